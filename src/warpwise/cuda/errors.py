@@ -1,0 +1,132 @@
+"""What can be wrong with a kernel or its launch, as exceptions; and a finding, which says where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Index3 = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Access:
+    """One side of a finding: who touched the memory (or waited), where, and how.
+
+    ``what`` is "read", "write", "atomic", "asynchronous copy" or the name of a barrier; ``line`` counts from 1
+    in ``file``, and 0 means that it is not known.
+    """
+
+    what: str
+    block: Index3
+    thread: Index3
+    file: str = ""
+    line: int = 0
+    text: str = ""
+
+    def __str__(self) -> str:
+        where = f"\n    at {self.file}:{self.line}:  {self.text}" if self.line else ""
+        return f"{self.what} by block {self.block} thread {self.thread}{where}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One defect seen while a kernel ran on the CPU, with every occurrence of it counted once in ``count``."""
+
+    kind: type[KernelError]
+    kernel: str
+    message: str
+    access: Access | None = None
+    other: Access | None = None
+    variable: str = ""
+    space: str = ""
+    index: int | None = None
+    size: int | None = None
+    count: int = 1
+    hint: str = ""
+
+    def __str__(self) -> str:
+        lines = [f"{self.kind.__name__}: {self.kernel}: {self.message}"]
+        if self.access:
+            lines.append(f"    {self.access}")
+        if self.other:
+            lines.append(f"  conflicts with\n    {self.other}")
+        if self.count > 1:
+            lines.append(f"  ({self.count:,} such accesses)")
+        if self.hint:
+            lines.append(f"  {self.hint}")
+        return "\n".join(lines)
+
+    def error(self) -> KernelError:
+        """The exception that a plain call raises for this finding."""
+        return self.kind(str(self), (self,))
+
+
+class KernelError(RuntimeError):
+    """Anything wrong with a kernel or its launch; ``findings`` holds what the emulator saw, first one first."""
+
+    def __init__(self, message: str, findings: tuple[Finding, ...] = ()) -> None:
+        super().__init__(message)
+        self.findings = findings
+
+    @property
+    def finding(self) -> Finding | None:
+        return self.findings[0] if self.findings else None
+
+
+class CompileError(KernelError):
+    """The source does not compile; the message is the compiler's, with the line numbers of the user's file."""
+
+
+class ArgumentError(KernelError, TypeError):
+    """An argument does not fit the parameter that the kernel declares."""
+
+
+class LaunchError(KernelError):
+    """A grid, block or shared-memory size that the device cannot launch, or a launch that the driver refused."""
+
+
+class OutOfBounds(KernelError):
+    """An access outside every buffer that the kernel was given."""
+
+
+class DataRace(KernelError):
+    """Two threads touch one address, one of them writes, and nothing orders the two."""
+
+
+class UninitializedRead(KernelError):
+    """Memory read before any thread wrote it."""
+
+
+class UnwrittenOutput(KernelError):
+    """Elements of an argument marked with ``cuda.out`` that no thread wrote."""
+
+
+class ReadOnlyWrite(KernelError):
+    """A write through a pointer that the kernel declares const, or to ``__constant__`` memory."""
+
+
+class MisalignedAccess(KernelError):
+    """An access whose address is not a multiple of its width."""
+
+
+class BarrierDivergence(KernelError):
+    """A barrier or warp operation that not all of its threads reach, or that they reach at different lines."""
+
+
+class Deadlock(KernelError):
+    """Every live thread waits, and none can go on."""
+
+
+class UndefinedBehaviour(KernelError):
+    """C++ undefined behaviour: an array index past its type's bound, a division by zero, an undefined shuffle."""
+
+
+class KernelAssertion(KernelError):
+    """An ``assert`` in the kernel failed, or it called ``__trap()``."""
+
+
+class KernelTimeout(KernelError):
+    """The kernel was still running when its time was up."""
+
+
+class UnsupportedFeature(KernelError):
+    """Something the CPU cannot stand in for: textures, wgmma, TMA, mbarrier instructions."""

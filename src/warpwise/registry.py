@@ -1,0 +1,203 @@
+"""What an operation is: a specification that knows no kernel, and a ladder of rungs that compute it.
+
+>>> op = registry.get("softmax")
+>>> op(x, -1)                        # PyTorch on CPU tensors, the default rung on CUDA tensors
+>>> op(x, -1, rung="k02_block_per_row")   # that rung: on the GPU, or emulated and checked on the CPU
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+import torch
+
+Outputs = torch.Tensor | tuple[torch.Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The least that an operation must do: bytes with each input read once and each output written once, and FLOPs."""
+
+    bytes: int
+    flops: int = 0
+
+
+@dataclass(frozen=True)
+class Case:
+    """One point to test or time at: sizes for ``Spec.inputs``, the kind of values, and how inputs lie in memory."""
+
+    name: str
+    sizes: Mapping[str, int]
+    values: Literal["normal", "huge"] = "normal"
+    layout: Literal["contiguous", "strided", "unaligned"] = "contiguous"
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(f'{key}={value}' for key, value in self.sizes.items())})"
+
+
+def _magnitude_of_reference(spec: Spec, *args: Any) -> Outputs:
+    result = spec.reference(*args)
+    return result.abs() if isinstance(result, torch.Tensor) else tuple(part.abs() for part in result)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What an operation is. Every callable but ``inputs`` takes the operation's own arguments.
+
+    ``inputs(case, dtype, device, seed)`` makes arguments; ``check`` raises ``TypeError`` or ``ValueError`` naming the
+    argument; ``outputs`` allocates empty outputs (and serves as the meta kernel, so it only uses shapes);
+    ``reference`` computes in float64 (exactly, for integers); ``eager`` is PyTorch's own; ``cost`` counts the floor.
+    A tolerance follows from ``terms``, the length of the longest sum behind one output element, and ``magnitude``,
+    that sum taken over absolute values (by default the reference's own absolute value).
+    ``vendor`` names what runs under ``eager`` on a GPU ("cuBLAS"), if it is a vendor's library.
+    """
+
+    name: str
+    summary: str
+    inputs: Callable[[Case, torch.dtype, torch.device, int], tuple[Any, ...]]
+    check: Callable[..., None]
+    outputs: Callable[..., Outputs]
+    reference: Callable[..., Outputs]
+    eager: Callable[..., Outputs]
+    cost: Callable[..., Cost]
+    cases: tuple[Case, ...]
+    sizes: tuple[Case, ...]
+    dtypes: tuple[torch.dtype, ...] = (torch.float32,)
+    terms: Callable[..., int] = lambda *args: 1
+    magnitude: Callable[..., Outputs] | None = None
+    opponents: Mapping[str, Callable[..., Outputs]] = field(default_factory=lambda: MappingProxyType({}))
+    vendor: str = ""
+
+    def magnitudes(self, *args: Any) -> Outputs:
+        """The scale that rounding errors of each output element are measured against, float64."""
+        return self.magnitude(*args) if self.magnitude else _magnitude_of_reference(self, *args)
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One kernel and its launch: ``launch(output, *args)`` fills the outputs and does nothing else.
+
+    ``limits(*args)`` says why these arguments are beyond this rung, or None. A rung that is not ``strided`` is handed
+    contiguous inputs. ``devices`` says where it runs: a "cuda" or "triton" rung runs on "cuda" and, emulated, on "cpu".
+    """
+
+    name: str
+    idea: str
+    language: Literal["cuda", "triton", "c", "python"]
+    launch: Callable[..., None]
+    source: Path
+    dtypes: tuple[torch.dtype, ...] | None = None
+    limits: Callable[..., str | None] = lambda *args: None
+    devices: tuple[str, ...] = ("cuda", "cpu")
+    strided: bool = False
+    deterministic: bool = True
+
+
+class UnknownRung(LookupError):
+    """No rung of that name; the message lists those there are."""
+
+
+@dataclass(frozen=True)
+class Op:
+    """An operation: its specification and its ladder, slowest idea first; ``default(*args)`` names a CUDA device's rung."""
+
+    spec: Spec
+    rungs: tuple[Rung, ...]
+    default: Callable[..., str | None]
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    def rung(self, name: str) -> Rung:
+        """The rung called ``name``; its number alone (``k02``) or the rest alone is enough if it is unique."""
+        exact = [rung for rung in self.rungs if rung.name == name]
+        found = exact or [rung for rung in self.rungs if name in (rung.name.partition("_")[0], rung.name.partition("_")[2])]
+        if len(found) != 1:
+            raise UnknownRung(f"{self.name}: no rung {name!r}; there are {', '.join(rung.name for rung in self.rungs)}")
+        return found[0]
+
+    def refusal(self, rung: Rung, *args: Any) -> str | None:
+        """Why ``rung`` cannot take these arguments, or None if it can."""
+        tensors = [value for value in args if isinstance(value, torch.Tensor)]
+        kind = tensors[0].device.type
+        if kind not in rung.devices:
+            return f"runs on {' and '.join(rung.devices)}, not on {kind}"
+        if rung.dtypes is not None and tensors[0].dtype not in rung.dtypes:
+            return f"takes {', '.join(str(dtype) for dtype in rung.dtypes)}, not {tensors[0].dtype}"
+        return rung.limits(*args)
+
+    def __call__(self, *args: Any, rung: str | None = None) -> Outputs:
+        """Check the arguments, choose a rung and run it; on CPU tensors PyTorch computes unless a rung is asked for."""
+        self.spec.check(*args)
+        chosen = self.rung(rung) if rung is not None else self._chosen(*args)
+        if chosen is None:
+            return self.spec.eager(*args)
+        if rung is not None and (reason := self.refusal(chosen, *args)):
+            raise ValueError(f"{self.name}: {chosen.name} {reason}")
+        outputs = self.spec.outputs(*args)
+        self.launch(chosen, outputs, *args)
+        return outputs
+
+    def _chosen(self, *args: Any) -> Rung | None:
+        if not any(isinstance(value, torch.Tensor) and value.is_cuda for value in args):
+            return None
+        name = self.default(*args)
+        return self.rung(name) if name else None
+
+    def launch(self, rung: Rung, outputs: Outputs, *args: Any) -> None:
+        """Fill ``outputs`` by ``rung``. Without any input or output element no kernel runs: what an empty sum gives is 0."""
+        made = (outputs,) if isinstance(outputs, torch.Tensor) else outputs
+        read = [value for value in args if isinstance(value, torch.Tensor)]
+        if any(tensor.numel() == 0 for tensor in (*made, *read)):
+            for tensor in made:
+                tensor.zero_()
+            return
+        if not rung.strided:
+            args = tuple(value.contiguous() if isinstance(value, torch.Tensor) else value for value in args)
+        rung.launch(outputs, *args)
+
+
+_OPS: dict[str, Op] = {}
+
+
+def register(op: Op) -> Op:
+    """Make ``op`` known by its name to the lab and the command; a name is taken once."""
+    if _OPS.setdefault(op.name, op) is not op:
+        raise ValueError(f"an operation called {op.name!r} is registered already")
+    return op
+
+
+def load_entry_points() -> None:
+    """Import what other packages offer under the entry point group ``warpwise.ops``; importing registers."""
+    for entry in importlib.metadata.entry_points(group="warpwise.ops"):
+        entry.load()
+
+
+def get(name: str) -> Op:
+    """The registered operation called ``name``; ``LookupError`` lists the others."""
+    if name not in _OPS:
+        raise LookupError(f"no operation {name!r}; there are {', '.join(sorted(_OPS)) or 'none'}")
+    return _OPS[name]
+
+
+def all_ops() -> Iterable[Op]:
+    """Every registered operation, by name."""
+    return [_OPS[name] for name in sorted(_OPS)]
+
+
+def arranged(values: torch.Tensor, layout: str) -> torch.Tensor:
+    """``values`` again, lying in memory as ``layout`` says: strided has gaps in every row, unaligned starts one element in."""
+    if layout == "strided" and values.dim():
+        wide = values.new_empty((*values.shape[:-1], 2 * values.shape[-1] + 1))
+        view = wide[..., 1::2]
+        return view.copy_(values)
+    if layout == "unaligned":
+        shifted = values.new_empty(values.numel() + 1)
+        return shifted[1:].view(values.shape).copy_(values)
+    return values
