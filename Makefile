@@ -1,0 +1,55 @@
+# Everything runs in .venv, which the first target that needs it makes: `make demo` and `make test` do all the set-up.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+EXTRAS := cuda,report,test
+JOBS   ?= 2
+
+.PHONY: demo test test-gpu lint types contracts format docs clean
+
+demo: $(STAMP)
+	$(BIN)/python examples/demo.py
+
+test: $(STAMP) lint types contracts
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+# On a machine with a CUDA device, in whatever environment $(PYTHON) is.
+test-gpu:
+	PYTHONPATH=src $(PYTHON) -m pytest -m gpu tests
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	git ls-files '*.cu' '*.cuh' '*.cpp' '*.h' | xargs $(BIN)/clang-format --dry-run -Werror
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+contracts: $(STAMP)
+	$(BIN)/lint-imports
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	git ls-files '*.cu' '*.cuh' '*.cpp' '*.h' | xargs $(BIN)/clang-format -i
+
+docs: $(STAMP)
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[docs]'
+	$(BIN)/mkdocs build --strict
+
+# A C++ compiler builds the emulator and the kernels; python3-venv is a package of its own on Debian.
+$(STAMP): pyproject.toml constraints.txt
+	@command -v g++ >/dev/null && command -v addr2line >/dev/null && $(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && apt-get install -y -qq g++ binutils python3-venv python3-dev; \
+	  else echo 'warpwise: install g++, binutils, python3-venv and python3-dev first' >&2; exit 1; fi
+	@echo 'warpwise: making $(VENV), about a minute'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[$(EXTRAS)]'
+	touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) build demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,36 @@
+"""The command: ``warpwise climb``, ``check``, ``doctor`` and ``device``. The one place that puts the parts together."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+import warpwise
+from warpwise.cli.check import check
+from warpwise.cli.climb import climb
+from warpwise.cli.device import device
+from warpwise.cli.doctor import doctor
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(warpwise.__version__, prog_name="warpwise")
+def cli() -> None:
+    """Write a GPU kernel, know that it is right, see why it is slow, and beat PyTorch with it."""
+
+
+for command in (climb, check, doctor, device):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Entry point of the ``warpwise`` script; Ctrl-C ends it with the shell's own exit code for it, 130."""
+    try:
+        code = cli(standalone_mode=False)
+    except click.exceptions.Abort:
+        click.echo("interrupted; nothing was left half-written", err=True)
+        code = 130
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    sys.exit(code if isinstance(code, int) else 0)

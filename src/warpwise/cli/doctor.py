@@ -1,0 +1,141 @@
+"""``warpwise doctor``: what works on this machine, and what to install for the rest."""
+
+from __future__ import annotations
+
+import ctypes.util
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import torch
+from rich.console import Console
+from rich.table import Table
+
+import warpwise
+from warpwise import cache
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing looked at: what was found, whether it works, what it is for and what to do if it does not work."""
+
+    what: str
+    works: bool
+    found: str
+    purpose: str
+    remedy: str = ""
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _compiler() -> Check:
+    command = os.environ.get("WARPWISE_CXX") or next((name for name in ("g++", "clang++") if shutil.which(name)), None)
+    found = "none"
+    if command:
+        answer = subprocess.run([*command.split(), "--version"], capture_output=True, text=True, check=False)
+        found = answer.stdout.partition("\n")[0] or f"{command}: {answer.stderr.strip()}"
+    return Check("C++ compiler", bool(command), found, "CUDA C++ on the CPU", "apt install g++, or set WARPWISE_CXX")
+
+
+def _emulator() -> Check:
+    from warpwise import cuda
+
+    purpose, tensor = "CUDA C++ on the CPU, checked", torch.zeros(32)
+    source = "__global__ void probe(float* x) { x[threadIdx.x] = threadIdx.x; }"
+    try:
+        cuda.load(source)["probe"][1, 32](cuda.out(tensor))
+    except (cuda.KernelError, OSError) as error:
+        return Check("emulator", False, str(error).partition("\n")[0], purpose, "see the message; `warpwise check` shows it whole")
+    works = bool((tensor == torch.arange(32)).all())
+    return Check("emulator", works, "ran a kernel of 32 threads", purpose, "report this as a bug")
+
+
+def _nvrtc() -> Check:
+    from warpwise import cuda
+
+    purpose = "CUDA C++ to machine code"
+    remedy = "pip install 'warpwise[cuda]'"
+    try:
+        cubin = cuda.load("__global__ void probe(float* x) { x[0] = 1; }")["probe"].cubin("sm_90")
+    except (cuda.KernelError, ImportError, OSError, RuntimeError) as error:
+        return Check("NVRTC", False, str(error).partition("\n")[0], purpose, remedy)
+    return Check("NVRTC", True, f"{_version('nvidia-cuda-nvrtc') or 'of the CUDA toolkit'}, compiled {len(cubin):,} bytes for sm_90", purpose, remedy)
+
+
+def _triton() -> Check:
+    version = _version("triton")
+    return Check("Triton", version is not None, version or "none", "Triton kernels, also interpreted", "pip install 'triton>=3.5'")
+
+
+def _gpu() -> Check:
+    if not torch.cuda.is_available():
+        driver = ctypes.util.find_library("cuda")
+        found = "none" if not driver else "a driver, but this torch sees no device"
+        remedy = "none is needed; with one, install a CUDA build of torch" if torch.version.cuda is None else "look at nvidia-smi"
+        return Check("GPU", False, found, "running and timing on a GPU", remedy)
+    names = {torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())}
+    return Check("GPU", True, f"{torch.cuda.device_count()} × {', '.join(names)}, CUDA {torch.version.cuda}", "running and timing on a GPU")
+
+
+def _tool(name: str, purpose: str) -> Check:
+    path = shutil.which(name)
+    return Check(name, path is not None, path or "none", purpose, "comes with the CUDA toolkit")
+
+
+def _cache() -> Check:
+    folder = cache.cache_dir()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder):
+            size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    except OSError as error:
+        return Check("cache", False, f"{folder}: {error}", "compiled kernels are kept", "set WARPWISE_CACHE to a folder that can be written")
+    return Check("cache", True, f"{_home(folder)}, {size / 1e6:.0f} MB", "compiled kernels are kept")
+
+
+def _home(path: Path) -> str:
+    return str(path).replace(str(Path.home()), "~", 1)
+
+
+def checks() -> Iterator[Check]:
+    """Everything looked at, in order; each runs when it is asked for."""
+    yield Check("Python", True, platform.python_version(), "")
+    built = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU"
+    yield Check("torch", True, f"{torch.__version__} ({built} build)", "tensors and opponents")
+    rest: tuple[Callable[[], Check], ...] = (_compiler, _emulator, _nvrtc, _triton, _gpu, _cache)
+    for check in rest:
+        yield check()
+    yield _tool("ncu", "hardware counters")
+    yield _tool("compute-sanitizer", "memory checks on the GPU")
+
+
+@click.command()
+def doctor() -> int:
+    """Say what works on this machine, and what to install for the rest. Exits with 1 if no kernel can run."""
+    console = Console(highlight=False)
+    console.print(f"warpwise {warpwise.__version__} on {platform.system()} {platform.machine()}")
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("", "found", "for", "to do"):
+        table.add_column(heading, overflow="fold")
+    results = []
+    with console.status("looking"):
+        for check in checks():
+            results.append(check)
+            mark = "[green]✓[/]" if check.works else "[yellow]–[/]"
+            table.add_row(f"{mark} {check.what}", check.found, check.purpose, "" if check.works else check.remedy)
+    console.print(table)
+    working = {check.what: check.works for check in results}
+    return 0 if working["emulator"] or working["GPU"] else 1

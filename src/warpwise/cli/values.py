@@ -1,0 +1,93 @@
+"""Kernel arguments written on a command line: ``n=1000``, ``x=f32[1000]``, ``y=out:f32[32,32]``, ``w=@weights.npy``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import numpy as np
+import torch
+
+DTYPES = {
+    "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
+    "i64": torch.int64, "i32": torch.int32, "i16": torch.int16, "i8": torch.int8,
+    "u64": torch.uint64, "u32": torch.uint32, "u16": torch.uint16, "u8": torch.uint8, "bool": torch.bool,
+}  # fmt: skip
+FILLS = ("normal", "out", "zeros", "ones", "arange")
+_TENSOR = re.compile(r"(?:(?P<fill>[a-z]+):)?(?P<dtype>[a-z]+\d*)\[(?P<shape>[\d,\s]*)\]")
+
+
+@dataclass(frozen=True)
+class Value:
+    """One argument of a kernel: its name, a number or a tensor, and whether the kernel is to write it whole."""
+
+    name: str
+    value: int | float | torch.Tensor
+    output: bool = False
+
+
+def parse(text: str, seed: int) -> Value:
+    """The argument that ``NAME=VALUE`` describes; random tensors are drawn from ``seed``."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip().isidentifier() or not value.strip():
+        raise click.BadParameter(f"{text!r}: expected NAME=VALUE, such as n=1000, x=f32[1000] or y=out:f32[1000]")
+    name, value = name.strip(), value.strip()
+    if value.startswith("@"):
+        return Value(name, _from_file(Path(value[1:])))
+    if match := _TENSOR.fullmatch(value):
+        fill = match["fill"] or "normal"
+        if fill not in FILLS:
+            raise click.BadParameter(f"{text!r}: no fill {fill!r}; there are {', '.join(FILLS)}")
+        if match["dtype"] not in DTYPES:
+            raise click.BadParameter(f"{text!r}: no dtype {match['dtype']!r}; there are {', '.join(DTYPES)}")
+        shape = tuple(int(size) for size in match["shape"].split(",") if size.strip())
+        return Value(name, _filled(fill, DTYPES[match["dtype"]], shape, seed), output=fill == "out")
+    try:
+        return Value(name, int(value, 0))
+    except ValueError:
+        pass
+    try:
+        return Value(name, float(value))
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r}: expected an integer, a float, DTYPE[SHAPE] (say f32[32,32]), out:DTYPE[SHAPE] or @FILE.npy"
+        ) from None
+
+
+def _from_file(path: Path) -> torch.Tensor:
+    try:
+        return torch.from_numpy(np.load(path, allow_pickle=False))
+    except (OSError, ValueError, TypeError) as error:
+        raise click.BadParameter(f"{path}: expected a NumPy file of numbers (.npy): {error}") from error
+
+
+def _filled(fill: str, dtype: torch.dtype, shape: tuple[int, ...], seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    if fill in ("out", "zeros"):
+        return torch.zeros(shape, dtype=dtype)
+    if fill == "ones":
+        return torch.ones(shape).to(dtype)
+    if fill == "arange":
+        return torch.arange(int(np.prod(shape))).reshape(shape).to(dtype)
+    if dtype.is_floating_point:
+        return torch.randn(shape, generator=generator).to(dtype)
+    return torch.randint(0, 2 if dtype == torch.bool else 100, shape, generator=generator).to(dtype)
+
+
+class Dim3(click.ParamType):
+    """A grid or block: ``256``, ``16,16`` or ``16x16``."""
+
+    name = "X[,Y[,Z]]"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        try:
+            sizes = tuple(int(size) for size in re.split("[,x]", str(value)))
+        except ValueError:
+            sizes = ()
+        if not 1 <= len(sizes) <= 3:
+            self.fail(f"{value!r}: expected one to three whole numbers, such as 256 or 16,16", param, ctx)
+        return sizes
