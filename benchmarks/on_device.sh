@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# On a machine with a CUDA device: runs the steps asked for, and leaves their logs and results in one archive under $OUT.
+#
+#   OUT=results benchmarks/on_device.sh doctor tests climb:softmax,matmul
+#
+# A step that fails does not keep the later ones from running; the script then exits with 1.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+export PYTHONPATH=src PYTHONUNBUFFERED=1
+PYTHON=${PYTHON:-python3}
+OUT=${OUT:?expected OUT, the folder for results}
+results=$(mktemp -d)
+failed=0
+
+step() {
+  local name=$1
+  shift
+  echo "== $name"
+  local start=$SECONDS
+  if ! "$@" > >(tee "$results/$name.log") 2>&1; then
+    echo "== $name FAILED"
+    failed=1
+  fi
+  echo "== $name took $((SECONDS - start)) s"
+}
+
+for request in "$@"; do
+  case $request in
+    doctor) step doctor "$PYTHON" -m warpwise doctor ;;
+    device) step device "$PYTHON" -m warpwise device ;;
+    tests) step tests "$PYTHON" -m pytest -q -m gpu tests ;;
+    tests:*) step tests "$PYTHON" -m pytest -q -m gpu ${request#tests:} ;;
+    climb:*)
+      for op in $(tr ',' ' ' <<<"${request#climb:}"); do
+        step "climb_$op" "$PYTHON" -m warpwise climb "$op" --json "$results/$op.json"
+      done
+      ;;
+    *)
+      echo "on_device.sh: no step '$request'; there are doctor, device, tests, tests:PATHS, climb:OP,OP" >&2
+      failed=1
+      ;;
+  esac
+done
+tar -C "$results" -czf "$OUT/results.tar.gz" .
+exit $failed

@@ -1,0 +1,89 @@
+"""The main job, from one command: ladders climbed, a photograph put through our kernels, broken kernels found out."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from pathlib import Path
+
+import torch
+from PIL import Image
+from rich.console import Console
+from sklearn.datasets import load_sample_image
+
+from warpwise import ops
+from warpwise.cli import cli
+
+HERE = Path(__file__).parent
+OUT = Path("demo")
+console = Console(highlight=False)
+
+
+def heading(text: str) -> None:
+    console.print(f"\n[bold]{text}[/]")
+
+
+def run(command: str) -> int:
+    """Run ``warpwise COMMAND`` in this process, after showing it; returns its exit code."""
+    console.print(f"[dim]$[/] [cyan]warpwise {command.replace(str(HERE), HERE.name)}[/]")
+    return cli(shlex.split(command), standalone_mode=False)
+
+
+def photograph() -> None:
+    """Turn a photograph gray and blur it, with one kernel source each, wherever this runs."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    where = torch.cuda.get_device_name() if device == "cuda" else "the CPU, emulated and checked"
+    pixels = torch.from_numpy(load_sample_image("flower.jpg").copy()).permute(2, 0, 1).contiguous().to(device)
+    OUT.mkdir(exist_ok=True)
+    steps = (
+        ("gray.png", "rgb_to_grayscale", lambda: ops.rgb_to_grayscale(pixels, rung=GRAY)),
+        ("blurred.png", "gaussian_blur", lambda: ops.gaussian_blur(pixels, [9, 9], [3.0, 3.0], rung=BLUR)),
+    )
+    Image.fromarray(pixels.permute(1, 2, 0).cpu().numpy()).save(OUT / "photograph.png")
+    for file, name, compute in steps:
+        start = time.perf_counter()
+        image = compute().cpu()
+        seconds = time.perf_counter() - start
+        Image.fromarray(image.permute(1, 2, 0).squeeze(-1).numpy()).save(OUT / file)
+        console.print(f"  {name} of {tuple(pixels.shape)} on {where}, {seconds:.1f} s with compilation → {OUT / file}")
+
+
+GRAY, BLUR = "k01", "k01"
+BROKEN = (
+    ("a missing bounds guard", f"check {HERE}/broken_guard.cu --kernel add --grid 4 --block 256"
+     " --arg a=f32[1000] --arg b=f32[1000] --arg c=out:f32[1000] --arg n=1000"),
+    ("a missing __syncthreads()", f"check {HERE}/broken_barrier.cu --kernel block_sum --grid 2 --block 256"
+     " --arg x=f32[512] --arg sums=out:f32[2]"),
+    ("a float where the kernel takes an int", f"check {HERE}/float_for_int.cu --kernel scale --grid 4 --block 256"
+     " --arg x=f32[1000] --arg alpha=2 --arg n=1000.0"),
+)  # fmt: skip
+
+
+def main() -> int:
+    heading("1. Two ladders: every rung verified against float64")
+    failed = run("climb matmul softmax")
+    heading("2. A photograph through our kernels")
+    photograph()
+    heading("3. Three kernels that are wrong, and what is found")
+    missed = []
+    for what, command in BROKEN:
+        console.print(f"\n[bold]{what}[/]")
+        if run(command) != 1:
+            missed.append(what)
+    heading("What to try next")
+    for command, meaning in (
+        ("warpwise climb transpose --rung k03", "one rung of another ladder"),
+        ("warpwise check examples/broken_guard.cu --help", "your own CUDA file, checked"),
+        ("warpwise doctor", "what works on this machine"),
+        ("open src/warpwise/ops/matmul/README.md", "a ladder, rung by rung"),
+    ):
+        console.print(f"  [cyan]{command}[/]  {meaning}")
+    console.print(f"  The pictures are in {OUT}/. With a GPU, the same commands time every rung against PyTorch.")
+    if failed or missed:
+        console.print(f"[red]the demo failed: {'a rung is wrong' if failed else 'not found: ' + ', '.join(missed)}[/]")
+    return 1 if failed or missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
