@@ -1,0 +1,48 @@
+"""CUDA C++ kernels from Python: the same source on a GPU and, emulated and checked, on the CPU.
+
+>>> module = ww.cuda.load("softmax.cu")
+>>> module["softmax_rows<float>"][grid, block](x, ww.cuda.out(y), rows, cols)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from warpwise.cuda.errors import (
+    Access,
+    ArgumentError,
+    BarrierDivergence,
+    CompileError,
+    DataRace,
+    Deadlock,
+    Finding,
+    KernelAssertion,
+    KernelError,
+    KernelTimeout,
+    LaunchError,
+    MisalignedAccess,
+    OutOfBounds,
+    ReadOnlyWrite,
+    UndefinedBehaviour,
+    UninitializedRead,
+    UnsupportedFeature,
+    UnwrittenOutput,
+)
+from warpwise.cuda.module import Kernel, Launcher, Module, load
+from warpwise.cuda.types import ctype
+from warpwise.cuda.views import out, strided
+
+__all__ = [
+    "Access", "ArgumentError", "BarrierDivergence", "CompileError", "DataRace", "Deadlock", "Finding", "Kernel",
+    "KernelAssertion", "KernelError", "KernelTimeout", "LaunchError", "Launcher", "MisalignedAccess", "Module",
+    "OutOfBounds", "ReadOnlyWrite", "UndefinedBehaviour", "UninitializedRead", "UnsupportedFeature", "UnwrittenOutput",
+    "ctype", "load", "load_inline", "out", "strided",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name == "load_inline":
+        from warpwise.cuda.inline import load_inline
+
+        return load_inline
+    raise AttributeError(f"module 'warpwise.cuda' has no attribute {name!r}")

@@ -1,0 +1,270 @@
+"""Arguments of a launch, checked and packed by the C type that the kernel declares, never by their Python type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from warpwise.cuda import scalars, views
+from warpwise.cuda.errors import ArgumentError
+from warpwise.cuda.signature import Parameter
+from warpwise.cuda.types import element
+from warpwise.cuda.views import Out, Strided
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A pointer parameter of an emulated launch.
+
+    ``address`` and ``nbytes`` give the view's first byte and extent (both 0 for a null pointer), ``storage`` the first
+    byte of the storage it lies in: alignment and aliasing are relative to it. ``const`` is the declaration's: writes
+    are errors. ``output`` marks an argument wrapped in ``cuda.out``. ``writable`` says that the host array may change.
+    """
+
+    name: str
+    address: int
+    nbytes: int
+    element_bytes: int
+    element: str
+    const: bool
+    output: bool
+    storage: int
+    writable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A by-value parameter of an emulated launch: its bytes exactly as declared."""
+
+    name: str
+    data: bytes
+
+
+class PointerSlot:
+    """One pointer parameter: which arrays it takes, and what a launch is handed for them."""
+
+    def __init__(self, kernel: str, position: int, name: str, declared: str, parameter: Parameter) -> None:
+        self.kernel, self.position, self.name, self.declared = kernel, position, name, declared
+        self.const = parameter.const
+        self.type = element(parameter.element) if parameter.pointers == 1 else None
+        self.element = parameter.element + "*" * (parameter.pointers - 1)
+        self.any = parameter.element == "void" and parameter.pointers == 1
+        self.addresses = parameter.pointers > 1
+        self.dtypes = frozenset(self.type.dtypes if self.type else (torch.int64, torch.uint64) if self.addresses else ())
+        self.plain = self.type is not None and self.type.lanes == 1 and self.type.kind != "complex"
+        self.code = "P"
+
+    def error(self, came: str, advice: str = "") -> ArgumentError:
+        return _error(self, came, advice)
+
+    def gpu(self, value: Any) -> int:
+        """The address for a launch on the GPU; the caller has checked that all arrays lie on one device."""
+        if type(value) is Out:
+            if self.const:
+                raise self._out_of_const()
+            value = value.value
+        if isinstance(value, torch.Tensor):
+            if self.plain and value.is_cuda and value.dtype in self.dtypes and value.is_contiguous() and not value.is_neg():
+                return value.data_ptr()
+            if not value.is_cuda:
+                raise self.error(views.described(value), "expected a CUDA tensor, as the other arguments are")
+            view = views.of_tensor(value, False, self)
+        elif value is None:
+            return 0
+        else:
+            view = views.of_any(value, self)
+        self._check_type(view)
+        self._check_vector(view, view.address)
+        return view.address
+
+    def cpu(self, value: Any) -> Buffer:
+        """The buffer for an emulated launch."""
+        output = type(value) is Out
+        if output:
+            if self.const:
+                raise self._out_of_const()
+            value = value.value
+            if type(value) is Strided:
+                raise self.error(
+                    "out(strided(...))", "an output is poisoned and checked whole, gaps included: pass strided(...) alone"
+                )
+        if value is None:
+            if output:
+                raise self.error("out(None)", "an output needs an array")
+            return Buffer(self.name, 0, 0, self._element_bytes(1), self.element, self.const, False, 0, False)
+        view = views.of_tensor(value, False, self) if isinstance(value, torch.Tensor) else views.of_any(value, self)
+        if self.addresses:
+            raise self.error(view.described, "a pointer to pointers cannot be followed on the CPU; pass one array and offsets")
+        if view.dtype not in self.dtypes:
+            self._check_type(view)
+        if not self.const and not view.writable:
+            raise self.error(f"{view.described}, which is read-only", "declare the parameter const or pass a copy")
+        self._check_vector(view, view.address - view.storage)
+        address = view.address if view.nbytes else 0
+        storage = view.storage if view.nbytes else 0
+        return Buffer(
+            self.name, address, view.nbytes, self._element_bytes(view.itemsize), self.element,
+            self.const, output, storage, view.writable,
+        )  # fmt: skip
+
+    def _out_of_const(self) -> ArgumentError:
+        return self.error("out(...)", "a const pointer cannot be an output")
+
+    def _element_bytes(self, itemsize: int) -> int:
+        return self.type.bytes if self.type else itemsize
+
+    def _check_type(self, view: views.View) -> None:
+        """The array's dtype against the element type; a type of the user's own is filled from raw bytes."""
+        if self.any or view.dtype in self.dtypes:
+            return
+        if self.type is None and not self.addresses:
+            if view.dtype in (torch.uint8, torch.int8, None):
+                return
+            raise self.error(view.described, f"pass the bytes of {self.element}: x.view(torch.uint8), or a structured array")
+        expected = " or ".join(str(dtype).removeprefix("torch.") for dtype in (self.type.dtypes if self.type else self.dtypes))
+        same_width = self.type is not None and view.dtype is not None and view.itemsize * self.type.lanes == self.type.bytes
+        advice = f"pass x.to(torch.{expected.split(' ')[0]}) or change the kernel's type"
+        if same_width:
+            advice += f" (x.view(torch.{expected.split(' ')[0]}) to pass the bits as they are)"
+        raise self.error(view.described, f"expected {expected}: {advice}")
+
+    def _check_vector(self, view: views.View, offset: int) -> None:
+        """A vector such as float4 needs whole vectors at an address that is a multiple of its alignment."""
+        if self.type is None or self.type.lanes == 1 or view.dtype is None:
+            return
+        if view.nbytes % self.type.bytes:
+            raise self.error(
+                view.described, f"its {view.nbytes:,} bytes are not a multiple of the {self.type.bytes} of one {self.element}"
+            )
+        if offset % self.type.align:
+            raise self.error(
+                f"{view.described} that starts {offset % self.type.align} bytes past a multiple of {self.type.align}",
+                f"{self.element} is loaded from multiples of {self.type.align}: pass x.clone()",
+            )
+
+
+class ScalarSlot:
+    """One by-value parameter."""
+
+    def __init__(self, kernel: str, position: int, name: str, declared: str, parameter: Parameter, size: int) -> None:
+        self.kernel, self.position, self.name, self.declared = kernel, position, name, declared
+        self.convert, self.code, self._pack = scalars.converter(parameter.element, size, self)
+
+    def error(self, came: str, advice: str = "") -> ArgumentError:
+        return _error(self, came, advice)
+
+    def gpu(self, value: Any) -> Any:
+        """The value for ``struct.pack`` with this slot's ``code``."""
+        return self.convert(value)
+
+    def cpu(self, value: Any) -> Scalar:
+        return Scalar(self.name, self._pack(self.convert(value)))
+
+
+def _error(slot: PointerSlot | ScalarSlot, came: str, advice: str) -> ArgumentError:
+    message = f"{slot.kernel}: argument {slot.position} '{slot.name}' is declared {slot.declared}, got {came}"
+    return ArgumentError(f"{message}; {advice}" if advice else message)
+
+
+class Binder:
+    """All parameters of one kernel. Making one is slow and done once a kernel; binding arguments is fast.
+
+    ``sizes`` are the parameters' ``sizeof``; ``declared`` their types and names as the source spells them, if known.
+    """
+
+    def __init__(
+        self, kernel: str, parameters: Sequence[Parameter], sizes: Sequence[int], declared: Sequence[tuple[str, str]] = ()
+    ) -> None:
+        self.kernel = kernel
+        named = declared if len(declared) == len(parameters) else [(p.text, f"#{i}") for i, p in enumerate(parameters)]
+        self.signature = ", ".join(f"{text} {name}".strip() for text, name in named)
+        self.slots: list[PointerSlot | ScalarSlot] = []
+        for position, (parameter, size, (text, name)) in enumerate(zip(parameters, sizes, named, strict=True)):
+            name = name or f"#{position}"
+            if parameter.reference:
+                raise ArgumentError(
+                    f"{kernel}: parameter {position} '{name}' is a reference ({text}); a kernel's parameters are passed by "
+                    "value: declare a pointer or a value"
+                )
+            if parameter.pointers:
+                self.slots.append(PointerSlot(kernel, position, name, text, parameter))
+            else:
+                self.slots.append(ScalarSlot(kernel, position, name, text, parameter, size))
+        self._cpu = [slot.cpu for slot in self.slots]
+        self._gpu = [slot.gpu for slot in self.slots]
+
+    def cpu(self, args: Sequence[Any]) -> list[Buffer | Scalar]:
+        """What an emulated launch is handed, in parameter order. Raises ``ArgumentError``."""
+        if len(args) != len(self._cpu):
+            raise self._count(args)
+        bound = [bind(value) for bind, value in zip(self._cpu, args, strict=True)]
+        if any(isinstance(value, Out) for value in args):
+            self._check_outputs_alone(bound)
+        return bound
+
+    def gpu(self, args: Sequence[Any]) -> list[Any]:
+        """Values to pack with the slots' codes for a launch on the GPU. Raises ``ArgumentError``."""
+        if len(args) != len(self._gpu):
+            raise self._count(args)
+        return [bind(value) for bind, value in zip(self._gpu, args, strict=True)]
+
+    def _count(self, args: Sequence[Any]) -> ArgumentError:
+        plural = "" if len(self.slots) == 1 else "s"
+        return ArgumentError(f"{self.kernel}: takes {len(self.slots)} argument{plural} ({self.signature}), got {len(args)}")
+
+    def _check_outputs_alone(self, bound: Sequence[Buffer | Scalar]) -> None:
+        """An output is poisoned before the launch, so it may not lie where another argument is read from."""
+        buffers = [part for part in bound if isinstance(part, Buffer) and part.nbytes]
+        for output in (part for part in buffers if part.output):
+            for other in buffers:
+                apart = other.address + other.nbytes <= output.address or output.address + output.nbytes <= other.address
+                if other is not output and not apart:
+                    raise ArgumentError(
+                        f"{self.kernel}: '{output.name}' is marked out() but shares memory with '{other.name}': an output is "
+                        "filled with NaN before the launch; pass it without out() if the kernel reads what it holds"
+                    )
+
+
+def device_of(args: Sequence[Any], kernel: str) -> torch.device | None:
+    """The one device that every array among ``args`` lies on, or None without any array.
+
+    Raises ``ArgumentError`` naming two arguments that lie on different devices.
+    """
+    found: torch.device | None = None
+    first = 0
+    for position, value in enumerate(args):
+        kind = type(value)
+        if kind in _NO_ARRAY:
+            continue
+        if kind in _MARKS:
+            value = value.value
+            if type(value) is Strided:
+                value = value.value
+        if isinstance(value, torch.Tensor):
+            device = value.device
+            if device.type == "cpu" and kind not in _MARKS and value.dim() == 0:
+                continue  # it may be for a by-value parameter
+        elif isinstance(value, np.ndarray):
+            if kind not in _MARKS and value.ndim == 0:
+                continue
+            device = views.CPU
+        elif hasattr(value, "__cuda_array_interface__"):
+            device = views.cuda_device(value)
+        else:
+            continue
+        if found is None:
+            found, first = device, position
+        elif device != found:
+            raise ArgumentError(
+                f"{kernel}: argument {first} is on {found} but argument {position} is on {device}; "
+                "move all arrays to one device"
+            )
+    return found
+
+
+_NO_ARRAY = frozenset({int, float, bool, type(None)})
+_MARKS = frozenset({Out, Strided})
