@@ -1,0 +1,99 @@
+"""Outputs that start as poison in the middle of a guard band, and inputs whose every byte is remembered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+ALIGNMENT = 512  # bytes: what torch's CUDA allocator gives an output, and more than any access needs
+SMALLEST_GUARD = 1 << 16
+LARGEST_GUARD = 1 << 20
+
+
+def poison(dtype: torch.dtype, run: int = 0) -> int:
+    """The byte that outputs are filled with: NaN for floating point; for integers another one each run, since any value may be right."""
+    if dtype.is_floating_point or dtype.is_complex:
+        return 0xFF
+    if dtype == torch.bool:
+        return 1 - run % 2
+    return 0x5A if run % 2 else 0xA5
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """``view``: an output as the kernel gets it; ``buffer``: its bytes and as many before and after it, all ``pattern``."""
+
+    view: torch.Tensor
+    buffer: torch.Tensor
+    pattern: int
+
+    def unwritten(self, index: tuple[int, ...]) -> bool:
+        """Whether every byte of the element at ``index`` still is poison."""
+        element = self.view[index].reshape(1).view(torch.uint8)
+        return bool((element == self.pattern).all())
+
+    def trespass(self) -> int | None:
+        """Byte offset, relative to the output's first byte, of the first guard byte that changed, or None.
+
+        It is looked for by poisoning the output itself again, so take the result out of ``view`` before.
+        """
+        start = self.view.storage_offset() * self.view.element_size()
+        if self.view.numel():
+            filler = torch.full((self.view.element_size(),), self.pattern, dtype=torch.uint8, device=self.view.device)
+            self.view.copy_(filler.view(self.view.dtype).expand(self.view.shape))
+        changed = self.buffer != self.pattern
+        return int(changed.nonzero()[0]) - start if bool(changed.any()) else None
+
+
+def guarded(template: torch.Tensor, run: int = 0) -> Guarded:
+    """A poisoned output of ``template``'s shape, strides, dtype and device, with guard bands of 64 KiB to 1 MiB around it.
+
+    The bands are as long as the output itself within those limits, so that a row or a block too many lands in them.
+    """
+    size = template.element_size()
+    extent = 1 + sum((length - 1) * stride for length, stride in zip(template.shape, template.stride(), strict=True))
+    extent = extent * size if template.numel() else 0
+    guard = -(-min(max(extent, SMALLEST_GUARD), LARGEST_GUARD) // ALIGNMENT) * ALIGNMENT
+    pattern = poison(template.dtype, run)
+    total = -(-(2 * guard + extent) // size) * size
+    buffer = torch.full((total,), pattern, dtype=torch.uint8, device=template.device)
+    view = buffer.view(template.dtype).as_strided(template.shape, template.stride(), guard // size)
+    return Guarded(view, buffer, pattern)
+
+
+def storage_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """Every byte of the storage that ``tensor`` is a view of, gaps included, as a uint8 view of it."""
+    return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The inputs' storages as they were."""
+
+    live: tuple[tuple[int, torch.Tensor], ...]
+    saved: tuple[torch.Tensor, ...]
+
+    def changed(self) -> tuple[int, int] | None:
+        """Position of the first argument whose storage changed, and the byte in it (from the storage's start), or None."""
+        for (position, now), before in zip(self.live, self.saved, strict=True):
+            if not torch.equal(now, before):
+                return position, int((now != before).nonzero()[0])
+        return None
+
+    def restore(self) -> None:
+        """Put back what a kernel changed."""
+        for (_, now), before in zip(self.live, self.saved, strict=True):
+            now.copy_(before)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(saved.numel() for saved in self.saved)
+
+
+def snapshot(args: tuple[object, ...]) -> Snapshot:
+    """Remember the storage of every tensor among ``args``."""
+    live = tuple(
+        (position, storage_bytes(value)) for position, value in enumerate(args) if isinstance(value, torch.Tensor)
+    )
+    return Snapshot(live, tuple(view.clone() for _, view in live))

@@ -1,0 +1,101 @@
+"""Things that do not compute the operation; a problem that one of them solves could not tell a right kernel from a wrong one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from warpwise.lab.errors import VacuousProblem
+from warpwise.lab.problem import Instance, Problem
+from warpwise.registry import Case
+
+SAMPLE = 1 << 20  # elements looked at for the most frequent value
+ROUNDED = {torch.float32: torch.float16, torch.float64: torch.float32}
+REMEDY = {
+    "zeros": "draw inputs whose result is not zero",
+    "a constant": "draw inputs whose results differ from element to element",
+    "an input returned": "draw inputs that the operation changes",
+    "another seed's output": "make the result depend on the values that the seed draws",
+    "values rounded to float16": "draw values that need float32, and see that `terms` and `magnitude` are not too large",
+    "values rounded to float32": "draw values that need float64, and see that `terms` and `magnitude` are not too large",
+}
+
+
+def impostors(instance: Instance, other: Instance, position: int) -> Iterator[tuple[str, torch.Tensor]]:
+    """What each impostor would return as output number ``position`` of ``instance``; ``other`` has another seed."""
+    truth, dtype = instance.references[position], instance.dtypes[position]
+    yield "zeros", torch.zeros_like(truth, dtype=dtype)
+    if truth.numel() > 1:
+        yield "a constant", _constant(truth, dtype)
+    for value in instance.args:
+        if isinstance(value, torch.Tensor) and value.shape == truth.shape:
+            yield "an input returned", value.to(dtype)
+    if other.references[position].shape == truth.shape:
+        yield "another seed's output", other.references[position].to(dtype)
+    if dtype in ROUNDED:
+        yield f"values rounded to {str(ROUNDED[dtype]).removeprefix('torch.')}", truth.to(ROUNDED[dtype]).to(dtype)
+
+
+def _constant(truth: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The mean of a floating-point result, or the most frequent value of an integer one, everywhere."""
+    if dtype.is_floating_point:
+        finite = truth[truth.isfinite()]
+        value = finite.mean() if finite.numel() else truth.new_zeros(())
+    else:
+        value = truth.flatten()[:SAMPLE].mode().values
+    return value.to(dtype).expand(truth.shape)
+
+
+def _passing(instance: Instance, other: Instance, position: int) -> set[str]:
+    """The impostors that pass as output ``position`` of this instance."""
+    return {name for name, result in impostors(instance, other, position) if instance.compare(position, result).right}
+
+
+def require_no_impostor(problem: Problem, dtype: torch.dtype, cases: Sequence[Case], seeds: Sequence[int]) -> None:
+    """Raise ``VacuousProblem`` if one impostor passes, in some output, every case that could tell it apart.
+
+    Those are the cases with more than one output element, or, where no case has (a sum over everything), all that are
+    not empty. An impostor may meet the others rightly.
+    """
+    signature = (dtype, tuple(str(case) for case in cases))
+    if signature in problem.sound:
+        return
+    pairs = [pair for pair in (_two(problem, case, dtype, seeds) for case in cases) if not pair[0].empty]
+    for position in range(len(pairs[0][0].references) if pairs else 0):
+        telling = [pair for pair in pairs if pair[0].references[position].numel() > 1] or pairs
+        survivors = _passing(*telling[0], position)
+        for pair in telling[1:]:
+            survivors &= _passing(*pair, position) if survivors else set()
+        for name in sorted(survivors):
+            raise VacuousProblem(
+                f"{problem.spec.name}, {dtype}, output {position}: {name} passes each of the {len(telling)} cases that "
+                f"could tell it from the operation, so passing says nothing. What to change: {REMEDY[name]}"
+            )
+    problem.sound.add(signature)
+
+
+def require_telling(problem: Problem, case: Case, dtype: torch.dtype, seeds: Sequence[int]) -> tuple[str, ...]:
+    """Raise ``VacuousProblem`` if zeros, a constant, an input or another seed's output passes this one case.
+
+    Returns the rounding impostors that pass it: a long sum allows more error than rounding makes, and the shorter
+    sums of other cases must tell those apart.
+    """
+    instance, other = _two(problem, case, dtype, seeds)
+    rounding: set[str] = set()
+    for position in range(len(instance.references)):
+        if instance.empty:
+            continue
+        for name in sorted(_passing(instance, other, position)):
+            if not name.startswith("values rounded"):
+                raise VacuousProblem(
+                    f"{problem.spec.name}, {case}, {dtype}, output {position}: {name} passes at this size, so a time "
+                    f"here would say nothing. What to change: {REMEDY[name]}"
+                )
+            rounding.add(name)
+    return tuple(sorted(rounding))
+
+
+def _two(problem: Problem, case: Case, dtype: torch.dtype, seeds: Sequence[int]) -> tuple[Instance, Instance]:
+    second = seeds[1] if len(seeds) > 1 else seeds[0] + 1
+    return problem.instance(case, dtype, seeds[0]), problem.instance(case, dtype, second)

@@ -1,0 +1,138 @@
+"""How far a right answer may be from the float64 reference, element by element, and the comparison that NaN cannot pass.
+
+The bound on ``|out - ref|`` for an output element behind which stands a sum of ``n`` terms is::
+
+    u_out * |ref|  +  u_acc * (16 + min(n, 6 * sqrt(n))) * magnitude  +  n * tiny_acc  +  quantum_out / 2
+
+``u`` is the unit roundoff (half of ``eps``) of the output's dtype and of the dtype that is accumulated in: float64 if
+inputs and outputs are float64, float32 otherwise, so half-precision inputs do not excuse half-precision sums.
+
+- ``u_out * |ref|`` is the one rounding of the finished result.
+- A sum of ``n`` terms, in whatever order, errs by at most ``(n - 1) * u * magnitude``, where ``magnitude`` is the sum of
+  the terms' absolute values. Roundings that are independent with mean zero stay below ``t * sqrt(n) * u * magnitude``
+  but for a probability of ``2 * exp(-t**2 / 2)`` (Higham and Mary, "A new approach to probabilistic rounding error
+  analysis", 2019). That takes every rounding for as large as ``u`` and every partial sum for as large as the magnitude; one
+  rounding's standard deviation is below ``u / 2``, and a running sum of equal signs has the root mean square
+  ``magnitude / sqrt(3)``, so that ``t = 6`` is 20 standard deviations: room for the truncating sums of tensor cores,
+  whose errors have no mean of zero. Below 36 terms the certain bound is the smaller one.
+- ``16`` is for what surrounds the sum: the product in each term, a division, and elementary functions, which CUDA's
+  fast versions (``__expf``, ``ex2.approx``) give to some 2 to 4 ulp, 4 to 8 ``u``, near the middle of their range. Functions
+  that amplify errors more than that (``exp`` of a long difference) say so in their specification's ``magnitude``.
+- ``tiny_acc`` is the smallest normal number: a kernel may flush each term that is smaller to zero. Half of the output's
+  smallest subnormal number is the rounding of a result down there.
+
+Integers and booleans are exact. NaN and infinity in the reference must be met by NaN and the same infinity. A finite
+reference beyond the output's largest number must be met by infinity, as rounding to that dtype gives it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+AROUND_THE_SUM = 16.0
+DEVIATIONS = 6.0
+CHUNK = 1 << 24
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What comparing one output gave: elements wrong, the first one of them, and the largest error over its tolerance."""
+
+    wrong: int
+    total: int
+    worst: float
+    index: tuple[int, ...] | None = None
+    expected: float | int | bool | None = None
+    actual: float | int | bool | None = None
+    tolerance: float = 0.0
+
+    @property
+    def right(self) -> bool:
+        return self.wrong == 0
+
+
+def growth(terms: int) -> float:
+    """Rounding error of a sum of ``terms`` terms and what surrounds it, in units of ``u * magnitude``."""
+    count = max(1, terms)
+    return AROUND_THE_SUM + min(float(count), DEVIATIONS * math.sqrt(count))
+
+
+def accumulator(output: torch.dtype, inputs: Sequence[torch.dtype]) -> torch.dtype:
+    """The dtype that a right kernel accumulates in: float64 only where inputs and output are float64."""
+    floating = [dtype for dtype in inputs if dtype.is_floating_point]
+    return (
+        torch.float64
+        if output == torch.float64 and all(dtype == torch.float64 for dtype in floating)
+        else torch.float32
+    )
+
+
+def bound(
+    reference: torch.Tensor, magnitude: torch.Tensor, terms: int, output: torch.dtype, accumulate: torch.dtype
+) -> torch.Tensor:
+    """The tolerance of each element, float64, shaped like ``reference``; the module's docstring derives it."""
+    out, acc = torch.finfo(output), torch.finfo(accumulate)
+    floor = max(1, terms) * acc.tiny + out.tiny * out.eps / 2
+    return out.eps / 2 * reference.abs() + acc.eps / 2 * growth(terms) * magnitude + floor
+
+
+def compare(
+    actual: torch.Tensor, reference: torch.Tensor, magnitude: torch.Tensor | None, terms: int, accumulate: torch.dtype
+) -> Comparison:
+    """Compare ``actual`` with ``reference`` of the same shape; ``magnitude`` is not looked at for integers."""
+    if actual.shape != reference.shape:
+        raise ValueError(f"expected a reference of shape {tuple(actual.shape)}, got {tuple(reference.shape)}")
+    flat, truth = actual.reshape(-1), reference.reshape(-1)
+    scale = None if magnitude is None else magnitude.reshape(-1)
+    wrong, worst, first = 0, 0.0, None
+    for start in range(0, flat.numel(), CHUNK):
+        part = slice(start, start + CHUNK)
+        if actual.dtype.is_floating_point:
+            size = truth[part].abs() if scale is None else scale[part]
+            good, ratio, tolerance = _floating(flat[part], truth[part], size, terms, accumulate)
+            worst = max(worst, ratio)
+        else:
+            good, tolerance = _exact(flat[part], truth[part]), None
+        missed = good.numel() - int(good.sum())
+        if missed and first is None:
+            at = int((~good).nonzero()[0])
+            first = (start + at, 0.0 if tolerance is None else float(tolerance[at]))
+        wrong += missed
+    if first is None:
+        return Comparison(0, flat.numel(), worst)
+    at, allowed = first
+    index = tuple(int(axis) for axis in torch.unravel_index(torch.tensor(at), actual.shape))
+    return Comparison(
+        wrong, flat.numel(), worst if worst else math.inf, index, truth[at].item(), flat[at].item(), allowed
+    )
+
+
+def _floating(
+    actual: torch.Tensor, reference: torch.Tensor, magnitude: torch.Tensor, terms: int, accumulate: torch.dtype
+) -> tuple[torch.Tensor, float, torch.Tensor]:
+    """Which elements are right, the largest finite error over its tolerance, and the tolerances."""
+    limits, output = torch.finfo(actual.dtype), actual.dtype
+    got, truth = actual.to(torch.float64), reference.to(torch.float64)
+    tolerance = bound(truth, magnitude, terms, output, accumulate)
+    error = (got - truth).abs()
+    usual = error.isfinite() & tolerance.isfinite()
+    good = usual & (error <= tolerance)
+    special = ~truth.isfinite()
+    good |= special & ((got == truth) | (got.isnan() & truth.isnan()))
+    rounds_to_infinity = truth.isfinite() & (truth.abs() + tolerance >= limits.max * (1 + limits.eps / 4))
+    good |= rounds_to_infinity & got.isinf() & (got.sign() == truth.sign())
+    ratio = torch.where(usual, error / tolerance, torch.zeros_like(error))
+    return good, float(ratio.max()) if ratio.numel() else 0.0, tolerance
+
+
+def _exact(actual: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+    """Equality of integers of any width; a reference in floating point must hold integers exactly."""
+    if reference.dtype == actual.dtype:
+        return actual == reference
+    if reference.dtype.is_floating_point:
+        return actual.to(torch.float64) == reference.to(torch.float64)
+    return actual.to(torch.int64) == reference.to(torch.int64)

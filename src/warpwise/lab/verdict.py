@@ -1,0 +1,162 @@
+"""What verifying a rung gave: a verdict, the failures behind it and each case's part in it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+
+from warpwise.cuda.errors import Finding
+from warpwise.registry import Case
+
+Status = Literal["right", "wrong", "untested"]
+FailureKind = Literal["value", "unwritten", "guard", "input", "nondeterministic", "finding", "exception"]
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """``float32`` for ``torch.float32``."""
+    return str(dtype).removeprefix("torch.")
+
+
+def number(value: float | int | bool | None) -> str:
+    """A value with as many digits as float32 has, floats only."""
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One way in which a rung failed one case. ``index`` is the first wrong element of output number ``output``."""
+
+    kind: FailureKind
+    message: str
+    case: Case
+    dtype: torch.dtype
+    seed: int
+    output: int = 0
+    index: tuple[int, ...] | None = None
+    expected: float | int | bool | None = None
+    actual: float | int | bool | None = None
+    tolerance: float | None = None
+    wrong: int = 0
+    total: int = 0
+    findings: tuple[Finding, ...] = ()
+    smaller: Failure | None = None
+
+    def __str__(self) -> str:
+        layout = "" if self.case.layout == "contiguous" else f", {self.case.layout}"
+        lines = [f"{self.case}{layout}, {dtype_name(self.dtype)}, seed {self.seed}: {self.message}"]
+        if self.smaller is not None:
+            lines.append(f"  smallest failing case: {self.smaller.case}: {self.smaller.message}")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; NaN and infinity as text, which JSON has no number for."""
+        return {
+            "kind": self.kind, "message": self.message, "case": case_to_json(self.case), "dtype": dtype_name(self.dtype),
+            "seed": self.seed, "output": self.output, "index": list(self.index) if self.index is not None else None,
+            "expected": plain(self.expected), "actual": plain(self.actual), "tolerance": plain(self.tolerance),
+            "wrong": self.wrong, "total": self.total, "findings": [str(finding) for finding in self.findings],
+            "smaller": self.smaller.to_json() if self.smaller else None,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """How a rung did on one case and dtype; ``worst`` is the largest error over its tolerance, ``reason`` why it was skipped."""
+
+    case: Case
+    dtype: torch.dtype
+    status: Status
+    reason: str = ""
+    worst: float = 0.0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``right``: every case that the rung takes passed; ``wrong``: one did not; ``untested``: it took none that has elements.
+
+    ``lost`` says that the CUDA context cannot be used any more: nothing else can be run in this process.
+    """
+
+    op: str
+    rung: str
+    place: str
+    status: Status
+    cases: tuple[CaseResult, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    seconds: float = 0.0
+    lost: bool = False
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def right(self) -> bool:
+        return self.status == "right"
+
+    @property
+    def worst(self) -> float:
+        """The largest error of any case over its tolerance: at most 1 for a rung that is right."""
+        return max((result.worst for result in self.cases), default=0.0)
+
+    def __str__(self) -> str:
+        tested = [result for result in self.cases if result.status != "untested"]
+        head = f"{self.op} {self.rung} on {self.place}: {self.status}"
+        if self.status == "untested":
+            reasons = sorted({result.reason for result in self.cases if result.reason})
+            return f"{head}: {'; '.join(reasons) or 'no case'}"
+        skipped = f", {len(self.cases) - len(tested)} skipped" if len(tested) < len(self.cases) else ""
+        lines = [f"{head} ({len(tested)} cases{skipped}, {self.seconds:.1f} s)"]
+        if self.failures:
+            lines.append("  " + str(self.failures[0]).replace("\n", "\n  "))
+        if others := [f"{failure.case.name} ({dtype_name(failure.dtype)})" for failure in self.failures[1:]]:
+            lines.append(f"  fails as well: {', '.join(others)}")
+        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, as it stands in a results file."""
+        return {
+            "status": self.status, "place": self.place, "seconds": round(self.seconds, 3), "worst": plain(self.worst),
+            "cases": [
+                {**case_to_json(result.case), "dtype": dtype_name(result.dtype), "status": result.status,
+                 "reason": result.reason, "worst": plain(result.worst)}
+                for result in self.cases
+            ],
+            "failures": [failure.to_json() for failure in self.failures], "notes": list(self.notes),
+        }  # fmt: skip
+
+
+def plain(value: Any) -> Any:
+    """A number as JSON can hold it."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def case_to_json(case: Case) -> dict[str, Any]:
+    """The case as plain data."""
+    return {"name": case.name, "sizes": dict(case.sizes), "values": case.values, "layout": case.layout}
+
+
+@dataclass(frozen=True)
+class Step:
+    """Progress of long work, for whoever draws it: ``stage`` of ``rung`` is at ``done`` of ``total``, looking at ``detail``.
+
+    ``result`` is what the stage ended with (a ``Verdict``, a ``Timing``), if it has just ended.
+    """
+
+    stage: Literal["impostors", "verify", "shrink", "reference", "time"]
+    rung: str
+    detail: str
+    done: int
+    total: int
+    result: object = None
+
+
+Progress = Callable[[Step], None]
+
+
+def silent(step: Step) -> None:
+    """Progress for nobody."""

@@ -1,0 +1,160 @@
+"""``verify``: is a rung right? Against float64, on every kind of case, with nothing left to luck."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+
+from warpwise.lab.attempt import Attempt, attempt
+from warpwise.lab.impostors import require_no_impostor
+from warpwise.lab.problem import Problem, require_kinds
+from warpwise.lab.shrink import shrink
+from warpwise.lab.timing.environment import place
+from warpwise.lab.verdict import CaseResult, Failure, Progress, Status, Step, Verdict, dtype_name, silent
+from warpwise.registry import Case, Op, Rung
+
+FINAL = ("KernelTimeout", "Deadlock")
+
+
+def verify(
+    op: Op,
+    rung: Rung | str,
+    *,
+    device: torch.device | str | None = None,
+    dtypes: Sequence[torch.dtype] | None = None,
+    cases: Sequence[Case] | None = None,
+    seeds: Sequence[int] = (0, 1, 2),
+    progress: Progress | None = None,
+    problem: Problem | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Verdict:
+    """Run ``rung`` on every case, dtype and seed and compare it with the specification's float64 reference.
+
+    On a CPU device a CUDA or Triton rung runs emulated; without a ``device`` the GPU is used if there is one. Outputs are
+    poisoned and guarded, inputs must not change, and two runs must agree bit by bit (on a CPU for the first seed only)
+    unless the rung says that it is not deterministic. What the emulator finds is a failure like any other. After a failure
+    the sizes are shrunk while the rung still fails. ``problem`` shares references among calls for one operation and device.
+
+    Raises ``IncompleteCases`` or ``VacuousProblem`` if the specification cannot tell right from wrong, and ``UnknownRung``.
+    """
+    chosen = op.rung(rung) if isinstance(rung, str) else rung
+    if not seeds:
+        raise ValueError("verify: expected at least one seed in seeds, got none")
+    problem = problem or Problem(op.spec, resolve(device))
+    report = progress or silent
+    require_kinds(op.spec)
+    run = _Run(op, chosen, problem, tuple(cases or op.spec.cases), tuple(seeds), report, clock)
+    return run.verdict(tuple(dtypes or op.spec.dtypes))
+
+
+def resolve(device: torch.device | str | None) -> torch.device:
+    """The device that was asked for, or the GPU if there is one, or the CPU."""
+    if device is not None:
+        return torch.device(device)
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+class _Run:
+    """One verification under way."""
+
+    def __init__(
+        self, op: Op, rung: Rung, problem: Problem, cases: tuple[Case, ...], seeds: tuple[int, ...],
+        report: Progress, clock: Callable[[], float],
+    ) -> None:  # fmt: skip
+        self.op, self.rung, self.problem, self.cases, self.seeds = op, rung, problem, cases, seeds
+        self.report, self.clock = report, clock
+        self.failures: list[Failure] = []
+        self.lost = self.stop = False
+
+    def verdict(self, dtypes: tuple[torch.dtype, ...]) -> Verdict:
+        started, results, done = self.clock(), [], 0
+        total = len(dtypes) * len(self.cases)
+        for dtype in dtypes:
+            if self.rung.dtypes is None or dtype in self.rung.dtypes:
+                self._report("impostors", dtype_name(dtype), done, total)
+                require_no_impostor(self.problem, dtype, self.cases, self.seeds)
+            for case in self.cases:
+                if self.stop:
+                    break
+                self._report("verify", f"{case}, {dtype_name(dtype)}", done, total)
+                results.append(self._case(case, dtype))
+                done += 1
+        tested = any(result.status == "right" and result.reason != EMPTY for result in results)
+        status: Status = "wrong" if self.failures else "right" if tested else "untested"
+        spent = self.clock() - started
+        where = place(self.problem.device)
+        verdict = Verdict(
+            self.op.name,
+            self.rung.name,
+            where,
+            status,
+            tuple(results),
+            tuple(self.failures),
+            spent,
+            self.lost,
+            self._notes(),
+        )
+        self.report(Step("verify", self.rung.name, "", done, total, verdict))
+        return verdict
+
+    def _notes(self) -> tuple[str, ...]:
+        if self.lost:
+            return ("the CUDA context is lost: nothing else can run on the GPU in this process",)
+        return ("stopped there: the remaining cases would take as long",) if self.stop else ()
+
+    def _report(self, stage: str, detail: str, done: int, total: int) -> None:
+        self.report(Step(stage, self.rung.name, detail, done, total))  # type: ignore[arg-type]
+
+    def _case(self, case: Case, dtype: torch.dtype) -> CaseResult:
+        """Every seed of one case, up to the first that fails."""
+        started, worst, empty = self.clock(), 0.0, False
+        for seed in self.seeds:
+            if self.rung.dtypes is not None and dtype not in self.rung.dtypes:
+                taken = ", ".join(dtype_name(taken) for taken in self.rung.dtypes)
+                return CaseResult(case, dtype, "untested", f"takes {taken}, not {dtype_name(dtype)}")
+            instance = self.problem.instance(case, dtype, seed)
+            outcome = self._attempt(instance, seed)
+            if outcome.skipped:
+                return CaseResult(case, dtype, "untested", outcome.skipped, worst, self.clock() - started)
+            worst, empty = max(worst, outcome.worst), instance.empty
+            if outcome.failure is not None:
+                self._record(outcome)
+                return CaseResult(case, dtype, "wrong", outcome.failure.message, worst, self.clock() - started)
+        return CaseResult(case, dtype, "right", EMPTY if empty else "", worst, self.clock() - started)
+
+    def _attempt(self, instance: object, seed: int) -> Attempt:
+        twice = self.problem.device.type == "cuda" or seed == self.seeds[0]
+        return attempt(self.op, self.rung, instance, runs=2 if twice else 1)  # type: ignore[arg-type]
+
+    def _record(self, outcome: Attempt) -> None:
+        """Keep the failure; the first one is shrunk, unless it took the device with it or would take minutes."""
+        failure = outcome.failure
+        if failure is None:
+            return
+        self.lost = outcome.lost
+        endless = any(finding.kind.__name__ in FINAL for finding in failure.findings)
+        self.stop = self.lost or endless
+        if not self.failures and not self.stop:
+            failure = replace(failure, smaller=self._smaller(failure))
+            self.stop = self.lost
+        self.failures.append(failure)
+
+    def _smaller(self, failure: Failure) -> Failure | None:
+        def fails(case: Case) -> Failure | None:
+            self._report("shrink", str(case), 0, 0)
+            try:
+                instance = self.problem.make(case, failure.dtype, failure.seed)
+            except (ValueError, TypeError, RuntimeError):  # sizes that the operation does not take
+                return None
+            outcome = attempt(self.op, self.rung, instance)
+            self.lost |= outcome.lost
+            return outcome.failure
+
+        found = shrink(failure.case, fails, self.clock)
+        return found[1] if found else None
+
+
+EMPTY = "empty: no kernel runs"
