@@ -1,0 +1,80 @@
+"""What the specifications and launchers of several operations share: argument checks, drawn inputs, grid sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from warpwise.registry import Case, Rung, arranged
+
+FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+
+
+def cdiv(count: int, size: int) -> int:
+    """How many pieces of ``size`` cover ``count``."""
+    return -(-count // size)
+
+
+def multiprocessors(tensor: torch.Tensor) -> int:
+    """SMs of the tensor's GPU; 1 for a CPU tensor, so that an emulated grid-stride loop goes round more than once."""
+    return torch.cuda.get_device_properties(tensor.device).multi_processor_count if tensor.is_cuda else 1
+
+
+def make_rung(folder: Path, name: str, idea: str, launch: Callable[..., None], **options: Any) -> Rung:
+    """A rung whose kernel is ``folder/<name>.cu``, or ``folder/<name>.py`` if it is written in Triton."""
+    source = folder / f"{name}.cu"
+    language: Literal["cuda", "triton"] = "cuda"
+    if not source.exists():
+        source, language = folder / f"{name}.py", "triton"
+    return Rung(name, idea, language, launch, source, **options)
+
+
+def check_tensor(op: str, name: str, value: Any, dtypes: Sequence[torch.dtype], dims: Sequence[int] = ()) -> None:
+    """Raise ``TypeError`` or ``ValueError`` unless ``value`` is a dense tensor of such a dtype and number of dimensions."""
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(f"{op}: expected {name} to be a torch.Tensor, got {type(value).__name__}")
+    if value.layout is not torch.strided:
+        raise TypeError(f"{op}: expected {name} to be dense, got {value.layout}; call .to_dense() first")
+    if value.dtype not in dtypes:
+        expected = ", ".join(str(dtype) for dtype in dtypes)
+        raise TypeError(f"{op}: expected {name} of dtype {expected}, got {value.dtype}")
+    if dims and value.dim() not in dims:
+        expected = " or ".join(str(count) for count in dims)
+        raise ValueError(f"{op}: expected {name} with {expected} dimensions, got shape {tuple(value.shape)}")
+
+
+def check_alike(op: str, names: Sequence[str], tensors: Sequence[torch.Tensor]) -> None:
+    """Raise unless all tensors have the first one's dtype, device and shape."""
+    first = tensors[0]
+    for name, tensor in zip(names[1:], tensors[1:], strict=True):
+        if tensor.dtype != first.dtype:
+            raise TypeError(f"{op}: expected {name} of {names[0]}'s dtype {first.dtype}, got {tensor.dtype}")
+        if tensor.device != first.device:
+            raise ValueError(f"{op}: expected {name} on {names[0]}'s device {first.device}, got {tensor.device}")
+        if tensor.shape != first.shape:
+            expected, got = tuple(first.shape), tuple(tensor.shape)
+            raise ValueError(f"{op}: expected {name} of {names[0]}'s shape {expected}, got {got}")
+
+
+def draw(
+    case: Case, shape: Sequence[int], dtype: torch.dtype, device: torch.device, seed: int, power: int = 1
+) -> torch.Tensor:
+    """Random values of ``shape``, lying in memory as the case says.
+
+    Floating point: standard normal; a "huge" case scales them so that their ``power``-th power stays finite.
+    Integers: uniform over the dtype's range; a "huge" case stays within one of the top.
+    """
+    generator = torch.Generator(device).manual_seed(seed)
+    if dtype.is_floating_point:
+        values = torch.randn(tuple(shape), generator=generator, dtype=dtype, device=device)
+        if case.values == "huge":
+            values.mul_(math.pow(torch.finfo(dtype).max / 64, 1 / power))
+    else:
+        top = torch.iinfo(dtype).max
+        low = top - 1 if case.values == "huge" else torch.iinfo(dtype).min
+        values = torch.randint(low, top + 1, tuple(shape), generator=generator, dtype=dtype, device=device)
+    return arranged(values, case.layout)

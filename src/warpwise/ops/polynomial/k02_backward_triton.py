@@ -1,0 +1,18 @@
+"""The gradient in Triton: a block a program, computed in float32 at least, rounded once."""
+
+import triton.language as tl
+
+from warpwise import triton as wt
+
+
+@wt.jit
+def polynomial_backward(grad_ptr, x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    # grad, x, out: (n,). Grid: ceil(n / BLOCK).
+    offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = offsets < n
+    grad = tl.load(grad_ptr + offsets, mask=inside)
+    x = tl.load(x_ptr + offsets, mask=inside)
+    if x.dtype != tl.float64:
+        grad = grad.to(tl.float32)
+        x = x.to(tl.float32)
+    tl.store(out_ptr + offsets, (grad * (2 * x + 1)).to(out_ptr.dtype.element_ty), mask=inside)

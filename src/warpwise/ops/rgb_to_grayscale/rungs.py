@@ -1,0 +1,95 @@
+"""The ladder of rgb_to_grayscale. k02 is for planes, k03 for interleaved pixels; the other two take any strides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from warpwise import cuda
+from warpwise.ops._common import cdiv, make_rung
+
+HERE = Path(__file__).parent
+BLOCK = 256
+MAX_GRID_Y = 65535
+
+THREAD_PER_PIXEL = cuda.load(HERE / "k01_thread_per_pixel.cu")
+PLANAR_PACKS = cuda.load(HERE / "k02_planar_packs.cu")
+INTERLEAVED_PACKS = cuda.load(HERE / "k03_interleaved_packs.cu")
+
+
+def _batch(image: torch.Tensor) -> torch.Tensor:
+    return image if image.dim() == 4 else image.unsqueeze(0)
+
+
+def _kernel(module: cuda.Module, image: torch.Tensor) -> cuda.Kernel:
+    return module[f"rgb_to_grayscale<{cuda.ctype(image.dtype)}>"]
+
+
+def thread_per_pixel(out: torch.Tensor, image: torch.Tensor) -> None:
+    n, _, height, width = _batch(image).shape
+    kernel = _kernel(THREAD_PER_PIXEL, image)[cdiv(out.numel(), BLOCK), BLOCK]
+    kernel(cuda.strided(image), cuda.out(out), n, height, width, *_batch(image).stride())
+
+
+def planar_packs(out: torch.Tensor, image: torch.Tensor) -> None:
+    n, _, height, width = _batch(image).shape
+    pixels = height * width
+    grid = (cdiv(pixels * image.element_size(), 16 * BLOCK), min(n, MAX_GRID_Y))
+    _kernel(PLANAR_PACKS, image)[grid, BLOCK](image, cuda.out(out), n, pixels)
+
+
+def interleaved_packs(out: torch.Tensor, image: torch.Tensor) -> None:
+    blocks = cdiv(out.numel() * image.element_size(), 16 * BLOCK)
+    _kernel(INTERLEAVED_PACKS, image)[blocks, BLOCK](cuda.strided(image), cuda.out(out), out.numel())
+
+
+def triton(out: torch.Tensor, image: torch.Tensor) -> None:
+    from warpwise.ops.rgb_to_grayscale.k04_triton import rgb_to_grayscale
+
+    batch, block = _batch(image), 1024
+    if batch.stride(2) != batch.stride(3) * batch.size(3):
+        batch = batch.contiguous()
+    n, _, height, width = batch.shape
+    blocks = cdiv(height * width, block)
+    rgb_to_grayscale[(n * blocks,)](
+        batch, out, height * width, blocks, *batch.stride()[:2], batch.stride(3), BLOCK=block, num_warps=4
+    )
+
+
+def interleaved(image: torch.Tensor) -> bool:
+    """Whether the pixels of ``image`` (N, 3, H, W) or (3, H, W) lie one after another, three channels each, without gaps."""
+    return _batch(image).permute(0, 2, 3, 1).is_contiguous()
+
+
+def _not_interleaved(image: torch.Tensor) -> str | None:
+    return None if interleaved(image) else "takes interleaved pixels (channels last in memory) without gaps"
+
+
+RUNGS = (
+    make_rung(HERE, "k01_thread_per_pixel", "one thread a pixel, any strides", thread_per_pixel, strided=True),
+    make_rung(HERE, "k02_planar_packs", "16 bytes of each plane a thread", planar_packs),
+    make_rung(
+        HERE,
+        "k03_interleaved_packs",
+        "48 bytes of interleaved pixels a thread",
+        interleaved_packs,
+        limits=_not_interleaved,
+        strided=True,
+    ),
+    make_rung(
+        HERE,
+        "k04_triton",
+        "blocks of pixels in Triton, any strides",
+        triton,
+        # Triton makes float32 of the literal weights, too coarse for float64.
+        dtypes=(torch.uint8, torch.float32, torch.float16, torch.bfloat16),
+        strided=True,
+    ),
+)
+
+
+def default(image: torch.Tensor) -> str:
+    if interleaved(image):
+        return "k03_interleaved_packs"
+    return "k02_planar_packs" if image.is_contiguous() else "k01_thread_per_pixel"

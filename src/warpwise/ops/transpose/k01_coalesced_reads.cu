@@ -1,0 +1,9 @@
+// Threads follow the input's rows: reads are coalesced, and the writes of a warp lie a column apart, 32 sectors each.
+// in: (rows, cols), out: (cols, rows). Block (32, 8), a tile of 32 x 32; grid: tiles across, tiles down.
+template <typename T>
+__global__ void transpose(const T* in, T* out, long long rows, long long cols) {
+  const long long col = blockIdx.x * 32LL + threadIdx.x;
+  for (long long row = blockIdx.y * 32LL + threadIdx.y; row < min(rows, blockIdx.y * 32LL + 32); row += 8) {
+    if (col < cols) out[col * rows + row] = in[row * cols + col];
+  }
+}

@@ -1,0 +1,18 @@
+// One element of padding a row of the tile: element (i, j) moves to bank (i + j) mod 32, so a column touches all 32 banks.
+// in: (rows, cols), out: (cols, rows). Block (32, 8); grid: tiles across, tiles down.
+template <typename T>
+__global__ void transpose(const T* in, T* out, long long rows, long long cols) {
+  // For 1- and 2-byte elements the padding is a whole 4-byte bank.
+  constexpr int PADDING = sizeof(T) < 4 ? 4 / sizeof(T) : 1;
+  __shared__ T tile[32][32 + PADDING];
+  const long long row0 = blockIdx.y * 32LL, col0 = blockIdx.x * 32LL;
+  for (int i = threadIdx.y; i < 32; i += 8) {
+    const long long row = row0 + i, col = col0 + threadIdx.x;
+    if (row < rows && col < cols) tile[i][threadIdx.x] = in[row * cols + col];
+  }
+  __syncthreads();
+  for (int i = threadIdx.y; i < 32; i += 8) {
+    const long long row = row0 + threadIdx.x, col = col0 + i;
+    if (row < rows && col < cols) out[col * rows + row] = tile[threadIdx.x][i];
+  }
+}

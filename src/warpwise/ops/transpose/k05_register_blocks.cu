@@ -1,0 +1,68 @@
+// Up to 16 bytes an access on both sides: a thread turns a V x V block in registers, and shared memory moves whole packs.
+#include <warpwise/pack.cuh>
+
+// Elements `column` onwards of a row whose elements lie side by side: one access if `wide`, else one by one up to the row's end.
+template <int BYTES, typename T>
+__device__ warpwise::Pack<T, BYTES> read_pack(const T* row, long long column, long long columns, bool wide) {
+  if (wide) return *warpwise::packs<BYTES>(row + column);
+  warpwise::Pack<T, BYTES> pack{};
+#pragma unroll
+  for (int k = 0; k < pack.size; ++k) {
+    if (column + k < columns) pack.at[k] = row[column + k];
+  }
+  return pack;
+}
+
+template <int BYTES, typename T>
+__device__ void write_pack(T* row, long long column, long long columns, bool wide, warpwise::Pack<T, BYTES> pack) {
+  if (wide) {
+    *warpwise::packs<BYTES>(row + column) = pack;
+    return;
+  }
+#pragma unroll
+  for (int k = 0; k < pack.size; ++k) {
+    if (column + k < columns) row[column + k] = pack.at[k];
+  }
+}
+
+// in: (rows, cols), out: (cols, rows). V = BYTES / sizeof(T); a tile has LANES x LANES blocks of V x V, one a thread.
+// Grid: one block of LANES * LANES threads a tile, row of tiles by row.
+template <typename T, int BYTES, int LANES>
+__global__ void __launch_bounds__(LANES* LANES) transpose(const T* in, T* out, long long rows, long long cols) {
+  using Pack = warpwise::Pack<T, BYTES>;
+  constexpr int V = Pack::size;
+  constexpr int EDGE = LANES * V;
+  static_assert(LANES * BYTES % 128 == 0, "the packs of one row of the tile fill whole rounds of the 32 banks");
+  // Row r of the turned tile is LANES packs; pack p stands at p ^ (r / V). The 128 / BYTES lanes that shared memory serves
+  // at once then lie in different banks, both when they write one pack of different rows and when they read one row.
+  __shared__ Pack tile[EDGE * LANES];
+
+  const long long across = (cols + EDGE - 1) / EDGE;
+  const long long row0 = blockIdx.x / across * EDGE, col0 = blockIdx.x % across * EDGE;
+  const int tx = threadIdx.x % LANES, ty = threadIdx.x / LANES;
+  const bool wide_in = warpwise::aligned<BYTES>(in) && cols % V == 0;
+  const bool wide_out = warpwise::aligned<BYTES>(out) && rows % V == 0;
+
+  Pack block[V] = {};
+#pragma unroll
+  for (int i = 0; i < V; ++i) {
+    const long long row = row0 + ty * V + i, col = col0 + tx * V;
+    if (row < rows && col < cols) block[i] = read_pack<BYTES>(in + row * cols, col, cols, wide_in);
+  }
+#pragma unroll
+  for (int j = 0; j < V; ++j) {
+    Pack column;
+#pragma unroll
+    for (int i = 0; i < V; ++i) column.at[i] = block[i].at[j];
+    tile[(tx * V + j) * LANES + (ty ^ tx)] = column;
+  }
+  __syncthreads();
+#pragma unroll
+  for (int s = 0; s < V; ++s) {
+    const int r = s * LANES + ty;
+    const long long out_row = col0 + r, out_col = row0 + tx * V;
+    if (out_row < cols && out_col < rows) {
+      write_pack(out + out_row * rows, out_col, rows, wide_out, tile[r * LANES + (tx ^ (r / V))]);
+    }
+  }
+}

@@ -1,0 +1,81 @@
+"""The ladder of transpose, slowest idea first. Kernels see elements as integers of their width."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from warpwise import cuda
+from warpwise.ops._common import cdiv, make_rung
+
+HERE = Path(__file__).parent
+MAX_GRID_Y = 65535
+BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+COALESCED_READS = cuda.load(HERE / "k01_coalesced_reads.cu")
+COALESCED_WRITES = cuda.load(HERE / "k02_coalesced_writes.cu")
+SHARED_TILE = cuda.load(HERE / "k03_shared_tile.cu")
+PADDED_TILE = cuda.load(HERE / "k04_padded_tile.cu")
+REGISTER_BLOCKS = cuda.load(HERE / "k05_register_blocks.cu")
+
+
+def _bits(out: torch.Tensor, input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, str]:
+    """Output and input as integers of the same width, and the C type of those."""
+    dtype = BITS[input.element_size()]
+    return out.view(dtype), input.view(dtype), cuda.ctype(dtype)
+
+
+def _tile_of_32(module: cuda.Module) -> Callable[[torch.Tensor, torch.Tensor], None]:
+    def launch(out: torch.Tensor, input: torch.Tensor) -> None:
+        (rows, cols), (out, input, ctype) = input.shape, _bits(out, input)
+        grid = (cdiv(cols, 32), cdiv(rows, 32))
+        module[f"transpose<{ctype}>"][grid, (32, 8)](input, cuda.out(out), rows, cols)
+
+    return launch
+
+
+def register_blocks(out: torch.Tensor, input: torch.Tensor) -> None:
+    (rows, cols), (out, input, ctype) = input.shape, _bits(out, input)
+    lanes, pack = 16, 8 if input.element_size() == 1 else 16  # blocks of 16 x 16 bytes do not fit in the registers
+    edge = lanes * pack // input.element_size()
+    tiles = cdiv(rows, edge) * cdiv(cols, edge)
+    REGISTER_BLOCKS[f"transpose<{ctype}, {pack}, {lanes}>"][tiles, lanes * lanes](input, cuda.out(out), rows, cols)
+
+
+def triton(out: torch.Tensor, input: torch.Tensor) -> None:
+    from warpwise.ops.transpose.k06_triton import transpose
+
+    (rows, cols), (out, input, _) = input.shape, _bits(out, input)
+    block = 64
+    tiles = cdiv(rows, block) * cdiv(cols, block)
+    transpose[(tiles,)](input, out, rows, cols, BLOCK_M=block, BLOCK_N=block, num_warps=8)
+
+
+def _grid_y(input: torch.Tensor) -> str | None:
+    blocks = cdiv(input.size(0), 32)
+    return f"needs {blocks} blocks in y, beyond the {MAX_GRID_Y} of a grid" if blocks > MAX_GRID_Y else None
+
+
+RUNGS = (
+    make_rung(
+        HERE, "k01_coalesced_reads", "threads follow the input's rows", _tile_of_32(COALESCED_READS), limits=_grid_y
+    ),
+    make_rung(
+        HERE, "k02_coalesced_writes", "threads follow the output's rows", _tile_of_32(COALESCED_WRITES), limits=_grid_y
+    ),
+    make_rung(HERE, "k03_shared_tile", "a tile turns in shared memory", _tile_of_32(SHARED_TILE), limits=_grid_y),
+    make_rung(
+        HERE, "k04_padded_tile", "padding spreads a column over all banks", _tile_of_32(PADDED_TILE), limits=_grid_y
+    ),
+    make_rung(HERE, "k05_register_blocks", "16-byte accesses, blocks turned in registers", register_blocks),
+    make_rung(HERE, "k06_triton", "a tile of 64 x 64 in Triton", triton),
+)
+
+
+def default(input: torch.Tensor) -> str:
+    """16-byte accesses where both matrices have rows of whole packs, else the padded tile if its grid suffices."""
+    pack = 16 // input.element_size()
+    whole = input.size(0) % pack == 0 and input.size(1) % pack == 0
+    return "k05_register_blocks" if whole or _grid_y(input) else "k04_padded_tile"
