@@ -25,7 +25,9 @@ def cache_dir() -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OSError(f"cannot make the cache folder {folder} ({error}); set WARPWISE_CACHE to a writable one") from error
+        raise OSError(
+            f"cannot make the cache folder {folder} ({error}); set WARPWISE_CACHE to a writable one"
+        ) from error
     return folder
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from warpwise.cuda.elements import ctype
 from warpwise.cuda.errors import (
     Access,
     ArgumentError,
@@ -29,7 +30,6 @@ from warpwise.cuda.errors import (
     UnwrittenOutput,
 )
 from warpwise.cuda.module import Kernel, Launcher, Module, load
-from warpwise.cuda.types import ctype
 from warpwise.cuda.views import out, strided
 
 __all__ = [

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from warpwise.cuda import scalars, views
+from warpwise.cuda.elements import element
 from warpwise.cuda.errors import ArgumentError
 from warpwise.cuda.signature import Parameter
-from warpwise.cuda.types import element
 from warpwise.cuda.views import Out, Strided
 
 
@@ -54,7 +54,9 @@ class PointerSlot:
         self.element = parameter.element + "*" * (parameter.pointers - 1)
         self.any = parameter.element == "void" and parameter.pointers == 1
         self.addresses = parameter.pointers > 1
-        self.dtypes = frozenset(self.type.dtypes if self.type else (torch.int64, torch.uint64) if self.addresses else ())
+        self.dtypes = frozenset(
+            self.type.dtypes if self.type else (torch.int64, torch.uint64) if self.addresses else ()
+        )
         self.plain = self.type is not None and self.type.lanes == 1 and self.type.kind != "complex"
         self.code = "P"
 
@@ -68,7 +70,13 @@ class PointerSlot:
                 raise self._out_of_const()
             value = value.value
         if isinstance(value, torch.Tensor):
-            if self.plain and value.is_cuda and value.dtype in self.dtypes and value.is_contiguous() and not value.is_neg():
+            if (
+                self.plain
+                and value.is_cuda
+                and value.dtype in self.dtypes
+                and value.is_contiguous()
+                and not value.is_neg()
+            ):
                 return value.data_ptr()
             if not value.is_cuda:
                 raise self.error(views.described(value), "expected a CUDA tensor, as the other arguments are")
@@ -90,7 +98,8 @@ class PointerSlot:
             value = value.value
             if type(value) is Strided:
                 raise self.error(
-                    "out(strided(...))", "an output is poisoned and checked whole, gaps included: pass strided(...) alone"
+                    "out(strided(...))",
+                    "an output is poisoned and checked whole, gaps included: pass strided(...) alone",
                 )
         if value is None:
             if output:
@@ -98,7 +107,9 @@ class PointerSlot:
             return Buffer(self.name, 0, 0, self._element_bytes(1), self.element, self.const, False, 0, False)
         view = views.of_tensor(value, False, self) if isinstance(value, torch.Tensor) else views.of_any(value, self)
         if self.addresses:
-            raise self.error(view.described, "a pointer to pointers cannot be followed on the CPU; pass one array and offsets")
+            raise self.error(
+                view.described, "a pointer to pointers cannot be followed on the CPU; pass one array and offsets"
+            )
         if view.dtype not in self.dtypes:
             self._check_type(view)
         if not self.const and not view.writable:
@@ -124,9 +135,15 @@ class PointerSlot:
         if self.type is None and not self.addresses:
             if view.dtype in (torch.uint8, torch.int8, None):
                 return
-            raise self.error(view.described, f"pass the bytes of {self.element}: x.view(torch.uint8), or a structured array")
-        expected = " or ".join(str(dtype).removeprefix("torch.") for dtype in (self.type.dtypes if self.type else self.dtypes))
-        same_width = self.type is not None and view.dtype is not None and view.itemsize * self.type.lanes == self.type.bytes
+            raise self.error(
+                view.described, f"pass the bytes of {self.element}: x.view(torch.uint8), or a structured array"
+            )
+        expected = " or ".join(
+            str(dtype).removeprefix("torch.") for dtype in (self.type.dtypes if self.type else self.dtypes)
+        )
+        same_width = (
+            self.type is not None and view.dtype is not None and view.itemsize * self.type.lanes == self.type.bytes
+        )
         advice = f"pass x.to(torch.{expected.split(' ')[0]}) or change the kernel's type"
         if same_width:
             advice += f" (x.view(torch.{expected.split(' ')[0]}) to pass the bits as they are)"
@@ -138,7 +155,8 @@ class PointerSlot:
             return
         if view.nbytes % self.type.bytes:
             raise self.error(
-                view.described, f"its {view.nbytes:,} bytes are not a multiple of the {self.type.bytes} of one {self.element}"
+                view.described,
+                f"its {view.nbytes:,} bytes are not a multiple of the {self.type.bytes} of one {self.element}",
             )
         if offset % self.type.align:
             raise self.error(
@@ -177,7 +195,11 @@ class Binder:
     """
 
     def __init__(
-        self, kernel: str, parameters: Sequence[Parameter], sizes: Sequence[int], declared: Sequence[tuple[str, str]] = ()
+        self,
+        kernel: str,
+        parameters: Sequence[Parameter],
+        sizes: Sequence[int],
+        declared: Sequence[tuple[str, str]] = (),
     ) -> None:
         self.kernel = kernel
         named = declared if len(declared) == len(parameters) else [(p.text, f"#{i}") for i, p in enumerate(parameters)]
@@ -214,14 +236,18 @@ class Binder:
 
     def _count(self, args: Sequence[Any]) -> ArgumentError:
         plural = "" if len(self.slots) == 1 else "s"
-        return ArgumentError(f"{self.kernel}: takes {len(self.slots)} argument{plural} ({self.signature}), got {len(args)}")
+        return ArgumentError(
+            f"{self.kernel}: takes {len(self.slots)} argument{plural} ({self.signature}), got {len(args)}"
+        )
 
     def _check_outputs_alone(self, bound: Sequence[Buffer | Scalar]) -> None:
         """An output is poisoned before the launch, so it may not lie where another argument is read from."""
         buffers = [part for part in bound if isinstance(part, Buffer) and part.nbytes]
         for output in (part for part in buffers if part.output):
             for other in buffers:
-                apart = other.address + other.nbytes <= output.address or output.address + output.nbytes <= other.address
+                apart = (
+                    other.address + other.nbytes <= output.address or output.address + output.nbytes <= other.address
+                )
                 if other is not output and not apart:
                     raise ArgumentError(
                         f"{self.kernel}: '{output.name}' is marked out() but shares memory with '{other.name}': an output is "

@@ -37,7 +37,12 @@ def dimensions(kernel: str, what: str, given: Any) -> Index3:
 
 
 def check_launch(
-    kernel: str, grid: Index3, block: Index3, profile: Profile, launch_bounds: int | None = None, max_threads: int | None = None
+    kernel: str,
+    grid: Index3,
+    block: Index3,
+    profile: Profile,
+    launch_bounds: int | None = None,
+    max_threads: int | None = None,
 ) -> None:
     """Raise ``LaunchError`` if the device cannot launch this grid of blocks.
 
@@ -49,10 +54,14 @@ def check_launch(
                 hint = "; is the problem size 0? An empty input needs no launch" if size == 0 else ""
                 raise LaunchError(f"{kernel}: {what} {sizes}: {what}.{axis} is {size}, it must be at least 1{hint}")
             if size > limit:
-                raise LaunchError(f"{kernel}: {what} {sizes}: {what}.{axis} is {size:,}; {profile.name} allows {limit:,}")
+                raise LaunchError(
+                    f"{kernel}: {what} {sizes}: {what}.{axis} is {size:,}; {profile.name} allows {limit:,}"
+                )
     threads = block[0] * block[1] * block[2]
     if threads > profile.threads_per_block:
-        raise LaunchError(f"{kernel}: block {block} has {threads:,} threads; {profile.name} allows {profile.threads_per_block:,}")
+        raise LaunchError(
+            f"{kernel}: block {block} has {threads:,} threads; {profile.name} allows {profile.threads_per_block:,}"
+        )
     if launch_bounds is not None and threads > launch_bounds:
         raise LaunchError(
             f"{kernel}: block {block} has {threads:,} threads, but the kernel is declared __launch_bounds__({launch_bounds})"
@@ -78,5 +87,7 @@ def check_shared(kernel: str, static: int, dynamic: int, profile: Profile) -> No
             "declare the large one extern __shared__ and pass its bytes as kernel[grid, block, shared_bytes]"
         )
     if static + dynamic > profile.shared_per_block_optin:
-        parts = f"{dynamic:,} bytes of dynamic shared memory" + (f" and {static:,} of __shared__ arrays" if static else "")
+        parts = f"{dynamic:,} bytes of dynamic shared memory" + (
+            f" and {static:,} of __shared__ arrays" if static else ""
+        )
         raise LaunchError(f"{kernel}: {parts}: {profile.name} allows a block {profile.shared_per_block_optin:,} in all")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from warpwise.cuda import limits, source
+from warpwise.cuda import includes, limits, source
 from warpwise.cuda.arguments import Binder, device_of
 from warpwise.cuda.constants import Constants
 from warpwise.cuda.errors import CompileError, Finding, LaunchError
@@ -50,7 +50,9 @@ def load(
     if path is None:
         return Module(os.fspath(source_or_path), "kernel.cu", folders, define, target)
     if not path.is_file():
-        raise FileNotFoundError(f"cuda.load: no file {str(path)!r} (in {os.getcwd()}); a source text holds a __global__ function")
+        raise FileNotFoundError(
+            f"cuda.load: no file {str(path)!r} (in {os.getcwd()}); a source text holds a __global__ function"
+        )
     return Module(path.read_text(), str(path), [path.parent, *folders], define, target)
 
 
@@ -67,7 +69,12 @@ class Module:
     """The kernels of one source. ``module["name"]`` or ``module["name<32, float>"]`` gives one of them."""
 
     def __init__(
-        self, text: str, file: str, include: Sequence[Path] = (), define: Mapping[str, object] | None = None, target: str | None = None
+        self,
+        text: str,
+        file: str,
+        include: Sequence[Path] = (),
+        define: Mapping[str, object] | None = None,
+        target: str | None = None,
     ) -> None:
         self.text, self.file, self.target = text, file, target
         self.include = (*include, DEVICE_HEADERS)
@@ -86,7 +93,7 @@ class Module:
         """The ``__global__`` functions of the source and of the files it includes by ``#include "..."``."""
         if self._declared is None:
             found = source.kernels(self.text)
-            for included in _included(self.text, self.include):
+            for included in includes.included(self.text, self.include).values():
                 for name, declaration in source.kernels(included).items():
                     found.setdefault(name, declaration)
             self._declared = found
@@ -116,11 +123,15 @@ class Module:
     def _declaration(self, expression: str) -> source.KernelDeclaration | None:
         match = re.match(r"\s*(?:::)?(\w+(?:::\w+)*)\s*(<.*>)?\s*$", expression, re.DOTALL)
         if not match:
-            raise CompileError(f"{self.file}: {expression!r} is not the name of a kernel, such as 'sgemm' or 'sgemm<32>'")
+            raise CompileError(
+                f"{self.file}: {expression!r} is not the name of a kernel, such as 'sgemm' or 'sgemm<32>'"
+            )
+        declaration = source.kernel_of(match[1], self.declarations)
         name = match[1].rpartition("::")[2]
-        declaration = self.declarations.get(name)
-        if declaration is None and not re.search(rf"\b{name}\b", self.text):  # a macro may make it: the compiler will tell
-            raise self._unknown(name)
+        if declaration is None and not re.search(
+            rf"\b{name}\b", self.text
+        ):  # a macro may make it: the compiler will tell
+            raise self._unknown(match[1])
         if declaration is not None and declaration.template and not match[2]:
             raise CompileError(f"{self.file}: {name} is a template: name its arguments, such as module['{name}<...>']")
         return declaration
@@ -130,19 +141,6 @@ class Module:
         near = difflib.get_close_matches(name, self.kernels, 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         return CompileError(f"{self.file}: no __global__ function {name!r}{hint} (there are: {there})")
-
-
-def _included(text: str, folders: Sequence[Path], seen: set[Path] | None = None) -> list[str]:
-    """The texts of the files that ``text`` includes by quotes, and that those include."""
-    seen = set() if seen is None else seen
-    texts = []
-    for name in re.findall(r'^\s*#\s*include\s*"([^"]+)"', text, re.MULTILINE):
-        path = next((folder / name for folder in folders if (folder / name).is_file()), None)
-        if path is not None and path.resolve() not in seen:
-            seen.add(path.resolve())
-            inner = path.read_text(errors="replace")
-            texts += [inner, *_included(inner, (path.parent, *folders), seen)]
-    return texts
 
 
 class Kernel:
@@ -171,7 +169,9 @@ class Kernel:
             launcher, shape = None, _hashable(shape)
         if launcher is None:
             if not isinstance(shape, tuple) or len(shape) not in (2, 3):
-                raise LaunchError(f"{self.expression}: expected kernel[grid, block] or kernel[grid, block, shared_bytes]")
+                raise LaunchError(
+                    f"{self.expression}: expected kernel[grid, block] or kernel[grid, block, shared_bytes]"
+                )
             grid = limits.dimensions(self.expression, "grid", shape[0])
             block = limits.dimensions(self.expression, "block", shape[1])
             shared = limits.dimensions(self.expression, "shared_bytes", shape[2])[0] if len(shape) == 3 else 0
@@ -185,9 +185,9 @@ class Kernel:
         registers, shared memory, spills. Raises ``CompileError``."""
         from warpwise.cuda import nvrtc
 
-        if target is None:
-            here = torch.cuda.is_available() and self.module.target is None
-            target = "sm_%d%d" % torch.cuda.get_device_capability() if here else limits.target_profile(self.module.target).name
+        if target is None and self.module.target is None and torch.cuda.is_available():
+            target = ".".join(map(str, torch.cuda.get_device_capability()))
+        target = target or limits.target_profile(self.module.target).name
         return nvrtc.compile(self.module, self.expression, target)
 
     def cubin(self, target: str | None = None) -> bytes:
@@ -226,7 +226,9 @@ class Kernel:
 
 
 def _hashable(shape: Any) -> Any:
-    return tuple(tuple(part) if isinstance(part, list) else part for part in shape) if isinstance(shape, tuple) else shape
+    return (
+        tuple(tuple(part) if isinstance(part, list) else part for part in shape) if isinstance(shape, tuple) else shape
+    )
 
 
 class Launcher:
@@ -234,7 +236,9 @@ class Launcher:
 
     __slots__ = ("_checked_for", "block", "grid", "kernel", "shared_bytes")
 
-    def __init__(self, kernel: Kernel, grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int) -> None:
+    def __init__(
+        self, kernel: Kernel, grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int
+    ) -> None:
         self.kernel, self.grid, self.block, self.shared_bytes = kernel, grid, block, shared_bytes
         self._checked_for: Profile | None = None
 
@@ -284,7 +288,7 @@ class Launcher:
         build = kernel.build(checked=checks != "none")
         bound = kernel.binder(build).cpu(args)
         if kernel.module.constants:
-            kernel.module.constants.apply_to_library(kernel.expression, build)
+            kernel.module.constants.apply_to_library(build)
         options = launcher.Options(timeout=timeout, checks=checks, order=order, seed=seed)
         return launcher.launch(build, self.grid, self.block, self.shared_bytes, bound, options, profile)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from warpwise.cuda.types import ElementType, element
+from warpwise.cuda.elements import ElementType, element
 from warpwise.cuda.views import Out, Slot, Strided, described
 
 Convert = Callable[[Any], Any]
@@ -67,7 +67,8 @@ def _integer(known: ElementType, slot: Slot) -> Convert:
             if isinstance(value, float):
                 whole = value.is_integer()
                 raise slot.error(
-                    f"float {value!r}", f"a float is never cut to an integer: pass int({value!r})" if whole else "pass an integer"
+                    f"float {value!r}",
+                    f"a float is never cut to an integer: pass int({value!r})" if whole else "pass an integer",
                 )
             if not isinstance(value, int):
                 raise slot.error(described(value), "expected an integer")
@@ -188,7 +189,9 @@ def _raw(value: Any) -> bytes | None:
 
 def _sized(raw: bytes, size: int, name: str, value: Any, slot: Slot) -> bytes:
     if len(raw) != size:
-        raise slot.error(f"{type(value).__name__} of {len(raw)} bytes", f"{name} has {size} bytes: is the layout the kernel's?")
+        raise slot.error(
+            f"{type(value).__name__} of {len(raw)} bytes", f"{name} has {size} bytes: is the layout the kernel's?"
+        )
     return raw
 
 

@@ -83,7 +83,9 @@ def described(value: Any) -> str:
 def of_tensor(value: torch.Tensor, spread: bool, slot: Slot) -> View:
     """A tensor's view; it must be dense and contiguous, or ``spread`` must say that the kernel knows its strides."""
     if value.layout is not torch.strided:
-        raise slot.error(f"{described(value)} with layout {value.layout}", "a kernel sees plain memory: pass x.to_dense()")
+        raise slot.error(
+            f"{described(value)} with layout {value.layout}", "a kernel sees plain memory: pass x.to_dense()"
+        )
     if value.is_neg() or value.is_conj():
         raise slot.error(
             f"{described(value)} that is only marked negated or conjugated", "pass x.resolve_neg().resolve_conj()"
@@ -155,7 +157,9 @@ def _of_cuda_interface(value: Any, spread: bool, slot: Slot) -> View:
         dense = [dtype.itemsize * int(np.prod(shape[axis + 1 :], dtype=np.int64)) for axis in range(len(shape))]
         if any(size > 1 and stride != expected for size, stride, expected in zip(shape, strides, dense, strict=True)):
             if not spread:
-                raise slot.error(f"{type(value).__name__} of shape {shape} that is not contiguous", "pass a contiguous copy")
+                raise slot.error(
+                    f"{type(value).__name__} of shape {shape} that is not contiguous", "pass a contiguous copy"
+                )
             nbytes = sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)) + dtype.itemsize
     address, read_only = interface["data"]
     return View(address, nbytes, dtype.itemsize, _dtype_named(dtype.name), address, not read_only, value)

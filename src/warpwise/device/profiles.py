@@ -10,9 +10,9 @@ by multiprocessors and boost clock.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Mapping
 
 KIB = 1024
 Index3 = tuple[int, int, int]
@@ -84,9 +84,20 @@ def _volta(minor: int, fp64: int) -> Profile:
     )  # fmt: skip
 
 
+def _turing() -> Profile:
+    return Profile(
+        "sm_75", "Turing", (7, 5), 1024, 16, 64 * KIB, 64 * KIB, 96 * KIB,
+        MappingProxyType({"fp32": 128, "fp64": 4, "fp16": 1024, "int8": 2048}), shared_reserved_per_block=0,
+    )  # fmt: skip
+
+
 def _ampere(minor: int, *, large: bool) -> Profile:
     """sm_80 and sm_87 have 164 KiB of shared memory an SM, the others of the family 100 KiB."""
-    rates = {"fp32": 256, "fp64": 4} if minor else {"fp32": 128, "fp64": 64, "tf32": 1024, "fp16": 2048, "bf16": 2048, "int8": 4096}
+    rates = (
+        {"fp32": 256, "fp64": 4}
+        if minor
+        else {"fp32": 128, "fp64": 64, "tf32": 1024, "fp16": 2048, "bf16": 2048, "int8": 4096}
+    )
     return Profile(
         f"sm_8{minor}", "Ada" if minor == 9 else "Ampere", (8, minor),
         1536 if minor else 2048, {0: 32, 9: 24}.get(minor, 16),
@@ -94,7 +105,9 @@ def _ampere(minor: int, *, large: bool) -> Profile:
     )  # fmt: skip
 
 
-def _hopper_or_blackwell(capability: tuple[int, int], architecture: str, rates: dict[str, int], threads: int = 2048, blocks: int = 32) -> Profile:
+def _hopper_or_blackwell(
+    capability: tuple[int, int], architecture: str, rates: dict[str, int], threads: int = 2048, blocks: int = 32
+) -> Profile:
     major, minor = capability
     return Profile(
         f"sm_{major}{minor}", architecture, capability, threads, blocks, 228 * KIB, 227 * KIB, 256 * KIB, MappingProxyType(rates),
@@ -117,10 +130,7 @@ _PROFILES: dict[tuple[int, int], Profile] = {
     for profile in (
         _volta(0, fp64=64),
         _volta(2, fp64=64),
-        Profile(
-            "sm_75", "Turing", (7, 5), 1024, 16, 64 * KIB, 64 * KIB, 96 * KIB,
-            MappingProxyType({"fp32": 128, "fp64": 4, "fp16": 1024, "int8": 2048}), shared_reserved_per_block=0,
-        ),  # fmt: skip
+        _turing(),
         _ampere(0, large=True),
         _ampere(6, large=False),
         _ampere(7, large=True),

@@ -76,7 +76,15 @@ def _vector(name: str, base: str, lanes: int, align: int, *more: torch.dtype) ->
     scalar = _BY_NAME[base]
     kind: Kind = scalar.kind
     return ElementType(
-        name, kind, lanes * scalar.bytes, scalar.code * lanes, (*scalar.dtypes, *more), lanes, align, scalar.low, scalar.high
+        name,
+        kind,
+        lanes * scalar.bytes,
+        scalar.code * lanes,
+        (*scalar.dtypes, *more),
+        lanes,
+        align,
+        scalar.low,
+        scalar.high,
     )
 
 
@@ -136,5 +144,7 @@ def ctype(dtype: torch.dtype) -> str:
     Raises ``TypeError`` for a dtype that CUDA C++ has no type for.
     """
     if dtype not in _CTYPES:
-        raise TypeError(f"ctype: no C++ type for {dtype}; there are types for {', '.join(str(known) for known in _CTYPES)}")
+        raise TypeError(
+            f"ctype: no C++ type for {dtype}; there are types for {', '.join(str(known) for known in _CTYPES)}"
+        )
     return _CTYPES[dtype]

@@ -1,0 +1,63 @@
+"""The headers that a source includes from folders of the user's, and where the CUDA toolkit's headers are."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
+
+# Where CUDA's headers lie within NVIDIA's wheels: CUDA 13's share one folder, CUDA 12's have one a component.
+_WHEEL_FOLDERS = ("cu13/include", "cuda_runtime/include", "cuda_cccl/include", "cuda_nvcc/include")
+_MISSING = "install CUDA's headers: pip install nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl, or set CUDA_HOME"
+
+
+def included(text: str, folders: Sequence[Path]) -> dict[Path, str]:
+    """The files under ``folders`` that ``text`` includes, and that those include, with their texts; others are left out."""
+    found: dict[Path, str] = {}
+    _collect(text, folders, found)
+    return found
+
+
+def _collect(text: str, folders: Sequence[Path], found: dict[Path, str]) -> None:
+    for quoted, angled in _INCLUDE.findall(text):
+        name = quoted or angled
+        path = next((folder / name for folder in folders if (folder / name).is_file()), None)
+        if path is not None and path not in found:
+            found[path] = path.read_text(errors="replace")
+            _collect(found[path], (path.parent, *folders), found)
+
+
+@functools.lru_cache(maxsize=1)
+def toolkit() -> tuple[Path, ...]:
+    """The folders that hold ``cuda_fp16.h``, ``mma.h``, ``cooperative_groups.h`` and ``cuda/barrier``; those that exist."""
+    folders: list[Path] = []
+    for folder in _candidates():
+        if folder.is_dir() and folder not in folders:
+            folders.append(folder)
+            if (folder / "cccl").is_dir():
+                folders.append(folder / "cccl")
+    return tuple(folders)
+
+
+def _candidates() -> Iterator[Path]:
+    spec = importlib.util.find_spec("nvidia")
+    for root in (spec.submodule_search_locations or ()) if spec else ():
+        for part in _WHEEL_FOLDERS:
+            yield Path(root) / part
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if os.environ.get(variable):
+            yield Path(os.environ[variable]) / "include"
+    yield Path("/usr/local/cuda/include")
+
+
+def missing_header_advice(log: str) -> str:
+    """What to install if a compiler's ``log`` says that a header of the toolkit is not there; else nothing."""
+    match = re.search(r'could not open source file "([^"]+)"|cannot open source file "([^"]+)"', log)
+    name = (match[1] or match[2]) if match else ""
+    known = re.match(r"(cuda|mma|cooperative_groups|math_constants|crt/|cub/|nv/|vector_|device_)", name)
+    return f"{name} is one of the CUDA toolkit's headers: {_MISSING}" if known else ""
