@@ -1,0 +1,154 @@
+"""A launch's arguments: bound to the kernel's parameters, their device found, and made into the interpreter's values."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+import triton.language as tl
+
+from warpwise.cuda.errors import ArgumentError
+from warpwise.cuda.views import Out, Strided
+from warpwise.triton.builder import handle_of
+from warpwise.triton.compat import JITFunction, TensorDescriptor, TensorHandle, TritonSemantic, launch_options, mangle_type
+from warpwise.triton.memory import Memory
+
+_SCALAR_TYPES = {
+    "u1": tl.int1, "i8": tl.int8, "i16": tl.int16, "i32": tl.int32, "i64": tl.int64, "u8": tl.uint8, "u16": tl.uint16,
+    "u32": tl.uint32, "u64": tl.uint64, "fp16": tl.float16, "bf16": tl.bfloat16, "fp32": tl.float32, "fp64": tl.float64,
+}  # fmt: skip
+
+
+def is_output(value: Any) -> bool:
+    """Whether ``value`` is a tensor wrapped in ``warpwise.cuda.out``."""
+    return isinstance(value, Out)
+
+
+def unwrapped(value: Any) -> Any:
+    """The tensor inside ``cuda.out(tensor)`` or ``cuda.strided(tensor)``; anything else as it is."""
+    while isinstance(value, (Out, Strided)):
+        value = value.value
+    return value
+
+
+def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """Every tensor among arguments, also inside tuples, descriptors and ``cuda.out``."""
+    for value in values:
+        value = unwrapped(value)
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, tuple):
+            yield from tensors_in(value)
+        elif isinstance(value, TensorDescriptor):
+            yield value.base
+
+
+def bind(function: JITFunction, args: tuple[Any, ...], meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameter name -> argument, defaults filled in; raises ``ArgumentError`` for one that is missing or unknown."""
+    names = set(function.arg_names)
+    known = {name: value for name, value in meta.items() if name in names}
+    unknown = [name for name in meta if name not in names and name not in launch_options()]
+    if unknown:
+        raise ArgumentError(
+            f"{function.__name__}: no parameter {unknown[0]!r}, and no option of Triton's of that name; "
+            f"parameters: {', '.join(function.arg_names)}"
+        )
+    try:
+        bound = inspect.signature(function.fn).bind(*args, **known)
+    except TypeError as error:
+        raise ArgumentError(f"{function.__name__}: {error}; parameters: {', '.join(function.arg_names)}") from None
+    bound.apply_defaults()
+    return dict(bound.arguments)
+
+
+class Values:
+    """Turns arguments into what a kernel's parameters hold while it is interpreted."""
+
+    def __init__(self, function: JITFunction, memory: Memory, semantic: TritonSemantic) -> None:
+        self.function = function
+        self.memory = memory
+        self.semantic = semantic
+
+    def of(self, bound: Mapping[str, Any]) -> dict[str, Any]:
+        """Parameter name -> tensor, pointer, tuple, descriptor or, for a constexpr, the plain value."""
+        parameters = {parameter.name: parameter for parameter in self.function.params}
+        return {
+            name: getattr(value, "value", value)
+            if parameters[name].is_constexpr and isinstance(value, tl.constexpr)
+            else value
+            if parameters[name].is_constexpr
+            else self._value(name, value, parameters[name].annotation_type, parameters[name].is_const)
+            for name, value in bound.items()
+        }
+
+    def _value(self, name: str, value: Any, declared: str, const: bool) -> Any:
+        output = is_output(value)
+        value = unwrapped(value)
+        if isinstance(value, np.ndarray):
+            return self._array(name, value, const, output)
+        if isinstance(value, torch.Tensor):
+            return self._pointer(name, value, const, output)
+        if isinstance(value, (bool, int, float)):
+            return self._scalar(name, value, declared)
+        if isinstance(value, tuple):
+            items = [self._value(f"{name}[{number}]", item, "", const) for number, item in enumerate(value)]
+            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+        if isinstance(value, TensorDescriptor):
+            return self._descriptor(name, value)
+        if value is None or isinstance(value, (tl.constexpr, tl.dtype)) or callable(value):
+            return value.value if isinstance(value, tl.constexpr) else value
+        raise ArgumentError(
+            f"{self.function.__name__}: {name}: expected a tensor, an array or a number, got {type(value).__name__}"
+        )
+
+    def _array(self, name: str, value: np.ndarray[Any, Any], const: bool, output: bool) -> tl.tensor:
+        writable = value.flags.writeable
+        try:
+            shared = torch.from_numpy(value if writable else value.copy())
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(f"{self.function.__name__}: {name}: {error}") from None
+        return self._pointer(name, shared, const, output, writable)
+
+    def _pointer(self, name: str, value: torch.Tensor, const: bool, output: bool, writable: bool = True) -> tl.tensor:
+        if value.device.type != "cpu":
+            raise ArgumentError(
+                f"{self.function.__name__}: {name}: the interpreter takes tensors on the CPU, got one on {value.device}"
+            )
+        if value.layout != torch.strided:
+            raise ArgumentError(f"{self.function.__name__}: {name}: expected a strided tensor, got {value.layout}")
+        slot = self.memory.add(name, value, writable=writable, output=output)
+        element = tl.dtype(tl_name(value.dtype)) if value.dtype != torch.bool else tl.int1
+        kind = tl.pointer_type(element, 1, const) if const else tl.pointer_type(element)
+        return tl.tensor(TensorHandle(np.array([slot.base], dtype=np.uint64), kind), kind)
+
+    def _scalar(self, name: str, value: bool | int | float, declared: str) -> tl.tensor:
+        inferred = declared if declared in _SCALAR_TYPES else mangle_type(value)
+        kind = _SCALAR_TYPES[inferred]
+        if isinstance(value, int) and not -(2**63) <= value < 2**64:
+            raise ArgumentError(f"{self.function.__name__}: {name}: {value} does not fit 64 bits")
+        source = np.array([value], dtype=np.uint64 if isinstance(value, int) and value >= 2**63 else None)
+        return tl.tensor(handle_of(source, kind), kind)
+
+    def _descriptor(self, name: str, value: TensorDescriptor) -> Any:
+        strides = [self._scalar(f"{name}.strides", stride, "i64") for stride in value.strides[:-1]]
+        return self.semantic.make_tensor_descriptor(
+            base=self._pointer(name, value.base, False, False),
+            shape=[self._scalar(f"{name}.shape", size, "i32") for size in value.shape],
+            strides=[*strides, tl.constexpr(1)],
+            block_shape=[tl.constexpr(size) for size in value.block_shape],
+            padding_option=getattr(value, "padding", "zero"),
+        )
+
+
+def tl_name(dtype: torch.dtype) -> str:
+    """Triton's name of a PyTorch type: ``torch.float32`` -> ``fp32``."""
+    from triton._utils import canonicalize_dtype
+
+    try:
+        short = canonicalize_dtype(dtype)
+    except KeyError:
+        raise ArgumentError(f"Triton has no type for {dtype}") from None
+    return {**{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)}, **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)}}.get(short, short)

@@ -1,0 +1,283 @@
+"""The interpreter's arithmetic and memory operations: Triton's own builder, with memory checked and rounding as on a GPU.
+
+Against Triton's builder: loads, stores and atomics go to ``Memory``; bfloat16 and float8 are computed in float32 and
+rounded to nearest even (Triton's adds their bit patterns); ``maximum`` ignores NaN unless told to propagate it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+from triton._C.libtriton import ir
+
+from warpwise.cuda.errors import KernelAssertion, UnsupportedFeature
+from warpwise.triton import libdevice, numerics
+from warpwise.triton.atomics import read_modify_write
+from warpwise.triton.compat import InterpreterBuilder, TensorHandle, numpy_dtype
+from warpwise.triton.findings import Recorder
+from warpwise.triton.memory import Memory
+from warpwise.triton.races import Clock
+
+Array = np.ndarray[Any, np.dtype[Any]]
+_LIMITS = {np.dtype(f"{kind}{bits}"): np.iinfo(f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
+
+
+def values_of(handle: TensorHandle) -> Array:
+    """A handle's values, with bfloat16 and float8 as float32."""
+    name = handle.dtype.scalar.name
+    if name in numerics.ENCODED and handle.data.dtype.kind == "u":
+        return numerics.decode(handle.data, name)
+    return handle.data
+
+
+def handle_of(values: Array, dtype: tl.dtype, toward_zero: bool = False) -> TensorHandle:
+    """Values rounded to ``dtype``, a scalar type."""
+    dtype = dtype.scalar
+    if dtype.name in numerics.ENCODED:
+        return TensorHandle(numerics.encode(np.asarray(values), dtype.name, toward_zero), dtype)
+    wanted = numpy_dtype(dtype)
+    values = np.asarray(values)
+    if values.dtype.kind == "f" and wanted in _LIMITS:
+        return TensorHandle(_to_integer(values, wanted), dtype)
+    return TensorHandle(values if values.dtype == wanted else values.astype(wanted), dtype)
+
+
+def _to_integer(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Float to integer as ``cvt.rzi``: toward zero, saturating, NaN to 0."""
+    limits = _LIMITS[dtype]
+    wide = np.trunc(values.astype(np.float64))
+    inside = (wide >= float(limits.min)) & (wide < float(limits.max) + (0 if dtype.itemsize == 8 else 1))
+    result = np.where(inside, wide, 0).astype(dtype)
+    if not inside.all():
+        result = np.where(wide >= float(limits.max), dtype.type(limits.max), result)
+        result = np.where(wide < float(limits.min), dtype.type(limits.min), result)
+    return result
+
+
+class Builder(InterpreterBuilder):
+    """What ``triton.language`` calls while a kernel is interpreted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.options = _options(self.options)
+        self.memory: Memory = None  # type: ignore[assignment]  # set by every launch
+        self.clock: Clock = None  # type: ignore[assignment]
+        self.recorder: Recorder = None  # type: ignore[assignment]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith(("create_", "get_")):
+            raise UnsupportedFeature(f"the CPU interpreter has no {name.removeprefix('create_')}; run on a GPU")
+        raise AttributeError(name)
+
+    # Constants that some versions lack.
+
+    def get_all_ones_value(self, dtype: tl.dtype) -> TensorHandle:
+        wanted = numpy_dtype(dtype)
+        ones = np.ones(1, wanted) if wanted == np.bool_ else np.full(1, -1, np.int64).astype(wanted)
+        return TensorHandle(ones, dtype.scalar)
+
+    def get_bf16(self, value: float) -> TensorHandle:
+        return handle_of(np.array([value], dtype=np.float32), tl.bfloat16)
+
+    def get_fp8e4nv(self, value: float) -> TensorHandle:
+        return handle_of(np.array([value], dtype=np.float32), tl.float8e4nv)
+
+    def get_fp8e5(self, value: float) -> TensorHandle:
+        return handle_of(np.array([value], dtype=np.float32), tl.float8e5)
+
+    # Arithmetic.
+
+    def binary_op(self, lhs: TensorHandle, rhs: TensorHandle, op: Callable[..., Array]) -> TensorHandle:
+        left, right = values_of(lhs), values_of(rhs)
+        if left.dtype == np.bool_ and right.dtype == np.bool_ and op in (np.add, np.subtract, np.multiply):
+            # int1 is an integer of one bit that wraps around.
+            result = (op(left.astype(np.int8), right.astype(np.int8)) & 1).astype(np.bool_)
+        else:
+            result = op(left, right)
+        return TensorHandle(result, tl.int1) if result.dtype == np.bool_ else handle_of(result, lhs.dtype)
+
+    def unary_op(self, arg: TensorHandle, op: Callable[..., Array]) -> TensorHandle:
+        return handle_of(op(values_of(arg)), arg.dtype)
+
+    def ternary_op(
+        self, lhs: TensorHandle, rhs: TensorHandle, other: TensorHandle, op: Callable[..., Array]
+    ) -> TensorHandle:
+        return handle_of(op(values_of(lhs), values_of(rhs), values_of(other)), other.dtype)
+
+    def create_select(self, cond: TensorHandle, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
+        return TensorHandle(np.where(cond.data, lhs.data, rhs.data), rhs.dtype.scalar)
+
+    def create_fma(self, x: TensorHandle, y: TensorHandle, z: TensorHandle) -> TensorHandle:
+        # float64 holds a product of two float32 exactly, so only the sum rounds twice.
+        wide = values_of(x).astype(np.float64) * values_of(y).astype(np.float64) + values_of(z)
+        return handle_of(wide, z.dtype)
+
+    def create_minnumf(self, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
+        return self.binary_op(lhs, rhs, np.fmin)
+
+    def create_maxnumf(self, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
+        return self.binary_op(lhs, rhs, np.fmax)
+
+    def create_clampf(
+        self, arg: TensorHandle, low: TensorHandle, high: TensorHandle, propagate_nans: Any
+    ) -> TensorHandle:
+        if propagate_nans == ir.PROPAGATE_NAN.NONE:
+            return self.create_minnumf(self.create_maxnumf(arg, low), high)
+        return self.ternary_op(arg, low, high, np.clip)
+
+    def create_rsqrt(self, arg: TensorHandle) -> TensorHandle:
+        return self.unary_op(arg, lambda values: 1 / np.sqrt(values))
+
+    def create_fneg(self, arg: TensorHandle) -> TensorHandle:
+        return self.unary_op(arg, np.negative)
+
+    def create_erf(self, arg: TensorHandle) -> TensorHandle:
+        return self.unary_op(arg, libdevice.erf)
+
+    def create_umulhi(self, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
+        bits = lhs.data.dtype.itemsize * 8
+        mask = (1 << bits) - 1
+        if bits < 64:
+            wide = (lhs.data.astype(np.uint64) & np.uint64(mask)) * (rhs.data.astype(np.uint64) & np.uint64(mask))
+            return TensorHandle((wide >> np.uint64(bits)).astype(lhs.data.dtype), lhs.dtype.scalar)
+        left, right = np.broadcast_arrays(lhs.data, rhs.data)
+        high = [((int(a) & mask) * (int(b) & mask)) >> 64 for a, b in zip(left.ravel(), right.ravel(), strict=True)]
+        result = np.array(high, dtype=np.uint64).astype(lhs.data.dtype).reshape(left.shape)
+        return TensorHandle(result, lhs.dtype.scalar)
+
+    def create_ashr(self, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
+        signed = np.dtype(f"int{lhs.data.dtype.itemsize * 8}")
+        shifted = np.right_shift(lhs.data.astype(signed), rhs.data.astype(signed))
+        return TensorHandle(shifted.astype(lhs.data.dtype), lhs.dtype.scalar)
+
+    def create_lshr(self, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
+        unsigned = np.dtype(f"uint{lhs.data.dtype.itemsize * 8}")
+        shifted = np.right_shift(lhs.data.astype(unsigned), rhs.data.astype(unsigned))
+        return TensorHandle(shifted.astype(lhs.data.dtype), lhs.dtype.scalar)
+
+    def cast_impl(self, src: TensorHandle, dst_type: tl.dtype) -> TensorHandle:
+        return handle_of(values_of(src), dst_type)
+
+    def create_fp_to_fp(self, src: TensorHandle, dst_type: tl.dtype, rounding_mode: Any) -> TensorHandle:
+        toward_zero = rounding_mode == ir.ROUNDING_MODE.RTZ
+        values = values_of(src)
+        if toward_zero and dst_type.scalar.name == "fp16":
+            nearest = values.astype(np.float16)
+            beyond = np.abs(nearest.astype(np.float64)) > np.abs(values.astype(np.float64))
+            return TensorHandle(np.where(beyond, np.nextafter(nearest, np.float16(0)), nearest), dst_type.scalar)
+        return handle_of(values, dst_type, toward_zero)
+
+    def create_dot(
+        self, a: TensorHandle, b: TensorHandle, d: TensorHandle, input_precision: Any, max_num_imprecise_acc: Any
+    ) -> TensorHandle:
+        left, right, addend = values_of(a), values_of(b), values_of(d)
+        # Integers below 2**53 in absolute value are exact in float64, and a float64 product is a BLAS call.
+        kind = np.float64 if addend.dtype.kind in "iu" or addend.dtype == np.float64 else np.float32
+        product = np.matmul(left.astype(kind), right.astype(kind))
+        if addend.dtype.kind in "iu":
+            return TensorHandle(product.astype(np.int64).astype(addend.dtype) + addend, d.dtype.scalar)
+        return handle_of(product + addend.astype(kind), d.dtype)
+
+    def create_histogram(self, data: TensorHandle, bins: int, mask: TensorHandle | None) -> TensorHandle:
+        values = data.data.ravel()
+        counted = (values >= 0) & (values < bins)
+        if mask is not None:
+            counted &= mask.data.ravel()
+        return TensorHandle(np.bincount(values[counted].astype(np.int64), minlength=bins).astype(np.int32), tl.int32)
+
+    def create_extern_elementwise(
+        self, lib_name: str, lib_path: str, symbol: str, arguments: list[TensorHandle], result: tl.dtype, pure: bool
+    ) -> TensorHandle:
+        return handle_of(libdevice.call(symbol, [values_of(argument) for argument in arguments]), result)
+
+    def create_inline_asm(self, assembly: str, *rest: Any) -> TensorHandle:
+        raise UnsupportedFeature("inline PTX needs a GPU: " + assembly.strip().splitlines()[0])
+
+    # Checks in the kernel.
+
+    def create_assert(self, condition: TensorHandle, message: str) -> None:
+        failed = ~np.asarray(condition.data, dtype=bool)
+        if failed.any():
+            self.recorder.add(
+                KernelAssertion,
+                f"device_assert failed: {message}",
+                "device_assert",
+                np.argwhere(failed)[0],
+                count=int(failed.sum()),
+            )
+
+    def create_assume(self, condition: TensorHandle) -> None:
+        self.create_assert(condition, "tl.assume was told something that is not so")
+
+    # Memory.
+
+    def create_load(self, ptr: TensorHandle, *policy: Any) -> TensorHandle:
+        return self._load(ptr, None, None, bool(policy and policy[-1]))
+
+    def create_masked_load(self, ptrs: TensorHandle, mask: Any, other: TensorHandle | None, *policy: Any, **named: Any) -> TensorHandle:
+        volatile = named.get("is_volatile", policy[-1] if policy else False)
+        return self._load(ptrs, mask, other, bool(volatile))
+
+    def _load(self, ptrs: TensorHandle, mask: Any, other: TensorHandle | None, volatile: bool) -> TensorHandle:
+        dtype = ptrs.get_element_ty()
+        active = None if mask is None else _mask_of(mask, ptrs)
+        data = self.memory.load(ptrs.data, active, None if other is None else other.data, numpy_dtype(dtype), volatile)
+        return TensorHandle(data, dtype)
+
+    def create_store(self, ptr: TensorHandle, val: TensorHandle, *policy: Any) -> None:
+        self.memory.store(ptr.data, val.data, None, numpy_dtype(ptr.get_element_ty()))
+
+    def create_masked_store(self, ptrs: TensorHandle, value: TensorHandle, mask: Any, *policy: Any, **named: Any) -> None:
+        self.memory.store(ptrs.data, value.data, _mask_of(mask, ptrs), numpy_dtype(ptrs.get_element_ty()))
+
+    def create_atomic_rmw(
+        self, operation: Any, ptr: TensorHandle, val: TensorHandle, mask: TensorHandle, sem: Any, scope: Any
+    ) -> TensorHandle:
+        return self._atomic(operation.name, ptr, val, None, _mask_of(mask, ptr), sem)
+
+    def create_atomic_cas(
+        self, ptr: TensorHandle, cmp: TensorHandle, val: TensorHandle, sem: Any, scope: Any
+    ) -> TensorHandle:
+        return self._atomic("CAS", ptr, val, cmp, None, sem)
+
+    def create_atomic_load(self, ptr: TensorHandle, mask: TensorHandle, sem: Any, scope: Any) -> TensorHandle:
+        result = self._load(ptr, mask, None, True)
+        self._order(sem)
+        return result
+
+    def create_atomic_store(self, ptr: TensorHandle, val: TensorHandle, mask: TensorHandle, sem: Any, scope: Any) -> None:
+        self._atomic("XCHG", ptr, val, None, _mask_of(mask, ptr), sem)
+
+    def _atomic(
+        self, name: str, ptr: TensorHandle, val: TensorHandle, cmp: TensorHandle | None, mask: Array | None, sem: Any
+    ) -> TensorHandle:
+        dtype = ptr.get_element_ty().scalar
+        bits = np.broadcast_to(val.data, ptr.data.shape)
+        expected = None if cmp is None else np.broadcast_to(cmp.data, ptr.data.shape)
+        old = read_modify_write(self.memory, name, ptr.data, bits, expected, mask, dtype)
+        self._order(sem)
+        return TensorHandle(old, dtype)
+
+    def _order(self, sem: Any) -> None:
+        if sem != ir.MEM_SEMANTIC.RELAXED:
+            self.clock.ordered[self.clock.program + 1] = True
+
+
+def _mask_of(mask: Any, ptrs: TensorHandle) -> Array:
+    """A mask as an array of the pointers' shape; Triton hands over a handle or, for a descriptor, an array."""
+    data = mask.data if isinstance(mask, TensorHandle) else mask
+    return np.broadcast_to(np.asarray(data, dtype=bool), ptrs.data.shape)
+
+
+def _options(defaults: Any) -> Any:
+    """The interpreter's options with ``device_assert`` on; integer overflow is found where the address is used."""
+    import dataclasses
+
+    return dataclasses.replace(defaults, debug=True, sanitize_overflow=False)
+
+
+__all__ = ["Builder", "handle_of", "math", "values_of"]

@@ -1,0 +1,138 @@
+"""Everything here that rests on Triton's internals, which differ between versions 3.5 and 3.9."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+from triton.language.semantic import TritonSemantic
+from triton.runtime.autotuner import Autotuner, Heuristics
+from triton.runtime.errors import OutOfResources
+from triton.runtime.interpreter import InterpretedFunction, InterpreterBuilder, TensorHandle
+from triton.runtime.jit import JITFunction, mangle_type
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+__all__ = [
+    "Autotuner",
+    "Heuristics",
+    "InterpretedFunction",
+    "InterpreterBuilder",
+    "JITFunction",
+    "OutOfResources",
+    "TensorDescriptor",
+    "TensorHandle",
+    "TritonSemantic",
+    "jit_options",
+    "launch_options",
+    "mangle_type",
+    "numpy_dtype",
+    "patches",
+]
+
+Patch = tuple[Any, str, Any]
+_OPERATORS = "add sub mul truediv floordiv mod and or xor lshift rshift gt ge lt le eq ne pow".split()
+
+
+def jit_options(function: JITFunction | InterpretedFunction) -> dict[str, Any]:
+    """The arguments of the ``triton.jit`` that made ``function``."""
+    if isinstance(function, InterpretedFunction):
+        return dict(function.kwargs)
+    names = ("version", "do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline", "launch_metadata")
+    return {**{name: getattr(function, name) for name in names}, "repr": function._repr}
+
+
+def launch_options() -> frozenset[str]:
+    """Keyword arguments of a launch that are Triton's own (``num_warps`` ...)."""
+    from triton.backends.nvidia.compiler import CUDAOptions
+
+    return frozenset(CUDAOptions.__dataclass_fields__)
+
+
+def numpy_dtype(dtype: tl.dtype) -> np.dtype[Any]:
+    """How values of a Triton type are kept in NumPy: bfloat16 and float8 as unsigned integers, pointers as uint64."""
+    scalar = dtype.scalar
+    if scalar.is_ptr():
+        return np.dtype(np.uint64)
+    if scalar.is_int1():
+        return np.dtype(np.bool_)
+    if scalar.is_bf16() or scalar.is_fp8():
+        return np.dtype(f"uint{scalar.primitive_bitwidth}")
+    kind = "float" if scalar.is_floating() else "int" if scalar.is_int_signed() else "uint"
+    return np.dtype(f"{kind}{scalar.primitive_bitwidth}")
+
+
+def _own_builtins(owner: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
+    for name, member in list(vars(owner).items()):
+        if callable(member) and tl.core.is_builtin(member):
+            yield name, member
+
+
+def _bound(member: Callable[..., Any], semantic: TritonSemantic) -> Callable[..., Any]:
+    inner = getattr(member, "__wrapped__", member)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        kwargs["_semantic"] = semantic
+        return inner(*args, **kwargs)
+
+    call.__name__ = getattr(member, "__name__", "call")
+    return call
+
+
+def _method(function: JITFunction) -> Callable[..., Any]:
+    def call(self: tl.tensor, *args: Any, **kwargs: Any) -> Any:
+        return function(self, *args, **kwargs)
+
+    return call
+
+
+def _constexpr_operator(name: str) -> Callable[[tl.constexpr, Any], Any]:
+    original = getattr(tl.constexpr, name)
+
+    def call(self: tl.constexpr, other: Any) -> Any:
+        if isinstance(other, tl.tensor):
+            reflected = getattr(other, _reflection(name))
+            return reflected(self.value)
+        return original(self, other)
+
+    return call
+
+
+def _reflection(name: str) -> str:
+    swapped = {"gt": "lt", "lt": "gt", "ge": "le", "le": "ge", "eq": "eq", "ne": "ne"}
+    plain = name.strip("_")
+    if plain in swapped:
+        return f"__{swapped[plain]}__"
+    return f"__{plain[1:]}__" if plain.startswith("r") and plain != "rshift" else f"__r{plain}__"
+
+
+def _language_modules() -> list[ModuleType]:
+    wanted = ("triton.language", "triton.language.core", "triton.language.math", "triton.language.extra.cuda")
+    modules = [sys.modules[name] for name in wanted if name in sys.modules]
+    return [*modules, *(m for n, m in list(sys.modules.items()) if n.startswith("triton.language.extra.cuda.") and m)]
+
+
+def patches(semantic: TritonSemantic, replaced: dict[str, Callable[..., Any]]) -> list[Patch]:
+    """What to set, on which object, so that ``triton.language`` computes in Python through ``semantic``.
+
+    ``replaced`` holds functions of the language to take instead of Triton's own (``range``, ``reduce`` ...).
+    """
+    classes = [value for value in vars(tl.core).values() if isinstance(value, type)]
+    found: list[Patch] = []
+    for owner in (*_language_modules(), *dict.fromkeys(classes)):
+        if owner is tl.constexpr:
+            continue
+        found += [(owner, name, _bound(member, semantic)) for name, member in _own_builtins(owner)]
+    for name, member in vars(tl.tensor).items():
+        if isinstance(member, (JITFunction, InterpretedFunction)):
+            found.append((tl.tensor, name, _method(member)))
+    for plain in _OPERATORS:
+        for name in (f"__{plain}__", f"__r{plain}__"):
+            if name in vars(tl.constexpr):
+                found.append((tl.constexpr, name, _constexpr_operator(name)))
+    for name, function in replaced.items():
+        found += [(module, name, function) for module in (tl, tl.core) if hasattr(module, name)]
+    return found

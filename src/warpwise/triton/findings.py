@@ -1,0 +1,102 @@
+"""What an interpreted kernel did wrong, with the program and the kernel's line; raised at once or collected."""
+
+from __future__ import annotations
+
+import dataclasses
+import linecache
+import sys
+import types
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from warpwise.cuda.errors import Access, Finding, Index3, KernelError
+
+Site = tuple[str, int]
+_UNKNOWN: Site = ("", 0)
+MAX_FINDINGS = 64
+
+
+class Sources:
+    """The code objects of interpreted kernels, by which a frame is known as the user's."""
+
+    def __init__(self) -> None:
+        self._codes: set[types.CodeType] = set()
+
+    def add(self, code: types.CodeType) -> None:
+        """Know ``code`` and the lambdas inside it."""
+        self._codes.add(code)
+        for constant in code.co_consts:
+            if isinstance(constant, types.CodeType):
+                self.add(constant)
+
+    def __contains__(self, code: types.CodeType) -> bool:
+        return code in self._codes
+
+    def site(self) -> Site:
+        """File and line of the innermost kernel statement that is running."""
+        frame: types.FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code in self._codes:
+                return frame.f_code.co_filename, frame.f_lineno
+            frame = frame.f_back
+        return _UNKNOWN
+
+
+def index3(position: Iterable[int]) -> Index3:
+    """Up to three coordinates padded with zeros; more are folded into the last."""
+    values = [int(value) for value in position]
+    return (*values[:3], *(0 for _ in range(3 - len(values))))  # type: ignore[return-value]
+
+
+class Recorder:
+    """Findings of one launch: equal ones (kind, tensor, line) are counted as one."""
+
+    def __init__(self, kernel: str, sources: Sources, collect: bool) -> None:
+        self.kernel = kernel
+        self.sources = sources
+        self.collect = collect
+        self.program: Index3 = (0, 0, 0)
+        self._found: dict[tuple[Any, ...], Finding] = {}
+
+    @property
+    def findings(self) -> list[Finding]:
+        return list(self._found.values())
+
+    def access(self, what: str, program: Index3, lane: Iterable[int], site: Site) -> Access:
+        """One side of a finding; ``lane`` is the position within the block of lanes."""
+        file, line = site
+        return Access(what, program, index3(lane), file, line, linecache.getline(file, line).strip())
+
+    def add(
+        self,
+        kind: type[KernelError],
+        message: str,
+        what: str,
+        lane: np.ndarray[Any, np.dtype[Any]] | Iterable[int] = (),
+        *,
+        other: Access | None = None,
+        variable: str = "",
+        index: int | None = None,
+        size: int | None = None,
+        count: int = 1,
+        hint: str = "",
+    ) -> None:
+        """Record a finding at the running statement; raise it unless findings are being collected."""
+        site = self.sources.site()
+        message = f"program {self.program}: {message}"
+        access = self.access(what, self.program, lane, site)
+        self.put(Finding(kind, self.kernel, message, access, other, variable, "global", index, size, count, hint))
+
+    def put(self, finding: Finding) -> None:
+        """Record ``finding``; raise it unless findings are being collected."""
+        if not self.collect:
+            raise finding.error()
+        where = (finding.access.file, finding.access.line) if finding.access else _UNKNOWN
+        key = (finding.kind, finding.variable, where)
+        known = self._found.get(key)
+        if known is not None:
+            self._found[key] = dataclasses.replace(known, count=known.count + finding.count)
+        elif len(self._found) < MAX_FINDINGS:
+            self._found[key] = finding

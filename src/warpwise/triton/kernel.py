@@ -1,0 +1,273 @@
+"""``wt.jit``: a Triton kernel that runs on a GPU for CUDA tensors and, checked, in Python for CPU tensors."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, overload
+
+import numpy as np
+import torch
+import triton
+from triton.compiler.errors import CompilationError
+
+from warpwise.cuda.errors import ArgumentError, Finding, LaunchError
+from warpwise.cuda.views import Out, Strided
+from warpwise.triton.arguments import bind, tensors_in, unwrapped
+from warpwise.triton.compat import (
+    Autotuner,
+    Heuristics,
+    InterpretedFunction,
+    JITFunction,
+    OutOfResources,
+    TensorDescriptor,
+    jit_options,
+)
+from warpwise.triton.interpreter import INTERPRETER
+
+Runner = JITFunction | Autotuner | Heuristics
+_OWN = ("timeout", "checks", "grid", "warmup")
+
+
+class Launch:
+    """A kernel with its grid, ready to be called."""
+
+    __slots__ = ("grid", "kernel")
+
+    def __init__(self, kernel: Kernel | TunedKernel, grid: Any) -> None:
+        self.kernel = kernel
+        self.grid = (grid,) if isinstance(grid, int) else grid
+
+    def __call__(self, *args: Any, timeout: float = 60.0, checks: str = "all", **meta: Any) -> Any:
+        """Run on the device of the tensors: compiled for CUDA tensors, interpreted and checked for CPU tensors.
+
+        ``timeout`` (s) and ``checks`` ("all", "bounds", "none") matter on the CPU only. Raises the first finding as its
+        exception, ``ArgumentError`` for arguments that do not fit or lie on several devices, ``LaunchError`` for a
+        grid or resources that the device has not, ``CompileError`` with the kernel's line.
+        """
+        cuda = other = None
+        plain = True
+        for value in (*args, *meta.values()) if meta else args:
+            if isinstance(value, torch.Tensor):
+                if value.is_cuda:
+                    if cuda is None:
+                        cuda = value
+                    elif value.get_device() != cuda.get_device():
+                        raise self._mixed(args, meta)
+                else:
+                    other = value
+            elif not isinstance(value, (int, float)):
+                plain = False
+        if not plain:
+            found = list(tensors_in((*args, *meta.values())))
+            cuda = next((tensor for tensor in found if tensor.is_cuda), None)
+            other = next((tensor for tensor in found if not tensor.is_cuda), None)
+            has_array = any(isinstance(unwrapped(value), np.ndarray) for value in (*args, *meta.values()))
+            if cuda is not None and (has_array or any(t.get_device() != cuda.get_device() for t in found)):
+                raise self._mixed(args, meta)
+            if cuda is not None:
+                args = tuple(unwrapped(value) for value in args)
+                meta = {name: unwrapped(value) for name, value in meta.items()}
+        if cuda is None:
+            self._interpreted(args, meta, timeout, checks, collect=False)
+            return None
+        if other is not None:
+            raise self._mixed(args, meta)
+        if cuda.get_device() != torch.cuda.current_device():
+            with torch.cuda.device(cuda.device):
+                return self._compiled(args, meta)
+        return self._compiled(args, meta)
+
+    def _compiled(self, args: tuple[Any, ...], meta: Mapping[str, Any]) -> Any:
+        kernel = self.kernel
+        try:
+            return kernel.launch_compiled(args, meta, self.grid)
+        except CompilationError as error:
+            from warpwise.triton.compiler import compile_error
+
+            raise compile_error(kernel.jit_function, error) from error
+        except OutOfResources as error:
+            raise LaunchError(f"{kernel.jit_function.__name__}: {error}") from error
+
+    def check(self, *args: Any, timeout: float = 60.0, checks: str = "all", **meta: Any) -> list[Finding]:
+        """Run interpreted and return every finding; CUDA tensors are copied to the CPU first and stay as they are."""
+        return self._interpreted(_on_cpu(args), {name: _on_cpu(value) for name, value in meta.items()}, timeout, checks, True)
+
+    def _interpreted(
+        self, args: tuple[Any, ...], meta: Mapping[str, Any], timeout: float, checks: str, collect: bool
+    ) -> list[Finding]:
+        function = self.kernel.jit_function
+        for tensor in tensors_in((*args, *meta.values())):
+            if tensor.device.type != "cpu":
+                raise ArgumentError(f"{function.__name__}: tensors may be on cpu or cuda, got one on {tensor.device}")
+        args, meta, hooks = self.kernel.configured(args, dict(meta))
+        bound = bind(function, args, meta)
+        for hook in hooks:
+            hook({name: unwrapped(value) for name, value in bound.items()})
+        return INTERPRETER.launch(function, self.grid, bound, timeout=timeout, checks=checks, collect=collect)
+
+    def _mixed(self, args: tuple[Any, ...], meta: Mapping[str, Any]) -> ArgumentError:
+        names = self.kernel.jit_function.arg_names
+        named = [*zip(names, args, strict=False), *meta.items()]
+        places = [f"{name} on {tensor.device}" for name, value in named for tensor in tensors_in([value])]
+        places += [f"{name} a NumPy array" for name, value in named if isinstance(unwrapped(value), np.ndarray)]
+        return ArgumentError(
+            f"{self.kernel.jit_function.__name__}: expected all tensors on one device, got {', '.join(places)}"
+        )
+
+
+def _on_cpu(value: Any) -> Any:
+    """Tensors copied from a GPU to the CPU; views of one storage stay views of one."""
+    storages: dict[int, torch.UntypedStorage] = {}
+
+    def copied(item: Any) -> Any:
+        if isinstance(item, torch.Tensor) and item.is_cuda:
+            storage = item.untyped_storage()
+            host = storages.setdefault(storage.data_ptr(), storage.cpu())
+            return torch.empty(0, dtype=item.dtype).set_(host, item.storage_offset(), item.shape, item.stride())
+        if isinstance(item, tuple):
+            parts = [copied(part) for part in item]
+            return type(item)(*parts) if hasattr(item, "_fields") else tuple(parts)
+        if isinstance(item, (Out, Strided)):
+            return type(item)(copied(item.value))
+        if isinstance(item, TensorDescriptor):
+            return TensorDescriptor(copied(item.base), item.shape, item.strides, item.block_shape, item.padding)
+        return item
+
+    return copied(value)
+
+
+class _Launchable:
+    """What both kinds of kernel share."""
+
+    jit_function: JITFunction
+
+    def __getitem__(self, grid: Any) -> Launch:
+        return Launch(self, grid)  # type: ignore[arg-type]
+
+    def compile_for(self, *args: Any, target: str = "sm_90", **meta: Any) -> Any:
+        """Compile as a launch with these arguments would (see ``wt.compile``); tensors may be on any device, also meta."""
+        from warpwise.triton.compiler import compile_for
+
+        args, meta, _ = self.configured(args, dict(meta))  # type: ignore[attr-defined]
+        return compile_for(self.jit_function, args, meta, target)
+
+
+class Kernel(_Launchable, JITFunction):  # type: ignore[type-arg]
+    """A kernel or device function; in every respect a ``triton.JITFunction`` too, so that others may call it."""
+
+    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
+        JITFunction.__init__(self, function, **options)
+        taken = [name for name in self.arg_names if name in _OWN]
+        if taken:
+            raise ArgumentError(f"{function.__name__}: a parameter may not be called {taken[0]!r}: it is a launch's own")
+
+    @property
+    def jit_function(self) -> JITFunction:  # type: ignore[override]
+        """The plain Triton kernel, as ``torch.library.wrap_triton`` takes it."""
+        return self
+
+    def launch_compiled(self, args: tuple[Any, ...], meta: Mapping[str, Any], grid: Any) -> Any:
+        return JITFunction.run(self, *args, grid=grid, warmup=False, **meta)
+
+    def configured(self, args: tuple[Any, ...], meta: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any], list[Any]]:
+        """The arguments of an interpreted launch, and hooks to call before it."""
+        return args, meta, [lambda bound, hook=hook: hook(**bound) for hook in self.pre_run_hooks]
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+        """What Triton's own decorators call."""
+        if warmup:
+            return JITFunction.run(self, *args, grid=grid, warmup=True, **kwargs)
+        return Launch(self, grid)(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"Kernel({self.module}:{self.fn.__qualname__})"
+
+
+class TunedKernel(_Launchable):
+    """A kernel under ``autotune`` or ``heuristics``: tuned on a GPU; on the CPU its first configuration is taken."""
+
+    def __init__(self, runner: Autotuner | Heuristics) -> None:
+        self.fn = runner
+        self.arg_names = runner.arg_names
+
+    @property
+    def jit_function(self) -> JITFunction:  # type: ignore[override]
+        runner: Any = self.fn
+        while not isinstance(runner, (JITFunction, InterpretedFunction)):
+            runner = runner.fn
+        return runner if isinstance(runner, JITFunction) else Kernel(runner.fn, **jit_options(runner))
+
+    @property
+    def __name__(self) -> str:
+        return self.jit_function.__name__
+
+    def launch_compiled(self, args: tuple[Any, ...], meta: Mapping[str, Any], grid: Any) -> Any:
+        return self.fn.run(*args, grid=grid, warmup=False, **meta)
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+        """What Triton's own decorators call."""
+        if warmup:
+            return self.fn.run(*args, grid=grid, warmup=True, **kwargs)
+        return Launch(self, grid)(*args, **kwargs)
+
+    def configured(self, args: tuple[Any, ...], meta: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any], list[Any]]:
+        """The arguments with the first configuration and the heuristics filled in, outermost decorator first."""
+        hooks: list[Any] = []
+        runner: Any = self.fn
+        while not isinstance(runner, (JITFunction, InterpretedFunction)):
+            named = {**dict(zip(runner.arg_names, args, strict=False)), **meta}
+            if isinstance(runner, Heuristics):
+                plain = {name: unwrapped(value) for name, value in named.items()}
+                for name, rule in runner.values.items():
+                    meta[name] = plain[name] = rule(plain)
+            elif isinstance(runner, Autotuner):
+                configs = runner.configs
+                if runner.early_config_prune:
+                    plain = {name: unwrapped(value) for name, value in named.items()}
+                    configs = runner.early_config_prune(configs, plain, **meta)
+                meta.update({name: value for name, value in configs[0].all_kwargs().items() if name not in meta})
+                hooks += [hook for hook in (configs[0].pre_hook,) if hook is not None]
+                hooks.append(lambda bound, runner=runner: runner.pre_hook(bound, reset_only=True))
+            runner = runner.fn
+        return args, meta, hooks
+
+
+@overload
+def jit(function: Callable[..., Any] | Runner, /) -> Any: ...
+
+
+@overload
+def jit(**options: Any) -> Callable[[Callable[..., Any]], Kernel]: ...
+
+
+def jit(function: Any = None, /, **options: Any) -> Any:
+    """Make a kernel of a Python function, a ``triton.jit`` kernel, or a stack of ``triton.autotune`` and ``heuristics``.
+
+    Options are ``triton.jit``'s (``do_not_specialize``, ``noinline``, ``debug`` ...). Usable bare: ``@wt.jit``.
+    """
+    if function is None:
+        return lambda inner: jit(inner, **options)
+    if isinstance(function, (Kernel, TunedKernel)):
+        return function
+    if isinstance(function, (Autotuner, Heuristics)):
+        return TunedKernel(function)
+    if isinstance(function, (JITFunction, InterpretedFunction)):
+        return Kernel(function.fn, **{**jit_options(function), **options})
+    if not inspect.isfunction(function):
+        raise ArgumentError(f"wt.jit: expected a function or a Triton kernel, got {type(function).__name__}")
+    return Kernel(function, **options)
+
+
+def autotune(configs: list[triton.Config], key: list[str], **options: Any) -> Callable[[Any], TunedKernel]:
+    """``triton.autotune``, for a kernel of ``wt.jit``: tuned on a GPU; on the CPU the first configuration runs."""
+    return lambda kernel: TunedKernel(triton.autotune(configs, key, **options)(_runner(kernel)))
+
+
+def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callable[[Any], TunedKernel]:
+    """``triton.heuristics``, for a kernel of ``wt.jit``."""
+    return lambda kernel: TunedKernel(triton.heuristics(dict(values))(_runner(kernel)))
+
+
+def _runner(kernel: Any) -> Any:
+    return kernel.fn if isinstance(kernel, TunedKernel) else kernel

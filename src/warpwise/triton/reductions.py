@@ -1,0 +1,100 @@
+"""``tl.reduce`` and ``tl.associative_scan`` in NumPy: whole slices combined at a time, never element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+
+from warpwise.triton.builder import handle_of, values_of
+from warpwise.triton.compat import TensorHandle
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def _constant(value: Any) -> Any:
+    return value.value if isinstance(value, tl.constexpr) else value
+
+
+def _block(data: Array, dtype: tl.dtype) -> tl.tensor:
+    """Stored values as a block, or as a scalar if they have no axis."""
+    if data.ndim == 0:
+        return tl.tensor(TensorHandle(data.reshape(1), dtype.scalar), dtype.scalar)
+    return tl.tensor(TensorHandle(data, dtype.scalar), tl.block_type(dtype.scalar, list(data.shape)))
+
+
+def _combine(combine: Callable[..., Any], left: list[Array], right: list[Array], kinds: list[tl.dtype]) -> list[Array]:
+    """The combine function of the kernel on two tuples of slices."""
+    operands = [_block(data, kind) for data, kind in zip([*left, *right], [*kinds, *kinds], strict=True)]
+    result = combine(*operands)
+    parts = list(result) if isinstance(result, (tuple, tl.tuple)) else [result]
+    shaped = []
+    for part, before, kind in zip(parts, left, kinds, strict=True):
+        data = handle_of(values_of(part.handle), kind).data if isinstance(part, tl.tensor) else part
+        shaped.append(np.broadcast_to(data, before.shape) if np.shape(data) != before.shape else data)
+    return shaped
+
+
+_SUMS = {"_sum_combine": np.add, "_prod_combine": np.multiply, "_elementwise_max": np.fmax, "_elementwise_min": np.fmin}
+
+
+def _known(combine: Any) -> Any:
+    """The NumPy operation that a combine function of Triton's library is, or None."""
+    name = getattr(combine, "__name__", "")
+    return _SUMS.get(name) if getattr(combine, "__module__", "").startswith("triton.language") else None
+
+
+def reduce(
+    input: Any, axis: Any, combine_fn: Callable[..., Any], keep_dims: Any = False, **ignored: Any
+) -> tl.tensor | tuple[tl.tensor, ...]:
+    """``tl.reduce``: neighbours are combined pairwise, so that the order of the operands is kept."""
+    blocks = input if isinstance(input, (tuple, tl.tuple)) else (input,)
+    axis, keep_dims = _constant(axis), bool(_constant(keep_dims))
+    kinds = [block.type.scalar for block in blocks]
+    rank = len(blocks[0].shape)
+    _check_axis(axis, rank)
+    data = [block.handle.data.reshape([int(size) for size in block.shape]) for block in blocks]
+    folded = [part.reshape(-1) if axis is None else np.moveaxis(part, axis, 0) for part in data]
+    operation = _known(combine_fn)
+    if operation is not None and len(blocks) == 1:
+        total = operation.reduce(values_of(TensorHandle(folded[0], kinds[0])), axis=0)
+        results = [handle_of(np.asarray(total), kinds[0]).data]
+    else:
+        while folded[0].shape[0] > 1:
+            odd = [part[-1:] for part in folded] if folded[0].shape[0] % 2 else None
+            even = folded[0].shape[0] // 2 * 2
+            folded = _combine(combine_fn, [p[0:even:2] for p in folded], [p[1:even:2] for p in folded], kinds)
+            if odd is not None:
+                folded = [np.concatenate(pair) for pair in zip(folded, odd, strict=True)]
+        results = [part[0] for part in folded]
+    if keep_dims:
+        results = [r.reshape([1] * rank) if axis is None else np.expand_dims(r, axis) for r in results]
+    output = tuple(_block(np.asarray(result), kind) for result, kind in zip(results, kinds, strict=True))
+    return output if isinstance(input, (tuple, tl.tuple)) else output[0]
+
+
+def _check_axis(axis: int | None, rank: int) -> None:
+    if axis is not None and not -rank <= axis < rank:
+        raise ValueError(f"axis {axis} of a block with {rank} axes")
+
+
+def associative_scan(
+    input: Any, axis: Any, combine_fn: Callable[..., Any], reverse: Any = False, **ignored: Any
+) -> tl.tensor | tuple[tl.tensor, ...]:
+    """``tl.associative_scan``: inclusive, by doubling distances."""
+    blocks = input if isinstance(input, (tuple, tl.tuple)) else (input,)
+    axis, reverse = _constant(axis), bool(_constant(reverse))
+    kinds = [block.type.scalar for block in blocks]
+    _check_axis(axis, len(blocks[0].shape))
+    data = [np.moveaxis(block.handle.data, axis, 0) for block in blocks]
+    data = [part[::-1] if reverse else part for part in data]
+    distance, length = 1, data[0].shape[0]
+    while distance < length:
+        combined = _combine(combine_fn, [p[:-distance] for p in data], [p[distance:] for p in data], kinds)
+        data = [np.concatenate([old[:distance], new]) for old, new in zip(data, combined, strict=True)]
+        distance *= 2
+    data = [np.moveaxis(part[::-1] if reverse else part, 0, axis) for part in data]
+    output = tuple(_block(np.ascontiguousarray(part), kind) for part, kind in zip(data, kinds, strict=True))
+    return output if isinstance(input, (tuple, tl.tuple)) else output[0]
