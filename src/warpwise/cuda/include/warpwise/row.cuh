@@ -1,0 +1,47 @@
+// How a team of THREADS shares a row: in each turn every thread takes the elements of one 16-byte vector.
+#pragma once
+
+#include <warpwise/numeric.cuh>
+#include <warpwise/pack.cuh>
+
+namespace warpwise {
+
+// ALIGNED: every row starts on 16 bytes and holds whole vectors (columns % Pack<T>::size == 0); a thread's elements are
+// neighbours and move by one instruction. Otherwise they lie THREADS apart, so that each scalar access still coalesces.
+template <class T, int THREADS, bool ALIGNED>
+struct RowTeam {
+  static constexpr int kElements = Pack<T>::size;
+  static constexpr int kColumnsPerTurn = THREADS * kElements;
+
+  static __device__ int column(int turn, int element) {
+    return ALIGNED ? turn * kColumnsPerTurn + static_cast<int>(threadIdx.x) * kElements + element
+                   : turn * kColumnsPerTurn + element * THREADS + static_cast<int>(threadIdx.x);
+  }
+
+  // This thread's elements in `turn`; those past the row's end are `fill`.
+  static __device__ Pack<T> load(const T* row, int columns, int turn, T fill) {
+    Pack<T> loaded;
+    if (ALIGNED && column(turn, 0) < columns) {
+      loaded = *reinterpret_cast<const Pack<T>*>(row + column(turn, 0));
+    } else {
+#pragma unroll
+      for (int e = 0; e < kElements; ++e) {
+        loaded.at[e] = !ALIGNED && column(turn, e) < columns ? row[column(turn, e)] : fill;
+      }
+    }
+    return loaded;
+  }
+
+  static __device__ void store(T* row, int columns, int turn, const Pack<T>& values) {
+    if (ALIGNED) {
+      if (column(turn, 0) < columns) *reinterpret_cast<Pack<T>*>(row + column(turn, 0)) = values;
+    } else {
+#pragma unroll
+      for (int e = 0; e < kElements; ++e) {
+        if (column(turn, e) < columns) row[column(turn, e)] = values.at[e];
+      }
+    }
+  }
+};
+
+}  // namespace warpwise

@@ -1,0 +1,99 @@
+"""The ladder of histogram, slowest idea first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from warpwise import cuda
+from warpwise.ops._common import cdiv, make_rung, multiprocessors
+from warpwise.registry import Rung
+
+HERE = Path(__file__).parent
+BLOCK, LANE_BLOCK = 256, 512  # kThreads of k03 and k04, and of k05
+THREADS_AN_SM = 2048
+SHARED_BYTES = 48 * 1024  # what every GPU gives a block without being asked
+WARP_COPIES, LANE_COPIES = BLOCK // 32, 32
+TRITON_BINS, TRITON_BLOCK = 1024, 2048
+
+GLOBAL_ATOMICS = cuda.load(HERE / "k01_global_atomics.cu")
+
+
+def global_atomics(counts: torch.Tensor, input: torch.Tensor, bins: int) -> None:
+    kernel = GLOBAL_ATOMICS[f"histogram_global_atomics<{cuda.ctype(input.dtype)}>"]
+    kernel[cdiv(input.numel(), BLOCK), BLOCK](input, counts.zero_(), input.numel(), bins)
+
+
+def privatised(kernel: str, file: str, copies: int, block: int = BLOCK) -> Callable[..., None]:
+    """A launch of blocks that keep ``copies`` copies of the counters each, as many blocks as are resident at once.
+
+    Where a block keeps several, each has one counter more, for the values that are no bin's.
+    """
+    module = cuda.load(HERE / file)
+
+    def launch(counts: torch.Tensor, input: torch.Tensor, bins: int) -> None:
+        resident = THREADS_AN_SM // block * multiprocessors(input)
+        # A block's copies are cleared and summed once, which a thread's share of 64 bytes is worth.
+        grid = min(resident, cdiv(input.numel() * input.element_size(), 64 * block))
+        name = f"{kernel}<{cuda.ctype(input.dtype)}>"
+        module[name][grid, block, copies * (bins + (copies > 1)) * 4](input, counts.zero_(), input.numel(), bins)
+
+    return launch
+
+
+def triton(counts: torch.Tensor, input: torch.Tensor, bins: int) -> None:
+    from warpwise.ops.histogram.k06_triton import histogram
+
+    grid = min(8 * multiprocessors(input), cdiv(input.numel(), TRITON_BLOCK))
+    padded = max(32, 1 << (bins - 1).bit_length())
+    histogram[(grid,)](input, counts.zero_(), input.numel(), bins, BINS=padded, BLOCK=TRITON_BLOCK, num_warps=8)
+
+
+def shared(copies: int) -> Callable[..., str | None]:
+    """A rung's limits: what ``copies`` copies of the counters take of a block's shared memory."""
+    most = SHARED_BYTES // (4 * copies) - (copies > 1)
+
+    def limits(input: torch.Tensor, bins: int) -> str | None:
+        if bins > most:
+            return f"takes up to {most} bins ({copies} copies of 4 bytes in {SHARED_BYTES} bytes of shared memory), not {bins}"
+        return None
+
+    return limits
+
+
+def blocks_enough(input: torch.Tensor, bins: int) -> str | None:
+    if cdiv(input.numel(), BLOCK) > 2**31 - 1:
+        return f"takes up to {(2**31 - 1) * BLOCK} elements, one thread each, not {input.numel()}"
+    return None
+
+
+def triton_bins(input: torch.Tensor, bins: int) -> str | None:
+    return (
+        f"takes up to {TRITON_BINS} bins (its counters stay in registers), not {bins}" if bins > TRITON_BINS else None
+    )
+
+
+def rung(name: str, idea: str, launch: Callable[..., None], limits: Callable[..., str | None]) -> Rung:
+    return make_rung(HERE, name, idea, launch, limits=limits)
+
+
+RUNGS = (
+    rung("k01_global_atomics", "one atomic in global memory an element", global_atomics, blocks_enough),
+    rung("k02_block_copies", "a copy of the counters a block, in shared memory",
+         privatised("histogram_block_copies", "k02_block_copies.cu", 1), shared(1)),
+    rung("k03_warp_copies", "a copy a warp, 16-byte loads",
+         privatised("histogram_warp_copies", "k03_warp_copies.cu", WARP_COPIES), shared(WARP_COPIES)),
+    rung("k04_runs", "equal neighbours counted before the atomic",
+         privatised("histogram_runs", "k04_runs.cu", WARP_COPIES), shared(WARP_COPIES)),
+    rung("k05_lane_copies", "a copy a lane, in the lane's own bank",
+         privatised("histogram_lane_copies", "k05_lane_copies.cu", LANE_COPIES, LANE_BLOCK), shared(LANE_COPIES)),
+    rung("k06_triton", "Triton's histogram of each block", triton, triton_bins),
+)  # fmt: skip
+
+
+def default(input: torch.Tensor, bins: int) -> str | None:
+    """The most copies that fit; global atomics where not even one does."""
+    fitting = (RUNGS[position] for position in (4, 3, 1, 0))
+    return next((rung.name for rung in fitting if not rung.limits(input, bins)), None)

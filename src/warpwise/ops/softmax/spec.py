@@ -1,0 +1,151 @@
+"""Softmax along one dimension and its backward: what they are, knowing no kernel."""
+
+from __future__ import annotations
+
+import torch
+
+from warpwise.ops._common import FLOATS, check_alike, check_tensor, draw
+from warpwise.ops._dims import check_dim, length_along
+from warpwise.registry import Case, Cost, Spec
+
+KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def check(input: torch.Tensor, dim: int) -> None:
+    check_tensor("softmax", "input", input, FLOATS)
+    check_dim("softmax", input, dim)
+
+
+def check_backward(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> None:
+    check_tensor("softmax_backward", "grad_output", grad_output, FLOATS)
+    check_tensor("softmax_backward", "output", output, FLOATS)
+    check_alike("softmax_backward", ("grad_output", "output"), (grad_output, output))
+    check_dim("softmax_backward", output, dim)
+
+
+def _drawn(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[torch.Tensor, int]:
+    """(rows, columns) and the last dimension, or, if the case has an inner size, (rows, columns, inner) and the middle one."""
+    shape = [case.sizes["rows"], case.sizes["columns"]]
+    if "inner" not in case.sizes:
+        return draw(case, shape, dtype, device, seed), -1
+    return draw(case, [*shape, case.sizes["inner"]], dtype, device, seed), 1
+
+
+def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[torch.Tensor, int]:
+    """Normal values; in a case whose name starts with "masked" each row but its first element is -inf with probability one half."""
+    values, dim = _drawn(case, dtype, device, seed)
+    if case.name.startswith("masked"):
+        generator = torch.Generator(device).manual_seed(seed + 1)
+        masked = torch.rand(values.shape, generator=generator, device=device) < 0.5
+        masked[:, 0] = False
+        values.masked_fill_(masked, -torch.inf)
+    return values, dim
+
+
+def inputs_backward(
+    case: Case, dtype: torch.dtype, device: torch.device, seed: int
+) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """A gradient drawn as the case says, and a softmax of normal values that lies in memory as the case says."""
+    gradient, dim = _drawn(case, dtype, device, 2 * seed)
+    logits, _ = _drawn(Case(case.name, case.sizes, "normal", case.layout), dtype, device, 2 * seed + 1)
+    return gradient, logits.copy_(torch.softmax(logits.double(), dim)), dim
+
+
+def outputs(input: torch.Tensor, dim: int) -> torch.Tensor:
+    return input.new_empty(input.shape)
+
+
+def outputs_backward(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> torch.Tensor:
+    return grad_output.new_empty(grad_output.shape)
+
+
+def reference(input: torch.Tensor, dim: int) -> torch.Tensor:
+    x = input.double()
+    powers = torch.exp(x - x.amax(dim, keepdim=True)) if x.numel() else x
+    return powers / powers.sum(dim, keepdim=True)
+
+
+def magnitude(input: torch.Tensor, dim: int) -> torch.Tensor:
+    """y * (1 + max - x): rounding max - x to float32 changes e^(x - max) by (max - x) ulp."""
+    x = input.double()
+    below = x.amax(dim, keepdim=True) - x if x.numel() else x
+    return (reference(input, dim) * (1 + below)).nan_to_num(nan=0.0)
+
+
+def reference_backward(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> torch.Tensor:
+    gradient, y = grad_output.double(), output.double()
+    return y * (gradient - (gradient * y).sum(dim, keepdim=True))
+
+
+def magnitude_backward(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> torch.Tensor:
+    gradient, y = grad_output.double().abs(), output.double()
+    return y * (gradient + (gradient * y).sum(dim, keepdim=True))
+
+
+def eager_backward(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> torch.Tensor:
+    return torch.ops.aten._softmax_backward_data(grad_output, output, dim, output.dtype)
+
+
+def cost(input: torch.Tensor, dim: int) -> Cost:
+    """One read, one write; a comparison, a difference, a power, a sum and a product an element."""
+    return Cost(bytes=2 * input.numel() * input.element_size(), flops=5 * input.numel())
+
+
+def cost_backward(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> Cost:
+    """Two reads, one write; two products, a sum and a difference an element."""
+    return Cost(bytes=3 * output.numel() * output.element_size(), flops=4 * output.numel())
+
+
+CASES = (
+    Case("aligned", {"rows": 5, "columns": 256}),
+    Case("ragged", {"rows": 6, "columns": 1023}),
+    Case("several_vectors", {"rows": 2, "columns": 5000}),
+    Case("beyond_registers", {"rows": 1, "columns": 40008}),
+    Case("short_rows", {"rows": 37, "columns": 3}),
+    Case("rows_of_one", {"rows": 9, "columns": 1}),
+    Case("middle_dimension", {"rows": 3, "columns": 17, "inner": 5}),
+    Case("one_element", {"rows": 1, "columns": 1}),
+    Case("empty", {"rows": 0, "columns": 12}),
+    Case("empty_rows", {"rows": 4, "columns": 0}),
+    Case("huge", {"rows": 4, "columns": 130}, values="huge"),
+    Case("strided", {"rows": 3, "columns": 333}, layout="strided"),
+    Case("unaligned", {"rows": 3, "columns": 520}, layout="unaligned"),
+)
+SIZES = (
+    Case("wide", {"rows": 16384, "columns": 8192}),
+    Case("ragged", {"rows": 16383, "columns": 4095}),
+    Case("short_rows", {"rows": 2**20, "columns": 128}),
+    Case("vocabulary", {"rows": 8192, "columns": 128256}),
+)
+
+SPEC = Spec(
+    name="softmax",
+    summary="e^x / sum(e^x) along one dimension",
+    inputs=inputs,
+    check=check,
+    outputs=outputs,
+    reference=reference,
+    eager=torch.softmax,
+    cost=cost,
+    cases=(*CASES, Case("masked", {"rows": 4, "columns": 300}), Case("masked_long", {"rows": 2, "columns": 40003})),
+    sizes=SIZES,
+    dtypes=KERNEL_DTYPES,
+    terms=length_along,
+    magnitude=magnitude,
+)
+
+BACKWARD = Spec(
+    name="softmax_backward",
+    summary="y * (dy - sum(dy * y)) along one dimension: the gradient of softmax from its output y",
+    inputs=inputs_backward,
+    check=check_backward,
+    outputs=outputs_backward,
+    reference=reference_backward,
+    eager=eager_backward,
+    cost=cost_backward,
+    cases=CASES,
+    sizes=SIZES,
+    dtypes=KERNEL_DTYPES,
+    terms=lambda grad_output, output, dim: length_along(output, dim),
+    magnitude=magnitude_backward,
+)
