@@ -16,7 +16,7 @@ from warpwise.cuda.arguments import Binder
 from warpwise.cuda.constants import wrong_size
 from warpwise.cuda.errors import LaunchError
 from warpwise.cuda.signature import parse
-from warpwise.device import Profile
+from warpwise.device import profile_of
 
 if TYPE_CHECKING:
     from warpwise.cuda.module import Kernel, Launcher
@@ -82,7 +82,7 @@ class GpuKernel:
     def __init__(self, kernel: Kernel, index: int) -> None:
         self.kernel, self.index = kernel, index
         self.driver = driver()
-        self.profile = Profile.of(torch.cuda.get_device_capability(index))
+        self.profile = profile_of(index)
         self._lock = threading.Lock()
         self._stream = _raw_stream()
         self._launchable: set[Any] = set()
