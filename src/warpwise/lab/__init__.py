@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from warpwise.lab.climb import climb
 from warpwise.lab.errors import (
     ImpossibleTime,
     IncompleteCases,
@@ -10,11 +11,14 @@ from warpwise.lab.errors import (
     VacuousProblem,
     WrongAfterTiming,
 )
+from warpwise.lab.ladder import Entry, Ladder, Point, Recorded, Row, recorded
 from warpwise.lab.problem import Problem
+from warpwise.lab.timing import Ceilings, Interval, Timing, ratio, time
 from warpwise.lab.verdict import CaseResult, Failure, Step, Verdict
 from warpwise.lab.verify import verify
 
 __all__ = [
-    "CaseResult", "Failure", "ImpossibleTime", "IncompleteCases", "MeasurementError", "Problem", "ProblemError", "Step",
-    "VacuousProblem", "Verdict", "WrongAfterTiming", "verify",
+    "CaseResult", "Ceilings", "Entry", "Failure", "ImpossibleTime", "IncompleteCases", "Interval", "Ladder", "MeasurementError",
+    "Point", "Problem", "ProblemError", "Recorded", "Row", "Step", "Timing", "VacuousProblem", "Verdict", "WrongAfterTiming",
+    "climb", "ratio", "recorded", "time", "verify",
 ]  # fmt: skip

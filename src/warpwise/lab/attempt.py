@@ -64,7 +64,7 @@ def _launch(op: Op, rung: Rung, instance: Instance, outputs: tuple[Guarded, ...]
     except KernelError as error:
         failure = _failure(instance, "finding", str(error))
         return Attempt(replace(failure, findings=error.findings), lost=on_gpu and _context_lost())
-    except Exception as error:  # whatever a rung raises is the rung's failure, and the verdict says it
+    except Exception as error:  # noqa: BLE001 - whatever a rung raises is the rung's failure, and the verdict says it
         last = traceback.extract_tb(error.__traceback__)[-1]
         message = f"{type(error).__name__}: {_first_line(error)} (at {last.filename.rpartition('/')[2]}:{last.lineno})"
         return Attempt(_failure(instance, "exception", message), lost=on_gpu and _context_lost())

@@ -38,7 +38,7 @@ class Guarded:
 
         It is looked for by poisoning the output itself again, so take the result out of ``view`` before.
         """
-        start = self.view.storage_offset() * self.view.element_size()
+        start = int(self.view.storage_offset()) * self.view.element_size()
         if self.view.numel():
             filler = torch.full((self.view.element_size(),), self.pattern, dtype=torch.uint8, device=self.view.device)
             self.view.copy_(filler.view(self.view.dtype).expand(self.view.shape))

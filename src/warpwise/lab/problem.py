@@ -31,8 +31,9 @@ def parts(outputs: Outputs) -> tuple[torch.Tensor, ...]:
 
 def kinds(case: Case, cases: Sequence[Case]) -> set[str]:
     """Which of ``KINDS`` ``case`` is, among ``cases``."""
-    found = {case.layout} & {"strided", "unaligned"}
-    sizes = case.sizes
+    sizes, found = case.sizes, set[str]()
+    if case.layout != "contiguous":
+        found.add(case.layout)
     if case.values == "huge":
         found.add("huge")
     if any(size == 0 for size in sizes.values()):

@@ -46,8 +46,8 @@ class Comparison:
     total: int
     worst: float
     index: tuple[int, ...] | None = None
-    expected: float | int | bool | None = None
-    actual: float | int | bool | None = None
+    expected: float | bool | None = None
+    actual: float | bool | None = None
     tolerance: float = 0.0
 
     @property

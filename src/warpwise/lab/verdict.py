@@ -21,7 +21,7 @@ def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def number(value: float | int | bool | None) -> str:
+def number(value: float | bool | None) -> str:
     """A value with as many digits as float32 has, floats only."""
     return f"{value:.9g}" if isinstance(value, float) else str(value)
 
@@ -37,8 +37,8 @@ class Failure:
     seed: int
     output: int = 0
     index: tuple[int, ...] | None = None
-    expected: float | int | bool | None = None
-    actual: float | int | bool | None = None
+    expected: float | bool | None = None
+    actual: float | bool | None = None
     tolerance: float | None = None
     wrong: int = 0
     total: int = 0

@@ -1,0 +1,10 @@
+"""How long a kernel takes: timers for GPU and CPU, the loop that decides when enough was measured, and the floor under it."""
+
+from __future__ import annotations
+
+from warpwise.lab.timing.compare import time
+from warpwise.lab.timing.roofline import Ceilings
+from warpwise.lab.timing.stats import Interval
+from warpwise.lab.timing.timing import Timing, ratio
+
+__all__ = ["Ceilings", "Interval", "Timing", "ratio", "time"]

@@ -1,0 +1,130 @@
+"""``climb``: every rung of an operation verified, and on a GPU timed beside its opponents."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+
+from warpwise.lab.contest import hold, opponents
+from warpwise.lab.ladder import Ladder, Point, Row, recorded
+from warpwise.lab.problem import Problem
+from warpwise.lab.timing.ceilings import ceilings_for
+from warpwise.lab.timing.compare import Rules, timer_for
+from warpwise.lab.timing.environment import environment, place
+from warpwise.lab.timing.roofline import Ceilings
+from warpwise.lab.timing.samples import Timer
+from warpwise.lab.verdict import Failure, Progress, Step, Verdict, dtype_name, silent
+from warpwise.lab.verify import resolve, verify
+from warpwise.registry import Case, Op, Rung
+
+
+def climb(
+    op: Op,
+    *,
+    device: torch.device | str | None = None,
+    sizes: Sequence[Case | str] | None = None,
+    dtypes: Sequence[torch.dtype] | None = None,
+    rungs: Sequence[str] | None = None,
+    seeds: Sequence[int] = (0, 1, 2),
+    progress: Progress | None = None,
+    budget_s: float = 20.0,
+    precision: float = 0.005,
+    timer: Timer | None = None,
+    ceilings: Callable[[torch.device, torch.dtype], Ceilings | None] = ceilings_for,
+    compiled: bool = True,
+) -> Ladder:
+    """Verify the rungs and, on a GPU, time each right one at ``sizes``, interleaved with PyTorch and the other opponents.
+
+    ``sizes`` are cases or names among the specification's sizes (all of them unless told), ``rungs`` names. Each size and
+    dtype gets at most ``budget_s`` seconds. On a CPU kernels are emulated and not timed; the ladder then carries what was
+    last recorded on a GPU. ``timer`` replaces the device's own, and then a CPU times as well.
+
+    Raises ``ProblemError`` if the specification cannot judge, ``UnknownRung``, or ``ValueError`` for an unknown size.
+    """
+    report, started = progress or silent, time.perf_counter()
+    where = resolve(device)
+    chosen = [op.rung(name) for name in rungs] if rungs else list(op.rungs)
+    points_at = [(case, dtype) for case in _cases(op, sizes) for dtype in dtypes or op.spec.dtypes]
+    problem = Problem(op.spec, where)
+    rows = _verified(op, chosen, problem, dtypes, seeds, report)
+    problem.forget()
+    lost = any(row.verdict.lost for row in rows)
+    points: list[Point] = []
+    timed = timer is not None or where.type == "cuda"
+    if timed and not lost:
+        timer = timer or timer_for(where)
+        for done, (case, dtype) in enumerate(points_at):
+            detail = f"{case}, {dtype_name(dtype)}"
+            report(Step("time", "", detail, done, len(points_at)))
+            right = [rung for rung, row in zip(chosen, rows, strict=True) if row.verdict.right and _native(rung, where)]
+            point, contest = hold(
+                op, problem, case, dtype, right, seeds, timer, Rules(precision, budget_s), ceilings(where, dtype),
+                opponents(op, compiled), _watch(report, detail, done, len(points_at)),
+            )  # fmt: skip
+            problem.forget()
+            points.append(point)
+            rows = [_blamed(row, contest.failures, contest.lost) for row in rows]
+            report(Step("time", "", detail, done + 1, len(points_at), point))
+            if contest.lost:
+                lost = True
+                break
+    notes = ("the CUDA context was lost, so nothing more could be run",) if lost else ()
+    return Ladder(
+        op.name, op.spec.summary, place(where), environment(where), tuple(rows), tuple(points),
+        time.perf_counter() - started, None if timed else recorded(op.name), notes,
+    )  # fmt: skip
+
+
+def _native(rung: Rung, device: torch.device) -> bool:
+    """Whether ``rung`` runs on ``device`` itself: an emulated kernel's time says nothing about the kernel."""
+    return device.type == "cuda" or rung.language in ("c", "python")
+
+
+def _cases(op: Op, sizes: Sequence[Case | str] | None) -> list[Case]:
+    known = {case.name: case for case in op.spec.sizes}
+    found = []
+    for size in sizes if sizes is not None else op.spec.sizes:
+        if isinstance(size, str) and size not in known:
+            raise ValueError(f"{op.name}: no size {size!r}; there are {', '.join(known)}")
+        found.append(known[size] if isinstance(size, str) else size)
+    return found
+
+
+def _verified(
+    op: Op,
+    rungs: Sequence[Rung],
+    problem: Problem,
+    dtypes: Sequence[torch.dtype] | None,
+    seeds: Sequence[int],
+    report: Progress,
+) -> list[Row]:
+    """A row for each rung; once the CUDA context is lost, the rest are untested."""
+    rows: list[Row] = []
+    for rung in rungs:
+        if any(row.verdict.lost for row in rows):
+            verdict = Verdict(
+                op.name, rung.name, rows[-1].verdict.place, "untested", notes=("an earlier rung lost the CUDA context",)
+            )
+        else:
+            verdict = verify(op, rung, dtypes=dtypes, seeds=seeds, progress=report, problem=problem)
+        rows.append(Row(rung.name, rung.idea, rung.language, verdict))
+    return rows
+
+
+def _watch(report: Progress, detail: str, done: int, total: int) -> Callable[[int, float], None]:
+    def watch(rounds: int, seconds: float) -> None:
+        report(Step("time", "", f"{detail}: round {rounds}, {seconds:.1f} s", done, total))
+
+    return watch
+
+
+def _blamed(row: Row, failures: dict[str, Failure], lost: bool) -> Row:
+    """``row`` with what was found at a timed size: a rung that is wrong there is wrong."""
+    failure = failures.get(row.rung)
+    if failure is None:
+        return row
+    verdict = replace(row.verdict, status="wrong", failures=(*row.verdict.failures, failure), lost=lost)
+    return replace(row, verdict=verdict)

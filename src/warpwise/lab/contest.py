@@ -1,0 +1,179 @@
+"""One point of a climb: the green rungs and their opponents at one size, checked there and timed in turn."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+
+from warpwise.lab.attempt import attempt
+from warpwise.lab.guard import poison
+from warpwise.lab.impostors import require_telling
+from warpwise.lab.ladder import Entry, Point
+from warpwise.lab.problem import Instance, Problem, parts
+from warpwise.lab.timing.compare import WRONG, Rules, measure
+from warpwise.lab.timing.roofline import Ceilings
+from warpwise.lab.timing.rotation import rotated
+from warpwise.lab.timing.samples import Timer
+from warpwise.lab.timing.timing import Timing, ratio
+from warpwise.lab.verdict import Failure, number
+from warpwise.registry import Case, Op, Outputs, Rung
+
+COMPILED = "torch.compile"
+
+
+def eager_name(op: Op) -> str:
+    """What PyTorch's own computation is called beside the rungs: the vendor's library that it runs, or torch."""
+    return op.spec.vendor or "torch"
+
+
+def opponents(op: Op, compiled: bool = True) -> dict[str, Callable[..., Outputs]]:
+    """PyTorch eager, torch.compile of it and the specification's own opponents, by name."""
+    found: dict[str, Callable[..., Outputs]] = {eager_name(op): op.spec.eager}
+    if compiled:
+        torch.compiler.reset()
+        found[COMPILED] = torch.compile(op.spec.eager, dynamic=False)
+    return found | dict(op.spec.opponents)
+
+
+class _Runner:
+    """A contestant with its own input sets, and for a rung its own outputs to fill; ``result`` is the last call's."""
+
+    def __init__(self, call: Callable[[tuple[torch.Tensor, ...], tuple[Any, ...]], Outputs], sets: Sequence[tuple[Any, ...]], outputs: Sequence[tuple[torch.Tensor, ...]]) -> None:  # fmt: skip
+        self._call, self._sets, self.outputs, self._next = call, sets, outputs, 0
+        self.result: Outputs | None = None
+
+    def __call__(self) -> None:
+        position = self._next
+        self._next = (position + 1) % len(self._sets)
+        self.result = self._call(self.outputs[position], self._sets[position])
+
+    def poison(self) -> None:
+        """Fill the outputs with what no right kernel leaves behind."""
+        for output in (tensor for made in self.outputs for tensor in made):
+            output.untyped_storage().fill_(poison(output.dtype))
+
+
+@dataclass
+class Contest:
+    """The point under way: who takes part, who was found wrong here, and what to say of the others."""
+
+    op: Op
+    problem: Problem
+    case: Case
+    dtype: torch.dtype
+    seed: int
+    runners: dict[str, _Runner] = field(default_factory=dict)
+    kinds: dict[str, Literal["rung", "opponent"]] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    failures: dict[str, Failure] = field(default_factory=dict)
+    lost: bool = False
+
+    def enter_rungs(self, rungs: Sequence[Rung], instance: Instance, sets: Sequence[tuple[Any, ...]]) -> None:
+        """Every rung that takes this size and is right at it; the others get a note or a failure."""
+        for rung in rungs:
+            if self.lost:
+                return
+            self.kinds[rung.name] = "rung"
+            outcome = attempt(self.op, rung, instance, runs=1)
+            self.lost = outcome.lost
+            if outcome.skipped:
+                self.notes[rung.name] = outcome.skipped
+            elif outcome.failure is not None:
+                self.failures[rung.name], self.notes[rung.name] = outcome.failure, "wrong at this size"
+            else:
+                outputs = [parts(self.op.spec.outputs(*args)) for args in sets]
+                self.runners[rung.name] = _Runner(_launcher(self.op, rung), sets, outputs)
+
+    def enter_opponents(
+        self, named: dict[str, Callable[..., Outputs]], instance: Instance, sets: Sequence[tuple[Any, ...]]
+    ) -> None:
+        """Every opponent that runs here; one that is less exact than a rung must be takes part with a note."""
+        for name, function in named.items():
+            self.kinds[name] = "opponent"
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    result = function(*instance.args)
+            except Exception as error:  # noqa: BLE001 - another's library may refuse this size in any way
+                self.notes[name] = f"did not run: {type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+                continue
+            if reason := _wrong(instance, result):
+                self.notes[name] = f"outside the tolerance: {reason}"
+            self.runners[name] = _Runner(lambda _, args, function=function: function(*args), sets, [()] * len(sets))
+
+    def blame(self, timings: dict[str, Timing]) -> None:
+        """Rungs whose outputs were wrong after the timed runs are wrong."""
+        for name, timing in timings.items():
+            if timing.void.startswith(WRONG):
+                self.failures[name] = Failure("value", timing.void, self.case, self.dtype, self.seed)
+
+    def point(self, timings: dict[str, Timing], telling: tuple[str, ...]) -> Point:
+        """Entries in the order they came in, each rung with its ratio to the fastest opponent."""
+        usable = {name: timing for name, timing in timings.items() if not timing.void}
+        rivals = [name for name in usable if self.kinds[name] == "opponent" and not self.notes.get(name)]
+        best = min(rivals, key=lambda name: usable[name].median, default="")
+        entries = []
+        for name, kind in self.kinds.items():
+            beside = ratio(usable[best], usable[name]) if best and name in usable else None
+            entries.append(Entry(name, kind, timings.get(name), beside, self.notes.get(name, "")))
+        remarks = tuple(
+            f"{name} would pass at this size: the shorter sums of the cases tell them apart" for name in telling
+        )
+        return Point(self.case, self.dtype, tuple(entries), best, remarks)
+
+
+def _launcher(op: Op, rung: Rung) -> Callable[[tuple[torch.Tensor, ...], tuple[Any, ...]], Outputs]:
+    def call(outputs: tuple[torch.Tensor, ...], args: tuple[Any, ...]) -> Outputs:
+        filled = outputs if len(outputs) > 1 else outputs[0]
+        op.launch(rung, filled, *args)
+        return filled
+
+    return call
+
+
+def _wrong(instance: Instance, result: Outputs) -> str | None:
+    """The first element of ``result`` that is outside the tolerance, in words, or None."""
+    for position, output in enumerate(parts(result)):
+        found = instance.compare(position, output)
+        if not found.right:
+            where = f"output {position}{list(found.index or ())}"
+            return f"{where} is {number(found.actual)}, expected {number(found.expected)} ± {found.tolerance:.3g}"
+    return None
+
+
+def hold(
+    op: Op, problem: Problem, case: Case, dtype: torch.dtype, rungs: Sequence[Rung], seeds: Sequence[int], timer: Timer,
+    rules: Rules, ceilings: Ceilings | None, rivals: dict[str, Callable[..., Outputs]],
+    watch: Callable[[int, float], None] | None = None,
+) -> tuple[Point, Contest]:  # fmt: skip
+    """Check and time ``rungs`` and ``rivals`` at one size and dtype.
+
+    Nobody is timed who was not right at this size just before, and the outputs of the timed runs, poisoned after the
+    warm-up, are compared with the float64 reference again. Raises ``VacuousProblem`` if an impostor passes here.
+    """
+    telling = require_telling(problem, case, dtype, seeds)
+    instance = problem.instance(case, dtype, seeds[0])
+    sets = rotated(instance.args, timer.cache_bytes)
+    contest = Contest(op, problem, case, dtype, seeds[0])
+    contest.enter_rungs(rungs, instance, sets)
+    if contest.lost:
+        return contest.point({}, telling), contest
+    contest.enter_opponents(rivals, instance, sets)
+
+    def poisoned() -> None:
+        for runner in contest.runners.values():
+            runner.poison()
+
+    def check(name: str, result: Any) -> str | None:
+        return _wrong(instance, result) if contest.kinds[name] == "rung" else None
+
+    cost = op.spec.cost(*instance.args)
+    timings = (
+        measure(contest.runners, timer, rules, cost, ceilings, check, poisoned, watch=watch) if contest.runners else {}
+    )
+    contest.blame(timings)
+    return contest.point(timings, telling), contest

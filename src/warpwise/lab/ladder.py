@@ -1,0 +1,183 @@
+"""What climbing an operation's ladder gave, as data: verdicts, times and ratios, and the file that keeps them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from warpwise.cache import atomic_write
+from warpwise.lab.timing.stats import Interval
+from warpwise.lab.timing.timing import Timing
+from warpwise.lab.verdict import Verdict, case_to_json, dtype_name, plain
+from warpwise.registry import Case
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One contestant's time at one point; ``ratio`` is how many times as fast as the best opponent it is.
+
+    ``note`` says what a reader must know: an opponent that is less exact than the tolerance, a rung left out and why.
+    """
+
+    name: str
+    kind: Literal["rung", "opponent"]
+    timing: Timing | None = None
+    ratio: Interval | None = None
+    note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        ratio = self.ratio and {"median": self.ratio.median, "low": self.ratio.low, "high": self.ratio.high}
+        timing = self.timing.to_json() if self.timing else None
+        return {"name": self.name, "kind": self.kind, "timing": timing, "ratio": ratio, "note": self.note}
+
+
+@dataclass(frozen=True)
+class Point:
+    """One size and dtype with everybody timed there, interleaved; ``best`` is the fastest opponent's name."""
+
+    case: Case
+    dtype: torch.dtype
+    entries: tuple[Entry, ...]
+    best: str = ""
+    notes: tuple[str, ...] = ()
+
+    def entry(self, name: str) -> Entry | None:
+        """The entry of one rung or opponent."""
+        return next((entry for entry in self.entries if entry.name == name), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "case": case_to_json(self.case), "dtype": dtype_name(self.dtype), "best_opponent": self.best,
+            "entries": [entry.to_json() for entry in self.entries], "notes": list(self.notes),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Row:
+    """One rung of the ladder and its verdict."""
+
+    rung: str
+    idea: str
+    language: str
+    verdict: Verdict
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"name": self.rung, "idea": self.idea, "language": self.language, "verdict": self.verdict.to_json()}
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """An operation's ladder, climbed on ``place``: a verdict for each rung, and times where there is a GPU.
+
+    On a CPU ``points`` is empty, since emulated kernels are not timed; ``recorded`` then holds the last figures kept
+    from a GPU, if there are any.
+    """
+
+    op: str
+    summary: str
+    place: str
+    environment: dict[str, Any]
+    rows: tuple[Row, ...]
+    points: tuple[Point, ...] = ()
+    seconds: float = 0.0
+    recorded: Recorded | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def right(self) -> bool:
+        """Whether no rung is wrong."""
+        return all(row.verdict.status != "wrong" for row in self.rows)
+
+    def row(self, rung: str) -> Row | None:
+        """The row of one rung."""
+        return next((row for row in self.rows if row.rung == rung), None)
+
+    def to_json(self) -> str:
+        """The results file's text; ``schema`` counts up when its meaning changes."""
+        data = {
+            "schema": SCHEMA, "op": self.op, "summary": self.summary, "place": self.place, "environment": self.environment,
+            "seconds": round(self.seconds, 3), "rungs": [row.to_json() for row in self.rows],
+            "points": [point.to_json() for point in self.points], "notes": list(self.notes),
+        }  # fmt: skip
+        return json.dumps(_plain(data), indent=1, allow_nan=False) + "\n"
+
+    def save(self, path: Path) -> None:
+        """Write the results file whole or not at all."""
+        atomic_write(path, self.to_json())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return plain(value)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Figures kept from an earlier climb: of that ``device`` on that ``date``, never of this machine today."""
+
+    path: Path
+    data: dict[str, Any] = field(repr=False)
+
+    @property
+    def device(self) -> str:
+        return str(self.data["place"])
+
+    @property
+    def date(self) -> str:
+        return str(self.data["environment"].get("date", ""))
+
+    def status(self, rung: str) -> str | None:
+        """The recorded verdict of a rung: ``right``, ``wrong``, ``untested``, or None."""
+        return next((row["verdict"]["status"] for row in self.data["rungs"] if row["name"] == rung), None)
+
+    def points(self) -> list[tuple[Case, torch.dtype]]:
+        """The sizes and dtypes that were timed."""
+        found = []
+        for point in self.data["points"]:
+            case = point["case"]
+            found.append(
+                (Case(case["name"], case["sizes"], case["values"], case["layout"]), getattr(torch, point["dtype"]))
+            )
+        return found
+
+    def entry(self, name: str, case: str, dtype: torch.dtype) -> dict[str, Any] | None:
+        """What stands in the file for a rung or opponent at the case of that name: keys ``timing``, ``ratio`` and ``note``."""
+        for point in self.data["points"]:
+            if point["case"]["name"] == case and point["dtype"] == dtype_name(dtype):
+                return next((entry for entry in point["entries"] if entry["name"] == name), None)
+        return None
+
+
+def result_folders() -> list[Path]:
+    """Where results are looked for: ``benchmarks/results`` below the working folder and the checkout, then the package."""
+    package = Path(__file__).parents[1]
+    return [Path.cwd() / "benchmarks" / "results", package.parents[1] / "benchmarks" / "results", package / "results"]
+
+
+def recorded(op: str, folders: list[Path] | None = None) -> Recorded | None:
+    """The newest recorded ladder of ``op`` that holds times, from ``<folder>/<device>/<op>.json``; None if there is none.
+
+    Files of another schema are passed over. Raises ``ValueError`` naming the file if one is not JSON.
+    """
+    found: dict[Path, Recorded] = {}
+    for folder in folders if folders is not None else result_folders():
+        for path in sorted(folder.glob(f"*/{op}.json")):
+            try:
+                data = json.loads(path.read_text())
+            except json.JSONDecodeError as error:
+                raise ValueError(f"{path}: expected a results file, got what is not JSON: {error}") from error
+            if isinstance(data, dict) and data.get("schema") == SCHEMA and data.get("points"):
+                found.setdefault(path.resolve(), Recorded(path, data))
+    return max(found.values(), key=lambda record: record.date, default=None)

@@ -1,0 +1,218 @@
+"""``time``: contestants timed in turn, in random order round by round, until the medians are known well enough."""
+
+from __future__ import annotations
+
+import math
+import random
+import time as host
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, overload
+
+import torch
+
+from warpwise.lab.errors import ImpossibleTime, MeasurementError, WrongAfterTiming
+from warpwise.lab.timing.cpu_timer import CpuTimer
+from warpwise.lab.timing.gpu import Gpu
+from warpwise.lab.timing.gpu_timer import GpuTimer, GraphTimer
+from warpwise.lab.timing.roofline import Ceilings
+from warpwise.lab.timing.rotation import rotated
+from warpwise.lab.timing.samples import Clock, Reading, Timer, keep
+from warpwise.lab.timing.stats import interval, median
+from warpwise.lab.timing.timing import Timing, duration
+from warpwise.registry import Cost
+
+FEWEST = 3  # rounds that are made even when the budget is spent
+ENOUGH = 20  # rounds before anybody may stop early
+MOST = 5000
+IMPOSSIBLE, WRONG = "impossible", "wrong after the timed runs"
+EVERY = 5  # rounds between looks at the intervals
+
+Check = Callable[[str, Any], str | None]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When to stop: at ``precision`` (half of the interval over the median) or after ``budget`` seconds in all."""
+
+    precision: float = 0.005
+    budget: float = 5.0
+
+
+@overload
+def time(
+    functions: Callable[..., Any], *args: Any, device: torch.device | str | None = ..., cost: Cost | None = ...,
+    check: Check | None = ..., reset: Callable[[], None] | None = ..., budget_s: float = ..., precision: float = ...,
+    ceilings: Ceilings | None = ..., mode: Literal["events", "graph"] = ..., timer: Timer | None = ..., seed: int = ...,
+) -> Timing: ...  # fmt: skip
+@overload
+def time(
+    functions: Mapping[str, Callable[..., Any]], *args: Any, device: torch.device | str | None = ..., cost: Cost | None = ...,
+    check: Check | None = ..., reset: Callable[[], None] | None = ..., budget_s: float = ..., precision: float = ...,
+    ceilings: Ceilings | None = ..., mode: Literal["events", "graph"] = ..., timer: Timer | None = ..., seed: int = ...,
+) -> dict[str, Timing]: ...  # fmt: skip
+def time(
+    functions: Callable[..., Any] | Mapping[str, Callable[..., Any]],
+    *args: Any,
+    device: torch.device | str | None = None,
+    cost: Cost | None = None,
+    check: Check | None = None,
+    reset: Callable[[], None] | None = None,
+    budget_s: float = 5.0,
+    precision: float = 0.005,
+    ceilings: Ceilings | None = None,
+    mode: Literal["events", "graph"] = "events",
+    timer: Timer | None = None,
+    seed: int = 0,
+) -> Timing | dict[str, Timing]:
+    """Seconds that a call of each function with ``args`` takes: one function gives a ``Timing``, a mapping one for each name.
+
+    On a GPU: CUDA events, L2 flushed before each sample, the launch hidden; ``mode="graph"`` times a CUDA graph of many
+    calls instead, for kernels of a few microseconds. On a CPU: ``perf_counter``. Without ``device``, where the tensors among
+    ``args`` are, or the GPU if there is one. If the tensors fit in the cache, copies of them are used in turn. Emulated
+    kernels are no kernels to time: time what runs where it will run.
+
+    ``cost`` and ``ceilings`` give the floor. ``reset`` runs after the warm-up (to poison outputs), and ``check(name, result)``
+    gets what each function's last call returned after the timed runs: a reason to distrust it, or None.
+    A time that is impossible, or whose outputs are wrong, is void: for one function that raises ``ImpossibleTime`` or
+    ``WrongAfterTiming``, for several it says so in ``void``.
+    """
+    if budget_s <= 0 or precision <= 0:
+        raise ValueError(f"time: expected budget_s and precision above 0, got {budget_s} and {precision}")
+    several = isinstance(functions, Mapping)
+    named = (
+        dict(functions) if isinstance(functions, Mapping) else {getattr(functions, "__name__", "function"): functions}
+    )
+    if not named:
+        raise ValueError("time: expected at least one function, got an empty mapping")
+    timer = timer or timer_for(_device(device, args), mode)
+    calls = {name: _Call(function, rotated(args, timer.cache_bytes)) for name, function in named.items()}
+    timings = measure(calls, timer, Rules(precision, budget_s), cost, ceilings, check, reset, seed)
+    if several:
+        return timings
+    (single,) = timings.values()
+    if single.void:
+        raise (ImpossibleTime if single.void.startswith(IMPOSSIBLE) else WrongAfterTiming)(
+            f"{single.name}: {single.void}"
+        )
+    return single
+
+
+def timer_for(device: torch.device, mode: Literal["events", "graph"] = "events") -> Timer:
+    """The timer for ``device``. Raises ``MeasurementError`` for a device that none is for."""
+    if device.type == "cuda":
+        return GpuTimer(Gpu(device)) if mode == "events" else GraphTimer(Gpu(device))
+    if device.type == "cpu":
+        return CpuTimer()
+    raise MeasurementError(f"time: expected a cuda or cpu device, got {device}")
+
+
+def _device(device: torch.device | str | None, args: Sequence[Any]) -> torch.device:
+    if device is not None:
+        return torch.device(device)
+    found = next((value.device for value in args if isinstance(value, torch.Tensor)), None)
+    return found or torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+class _Call:
+    """A function bound to input sets that it is called with in turn; ``result`` is what the last call returned."""
+
+    def __init__(self, function: Callable[..., Any], sets: Sequence[tuple[Any, ...]]) -> None:
+        self._function, self._sets, self._next = function, sets, 0
+        self.result: Any = None
+
+    def __call__(self) -> None:
+        args = self._sets[self._next]
+        self._next = (self._next + 1) % len(self._sets)
+        self.result = self._function(*args)
+
+
+def measure(
+    calls: Mapping[str, Any],
+    timer: Timer,
+    rules: Rules,
+    cost: Cost | None = None,
+    ceilings: Ceilings | None = None,
+    check: Check | None = None,
+    reset: Callable[[], None] | None = None,
+    seed: int = 0,
+    clock: Callable[[], float] = host.perf_counter,
+    watch: Callable[[int, float], None] | None = None,
+) -> dict[str, Timing]:
+    """The loop behind ``time``: rounds in which every call that is not known well enough yet is sampled once, in random order.
+
+    ``watch(rounds, seconds)`` is told how far it is. The order is drawn from ``seed``, so that nobody always follows the same one.
+    """
+    for call in calls.values():
+        timer.prepare(call)
+    if reset is not None:
+        reset()
+    readings: dict[str, list[Reading]] = {name: [] for name in calls}
+    spent = dict.fromkeys(calls, 0.0)
+    shuffler, active, started, rounds = random.Random(seed), set(calls), clock(), 0
+    while active and rounds < MOST and (rounds < FEWEST or clock() - started < rules.budget):
+        order = sorted(calls)
+        shuffler.shuffle(order)
+        for name in order:
+            if name not in active:
+                readings[name].append(Reading(math.nan))
+                continue
+            began = clock()
+            readings[name].append(timer.sample(calls[name]))
+            spent[name] += clock() - began
+        rounds += 1
+        if rounds >= ENOUGH and rounds % EVERY == 0:
+            active = {name for name in active if not _known(readings[name], timer, rules.precision)}
+        if watch is not None:
+            watch(rounds, clock() - started)
+    timer.finish()
+    results = {}
+    for name, call in calls.items():
+        timing = _timing(name, readings[name], timer, spent[name], name not in active, cost, ceilings)
+        results[name] = _checked(timing, call, cost, ceilings, check)
+    return results
+
+
+def _known(readings: Sequence[Reading], timer: Timer, precision: float) -> bool:
+    values = keep([reading for reading in readings if not math.isnan(reading.seconds)], timer.max_mhz).values
+    return len(values) >= ENOUGH and interval(values).half_width <= precision
+
+
+def _timing(
+    name: str, readings: Sequence[Reading], timer: Timer, spent: float, converged: bool,
+    cost: Cost | None, ceilings: Ceilings | None,
+) -> Timing:  # fmt: skip
+    kept = keep(readings, timer.max_mhz)
+    clocks = [
+        reading.mhz
+        for reading, seconds in zip(readings, kept.rounds, strict=True)
+        if reading.mhz and not math.isnan(seconds)
+    ]
+    known = interval(kept.values)
+    return Timing(
+        name, known.median, known.low, known.high, len(kept.values), spent, timer.place, timer.method, cost,
+        floor=ceilings.floor(cost) if ceilings and cost else 0.0,
+        bound=ceilings.bound(cost) if ceilings and cost else "",
+        clock=Clock(min(clocks), median(clocks), timer.max_mhz or max(clocks)) if clocks else None,
+        converged=converged, throttled=kept.throttled, exposed=kept.exposed, dropped=kept.dropped, rounds=kept.rounds,
+    )  # fmt: skip
+
+
+def _checked(timing: Timing, call: Any, cost: Cost | None, ceilings: Ceilings | None, check: Check | None) -> Timing:
+    """The timing, or a void one if it cannot be or if what the timed runs left behind is wrong."""
+    reason = check(timing.name, getattr(call, "result", None)) if check else None
+    if reason:
+        return void(timing, f"{WRONG}: {reason}")
+    least = ceilings.impossible(cost) if ceilings and cost else 0.0
+    if timing.median < least:
+        return void(
+            timing,
+            f"{IMPOSSIBLE}: {duration(timing.median)}, but the hardware needs at least {duration(least)} for this work; "
+            "was it done, was it waited for, and is the cost counted right?",
+        )
+    return timing
+
+
+def void(timing: Timing, reason: str) -> Timing:
+    """``timing`` without its numbers, and why."""
+    return replace(timing, median=math.nan, low=math.nan, high=math.nan, rounds=(), void=reason)

@@ -1,0 +1,49 @@
+"""Samples on a CPU: ``perf_counter`` around as many calls as the clock needs to resolve them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from warpwise.lab.timing.environment import place
+from warpwise.lab.timing.samples import Reading
+
+SHORTEST = 50e-6  # seconds a sample lasts at least, a thousand times the clock's resolution
+MOST_CALLS = 1 << 16
+
+
+class CpuTimer:
+    """Times calls on the host's clock, caches warm. The clock can be replaced."""
+
+    max_mhz: float | None = None
+    cache_bytes = 0
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter, name: str | None = None) -> None:
+        self._clock = clock
+        self._calls: dict[int, int] = {}
+        self.place = name or place(torch.device("cpu"))
+        self.method = "perf_counter, caches warm"
+
+    def prepare(self, call: Callable[[], Any]) -> None:
+        """Call it once, then double the calls a sample until one lasts long enough."""
+        call()
+        count = 1
+        while self._run(call, count) < SHORTEST and count < MOST_CALLS:
+            count *= 2
+        self._calls[id(call)] = count
+
+    def sample(self, call: Callable[[], Any]) -> Reading:
+        count = self._calls.get(id(call), 1)
+        return Reading(self._run(call, count) / count)
+
+    def _run(self, call: Callable[[], Any], count: int) -> float:
+        started = self._clock()
+        for _ in range(count):
+            call()
+        return self._clock() - started
+
+    def finish(self) -> None:
+        """A CPU call has ended when it returns."""
