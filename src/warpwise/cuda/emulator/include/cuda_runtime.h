@@ -1,0 +1,3 @@
+// Part of the device language, which is included before every kernel source.
+#pragma once
+#include <warpwise_device.h>

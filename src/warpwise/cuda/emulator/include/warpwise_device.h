@@ -1,0 +1,33 @@
+// CUDA C++'s device language for a C++ compiler of the host: included before every kernel source.
+#pragma once
+#include "ww/libm.h"
+
+#include <float.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+
+#include "../runtime/abi.h"
+#include "ww/qualifiers.h"
+#include "ww/vector_types.h"
+#include "ww/builtins.h"
+#include "ww/sync.h"
+#include "ww/arithmetic.h"
+#include "ww/math.h"
+#include "ww/integer.h"
+#include "ww/simd.h"
+#include "ww/convert.h"
+#include "ww/memory.h"
+#include "ww/atomics.h"
+#include "ww/textures.h"
+#include "ww/shared.h"
+#include "ww/asm.h"
+#include "ww/assert.h"
+#include "ww/entry.h"

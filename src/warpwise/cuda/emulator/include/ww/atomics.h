@@ -1,0 +1,82 @@
+// Atomic operations at block, device and system scope. One host thread runs every CUDA thread and switches only where the
+// runtime says so, hence a plain read-modify-write is atomic; the runtime is told of each.
+#pragma once
+
+namespace ww {
+template <class T, class... Allowed>
+constexpr bool is_one_of = (std::is_same_v<T, Allowed> || ...);
+
+template <class T, class F>
+WW_UNCHECKED T read_modify_write(T* address, const char* what, int line, F next) {
+  ww_atomic(address, sizeof(T), what, line);
+  const T old = *address;
+  *address = next(old);
+  return old;
+}
+typedef unsigned long long ull;
+
+// Integers wrap.
+WW_INLINE int wrap_add(int a, int b) { return static_cast<int>(static_cast<unsigned>(a) + static_cast<unsigned>(b)); }
+template <class T>
+WW_INLINE T wrap_add(T a, T b) {
+  return a + b;
+}
+}  // namespace ww
+
+#define WW_ATOMIC(NAME, TYPES, ...)                                                                                \
+  template <class T>                                                                                               \
+  WW_INLINE T NAME(T* address, ww::same_t<T> value, WW_LINE) {                                                     \
+    static_assert(ww::is_one_of<T, WW_ATOMIC_##TYPES>, #NAME " has no overload for this type in CUDA");            \
+    return ww::read_modify_write(address, #NAME, line, [&](T old) { return static_cast<T>(__VA_ARGS__); });        \
+  }                                                                                                                \
+  template <class T>                                                                                               \
+  WW_INLINE T NAME##_block(T* address, ww::same_t<T> value, WW_LINE) {                                             \
+    return NAME(address, value, line);                                                                             \
+  }                                                                                                                \
+  template <class T>                                                                                               \
+  WW_INLINE T NAME##_system(T* address, ww::same_t<T> value, WW_LINE) {                                            \
+    return NAME(address, value, line);                                                                             \
+  }
+#define WW_ATOMIC_SUM int, unsigned, ww::ull, float, double
+#define WW_ATOMIC_DIFFERENCE int, unsigned
+#define WW_ATOMIC_SWAP int, unsigned, ww::ull, float
+#define WW_ATOMIC_ORDER int, unsigned, long long, ww::ull
+#define WW_ATOMIC_BITS int, unsigned, ww::ull
+#define WW_ATOMIC_COUNT unsigned
+WW_ATOMIC(atomicAdd, SUM, ww::wrap_add(old, value))
+WW_ATOMIC(atomicSub, DIFFERENCE, static_cast<unsigned>(old) - static_cast<unsigned>(value))
+WW_ATOMIC(atomicExch, SWAP, value)
+WW_ATOMIC(atomicMin, ORDER, value < old ? value : old)
+WW_ATOMIC(atomicMax, ORDER, value > old ? value : old)
+WW_ATOMIC(atomicAnd, BITS, old& value)
+WW_ATOMIC(atomicOr, BITS, old | value)
+WW_ATOMIC(atomicXor, BITS, old ^ value)
+WW_ATOMIC(atomicInc, COUNT, old >= value ? 0 : old + 1)
+WW_ATOMIC(atomicDec, COUNT, old == 0 || old > value ? value : old - 1)
+#undef WW_ATOMIC
+
+template <class T>
+WW_INLINE T atomicCAS(T* address, ww::same_t<T> compare, ww::same_t<T> value, WW_LINE) {
+  static_assert(std::is_trivially_copyable_v<T> && (sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16),
+                "atomicCAS takes 2, 4, 8 or 16 bytes");
+  return ww::read_modify_write(address, "atomicCAS", line, [&](const T& old) {
+    return __builtin_memcmp(static_cast<const void*>(&old), static_cast<const void*>(&compare), sizeof(T)) == 0 ? value : old;
+  });
+}
+template <class T>
+WW_INLINE T atomicCAS_block(T* address, ww::same_t<T> compare, ww::same_t<T> value, WW_LINE) {
+  return atomicCAS(address, compare, value, line);
+}
+template <class T>
+WW_INLINE T atomicCAS_system(T* address, ww::same_t<T> compare, ww::same_t<T> value, WW_LINE) {
+  return atomicCAS(address, compare, value, line);
+}
+
+// Vector sums are atomic an element at a time.
+WW_INLINE float2 atomicAdd(float2* address, float2 value, WW_LINE) {
+  return {atomicAdd(&address->x, value.x, line), atomicAdd(&address->y, value.y, line)};
+}
+WW_INLINE float4 atomicAdd(float4* address, float4 value, WW_LINE) {
+  return {atomicAdd(&address->x, value.x, line), atomicAdd(&address->y, value.y, line),
+          atomicAdd(&address->z, value.z, line), atomicAdd(&address->w, value.w, line)};
+}

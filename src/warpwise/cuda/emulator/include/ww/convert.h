@@ -1,0 +1,134 @@
+// Conversions between integers and floating point with a rounding mode, bit casts, and arithmetic with a rounding mode.
+#pragma once
+
+namespace ww {
+enum class Round { nearest, zero, down, up };
+
+// To an integer as PTX cvt does: a value outside the range saturates and NaN gives 0 (or the top bit, from double to 64 bits).
+template <class To, Round mode, class From>
+WW_INLINE To to_integer(From x) {
+  const From r = mode == Round::nearest ? rint(x) : mode == Round::zero ? trunc(x) : mode == Round::down ? floor(x) : ceil(x);
+  constexpr To lowest = To(-1) < To(0) ? To(To(1) << (8 * sizeof(To) - 1)) : To(0), highest = To(~lowest);
+  if (x != x) return sizeof(To) == 8 ? To(To(1) << (8 * sizeof(To) - 1)) : To(0);
+  if (r <= static_cast<From>(lowest)) return lowest;
+  return r >= static_cast<From>(highest) ? highest : static_cast<To>(r);
+}
+
+// Keeps a result from being contracted with the operation that uses it.
+template <class T>
+WW_INLINE T keep(T x) {
+#if defined(__x86_64__)
+  __asm__("" : "+x"(x));
+#elif defined(__aarch64__)
+  __asm__("" : "+w"(x));
+#endif
+  return x;
+}
+
+// The neighbour of the rounded-to-nearest r in the mode's direction, where the exact result is r + error.
+template <Round mode, class T>
+WW_INLINE T directed(T r, double error) {
+  if (error == 0 || !(fabs(error) <= DBL_MAX) || r != r) return keep(r);
+  const bool grow = mode == Round::up || (mode == Round::zero && r < 0);
+  const bool shrink = mode == Round::down || (mode == Round::zero && r > 0);
+  if (error > 0 && grow) return keep(static_cast<T>(nextafter(r, T(INFINITY))));
+  if (error < 0 && shrink) return keep(static_cast<T>(nextafter(r, T(-INFINITY))));
+  return keep(r);
+}
+template <class T>
+WW_INLINE double sum_error(T a, T b, T s) {
+  const T part = keep(s - a);
+  return static_cast<double>(keep(keep(a - keep(s - part)) + keep(b - part)));
+}
+template <Round mode, class T>
+WW_INLINE T add(T a, T b) {
+  const T s = keep(a + b);
+  return directed<mode>(s, mode == Round::nearest ? 0.0 : sum_error(a, b, s));
+}
+template <Round mode, class T>
+WW_INLINE T multiply(T a, T b) {
+  const T p = keep(a * b);
+  return directed<mode>(p, mode == Round::nearest ? 0.0 : static_cast<double>(fma(a, b, -p)));
+}
+template <Round mode, class T>
+WW_INLINE T divide(T a, T b) {
+  const T q = keep(a / b);
+  const double rest = static_cast<double>(fma(-q, b, a));
+  return directed<mode>(q, mode == Round::nearest ? 0.0 : b < 0 ? -rest : rest);
+}
+template <Round mode, class T>
+WW_INLINE T root(T a) {
+  const T r = keep(static_cast<T>(sqrt(a)));
+  return directed<mode>(r, mode == Round::nearest ? 0.0 : static_cast<double>(fma(-r, r, a)));
+}
+template <Round mode>
+WW_INLINE float multiply_add(float a, float b, float c) {
+  const float r = keep(fmaf(a, b, c));
+  const double product = static_cast<double>(a) * b, sum = keep(product + c);  // the product of two floats is exact
+  return directed<mode>(r, mode == Round::nearest ? 0.0 : (sum - r) + sum_error(product, static_cast<double>(c), sum));
+}
+template <Round mode>
+WW_INLINE double multiply_add(double a, double b, double c) {
+  const double r = keep(fma(a, b, c));
+  const double p = keep(a * b), low = fma(a, b, -p), s = keep(p + c), rest = sum_error(p, c, s);
+  return directed<mode>(r, mode == Round::nearest ? 0.0 : (s - r) + (rest + low));
+}
+template <Round mode, class To, class From>
+WW_INLINE To from_value(From x) {
+  const To r = static_cast<To>(x);
+  if (mode == Round::nearest) return r;
+  return directed<mode>(r, static_cast<double>(static_cast<long double>(x) - static_cast<long double>(r)));
+}
+}  // namespace ww
+
+#define WW_ROUNDED(SUFFIX, MODE)                                                                                   \
+  WW_INLINE float __fadd_##SUFFIX(float a, float b) { return ww::add<MODE>(a, b); }                                \
+  WW_INLINE float __fsub_##SUFFIX(float a, float b) { return ww::add<MODE>(a, -b); }                               \
+  WW_INLINE float __fmul_##SUFFIX(float a, float b) { return ww::multiply<MODE>(a, b); }                           \
+  WW_INLINE float __fmaf_##SUFFIX(float a, float b, float c) { return ww::multiply_add<MODE>(a, b, c); }           \
+  WW_INLINE float __fmaf_ieee_##SUFFIX(float a, float b, float c) { return ww::multiply_add<MODE>(a, b, c); }      \
+  WW_INLINE float __fdiv_##SUFFIX(float a, float b) { return ww::divide<MODE>(a, b); }                             \
+  WW_INLINE float __frcp_##SUFFIX(float a) { return ww::divide<MODE>(1.0f, a); }                                   \
+  WW_INLINE float __fsqrt_##SUFFIX(float a) { return ww::root<MODE>(a); }                                          \
+  WW_INLINE double __dadd_##SUFFIX(double a, double b) { return ww::add<MODE>(a, b); }                             \
+  WW_INLINE double __dsub_##SUFFIX(double a, double b) { return ww::add<MODE>(a, -b); }                            \
+  WW_INLINE double __dmul_##SUFFIX(double a, double b) { return ww::multiply<MODE>(a, b); }                        \
+  WW_INLINE double __fma_##SUFFIX(double a, double b, double c) { return ww::multiply_add<MODE>(a, b, c); }        \
+  WW_INLINE double __ddiv_##SUFFIX(double a, double b) { return ww::divide<MODE>(a, b); }                          \
+  WW_INLINE double __drcp_##SUFFIX(double a) { return ww::divide<MODE>(1.0, a); }                                  \
+  WW_INLINE double __dsqrt_##SUFFIX(double a) { return ww::root<MODE>(a); }                                        \
+  WW_INLINE int __float2int_##SUFFIX(float x) { return ww::to_integer<int, MODE>(x); }                             \
+  WW_INLINE unsigned __float2uint_##SUFFIX(float x) { return ww::to_integer<unsigned, MODE>(x); }                  \
+  WW_INLINE long long __float2ll_##SUFFIX(float x) { return ww::to_integer<long long, MODE>(x); }                  \
+  WW_INLINE unsigned long long __float2ull_##SUFFIX(float x) { return ww::to_integer<unsigned long long, MODE>(x); } \
+  WW_INLINE int __double2int_##SUFFIX(double x) { return ww::to_integer<int, MODE>(x); }                           \
+  WW_INLINE unsigned __double2uint_##SUFFIX(double x) { return ww::to_integer<unsigned, MODE>(x); }                \
+  WW_INLINE long long __double2ll_##SUFFIX(double x) { return ww::to_integer<long long, MODE>(x); }                \
+  WW_INLINE unsigned long long __double2ull_##SUFFIX(double x) { return ww::to_integer<unsigned long long, MODE>(x); } \
+  WW_INLINE float __double2float_##SUFFIX(double x) { return ww::from_value<MODE, float>(x); }                     \
+  WW_INLINE float __int2float_##SUFFIX(int x) { return ww::from_value<MODE, float>(x); }                           \
+  WW_INLINE float __uint2float_##SUFFIX(unsigned x) { return ww::from_value<MODE, float>(x); }                     \
+  WW_INLINE float __ll2float_##SUFFIX(long long x) { return ww::from_value<MODE, float>(x); }                      \
+  WW_INLINE float __ull2float_##SUFFIX(unsigned long long x) { return ww::from_value<MODE, float>(x); }            \
+  WW_INLINE double __ll2double_##SUFFIX(long long x) { return ww::from_value<MODE, double>(x); }                   \
+  WW_INLINE double __ull2double_##SUFFIX(unsigned long long x) { return ww::from_value<MODE, double>(x); }
+WW_ROUNDED(rn, ww::Round::nearest)
+WW_ROUNDED(rz, ww::Round::zero)
+WW_ROUNDED(rd, ww::Round::down)
+WW_ROUNDED(ru, ww::Round::up)
+#undef WW_ROUNDED
+WW_INLINE double __int2double_rn(int x) { return x; }
+WW_INLINE double __uint2double_rn(unsigned x) { return x; }
+WW_INLINE float __frsqrt_rn(float x) { return ww::keep(static_cast<float>(1.0 / sqrt(static_cast<double>(x)))); }
+
+WW_INLINE int __float_as_int(float x) { return ww::bits<int>(x); }
+WW_INLINE unsigned __float_as_uint(float x) { return ww::bits<unsigned>(x); }
+WW_INLINE float __int_as_float(int x) { return ww::bits<float>(x); }
+WW_INLINE float __uint_as_float(unsigned x) { return ww::bits<float>(x); }
+WW_INLINE long long __double_as_longlong(double x) { return ww::bits<long long>(x); }
+WW_INLINE double __longlong_as_double(long long x) { return ww::bits<double>(x); }
+WW_INLINE int __double2hiint(double x) { return static_cast<int>(ww::bits<long long>(x) >> 32); }
+WW_INLINE int __double2loint(double x) { return static_cast<int>(ww::bits<long long>(x)); }
+WW_INLINE double __hiloint2double(int hi, int lo) {
+  return ww::bits<double>(static_cast<unsigned long long>(static_cast<unsigned>(hi)) << 32 | static_cast<unsigned>(lo));
+}

@@ -1,0 +1,38 @@
+// The C library's <math.h> without the names that CUDA defines for itself. glibc declares __expf and its like, and from
+// 2.41 on also rsqrtf and sinpif, with C linkage; under a macro its declarations take other names.
+#pragma once
+#define __expf ww_libm_expf
+#define __exp10f ww_libm_exp10f
+#define __logf ww_libm_logf
+#define __log2f ww_libm_log2f
+#define __log10f ww_libm_log10f
+#define __sinf ww_libm_sinf
+#define __cosf ww_libm_cosf
+#define __tanf ww_libm_tanf
+#define __tanhf ww_libm_tanhf
+#define __powf ww_libm_powf
+#define __sincosf ww_libm_sincosf
+#define rsqrt ww_libm_rsqrt
+#define rsqrtf ww_libm_rsqrtf
+#define sinpi ww_libm_sinpi
+#define sinpif ww_libm_sinpif
+#define cospi ww_libm_cospi
+#define cospif ww_libm_cospif
+#include <math.h>
+#undef __expf
+#undef __exp10f
+#undef __logf
+#undef __log2f
+#undef __log10f
+#undef __sinf
+#undef __cosf
+#undef __tanf
+#undef __tanhf
+#undef __powf
+#undef __sincosf
+#undef rsqrt
+#undef rsqrtf
+#undef sinpi
+#undef sinpif
+#undef cospi
+#undef cospif

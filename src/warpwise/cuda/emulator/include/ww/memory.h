@@ -1,0 +1,56 @@
+// Loads and stores with cache hints, memcpy and its like, and what address space a pointer points to.
+#pragma once
+
+#define WW_LOAD(NAME)              \
+  template <class T>               \
+  WW_INLINE T NAME(const T* p) {   \
+    return *p;                     \
+  }
+WW_LOAD(__ldg)
+WW_LOAD(__ldca)
+WW_LOAD(__ldcg)
+WW_LOAD(__ldcs)
+WW_LOAD(__ldlu)
+WW_LOAD(__ldcv)
+#undef WW_LOAD
+#define WW_STORE(NAME)                            \
+  template <class T>                              \
+  WW_INLINE void NAME(T* p, ww::same_t<T> value) { \
+    *p = value;                                   \
+  }
+WW_STORE(__stwb)
+WW_STORE(__stcg)
+WW_STORE(__stcs)
+WW_STORE(__stwt)
+#undef WW_STORE
+
+// A library call is no access that the compiler reports, so these announce what they touch.
+WW_UNCHECKED void* ww_memcpy(void* to, const void* from, size_t bytes, WW_LINE) {
+  ww_touch(from, bytes, 0, line);
+  ww_touch(to, bytes, 1, line);
+  return __builtin_memcpy(to, from, bytes);
+}
+WW_UNCHECKED void* ww_memmove(void* to, const void* from, size_t bytes, WW_LINE) {
+  ww_touch(from, bytes, 0, line);
+  ww_touch(to, bytes, 1, line);
+  return __builtin_memmove(to, from, bytes);
+}
+WW_UNCHECKED void* ww_memset(void* to, int value, size_t bytes, WW_LINE) {
+  ww_touch(to, bytes, 1, line);
+  return __builtin_memset(to, value, bytes);
+}
+namespace std {
+using ::ww_memcpy;
+using ::ww_memmove;
+using ::ww_memset;
+}  // namespace std
+#define memcpy ww_memcpy
+#define memmove ww_memmove
+#define memset ww_memset
+
+WW_INLINE size_t __cvta_generic_to_shared(const void* p) { return ww_to_shared(p); }
+WW_INLINE void* __cvta_shared_to_generic(size_t address) { return ww_from_shared(address); }
+WW_INLINE size_t __cvta_generic_to_global(const void* p) { return reinterpret_cast<size_t>(p); }
+WW_INLINE void* __cvta_global_to_generic(size_t address) { return reinterpret_cast<void*>(address); }
+WW_INLINE unsigned __isShared(const void* p) { return ww_to_shared(p) != 0xffffffffu; }
+WW_INLINE unsigned __isGlobal(const void* p) { return !__isShared(p); }

@@ -1,0 +1,61 @@
+// Function and variable qualifiers of CUDA C++, and the macros that device code tests.
+#pragma once
+
+#define __global__ __attribute__((noinline))
+#define __device__
+#define __host__
+#define __managed__
+#define __constant__ __attribute__((section("ww_constant")))
+#define __forceinline__ inline __attribute__((always_inline))
+#define __inline_hint__ inline
+#define __launch_bounds__(...)
+#define __cluster_dims__(...)
+#define __block_size__(...)
+#define __maxnreg__(...)
+#define __grid_constant__
+#define __nv_pure__ __attribute__((pure))
+#define __align__(n) __attribute__((aligned(n)))
+#define __builtin_align__(n) __attribute__((aligned(n)))
+#define __device_builtin__
+#define __cudart_builtin__
+#define __CUDA_ALIGN__(n) __attribute__((aligned(n)))
+
+#define __CUDACC__ 1
+#define __NVCC__ 1
+#define __CUDACC_VER_MAJOR__ 13
+#define __CUDACC_VER_MINOR__ 0
+#define __CUDACC_EXTENDED_LAMBDA__ 1
+#define __CUDACC_RELAXED_CONSTEXPR__ 1
+#define CUDART_VERSION 13000
+#define CUDA_VERSION 13000
+#define __WARPWISE__ 1
+
+// Small device functions vanish into their caller, so that an access inside has the caller's line.
+#define WW_INLINE static inline __attribute__((always_inline))
+// Code of ours that reads other lanes' deposits, which are no memory of the kernel's.
+#define WW_UNCHECKED static __attribute__((no_sanitize("thread", "bounds", "alignment", "undefined"), noinline))
+// The line that calls a device function, as a parameter's default.
+#define WW_LINE int line = __builtin_LINE()
+
+typedef unsigned char uchar;
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef unsigned long ulong;
+
+namespace ww {
+template <class T>
+struct same {
+  typedef T type;
+};
+// A parameter of this type converts instead of taking part in template deduction.
+template <class T>
+using same_t = typename same<T>::type;
+
+template <class To, class From>
+WW_INLINE To bits(const From& from) {
+  static_assert(sizeof(To) == sizeof(From), "bits are reinterpreted between types of one size");
+  To to;
+  __builtin_memcpy(static_cast<void*>(&to), static_cast<const void*>(&from), sizeof(To));
+  return to;
+}
+}  // namespace ww

@@ -1,0 +1,41 @@
+// float4 and its family, with CUDA's alignments. CUDA defines no arithmetic on them, so neither does this.
+#pragma once
+
+#define WW_VECTORS(T, N, ALIGN2, ALIGN4)                                                       \
+  struct N##1 {                                                                                \
+    T x;                                                                                       \
+  };                                                                                           \
+  struct __attribute__((aligned(ALIGN2))) N##2 {                                               \
+    T x, y;                                                                                    \
+  };                                                                                           \
+  struct N##3 {                                                                                \
+    T x, y, z;                                                                                 \
+  };                                                                                           \
+  struct __attribute__((aligned(ALIGN4))) N##4 {                                               \
+    T x, y, z, w;                                                                              \
+  };                                                                                           \
+  WW_INLINE constexpr N##1 make_##N##1(T x) { return {x}; }                                    \
+  WW_INLINE constexpr N##2 make_##N##2(T x, T y) { return {x, y}; }                            \
+  WW_INLINE constexpr N##3 make_##N##3(T x, T y, T z) { return {x, y, z}; }                    \
+  WW_INLINE constexpr N##4 make_##N##4(T x, T y, T z, T w) { return {x, y, z, w}; }
+
+WW_VECTORS(signed char, char, 2, 4)
+WW_VECTORS(unsigned char, uchar, 2, 4)
+WW_VECTORS(short, short, 4, 8)
+WW_VECTORS(unsigned short, ushort, 4, 8)
+WW_VECTORS(int, int, 8, 16)
+WW_VECTORS(unsigned int, uint, 8, 16)
+WW_VECTORS(long, long, 16, 16)
+WW_VECTORS(unsigned long, ulong, 16, 16)
+WW_VECTORS(long long, longlong, 16, 16)
+WW_VECTORS(unsigned long long, ulonglong, 16, 16)
+WW_VECTORS(float, float, 8, 16)
+WW_VECTORS(double, double, 16, 16)
+#undef WW_VECTORS
+
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+  constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
+  constexpr operator uint3() const { return {x, y, z}; }
+};

@@ -1,0 +1,103 @@
+"""Sources that only make sense after the preprocessor: the user's own headers, and declarations made by macros."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from warpwise.cuda.errors import CompileError
+from warpwise.cuda.source import INCLUDE as INCLUDE_LINE
+
+_INCLUDE = re.compile(r'^([ \t]*)#([ \t]*)include[ \t]*(<[^>\n]+>|"[^"\n]+")', re.MULTILINE)
+_MARK = re.compile(r'^#pragma ww_include (<[^>\n]+>|"[^"\n]+")', re.MULTILINE)
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define\b(?:\\\r?\n|[^\n])*", re.MULTILINE)
+_REWRITTEN = re.compile(r"\b(?:__shared__|__asm__|asm|__global__|__constant__)\b")
+
+
+def search_path(file: str, include: Sequence[Path]) -> list[Path]:
+    """Where `#include "x.cuh"` looks: beside the file, then the folders given."""
+    beside = Path(file).parent
+    return [*([beside] if beside.is_dir() and Path(file).exists() else []), *map(Path, include)]
+
+
+def wants(text: str) -> bool:
+    """Whether a macro expands to something that the rewriting has to see."""
+    return any(_REWRITTEN.search(define[0].split("define", 1)[1]) for define in _DEFINE.finditer(text))
+
+
+def _resolve(name: str, folders: Sequence[Path]) -> Path | None:
+    for folder in folders:
+        path = folder / name.strip('<>"')
+        if path.is_file():
+            return path
+    return None
+
+
+def user_headers(text: str, folders: Sequence[Path]) -> list[str]:
+    """The contents of every header that ``text`` includes from ``folders``, directly or not."""
+    return [content for _, content in _walk(text, folders)]
+
+
+def _walk(text: str, folders: Sequence[Path]) -> Iterator[tuple[Path, str]]:
+    seen: set[Path] = set()
+    pending = [(text, list(folders))]
+    while pending:
+        content, where = pending.pop()
+        for match in INCLUDE_LINE.finditer(content):
+            path = _resolve(match[1], where)
+            if path is not None and path not in seen:
+                seen.add(path)
+                inner = path.read_text(errors="replace")
+                yield path, inner
+                pending.append((inner, [path.parent, *folders]))
+
+
+def expand(text: str, file: str, folders: Sequence[Path], definitions: str, compiler: Sequence[str]) -> str:
+    """``text`` after the preprocessor, with its own headers in it and every other `#include` left as it was.
+
+    Lines are told by `# 3 "file.cu"` marks.
+    """
+    with tempfile.TemporaryDirectory(prefix="warpwise-") as made:
+        copies: dict[Path, Path] = {}
+
+        def marked(content: str, where: Sequence[Path]) -> str:
+            def line(match: re.Match[str]) -> str:
+                path = _resolve(match[3], where)
+                if path is None:
+                    return f"{match[1]}#pragma ww_include {match[3]}"
+                if path not in copies:
+                    copies[path] = Path(made) / f"{len(copies)}_{path.name}"
+                    inner = marked(path.read_text(errors="replace"), [path.parent, *folders])
+                    copies[path].write_text(f'#line 1 "{path}"\n{inner}')
+                return f'{match[1]}#include "{copies[path]}"'
+
+            return _INCLUDE.sub(line, content)
+
+        unit = f'{_KNOWN}\n{definitions}\n#line 1 "{file}"\n' + marked(text, folders)
+        command = [*compiler, "-std=c++17", "-E", "-w", "-x", "c++", "-"]
+        result = subprocess.run(command, input=unit, capture_output=True, text=True, check=False)
+        if result.returncode:
+            raise CompileError(f"{file} cannot be preprocessed:\n{result.stderr}")
+        names = {str(copy): str(path) for path, copy in copies.items()}
+    output = re.sub(r'"([^"\n]+)"', lambda match: f'"{names.get(match[1], match[1])}"', result.stdout)
+    return _MARK.sub(lambda match: f"#include {match[1]}", _own_lines(output, file))
+
+
+# What a source may test with #if, as include/ww/qualifiers.h defines it.
+_KNOWN = """#define __CUDACC__ 1
+#define __NVCC__ 1
+#define __CUDACC_VER_MAJOR__ 13
+#define __CUDACC_VER_MINOR__ 0
+#define CUDART_VERSION 13000
+#define CUDA_VERSION 13000
+#define __WARPWISE__ 1"""
+
+
+def _own_lines(output: str, file: str) -> str:
+    """Drop what the preprocessor prints before the first line of ``file``; keep its line marks without their flags."""
+    start = output.find(f'# 1 "{file}"')
+    body = output[start:] if start >= 0 else output
+    return re.sub(r'^# (\d+) ("[^"\n]*")[^\n]*', r"#line \1 \2", body, flags=re.MULTILINE)

@@ -1,0 +1,261 @@
+"""CUDA C++ to the C++ that g++ and clang compile, each line where it was; :mod:`..include.ww` gives the rest its meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from warpwise.cuda.declarations import Declaration, Macro, declarations, macros, significant
+from warpwise.cuda.emulator.rewrite_shared import SharedVariable, shared_statement
+from warpwise.cuda.errors import CompileError
+from warpwise.cuda.lexer import Lines, Token, closing, closing_angle, lex, split
+
+
+@dataclass
+class Edits:
+    """Replacements of ranges of a text; a replacement ends with as many line ends as its range had."""
+
+    text: str
+    changes: list[tuple[int, int, str]] = field(default_factory=list)
+
+    def replace(self, start: int, end: int, new: str) -> None:
+        self.changes.append((start, end, new + "\n" * (self.text.count("\n", start, end) - new.count("\n"))))
+
+    def insert(self, at: int, new: str) -> None:
+        self.changes.append((at, at, new))
+
+    def apply(self) -> str:
+        pieces, position = [], 0
+        for start, end, new in sorted(self.changes, key=lambda change: change[:2]):
+            if start < position:  # inside something already replaced
+                continue
+            pieces += [self.text[position:start], new]
+            position = end
+        return "".join([*pieces, self.text[position:]])
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """``text`` has the lines of its source; ``variables`` are C++ initialisers of `ww_global` for its global variables."""
+
+    text: str
+    variables: tuple[str, ...]
+
+
+def rewrite(text: str, file: str = "kernel.cu") -> Rewritten:
+    """Turn device code (after :func:`warpwise.cuda.source.prune`) into C++; raises CompileError naming file and line."""
+    tokens = lex(text)
+    defined = macros(tokens)
+    code = significant(tokens)
+    found = declarations(code, defined)
+    edits = Edits(text)
+    lines = Lines(text, file)
+    _rewrite_shared(edits, code, found, defined, lines)
+    _rewrite_asm(edits, code, lines)
+    for index, token in enumerate(code):
+        # A macro of this name would break the attributes of the C++ library's own headers.
+        if token.text == "__noinline__" and (not index or code[index - 1].text != "("):
+            edits.replace(token.start, token.end, "__attribute__((noinline))")
+    return Rewritten(edits.apply(), tuple(_global_variables(found)))
+
+
+def rewrite_launches(text: str) -> str:
+    """Turn each `kernel<T><<<g, b, s, st>>>(args)` into `ww_launch_config(g, b, s, st).run(kernel<T>, "kernel<T>", __LINE__, args)`."""
+    tokens = significant(lex(text))
+    edits = Edits(text)
+    for index, token in enumerate(tokens):
+        if token.text != "<<<" or (index and tokens[index - 1].text == "operator"):
+            continue
+        start = _expression_start(tokens, index)
+        end = _launch_end(tokens, index)
+        if start is None or end is None or end + 3 >= len(tokens) or tokens[end + 3].text != "(":
+            continue
+        close = closing(tokens, end + 3)
+        kernel = text[tokens[start].start : tokens[index - 1].end]
+        configuration = text[tokens[index].end : tokens[end].start]
+        arguments = text[tokens[end + 3].end : tokens[close].start]
+        quoted = " ".join(kernel.split()).replace("\\", "\\\\").replace('"', '\\"')
+        comma = ", " if arguments.strip() else ""
+        edits.replace(
+            tokens[start].start,
+            tokens[close].end,
+            f'ww_launch_config({configuration}).run({kernel}, "{quoted}", __LINE__{comma}{arguments})',
+        )
+    return edits.apply()
+
+
+def _expression_start(tokens: Sequence[Token], launch: int) -> int | None:
+    """Where the name expression before the `<<<` at ``launch`` begins: identifiers, `::` and template arguments."""
+    index = launch - 1
+    if index >= 0 and tokens[index].text == ">":
+        depth = 0
+        while index >= 0:
+            depth += {">": 1, "<": -1}.get(tokens[index].text, 0)
+            index -= 1
+            if depth == 0:
+                break
+    if index >= 0 and tokens[index].text == ")":  # (kernel<T>)<<<...>>>
+        return next((i for i in range(index, -1, -1) if closing(tokens, i) == index and tokens[i].text == "("), None)
+    if index < 0 or tokens[index].kind != "identifier":
+        return None
+    while index >= 2 and tokens[index - 1].text == "::" and tokens[index - 2].kind == "identifier":
+        index -= 2
+    return index - 1 if index and tokens[index - 1].text == "::" else index
+
+
+def _launch_end(tokens: Sequence[Token], launch: int) -> int | None:
+    """The first of the three adjacent '>' that close the `<<<` at ``launch``."""
+    index = launch + 1
+    while index + 2 < len(tokens):
+        text = tokens[index].text
+        if text in ("(", "[", "{"):
+            index = closing(tokens, index)
+        elif text == "<" and tokens[index - 1].kind == "identifier":
+            index = closing_angle(tokens, index) or index
+        elif text == ">" and tokens[index + 1].text == ">" and tokens[index + 2].text == ">":
+            return index
+        elif text == ";":
+            return None
+        index += 1
+    return None
+
+
+def _rewrite_shared(
+    edits: Edits, code: list[Token], found: Sequence[Declaration], defined: dict[str, Macro], lines: Lines
+) -> None:
+    """Replace the __shared__ declarations; those at file scope are bound again inside each function that uses them."""
+    places = [index for index, token in enumerate(code) if token.text == "__shared__"]
+    if not places:
+        return
+    bodies = list(_function_bodies(found, defined))
+    outer: dict[str, SharedVariable] = {}
+    local: list[tuple[int, str]] = []
+    done = -1
+    for place in places:
+        if place <= done:
+            continue
+        start, end, variables = shared_statement(code, place, lines)
+        done = end
+        inside = any(begin < code[place].start < stop for begin, stop, _, _ in bodies)
+        if inside:
+            new = " ".join(variable.local() for variable in variables)
+            local += [(code[place].start, variable.name) for variable in variables]
+        else:
+            new = " ".join(variable.site() for variable in variables if variable.name not in outer)
+            outer.update({variable.name: variable for variable in variables})
+        edits.replace(code[start].start, code[min(end, len(code) - 1)].end, new)
+    for begin, stop, words, parameters in bodies:
+        hidden = {name for offset, name in local if begin < offset < stop} | parameters
+        bound = [variable.bound() for name, variable in outer.items() if name in words and name not in hidden]
+        if bound:
+            edits.insert(begin, " " + " ".join(bound))
+
+
+def _function_bodies(
+    found: Iterable[Declaration], defined: dict[str, Macro]
+) -> Iterable[tuple[int, int, frozenset[str], frozenset[str]]]:
+    """Of each function: the offsets inside its braces, the words in them, and its parameters' words."""
+    for declaration in found:
+        if declaration.body is None:
+            continue
+        opening, close = declaration.body
+        inside = declaration.tokens[opening + 1 : close]
+        if declaration.kind == "record":
+            yield from _function_bodies(declarations(inside, defined, record=True), defined)
+        elif declaration.kind == "function" and declaration.parameters:
+            words = frozenset(token.text for token in inside if token.kind == "identifier")
+            first, last = declaration.parameters
+            parts = split(declaration.tokens[first + 1 : last])
+            named = frozenset(part[-1].text for part in parts if part and part[-1].kind == "identifier")
+            yield declaration.tokens[opening].end, declaration.tokens[close].start, words, named
+
+
+def _rewrite_asm(edits: Edits, code: list[Token], lines: Lines) -> None:
+    for index, token in enumerate(code):
+        if token.text not in ("asm", "__asm__", "__asm"):
+            continue
+        opening = index + 1
+        while opening < len(code) and code[opening].text in ("volatile", "__volatile__", "inline", "goto"):
+            opening += 1
+        if opening >= len(code) or code[opening].text != "(":
+            continue
+        close = closing(code, opening)
+        if close >= len(code):
+            raise CompileError(f"{_at(lines, token)}: the parenthesis of this asm statement is never closed")
+        edits.replace(token.start, code[close].end, _asm_block(code[opening + 1 : close], lines, token))
+
+
+def _asm_block(inside: list[Token], lines: Lines, at: Token) -> str:
+    """`({ ... })` for `"text" : outputs : inputs : clobbers`."""
+    # `::` is two section marks here.
+    marks: list[Token] = []
+    for token in inside:
+        marks += [token._replace(text=":", end=token.start + 1)] * 2 if token.text == "::" else [token]
+    sections = _sections(marks)
+    text = " ".join(token.text for token in sections[0])
+    outputs, operands = [], []
+    for number, section in enumerate(sections[1:3]):
+        for part in split(section):
+            if not part:
+                continue
+            name, constraint, expression = _asm_operand(part, lines, at)
+            if number == 0:
+                variable = f"ww_output_{len(outputs)}"
+                outputs.append(f"ww::PtxOutput {variable}({name}, {constraint}, {expression});")
+                operands.append(f"{variable}.operand()")
+            else:
+                operands.append(f"ww::ptx_input({name}, {constraint}, {expression})")
+    table = f"ww_ptx_operand ww_operands_[] = {{{', '.join(operands) or '{}'}}};"
+    site = f"static ww_ptx_site ww_asm_ = {{{text}, __LINE__, nullptr}};"
+    return f"({{ {site} {' '.join(outputs)} {table} ww_ptx(&ww_asm_, ww_operands_, {len(operands)}); }})"
+
+
+def _sections(tokens: Sequence[Token]) -> list[list[Token]]:
+    """Split at each ':' outside brackets that is no conditional operator's."""
+    parts: list[list[Token]] = [[]]
+    index = 0
+    while index < len(tokens):
+        if tokens[index].text in ("(", "[", "{"):
+            end = min(closing(tokens, index), len(tokens) - 1)
+            parts[-1] += tokens[index : end + 1]
+            index = end
+        elif tokens[index].text == ":":
+            parts.append([])
+        else:
+            parts[-1].append(tokens[index])
+        index += 1
+    return parts
+
+
+def _asm_operand(part: list[Token], lines: Lines, at: Token) -> tuple[str, str, str]:
+    name = "nullptr"
+    if part[0].text == "[":
+        end = closing(part, 0)
+        name = '"' + "".join(token.text for token in part[1:end]) + '"'
+        part = part[end + 1 :]
+    opening = next((i for i, token in enumerate(part) if token.text == "("), None)
+    if opening is None or opening == 0:
+        raise CompileError(f'{_at(lines, at)}: an operand of asm must read "constraint"(expression)')
+    constraint = " ".join(token.text for token in part[:opening])
+    expression = " ".join(token.text for token in part[opening + 1 : closing(part, opening)])
+    return name, constraint, f"({expression})"
+
+
+def _at(lines: Lines, token: Token) -> str:
+    file, line = lines.at(token.start)
+    return f"{file}:{line}"
+
+
+def _global_variables(found: Iterable[Declaration]) -> Iterable[str]:
+    for declaration in found:
+        words = [token.text for token in declaration.tokens[:24]]
+        constant = "__constant__" in words
+        if declaration.kind != "variable" or words[0] in ("template", "extern") or "__shared__" in words:
+            continue
+        if constant or "__device__" in words or "__managed__" in words:
+            for name in sorted(declaration.names):
+                full = "::".join((*declaration.scope, name))
+                yield (
+                    f'{{"{full}", const_cast<void*>(static_cast<const volatile void*>(&::{full})), sizeof(::{full}), '
+                    f"sizeof(std::remove_all_extents_t<decltype(::{full})>), {int(constant)}}}"
+                )

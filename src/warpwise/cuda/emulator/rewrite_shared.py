@@ -1,0 +1,141 @@
+"""One `__shared__` declaration: its statement, its declarators, and the C++ that stands for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from warpwise.cuda.errors import CompileError
+from warpwise.cuda.lexer import Lines, Token, closing, closing_angle, split
+
+_DROPPED = frozenset({"__shared__", "extern", "static", "inline", "constexpr"})
+_ALIGNING = frozenset({"alignas", "__align__", "__builtin_align__"})
+
+
+@dataclass(frozen=True)
+class SharedVariable:
+    """A variable in shared memory: ``declaration`` is its C++ type as a typedef of ww_type_<name>."""
+
+    name: str
+    declaration: str
+    align: str
+    dynamic: bool
+
+    def local(self) -> str:
+        """For a declaration inside a function."""
+        macro = "WW_DYNAMIC_SHARED" if self.dynamic else "WW_SHARED"
+        return f"{self.declaration} {macro}({self.name}, {self.align})"
+
+    def site(self) -> str:
+        """For a declaration at file scope: all but the variable itself, which each function that uses it binds anew."""
+        macro = "WW_DYNAMIC_SITE" if self.dynamic else "WW_SITE"
+        return f"{self.declaration} {macro}({self.name}, {self.align})"
+
+    def bound(self) -> str:
+        macro = "WW_DYNAMIC_POINTER" if self.dynamic else "WW_SHARED_REFERENCE"
+        return f"{macro}({self.name})"
+
+
+def shared_statement(code: Sequence[Token], place: int, lines: Lines) -> tuple[int, int, list[SharedVariable]]:
+    """The declaration around the `__shared__` at ``place``: its first and last token, and its variables."""
+    start = place
+    while start > 0 and code[start - 1].text not in (";", "{", "}", ":"):
+        start -= 1
+    # A label's or macro call's parenthesis in front of the declaration is none of ours; an alignment's is.
+    end = place
+    while end < len(code) and code[end].text != ";":
+        end = closing(code, end) + 1 if code[end].text in ("(", "[", "{") else end + 1
+    tokens, alignments, dynamic = _without_qualifiers(code[start:end])
+    file, line = lines.at(code[place].start)
+    where = f"{file}:{line}: cannot read this __shared__ declaration"
+    if not tokens:
+        raise CompileError(where)
+    parts = split(tokens)
+    name = _declared(parts[0])
+    if name is None:
+        raise CompileError(f"{where}: {_spell(tokens)}")
+    base_end = name
+    while base_end > 0 and parts[0][base_end - 1].text in ("*", "&", "(", "const", "volatile"):
+        base_end -= 1
+    if base_end == 0:
+        base_end = name
+    base = _spell(parts[0][:base_end])
+    variables = []
+    for number, part in enumerate(parts):
+        declarator = part[base_end:] if number == 0 else part
+        at = _declared(declarator)
+        if at is None:
+            raise CompileError(f"{where}: {_spell(tokens)}")
+        variables.append(_variable(base, declarator, at, alignments, dynamic))
+    return start, end, variables
+
+
+def _variable(base: str, declarator: list[Token], at: int, alignments: list[str], dynamic: bool) -> SharedVariable:
+    name = declarator[at].text
+    before, after = _spell(declarator[:at]), list(declarator[at + 1 :])
+    if dynamic and after and after[0].text == "[":  # the first bound of `extern __shared__ T x[][4]` is the launch's
+        after = after[closing(after, 0) + 1 :]
+    declaration, align = f"typedef {base} {before} ww_type_{name} {_spell(after)};", "1"
+    if alignments:  # a member takes a type or a number, whichever the kernel wrote
+        asked = " ".join(f"alignas({each})" for each in alignments)
+        declaration += f" typedef struct {{ {asked} char byte; }} ww_align_{name};"
+        align = f"alignof(ww_align_{name})"
+    return SharedVariable(name, declaration, align, dynamic)
+
+
+def _without_qualifiers(tokens: Sequence[Token]) -> tuple[list[Token], list[str], bool]:
+    """The tokens of the bare declaration, the alignments asked for, and whether it is extern."""
+    kept: list[Token] = []
+    alignments: list[str] = []
+    dynamic = False
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
+        called = index + 1 < len(tokens) and tokens[index + 1].text == "("
+        if token.text in _ALIGNING and called:
+            end = closing(tokens, index + 1)
+            alignments.append(_spell(tokens[index + 2 : end]))
+            index = end
+        elif token.text == "__attribute__" and called:
+            end = closing(tokens, index + 1)
+            for at in range(index, end):
+                if tokens[at].text in ("aligned", "__aligned__") and tokens[at + 1].text == "(":
+                    alignments.append(_spell(tokens[at + 2 : closing(tokens, at + 1)]))
+            index = end
+        elif token.text == "[" and index + 1 < len(tokens) and tokens[index + 1].text == "[":  # [[maybe_unused]]
+            index = closing(tokens, index)
+        elif token.text in _DROPPED:
+            dynamic = dynamic or token.text == "extern"
+        else:
+            kept.append(token)
+        index += 1
+    return kept, alignments, dynamic
+
+
+def _declared(tokens: Sequence[Token]) -> int | None:
+    """The index of the declared name: the last identifier before a bound, an initialiser or the end."""
+    index, found = 0, None
+    while index < len(tokens):
+        token = tokens[index]
+        if token.text in ("[", "="):
+            break
+        if token.text == "{":
+            if found is not None and tokens[index - 1].kind == "identifier" and not _record_head(tokens[:index]):
+                break
+            index = closing(tokens, index)
+        elif token.text == "(" and index and tokens[index - 1].text in ("decltype", "__typeof__", "typeof"):
+            index = closing(tokens, index)
+        elif token.text == "<" and index and tokens[index - 1].kind == "identifier":
+            index = closing_angle(tokens, index) or index
+        elif token.kind == "identifier" and token.text not in ("const", "volatile"):
+            found = index
+        index += 1
+    return found
+
+
+def _record_head(tokens: Sequence[Token]) -> bool:
+    return any(token.text in ("struct", "class", "union") for token in tokens)
+
+
+def _spell(tokens: Sequence[Token]) -> str:
+    return " ".join(token.text for token in tokens)
