@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from warpwise.cuda import elf
-from warpwise.cuda.errors import ArgumentError, CompileError
+from warpwise.cuda.errors import ArgumentError
 from warpwise.cuda.views import described
 
 if TYPE_CHECKING:
@@ -27,30 +28,51 @@ class Constants:
         return bool(self.values)
 
     def set(self, name: str, value: Any) -> None:
-        self.values[name.replace(" ", "").removeprefix("::")] = to_bytes(name, value)
+        self.values[name] = to_bytes(name, value)
         self.version += 1
 
     def apply_to_library(self, build: Build) -> None:
         """Write the values into the library that an emulated launch is about to run.
 
-        Modules of one source share its library, so what it holds is remembered by library and not by module.
+        A library holds the variables that its kernel needs, not all of the source's. Modules of one source share it,
+        so what it holds is remembered by library and not by module.
         """
-        held = _HELD.get(str(build.library))
-        if held == (id(self), self.version):
+        held = str(build.library)
+        if _HELD.get(held) == (id(self), self.version):
             return
-        library = ctypes.CDLL(str(build.library))
-        there = elf.variables(build.library)
-        base = elf.load_address(library, build.library, "ww_entry")
+        there = _variables(build.library)
         for name, data in self.values.items():
-            if name not in there:
-                raise unknown(build.file, name)
-            if len(data) != there[name].nbytes:
-                raise wrong_size(build.file, name, len(data), there[name].nbytes)
-            ctypes.memmove(base + there[name].offset, data, len(data))
-        _HELD[str(build.library)] = (id(self), self.version)
+            if name in there:
+                address, size = there[name]
+                if len(data) != size:
+                    raise wrong_size(build.file, name, len(data), size)
+                ctypes.memmove(address, data, size)
+        _HELD[held] = (id(self), self.version)
 
 
 _HELD: dict[str, tuple[int, int]] = {}
+
+
+class _Global(ctypes.Structure):
+    """``ww_global`` of the emulator's abi.h: a variable of the kernel's library."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+        ("bytes", ctypes.c_size_t),
+        ("element_bytes", ctypes.c_uint32),
+        ("constant", ctypes.c_int),
+    ]
+
+
+@functools.lru_cache(maxsize=256)
+def _variables(path: Path) -> dict[str, tuple[int, int]]:
+    """Address and bytes of a kernel library's global variables, by their names with namespaces."""
+    library = ctypes.CDLL(str(path))
+    library.ww_entry_globals.restype = ctypes.POINTER(_Global)
+    count = ctypes.c_size_t()
+    table = library.ww_entry_globals(ctypes.byref(count))
+    return {entry.name.decode(): (entry.address, entry.bytes) for entry in table[: count.value] if entry.name}
 
 
 def to_bytes(name: str, value: Any) -> bytes:
@@ -63,10 +85,6 @@ def to_bytes(name: str, value: Any) -> bytes:
         return bytes(value)
     advice = "pass a tensor, an array or a NumPy scalar of the variable's own type, such as numpy.float32(0.5)"
     raise ArgumentError(f"set_constant({name!r}): got {described(value)}; {advice}")
-
-
-def unknown(file: str, name: str) -> CompileError:
-    return CompileError(f"{file}: set_constant: no variable {name!r} is declared at file or namespace scope")
 
 
 def wrong_size(file: str, name: str, given: int, size: int) -> ArgumentError:

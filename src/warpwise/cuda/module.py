@@ -19,7 +19,8 @@ from warpwise.cuda.signature import parse
 
 if TYPE_CHECKING:
     from warpwise.cuda.emulator.compiler import Build
-    from warpwise.cuda.gpu import Compiled, GpuKernel
+    from warpwise.cuda.gpu import GpuKernel
+    from warpwise.cuda.nvrtc import Compiled
     from warpwise.device.profiles import Profile
 
 DEVICE_HEADERS = Path(__file__).parent / "include"
@@ -116,9 +117,15 @@ class Module:
         """Fill the ``__constant__`` (or ``__device__``) variable ``name`` for every kernel of this module.
 
         ``value`` is an array or a number of exactly the variable's bytes; it is copied now, so later changes to it do
-        not show. Launches from here on see it, also of kernels compiled later.
+        not show. Launches from here on see it, also of kernels compiled later. Raises ``CompileError`` for a name that
+        the source does not hold, and at the launch ``ArgumentError`` for a value of another size.
         """
-        self.constants.set(name, value)
+        plain = name.replace(" ", "").removeprefix("::")
+        last = re.escape(plain.rpartition("::")[2])
+        texts = (self.text, *includes.included(self.text, self.include).values())
+        if not any(re.search(rf"\b{last}\b", text) for text in texts):
+            raise CompileError(f"{self.file}: set_constant: the source declares no variable {name!r}")
+        self.constants.set(plain, value)
 
     def _declaration(self, expression: str) -> source.KernelDeclaration | None:
         match = re.match(r"\s*(?:::)?(\w+(?:::\w+)*)\s*(<.*>)?\s*$", expression, re.DOTALL)

@@ -142,6 +142,8 @@ def _compile(module: Module, text: str, expression: str, arch: str, constants: t
 
 
 def _macro(value: object) -> str:
+    if value is None:
+        return ""
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 

@@ -129,7 +129,7 @@ def bfloat16_bits(value: float) -> int:
     """The 16 bits of ``value`` rounded to the nearest bfloat16, ties to even; NaN stays NaN."""
     if math.isnan(value):
         return 0x7FC0
-    return torch.tensor(value, dtype=torch.float64).to(torch.bfloat16).view(torch.int16).item() & 0xFFFF
+    return int(torch.tensor(value, dtype=torch.float64).to(torch.bfloat16).view(torch.uint16).item())
 
 
 def _bfloat16(known: ElementType, slot: Slot) -> Convert:
