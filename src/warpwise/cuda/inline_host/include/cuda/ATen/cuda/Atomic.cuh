@@ -1,0 +1,2 @@
+// gpuAtomicAdd and its family are device code.
+#pragma once

@@ -1,0 +1,3 @@
+// Names only: see cooperative_groups.h.
+#pragma once
+#include <cooperative_groups.h>

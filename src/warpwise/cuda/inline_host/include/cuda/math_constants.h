@@ -1,0 +1,3 @@
+// Names only: kernels, which use these, are compiled elsewhere.
+#pragma once
+#include <cuda_runtime.h>

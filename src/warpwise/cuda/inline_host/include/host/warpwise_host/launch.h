@@ -1,0 +1,45 @@
+// Kernel launches in host code. As nvcc does, each __global__ function becomes a stub of the same signature, and
+// kernel<<<grid, block>>>(x, n) becomes warpwise_host::configure(line, grid, block), kernel(x, n): overloads, deduced
+// template arguments and conversions of the arguments are the compiler's own.
+#pragma once
+#include <type_traits>
+#include <typeinfo>
+
+#include <cuda_runtime.h>
+#include <warpwise_host/api.h>
+
+#ifndef WW_EXTENSION
+#error "load_inline defines WW_EXTENSION, which names the extension whose kernels these are"
+#endif
+
+namespace warpwise_host {
+template <auto kernel>
+struct instance {};
+
+// A stream is taken and ignored: launches run one after another, each to its end.
+inline void configure(int line, dim3 grid, dim3 block, size_t shared_bytes = 0, cudaStream_t = nullptr) {
+  const uint32_t blocks[3] = {grid.x, grid.y, grid.z}, threads[3] = {block.x, block.y, block.z};
+  ww_host_configure(blocks, threads, shared_bytes, 0, line);
+}
+
+template <class T>
+ww_argument describe(const char* name, const T& value) {
+  if constexpr (std::is_pointer_v<T>) {
+    using Pointee = std::remove_pointer_t<T>;
+    uint32_t bytes = 1;
+    if constexpr (!std::is_void_v<Pointee> && !std::is_function_v<Pointee>) bytes = sizeof(Pointee);
+    return {name, &value, typeid(std::remove_cv_t<Pointee>).name(), sizeof value, bytes, WW_POINTER, std::is_const_v<Pointee>};
+  } else {
+    static_assert(std::is_trivially_copyable_v<T>, "a kernel's parameters are copied byte by byte");
+    const int kind = std::is_class_v<T> ? WW_OBJECT : WW_BY_VALUE;
+    return {name, &value, typeid(T).name(), sizeof value, sizeof value, kind, 0};
+  }
+}
+
+template <auto kernel, class... T>
+void launch(const char* const* names, const T&... values) {
+  const char* const* name = names;
+  const ww_argument arguments[] = {describe(*name++, values)..., ww_argument{}};
+  ww_host_launch(WW_EXTENSION, typeid(instance<kernel>).name(), reinterpret_cast<const void*>(kernel), arguments, sizeof...(values));
+}
+}  // namespace warpwise_host

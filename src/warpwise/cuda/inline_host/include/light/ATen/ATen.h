@@ -1,0 +1,3 @@
+// Stands in for <ATen/ATen.h>.
+#pragma once
+#include <torch/types.h>

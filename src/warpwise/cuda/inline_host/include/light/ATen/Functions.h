@@ -1,0 +1,3 @@
+// Stands in for <ATen/Functions.h>.
+#pragma once
+#include <torch/types.h>

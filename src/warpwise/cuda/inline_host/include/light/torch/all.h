@@ -1,0 +1,3 @@
+// Stands in for <torch/all.h>.
+#pragma once
+#include <torch/types.h>

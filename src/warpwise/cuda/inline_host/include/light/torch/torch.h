@@ -1,0 +1,3 @@
+// Stands in for <torch/torch.h>.
+#pragma once
+#include <torch/types.h>

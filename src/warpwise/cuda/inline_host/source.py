@@ -1,0 +1,317 @@
+"""CUDA sources turned into what g++ compiles as host code.
+
+As nvcc does, each kernel becomes a stub of its own signature that launches it, and ``kernel<<<grid, block>>>(x)``
+becomes ``configure(grid, block), kernel(x)``. Device functions lose their bodies. Every line stays where it was.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from warpwise.cuda.declarations import Declaration, Macro, declarations, macros, significant
+from warpwise.cuda.errors import CompileError
+from warpwise.cuda.lexer import Lines, Token, blank, closing, closing_angle, lex, split
+
+_CONFIGURE = "::warpwise_host::configure"
+_STATEMENTS = frozenset({"else", "do", "return"})
+_TYPE_WORDS = frozenset("int float double char short long bool unsigned signed const volatile".split())
+
+
+@dataclass(frozen=True)
+class Edit:
+    """``text`` in place of the source's [start, end)."""
+
+    start: int
+    end: int
+    text: str
+
+
+def apply(text: str, edits: Iterable[Edit]) -> str:
+    """``text`` with ``edits`` made; an edit inside another one is dropped."""
+    pieces: list[str] = []
+    position = 0
+    for edit in sorted(edits, key=lambda edit: (edit.start, -edit.end)):
+        if edit.start < position:
+            continue
+        pieces += [text[position : edit.start], edit.text]
+        position = edit.end
+    return "".join([*pieces, text[position:]])
+
+
+def host_code(text: str, file: str) -> str:
+    """The host side of a CUDA source. Raises ``CompileError`` for a launch that cannot be read."""
+    tokens = lex(text)
+    defined = macros(tokens)
+    edits = list(_launches(text, tokens, Lines(text, file)))
+    for declaration in declarations(significant(tokens), defined):
+        edits += _without_device_code(text, tokens, declaration, defined)
+    return apply(text, edits)
+
+
+def _without_device_code(
+    text: str, tokens: Sequence[Token], declaration: Declaration, defined: dict[str, Macro]
+) -> list[Edit]:
+    if declaration.body is None:
+        return []
+    if declaration.kind == "record":
+        inside = declaration.tokens[declaration.body[0] + 1 : declaration.body[1]]
+        members = declarations(inside, defined, record=True)
+        return [edit for member in members for edit in _without_device_code(text, tokens, member, defined)]
+    if declaration.kind != "function":
+        return []
+    if declaration.kernel:
+        return _stub(text, tokens, declaration)
+    head = {token.text for token in declaration.tokens[: declaration.head]}
+    host = any("__host__" in word or "HOST" in word or word in ("HD", "constexpr", "auto") for word in head)
+    host = host or any("__host__" in defined[word].body for word in head & defined.keys())
+    if host or not declaration.device:
+        return []
+    start = declaration.tokens[_end_of_head(declaration)].start
+    end = declaration.tokens[declaration.body[1]].end
+    return [Edit(start, end, ";" + _remains(text, tokens, start, end))]
+
+
+def _end_of_head(declaration: Declaration) -> int:
+    """The index of the token that ends a function's head: its ``{``, or the ``:`` of a constructor's initialisers."""
+    assert declaration.body is not None
+    after = declaration.parameters[1] if declaration.parameters else 0
+    for index in range(after + 1, declaration.body[0]):
+        if declaration.tokens[index].text == ":":
+            return index
+    return declaration.body[0]
+
+
+def _remains(text: str, tokens: Sequence[Token], start: int, end: int) -> str:
+    """The line ends of ``text[start:end]``, and its preprocessor lines: an ``#if`` keeps its ``#endif``."""
+    pieces = []
+    position = start
+    for token in tokens:
+        if token.kind == "directive" and start <= token.start < end and not re.match(r"#\s*pragma", token.text):
+            pieces += ["\n" * text.count("\n", position, token.start), token.text]
+            position = token.end
+    pieces.append("\n" * text.count("\n", position, end))
+    return "".join(pieces)
+
+
+# ---- stubs
+
+
+def _stub(text: str, tokens: Sequence[Token], kernel: Declaration) -> list[Edit]:
+    """The kernel's body replaced by its launch. The stub names its own instance: ``&scale<T, N>``."""
+    assert kernel.body is not None
+    assert kernel.parameters is not None
+    opening, close = kernel.parameters
+    edits: list[Edit] = []
+    names: list[str] = []
+    pack = False
+    for part in split(kernel.tokens[opening + 1 : close]):
+        declared = split(part, "=")[0]
+        if not declared or [token.text for token in declared] == ["void"]:
+            continue
+        name = _parameter_name(declared)
+        if name is None:
+            name = f"ww_{len(names)}"
+            edits.append(Edit(declared[-1].end, declared[-1].end, " " + name))
+        dots = "..." if any(token.text == "..." for token in declared) else ""
+        pack = pack or bool(dots)
+        names.append(name + dots)
+    types = ", ".join(f"decltype({name.removesuffix('...')}){'...' if name.endswith('...') else ''}" for name in names)
+    # A pack's parameters share one name, so those of such a kernel go without.
+    quoted = ", ".join([f'"{name}"' for name in names] + ["nullptr"])
+    launch = ", ".join(["nullptr" if pack else "ww_names", *names])
+    body = (
+        f"{{ static const char* const ww_names[] = {{{quoted}}}; (void)ww_names; "
+        f"::warpwise_host::launch<static_cast<void (*)({types})>(&{_own_name(text, kernel)})>({launch}); }}"
+    )
+    start, end = kernel.tokens[kernel.body[0]].start, kernel.tokens[kernel.body[1]].end
+    return [*edits, Edit(start, end, body + _remains(text, tokens, start, end))]
+
+
+def _parameter_name(declared: Sequence[Token]) -> str | None:
+    """The name in a parameter's declaration; None if it has none."""
+    for index, token in enumerate(declared[:-2]):
+        if token.text == "(" and declared[index + 1].text in ("*", "&") and declared[index + 2].kind == "identifier":
+            return declared[index + 2].text  # float (*rows)[16]
+    kept = list(declared)
+    while kept[-1].text == "]":
+        kept = kept[: max(i for i, token in enumerate(kept) if token.text == "[")]
+    last, before = kept[-1], kept[-2] if len(kept) > 1 else None
+    named = before is not None and before.text not in ("::", "struct", "class", "enum", "typename", "const")
+    return last.text if named and last.kind == "identifier" and last.text not in _TYPE_WORDS else None
+
+
+def _own_name(text: str, kernel: Declaration) -> str:
+    """What ``&`` is put in front of, inside the kernel, to mean the very instance."""
+    assert kernel.parameters is not None
+    tokens, opening = kernel.tokens, kernel.parameters[0]
+    if tokens[opening - 1].text == ">":  # an explicit specialisation: `void scale<float>(...)`
+        start = _opening_angle(tokens, opening - 1)
+        return tokens[start - 1].text + text[tokens[start].start : tokens[opening - 1].end]
+    name = tokens[opening - 1].text
+    if tokens[0].text != "template" or (end := closing_angle(tokens, 1)) is None:
+        return name
+    arguments = []
+    for part in split(tokens[2:end]):
+        declared = split(part, "=")[0]
+        named = len(declared) > 1 and declared[-1].kind == "identifier" and declared[-1].text not in _TYPE_WORDS
+        if not named or declared[-1].text in ("typename", "class"):
+            break  # nameless: it has a default, as all after it have
+        pack = any(token.text == "..." for token in declared)
+        arguments.append(declared[-1].text + ("..." if pack else ""))
+    return f"{name}<{', '.join(arguments)}>"
+
+
+def _opening_angle(tokens: Sequence[Token], index: int) -> int:
+    """The ``<`` that the ``>`` at ``index`` closes, reading backwards; -1 if there is none."""
+    depth = 0
+    while index >= 0:
+        text = tokens[index].text
+        if text in (")", "]", "}"):
+            index = _opening(tokens, index)
+        elif text == ">":
+            depth += 1
+        elif text == "<":
+            depth -= 1
+            if depth == 0:
+                return index
+        elif text in (";", "{", "("):
+            break
+        index -= 1
+    return -1
+
+
+def _opening(tokens: Sequence[Token], index: int) -> int:
+    """The bracket that the one at ``index`` closes, reading backwards; -1 if there is none."""
+    depth = 0
+    for position in range(index, -1, -1):
+        text = tokens[position].text
+        depth += (text in (")", "]", "}")) - (text in ("(", "[", "{"))
+        if depth == 0:
+            return position
+    return -1
+
+
+# ---- launches
+
+
+def _launches(text: str, tokens: Sequence[Token], lines: Lines) -> Iterable[Edit]:
+    code = [token for token in tokens if token.kind not in ("comment", "directive")]
+    yield from _launches_among(text, code, lines)
+    for token in tokens:
+        if token.kind == "directive" and "<<<" in token.text:
+            inner = [t for t in lex(token.text, directives=False) if t.kind != "comment"]
+            moved = [Token(t.kind, t.text, t.start + token.start, t.end + token.start) for t in inner]
+            yield from _launches_among(text, moved, lines)
+
+
+def _launches_among(text: str, tokens: Sequence[Token], lines: Lines) -> Iterable[Edit]:
+    for index, token in enumerate(tokens):
+        if token.text != "<<<":
+            continue
+        end = _closing_chevrons(tokens, index)
+        start = _callee(tokens, index)
+        if end is None or start is None:
+            file, line = lines.at(token.start)
+            raise CompileError(f"{file}:{line}: a launch is written kernel<<<grid, block>>>(arguments); this one cannot be read")
+        configuration = text[token.end : tokens[end].start]
+        first = tokens[start].start
+        callee = text[first : token.start]
+        # One edit: the configuration moves in front of the kernel's name with its line ends.
+        yield Edit(first, tokens[end + 2].end, f"{_CONFIGURE}(__LINE__, {configuration}), {callee.rstrip()}")
+
+
+def _closing_chevrons(tokens: Sequence[Token], index: int) -> int | None:
+    """The first ``>`` of the ``>>>`` that closes the launch opened at ``index``."""
+    position = index + 1
+    while position + 2 < len(tokens):
+        text = tokens[position].text
+        if text in ("(", "[", "{"):
+            position = closing(tokens, position)
+        elif text == "<" and tokens[position - 1].kind == "identifier":
+            position = closing_angle(tokens, position) or position
+        elif text == ">" and tokens[position + 1].text == ">" and tokens[position + 2].text == ">":
+            adjacent = tokens[position].end == tokens[position + 1].start and tokens[position + 1].end == tokens[position + 2].start
+            return position if adjacent else None
+        elif text in (";", ")", "}"):
+            return None
+        position += 1
+    return None
+
+
+def _callee(tokens: Sequence[Token], chevrons: int) -> int | None:
+    """Where the expression in front of ``<<<`` begins: ``ns::scale<float, 4>``, ``(*kernel)`` or ``kernels[i]``."""
+    index = chevrons - 1
+    while index >= 0 and tokens[index].text in (")", "]"):
+        index = _opening(tokens, index)
+        if index > 0 and (tokens[index - 1].kind == "identifier" or tokens[index - 1].text in (")", "]", ">")):
+            index -= 1
+        else:
+            return index if index >= 0 else None
+    while index >= 0:
+        if tokens[index].text == ">":
+            index = _opening_angle(tokens, index) - 1
+        if index < 0 or tokens[index].kind != "identifier":
+            return None
+        if index and tokens[index - 1].text == "template":
+            index -= 1
+        if index == 0 or tokens[index - 1].text not in ("::", ".", "->", "##"):
+            return index
+        before = tokens[index - 2] if index > 1 else None
+        if before is None or before.text in _STATEMENTS or (before.kind != "identifier" and before.text != ">"):
+            return index - 1  # ::scale
+        index -= 2
+    return None
+
+
+# ---- devices
+
+
+_ON_CPU = {"is_cuda": "is_cpu", "is_cpu": "is_cuda", "cuda": "cpu", "kCUDA": "kCPU"}
+
+
+def on_cpu(text: str) -> str:
+    """``text`` with CUDA's device names meaning the CPU: ``x.is_cuda()`` is true of a CPU tensor, ``torch::kCUDA`` is
+    ``torch::kCPU``, ``x.cuda()`` is ``x.cpu()``. Comments and strings stay, but for the device in ``Device("cuda")``."""
+    edits: list[Edit] = []
+    tokens = lex(text)
+    for token in tokens:
+        if token.kind == "directive" and not re.match(r"#\s*include", token.text):
+            inner = lex(token.text, directives=False)
+            edits += _devices([Token(t.kind, t.text, t.start + token.start, t.end + token.start) for t in inner])
+    edits += _devices([token for token in tokens if token.kind not in ("comment", "directive")])
+    return apply(text, edits)
+
+
+def _devices(tokens: Sequence[Token]) -> Iterable[Edit]:
+    texts = [token.text for token in tokens]
+    for index, token in enumerate(tokens):
+        before = texts[index - 1] if index else ""
+        after = texts[index + 1 : index + 3]
+        if token.kind == "string" and re.match(r'"cuda(:\d+)?"$', token.text):
+            if before == "(" and index > 1 and texts[index - 2] in ("Device", "device"):
+                yield Edit(token.start, token.end, '"cpu"')
+        elif token.kind != "identifier":
+            continue
+        elif token.text == "kCUDA":
+            yield Edit(token.start, token.end, "kCPU")
+        elif token.text == "CUDA" and before == "::" and texts[index - 2] in ("DeviceType", "DispatchKey", "Backend"):
+            yield Edit(token.start, token.end, "CPU")
+        elif token.text == "CUDA" and before == "," and "TORCH_LIBRARY_IMPL" in texts[max(0, index - 4) : index]:
+            yield Edit(token.start, token.end, "CPU")
+        elif token.text in ("is_cuda", "is_cpu", "cuda") and before in (".", "->") and after == ["(", ")"]:
+            if texts[max(0, index - 5) : index - 1] == [".", "type", "(", ")"] and token.text == "is_cuda":
+                # x.type().is_cuda(), of PyTorch's first years: a tensor type that knows no is_cpu().
+                yield Edit(tokens[index - 5].start, token.end, ".is_cpu")
+            else:
+                yield Edit(token.start, token.end, _ON_CPU[token.text])
+
+
+def functions_of(text: str) -> frozenset[str]:
+    """Names that ``text`` calls in ``torch::`` or ``at::``, or could, if it says ``using namespace torch``."""
+    code = "".join(blank(t.text) if t.kind in ("comment", "string") else t.text + " " for t in lex(text))
+    names = set(re.findall(r"\b(?:torch|at)\s*::\s*(\w+)\b", code))
+    if re.search(r"\busing\s+namespace\s+(?:torch|at)\b", code):
+        names |= set(re.findall(r"\b(\w+)\s*\(", code))
+    return frozenset(names)

@@ -1,0 +1,195 @@
+// The CUDA runtime API of cuda_runtime.h. Device memory comes from the heap, filled with NaN and known to the byte; a
+// copy past the end of a known block is an error, as it is on a GPU under compute-sanitizer.
+#include <cuda_runtime.h>
+#include <time.h>
+
+#include "memory.h"
+
+struct CUevent_st {
+  timespec at;
+  bool recorded;
+};
+
+namespace {
+thread_local cudaError_t last = cudaSuccess;
+cudaDeviceProp properties{};
+
+cudaError_t failed(cudaError_t error) {
+  if (error != cudaSuccess) last = error;
+  return error;
+}
+
+// Memory that nothing tracks (host variables, the caller's tensors) is taken as it is.
+bool ends_too_early(const void* address, size_t bytes) { return warpwise_host::holds(address, bytes) == 0; }
+
+struct Message {
+  cudaError_t error;
+  const char *name, *text;
+};
+constexpr Message kMessages[] = {
+    {cudaSuccess, "cudaSuccess", "no error"},
+    {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
+    {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
+    {cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration", "invalid configuration argument"},
+    {cudaErrorInvalidSymbol, "cudaErrorInvalidSymbol", "invalid device symbol"},
+    {cudaErrorInvalidDevicePointer, "cudaErrorInvalidDevicePointer", "invalid device pointer"},
+    {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
+    {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
+    {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
+    {cudaErrorIllegalAddress, "cudaErrorIllegalAddress", "an illegal memory access was encountered"},
+    {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
+    {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"},
+};
+
+const Message* message(cudaError_t error) {
+  for (const Message& known : kMessages) {
+    if (known.error == error) return &known;
+  }
+  return nullptr;
+}
+}  // namespace
+
+extern "C" {
+// What cudaGetDeviceProperties tells; Python fills it from the target's profile.
+void ww_host_device(const cudaDeviceProp* given) { properties = *given; }
+size_t ww_host_device_bytes() { return sizeof(cudaDeviceProp); }
+
+cudaError_t cudaGetLastError() {
+  const cudaError_t error = last;
+  last = cudaSuccess;
+  return error;
+}
+cudaError_t cudaPeekAtLastError() { return last; }
+const char* cudaGetErrorName(cudaError_t error) {
+  const Message* known = message(error);
+  return known ? known->name : "unrecognized error code";
+}
+const char* cudaGetErrorString(cudaError_t error) {
+  const Message* known = message(error);
+  return known ? known->text : "unrecognized error code";
+}
+
+cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) { return failed(device == 0 ? cudaSuccess : cudaErrorInvalidDevice); }
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* asked, int device) {
+  if (device != 0) return failed(cudaErrorInvalidDevice);
+  *asked = properties;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* value, enum cudaDeviceAttr attribute, int device) {
+  if (device != 0) return failed(cudaErrorInvalidDevice);
+  switch (attribute) {
+    case cudaDevAttrMaxThreadsPerBlock: *value = properties.maxThreadsPerBlock; break;
+    case cudaDevAttrMaxSharedMemoryPerBlock: *value = int(properties.sharedMemPerBlock); break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = int(properties.sharedMemPerBlockOptin); break;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = int(properties.sharedMemPerMultiprocessor); break;
+    case cudaDevAttrWarpSize: *value = properties.warpSize; break;
+    case cudaDevAttrMultiProcessorCount: *value = properties.multiProcessorCount; break;
+    case cudaDevAttrComputeCapabilityMajor: *value = properties.major; break;
+    case cudaDevAttrComputeCapabilityMinor: *value = properties.minor; break;
+    case cudaDevAttrCooperativeLaunch: *value = properties.cooperativeLaunch; break;
+    default: return failed(cudaErrorInvalidValue);
+  }
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+cudaError_t cudaDeviceReset() { return cudaSuccess; }
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  *free = *total = properties.totalGlobalMem;
+  return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) { return cudaRuntimeGetVersion(version); }
+
+cudaError_t ww_cuda_malloc(void** pointer, size_t bytes) {
+  *pointer = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  void* block = aligned_alloc(256, (bytes + 255) / 256 * 256);  // cudaMalloc aligns to 256 bytes at least
+  if (!block) return failed(cudaErrorMemoryAllocation);
+  memset(block, 0xff, bytes);
+  warpwise_host::remember(block, bytes, true);
+  *pointer = block;
+  return cudaSuccess;
+}
+cudaError_t cudaFree(void* pointer) {
+  if (!pointer) return cudaSuccess;
+  if (!warpwise_host::forget(pointer, true)) return failed(cudaErrorInvalidValue);
+  free(pointer);
+  return cudaSuccess;
+}
+cudaError_t ww_cuda_malloc_host(void** pointer, size_t bytes) { return ww_cuda_malloc(pointer, bytes); }
+cudaError_t cudaFreeHost(void* pointer) { return cudaFree(pointer); }
+
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, enum cudaMemcpyKind) {
+  if (bytes == 0) return cudaSuccess;
+  if (!to || !from || ends_too_early(to, bytes) || ends_too_early(from, bytes)) return failed(cudaErrorInvalidValue);
+  memmove(to, from, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMemset(void* pointer, int value, size_t bytes) {
+  if (bytes == 0) return cudaSuccess;
+  if (!pointer || ends_too_early(pointer, bytes)) return failed(cudaErrorInvalidValue);
+  memset(pointer, value, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpy2D(
+    void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height, enum cudaMemcpyKind kind) {
+  if (width > to_pitch || width > from_pitch) return failed(cudaErrorInvalidValue);
+  for (size_t row = 0; row < height; row++) {
+    const cudaError_t error = cudaMemcpy((char*)to + row * to_pitch, (const char*)from + row * from_pitch, width, kind);
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+cudaError_t ww_cuda_symbol(void* symbol, size_t symbol_bytes, void* host, size_t bytes, size_t offset, int write) {
+  if (offset > symbol_bytes || bytes > symbol_bytes - offset) return failed(cudaErrorInvalidValue);
+  char* place = static_cast<char*>(symbol) + offset;
+  memmove(write ? place : host, write ? host : place, bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  *stream = nullptr;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) { return cudaStreamCreate(stream); }
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) { return cudaStreamCreate(stream); }
+cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  *event = new CUevent_st{};
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return cudaEventCreate(event); }
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  if (!event) return failed(cudaErrorInvalidResourceHandle);
+  clock_gettime(CLOCK_MONOTONIC, &event->at);
+  event->recorded = true;
+  return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) { return failed(event ? cudaSuccess : cudaErrorInvalidResourceHandle); }
+cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
+  if (!start || !end || !start->recorded || !end->recorded) return failed(cudaErrorInvalidResourceHandle);
+  const double seconds = double(end->at.tv_sec - start->at.tv_sec) + 1e-9 * double(end->at.tv_nsec - start->at.tv_nsec);
+  *milliseconds = float(1e3 * seconds);
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+}
