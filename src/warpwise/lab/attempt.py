@@ -97,7 +97,9 @@ def _judge(
             continue
         unwritten = outputs[position].unwritten(found.index)
         name = "output" if len(results) == 1 else f"output {position}"
-        what = "was never written" if unwritten else f"is {number(found.actual)}"
+        # Arithmetic on a NaN returns that NaN, so the poison also survives a sum into the output.
+        added = ", or only added to" if result.dtype.is_floating_point else ""
+        what = f"was never written{added}" if unwritten else f"is {number(found.actual)}"
         allowed = f" ± {found.tolerance:.3g}" if found.tolerance else ""
         message = (
             f"{name}{list(found.index)} {what}, expected {number(found.expected)}{allowed}; "

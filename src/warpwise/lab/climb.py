@@ -27,6 +27,7 @@ def climb(
     device: torch.device | str | None = None,
     sizes: Sequence[Case | str] | None = None,
     dtypes: Sequence[torch.dtype] | None = None,
+    timed_dtypes: Sequence[torch.dtype] | None = None,
     rungs: Sequence[str] | None = None,
     seeds: Sequence[int] = (0, 1, 2),
     progress: Progress | None = None,
@@ -38,7 +39,8 @@ def climb(
 ) -> Ladder:
     """Verify the rungs and, on a GPU, time each right one at ``sizes``, interleaved with PyTorch and the other opponents.
 
-    ``sizes`` are cases or names among the specification's sizes (all of them unless told), ``rungs`` names. Each size and
+    ``sizes`` are cases or names among the specification's sizes (all of them unless told), ``rungs`` names, ``timed_dtypes`` the dtypes to time where
+    not all that are verified are to be. Each size and
     dtype gets at most ``budget_s`` seconds. On a CPU kernels are emulated and not timed; the ladder then carries what was
     last recorded on a GPU. ``timer`` replaces the device's own, and then a CPU times as well.
 
@@ -47,7 +49,7 @@ def climb(
     report, started = progress or silent, time.perf_counter()
     where = resolve(device)
     chosen = [op.rung(name) for name in rungs] if rungs else list(op.rungs)
-    points_at = [(case, dtype) for case in _cases(op, sizes) for dtype in dtypes or op.spec.dtypes]
+    points_at = [(case, dtype) for case in _cases(op, sizes) for dtype in timed_dtypes or dtypes or op.spec.dtypes]
     problem = Problem(op.spec, where)
     rows = _verified(op, chosen, problem, dtypes, seeds, report)
     problem.forget()

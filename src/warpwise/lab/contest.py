@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 
 from warpwise.lab.attempt import attempt
-from warpwise.lab.guard import poison
+from warpwise.lab.guard import poison, storage_bytes
 from warpwise.lab.impostors import require_telling
 from warpwise.lab.ladder import Entry, Point
 from warpwise.lab.problem import Instance, Problem, parts
@@ -54,7 +54,7 @@ class _Runner:
     def poison(self) -> None:
         """Fill the outputs with what no right kernel leaves behind."""
         for output in (tensor for made in self.outputs for tensor in made):
-            output.untyped_storage().fill_(poison(output.dtype))
+            storage_bytes(output).fill_(poison(output.dtype))
 
 
 @dataclass
@@ -103,7 +103,7 @@ class Contest:
                 continue
             if reason := _wrong(instance, result):
                 self.notes[name] = f"outside the tolerance: {reason}"
-            self.runners[name] = _Runner(lambda _, args, function=function: function(*args), sets, [()] * len(sets))
+            self.runners[name] = _Runner(_caller(function), sets, [()] * len(sets))
 
     def blame(self, timings: dict[str, Timing]) -> None:
         """Rungs whose outputs were wrong after the timed runs are wrong."""
@@ -133,6 +133,10 @@ def _launcher(op: Op, rung: Rung) -> Callable[[tuple[torch.Tensor, ...], tuple[A
         return filled
 
     return call
+
+
+def _caller(function: Callable[..., Outputs]) -> Callable[[tuple[torch.Tensor, ...], tuple[Any, ...]], Outputs]:
+    return lambda outputs, args: function(*args)
 
 
 def _wrong(instance: Instance, result: Outputs) -> str | None:

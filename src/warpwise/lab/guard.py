@@ -41,7 +41,7 @@ class Guarded:
         start = int(self.view.storage_offset()) * self.view.element_size()
         if self.view.numel():
             filler = torch.full((self.view.element_size(),), self.pattern, dtype=torch.uint8, device=self.view.device)
-            self.view.copy_(filler.view(self.view.dtype).expand(self.view.shape))
+            self.view.copy_(filler.view(self.view.dtype)[0].expand(self.view.shape))
         changed = self.buffer != self.pattern
         return int(changed.nonzero()[0]) - start if bool(changed.any()) else None
 

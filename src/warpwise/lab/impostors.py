@@ -69,10 +69,10 @@ def require_no_impostor(problem: Problem, dtype: torch.dtype, cases: Sequence[Ca
             if survivors is None or survivors:
                 passing = _passing(instance, other.references, position)
                 survivors = passing if survivors is None else survivors & passing
-        for name in sorted(survivors or ()):
+        if survivors:
             raise VacuousProblem(
-                f"{problem.spec.name}, {dtype}, output {position}: {name} passes each of the {len(telling)} cases that "
-                f"could tell it from the operation, so passing says nothing. What to change: {REMEDY[name]}"
+                f"{problem.spec.name}, {dtype}, output {position}: {_named(survivors)} each of the {len(telling)} cases that "
+                f"could tell it from the operation, so passing says nothing. What to change: {_remedies(survivors)}"
             )
     problem.sound.add(signature)
 
@@ -89,14 +89,23 @@ def require_telling(problem: Problem, case: Case, dtype: torch.dtype, seeds: Seq
     for position in range(len(instance.references)):
         if instance.empty:
             continue
-        for name in sorted(_passing(instance, other, position)):
-            if not name.startswith("values rounded"):
-                raise VacuousProblem(
-                    f"{problem.spec.name}, {case}, {dtype}, output {position}: {name} passes at this size, so a time "
-                    f"here would say nothing. What to change: {REMEDY[name]}"
-                )
-            rounding.add(name)
+        passing = _passing(instance, other, position)
+        rounding |= {name for name in passing if name.startswith("values rounded")}
+        if plain := passing - rounding:
+            raise VacuousProblem(
+                f"{problem.spec.name}, {case}, {dtype}, output {position}: {_named(plain)} at this size, so a time "
+                f"here would say nothing. What to change: {_remedies(plain)}"
+            )
     return tuple(sorted(rounding))
+
+
+def _named(impostors: set[str]) -> str:
+    names = sorted(impostors)
+    return f"{names[0]} passes" if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]} pass"
+
+
+def _remedies(impostors: set[str]) -> str:
+    return "; ".join(REMEDY[name] for name in sorted(impostors))
 
 
 def _two(problem: Problem, case: Case, dtype: torch.dtype, seeds: Sequence[int]) -> tuple[Instance, Instance]:

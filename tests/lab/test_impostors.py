@@ -1,0 +1,107 @@
+"""Problems that an impostor solves are refused, with the impostor's name and what to change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from tests.lab import toys
+
+from warpwise.lab import Problem, VacuousProblem, verify
+from warpwise.lab.impostors import require_no_impostor, require_telling
+from warpwise.registry import Case
+
+CPU = torch.device("cpu")
+
+
+def constant_inputs(value):
+    def inputs(case, dtype, device, seed):
+        return (torch.full((case.sizes["n"],), value, dtype=dtype, device=device),)
+
+    return inputs
+
+
+def double(reference):
+    return lambda x: reference(x.double())
+
+
+VACUOUS = [
+    ("zeros", replace(toys.AFFINE, reference=double(lambda x: 0 * x))),
+    ("a constant", replace(toys.AFFINE, reference=double(lambda x: 0 * x + 3))),
+    ("an input returned", replace(toys.AFFINE, reference=double(lambda x: x))),
+    ("another seed's output", replace(toys.AFFINE, reference=lambda x: torch.arange(len(x), dtype=torch.float64) / 3)),
+    ("values rounded to float16", replace(toys.AFFINE, reference=double(torch.sign), dtypes=(torch.float32,))),
+    ("values rounded to float32", replace(toys.AFFINE, reference=double(torch.sign), dtypes=(torch.float64,))),
+    ("zeros", replace(toys.AFFINE, magnitude=lambda x: 1e9 * x.double().abs() + 1e9)),
+    ("a constant", replace(toys.AFFINE, inputs=constant_inputs(1.0))),
+    ("a constant", replace(toys.COUNTS, reference=lambda x: torch.full((16,), 7))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("impostor,spec", VACUOUS, ids=[f"{name}-{spec.dtypes[0]}" for name, spec in VACUOUS])
+def test_a_vacuous_problem_is_refused_before_any_rung_runs(impostor, spec):
+    ran = []
+
+    def rung(out, *args):
+        ran.append(args)
+
+    with pytest.raises(VacuousProblem, match="What to change: ") as raised:
+        verify(toys.op(spec, rung), "rung", device=CPU)
+    assert impostor in str(raised.value)
+    assert not ran
+
+
+@pytest.mark.parametrize(
+    "spec", [toys.AFFINE, toys.ROW_SUM, toys.SOFTMAX, toys.MATMUL, toys.COUNTS], ids=lambda spec: spec.name
+)
+def test_sound_problems_are_accepted(spec):
+    problem = Problem(spec, CPU)
+    for dtype in spec.dtypes:
+        require_no_impostor(problem, dtype, spec.cases, (0, 1, 2))
+    assert len(problem.sound) == len(spec.dtypes)
+    for case in spec.sizes:
+        require_telling(problem, case, spec.dtypes[0], (0, 1))
+
+
+def test_one_vacuous_output_of_two_is_enough():
+    spec = replace(
+        toys.AFFINE,
+        outputs=lambda x: (torch.empty_like(x), torch.empty_like(x)),
+        reference=lambda x: (2 * x.double() + 1, 0 * x.double()),
+        magnitude=lambda x: (2 * x.double().abs() + 1, x.double().abs()),
+    )
+    with pytest.raises(VacuousProblem, match="output 1: a constant, .* and zeros pass each of the"):
+        require_no_impostor(Problem(spec, CPU), torch.float32, spec.cases, (0, 1))
+
+
+def test_a_sum_over_everything_has_one_element_and_is_no_constant():
+    spec = replace(
+        toys.AFFINE,
+        outputs=lambda x: torch.empty((), dtype=x.dtype),
+        reference=lambda x: x.double().sum(),
+        magnitude=lambda x: x.double().abs().sum(),
+        terms=lambda x: len(x),
+        dtypes=(torch.float32,),
+    )
+    require_no_impostor(Problem(spec, CPU), torch.float32, spec.cases, (0, 1))
+    with pytest.raises(VacuousProblem, match="zeros"):
+        require_no_impostor(
+            Problem(replace(spec, reference=lambda x: 0 * x.double().sum()), CPU), torch.float32, spec.cases, (0, 1)
+        )
+
+
+def test_a_timed_size_that_tells_nothing_is_refused():
+    spec = replace(toys.AFFINE, inputs=constant_inputs(1.0), sizes=(Case("large", {"n": 4096}),))
+    with pytest.raises(
+        VacuousProblem,
+        match=r"large\(n=4096\), torch.float32, output 0: a constant and another seed.s output pass at this size",
+    ):
+        require_telling(Problem(spec, CPU), spec.sizes[0], torch.float32, (0,))
+
+
+def test_rounding_that_a_long_sum_hides_is_said_not_refused():
+    spec = replace(toys.AFFINE, magnitude=lambda x: 3000 * (2 * x.double().abs() + 1))
+    with pytest.raises(VacuousProblem, match="values rounded to float16 passes each of the 1 cases"):
+        require_no_impostor(Problem(spec, CPU), torch.float32, spec.cases[:1], (0, 1))
+    assert require_telling(Problem(spec, CPU), spec.sizes[0], torch.float32, (0,)) == ("values rounded to float16",)
