@@ -6,7 +6,7 @@ rounded to nearest even (Triton's adds their bit patterns); ``maximum`` ignores 
 
 from __future__ import annotations
 
-import math
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -109,7 +109,8 @@ class Builder(InterpreterBuilder):
         return handle_of(op(values_of(lhs), values_of(rhs), values_of(other)), other.dtype)
 
     def create_select(self, cond: TensorHandle, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
-        return TensorHandle(np.where(cond.data, lhs.data, rhs.data), rhs.dtype.scalar)
+        chosen = np.where(cond.data, lhs.data, rhs.data)
+        return TensorHandle(chosen.astype(numpy_dtype(rhs.dtype), copy=False), rhs.dtype.scalar)
 
     def create_fma(self, x: TensorHandle, y: TensorHandle, z: TensorHandle) -> TensorHandle:
         # float64 holds a product of two float32 exactly, so only the sum rounds twice.
@@ -275,9 +276,4 @@ def _mask_of(mask: Any, ptrs: TensorHandle) -> Array:
 
 def _options(defaults: Any) -> Any:
     """The interpreter's options with ``device_assert`` on; integer overflow is found where the address is used."""
-    import dataclasses
-
     return dataclasses.replace(defaults, debug=True, sanitize_overflow=False)
-
-
-__all__ = ["Builder", "handle_of", "math", "values_of"]

@@ -26,6 +26,7 @@ __all__ = [
     "TensorDescriptor",
     "TensorHandle",
     "TritonSemantic",
+    "bound_function",
     "jit_options",
     "launch_options",
     "mangle_type",
@@ -115,6 +116,28 @@ def _language_modules() -> list[ModuleType]:
     return [*modules, *(m for n, m in list(sys.modules.items()) if n.startswith("triton.language.extra.cuda.") and m)]
 
 
+def _libdevice_stubs() -> Iterator[tuple[ModuleType, str, Callable[..., Any], Callable[..., Any]]]:
+    """The functions of ``tl.extra.libdevice``, which have no body, each with NVIDIA's function of the same name."""
+    stubs = sys.modules.get("triton.language.extra.libdevice")
+    if stubs is None:
+        return
+    from triton.language.extra.cuda import libdevice
+
+    for name, stub in list(vars(stubs).items()):
+        real = vars(libdevice).get(name)
+        if callable(stub) and real is not None and tl.core.is_builtin(real) and not tl.core.is_builtin(stub):
+            yield stubs, name, stub, real
+
+
+def bound_function(value: Any, semantic: TritonSemantic) -> Callable[..., Any] | None:
+    """``value`` made to compute through ``semantic`` if it is a function of the language (``from ... import load``)."""
+    if not callable(value) or isinstance(value, type):
+        return None
+    if tl.core.is_builtin(value):
+        return _bound(value, semantic)
+    return next((_bound(real, semantic) for _, _, stub, real in _libdevice_stubs() if stub is value), None)
+
+
 def patches(semantic: TritonSemantic, replaced: dict[str, Callable[..., Any]]) -> list[Patch]:
     """What to set, on which object, so that ``triton.language`` computes in Python through ``semantic``.
 
@@ -126,6 +149,7 @@ def patches(semantic: TritonSemantic, replaced: dict[str, Callable[..., Any]]) -
         if owner is tl.constexpr:
             continue
         found += [(owner, name, _bound(member, semantic)) for name, member in _own_builtins(owner)]
+    found += [(module, name, _bound(real, semantic)) for module, name, _, real in _libdevice_stubs()]
     for name, member in vars(tl.tensor).items():
         if isinstance(member, (JITFunction, InterpretedFunction)):
             found.append((tl.tensor, name, _method(member)))

@@ -23,16 +23,16 @@ from warpwise.cuda.errors import (
     LaunchError,
     UnwrittenOutput,
 )
+from warpwise.cuda.limits import check_launch, dimensions, target_profile
 from warpwise.triton import reductions, rewrite
 from warpwise.triton.arguments import Values
 from warpwise.triton.builder import Builder, values_of
-from warpwise.triton.compat import InterpretedFunction, JITFunction, Patch, TritonSemantic, patches
+from warpwise.triton.compat import InterpretedFunction, JITFunction, Patch, TritonSemantic, bound_function, patches
 from warpwise.triton.findings import Recorder, Sources, index3
 from warpwise.triton.memory import Memory, Slot
 from warpwise.triton.races import Clock, Shadow
 
 CHECKS = ("all", "bounds", "none")
-_GRID_LIMITS: Index3 = (2**31 - 1, 65535, 65535)
 _MISSING = object()
 
 
@@ -42,6 +42,7 @@ class Helper:
     def __init__(self, semantic: TritonSemantic) -> None:
         self.semantic = semantic
         self.deadline = float("inf")
+        self._bound: dict[Any, Callable[..., Any]] = {}
         self.timeout = 0.0
 
     def value(self, value: Any) -> Any:
@@ -51,6 +52,15 @@ class Helper:
         if type(value) is tuple:
             return tuple(self.value(item) for item in value)
         return self.semantic.to_tensor(value, False)
+
+    def is_language(self, value: Any) -> bool:
+        return bound_function(value, self.semantic) is not None
+
+    def bound(self, value: Any) -> Any:
+        """A function of the language that the kernel's module imported by name."""
+        if value not in self._bound:
+            self._bound[value] = bound_function(value, self.semantic) or value
+        return self._bound[value]
 
     def _condition(self, value: tl.tensor) -> tl.tensor:
         return value if value.type.scalar.is_int1() else value != 0
@@ -117,7 +127,7 @@ class Interpreter:
         """The function's rewritten body; made once."""
         found = self._runnable.get(function)
         if found is None:
-            found = self._runnable[function] = rewrite.runnable(function, self.helper)
+            found = self._runnable[function] = rewrite.runnable(function, self.helper, self.helper.is_language)
             if not function.__module__.startswith("triton.language"):
                 self.sources.add(found.__code__)
         return found
@@ -289,16 +299,12 @@ def language(interpreter: Interpreter) -> dict[str, Callable[..., Any]]:
 
 
 def grid_of(name: str, grid: Any, bound: Mapping[str, Any]) -> Index3:
-    """The grid as three sizes, checked as a GPU checks them."""
-    sizes = grid(dict(bound)) if callable(grid) else grid
-    sizes = tuple(sizes) if isinstance(sizes, (tuple, list, torch.Size)) else (sizes,)
-    if not 1 <= len(sizes) <= 3:
-        raise LaunchError(f"{name}: a grid has 1 to 3 dimensions, got {sizes}")
-    padded = (*sizes, *(1 for _ in range(3 - len(sizes))))
-    for axis, size, limit in zip("xyz", padded, _GRID_LIMITS, strict=True):
-        if not isinstance(size, (int, np.integer)) or isinstance(size, bool) or not 0 <= size <= limit:
-            raise LaunchError(f"{name}: grid {axis}: expected an integer from 0 to {limit}, got {size!r}")
-    return int(padded[0]), int(padded[1]), int(padded[2])
+    """The grid as three sizes, checked as a GPU checks them; a size of 0 launches nothing, as in Triton."""
+    sizes = dimensions(name, "grid", grid(dict(bound)) if callable(grid) else grid)
+    check_launch(name, (max(sizes[0], 1), max(sizes[1], 1), max(sizes[2], 1)), (32, 1, 1), target_profile())
+    if min(sizes) < 0:
+        raise LaunchError(f"{name}: grid {sizes}: a size may not be negative")
+    return sizes
 
 
 def add_shadows(memory: Memory, clock: Clock, checks: str) -> None:

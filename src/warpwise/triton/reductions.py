@@ -63,11 +63,7 @@ def reduce(
         results = [handle_of(np.asarray(total), kinds[0]).data]
     else:
         while folded[0].shape[0] > 1:
-            odd = [part[-1:] for part in folded] if folded[0].shape[0] % 2 else None
-            even = folded[0].shape[0] // 2 * 2
-            folded = _combine(combine_fn, [p[0:even:2] for p in folded], [p[1:even:2] for p in folded], kinds)
-            if odd is not None:
-                folded = [np.concatenate(pair) for pair in zip(folded, odd, strict=True)]
+            folded = _combine(combine_fn, [part[0::2] for part in folded], [part[1::2] for part in folded], kinds)
         results = [part[0] for part in folded]
     if keep_dims:
         results = [r.reshape([1] * rank) if axis is None else np.expand_dims(r, axis) for r in results]
@@ -92,8 +88,9 @@ def associative_scan(
     data = [part[::-1] if reverse else part for part in data]
     distance, length = 1, data[0].shape[0]
     while distance < length:
-        combined = _combine(combine_fn, [p[:-distance] for p in data], [p[distance:] for p in data], kinds)
-        data = [np.concatenate([old[:distance], new]) for old, new in zip(data, combined, strict=True)]
+        # A block keeps its power-of-two shape: the first elements meet values from the end, and are left as they were.
+        combined = _combine(combine_fn, [np.roll(part, distance, axis=0) for part in data], data, kinds)
+        data = [np.concatenate([old[:distance], new[distance:]]) for old, new in zip(data, combined, strict=True)]
         distance *= 2
     data = [np.moveaxis(part[::-1] if reverse else part, 0, axis) for part in data]
     output = tuple(_block(np.ascontiguousarray(part), kind) for part, kind in zip(data, kinds, strict=True))

@@ -39,9 +39,15 @@ def _placed(new: Any, old: ast.AST) -> Any:
 class _Meaning(ast.NodeTransformer):
     """Puts calls of the helper where the compiler's meaning differs from Python's."""
 
-    def __init__(self, name: str, taken: frozenset[str]) -> None:
+    def __init__(self, name: str, taken: frozenset[str], language: frozenset[str]) -> None:
         self.name = name
         self.taken = taken
+        self.language = language
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if isinstance(node.ctx, ast.Load) and node.id in self.language:
+            return _placed(_call("bound", ast.Name(id=node.id, ctx=ast.Load())), node)
+        return node
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         if len(node.targets) > 1:
@@ -112,13 +118,19 @@ def _code_of(module: types.CodeType, name: str) -> types.CodeType:
     return next(c for c in factory.co_consts if isinstance(c, types.CodeType) and c.co_name == name)
 
 
-def runnable(function: Callable[..., Any], helper: Any) -> Callable[..., Any]:
-    """``function`` with the compiler's meaning, its own globals, defaults and closure, and ``helper`` in reach."""
+def runnable(
+    function: Callable[..., Any], helper: Any, is_language: Callable[[Any], bool]
+) -> Callable[..., Any]:
+    """``function`` with the compiler's meaning, its own globals, defaults and closure, and ``helper`` in reach.
+
+    ``is_language`` tells functions of ``triton.language``, which a module may have imported by name.
+    """
     definition = _definition(function)
     parameters = definition.args
     free = function.__code__.co_freevars
     taken = frozenset(function.__globals__) | frozenset(function.__code__.co_varnames) | frozenset(free)
-    _Meaning(function.__name__, taken).visit(definition)
+    imported = (name for name in function.__code__.co_names if is_language(function.__globals__.get(name)))
+    _Meaning(function.__name__, taken, frozenset(imported)).visit(definition)
     definition.decorator_list = []
     definition.returns = None
     parameters.defaults, parameters.kw_defaults = [], [None for _ in parameters.kwonlyargs]

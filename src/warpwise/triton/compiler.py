@@ -1,0 +1,210 @@
+"""Triton kernels compiled for any NVIDIA architecture on a machine that need not have a GPU."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, make_backend
+from triton.compiler.errors import CompilationError
+from triton.runtime.errors import PTXASError
+from triton.runtime.jit import create_function_from_signature
+
+from warpwise.cuda.errors import ArgumentError, CompileError, LaunchError
+from warpwise.device.profiles import Profile, parse_target
+from warpwise.triton.arguments import bind, unwrapped
+from warpwise.triton.compat import JITFunction, launch_options
+from warpwise.triton.cubin import resources
+from warpwise.triton.interpreter import INTERPRETER
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A kernel compiled for one target. ``registers`` are a thread's; ``spills`` and ``shared`` are bytes, a thread's
+    stack frame and a block's shared memory. ``asm`` holds every stage: ttir, ttgir, llir, ptx, cubin."""
+
+    name: str
+    target: str
+    registers: int
+    spills: int
+    shared: int
+    num_warps: int
+    num_stages: int
+    signature: Mapping[str, Any]
+    asm: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def ptx(self) -> str:
+        return str(self.asm["ptx"])
+
+    @property
+    def cubin(self) -> bytes:
+        return bytes(self.asm["cubin"])
+
+    @property
+    def ttir(self) -> str:
+        return str(self.asm["ttir"])
+
+    @property
+    def ttgir(self) -> str:
+        return str(self.asm["ttgir"])
+
+    @property
+    def llir(self) -> str:
+        return str(self.asm["llir"])
+
+    @property
+    def sass(self) -> str:
+        """The machine code as text, by the disassembler in Triton's package."""
+        return str(self.asm["sass"])
+
+
+def compile(
+    kernel: Any,
+    signature: Mapping[str, Any] | Sequence[Any],
+    constexprs: Mapping[str, Any] | None = None,
+    target: str = "sm_90",
+    **options: Any,
+) -> Compiled:
+    """Compile ``kernel`` for ``target`` ("sm_80", "sm_90" ...) without launching it; no GPU is needed.
+
+    ``signature`` maps each parameter that is no constexpr to Triton's type (``"*fp32"``, ``"i32"``; ``"*fp32:16"`` and
+    ``"i32:16"`` promise divisibility by 16), or is a sequence of example arguments, as for ``kernel.compile_for``.
+    ``options`` are a launch's: ``num_warps=4``, ``num_stages=3``, ``maxnreg`` ... Raises ``CompileError`` with the
+    kernel's line, ``ArgumentError`` for a parameter left out, ``LaunchError`` for more shared memory than the target has.
+    """
+    function = kernel.jit_function if hasattr(kernel, "jit_function") else kernel
+    if not isinstance(function, JITFunction):
+        raise ArgumentError(f"wt.compile: expected a Triton kernel, got {type(kernel).__name__}")
+    constants = dict(constexprs or {})
+    if not isinstance(signature, Mapping):
+        return compile_for(function, tuple(signature), {**constants, **options}, target)
+    parameters = {parameter.name: parameter for parameter in function.params}
+    for name in (*signature, *constants):
+        if name not in parameters:
+            raise ArgumentError(f"{function.__name__}: no parameter {name!r}; there are {', '.join(parameters)}")
+    types: dict[str, Any] = {}
+    attributes: dict[tuple[int, ...], list[list[Any]]] = {}
+    for number, (name, parameter) in enumerate(parameters.items()):
+        if name in signature:
+            kind, _, divisor = str(signature[name]).partition(":")
+            types[name] = kind
+            if divisor:
+                attributes[(number,)] = [["tt.divisibility", int(divisor)]]
+            continue
+        if name not in constants:
+            if not parameter.has_default:
+                raise ArgumentError(f"{function.__name__}: neither a type nor a constant value given for {name}")
+            constants[name] = parameter.default
+        types[name] = "constexpr"
+    return _compiled(function, ASTSource(function, types, constants, attributes), target, options)
+
+
+def compile_for(function: JITFunction, args: tuple[Any, ...], meta: Mapping[str, Any], target: str) -> Compiled:
+    """Compile as a launch with these arguments would specialise: pointer types, divisibility by 16, ones as constants."""
+    bind(function, args, meta)
+    options = {name: value for name, value in meta.items() if name in launch_options() and name not in function.arg_names}
+    known = {name: unwrapped(value) for name, value in meta.items() if name in function.arg_names}
+    backend = make_backend(_gpu_target(target))
+    binder = create_function_from_signature(function.signature, function.params, backend)
+    try:
+        bound, specialization, rest = binder(*[_pointer(unwrapped(value)) for value in args], **known)
+    except TypeError as error:
+        raise ArgumentError(f"{function.__name__}: {error}") from error
+    _, signature, constexprs, attributes = function._pack_args(backend, options, bound, specialization, rest)
+    return _compiled(function, ASTSource(function, signature, constexprs, attributes), target, options)
+
+
+def _pointer(value: Any) -> Any:
+    """NumPy arrays stand for CPU tensors; everything else is what Triton's own binder takes."""
+    return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
+
+
+def _gpu_target(target: str) -> GPUTarget:
+    try:
+        major, minor = parse_target(target)
+    except ValueError as error:
+        raise ArgumentError(str(error)) from None
+    return GPUTarget("cuda", major * 10 + minor, 32)
+
+
+def _compiled(function: JITFunction, source: ASTSource, target: str, options: Mapping[str, Any]) -> Compiled:
+    unknown = [name for name in options if name not in launch_options()]
+    if unknown:
+        raise ArgumentError(f"{function.__name__}: no parameter and no option of Triton's called {unknown[0]!r}")
+    with INTERPRETER.lock:
+        try:
+            built = triton.compile(source, target=_gpu_target(target), options=dict(options))
+        except CompilationError as error:
+            raise compile_error(function, error) from error
+        except PTXASError as error:
+            raise CompileError(f"{function.__name__}: {error}") from error
+    used = resources(built.asm["cubin"])
+    metadata = built.metadata
+    _check_shared(function.__name__, metadata.shared, target)
+    return Compiled(
+        function.__name__, target, used.registers, used.stack, metadata.shared, metadata.num_warps, metadata.num_stages,
+        source.signature, built.asm,
+    )  # fmt: skip
+
+
+def _check_shared(name: str, shared: int, target: str) -> None:
+    limit = Profile.of(target).shared_per_block_optin
+    if shared > limit:
+        raise LaunchError(
+            f"{name}: needs {shared:,} bytes of shared memory a block, {target} has {limit:,}: "
+            "use smaller blocks or fewer num_stages"
+        )
+
+
+def compile_error(function: JITFunction, error: CompilationError) -> CompileError:
+    """Triton's error with the file and line of the kernel, or of the device function it came from."""
+    current: Any = function
+    innermost = error
+    while isinstance(innermost.__cause__, CompilationError):
+        called = _called(current, innermost.node)
+        innermost = innermost.__cause__
+        current = called if called is not None and called.src == innermost.src else None
+        if current is None:
+            break
+    node = innermost.node
+    reason = _reason(innermost)
+    if current is None or not hasattr(node, "lineno"):
+        return CompileError(f"{function.__name__}: {reason}\n{innermost}")
+    lines, first = inspect.getsourcelines(current.fn)
+    skipped = next(number for number, line in enumerate(lines) if line.lstrip().startswith("def "))
+    file, line = current.fn.__code__.co_filename, first + skipped + node.lineno - 1
+    text = lines[skipped + node.lineno - 1].rstrip()
+    return CompileError(f"{file}:{line}: {function.__name__}: {reason}\n    {text.strip()}")
+
+
+def _reason(error: CompilationError) -> str:
+    if error.error_message:
+        return error.error_message
+    cause = error.__cause__
+    return f"{type(cause).__name__}: {cause}" if cause is not None else type(error).__name__
+
+
+def _called(function: JITFunction, node: ast.AST) -> Any:
+    """The device function that a call in ``function`` names, or None."""
+    if not isinstance(node, ast.Call):
+        return None
+    path: list[str] = []
+    target: Any = node.func
+    while isinstance(target, ast.Attribute):
+        path.append(target.attr)
+        target = target.value
+    if not isinstance(target, ast.Name):
+        return None
+    value = function.get_capture_scope().get(target.id) if hasattr(function, "get_capture_scope") else None
+    value = function.fn.__globals__.get(target.id) if value is None else value
+    for name in reversed(path):
+        value = getattr(value, name, None)
+    return value if isinstance(value, JITFunction) else None
