@@ -1,0 +1,63 @@
+// Four elements an instruction everywhere: float4 from global memory, float4 from shared memory, A's slice transposed for it.
+//
+// With A's slice as (depth, rows) the 8 values that a thread needs of it are neighbours like B's: two LDS.128 each for 64
+// multiply-adds, by right and not because the compiler found neighbours in an unrolled loop. Two LDG.128 and five stores a
+// slice replace eight LDG.32 and eight stores.
+
+#include <warpwise/tile.cuh>
+
+constexpr int kM = 128, kN = 128, kK = 8;  // the block's tile of C, and the depth of a slice
+constexpr int kSide = 8;                   // of the tile of C that a thread makes
+constexpr int kThreads = (kM / kSide) * (kN / kSide);
+static_assert(kM * kK == 4 * kThreads && kK * kN == 4 * kThreads, "each thread loads four elements of each slice");
+
+// a: (m, k), b: (k, n), c: (m, n), row-major. ALIGNED: k and n are multiples of 4 and a, b, c lie on 4 elements.
+// Grid: (cdiv(n, kN), cdiv(m, kM)) blocks of kThreads.
+template <class T, bool ALIGNED>
+__global__ void __launch_bounds__(kThreads, 2) matmul_vectorised(const T* a, const T* b, T* c, int m, int n, int k) {
+  __shared__ warpwise::Float4 a_tile[kK][kM / 4];
+  __shared__ warpwise::Float4 b_tile[kK][kN / 4];
+  const int thread = threadIdx.x;
+  const int first_row = blockIdx.y * kM, first_column = blockIdx.x * kN;
+  const int row = thread / (kN / kSide) * kSide, column = thread % (kN / kSide) * kSide;  // in the tile
+
+  const int a_row = thread / (kK / 4), a_column = thread % (kK / 4) * 4;  // what this thread loads of a slice
+  const int b_row = thread / (kN / 4), b_column = thread % (kN / 4) * 4;
+
+  float sums[kSide][kSide] = {};
+  for (int first = 0; first < k; first += kK) {
+    const T* a_from = a + static_cast<long long>(first_row + a_row) * k + first + a_column;
+    const T* b_from = b + static_cast<long long>(first + b_row) * n + first_column + b_column;
+    const auto a_values = warpwise::load4<ALIGNED>(a_from, first_row + a_row < m ? k - first - a_column : 0);
+    const auto b_values = warpwise::load4<ALIGNED>(b_from, first + b_row < k ? n - first_column - b_column : 0);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) a_tile[a_column + e][a_row / 4].at[a_row % 4] = a_values.at[e];
+    b_tile[b_row][b_column / 4] = b_values;
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kK; ++i) {
+      warpwise::Float4 a_side[kSide / 4], b_side[kSide / 4];
+#pragma unroll
+      for (int q = 0; q < kSide / 4; ++q) {
+        a_side[q] = a_tile[i][row / 4 + q];
+        b_side[q] = b_tile[i][column / 4 + q];
+      }
+#pragma unroll
+      for (int r = 0; r < kSide; ++r) {
+#pragma unroll
+        for (int s = 0; s < kSide; ++s) sums[r][s] += a_side[r / 4].at[r % 4] * b_side[s / 4].at[s % 4];
+      }
+    }
+    __syncthreads();
+  }
+
+#pragma unroll
+  for (int r = 0; r < kSide; ++r) {
+    const long long c_row = first_row + row + r;
+#pragma unroll
+    for (int s = 0; s < kSide; s += 4) {
+      const int c_column = first_column + column + s;
+      warpwise::store4<ALIGNED>(c + c_row * n + c_column, &sums[r][s], c_row < m ? n - c_column : 0);
+    }
+  }
+}

@@ -1,0 +1,38 @@
+"""The public function matmul."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from warpwise.ops._public import public
+from warpwise.ops.matmul.rungs import RUNGS, default
+from warpwise.ops.matmul.spec import SPEC
+from warpwise.registry import Op, register
+
+MATMUL = register(Op(SPEC, RUNGS, default))
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """dA = dC B^T and dB = A^T dC, by the same operation, so that it can be differentiated again."""
+    a, b = ctx.saved_tensors
+    wants_a, wants_b = ctx.needs_input_grad[:2]
+    return _matmul(grad, b.t()) if wants_a else None, _matmul(a.t(), grad) if wants_b else None
+
+
+_matmul = public(MATMUL, "(Tensor a, Tensor b) -> Tensor", _backward, _save, autocast="low_precision")
+
+
+def matmul(a: torch.Tensor, b: torch.Tensor, *, rung: str | None = None) -> torch.Tensor:
+    """``a @ b`` for matrices a (M, K) and b (K, N) of one dtype, float16, bfloat16, float32 or float64: (M, N) of that dtype.
+
+    Products are summed in float32 (float64 for float64, which PyTorch computes), and float32 is never rounded to TF32.
+    An empty sum, K = 0, is 0. Differentiable. Raises ``TypeError`` or ``ValueError`` if the two are no matrices, differ in
+    dtype or device, or do not fit. ``rung`` asks for one kernel of the ladder by name.
+    """
+    return _matmul(a, b, rung=rung)

@@ -1,0 +1,105 @@
+"""The product of two matrices: what it is, knowing no kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from warpwise.ops._common import FLOATS, check_tensor, draw
+from warpwise.registry import Case, Cost, Spec
+
+KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def check(a: torch.Tensor, b: torch.Tensor) -> None:
+    check_tensor("matmul", "a", a, FLOATS, dims=(2,))
+    check_tensor("matmul", "b", b, FLOATS, dims=(2,))
+    if b.dtype != a.dtype:
+        raise TypeError(f"matmul: expected b of a's dtype {a.dtype}, got {b.dtype}")
+    if b.device != a.device:
+        raise ValueError(f"matmul: expected b on a's device {a.device}, got {b.device}")
+    if b.shape[0] != a.shape[1]:
+        raise ValueError(
+            f"matmul: expected b with as many rows as a has columns, a (M, K) and b (K, N), "
+            f"got {tuple(a.shape)} and {tuple(b.shape)}"
+        )
+
+
+def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    m, n, k = (case.sizes[name] for name in ("m", "n", "k"))
+    return draw(case, (m, k), dtype, device, 2 * seed, power=2), draw(
+        case, (k, n), dtype, device, 2 * seed + 1, power=2
+    )
+
+
+def outputs(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return a.new_empty((a.shape[0], b.shape[1]))
+
+
+def reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return a.double() @ b.double()
+
+
+def magnitude(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return a.double().abs() @ b.double().abs()
+
+
+def eager(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """torch.mm, which on a GPU is cuBLAS, without TF32 whatever ``torch.backends.cuda.matmul`` says.
+
+    TF32 rounds the factors of float32 products to 10 bits of mantissa and is seven times faster on an H200: another
+    operation, and no opponent of this one. Under torch.compile the setting stays as the user has it.
+    """
+    settings: Any = torch.backends.cuda.matmul
+    if torch.compiler.is_compiling() or not a.is_cuda or a.dtype != torch.float32 or settings.fp32_precision != "tf32":
+        return torch.mm(a, b)
+    settings.fp32_precision = "ieee"
+    try:
+        return torch.mm(a, b)
+    finally:
+        settings.fp32_precision = "none"  # what torch.backends.fp32_precision says, if that is where TF32 came from
+        if settings.fp32_precision != "tf32":
+            settings.fp32_precision = "tf32"
+
+
+def cost(a: torch.Tensor, b: torch.Tensor) -> Cost:
+    (m, k), n = a.shape, b.shape[1]
+    return Cost(bytes=(m * k + k * n + m * n) * a.element_size(), flops=2 * m * n * k)
+
+
+SPEC = Spec(
+    name="matmul",
+    summary="the product of two matrices, accumulated in float32",
+    inputs=inputs,
+    check=check,
+    outputs=outputs,
+    reference=reference,
+    eager=eager,
+    cost=cost,
+    cases=(
+        Case("square", {"m": 64, "n": 64, "k": 64}),
+        Case("ragged", {"m": 33, "n": 61, "k": 17}),
+        Case("several_tiles", {"m": 130, "n": 132, "k": 20}),
+        Case("ragged_tiles", {"m": 129, "n": 67, "k": 19}),
+        Case("deep", {"m": 5, "n": 3, "k": 515}),
+        Case("one_row", {"m": 1, "n": 70, "k": 33}),
+        Case("one_element", {"m": 1, "n": 1, "k": 1}),
+        Case("empty", {"m": 0, "n": 7, "k": 5}),
+        Case("empty_sum", {"m": 6, "n": 7, "k": 0}),
+        Case("huge", {"m": 20, "n": 24, "k": 36}, values="huge"),
+        Case("strided", {"m": 30, "n": 28, "k": 20}, layout="strided"),
+        Case("unaligned", {"m": 32, "n": 40, "k": 48}, layout="unaligned"),
+    ),
+    sizes=(
+        Case("square", {"m": 4096, "n": 4096, "k": 4096}),
+        Case("small", {"m": 1024, "n": 1024, "k": 1024}),
+        Case("large", {"m": 8192, "n": 8192, "k": 8192}),
+        Case("ragged", {"m": 4095, "n": 4095, "k": 4095}),
+        Case("oblong", {"m": 1000, "n": 3000, "k": 777}),
+    ),
+    dtypes=KERNEL_DTYPES,
+    terms=lambda a, b: a.shape[1],
+    magnitude=magnitude,
+    vendor="cuBLAS",
+)
