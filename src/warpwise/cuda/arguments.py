@@ -58,6 +58,7 @@ class PointerSlot:
             self.type.dtypes if self.type else (torch.int64, torch.uint64) if self.addresses else ()
         )
         self.plain = self.type is not None and self.type.lanes == 1 and self.type.kind != "complex"
+        self._bytes = self.type.bytes if self.type else 0
         self.code = "P"
 
     def error(self, came: str, advice: str = "") -> ArgumentError:
@@ -70,13 +71,7 @@ class PointerSlot:
                 raise self._out_of_const()
             value = value.value
         if isinstance(value, torch.Tensor):
-            if (
-                self.plain
-                and value.is_cuda
-                and value.dtype in self.dtypes
-                and value.is_contiguous()
-                and not value.is_neg()
-            ):
+            if self._plainly_fits(value) and value.is_cuda:
                 return value.data_ptr()
             if not value.is_cuda:
                 raise self.error(views.described(value), "expected a CUDA tensor, as the other arguments are")
@@ -101,6 +96,13 @@ class PointerSlot:
                     "out(strided(...))",
                     "an output is poisoned and checked whole, gaps included: pass strided(...) alone",
                 )
+        if isinstance(value, torch.Tensor) and self._plainly_fits(value) and value.is_cpu:
+            nbytes = value.nbytes
+            if nbytes:
+                storage = value.untyped_storage().data_ptr()
+                return Buffer(
+                    self.name, value.data_ptr(), nbytes, self._bytes, self.element, self.const, output, storage, True
+                )
         if value is None:
             if output:
                 raise self.error("out(None)", "an output needs an array")
@@ -121,6 +123,16 @@ class PointerSlot:
             self.name, address, view.nbytes, self._element_bytes(view.itemsize), self.element,
             self.const, output, storage, view.writable,
         )  # fmt: skip
+
+    def _plainly_fits(self, tensor: torch.Tensor) -> bool:
+        """Whether nothing about this tensor needs a closer look: the usual case, kept fast."""
+        return (
+            self.plain
+            and tensor.layout is torch.strided
+            and tensor.dtype in self.dtypes
+            and tensor.is_contiguous()
+            and not tensor.is_neg()
+        )
 
     def _out_of_const(self) -> ArgumentError:
         return self.error("out(...)", "a const pointer cannot be an output")

@@ -65,11 +65,8 @@ def _integer(known: ElementType, slot: Slot) -> Convert:
         if type(value) is not int:
             value = _plain(value, slot)
             if isinstance(value, float):
-                whole = value.is_integer()
-                raise slot.error(
-                    f"float {value!r}",
-                    f"a float is never cut to an integer: pass int({value!r})" if whole else "pass an integer",
-                )
+                advice = f"pass int({value!r})" if value.is_integer() else "pass an integer"
+                raise slot.error(f"float {value!r}", f"a float is never cut to an integer: {advice}")
             if not isinstance(value, int):
                 raise slot.error(described(value), "expected an integer")
             value = int(value)

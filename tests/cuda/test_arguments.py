@@ -1,0 +1,383 @@
+"""Arguments are checked and packed by what the kernel declares; every way to get one wrong has its message."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import warpwise as ww
+from warpwise.cuda.arguments import Binder, Buffer, Scalar, device_of
+from warpwise.cuda.elements import element
+from warpwise.cuda.errors import ArgumentError
+from warpwise.cuda.signature import parse
+from warpwise.cuda.views import out, strided
+
+
+def binder(types: str, sizes: tuple[int, ...] = (), names: tuple[str, ...] = ()) -> Binder:
+    parameters = parse(f"void (*)({types})")
+    known = [8 if p.pointers else e.bytes if (e := element(p.element)) else 0 for p in parameters]
+    declared = [(p.text, name) for p, name in zip(parameters, names or "abcdefgh", strict=False)]
+    return Binder("kernel<4>", parameters, sizes or known, declared)
+
+
+def buffer(types: str, value: Any) -> Buffer:
+    (bound,) = binder(types).cpu([value])
+    assert isinstance(bound, Buffer)
+    return bound
+
+
+def scalar(types: str, value: Any, size: int | None = None) -> bytes:
+    (bound,) = binder(types, (size,) if size else ()).cpu([value])
+    assert isinstance(bound, Scalar)
+    return bound.data
+
+
+def refused(types: str, value: Any, message: str, size: int | None = None) -> None:
+    made = binder(types, (size,) if size else ())
+    with pytest.raises(ArgumentError, match=message):
+        made.cpu([value])
+
+
+# ---- Pointers
+
+
+def test_a_buffer_says_all_that_the_emulator_needs() -> None:
+    storage = torch.zeros(100)
+    view = storage[10:30]
+    assert buffer("float const*", view) == Buffer(
+        "a", storage.data_ptr() + 40, 80, 4, "float", True, False, storage.data_ptr(), True
+    )
+    assert buffer("float*", out(view)).output
+    assert not buffer("float*", view).const
+
+
+@pytest.mark.parametrize(
+    "declared, dtype",
+    [
+        ("float", torch.float32), ("double", torch.float64), ("__half", torch.float16), ("__nv_bfloat16", torch.bfloat16),
+        ("__nv_fp8_e4m3", torch.float8_e4m3fn), ("__nv_fp8_e5m2", torch.float8_e5m2), ("bool", torch.bool),
+        ("char", torch.int8), ("char", torch.uint8), ("unsigned char", torch.int8), ("signed char", torch.int8),
+        ("short", torch.int16), ("unsigned short", torch.uint16), ("int", torch.int32), ("unsigned int", torch.int32),
+        ("int", torch.uint32), ("long", torch.int64), ("long long", torch.int64), ("unsigned long long", torch.uint64),
+        ("float2", torch.float32), ("float4", torch.float32), ("float2", torch.complex64), ("double2", torch.complex128),
+        ("std::complex<float>", torch.complex64), ("cuda::std::complex<double>", torch.complex128), ("int4", torch.int32),
+        ("uchar4", torch.uint8), ("__half2", torch.float16), ("__nv_bfloat162", torch.bfloat16), ("void", torch.float16),
+        ("Particle", torch.uint8),
+    ],
+)  # fmt: skip
+def test_dtypes_that_fit_a_pointer(declared: str, dtype: torch.dtype) -> None:
+    tensor = torch.zeros(16, dtype=dtype)
+    bound = buffer(f"{declared}*", tensor)
+    assert (bound.address, bound.nbytes) == (tensor.data_ptr(), tensor.nbytes)
+    known = element(declared)
+    assert bound.element_bytes == (known.bytes if known else tensor.element_size())
+
+
+@pytest.mark.parametrize(
+    "declared, dtype, message",
+    [
+        ("float", torch.float64, r"kernel<4>: argument 0 'a' is declared float\*, got a float64 tensor of shape \(16,\) on cpu"),
+        ("float", torch.float64, r"expected float32: pass x.to\(torch.float32\)"),
+        ("float", torch.int32, r"expected float32: .* \(x.view\(torch.float32\) to pass the bits as they are\)"),
+        ("int", torch.int64, "expected int32 or uint32"),
+        ("int", torch.float32, "expected int32 or uint32"),
+        ("__half", torch.bfloat16, "expected float16"),
+        ("__nv_fp8_e4m3", torch.float8_e5m2, "expected float8_e4m3fn"),
+        ("bool", torch.uint8, "expected bool"),
+        ("unsigned char", torch.bool, "expected uint8 or int8"),
+        ("float4", torch.float64, "expected float32"),
+        ("float2", torch.complex128, "expected float32 or complex64"),
+        ("Particle", torch.float32, r"pass the bytes of Particle: x.view\(torch.uint8\)"),
+    ],
+)
+def test_dtypes_that_do_not(declared: str, dtype: torch.dtype, message: str) -> None:
+    refused(f"{declared}*", torch.zeros(16, dtype=dtype), message)
+
+
+def test_vectors_come_whole_and_aligned() -> None:
+    values = torch.zeros(17)
+    assert buffer("float4*", values[4:12]).nbytes == 32
+    refused("float4*", values[:10], "its 40 bytes are not a multiple of the 16 of one float4")
+    refused("float4*", values[1:5], "starts 4 bytes past a multiple of 16.*float4 is loaded from multiples of 16")
+    assert buffer("float3*", values[1:4]).nbytes == 12
+
+
+def test_a_pointer_to_an_array_takes_its_elements() -> None:
+    assert buffer("float (*) [16]", torch.zeros(4, 16)).element_bytes == 4
+
+
+def test_a_raw_pointer_ignores_strides_so_they_are_refused() -> None:
+    values = torch.zeros(6, 8)
+    refused("float*", values.t(), r"not contiguous \(strides \(1, 8\)\).*pass x.contiguous\(\), or cuda.strided\(x\)")
+    refused("float*", values[:, 1:3], "not contiguous")
+    refused("float*", torch.zeros(1).expand(4), "not contiguous")
+    assert buffer("float*", values[2:4]).nbytes == 64
+
+
+def test_strided_waives_it_and_spans_what_is_touched() -> None:
+    values = torch.zeros(6, 8)
+    bound = buffer("float*", strided(values[1:3, 2:5]))
+    assert (bound.address, bound.nbytes) == (values.data_ptr() + 40, 4 * (8 + 3))
+    assert buffer("float*", strided(values.t())).nbytes == values.nbytes
+    assert buffer("float*", strided(values)).nbytes == values.nbytes
+    refused("float*", out(strided(values.t())), "an output is poisoned and checked whole, gaps included")
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.data())
+def test_a_strided_span_reaches_exactly_its_last_element(shape: list[int], data: st.DataObject) -> None:
+    whole = torch.arange(math.prod(size * 3 for size in shape)).reshape([size * 3 for size in shape])
+    starts = [data.draw(st.integers(0, 2)) for _ in shape]
+    steps = [data.draw(st.integers(1, 3)) for _ in shape]
+    view = whole[tuple(slice(s, s + size, step) for s, size, step in zip(starts, shape, steps, strict=True))]
+    bound = buffer("long*", strided(view))
+    first, last = int(view.min()), int(view.max())
+    assert bound.address == whole.data_ptr() + 8 * first
+    assert bound.nbytes == 8 * (last - first + 1)
+
+
+def test_none_is_a_null_pointer_and_empty_has_no_bytes() -> None:
+    assert (buffer("float*", None).address, buffer("float*", None).nbytes) == (0, 0)
+    assert (buffer("float*", torch.zeros(0)).address, buffer("float*", torch.zeros(0)).nbytes) == (0, 0)
+    refused("float*", out(None), "an output needs an array")
+
+
+def test_an_output_is_not_const_and_shares_no_memory() -> None:
+    refused("float const*", out(torch.zeros(4)), "a const pointer cannot be an output")
+    values = torch.zeros(8)
+    with pytest.raises(ArgumentError, match=r"'b' is marked out\(\) but shares memory with 'a'"):
+        binder("float const*, float*").cpu([values[:5], out(values[4:])])
+    halves = binder("float const*, float*").cpu([values[:4], out(values[4:])])
+    assert [part.nbytes for part in halves if isinstance(part, Buffer)] == [16, 16]
+
+
+def test_gradients_do_not_matter_but_lazy_signs_do() -> None:
+    assert buffer("float*", torch.zeros(4, requires_grad=True)).nbytes == 16
+    assert buffer("float*", torch.nn.Parameter(torch.zeros(4))).nbytes == 16
+    lazy = torch.zeros(4, dtype=torch.complex64).conj()
+    refused("float2*", lazy, r"only marked negated or conjugated; pass x.resolve_neg\(\).resolve_conj\(\)")
+    refused("float*", torch.zeros(4).to_sparse(), r"with layout torch.sparse_coo.*pass x.to_dense\(\)")
+
+
+@pytest.mark.parametrize(
+    "value, message",
+    [
+        (5, "got int 5; a pointer needs an array: are the arguments in the order of the kernel's parameters"),
+        (2.5, "got float 2.5; a pointer needs an array"),
+        (np.float32(1), "got numpy.float32 1.0; a pointer needs an array"),
+        ([1.0, 2.0], r"pass torch.tensor\(...\) with the element type"),
+        ("x", "got str 'x'; a kernel takes arrays through tensors"),
+        (b"bytes", "got bytes b'bytes'; a kernel takes arrays"),
+    ],
+)
+def test_what_is_no_array_is_no_pointer(value: Any, message: str) -> None:
+    refused("float*", value, message)
+
+
+def test_a_pointer_to_pointers_needs_a_gpu() -> None:
+    refused("float**", torch.zeros(4, dtype=torch.int64), "cannot be followed on the CPU")
+
+
+def test_numpy_arrays_are_arrays() -> None:
+    base = np.zeros((4, 6), np.float32)
+    bound = buffer("float const*", base[2:])
+    assert (bound.address, bound.nbytes, bound.storage) == (base.ctypes.data + 48, 48, base.ctypes.data)
+    refused("float*", base.T, r"not contiguous \(strides \(4, 24\) bytes\)")
+    assert buffer("float*", strided(base.T)).nbytes == 96
+    refused("float*", strided(base[::-1]), "none is negative")
+    refused("float*", np.zeros(4), "got a float64 NumPy array of shape")
+    refused("float*", np.zeros(4, ">f4"), "foreign byte order")
+    refused("float*", np.array([object()]), "Python objects cannot be passed")
+
+
+def test_a_read_only_array_is_only_for_const_pointers() -> None:
+    values = np.zeros(4, np.float32)
+    values.flags.writeable = False
+    assert not buffer("float const*", values).writable
+    refused("float*", values, "which is read-only; declare the parameter const or pass a copy")
+
+
+def test_records_fill_a_type_of_the_users_own() -> None:
+    records = np.zeros(3, [("x", "f4"), ("n", "i4")])
+    bound = buffer("Particle const*", records)
+    assert (bound.nbytes, bound.element_bytes, bound.element) == (24, 8, "Particle")
+    refused("float*", records, "expected float32")
+
+
+# ---- Values
+
+
+@pytest.mark.parametrize(
+    "declared, code",
+    [("char", "b"), ("unsigned char", "B"), ("short", "h"), ("unsigned short", "H"), ("int", "i"), ("unsigned int", "I"),
+     ("long", "q"), ("unsigned long", "Q"), ("long long", "q"), ("unsigned long long", "Q")],
+)  # fmt: skip
+def test_integers_are_packed_by_declared_width_and_range(declared: str, code: str) -> None:
+    known = element(declared)
+    assert known is not None
+    for value in (known.low, known.high, 0, 1):
+        assert scalar(declared, value) == struct.pack("=" + code, value)
+    for value in (known.low - 1, known.high + 1):
+        refused(declared, value, f"got {value:,}; it does not fit: {declared} holds")
+
+
+@given(st.integers(-(2**31), 2**31 - 1))
+def test_integers_of_every_origin_pack_alike(value: int) -> None:
+    expected = struct.pack("=i", value)
+    assert scalar("int", value) == expected
+    assert scalar("int", np.int64(value)) == expected
+    assert scalar("int", torch.tensor(value)) == expected
+    assert scalar("int", np.array(value)) == expected
+    assert scalar("int", ctypes.c_int(value)) == expected
+
+
+def test_true_is_one() -> None:
+    assert scalar("int", True) == b"\1\0\0\0"
+    assert scalar("int", np.bool_(True)) == b"\1\0\0\0"
+    assert scalar("bool", True) == b"\1"
+    assert scalar("bool", 0) == b"\0"
+    assert scalar("float", True) == struct.pack("f", 1.0)
+    refused("bool", 2, "expected True or False")
+    refused("bool", 1.0, "expected True or False")
+
+
+@pytest.mark.parametrize(
+    "value, message",
+    [
+        (3.0, r"got float 3.0; a float is never cut to an integer: pass int\(3.0\)"),
+        (2.5, "got float 2.5; a float is never cut to an integer: pass an integer"),
+        (np.float32(3), "a float is never cut"),
+        (torch.tensor(3.0), "a float is never cut"),
+        (math.nan, "a float is never cut"),
+        ("3", "got str '3'; expected an integer"),
+        (None, "got NoneType None; expected an integer"),
+        (1j, "expected an integer"),
+        (torch.zeros(3, dtype=torch.int32), r"got a int32 tensor of shape \(3,\) on cpu; expected one number"),
+        (np.zeros(1, np.int32), "expected one number: are the arguments in the order"),
+        (out(torch.zeros(1)), r"got out\(a float32 tensor .*; out\(\) and strided\(\) mark arrays"),
+    ],
+)
+def test_what_is_no_integer_is_refused(value: Any, message: str) -> None:
+    refused("int", value, message)
+
+
+@given(st.floats(width=32))
+def test_a_python_float_becomes_the_declared_type(value: float) -> None:
+    assert scalar("float", value) == struct.pack("=f", value)
+    assert scalar("double", value) == struct.pack("=d", value)
+    assert scalar("float", np.float64(value)) == struct.pack("=f", value)
+
+
+def test_numbers_too_large_for_the_declared_type() -> None:
+    assert scalar("float", 3) == struct.pack("=f", 3.0)
+    assert scalar("float", math.inf) == struct.pack("=f", math.inf)
+    assert scalar("__half", 65519.0) == struct.pack("=e", 65504.0)
+    for declared, value in (
+        ("float", 1e39), ("float", -1e39), ("__half", 65520.0), ("__nv_bfloat16", 3.4e38), ("__nv_fp8_e5m2", 1e5), ("__nv_fp8_e4m3", 500.0),
+    ):  # fmt: skip
+        refused(declared, value, f"{declared} would round it to infinity")
+    refused("double", 10**400, "it does not fit a double")
+    refused("float", "1.0", "expected a number")
+    refused("float", 1j, "expected a number")
+
+
+@given(st.floats(-60000, 60000))
+def test_half_is_rounded_as_torch_rounds(value: float) -> None:
+    expected = torch.tensor(value, dtype=torch.float64).to(torch.float16)
+    assert scalar("__half", value) == struct.pack("=H", expected.view(torch.uint16).item())
+
+
+@given(st.floats(-(2.0**127), 2.0**127, width=32))
+def test_bfloat16_is_rounded_as_torch_rounds(value: float) -> None:
+    expected = torch.tensor(value, dtype=torch.float32).to(torch.bfloat16)
+    assert scalar("__nv_bfloat16", value) == struct.pack("=H", expected.view(torch.uint16).item())
+
+
+def test_small_floating_types_by_value() -> None:
+    assert struct.unpack("=H", scalar("__nv_bfloat16", math.nan))[0] & 0x7FFF > 0x7F80
+    assert scalar("__nv_fp8_e4m3", 1.5) == torch.tensor(1.5).to(torch.float8_e4m3fn).view(torch.uint8).numpy().tobytes()
+
+
+def test_vectors_by_value() -> None:
+    assert scalar("float4", (1, 2.0, 3, 4)) == struct.pack("=4f", 1, 2, 3, 4)
+    assert scalar("int2", torch.tensor([1, -2])) == struct.pack("=2i", 1, -2)
+    assert scalar("float2", 1 + 2j) == struct.pack("=2f", 1, 2)
+    assert scalar("std::complex<float>", 1 + 2j) == struct.pack("=2f", 1, 2)
+    assert scalar("uchar4", [1, 2, 3, 255]) == bytes([1, 2, 3, 255])
+    assert scalar("float1", (2.5,)) == struct.pack("=f", 2.5)
+    refused("float4", (1, 2, 3), "expected 4 numbers")
+    refused("float4", 1.0, "expected 4 numbers")
+    refused("int2", (1, 2.5), "a float is never cut")
+    refused("uchar4", (1, 2, 3, 256), "unsigned char holds 0 to 255")
+
+
+class Particle(ctypes.Structure):
+    _fields_ = (("x", ctypes.c_float), ("n", ctypes.c_int))
+
+
+def test_structures_by_value_have_exactly_their_size() -> None:
+    expected = struct.pack("=fi", 1.5, 7)
+    record = np.array((1.5, 7), [("x", "f4"), ("n", "i4")])
+    for value in (Particle(1.5, 7), expected, bytearray(expected), record, record[()]):
+        assert scalar("Particle", value, 8) == expected
+    refused("Particle", Particle(1.5, 7), "got Particle of 8 bytes; Particle has 12 bytes: is the layout the kernel's", 12)
+    refused("Particle", (1.5, 7), r"pass Particle \(8 bytes\) as a ctypes.Structure, a NumPy record or bytes", 8)
+    assert scalar("Colour", ctypes.c_int(2), 4) == b"\2\0\0\0"
+    refused("Colour", 2, "an enumeration as ctypes.c_int", 4)
+
+
+# ---- Whole calls
+
+
+def test_the_count_is_checked_first() -> None:
+    made = binder("float*, int", names=("x", "n"))
+    with pytest.raises(ArgumentError, match=r"kernel<4>: takes 2 arguments \(float\* x, int n\), got 1"):
+        made.cpu([torch.zeros(3)])
+    with pytest.raises(ArgumentError, match=r"got 3"):
+        made.gpu([None, 1, 2])
+    with pytest.raises(ArgumentError, match=r"takes 0 arguments \(\), got 1"):
+        Binder("k", (), ()).cpu([1])
+
+
+def test_a_message_names_position_and_parameter() -> None:
+    with pytest.raises(ArgumentError, match="kernel<4>: argument 1 'n' is declared int, got float 2.0"):
+        binder("float*, int", names=("x", "n")).cpu([torch.zeros(3), 2.0])
+
+
+def test_references_are_refused_when_the_kernel_is_first_used() -> None:
+    with pytest.raises(ArgumentError, match="'a' is a reference"):
+        binder("float&", (8,))
+
+
+def test_all_arrays_lie_on_one_device() -> None:
+    cpu, meta = torch.zeros(2), torch.zeros(2, device="meta")
+    assert device_of([1, 2.0, None], "k") is None
+    assert device_of([1, out(strided(cpu)), np.zeros(2)], "k") == torch.device("cpu")
+    assert device_of([torch.tensor(1), meta], "k") == torch.device("meta")
+    with pytest.raises(ArgumentError, match="k: argument 0 is on cpu but argument 2 is on meta; move all arrays to one device"):
+        device_of([cpu, 1, meta], "k")
+    with pytest.raises(ArgumentError, match="argument 0 is on cpu but argument 1 is on meta"):
+        device_of([np.zeros(2), meta], "k")
+
+
+def test_an_argument_error_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="got 0"):
+        binder("int").cpu([])
+
+
+def test_ctype_names_the_element_type() -> None:
+    assert ww.cuda.ctype(torch.float16) == "__half"
+    assert ww.cuda.ctype(torch.int64) == "long long"
+    for dtype in (torch.float32, torch.bfloat16, torch.float8_e4m3fn, torch.uint8, torch.bool, torch.complex64):
+        known = element(ww.cuda.ctype(dtype))
+        assert known is not None
+        assert dtype in known.dtypes
+    with pytest.raises(TypeError, match="ctype: no C.. type for torch.qint8"):
+        ww.cuda.ctype(torch.qint8)
