@@ -205,7 +205,7 @@ def _machine_flags() -> list[str]:
 
 @functools.lru_cache(maxsize=1)
 def _headers_digest() -> str:
-    files = sorted(path for path in (*INCLUDE.rglob("*"), *SHARED_INCLUDE.rglob("*"), HERE / "runtime" / "abi.h") if path.is_file())
+    files = sorted(path for path in (*INCLUDE.rglob("*"), *SHARED_INCLUDE.rglob("*"), HERE / "runtime" / "abi.h", HERE / "runtime" / "abi_extra.h") if path.is_file())
     sources = [HERE / "compiler.py", HERE / "rewrite.py", HERE / "rewrite_shared.py", HERE / "preprocess.py"]
     sources += [HERE.parent / name for name in ("lexer.py", "declarations.py", "source.py")]
     return cache.key(*(path.read_bytes() for path in [*files, *sources]))
@@ -224,7 +224,7 @@ def _precompiled(compiler: tuple[str, ...], flags: tuple[str, ...]) -> Path:
         command = [*compiler, *flags, "-x", "c++-header", "-I", str(INCLUDE), str(header), "-o", made]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode:
-            os.unlink(made)
+            Path(made).unlink(missing_ok=True)
             raise CompileError(f"{compiler[0]} cannot compile the device headers:\n{result.stderr}")
         os.replace(made, folder / "warpwise_device.h.gch")
     return folder
@@ -253,7 +253,7 @@ def _compile(
     ]  # fmt: skip
     result = subprocess.run(command, input=unit, capture_output=True, text=True, check=False)
     if result.returncode:
-        os.unlink(made)
+        Path(made).unlink(missing_ok=True)
         raise CompileError(_readable(result.stderr, file, text, expression))
     os.replace(made, library)
 

@@ -14,7 +14,7 @@
 #include <typeinfo>
 #include <utility>
 
-#include "../runtime/abi.h"
+#include "../runtime/abi_extra.h"
 #include "ww/qualifiers.h"
 #include "ww/vector_types.h"
 #include "ww/builtins.h"
@@ -26,6 +26,7 @@
 #include "ww/convert.h"
 #include "ww/memory.h"
 #include "ww/atomics.h"
+#include "ww/float16.h"
 #include "ww/textures.h"
 #include "ww/shared.h"
 #include "ww/asm.h"

@@ -1,0 +1,80 @@
+// The bits of IEEE half (1.5.10) and bfloat16 (1.8.7), converted from and to float with each rounding mode.
+#pragma once
+
+namespace ww {
+// Rounds to odd: a further rounding to at least two bits less is then as if it were the only one.
+WW_INLINE float to_odd(double x) {
+  const float f = static_cast<float>(x);
+  if (static_cast<double>(f) == x || x != x || isinf(f)) return isinf(f) && !isinf(x) ? copysignf(FLT_MAX, f) : f;
+  const float toward_zero = fabs(static_cast<double>(f)) > fabs(x) ? nextafterf(f, 0.0f) : f;
+  return bits<float>(bits<unsigned>(toward_zero) | 1u);
+}
+// a * b + c of floats whose product a double holds exactly, rounded to odd.
+WW_INLINE float fma_to_odd(float a, float b, float c) {
+  const double p = static_cast<double>(a) * b, s = keep(p + c), low = sum_error(p, static_cast<double>(c), s);
+  if (low == 0 || s != s || isinf(s)) return to_odd(s);
+  const double toward_zero = (low > 0) == (s > 0) ? s : nextafter(s, 0.0);
+  return to_odd(bits<double>(bits<unsigned long long>(toward_zero) | 1u));
+}
+
+// Cuts a magnitude's low `count` bits, rounding the rest up where the mode says so.
+template <Round mode>
+WW_INLINE unsigned cut(unsigned magnitude, int count, bool negative) {
+  if (count <= 0) return magnitude;
+  if (count > 31) return magnitude && (mode == Round::up ? !negative : mode == Round::down && negative);
+  const unsigned kept = magnitude >> count, rest = magnitude & ((1u << count) - 1u), half = 1u << (count - 1);
+  bool away = false;
+  if (mode == Round::nearest) away = rest > half || (rest == half && (kept & 1u));
+  if (mode == Round::up) away = rest && !negative;
+  if (mode == Round::down) away = rest && negative;
+  return kept + away;
+}
+
+template <Round mode = Round::nearest>
+WW_INLINE unsigned short half_bits(float f) {
+#if defined(__F16C__)
+  if (mode == Round::nearest && f == f) {
+    typedef float four __attribute__((vector_size(16)));
+    const auto packed = __builtin_ia32_vcvtps2ph(four{f, 0, 0, 0}, 0);
+    return static_cast<unsigned short>(packed[0]);
+  }
+#endif
+  const unsigned u = bits<unsigned>(f), sign = u >> 16 & 0x8000u, magnitude = u & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return 0x7fff;  // the device's NaN
+  if (magnitude == 0x7f800000u) return static_cast<unsigned short>(sign | 0x7c00u);
+  const int exponent = static_cast<int>(magnitude >> 23);
+  unsigned result;
+  if (exponent >= 113) {  // normal: rebias 127 to 15; a carry runs into the exponent as it should
+    result = cut<mode>(magnitude - (112u << 23), 13, sign);
+  } else {  // subnormal, in units of 2^-24
+    const unsigned significand = exponent ? (magnitude & 0x7fffffu) | 0x800000u : magnitude & 0x7fffffu;
+    result = cut<mode>(significand, exponent ? 126 - exponent : 125, sign);
+  }
+  if (result >= 0x7c00u) {
+    const bool infinite = mode == Round::nearest || (mode == Round::up && !sign) || (mode == Round::down && sign);
+    result = infinite ? 0x7c00u : 0x7bffu;
+  }
+  return static_cast<unsigned short>(sign | result);
+}
+WW_INLINE float half_value(unsigned short h) {
+#if defined(__F16C__)
+  typedef short eight __attribute__((vector_size(16)));
+  return __builtin_ia32_vcvtph2ps(eight{static_cast<short>(h), 0, 0, 0, 0, 0, 0, 0})[0];
+#else
+  const unsigned sign = (h & 0x8000u) << 16, exponent = h >> 10 & 31u, fraction = h & 0x3ffu;
+  if (exponent == 0) return bits<float>(sign | bits<unsigned>(static_cast<float>(fraction) * 0x1p-24f));
+  return bits<float>(sign | (exponent == 31 ? 0x7f800000u : (exponent + 112u) << 23) | fraction << 13);
+#endif
+}
+
+template <Round mode = Round::nearest>
+WW_INLINE unsigned short bfloat16_bits(float f) {
+  const unsigned u = bits<unsigned>(f), sign = u >> 16 & 0x8000u, magnitude = u & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return 0x7fff;
+  unsigned result = cut<mode>(magnitude, 16, sign);
+  const bool overflow = result == 0x7f80u && magnitude != 0x7f800000u;
+  if (overflow && mode == Round::zero) result = 0x7f7fu;
+  return static_cast<unsigned short>(sign | result);
+}
+WW_INLINE float bfloat16_value(unsigned short b) { return bits<float>(static_cast<unsigned>(b) << 16); }
+}  // namespace ww
