@@ -89,6 +89,21 @@ class Builder(InterpreterBuilder):
     def get_fp8e5(self, value: float) -> TensorHandle:
         return handle_of(np.array([value], dtype=np.float32), tl.float8e5)
 
+    def get_null_value(self, dtype: tl.dtype) -> TensorHandle:
+        return TensorHandle(np.zeros(1, dtype=numpy_dtype(dtype)), dtype.scalar)
+
+    def create_splat(self, result: tl.dtype, arg: TensorHandle) -> TensorHandle:
+        return TensorHandle(np.full(result.shape, arg.data.reshape(-1)[0], dtype=arg.data.dtype), arg.dtype.scalar)
+
+    def create_unsplat(self, arg: TensorHandle) -> TensorHandle:
+        return TensorHandle(arg.data.reshape(-1)[:1], arg.dtype.scalar)
+
+    def create_bitcast(self, src: TensorHandle, dtype: tl.dtype) -> TensorHandle:
+        return TensorHandle(src.data.view(numpy_dtype(dtype)), dtype.scalar)
+
+    create_int_to_ptr = create_bitcast
+    create_ptr_to_int = create_bitcast
+
     # Arithmetic.
 
     def binary_op(self, lhs: TensorHandle, rhs: TensorHandle, op: Callable[..., Array]) -> TensorHandle:

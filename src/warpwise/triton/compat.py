@@ -28,6 +28,7 @@ __all__ = [
     "TritonSemantic",
     "bound_function",
     "jit_options",
+    "language_modules",
     "launch_options",
     "mangle_type",
     "numpy_dtype",
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 Patch = tuple[Any, str, Any]
+_STUBS = "triton.language.extra.libdevice"
 _OPERATORS = "add sub mul truediv floordiv mod and or xor lshift rshift gt ge lt le eq ne pow".split()
 
 
@@ -110,15 +112,20 @@ def _reflection(name: str) -> str:
     return f"__{plain[1:]}__" if plain.startswith("r") and plain != "rshift" else f"__r{plain}__"
 
 
-def _language_modules() -> list[ModuleType]:
-    wanted = ("triton.language", "triton.language.core", "triton.language.math", "triton.language.extra.cuda")
-    modules = [sys.modules[name] for name in wanted if name in sys.modules]
-    return [*modules, *(m for n, m in list(sys.modules.items()) if n.startswith("triton.language.extra.cuda.") and m)]
+_MODULES = [
+    f"triton.language{part}"
+    for part in ("", ".core", ".math", ".extra.cuda", ".extra.cuda.libdevice", ".extra.cuda.gdc", ".extra.cuda.utils")
+]
+
+
+def language_modules() -> list[ModuleType]:
+    """The modules of the language that are loaded; a kernel's imports may add to them."""
+    return [sys.modules[name] for name in (*_MODULES, _STUBS) if name in sys.modules]
 
 
 def _libdevice_stubs() -> Iterator[tuple[ModuleType, str, Callable[..., Any], Callable[..., Any]]]:
     """The functions of ``tl.extra.libdevice``, which have no body, each with NVIDIA's function of the same name."""
-    stubs = sys.modules.get("triton.language.extra.libdevice")
+    stubs = sys.modules.get(_STUBS)
     if stubs is None:
         return
     from triton.language.extra.cuda import libdevice
@@ -145,7 +152,7 @@ def patches(semantic: TritonSemantic, replaced: dict[str, Callable[..., Any]]) -
     """
     classes = [value for value in vars(tl.core).values() if isinstance(value, type)]
     found: list[Patch] = []
-    for owner in (*_language_modules(), *dict.fromkeys(classes)):
+    for owner in (*language_modules(), *dict.fromkeys(classes)):
         if owner is tl.constexpr:
             continue
         found += [(owner, name, _bound(member, semantic)) for name, member in _own_builtins(owner)]

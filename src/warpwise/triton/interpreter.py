@@ -27,7 +27,7 @@ from warpwise.cuda.limits import check_launch, dimensions, target_profile
 from warpwise.triton import reductions, rewrite
 from warpwise.triton.arguments import Values
 from warpwise.triton.builder import Builder, values_of
-from warpwise.triton.compat import InterpretedFunction, JITFunction, Patch, TritonSemantic, bound_function, patches
+from warpwise.triton.compat import InterpretedFunction, JITFunction, Patch, TritonSemantic, bound_function, language_modules, patches
 from warpwise.triton.findings import Recorder, Sources, index3
 from warpwise.triton.memory import Memory, Slot
 from warpwise.triton.races import Clock, Shadow
@@ -122,6 +122,8 @@ class Interpreter:
         self.sources = Sources()
         self._runnable: dict[Callable[..., Any], Callable[..., Any]] = {}
         self._depth = 0
+        self._patch_list: list[Patch] = []
+        self._patched_modules = 0
 
     def runnable(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function's rewritten body; made once."""
@@ -139,6 +141,12 @@ class Interpreter:
         return self.runnable(function.fn)(*args, **kwargs)
 
     def _patches(self) -> list[Patch]:
+        modules = len(language_modules())
+        if modules != self._patched_modules:
+            self._patch_list, self._patched_modules = self._make_patches(), modules
+        return self._patch_list
+
+    def _make_patches(self) -> list[Patch]:
         found = patches(self.semantic, language(self))
         tensor = {
             "__index__": lambda block: int(_only(block)),
