@@ -88,18 +88,22 @@ class GpuKernel:
         self._launchable: set[Any] = set()
         self._shared_allowed = 0
         self._constants_version = -1
-        with torch.cuda.device(index):
-            torch.cuda.current_stream(index).query()  # makes the device's primary context current on this thread
-            self._load(())
+        self._device = self._done(self.driver.cuDeviceGet(index), "loading")
+        torch.cuda.init()
+        self._context = self._done(self.driver.cuDevicePrimaryCtxRetain(self._device), "loading")
+        self._load(())
 
     def _load(self, constants: tuple[str, ...]) -> None:
+        """Compile or fetch the cubin and load it into the device's primary context, which is torch's too."""
         cu, name = self.driver, self.kernel.expression
         self.compiled = nvrtc.compile(self.kernel.module, name, self.profile.name, constants)
         self.library = self._done(cu.cuLibraryLoadData(self.compiled.cubin, [], [], 0, [], [], 0), "loading")
         handle = self._done(cu.cuLibraryGetKernel(self.library, self.compiled.symbol.encode()), "loading")
-        self._handle, self._device = handle, self._done(cu.cuDeviceGet(self.index), "loading")
-        # Loading now, not at the first launch, keeps that launch free for a graph capture.
-        self._function = self._done(cu.cuKernelGetFunction(handle), "loading")
+        self._handle = handle
+        with torch.cuda.device(self.index):
+            self._done(cu.cuCtxSetCurrent(self._context), "loading")
+            # Loading now, not at the first launch, keeps that launch free for a graph capture.
+            self._function = self._done(cu.cuKernelGetFunction(handle), "loading")
         attribute = cu.CUfunction_attribute
         self.max_threads = self._attribute(attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
         self.static_shared = self._attribute(attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)
@@ -156,7 +160,7 @@ class GpuKernel:
             self.parameters.fill(values)
             result = self._call(launcher, stream)
             if result == _INVALID_CONTEXT:  # this thread has not used the device yet
-                torch.cuda.current_stream(self.index).query()
+                self._done(self.driver.cuCtxSetCurrent(self._context), "launching")
                 result = self._call(launcher, stream)
         if result:
             raise self._error(result, "launching", launcher)

@@ -1,0 +1,148 @@
+"""Machine code for a GPU made where there is none: what CI compiles of the GPU path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import warpwise as ww
+from warpwise.cuda import includes, nvrtc
+from warpwise.cuda.errors import CompileError
+from warpwise.cuda.signature import parse
+
+pytest.importorskip("cuda.bindings", reason="cuda-bindings is not installed")
+
+SOURCE = """
+#include <vector>
+#include <cuda_fp16.h>
+struct Affine { float scale; double shift; };
+namespace stencil { __constant__ float weights[9]; }
+static __constant__ int radius;
+
+template <int N, class T>
+__global__ void scaled(T* out, const T* __restrict__ in, Affine map, __half half, float4* wide, int n) {
+    __shared__ float tile[N];
+    tile[threadIdx.x % N] = map.scale * stencil::weights[radius];
+    __syncthreads();
+    if (threadIdx.x < n) out[threadIdx.x] = in[threadIdx.x] * (T)tile[n % N];
+}
+
+__global__ void plain(int* out) { out[threadIdx.x] = LIMIT; }
+
+int main() { std::vector<int> host; scaled<32, float><<<1, 32>>>(nullptr, nullptr, {}, {}, nullptr, 0); }
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def module() -> ww.cuda.Module:
+    return ww.cuda.load(SOURCE, define={"LIMIT": 7})
+
+
+def test_a_template_compiles_and_says_its_type_and_resources(module: ww.cuda.Module) -> None:
+    made = module["scaled<32, float>"].compile("sm_90")
+    assert made.cubin[:4] == b"\x7fELF"
+    assert made.target == "sm_90a"
+    assert [p.text for p in parse(made.function_type)] == [
+        "float*", "float const*", "Affine", "__half", "float4*", "int",
+    ]  # fmt: skip
+    assert made.shared == 128
+    assert 8 <= made.registers <= 64
+    assert (made.stack, made.spill_stores, made.spill_loads) == (0, 0, 0)
+    assert not made.cooperative
+
+
+def test_targets_give_different_code(module: ww.cuda.Module) -> None:
+    assert module["plain"].cubin("sm_80") != module["plain"].cubin("sm_90")
+    assert nvrtc.architecture("sm_80") == "sm_80"
+    assert nvrtc.architecture("10.0") == "sm_100a"
+
+
+def test_the_module_target_is_the_default(module: ww.cuda.Module) -> None:
+    assert ww.cuda.load(SOURCE, define={"LIMIT": 7}, target="sm_75")["plain"].compile().target == "sm_75"
+
+
+def test_spills_are_seen() -> None:
+    source = """__global__ void __launch_bounds__(1024, 2) k(float* x) {
+        float v[64];
+        for (int i = 0; i < 64; ++i) v[i] = x[i * 1024 + threadIdx.x];
+        for (int r = 0; r < 3; ++r) {
+            #pragma unroll
+            for (int i = 0; i < 64; ++i) v[i] = v[i] * v[(i * 7 + 1) % 64] + v[(i + 13) % 64];
+        }
+        #pragma unroll
+        for (int i = 0; i < 64; ++i) x[i * 1024 + threadIdx.x] = v[i];
+    }"""
+    made = ww.cuda.load(source)["k"].compile("sm_90")
+    assert made.registers <= 32
+    assert made.spill_stores > 0
+    assert made.spill_loads > 0
+
+
+def test_a_grid_wide_barrier_asks_for_a_cooperative_launch() -> None:
+    source = """#include <cooperative_groups.h>
+    __global__ void whole(int* x) { cooperative_groups::this_grid().sync(); x[0] = 1; }
+    __global__ void part(int* x) { cooperative_groups::this_thread_block().sync(); x[0] = 1; }"""
+    module = ww.cuda.load(source)
+    assert module["whole"].compile("sm_90").cooperative
+    assert not module["part"].compile("sm_90").cooperative
+
+
+def test_constants_are_found_by_their_cpp_names(module: ww.cuda.Module) -> None:
+    made = nvrtc.compile(module, "scaled<32, float>", "sm_90", ("stencil::weights", "radius"))
+    assert made.constants.keys() == {"stencil::weights", "radius"}
+    assert all(symbol.encode() in made.cubin for symbol in made.constants.values())
+
+
+def test_errors_keep_the_users_lines(module: ww.cuda.Module) -> None:
+    broken = ww.cuda.load("// one\n__global__ void k(int* x) {\n  x[0] = missing;\n}\n")
+    with pytest.raises(
+        CompileError, match=r'k does not compile for sm_90a:\nkernel.cu\(3\): error: identifier "missing"'
+    ):
+        broken["k"].compile("sm_90")
+    with pytest.raises(CompileError, match="does not compile"):
+        module["scaled<32>"].compile("sm_90")
+
+
+def test_a_missing_header_of_the_toolkit_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(includes, "toolkit", lambda: ())
+    module = ww.cuda.load("#include <mma.h>\n__global__ void k() {}\n")
+    with pytest.raises(
+        CompileError, match=r"mma.h is one of the CUDA toolkit's headers: .*pip install nvidia-cuda-runtime"
+    ):
+        module["k"].compile("sm_90")
+    other = ww.cuda.load('#include "mine.h"\n__global__ void k() {}\n')
+    with pytest.raises(CompileError, match="mine.h") as caught:
+        other["k"].compile("sm_90")
+    assert "pip install" not in str(caught.value)
+
+
+def test_the_cache_serves_a_second_compile_and_survives_damage(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = "__global__ void k(int* x) { x[0] = 1; }"
+    first = ww.cuda.load(source)["k"].compile("sm_90")
+    (entry,) = (own_cache / "cubin").iterdir()
+    with monkeypatch.context() as patched:
+        patched.setattr(nvrtc, "_compile", None)
+        assert ww.cuda.load(source)["k"].compile("sm_90") == first
+    entry.write_bytes(entry.read_bytes()[:-100])
+    again = ww.cuda.load(source)["k"].compile("sm_90")
+    assert (again.cubin, again.symbol, again.function_type) == (first.cubin, first.symbol, first.function_type)
+
+
+def test_the_cache_knows_headers_defines_and_constants(tmp_path: Path, own_cache: Path) -> None:
+    (tmp_path / "value.cuh").write_text("#define VALUE 1\n")
+    kernel = tmp_path / "k.cu"
+    kernel.write_text('#include "value.cuh"\n__global__ void k(int* x) { x[0] = VALUE + MORE; }\n')
+    first = ww.cuda.load(kernel, define={"MORE": 1})["k"].cubin("sm_90")
+    assert ww.cuda.load(kernel, define={"MORE": 2})["k"].cubin("sm_90") != first
+    (tmp_path / "value.cuh").write_text("#define VALUE 5\n")
+    assert ww.cuda.load(kernel, define={"MORE": 1})["k"].cubin("sm_90") != first
+    assert len(list((own_cache / "cubin").iterdir())) == 3
