@@ -25,6 +25,7 @@ struct ww_exchange {
 
 enum ww_problem { WW_ASSERT, WW_UNDEFINED, WW_UNSUPPORTED, WW_WARP };
 
+#pragma GCC visibility push(default)
 extern "C" {
 // Constant for a thread's life, so the compiler may merge calls.
 ww_dim3 ww_thread_index() __attribute__((const));
@@ -62,30 +63,17 @@ unsigned long long ww_clock();
 // Shared addresses as PTX sees them: 32 bits, slot << 22 | offset; 0xffffffff if the address is not shared.
 unsigned ww_to_shared(const void*);
 void* ww_from_shared(uint64_t);
+
+// Barriers of `threads` consecutive threads of the block that begin at thread `first` (tiles of more than a warp).
+void ww_group_barrier(unsigned first, unsigned threads, int line);
+
+// Barrier objects (cuda::barrier), known by their address; `bytes` of it are taken as written by init.
+void ww_barrier_init(void* barrier, unsigned bytes, unsigned expected, int line);
+uint64_t ww_barrier_arrive(void* barrier, unsigned count, int drop, int line);  // gives the phase to wait for
+void ww_barrier_wait(void* barrier, uint64_t phase, int line);
+int ww_barrier_test(void* barrier, uint64_t phase, int line);
+uint64_t ww_barrier_phase(void* barrier, int line);  // how many phases have completed
+void ww_barrier_track_copies(void* barrier);         // this thread's copies so far land when the phase completes
+unsigned ww_thread_rank() __attribute__((const));    // linear index in the block
 }
-
-// One asm statement of a kernel; `program` is the interpreter's, parsed at the first execution.
-struct ww_ptx_site {
-  const char* text;
-  int line;
-  const void* program;
-};
-
-// An operand of it: `target` is where a result goes (null for an input, whose bits are in `value`).
-struct ww_ptx_operand {
-  const char* name;        // of "[name]", or null
-  const char* constraint;  // "=r", "+f", "l", ...
-  void* target;
-  unsigned bytes;
-  unsigned char value[16];
-};
-extern "C" void ww_ptx(ww_ptx_site*, ww_ptx_operand*, unsigned count);
-
-// A __device__ or __constant__ variable; a kernel library exports `const ww_global* ww_entry_globals(size_t* count)`.
-struct ww_global {
-  const char* name;  // with its namespaces
-  void* address;
-  size_t bytes;
-  uint32_t element_bytes;
-  int constant;
-};
+#pragma GCC visibility pop

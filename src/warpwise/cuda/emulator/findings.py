@@ -1,0 +1,193 @@
+"""The runtime's reports as findings: which source line, whose element, and what to do about it."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warpwise.cuda import errors
+from warpwise.cuda.errors import Access, Finding, Index3
+from warpwise.cuda.emulator.runtime import Report, Side
+
+if TYPE_CHECKING:
+    from warpwise.cuda.emulator.compiler import Build
+
+KINDS: tuple[type[errors.KernelError], ...] = (
+    errors.KernelError,
+    errors.OutOfBounds,
+    errors.DataRace,
+    errors.UninitializedRead,
+    errors.UnwrittenOutput,
+    errors.ReadOnlyWrite,
+    errors.MisalignedAccess,
+    errors.BarrierDivergence,
+    errors.Deadlock,
+    errors.UndefinedBehaviour,
+    errors.KernelAssertion,
+    errors.KernelTimeout,
+    errors.UnsupportedFeature,
+    errors.LaunchError,
+)  # in the order of ``ww::Kind``
+ACTIONS = ("read", "write", "atomic", "asynchronous copy", "wait", "return")
+SPACES = ("", "global", "shared", "dynamic shared", "module", "local")
+_HEADERS = Path(__file__).parent / "include"
+_WARP = 32
+
+
+def translate(build: Build, reports: Sequence[Report], load_bias: int, block: Index3) -> list[Finding]:
+    """``reports`` as findings, first one first, with the lines of the user's source."""
+    places = _lines(build, [side.pc - load_bias for report in reports for side in (report.access, report.other) if side.pc])
+    findings = [_finding(build, report, places, load_bias, block) for report in reports]
+    return sorted(findings, key=functools.partial(_rank, findings))
+
+
+def _rank(findings: Sequence[Finding], finding: Finding) -> int:
+    """A read of what another thread is yet to write is reported twice: as the race that it is, then as uninitialised."""
+    first = findings.index(finding)
+    if finding.kind is errors.DataRace:
+        twins = [
+            index for index, other in enumerate(findings)
+            if other.kind is errors.UninitializedRead and other.variable == finding.variable and other.space == finding.space
+        ]  # fmt: skip
+        return 2 * min([first, *twins]) - 1
+    return 2 * first
+
+
+def _finding(build: Build, report: Report, places: dict[int, tuple[str, int]], load_bias: int, block: Index3) -> Finding:
+    kind = KINDS[report.kind]
+    variable, space = report.variable.decode(errors="replace"), SPACES[report.space]
+    has_access = kind is not errors.UnwrittenOutput and kind is not errors.LaunchError
+    other = _access(build, report.other, places, load_bias) if report.has_other else None
+    return Finding(
+        kind=kind,
+        kernel=build.expression,
+        message=_message(kind, report, variable, space),
+        access=_access(build, report.access, places, load_bias) if has_access else None,
+        other=other,
+        variable=variable,
+        space=space,
+        index=report.index if variable else None,
+        size=report.elements if variable else None,
+        count=report.count,
+        hint=_hint(kind, report, block),
+    )
+
+
+def _access(build: Build, side: Side, places: dict[int, tuple[str, int]], load_bias: int) -> Access:
+    file, line = (build.file, side.line) if side.line else places.get(side.pc - load_bias, ("", 0))
+    x, y, z = side.block
+    i, j, k = side.thread
+    return Access(ACTIONS[side.action], (x, y, z), (i, j, k), file, line, _text(build, file, line))
+
+
+def _text(build: Build, file: str, line: int) -> str:
+    if file == build.file:
+        lines = build.text.splitlines()
+    else:
+        try:
+            lines = Path(file).read_text(errors="replace").splitlines() if file else []
+        except OSError:
+            lines = []
+    return lines[line - 1].strip() if 0 < line <= len(lines) else ""
+
+
+# ---- What happened, in words
+
+
+def _message(kind: type[errors.KernelError], report: Report, variable: str, space: str) -> str:
+    said = report.message.decode(errors="replace")
+    what = _element(report, variable)
+    action = {"read": "read of", "write": "write to", "atomic": "atomic on"}.get(ACTIONS[report.access.action], "access to")
+    if kind is errors.OutOfBounds:
+        if not variable:
+            return f"{_bytes(report)}{action} address {report.address:#x}: {said}"
+        message = f"{action} {what}, but {_space(space)}'{variable}' has {report.elements:,} elements ({_distance(report)})"
+        return f"{message}: {said}" if said else message
+    if kind is errors.DataRace:
+        return said or f"{_space(space)}{what}: {ACTIONS[report.access.action]} and {ACTIONS[report.other.action]} are not ordered"
+    if kind is errors.UninitializedRead:
+        return said or f"read of {_space(space)}{what}, which no thread has written"
+    if kind is errors.UnwrittenOutput:
+        return f"{report.count:,} of the {report.elements:,} elements of '{variable}' were never written; the first is {what}"
+    if kind is errors.ReadOnlyWrite:
+        owner = "is declared __constant__ or const" if space == "module" else "the kernel declares const"
+        return f"write to {what}, which {owner}"
+    if kind is errors.MisalignedAccess and variable:
+        detail = said or f"{report.access_bytes} bytes at an address that is not a multiple of {report.access_bytes}"
+        return f"{action} {_space(space)}{what}: {detail}"
+    return said
+
+
+def _element(report: Report, variable: str) -> str:
+    count = report.access_bytes // report.element_bytes if report.element_bytes else 0
+    several = f" and {count - 1} more" if count > 1 and KINDS[report.kind] is not errors.UnwrittenOutput else ""
+    return f"{variable}[{report.index}]{several}" if variable else f"address {report.address:#x}"
+
+
+def _space(space: str) -> str:
+    return f"{space} " if space in ("shared", "dynamic shared") else ""
+
+
+def _bytes(report: Report) -> str:
+    return f"{report.access_bytes}-byte " if report.access_bytes else ""
+
+
+def _distance(report: Report) -> str:
+    if report.index < 0:
+        return f"{-report.index:,} before the first"
+    return f"{report.index - report.elements + 1:,} past the last"
+
+
+def _hint(kind: type[errors.KernelError], report: Report, block: Index3) -> str:
+    if kind is errors.DataRace and report.has_other:
+        if ACTIONS[report.other.action] == "asynchronous copy":
+            return "the copy has not been waited for: wait for its group, pipeline stage or barrier first"
+        if list(report.access.block) != list(report.other.block):
+            return "blocks run in no defined order: use an atomic, or one launch after the other"
+        if _warp(report.access, block) == _warp(report.other, block):
+            return "no __syncthreads() or __syncwarp() separates the two"
+        return "no __syncthreads() separates the two"
+    if kind is errors.OutOfBounds and report.space == SPACES.index("dynamic shared") and not report.elements:
+        return "the launch passes no dynamic shared memory: kernel[grid, block, shared_bytes]"
+    return ""
+
+
+def _warp(side: Side, block: Index3) -> int:
+    return (side.thread[0] + block[0] * (side.thread[1] + block[1] * side.thread[2])) // _WARP
+
+
+# ---- From addresses in the library to lines of the source
+
+
+def _lines(build: Build, addresses: Iterable[int]) -> dict[int, tuple[str, int]]:
+    """For each return address, the innermost line that is not one of the emulator's headers."""
+    wanted = sorted(set(addresses))
+    program = shutil.which("addr2line") or shutil.which("llvm-addr2line")
+    if not wanted or not program:
+        return {}
+    command = [program, "-e", str(build.library), "-i", "-a", *(hex(address - 1) for address in wanted)]
+    output = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    places: dict[int, tuple[str, int]] = {}
+    address = 0
+    for text in output.splitlines():
+        if re.fullmatch(r"0x[0-9a-f]+", text):
+            address = int(text, 16) + 1
+            continue
+        match = re.match(r"(.*):(\d+)", text)
+        if match and address not in places and int(match[2]) and (file := _user_file(build, match[1])):
+            places[address] = (file, int(match[2]))
+    return places
+
+
+def _user_file(build: Build, file: str) -> str:
+    """The name for a message, or nothing for a file of the emulator's. The debugger knows relative names with a folder."""
+    if file == build.file or file.endswith("/" + build.file):
+        return build.file
+    if file.startswith("?") or "<" in file or Path(file).is_relative_to(_HEADERS) or not Path(file).is_file():
+        return ""
+    return file

@@ -1,0 +1,142 @@
+"""One emulated launch: arguments handed to the runtime, its reports handed back as findings."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import struct
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from warpwise.cuda.emulator import runtime
+from warpwise.cuda.errors import Finding, Index3, LaunchError
+
+if TYPE_CHECKING:
+    from warpwise.cuda.arguments import Buffer, Scalar
+    from warpwise.cuda.emulator.compiler import Build
+    from warpwise.device.profiles import Profile
+
+ORDERS = {"forward": 0, "reverse": 1, "shuffle": 2}
+CHECKS = {"all": (1, 1, 1, 1), "bounds": (1, 0, 0, 0), "none": (0, 0, 0, 0)}
+MAX_THREADS = 1024
+_ARGUMENT = struct.Struct("=QQQQIBBBB")
+_SCALAR_ALIGNMENT = 16
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a launch is emulated.
+
+    ``timeout`` is in seconds (0: none). ``checks`` is "all", "bounds" (no races, no uninitialised memory) or "none" (a
+    build without instrumentation). ``order`` is the order of blocks and threads: "forward", "reverse" or "shuffle" by
+    ``seed``. At most ``max_findings`` different findings are kept.
+    """
+
+    timeout: float = 60.0
+    checks: str = "all"
+    order: str = "forward"
+    seed: int = 0
+    max_findings: int = 64
+
+
+@functools.lru_cache(maxsize=512)
+def _entry(library: str) -> int:
+    """The address of a kernel library's entry; the library stays loaded."""
+    runtime.handle()
+    loaded = ctypes.CDLL(library)
+    _LOADED.append(loaded)
+    return ctypes.cast(loaded.ww_entry, ctypes.c_void_p).value or 0
+
+
+_LOADED: list[ctypes.CDLL] = []
+
+
+@functools.lru_cache(maxsize=4096)
+def _name(name: str) -> tuple[ctypes.Array[ctypes.c_char], int]:
+    buffer = ctypes.create_string_buffer(name.encode())
+    return buffer, ctypes.addressof(buffer)
+
+
+def launch(
+    build: Build,
+    grid: Index3,
+    block: Index3,
+    shared_bytes: int,
+    arguments: Sequence[Buffer | Scalar],
+    options: Options,
+    profile: Profile | None,
+) -> list[Finding]:
+    """Run the kernel on copies of its buffers, write those that it may write back, and return what was found.
+
+    After a finding that ends the launch (an access out of bounds, say) no buffer is written back. What the kernel
+    prints goes to ``sys.stdout``. Raises ``LaunchError`` for a launch the emulator cannot hold and
+    ``KeyboardInterrupt`` if Ctrl-C stopped it.
+    """
+    threads = block[0] * block[1] * block[2]
+    if not 0 < threads <= MAX_THREADS or min(grid) < 1:
+        raise LaunchError(f"{build.expression}: grid {grid} of blocks {block}: expected 1 to {MAX_THREADS} threads a block")
+    if options.checks not in CHECKS or options.order not in ORDERS:
+        raise ValueError(
+            f"checks={options.checks!r}, order={options.order!r}: expected one of {', '.join(CHECKS)} and of {', '.join(ORDERS)}"
+        )
+    handle = runtime.handle()
+    packed, kept = _pack(arguments)
+    asked = runtime.Launch(
+        _entry(str(build.library)), ctypes.addressof(packed), len(arguments), grid, block, shared_bytes,
+        *(CHECKS[options.checks] if build.checked else CHECKS["none"]),
+        ORDERS[options.order], options.seed & 0xFFFFFFFF, options.max_findings, options.timeout,
+    )  # fmt: skip
+    result = runtime.Result()
+    if handle.ww_run(ctypes.byref(asked), ctypes.byref(result)):
+        raise LaunchError(
+            f"{build.expression}: the emulator reserves 16 TiB of address space (no memory) and was refused: "
+            "lift `ulimit -v`, or the container's limit on virtual memory"
+        )
+    del kept
+    try:
+        if result.text_bytes:
+            sys.stdout.write(ctypes.string_at(result.text, result.text_bytes).decode(errors="replace"))
+        if result.text_dropped:
+            sys.stdout.write(f"\n({result.text_dropped:,} more bytes printed by {build.expression} were dropped)\n")
+        if result.interrupted:
+            _interrupted(build.expression)
+        if not result.report_count:
+            return []
+        from warpwise.cuda.emulator import findings
+
+        reports = [result.reports[index] for index in range(result.report_count)]
+        return findings.translate(build, reports, result.load_bias, block)
+    finally:
+        handle.ww_release_result(ctypes.byref(result))
+
+
+def _pack(arguments: Sequence[Buffer | Scalar]) -> tuple[ctypes.Array[ctypes.c_char], object]:
+    """``ww_argument`` structures, and what must live as long as they do."""
+    packed = ctypes.create_string_buffer(_ARGUMENT.size * max(1, len(arguments)))
+    scalars = bytearray()
+    places = []
+    for index, argument in enumerate(arguments):
+        if hasattr(argument, "data"):
+            places.append((index, len(scalars), argument))
+            scalars += argument.data
+            scalars += bytes(-len(scalars) % _SCALAR_ALIGNMENT)
+        else:
+            _ARGUMENT.pack_into(
+                packed, index * _ARGUMENT.size, _name(argument.name)[1], argument.address, argument.nbytes, argument.storage,
+                argument.element_bytes, 1, argument.const, argument.output, argument.writable,
+            )  # fmt: skip
+    values = ctypes.create_string_buffer(len(scalars) + _SCALAR_ALIGNMENT)
+    start = -(-ctypes.addressof(values) // _SCALAR_ALIGNMENT) * _SCALAR_ALIGNMENT
+    ctypes.memmove(start, bytes(scalars), len(scalars))
+    for index, offset, argument in places:
+        _ARGUMENT.pack_into(
+            packed, index * _ARGUMENT.size, _name(argument.name)[1], start + offset, len(argument.data), 0, 0, 0, 0, 0, 0
+        )
+    return packed, values
+
+
+def _interrupted(kernel: str) -> None:
+    """Python's own handler has been told, and raises at the next call in the main thread; other threads stop here."""
+    raise KeyboardInterrupt(f"{kernel}: interrupted")

@@ -1,0 +1,152 @@
+"""The emulator's C++ runtime: built once into the cache, loaded once a process."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+from warpwise import cache
+from warpwise.cuda.errors import CompileError
+
+SOURCES = Path(__file__).parent / "runtime"
+_FLAGS = (
+    "-std=c++17", "-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-plt", "-pthread", "-w",
+    "-U_FORTIFY_SOURCE",  # fibers leave signal handlers by switching stacks
+)  # fmt: skip
+
+_Index = ctypes.c_uint32 * 3
+
+
+class Side(ctypes.Structure):
+    _fields_ = [
+        ("block", _Index),
+        ("thread", _Index),
+        ("action", ctypes.c_int32),
+        ("line", ctypes.c_int32),
+        ("pc", ctypes.c_uint64),
+    ]
+
+
+class Report(ctypes.Structure):
+    """``ww::Report`` of report.h."""
+
+    _fields_ = [
+        ("kind", ctypes.c_int32),
+        ("space", ctypes.c_int32),
+        ("access", Side),
+        ("other", Side),
+        ("has_other", ctypes.c_int32),
+        ("access_bytes", ctypes.c_uint32),
+        ("element_bytes", ctypes.c_uint32),
+        ("index", ctypes.c_int64),
+        ("elements", ctypes.c_int64),
+        ("address", ctypes.c_uint64),
+        ("count", ctypes.c_uint64),
+        ("variable", ctypes.c_char * 64),
+        ("message", ctypes.c_char * 320),
+    ]
+
+
+class Argument(ctypes.Structure):
+    """``ww_argument`` of api.cpp."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("host", ctypes.c_uint64),
+        ("bytes", ctypes.c_uint64),
+        ("storage", ctypes.c_uint64),
+        ("element_bytes", ctypes.c_uint32),
+        ("pointer", ctypes.c_uint8),
+        ("constant", ctypes.c_uint8),
+        ("output", ctypes.c_uint8),
+        ("writable", ctypes.c_uint8),
+    ]
+
+
+class Launch(ctypes.Structure):
+    """``ww_launch`` of api.cpp."""
+
+    _fields_ = [
+        ("entry", ctypes.c_void_p),
+        ("arguments", ctypes.c_void_p),
+        ("argument_count", ctypes.c_uint32),
+        ("grid", _Index),
+        ("block", _Index),
+        ("dynamic_shared", ctypes.c_uint64),
+        ("check_any", ctypes.c_uint32),
+        ("check_races", ctypes.c_uint32),
+        ("check_uninitialised", ctypes.c_uint32),
+        ("check_barrier_lines", ctypes.c_uint32),
+        ("order", ctypes.c_uint32),
+        ("seed", ctypes.c_uint32),
+        ("max_findings", ctypes.c_uint32),
+        ("timeout", ctypes.c_double),
+    ]
+
+
+class Result(ctypes.Structure):
+    """``ww_result`` of api.cpp."""
+
+    _fields_ = [
+        ("reports", ctypes.POINTER(Report)),
+        ("report_count", ctypes.c_uint64),
+        ("text", ctypes.c_void_p),
+        ("text_bytes", ctypes.c_uint64),
+        ("text_dropped", ctypes.c_uint64),
+        ("blocks", ctypes.c_uint64),
+        ("barriers", ctypes.c_uint64),
+        ("load_bias", ctypes.c_uint64),
+        ("seconds", ctypes.c_double),
+        ("interrupted", ctypes.c_int32),
+    ]
+
+
+@functools.lru_cache(maxsize=1)
+def library() -> Path:
+    """The runtime as a shared library, compiled if this source and compiler have not met before (a few seconds).
+
+    Raises ``CompileError`` where there is no C++ compiler, or where it refuses the runtime.
+    """
+    from warpwise.cuda.emulator import compiler as kernels
+
+    compiler = kernels._compiler()
+    files = sorted(path for path in SOURCES.iterdir() if path.suffix in (".cpp", ".h"))
+    name = cache.key(compiler, _FLAGS, *(part for path in files for part in (path.name, path.read_bytes())))
+    target = cache.cache_dir() / "emulator" / f"libwarpwise_runtime_{name}.so"
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _build(compiler, [path for path in files if path.suffix == ".cpp"], target)
+    return target
+
+
+def _build(compiler: tuple[str, ...], sources: list[Path], target: Path) -> None:
+    """One translation unit out of all sources: the hot paths inline across files. Processes may race: the last rename wins."""
+    handle, made = tempfile.mkstemp(dir=target.parent, suffix=".so")
+    os.close(handle)
+    unit = "".join(f'#include "{path.name}"\n' for path in sources)
+    command = [*compiler, *_FLAGS, "-I", str(SOURCES), f"-Wl,-soname,{target.name}", "-x", "c++", "-", "-o", made, "-ldl", "-lrt"]
+    result = subprocess.run(command, input=unit, capture_output=True, text=True, check=False)
+    if result.returncode:
+        Path(made).unlink(missing_ok=True)
+        raise CompileError(f"{compiler[0]} cannot compile the emulator's runtime:\n{result.stderr}")
+    os.replace(made, target)
+
+
+@functools.lru_cache(maxsize=1)
+def handle() -> ctypes.CDLL:
+    """The runtime, loaded. Raises ``RuntimeError`` if it and this file disagree about a structure's size."""
+    loaded = ctypes.CDLL(str(library()), mode=ctypes.RTLD_GLOBAL)
+    sizes = (ctypes.c_size_t * 4)()
+    loaded.ww_structure_sizes(sizes)
+    ours = [ctypes.sizeof(kind) for kind in (Argument, Launch, Result, Report)]
+    if list(sizes) != ours:
+        raise RuntimeError(f"the emulator's runtime has structures of {list(sizes)} bytes, runtime.py of {ours}")
+    loaded.ww_run.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    loaded.ww_run.restype = ctypes.c_int
+    loaded.ww_release_result.argtypes = [ctypes.c_void_p]
+    loaded.ww_release_result.restype = None
+    return loaded

@@ -1,0 +1,84 @@
+// Asynchronous copies: the bytes are taken when a copy is issued and land when it is waited for. Until then the target
+// belongs to the copy; touching it, or changing the source, is a race with the copy.
+#include <string.h>
+
+#include "access.h"
+
+namespace ww {
+
+static void land(Copy& copy, unsigned thread, uint64_t stamp) {
+  char* to = reinterpret_cast<char*>(copy.to);
+  if (world.checks.races && copy.from_bytes && memcmp(reinterpret_cast<const void*>(copy.from), copy.data.data(), copy.from_bytes)) {
+    Report report = new_report(kDataRace, copy.pc, copy.line);
+    if (const Slot* slot = slot_of(copy.from)) describe(report, *slot, copy.from);
+    copy_index(report.access.thread, world.thread_index[thread]);
+    report.access.action = kAsyncCopy;
+    report.access_bytes = copy.bytes;
+    set_message(report, "the source of an asynchronous copy changed while the copy was in flight");
+    add_report(report);
+  }
+  memcpy(to, copy.data.data(), copy.from_bytes);
+  memset(to + copy.from_bytes, 0, copy.bytes - copy.from_bytes);
+  Slot* slot = slot_of(copy.to);
+  if (slot && slot->cells) mark_landed(*slot, copy.to, copy.bytes, stamp);
+}
+
+void land_barrier_copies(Block& block, Barrier& barrier) {
+  for (const Barrier::Arrival& arrival : barrier.arrivals) {
+    Thread& thread = block.thread[arrival.thread];
+    for (size_t i = 0; i < thread.copies.size();) {
+      if (thread.copies[i].barrier != &barrier) {
+        i++;
+        continue;
+      }
+      land(thread.copies[i], thread.id, arrival.stamp);
+      thread.copies.erase(thread.copies.begin() + static_cast<long>(i));
+    }
+  }
+}
+
+}  // namespace ww
+
+using namespace ww;
+
+extern "C" void ww_copy_async(void* to, const void* from, size_t bytes, size_t from_bytes, int line) {
+  const Address pc = reinterpret_cast<Address>(__builtin_return_address(0));
+  const Address target = reinterpret_cast<Address>(to), source = reinterpret_cast<Address>(from);
+  if (from_bytes > bytes) from_bytes = bytes;
+  if (world.checks.any) {
+    access_range(source, from_bytes, false, pc, kPlainAccess, line);
+    access_range(target, bytes, true, pc, kPlainAccess, line);
+  }
+  Thread& thread = *world.current;
+  settle_store();
+  thread.copies.push_back({target, source, static_cast<uint32_t>(bytes), static_cast<uint32_t>(from_bytes), thread.copy_group, nullptr,
+                           line, pc, std::vector<char>(static_cast<const char*>(from), static_cast<const char*>(from) + from_bytes)});
+  Slot* slot = slot_of(target);
+  if (slot && slot->cells) mark_in_flight(*slot, target, bytes, code_of(pc, line));
+}
+
+extern "C" void ww_copy_commit() { world.current->copy_group++; }
+
+extern "C" void ww_copy_wait(unsigned still_pending) {
+  Thread& thread = *world.current;
+  settle_store();
+  size_t kept = 0;
+  for (size_t i = 0; i < thread.copies.size(); i++) {
+    Copy& copy = thread.copies[i];
+    if (copy.barrier || copy.group + still_pending >= thread.copy_group) {
+      if (kept != i) thread.copies[kept] = std::move(copy);
+      kept++;
+    } else {
+      land(copy, thread.id, world.stamp);
+    }
+  }
+  thread.copies.erase(thread.copies.begin() + static_cast<long>(kept), thread.copies.end());
+}
+
+extern "C" void ww_barrier_track_copies(void* object) {
+  Thread& thread = *world.current;
+  const auto found = thread.block->barriers.find(reinterpret_cast<Address>(object));
+  if (found == thread.block->barriers.end()) return;
+  for (Copy& copy : thread.copies)
+    if (!copy.barrier) copy.barrier = found->second.get();
+}

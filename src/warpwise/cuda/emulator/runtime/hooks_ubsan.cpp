@@ -1,0 +1,89 @@
+// The entry points that -fsanitize=bounds,alignment,integer-divide-by-zero calls once it has seen undefined behaviour.
+// The structures are the ones that the compiler emits.
+#include <stdio.h>
+
+#include "access.h"
+
+using namespace ww;
+
+namespace {
+
+struct SourceLocation {
+  const char* file;
+  uint32_t line, column;
+};
+struct TypeDescriptor {
+  uint16_t kind, info;  // an integer's info: bit 0 signed, the rest log2 of its width
+  char name[1];
+};
+struct OutOfBoundsData {
+  SourceLocation location;
+  const TypeDescriptor *array, *index;
+};
+struct TypeMismatchData {
+  SourceLocation location;
+  const TypeDescriptor* type;
+  uint8_t log2_alignment, kind;
+};
+struct OverflowData {
+  SourceLocation location;
+  const TypeDescriptor* type;
+};
+struct ShiftData {
+  SourceLocation location;
+  const TypeDescriptor *left, *right;
+};
+
+Report undefined(const SourceLocation& location, Address pc) {
+  return new_report(kUndefinedBehaviour, pc, static_cast<int>(location.line));
+}
+
+long long as_signed(const TypeDescriptor& type, Address value) {
+  if (!(type.info & 1)) return static_cast<long long>(value);
+  const int unused = 64 - (1 << (type.info >> 1));
+  return unused > 0 ? static_cast<long long>(value) << unused >> unused : static_cast<long long>(value);
+}
+
+void index_out_of_bounds(const OutOfBoundsData* data, Address index, Address pc) {
+  fatal_report(undefined(data->location, pc), "index %lld is out of bounds for type %s", as_signed(*data->index, index), data->array->name);
+}
+
+void type_mismatch(const TypeMismatchData* data, Address pointer, Address pc) {
+  const unsigned alignment = 1u << data->log2_alignment;
+  if (!pointer) {
+    Report report = new_report(kOutOfBounds, pc, static_cast<int>(data->location.line));
+    fatal_report(report, "null pointer");
+  }
+  if (!(pointer & (alignment - 1))) return;
+  Report report = new_report(kMisalignedAccess, pc, static_cast<int>(data->location.line));
+  report.access_bytes = alignment;
+  report.access.action = data->kind == 1 ? kWrite : kRead;
+  report.address = pointer;
+  if (const Slot* slot = slot_of(pointer)) describe(report, *slot, pointer);
+  fatal_report(report, "type %s needs an address that is a multiple of %u", data->type->name, alignment);
+}
+
+void division(const OverflowData* data, Address divisor, Address pc) {
+  fatal_report(undefined(data->location, pc), divisor ? "integer division overflows (type %s)" : "integer division by zero (type %s)", data->type->name);
+}
+
+}  // namespace
+
+// Each handler exists twice: one that may return, one for -fno-sanitize-recover.
+#define WW_HANDLER(NAME, PARAMETERS, BODY)                                                   \
+  extern "C" __attribute__((visibility("default"))) void __ubsan_handle_##NAME PARAMETERS {  \
+    const Address pc = reinterpret_cast<Address>(__builtin_return_address(0));               \
+    BODY;                                                                                    \
+  }                                                                                          \
+  extern "C" __attribute__((visibility("default"))) void __ubsan_handle_##NAME##_abort PARAMETERS { \
+    const Address pc = reinterpret_cast<Address>(__builtin_return_address(0));               \
+    BODY;                                                                                    \
+  }
+
+WW_HANDLER(out_of_bounds, (OutOfBoundsData * data, Address index), index_out_of_bounds(data, index, pc))
+WW_HANDLER(type_mismatch_v1, (TypeMismatchData * data, Address pointer), type_mismatch(data, pointer, pc))
+WW_HANDLER(divrem_overflow, (OverflowData * data, Address, Address divisor), division(data, divisor, pc))
+WW_HANDLER(shift_out_of_bounds, (ShiftData * data, Address, Address by),
+           fatal_report(undefined(data->location, pc), "shift of %s by %lld", data->left->name, as_signed(*data->right, by)))
+WW_HANDLER(builtin_unreachable, (SourceLocation * location), fatal_report(undefined(*location, pc), "code marked unreachable was reached"))
+WW_HANDLER(missing_return, (SourceLocation * location), fatal_report(undefined(*location, pc), "a function ends without returning a value"))

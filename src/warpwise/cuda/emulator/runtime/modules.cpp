@@ -1,0 +1,175 @@
+// Globals of a kernel's library (__device__, __constant__, constexpr tables): their extents from its symbol table, so
+// that an access past one is found although it lies in no slot of the arena.
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "abi_extra.h"
+#include "access.h"
+
+namespace ww {
+namespace {
+
+struct Object {
+  Address start;
+  size_t bytes;
+  uint32_t element_bytes;  // 0 if the kernel's own table does not list it
+  bool constant;
+  std::string name;
+};
+struct Segment {
+  Address start, end;
+  bool code, writable;
+};
+struct Module {
+  std::vector<Segment> segments;
+  std::vector<Object> objects;  // by address
+  Address text, bias;
+};
+std::unordered_map<Address, std::unique_ptr<Module>> modules;  // by entry point
+Module* entered = nullptr;
+
+// `kernel(float*)::table` -> `table`
+std::string short_name(const char* symbol) {
+  char* demangled = abi::__cxa_demangle(symbol, nullptr, nullptr, nullptr);
+  std::string name = demangled ? demangled : symbol;
+  free(demangled);
+  int depth = 0;
+  for (size_t i = name.size(); i-- > 1;) {
+    if (name[i] == ')' || name[i] == '>') depth++;
+    if (name[i] == '(' || name[i] == '<') depth--;
+    if (!depth && name[i] == ':' && name[i - 1] == ':') return name.substr(i + 1);
+  }
+  return name;
+}
+
+void read_symbols(const char* file, Address base, std::vector<Object>& objects) {
+  const int descriptor = open(file, O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  struct stat status;
+  void* mapped = fstat(descriptor, &status) ? MAP_FAILED : mmap(nullptr, static_cast<size_t>(status.st_size), PROT_READ, MAP_PRIVATE, descriptor, 0);
+  close(descriptor);
+  if (mapped == MAP_FAILED) return;
+  const char* image = static_cast<const char*>(mapped);
+  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(image);
+  const auto* sections = reinterpret_cast<const ElfW(Shdr)*>(image + header->e_shoff);
+  const char* section_names = image + sections[header->e_shstrndx].sh_offset;
+  for (unsigned s = 0; s < header->e_shnum; s++) {
+    if (sections[s].sh_type != SHT_SYMTAB) continue;
+    const auto* symbols = reinterpret_cast<const ElfW(Sym)*>(image + sections[s].sh_offset);
+    const char* names = image + sections[sections[s].sh_link].sh_offset;
+    for (size_t i = 0; i < sections[s].sh_size / sizeof(ElfW(Sym)); i++) {
+      const ElfW(Sym)& symbol = symbols[i];
+      if ((symbol.st_info & 0xf) != STT_OBJECT || !symbol.st_size || symbol.st_shndx >= header->e_shnum) continue;
+      const ElfW(Shdr)& section = sections[symbol.st_shndx];
+      const bool constant = !(section.sh_flags & SHF_WRITE) || !strcmp(section_names + section.sh_name, "ww_constant");
+      objects.push_back({base + symbol.st_value, symbol.st_size, 0, constant, short_name(names + symbol.st_name)});
+    }
+  }
+  munmap(mapped, static_cast<size_t>(status.st_size));
+}
+
+// The table that the rewritten source exports knows more: the element's size, and what was declared __constant__.
+void read_table(const char* file, std::vector<Object>& objects) {
+  void* library = dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
+  if (!library) return;
+  using Table = const ww_global* (*)(size_t*);
+  if (const auto table = reinterpret_cast<Table>(dlsym(library, "ww_entry_globals"))) {
+    size_t count = 0;
+    const ww_global* globals = table(&count);
+    for (size_t i = 0; i < count; i++) {
+      if (!globals[i].name) continue;
+      const Address start = reinterpret_cast<Address>(globals[i].address);
+      const auto known = std::find_if(objects.begin(), objects.end(), [&](const Object& object) { return object.start == start; });
+      const Object object{start, globals[i].bytes, globals[i].element_bytes, globals[i].constant != 0, globals[i].name};
+      if (known == objects.end()) objects.push_back(object);
+      else *known = object;
+    }
+  }
+  dlclose(library);
+}
+
+struct Search {
+  Address entry;
+  Module* module;
+};
+
+int visit(dl_phdr_info* info, size_t, void* data) {
+  Search& search = *static_cast<Search*>(data);
+  bool holds_entry = false;
+  std::vector<Segment> segments;
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const auto& header = info->dlpi_phdr[i];
+    if (header.p_type != PT_LOAD) continue;
+    const Address start = info->dlpi_addr + header.p_vaddr;
+    segments.push_back({start, start + header.p_memsz, (header.p_flags & PF_X) != 0, (header.p_flags & PF_W) != 0});
+    if (search.entry - start < header.p_memsz) {
+      holds_entry = true;
+      search.module->text = start;
+    }
+  }
+  if (!holds_entry) return 0;
+  search.module->segments = std::move(segments);
+  search.module->bias = info->dlpi_addr;
+  std::vector<Object>& objects = search.module->objects;
+  read_symbols(info->dlpi_name, info->dlpi_addr, objects);
+  read_table(info->dlpi_name, objects);
+  std::sort(objects.begin(), objects.end(), [](const Object& a, const Object& b) { return a.start < b.start; });
+  return 1;
+}
+
+}  // namespace
+
+void enter_module(Address entry) {
+  std::unique_ptr<Module>& module = modules[entry];
+  if (!module) {
+    module = std::make_unique<Module>();
+    Search search{entry, module.get()};
+    dl_iterate_phdr(visit, &search);
+  }
+  entered = module.get();
+  world.text = module->text;
+}
+
+Address load_bias() { return entered->bias; }
+
+bool in_kernel_code(Address pc) {
+  for (const Segment& segment : entered->segments)
+    if (segment.code && pc >= segment.start && pc < segment.end) return true;
+  return false;
+}
+
+void check_module_access(Address address, size_t bytes, bool write, Address pc, int line) {
+  const Segment* inside = nullptr;
+  for (const Segment& segment : entered->segments)
+    if (address >= segment.start && address + bytes <= segment.end) inside = &segment;
+  const std::vector<Object>& objects = entered->objects;
+  const auto after = std::upper_bound(objects.begin(), objects.end(), address, [](Address a, const Object& object) { return a < object.start; });
+  const Object* object = after == objects.begin() ? nullptr : &*(after - 1);
+  if (inside && object && address + bytes <= object->start + object->bytes && !(write && object->constant)) return;
+  if (inside && !inside->writable && !write) return;  // literals and tables of the compiler's have no symbols
+  Report report = new_report(kOutOfBounds, pc, line);
+  report.address = address;
+  report.access.action = write ? kWrite : kRead;
+  report.access_bytes = static_cast<uint32_t>(bytes);
+  if (!inside || !object) fatal_report(report, "the address belongs to no argument, shared or local variable");
+  snprintf(report.variable, sizeof report.variable, "%s", object->name.c_str());
+  report.space = kModule;
+  const size_t width = object->element_bytes ? object->element_bytes : bytes;
+  report.element_bytes = static_cast<uint32_t>(width);
+  report.index = static_cast<int64_t>((address - object->start) / width);
+  report.elements = static_cast<int64_t>(object->bytes / width);
+  if (address + bytes <= object->start + object->bytes) report.kind = kReadOnlyWrite;
+  fatal_report(report, "%s", "");
+}
+
+}  // namespace ww

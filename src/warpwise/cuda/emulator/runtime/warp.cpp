@@ -1,0 +1,114 @@
+// Warp operations: lanes that name the same mask meet, exchange deposits, and go on together.
+#include <string.h>
+
+#include <algorithm>
+
+#include "access.h"
+
+namespace ww {
+
+static Warp& warp_of(const Thread& thread) { return thread.block->warps[thread.id / 32]; }
+
+// Lets the lanes go if all that can come have come. Lanes that have exited are not waited for.
+static bool try_complete(Block& block, unsigned first, Warp& warp, WarpOperation& operation) {
+  const uint32_t needed = operation.mask & warp.exists & ~warp.exited;
+  if ((operation.arrived & needed) != needed) return false;
+  operation.open = false;
+  for (uint32_t rest = operation.arrived; rest; rest &= rest - 1) {
+    const unsigned id = first + static_cast<unsigned>(__builtin_ctz(rest));
+    if (block.state[id] == State::kAtWarp && block.thread[id].waiting == &operation) make_ready(block.thread[id]);
+  }
+  return true;
+}
+
+void lane_exits(Thread& thread) {
+  Warp& warp = warp_of(thread);
+  const unsigned lane = thread.id & 31;
+  warp.exited |= 1u << lane;
+  for (WarpOperation& operation : warp.operations)
+    if (operation.open) try_complete(*thread.block, thread.id & ~31u, warp, operation);
+}
+
+void release_held(Thread& thread) {
+  if (thread.held) thread.held->holders--;
+  thread.held = nullptr;
+}
+
+static WarpOperation& find_operation(Warp& warp, unsigned lane, uint32_t mask) {
+  WarpOperation* unused = nullptr;
+  for (WarpOperation& operation : warp.operations) {
+    if (operation.open && operation.mask == mask && !(operation.arrived >> lane & 1)) return operation;
+    if (!operation.open && !operation.holders && !unused) unused = &operation;
+  }
+  if (!unused) {
+    warp.operations.emplace_back();
+    unused = &warp.operations.back();
+  }
+  unused->open = false;
+  return *unused;
+}
+
+static WarpOperation& meet(unsigned mask, const void* in, unsigned bytes, const char* what, int line) {
+  Thread& thread = *world.current;
+  Block& block = *thread.block;
+  Warp& warp = warp_of(thread);
+  const unsigned lane = thread.id & 31;
+  settle_store();
+  release_held(thread);
+  if (!(mask >> lane & 1)) {
+    fatal_report(new_report(kUndefinedBehaviour, 0, line), "%s: lane %u calls with mask 0x%08x, which does not name it", what, lane, mask);
+  }
+  WarpOperation& operation = find_operation(warp, lane, mask);
+  if (!operation.open) {
+    operation.open = true;
+    operation.mask = mask;
+    operation.arrived = operation.holders = 0;
+    operation.line = line;
+    operation.what = what;
+    operation.stride = std::max(8u, (bytes + 7) & ~7u);
+    if (operation.deposits.size() < 32 * operation.stride) operation.deposits.resize(32 * operation.stride);
+  } else if (operation.what != what && strcmp(operation.what, what)) {
+    Report report = new_report(kBarrierDivergence, 0, line);
+    report.access.action = report.other.action = kWait;
+    report.has_other = 1;
+    copy_index(report.other.block, block.index);
+    copy_index(report.other.thread, world.thread_index[(thread.id & ~31u) + static_cast<unsigned>(__builtin_ctz(operation.arrived))]);
+    report.other.line = operation.line;
+    fatal_report(report, "lanes of one warp meet in different operations with mask 0x%08x: %s and %s", mask, what, operation.what);
+  } else if (bytes > operation.stride) {
+    fatal_report(new_report(kBarrierDivergence, 0, line), "%s: lanes of one warp pass values of different sizes", what);
+  }
+  operation.arrived |= 1u << lane;
+  operation.holders++;
+  thread.held = thread.waiting = &operation;
+  thread.what = what;
+  thread.line = line;
+  thread.mask = mask;
+  if (bytes) memcpy(operation.deposits.data() + lane * operation.stride, in, bytes);
+  if (!try_complete(block, thread.id & ~31u, warp, operation)) park(State::kAtWarp);
+  return operation;
+}
+
+}  // namespace ww
+
+using namespace ww;
+
+extern "C" void ww_syncwarp(unsigned mask, int line) {
+  Thread& thread = *world.current;
+  WarpOperation& operation = meet(mask, nullptr, 0, "__syncwarp()", line);
+  if (world.checks.races && operation.holders == static_cast<uint32_t>(__builtin_popcount(operation.arrived)))
+    thread.block->clocks.sync_warp(thread.id & ~31u, operation.arrived);  // the first to go on speaks for all
+  release_held(thread);
+  if (thread.block->clocks.exhausted()) next_epoch(*thread.block);
+  refresh_stamp();
+}
+
+extern "C" ww_exchange ww_warp_exchange(unsigned mask, const void* in, unsigned bytes, const char* what, int line) {
+  WarpOperation& operation = meet(mask, in, bytes, what, line);
+  return {operation.deposits.data(), operation.stride, operation.arrived};
+}
+
+extern "C" unsigned ww_activemask() {
+  const Warp& warp = warp_of(*world.current);
+  return warp.exists & ~warp.exited;
+}
