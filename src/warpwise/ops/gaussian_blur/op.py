@@ -41,10 +41,10 @@ def _pairs(
     kernel_size: int | Sequence[int], sigma: float | Sequence[float] | None
 ) -> tuple[list[int], list[float]]:
     """Both as (horizontal, vertical); the default sigma is 0.15 taps + 0.35, OpenCV's and torchvision's."""
-    sizes = [kernel_size, kernel_size] if isinstance(kernel_size, int) else list(kernel_size)
+    sizes = list(kernel_size) if isinstance(kernel_size, Sequence) else [kernel_size, kernel_size]
     if sigma is None:
         return sizes, [0.15 * taps + 0.35 for taps in sizes]
-    widths = [sigma, sigma] if isinstance(sigma, int | float) else list(sigma)
+    widths = list(sigma) if isinstance(sigma, Sequence) else [sigma, sigma]
     return sizes, [float(width) if isinstance(width, int) else width for width in widths]
 
 

@@ -11,7 +11,7 @@ from warpwise.ops._common import FLOATS, check_tensor, draw
 from warpwise.ops.gaussian_blur.weights import FIXED_BITS, computed, windows
 from warpwise.registry import Case, Cost, Spec
 
-DTYPES = (torch.uint8, *FLOATS)
+DTYPES = (torch.float32, torch.uint8, torch.float16, torch.bfloat16, torch.float64)
 
 
 def _check(op: str, name: str, image: Any, dtypes: Sequence[torch.dtype], kernel_size: Any, sigma: Any) -> None:

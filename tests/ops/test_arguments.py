@@ -1,0 +1,60 @@
+"""Wrong arguments: the error names the operation and the argument, what was expected and what came."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from warpwise import ops
+
+VECTOR, MATRIX, IMAGE = torch.zeros(4), torch.zeros(4, 4), torch.zeros(3, 8, 8)
+
+
+@pytest.mark.parametrize(
+    "call,error,message",
+    [
+        (lambda: ops.vector_add([1.0], VECTOR), TypeError, "vector_add: expected a to be a torch.Tensor, got list"),
+        (lambda: ops.vector_add(VECTOR, VECTOR.long()), TypeError, "vector_add: expected b of dtype .* got torch.int64"),
+        (lambda: ops.vector_add(VECTOR, VECTOR.half()), TypeError, "vector_add: expected b of a's dtype torch.float32, got torch.float16"),
+        (lambda: ops.vector_add(VECTOR, torch.zeros(5)), ValueError, r"vector_add: expected b of a's shape \(4,\), got \(5,\)"),
+        (lambda: ops.vector_add(MATRIX, MATRIX), ValueError, r"vector_add: expected a with 1 dimensions, got shape \(4, 4\)"),
+        (lambda: ops.vector_add(VECTOR, VECTOR.to("meta")), ValueError, "vector_add: expected b on a's device cpu, got meta"),
+        (lambda: ops.matrix_add(MATRIX, VECTOR), ValueError, "matrix_add: expected b with 2 dimensions"),
+        (lambda: ops.square(VECTOR.int()), TypeError, "square: expected input of dtype"),
+        (lambda: ops.square(MATRIX.to_sparse()), TypeError, "square: expected input to be dense"),
+        (lambda: ops.polynomial(None), TypeError, "polynomial: expected input to be a torch.Tensor, got NoneType"),
+        (lambda: ops.polynomial_backward(VECTOR, MATRIX), ValueError, "polynomial_backward: expected input of grad's shape"),
+        (lambda: ops.transpose(VECTOR), ValueError, "transpose: expected input with 2 dimensions"),
+        (lambda: ops.rgb_to_grayscale(torch.zeros(4, 8, 8)), ValueError, r"expected image of shape \(3, H, W\) or .* got \(4, 8, 8\)"),
+        (lambda: ops.rgb_to_grayscale(MATRIX), ValueError, "rgb_to_grayscale: expected image with 3 or 4 dimensions"),
+        (lambda: ops.gaussian_blur(IMAGE, 4), ValueError, r"expected kernel_size to be odd and positive, got \(4, 4\)"),
+        (lambda: ops.gaussian_blur(IMAGE, 3, 0.0), ValueError, "expected sigma to be positive and finite"),
+        (lambda: ops.gaussian_blur(IMAGE, 3, float("nan")), ValueError, "expected sigma to be positive and finite"),
+        (lambda: ops.gaussian_blur(IMAGE, 17), ValueError, "width 8 of image.* needs 8 more pixels beside the border, got 17"),
+        (lambda: ops.gaussian_blur(IMAGE, [3]), TypeError, "expected kernel_size to be two integers"),
+        (lambda: ops.gaussian_blur(IMAGE, 3.0), TypeError, "expected kernel_size to be two integers"),
+        (lambda: ops.gaussian_blur(IMAGE, 3, "wide"), TypeError, "expected sigma to be two numbers"),
+        (lambda: ops.gaussian_blur_backward(IMAGE.byte(), 3), TypeError, "gaussian_blur_backward: expected grad of dtype"),
+    ],
+)  # fmt: skip
+def test_wrong_arguments(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_a_rung_that_cannot_take_the_arguments_says_why():
+    planar = torch.zeros(3, 8, 8, dtype=torch.uint8)
+    with pytest.raises(ValueError, match="k03_interleaved_packs takes interleaved pixels"):
+        ops.rgb_to_grayscale(planar, rung="k03")
+    with pytest.raises(ValueError, match="k05_register_window takes up to 31 taps an axis"):
+        ops.gaussian_blur(torch.zeros(1, 40, 40), 33, rung="k05")
+    with pytest.raises(ValueError, match=r"k04_shared_tile needs [\d,]+ bytes of shared memory"):
+        ops.gaussian_blur(torch.zeros(1, 200, 200), 151, rung="k04")
+
+
+def test_grids_beyond_the_hardware_are_refused_before_any_memory_is_touched():
+    tall = torch.empty(1, 1).expand(2**22, 1)
+    with pytest.raises(ValueError, match="k01_coalesced_reads needs 131072 blocks in y, beyond the 65535"):
+        ops.transpose(tall, rung="k01")
+    with pytest.raises(ValueError, match="k02_coalesced needs 524288 blocks in y"):
+        ops.matrix_add(tall, tall, rung="k02")

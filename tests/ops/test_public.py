@@ -1,0 +1,209 @@
+"""Public functions: library operators with meta kernels, gradients, torch.compile, and a short way in eager mode."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+
+import warpwise.ops
+from tests.ops.conftest import EVERY_OP, OPS
+from warpwise.ops._public import public
+from warpwise.registry import Op, UnknownRung
+
+INTEGER_RESULTS = {"histogram"}  # counts do not change with the input, but where they jump
+
+
+def example(op: Op, dtype: torch.dtype) -> tuple:
+    """The smallest arguments of more than one element that the operation's cases hold, with values that are not extreme."""
+    usual = [case for case in op.spec.cases if case.values == "normal" and case.layout == "contiguous"]
+    for case in sorted(usual, key=lambda case: math.prod(case.sizes.values())):
+        args = op.spec.inputs(case, dtype, torch.device("cpu"), 0)
+        if all(value.numel() > 1 for value in args if isinstance(value, torch.Tensor)):
+            return args
+    raise AssertionError(f"{op.name} has no usual case of more than one element")
+
+
+def differentiable(op: Op) -> bool:
+    return op.name not in INTEGER_RESULTS
+
+
+DIFFERENTIABLE = [pytest.param(op, id=op.name) for op in OPS if differentiable(op)]
+
+
+def requiring_grad(args: tuple) -> tuple:
+    return tuple(
+        value.detach().clone().requires_grad_() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+        for value in args
+    )
+
+
+def operator(op: Op):
+    return getattr(torch.ops.warpwise, op.name).default
+
+
+def float_dtype(op: Op) -> torch.dtype:
+    return torch.float32 if torch.float32 in op.spec.dtypes else op.spec.dtypes[0]
+
+
+@pytest.mark.parametrize("op", EVERY_OP)
+def test_opcheck(op):
+    """Schema, no aliasing, autograd registration, meta kernel, and the same under AOT dispatch with dynamic shapes."""
+    args = example(op, float_dtype(op))
+    if differentiable(op):
+        args = requiring_grad(args)
+    results = torch.library.opcheck(operator(op), args)
+    assert set(results.values()) == {"SUCCESS"}
+
+
+@pytest.mark.parametrize("op", DIFFERENTIABLE)
+def test_gradcheck(op):
+    args = requiring_grad(example(op, torch.float64))
+    assert torch.autograd.gradcheck(operator(op), args, fast_mode=True)
+
+
+@pytest.mark.parametrize("op", DIFFERENTIABLE)
+def test_double_backward(op):
+    args = requiring_grad(example(op, torch.float64))
+    assert torch.autograd.gradgradcheck(operator(op), args, fast_mode=True)
+
+
+@pytest.mark.parametrize("op", EVERY_OP)
+def test_compiles_into_one_graph(op):
+    """Forward and backward of the public function, and the same numbers as in eager mode."""
+    function = getattr(warpwise.ops, op.name)
+    args = example(op, float_dtype(op))
+    if differentiable(op):
+        args = requiring_grad(args)
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda *values: function(*values), fullgraph=True, backend="aot_eager")(*args)
+    eager = function(*args)
+    torch.testing.assert_close(compiled, eager)
+    if differentiable(op):
+        tensors = [value for value in args if isinstance(value, torch.Tensor) and value.requires_grad]
+        torch.testing.assert_close(
+            torch.autograd.grad(compiled.sum(), tensors), torch.autograd.grad(function(*args).sum(), tensors)
+        )
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")  # Inductor itself imports what PyTorch deprecates
+def test_compiles_with_inductor():
+    torch._dynamo.reset()
+    x = torch.randn(33)
+    compiled = torch.compile(warpwise.ops.polynomial, fullgraph=True)
+    torch.testing.assert_close(compiled(x), x * x + x + 1)
+
+
+def test_dynamic_shapes_make_one_graph():
+    torch._dynamo.reset()
+    counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(warpwise.ops.vector_add, fullgraph=True, backend=counter, dynamic=True)
+    for n in (5, 17, 40):
+        a = torch.randn(n)
+        torch.testing.assert_close(compiled(a, a), a + a)
+    assert counter.frame_count == 1
+
+
+@pytest.mark.parametrize("op", EVERY_OP)
+def test_no_result_is_a_view_of_an_argument(op):
+    args = example(op, float_dtype(op))
+    results = op(*args)
+    owned = {value.untyped_storage().data_ptr() for value in args if isinstance(value, torch.Tensor)}
+    for result in (results,) if isinstance(results, torch.Tensor) else results:
+        assert result.untyped_storage().data_ptr() not in owned
+
+
+def test_the_transpose_of_a_transposed_view_is_a_copy():
+    matrix = torch.arange(12.0).view(3, 4)
+    result = warpwise.ops.transpose(matrix.t())
+    assert result.is_contiguous()
+    assert torch.equal(result, matrix)
+    assert result.data_ptr() != matrix.data_ptr()
+
+
+def test_rung_by_name_runs_it(monkeypatch):
+    """CPU tensors reach a kernel only where one is asked for by name."""
+    asked = []
+    op = warpwise.registry.get("square")
+    monkeypatch.setattr(Op, "launch", lambda self, rung, outputs, *args: (asked.append(rung.name), outputs.zero_()))
+    x = torch.ones(4)
+    assert torch.equal(warpwise.ops.square(x), x)
+    assert asked == []
+    warpwise.ops.square(x, rung="k02")
+    warpwise.ops.square(x.requires_grad_(), rung="grid_stride")
+    assert asked == ["k02_grid_stride", "k02_grid_stride"]
+    with pytest.raises(UnknownRung, match="k01_thread_per_element"):
+        op(x, rung="k99")
+
+
+def test_a_gradient_flows_through_a_rung_asked_for_by_name():
+    x = torch.linspace(-1, 1, 7, requires_grad=True)
+    y = warpwise.ops.polynomial(x, rung="k04_triton")
+    y.sum().backward()
+    torch.testing.assert_close(x.grad, 2 * x.detach() + 1)
+
+
+def test_what_needs_no_gradient_skips_the_library(monkeypatch):
+    """No argument wants a gradient, or none is recorded: the operation is called, not its library operator."""
+    calls = []
+    monkeypatch.setattr(Op, "__call__", lambda self, *args, rung=None: calls.append("direct") or args[0].clone())
+    x = torch.ones(3)
+    warpwise.ops.square(x)
+    with torch.no_grad():
+        warpwise.ops.square(x.clone().requires_grad_())
+    assert calls == ["direct", "direct"]
+
+
+def test_fake_tensors_meet_the_meta_kernel():
+    from torch._subclasses import FakeTensorMode
+
+    with FakeTensorMode():
+        result = warpwise.ops.transpose(torch.empty(3, 5, device="cuda"))
+    assert result.shape == (5, 3)
+    assert result.device.type == "cuda"
+    assert warpwise.ops.transpose(torch.empty(3, 5, device="meta")).shape == (5, 3)
+
+
+def test_autocast_keeps_element_wise_dtypes():
+    x = torch.ones(4)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert warpwise.ops.square(x).dtype == torch.float32
+        assert warpwise.ops.square(x.requires_grad_()).dtype == torch.float32
+
+
+@pytest.mark.parametrize("rule,expected", [("low_precision", torch.bfloat16), ("float32", torch.float32), ("keep", torch.float16)])
+@pytest.mark.parametrize("needs_grad", [False, True])
+def test_autocast_rules(rule, expected, needs_grad):
+    """As torch.autocast does: a matmul goes to low precision, a softmax to float32, and neither touches float64."""
+    square = warpwise.registry.get("square")
+    op = replace(square, spec=replace(square.spec, name=f"autocast_{rule}_{needs_grad}".lower()))
+    function = public(op, "(Tensor input) -> Tensor", lambda ctx, grad: grad, autocast=rule)
+    x = torch.ones(4, dtype=torch.float16, requires_grad=needs_grad)
+    assert function(x).dtype == torch.float16
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert function(x).dtype == expected
+        assert function(x.double()).dtype == torch.float64
+
+
+def test_a_schema_with_rung_or_without_an_arrow_is_refused():
+    op = warpwise.registry.get("square")
+    with pytest.raises(ValueError, match="without rung"):
+        public(op, "(Tensor input, *, str? rung=None) -> Tensor")
+    with pytest.raises(ValueError, match=r"\(Tensor input\) -> Tensor"):
+        public(op, "Tensor input")
+
+
+def test_importing_the_operations_loads_no_compiler():
+    code = "import sys, warpwise.ops; print([m for m in ('triton', 'cuda.core', 'torch._dynamo', 'torch._inductor') if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_every_folder_is_bound_to_its_function():
+    assert "square" in warpwise.ops.__all__
+    for name in warpwise.ops.__all__:
+        assert callable(getattr(warpwise.ops, name)), f"warpwise.ops.{name} is not a function"
