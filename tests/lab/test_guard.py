@@ -27,7 +27,7 @@ def test_an_output_starts_as_poison_in_intact_bands(dtype):
     assert made.view.shape == (3, 5)
     assert made.view.dtype == dtype
     assert made.view.is_contiguous()
-    assert made.view.data_ptr() - made.buffer.data_ptr() >= 1 << 16
+    assert made.view.data_ptr() - made.buffer.data_ptr() >= 1 << 13
     assert made.unwritten((2, 4))
     if dtype.is_floating_point:
         assert bool(made.view.float().isnan().all())
@@ -42,7 +42,7 @@ def test_integers_are_poisoned_differently_in_the_second_run():
     assert poison(torch.float32, 0) == poison(torch.float32, 1)
 
 
-@pytest.mark.parametrize("offset", [-1, 6, 1000, -16000])
+@pytest.mark.parametrize("offset", [-1, 6, 1000, -2000])
 def test_a_write_beside_the_output_is_found(offset):
     made = guarded(torch.empty(2, 3))
     made.view.fill_(0)

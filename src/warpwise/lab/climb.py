@@ -13,11 +13,11 @@ from warpwise.lab.ladder import Ladder, Point, Row, recorded
 from warpwise.lab.problem import Problem
 from warpwise.lab.timing.ceilings import ceilings_for
 from warpwise.lab.timing.compare import Rules, timer_for
-from warpwise.lab.timing.environment import environment, place
+from warpwise.lab.timing.environment import current, environment, place, resolve
 from warpwise.lab.timing.roofline import Ceilings
 from warpwise.lab.timing.samples import Timer
 from warpwise.lab.verdict import Failure, Progress, Step, Verdict, dtype_name, silent
-from warpwise.lab.verify import resolve, verify
+from warpwise.lab.verify import verify
 from warpwise.registry import Case, Op, Rung
 
 
@@ -62,10 +62,11 @@ def climb(
             detail = f"{case}, {dtype_name(dtype)}"
             report(Step("time", "", detail, done, len(points_at)))
             right = [rung for rung, row in zip(chosen, rows, strict=True) if row.verdict.right and _native(rung, where)]
-            point, contest = hold(
-                op, problem, case, dtype, right, seeds, timer, Rules(precision, budget_s), ceilings(where, dtype),
-                opponents(op, compiled), _watch(report, detail, done, len(points_at)),
-            )  # fmt: skip
+            with current(where):
+                point, contest = hold(
+                    op, problem, case, dtype, right, seeds, timer, Rules(precision, budget_s), ceilings(where, dtype),
+                    opponents(op, compiled), _watch(report, detail, done, len(points_at)),
+                )  # fmt: skip
             problem.forget()
             points.append(point)
             rows = [_blamed(row, contest.failures, contest.lost) for row in rows]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 ALIGNMENT = 512  # bytes: what torch's CUDA allocator gives an output, and more than any access needs
-SMALLEST_GUARD = 1 << 16
+SMALLEST_GUARD = 1 << 13  # more than a block of 256 threads writes with 16 bytes each
 LARGEST_GUARD = 1 << 20
 
 
@@ -47,7 +47,7 @@ class Guarded:
 
 
 def guarded(template: torch.Tensor, run: int = 0) -> Guarded:
-    """A poisoned output of ``template``'s shape, strides, dtype and device, with guard bands of 64 KiB to 1 MiB around it.
+    """A poisoned output of ``template``'s shape, strides, dtype and device, with guard bands of 8 KiB to 1 MiB around it.
 
     The bands are as long as the output itself within those limits, so that a row or a block too many lands in them.
     """

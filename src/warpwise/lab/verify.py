@@ -12,7 +12,7 @@ from warpwise.lab.attempt import Attempt, attempt
 from warpwise.lab.impostors import require_no_impostor
 from warpwise.lab.problem import Problem, require_kinds
 from warpwise.lab.shrink import shrink
-from warpwise.lab.timing.environment import place
+from warpwise.lab.timing.environment import current, place, resolve
 from warpwise.lab.verdict import CaseResult, Failure, Progress, Status, Step, Verdict, dtype_name, silent
 from warpwise.registry import Case, Op, Rung
 
@@ -47,14 +47,8 @@ def verify(
     report = progress or silent
     require_kinds(op.spec)
     run = _Run(op, chosen, problem, tuple(cases or op.spec.cases), tuple(seeds), report, clock)
-    return run.verdict(tuple(dtypes or op.spec.dtypes))
-
-
-def resolve(device: torch.device | str | None) -> torch.device:
-    """The device that was asked for, or the GPU if there is one, or the CPU."""
-    if device is not None:
-        return torch.device(device)
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    with current(problem.device):
+        return run.verdict(tuple(dtypes or op.spec.dtypes))
 
 
 class _Run:

@@ -13,6 +13,7 @@ import torch
 
 from warpwise.lab.errors import ImpossibleTime, MeasurementError, WrongAfterTiming
 from warpwise.lab.timing.cpu_timer import CpuTimer
+from warpwise.lab.timing.environment import current, resolve
 from warpwise.lab.timing.gpu import Gpu
 from warpwise.lab.timing.gpu_timer import GpuTimer, GraphTimer
 from warpwise.lab.timing.roofline import Ceilings
@@ -85,9 +86,11 @@ def time(
     )
     if not named:
         raise ValueError("time: expected at least one function, got an empty mapping")
-    timer = timer or timer_for(_device(device, args), mode)
+    where = _device(device, args)
+    timer = timer or timer_for(where, mode)
     calls = {name: _Call(function, rotated(args, timer.cache_bytes)) for name, function in named.items()}
-    timings = measure(calls, timer, Rules(precision, budget_s), cost, ceilings, check, reset, seed)
+    with current(where):
+        timings = measure(calls, timer, Rules(precision, budget_s), cost, ceilings, check, reset, seed)
     if several:
         return timings
     (single,) = timings.values()
@@ -108,10 +111,8 @@ def timer_for(device: torch.device, mode: Literal["events", "graph"] = "events")
 
 
 def _device(device: torch.device | str | None, args: Sequence[Any]) -> torch.device:
-    if device is not None:
-        return torch.device(device)
     found = next((value.device for value in args if isinstance(value, torch.Tensor)), None)
-    return found or torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return resolve(device if device is not None else found)
 
 
 class _Call:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-import importlib
 import importlib.metadata
 import platform
 import subprocess
@@ -14,25 +14,27 @@ from typing import Any
 import torch
 
 import warpwise
-from warpwise.lab.timing.gpu import max_sm_clock
+from warpwise.device import Description, describe
 
 PACKAGES = ("torch", "triton", "cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc")
 
 
-@lru_cache(maxsize=1)
-def cpu_model() -> str:
-    """The processor's name as the kernel reports it."""
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+def resolve(device: torch.device | str | None) -> torch.device:
+    """The device that was asked for, or the GPU if there is one, or the CPU."""
+    asked = torch.device(device if device is not None else "cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device("cuda", torch.cuda.current_device()) if asked.type == "cuda" and asked.index is None else asked
 
 
+def current(device: torch.device) -> contextlib.AbstractContextManager[object]:
+    """A context in which ``device`` is the one that launches go to."""
+    return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
+
+
+@lru_cache(maxsize=8)
 def place(device: torch.device) -> str:
     """Where a number comes from: ``NVIDIA H200``, or ``cpu: `` and the processor's name."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu: {cpu_model()}"
+    name = describe(device).name
+    return name if device.type == "cuda" else f"cpu: {name}"
 
 
 def environment(device: torch.device) -> dict[str, Any]:
@@ -49,15 +51,18 @@ def environment(device: torch.device) -> dict[str, Any]:
         "float32_matmul_precision": torch.get_float32_matmul_precision(),
     }
     if device.type == "cuda":
-        properties = torch.cuda.get_device_properties(device)
-        found |= {
-            "compute_capability": f"{properties.major}.{properties.minor}",
-            "multiprocessors": properties.multi_processor_count,
-            "l2_bytes": properties.L2_cache_size,
-            "max_sm_mhz": max_sm_clock(device),
-            "driver": driver_version(),
-        }
+        found |= _gpu(describe(device))
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _gpu(described: Description) -> dict[str, Any]:
+    return {
+        "target": described.profile.name if described.profile else None,
+        "multiprocessors": described.sm_count,
+        "l2_bytes": described.l2_bytes,
+        "max_sm_mhz": described.clock_hz / 1e6 if described.clock_hz else None,
+        "driver": described.driver.partition(",")[0],
+    }
 
 
 def _version(package: str) -> str | None:
@@ -82,17 +87,3 @@ def git_commit(folder: Path | None = None) -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return commit.stdout.strip() + ("+" if changed.stdout.strip() else "")
-
-
-def driver_version() -> str | None:
-    """The NVIDIA driver's version from NVML, or None where its bindings or its library are missing."""
-    try:
-        nvml = importlib.import_module("pynvml")
-        nvml.nvmlInit()
-    except Exception:  # noqa: BLE001 - the version is worth noting, not worth failing for
-        return None
-    try:
-        version = nvml.nvmlSystemGetDriverVersion()
-        return version.decode() if isinstance(version, bytes) else str(version)
-    finally:
-        nvml.nvmlShutdown()

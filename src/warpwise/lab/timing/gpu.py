@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import importlib
-import shutil
-import subprocess
 from functools import lru_cache
 from typing import Any, Protocol
 
 import torch
+
+from warpwise.device import describe
 
 FLUSH = 2  # times the L2 cache: what is written to push everything else out of it
 
@@ -29,8 +28,9 @@ class Gpu:
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.name = torch.cuda.get_device_name(device)
-        self.l2_bytes = int(torch.cuda.get_device_properties(device).L2_cache_size)
-        self.max_mhz = max_sm_clock(device)
+        described = describe(device)
+        self.l2_bytes = described.l2_bytes or 0
+        self.max_mhz = described.clock_hz / 1e6 if described.clock_hz else None
         self._scratch = torch.empty(max(1, FLUSH * self.l2_bytes), dtype=torch.int8, device=device)
         self._driver = _driver()
 
@@ -83,38 +83,3 @@ def _driver() -> Any:
     except (OSError, AttributeError):
         return None
     return library
-
-
-def max_sm_clock(device: torch.device) -> float | None:
-    """The highest SM clock in MHz: from NVML if its bindings are there, else from nvidia-smi, else from the CUDA runtime."""
-    index = device.index if device.index is not None else torch.cuda.current_device()
-    uuid = f"GPU-{torch.cuda.get_device_properties(index).uuid}"
-    for ask in (_nvml_max_clock, _smi_max_clock):
-        clock = ask(uuid)
-        if clock:
-            return clock
-    rate = getattr(torch.cuda.get_device_properties(index), "clock_rate", 0)
-    return rate / 1000 if rate else None
-
-
-def _nvml_max_clock(uuid: str) -> float | None:
-    try:
-        nvml = importlib.import_module("pynvml")
-        nvml.nvmlInit()
-    except Exception:  # noqa: BLE001 - no bindings, no library or no permission: other ways remain
-        return None
-    try:
-        return float(nvml.nvmlDeviceGetMaxClockInfo(nvml.nvmlDeviceGetHandleByUUID(uuid), nvml.NVML_CLOCK_SM))
-    except nvml.NVMLError:
-        return None
-    finally:
-        nvml.nvmlShutdown()
-
-
-def _smi_max_clock(uuid: str) -> float | None:
-    if shutil.which("nvidia-smi") is None:
-        return None
-    query = ["nvidia-smi", f"--id={uuid}", "--query-gpu=clocks.max.sm", "--format=csv,noheader,nounits"]
-    answer = subprocess.run(query, capture_output=True, text=True, timeout=10, check=False)
-    first = answer.stdout.strip().partition("\n")[0]
-    return float(first) if answer.returncode == 0 and first.replace(".", "", 1).isdigit() else None
