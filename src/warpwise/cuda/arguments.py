@@ -80,7 +80,11 @@ class PointerSlot:
             return 0
         else:
             view = views.of_any(value, self)
+            if not isinstance(view.array, torch.Tensor) and not hasattr(view.array, "__cuda_array_interface__"):
+                raise self.error(view.described, "expected an array on the GPU, as the other arguments are")
         self._check_type(view)
+        if not self.const and not view.writable:
+            raise self._read_only(view)
         self._check_vector(view, view.address)
         return view.address
 
@@ -115,7 +119,7 @@ class PointerSlot:
         if view.dtype not in self.dtypes:
             self._check_type(view)
         if not self.const and not view.writable:
-            raise self.error(f"{view.described}, which is read-only", "declare the parameter const or pass a copy")
+            raise self._read_only(view)
         self._check_vector(view, view.address - view.storage)
         address = view.address if view.nbytes else 0
         storage = view.storage if view.nbytes else 0
@@ -136,6 +140,9 @@ class PointerSlot:
 
     def _out_of_const(self) -> ArgumentError:
         return self.error("out(...)", "a const pointer cannot be an output")
+
+    def _read_only(self, view: views.View) -> ArgumentError:
+        return self.error(f"{view.described}, which is read-only", "declare the parameter const or pass a copy")
 
     def _element_bytes(self, itemsize: int) -> int:
         return self.type.bytes if self.type else itemsize

@@ -6,6 +6,7 @@ import functools
 import importlib.util
 import os
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -52,6 +53,9 @@ def _candidates() -> Iterator[Path]:
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         if os.environ.get(variable):
             yield Path(os.environ[variable]) / "include"
+    nvcc = shutil.which("nvcc")
+    if nvcc:
+        yield Path(nvcc).resolve().parents[1] / "include"
     yield Path("/usr/local/cuda/include")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import os
 from typing import Any
@@ -14,7 +15,12 @@ DEFAULT_TARGET = "sm_90"
 
 def target_profile(target: str | None = None) -> Profile:
     """The profile that emulated launches are held to: ``target``, else ``$WARPWISE_TARGET``, else sm_90."""
-    return Profile.of(target or os.environ.get("WARPWISE_TARGET") or DEFAULT_TARGET)
+    return _profile(target or os.environ.get("WARPWISE_TARGET") or DEFAULT_TARGET)
+
+
+@functools.lru_cache(maxsize=32)
+def _profile(target: str) -> Profile:
+    return Profile.of(target)
 
 
 def dimensions(kernel: str, what: str, given: Any) -> Index3:

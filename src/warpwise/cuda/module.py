@@ -44,8 +44,10 @@ def load(
     >>> module = load("sgemm.cu")
     >>> module["sgemm<32>"][grid, block](m, n, k, alpha, a, b, beta, c)
 
-    Raises ``FileNotFoundError`` for a path that does not exist.
+    Raises ``FileNotFoundError`` for a path that does not exist, ``ValueError`` for an unknown target.
     """
+    if target is not None:
+        limits.target_profile(target)
     folders = [Path(folder) for folder in include]
     path = _as_path(source_or_path)
     if path is None:
@@ -171,20 +173,22 @@ class Kernel:
 
     def __getitem__(self, shape: Any) -> Launcher:
         try:
-            launcher = self._launchers.get(shape)
-        except TypeError:  # a list somewhere in it
-            launcher, shape = None, _hashable(shape)
+            return self._launchers[shape]
+        except (KeyError, TypeError):  # new, or a list or array somewhere in it
+            pass
+        if not isinstance(shape, tuple) or len(shape) not in (2, 3):
+            raise LaunchError(f"{self.expression}: expected kernel[grid, block] or kernel[grid, block, shared_bytes]")
+        grid = limits.dimensions(self.expression, "grid", shape[0])
+        block = limits.dimensions(self.expression, "block", shape[1])
+        shared = limits.dimensions(self.expression, "shared_bytes", shape[2])[0] if len(shape) == 3 else 0
+        plain = (grid, block, shared)
+        launcher = self._launchers.get(plain)
         if launcher is None:
-            if not isinstance(shape, tuple) or len(shape) not in (2, 3):
-                raise LaunchError(
-                    f"{self.expression}: expected kernel[grid, block] or kernel[grid, block, shared_bytes]"
-                )
-            grid = limits.dimensions(self.expression, "grid", shape[0])
-            block = limits.dimensions(self.expression, "block", shape[1])
-            shared = limits.dimensions(self.expression, "shared_bytes", shape[2])[0] if len(shape) == 3 else 0
             if len(self._launchers) >= _KEPT_LAUNCHERS:
                 self._launchers.clear()
-            launcher = self._launchers[shape] = Launcher(self, grid, block, shared)
+            launcher = self._launchers[plain] = Launcher(self, grid, block, shared)
+        if all(type(part) is int or type(part) is tuple for part in shape):
+            self._launchers[shape] = launcher
         return launcher
 
     def compile(self, target: str | None = None) -> Compiled:
@@ -230,12 +234,6 @@ class Kernel:
 
             loaded = self._gpu[index] = gpu.GpuKernel(self, index)
         return loaded
-
-
-def _hashable(shape: Any) -> Any:
-    return (
-        tuple(tuple(part) if isinstance(part, list) else part for part in shape) if isinstance(shape, tuple) else shape
-    )
 
 
 class Launcher:
