@@ -40,6 +40,11 @@ def along_rows(launch: Launch) -> Launch:
     return launch_along
 
 
+def power_of_two(count: int) -> int:
+    """The smallest power of two that is at least ``count``."""
+    return 1 << (count - 1).bit_length()
+
+
 def aligned(*tensors: torch.Tensor) -> str:
     """Whether every row of every tensor starts on 16 bytes and is whole vectors, as a template argument."""
     whole = all(value.data_ptr() % 16 == 0 and value.shape[1] * value.element_size() % 16 == 0 for value in tensors)
@@ -72,11 +77,13 @@ def in_registers(kernel: str, file: str) -> Launch:
 
     def launch(out: torch.Tensor, *inputs: torch.Tensor) -> None:
         rows, columns = out.shape
-        # Two or four 16-byte vectors of the row a thread, more only when 1024 threads do not suffice.
+        # Two or four 16-byte vectors of the row a thread, more only when 1024 threads do not suffice. Powers of two keep
+        # the number of kernels that are ever compiled small.
         wanted = 4 if len(inputs) == 1 else 2
-        vectors = cdiv(columns * out.element_size(), 16)
-        threads = min(1024, max(32, 1 << (cdiv(vectors, wanted) - 1).bit_length()))
-        name = f"{kernel}<{cuda.ctype(out.dtype)}, {threads}, {cdiv(vectors, threads)}, {aligned(out, *inputs)}>"
+        vectors = power_of_two(cdiv(columns * out.element_size(), 16))
+        threads = min(1024, max(32, vectors // wanted))
+        each = max(1, vectors // threads)
+        name = f"{kernel}<{cuda.ctype(out.dtype)}, {threads}, {each}, {aligned(out, *inputs)}>"
         together = 4 if threads == 32 else 1  # kRowsOfWarps
         module[name][cdiv(rows, together), (threads, together)](*inputs, cuda.out(out), rows, columns)
 
@@ -98,7 +105,7 @@ def triton_row(out: torch.Tensor, x: torch.Tensor) -> None:
     from warpwise.ops.softmax.k07_triton_row import softmax_row
 
     rows, columns = out.shape
-    block = 1 << (columns - 1).bit_length()
+    block = power_of_two(columns)
     softmax_row[(rows,)](x, out, columns, BLOCK=block, num_warps=triton_warps(block))
 
 
@@ -106,7 +113,7 @@ def triton_online(out: torch.Tensor, x: torch.Tensor) -> None:
     from warpwise.ops.softmax.k08_triton_online import softmax_online
 
     rows, columns = out.shape
-    block = min(8192, 1 << (columns - 1).bit_length())
+    block = min(8192, power_of_two(columns))
     softmax_online[(rows,)](x, out, columns, BLOCK=block, num_warps=triton_warps(block))
 
 
@@ -114,7 +121,7 @@ def triton_backward_row(out: torch.Tensor, gradient: torch.Tensor, y: torch.Tens
     from warpwise.ops.softmax.k05_backward_triton_row import softmax_backward_row
 
     rows, columns = out.shape
-    block = 1 << (columns - 1).bit_length()
+    block = power_of_two(columns)
     softmax_backward_row[(rows,)](gradient, y, out, columns, BLOCK=block, num_warps=triton_warps(block))
 
 
@@ -122,7 +129,7 @@ def triton_backward_loop(out: torch.Tensor, gradient: torch.Tensor, y: torch.Ten
     from warpwise.ops.softmax.k06_backward_triton_loop import softmax_backward_loop
 
     rows, columns = out.shape
-    block = min(8192, 1 << (columns - 1).bit_length())
+    block = min(8192, power_of_two(columns))
     softmax_backward_loop[(rows,)](gradient, y, out, columns, BLOCK=block, num_warps=triton_warps(block))
 
 
