@@ -67,11 +67,11 @@ class Sources:
     def __post_init__(self) -> None:
         self.key = key(
             self.name, self.cpp, self.cuda, self.bindings, self.implicit_headers, *self.cflags, "|", *self.cuda_cflags, "|",
-            *self.ldflags, "|", *self.include, *_states(self.include), toolchain_key(),
+            *self.ldflags, "|", *self.include, *states(self.include), toolchain_key(),
         )  # fmt: skip
 
 
-def _states(folders: Sequence[str]) -> list[str]:
+def states(folders: Sequence[str]) -> list[str]:
     """Name, size and time of each header in the user's include folders."""
     found = []
     for folder in folders:
@@ -126,26 +126,15 @@ def run(command: Sequence[str], verbose: bool = False) -> None:
     """Run a compiler. Raises ``CompileError`` with what it says."""
     if verbose:
         print(shlex.join(command), flush=True)
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
     if done.returncode:
         raise CompileError(done.stderr.strip() or f"{command[0]} ended with status {done.returncode}")
 
 
-class Workers:
+def _workers() -> ThreadPoolExecutor:
     """Compilers side by side, as many as there are cores (or ``$MAX_JOBS``)."""
-
-    def __init__(self) -> None:
-        limit = os.environ.get("MAX_JOBS", "")
-        self._pool = ThreadPoolExecutor(int(limit) if limit.isdigit() and int(limit) else os.cpu_count() or 1)
-
-    def __enter__(self) -> Workers:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pool.shutdown(cancel_futures=True)
-
-    def start(self, command: Sequence[str], verbose: bool = False) -> Future[None]:
-        return self._pool.submit(run, command, verbose)
+    limit = os.environ.get("MAX_JOBS", "")
+    return ThreadPoolExecutor(int(limit) if limit.isdigit() and int(limit) else os.cpu_count() or 1)
 
 
 # ---- the support library
@@ -155,7 +144,7 @@ def support_library_path() -> Path:
     return cache_dir() / "inline" / f"libwarpwise_inline_{toolchain_key()}.so"
 
 
-def _start_support(workers: Workers, folder: Path, verbose: bool) -> list[tuple[Path, Future[None]]]:
+def _start_support(workers: ThreadPoolExecutor, folder: Path, verbose: bool) -> list[tuple[Path, Future[None]]]:
     """Start compiling the support library's parts unless it is there."""
     if support_library_path().exists():
         return []
@@ -165,7 +154,7 @@ def _start_support(workers: Workers, folder: Path, verbose: bool) -> list[tuple[
     for part in sorted((HERE / "support").glob("*.cpp")):
         output = folder / f"support_{part.stem}.o"
         flags = [*_common_flags(), "-O1", f"-DWW_WRAP_BY_REFERENCE={reference}", *_include_flags(light=True)]
-        started.append((output, workers.start([compiler(), *flags, "-c", str(part), "-o", str(output)], verbose)))
+        started.append((output, workers.submit(run, [compiler(), *flags, "-c", str(part), "-o", str(output)], verbose)))
     return started
 
 
@@ -190,7 +179,7 @@ def extension(sources: Sources, output: Path, verbose: bool = False) -> None:
     """Compile ``sources`` to the shared library ``output``. Raises ``CompileError`` with the line numbers of the sources."""
     light = _REAL_ONLY.search(sources.cpp + sources.cuda) is None
     output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=output.parent) as scratch, Workers() as workers:
+    with tempfile.TemporaryDirectory(dir=output.parent) as scratch, _workers() as workers:
         folder = Path(scratch)
         support = _start_support(workers, folder, verbose)
         try:
@@ -217,7 +206,7 @@ def extension(sources: Sources, output: Path, verbose: bool = False) -> None:
         _link(output, objects, [str(library), rpath, *sources.ldflags], verbose)
 
 
-def _compile(sources: Sources, folder: Path, workers: Workers, light: bool, verbose: bool) -> list[Path]:
+def _compile(sources: Sources, folder: Path, workers: ThreadPoolExecutor, light: bool, verbose: bool) -> list[Path]:
     flags = [*_common_flags(), f"-DTORCH_EXTENSION_NAME={sources.name}", f'-DWW_EXTENSION="{sources.key}"']
     flags += [*(f"-I{path}" for path in sources.include), *_include_flags(light)]
     parts = [("main", _main(sources, light), sources.cflags)]
@@ -227,7 +216,7 @@ def _compile(sources: Sources, folder: Path, workers: Workers, light: bool, verb
     for stem, text, more in parts:
         path = folder / f"{stem}.cpp"
         path.write_text(text)
-        started.append(workers.start([compiler(), *flags, *more, "-c", str(path), "-o", str(folder / f"{stem}.o")], verbose))
+        started.append(workers.submit(run, [compiler(), *flags, *more, "-c", str(path), "-o", str(folder / f"{stem}.o")], verbose))
     failures = []
     for part in started:
         try:

@@ -16,7 +16,7 @@ from warpwise.cuda.lexer import Lines, Token, blank, closing, closing_angle, lex
 
 _CONFIGURE = "::warpwise_host::configure"
 _STATEMENTS = frozenset({"else", "do", "return"})
-_TYPE_WORDS = frozenset("int float double char short long bool unsigned signed const volatile".split())
+_TYPE_WORDS = frozenset({"int", "float", "double", "char", "short", "long", "bool", "unsigned", "signed", "const", "volatile"})
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,36 @@ def host_code(text: str, file: str) -> str:
     tokens = lex(text)
     defined = macros(tokens)
     edits = list(_launches(text, tokens, Lines(text, file)))
-    for declaration in declarations(significant(tokens), defined):
+    found = declarations(significant(tokens), defined)
+    for declaration in found:
         edits += _without_device_code(text, tokens, declaration, defined)
-    return apply(text, edits)
+    symbols = ", ".join(_symbols(found))
+    table = f"static const ww_symbol ww_symbols[] = {{{symbols}}};\n" if symbols else ""
+    declare = "[[maybe_unused]] static const int ww_declared = ww_host_declare(WW_EXTENSION, ww_symbols, sizeof ww_symbols / sizeof *ww_symbols);"
+    return apply(text, edits) + (f'\n#line 1 "<variables>"\n{table}{declare}\n' if symbols else "")
+
+
+def _symbols(found: Iterable[Declaration]) -> Iterable[str]:
+    """Initialisers of ``ww_symbol``, one for each __device__ or __constant__ variable at namespace scope."""
+    for declaration in found:
+        words = [token.text for token in declaration.tokens]
+        if declaration.kind != "variable" or words[0] in ("template", "extern") or "__shared__" in words:
+            continue
+        constant = "__constant__" in words
+        if constant or "__device__" in words or "__managed__" in words:
+            for name in sorted(declaration.names):
+                full = "::".join((*declaration.scope, name))
+                yield f'{{"{full}", const_cast<void*>(static_cast<const volatile void*>(&::{full})), sizeof(::{full}), {int(constant)}}}'
+
+
+_BEFORE_CODE = re.compile(r"\s+")
+
+
+def with_prelude(text: str, prelude: str) -> str:
+    """``text`` with ``prelude`` in front of its first declaration, on the same line: every line keeps its number."""
+    one_line = _BEFORE_CODE.sub(" ", re.sub(r"//[^\n]*", "", prelude)).strip()
+    first = next((token.start for token in lex(text) if token.kind not in ("comment", "directive")), len(text))
+    return f"{text[:first]}{one_line} {text[first:]}"
 
 
 def _without_device_code(
@@ -296,10 +323,10 @@ def _devices(tokens: Sequence[Token]) -> Iterable[Edit]:
             continue
         elif token.text == "kCUDA":
             yield Edit(token.start, token.end, "kCPU")
-        elif token.text == "CUDA" and before == "::" and texts[index - 2] in ("DeviceType", "DispatchKey", "Backend"):
-            yield Edit(token.start, token.end, "CPU")
-        elif token.text == "CUDA" and before == "," and "TORCH_LIBRARY_IMPL" in texts[max(0, index - 4) : index]:
-            yield Edit(token.start, token.end, "CPU")
+        elif token.text == "CUDA":
+            named = before == "::" and texts[index - 2] in ("DeviceType", "DispatchKey", "Backend")
+            if named or (before == "," and "TORCH_LIBRARY_IMPL" in texts[max(0, index - 4) : index]):
+                yield Edit(token.start, token.end, "CPU")
         elif token.text in ("is_cuda", "is_cpu", "cuda") and before in (".", "->") and after == ["(", ")"]:
             if texts[max(0, index - 5) : index - 1] == [".", "type", "(", ")"] and token.text == "is_cuda":
                 # x.type().is_cuda(), of PyTorch's first years: a tensor type that knows no is_cpu().

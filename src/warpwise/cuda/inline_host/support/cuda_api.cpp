@@ -116,7 +116,7 @@ cudaError_t ww_cuda_malloc(void** pointer, size_t bytes) {
   if (bytes == 0) return cudaSuccess;
   void* block = aligned_alloc(256, (bytes + 255) / 256 * 256);  // cudaMalloc aligns to 256 bytes at least
   if (!block) return failed(cudaErrorMemoryAllocation);
-  memset(block, 0xff, bytes);
+  warpwise_host::poison(block, bytes);
   warpwise_host::remember(block, bytes, true);
   *pointer = block;
   return cudaSuccess;

@@ -6,6 +6,8 @@
 #include <map>
 #include <mutex>
 #include <stdexcept>
+#include <string>
+#include <utility>
 
 namespace {
 struct Configuration {
@@ -19,6 +21,7 @@ ww_launch_callback on_launch = nullptr;
 
 std::mutex guard;
 std::map<const void*, int64_t> shared_limits;  // by stub
+std::map<std::string, std::pair<const ww_symbol*, uint64_t>> symbols;  // by extension
 }  // namespace
 
 extern "C" {
@@ -53,5 +56,18 @@ cudaError_t ww_cuda_function_attribute(const void* stub, enum cudaFuncAttribute 
     shared_limits[stub] = value;
   }
   return cudaSuccess;
+}
+
+int ww_host_declare(const char* extension, const ww_symbol* table, uint64_t count) {
+  const std::lock_guard<std::mutex> lock(guard);
+  symbols[extension] = {table, count};
+  return 0;
+}
+
+const ww_symbol* ww_host_declared(const char* extension, uint64_t* count) {
+  const std::lock_guard<std::mutex> lock(guard);
+  const auto found = symbols.find(extension);
+  *count = found == symbols.end() ? 0 : found->second.second;
+  return found == symbols.end() ? nullptr : found->second.first;
 }
 }

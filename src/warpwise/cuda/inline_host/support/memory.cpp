@@ -4,13 +4,11 @@
 
 #include <c10/core/CPUAllocator.h>
 
-#include <cstring>
 #include <map>
 #include <mutex>
 
 namespace warpwise_host {
 namespace {
-constexpr int kPoison = 0xff;  // every float type reads it as NaN
 constexpr uint8_t kPriority = 255;
 
 std::mutex guard;
@@ -34,7 +32,7 @@ class Tracking final : public c10::Allocator {
     // A block with a context of its own (an arena, a mapped file) has a deleter that only its allocator understands.
     if (tracked == 0 || !made || made.get_context() != made.get()) return made;
     if (!free_ || !made.compare_exchange_deleter(free_, &release)) return made;
-    std::memset(made.get(), kPoison, bytes);
+    poison(made.get(), bytes);
     remember(made.get(), bytes, false);
     return made;
   }

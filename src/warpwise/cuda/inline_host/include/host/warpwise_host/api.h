@@ -34,6 +34,14 @@ struct ww_region {
   int32_t fresh, device;  // device: from cudaMalloc
 };
 
+// A __device__ or __constant__ variable as host code sees it. Kernels have copies, brought up to date around a launch.
+struct ww_symbol {
+  const char* name;
+  void* data;
+  uint64_t bytes;
+  int32_t constant;
+};
+
 typedef int (*ww_launch_callback)(const ww_launch*);
 
 extern "C" {
@@ -42,6 +50,8 @@ void ww_host_enter();  // tensors that this thread makes from here on are tracke
 void ww_host_leave();
 int ww_host_find(uint64_t address, ww_region* found);
 void ww_host_used(uint64_t address);
+int ww_host_declare(const char* extension, const ww_symbol* symbols, uint64_t count);
+const ww_symbol* ww_host_declared(const char* extension, uint64_t* count);
 
 // The <<<...>>> of the next stub that this thread calls.
 void ww_host_configure(const uint32_t* grid, const uint32_t* block, uint64_t shared_bytes, int cooperative, int line);

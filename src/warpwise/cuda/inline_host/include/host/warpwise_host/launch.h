@@ -12,6 +12,16 @@
 #error "load_inline defines WW_EXTENSION, which names the extension whose kernels these are"
 #endif
 
+#ifndef __CUDACC__
+// PyTorch has this one for nvcc only.
+namespace at {
+template <class T>
+struct RestrictPtrTraits {
+  typedef T* __restrict__ PtrType;
+};
+}  // namespace at
+#endif
+
 namespace warpwise_host {
 template <auto kernel>
 struct instance {};
