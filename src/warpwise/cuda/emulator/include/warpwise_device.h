@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "../runtime/abi_extra.h"
+#include "ww/basics.h"
 #include "ww/qualifiers.h"
 #include "ww/vector_types.h"
 #include "ww/builtins.h"

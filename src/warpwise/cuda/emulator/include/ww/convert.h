@@ -2,12 +2,12 @@
 #pragma once
 
 namespace ww {
-enum class Round { nearest, zero, down, up };
+enum class Rounding { nearest, zero, down, up };
 
 // To an integer as PTX cvt does: a value outside the range saturates and NaN gives 0 (or the top bit, from double to 64 bits).
-template <class To, Round mode, class From>
+template <class To, Rounding mode, class From>
 WW_INLINE To to_integer(From x) {
-  const From r = mode == Round::nearest ? rint(x) : mode == Round::zero ? trunc(x) : mode == Round::down ? floor(x) : ceil(x);
+  const From r = mode == Rounding::nearest ? rint(x) : mode == Rounding::zero ? trunc(x) : mode == Rounding::down ? floor(x) : ceil(x);
   constexpr To lowest = To(-1) < To(0) ? To(To(1) << (8 * sizeof(To) - 1)) : To(0), highest = To(~lowest);
   if (x != x) return sizeof(To) == 8 ? To(To(1) << (8 * sizeof(To) - 1)) : To(0);
   if (r <= static_cast<From>(lowest)) return lowest;
@@ -26,11 +26,11 @@ WW_INLINE T keep(T x) {
 }
 
 // The neighbour of the rounded-to-nearest r in the mode's direction, where the exact result is r + error.
-template <Round mode, class T>
+template <Rounding mode, class T>
 WW_INLINE T directed(T r, double error) {
   if (error == 0 || !(fabs(error) <= DBL_MAX) || r != r) return keep(r);
-  const bool grow = mode == Round::up || (mode == Round::zero && r < 0);
-  const bool shrink = mode == Round::down || (mode == Round::zero && r > 0);
+  const bool grow = mode == Rounding::up || (mode == Rounding::zero && r < 0);
+  const bool shrink = mode == Rounding::down || (mode == Rounding::zero && r > 0);
   if (error > 0 && grow) return keep(static_cast<T>(nextafter(r, T(INFINITY))));
   if (error < 0 && shrink) return keep(static_cast<T>(nextafter(r, T(-INFINITY))));
   return keep(r);
@@ -40,43 +40,43 @@ WW_INLINE double sum_error(T a, T b, T s) {
   const T part = keep(s - a);
   return static_cast<double>(keep(keep(a - keep(s - part)) + keep(b - part)));
 }
-template <Round mode, class T>
+template <Rounding mode, class T>
 WW_INLINE T add(T a, T b) {
   const T s = keep(a + b);
-  return directed<mode>(s, mode == Round::nearest ? 0.0 : sum_error(a, b, s));
+  return directed<mode>(s, mode == Rounding::nearest ? 0.0 : sum_error(a, b, s));
 }
-template <Round mode, class T>
+template <Rounding mode, class T>
 WW_INLINE T multiply(T a, T b) {
   const T p = keep(a * b);
-  return directed<mode>(p, mode == Round::nearest ? 0.0 : static_cast<double>(fma(a, b, -p)));
+  return directed<mode>(p, mode == Rounding::nearest ? 0.0 : static_cast<double>(fma(a, b, -p)));
 }
-template <Round mode, class T>
+template <Rounding mode, class T>
 WW_INLINE T divide(T a, T b) {
   const T q = keep(a / b);
   const double rest = static_cast<double>(fma(-q, b, a));
-  return directed<mode>(q, mode == Round::nearest ? 0.0 : b < 0 ? -rest : rest);
+  return directed<mode>(q, mode == Rounding::nearest ? 0.0 : b < 0 ? -rest : rest);
 }
-template <Round mode, class T>
+template <Rounding mode, class T>
 WW_INLINE T root(T a) {
   const T r = keep(static_cast<T>(sqrt(a)));
-  return directed<mode>(r, mode == Round::nearest ? 0.0 : static_cast<double>(fma(-r, r, a)));
+  return directed<mode>(r, mode == Rounding::nearest ? 0.0 : static_cast<double>(fma(-r, r, a)));
 }
-template <Round mode>
+template <Rounding mode>
 WW_INLINE float multiply_add(float a, float b, float c) {
   const float r = keep(fmaf(a, b, c));
   const double product = static_cast<double>(a) * b, sum = keep(product + c);  // the product of two floats is exact
-  return directed<mode>(r, mode == Round::nearest ? 0.0 : (sum - r) + sum_error(product, static_cast<double>(c), sum));
+  return directed<mode>(r, mode == Rounding::nearest ? 0.0 : (sum - r) + sum_error(product, static_cast<double>(c), sum));
 }
-template <Round mode>
+template <Rounding mode>
 WW_INLINE double multiply_add(double a, double b, double c) {
   const double r = keep(fma(a, b, c));
   const double p = keep(a * b), low = fma(a, b, -p), s = keep(p + c), rest = sum_error(p, c, s);
-  return directed<mode>(r, mode == Round::nearest ? 0.0 : (s - r) + (rest + low));
+  return directed<mode>(r, mode == Rounding::nearest ? 0.0 : (s - r) + (rest + low));
 }
-template <Round mode, class To, class From>
+template <Rounding mode, class To, class From>
 WW_INLINE To from_value(From x) {
   const To r = static_cast<To>(x);
-  if (mode == Round::nearest) return r;
+  if (mode == Rounding::nearest) return r;
   return directed<mode>(r, static_cast<double>(static_cast<long double>(x) - static_cast<long double>(r)));
 }
 }  // namespace ww
@@ -112,10 +112,10 @@ WW_INLINE To from_value(From x) {
   WW_INLINE float __ull2float_##SUFFIX(unsigned long long x) { return ww::from_value<MODE, float>(x); }            \
   WW_INLINE double __ll2double_##SUFFIX(long long x) { return ww::from_value<MODE, double>(x); }                   \
   WW_INLINE double __ull2double_##SUFFIX(unsigned long long x) { return ww::from_value<MODE, double>(x); }
-WW_ROUNDED(rn, ww::Round::nearest)
-WW_ROUNDED(rz, ww::Round::zero)
-WW_ROUNDED(rd, ww::Round::down)
-WW_ROUNDED(ru, ww::Round::up)
+WW_ROUNDED(rn, ww::Rounding::nearest)
+WW_ROUNDED(rz, ww::Rounding::zero)
+WW_ROUNDED(rd, ww::Rounding::down)
+WW_ROUNDED(ru, ww::Rounding::up)
 #undef WW_ROUNDED
 WW_INLINE double __int2double_rn(int x) { return x; }
 WW_INLINE double __uint2double_rn(unsigned x) { return x; }

@@ -8,18 +8,6 @@ struct __nv_bfloat16;
 namespace ww {
 struct half_tag {};
 struct bfloat16_tag {};
-// Any number as a float that rounds to 16 bits as the number itself would.
-WW_INLINE float narrowed(float x) { return x; }
-WW_INLINE float narrowed(double x) { return to_odd(x); }
-template <class T>
-WW_INLINE float narrowed(T x) {
-  static_assert(std::is_integral_v<T>);
-  const double d = static_cast<double>(x);  // from 64 bits inexact: restore the sticky bit
-  if (sizeof(T) < 8 || static_cast<__int128>(d) == static_cast<__int128>(x)) return to_odd(d);
-  const bool above = static_cast<__int128>(d) > static_cast<__int128>(x);
-  const double toward_zero = (d > 0) == above ? nextafter(d, 0.0) : d;
-  return to_odd(bits<double>(bits<unsigned long long>(toward_zero) | 1u));
-}
 }  // namespace ww
 
 #define WW_PASTE_(A, B, C) A##B##C

@@ -9,6 +9,19 @@ WW_INLINE float to_odd(double x) {
   const float toward_zero = fabs(static_cast<double>(f)) > fabs(x) ? nextafterf(f, 0.0f) : f;
   return bits<float>(bits<unsigned>(toward_zero) | 1u);
 }
+// Any number as a float that rounds to 16 bits as the number itself would.
+WW_INLINE float narrowed(float x) { return x; }
+WW_INLINE float narrowed(double x) { return to_odd(x); }
+template <class T>
+WW_INLINE float narrowed(T x) {
+  static_assert(std::is_integral_v<T>);
+  const double d = static_cast<double>(x);  // from 64 bits inexact: restore the sticky bit
+  if (sizeof(T) < 8 || static_cast<__int128>(d) == static_cast<__int128>(x)) return to_odd(d);
+  const bool above = static_cast<__int128>(d) > static_cast<__int128>(x);
+  const double toward_zero = (d > 0) == above ? nextafter(d, 0.0) : d;
+  return to_odd(bits<double>(bits<unsigned long long>(toward_zero) | 1u));
+}
+
 // a * b + c of floats whose product a double holds exactly, rounded to odd.
 WW_INLINE float fma_to_odd(float a, float b, float c) {
   const double p = static_cast<double>(a) * b, s = keep(p + c), low = sum_error(p, static_cast<double>(c), s);
@@ -18,22 +31,22 @@ WW_INLINE float fma_to_odd(float a, float b, float c) {
 }
 
 // Cuts a magnitude's low `count` bits, rounding the rest up where the mode says so.
-template <Round mode>
+template <Rounding mode>
 WW_INLINE unsigned cut(unsigned magnitude, int count, bool negative) {
   if (count <= 0) return magnitude;
-  if (count > 31) return magnitude && (mode == Round::up ? !negative : mode == Round::down && negative);
+  if (count > 31) return magnitude && (mode == Rounding::up ? !negative : mode == Rounding::down && negative);
   const unsigned kept = magnitude >> count, rest = magnitude & ((1u << count) - 1u), half = 1u << (count - 1);
   bool away = false;
-  if (mode == Round::nearest) away = rest > half || (rest == half && (kept & 1u));
-  if (mode == Round::up) away = rest && !negative;
-  if (mode == Round::down) away = rest && negative;
+  if (mode == Rounding::nearest) away = rest > half || (rest == half && (kept & 1u));
+  if (mode == Rounding::up) away = rest && !negative;
+  if (mode == Rounding::down) away = rest && negative;
   return kept + away;
 }
 
-template <Round mode = Round::nearest>
+template <Rounding mode = Rounding::nearest>
 WW_INLINE unsigned short half_bits(float f) {
 #if defined(__F16C__)
-  if (mode == Round::nearest && f == f) {
+  if (mode == Rounding::nearest && f == f) {
     typedef float four __attribute__((vector_size(16)));
     const auto packed = __builtin_ia32_vcvtps2ph(four{f, 0, 0, 0}, 0);
     return static_cast<unsigned short>(packed[0]);
@@ -51,7 +64,7 @@ WW_INLINE unsigned short half_bits(float f) {
     result = cut<mode>(significand, exponent ? 126 - exponent : 125, sign);
   }
   if (result >= 0x7c00u) {
-    const bool infinite = mode == Round::nearest || (mode == Round::up && !sign) || (mode == Round::down && sign);
+    const bool infinite = mode == Rounding::nearest || (mode == Rounding::up && !sign) || (mode == Rounding::down && sign);
     result = infinite ? 0x7c00u : 0x7bffu;
   }
   return static_cast<unsigned short>(sign | result);
@@ -67,13 +80,13 @@ WW_INLINE float half_value(unsigned short h) {
 #endif
 }
 
-template <Round mode = Round::nearest>
+template <Rounding mode = Rounding::nearest>
 WW_INLINE unsigned short bfloat16_bits(float f) {
   const unsigned u = bits<unsigned>(f), sign = u >> 16 & 0x8000u, magnitude = u & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return 0x7fff;
   unsigned result = cut<mode>(magnitude, 16, sign);
   const bool overflow = result == 0x7f80u && magnitude != 0x7f800000u;
-  if (overflow && mode == Round::zero) result = 0x7f7fu;
+  if (overflow && mode == Rounding::zero) result = 0x7f7fu;
   return static_cast<unsigned short>(sign | result);
 }
 WW_INLINE float bfloat16_value(unsigned short b) { return bits<float>(static_cast<unsigned>(b) << 16); }

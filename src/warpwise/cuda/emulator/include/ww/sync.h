@@ -17,7 +17,7 @@ WW_INLINE void __nanosleep(unsigned, WW_LINE) { ww_yield(line); }
 
 // ---- Warp operations
 WW_INLINE void __syncwarp(unsigned mask = 0xffffffffu, WW_LINE) { ww_syncwarp(mask, line); }
-WW_INLINE unsigned __activemask() { return ww_activemask(); }
+WW_INLINE unsigned __activemask(WW_LINE) { return ww_converged(line); }
 
 namespace ww {
 constexpr unsigned kFullMask = 0xffffffffu;
