@@ -100,6 +100,17 @@ def test_constants_are_found_by_their_cpp_names(module: ww.cuda.Module) -> None:
     assert all(symbol.encode() in made.cubin for symbol in made.constants.values())
 
 
+def test_a_constexpr_helper_serves_constants_as_with_nvcc() -> None:
+    source = """constexpr int twice(int n) { return 2 * n; }
+    __global__ void k(int* x) {
+        __shared__ int s[twice(8)];
+        s[threadIdx.x] = x[threadIdx.x];
+        __syncthreads();
+        x[threadIdx.x] = s[twice(8) - 1 - threadIdx.x];
+    }"""
+    assert ww.cuda.load(source)["k"].compile("sm_90").shared == 64
+
+
 def test_errors_keep_the_users_lines(module: ww.cuda.Module) -> None:
     broken = ww.cuda.load("// one\n__global__ void k(int* x) {\n  x[0] = missing;\n}\n")
     with pytest.raises(

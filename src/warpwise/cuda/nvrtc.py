@@ -21,8 +21,18 @@ if TYPE_CHECKING:
 
 # Instantiated with a kernel's type, its symbol carries that type: demangled, it says how the parameters are declared.
 _SIGNATURE = "\ntemplate <class F> __global__ void ww_signature() {}\n"
-_UNREFERENCED = 177  # a variable that no kernel compiled here refers to: natural, as kernels are compiled one by one
-_FORMAT = 1
+_FORMAT = 1  # of what is kept in the cache
+
+# Functions without __device__ count as device code, since nvcc lets constant expressions call constexpr ones. Diagnostic
+# 177 is a variable that nothing refers to: natural, as kernels are compiled one by one.
+_OPTIONS = {
+    "std": "c++17",
+    "lineinfo": True,
+    "device_int128": True,
+    "ptxas_options": "-v",
+    "device_as_default_execution_space": True,
+    "diag_suppress": 177,
+}
 _NEEDED = "pip install 'warpwise[cuda]' (cuda-core, cuda-bindings, nvidia-cuda-nvrtc)"
 
 
@@ -67,7 +77,7 @@ def compile(module: Module, expression: str, target: str, constants: tuple[str, 
     arch = architecture(target)
     headers = includes.included(module.text, module.include)
     key = cache.key(
-        _FORMAT, text, module.file, expression, arch, sorted(module.define.items()), constants, toolchain(),
+        _FORMAT, sorted(_OPTIONS.items()), text, module.file, expression, arch, sorted(module.define.items()), constants, toolchain(),
         *(str(folder) for folder in module.include), *(part for path, content in headers.items() for part in (path, content)),
     )  # fmt: skip
     path = cache.cache_dir() / "cubin" / f"{key}.bin"
@@ -118,7 +128,7 @@ def _compile(module: Module, text: str, expression: str, arch: str, constants: t
     signature = f"ww_signature<decltype(&{expression})>"
     references = {name: f"&{name}" for name in constants}
     options = core.ProgramOptions(
-        name=module.file, arch=arch, std="c++17", lineinfo=True, device_int128=True, ptxas_options="-v", diag_suppress=_UNREFERENCED,
+        name=module.file, arch=arch, **_OPTIONS,
         define_macro=[(name, _macro(value)) for name, value in module.define.items()] or None,
         include_path=[str(folder) for folder in (*module.include, *includes.toolkit())],
     )  # fmt: skip
@@ -151,7 +161,7 @@ def _compile_error(module: Module, expression: str, arch: str, message: str) -> 
     """NVRTC's message by itself: cuda.core puts an error code in front and the options behind."""
     log = (message.partition("compilation log:")[2] or message).replace("\0", "")
     lines = [line.rstrip() for line in log.strip().splitlines()]
-    body = "\n".join(line for line in lines if line)
+    body = "\n".join(line for line in lines if line and not re.match(r"ptxas (info\b|\s)", line))
     advice = includes.missing_header_advice(body)
     text = f"{module.file}: {expression} does not compile for {arch}:\n{body}"
     return CompileError(f"{text}\n{advice}" if advice else text)
