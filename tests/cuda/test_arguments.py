@@ -84,7 +84,11 @@ def test_dtypes_that_fit_a_pointer(declared: str, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize(
     "declared, dtype, message",
     [
-        ("float", torch.float64, r"kernel<4>: argument 0 'a' is declared float\*, got a float64 tensor of shape \(16,\) on cpu"),
+        (
+            "float",
+            torch.float64,
+            r"kernel<4>: argument 0 'a' is declared float\*, got a float64 tensor of shape \(16,\) on cpu",
+        ),
         ("float", torch.float64, r"expected float32: pass x.to\(torch.float32\)"),
         ("float", torch.int32, r"expected float32: .* \(x.view\(torch.float32\) to pass the bits as they are\)"),
         ("int", torch.int64, "expected int32 or uint32"),
@@ -327,7 +331,9 @@ def test_structures_by_value_have_exactly_their_size() -> None:
     record = np.array((1.5, 7), [("x", "f4"), ("n", "i4")])
     for value in (Particle(1.5, 7), expected, bytearray(expected), record, record[()]):
         assert scalar("Particle", value, 8) == expected
-    refused("Particle", Particle(1.5, 7), "got Particle of 8 bytes; Particle has 12 bytes: is the layout the kernel's", 12)
+    refused(
+        "Particle", Particle(1.5, 7), "got Particle of 8 bytes; Particle has 12 bytes: is the layout the kernel's", 12
+    )
     refused("Particle", (1.5, 7), r"pass Particle \(8 bytes\) as a ctypes.Structure, a NumPy record or bytes", 8)
     assert scalar("Colour", ctypes.c_int(2), 4) == b"\2\0\0\0"
     refused("Colour", 2, "an enumeration as ctypes.c_int", 4)
@@ -360,8 +366,11 @@ def test_all_arrays_lie_on_one_device() -> None:
     cpu, meta = torch.zeros(2), torch.zeros(2, device="meta")
     assert device_of([1, 2.0, None], "k") is None
     assert device_of([1, out(strided(cpu)), np.zeros(2)], "k") == torch.device("cpu")
-    assert device_of([torch.tensor(1), meta], "k") == torch.device("meta")
-    with pytest.raises(ArgumentError, match="k: argument 0 is on cpu but argument 2 is on meta; move all arrays to one device"):
+    assert device_of([torch.tensor(1), np.array(2.0), meta], "k") == torch.device("meta")
+    assert device_of([torch.tensor(1), 2], "k") == torch.device("cpu")
+    with pytest.raises(
+        ArgumentError, match="k: argument 0 is on cpu but argument 2 is on meta; move all arrays to one device"
+    ):
         device_of([cpu, 1, meta], "k")
     with pytest.raises(ArgumentError, match="argument 0 is on cpu but argument 1 is on meta"):
         device_of([np.zeros(2), meta], "k")

@@ -281,6 +281,7 @@ def device_of(args: Sequence[Any], kernel: str) -> torch.device | None:
     """
     found: torch.device | None = None
     first = 0
+    numbers = False  # 0-dim arrays on the CPU, which may be by-value arguments
     for position, value in enumerate(args):
         kind = type(value)
         if kind in _NO_ARRAY:
@@ -292,9 +293,11 @@ def device_of(args: Sequence[Any], kernel: str) -> torch.device | None:
         if isinstance(value, torch.Tensor):
             device = value.device
             if device.type == "cpu" and kind not in _MARKS and value.dim() == 0:
-                continue  # it may be for a by-value parameter
+                numbers = True
+                continue
         elif isinstance(value, np.ndarray):
             if kind not in _MARKS and value.ndim == 0:
+                numbers = True
                 continue
             device = views.CPU
         elif hasattr(value, "__cuda_array_interface__"):
@@ -308,7 +311,7 @@ def device_of(args: Sequence[Any], kernel: str) -> torch.device | None:
                 f"{kernel}: argument {first} is on {found} but argument {position} is on {device}; "
                 "move all arrays to one device"
             )
-    return found
+    return found or (views.CPU if numbers else None)
 
 
 _NO_ARRAY = frozenset({int, float, bool, type(None)})
