@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -57,7 +56,7 @@ def bind(function: JITFunction, args: tuple[Any, ...], meta: Mapping[str, Any]) 
             f"parameters: {', '.join(function.arg_names)}"
         )
     try:
-        bound = inspect.signature(function.fn).bind(*args, **known)
+        bound = function.signature.bind(*args, **known)
     except TypeError as error:
         raise ArgumentError(f"{function.__name__}: {error}; parameters: {', '.join(function.arg_names)}") from None
     bound.apply_defaults()

@@ -21,6 +21,7 @@ __all__ = [
     "Heuristics",
     "InterpretedFunction",
     "InterpreterBuilder",
+    "LANGUAGE_IS_INTERPRETED",
     "JITFunction",
     "OutOfResources",
     "TensorDescriptor",
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 Patch = tuple[Any, str, Any]
+LANGUAGE_IS_INTERPRETED = isinstance(tl.sum, InterpretedFunction)
 _STUBS = "triton.language.extra.libdevice"
 _OPERATORS = "add sub mul truediv floordiv mod and or xor lshift rshift gt ge lt le eq ne pow".split()
 

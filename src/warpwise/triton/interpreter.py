@@ -15,6 +15,7 @@ import triton.language as tl
 
 from warpwise.cuda.errors import (
     ArgumentError,
+    CompileError,
     Finding,
     Index3,
     KernelAssertion,
@@ -89,7 +90,11 @@ class Helper:
 
     def truth(self, value: Any) -> Any:
         """A condition of ``if`` or ``while``, which no block of several elements can be."""
-        return bool(_only(value)) if isinstance(value, tl.tensor) else value
+        if isinstance(value, tl.tensor) and value.handle.data.size != 1:
+            raise CompileError(
+                f"a condition must be a scalar, got a block of shape {value.handle.data.shape}: use tl.where or a mask"
+            )
+        return bool(value) if isinstance(value, tl.tensor) else value
 
     def _fold(self, plain: Callable[..., Any], pair: Callable[[Any, Any], Any], values: tuple[Any, ...]) -> Any:
         if not any(isinstance(value, tl.tensor) for value in values):
@@ -109,6 +114,13 @@ class Helper:
         """Once per turn of a loop and per program: whether the time is up."""
         if time.monotonic() > self.deadline:
             raise KernelTimeout(f"still running after {self.timeout:g} s")
+
+
+class Shown(str):
+    """Text that stands for itself in a debugger, without quotes."""
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 class Interpreter:
@@ -140,6 +152,13 @@ class Interpreter:
         kwargs.pop("_generator", None)
         return self.runnable(function.fn)(*args, **kwargs)
 
+    def shown(self, block: tl.tensor) -> Any:
+        """A tensor as a debugger shows it: its values; a pointer by its tensor and element numbers, ``x_ptr + [0 1 2]``."""
+        if not block.dtype.is_ptr():
+            return values_of(block.handle)
+        width = max(1, block.dtype.element_ty.primitive_bitwidth // 8)
+        return Shown(self.builder.memory.described(block.handle.data, width))
+
     def _patches(self) -> list[Patch]:
         modules = len(language_modules())
         if modules != self._patched_modules:
@@ -154,8 +173,8 @@ class Interpreter:
             "__float__": lambda block: float(_only(block)),
             # Triton's own code asks whether an optional block is there; a kernel's conditions go through Helper.truth.
             "__bool__": lambda block: block.handle.data.size != 1 or bool(_only(block)),
-            "__repr__": lambda block: repr(values_of(block.handle)),
-            "__str__": lambda block: str(values_of(block.handle)),
+            "__repr__": lambda block: repr(self.shown(block)),
+            "__str__": lambda block: str(self.shown(block)),
             "__hash__": object.__hash__,
             "T": property(lambda block: tl.trans(block)),
         }
@@ -235,10 +254,10 @@ class Interpreter:
                         self.helper.tick()
                         body(**values)
                         clock.program += 1
-        except KernelTimeout as error:
-            raise self._located(KernelTimeout, str(error), error, recorder).with_traceback(self._trimmed(error)) from None
         except KernelError as error:
-            raise error.with_traceback(self._trimmed(error))
+            if error.findings:
+                raise error.with_traceback(self._trimmed(error))
+            raise self._located(type(error), str(error), error, recorder).with_traceback(self._trimmed(error)) from None
         except AssertionError as error:
             raise self._located(KernelAssertion, f"assertion failed: {error}", error, recorder) from error
 

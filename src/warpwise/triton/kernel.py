@@ -15,6 +15,7 @@ from warpwise.cuda.errors import ArgumentError, Finding, LaunchError
 from warpwise.cuda.views import Out, Strided
 from warpwise.triton.arguments import bind, tensors_in, unwrapped
 from warpwise.triton.compat import (
+    LANGUAGE_IS_INTERPRETED,
     Autotuner,
     Heuristics,
     InterpretedFunction,
@@ -26,6 +27,7 @@ from warpwise.triton.compat import (
 from warpwise.triton.interpreter import INTERPRETER
 
 Runner = JITFunction | Autotuner | Heuristics
+_SCALARS = frozenset({bool, int, float, str, type(None)})
 _OWN = ("timeout", "checks", "grid", "warmup")
 
 
@@ -45,41 +47,48 @@ class Launch:
         exception, ``ArgumentError`` for arguments that do not fit or lie on several devices, ``LaunchError`` for a
         grid or resources that the device has not, ``CompileError`` with the kernel's line.
         """
-        cuda = other = None
-        plain = True
+        index = -1
+        elsewhere = marked = False
         for value in (*args, *meta.values()) if meta else args:
+            kind = type(value)
+            if kind in _SCALARS:
+                continue
+            if kind is Out or kind is Strided:
+                marked = True
+                value = value.value
             if isinstance(value, torch.Tensor):
-                if value.is_cuda:
-                    if cuda is None:
-                        cuda = value
-                    elif value.get_device() != cuda.get_device():
-                        raise self._mixed(args, meta)
-                else:
-                    other = value
-            elif not isinstance(value, (int, float)):
-                plain = False
-        if not plain:
-            found = list(tensors_in((*args, *meta.values())))
-            cuda = next((tensor for tensor in found if tensor.is_cuda), None)
-            other = next((tensor for tensor in found if not tensor.is_cuda), None)
-            has_array = any(isinstance(unwrapped(value), np.ndarray) for value in (*args, *meta.values()))
-            if cuda is not None and (has_array or any(t.get_device() != cuda.get_device() for t in found)):
+                if not value.is_cuda:
+                    elsewhere = True
+                elif index < 0:
+                    index = value.get_device()
+                elif value.get_device() != index:
+                    raise self._mixed(args, meta)
+                continue
+            inside, outside = _places(value)
+            elsewhere = elsewhere or outside
+            if len(inside) > 1 or (index >= 0 and inside and inside != {index}):
                 raise self._mixed(args, meta)
-            if cuda is not None:
-                args = tuple(unwrapped(value) for value in args)
-                meta = {name: unwrapped(value) for name, value in meta.items()}
-        if cuda is None:
+            index = max(index, *inside, -1)
+        if index < 0:
             self._interpreted(args, meta, timeout, checks, collect=False)
             return None
-        if other is not None:
+        if elsewhere:
             raise self._mixed(args, meta)
-        if cuda.get_device() != torch.cuda.current_device():
-            with torch.cuda.device(cuda.device):
+        if marked:
+            args = tuple([unwrapped(value) for value in args])
+            meta = {name: unwrapped(value) for name, value in meta.items()}
+        if index != torch.cuda.current_device():
+            with torch.cuda.device(index):
                 return self._compiled(args, meta)
         return self._compiled(args, meta)
 
     def _compiled(self, args: tuple[Any, ...], meta: Mapping[str, Any]) -> Any:
         kernel = self.kernel
+        if LANGUAGE_IS_INTERPRETED:
+            raise LaunchError(
+                f"{kernel.jit_function.__name__}: TRITON_INTERPRET was set when Triton was imported, so nothing can be "
+                "compiled; unset it: CPU tensors are interpreted without it"
+            )
         try:
             return kernel.launch_compiled(args, meta, self.grid)
         except CompilationError as error:
@@ -114,6 +123,13 @@ class Launch:
         return ArgumentError(
             f"{self.kernel.jit_function.__name__}: expected all tensors on one device, got {', '.join(places)}"
         )
+
+
+def _places(value: Any) -> tuple[set[int], bool]:
+    """The GPUs that a tuple's or descriptor's tensors are on, and whether an array of it lies elsewhere."""
+    tensors = list(tensors_in((value,)))
+    inside = {tensor.get_device() for tensor in tensors if tensor.is_cuda}
+    return inside, isinstance(value, np.ndarray) or any(not tensor.is_cuda for tensor in tensors)
 
 
 def _on_cpu(value: Any) -> Any:

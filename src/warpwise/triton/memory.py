@@ -189,6 +189,14 @@ class Memory:
             count=int(lanes.sum()),
         )
 
+    def described(self, pointer: Array, itemsize: int) -> str:
+        """Addresses as a person reads them: the tensor's name and the element numbers."""
+        slot = self.slots.get(int(pointer.ravel()[0]) >> _SLOT_BITS)
+        if slot is None:
+            return f"addresses {pointer}"
+        index = (pointer - np.uint64(slot.base)).view(np.int64) // itemsize
+        return f"{slot.name} + {index.item() if index.size == 1 else index}"
+
     def load(self, pointer: Array, mask: Array | None, other: Array | None, dtype: np.dtype[Any], atomic: bool) -> Array:
         """The elements at ``pointer``; ``other`` (or 0) where ``mask`` is off."""
         pointer = np.asarray(pointer, dtype=np.uint64)
