@@ -24,14 +24,16 @@ from warpwise.device.description import Description, describe
 
 _GIB = 1 << 30
 _FORMAT = 1
-_MATRIX_KINDS = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+_MATRIX_KINDS = {
+    "fp64": torch.float64, "fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Ceilings:
     """What was measured, where and when.
 
-    ``copy`` is in bytes/s, read and written bytes added; ``matmul`` is in FLOP/s by kind ("fp32" without TF32, "tf32",
+    ``copy`` is in bytes/s, read and written bytes added; ``matmul`` is in FLOP/s by kind ("fp64", "fp32" without TF32, "tf32",
     "bf16", "fp16"), the best of the sizes in ``sizes``. Each is a median over random data. ``provenance`` says it in words.
     """
 

@@ -22,9 +22,9 @@ Index3 = tuple[int, int, int]
 class Profile:
     """The limits of one compute capability. Sizes are in bytes; ``sm`` stands for a streaming multiprocessor.
 
-    ``flops_per_clock`` gives dense FLOPs a clock and multiprocessor by kind of number: "fp32" and "fp64" on the
-    ordinary units, "tf32", "fp16", "bf16", "fp8" and "int8" on the matrix units. A kind that is absent is either
-    not there or differs between the products of this compute capability.
+    ``flops_per_clock`` gives dense FLOPs a clock and multiprocessor by kind of number: "fp32" on the ordinary units,
+    "tf32", "fp16", "bf16", "fp8" and "int8" on the matrix units, "fp64" on whichever is faster (matrix units, on sm_80
+    and sm_90). A kind that is absent is either not there or differs between the products of this compute capability.
     """
 
     name: str
@@ -96,7 +96,7 @@ def _ampere(minor: int, *, large: bool) -> Profile:
     rates = (
         {"fp32": 256, "fp64": 4}
         if minor
-        else {"fp32": 128, "fp64": 64, "tf32": 1024, "fp16": 2048, "bf16": 2048, "int8": 4096}
+        else {"fp32": 128, "fp64": 128, "tf32": 1024, "fp16": 2048, "bf16": 2048, "int8": 4096}
     )
     return Profile(
         f"sm_8{minor}", "Ada" if minor == 9 else "Ampere", (8, minor),
@@ -121,7 +121,7 @@ def _geforce_blackwell(minor: int) -> Profile:
     )  # fmt: skip
 
 
-_HOPPER_RATES = {"fp32": 256, "fp64": 128, "tf32": 2048, "fp16": 4096, "bf16": 4096, "fp8": 8192, "int8": 8192}
+_HOPPER_RATES = {"fp32": 256, "fp64": 256, "tf32": 2048, "fp16": 4096, "bf16": 4096, "fp8": 8192, "int8": 8192}
 _B200_RATES = {"fp32": 256, "fp64": 128, "tf32": 4096, "fp16": 8192, "bf16": 8192, "fp8": 16384, "int8": 16384}
 _B300_RATES = {"fp32": 256, "tf32": 4096, "fp16": 8192, "bf16": 8192, "fp8": 16384}
 
