@@ -43,7 +43,7 @@ void ww_named_barrier(unsigned id, unsigned threads, int arrive_only, int line);
 void ww_grid_sync(int line);
 void ww_syncwarp(unsigned mask, int line);
 ww_exchange ww_warp_exchange(unsigned mask, const void* in, unsigned bytes, const char* what, int line);
-unsigned ww_activemask();
+unsigned ww_activemask();  // the lanes that have not returned
 
 void ww_atomic(void* address, unsigned bytes, const char* what, int line);      // before each read-modify-write
 void ww_touch(const void* address, size_t bytes, int write, int line);          // a checked access made by a header
@@ -74,6 +74,9 @@ void ww_barrier_wait(void* barrier, uint64_t phase, int line);
 int ww_barrier_test(void* barrier, uint64_t phase, int line);
 uint64_t ww_barrier_phase(void* barrier, int line);  // how many phases have completed
 void ww_barrier_track_copies(void* barrier);         // this thread's copies so far land when the phase completes
+
+// The lanes of the warp that are here together: waits until no other lane can come any more (__activemask, coalesced_threads).
+unsigned ww_converged(int line);
 unsigned ww_thread_rank() __attribute__((const));    // linear index in the block
 }
 #pragma GCC visibility pop

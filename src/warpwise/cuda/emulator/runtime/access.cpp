@@ -77,7 +77,7 @@ void access_range(Address address, size_t bytes, bool write, Address pc, unsigne
   }
   if (!slot.cells) return;
   settle_store();
-  const Accessed accessed{address, static_cast<unsigned>(bytes), pc, (flags & kStrongAccess) != 0, line};
+  const Accessed accessed{address, static_cast<unsigned>(bytes), pc, (flags & kStrongAccess) != 0, line, (flags & kCopyAccess) != 0};
   for (Address at = address; at < end;) {
     const Address word = at & ~Address{3}, next = word + 4 < end ? word + 4 : end;
     const uint32_t mask = (0xfu << (at - word) & 0xfu) & (0xfu >> (word + 4 - next));

@@ -4,7 +4,7 @@
 
 namespace ww {
 
-enum : unsigned { kPlainAccess = 0, kStrongAccess = 1 };
+enum : unsigned { kPlainAccess = 0, kStrongAccess = 1, kCopyAccess = 2 };
 
 void out_of_bounds(const Slot& slot, Address address, size_t bytes, bool write, Address pc, int line = 0);
 void misaligned(const Slot& slot, Address address, size_t bytes, bool write, Address pc, int line = 0);
@@ -49,7 +49,7 @@ inline __attribute__((always_inline)) void access(Address address, Address pc) {
   for (unsigned word = 0; word < (kBytes + 3) / 4; word++) {
     const Address at = address + 4 * word;
     if (kWriting)
-      note_write(slot, cell[word], mask, {address, kBytes, pc, false, 0}, at);
+      note_write(slot, cell[word], mask, {address, kBytes, pc, false, 0, false}, at);
     else
       note_read(slot, cell[word], mask, at, kBytes, pc);
   }

@@ -46,8 +46,8 @@ extern "C" void ww_copy_async(void* to, const void* from, size_t bytes, size_t f
   const Address target = reinterpret_cast<Address>(to), source = reinterpret_cast<Address>(from);
   if (from_bytes > bytes) from_bytes = bytes;
   if (world.checks.any) {
-    access_range(source, from_bytes, false, pc, kPlainAccess, line);
-    access_range(target, bytes, true, pc, kPlainAccess, line);
+    access_range(source, from_bytes, false, pc, kCopyAccess, line);
+    access_range(target, bytes, true, pc, kCopyAccess, line);
   }
   Thread& thread = *world.current;
   settle_store();

@@ -92,7 +92,7 @@ void start_block(uint64_t number) {
     Warp& warp = block->warps[w];
     const unsigned lanes = world.threads - w * 32;
     warp.exists = lanes >= 32 ? ~0u : (1u << lanes) - 1;
-    warp.exited = 0;
+    warp.exited = warp.converging = 0;
     for (WarpOperation& operation : warp.operations) operation.open = false, operation.holders = 0;
   }
   block->clocks.start(world.threads);
@@ -130,8 +130,10 @@ struct Pass {
 
 void run_warp(Block& block, unsigned first, unsigned last, const uint16_t* order, Pass& pass) {
   Warp& warp = block.warps[first / 32];
+  bool again = false;
   do {
     warp.woken = false;
+    bool computing = false;
     for (unsigned k = first; k < last; k++) {
       const unsigned id = order ? order[k] : k;
       State& state = block.state[id];
@@ -143,8 +145,13 @@ void run_warp(Block& block, unsigned first, unsigned last, const uint16_t* order
       if (world.aborted) return;
       if (world.polled) pass.polled = true;
       else pass.progress = true;
+      computing |= !world.polled && state == State::kReady;
     }
-  } while (warp.woken && !order);
+    again = warp.woken;
+    for (unsigned w = first; w < last; w += 32)
+      if (block.warps[w / 32].converging && !again && !computing) again |= release_converged(block, w);
+    pass.progress |= again;
+  } while (again && !order);
 }
 
 // Every ready thread runs once; in the plain order, a warp goes on while its warp operations complete.

@@ -56,10 +56,10 @@ void report_race(const Slot& slot, const Accessed& access, Address word, bool wr
   Report report = new_report(kDataRace, access.pc, access.line);
   const Address first = access.address > word ? access.address : word;
   describe(report, slot, first);
-  report.access.action = access.strong ? kAtomic : write ? kWrite : kRead;
+  report.access.action = access.copying ? kAsyncCopy : access.strong ? kAtomic : write ? kWrite : kRead;
   report.access_bytes = access.bytes;
   fill_other(report, other, other_wrote);
-  const bool both_plain_writes = write && other_wrote && !access.strong && !(other & kStrong) && report.other.action == kWrite;
+  const bool both_plain_writes = report.access.action == kWrite && other_wrote && !(other & kStrong) && report.other.action == kWrite;
   if (!both_plain_writes) {
     add_report(report);
     return;

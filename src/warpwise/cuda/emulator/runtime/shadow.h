@@ -42,7 +42,8 @@ struct Accessed {
   unsigned bytes;
   Address pc;
   bool strong;
-  int line;  // 0 if only pc tells
+  int line;      // 0 if only pc tells
+  bool copying;  // by an asynchronous copy
 };
 void report_race(const Slot& slot, const Accessed& access, Address word, bool write, uint64_t other, bool other_wrote);
 void settle_store();
@@ -69,7 +70,7 @@ inline __attribute__((always_inline)) void note_read(Slot& slot, Cell& cell, uin
       return;  // a reader in another block conflicts with any writer here as well as this reader would
     }
   }
-  note_read_slowly(slot, cell, mask, {address, bytes, pc, false, 0}, address);
+  note_read_slowly(slot, cell, mask, {address, bytes, pc, false, 0, false}, address);
 }
 
 // Marks or unmarks words as the target of a copy in flight by the running thread.

@@ -15,7 +15,7 @@ namespace ww {
 
 constexpr unsigned kMaxWarps = kMaxThreads / 32;
 
-enum class State : uint8_t { kNew, kReady, kAtBarrier, kAtWarp, kAtObject, kAtGrid, kDone };
+enum class State : uint8_t { kNew, kReady, kAtBarrier, kAtWarp, kConverging, kAtObject, kAtGrid, kDone };
 
 struct Block;
 struct Barrier;
@@ -44,6 +44,7 @@ struct WarpOperation {
 struct Warp {
   uint32_t exists, exited;
   bool woken;                             // an operation completed while its lanes ran
+  unsigned converging;                    // lanes that wait to see who else comes
   std::deque<WarpOperation> operations;   // grows as needed; elements never move
 };
 
@@ -189,6 +190,7 @@ void forget_barriers(Block& block);
 
 // warp.cpp
 void lane_exits(Thread& thread);
+bool release_converged(Block& block, unsigned first);  // no other lane can come: those at one line go on together
 void release_held(Thread& thread);
 
 // async_copy.cpp

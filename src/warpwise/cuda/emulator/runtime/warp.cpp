@@ -29,6 +29,30 @@ void lane_exits(Thread& thread) {
     if (operation.open) try_complete(*thread.block, thread.id & ~31u, warp, operation);
 }
 
+bool release_converged(Block& block, unsigned first) {
+  Warp& warp = block.warps[first / 32];
+  warp.converging = 0;
+  uint32_t waiting = 0;
+  for (unsigned lane = 0; lane < 32 && first + lane < block.threads; lane++)
+    if (block.state[first + lane] == State::kConverging) waiting |= 1u << lane;
+  const bool any = waiting != 0;
+  while (waiting) {
+    const int line = block.thread[first + static_cast<unsigned>(__builtin_ctz(waiting))].line;
+    uint32_t together = 0;
+    for (uint32_t rest = waiting; rest; rest &= rest - 1) {
+      const unsigned lane = static_cast<unsigned>(__builtin_ctz(rest));
+      if (block.thread[first + lane].line == line) together |= 1u << lane;
+    }
+    for (uint32_t rest = together; rest; rest &= rest - 1) {
+      const unsigned id = first + static_cast<unsigned>(__builtin_ctz(rest));
+      block.thread[id].mask = together;
+      block.state[id] = State::kReady;
+    }
+    waiting &= ~together;
+  }
+  return any;
+}
+
 void release_held(Thread& thread) {
   if (thread.held) thread.held->holders--;
   thread.held = nullptr;
@@ -106,6 +130,15 @@ extern "C" void ww_syncwarp(unsigned mask, int line) {
 extern "C" ww_exchange ww_warp_exchange(unsigned mask, const void* in, unsigned bytes, const char* what, int line) {
   WarpOperation& operation = meet(mask, in, bytes, what, line);
   return {operation.deposits.data(), operation.stride, operation.arrived};
+}
+
+extern "C" unsigned ww_converged(int line) {
+  Thread& thread = *world.current;
+  thread.what = "the other lanes of its warp";
+  thread.line = line;
+  warp_of(thread).converging++;
+  park(State::kConverging);
+  return thread.mask;
 }
 
 extern "C" unsigned ww_activemask() {

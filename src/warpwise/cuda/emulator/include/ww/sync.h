@@ -62,6 +62,15 @@ WW_UNCHECKED unsigned matching(unsigned mask, T own, const char* what, int line)
   return same;
 }
 
+// Whether every lane that takes part deposits the same bytes.
+template <class T>
+WW_UNCHECKED bool all_match(unsigned mask, T own, const char* what, int line) {
+  const ww_exchange table = ww_warp_exchange(mask, &own, sizeof(T), what, line);
+  for (unsigned lane = 0; lane < 32; lane++)
+    if ((table.present >> lane & 1) && __builtin_memcmp(&own, table.data + lane * table.stride, sizeof(T))) return false;
+  return true;
+}
+
 WW_UNCHECKED unsigned ballot(unsigned mask, int predicate, const char* what, int line) {
   const ww_exchange table = ww_warp_exchange(mask, &predicate, sizeof predicate, what, line);
   unsigned votes = 0;
@@ -139,7 +148,7 @@ WW_INLINE unsigned __ballot_sync(unsigned mask, int predicate, WW_LINE) { return
 WW_INLINE int __any_sync(unsigned mask, int predicate, WW_LINE) { return ww::ballot(mask, predicate, "__any_sync", line) != 0; }
 WW_INLINE int __all_sync(unsigned mask, int predicate, WW_LINE) { return ww::all_vote(mask, predicate, "__all_sync", line); }
 WW_INLINE int __uni_sync(unsigned mask, int predicate, WW_LINE) {
-  return ww::matching(mask, predicate != 0, "__uni_sync", line) == (mask & ww_activemask());
+  return ww::all_match(mask, predicate != 0, "__uni_sync", line);
 }
 
 template <class T>
@@ -148,8 +157,7 @@ WW_INLINE unsigned __match_any_sync(unsigned mask, T value, WW_LINE) {
 }
 template <class T>
 WW_INLINE unsigned __match_all_sync(unsigned mask, T value, int* all_equal, WW_LINE) {
-  const unsigned live = mask & ww_activemask();
-  *all_equal = ww::matching(mask, value, "__match_all_sync", line) == live;
+  *all_equal = ww::all_match(mask, value, "__match_all_sync", line);
   return *all_equal ? mask : 0;
 }
 
