@@ -17,8 +17,8 @@ from pathlib import Path
 
 from warpwise import cache
 from warpwise.cuda.emulator import preprocess
-from warpwise.cuda.emulator.rewrite import rewrite
-from warpwise.cuda.errors import CompileError
+from warpwise.cuda.emulator.rewrite import ABSENT, rewrite
+from warpwise.cuda.errors import CompileError, UnsupportedFeature
 from warpwise.cuda.lexer import lex
 from warpwise.cuda.source import kernel_of, kernels, prune
 
@@ -254,8 +254,17 @@ def _compile(
     result = subprocess.run(command, input=unit, capture_output=True, text=True, check=False)
     if result.returncode:
         Path(made).unlink(missing_ok=True)
+        _refuse_absent(result.stderr, expression)
         raise CompileError(_readable(result.stderr, file, text, expression))
     os.replace(made, library)
+
+
+def _refuse_absent(message: str, expression: str) -> None:
+    """Raise UnsupportedFeature where the compiler misses a library that has no stand-in on the CPU."""
+    names = "|".join((*ABSENT, "atomic", "atomic_ref", "ptx"))
+    match = re.search(rf"^(.+?:\d+):.* error: ‘(?:cuda::)?({names})’ (?:has not been declared|is not a member of ‘cuda’|does not name)", message, re.MULTILINE)
+    if match:
+        raise UnsupportedFeature(f"{match[1]}: kernel {expression} uses {match[2]}, which has no stand-in on the CPU; run it on a GPU")
 
 
 def _facts(library: Path) -> dict[str, object]:

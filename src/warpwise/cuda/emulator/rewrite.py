@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -9,6 +10,11 @@ from warpwise.cuda.declarations import Declaration, Macro, declarations, macros,
 from warpwise.cuda.emulator.rewrite_shared import SharedVariable, shared_statement
 from warpwise.cuda.errors import CompileError
 from warpwise.cuda.lexer import Lines, Token, closing, closing_angle, lex, split
+
+
+# Libraries with no stand-in here: a file may include them, but a kernel that uses them is refused.
+ABSENT = ("cub", "cute", "cutlass", "nvshmem", "thrust")
+ABSENT_HEADER = re.compile(r"""#\s*include\s*[<"](?:cub|cute|cutlass|nvshmem|cuda/std/atomic|cuda/atomic|cuda/ptx|cuda/semaphore|cudaTypedefs)""")
 
 
 @dataclass
@@ -52,6 +58,9 @@ def rewrite(text: str, file: str = "kernel.cu") -> Rewritten:
     lines = Lines(text, file)
     _rewrite_shared(edits, code, found, defined, lines)
     _rewrite_asm(edits, code, lines)
+    for token in tokens:
+        if token.kind == "directive" and ABSENT_HEADER.match(token.text):
+            edits.replace(token.start, token.end, "")
     for index, token in enumerate(code):
         # A macro of this name would break the attributes of the C++ library's own headers.
         if token.text == "__noinline__" and (not index or code[index - 1].text != "("):
@@ -72,7 +81,7 @@ def rewrite_launches(text: str) -> str:
             continue
         close = closing(tokens, end + 3)
         kernel = text[tokens[start].start : tokens[index - 1].end]
-        configuration = text[tokens[index].end : tokens[end].start]
+        configuration = text[token.end : tokens[end].start]
         arguments = text[tokens[end + 3].end : tokens[close].start]
         quoted = " ".join(kernel.split()).replace("\\", "\\\\").replace('"', '\\"')
         comma = ", " if arguments.strip() else ""

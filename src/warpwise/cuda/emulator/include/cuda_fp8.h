@@ -1,0 +1,126 @@
+// The 8-bit floating types: e4m3 (bias 7, no infinity, largest 448) and e5m2 (bias 15), with their pairs and quadruples.
+#pragma once
+#include "cuda_bf16.h"
+#include "cuda_fp16.h"
+
+typedef unsigned char __nv_fp8_storage_t;
+typedef unsigned short __nv_fp8x2_storage_t;
+typedef unsigned int __nv_fp8x4_storage_t;
+// Past the largest finite value: NaN (e4m3) or infinity (e5m2), or that largest value.
+enum __nv_saturation_t { __NV_NOSAT, __NV_SATFINITE };
+enum __nv_fp8_interpretation_t { __NV_E4M3, __NV_E5M2 };
+
+namespace ww {
+// e5m2 is the upper byte of a half. e4m3 has one exponent bit less, hence a rebias by 120 from float.
+template <__nv_fp8_interpretation_t kind>
+WW_INLINE unsigned char fp8_bits(float f, __nv_saturation_t saturation) {
+  constexpr int fraction = kind == __NV_E4M3 ? 3 : 2, bias = kind == __NV_E4M3 ? 7 : 15;
+  constexpr unsigned largest = kind == __NV_E4M3 ? 0x7eu : 0x7bu, beyond = kind == __NV_E4M3 ? 0x7fu : 0x7cu;
+  const unsigned u = bits<unsigned>(f), sign = u >> 24 & 0x80u, magnitude = u & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return static_cast<unsigned char>(sign | (kind == __NV_E4M3 ? 0x7fu : 0x7eu));
+  const int exponent = static_cast<int>(magnitude >> 23), lowest_normal = 128 - bias;
+  unsigned result;
+  if (exponent >= lowest_normal) {
+    result = cut<Rounding::nearest>(magnitude - (static_cast<unsigned>(127 - bias) << 23), 23 - fraction, sign);
+  } else {
+    const unsigned significand = exponent ? (magnitude & 0x7fffffu) | 0x800000u : magnitude & 0x7fffffu;
+    result = cut<Rounding::nearest>(significand, 23 - fraction + lowest_normal - (exponent ? exponent : 1), sign);
+  }
+  if (result > largest) result = saturation == __NV_SATFINITE ? largest : beyond;
+  return static_cast<unsigned char>(sign | result);
+}
+template <__nv_fp8_interpretation_t kind>
+WW_INLINE float fp8_value(unsigned char x) {
+  if (kind == __NV_E5M2) return half_value(static_cast<unsigned short>(x << 8));
+  const unsigned sign = (x & 0x80u) << 24, exponent = x >> 3 & 15u, fraction = x & 7u;
+  if ((x & 0x7fu) == 0x7fu) return bits<float>(sign | 0x7fc00000u);
+  if (exponent == 0) return bits<float>(sign | bits<unsigned>(static_cast<float>(fraction) * 0x1p-9f));
+  return bits<float>(sign | (exponent + 120u) << 23 | fraction << 20);
+}
+}  // namespace ww
+
+WW_INLINE __nv_fp8_storage_t __nv_cvt_float_to_fp8(float x, __nv_saturation_t saturation, __nv_fp8_interpretation_t kind) {
+  return kind == __NV_E4M3 ? ww::fp8_bits<__NV_E4M3>(x, saturation) : ww::fp8_bits<__NV_E5M2>(x, saturation);
+}
+WW_INLINE __nv_fp8_storage_t __nv_cvt_double_to_fp8(double x, __nv_saturation_t saturation, __nv_fp8_interpretation_t kind) {
+  return __nv_cvt_float_to_fp8(ww::to_odd(x), saturation, kind);
+}
+WW_INLINE __nv_fp8_storage_t __nv_cvt_halfraw_to_fp8(__half_raw x, __nv_saturation_t saturation, __nv_fp8_interpretation_t kind) {
+  return __nv_cvt_float_to_fp8(ww::half_value(x.x), saturation, kind);
+}
+WW_INLINE __nv_fp8_storage_t __nv_cvt_bfloat16raw_to_fp8(__nv_bfloat16_raw x, __nv_saturation_t saturation,
+                                                         __nv_fp8_interpretation_t kind) {
+  return __nv_cvt_float_to_fp8(ww::bfloat16_value(x.x), saturation, kind);
+}
+WW_INLINE __half_raw __nv_cvt_fp8_to_halfraw(__nv_fp8_storage_t x, __nv_fp8_interpretation_t kind) {
+  return {ww::half_bits(kind == __NV_E4M3 ? ww::fp8_value<__NV_E4M3>(x) : ww::fp8_value<__NV_E5M2>(x))};
+}
+WW_INLINE __half2_raw __nv_cvt_fp8x2_to_halfraw2(__nv_fp8x2_storage_t x, __nv_fp8_interpretation_t kind) {
+  return {__nv_cvt_fp8_to_halfraw(static_cast<unsigned char>(x), kind).x,
+          __nv_cvt_fp8_to_halfraw(static_cast<unsigned char>(x >> 8), kind).x};
+}
+#define WW_FP8_PAIR(NAME, FROM, FIRST, SECOND)                                                                       \
+  WW_INLINE __nv_fp8x2_storage_t NAME(FROM x, __nv_saturation_t saturation, __nv_fp8_interpretation_t kind) {        \
+    return static_cast<__nv_fp8x2_storage_t>(__nv_cvt_float_to_fp8(FIRST, saturation, kind) |                        \
+                                             __nv_cvt_float_to_fp8(SECOND, saturation, kind) << 8);                  \
+  }
+WW_FP8_PAIR(__nv_cvt_float2_to_fp8x2, float2, x.x, x.y)
+WW_FP8_PAIR(__nv_cvt_double2_to_fp8x2, double2, ww::to_odd(x.x), ww::to_odd(x.y))
+WW_FP8_PAIR(__nv_cvt_halfraw2_to_fp8x2, __half2_raw, ww::half_value(x.x), ww::half_value(x.y))
+WW_FP8_PAIR(__nv_cvt_bfloat16raw2_to_fp8x2, __nv_bfloat162_raw, ww::bfloat16_value(x.x), ww::bfloat16_value(x.y))
+#undef WW_FP8_PAIR
+
+// The types convert explicitly, saturating.
+#define WW_FP8(KIND, SUFFIX)                                                                                            \
+  struct __nv_fp8_##SUFFIX {                                                                                            \
+    __nv_fp8_storage_t __x;                                                                                             \
+    __nv_fp8_##SUFFIX() = default;                                                                                      \
+    explicit __nv_fp8_##SUFFIX(float f) : __x(ww::fp8_bits<KIND>(f, __NV_SATFINITE)) {}                                 \
+    explicit __nv_fp8_##SUFFIX(double f) : __nv_fp8_##SUFFIX(ww::to_odd(f)) {}                                          \
+    explicit __nv_fp8_##SUFFIX(__half h) : __nv_fp8_##SUFFIX(ww::value(h)) {}                                           \
+    explicit __nv_fp8_##SUFFIX(__nv_bfloat16 h) : __nv_fp8_##SUFFIX(ww::value(h)) {}                                    \
+    template <class T, std::enable_if_t<std::is_integral_v<T>, int> = 0>                                                \
+    explicit __nv_fp8_##SUFFIX(T value) : __nv_fp8_##SUFFIX(ww::narrowed(value)) {}                                     \
+    explicit operator float() const { return ww::fp8_value<KIND>(__x); }                                                \
+    explicit operator double() const { return ww::fp8_value<KIND>(__x); }                                               \
+    explicit operator __half() const { return __half(ww::fp8_value<KIND>(__x)); }                                       \
+    explicit operator __nv_bfloat16() const { return __nv_bfloat16(ww::fp8_value<KIND>(__x)); }                         \
+    explicit operator bool() const { return (__x & 0x7fu) != 0; }                                                       \
+    template <class T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, int> = 0>                    \
+    explicit operator T() const {                                                                                       \
+      return ww::to_integer<T, ww::Rounding::zero>(ww::fp8_value<KIND>(__x));                                           \
+    }                                                                                                                   \
+  };                                                                                                                    \
+  struct __attribute__((aligned(2))) __nv_fp8x2_##SUFFIX {                                                              \
+    __nv_fp8x2_storage_t __x;                                                                                           \
+    __nv_fp8x2_##SUFFIX() = default;                                                                                    \
+    explicit __nv_fp8x2_##SUFFIX(float2 f) : __x(__nv_cvt_float2_to_fp8x2(f, __NV_SATFINITE, KIND)) {}                  \
+    explicit __nv_fp8x2_##SUFFIX(double2 f) : __x(__nv_cvt_double2_to_fp8x2(f, __NV_SATFINITE, KIND)) {}                \
+    explicit __nv_fp8x2_##SUFFIX(__half2 f) : __x(__nv_cvt_halfraw2_to_fp8x2(f, __NV_SATFINITE, KIND)) {}               \
+    explicit __nv_fp8x2_##SUFFIX(__nv_bfloat162 f) : __x(__nv_cvt_bfloat16raw2_to_fp8x2(f, __NV_SATFINITE, KIND)) {}    \
+    explicit operator float2() const {                                                                                  \
+      return {ww::fp8_value<KIND>(static_cast<unsigned char>(__x)), ww::fp8_value<KIND>(static_cast<unsigned char>(__x >> 8))}; \
+    }                                                                                                                   \
+    explicit operator __half2() const { return __half2(__nv_cvt_fp8x2_to_halfraw2(__x, KIND)); }                        \
+    explicit operator __nv_bfloat162() const {                                                                          \
+      const float2 f = static_cast<float2>(*this);                                                                      \
+      return {__nv_bfloat16(f.x), __nv_bfloat16(f.y)};                                                                  \
+    }                                                                                                                   \
+  };                                                                                                                    \
+  struct __attribute__((aligned(4))) __nv_fp8x4_##SUFFIX {                                                              \
+    __nv_fp8x4_storage_t __x;                                                                                           \
+    __nv_fp8x4_##SUFFIX() = default;                                                                                    \
+    explicit __nv_fp8x4_##SUFFIX(float4 f)                                                                              \
+        : __x(__nv_cvt_float2_to_fp8x2({f.x, f.y}, __NV_SATFINITE, KIND) |                                              \
+              static_cast<unsigned>(__nv_cvt_float2_to_fp8x2({f.z, f.w}, __NV_SATFINITE, KIND)) << 16) {}               \
+    explicit __nv_fp8x4_##SUFFIX(__half2 low, __half2 high)                                                             \
+        : __x(__nv_cvt_halfraw2_to_fp8x2(low, __NV_SATFINITE, KIND) |                                                   \
+              static_cast<unsigned>(__nv_cvt_halfraw2_to_fp8x2(high, __NV_SATFINITE, KIND)) << 16) {}                   \
+    explicit operator float4() const {                                                                                  \
+      const auto at = [this](int byte) { return ww::fp8_value<KIND>(static_cast<unsigned char>(__x >> (8 * byte))); };  \
+      return {at(0), at(1), at(2), at(3)};                                                                              \
+    }                                                                                                                   \
+  };
+WW_FP8(__NV_E4M3, e4m3)
+WW_FP8(__NV_E5M2, e5m2)
+#undef WW_FP8
