@@ -144,7 +144,7 @@ def _stub(text: str, tokens: Sequence[Token], kernel: Declaration) -> list[Edit]
         dots = "..." if any(token.text == "..." for token in declared) else ""
         pack = pack or bool(dots)
         names.append(name + dots)
-    types = ", ".join(f"decltype({name.removesuffix('...')}){'...' if name.endswith('...') else ''}" for name in names)
+    types = ", ".join(f"::warpwise_host::plain_t<decltype({name.removesuffix('...')})>{'...' if name.endswith('...') else ''}" for name in names)
     # A pack's parameters share one name, so those of such a kernel go without.
     quoted = ", ".join([f'"{name}"' for name in names] + ["nullptr"])
     launch = ", ".join(["nullptr" if pack else "ww_names", *names])

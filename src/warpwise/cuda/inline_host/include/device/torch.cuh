@@ -135,13 +135,7 @@ template <class T> using opmath_type = typename OpMathType<T>::type;
 template <class T, bool on_gpu> using acc_type = typename OpMathType<T>::type;
 }  // namespace at
 
-namespace torch {
-using namespace at;
-namespace headeronly {
-using c10::BFloat16;
-using c10::Half;
-}  // namespace headeronly
-}  // namespace torch
+namespace torch = at;
 
 template <class T>
 __device__ T gpuAtomicAdd(T* address, T value) {

@@ -23,6 +23,22 @@ struct RestrictPtrTraits {
 #endif
 
 namespace warpwise_host {
+// A parameter's type as its function's type has it: without what qualifies the parameter itself.
+template <class T>
+struct plain {
+  using type = std::remove_cv_t<T>;
+};
+template <class T>
+struct plain<T* __restrict__> {
+  using type = T*;
+};
+template <class T>
+struct plain<T* const __restrict__> {
+  using type = T*;
+};
+template <class T>
+using plain_t = typename plain<T>::type;
+
 template <auto kernel>
 struct instance {};
 
@@ -33,23 +49,23 @@ inline void configure(int line, dim3 grid, dim3 block, size_t shared_bytes = 0, 
 }
 
 template <class T>
-ww_argument describe(const char* name, const T& value) {
+ww_argument describe(const char* name, const void* data) {
   if constexpr (std::is_pointer_v<T>) {
     using Pointee = std::remove_pointer_t<T>;
     uint32_t bytes = 1;
     if constexpr (!std::is_void_v<Pointee> && !std::is_function_v<Pointee>) bytes = sizeof(Pointee);
-    return {name, &value, typeid(std::remove_cv_t<Pointee>).name(), sizeof value, bytes, WW_POINTER, std::is_const_v<Pointee>};
+    return {name, data, typeid(std::remove_cv_t<Pointee>).name(), sizeof(T), bytes, WW_POINTER, std::is_const_v<Pointee>};
   } else {
     static_assert(std::is_trivially_copyable_v<T>, "a kernel's parameters are copied byte by byte");
-    const int kind = std::is_class_v<T> ? WW_OBJECT : WW_BY_VALUE;
-    return {name, &value, typeid(T).name(), sizeof value, sizeof value, kind, 0};
+    return {name, data, typeid(T).name(), sizeof(T), sizeof(T), std::is_class_v<T> ? WW_OBJECT : WW_BY_VALUE, 0};
   }
 }
 
 template <auto kernel, class... T>
 void launch(const char* const* names, const T&... values) {
-  const char* const* name = names;
-  const ww_argument arguments[] = {describe(*name++, values)..., ww_argument{}};
+  static constexpr const char* const nameless[sizeof...(T) + 1] = {};
+  const char* const* name = names ? names : nameless;
+  const ww_argument arguments[] = {describe<plain_t<T>>(*name++, (const void*)&values)..., ww_argument{}};
   ww_host_launch(WW_EXTENSION, typeid(instance<kernel>).name(), reinterpret_cast<const void*>(kernel), arguments, sizeof...(values));
 }
 }  // namespace warpwise_host

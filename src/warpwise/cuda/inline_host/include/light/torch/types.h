@@ -1,8 +1,12 @@
 // Stands in for <torch/types.h>: the tensor, the dtypes and the dispatch macros, without 300,000 lines of the rest.
 // Free functions (torch::empty ...) come from ATen/ops/*.h, one header for each that the source names.
 #pragma once
+#ifndef AT_PER_OPERATOR_HEADERS
+#define AT_PER_OPERATOR_HEADERS
+#endif
 #include <ATen/core/Tensor.h>
 #include <ATen/Dispatch.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/TensorAccessor.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/ScalarType.h>

@@ -1,0 +1,383 @@
+"""load_inline without a GPU: extensions built by g++, their kernels emulated and checked."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from warpwise import cuda
+from warpwise.cuda.inline_host import device, source
+
+pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU: load_inline is PyTorch's own there")
+
+CUDA = r"""
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <ATen/cuda/CUDAContext.h>
+#define CHECK_CUDA(x) TORCH_CHECK(x.is_cuda(), #x " must be a CUDA tensor")
+#define CHECK_INPUT(x) CHECK_CUDA(x); TORCH_CHECK(x.is_contiguous(), #x " must be contiguous")
+
+__global__ void affine_kernel(const float* x, const float* bias, float* y, float scale, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] * scale + (bias ? bias[i] : 0.0f);
+}
+torch::Tensor affine(torch::Tensor x, std::optional<torch::Tensor> bias, double scale) {
+  CHECK_INPUT(x);
+  const c10::cuda::CUDAGuard guard(x.device());
+  auto y = torch::empty_like(x);
+  const int n = x.numel();
+  affine_kernel<<<(n + 255) / 256, 256, 0, at::cuda::getCurrentCUDAStream()>>>(
+      x.data_ptr<float>(), bias ? bias->data_ptr<float>() : nullptr, y.data_ptr<float>(), scale, n);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return y;
+}
+
+template <typename scalar_t>
+__global__ void relu_kernel(const scalar_t* __restrict__ x, scalar_t* __restrict__ y, int64_t n) {
+  const int64_t i = blockIdx.x * static_cast<int64_t>(blockDim.x) + threadIdx.x;
+  if (i < n) y[i] = x[i] > scalar_t(0) ? x[i] : scalar_t(0);
+}
+torch::Tensor relu(const torch::Tensor& x) {
+  CHECK_INPUT(x);
+  auto y = torch::zeros_like(x);
+  AT_DISPATCH_FLOATING_TYPES_AND_HALF(x.scalar_type(), "relu", ([&] {
+    relu_kernel<scalar_t><<<(x.numel() + 63) / 64, 64>>>(x.data_ptr<scalar_t>(), y.data_ptr<scalar_t>(), x.numel());
+  }));
+  return y;
+}
+
+namespace {
+template <typename scalar_t>
+__global__ void row_sum_kernel(
+    const torch::PackedTensorAccessor32<scalar_t, 2, torch::RestrictPtrTraits> x,
+    torch::PackedTensorAccessor32<scalar_t, 1, torch::RestrictPtrTraits> y, int past) {
+  const int row = blockIdx.x * blockDim.x + threadIdx.x;
+  if (row >= x.size(0)) return;
+  scalar_t sum = 0;
+  for (int j = 0; j < x.size(1); j++) sum += x[row][j];
+  y[row + past] = sum;
+}
+}  // namespace
+torch::Tensor row_sum(torch::Tensor x, int64_t past) {
+  auto y = torch::empty({x.size(0)}, x.options());
+  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "row_sum", [&] {
+    row_sum_kernel<scalar_t><<<1, 32>>>(
+        x.packed_accessor32<scalar_t, 2, torch::RestrictPtrTraits>(),
+        y.packed_accessor32<scalar_t, 1, torch::RestrictPtrTraits>(), past);
+  });
+  return y;
+}
+
+__constant__ float weights[3];
+__device__ int launches = 0;
+__global__ void filter_kernel(const float* x, float* y, int n) {  // x points at the second element
+  const int i = threadIdx.x;
+  if (i < n) y[i] = weights[0] * x[i - 1] + weights[1] * x[i] + weights[2] * x[i + 1];
+  if (i == 0) launches++;
+}
+std::tuple<torch::Tensor, int64_t> filter(torch::Tensor x, std::vector<double> given) {
+  TORCH_CHECK_VALUE(given.size() == 3, "given: expected 3 weights, got ", given.size());
+  const float host[3] = {float(given[0]), float(given[1]), float(given[2])};
+  cudaMemcpyToSymbol(weights, host, sizeof host);
+  const int n = x.numel() - 2;
+  auto y = torch::empty({n}, torch::TensorOptions().dtype(torch::kFloat32).device(torch::kCUDA));
+  filter_kernel<<<1, n>>>(x.data_ptr<float>() + 1, y.data_ptr<float>(), n);
+  int count = 0;
+  cudaMemcpyFromSymbol(&count, launches, sizeof count);
+  return {y, count};
+}
+
+__global__ void fill_kernel(int* values, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i <= n) values[i] = i;
+}
+std::vector<torch::Tensor> fill(int64_t n, int64_t room) {
+  int* device = nullptr;
+  TORCH_CHECK(cudaMalloc(&device, room * sizeof(int)) == cudaSuccess);
+  fill_kernel<<<(n + 31) / 32, dim3(32)>>>(device, n);
+  auto host = torch::empty({n}, torch::kInt32);
+  TORCH_CHECK(cudaMemcpy(host.data_ptr<int>(), device, n * sizeof(int), cudaMemcpyDeviceToHost) == cudaSuccess);
+  cudaFree(device);
+  return {host, torch::full({1}, n, torch::kInt64)};
+}
+
+__global__ void large_kernel(float* y) {
+  extern __shared__ float tile[];
+  tile[threadIdx.x] = 1.0f;
+  y[threadIdx.x] = tile[threadIdx.x];
+}
+template <typename T>
+__global__ void copy_kernel(const T* x, T* y) { y[threadIdx.x] = x[threadIdx.x]; }
+void launch(torch::Tensor y, int64_t grid, int64_t block, int64_t shared_bytes, bool opt_in) {
+  if (opt_in) cudaFuncSetAttribute(large_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  large_kernel<<<grid, block, shared_bytes>>>(y.data_ptr<float>());
+}
+torch::Tensor copy_unwritten(torch::Tensor like) {
+  auto x = torch::empty_like(like), y = torch::empty_like(like);
+  copy_kernel<<<1, 8>>>(static_cast<const float*>(x.data_ptr<float>()), y.data_ptr<float>());
+  return y;
+}
+"""
+
+CPP = r"""
+torch::Tensor affine(torch::Tensor x, std::optional<torch::Tensor> bias, double scale);
+torch::Tensor relu(const torch::Tensor& x);
+torch::Tensor row_sum(torch::Tensor x, int64_t past);
+std::tuple<torch::Tensor, int64_t> filter(torch::Tensor x, std::vector<double> given);
+std::vector<torch::Tensor> fill(int64_t n, int64_t room);
+void launch(torch::Tensor y, int64_t grid, int64_t block, int64_t shared_bytes, bool opt_in);
+torch::Tensor copy_unwritten(torch::Tensor like);
+std::string describe(at::ScalarType dtype, std::optional<std::string> note) {
+  return std::string(toString(dtype)) + note.value_or("");
+}
+"""
+FUNCTIONS = {
+    "affine": 'x * scale + bias, "elementwise"', "relu": "max(x, 0)", "row_sum": "sums of rows", "filter": "three taps",
+    "fill": "0, 1, 2 ...", "launch": "any grid", "copy_unwritten": "reads memory that nobody wrote", "describe": "no kernel",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def extension():
+    return cuda.load_inline("warpwise_test_features", CPP, CUDA, functions=FUNCTIONS)
+
+
+def line_of(text):
+    return next(number for number, line in enumerate(CUDA.splitlines(), 1) if text in line)
+
+
+def test_the_square_matrix_example(capsys):
+    from examples import square_matrix
+
+    square_matrix.main()
+    assert "16., 25., 36." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("n", [1, 255, 256, 1000])
+def test_optional_tensor_and_scalars(extension, n):
+    x, bias = torch.randn(n), torch.randn(n)
+    torch.testing.assert_close(extension.affine(x, bias, 2.5), x * 2.5 + bias)
+    torch.testing.assert_close(extension.affine(x, None, 3), x * 3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16], ids=str)
+def test_template_under_dispatch(extension, dtype):
+    x = torch.randn(130).to(dtype)
+    torch.testing.assert_close(extension.relu(x), x.relu())
+
+
+def test_dispatch_refuses_a_dtype_as_pytorch_does(extension):
+    with pytest.raises(RuntimeError, match="not implemented for 'Int'"):
+        extension.relu(torch.ones(3, dtype=torch.int32))
+
+
+def test_checks_of_the_source_raise(extension):
+    with pytest.raises(RuntimeError, match="x must be contiguous"):
+        extension.affine(torch.ones(4, 4).t()[1:], None, 1.0)
+    with pytest.raises(ValueError, match="expected 3 weights, got 2"):
+        extension.filter(torch.ones(5), [1.0, 2.0])
+
+
+def test_packed_accessors_are_followed_and_checked(extension):
+    x = torch.randn(8, 5, dtype=torch.float64)[:, 1:4]
+    torch.testing.assert_close(extension.row_sum(x, 0), x.sum(1))
+    with pytest.raises(cuda.OutOfBounds) as caught:
+        extension.row_sum(x, 1)
+    finding = caught.value.finding
+    assert (finding.variable, finding.index, finding.size) == ("y", 8, 8)
+
+
+def test_constants_globals_and_pointers_into_the_middle(extension):
+    x = torch.arange(10.0)
+    y, first = extension.filter(x, [1.0, -2.0, 4.0])
+    torch.testing.assert_close(y, x[:-2] - 2 * x[1:-1] + 4 * x[2:])
+    _, second = extension.filter(x, [0.0, 0.0, 0.0])
+    assert second == first + 1
+
+
+def test_an_access_past_the_end_names_the_line(extension):
+    with pytest.raises(cuda.OutOfBounds) as caught:
+        extension.fill(40, 40)
+    finding = caught.value.finding
+    assert (finding.variable, finding.index, finding.size) == ("values", 40, 40)
+    assert finding.access.file == "warpwise_test_features.cu"
+    assert finding.access.line == line_of("if (i <= n) values[i] = i;")
+    assert finding.access.text == "if (i <= n) values[i] = i;"
+    assert "fill_kernel" in str(caught.value)
+
+
+def test_device_memory_of_the_runtime_api(extension):
+    values, count = extension.fill(40, 64)
+    assert values.tolist() == list(range(40))
+    assert count.item() == 40
+
+
+def test_memory_from_torch_empty_is_uninitialised(extension):
+    with pytest.raises(cuda.UninitializedRead, match="copy_kernel"):
+        extension.copy_unwritten(torch.ones(8))
+
+
+@pytest.mark.parametrize(
+    "grid, block, shared_bytes, message",
+    [(0, 32, 0, "grid.x is 0"), (1, 2048, 0, "2,048"), (1, 32, 50_000, "cudaFuncSetAttribute"), (1, 32, 500_000, "500,000")],
+)
+def test_launches_the_device_would_refuse(extension, grid, block, shared_bytes, message):
+    with pytest.raises(cuda.LaunchError, match=message):
+        extension.launch(torch.zeros(32), grid, block, shared_bytes, False)
+
+
+def test_dynamic_shared_memory_after_opting_in(extension):
+    y = torch.zeros(32)
+    extension.launch(y, 1, 32, 60_000, True)
+    assert y.sum().item() == 32
+
+
+def test_functions_carry_their_docs_and_refuse_other_arguments(extension):
+    assert extension.affine.__doc__.startswith("affine(arg0: torch.Tensor, arg1: Optional[torch.Tensor], arg2: float) -> torch.Tensor")
+    assert 'x * scale + bias, "elementwise"' in extension.affine.__doc__
+    assert extension.describe(torch.float16, "!") == "Half!"
+    assert extension.describe(torch.bool, None) == "Bool"
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        extension.affine(1.0, None, 2.0)
+    with pytest.raises(TypeError, match="Invoked with types: Tensor, float"):
+        extension.row_sum(torch.ones(2, 2), 1.0)
+
+
+def test_the_same_sources_are_loaded_once(extension, monkeypatch):
+    monkeypatch.setattr(subprocess, "run", lambda *args, **options: pytest.fail("a compiler was started"))
+    assert cuda.load_inline("warpwise_test_features", CPP, [CUDA], functions=FUNCTIONS) is extension
+
+
+def test_another_process_finds_the_build(extension):
+    script = (
+        "import subprocess; subprocess.run = None\n"
+        "from tests.cuda.test_inline import *\n"
+        "made = cuda.load_inline('warpwise_test_features', CPP, CUDA, functions=FUNCTIONS)\n"
+        "print(made.fill(3, 4)[0].tolist())"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=root, env=_environment(root)
+    )
+    assert done.stdout.strip() == "[0, 1, 2]", done.stderr
+
+
+def _environment(root):
+    import os
+
+    return {**os.environ, "PYTHONPATH": f"{root / 'src'}:{root}"}
+
+
+def test_bindings_of_ones_own():
+    module = cuda.load_inline(
+        "warpwise_test_bindings",
+        """
+        torch::Tensor scaled(torch::Tensor x, double by, at::IntArrayRef shape) { return (x * by).reshape(shape); }
+        int64_t total(std::vector<int64_t> values) { int64_t sum = 0; for (auto v : values) sum += v; return sum; }
+        PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+          m.doc() = "two functions";
+          m.def("scaled", &scaled, "x * by", py::arg("x"), py::arg("by") = 2.0, py::arg("shape"));
+          m.def("total", &total);
+          m.def("is_cuda", [](const at::Tensor& x) { return x.is_cuda(); });
+        }
+        """,
+    )
+    assert module.__doc__ == "two functions"
+    assert module.scaled(torch.ones(4), shape=[2, 2]).tolist() == [[2.0, 2.0], [2.0, 2.0]]
+    assert module.total((1, 2, 3)) == 6
+    # Without CUDA sources nothing stands in for a GPU.
+    assert module.is_cuda(torch.ones(1)) is False
+
+
+def test_an_error_in_the_host_code_has_its_line():
+    with pytest.raises(cuda.CompileError, match=r"warpwise_test_error\.cpp:3:.*\n?.*wrong_name"):
+        cuda.load_inline("warpwise_test_error", "\nint64_t f(int64_t x) {\n  return wrong_name + x;\n}", functions="f")
+
+
+def test_an_error_in_a_kernel_has_its_line():
+    kernel = "\n__global__ void k(float* x) {\n  x[threadIdx.x] = wrong_name;\n}\nvoid f(torch::Tensor x) { k<<<1, 1>>>(x.data_ptr<float>()); }"
+    with pytest.raises(cuda.CompileError, match=r"warpwise_test_kernel\.cu:3:.*wrong_name"):
+        cuda.load_inline("warpwise_test_kernel", "void f(torch::Tensor x);", kernel, functions="f")
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"name": "not-a-name", "cpp_sources": ""}, "identifier"),
+        ({"name": "a", "cpp_sources": "", "functions": 3}, "functions"),
+        ({"name": "a", "cpp_sources": "", "device": "tpu"}, "device"),
+        ({"name": "a", "cpp_sources": "", "build_directory": "/no/such/folder"}, "build_directory"),
+    ],
+)
+def test_arguments_that_cannot_be_met(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        cuda.load_inline(**arguments)
+
+
+# ---- the rewriting, without a compiler
+
+
+def test_every_line_stays_where_it_was():
+    made = source.on_cpu(source.host_code(CUDA, "x.cu"))
+    body = made.split('\n#line 1 "<variables>"')[0]
+    assert body.count("\n") == CUDA.count("\n")
+    numbered = dict(enumerate(body.splitlines(), 1))
+    for text in ("torch::Tensor affine(", "std::vector<torch::Tensor> fill(", "torch::Tensor copy_unwritten("):
+        assert text in numbered[line_of(text)]
+
+
+@pytest.mark.parametrize(
+    "launch, expected",
+    [
+        ("k<<<1, 2>>>(x);", "::warpwise_host::configure(__LINE__, 1, 2), k(x);"),
+        ("a::k<T, (3 > 2)><<<g, b, 0, s>>>(x);", "::warpwise_host::configure(__LINE__, g, b, 0, s), a::k<T, (3 > 2)>(x);"),
+        ("if (n) k<<<{1, 2}, dim3(f<int>(3))>>>();", "if (n) ::warpwise_host::configure(__LINE__, {1, 2}, dim3(f<int>(3))), k();"),
+        ("else ::k<<<1, 2>>>();", "else ::warpwise_host::configure(__LINE__, 1, 2), ::k();"),
+        ("(*p)<<<1, 2>>>(); t[i]<<<3, 4>>>();",
+         "::warpwise_host::configure(__LINE__, 1, 2), (*p)(); ::warpwise_host::configure(__LINE__, 3, 4), t[i]();"),
+    ],
+)  # fmt: skip
+def test_launches_become_calls(launch, expected):
+    assert source.host_code(f"void f() {{ {launch} }}", "x.cu") == f"void f() {{ {expected} }}"
+
+
+def test_a_launch_that_cannot_be_read_is_named():
+    with pytest.raises(cuda.CompileError, match=r"x\.cu:2: a launch is written"):
+        source.host_code("void f() {\n k<<<1, 2>>(x); }", "x.cu")
+
+
+@pytest.mark.parametrize(
+    "written, meant",
+    [
+        ("x.is_cuda()", "x.is_cpu()"),
+        ("x->is_cpu()", "x->is_cuda()"),
+        ("x.type().is_cuda()", "x.is_cpu()"),
+        ("x.device().type() == torch::kCUDA", "x.device().type() == torch::kCPU"),
+        ('torch::Device("cuda:0")', 'torch::Device("cpu")'),
+        ("c10::DeviceType::CUDA", "c10::DeviceType::CPU"),
+        ("TORCH_LIBRARY_IMPL(ops, CUDA, m)", "TORCH_LIBRARY_IMPL(ops, CPU, m)"),
+        ("y = x.cuda();", "y = x.cpu();"),
+        ('"is_cuda()" /* x.is_cuda() */', '"is_cuda()" /* x.is_cuda() */'),
+        ("at::cuda::getCurrentCUDAStream()", "at::cuda::getCurrentCUDAStream()"),
+    ],
+)
+def test_device_names_mean_the_cpu(written, meant):
+    assert source.on_cpu(written) == meant
+
+
+@pytest.mark.parametrize(
+    "shown, name",
+    [
+        ("warpwise_host::instance<&(void ns::k<float, 4, (Mode)1>(float const*, int))>", "ns::k<float, 4, (Mode)1>"),
+        ("warpwise_host::instance<&(k(float const*, int))>", "k"),
+        ("warpwise_host::instance<&k>", "k"),
+        ("warpwise_host::instance<&(anonymous namespace)::k>", "k"),
+        ("warpwise_host::instance<&(void (anonymous namespace)::k<c10::Half>(c10::Half*))>", "k<c10::Half>"),
+        ("warpwise_host::instance<&(void k<A<int, long> >(A<int, long>))>", "k<A<int, long> >"),
+    ],
+)
+def test_names_of_instances(monkeypatch, shown, name):
+    monkeypatch.setattr(device.native, "type_name", lambda mangled: shown)
+    assert device.instance_name.__wrapped__(b"") == name
