@@ -56,7 +56,7 @@ def load(
         raise FileNotFoundError(
             f"cuda.load: no file {str(path)!r} (in {os.getcwd()}); a source text holds a __global__ function"
         )
-    return Module(path.read_text(), str(path), [path.parent, *folders], define, target)
+    return Module(path.read_text("utf-8-sig", "replace"), str(path), [path.parent, *folders], define, target)
 
 
 def _as_path(given: str | os.PathLike[str]) -> Path | None:

@@ -8,6 +8,7 @@ import io
 import json
 import re
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpwise import cache
@@ -73,22 +74,28 @@ def compile(module: Module, expression: str, target: str, constants: tuple[str, 
     ``constants`` are C++ names of variables whose symbols will be wanted. Raises ``CompileError`` with NVRTC's
     message, and ``ImportError`` saying what to install where NVRTC is not there.
     """
-    text = source.device_code(module.text)
     arch = architecture(target)
     headers = includes.included(module.text, module.include)
     key = cache.key(
-        _FORMAT, sorted(_OPTIONS.items()), text, module.file, expression, arch, sorted(module.define.items()), constants, toolchain(),
+        _FORMAT, sorted(_OPTIONS.items()), _front_end(), module.text, module.file, expression, arch, sorted(module.define.items()), constants, toolchain(),
         *(str(folder) for folder in module.include), *(part for path, content in headers.items() for part in (path, content)),
     )  # fmt: skip
     path = cache.cache_dir() / "cubin" / f"{key}.bin"
     kept = cache.load(path)
     if kept is None:
-        made = _compile(module, text, expression, arch, constants)
+        made = _compile(module, source.device_code(module.text), expression, arch, constants)
         facts = {name: value for name, value in asdict(made).items() if name != "cubin"}
         cache.save(path, json.dumps(facts).encode() + b"\n" + made.cubin)
         return made
     facts_line, _, cubin = kept.partition(b"\n")
     return Compiled(**json.loads(facts_line), cubin=cubin)
+
+
+@functools.lru_cache(maxsize=1)
+def _front_end() -> str:
+    """What turns a source into its device code, as a key: reading it is faster than running it on every load."""
+    folder = Path(__file__).parent
+    return cache.key(*((folder / name).read_bytes() for name in ("lexer.py", "declarations.py", "source.py")))
 
 
 def toolchain() -> tuple[str, ...]:

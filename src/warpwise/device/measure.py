@@ -128,7 +128,11 @@ def _fp32_precision(precision: str) -> Iterator[None]:
     try:
         yield
     finally:
-        matmul.fp32_precision = before
+        matmul.fp32_precision = (
+            "none"  # torch's general setting then decides: what it was, unless set for matmul itself
+        )
+        if matmul.fp32_precision != before:
+            matmul.fp32_precision = before
 
 
 def _median_seconds(on: torch.device, work: Callable[[], object], repeats: int = 21) -> float:
