@@ -12,7 +12,9 @@ import torch
 from warpwise.cli.values import DTYPES, Dim3, parse
 
 
-@pytest.mark.parametrize("text, expected", [("n=1000", 1000), ("n = -3", -3), ("n=0x10", 16), ("a=1.5", 1.5), ("a=1e-3", 1e-3)])
+@pytest.mark.parametrize(
+    "text, expected", [("n=1000", 1000), ("n = -3", -3), ("n=0x10", 16), ("a=1.5", 1.5), ("a=1e-3", 1e-3)]
+)
 def test_numbers_keep_their_kind(text: str, expected: float) -> None:
     value = parse(text, seed=0)
     assert value.value == expected

@@ -17,6 +17,7 @@ from pathlib import Path
 import click
 import torch
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import warpwise
@@ -58,7 +59,13 @@ def _emulator() -> Check:
     try:
         cuda.load(source)["probe"][1, 32](cuda.out(tensor))
     except (cuda.KernelError, OSError) as error:
-        return Check("emulator", False, str(error).partition("\n")[0], purpose, "see the message; `warpwise check` shows it whole")
+        return Check(
+            "emulator",
+            False,
+            str(error).partition("\n")[0],
+            purpose,
+            "see the message; `warpwise check` shows it whole",
+        )
     works = bool((tensor == torch.arange(32)).all())
     return Check("emulator", works, "ran a kernel of 32 threads", purpose, "report this as a bug")
 
@@ -72,22 +79,43 @@ def _nvrtc() -> Check:
         cubin = cuda.load("__global__ void probe(float* x) { x[0] = 1; }")["probe"].cubin("sm_90")
     except (cuda.KernelError, ImportError, OSError, RuntimeError) as error:
         return Check("NVRTC", False, str(error).partition("\n")[0], purpose, remedy)
-    return Check("NVRTC", True, f"{_version('nvidia-cuda-nvrtc') or 'of the CUDA toolkit'}, compiled {len(cubin):,} bytes for sm_90", purpose, remedy)
+    return Check(
+        "NVRTC",
+        True,
+        f"{_version('nvidia-cuda-nvrtc') or 'of the CUDA toolkit'}, compiled {len(cubin):,} bytes for sm_90",
+        purpose,
+        remedy,
+    )
 
 
 def _triton() -> Check:
     version = _version("triton")
-    return Check("Triton", version is not None, version or "none", "Triton kernels, also interpreted", "pip install 'triton>=3.5'")
+    return Check(
+        "Triton",
+        version is not None,
+        version or "none",
+        "Triton kernels, also interpreted",
+        "pip install 'triton>=3.5'",
+    )
 
 
 def _gpu() -> Check:
     if not torch.cuda.is_available():
         driver = ctypes.util.find_library("cuda")
         found = "none" if not driver else "a driver, but this torch sees no device"
-        remedy = "none is needed; with one, install a CUDA build of torch" if torch.version.cuda is None else "look at nvidia-smi"
+        remedy = (
+            "none is needed; with one, install a CUDA build of torch"
+            if torch.version.cuda is None
+            else "look at nvidia-smi"
+        )
         return Check("GPU", False, found, "running and timing on a GPU", remedy)
     names = {torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())}
-    return Check("GPU", True, f"{torch.cuda.device_count()} × {', '.join(names)}, CUDA {torch.version.cuda}", "running and timing on a GPU")
+    return Check(
+        "GPU",
+        True,
+        f"{torch.cuda.device_count()} × {', '.join(names)}, CUDA {torch.version.cuda}",
+        "running and timing on a GPU",
+    )
 
 
 def _tool(name: str, purpose: str) -> Check:
@@ -102,7 +130,13 @@ def _cache() -> Check:
         with tempfile.NamedTemporaryFile(dir=folder):
             size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     except OSError as error:
-        return Check("cache", False, f"{folder}: {error}", "compiled kernels are kept", "set WARPWISE_CACHE to a folder that can be written")
+        return Check(
+            "cache",
+            False,
+            f"{folder}: {error}",
+            "compiled kernels are kept",
+            "set WARPWISE_CACHE to a folder that can be written",
+        )
     return Check("cache", True, f"{_home(folder)}, {size / 1e6:.0f} MB", "compiled kernels are kept")
 
 
@@ -127,15 +161,18 @@ def doctor() -> int:
     """Say what works on this machine, and what to install for the rest. Exits with 1 if no kernel can run."""
     console = Console(highlight=False)
     console.print(f"warpwise {warpwise.__version__} on {platform.system()} {platform.machine()}")
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("", "found", "for", "to do"):
-        table.add_column(heading, overflow="fold")
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     results = []
     with console.status("looking"):
         for check in checks():
             results.append(check)
             mark = "[green]✓[/]" if check.works else "[yellow]–[/]"
-            table.add_row(f"{mark} {check.what}", check.found, check.purpose, "" if check.works else check.remedy)
+            lines = escape(check.found) + (f" [dim]({check.purpose})[/]" if check.purpose else "")
+            if not check.works and check.remedy:
+                lines += f"\n[yellow]→ {escape(check.remedy)}[/]"
+            table.add_row(f"{mark} {check.what}", lines)
     console.print(table)
     working = {check.what: check.works for check in results}
     return 0 if working["emulator"] or working["GPU"] else 1

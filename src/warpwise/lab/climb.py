@@ -62,17 +62,22 @@ def climb(
             detail = f"{case}, {dtype_name(dtype)}"
             report(Step("time", "", detail, done, len(points_at)))
             right = [rung for rung, row in zip(chosen, rows, strict=True) if row.verdict.right and _native(rung, where)]
-            with current(where):
-                point, contest = hold(
-                    op, problem, case, dtype, right, seeds, timer, Rules(precision, budget_s), ceilings(where, dtype),
-                    opponents(op, compiled), _watch(report, detail, done, len(points_at)),
-                )  # fmt: skip
-            problem.forget()
+            try:
+                with current(where):
+                    point, contest = hold(
+                        op, problem, case, dtype, right, seeds, timer, Rules(precision, budget_s), ceilings(where, dtype),
+                        opponents(op, compiled), _watch(report, detail, done, len(points_at)),
+                    )  # fmt: skip
+                rows, lost = [_blamed(row, contest.failures, contest.lost) for row in rows], contest.lost
+            except torch.cuda.OutOfMemoryError as error:
+                point = Point(
+                    case, dtype, (), notes=(f"not timed, too little GPU memory: {str(error).partition('. ')[0]}",)
+                )
+            finally:
+                problem.forget()
             points.append(point)
-            rows = [_blamed(row, contest.failures, contest.lost) for row in rows]
             report(Step("time", "", detail, done + 1, len(points_at), point))
-            if contest.lost:
-                lost = True
+            if lost:
                 break
     notes = ("the CUDA context was lost, so nothing more could be run",) if lost else ()
     return Ladder(

@@ -1,0 +1,163 @@
+"""``warpwise climb``: verify an operation's rungs, time the right ones beside their opponents, and show the ladder."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import torch
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+
+from warpwise import lab, registry
+from warpwise.cli.ladder_table import LadderTable
+from warpwise.lab.verdict import Step
+from warpwise.registry import Case, Op
+
+ALL = "all"
+
+
+@click.command()
+@click.argument("names", nargs=-1, required=True, metavar="OP...")
+@click.option("--device", "where", help="cuda, cuda:1 or cpu; a GPU unless there is none.")
+@click.option(
+    "--size",
+    "sizes",
+    multiple=True,
+    metavar="NAME",
+    help="A size by name, 'all', or as in rows=1000,columns=77; the first unless given.",
+)
+@click.option(
+    "--dtype",
+    "dtypes",
+    multiple=True,
+    metavar="DTYPE",
+    help="float32, bfloat16 …, or 'all'; the first unless given. Verification covers every dtype unless one is given.",
+)
+@click.option("--rung", "rungs", multiple=True, help="A rung by name or number (k02); all unless given.")
+@click.option(
+    "--budget",
+    default=20.0,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="Seconds to time one size and dtype for.",
+)
+@click.option(
+    "--json",
+    "json_path",
+    type=click.Path(path_type=Path),
+    help="Keep the results here; a folder if there are several operations.",
+)
+def climb(
+    names: Sequence[str], where: str | None, sizes: Sequence[str], dtypes: Sequence[str], rungs: Sequence[str], budget: float, json_path: Path | None
+) -> int:  # fmt: skip
+    """Verify every rung of OP against float64 and, on a GPU, time the right ones against PyTorch and the vendor's library.
+
+    On a CPU the rungs run emulated and checked, and what was last recorded on a GPU stands beside their verdicts. OP may
+    be 'all'. Exits with 1 if a rung is wrong.
+    """
+    console = Console(highlight=False)
+    ops = _ops(names)
+    if json_path is not None and len(ops) > 1 and json_path.suffix == ".json":
+        raise click.BadParameter(f"{json_path}: {len(ops)} operations need a folder, not a file", param_hint="--json")
+    right = True
+    for op in ops:
+        ladder = _climb(console, op, where, sizes, dtypes, rungs, budget)
+        right = right and ladder.right
+        if json_path is not None:
+            path = json_path if json_path.suffix == ".json" else json_path / f"{op.name}.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            ladder.save(path)
+            console.print(f"[dim]kept in {path}[/]")
+    return 0 if right else 1
+
+
+def _ops(names: Sequence[str]) -> list[Op]:
+    import warpwise.ops  # noqa: F401 - registers its operations
+
+    registry.load_entry_points()
+    if ALL in names:
+        return list(registry.all_ops())
+    try:
+        return [registry.get(name) for name in names]
+    except LookupError as error:
+        raise click.BadParameter(str(error.args[0]), param_hint="OP") from error
+
+
+def _climb(
+    console: Console, op: Op, where: str | None, sizes: Sequence[str], dtypes: Sequence[str], rungs: Sequence[str], budget: float
+) -> lab.Ladder:  # fmt: skip
+    """One ladder, drawn while it is climbed."""
+    chosen_dtypes = _dtypes(op, dtypes)
+    cases = _cases(op, sizes)
+    timed = chosen_dtypes or list(op.spec.dtypes[:1])
+    try:
+        shown = [op.rung(name) for name in rungs] if rungs else list(op.rungs)
+        table = LadderTable(op, shown)
+        with Live(table, console=console, refresh_per_second=8) if console.is_terminal else contextlib.nullcontext():
+
+            def progress(step: Step) -> None:
+                table.update(step)
+
+            ladder = lab.climb(
+                op, device=where, sizes=cases, dtypes=chosen_dtypes, timed_dtypes=timed,
+                rungs=[rung.name for rung in shown], progress=progress, budget_s=budget,
+            )  # fmt: skip
+            table.finish(ladder, cases[0].name, timed[0])
+        if not console.is_terminal:
+            console.print(table)
+    except (registry.UnknownRung, lab.ProblemError, ValueError, RuntimeError) as error:
+        raise click.ClickException(f"{op.name}: {error}" if op.name not in str(error) else str(error)) from error
+    for row in ladder.rows:
+        if row.verdict.status == "wrong":
+            console.print(f"[bold red]wrong[/] {escape(str(row.verdict))}", soft_wrap=True)
+    for note in ladder.notes:
+        console.print(f"[yellow]{escape(note)}[/]")
+    return ladder
+
+
+def _dtypes(op: Op, names: Sequence[str]) -> list[torch.dtype] | None:
+    """The dtypes asked for; None leaves the choice to the lab (verify all, time the first)."""
+    if not names:
+        return None
+    if ALL in names:
+        return list(op.spec.dtypes)
+    known = {str(dtype).removeprefix("torch."): dtype for dtype in op.spec.dtypes}
+    for name in names:
+        if name not in known:
+            raise click.BadParameter(
+                f"{op.name}: no dtype {name!r}; there are {', '.join(known)}", param_hint="--dtype"
+            )
+    return [known[name] for name in names]
+
+
+def _cases(op: Op, names: Sequence[str]) -> list[Case]:
+    if not names:
+        return list(op.spec.sizes[:1])
+    if ALL in names:
+        return list(op.spec.sizes)
+    known = {case.name: case for case in op.spec.sizes}
+    found = []
+    for name in names:
+        if name in known:
+            found.append(known[name])
+        elif "=" in name:
+            found.append(_custom(op, name))
+        else:
+            raise click.BadParameter(f"{op.name}: no size {name!r}; there are {', '.join(known)}", param_hint="--size")
+    return found
+
+
+def _custom(op: Op, text: str) -> Case:
+    """The size that ``rows=1000,columns=77`` describes; what it leaves out is taken from the first size."""
+    sizes = dict(op.spec.sizes[0].sizes)
+    for part in text.split(","):
+        key, _, value = part.partition("=")
+        if key.strip() not in sizes or not value.strip().isdigit():
+            expected = ",".join(f"{name}=N" for name in sizes)
+            raise click.BadParameter(f"{op.name}: {part!r}: expected {expected}", param_hint="--size")
+        sizes[key.strip()] = int(value)
+    return Case(text, sizes)

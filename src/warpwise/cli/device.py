@@ -1,0 +1,50 @@
+"""``warpwise device``: what a GPU can do, by its limits, by computation and by measurement."""
+
+from __future__ import annotations
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from warpwise.device.description import describe
+from warpwise.device.measure import Ceilings, ceilings, measure_ceilings
+
+
+@click.command()
+@click.option("--target", help="A target such as sm_90, or cuda:1, or cpu; the current GPU unless given, else the CPU.")
+@click.option("--measure", is_flag=True, help="Measure bandwidth and matrix rates again, also on a CPU.")
+def device(target: str | None, measure: bool) -> int:
+    """Tell what a device can do: its limits, its computed peaks and, measured on it, its copy bandwidth and matrix rates.
+
+    On a GPU the measurement is made once, takes a few seconds and is kept in the cache.
+    """
+    console = Console(highlight=False)
+    try:
+        what = describe(target)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--target") from error
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for label, text in what.rows():
+        table.add_row(label, text)
+    console.print(table)
+    if what.place == "target":
+        console.print("[dim]limits only: nothing was measured, since no such device was asked[/]")
+        return 0
+    found = None if measure else ceilings(target)
+    if found is None and (measure or what.place == "gpu"):
+        with console.status(f"measuring {what.name}"):
+            found = measure_ceilings(target)
+    _show(console, found)
+    return 0
+
+
+def _show(console: Console, found: Ceilings | None) -> None:
+    if found is None:
+        console.print("[dim]nothing measured yet; --measure does[/]")
+        return
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_row("copy, measured", f"{found.copy / 1e9:,.0f} GB/s read and written")
+    for kind, rate in found.matmul.items():
+        table.add_row(f"{kind} matrix product, measured", f"{rate / 1e12:,.2f} TFLOP/s")
+    console.print(table)
+    console.print(f"[dim]{found.provenance}[/]")

@@ -1,0 +1,180 @@
+"""A ladder drawn as a table, while it is climbed and after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from warpwise.lab import Entry, Ladder, Point, Recorded, Verdict
+from warpwise.lab.timing.timing import duration
+from warpwise.lab.verdict import Step, dtype_name
+from warpwise.registry import Op, Rung
+
+MARKS = {"right": "[green]✓ right[/]", "wrong": "[bold red]✗ wrong[/]", "untested": "[yellow]– untested[/]"}
+STAGES = {
+    "impostors": "trying impostors",
+    "verify": "verifying",
+    "shrink": "shrinking a failure",
+    "reference": "reference",
+    "time": "timing",
+}
+
+
+class LadderTable:
+    """Rungs with verdicts, then times at each point; renders itself as it stands."""
+
+    def __init__(self, op: Op, rungs: Sequence[Rung]) -> None:
+        self.op, self.rungs = op, rungs
+        self.verdicts: dict[str, Verdict] = {}
+        self.points: list[Point] = []
+        self.now: Step | None = None
+        self.ladder: Ladder | None = None
+        self.shown: tuple[str, torch.dtype] | None = None
+
+    def update(self, step: Step) -> None:
+        """Take in what has just happened."""
+        self.now = step
+        if isinstance(step.result, Verdict):
+            self.verdicts[step.result.rung] = step.result
+        elif isinstance(step.result, Point):
+            self.points.append(step.result)
+
+    def finish(self, ladder: Ladder, size: str, dtype: torch.dtype) -> None:
+        """Show ``ladder``, which is complete; ``size`` and ``dtype`` say which recorded figures belong beside it."""
+        self.ladder, self.now, self.points = ladder, None, list(ladder.points)
+        self.verdicts = {row.rung: row.verdict for row in ladder.rows}
+        self.shown = (size, dtype)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        place = self.ladder.place if self.ladder else ""
+        yield Text.from_markup(
+            f"[bold]{self.op.name}[/]  {escape(self.op.spec.summary)}{f'  [dim]{escape(place)}[/]' if place else ''}"
+        )
+        if not self.points:
+            yield self._verdicts()
+        for point in self.points:
+            yield self._timed(point)
+        if self.now:
+            step = self.now
+            yield Text(
+                f"{STAGES[step.stage]} {step.rung} {step.detail} ({step.done}/{step.total})", style="dim", no_wrap=True
+            )
+
+    def _verdicts(self) -> Table:
+        """Verdicts alone; beside them, on a CPU, the figures recorded on a GPU."""
+        recorded = self.ladder.recorded if self.ladder else None
+        table = _table("rung", "idea", "verdict", "cases", "seconds")
+        chosen = self._recorded_point(recorded)
+        if recorded and chosen:
+            case, dtype = chosen
+            for heading in ("recorded time", "rate", "of ceiling", "× best"):
+                table.add_column(heading, justify="right", style="dim")
+            table.caption = (
+                f"recorded on {recorded.device}, {recorded.date[:10]}, {case}, {dtype_name(dtype)}: not measured here"
+            )
+            table.caption_justify = "left"
+        for rung in self.rungs:
+            verdict = self.verdicts.get(rung.name)
+            cells = [rung.name, rung.idea, _mark(verdict), _count(verdict), f"{verdict.seconds:.1f}" if verdict else ""]
+            if recorded and chosen:
+                cells += _recorded_cells(recorded.entry(rung.name, chosen[0], chosen[1]))
+            table.add_row(*cells)
+        if recorded and chosen:
+            for name in _opponents(recorded, *chosen):
+                table.add_row(name, "", "", "", "", *_recorded_cells(recorded.entry(name, *chosen)), style="cyan")
+        return table
+
+    def _recorded_point(self, recorded: Recorded | None) -> tuple[str, torch.dtype] | None:
+        """The recorded case and dtype to show: those asked for, else the first that was recorded."""
+        if recorded is None:
+            return None
+        points = [(case.name, dtype) for case, dtype in recorded.points()]
+        return self.shown if self.shown in points else points[0]
+
+    def _timed(self, point: Point) -> Table:
+        table = _table("rung", "idea", "verdict")
+        for heading in ("time", "95 % interval", "rate", "of ceiling", f"× {point.best or 'best'}"):
+            table.add_column(heading, justify="right")
+        table.title, table.title_justify = f"{point.case}, {dtype_name(point.dtype)}", "left"
+        ideas = {rung.name: rung.idea for rung in self.rungs}
+        timed = {entry.name for entry in point.entries}
+        for rung in self.rungs:
+            if rung.name not in timed:
+                table.add_row(rung.name, rung.idea, _mark(self.verdicts.get(rung.name)), "", "", "", "", "")
+        for entry in point.entries:
+            mark = _mark(self.verdicts.get(entry.name)) if entry.kind == "rung" else ""
+            style = "cyan" if entry.kind == "opponent" else None
+            table.add_row(entry.name, ideas.get(entry.name, ""), mark, *_cells(entry), style=style)
+        notes = [f"{entry.name}: {entry.note}" for entry in point.entries if entry.note]
+        if notes or point.notes:
+            table.caption, table.caption_justify = escape("\n".join((*notes, *point.notes))), "left"
+        return table
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in headings:
+        table.add_column(
+            heading,
+            overflow="fold" if heading == "idea" else "ellipsis",
+            no_wrap=heading != "idea",
+            justify="right" if heading in ("cases", "seconds") else "left",
+        )
+    return table
+
+
+def _mark(verdict: Verdict | None) -> str:
+    return MARKS[verdict.status] if verdict else ""
+
+
+def _count(verdict: Verdict | None) -> str:
+    return str(sum(result.status != "untested" for result in verdict.cases)) if verdict else ""
+
+
+def _cells(entry: Entry) -> list[str]:
+    timing = entry.timing
+    if timing is None or timing.void:
+        return ["void" if timing else "", "", "", "", ""]
+    ratio = f"{entry.ratio.median:.2f}" if entry.ratio else ""
+    rate = (
+        f"{timing.tflops:.1f} TFLOP/s"
+        if timing.bound == "compute" and timing.tflops
+        else f"{timing.gbps:,.0f} GB/s"
+        if timing.gbps
+        else ""
+    )
+    marks = "".join(
+        mark for mark, holds in (("≈", not timing.converged), ("↓", timing.throttled), ("+", timing.exposed)) if holds
+    )
+    return [
+        f"{duration(timing.median)}{marks}", f"{duration(timing.low)} – {duration(timing.high)}", rate,
+        f"{timing.percent:.0f} %" if timing.percent else "", ratio,
+    ]  # fmt: skip
+
+
+def _recorded_cells(entry: dict[str, Any] | None) -> list[str]:
+    timing = entry["timing"] if entry else None
+    if not timing or timing["void"] or timing["median_s"] is None:
+        return ["", "", "", ""]
+    compute = timing["bound"] == "compute" and timing["tflops"]
+    rate = f"{timing['tflops']:.1f} TFLOP/s" if compute else f"{timing['gbps']:,.0f} GB/s" if timing["gbps"] else ""
+    percent = f"{timing['percent']:.0f} %" if timing["percent"] else ""
+    return [
+        duration(timing["median_s"]),
+        rate,
+        percent,
+        f"{entry['ratio']['median']:.2f}" if entry and entry["ratio"] else "",
+    ]
+
+
+def _opponents(recorded: Recorded, case: str, dtype: torch.dtype) -> list[str]:
+    for point in recorded.data["points"]:
+        if point["case"]["name"] == case and point["dtype"] == dtype_name(dtype):
+            return [entry["name"] for entry in point["entries"] if entry["kind"] == "opponent"]
+    return []

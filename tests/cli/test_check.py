@@ -1,0 +1,132 @@
+"""``warpwise check``: what it prints and how it ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from warpwise.cli import cli
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SCALE = """
+__global__ void scale(const float* x, float alpha, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = alpha * x[i];
+}
+template <int BLOCK>
+__global__ void fill(int* y) { y[blockIdx.x * BLOCK + threadIdx.x] = VALUE; }
+"""
+REFERENCE = """
+def right(x, alpha, y, n):
+    return alpha * x
+
+def wrong(x, alpha, y, n):
+    result = alpha * x
+    result[7] += 1
+    return {"y": result}
+
+def misshapen(x, alpha, y, n):
+    return x[:5]
+"""
+ARGUMENTS = ["--arg", "n=1000", "--arg", "x=f32[1000]", "--arg", "alpha=2", "--arg", "y=out:f32[1000]"]
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "reference_of_check.py").write_text(REFERENCE)
+    (tmp_path / "scale.cu").write_text(SCALE)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "scale.cu"
+
+
+def check(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli, ["check", *map(str, arguments)], standalone_mode=False)
+
+
+def said(result: Result) -> str:
+    """What was printed and, if it ended in an error of the command line, its message; in one line."""
+    message = getattr(result.exception, "message", "") or ""
+    return " ".join(f"{result.output} {message}".split())
+
+
+def test_a_right_kernel_has_no_finding(source: Path) -> None:
+    result = check(source, "--kernel", "scale", "--grid", "4", "--block", "256", *ARGUMENTS)
+    assert result.return_value == 0
+    assert "no finding in scale, no reference given" in said(result)
+
+
+@pytest.mark.parametrize(
+    "function, code, words",
+    [
+        ("right", 0, "equals the reference"),
+        ("wrong", 1, "1 of 1,000 elements differ"),
+        ("misshapen", 1, "the reference has shape (5,), the output (1000,)"),
+    ],
+)
+def test_a_reference_is_compared(source: Path, function: str, code: int, words: str) -> None:
+    reference = f"reference_of_check:{function}"
+    result = check(source, "--kernel", "scale", "--grid", 4, "--block", 256, *ARGUMENTS, "--reference", reference)
+    assert result.return_value == code
+    assert words in said(result)
+
+
+def test_templates_and_macros(source: Path) -> None:
+    result = check(
+        source, "--kernel", "fill<32>", "--grid", "3", "--block", "32", "--arg", "y=out:i32[96]", "--define", "VALUE=7"
+    )
+    assert result.return_value == 0
+
+
+EXPECTED = [
+    ("broken_guard.cu", "add", "4", "256", ["a=f32[1000]", "b=f32[1000]", "c=out:f32[1000]", "n=1000"],
+     ["OutOfBounds", "a[1000]", "block (3, 0, 0) thread (232, 0, 0)", "broken_guard.cu:4", "c[i] = a[i] + b[i];"]),
+    ("broken_barrier.cu", "block_sum", "2", "256", ["x=f32[512]", "sums=out:f32[2]"],
+     ["DataRace", "partial", "broken_barrier.cu:8", "conflicts with"]),
+    ("float_for_int.cu", "scale", "4", "256", ["x=f32[1000]", "alpha=2", "n=1000.0"], ["ArgumentError", "'n'", "int", "1000.0"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("file, kernel, grid, block, arguments, words", EXPECTED)
+def test_the_examples_are_found_out(
+    file: str, kernel: str, grid: str, block: str, arguments: list[str], words: list[str]
+) -> None:
+    given = [part for argument in arguments for part in ("--arg", argument)]
+    result = check(EXAMPLES / file, "--kernel", kernel, "--grid", grid, "--block", block, *given)
+    assert result.return_value == 1
+    for word in words:
+        assert word in said(result)
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"--kernel": "scal"}, "did you mean 'scale'"),
+        ({"--grid": "0"}, "is the problem size 0?"),
+        ({"--block": "2048"}, "sm_90 allows 1,024"),
+        ({"--shared": "999999"}, "shared"),
+        ({"--target": "sm_1"}, "sm_1"),
+    ],
+)
+def test_a_launch_that_cannot_be(source: Path, changes: dict[str, str], words: str) -> None:
+    options = {"--kernel": "scale", "--grid": "4", "--block": "256", **changes}
+    result = check(source, *(part for pair in options.items() for part in pair), *ARGUMENTS)
+    assert result.return_value == 1 or result.exception
+    assert words in said(result)
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (ARGUMENTS[:-2], "no --arg for y"),
+        ([*ARGUMENTS, "--arg", "m=3"], "no parameter 'm'"),
+        ([*ARGUMENTS, "--arg", "n=3"], "n=… is given twice"),
+        ([*ARGUMENTS, "--reference", "nowhere"], "MODULE:FUNCTION"),
+        ([*ARGUMENTS, "--reference", "nowhere_at_all:f"], "No module named"),
+    ],
+)
+def test_arguments_that_do_not_fit(source: Path, arguments: list[str], words: str) -> None:
+    result = check(source, "--kernel", "scale", "--grid", "4", "--block", "256", *arguments)
+    assert words in said(result)
+    assert result.exception

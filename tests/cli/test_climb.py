@@ -1,0 +1,88 @@
+"""``warpwise climb``, ``device`` and ``doctor``: what they print and how they end."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner, Result
+
+import warpwise
+import warpwise.ops
+from warpwise import registry
+from warpwise.cli import cli
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli, list(map(str, arguments)), standalone_mode=False)
+
+
+def said(result: Result) -> str:
+    message = getattr(result.exception, "message", "") or ""
+    return " ".join(f"{result.output} {message}".split())
+
+
+def test_version() -> None:
+    assert said(run("--version")) == f"warpwise, version {warpwise.__version__}"
+
+
+def test_a_ladder_is_climbed_and_kept(tmp_path: Path) -> None:
+    result = run(
+        "climb", "square", "--device", "cpu", "--rung", "k01", "--dtype", "float32", "--json", tmp_path / "square.json"
+    )
+    assert result.return_value == 0, said(result)
+    assert "k01" in said(result)
+    assert "right" in said(result)
+    kept = json.loads((tmp_path / "square.json").read_text())
+    assert kept["op"] == "square"
+    assert kept["place"].startswith("cpu")
+    assert [row["verdict"]["status"] for row in kept["rungs"]] == ["right"]
+    assert not kept["points"], "emulated kernels are not timed"
+
+
+def test_a_wrong_rung_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = registry.get("square")
+
+    def off_by_one(output: torch.Tensor, x: torch.Tensor) -> None:
+        output.copy_(x * x)
+        output.view(-1)[-1] += 1
+
+    broken = dataclasses.replace(honest, rungs=(dataclasses.replace(honest.rungs[0], launch=off_by_one),))
+    monkeypatch.setitem(registry._OPS, "square", broken)
+    result = run("climb", "square", "--device", "cpu", "--dtype", "float32")
+    assert result.return_value == 1
+    assert "wrong" in said(result)
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["climb", "sqare"], "no operation 'sqare'"),
+        (["climb", "square", "--rung", "k99"], "no rung 'k99'"),
+        (["climb", "square", "--size", "huge"], "no size 'huge'"),
+        (["climb", "square", "--size", "rows=x"], "expected"),
+        (["climb", "square", "--dtype", "float7"], "no dtype 'float7'"),
+        (["climb", "square", "vector_add", "--json", "results.json"], "need a folder"),
+        (["device", "--target", "sm_1"], "sm_1"),
+    ],
+)
+def test_bad_input_says_what_there_is(arguments: list[str], words: str) -> None:
+    result = run(*arguments)
+    assert words in said(result)
+    assert result.exception
+
+
+def test_a_target_is_described() -> None:
+    result = run("device", "--target", "sm_90")
+    assert result.return_value == 0
+    for words in ("9.0 (Hopper)", "227 KiB", "nothing was measured"):
+        assert words in said(result)
+
+
+def test_doctor_finds_the_emulator_working() -> None:
+    result = run("doctor")
+    assert result.return_value == 0
+    assert "ran a kernel of 32 threads" in said(result)
