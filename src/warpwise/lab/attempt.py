@@ -16,12 +16,16 @@ from warpwise.registry import Op, Rung
 
 @dataclass(frozen=True)
 class Attempt:
-    """What one attempt gave: a failure or none, or why it could not be made; ``worst`` is the largest error over its tolerance."""
+    """What one attempt gave: a failure or none, or why it could not be made; ``worst`` is the largest error over its tolerance.
+
+    ``error`` is the kind of ``KernelError`` that ended it; ``lost`` says that the CUDA context went with it.
+    """
 
     failure: Failure | None = None
     skipped: str = ""
     worst: float = 0.0
     lost: bool = False
+    error: type[KernelError] | None = None
 
 
 def attempt(op: Op, rung: Rung, instance: Instance, runs: int = 2) -> Attempt:
@@ -63,7 +67,8 @@ def _launch(op: Op, rung: Rung, instance: Instance, outputs: tuple[Guarded, ...]
         return Attempt(skipped=f"{type(error).__name__}: {_first_line(error)}")
     except KernelError as error:
         failure = _failure(instance, "finding", str(error))
-        return Attempt(replace(failure, findings=error.findings), lost=on_gpu and _context_lost())
+        lost = on_gpu and _context_lost()
+        return Attempt(replace(failure, findings=error.findings), lost=lost, error=type(error))
     except Exception as error:  # noqa: BLE001 - whatever a rung raises is the rung's failure, and the verdict says it
         last = traceback.extract_tb(error.__traceback__)[-1]
         message = f"{type(error).__name__}: {_first_line(error)} (at {last.filename.rpartition('/')[2]}:{last.lineno})"

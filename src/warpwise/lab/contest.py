@@ -39,12 +39,18 @@ def opponents(op: Op, compiled: bool = True) -> dict[str, Callable[..., Outputs]
     return found | dict(op.spec.opponents)
 
 
+Invocation = Callable[[tuple[torch.Tensor, ...], tuple[Any, ...]], Outputs]
+
+
 class _Runner:
     """A contestant with its own input sets, and for a rung its own outputs to fill; ``result`` is the last call's."""
 
-    def __init__(self, call: Callable[[tuple[torch.Tensor, ...], tuple[Any, ...]], Outputs], sets: Sequence[tuple[Any, ...]], outputs: Sequence[tuple[torch.Tensor, ...]]) -> None:  # fmt: skip
-        self._call, self._sets, self.outputs, self._next = call, sets, outputs, 0
+    def __init__(
+        self, name: str, call: Invocation, sets: Sequence[tuple[Any, ...]], outputs: Sequence[tuple[torch.Tensor, ...]]
+    ) -> None:
+        self.name, self.outputs = name, outputs
         self.result: Outputs | None = None
+        self._call, self._sets, self._next = call, sets, 0
 
     def __call__(self) -> None:
         position = self._next
@@ -86,7 +92,7 @@ class Contest:
                 self.failures[rung.name], self.notes[rung.name] = outcome.failure, "wrong at this size"
             else:
                 outputs = [parts(self.op.spec.outputs(*args)) for args in sets]
-                self.runners[rung.name] = _Runner(_launcher(self.op, rung), sets, outputs)
+                self.runners[rung.name] = _Runner(rung.name, _launcher(self.op, rung), sets, outputs)
 
     def enter_opponents(
         self, named: dict[str, Callable[..., Outputs]], instance: Instance, sets: Sequence[tuple[Any, ...]]
@@ -103,7 +109,7 @@ class Contest:
                 continue
             if reason := _wrong(instance, result):
                 self.notes[name] = f"outside the tolerance: {reason}"
-            self.runners[name] = _Runner(_caller(function), sets, [()] * len(sets))
+            self.runners[name] = _Runner(name, _caller(function), sets, [()] * len(sets))
 
     def blame(self, timings: dict[str, Timing]) -> None:
         """Rungs whose outputs were wrong after the timed runs are wrong."""
@@ -126,7 +132,7 @@ class Contest:
         return Point(self.case, self.dtype, tuple(entries), best, remarks)
 
 
-def _launcher(op: Op, rung: Rung) -> Callable[[tuple[torch.Tensor, ...], tuple[Any, ...]], Outputs]:
+def _launcher(op: Op, rung: Rung) -> Invocation:
     def call(outputs: tuple[torch.Tensor, ...], args: tuple[Any, ...]) -> Outputs:
         filled = outputs if len(outputs) > 1 else outputs[0]
         op.launch(rung, filled, *args)
@@ -135,7 +141,7 @@ def _launcher(op: Op, rung: Rung) -> Callable[[tuple[torch.Tensor, ...], tuple[A
     return call
 
 
-def _caller(function: Callable[..., Outputs]) -> Callable[[tuple[torch.Tensor, ...], tuple[Any, ...]], Outputs]:
+def _caller(function: Callable[..., Outputs]) -> Invocation:
     return lambda outputs, args: function(*args)
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import torch
 
+from warpwise.cuda.errors import CompileError, Deadlock, KernelTimeout
 from warpwise.lab.attempt import Attempt, attempt
 from warpwise.lab.impostors import require_no_impostor
 from warpwise.lab.problem import Problem, require_kinds
@@ -16,7 +17,7 @@ from warpwise.lab.timing.environment import current, place, resolve
 from warpwise.lab.verdict import CaseResult, Failure, Progress, Status, Step, Verdict, dtype_name, silent
 from warpwise.registry import Case, Op, Rung
 
-FINAL = ("KernelTimeout", "Deadlock")
+FINAL = (KernelTimeout, Deadlock)  # every further case would take its minute as well
 
 
 def verify(
@@ -62,6 +63,7 @@ class _Run:
         self.report, self.clock = report, clock
         self.failures: list[Failure] = []
         self.lost = self.stop = False
+        self.uncompiled: set[torch.dtype] = set()
 
     def verdict(self, dtypes: tuple[torch.dtype, ...]) -> Verdict:
         started, results, done = self.clock(), [], 0
@@ -71,7 +73,7 @@ class _Run:
                 self._report("impostors", dtype_name(dtype), done, total)
                 require_no_impostor(self.problem, dtype, self.cases, self.seeds)
             for case in self.cases:
-                if self.stop:
+                if self.stop or dtype in self.uncompiled:
                     break
                 self._report("verify", f"{case}, {dtype_name(dtype)}", done, total)
                 results.append(self._case(case, dtype))
@@ -97,7 +99,11 @@ class _Run:
     def _notes(self) -> tuple[str, ...]:
         if self.lost:
             return ("the CUDA context is lost: nothing else can run on the GPU in this process",)
-        return ("stopped there: the remaining cases would take as long",) if self.stop else ()
+        if self.stop:
+            return ("stopped there: the remaining cases would take as long",)
+        return tuple(
+            f"does not compile for {dtype_name(dtype)}: its other cases were left out" for dtype in self.uncompiled
+        )
 
     def _report(self, stage: str, detail: str, done: int, total: int) -> None:
         self.report(Step(stage, self.rung.name, detail, done, total))  # type: ignore[arg-type]
@@ -129,9 +135,10 @@ class _Run:
         if failure is None:
             return
         self.lost = outcome.lost
-        endless = any(finding.kind.__name__ in FINAL for finding in failure.findings)
-        self.stop = self.lost or endless
-        if not self.failures and not self.stop:
+        if outcome.error is CompileError:
+            self.uncompiled.add(failure.dtype)
+        self.stop = self.lost or outcome.error in FINAL
+        if not self.failures and not self.stop and outcome.error is not CompileError:
             failure = replace(failure, smaller=self._smaller(failure))
             self.stop = self.lost
         self.failures.append(failure)

@@ -24,7 +24,8 @@ from warpwise.lab.timing.timing import Timing, duration
 from warpwise.registry import Cost
 
 FEWEST = 3  # rounds that are made even when the budget is spent
-ENOUGH = 20  # rounds before anybody may stop early
+FEW = 6  # samples from which a 95 % interval can be had
+ENOUGH = 20  # rounds before anybody stops because the interval is narrow
 MOST = 5000
 IMPOSSIBLE, WRONG = "impossible", "wrong after the timed runs"
 EVERY = 5  # rounds between looks at the intervals
@@ -142,6 +143,7 @@ def measure(
 ) -> dict[str, Timing]:
     """The loop behind ``time``: rounds in which every call that is not known well enough yet is sampled once, in random order.
 
+    A call that has used up its share of the budget leaves after six rounds, so that slow ones leave time for fast ones.
     ``watch(rounds, seconds)`` is told how far it is. The order is drawn from ``seed``, so that nobody always follows the same one.
     """
     for call in calls.values():
@@ -149,6 +151,7 @@ def measure(
     if reset is not None:
         reset()
     readings: dict[str, list[Reading]] = {name: [] for name in calls}
+    share, converged = rules.budget / max(1, len(calls)), set[str]()
     spent = dict.fromkeys(calls, 0.0)
     shuffler, active, started, rounds = random.Random(seed), set(calls), clock(), 0
     while active and rounds < MOST and (rounds < FEWEST or clock() - started < rules.budget):
@@ -162,21 +165,23 @@ def measure(
             readings[name].append(timer.sample(calls[name]))
             spent[name] += clock() - began
         rounds += 1
-        if rounds >= ENOUGH and rounds % EVERY == 0:
-            active = {name for name in active if not _known(readings[name], timer, rules.precision)}
+        leaving = {name for name in active if rounds >= FEW and spent[name] > share}
+        if leaving or (rounds >= ENOUGH and rounds % EVERY == 0):
+            converged |= {name for name in active if _known(readings[name], timer, rules.precision)}
+            active -= leaving | converged
         if watch is not None:
             watch(rounds, clock() - started)
     timer.finish()
     results = {}
     for name, call in calls.items():
-        timing = _timing(name, readings[name], timer, spent[name], name not in active, cost, ceilings)
+        timing = _timing(name, readings[name], timer, spent[name], name in converged, cost, ceilings)
         results[name] = _checked(timing, call, cost, ceilings, check)
     return results
 
 
 def _known(readings: Sequence[Reading], timer: Timer, precision: float) -> bool:
     values = keep([reading for reading in readings if not math.isnan(reading.seconds)], timer.max_mhz).values
-    return len(values) >= ENOUGH and interval(values).half_width <= precision
+    return len(values) >= FEW and interval(values).half_width <= precision
 
 
 def _timing(
