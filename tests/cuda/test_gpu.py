@@ -88,10 +88,12 @@ def test_a_size_that_disagrees_is_refused() -> None:
 def test_a_kernel_adds_on_the_current_stream(module: ww.cuda.Module) -> None:
     a, b = torch.randn(2, 1000, device="cuda")
     c = torch.zeros(1000, device="cuda")
+    module["add"][4, 256](b, b, c, 1000)  # compiled and loaded before the sleep below
+    torch.cuda.synchronize()
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
-        torch.cuda._sleep(10_000_000)
+        torch.cuda._sleep(200_000_000)
         module["add"][4, 256](a, b, ww.cuda.out(c), 1000)
         assert not stream.query()
     stream.synchronize()

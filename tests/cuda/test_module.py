@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import warpwise as ww
+from warpwise.cuda import elements
 from warpwise.cuda.errors import ArgumentError, CompileError, LaunchError, OutOfBounds, UnwrittenOutput
+from warpwise.cuda.signature import parse
 from warpwise.device import Profile
 
 ADD = """
@@ -252,6 +254,21 @@ def test_structures_and_vectors_by_value() -> None:
     out = torch.zeros(1, dtype=torch.float64)
     ww.cuda.load(source)["k"][1, 1](out, -3, Affine(2.0, 5.0), True, (0, 0, 0, 0.5), 0.25, (0, 0, 100))
     assert out.item() == 2 * (20 + 5) - 3 + 0.5 + 0.25 + 100
+
+
+def test_the_known_types_have_the_layout_of_the_device_headers() -> None:
+    names = [known.name for known in elements.known()]
+    text = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <cuda_fp8.h>\n__global__ void k(int* layout, "
+    text += ", ".join(f"{name} v{i}" for i, name in enumerate(names)) + ") {\n"
+    text += "".join(
+        f"layout[{2 * i}] = sizeof({name}); layout[{2 * i + 1}] = alignof({name});\n" for i, name in enumerate(names)
+    )
+    kernel = ww.cuda.load(text + "}\n")["k"]
+    layout = torch.zeros(2 * len(names), dtype=torch.int32)
+    kernel[1, 1](ww.cuda.out(layout), *(bytes(known.bytes) if known.vector else 0 for known in elements.known()))
+    seen = [tuple(pair) for pair in layout.reshape(-1, 2).tolist()]
+    assert dict(zip(names, seen, strict=True)) == {known.name: (known.bytes, known.align) for known in elements.known()}
+    assert [p.element for p in parse(kernel.build().function_type)][1:] == names
 
 
 def test_a_null_pointer_is_passed_as_one() -> None:

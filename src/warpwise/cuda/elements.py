@@ -31,6 +31,11 @@ class ElementType:
     low: int = 0
     high: int = 0
 
+    @property
+    def vector(self) -> bool:
+        """Whether it is a struct of lanes, also of one ("float1")."""
+        return self.lanes > 1 or self.name in _ONE_LANE
+
 
 def _integer(name: str, code: str, *dtypes: torch.dtype) -> ElementType:
     size = struct.calcsize(code)
@@ -111,6 +116,7 @@ def _vectors() -> list[ElementType]:
     return made
 
 
+_ONE_LANE = frozenset(vector.name for vector in _vectors() if vector.lanes == 1)
 _BY_NAME.update({vector.name: vector for vector in _vectors()})
 _COMPLEX = re.compile(r"(?:(?:cuda::)?std|thrust)(?:::\w+)*::complex<(float|double)>")
 
@@ -124,6 +130,11 @@ def element(name: str) -> ElementType | None:
         dtype = torch.complex64 if match[1] == "float" else torch.complex128
         found = ElementType(name, "complex", pair.bytes, pair.code, (dtype, *pair.dtypes), 2, pair.bytes // 2)
     return found
+
+
+def known() -> tuple[ElementType, ...]:
+    """Every type known by its plain name."""
+    return tuple(_BY_NAME.values())
 
 
 _CTYPES = {

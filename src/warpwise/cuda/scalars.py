@@ -24,7 +24,7 @@ def converter(name: str, size: int, slot: Slot) -> tuple[Convert, str, Pack]:
     known = element(name)
     if known is None:
         return _record(name, size, slot), f"{size}s", bytes
-    if known.lanes > 1 or name[-1].isdigit() and name.rstrip("1234").isalpha():
+    if known.vector:
         return _vector(known, slot), f"{known.bytes}s", bytes
     return _scalar(known, slot), known.code, struct.Struct("=" + known.code).pack
 
