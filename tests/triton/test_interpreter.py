@@ -98,7 +98,7 @@ def tile_order(out_ptr, tiles_m, tiles_n, GROUP_M: tl.constexpr):
     tl.store(out_ptr + m * tiles_n + n, tl.program_id(0))
 
 
-@pytest.mark.parametrize(("tiles_m", "tiles_n", "group"), [(5, 7, 2), (8, 8, 4), (1, 3, 8), (6, 1, 4)])
+@pytest.mark.parametrize("tiles_m, tiles_n, group", [(5, 7, 2), (8, 8, 4), (1, 3, 8), (6, 1, 4)])
 def test_tile_order_reaches_each_tile_once(tiles_m: int, tiles_n: int, group: int) -> None:
     out = torch.empty(tiles_m, tiles_n, dtype=torch.int32)
     tile_order[tiles_m * tiles_n](wt.out(out), tiles_m, tiles_n, group)
@@ -113,8 +113,12 @@ def matmul(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK:
     total = tl.zeros((BM, BN), dtype=tl.float32)
     for start in range(0, K, BK):
         inner = start + tl.arange(0, BK)
-        a = tl.load(a_ptr + rows[:, None] * K + inner[None, :], mask=(rows[:, None] < M) & (inner[None, :] < K), other=0.0)
-        b = tl.load(b_ptr + inner[:, None] * N + cols[None, :], mask=(inner[:, None] < K) & (cols[None, :] < N), other=0.0)
+        a = tl.load(
+            a_ptr + rows[:, None] * K + inner[None, :], mask=(rows[:, None] < M) & (inner[None, :] < K), other=0.0
+        )
+        b = tl.load(
+            b_ptr + inner[:, None] * N + cols[None, :], mask=(inner[:, None] < K) & (cols[None, :] < N), other=0.0
+        )
         total = tl.dot(a, b, total)
     where = c_ptr + rows[:, None] * N + cols[None, :]
     tl.store(where, total.to(c_ptr.dtype.element_ty), mask=(rows[:, None] < M) & (cols[None, :] < N))
@@ -210,8 +214,11 @@ def test_the_language_library() -> None:
     expected = [x.cumsum(0), x.sort().values, x.flip(0), x.tanh(), x.erf(), x.flip(0).cumsum(0).flip(0)]
     for row, wanted in zip(out, expected, strict=False):
         torch.testing.assert_close(row, wanted, rtol=1e-5, atol=1e-5)
-    assert 0 <= out[6].min() and out[6].max() < 1 and len(out[6].unique()) > 60
-    assert out[7, x.argmax()] == 1000 and torch.allclose(out[7].sort().values[:-1], x.sum())
+    assert out[6].min() >= 0
+    assert out[6].max() < 1
+    assert len(out[6].unique()) > 60
+    assert out[7, x.argmax()] == 1000
+    assert torch.allclose(out[7].sort().values[:-1], x.sum())
 
 
 @wt.jit
@@ -284,7 +291,9 @@ def extremes(x_ptr, out_ptr, old_ptr, BLOCK: tl.constexpr):
 def test_atomic_extremes_and_old_values() -> None:
     x, out, old = torch.randn(64), torch.zeros(3), torch.empty(64)
     extremes[4](x, out, wt.out(old), BLOCK=16)
-    assert out[0] == x.max() and out[1] == x.min() and out[2] == 64
+    assert out[0] == x.max()
+    assert out[1] == x.min()
+    assert out[2] == 64
     assert torch.equal(old.sort().values, torch.arange(64.0)), "each lane sees another number of lanes before it"
 
 

@@ -80,7 +80,7 @@ def casts(x_ptr, out_ptr, BLOCK: tl.constexpr):
 
 
 @pytest.mark.parametrize(
-    ("source", "target"),
+    "source, target",
     [
         (torch.float32, torch.bfloat16),
         (torch.bfloat16, torch.float16),
@@ -120,4 +120,6 @@ def test_maximum_ignores_nan_unless_told_otherwise() -> None:
     x, y = torch.tensor([1.0, nan]), torch.tensor([nan, 2.0])
     out = torch.empty(3, 2)
     maxima[1](x, y, wt.out(out), 2)
-    assert out[0].tolist() == [1, 2] and out[1].isnan().all() and out[2].tolist() == [1, 1]
+    assert out[0].tolist() == [1, 2]
+    assert out[1].isnan().all()
+    assert out[2].tolist() == [1, 1]

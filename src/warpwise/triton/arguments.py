@@ -12,7 +12,15 @@ import triton.language as tl
 from warpwise.cuda.errors import ArgumentError
 from warpwise.cuda.views import Out, Strided
 from warpwise.triton.builder import handle_of
-from warpwise.triton.compat import JITFunction, TensorDescriptor, TensorHandle, TritonSemantic, launch_options, mangle_type
+from warpwise.triton.compat import (
+    JITFunction,
+    TensorDescriptor,
+    TensorHandle,
+    TritonSemantic,
+    launch_options,
+    mangle_type,
+    tl_dtype,
+)
 from warpwise.triton.memory import Memory
 
 _SCALAR_TYPES = {
@@ -119,11 +127,14 @@ class Values:
         if value.layout != torch.strided:
             raise ArgumentError(f"{self.function.__name__}: {name}: expected a strided tensor, got {value.layout}")
         slot = self.memory.add(name, value, writable=writable, output=output)
-        element = tl.dtype(tl_name(value.dtype)) if value.dtype != torch.bool else tl.int1
+        try:
+            element = tl_dtype(value.dtype)
+        except KeyError:
+            raise ArgumentError(f"{self.function.__name__}: {name}: Triton has no type for {value.dtype}") from None
         kind = tl.pointer_type(element, 1, const) if const else tl.pointer_type(element)
         return tl.tensor(TensorHandle(np.array([slot.base], dtype=np.uint64), kind), kind)
 
-    def _scalar(self, name: str, value: bool | int | float, declared: str) -> tl.tensor:
+    def _scalar(self, name: str, value: bool | float, declared: str) -> tl.tensor:
         inferred = declared if declared in _SCALAR_TYPES else mangle_type(value)
         kind = _SCALAR_TYPES[inferred]
         if isinstance(value, int) and not -(2**63) <= value < 2**64:
@@ -140,14 +151,3 @@ class Values:
             block_shape=[tl.constexpr(size) for size in value.block_shape],
             padding_option=getattr(value, "padding", "zero"),
         )
-
-
-def tl_name(dtype: torch.dtype) -> str:
-    """Triton's name of a PyTorch type: ``torch.float32`` -> ``fp32``."""
-    from triton._utils import canonicalize_dtype
-
-    try:
-        short = canonicalize_dtype(dtype)
-    except KeyError:
-        raise ArgumentError(f"Triton has no type for {dtype}") from None
-    return {**{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)}, **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)}}.get(short, short)

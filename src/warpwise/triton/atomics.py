@@ -74,7 +74,7 @@ def _in_turn(
     for group in np.split(order, starts[1:]):
         element = index[group[0]]
         operation = _COMBINE.get(name)
-        if operation is not None and isinstance(operation, np.ufunc) and dtype.name not in numerics.ENCODED and not unsigned:
+        if isinstance(operation, np.ufunc) and dtype.name not in numerics.ENCODED and not unsigned:
             running = operation.accumulate(np.concatenate([view[element : element + 1], bits[group]]), dtype=bits.dtype)
             old[group] = running[:-1]
             view[element] = running[-1]

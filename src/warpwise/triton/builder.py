@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 import triton.language as tl
-from triton._C.libtriton import ir
 
 from warpwise.cuda.errors import KernelAssertion, UnsupportedFeature
 from warpwise.triton import libdevice, numerics
 from warpwise.triton.atomics import read_modify_write
-from warpwise.triton.compat import InterpreterBuilder, TensorHandle, numpy_dtype
+from warpwise.triton.compat import InterpreterBuilder, TensorHandle, ir, numpy_dtype
 from warpwise.triton.findings import Recorder
 from warpwise.triton.memory import Memory
 from warpwise.triton.races import Clock
@@ -63,10 +62,11 @@ class Builder(InterpreterBuilder):
 
     def __init__(self) -> None:
         super().__init__()
-        self.options = _options(self.options)
+        self.options: Any = _options(self.options)
         self.memory: Memory = None  # type: ignore[assignment]  # set by every launch
         self.clock: Clock = None  # type: ignore[assignment]
         self.recorder: Recorder = None  # type: ignore[assignment]
+        self.grid_dim = self.grid_idx = (0, 0, 0)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith(("create_", "get_")):
@@ -234,7 +234,9 @@ class Builder(InterpreterBuilder):
     def create_load(self, ptr: TensorHandle, *policy: Any) -> TensorHandle:
         return self._load(ptr, None, None, bool(policy and policy[-1]))
 
-    def create_masked_load(self, ptrs: TensorHandle, mask: Any, other: TensorHandle | None, *policy: Any, **named: Any) -> TensorHandle:
+    def create_masked_load(
+        self, ptrs: TensorHandle, mask: Any, other: TensorHandle | None, *policy: Any, **named: Any
+    ) -> TensorHandle:
         volatile = named.get("is_volatile", policy[-1] if policy else False)
         return self._load(ptrs, mask, other, bool(volatile))
 
@@ -247,7 +249,9 @@ class Builder(InterpreterBuilder):
     def create_store(self, ptr: TensorHandle, val: TensorHandle, *policy: Any) -> None:
         self.memory.store(ptr.data, val.data, None, numpy_dtype(ptr.get_element_ty()))
 
-    def create_masked_store(self, ptrs: TensorHandle, value: TensorHandle, mask: Any, *policy: Any, **named: Any) -> None:
+    def create_masked_store(
+        self, ptrs: TensorHandle, value: TensorHandle, mask: Any, *policy: Any, **named: Any
+    ) -> None:
         self.memory.store(ptrs.data, value.data, _mask_of(mask, ptrs), numpy_dtype(ptrs.get_element_ty()))
 
     def create_atomic_rmw(
@@ -265,7 +269,9 @@ class Builder(InterpreterBuilder):
         self._order(sem)
         return result
 
-    def create_atomic_store(self, ptr: TensorHandle, val: TensorHandle, mask: TensorHandle, sem: Any, scope: Any) -> None:
+    def create_atomic_store(
+        self, ptr: TensorHandle, val: TensorHandle, mask: TensorHandle, sem: Any, scope: Any
+    ) -> None:
         self._atomic("XCHG", ptr, val, None, _mask_of(mask, ptr), sem)
 
     def _atomic(

@@ -8,38 +8,67 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import torch
 import triton.language as tl
+from triton._C.libtriton import ir
+from triton._utils import canonicalize_dtype
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, make_backend
 from triton.language.semantic import TritonSemantic
 from triton.runtime.autotuner import Autotuner, Heuristics
 from triton.runtime.errors import OutOfResources
 from triton.runtime.interpreter import InterpretedFunction, InterpreterBuilder, TensorHandle
-from triton.runtime.jit import JITFunction, mangle_type
+from triton.runtime.jit import JITFunction, create_function_from_signature, mangle_type
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 __all__ = [
+    "LANGUAGE_IS_INTERPRETED",
+    "ASTSource",
     "Autotuner",
+    "GPUTarget",
     "Heuristics",
     "InterpretedFunction",
     "InterpreterBuilder",
-    "LANGUAGE_IS_INTERPRETED",
     "JITFunction",
     "OutOfResources",
     "TensorDescriptor",
     "TensorHandle",
     "TritonSemantic",
     "bound_function",
+    "ir",
     "jit_options",
     "language_modules",
     "launch_options",
     "mangle_type",
     "numpy_dtype",
     "patches",
+    "specialised_source",
+    "tl_dtype",
 ]
 
 Patch = tuple[Any, str, Any]
 LANGUAGE_IS_INTERPRETED = isinstance(tl.sum, InterpretedFunction)
 _STUBS = "triton.language.extra.libdevice"
-_OPERATORS = "add sub mul truediv floordiv mod and or xor lshift rshift gt ge lt le eq ne pow".split()
+_OPERATORS = [
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "and",
+    "or",
+    "xor",
+    "lshift",
+    "rshift",
+    "gt",
+    "ge",
+    "lt",
+    "le",
+    "eq",
+    "ne",
+    "pow",
+]
 
 
 def jit_options(function: JITFunction | InterpretedFunction) -> dict[str, Any]:
@@ -48,6 +77,22 @@ def jit_options(function: JITFunction | InterpretedFunction) -> dict[str, Any]:
         return dict(function.kwargs)
     names = ("version", "do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline", "launch_metadata")
     return {**{name: getattr(function, name) for name in names}, "repr": function._repr}
+
+
+def tl_dtype(dtype: torch.dtype) -> tl.dtype:
+    """Triton's type of a PyTorch type; ``KeyError`` for one that Triton has not."""
+    return tl.int1 if dtype == torch.bool else tl.str_to_ty(canonicalize_dtype(dtype), None)
+
+
+def specialised_source(
+    function: JITFunction, target: GPUTarget, args: tuple[Any, ...], kwargs: dict[str, Any], options: dict[str, Any]
+) -> ASTSource:
+    """What a launch with these arguments compiles: pointer types, divisibility by 16, ones as constants."""
+    backend = make_backend(target)
+    binder = create_function_from_signature(function.signature, function.params, backend)
+    bound, specialization, rest = binder(*args, **kwargs)
+    _, signature, constexprs, attributes = function._pack_args(backend, options, bound, specialization, rest)
+    return ASTSource(function, signature, constexprs, attributes)
 
 
 def launch_options() -> frozenset[str]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
+import io
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,16 +14,13 @@ from typing import Any
 import numpy as np
 import torch
 import triton
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource, make_backend
 from triton.compiler.errors import CompilationError
 from triton.runtime.errors import PTXASError
-from triton.runtime.jit import create_function_from_signature
 
 from warpwise.cuda.errors import ArgumentError, CompileError, LaunchError
 from warpwise.device.profiles import Profile, parse_target
 from warpwise.triton.arguments import bind, unwrapped
-from warpwise.triton.compat import JITFunction, launch_options
+from warpwise.triton.compat import ASTSource, GPUTarget, JITFunction, launch_options, specialised_source
 from warpwise.triton.cubin import resources
 from warpwise.triton.interpreter import INTERPRETER
 
@@ -110,16 +110,16 @@ def compile(
 def compile_for(function: JITFunction, args: tuple[Any, ...], meta: Mapping[str, Any], target: str) -> Compiled:
     """Compile as a launch with these arguments would specialise: pointer types, divisibility by 16, ones as constants."""
     bind(function, args, meta)
-    options = {name: value for name, value in meta.items() if name in launch_options() and name not in function.arg_names}
+    options = {
+        name: value for name, value in meta.items() if name in launch_options() and name not in function.arg_names
+    }
     known = {name: unwrapped(value) for name, value in meta.items() if name in function.arg_names}
-    backend = make_backend(_gpu_target(target))
-    binder = create_function_from_signature(function.signature, function.params, backend)
+    positional = tuple(_pointer(unwrapped(value)) for value in args)
     try:
-        bound, specialization, rest = binder(*[_pointer(unwrapped(value)) for value in args], **known)
+        source = specialised_source(function, _gpu_target(target), positional, known, options)
     except TypeError as error:
         raise ArgumentError(f"{function.__name__}: {error}") from error
-    _, signature, constexprs, attributes = function._pack_args(backend, options, bound, specialization, rest)
-    return _compiled(function, ASTSource(function, signature, constexprs, attributes), target, options)
+    return _compiled(function, source, target, options)
 
 
 def _pointer(value: Any) -> Any:
@@ -139,13 +139,16 @@ def _compiled(function: JITFunction, source: ASTSource, target: str, options: Ma
     unknown = [name for name in options if name not in launch_options()]
     if unknown:
         raise ArgumentError(f"{function.__name__}: no parameter and no option of Triton's called {unknown[0]!r}")
+    printed = io.StringIO()  # Triton prints the whole PTX if ptxas fails
     with INTERPRETER.lock:
         try:
-            built = triton.compile(source, target=_gpu_target(target), options=dict(options))
+            with contextlib.redirect_stdout(printed):
+                built = triton.compile(source, target=_gpu_target(target), options=dict(options))
         except CompilationError as error:
             raise compile_error(function, error) from error
         except PTXASError as error:
             raise CompileError(f"{function.__name__}: {error}") from error
+    sys.stdout.write(printed.getvalue())
     used = resources(built.asm["cubin"])
     metadata = built.metadata
     _check_shared(function.__name__, metadata.shared, target)

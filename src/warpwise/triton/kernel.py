@@ -26,7 +26,6 @@ from warpwise.triton.compat import (
 )
 from warpwise.triton.interpreter import INTERPRETER
 
-Runner = JITFunction | Autotuner | Heuristics
 _SCALARS = frozenset({bool, int, float, str, type(None)})
 _OWN = ("timeout", "checks", "grid", "warmup")
 
@@ -100,7 +99,9 @@ class Launch:
 
     def check(self, *args: Any, timeout: float = 60.0, checks: str = "all", **meta: Any) -> list[Finding]:
         """Run interpreted and return every finding; CUDA tensors are copied to the CPU first and stay as they are."""
-        return self._interpreted(_on_cpu(args), {name: _on_cpu(value) for name, value in meta.items()}, timeout, checks, True)
+        return self._interpreted(
+            _on_cpu(args), {name: _on_cpu(value) for name, value in meta.items()}, timeout, checks, True
+        )
 
     def _interpreted(
         self, args: tuple[Any, ...], meta: Mapping[str, Any], timeout: float, checks: str, collect: bool
@@ -169,24 +170,28 @@ class _Launchable:
         return compile_for(self.jit_function, args, meta, target)
 
 
-class Kernel(_Launchable, JITFunction):  # type: ignore[type-arg]
+class Kernel(_Launchable, JITFunction):
     """A kernel or device function; in every respect a ``triton.JITFunction`` too, so that others may call it."""
 
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
         JITFunction.__init__(self, function, **options)
         taken = [name for name in self.arg_names if name in _OWN]
         if taken:
-            raise ArgumentError(f"{function.__name__}: a parameter may not be called {taken[0]!r}: it is a launch's own")
+            raise ArgumentError(
+                f"{function.__name__}: a parameter may not be called {taken[0]!r}: it is a launch's own"
+            )
 
     @property
-    def jit_function(self) -> JITFunction:  # type: ignore[override]
+    def jit_function(self) -> JITFunction:
         """The plain Triton kernel, as ``torch.library.wrap_triton`` takes it."""
         return self
 
     def launch_compiled(self, args: tuple[Any, ...], meta: Mapping[str, Any], grid: Any) -> Any:
         return JITFunction.run(self, *args, grid=grid, warmup=False, **meta)
 
-    def configured(self, args: tuple[Any, ...], meta: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any], list[Any]]:
+    def configured(
+        self, args: tuple[Any, ...], meta: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any], list[Any]]:
         """The arguments of an interpreted launch, and hooks to call before it."""
         return args, meta, [lambda bound, hook=hook: hook(**bound) for hook in self.pre_run_hooks]
 
@@ -208,7 +213,7 @@ class TunedKernel(_Launchable):
         self.arg_names = runner.arg_names
 
     @property
-    def jit_function(self) -> JITFunction:  # type: ignore[override]
+    def jit_function(self) -> JITFunction:
         runner: Any = self.fn
         while not isinstance(runner, (JITFunction, InterpretedFunction)):
             runner = runner.fn
@@ -227,7 +232,9 @@ class TunedKernel(_Launchable):
             return self.fn.run(*args, grid=grid, warmup=True, **kwargs)
         return Launch(self, grid)(*args, **kwargs)
 
-    def configured(self, args: tuple[Any, ...], meta: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any], list[Any]]:
+    def configured(
+        self, args: tuple[Any, ...], meta: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any], list[Any]]:
         """The arguments with the first configuration and the heuristics filled in, outermost decorator first."""
         hooks: list[Any] = []
         runner: Any = self.fn
@@ -250,7 +257,7 @@ class TunedKernel(_Launchable):
 
 
 @overload
-def jit(function: Callable[..., Any] | Runner, /) -> Any: ...
+def jit(function: Any, /) -> Any: ...
 
 
 @overload

@@ -28,7 +28,7 @@ def _round_away(values: Array) -> Array:
     return np.copysign(np.floor(np.abs(values) + 0.5), values)
 
 
-_FUNCTIONS: dict[str, Callable[..., Array]] = {
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh, "atan": np.arctan,
     "atan2": np.arctan2, "atanh": np.arctanh, "cbrt": np.cbrt, "ceil": np.ceil, "copysign": np.copysign, "cos": np.cos,
     "cosh": np.cosh, "erf": erf, "erfc": _through_torch(torch.erfc), "erfinv": _through_torch(torch.erfinv),
@@ -41,7 +41,7 @@ _FUNCTIONS: dict[str, Callable[..., Array]] = {
     "log2": np.log2, "nearbyint": np.rint, "pow": np.power, "powi": np.power, "rcp_rn": np.reciprocal, "rint": np.rint,
     "round": _round_away, "rsqrt": lambda x: 1 / np.sqrt(x), "saturate": lambda x: np.clip(np.nan_to_num(x), 0, 1),
     "sin": np.sin, "sinh": np.sinh, "sqrt": np.sqrt, "sqrt_rn": np.sqrt, "tan": np.tan, "tanh": np.tanh,
-    "trunc": np.trunc, "popc": np.bitwise_count if hasattr(np, "bitwise_count") else None, "abs": np.abs,
+    "trunc": np.trunc, "abs": np.abs,
 }  # fmt: skip
 
 

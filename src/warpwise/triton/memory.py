@@ -197,7 +197,9 @@ class Memory:
         index = (pointer - np.uint64(slot.base)).view(np.int64) // itemsize
         return f"{slot.name} + {index.item() if index.size == 1 else index}"
 
-    def load(self, pointer: Array, mask: Array | None, other: Array | None, dtype: np.dtype[Any], atomic: bool) -> Array:
+    def load(
+        self, pointer: Array, mask: Array | None, other: Array | None, dtype: np.dtype[Any], atomic: bool
+    ) -> Array:
         """The elements at ``pointer``; ``other`` (or 0) where ``mask`` is off."""
         pointer = np.asarray(pointer, dtype=np.uint64)
         result: Array | None = None

@@ -5,7 +5,7 @@ Triton's interpreter keeps such values as unsigned integers; arithmetic on them 
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ _FLOAT8 = {
 ENCODED = frozenset({"bf16", "fp8e4b15", *_FLOAT8})
 
 
-@lru_cache(maxsize=None)
+@cache
 def _float8_values(name: str) -> Array:
     """The float32 value of each of the 256 bit patterns."""
     bits = torch.arange(256, dtype=torch.int32).to(torch.uint8)

@@ -97,7 +97,7 @@ class Shadow:
         if self.written is not None and slot.output:
             fresh = ~self.written[cells]
             if fresh.any():
-                self._report_uninitialized(slot, index, lanes, fresh.reshape(index.size, -1).any(axis=1))
+                self._report_uninitialized(slot, index, lanes, np.asarray(fresh.reshape(index.size, -1).any(axis=1)))
         if not self.track_races:
             return
         self._conflicts(slot, index, lanes, cells, "read", ("write",) if atomic else ("write", "atomic"))
@@ -157,7 +157,7 @@ class Shadow:
             return
         if self.written is not None:
             if slot.output and not self.written[cells].all():
-                fresh = (~self.written[cells]).reshape(index.size, -1).any(axis=1)
+                fresh = np.asarray((~self.written[cells]).reshape(index.size, -1).any(axis=1))
                 self._report_uninitialized(slot, index, lanes, fresh)
             self.written[cells] = True
         if self.track_races:

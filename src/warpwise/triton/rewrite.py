@@ -28,7 +28,9 @@ def _call(name: str, *arguments: ast.expr) -> ast.Call:
 
 def _later(value: ast.expr) -> ast.Lambda:
     """``lambda: value``, for an operand that may not be evaluated."""
-    arguments = ast.arguments(posonlyargs=[], args=[], vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None, defaults=[])
+    arguments = ast.arguments(
+        posonlyargs=[], args=[], vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None, defaults=[]
+    )
     return ast.Lambda(args=arguments, body=value)
 
 
@@ -118,9 +120,7 @@ def _code_of(module: types.CodeType, name: str) -> types.CodeType:
     return next(c for c in factory.co_consts if isinstance(c, types.CodeType) and c.co_name == name)
 
 
-def runnable(
-    function: Callable[..., Any], helper: Any, is_language: Callable[[Any], bool]
-) -> Callable[..., Any]:
+def runnable(function: Callable[..., Any], helper: Any, is_language: Callable[[Any], bool]) -> Callable[..., Any]:
     """``function`` with the compiler's meaning, its own globals, defaults and closure, and ``helper`` in reach.
 
     ``is_language`` tells functions of ``triton.language``, which a module may have imported by name.

@@ -1,0 +1,148 @@
+"""What a launch runs on, its debugger, tuning, and how it stands to PyTorch."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from warpwise import triton as wt
+from warpwise.cuda import ArgumentError
+from warpwise.triton.kernel import JITFunction
+
+
+@wt.jit
+def scale(x_ptr, out_ptr, n, factor, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n)
+    tl.store(out_ptr + offsets, x * factor, mask=offsets < n)
+
+
+@wt.jit
+def with_breakpoint(x_ptr, BLOCK: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, BLOCK))
+    breakpoint()  # noqa: T100
+    tl.store(x_ptr + tl.arange(0, BLOCK), x + 1)
+
+
+def test_a_breakpoint_sees_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[dict[str, str]] = []
+
+    def hook(*args: Any, **kwargs: Any) -> None:
+        frame = sys._getframe(1)
+        assert frame.f_code.co_filename == __file__
+        assert frame.f_code.co_name == "with_breakpoint"
+        seen.append({name: repr(value) for name, value in frame.f_locals.items()})
+
+    monkeypatch.setattr(sys, "breakpointhook", hook)
+    x = torch.arange(4).bfloat16()
+    with_breakpoint[2](x, BLOCK=4, checks="bounds")
+    assert len(seen) == 2
+    assert x.tolist() == [2, 3, 4, 5]
+    assert seen[0]["x"] == "array([0., 1., 2., 3.], dtype=float32)"
+    assert seen[1]["x"] == "array([1., 2., 3., 4.], dtype=float32)"
+    assert seen[0]["x_ptr"] == "x_ptr + 0"
+    assert seen[0]["BLOCK"] == "4"
+
+
+@pytest.fixture
+def compiled_launches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """Stands in for a GPU: what would be launched there is noted instead."""
+    launched: list[tuple[Any, ...]] = []
+
+    def run(self: JITFunction, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
+        launched.append((self, grid, args, kwargs))
+
+    monkeypatch.setattr(JITFunction, "run", run)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    return launched
+
+
+def fake(device: str) -> torch.Tensor:
+    with FakeTensorMode():
+        return torch.empty(8, device=device)
+
+
+def test_each_call_chooses_by_its_tensors(compiled_launches: list[tuple[Any, ...]]) -> None:
+    x, on_gpu = torch.ones(8), fake("cuda:0")
+    out = torch.empty(8)
+    scale[1](x, wt.out(out), 8, 2.0, BLOCK=8)
+    assert (out == 2).all()
+    assert not compiled_launches
+    scale[3](on_gpu, wt.out(on_gpu), 8, 2.0, BLOCK=8, num_warps=2)
+    ((kernel, grid, args, meta),) = compiled_launches
+    assert kernel is scale
+    assert grid == (3,)
+    assert meta == {"BLOCK": 8, "num_warps": 2}
+    assert args[0] is on_gpu and args[1] is on_gpu, "cuda.out is taken off"
+    scale[1](x, wt.out(out), 8, 3.0, BLOCK=8)
+    assert (out == 3).all()
+    assert len(compiled_launches) == 1
+
+
+@pytest.mark.parametrize("order", [("cuda:0", "cpu"), ("cpu", "cuda:0"), ("cuda:0", "cuda:1")])
+def test_tensors_on_two_devices(order: tuple[str, str], compiled_launches: list[tuple[Any, ...]]) -> None:
+    x, out = (torch.ones(8) if device == "cpu" else fake(device) for device in order)
+    message = f"scale: expected all tensors on one device, got x_ptr on {order[0]}, out_ptr on {order[1]}"
+    with pytest.raises(ArgumentError, match=message):
+        scale[1](x, out, 8, 2.0, BLOCK=8)
+    with pytest.raises(ArgumentError, match=message):
+        scale[1](x, wt.out(out), 8, 2.0, BLOCK=8)
+    assert not compiled_launches
+
+
+def test_arrays_do_not_go_with_cuda_tensors(compiled_launches: list[tuple[Any, ...]]) -> None:
+    with pytest.raises(ArgumentError, match="out_ptr a NumPy array"):
+        scale[1](fake("cuda:0"), torch.ones(8).numpy(), 8, 2.0, BLOCK=8)
+    assert not compiled_launches
+
+
+CONFIGS = [wt.Config({"BLOCK": 4}, num_warps=1), wt.Config({"BLOCK": 16}, num_warps=2)]
+
+
+@wt.autotune(CONFIGS, key=["n"])
+@wt.jit
+def tuned(x_ptr, out_ptr, n, factor, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + offsets, tl.load(x_ptr + offsets, mask=offsets < n) * factor, mask=offsets < n)
+
+
+tuned_by_triton = wt.jit(triton.autotune(CONFIGS, key=["n"])(triton.jit(tuned.jit_function.fn)))
+guided = wt.heuristics({"BLOCK": lambda args: wt.next_power_of_2(args["n"])})(wt.jit(tuned.jit_function.fn))
+
+
+@pytest.mark.parametrize("kernel", [tuned, tuned_by_triton, guided], ids=["wt", "triton", "heuristics"])
+def test_tuned_kernels_run_and_compile_without_a_gpu(kernel: wt.TunedKernel) -> None:
+    x, out = torch.randn(10), torch.empty(10)
+    kernel[lambda meta: (wt.cdiv(10, meta["BLOCK"]),)](x, wt.out(out), 10, 2.0)
+    assert torch.equal(out, 2 * x)
+    assert kernel[1].check(x, wt.out(out), 10, 2.0) == (
+        [] if kernel is guided else kernel[1].check(x, wt.out(out), 10, 2.0)
+    )
+    assert kernel.compile_for(x, out, 10, 2.0).num_warps == (4 if kernel is guided else 1)
+
+
+def test_a_kernel_is_what_pytorch_takes_for_a_triton_kernel() -> None:
+    assert isinstance(scale.jit_function, triton.JITFunction)
+    assert torch.library.wrap_triton(scale.jit_function) is not None
+
+
+@pytest.mark.gpu
+def test_the_same_kernel_on_both() -> None:
+    x = torch.randn(1000)
+    out, on_gpu = torch.empty(1000), torch.empty(1000, device="cuda")
+    scale[lambda meta: (wt.cdiv(1000, meta["BLOCK"]),)](x, wt.out(out), 1000, 2.5, BLOCK=128)
+    scale[lambda meta: (wt.cdiv(1000, meta["BLOCK"]),)](x.cuda(), wt.out(on_gpu), 1000, 2.5, BLOCK=128)
+    assert torch.equal(out, on_gpu.cpu())
+    assert torch.equal(out, x * 2.5)
+    findings = scale[8].check(x.cuda(), on_gpu, 2000, 2.5, BLOCK=256)
+    assert findings
+    assert findings[0].variable == "x_ptr"
+    assert torch.equal(out, on_gpu.cpu())
+    tuned[lambda meta: (wt.cdiv(1000, meta["BLOCK"]),)](x.cuda(), wt.out(on_gpu), 1000, 3.0)
+    assert torch.equal(on_gpu.cpu(), x * 3.0)
