@@ -14,7 +14,14 @@ from warpwise.device.profiles import parse_target
 
 @pytest.mark.parametrize(
     "target, capability",
-    [("sm_90", (9, 0)), ("sm_90a", (9, 0)), ("9.0", (9, 0)), ("120", (12, 0)), ("compute_121", (12, 1)), ((8, 6), (8, 6))],
+    [
+        ("sm_90", (9, 0)),
+        ("sm_90a", (9, 0)),
+        ("9.0", (9, 0)),
+        ("120", (12, 0)),
+        ("compute_121", (12, 1)),
+        ((8, 6), (8, 6)),
+    ],
 )
 def test_a_target_names_a_compute_capability(target: str | tuple[int, int], capability: tuple[int, int]) -> None:
     assert parse_target(target) == capability
