@@ -6,8 +6,8 @@ import importlib
 
 import pytest
 import torch
-
 from tests.ops.conftest import EVERY_OP, rungs
+
 from warpwise import cuda
 from warpwise import triton as wt
 from warpwise.triton.kernel import Launch
@@ -17,7 +17,9 @@ def _case(op, rung, dtype):
     """The first usual case, whose arguments the rung takes."""
     for case in op.spec.cases:
         args = op.spec.inputs(case, dtype, torch.device("cpu"), 0)
-        if not any(value.numel() == 0 for value in args if isinstance(value, torch.Tensor)) and not op.refusal(rung, *args):
+        if not any(value.numel() == 0 for value in args if isinstance(value, torch.Tensor)) and not op.refusal(
+            rung, *args
+        ):
             return args
     pytest.skip(f"{rung.name} takes no case of {dtype}")
 
@@ -29,7 +31,9 @@ def _dtypes(op, rung):
 @pytest.mark.parametrize("op,rung", rungs("cuda"))
 def test_cuda_rungs_compile(op, rung, monkeypatch):
     """For sm_90 in every dtype; for sm_80 in the first, since what differs there is instructions, not types."""
-    pytest.importorskip("cuda.bindings", reason="NVRTC is reached through cuda.core and cuda-bindings", exc_type=ImportError)
+    pytest.importorskip(
+        "cuda.bindings", reason="NVRTC is reached through cuda.core and cuda-bindings", exc_type=ImportError
+    )
     launched: list[cuda.Kernel] = []
     monkeypatch.setattr(cuda.Launcher, "__call__", lambda self, *args, **options: launched.append(self.kernel))
     for number, dtype in enumerate(_dtypes(op, rung)):
@@ -78,7 +82,9 @@ def test_kernel_folders_hold_no_stray_kernel(op):
     """A kernel file that no rung launches is dead code."""
     folder = op.rungs[0].source.parent
     module = importlib.import_module(f"warpwise.ops.{folder.name}.rungs")
-    ladders = [value for value in vars(module).values() if isinstance(value, tuple) and value and hasattr(value[0], "source")]
+    ladders = [
+        value for value in vars(module).values() if isinstance(value, tuple) and value and hasattr(value[0], "source")
+    ]
     known = {rung.source.name for ladder in ladders for rung in ladder}
     files = {path.name for path in folder.glob("k[0-9][0-9]_*")}
     assert files <= known

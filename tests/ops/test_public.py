@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tests.ops.conftest import EVERY_OP, OPS
 
 import warpwise.ops
-from tests.ops.conftest import EVERY_OP, OPS
 from warpwise.ops._public import public
 from warpwise.registry import Op, UnknownRung
 
@@ -37,7 +37,9 @@ DIFFERENTIABLE = [pytest.param(op, id=op.name) for op in OPS if differentiable(o
 
 def requiring_grad(args: tuple) -> tuple:
     return tuple(
-        value.detach().clone().requires_grad_() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+        value.detach().clone().requires_grad_()
+        if isinstance(value, torch.Tensor) and value.is_floating_point()
+        else value
         for value in args
     )
 
@@ -90,7 +92,9 @@ def test_compiles_into_one_graph(op):
         )
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")  # Inductor itself imports what PyTorch deprecates
+@pytest.mark.filterwarnings(
+    "ignore:.*torch.jit.*:DeprecationWarning"
+)  # Inductor itself imports what PyTorch deprecates
 def test_compiles_with_inductor():
     torch._dynamo.reset()
     x = torch.randn(33)
@@ -175,7 +179,9 @@ def test_autocast_keeps_element_wise_dtypes():
         assert warpwise.ops.square(x.requires_grad_()).dtype == torch.float32
 
 
-@pytest.mark.parametrize("rule,expected", [("low_precision", torch.bfloat16), ("float32", torch.float32), ("keep", torch.float16)])
+@pytest.mark.parametrize(
+    "rule,expected", [("low_precision", torch.bfloat16), ("float32", torch.float32), ("keep", torch.float16)]
+)
 @pytest.mark.parametrize("needs_grad", [False, True])
 def test_autocast_rules(rule, expected, needs_grad):
     """As torch.autocast does: a matmul goes to low precision, a softmax to float32, and neither touches float64."""

@@ -13,7 +13,11 @@ FEW = settings(max_examples=12, deadline=None, derandomize=True)
 
 
 @FEW
-@given(rows=st.integers(1, 140), cols=st.integers(1, 140), dtype=st.sampled_from([torch.uint8, torch.int16, torch.int32, torch.int64]))
+@given(
+    rows=st.integers(1, 140),
+    cols=st.integers(1, 140),
+    dtype=st.sampled_from([torch.uint8, torch.int16, torch.int32, torch.int64]),
+)
 def test_register_blocks_turn_any_matrix(rows, cols, dtype):
     matrix = torch.arange(rows * cols).to(dtype).view(rows, cols)
     assert torch.equal(ops.transpose(matrix, rung="k05_register_blocks"), matrix.t())
@@ -45,7 +49,9 @@ def test_matrices_with_gaps_between_rows(rows, cols, a_gap, b_gap):
 @FEW
 @given(height=st.integers(8, 70), width=st.integers(8, 90), taps=st.sampled_from([(3, 3), (15, 1), (1, 15), (7, 5)]))
 def test_8_bit_blur_is_the_same_in_every_rung(height, width, taps):
-    image = torch.randint(0, 256, (1, height, width), dtype=torch.uint8, generator=torch.Generator().manual_seed(height))
+    image = torch.randint(
+        0, 256, (1, height, width), dtype=torch.uint8, generator=torch.Generator().manual_seed(height)
+    )
     expected = ops.gaussian_blur(image, taps)
     for rung in ("k03_separable", "k04_shared_tile"):
         assert torch.equal(ops.gaussian_blur(image, taps, rung=rung), expected)

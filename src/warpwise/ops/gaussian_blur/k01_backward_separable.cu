@@ -1,7 +1,8 @@
-// The adjoint gathers: each pixel sums what it and its mirror images gave away, one axis a pass, so that no atomics are needed.
+// The adjoint gathers what each pixel and its mirror images gave away, one axis a pass: no atomics are needed.
 #include "blur.cuh"
 
-// What position p, inside or mirrored outside of an axis of n pixels `step` apart, gets: sum of w[k] * grad[p + radius - k].
+// What position p, inside or mirrored outside of an axis of n pixels `step` apart, gets: sum of w[k] * grad[p + radius
+// - k].
 template <typename Sum, typename T>
 __device__ Sum gathered(const T* grad, long long step, int p, int n, const Sum* weights, int radius) {
   Sum sum = 0;
@@ -11,7 +12,8 @@ __device__ Sum gathered(const T* grad, long long step, int p, int n, const Sum* 
   return sum;
 }
 
-// in, out: (planes, height, width), contiguous. Block (32, 8); grid z strides over planes. DOWN: along columns, else rows.
+// in, out: (planes, height, width), contiguous. Block (32, 8); grid z strides over planes. DOWN: along columns, else
+// rows.
 template <typename In, typename Out, typename Sum, bool DOWN>
 __global__ void blur_backward(const In* in, Out* out, const Sum* weights, long long planes, int height, int width,
                               int radius) {

@@ -1,4 +1,4 @@
-// Weights in constant memory: all lanes read the same one, which its cache broadcasts, so load units are left to the pixels.
+// Weights in constant memory, which broadcasts one value to a warp: the load units are left to the pixels.
 #include "blur.cuh"
 
 // WEIGHT and MAX_TAPS are defined by the launcher. Row 0 holds the horizontal window, row 1 the vertical one.

@@ -1,4 +1,4 @@
-// A Gaussian window is a product, so two passes of kx and of ky taps replace kx * ky; the price is an intermediate in memory.
+// A Gaussian window is a product, so passes of kx and ky taps replace kx * ky, with an intermediate in memory.
 #include "blur.cuh"
 
 // image: (planes, height, width) -> sums of the same shape, not rounded. Block (32, 8); grid z strides over planes.
@@ -33,7 +33,8 @@ __global__ void along_columns(const typename Arithmetic<T>::Sum* sums, T* out,
     const long long first = plane * height * width + x;
     Sum sum = 0;
     for (int d = -radius; d <= radius; ++d) {
-      sum += static_cast<Sum>(weights[d + radius]) * sums[first + static_cast<long long>(reflected(y + d, height)) * width];
+      sum += static_cast<Sum>(weights[d + radius]) *
+             sums[first + static_cast<long long>(reflected(y + d, height)) * width];
     }
     out[first + static_cast<long long>(y) * width] = Arithmetic<T>::finish(sum);
   }

@@ -1,4 +1,4 @@
-// A tile with its halo in shared memory, both passes there: each pixel is read from global memory about once, written once.
+// A tile with its halo in shared memory, both passes there: each pixel is read about once, and written once.
 #include "blur.cuh"
 
 // image, out: (planes, height, width), contiguous. Block (32, 8) makes 32 x 32 pixels; grid z strides over planes.
@@ -37,7 +37,8 @@ __global__ void gaussian_blur(const T* image, T* out, const typename Arithmetic<
     __syncthreads();
     for (int i = threadIdx.y; i < TILE; i += blockDim.y) {
       Sum sum = 0;
-      for (int k = 0; k <= 2 * radius_y; ++k) sum += static_cast<Sum>(weights_y[k]) * sums[(i + k) * TILE + threadIdx.x];
+      for (int k = 0; k <= 2 * radius_y; ++k)
+        sum += static_cast<Sum>(weights_y[k]) * sums[(i + k) * TILE + threadIdx.x];
       const int x = x0 + threadIdx.x, y = y0 + i;
       if (x < width && y < height) to[static_cast<long long>(y) * width + x] = Arithmetic<T>::finish(sum);
     }

@@ -1,12 +1,13 @@
-// Window sizes known when compiling: weights in registers, and a thread makes 4 pixels of a row or 8 of a column from one window.
+// Window sizes known when compiling: a thread makes 4 pixels of a row, 8 of a column, from a window in registers.
 #include "blur.cuh"
 
 // image, out: (planes, height, width), contiguous. 256 threads make 64 x 32 pixels; grid z strides over planes.
 // TAPS_X and TAPS_Y are odd. A word of shared memory serves 4 sums along rows and 8 along columns instead of 1.
 template <typename T, int TAPS_X, int TAPS_Y>
-__global__ void __launch_bounds__(256)
-    gaussian_blur(const T* image, T* out, const typename Arithmetic<T>::Weight* weights_x,
-                  const typename Arithmetic<T>::Weight* weights_y, long long planes, int height, int width) {
+__global__ void __launch_bounds__(256) gaussian_blur(const T* image, T* out,
+                                                     const typename Arithmetic<T>::Weight* weights_x,
+                                                     const typename Arithmetic<T>::Weight* weights_y, long long planes,
+                                                     int height, int width) {
   using Sum = typename Arithmetic<T>::Sum;
   constexpr int TILE_X = 64, TILE_Y = 32, ALONG_ROW = 4, ALONG_COLUMN = 8;
   constexpr int ROWS = TILE_Y + TAPS_Y - 1, COLUMNS = TILE_X + TAPS_X - 1;

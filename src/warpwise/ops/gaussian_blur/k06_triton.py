@@ -7,7 +7,16 @@ from warpwise import triton as wt
 
 @wt.jit
 def blur_along(
-    in_ptr, weights_ptr, out_ptr, area, extent, stride, TAPS: tl.constexpr, SUM: tl.constexpr, SHIFT: tl.constexpr, BLOCK: tl.constexpr
+    in_ptr,
+    weights_ptr,
+    out_ptr,
+    area,
+    extent,
+    stride,
+    TAPS: tl.constexpr,
+    SUM: tl.constexpr,
+    SHIFT: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):
     # in, out: (planes, area), an image of `area` pixels a plane; the axis has `extent` pixels, `stride` elements apart.
     # weights: (TAPS,). SHIFT > 0 rounds fixed-point sums to integers. Grid: planes * ceil(area / BLOCK).

@@ -29,17 +29,13 @@ def _backward_backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor, 
     return _gaussian_blur(upstream, ctx.kernel_size, ctx.sigma), None, None
 
 
-_gaussian_blur = public(
-    GAUSSIAN_BLUR, "(Tensor image, int[] kernel_size, float[] sigma) -> Tensor", _backward, _save
-)
+_gaussian_blur = public(GAUSSIAN_BLUR, "(Tensor image, int[] kernel_size, float[] sigma) -> Tensor", _backward, _save)
 _gaussian_blur_backward = public(
     GAUSSIAN_BLUR_BACKWARD, "(Tensor grad, int[] kernel_size, float[] sigma) -> Tensor", _backward_backward, _save
 )
 
 
-def _pairs(
-    kernel_size: int | Sequence[int], sigma: float | Sequence[float] | None
-) -> tuple[list[int], list[float]]:
+def _pairs(kernel_size: int | Sequence[int], sigma: float | Sequence[float] | None) -> tuple[list[int], list[float]]:
     """Both as (horizontal, vertical); the default sigma is 0.15 taps + 0.35, OpenCV's and torchvision's."""
     sizes = list(kernel_size) if isinstance(kernel_size, Sequence) else [kernel_size, kernel_size]
     if sigma is None:
@@ -63,7 +59,7 @@ def gaussian_blur(
     ``image`` is uint8, float16, bfloat16, float32 or float64. Floating point is summed in float32 at least and is
     differentiable any number of times. uint8 is blurred in exact fixed point, with weights in units of 2^-12, and
     rounded to nearest. Raises ``TypeError`` for another dtype or kind of argument, ``ValueError`` for an even or
-    negative ``kernel_size``, one with more taps on a side than the image can reflect, or a ``sigma`` that is not positive.
+    negative ``kernel_size``, one with more taps on a side than the image can reflect, or a ``sigma`` not above 0.
     ``rung`` asks for one kernel of the ladder by name.
     """
     return _gaussian_blur(image, *_pairs(kernel_size, sigma), rung=rung)
@@ -78,7 +74,7 @@ def gaussian_blur_backward(
 ) -> torch.Tensor:
     """The gradient of ``gaussian_blur`` by its image, given that by its result: the adjoint blur, same shape, linear.
 
-    Takes floating-point ``grad`` of shape (C, H, W) or (N, C, H, W) and the other arguments of ``gaussian_blur``, and raises
-    the same errors. ``rung`` asks for one kernel by name.
+    Takes floating-point ``grad`` of shape (C, H, W) or (N, C, H, W) and the other arguments of ``gaussian_blur``, and
+    raises the same errors. ``rung`` asks for one kernel by name.
     """
     return _gaussian_blur_backward(grad, *_pairs(kernel_size, sigma), rung=rung)

@@ -47,7 +47,9 @@ def direct(out: torch.Tensor, image: torch.Tensor, kernel_size: Sequence[int], s
     kernel[_grid(image, *BLOCK), BLOCK](image, cuda.out(out), *weights, *_extents(image), *radii)
 
 
-def constant_weights(out: torch.Tensor, image: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[float]) -> None:
+def constant_weights(
+    out: torch.Tensor, image: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[float]
+) -> None:
     dtype = computed(image.dtype)
     filled = torch.zeros(2, MAX_TAPS, dtype=dtype)
     for row, weights in zip(filled, tensors(image, kernel_size, sigma), strict=True):
@@ -103,7 +105,9 @@ def triton(out: torch.Tensor, image: torch.Tensor, kernel_size: Sequence[int], s
     launch(sums, weights_y, out, height * width, height, width, TAPS=kernel_size[1], SHIFT=shift, **sizes)
 
 
-def backward_separable(out: torch.Tensor, grad: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[float]) -> None:
+def backward_separable(
+    out: torch.Tensor, grad: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[float]
+) -> None:
     weights_x, weights_y = tensors(grad, kernel_size, sigma)
     sums = torch.empty_like(grad, dtype=computed(grad.dtype))
     grid, extents = _grid(grad, *BLOCK), _extents(grad)
@@ -155,7 +159,9 @@ RUNGS = (
 )
 
 BACKWARD_RUNGS = (
-    make_rung(HERE, "k01_backward_separable", "the adjoint gathers, one axis a pass", backward_separable, limits=_grid_y),
+    make_rung(
+        HERE, "k01_backward_separable", "the adjoint gathers, one axis a pass", backward_separable, limits=_grid_y
+    ),
 )
 
 

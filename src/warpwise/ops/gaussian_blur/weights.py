@@ -1,8 +1,8 @@
 """The weights of a Gaussian window.
 
-Floating point: exp(-d² / 2σ²), normalised to a sum of 1. For uint8 images the weights are integers, in units of 2^-12, with
-a sum of exactly 2^12, and the blur is exact integer arithmetic: a window's sum is at most 255 · 2^24, which fits in 32
-unsigned bits, and every kernel, in whatever order, gives the same pixel. It is rounded to nearest, ties up.
+Floating point: exp(-d² / 2σ²), normalised to a sum of 1. For uint8 images the weights are integers, in units of 2^-12,
+with a sum of exactly 2^12, and the blur is exact integer arithmetic: a window's sum is at most 255 · 2^24, which fits in
+32 unsigned bits, and every kernel, in whatever order, gives the same pixel. It is rounded to nearest, ties up.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ def _tensors(
     return torch.tensor(x, dtype=computed(dtype), device=device), torch.tensor(y, dtype=computed(dtype), device=device)
 
 
-def tensors(image: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[float]) -> tuple[torch.Tensor, torch.Tensor]:
+def tensors(
+    image: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[float]
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Horizontal and vertical weights on the image's device, copied there once for each kernel size and sigma."""
     return _tensors(tuple(kernel_size), tuple(sigma), image.dtype, image.device)

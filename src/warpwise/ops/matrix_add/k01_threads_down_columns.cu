@@ -1,4 +1,4 @@
-// threadIdx.x walks down a column, as in a first 2-D kernel: a warp's 32 addresses lie a row apart, so a load is 32 sectors, not 4.
+// threadIdx.x walks down a column, as in many a first 2-D kernel: a warp's load touches 32 sectors instead of 4.
 #include <warpwise/pack.cuh>
 
 // a, b: (rows, cols) with row strides in elements; out: (rows, cols), contiguous. Block (32, 8): 32 rows, 8 columns.

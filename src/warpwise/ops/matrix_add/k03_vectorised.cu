@@ -1,4 +1,4 @@
-// 16 bytes an access, row by row: fewer instructions and more bytes in flight. A row that is not aligned goes element by element.
+// 16 bytes an access along each row: fewer instructions, more bytes in flight; unaligned rows go one by one.
 #include <warpwise/pack.cuh>
 
 // a, b: (rows, cols) with row strides in elements; out: (rows, cols), contiguous.

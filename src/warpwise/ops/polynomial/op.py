@@ -35,7 +35,7 @@ _polynomial_backward = public(POLYNOMIAL_BACKWARD, "(Tensor grad, Tensor input) 
 
 
 def polynomial(input: torch.Tensor, *, rung: str | None = None) -> torch.Tensor:
-    """``input² + input + 1`` for a tensor of any shape, float16, bfloat16, float32 or float64; the result is contiguous.
+    """``input² + input + 1`` for a tensor of any shape, float16, bfloat16, float32 or float64; contiguous.
 
     Differentiable any number of times: the gradient is ``polynomial_backward``, a kernel of its own. 2-byte dtypes are
     computed in float32 and rounded once. Raises ``TypeError`` for another dtype. ``rung`` asks for one kernel by name.

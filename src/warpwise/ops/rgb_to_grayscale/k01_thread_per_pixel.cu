@@ -1,7 +1,8 @@
-// One thread makes one pixel, wherever its three channels lie: coalesced for planes, 3 bytes apart for interleaved uint8.
+// One thread makes one pixel, wherever its channels lie: coalesced for planes, 3 bytes apart for interleaved uint8.
 #include "gray.cuh"
 
-// image: (n, 3, height, width) with strides in elements; out: (n, 1, height, width), contiguous. Grid: ceil(pixels / blockDim.x).
+// image: (n, 3, height, width) with strides in elements; out: (n, 1, height, width), contiguous. Grid: ceil(pixels /
+// blockDim.x).
 template <typename T>
 __global__ void rgb_to_grayscale(const T* image, T* out, long long n, long long height, long long width,
                                  long long image_stride, long long channel_stride, long long row_stride,

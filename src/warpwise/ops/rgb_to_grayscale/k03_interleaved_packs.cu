@@ -1,4 +1,4 @@
-// Interleaved pixels, 48 bytes a thread in three 16-byte loads: 16 uint8 pixels at once, no copy to planes, no 1-byte load.
+// Interleaved pixels, 48 bytes a thread in three 16-byte loads: 16 uint8 pixels at once, no copy to planes first.
 #include "gray.cuh"
 
 // image: (pixels, 3), out: (pixels), contiguous. Grid: ceil(pixels / (Pack::size * blockDim.x)).

@@ -1,4 +1,4 @@
-"""A program makes one block of a flat image, any strides; the channel and pixel strides decide how well it coalesces."""
+"""A program makes a block of pixels, any strides; the channel and pixel strides decide how well it coalesces."""
 
 import triton.language as tl
 

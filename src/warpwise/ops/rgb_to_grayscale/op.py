@@ -27,8 +27,8 @@ def rgb_to_grayscale(image: torch.Tensor, *, rung: str | None = None) -> torch.T
 
     ``image`` is uint8, float16, bfloat16, float32 or float64. uint8 is rounded to nearest, ties up; floating point is
     computed in float32 at least, is not clamped, and is differentiable. Any strides are taken as they are: for an array
-    (H, W, 3) from an image decoder pass ``array.permute(2, 0, 1)``, which copies nothing. Raises ``TypeError`` for another
-    dtype and ``ValueError`` for another shape. ``rung`` asks for one kernel of the ladder by name.
+    (H, W, 3) from an image decoder pass ``array.permute(2, 0, 1)``, which copies nothing. Raises ``TypeError`` for
+    another dtype and ``ValueError`` for another shape. ``rung`` asks for one kernel of the ladder by name.
     Weights: ITU-R BT.601, as in torchvision.transforms.functional.rgb_to_grayscale.
     """
     return _rgb_to_grayscale(image, rung=rung)

@@ -58,7 +58,7 @@ def triton(out: torch.Tensor, image: torch.Tensor) -> None:
 
 
 def interleaved(image: torch.Tensor) -> bool:
-    """Whether the pixels of ``image`` (N, 3, H, W) or (3, H, W) lie one after another, three channels each, without gaps."""
+    """Whether the pixels of ``image`` (N, 3, H, W) or (3, H, W) lie one after another, three channels each."""
     return _batch(image).permute(0, 2, 3, 1).is_contiguous()
 
 

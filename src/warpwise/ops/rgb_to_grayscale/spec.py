@@ -1,8 +1,8 @@
 """Grayscale of an RGB image: what it is, knowing no kernel.
 
-gray = 0.2989 red + 0.587 green + 0.114 blue, the weights of torchvision's rgb_to_grayscale (ITU-R BT.601 luma). Of uint8
-pixels the sum is rounded to the nearest integer, ties up, exactly: (2989 r + 5870 g + 1140 b + 5000) div 10000. White
-stays white that way; truncation, as torchvision has it, makes 254 of it because the weights sum to 0.9999.
+gray = 0.2989 red + 0.587 green + 0.114 blue, the weights of torchvision's rgb_to_grayscale (ITU-R BT.601 luma).
+Of uint8 pixels the sum is rounded to the nearest integer, ties up, exactly: (2989 r + 5870 g + 1140 b + 5000) div
+10000. White stays white that way; truncation, as torchvision has it, makes 254 of it because the weights sum to 0.9999.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from warpwise.registry import Case, Cost, Spec
 
 DTYPES = (torch.uint8, *FLOATS)
 WEIGHTS = (0.2989, 0.587, 0.114)
-# Sums that are not ties lie 1e-4 from one or further; float32's error stays below 6e-5, so this offset sends ties up only.
+# A sum that is not a tie is 1e-4 or more away from one, and float32 errs by less than 6e-5: this sends up ties alone.
 HALF_UP = 0.50004
 
 

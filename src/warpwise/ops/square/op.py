@@ -28,8 +28,8 @@ _square = public(SQUARE, "(Tensor input) -> Tensor", _backward, _save)
 
 
 def square(input: torch.Tensor, *, rung: str | None = None) -> torch.Tensor:
-    """``input * input`` for a tensor of any shape, float16, bfloat16, float32 or float64; differentiable any number of times.
+    """``input * input`` for a tensor of any shape, float16, bfloat16, float32 or float64; contiguous.
 
-    The result is contiguous. Raises ``TypeError`` for another dtype. ``rung`` asks for one kernel of the ladder by name.
+    Differentiable any number of times. Raises ``TypeError`` for another dtype. ``rung`` asks for one kernel by name.
     """
     return _square(input, rung=rung)

@@ -1,4 +1,4 @@
-// Threads follow the output's rows: now writes are coalesced and reads are not. Reads wait in L1 for their neighbours' lines; writes do not.
+// Threads follow the output's rows: writes are coalesced, reads are not, but their lines wait in L1 for neighbours.
 // in: (rows, cols), out: (cols, rows). Block (32, 8), a tile of 32 x 32; grid: tiles across, tiles down.
 template <typename T>
 __global__ void transpose(const T* in, T* out, long long rows, long long cols) {

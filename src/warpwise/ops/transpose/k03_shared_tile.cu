@@ -1,4 +1,4 @@
-// A 32 x 32 tile turns in shared memory, so both sides are coalesced; but a column of it lies in one bank, a 32-way conflict.
+// A 32 x 32 tile turns in shared memory: both sides coalesced, but its columns lie in one bank, a 32-way conflict.
 // in: (rows, cols), out: (cols, rows). Block (32, 8); grid: tiles across, tiles down.
 template <typename T>
 __global__ void transpose(const T* in, T* out, long long rows, long long cols) {

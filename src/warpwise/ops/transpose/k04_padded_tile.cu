@@ -1,4 +1,4 @@
-// One element of padding a row of the tile: element (i, j) moves to bank (i + j) mod 32, so a column touches all 32 banks.
+// A row of the tile gets one element of padding: (i, j) lies in bank (i + j) mod 32, and a column in all 32 banks.
 // in: (rows, cols), out: (cols, rows). Block (32, 8); grid: tiles across, tiles down.
 template <typename T>
 __global__ void transpose(const T* in, T* out, long long rows, long long cols) {

@@ -1,7 +1,8 @@
-// Up to 16 bytes an access on both sides: a thread turns a V x V block in registers, and shared memory moves whole packs.
+// Up to 16 bytes an access on both sides: threads turn V x V blocks in registers, shared memory moves whole packs.
 #include <warpwise/pack.cuh>
 
-// Elements `column` onwards of a row whose elements lie side by side: one access if `wide`, else one by one up to the row's end.
+// Elements `column` onwards of a row whose elements lie side by side: one access if `wide`, else one by one up to the
+// row's end.
 template <int BYTES, typename T>
 __device__ warpwise::Pack<T, BYTES> read_pack(const T* row, long long column, long long columns, bool wide) {
   if (wide) return *warpwise::packs<BYTES>(row + column);
@@ -33,8 +34,9 @@ __global__ void __launch_bounds__(LANES* LANES) transpose(const T* in, T* out, l
   constexpr int V = Pack::size;
   constexpr int EDGE = LANES * V;
   static_assert(LANES * BYTES % 128 == 0, "the packs of one row of the tile fill whole rounds of the 32 banks");
-  // Row r of the turned tile is LANES packs; pack p stands at p ^ (r / V). The 128 / BYTES lanes that shared memory serves
-  // at once then lie in different banks, both when they write one pack of different rows and when they read one row.
+  // Row r of the turned tile is LANES packs; pack p stands at p ^ (r / V). The 128 / BYTES lanes that shared memory
+  // serves at once then lie in different banks, both when they write one pack of different rows and when they read one
+  // row.
   __shared__ Pack tile[EDGE * LANES];
 
   const long long across = (cols + EDGE - 1) / EDGE;
@@ -43,11 +45,19 @@ __global__ void __launch_bounds__(LANES* LANES) transpose(const T* in, T* out, l
   const bool wide_in = warpwise::aligned<BYTES>(in) && cols % V == 0;
   const bool wide_out = warpwise::aligned<BYTES>(out) && rows % V == 0;
 
+  // Most tiles lie whole inside: no condition stands between their loads, so that all V are in flight at once.
+  const bool whole = row0 + EDGE <= rows && col0 + EDGE <= cols;
   Pack block[V] = {};
+  if (whole && wide_in) {
+    const T* corner = in + (row0 + ty * V) * cols + col0 + tx * V;
 #pragma unroll
-  for (int i = 0; i < V; ++i) {
-    const long long row = row0 + ty * V + i, col = col0 + tx * V;
-    if (row < rows && col < cols) block[i] = read_pack<BYTES>(in + row * cols, col, cols, wide_in);
+    for (int i = 0; i < V; ++i) block[i] = *warpwise::packs<BYTES>(corner + i * cols);
+  } else {
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      const long long row = row0 + ty * V + i, col = col0 + tx * V;
+      if (row < rows && col < cols) block[i] = read_pack<BYTES>(in + row * cols, col, cols, wide_in);
+    }
   }
 #pragma unroll
   for (int j = 0; j < V; ++j) {
@@ -60,9 +70,12 @@ __global__ void __launch_bounds__(LANES* LANES) transpose(const T* in, T* out, l
 #pragma unroll
   for (int s = 0; s < V; ++s) {
     const int r = s * LANES + ty;
+    const Pack pack = tile[r * LANES + (tx ^ (r / V))];
     const long long out_row = col0 + r, out_col = row0 + tx * V;
-    if (out_row < cols && out_col < rows) {
-      write_pack(out + out_row * rows, out_col, rows, wide_out, tile[r * LANES + (tx ^ (r / V))]);
+    if (whole && wide_out) {
+      *warpwise::packs<BYTES>(out + out_row * rows + out_col) = pack;
+    } else if (out_row < cols && out_col < rows) {
+      write_pack(out + out_row * rows, out_col, rows, wide_out, pack);
     }
   }
 }

@@ -1,4 +1,4 @@
-// One thread adds one element: the start. Neighbouring threads touch neighbouring addresses, so a warp's load is 4 sectors.
+// One thread adds one element, the start: neighbours read neighbouring addresses, so a warp's load is 4 sectors.
 #include <warpwise/pack.cuh>
 
 // a, b, out: (n,). Grid: ceil(n / blockDim.x).

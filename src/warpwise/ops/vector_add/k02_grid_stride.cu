@@ -1,4 +1,4 @@
-// A grid that just fills the chip walks over the vector: blocks start once, and index set-up is shared by many elements.
+// A grid that just fills the chip walks over the vector: blocks start once, and many elements share index set-up.
 #include <warpwise/pack.cuh>
 
 // a, b, out: (n,). Any grid; a warp's addresses stay consecutive because the step is the whole grid.

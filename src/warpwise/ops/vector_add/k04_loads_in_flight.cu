@@ -1,4 +1,4 @@
-// Four packs of each input are asked for before the first is used: latency x bandwidth of HBM3e wants some 25 KB in flight an SM.
+// Four packs of each input are asked for before the first is used: 4.3 TB/s wants some 25 KB in flight an SM.
 #include <warpwise/pack.cuh>
 
 // a, b, out: (n,). Grid: ceil(n / (DEPTH * Pack::size * blockDim.x)); a block owns DEPTH * blockDim.x packs in a row.

@@ -23,7 +23,7 @@ _vector_add = public(VECTOR_ADD, "(Tensor a, Tensor b) -> Tensor", _backward)
 
 
 def vector_add(a: torch.Tensor, b: torch.Tensor, *, rung: str | None = None) -> torch.Tensor:
-    """``a + b`` for vectors ``a``, ``b`` and result of shape (N,), float16, bfloat16, float32 or float64; differentiable.
+    """``a + b``, all of shape (N,) and of dtype float16, bfloat16, float32 or float64; differentiable.
 
     Raises ``TypeError`` or ``ValueError`` if the two differ in dtype, device or length, or are not vectors.
     ``rung`` asks for one kernel of the ladder by name.

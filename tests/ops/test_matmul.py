@@ -1,0 +1,158 @@
+"""matmul beyond its cases: any shape and layout exactly, both tile sizes, the C compiler, TF32."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from warpwise import ops, registry
+from warpwise.ops.matmul import _c, rungs, spec
+
+FEW = settings(max_examples=12, deadline=None, derandomize=True)
+RUNGS = [rung.name for rung in registry.get("matmul").rungs]
+
+
+def integers(rows: int, columns: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Small integers: every partial sum is exact, so results must be equal and not merely close."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(-3, 4, (rows, columns), generator=generator).to(dtype)
+
+
+@FEW
+@given(
+    m=st.integers(1, 150), n=st.integers(1, 150), k=st.integers(1, 40), shift=st.integers(0, 5),
+    rung=st.sampled_from(["k06_block_tile_1d", "k07_block_tile_2d", "k08_vectorised", "k09_warp_tile"]),
+)  # fmt: skip
+def test_tiles_at_any_size_and_alignment(m, n, k, shift, rung):
+    a = integers(1, m * k + shift)[0, shift:].view(m, k)
+    b = integers(1, k * n + shift, seed=1)[0, shift:].view(k, n)
+    assert torch.equal(ops.matmul(a, b, rung=rung), a @ b)
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_transposed_and_broadcast_factors(rung):
+    a, b = integers(9, 20), integers(12, 9, seed=1)
+    assert torch.equal(ops.matmul(a.t(), b.t(), rung=rung), a.t() @ b.t())
+    rows, columns = a[:1].expand(9, 20), b[:1].expand(20, 9)
+    assert torch.equal(ops.matmul(rows, columns, rung=rung), rows @ columns)
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_an_empty_sum_is_zero(rung):
+    product = ops.matmul(torch.empty(3, 0), torch.empty(0, 5), rung=rung)
+    assert torch.equal(product, torch.zeros(3, 5))
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_infinity_and_nan_spread_along_their_row_only(rung):
+    """Zeros that pad a tile must not meet an infinity: 0 * inf is NaN."""
+    a, b = torch.ones(5, 7), torch.ones(7, 6)
+    a[1, 6], a[2, 0] = float("inf"), float("nan")
+    product = ops.matmul(a, b, rung=rung)
+    assert product[1].tolist() == [float("inf")] * 6
+    assert product[2].isnan().all()
+    assert product[[0, 3, 4]].tolist() == [[7.0] * 6] * 3
+
+
+@pytest.mark.parametrize("multiprocessors", [1, 1000])
+def test_both_sizes_of_the_warp_tile(multiprocessors, monkeypatch):
+    monkeypatch.setattr(rungs, "multiprocessors", lambda tensor: multiprocessors)
+    for m, n, k in ((129, 132, 36), (70, 131, 17)):
+        a, b = integers(m, k), integers(k, n, seed=1)
+        assert torch.equal(ops.matmul(a, b, rung="k09"), a @ b)
+
+
+@pytest.mark.parametrize("shared_bytes", [0, 227 * 1024])
+def test_both_sizes_of_the_triton_tile(shared_bytes, monkeypatch):
+    monkeypatch.setattr(rungs, "shared_bytes", lambda tensor: shared_bytes)
+    a, b = integers(130, 70, dtype=torch.bfloat16), integers(70, 257, seed=1, dtype=torch.bfloat16)
+    torch.testing.assert_close(ops.matmul(a, b, rung="k10"), a @ b, rtol=0, atol=0)
+
+
+def test_half_precision_is_accumulated_in_float32():
+    """A float16 accumulator stops at 2048, where adding 1 no longer changes it."""
+    a, b = torch.ones(1, 4096, dtype=torch.float16), torch.ones(4096, 1, dtype=torch.float16)
+    for rung in ("k03", "k09", "k10"):
+        assert ops.matmul(a, b, rung=rung).item() == 4096.0
+
+
+def test_what_a_rung_cannot_take_is_refused():
+    with pytest.raises(
+        ValueError, match="k01_python_loops takes up to 131072 multiply-adds, not 64 x 64 x 64 = 262144"
+    ):
+        ops.matmul(torch.ones(64, 64), torch.ones(64, 64), rung="k01")
+    with pytest.raises(ValueError, match="k02_c_blocked takes torch.float32, not torch.float16"):
+        ops.matmul(torch.ones(2, 2).half(), torch.ones(2, 2).half(), rung="k02")
+    tall = torch.empty(1, 1).expand(2**23, 1)
+    with pytest.raises(ValueError, match="k04_coalesced takes up to 2097120 rows of a"):
+        ops.matmul(tall, torch.ones(1, 1), rung="k04")
+    wide = torch.empty(1, 1).expand(1, 2**23)
+    with pytest.raises(ValueError, match="k03_naive takes up to 2097120 columns of b"):
+        ops.matmul(torch.ones(1, 1), wide, rung="k03")
+
+
+def test_defaults():
+    default = registry.get("matmul").default
+    square = torch.empty(2, 2)
+    assert default(square, square) == "k09_warp_tile"
+    assert default(square.half(), square.half()) == "k10_triton_tiled"
+    assert default(square.double(), square.double()) is None
+    tall = torch.empty(1, 2).expand(2**23, 2)
+    assert default(tall, square) is None
+
+
+def test_gradients_are_products():
+    a, b = integers(4, 3).requires_grad_(), integers(3, 5, seed=1).requires_grad_()
+    weight = integers(4, 5, seed=2)
+    (ops.matmul(a, b) * weight).sum().backward()
+    assert torch.equal(a.grad, weight @ b.detach().t())
+    assert torch.equal(b.grad, a.detach().t() @ weight)
+
+
+def test_autocast_takes_low_precision():
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert ops.matmul(torch.ones(2, 3), torch.ones(3, 2)).dtype == torch.bfloat16
+
+
+def test_without_a_c_compiler(monkeypatch):
+    monkeypatch.setenv("CC", "no-such-compiler")
+    with pytest.raises(RuntimeError, match="no C compiler: looked for no-such-compiler on PATH; install gcc or clang"):
+        _c.compiler()
+
+
+def test_c_that_does_not_compile(tmp_path):
+    source = tmp_path / "broken.c"
+    source.write_text("int broken(void) { return missing; }\n")
+    with pytest.raises(RuntimeError, match=r"cannot build broken\.c:\n[\s\S]*missing"):
+        _c.library(source)
+
+
+@pytest.mark.gpu
+def test_eager_is_exact_whatever_tf32_says():
+    """The opponent under TF32 would err by 2^-11 a factor, hundreds of times more than float32."""
+    a, b = (torch.randn(512, 512, device="cuda", generator=torch.Generator("cuda").manual_seed(s)) for s in (0, 1))
+    settings_before = torch.backends.cuda.matmul.fp32_precision
+    torch.backends.cuda.matmul.fp32_precision = "tf32"
+    try:
+        error = (spec.eager(a, b).double() - a.double() @ b.double()).abs().max().item()
+        assert torch.backends.cuda.matmul.fp32_precision == "tf32"
+    finally:
+        torch.backends.cuda.matmul.fp32_precision = settings_before
+    assert error < 1e-3
+
+
+@pytest.mark.parametrize(
+    "a,b,error,message",
+    [
+        (torch.ones(2), torch.ones(2, 2), ValueError, r"matmul: expected a with 2 dimensions, got shape \(2,\)"),
+        (torch.ones(2, 3), torch.ones(2, 3), ValueError, r"as many rows as a has columns.* got \(2, 3\) and \(2, 3\)"),
+        (torch.ones(2, 2), torch.ones(2, 2).half(), TypeError, "matmul: expected b of a's dtype torch.float32, got torch.float16"),
+        (torch.ones(2, 2), torch.ones(2, 2, device="meta"), ValueError, "matmul: expected b on a's device cpu, got meta"),
+        (torch.ones(2, 2).int(), torch.ones(2, 2).int(), TypeError, "matmul: expected a of dtype"),
+    ],
+)  # fmt: skip
+def test_wrong_arguments(a, b, error, message):
+    with pytest.raises(error, match=message):
+        ops.matmul(a, b)

@@ -1,0 +1,82 @@
+"""reduce_sum beyond its cases: every dimension, alignment, exactness, what is not finite, and repeatability."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from warpwise import ops, registry
+
+FEW = settings(max_examples=12, deadline=None, derandomize=True)
+RUNGS = [rung.name for rung in registry.get("reduce_sum").rungs]
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_half_precision_is_accumulated_in_float32(rung):
+    """A float16 accumulator stops at 2048, where adding 1 no longer changes it."""
+    ones = torch.ones(6000, dtype=torch.float16)
+    assert ops.reduce_sum(ones, rung=rung).item() == 6000.0
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_every_dimension(rung):
+    x = torch.arange(2 * 3 * 4, dtype=torch.float32).view(2, 3, 4)
+    assert ops.reduce_sum(x, rung=rung).item() == 276.0
+    for dim in range(-3, 3):
+        assert torch.equal(ops.reduce_sum(x, dim, rung=rung), x.sum(dim))
+    assert ops.reduce_sum(torch.tensor(7.0), 0, rung=rung).item() == 7.0
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_an_empty_sum_is_zero(rung):
+    assert ops.reduce_sum(torch.empty(0), rung=rung).item() == 0.0
+    assert torch.equal(ops.reduce_sum(torch.empty(3, 0), 1, rung=rung), torch.zeros(3))
+    assert ops.reduce_sum(torch.empty(0, 4), 1, rung=rung).shape == (0,)
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_infinity_and_nan_stay(rung):
+    x = torch.ones(3, 300)
+    x[0, 299], x[1, 150] = float("inf"), float("nan")
+    assert ops.reduce_sum(x, 1, rung=rung).isfinite().tolist() == [False, False, True]
+    assert ops.reduce_sum(x, 1, rung=rung)[0].item() == float("inf")
+
+
+@FEW
+@given(rows=st.integers(1, 6), columns=st.integers(1, 3000), shift=st.integers(0, 9), half=st.booleans())
+def test_two_passes_at_any_length_and_alignment(rows, columns, shift, half):
+    """Small integers, whose sums are exact whatever the order; rows of odd length start at every alignment."""
+    values = (torch.arange(rows * columns + shift) % 3 - 1).to(torch.bfloat16 if half else torch.float32)
+    x = values[shift:].view(rows, columns)
+    assert torch.equal(ops.reduce_sum(x, -1, rung="k06"), x.sum(-1))
+
+
+def test_two_passes_repeat_bit_by_bit():
+    x = torch.randn(20001, generator=torch.Generator().manual_seed(0))
+    results = {ops.reduce_sum(x, rung="k06").item() for _ in range(3)}
+    assert len(results) == 1
+
+
+def test_the_gradient_is_one_everywhere():
+    x = torch.randn(3, 4, requires_grad=True)
+    ops.reduce_sum(x).backward()
+    assert torch.equal(x.grad, torch.ones(3, 4))
+    x.grad = None
+    (ops.reduce_sum(x, 0) * torch.arange(4.0)).sum().backward()
+    assert torch.equal(x.grad, torch.arange(4.0).expand(3, 4))
+
+
+@pytest.mark.parametrize(
+    "call,error,message",
+    [
+        (lambda: ops.reduce_sum(torch.ones(2, 2), 2), ValueError, "reduce_sum: expected dim between -2 and 1, got 2"),
+        (lambda: ops.reduce_sum(torch.ones(2), "0"), TypeError, "reduce_sum: expected dim to be an int, got str"),
+        (lambda: ops.reduce_sum(torch.ones(2).long()), TypeError, "reduce_sum: expected input of dtype .* got torch.int64"),
+        (lambda: ops.reduce_sum([1.0]), TypeError, "reduce_sum: expected input to be a torch.Tensor, got list"),
+    ],
+)  # fmt: skip
+def test_wrong_arguments(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
