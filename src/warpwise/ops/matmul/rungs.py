@@ -14,7 +14,7 @@ from warpwise.ops.matmul.spec import KERNEL_DTYPES
 from warpwise.registry import Rung
 
 HERE = Path(__file__).parent
-PYTHON_PRODUCTS = 2**18  # multiply-adds: some 20 ms in Python
+PYTHON_PRODUCTS = 2**17  # multiply-adds: some 10 ms in Python
 SIDE = 2**31 - 1 - 128  # row, column and depth are 32 bits, and reach a tile past the end
 GRID_Y = 65535
 

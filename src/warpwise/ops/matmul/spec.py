@@ -78,7 +78,7 @@ SPEC = Spec(
     eager=eager,
     cost=cost,
     cases=(
-        Case("square", {"m": 64, "n": 64, "k": 64}),
+        Case("square", {"m": 48, "n": 48, "k": 48}),
         Case("ragged", {"m": 33, "n": 61, "k": 17}),
         Case("several_tiles", {"m": 130, "n": 132, "k": 20}),
         Case("ragged_tiles", {"m": 129, "n": 67, "k": 19}),
