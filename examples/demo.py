@@ -50,14 +50,14 @@ def photograph() -> None:
 
 
 GRAY, BLUR = "k01", "k01"
-BROKEN = (
-    ("a missing bounds guard", f"check {HERE}/broken_guard.cu --kernel add --grid 4 --block 256"
-     " --arg a=f32[1000] --arg b=f32[1000] --arg c=out:f32[1000] --arg n=1000"),
-    ("a missing __syncthreads()", f"check {HERE}/broken_barrier.cu --kernel block_sum --grid 2 --block 256"
-     " --arg x=f32[512] --arg sums=out:f32[2]"),
-    ("a float where the kernel takes an int", f"check {HERE}/float_for_int.cu --kernel scale --grid 4 --block 256"
-     " --arg x=f32[1000] --arg alpha=2 --arg n=1000.0"),
-)  # fmt: skip
+BROKEN = {
+    "a missing bounds guard": "broken_guard.cu --kernel add --grid 4 --block 256"
+    " --arg a=f32[1000] --arg b=f32[1000] --arg c=out:f32[1000] --arg n=1000",
+    "a missing __syncthreads()": "broken_barrier.cu --kernel block_sum --grid 2 --block 256"
+    " --arg x=f32[512] --arg sums=out:f32[2]",
+    "a float where the kernel takes an int": "float_for_int.cu --kernel scale --grid 4 --block 256"
+    " --arg x=f32[1000] --arg alpha=2 --arg n=1000.0",
+}
 
 
 def main() -> int:
@@ -67,9 +67,9 @@ def main() -> int:
     photograph()
     heading("3. Three kernels that are wrong, and what is found")
     missed = []
-    for what, command in BROKEN:
+    for what, command in BROKEN.items():
         console.print(f"\n[bold]{what}[/]")
-        if run(command) != 1:
+        if run(f"check {HERE}/{command}") != 1:
             missed.append(what)
     heading("What to try next")
     for command, meaning in (
