@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -170,26 +171,29 @@ def language_modules() -> list[ModuleType]:
     return [sys.modules[name] for name in (*_MODULES, _STUBS) if name in sys.modules]
 
 
-def _libdevice_stubs() -> Iterator[tuple[ModuleType, str, Callable[..., Any], Callable[..., Any]]]:
-    """The functions of ``tl.extra.libdevice``, which have no body, each with NVIDIA's function of the same name."""
-    stubs = sys.modules.get(_STUBS)
-    if stubs is None:
-        return
-    from triton.language.extra.cuda import libdevice
+_libdevice: dict[Callable[..., Any], Callable[..., Any]] = {}
 
-    for name, stub in list(vars(stubs).items()):
-        real = vars(libdevice).get(name)
-        if callable(stub) and real is not None and tl.core.is_builtin(real) and not tl.core.is_builtin(stub):
-            yield stubs, name, stub, real
+
+def _libdevice_functions() -> dict[Callable[..., Any], Callable[..., Any]]:
+    """Each function of ``tl.extra.libdevice``, which has no body, with NVIDIA's function of the same name."""
+    stubs = sys.modules.get(_STUBS)
+    if stubs is not None and not _libdevice:
+        from triton.language.extra.cuda import libdevice
+
+        for name, stub in list(vars(stubs).items()):
+            real = vars(libdevice).get(name)
+            if inspect.isfunction(stub) and inspect.isfunction(real) and stub.__module__ == _STUBS:
+                _libdevice[stub] = real
+    return _libdevice
 
 
 def bound_function(value: Any, semantic: TritonSemantic) -> Callable[..., Any] | None:
     """``value`` made to compute through ``semantic`` if it is a function of the language (``from ... import load``)."""
-    if not callable(value) or isinstance(value, type):
+    if not inspect.isfunction(value):
         return None
     if tl.core.is_builtin(value):
         return _bound(value, semantic)
-    return next((_bound(real, semantic) for _, _, stub, real in _libdevice_stubs() if stub is value), None)
+    return _bound(_libdevice[value], semantic) if value in _libdevice_functions() else None
 
 
 def patches(semantic: TritonSemantic, replaced: dict[str, Callable[..., Any]]) -> list[Patch]:
@@ -203,7 +207,8 @@ def patches(semantic: TritonSemantic, replaced: dict[str, Callable[..., Any]]) -
         if owner is tl.constexpr:
             continue
         found += [(owner, name, _bound(member, semantic)) for name, member in _own_builtins(owner)]
-    found += [(module, name, _bound(real, semantic)) for module, name, _, real in _libdevice_stubs()]
+    for stub, real in _libdevice_functions().items():
+        found.append((sys.modules[_STUBS], stub.__name__, _bound(real, semantic)))
     for name, member in vars(tl.tensor).items():
         if isinstance(member, (JITFunction, InterpretedFunction)):
             found.append((tl.tensor, name, _method(member)))

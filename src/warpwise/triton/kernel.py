@@ -10,6 +10,7 @@ import numpy as np
 import torch
 import triton
 from triton.compiler.errors import CompilationError
+from triton.runtime import autotuner
 
 from warpwise.cuda.errors import ArgumentError, Finding, LaunchError
 from warpwise.cuda.views import Out, Strided
@@ -284,12 +285,12 @@ def jit(function: Any = None, /, **options: Any) -> Any:
 
 def autotune(configs: list[triton.Config], key: list[str], **options: Any) -> Callable[[Any], TunedKernel]:
     """``triton.autotune``, for a kernel of ``wt.jit``: tuned on a GPU; on the CPU the first configuration runs."""
-    return lambda kernel: TunedKernel(triton.autotune(configs, key, **options)(_runner(kernel)))
+    return lambda kernel: TunedKernel(autotuner.autotune(configs, key, **options)(_runner(kernel)))
 
 
 def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callable[[Any], TunedKernel]:
     """``triton.heuristics``, for a kernel of ``wt.jit``."""
-    return lambda kernel: TunedKernel(triton.heuristics(dict(values))(_runner(kernel)))
+    return lambda kernel: TunedKernel(autotuner.heuristics(dict(values))(_runner(kernel)))
 
 
 def _runner(kernel: Any) -> Any:
