@@ -63,6 +63,23 @@ def test_a_spent_budget_still_gives_three_rounds():
     assert found["first"].samples == FEWEST
 
 
+def test_a_slow_call_leaves_after_its_share_so_that_a_fast_one_can_go_on():
+    clock = Ticks(0.0)
+
+    class Slow(FakeTimer):
+        def sample(self, call):
+            clock.now += 10.0 if call is first else 0.01
+            return super().sample(call)
+
+    timer = Slow(first=noisy(10.0, 0.3, 1), second=noisy(0.01, 0.05, 2))
+    found = measure(CALLS, timer, Rules(0.005, 100.0), clock=clock)
+    assert found["first"].samples == 6
+    assert not found["first"].converged
+    assert found["second"].samples > ENOUGH
+    assert found["second"].converged
+    assert ratio(found["first"], found["second"]).median == pytest.approx(1000, rel=0.3)
+
+
 def test_contestants_take_turns_in_random_order():
     timer = FakeTimer(first=[2.0], second=[1.0])
     measure(CALLS, timer, PATIENT, clock=Ticks(0.1))

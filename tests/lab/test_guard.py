@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpwise.lab.guard import guarded, poison, snapshot
@@ -64,6 +64,7 @@ def test_an_empty_output_is_all_guard():
     assert made.trespass() is None
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 7), max_size=4), st.sampled_from(DTYPES))
 def test_any_shape_and_dtype(shape, dtype):
     made = guarded(torch.empty(shape, dtype=dtype))

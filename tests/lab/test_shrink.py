@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpwise.lab.shrink import shrink
@@ -13,6 +13,7 @@ def still() -> float:
     return 0.0
 
 
+@settings(deadline=None)
 @given(size=st.integers(1, 5000), least=st.integers(1, 5000))
 def test_it_finds_the_threshold_of_one_size(size, least):
     least = min(size, least)
@@ -20,6 +21,7 @@ def test_it_finds_the_threshold_of_one_size(size, least):
     assert (found[0].sizes["n"] if found else size) == least
 
 
+@settings(deadline=None)
 @given(m=st.integers(2, 300), n=st.integers(2, 300))
 def test_sizes_shrink_together_until_neither_can(m, n):
     def fails(case: Case) -> int | None:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpwise.lab.tolerance import accumulator, bound, compare, growth
@@ -96,6 +96,7 @@ def test_half_inputs_do_not_excuse_half_sums():
     assert accumulator(F64, [F32]) == F32
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
 def test_growth_is_monotone_and_below_the_certain_bound(first, second):
     low, high = sorted((first, second))

@@ -54,7 +54,7 @@ AFFINE = Spec(
     cost=lambda x: Cost(2 * x.nbytes, 2 * x.numel()),
     magnitude=lambda x: 2 * x.double().abs() + 1,
     cases=cases(n=(1037, 512)),
-    sizes=(Case("large", {"n": 1 << 16}),),
+    sizes=(Case("large", {"n": 8192}),),
     dtypes=(torch.float32, torch.float16),
 )
 
@@ -75,7 +75,7 @@ ROW_SUM = Spec(
     terms=lambda x: x.shape[1],
     magnitude=lambda x: x.double().abs().sum(1),
     cases=cases(rows=(37, 32), columns=(301, 256)),
-    sizes=(Case("large", {"rows": 256, "columns": 256}),),
+    sizes=(Case("large", {"rows": 64, "columns": 64}),),
     dtypes=(torch.float32, torch.float16),
 )
 
@@ -91,7 +91,7 @@ SOFTMAX = Spec(
     terms=lambda x: x.shape[1],
     magnitude=lambda x: torch.softmax(x.double(), 1) * (1 + x.double().amax(1, keepdim=True) - x.double()),
     cases=cases(rows=(19, 16), columns=(101, 64)),
-    sizes=(Case("large", {"rows": 256, "columns": 256}),),
+    sizes=(Case("large", {"rows": 64, "columns": 64}),),
 )
 
 
@@ -112,7 +112,7 @@ MATMUL = Spec(
     terms=lambda a, b: a.shape[1],
     magnitude=lambda a, b: a.double().abs() @ b.double().abs(),
     cases=cases(m=(33, 32), n=(21, 32), k=(75, 64)),
-    sizes=(Case("large", {"m": 128, "n": 128, "k": 128}),),
+    sizes=(Case("large", {"m": 64, "n": 64, "k": 64}),),
 )
 
 
@@ -132,7 +132,7 @@ COUNTS = Spec(
     eager=lambda x: torch.bincount(x, minlength=16).int(),
     cost=lambda x: Cost(x.nbytes + 64),
     cases=cases(n=(1003, 512)),
-    sizes=(Case("large", {"n": 1 << 16}),),
+    sizes=(Case("large", {"n": 8192}),),
     dtypes=(torch.uint8,),
 )
 

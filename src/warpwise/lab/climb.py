@@ -31,7 +31,7 @@ def climb(
     rungs: Sequence[str] | None = None,
     seeds: Sequence[int] = (0, 1, 2),
     progress: Progress | None = None,
-    budget_s: float = 20.0,
+    budget_s: float = 10.0,
     precision: float = 0.005,
     timer: Timer | None = None,
     ceilings: Callable[[torch.device, torch.dtype], Ceilings | None] = ceilings_for,

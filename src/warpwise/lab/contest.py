@@ -125,7 +125,9 @@ class Contest:
         entries = []
         for name, kind in self.kinds.items():
             beside = ratio(usable[best], usable[name]) if best and name in usable else None
-            entries.append(Entry(name, kind, timings.get(name), beside, self.notes.get(name, "")))
+            timing = timings.get(name)
+            note = self.notes.get(name) or (timing.void if timing else "")
+            entries.append(Entry(name, kind, timing, beside, note))
         remarks = tuple(
             f"{name} would pass at this size: the shorter sums of the cases tell them apart" for name in telling
         )

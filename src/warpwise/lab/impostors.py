@@ -43,7 +43,7 @@ def _constant(truth: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         finite = truth[truth.isfinite()]
         value = finite.mean() if finite.numel() else truth.new_zeros(())
     else:
-        value = truth.flatten()[:SAMPLE].mode().values
+        value = truth.flatten()[:SAMPLE].long().mode().values
     return value.to(dtype).expand(truth.shape)
 
 
