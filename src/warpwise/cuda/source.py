@@ -23,6 +23,10 @@ _HOST_HEADER = re.compile(
     """,
     re.VERBOSE,
 )
+# PyTorch's headers bring the half types with them.
+_TORCH_HEADER = re.compile(r"""[<"](?:torch|ATen|c10)/""")
+_HALF_TYPES = frozenset({"half", "half2", "__half", "__half2", "nv_bfloat16", "__nv_bfloat16", "nv_bfloat162", "__nv_bfloat162"})
+_HALF_HEADER = "#include <cuda_bf16.h>"
 INCLUDE = re.compile(r"""#\s*include\s*(<[^>\n]+>|"[^"\n]+")""")
 
 
@@ -112,11 +116,17 @@ def prune(text: str, roots: Iterable[str] | None = None, *, host_headers: bool =
     for index in kept:
         if found[index].kind == "record" and found[index].body:
             ranges += _host_members(found[index], defined)
+    dropped: list[Token] = []
     for token in tokens:
         include = INCLUDE.match(token.text) if token.kind == "directive" else None
         if include and is_host_header(include[1]) and not (host_headers and uses_std and _is_standard(include[1])):
+            dropped.append(token)
             ranges.append((token.start, token.end))
-    return _blanked(text, ranges, [t for t in tokens if t.kind == "directive"])
+    result = _blanked(text, ranges, [t for t in tokens if t.kind == "directive" and t not in dropped])
+    torch = next((t for t in dropped if _TORCH_HEADER.search(t.text)), None)
+    if torch and any(_HALF_TYPES & found[index].words for index in kept):
+        result = result[: torch.start] + _HALF_HEADER.ljust(len(torch.text)) + result[max(torch.end, torch.start + len(_HALF_HEADER)) :]
+    return result
 
 
 def is_host_header(name: str) -> bool:

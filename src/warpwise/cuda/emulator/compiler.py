@@ -248,7 +248,7 @@ def _compile(
         *compiler, *flags, "-pipe", "-fdiagnostics-color=never", "-fno-diagnostics-show-caret", "-fmax-errors=8",
         "-I", str(folder), "-I", str(INCLUDE), "-I", str(SHARED_INCLUDE),
         "-x", "c++", "-", "-x", "none", "-shared",
-        "-o", made, str(runtime_library), f"-Wl,-rpath,{runtime_library.parent}", "-Wl,-Bsymbolic",
+        "-o", made, str(runtime_library), f"-Wl,-rpath,{runtime_library.parent}", "-Wl,-Bsymbolic", "-Wl,--no-undefined",
         "-nodefaultlibs", "-lstdc++", "-lm", "-lgcc", "-lc",  # the sanitizers' own libraries stay out
     ]  # fmt: skip
     result = subprocess.run(command, input=unit, capture_output=True, text=True, check=False)
@@ -314,6 +314,8 @@ def _readable(message: str, file: str, text: str, expression: str) -> str:
         lines.append(f"{where}:{number}: {kind}: {match[5]}")
         if where == file and 0 < number <= len(source):
             lines.append(f"    {source[number - 1].strip()}")
+    for name in dict.fromkeys(re.findall(r"undefined reference to `([^']+)'", message)):
+        lines.append(f"{name} is declared, but defined neither in this file nor in the headers it includes")
     return f"{file}: kernel {expression} does not compile:\n" + "\n".join(lines or message.splitlines()[-20:])
 
 

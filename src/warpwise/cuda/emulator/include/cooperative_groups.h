@@ -122,6 +122,11 @@ class thread_block_tile {
   static_assert(Size >= 1 && Size <= 1024 && (Size & (Size - 1)) == 0, "a tile has a power of two of threads, up to 1024");
 
  public:
+  thread_block_tile() = default;
+  // thread_block_tile<32> stands for a tile of whatever parent.
+  template <class Other, std::enable_if_t<!std::is_same_v<Other, Parent> && std::is_void_v<Parent>, int> = 0>
+  WW_MEMBER thread_block_tile(const thread_block_tile<Size, Other>&) {}
+
   static WW_MEMBER unsigned thread_rank() { return ww_thread_rank() & (Size - 1); }
   static constexpr unsigned size() { return Size; }
   static constexpr unsigned num_threads() { return Size; }

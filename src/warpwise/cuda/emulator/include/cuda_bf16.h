@@ -1,6 +1,6 @@
 // CUDA's bfloat16, under its usual names.
 #pragma once
-#include <warpwise_device.h>
+#include "cuda_fp16.h"
 
 typedef __nv_bfloat16 nv_bfloat16;
 typedef __nv_bfloat162 nv_bfloat162;

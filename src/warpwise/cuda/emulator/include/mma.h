@@ -120,7 +120,7 @@ WW_UNCHECKED void mma_sync(fragment<accumulator, M, N, K, TD>& d, const fragment
   __builtin_memcpy(static_cast<void*>(own), a.x, sizeof a.x);
   __builtin_memcpy(static_cast<void*>(own + A::num_elements), b.x, sizeof b.x);
   const ww_exchange table = ww_warp_exchange(0xffffffffu, own, sizeof own, "wmma::mma_sync", line);
-  const auto value = [&](int e, int first) -> sum_type {
+  const auto value = [&](int e, int first) __attribute__((no_sanitize("thread"))) -> sum_type {
     element x;
     __builtin_memcpy(static_cast<void*>(&x), table.data + (e % 32) * table.stride + (first + e / 32) * sizeof(element), sizeof x);
     if constexpr (std::is_same_v<T, precision::tf32>)
