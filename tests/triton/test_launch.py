@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -130,6 +133,26 @@ def test_tuned_kernels_run_and_compile_without_a_gpu(kernel: wt.TunedKernel) -> 
 def test_a_kernel_is_what_pytorch_takes_for_a_triton_kernel() -> None:
     assert isinstance(scale.jit_function, triton.JITFunction)
     assert torch.library.wrap_triton(scale.jit_function) is not None
+
+
+def test_the_environment_variable_is_not_needed_and_does_no_harm() -> None:
+    script = """
+import torch
+from test_launch import scale
+from warpwise import cuda, triton as wt
+x, out = torch.ones(8), torch.empty(8)
+scale[1](x, wt.out(out), 8, 2.0, BLOCK=8)
+try:
+    scale.compile_for(x, out, 8, 2.0, BLOCK=8)
+except cuda.CompileError as error:
+    print(out.sum().item(), error)
+"""
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(
+        command, env=environment, cwd=Path(__file__).parent, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("16.0 scale: TRITON_INTERPRET was set")
 
 
 @pytest.mark.gpu

@@ -286,7 +286,7 @@ class Builder(InterpreterBuilder):
 
     def _order(self, sem: Any) -> None:
         if sem != ir.MEM_SEMANTIC.RELAXED:
-            self.clock.ordered[self.clock.program + 1] = True
+            self.clock.order()
 
 
 def _mask_of(mask: Any, ptrs: TensorHandle) -> Array:

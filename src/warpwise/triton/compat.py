@@ -24,6 +24,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 __all__ = [
     "LANGUAGE_IS_INTERPRETED",
+    "NOTHING_COMPILES",
     "ASTSource",
     "Autotuner",
     "GPUTarget",
@@ -49,6 +50,10 @@ __all__ = [
 
 Patch = tuple[Any, str, Any]
 LANGUAGE_IS_INTERPRETED = isinstance(tl.sum, InterpretedFunction)
+NOTHING_COMPILES = (
+    "TRITON_INTERPRET was set when Triton was imported, so nothing can be compiled; "
+    "unset it: tensors on the CPU are interpreted without it"
+)
 _STUBS = "triton.language.extra.libdevice"
 _OPERATORS = [
     "add",

@@ -20,7 +20,15 @@ from triton.runtime.errors import PTXASError
 from warpwise.cuda.errors import ArgumentError, CompileError, LaunchError
 from warpwise.device.profiles import Profile, parse_target
 from warpwise.triton.arguments import bind, unwrapped
-from warpwise.triton.compat import ASTSource, GPUTarget, JITFunction, launch_options, specialised_source
+from warpwise.triton.compat import (
+    LANGUAGE_IS_INTERPRETED,
+    NOTHING_COMPILES,
+    ASTSource,
+    GPUTarget,
+    JITFunction,
+    launch_options,
+    specialised_source,
+)
 from warpwise.triton.cubin import resources
 from warpwise.triton.interpreter import INTERPRETER
 
@@ -139,6 +147,8 @@ def _compiled(function: JITFunction, source: ASTSource, target: str, options: Ma
     unknown = [name for name in options if name not in launch_options()]
     if unknown:
         raise ArgumentError(f"{function.__name__}: no parameter and no option of Triton's called {unknown[0]!r}")
+    if LANGUAGE_IS_INTERPRETED:
+        raise CompileError(f"{function.__name__}: {NOTHING_COMPILES}")
     printed = io.StringIO()  # Triton prints the whole PTX if ptxas fails
     with INTERPRETER.lock:
         try:

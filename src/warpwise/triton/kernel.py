@@ -17,6 +17,7 @@ from warpwise.cuda.views import Out, Strided
 from warpwise.triton.arguments import bind, tensors_in, unwrapped
 from warpwise.triton.compat import (
     LANGUAGE_IS_INTERPRETED,
+    NOTHING_COMPILES,
     Autotuner,
     Heuristics,
     InterpretedFunction,
@@ -85,10 +86,7 @@ class Launch:
     def _compiled(self, args: tuple[Any, ...], meta: Mapping[str, Any]) -> Any:
         kernel = self.kernel
         if LANGUAGE_IS_INTERPRETED:
-            raise LaunchError(
-                f"{kernel.jit_function.__name__}: TRITON_INTERPRET was set when Triton was imported, so nothing can be "
-                "compiled; unset it: CPU tensors are interpreted without it"
-            )
+            raise LaunchError(f"{kernel.jit_function.__name__}: {NOTHING_COMPILES}")
         try:
             return kernel.launch_compiled(args, meta, self.grid)
         except CompilationError as error:
@@ -100,9 +98,9 @@ class Launch:
 
     def check(self, *args: Any, timeout: float = 60.0, checks: str = "all", **meta: Any) -> list[Finding]:
         """Run interpreted and return every finding; CUDA tensors are copied to the CPU first and stay as they are."""
-        return self._interpreted(
-            _on_cpu(args), {name: _on_cpu(value) for name, value in meta.items()}, timeout, checks, True
-        )
+        copies = _on_cpu((*args, *meta.values()))
+        args, meta = copies[: len(args)], dict(zip(meta, copies[len(args) :], strict=True))
+        return self._interpreted(args, meta, timeout, checks, collect=True)
 
     def _interpreted(
         self, args: tuple[Any, ...], meta: Mapping[str, Any], timeout: float, checks: str, collect: bool
@@ -134,7 +132,7 @@ def _places(value: Any) -> tuple[set[int], bool]:
     return inside, isinstance(value, np.ndarray) or any(not tensor.is_cuda for tensor in tensors)
 
 
-def _on_cpu(value: Any) -> Any:
+def _on_cpu(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Tensors copied from a GPU to the CPU; views of one storage stay views of one."""
     storages: dict[int, torch.UntypedStorage] = {}
 
@@ -152,7 +150,7 @@ def _on_cpu(value: Any) -> Any:
             return TensorDescriptor(copied(item.base), item.shape, item.strides, item.block_shape, item.padding)
         return item
 
-    return copied(value)
+    return tuple(copied(value) for value in values)
 
 
 class _Launchable:
@@ -197,9 +195,12 @@ class Kernel(_Launchable, JITFunction):
         return args, meta, [lambda bound, hook=hook: hook(**bound) for hook in self.pre_run_hooks]
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
-        """What Triton's own decorators call."""
-        if warmup:
-            return JITFunction.run(self, *args, grid=grid, warmup=True, **kwargs)
+        """What Triton's own decorators call; on a GPU with Triton's own errors, by which tuning passes over a configuration."""
+        first = next((value for value in args if isinstance(value, torch.Tensor)), None)
+        if first is None:
+            first = next(tensors_in((*args, *kwargs.values())), None)
+        if warmup or (first is not None and first.is_cuda):
+            return JITFunction.run(self, *args, grid=grid, warmup=warmup, **kwargs)
         return Launch(self, grid)(*args, **kwargs)
 
     def __repr__(self) -> str:

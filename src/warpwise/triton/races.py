@@ -28,7 +28,7 @@ class Clock:
         self.grid = grid
         self.recorder = recorder
         self.program = 0
-        self.ordered = np.zeros(grid[0] * grid[1] * grid[2] + 1, dtype=bool)
+        self.ordered = np.zeros(64, dtype=bool)
         self.sites: dict[Site, int] = {}
         self.places: list[Site] = []
 
@@ -49,11 +49,18 @@ class Clock:
     def site_of(self, stamp: int) -> Site:
         return self.places[int(stamp) >> 32]
 
+    def order(self) -> None:
+        """The running program executed an atomic operation with release and acquire meaning."""
+        number = self.program + 1
+        if number >= self.ordered.size:
+            self.ordered = np.concatenate([self.ordered, np.zeros(number + 1, dtype=bool)])
+        self.ordered[number] = True
+
     def unordered(self, stamps: Array) -> Array:
         """Which stamps are another program's, with nothing that may order it before the one that runs."""
         owners = stamps & _PROGRAM
         foreign = (owners != 0) & (owners != self.program + 1)
-        if self.ordered[self.program + 1]:
+        if self.program + 1 < self.ordered.size and self.ordered[self.program + 1]:
             foreign &= ~self.ordered[owners]
         return foreign
 

@@ -1,0 +1,48 @@
+"""A softmax in Triton with a missing mask, found on a machine without a GPU; then the same kernel right, and compiled.
+
+Run it, then put ``breakpoint()`` anywhere into a kernel: the debugger stops there with the blocks as NumPy arrays.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton.language as tl
+
+from warpwise import triton as wt
+
+
+@wt.jit
+def softmax_unmasked(x_ptr, out_ptr, cols, BLOCK: tl.constexpr):
+    row = tl.program_id(0) * cols
+    offsets = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row + offsets)  # BLOCK is a power of two, cols is not
+    exponentials = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row + offsets, exponentials / tl.sum(exponentials, axis=0), mask=offsets < cols)
+
+
+@wt.jit
+def softmax_row(x_ptr, out_ptr, cols, BLOCK: tl.constexpr):
+    row = tl.program_id(0) * cols
+    offsets = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row + offsets, mask=offsets < cols, other=-float("inf"))
+    exponentials = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row + offsets, exponentials / tl.sum(exponentials, axis=0), mask=offsets < cols)
+
+
+def main() -> None:
+    rows, cols = 4, 100
+    x = torch.randn(rows, cols)
+    out = torch.empty_like(x)
+    block = wt.next_power_of_2(cols)
+    for finding in softmax_unmasked[rows].check(x, wt.out(out), cols, BLOCK=block):
+        print(finding, end="\n\n")
+    softmax_row[rows](x, wt.out(out), cols, BLOCK=block)
+    print(f"softmax_row: greatest difference to PyTorch {(out - x.softmax(-1)).abs().max().item():.1e}")
+    compiled = softmax_row.compile_for(x, out, cols, BLOCK=block, target="sm_90")
+    print(
+        f"for {compiled.target}: {compiled.registers} registers, {compiled.shared} bytes shared, {compiled.spills} spilled"
+    )
+
+
+if __name__ == "__main__":
+    main()
