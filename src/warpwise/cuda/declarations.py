@@ -195,8 +195,12 @@ def _variable_names(tokens: Sequence[Token]) -> frozenset[str]:
             index = closing(tokens, index)
         elif token.text == "<" and index and tokens[index - 1].kind == "identifier":
             index = closing_angle(tokens, index) or index
-        elif token.kind == "identifier" and index + 1 < len(tokens) and tokens[index + 1].text in "=[{,;(:":
-            names.add(token.text)
+        elif token.text == "=":  # an initialiser, up to the next declarator
+            while index + 1 < len(tokens) and tokens[index + 1].text not in (",", ";"):
+                index = closing(tokens, index + 1) if tokens[index + 1].text in ("(", "[", "{") else index + 1
+        elif token.kind == "identifier" and token.text not in _ATTRIBUTES and index + 1 < len(tokens):
+            if tokens[index + 1].text in ("=", "[", "{", ",", ";", "(", ":"):
+                names.add(token.text)
         index += 1
     return frozenset(names)
 

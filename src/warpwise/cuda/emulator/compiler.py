@@ -249,7 +249,7 @@ def _compile(
         "-I", str(folder), "-I", str(INCLUDE), "-I", str(SHARED_INCLUDE),
         "-x", "c++", "-", "-x", "none", "-shared",
         "-o", made, str(runtime_library), f"-Wl,-rpath,{runtime_library.parent}", "-Wl,-Bsymbolic", "-Wl,--no-undefined",
-        "-nodefaultlibs", "-lstdc++", "-lm", "-lgcc", "-lc",  # the sanitizers' own libraries stay out
+        "-nodefaultlibs", "-lstdc++", "-lm", "-lgcc_s", "-lgcc", "-lc",  # the sanitizers' own libraries stay out
     ]  # fmt: skip
     result = subprocess.run(command, input=unit, capture_output=True, text=True, check=False)
     if result.returncode:
