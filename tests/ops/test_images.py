@@ -69,3 +69,9 @@ def test_the_adjoint_is_the_adjoint():
     x, y = torch.randn(2, 1, 6, 9, dtype=torch.float64), torch.randn(2, 1, 6, 9, dtype=torch.float64)
     left = (ops.gaussian_blur(x, (9, 7)) * y).sum()
     torch.testing.assert_close(left, (x * ops.gaussian_blur_backward(y, (9, 7))).sum())
+
+
+def test_constant_memory_follows_the_window_that_is_asked_for():
+    image = torch.randn(1, 9, 9)
+    for taps in (3, 5, 3):
+        torch.testing.assert_close(ops.gaussian_blur(image, taps, rung="k02"), ops.gaussian_blur(image, taps))

@@ -9,7 +9,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.ops._common import cdiv, make_rung
-from warpwise.ops.gaussian_blur.weights import FIXED_BITS, computed, tensors
+from warpwise.ops.gaussian_blur.weights import FIXED_BITS, computed, tensors, windows
 
 HERE = Path(__file__).parent
 BLOCK = (32, 8)
@@ -47,15 +47,26 @@ def direct(out: torch.Tensor, image: torch.Tensor, kernel_size: Sequence[int], s
     kernel[_grid(image, *BLOCK), BLOCK](image, cuda.out(out), *weights, *_extents(image), *radii)
 
 
+_constants_hold: dict[torch.dtype, object] = {}
+
+
+def _with_constants(image: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[float]) -> cuda.Module:
+    """The module whose constant memory holds these windows; it is filled again only when others are wanted."""
+    dtype, wanted = computed(image.dtype), (tuple(kernel_size), tuple(sigma))
+    module = CONSTANT_WEIGHTS[dtype]
+    if _constants_hold.get(dtype) != wanted:
+        filled = torch.zeros(2, MAX_TAPS, dtype=dtype)
+        for row, weights in zip(filled, windows(kernel_size, sigma, image.dtype), strict=True):
+            row[: len(weights)] = torch.tensor(weights, dtype=dtype)
+        module.set_constant("weights", filled)
+        _constants_hold[dtype] = wanted
+    return module
+
+
 def constant_weights(
     out: torch.Tensor, image: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[float]
 ) -> None:
-    dtype = computed(image.dtype)
-    filled = torch.zeros(2, MAX_TAPS, dtype=dtype)
-    for row, weights in zip(filled, tensors(image, kernel_size, sigma), strict=True):
-        row[: len(weights)] = weights
-    module = CONSTANT_WEIGHTS[dtype]
-    module.set_constant("weights", filled)
+    module = _with_constants(image, kernel_size, sigma)
     kernel = module[f"gaussian_blur<{cuda.ctype(image.dtype)}>"]
     radii = (taps // 2 for taps in kernel_size)
     kernel[_grid(image, *BLOCK), BLOCK](image, cuda.out(out), *_extents(image), *radii)
