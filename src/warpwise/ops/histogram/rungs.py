@@ -16,7 +16,7 @@ BLOCK, LANE_BLOCK = 256, 512  # kThreads of k03 and k04, and of k05
 THREADS_AN_SM = 2048
 SHARED_BYTES = 48 * 1024  # what every GPU gives a block without being asked
 WARP_COPIES, LANE_COPIES = BLOCK // 32, 32
-TRITON_BINS, TRITON_BLOCK = 1024, 2048
+TRITON_BINS, TRITON_BLOCK, TRITON_BLOCKS_AN_SM = 1024, 2048, 8
 
 GLOBAL_ATOMICS = cuda.load(HERE / "k01_global_atomics.cu")
 
@@ -46,19 +46,25 @@ def privatised(kernel: str, file: str, copies: int, block: int = BLOCK) -> Calla
 def triton(counts: torch.Tensor, input: torch.Tensor, bins: int) -> None:
     from warpwise.ops.histogram.k06_triton import histogram
 
-    grid = min(8 * multiprocessors(input), cdiv(input.numel(), TRITON_BLOCK))
+    grid = min(TRITON_BLOCKS_AN_SM * multiprocessors(input), cdiv(input.numel(), TRITON_BLOCK))
     padded = max(32, 1 << (bins - 1).bit_length())
     histogram[(grid,)](input, counts.zero_(), input.numel(), bins, BINS=padded, BLOCK=TRITON_BLOCK, num_warps=8)
 
 
-def shared(copies: int) -> Callable[..., str | None]:
+def counted_in_32_bits(input: torch.Tensor, blocks_an_sm: int) -> str | None:
+    """Why a block's share of the input may overflow its counters, or None; shares are even to within a few elements."""
+    most = 2**31 * blocks_an_sm * multiprocessors(input)
+    return f"takes up to {most} elements, 2**31 a block, not {input.numel()}" if input.numel() > most else None
+
+
+def shared(copies: int, block: int = BLOCK) -> Callable[..., str | None]:
     """A rung's limits: what ``copies`` copies of the counters take of a block's shared memory."""
     most = SHARED_BYTES // (4 * copies) - (copies > 1)
 
     def limits(input: torch.Tensor, bins: int) -> str | None:
         if bins > most:
             return f"takes up to {most} bins ({copies} copies of 4 bytes in {SHARED_BYTES} bytes of shared memory), not {bins}"
-        return None
+        return counted_in_32_bits(input, THREADS_AN_SM // block)
 
     return limits
 
@@ -70,9 +76,9 @@ def blocks_enough(input: torch.Tensor, bins: int) -> str | None:
 
 
 def triton_bins(input: torch.Tensor, bins: int) -> str | None:
-    return (
-        f"takes up to {TRITON_BINS} bins (its counters stay in registers), not {bins}" if bins > TRITON_BINS else None
-    )
+    if bins > TRITON_BINS:
+        return f"takes up to {TRITON_BINS} bins (its counters stay in registers), not {bins}"
+    return counted_in_32_bits(input, TRITON_BLOCKS_AN_SM)
 
 
 def rung(name: str, idea: str, launch: Callable[..., None], limits: Callable[..., str | None]) -> Rung:
@@ -88,7 +94,7 @@ RUNGS = (
     rung("k04_runs", "equal neighbours counted before the atomic",
          privatised("histogram_runs", "k04_runs.cu", WARP_COPIES), shared(WARP_COPIES)),
     rung("k05_lane_copies", "a copy a lane, in the lane's own bank",
-         privatised("histogram_lane_copies", "k05_lane_copies.cu", LANE_COPIES, LANE_BLOCK), shared(LANE_COPIES)),
+         privatised("histogram_lane_copies", "k05_lane_copies.cu", LANE_COPIES, LANE_BLOCK), shared(LANE_COPIES, LANE_BLOCK)),
     rung("k06_triton", "Triton's histogram of each block", triton, triton_bins),
 )  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -15,7 +16,7 @@ from warpwise.registry import Rung
 
 HERE = Path(__file__).parent
 PYTHON_PRODUCTS = 2**17  # multiply-adds: some 10 ms in Python
-SIDE = 2**31 - 1 - 128  # row, column and depth are 32 bits, and reach a tile past the end
+SIDE = 2**31 - 1024  # row, column and depth are 32 bits, and reach up to a tile past the end
 GRID_Y = 65535
 
 Launch = Callable[..., None]
@@ -95,7 +96,10 @@ def triton_tiled(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
 
 def shared_bytes(tensor: torch.Tensor) -> int:
     """Shared memory that a block may ask for on the tensor's GPU; none is needed on a CPU."""
-    return torch.cuda.get_device_properties(tensor.device).shared_memory_per_block_optin if tensor.is_cuda else 0
+    if not tensor.is_cuda:
+        return 0
+    properties: Any = torch.cuda.get_device_properties(tensor.device)
+    return properties.shared_memory_per_block_optin
 
 
 def few_products(a: torch.Tensor, b: torch.Tensor) -> str | None:
@@ -105,18 +109,28 @@ def few_products(a: torch.Tensor, b: torch.Tensor) -> str | None:
     return None
 
 
+def too_large(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    for name, size in zip("mnk", sizes(a, b), strict=True):
+        if size > SIDE:
+            return f"takes sizes up to {SIDE}, not {name} = {size}"
+    return None
+
+
 def grid_of(tile: int, dimension: int) -> Callable[..., str | None]:
     """A rung's limits: 32-bit sizes, and at most 65535 tiles of ``tile`` in the dimension that grid.y counts (0: m, 1: n)."""
 
     def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-        for name, size in zip("mnk", sizes(a, b), strict=True):
-            if size > SIDE:
-                return f"takes sizes up to {SIDE}, not {name} = {size}"
         if (size := sizes(a, b)[dimension]) > tile * GRID_Y:
             return f"takes up to {tile * GRID_Y} {('rows of a', 'columns of b')[dimension]} (grid.y is 16 bits), not {size}"
-        return None
+        return too_large(a, b)
 
     return limits
+
+
+def triton_grid(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    m, n, _ = sizes(a, b)
+    tiles = cdiv(m, 64) * cdiv(n, 64)
+    return f"takes up to 2**31 - 1 tiles of 64 x 64, not {tiles}" if tiles >= 2**31 else too_large(a, b)
 
 
 def rung(name: str, idea: str, launch: Launch, tile: int, dimension: int = 0) -> Rung:
@@ -140,7 +154,8 @@ RUNGS = (
     rung("k08_vectorised", "float4 loads, A's slice transposed",
          tiled("matmul_vectorised", "k08_vectorised.cu", (128, 128), 256, vectors=True), 128),
     rung("k09_warp_tile", "a tile a warp, lanes without bank conflicts", warp_tile, 64),
-    make_rung(HERE, "k10_triton_tiled", "tiles in Triton, in an order for L2", triton_tiled, dtypes=KERNEL_DTYPES),
+    make_rung(HERE, "k10_triton_tiled", "tiles in Triton, in an order for L2", triton_tiled,
+              dtypes=KERNEL_DTYPES, limits=triton_grid),
 )  # fmt: skip
 
 _LIMITS = {rung.name: rung.limits for rung in RUNGS}

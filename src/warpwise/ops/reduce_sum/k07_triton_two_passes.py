@@ -12,7 +12,7 @@ def sum_two_passes(x_ptr, sums_ptr, columns, parts, BLOCK: tl.constexpr):
     row, part = (program // parts).to(tl.int64), program % parts
     start = row * columns
     total = tl.zeros((BLOCK,), tl.float32)
-    for first in range(part * BLOCK, columns, parts * BLOCK):
+    for first in range((part * BLOCK).to(tl.int64), columns, parts * BLOCK):
         offsets = first + tl.arange(0, BLOCK)
         total += tl.load(x_ptr + start + offsets, mask=offsets < columns, other=0.0).to(tl.float32)
     tl.store(sums_ptr + program, tl.sum(total, axis=0).to(sums_ptr.dtype.element_ty))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -26,7 +27,7 @@ Launch = Callable[..., None]
 def along_rows(launch: Launch) -> Launch:
     """``launch(out, *inputs)`` on (rows, columns), for inputs of any shape: a ``dim`` that is not the last is copied there."""
 
-    def launch_along(output: torch.Tensor, *args: torch.Tensor | int) -> None:
+    def launch_along(output: torch.Tensor, *args: Any) -> None:
         *inputs, dim = args
         columns = length_along(output, dim)
         if is_last(output, dim):
@@ -141,7 +142,7 @@ def triton_warps(block: int) -> int:
 def at_most(columns: int, why: str) -> Callable[..., str | None]:
     """A rung's limits: rows of up to ``columns`` elements, and fewer rows than a grid has blocks."""
 
-    def limits(*args: torch.Tensor | int) -> str | None:
+    def limits(*args: Any) -> str | None:
         tensor, length = args[0], length_along(args[0], args[-1])
         if length > columns:
             return f"takes rows of up to {columns} elements ({why}), not {length}"
