@@ -16,6 +16,9 @@ from warpwise import triton as wt
 from warpwise.cuda import ArgumentError, CompileError, LaunchError
 from warpwise.triton import cubin
 
+# Triton 3.9 asks everybody who compiles to choose between this version's default and the next one's.
+pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION:UserWarning")
+
 
 @wt.jit
 def add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):

@@ -18,6 +18,9 @@ from warpwise import triton as wt
 from warpwise.cuda import ArgumentError
 from warpwise.triton.kernel import JITFunction
 
+# Triton 3.9 asks everybody who compiles to choose between this version's default and the next one's.
+pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION:UserWarning")
+
 
 @wt.jit
 def scale(x_ptr, out_ptr, n, factor, BLOCK: tl.constexpr):
