@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +23,14 @@ class Constants:
 
     def __init__(self) -> None:
         self.values: dict[str, bytes] = {}
-        self.version = 0
+        self.version = next(_VERSIONS)
 
     def __bool__(self) -> bool:
         return bool(self.values)
 
     def set(self, name: str, value: Any) -> None:
         self.values[name] = to_bytes(name, value)
-        self.version += 1
+        self.version = next(_VERSIONS)
 
     def apply_to_library(self, build: Build) -> None:
         """Write the values into the library that an emulated launch is about to run.
@@ -38,7 +39,7 @@ class Constants:
         so what it holds is remembered by library and not by module.
         """
         held = str(build.library)
-        if _HELD.get(held) == (id(self), self.version):
+        if _HELD.get(held) == self.version:
             return
         there = _variables(build.library)
         for name, data in self.values.items():
@@ -47,10 +48,11 @@ class Constants:
                 if len(data) != size:
                     raise wrong_size(build.file, name, len(data), size)
                 ctypes.memmove(address, data, size)
-        _HELD[held] = (id(self), self.version)
+        _HELD[held] = self.version
 
 
-_HELD: dict[str, tuple[int, int]] = {}
+_HELD: dict[str, int] = {}
+_VERSIONS = itertools.count()  # no two states of any module's constants share a number
 
 
 class _Global(ctypes.Structure):
