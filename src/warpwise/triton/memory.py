@@ -104,23 +104,20 @@ class Memory:
         slot = self.slots.get(number)
         offset = active - np.uint64(slot.base if slot else 0)
         if slot is not None and slot.nbytes >= itemsize and bool((offset <= np.uint64(slot.nbytes - itemsize)).all()):
-            index = self._index(slot, offset, itemsize, what, pointer, mask)
-            if index is not None:
+            if itemsize == 1 or bool(self._aligned(offset, itemsize).all()):
+                index = self._elements(offset, itemsize)
                 yield Span(slot, index.reshape(pointer.shape) if mask is None else index, mask)
                 return
         yield from self._split(pointer, mask, itemsize, what)
 
     @staticmethod
+    def _elements(offset: Array, itemsize: int) -> Array:
+        """Byte offsets as element numbers; an element's size is a power of two."""
+        return (offset >> np.uint64(itemsize.bit_length() - 1)).view(np.int64)
+
+    @staticmethod
     def _aligned(offset: Array, itemsize: int) -> Array:
         return (offset & np.uint64(itemsize - 1)) == 0
-
-    def _index(
-        self, slot: Slot, offset: Array, itemsize: int, what: str, pointer: Array, mask: Array | None
-    ) -> Array | None:
-        """Byte offsets as element numbers, or None if one is misaligned."""
-        if itemsize > 1 and not bool(self._aligned(offset, itemsize).all()):
-            return None
-        return (offset >> np.uint64(itemsize.bit_length() - 1)).view(np.int64)
 
     def _split(self, pointer: Array, mask: Array | None, itemsize: int, what: str) -> Iterator[Span]:
         """As ``spans`` for pointers into several tensors, or outside of them."""
@@ -141,7 +138,7 @@ class Memory:
                 self._report_askew(slot, offset, askew, itemsize, what)
             inside = lanes & ~outside & ~askew
             if inside.any():
-                yield Span(slot, (offset[inside] >> np.uint64(itemsize.bit_length() - 1)).view(np.int64), inside)
+                yield Span(slot, self._elements(offset[inside], itemsize), inside)
 
     def _report_stray(self, pointer: Array, lanes: Array, what: str) -> None:
         lane = np.argwhere(lanes)[0]
