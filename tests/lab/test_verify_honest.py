@@ -197,6 +197,23 @@ def test_an_unknown_rung_and_no_seed_are_refused():
         verify(op, "affine", device=CPU, seeds=())
 
 
+@pytest.mark.parametrize("language,single", [("python", True), ("cuda", True), ("c", False)])
+def test_emulation_uses_one_thread_of_torch_and_gives_the_others_back(language, single):
+    seen, before = set(), torch.get_num_threads()
+
+    def looks(out, x):
+        seen.add(torch.get_num_threads())
+        affine(out, x)
+
+    torch.set_num_threads(2)
+    try:
+        assert verify(toys.op(toys.AFFINE, looks, language=language), "looks", device=CPU).right
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert seen == ({1} if single else {2})
+
+
 def test_progress_names_every_case_and_ends_with_the_verdict():
     steps = []
     verdict = verify(toys.op(toys.AFFINE, affine), "affine", device=CPU, progress=steps.append)

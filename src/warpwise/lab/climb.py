@@ -39,10 +39,10 @@ def climb(
 ) -> Ladder:
     """Verify the rungs and, on a GPU, time each right one at ``sizes``, interleaved with PyTorch and the other opponents.
 
-    ``sizes`` are cases or names among the specification's sizes (all of them unless told), ``rungs`` names, ``timed_dtypes`` the dtypes to time where
-    not all that are verified are to be. Each size and
-    dtype gets at most ``budget_s`` seconds. On a CPU kernels are emulated and not timed; the ladder then carries what was
-    last recorded on a GPU. ``timer`` replaces the device's own, and then a CPU times as well.
+    ``sizes`` are cases or names among the specification's sizes (all of them unless told), ``rungs`` names. Rungs are
+    verified in ``dtypes`` and timed in ``timed_dtypes``, which are the same unless given. Each size and dtype gets about
+    ``budget_s`` seconds. On a CPU kernels are emulated and not timed; the ladder then carries what was last recorded on a
+    GPU. ``timer`` replaces the device's own, and then a CPU times the rungs that run on it as they are.
 
     Raises ``ProblemError`` if the specification cannot judge, ``UnknownRung``, or ``ValueError`` for an unknown size.
     """

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -48,8 +49,22 @@ def verify(
     report = progress or silent
     require_kinds(op.spec)
     run = _Run(op, chosen, problem, tuple(cases or op.spec.cases), tuple(seeds), report, clock)
-    with current(problem.device):
+    with current(problem.device), _threads(chosen, problem.device):
         return run.verdict(tuple(dtypes or op.spec.dtypes))
+
+
+@contextlib.contextmanager
+def _threads(rung: Rung, device: torch.device) -> Iterator[None]:
+    """One torch thread while a kernel is emulated: its tensors are small, and waking a second thread costs more than it does.
+
+    A C rung keeps them all, since what goes wrong between threads is part of what is verified.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1 if device.type == "cpu" and rung.language != "c" else before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class _Run:
