@@ -1,5 +1,6 @@
 """load_inline without a GPU: extensions built by g++, their kernels emulated and checked."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 import torch
 
 from warpwise import cuda
-from warpwise.cuda.inline_host import device, source
+from warpwise.cuda.inline_host import build, device, source
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU: load_inline is PyTorch's own there")
 
@@ -221,7 +222,12 @@ def test_memory_from_torch_empty_is_uninitialised(extension):
 
 @pytest.mark.parametrize(
     "grid, block, shared_bytes, message",
-    [(0, 32, 0, "grid.x is 0"), (1, 2048, 0, "2,048"), (1, 32, 50_000, "cudaFuncSetAttribute"), (1, 32, 500_000, "500,000")],
+    [
+        (0, 32, 0, "grid.x is 0"),
+        (1, 2048, 0, "2,048"),
+        (1, 32, 50_000, "cudaFuncSetAttribute"),
+        (1, 32, 500_000, "500,000"),
+    ],
 )
 def test_launches_the_device_would_refuse(extension, grid, block, shared_bytes, message):
     with pytest.raises(cuda.LaunchError, match=message):
@@ -235,7 +241,9 @@ def test_dynamic_shared_memory_after_opting_in(extension):
 
 
 def test_functions_carry_their_docs_and_refuse_other_arguments(extension):
-    assert extension.affine.__doc__.startswith("affine(arg0: torch.Tensor, arg1: Optional[torch.Tensor], arg2: float) -> torch.Tensor")
+    assert extension.affine.__doc__.startswith(
+        "affine(arg0: torch.Tensor, arg1: Optional[torch.Tensor], arg2: float) -> torch.Tensor"
+    )
     assert 'x * scale + bias, "elementwise"' in extension.affine.__doc__
     assert extension.describe(torch.float16, "!") == "Half!"
     assert extension.describe(torch.bool, None) == "Bool"
@@ -246,14 +254,15 @@ def test_functions_carry_their_docs_and_refuse_other_arguments(extension):
 
 
 def test_the_same_sources_are_loaded_once(extension, monkeypatch):
-    monkeypatch.setattr(subprocess, "run", lambda *args, **options: pytest.fail("a compiler was started"))
+    monkeypatch.setattr(build, "run", lambda *args: pytest.fail("a compiler was started"))
     assert cuda.load_inline("warpwise_test_features", CPP, [CUDA], functions=FUNCTIONS) is extension
 
 
 def test_another_process_finds_the_build(extension):
     script = (
-        "import subprocess; subprocess.run = None\n"
         "from tests.cuda.test_inline import *\n"
+        "from warpwise.cuda.inline_host import build\n"
+        "build.extension = None\n"
         "made = cuda.load_inline('warpwise_test_features', CPP, CUDA, functions=FUNCTIONS)\n"
         "print(made.fill(3, 4)[0].tolist())"
     )
@@ -265,8 +274,6 @@ def test_another_process_finds_the_build(extension):
 
 
 def _environment(root):
-    import os
-
     return {**os.environ, "PYTHONPATH": f"{root / 'src'}:{root}"}
 
 
@@ -358,6 +365,7 @@ def test_a_launch_that_cannot_be_read_is_named():
         ('torch::Device("cuda:0")', 'torch::Device("cpu")'),
         ("c10::DeviceType::CUDA", "c10::DeviceType::CPU"),
         ("TORCH_LIBRARY_IMPL(ops, CUDA, m)", "TORCH_LIBRARY_IMPL(ops, CPU, m)"),
+        ("TORCH_LIBRARY_IMPL(ops, CPU, m)", "TORCH_LIBRARY_IMPL(ops, CUDA, m)"),
         ("y = x.cuda();", "y = x.cpu();"),
         ('"is_cuda()" /* x.is_cuda() */', '"is_cuda()" /* x.is_cuda() */'),
         ("at::cuda::getCurrentCUDAStream()", "at::cuda::getCurrentCUDAStream()"),

@@ -145,7 +145,9 @@ def _on_cpu(sources: Any, folder: Path | None, verbose: bool, is_python_module: 
     library, mark = folder / f"{sources.name}.so", folder / f"{sources.name}.key"
     defines = [flag[2:] for flag in sources.cuda_cflags if flag.startswith("-D")]
     kernels = Extension(sources.key, sources.name, sources.cuda, sources.include, defines) if sources.cuda else None
-    there = library.exists() and build.support_library_path().exists() and mark.exists() and mark.read_text() == sources.key
+    there = (
+        library.exists() and build.support_library_path().exists() and mark.exists() and mark.read_text() == sources.key
+    )
     if not there:
         with ThreadPoolExecutor(1) as pool:
             built = pool.submit(build.extension, sources, library, verbose)

@@ -37,15 +37,12 @@ _REAL_ONLY = re.compile(
     r"\b(?:torch|at)\s*::\s*(?:nn|autograd|jit|data|optim|serialize|class_|CustomClassHolder|native|parallel_for)\b"
     r"|\bpy(?:bind11)?\s*::\s*(?:class_|enum_|object|dict|list|tuple|str|function|handle|array|array_t|buffer|kwargs|args|bytes|capsule)\b"
 )
-# Messages that mean "the light headers lack this", as against a mistake in the source.
+# Messages that mean "the light headers lack this", as against a mistake in the source: names and types of PyTorch.
 _LIGHT_LACKS = re.compile(
     r"WARPWISE_NOT_LIGHT"
-    r"|is not a member of .(?:torch|at|c10|pybind11|py|caffe2)\b"
-    r"|.(?:torch|at|c10|pybind11|py|caffe2)(?:::\w+)*. has not been declared"
-    r"|in namespace .(?:torch|at|c10|pybind11)(?:::\w+)*. does not name a t"
-    r"|.struct (?:torch|at|c10|pybind11)::|.class (?:torch|at|c10|pybind11)::[^\n]* has no member"
     r"|fatal error: (?:torch|ATen|c10|caffe2|pybind11)/"
-    r"|was not declared in this scope; did you mean .(?:torch|at|c10)::"
+    r"|error: (?=[^\n]*\b(?:torch|at|c10|pybind11|py)\b)[^\n]*(?:is not a member of|has not been declared|does not name a t"
+    r"|has no member|incomplete type|no match|invalid initialization|could not convert|did you mean)"
 )
 
 
@@ -97,7 +94,9 @@ def compiler() -> str:
 def toolchain_key() -> str:
     """What decides every build besides the sources: compiler, Python, PyTorch, and the files of this folder."""
     state = os.stat(os.path.realpath(compiler()))
-    own = sorted(path for path in (*_INCLUDE.rglob("*"), *(HERE / "support").iterdir(), *HERE.glob("*.py")) if path.is_file())
+    own = sorted(
+        path for path in (*_INCLUDE.rglob("*"), *(HERE / "support").iterdir(), *HERE.glob("*.py")) if path.is_file()
+    )
     return key(
         compiler(), state.st_size, state.st_mtime_ns, sys.version, torch.__version__,
         *(path.read_bytes() for path in own), (_VECTOR_TYPES / "include/ww/vector_types.h").read_bytes(),
@@ -216,7 +215,9 @@ def _compile(sources: Sources, folder: Path, workers: ThreadPoolExecutor, light:
     for stem, text, more in parts:
         path = folder / f"{stem}.cpp"
         path.write_text(text)
-        started.append(workers.submit(run, [compiler(), *flags, *more, "-c", str(path), "-o", str(folder / f"{stem}.o")], verbose))
+        started.append(
+            workers.submit(run, [compiler(), *flags, *more, "-c", str(path), "-o", str(folder / f"{stem}.o")], verbose)
+        )
     failures = []
     for part in started:
         try:
@@ -246,14 +247,21 @@ def _main(sources: Sources, light: bool) -> str:
     head = ["#include <torch/extension.h>"] if sources.implicit_headers else []
     head += _functions(text, light)
     bindings = ["#include <torch/extension.h>", sources.bindings] if sources.bindings else []
-    return "\n".join([*head, f'#line 1 "{sources.name}.cpp"', text, f'#line 1 "{sources.name} (bindings)"', *bindings, ""])
+    return "\n".join(
+        [*head, f'#line 1 "{sources.name}.cpp"', text, f'#line 1 "{sources.name} (bindings)"', *bindings, ""]
+    )
 
 
 def _cuda(sources: Sources, light: bool) -> str:
     file = f"{sources.name}.cu"
     text = source.on_cpu(source.host_code(sources.cuda, file))
     head = ["#include <torch/types.h>"] if sources.implicit_headers else []
-    head += ["#include <cuda.h>", "#include <cuda_runtime.h>", *_functions(text, light), "#include <warpwise_host/launch.h>"]
+    head += [
+        "#include <cuda.h>",
+        "#include <cuda_runtime.h>",
+        *_functions(text, light),
+        "#include <warpwise_host/launch.h>",
+    ]
     return "\n".join([*head, f'#line 1 "{file}"', text, ""])
 
 

@@ -107,7 +107,9 @@ class Call:
         name = argument.name.decode() if argument.name else f"#{position}"
         data = ctypes.string_at(argument.data, argument.bytes)
         if argument.kind == _POINTER:
-            pointee = Pointee(name, native.type_name(argument.element), argument.element_bytes, bool(argument.pointee_const))
+            pointee = Pointee(
+                name, native.type_name(argument.element), argument.element_bytes, bool(argument.pointee_const)
+            )
             address = int.from_bytes(data, "little")
             buffer = self._buffer(address, pointee, launch) if address else pointee.buffer(0, 0, 0)
             if buffer is None:
@@ -156,7 +158,15 @@ class Pointee:
 
     def buffer(self, address: int, end: int, storage: int, output: bool = False) -> Buffer:
         return Buffer(
-            self.name, address, end - address, self.bytes, self.element, self.const, output, storage, writable=address != 0
+            self.name,
+            address,
+            end - address,
+            self.bytes,
+            self.element,
+            self.const,
+            output,
+            storage,
+            writable=address != 0,
         )
 
 
@@ -217,4 +227,3 @@ def on_launch(record: native.Launch) -> int:
         if call is None:
             traceback.print_exception(error)
         return 1
-

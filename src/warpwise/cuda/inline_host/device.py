@@ -30,7 +30,7 @@ _MACROS = {
 }  # fmt: skip
 
 
-_MOST_POINTERS = 8  # of include/device/torch.cuh
+_MOST_POINTERS = 16  # of include/device/torch.cuh
 _NULL = Buffer("", 0, 0, 1, "char", False, False, 0, False)
 
 
@@ -99,7 +99,9 @@ class Extension:
         for symbol, (address, size) in both:
             ctypes.memmove(address, symbol.data, size)
         try:
-            return launcher.launch(build, launch.grid, launch.block, launch.shared_bytes, arguments, launcher.Options(), profile)
+            return launcher.launch(
+                build, launch.grid, launch.block, launch.shared_bytes, arguments, launcher.Options(), profile
+            )
         finally:
             for symbol, (address, size) in both:
                 if not symbol.constant:
@@ -110,9 +112,14 @@ class Extension:
         from warpwise.cuda.emulator import compiler
 
         if not launch.pointers:
-            return dataclasses.replace(self.module[name].build(checked=True), text=self.text), [*launch.arguments, *launch.wholes]
+            return dataclasses.replace(self.module[name].build(checked=True), text=self.text), [
+                *launch.arguments,
+                *launch.wholes,
+            ]
         if len(launch.pointers) > _MOST_POINTERS:
-            raise UnsupportedFeature(f"{name}: its parameters hold {len(launch.pointers)} pointers; {_MOST_POINTERS} is the most")
+            raise UnsupportedFeature(
+                f"{name}: its parameters hold {len(launch.pointers)} pointers; {_MOST_POINTERS} is the most"
+            )
         module = self.module
         build = compiler.build(
             module.text, module.file, f"warpwise_pointers::with_pointers<{name}>::run", include=module.include,
@@ -120,7 +127,9 @@ class Extension:
         )  # fmt: skip
         places = [(parameter, offset) for parameter, offset, _ in launch.pointers]
         places += [(0, 0)] * (_MOST_POINTERS - len(places))
-        packed = struct.pack(f"<{2 * _MOST_POINTERS}HI", *(number for place in places for number in place), len(launch.pointers))
+        packed = struct.pack(
+            f"<{2 * _MOST_POINTERS}HI", *(number for place in places for number in place), len(launch.pointers)
+        )
         beside = [buffer for _, _, buffer in launch.pointers]
         beside += [_NULL] * (_MOST_POINTERS - len(beside))
         return (

@@ -16,7 +16,9 @@ from warpwise.cuda.lexer import Lines, Token, blank, closing, closing_angle, lex
 
 _CONFIGURE = "::warpwise_host::configure"
 _STATEMENTS = frozenset({"else", "do", "return"})
-_TYPE_WORDS = frozenset({"int", "float", "double", "char", "short", "long", "bool", "unsigned", "signed", "const", "volatile"})
+_TYPE_WORDS = frozenset(
+    {"int", "float", "double", "char", "short", "long", "bool", "unsigned", "signed", "const", "volatile"}
+)
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,10 @@ def _stub(text: str, tokens: Sequence[Token], kernel: Declaration) -> list[Edit]
         dots = "..." if any(token.text == "..." for token in declared) else ""
         pack = pack or bool(dots)
         names.append(name + dots)
-    types = ", ".join(f"::warpwise_host::plain_t<decltype({name.removesuffix('...')})>{'...' if name.endswith('...') else ''}" for name in names)
+    types = ", ".join(
+        f"::warpwise_host::plain_t<decltype({name.removesuffix('...')})>{'...' if name.endswith('...') else ''}"
+        for name in names
+    )
     # A pack's parameters share one name, so those of such a kernel go without.
     quoted = ", ".join([f'"{name}"' for name in names] + ["nullptr"])
     launch = ", ".join(["nullptr" if pack else "ww_names", *names])
@@ -241,7 +246,9 @@ def _launches_among(text: str, tokens: Sequence[Token], lines: Lines) -> Iterabl
         start = _callee(tokens, index)
         if end is None or start is None:
             file, line = lines.at(token.start)
-            raise CompileError(f"{file}:{line}: a launch is written kernel<<<grid, block>>>(arguments); this one cannot be read")
+            raise CompileError(
+                f"{file}:{line}: a launch is written kernel<<<grid, block>>>(arguments); this one cannot be read"
+            )
         configuration = text[token.end : tokens[end].start]
         first = tokens[start].start
         callee = text[first : token.start]
@@ -259,7 +266,10 @@ def _closing_chevrons(tokens: Sequence[Token], index: int) -> int | None:
         elif text == "<" and tokens[position - 1].kind == "identifier":
             position = closing_angle(tokens, position) or position
         elif text == ">" and tokens[position + 1].text == ">" and tokens[position + 2].text == ">":
-            adjacent = tokens[position].end == tokens[position + 1].start and tokens[position + 1].end == tokens[position + 2].start
+            adjacent = (
+                tokens[position].end == tokens[position + 1].start
+                and tokens[position + 1].end == tokens[position + 2].start
+            )
             return position if adjacent else None
         elif text in (";", ")", "}"):
             return None
@@ -323,10 +333,13 @@ def _devices(tokens: Sequence[Token]) -> Iterable[Edit]:
             continue
         elif token.text == "kCUDA":
             yield Edit(token.start, token.end, "kCPU")
-        elif token.text == "CUDA":
-            named = before == "::" and texts[index - 2] in ("DeviceType", "DispatchKey", "Backend")
-            if named or (before == "," and "TORCH_LIBRARY_IMPL" in texts[max(0, index - 4) : index]):
-                yield Edit(token.start, token.end, "CPU")
+        elif (
+            token.text in ("CUDA", "CPU") and before == "," and "TORCH_LIBRARY_IMPL" in texts[max(0, index - 4) : index]
+        ):
+            # An operator may have both implementations: the one for the CPU makes room.
+            yield Edit(token.start, token.end, "CPU" if token.text == "CUDA" else "CUDA")
+        elif token.text == "CUDA" and before == "::" and texts[index - 2] in ("DeviceType", "DispatchKey", "Backend"):
+            yield Edit(token.start, token.end, "CPU")
         elif token.text in ("is_cuda", "is_cpu", "cuda") and before in (".", "->") and after == ["(", ")"]:
             if texts[max(0, index - 5) : index - 1] == [".", "type", "(", ")"] and token.text == "is_cuda":
                 # x.type().is_cuda(), of PyTorch's first years: a tensor type that knows no is_cpu().

@@ -122,6 +122,8 @@ struct GenericPackedTensorAccessor<T, 1, Traits, index_t> {
   __host__ __device__ T* data() const { return data_; }
   __host__ __device__ T& operator[](index_t i) const { return data_[strides_[0] * i]; }
 };
+template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, class index_t = int64_t>
+using PackedTensorAccessor = GenericPackedTensorAccessor<T, N, Traits, index_t>;
 template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
 using PackedTensorAccessor32 = GenericPackedTensorAccessor<T, N, Traits, int32_t>;
 template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
@@ -152,18 +154,20 @@ struct Place {
   unsigned short parameter, offset;
 };
 struct Places {
-  Place at[8];
+  Place at[16];
   unsigned count;
 };
 template <auto kernel, class F = decltype(kernel)>
 struct with_pointers;
 template <auto kernel, class... P>
 struct with_pointers<kernel, void (*)(P...)> {
-  static __global__ void run(P... values, Places places, char* a, char* b, char* c, char* d, char* e, char* f, char* g, char* h) {
-    char* const pointers[] = {a, b, c, d, e, f, g, h};
+  static __global__ void run(
+      P... values, Places places, char* a, char* b, char* c, char* d, char* e, char* f, char* g, char* h, char* i, char* j,
+      char* k, char* l, char* m, char* n, char* o, char* p) {
+    char* const pointers[] = {a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p};
     void* const parameters[] = {(void*)&values...};
-    for (unsigned i = 0; i < places.count; i++) {
-      __builtin_memcpy(static_cast<char*>(parameters[places.at[i].parameter]) + places.at[i].offset, &pointers[i], sizeof(char*));
+    for (unsigned at = 0; at < places.count; at++) {
+      __builtin_memcpy(static_cast<char*>(parameters[places.at[at].parameter]) + places.at[at].offset, &pointers[at], sizeof(char*));
     }
     kernel(values...);
   }

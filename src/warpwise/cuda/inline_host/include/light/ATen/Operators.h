@@ -1,0 +1,3 @@
+// Stands in for <ATen/Operators.h>.
+#pragma once
+#include <torch/types.h>
