@@ -103,11 +103,15 @@ class Memory:
         number = int(active[0]) >> _SLOT_BITS
         slot = self.slots.get(number)
         offset = active - np.uint64(slot.base if slot else 0)
-        if slot is not None and slot.nbytes >= itemsize and bool((offset <= np.uint64(slot.nbytes - itemsize)).all()):
-            if itemsize == 1 or bool(self._aligned(offset, itemsize).all()):
-                index = self._elements(offset, itemsize)
-                yield Span(slot, index.reshape(pointer.shape) if mask is None else index, mask)
-                return
+        if (
+            slot is not None
+            and slot.nbytes >= itemsize
+            and bool((offset <= np.uint64(slot.nbytes - itemsize)).all())
+            and (itemsize == 1 or bool(self._aligned(offset, itemsize).all()))
+        ):
+            index = self._elements(offset, itemsize)
+            yield Span(slot, index.reshape(pointer.shape) if mask is None else index, mask)
+            return
         yield from self._split(pointer, mask, itemsize, what)
 
     @staticmethod
