@@ -52,7 +52,7 @@ def build(
     expression: str,
     *,
     include: Sequence[Path] = (),
-    define: Mapping[str, object] = {},  # noqa: B006
+    define: Mapping[str, object] = {},
     target: str = "sm_90",
     checked: bool = True,
 ) -> Build:
@@ -70,7 +70,17 @@ def build(
     library = runtime.library()
     macros = _definitions(define, target)
     name = cache.key(
-        text, file, expression, *headers, *map(str, folders), macros, compiler, flags, library, _headers_digest(), checked
+        text,
+        file,
+        expression,
+        *headers,
+        *map(str, folders),
+        macros,
+        compiler,
+        flags,
+        library,
+        _headers_digest(),
+        checked,
     )
     folder = cache.cache_dir() / "emulator"
     target_path = folder / f"{name}.so"
@@ -136,7 +146,7 @@ def _definitions(define: Mapping[str, object], target: str) -> str:
         raise CompileError(f"target must read like 'sm_90', got {target!r}")
     lines = [f"#define __CUDA_ARCH__ {int(match[1])}{match[2]}0"]
     for name, value in define.items():
-        spelled = {True: "1", False: "0", None: ""}.get(value, value) if not isinstance(value, (int, float)) or isinstance(value, bool) else value
+        spelled = "" if value is None else int(value) if isinstance(value, bool) else value
         lines.append(f"#define {name} {spelled}")
     return "\n".join(lines)
 
@@ -178,15 +188,32 @@ def _version(compiler: tuple[str, ...]) -> str:
 def _flags(compiler: tuple[str, ...], checked: bool) -> tuple[str, ...]:
     """-ffp-contract=fast with an FMA unit contracts a * b + c as nvcc does; no other arithmetic is relaxed."""
     clang = "clang" in _version(compiler)
-    flags = ["-std=c++17", "-g1", "-fPIC", "-w", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=fast", "-fno-math-errno"]
-    flags += ["-ftrivial-auto-var-init=pattern", "-fno-omit-frame-pointer", "-fvisibility=hidden", "-fno-threadsafe-statics"]
+    flags = [
+        "-std=c++17",
+        "-g1",
+        "-fPIC",
+        "-w",
+        "-fno-strict-aliasing",
+        "-fwrapv",
+        "-ffp-contract=fast",
+        "-fno-math-errno",
+    ]
+    flags += [
+        "-ftrivial-auto-var-init=pattern",
+        "-fno-omit-frame-pointer",
+        "-fvisibility=hidden",
+        "-fno-threadsafe-statics",
+    ]
     flags += [] if clang else ["-fno-gnu-unique", "-fno-trapping-math"]
     flags += _machine_flags()
     if not checked:
         return (*flags, "-O2")
     flags += ["-O1", "-fsanitize=thread", f"-fsanitize={_SANITIZERS}", "-DWW_CHECKED"]
     # A write over a read value hides the read from clang's instrumentation unless told.
-    flags += ["-mllvm", "-tsan-instrument-read-before-write=1"] if clang else []
+    flags += (
+        ["-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-distinguish-volatile=1"] if clang else []
+    )
+    flags += [] if clang else ["--param", "tsan-distinguish-volatile=1"]
     return tuple(flags)
 
 
@@ -205,9 +232,20 @@ def _machine_flags() -> list[str]:
 
 @functools.lru_cache(maxsize=1)
 def _headers_digest() -> str:
-    files = sorted(path for path in (*INCLUDE.rglob("*"), *SHARED_INCLUDE.rglob("*"), HERE / "runtime" / "abi.h", HERE / "runtime" / "abi_extra.h") if path.is_file())
+    files = sorted(
+        path
+        for path in (
+            *INCLUDE.rglob("*"),
+            *SHARED_INCLUDE.rglob("*"),
+            HERE / "runtime" / "abi.h",
+            HERE / "runtime" / "abi_extra.h",
+        )
+        if path.is_file()
+    )
     sources = [HERE / "compiler.py", HERE / "rewrite.py", HERE / "rewrite_shared.py", HERE / "preprocess.py"]
-    sources += [HERE.parent / name for name in ("lexer.py", "declarations.py", "source.py")]
+    sources += [
+        HERE.parent / name for name in ("lexer.py", "directives.py", "declarations.py", "reach.py", "source.py")
+    ]
     return cache.key(*(path.read_bytes() for path in [*files, *sources]))
 
 
@@ -262,9 +300,12 @@ def _compile(
 def _refuse_absent(message: str, expression: str) -> None:
     """Raise UnsupportedFeature where the compiler misses a library that has no stand-in on the CPU."""
     names = "|".join((*ABSENT, "atomic", "atomic_ref", "ptx"))
-    match = re.search(rf"^(.+?:\d+):.* error: ‘(?:cuda::)?({names})’ (?:has not been declared|is not a member of ‘cuda’|does not name)", message, re.MULTILINE)
+    missed = r"(?:has not been declared|is not a member of ‘cuda’|does not name)"
+    match = re.search(rf"^(.+?:\d+):.* error: ‘(?:cuda::)?({names})’ {missed}", message, re.MULTILINE)
     if match:
-        raise UnsupportedFeature(f"{match[1]}: kernel {expression} uses {match[2]}, which has no stand-in on the CPU; run it on a GPU")
+        raise UnsupportedFeature(
+            f"{match[1]}: kernel {expression} uses {match[2]}, which has no stand-in on the CPU; run it on a GPU"
+        )
 
 
 def _facts(library: Path) -> dict[str, object]:

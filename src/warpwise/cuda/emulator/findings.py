@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,7 @@ KINDS: tuple[type[errors.KernelError], ...] = (
     errors.UnsupportedFeature,
     errors.LaunchError,
 )  # in the order of ``ww::Kind``
-ACTIONS = ("read", "write", "atomic", "asynchronous copy", "wait", "return")
+ACTIONS = ("read", "write", "atomic", "asynchronous copy", "wait", "return", "executed", "nobody")
 SPACES = ("", "global", "shared", "dynamic shared", "module", "local")
 _HEADERS = Path(__file__).parent / "include"
 _WARP = 32
@@ -42,8 +43,20 @@ _WARP = 32
 def translate(build: Build, reports: Sequence[Report], load_bias: int, block: Index3) -> list[Finding]:
     """``reports`` as findings, first one first, with the lines of the user's source."""
     places = _lines(build, [side.pc - load_bias for report in reports for side in (report.access, report.other) if side.pc])
-    findings = [_finding(build, report, places, load_bias, block) for report in reports]
+    findings = _merged(_finding(build, report, places, load_bias, block) for report in reports)
     return sorted(findings, key=functools.partial(_rank, findings))
+
+
+def _merged(findings: Iterable[Finding]) -> list[Finding]:
+    """One finding for several instructions of one line, with the counts added up."""
+    kept: dict[object, Finding] = {}
+    for finding in findings:
+        sides = [(side.what, side.file, side.line) for side in (finding.access, finding.other) if side]
+        known = any(line for _, _, line in sides)
+        key = (finding.kind, finding.variable, finding.space, *sides) if known else len(kept)
+        first = kept.get(key)
+        kept[key] = replace(first, count=first.count + finding.count) if first else finding
+    return list(kept.values())
 
 
 def _rank(findings: Sequence[Finding], finding: Finding) -> int:
@@ -61,19 +74,23 @@ def _rank(findings: Sequence[Finding], finding: Finding) -> int:
 def _finding(build: Build, report: Report, places: dict[int, tuple[str, int]], load_bias: int, block: Index3) -> Finding:
     kind = KINDS[report.kind]
     variable, space = report.variable.decode(errors="replace"), SPACES[report.space]
-    has_access = kind is not errors.UnwrittenOutput and kind is not errors.LaunchError
+    has_access = kind not in (errors.UnwrittenOutput, errors.LaunchError) and ACTIONS[report.access.action] != "nobody"
+    numbered = bool(variable) or (kind is errors.UndefinedBehaviour and report.elements > 0)
+    access = _access(build, report.access, places, load_bias) if has_access else None
+    if kind is errors.UndefinedBehaviour and numbered and access:
+        variable = _indexed(access.text)
     other = _access(build, report.other, places, load_bias) if report.has_other else None
     return Finding(
         kind=kind,
         kernel=build.expression,
         message=_message(kind, report, variable, space),
-        access=_access(build, report.access, places, load_bias) if has_access else None,
+        access=access,
         other=other,
         variable=variable,
         space=space,
-        index=report.index if variable else None,
-        size=report.elements if variable else None,
-        count=report.count,
+        index=report.index if numbered else None,
+        size=report.elements if numbered else None,
+        count=1 if kind is errors.UnwrittenOutput else report.count,
         hint=_hint(kind, report, block),
     )
 
@@ -82,7 +99,14 @@ def _access(build: Build, side: Side, places: dict[int, tuple[str, int]], load_b
     file, line = (build.file, side.line) if side.line else places.get(side.pc - load_bias, ("", 0))
     x, y, z = side.block
     i, j, k = side.thread
-    return Access(ACTIONS[side.action], (x, y, z), (i, j, k), file, line, _text(build, file, line))
+    what = side.label.decode(errors="replace") or ACTIONS[side.action]
+    return Access(what, (x, y, z), (i, j, k), file, line, _text(build, file, line))
+
+
+def _indexed(text: str) -> str:
+    """The one array that a line of source indexes, or nothing if it indexes several."""
+    names = set(re.findall(r"([A-Za-z_]\w*)\s*\[", text))
+    return names.pop() if len(names) == 1 else ""
 
 
 def _text(build: Build, file: str, line: int) -> str:
@@ -102,7 +126,7 @@ def _text(build: Build, file: str, line: int) -> str:
 def _message(kind: type[errors.KernelError], report: Report, variable: str, space: str) -> str:
     said = report.message.decode(errors="replace")
     what = _element(report, variable)
-    action = {"read": "read of", "write": "write to", "atomic": "atomic on"}.get(ACTIONS[report.access.action], "access to")
+    action = {"read": "read of", "write": "write to", "atomic": "atomic on", "asynchronous copy": "asynchronous copy to", "nobody": "write to"}.get(ACTIONS[report.access.action], "access to")
     if kind is errors.OutOfBounds:
         if not variable:
             return f"{_bytes(report)}{action} address {report.address:#x}: {said}"
@@ -117,6 +141,8 @@ def _message(kind: type[errors.KernelError], report: Report, variable: str, spac
     if kind is errors.ReadOnlyWrite:
         owner = "is declared __constant__ or const" if space == "module" else "the kernel declares const"
         return f"write to {what}, which {owner}"
+    if kind is errors.UndefinedBehaviour and report.count > 1:
+        said = re.sub(r" reads lane \d+, which does", " reads a lane that does", said)
     if kind is errors.MisalignedAccess and variable:
         detail = said or f"{report.access_bytes} bytes at an address that is not a multiple of {report.access_bytes}"
         return f"{action} {_space(space)}{what}: {detail}"
@@ -186,7 +212,7 @@ def _lines(build: Build, addresses: Iterable[int]) -> dict[int, tuple[str, int]]
 
 def _user_file(build: Build, file: str) -> str:
     """The name for a message, or nothing for a file of the emulator's. The debugger knows relative names with a folder."""
-    if file == build.file or file.endswith("/" + build.file):
+    if file == build.file or file.endswith(("/" + build.file, "<stdin>")):  # the source comes through standard input
         return build.file
     if file.startswith("?") or "<" in file or Path(file).is_relative_to(_HEADERS) or not Path(file).is_file():
         return ""

@@ -28,6 +28,7 @@ class Side(ctypes.Structure):
         ("action", ctypes.c_int32),
         ("line", ctypes.c_int32),
         ("pc", ctypes.c_uint64),
+        ("label", ctypes.c_char * 32),
     ]
 
 

@@ -45,8 +45,8 @@ void unwritten_read(const Slot& slot, Address address, size_t bytes, Address pc,
 }
 
 void access_elsewhere(Address address, size_t bytes, bool write, Address pc, int line) {
+  if (!runs_kernel()) return;
   const Thread* thread = world.current;
-  if (!thread) return;
   if (address - reinterpret_cast<Address>(thread->stack) < kStackBytes) return;
   Report report = new_report(kOutOfBounds, pc, line);
   report.address = address;

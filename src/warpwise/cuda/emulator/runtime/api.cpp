@@ -176,7 +176,7 @@ void check_guards(const Slot& slot) {
     if (!bad) return;
     Report report = new_report(kOutOfBounds);
     describe(report, slot, reinterpret_cast<Address>(bad));
-    report.access.action = kWrite;
+    report.access.action = kNobody;
     set_message(report, "some thread wrote there; run with checks=\"all\" to learn which");
     world.reports.push_back(report);
   });

@@ -15,6 +15,10 @@ namespace {
 
 constexpr size_t kKeptBytes = size_t{32} << 20;  // memory of a slot above this goes back to the system after a launch
 
+// No two slots' memory lies a power of two apart, where a garbage index would be likely to find it.
+constexpr Address kStagger = Address{16} << 20;
+constexpr size_t kMostBytes = kSlotBytes / 2 - kSlots * kStagger;
+
 size_t pages(size_t bytes) { return (bytes + kPage - 1) & ~(kPage - 1); }
 
 char* map(size_t bytes) {
@@ -48,13 +52,13 @@ bool reserve_arena() {
   void* memory = mmap(nullptr, kArenaBytes + kSlotBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
   arena_start = (reinterpret_cast<Address>(memory) + kSlotBytes - 1) >> kSlotShift << kSlotShift;
-  for (unsigned i = 0; i < kSlots; i++) slots[i].middle = arena_start + (Address{i} << kSlotShift) + kSlotBytes / 2;
+  for (unsigned i = 0; i < kSlots; i++) slots[i].middle = arena_start + (Address{i} << kSlotShift) + kSlotBytes / 2 + i * kStagger;
   return true;
 }
 
 bool commit(Slot& slot, size_t offset, size_t bytes, bool exact) {
   const size_t need = pages(offset + bytes + 1);
-  if (need > kSlotBytes / 2) return false;
+  if (need > kMostBytes) return false;
   if (need > slot.committed) {
     if (mprotect(reinterpret_cast<void*>(slot.middle), need, PROT_READ | PROT_WRITE)) return false;
     slot.committed = need;

@@ -5,6 +5,15 @@
 #include "access.h"
 
 namespace ww {
+
+void describe_wait(Side& side, const Thread& thread) {
+  copy_index(side.thread, world.thread_index[thread.id]);
+  copy_index(side.block, thread.block->index);
+  side.action = kWait;
+  side.line = thread.line;
+  snprintf(side.label, sizeof side.label, "%s", thread.what);
+}
+
 namespace {
 
 // Threads that wait at different lines work on today's hardware, which counts arrivals, but not by CUDA's rules.
@@ -15,13 +24,10 @@ void check_lines(Block& block) {
     const Thread& thread = block.thread[i];
     if (!first) first = &thread;
     if (thread.line == first->line) continue;
-    Report report = new_report(kBarrierDivergence, 0, thread.line);
-    copy_index(report.access.thread, world.thread_index[i]);
-    report.access.action = report.other.action = kWait;
+    Report report = new_report(kBarrierDivergence);
+    describe_wait(report.access, thread);
+    describe_wait(report.other, *first);
     report.has_other = 1;
-    copy_index(report.other.block, block.index);
-    copy_index(report.other.thread, world.thread_index[first->id]);
-    report.other.line = first->line;
     set_message(report, "threads of one block wait at different barriers: %s at line %d, %s at line %d", first->what, first->line,
                 thread.what, thread.line);
     add_report(report);
@@ -30,9 +36,8 @@ void check_lines(Block& block) {
 }
 
 void check_returned(Block& block, const Thread& waiting) {
-  Report report = new_report(kBarrierDivergence, 0, waiting.line);
-  copy_index(report.access.thread, world.thread_index[waiting.id]);
-  report.access.action = kWait;
+  Report report = new_report(kBarrierDivergence);
+  describe_wait(report.access, waiting);
   report.other.action = kReturned;
   report.has_other = 1;
   copy_index(report.other.block, block.index);
@@ -186,15 +191,11 @@ void report_deadlock(Block& block) {
     char text[160], mask[32] = "";
     if (block.state[i] == State::kAtWarp) snprintf(mask, sizeof mask, " mask 0x%08x", thread.mask);
     const ww_dim3 index = world.thread_index[i];
-    snprintf(text, sizeof text, "%sthread (%u, %u, %u)%s waits at %s%s, line %d", named > 1 ? "; " : "", index.x, index.y, index.z,
-             alike > 1 ? (" and " + std::to_string(alike - 1) + " more").c_str() : "", thread.what, mask, thread.line);
+    snprintf(text, sizeof text, "%sthread (%u, %u, %u)%s %s at %s%s, line %d", named > 1 ? "; " : "", index.x, index.y, index.z,
+             alike > 1 ? (" and " + std::to_string(alike - 1) + " more").c_str() : "", alike > 1 ? "wait" : "waits", thread.what, mask, thread.line);
     message += text;
-    Side& side = named == 1 ? report.access : report.other;
     if (named > 2) continue;
-    side.line = thread.line;
-    side.action = kWait;
-    copy_index(side.thread, index);
-    copy_index(side.block, block.index);
+    describe_wait(named == 1 ? report.access : report.other, thread);
     report.has_other = named == 2;
   }
   if (block.finished) message += "; " + std::to_string(block.finished) + " threads have returned";

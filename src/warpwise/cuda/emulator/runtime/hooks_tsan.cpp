@@ -12,7 +12,10 @@ using namespace ww;
 // A polled flag is read by volatile or relaxed accesses: they race with plain ones only, and let other threads run.
 // Lanes of one warp that rely on volatile instead of __syncwarp() do race: since Volta they need not run in lockstep.
 static void strong_access(Address address, unsigned bytes, bool write, Address pc) {
+  if (!runs_kernel()) return;
   world.block->strong_seen = true;
+  const Slot* slot = slot_of(address);
+  if (slot && slot->shared && slot->cells && address - slot->start < slot->bytes) check_lockstep(*slot, address, bytes, write, pc);
   access_range(address, bytes, write, pc, kStrongAccess);
   if (!write && --world.strong_budget < 0) give_way();
 }
@@ -80,7 +83,8 @@ __attribute__((visibility("default"))) void* __tsan_memset(void* to, int value, 
 // read-modify-write is atomic.
 #define WW_VISIBLE extern "C" __attribute__((visibility("default")))
 template <class T>
-static void before_atomic(volatile T* p, bool write, Address pc) {
+static void before_atomic(const volatile T* p, bool write, Address pc) {
+  if (!runs_kernel()) return;
   world.block->strong_seen = true;
   if (--world.strong_budget < 0) give_way();
   access_range(reinterpret_cast<Address>(p), sizeof(T), write, pc, kStrongAccess);
@@ -125,5 +129,7 @@ WW_ATOMICS(8, uint8_t)
 WW_ATOMICS(16, uint16_t)
 WW_ATOMICS(32, uint32_t)
 WW_ATOMICS(64, uint64_t)
-WW_VISIBLE void __tsan_atomic_thread_fence(int) { ww_fence(2); }
+WW_VISIBLE void __tsan_atomic_thread_fence(int) {
+  if (runs_kernel()) ww_fence(2);
+}
 WW_VISIBLE void __tsan_atomic_signal_fence(int) {}

@@ -1,6 +1,7 @@
 // The entry points that -fsanitize=bounds,alignment,integer-divide-by-zero calls once it has seen undefined behaviour.
 // The structures are the ones that the compiler emits.
-#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "access.h"
 
@@ -45,7 +46,10 @@ long long as_signed(const TypeDescriptor& type, Address value) {
 }
 
 void index_out_of_bounds(const OutOfBoundsData* data, Address index, Address pc) {
-  fatal_report(undefined(data->location, pc), "index %lld is out of bounds for type %s", as_signed(*data->index, index), data->array->name);
+  Report report = undefined(data->location, pc);
+  report.index = as_signed(*data->index, index);
+  if (const char* extent = strchr(data->array->name, '[')) report.elements = atoll(extent + 1);
+  fatal_report(report, "index %lld is out of bounds for type %s", as_signed(*data->index, index), data->array->name);
 }
 
 void type_mismatch(const TypeMismatchData* data, Address pointer, Address pc) {

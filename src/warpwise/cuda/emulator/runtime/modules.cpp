@@ -101,6 +101,7 @@ void read_table(const char* file, std::vector<Object>& objects) {
 struct Search {
   Address entry;
   Module* module;
+  std::string file;
 };
 
 int visit(dl_phdr_info* info, size_t, void* data) {
@@ -120,10 +121,7 @@ int visit(dl_phdr_info* info, size_t, void* data) {
   if (!holds_entry) return 0;
   search.module->segments = std::move(segments);
   search.module->bias = info->dlpi_addr;
-  std::vector<Object>& objects = search.module->objects;
-  read_symbols(info->dlpi_name, info->dlpi_addr, objects);
-  read_table(info->dlpi_name, objects);
-  std::sort(objects.begin(), objects.end(), [](const Object& a, const Object& b) { return a.start < b.start; });
+  search.file = info->dlpi_name;
   return 1;
 }
 
@@ -133,8 +131,12 @@ void enter_module(Address entry) {
   std::unique_ptr<Module>& module = modules[entry];
   if (!module) {
     module = std::make_unique<Module>();
-    Search search{entry, module.get()};
+    Search search{entry, module.get(), ""};
     dl_iterate_phdr(visit, &search);
+    std::vector<Object>& objects = module->objects;
+    read_symbols(search.file.c_str(), module->bias, objects);
+    read_table(search.file.c_str(), objects);
+    std::sort(objects.begin(), objects.end(), [](const Object& a, const Object& b) { return a.start < b.start; });
   }
   entered = module.get();
   world.text = module->text;

@@ -15,6 +15,7 @@ Report new_report(Kind kind, Address pc, int line) {
   report.count = 1;
   report.access.pc = pc;
   report.access.line = line;
+  report.access.action = kExecuted;
   if (world.block) copy_index(report.access.block, world.block->index);
   if (world.current) copy_index(report.access.thread, world.thread_index[world.current->id]);
   return report;
@@ -23,7 +24,7 @@ Report new_report(Kind kind, Address pc, int line) {
 static bool same(const Report& a, const Report& b) {
   return a.kind == b.kind && a.access.pc == b.access.pc && a.other.pc == b.other.pc && a.access.line == b.access.line &&
          a.other.line == b.other.line && a.access.action == b.access.action && a.other.action == b.other.action &&
-         !strcmp(a.variable, b.variable) && !strcmp(a.message, b.message);
+         !strcmp(a.variable, b.variable) && (a.access.line || a.access.pc || !strcmp(a.message, b.message));
 }
 
 void add_report(const Report& report) {

@@ -23,7 +23,7 @@ enum Kind : int32_t {
   kLaunchError,
 };
 
-enum Action : int32_t { kRead, kWrite, kAtomic, kAsyncCopy, kWait, kReturned };
+enum Action : int32_t { kRead, kWrite, kAtomic, kAsyncCopy, kWait, kReturned, kExecuted, kNobody };
 
 enum Space : int32_t { kNoSpace, kGlobal, kShared, kDynamicShared, kModule, kLocal };
 
@@ -33,6 +33,7 @@ struct Side {
   Action action;
   int32_t line;
   uint64_t pc;
+  char label[32];  // of what is waited for
 };
 
 struct Report {
@@ -47,7 +48,7 @@ struct Report {
   char message[320];
 };
 
-// A report of the current thread's access; without a current thread, of none.
+// A report about what the current thread does; `access.action` is kExecuted until set.
 Report new_report(Kind kind, Address pc = 0, int line = 0);
 // Adds a report, or counts it if the same one stands already.
 void add_report(const Report& report);

@@ -157,6 +157,7 @@ void run_warp(Block& block, unsigned first, unsigned last, const uint16_t* order
 // Every ready thread runs once; in the plain order, a warp goes on while its warp operations complete.
 Pass run_pass(Block& block) {
   enter(block);
+  world.preempted = false;
   Pass pass;
   if (world.order == Order::kForward) {
     for (unsigned first = 0; first < block.threads && !world.aborted && !pass.out_of_stacks; first += 32)
@@ -195,7 +196,7 @@ Outcome run_block(Block& block) {
       continue;
     }
     if (pass.polled) {
-      if (++block.quiet_passes < kPollingPasses) continue;
+      if (!world.preempted && ++block.quiet_passes < kPollingPasses) continue;
       block.quiet_passes = 0;
       return Outcome::kPolls;
     }
@@ -383,12 +384,13 @@ void leave_launch() {
 
 void budget_spent(Address pc) {
   world.budget = kAccessBudget;
+  if (!runs_kernel()) return;
   if (world.stop == static_cast<int>(Stop::kTimeout)) {
     fatal_report(new_report(kKernelTimeout, pc), "still running after %.1f s (%llu of %llu blocks done)", world.timeout,
                  static_cast<unsigned long long>(world.finished_blocks), static_cast<unsigned long long>(world.blocks));
   }
   if (world.stop) leave_launch();
-  if (world.current) park(State::kReady);  // whoever it may be waiting for gets a turn
+  park(State::kReady);  // whoever it may be waiting for gets a turn
 }
 
 }  // namespace ww

@@ -141,6 +141,17 @@ void note_write(Slot& slot, Cell& cell, uint32_t mask, const Accessed& access, A
   }
 }
 
+void check_lockstep(const Slot& slot, Address address, unsigned bytes, bool write, Address pc) {
+  const Cell& cell = *cell_of(slot, address);
+  const auto by_other_lane = [&](uint64_t stamp) {
+    return epoch_of(stamp) == world.epoch && (stamp & kStrong) && thread_of(stamp) / 32 == world.current->id / 32 &&
+           thread_of(stamp) != world.current->id && unordered(stamp, true);
+  };
+  const Accessed access{address, bytes, pc, false, 0, false};
+  if (by_other_lane(cell.write)) report_race(slot, access, address, write, cell.write & ~kStrong, true);
+  else if (write && by_other_lane(cell.read)) report_race(slot, access, address, true, cell.read & ~kStrong, false);
+}
+
 static uint32_t mask_of(Address address, Address end) {
   const Address word = address & ~Address{3}, stop = end < word + 4 ? end : word + 4;
   return (0xfu << (address & 3) & 0xfu) & (0xfu >> (word + 4 - stop));

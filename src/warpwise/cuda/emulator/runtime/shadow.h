@@ -73,6 +73,9 @@ inline __attribute__((always_inline)) void note_read(Slot& slot, Cell& cell, uin
   note_read_slowly(slot, cell, mask, {address, bytes, pc, false, 0, false}, address);
 }
 
+// A volatile access to shared memory that relies on the lanes of a warp running in lockstep is a race.
+void check_lockstep(const Slot& slot, Address address, unsigned bytes, bool write, Address pc);
+
 // Marks or unmarks words as the target of a copy in flight by the running thread.
 void mark_in_flight(Slot& slot, Address to, size_t bytes, uint64_t code);
 void mark_landed(Slot& slot, Address to, size_t bytes, uint64_t stamp);

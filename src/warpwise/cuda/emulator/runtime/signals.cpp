@@ -47,7 +47,7 @@ Address program_counter(void* context) {
 #endif
 }
 
-bool runs_kernel() { return pthread_equal(pthread_self(), launching) && world.current; }
+void set_timer(long every);
 
 // A fault in a kernel ends the launch; any other goes where it would have gone.
 void on_fault(int signal, siginfo_t* info, void* context) {
@@ -79,6 +79,8 @@ void on_tick(int, siginfo_t*, void* context) {
     ticks_without_switch = 0;
   } else if (!world.checks.any && ++ticks_without_switch >= 2 && world.current && in_kernel_code(program_counter(context))) {
     ticks_without_switch = 0;
+    world.preempted = true;
+    set_timer(kTick / 10);  // it will happen again: be quicker
     give_way();
   }
 }
@@ -117,17 +119,19 @@ struct Timer {
   ~Timer() {
     if (made) timer_delete(id);
   }
-  void set(long first, long every) {
-    const itimerspec spec{{0, every}, {0, first}};
-    if (made) timer_settime(id, 0, &spec, nullptr);
-  }
 };
 Timer& timer() {
   static thread_local Timer own;
   return own;
 }
+void set_timer(long every) {
+  const itimerspec spec{{0, every}, {0, every}};
+  if (timer().made) timer_settime(timer().id, 0, &spec, nullptr);
+}
 
 }  // namespace
+
+bool runs_kernel() { return world.current && pthread_equal(pthread_self(), launching); }
 
 SignalGuard::SignalGuard(double timeout) {
   launching = pthread_self();
@@ -152,11 +156,11 @@ SignalGuard::SignalGuard(double timeout) {
     on_interrupts.sa_flags &= ~SA_NODEFER;
     sigaction(SIGINT, &on_interrupts, nullptr);
   }
-  timer().set(kTick, kTick);
+  set_timer(kTick);
 }
 
 SignalGuard::~SignalGuard() {
-  timer().set(0, 0);
+  set_timer(0);
   if (watches_interrupt) sigaction(SIGINT, &old_interrupt, nullptr);
   for (int i = 0; i < 4; i++) sigaction(kFaults[i], &old_faults[i], nullptr);
   sigaltstack(&old_stack, nullptr);

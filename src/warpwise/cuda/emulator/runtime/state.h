@@ -145,6 +145,7 @@ struct World {
   double started, deadline, timeout;
   int strong_budget;       // atomics and volatile accesses until the thread lets others run
   bool polled;             // the running thread gave way because it polls
+  bool preempted;          // some thread of the pass had to be stopped: no check will ever stop it
   bool aborted;
   volatile int stop;       // a Stop, set by signal handlers
   uint64_t resumes, barriers_passed;
@@ -187,6 +188,7 @@ void copy_index(uint32_t* to, ww_dim3 from);
 void check_barrier(Block& block);  // completes the block's barrier if nobody is missing
 void report_deadlock(Block& block);
 void forget_barriers(Block& block);
+void describe_wait(Side& side, const Thread& thread);
 
 // warp.cpp
 void lane_exits(Thread& thread);
@@ -199,6 +201,10 @@ void land_barrier_copies(Block& block, Barrier& barrier);
 // services.cpp
 void start_shared(Block& block);
 void end_shared(Block& block);
+
+// signals.cpp
+// Whether this is a kernel's thread. A library's own functions and initialisers call the hooks too, at any time.
+bool runs_kernel();
 
 // modules.cpp
 void enter_module(Address entry);

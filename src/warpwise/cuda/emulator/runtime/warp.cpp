@@ -92,12 +92,12 @@ static WarpOperation& meet(unsigned mask, const void* in, unsigned bytes, const 
     operation.stride = std::max(8u, (bytes + 7) & ~7u);
     if (operation.deposits.size() < 32 * operation.stride) operation.deposits.resize(32 * operation.stride);
   } else if (operation.what != what && strcmp(operation.what, what)) {
-    Report report = new_report(kBarrierDivergence, 0, line);
-    report.access.action = report.other.action = kWait;
+    thread.what = what;
+    thread.line = line;
+    Report report = new_report(kBarrierDivergence);
+    describe_wait(report.access, thread);
+    describe_wait(report.other, block.thread[(thread.id & ~31u) + static_cast<unsigned>(__builtin_ctz(operation.arrived))]);
     report.has_other = 1;
-    copy_index(report.other.block, block.index);
-    copy_index(report.other.thread, world.thread_index[(thread.id & ~31u) + static_cast<unsigned>(__builtin_ctz(operation.arrived))]);
-    report.other.line = operation.line;
     fatal_report(report, "lanes of one warp meet in different operations with mask 0x%08x: %s and %s", mask, what, operation.what);
   } else if (bytes > operation.stride) {
     fatal_report(new_report(kBarrierDivergence, 0, line), "%s: lanes of one warp pass values of different sizes", what);
