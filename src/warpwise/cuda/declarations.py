@@ -1,32 +1,26 @@
-"""The declarations of a CUDA source at namespace and class scope, and which of them a kernel needs."""
+"""The declarations of a CUDA source at namespace and class scope."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from warpwise.cuda.lexer import Token, closing, closing_angle, lex
+from warpwise.cuda.directives import Macro, device_macros, macros, significant
+from warpwise.cuda.lexer import Token, closing, closing_angle
+
+__all__ = ["Declaration", "Macro", "declarations", "macros", "significant"]
 
 _RECORDS = frozenset({"struct", "class", "union", "enum"})
-_ATTRIBUTES = frozenset(
-    "alignas __align__ __attribute__ __declspec decltype noexcept explicit __launch_bounds__ __cluster_dims__ "
-    "__maxnreg__ __block_size__ requires sizeof throw".split()
-)
+_ATTRIBUTES = frozenset({
+    "alignas", "__align__", "__attribute__", "__declspec", "decltype", "noexcept", "explicit", "__launch_bounds__",
+    "__cluster_dims__", "__maxnreg__", "__block_size__", "requires", "sizeof", "throw",
+})  # fmt: skip
+_TYPES = frozenset({
+    "void", "bool", "char", "short", "int", "long", "signed", "unsigned", "float", "double", "auto", "const", "volatile",
+})  # fmt: skip
 _DEVICE_WORDS = frozenset({"__global__", "__device__", "__constant__", "__shared__", "__managed__"})
-_DEVICE_MACRO = re.compile(r"\b(?:__device__|__global__)\b")
 _FOREIGN_DEVICE_MACRO = re.compile(r"[A-Z][A-Z0-9_]*DEVICE[A-Z0-9_]*|HD|HDINLINE")
-_HOST_NAMESPACES = frozenset({"torch", "at", "c10", "pybind11", "py", "thrust", "chrono", "std::chrono"})
-
-
-@dataclass
-class Macro:
-    """An object-like or function-like ``#define``; ``body`` is what follows its name and parameters."""
-
-    name: str
-    function: bool
-    body: str
-    words: frozenset[str]
 
 
 @dataclass
@@ -64,61 +58,6 @@ class Declaration:
         return "::".join((*self.scope, _function_name(self.tokens, self.parameters[0])))
 
 
-def significant(tokens: Iterable[Token]) -> list[Token]:
-    """Tokens that carry structure: no comments, no directives, no `#if 0`, one branch of a conditional that opens braces.
-
-    Both branches of an `#if` stay where each is balanced; where the first is not (two heads of one body), only it stays.
-    """
-    kept: list[Token] = []
-    frames: list[list[int]] = []  # of each open #if: the brace depth before it, and whether tokens are dropped now
-    depth = 0
-    for token in tokens:
-        if token.kind == "directive":
-            word = re.match(r"#\s*(\w+)\s*([^\n]*)", token.text)
-            if word is None:
-                continue
-            if word[1] in ("if", "ifdef", "ifndef"):
-                dead = word[1] == "if" and re.match(r"(?:0|false)\s*(?:/[/*].*)?$", word[2]) is not None
-                frames.append([depth, int(dead), int(dead)])
-            elif word[1] in ("else", "elif") and frames:
-                frames[-1][1] = 0 if frames[-1][2] else int(depth != frames[-1][0])
-                frames[-1][2] = 0
-            elif word[1] == "endif" and frames:
-                frames.pop()
-        elif token.kind != "comment" and not any(frame[1] for frame in frames):
-            if token.text == "{":
-                depth += 1
-            elif token.text == "}":
-                depth -= 1
-            kept.append(token)
-    return kept
-
-
-def macros(tokens: Iterable[Token]) -> dict[str, Macro]:
-    """The `#define`s among ``tokens``, the bodies of several of one name together."""
-    found: dict[str, Macro] = {}
-    for token in tokens:
-        if token.kind != "directive":
-            continue
-        define = re.match(r"#\s*define\s+(\w+)(\([^)]*\))?([\s\S]*)", token.text)
-        if define:
-            words = frozenset(t.text for t in lex(define[3], directives=False) if t.kind == "identifier")
-            old = found.get(define[1])
-            body = define[3].strip() if old is None else old.body + " " + define[3].strip()
-            found[define[1]] = Macro(define[1], bool(define[2]), body, words | (old.words if old else frozenset()))
-    return found
-
-
-def device_macros(defined: dict[str, Macro]) -> frozenset[str]:
-    """Names of the macros that expand, directly or through others, to __device__ or __global__."""
-    device = {name for name, macro in defined.items() if _DEVICE_MACRO.search(macro.body)}
-    while True:
-        more = {name for name, macro in defined.items() if name not in device and macro.words & device}
-        if not more:
-            return frozenset(device)
-        device |= more
-
-
 def _skip_template(tokens: Sequence[Token], index: int) -> int:
     while index + 1 < len(tokens) and tokens[index].text == "template" and tokens[index + 1].text == "<":
         end = closing_angle(tokens, index + 1)
@@ -126,6 +65,16 @@ def _skip_template(tokens: Sequence[Token], index: int) -> int:
             break
         index = end + 1
     return index
+
+
+def _after_operator(tokens: Sequence[Token], index: int) -> int:
+    """The last token of the operator's name that begins with the `operator` at ``index``: `operator+=`, `operator()`, ..."""
+    end = index + 1
+    while end < len(tokens) and tokens[end].text not in ("(", ";", "{"):
+        end += 1
+    if end == index + 1 and end + 1 < len(tokens) and tokens[end + 1].text == ")":  # operator()
+        return end + 1
+    return end - 1
 
 
 def _function_name(tokens: Sequence[Token], opening: int) -> str:
@@ -138,7 +87,7 @@ def _function_name(tokens: Sequence[Token], opening: int) -> str:
             index -= 1
             if depth == 0:
                 break
-    for back in range(index, max(index - 4, -1), -1):
+    for back in range(opening - 1, max(opening - 6, -1), -1):
         if tokens[back].text == "operator":
             return "operator" + "".join(t.text for t in tokens[back + 1 : opening])
     return tokens[index].text if index >= 0 else ""
@@ -147,23 +96,25 @@ def _function_name(tokens: Sequence[Token], opening: int) -> str:
 def _parameters(tokens: Sequence[Token], head: int, device_words: frozenset[str]) -> tuple[int, int] | None:
     """Where a function's parameter list opens and closes within ``tokens[:head]``."""
     index = _skip_template(tokens, 0)
+    operator = -2
     while index < head:
         token = tokens[index]
-        if token.text == "(":
+        if token.text == "operator":
+            index = operator = _after_operator(tokens, index)
+        elif token.text == "(":
             end = closing(tokens, index)
             before = tokens[index - 1] if index else None
-            operator_call = before is not None and before.text == "operator"
             named = before is not None and (
                 (before.kind == "identifier" and before.text not in _ATTRIBUTES and before.text not in device_words)
                 or before.text == ">"
-                or any(t.text == "operator" for t in tokens[max(0, index - 3) : index])
+                or operator == index - 1
             )
-            if named and not operator_call:
+            if named:
                 return index, min(end, len(tokens) - 1)
             index = end
         elif token.text == "<" and index and tokens[index - 1].kind == "identifier":
             index = closing_angle(tokens, index) or index
-        elif token.text == "=" and not (index and tokens[index - 1].text == "operator"):
+        elif token.text == "=":
             return None
         index += 1
     return None
@@ -191,15 +142,19 @@ def _variable_names(tokens: Sequence[Token]) -> frozenset[str]:
     index = _skip_template(tokens, 0)
     while index < len(tokens):
         token = tokens[index]
-        if token.text in ("(", "[", "{"):
+        if token.text == "(" and index + 3 < len(tokens) and tokens[index + 1].text == "*":  # R (*name)(T)
+            names.add(tokens[index + 2].text)
+            index = closing(tokens, index)
+        elif token.text in ("(", "[", "{"):
             index = closing(tokens, index)
         elif token.text == "<" and index and tokens[index - 1].kind == "identifier":
             index = closing_angle(tokens, index) or index
         elif token.text == "=":  # an initialiser, up to the next declarator
             while index + 1 < len(tokens) and tokens[index + 1].text not in (",", ";"):
                 index = closing(tokens, index + 1) if tokens[index + 1].text in ("(", "[", "{") else index + 1
-        elif token.kind == "identifier" and token.text not in _ATTRIBUTES and index + 1 < len(tokens):
-            if tokens[index + 1].text in ("=", "[", "{", ",", ";", "(", ":"):
+        elif token.kind == "identifier" and token.text not in _ATTRIBUTES | _TYPES:
+            following = tokens[index + 1].text if index + 1 < len(tokens) else ""
+            if following in ("=", "[", "{", ",", ";", "(", ":"):
                 names.add(token.text)
         index += 1
     return frozenset(names)
@@ -220,7 +175,12 @@ class _Parser:
             if text in (";", "}"):
                 index += 1
                 continue
-            if record and text in ("public", "private", "protected") and index + 1 < end and tokens[index + 1].text == ":":
+            if (
+                record
+                and text in ("public", "private", "protected")
+                and index + 1 < end
+                and tokens[index + 1].text == ":"
+            ):
                 index += 2
                 continue
             opened = self._opens_scope(index, end)
@@ -268,9 +228,11 @@ class _Parser:
                 break
             if text in ("(", "["):
                 index = closing(tokens, index)
+            elif text == "operator":
+                index = _after_operator(tokens, index)
             elif text == "template" and index + 1 < end and tokens[index + 1].text == "<":
                 index = _skip_template(tokens, index) - 1
-            elif text == "=" and tokens[index - 1].text != "operator":
+            elif text == "=":
                 assigned = True
             elif text == "{":
                 close = min(closing(tokens, index), end - 1)
@@ -343,7 +305,9 @@ class _Parser:
             after = inner[1] + 1 if inner else 1
             declared = _variable_names(tokens[after:]) | _record_names(tokens, head, None)
             declared |= frozenset(
-                tokens[i + 1].text for i in range(after, len(tokens) - 2) if tokens[i].text == "*" and tokens[i - 1].text == "("
+                tokens[i + 1].text
+                for i in range(after, len(tokens) - 2)
+                if tokens[i].text == "*" and tokens[i - 1].text == "("
             )
         elif first[0].text == "static_assert":
             kind = "assertion"
@@ -354,7 +318,7 @@ class _Parser:
                 declared |= frozenset(t.text for t in tokens[inner[0] : inner[1]] if t.kind == "identifier")
         else:
             parameters = _parameters(tokens, head, self.device_words)
-            if parameters is not None and (inner or not any(t.text == "=" for t in first)):
+            if parameters is not None:
                 kind = "function"
                 name = _function_name(tokens, parameters[0])
                 at = next((i for i in range(parameters[0] - 1, 0, -1) if tokens[i].text == name), 0)
@@ -375,54 +339,3 @@ def declarations(tokens: list[Token], defined: dict[str, Macro], *, record: bool
     parser = _Parser(tokens, defined)
     parser.scope(0, len(tokens), (), record)
     return parser.found
-
-
-def _always(declaration: Declaration) -> bool:
-    if declaration.kind == "using":
-        words = [t.text for t in declaration.tokens if t.kind == "identifier"]
-        return not _HOST_NAMESPACES.intersection(words)
-    return False
-
-
-def needed(found: Sequence[Declaration], defined: dict[str, Macro], roots: Iterable[str]) -> set[int]:
-    """Indices of the declarations that ``roots`` (names) need: what they mention, what that mentions, and so on.
-
-    A function that is neither device code nor constexpr is never needed. Operators come with the types they take.
-    """
-    by_name: dict[str, list[int]] = {}
-    for index, declaration in enumerate(found):
-        for name in declaration.names:
-            by_name.setdefault(name, []).append(index)
-    kept = {index for index, declaration in enumerate(found) if _always(declaration)}
-    seen: set[str] = set()
-    pending = set(roots)
-
-    def usable(declaration: Declaration) -> bool:
-        constant = any(t.text in ("constexpr", "consteval") for t in declaration.tokens[: declaration.head])
-        return declaration.kind != "function" or declaration.device or constant
-
-    while True:
-        while pending:
-            name = pending.pop()
-            if name in seen:
-                continue
-            seen.add(name)
-            if name in defined:
-                pending |= defined[name].words
-            for index in by_name.get(name, ()):
-                if index not in kept and usable(found[index]):
-                    kept.add(index)
-                    pending |= found[index].words
-        left_out = {n for i, d in enumerate(found) if i not in kept for n in d.names} - {
-            n for i in kept for n in found[i].names
-        }
-        for index, declaration in enumerate(found):
-            operator = declaration.kind == "function" and "operator" in declaration.words and usable(declaration)
-            if index in kept or not (operator or declaration.kind == "assertion"):
-                continue
-            mentioned = {t.text for t in declaration.tokens[: declaration.head] if t.kind == "identifier"}
-            if not (mentioned - declaration.names) & left_out:
-                kept.add(index)
-                pending |= declaration.words
-        if not pending - seen:
-            return kept

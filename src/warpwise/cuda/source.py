@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from warpwise.cuda.declarations import Declaration, declarations, macros, needed, significant
+from warpwise.cuda.declarations import Declaration, declarations
+from warpwise.cuda.directives import Macro, macros, significant
 from warpwise.cuda.lexer import Lines, Token, blank, closing, lex, split
+from warpwise.cuda.reach import needed
 
 # Standard headers whose contents no kernel can call; NVRTC has none of them, and g++ takes long to read them.
 _HOST_HEADER = re.compile(
@@ -25,7 +27,9 @@ _HOST_HEADER = re.compile(
 )
 # PyTorch's headers bring the half types with them.
 _TORCH_HEADER = re.compile(r"""[<"](?:torch|ATen|c10)/""")
-_HALF_TYPES = frozenset({"half", "half2", "__half", "__half2", "nv_bfloat16", "__nv_bfloat16", "nv_bfloat162", "__nv_bfloat162"})
+_HALF_TYPES = frozenset(
+    {"half", "half2", "__half", "__half2", "nv_bfloat16", "__nv_bfloat16", "nv_bfloat162", "__nv_bfloat162"}
+)
 _HALF_HEADER = "#include <cuda_bf16.h>"
 INCLUDE = re.compile(r"""#\s*include\s*(<[^>\n]+>|"[^"\n]+")""")
 
@@ -53,20 +57,22 @@ def kernels(text: str) -> dict[str, KernelDeclaration]:
     lines = Lines(text)
     defined = macros(tokens)
     found: dict[str, KernelDeclaration] = {}
+    defined_names: set[str] = set()
     for declaration in declarations(significant(tokens), defined):
-        # A definition replaces an earlier prototype; the first of several overloads stays.
-        if declaration.kernel and (declaration.name not in found or declaration.body):
-            opened = declaration.tokens[declaration.parameters[0]] if declaration.parameters else declaration.tokens[0]
-            found.setdefault(
-                declaration.name,
-                KernelDeclaration(
-                    name=declaration.name,
-                    line=lines.at(opened.start)[1],
-                    parameters=_parameters(declaration),
-                    launch_bounds=_launch_bounds(declaration, {n: m.body for n, m in defined.items() if not m.function}),
-                    template=declaration.tokens[0].text == "template",
-                ),
-            )
+        if not declaration.kernel or declaration.parameters is None:
+            continue
+        # A definition replaces its prototype; of several overloads the first definition stays.
+        if declaration.name in defined_names or (declaration.name in found and not declaration.body):
+            continue
+        if declaration.body:
+            defined_names.add(declaration.name)
+        found[declaration.name] = KernelDeclaration(
+            name=declaration.name,
+            line=lines.at(declaration.tokens[declaration.parameters[0]].start)[1],
+            parameters=_parameters(declaration),
+            launch_bounds=_launch_bounds(declaration, {n: m.body for n, m in defined.items() if not m.function}),
+            template=declaration.tokens[0].text == "template",
+        )
     return found
 
 
@@ -125,7 +131,11 @@ def prune(text: str, roots: Iterable[str] | None = None, *, host_headers: bool =
     result = _blanked(text, ranges, [t for t in tokens if t.kind == "directive" and t not in dropped])
     torch = next((t for t in dropped if _TORCH_HEADER.search(t.text)), None)
     if torch and any(_HALF_TYPES & found[index].words for index in kept):
-        result = result[: torch.start] + _HALF_HEADER.ljust(len(torch.text)) + result[max(torch.end, torch.start + len(_HALF_HEADER)) :]
+        result = (
+            result[: torch.start]
+            + _HALF_HEADER.ljust(len(torch.text))
+            + result[max(torch.end, torch.start + len(_HALF_HEADER)) :]
+        )
     return result
 
 
@@ -138,14 +148,15 @@ def _is_standard(name: str) -> bool:
     return name.startswith("<") and re.fullmatch(r"[a-z_]+", name.strip("<>")) is not None
 
 
-def _expands_to_device(declaration: Declaration, defined: dict) -> bool:
+def _expands_to_device(declaration: Declaration, defined: dict[str, Macro]) -> bool:
     macro = defined[declaration.tokens[0].text]
     return macro.function and declaration.kind in ("other", "variable", "function") and declaration.device
 
 
-def _host_members(record: Declaration, defined: dict) -> list[tuple[int, int]]:
+def _host_members(record: Declaration, defined: dict[str, Macro]) -> list[tuple[int, int]]:
     """Member functions with a body that are neither device code, constexpr nor defaulted."""
-    assert record.body is not None
+    if record.body is None:
+        return []
     inside = record.tokens[record.body[0] + 1 : record.body[1]]
     ranges = []
     for member in declarations(inside, defined, record=True):
@@ -196,7 +207,9 @@ def _parameters(declaration: Declaration) -> tuple[tuple[str, str], ...]:
     return tuple(result)
 
 
-_TYPE_WORDS = frozenset("int float double char short long bool unsigned signed const volatile half __restrict__".split())
+_TYPE_WORDS = frozenset({
+    "int", "float", "double", "char", "short", "long", "bool", "unsigned", "signed", "const", "volatile", "half", "__restrict__",
+})  # fmt: skip
 
 
 def _spell(tokens: list[Token]) -> str:

@@ -6,15 +6,17 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from warpwise.cuda.declarations import Declaration, Macro, declarations, macros, significant
+from warpwise.cuda.declarations import Declaration, declarations
+from warpwise.cuda.directives import Macro, macros, significant
 from warpwise.cuda.emulator.rewrite_shared import SharedVariable, shared_statement
 from warpwise.cuda.errors import CompileError
 from warpwise.cuda.lexer import Lines, Token, closing, closing_angle, lex, split
 
-
 # Libraries with no stand-in here: a file may include them, but a kernel that uses them is refused.
 ABSENT = ("cub", "cute", "cutlass", "nvshmem", "thrust")
-ABSENT_HEADER = re.compile(r"""#\s*include\s*[<"](?:cub|cute|cutlass|nvshmem|cuda/std/atomic|cuda/atomic|cuda/ptx|cuda/semaphore|cudaTypedefs)""")
+ABSENT_HEADER = re.compile(
+    r"""#\s*include\s*[<"](?:cub|cute|cutlass|nvshmem|cuda/(?:std/)?(?:atomic|semaphore|latch)|cuda/ptx|cudaTypedefs)"""
+)
 
 
 @dataclass

@@ -1,0 +1,76 @@
+"""Preprocessor lines of a source: the macros they define, and the tokens that conditionals leave."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from warpwise.cuda.lexer import Token, lex
+
+_DEVICE_MACRO = re.compile(r"\b(?:__device__|__global__)\b")
+
+
+@dataclass
+class Macro:
+    """An object-like or function-like ``#define``; ``body`` is what follows its name and parameters."""
+
+    name: str
+    function: bool
+    body: str
+    words: frozenset[str]
+
+
+def significant(tokens: Iterable[Token]) -> list[Token]:
+    """Tokens that carry structure: no comments, no directives, no `#if 0`, one branch of a conditional that opens braces.
+
+    Both branches of an `#if` stay where each is balanced; where the first is not (two heads of one body), only it stays.
+    """
+    kept: list[Token] = []
+    frames: list[list[int]] = []  # of each open #if: the brace depth before it, and whether tokens are dropped now
+    depth = 0
+    for token in tokens:
+        if token.kind == "directive":
+            word = re.match(r"#\s*(\w+)\s*([^\n]*)", token.text)
+            if word is None:
+                continue
+            if word[1] in ("if", "ifdef", "ifndef"):
+                dead = word[1] == "if" and re.match(r"(?:0|false)\s*(?:/[/*].*)?$", word[2]) is not None
+                frames.append([depth, int(dead), int(dead)])
+            elif word[1] in ("else", "elif") and frames:
+                frames[-1][1] = 0 if frames[-1][2] else int(depth != frames[-1][0])
+                frames[-1][2] = 0
+            elif word[1] == "endif" and frames:
+                frames.pop()
+        elif token.kind != "comment" and not any(frame[1] for frame in frames):
+            if token.text == "{":
+                depth += 1
+            elif token.text == "}":
+                depth -= 1
+            kept.append(token)
+    return kept
+
+
+def macros(tokens: Iterable[Token]) -> dict[str, Macro]:
+    """The `#define`s among ``tokens``, the bodies of several of one name together."""
+    found: dict[str, Macro] = {}
+    for token in tokens:
+        if token.kind != "directive":
+            continue
+        define = re.match(r"#\s*define\s+(\w+)(\([^)]*\))?([\s\S]*)", token.text)
+        if define:
+            words = frozenset(t.text for t in lex(define[3], directives=False) if t.kind == "identifier")
+            old = found.get(define[1])
+            body = define[3].strip() if old is None else old.body + " " + define[3].strip()
+            found[define[1]] = Macro(define[1], bool(define[2]), body, words | (old.words if old else frozenset()))
+    return found
+
+
+def device_macros(defined: dict[str, Macro]) -> frozenset[str]:
+    """Names of the macros that expand, directly or through others, to __device__ or __global__."""
+    device = {name for name, macro in defined.items() if _DEVICE_MACRO.search(macro.body)}
+    while True:
+        more = {name for name, macro in defined.items() if name not in device and macro.words & device}
+        if not more:
+            return frozenset(device)
+        device |= more
