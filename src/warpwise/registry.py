@@ -117,7 +117,9 @@ class Op:
     def rung(self, name: str) -> Rung:
         """The rung called ``name``; its number alone (``k02``) or the rest alone is enough if it is unique."""
         exact = [rung for rung in self.rungs if rung.name == name]
-        found = exact or [rung for rung in self.rungs if name in (rung.name.partition("_")[0], rung.name.partition("_")[2])]
+        found = exact or [
+            rung for rung in self.rungs if name in (rung.name.partition("_")[0], rung.name.partition("_")[2])
+        ]
         if len(found) != 1:
             raise UnknownRung(f"{self.name}: no rung {name!r}; there are {', '.join(rung.name for rung in self.rungs)}")
         return found[0]
