@@ -10,7 +10,7 @@ from warpwise.cuda.declarations import Declaration, declarations
 from warpwise.cuda.directives import Macro, macros, significant
 from warpwise.cuda.emulator.rewrite_shared import SharedVariable, shared_statement
 from warpwise.cuda.errors import CompileError
-from warpwise.cuda.lexer import Lines, Token, closing, closing_angle, lex, split
+from warpwise.cuda.lexer import Lines, Token, closing, lex, split
 
 # Libraries with no stand-in here: a file may include them, but a kernel that uses them is refused.
 ABSENT = ("cub", "cute", "cutlass", "nvshmem", "thrust")
@@ -68,67 +68,6 @@ def rewrite(text: str, file: str = "kernel.cu") -> Rewritten:
         if token.text == "__noinline__" and (not index or code[index - 1].text != "("):
             edits.replace(token.start, token.end, "__attribute__((noinline))")
     return Rewritten(edits.apply(), tuple(_global_variables(found)))
-
-
-def rewrite_launches(text: str) -> str:
-    """Turn each `kernel<T><<<g, b, s, st>>>(args)` into `ww_launch_config(g, b, s, st).run(kernel<T>, "kernel<T>", __LINE__, args)`."""
-    tokens = significant(lex(text))
-    edits = Edits(text)
-    for index, token in enumerate(tokens):
-        if token.text != "<<<" or (index and tokens[index - 1].text == "operator"):
-            continue
-        start = _expression_start(tokens, index)
-        end = _launch_end(tokens, index)
-        if start is None or end is None or end + 3 >= len(tokens) or tokens[end + 3].text != "(":
-            continue
-        close = closing(tokens, end + 3)
-        kernel = text[tokens[start].start : tokens[index - 1].end]
-        configuration = text[token.end : tokens[end].start]
-        arguments = text[tokens[end + 3].end : tokens[close].start]
-        quoted = " ".join(kernel.split()).replace("\\", "\\\\").replace('"', '\\"')
-        comma = ", " if arguments.strip() else ""
-        edits.replace(
-            tokens[start].start,
-            tokens[close].end,
-            f'ww_launch_config({configuration}).run({kernel}, "{quoted}", __LINE__{comma}{arguments})',
-        )
-    return edits.apply()
-
-
-def _expression_start(tokens: Sequence[Token], launch: int) -> int | None:
-    """Where the name expression before the `<<<` at ``launch`` begins: identifiers, `::` and template arguments."""
-    index = launch - 1
-    if index >= 0 and tokens[index].text == ">":
-        depth = 0
-        while index >= 0:
-            depth += {">": 1, "<": -1}.get(tokens[index].text, 0)
-            index -= 1
-            if depth == 0:
-                break
-    if index >= 0 and tokens[index].text == ")":  # (kernel<T>)<<<...>>>
-        return next((i for i in range(index, -1, -1) if closing(tokens, i) == index and tokens[i].text == "("), None)
-    if index < 0 or tokens[index].kind != "identifier":
-        return None
-    while index >= 2 and tokens[index - 1].text == "::" and tokens[index - 2].kind == "identifier":
-        index -= 2
-    return index - 1 if index and tokens[index - 1].text == "::" else index
-
-
-def _launch_end(tokens: Sequence[Token], launch: int) -> int | None:
-    """The first of the three adjacent '>' that close the `<<<` at ``launch``."""
-    index = launch + 1
-    while index + 2 < len(tokens):
-        text = tokens[index].text
-        if text in ("(", "[", "{"):
-            index = closing(tokens, index)
-        elif text == "<" and tokens[index - 1].kind == "identifier":
-            index = closing_angle(tokens, index) or index
-        elif text == ">" and tokens[index + 1].text == ">" and tokens[index + 2].text == ">":
-            return index
-        elif text == ";":
-            return None
-        index += 1
-    return None
 
 
 def _rewrite_shared(
@@ -204,7 +143,8 @@ def _asm_block(inside: list[Token], lines: Lines, at: Token) -> str:
         marks += [token._replace(text=":", end=token.start + 1)] * 2 if token.text == "::" else [token]
     sections = _sections(marks)
     text = " ".join(token.text for token in sections[0])
-    outputs, operands = [], []
+    outputs: list[str] = []
+    operands: list[str] = []
     for number, section in enumerate(sections[1:3]):
         for part in split(section):
             if not part:
