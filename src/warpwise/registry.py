@@ -54,7 +54,8 @@ class Spec:
     ``reference`` computes in float64 (exactly, for integers); ``eager`` is PyTorch's own; ``cost`` counts the floor.
     A tolerance follows from ``terms``, the length of the longest sum behind one output element, and ``magnitude``,
     that sum taken over absolute values (by default the reference's own absolute value).
-    ``vendor`` names what runs under ``eager`` on a GPU ("cuBLAS"), if it is a vendor's library.
+    ``vendor`` names what runs under ``eager`` on a GPU ("cuBLAS"), if it is a vendor's library. ``exempt`` gives the
+    reason for each kind of case that ``cases`` does without: {"huge": "an image's values are bytes"}.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Spec:
     magnitude: Callable[..., Outputs] | None = None
     opponents: Mapping[str, Callable[..., Outputs]] = field(default_factory=lambda: MappingProxyType({}))
     vendor: str = ""
+    exempt: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def magnitudes(self, *args: Any) -> Outputs:
         """The scale that rounding errors of each output element are measured against, float64."""

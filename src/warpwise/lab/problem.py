@@ -52,7 +52,7 @@ def require_kinds(spec: Spec) -> None:
     Huge values are not asked of an operation on integers alone.
     """
     present = set().union(*(kinds(case, spec.cases) for case in spec.cases)) if spec.cases else set()
-    excused = dict(getattr(spec, "exempt", {}))
+    excused = dict(spec.exempt)
     if not any(dtype.is_floating_point for dtype in spec.dtypes):
         excused.setdefault("huge", "integers")
     missing = [kind for kind in KINDS if kind not in present and not excused.get(kind)]
