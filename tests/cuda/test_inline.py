@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from examples import square_matrix
 
 from warpwise import cuda
+from warpwise.cuda import inline
 from warpwise.cuda.inline_host import build, device, source
-
-pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU: load_inline is PyTorch's own there")
 
 CUDA = r"""
 #include <c10/cuda/CUDAException.h>
@@ -142,18 +142,37 @@ FUNCTIONS = {
 
 @pytest.fixture(scope="module")
 def extension():
-    return cuda.load_inline("warpwise_test_features", CPP, CUDA, functions=FUNCTIONS)
+    return cuda.load_inline("warpwise_test_features", CPP, CUDA, functions=FUNCTIONS, device="cpu")
 
 
 def line_of(text):
     return next(number for number, line in enumerate(CUDA.splitlines(), 1) if text in line)
 
 
-def test_the_square_matrix_example(capsys):
-    from examples import square_matrix
-
+def prints_the_squares(capsys):
     square_matrix.main()
-    assert "16., 25., 36." in capsys.readouterr().out
+    return "16., 25., 36." in capsys.readouterr().out
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, which the example then takes")
+def test_the_square_matrix_example(capsys):
+    assert prints_the_squares(capsys)
+
+
+@pytest.mark.gpu
+def test_the_square_matrix_example_on_a_gpu(capsys, monkeypatch):
+    assert prints_the_squares(capsys)
+    monkeypatch.setattr(inline, "_loaded", {})
+    monkeypatch.setattr(inline, "_build_by_torch", lambda *args: pytest.fail("nvcc was started again"))
+    assert prints_the_squares(capsys)
+    with pytest.raises(RuntimeError, match="expected a CUDA tensor"):
+        square_matrix.build().square_matrix(torch.ones(2, 2))
+
+
+@pytest.mark.gpu
+def test_an_error_for_nvcc_is_a_compile_error():
+    with pytest.raises(cuda.CompileError, match="wrong_name"):
+        cuda.load_inline("warpwise_test_nvcc", "void f();", "void f() { wrong_name; }", functions="f")
 
 
 @pytest.mark.parametrize("n", [1, 255, 256, 1000])
@@ -255,7 +274,7 @@ def test_functions_carry_their_docs_and_refuse_other_arguments(extension):
 
 def test_the_same_sources_are_loaded_once(extension, monkeypatch):
     monkeypatch.setattr(build, "run", lambda *args: pytest.fail("a compiler was started"))
-    assert cuda.load_inline("warpwise_test_features", CPP, [CUDA], functions=FUNCTIONS) is extension
+    assert cuda.load_inline("warpwise_test_features", CPP, [CUDA], functions=FUNCTIONS, device="cpu") is extension
 
 
 def test_another_process_finds_the_build(extension):
@@ -263,7 +282,7 @@ def test_another_process_finds_the_build(extension):
         "from tests.cuda.test_inline import *\n"
         "from warpwise.cuda.inline_host import build\n"
         "build.extension = None\n"
-        "made = cuda.load_inline('warpwise_test_features', CPP, CUDA, functions=FUNCTIONS)\n"
+        "made = cuda.load_inline('warpwise_test_features', CPP, CUDA, functions=FUNCTIONS, device='cpu')\n"
         "print(made.fill(3, 4)[0].tolist())"
     )
     root = Path(__file__).parents[2]
@@ -290,6 +309,7 @@ def test_bindings_of_ones_own():
           m.def("is_cuda", [](const at::Tensor& x) { return x.is_cuda(); });
         }
         """,
+        device="cpu",
     )
     assert module.__doc__ == "two functions"
     assert module.scaled(torch.ones(4), shape=[2, 2]).tolist() == [[2.0, 2.0], [2.0, 2.0]]
@@ -300,13 +320,15 @@ def test_bindings_of_ones_own():
 
 def test_an_error_in_the_host_code_has_its_line():
     with pytest.raises(cuda.CompileError, match=r"warpwise_test_error\.cpp:3:.*\n?.*wrong_name"):
-        cuda.load_inline("warpwise_test_error", "\nint64_t f(int64_t x) {\n  return wrong_name + x;\n}", functions="f")
+        cuda.load_inline(
+            "warpwise_test_error", "\nint64_t f(int64_t x) {\n  return wrong_name + x;\n}", functions="f", device="cpu"
+        )
 
 
 def test_an_error_in_a_kernel_has_its_line():
     kernel = "\n__global__ void k(float* x) {\n  x[threadIdx.x] = wrong_name;\n}\nvoid f(torch::Tensor x) { k<<<1, 1>>>(x.data_ptr<float>()); }"
     with pytest.raises(cuda.CompileError, match=r"warpwise_test_kernel\.cu:3:.*wrong_name"):
-        cuda.load_inline("warpwise_test_kernel", "void f(torch::Tensor x);", kernel, functions="f")
+        cuda.load_inline("warpwise_test_kernel", "void f(torch::Tensor x);", kernel, functions="f", device="cpu")
 
 
 @pytest.mark.parametrize(
@@ -315,7 +337,7 @@ def test_an_error_in_a_kernel_has_its_line():
         ({"name": "not-a-name", "cpp_sources": ""}, "identifier"),
         ({"name": "a", "cpp_sources": "", "functions": 3}, "functions"),
         ({"name": "a", "cpp_sources": "", "device": "tpu"}, "device"),
-        ({"name": "a", "cpp_sources": "", "build_directory": "/no/such/folder"}, "build_directory"),
+        ({"name": "a", "cpp_sources": "", "build_directory": "/no/such/folder", "device": "cpu"}, "build_directory"),
     ],
 )
 def test_arguments_that_cannot_be_met(arguments, message):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.util
 import os
+import re
 import types
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -216,7 +217,8 @@ def _on_gpu(
     else:
         result = _build_by_torch(name, cpp, cuda, functions, folder, verbose, architecture, options)
         # PyTorch numbers the libraries of one name within a process: name.so, name_v1.so ...
-        newest = max(folder.glob(f"{name}*.so"), key=lambda path: path.stat().st_mtime_ns)
+        libraries = [path for path in folder.glob("*.so") if re.fullmatch(rf"{name}(_v\d+)?", path.stem)]
+        newest = max(libraries, key=lambda path: path.stat().st_mtime_ns)
         atomic_write(mark, f"{made}\n{newest.name}")
     _loaded[made, is_python_module] = result
     return result
@@ -242,6 +244,10 @@ def _build_by_torch(
     given = {option: value for option, value in options.items() if value not in (None, [], False)}
     given["with_pytorch_error_handling"] = options["with_pytorch_error_handling"]
     given["is_python_module"] = options["is_python_module"]
+    if functions is not None:
+        functions = {
+            function: _quoted(doc)[1:-1] for function, doc in functions.items()
+        }  # PyTorch quotes them as they are
     before = os.environ.get("TORCH_CUDA_ARCH_LIST")
     os.environ["TORCH_CUDA_ARCH_LIST"] = architecture
     try:
