@@ -17,6 +17,8 @@ CUDA = r"""
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <ATen/cuda/CUDAContext.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #define CHECK_CUDA(x) TORCH_CHECK(x.is_cuda(), #x " must be a CUDA tensor")
 #define CHECK_INPUT(x) CHECK_CUDA(x); TORCH_CHECK(x.is_contiguous(), #x " must be contiguous")
 
@@ -104,6 +106,18 @@ std::vector<torch::Tensor> fill(int64_t n, int64_t room) {
   return {host, torch::full({1}, n, torch::kInt64)};
 }
 
+struct Plus { __device__ __half operator()(__half a, __half b) const { return __hadd(a, b); } };
+template <class T, class F>
+__global__ void apply_kernel(const T* a, const T* b, T* y, F f, T scale) { y[threadIdx.x] = f(a[threadIdx.x], b[threadIdx.x]) * scale; }
+torch::Tensor add_half(torch::Tensor a, torch::Tensor b) {
+  auto y = torch::empty_like(a);
+  auto* pointer = reinterpret_cast<__half*>(y.data_ptr<at::Half>());
+  apply_kernel<<<1, a.numel()>>>(  // the template's arguments are deduced
+      reinterpret_cast<const __half*>(a.data_ptr<at::Half>()), reinterpret_cast<const __half*>(b.data_ptr<at::Half>()), pointer,
+      Plus(), __float2half(2.0f));
+  return y;
+}
+
 __global__ void large_kernel(float* y) {
   extern __shared__ float tile[];
   tile[threadIdx.x] = 1.0f;
@@ -130,13 +144,14 @@ std::tuple<torch::Tensor, int64_t> filter(torch::Tensor x, std::vector<double> g
 std::vector<torch::Tensor> fill(int64_t n, int64_t room);
 void launch(torch::Tensor y, int64_t grid, int64_t block, int64_t shared_bytes, bool opt_in);
 torch::Tensor copy_unwritten(torch::Tensor like);
+torch::Tensor add_half(torch::Tensor a, torch::Tensor b);
 std::string describe(at::ScalarType dtype, std::optional<std::string> note) {
   return std::string(toString(dtype)) + note.value_or("");
 }
 """
 FUNCTIONS = {
     "affine": 'x * scale + bias, "elementwise"', "relu": "max(x, 0)", "row_sum": "sums of rows", "filter": "three taps",
-    "fill": "0, 1, 2 ...", "launch": "any grid", "copy_unwritten": "reads memory that nobody wrote", "describe": "no kernel",
+    "fill": "0, 1, 2 ...", "launch": "any grid", "copy_unwritten": "reads memory that nobody wrote", "describe": "no kernel", "add_half": "2 (a + b)",
 }  # fmt: skip
 
 
@@ -198,6 +213,11 @@ def test_checks_of_the_source_raise(extension):
         extension.affine(torch.ones(4, 4).t()[1:], None, 1.0)
     with pytest.raises(ValueError, match="expected 3 weights, got 2"):
         extension.filter(torch.ones(5), [1.0, 2.0])
+
+
+def test_half_precision_and_a_functor_by_value(extension):
+    a, b = torch.randn(20).half(), torch.randn(20).half()
+    torch.testing.assert_close(extension.add_half(a, b), (a + b) * 2)
 
 
 def test_packed_accessors_are_followed_and_checked(extension):
