@@ -1,9 +1,10 @@
 // A private copy of the counters for each block, in shared memory: atomics stay inside the SM until one sum at the end.
 //
-// A shared atomic has no way to the L2 cache and back. A resident grid walks over the input, so the bins of a block go to
-// global memory once for its whole share. A block's share stays below 2^32 elements, so 32 bits count it.
+// A shared atomic has no way to the L2 cache and back. A resident grid walks over the input, so the bins of a block go
+// to global memory once for its whole share. A block's share stays below 2^32 elements, so 32 bits count it.
 
-// x: (n,); counts: (bins,), zero before. Values outside [0, bins) are not counted. Shared: bins * 4 bytes. Any grid and block.
+// x: (n,); counts: (bins,), zero before. Values outside [0, bins) are not counted. Shared: bins * 4 bytes. Any grid and
+// block.
 template <class T>
 __global__ void histogram_block_copies(const T* x, long long* counts, long long n, int bins) {
   extern __shared__ unsigned of_block[];

@@ -1,4 +1,4 @@
-// A copy for each warp, and 16-byte loads: an eighth of the threads contend for a counter, with a sixteenth of the loads.
+// A copy for each warp, and 16-byte loads: an eighth of the threads contend for a counter, in a sixteenth of the loads.
 //
 // A warp's byte load moved 32 bytes; now one instruction moves 512. All lanes of a warp still meet in one copy.
 
@@ -10,7 +10,8 @@ constexpr int kWarps = kThreads / 32;
 // x: (n,); counts: (bins,), zero before. Values outside [0, bins) are not counted.
 // Shared: kWarps * (bins + 1) * 4 bytes. Any grid of kThreads.
 template <class T>
-__global__ void __launch_bounds__(kThreads) histogram_warp_copies(const T* x, long long* counts, long long n, int bins) {
+__global__ void __launch_bounds__(kThreads) histogram_warp_copies(const T* x, long long* counts, long long n,
+                                                                  int bins) {
   extern __shared__ unsigned of_warps[];
   const int size = bins + 1;  // of a copy: the last counter takes every value that is no bin's, without a branch
   for (int i = threadIdx.x; i < kWarps * size; i += kThreads) of_warps[i] = 0;

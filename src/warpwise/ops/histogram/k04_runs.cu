@@ -1,4 +1,4 @@
-// Equal neighbours are counted in a register first: one atomic a run, so an image's flat areas do not queue for one counter.
+// Equal neighbours are counted in a register first: one atomic a run, so flat areas do not queue for one counter.
 //
 // With one value throughout, 16 bytes cost one atomic instead of sixteen. Random bytes, of which 1 in 256 equals its
 // neighbour, pay for the comparisons and gain nothing.

@@ -1,7 +1,7 @@
 // A copy for each lane, in the lane's own bank: no two lanes of a warp ever meet, whatever the values.
 //
-// Counter (bin, lane) lies at word bin * 32 + lane, so lane L always hits bank L: every atomic of a warp passes in one go, for
-// one value throughout as for random ones. 256 bins take 32 KB; four blocks of 512 threads fill an SM.
+// Counter (bin, lane) lies at word bin * 32 + lane, so lane L always hits bank L: every atomic of a warp passes in one
+// go, for one value throughout as for random ones. 256 bins take 32 KB; four blocks of 512 threads fill an SM.
 
 #include <warpwise/vector.cuh>
 
@@ -11,7 +11,8 @@ constexpr int kLanes = 32;
 // x: (n,); counts: (bins,), zero before. Values outside [0, bins) are not counted.
 // Shared: (bins + 1) * kLanes * 4 bytes. Any grid of kThreads.
 template <class T>
-__global__ void __launch_bounds__(kThreads) histogram_lane_copies(const T* x, long long* counts, long long n, int bins) {
+__global__ void __launch_bounds__(kThreads) histogram_lane_copies(const T* x, long long* counts, long long n,
+                                                                  int bins) {
   extern __shared__ unsigned of_lanes[];
   // One counter more than there are bins takes every other value, without a branch.
   for (int i = threadIdx.x; i < (bins + 1) * kLanes; i += kThreads) of_lanes[i] = 0;

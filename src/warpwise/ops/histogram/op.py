@@ -18,7 +18,7 @@ def histogram(input: torch.Tensor, bins: int = 256, *, rung: str | None = None) 
     """How often each of the values 0 to ``bins`` - 1 occurs in ``input``, uint8 or int32 of any shape: (bins,) int64.
 
     Values outside that range are not counted. For bytes and 256 bins it is ``torch.bincount(input, minlength=256)``.
-    Raises ``TypeError`` for another dtype and ``ValueError`` for less than one bin, or for more than the rung asked for can
-    keep in shared memory. ``rung`` asks for one kernel of the ladder by name.
+    Raises ``TypeError`` for another dtype and ``ValueError`` for less than one bin, or for more than the rung asked for
+    can keep in shared memory. ``rung`` asks for one kernel of the ladder by name.
     """
     return _histogram(input, bins, rung=rung)

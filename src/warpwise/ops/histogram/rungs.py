@@ -63,7 +63,8 @@ def shared(copies: int, block: int = BLOCK) -> Callable[..., str | None]:
 
     def limits(input: torch.Tensor, bins: int) -> str | None:
         if bins > most:
-            return f"takes up to {most} bins ({copies} copies of 4 bytes in {SHARED_BYTES} bytes of shared memory), not {bins}"
+            room = f"{copies} copies of 4 bytes in {SHARED_BYTES} bytes of shared memory"
+            return f"takes up to {most} bins ({room}), not {bins}"
         return counted_in_32_bits(input, THREADS_AN_SM // block)
 
     return limits
@@ -94,7 +95,8 @@ RUNGS = (
     rung("k04_runs", "equal neighbours counted before the atomic",
          privatised("histogram_runs", "k04_runs.cu", WARP_COPIES), shared(WARP_COPIES)),
     rung("k05_lane_copies", "a copy a lane, in the lane's own bank",
-         privatised("histogram_lane_copies", "k05_lane_copies.cu", LANE_COPIES, LANE_BLOCK), shared(LANE_COPIES, LANE_BLOCK)),
+         privatised("histogram_lane_copies", "k05_lane_copies.cu", LANE_COPIES, LANE_BLOCK),
+         shared(LANE_COPIES, LANE_BLOCK)),
     rung("k06_triton", "Triton's histogram of each block", triton, triton_bins),
 )  # fmt: skip
 

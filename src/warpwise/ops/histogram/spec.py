@@ -19,7 +19,7 @@ def check(input: torch.Tensor, bins: int) -> None:
 
 
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[torch.Tensor, int]:
-    """Uniform values, some of them no bin's; in a case called one_value all the same, in one called runs in long runs."""
+    """Uniform values, some no bin's; all the same in a case called one_value, in runs of 50 in one called runs."""
     n, bins = case.sizes["n"], case.sizes["bins"]
     limits = torch.iinfo(dtype)
     low, high = max(limits.min, -2), min(limits.max, bins + 2)

@@ -16,7 +16,7 @@ FLAGS = ("-O3", "-std=c11", "-shared", "-fPIC")
 
 
 def compiler() -> str:
-    """``$CC``, or the first of cc, gcc and clang on the path; ``RuntimeError`` saying what to install if there is none."""
+    """``$CC``, or the first of cc, gcc and clang there is; ``RuntimeError`` says what to install."""
     names = [os.environ["CC"]] if os.environ.get("CC") else ["cc", "gcc", "clang"]
     for name in names:
         if found := shutil.which(name):

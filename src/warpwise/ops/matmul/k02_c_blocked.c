@@ -1,7 +1,7 @@
-// The same loops in C, in an order and in blocks that suit a cache: b and c are walked along their rows, 64 columns at a time.
+// The same loops in C, in an order and in blocks that suit a cache: b and c are walked along their rows.
 //
-// The innermost loop runs over neighbours of b and c, so the compiler vectorises it, and the 64 x 64 block of b (16 KB) that
-// a block of rows needs stays in the first-level cache.
+// The innermost loop runs over neighbours of b and c, so the compiler vectorises it, and the 64 x 64 block of b (16 KB)
+// that a block of rows needs stays in the first-level cache.
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
-// One thread an element of C, and the way through memory that comes first to mind: neighbouring threads take neighbouring rows.
+// One thread an element of C, in the order that comes first to mind: neighbouring threads take neighbouring rows.
 //
-// At one moment the 32 lanes of a warp read 32 rows of A, k elements apart: 32 sectors of 32 bytes for 4 bytes each; C is
-// written the same way.
+// At one moment the 32 lanes of a warp read 32 rows of A, k elements apart: 32 sectors of 32 bytes for 4 bytes each; C
+// is written the same way.
 
 #include <warpwise/numeric.cuh>
 

@@ -1,6 +1,7 @@
-// Neighbouring threads take neighbouring columns: a warp reads one element of A, which is broadcast, and 128 bytes of B in a row.
+// Neighbouring threads take neighbouring columns: a warp reads one broadcast element of A and 128 bytes of B in a row.
 //
-// Two sectors' worth of requests in place of 33 for each of the k steps. Only threadIdx.x and threadIdx.y have changed places.
+// Two sectors' worth of requests in place of 33 for each of the k steps. Only threadIdx.x and threadIdx.y have changed
+// places.
 
 #include <warpwise/numeric.cuh>
 

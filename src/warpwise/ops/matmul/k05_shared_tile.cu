@@ -1,7 +1,7 @@
-// Tiles of A and B in shared memory: each element is read from global memory once for 32 threads instead of once for each.
+// Tiles of A and B in shared memory: an element is read from global memory once for 32 threads, not once for each.
 //
-// A block makes a 32 x 32 tile of C from 32-deep slices. Global traffic falls by 32; now every multiply-add pays for two
-// loads from shared memory, which can feed a quarter of them.
+// A block makes a 32 x 32 tile of C from 32-deep slices. Global traffic falls by 32; now every multiply-add pays for
+// two loads from shared memory, which can feed a quarter of them.
 
 #include <warpwise/numeric.cuh>
 

@@ -1,6 +1,7 @@
 // Eight elements of a column of C a thread: an element of B, once in a register, serves eight multiply-adds.
 //
-// Nine loads from shared memory for eight multiply-adds instead of sixteen. 512 threads make a 64 x 64 tile from 8-deep slices.
+// Nine loads from shared memory for eight multiply-adds instead of sixteen. 512 threads make a 64 x 64 tile from 8-deep
+// slices.
 
 #include <warpwise/numeric.cuh>
 

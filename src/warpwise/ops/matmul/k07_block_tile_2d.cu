@@ -1,6 +1,7 @@
 // An 8 x 8 tile of C a thread: 16 loads from shared memory feed 64 multiply-adds, an outer product in registers.
 //
-// A quarter of a load for each multiply-add instead of nine eighths. 256 threads make a 128 x 128 tile from 8-deep slices.
+// A quarter of a load for each multiply-add instead of nine eighths. 256 threads make a 128 x 128 tile from 8-deep
+// slices.
 
 #include <warpwise/numeric.cuh>
 

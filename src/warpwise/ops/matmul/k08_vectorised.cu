@@ -1,8 +1,8 @@
-// Four elements an instruction everywhere: float4 from global memory, float4 from shared memory, A's slice transposed for it.
+// Four elements an instruction: float4 from global memory, float4 from shared memory, A's slice transposed for it.
 //
-// With A's slice as (depth, rows) the 8 values that a thread needs of it are neighbours like B's: two LDS.128 each for 64
-// multiply-adds, by right and not because the compiler found neighbours in an unrolled loop. Two LDG.128 and five stores a
-// slice replace eight LDG.32 and eight stores.
+// With A's slice as (depth, rows) the 8 values that a thread needs of it are neighbours like B's: two LDS.128 each for
+// 64 multiply-adds, by right and not because the compiler found neighbours in an unrolled loop. Two LDG.128 and five
+// stores a slice replace eight LDG.32 and eight stores.
 
 #include <warpwise/tile.cuh>
 

@@ -1,7 +1,7 @@
 """A tile of C a program, in Triton: the tensor cores for 2-byte types, fp32 units at full precision for float32.
 
-Programs are numbered in groups of GROUP rows of tiles, column by column inside: the tiles in flight then share GROUP rows of
-A and few columns of B, which stay in L2. In plain row order each wave would read all of B.
+Programs are numbered in groups of GROUP rows of tiles, column by column inside: the tiles in flight then share GROUP
+rows of A and few columns of B, which stay in L2. In plain row order each wave would read all of B.
 """
 
 import triton.language as tl

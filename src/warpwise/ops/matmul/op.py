@@ -29,10 +29,10 @@ _matmul = public(MATMUL, "(Tensor a, Tensor b) -> Tensor", _backward, _save, aut
 
 
 def matmul(a: torch.Tensor, b: torch.Tensor, *, rung: str | None = None) -> torch.Tensor:
-    """``a @ b`` for matrices a (M, K) and b (K, N) of one dtype, float16, bfloat16, float32 or float64: (M, N) of that dtype.
+    """``a @ b`` for matrices a (M, K) and b (K, N): (M, N), all of one dtype, float16, bfloat16, float32 or float64.
 
     Products are summed in float32 (float64 for float64, which PyTorch computes), and float32 is never rounded to TF32.
-    An empty sum, K = 0, is 0. Differentiable. Raises ``TypeError`` or ``ValueError`` if the two are no matrices, differ in
-    dtype or device, or do not fit. ``rung`` asks for one kernel of the ladder by name.
+    An empty sum, K = 0, is 0. Differentiable. Raises ``TypeError`` or ``ValueError`` if the two are no matrices, differ
+    in dtype or device, or do not fit. ``rung`` asks for one kernel of the ladder by name.
     """
     return _matmul(a, b, rung=rung)

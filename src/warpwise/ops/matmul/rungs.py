@@ -117,11 +117,12 @@ def too_large(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 
 def grid_of(tile: int, dimension: int) -> Callable[..., str | None]:
-    """A rung's limits: 32-bit sizes, and at most 65535 tiles of ``tile`` in the dimension that grid.y counts (0: m, 1: n)."""
+    """A rung's limits: 32-bit sizes, and 65535 tiles of ``tile`` in the dimension that grid.y counts (0: m, 1: n)."""
 
     def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
         if (size := sizes(a, b)[dimension]) > tile * GRID_Y:
-            return f"takes up to {tile * GRID_Y} {('rows of a', 'columns of b')[dimension]} (grid.y is 16 bits), not {size}"
+            what = ("rows of a", "columns of b")[dimension]
+            return f"takes up to {tile * GRID_Y} {what} (grid.y is 16 bits), not {size}"
         return too_large(a, b)
 
     return limits

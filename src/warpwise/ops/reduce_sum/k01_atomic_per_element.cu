@@ -1,7 +1,7 @@
 // One atomic addition an element: right and short, but every addition to a sum waits for the one before it.
 //
-// The L2 cache does about one atomic a clock on one address: 2^28 elements of one sum queue for about 0.15 s. Which addition
-// comes first differs from run to run, so the rounding does too.
+// The L2 cache does about one atomic a clock on one address: 2^28 elements of one sum queue for about 0.15 s. Which
+// addition comes first differs from run to run, so the rounding does too.
 
 #include <warpwise/numeric.cuh>
 

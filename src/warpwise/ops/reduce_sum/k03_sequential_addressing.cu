@@ -1,16 +1,17 @@
-// The same tree folded in halves: the working threads are neighbours, so whole warps go idle instead of half of every warp.
+// The same tree folded in halves: the working threads are neighbours, so whole warps go idle, not half of every warp.
 //
-// A step of half h keeps h / 32 warps busy: 4, 2, 1, 1, 1, 1, 1, 1, where the interleaved tree kept 8, 8, 8, 8, 8, 4, 2, 1. And t < h is
-// a comparison where t % (2 * s) was a remainder.
+// A step of half h keeps h / 32 warps busy: 4, 2, 1, 1, 1, 1, 1, 1, where the interleaved tree kept 8, 8, 8, 8, 8, 4,
+// 2, 1. And t < h is a comparison where t % (2 * s) was a remainder.
 
 #include <warpwise/numeric.cuh>
 
 constexpr int kThreads = 256;
 
-// x: (rows, columns), contiguous; totals: (rows,), zero before. Grid: rows * parts blocks, parts = cdiv(columns, kThreads).
+// x: (rows, columns), contiguous; totals: (rows,), zero before. Grid: rows * parts blocks, parts = cdiv(columns,
+// kThreads).
 template <class T>
-__global__ void __launch_bounds__(kThreads)
-    sum_sequential_addressing(const T* x, float* totals, long long columns, int parts) {
+__global__ void __launch_bounds__(kThreads) sum_sequential_addressing(const T* x, float* totals, long long columns,
+                                                                      int parts) {
   __shared__ float of_thread[kThreads];
   const int thread = threadIdx.x;
   const long long row = blockIdx.x / parts;

@@ -5,7 +5,8 @@
 
 constexpr int kThreads = 256;
 
-// x: (rows, columns), contiguous; totals: (rows,), zero before. Grid: rows * parts blocks; a row's parts share its columns.
+// x: (rows, columns), contiguous; totals: (rows,), zero before. Grid: rows * parts blocks; a row's parts share its
+// columns.
 template <class T>
 __global__ void __launch_bounds__(kThreads) sum_warp_shuffle(const T* x, float* totals, long long columns, int parts) {
   __shared__ float of_warp[warpwise::kWarp];

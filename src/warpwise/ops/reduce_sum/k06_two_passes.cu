@@ -1,7 +1,7 @@
-// 16-byte loads, and partial sums that a second launch adds in a fixed order: as fast as memory reads, and the same each run.
+// 16-byte loads, and partial sums that a second launch adds in a fixed order: as fast as memory, the same in each run.
 //
-// A quarter of the load instructions keep the same bytes in flight. Without atomics nothing depends on which block is first.
-// A row short enough for one block, or for one warp of a block, needs no second launch.
+// A quarter of the load instructions keep the same bytes in flight. Without atomics nothing depends on which block is
+// first. A row short enough for one block, or for one warp of a block, needs no second launch.
 
 #include <warpwise/numeric.cuh>
 #include <warpwise/reduce.cuh>
@@ -9,9 +9,9 @@
 
 // x: (rows, columns), contiguous; sums: (rows, parts). Block: (THREADS, 1), or (32, kRowsOfWarps) with parts = 1.
 // Grid: cdiv(rows, rows in a block) * parts blocks; a row's parts share its columns.
-template <class T, class R, int THREADS>
-__global__ void __launch_bounds__(warpwise::block_of_teams(THREADS))
-    sum_two_passes(const T* x, R* sums, long long rows, long long columns, int parts) {
+template <class T, class R, int THREADS, int BLOCK = warpwise::block_of_teams(THREADS)>
+__global__ void __launch_bounds__(BLOCK) sum_two_passes(const T* x, R* sums, long long rows, long long columns,
+                                                        int parts) {
   constexpr int kElements = warpwise::Pack<T>::size;
   __shared__ float of_warp[warpwise::kWarp];
   const long long row = static_cast<long long>(blockIdx.x / parts) * blockDim.y + threadIdx.y;

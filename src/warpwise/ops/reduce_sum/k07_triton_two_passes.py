@@ -1,4 +1,4 @@
-"""The two passes in Triton: each program adds its share of a row elementwise and reduces once; partial sums are added again."""
+"""The two passes in Triton: a program adds its share of a row elementwise and reduces once; the sums are added again."""
 
 import triton.language as tl
 

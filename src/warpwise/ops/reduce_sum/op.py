@@ -28,10 +28,10 @@ _reduce_sum = public(REDUCE_SUM, "(Tensor input, int? dim) -> Tensor", _backward
 
 
 def reduce_sum(input: torch.Tensor, dim: int | None = None, *, rung: str | None = None) -> torch.Tensor:
-    """The sum of all elements of ``input`` (no dimensions left), or along ``dim`` (that one is gone); ``input``'s dtype.
+    """The sum of all elements of ``input`` (no dimensions left), or along ``dim`` (that one is gone); of its dtype.
 
     float16, bfloat16 and float32 are accumulated in float32, float64 (by PyTorch) in float64; an empty sum is 0.
-    Differentiable. Raises ``TypeError`` for another dtype and ``ValueError`` for a ``dim`` that ``input`` lacks. ``rung``
-    asks for one kernel of the ladder by name; those with atomics round differently from run to run.
+    Differentiable. Raises ``TypeError`` for another dtype and ``ValueError`` for a ``dim`` that ``input`` lacks.
+    ``rung`` asks for one kernel of the ladder by name; those with atomics round differently from run to run.
     """
     return _reduce_sum(input, dim, rung=rung)

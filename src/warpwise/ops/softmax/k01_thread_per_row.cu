@@ -1,4 +1,4 @@
-// One thread a row: the definition, and the baseline. Neighbouring threads stand a whole row apart, so nothing coalesces.
+// One thread a row: the definition and the baseline. Neighbouring threads stand a row apart, so nothing coalesces.
 //
 // y[r, c] = e^(x[r, c] - max_r) / sum_c e^(x[r, c] - max_r); subtracting the row's maximum keeps e^x from overflowing.
 // Traffic: each row is read three times (maximum, sum, result) and written once.

@@ -7,8 +7,7 @@ constexpr int kThreads = 256;
 
 // dy, y, dx: (rows, columns), contiguous. Grid: rows blocks of kThreads.
 template <class T>
-__global__ void __launch_bounds__(kThreads)
-    softmax_backward_warp_shuffle(const T* dy, const T* y, T* dx, int columns) {
+__global__ void __launch_bounds__(kThreads) softmax_backward_warp_shuffle(const T* dy, const T* y, T* dx, int columns) {
   __shared__ float of_warp[warpwise::kWarp];
   const long long start = static_cast<long long>(blockIdx.x) * columns;
   dy += start;

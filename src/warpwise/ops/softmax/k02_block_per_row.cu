@@ -1,7 +1,7 @@
-// One block a row: neighbouring threads read neighbouring columns, so loads coalesce; maximum and sum go through shared memory.
+// One block a row: neighbouring threads read neighbouring columns and coalesce; reductions go through shared memory.
 //
-// 32 threads now read one 128-byte line instead of 32 of them. The tree in shared memory costs log2(256) = 8 barriers for
-// each of the two reductions.
+// 32 threads now read one 128-byte line instead of 32 of them. The tree in shared memory costs log2(256) = 8 barriers
+// for each of the two reductions.
 
 #include <warpwise/numeric.cuh>
 

@@ -1,4 +1,4 @@
-// Backward with both rows in registers: 16-byte loads, and dy and y are read once and dx written once, the least there is.
+// Backward with both rows in registers: 16-byte loads, dy and y read once and dx written once, the least there is.
 //
 // 16 elements of each input are up to 32 registers a thread, and 1024 threads carry 16384 columns.
 
@@ -7,9 +7,9 @@
 
 // dy, y, dx: (rows, columns), contiguous; columns <= THREADS * VECTORS * Pack<T>::size.
 // Block: (THREADS, 1), or (32, kRowsOfWarps). Grid: cdiv(rows, rows in a block).
-template <class T, int THREADS, int VECTORS, bool ALIGNED>
-__global__ void __launch_bounds__(warpwise::block_of_teams(THREADS))
-    softmax_backward_row_in_registers(const T* dy, const T* y, T* dx, int rows, int columns) {
+template <class T, int THREADS, int VECTORS, bool ALIGNED, int BLOCK = warpwise::block_of_teams(THREADS)>
+__global__ void __launch_bounds__(BLOCK) softmax_backward_row_in_registers(const T* dy, const T* y, T* dx, int rows,
+                                                                           int columns) {
   using Team = warpwise::RowTeam<T, THREADS, ALIGNED>;
   static_assert(VECTORS * Team::kElements <= 16, "two rows of more than 16 elements a thread spill at 64 registers");
   __shared__ float of_warp[warpwise::kWarp];

@@ -1,7 +1,8 @@
 // Reductions by warp shuffles: registers instead of shared memory, and 2 barriers a reduction instead of 8.
 //
-// A shuffle hands a register to another lane without a barrier; only the 8 warps' results pass through shared memory. The
-// row is still read three times, but a row of 8192 float32 (32 KB) comes from L1 or L2 the second and the third time.
+// A shuffle hands a register to another lane without a barrier; only the 8 warps' results pass through shared memory.
+// The row is still read three times, but a row of 8192 float32 (32 KB) comes from L1 or L2 the second and the third
+// time.
 
 #include <warpwise/numeric.cuh>
 #include <warpwise/reduce.cuh>

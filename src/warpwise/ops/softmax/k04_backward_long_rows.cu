@@ -7,8 +7,9 @@ constexpr int kThreads = 1024;
 
 // dy, y, dx: (rows, columns), contiguous. Grid: rows blocks of kThreads.
 template <class T, bool ALIGNED>
-__global__ void __launch_bounds__(kThreads)
-    softmax_backward_long_rows(const T* __restrict__ dy, const T* __restrict__ y, T* __restrict__ dx, int columns) {
+__global__ void __launch_bounds__(kThreads) softmax_backward_long_rows(const T* __restrict__ dy,
+                                                                       const T* __restrict__ y, T* __restrict__ dx,
+                                                                       int columns) {
   using Team = warpwise::RowTeam<T, kThreads, ALIGNED>;
   __shared__ float of_warp[warpwise::kWarp];
   const T zero = warpwise::from_float<T>(0.0f);

@@ -1,7 +1,8 @@
 // Rows too long for registers: online statistics over 16-byte loads, and a second read that the L2 cache answers.
 //
-// 1024 threads a row. On an H200 the 132 rows in flight take 132 * 128k * 2 bytes = 34 MB of the 60 MB L2, so memory still
-// sees each element about once. A vector's maximum is taken first, so the running sum is rescaled once in 16 bytes.
+// 1024 threads a row. On an H200 the 132 rows in flight take 132 * 128k * 2 bytes = 34 MB of the 60 MB L2, so memory
+// still sees each element about once. A vector's maximum is taken first, so the running sum is rescaled once in 16
+// bytes.
 
 #include <warpwise/reduce.cuh>
 #include <warpwise/row.cuh>
@@ -10,8 +11,7 @@ constexpr int kThreads = 1024;
 
 // x, y: (rows, columns), contiguous. Grid: rows blocks of kThreads.
 template <class T, bool ALIGNED>
-__global__ void __launch_bounds__(kThreads) softmax_long_rows(const T* __restrict__ x, T* __restrict__ y,
-                                                               int columns) {
+__global__ void __launch_bounds__(kThreads) softmax_long_rows(const T* __restrict__ x, T* __restrict__ y, int columns) {
   using Team = warpwise::RowTeam<T, kThreads, ALIGNED>;
   using Statistics = warpwise::MaxAndSum::Value;
   __shared__ Statistics of_warp[warpwise::kWarp];
@@ -43,7 +43,8 @@ __global__ void __launch_bounds__(kThreads) softmax_long_rows(const T* __restric
     warpwise::Pack<T> result;
 #pragma unroll
     for (int e = 0; e < Team::kElements; ++e) {
-      result.at[e] = warpwise::from_float<T>(warpwise::exponential<T>(warpwise::to_float(loaded.at[e]) - row.max) * scale);
+      result.at[e] =
+          warpwise::from_float<T>(warpwise::exponential<T>(warpwise::to_float(loaded.at[e]) - row.max) * scale);
     }
     Team::store(y, columns, turn, result);
   }

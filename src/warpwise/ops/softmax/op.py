@@ -53,11 +53,12 @@ _softmax = public(SOFTMAX, "(Tensor input, int dim) -> Tensor", _backward, _save
 
 
 def softmax(input: torch.Tensor, dim: int = -1, *, rung: str | None = None) -> torch.Tensor:
-    """e^x / sum(e^x) along ``dim``, for ``input`` of any shape, float16, bfloat16, float32 or float64; same shape and dtype.
+    """e^x / sum(e^x) along ``dim``, for ``input`` of any shape; of the same shape and dtype.
 
-    Sums are float32 (float64 for float64, which PyTorch computes). As in PyTorch an element of -inf gives 0 and a row of
-    nothing else gives NaN. Twice differentiable. Raises ``TypeError`` for another dtype, ``ValueError`` for a ``dim`` that
-    ``input`` lacks or a row that the rung asked for cannot take. ``rung`` asks for one kernel of the ladder by name.
+    float16, bfloat16 and float32 are summed in float32, float64 (by PyTorch) in float64. As in PyTorch an element of
+    -inf gives 0 and a row of nothing else gives NaN. Differentiable as often as one likes. Raises ``TypeError`` for
+    another dtype, ``ValueError`` for a ``dim`` that ``input`` lacks or a row that the rung asked for cannot take.
+    ``rung`` asks for one kernel of the ladder by name.
     """
     return _softmax(input, dim, rung=rung)
 
@@ -67,7 +68,7 @@ def softmax_backward(
 ) -> torch.Tensor:
     """y * (dy - sum(dy * y)) along ``dim``: the gradient of softmax's input from that of its ``output`` y, both alike.
 
-    What autograd calls by itself; here for who writes a backward by hand, and to ask for one rung by name. Differentiable.
+    What autograd calls by itself; here for who writes a backward by hand. Differentiable. ``rung`` as for softmax.
     Raises ``TypeError`` or ``ValueError`` if the two differ in shape, dtype or device, or lack ``dim``.
     """
     return _softmax_backward(grad_output, output, dim, rung=rung)

@@ -25,7 +25,7 @@ Launch = Callable[..., None]
 
 
 def along_rows(launch: Launch) -> Launch:
-    """``launch(out, *inputs)`` on (rows, columns), for inputs of any shape: a ``dim`` that is not the last is copied there."""
+    """``launch(out, *inputs)`` on (rows, columns), for any shape: a ``dim`` that is not the last is copied there."""
 
     def launch_along(output: torch.Tensor, *args: Any) -> None:
         *inputs, dim = args
@@ -78,8 +78,8 @@ def in_registers(kernel: str, file: str) -> Launch:
 
     def launch(out: torch.Tensor, *inputs: torch.Tensor) -> None:
         rows, columns = out.shape
-        # Two or four 16-byte vectors of the row a thread, more only when 1024 threads do not suffice. Powers of two keep
-        # the number of kernels that are ever compiled small.
+        # Two or four 16-byte vectors of the row a thread, more only when 1024 threads do not suffice. Powers of two
+        # keep the number of kernels that are ever compiled small.
         wanted = 4 if len(inputs) == 1 else 2
         vectors = power_of_two(cdiv(columns * out.element_size(), 16))
         threads = min(1024, max(32, vectors // wanted))
@@ -159,13 +159,17 @@ def rung(name: str, idea: str, launch: Launch, columns: int = LONGEST, why: str 
 
 RUNGS = (
     rung("k01_thread_per_row", "one thread a row", per_thread("softmax_thread_per_row", "k01_thread_per_row.cu")),
-    rung("k02_block_per_row", "one block a row, tree in shared memory", per_block("softmax_block_per_row", "k02_block_per_row.cu")),
+    rung("k02_block_per_row", "one block a row, tree in shared memory",
+         per_block("softmax_block_per_row", "k02_block_per_row.cu")),
     rung("k03_warp_shuffle", "reductions by warp shuffles", per_block("softmax_warp_shuffle", "k03_warp_shuffle.cu")),
     rung("k04_online", "maximum and sum in one pass", per_block("softmax_online", "k04_online.cu")),
     rung("k05_row_in_registers", "16-byte loads, the row read once and kept",
-         in_registers("softmax_row_in_registers", "k05_row_in_registers.cu"), REGISTER_COLUMNS, "1024 threads hold 32 each"),
-    rung("k06_long_rows", "online over 16-byte loads, read again from L2", long_rows("softmax_long_rows", "k06_long_rows.cu")),
-    rung("k07_triton_row", "the row in one Triton block", along_rows(triton_row), TRITON_COLUMNS, "a larger block spills"),
+         in_registers("softmax_row_in_registers", "k05_row_in_registers.cu"), 
+         REGISTER_COLUMNS, "1024 threads hold 32 each"),
+    rung("k06_long_rows", "online over 16-byte loads, read again from L2",
+         long_rows("softmax_long_rows", "k06_long_rows.cu")),
+    rung("k07_triton_row", "the row in one Triton block", along_rows(triton_row),
+         TRITON_COLUMNS, "a larger block spills"),
     rung("k08_triton_online", "online in Triton, any length", along_rows(triton_online)),
 )  # fmt: skip
 

@@ -24,7 +24,7 @@ def check_backward(grad_output: torch.Tensor, output: torch.Tensor, dim: int) ->
 
 
 def _drawn(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[torch.Tensor, int]:
-    """(rows, columns) and the last dimension, or, if the case has an inner size, (rows, columns, inner) and the middle one."""
+    """(rows, columns) and the last dimension, or, for a case with an inner size, that too and the middle one."""
     shape = [case.sizes["rows"], case.sizes["columns"]]
     if "inner" not in case.sizes:
         return draw(case, shape, dtype, device, seed), -1
@@ -32,7 +32,7 @@ def _drawn(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> t
 
 
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[torch.Tensor, int]:
-    """Normal values; in a case whose name starts with "masked" each row but its first element is -inf with probability one half."""
+    """Normal values; in a case called masked... half of each row, but never its first element, is -inf."""
     values, dim = _drawn(case, dtype, device, seed)
     if case.name.startswith("masked"):
         generator = torch.Generator(device).manual_seed(seed + 1)
@@ -83,7 +83,7 @@ def magnitude_backward(grad_output: torch.Tensor, output: torch.Tensor, dim: int
 
 
 def eager(input: torch.Tensor, dim: int) -> torch.Tensor:
-    """torch.softmax; on CPU tensors of a 2-byte type in float32, since there PyTorch rounds the powers before it sums them."""
+    """torch.softmax; for 2-byte types on a CPU in float32, as PyTorch rounds powers there before it sums them."""
     if input.is_cpu and input.dtype.itemsize == 2:
         return torch.softmax(input, dim, dtype=torch.float32).to(input.dtype)
     return torch.softmax(input, dim)

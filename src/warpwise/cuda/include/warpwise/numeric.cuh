@@ -21,17 +21,28 @@ __device__ inline float to_float(__nv_bfloat16 value) { return __bfloat162float(
 template <class T>
 __device__ inline T from_float(float value);
 template <>
-__device__ inline float from_float<float>(float value) { return value; }
+__device__ inline float from_float<float>(float value) {
+  return value;
+}
 template <>
-__device__ inline __half from_float<__half>(float value) { return __float2half_rn(value); }
+__device__ inline __half from_float<__half>(float value) {
+  return __float2half_rn(value);
+}
 template <>
-__device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float value) { return __float2bfloat16_rn(value); }
+__device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float value) {
+  return __float2bfloat16_rn(value);
+}
 
 // e^value, as exact as T can show: expf is within 2 ulp of float32; ex2.approx of value * log2(e) is within about
-// |value| * 2^-23 of it, far below half a unit in the last place of a 2-byte result, in two instructions instead of eight.
+// |value| * 2^-23 of it, far below half a unit in the last place of a 2-byte result, in two instructions instead of
+// eight.
 template <class T>
-__device__ inline float exponential(float value) { return __expf(value); }
+__device__ inline float exponential(float value) {
+  return __expf(value);
+}
 template <>
-__device__ inline float exponential<float>(float value) { return expf(value); }
+__device__ inline float exponential<float>(float value) {
+  return expf(value);
+}
 
 }  // namespace warpwise

@@ -8,8 +8,8 @@ namespace warpwise {
 
 using Float4 = Vector<float, 4>;
 
-// `valid` elements from `from` on exist, and zeros follow; none may. ALIGNED: `from` lies on 4 * sizeof(T) and the row's
-// length is a multiple of 4, so that all four exist or none, and one load carries them.
+// `valid` elements from `from` on exist, and zeros follow; none may. ALIGNED: `from` lies on 4 * sizeof(T) and the
+// row's length is a multiple of 4, so that all four exist or none, and one load carries them.
 template <bool ALIGNED, class T>
 __device__ inline Float4 load4(const T* from, int valid) {
   Float4 result = {0.0f, 0.0f, 0.0f, 0.0f};

@@ -1,4 +1,5 @@
-// Several neighbouring elements moved by one instruction, also from an array that starts or ends between two boundaries.
+// Several neighbouring elements moved by one instruction, also from an array that starts or ends between two
+// boundaries.
 #pragma once
 
 #include <warpwise/pack.cuh>
