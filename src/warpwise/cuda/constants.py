@@ -41,7 +41,7 @@ class Constants:
         held = str(build.library)
         if _HELD.get(held) == self.version:
             return
-        there = _variables(build.library)
+        there = library_variables(build.library)
         for name, data in self.values.items():
             if name in there:
                 address, size = there[name]
@@ -68,7 +68,7 @@ class _Global(ctypes.Structure):
 
 
 @functools.lru_cache(maxsize=256)
-def _variables(path: Path) -> dict[str, tuple[int, int]]:
+def library_variables(path: Path) -> dict[str, tuple[int, int]]:
     """Address and bytes of a kernel library's global variables, by their names with namespaces."""
     library = ctypes.CDLL(str(path))
     library.ww_entry_globals.restype = ctypes.POINTER(_Global)

@@ -94,7 +94,7 @@ class Extension:
         from warpwise.cuda.emulator import launcher
 
         build, arguments = self._build(name, launch, profile)
-        inside = constants._variables(build.library)
+        inside = constants.library_variables(build.library)
         both = [(symbol, inside[known]) for known, symbol in native.symbols(self.key).items() if known in inside]
         for symbol, (address, size) in both:
             ctypes.memmove(address, symbol.data, size)
