@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warpwise.cuda import errors
-from warpwise.cuda.errors import Access, Finding, Index3
 from warpwise.cuda.emulator.runtime import Report, Side
+from warpwise.cuda.errors import Access, Finding, Index3
 
 if TYPE_CHECKING:
     from warpwise.cuda.emulator.compiler import Build
@@ -35,6 +35,13 @@ KINDS: tuple[type[errors.KernelError], ...] = (
     errors.LaunchError,
 )  # in the order of ``ww::Kind``
 ACTIONS = ("read", "write", "atomic", "asynchronous copy", "wait", "return", "executed", "nobody")
+_VERBS = {
+    "read": "read of",
+    "write": "write to",
+    "nobody": "write to",
+    "atomic": "atomic on",
+    "asynchronous copy": "asynchronous copy to",
+}
 SPACES = ("", "global", "shared", "dynamic shared", "module", "local")
 _HEADERS = Path(__file__).parent / "include"
 _WARP = 32
@@ -42,7 +49,9 @@ _WARP = 32
 
 def translate(build: Build, reports: Sequence[Report], load_bias: int, block: Index3) -> list[Finding]:
     """``reports`` as findings, first one first, with the lines of the user's source."""
-    places = _lines(build, [side.pc - load_bias for report in reports for side in (report.access, report.other) if side.pc])
+    places = _lines(
+        build, [side.pc - load_bias for report in reports for side in (report.access, report.other) if side.pc]
+    )
     findings = _merged(_finding(build, report, places, load_bias, block) for report in reports)
     return sorted(findings, key=functools.partial(_rank, findings))
 
@@ -71,7 +80,9 @@ def _rank(findings: Sequence[Finding], finding: Finding) -> int:
     return 2 * first
 
 
-def _finding(build: Build, report: Report, places: dict[int, tuple[str, int]], load_bias: int, block: Index3) -> Finding:
+def _finding(
+    build: Build, report: Report, places: dict[int, tuple[str, int]], load_bias: int, block: Index3
+) -> Finding:
     kind = KINDS[report.kind]
     variable, space = report.variable.decode(errors="replace"), SPACES[report.space]
     has_access = kind not in (errors.UnwrittenOutput, errors.LaunchError) and ACTIONS[report.access.action] != "nobody"
@@ -126,14 +137,17 @@ def _text(build: Build, file: str, line: int) -> str:
 def _message(kind: type[errors.KernelError], report: Report, variable: str, space: str) -> str:
     said = report.message.decode(errors="replace")
     what = _element(report, variable)
-    action = {"read": "read of", "write": "write to", "atomic": "atomic on", "asynchronous copy": "asynchronous copy to", "nobody": "write to"}.get(ACTIONS[report.access.action], "access to")
+    action = _VERBS.get(ACTIONS[report.access.action], "access to")
     if kind is errors.OutOfBounds:
         if not variable:
             return f"{_bytes(report)}{action} address {report.address:#x}: {said}"
-        message = f"{action} {what}, but {_space(space)}'{variable}' has {report.elements:,} elements ({_distance(report)})"
+        message = (
+            f"{action} {what}, but {_space(space)}'{variable}' has {report.elements:,} elements ({_distance(report)})"
+        )
         return f"{message}: {said}" if said else message
     if kind is errors.DataRace:
-        return said or f"{_space(space)}{what}: {ACTIONS[report.access.action]} and {ACTIONS[report.other.action]} are not ordered"
+        both = f"{ACTIONS[report.access.action]} and {ACTIONS[report.other.action]}"
+        return said or f"{_space(space)}{what}: {both} are not ordered"
     if kind is errors.UninitializedRead:
         return said or f"read of {_space(space)}{what}, which no thread has written"
     if kind is errors.UnwrittenOutput:

@@ -22,6 +22,7 @@ ORDERS = {"forward": 0, "reverse": 1, "shuffle": 2}
 CHECKS = {"all": (1, 1, 1, 1), "bounds": (1, 0, 0, 0), "none": (0, 0, 0, 0)}
 MAX_THREADS = 1024
 _ARGUMENT = struct.Struct("=QQQQIBBBB")
+_NO_POINTER = (0,) * 6
 _SCALAR_ALIGNMENT = 16
 
 
@@ -76,7 +77,9 @@ def launch(
     """
     threads = block[0] * block[1] * block[2]
     if not 0 < threads <= MAX_THREADS or min(grid) < 1:
-        raise LaunchError(f"{build.expression}: grid {grid} of blocks {block}: expected 1 to {MAX_THREADS} threads a block")
+        raise LaunchError(
+            f"{build.expression}: grid {grid} of blocks {block}: expected 1 to {MAX_THREADS} threads a block"
+        )
     if options.checks not in CHECKS or options.order not in ORDERS:
         raise ValueError(
             f"checks={options.checks!r}, order={options.order!r}: expected one of {', '.join(CHECKS)} and of {', '.join(ORDERS)}"
@@ -131,9 +134,8 @@ def _pack(arguments: Sequence[Buffer | Scalar]) -> tuple[ctypes.Array[ctypes.c_c
     start = -(-ctypes.addressof(values) // _SCALAR_ALIGNMENT) * _SCALAR_ALIGNMENT
     ctypes.memmove(start, bytes(scalars), len(scalars))
     for index, offset, argument in places:
-        _ARGUMENT.pack_into(
-            packed, index * _ARGUMENT.size, _name(argument.name)[1], start + offset, len(argument.data), 0, 0, 0, 0, 0, 0
-        )
+        place = index * _ARGUMENT.size
+        _ARGUMENT.pack_into(packed, place, _name(argument.name)[1], start + offset, len(argument.data), *_NO_POINTER)
     return packed, values
 
 

@@ -129,7 +129,8 @@ def _build(compiler: tuple[str, ...], sources: list[Path], target: Path) -> None
     handle, made = tempfile.mkstemp(dir=target.parent, suffix=".so")
     os.close(handle)
     unit = "".join(f'#include "{path.name}"\n' for path in sources)
-    command = [*compiler, *_FLAGS, "-I", str(SOURCES), f"-Wl,-soname,{target.name}", "-x", "c++", "-", "-o", made, "-ldl", "-lrt"]
+    named = f"-Wl,-soname,{target.name}"
+    command = [*compiler, *_FLAGS, "-I", str(SOURCES), named, "-x", "c++", "-", "-o", made, "-ldl", "-lrt"]
     result = subprocess.run(command, input=unit, capture_output=True, text=True, check=False)
     if result.returncode:
         Path(made).unlink(missing_ok=True)

@@ -163,14 +163,18 @@ void check_module_access(Address address, size_t bytes, bool write, Address pc, 
   report.address = address;
   report.access.action = write ? kWrite : kRead;
   report.access_bytes = static_cast<uint32_t>(bytes);
-  if (!inside || !object) fatal_report(report, "the address belongs to no argument, shared or local variable");
+  constexpr size_t kNear = size_t{1} << 20;
+  if (!object && after != objects.end() && after->start - address < kNear) object = &*after;
+  if (!object || (address > object->start && address - object->start > object->bytes + kNear))
+    fatal_report(report, "the address belongs to no argument, shared or local variable");
   snprintf(report.variable, sizeof report.variable, "%s", object->name.c_str());
   report.space = kModule;
   const size_t width = object->element_bytes ? object->element_bytes : bytes;
   report.element_bytes = static_cast<uint32_t>(width);
-  report.index = static_cast<int64_t>((address - object->start) / width);
+  const int64_t offset = static_cast<int64_t>(address - object->start);
+  report.index = offset / static_cast<int64_t>(width) - (offset < 0 && offset % static_cast<int64_t>(width) != 0);
   report.elements = static_cast<int64_t>(object->bytes / width);
-  if (address + bytes <= object->start + object->bytes) report.kind = kReadOnlyWrite;
+  if (offset >= 0 && address + bytes <= object->start + object->bytes) report.kind = kReadOnlyWrite;
   fatal_report(report, "%s", "");
 }
 

@@ -1,0 +1,202 @@
+"""Launches: time limits, interrupts, faults, aliasing, poison, what is written back and what is printed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from warpwise import cuda
+from warpwise.cuda.emulator import runtime
+from warpwise.cuda.errors import KernelTimeout, LaunchError, OutOfBounds, UndefinedBehaviour
+
+MODULE = cuda.load(
+    r"""
+__global__ void spin(volatile int* p) {
+  while (*p == 0) {}
+}
+__global__ void compute(float* p) {
+  float x = 1;
+  while (x != 0) x = x * 0.5f + 1;
+  *p = x;
+}
+__global__ void wild(float* p, long long i) { p[i] = 1; }
+__global__ void divide(int* p, int n) { *p = 5 / n; }
+__device__ int deep(int n, int* q) {
+  int a[64];
+  a[0] = 0;
+  a[1 + n % 63] = n;
+  return n == 0 ? q[0] : deep(n - 1, a) + a[1 + n % 63];
+}
+__global__ void recurse(int* p, int n) { *p = deep(n, p); }
+__global__ void print(int n) { printf("thread %d of %d: %s\n", threadIdx.x, n, "hello"); }
+__global__ void shift(const float* from, float* to, int n) {
+  int i = threadIdx.x;
+  if (i < n) to[i] = from[i] + 1;
+}
+__global__ void copy(const float* from, float* to) { to[threadIdx.x] = from[threadIdx.x]; }
+__global__ void indices(int* out) {
+  int block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+  int thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+  out[block * blockDim.x * blockDim.y * blockDim.z + thread] = block * 10000 + thread;
+}
+__device__ int launches = 0;
+__global__ void count(int* out) { *out = ++launches; }
+__global__ void barriers(int* p, int n) {
+  for (int i = 0; i < n; i++) __syncthreads();
+  if (threadIdx.x == 0) *p = n;
+}
+"""
+)
+
+
+@pytest.mark.parametrize("checks", ["all", "bounds", "none"])
+@pytest.mark.parametrize("name,dtype", [("spin", "i4"), ("compute", "f4")])
+def test_a_kernel_that_does_not_end(name: str, dtype: str, checks: str) -> None:
+    started = time.monotonic()
+    with pytest.raises(KernelTimeout, match="still running") as caught:
+        MODULE[name][1, 32](np.zeros(1, dtype), timeout=0.2, checks=checks)
+    assert caught.value.finding.access.line in (3, 7)
+    assert time.monotonic() - started < 20
+
+
+def test_ctrl_c_ends_a_launch() -> None:
+    timer = threading.Timer(0.3, _interrupt)
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            MODULE["compute"][1, 1](np.zeros(1, "f4"))
+    finally:
+        timer.join()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    x = np.zeros(4, "f4")
+    MODULE["copy"][1, 4](np.ones(4, "f4"), x)
+    assert x.tolist() == [1, 1, 1, 1]
+
+
+def _interrupt() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_launches_from_other_threads() -> None:
+    results: list[object] = []
+
+    def work(value: float) -> None:
+        x = np.zeros(64, "f4")
+        MODULE["copy"][1, 64](np.full(64, value, "f4"), x)
+        try:
+            MODULE["compute"][1, 1](np.zeros(1, "f4"), timeout=0.1)
+        except KernelTimeout:
+            results.append((value, float(x.sum())))
+
+    threads = [threading.Thread(target=work, args=(value,)) for value in (1.0, 2.0, 3.0)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == [(1.0, 64.0), (2.0, 128.0), (3.0, 192.0)]
+
+
+def test_faults_in_kernels_without_checks_are_findings() -> None:
+    before = [signal.getsignal(each) for each in (signal.SIGSEGV, signal.SIGFPE)]
+    with pytest.raises(OutOfBounds, match="far past|elements|no argument"):
+        MODULE["wild"][1, 1](np.zeros(8, "f4"), 1 << 28, checks="none")
+    with pytest.raises(UndefinedBehaviour, match="division"):
+        MODULE["divide"][1, 1](np.zeros(1, "i4"), 0, checks="none")
+    with pytest.raises(OutOfBounds, match="null"):
+        MODULE["wild"][1, 1](None, 4, checks="none")
+    assert [signal.getsignal(each) for each in (signal.SIGSEGV, signal.SIGFPE)] == before
+
+
+@pytest.mark.parametrize("checks", ["all", "none"])
+def test_a_stack_overflow_is_a_finding(checks: str) -> None:
+    with pytest.raises(OutOfBounds, match="stack overflow"):
+        MODULE["recurse"][1, 2](np.zeros(1, "i4"), 1 << 20, checks=checks)
+    result = np.zeros(1, "i4")
+    MODULE["recurse"][1, 1](result, 10, checks=checks)
+    assert result[0] == 55
+
+
+def test_a_write_just_past_the_end_is_seen_without_checks_too() -> None:
+    with pytest.raises(OutOfBounds) as caught:
+        MODULE["wild"][1, 1](np.zeros(8, "f4"), 9, checks="none")
+    assert (caught.value.finding.variable, caught.value.finding.index) == ("p", 9)
+
+
+def test_what_a_kernel_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    MODULE["print"][1, 3](3)
+    assert capsys.readouterr().out == "".join(f"thread {i} of 3: hello\n" for i in range(3))
+
+
+def test_overlapping_views_keep_their_aliasing() -> None:
+    x = torch.arange(8.0)
+    MODULE["shift"][1, 8](x[:-1], x[1:], 7, checks="none")
+    assert x.tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
+    assert MODULE["copy"][1, 4].check(x[:4], x[4:]) == []
+    assert x.tolist() == [0, 1, 2, 3] * 2
+
+
+def test_views_of_one_storage_that_do_not_overlap_have_bounds_of_their_own() -> None:
+    x = torch.zeros(16)
+    finding = MODULE["copy"][1, 9].check(x[:8], x[8:])[0]
+    assert (finding.kind, finding.variable, finding.index) == (OutOfBounds, "from", 8)
+
+
+def test_overlapping_arguments_name_the_view_that_is_nearest() -> None:
+    x = torch.zeros(16)
+    finding = MODULE["shift"][1, 32].check(x[:12], x[8:], 32)[-1]  # after the races that overlapping makes
+    assert (finding.kind, finding.variable, finding.index) == (OutOfBounds, "to", 8)
+
+
+def test_an_output_is_poisoned_and_nothing_is_written_back_after_a_fatal_finding() -> None:
+    x, y = np.ones(8, "f4"), np.full(8, 3, "f4")
+    with pytest.raises(OutOfBounds):
+        MODULE["copy"][1, 9](x, y)
+    assert y.tolist() == [3] * 8
+    z = np.full(8, 3, "f4")
+    assert [finding.index for finding in MODULE["copy"][1, 5].check(x, cuda.out(z))] == [5]
+    assert np.isnan(z[5:]).all()
+
+
+@pytest.mark.parametrize("order", ["forward", "reverse", "shuffle"])
+def test_grids_and_blocks_of_three_dimensions(order: str) -> None:
+    out = np.zeros((24, 60), "i4")
+    MODULE["indices"][(2, 3, 4), (3, 4, 5)](cuda.out(out), order=order, seed=3)
+    assert (out == np.arange(24)[:, None] * 10000 + np.arange(60)).all()
+
+
+def test_device_variables_live_as_long_as_their_module() -> None:
+    out = np.zeros(1, "i4")
+    for expected in (1, 2, 3):
+        MODULE["count"][1, 1](out)
+        assert out[0] == expected
+
+
+def test_many_barriers_and_full_blocks() -> None:
+    out = np.zeros(1, "i4")
+    MODULE["barriers"][2, 1024](out, 100)
+    assert out[0] == 100
+
+
+def test_more_threads_than_a_block_holds() -> None:
+    with pytest.raises(LaunchError, match="1,?024"):
+        MODULE["copy"][1, 1025](np.zeros(8, "f4"), np.zeros(8, "f4"))
+
+
+def test_two_processes_may_build_the_runtime_at_once(tmp_path: object) -> None:
+    program = "from warpwise.cuda.emulator import runtime; print(runtime.handle() is not None)"
+    environment = {**os.environ, "WARPWISE_CACHE": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    running = [
+        subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    assert [each.communicate(timeout=200)[0] for each in running] == ["True\n"] * 2
+    assert len(list((tmp_path / "emulator").glob("libwarpwise_runtime_*.so"))) == 1
+    assert runtime.library().name in [path.name for path in (tmp_path / "emulator").iterdir()]
