@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from warpwise.cuda.directives import Macro, device_macros, macros, significant
+from warpwise.cuda.directives import Macro, expanding, macros, significant
 from warpwise.cuda.lexer import Token, closing, closing_angle
 
 __all__ = ["Declaration", "Macro", "declarations", "macros", "significant"]
@@ -154,6 +154,8 @@ def _variable_names(tokens: Sequence[Token]) -> frozenset[str]:
                 index = closing(tokens, index + 1) if tokens[index + 1].text in ("(", "[", "{") else index + 1
         elif token.kind == "identifier" and token.text not in _ATTRIBUTES | _TYPES:
             following = tokens[index + 1].text if index + 1 < len(tokens) else ""
+            if following == "(" and index + 2 < len(tokens) and tokens[index + 2].text == "*":
+                following = ""  # the type of `R (*name)(T)`
             if following in ("=", "[", "{", ",", ";", "(", ":"):
                 names.add(token.text)
         index += 1
@@ -164,7 +166,8 @@ class _Parser:
     def __init__(self, tokens: list[Token], defined: dict[str, Macro]) -> None:
         self.tokens = tokens
         self.defined = defined
-        self.device_words = device_macros(defined) | _DEVICE_WORDS
+        self.device_words = expanding(defined, frozenset({"__device__", "__global__"})) | _DEVICE_WORDS
+        self.kernel_words = expanding(defined, frozenset({"__global__"})) | {"__global__"}
         self.found: list[Declaration] = []
 
     def scope(self, index: int, end: int, names: tuple[str, ...], record: bool = False) -> None:
@@ -328,7 +331,7 @@ class _Parser:
                 kind, declared, parameters = "variable", _variable_names(tokens), None
         marks = tokens[:head] if kind == "function" else tokens
         device = any(t.text in self.device_words or _FOREIGN_DEVICE_MACRO.fullmatch(t.text) for t in marks)
-        kernel = kind == "function" and any(t.text == "__global__" for t in marks)
+        kernel = kind == "function" and any(t.text in self.kernel_words for t in marks)
         self.found.append(
             Declaration(kind, tokens, head, declared, names, inner, parameters, device, kernel, words - declared)
         )

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from warpwise.cuda.lexer import Token, lex
 
-_DEVICE_MACRO = re.compile(r"\b(?:__device__|__global__)\b")
-
 
 @dataclass
 class Macro:
@@ -19,6 +17,31 @@ class Macro:
     function: bool
     body: str
     words: frozenset[str]
+
+
+def macros(tokens: Iterable[Token]) -> dict[str, Macro]:
+    """The `#define`s among ``tokens``, the bodies of several of one name together."""
+    found: dict[str, Macro] = {}
+    for token in tokens:
+        if token.kind != "directive":
+            continue
+        define = re.match(r"#\s*define\s+(\w+)(\([^)]*\))?([\s\S]*)", token.text)
+        if define:
+            words = frozenset(t.text for t in lex(define[3], directives=False) if t.kind == "identifier")
+            old = found.get(define[1])
+            body = define[3].strip() if old is None else old.body + " " + define[3].strip()
+            found[define[1]] = Macro(define[1], bool(define[2]), body, words | (old.words if old else frozenset()))
+    return found
+
+
+def expanding(defined: dict[str, Macro], words: frozenset[str]) -> frozenset[str]:
+    """Names of the macros that expand, directly or through others, to one of ``words``."""
+    found: set[str] = set()
+    while True:
+        more = {name for name, macro in defined.items() if name not in found and macro.words & (words | found)}
+        if not more:
+            return frozenset(found)
+        found |= more
 
 
 def significant(tokens: Iterable[Token]) -> list[Token]:
@@ -49,28 +72,3 @@ def significant(tokens: Iterable[Token]) -> list[Token]:
                 depth -= 1
             kept.append(token)
     return kept
-
-
-def macros(tokens: Iterable[Token]) -> dict[str, Macro]:
-    """The `#define`s among ``tokens``, the bodies of several of one name together."""
-    found: dict[str, Macro] = {}
-    for token in tokens:
-        if token.kind != "directive":
-            continue
-        define = re.match(r"#\s*define\s+(\w+)(\([^)]*\))?([\s\S]*)", token.text)
-        if define:
-            words = frozenset(t.text for t in lex(define[3], directives=False) if t.kind == "identifier")
-            old = found.get(define[1])
-            body = define[3].strip() if old is None else old.body + " " + define[3].strip()
-            found[define[1]] = Macro(define[1], bool(define[2]), body, words | (old.words if old else frozenset()))
-    return found
-
-
-def device_macros(defined: dict[str, Macro]) -> frozenset[str]:
-    """Names of the macros that expand, directly or through others, to __device__ or __global__."""
-    device = {name for name, macro in defined.items() if _DEVICE_MACRO.search(macro.body)}
-    while True:
-        more = {name for name, macro in defined.items() if name not in device and macro.words & device}
-        if not more:
-            return frozenset(device)
-        device |= more

@@ -137,9 +137,8 @@ class Module:
             )
         declaration = source.kernel_of(match[1], self.declarations)
         name = match[1].rpartition("::")[2]
-        if declaration is None and not re.search(
-            rf"\b{name}\b", self.text
-        ):  # a macro may make it: the compiler will tell
+        made_by_macro = "##" in self.text or re.search(rf"\b{name}\b", self.text)  # then the compiler will tell
+        if declaration is None and not made_by_macro:
             raise self._unknown(match[1])
         if declaration is not None and declaration.template and not match[2]:
             raise CompileError(f"{self.file}: {name} is a template: name its arguments, such as module['{name}<...>']")

@@ -184,37 +184,30 @@ def _version(compiler: tuple[str, ...]) -> str:
     return result.stdout
 
 
+# -ffp-contract=fast with an FMA unit contracts a * b + c as nvcc does; no other arithmetic is relaxed.
+_COMMON = (
+    "-std=c++17", "-g1", "-fPIC", "-w", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=fast", "-fno-math-errno",
+    "-ftrivial-auto-var-init=pattern", "-fno-omit-frame-pointer", "-fvisibility=hidden", "-fno-threadsafe-statics",
+)  # fmt: skip
+_INSTRUMENTED = ("-O1", "-fsanitize=thread", f"-fsanitize={_SANITIZERS}", "-DWW_CHECKED")
+
+
 @functools.lru_cache(maxsize=8)
 def _flags(compiler: tuple[str, ...], checked: bool) -> tuple[str, ...]:
-    """-ffp-contract=fast with an FMA unit contracts a * b + c as nvcc does; no other arithmetic is relaxed."""
-    clang = "clang" in _version(compiler)
-    flags = [
-        "-std=c++17",
-        "-g1",
-        "-fPIC",
-        "-w",
-        "-fno-strict-aliasing",
-        "-fwrapv",
-        "-ffp-contract=fast",
-        "-fno-math-errno",
-    ]
-    flags += [
-        "-ftrivial-auto-var-init=pattern",
-        "-fno-omit-frame-pointer",
-        "-fvisibility=hidden",
-        "-fno-threadsafe-statics",
-    ]
-    flags += [] if clang else ["-fno-gnu-unique", "-fno-trapping-math"]
-    flags += _machine_flags()
+    common = (*_COMMON, *_machine_flags())
+    if "clang" in _version(compiler):
+        # A write over a read value hides the read from clang's instrumentation unless told.
+        told = ("-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-distinguish-volatile=1")
+        return (*common, *_INSTRUMENTED, *told) if checked else (*common, "-O2")
+    common = (*common, "-fno-gnu-unique", "-fno-trapping-math")
     if not checked:
-        return (*flags, "-O2")
-    flags += ["-O1", "-fsanitize=thread", f"-fsanitize={_SANITIZERS}", "-DWW_CHECKED"]
-    # A write over a read value hides the read from clang's instrumentation unless told.
-    flags += (
-        ["-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-distinguish-volatile=1"] if clang else []
-    )
-    flags += [] if clang else ["--param", "tsan-distinguish-volatile=1"]
-    return tuple(flags)
+        return (
+            *common,
+            "-O2",
+            "-fno-tree-slp-vectorize",
+        )  # which would pair an addition with a subtraction, not fuse them
+    # At -O1 the pass that contracts is off unless asked for.
+    return (*common, *_INSTRUMENTED, "-fexpensive-optimizations", "--param", "tsan-distinguish-volatile=1")
 
 
 def _machine_flags() -> list[str]:

@@ -14,7 +14,7 @@ WW_INLINE To to_integer(From x) {
   return r >= static_cast<From>(highest) ? highest : static_cast<To>(r);
 }
 
-// Keeps a result from being contracted with the operation that uses it.
+// Keeps a result from being contracted with the operation that uses it, or an operand from being shared with one that is.
 template <class T>
 WW_INLINE T keep(T x) {
 #if defined(__x86_64__)
@@ -42,12 +42,12 @@ WW_INLINE double sum_error(T a, T b, T s) {
 }
 template <Rounding mode, class T>
 WW_INLINE T add(T a, T b) {
-  const T s = keep(a + b);
+  const T s = keep(keep(a) + b);
   return directed<mode>(s, mode == Rounding::nearest ? 0.0 : sum_error(a, b, s));
 }
 template <Rounding mode, class T>
 WW_INLINE T multiply(T a, T b) {
-  const T p = keep(a * b);
+  const T p = keep(keep(a) * b);
   return directed<mode>(p, mode == Rounding::nearest ? 0.0 : static_cast<double>(fma(a, b, -p)));
 }
 template <Rounding mode, class T>

@@ -1,0 +1,145 @@
+"""Builds: what compiles, what is kept, and what a user is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from warpwise import cuda
+from warpwise.cuda.emulator import compiler
+from warpwise.cuda.emulator.compiler import build
+
+NAMES = """
+namespace deep { namespace er {
+struct Box { double size; char kind; };
+template <typename T, int N> __global__ void fill(T* x, Box box, const unsigned char* mask) { x[threadIdx.x] = T(N); }
+} }
+extern "C" __global__ void plain(long long n, const float4* v, half h) {}
+#include <cuda_fp16.h>
+__global__ void overloaded(float* x) { x[0] = 1; }
+__global__ void overloaded(int* x) { x[0] = 2; }
+"""
+
+
+def test_a_template_in_a_namespace() -> None:
+    made = build(NAMES, "names.cu", "deep::er::fill<float, 2 + 3>")
+    assert made.function_type == "void (*)(float*, deep::er::Box, unsigned char const*)"
+    assert made.sizes == (8, 16, 8)
+    assert made.library.exists()
+
+
+def test_an_overload_is_chosen_by_a_cast() -> None:
+    made = build(NAMES.replace("half h", "int h"), "names.cu", "static_cast<void (*)(int*)>(&overloaded)")
+    assert made.function_type == "void (*)(int*)"
+
+
+def test_a_second_build_comes_from_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "__global__ void once(int* x) { x[0] = 1; }"
+    first = build(text, "once.cu", "once")
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("compiled again")
+
+    monkeypatch.setattr(compiler, "_compile", refuse)
+    assert build(text, "once.cu", "once") == first
+    with pytest.raises(RuntimeError, match="compiled again"):
+        build(text, "once.cu", "once", define={"N": 2})
+
+
+def test_definitions_target_and_arch() -> None:
+    text = "__global__ void k(int* x) { x[0] = N; x[1] = __CUDA_ARCH__; x[2] = FLAG; }"
+    made = cuda.load(text, define={"N": 7, "FLAG": True}, target="sm_80")
+    x = np.zeros(3, np.int32)
+    made["k"][1, 1](x)
+    assert x.tolist() == [7, 800, 1]
+    with pytest.raises(cuda.CompileError, match="target must read like 'sm_90', got 'gfx90a'"):
+        build(text, "k.cu", "k", target="gfx90a")
+
+
+def test_headers_of_the_user(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "helper.cuh").write_text(
+        '#pragma once\n#include "deep/more.h"\n#include <vector>\n'
+        "template <int N> __global__ void from_header(int* x) {\n  __shared__ int s[N];\n  s[threadIdx.x] = FACTOR;\n"
+        "  __syncthreads();\n  x[threadIdx.x] = s[N - 1 - threadIdx.x];\n}\n"
+    )
+    (tmp_path / "deep" / "more.h").write_text("#ifndef MORE\n#define MORE\n#define FACTOR 6\n#endif\n")
+    text = '#include "helper.cuh"\n#include "helper.cuh"\n__global__ void mine(int* x) { x[0] = FACTOR; }\n'
+    x = np.zeros(4, np.int32)
+    cuda.load(text, include=[tmp_path])["from_header<4>"][1, 4](x)
+    assert x.tolist() == [6, 6, 6, 6]
+    (tmp_path / "deep" / "more.h").write_text("#define FACTOR 8\n")  # a header's change is a new build
+    cuda.load(text, include=[tmp_path])["mine"][1, 1](x)
+    assert x[0] == 8
+
+
+def test_an_error_has_the_users_line_and_text() -> None:
+    with pytest.raises(cuda.CompileError) as caught:
+        build("__global__ void k(float* x) {\n  x[0] = missing;\n}\n", "folder/wrong.cu", "k")
+    assert "folder/wrong.cu:2: error: ‘missing’ was not declared in this scope" in str(caught.value)
+    assert "x[0] = missing;" in str(caught.value)
+    assert "warpwise_device" not in str(caught.value)
+
+
+def test_an_error_in_a_header_names_the_header(tmp_path: Path) -> None:
+    (tmp_path / "bad.cuh").write_text("#define OK 1\n\n__device__ int f() { return nothing; }\n")
+    with pytest.raises(cuda.CompileError, match=r"bad\.cuh:3: error: ‘nothing’ was not declared"):
+        build('#include "bad.cuh"\n__global__ void k(int* x) { x[0] = f(); }', "k.cu", "k", include=[tmp_path])
+
+
+@pytest.mark.parametrize(
+    "text, expression, message",
+    [
+        ("__global__ void scale(float* x) {}", "scael", "no kernel 'scael'; did you mean scale"),
+        ("int main() {}", "k", "no __global__ function in this source"),
+        ("__global__ void k(float* x) {}", "3", "is no name of a kernel"),
+        ("template <int N> __global__ void k(float* x) { x[0] = N; }", "k<float>", "k<float>"),
+        ("__global__ void k(float* x);", "k", "declared, but defined neither in this file"),
+    ],
+    ids=["typo", "none", "number", "argument", "undefined"],
+)
+def test_what_cannot_be_a_kernel(text: str, expression: str, message: str) -> None:
+    with pytest.raises(cuda.CompileError) as caught:
+        build(text, "k.cu", expression)
+    assert message in str(caught.value)
+
+
+def test_a_library_without_stand_in_is_refused_only_where_used() -> None:
+    text = (
+        "#include <cub/cub.cuh>\n__global__ void uses(float* x) {\n  typedef cub::BlockReduce<float, 32> Reduce;\n}\n"
+        "__global__ void plain(float* x) { x[0] = 1; }\n"
+    )
+    with pytest.raises(cuda.UnsupportedFeature, match=r"k\.cu:3: kernel uses uses cub"):
+        build(text, "k.cu", "uses")
+    assert build(text, "k.cu", "plain").sizes == (8,)
+
+
+def test_without_a_compiler_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("WARPWISE_CXX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(cuda.CompileError, match=r"install g\+\+"):
+        compiler._compiler()
+    monkeypatch.setenv("WARPWISE_CXX", "no-such-compiler -m64")
+    with pytest.raises(cuda.CompileError, match="no-such-compiler"):
+        compiler._compiler()
+
+
+def test_constants_are_exported_with_their_extent() -> None:
+    text = "namespace n { __constant__ float w[8]; }\n__global__ void k(float* x) { x[threadIdx.x] = n::w[threadIdx.x]; }\n"
+    module = cuda.load(text)
+    module.set_constant("n::w", np.arange(8, dtype=np.float32))
+    x = np.zeros(8, np.float32)
+    module["k"][1, 8](x)
+    np.testing.assert_array_equal(x, np.arange(8))
+
+
+def test_contraction_as_on_the_device() -> None:
+    """a * b + c is one rounding: (1 + 2^-12)^2 - 1 keeps its 2^-24."""
+    text = "__global__ void k(float* x) { x[1] = x[0] * x[0] - 1.0f; x[2] = __fadd_rn(__fmul_rn(x[0], x[0]), -1.0f); }"
+    for checks in ("all", "none"):
+        x = np.array([1 + 2.0**-12, 0, 0], np.float32)
+        cuda.load(text)["k"][1, 1](x, checks=checks)
+        assert x[1] == np.float32(2.0**-11 + 2.0**-24)
+        assert x[2] == np.float32(2.0**-11)

@@ -1,0 +1,191 @@
+"""Reading CUDA sources: tokens, kernels, and device code without the host's."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warpwise.cuda.lexer import Lines, lex, split
+from warpwise.cuda.source import device_code, kernel_of, kernels, prune
+
+HARD = r"""
+#include <cuda_runtime.h>
+#define TEXT "// not a comment"
+auto raw = R"x(an " unbalanced { quote )y" )x";
+char quote = '"', brace = '{', slash = '\'';
+int million = 1'000'000;  // an apostrophe isn't a character
+/* a { brace in
+   a comment */
+int after = 0x1p-3 > .5e+3;
+"""
+
+
+def test_lexer_keeps_strings_characters_and_comments_whole() -> None:
+    tokens = lex(HARD)
+    kinds = {token.text: token.kind for token in tokens}
+    assert kinds['R"x(an " unbalanced { quote )y" )x"'] == "string"
+    assert kinds["'{'"] == "character"
+    assert kinds["1'000'000"] == "number"
+    assert kinds["0x1p-3"] == "number"
+    assert kinds['#define TEXT "// not a comment"'] == "directive"
+    assert not any(token.text == "{" for token in tokens)
+
+
+def test_a_directive_ends_with_its_last_continuation() -> None:
+    tokens = lex("#define A(x) \\\n  do { x } \\\n  while (0)\nint y;")
+    assert tokens[0].kind == "directive"
+    assert tokens[0].text.endswith("while (0)")
+    assert [token.text for token in tokens[1:]] == ["int", "y", ";"]
+
+
+@given(st.text(alphabet="ab {}()<>\"'/*\\#\n;1.:", max_size=60))
+def test_tokens_lie_in_the_text_in_order(text: str) -> None:
+    position = 0
+    for token in lex(text):
+        assert token.start >= position
+        assert text[token.start : token.end] == token.text
+        position = token.end
+
+
+def test_lines_follow_line_directives() -> None:
+    text = 'a\n#line 40 "other.cuh"\nb\nc\n# 7 "back.cu" 2\nd\n'
+    lines = Lines(text, "first.cu")
+    assert [lines.at(text.index(letter + "\n")) for letter in "abcd"] == [
+        ("first.cu", 1), ("other.cuh", 40), ("other.cuh", 41), ("back.cu", 7),
+    ]  # fmt: skip
+
+
+def test_split_respects_brackets_and_template_arguments() -> None:
+    parts = split(lex("std::pair<int, float> a, f(b, c), d[1, 2]", directives=False))
+    assert ["".join(token.text for token in part) for part in parts] == ["std::pair<int,float>a", "f(b,c)", "d[1,2]"]
+
+
+KERNELS = """
+#define THREADS (32 * 8)
+#define GLOBAL extern "C" __global__
+__global__ void plain(const float* __restrict__ x, float y[], int n);
+__global__ void plain(const float* __restrict__ x, float y[], int n) { y[0] = x[n]; }
+template <typename T, int N = 4>
+static __global__ __launch_bounds__(THREADS, 2) void tuned(T* out, unsigned long long count = 3) {}
+namespace a { namespace { __global__ void inner(half2 *const p) {} } }
+namespace a::b { void __global__ other(int (*table)[16], void) {} }
+GLOBAL void named(dim3 size) {}
+// __global__ void commented(int) {}
+const char* text = "__global__ void quoted(int) {}";
+"""
+
+
+def test_kernels_with_their_parameters_bounds_and_lines() -> None:
+    found = kernels(KERNELS)
+    assert list(found) == ["plain", "tuned", "a::inner", "a::b::other", "named"]
+    assert found["plain"].parameters == (("const float* __restrict__", "x"), ("float*", "y"), ("int", "n"))
+    assert found["plain"].line == 5
+    assert found["tuned"].parameters == (("T*", "out"), ("unsigned long long", "count"))
+    assert found["tuned"].launch_bounds == 256
+    assert found["tuned"].template
+    assert found["a::inner"].parameters == (("half2* const", "p"),)
+    assert not found["plain"].template
+    assert found["plain"].launch_bounds is None
+
+
+@pytest.mark.parametrize(
+    "expression, name",
+    [
+        ("tuned<float, 4>", "tuned"),
+        ("a::b::other", "a::b::other"),
+        ("::plain", "plain"),
+        ("inner", "a::inner"),
+        ("nothing", None),
+    ],
+)
+def test_a_name_expression_finds_its_kernel(expression: str, name: str | None) -> None:
+    kernel = kernel_of(expression, kernels(KERNELS))
+    assert (kernel.name if kernel else None) == name
+
+
+HOST = """\
+#include <iostream>
+#include <vector>
+#include "cuda_fp16.h"
+#include <torch/extension.h>
+#define CHECK(call) do { auto e = (call); if (e) exit(1); } while (0)
+#define HD __host__ __device__
+struct Settings { std::vector<int> sizes; };
+struct Shape {
+  int rows, columns;
+  HD int count() const { return rows * columns; }
+  void print() const { std::cout << rows; }
+};
+static const float table[] = {1.0f, 2.0f};
+static const float unused[] = {3.0f};
+constexpr int tile(int n) { return n * 2; }
+int ceil_div(int a, int b) { return (a + b - 1) / b; }
+template <typename T> __device__ T twice(T x) { return x + x; }
+__global__ void kernel(Shape s, float* out) { out[0] = twice(table[0]) * s.count() * tile(4); }
+__global__ void other(half* h) { h[0] = __float2half(unused[0]); }
+int main() {
+  std::vector<float> host(4);
+  kernel<<<1, 1>>>(Shape{1, 2}, nullptr);
+  if (host.size() > 3) { CHECK(cudaDeviceSynchronize()); }
+}
+PYBIND11_MODULE(name, m) { m.def("main", &main); }
+"""
+
+
+def test_device_code_leaves_every_line_where_it_was() -> None:
+    code = device_code(HOST)
+    assert code.count("\n") == HOST.count("\n")
+    for line, (kept, original) in enumerate(zip(code.split("\n"), HOST.split("\n"), strict=True), start=1):
+        assert kept.strip() in original or "cuda_bf16" in kept, line
+
+
+def test_device_code_drops_the_host_and_keeps_what_kernels_mention() -> None:
+    code = device_code(HOST)
+    for gone in ("iostream", "vector", "Settings", "main", "ceil_div", "PYBIND11_MODULE", "print", "torch/"):
+        assert gone not in code, gone
+    for kept in (
+        "cuda_fp16.h",
+        "struct Shape",
+        "count()",
+        "table[]",
+        "unused[]",
+        "constexpr int tile",
+        "twice",
+        "#define HD",
+    ):
+        assert kept in code, kept
+
+
+def test_prune_keeps_what_one_kernel_needs() -> None:
+    code = prune(HOST, {"kernel"})
+    assert "void kernel" in code
+    assert "twice" in code
+    assert "void other" not in code
+    assert "unused[]" not in code
+
+
+def test_half_types_come_with_torch_headers() -> None:
+    code = device_code("#include <torch/types.h>\n__global__ void k(half* x) { x[0] = x[1]; }\n")
+    assert code.startswith("#include <cuda_bf16.h>")
+
+
+@pytest.mark.parametrize(
+    "text, kept",
+    [
+        ("struct V { float x; };\n__device__ V& operator+=(V& a, V b) { return a; }\n__global__ void k(V v) { v += v; }", "operator+="),
+        ("struct V { __device__ float operator()(int i) const { return i; } };\n__global__ void k(V v) { v(1); }", "operator()"),
+        ("auto f = [] __device__ (int x) { return x; };\n__global__ void k(int* p) { p[0] = f(1); }", "auto f"),
+        ("enum Mode { FAST, SLOW };\n__global__ void k(int* p) { p[0] = SLOW; }", "enum Mode"),
+        ("using real = float;\ntypedef real (*function)(real);\n__global__ void k(function f) {}", "using real"),
+        ("#if 0\nint broken( {\n#endif\n__global__ void k(int* p) {}", "void k"),
+        ("#ifdef A\n__global__ void k(int* p) {\n#else\n__global__ void k(float* p) {\n#endif\n p[0] = 1; }\nint main() {}", "p[0] = 1"),
+        ("#define MAKE(T) __global__ void k_##T(T* p) { p[0] = 1; }\nMAKE(float)\nint main() {}", "MAKE(float)"),
+        ("template <> __device__ int f<int>(int x);\ntemplate <> __device__ int f<int>(int x) { return x; }\n__global__ void k() { f<int>(1); }", "f<int>"),
+    ],
+    ids=["operator", "call", "lambda", "enum", "alias", "if0", "branches", "macro", "specialisation"],
+)  # fmt: skip
+def test_declarations_that_kernels_need_stay(text: str, kept: str) -> None:
+    code = prune(text, {"k", "k_float"})
+    assert kept in code
+    assert "main" not in code
