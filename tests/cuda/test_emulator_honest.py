@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpwise import cuda
+from warpwise.cuda.errors import DataRace
 from warpwise.cuda.module import Kernel
 
 ORDERS = ("forward", "reverse", "shuffle")
@@ -117,6 +118,15 @@ __global__ void last_block_sums(const float* x, volatile float* partial, float* 
   __syncthreads();
   if (last && threadIdx.x == 0) {
     float total = 0;
+    for (int b = 0; b < gridDim.x; b++) total += partial[b];
+    *sum = total;
+  }
+}
+__global__ void last_block_reads(int* partial, unsigned* arrived, int* sum, int fence) {
+  partial[blockIdx.x] = blockIdx.x + 1;
+  if (fence) __threadfence();
+  if (atomicAdd(arrived, 1) == gridDim.x - 1) {
+    int total = 0;
     for (int b = 0; b < gridDim.x; b++) total += partial[b];
     *sum = total;
   }
@@ -242,6 +252,14 @@ def test_a_fence_and_a_counter_order_blocks(order: str) -> None:
     x, partial, total = random(1000), np.zeros(8, "f4"), np.zeros(1, "f4")
     runs("last_block_sums", 8, 32, x, partial, total, 1000, order=order)
     np.testing.assert_allclose(total[0], x.sum(), rtol=1e-3)
+
+
+def test_blocks_without_the_fence_race() -> None:
+    for fence, kinds in ((1, set()), (0, {DataRace})):
+        partial, arrived, total = np.zeros(5, "i4"), np.zeros(1, "u4"), np.zeros(1, "i4")
+        findings = KERNELS["last_block_reads"][5, 1].check(partial, arrived, total, fence)
+        assert {finding.kind for finding in findings} == kinds
+        assert total[0] == 15
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -16,7 +16,9 @@ WW_UNCHECKED unsigned lane_of_rank(unsigned mask, unsigned rank) {
     if ((mask >> lane & 1) && rank-- == 0) return lane;
   return 32;
 }
-WW_INLINE unsigned rank_in(unsigned mask) { return static_cast<unsigned>(__builtin_popcount(mask & low_lanes(ww_lane()))); }
+WW_INLINE unsigned rank_in(unsigned mask) {
+  return static_cast<unsigned>(__builtin_popcount(mask & low_lanes(ww_lane())));
+}
 }  // namespace details
 
 // ---- The grid
@@ -28,22 +30,26 @@ class grid_group {
   static WW_MEMBER unsigned long long num_threads() { return size(); }
   static WW_MEMBER unsigned long long thread_rank() { return block_rank() * num_threads_of_block() + ww_thread_rank(); }
   static WW_MEMBER unsigned long long block_rank() {
-    return blockIdx.x + static_cast<unsigned long long>(gridDim.x) * (blockIdx.y + static_cast<unsigned long long>(gridDim.y) * blockIdx.z);
+    return blockIdx.x + static_cast<unsigned long long>(gridDim.x) *
+                            (blockIdx.y + static_cast<unsigned long long>(gridDim.y) * blockIdx.z);
   }
-  static WW_MEMBER unsigned long long num_blocks() { return static_cast<unsigned long long>(gridDim.x) * gridDim.y * gridDim.z; }
+  static WW_MEMBER unsigned long long num_blocks() {
+    return static_cast<unsigned long long>(gridDim.x) * gridDim.y * gridDim.z;
+  }
   static WW_MEMBER dim3 block_index() { return dim3(blockIdx.x, blockIdx.y, blockIdx.z); }
   static WW_MEMBER dim3 dim_blocks() { return gridDim; }
   static WW_MEMBER dim3 group_dim() { return gridDim; }
 
  private:
-  static WW_MEMBER unsigned long long num_threads_of_block() { return static_cast<unsigned long long>(blockDim.x) * blockDim.y * blockDim.z; }
+  static WW_MEMBER unsigned long long num_threads_of_block() {
+    return static_cast<unsigned long long>(blockDim.x) * blockDim.y * blockDim.z;
+  }
 };
 WW_INLINE grid_group this_grid() { return {}; }
 
 // ---- The block
 class thread_block {
  public:
-  class arrival_token {};
   static WW_MEMBER void sync(WW_LINE) { ww_syncthreads(0, 0, line); }
   static WW_MEMBER unsigned thread_rank() { return ww_thread_rank(); }
   static WW_MEMBER unsigned size() { return blockDim.x * blockDim.y * blockDim.z; }
@@ -90,7 +96,9 @@ class coalesced_group {
   }
   WW_MEMBER int any(int predicate, WW_LINE) const { return ww::ballot(mask_, predicate, "any()", line) != 0; }
   WW_MEMBER int all(int predicate, WW_LINE) const { return ww::ballot(mask_, !predicate, "all()", line) == 0; }
-  WW_MEMBER unsigned ballot(int predicate, WW_LINE) const { return by_rank(ww::ballot(mask_, predicate, "ballot()", line)); }
+  WW_MEMBER unsigned ballot(int predicate, WW_LINE) const {
+    return by_rank(ww::ballot(mask_, predicate, "ballot()", line));
+  }
   template <class T>
   WW_MEMBER unsigned match_any(T value, WW_LINE) const {
     return by_rank(ww::matching(mask_, value, "match_any()", line));
@@ -119,7 +127,8 @@ WW_INLINE coalesced_group coalesced_threads(WW_LINE) { return coalesced_group(ww
 // ---- Tiles of a power of two of consecutive threads
 template <unsigned Size, class Parent = void>
 class thread_block_tile {
-  static_assert(Size >= 1 && Size <= 1024 && (Size & (Size - 1)) == 0, "a tile has a power of two of threads, up to 1024");
+  static_assert(Size >= 1 && Size <= 1024 && (Size & (Size - 1)) == 0,
+                "a tile has a power of two of threads, up to 1024");
 
  public:
   thread_block_tile() = default;
@@ -135,8 +144,10 @@ class thread_block_tile {
   WW_MEMBER unsigned ww_mask() const { return details::low_lanes(Size) << (ww_lane() & ~(Size - 1)); }
 
   WW_MEMBER void sync(WW_LINE) const {
-    if constexpr (Size <= 32) ww_syncwarp(ww_mask(), line);
-    else ww_group_barrier(ww_thread_rank() & ~(Size - 1), Size, line);
+    if constexpr (Size <= 32)
+      ww_syncwarp(ww_mask(), line);
+    else
+      ww_group_barrier(ww_thread_rank() & ~(Size - 1), Size, line);
   }
   template <class T>
   WW_MEMBER T shfl(T value, int source, WW_LINE) const {
@@ -156,7 +167,9 @@ class thread_block_tile {
   }
   WW_MEMBER int any(int predicate, WW_LINE) const { return ww::ballot(warp_mask(), predicate, "any()", line) != 0; }
   WW_MEMBER int all(int predicate, WW_LINE) const { return ww::ballot(warp_mask(), !predicate, "all()", line) == 0; }
-  WW_MEMBER unsigned ballot(int predicate, WW_LINE) const { return shifted(ww::ballot(warp_mask(), predicate, "ballot()", line)); }
+  WW_MEMBER unsigned ballot(int predicate, WW_LINE) const {
+    return shifted(ww::ballot(warp_mask(), predicate, "ballot()", line));
+  }
   template <class T>
   WW_MEMBER unsigned match_any(T value, WW_LINE) const {
     return shifted(ww::matching(warp_mask(), value, "match_any()", line));
@@ -174,8 +187,10 @@ class thread_block_tile {
   }
   WW_MEMBER unsigned shifted(unsigned lanes) const { return (lanes & ww_mask()) >> (ww_lane() & ~(Size - 1)); }
   static WW_MEMBER unsigned parent_size() {
-    if constexpr (std::is_void_v<Parent>) return thread_block::size();
-    else return Parent::size();
+    if constexpr (std::is_void_v<Parent>)
+      return thread_block::size();
+    else
+      return Parent::size();
   }
 };
 
@@ -193,9 +208,12 @@ class thread_group {
   WW_MEMBER unsigned thread_rank() const { return mask_ ? details::rank_in(mask_) : ww_thread_rank() - first_; }
   WW_MEMBER unsigned ww_mask() const { return mask_; }
   WW_MEMBER void sync(WW_LINE) const {
-    if (mask_) ww_syncwarp(mask_, line);
-    else if (size_ == thread_block::size()) ww_syncthreads(0, 0, line);
-    else ww_group_barrier(first_, size_, line);
+    if (mask_)
+      ww_syncwarp(mask_, line);
+    else if (size_ == thread_block::size())
+      ww_syncthreads(0, 0, line);
+    else
+      ww_group_barrier(first_, size_, line);
   }
 
  private:
@@ -211,7 +229,8 @@ WW_INLINE thread_block_tile<Size, thread_block> tiled_partition(const thread_blo
   return {};
 }
 template <unsigned Size, unsigned ParentSize, class Grandparent>
-WW_INLINE thread_block_tile<Size, thread_block_tile<ParentSize, Grandparent>> tiled_partition(const thread_block_tile<ParentSize, Grandparent>&) {
+WW_INLINE thread_block_tile<Size, thread_block_tile<ParentSize, Grandparent>> tiled_partition(
+    const thread_block_tile<ParentSize, Grandparent>&) {
   static_assert(Size <= ParentSize, "a tile lies within its parent");
   return {};
 }
@@ -219,7 +238,8 @@ WW_INLINE thread_block_tile<Size, thread_block_tile<ParentSize, Grandparent>> ti
 // Tiles of consecutive ranks of the group, their size known at run time: a power of two up to 32.
 template <class Group>
 WW_UNCHECKED coalesced_group ww_partition(const Group& group, unsigned mask, unsigned size, int line) {
-  if (size < 1 || size > 32 || (size & (size - 1))) ww_fail(WW_UNDEFINED, "tiled_partition: the size must be a power of two up to 32", line);
+  if (size < 1 || size > 32 || (size & (size - 1)))
+    ww_fail(WW_UNDEFINED, "tiled_partition: the size must be a power of two up to 32", line);
   const unsigned rank = details::rank_in(mask), first = rank / size * size;
   unsigned tile = 0;
   for (unsigned i = first; i < first + size; i++) {
@@ -277,6 +297,29 @@ WW_INLINE auto invoke_one_broadcast(const Group& group, F&& f, Arguments&&... ar
   return group.shfl(result, 0);
 }
 
-// Clusters hold one block each unless the launch asks for more, which the CPU does not run.
-class cluster_group;
+template <class Group>
+WW_INLINE auto thread_rank(const Group& group) {
+  return group.thread_rank();
+}
+template <class Group>
+WW_INLINE auto group_size(const Group& group) {
+  return group.size();
+}
+
+// Clusters: refused where the kernel asks for its own.
+class cluster_group {
+ public:
+  static WW_MEMBER void sync() {}
+  static WW_MEMBER unsigned block_rank() { return 0; }
+  static WW_MEMBER unsigned num_blocks() { return 1; }
+  static WW_MEMBER unsigned thread_rank() { return ww_thread_rank(); }
+  template <class T>
+  static WW_MEMBER T* map_shared_rank(T* address, int) {
+    return address;
+  }
+};
+WW_INLINE cluster_group this_cluster(WW_LINE) {
+  ww_fail(WW_UNSUPPORTED, "this_cluster(): thread block clusters need sm_90 hardware", line);
+  return {};
+}
 }  // namespace cooperative_groups

@@ -2,10 +2,13 @@
 #pragma once
 #include "ww/async.h"
 
-WW_INLINE void __pipeline_memcpy_async(void* __restrict__ to, const void* __restrict__ from, size_t bytes, size_t zeroed = 0, WW_LINE) {
+WW_INLINE void __pipeline_memcpy_async(void* __restrict__ to, const void* __restrict__ from, size_t bytes,
+                                       size_t zeroed = 0, WW_LINE) {
   const size_t both = reinterpret_cast<size_t>(to) | reinterpret_cast<size_t>(from);
-  if (bytes != 4 && bytes != 8 && bytes != 16) ww_fail(WW_UNDEFINED, "__pipeline_memcpy_async copies 4, 8 or 16 bytes", line);
-  if (both % bytes) ww_fail(WW_UNDEFINED, "__pipeline_memcpy_async: both addresses must be multiples of the bytes copied", line);
+  if (bytes != 4 && bytes != 8 && bytes != 16)
+    ww_fail(WW_UNDEFINED, "__pipeline_memcpy_async copies 4, 8 or 16 bytes", line);
+  if (both % bytes)
+    ww_fail(WW_UNDEFINED, "__pipeline_memcpy_async: both addresses must be multiples of the bytes copied", line);
   if (zeroed > bytes) ww_fail(WW_UNDEFINED, "__pipeline_memcpy_async: more bytes to zero than to copy", line);
   ww::copy_async(to, from, bytes, zeroed, line);
 }

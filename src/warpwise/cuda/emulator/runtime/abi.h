@@ -38,22 +38,22 @@ void* ww_shared(ww_site*);
 void* ww_dynamic_shared(ww_site*);
 size_t ww_dynamic_shared_bytes();
 
-int ww_syncthreads(int kind, int predicate, int line);  // kind: 0 plain, 1 count, 2 and, 3 or
+int ww_syncthreads(int kind, int predicate, int line);                            // kind: 0 plain, 1 count, 2 and, 3 or
 void ww_named_barrier(unsigned id, unsigned threads, int arrive_only, int line);  // PTX bar.sync / bar.arrive
 void ww_grid_sync(int line);
 void ww_syncwarp(unsigned mask, int line);
 ww_exchange ww_warp_exchange(unsigned mask, const void* in, unsigned bytes, const char* what, int line);
 unsigned ww_activemask();  // the lanes that have not returned
 
-void ww_atomic(void* address, unsigned bytes, const char* what, int line);      // before each read-modify-write
-void ww_touch(const void* address, size_t bytes, int write, int line);          // a checked access made by a header
-void ww_fence(int scope);                                                       // 0 block, 1 device, 2 system
+void ww_atomic(void* address, unsigned bytes, const char* what, int line);  // before each read-modify-write
+void ww_touch(const void* address, size_t bytes, int write, int line);      // a checked access made by a header
+void ww_fence(int scope);                                                   // 0 block, 1 device, 2 system
 void ww_yield(int line);
 
 // Asynchronous copies. The bytes land when they are waited for, so a missing wait is seen; zero-filled past from_bytes.
 void ww_copy_async(void* to, const void* from, size_t bytes, size_t from_bytes, int line);
-void ww_copy_commit();                          // closes this thread's group
-void ww_copy_wait(unsigned still_pending);      // all but the newest `still_pending` groups of this thread have landed
+void ww_copy_commit();                      // closes this thread's group
+void ww_copy_wait(unsigned still_pending);  // all but the newest `still_pending` groups of this thread have landed
 
 void ww_fail(ww_problem, const char* message, int line);  // does not return
 void ww_warn(ww_problem, const char* message, int line);
@@ -75,8 +75,9 @@ int ww_barrier_test(void* barrier, uint64_t phase, int line);
 uint64_t ww_barrier_phase(void* barrier, int line);  // how many phases have completed
 void ww_barrier_track_copies(void* barrier);         // this thread's copies so far land when the phase completes
 
-// The lanes of the warp that are here together: waits until no other lane can come any more (__activemask, coalesced_threads).
+// The lanes of the warp that are here together: waits until no other lane can come any more (__activemask,
+// coalesced_threads).
 unsigned ww_converged(int line);
-unsigned ww_thread_rank() __attribute__((const));    // linear index in the block
+unsigned ww_thread_rank() __attribute__((const));  // linear index in the block
 }
 #pragma GCC visibility pop

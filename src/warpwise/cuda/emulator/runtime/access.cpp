@@ -6,7 +6,8 @@
 
 namespace ww {
 
-static Report access_report(Kind kind, const Slot& slot, Address address, size_t bytes, bool write, Address pc, int line) {
+static Report access_report(Kind kind, const Slot& slot, Address address, size_t bytes, bool write, Address pc,
+                            int line) {
   Report report = new_report(kind, pc, line);
   describe(report, slot, address);
   report.access.action = write ? kWrite : kRead;
@@ -20,7 +21,8 @@ void out_of_bounds(const Slot& slot, Address address, size_t bytes, bool write, 
   const Address first_bad = address >= slot.start && address < end ? end : address;
   Report report = access_report(kOutOfBounds, slot, first_bad, bytes, write, pc, line);
   report.address = address;
-  fatal_report(report, "%s", report.space == kNoSpace ? "the address belongs to no argument, shared or local variable" : "");
+  fatal_report(report, "%s",
+               report.space == kNoSpace ? "the address belongs to no argument, shared or local variable" : "");
 }
 
 void misaligned(const Slot& slot, Address address, size_t bytes, bool write, Address pc, int line) {
@@ -72,18 +74,23 @@ void access_range(Address address, size_t bytes, bool write, Address pc, unsigne
   if (write && slot.constant) constant_written(slot, address, bytes, pc, line);
   const Address end = address + bytes;
   if (slot.written) {
-    if (write) mark_written(slot, address, bytes);
-    else if (slot.report_unwritten_reads) unwritten_read(slot, address, bytes, pc, line);
+    if (write)
+      mark_written(slot, address, bytes);
+    else if (slot.report_unwritten_reads)
+      unwritten_read(slot, address, bytes, pc, line);
   }
   if (!slot.cells) return;
   settle_store();
-  const Accessed accessed{address, static_cast<unsigned>(bytes), pc, (flags & kStrongAccess) != 0, line, (flags & kCopyAccess) != 0};
+  const Accessed accessed{address, static_cast<unsigned>(bytes), pc, (flags & kStrongAccess) != 0,
+                          line,    (flags & kCopyAccess) != 0};
   for (Address at = address; at < end;) {
     const Address word = at & ~Address{3}, next = word + 4 < end ? word + 4 : end;
     const uint32_t mask = (0xfu << (at - word) & 0xfu) & (0xfu >> (word + 4 - next));
     Cell& cell = *cell_of(slot, at);
-    if (write) note_write(slot, cell, mask, accessed, at);
-    else note_read_slowly(slot, cell, mask, accessed, at);
+    if (write)
+      note_write(slot, cell, mask, accessed, at);
+    else
+      note_read_slowly(slot, cell, mask, accessed, at);
     at = next;
   }
 }

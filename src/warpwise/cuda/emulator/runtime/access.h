@@ -37,7 +37,8 @@ inline __attribute__((always_inline)) void access(Address address, Address pc) {
   if (__builtin_expect(!found, 0)) return access_elsewhere(address, kBytes, kWriting, pc);
   Slot& slot = *found;
   const Address offset = address - slot.start;
-  if (__builtin_expect(offset >= slot.bytes || slot.bytes - offset < kBytes, 0)) out_of_bounds(slot, address, kBytes, kWriting, pc);
+  if (__builtin_expect(offset >= slot.bytes || slot.bytes - offset < kBytes, 0))
+    out_of_bounds(slot, address, kBytes, kWriting, pc);
   if (__builtin_expect(address & (kBytes - 1), 0)) misaligned(slot, address, kBytes, kWriting, pc);
   if (kWriting && __builtin_expect(slot.constant, 0)) constant_written(slot, address, kBytes, pc);
   if (slot.written) follow_bytes(slot, address, kBytes, kWriting, pc);

@@ -16,7 +16,7 @@ extern "C" {
 
 struct ww_argument {
   const char* name;
-  uint64_t host;     // of a pointer: the view's first byte; of a scalar: where its bytes are
+  uint64_t host;  // of a pointer: the view's first byte; of a scalar: where its bytes are
   uint64_t bytes;
   uint64_t storage;  // the first byte of the storage that the view lies in
   uint32_t element_bytes;
@@ -101,7 +101,8 @@ bool bind_component(size_t first, size_t last) {
     const ww_argument& argument = *bound[i].argument;
     bound[i].slot = &slot;
     bound[i].device = slot.start + (argument.host - start);
-    slot.views.push_back({bound[i].device, argument.bytes, argument.element_bytes, argument.constant != 0, argument.output != 0, argument.name});
+    slot.views.push_back({bound[i].device, argument.bytes, argument.element_bytes, argument.constant != 0,
+                          argument.output != 0, argument.name});
   }
   if (world.checks.races) follow_races(slot);
   if (world.checks.any && any_output) follow_writes(slot);
@@ -126,7 +127,8 @@ bool bind_arguments(const ww_launch& launch) {
     const ww_argument& argument = launch.arguments[i];
     if (argument.pointer && argument.host) bound.push_back({&argument, nullptr, 0});
   }
-  std::stable_sort(bound.begin(), bound.end(), [](const Bound& a, const Bound& b) { return a.argument->host < b.argument->host; });
+  std::stable_sort(bound.begin(), bound.end(),
+                   [](const Bound& a, const Bound& b) { return a.argument->host < b.argument->host; });
   for (size_t first = 0; first < bound.size();) {
     uint64_t end = bound[first].argument->host + bound[first].argument->bytes;
     size_t last = first + 1;
@@ -201,7 +203,8 @@ void set_up(const ww_launch& launch) {
   world.threads = launch.block[0] * launch.block[1] * launch.block[2];
   world.blocks = uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
   world.dynamic_shared = launch.dynamic_shared;
-  world.checks = {launch.check_any != 0, launch.check_races != 0, launch.check_uninitialised != 0, launch.check_barrier_lines != 0};
+  world.checks = {launch.check_any != 0, launch.check_races != 0, launch.check_uninitialised != 0,
+                  launch.check_barrier_lines != 0};
   world.order = static_cast<Order>(launch.order);
   world.seed = launch.seed;
   world.max_findings = std::max(1u, launch.max_findings);
@@ -247,7 +250,8 @@ void take_down() {
     if (!each.slot || fatal) continue;
     if (each.argument->output && each.slot->written) report_unwritten(each);
     if (!each.argument->constant && each.argument->writable)
-      memcpy(reinterpret_cast<void*>(each.argument->host), reinterpret_cast<const void*>(each.device), each.argument->bytes);
+      memcpy(reinterpret_cast<void*>(each.argument->host), reinterpret_cast<const void*>(each.device),
+             each.argument->bytes);
   }
   for (unsigned i = 0; i < slots_bound; i++) {
     if (!world.checks.any && !fatal && slots[i].bytes) check_guards(slots[i]);
@@ -277,8 +281,16 @@ WW_EXPORT int ww_run(const ww_launch* launch, ww_result* result) {
   if (count) memcpy(reports, world.reports.data(), count * sizeof(Report));
   char* text = static_cast<char*>(malloc(world.text_output.size() + 1));
   memcpy(text, world.text_output.data(), world.text_output.size());
-  *result = {reports, count, text, world.text_output.size(), world.text_dropped, world.finished_blocks, world.barriers_passed, load_bias(),
-             now() - world.started, world.stop == static_cast<int>(Stop::kInterrupt)};
+  *result = {reports,
+             count,
+             text,
+             world.text_output.size(),
+             world.text_dropped,
+             world.finished_blocks,
+             world.barriers_passed,
+             load_bias(),
+             now() - world.started,
+             world.stop == static_cast<int>(Stop::kInterrupt)};
   return 0;
 }
 

@@ -52,7 +52,8 @@ bool reserve_arena() {
   void* memory = mmap(nullptr, kArenaBytes + kSlotBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
   arena_start = (reinterpret_cast<Address>(memory) + kSlotBytes - 1) >> kSlotShift << kSlotShift;
-  for (unsigned i = 0; i < kSlots; i++) slots[i].middle = arena_start + (Address{i} << kSlotShift) + kSlotBytes / 2 + i * kStagger;
+  for (unsigned i = 0; i < kSlots; i++)
+    slots[i].middle = arena_start + (Address{i} << kSlotShift) + kSlotBytes / 2 + i * kStagger;
   return true;
 }
 
@@ -121,8 +122,10 @@ const View* nearest_view(const Slot& slot, Address address) {
   size_t least = ~size_t{0};
   for (const View& view : slot.views) {
     size_t distance = 0;
-    if (address < view.start) distance = view.start - address;
-    else if (address >= view.start + view.bytes) distance = address - (view.start + view.bytes) + 1;
+    if (address < view.start)
+      distance = view.start - address;
+    else if (address >= view.start + view.bytes)
+      distance = address - (view.start + view.bytes) + 1;
     if (distance < least) nearest = &view, least = distance;
   }
   return nearest;

@@ -8,7 +8,8 @@ namespace ww {
 
 static void land(Copy& copy, unsigned thread, uint64_t stamp) {
   char* to = reinterpret_cast<char*>(copy.to);
-  if (world.checks.races && copy.from_bytes && memcmp(reinterpret_cast<const void*>(copy.from), copy.data.data(), copy.from_bytes)) {
+  if (world.checks.races && copy.from_bytes &&
+      memcmp(reinterpret_cast<const void*>(copy.from), copy.data.data(), copy.from_bytes)) {
     Report report = new_report(kDataRace, copy.pc, copy.line);
     if (const Slot* slot = slot_of(copy.from)) describe(report, *slot, copy.from);
     copy_index(report.access.thread, world.thread_index[thread]);
@@ -51,8 +52,9 @@ extern "C" void ww_copy_async(void* to, const void* from, size_t bytes, size_t f
   }
   Thread& thread = *world.current;
   settle_store();
-  thread.copies.push_back({target, source, static_cast<uint32_t>(bytes), static_cast<uint32_t>(from_bytes), thread.copy_group, nullptr,
-                           line, pc, std::vector<char>(static_cast<const char*>(from), static_cast<const char*>(from) + from_bytes)});
+  thread.copies.push_back(
+      {target, source, static_cast<uint32_t>(bytes), static_cast<uint32_t>(from_bytes), thread.copy_group, nullptr,
+       line, pc, std::vector<char>(static_cast<const char*>(from), static_cast<const char*>(from) + from_bytes)});
   Slot* slot = slot_of(target);
   if (slot && slot->cells) mark_in_flight(*slot, target, bytes, code_of(pc, line));
 }

@@ -28,8 +28,8 @@ void check_lines(Block& block) {
     describe_wait(report.access, thread);
     describe_wait(report.other, *first);
     report.has_other = 1;
-    set_message(report, "threads of one block wait at different barriers: %s at line %d, %s at line %d", first->what, first->line,
-                thread.what, thread.line);
+    set_message(report, "threads of one block wait at different barriers: %s at line %d, %s at line %d", first->what,
+                first->line, thread.what, thread.line);
     add_report(report);
     return;
   }
@@ -46,12 +46,13 @@ void check_returned(Block& block, const Thread& waiting) {
       copy_index(report.other.thread, world.thread_index[i]);
       break;
     }
-  set_message(report, "%s reached by %u of %u threads; %u had already returned", waiting.what, block.at_barrier, block.threads,
-              block.finished);
+  set_message(report, "%s reached by %u of %u threads; %u had already returned", waiting.what, block.at_barrier,
+              block.threads, block.finished);
   add_report(report);
 }
 
-constexpr Address kNamedKey = 0x1000, kGroupKey = 0x10000, kLastKey = kGroupKey + Address{kMaxThreads} * 2048 + kMaxThreads;
+constexpr Address kNamedKey = 0x1000, kGroupKey = 0x10000,
+                  kLastKey = kGroupKey + Address{kMaxThreads} * 2048 + kMaxThreads;
 
 // Barriers other than the block's: who is at them and what they have learned.
 Barrier& barrier_at(Block& block, Address key) {
@@ -79,7 +80,8 @@ void complete_phase(Block& block, Barrier& barrier, const void* object) {
   barrier.arrivals.clear();
   for (Block* alive : world.alive)
     for (unsigned i = 0; i < alive->threads; i++)
-      if (alive->state[i] == State::kAtObject && alive->thread[i].object == object && alive->thread[i].phase < barrier.phase)
+      if (alive->state[i] == State::kAtObject && alive->thread[i].object == object &&
+          alive->thread[i].phase < barrier.phase)
         make_ready(alive->thread[i]);
 }
 
@@ -122,8 +124,9 @@ void meet_at(Address key, unsigned threads, bool arrive_only, const char* what, 
   if (!barrier.expected) barrier.expected = barrier.next_expected = barrier.pending = threads;
   if (barrier.expected != threads) {
     if (barrier.pending != barrier.expected)
-      fatal_report(new_report(kBarrierDivergence, 0, line), "%s: called for %u threads while others wait for %u at line %d", what,
-                   threads, barrier.expected, barrier.line);
+      fatal_report(new_report(kBarrierDivergence, 0, line),
+                   "%s: called for %u threads while others wait for %u at line %d", what, threads, barrier.expected,
+                   barrier.line);
     barrier.expected = barrier.next_expected = barrier.pending = threads;
   }
   barrier.line = line;
@@ -191,8 +194,9 @@ void report_deadlock(Block& block) {
     char text[160], mask[32] = "";
     if (block.state[i] == State::kAtWarp) snprintf(mask, sizeof mask, " mask 0x%08x", thread.mask);
     const ww_dim3 index = world.thread_index[i];
-    snprintf(text, sizeof text, "%sthread (%u, %u, %u)%s %s at %s%s, line %d", named > 1 ? "; " : "", index.x, index.y, index.z,
-             alike > 1 ? (" and " + std::to_string(alike - 1) + " more").c_str() : "", alike > 1 ? "wait" : "waits", thread.what, mask, thread.line);
+    snprintf(text, sizeof text, "%sthread (%u, %u, %u)%s %s at %s%s, line %d", named > 1 ? "; " : "", index.x, index.y,
+             index.z, alike > 1 ? (" and " + std::to_string(alike - 1) + " more").c_str() : "",
+             alike > 1 ? "wait" : "waits", thread.what, mask, thread.line);
     message += text;
     if (named > 2) continue;
     describe_wait(named == 1 ? report.access : report.other, thread);
@@ -209,7 +213,8 @@ void report_deadlock(Block& block) {
 using namespace ww;
 
 extern "C" int ww_syncthreads(int kind, int predicate, int line) {
-  static const char* const names[] = {"__syncthreads()", "__syncthreads_count()", "__syncthreads_and()", "__syncthreads_or()"};
+  static const char* const names[] = {"__syncthreads()", "__syncthreads_count()", "__syncthreads_and()",
+                                      "__syncthreads_or()"};
   Thread& thread = *world.current;
   Block& block = *thread.block;
   thread.what = names[kind & 3];
@@ -225,12 +230,15 @@ extern "C" int ww_syncthreads(int kind, int predicate, int line) {
 }
 
 extern "C" void ww_named_barrier(unsigned id, unsigned threads, int arrive_only, int line) {
-  if (id > 15) fatal_report(new_report(kUndefinedBehaviour, 0, line), "named barrier %u: there are 16, numbered 0 to 15", id);
+  if (id > 15)
+    fatal_report(new_report(kUndefinedBehaviour, 0, line), "named barrier %u: there are 16, numbered 0 to 15", id);
   if (id == 0 && !arrive_only && (!threads || threads == world.threads)) {
     ww_syncthreads(0, 0, line);
     return;
   }
-  if (threads % 32) fatal_report(new_report(kUndefinedBehaviour, 0, line), "named barrier %u: %u threads is not a multiple of 32", id, threads);
+  if (threads % 32)
+    fatal_report(new_report(kUndefinedBehaviour, 0, line), "named barrier %u: %u threads is not a multiple of 32", id,
+                 threads);
   static char names[16][16];
   snprintf(names[id], sizeof names[id], "bar.sync %u", id);
   meet_at(kNamedKey + id, threads ? threads : world.threads, arrive_only, names[id], line);
@@ -249,7 +257,8 @@ extern "C" void ww_grid_sync(int line) {
 }
 
 extern "C" void ww_barrier_init(void* object, unsigned bytes, unsigned expected, int line) {
-  access_range(reinterpret_cast<Address>(object), bytes, true, reinterpret_cast<Address>(__builtin_return_address(0)), kPlainAccess, line);
+  access_range(reinterpret_cast<Address>(object), bytes, true, reinterpret_cast<Address>(__builtin_return_address(0)),
+               kPlainAccess, line);
   Barrier& barrier = barrier_at(*world.block, reinterpret_cast<Address>(object));
   barrier = Barrier();
   barrier.expected = barrier.next_expected = barrier.pending = expected;
@@ -265,7 +274,8 @@ static Barrier& used_barrier(void* object, const char* what, int line, void* pc)
 extern "C" uint64_t ww_barrier_arrive(void* object, unsigned count, int drop, int line) {
   Barrier& barrier = used_barrier(object, "arrive()", line, __builtin_return_address(0));
   if (count > barrier.pending)
-    fatal_report(new_report(kUndefinedBehaviour, 0, line), "barrier: %u arrivals in a phase that expects %u more", count, barrier.pending);
+    fatal_report(new_report(kUndefinedBehaviour, 0, line), "barrier: %u arrivals in a phase that expects %u more",
+                 count, barrier.pending);
   if (drop) barrier.next_expected--;
   const uint64_t phase = barrier.phase;
   arrive(*world.block, barrier, object, count);

@@ -21,7 +21,8 @@ size_t stacks_made = 0;
 constexpr size_t kStride = kStackBytes + kPage;
 
 void grow() {
-  void* mapped = mmap(nullptr, kChunk * kStride, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  void* mapped = mmap(nullptr, kChunk * kStride, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   if (mapped == MAP_FAILED) return;
   char* base = static_cast<char*>(mapped);
   chunks.push_back({base});
@@ -107,8 +108,8 @@ void switch_fiber(void** save, void* to) { ww_switch_fiber(save, to); }
 
 void* make_fiber(char* stack, void (*entry)()) {
   void** top = reinterpret_cast<void**>(reinterpret_cast<Address>(stack_top(stack)) & ~Address{15});
-  *--top = nullptr;                           // the return address of `entry`, which never returns
-  *--top = reinterpret_cast<void*>(entry);    // popped by `ret`
+  *--top = nullptr;                         // the return address of `entry`, which never returns
+  *--top = reinterpret_cast<void*>(entry);  // popped by `ret`
   for (int i = 0; i < 6; i++) *--top = nullptr;
   return top;
 }

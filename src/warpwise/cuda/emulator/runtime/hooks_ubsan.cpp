@@ -68,26 +68,31 @@ void type_mismatch(const TypeMismatchData* data, Address pointer, Address pc) {
 }
 
 void division(const OverflowData* data, Address divisor, Address pc) {
-  fatal_report(undefined(data->location, pc), divisor ? "integer division overflows (type %s)" : "integer division by zero (type %s)", data->type->name);
+  fatal_report(undefined(data->location, pc),
+               divisor ? "integer division overflows (type %s)" : "integer division by zero (type %s)",
+               data->type->name);
 }
 
 }  // namespace
 
 // Each handler exists twice: one that may return, one for -fno-sanitize-recover.
-#define WW_HANDLER(NAME, PARAMETERS, BODY)                                                   \
-  extern "C" __attribute__((visibility("default"))) void __ubsan_handle_##NAME PARAMETERS {  \
-    const Address pc = reinterpret_cast<Address>(__builtin_return_address(0));               \
-    BODY;                                                                                    \
-  }                                                                                          \
+#define WW_HANDLER(NAME, PARAMETERS, BODY)                                                          \
+  extern "C" __attribute__((visibility("default"))) void __ubsan_handle_##NAME PARAMETERS {         \
+    const Address pc = reinterpret_cast<Address>(__builtin_return_address(0));                      \
+    BODY;                                                                                           \
+  }                                                                                                 \
   extern "C" __attribute__((visibility("default"))) void __ubsan_handle_##NAME##_abort PARAMETERS { \
-    const Address pc = reinterpret_cast<Address>(__builtin_return_address(0));               \
-    BODY;                                                                                    \
+    const Address pc = reinterpret_cast<Address>(__builtin_return_address(0));                      \
+    BODY;                                                                                           \
   }
 
 WW_HANDLER(out_of_bounds, (OutOfBoundsData * data, Address index), index_out_of_bounds(data, index, pc))
 WW_HANDLER(type_mismatch_v1, (TypeMismatchData * data, Address pointer), type_mismatch(data, pointer, pc))
 WW_HANDLER(divrem_overflow, (OverflowData * data, Address, Address divisor), division(data, divisor, pc))
 WW_HANDLER(shift_out_of_bounds, (ShiftData * data, Address, Address by),
-           fatal_report(undefined(data->location, pc), "shift of %s by %lld", data->left->name, as_signed(*data->right, by)))
-WW_HANDLER(builtin_unreachable, (SourceLocation * location), fatal_report(undefined(*location, pc), "code marked unreachable was reached"))
-WW_HANDLER(missing_return, (SourceLocation * location), fatal_report(undefined(*location, pc), "a function ends without returning a value"))
+           fatal_report(undefined(data->location, pc), "shift of %s by %lld", data->left->name,
+                        as_signed(*data->right, by)))
+WW_HANDLER(builtin_unreachable, (SourceLocation * location),
+           fatal_report(undefined(*location, pc), "code marked unreachable was reached"))
+WW_HANDLER(missing_return, (SourceLocation * location),
+           fatal_report(undefined(*location, pc), "a function ends without returning a value"))

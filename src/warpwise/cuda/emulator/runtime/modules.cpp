@@ -56,7 +56,9 @@ void read_symbols(const char* file, Address base, std::vector<Object>& objects) 
   const int descriptor = open(file, O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return;
   struct stat status;
-  void* mapped = fstat(descriptor, &status) ? MAP_FAILED : mmap(nullptr, static_cast<size_t>(status.st_size), PROT_READ, MAP_PRIVATE, descriptor, 0);
+  void* mapped = fstat(descriptor, &status)
+                     ? MAP_FAILED
+                     : mmap(nullptr, static_cast<size_t>(status.st_size), PROT_READ, MAP_PRIVATE, descriptor, 0);
   close(descriptor);
   if (mapped == MAP_FAILED) return;
   const char* image = static_cast<const char*>(mapped);
@@ -68,9 +70,9 @@ void read_symbols(const char* file, Address base, std::vector<Object>& objects) 
     const auto* symbols = reinterpret_cast<const ElfW(Sym)*>(image + sections[s].sh_offset);
     const char* names = image + sections[sections[s].sh_link].sh_offset;
     for (size_t i = 0; i < sections[s].sh_size / sizeof(ElfW(Sym)); i++) {
-      const ElfW(Sym)& symbol = symbols[i];
+      const ElfW(Sym) & symbol = symbols[i];
       if ((symbol.st_info & 0xf) != STT_OBJECT || !symbol.st_size || symbol.st_shndx >= header->e_shnum) continue;
-      const ElfW(Shdr)& section = sections[symbol.st_shndx];
+      const ElfW(Shdr) & section = sections[symbol.st_shndx];
       const bool constant = !(section.sh_flags & SHF_WRITE) || !strcmp(section_names + section.sh_name, "ww_constant");
       objects.push_back({base + symbol.st_value, symbol.st_size, 0, constant, short_name(names + symbol.st_name)});
     }
@@ -89,10 +91,13 @@ void read_table(const char* file, std::vector<Object>& objects) {
     for (size_t i = 0; i < count; i++) {
       if (!globals[i].name) continue;
       const Address start = reinterpret_cast<Address>(globals[i].address);
-      const auto known = std::find_if(objects.begin(), objects.end(), [&](const Object& object) { return object.start == start; });
+      const auto known =
+          std::find_if(objects.begin(), objects.end(), [&](const Object& object) { return object.start == start; });
       const Object object{start, globals[i].bytes, globals[i].element_bytes, globals[i].constant != 0, globals[i].name};
-      if (known == objects.end()) objects.push_back(object);
-      else *known = object;
+      if (known == objects.end())
+        objects.push_back(object);
+      else
+        *known = object;
     }
   }
   dlclose(library);
@@ -155,7 +160,8 @@ void check_module_access(Address address, size_t bytes, bool write, Address pc, 
   for (const Segment& segment : entered->segments)
     if (address >= segment.start && address + bytes <= segment.end) inside = &segment;
   const std::vector<Object>& objects = entered->objects;
-  const auto after = std::upper_bound(objects.begin(), objects.end(), address, [](Address a, const Object& object) { return a < object.start; });
+  const auto after = std::upper_bound(objects.begin(), objects.end(), address,
+                                      [](Address a, const Object& object) { return a < object.start; });
   const Object* object = after == objects.begin() ? nullptr : &*(after - 1);
   if (inside && object && address + bytes <= object->start + object->bytes && !(write && object->constant)) return;
   if (inside && !inside->writable && !write) return;  // literals and tables of the compiler's have no symbols

@@ -20,12 +20,14 @@ double now() {
 
 static Slot& take_shared_slot(Block& block, ww_site* site, size_t bytes, Space space) {
   if (world.free_shared_slots.empty())
-    fatal_report(new_report(kUnsupportedFeature, 0, site->line), "more than %u shared variables are alive at once; join some of them", kSharedSlots);
+    fatal_report(new_report(kUnsupportedFeature, 0, site->line),
+                 "more than %u shared variables are alive at once; join some of them", kSharedSlots);
   const unsigned number = world.free_shared_slots.back();
   world.free_shared_slots.pop_back();
   Slot& slot = slots[number];
   block.shared.push_back({site, number});
-  if (!commit(slot, 0, bytes, !world.checks.any)) fatal_report(new_report(kLaunchError, 0, site->line), "no memory for %zu bytes of shared memory", bytes);
+  if (!commit(slot, 0, bytes, !world.checks.any))
+    fatal_report(new_report(kLaunchError, 0, site->line), "no memory for %zu bytes of shared memory", bytes);
   slot.shared = 1;
   slot.constant = 0;
   slot.space = space;
@@ -74,7 +76,8 @@ void* ww_shared(ww_site* site) {
     block.static_shared += (site->bytes + 15u) & ~15u;
     if (block.static_shared > kStaticSharedLimit)
       fatal_report(new_report(kLaunchError, 0, site->line),
-                   "static __shared__ variables up to '%s' need %zu bytes; at most %zu may be static: declare extern __shared__ and pass "
+                   "static __shared__ variables up to '%s' need %zu bytes; at most %zu may be static: declare extern "
+                   "__shared__ and pass "
                    "the bytes with the launch",
                    site->name, block.static_shared, kStaticSharedLimit);
     slot = &take_shared_slot(block, site, site->bytes, kShared);
@@ -101,7 +104,8 @@ unsigned ww_to_shared(const void* pointer) {
   const Address offset = address - arena_start;
   const unsigned number = static_cast<unsigned>(offset >> kSlotShift);
   if (offset >= kArenaBytes || number < kTensorSlots) return 0xffffffffu;
-  return (number - kTensorSlots) << kSharedOffsetBits | static_cast<unsigned>((address - slots[number].middle) & ((1u << kSharedOffsetBits) - 1));
+  return (number - kTensorSlots) << kSharedOffsetBits |
+         static_cast<unsigned>((address - slots[number].middle) & ((1u << kSharedOffsetBits) - 1));
 }
 
 void* ww_from_shared(uint64_t handle) {
@@ -122,15 +126,18 @@ void ww_atomic(void* address, unsigned bytes, const char* what, int line) {
   strong_access_made();
   if (!world.checks.any) return;
   Slot* slot = slot_of(at);
-  if (slot && (at & (bytes - 1)) && !(bytes & (bytes - 1)) && at - slot->start < slot->bytes) misaligned(*slot, at, bytes, true, pc, line);
-  if (slot && slot->written && slot->report_unwritten_reads && strcmp(what, "atomicExch") && at - slot->start + bytes <= slot->bytes)
+  if (slot && (at & (bytes - 1)) && !(bytes & (bytes - 1)) && at - slot->start < slot->bytes)
+    misaligned(*slot, at, bytes, true, pc, line);
+  if (slot && slot->written && slot->report_unwritten_reads && strcmp(what, "atomicExch") &&
+      at - slot->start + bytes <= slot->bytes)
     unwritten_read(*slot, at, bytes, pc, line);
   access_range(at, bytes, true, pc, kStrongAccess, line);
 }
 
 void ww_touch(const void* address, size_t bytes, int write, int line) {
   if (!world.checks.any) return;
-  access_range(reinterpret_cast<Address>(address), bytes, write != 0, reinterpret_cast<Address>(__builtin_return_address(0)), kPlainAccess, line);
+  access_range(reinterpret_cast<Address>(address), bytes, write != 0,
+               reinterpret_cast<Address>(__builtin_return_address(0)), kPlainAccess, line);
 }
 
 void ww_fence(int scope) {

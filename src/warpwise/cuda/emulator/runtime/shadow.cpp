@@ -31,8 +31,10 @@ void fill_other(Report& report, uint64_t other, bool wrote) {
   copy_index(report.other.block, block_index_of(epoch_of(other)));
   copy_index(report.other.thread, world.thread_index[thread_of(other)]);
   report.other.action = action_of(wrote, other);
-  if (other & kLine) report.other.line = static_cast<int32_t>(other & (kLine - 1));
-  else report.other.pc = other & kCodeBits ? world.text + (other & kCodeBits) : 0;
+  if (other & kLine)
+    report.other.line = static_cast<int32_t>(other & (kLine - 1));
+  else
+    report.other.pc = other & kCodeBits ? world.text + (other & kCodeBits) : 0;
 }
 
 constexpr uint32_t field(uint32_t rest, int shift) { return rest >> shift & 0xf; }
@@ -46,7 +48,8 @@ bool unordered(uint64_t stamp, bool shared) {
   if (epoch == world.epoch) {
     if (thread_of(stamp) == world.current->id) return false;
     if (!world.block->clocks.used()) return true;
-    return !world.block->clocks.knows(world.current->id, thread_of(stamp), clock_of(stamp)) && !published_in_block(stamp);
+    return !world.block->clocks.knows(world.current->id, thread_of(stamp), clock_of(stamp)) &&
+           !published_in_block(stamp);
   }
   if (shared || of_this_block(epoch)) return false;
   return !published_by_block(epoch);
@@ -59,7 +62,8 @@ void report_race(const Slot& slot, const Accessed& access, Address word, bool wr
   report.access.action = access.copying ? kAsyncCopy : access.strong ? kAtomic : write ? kWrite : kRead;
   report.access_bytes = access.bytes;
   fill_other(report, other, other_wrote);
-  const bool both_plain_writes = report.access.action == kWrite && other_wrote && !(other & kStrong) && report.other.action == kWrite;
+  const bool both_plain_writes =
+      report.access.action == kWrite && other_wrote && !(other & kStrong) && report.other.action == kWrite;
   if (!both_plain_writes) {
     add_report(report);
     return;
@@ -82,7 +86,8 @@ void settle_store() {
   if (memcmp(reinterpret_cast<const void*>(pending.address), pending.before, pending.bytes)) add_report(pending.report);
 }
 
-static void check_against_write(const Slot& slot, const Cell& cell, uint32_t mask, const Accessed& access, Address word, bool write) {
+static void check_against_write(const Slot& slot, const Cell& cell, uint32_t mask, const Accessed& access, Address word,
+                                bool write) {
   const uint64_t other = cell.write;
   if (epoch_of(other) < world.floors[slot.shared] || !(field(cell.rest, kWriteMask) & mask)) return;
   const bool in_flight = (other & kClockBits) == kInFlight;
@@ -116,7 +121,8 @@ void note_read_slowly(Slot& slot, Cell& cell, uint32_t mask, const Accessed& acc
 }
 
 void note_write(Slot& slot, Cell& cell, uint32_t mask, const Accessed& access, Address word) {
-  const uint64_t write = cell.write, mine = world.stamp | (access.strong ? kStrong : 0) | code_of(access.pc, access.line);
+  const uint64_t write = cell.write,
+                 mine = world.stamp | (access.strong ? kStrong : 0) | code_of(access.pc, access.line);
   const uint32_t floor = world.floors[slot.shared];
   if (epoch_of(write) >= floor) check_against_write(slot, cell, mask, access, word, true);
   const uint64_t read = cell.read;
@@ -148,8 +154,10 @@ void check_lockstep(const Slot& slot, Address address, unsigned bytes, bool writ
            thread_of(stamp) != world.current->id && unordered(stamp, true);
   };
   const Accessed access{address, bytes, pc, false, 0, false};
-  if (by_other_lane(cell.write)) report_race(slot, access, address, write, cell.write & ~kStrong, true);
-  else if (write && by_other_lane(cell.read)) report_race(slot, access, address, true, cell.read & ~kStrong, false);
+  if (by_other_lane(cell.write))
+    report_race(slot, access, address, write, cell.write & ~kStrong, true);
+  else if (write && by_other_lane(cell.read))
+    report_race(slot, access, address, true, cell.read & ~kStrong, false);
 }
 
 static uint32_t mask_of(Address address, Address end) {

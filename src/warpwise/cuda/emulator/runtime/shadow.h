@@ -5,9 +5,9 @@
 namespace ww {
 
 // A stamp says who accessed, when: epoch (24 bits: one for each block and barrier) | thread (10) | clock (11) |
-// strong (1: atomic or volatile) | where: kLine and a source line, or an offset in the kernel's code (18, 0 if unknown).
-// `rest` holds the second reader's thread (10) and clock (10), and a mask of 4 bytes each for writer and readers.
-// A second reader that equals the first means that there is none.
+// strong (1: atomic or volatile) | where: kLine and a source line, or an offset in the kernel's code (18, 0 if
+// unknown). `rest` holds the second reader's thread (10) and clock (10), and a mask of 4 bytes each for writer and
+// readers. A second reader that equals the first means that there is none.
 struct __attribute__((packed, aligned(4))) Cell {
   uint64_t write, read;
   uint32_t rest;
@@ -53,8 +53,8 @@ void note_write(Slot& slot, Cell& cell, uint32_t mask, const Accessed& access, A
 
 // A plain read of the bytes `mask` of one word. What happens most is decided here: the same thread reads again, or
 // there are two readers already and nothing new to learn.
-inline __attribute__((always_inline)) void note_read(Slot& slot, Cell& cell, uint32_t mask, Address address, unsigned bytes,
-                                                     Address pc) {
+inline __attribute__((always_inline)) void note_read(Slot& slot, Cell& cell, uint32_t mask, Address address,
+                                                     unsigned bytes, Address pc) {
   const uint32_t floor = world.floors[slot.shared], wrote = epoch_of(cell.write), rest = cell.rest;
   const uint64_t read = cell.read;
   if (wrote < floor || (slot.shared && wrote != world.epoch && (cell.write & kClockBits) != kInFlight)) {
@@ -66,7 +66,8 @@ inline __attribute__((always_inline)) void note_read(Slot& slot, Cell& cell, uin
     } else if (epoch_of(read) == world.epoch) {
       if (!world.clocks_used && (rest & kReader2) != thread_of(read) && (rest >> kRead2Mask & mask) == mask) return;
     } else if (!slot.shared && epoch_of(read) >= floor && !world.clocks_used && !(read & kStrong) &&
-               epoch_of(read) < world.block->first_epoch && world.fence_epochs.empty() && (rest >> kReadMask & mask) == mask) {
+               epoch_of(read) < world.block->first_epoch && world.fence_epochs.empty() &&
+               (rest >> kReadMask & mask) == mask) {
       return;  // a reader in another block conflicts with any writer here as well as this reader would
     }
   }

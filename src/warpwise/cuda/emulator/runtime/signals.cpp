@@ -77,7 +77,8 @@ void on_tick(int, siginfo_t*, void* context) {
   if (world.resumes != resumes_seen) {
     resumes_seen = world.resumes;
     ticks_without_switch = 0;
-  } else if (!world.checks.any && ++ticks_without_switch >= 2 && world.current && in_kernel_code(program_counter(context))) {
+  } else if (!world.checks.any && ++ticks_without_switch >= 2 && world.current &&
+             in_kernel_code(program_counter(context))) {
     ticks_without_switch = 0;
     world.preempted = true;
     set_timer(kTick / 10);  // it will happen again: be quicker
@@ -100,15 +101,19 @@ struct sigaction action(void (*handler)(int, siginfo_t*, void*), int flags) {
   struct sigaction result;
   memset(&result, 0, sizeof result);
   result.sa_sigaction = handler;
-  result.sa_flags = SA_SIGINFO | SA_NODEFER | flags;  // handlers are left by switching fibers, so nothing may stay blocked
+  result.sa_flags =
+      SA_SIGINFO | SA_NODEFER | flags;  // handlers are left by switching fibers, so nothing may stay blocked
   return result;
 }
 
 // One timer an OS thread, made when it first launches and set for each launch.
 struct Timer {
   timer_t id;
+  pid_t owner = 0;  // a forked process has no timers
   bool made = false;
-  Timer() {
+  void make() {
+    if (owner == getpid()) return;
+    owner = getpid();
     sigevent event;
     memset(&event, 0, sizeof event);
     event.sigev_notify = SIGEV_THREAD_ID;
@@ -117,11 +122,12 @@ struct Timer {
     made = timer_create(CLOCK_MONOTONIC, &event, &id) == 0;
   }
   ~Timer() {
-    if (made) timer_delete(id);
+    if (made && owner == getpid()) timer_delete(id);
   }
 };
 Timer& timer() {
   static thread_local Timer own;
+  own.make();
   return own;
 }
 void set_timer(long every) {
@@ -150,7 +156,8 @@ SignalGuard::SignalGuard(double timeout) {
   for (int i = 0; i < 4; i++) sigaction(kFaults[i], &on_faults, &old_faults[i]);
   sigaction(tick_signal(), &on_ticks, &old_tick);
   sigaction(SIGINT, nullptr, &old_interrupt);
-  watches_interrupt = (old_interrupt.sa_flags & SA_SIGINFO) || (old_interrupt.sa_handler != SIG_DFL && old_interrupt.sa_handler != SIG_IGN);
+  watches_interrupt = (old_interrupt.sa_flags & SA_SIGINFO) ||
+                      (old_interrupt.sa_handler != SIG_DFL && old_interrupt.sa_handler != SIG_IGN);
   if (watches_interrupt) {
     struct sigaction on_interrupts = action(on_interrupt, SA_ONSTACK);
     on_interrupts.sa_flags &= ~SA_NODEFER;
@@ -187,11 +194,13 @@ void report_fault() {
     set_message(report, "code marked unreachable was reached");
   } else if (in_guard_page(fault_address)) {
     report.space = kLocal;
-    set_message(report, "stack overflow: a thread's local variables and calls need more than %zu KB", kStackBytes / 1024);
+    set_message(report, "stack overflow: a thread's local variables and calls need more than %zu KB",
+                kStackBytes / 1024);
   } else if (const Slot* slot = slot_of(fault_address); slot && !slot->views.empty()) {
     describe(report, *slot, fault_address);
   } else {
-    set_message(report, fault_address < 4096 ? "null pointer" : "the address belongs to no argument, shared or local variable");
+    set_message(report,
+                fault_address < 4096 ? "null pointer" : "the address belongs to no argument, shared or local variable");
   }
   add_report(report);
 }

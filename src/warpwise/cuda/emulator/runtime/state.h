@@ -24,8 +24,8 @@ struct Barrier;
 struct Copy {
   Address to, from;
   uint32_t bytes, from_bytes;
-  uint32_t group;     // of the issuing thread, counted by its commits
-  Barrier* barrier;   // lands when this barrier's phase completes, if one tracks it
+  uint32_t group;    // of the issuing thread, counted by its commits
+  Barrier* barrier;  // lands when this barrier's phase completes, if one tracks it
   int line;
   Address pc;
   std::vector<char> data;
@@ -43,9 +43,9 @@ struct WarpOperation {
 
 struct Warp {
   uint32_t exists, exited;
-  bool woken;                             // an operation completed while its lanes ran
-  unsigned converging;                    // lanes that wait to see who else comes
-  std::deque<WarpOperation> operations;   // grows as needed; elements never move
+  bool woken;                            // an operation completed while its lanes ran
+  unsigned converging;                   // lanes that wait to see who else comes
+  std::deque<WarpOperation> operations;  // grows as needed; elements never move
 };
 
 struct Thread {
@@ -90,7 +90,7 @@ struct Block {
   uint64_t instance;  // unique in the process: what ww_site::launch caches
   unsigned threads, finished, at_barrier, at_grid;
   uint32_t epoch, first_epoch;
-  bool strong_seen;   // some thread read a flag (an atomic or a volatile access) since the last barrier
+  bool strong_seen;  // some thread read a flag (an atomic or a volatile access) since the last barrier
   int barrier_result;
   unsigned quiet_passes;  // passes in a row in which threads only polled
   Clocks clocks;
@@ -121,16 +121,16 @@ using Entry = void (*)(void**);
 
 struct World {
   // Read at every access.
-  int64_t budget;        // accesses until the next look at the clock and at other threads
-  uint64_t stamp;        // epoch << 40 | thread << 30 | clock << 19 of the running thread
-  uint32_t epoch;        // of the running block
-  uint32_t floors[2];    // accesses of older epochs do not matter: [0] global memory, [1] shared memory
+  int64_t budget;      // accesses until the next look at the clock and at other threads
+  uint64_t stamp;      // epoch << 40 | thread << 30 | clock << 19 of the running thread
+  uint32_t epoch;      // of the running block
+  uint32_t floors[2];  // accesses of older epochs do not matter: [0] global memory, [1] shared memory
   bool pending_store, interleaved, clocks_used;
-  Address text;          // where the kernel's code begins
+  Address text;  // where the kernel's code begins
   Thread* current;
   Block* block;
 
-  void* scheduler;       // the fiber of the OS thread that launched
+  void* scheduler;  // the fiber of the OS thread that launched
   Entry entry;
   void** arguments;
   ww_dim3 grid, dim;
@@ -143,11 +143,11 @@ struct World {
   uint32_t seed;
   size_t max_findings;
   double started, deadline, timeout;
-  int strong_budget;       // atomics and volatile accesses until the thread lets others run
-  bool polled;             // the running thread gave way because it polls
-  bool preempted;          // some thread of the pass had to be stopped: no check will ever stop it
+  int strong_budget;  // atomics and volatile accesses until the thread lets others run
+  bool polled;        // the running thread gave way because it polls
+  bool preempted;     // some thread of the pass had to be stopped: no check will ever stop it
   bool aborted;
-  volatile int stop;       // a Stop, set by signal handlers
+  volatile int stop;  // a Stop, set by signal handlers
   uint64_t resumes, barriers_passed;
   uint32_t last_epoch;
   PendingStore pending;
@@ -156,7 +156,7 @@ struct World {
   uint64_t text_dropped;
 
   std::vector<Block*> alive;
-  std::vector<std::unique_ptr<Block>> blocks_kept;  // to be used again
+  std::vector<std::unique_ptr<Block>> blocks_kept;         // to be used again
   std::vector<std::pair<uint32_t, uint64_t>> epoch_owner;  // (first epoch, block number), ascending
   std::vector<uint32_t> fence_epochs;                      // by block number: its last device-wide fence
   std::vector<unsigned> free_shared_slots;
@@ -173,15 +173,20 @@ inline uint64_t make_stamp(uint32_t epoch, unsigned thread, uint32_t clock) {
 }
 void refresh_stamp();
 
-// scheduler.cpp
+// grid.cpp
 void run_grid();
-void park(State state);  // the running thread waits in `state`; returns once it is resumed
-void give_way();         // lets other threads run
-void make_ready(Thread& thread);
-void next_epoch(Block& block);
+
+// epochs.cpp
+void next_epoch(Block& block);  // what the block has done so far is ordered before what follows
+void renew_epochs();            // between blocks: starts again before the numbers run out
 ww_dim3 block_index_of(uint32_t epoch);
 uint64_t block_number_of(uint32_t epoch);
 void copy_index(uint32_t* to, ww_dim3 from);
+
+// scheduler.cpp
+void park(State state);  // the running thread waits in `state`; returns once it is resumed
+void give_way();         // lets other threads run
+void make_ready(Thread& thread);
 [[noreturn]] void leave_launch();
 
 // barriers.cpp

@@ -80,7 +80,8 @@ static WarpOperation& meet(unsigned mask, const void* in, unsigned bytes, const 
   settle_store();
   release_held(thread);
   if (!(mask >> lane & 1)) {
-    fatal_report(new_report(kUndefinedBehaviour, 0, line), "%s: lane %u calls with mask 0x%08x, which does not name it", what, lane, mask);
+    fatal_report(new_report(kUndefinedBehaviour, 0, line), "%s: lane %u calls with mask 0x%08x, which does not name it",
+                 what, lane, mask);
   }
   WarpOperation& operation = find_operation(warp, lane, mask);
   if (!operation.open) {
@@ -96,9 +97,11 @@ static WarpOperation& meet(unsigned mask, const void* in, unsigned bytes, const 
     thread.line = line;
     Report report = new_report(kBarrierDivergence);
     describe_wait(report.access, thread);
-    describe_wait(report.other, block.thread[(thread.id & ~31u) + static_cast<unsigned>(__builtin_ctz(operation.arrived))]);
+    describe_wait(report.other,
+                  block.thread[(thread.id & ~31u) + static_cast<unsigned>(__builtin_ctz(operation.arrived))]);
     report.has_other = 1;
-    fatal_report(report, "lanes of one warp meet in different operations with mask 0x%08x: %s and %s", mask, what, operation.what);
+    fatal_report(report, "lanes of one warp meet in different operations with mask 0x%08x: %s and %s", mask, what,
+                 operation.what);
   } else if (bytes > operation.stride) {
     fatal_report(new_report(kBarrierDivergence, 0, line), "%s: lanes of one warp pass values of different sizes", what);
   }

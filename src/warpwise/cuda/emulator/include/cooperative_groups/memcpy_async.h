@@ -17,7 +17,8 @@ WW_INLINE void memcpy_async(const Group& group, void* to, const void* from, cons
 }
 // Elements: as many as both ends have.
 template <class Group, class T, class To, class From>
-WW_INLINE void memcpy_async(const Group& group, T* to, const To& to_elements, const T* from, const From& from_elements, WW_LINE) {
+WW_INLINE void memcpy_async(const Group& group, T* to, const To& to_elements, const T* from, const From& from_elements,
+                            WW_LINE) {
   const size_t most = static_cast<size_t>(to_elements), have = static_cast<size_t>(from_elements);
   ww::copy_part_async(to, from, (have < most ? have : most) * sizeof(T), group.thread_rank(), group.size(), line);
   ww_copy_commit();

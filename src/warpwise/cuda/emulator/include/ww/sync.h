@@ -27,7 +27,8 @@ template <class T>
 WW_UNCHECKED T deposit(ww_exchange table, unsigned source, T own, const char* what, int line) {
   if (!(table.present >> source & 1)) {
     char message[96];
-    snprintf(message, sizeof message, "%s reads lane %u, which does not take part: the value is undefined", what, source);
+    snprintf(message, sizeof message, "%s reads lane %u, which does not take part: the value is undefined", what,
+             source);
     ww_warn(WW_WARP, message, line);
     return own;
   }
@@ -58,7 +59,8 @@ WW_UNCHECKED unsigned matching(unsigned mask, T own, const char* what, int line)
   const ww_exchange table = ww_warp_exchange(mask, &own, sizeof(T), what, line);
   unsigned same = 0;
   for (unsigned lane = 0; lane < 32; lane++)
-    if ((table.present >> lane & 1) && !__builtin_memcmp(&own, table.data + lane * table.stride, sizeof(T))) same |= 1u << lane;
+    if ((table.present >> lane & 1) && !__builtin_memcmp(&own, table.data + lane * table.stride, sizeof(T)))
+      same |= 1u << lane;
   return same;
 }
 
@@ -67,7 +69,8 @@ template <class T>
 WW_UNCHECKED bool all_match(unsigned mask, T own, const char* what, int line) {
   const ww_exchange table = ww_warp_exchange(mask, &own, sizeof(T), what, line);
   for (unsigned lane = 0; lane < 32; lane++)
-    if ((table.present >> lane & 1) && __builtin_memcmp(&own, table.data + lane * table.stride, sizeof(T))) return false;
+    if ((table.present >> lane & 1) && __builtin_memcmp(&own, table.data + lane * table.stride, sizeof(T)))
+      return false;
   return true;
 }
 
@@ -115,7 +118,9 @@ WW_INLINE T shuffle_down(unsigned mask, T value, unsigned delta, int width, cons
   check_width(width, what, line);
   const unsigned lane = ww_lane();
   const ww_exchange table = ww_warp_exchange(mask, &value, sizeof(T), what, line);
-  return (lane & (width - 1u)) + delta >= static_cast<unsigned>(width) ? value : deposit<T>(table, lane + delta, value, what, line);
+  return (lane & (width - 1u)) + delta >= static_cast<unsigned>(width)
+             ? value
+             : deposit<T>(table, lane + delta, value, what, line);
 }
 
 template <class T>
@@ -144,9 +149,15 @@ WW_INLINE T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 3
   return ww::shuffle_up<T>(mask, value, delta, width, "__shfl_up_sync", line);
 }
 
-WW_INLINE unsigned __ballot_sync(unsigned mask, int predicate, WW_LINE) { return ww::ballot(mask, predicate, "__ballot_sync", line); }
-WW_INLINE int __any_sync(unsigned mask, int predicate, WW_LINE) { return ww::ballot(mask, predicate, "__any_sync", line) != 0; }
-WW_INLINE int __all_sync(unsigned mask, int predicate, WW_LINE) { return ww::all_vote(mask, predicate, "__all_sync", line); }
+WW_INLINE unsigned __ballot_sync(unsigned mask, int predicate, WW_LINE) {
+  return ww::ballot(mask, predicate, "__ballot_sync", line);
+}
+WW_INLINE int __any_sync(unsigned mask, int predicate, WW_LINE) {
+  return ww::ballot(mask, predicate, "__any_sync", line) != 0;
+}
+WW_INLINE int __all_sync(unsigned mask, int predicate, WW_LINE) {
+  return ww::all_vote(mask, predicate, "__all_sync", line);
+}
 WW_INLINE int __uni_sync(unsigned mask, int predicate, WW_LINE) {
   return ww::all_match(mask, predicate != 0, "__uni_sync", line);
 }
@@ -161,8 +172,8 @@ WW_INLINE unsigned __match_all_sync(unsigned mask, T value, int* all_equal, WW_L
   return *all_equal ? mask : 0;
 }
 
-#define WW_REDUCE(NAME, T, EXPRESSION)                                                             \
-  WW_INLINE T __reduce_##NAME##_sync(unsigned mask, T value, WW_LINE) {                            \
+#define WW_REDUCE(NAME, T, EXPRESSION)                                                                  \
+  WW_INLINE T __reduce_##NAME##_sync(unsigned mask, T value, WW_LINE) {                                 \
     return ww::fold(mask, value, "__reduce_" #NAME "_sync", line, [](T a, T b) { return EXPRESSION; }); \
   }
 WW_REDUCE(add, unsigned, a + b)
@@ -171,7 +182,7 @@ WW_REDUCE(min, unsigned, a < b ? a : b)
 WW_REDUCE(min, int, a < b ? a : b)
 WW_REDUCE(max, unsigned, a > b ? a : b)
 WW_REDUCE(max, int, a > b ? a : b)
-WW_REDUCE(and, unsigned, a & b)
+WW_REDUCE(and, unsigned, a& b)
 WW_REDUCE(or, unsigned, a | b)
 WW_REDUCE(xor, unsigned, a ^ b)
 #undef WW_REDUCE
