@@ -67,6 +67,13 @@ bool across_blocks(const void* object) {
   return reinterpret_cast<Address>(object) > kLastKey && !(slot && slot->shared);
 }
 
+void forget_old_counts(const Block& block, Barrier& barrier) {
+  if (barrier.epoch == block.epoch) return;
+  barrier.epoch = block.epoch;
+  barrier.arriving.clear();
+  barrier.completed.clear();
+}
+
 void complete_phase(Block& block, Barrier& barrier, const void* object) {
   barrier.phase++;
   barrier.expected = barrier.next_expected;
@@ -91,6 +98,7 @@ void arrive(Block& block, Barrier& barrier, const void* object, unsigned count) 
     ww_fence(1);
   } else {
     barrier.arrivals.push_back({thread.id, world.stamp});
+    forget_old_counts(block, barrier);
     if (world.checks.races) block.clocks.release(thread.id, barrier.arriving);
   }
   barrier.pending -= count;
@@ -111,6 +119,7 @@ void wait_for(Block& block, Barrier& barrier, const void* object, uint64_t phase
   if (across_blocks(object)) {
     block.strong_seen = true;
   } else if (world.checks.races) {
+    forget_old_counts(block, barrier);
     block.clocks.acquire(thread.id, barrier.completed);
     refresh_stamp();
   }

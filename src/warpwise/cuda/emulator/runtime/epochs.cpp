@@ -5,32 +5,36 @@
 
 namespace ww {
 
-constexpr uint32_t kLastEpoch = 0xfffff0;     // 24 bits of a stamp
-constexpr uint32_t kEpochsAhead = 64 * 1024;  // left for one block before epochs start anew
+constexpr uint32_t kLastEpoch = 0xfffff0;  // 24 bits of a stamp
 
-void renew_epochs() {
-  if (world.last_epoch < kLastEpoch - kEpochsAhead) return;
-  forget_cells();  // races with earlier blocks go unseen; none is made up
+static void take_epoch(Block& block) {
+  block.epoch = ++world.last_epoch;
+  if (world.epoch_owner.empty() || world.epoch_owner.back().second != block.number)
+    world.epoch_owner.emplace_back(block.epoch, block.number);
+}
+
+// The numbers have run out: forgets all accesses and begins again. Races across this moment go unseen; none is made up.
+static void renew_epochs() {
+  forget_cells();
   world.last_epoch = 0;
   world.floors[0] = 1;
   world.epoch_owner.clear();
   world.fence_epochs.clear();
+  for (Block* block : world.alive) {
+    take_epoch(*block);
+    block->first_epoch = block->epoch;
+  }
 }
 
 void next_epoch(Block& block) {
-  if (world.last_epoch < kLastEpoch)
-    world.last_epoch++;
-  else
-    world.checks.races = false;
-  block.epoch = world.last_epoch;
+  if (world.last_epoch >= kLastEpoch) renew_epochs();
+  take_epoch(block);
   block.clocks.reset();
   block.strong_seen = false;
-  if (world.epoch_owner.empty() || world.epoch_owner.back().second != block.number)
-    world.epoch_owner.emplace_back(block.epoch, block.number);
-  if (world.block == &block) {
-    world.epoch = block.epoch;
-    if (world.current) refresh_stamp();
-  }
+  if (world.block != &block) return;
+  world.epoch = block.epoch;
+  world.floors[1] = block.first_epoch;
+  if (world.current) refresh_stamp();
 }
 
 uint64_t block_number_of(uint32_t epoch) {

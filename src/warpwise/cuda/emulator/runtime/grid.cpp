@@ -53,7 +53,6 @@ void start_block(uint64_t number) {
     for (WarpOperation& operation : warp.operations) operation.open = false, operation.holders = 0;
   }
   block->clocks.start(world.threads);
-  if (world.alive.empty()) renew_epochs();
   next_epoch(*block);
   block->first_epoch = block->epoch;
   world.alive.push_back(block);

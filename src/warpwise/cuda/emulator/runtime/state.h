@@ -69,6 +69,7 @@ struct Barrier {
   uint32_t expected, next_expected, pending;
   uint64_t phase;
   bool counts_arrivals_only;  // a named barrier: everyone who comes is counted
+  uint32_t epoch;  // of the counts: older ones are ordered anyway
   Counts arriving, completed;
   struct Arrival {
     unsigned thread;
@@ -178,7 +179,6 @@ void run_grid();
 
 // epochs.cpp
 void next_epoch(Block& block);  // what the block has done so far is ordered before what follows
-void renew_epochs();            // between blocks: starts again before the numbers run out
 ww_dim3 block_index_of(uint32_t epoch);
 uint64_t block_number_of(uint32_t epoch);
 void copy_index(uint32_t* to, ww_dim3 from);
