@@ -115,7 +115,7 @@ def _translation_unit(
     rewritten = rewrite(prune(text, roots, host_headers=True), file)
     table = ", ".join([*rewritten.variables, "{}"])
     return (
-        f'#include "warpwise_device.h"\n{macros}\n#line 1 {json.dumps(file)}\n{rewritten.text}\n'
+        f'#include "warpwise_device.h"\n{macros}\n#line 1 {json.dumps(file, ensure_ascii=False)}\n{rewritten.text}\n'
         f'#line 1 "<warpwise entry>"\nWW_ENTRY({expression})\nWW_GLOBALS({table})\n'
     )
 
@@ -253,7 +253,7 @@ def _precompiled(compiler: tuple[str, ...], flags: tuple[str, ...]) -> Path:
         handle, made = tempfile.mkstemp(dir=folder, suffix=".gch")
         os.close(handle)
         command = [*compiler, *flags, "-x", "c++-header", "-I", str(INCLUDE), str(header), "-o", made]
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        result = subprocess.run(command, capture_output=True, text=True, check=False, env=_environment())
         if result.returncode:
             Path(made).unlink(missing_ok=True)
             raise CompileError(f"{compiler[0]} cannot compile the device headers:\n{result.stderr}")
@@ -274,15 +274,22 @@ def _compile(
     """One compiler process from ``unit`` to ``library``; the source reaches it through its standard input."""
     handle, made = tempfile.mkstemp(dir=library.parent, suffix=".so")
     os.close(handle)
-    folder = _precompiled(compiler, flags)
+    headers = [INCLUDE, SHARED_INCLUDE]
+    # The sanitizers' own libraries stay out: g++ would add them to any link, clang to none of a shared library.
+    if "clang" in _version(compiler):
+        own = ["-ferror-limit=8", "-fno-caret-diagnostics"]
+    else:
+        own = ["-fmax-errors=8", "-fno-diagnostics-show-caret"]
+        own += ["-nodefaultlibs", "-lstdc++", "-lm", "-lgcc_s", "-lgcc", "-lc"]
+        headers.insert(0, _precompiled(compiler, flags))
     command = [
-        *compiler, *flags, "-pipe", "-fdiagnostics-color=never", "-fno-diagnostics-show-caret", "-fmax-errors=8",
-        "-I", str(folder), "-I", str(INCLUDE), "-I", str(SHARED_INCLUDE),
-        "-x", "c++", "-", "-x", "none", "-shared",
-        "-o", made, str(runtime_library), f"-Wl,-rpath,{runtime_library.parent}", "-Wl,-Bsymbolic", "-Wl,--no-undefined",
-        "-nodefaultlibs", "-lstdc++", "-lm", "-lgcc_s", "-lgcc", "-lc",  # the sanitizers' own libraries stay out
+        *compiler, *flags, "-pipe", "-fdiagnostics-color=never", *(f"-I{folder}" for folder in headers),
+        "-x", "c++", "-", "-x", "none", "-shared", "-o", made, str(runtime_library), *own,
+        f"-Wl,-rpath,{runtime_library.parent}", "-Wl,-Bsymbolic", "-Wl,--no-undefined",
     ]  # fmt: skip
-    result = subprocess.run(command, input=unit, capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        command, input=unit, capture_output=True, encoding="utf-8", errors="replace", check=False, env=_environment()
+    )
     if result.returncode:
         Path(made).unlink(missing_ok=True)
         _refuse_absent(result.stderr, expression)
@@ -290,11 +297,16 @@ def _compile(
     os.replace(made, library)
 
 
+def _environment() -> dict[str, str]:
+    """Messages in English, whatever the user's language: some are looked into."""
+    return {**os.environ, "LC_ALL": "C.UTF-8"}
+
+
 def _refuse_absent(message: str, expression: str) -> None:
     """Raise UnsupportedFeature where the compiler misses a library that has no stand-in on the CPU."""
     names = "|".join((*ABSENT, "atomic", "atomic_ref", "ptx"))
-    missed = r"(?:has not been declared|is not a member of ‘cuda’|does not name)"
-    match = re.search(rf"^(.+?:\d+):.* error: ‘(?:cuda::)?({names})’ {missed}", message, re.MULTILINE)
+    missed = r"(?:has not been declared|is not a member of ['‘]cuda['’]|does not name)"
+    match = re.search(rf"^(.+?:\d+):.* error: ['‘](?:cuda::)?({names})['’] {missed}", message, re.MULTILINE)
     if match:
         raise UnsupportedFeature(
             f"{match[1]}: kernel {expression} uses {match[2]}, which has no stand-in on the CPU; run it on a GPU"

@@ -1,4 +1,4 @@
-"""CUDA C++ to the C++ that g++ and clang compile, each line where it was; :mod:`..include.ww` gives the rest its meaning."""
+"""CUDA C++ to the C++ that g++ and clang compile, each line where it was; the headers in include/ww give it meaning."""
 
 from __future__ import annotations
 
