@@ -1,6 +1,6 @@
-// cuRAND's device generators, with cuRAND's numbers: XORWOW (the default state) and Philox4x32-10, their uniform and normal
-// deviates. Sources: G. Marsaglia, "Xorshift RNGs" (2003); J. Salmon et al., "Parallel random numbers: as easy as
-// 1, 2, 3" (2011). Other generators and distributions are not emulated: a source that uses them does not compile.
+// cuRAND's device generators, with cuRAND's numbers: XORWOW (the default state) and Philox4x32-10, their uniform and
+// normal deviates. Sources: G. Marsaglia, "Xorshift RNGs" (2003); J. Salmon et al., "Parallel random numbers: as easy
+// as 1, 2, 3" (2011). Other generators and distributions are not emulated: a source that uses them does not compile.
 #pragma once
 #include <warpwise_device.h>
 
@@ -74,8 +74,9 @@ WW_INLINE uint4 philox(uint4 c, uint2 k) {
   return c;
 }
 WW_INLINE void philox_advance(curandStatePhilox4_32_10* s, unsigned long long n) {
-  const unsigned __int128 before = (static_cast<unsigned __int128>(static_cast<unsigned long long>(s->ctr.w) << 32 | s->ctr.z) << 64) |
-                                   (static_cast<unsigned long long>(s->ctr.y) << 32 | s->ctr.x);
+  const unsigned __int128 before =
+      (static_cast<unsigned __int128>(static_cast<unsigned long long>(s->ctr.w) << 32 | s->ctr.z) << 64) |
+      (static_cast<unsigned long long>(s->ctr.y) << 32 | s->ctr.x);
   const unsigned __int128 after = before + n;
   s->ctr = {unsigned(after), unsigned(after >> 32), unsigned(after >> 64), unsigned(after >> 96)};
 }
@@ -110,7 +111,11 @@ WW_INLINE void curand_init(unsigned long long seed, unsigned long long subsequen
   const unsigned t0 = 1099087573u * (static_cast<unsigned>(seed) ^ 0xaad26b49u);
   const unsigned t1 = 2591861531u * (static_cast<unsigned>(seed >> 32) ^ 0xf7dcefddu);
   curandStateXORWOW fresh = {6615241u + t1 + t0,
-                             {123456789u + t0, 362436069u ^ t0, 521288629u + t1, 88675123u ^ t1, 5783321u + t0}, 0, 0, 0, 0};
+                             {123456789u + t0, 362436069u ^ t0, 521288629u + t1, 88675123u ^ t1, 5783321u + t0},
+                             0,
+                             0,
+                             0,
+                             0};
   skipahead_sequence(subsequence, &fresh);
   skipahead(offset, &fresh);
   *state = fresh;
@@ -143,7 +148,10 @@ WW_INLINE unsigned curand(curandStateXORWOW* state) {
 }
 WW_INLINE unsigned curand(curandStatePhilox4_32_10* state) {
   const unsigned place = state->STATE;
-  const unsigned result = place == 0 ? state->output.x : place == 1 ? state->output.y : place == 2 ? state->output.z : state->output.w;
+  const unsigned result = place == 0   ? state->output.x
+                          : place == 1 ? state->output.y
+                          : place == 2 ? state->output.z
+                                       : state->output.w;
   if (place == 3) {
     ww::philox_advance(state, 1);
     state->output = ww::philox(state->ctr, state->key);

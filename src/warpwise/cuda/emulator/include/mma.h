@@ -1,8 +1,8 @@
 // nvcuda::wmma: matrix fragments held by a warp.
 //
-// CUDA leaves open which lane holds which element. Here element e of a row-major tile lies in lane e % 32, place e / 32,
-// except that a 16x16 accumulator has the layout that sm_80 and later use (two m16n8 tiles of mma.sync), since kernels
-// exist that rely on it.
+// CUDA leaves open which lane holds which element. Here element e of a row-major tile lies in lane e % 32, place e /
+// 32, except that a 16x16 accumulator has the layout that sm_80 and later use (two m16n8 tiles of mma.sync), since
+// kernels exist that rely on it.
 #pragma once
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"
@@ -30,7 +30,8 @@ struct stored<precision::tf32> {
 };
 template <class T, int M, int N, int K>
 constexpr bool shape_exists() {
-  constexpr bool wide = (M == 16 && N == 16 && K == 16) || (M == 32 && N == 8 && K == 16) || (M == 8 && N == 32 && K == 16);
+  constexpr bool wide =
+      (M == 16 && N == 16 && K == 16) || (M == 32 && N == 8 && K == 16) || (M == 8 && N == 32 && K == 16);
   if (std::is_same_v<T, precision::tf32>) return M == 16 && N == 16 && K == 8;
   if (std::is_same_v<T, double>) return M == 8 && N == 8 && K == 4;
   return wide;
@@ -44,8 +45,9 @@ struct fragment {
   static constexpr int num_elements = rows * columns / 32, num_storage_elements = num_elements;
   typedef typename detail::stored<T>::type element_type;
   typedef element_type storage_element_type;
-  static_assert(is_accumulator || detail::shape_exists<T, M, N, K>(),
-                "wmma shapes: m16n16k16, m32n8k16, m8n32k16 (16-bit floats, 8-bit integers), m16n16k8 (tf32), m8n8k4 (double)");
+  static_assert(
+      is_accumulator || detail::shape_exists<T, M, N, K>(),
+      "wmma shapes: m16n16k16, m32n8k16, m8n32k16 (16-bit floats, 8-bit integers), m16n16k8 (tf32), m8n8k4 (double)");
   element_type x[num_elements];
 
   static constexpr bool tiled = is_accumulator && M == 16 && N == 16;
@@ -72,7 +74,8 @@ WW_INLINE float __float_to_tf32(float x) {
 namespace detail {
 WW_INLINE void meet(const char* what, const void* address, unsigned stride_bytes, int line) {
   if (reinterpret_cast<size_t>(address) % 16 || stride_bytes % 16)
-    ww_fail(WW_UNDEFINED, "a wmma load or store needs an address and a leading dimension of multiples of 16 bytes", line);
+    ww_fail(WW_UNDEFINED, "a wmma load or store needs an address and a leading dimension of multiples of 16 bytes",
+            line);
   ww_warp_exchange(0xffffffffu, nullptr, 0, what, line);
 }
 template <class F, class P>
@@ -88,15 +91,18 @@ WW_INLINE void load(F& f, const P* from, unsigned stride, bool by_columns, int l
 
 template <class Use, int M, int N, int K, class T, class Layout, class P>
 WW_INLINE void load_matrix_sync(fragment<Use, M, N, K, T, Layout>& f, const P* from, unsigned stride, WW_LINE) {
-  static_assert(!std::is_same_v<Use, accumulator>, "loading an accumulator takes a layout: mem_row_major or mem_col_major");
+  static_assert(!std::is_same_v<Use, accumulator>,
+                "loading an accumulator takes a layout: mem_row_major or mem_col_major");
   detail::load(f, from, stride, std::is_same_v<Layout, col_major>, line);
 }
 template <int M, int N, int K, class T, class P>
-WW_INLINE void load_matrix_sync(fragment<accumulator, M, N, K, T>& f, const P* from, unsigned stride, layout_t layout, WW_LINE) {
+WW_INLINE void load_matrix_sync(fragment<accumulator, M, N, K, T>& f, const P* from, unsigned stride, layout_t layout,
+                                WW_LINE) {
   detail::load(f, from, stride, layout == mem_col_major, line);
 }
 template <int M, int N, int K, class T, class P>
-WW_INLINE void store_matrix_sync(P* to, const fragment<accumulator, M, N, K, T>& f, unsigned stride, layout_t layout, WW_LINE) {
+WW_INLINE void store_matrix_sync(P* to, const fragment<accumulator, M, N, K, T>& f, unsigned stride, layout_t layout,
+                                 WW_LINE) {
   typedef fragment<accumulator, M, N, K, T> F;
   detail::meet("wmma::store_matrix_sync", to, stride * sizeof(P), line);
   const unsigned lane = ww_lane();
@@ -115,14 +121,17 @@ WW_UNCHECKED void mma_sync(fragment<accumulator, M, N, K, TD>& d, const fragment
   typedef fragment<matrix_b, M, N, K, U, LB> B;
   typedef fragment<accumulator, M, N, K, TC> C;
   typedef typename A::element_type element;
-  typedef std::conditional_t<std::is_same_v<TC, int>, long long, std::conditional_t<std::is_same_v<TC, double>, double, float>> sum_type;
+  typedef std::conditional_t<std::is_same_v<TC, int>, long long,
+                             std::conditional_t<std::is_same_v<TC, double>, double, float>>
+      sum_type;
   element own[A::num_elements + B::num_elements];
   __builtin_memcpy(static_cast<void*>(own), a.x, sizeof a.x);
   __builtin_memcpy(static_cast<void*>(own + A::num_elements), b.x, sizeof b.x);
   const ww_exchange table = ww_warp_exchange(0xffffffffu, own, sizeof own, "wmma::mma_sync", line);
   const auto value = [&](int e, int first) __attribute__((no_sanitize("thread"))) -> sum_type {
     element x;
-    __builtin_memcpy(static_cast<void*>(&x), table.data + (e % 32) * table.stride + (first + e / 32) * sizeof(element), sizeof x);
+    __builtin_memcpy(static_cast<void*>(&x), table.data + (e % 32) * table.stride + (first + e / 32) * sizeof(element),
+                     sizeof x);
     if constexpr (std::is_same_v<T, precision::tf32>)
       return ww::bits<float>(ww::bits<unsigned>(x) & 0xffffe000u);
     else
@@ -135,7 +144,10 @@ WW_UNCHECKED void mma_sync(fragment<accumulator, M, N, K, TD>& d, const fragment
     sum_type sum = static_cast<sum_type>(c.x[i]);
     for (int k = 0; k < K; ++k) sum += value(row * K + k, 0) * value(k * N + column, A::num_elements);
     if constexpr (std::is_same_v<TC, int>)
-      result[i] = saturate ? static_cast<int>(sum < INT_MIN ? INT_MIN : sum > INT_MAX ? INT_MAX : sum) : static_cast<int>(static_cast<unsigned>(sum));
+      result[i] = saturate ? static_cast<int>(sum < INT_MIN   ? INT_MIN
+                                              : sum > INT_MAX ? INT_MAX
+                                                              : sum)
+                           : static_cast<int>(static_cast<unsigned>(sum));
     else
       result[i] = static_cast<TD>(sum);
   }
@@ -143,7 +155,8 @@ WW_UNCHECKED void mma_sync(fragment<accumulator, M, N, K, TD>& d, const fragment
 }
 template <int M, int N, int K, class T, class U, class LA, class LB, class TD, class TC>
 WW_INLINE void mma_sync(fragment<accumulator, M, N, K, TD>& d, const fragment<matrix_a, M, N, K, T, LA>& a,
-                        const fragment<matrix_b, M, N, K, U, LB>& b, const fragment<accumulator, M, N, K, TC>& c, WW_LINE) {
+                        const fragment<matrix_b, M, N, K, U, LB>& b, const fragment<accumulator, M, N, K, TC>& c,
+                        WW_LINE) {
   mma_sync(d, a, b, c, false, line);
 }
 }  // namespace wmma

@@ -64,7 +64,9 @@ inline u64 integer_result(const std::string& what, const Instruction& i, u64 a, 
   // Shift counts past the width shift everything out.
   const u64 count = b & 0xffffffffu;
   if (what == "shl") return count >= width ? 0 : a << count;
-  return count >= width ? (is_signed && sa < 0 ? ~0ull : 0) : is_signed ? static_cast<u64>(sa >> count) : a >> count;  // shr
+  return count >= width ? (is_signed && sa < 0 ? ~0ull : 0)
+         : is_signed    ? static_cast<u64>(sa >> count)
+                        : a >> count;  // shr
 }
 
 // ---- Floating point
@@ -116,7 +118,8 @@ inline void on_reals(Context& c, const Instruction& i, F operation) {
   u64 packed = 0;
   for (int lane = 0; lane < 2; ++lane) {
     double in[3] = {};
-    for (size_t k = 0; k < sources && k < 3; ++k) in[k] = c.real(c.bits(i.operands[k + 1]) >> (16 * lane) & 0xffff, half);
+    for (size_t k = 0; k < sources && k < 3; ++k)
+      in[k] = c.real(c.bits(i.operands[k + 1]) >> (16 * lane) & 0xffff, half);
     double value = operation(in[0], in[1], in[2]);
     if (i.has("sat")) value = value > 0 ? std::min(value, 1.0) : 0.0;
     if (i.has("relu")) value = value < 0 ? 0.0 : value;
@@ -146,8 +149,10 @@ inline void binary(Context& c, const Instruction& i) {
 inline void multiply_add(Context& c, const Instruction& i) {
   if (is_float(i.type)) {
     if (i.type == "f32")
-      c.set_f32(i.operands[0], flushed(i.has("rz") ? __fmaf_rz(c.f32(i.operands[1]), c.f32(i.operands[2]), c.f32(i.operands[3]))
-                                                   : fmaf(c.f32(i.operands[1]), c.f32(i.operands[2]), c.f32(i.operands[3])), i));
+      c.set_f32(i.operands[0],
+                flushed(i.has("rz") ? __fmaf_rz(c.f32(i.operands[1]), c.f32(i.operands[2]), c.f32(i.operands[3]))
+                                    : fmaf(c.f32(i.operands[1]), c.f32(i.operands[2]), c.f32(i.operands[3])),
+                        i));
     else
       on_reals(c, i, [](double a, double b, double d) { return fma(a, b, d); });
     return;
@@ -195,7 +200,8 @@ inline void unary(Context& c, const Instruction& i) {
 
 // ---- Bits
 inline void lop3(Context& c, const Instruction& i) {
-  const unsigned a = c.u32(i.operands[1]), b = c.u32(i.operands[2]), d = c.u32(i.operands[3]), table = c.u32(i.operands[4]);
+  const unsigned a = c.u32(i.operands[1]), b = c.u32(i.operands[2]), d = c.u32(i.operands[3]),
+                 table = c.u32(i.operands[4]);
   unsigned result = 0;
   for (unsigned row = 0; row < 8; ++row)
     if (table >> row & 1) result |= (row & 4 ? a : ~a) & (row & 2 ? b : ~b) & (row & 1 ? d : ~d);
@@ -219,8 +225,9 @@ inline void shf(Context& c, const Instruction& i) {
 inline void bfe(Context& c, const Instruction& i) {
   const unsigned width = 8 * type_bytes(i.type), at = c.u32(i.operands[2]) & 255, length = c.u32(i.operands[3]) & 255;
   const u64 a = c.integer(i.operands[1], i.type);
-  u64 field = at >= 64 ? (i.type[0] == 's' && static_cast<long long>(a) < 0 ? ~0ull : 0)
-                       : i.type[0] == 's' ? static_cast<u64>(static_cast<long long>(a) >> at) : a >> at;
+  u64 field = at >= 64           ? (i.type[0] == 's' && static_cast<long long>(a) < 0 ? ~0ull : 0)
+              : i.type[0] == 's' ? static_cast<u64>(static_cast<long long>(a) >> at)
+                                 : a >> at;
   if (length < 64) field &= (1ull << length) - 1;
   if (i.type[0] == 's' && length && length < 64 && field >> (length - 1) & 1) field |= ~((1ull << length) - 1);
   c.set_bits(i.operands[0], truncated(field, width / 8), width / 8);
@@ -247,13 +254,19 @@ inline void dp4a(Context& c, const Instruction& i) {
 inline bool compares(Context& c, const Instruction& i, const Operand& x, const Operand& y) {
   const std::string& how = i.parts[1];
   if (is_float(i.type)) {
-    const double a = i.type == "f32" ? c.f32(x) : c.real(c.bits(x), i.type), b = i.type == "f32" ? c.f32(y) : c.real(c.bits(y), i.type);
+    const double a = i.type == "f32" ? c.f32(x) : c.real(c.bits(x), i.type),
+                 b = i.type == "f32" ? c.f32(y) : c.real(c.bits(y), i.type);
     const bool unordered = std::isnan(a) || std::isnan(b);
     if (how == "num") return !unordered;
     if (how == "nan") return unordered;
     if (unordered) return how.back() == 'u' && how.size() == 3;
     const std::string plain = how.substr(0, 2);
-    return plain == "eq" ? a == b : plain == "ne" ? a != b : plain == "lt" ? a < b : plain == "le" ? a <= b : plain == "gt" ? a > b : a >= b;
+    return plain == "eq"   ? a == b
+           : plain == "ne" ? a != b
+           : plain == "lt" ? a < b
+           : plain == "le" ? a <= b
+           : plain == "gt" ? a > b
+                           : a >= b;
   }
   const u64 a = c.integer(x, i.type), b = c.integer(y, i.type);
   const auto sa = static_cast<long long>(a), sb = static_cast<long long>(b);
@@ -343,7 +356,8 @@ inline void cvt(Context& c, const Instruction& i) {
   }
   const u64 value = c.integer(i.operands[1], from);
   if (to_float) {
-    const long double exact = from[0] == 's' ? static_cast<long double>(static_cast<long long>(value)) : static_cast<long double>(value);
+    const long double exact =
+        from[0] == 's' ? static_cast<long double>(static_cast<long long>(value)) : static_cast<long double>(value);
     if (to == "f16" || to == "bf16")
       c.set_bits(result, to_narrow(ww::narrowed(static_cast<long long>(value)), to, i), 2);
     else if (to == "f64")
@@ -356,7 +370,8 @@ inline void cvt(Context& c, const Instruction& i) {
   if (i.has("sat")) {
     const int width = std::atoi(to.c_str() + 1);
     const auto x = static_cast<long long>(value);
-    const long long low = to[0] == 's' ? -(1ll << (width - 1)) : 0, high = to[0] == 's' ? (1ll << (width - 1)) - 1 : (1ll << width) - 1;
+    const long long low = to[0] == 's' ? -(1ll << (width - 1)) : 0,
+                    high = to[0] == 's' ? (1ll << (width - 1)) - 1 : (1ll << width) - 1;
     narrowed = static_cast<u64>(x < low ? low : x > high ? high : x);
   }
   // A result narrower than its register is extended to it.

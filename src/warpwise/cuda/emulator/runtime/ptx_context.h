@@ -1,4 +1,5 @@
-// The state of one execution of an asm statement by one thread: operands, virtual registers, and reading and writing both.
+// The state of one execution of an asm statement by one thread: operands, virtual registers, and reading and writing
+// both.
 #pragma once
 #include <cfloat>
 #include <climits>
@@ -31,33 +32,58 @@ struct Context {
   u64 special(int which) const {
     const unsigned lane = ww_lane();
     switch (static_cast<Special>(which)) {
-      case Special::laneid: return lane;
-      case Special::warpid: return ww_thread_rank() / 32;
-      case Special::nwarpid: return (ww_block_dim().x * ww_block_dim().y * ww_block_dim().z + 31) / 32;
-      case Special::smid: return 0;
-      case Special::nsmid: return 1;
-      case Special::gridid: return 1;
-      case Special::tid_x: return ww_thread_index().x;
-      case Special::tid_y: return ww_thread_index().y;
-      case Special::tid_z: return ww_thread_index().z;
-      case Special::ntid_x: return ww_block_dim().x;
-      case Special::ntid_y: return ww_block_dim().y;
-      case Special::ntid_z: return ww_block_dim().z;
-      case Special::ctaid_x: return ww_block_index().x;
-      case Special::ctaid_y: return ww_block_index().y;
-      case Special::ctaid_z: return ww_block_index().z;
-      case Special::nctaid_x: return ww_grid_dim().x;
-      case Special::nctaid_y: return ww_grid_dim().y;
-      case Special::nctaid_z: return ww_grid_dim().z;
-      case Special::lanemask_eq: return 1u << lane;
-      case Special::lanemask_lt: return (1u << lane) - 1u;
-      case Special::lanemask_le: return (2u << lane) - 1u;
-      case Special::lanemask_ge: return ~((1u << lane) - 1u);
-      case Special::lanemask_gt: return ~((2u << lane) - 1u);
-      case Special::dynamic_smem_size: return ww_dynamic_shared_bytes();
+      case Special::laneid:
+        return lane;
+      case Special::warpid:
+        return ww_thread_rank() / 32;
+      case Special::nwarpid:
+        return (ww_block_dim().x * ww_block_dim().y * ww_block_dim().z + 31) / 32;
+      case Special::smid:
+        return 0;
+      case Special::nsmid:
+        return 1;
+      case Special::gridid:
+        return 1;
+      case Special::tid_x:
+        return ww_thread_index().x;
+      case Special::tid_y:
+        return ww_thread_index().y;
+      case Special::tid_z:
+        return ww_thread_index().z;
+      case Special::ntid_x:
+        return ww_block_dim().x;
+      case Special::ntid_y:
+        return ww_block_dim().y;
+      case Special::ntid_z:
+        return ww_block_dim().z;
+      case Special::ctaid_x:
+        return ww_block_index().x;
+      case Special::ctaid_y:
+        return ww_block_index().y;
+      case Special::ctaid_z:
+        return ww_block_index().z;
+      case Special::nctaid_x:
+        return ww_grid_dim().x;
+      case Special::nctaid_y:
+        return ww_grid_dim().y;
+      case Special::nctaid_z:
+        return ww_grid_dim().z;
+      case Special::lanemask_eq:
+        return 1u << lane;
+      case Special::lanemask_lt:
+        return (1u << lane) - 1u;
+      case Special::lanemask_le:
+        return (2u << lane) - 1u;
+      case Special::lanemask_ge:
+        return ~((1u << lane) - 1u);
+      case Special::lanemask_gt:
+        return ~((2u << lane) - 1u);
+      case Special::dynamic_smem_size:
+        return ww_dynamic_shared_bytes();
       case Special::clock:
       case Special::clock64:
-      case Special::globaltimer: return ww_clock();
+      case Special::globaltimer:
+        return ww_clock();
     }
     return 0;
   }
@@ -74,10 +100,14 @@ struct Context {
           __builtin_memcpy(&value, given.value, given.bytes < 8 ? given.bytes : 8);
         return value;
       }
-      case Kind::reg: return operand.negated ? !registers[operand.index] : registers[operand.index];
-      case Kind::immediate: return operand.bits;
-      case Kind::special: return special(operand.index);
-      default: return 0;
+      case Kind::reg:
+        return operand.negated ? !registers[operand.index] : registers[operand.index];
+      case Kind::immediate:
+        return operand.bits;
+      case Kind::special:
+        return special(operand.index);
+      default:
+        return 0;
     }
   }
   void set_bits(const Operand& operand, u64 value, unsigned bytes = 8) {
@@ -130,5 +160,7 @@ inline unsigned type_bytes(const std::string& type) {
   if (type == "e4m3" || type == "e5m2") return 1;
   return static_cast<unsigned>(std::atoi(type.c_str() + 1)) / 8;
 }
-inline bool is_float(const std::string& type) { return type[0] == 'f' || type == "bf16" || type == "bf16x2" || type == "tf32"; }
+inline bool is_float(const std::string& type) {
+  return type[0] == 'f' || type == "bf16" || type == "bf16x2" || type == "tf32";
+}
 }  // namespace ptx

@@ -8,7 +8,8 @@ inline const Operand& element(const Operand& operand, size_t index) {
   return operand.kind == Kind::vector ? operand.parts[index] : operand;
 }
 
-// Matrix m's row r is at the address that lane 8 m + r gives: 8 halves, of which lane 4 r + k gets number 2 k and 2 k + 1.
+// Matrix m's row r is at the address that lane 8 m + r gives: 8 halves, of which lane 4 r + k gets number 2 k and 2 k
+// + 1.
 inline void ldmatrix(Context& c, const Instruction& i) {
   const int count = matrix_count(i);
   struct Row {
@@ -43,7 +44,8 @@ inline void stmatrix(Context& c, const Instruction& i) {
   const unsigned m = lane / 8, r = lane % 8;
   unsigned short row[8];
   for (unsigned column = 0; column < 8; ++column) {
-    const unsigned from = i.has("trans") ? column * 4 + r / 2 : r * 4 + column / 2, half = i.has("trans") ? r % 2 : column % 2;
+    const unsigned from = i.has("trans") ? column * 4 + r / 2 : r * 4 + column / 2,
+                   half = i.has("trans") ? r % 2 : column % 2;
     unsigned value;
     __builtin_memcpy(&value, table.data + from * table.stride + 4 * m, sizeof value);
     row[column] = static_cast<unsigned short>(value >> (16 * half));
@@ -118,7 +120,8 @@ inline void mma(Context& c, const Instruction& i) {
   for (unsigned place = 0; place < 4; ++place) {
     Deposit row, column[2];
     __builtin_memcpy(&row, table.data + (4 * g + place) * table.stride, sizeof row);
-    for (unsigned j = 0; j < 2; ++j) __builtin_memcpy(&column[j], table.data + (4 * (2 * q + j) + place) * table.stride, sizeof row);
+    for (unsigned j = 0; j < 2; ++j)
+      __builtin_memcpy(&column[j], table.data + (4 * (2 * q + j) + place) * table.stride, sizeof row);
     for (int r = 0; r < shape.b_registers; ++r)
       for (int j = 0; j < e; ++j) {
         const int k = e * static_cast<int>(place) + 4 * e * r + j;
@@ -143,7 +146,8 @@ inline void mma(Context& c, const Instruction& i) {
         for (int k = 0; k < shape.k; ++k) sum = fma(a[half][k], b[n][k], sum);
         results[at] = ww::bits<u64>(sum);
       } else {  // products of 16-bit and tf32 values are exact in double
-        float sum = types[3] == "f16" ? ww::half_value(static_cast<unsigned short>(start)) : ww::bits<float>(static_cast<unsigned>(start));
+        float sum = types[3] == "f16" ? ww::half_value(static_cast<unsigned short>(start))
+                                      : ww::bits<float>(static_cast<unsigned>(start));
         for (int k = 0; k < shape.k; ++k) sum = static_cast<float>(sum + a[half][k] * b[n][k]);
         results[at] = narrow ? ww::half_bits(sum) : ww::bits<unsigned>(sum);
       }

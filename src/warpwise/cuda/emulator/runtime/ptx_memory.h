@@ -57,7 +57,9 @@ inline void store(Context& c, const Instruction& i) {
 // atom d, [a], b{, c} and red [a], b: f16x2 and vectors an element at a time.
 inline u64 updated(Context& c, const Instruction& i, u64 old, u64 b, u64 with) {
   if (i.has("add")) {
-    if (i.type == "f32") return ww::bits<unsigned>(ww::bits<float>(static_cast<unsigned>(old)) + ww::bits<float>(static_cast<unsigned>(b)));
+    if (i.type == "f32")
+      return ww::bits<unsigned>(ww::bits<float>(static_cast<unsigned>(old)) +
+                                ww::bits<float>(static_cast<unsigned>(b)));
     if (i.type == "f64") return ww::bits<u64>(ww::bits<double>(old) + ww::bits<double>(b));
     if (i.type == "f16" || i.type == "f16x2" || i.type == "bf16" || i.type == "bf16x2") {
       u64 result = 0;

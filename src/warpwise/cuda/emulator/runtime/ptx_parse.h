@@ -10,7 +10,8 @@
 namespace ptx {
 class Parser {
  public:
-  Parser(const char* text, const ww_ptx_operand* operands, unsigned count) : text_(clean(text)), operands_(operands), count_(count) {}
+  Parser(const char* text, const ww_ptx_operand* operands, unsigned count)
+      : text_(clean(text)), operands_(operands), count_(count) {}
 
   Program* parse() {
     auto* program = new Program;
@@ -82,7 +83,8 @@ class Parser {
       labels_[name] = static_cast<int>(program.instructions.size());
       statement = statement.substr(colon + 1);
     }
-    if (statement.rfind(".reg", 0) == 0 || statement.rfind(".pragma", 0) == 0 || statement.rfind(".loc", 0) == 0) return;
+    if (statement.rfind(".reg", 0) == 0 || statement.rfind(".pragma", 0) == 0 || statement.rfind(".loc", 0) == 0)
+      return;
     if (statement[0] == '.') {
       error_ = "the directive " + statement.substr(0, 40);
       return;
@@ -126,7 +128,8 @@ class Parser {
     }
   }
   static bool is_type(const std::string& part) {
-    if (part == "pred" || part == "bf16" || part == "bf16x2" || part == "f16x2" || part == "tf32" || part == "e4m3x2" || part == "e5m2x2" || part == "e4m3" || part == "e5m2")
+    if (part == "pred" || part == "bf16" || part == "bf16x2" || part == "f16x2" || part == "tf32" || part == "e4m3x2" ||
+        part == "e5m2x2" || part == "e4m3" || part == "e5m2")
       return true;
     if (part.size() < 2 || !std::strchr("busf", part[0])) return false;
     for (size_t i = 1; i < part.size(); ++i)
@@ -201,12 +204,14 @@ class Parser {
     if (text[0] == '%' && text.size() > 1 && (std::isdigit(static_cast<unsigned char>(text[1])) || text[1] == '[')) {
       result.kind = Kind::operand;
       result.index = text[1] == '[' ? named(text.substr(2, text.size() - 3)) : std::atoi(text.c_str() + 1);
-      if (result.index < 0 || result.index >= static_cast<int>(count_)) error_ = "operand " + text + ", which the statement does not have";
+      if (result.index < 0 || result.index >= static_cast<int>(count_))
+        error_ = "operand " + text + ", which the statement does not have";
       return result;
     }
     while (!text.empty() && text[0] == '%') text = text.substr(1);  // %%laneid
     if (special(text, result)) return result;
-    const bool number = std::isdigit(static_cast<unsigned char>(text[0])) || ((text[0] == '-' || text[0] == '+') && text.size() > 1);
+    const bool number =
+        std::isdigit(static_cast<unsigned char>(text[0])) || ((text[0] == '-' || text[0] == '+') && text.size() > 1);
     if (number) {
       read_number(text, result);
       return result;
@@ -267,16 +272,34 @@ class Parser {
 
  private:
   static bool special(const std::string& name, Operand& result) {
-    static const std::map<std::string, Special> known = {
-        {"laneid", Special::laneid}, {"warpid", Special::warpid}, {"nwarpid", Special::nwarpid}, {"smid", Special::smid},
-        {"nsmid", Special::nsmid}, {"gridid", Special::gridid}, {"tid.x", Special::tid_x}, {"tid.y", Special::tid_y},
-        {"tid.z", Special::tid_z}, {"ntid.x", Special::ntid_x}, {"ntid.y", Special::ntid_y}, {"ntid.z", Special::ntid_z},
-        {"ctaid.x", Special::ctaid_x}, {"ctaid.y", Special::ctaid_y}, {"ctaid.z", Special::ctaid_z},
-        {"nctaid.x", Special::nctaid_x}, {"nctaid.y", Special::nctaid_y}, {"nctaid.z", Special::nctaid_z},
-        {"lanemask_eq", Special::lanemask_eq}, {"lanemask_le", Special::lanemask_le}, {"lanemask_lt", Special::lanemask_lt},
-        {"lanemask_ge", Special::lanemask_ge}, {"lanemask_gt", Special::lanemask_gt}, {"clock", Special::clock},
-        {"clock64", Special::clock64}, {"globaltimer", Special::globaltimer}, {"globaltimer_lo", Special::globaltimer},
-        {"dynamic_smem_size", Special::dynamic_smem_size}};
+    static const std::map<std::string, Special> known = {{"laneid", Special::laneid},
+                                                         {"warpid", Special::warpid},
+                                                         {"nwarpid", Special::nwarpid},
+                                                         {"smid", Special::smid},
+                                                         {"nsmid", Special::nsmid},
+                                                         {"gridid", Special::gridid},
+                                                         {"tid.x", Special::tid_x},
+                                                         {"tid.y", Special::tid_y},
+                                                         {"tid.z", Special::tid_z},
+                                                         {"ntid.x", Special::ntid_x},
+                                                         {"ntid.y", Special::ntid_y},
+                                                         {"ntid.z", Special::ntid_z},
+                                                         {"ctaid.x", Special::ctaid_x},
+                                                         {"ctaid.y", Special::ctaid_y},
+                                                         {"ctaid.z", Special::ctaid_z},
+                                                         {"nctaid.x", Special::nctaid_x},
+                                                         {"nctaid.y", Special::nctaid_y},
+                                                         {"nctaid.z", Special::nctaid_z},
+                                                         {"lanemask_eq", Special::lanemask_eq},
+                                                         {"lanemask_le", Special::lanemask_le},
+                                                         {"lanemask_lt", Special::lanemask_lt},
+                                                         {"lanemask_ge", Special::lanemask_ge},
+                                                         {"lanemask_gt", Special::lanemask_gt},
+                                                         {"clock", Special::clock},
+                                                         {"clock64", Special::clock64},
+                                                         {"globaltimer", Special::globaltimer},
+                                                         {"globaltimer_lo", Special::globaltimer},
+                                                         {"dynamic_smem_size", Special::dynamic_smem_size}};
     const auto found = known.find(name);
     if (found == known.end()) return false;
     result.kind = Kind::special;

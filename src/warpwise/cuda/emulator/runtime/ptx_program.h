@@ -21,9 +21,35 @@ struct Operand {
   std::vector<Operand> parts;
 };
 
-enum class Special { laneid, warpid, nwarpid, smid, nsmid, gridid, tid_x, tid_y, tid_z, ntid_x, ntid_y, ntid_z, ctaid_x, ctaid_y,
-                     ctaid_z, nctaid_x, nctaid_y, nctaid_z, lanemask_eq, lanemask_le, lanemask_lt, lanemask_ge, lanemask_gt,
-                     clock, clock64, globaltimer, dynamic_smem_size };
+enum class Special {
+  laneid,
+  warpid,
+  nwarpid,
+  smid,
+  nsmid,
+  gridid,
+  tid_x,
+  tid_y,
+  tid_z,
+  ntid_x,
+  ntid_y,
+  ntid_z,
+  ctaid_x,
+  ctaid_y,
+  ctaid_z,
+  nctaid_x,
+  nctaid_y,
+  nctaid_z,
+  lanemask_eq,
+  lanemask_le,
+  lanemask_lt,
+  lanemask_ge,
+  lanemask_gt,
+  clock,
+  clock64,
+  globaltimer,
+  dynamic_smem_size
+};
 
 struct Context;
 struct Instruction;

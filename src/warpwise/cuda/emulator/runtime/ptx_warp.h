@@ -9,7 +9,8 @@ inline u64 deposit(const ww_exchange& table, unsigned lane) {
   return value;
 }
 
-// shfl.sync.{up,down,bfly,idx}.b32 d{|p}, a, b, c, mask: c holds the clamp in its low bits, the segment mask from bit 8.
+// shfl.sync.{up,down,bfly,idx}.b32 d{|p}, a, b, c, mask: c holds the clamp in its low bits, the segment mask from
+// bit 8.
 inline void shuffle(Context& c, const Instruction& i) {
   const u64 own = c.bits(i.operands[1]);
   const unsigned b = c.u32(i.operands[2]) & 31, control = c.u32(i.operands[3]), mask = c.u32(i.operands[4]);
@@ -116,5 +117,7 @@ inline void branch(Context& c, const Instruction& i) {
 inline void unsupported_hardware(Context& c, const Instruction& i) {
   c.fail(WW_UNSUPPORTED, "inline PTX: " + i.name + " needs sm_90 hardware; the CPU cannot stand in for it");
 }
-inline void unsupported(Context& c, const Instruction& i) { c.fail(WW_UNSUPPORTED, "inline PTX: " + i.name + " is not emulated"); }
+inline void unsupported(Context& c, const Instruction& i) {
+  c.fail(WW_UNSUPPORTED, "inline PTX: " + i.name + " is not emulated");
+}
 }  // namespace ptx

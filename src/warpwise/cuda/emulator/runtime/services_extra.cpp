@@ -9,26 +9,95 @@
 
 namespace ptx {
 Handler find_handler(const Instruction& instruction) {
-  static const std::unordered_map<std::string, Handler> by_name = {
-      {"mov", mov}, {"mov2", mov}, {"add", binary}, {"sub", binary}, {"mul", binary}, {"mul24", binary}, {"div", binary},
-      {"rem", binary}, {"min", binary}, {"max", binary}, {"and", binary}, {"or", binary}, {"xor", binary}, {"shl", binary},
-      {"shr", binary}, {"copysign", binary}, {"mad", multiply_add}, {"mad24", multiply_add}, {"fma", multiply_add},
-      {"neg", unary}, {"abs", unary}, {"not", unary}, {"cnot", unary}, {"popc", unary}, {"clz", unary}, {"brev", unary},
-      {"bfind", unary}, {"ex2", unary}, {"lg2", unary}, {"rcp", unary}, {"rsqrt", unary}, {"sqrt", unary}, {"sin", unary},
-      {"cos", unary}, {"tanh", unary}, {"lop3", lop3}, {"prmt", prmt}, {"shf", shf}, {"bfe", bfe}, {"bfi", bfi},
-      {"dp4a", dp4a}, {"setp", setp}, {"selp", selp}, {"cvt", cvt}, {"ld", load}, {"ldu", load}, {"st", store},
-      {"atom", atomic}, {"red", atomic}, {"cvta", cvta}, {"isspacep", isspacep}, {"shfl", shuffle}, {"vote", vote},
-      {"match", match}, {"redux", redux}, {"activemask", active_mask}, {"elect", elect}, {"bar", barrier},
-      {"barrier", barrier}, {"membar", fence}, {"fence", fence}, {"nanosleep", sleep}, {"trap", trap}, {"brkpt", nothing},
-      {"bra", branch}, {"ldmatrix", ldmatrix}, {"stmatrix", stmatrix}, {"movmatrix", movmatrix}, {"mma", mma},
-      {"prefetch", nothing}, {"prefetchu", nothing}, {"applypriority", nothing}, {"discard", nothing},
-      {"createpolicy", create_policy}, {"griddepcontrol", nothing}, {"pmevent", nothing},
-      {"wgmma", unsupported_hardware}, {"mbarrier", unsupported_hardware}, {"tensormap", unsupported_hardware},
-      {"mapa", unsupported_hardware}, {"multimem", unsupported_hardware}, {"setmaxnreg", unsupported_hardware},
-      {"tcgen05", unsupported_hardware}, {"getctarank", unsupported_hardware}, {"clusterlaunchcontrol", unsupported_hardware}};
+  static const std::unordered_map<std::string, Handler> by_name = {{"mov", mov},
+                                                                   {"mov2", mov},
+                                                                   {"add", binary},
+                                                                   {"sub", binary},
+                                                                   {"mul", binary},
+                                                                   {"mul24", binary},
+                                                                   {"div", binary},
+                                                                   {"rem", binary},
+                                                                   {"min", binary},
+                                                                   {"max", binary},
+                                                                   {"and", binary},
+                                                                   {"or", binary},
+                                                                   {"xor", binary},
+                                                                   {"shl", binary},
+                                                                   {"shr", binary},
+                                                                   {"copysign", binary},
+                                                                   {"mad", multiply_add},
+                                                                   {"mad24", multiply_add},
+                                                                   {"fma", multiply_add},
+                                                                   {"neg", unary},
+                                                                   {"abs", unary},
+                                                                   {"not", unary},
+                                                                   {"cnot", unary},
+                                                                   {"popc", unary},
+                                                                   {"clz", unary},
+                                                                   {"brev", unary},
+                                                                   {"bfind", unary},
+                                                                   {"ex2", unary},
+                                                                   {"lg2", unary},
+                                                                   {"rcp", unary},
+                                                                   {"rsqrt", unary},
+                                                                   {"sqrt", unary},
+                                                                   {"sin", unary},
+                                                                   {"cos", unary},
+                                                                   {"tanh", unary},
+                                                                   {"lop3", lop3},
+                                                                   {"prmt", prmt},
+                                                                   {"shf", shf},
+                                                                   {"bfe", bfe},
+                                                                   {"bfi", bfi},
+                                                                   {"dp4a", dp4a},
+                                                                   {"setp", setp},
+                                                                   {"selp", selp},
+                                                                   {"cvt", cvt},
+                                                                   {"ld", load},
+                                                                   {"ldu", load},
+                                                                   {"st", store},
+                                                                   {"atom", atomic},
+                                                                   {"red", atomic},
+                                                                   {"cvta", cvta},
+                                                                   {"isspacep", isspacep},
+                                                                   {"shfl", shuffle},
+                                                                   {"vote", vote},
+                                                                   {"match", match},
+                                                                   {"redux", redux},
+                                                                   {"activemask", active_mask},
+                                                                   {"elect", elect},
+                                                                   {"bar", barrier},
+                                                                   {"barrier", barrier},
+                                                                   {"membar", fence},
+                                                                   {"fence", fence},
+                                                                   {"nanosleep", sleep},
+                                                                   {"trap", trap},
+                                                                   {"brkpt", nothing},
+                                                                   {"bra", branch},
+                                                                   {"ldmatrix", ldmatrix},
+                                                                   {"stmatrix", stmatrix},
+                                                                   {"movmatrix", movmatrix},
+                                                                   {"mma", mma},
+                                                                   {"prefetch", nothing},
+                                                                   {"prefetchu", nothing},
+                                                                   {"applypriority", nothing},
+                                                                   {"discard", nothing},
+                                                                   {"createpolicy", create_policy},
+                                                                   {"griddepcontrol", nothing},
+                                                                   {"pmevent", nothing},
+                                                                   {"wgmma", unsupported_hardware},
+                                                                   {"mbarrier", unsupported_hardware},
+                                                                   {"tensormap", unsupported_hardware},
+                                                                   {"mapa", unsupported_hardware},
+                                                                   {"multimem", unsupported_hardware},
+                                                                   {"setmaxnreg", unsupported_hardware},
+                                                                   {"tcgen05", unsupported_hardware},
+                                                                   {"getctarank", unsupported_hardware},
+                                                                   {"clusterlaunchcontrol", unsupported_hardware}};
   const auto& parts = instruction.parts;
   if (parts[0] == "cp") {
-    if (instruction.has("bulk") || instruction.has("mbarrier") || instruction.has("reduce")) return unsupported_hardware;
+    if (instruction.has("bulk") || instruction.has("mbarrier") || instruction.has("reduce"))
+      return unsupported_hardware;
     if (instruction.has("commit_group")) return copy_commit;
     if (instruction.has("wait_group")) return copy_wait_group;
     return instruction.has("wait_all") ? copy_wait_all : copy_async;
@@ -38,7 +107,8 @@ Handler find_handler(const Instruction& instruction) {
 }
 }  // namespace ptx
 
-extern "C" __attribute__((visibility("default"))) void ww_ptx(ww_ptx_site* site, ww_ptx_operand* operands, unsigned count) {
+extern "C" __attribute__((visibility("default"))) void ww_ptx(ww_ptx_site* site, ww_ptx_operand* operands,
+                                                              unsigned count) {
   if (!site->program) site->program = ptx::parse(site->text, operands, count);
   const auto* program = static_cast<const ptx::Program*>(site->program);
   ptx::u64 few[16] = {};

@@ -1,9 +1,13 @@
 // min, max and the absolute values, overloaded at global scope as CUDA has them.
 #pragma once
 
-#define WW_MIN_MAX(R, A, B)                                                                   \
-  WW_INLINE constexpr R min(const A a, const B b) { return static_cast<R>(b) < static_cast<R>(a) ? static_cast<R>(b) : static_cast<R>(a); } \
-  WW_INLINE constexpr R max(const A a, const B b) { return static_cast<R>(a) < static_cast<R>(b) ? static_cast<R>(b) : static_cast<R>(a); }
+#define WW_MIN_MAX(R, A, B)                                                               \
+  WW_INLINE constexpr R min(const A a, const B b) {                                       \
+    return static_cast<R>(b) < static_cast<R>(a) ? static_cast<R>(b) : static_cast<R>(a); \
+  }                                                                                       \
+  WW_INLINE constexpr R max(const A a, const B b) {                                       \
+    return static_cast<R>(a) < static_cast<R>(b) ? static_cast<R>(b) : static_cast<R>(a); \
+  }
 #define WW_MIN_MAX_SIGNS(S, U) WW_MIN_MAX(S, S, S) WW_MIN_MAX(U, U, U) WW_MIN_MAX(U, S, U) WW_MIN_MAX(U, U, S)
 WW_MIN_MAX_SIGNS(int, unsigned int)
 WW_MIN_MAX_SIGNS(long, unsigned long)
@@ -12,7 +16,7 @@ WW_MIN_MAX_SIGNS(long long, unsigned long long)
 #undef WW_MIN_MAX
 
 // Of a number and a NaN, fmin and fmax give the number.
-#define WW_MIN_MAX_FLOAT(R, A, B, SUFFIX)                                                        \
+#define WW_MIN_MAX_FLOAT(R, A, B, SUFFIX)                                                                        \
   WW_INLINE R min(const A a, const B b) { return __builtin_fmin##SUFFIX(static_cast<R>(a), static_cast<R>(b)); } \
   WW_INLINE R max(const A a, const B b) { return __builtin_fmax##SUFFIX(static_cast<R>(a), static_cast<R>(b)); }
 WW_MIN_MAX_FLOAT(float, float, float, f)

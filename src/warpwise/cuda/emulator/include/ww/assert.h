@@ -3,7 +3,8 @@
 #ifdef NDEBUG
 #define assert(...) static_cast<void>(0)
 #else
-#define assert(...) ((__VA_ARGS__) ? static_cast<void>(0) : ww_fail(WW_ASSERT, "assertion failed: " #__VA_ARGS__, __LINE__))
+#define assert(...) \
+  ((__VA_ARGS__) ? static_cast<void>(0) : ww_fail(WW_ASSERT, "assertion failed: " #__VA_ARGS__, __LINE__))
 #endif
 #undef printf
 #define printf(...) ww_printf(__VA_ARGS__)

@@ -1,5 +1,5 @@
-// Atomic operations at block, device and system scope. One host thread runs every CUDA thread and switches only where the
-// runtime says so, hence a plain read-modify-write is atomic; the runtime is told of each.
+// Atomic operations at block, device and system scope. One host thread runs every CUDA thread and switches only where
+// the runtime says so, hence a plain read-modify-write is atomic; the runtime is told of each.
 #pragma once
 
 namespace ww {
@@ -23,19 +23,19 @@ WW_INLINE T wrap_add(T a, T b) {
 }
 }  // namespace ww
 
-#define WW_ATOMIC(NAME, TYPES, ...)                                                                                \
-  template <class T>                                                                                               \
-  WW_INLINE T NAME(T* address, ww::same_t<T> value, WW_LINE) {                                                     \
-    static_assert(ww::is_one_of<T, WW_ATOMIC_##TYPES>, #NAME " has no overload for this type in CUDA");            \
-    return ww::read_modify_write(address, #NAME, line, [&](T old) { return static_cast<T>(__VA_ARGS__); });        \
-  }                                                                                                                \
-  template <class T>                                                                                               \
-  WW_INLINE T NAME##_block(T* address, ww::same_t<T> value, WW_LINE) {                                             \
-    return NAME(address, value, line);                                                                             \
-  }                                                                                                                \
-  template <class T>                                                                                               \
-  WW_INLINE T NAME##_system(T* address, ww::same_t<T> value, WW_LINE) {                                            \
-    return NAME(address, value, line);                                                                             \
+#define WW_ATOMIC(NAME, TYPES, ...)                                                                         \
+  template <class T>                                                                                        \
+  WW_INLINE T NAME(T* address, ww::same_t<T> value, WW_LINE) {                                              \
+    static_assert(ww::is_one_of<T, WW_ATOMIC_##TYPES>, #NAME " has no overload for this type in CUDA");     \
+    return ww::read_modify_write(address, #NAME, line, [&](T old) { return static_cast<T>(__VA_ARGS__); }); \
+  }                                                                                                         \
+  template <class T>                                                                                        \
+  WW_INLINE T NAME##_block(T* address, ww::same_t<T> value, WW_LINE) {                                      \
+    return NAME(address, value, line);                                                                      \
+  }                                                                                                         \
+  template <class T>                                                                                        \
+  WW_INLINE T NAME##_system(T* address, ww::same_t<T> value, WW_LINE) {                                     \
+    return NAME(address, value, line);                                                                      \
   }
 #define WW_ATOMIC_SUM int, unsigned, ww::ull, float, double
 #define WW_ATOMIC_DIFFERENCE int, unsigned
@@ -57,10 +57,12 @@ WW_ATOMIC(atomicDec, COUNT, old == 0 || old > value ? value : old - 1)
 
 template <class T>
 WW_INLINE T atomicCAS(T* address, ww::same_t<T> compare, ww::same_t<T> value, WW_LINE) {
-  static_assert(std::is_trivially_copyable_v<T> && (sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16),
-                "atomicCAS takes 2, 4, 8 or 16 bytes");
+  static_assert(
+      std::is_trivially_copyable_v<T> && (sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16),
+      "atomicCAS takes 2, 4, 8 or 16 bytes");
   return ww::read_modify_write(address, "atomicCAS", line, [&](const T& old) {
-    return __builtin_memcmp(static_cast<const void*>(&old), static_cast<const void*>(&compare), sizeof(T)) == 0 ? value : old;
+    return __builtin_memcmp(static_cast<const void*>(&old), static_cast<const void*>(&compare), sizeof(T)) == 0 ? value
+                                                                                                                : old;
   });
 }
 template <class T>

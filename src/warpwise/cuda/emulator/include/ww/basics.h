@@ -1,4 +1,5 @@
-// What the device headers are written with: inlining, instrumentation, the caller's line, and bits of one type as another's.
+// What the device headers are written with: inlining, instrumentation, the caller's line, and bits of one type as
+// another's.
 #pragma once
 
 // Small device functions vanish into their caller, so that an access inside has the caller's line.

@@ -4,17 +4,22 @@
 namespace ww {
 enum class Rounding { nearest, zero, down, up };
 
-// To an integer as PTX cvt does: a value outside the range saturates and NaN gives 0 (or the top bit, from double to 64 bits).
+// To an integer as PTX cvt does: a value outside the range saturates and NaN gives 0 (or the top bit, from double to 64
+// bits).
 template <class To, Rounding mode, class From>
 WW_INLINE To to_integer(From x) {
-  const From r = mode == Rounding::nearest ? rint(x) : mode == Rounding::zero ? trunc(x) : mode == Rounding::down ? floor(x) : ceil(x);
+  const From r = mode == Rounding::nearest ? rint(x)
+                 : mode == Rounding::zero  ? trunc(x)
+                 : mode == Rounding::down  ? floor(x)
+                                           : ceil(x);
   constexpr To lowest = To(-1) < To(0) ? To(To(1) << (8 * sizeof(To) - 1)) : To(0), highest = To(~lowest);
   if (x != x) return sizeof(To) == 8 ? To(To(1) << (8 * sizeof(To) - 1)) : To(0);
   if (r <= static_cast<From>(lowest)) return lowest;
   return r >= static_cast<From>(highest) ? highest : static_cast<To>(r);
 }
 
-// Keeps a result from being contracted with the operation that uses it, or an operand from being shared with one that is.
+// Keeps a result from being contracted with the operation that uses it, or an operand from being shared with one that
+// is.
 template <class T>
 WW_INLINE T keep(T x) {
 #if defined(__x86_64__)
@@ -65,7 +70,8 @@ template <Rounding mode>
 WW_INLINE float multiply_add(float a, float b, float c) {
   const float r = keep(fmaf(a, b, c));
   const double product = static_cast<double>(a) * b, sum = keep(product + c);  // the product of two floats is exact
-  return directed<mode>(r, mode == Rounding::nearest ? 0.0 : (sum - r) + sum_error(product, static_cast<double>(c), sum));
+  return directed<mode>(r,
+                        mode == Rounding::nearest ? 0.0 : (sum - r) + sum_error(product, static_cast<double>(c), sum));
 }
 template <Rounding mode>
 WW_INLINE double multiply_add(double a, double b, double c) {
@@ -81,36 +87,36 @@ WW_INLINE To from_value(From x) {
 }
 }  // namespace ww
 
-#define WW_ROUNDED(SUFFIX, MODE)                                                                                   \
-  WW_INLINE float __fadd_##SUFFIX(float a, float b) { return ww::add<MODE>(a, b); }                                \
-  WW_INLINE float __fsub_##SUFFIX(float a, float b) { return ww::add<MODE>(a, -b); }                               \
-  WW_INLINE float __fmul_##SUFFIX(float a, float b) { return ww::multiply<MODE>(a, b); }                           \
-  WW_INLINE float __fmaf_##SUFFIX(float a, float b, float c) { return ww::multiply_add<MODE>(a, b, c); }           \
-  WW_INLINE float __fmaf_ieee_##SUFFIX(float a, float b, float c) { return ww::multiply_add<MODE>(a, b, c); }      \
-  WW_INLINE float __fdiv_##SUFFIX(float a, float b) { return ww::divide<MODE>(a, b); }                             \
-  WW_INLINE float __frcp_##SUFFIX(float a) { return ww::divide<MODE>(1.0f, a); }                                   \
-  WW_INLINE float __fsqrt_##SUFFIX(float a) { return ww::root<MODE>(a); }                                          \
-  WW_INLINE double __dadd_##SUFFIX(double a, double b) { return ww::add<MODE>(a, b); }                             \
-  WW_INLINE double __dsub_##SUFFIX(double a, double b) { return ww::add<MODE>(a, -b); }                            \
-  WW_INLINE double __dmul_##SUFFIX(double a, double b) { return ww::multiply<MODE>(a, b); }                        \
-  WW_INLINE double __fma_##SUFFIX(double a, double b, double c) { return ww::multiply_add<MODE>(a, b, c); }        \
-  WW_INLINE double __ddiv_##SUFFIX(double a, double b) { return ww::divide<MODE>(a, b); }                          \
-  WW_INLINE double __drcp_##SUFFIX(double a) { return ww::divide<MODE>(1.0, a); }                                  \
-  WW_INLINE double __dsqrt_##SUFFIX(double a) { return ww::root<MODE>(a); }                                        \
-  WW_INLINE int __float2int_##SUFFIX(float x) { return ww::to_integer<int, MODE>(x); }                             \
-  WW_INLINE unsigned __float2uint_##SUFFIX(float x) { return ww::to_integer<unsigned, MODE>(x); }                  \
-  WW_INLINE long long __float2ll_##SUFFIX(float x) { return ww::to_integer<long long, MODE>(x); }                  \
-  WW_INLINE unsigned long long __float2ull_##SUFFIX(float x) { return ww::to_integer<unsigned long long, MODE>(x); } \
-  WW_INLINE int __double2int_##SUFFIX(double x) { return ww::to_integer<int, MODE>(x); }                           \
-  WW_INLINE unsigned __double2uint_##SUFFIX(double x) { return ww::to_integer<unsigned, MODE>(x); }                \
-  WW_INLINE long long __double2ll_##SUFFIX(double x) { return ww::to_integer<long long, MODE>(x); }                \
+#define WW_ROUNDED(SUFFIX, MODE)                                                                                       \
+  WW_INLINE float __fadd_##SUFFIX(float a, float b) { return ww::add<MODE>(a, b); }                                    \
+  WW_INLINE float __fsub_##SUFFIX(float a, float b) { return ww::add<MODE>(a, -b); }                                   \
+  WW_INLINE float __fmul_##SUFFIX(float a, float b) { return ww::multiply<MODE>(a, b); }                               \
+  WW_INLINE float __fmaf_##SUFFIX(float a, float b, float c) { return ww::multiply_add<MODE>(a, b, c); }               \
+  WW_INLINE float __fmaf_ieee_##SUFFIX(float a, float b, float c) { return ww::multiply_add<MODE>(a, b, c); }          \
+  WW_INLINE float __fdiv_##SUFFIX(float a, float b) { return ww::divide<MODE>(a, b); }                                 \
+  WW_INLINE float __frcp_##SUFFIX(float a) { return ww::divide<MODE>(1.0f, a); }                                       \
+  WW_INLINE float __fsqrt_##SUFFIX(float a) { return ww::root<MODE>(a); }                                              \
+  WW_INLINE double __dadd_##SUFFIX(double a, double b) { return ww::add<MODE>(a, b); }                                 \
+  WW_INLINE double __dsub_##SUFFIX(double a, double b) { return ww::add<MODE>(a, -b); }                                \
+  WW_INLINE double __dmul_##SUFFIX(double a, double b) { return ww::multiply<MODE>(a, b); }                            \
+  WW_INLINE double __fma_##SUFFIX(double a, double b, double c) { return ww::multiply_add<MODE>(a, b, c); }            \
+  WW_INLINE double __ddiv_##SUFFIX(double a, double b) { return ww::divide<MODE>(a, b); }                              \
+  WW_INLINE double __drcp_##SUFFIX(double a) { return ww::divide<MODE>(1.0, a); }                                      \
+  WW_INLINE double __dsqrt_##SUFFIX(double a) { return ww::root<MODE>(a); }                                            \
+  WW_INLINE int __float2int_##SUFFIX(float x) { return ww::to_integer<int, MODE>(x); }                                 \
+  WW_INLINE unsigned __float2uint_##SUFFIX(float x) { return ww::to_integer<unsigned, MODE>(x); }                      \
+  WW_INLINE long long __float2ll_##SUFFIX(float x) { return ww::to_integer<long long, MODE>(x); }                      \
+  WW_INLINE unsigned long long __float2ull_##SUFFIX(float x) { return ww::to_integer<unsigned long long, MODE>(x); }   \
+  WW_INLINE int __double2int_##SUFFIX(double x) { return ww::to_integer<int, MODE>(x); }                               \
+  WW_INLINE unsigned __double2uint_##SUFFIX(double x) { return ww::to_integer<unsigned, MODE>(x); }                    \
+  WW_INLINE long long __double2ll_##SUFFIX(double x) { return ww::to_integer<long long, MODE>(x); }                    \
   WW_INLINE unsigned long long __double2ull_##SUFFIX(double x) { return ww::to_integer<unsigned long long, MODE>(x); } \
-  WW_INLINE float __double2float_##SUFFIX(double x) { return ww::from_value<MODE, float>(x); }                     \
-  WW_INLINE float __int2float_##SUFFIX(int x) { return ww::from_value<MODE, float>(x); }                           \
-  WW_INLINE float __uint2float_##SUFFIX(unsigned x) { return ww::from_value<MODE, float>(x); }                     \
-  WW_INLINE float __ll2float_##SUFFIX(long long x) { return ww::from_value<MODE, float>(x); }                      \
-  WW_INLINE float __ull2float_##SUFFIX(unsigned long long x) { return ww::from_value<MODE, float>(x); }            \
-  WW_INLINE double __ll2double_##SUFFIX(long long x) { return ww::from_value<MODE, double>(x); }                   \
+  WW_INLINE float __double2float_##SUFFIX(double x) { return ww::from_value<MODE, float>(x); }                         \
+  WW_INLINE float __int2float_##SUFFIX(int x) { return ww::from_value<MODE, float>(x); }                               \
+  WW_INLINE float __uint2float_##SUFFIX(unsigned x) { return ww::from_value<MODE, float>(x); }                         \
+  WW_INLINE float __ll2float_##SUFFIX(long long x) { return ww::from_value<MODE, float>(x); }                          \
+  WW_INLINE float __ull2float_##SUFFIX(unsigned long long x) { return ww::from_value<MODE, float>(x); }                \
+  WW_INLINE double __ll2double_##SUFFIX(long long x) { return ww::from_value<MODE, double>(x); }                       \
   WW_INLINE double __ull2double_##SUFFIX(unsigned long long x) { return ww::from_value<MODE, double>(x); }
 WW_ROUNDED(rn, ww::Rounding::nearest)
 WW_ROUNDED(rz, ww::Rounding::zero)

@@ -64,7 +64,8 @@ WW_INLINE unsigned short half_bits(float f) {
     result = cut<mode>(significand, exponent ? 126 - exponent : 125, sign);
   }
   if (result >= 0x7c00u) {
-    const bool infinite = mode == Rounding::nearest || (mode == Rounding::up && !sign) || (mode == Rounding::down && sign);
+    const bool infinite =
+        mode == Rounding::nearest || (mode == Rounding::up && !sign) || (mode == Rounding::down && sign);
     result = infinite ? 0x7c00u : 0x7bffu;
   }
   return static_cast<unsigned short>(sign | result);

@@ -14,7 +14,8 @@ WW_INLINE unsigned long long __brevll(unsigned long long x) {
   return __builtin_bswap64(x);
 }
 WW_INLINE unsigned __brev(unsigned x) { return static_cast<unsigned>(__brevll(x) >> 32); }
-// The position of the n-th set bit of mask, counted from base upwards (n > 0) or downwards (n < 0); -1 if there is none.
+// The position of the n-th set bit of mask, counted from base upwards (n > 0) or downwards (n < 0); -1 if there is
+// none.
 WW_INLINE unsigned __fns(unsigned mask, unsigned base, int n) {
   if (n == 0) return mask >> (base & 31) & 1 ? base : 0xffffffffu;
   const int step = n > 0 ? 1 : -1;
@@ -39,7 +40,9 @@ WW_INLINE int __mulhi(int a, int b) { return static_cast<int>(static_cast<long l
 WW_INLINE unsigned __umulhi(unsigned a, unsigned b) {
   return static_cast<unsigned>(static_cast<unsigned long long>(a) * b >> 32);
 }
-WW_INLINE long long __mul64hi(long long a, long long b) { return static_cast<long long>(static_cast<__int128>(a) * b >> 64); }
+WW_INLINE long long __mul64hi(long long a, long long b) {
+  return static_cast<long long>(static_cast<__int128>(a) * b >> 64);
+}
 WW_INLINE unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
   return static_cast<unsigned long long>(static_cast<unsigned __int128>(a) * b >> 64);
 }
@@ -89,12 +92,18 @@ WW_INLINE R dot2(unsigned a, unsigned b, R c, int half) {
 }  // namespace ww
 
 WW_INLINE int __dp4a(int a, int b, int c) { return ww::dot4<signed char, signed char>(a, b, c); }
-WW_INLINE unsigned __dp4a(unsigned a, unsigned b, unsigned c) { return ww::dot4<unsigned char, unsigned char>(a, b, c); }
+WW_INLINE unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
+  return ww::dot4<unsigned char, unsigned char>(a, b, c);
+}
 WW_INLINE int __dp4a(char4 a, char4 b, int c) { return __dp4a(ww::bits<int>(a), ww::bits<int>(b), c); }
 WW_INLINE unsigned __dp4a(uchar4 a, uchar4 b, unsigned c) {
   return __dp4a(ww::bits<unsigned>(a), ww::bits<unsigned>(b), c);
 }
 WW_INLINE int __dp2a_lo(int a, int b, int c) { return ww::dot2<short, signed char>(a, b, c, 0); }
 WW_INLINE int __dp2a_hi(int a, int b, int c) { return ww::dot2<short, signed char>(a, b, c, 1); }
-WW_INLINE unsigned __dp2a_lo(unsigned a, unsigned b, unsigned c) { return ww::dot2<unsigned short, unsigned char>(a, b, c, 0); }
-WW_INLINE unsigned __dp2a_hi(unsigned a, unsigned b, unsigned c) { return ww::dot2<unsigned short, unsigned char>(a, b, c, 1); }
+WW_INLINE unsigned __dp2a_lo(unsigned a, unsigned b, unsigned c) {
+  return ww::dot2<unsigned short, unsigned char>(a, b, c, 0);
+}
+WW_INLINE unsigned __dp2a_hi(unsigned a, unsigned b, unsigned c) {
+  return ww::dot2<unsigned short, unsigned char>(a, b, c, 1);
+}

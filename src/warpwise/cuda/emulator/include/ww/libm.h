@@ -1,5 +1,5 @@
-// The C library's <math.h> and <time.h> without the names that CUDA defines for itself. glibc declares __expf and its like, and from
-// 2.41 on also rsqrtf and sinpif, with C linkage; under a macro its declarations take other names.
+// The C library's <math.h> and <time.h> without the names that CUDA defines for itself. glibc declares __expf and its
+// like, and from 2.41 on also rsqrtf and sinpif, with C linkage; under a macro its declarations take other names.
 #pragma once
 #define clock ww_libc_clock  // a device function, too
 #include <time.h>

@@ -78,12 +78,12 @@ WW_INLINE double bessel_i(int order, double x) {
 }
 }  // namespace ww
 
-#define WW_MATH(NAME, ...)                                                  \
-  WW_INLINE double NAME(double x) { return __VA_ARGS__; }                   \
-  WW_INLINE float NAME##f(float v) {                                        \
-    const double x = v;                                                     \
-    return static_cast<float>(__VA_ARGS__);                                 \
-  }                                                                         \
+#define WW_MATH(NAME, ...)                                \
+  WW_INLINE double NAME(double x) { return __VA_ARGS__; } \
+  WW_INLINE float NAME##f(float v) {                      \
+    const double x = v;                                   \
+    return static_cast<float>(__VA_ARGS__);               \
+  }                                                       \
   WW_INLINE float NAME(float x) { return NAME##f(x); }
 WW_MATH(sinpi, ww::sin_pi(x))
 WW_MATH(cospi, ww::cos_pi(x))
@@ -91,7 +91,7 @@ WW_MATH(erfinv, ww::erf_inverse(x))
 WW_MATH(erfcinv, ww::erfc_inverse(x))
 WW_MATH(erfcx, ww::erfc_scaled(x))
 WW_MATH(normcdf, 0.5 * erfc(-x * M_SQRT1_2))
-WW_MATH(normcdfinv, -M_SQRT2 * ww::erfc_inverse(2.0 * x))
+WW_MATH(normcdfinv, -M_SQRT2* ww::erfc_inverse(2.0 * x))
 WW_MATH(cyl_bessel_i0, ww::bessel_i(0, x))
 WW_MATH(cyl_bessel_i1, ww::bessel_i(1, x))
 #undef WW_MATH

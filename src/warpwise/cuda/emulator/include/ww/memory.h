@@ -1,10 +1,10 @@
 // Loads and stores with cache hints, memcpy and its like, and what address space a pointer points to.
 #pragma once
 
-#define WW_LOAD(NAME)              \
-  template <class T>               \
-  WW_INLINE T NAME(const T* p) {   \
-    return *p;                     \
+#define WW_LOAD(NAME)            \
+  template <class T>             \
+  WW_INLINE T NAME(const T* p) { \
+    return *p;                   \
   }
 WW_LOAD(__ldg)
 WW_LOAD(__ldca)
@@ -13,10 +13,10 @@ WW_LOAD(__ldcs)
 WW_LOAD(__ldlu)
 WW_LOAD(__ldcv)
 #undef WW_LOAD
-#define WW_STORE(NAME)                            \
-  template <class T>                              \
+#define WW_STORE(NAME)                             \
+  template <class T>                               \
   WW_INLINE void NAME(T* p, ww::same_t<T> value) { \
-    *p = value;                                   \
+    *p = value;                                    \
   }
 WW_STORE(__stwb)
 WW_STORE(__stcg)

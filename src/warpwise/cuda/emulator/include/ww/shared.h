@@ -1,5 +1,5 @@
-// What a __shared__ declaration becomes. rewrite.py turns `__shared__ float tile[32][33];` into a typedef ww_type_tile and
-// WW_SHARED(tile, ...): a reference to the variable's own place in the runtime's memory.
+// What a __shared__ declaration becomes. rewrite.py turns `__shared__ float tile[32][33];` into a typedef ww_type_tile
+// and WW_SHARED(tile, ...): a reference to the variable's own place in the runtime's memory.
 #pragma once
 
 namespace ww {
@@ -9,15 +9,21 @@ constexpr unsigned alignment(unsigned declared) {
 }
 }  // namespace ww
 
-#define WW_SITE(NAME, ALIGN)                                                                                        \
-  static ww_site ww_site_##NAME = {#NAME, static_cast<unsigned>(sizeof(std::remove_all_extents_t<ww_type_##NAME>)), \
-                                   static_cast<unsigned>(sizeof(ww_type_##NAME)),                                   \
-                                   ww::alignment<ww_type_##NAME>(ALIGN), __LINE__, 0, nullptr};
+#define WW_SITE(NAME, ALIGN)                                                                                 \
+  static ww_site ww_site_##NAME = {#NAME,                                                                    \
+                                   static_cast<unsigned>(sizeof(std::remove_all_extents_t<ww_type_##NAME>)), \
+                                   static_cast<unsigned>(sizeof(ww_type_##NAME)),                            \
+                                   ww::alignment<ww_type_##NAME>(ALIGN),                                     \
+                                   __LINE__,                                                                 \
+                                   0,                                                                        \
+                                   nullptr};
 #define WW_SHARED_REFERENCE(NAME) ww_type_##NAME& NAME = *static_cast<ww_type_##NAME*>(ww_shared(&ww_site_##NAME));
 #define WW_SHARED(NAME, ALIGN) WW_SITE(NAME, ALIGN) WW_SHARED_REFERENCE(NAME)
 
-#define WW_DYNAMIC_SITE(NAME, ALIGN)                                                               \
-  static ww_site ww_site_##NAME = {#NAME, static_cast<unsigned>(sizeof(ww_type_##NAME)), 0,        \
-                                   ww::alignment<ww_type_##NAME>(ALIGN), __LINE__, 0, nullptr};
-#define WW_DYNAMIC_POINTER(NAME) ww_type_##NAME* NAME = static_cast<ww_type_##NAME*>(ww_dynamic_shared(&ww_site_##NAME));
+#define WW_DYNAMIC_SITE(NAME, ALIGN)                                                                               \
+  static ww_site ww_site_##NAME = {                                                                                \
+      #NAME,  static_cast<unsigned>(sizeof(ww_type_##NAME)), 0, ww::alignment<ww_type_##NAME>(ALIGN), __LINE__, 0, \
+      nullptr};
+#define WW_DYNAMIC_POINTER(NAME) \
+  ww_type_##NAME* NAME = static_cast<ww_type_##NAME*>(ww_dynamic_shared(&ww_site_##NAME));
 #define WW_DYNAMIC_SHARED(NAME, ALIGN) WW_DYNAMIC_SITE(NAME, ALIGN) WW_DYNAMIC_POINTER(NAME)

@@ -1,4 +1,5 @@
-// Textures and surfaces are not emulated: their types exist, so that a file which also uses them compiles, and a fetch stops.
+// Textures and surfaces are not emulated: their types exist, so that a file which also uses them compiles, and a fetch
+// stops.
 #pragma once
 
 typedef unsigned long long cudaTextureObject_t;
@@ -16,14 +17,14 @@ template <class T>
 }
 }  // namespace ww
 
-#define WW_TEXTURE(NAME, ...)                                      \
-  template <class T>                                               \
-  WW_INLINE T NAME(cudaTextureObject_t, __VA_ARGS__, WW_LINE) {    \
-    return ww::no_texture<T>(line);                                \
-  }                                                                \
-  template <class T>                                               \
+#define WW_TEXTURE(NAME, ...)                                          \
+  template <class T>                                                   \
+  WW_INLINE T NAME(cudaTextureObject_t, __VA_ARGS__, WW_LINE) {        \
+    return ww::no_texture<T>(line);                                    \
+  }                                                                    \
+  template <class T>                                                   \
   WW_INLINE void NAME(T*, cudaTextureObject_t, __VA_ARGS__, WW_LINE) { \
-    ww::no_texture<T>(line);                                       \
+    ww::no_texture<T>(line);                                           \
   }
 WW_TEXTURE(tex1Dfetch, int)
 WW_TEXTURE(tex1D, float)
@@ -38,10 +39,10 @@ WW_TEXTURE(surf1Dread, int)
 WW_TEXTURE(surf2Dread, int, int)
 WW_TEXTURE(surf3Dread, int, int, int)
 #undef WW_TEXTURE
-#define WW_SURFACE(NAME, ...)                                            \
-  template <class T>                                                     \
+#define WW_SURFACE(NAME, ...)                                                                                         \
+  template <class T>                                                                                                  \
   WW_INLINE void NAME(T, cudaSurfaceObject_t, __VA_ARGS__, cudaSurfaceBoundaryMode = cudaBoundaryModeTrap, WW_LINE) { \
-    ww::no_texture<T>(line);                                             \
+    ww::no_texture<T>(line);                                                                                          \
   }
 WW_SURFACE(surf1Dwrite, int)
 WW_SURFACE(surf2Dwrite, int, int)

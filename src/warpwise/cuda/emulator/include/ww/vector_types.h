@@ -1,22 +1,14 @@
 // float4 and its family, with CUDA's alignments. CUDA defines no arithmetic on them, so neither does this.
 #pragma once
 
-#define WW_VECTORS(T, N, ALIGN2, ALIGN4)                                                       \
-  struct N##1 {                                                                                \
-    T x;                                                                                       \
-  };                                                                                           \
-  struct __attribute__((aligned(ALIGN2))) N##2 {                                               \
-    T x, y;                                                                                    \
-  };                                                                                           \
-  struct N##3 {                                                                                \
-    T x, y, z;                                                                                 \
-  };                                                                                           \
-  struct __attribute__((aligned(ALIGN4))) N##4 {                                               \
-    T x, y, z, w;                                                                              \
-  };                                                                                           \
-  WW_INLINE constexpr N##1 make_##N##1(T x) { return {x}; }                                    \
-  WW_INLINE constexpr N##2 make_##N##2(T x, T y) { return {x, y}; }                            \
-  WW_INLINE constexpr N##3 make_##N##3(T x, T y, T z) { return {x, y, z}; }                    \
+#define WW_VECTORS(T, N, ALIGN2, ALIGN4)                                    \
+  struct N##1 { T x; };                                                     \
+  struct __attribute__((aligned(ALIGN2))) N##2 { T x, y; };                 \
+  struct N##3 { T x, y, z; };                                               \
+  struct __attribute__((aligned(ALIGN4))) N##4 { T x, y, z, w; };           \
+  WW_INLINE constexpr N##1 make_##N##1(T x) { return {x}; }                 \
+  WW_INLINE constexpr N##2 make_##N##2(T x, T y) { return {x, y}; }         \
+  WW_INLINE constexpr N##3 make_##N##3(T x, T y, T z) { return {x, y, z}; } \
   WW_INLINE constexpr N##4 make_##N##4(T x, T y, T z, T w) { return {x, y, z, w}; }
 
 WW_VECTORS(signed char, char, 2, 4)
