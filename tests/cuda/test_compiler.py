@@ -143,3 +143,21 @@ def test_contraction_as_on_the_device() -> None:
         cuda.load(text)["k"][1, 1](x, checks=checks)
         assert x[1] == np.float32(2.0**-11 + 2.0**-24)
         assert x[2] == np.float32(2.0**-11)
+
+
+def test_local_arrays_may_be_read_as_vectors() -> None:
+    """A common idiom: four halves in registers, loaded and stored 8 bytes at a time."""
+    text = """#include <cuda_fp16.h>
+__global__ void k(half* x, half* y) {
+  half before, parts[4], after;
+  *reinterpret_cast<float2*>(parts) = *reinterpret_cast<float2*>(x + 4 * threadIdx.x);
+  before = parts[0];
+  after = parts[3];
+  parts[0] = after;
+  parts[3] = before;
+  *reinterpret_cast<float2*>(y + 4 * threadIdx.x) = *reinterpret_cast<float2*>(parts);
+}
+"""
+    x, y = np.arange(16, dtype=np.float16), np.empty(16, np.float16)
+    cuda.load(text)["k"][1, 4](x, cuda.out(y))
+    assert y.reshape(4, 4).tolist() == [[4 * i + 3, 4 * i + 1, 4 * i + 2, 4 * i] for i in range(4)]
