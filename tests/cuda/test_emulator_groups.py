@@ -158,6 +158,34 @@ __global__ void pipelined(const float* x, float* y, int tiles) {
     pipe.consumer_release();
   }
 }
+__global__ void producing_warp(const float* x, float* y, int tiles) {
+  __shared__ float s[2][64];
+  __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 2> state;
+  auto block = cg::this_thread_block();
+  bool producer = threadIdx.x >= 64;
+  auto pipe = cuda::make_pipeline(block, &state, producer ? cuda::pipeline_role::producer : cuda::pipeline_role::consumer);
+  int lane = threadIdx.x % 32;
+  for (int i = 0; i < tiles; i++) {
+    if (producer) {
+      pipe.producer_acquire();
+      for (int k = lane; k < 64; k += 32) cuda::memcpy_async(&s[i % 2][k], x + i * 64 + k, sizeof(float), pipe);
+      pipe.producer_commit();
+    } else {
+      pipe.consumer_wait();
+      y[i * 64 + threadIdx.x] = s[i % 2][63 - threadIdx.x];
+      pipe.consumer_release();
+    }
+  }
+}
+template <int SIZE>
+__global__ void wide_sums(const int* x, int* sums) {
+  __shared__ cg::block_tile_memory<256> scratch;
+  auto tile = cg::tiled_partition<SIZE>(cg::this_thread_block(scratch));
+  for (int i = 1; i < 4; i++) {
+    int sum = cg::reduce(tile, x[threadIdx.x] * i, cg::plus<int>());
+    if (tile.thread_rank() == 0) sums[(i - 1) * tile.meta_group_size() + tile.meta_group_rank()] = sum;
+  }
+}
 __global__ void own_pipeline(const float* x, float* y, int tiles, int early) {
   __shared__ float s[2][64];
   auto pipe = cuda::make_pipeline();
@@ -304,6 +332,20 @@ def test_producers_and_consumers(order: str) -> None:
     x, y = np.arange(160, dtype="f4"), np.zeros(160, "f4")
     assert check("producer_consumer", 1, 64, x, cuda.out(y), 5, order=order) == []
     assert (y.reshape(5, 32) == x.reshape(5, 32)[:, ::-1]).all()
+
+
+@pytest.mark.parametrize("order", ["forward", "reverse", "shuffle"])
+def test_a_warp_that_produces_for_the_others(order: str) -> None:
+    x, y = np.arange(320, dtype="f4"), np.zeros(320, "f4")
+    assert check("producing_warp", 2, 96, x, cuda.out(y), 5, order=order) == []
+    assert (y.reshape(5, 64) == x.reshape(5, 64)[:, ::-1]).all()
+
+
+@pytest.mark.parametrize("size", [64, 128])
+def test_sums_over_tiles_of_several_warps(size: int) -> None:
+    x, sums = np.arange(256, dtype="i4"), np.zeros((3, 256 // size), "i4")
+    assert check(f"wide_sums<{size}>", 1, 256, x, cuda.out(sums)) == []
+    assert (sums == x.reshape(-1, size).sum(1) * np.arange(1, 4)[:, None]).all()
 
 
 @pytest.mark.parametrize(

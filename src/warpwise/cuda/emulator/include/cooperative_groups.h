@@ -60,6 +60,15 @@ class thread_block {
   static WW_MEMBER dim3 dim_threads() { return blockDim; }
 };
 WW_INLINE thread_block this_thread_block() { return {}; }
+// Scratch memory for tiles of more than a warp, which the CPU does without.
+template <unsigned MaxBlockSize = 1024>
+struct block_tile_memory {
+  char bytes[MaxBlockSize >= 32 ? MaxBlockSize / 32 * 8 : 8];
+};
+template <unsigned MaxBlockSize>
+WW_INLINE thread_block this_thread_block(block_tile_memory<MaxBlockSize>&) {
+  return {};
+}
 
 namespace details {
 // The lanes that this thread's warp has: fewer than 32 in the last warp of a ragged block.

@@ -66,6 +66,8 @@ void* ww_from_shared(uint64_t);
 
 // Barriers of `threads` consecutive threads of the block that begin at thread `first` (tiles of more than a warp).
 void ww_group_barrier(unsigned first, unsigned threads, int line);
+// The same with a deposit of each; gives all deposits in order, valid until this thread's next call.
+const void* ww_group_exchange(unsigned first, unsigned threads, const void* in, unsigned bytes, int line);
 
 // Barrier objects (cuda::barrier), known by their address; `bytes` of it are taken as written by init.
 void ww_barrier_init(void* barrier, unsigned bytes, unsigned expected, int line);

@@ -2,6 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <algorithm>
+
 #include "access.h"
 
 namespace ww {
@@ -253,8 +255,19 @@ extern "C" void ww_named_barrier(unsigned id, unsigned threads, int arrive_only,
   meet_at(kNamedKey + id, threads ? threads : world.threads, arrive_only, names[id], line);
 }
 
+static Address group_key(unsigned first, unsigned threads) { return kGroupKey + Address{first} * 2048 + threads; }
+
 extern "C" void ww_group_barrier(unsigned first, unsigned threads, int line) {
-  meet_at(kGroupKey + Address{first} * 2048 + threads, threads, false, "a group's sync()", line);
+  meet_at(group_key(first, threads), threads, false, "a group's sync()", line);
+}
+
+extern "C" const void* ww_group_exchange(unsigned first, unsigned threads, const void* in, unsigned bytes, int line) {
+  Barrier& barrier = barrier_at(*world.block, group_key(first, threads));
+  std::vector<char>& deposits = barrier.deposits[barrier.phase & 1];
+  deposits.resize(std::max<size_t>(deposits.size(), size_t{threads} * bytes));
+  memcpy(deposits.data() + size_t{world.current->id - first} * bytes, in, bytes);
+  meet_at(group_key(first, threads), threads, false, "a group's operation", line);
+  return deposits.data();
 }
 
 extern "C" void ww_grid_sync(int line) {

@@ -43,6 +43,7 @@ void start_block(uint64_t number) {
     thread.id = i;
     thread.held = thread.waiting = nullptr;
     thread.copy_group = 0;
+    thread.copies.clear();  // a thread that has returned may have left some to a barrier
     block->state[i] = State::kNew;
   }
   for (unsigned w = 0; w * 32 < world.threads; w++) {

@@ -17,7 +17,6 @@ void thread_main() {
   Thread& thread = *world.current;
   Block& block = *thread.block;
   settle_store();
-  thread.copies.clear();
   release_held(thread);
   block.state[thread.id] = State::kDone;
   block.finished++;

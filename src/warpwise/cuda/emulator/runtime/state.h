@@ -69,14 +69,14 @@ struct Barrier {
   uint32_t expected, next_expected, pending;
   uint64_t phase;
   bool counts_arrivals_only;  // a named barrier: everyone who comes is counted
-  uint32_t epoch;  // of the counts: older ones are ordered anyway
+  uint32_t epoch;             // of the counts: older ones are ordered anyway
   Counts arriving, completed;
   struct Arrival {
     unsigned thread;
     uint64_t stamp;
   };
   std::vector<Arrival> arrivals;  // of this phase, for the copies bound to it
-  const char* what;
+  std::vector<char> deposits[2];  // of a group's exchange, by the phase's parity: nobody is a whole phase ahead
   int line;
 };
 

@@ -28,9 +28,32 @@ struct bit_xor {
   WW_MEMBER T operator()(T a, T b) const { return a ^ b; }
 };
 
+namespace details {
+template <class T, class Operation>
+WW_UNCHECKED T fold_wide(unsigned first, unsigned threads, T value, Operation operation, int line) {
+  const char* deposits = static_cast<const char*>(ww_group_exchange(first, threads, &value, sizeof value, line));
+  T result;
+  __builtin_memcpy(static_cast<void*>(&result), deposits, sizeof(T));
+  for (unsigned i = 1; i < threads; i++) {
+    T other;
+    __builtin_memcpy(static_cast<void*>(&other), deposits + i * sizeof(T), sizeof(T));
+    result = operation(result, other);
+  }
+  return result;
+}
+}  // namespace details
+
 template <class Group, class T, class Operation>
 WW_INLINE T reduce(const Group& group, T value, Operation&& operation, WW_LINE) {
   return ww::fold(group.ww_mask(), value, "reduce()", line, operation);
+}
+template <unsigned Size, class Parent, class T, class Operation>
+WW_INLINE T reduce(const thread_block_tile<Size, Parent>& tile, T value, Operation&& operation, WW_LINE) {
+  if constexpr (Size <= 32) {
+    return ww::fold(tile.ww_mask(), value, "reduce()", line, operation);
+  } else {
+    return details::fold_wide(ww_thread_rank() & ~(Size - 1), Size, value, operation, line);
+  }
 }
 // One atomic for the whole group.
 template <class Group, class Atomic, class T, class Operation>
