@@ -6,7 +6,7 @@
 # A step that fails does not keep the later ones from running; the script then exits with 1.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-export PYTHONPATH=src PYTHONUNBUFFERED=1
+export PYTHONPATH=src PYTHONUNBUFFERED=1 COLUMNS=${COLUMNS:-160}
 PYTHON=${PYTHON:-python3}
 OUT=${OUT:?expected OUT, the folder for results}
 results=$(mktemp -d)
@@ -28,11 +28,11 @@ for request in "$@"; do
   case $request in
     doctor) step doctor "$PYTHON" -m warpwise doctor ;;
     device) step device "$PYTHON" -m warpwise device ;;
-    tests) step tests "$PYTHON" -m pytest -q -m gpu tests ;;
-    tests:*) step tests "$PYTHON" -m pytest -q -m gpu ${request#tests:} ;;
+    tests) step tests "$PYTHON" -m pytest -q -p no:benchmark -p no:cacheprovider -m gpu tests ;;
+    tests:*) step tests "$PYTHON" -m pytest -q -p no:benchmark -p no:cacheprovider -m gpu ${request#tests:} ;;
     climb:*)
       for op in $(tr ',' ' ' <<<"${request#climb:}"); do
-        step "climb_$op" "$PYTHON" -m warpwise climb "$op" --json "$results/$op.json"
+        step "climb_$op" "$PYTHON" -m warpwise climb "$op" --size all --dtype all --budget "${BUDGET:-5}" --json "$results/$op.json"
       done
       ;;
     *)

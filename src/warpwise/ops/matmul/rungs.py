@@ -163,6 +163,8 @@ _LIMITS = {rung.name: rung.limits for rung in RUNGS}
 
 
 def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """Tensor cores for 2-byte types, the warp tile for float32; PyTorch for float64 and where a grid is too small."""
-    name = "k09_warp_tile" if a.dtype == torch.float32 else "k10_triton_tiled"
+    """Triton for 2-byte types (tensor cores) and where it can prove alignment, else the warp tile; PyTorch for float64
+    and where a grid is too small."""
+    provable = a.size(1) % 16 == 0 and b.size(1) % 16 == 0
+    name = "k10_triton_tiled" if provable or a.dtype != torch.float32 else "k09_warp_tile"
     return None if a.dtype not in KERNEL_DTYPES or _LIMITS[name](a, b) else name

@@ -7,7 +7,7 @@
 #include <warpwise/reduce.cuh>
 #include <warpwise/vector.cuh>
 
-// x: (rows, columns), contiguous; sums: (rows, parts). Block: (THREADS, 1), or (32, kRowsOfWarps) with parts = 1.
+// x: (rows, columns), contiguous; sums: (rows, parts). Block: (THREADS, 1), or (32, kWarpsOfTeams) with parts = 1.
 // Grid: cdiv(rows, rows in a block) * parts blocks; a row's parts share its columns.
 template <class T, class R, int THREADS, int BLOCK = warpwise::block_of_teams(THREADS)>
 __global__ void __launch_bounds__(BLOCK) sum_two_passes(const T* x, R* sums, long long rows, long long columns,

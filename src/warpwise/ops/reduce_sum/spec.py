@@ -17,10 +17,21 @@ def check(input: torch.Tensor, dim: int | None) -> None:
         check_dim("reduce_sum", input, dim)
 
 
+# So many values of random sign add up to less than the rounding errors that their sum may have.
+_CANCELS = 2**20
+
+
+def _adding_up(values: torch.Tensor, seed: int) -> torch.Tensor:
+    """``values`` made positive, with a mean that follows the seed and a sum that the dtype can hold."""
+    mean = 0.5 + torch.rand((), generator=torch.Generator().manual_seed(seed)).item() / 2
+    return values.abs_().mul_(mean * min(1.0, torch.finfo(values.dtype).max / 4 / values.numel()))
+
+
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[torch.Tensor, int | None]:
     """(n,) and no dim, or (rows, columns) and the last one, or (rows, columns, inner) and the middle one."""
     if "n" in case.sizes:
-        return draw(case, (case.sizes["n"],), dtype, device, seed), None
+        values = draw(case, (case.sizes["n"],), dtype, device, seed)
+        return (_adding_up(values, seed) if values.numel() > _CANCELS else values), None
     shape = [case.sizes["rows"], case.sizes["columns"]]
     if "inner" not in case.sizes:
         return draw(case, shape, dtype, device, seed), -1

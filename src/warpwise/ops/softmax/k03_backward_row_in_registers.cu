@@ -6,7 +6,7 @@
 #include <warpwise/row.cuh>
 
 // dy, y, dx: (rows, columns), contiguous; columns <= THREADS * VECTORS * Pack<T>::size.
-// Block: (THREADS, 1), or (32, kRowsOfWarps). Grid: cdiv(rows, rows in a block).
+// Block: (THREADS, 1), or (THREADS, 128 / THREADS) up to a warp. Grid: cdiv(rows, rows in a block).
 template <class T, int THREADS, int VECTORS, bool ALIGNED, int BLOCK = warpwise::block_of_teams(THREADS)>
 __global__ void __launch_bounds__(BLOCK) softmax_backward_row_in_registers(const T* dy, const T* y, T* dx, int rows,
                                                                            int columns) {
@@ -14,7 +14,7 @@ __global__ void __launch_bounds__(BLOCK) softmax_backward_row_in_registers(const
   static_assert(VECTORS * Team::kElements <= 16, "two rows of more than 16 elements a thread spill at 64 registers");
   __shared__ float of_warp[warpwise::kWarp];
   const long long row = static_cast<long long>(blockIdx.x) * blockDim.y + threadIdx.y;
-  if (row >= rows) return;  // whole warps leave, and only where no barrier follows
+  if (row >= rows) columns = 0;  // a team past the end stays for its warp's shuffles, and touches nothing
   dy += row * columns;
   y += row * columns;
   dx += row * columns;

@@ -1,21 +1,21 @@
 // The row in registers: 16-byte loads, and memory is read once and written once, the least that softmax can do.
 //
 // THREADS threads hold a row of up to THREADS * VECTORS * (16 / sizeof(T)) elements as float32 between load and store:
-// 32 registers a thread carry 32768 columns with 1024 threads. Short rows take a warp each, four to a block, and need
-// no barrier at all.
+// 32 registers a thread carry 32768 columns with 1024 threads. Short rows take a warp or
+// a part of one each, and need no barrier at all.
 
 #include <warpwise/reduce.cuh>
 #include <warpwise/row.cuh>
 
 // x, y: (rows, columns), contiguous; columns <= THREADS * VECTORS * Pack<T>::size.
-// Block: (THREADS, 1), or (32, kRowsOfWarps). Grid: cdiv(rows, rows in a block).
+// Block: (THREADS, 1), or (THREADS, 128 / THREADS) up to a warp. Grid: cdiv(rows, rows in a block).
 template <class T, int THREADS, int VECTORS, bool ALIGNED, int BLOCK = warpwise::block_of_teams(THREADS)>
 __global__ void __launch_bounds__(BLOCK) softmax_row_in_registers(const T* x, T* y, int rows, int columns) {
   using Team = warpwise::RowTeam<T, THREADS, ALIGNED>;
   static_assert(VECTORS * Team::kElements <= 32, "more than 32 registers for the row spill with 1024 threads of 64");
   __shared__ float of_warp[warpwise::kWarp];
   const long long row = static_cast<long long>(blockIdx.x) * blockDim.y + threadIdx.y;
-  if (row >= rows) return;  // whole warps leave, and only where no barrier follows
+  if (row >= rows) columns = 0;  // a team past the end stays for its warp's shuffles, and touches nothing
   x += row * columns;
   y += row * columns;
 

@@ -16,6 +16,7 @@ from warpwise.registry import Rung
 
 HERE = Path(__file__).parent
 BLOCK = 256  # kThreads of the kernels with one block a row
+WARP = 32
 LONG_BLOCK = 1024  # kThreads of the kernels for long rows
 LONGEST, MOST_ROWS = 2**30, 2**31 - 1  # a column's index is an int; a grid has at most 2**31 - 1 blocks in x
 REGISTER_COLUMNS, BACKWARD_REGISTER_COLUMNS = 32768, 16384
@@ -78,14 +79,14 @@ def in_registers(kernel: str, file: str) -> Launch:
 
     def launch(out: torch.Tensor, *inputs: torch.Tensor) -> None:
         rows, columns = out.shape
-        # Two or four 16-byte vectors of the row a thread, more only when 1024 threads do not suffice. Powers of two
-        # keep the number of kernels that are ever compiled small.
+        # One 16-byte vector a thread while a row fits a warp, then two or four, more only when 1024 threads do not
+        # suffice. Powers of two keep the number of kernels that are ever compiled small.
         wanted = 4 if len(inputs) == 1 else 2
         vectors = power_of_two(cdiv(columns * out.element_size(), 16))
-        threads = min(1024, max(32, vectors // wanted))
+        threads = min(1024, max(4, min(WARP, vectors), vectors // wanted))
         each = max(1, vectors // threads)
         name = f"{kernel}<{cuda.ctype(out.dtype)}, {threads}, {each}, {aligned(out, *inputs)}>"
-        together = 4 if threads == 32 else 1  # kRowsOfWarps
+        together = 4 * WARP // threads if threads <= WARP else 1  # block_of_teams
         module[name][cdiv(rows, together), (threads, together)](*inputs, cuda.out(out), rows, columns)
 
     return along_rows(launch)

@@ -75,7 +75,7 @@ RUNGS = (
 
 
 def default(input: torch.Tensor) -> str:
-    """16-byte accesses where both matrices have rows of whole packs, else the padded tile if its grid suffices."""
+    """16-byte accesses where both matrices have rows of whole packs, else Triton's tiles."""
     pack = 16 // input.element_size()
     whole = input.size(0) % pack == 0 and input.size(1) % pack == 0
-    return "k05_register_blocks" if whole or _grid_y(input) else "k04_padded_tile"
+    return "k05_register_blocks" if whole else "k06_triton"

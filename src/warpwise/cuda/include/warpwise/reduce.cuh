@@ -47,11 +47,12 @@ struct MaxAndSum {
   }
 };
 
-// The reduction over a full warp, in every lane: log2(32) = 5 butterfly steps, no shared memory.
-template <class Operation>
+// The reduction over each LANES neighbours of a full warp, in every lane: log2(LANES) butterfly steps, no shared memory.
+template <class Operation, int LANES = kWarp>
 __device__ inline typename Operation::Value warp_reduce(typename Operation::Value value) {
+  static_assert(LANES <= kWarp && (LANES & (LANES - 1)) == 0, "a butterfly joins powers of two");
 #pragma unroll
-  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+  for (int distance = LANES / 2; distance > 0; distance /= 2) {
     value = Operation::combine(value, Operation::exchange(value, distance));
   }
   return value;
@@ -71,22 +72,22 @@ __device__ inline typename Operation::Value block_reduce(typename Operation::Val
   return warp_reduce<Operation>(lane < THREADS / kWarp ? of_warp[lane] : Operation::identity());
 }
 
-// The reduction over THREADS neighbours in x: one warp of a block of many, without a barrier, or a whole block.
+// The reduction over THREADS neighbours in x: a warp or a part of one, without a barrier, or a whole block.
 template <class Operation, int THREADS>
 __device__ inline typename Operation::Value team_reduce(typename Operation::Value value,
                                                         typename Operation::Value* of_warp) {
-  if constexpr (THREADS == kWarp) {
-    return warp_reduce<Operation>(value);
+  if constexpr (THREADS <= kWarp) {
+    return warp_reduce<Operation, THREADS>(value);
   } else {
     return block_reduce<Operation, THREADS>(value, of_warp);
   }
 }
 
-// Rows that share a block if a row takes one warp, and the block's size then and otherwise.
-constexpr int kRowsOfWarps = 4;
+// A block's size: four warps if a row takes one of them or less, else the row's own threads.
+constexpr int kWarpsOfTeams = 4;
 
 __host__ __device__ constexpr int block_of_teams(int threads) {
-  return threads == kWarp ? kRowsOfWarps * kWarp : threads;
+  return threads <= kWarp ? kWarpsOfTeams * kWarp : threads;
 }
 
 }  // namespace warpwise

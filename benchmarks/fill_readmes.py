@@ -1,0 +1,96 @@
+"""Write recorded figures into the `measured` column of the operations' READMEs, from benchmarks/results/DEVICE/*.json.
+
+A comment above a table says which points it shows, and the line after the comment is written here too:
+
+    <!-- measured: random uint8 / one_value uint8 -->
+
+Without one, a table shows the operation's first recorded point. Run again after each new recording.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from warpwise import ops, registry  # noqa: F401 - importing ops registers them
+from warpwise.lab.timing.timing import duration
+
+RESULTS = Path(__file__).parent / "results"
+MARKER = re.compile(r"<!-- measured: (?P<points>.+?) -->")
+ROW = re.compile(r"^\| `(?P<rung>k\d\d_\w+)` \|.*\|$")
+
+
+def point(data: dict[str, Any], name: str) -> dict[str, Any] | None:
+    """The recorded point called "SIZE DTYPE"."""
+    size, _, dtype = name.strip().partition(" ")
+    return next((found for found in data["points"] if (found["case"]["name"], found["dtype"]) == (size, dtype)), None)
+
+
+def figure(found: dict[str, Any] | None, rung: str) -> str:
+    """A rung's time, rate, share of the ceiling and ratio to the best opponent at a point; empty if it was not timed there."""
+    entry = next((entry for entry in found["entries"] if entry["name"] == rung), None) if found else None
+    timing = entry["timing"] if entry else None
+    if found is None or entry is None or not timing or timing["void"] or timing["median_s"] is None:
+        return ""
+    compute = timing["bound"] == "compute" and timing["tflops"]
+    rate = f"{timing['tflops']:.1f} TFLOP/s" if compute else f"{timing['gbps']:,.0f} GB/s"
+    percent = f", {timing['percent']:.0f} %" if timing["percent"] else ""
+    ratio = f", {entry['ratio']['median']:.2f} × {found['best_opponent']}" if entry["ratio"] else ""
+    return f"{duration(timing['median_s'])}, {rate}{percent}{ratio}"
+
+
+def table_points(line: str, records: dict[str, dict[str, Any]]) -> list[str]:
+    """The points that a marker names, or the first that the records hold."""
+    if match := MARKER.search(line):
+        return [name.strip() for name in match["points"].split("/")]
+    first = next(iter(records.values()))["points"][0]
+    return [f"{first['case']['name']} {first['dtype']}"]
+
+
+def caption(names: list[str], data: dict[str, Any]) -> str:
+    """What stands after a marker: the points, the device and the date."""
+    shown = " / ".join(f"{found['case']['name']} ({found['dtype']})" for name in names if (found := point(data, name)))
+    return f"Measured on {data['place']}, {data['environment']['date'][:10]}: {shown}; time, rate, share of the ceiling, × the best opponent."
+
+
+def filled(text: str, records: dict[str, dict[str, Any]]) -> str:
+    """``text`` with the last cell of every rung's row rewritten; ``records`` are those of the folder's operations."""
+    lines, names = text.splitlines(), table_points("", records)
+    any_record = next(iter(records.values()))
+    for number, line in enumerate(lines):
+        if MARKER.search(line):
+            names = table_points(line, records)
+            if number + 1 < len(lines) and lines[number + 1].startswith("Measured on "):
+                lines[number + 1] = caption(names, any_record)
+            else:
+                lines[number] = f"{line}\n{caption(names, any_record)}\n"
+        if match := ROW.match(line):
+            for data in records.values():
+                if all(row["name"] != match["rung"] for row in data["rungs"]):
+                    continue
+                cell = " / ".join(text for name in names if (text := figure(point(data, name), match["rung"])))
+                head = line.rpartition(" | ")[0]
+                lines[number] = f"{head} | {cell or 'not timed on a GPU'} |"
+    return "\n".join(lines) + "\n"
+
+
+def main(device: str = "h200") -> int:
+    folders: dict[Path, dict[str, dict[str, Any]]] = {}
+    for op in registry.all_ops():
+        path = RESULTS / device / f"{op.name}.json"
+        if path.exists():
+            data = json.loads(path.read_text())
+            if data["points"]:
+                folders.setdefault(op.rungs[0].source.parent, {})[op.name] = data
+    for folder, records in folders.items():
+        readme = folder / "README.md"
+        readme.write_text(filled(readme.read_text(), records))
+        print(f"{readme.relative_to(Path.cwd())}: {', '.join(records)}")
+    return 0 if folders else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
