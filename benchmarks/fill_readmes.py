@@ -66,7 +66,7 @@ def filled(text: str, records: dict[str, dict[str, Any]]) -> str:
             if number + 1 < len(lines) and lines[number + 1].startswith("Measured on "):
                 lines[number + 1] = caption(names, any_record)
             else:
-                lines[number] = f"{line}\n{caption(names, any_record)}\n"
+                lines[number] = f"{line}\n{caption(names, any_record)}"
         if match := ROW.match(line):
             for data in records.values():
                 if all(row["name"] != match["rung"] for row in data["rungs"]):
