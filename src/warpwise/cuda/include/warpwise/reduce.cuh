@@ -47,7 +47,7 @@ struct MaxAndSum {
   }
 };
 
-// The reduction over each LANES neighbours of a full warp, in every lane: log2(LANES) butterfly steps, no shared memory.
+// The reduction over each LANES neighbours of a full warp, in every lane: log2(LANES) butterfly steps in registers.
 template <class Operation, int LANES = kWarp>
 __device__ inline typename Operation::Value warp_reduce(typename Operation::Value value) {
   static_assert(LANES <= kWarp && (LANES & (LANES - 1)) == 0, "a butterfly joins powers of two");

@@ -43,13 +43,23 @@ struct NamedType {
   c10::ScalarType type;
 };
 constexpr NamedType kTypes[] = {
-    {"torch.uint8", c10::kByte},          {"torch.int8", c10::kChar},          {"torch.int16", c10::kShort},
-    {"torch.int32", c10::kInt},           {"torch.int64", c10::kLong},         {"torch.float16", c10::kHalf},
-    {"torch.float32", c10::kFloat},       {"torch.float64", c10::kDouble},     {"torch.bool", c10::kBool},
-    {"torch.bfloat16", c10::kBFloat16},   {"torch.complex64", c10::kComplexFloat},
+    {"torch.uint8", c10::kByte},
+    {"torch.int8", c10::kChar},
+    {"torch.int16", c10::kShort},
+    {"torch.int32", c10::kInt},
+    {"torch.int64", c10::kLong},
+    {"torch.float16", c10::kHalf},
+    {"torch.float32", c10::kFloat},
+    {"torch.float64", c10::kDouble},
+    {"torch.bool", c10::kBool},
+    {"torch.bfloat16", c10::kBFloat16},
+    {"torch.complex64", c10::kComplexFloat},
     {"torch.complex128", c10::kComplexDouble},
-    {"torch.uint16", c10::kUInt16},       {"torch.uint32", c10::kUInt32},      {"torch.uint64", c10::kUInt64},
-    {"torch.float8_e4m3fn", c10::kFloat8_e4m3fn},                              {"torch.float8_e5m2", c10::kFloat8_e5m2},
+    {"torch.uint16", c10::kUInt16},
+    {"torch.uint32", c10::kUInt32},
+    {"torch.uint64", c10::kUInt64},
+    {"torch.float8_e4m3fn", c10::kFloat8_e4m3fn},
+    {"torch.float8_e5m2", c10::kFloat8_e5m2},
 };
 }  // namespace
 
@@ -65,7 +75,8 @@ at::Tensor to_tensor(PyObject* object) {
   void* implementation = address ? PyLong_AsVoidPtr(address) : nullptr;
   Py_XDECREF(address);
   if (!implementation) throw python_error();
-  return at::Tensor(c10::intrusive_ptr<at::TensorImpl>::unsafe_reclaim_from_nonowning(static_cast<at::TensorImpl*>(implementation)));
+  return at::Tensor(
+      c10::intrusive_ptr<at::TensorImpl>::unsafe_reclaim_from_nonowning(static_cast<at::TensorImpl*>(implementation)));
 }
 
 PyObject* from_tensor(const at::Tensor& value) {

@@ -86,16 +86,35 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* asked, int device) {
 cudaError_t cudaDeviceGetAttribute(int* value, enum cudaDeviceAttr attribute, int device) {
   if (device != 0) return failed(cudaErrorInvalidDevice);
   switch (attribute) {
-    case cudaDevAttrMaxThreadsPerBlock: *value = properties.maxThreadsPerBlock; break;
-    case cudaDevAttrMaxSharedMemoryPerBlock: *value = int(properties.sharedMemPerBlock); break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = int(properties.sharedMemPerBlockOptin); break;
-    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = int(properties.sharedMemPerMultiprocessor); break;
-    case cudaDevAttrWarpSize: *value = properties.warpSize; break;
-    case cudaDevAttrMultiProcessorCount: *value = properties.multiProcessorCount; break;
-    case cudaDevAttrComputeCapabilityMajor: *value = properties.major; break;
-    case cudaDevAttrComputeCapabilityMinor: *value = properties.minor; break;
-    case cudaDevAttrCooperativeLaunch: *value = properties.cooperativeLaunch; break;
-    default: return failed(cudaErrorInvalidValue);
+    case cudaDevAttrMaxThreadsPerBlock:
+      *value = properties.maxThreadsPerBlock;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlock:
+      *value = int(properties.sharedMemPerBlock);
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = int(properties.sharedMemPerBlockOptin);
+      break;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+      *value = int(properties.sharedMemPerMultiprocessor);
+      break;
+    case cudaDevAttrWarpSize:
+      *value = properties.warpSize;
+      break;
+    case cudaDevAttrMultiProcessorCount:
+      *value = properties.multiProcessorCount;
+      break;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = properties.major;
+      break;
+    case cudaDevAttrComputeCapabilityMinor:
+      *value = properties.minor;
+      break;
+    case cudaDevAttrCooperativeLaunch:
+      *value = properties.cooperativeLaunch;
+      break;
+    default:
+      return failed(cudaErrorInvalidValue);
   }
   return cudaSuccess;
 }
@@ -142,8 +161,8 @@ cudaError_t cudaMemset(void* pointer, int value, size_t bytes) {
   memset(pointer, value, bytes);
   return cudaSuccess;
 }
-cudaError_t cudaMemcpy2D(
-    void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height, enum cudaMemcpyKind kind) {
+cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+                         enum cudaMemcpyKind kind) {
   if (width > to_pitch || width > from_pitch) return failed(cudaErrorInvalidValue);
   for (size_t row = 0; row < height; row++) {
     const cudaError_t error = cudaMemcpy((char*)to + row * to_pitch, (const char*)from + row * from_pitch, width, kind);
@@ -180,7 +199,9 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
   event->recorded = true;
   return cudaSuccess;
 }
-cudaError_t cudaEventSynchronize(cudaEvent_t event) { return failed(event ? cudaSuccess : cudaErrorInvalidResourceHandle); }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  return failed(event ? cudaSuccess : cudaErrorInvalidResourceHandle);
+}
 cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
   if (!start || !end || !start->recorded || !end->recorded) return failed(cudaErrorInvalidResourceHandle);

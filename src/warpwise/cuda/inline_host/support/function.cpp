@@ -148,7 +148,8 @@ void define(PyObject* owner, const char* name, const char* doc, Overload overloa
 }
 
 PyObject* make_module(const char* name, void (*fill)(PyObject*)) {
-  auto* definition = new PyModuleDef{PyModuleDef_HEAD_INIT, name, nullptr, -1, nullptr, nullptr, nullptr, nullptr, nullptr};
+  auto* definition =
+      new PyModuleDef{PyModuleDef_HEAD_INIT, name, nullptr, -1, nullptr, nullptr, nullptr, nullptr, nullptr};
   PyObject* made = PyModule_Create(definition);
   if (!made) return nullptr;
   try {

@@ -20,7 +20,7 @@ thread_local Configuration next{};
 ww_launch_callback on_launch = nullptr;
 
 std::mutex guard;
-std::map<const void*, int64_t> shared_limits;  // by stub
+std::map<const void*, int64_t> shared_limits;                          // by stub
 std::map<std::string, std::pair<const ww_symbol*, uint64_t>> symbols;  // by extension
 }  // namespace
 
@@ -31,21 +31,29 @@ void ww_host_configure(const uint32_t* grid, const uint32_t* block, uint64_t sha
   next = {{grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared_bytes, cooperative, line, true};
 }
 
-void ww_host_launch(
-    const char* extension, const char* instance, const void* stub, const ww_argument* arguments, uint64_t count) {
+void ww_host_launch(const char* extension, const char* instance, const void* stub, const ww_argument* arguments,
+                    uint64_t count) {
   const Configuration now = next;
   next.set = false;
   if (!now.set) throw std::runtime_error("a __global__ function was called without <<<grid, block>>>");
-  if (!on_launch) throw std::runtime_error("no emulator is there to launch kernels: load the extension by warpwise.cuda.load_inline");
+  if (!on_launch)
+    throw std::runtime_error("no emulator is there to launch kernels: load the extension by warpwise.cuda.load_inline");
   int64_t limit = -1;
   {
     const std::lock_guard<std::mutex> lock(guard);
     const auto found = shared_limits.find(stub);
     if (found != shared_limits.end()) limit = found->second;
   }
-  const ww_launch launch = {
-      extension, instance, {now.grid[0], now.grid[1], now.grid[2]}, {now.block[0], now.block[1], now.block[2]}, now.shared_bytes, limit,
-      now.cooperative, now.line, arguments, count};
+  const ww_launch launch = {extension,
+                            instance,
+                            {now.grid[0], now.grid[1], now.grid[2]},
+                            {now.block[0], now.block[1], now.block[2]},
+                            now.shared_bytes,
+                            limit,
+                            now.cooperative,
+                            now.line,
+                            arguments,
+                            count};
   // The callback keeps the Python error; this exception unwinds the extension's own frames on the way back to Python.
   if (on_launch(&launch) != 0) throw std::runtime_error("a kernel launch failed");
 }

@@ -1,5 +1,5 @@
-// What memory there is, to the byte. Tensors that a tracked call makes come through an allocator that stands in front of
-// PyTorch's own: it notes each block until it is freed, and fills it with NaN, so that reading torch::empty shows.
+// What memory there is, to the byte. Tensors that a tracked call makes come through an allocator that stands in front
+// of PyTorch's own: it notes each block until it is freed, and fills it with NaN, so that reading torch::empty shows.
 #include "memory.h"
 
 #include <c10/core/CPUAllocator.h>

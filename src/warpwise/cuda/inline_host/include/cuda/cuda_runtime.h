@@ -45,10 +45,28 @@ enum cudaError {
   cudaErrorNotSupported = 801,
 };
 typedef enum cudaError cudaError_t;
-enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
-enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8, cudaFuncAttributePreferredSharedMemoryCarveout = 9 };
-enum cudaFuncCache { cudaFuncCachePreferNone, cudaFuncCachePreferShared, cudaFuncCachePreferL1, cudaFuncCachePreferEqual };
-enum cudaSharedCarveout { cudaSharedmemCarveoutDefault = -1, cudaSharedmemCarveoutMaxShared = 100, cudaSharedmemCarveoutMaxL1 = 0 };
+enum cudaMemcpyKind {
+  cudaMemcpyHostToHost,
+  cudaMemcpyHostToDevice,
+  cudaMemcpyDeviceToHost,
+  cudaMemcpyDeviceToDevice,
+  cudaMemcpyDefault
+};
+enum cudaFuncAttribute {
+  cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+  cudaFuncAttributePreferredSharedMemoryCarveout = 9
+};
+enum cudaFuncCache {
+  cudaFuncCachePreferNone,
+  cudaFuncCachePreferShared,
+  cudaFuncCachePreferL1,
+  cudaFuncCachePreferEqual
+};
+enum cudaSharedCarveout {
+  cudaSharedmemCarveoutDefault = -1,
+  cudaSharedmemCarveoutMaxShared = 100,
+  cudaSharedmemCarveoutMaxL1 = 0
+};
 enum cudaDeviceAttr {
   cudaDevAttrMaxThreadsPerBlock = 1,
   cudaDevAttrMaxSharedMemoryPerBlock = 8,
@@ -106,7 +124,8 @@ cudaError_t ww_cuda_malloc_host(void**, size_t);
 cudaError_t cudaFreeHost(void*);
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, enum cudaMemcpyKind);
 cudaError_t cudaMemset(void*, int value, size_t bytes);
-cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height, enum cudaMemcpyKind);
+cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+                         enum cudaMemcpyKind);
 cudaError_t ww_cuda_symbol(void* symbol, size_t symbol_bytes, void* host, size_t bytes, size_t offset, int write);
 
 cudaError_t cudaStreamCreate(cudaStream_t*);
@@ -152,27 +171,36 @@ cudaError_t cudaHostAlloc(T** pointer, size_t bytes, unsigned) {
   return ww_cuda_malloc_host(reinterpret_cast<void**>(pointer), bytes);
 }
 inline cudaError_t cudaFreeAsync(void* pointer, cudaStream_t) { return cudaFree(pointer); }
-inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t = nullptr) {
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, enum cudaMemcpyKind kind,
+                                   cudaStream_t = nullptr) {
   return cudaMemcpy(to, from, bytes, kind);
 }
-inline cudaError_t cudaMemsetAsync(void* pointer, int value, size_t bytes, cudaStream_t = nullptr) { return cudaMemset(pointer, value, bytes); }
+inline cudaError_t cudaMemsetAsync(void* pointer, int value, size_t bytes, cudaStream_t = nullptr) {
+  return cudaMemset(pointer, value, bytes);
+}
 inline cudaError_t cudaEventRecord(cudaEvent_t event) { return cudaEventRecord(event, nullptr); }
-inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event) { return cudaStreamWaitEvent(stream, event, 0); }
+inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event) {
+  return cudaStreamWaitEvent(stream, event, 0);
+}
 
 template <class T>
-cudaError_t cudaMemcpyToSymbol(T& symbol, const void* from, size_t bytes, size_t offset = 0, enum cudaMemcpyKind = cudaMemcpyHostToDevice) {
+cudaError_t cudaMemcpyToSymbol(T& symbol, const void* from, size_t bytes, size_t offset = 0,
+                               enum cudaMemcpyKind = cudaMemcpyHostToDevice) {
   return ww_cuda_symbol((void*)&symbol, sizeof symbol, const_cast<void*>(from), bytes, offset, 1);
 }
 template <class T>
-cudaError_t cudaMemcpyToSymbolAsync(T& symbol, const void* from, size_t bytes, size_t offset, enum cudaMemcpyKind kind, cudaStream_t = nullptr) {
+cudaError_t cudaMemcpyToSymbolAsync(T& symbol, const void* from, size_t bytes, size_t offset, enum cudaMemcpyKind kind,
+                                    cudaStream_t = nullptr) {
   return cudaMemcpyToSymbol(symbol, from, bytes, offset, kind);
 }
 template <class T>
-cudaError_t cudaMemcpyFromSymbol(void* to, T& symbol, size_t bytes, size_t offset = 0, enum cudaMemcpyKind = cudaMemcpyDeviceToHost) {
+cudaError_t cudaMemcpyFromSymbol(void* to, T& symbol, size_t bytes, size_t offset = 0,
+                                 enum cudaMemcpyKind = cudaMemcpyDeviceToHost) {
   return ww_cuda_symbol((void*)&symbol, sizeof symbol, to, bytes, offset, 0);
 }
 template <class T>
-cudaError_t cudaMemcpyFromSymbolAsync(void* to, T& symbol, size_t bytes, size_t offset, enum cudaMemcpyKind kind, cudaStream_t = nullptr) {
+cudaError_t cudaMemcpyFromSymbolAsync(void* to, T& symbol, size_t bytes, size_t offset, enum cudaMemcpyKind kind,
+                                      cudaStream_t = nullptr) {
   return cudaMemcpyFromSymbol(to, symbol, bytes, offset, kind);
 }
 
@@ -194,7 +222,8 @@ void call(void (*kernel)(P...), void** arguments, std::index_sequence<I...>) {
   kernel(*static_cast<std::remove_reference_t<P>*>(arguments[I])...);
 }
 template <class... P>
-cudaError_t launch_by_address(void (*kernel)(P...), dim3 grid, dim3 block, void** arguments, size_t shared_bytes, int cooperative) {
+cudaError_t launch_by_address(void (*kernel)(P...), dim3 grid, dim3 block, void** arguments, size_t shared_bytes,
+                              int cooperative) {
   const uint32_t blocks[3] = {grid.x, grid.y, grid.z}, threads[3] = {block.x, block.y, block.z};
   ww_host_configure(blocks, threads, shared_bytes, cooperative, 0);
   call(kernel, arguments, std::index_sequence_for<P...>{});
@@ -202,10 +231,12 @@ cudaError_t launch_by_address(void (*kernel)(P...), dim3 grid, dim3 block, void*
 }
 }  // namespace warpwise_host
 template <class... P>
-cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void** arguments, size_t shared_bytes = 0, cudaStream_t = nullptr) {
+cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void** arguments, size_t shared_bytes = 0,
+                             cudaStream_t = nullptr) {
   return warpwise_host::launch_by_address(kernel, grid, block, arguments, shared_bytes, 0);
 }
 template <class... P>
-cudaError_t cudaLaunchCooperativeKernel(void (*kernel)(P...), dim3 grid, dim3 block, void** arguments, size_t shared_bytes = 0, cudaStream_t = nullptr) {
+cudaError_t cudaLaunchCooperativeKernel(void (*kernel)(P...), dim3 grid, dim3 block, void** arguments,
+                                        size_t shared_bytes = 0, cudaStream_t = nullptr) {
   return warpwise_host::launch_by_address(kernel, grid, block, arguments, shared_bytes, 1);
 }

@@ -18,58 +18,176 @@ struct alignas(2) BFloat16 {
   __host__ __device__ operator float() const { return ww::bits<float>(static_cast<unsigned>(x) << 16); }
   // To nearest, ties to even; a NaN stays one.
   __host__ __device__ static unsigned short rounded(unsigned bits) {
-    return (bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : static_cast<unsigned short>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+    return (bits & 0x7fffffffu) > 0x7f800000u
+               ? 0x7fc0u
+               : static_cast<unsigned short>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
   }
 };
 
 // Arithmetic with a float or a double gives that type, with itself or an integer the 16-bit type, as in PyTorch.
-template <class T> struct is_small_float { static constexpr bool value = false; };
-template <> struct is_small_float<Half> { static constexpr bool value = true; };
-template <> struct is_small_float<BFloat16> { static constexpr bool value = true; };
-template <class T, class R> using small_t = typename std::enable_if<is_small_float<T>::value, R>::type;
-template <class T, class U> using with_integer_t = typename std::enable_if<is_small_float<T>::value && std::is_integral<U>::value, T>::type;
+template <class T>
+struct is_small_float {
+  static constexpr bool value = false;
+};
+template <>
+struct is_small_float<Half> {
+  static constexpr bool value = true;
+};
+template <>
+struct is_small_float<BFloat16> {
+  static constexpr bool value = true;
+};
+template <class T, class R>
+using small_t = typename std::enable_if<is_small_float<T>::value, R>::type;
+template <class T, class U>
+using with_integer_t = typename std::enable_if<is_small_float<T>::value && std::is_integral<U>::value, T>::type;
 
-template <class T> __host__ __device__ small_t<T, T> operator+(T a, T b) { return T(float(a) + float(b)); }
-template <class T> __host__ __device__ small_t<T, T> operator-(T a, T b) { return T(float(a) - float(b)); }
-template <class T> __host__ __device__ small_t<T, T> operator*(T a, T b) { return T(float(a) * float(b)); }
-template <class T> __host__ __device__ small_t<T, T> operator/(T a, T b) { return T(float(a) / float(b)); }
-template <class T> __host__ __device__ small_t<T, T> operator-(T a) { return T(-float(a)); }
-template <class T> __host__ __device__ small_t<T, float> operator+(T a, float b) { return float(a) + b; }
-template <class T> __host__ __device__ small_t<T, float> operator-(T a, float b) { return float(a) - b; }
-template <class T> __host__ __device__ small_t<T, float> operator*(T a, float b) { return float(a) * b; }
-template <class T> __host__ __device__ small_t<T, float> operator/(T a, float b) { return float(a) / b; }
-template <class T> __host__ __device__ small_t<T, float> operator+(float a, T b) { return a + float(b); }
-template <class T> __host__ __device__ small_t<T, float> operator-(float a, T b) { return a - float(b); }
-template <class T> __host__ __device__ small_t<T, float> operator*(float a, T b) { return a * float(b); }
-template <class T> __host__ __device__ small_t<T, float> operator/(float a, T b) { return a / float(b); }
-template <class T> __host__ __device__ small_t<T, double> operator+(T a, double b) { return float(a) + b; }
-template <class T> __host__ __device__ small_t<T, double> operator-(T a, double b) { return float(a) - b; }
-template <class T> __host__ __device__ small_t<T, double> operator*(T a, double b) { return float(a) * b; }
-template <class T> __host__ __device__ small_t<T, double> operator/(T a, double b) { return float(a) / b; }
-template <class T> __host__ __device__ small_t<T, double> operator+(double a, T b) { return a + float(b); }
-template <class T> __host__ __device__ small_t<T, double> operator-(double a, T b) { return a - float(b); }
-template <class T> __host__ __device__ small_t<T, double> operator*(double a, T b) { return a * float(b); }
-template <class T> __host__ __device__ small_t<T, double> operator/(double a, T b) { return a / float(b); }
-template <class T, class U> __host__ __device__ with_integer_t<T, U> operator+(T a, U b) { return a + T(float(b)); }
-template <class T, class U> __host__ __device__ with_integer_t<T, U> operator-(T a, U b) { return a - T(float(b)); }
-template <class T, class U> __host__ __device__ with_integer_t<T, U> operator*(T a, U b) { return a * T(float(b)); }
-template <class T, class U> __host__ __device__ with_integer_t<T, U> operator/(T a, U b) { return a / T(float(b)); }
-template <class T, class U> __host__ __device__ with_integer_t<T, U> operator+(U a, T b) { return T(float(a)) + b; }
-template <class T, class U> __host__ __device__ with_integer_t<T, U> operator-(U a, T b) { return T(float(a)) - b; }
-template <class T, class U> __host__ __device__ with_integer_t<T, U> operator*(U a, T b) { return T(float(a)) * b; }
-template <class T, class U> __host__ __device__ with_integer_t<T, U> operator/(U a, T b) { return T(float(a)) / b; }
-template <class T, class U> __host__ __device__ small_t<T, T&> operator+=(T& a, U b) { return a = T(float(a) + float(b)); }
-template <class T, class U> __host__ __device__ small_t<T, T&> operator-=(T& a, U b) { return a = T(float(a) - float(b)); }
-template <class T, class U> __host__ __device__ small_t<T, T&> operator*=(T& a, U b) { return a = T(float(a) * float(b)); }
-template <class T, class U> __host__ __device__ small_t<T, T&> operator/=(T& a, U b) { return a = T(float(a) / float(b)); }
+template <class T>
+__host__ __device__ small_t<T, T> operator+(T a, T b) {
+  return T(float(a) + float(b));
+}
+template <class T>
+__host__ __device__ small_t<T, T> operator-(T a, T b) {
+  return T(float(a) - float(b));
+}
+template <class T>
+__host__ __device__ small_t<T, T> operator*(T a, T b) {
+  return T(float(a) * float(b));
+}
+template <class T>
+__host__ __device__ small_t<T, T> operator/(T a, T b) {
+  return T(float(a) / float(b));
+}
+template <class T>
+__host__ __device__ small_t<T, T> operator-(T a) {
+  return T(-float(a));
+}
+template <class T>
+__host__ __device__ small_t<T, float> operator+(T a, float b) {
+  return float(a) + b;
+}
+template <class T>
+__host__ __device__ small_t<T, float> operator-(T a, float b) {
+  return float(a) - b;
+}
+template <class T>
+__host__ __device__ small_t<T, float> operator*(T a, float b) {
+  return float(a) * b;
+}
+template <class T>
+__host__ __device__ small_t<T, float> operator/(T a, float b) {
+  return float(a) / b;
+}
+template <class T>
+__host__ __device__ small_t<T, float> operator+(float a, T b) {
+  return a + float(b);
+}
+template <class T>
+__host__ __device__ small_t<T, float> operator-(float a, T b) {
+  return a - float(b);
+}
+template <class T>
+__host__ __device__ small_t<T, float> operator*(float a, T b) {
+  return a * float(b);
+}
+template <class T>
+__host__ __device__ small_t<T, float> operator/(float a, T b) {
+  return a / float(b);
+}
+template <class T>
+__host__ __device__ small_t<T, double> operator+(T a, double b) {
+  return float(a) + b;
+}
+template <class T>
+__host__ __device__ small_t<T, double> operator-(T a, double b) {
+  return float(a) - b;
+}
+template <class T>
+__host__ __device__ small_t<T, double> operator*(T a, double b) {
+  return float(a) * b;
+}
+template <class T>
+__host__ __device__ small_t<T, double> operator/(T a, double b) {
+  return float(a) / b;
+}
+template <class T>
+__host__ __device__ small_t<T, double> operator+(double a, T b) {
+  return a + float(b);
+}
+template <class T>
+__host__ __device__ small_t<T, double> operator-(double a, T b) {
+  return a - float(b);
+}
+template <class T>
+__host__ __device__ small_t<T, double> operator*(double a, T b) {
+  return a * float(b);
+}
+template <class T>
+__host__ __device__ small_t<T, double> operator/(double a, T b) {
+  return a / float(b);
+}
+template <class T, class U>
+__host__ __device__ with_integer_t<T, U> operator+(T a, U b) {
+  return a + T(float(b));
+}
+template <class T, class U>
+__host__ __device__ with_integer_t<T, U> operator-(T a, U b) {
+  return a - T(float(b));
+}
+template <class T, class U>
+__host__ __device__ with_integer_t<T, U> operator*(T a, U b) {
+  return a * T(float(b));
+}
+template <class T, class U>
+__host__ __device__ with_integer_t<T, U> operator/(T a, U b) {
+  return a / T(float(b));
+}
+template <class T, class U>
+__host__ __device__ with_integer_t<T, U> operator+(U a, T b) {
+  return T(float(a)) + b;
+}
+template <class T, class U>
+__host__ __device__ with_integer_t<T, U> operator-(U a, T b) {
+  return T(float(a)) - b;
+}
+template <class T, class U>
+__host__ __device__ with_integer_t<T, U> operator*(U a, T b) {
+  return T(float(a)) * b;
+}
+template <class T, class U>
+__host__ __device__ with_integer_t<T, U> operator/(U a, T b) {
+  return T(float(a)) / b;
+}
+template <class T, class U>
+__host__ __device__ small_t<T, T&> operator+=(T& a, U b) {
+  return a = T(float(a) + float(b));
+}
+template <class T, class U>
+__host__ __device__ small_t<T, T&> operator-=(T& a, U b) {
+  return a = T(float(a) - float(b));
+}
+template <class T, class U>
+__host__ __device__ small_t<T, T&> operator*=(T& a, U b) {
+  return a = T(float(a) * float(b));
+}
+template <class T, class U>
+__host__ __device__ small_t<T, T&> operator/=(T& a, U b) {
+  return a = T(float(a) / float(b));
+}
 }  // namespace c10
 
 namespace at {
 using c10::BFloat16;
 using c10::Half;
 
-template <class T> struct DefaultPtrTraits { typedef T* PtrType; };
-template <class T> struct RestrictPtrTraits { typedef T* __restrict__ PtrType; };
+template <class T>
+struct DefaultPtrTraits {
+  typedef T* PtrType;
+};
+template <class T>
+struct RestrictPtrTraits {
+  typedef T* __restrict__ PtrType;
+};
 
 // A view of N dimensions whose sizes and strides lie elsewhere; indexing takes one dimension off.
 template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, class index_t = int64_t>
@@ -130,11 +248,22 @@ template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
 using PackedTensorAccessor64 = GenericPackedTensorAccessor<T, N, Traits, int64_t>;
 
 // The type that sums of T are kept in.
-template <class T> struct OpMathType { using type = T; };
-template <> struct OpMathType<c10::Half> { using type = float; };
-template <> struct OpMathType<c10::BFloat16> { using type = float; };
-template <class T> using opmath_type = typename OpMathType<T>::type;
-template <class T, bool on_gpu> using acc_type = typename OpMathType<T>::type;
+template <class T>
+struct OpMathType {
+  using type = T;
+};
+template <>
+struct OpMathType<c10::Half> {
+  using type = float;
+};
+template <>
+struct OpMathType<c10::BFloat16> {
+  using type = float;
+};
+template <class T>
+using opmath_type = typename OpMathType<T>::type;
+template <class T, bool on_gpu>
+using acc_type = typename OpMathType<T>::type;
 }  // namespace at
 
 namespace torch = at;
@@ -161,13 +290,13 @@ template <auto kernel, class F = decltype(kernel)>
 struct with_pointers;
 template <auto kernel, class... P>
 struct with_pointers<kernel, void (*)(P...)> {
-  static __global__ void run(
-      P... values, Places places, char* a, char* b, char* c, char* d, char* e, char* f, char* g, char* h, char* i, char* j,
-      char* k, char* l, char* m, char* n, char* o, char* p) {
+  static __global__ void run(P... values, Places places, char* a, char* b, char* c, char* d, char* e, char* f, char* g,
+                             char* h, char* i, char* j, char* k, char* l, char* m, char* n, char* o, char* p) {
     char* const pointers[] = {a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p};
     void* const parameters[] = {(void*)&values...};
     for (unsigned at = 0; at < places.count; at++) {
-      __builtin_memcpy(static_cast<char*>(parameters[places.at[at].parameter]) + places.at[at].offset, &pointers[at], sizeof(char*));
+      __builtin_memcpy(static_cast<char*>(parameters[places.at[at].parameter]) + places.at[at].offset, &pointers[at],
+                       sizeof(char*));
     }
     kernel(values...);
   }

@@ -55,5 +55,6 @@ const ww_symbol* ww_host_declared(const char* extension, uint64_t* count);
 
 // The <<<...>>> of the next stub that this thread calls.
 void ww_host_configure(const uint32_t* grid, const uint32_t* block, uint64_t shared_bytes, int cooperative, int line);
-void ww_host_launch(const char* extension, const char* instance, const void* stub, const ww_argument* arguments, uint64_t count);
+void ww_host_launch(const char* extension, const char* instance, const void* stub, const ww_argument* arguments,
+                    uint64_t count);
 }

@@ -32,7 +32,8 @@ PyObject* call(F& function, PyObject* const* given, std::tuple<A...>*, std::inde
     function(static_cast<A>(Convert<std::decay_t<A>>::get(std::get<I>(held)))...);
     Py_RETURN_NONE;
   } else {
-    return Convert<std::decay_t<R>>::cast(function(static_cast<A>(Convert<std::decay_t<A>>::get(std::get<I>(held)))...));
+    return Convert<std::decay_t<R>>::cast(
+        function(static_cast<A>(Convert<std::decay_t<A>>::get(std::get<I>(held)))...));
   }
 }
 
@@ -104,8 +105,8 @@ class module_ {
     size_t named = 0;
     (describe(extra, overload, named, doc), ...);
     overload.call = [function = std::decay_t<F>(std::forward<F>(function))](PyObject* const* given) mutable {
-      return warpwise_host::call<Result>(
-          function, given, static_cast<Arguments*>(nullptr), std::make_index_sequence<std::tuple_size_v<Arguments>>{});
+      return warpwise_host::call<Result>(function, given, static_cast<Arguments*>(nullptr),
+                                         std::make_index_sequence<std::tuple_size_v<Arguments>>{});
     };
     (guard(extra, overload), ...);
     warpwise_host::define(object, name, doc, std::move(overload));
@@ -152,12 +153,12 @@ F&& wrap_pybind_function(F&& function) {
 #define WW_JOIN(a, b) WW_JOIN_(a, b)
 #define WW_TEXT_(a) #a
 #define WW_TEXT(a) WW_TEXT_(a)
-#define PYBIND11_MODULE(name, variable, ...)                                                                      \
-  static void WW_JOIN(ww_fill_, name)(pybind11::module_&);                                                        \
-  extern "C" __attribute__((visibility("default"))) PyObject* WW_JOIN(PyInit_, name)() {                          \
-    return warpwise_host::make_module(WW_TEXT(name), [](PyObject* made) {                                         \
-      pybind11::module_ bound(made);                                                                              \
-      WW_JOIN(ww_fill_, name)(bound);                                                                             \
-    });                                                                                                           \
-  }                                                                                                               \
-  void WW_JOIN(ww_fill_, name)([[maybe_unused]] pybind11::module_& variable)
+#define PYBIND11_MODULE(name, variable, ...)                                             \
+  static void WW_JOIN(ww_fill_, name)(pybind11::module_&);                               \
+  extern "C" __attribute__((visibility("default"))) PyObject* WW_JOIN(PyInit_, name)() { \
+    return warpwise_host::make_module(WW_TEXT(name), [](PyObject* made) {                \
+      pybind11::module_ bound(made);                                                     \
+      WW_JOIN(ww_fill_, name)(bound);                                                    \
+    });                                                                                  \
+  }                                                                                      \
+  void WW_JOIN(ww_fill_, name)([[maybe_unused]] pybind11::module_ & variable)

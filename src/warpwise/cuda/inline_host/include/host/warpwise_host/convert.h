@@ -77,7 +77,8 @@ struct Convert<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, b
     return true;
   }
   static PyObject* cast(T value) {
-    return std::is_signed_v<T> ? PyLong_FromLongLong(static_cast<long long>(value)) : PyLong_FromUnsignedLongLong(value);
+    return std::is_signed_v<T> ? PyLong_FromLongLong(static_cast<long long>(value))
+                               : PyLong_FromUnsignedLongLong(value);
   }
 };
 template <class T>
@@ -142,7 +143,9 @@ struct Convert<std::optional<T>> {
     if (object == Py_None) return true;
     return held.given = Inner::load(object, held.inner);
   }
-  static std::optional<T> get(Held& held) { return held.given ? std::optional<T>(Inner::get(held.inner)) : std::nullopt; }
+  static std::optional<T> get(Held& held) {
+    return held.given ? std::optional<T>(Inner::get(held.inner)) : std::nullopt;
+  }
   static PyObject* cast(const std::optional<T>& value) {
     if (value) return Inner::cast(*value);
     Py_RETURN_NONE;
@@ -151,7 +154,8 @@ struct Convert<std::optional<T>> {
 
 // A new reference to the object's items as a list or tuple, or null: a string is no sequence of characters here.
 inline PyObject* items(PyObject* object) {
-  if (!PySequence_Check(object) || PyUnicode_Check(object) || PyBytes_Check(object) || is_tensor(object)) return nullptr;
+  if (!PySequence_Check(object) || PyUnicode_Check(object) || PyBytes_Check(object) || is_tensor(object))
+    return nullptr;
   PyObject* fast = PySequence_Fast(object, "");
   if (!fast) PyErr_Clear();
   return fast;
@@ -201,7 +205,8 @@ bool load_tuple(PyObject* object, Tuple& held, std::index_sequence<I...>) {
     std::get<index>(held) = Convert<T>::get(item);
     return true;
   };
-  const bool good = PySequence_Fast_GET_SIZE(sequence) == sizeof...(I) && (one(std::integral_constant<size_t, I>{}) && ...);
+  const bool good =
+      PySequence_Fast_GET_SIZE(sequence) == sizeof...(I) && (one(std::integral_constant<size_t, I>{}) && ...);
   Py_DECREF(sequence);
   return good;
 }

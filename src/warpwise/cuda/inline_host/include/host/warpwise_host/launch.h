@@ -54,7 +54,8 @@ ww_argument describe(const char* name, const void* data) {
     using Pointee = std::remove_pointer_t<T>;
     uint32_t bytes = 1;
     if constexpr (!std::is_void_v<Pointee> && !std::is_function_v<Pointee>) bytes = sizeof(Pointee);
-    return {name, data, typeid(std::remove_cv_t<Pointee>).name(), sizeof(T), bytes, WW_POINTER, std::is_const_v<Pointee>};
+    return {
+        name, data, typeid(std::remove_cv_t<Pointee>).name(), sizeof(T), bytes, WW_POINTER, std::is_const_v<Pointee>};
   } else {
     static_assert(std::is_trivially_copyable_v<T>, "a kernel's parameters are copied byte by byte");
     return {name, data, typeid(T).name(), sizeof(T), sizeof(T), std::is_class_v<T> ? WW_OBJECT : WW_BY_VALUE, 0};
@@ -66,6 +67,7 @@ void launch(const char* const* names, const T&... values) {
   static constexpr const char* const nameless[sizeof...(T) + 1] = {};
   const char* const* name = names ? names : nameless;
   const ww_argument arguments[] = {describe<plain_t<T>>(*name++, (const void*)&values)..., ww_argument{}};
-  ww_host_launch(WW_EXTENSION, typeid(instance<kernel>).name(), reinterpret_cast<const void*>(kernel), arguments, sizeof...(values));
+  ww_host_launch(WW_EXTENSION, typeid(instance<kernel>).name(), reinterpret_cast<const void*>(kernel), arguments,
+                 sizeof...(values));
 }
 }  // namespace warpwise_host
