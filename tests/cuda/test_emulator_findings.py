@@ -226,6 +226,17 @@ def test_too_much_static_shared_memory() -> None:
         cuda.load(source)["f"][1, 1](zeros(1))
 
 
+def test_static_and_dynamic_shared_memory_must_fit_together() -> None:
+    source = (
+        "__global__ void f(float* p) {\n __shared__ float s[10240];\n extern __shared__ float d[];\n"
+        " s[0] = d[0] = 1; p[0] = s[0] + d[0];\n}"
+    )
+    optin = 227 * 1024  # sm_90's shared memory of a block
+    assert found(source, 1, zeros(1), shared=optin - 40960) == []
+    finding = only(found(source, 1, zeros(1), shared=optin - 40960 + 4), LaunchError)
+    assert "232448 in all" in finding.message
+
+
 def test_a_barrier_that_some_threads_have_left_behind() -> None:
     source = (
         "__global__ void f(int* p, int n) {\n if (threadIdx.x >= n) return;\n p[threadIdx.x] = 1;\n __syncthreads();\n}"

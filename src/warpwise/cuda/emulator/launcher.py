@@ -24,6 +24,7 @@ MAX_THREADS = 1024
 _ARGUMENT = struct.Struct("=QQQQIBBBB")
 _NO_POINTER = (0,) * 6
 _SCALAR_ALIGNMENT = 16
+_ANY_SHARED = 2**63
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ def launch(
     packed, kept = _pack(arguments)
     asked = runtime.Launch(
         _entry(str(build.library)), ctypes.addressof(packed), len(arguments), grid, block, shared_bytes,
+        profile.shared_per_block_optin if profile else _ANY_SHARED,
         *(CHECKS[options.checks] if build.checked else CHECKS["none"]),
         ORDERS[options.order], options.seed & 0xFFFFFFFF, options.max_findings, options.timeout,
     )  # fmt: skip

@@ -78,6 +78,7 @@ class Launch(ctypes.Structure):
         ("grid", _Index),
         ("block", _Index),
         ("dynamic_shared", ctypes.c_uint64),
+        ("shared_limit", ctypes.c_uint64),
         ("check_any", ctypes.c_uint32),
         ("check_races", ctypes.c_uint32),
         ("check_uninitialised", ctypes.c_uint32),

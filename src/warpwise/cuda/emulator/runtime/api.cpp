@@ -28,7 +28,7 @@ struct ww_launch {
   const ww_argument* arguments;
   uint32_t argument_count;
   uint32_t grid[3], block[3];
-  uint64_t dynamic_shared;
+  uint64_t dynamic_shared, shared_limit;  // bytes of a block
   uint32_t check_any, check_races, check_uninitialised, check_barrier_lines;
   uint32_t order, seed, max_findings;
   double timeout;
@@ -203,6 +203,7 @@ void set_up(const ww_launch& launch) {
   world.threads = launch.block[0] * launch.block[1] * launch.block[2];
   world.blocks = uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
   world.dynamic_shared = launch.dynamic_shared;
+  world.shared_limit = launch.shared_limit;
   world.checks = {launch.check_any != 0, launch.check_races != 0, launch.check_uninitialised != 0,
                   launch.check_barrier_lines != 0};
   world.order = static_cast<Order>(launch.order);

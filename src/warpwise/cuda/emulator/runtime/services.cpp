@@ -80,6 +80,12 @@ void* ww_shared(ww_site* site) {
                    "__shared__ and pass "
                    "the bytes with the launch",
                    site->name, block.static_shared, kStaticSharedLimit);
+    if (block.static_shared + world.dynamic_shared > world.shared_limit)
+      fatal_report(
+          new_report(kLaunchError, 0, site->line),
+          "static __shared__ variables up to '%s' need %zu bytes, beside %zu of dynamic shared memory; a block "
+          "may have %zu in all",
+          site->name, block.static_shared, world.dynamic_shared, world.shared_limit);
     slot = &take_shared_slot(block, site, site->bytes, kShared);
   }
   site->launch = block.instance;

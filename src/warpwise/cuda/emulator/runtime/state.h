@@ -139,6 +139,7 @@ struct World {
   uint64_t blocks, finished_blocks;
   ww_dim3 thread_index[kMaxThreads];
   size_t dynamic_shared;
+  size_t shared_limit;  // static and dynamic, for a block
   Checks checks;
   Order order;
   uint32_t seed;
