@@ -49,11 +49,12 @@ def test_a_write_past_the_end_lands_in_the_guard_band():
 
 
 def test_a_spin_of_known_length_takes_that_long():
-    """20 million cycles at the clock that the timer itself measures."""
+    """20 million cycles last no less than at the highest clock, and no more than at the lowest that samples may have."""
     cycles = 20_000_000
     timing = time(torch.cuda._sleep, cycles, device="cuda", budget_s=2)
     assert timing.clock is not None
-    assert timing.median == pytest.approx(cycles / (timing.clock.median * 1e6), rel=0.02)
+    shortest = cycles / (timing.clock.highest * 1e6)
+    assert 0.99 * shortest < timing.median < shortest / 0.75
     assert timing.clock.highest * 1.02 >= timing.clock.median
 
 

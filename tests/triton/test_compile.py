@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -176,3 +177,19 @@ def test_what_cannot_be_compiled() -> None:
         add.compile_for(x, x, x)
     with pytest.raises(ArgumentError, match="expected a Triton kernel"):
         wt.compile(3, POINTERS)
+
+
+def test_the_compiler_first_imported_by_an_interpreted_launch_is_whole() -> None:
+    """Triton's code generator keys a table by ``tl.static_assert``: whoever imports it first, it must be the real one."""
+    code = """
+import torch
+from tests.triton.test_compile import *
+add[(1,)](*torch.zeros(3, 64), 64, BLOCK=64)
+try:
+    uneven.compile_for(torch.empty(64), SIZE=8)
+except CompileError:
+    print("refused")
+"""
+    root = Path(__file__).parents[2]
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
+    assert answer.stdout == "refused\n"

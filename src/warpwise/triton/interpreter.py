@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import threading
 import time
 import types
@@ -118,6 +119,8 @@ class Interpreter:
     def language(self) -> Iterator[None]:
         """``triton.language`` computes in Python inside, and is as it was afterwards."""
         with self.lock:
+            # What Triton's compiler takes from the language when it is imported must be the language itself.
+            importlib.import_module("triton.compiler.code_generator")
             undo: list[Patch] = []
             self._depth += 1
             try:
