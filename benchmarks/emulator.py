@@ -21,8 +21,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from warpwise import cuda
+from warpwise.cache import atomic_write
+from warpwise.lab.timing.environment import environment, place
 
 SOURCE = r"""
 __global__ void sgemm_naive(int m, int n, int k, const float* A, const float* B, float* C) {
@@ -146,7 +149,8 @@ def main() -> None:
             figures[name] = memory_ratio(kind, dtype, checks)
             print(f"{name:<45} {figures[name]:10.2f} x    goal {goal:g} x")
     if options.json:
-        options.json.write_text(json.dumps(figures, indent=1) + "\n")
+        kept = {"environment": environment(torch.device("cpu")), "place": place(torch.device("cpu")), "figures": figures}
+        atomic_write(options.json, json.dumps(kept, indent=1) + "\n")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     print(f"{'peak of this process':<45} {peak:10d} MiB")
 
