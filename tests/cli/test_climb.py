@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 from pathlib import Path
 
 import pytest
 import torch
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 import warpwise
 import warpwise.ops
 from warpwise import registry
 from warpwise.cli import cli
+from warpwise.cli.ladder_table import LadderTable
+from warpwise.lab import Entry, Interval, Point, Timing
+from warpwise.registry import Cost
 
 
 def run(*arguments: str | Path) -> Result:
@@ -86,3 +91,18 @@ def test_doctor_finds_the_emulator_working() -> None:
     result = run("doctor")
     assert result.return_value == 0
     assert "ran a kernel of 32 threads" in said(result)
+
+
+@pytest.mark.parametrize("width, ideas", [(80, False), (150, True)])
+def test_a_narrow_terminal_loses_columns_and_no_figures(width: int, ideas: bool) -> None:
+    op = registry.get("softmax")
+    timing = Timing("", 1.3e-4, 1.29e-4, 1.31e-4, 30, 1.0, "a GPU", "events", Cost(537_000_000), 1.25e-4, "memory")
+    entries = tuple(Entry(rung.name, "rung", timing, Interval(1.14, 1.1, 1.2)) for rung in op.rungs)
+    table = LadderTable(op, op.rungs)
+    table.points = [Point(op.spec.sizes[0], torch.float32, entries, "torch.compile")]
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(table)
+    text = console.export_text()
+    assert "…" not in text
+    assert text.count("4,131 GB/s") == len(op.rungs)
+    assert (op.rungs[0].idea in text) == ideas

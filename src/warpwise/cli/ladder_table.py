@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markup import escape
 from rich.table import Table
@@ -57,9 +58,9 @@ class LadderTable:
             f"[bold]{self.op.name}[/]  {escape(self.op.spec.summary)}{f'  [dim]{escape(place)}[/]' if place else ''}"
         )
         if not self.points:
-            yield self._verdicts()
+            yield _fitting(self._verdicts(), console, options)
         for point in self.points:
-            yield self._timed(point)
+            yield _fitting(self._timed(point), console, options)
         if self.now:
             step = self.now
             yield Text(
@@ -73,8 +74,8 @@ class LadderTable:
         chosen = self._recorded_point(recorded)
         if recorded and chosen:
             case, dtype = chosen
-            for heading in ("recorded time", "rate", "of ceiling", "× best"):
-                table.add_column(heading, justify="right", style="dim")
+            for heading in ("recorded", "rate", "of ceiling", "× best"):
+                table.add_column(heading, justify="right", style="dim", no_wrap=True)
             table.caption = (
                 f"recorded on {recorded.device}, {recorded.date[:10]}, {case}, {dtype_name(dtype)}: not measured here"
             )
@@ -100,7 +101,7 @@ class LadderTable:
     def _timed(self, point: Point) -> Table:
         table = _table("rung", "idea", "verdict")
         for heading in ("time", "95 % interval", "rate", "of ceiling", f"× {point.best or 'best'}"):
-            table.add_column(heading, justify="right")
+            table.add_column(heading, justify="right", no_wrap=True)
         table.title, table.title_justify = f"{point.case}, {dtype_name(point.dtype)}", "left"
         ideas = {rung.name: rung.idea for rung in self.rungs}
         timed = {entry.name for entry in point.entries}
@@ -126,6 +127,19 @@ def _table(*headings: str) -> Table:
             no_wrap=heading != "idea",
             justify="right" if heading in ("cases", "seconds") else "left",
         )
+    return table
+
+
+def _fitting(table: Table, console: Console, options: ConsoleOptions) -> Table:
+    """``table`` without the columns that matter least, as far as the console is too narrow for all; ideas fold first."""
+    for heading, least in (("idea", 16), ("95 % interval", 0), ("seconds", 0), ("cases", 0)):
+        spare = console.measure(table, options=console.options.update(max_width=1000)).maximum - options.max_width
+        widths = [
+            max(cell_len(str(cell)) for cell in column.cells) for column in table.columns if column.header == heading
+        ]
+        if spare <= max((width - least for width in widths if least), default=0):
+            break
+        table.columns = [column for column in table.columns if column.header != heading]
     return table
 
 
