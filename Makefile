@@ -52,4 +52,4 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 clean:
-	rm -rf $(VENV) build demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build demo site .pytest_cache .mypy_cache .ruff_cache .hypothesis
