@@ -149,7 +149,11 @@ def main() -> None:
             figures[name] = memory_ratio(kind, dtype, checks)
             print(f"{name:<45} {figures[name]:10.2f} x    goal {goal:g} x")
     if options.json:
-        kept = {"environment": environment(torch.device("cpu")), "place": place(torch.device("cpu")), "figures": figures}
+        kept = {
+            "environment": environment(torch.device("cpu")),
+            "place": place(torch.device("cpu")),
+            "figures": figures,
+        }
         atomic_write(options.json, json.dumps(kept, indent=1) + "\n")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     print(f"{'peak of this process':<45} {peak:10d} MiB")

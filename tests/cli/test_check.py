@@ -124,6 +124,11 @@ def test_a_launch_that_cannot_be(source: Path, changes: dict[str, str], words: s
         ([*ARGUMENTS, "--arg", "n=3"], "n=… is given twice"),
         ([*ARGUMENTS, "--reference", "nowhere"], "MODULE:FUNCTION"),
         ([*ARGUMENTS, "--reference", "nowhere_at_all:f"], "No module named"),
+        (
+            [*ARGUMENTS, "--reference", "math:sqrt"],
+            "the reference, called with x, alpha, y, n by name, raised TypeError",
+        ),
+        ([*ARGUMENTS[:2], "--arg", "x=f32[99999999999]"], "too large for this machine's memory"),
     ],
 )
 def test_arguments_that_do_not_fit(source: Path, arguments: list[str], words: str) -> None:

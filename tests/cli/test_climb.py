@@ -71,6 +71,10 @@ def test_a_wrong_rung_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
         (["climb", "square", "--size", "rows=x"], "expected"),
         (["climb", "square", "--dtype", "float7"], "no dtype 'float7'"),
         (["climb", "square", "vector_add", "--json", "results.json"], "need a folder"),
+        (["climb", "square", "--json", "/dev/null/results.json"], "cannot be written"),
+        (["climb", "square", "--device", "cuad"], "expected 'cpu', 'cuda' or 'cuda:1'"),
+        (["climb", "square", "--device", "mps"], "expected 'cpu', 'cuda' or 'cuda:1'"),
+        (["climb", "square", "--device", "cuda:99"], "device 'cuda:99': there"),
         (["device", "--target", "sm_1"], "sm_1"),
     ],
 )
@@ -91,6 +95,13 @@ def test_doctor_finds_the_emulator_working() -> None:
     result = run("doctor")
     assert result.return_value == 0
     assert "ran a kernel of 32 threads" in said(result)
+
+
+def test_doctor_says_that_the_cache_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPWISE_CACHE", "/dev/null/cache")
+    result = run("doctor")
+    assert not isinstance(result.exception, OSError)
+    assert "cannot make the cache folder /dev/null/cache" in said(result)
 
 
 @pytest.mark.parametrize("width, ideas", [(80, False), (150, True)])

@@ -226,6 +226,15 @@ def test_too_much_static_shared_memory() -> None:
         cuda.load(source)["f"][1, 1](zeros(1))
 
 
+def test_local_arrays_up_to_cuda_s_limit_run_and_larger_ones_say_so() -> None:
+    source = "__global__ void f(int* y) {{\n double a[{n}];\n for (int i = 0; i < {n}; i++) a[i] = i;\n y[0] = a[y[0] + 5];\n}}"
+    y = zeros(1, "i4")
+    assert found(source.format(n=512 * 1024 // 8), 1, y) == []
+    assert y[0] == 5
+    finding = found(source.format(n=100_000), 1, y)[0]
+    assert "stack overflow" in finding.message
+
+
 def test_static_and_dynamic_shared_memory_must_fit_together() -> None:
     source = (
         "__global__ void f(float* p) {\n __shared__ float s[10240];\n extern __shared__ float d[];\n"

@@ -30,6 +30,9 @@ def main() -> None:
     except click.exceptions.Abort:
         click.echo("interrupted; nothing was left half-written", err=True)
         code = 130
+    except OSError as error:
+        click.echo(f"Error: {error}", err=True)
+        code = 1
     except click.ClickException as error:
         error.show()
         code = error.exit_code

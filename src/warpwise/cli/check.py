@@ -83,7 +83,7 @@ def check(
         kernel = cuda.load(file, include=include, define=defines, target=target)[expression]
         values = _in_order(kernel, given)
         arguments = [cuda.out(value.value) if value.output else value.value for value in values]
-        wanted = expected(**{value.name: _copy(value.value) for value in values}) if expected else None
+        wanted = _expected(expected, values) if expected else None
         with console.status(f"{expression}: compiling and running on the CPU, checked"):
             findings = kernel[grid, block, shared].check(*arguments, timeout=timeout, order=order, seed=seed)
     except cuda.KernelError as error:
@@ -108,6 +108,17 @@ def check(
     )
     console.print(f"[green]no finding[/] in {escape(expression)}, {note}")
     return 0
+
+
+def _expected(reference: Callable[..., Any], values: Sequence[Value]) -> Any:
+    """What the reference makes of copies of the arguments, which it gets by name."""
+    try:
+        return reference(**{value.name: _copy(value.value) for value in values})
+    except Exception as error:
+        names = ", ".join(value.name for value in values)
+        raise click.UsageError(
+            f"the reference, called with {names} by name, raised {type(error).__name__}: {error}"
+        ) from error
 
 
 def _copy(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from rich.live import Live
 from rich.markup import escape
 
 from warpwise import lab, registry
+from warpwise.cli.console import wide_console
 from warpwise.cli.ladder_table import LadderTable
+from warpwise.lab.timing.environment import resolve
 from warpwise.lab.verdict import Step
 from warpwise.registry import Case, Op
 
@@ -59,20 +62,50 @@ def climb(
     On a CPU the rungs run emulated and checked, and what was last recorded on a GPU stands beside their verdicts. OP may
     be 'all'. Exits with 1 if a rung is wrong.
     """
-    console = Console(highlight=False)
+    console = wide_console()
     ops = _ops(names)
     if json_path is not None and len(ops) > 1 and json_path.suffix == ".json":
         raise click.BadParameter(f"{json_path}: {len(ops)} operations need a folder, not a file", param_hint="--json")
+    _require_device(where)
+    _require_rungs(ops, rungs)
+    if json_path is not None:
+        _require_writable(json_path)
     right = True
     for op in ops:
         ladder = _climb(console, op, where, sizes, dtypes, rungs, budget)
         right = right and ladder.right
         if json_path is not None:
             path = json_path if json_path.suffix == ".json" else json_path / f"{op.name}.json"
-            path.parent.mkdir(parents=True, exist_ok=True)
             ladder.save(path)
             console.print(f"[dim]kept in {path}[/]")
     return 0 if right else 1
+
+
+def _require_device(where: str | None) -> None:
+    try:
+        resolve(where)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--device") from error
+
+
+def _require_rungs(ops: Sequence[Op], names: Sequence[str]) -> None:
+    for op in ops:
+        for name in names:
+            try:
+                op.rung(name)
+            except registry.UnknownRung as error:
+                raise click.BadParameter(str(error), param_hint="--rung") from error
+
+
+def _require_writable(path: Path) -> None:
+    """Refuse a place for results before hours go into making them."""
+    folder = path.parent if path.suffix == ".json" else path
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise click.BadParameter(f"{path}: cannot be written: {error}", param_hint="--json") from error
 
 
 def _ops(names: Sequence[str]) -> list[Op]:

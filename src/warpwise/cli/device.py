@@ -6,6 +6,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from warpwise.cli.console import wide_console
 from warpwise.device.description import describe
 from warpwise.device.measure import Ceilings, ceilings, measure_ceilings
 
@@ -18,7 +19,7 @@ def device(target: str | None, measure: bool) -> int:
 
     On a GPU the measurement is made once, takes a few seconds and is kept in the cache.
     """
-    console = Console(highlight=False)
+    console = wide_console()
     try:
         what = describe(target)
     except ValueError as error:

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import click
 import torch
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 import warpwise
 from warpwise import cache
+from warpwise.cli.console import wide_console
 
 
 @dataclass(frozen=True)
@@ -124,16 +124,15 @@ def _tool(name: str, purpose: str) -> Check:
 
 
 def _cache() -> Check:
-    folder = cache.cache_dir()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = cache.cache_dir()
         with tempfile.NamedTemporaryFile(dir=folder):
             size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     except OSError as error:
         return Check(
             "cache",
             False,
-            f"{folder}: {error}",
+            str(error),
             "compiled kernels are kept",
             "set WARPWISE_CACHE to a folder that can be written",
         )
@@ -159,7 +158,7 @@ def checks() -> Iterator[Check]:
 @click.command()
 def doctor() -> int:
     """Say what works on this machine, and what to install for the rest. Exits with 1 if no kernel can run."""
-    console = Console(highlight=False)
+    console = wide_console()
     console.print(f"warpwise {warpwise.__version__} on {platform.system()} {platform.machine()}")
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)

@@ -43,7 +43,12 @@ def parse(text: str, seed: int) -> Value:
         if match["dtype"] not in DTYPES:
             raise click.BadParameter(f"{text!r}: no dtype {match['dtype']!r}; there are {', '.join(DTYPES)}")
         shape = tuple(int(size) for size in match["shape"].split(",") if size.strip())
-        return Value(name, _filled(fill, DTYPES[match["dtype"]], shape, seed), output=fill == "out")
+        try:
+            return Value(name, _filled(fill, DTYPES[match["dtype"]], shape, seed), output=fill == "out")
+        except RuntimeError as error:
+            raise click.BadParameter(f"{text!r}: too large for this machine's memory") from error
+    if value in ("true", "false"):
+        return Value(name, value == "true")
     try:
         return Value(name, int(value, 0))
     except ValueError:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import torch
 
+from warpwise import registry
 from warpwise.lab.contest import hold, opponents
 from warpwise.lab.ladder import Ladder, Point, Row, recorded
 from warpwise.lab.problem import Problem
@@ -22,7 +23,7 @@ from warpwise.registry import Case, Op, Rung
 
 
 def climb(
-    op: Op,
+    op: Op | str,
     *,
     device: torch.device | str | None = None,
     sizes: Sequence[Case | str] | None = None,
@@ -46,6 +47,7 @@ def climb(
 
     Raises ``ProblemError`` if the specification cannot judge, ``UnknownRung``, or ``ValueError`` for an unknown size.
     """
+    op = registry.get(op) if isinstance(op, str) else op
     report, started = progress or silent, time.perf_counter()
     where = resolve(device)
     chosen = [op.rung(name) for name in rungs] if rungs else list(op.rungs)

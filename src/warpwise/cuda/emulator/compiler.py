@@ -188,6 +188,7 @@ def _version(compiler: tuple[str, ...]) -> str:
 _COMMON = (
     "-std=c++17", "-g1", "-fPIC", "-w", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=fast", "-fno-math-errno",
     "-ftrivial-auto-var-init=pattern", "-fno-omit-frame-pointer", "-fvisibility=hidden", "-fno-threadsafe-statics",
+    "-fstack-clash-protection",  # a large local array meets the guard page, not another thread's stack
 )  # fmt: skip
 _INSTRUMENTED = ("-O1", "-fsanitize=thread", f"-fsanitize={_SANITIZERS}", "-DWW_CHECKED")
 

@@ -85,6 +85,8 @@ def launch(
         raise ValueError(
             f"checks={options.checks!r}, order={options.order!r}: expected one of {', '.join(CHECKS)} and of {', '.join(ORDERS)}"
         )
+    if not isinstance(options.timeout, (int, float)) or not options.timeout >= 0:
+        raise ValueError(f"timeout={options.timeout!r}: expected seconds, or 0 for none")
     handle = runtime.handle()
     packed, kept = _pack(arguments)
     asked = runtime.Launch(

@@ -20,8 +20,22 @@ PACKAGES = ("torch", "triton", "cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc"
 
 
 def resolve(device: torch.device | str | None) -> torch.device:
-    """The device that was asked for, or the GPU if there is one, or the CPU."""
-    asked = torch.device(device if device is not None else "cuda" if torch.cuda.is_available() else "cpu")
+    """The device that was asked for, or the GPU if there is one, or the CPU.
+
+    Raises ``ValueError`` for what is no CPU and no CUDA device, and for one that is not here.
+    """
+    there = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    try:
+        asked = torch.device(device if device is not None else "cuda" if there else "cpu")
+    except RuntimeError:
+        raise ValueError(f"device {device!r}: expected 'cpu', 'cuda' or 'cuda:1'") from None
+    if asked.type == "cpu":
+        return torch.device("cpu")
+    if asked.type != "cuda":
+        raise ValueError(f"device {device!r}: expected 'cpu', 'cuda' or 'cuda:1'")
+    if (asked.index or 0) >= there:
+        have = f"there are {there}" if there else "there is no CUDA device here; 'cpu' runs kernels emulated"
+        raise ValueError(f"device {device!r}: {have}")
     return torch.device("cuda", torch.cuda.current_device()) if asked.type == "cuda" and asked.index is None else asked
 
 

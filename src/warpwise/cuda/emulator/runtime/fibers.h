@@ -6,7 +6,7 @@
 
 namespace ww {
 
-constexpr size_t kStackBytes = 256 * 1024;  // reserved; a page is used only once it is touched
+constexpr size_t kStackBytes = 640 * 1024;  // reserved; a page is used only once it is touched
 constexpr size_t kMaxFibers = 16 * 1024;    // two mappings each, and Linux allows 65,530 a process
 
 // Saves the running fiber in *save and runs the one saved as `to`.

@@ -2,6 +2,7 @@
 #pragma once
 #include <c10/core/Device.h>
 #include <c10/core/Stream.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <cuda_runtime.h>
 
 namespace c10::cuda {
