@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from warpwise import ops, registry  # noqa: F401 - importing ops registers them
-from warpwise.lab.timing.timing import duration
+from warpwise.lab.timing.timing import duration, rate_text
 
 RESULTS = Path(__file__).parent / "results"
 MARKER = re.compile(r"<!-- measured: (?P<points>.+?) -->")
@@ -35,8 +35,7 @@ def figure(found: dict[str, Any] | None, rung: str) -> str:
     timing = entry["timing"] if entry else None
     if found is None or entry is None or not timing or timing["void"] or timing["median_s"] is None:
         return ""
-    compute = timing["bound"] == "compute" and timing["tflops"]
-    rate = f"{timing['tflops']:.1f} TFLOP/s" if compute else f"{timing['gbps']:,.0f} GB/s"
+    rate = rate_text(timing["bound"], timing["tflops"], timing["gbps"])
     percent = f", {timing['percent']:.0f} %" if timing["percent"] else ""
     ratio = f", {entry['ratio']['median']:.2f} × {found['best_opponent']}" if entry["ratio"] else ""
     return f"{duration(timing['median_s'])}, {rate}{percent}{ratio}"

@@ -142,7 +142,7 @@ def _climb(
             table.finish(ladder, cases[0].name, timed[0])
         if not console.is_terminal:
             console.print(table)
-    except (registry.UnknownRung, lab.ProblemError, ValueError, RuntimeError) as error:
+    except (ValueError, RuntimeError) as error:
         raise click.ClickException(f"{op.name}: {error}" if op.name not in str(error) else str(error)) from error
     for row in ladder.rows:
         if row.verdict.status == "wrong":

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from warpwise.lab import Entry, Ladder, Point, Recorded, Verdict
-from warpwise.lab.timing.timing import duration
+from warpwise.lab.timing.timing import duration, rate_text
 from warpwise.lab.verdict import Step, dtype_name
 from warpwise.registry import Op, Rung
 
@@ -156,13 +156,7 @@ def _cells(entry: Entry) -> list[str]:
     if timing is None or timing.void:
         return ["void" if timing else "", "", "", "", ""]
     ratio = f"{entry.ratio.median:.2f}" if entry.ratio else ""
-    rate = (
-        f"{timing.tflops:.1f} TFLOP/s"
-        if timing.bound == "compute" and timing.tflops
-        else f"{timing.gbps:,.0f} GB/s"
-        if timing.gbps
-        else ""
-    )
+    rate = rate_text(timing.bound, timing.tflops, timing.gbps)
     marks = "".join(
         mark for mark, holds in (("≈", not timing.converged), ("↓", timing.throttled), ("+", timing.exposed)) if holds
     )
@@ -176,8 +170,7 @@ def _recorded_cells(entry: dict[str, Any] | None) -> list[str]:
     timing = entry["timing"] if entry else None
     if not timing or timing["void"] or timing["median_s"] is None:
         return ["", "", "", ""]
-    compute = timing["bound"] == "compute" and timing["tflops"]
-    rate = f"{timing['tflops']:.1f} TFLOP/s" if compute else f"{timing['gbps']:,.0f} GB/s" if timing["gbps"] else ""
+    rate = rate_text(timing["bound"], timing["tflops"], timing["gbps"])
     percent = f"{timing['percent']:.0f} %" if timing["percent"] else ""
     return [
         duration(timing["median_s"]),

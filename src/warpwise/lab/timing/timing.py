@@ -94,6 +94,13 @@ def duration(seconds: float) -> str:
     return f"{seconds / 1e-6:.4g} µs"
 
 
+def rate_text(bound: str, tflops: float | None, gbps: float | None) -> str:
+    """The rate that matters where the nearer ceiling is ``bound``: arithmetic if that is "compute", else bandwidth."""
+    if bound == "compute" and tflops:
+        return f"{tflops:.1f} TFLOP/s"
+    return f"{gbps:,.0f} GB/s" if gbps else ""
+
+
 def ratio(above: Timing, below: Timing) -> Interval:
     """How many times as long ``above`` takes as ``below``, with a 95 % interval, from the rounds that both were timed in.
 
