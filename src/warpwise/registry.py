@@ -16,6 +16,8 @@ from typing import Any, Literal
 
 import torch
 
+from warpwise import ranges
+
 Outputs = torch.Tensor | tuple[torch.Tensor, ...]
 
 
@@ -164,7 +166,11 @@ class Op:
             return
         if not rung.strided:
             args = tuple(value.contiguous() if isinstance(value, torch.Tensor) else value for value in args)
-        rung.launch(outputs, *args)
+        if not ranges.watched():
+            rung.launch(outputs, *args)
+            return
+        with ranges.named(f"{self.name}:{rung.name}"):
+            rung.launch(outputs, *args)
 
 
 _OPS: dict[str, Op] = {}
