@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from warpwise.cuda import includes, limits, source
+from warpwise.cuda import includes, limits, observe, source
 from warpwise.cuda.arguments import Binder, device_of
 from warpwise.cuda.constants import Constants
 from warpwise.cuda.errors import CompileError, Finding, LaunchError
@@ -257,6 +257,10 @@ class Launcher:
 
         Raises ``CompileError``, ``ArgumentError``, ``LaunchError``; emulated, the first finding as its ``KernelError``.
         """
+        if observe.OBSERVERS:
+            options = {"timeout": timeout, "checks": checks, "order": order, "seed": seed}
+            if observe.taken(self, args, options):
+                return
         device = device_of(args, self.kernel.expression)
         if device is None:
             device = torch.device("cuda") if torch.cuda.is_available() and self.kernel.module.target is None else _CPU

@@ -12,6 +12,7 @@ import triton
 from triton.compiler.errors import CompilationError
 from triton.runtime import autotuner
 
+from warpwise.cuda import observe
 from warpwise.cuda.errors import ArgumentError, Finding, LaunchError
 from warpwise.cuda.views import Out, Strided
 from warpwise.triton.arguments import bind, tensors_in, unwrapped
@@ -48,6 +49,8 @@ class Launch:
         exception, ``ArgumentError`` for arguments that do not fit or lie on several devices, ``LaunchError`` for a
         grid or resources that the device has not, ``CompileError`` with the kernel's line.
         """
+        if observe.OBSERVERS and observe.taken(self, args, {"timeout": timeout, "checks": checks, **meta}):
+            return None
         index = -1
         elsewhere = marked = False
         for value in (*args, *meta.values()) if meta else args:
