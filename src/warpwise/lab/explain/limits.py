@@ -1,0 +1,35 @@
+"""How a multiprocessor hands out registers and shared memory, by compute capability.
+
+Facts from ``cuda_occupancy.h`` of the CUDA toolkit, and the CUDA C++ Programming Guide on unified data caches.
+"""
+
+from __future__ import annotations
+
+from warpwise.device import Profile
+
+KIB = 1024
+REGISTER_UNIT = 256  # registers that a warp gets at once, since Volta: 8 a thread
+PARTITIONS = 4  # sub-partitions of an SM, each with a scheduler and a quarter of the registers, since Volta
+
+_CARVE_OUTS = (0, 8, 16, 32, 64, 100, 132, 164, 196, 228)  # since sm_80, up to what the SM has
+_EARLIER: dict[tuple[int, int], tuple[int, ...]] = {
+    (7, 0): (0, 8, 16, 32, 64, 96),
+    (7, 2): (0, 8, 16, 32, 64, 96),
+    (7, 5): (32, 64),
+}
+
+
+def shared_sizes(profile: Profile) -> tuple[int, ...]:
+    """The sizes, in bytes and ascending, that an SM's shared memory can take; the rest of the array is L1 cache."""
+    sizes = _EARLIER.get(profile.compute_capability, _CARVE_OUTS)
+    return tuple(size * KIB for size in sizes if size * KIB <= profile.shared_per_sm)
+
+
+def shared_unit(profile: Profile) -> int:
+    """Bytes that a block's shared memory is rounded up to."""
+    return 256 if profile.compute_capability < (8, 0) else 128
+
+
+def block_barriers(profile: Profile) -> int:
+    """Hardware barriers of an SM: two for each block it can hold, or one where it holds few threads."""
+    return profile.blocks_per_sm * (2 if profile.threads_per_sm == 2048 or profile.compute_capability < (8, 0) else 1)
