@@ -1,0 +1,112 @@
+"""What was measured of each rung's launches, as files: benchmarks/results/DEVICE/ncu/OP.json.
+
+A file names its metrics once; a launch holds their values in that order, null where ncu gave none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from warpwise import cache
+
+SCHEMA = 1
+RESULTS = Path(__file__).parent / "results"
+KEY = ("op", "rung", "dtype", "case", "sizes", "kind")
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One launch: which of which rung at which point, its shape, ncu's metrics, and its time without a profiler.
+
+    ``time`` holds ``median_s``, ``low_s``, ``high_s``, ``samples`` and ``clock_mhz`` (lowest, median, highest), or is
+    None. ``index`` counts the rung's launches from 0. ``symbol`` is the mangled name; sizes are in bytes.
+    """
+
+    op: str
+    rung: str
+    dtype: str
+    case: str
+    sizes: dict[str, int]
+    kind: str
+    index: int
+    expression: str
+    symbol: str
+    source: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    static_shared: int
+    registers: int
+    time: dict[str, Any] | None = None
+    metrics: dict[str, float] = field(default_factory=dict, repr=False)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Names the launch among those of all files."""
+        return self.op, self.rung, self.dtype, self.case, self.kind, self.index
+
+    def __str__(self) -> str:
+        return f"{self.op} {self.rung} {self.dtype} {self.case} launch {self.index}"
+
+
+@dataclass
+class Record:
+    """All launches of an operation, with where and by what they were measured and what could not be."""
+
+    op: str
+    environment: dict[str, Any] = field(default_factory=dict)
+    launches: list[Recorded] = field(default_factory=list)
+    units: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+
+    def save(self, path: Path) -> None:
+        """Write the file at ``path`` whole or not at all."""
+        names = sorted({name for launch in self.launches for name in launch.metrics})
+        points: dict[str, dict[str, Any]] = {}
+        for launch in self.launches:
+            data = asdict(launch)
+            values = [_short(launch.metrics.get(name)) for name in names]
+            point = points.setdefault(json.dumps({name: data[name] for name in KEY}), {"launches": []})
+            rest = {name: value for name, value in data.items() if name not in (*KEY, "metrics")}
+            point["launches"].append({**rest, "values": values})
+        head = {
+            "schema": SCHEMA, "op": self.op, "environment": self.environment, "failures": self.failures,
+            "units": {name: unit for name, unit in self.units.items() if name in names}, "texts": self.texts, "metrics": names,
+        }  # fmt: skip
+        rows = [json.dumps({**json.loads(key), **point}) for key, point in points.items()]
+        start = json.dumps(head, indent=1).removesuffix("\n}")
+        cache.atomic_write(path, f'{start},\n "points": [\n  ' + ",\n  ".join(rows) + "\n ]\n}\n")
+
+    @staticmethod
+    def load(path: Path) -> Record:
+        """The record in a file. Raises ``ValueError`` for one of another schema."""
+        data = json.loads(path.read_text())
+        if data.get("schema") != SCHEMA:
+            raise ValueError(f"{path}: schema {data.get('schema')!r}, expected {SCHEMA}; collect it anew")
+        launches = []
+        for point in data["points"]:
+            for launch in point["launches"]:
+                facts: dict[str, Any] = {**point, **launch}
+                values = zip(data["metrics"], facts.pop("values"), strict=True)
+                del facts["launches"]
+                facts |= {"grid": tuple(launch["grid"]), "block": tuple(launch["block"])}
+                launches.append(Recorded(**facts, metrics={name: value for name, value in values if value is not None}))
+        return Record(data["op"], data["environment"], launches, data["units"], data["texts"], data["failures"])
+
+
+def _short(value: float | None) -> float | int | None:
+    """Whole numbers as such, others to nine digits, which is more than any counter of time or percent means."""
+    if value is None:
+        return None
+    return int(value) if value == int(value) else float(f"{value:.9g}")
+
+
+def records(device: str = "h200") -> Iterator[Record]:
+    """The records of ``device``, by operation; none where nothing was collected."""
+    for path in sorted((RESULTS / device / "ncu").glob("*.json")):
+        yield Record.load(path)

@@ -1,0 +1,65 @@
+"""The launches that a piece of code makes, in order: what to profile, to time alone or to run again."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from warpwise.cuda.module import Launcher
+
+Around = Callable[[], contextlib.AbstractContextManager[object]]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch of a kernel of ``warpwise.cuda``: ``kernel[grid, block, shared_bytes]`` and the arguments it was given."""
+
+    launcher: Launcher
+    args: tuple[Any, ...]
+
+    def __call__(self) -> None:
+        """Launch again, with what the arguments hold by now."""
+        self.launcher(*self.args)
+
+    @property
+    def expression(self) -> str:
+        """The kernel's C++ name expression."""
+        return self.launcher.kernel.expression
+
+
+@contextlib.contextmanager
+def captured(around: Around = contextlib.nullcontext) -> Iterator[list[Launch]]:
+    """Every launch made inside the block, also by code that knows nothing of it; each runs within an ``around()``.
+
+    >>> with captured() as launches:
+    ...     op.launch(rung, outputs, *args)
+    """
+    launches: list[Launch] = []
+    plain = Launcher.__call__
+
+    def call(launcher: Launcher, *args: Any, **options: Any) -> None:
+        launches.append(Launch(launcher, args))
+        with around():
+            plain(launcher, *args, **options)
+
+    Launcher.__call__ = call  # type: ignore[method-assign, assignment]
+    try:
+        yield launches
+    finally:
+        Launcher.__call__ = plain  # type: ignore[method-assign]
+
+
+@contextlib.contextmanager
+def profiled() -> Iterator[None]:
+    """The range that ``ncu --profile-from-start off`` measures; what was launched before has finished by then."""
+    import torch
+
+    torch.cuda.synchronize()
+    torch.cuda.profiler.start()
+    try:
+        yield
+        torch.cuda.synchronize()
+    finally:
+        torch.cuda.profiler.stop()
