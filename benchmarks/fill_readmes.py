@@ -13,25 +13,24 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 from warpwise import ops, registry  # noqa: F401 - importing ops registers them
+from warpwise.lab import Recorded
 from warpwise.lab.timing.timing import duration, rate_text
+from warpwise.lab.verdict import dtype_name
 
 RESULTS = Path(__file__).parent / "results"
 MARKER = re.compile(r"<!-- measured: (?P<points>.+?) -->")
 ROW = re.compile(r"^\| `(?P<rung>k\d\d_\w+)` \|.*\|$")
 
 
-def point(data: dict[str, Any], name: str) -> dict[str, Any] | None:
-    """The recorded point called "SIZE DTYPE"."""
-    size, _, dtype = name.strip().partition(" ")
-    return next((found for found in data["points"] if (found["case"]["name"], found["dtype"]) == (size, dtype)), None)
+def figure(record: Recorded, rung: str, name: str) -> str:
+    """A rung's time, rate, share of the ceiling and ratio to the best opponent at the point called "SIZE DTYPE".
 
-
-def figure(found: dict[str, Any] | None, rung: str) -> str:
-    """A rung's time, rate, share of the ceiling and ratio to the best opponent at a point; empty if it was not timed there."""
-    entry = next((entry for entry in found["entries"] if entry["name"] == rung), None) if found else None
+    Empty if it was not timed there.
+    """
+    size, _, dtype = name.partition(" ")
+    found, entry = record.point(size, dtype), record.entry(rung, size, dtype)
     timing = entry["timing"] if entry else None
     if found is None or entry is None or not timing or timing["void"] or timing["median_s"] is None:
         return ""
@@ -41,21 +40,22 @@ def figure(found: dict[str, Any] | None, rung: str) -> str:
     return f"{duration(timing['median_s'])}, {rate}{percent}{ratio}"
 
 
-def table_points(line: str, records: dict[str, dict[str, Any]]) -> list[str]:
+def table_points(line: str, records: dict[str, Recorded]) -> list[str]:
     """The points that a marker names, or the first that the records hold."""
     if match := MARKER.search(line):
         return [name.strip() for name in match["points"].split("/")]
-    first = next(iter(records.values()))["points"][0]
-    return [f"{first['case']['name']} {first['dtype']}"]
+    case, dtype = next(iter(records.values())).points()[0]
+    return [f"{case.name} {dtype_name(dtype)}"]
 
 
-def caption(names: list[str], data: dict[str, Any]) -> str:
+def caption(names: list[str], record: Recorded) -> str:
     """What stands after a marker: the points, the device and the date."""
-    shown = " / ".join(f"{found['case']['name']} ({found['dtype']})" for name in names if (found := point(data, name)))
-    return f"Measured on {data['place']}, {data['environment']['date'][:10]}: {shown}; time, rate, share of the ceiling, × the best opponent."
+    there = [(size, dtype) for size, _, dtype in (name.partition(" ") for name in names) if record.point(size, dtype)]
+    shown = " / ".join(f"{size} ({dtype})" for size, dtype in there)
+    return f"Measured on {record.device}, {record.date[:10]}: {shown}; time, rate, share of the ceiling, × the best opponent."
 
 
-def filled(text: str, records: dict[str, dict[str, Any]]) -> str:
+def filled(text: str, records: dict[str, Recorded]) -> str:
     """``text`` with the last cell of every rung's row rewritten; ``records`` are those of the folder's operations."""
     lines, names = text.splitlines(), table_points("", records)
     any_record = next(iter(records.values()))
@@ -67,23 +67,23 @@ def filled(text: str, records: dict[str, dict[str, Any]]) -> str:
             else:
                 lines[number] = f"{line}\n{caption(names, any_record)}"
         if match := ROW.match(line):
-            for data in records.values():
-                if all(row["name"] != match["rung"] for row in data["rungs"]):
+            for record in records.values():
+                if record.status(match["rung"]) is None:
                     continue
-                cell = " / ".join(text for name in names if (text := figure(point(data, name), match["rung"])))
+                cell = " / ".join(text for name in names if (text := figure(record, match["rung"], name)))
                 head = line.rpartition(" | ")[0]
                 lines[number] = f"{head} | {cell or 'not timed on a GPU'} |"
     return "\n".join(lines) + "\n"
 
 
 def main(device: str = "h200") -> int:
-    folders: dict[Path, dict[str, dict[str, Any]]] = {}
+    folders: dict[Path, dict[str, Recorded]] = {}
     for op in registry.all_ops():
         path = RESULTS / device / f"{op.name}.json"
         if path.exists():
-            data = json.loads(path.read_text())
-            if data["points"]:
-                folders.setdefault(op.rungs[0].source.parent, {})[op.name] = data
+            record = Recorded(path, json.loads(path.read_text()))
+            if record.points():
+                folders.setdefault(op.rungs[0].source.parent, {})[op.name] = record
     for folder, records in folders.items():
         readme = folder / "README.md"
         readme.write_text(filled(readme.read_text(), records))

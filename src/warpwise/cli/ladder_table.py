@@ -87,7 +87,7 @@ class LadderTable:
                 cells += _recorded_cells(recorded.entry(rung.name, chosen[0], chosen[1]))
             table.add_row(*cells)
         if recorded and chosen:
-            for name in _opponents(recorded, *chosen):
+            for name in recorded.opponents(*chosen):
                 table.add_row(name, "", "", "", "", *_recorded_cells(recorded.entry(name, *chosen)), style="cyan")
         return table
 
@@ -178,10 +178,3 @@ def _recorded_cells(entry: dict[str, Any] | None) -> list[str]:
         percent,
         f"{entry['ratio']['median']:.2f}" if entry and entry["ratio"] else "",
     ]
-
-
-def _opponents(recorded: Recorded, case: str, dtype: torch.dtype) -> list[str]:
-    for point in recorded.data["points"]:
-        if point["case"]["name"] == case and point["dtype"] == dtype_name(dtype):
-            return [entry["name"] for entry in point["entries"] if entry["kind"] == "opponent"]
-    return []

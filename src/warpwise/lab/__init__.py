@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from warpwise.lab import store
 from warpwise.lab.climb import climb
 from warpwise.lab.errors import (
     ImpossibleTime,
@@ -20,5 +21,5 @@ from warpwise.lab.verify import verify
 __all__ = [
     "CaseResult", "Ceilings", "Entry", "Failure", "ImpossibleTime", "IncompleteCases", "Interval", "Ladder", "MeasurementError",
     "Point", "Problem", "ProblemError", "Recorded", "Row", "Step", "Timing", "VacuousProblem", "Verdict", "WrongAfterTiming",
-    "climb", "ratio", "recorded", "time", "verify",
+    "climb", "ratio", "recorded", "store", "time", "verify",
 ]  # fmt: skip

@@ -152,12 +152,22 @@ class Recorded:
             )
         return found
 
-    def entry(self, name: str, case: str, dtype: torch.dtype) -> dict[str, Any] | None:
-        """What stands in the file for a rung or opponent at the case of that name: keys ``timing``, ``ratio`` and ``note``."""
-        for point in self.data["points"]:
-            if point["case"]["name"] == case and point["dtype"] == dtype_name(dtype):
-                return next((entry for entry in point["entries"] if entry["name"] == name), None)
-        return None
+    def point(self, case: str, dtype: torch.dtype | str) -> dict[str, Any] | None:
+        """What stands in the file for the case of that name: keys ``case``, ``dtype``, ``best_opponent`` and ``entries``."""
+        named = dtype if isinstance(dtype, str) else dtype_name(dtype)
+        return next(
+            (point for point in self.data["points"] if (point["case"]["name"], point["dtype"]) == (case, named)), None
+        )
+
+    def entry(self, name: str, case: str, dtype: torch.dtype | str) -> dict[str, Any] | None:
+        """What stands there for a rung or opponent: keys ``kind``, ``timing``, ``ratio`` and ``note``."""
+        point = self.point(case, dtype)
+        return next((entry for entry in point["entries"] if entry["name"] == name), None) if point else None
+
+    def opponents(self, case: str, dtype: torch.dtype | str) -> list[str]:
+        """The names of the opponents that took part there."""
+        point = self.point(case, dtype)
+        return [entry["name"] for entry in point["entries"] if entry["kind"] == "opponent"] if point else []
 
 
 def result_folders() -> list[Path]:

@@ -1,0 +1,20 @@
+"""The results store: every run's verdicts and times, with what they depend on, in one SQLite file.
+
+>>> with store.Store.open() as kept:
+...     kept.best("softmax", "k03_warp_shuffle", "large", "float32", "NVIDIA H200")
+"""
+
+from __future__ import annotations
+
+from warpwise.lab.store.comparison import Change, Comparison, Difference, compare
+from warpwise.lab.store.convert import UnreadableResults, read_results
+from warpwise.lab.store.database import NewerStore, StoreError, store_path
+from warpwise.lab.store.provenance import repository_state, source_digest
+from warpwise.lab.store.recorder import Recorder
+from warpwise.lab.store.records import Kept, Measurement, Run
+from warpwise.lab.store.store import Store
+
+__all__ = [
+    "Change", "Comparison", "Difference", "Kept", "Measurement", "NewerStore", "Recorder", "Run", "Store", "StoreError",
+    "UnreadableResults", "compare", "read_results", "repository_state", "source_digest", "store_path",
+]  # fmt: skip

@@ -1,0 +1,182 @@
+"""Two sets of measurements compared: what became faster or slower by more than the noise of either."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from warpwise.lab.store.records import Measurement
+from warpwise.lab.timing.stats import Interval
+
+Direction = Literal["slower", "faster", "same"]
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One rung or opponent timed in both sets. ``ratio`` is the new time over the old one, above 1 if it became slower.
+
+    ``direction`` is "same" unless the two intervals lie apart and the ratio's excludes 1.
+    """
+
+    before: Measurement
+    after: Measurement
+    ratio: Interval
+    direction: Direction
+
+    def slower_by(self, percent: float) -> bool:
+        """Whether it is slower by more than ``percent`` beyond noise: the lower end of the ratio's interval says so."""
+        return self.direction == "slower" and self.ratio.low > 1 + percent / 100
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        ratio = {"median": self.ratio.median, "low": self.ratio.low, "high": self.ratio.high}
+        return {
+            "change": self.direction,
+            "ratio": ratio,
+            "before": self.before.to_json(),
+            "after": self.after.to_json(),
+        }
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two measurements of one rung that cannot be set against each other as times, and why."""
+
+    before: Measurement
+    after: Measurement
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"reason": self.reason, "before": self.before.to_json(), "after": self.after.to_json()}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``changes`` among what both sets timed; what is ``new`` or ``vanished``; what is ``unlike``, and ``broken``: right before, wrong now."""
+
+    changes: tuple[Change, ...] = ()
+    new: tuple[Measurement, ...] = ()
+    vanished: tuple[Measurement, ...] = ()
+    unlike: tuple[Difference, ...] = ()
+    broken: tuple[Difference, ...] = ()
+
+    @property
+    def rungs(self) -> list[Change]:
+        """Changes of rungs: an opponent's are no news of ours."""
+        return [change for change in self.changes if change.after.kind == "rung"]
+
+    @property
+    def drift(self) -> list[Change]:
+        """Opponents that changed beyond noise: nobody edits them, so that the machine, its clocks or its libraries did."""
+        return [change for change in self.changes if change.after.kind == "opponent" and change.direction != "same"]
+
+    def slower(self, percent: float = 0.0) -> list[Change]:
+        """Rungs that are slower by more than ``percent`` beyond noise."""
+        return [change for change in self.rungs if change.slower_by(percent)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "changes": [change.to_json() for change in self.changes], "new": [found.to_json() for found in self.new],
+            "vanished": [found.to_json() for found in self.vanished], "unlike": [found.to_json() for found in self.unlike],
+            "broken": [found.to_json() for found in self.broken],
+        }  # fmt: skip
+
+
+def ratio_of(after: Interval, before: Interval) -> Interval:
+    """``after / before`` with a 95 % interval from the two medians' own, which were not measured in pairs.
+
+    By recovering the variances from the limits on a logarithmic scale (MOVER; Donner and Zou, Statistical Methods in Medical
+    Research 21, 2012): the distances from the medians to the limits add up in squares, each side for itself.
+    """
+    middle = math.log(after.median / before.median)
+    down = math.hypot(math.log(after.median / after.low), math.log(before.high / before.median))
+    up = math.hypot(math.log(after.high / after.median), math.log(before.median / before.low))
+    return Interval(math.exp(middle), math.exp(middle - down), math.exp(middle + up))
+
+
+def change_between(before: Measurement, after: Measurement) -> Change | None:
+    """How the time changed, or None if either has none."""
+    old, new = before.interval, after.interval
+    if old is None or new is None or min(old.low, new.low) <= 0:
+        return None
+    ratio = ratio_of(new, old)
+    direction: Direction = "same"
+    if new.low > old.high and ratio.low > 1:
+        direction = "slower"
+    elif new.high < old.low and ratio.high < 1:
+        direction = "faster"
+    return Change(before, after, ratio, direction)
+
+
+def compare(before: Iterable[Measurement], after: Iterable[Measurement]) -> Comparison:
+    """Every rung and opponent of ``before`` beside the same one of ``after``: of one operation, case, dtype and device.
+
+    Of several measurements of one thing the newest counts. Other sizes under one name, another way of timing, or another
+    device are no change of the rung: they are ``unlike``.
+    """
+    old, new = newest(before), newest(after)
+    changes, unlike, broken = [], [], []
+    for key in old.keys() & new.keys():
+        was, now = old[key], new[key]
+        if was.verdict == "right" and now.verdict == "wrong":
+            broken.append(Difference(was, now, now.message or "wrong"))
+        elif reason := _unlike(was, now):
+            unlike.append(Difference(was, now, reason))
+        elif change := change_between(was, now):
+            changes.append(change)
+    vanished, added = (
+        {_elsewhere(key): here[key] for key in here.keys() - there.keys()} for here, there in ((old, new), (new, old))
+    )
+    for key in vanished.keys() & added.keys():
+        was, now = vanished.pop(key), added.pop(key)
+        unlike.append(Difference(was, now, f"measured on {was.device}, then on {now.device}"))
+    return Comparison(
+        tuple(sorted(changes, key=lambda change: _order(change.after))),
+        tuple(sorted(added.values(), key=_order)), tuple(sorted(vanished.values(), key=_order)),
+        tuple(sorted(unlike, key=lambda found: _order(found.after))), tuple(sorted(broken, key=lambda found: _order(found.after))),
+    )  # fmt: skip
+
+
+def newest(measurements: Iterable[Measurement]) -> dict[Key, Measurement]:
+    """The newest measurement of each thing; a verdict over all cases stands for itself."""
+    found: dict[Key, Measurement] = {}
+    for measurement in measurements:
+        key = (measurement.op, measurement.name, measurement.case, measurement.dtype, measurement.device)
+        kept = found.get(key)
+        if kept is None or (measurement.taken, measurement.id) >= (kept.taken, kept.id):
+            found[key] = measurement
+    return found
+
+
+def _elsewhere(key: Key) -> Key:
+    return key[:-1]
+
+
+def _order(measurement: Measurement) -> tuple[str, ...]:
+    return (
+        measurement.op,
+        measurement.device,
+        measurement.case,
+        measurement.dtype,
+        measurement.kind[::-1],
+        measurement.name,
+    )
+
+
+def _unlike(was: Measurement, now: Measurement) -> str:
+    """Why two measurements of one name are not of one thing, or ""."""
+    if dict(was.sizes) != dict(now.sizes):
+        return f"{was.case} was {dict(was.sizes)}, and is {dict(now.sizes)} now"
+    if (was.values, was.layout) != (now.values, now.layout):
+        return f"its inputs were {was.values} and {was.layout}, and are {now.values} and {now.layout} now"
+    if was.timed != now.timed:
+        which, lacking = ("then", was) if now.timed else ("now", now)
+        return f"no time {which}: {lacking.message or lacking.verdict}"
+    if was.mode != now.mode:
+        return f"timed by {was.mode}, and by {now.mode} now"
+    return ""

@@ -1,0 +1,139 @@
+"""Runs and measurements from what a climb reports as it goes, and from the results files of schema 1."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from warpwise.cache import key
+from warpwise.lab.ladder import SCHEMA, Point
+from warpwise.lab.store.records import Measurement, Run, finite
+from warpwise.lab.timing.compare import WRONG
+from warpwise.lab.timing.samples import Clock
+from warpwise.lab.timing.stats import Interval
+from warpwise.lab.verdict import Status, Verdict
+
+WRONG_HERE = "wrong at this size"  # the note of lab.contest
+
+
+class UnreadableResults(ValueError):
+    """A results file that cannot be brought into the store; the message says what was expected."""
+
+
+def run_from(
+    op: str, environment: Mapping[str, Any], started: datetime, made_by: str, commit: str = "", dirty: bool = False
+) -> Run:
+    """A run from what ``lab.timing.environment.environment`` tells of a machine."""
+
+    def told(name: str) -> str:
+        return str(environment.get(name, ""))
+
+    return Run(
+        op, told("device"), started, told("driver"), told("warpwise"), told("torch"), told("triton"), told("cuda"),
+        commit, dirty, made_by, dict(environment),
+    )  # fmt: skip
+
+
+def of_verdict(rung: str, verdict: Mapping[str, Any], taken: datetime, language: str = "") -> Measurement:
+    """A rung's verdict over all cases, from ``Verdict.to_json``."""
+    message = "" if verdict["status"] == "right" else "; ".join(_failures(verdict)) or _reasons(verdict)
+    return Measurement(rung, verdict["status"], taken, language=language, message=message)
+
+
+def _failures(verdict: Mapping[str, Any]) -> list[str]:
+    found = []
+    for failure in verdict["failures"]:
+        sizes = ", ".join(f"{name}={size}" for name, size in failure["case"]["sizes"].items())
+        found.append(f"{failure['case']['name']}({sizes}), {failure['dtype']}: {failure['message']}")
+    return found
+
+
+def _reasons(verdict: Mapping[str, Any]) -> str:
+    return "; ".join(sorted({case["reason"] for case in verdict["cases"] if case["reason"]} | set(verdict["notes"])))
+
+
+def of_point(
+    point: Mapping[str, Any], taken: datetime, languages: Mapping[str, str], sources: Mapping[str, str]
+) -> list[Measurement]:
+    """Everybody's time at one point, from ``Point.to_json``; languages and digests of sources by rung."""
+    case = point["case"]
+    found = []
+    for entry in point["entries"]:
+        timing, ratio = entry["timing"] or {}, entry["ratio"]
+        clock = timing.get("clock_mhz")
+        void = timing.get("void", "")
+        status, message = _status(entry, void)
+        median, low, high = (None if void else finite(timing.get(name)) for name in ("median_s", "low_s", "high_s"))
+        found.append(
+            Measurement(
+                entry["name"], status, taken, entry["kind"], languages.get(entry["name"], ""), case["name"], case["sizes"],
+                case["values"], case["layout"], point["dtype"], message, median, low, high,
+                timing.get("samples", 0), timing.get("method", ""), timing.get("bytes"), timing.get("flops"),
+                timing.get("floor_s"), timing.get("bound", ""),
+                Interval(ratio["median"], ratio["low"], ratio["high"]) if ratio else None, Clock(*clock) if clock else None,
+                timing.get("converged", True), timing.get("throttled", False), timing.get("exposed", False),
+                sources.get(entry["name"], ""),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _status(entry: Mapping[str, Any], void: str) -> tuple[Status, str]:
+    """What an entry says of its maker at that point. Who is timed was compared with the reference there, before and after."""
+    note = entry["note"]
+    if note == WRONG_HERE or void.startswith(WRONG):
+        return "wrong", void or note
+    compared = entry["timing"] is not None and (entry["kind"] == "rung" or not note or bool(void))
+    return ("right" if compared else "untested"), void or note
+
+
+def of_live_point(
+    point: Point, taken: datetime, languages: Mapping[str, str], sources: Mapping[str, str]
+) -> list[Measurement]:
+    """``of_point`` for a point that was just measured."""
+    return of_point(point.to_json(), taken, languages, sources)
+
+
+def of_live_verdict(verdict: Verdict, taken: datetime, language: str, source: str) -> Measurement:
+    """``of_verdict`` for a verdict that was just reached."""
+    return replace(of_verdict(verdict.rung, verdict.to_json(), taken, language), source=source)
+
+
+def read_results(path: Path) -> tuple[Run, list[Measurement], str]:
+    """The run in a results file (``warpwise climb --json``), its measurements, and a digest of the file's meaning.
+
+    Raises ``UnreadableResults`` for what is no such file, and ``OSError`` if there is none.
+    """
+    try:
+        data = json.loads(path.read_text())
+    except ValueError as error:
+        raise UnreadableResults(
+            f"{path}: expected a results file of `warpwise climb --json`, got what is not JSON: {error}"
+        ) from error
+    if not isinstance(data, dict) or "schema" not in data or "points" not in data:
+        raise UnreadableResults(f"{path}: expected a results file of `warpwise climb --json`, got other JSON")
+    if data["schema"] != SCHEMA:
+        raise UnreadableResults(
+            f"{path}: expected a results file of schema {SCHEMA}, got {data['schema']!r}; made by another version of Warpwise"
+        )
+    try:
+        return _read(path, data)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UnreadableResults(f"{path}: the results file is incomplete: {type(error).__name__}: {error}") from error
+
+
+def _read(path: Path, data: dict[str, Any]) -> tuple[Run, list[Measurement], str]:
+    told = {**data["environment"], "device": data["place"]}
+    taken = datetime.fromisoformat(told["date"])
+    taken = taken if taken.tzinfo else taken.replace(tzinfo=timezone.utc)
+    commit = str(told.get("git_commit", ""))
+    run = run_from(data["op"], told, taken, str(path), commit.rstrip("+"), commit.endswith("+"))
+    languages = {row["name"]: row["language"] for row in data["rungs"]}
+    measurements = [of_verdict(row["name"], row["verdict"], taken, row["language"]) for row in data["rungs"]]
+    for point in data["points"]:
+        measurements += of_point(point, taken, languages, {})
+    return replace(run, finished=taken), measurements, key(json.dumps(data, sort_keys=True))

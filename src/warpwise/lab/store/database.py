@@ -1,0 +1,174 @@
+"""The store's file: where it is, how it is opened, and what happens to one that is damaged, foreign or newer."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+
+from warpwise.lab.store.schema import APPLICATION, VERSION, migrate
+
+BUSY_S = 30.0  # how long a writer waits for another one
+HEADER = b"SQLite format 3\0"
+SUFFIXES = (".sqlite3", ".sqlite", ".db")
+BESIDE = ("", "-wal", "-shm")  # a database and the files that SQLite keeps beside it
+DAMAGE = ("malformed", "not a database", "quick_check")
+
+Report = Callable[[str], None]
+
+
+class StoreError(RuntimeError):
+    """The results store cannot be used; the message says why and what to do. Nothing in it was changed."""
+
+
+class NewerStore(StoreError):
+    """The store was made by a newer version of Warpwise."""
+
+
+class _Damaged(Exception):
+    """SQLite's own check found the file inconsistent."""
+
+
+def store_path() -> Path:
+    """The store's file: ``$WARPWISE_STORE``, else ``warpwise/runs.sqlite3`` under the XDG data folder.
+
+    Data and not cache: a cache may be deleted at any time, and what was measured last month cannot be made again.
+    """
+    named = os.environ.get("WARPWISE_STORE")
+    if named:
+        path = Path(named).expanduser()
+        return path / "runs.sqlite3" if path.is_dir() else path
+    shared = os.environ.get("XDG_DATA_HOME")
+    return (Path(shared) if shared else Path.home() / ".local" / "share") / "warpwise" / "runs.sqlite3"
+
+
+def connect(path: Path, report: Report) -> sqlite3.Connection:
+    """A connection to the store at ``path``, made or brought up to date if need be.
+
+    A damaged file is renamed with a time stamp, never written to, and an empty store takes its place; ``report`` is told.
+    Raises ``NewerStore``, or ``StoreError`` for what is no store or cannot be opened; both leave the file as it is.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"the results store {path} cannot be made: {error}; set WARPWISE_STORE to a place for it"
+        ) from error
+    with translated(path):
+        try:
+            return _opened(path)
+        except (_Damaged, sqlite3.DatabaseError) as error:
+            if not _is_damage(error):
+                raise
+            with _alone(path.parent):
+                return _replaced(path, report)
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+    try:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if application != APPLICATION and (application or version or tables):
+            raise StoreError(
+                f"{path} is a database of something else, not a results store; set WARPWISE_STORE to another file"
+            )
+        if version > VERSION:
+            raise NewerStore(
+                f"the results store {path} was made by a newer Warpwise (its schema is {version}, this version knows {VERSION}); "
+                "update Warpwise, or set WARPWISE_STORE to another file. Nothing in it was changed"
+            )
+        for (line,) in connection.execute("PRAGMA quick_check(1)"):
+            if line != "ok":
+                raise _Damaged(f"quick_check: {line}")
+        _write_ahead(connection)
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        if version < VERSION:
+            migrate(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Readers beside one writer. A file system without shared memory keeps the rollback journal, which is as safe.
+
+    SQLite does not wait for another process while it changes the mode, so the waiting is done here.
+    """
+    until = time.monotonic() + BUSY_S
+    while connection.execute("PRAGMA journal_mode").fetchone()[0] == "delete":
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.02)
+
+
+def _is_damage(error: Exception) -> bool:
+    return isinstance(error, _Damaged) or any(word in str(error) for word in DAMAGE)
+
+
+def _replaced(path: Path, report: Report) -> sqlite3.Connection:
+    """A new store, after the damaged one was set aside; the caller holds the folder's lock.
+
+    Another process may have done so since: what opens now is not damaged, and stays.
+    """
+    try:
+        return _opened(path)
+    except (_Damaged, sqlite3.DatabaseError) as error:
+        if not _is_damage(error):
+            raise
+        if path.suffix not in SUFFIXES and path.read_bytes()[: len(HEADER)] != HEADER:
+            raise StoreError(
+                f"{path} is not a results store; set WARPWISE_STORE to another file ({', '.join(SUFFIXES)})"
+            ) from error
+        aside = _set_aside(path)
+        report(f"the results store {path} is damaged ({error}); it was set aside as {aside.name}, and a new one begun")
+    return _opened(path)
+
+
+def _set_aside(path: Path) -> Path:
+    stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+    names = [f"{path.name}.damaged-{stamp}", *(f"{path.name}.damaged-{stamp}-{count}" for count in range(2, 1000))]
+    free = next(name for name in names if not path.with_name(name).exists())
+    for suffix in BESIDE:
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(f"{path}{suffix}", path.with_name(free + suffix))
+    return path.with_name(free)
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold ``folder`` against other processes that would set a store aside at the same time."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """SQLite's errors as ``StoreError``, with the file's name and what to do."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        message = str(error)
+        if "locked" in message:
+            advice = f"another process has been writing for {BUSY_S:.0f} s; try again when it has ended"
+        elif _is_damage(error):
+            advice = "it is damaged; the next command that opens it sets it aside"
+        else:
+            advice = "is there room on the disk, and may you write there? WARPWISE_STORE names another place for it"
+        raise StoreError(f"the results store {path}: {message}; {advice}") from error

@@ -1,0 +1,164 @@
+"""What the store keeps: a ``Run`` of one operation's ladder and the ``Measurement``s that it made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Literal
+
+from warpwise.lab.timing.samples import Clock
+from warpwise.lab.timing.stats import Interval
+from warpwise.lab.verdict import Status
+
+
+def _nothing() -> Mapping[str, Any]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Run:
+    """One operation measured once, on ``device`` at ``started`` (UTC). The store gives it its ``id``: "r12".
+
+    ``commit`` is the git commit of the repository that holds the kernels, "" outside one, and ``dirty`` whether tracked
+    files there differed from it. ``environment`` is everything else known of the machine (``lab.timing.environment``).
+    ``finished`` is None for a run that was killed, or goes on. ``made_by`` is the command, or the file it came from.
+    """
+
+    op: str
+    device: str
+    started: datetime
+    driver: str = ""
+    warpwise: str = ""
+    torch: str = ""
+    triton: str = ""
+    cuda: str = ""
+    commit: str = ""
+    dirty: bool = False
+    made_by: str = ""
+    environment: Mapping[str, Any] = field(default_factory=_nothing)
+    finished: datetime | None = None
+    id: str = ""
+
+    @property
+    def kernels(self) -> str:
+        """The commit in few digits, with ``+`` if files differed from it."""
+        return f"{self.commit[:9]}{'+' if self.dirty else ''}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; times in ISO 8601."""
+        return {
+            "id": self.id, "op": self.op, "device": self.device, "started": self.started.isoformat(),
+            "finished": self.finished.isoformat() if self.finished else None, "driver": self.driver,
+            "versions": {"warpwise": self.warpwise, "torch": self.torch, "triton": self.triton, "cuda": self.cuda},
+            "commit": self.commit, "dirty": self.dirty, "made_by": self.made_by, "environment": dict(self.environment),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What one rung or opponent (``name``) did at one case and dtype; without a case, its verdict over all of them.
+
+    ``median``, ``low`` and ``high`` are seconds a call, the median and its 95 % interval over ``samples`` samples taken by
+    ``mode``, or None where nothing was timed or the time is void. ``bytes`` and ``flops`` are what the operation must move
+    and do, ``floor`` the least that the measured ceilings allow in seconds. ``ratio`` is how many times as fast as the best
+    opponent of that point it is. ``message`` is why a verdict is not "right", or why there is no time. ``source`` is a
+    digest of the kernel's file and what it includes. ``counters`` are an explanation's, by Nsight Compute's names.
+    """
+
+    name: str
+    verdict: Status
+    taken: datetime
+    kind: Literal["rung", "opponent"] = "rung"
+    language: str = ""
+    case: str = ""
+    sizes: Mapping[str, int] = field(default_factory=_nothing)
+    values: str = ""
+    layout: str = ""
+    dtype: str = ""
+    message: str = ""
+    median: float | None = None
+    low: float | None = None
+    high: float | None = None
+    samples: int = 0
+    mode: str = ""
+    bytes: int | None = None
+    flops: int | None = None
+    floor: float | None = None
+    bound: str = ""
+    ratio: Interval | None = None
+    clock: Clock | None = None
+    converged: bool = True
+    throttled: bool = False
+    exposed: bool = False
+    source: str = ""
+    counters: Mapping[str, float] = field(default_factory=_nothing, repr=False)
+    op: str = ""
+    device: str = ""
+    run: str = ""
+    id: int = 0
+
+    @property
+    def timed(self) -> bool:
+        """Whether there is a time that may be used."""
+        return self.median is not None
+
+    @property
+    def interval(self) -> Interval | None:
+        """The time and its 95 % interval, in seconds, if there is one."""
+        if self.median is None or self.low is None or self.high is None:
+            return None
+        return Interval(self.median, self.low, self.high)
+
+    @property
+    def gbps(self) -> float | None:
+        """The bytes that the operation must move, in GB (1e9) a second."""
+        return self.bytes / self.median / 1e9 if self.bytes and self.median else None
+
+    @property
+    def tflops(self) -> float | None:
+        """The FLOPs that the operation must do, in 1e12 a second."""
+        return self.flops / self.median / 1e12 if self.flops and self.median else None
+
+    @property
+    def percent(self) -> float | None:
+        """The floor as a percentage of the time."""
+        return 100 * self.floor / self.median if self.floor and self.median else None
+
+    @property
+    def where(self) -> str:
+        """Case, sizes and dtype in words: ``large(rows=16384, columns=4096), float32``."""
+        sizes = ", ".join(f"{key}={value}" for key, value in self.sizes.items())
+        named = self.case if "=" in self.case or not sizes else f"{self.case}({sizes})"
+        return ", ".join(text for text in (named, self.dtype) if text)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; seconds, and times in ISO 8601."""
+        ratio = self.ratio and {"median": self.ratio.median, "low": self.ratio.low, "high": self.ratio.high}
+        return {
+            "id": self.id, "run": self.run, "op": self.op, "device": self.device, "taken": self.taken.isoformat(),
+            "name": self.name, "kind": self.kind, "language": self.language, "verdict": self.verdict,
+            "message": self.message, "case": self.case, "sizes": dict(self.sizes), "values": self.values,
+            "layout": self.layout, "dtype": self.dtype, "median_s": self.median, "low_s": self.low, "high_s": self.high,
+            "samples": self.samples, "mode": self.mode, "bytes": self.bytes, "flops": self.flops, "gbps": self.gbps,
+            "tflops": self.tflops, "floor_s": self.floor, "bound": self.bound, "percent": self.percent, "ratio": ratio,
+            "clock_mhz": [self.clock.low, self.clock.median, self.clock.highest] if self.clock else None,
+            "converged": self.converged, "throttled": self.throttled, "exposed": self.exposed, "source": self.source,
+            "counters": dict(self.counters),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A measurement with the run that it belongs to and the one before it of the same thing on the same device."""
+
+    run: Run
+    measurement: Measurement
+    before: Measurement | None = None
+
+
+def finite(value: Any) -> float | None:
+    """A number that can be kept, or None for what is none (a void time is NaN)."""
+    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else None

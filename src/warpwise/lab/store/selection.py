@@ -1,0 +1,132 @@
+"""What ``last~1``, a run's id, a commit, a date or a results file stands for."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from warpwise.lab.store.comparison import newest
+from warpwise.lab.store.convert import read_results
+from warpwise.lab.store.records import Measurement, Run
+from warpwise.lab.store.store import RUN_ID, Store
+
+LAST = re.compile(r"last(?:~(\d+))?")
+COMMIT = re.compile(r"[0-9a-f]{4,40}")
+DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+FORMS = "a run's id (r12), last, last~1, a git commit, a date (2026-11-20), a results file (.json) or a folder of such files"
+
+
+class UnknownSelection(LookupError):
+    """What was asked for names nothing that is kept; the message says what would."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Measurements, the runs that made them, and what to call them."""
+
+    text: str
+    label: str
+    runs: tuple[Run, ...]
+    measurements: tuple[Measurement, ...]
+
+
+def moment(text: str) -> datetime:
+    """The time that ``2026-11-20`` or ``2026-11-20T15:30`` stands for, UTC unless it says otherwise. Raises ``ValueError``."""
+    found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
+
+
+def is_file(text: str) -> bool:
+    """Whether ``text`` means a results file or a folder of them, and so needs no store."""
+    return text.endswith(".json") or "/" in text or Path(text).is_dir()
+
+
+def from_files(text: str) -> Selection:
+    """The measurements of a results file, or of all those in a folder. Raises ``UnreadableResults``, ``UnknownSelection``."""
+    path = Path(text)
+    paths = sorted(path.glob("*.json")) if path.is_dir() else [path]
+    if not path.exists() or not paths:
+        raise UnknownSelection(f"{text}: {'no results file (.json) is in it' if paths == [] else 'no such file'}")
+    runs, measurements = [], []
+    for each in paths:
+        run, found, _ = read_results(each)
+        runs.append(replace(run, id=each.name))
+        measurements += [replace(one, op=run.op, device=run.device, run=each.name) for one in found]
+    return Selection(text, text, tuple(runs), tuple(measurements))
+
+
+def select(store: Store, text: str, ops: Sequence[str] = (), device: str | None = None) -> Selection:
+    """What ``text`` names, of ``ops`` alone if there are any, and on ``device`` if one is given.
+
+    ``last`` is the last run of each operation on each device, ``last~1`` the one before it. A commit is the newest
+    measurement of each thing made at it, and a date the newest one up to that day's end, or that moment.
+    """
+    runs = [
+        run
+        for run in store.runs(device=device, commit=None if not COMMIT.fullmatch(text) else text)
+        if not ops or run.op in ops
+    ]
+    if match := LAST.fullmatch(text):
+        chosen = _nth(runs, int(match[1] or 0))
+        return _of_runs(store, text, text, chosen, "there is no such run: `warpwise history` lists what is kept")
+    if RUN_ID.fullmatch(text):
+        run = store.run(text)
+        chosen = [run] if run and run in runs else []
+        return _of_runs(store, text, text, chosen, _nearest(text, [run.id for run in runs]))
+    if DATE.match(text):
+        return _as_of(store, text, runs)
+    if COMMIT.fullmatch(text):
+        return _at_commit(store, text, runs)
+    raise UnknownSelection(f"{text!r}: expected {FORMS}")
+
+
+def _nth(runs: Sequence[Run], back: int) -> list[Run]:
+    """Of each operation on each device, the run that many before the last; ``runs`` are newest first."""
+    seen: dict[tuple[str, str], int] = {}
+    chosen = []
+    for run in runs:
+        position = seen.get((run.op, run.device), 0)
+        seen[run.op, run.device] = position + 1
+        if position == back:
+            chosen.append(run)
+    return chosen
+
+
+def _nearest(text: str, ids: Sequence[str]) -> str:
+    near = difflib.get_close_matches(text, ids, 3)
+    return f"there is no such run; near it are {', '.join(near)}" if near else "there is no such run"
+
+
+def _of_runs(store: Store, text: str, label: str, runs: Sequence[Run], otherwise: str) -> Selection:
+    if not runs:
+        raise UnknownSelection(f"{text}: {otherwise}")
+    found = [measurement for run in runs for measurement in store.measurements(run=run.id)]
+    return Selection(text, label, tuple(runs), tuple(newest(found).values()))
+
+
+def _as_of(store: Store, text: str, runs: Sequence[Run]) -> Selection:
+    try:
+        until = moment(text) + (timedelta(days=1) if DATE.fullmatch(text) else timedelta(microseconds=1))
+    except ValueError as error:
+        raise UnknownSelection(f"{text}: expected a date like 2026-11-20 or 2026-11-20T15:30, {error}") from error
+    allowed = {run.id: run for run in runs}
+    found = newest(one for one in store.measurements(until=until) if one.run in allowed)
+    if not found:
+        raise UnknownSelection(f"{text}: nothing was measured up to then")
+    named = sorted({one.run for one in found.values()}, key=lambda run_id: int(run_id[1:]))
+    return Selection(text, f"as of {text}", tuple(allowed[run_id] for run_id in named), tuple(found.values()))
+
+
+def _at_commit(store: Store, text: str, runs: Sequence[Run]) -> Selection:
+    commits = sorted({run.commit for run in runs})
+    if len(commits) > 1:
+        raise UnknownSelection(
+            f"{text}: {len(commits)} commits begin so: {', '.join(commit[:12] for commit in commits)}"
+        )
+    clean = [run for run in runs if not run.dirty]
+    note = "" if clean else ", with changes that were not committed"
+    return _of_runs(store, text, f"commit {text}{note}", clean or runs, "no run was made at such a commit")

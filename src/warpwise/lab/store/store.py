@@ -1,0 +1,235 @@
+"""``Store``: every run and measurement, in one SQLite file that several processes may use at once."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+
+from warpwise.lab.store.database import Report, connect, store_path, translated
+from warpwise.lab.store.records import Kept, Measurement, Run
+from warpwise.lab.store.rows import (
+    MEASUREMENT_COLUMNS,
+    RUN_COLUMNS,
+    listed,
+    measurement_of,
+    measurement_row,
+    run_of,
+    run_row,
+    stamp,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+RUN_ID = re.compile(r"r\d+")
+# What must be equal for two measurements to be of one thing; SQL's names of the columns.
+SAME = ("op", "name", "case", "dtype", "device", "sizes", "mode", "values", "layout")
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, RuntimeWarning, stacklevel=4)
+
+
+class Store:
+    """The results store. Every ``record`` is on disk when it returns, whatever becomes of the process after it.
+
+    A connection belongs to the thread that opened it; every process and thread opens its own.
+    """
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._connection = connection
+
+    @classmethod
+    def open(cls, path: Path | str | None = None, report: Report = _warn) -> Store:
+        """The store at ``path``, or the user's own (``store_path``); made if there is none.
+
+        ``report`` gets the message if a damaged store was set aside. Raises ``NewerStore`` and ``StoreError``.
+        """
+        where = Path(path) if path is not None else store_path()
+        return cls(where, connect(where, report))
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All that is written inside, or nothing; begun as a writer, so that it cannot fail halfway for another one."""
+        with translated(self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                if self._connection.in_transaction:  # SQLite itself rolls back for a full disk
+                    self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
+
+    def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with translated(self.path):
+            return self._connection.execute(sql, values).fetchall()
+
+    def _insert(self, table: str, row: dict[str, Any]) -> int:
+        marks = ", ".join("?" * len(row))
+        cursor = self._connection.execute(
+            f"INSERT INTO {table} ({listed(tuple(row))}) VALUES ({marks})", tuple(row.values())
+        )
+        return int(cursor.lastrowid or 0)
+
+    def record(self, run: Run, *measurements: Measurement) -> Run:
+        """Keep ``measurements``, all or none, on disk at once; returns ``run`` with its id, given to it if it has none yet."""
+        with self._transaction():
+            kept = run if run.id else replace(run, id=f"r{self._insert('runs', run_row(run))}")
+            for measurement in measurements:
+                self._insert("measurements", measurement_row(measurement, kept))
+        return kept
+
+    def finish(self, run: Run) -> Run:
+        """Note that ``run`` came to its end."""
+        ended = replace(run, finished=datetime.now(timezone.utc))
+        with self._transaction():
+            self._connection.execute(
+                "UPDATE runs SET finished = ? WHERE id = ?", (run_row(ended)["finished"], int(run.id[1:]))
+            )
+        return ended
+
+    def add(self, run: Run, measurements: Iterable[Measurement], origin: str) -> Run | None:
+        """A whole run from a file, at once; None if one of this ``origin``, a digest of its text, is here already."""
+        with self._transaction():
+            if self._connection.execute("SELECT 1 FROM runs WHERE origin = ?", (origin,)).fetchone():
+                return None
+            kept = replace(run, id=f"r{self._insert('runs', {**run_row(run), 'origin': origin})}")
+            for measurement in measurements:
+                self._insert("measurements", measurement_row(measurement, kept))
+        return kept
+
+    def run(self, run_id: str) -> Run | None:
+        """The run called ``run_id`` ("r12"), or None."""
+        if not RUN_ID.fullmatch(run_id):
+            return None
+        rows = self._rows(f"SELECT {listed(RUN_COLUMNS)} FROM runs WHERE id = ?", (int(run_id[1:]),))
+        return run_of(rows[0]) if rows else None
+
+    def runs(
+        self, op: str | None = None, *, device: str | None = None, commit: str | None = None,
+        since: datetime | None = None, until: datetime | None = None, limit: int | None = None,
+    ) -> list[Run]:  # fmt: skip
+        """Runs, the newest first. ``commit`` is the beginning of one; ``since`` is included and ``until`` is not."""
+        where, values = _conditions(
+            "runs", {"op": op, "device": device}, "started", since, until, {"kernels_commit": commit}
+        )
+        sql = f"SELECT {listed(RUN_COLUMNS)} FROM runs{where} ORDER BY started DESC, id DESC LIMIT ?"
+        return [run_of(row) for row in self._rows(sql, (*values, -1 if limit is None else limit))]
+
+    def measurements(
+        self, op: str | None = None, *, name: str | None = None, case: str | None = None, dtype: str | None = None,
+        device: str | None = None, kind: Literal["rung", "opponent"] | None = None, run: str | None = None,
+        since: datetime | None = None, until: datetime | None = None, limit: int | None = None,
+    ) -> list[Measurement]:  # fmt: skip
+        """Measurements, the newest first. ``case=""`` gives the verdicts over all cases."""
+        columns = {"op": op, "name": name, "case": case, "dtype": dtype, "device": device, "kind": kind,
+                   "run": int(run[1:]) if run else None}  # fmt: skip
+        where, values = _conditions("m", columns, "taken", since, until)
+        sql = (
+            f"SELECT {listed(MEASUREMENT_COLUMNS)} FROM measurements m{where} ORDER BY m.taken DESC, m.id DESC LIMIT ?"
+        )
+        return [measurement_of(row) for row in self._rows(sql, (*values, -1 if limit is None else limit))]
+
+    def history(
+        self, op: str | None = None, *, name: str | None = None, case: str | None = None, dtype: str | None = None,
+        device: str | None = None, kind: Literal["rung", "opponent"] | None = "rung", since: datetime | None = None,
+        limit: int | None = None,
+    ) -> list[Kept]:  # fmt: skip
+        """Measurements with their runs and, for those with a time, the one before, the newest first.
+
+        The verdict over all cases of a rung that is right is left out where the same run timed that rung as well.
+        """
+        columns = {"op": op, "name": name, "case": case, "dtype": dtype, "device": device, "kind": kind}
+        where, values = _conditions("m", columns, "taken", since, None)
+        told = (
+            """NOT (m."case" = '' AND m.verdict = 'right' AND EXISTS"""
+            """ (SELECT 1 FROM measurements t WHERE t.run = m.run AND t.name = m.name AND t."case" <> ''))"""
+        )
+        same = " AND ".join(f'q."{column}" = m."{column}"' for column in SAME)
+        before = (
+            f"SELECT q.id FROM measurements q WHERE {same} AND q.median IS NOT NULL AND m.median IS NOT NULL"
+            " AND (q.taken, q.id) < (m.taken, m.id) ORDER BY q.taken DESC, q.id DESC LIMIT 1"
+        )
+        sql = (
+            f"SELECT {listed(MEASUREMENT_COLUMNS, 'm')}, {listed(MEASUREMENT_COLUMNS, 'p')} FROM measurements m"
+            f" LEFT JOIN measurements p ON p.id = ({before})"
+            f"{where}{' AND ' if where else ' WHERE '}{told} ORDER BY m.taken DESC, m.id DESC LIMIT ?"
+        )
+        rows, half = self._rows(sql, (*values, -1 if limit is None else limit)), len(MEASUREMENT_COLUMNS)
+        runs = self._runs_of({row[1] for row in rows})
+        return [
+            Kept(
+                runs[row[1]], measurement_of(row[:half]), measurement_of(row[half:]) if row[half] is not None else None
+            )
+            for row in rows
+        ]
+
+    def _runs_of(self, numbers: set[int]) -> dict[int, Run]:
+        if not numbers:
+            return {}
+        sql = f"SELECT {listed(RUN_COLUMNS)} FROM runs WHERE id BETWEEN ? AND ?"
+        return {row[0]: run_of(row) for row in self._rows(sql, (min(numbers), max(numbers))) if row[0] in numbers}
+
+    def last(
+        self, op: str, name: str | None = None, case: str | None = None, dtype: str | None = None, device: str | None = None
+    ) -> Measurement | None:  # fmt: skip
+        """The newest measurement of a rung or opponent that has a time, or None."""
+        return self._one(op, name, case, dtype, device, "m.taken DESC, m.id DESC")
+
+    def best(
+        self, op: str, name: str | None = None, case: str | None = None, dtype: str | None = None, device: str | None = None
+    ) -> Measurement | None:  # fmt: skip
+        """The fastest time of a rung (of any, without a ``name``) that was right, or None."""
+        return self._one(op, name, case, dtype, device, "m.median, m.id", right=True)
+
+    def _one(
+        self, op: str, name: str | None, case: str | None, dtype: str | None, device: str | None, order: str, right: bool = False
+    ) -> Measurement | None:  # fmt: skip
+        columns = {"op": op, "name": name, "case": case, "dtype": dtype, "device": device}
+        if right:
+            columns |= {"verdict": "right"} | ({} if name else {"kind": "rung"})
+        where, values = _conditions("m", columns, "taken", None, None)
+        sql = f"SELECT {listed(MEASUREMENT_COLUMNS)} FROM measurements m{where} AND m.median IS NOT NULL ORDER BY {order} LIMIT 1"
+        rows = self._rows(sql, values)
+        return measurement_of(rows[0]) if rows else None
+
+    def names(self, column: Literal["op", "name", "case", "dtype", "device"], op: str | None = None) -> list[str]:
+        """The different values that ``column`` holds, for ``op`` or for all."""
+        where, values = _conditions("m", {"op": op}, "taken", None, None)
+        rows = self._rows(f'SELECT DISTINCT m."{column}" FROM measurements m{where} ORDER BY 1', values)
+        return [row[0] for row in rows if row[0]]
+
+
+def _conditions(
+    table: str, equal: dict[str, Any], moment: str, since: datetime | None, until: datetime | None,
+    starts: dict[str, str | None] | None = None,
+) -> tuple[str, tuple[Any, ...]]:  # fmt: skip
+    """A WHERE clause, or nothing, with its values; what is None is no condition. ``starts`` are prefixes."""
+    terms = [(f'{table}."{column}" = ?', value) for column, value in equal.items() if value is not None]
+    terms += [(f'{table}."{moment}" {sign} ?', stamp(value)) for sign, value in ((">=", since), ("<", until)) if value]
+    for column, prefix in (starts or {}).items():
+        if prefix is not None:
+            terms += [(f'{table}."{column}" >= ?', prefix), (f'{table}."{column}" < ?', f"{prefix}\U0010ffff")]
+    return f" WHERE {' AND '.join(term for term, _ in terms)}" if terms else "", tuple(value for _, value in terms)
