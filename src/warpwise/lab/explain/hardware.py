@@ -1,0 +1,132 @@
+"""What a device's units do a clock: the constants of the time model, each with where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from warpwise.device import Profile, ceilings, describe
+from warpwise.device.profiles import parse_target
+from warpwise.lab.explain.pipes import rates
+
+GHZ, GBPS, MIB = 1e9, 1e9, 1 << 20
+
+
+@dataclass(frozen=True)
+class Latencies:
+    """Cycles from issue to use of a load, unloaded: from DRAM, from L2, from L1, from shared memory."""
+
+    dram: float
+    l2: float
+    l1: float
+    shared: float
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """The constants that turn counters into seconds.
+
+    ``clock_hz`` is the SM clock under load; ``dram_bytes_per_s`` reads and writes together; ``l2_sectors_per_clock`` are
+    32-byte sectors, of the whole device and of the SM clock; ``rates`` are warp instructions a clock and SM by pipe, and
+    ``tensor_flops`` FLOPs a clock and SM by kind of number. The L1 tag stage looks up ``tags_per_clock`` lines of 128
+    bytes, and the data stage passes ``wavefronts_per_clock``. ``launch_s`` is what an empty kernel takes.
+    ``block_cycles`` pass from a block's end until the block that takes its place issues. ``source`` says where the
+    figures come from.
+    """
+
+    name: str
+    profile: Profile
+    sm_count: int
+    clock_hz: float
+    dram_bytes_per_s: float
+    l2_bytes: int
+    l2_sectors_per_clock: float
+    source: str
+    rates: Mapping[str, float] = field(default_factory=dict, hash=False)
+    tensor_flops: Mapping[str, float] = field(default_factory=dict, hash=False)
+    latencies: Latencies = Latencies(dram=650, l2=270, l1=33, shared=29)
+    tags_per_clock: float = 1.0
+    wavefronts_per_clock: float = 1.0
+    atomics_per_clock: float = 1.0
+    launch_s: float = 2.0e-6
+    block_cycles: float = 300.0
+
+    def seconds(self, amount: float, per_clock: float) -> float:
+        """How long ``amount`` takes at ``per_clock`` a clock on every SM together."""
+        return amount / (per_clock * self.sm_count * self.clock_hz)
+
+
+def _device(
+    target: str, name: str, sms: int, clock: float, dram: float, l2_mib: float, l2_sectors: float, source: str
+) -> Hardware:
+    profile = Profile.of(target)
+    return Hardware(
+        name, profile, sms, clock * GHZ, dram * GBPS, int(l2_mib * MIB), l2_sectors, source, MappingProxyType(rates(profile)),
+        MappingProxyType(dict(profile.flops_per_clock)),
+    )  # fmt: skip
+
+
+_SHEET = "NVIDIA's data sheet and white paper; 90 % of the data sheet's memory bandwidth, as copies reach"
+
+_DEVICES: dict[tuple[int, int], Hardware] = {
+    hardware.profile.compute_capability: hardware
+    for hardware in (
+        _device("sm_70", "V100 SXM2", 80, 1.53, 0.9 * 900, 6, 64, _SHEET),
+        _device("sm_72", "Jetson AGX Xavier", 8, 1.377, 0.9 * 137, 0.5, 16, _SHEET),
+        _device("sm_75", "T4", 40, 1.59, 0.9 * 320, 4, 40, _SHEET),
+        _device("sm_80", "A100 SXM 80 GB", 108, 1.41, 0.9 * 2039, 40, 160, _SHEET),
+        _device("sm_86", "GeForce RTX 3090", 82, 1.695, 0.9 * 936, 6, 96, _SHEET),
+        _device("sm_87", "Jetson AGX Orin", 16, 1.3, 0.9 * 204.8, 4, 32, _SHEET),
+        _device("sm_89", "GeForce RTX 4090", 128, 2.52, 0.9 * 1008, 72, 96, _SHEET),
+        _device("sm_90", "H200 SXM", 132, 1.98, 4274, 60, 112,
+                "measured on an H200: benchmarks/results/h200; its clock is 1.98 GHz unless power limits it"),
+        _device("sm_100", "B200", 148, 1.965, 0.9 * 8000, 126, 160, _SHEET),
+        _device("sm_103", "B300", 160, 1.92, 0.9 * 8000, 126, 160, _SHEET),
+        _device("sm_110", "Jetson AGX Thor", 20, 1.575, 0.9 * 273, 32, 32, _SHEET),
+        _device("sm_120", "GeForce RTX 5090", 170, 2.407, 0.9 * 1792, 96, 128, _SHEET),
+        _device("sm_121", "DGX Spark", 48, 2.418, 0.9 * 273, 24, 48, _SHEET),
+    )
+}  # fmt: skip
+
+
+def hardware(target: str | Profile | None = None) -> Hardware:
+    """The device to predict for: "sm_90" gives the data-centre or usual device of that capability, "cuda" the GPU here.
+
+    None is the current GPU, or sm_90 (an H200) where there is none. A GPU here takes the constants of its capability,
+    its own sizes and clocks, and the copy rate that ``warpwise device`` measured on it, if it did. Raises
+    ``ValueError`` for an unknown target.
+    """
+    if isinstance(target, Profile):
+        return _of_profile(target)
+    if target is not None and not target.startswith("cuda"):
+        parse_target(target)
+        return _of_profile(Profile.of(target))
+    here = describe(target)
+    if here.place != "gpu" or here.profile is None:
+        return _of_profile(Profile.of("sm_90"))
+    base = _of_profile(here.profile)
+    measured = ceilings(target or "cuda")
+    bandwidth = measured.copy if measured else 0.9 * (here.peak_bandwidth or base.dram_bytes_per_s / 0.9)
+    origin = "measured copy rate" if measured else "90 % of the computed memory bandwidth"
+    return replace(
+        base,
+        name=here.name,
+        sm_count=here.sm_count or base.sm_count,
+        clock_hz=here.clock_hz or base.clock_hz,
+        l2_bytes=here.l2_bytes or base.l2_bytes,
+        dram_bytes_per_s=bandwidth,
+        source=f"the driver's sizes and clocks, {origin}; other constants of the {base.name}",
+    )
+
+
+def _of_profile(profile: Profile) -> Hardware:
+    """The device known for this capability, or its nearest older one's constants."""
+    known = _DEVICES.get(profile.compute_capability)
+    if known is not None:
+        return known
+    older = [capability for capability in _DEVICES if capability <= profile.compute_capability]
+    base = _DEVICES[max(older, default=min(_DEVICES))]
+    return replace(
+        base, profile=profile, rates=MappingProxyType(rates(profile)), source=f"constants of the {base.name}"
+    )
