@@ -11,6 +11,7 @@ from warpwise.cli.check import check
 from warpwise.cli.climb import climb
 from warpwise.cli.device import device
 from warpwise.cli.doctor import doctor
+from warpwise.cli.profile import profile
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -19,7 +20,7 @@ def cli() -> None:
     """Write a GPU kernel, know that it is right, see why it is slow, and beat PyTorch with it."""
 
 
-for command in (climb, check, doctor, device):
+for command in (climb, check, profile, doctor, device):
     cli.add_command(command)
 
 

@@ -14,12 +14,13 @@ from warpwise.lab.errors import (
 )
 from warpwise.lab.ladder import Entry, Ladder, Point, Recorded, Row, recorded
 from warpwise.lab.problem import Problem
+from warpwise.lab.profile import NaiveClock, Profile, ProfileError, Schedule, naive_clock, profile
 from warpwise.lab.timing import Ceilings, Interval, Timing, ratio, time
 from warpwise.lab.verdict import CaseResult, Failure, Step, Verdict
 from warpwise.lab.verify import verify
 
 __all__ = [
     "CaseResult", "Ceilings", "Entry", "Failure", "ImpossibleTime", "IncompleteCases", "Interval", "Ladder", "MeasurementError",
-    "Point", "Problem", "ProblemError", "Recorded", "Row", "Step", "Timing", "VacuousProblem", "Verdict", "WrongAfterTiming",
-    "climb", "ratio", "recorded", "store", "time", "verify",
+    "NaiveClock", "Point", "Problem", "ProblemError", "Profile", "ProfileError", "Recorded", "Row", "Schedule", "Step", "Timing", "VacuousProblem", "Verdict", "WrongAfterTiming",
+    "climb", "naive_clock", "profile", "ratio", "recorded", "store", "time", "verify",
 ]  # fmt: skip

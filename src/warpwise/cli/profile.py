@@ -1,0 +1,229 @@
+"""``warpwise profile``: what ran and for how long, as a table and a trace; and why a host clock lies."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import torch
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from warpwise.cli.console import wide_console
+from warpwise.cli.profile_targets import Target, resolve_target
+from warpwise.lab.profile import NaiveClock, Profile, ProfileError, Schedule, naive_clock, profile_script
+from warpwise.lab.profile import profile as record
+from warpwise.lab.profile.result import COLUMNS
+from warpwise.lab.profile.tools import TOOLS, captured, run_under
+from warpwise.lab.timing.environment import resolve
+from warpwise.lab.timing.timing import duration
+
+DEFAULT = "1,1,2,1"
+CLOCK_TARGET = "vector_add"
+
+
+@click.command()
+@click.argument("target", required=False)
+@click.argument("argv", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "--schedule",
+    "schedule_text",
+    metavar="W,U,A,R",
+    help=f"Wait, warm-up, active steps, repeated; {DEFAULT} unless given. In a script a step ends with an optimizer's step().",
+)
+@click.option(
+    "--steps", type=click.IntRange(min=1), help="How often to call; as often as the schedule needs unless given."
+)
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path),
+    help="Keep a Chrome trace: FILE.json, or FILE.pt.trace.json for TensorBoard.",
+)
+@click.option(
+    "--sort", type=click.Choice(list(COLUMNS)), help="The column to sort by; the GPU's own time, or the CPU's."
+)
+@click.option("--rows", type=click.IntRange(min=1), default=20, show_default=True, help="Rows shown.")
+@click.option("--size", help="A rung's size: by name, or as in rows=1000,columns=77.")
+@click.option("--dtype", help="A rung's dtype: float32, bfloat16 …; the first unless given.")
+@click.option(
+    "--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument of module:function: n=3, x=f32[64,64]."
+)
+@click.option("--device", "where", help="cuda, cuda:1 or cpu; a GPU unless there is none.")
+@click.option("--stacks", is_flag=True, help="Record the Python lines too.")
+@click.option("--json", "as_json", is_flag=True, help="Print plain data.")
+@click.option(
+    "--with",
+    "tool",
+    type=click.Choice(list(TOOLS)),
+    help="Run under NVIDIA's Nsight Systems or Nsight Compute instead.",
+)
+@click.option("--report", type=click.Path(path_type=Path), help="Where --with keeps its report.")
+@click.option(
+    "--naive-clock", "clock", is_flag=True, help="Show why a host clock lies: one call timed in every usual way."
+)
+@click.option("--captured", "inside", is_flag=True, hidden=True)
+def profile(
+    target: str | None, argv: Sequence[str], schedule_text: str | None, steps: int | None, trace: Path | None, sort: str | None,
+    rows: int, size: str | None, dtype: str | None, arguments: Sequence[str], where: str | None, stacks: bool, as_json: bool,
+    tool: str | None, report: Path | None, clock: bool, inside: bool,
+) -> int:  # fmt: skip
+    """Run TARGET under PyTorch's profiler and show where the time goes.
+
+    TARGET is a rung (softmax:k03; softmax is its default rung, softmax:all every rung), a function (package.module:function)
+    or a script (train.py), whose own arguments follow --. On a machine without a GPU the CPU's work is profiled.
+
+    \b
+    warpwise profile softmax:k03 --trace softmax.pt.trace.json
+    warpwise profile train.py --schedule 1,1,3,1 -- --epochs 1
+    warpwise profile softmax --with ncu
+    warpwise profile --naive-clock softmax
+    """
+    console = wide_console()
+    if target is None and not clock:
+        raise click.UsageError("Missing argument 'TARGET': OP, OP:RUNG, MODULE:FUNCTION or FILE.py")
+    try:
+        plan = Schedule.of(schedule_text) if schedule_text else None
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--schedule") from error
+    try:
+        device = resolve(where)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--device") from error
+    text = target or CLOCK_TARGET
+    script = Path(text) if text.endswith(".py") else None
+    if argv and script is None:
+        raise click.UsageError(f"{text} takes no arguments of its own ({' '.join(argv)}); a script does, after --")
+    try:
+        if tool is not None:
+            return _under(console, tool, report, text, script)
+        if script is not None and not clock:
+            return _script(console, script, argv, plan, trace, stacks, sort, rows, as_json)
+        if script is not None:
+            raise click.UsageError("--naive-clock times a rung or a function, not a script")
+        chosen = resolve_target(text, device, size, dtype, arguments)
+        if inside:
+            captured(chosen.call, plan or Schedule.of(DEFAULT))
+            return 0
+        if clock:
+            return _clock(console, chosen, device, as_json)
+        result = record(
+            chosen.call, schedule=plan or Schedule.of(DEFAULT), trace=trace, steps=steps, device=device, stacks=stacks,
+            name=chosen.name,
+        )  # fmt: skip
+    except ProfileError as error:
+        raise click.ClickException(str(error)) from error
+    return _shown(console, result, sort, rows, as_json, chosen.notes)
+
+
+def _script(
+    console: Console, script: Path, argv: Sequence[str], plan: Schedule | None, trace: Path | None, stacks: bool,
+    sort: str | None, rows: int, as_json: bool,
+) -> int:  # fmt: skip
+    result = profile_script(script, argv, schedule=plan, trace=trace, stacks=stacks)
+    status = _shown(console, result, sort, rows, as_json, ())
+    if result.failure:
+        click.echo(result.failure.rstrip(), err=True)
+    return 1 if result.failure and not result.interrupted else status
+
+
+def _shown(console: Console, result: Profile, sort: str | None, rows: int, as_json: bool, notes: Sequence[str]) -> int:
+    """Print what was recorded; 130, the shell's code for Ctrl-C, if that ended it."""
+    if as_json:
+        click.echo(json.dumps(result.to_json() | {"notes": [*notes, *result.notes]}, indent=1))
+    else:
+        console.print(profile_table(result, sort or "", rows))
+        for note in (*notes, *result.notes):
+            console.print(f"[dim]{escape(note)}[/]")
+        for path in result.traces:
+            console.print(f"trace: {escape(str(path))}  [dim]open in https://ui.perfetto.dev or chrome://tracing[/]")
+        if not result.traces and result.table:
+            console.print("[dim]--trace FILE.json keeps a time line for Perfetto or TensorBoard[/]")
+    return 130 if result.interrupted else 0
+
+
+def profile_table(result: Profile, sort: str = "", rows: int = 20) -> Table:
+    """The first ``rows`` rows as a table for a terminal; named ranges are in colour."""
+    table = Table(box=None, padding=(0, 2, 0, 0), title=escape(result.heading), title_justify="left")
+    for column in result.columns:
+        table.add_column(
+            COLUMNS[column], justify="left" if column == "name" else "right", no_wrap=column != "name",
+            overflow="ellipsis" if column == "name" else "fold",
+        )  # fmt: skip
+    shown = result.sorted(sort)
+    for row in shown[:rows]:
+        table.add_row(*(escape(row.cell(column)) for column in result.columns), style="cyan" if row.ranged else None)
+    if len(shown) > rows:
+        table.caption, table.caption_justify = f"{len(shown) - rows} more; --rows shows them", "left"
+    return table
+
+
+def _clock(console: Console, chosen: Target, device: torch.device, as_json: bool) -> int:
+    if chosen.own is None:
+        raise click.UsageError(f"{chosen.name} cannot be timed")
+    name = chosen.name if chosen.own is chosen.call else f"PyTorch's {chosen.name.partition(':')[0]}"
+    result = naive_clock(chosen.own, device=device, name=name)
+    if as_json:
+        click.echo(json.dumps(result.to_json(), indent=1))
+        return 0
+    console.print(clock_table(result))
+    if result.remark:
+        console.print(escape(result.remark))
+    if chosen.own is not chosen.call:
+        console.print("[dim]PyTorch's own computation is timed: an emulated kernel's time says nothing[/]")
+    return 0
+
+
+def clock_table(result: NaiveClock) -> Table:
+    """A row for each way to time, the lab's last."""
+    table = Table(
+        box=None, padding=(0, 2, 0, 0), title=escape(f"{result.name} on {result.place}"), title_justify="left"
+    )
+    table.add_column("how", overflow="fold")
+    table.add_column("a call", justify="right", no_wrap=True)
+    table.add_column("× the lab's", justify="right", no_wrap=True)
+    table.add_column("what is in it", overflow="fold")
+    for reading in result.readings:
+        table.add_row(
+            escape(reading.method), duration(reading.seconds), result.off(reading), escape(reading.why),
+            style="green" if reading is result.lab else None,
+        )  # fmt: skip
+    return table
+
+
+def _under(console: Console, tool: str, report: Path | None, text: str, script: Path | None) -> int:
+    """Run this very command again, as a child of NVIDIA's tool and without torch's profiler."""
+    if script is not None:
+        raise click.UsageError(
+            f"--with {tool} takes a rung or a function; for a script run {tool} yourself, ranges are named there too"
+        )
+    place = report or Path(f"{text.replace(':', '-').replace('.', '-')}{TOOLS[tool].ending}")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=place.parent):
+            pass
+    except OSError as error:
+        raise ProfileError(f"report {place}: cannot be written: {error.strerror or error}") from error
+    context = click.get_current_context()
+    child = [sys.executable, "-m", "warpwise", "profile", text, "--captured"]
+    for option in ("schedule_text", "size", "dtype", "where"):
+        if context.params[option] is not None:
+            child += [
+                {"schedule_text": "--schedule", "where": "--device"}.get(option, f"--{option}"),
+                context.params[option],
+            ]
+    for argument in context.params["arguments"]:
+        child += ["--arg", argument]
+    result = run_under(tool, place, child)
+    console.print(f"[dim]{escape(' '.join(result.command))}[/]", soft_wrap=True)
+    if result.remark:
+        console.print(f"[yellow]{escape(result.remark)}[/]")
+    if result.path is None:
+        console.print(f"[red]{tool} ended with {result.status} and left no report[/]")
+        return 1
+    console.print(f"report: {escape(str(result.path))}  [dim]open with {TOOLS[tool].viewer}[/]")
+    return 0 if result.status == 0 else 1

@@ -1,0 +1,176 @@
+"""What ``warpwise profile`` is asked to run: a rung, a ladder, or a function of a module, as something to call."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import click
+import torch
+
+from warpwise import registry
+from warpwise.cli.climb import _cases
+from warpwise.cli.values import parse
+from warpwise.registry import Case, Op, Rung
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What to call, under which name, and what to say about it; ``own`` is what to call on a clock of this machine's own."""
+
+    name: str
+    call: Callable[[], Any]
+    notes: tuple[str, ...] = ()
+    own: Callable[[], Any] | None = None
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """``; did you mean softmax``, or nothing if no name is like it."""
+    found = difflib.get_close_matches(name, list(names), n=3)
+    return f"; did you mean {' or '.join(found)}" if found else ""
+
+
+def known_ops() -> list[str]:
+    """The names of every operation, those of other packages too."""
+    import warpwise.ops  # noqa: F401 - registers its operations
+
+    registry.load_entry_points()
+    return [op.name for op in registry.all_ops()]
+
+
+def resolve_target(
+    text: str, device: torch.device, size: str | None, dtype: str | None, arguments: Sequence[str], seed: int = 0
+) -> Target:
+    """What ``softmax``, ``softmax:k03``, ``softmax:all`` or ``module:function`` names. Raises ``click.BadParameter``."""
+    first, colon, rest = text.partition(":")
+    ops = known_ops()
+    if first in ops:
+        if arguments:
+            raise click.BadParameter(f"{text}: --arg is for module:function; a rung takes --size", param_hint="--arg")
+        return _of_op(registry.get(first), rest if colon else "", device, size, dtype)
+    if not colon or not rest:
+        raise click.BadParameter(
+            f"{text!r}: no operation of that name{near(first, ops) or '; there are ' + ', '.join(ops)}. "
+            "Expected OP, OP:RUNG, MODULE:FUNCTION or FILE.py",
+            param_hint="TARGET",
+        )
+    for name, value in (("--size", size), ("--dtype", dtype)):
+        if value is not None:
+            raise click.BadParameter(f"{text}: is for rungs; a function takes --arg", param_hint=name)
+    return _of_function(text, first, rest, ops, device, arguments, seed)
+
+
+def _of_op(op: Op, name: str, device: torch.device, size: str | None, dtype: str | None) -> Target:
+    kind = _dtype(op, dtype)
+    case = _case(op, name, device, size, kind)
+    args = op.spec.inputs(case, kind, device, 0)
+    rungs = _rungs(op, name, args)
+    notes = [f"{case}, {str(kind).removeprefix('torch.')}"]
+    taken = []
+    for rung in rungs:
+        if reason := op.refusal(rung, *args):
+            if name != ALL:
+                raise click.BadParameter(f"{op.name}:{rung.name} {reason}", param_hint="TARGET")
+            notes.append(f"{rung.name} left out: {reason}")
+        else:
+            taken.append(rung)
+    if device.type == "cpu" and any(rung.language in ("cuda", "triton") for rung in taken):
+        notes.append("emulated on the CPU: the times are the emulator's and say nothing about a GPU's")
+    filled = [(rung, op.spec.outputs(*args)) for rung in taken]
+
+    def call() -> None:
+        for rung, outputs in filled:
+            op.launch(rung, outputs, *args)
+
+    def eager() -> None:
+        op.spec.eager(*args)
+
+    if not rungs:
+        notes.append("PyTorch's own: no rung is the default for these arguments")
+        return Target(op.name, eager, tuple(notes), eager)
+    native = device.type == "cuda" or all(rung.language in ("c", "python") for rung in taken)
+    label = f"{op.name}:{taken[0].name}" if len(taken) == 1 else op.name
+    return Target(label, call, tuple(notes), call if native else eager)
+
+
+def _rungs(op: Op, name: str, args: tuple[Any, ...]) -> list[Rung]:
+    if name == ALL:
+        return list(op.rungs)
+    chosen = name or op.default(*args)
+    if not chosen:
+        return []
+    try:
+        return [op.rung(chosen)]
+    except registry.UnknownRung as error:
+        names = [rung.name for rung in op.rungs]
+        like = near(name, [*names, *(rung.partition("_")[2] for rung in names)])
+        raise click.BadParameter(f"{error}{like}", param_hint="TARGET") from error
+
+
+def _case(op: Op, name: str, device: torch.device, size: str | None, dtype: torch.dtype) -> Case:
+    """The size asked for; else the first timed one, or for emulated kernels the largest ordinary test case they all take."""
+    if size is not None:
+        return _cases(op, [size])[0]
+    if device.type == "cuda":
+        return op.spec.sizes[0]
+    plain = [case for case in op.spec.cases if case.layout == "contiguous" and case.values == "normal"]
+    plain = sorted(plain or op.spec.cases, key=lambda case: prod(case.sizes.values()), reverse=True)
+    for case in plain:
+        args = op.spec.inputs(case, dtype, device, 0)
+        if not any(op.refusal(rung, *args) for rung in _rungs(op, name or ALL, args)):
+            return case
+    return plain[0]
+
+
+def _dtype(op: Op, name: str | None) -> torch.dtype:
+    names = {str(dtype).removeprefix("torch."): dtype for dtype in op.spec.dtypes}
+    if name is None:
+        return op.spec.dtypes[0]
+    if name not in names:
+        raise click.BadParameter(
+            f"{op.name}: no dtype {name!r}{near(name, names)}; there are {', '.join(names)}", param_hint="--dtype"
+        )
+    return names[name]
+
+
+def _of_function(
+    text: str, module: str, function: str, ops: Sequence[str], device: torch.device, arguments: Sequence[str], seed: int
+) -> Target:
+    sys.path.insert(0, os.getcwd())
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (module == error.name or module.startswith(f"{error.name}.")):
+            raise click.BadParameter(f"{text}: importing {module}: {error}", param_hint="TARGET") from error
+        raise click.BadParameter(
+            f"{text!r}: no operation and no module {module!r}{near(module, ops)}", param_hint="TARGET"
+        ) from error
+    except Exception as error:
+        raise click.BadParameter(
+            f"{text}: importing {module}: {type(error).__name__}: {error}", param_hint="TARGET"
+        ) from error
+    finally:
+        sys.path.pop(0)
+    for part in function.split("."):
+        if not hasattr(found, part):
+            raise click.BadParameter(f"{text!r}: {module} has no {part!r}{near(part, dir(found))}", param_hint="TARGET")
+        found = getattr(found, part)
+    if not callable(found):
+        raise click.BadParameter(f"{text!r}: expected a function, got {type(found).__name__}", param_hint="TARGET")
+    values = [parse(argument, seed + position) for position, argument in enumerate(arguments)]
+    given = {
+        value.name: value.value.to(device) if isinstance(value.value, torch.Tensor) else value.value for value in values
+    }
+
+    def call() -> Any:
+        return found(**given)
+
+    return Target(text, call, (), call)

@@ -1,0 +1,21 @@
+"""Where the time goes: torch's profiler with its schedule, a trace to look at, and what a host clock gets wrong."""
+
+from __future__ import annotations
+
+from warpwise.lab.profile.naive_clock import NaiveClock, Reading, naive_clock
+from warpwise.lab.profile.record import ProfileError, profile
+from warpwise.lab.profile.result import Profile, Row
+from warpwise.lab.profile.schedule import Schedule
+from warpwise.lab.profile.script import profile_script
+
+__all__ = [
+    "NaiveClock",
+    "Profile",
+    "ProfileError",
+    "Reading",
+    "Row",
+    "Schedule",
+    "naive_clock",
+    "profile",
+    "profile_script",
+]

@@ -1,0 +1,221 @@
+"""Why a host clock lies: one call timed in every way that people time it, beside the lab's own figure."""
+
+from __future__ import annotations
+
+import html
+import time as host
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import mean, median
+from typing import Any
+
+import torch
+
+from warpwise.lab.profile.record import _device, named
+from warpwise.lab.timing.compare import time
+from warpwise.lab.timing.environment import current, place
+from warpwise.lab.timing.gpu import Gpu
+from warpwise.lab.timing.samples import Timer
+from warpwise.lab.timing.timing import duration
+
+REPEATS = 100
+CLOSE = 0.05  # of the lab's figure: called the same
+ONLY_A_GPU = (
+    "Not shown, since this was no GPU: a CPU call has ended when it returns, so a clock that is read without synchronising, "
+    "which on a GPU times the launch and not the kernel, is right here. Run it on a machine with a GPU to see that."
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One way to time a call: what was done, the seconds that it gave, and what those seconds hold."""
+
+    method: str
+    seconds: float
+    why: str
+
+
+@dataclass(frozen=True)
+class NaiveClock:
+    """The readings of ``name`` on ``place``, the lab's own last; ``remark`` says what this machine cannot show."""
+
+    name: str
+    place: str
+    readings: tuple[Reading, ...]
+    remark: str = ""
+
+    @property
+    def lab(self) -> Reading:
+        return self.readings[-1]
+
+    def off(self, reading: Reading) -> str:
+        """How far a reading is from the lab's: ``12 x``, ``0.08 x``, or that they agree."""
+        if reading is self.lab:
+            return ""
+        factor = reading.seconds / self.lab.seconds
+        if abs(factor - 1) <= CLOSE:
+            return "the same"
+        return f"{factor:,.0f} ×" if factor >= 100 else f"{factor:.2g} ×" if factor < 10 else f"{factor:.0f} ×"
+
+    def __str__(self) -> str:
+        wide = max(len(reading.method) for reading in self.readings)
+        lines = [f"{self.name} on {self.place}"]
+        lines += [
+            f"{reading.method:<{wide}}  {duration(reading.seconds):>9}  {self.off(reading):>8}  {reading.why}"
+            for reading in self.readings
+        ]
+        return "\n".join([*lines, *([self.remark] if self.remark else [])])
+
+    def _repr_html_(self) -> str:
+        cells = "".join(
+            "<tr>" + "".join(
+                f'<td style="text-align:left;padding:2px 10px">{html.escape(text)}</td>'
+                for text in (reading.method, duration(reading.seconds), self.off(reading), reading.why)
+            ) + "</tr>"
+            for reading in self.readings
+        )  # fmt: skip
+        heading = f"<strong>{html.escape(f'{self.name} on {self.place}')}</strong>"
+        return f'<div class="warpwise-clock">{heading}<table>{cells}</table><div>{html.escape(self.remark)}</div></div>'
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, seconds."""
+        return {
+            "name": self.name, "place": self.place, "remark": self.remark,
+            "readings": [
+                {"method": reading.method, "seconds": reading.seconds, "times_lab": reading.seconds / self.lab.seconds, "why": reading.why}
+                for reading in self.readings
+            ],
+        }  # fmt: skip
+
+
+def naive_clock(
+    function: Callable[..., Any],
+    *args: Any,
+    device: torch.device | str | None = None,
+    name: str | None = None,
+    repeats: int = REPEATS,
+    clock: Callable[[], float] = host.time,
+    gpu: Gpu | None = None,
+    timer: Timer | None = None,
+) -> NaiveClock:
+    """Time ``function(*args)`` by ``time.time`` as it is usually done, by CUDA events, and by the lab; say what each figure holds.
+
+    On a GPU: without synchronising, synchronised after each call, synchronised once after a loop, by events. On a CPU, where
+    a call has ended when it returns: the first call, one call, a mean and a median. ``clock``, ``gpu`` and ``timer`` can be
+    replaced. The function must not be run before, or its first call is not the first. Raises ``ValueError`` unless ``repeats``
+    is at least 2.
+    """
+    if repeats < 2:
+        raise ValueError(f"naive_clock: expected repeats of at least 2, got {repeats}")
+    where = _device(device, args)
+
+    def call() -> None:
+        function(*args)
+
+    with current(where):
+        if gpu is not None or where.type == "cuda":
+            readings = _on_gpu(call, gpu or Gpu(where), clock, repeats)
+        else:
+            readings = _on_cpu(call, clock, repeats)
+        timing = time(function, *args, device=where, timer=timer)
+    what = f"{timing.method}, median of {timing.samples}"
+    readings.append(Reading(f"the lab ({what})", timing.median, _lab_holds(where.type == "cuda" or gpu is not None)))
+    remark = "" if gpu is not None or where.type == "cuda" else ONLY_A_GPU
+    return NaiveClock(name or named(function), place(where), tuple(readings), remark)
+
+
+def _lab_holds(on_gpu: bool) -> str:
+    if on_gpu:
+        return "the kernel alone: launch hidden behind a spinning kernel, L2 flushed before each sample, outliers by clock left out"
+    return "as many calls a sample as the clock resolves, a median with its interval"
+
+
+def _once(call: Callable[[], None], clock: Callable[[], float], after: Callable[[], None]) -> float:
+    started = clock()
+    call()
+    after()
+    return clock() - started
+
+
+def _nothing() -> None:
+    """A CPU call has ended when it returns."""
+
+
+def _on_gpu(call: Callable[[], None], gpu: Gpu, clock: Callable[[], float], repeats: int) -> list[Reading]:
+    gpu.synchronize()
+    first = _once(call, clock, gpu.synchronize)
+    launches, waited, events = [], [], []
+    for _ in range(repeats):
+        gpu.synchronize()
+        launches.append(_once(call, clock, _nothing))
+    gpu.synchronize()
+    for _ in range(repeats):
+        waited.append(_once(call, clock, gpu.synchronize))
+    started = clock()
+    for _ in range(repeats):
+        call()
+    gpu.synchronize()
+    loop = (clock() - started) / repeats
+    for _ in range(repeats):
+        start, end = gpu.event(), gpu.event()
+        gpu.synchronize()
+        start.record()
+        call()
+        end.record()
+        end.synchronize()
+        events.append(start.elapsed_time(end) * 1e-3)
+    return [
+        Reading("time.time, the first call, synchronised", first, "compiling, loading the module and warming up, paid once"),
+        Reading(
+            "time.time, not synchronised", median(launches),
+            "the launch alone: the call returns when the kernel is queued, however long that runs",
+        ),
+        Reading(
+            "time.time, synchronised after each call", median(waited),
+            "the kernel, plus the launch before it and the host's waking up after it; inputs that fit are found in L2",
+        ),
+        Reading(
+            f"time.time, synchronised once after {repeats} calls", loop,
+            "launches hide behind the kernels before them: right for a long kernel, the launch rate for a short one; L2 warm",
+        ),
+        Reading(
+            "CUDA events around one call", median(events),
+            "no host clock, but the device waits between the events until the launch arrives; L2 warm",
+        ),
+    ]  # fmt: skip
+
+
+def _on_cpu(call: Callable[[], None], clock: Callable[[], float], repeats: int) -> list[Reading]:
+    first = _once(call, clock, _nothing)
+    singles = [_once(call, clock, _nothing) for _ in range(repeats)]
+    tick = _tick(clock)
+    return [
+        Reading("time.time, the first call", first, "imports, compiling, allocating and cold caches, paid once"),
+        Reading(
+            "time.time, one call", singles[0],
+            f"one sample of {repeats} that range from {duration(min(singles))} to {duration(max(singles))}; "
+            f"the clock steps by {duration(tick)}",
+        ),
+        Reading(
+            f"time.time, mean of {repeats} calls", mean(singles),
+            f"every interruption is in it: the slowest call alone adds {duration(max(singles) / repeats)}",
+        ),
+        Reading(
+            f"time.time, mean of {repeats} calls with the first", (first + sum(singles)) / (repeats + 1),
+            "the usual loop without a warm-up: the first call is spread over all",
+        ),
+        Reading(f"time.time, median of {repeats} calls", median(singles), "interruptions fall out; the clock's own step stays"),
+    ]  # fmt: skip
+
+
+def _tick(clock: Callable[[], float]) -> float:
+    """The smallest step that the clock was seen to make, seconds."""
+    smallest = float("inf")
+    for _ in range(20):
+        started = now = clock()
+        for _ in range(1 << 20):
+            now = clock()
+            if now != started:
+                break
+        smallest = min(smallest, now - started) if now > started else smallest
+    return 0.0 if smallest == float("inf") else smallest

@@ -1,0 +1,223 @@
+"""``profile``: a callable run step by step under torch's profiler, by a schedule, its trace written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, final
+
+import torch
+
+from warpwise.lab.profile.result import Profile, rows_of
+from warpwise.lab.profile.schedule import Schedule
+from warpwise.lab.timing.environment import current, place, resolve
+
+ENDINGS = (".pt.trace.json.gz", ".pt.trace.json", ".json.gz", ".json")
+
+
+class ProfileError(ValueError):
+    """What was asked for cannot be profiled, or its trace cannot be kept; nothing has run."""
+
+
+def profile(
+    function: Callable[..., Any],
+    *args: Any,
+    schedule: Schedule | Iterable[int] | str = (1, 1, 2, 1),
+    trace: Path | str | None = None,
+    steps: int | None = None,
+    device: torch.device | str | None = None,
+    shapes: bool = False,
+    stacks: bool = False,
+    name: str | None = None,
+) -> Profile:
+    """Call ``function(*args)`` once a step under torch's profiler and return what ran, with a Chrome trace if asked for.
+
+    ``function`` is any callable: a kernel's launcher, a module, a whole training step. ``schedule`` is (wait, warm-up,
+    active, repeat); ``steps`` says how often to call, by default as often as the schedule needs. On a machine with a GPU its
+    kernels are recorded too; on one without, the CPU's work, emulated rungs included. Rungs, and what ``warpwise.ranges.named``
+    surrounds, appear under their names. ``shapes`` records the operators' input shapes and ``stacks`` the Python lines.
+
+    ``trace`` is a file that Perfetto and ``chrome://tracing`` open, and TensorBoard if it ends in ``.pt.trace.json``; if the
+    schedule repeats there is one a repetition, numbered. It takes its name when it is complete. Ctrl-C ends the run and
+    what was recorded until then is returned; an exception of ``function`` is raised on, its trace written before.
+
+    Raises ``ProfileError`` before anything runs if the trace cannot be written or no step would be recorded, and ``ValueError`` for
+    a bad schedule.
+    """
+    plan = Schedule.of(schedule)
+    count = plan.steps if steps is None else steps
+    if count <= plan.wait + plan.warmup:
+        raise ProfileError(
+            f"profile: {count} steps record nothing: schedule {plan} waits and warms up for {plan.wait + plan.warmup}"
+        )
+    where = _device(device, args)
+    paths = trace_paths(trace, plan.repeat)
+    recorder = Recorder(plan, paths, shapes=shapes, stacks=stacks)
+    with current(where), recorder:
+        for _ in range(count):
+            function(*args)
+            recorder.step()
+    return recorder.result(name or named(function), place(where))
+
+
+def named(function: Callable[..., Any]) -> str:
+    """What a callable is called: its own name, or its class's."""
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _device(device: torch.device | str | None, args: Sequence[Any]) -> torch.device:
+    found = next((value.device for value in args if isinstance(value, torch.Tensor)), None)
+    return resolve(device if device is not None else found)
+
+
+def trace_paths(trace: Path | str | None, repeat: int) -> tuple[Path, ...]:
+    """A path for each repetition, tried for writing: ``t.json``, or ``t.1.json``, ``t.2.json`` if there are several.
+
+    Raises ``ProfileError`` saying what is wrong with the path.
+    """
+    if trace is None:
+        return ()
+    path = Path(trace).expanduser()
+    if not path.name.endswith(ENDINGS):
+        raise ProfileError(f"trace {path}: expected a name that ends in {', '.join(ENDINGS)}")
+    if path.is_dir():
+        raise ProfileError(f"trace {path}: is a folder; name a file in it, such as {path / 'trace.json'}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise ProfileError(f"trace {path}: cannot be written: {error.filename} is a file, not a folder") from error
+    except OSError as error:
+        raise ProfileError(f"trace {path}: cannot be written: {error.filename}: {error.strerror}") from error
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise ProfileError(f"trace {path}: cannot be written: {error.strerror or error}") from error
+    if repeat == 1:
+        return (path,)
+    ending = next(ending for ending in ENDINGS if path.name.endswith(ending))
+    stem = path.name.removesuffix(ending)
+    return tuple(path.with_name(f"{stem}.{cycle}{ending}") for cycle in range(1, repeat + 1))
+
+
+@final
+class Recorder:
+    """A profiler for each repetition of ``schedule``, moved on by ``step``; without a schedule one that records everything.
+
+    A context: whatever ends it, the traces of what was recorded are written. Ctrl-C ends it too and goes no further.
+    """
+
+    def __init__(
+        self, schedule: Schedule | None, paths: Sequence[Path] = (), *, shapes: bool = False, stacks: bool = False
+    ) -> None:
+        self.schedule, self.paths = schedule, tuple(paths)
+        self.written: list[Path] = []
+        self.interrupted = False
+        self.notes: list[str] = []
+        self.stepped = 0
+        self._shapes, self._stacks = shapes, stacks
+        self._averages: list[list[Any]] = []
+        self._profiler: torch.profiler.profile | None = None
+        self._seconds = self._started = 0.0
+
+    def __enter__(self) -> Recorder:
+        self._started = time.perf_counter()
+        self._begin()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
+    ) -> bool:
+        self.interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
+        try:
+            self._end()
+        finally:
+            self._seconds = time.perf_counter() - self._started
+        return self.interrupted
+
+    def step(self) -> None:
+        """The end of one step."""
+        self.stepped += 1
+        if self._profiler is None or self.schedule is None:
+            return
+        self._profiler.step()
+        each = self.schedule.wait + self.schedule.warmup + self.schedule.active
+        if self.stepped % each == 0:
+            self._end()
+            if self.stepped < self.schedule.steps:
+                self._begin()
+
+    def _begin(self) -> None:
+        activities = [torch.profiler.ProfilerActivity.CPU]
+        if torch.cuda.is_available():
+            activities.append(torch.profiler.ProfilerActivity.CUDA)
+        plan = None
+        if self.schedule is not None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that there is no warm-up is said in a note
+                plan = torch.profiler.schedule(
+                    wait=self.schedule.wait, warmup=self.schedule.warmup, active=self.schedule.active, repeat=1
+                )
+            if self.schedule.warmup == 0 and not self.notes:
+                self.notes.append("no warm-up step: the profiler's own start is in the first recorded one")
+        self._profiler = torch.profiler.profile(
+            activities=activities,
+            schedule=plan,
+            on_trace_ready=self._ready,
+            record_shapes=self._shapes,
+            with_stack=self._stacks,
+            profile_memory=True,
+        )
+        self._profiler.start()
+
+    def _end(self) -> None:
+        profiler, self._profiler = self._profiler, None
+        if profiler is not None:
+            profiler.stop()
+
+    def _ready(self, profiler: torch.profiler.profile) -> None:
+        self._averages.append(list(profiler.key_averages()))
+        if len(self.written) < len(self.paths):
+            path = self.paths[len(self.written)]
+            export(profiler, path)
+            self.written.append(path)
+
+    def result(self, name: str, where: str) -> Profile:
+        """What was recorded, of what is called ``name``."""
+        table, steps = rows_of(self._averages)
+        if self.schedule is None:
+            steps = 1
+        elif not self._averages:
+            self.notes.append(f"nothing was recorded: ended after {self.stepped} steps, before the first active one")
+        return Profile(
+            name,
+            where,
+            self.schedule,
+            steps,
+            table,
+            self._seconds,
+            tuple(self.written),
+            self.interrupted,
+            tuple(self.notes),
+        )
+
+
+def export(profiler: torch.profiler.profile, path: Path) -> None:
+    """Write the trace under a temporary name in the same folder, then give it its own."""
+    ending = ".json.gz" if path.name.endswith(".gz") else ".json"
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=ending)
+    os.close(handle)
+    try:
+        profiler.export_chrome_trace(temporary)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise

@@ -1,0 +1,200 @@
+"""``Profile``: a table of what ran, where its trace lies, and both as text, HTML and plain data."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from warpwise.lab.profile.schedule import Schedule
+from warpwise.lab.timing.timing import duration
+
+SHOWN = 20
+COLUMNS = {
+    "name": "name", "calls": "calls", "self_cpu": "self CPU", "cpu": "CPU total", "self_cuda": "self CUDA",
+    "cuda": "CUDA total", "memory": "CPU memory", "cuda_memory": "CUDA memory",
+}  # fmt: skip
+TIMES = ("self_cpu", "cpu", "self_cuda", "cuda")
+BYTES = ("memory", "cuda_memory")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One operator, kernel or named range, summed over the recorded steps: seconds, and net bytes allocated.
+
+    ``self_`` times leave out what was called inside. ``ranged`` marks a named range: it holds other rows.
+    """
+
+    name: str
+    calls: int
+    self_cpu: float
+    cpu: float
+    self_cuda: float
+    cuda: float
+    memory: int
+    cuda_memory: int
+    ranged: bool = False
+
+    def cell(self, column: str) -> str:
+        """The value under ``column`` with its unit; what is zero is left empty."""
+        value = getattr(self, column)
+        if column in TIMES:
+            return duration(value) if value else ""
+        if column in BYTES:
+            return byte_text(value) if value else ""
+        return f"{value:,}" if column == "calls" else str(value)
+
+
+def byte_text(count: int) -> str:
+    """Bytes with the unit that fits, 1024 to the next."""
+    size, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB"):
+        if abs(size) < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{size:.4g} {unit}"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What torch's profiler recorded of ``name`` on ``place``: ``table`` in no particular order, over ``steps`` active steps.
+
+    ``traces`` are the Chrome traces written, one for each repetition of the schedule; ``trace`` is the first. ``seconds``
+    is what the whole run took, profiler included. ``interrupted`` says that Ctrl-C ended it and this is what there was,
+    ``failure`` the traceback of a script that did not end well.
+    """
+
+    name: str
+    place: str
+    schedule: Schedule | None
+    steps: int
+    table: tuple[Row, ...]
+    seconds: float
+    traces: tuple[Path, ...] = ()
+    interrupted: bool = False
+    notes: tuple[str, ...] = ()
+    failure: str = ""
+
+    @property
+    def trace(self) -> Path | None:
+        return self.traces[0] if self.traces else None
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether any work of a GPU was recorded."""
+        return any(row.self_cuda > 0 for row in self.table)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that hold anything."""
+        return tuple(
+            column
+            for column in COLUMNS
+            if column in ("name", "calls") or any(getattr(row, column) for row in self.table)
+        )
+
+    def sorted(self, by: str = "") -> list[Row]:
+        """The rows, largest first by a column's name; by the GPU's own time if there is any, else the CPU's.
+
+        Raises ``ValueError`` for what is no column.
+        """
+        by = by or ("self_cuda" if self.on_gpu else "self_cpu")
+        if by not in COLUMNS:
+            raise ValueError(f"sort: no column {by!r}; there are {', '.join(COLUMNS)}")
+        if by == "name":
+            return sorted(self.table, key=lambda row: row.name)
+        return sorted(self.table, key=lambda row: (-getattr(row, by), row.name))
+
+    @property
+    def heading(self) -> str:
+        """One line: what, where, how many steps."""
+        how = f"{self.steps} step{'' if self.steps == 1 else 's'}" + (
+            f" of schedule {self.schedule}" if self.schedule else ""
+        )
+        return f"{self.name} on {self.place}: {how}{', interrupted' if self.interrupted else ''}"
+
+    def __str__(self) -> str:
+        columns, rows = self.columns, self.sorted()[:SHOWN]
+        cells = [[COLUMNS[column] for column in columns], *([row.cell(column) for column in columns] for row in rows)]
+        widths = [max(len(line[position]) for line in cells) for position in range(len(columns))]
+        lines = [self.heading]
+        for line in cells:
+            first, *rest = (
+                text.ljust(width) if not at else text.rjust(width)
+                for at, (text, width) in enumerate(zip(line, widths, strict=True))
+            )
+            lines.append("  ".join((first, *rest)).rstrip())
+        if len(self.table) > SHOWN:
+            lines.append(f"… {len(self.table) - SHOWN} more")
+        return "\n".join([*lines, *(f"trace: {path}" for path in self.traces), *self.notes])
+
+    def _repr_html_(self) -> str:
+        """A table for a notebook, readable in the dark as well."""
+        columns, escape = self.columns, html.escape
+        style = "text-align:right;padding:2px 10px;font-variant-numeric:tabular-nums"
+        left = style.replace("right", "left")
+        head = "".join(
+            f'<th style="{left if column == "name" else style}">{COLUMNS[column]}</th>' for column in columns
+        )
+        body = "".join(
+            "<tr>" + "".join(
+                f'<td style="{left if column == "name" else style}">{escape(row.cell(column))}</td>' for column in columns
+            ) + "</tr>"
+            for row in self.sorted()[:SHOWN]
+        )  # fmt: skip
+        rest = f"<div>… {len(self.table) - SHOWN} more</div>" if len(self.table) > SHOWN else ""
+        remarks = "".join(
+            f"<div>{escape(text)}</div>" for text in (*(f"trace: {path}" for path in self.traces), *self.notes)
+        )
+        return (
+            f'<div class="warpwise-profile"><strong>{escape(self.heading)}</strong>'
+            f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}{remarks}</div>'
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: seconds and bytes."""
+        return {
+            "name": self.name, "place": self.place, "schedule": str(self.schedule) if self.schedule else None,
+            "steps": self.steps, "seconds": round(self.seconds, 3), "interrupted": self.interrupted,
+            "traces": [str(path) for path in self.traces], "notes": list(self.notes), "failure": self.failure,
+            "table": [{part.name: getattr(row, part.name) for part in fields(row)} for row in self.sorted()],
+        }  # fmt: skip
+
+
+STEP = "ProfilerStep"
+
+
+def rows_of(averages: Iterable[Iterable[Any]]) -> tuple[tuple[Row, ...], int]:
+    """Rows and the number of steps in the profiler's averages (``key_averages()``), one list for each repetition.
+
+    A named range that launched kernels comes twice: as the host saw it and, mirrored, on the device. The mirror is left
+    out, since the host's entry has its kernels' time already.
+    """
+    found: dict[str, Row] = {}
+    steps = 0
+    for average in (item for cycle in averages for item in cycle):
+        if average.key.startswith(STEP):
+            steps += average.count if _on_host(average) else 0
+            continue
+        ranged = bool(getattr(average, "is_user_annotation", False))
+        if ranged and not _on_host(average):
+            continue
+        before = found.get(average.key, Row(average.key, 0, 0.0, 0.0, 0.0, 0.0, 0, 0))
+        found[average.key] = Row(
+            average.key,
+            before.calls + average.count,
+            before.self_cpu + average.self_cpu_time_total * 1e-6,
+            before.cpu + average.cpu_time_total * 1e-6,
+            before.self_cuda + average.self_device_time_total * 1e-6,
+            before.cuda + average.device_time_total * 1e-6,
+            before.memory + average.self_cpu_memory_usage,
+            before.cuda_memory + average.self_device_memory_usage,
+            before.ranged or ranged,
+        )
+    return tuple(found.values()), steps
+
+
+def _on_host(average: Any) -> bool:
+    return str(average.device_type).endswith("CPU")
