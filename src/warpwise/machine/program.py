@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+from dataclasses import dataclass, field
+
+from warpwise.machine.elf import Variable
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,10 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction: ``address`` in bytes from the function's start; ``file`` and ``line`` of the source (line 0: unknown)."""
+    """One instruction: ``address`` in bytes from the program's start; ``file`` and ``line`` of the source (line 0: unknown).
+
+    ``inlined_at`` are the calls that it was inlined through, innermost first: files and lines.
+    """
 
     address: int
     file: str
@@ -48,11 +54,18 @@ class Instruction:
     operands: tuple[Operand, ...]
     control: Control
     text: str
+    inlined_at: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
 class Program:
-    """A kernel's instructions and what its launch needs: parameter places, constant banks, shared and local sizes in bytes."""
+    """A kernel's instructions and what its launch needs: parameter places, constant banks, shared and local sizes in bytes.
+
+    The functions that it calls follow the kernel; ``instructions[i].address`` is ``16 * i``. ``reserved_shared`` are the
+    bytes that the architecture keeps at shared address 0, not counted in ``static_shared``. ``device_image`` is the memory
+    of ``__device__`` variables, and ``variables`` says where each variable lies. ``cooperative`` kernels wait for the
+    whole grid; ``waits_for_blocks`` says that some load or atomic could be a wait for another block.
+    """
 
     symbol: str
     architecture: tuple[int, int]
@@ -64,3 +77,47 @@ class Program:
     parameters: tuple[tuple[int, int], ...]  # (offset from parameter_base, bytes)
     banks: dict[int, bytes]  # constant banks other than 0 with their contents; bank 3 holds __constant__ variables
     spill_stores: int = 0
+    reserved_shared: int = 0
+    device_image: bytes = b""
+    variables: dict[str, Variable] = field(default_factory=dict)
+    cooperative: bool = False
+    waits_for_blocks: bool = False
+
+    @functools.cached_property
+    def encoded(self) -> bytes:
+        """The instructions as the runtime reads them: a line each, and a line each operand (program.cpp)."""
+        lines = []
+        for each in self.instructions:
+            control = each.control
+            scheduling = (
+                control.stall,
+                int(control.yields),
+                control.write_barrier,
+                control.read_barrier,
+                control.wait_mask,
+            )
+            lines.append(
+                _line(
+                    "I", each.address, *scheduling, len(each.operands), each.opcode, ".".join(each.modifiers), each.text
+                )
+            )
+            lines += [_encoded(operand) for operand in (each.guard, *each.operands)]
+        return "".join(lines).encode()
+
+
+KINDS = (
+    "none", "register", "uniform", "predicate", "uniform_predicate", "immediate", "constant", "memory", "special",
+    "barrier", "label", "other",
+)  # fmt: skip
+"""Kinds of operands, in the order of ``Kind`` in runtime/machine.h."""
+
+
+def _line(*fields: object) -> str:
+    return "\t".join(map(str, fields)) + "\n"
+
+
+def _encoded(operand: Operand) -> str:
+    flags = (operand.negated, operand.absolute, operand.inverted, operand.wide, operand.base_wide)
+    bits = sum(1 << place for place, flag in enumerate(flags) if flag)
+    numbers = (operand.index, operand.bank, operand.base, operand.uniform_base, bits, operand.value)
+    return _line("O", KINDS.index(operand.kind), *numbers, operand.name, operand.suffix)
