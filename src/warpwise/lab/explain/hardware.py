@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from warpwise.device import Profile, ceilings, describe
-from warpwise.device.profiles import parse_target
+from warpwise.device import Description, Profile, ceilings, current, describe
 from warpwise.lab.explain.pipes import rates
 
 GHZ, GBPS, MIB = 1e9, 1e9, 1 << 20
@@ -91,33 +90,33 @@ _DEVICES: dict[tuple[int, int], Hardware] = {
 
 
 def hardware(target: str | Profile | None = None) -> Hardware:
-    """The device to predict for: "sm_90" gives the data-centre or usual device of that capability, "cuda" the GPU here.
+    """The device to predict for: the GPU here if it has the target's compute capability, else one of that capability.
 
-    None is the current GPU, or sm_90 (an H200) where there is none. A GPU here takes the constants of its capability,
-    its own sizes and clocks, and the copy rate that ``warpwise device`` measured on it, if it did. Raises
-    ``ValueError`` for an unknown target.
+    "sm_90" stands for an H200 where there is no such GPU, "cuda" is the GPU here, None that or an H200. A profile
+    always gives the device that stands for it. A GPU here has the constants of its capability, its own sizes and clocks,
+    and the copy rate that was measured on it, if one was. Raises ``ValueError`` for an unknown target.
     """
     if isinstance(target, Profile):
         return _of_profile(target)
-    if target is not None and not target.startswith("cuda"):
-        parse_target(target)
-        return _of_profile(Profile.of(target))
-    here = describe(target)
-    if here.place != "gpu" or here.profile is None:
-        return _of_profile(Profile.of("sm_90"))
-    base = _of_profile(here.profile)
-    measured = ceilings(target or "cuda")
-    bandwidth = measured.copy if measured else 0.9 * (here.peak_bandwidth or base.dram_bytes_per_s / 0.9)
-    origin = "measured copy rate" if measured else "90 % of the computed memory bandwidth"
+    wanted = None if target is None or target.startswith("cuda") else Profile.of(target)
+    if target is not None and wanted is None:
+        return _of_gpu(describe(target), target)
+    here = current()
+    if here.place == "gpu" and here.profile is not None and wanted in (None, here.profile):
+        return _of_gpu(here, "cuda")
+    return _of_profile(wanted or Profile.of("sm_90"))
+
+
+def _of_gpu(here: Description, device: str) -> Hardware:
+    base = _of_profile(here.profile or Profile.of("sm_90"))
+    measured = ceilings(device)
+    computed = 0.9 * (here.peak_bandwidth or base.dram_bytes_per_s / 0.9)
+    origin = "its measured copy rate" if measured else "90 % of its computed memory bandwidth"
     return replace(
-        base,
-        name=here.name,
-        sm_count=here.sm_count or base.sm_count,
-        clock_hz=here.clock_hz or base.clock_hz,
-        l2_bytes=here.l2_bytes or base.l2_bytes,
-        dram_bytes_per_s=bandwidth,
-        source=f"the driver's sizes and clocks, {origin}; other constants of the {base.name}",
-    )
+        base, name=here.name, sm_count=here.sm_count or base.sm_count, clock_hz=here.clock_hz or base.clock_hz,
+        l2_bytes=here.l2_bytes or base.l2_bytes, dram_bytes_per_s=measured.copy if measured else computed,
+        source=f"the driver's sizes and clocks, {origin}; else the constants of {base.name}",
+    )  # fmt: skip
 
 
 def _of_profile(profile: Profile) -> Hardware:

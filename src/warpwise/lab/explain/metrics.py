@@ -1,0 +1,180 @@
+"""The counters of a run under Nsight Compute's names: for the whole launch, and by source line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from warpwise.lab.explain.hardware import Hardware
+from warpwise.lab.explain.occupancy import Occupancy
+from warpwise.lab.explain.pipes import PIPES, pipe_of
+from warpwise.machine.counts import FIELDS, Counts
+
+SECTOR = 32  # bytes
+
+ACCESSES: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "LDG": ("global", "ld"), "LD": ("global", "ld"), "STG": ("global", "st"), "ST": ("global", "st"), 
+        "ATOMG": ("global", "atom"), "ATOM": ("global", "atom"), "RED": ("global", "red"), "REDG": ("global", "red"),
+        "LDGSTS": ("global", "ldgsts"), "LDL": ("local", "ld"), "STL": ("local", "st"), 
+        "LDS": ("shared", "ld"), "LDSM": ("shared", "ld"), "STS": ("shared", "st"), "STSM": ("shared", "st"), 
+        "ATOMS": ("shared", "atom"),
+    }
+)  # fmt: skip
+"""Opcodes that access memory: which one, and what ncu calls the operation."""
+
+_T = "l1tex__t_{what}_pipe_lsu_mem_{space}_op_{op}.sum"
+_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
+_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared"
+_OPS = {
+    "global": ("ld", "st", "red", "atom", "ldgsts"),
+    "local": ("ld", "st"),
+    "shared": ("ld", "st", "atom", "ldgsts"),
+}
+
+
+def metrics(counts: Counts, occupancy: Occupancy, hardware: Hardware) -> dict[str, float]:
+    """Totals of the launch, under ncu's names.
+
+    Memory operations, instructions by pipe, L2 and DRAM traffic, launch and occupancy. ``dram__bytes_read.sum`` and
+    ``dram__bytes_write.sum`` are lower bounds: distinct sectors of global memory, once each; what the cache model adds
+    is in ``lts__t_sectors_srcunit_tex_lookup_miss.sum``. ``barriers`` counts block-wide barriers passed, which ncu does not.
+    """
+    table = Table(counts)
+    found = _instruction_metrics(table, table.all) | _cache_metrics(table)
+    found["barriers"] = float(counts.barriers)
+    return found | launch_metrics(counts, occupancy, hardware)
+
+
+def line_metrics(counts: Counts) -> dict[tuple[str, int], dict[str, float]]:
+    """The counters of each source line that has machine code, by (file, line); names that stay 0 are left out.
+
+    ncu's names as in ``metrics``, and beside them plain names for what ncu does not count by line: ``ideal_sectors`` and
+    ``ideal_wavefronts``, what full use of each sector and no bank conflict would need; ``bytes`` that lanes asked for;
+    ``tags``, the 128-byte lines looked up; ``stall_cycles`` of lone warps, summed, and ``stall_share``, 0 to 1.
+    """
+    table = Table(counts)
+    rows: dict[tuple[str, int], list[int]] = {}
+    for i, instruction in enumerate(counts.program.instructions):
+        rows.setdefault((instruction.file, instruction.line), []).append(i)
+    stalls = max(1, counts.total("stall_cycles"))
+    found: dict[tuple[str, int], dict[str, float]] = {}
+    for place, indices in rows.items():
+        chosen = np.zeros(len(table.all), dtype=bool)
+        chosen[indices] = True
+        of_line = {name: value for name, value in _instruction_metrics(table, chosen).items() if value}
+        for name in ("ideal_sectors", "ideal_wavefronts", "bytes", "tags", "stall_cycles"):
+            if value := table.sum(name, chosen):
+                of_line[name] = value
+        of_line["stall_share"] = of_line.get("stall_cycles", 0.0) / stalls
+        of_line["instructions"] = float(len(indices))
+        found[place] = of_line
+    return found
+
+
+def launch_metrics(counts: Counts, occupancy: Occupancy, hardware: Hardware) -> dict[str, float]:
+    """What ncu says of the launch, its resources and its theoretical occupancy."""
+    limits = occupancy.limits
+    return {
+        "launch__grid_size": float(np.prod(counts.grid, dtype=np.int64)),
+        "launch__block_size": float(occupancy.threads),
+        "launch__thread_count": float(np.prod(counts.grid, dtype=np.int64)) * occupancy.threads,
+        "launch__registers_per_thread": float(occupancy.registers),
+        "launch__registers_per_thread_allocated": float(occupancy.registers_allocated),
+        "launch__shared_mem_per_block_static": float(occupancy.static_shared),
+        "launch__shared_mem_per_block_dynamic": float(occupancy.dynamic_shared),
+        "launch__shared_mem_per_block_driver": float(occupancy.profile.shared_reserved_per_block),
+        "launch__shared_mem_per_block": float(occupancy.static_shared + occupancy.dynamic_shared),
+        "launch__shared_mem_per_block_allocated": float(occupancy.shared_allocated),
+        "launch__shared_mem_config_size": float(occupancy.shared_config),
+        "launch__occupancy_limit_blocks": float(limits["blocks"]),
+        "launch__occupancy_limit_warps": float(limits["warps"]),
+        "launch__occupancy_limit_registers": float(limits["registers"]),
+        "launch__occupancy_limit_shared_mem": float(limits["shared memory"]),
+        "launch__occupancy_limit_barriers": float(limits["barriers"]),
+        "launch__waves_per_multiprocessor": occupancy.waves(counts.blocks, hardware.sm_count),
+        "sm__maximum_warps_avg_per_active_cycle": float(occupancy.warps),
+        "sm__maximum_warps_per_active_cycle_pct": 100 * occupancy.fraction,
+    }
+
+
+class Table:
+    """The counters with what each instruction is: masks by opcode, by kind of access and by pipe. Built once a launch."""
+
+    def __init__(self, counts: Counts) -> None:
+        instructions = counts.program.instructions
+        self.counts = counts
+        self.opcodes = np.array([instruction.opcode for instruction in instructions], dtype=object)
+        accesses = [ACCESSES.get(instruction.opcode, ("", "")) for instruction in instructions]
+        self.spaces = np.array([space for space, _ in accesses], dtype=object)
+        self.ops = np.array([op for _, op in accesses], dtype=object)
+        self.pipes = np.array([pipe_of(instruction.opcode) or "" for instruction in instructions], dtype=object)
+        self.all = np.ones(len(instructions), dtype=bool)
+
+    def sum(self, name: str, chosen: np.ndarray) -> float:
+        """One counter, summed over the instructions of a mask."""
+        return float(self.counts.table[chosen, FIELDS.index(name)].sum())
+
+    def of(self, *opcodes: str) -> np.ndarray:
+        """The instructions with one of these opcodes, as a mask."""
+        return np.isin(self.opcodes, opcodes)
+
+    def accesses(self, space: str, *ops: str) -> np.ndarray:
+        """Accesses to "global", "local" or "shared" memory, by these operations or by any, as a mask."""
+        chosen = self.spaces == space
+        return chosen & np.isin(self.ops, ops) if ops else chosen
+
+    def by_pipe(self, chosen: np.ndarray) -> dict[str, float]:
+        """Warp instructions by pipe; "fma" has those of "fmaheavy" in it, integers that only its heavy half takes."""
+        found = {pipe: self.sum("executed", chosen & (self.pipes == pipe)) for pipe in (*PIPES, "fmaheavy")}
+        found["fma"] += found["fmaheavy"]
+        return found
+
+
+def _instruction_metrics(table: Table, chosen: np.ndarray) -> dict[str, float]:
+    executed, threads, on = (table.sum(name, chosen) for name in ("executed", "threads", "threads_on"))
+    found = {
+        "smsp__inst_executed.sum": executed,
+        "smsp__thread_inst_executed.sum": threads,
+        "smsp__thread_inst_executed_pred_on.sum": on,
+        "smsp__thread_inst_executed_per_inst_executed.ratio": threads / executed if executed else 0.0,
+        "smsp__thread_inst_executed_pred_on_per_inst_executed.ratio": on / executed if executed else 0.0,
+    }
+    for space in ("global", "local"):
+        for op in _OPS[space]:
+            of_op = table.accesses(space, op) & chosen
+            for what in ("requests", "sectors"):
+                found[_T.format(what=what, space=space, op=op)] = table.sum(what, of_op)
+            found[f"smsp__inst_executed_op_{space}_{op}.sum"] = table.sum("executed", of_op)
+    for name, column, prefix in (
+        (_WAVEFRONTS, "wavefronts", "op_"), (_CONFLICTS, "conflicts", "op_"), ("smsp__inst_executed_op_shared", "executed", ""),
+    ):  # fmt: skip
+        for op in _OPS["shared"]:
+            of_op = table.of("LDGSTS") if op == "ldgsts" else table.accesses("shared", op)
+            found[f"{name}_{prefix}{op}.sum"] = table.sum(column, of_op & chosen)
+        found[f"{name}.sum"] = sum(found[f"{name}_{prefix}{op}.sum"] for op in _OPS["shared"])
+    pipes = {f"sm__inst_executed_pipe_{pipe}.sum": value for pipe, value in table.by_pipe(chosen).items()}
+    return found | pipes
+
+
+def _cache_metrics(table: Table) -> dict[str, float]:
+    counts = table.counts
+    everything = table.sum("l2_sectors", table.all)
+    found = {
+        "lts__t_sectors_srcunit_tex.sum": everything,
+        "lts__t_sectors_srcunit_tex_lookup_miss.sum": float(counts.l2_misses),
+        "lts__t_sectors_srcunit_tex_lookup_hit.sum": max(0.0, everything - counts.l2_misses),
+        "dram__bytes_read.sum": float(SECTOR * counts.sectors_read),
+        "dram__bytes_write.sum": float(SECTOR * counts.sectors_written),
+    }
+    for op, kinds in (("read", ("ld", "ldgsts")), ("write", ("st",)), ("red", ("red",)), ("atom", ("atom",))):
+        of_op = table.accesses("global", *kinds) | table.accesses("local", *kinds)
+        found[f"lts__t_sectors_srcunit_tex_op_{op}.sum"] = table.sum("l2_sectors", of_op)
+    for space in ("global", "local"):
+        for op in ("ld", "st"):
+            of_op = table.accesses(space, op)
+            hits, name = table.sum("l1_hits", of_op), f"l1tex__t_sectors_pipe_lsu_mem_{space}_op_{op}_lookup"
+            found[f"{name}_hit.sum"], found[f"{name}_miss.sum"] = hits, table.sum("sectors", of_op) - hits
+    return found

@@ -1,0 +1,179 @@
+"""How long each unit of the device is busy with a launch, and so how long the launch takes.
+
+Units work side by side, so the slowest one decides, if there are warps enough to keep it fed: the time that a lone warp
+takes, times how often an SM fills up with blocks, is a bound like any other ("latency"). Near a tie both show.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from warpwise.lab.explain.hardware import Hardware
+from warpwise.lab.explain.metrics import SECTOR, Table
+from warpwise.lab.explain.occupancy import Occupancy
+from warpwise.lab.explain.pipes import multiply_adds
+from warpwise.machine.counts import Counts
+
+SHARPNESS = 4.0
+"""Units overlap, but not wholly: times add up as the norm of this order, 19 % over the largest if two are equal."""
+
+THROUGHPUT = (
+    "DRAM", "L2", "L1 tag stage", "shared memory", "atomics", "LSU issue", "FMA", "ALU", "FP64", "tensor", "SFU (XU)",
+    "uniform", "ADU", "CBU", "issue slots",
+)  # fmt: skip
+"""Units that have a rate, and that ncu gives a utilisation of."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a launch asks of one unit: ``amount`` of ``what`` at ``rate`` a second take ``seconds``, on the busiest SM."""
+
+    amount: float
+    what: str
+    rate: float
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.amount:,.0f} {self.what} at {self.rate / 1e9:,.4g} G/s: {self.seconds * 1e6:,.2f} µs"
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Predicted seconds of a launch on ``device``.
+
+    ``units`` gives the seconds that each unit is busy, with "latency" (waiting, however fast the units) and "launch" (a
+    constant); ``demands`` has the figures that led to each. ``time`` is all of them together, ``limiter`` the one that is
+    largest, ``busiest`` the largest of those that have a rate, which is what ncu would show as most used. ``floor`` is
+    the least that the launch's distinct bytes need at DRAM's rate, launch included.
+    """
+
+    device: str
+    units: Mapping[str, float] = field(hash=False)
+    demands: Mapping[str, Demand] = field(hash=False)
+    time: float
+    floor: float
+    floor_bytes: int
+
+    @property
+    def limiter(self) -> str:
+        """The unit, "latency" or "launch", that takes longest."""
+        return max(self.units, key=lambda name: self.units[name])
+
+    @property
+    def busiest(self) -> str:
+        """The unit with a rate that takes longest."""
+        return max(self.demands, key=lambda name: self.units[name])
+
+    def utilisation(self, unit: str) -> float:
+        """The part of the predicted time that a unit is busy, 0 to 1."""
+        return self.units.get(unit, 0.0) / self.time if self.time else 0.0
+
+    def with_units(self, **factors: float) -> float:
+        """Predicted seconds if units' times were multiplied: ``with_units(DRAM=0.5)``; names as in ``scaled``."""
+        return self.scaled(factors)
+
+    def scaled(self, factors: Mapping[str, float]) -> float:
+        """Predicted seconds if the time of each unit named were multiplied by its factor."""
+        return combined({name: seconds * factors.get(name, 1.0) for name, seconds in self.units.items()})
+
+    def speedup(self, factors: Mapping[str, float]) -> float:
+        """How many times faster the launch would be if the time of each unit named were multiplied by its factor."""
+        return self.time / self.scaled(factors)
+
+
+def predict(counts: Counts, occupancy: Occupancy, hardware: Hardware) -> Prediction:
+    """Seconds by unit from a run's counters, and what they give together. Amounts are of the whole launch."""
+    table = Table(counts)
+    uneven = imbalance(counts.blocks, hardware.sm_count)
+    demands = {
+        name: Demand(amount, what, per_clock * hardware.sm_count * hardware.clock_hz, seconds)
+        for name, (amount, what, per_clock) in _of_multiprocessors(table, hardware).items()
+        if (seconds := uneven * hardware.seconds(amount, per_clock))
+    }
+    demands |= _of_device(table, hardware)
+    demands = {name: demands[name] for name in THROUGHPUT if name in demands}
+    units = {name: demand.seconds for name, demand in demands.items()}
+    units["latency"] = latency(counts, occupancy, hardware)
+    units["launch"] = hardware.launch_s
+    distinct = SECTOR * (counts.sectors_read + counts.sectors_written)
+    return Prediction(
+        hardware.name,
+        units,
+        demands,
+        combined(units),
+        hardware.launch_s + distinct / hardware.dram_bytes_per_s,
+        distinct,
+    )
+
+
+def combined(units: Mapping[str, float]) -> float:
+    """The launch's overhead, and after it the norm of order ``SHARPNESS`` of the units' times."""
+    overlapping = [seconds for name, seconds in units.items() if name != "launch"]
+    return units.get("launch", 0.0) + sum(seconds**SHARPNESS for seconds in overlapping) ** (1 / SHARPNESS)
+
+
+def imbalance(blocks: int, sm_count: int) -> float:
+    """The busiest SM's blocks over the mean: 1 if ``blocks`` divide evenly among SMs, up to ``sm_count`` for one block."""
+    return math.ceil(blocks / sm_count) * sm_count / blocks if blocks else 1.0
+
+
+def latency(counts: Counts, occupancy: Occupancy, hardware: Hardware) -> float:
+    """Seconds that the busiest SM takes if nothing but waiting counts: rounds of blocks, times a block's own time.
+
+    A block takes what a warp would take alone, and the time until the next block's warps issue.
+    """
+    if not occupancy.blocks or not counts.blocks:
+        return 0.0
+    rounds = math.ceil(math.ceil(counts.blocks / hardware.sm_count) / occupancy.blocks)
+    return rounds * (counts.mean_warp_cycles + hardware.block_cycles) / hardware.clock_hz
+
+
+def _of_multiprocessors(table: Table, hardware: Hardware) -> dict[str, tuple[float, str, float]]:
+    """What the SMs' own units are asked for: amount, of what, and how many a clock and SM."""
+    pipes, rate = table.by_pipe(table.all), hardware.rates
+    heavy = pipes["fmaheavy"] / rate["fmaheavy"] > pipes["fma"] / rate["fma"]
+    off_chip = table.accesses("global") | table.accesses("local")
+    return {
+        "L1 tag stage": (table.sum("tags", off_chip), "lines of 128 bytes", hardware.tags_per_clock),
+        "shared memory": (table.sum("wavefronts", table.all), "wavefronts", hardware.wavefronts_per_clock),
+        "LSU issue": (pipes["lsu"], "instructions", rate["lsu"]),
+        "FMA": (pipes["fmaheavy"], "integer multiply-adds", rate["fmaheavy"]) if heavy else (pipes["fma"], "instructions", rate["fma"]),
+        "ALU": (pipes["alu"], "instructions", rate["alu"]),
+        "FP64": (pipes["fp64"], "instructions", rate["fp64"]),
+        "tensor": (_matrix_flops(table), "FLOPs", hardware.tensor_flops.get("fp16", 1024.0)),
+        "SFU (XU)": (pipes["xu"], "instructions", rate["xu"]),
+        "uniform": (pipes["uniform"], "instructions", rate["uniform"]),
+        "ADU": (pipes["adu"], "instructions", rate["adu"]),
+        "CBU": (pipes["cbu"], "instructions", rate["cbu"]),
+        "issue slots": (table.sum("executed", table.all), "warp instructions", rate["issue"]),
+    }  # fmt: skip
+
+
+def _matrix_flops(table: Table) -> float:
+    """FLOPs of matrix instructions, in those of half precision: TF32 counts twice, 8 bits half."""
+    total = 0.0
+    executed = table.counts.column("executed")
+    for i, instruction in enumerate(table.counts.program.instructions):
+        if table.pipes[i] != "tensor":
+            continue
+        weight = (
+            2.0 if "TF32" in instruction.modifiers else 0.5 if instruction.opcode in ("IMMA", "QGMMA", "IGMMA") else 1.0
+        )
+        total += 2.0 * weight * multiply_adds(instruction.modifiers) * float(executed[i])
+    return total
+
+
+def _of_device(table: Table, hardware: Hardware) -> dict[str, Demand]:
+    """What units outside of the SMs are asked for."""
+    counts, clock = table.counts, hardware.clock_hz
+    crossed = SECTOR * max(counts.l2_misses, counts.sectors_read + counts.sectors_written)
+    sectors = table.sum("l2_sectors", table.all)
+    found = {}
+    if crossed:
+        found["DRAM"] = Demand(crossed, "bytes", hardware.dram_bytes_per_s, crossed / hardware.dram_bytes_per_s)
+    if sectors:
+        rate = hardware.l2_sectors_per_clock * clock
+        found["L2"] = Demand(sectors, "sectors", rate, sectors / rate)
+    return found
