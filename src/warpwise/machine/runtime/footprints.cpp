@@ -1,0 +1,173 @@
+#include "footprints.h"
+
+#include <cstring>
+
+namespace ww::machine {
+
+Shape shape_of(Mask lanes, const u64* addresses) {
+  if (lanes != ~Mask{0}) return {false, 0};
+  const u64 first = addresses[0], stride = addresses[1] - first;
+  u64 wrong = 0;
+  for (unsigned l = 0; l < kLanes; l++) wrong |= addresses[l] ^ (first + stride * l);
+  return {wrong == 0, static_cast<i64>(stride)};
+}
+
+namespace {
+
+unsigned sector_mask(u64 low, u64 high) {
+  return (static_cast<u32>(low) != 0) | (low >> 32 != 0) << 1 | (static_cast<u32>(high) != 0) << 2 |
+         (high >> 32 != 0) << 3;
+}
+
+// Collects lines by a small open-addressed table, bytes of each as 128 bits.
+class Collector {
+ public:
+  explicit Collector(Lines& lines) : lines_(lines) {
+    std::memset(table_, 0xff, sizeof table_);
+    lines.count = 0;
+  }
+  void add(u64 line, unsigned offset, u64 ones) {
+    unsigned place = last_;
+    if (lines_.count == 0 || lines_.line[place] != line) place = find(line);
+    last_ = place;
+    bytes_[place][offset >> 6] |= ones << (offset & 63);
+  }
+  void finish() {
+    unsigned sectors = 0, bytes = 0;
+    for (unsigned i = 0; i < lines_.count; i++) {
+      const unsigned mask = sector_mask(bytes_[i][0], bytes_[i][1]);
+      lines_.mask[i] = static_cast<u8>(mask);
+      sectors += __builtin_popcount(mask);
+      bytes += __builtin_popcountll(bytes_[i][0]) + __builtin_popcountll(bytes_[i][1]);
+    }
+    lines_.sectors = sectors, lines_.bytes = bytes;
+  }
+
+ private:
+  unsigned find(u64 line) {
+    unsigned slot = static_cast<u32>(line * 0x9e3779b1u) >> 24;
+    for (;; slot = (slot + 1) & 255) {
+      if (table_[slot] == 0xff) {
+        const unsigned place = lines_.count++;
+        table_[slot] = static_cast<u8>(place);
+        lines_.line[place] = line;
+        bytes_[place][0] = bytes_[place][1] = 0;
+        return place;
+      }
+      if (lines_.line[table_[slot]] == line) return table_[slot];
+    }
+  }
+  Lines& lines_;
+  unsigned last_ = 0;
+  u64 bytes_[Lines::kMost][2];
+  u8 table_[256];
+};
+
+// The bytes [first, first + length), length <= 32 lanes of 16.
+void consecutive(u64 first, unsigned length, Lines& lines) {
+  lines.count = 0, lines.sectors = 0, lines.bytes = length;
+  for (u64 at = first, end = first + length; at < end;) {
+    const u64 line = at / kLineBytes, next = (line + 1) * kLineBytes;
+    const u64 stop = next < end ? next : end;
+    const unsigned from = static_cast<unsigned>(at % kLineBytes / kSectorBytes);
+    const unsigned to = static_cast<unsigned>((stop - 1) % kLineBytes / kSectorBytes);
+    lines.line[lines.count] = line;
+    lines.mask[lines.count++] = static_cast<u8>((1u << (to + 1)) - (1u << from));
+    lines.sectors += to - from + 1;
+    at = stop;
+  }
+}
+
+}  // namespace
+
+void global_lines(Mask lanes, const u64* addresses, unsigned bytes, Lines& lines) {
+  const Shape shape = shape_of(lanes, addresses);
+  if (shape.regular && shape.stride == 0) return consecutive(addresses[0], bytes, lines);
+  if (shape.regular && shape.stride == static_cast<i64>(bytes)) return consecutive(addresses[0], bytes * kLanes, lines);
+  Collector collector(lines);
+  const u64 ones = (u64{1} << bytes) - 1;
+  for_lanes(lanes, [&](unsigned l) {
+    collector.add(addresses[l] / kLineBytes, static_cast<unsigned>(addresses[l] % kLineBytes), ones);
+  });
+  collector.finish();
+}
+
+void local_lines(Mask lanes, const u64* addresses, unsigned bytes, Lines& lines) {
+  Collector collector(lines);
+  const unsigned words = bytes <= 4 ? 1 : bytes / 4;
+  const u64 ones = (u64{1} << (bytes < 4 ? bytes : 4)) - 1;
+  for (unsigned word = 0; word < words; word++)
+    for_lanes(lanes, [&](unsigned l) {
+      const u64 own = addresses[l] / 4 + word;
+      collector.add(own, l * 4 + static_cast<unsigned>(addresses[l] % 4), ones);
+    });
+  collector.finish();
+}
+
+namespace {
+
+// Wavefronts for lanes served together: the most that one place of the banks has to deliver.
+unsigned passes_of(Mask lanes, const u64* addresses, unsigned shift, bool words_join) {
+  const unsigned places = kLineBytes >> shift;
+  u8 head[kBanks], next[kLanes], count[kBanks];
+  std::memset(head, 0xff, sizeof head);
+  std::memset(count, 0, sizeof count);
+  unsigned most = 0;
+  for (Mask rest = lanes; rest; rest &= rest - 1) {
+    const unsigned l = static_cast<unsigned>(__builtin_ctz(rest));
+    const u32 unit = static_cast<u32>(addresses[l] >> shift);
+    const unsigned place = unit & (places - 1);
+    unsigned other = head[place];
+    if (words_join)
+      while (other != 0xff && static_cast<u32>(addresses[other] >> shift) != unit) other = next[other];
+    if (words_join && other != 0xff) continue;
+    next[l] = head[place], head[place] = static_cast<u8>(l);
+    if (++count[place] > most) most = count[place];
+  }
+  return most;
+}
+
+// Whether every lane's partner at this distance is off or asks for the same address.
+bool partners_agree(Mask lanes, const u64* addresses, unsigned distance) {
+  for (Mask rest = lanes; rest; rest &= rest - 1) {
+    const unsigned l = static_cast<unsigned>(__builtin_ctz(rest)), partner = l ^ distance;
+    if (lanes >> partner & 1 && addresses[partner] != addresses[l]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Passes shared_passes(Mask lanes, const u64* addresses, unsigned bytes, SharedKind kind) {
+  const SharedRule rule = shared_rule(kind, bytes);
+  const unsigned shift = bytes <= 4 ? 2 : bytes == 8 ? 3 : 4;
+  const Shape shape = shape_of(lanes, addresses);
+  if (shape.regular && rule.words_join) {
+    // Whole units apart by an odd number of units: 32 lanes meet every bank equally often.
+    if (shape.stride != 0 && shape.stride % (1 << shift) == 0 && (shape.stride >> shift) % 2 != 0) {
+      const unsigned groups = kLanes / rule.group;
+      return {groups, groups};
+    }
+    if (shape.stride == 0) {
+      const unsigned groups = kLanes / rule.group / (rule.pairs_join ? 2 : 1);
+      return {groups, groups};
+    }
+  }
+  Passes passes{0, 0};
+  const unsigned joined = rule.pairs_join ? rule.group * 2 : rule.group;
+  for (unsigned first = 0; first < kLanes; first += joined) {
+    const Mask together = (joined == kLanes ? ~Mask{0} : ((Mask{1} << joined) - 1) << first) & lanes;
+    if (!together) continue;
+    const Mask half = (joined == rule.group ? together : together & (((Mask{1} << rule.group) - 1) << first));
+    const Mask other = together & ~half;
+    if (!half || !other || partners_agree(together, addresses, 1) || partners_agree(together, addresses, 2)) {
+      passes.wavefronts += passes_of(together, addresses, shift, rule.words_join), passes.ideal++;
+    } else {
+      passes.wavefronts += passes_of(half, addresses, shift, rule.words_join), passes.ideal++;
+      passes.wavefronts += passes_of(other, addresses, shift, rule.words_join), passes.ideal++;
+    }
+  }
+  return passes;
+}
+
+}  // namespace ww::machine

@@ -1,0 +1,30 @@
+// The lines, sectors and banks that the lanes of one instruction touch.
+#pragma once
+#include "hardware.h"
+
+namespace ww::machine {
+
+// How the addresses of the lanes that are on follow one another.
+struct Shape {
+  bool regular;  // every lane is on and lane l asks for address[0] + l * stride
+  i64 stride;    // in bytes
+};
+Shape shape_of(Mask lanes, const u64* addresses);
+
+// Distinct 128-byte lines, in the order met, with the sectors asked for of each.
+struct Lines {
+  static constexpr unsigned kMost = kLanes * 4;  // 16 bytes of interleaved local memory are four words of a lane
+  unsigned count = 0, sectors = 0, bytes = 0;    // of all lines; bytes: distinct ones
+  u64 line[kMost];
+  u8 mask[kMost];
+};
+void global_lines(Mask lanes, const u64* addresses, unsigned bytes, Lines& lines);
+// Local memory: word w of lane l lies at (w * 32 + l) * 4. Addresses are a lane's own.
+void local_lines(Mask lanes, const u64* addresses, unsigned bytes, Lines& lines);
+
+struct Passes {
+  unsigned wavefronts, ideal;  // ideal: one for each group of lanes served together
+};
+Passes shared_passes(Mask lanes, const u64* addresses, unsigned bytes, SharedKind kind);
+
+}  // namespace ww::machine

@@ -1,0 +1,222 @@
+#include "traffic.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "cache_model.h"
+#include "footprints.h"
+
+namespace ww::machine {
+
+namespace {
+
+constexpr u64 kLocalLine = u64{1} << 56;  // lines of local memory, apart from every global address
+
+struct Kept {
+  std::unique_ptr<KeptRequest> first, worst;
+  u32 worst_excess = 0;
+};
+
+struct Model {
+  MemorySystem system;
+  const Latencies* latency = kLatencies;
+  std::vector<Region> regions;     // by address
+  std::vector<size_t> first_mark;  // of each region, in the footprint
+  std::vector<u32> recent;         // by instruction: the region it last met
+  InstructionCounts* counts = nullptr;
+  std::vector<Kept> kept;
+  std::vector<SectoredCache> l1;  // by SM
+  SectoredCache l2;
+  Footprint footprint;
+  u64 l2_misses = 0;
+};
+Model model;
+
+void keep(std::unique_ptr<KeptRequest>& place, const Warp& warp, const Instruction& instruction, const Request& request,
+          unsigned sectors, unsigned wavefronts) {
+  if (!place) place = std::make_unique<KeptRequest>();
+  *place = {instruction.index,
+            warp.number,
+            request.lanes,
+            request.bytes,
+            {warp.block->x, warp.block->y, warp.block->z},
+            sectors,
+            wavefronts,
+            {},
+            {}};
+  for_lanes(request.lanes, [&](unsigned l) { place->addresses[l] = request.addresses[l]; });
+}
+
+void keep_if_telling(const Warp& warp, const Instruction& instruction, const Request& request, unsigned got,
+                     unsigned ideal, unsigned sectors, unsigned wavefronts) {
+  Kept& kept = model.kept[instruction.index];
+  if (!kept.first) keep(kept.first, warp, instruction, request, sectors, wavefronts);
+  if (got > ideal + kept.worst_excess) {
+    kept.worst_excess = got - ideal;
+    keep(kept.worst, warp, instruction, request, sectors, wavefronts);
+  }
+}
+
+void mark_footprint(const Instruction& instruction, const Lines& lines, unsigned i, bool reads, bool writes) {
+  const Region* region = find_region(instruction, lines.line[i] * kLineBytes, lines.line[i] * kLineBytes + 1);
+  if (!region) {  // a buffer may begin inside its first line
+    const u64 inside = lines.line[i] * kLineBytes + __builtin_ctz(lines.mask[i]) * kSectorBytes + kSectorBytes - 1;
+    region = find_region(instruction, inside, inside + 1);
+    if (!region) return;
+  }
+  const size_t index = static_cast<size_t>(region - model.regions.data());
+  const size_t mark = model.first_mark[index] + (lines.line[i] - region->address / kLineBytes);
+  if (reads) model.footprint.read(mark, lines.mask[i]);
+  if (writes) model.footprint.write(mark, lines.mask[i]);
+}
+
+// Global and local memory: tags, sectors, caches. Returns the latency.
+u32 note_lines(Warp& warp, const Instruction& instruction, const Request& request) {
+  Lines lines;
+  const bool local = request.space == Space::kLocal;
+  (local ? local_lines : global_lines)(request.lanes, request.addresses, request.bytes, lines);
+  const unsigned ideal = (lines.bytes + kSectorBytes - 1) / kSectorBytes;
+  InstructionCounts& count = model.counts[instruction.index];
+  count.tags += lines.count;
+  count.sectors += lines.sectors;
+  count.ideal_sectors += ideal;
+  keep_if_telling(warp, instruction, request, lines.sectors, ideal, lines.sectors, 0);
+
+  const bool stores = request.action == Action::kStore;
+  const bool loads = request.action == Action::kLoad || request.action == Action::kAsyncCopy;
+  const bool through_l1 = loads ? !(caching_of(instruction) & kBypassL1) : local;
+  const bool fills_l1 = !(caching_of(instruction) & kNoAllocate);
+  const u32 sm = static_cast<u32>(warp.block->number % model.system.sm_count);
+  // Each resident warp of an SM has its local memory at a place of its own, which later warps take over.
+  const u64 base = local ? kLocalLine + (u64{sm} << 36) + (u64{warp.number} << 24) : 0;
+  SectoredCache& l1 = model.l1[sm];
+  unsigned hits = 0, asked = 0, missed = 0;
+  for (unsigned i = 0; i < lines.count; i++) {
+    const u64 line = base + lines.line[i];
+    unsigned wanted = lines.mask[i];
+    if (through_l1) {
+      const unsigned found = l1.access(line, wanted, fills_l1);
+      if (loads) {
+        hits += __builtin_popcount(found);
+        wanted &= ~found;
+      } else {
+        wanted = 0;  // local stores stay in L1 until they are evicted
+      }
+    } else if (!stores) {
+      l1.drop(line, wanted);
+    }
+    if (!wanted) continue;
+    asked += __builtin_popcount(wanted);
+    const unsigned held = model.l2.access(line, wanted, true);
+    if (!stores) missed += __builtin_popcount(wanted & ~held);
+    if (!local) mark_footprint(instruction, lines, i, !stores, !loads);
+  }
+  count.l1_hits += hits;
+  count.l2_sectors += asked;
+  model.l2_misses += missed;
+  const Latencies& latency = *model.latency;
+  if (stores) return latency.store;
+  const u32 farthest = missed ? latency.dram : asked ? latency.l2 : latency.l1;
+  return std::max<u32>(farthest, loads ? 0 : latency.global_atomic) + (lines.count - 1) * latency.line;
+}
+
+SharedKind shared_kind(const Instruction& instruction, Action action) {
+  const u8 caching = caching_of(instruction);
+  if (caching & kMatrixRows) return SharedKind::kMatrix;
+  switch (action) {
+    case Action::kLoad:
+      return SharedKind::kLoad;
+    case Action::kStore:
+      return SharedKind::kStore;
+    case Action::kAsyncCopy:
+      return SharedKind::kAsyncStore;
+    default:
+      return caching & kMergesLanes ? SharedKind::kMergingAtomic : SharedKind::kAtomic;
+  }
+}
+
+u32 note_banks(Warp& warp, const Instruction& instruction, const Request& request) {
+  const SharedKind kind = shared_kind(instruction, request.action);
+  const Passes passes = shared_passes(request.lanes, request.addresses, request.bytes, kind);
+  InstructionCounts& count = model.counts[instruction.index];
+  count.wavefronts += passes.wavefronts;
+  count.ideal_wavefronts += passes.ideal;
+  count.conflicts += passes.wavefronts - passes.ideal;
+  // The global side of an asynchronous copy is the request that is kept.
+  if (request.action != Action::kAsyncCopy)
+    keep_if_telling(warp, instruction, request, passes.wavefronts, passes.ideal, 0, passes.wavefronts);
+  const Latencies& latency = *model.latency;
+  if (request.action == Action::kStore || request.action == Action::kAsyncCopy) return latency.store;
+  const bool atomic = kind == SharedKind::kAtomic || kind == SharedKind::kMergingAtomic;
+  return (atomic ? latency.shared_atomic : latency.shared) + (passes.wavefronts - 1) * latency.wavefront;
+}
+
+}  // namespace
+
+u32 note_request(Warp& warp, const Instruction& instruction, const Request& request) {
+  if (!model.counts) return 0;
+  // An asynchronous copy is one request with two sides; its global side counts it.
+  const bool counted = !(request.space == Space::kShared && request.action == Action::kAsyncCopy);
+  if (counted) {
+    InstructionCounts& count = model.counts[instruction.index];
+    count.requests++;
+    count.bytes += static_cast<u64>(__builtin_popcount(request.lanes)) * request.bytes;
+  }
+  return request.space == Space::kShared ? note_banks(warp, instruction, request)
+                                         : note_lines(warp, instruction, request);
+}
+
+void begin_traffic(const MemorySystem& system, std::vector<Region> regions, InstructionCounts* counts,
+                   u32 instructions) {
+  model.system = system;
+  if (model.system.sm_count == 0) model.system.sm_count = 1;
+  model.latency = &latencies_of(system.architecture);
+  std::sort(regions.begin(), regions.end(), [](const Region& a, const Region& b) { return a.address < b.address; });
+  model.regions = std::move(regions);
+  model.first_mark.clear();
+  size_t lines = 0;
+  for (const Region& region : model.regions) {
+    model.first_mark.push_back(lines);
+    lines += (region.address + region.bytes) / kLineBytes - region.address / kLineBytes + 1;
+  }
+  model.footprint.reset(lines);
+  model.recent.assign(instructions, 0);
+  model.counts = counts;
+  model.kept.clear();
+  model.kept.resize(instructions);
+  model.l1.resize(model.system.sm_count);
+  for (SectoredCache& l1 : model.l1) l1.reset(system.l1_bytes, kL1Ways);
+  model.l2.reset(system.l2_bytes, kL2Ways);
+  model.l2_misses = 0;
+}
+
+const Region* find_region(const Instruction& instruction, u64 first, u64 end) {
+  const std::vector<Region>& regions = model.regions;
+  if (regions.empty()) return nullptr;
+  u32& recent = model.recent[instruction.index];
+  const auto holds = [&](const Region& region) {
+    return first >= region.address && end <= region.address + region.bytes;
+  };
+  if (holds(regions[recent])) return &regions[recent];
+  auto after = std::upper_bound(regions.begin(), regions.end(), first,
+                                [](u64 address, const Region& region) { return address < region.address; });
+  if (after == regions.begin() || !holds(*--after)) return nullptr;
+  recent = static_cast<u32>(after - regions.begin());
+  return &*after;
+}
+
+TrafficTotals traffic_totals() {
+  return {model.footprint.sectors_read(), model.footprint.sectors_written(), model.l2_misses};
+}
+
+std::vector<KeptRequest> take_requests() {
+  std::vector<KeptRequest> all;
+  for (Kept& kept : model.kept) {
+    if (kept.first) all.push_back(*kept.first);
+    if (kept.worst) all.push_back(*kept.worst);
+  }
+  model.kept.clear();
+  return all;
+}
+
+}  // namespace ww::machine
