@@ -122,6 +122,13 @@ struct Split {  // lanes at one place
   u32 pc;       // an instruction index
 };
 
+constexpr unsigned kConvergenceBarriers = 16, kWarpSync = 16, kBlockBarrier = 17;  // what lanes wait at
+struct Waiting {  // lanes that wait, and where they go on
+  Mask lanes;
+  u32 pc;
+  u8 at;        // B0..B15, kWarpSync, or kBlockBarrier + the barrier's number
+};
+
 struct Warp {
   Vector* registers;      // 256; [255] is RZ and stays 0
   Vector* uniforms;       // 64, broadcast; [63] is URZ and stays 0
@@ -130,13 +137,29 @@ struct Warp {
   Block* block;
   u32 number;             // in the block
   Mask exists;            // lanes that are threads
+  Mask alive;             // of those, the ones that have not exited
   // Divergence and convergence barriers: the core's.
-  std::vector<Split> splits;
-  Mask convergence[16];   // B0..B15: lanes that take part
+  std::vector<Split> splits;      // lanes that could run, but do not right now
+  std::vector<Waiting> waiting;
+  Vector* convergence;    // B0..B15 and WARPSYNC: for every lane, the lanes that it waits for
   Mask running;           // lanes that execute right now
-  u32 pc;                 // of the running lanes; handlers of control flow set it, all others leave it alone
-  u64 cycle;              // of a lone warp, for the latency model
+  u32 pc;                 // of the running lanes, already that of the next instruction while a handler runs; handlers of
+                          // control flow set it, all others leave it alone
+  u32 arrived;            // block barriers that this warp was counted at, a bit each
+  u32 latency;            // of the instruction that runs: its unit's, unless its handler (or note_request) sets it
+  u64 cycle;              // of a lone warp, for the latency model: when the next instruction could issue at the earliest
+  u64 ready;              // when the scheduling bits of the last instruction allow it to
   u64 scoreboard[8];      // the cycle at which each clears
+  u8* local;              // local memory: launch.local_bytes a lane, one lane behind the other
+  u32 barrier_result;     // of the last BAR.RED
+  bool done;
+};
+
+struct Barrier {          // a named barrier of a block
+  u32 threads;            // that have arrived, in whole warps
+  u32 expected;           // 0: all threads that have not exited
+  u32 lanes;              // whose predicate held (BAR.RED)
+  bool all, any;
 };
 
 struct Block {
@@ -144,17 +167,59 @@ struct Block {
   u8* shared;             // shared memory from shared address 0 on: 1 KiB reserved (sm_90), static, dynamic
   u32 shared_bytes;
   u64 number;             // linear index in the grid
+  std::vector<Warp> warps;
+  u32 warps_alive;
+  Barrier barriers[16];
+  u64 executed;           // warp instructions so far
 };
+
+// The launch that runs.
+struct Launch {
+  u32 grid[3], block[3];
+  u32 architecture;       // 90 for sm_90
+  u32 instructions;       // of the program
+  u32 warps;              // of a block
+  u64 blocks;             // of the grid, and those that are to run
+  u64 blocks_to_run;
+  u32 reserved_shared;    // bytes at shared address 0 that are not the kernel's
+  u32 shared_bytes;       // of a block, the reserved ones included
+  u32 local_bytes;        // of a thread
+  u32 multiprocessors;    // of the device
+  u32 resident_blocks;    // on one multiprocessor
+  u64 l1_bytes, l2_bytes; // what L1 has left beside shared memory, and L2
+  InstructionCounts* counts;  // one for each instruction
+};
+extern Launch launch;
+inline InstructionCounts& counts(const Instruction& instruction) { return launch.counts[instruction.index]; }
 
 // ---- Operands
 
 extern const Vector kZeroVector;
 
+const Vector& unusual_source(Warp& warp, const Instruction& instruction, unsigned i, Vector& temporary, unsigned word);
+inline bool is_fixed(const Operand& operand) {
+  return operand.kind == Kind::kImmediate || (operand.kind == Kind::kConstant && operand.base == kRegisterZero &&
+                                              operand.uniform_base == kUniformZero);
+}
 // The 32 lanes of source `i` as 32-bit words, before negation, absolute value and inversion: handlers apply those.
 // Register, uniform, immediate and constant operands; a constant with a base is loaded into `temporary`.
-const Vector& source(Warp& warp, const Instruction& instruction, unsigned i, Vector& temporary);
+inline const Vector& source(Warp& warp, const Instruction& instruction, unsigned i, Vector& temporary) {
+  const Operand& operand = instruction.operands[i];
+  if (operand.kind == Kind::kRegister) return warp.registers[operand.index];
+  if (operand.kind == Kind::kUniform) return warp.uniforms[operand.index];
+  if (is_fixed(operand)) return operand.broadcast;
+  return unusual_source(warp, instruction, i, temporary, 0);
+}
 // The upper word of a 64-bit source: R5 for R4, bits 32..63 of a constant or a sign-extended immediate.
-const Vector& source_high(Warp& warp, const Instruction& instruction, unsigned i, Vector& temporary);
+inline const Vector& source_high(Warp& warp, const Instruction& instruction, unsigned i, Vector& temporary) {
+  const Operand& operand = instruction.operands[i];
+  if (operand.kind == Kind::kRegister)
+    return warp.registers[operand.index == kRegisterZero ? kRegisterZero : operand.index + 1];
+  if (operand.kind == Kind::kUniform)
+    return warp.uniforms[operand.index == kUniformZero ? kUniformZero : operand.index + 1];
+  if (is_fixed(operand)) return operand.broadcast_high;
+  return unusual_source(warp, instruction, i, temporary, 1);
+}
 // A predicate operand's lanes, inversion applied.
 inline Mask predicate(const Warp& warp, const Operand& operand) {
   const Mask value = operand.kind == Kind::kUniformPredicate ? warp.uniform_predicates[operand.index]
@@ -162,7 +227,15 @@ inline Mask predicate(const Warp& warp, const Operand& operand) {
   return operand.inverted ? ~value : value;
 }
 // The destination register `i` (plus `word` for wide results); RZ gives a place that nobody reads.
-Vector& destination(Warp& warp, const Instruction& instruction, unsigned i, unsigned word = 0);
+extern Vector nowhere;
+inline Vector& destination(Warp& warp, const Instruction& instruction, unsigned i, unsigned word = 0) {
+  const Operand& operand = instruction.operands[i];
+  if (operand.kind == Kind::kRegister)
+    return operand.index == kRegisterZero ? nowhere : warp.registers[operand.index + word];
+  if (operand.kind == Kind::kUniform)
+    return operand.index == kUniformZero ? nowhere : warp.uniforms[operand.index + word];
+  return nowhere;
+}
 inline void set_predicate(Warp& warp, const Operand& operand, Mask lanes, Mask value) {
   Mask* file = operand.kind == Kind::kUniformPredicate ? warp.uniform_predicates : warp.predicates;
   if (operand.index == kPredicateTrue) return;
@@ -184,9 +257,32 @@ inline __attribute__((always_inline)) void for_lanes(Mask lanes, F&& f) {
 
 // ---- Memory
 
+// A generic address in these 4 GiB windows is a shared or local one in its lower 32 bits; any other is global.
+constexpr u64 kSharedWindow = 0x7E01ull << 32, kLocalWindow = 0x7E02ull << 32;
+inline bool in_shared_window(u64 generic) { return generic >> 32 == kSharedWindow >> 32; }
+inline bool in_local_window(u64 generic) { return generic >> 32 == kLocalWindow >> 32; }
+
+struct Segment {  // bytes of global memory that belong together
+  u64 address, bytes;
+  u8* host;
+};
+extern Segment recent_segment;  // where the last access went
+u8* find_global(u64 address, unsigned bytes, const Warp& warp, const Instruction& instruction);
 // Host pointer to `bytes` at a global address; ends the launch with a fault if they belong to no buffer.
-u8* global_memory(u64 address, unsigned bytes, const Warp& warp, const Instruction& instruction);
-u8* shared_memory(u32 address, unsigned bytes, const Warp& warp, const Instruction& instruction);
+inline u8* global_memory(u64 address, unsigned bytes, const Warp& warp, const Instruction& instruction) {
+  const u64 offset = address - recent_segment.address;
+  if (__builtin_expect(offset < recent_segment.bytes && recent_segment.bytes - offset >= bytes, 1))
+    return recent_segment.host + offset;
+  return find_global(address, bytes, warp, instruction);
+}
+[[noreturn]] void shared_fault(u32 address, unsigned bytes, const Warp& warp, const Instruction& instruction);
+// The upper 8 bits of a shared address name a block of the cluster: always this one.
+inline u8* shared_memory(u32 address, unsigned bytes, const Warp& warp, const Instruction& instruction) {
+  address &= 0xFFFFFF;
+  if (__builtin_expect(address < launch.reserved_shared || address + bytes > warp.block->shared_bytes, 0))
+    shared_fault(address, bytes, warp, instruction);
+  return warp.block->shared + address;
+}
 // Local memory of a lane: each lane has its own bytes; ncu sees it interleaved by 4-byte words (traffic.cpp).
 u8* local_memory(u32 address, unsigned bytes, unsigned lane, const Warp& warp, const Instruction& instruction);
 // Bytes of a constant bank (parameters, __constant__ variables, compiler constants).
