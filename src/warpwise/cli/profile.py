@@ -100,7 +100,7 @@ def profile(
         raise click.UsageError(f"{text} takes no arguments of its own ({' '.join(argv)}); a script does, after --")
     try:
         if tool is not None:
-            return _under(console, tool, report, text, script)
+            return _under(console, tool, report, text, script, argv)
         if script is not None and not clock:
             return _script(console, script, argv, plan, trace, stacks, sort, rows, as_json)
         if script is not None:
@@ -136,6 +136,7 @@ def _shown(console: Console, result: Profile, sort: str | None, rows: int, as_js
     if as_json:
         click.echo(json.dumps(result.to_json() | {"notes": [*notes, *result.notes]}, indent=1))
     else:
+        console.print(f"[bold]{escape(result.heading)}[/]")
         console.print(profile_table(result, sort or "", rows))
         for note in (*notes, *result.notes):
             console.print(f"[dim]{escape(note)}[/]")
@@ -148,7 +149,7 @@ def _shown(console: Console, result: Profile, sort: str | None, rows: int, as_js
 
 def profile_table(result: Profile, sort: str = "", rows: int = 20) -> Table:
     """The first ``rows`` rows as a table for a terminal; named ranges are in colour."""
-    table = Table(box=None, padding=(0, 2, 0, 0), title=escape(result.heading), title_justify="left")
+    table = Table(box=None, padding=(0, 2, 0, 0))
     for column in result.columns:
         table.add_column(
             COLUMNS[column], justify="left" if column == "name" else "right", no_wrap=column != "name",
@@ -170,6 +171,7 @@ def _clock(console: Console, chosen: Target, device: torch.device, as_json: bool
     if as_json:
         click.echo(json.dumps(result.to_json(), indent=1))
         return 0
+    console.print(f"[bold]{escape(f'{result.name} on {result.place}')}[/]")
     console.print(clock_table(result))
     if result.remark:
         console.print(escape(result.remark))
@@ -195,30 +197,20 @@ def clock_table(result: NaiveClock) -> Table:
     return table
 
 
-def _under(console: Console, tool: str, report: Path | None, text: str, script: Path | None) -> int:
-    """Run this very command again, as a child of NVIDIA's tool and without torch's profiler."""
-    if script is not None:
-        raise click.UsageError(
-            f"--with {tool} takes a rung or a function; for a script run {tool} yourself, ranges are named there too"
-        )
-    place = report or Path(f"{text.replace(':', '-').replace('.', '-')}{TOOLS[tool].ending}")
+def _under(
+    console: Console, tool: str, report: Path | None, text: str, script: Path | None, argv: Sequence[str]
+) -> int:
+    """Run a script, or this very command again, as a child of NVIDIA's tool and without torch's profiler."""
+    stem = script.stem if script else text.replace(":", "-").replace(".", "-")
+    place = report or Path(f"{stem}{TOOLS[tool].ending}")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=place.parent):
             pass
     except OSError as error:
         raise ProfileError(f"report {place}: cannot be written: {error.strerror or error}") from error
-    context = click.get_current_context()
-    child = [sys.executable, "-m", "warpwise", "profile", text, "--captured"]
-    for option in ("schedule_text", "size", "dtype", "where"):
-        if context.params[option] is not None:
-            child += [
-                {"schedule_text": "--schedule", "where": "--device"}.get(option, f"--{option}"),
-                context.params[option],
-            ]
-    for argument in context.params["arguments"]:
-        child += ["--arg", argument]
-    result = run_under(tool, place, child)
+    child = [sys.executable, str(script), *argv] if script else _child(text)
+    result = run_under(tool, place, child, whole=script is not None)
     console.print(f"[dim]{escape(' '.join(result.command))}[/]", soft_wrap=True)
     if result.remark:
         console.print(f"[yellow]{escape(result.remark)}[/]")
@@ -227,3 +219,20 @@ def _under(console: Console, tool: str, report: Path | None, text: str, script: 
         return 1
     console.print(f"report: {escape(str(result.path))}  [dim]open with {TOOLS[tool].viewer}[/]")
     return 0 if result.status == 0 else 1
+
+
+def _child(text: str) -> list[str]:
+    """This command with the options that say what to run, for a process that marks its active steps."""
+    given = click.get_current_context().params
+    child = [sys.executable, "-m", "warpwise", "profile", text, "--captured"]
+    for option, name in (
+        ("--schedule", "schedule_text"),
+        ("--size", "size"),
+        ("--dtype", "dtype"),
+        ("--device", "where"),
+    ):
+        if given[name] is not None:
+            child += [option, given[name]]
+    for argument in given["arguments"]:
+        child += ["--arg", argument]
+    return child

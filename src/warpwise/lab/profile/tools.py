@@ -67,23 +67,28 @@ class Report:
     remark: str = ""
 
 
-def command_line(tool: Tool, found: Path, report: Path, child: Sequence[str]) -> list[str]:
-    """The command that runs ``child`` under ``tool`` into ``report``; only what lies between the child's start and stop marks counts."""
+def command_line(tool: Tool, found: Path, report: Path, child: Sequence[str], whole: bool = False) -> list[str]:
+    """The command that runs ``child`` under ``tool`` into ``report``: all of it if ``whole``, else what it marks (see ``captured``)."""
     if tool.command == "nsys":
+        marked = [] if whole else ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"]
         options = [
-            "profile", "--trace=cuda,nvtx,cublas,cudnn,osrt", "--capture-range=cudaProfilerApi", "--capture-range-end=stop",
-            "--force-overwrite=true", f"--output={report}",
-        ]  # fmt: skip
+            "profile",
+            "--trace=cuda,nvtx,cublas,cudnn,osrt",
+            *marked,
+            "--force-overwrite=true",
+            f"--output={report}",
+        ]
     else:
+        marked = [] if whole else ["--profile-from-start", "off"]
         options = [
-            "--set", "full", "--nvtx", "--target-processes", "all", "--profile-from-start", "off", "--import-source", "yes",
+            "--log-file", "stderr", "--set", "full", "--nvtx", "--target-processes", "all", *marked, "--import-source", "yes",
             "--force-overwrite", "--export", str(report),
         ]  # fmt: skip
     return [str(found), *options, *child]
 
 
-def run_under(name: str, report: Path, child: Sequence[str]) -> Report:
-    """Run ``child`` (a command that calls ``captured``) under ``nsys`` or ``ncu``, its output passed through.
+def run_under(name: str, report: Path, child: Sequence[str], whole: bool = False) -> Report:
+    """Run ``child`` under ``nsys`` or ``ncu``, its output passed through; unless ``whole``, it marks what counts by ``captured``.
 
     Raises ``ProfileError`` with an explanation if the tool is not installed or there is no GPU.
     """
@@ -94,7 +99,7 @@ def run_under(name: str, report: Path, child: Sequence[str]) -> Report:
     if not torch.cuda.is_available():
         raise ProfileError(f"--with {name}: {tool.title} profiles a GPU, and there is no CUDA device here")
     path = report if report.name.endswith(tool.ending) else report.with_name(report.name + tool.ending)
-    command = command_line(tool, found, path, child)
+    command = command_line(tool, found, path, child, whole)
     environment = os.environ | {ASKED: "1"}
     ran = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, check=False)
     said = ran.stderr.strip()
