@@ -29,7 +29,7 @@ class Hardware:
     ``clock_hz`` is the SM clock under load; ``dram_bytes_per_s`` reads and writes together; ``l2_sectors_per_clock`` are
     32-byte sectors, of the whole device and of the SM clock; ``rates`` are warp instructions a clock and SM by pipe, and
     ``tensor_flops`` FLOPs a clock and SM by kind of number. The L1 tag stage looks up ``tags_per_clock`` lines of 128
-    bytes, and the data stage passes ``wavefronts_per_clock``. ``launch_s`` is what an empty kernel takes.
+    bytes, and the data stage passes ``wavefronts_per_clock``. Each of the ``l2_slices`` does ``atomics_per_clock`` (SM clocks). ``launch_s`` is what an empty kernel takes.
     ``block_cycles`` pass from a block's end until the block that takes its place issues. ``source`` says where the
     figures come from.
     """
@@ -47,7 +47,8 @@ class Hardware:
     latencies: Latencies = Latencies(dram=650, l2=270, l1=33, shared=29)
     tags_per_clock: float = 1.0
     wavefronts_per_clock: float = 1.0
-    atomics_per_clock: float = 1.0
+    l2_slices: int = 96
+    atomics_per_clock: float = 0.7
     launch_s: float = 2.0e-6
     block_cycles: float = 300.0
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from warpwise.lab.explain import contention
 from warpwise.lab.explain.hardware import Hardware
 from warpwise.lab.explain.metrics import SECTOR, Table
 from warpwise.lab.explain.occupancy import Occupancy
@@ -69,10 +70,6 @@ class Prediction:
     def utilisation(self, unit: str) -> float:
         """The part of the predicted time that a unit is busy, 0 to 1."""
         return self.units.get(unit, 0.0) / self.time if self.time else 0.0
-
-    def with_units(self, **factors: float) -> float:
-        """Predicted seconds if units' times were multiplied: ``with_units(DRAM=0.5)``; names as in ``scaled``."""
-        return self.scaled(factors)
 
     def scaled(self, factors: Mapping[str, float]) -> float:
         """Predicted seconds if the time of each unit named were multiplied by its factor."""
@@ -168,12 +165,12 @@ def _matrix_flops(table: Table) -> float:
 def _of_device(table: Table, hardware: Hardware) -> dict[str, Demand]:
     """What units outside of the SMs are asked for."""
     counts, clock = table.counts, hardware.clock_hz
-    crossed = SECTOR * max(counts.l2_misses, counts.sectors_read + counts.sectors_written)
-    sectors = table.sum("l2_sectors", table.all)
-    found = {}
-    if crossed:
-        found["DRAM"] = Demand(crossed, "bytes", hardware.dram_bytes_per_s, crossed / hardware.dram_bytes_per_s)
-    if sectors:
-        rate = hardware.l2_sectors_per_clock * clock
-        found["L2"] = Demand(sectors, "sectors", rate, sectors / rate)
-    return found
+    updates = table.accesses("global", "red", "atom")
+    rate = min(hardware.l2_slices, contention.lines(counts, updates)) * hardware.atomics_per_clock * clock
+    crossed = SECTOR * (max(counts.l2_misses, counts.sectors_read) + counts.sectors_written)
+    asked = (
+        ("DRAM", crossed, "bytes", hardware.dram_bytes_per_s),
+        ("L2", table.sum("l2_sectors", table.all), "sectors", hardware.l2_sectors_per_clock * clock),
+        ("atomics", table.sum("threads_on", updates), "additions", rate),
+    )
+    return {name: Demand(amount, what, per_s, amount / per_s) for name, amount, what, per_s in asked if amount}

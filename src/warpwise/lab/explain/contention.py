@@ -1,0 +1,46 @@
+"""How many places atomics on global memory fall on, as far as a run's kept requests tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from warpwise.machine.counts import Buffer, Counts, Sample
+
+LINE = 128  # bytes that lie in one slice of L2
+
+
+def targets(counts: Counts, chosen: np.ndarray) -> int:
+    """An upper bound of the addresses that these instructions update, or 0 if no request of theirs was kept.
+
+    That is the elements of the buffer that they fall into; or only those in the kept requests, if in each of them all
+    lanes went to one address.
+    """
+    found = 0
+    for i in np.flatnonzero(chosen):
+        kept = counts.samples.get(int(i), ())
+        addresses = [_addresses(each) for each in kept]
+        if kept and all(len(each) == 1 for each in addresses) and any(each.lanes & (each.lanes - 1) for each in kept):
+            found += len(set().union(*addresses))
+        elif kept:
+            found += max(_elements(counts.buffers, each) for each in kept)
+    return found
+
+
+def lines(counts: Counts, chosen: np.ndarray) -> int:
+    """The same in lines of 128 bytes; at least 1."""
+    width = max((each.bytes for i in np.flatnonzero(chosen) for each in counts.samples.get(int(i), ())), default=4)
+    return max(1, -(-targets(counts, chosen) * width // LINE))
+
+
+def _addresses(sample: Sample) -> set[int]:
+    return {address for lane, address in enumerate(sample.addresses) if sample.lanes >> lane & 1}
+
+
+def _elements(buffers: Iterable[Buffer], sample: Sample) -> int:
+    first = min(_addresses(sample), default=0)
+    for buffer in buffers:
+        if buffer.address <= first < buffer.address + buffer.nbytes:
+            return max(1, buffer.nbytes // max(1, sample.bytes))
+    return 1
