@@ -6,14 +6,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "cuda", "device", "lab", "ops", "registry", "triton"]
+__all__ = ["__version__", "cuda", "device", "explain", "lab", "ops", "registry", "triton"]
 
 if TYPE_CHECKING:
     from warpwise import cuda, device, lab, ops, registry, triton
+    from warpwise.lab.explain import explain
 
 
 def __getattr__(name: str) -> Any:
     """Import a part on first use: ``import warpwise`` itself costs milliseconds."""
+    if name == "explain":
+        from warpwise.lab.explain import explain
+
+        return explain
     if name in __all__:
         return importlib.import_module(f"warpwise.{name}")
     raise AttributeError(f"module 'warpwise' has no attribute {name!r}")

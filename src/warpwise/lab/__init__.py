@@ -12,6 +12,7 @@ from warpwise.lab.errors import (
     VacuousProblem,
     WrongAfterTiming,
 )
+from warpwise.lab.explain import Explanation, Explanations, explain, explain_launch, explain_rung
 from warpwise.lab.ladder import Entry, Ladder, Point, Recorded, Row, recorded
 from warpwise.lab.problem import Problem
 from warpwise.lab.profile import NaiveClock, Profile, ProfileError, Schedule, naive_clock, profile
@@ -20,7 +21,8 @@ from warpwise.lab.verdict import CaseResult, Failure, Step, Verdict
 from warpwise.lab.verify import verify
 
 __all__ = [
-    "CaseResult", "Ceilings", "Entry", "Failure", "ImpossibleTime", "IncompleteCases", "Interval", "Ladder", "MeasurementError",
-    "NaiveClock", "Point", "Problem", "ProblemError", "Profile", "ProfileError", "Recorded", "Row", "Schedule", "Step", "Timing", "VacuousProblem", "Verdict", "WrongAfterTiming",
-    "climb", "naive_clock", "profile", "ratio", "recorded", "store", "time", "verify",
+    "CaseResult", "Ceilings", "Entry", "Explanation", "Explanations", "Failure", "ImpossibleTime", "IncompleteCases", "Interval",
+    "Ladder", "MeasurementError", "NaiveClock", "Point", "Problem", "ProblemError", "Profile", "ProfileError", "Recorded", "Row",
+    "Schedule", "Step", "Timing", "VacuousProblem", "Verdict", "WrongAfterTiming", "climb", "explain", "explain_launch",
+    "explain_rung", "naive_clock", "profile", "ratio", "recorded", "store", "time", "verify",
 ]  # fmt: skip

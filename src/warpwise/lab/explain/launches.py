@@ -1,0 +1,152 @@
+"""The arguments of a launch, kept apart from what the launch does to them; and whether two runs left the same behind."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from warpwise.cuda.arguments import Buffer, Scalar
+from warpwise.cuda.elements import element
+from warpwise.lab.explain.explanation import Agreement
+
+Arguments = Sequence[Buffer | Scalar]
+_ALIGNMENT = 256
+
+
+class Snapshot:
+    """The bytes of every buffer that a launch may write, as they were when this was made."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self.spans = [(start, end, _copied(start, end)) for start, end in _written(arguments)]
+
+    def rebased(self, arguments: Arguments) -> list[Buffer | Scalar]:
+        """``arguments`` with buffers that lie in the copies; the copies live as long as this object."""
+        return [self._rebased(part) if isinstance(part, Buffer) else part for part in arguments]
+
+    def _rebased(self, part: Buffer) -> Buffer:
+        for start, end, copy in self.spans:
+            if part.nbytes and start <= part.address and part.address + part.nbytes <= end:
+                moved = copy.ctypes.data - start
+                return replace(part, address=part.address + moved, storage=part.storage + moved)
+        return part
+
+    def put_back(self) -> None:
+        """Write the bytes back to where they came from."""
+        for start, _, copy in self.spans:
+            ctypes.memmove(start, copy.ctypes.data, copy.nbytes)
+
+    def bytes_of(self, part: Buffer) -> np.ndarray:
+        """What the buffer held, uint8."""
+        for start, end, copy in self.spans:
+            if start <= part.address and part.address + part.nbytes <= end:
+                return copy[part.address - start : part.address - start + part.nbytes]
+        return np.empty(0, dtype=np.uint8)
+
+
+def _written(arguments: Arguments) -> list[tuple[int, int]]:
+    """Address ranges of the buffers that may be written, together with all that overlaps them, as few as possible."""
+    buffers = [part for part in arguments if isinstance(part, Buffer) and part.nbytes]
+    spans: list[tuple[int, int, bool]] = []
+    for part in sorted(buffers, key=lambda part: part.address):
+        start, end, written = part.address, part.address + part.nbytes, not part.const and part.writable
+        if spans and start < spans[-1][1]:
+            start, end, written = spans[-1][0], max(end, spans[-1][1]), written or spans[-1][2]
+            spans.pop()
+        spans.append((start, end, written))
+    return [(start, end) for start, end, written in spans if written]
+
+
+def _copied(start: int, end: int) -> np.ndarray:
+    """The bytes from ``start`` to ``end``, at an address that is aligned as ``start`` is."""
+    room = np.empty(end - start + _ALIGNMENT, dtype=np.uint8)
+    shift = (start - room.ctypes.data) % _ALIGNMENT
+    copy = room[shift : shift + end - start]
+    ctypes.memmove(copy.ctypes.data, start, end - start)
+    return copy
+
+
+def agreement(
+    arguments: Arguments,
+    before: Snapshot,
+    checked: Snapshot,
+    outputs: Mapping[str, np.ndarray],
+    sampled: bool,
+    adds: bool,
+) -> Agreement:
+    """The outputs of the executed machine code against those of the checked run.
+
+    Of a ``sampled`` run only elements that it changed are compared, and none if it ``adds`` by atomics. Floats may
+    differ by rounding: g++ and NVRTC contract and order operations differently.
+    """
+    if sampled and adds:
+        return Agreement("not compared", "only a sample of the blocks ran, and they add into the outputs")
+    compared, names, opaque = 0, [], []
+    for part in arguments:
+        if not isinstance(part, Buffer) or part.const or part.name not in outputs or not part.nbytes:
+            continue
+        machine, emulated, was = outputs[part.name].view(np.uint8), checked.bytes_of(part), before.bytes_of(part)
+        if len(machine) != len(emulated):
+            return Agreement(
+                "no", f"'{part.name}' has {len(machine):,} bytes after one run, {len(emulated):,} after the other"
+            )
+        dtype = _dtype(part)
+        if dtype is None:
+            if not np.array_equal(machine, emulated):
+                opaque.append(f"'{part.name}' ({part.element})")
+            continue
+        looked_at, wrong, where = _different(part.name, dtype, machine, emulated, was, sampled)
+        if wrong:
+            return Agreement("no", f"{where}; {wrong:,} of {looked_at:,} elements differ")
+        compared += looked_at
+        names.append(f"'{part.name}'")
+    if opaque:
+        return Agreement(
+            "not compared", f"{', '.join(opaque)} differ in bits, and rounding of such a type cannot be judged"
+        )
+    if not compared:
+        return Agreement(
+            "not compared", "the kernel wrote nothing" if not sampled else "the sample of blocks wrote nothing"
+        )
+    return Agreement(
+        "yes", f"{compared:,} elements of {', '.join(names)} equal those of the checked run up to rounding"
+    )
+
+
+def _different(
+    name: str, dtype: torch.dtype, machine: np.ndarray, emulated: np.ndarray, was: np.ndarray, sampled: bool
+) -> tuple[int, int, str]:
+    """How many elements were compared, how many differ, and where the first one is."""
+    size = torch.empty(0, dtype=dtype).element_size()
+    whole = len(machine) - len(machine) % size
+    got, expected = (torch.from_numpy(array[:whole].copy()).view(dtype) for array in (machine, emulated))
+    chosen = torch.ones(got.numel(), dtype=torch.bool)
+    if sampled:
+        chosen = torch.from_numpy((machine != was)[:whole].reshape(-1, size).any(axis=1))
+    if dtype.is_floating_point:
+        wide_got, wide = got.to(torch.float64), expected.to(torch.float64)
+        finite = wide[chosen & wide.isfinite()]
+        scale = float(finite.abs().max()) if finite.numel() else 0.0
+        eps = torch.finfo(dtype).eps
+        # A few roundings of 16-bit results; for float32, what a sum of thousands of terms in another order may differ by.
+        tolerance = (4 if size < 4 else 128) * eps
+        bad = chosen & ~torch.isclose(wide_got, wide, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
+    else:
+        bad = chosen & (got != expected)
+    wrong = int(bad.sum())
+    if not wrong:
+        return int(chosen.sum()), 0, ""
+    at = int(bad.nonzero()[0])
+    where = (
+        f"{name}[{at}] is {got[at].item():.9g} after the machine code, {expected[at].item():.9g} after the checked run"
+    )
+    return int(chosen.sum()), wrong, where
+
+
+def _dtype(part: Buffer) -> torch.dtype | None:
+    """The scalar dtype behind a buffer; None for a type of the user's own."""
+    known = element(part.element)
+    return next((dtype for dtype in known.dtypes if not dtype.is_complex), None) if known else None

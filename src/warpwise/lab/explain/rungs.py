@@ -1,0 +1,137 @@
+"""``explain_rung``: every kernel that a rung launches, explained on one of the operation's sizes."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from warpwise import registry
+from warpwise.cuda.observe import observing
+from warpwise.lab.explain.explain import BUDGET, Blocks, Options, explain_launch
+from warpwise.lab.explain.explanation import Explanation, Explanations
+from warpwise.registry import Case, Op, Rung
+
+# Sizes whose product is at most this (a multiplication of 256 x 256 matrices, an image of 4096 x 4096) are checked in
+# about a second.
+CHECKED_WORK = 2**24
+
+
+def named(text: str) -> tuple[Op, Rung]:
+    """The operation and rung of ``"softmax:k03"``. Raises ``ValueError``, ``LookupError`` or ``UnknownRung``."""
+    name, colon, rung = text.partition(":")
+    if not colon or not name or not rung:
+        raise ValueError(f"explain: {text!r}: expected an operation and a rung, such as 'softmax:k03'")
+    try:
+        op = registry.get(name)
+    except LookupError:
+        registry.load_entry_points()
+        op = registry.get(name)
+    return op, op.rung(rung)
+
+
+def explain_rung(
+    op: Op | str,
+    rung: Rung | str,
+    case: Case | str | None = None,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str = "cpu",
+    seed: int = 0,
+    *,
+    target: str | None = None,
+    blocks: Blocks = None,
+    budget: float = BUDGET,
+    checks: str = "all",
+    timeout: float = 60.0,
+) -> Explanations:
+    """Explain each launch that ``rung`` of ``op`` makes, in order, for ``case`` (or the size of that name) and ``dtype``.
+
+    Without a ``case`` the operation's first size is taken, halved until a checked run takes about a second. A case that
+    is larger is counted without being checked; the rung is then checked at that smaller size first, and every
+    explanation says so. Inputs are made on ``device`` from ``seed``; the rest is as for ``explain``.
+
+    Raises ``ValueError`` for a rung that takes no such case or launches no kernel, else as ``explain``.
+    """
+    op = registry.get(op) if isinstance(op, str) else op
+    rung = op.rung(rung) if isinstance(rung, str) else rung
+    dtype = dtype or next(known for known in op.spec.dtypes if rung.dtypes is None or known in rung.dtypes)
+    where = torch.device(device)
+    small = checkable(op)
+    chosen = small if case is None else _case(op, case)
+    options = Options(target, blocks, budget, checks, timeout, keep=True)
+    large = checks != "none" and _work(chosen) > CHECKED_WORK
+    if large:
+        _collect(op, rung, small, dtype, where, seed, dataclasses.replace(options, blocks=1))
+        options = dataclasses.replace(options, checks="none", keep=False)
+    found = _collect(op, rung, chosen, dtype, where, seed, options)
+    if large:
+        note = (
+            f"{chosen} is too large to be checked on a CPU: the rung was checked at {small}, and counted at {chosen}."
+        )
+        found = [_noted(one, note, len(found)) for one in found]
+    return Explanations(found)
+
+
+def _noted(one: Explanation, note: str, launches: int) -> Explanation:
+    """``one`` with ``note`` in the place of what says that nothing was checked."""
+    rest = [text for text in one.caveats if not text.startswith("The kernel was not checked")]
+    if launches > 1:
+        note += " Each launch was counted on buffers that those before it did not fill."
+    return dataclasses.replace(one, caveats=(note, *rest))
+
+
+def _collect(
+    op: Op, rung: Rung, case: Case, dtype: torch.dtype, device: torch.device, seed: int, options: Options
+) -> list[Explanation]:
+    """Run the rung with every launch of it explained in place of being made."""
+    args = op.spec.inputs(case, dtype, device, seed)
+    op.spec.check(*args)
+    if reason := op.refusal(rung, *args):
+        raise ValueError(f"{op.name}: {rung.name} {reason}")
+    found: list[Explanation] = []
+
+    def observer(launcher: Any, given: tuple[Any, ...], more: Mapping[str, Any]) -> None:
+        own = {name: value for name, value in more.items() if name not in _LAUNCH_OPTIONS}
+        found.append(explain_launch(launcher, given, own, options))
+
+    with observing(observer):
+        op.launch(rung, op.spec.outputs(*args), *args)
+    if not found:
+        raise ValueError(
+            f"{op.name}: {rung.name} ({rung.language}) launches no GPU kernel for {case}: nothing to explain"
+        )
+    return found
+
+
+_LAUNCH_OPTIONS = ("timeout", "checks", "order", "seed")
+
+
+def checkable(op: Op) -> Case:
+    """The operation's first size with its largest sizes halved until a checked run takes about a second."""
+    case = op.spec.sizes[0]
+    while _work(case) > CHECKED_WORK:
+        largest = max(case.sizes.values())
+        # All of the largest at once, so that square problems stay square.
+        sizes = {name: size // 2 if size == largest else size for name, size in case.sizes.items()}
+        case = dataclasses.replace(case, name=_described(sizes), sizes=sizes)
+    return case
+
+
+def _described(sizes: Mapping[str, int]) -> str:
+    return ",".join(f"{name}={size}" for name, size in sizes.items())
+
+
+def _work(case: Case) -> int:
+    return math.prod(max(1, size) for size in case.sizes.values())
+
+
+def _case(op: Op, case: Case | str) -> Case:
+    if isinstance(case, Case):
+        return case
+    known = {one.name: one for one in (*op.spec.sizes, *op.spec.cases)}
+    if case not in known:
+        raise ValueError(f"{op.name}: no size {case!r}; there are {', '.join(known)}")
+    return known[case]
