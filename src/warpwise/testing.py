@@ -1,0 +1,216 @@
+"""``check``: a kernel of your own held against its float64 reference, in one line of a pytest suite.
+
+>>> from warpwise.testing import check
+>>> def test_scale():
+...     check(scale, lambda x: 2 * x, lambda seed: torch.randn(1000, generator=torch.Generator().manual_seed(seed)))
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from warpwise import ranges
+from warpwise.cuda.errors import UnsupportedFeature
+from warpwise.lab.attempt import Attempt, attempt
+from warpwise.lab.errors import VacuousProblem
+from warpwise.lab.impostors import REMEDY, impostors, require_no_impostor
+from warpwise.lab.problem import Instance, Problem, parts
+from warpwise.lab.timing.environment import current, place
+from warpwise.registry import Case, Cost, Op, Outputs, Rung, Spec, arranged
+
+__all__ = ["check"]
+
+Inputs = torch.Tensor | Sequence[Any] | Callable[[int], Any]
+LAYOUTS = ("contiguous", "strided", "unaligned")
+
+
+def check(
+    fn: Callable[..., Any],
+    reference: Callable[..., Outputs],
+    inputs: Inputs | Mapping[str, Inputs],
+    *,
+    outputs: Callable[..., Outputs] | None = None,
+    dtype: torch.dtype | None = None,
+    terms: int | Callable[..., int] = 1,
+    magnitude: Callable[..., Outputs] | None = None,
+    layouts: Sequence[str] = ("contiguous",),
+    seeds: Sequence[int] = (0, 1, 2),
+    deterministic: bool = True,
+    impostors: bool = True,
+) -> float:
+    """Raise ``AssertionError`` unless ``fn`` computes what ``reference`` does; return the largest error over its tolerance.
+
+    ``fn(*args)`` returns its outputs; or, with ``outputs``, ``fn(out, *args)`` fills what ``outputs(*args)`` allocates (a tuple
+    of tensors if there are several), and then those start as poison between guard bands. ``inputs`` are the arguments, a tensor
+    or a sequence, or ``inputs(seed)`` makes them; a mapping names several such cases. On CPU tensors a CUDA or Triton
+    kernel runs emulated, and what the emulator finds is in the message with its file and line.
+
+    ``reference(*args)`` gets floating-point inputs as float64 and returns float64, or exact integers. An element may be
+    as far off as rounding makes it: ``terms`` is the length of the longest sum behind one element, and ``magnitude(*args)`` that sum
+    over absolute values, float64 as well (by default the reference's own absolute value): for a matrix product ``terms=K`` and
+    ``magnitude=lambda a, b: a.abs() @ b.abs()``. ``dtype`` is the output's if it is not the first floating-point input's.
+
+    ``layouts`` adds "strided" and "unaligned" copies of the inputs. Inputs must not change, and two runs must agree bit by bit
+    unless not ``deterministic``. Raises ``VacuousProblem`` if the inputs could not tell the operation from zeros, a constant, an
+    input, another seed's result or rounded values (``impostors=False`` for an operation that is one of those), and
+    ``UnsupportedFeature`` for what the CPU cannot stand in for.
+    """
+    cases = dict(inputs) if isinstance(inputs, Mapping) else {"inputs": inputs}
+    if not cases:
+        raise ValueError("check: expected at least one case in inputs, got an empty mapping")
+    if not seeds:
+        raise ValueError("check: expected at least one seed in seeds, got none")
+    for layout in layouts:
+        if layout not in LAYOUTS:
+            raise ValueError(f"check: no layout {layout!r}; there are {', '.join(LAYOUTS)}")
+    subject = _Subject(fn, reference, cases, outputs, dtype, terms, magnitude, deterministic)
+    worst = 0.0
+    for name, given in cases.items():
+        tries = tuple(seeds) if callable(given) else (0,)
+        first = subject.arguments(name, tries[0])
+        device, kind = _first_tensor(name, first).device, _first_tensor(name, first).dtype
+        problem = Problem(subject.op.spec, device)
+        variants = [Case(name, {}, layout=layout) for layout in layouts]  # type: ignore[arg-type]
+        with current(device):
+            if impostors and callable(given):
+                require_no_impostor(problem, kind, variants, tries)
+            elif impostors:
+                _require_telling(problem.instance(variants[0], kind, 0))
+            for case in variants:
+                for seed in tries:
+                    outcome = attempt(subject.op, subject.op.rungs[0], problem.instance(case, kind, seed))
+                    worst = max(worst, outcome.worst)
+                    _require_right(subject.op, case, kind, seed, device, outcome)
+    return worst
+
+
+class _Direct(Op):
+    """An operation whose kernel is always called, also for empty inputs, with the arguments as they are."""
+
+    def launch(self, rung: Rung, outputs: Outputs, *args: Any) -> None:
+        with ranges.named(self.name):
+            rung.launch(outputs, *args)
+
+
+class _Subject:
+    """What is checked, as an operation of one rung, and the cases it is checked on."""
+
+    def __init__(
+        self, fn: Callable[..., Any], reference: Callable[..., Outputs], cases: Mapping[str, Inputs],
+        outputs: Callable[..., Outputs] | None, dtype: torch.dtype | None, terms: int | Callable[..., int],
+        magnitude: Callable[..., Outputs] | None, deterministic: bool,
+    ) -> None:  # fmt: skip
+        self._cases, self._dtype, self._reference = cases, dtype, reference
+        self._last: tuple[tuple[Any, ...], Outputs] | None = None
+        name = str(getattr(fn, "__name__", type(fn).__name__))
+        spec = Spec(
+            name=name, summary="", inputs=self._inputs, check=lambda *args: None, outputs=outputs or self._outputs,
+            reference=self._truth, eager=self._truth, cost=lambda *args: Cost(0), cases=(), sizes=(),
+            terms=terms if callable(terms) else lambda *args: terms,
+            magnitude=None if magnitude is None else lambda *args: magnitude(*_exact(args)),
+        )  # fmt: skip
+        launch = fn if outputs is not None else _filling(fn)
+        source = Path(getattr(inspect.unwrap(fn), "__code__", _filling.__code__).co_filename)
+        rung = Rung(name, "", "cuda", launch, source, strided=True, deterministic=deterministic)
+        self.op = _Direct(spec, (rung,), lambda *args: None)
+
+    def arguments(self, name: str, seed: int) -> tuple[Any, ...]:
+        """The arguments of one case, made anew if a function makes them."""
+        given = self._cases[name]
+        made = given(seed) if callable(given) else given
+        return (made,) if isinstance(made, torch.Tensor) else tuple(made)
+
+    def _inputs(self, case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[Any, ...]:
+        made = self.arguments(case.name, seed)
+        return tuple(arranged(value, case.layout) if isinstance(value, torch.Tensor) else value for value in made)
+
+    def _truth(self, *args: Any) -> Outputs:
+        """The reference of exact copies of ``args``; the last one is kept, since it serves shapes, values and magnitudes."""
+        if self._last is None or any(old is not new for old, new in zip(self._last[0], args, strict=True)):
+            self._last = (args, self._reference(*_exact(args)))
+        return self._last[1]
+
+    def _outputs(self, *args: Any) -> Outputs:
+        floating = [value.dtype for value in args if isinstance(value, torch.Tensor) and value.dtype.is_floating_point]
+
+        def like(truth: torch.Tensor) -> torch.Tensor:
+            usual = floating[0] if floating and truth.dtype.is_floating_point else truth.dtype
+            return torch.empty(truth.shape, dtype=self._dtype or usual, device=truth.device)
+
+        truth = self._truth(*args)
+        return like(truth) if isinstance(truth, torch.Tensor) else tuple(like(part) for part in truth)
+
+
+def _filling(fn: Callable[..., Any]) -> Callable[..., None]:
+    """``fn``, which returns its outputs, as a launcher that fills given ones."""
+
+    def launch(out: Outputs, *args: Any) -> None:
+        result = fn(*args)
+        if not isinstance(result, (torch.Tensor, tuple, list)):
+            raise TypeError(
+                f"expected a tensor or a tuple of tensors, got {type(result).__name__}; does it fill an output? Say outputs="
+            )
+        made, wanted = parts(tuple(result) if isinstance(result, list) else result), parts(out)
+        if len(made) != len(wanted):
+            raise TypeError(f"returned {len(made)} outputs, the reference {len(wanted)}")
+        for got, place_for in zip(made, wanted, strict=True):
+            if got.shape != place_for.shape or got.dtype != place_for.dtype:
+                raise TypeError(
+                    f"returned {got.dtype} of shape {tuple(got.shape)}, expected {place_for.dtype} of shape {tuple(place_for.shape)}"
+                    + ("" if got.dtype == place_for.dtype else " (say dtype= if the output's is another)")
+                )
+            place_for.copy_(got)
+
+    return launch
+
+
+def _exact(args: Sequence[Any]) -> tuple[Any, ...]:
+    """Copies, floating point as float64: the reference must neither round nor change what the kernel gets."""
+    return tuple(
+        (value.double() if value.dtype.is_floating_point else value).clone()
+        if isinstance(value, torch.Tensor)
+        else value
+        for value in args
+    )
+
+
+def _first_tensor(name: str, args: Sequence[Any]) -> torch.Tensor:
+    found = next((value for value in args if isinstance(value, torch.Tensor)), None)
+    if found is None:
+        raise TypeError(
+            f"check: {name}: expected a tensor among the inputs, got {', '.join(type(value).__name__ for value in args)}"
+        )
+    return found
+
+
+def _require_telling(instance: Instance) -> None:
+    """Raise ``VacuousProblem`` if an impostor passes on the one given set of inputs."""
+    if instance.empty:
+        return
+    for position in range(len(instance.references)):
+        for name, result in impostors(instance, instance.references, position):
+            if name != "another seed's output" and instance.compare(position, result).right:
+                raise VacuousProblem(
+                    f"{instance.case.name}, output {position}: {name} would pass, so passing says nothing. What to change: "
+                    f"{REMEDY[name]}; or impostors=False, if that is what the operation is"
+                )
+
+
+def _require_right(op: Op, case: Case, dtype: torch.dtype, seed: int, device: torch.device, outcome: Attempt) -> None:
+    layout = "" if case.layout == "contiguous" else f", {case.layout}"
+    where = f"{case.name}{layout}, {str(dtype).removeprefix('torch.')}, seed {seed}, on {place(device)}"
+    if outcome.skipped:
+        raise UnsupportedFeature(f"{op.name} cannot be checked here ({where}): {outcome.skipped}")
+    if outcome.failure is None:
+        return
+    lines = [f"{op.name} is wrong ({where}):", outcome.failure.message]
+    if outcome.failure.kind == "value" and outcome.worst:
+        lines.append(f"the largest error is {outcome.worst:.3g} times what rounding allows")
+    if outcome.lost:
+        lines.append("the CUDA context is lost: nothing else can run on the GPU in this process")
+    raise AssertionError("\n".join(lines))
