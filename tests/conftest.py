@@ -1,6 +1,8 @@
-"""Tests marked ``gpu`` need a CUDA device: they are skipped where there is none."""
+"""Tests marked ``gpu`` need a CUDA device: they are skipped where there is none. Nothing goes into the user's results store."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,3 +15,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("gpu"):
             item.add_marker(absent)
+
+
+@pytest.fixture(autouse=True)
+def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The results store of this test alone; also for the processes that it starts."""
+    path = tmp_path / "store" / "runs.sqlite3"
+    monkeypatch.setenv("WARPWISE_STORE", str(path))
+    return path

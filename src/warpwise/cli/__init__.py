@@ -9,8 +9,10 @@ import click
 import warpwise
 from warpwise.cli.check import check
 from warpwise.cli.climb import climb
+from warpwise.cli.compare import compare
 from warpwise.cli.device import device
 from warpwise.cli.doctor import doctor
+from warpwise.cli.history import history
 from warpwise.cli.profile import profile
 
 
@@ -20,7 +22,7 @@ def cli() -> None:
     """Write a GPU kernel, know that it is right, see why it is slow, and beat PyTorch with it."""
 
 
-for command in (climb, check, profile, doctor, device):
+for command in (climb, check, profile, history, compare, doctor, device):
     cli.add_command(command)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -15,6 +15,7 @@ from rich.markup import escape
 
 from warpwise import lab, registry
 from warpwise.cli.console import wide_console
+from warpwise.cli.kept import open_store
 from warpwise.cli.ladder_table import LadderTable
 from warpwise.lab.timing.environment import resolve
 from warpwise.lab.verdict import Step
@@ -54,13 +55,15 @@ ALL = "all"
     type=click.Path(path_type=Path),
     help="Keep the results here; a folder if there are several operations.",
 )
+@click.option("--no-store", is_flag=True, help="Keep nothing in the results store that `warpwise history` shows.")
 def climb(
-    names: Sequence[str], where: str | None, sizes: Sequence[str], dtypes: Sequence[str], rungs: Sequence[str], budget: float, json_path: Path | None
+    names: Sequence[str], where: str | None, sizes: Sequence[str], dtypes: Sequence[str], rungs: Sequence[str], budget: float,
+    json_path: Path | None, no_store: bool,
 ) -> int:  # fmt: skip
     """Verify every rung of OP against float64 and, on a GPU, time the right ones against PyTorch and the vendor's library.
 
     On a CPU the rungs run emulated and checked, and what was last recorded on a GPU stands beside their verdicts. OP may
-    be 'all'. Exits with 1 if a rung is wrong.
+    be 'all'. Every verdict and time goes into the results store as soon as it is there. Exits with 1 if a rung is wrong.
     """
     console = wide_console()
     ops = _ops(names)
@@ -71,13 +74,14 @@ def climb(
     if json_path is not None:
         _require_writable(json_path)
     right = True
-    for op in ops:
-        ladder = _climb(console, op, where, sizes, dtypes, rungs, budget)
-        right = right and ladder.right
-        if json_path is not None:
-            path = json_path if json_path.suffix == ".json" else json_path / f"{op.name}.json"
-            ladder.save(path)
-            console.print(f"[dim]kept in {path}[/]")
+    with contextlib.nullcontext() if no_store else open_store("; --no-store climbs without it") as store:
+        for op in ops:
+            ladder = _climb(console, op, where, sizes, dtypes, rungs, budget, store)
+            right = right and ladder.right
+            if json_path is not None:
+                path = json_path if json_path.suffix == ".json" else json_path / f"{op.name}.json"
+                ladder.save(path)
+                console.print(f"[dim]kept in {path}[/]")
     return 0 if right else 1
 
 
@@ -121,25 +125,29 @@ def _ops(names: Sequence[str]) -> list[Op]:
 
 
 def _climb(
-    console: Console, op: Op, where: str | None, sizes: Sequence[str], dtypes: Sequence[str], rungs: Sequence[str], budget: float
+    console: Console, op: Op, where: str | None, sizes: Sequence[str], dtypes: Sequence[str], rungs: Sequence[str], budget: float,
+    store: lab.store.Store | None,
 ) -> lab.Ladder:  # fmt: skip
-    """One ladder, drawn while it is climbed."""
+    """One ladder, drawn and kept while it is climbed."""
     chosen_dtypes = _dtypes(op, dtypes)
     cases = _cases(op, sizes)
     timed = chosen_dtypes or list(op.spec.dtypes[:1])
     try:
         shown = [op.rung(name) for name in rungs] if rungs else list(op.rungs)
         table = LadderTable(op, shown)
+        keeper = _Keeper(store, op, where)
         with Live(table, console=console, refresh_per_second=8) if console.is_terminal else contextlib.nullcontext():
 
             def progress(step: Step) -> None:
                 table.update(step)
+                keeper.keep(step)
 
             ladder = lab.climb(
                 op, device=where, sizes=cases, dtypes=chosen_dtypes, timed_dtypes=timed,
                 rungs=[rung.name for rung in shown], progress=progress, budget_s=budget,
             )  # fmt: skip
             table.finish(ladder, cases[0].name, timed[0])
+            keeper.finish(ladder)
         if not console.is_terminal:
             console.print(table)
     except (ValueError, RuntimeError) as error:
@@ -147,9 +155,40 @@ def _climb(
     for row in ladder.rows:
         if row.verdict.status == "wrong":
             console.print(f"[bold red]wrong[/] {escape(str(row.verdict))}", soft_wrap=True)
-    for note in ladder.notes:
-        console.print(f"[yellow]{escape(note)}[/]")
+    for note in (*ladder.notes, *keeper.notes):
+        console.print(f"[yellow]{escape(note)}[/]", soft_wrap=True)
     return ladder
+
+
+class _Keeper:
+    """Puts a climb into the store, if there is one. If the disk fills meanwhile, the climb goes on and ends with a note."""
+
+    def __init__(self, store: lab.store.Store | None, op: Op, where: str | None) -> None:
+        self.notes: list[str] = []
+        self._recorder: lab.store.Recorder | None = None
+        if store is not None:
+            with self._noted():
+                self._recorder = lab.store.Recorder(store, op, where)
+
+    def keep(self, step: Step) -> None:
+        """What ``step`` ended with."""
+        with self._noted():
+            if self._recorder is not None:
+                self._recorder(step)
+
+    def finish(self, ladder: lab.Ladder) -> None:
+        """What is known only now."""
+        with self._noted():
+            if self._recorder is not None:
+                self._recorder.finish(ladder)
+
+    @contextlib.contextmanager
+    def _noted(self) -> Iterator[None]:
+        try:
+            yield
+        except lab.store.StoreError as error:
+            self._recorder = None
+            self.notes.append(f"not everything of this climb was kept: {error}")
 
 
 def _dtypes(op: Op, names: Sequence[str]) -> list[torch.dtype] | None:

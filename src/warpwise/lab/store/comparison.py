@@ -99,18 +99,21 @@ def ratio_of(after: Interval, before: Interval) -> Interval:
     return Interval(math.exp(middle), math.exp(middle - down), math.exp(middle + up))
 
 
+def direction_of(after: Interval, before: Interval) -> Direction:
+    """What became of a time: the two intervals must lie apart, from which it follows that the ratio's excludes 1.
+
+    The ratio's limit is the root of two squared distances away from the median, and the distance between two medians whose
+    intervals lie apart is more than their sum.
+    """
+    return "slower" if after.low > before.high else "faster" if after.high < before.low else "same"
+
+
 def change_between(before: Measurement, after: Measurement) -> Change | None:
     """How the time changed, or None if either has none."""
     old, new = before.interval, after.interval
-    if old is None or new is None or min(old.low, new.low) <= 0:
+    if old is None or new is None:
         return None
-    ratio = ratio_of(new, old)
-    direction: Direction = "same"
-    if new.low > old.high and ratio.low > 1:
-        direction = "slower"
-    elif new.high < old.low and ratio.high < 1:
-        direction = "faster"
-    return Change(before, after, ratio, direction)
+    return Change(before, after, ratio_of(new, old), direction_of(new, old))
 
 
 def compare(before: Iterable[Measurement], after: Iterable[Measurement]) -> Comparison:
@@ -130,10 +133,12 @@ def compare(before: Iterable[Measurement], after: Iterable[Measurement]) -> Comp
         elif change := change_between(was, now):
             changes.append(change)
     vanished, added = (
-        {_elsewhere(key): here[key] for key in here.keys() - there.keys()} for here, there in ((old, new), (new, old))
+        {key: here[key] for key in here.keys() - there.keys()} for here, there in ((old, new), (new, old))
     )
-    for key in vanished.keys() & added.keys():
-        was, now = vanished.pop(key), added.pop(key)
+    moved = _moved(old, new)
+    elsewhere = {key[:-1]: key for key in added if key[0] in moved}
+    for key in [key for key in vanished if key[:-1] in elsewhere]:
+        was, now = vanished.pop(key), added.pop(elsewhere[key[:-1]])
         unlike.append(Difference(was, now, f"measured on {was.device}, then on {now.device}"))
     return Comparison(
         tuple(sorted(changes, key=lambda change: _order(change.after))),
@@ -153,8 +158,10 @@ def newest(measurements: Iterable[Measurement]) -> dict[Key, Measurement]:
     return found
 
 
-def _elsewhere(key: Key) -> Key:
-    return key[:-1]
+def _moved(old: Iterable[Key], new: Iterable[Key]) -> set[str]:
+    """The operations that have no device in common."""
+    was, now = ({(op, device) for op, *_, device in keys} for keys in (old, new))
+    return {op for op, _ in was | now} - {op for op, _ in was & now}
 
 
 def _order(measurement: Measurement) -> tuple[str, ...]:

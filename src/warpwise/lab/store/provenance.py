@@ -22,6 +22,13 @@ def repository_state(source: Path) -> tuple[str, bool]:
     return commit, bool(_git(folder, "status", "--porcelain", "--untracked-files=no"))
 
 
+def resolved(reference: str) -> str | None:
+    """The commit that ``reference`` ("HEAD~1", a branch, a tag) means in the repository around the working folder, or None."""
+    if reference.startswith("-"):
+        return None
+    return _git(Path.cwd(), "rev-parse", "--verify", "--quiet", f"{reference}^{{commit}}")
+
+
 def _git(folder: Path, *arguments: str) -> str | None:
     """What git says, stripped; None if there is no git, no repository, or git does not answer."""
     try:

@@ -152,11 +152,16 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Kept:
-    """A measurement with the run that it belongs to and the one before it of the same thing on the same device."""
+    """A measurement with its run; ``before`` is the time, and ``before_run`` the run, of the same thing before it, if there is one.
+
+    The same thing is the same rung of the same operation, at the same case, sizes and dtype, timed in the same way on the
+    same device.
+    """
 
     run: Run
     measurement: Measurement
-    before: Measurement | None = None
+    before: Interval | None = None
+    before_run: str = ""
 
 
 def finite(value: Any) -> float | None:

@@ -19,8 +19,8 @@ RUN_COLUMNS = (
 )  # fmt: skip
 MEASUREMENT_COLUMNS = (
     "id", "run", "taken", "op", "device", "name", "kind", "language", "case", "sizes", "values", "layout", "dtype", "verdict",
-    "message", "median", "low", "high", "samples", "mode", "bytes", "flops", "floor", "bound", "ratio", "clock", "converged",
-    "throttled", "exposed", "source", "counters",
+    "message", "median", "low", "high", "samples", "mode", "bytes", "flops", "floor", "bound", "ratio", "ratio_low",
+    "ratio_high", "clock_low", "clock_median", "clock_highest", "converged", "throttled", "exposed", "source", "counters",
 )  # fmt: skip
 
 
@@ -88,8 +88,9 @@ def measurement_row(measurement: Measurement, run: Run) -> dict[str, Any]:
         "dtype": measurement.dtype, "verdict": measurement.verdict, "message": measurement.message,
         "median": measurement.median, "low": measurement.low, "high": measurement.high, "samples": measurement.samples,
         "mode": measurement.mode, "bytes": measurement.bytes, "flops": measurement.flops, "floor": measurement.floor,
-        "bound": measurement.bound, "ratio": _json([ratio.median, ratio.low, ratio.high]) if ratio else None,
-        "clock": _json([clock.low, clock.median, clock.highest]) if clock else None, "converged": int(measurement.converged),
+        "bound": measurement.bound, "ratio": ratio and ratio.median, "ratio_low": ratio and ratio.low,
+        "ratio_high": ratio and ratio.high, "clock_low": clock and clock.low, "clock_median": clock and clock.median,
+        "clock_highest": clock and clock.highest, "converged": int(measurement.converged),
         "throttled": int(measurement.throttled), "exposed": int(measurement.exposed), "source": measurement.source,
         "counters": _json(dict(measurement.counters)) if measurement.counters else None,
     }  # fmt: skip
@@ -99,11 +100,12 @@ def measurement_of(row: Sequence[Any]) -> Measurement:
     """The measurement behind a row of ``MEASUREMENT_COLUMNS``."""
     (
         number, run, taken, op, device, name, kind, language, case, sizes, values, layout, dtype, verdict, message, median, low,
-        high, samples, mode, size, flops, floor, bound, ratio, clock, converged, throttled, exposed, source, counters,
+        high, samples, mode, size, flops, floor, bound, ratio, ratio_low, ratio_high, clock_low, clock, clock_highest, converged, throttled,
+        exposed, source, counters,
     ) = row  # fmt: skip
     return Measurement(
         name, verdict, datetime.fromisoformat(taken), kind, language, case, _mapping(sizes), values, layout, dtype, message,
-        median, low, high, samples, mode, size, flops, floor, bound, Interval(*json.loads(ratio)) if ratio else None,
-        Clock(*json.loads(clock)) if clock else None, bool(converged), bool(throttled), bool(exposed), source,
+        median, low, high, samples, mode, size, flops, floor, bound, Interval(ratio, ratio_low, ratio_high) if ratio is not None else None,
+        Clock(clock_low, clock, clock_highest) if clock is not None else None, bool(converged), bool(throttled), bool(exposed), source,
         _mapping(counters) if counters else MappingProxyType({}), op, device, f"r{run}", number,
     )  # fmt: skip

@@ -54,8 +54,12 @@ MIGRATIONS = (
       flops INTEGER,
       floor REAL,
       bound TEXT NOT NULL,
-      ratio TEXT,                       -- JSON: median, low, high
-      clock TEXT,                       -- JSON: low, median, highest in MHz
+      ratio REAL,                       -- the best opponent's time over this one
+      ratio_low REAL,
+      ratio_high REAL,
+      clock_low REAL,                   -- MHz
+      clock_median REAL,
+      clock_highest REAL,
       converged INTEGER NOT NULL,
       throttled INTEGER NOT NULL,
       exposed INTEGER NOT NULL,

@@ -11,13 +11,14 @@ from pathlib import Path
 
 from warpwise.lab.store.comparison import newest
 from warpwise.lab.store.convert import read_results
+from warpwise.lab.store.provenance import resolved
 from warpwise.lab.store.records import Measurement, Run
 from warpwise.lab.store.store import RUN_ID, Store
 
 LAST = re.compile(r"last(?:~(\d+))?")
 COMMIT = re.compile(r"[0-9a-f]{4,40}")
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-FORMS = "a run's id (r12), last, last~1, a git commit, a date (2026-11-20), a results file (.json) or a folder of such files"
+FORMS = "a run's id (r12), last, last~1, a git commit (4f0c2d1, HEAD~1), a date (2026-11-20), a results file (.json) or a folder of such files"
 
 
 class UnknownSelection(LookupError):
@@ -65,11 +66,7 @@ def select(store: Store, text: str, ops: Sequence[str] = (), device: str | None 
     ``last`` is the last run of each operation on each device, ``last~1`` the one before it. A commit is the newest
     measurement of each thing made at it, and a date the newest one up to that day's end, or that moment.
     """
-    runs = [
-        run
-        for run in store.runs(device=device, commit=None if not COMMIT.fullmatch(text) else text)
-        if not ops or run.op in ops
-    ]
+    runs = [run for run in store.runs(device=device) if not ops or run.op in ops]
     if match := LAST.fullmatch(text):
         chosen = _nth(runs, int(match[1] or 0))
         return _of_runs(store, text, text, chosen, "there is no such run: `warpwise history` lists what is kept")
@@ -79,8 +76,9 @@ def select(store: Store, text: str, ops: Sequence[str] = (), device: str | None 
         return _of_runs(store, text, text, chosen, _nearest(text, [run.id for run in runs]))
     if DATE.match(text):
         return _as_of(store, text, runs)
-    if COMMIT.fullmatch(text):
-        return _at_commit(store, text, runs)
+    commit = text if COMMIT.fullmatch(text) else resolved(text)
+    if commit:
+        return _at_commit(store, text, [run for run in runs if run.commit and run.commit[:12].startswith(commit[:12])])
     raise UnknownSelection(f"{text!r}: expected {FORMS}")
 
 
@@ -122,7 +120,7 @@ def _as_of(store: Store, text: str, runs: Sequence[Run]) -> Selection:
 
 
 def _at_commit(store: Store, text: str, runs: Sequence[Run]) -> Selection:
-    commits = sorted({run.commit for run in runs})
+    commits = sorted({run.commit[:12] for run in runs})
     if len(commits) > 1:
         raise UnknownSelection(
             f"{text}: {len(commits)} commits begin so: {', '.join(commit[:12] for commit in commits)}"

@@ -25,11 +25,13 @@ from warpwise.lab.store.rows import (
     run_row,
     stamp,
 )
+from warpwise.lab.timing.stats import Interval
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 RUN_ID = re.compile(r"r\d+")
+BEFORE_COLUMNS = ("run", "median", "low", "high")
 # What must be equal for two measurements to be of one thing; SQL's names of the columns.
 SAME = ("op", "name", "case", "dtype", "device", "sizes", "mode", "values", "layout")
 
@@ -157,34 +159,37 @@ class Store:
         device: str | None = None, kind: Literal["rung", "opponent"] | None = "rung", since: datetime | None = None,
         limit: int | None = None,
     ) -> list[Kept]:  # fmt: skip
-        """Measurements with their runs and, for those with a time, the one before, the newest first.
+        """Measurements with their runs and, for those with a time, the one before: the newest run first, each in its order.
 
         The verdict over all cases of a rung that is right is left out where the same run timed that rung as well.
         """
-        columns = {"op": op, "name": name, "case": case, "dtype": dtype, "device": device, "kind": kind}
-        where, values = _conditions("m", columns, "taken", since, None)
+        of_runs, run_values = _conditions("r", {"op": op, "device": device}, "started", since, None)
+        columns = {"name": name, "case": case, "dtype": dtype, "kind": kind}
+        of_measurements, values = _conditions("m", columns, "taken", None, None)
         told = (
             """NOT (m."case" = '' AND m.verdict = 'right' AND EXISTS"""
             """ (SELECT 1 FROM measurements t WHERE t.run = m.run AND t.name = m.name AND t."case" <> ''))"""
         )
         same = " AND ".join(f'q."{column}" = m."{column}"' for column in SAME)
-        before = (
+        previous = (
             f"SELECT q.id FROM measurements q WHERE {same} AND q.median IS NOT NULL AND m.median IS NOT NULL"
             " AND (q.taken, q.id) < (m.taken, m.id) ORDER BY q.taken DESC, q.id DESC LIMIT 1"
         )
+        terms = " AND ".join(term.removeprefix(" WHERE ") for term in (of_runs, of_measurements) if term)
         sql = (
-            f"SELECT {listed(MEASUREMENT_COLUMNS, 'm')}, {listed(MEASUREMENT_COLUMNS, 'p')} FROM measurements m"
-            f" LEFT JOIN measurements p ON p.id = ({before})"
-            f"{where}{' AND ' if where else ' WHERE '}{told} ORDER BY m.taken DESC, m.id DESC LIMIT ?"
+            f"SELECT {listed(MEASUREMENT_COLUMNS, 'm')}, {listed(BEFORE_COLUMNS, 'p')} FROM runs r"
+            f" CROSS JOIN measurements m ON m.run = r.id LEFT JOIN measurements p ON p.id = ({previous})"
+            f" WHERE {told}{' AND ' if terms else ''}{terms} ORDER BY r.started DESC, r.id DESC, m.id LIMIT ?"
         )
-        rows, half = self._rows(sql, (*values, -1 if limit is None else limit)), len(MEASUREMENT_COLUMNS)
+        values = (*run_values, *values)
+        rows, own = self._rows(sql, (*values, -1 if limit is None else limit)), len(MEASUREMENT_COLUMNS)
         runs = self._runs_of({row[1] for row in rows})
-        return [
-            Kept(
-                runs[row[1]], measurement_of(row[:half]), measurement_of(row[half:]) if row[half] is not None else None
-            )
-            for row in rows
-        ]
+        found = []
+        for row in rows:
+            number, *times = row[own:]
+            before = Interval(*times) if number is not None else None
+            found.append(Kept(runs[row[1]], measurement_of(row[:own]), before, f"r{number}" if before else ""))
+        return found
 
     def _runs_of(self, numbers: set[int]) -> dict[int, Run]:
         if not numbers:

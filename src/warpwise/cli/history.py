@@ -1,0 +1,248 @@
+"""``warpwise history``: what was measured when, from the results store, with the change against the run before."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gc
+import json
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+from rich.console import Console
+
+from warpwise.cli.columns import Cell, Column, print_columns
+from warpwise.cli.console import wide_console
+from warpwise.cli.kept import StoreFailure, known, near, open_store
+from warpwise.lab.store import Kept, Store, StoreError, UnreadableResults, read_results
+from warpwise.lab.store.comparison import direction_of, ratio_of
+from warpwise.lab.store.records import Measurement
+from warpwise.lab.store.selection import moment
+from warpwise.lab.timing.stats import Interval
+from warpwise.lab.timing.timing import duration, rate_text
+
+VERDICTS = {"right": Cell("✓", "green"), "wrong": Cell("✗ wrong", "red"), "untested": Cell("– not verified", "yellow")}
+COLOURS = {"faster": "green", "slower": "red", "same": ""}
+AGO = re.compile(r"(\d+)\s*([mhdw])")
+UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+BARS = "▁▂▃▄▅▆▇█"
+TRENDS = 12  # series that get a line of bars under the list
+COLUMNS = (
+    Column("run"), Column("when (UTC)", spare=4), Column("op"), Column("rung"), Column("size", spare=2), Column("dtype", spare=3),
+    Column("device", spare=6), Column("commit", spare=7), Column("verdict"), Column("time", right=True),
+    Column("±", right=True, spare=5), Column("rate", right=True, spare=8), Column("change", right=True, spare=1),
+)  # fmt: skip
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[OP]...")
+@click.option("--rung", help="A rung by name or number (k02), or an opponent by name.")
+@click.option("--dtype", help="float32, bfloat16 …")
+@click.option("--case", help="A size by name.")
+@click.option("--device", "where", help="A device by name, or a part of it: h200, cpu.")
+@click.option(
+    "--since", metavar="WHEN", help="A date (2026-11-20, 2026-11-20T15:30, UTC), or how long ago: 90m, 12h, 7d, 2w."
+)
+@click.option(
+    "--limit", type=click.IntRange(min=0), default=40, show_default=True, help="The newest so many; 0 for all."
+)
+@click.option("--opponents", is_flag=True, help="Opponents too.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with everything that is kept.")
+@click.option(
+    "--import", "importing", is_flag=True, help="Bring results files (`climb --json`) into the store: history --import FILE..."
+)  # fmt: skip
+def history(
+    names: Sequence[str], rung: str | None, dtype: str | None, case: str | None, where: str | None, since: str | None,
+    limit: int, opponents: bool, as_json: bool, importing: bool,
+) -> int:  # fmt: skip
+    """List what was measured, the newest first: each time with its interval and the change against the run before.
+
+    Every `warpwise climb` is kept in $WARPWISE_STORE, or in warpwise/runs.sqlite3 under the user's data folder.
+    A change is coloured if it is beyond the noise of both runs. Exits with 2 if the store cannot be used.
+
+    \b
+    warpwise history softmax --rung k05 --since 7d
+    warpwise history --import benchmarks/results/h200/*.json
+    """
+    console = wide_console()
+    with open_store() as store, _uncollected():
+        try:
+            if importing:
+                return _import(console, store, names)
+            ops: list[str | None] = [_op(store, name) for name in names] or [None]
+            found = [
+                kept for op in ops for kept in _listed(store, op, rung, dtype, case, where, since, limit, opponents)
+            ]
+        except StoreError as error:
+            raise StoreFailure(str(error)) from error
+        found = _newest_first(found)[: limit or None]
+        if as_json:
+            click.echo(json.dumps([_json(kept) for kept in found], indent=1, allow_nan=False))
+        elif not found:
+            console.print(f"nothing of that kind is kept in {store.path}; `warpwise climb OP` keeps what it measures")
+        else:
+            print_columns(console, COLUMNS, [_row(kept) for kept in found])
+            if names or rung:
+                _trends(console, [kept.measurement for kept in found])
+    return 0
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """No search for garbage while a long list grows: each would go through all of torch's objects, and takes as long as the list."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
+
+
+def _newest_first(found: Sequence[Kept]) -> list[Kept]:
+    """The newest run first, the measurements of one in their order."""
+    in_order = sorted(found, key=lambda kept: kept.measurement.id)
+    return sorted(in_order, key=lambda kept: (kept.run.started, int(kept.run.id[1:])), reverse=True)
+
+
+def _import(console: Console, store: Store, names: Sequence[str]) -> int:
+    """Every file is read before the first one is kept, so that a wrong one leaves the store as it was."""
+    if not names:
+        raise click.UsageError("--import needs results files: warpwise history --import FILE.json ...")
+    try:
+        results = [(name, *read_results(Path(name))) for name in names]
+    except (UnreadableResults, OSError) as error:
+        raise click.UsageError(f"{error}; nothing was brought in") from error
+    for name, run, measurements, origin in results:
+        kept = store.add(run, measurements, origin)
+        said = f"{kept.id}, {len(measurements)} measurements of {run.op} on {run.device}" if kept else "is kept already"
+        console.print(f"{name}: {said}", soft_wrap=True, markup=False)
+    return 0
+
+
+def _op(store: Store, name: str) -> str:
+    """The operation called ``name``, if something of it is kept; else the user learns what is, and what there could be."""
+    kept = store.names("op")
+    if name in kept:
+        return name
+    import warpwise.ops  # noqa: F401 - registers its operations
+    from warpwise import registry
+
+    registry.load_entry_points()
+    there = [op.name for op in registry.all_ops()]
+    if name in there:
+        raise click.BadParameter(
+            f"nothing of {name!r} is kept yet; `warpwise climb {name}` keeps what it measures", param_hint="OP"
+        )
+    raise click.BadParameter(f"no operation {name!r}{near(name, sorted({*kept, *there}))}", param_hint="OP")
+
+
+def _listed(
+    store: Store, op: str | None, rung: str | None, dtype: str | None, case: str | None, where: str | None,
+    since: str | None, limit: int, opponents: bool,
+) -> list[Kept]:  # fmt: skip
+    name = known("rung", rung, store.names("name", op), "--rung") if rung else None
+    dtype = known("dtype", dtype, store.names("dtype", op), "--dtype") if dtype else None
+    case = known("size", case, store.names("case", op), "--case") if case else None
+    devices: Sequence[str | None] = devices_like(store, where) if where else [None]
+    kind: Literal["rung"] | None = None if opponents or name else "rung"
+    start = _since(since) if since else None
+    return [
+        kept
+        for device in devices
+        for kept in store.history(
+            op, name=name, case=case, dtype=dtype, device=device, kind=kind, since=start, limit=limit or None
+        )
+    ]
+
+
+def devices_like(store: Store, text: str) -> list[str]:
+    """The devices that ``text`` is the name of, or a part of it. Raises ``click.BadParameter`` saying which there are."""
+    there = store.names("device")
+    found = [name for name in there if name == text] or [name for name in there if text.lower() in name.lower()]
+    if not found:
+        raise click.BadParameter(f"nothing was measured on {text!r}{near(text, there)}", param_hint="--device")
+    return found
+
+
+def _since(text: str) -> datetime:
+    if match := AGO.fullmatch(text):
+        try:
+            return datetime.now(timezone.utc) - timedelta(**{UNITS[match[2]]: int(match[1])})
+        except OverflowError as error:
+            raise click.BadParameter(f"{text!r}: that is before any date", param_hint="--since") from error
+    try:
+        return moment(text)
+    except ValueError as error:
+        raise click.BadParameter(
+            f"{text!r}: expected a date (2026-11-20, 2026-11-20T15:30) or how long ago (90m, 12h, 7d, 2w)",
+            param_hint="--since",
+        ) from error
+
+
+def _row(kept: Kept) -> list[Cell]:
+    run, one = kept.run, kept.measurement
+    known_time = one.interval
+    colour = "cyan" if one.kind == "opponent" else ""
+    return [
+        Cell(run.id, dim=True), Cell(f"{one.taken:%Y-%m-%d %H:%M}", dim=True), Cell(one.op), Cell(one.name, colour),
+        Cell(one.case or "every case"), Cell(one.dtype), Cell(short_device(one.device)), Cell(run.kernels), VERDICTS[one.verdict],
+        Cell(duration(known_time.median) if known_time else ""),
+        Cell(f"{100 * known_time.half_width:.1f} %" if known_time else ""),
+        Cell(rate_text(one.bound, one.tflops, one.gbps)), _change(known_time, kept.before),
+    ]  # fmt: skip
+
+
+def short_device(name: str) -> str:
+    """A device's name as far as a column has room for it."""
+    return "cpu" if name.startswith("cpu") else name.removeprefix("NVIDIA ")
+
+
+def _change(now: Interval | None, before: Interval | None) -> Cell:
+    if now is None or before is None:
+        return Cell("")
+    text = f"{100 * (now.median / before.median - 1):+.1f} %".replace("-", "−")
+    direction = direction_of(now, before)
+    return Cell(f"≈ {text}" if direction == "same" else text, COLOURS[direction], dim=direction == "same")
+
+
+def _trends(console: Console, measurements: Sequence[Measurement]) -> None:
+    """A line of bars for each thing that was timed more than once: its medians, oldest first."""
+    series: dict[tuple[str, ...], list[Measurement]] = {}
+    for one in sorted(measurements, key=lambda one: (one.taken, one.id)):
+        if one.timed:
+            series.setdefault((one.op, one.name, one.where, one.device), []).append(one)
+    rows = []
+    for (op, name, where, device), found in series.items():
+        medians = [one.median or 0.0 for one in found]
+        if len(found) > 1:
+            rows.append([
+                Cell(op), Cell(name), Cell(where), Cell(short_device(device)), Cell(bars(medians)),
+                Cell(f"{duration(medians[0])} → {duration(medians[-1])}"),
+            ])  # fmt: skip
+    if 0 < len(rows) <= TRENDS:
+        console.print()
+        headings = ("op", "rung", "size", "device", "medians, oldest first", "")
+        print_columns(console, [Column(heading, spare=heading == "device") for heading in headings], rows)
+
+
+def bars(values: Sequence[float]) -> str:
+    """One bar a value, from the lowest of ``values`` to the highest."""
+    low, high = min(values), max(values)
+    steps = len(BARS) - 1
+    return "".join(BARS[round(steps * (value - low) / (high - low)) if high > low else 0] for value in values)
+
+
+def _json(kept: Kept) -> dict[str, Any]:
+    change, now, before = None, kept.measurement.interval, kept.before
+    if now and before:
+        ratio = ratio_of(now, before)
+        change = {
+            "direction": direction_of(now, before), "ratio": dataclasses.asdict(ratio), "before_run": kept.before_run,
+            "before_s": dataclasses.asdict(before),
+        }  # fmt: skip
+    return {**kept.measurement.to_json(), "run": kept.run.to_json(), "change": change}
