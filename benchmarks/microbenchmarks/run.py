@@ -1,0 +1,231 @@
+"""Measures how the hardware counts and how long it takes, one kernel a question.
+
+    benchmarks/microbenchmarks/run.py --out benchmarks/results/h200      # on a machine with a GPU and ncu
+
+Writes microbenchmarks.json: for every question the lanes' addresses and ncu's counters, and with `compare` (which needs no
+GPU) those of the emulated machine beside them; latencies and throughputs in cycles.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time as host
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]
+
+import click
+import numpy as np
+import torch
+from benchmarks.microbenchmarks.questions import Question, all_questions
+
+from warpwise import cache, cuda
+from warpwise.lab.errors import MeasurementError
+from warpwise.lab.ncu import Measured, NcuError, NcuNotFound, NcuPermission, tool
+from warpwise.lab.ncu.metrics import CACHES, GLOBAL, SHARED, SOURCE
+
+HERE = Path(__file__).parent
+SCHEMA = 1
+RECORD = ROOT / "benchmarks" / "results" / "h200" / "microbenchmarks.json"
+METRICS = {
+    "shared": SHARED,
+    "global": (*GLOBAL, *(name for name in CACHES if name.startswith("lts__t_sectors_srcunit_tex") or "_op_" in name)),
+    "source": SOURCE,
+}
+CONSTANTS = ("active", "offsets")
+BUFFER = 1 << 16  # bytes of the array that patterns index
+LIMIT = 240.0  # seconds a process
+MODULES: dict[str, cuda.Module] = {}
+
+
+def module(file: str) -> cuda.Module:
+    """The kernels of one file, whose constants the questions set in turn."""
+    if file not in MODULES:
+        MODULES[file] = cuda.load(HERE / file)
+    return MODULES[file]
+
+
+def asked(group: str) -> list[Question]:
+    """The questions that the counters of a group answer."""
+    questions = all_questions()
+    return [question for question in questions if (question.source if group == "source" else question.group == group)]
+
+
+def prepare(question: Question, device: torch.device) -> tuple[Any, tuple[torch.Tensor, ...]]:
+    """The launch of a question and its arguments, with its addresses in constant memory."""
+    loaded = module(question.file)
+    loaded.set_constant("offsets", torch.tensor(question.offsets, dtype=torch.int32))
+    loaded.set_constant("active", np.uint32(question.active))
+    made = {
+        "out": torch.zeros(2048, dtype=torch.int32, device=device).view(torch.uint32),
+        "data": torch.zeros(BUFFER, dtype=torch.uint8, device=device),
+        "counter": torch.zeros(1, dtype=torch.int32, device=device).view(torch.uint32),
+        "sum": torch.zeros(1, dtype=torch.float32, device=device),
+    }
+    arguments = tuple(made[name] for name in question.arguments)
+    if question.kernel == "spilled<>":
+        arguments = made["out"], made["data"].view(torch.uint32)
+    return loaded[question.kernel][1, question.threads], arguments
+
+
+@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="The folder for microbenchmarks.json.")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=12, show_default=True, help="Compiling processes at a time."
+)
+@click.pass_context
+def cli(context: click.Context, out: Path | None, jobs: int) -> None:
+    """Measure on a GPU with ncu, and write OUT/microbenchmarks.json."""
+    if context.invoked_subcommand:
+        return
+    if out is None:
+        raise click.UsageError("expected --out, the folder for microbenchmarks.json")
+    try:
+        sys.exit(measure(out / "microbenchmarks.json", jobs))
+    except MeasurementError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def measure(path: Path, jobs: int) -> int:
+    """Compile, time, then profile group by group; the file is written after each. Returns how many parts failed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    version = tool.version(tool.find())
+    start, failures = host.perf_counter(), list[str]()
+    with ThreadPoolExecutor(jobs) as pool:
+        failures += filter(None, pool.map(lambda part: _compile(part, jobs), range(jobs)))
+    _say(f"compiled in {host.perf_counter() - start:.0f} s")
+    start = host.perf_counter()
+    timed, problem = _timed()
+    failures += [problem] if problem else []
+    _say(f"timed in {host.perf_counter() - start:.0f} s")
+    record: dict[str, Any] = {
+        "schema": SCHEMA, "ncu": version, **timed,
+        "questions": {question.name: {
+            "kernel": question.kernel, "file": question.file, "offsets": question.offsets, "active": question.active, "measured": {},
+        } for question in all_questions()},
+    }  # fmt: skip
+    for group, metrics in METRICS.items():
+        start = host.perf_counter()
+        questions = asked(group)
+        try:
+            found = tool.profile(_command("profile", group), metrics, timeout=LIMIT)
+            join(record, questions, found)
+        except (NcuNotFound, NcuPermission):
+            raise
+        except NcuError as error:
+            failures.append(f"{group}: {error}")
+        _say(f"{group}: {len(questions)} questions in {host.perf_counter() - start:.0f} s")
+        cache.atomic_write(path, dumped({**record, "failures": failures}))
+    for failure in failures:
+        _say(f"failed: {failure}")
+    return len(failures)
+
+
+def join(record: dict[str, Any], questions: list[Question], found: list[Measured]) -> None:
+    """Put what was measured beside the questions; counters that are zero are left out."""
+    if len(found) != len(questions):
+        raise NcuError(f"ncu measured {len(found)} launches of {len(questions)}")
+    for question, measured in zip(questions, found, strict=True):
+        name = question.kernel.partition("<")[0]
+        if name not in measured.kernel:
+            raise NcuError(f"ncu measured {measured.kernel} where {question.kernel} was launched")
+        counted = {
+            metric: int(value) if value == int(value) else value for metric, value in measured.metrics.items() if value
+        }
+        record["questions"][question.name]["measured"].update(counted)
+    record.setdefault("available", {})[questions[0].group if questions else ""] = (
+        sorted(found[0].metrics) if found else []
+    )
+
+
+def dumped(record: dict[str, Any]) -> str:
+    """The record as text, a line a question."""
+    questions = [f"  {json.dumps(name)}: {json.dumps(entry)}" for name, entry in record["questions"].items()]
+    head = json.dumps({name: value for name, value in record.items() if name != "questions"}, indent=1).removesuffix(
+        "\n}"
+    )
+    return head + ',\n "questions": {\n' + ",\n".join(questions) + "\n }\n}\n"
+
+
+def _say(text: str) -> None:
+    click.echo(text)
+
+
+def _command(*arguments: str) -> list[str]:
+    return [sys.executable, str(Path(__file__)), *arguments]
+
+
+def _compile(part: int, parts: int) -> str:
+    done = subprocess.run(
+        _command("compile", str(part), str(parts)), capture_output=True, text=True, timeout=LIMIT, check=False
+    )
+    return f"compile {part}: {done.stderr[-1500:]}" if done.returncode else ""
+
+
+def _timed() -> tuple[dict[str, Any], str]:
+    with tempfile.TemporaryDirectory(prefix="warpwise_microbenchmarks_") as folder:
+        out = Path(folder) / "times.json"
+        done = subprocess.run(_command("time", str(out)), capture_output=True, text=True, timeout=LIMIT, check=False)
+        found = json.loads(out.read_text()) if out.exists() else {}
+        return found, f"time: {done.stderr[-1500:]}" if done.returncode else ""
+
+
+@cli.command("compile", hidden=True)
+@click.argument("part", type=int)
+@click.argument("parts", type=int)
+def compile_part(part: int, parts: int) -> None:
+    """Every ``parts``-th kernel, into the cache."""
+    from benchmarks.microbenchmarks import timing
+
+    from warpwise.cuda import nvrtc
+    from warpwise.device import profile_of
+
+    target = profile_of(0).name
+    kernels = dict.fromkeys((question.file, question.kernel) for question in all_questions())
+    for file, kernel in list(kernels)[part::parts]:
+        for constants in ((), CONSTANTS):
+            nvrtc.compile(module(file), kernel, target, constants)
+    for loaded, kernel in timing.expressions()[part::parts]:
+        nvrtc.compile(loaded, kernel, target)
+
+
+@cli.command("time", hidden=True)
+@click.argument("out", type=click.Path(path_type=Path))
+def time_all(out: Path) -> None:
+    """Latencies and throughputs, written to OUT after each part."""
+    from benchmarks.microbenchmarks import timing
+
+    from warpwise.lab.timing.environment import environment
+
+    found: dict[str, Any] = {"environment": environment(torch.device("cuda", 0))}
+    for name, part in (
+        ("latencies", timing.latencies),
+        ("throughputs", timing.throughputs),
+        ("whole_gpu", timing.whole_gpu),
+    ):
+        found[name] = part()
+        out.write_text(json.dumps(found))
+
+
+@cli.command(hidden=True)
+@click.argument("group", type=click.Choice(list(METRICS)))
+def profile(group: str) -> None:
+    """Launch the questions of a group, each once to warm up and once within a profiled range."""
+    from warpwise.lab.ncu import profiled
+
+    device = torch.device("cuda", 0)
+    for question in asked(group):
+        launch, arguments = prepare(question, device)
+        launch(*arguments)
+        with profiled():
+            launch(*arguments)
+
+
+if __name__ == "__main__":
+    cli()
