@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warpwise.lab.explain import contention
-from warpwise.lab.explain.hint import WORTH, Hint, Launch, stride
+from warpwise.lab.explain.hint import WORTH, Hint, Launch, percent, stride
 from warpwise.lab.explain.metrics import SECTOR
 
 _LINE = 128  # bytes that the tag stage looks up at once
@@ -50,29 +50,29 @@ def uncoalesced(launch: Launch) -> Iterator[Hint]:
 def reused(launch: Launch) -> Iterator[Hint]:
     """Loads that ask for the same sectors again and again, from L1 or L2 in place of shared memory or registers."""
     loads = launch.table.accesses("global", "ld")
-    asked, distinct = launch.sum("sectors", loads), launch.counts.sectors_read
+    asked, distinct = launch.sum("ideal_sectors", loads), launch.counts.sectors_read
     if not distinct or asked < 4 * distinct:
         return
-    place, chosen = max(launch.places(loads).items(), key=lambda item: launch.sum("tags", item[1]))
-    kept = distinct / asked
-    requests, tags = launch.sum("requests", loads), launch.sum("tags", loads)
+    place, chosen = max(launch.places(loads).items(), key=lambda item: launch.sum("ideal_sectors", item[1]))
+    saved = 1 - distinct / asked
+    requests = launch.sum("requests", loads)
     demands = launch.prediction.demands
-    # Each request that L1 no longer answers becomes one to shared memory, without conflicts.
+    # Each request that L1 no longer answers becomes one to shared memory, without conflicts. What is uncoalesced stays so.
     shared = demands["shared memory"].amount if "shared memory" in demands else 0.0
     gain = launch.speedup(
         {
-            "L1 tag stage": launch.without("L1 tag stage", tags * (1 - kept)),
-            "L2": launch.without("L2", launch.sum("l2_sectors", loads) * (1 - kept)),
+            "L1 tag stage": launch.without("L1 tag stage", saved * max(requests, asked * SECTOR / _LINE)),
+            "L2": launch.without("L2", saved * min(asked, launch.sum("l2_sectors", loads))),
             "shared memory": (shared + requests) / shared if shared else 1.0,
         }
     )
     text = (
-        f"loads ask for {asked:,.0f} sectors, of which {distinct:,} are distinct: each is fetched {asked / distinct:.0f} "
-        f"times. This line asks for {launch.sum('sectors', chosen) / asked * 100:.0f} % of them."
+        f"loads ask for {asked:,.0f} sectors at least, of which {distinct:,} are distinct: each is fetched "
+        f"{asked / distinct:,.0f} times. This line asks for {percent(launch.sum('ideal_sectors', chosen) / asked)} of them."
     )
     yield Hint(
         "OPT" if gain >= WORTH else "INF", "the same data read again", text, gain,
-        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", asked, *place,
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", launch.sum("sectors", loads), *place,
         "Load a tile once into shared memory, or keep values in registers for several outputs of one thread.",
     )  # fmt: skip
 

@@ -1,0 +1,243 @@
+"""Each rule on counts that call for it, and on counts that do not."""
+
+from __future__ import annotations
+
+import pytest
+from tests.lab.explain.handmade import SOMETIMES, Row, explained, load, made, row, sample
+from tests.lab.explain.test_time_model import naive_matmul
+
+from warpwise.lab.explain.hint import Hint, stride
+from warpwise.machine.counts import Buffer
+
+
+def titled(found: list[Hint], title: str) -> Hint | None:
+    matching = [hint for hint in found if hint.title == title]
+    return matching[0] if matching else None
+
+
+def titles(found: list[Hint]) -> set[str]:
+    return {hint.title for hint in found}
+
+
+def test_uncoalesced_loads_name_the_line_the_stride_and_the_gain() -> None:
+    counts = naive_matmul()
+    counts.samples[0] = (sample(0, 4096),)
+    _, _, found = explained(counts)
+    first = found[0]
+    assert (first.title, first.kind, first.file, first.line) == ("uncoalesced loads", "OPT", "kernel.cu", 16)
+    assert "touches 32.0 sectors where 4.0 would hold its bytes" in first.text and "4,096 bytes apart" in first.text
+    assert first.metric == "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum" and first.value == 32 * 1024**3 / 32
+    assert first.speedup is not None and 3 < first.speedup < 30
+    assert "kernel.cu:16" in str(first) and "estimated" in str(first)
+
+
+def test_broadcast_and_dense_accesses_are_coalesced() -> None:
+    counts = made(
+        load("LDG.E", 3, 10**6, sectors=1, ideal=1, tags=1, bytes=4),
+        load("LDG.E", 4, 10**6, sectors=4, ideal=4, tags=1),
+        load("LDG.E", 5, 10**6, sectors=5, ideal=4, tags=2),
+        sectors_read=5 * 10**6,
+    )
+    assert not {"uncoalesced loads", "uncoalesced stores"} & titles(explained(counts)[2])
+
+
+def test_uncoalesced_stores() -> None:
+    counts = made(load("STG.E", 9, 10**6, sectors=32, ideal=4, tags=32), sectors_written=4 * 10**6)
+    hint = titled(explained(counts)[2], "uncoalesced stores")
+    assert hint is not None and hint.line == 9 and hint.kind == "OPT"
+
+
+def test_data_read_again_asks_for_shared_memory() -> None:
+    hint = titled(explained(naive_matmul())[2], "the same data read again")
+    assert hint is not None and hint.line == 16 and "fetched 640 times" in hint.text
+    once = made(load("LDG.E", 3, 10**6, sectors=4, ideal=4, tags=1), sectors_read=4 * 10**6)
+    assert titled(explained(once)[2], "the same data read again") is None
+
+
+def test_narrow_accesses_ask_for_vectors() -> None:
+    def elementwise(text: str, width: int):
+        requests = 2**28 // 32 * 4 // width
+        tags, sectors = max(1, width // 4), width
+        return made(
+            load(text, 3, requests, sectors=sectors, ideal=sectors, tags=tags, bytes=32 * width),
+            load(text.replace("LDG", "STG"), 4, requests, sectors=sectors, ideal=sectors, tags=tags, bytes=32 * width),
+            blocks=2**28 * 4 // width // 256, cycles=1200.0, sectors_read=2**25, sectors_written=2**25, l2_misses=2**25,
+        )  # fmt: skip
+
+    hint = titled(explained(elementwise("LDG.E", 4))[2], "narrow accesses")
+    assert hint is not None and hint.kind == "OPT" and "4 bytes a lane" in hint.text and hint.line in (3, 4)
+    assert hint.speedup is not None and 1.1 < hint.speedup < 4
+    assert titled(explained(elementwise("LDG.E.128", 16))[2], "narrow accesses") is None
+
+
+def test_spills_and_local_arrays() -> None:
+    rows = (load("LDL", 6, 10**6, sectors=4, ideal=4, tags=1), load("STL", 7, 10**5, sectors=4, ideal=4, tags=1))
+    spilled = titled(explained(made(*rows, spill_stores=16))[2], "spilled registers")
+    assert spilled is not None and spilled.line == 6 and "1,100,000 requests" in spilled.text
+    array = titled(explained(made(*rows))[2], "local memory")
+    assert array is not None and "Unroll" in array.idea
+
+
+def test_contended_atomics() -> None:
+    def counts(nbytes: int):
+        return made(
+            load("RED.E.ADD", 5, 2**20, sectors=4, ideal=4, tags=1),
+            samples={0: (sample(0, 4),)}, buffers=(Buffer("bins", 0, nbytes, 4),),
+        )  # fmt: skip
+
+    hint = titled(explained(counts(1024))[2], "contended atomics")
+    assert hint is not None and hint.kind == "OPT" and "256 addresses" in hint.text and hint.speedup > 2
+    assert titled(explained(counts(2**28))[2], "contended atomics") is None
+
+
+def test_bank_conflicts() -> None:
+    counts = made(
+        row("LDS", 8, 10**6, requests=10**6, wavefronts=32 * 10**6, ideal_wavefronts=10**6, conflicts=31 * 10**6),
+        samples={0: (sample(0, 128),)},
+    )
+    hint = titled(explained(counts)[2], "bank conflicts")
+    assert hint is not None and hint.line == 8 and hint.kind == "OPT"
+    assert "32.0 wavefronts where 1.0" in hint.text and "128 bytes apart" in hint.text
+    assert hint.speedup is not None and hint.speedup > 5 and "Pad" in hint.idea
+    clean = made(row("LDS", 8, 10**6, requests=10**6, wavefronts=10**6, ideal_wavefronts=10**6))
+    assert titled(explained(clean)[2], "bank conflicts") is None
+
+
+def test_crowded_atomics_in_shared_memory() -> None:
+    counts = made(row("ATOMS.ADD", 4, 10**6, requests=10**6, wavefronts=20 * 10**6))
+    hint = titled(explained(counts)[2], "contended atomics in shared memory")
+    assert hint is not None and hint.kind == "OPT" and "20.0 wavefronts" in hint.text
+
+
+def test_values_from_shared_memory_that_serve_once() -> None:
+    counts = made(
+        row("LDS", 20, 10**8, requests=10**8, wavefronts=10**8, ideal_wavefronts=10**8), row("FFMA", 20, 10**8)
+    )
+    hint = titled(explained(counts)[2], "little use of each value from shared memory")
+    assert hint is not None and "1.0 multiply-adds" in hint.text and "registers" in hint.idea
+
+
+@pytest.mark.parametrize(
+    "rows, idle",
+    [
+        (["BAR.SYNC", "EXIT"], True),
+        (["STS", "BAR.SYNC", "LDS", "EXIT"], False),
+        (["LDS", "BAR.SYNC", "STS", "EXIT"], False),
+        (["LDS", "BAR.SYNC", "LDS", "EXIT"], True),
+        (["STS", "BAR.SYNC", "FADD", "EXIT"], True),
+        (["STG", "BAR.SYNC", "LDG", "EXIT"], False),
+        (["STS", "BAR.SYNC", "LDG.CONSTANT", "EXIT"], True),
+    ],
+)
+def test_barriers_that_separate_nothing(rows: list[str], idle: bool) -> None:
+    counts = made(*(row(text, 10 + i, 100) for i, text in enumerate(rows)))
+    hint = titled(explained(counts)[2], "barrier that separates nothing")
+    assert (hint is not None) == idle
+    if hint is not None:
+        assert hint.line == 10 + rows.index("BAR.SYNC")
+
+
+def test_a_barrier_at_a_loops_end_separates_its_rounds() -> None:
+    loop = [
+        row("LDS", 1, 9),
+        row("BAR.SYNC", 2, 9),
+        row("BRA", 3, 9, to=4, guard=SOMETIMES),
+        row("EXIT", 4, 9),
+        row("STS", 5, 9),
+    ]
+    assert titled(explained(made(*loop, row("BRA", 6, 9, to=0)))[2], "barrier that separates nothing") is None
+    straight: list[Row] = [*loop[:4], row("NOP", 5, 9), row("BRA", 6, 9, to=0)]
+    assert titled(explained(made(*straight))[2], "barrier that separates nothing") is not None
+    unknown = [*straight, row("BRX", 7, 9)]
+    assert titled(explained(made(*unknown))[2], "barrier that separates nothing") is None
+
+
+def test_low_occupancy_names_its_cause() -> None:
+    counts = made(row("FFMA", 1, 10**6), blocks=132 * 64, cycles=50_000.0, registers=128)
+    hint = titled(explained(counts)[2], "low occupancy")
+    assert hint is not None and "128 registers a thread" in hint.text and "let 2 blocks in" in hint.text
+    assert hint.speedup == pytest.approx(4, rel=0.1) and hint.value == 25 and "__launch_bounds__" in hint.idea
+    shared = titled(
+        explained(made(row("FFMA", 1, 1), blocks=132 * 64, cycles=5e4), dynamic_shared=100 * 1024)[2], "low occupancy"
+    )
+    assert shared is not None and "shared memory a block" in shared.text
+    assert titled(explained(made(row("FFMA", 1, 1), blocks=132 * 64, cycles=5e4))[2], "low occupancy") is None
+
+
+def test_partial_waves_and_small_grids() -> None:
+    hint = titled(explained(made(row("FFMA", 1, 10**6), blocks=1057, cycles=50_000.0))[2], "partial wave")
+    assert hint is not None and "1.00 waves of 1,056" in hint.text and hint.speedup == pytest.approx(2, rel=0.2)
+    assert titled(explained(made(row("FFMA", 1, 10**6), blocks=1056, cycles=5e4))[2], "partial wave") is None
+    small = titled(explained(made(row("FFMA", 1, 10**8), blocks=4, cycles=50_000.0))[2], "grid too small")
+    assert small is not None and "4 blocks leave 128 of 132 SMs idle" in small.text and small.speedup > 10
+
+
+def test_divergence() -> None:
+    counts = made(row("FFMA", 3, 10**8), row("FFMA", 7, 10**8, threads=10**8), cycles=1e5)
+    hint = titled(explained(counts)[2], "divergent warps")
+    assert hint is not None and hint.line == 7 and "16.5 of 32 threads" in hint.text and "1.0 take part" in hint.text
+    assert titled(explained(made(row("FFMA", 3, 10**8)))[2], "divergent warps") is None
+
+
+def test_waiting_names_the_line() -> None:
+    counts = made(
+        load("LDG.E", 3, 10**5, sectors=4, ideal=4, tags=1, stall_cycles=10**6),
+        row("FADD", 4, 10**5, stall_cycles=9 * 10**6),
+        blocks=1056 * 100, cycles=20_000.0, sectors_read=400_000,
+    )  # fmt: skip
+    hint = titled(explained(counts)[2], "waiting for memory")
+    assert hint is not None and hint.line == 4 and "90 %" in hint.text and hint.kind == "OPT"
+
+
+def test_integer_division() -> None:
+    rows = (
+        row("I2F.RP", 5, 10**7), row("MUFU.RCP", 5, 10**7), row("F2I.FTZ.U32.TRUNC.NTZ", 5, 10**7), row("IMAD.HI.U32", 5, 3 * 10**7),
+        row("IADD3", 6, 10**7),
+    )  # fmt: skip
+    source = {"kernel.cu": ["", "", "", "", "  int row = i / columns;", "j += 1;"]}
+    hint = titled(explained(made(*rows), source)[2], "integer division")
+    assert hint is not None and hint.line == 5 and hint.speedup is not None and hint.speedup > 2
+    assert titled(explained(made(*rows), {"kernel.cu": [""] * 6})[2], "integer division") is None
+
+
+def test_double_precision_by_accident() -> None:
+    counts = made(row("F2F.F64.F32", 4, 10**7), row("DMUL", 4, 10**8), row("F2F.F32.F64", 4, 10**7))
+    hint = titled(explained(counts)[2], "double precision by accident")
+    assert hint is not None and hint.line == 4 and "1.0f" in hint.idea
+
+
+def test_at_the_roof_nothing_is_to_gain() -> None:
+    requests = 2**28 * 4 // 512
+    counts = made(
+        load("LDG.E.128", 3, requests, sectors=16, ideal=16, tags=4, bytes=512),
+        load("STG.E.128", 4, requests, sectors=16, ideal=16, tags=4, bytes=512),
+        blocks=2**18, sectors_read=2**25, sectors_written=2**25, l2_misses=2**25,
+    )  # fmt: skip
+    found = explained(counts)[2]
+    roof = titled(found, "at the roof")
+    assert roof is not None and roof.kind == "INF" and "2,147.5 MB" in roof.text
+    assert not [hint for hint in found if hint.kind == "OPT"]
+
+
+def test_matrix_units_are_the_idea_at_the_arithmetic_roof() -> None:
+    hint = titled(explained(made(row("FFMA", 1, 10**10), cycles=1.0))[2], "at the roof")
+    assert hint is not None and "FMA pipe" in hint.text and "Matrix units" in hint.idea
+
+
+def test_the_order_is_by_gain_and_information_comes_last() -> None:
+    counts = made(
+        load("LDG.E", 3, 10**7, sectors=32, ideal=4, tags=32),
+        row("LDS", 8, 10**6, requests=10**6, wavefronts=2 * 10**6, ideal_wavefronts=10**6),
+        sectors_read=10**7,
+    )
+    found = explained(counts)[2]
+    gains = [hint.speedup for hint in found if hint.kind == "OPT" and hint.speedup is not None]
+    assert gains == sorted(gains, reverse=True) and len(gains) >= 1
+    kinds = [hint.kind for hint in found]
+    assert kinds == sorted(kinds, reverse=True) and titled(found, "bank conflicts").kind == "INF"
+
+
+def test_stride_of_neighbouring_lanes() -> None:
+    assert stride(sample(0, 4096)) == 4096 and stride(sample(0, 0)) == 0
+    assert stride(sample(0, 4, lanes=1)) is None and stride(None) is None
+    assert stride(sample(0, 8, lanes=0b1111)) == 8
