@@ -34,11 +34,11 @@ enum class Kind : u8 {
   kUniformPredicate,  // UP0
   kImmediate,         // `value`: the bits of 0x3f800000, 1.5, -QNAN ...; floats arrive as float32 bits
   kConstant,          // c[bank][offset]: `bank`, `value`; with a register or uniform base, `base` or `uniform_base`
-  kMemory,            // [R2.64+UR4+0x10]: `base` (wide: `base_wide`), `uniform_base`, `value` the displacement; desc[] is dropped
-  kSpecial,           // SR_TID.X: `name`
-  kBarrier,           // B0, the convergence barriers; also SB0, scoreboards
-  kLabel,             // a branch target: `value` is an instruction index
-  kOther,             // anything else: `name`
+  kMemory,  // [R2.64+UR4+0x10]: `base` (wide: `base_wide`), `uniform_base`, `value` the displacement; desc[] is dropped
+  kSpecial,  // SR_TID.X: `name`
+  kBarrier,  // B0, the convergence barriers; also SB0, scoreboards
+  kLabel,    // a branch target: `value` is an instruction index
+  kOther,    // anything else: `name`
 };
 
 struct Operand {
@@ -55,11 +55,11 @@ struct Operand {
   Vector broadcast, broadcast_high;  // high: bits 32..63 of a 64-bit constant operand
 };
 
-struct Control {   // the scheduling bits of an instruction word
-  u8 stall;        // cycles until the next instruction of the warp may issue
+struct Control {  // the scheduling bits of an instruction word
+  u8 stall;       // cycles until the next instruction of the warp may issue
   u8 yields;
   u8 write_barrier, read_barrier;  // 0..5, or 7 for none
-  u8 wait_mask;    // scoreboards to wait for
+  u8 wait_mask;                    // scoreboards to wait for
 };
 
 struct Warp;
@@ -69,16 +69,16 @@ using Handler = void (*)(Warp&, const Instruction&, Mask lanes);
 
 struct Instruction {
   Handler run = nullptr;
-  u32 index = 0;    // in the program: of its counters
-  u32 address = 0;  // bytes from the function's start
-  Operand guard;    // kPredicate or kUniformPredicate; PT if there is none
+  u32 index = 0;                       // in the program: of its counters
+  u32 address = 0;                     // bytes from the function's start
+  Operand guard;                       // kPredicate or kUniformPredicate; PT if there is none
   std::string opcode;                  // "LDG"
   std::vector<std::string> modifiers;  // "E", "128", "CONSTANT"
   std::vector<Operand> operands;       // destinations first, as the disassembler prints them
   Control control{};
   std::string text;
-  u64 scratch[2] = {0, 0};             // a decoder may leave what its handler needs: a width, an immediate LUT, ...
-  u8 unit = 0;                         // a Unit, set by the decoder's registration
+  u64 scratch[2] = {0, 0};  // a decoder may leave what its handler needs: a width, an immediate LUT, ...
+  u8 unit = 0;              // a Unit, set by the decoder's registration
   bool has(const char* modifier) const {
     for (const std::string& each : modifiers)
       if (each == modifier) return true;
@@ -99,94 +99,97 @@ struct Opcode {
 // ---- What counters there are. Python mirrors this (counts.py, in the same order): all u64.
 
 struct InstructionCounts {
-  u64 executed;         // warp instructions, those with every lane predicated off included
-  u64 threads;          // active lanes, summed
-  u64 threads_on;       // active lanes whose guard holds, summed
-  u64 requests;         // memory instructions with at least one lane on
-  u64 bytes;            // lanes on x access width
-  u64 tags;             // 128-byte lines of a request, summed: what the L1 tag stage looks up
-  u64 sectors;          // 32-byte sectors of a request, summed (global and local memory)
-  u64 ideal_sectors;    // ceil(distinct bytes / 32) of a request, summed
-  u64 l1_hits;          // sectors that the model of L1 holds
-  u64 l2_sectors;       // sectors that go on to L2
-  u64 wavefronts;       // passes of the shared-memory data stage
-  u64 ideal_wavefronts; // what they would be without bank conflicts
-  u64 conflicts;        // bank conflicts as ncu counts them
-  u64 stall_cycles;     // cycles a lone warp waits before this instruction, by the scheduling bits and nominal latencies
+  u64 executed;          // warp instructions, those with every lane predicated off included
+  u64 threads;           // active lanes, summed
+  u64 threads_on;        // active lanes whose guard holds, summed
+  u64 requests;          // memory instructions with at least one lane on
+  u64 bytes;             // lanes on x access width
+  u64 tags;              // 128-byte lines of a request, summed: what the L1 tag stage looks up
+  u64 sectors;           // 32-byte sectors of a request, summed (global and local memory)
+  u64 ideal_sectors;     // ceil(distinct bytes / 32) of a request, summed
+  u64 l1_hits;           // sectors that the model of L1 holds
+  u64 l2_sectors;        // sectors that go on to L2
+  u64 wavefronts;        // passes of the shared-memory data stage
+  u64 ideal_wavefronts;  // what they would be without bank conflicts
+  u64 conflicts;         // bank conflicts as ncu counts them
+  u64 stall_cycles;  // cycles a lone warp waits before this instruction, by the scheduling bits and nominal latencies
 };
 
 // ---- State
 
 struct Split {  // lanes at one place
   Mask lanes;
-  u32 pc;       // an instruction index
+  u32 pc;  // an instruction index
 };
 
 constexpr unsigned kConvergenceBarriers = 16, kWarpSync = 16, kBlockBarrier = 17;  // what lanes wait at
 struct Waiting {  // lanes that wait, and where they go on
   Mask lanes;
   u32 pc;
-  u8 at;        // B0..B15, kWarpSync, or kBlockBarrier + the barrier's number
+  u8 at;  // B0..B15, kWarpSync, or kBlockBarrier + the barrier's number
 };
 
 struct Warp {
-  Vector* registers;      // 256; [255] is RZ and stays 0
-  Vector* uniforms;       // 64, broadcast; [63] is URZ and stays 0
-  Mask predicates[8];     // [7] is PT, all ones
+  Vector* registers;           // 256; [255] is RZ and stays 0
+  Vector* uniforms;            // 64, broadcast; [63] is URZ and stays 0
+  Mask predicates[8];          // [7] is PT, all ones
   Mask uniform_predicates[8];  // all ones or 0; [7] is UPT
   Block* block;
-  u32 number;             // in the block
-  Mask exists;            // lanes that are threads
-  Mask alive;             // of those, the ones that have not exited
+  u32 number;   // in the block
+  Mask exists;  // lanes that are threads
+  Mask alive;   // of those, the ones that have not exited
   // Divergence and convergence barriers: the core's.
-  std::vector<Split> splits;      // lanes that could run, but do not right now
+  std::vector<Split> splits;  // lanes that could run, but do not right now
   std::vector<Waiting> waiting;
-  Vector* convergence;    // B0..B15 and WARPSYNC: for every lane, the lanes that it waits for
-  Mask running;           // lanes that execute right now
-  u32 pc;                 // of the running lanes, already that of the next instruction while a handler runs; handlers of
-                          // control flow set it, all others leave it alone
-  u32 arrived;            // block barriers that this warp was counted at, a bit each
-  u32 latency;            // of the instruction that runs: its unit's, unless its handler (or note_request) sets it
-  u64 cycle;              // of a lone warp, for the latency model: when the next instruction could issue at the earliest
-  u64 ready;              // when the scheduling bits of the last instruction allow it to
-  u64 scoreboard[8];      // the cycle at which each clears
-  u8* local;              // local memory: launch.local_bytes a lane, one lane behind the other
-  u32 barrier_result;     // of the last BAR.RED
+  Vector* convergence;  // B0..B15 and WARPSYNC: for every lane, the lanes that it waits for
+  Mask running;         // lanes that execute right now
+  u32 pc;               // of the running lanes, already that of the next instruction while a handler runs; handlers of
+                        // control flow set it, all others leave it alone
+  u32 arrived;          // block barriers that this warp was counted at, a bit each
+  u32 budget;           // instructions until another warp's turn
+  u32 latency;          // of the instruction that runs: its unit's, unless its handler (or note_request) sets it
+  u64 cycle;            // of a lone warp, for the latency model: when the next instruction could issue at the earliest
+  u64 ready;            // when the scheduling bits of the last instruction allow it to
+  u64 scoreboard[8];    // the cycle at which each clears
+  u8* local;            // local memory: launch.local_bytes a lane, one lane behind the other
+  u32 barrier_result;   // of the last BAR.RED: lanes whose predicate held
+  bool barrier_holds;   // and whether it held in all lanes (AND) or any (OR)
   bool done;
 };
 
-struct Barrier {          // a named barrier of a block
-  u32 threads;            // that have arrived, in whole warps
-  u32 expected;           // 0: all threads that have not exited
-  u32 lanes;              // whose predicate held (BAR.RED)
-  bool all, any;
+struct Barrier {  // a named barrier of a block
+  u32 threads;    // that have arrived, in whole warps
+  u32 expected;   // 0: all threads that have not exited
+  u32 lanes;      // whose predicate held (BAR.RED)
+  bool all, any, conjunction;
 };
 
 struct Block {
-  u32 x, y, z;            // blockIdx
-  u8* shared;             // shared memory from shared address 0 on: 1 KiB reserved (sm_90), static, dynamic
+  u32 x, y, z;  // blockIdx
+  u8* shared;   // shared memory from shared address 0 on: 1 KiB reserved (sm_90), static, dynamic
   u32 shared_bytes;
-  u64 number;             // linear index in the grid
+  u64 number;  // linear index in the grid
   std::vector<Warp> warps;
   u32 warps_alive;
   Barrier barriers[16];
-  u64 executed;           // warp instructions so far
+  u64 executed;  // warp instructions so far
 };
 
 // The launch that runs.
 struct Launch {
   u32 grid[3], block[3];
-  u32 architecture;       // 90 for sm_90
-  u32 instructions;       // of the program
-  u32 warps;              // of a block
-  u64 blocks;             // of the grid, and those that are to run
+  u32 architecture;  // 90 for sm_90
+  u32 instructions;  // of the program
+  u32 warps;         // of a block
+  u64 blocks;        // of the grid, and those that are to run
   u64 blocks_to_run;
-  u32 reserved_shared;    // bytes at shared address 0 that are not the kernel's
-  u32 shared_bytes;       // of a block, the reserved ones included
-  u32 local_bytes;        // of a thread
-  u32 multiprocessors;    // of the device
-  u32 resident_blocks;    // on one multiprocessor
-  u64 l1_bytes, l2_bytes; // what L1 has left beside shared memory, and L2
+  u32 reserved_shared;        // bytes at shared address 0 that are not the kernel's
+  u32 shared_bytes;           // of a block, the reserved ones included
+  u32 dynamic_shared;         // what the launch asked for
+  u32 local_bytes;            // of a thread
+  u32 multiprocessors;        // of the device
+  u32 resident_blocks;        // on one multiprocessor
+  u64 l1_bytes, l2_bytes;     // what L1 has left beside shared memory, and L2
   InstructionCounts* counts;  // one for each instruction
 };
 extern Launch launch;
@@ -198,8 +201,8 @@ extern const Vector kZeroVector;
 
 const Vector& unusual_source(Warp& warp, const Instruction& instruction, unsigned i, Vector& temporary, unsigned word);
 inline bool is_fixed(const Operand& operand) {
-  return operand.kind == Kind::kImmediate || (operand.kind == Kind::kConstant && operand.base == kRegisterZero &&
-                                              operand.uniform_base == kUniformZero);
+  return operand.kind == Kind::kImmediate ||
+         (operand.kind == Kind::kConstant && operand.base == kRegisterZero && operand.uniform_base == kUniformZero);
 }
 // The 32 lanes of source `i` as 32-bit words, before negation, absolute value and inversion: handlers apply those.
 // Register, uniform, immediate and constant operands; a constant with a base is loaded into `temporary`.
@@ -222,8 +225,8 @@ inline const Vector& source_high(Warp& warp, const Instruction& instruction, uns
 }
 // A predicate operand's lanes, inversion applied.
 inline Mask predicate(const Warp& warp, const Operand& operand) {
-  const Mask value = operand.kind == Kind::kUniformPredicate ? warp.uniform_predicates[operand.index]
-                                                             : warp.predicates[operand.index];
+  const Mask value =
+      operand.kind == Kind::kUniformPredicate ? warp.uniform_predicates[operand.index] : warp.predicates[operand.index];
   return operand.inverted ? ~value : value;
 }
 // The destination register `i` (plus `word` for wide results); RZ gives a place that nobody reads.
@@ -295,7 +298,7 @@ enum class Action : u8 { kLoad, kStore, kAtomic, kReduction, kAsyncCopy };
 struct Request {
   Space space;
   Action action;
-  u8 bytes;         // a lane's: 1, 2, 4, 8, 16
+  u8 bytes;  // a lane's: 1, 2, 4, 8, 16
   Mask lanes;
   const u64* addresses;  // 32; those of lanes that are off are not looked at
 };

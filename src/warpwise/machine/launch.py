@@ -1,0 +1,281 @@
+"""The Python side of a run: constant banks, blocks to run, faults as errors, results as ``Counts``."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from warpwise.device.profiles import Profile
+from warpwise.machine import memory, runtime
+from warpwise.machine.blocks import choose
+from warpwise.machine.counts import FIELDS, Buffer, Counts, Sample
+from warpwise.machine.elf import VARIABLES_BASE
+from warpwise.machine.errors import LaunchTimeout, MachineFault, Unsupported
+from warpwise.machine.program import Program
+from warpwise.machine.sass import GRID_BARRIER
+
+Index3 = tuple[int, int, int]
+
+UNITS = ("alu", "fma", "fp16", "fp64", "xu", "lsu", "tex", "uniform", "tensor", "adu", "cbu")
+"""Pipes that issue instructions, in the order of ``Unit`` in runtime/machine.h."""
+_BANK_BYTES = 64 * 1024
+_SHARED_WINDOW, _LOCAL_WINDOW = 0x7E01, 0x7E02  # upper words of kSharedWindow and kLocalWindow in machine.h
+_WORKSPACE_ADDRESS = 0x7E30_0000_0000
+_WORKSPACE_BYTES = 4096
+_CALL_STACK = 32 * 1024  # for functions that call themselves: the driver's default is 1 KiB, and can be raised
+# Of the largest product of each architecture: multiprocessors, bytes of L2.
+_DEVICES = {(7, 5): (72, 6 << 20), (8, 0): (108, 40 << 20), (8, 6): (84, 6 << 20), (8, 9): (142, 96 << 20), (9, 0): (132, 50 << 20), (10, 0): (148, 126 << 20)}  # fmt: skip
+_KIND_UNSUPPORTED, _KIND_TIMEOUT, _KIND_INTERRUPT, _KIND_NEEDS_ALL = 2, 3, 4, 5
+_lock = threading.Lock()  # the runtime holds one launch
+
+
+def _loaded(program: Program) -> int:
+    """The runtime's decoded form of ``program``, which lives as long as the program does."""
+    known = _PROGRAMS.get(id(program))
+    if known is None:
+        library = runtime.handle()
+        text = program.encoded
+        known = library.ww_machine_load(text, len(text))
+        _PROGRAMS[id(program)] = known
+        weakref.finalize(program, _unload, id(program))
+    return known
+
+
+def _unload(identity: int) -> None:
+    runtime.handle().ww_machine_unload(_PROGRAMS.pop(identity))
+
+
+_PROGRAMS: dict[int, int] = {}
+
+
+def units(program: Program) -> list[str]:
+    """The pipe that issues each instruction ("fma", "lsu" ...; see ``UNITS``), or "" where nothing here executes it."""
+    codes = (ctypes.c_uint8 * max(1, len(program.instructions)))()
+    with _lock:
+        runtime.handle().ww_machine_units(_loaded(program), codes)
+    return [UNITS[code] if code < len(UNITS) else "" for code in codes[: len(program.instructions)]]
+
+
+def unsupported(program: Program) -> list[str]:
+    """Instructions that the interpreter does not know, each text once, in the program's order."""
+    texts = (each.text for each, unit in zip(program.instructions, units(program), strict=True) if not unit)
+    return list(dict.fromkeys(texts))
+
+
+def run(
+    program: Program,
+    grid: Index3,
+    block: Index3,
+    shared_bytes: int,
+    arguments: Sequence[Any],
+    *,
+    constants: Mapping[str, bytes],
+    blocks: int | None,
+    timeout: float,
+    profile: Profile | None,
+) -> Counts:
+    """``warpwise.machine.run``."""
+    threads = block[0] * block[1] * block[2]
+    if min(grid) < 1 or min(block) < 1 or threads > 1024:
+        raise ValueError(f"{program.symbol}: grid {grid} of blocks {block}: expected 1 to 1024 threads a block")
+    if len(arguments) != len(program.parameters):
+        raise ValueError(
+            f"{program.symbol}: the machine code takes {len(program.parameters)} parameters, got {len(arguments)}"
+        )
+    profile = profile or _profile(program.architecture)
+    segments, places = memory.place(arguments)
+    device_segments = [*segments, *_variables(program, constants)]
+    if program.cooperative:
+        device_segments.append(memory.Segment(_WORKSPACE_ADDRESS, np.zeros(_WORKSPACE_BYTES, np.uint8)))
+    shared = program.reserved_shared + -(-program.static_shared // 16) * 16 + shared_bytes
+    local = _local_bytes(program)
+    banks = _banks(program, grid, block, arguments, places, local, constants)
+    total = grid[0] * grid[1] * grid[2]
+    numbers, weights = choose(grid, total if blocks is None or program.cooperative else blocks)
+    table = np.zeros((len(program.instructions), len(FIELDS)))
+    resident = _resident_blocks(program, threads, shared_bytes, profile)
+    asked = runtime.Launch(
+        grid, block, program.architecture[0] * 10 + program.architecture[1], program.reserved_shared, shared,
+        shared_bytes, local, _DEVICES.get(program.architecture, _DEVICES[(9, 0)])[0], resident,
+        int(program.cooperative), int(program.waits_for_blocks and total > 1), len(device_segments),
+        _l1_bytes(program, shared_bytes, resident, profile), _DEVICES.get(program.architecture, _DEVICES[(9, 0)])[1],
+        timeout,
+    )  # fmt: skip
+    device_segments.sort(key=lambda each: each.address)
+    described = (runtime.Segment * max(1, len(device_segments)))(
+        *((each.address, each.data.nbytes, each.data.ctypes.data) for each in device_segments)
+    )
+    asked.segments = described
+    for number, data in banks.items():
+        asked.banks[number] = data.ctypes.data
+        asked.bank_bytes[number] = data.nbytes
+    asked.block_numbers, asked.block_count = numbers.ctypes.data, len(numbers)
+    asked.weights = weights.ctypes.data if weights is not None else None
+    asked.table = table.ctypes.data
+    result = runtime.Result()
+    with _lock:
+        library = runtime.handle()
+        library.ww_machine_run(_loaded(program), ctypes.byref(asked), ctypes.byref(result))
+    try:
+        _raise_fault(program, result, timeout, total)
+        samples = _samples(result)
+    finally:
+        library.ww_machine_release(ctypes.byref(result))
+    warps = -(-threads // 32)
+    scale = total / len(numbers)
+    return Counts(
+        program=program,
+        table=np.rint(table).astype(np.int64),
+        grid=grid,
+        block=block,
+        shared_bytes=shared_bytes,
+        blocks=total,
+        blocks_run=len(numbers),
+        warps=warps * total,
+        warp_cycles=result.warp_cycles,
+        mean_warp_cycles=result.warp_cycles_sum / (warps * total),
+        sectors_read=round(result.sectors_read * scale),
+        sectors_written=round(result.sectors_written * scale),
+        l2_misses=round(result.l2_misses * scale),
+        barriers=round(result.barriers),
+        seconds=result.seconds,
+        buffers=tuple(
+            Buffer(
+                arguments[position].name, place.address, arguments[position].nbytes, arguments[position].element_bytes
+            )
+            for position, place in places.items()
+        ),
+        samples=samples,
+        outputs={
+            arguments[position].name: place.segment.data[place.offset : place.offset + arguments[position].nbytes]
+            for position, place in places.items()
+            if place.segment is not None and not arguments[position].const
+        },
+    )
+
+
+def _profile(architecture: Index3 | tuple[int, int]) -> Profile:
+    try:
+        return Profile.of((architecture[0], architecture[1]))
+    except ValueError:
+        return Profile.of((9, 0))
+
+
+def _local_bytes(program: Program) -> int:
+    """A thread's local memory: its frame, and a stack if it calls functions that have frames of their own."""
+    opcodes = {each.opcode for each in program.instructions}
+    stack = _CALL_STACK if "CALL" in opcodes and opcodes & {"STL", "LDL"} else 0
+    frame = program.local_bytes
+    return -(-(frame + stack) // 16) * 16
+
+
+def _resident_blocks(program: Program, threads: int, shared_bytes: int, profile: Profile) -> int:
+    """About how many blocks share a multiprocessor: what the model of L1 needs."""
+    warps = -(-threads // 32)
+    registers = -(-max(program.registers, 16) // 8) * 8 * 32 * warps
+    shared = program.static_shared + shared_bytes + profile.shared_reserved_per_block
+    fits = (profile.blocks_per_sm, profile.warps_per_sm // warps, profile.registers_per_sm // registers, profile.shared_per_sm // shared)  # fmt: skip
+    return max(1, min(fits))
+
+
+def _l1_bytes(program: Program, shared_bytes: int, resident: int, profile: Profile) -> int:
+    """What shared memory leaves of the L1: it is configured in steps of 8 KiB at the finest."""
+    used = resident * (program.static_shared + shared_bytes + profile.shared_reserved_per_block)
+    return max(profile.l1_and_shared_per_sm - -(-used // 8192) * 8192, 8192)
+
+
+def _variables(program: Program, constants: Mapping[str, bytes]) -> list[memory.Segment]:
+    if not program.device_image:
+        return []
+    image = np.frombuffer(program.device_image, np.uint8).copy()
+    for name, data in constants.items():
+        variable = program.variables.get(name)
+        if variable is not None and variable.bank < 0:
+            image[variable.offset : variable.offset + len(data)] = np.frombuffer(data, np.uint8)
+    return [memory.Segment(VARIABLES_BASE, image)]
+
+
+def _banks(
+    program: Program,
+    grid: Index3,
+    block: Index3,
+    arguments: Sequence[Any],
+    places: Mapping[int, memory.Place],
+    local: int,
+    constants: Mapping[str, bytes],
+) -> dict[int, np.ndarray]:
+    """Contents of the constant banks. Bank 0 is the driver's: sizes of the launch, windows, then the parameters."""
+    banks = {number: np.frombuffer(data, np.uint8).copy() for number, data in program.banks.items() if data}
+    for name, data in constants.items():
+        variable = program.variables.get(name)
+        if variable is not None and variable.bank == 3:
+            if len(data) != variable.nbytes:
+                raise ValueError(f"{program.symbol}: constant {name} has {variable.nbytes} bytes, got {len(data)}")
+            banks[3][variable.offset : variable.offset + len(data)] = np.frombuffer(data, np.uint8)
+    zero = bytearray(_BANK_BYTES)
+    if program.architecture >= (10, 0):
+        struct.pack_into("<3I", zero, 0x360, *block)
+        struct.pack_into("<3II", zero, 0x370, *grid, local)
+        barrier = GRID_BARRIER[0x380]
+    else:
+        struct.pack_into("<6I", zero, 0, *block, *grid)
+        struct.pack_into("<4II", zero, 0x18, 0, _SHARED_WINDOW, 0, _LOCAL_WINDOW, local)
+        barrier = GRID_BARRIER[0x210 if program.architecture >= (9, 0) else 0x160]
+    if program.cooperative:
+        for low, high in (
+            barrier,
+            (barrier[0] - 0xA0, barrier[1] - 0xA0),
+        ):  # sm_100 subtracts 0xa0 a block of the cluster
+            if high >= 0x28:
+                struct.pack_into("<I", zero, low, _WORKSPACE_ADDRESS & 0xFFFFFFFF)
+                struct.pack_into("<I", zero, high, _WORKSPACE_ADDRESS >> 32)
+    for position, (offset, nbytes) in enumerate(program.parameters):
+        argument = arguments[position]
+        data = argument.data if hasattr(argument, "data") else struct.pack("<Q", places[position].address)
+        if len(data) != nbytes:
+            raise ValueError(
+                f"{program.symbol}: parameter {position} has {nbytes} bytes, got {len(data)} for {argument.name!r}"
+            )
+        start = program.parameter_base + offset
+        zero[start : start + nbytes] = data
+    banks[0] = np.frombuffer(bytes(zero), np.uint8)
+    return banks
+
+
+def _samples(result: runtime.Result) -> dict[int, tuple[Sample, ...]]:
+    found: dict[int, tuple[Sample, ...]] = {}
+    for number in range(result.kept_count):
+        kept = result.kept[number]
+        block = tuple(kept.block)
+        sample = Sample(
+            kept.instruction, (block[0], block[1], block[2]), kept.warp, kept.lanes, kept.bytes, tuple(kept.addresses),
+            kept.sectors, kept.wavefronts,
+        )  # fmt: skip
+        found[kept.instruction] = (*found.get(kept.instruction, ()), sample)
+    return found
+
+
+def _raise_fault(program: Program, result: runtime.Result, timeout: float, total: int) -> None:
+    if not result.fault:
+        return
+    message = result.message.decode(errors="replace")
+    where = ""
+    if result.instruction < len(program.instructions) and result.fault not in (_KIND_TIMEOUT, _KIND_INTERRUPT):
+        instruction = program.instructions[result.instruction]
+        where = f" at {instruction.file}:{instruction.line}" if instruction.line else f" at 0x{instruction.address:x}"
+    text = f"{program.symbol}: {message}{where}"
+    if result.fault == _KIND_INTERRUPT:
+        raise KeyboardInterrupt(text)
+    if result.fault == _KIND_TIMEOUT:
+        raise LaunchTimeout(
+            f"{program.symbol}: still running after {timeout:g} s ({result.blocks_done} blocks of {total} done)"
+        )
+    if result.fault == _KIND_NEEDS_ALL:
+        raise MachineFault(f"{text}; run all blocks (blocks=None)")
+    raise Unsupported(text) if result.fault == _KIND_UNSUPPORTED else MachineFault(text)

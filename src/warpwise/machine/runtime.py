@@ -1,0 +1,180 @@
+"""The interpreter's C++ runtime: built once into the cache, loaded once a process."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from warpwise import cache
+
+SOURCES = Path(__file__).parent / "runtime"
+# Every lane's arithmetic is one IEEE operation, or one that the handler asks for by name: nothing may be contracted.
+_FLAGS = ("-std=c++17", "-O3", "-g1", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing", "-w")  # fmt: skip
+_FEATURES = {
+    "avx2": "avx2",
+    "fma": "fma",
+    "f16c": "f16c",
+    "bmi1": "bmi",
+    "bmi2": "bmi2",
+    "popcnt": "popcnt",
+    "abm": "lzcnt",
+}
+_Index = ctypes.c_uint32 * 3
+BANKS = 8
+
+
+class Segment(ctypes.Structure):
+    """``ww_machine_segment`` of core.cpp: bytes of global memory that belong together."""
+
+    _fields_ = [("address", ctypes.c_uint64), ("bytes", ctypes.c_uint64), ("host", ctypes.c_void_p)]
+
+
+class Launch(ctypes.Structure):
+    """``ww_machine_launch`` of core.cpp."""
+
+    _fields_ = [
+        ("grid", _Index),
+        ("block", _Index),
+        ("architecture", ctypes.c_uint32),
+        ("reserved_shared", ctypes.c_uint32),
+        ("shared_bytes", ctypes.c_uint32),
+        ("dynamic_shared", ctypes.c_uint32),
+        ("local_bytes", ctypes.c_uint32),
+        ("multiprocessors", ctypes.c_uint32),
+        ("resident_blocks", ctypes.c_uint32),
+        ("cooperative", ctypes.c_uint32),
+        ("may_wait", ctypes.c_uint32),
+        ("segment_count", ctypes.c_uint32),
+        ("l1_bytes", ctypes.c_uint64),
+        ("l2_bytes", ctypes.c_uint64),
+        ("timeout", ctypes.c_double),
+        ("segments", ctypes.POINTER(Segment)),
+        ("banks", ctypes.c_void_p * BANKS),
+        ("bank_bytes", ctypes.c_uint64 * BANKS),
+        ("block_numbers", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
+        ("block_count", ctypes.c_uint64),
+        ("table", ctypes.c_void_p),
+    ]
+
+
+class Kept(ctypes.Structure):
+    """``KeptRequest`` of traffic.h."""
+
+    _fields_ = [
+        ("instruction", ctypes.c_uint32),
+        ("warp", ctypes.c_uint32),
+        ("lanes", ctypes.c_uint32),
+        ("bytes", ctypes.c_uint32),
+        ("block", _Index),
+        ("sectors", ctypes.c_uint32),
+        ("wavefronts", ctypes.c_uint32),
+        ("unused", ctypes.c_uint32 * 7),
+        ("addresses", ctypes.c_uint64 * 32),
+    ]
+
+
+class Result(ctypes.Structure):
+    """``ww_machine_result`` of core.cpp."""
+
+    _fields_ = [
+        ("fault", ctypes.c_uint32),
+        ("instruction", ctypes.c_uint32),
+        ("blocks_done", ctypes.c_uint64),
+        ("sectors_read", ctypes.c_uint64),
+        ("sectors_written", ctypes.c_uint64),
+        ("l2_misses", ctypes.c_uint64),
+        ("kept_count", ctypes.c_uint64),
+        ("barriers", ctypes.c_double),
+        ("warp_cycles", ctypes.c_double),
+        ("warp_cycles_sum", ctypes.c_double),
+        ("seconds", ctypes.c_double),
+        ("kept", ctypes.POINTER(Kept)),
+        ("message", ctypes.c_char * 1024),
+    ]
+
+
+def _machine_flags() -> list[str]:
+    """Vector instructions, chosen by feature: the same flags, the same library."""
+    if platform.machine() != "x86_64":
+        return []
+    try:
+        there = set(Path("/proc/cpuinfo").read_text().split())
+    except OSError:
+        return []
+    return [f"-m{flag}" for feature, flag in _FEATURES.items() if feature in there]
+
+
+def _compiler() -> str:
+    """A C++17 compiler: ``$WARPWISE_CXX``, else g++, clang++ or c++. Raises ``FileNotFoundError`` naming what to install."""
+    named = os.environ.get("WARPWISE_CXX")
+    for name in [named] if named else ["g++", "clang++", "c++"]:
+        if found := shutil.which(name):
+            return found
+    raise FileNotFoundError(
+        f"machine: no C++ compiler {named or ''} for the interpreter of machine code: install g++, or set WARPWISE_CXX"
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def library() -> Path:
+    """The runtime as a shared library, compiled if these sources and compiler have not met before.
+
+    Raises ``FileNotFoundError`` where there is no C++ compiler, ``RuntimeError`` where it refuses the runtime.
+    """
+    compiler, flags = _compiler(), (*_FLAGS, *_machine_flags())
+    files = sorted(path for path in SOURCES.iterdir() if path.suffix in (".cpp", ".h"))
+    name = cache.key(compiler, flags, *(part for path in files for part in (path.name, path.read_bytes())))
+    target = cache.cache_dir() / "machine" / f"libwarpwise_machine_{name}.so"
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _build(compiler, flags, [path for path in files if path.suffix == ".cpp"], target)
+    return target
+
+
+def _build(compiler: str, flags: tuple[str, ...], sources: list[Path], target: Path) -> None:
+    """An object for each source, on all cores. Processes may race: the last rename wins."""
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder, ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        objects = [Path(folder) / f"{source.stem}.o" for source in sources]
+        commands = [[compiler, *flags, "-c", str(s), "-o", str(o)] for s, o in zip(sources, objects, strict=True)]
+        list(pool.map(_compile, commands))
+        made = Path(folder) / target.name
+        _compile([compiler, "-shared", "-o", str(made), *map(str, objects)])
+        os.replace(made, target)
+
+
+def _compile(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{command[0]} cannot build the interpreter of machine code:\n{done.stderr}")
+
+
+@functools.lru_cache(maxsize=1)
+def handle() -> ctypes.CDLL:
+    """The runtime, loaded. Raises ``RuntimeError`` if it and this file disagree about a structure's size."""
+    from warpwise.machine.counts import FIELDS
+
+    loaded = ctypes.CDLL(str(library()))
+    sizes = (ctypes.c_uint64 * 4)()
+    loaded.ww_machine_sizes(sizes)
+    ours = [ctypes.sizeof(kind) for kind in (Launch, Result, Kept)] + [len(FIELDS)]
+    if list(sizes) != ours:
+        raise RuntimeError(f"the interpreter's structures have {list(sizes)} bytes, those of runtime.py {ours}")
+    loaded.ww_machine_load.argtypes = [ctypes.c_char_p, ctypes.c_uint64]
+    loaded.ww_machine_load.restype = ctypes.c_void_p
+    loaded.ww_machine_unload.argtypes = [ctypes.c_void_p]
+    loaded.ww_machine_unload.restype = None
+    loaded.ww_machine_units.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    loaded.ww_machine_units.restype = None
+    loaded.ww_machine_run.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+    loaded.ww_machine_run.restype = ctypes.c_int
+    loaded.ww_machine_release.argtypes = [ctypes.c_void_p]
+    loaded.ww_machine_release.restype = None
+    return loaded

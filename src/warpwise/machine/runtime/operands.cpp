@@ -1,0 +1,74 @@
+// Sources that are not plain registers, and the places of memory.
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+#include "core.h"
+
+namespace ww::machine {
+
+alignas(64) const Vector kZeroVector{};
+alignas(64) Vector nowhere;
+Segment recent_segment{};
+Launch launch{};
+Run run;
+
+const Vector& unusual_source(Warp& warp, const Instruction& instruction, unsigned i, Vector& temporary, unsigned word) {
+  const Operand& operand = instruction.operands[i];
+  if (operand.kind != Kind::kConstant) fault(warp, instruction, "operand %u has no value: %s", i, operand.name.c_str());
+  const Vector& base = warp.registers[operand.base];
+  const Vector& uniform = warp.uniforms[operand.uniform_base];
+  for_lanes(warp.running, [&](unsigned l) {
+    const u32 offset = base.lane[l] + uniform.lane[l] + static_cast<u32>(operand.value) + 4 * word;
+    memcpy(&temporary.lane[l], constant_memory(operand.bank, offset, 4, warp, instruction), 4);
+  });
+  return temporary;
+}
+
+u8* find_global(u64 address, unsigned bytes, const Warp& warp, const Instruction& instruction) {
+  const auto after = std::upper_bound(run.segments.begin(), run.segments.end(), address,
+                                      [](u64 value, const Region& each) { return value < each.address; });
+  if (after != run.segments.begin()) {
+    const Region& found = *(after - 1);
+    const u64 offset = address - found.address;
+    if (offset < found.bytes && found.bytes - offset >= bytes) {
+      recent_segment = {found.address, found.bytes, found.host};
+      return found.host + offset;
+    }
+  }
+  fault(warp, instruction, "%u bytes at global address 0x%llx, which belong to no argument and no variable", bytes,
+        static_cast<unsigned long long>(address));
+}
+
+void shared_fault(u32 address, unsigned bytes, const Warp& warp, const Instruction& instruction) {
+  fault(warp, instruction, "%u bytes at shared address 0x%x; this block has 0x%x to 0x%x", bytes, address,
+        launch.reserved_shared, warp.block->shared_bytes);
+}
+
+u8* local_memory(u32 address, unsigned bytes, unsigned lane, const Warp& warp, const Instruction& instruction) {
+  if (address >= launch.local_bytes || launch.local_bytes - address < bytes)
+    fault(warp, instruction, "%u bytes at local address 0x%x; a thread has 0x%x", bytes, address, launch.local_bytes);
+  return warp.local + static_cast<u64>(lane) * launch.local_bytes + address;
+}
+
+const u8* constant_memory(unsigned bank, u32 offset, unsigned bytes, const Warp& warp, const Instruction& instruction) {
+  if (bank >= 8 || offset + u64{bytes} > run.banks[bank].bytes)
+    fault(warp, instruction, "%u bytes at c[0x%x][0x%x]; the bank has 0x%llx", bytes, bank, offset,
+          bank < 8 ? static_cast<unsigned long long>(run.banks[bank].bytes) : 0ull);
+  return run.banks[bank].data + offset;
+}
+
+void fault(const Warp& warp, const Instruction& instruction, const char* format, ...) {
+  char message[512];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(message, sizeof message, format, arguments);
+  va_end(arguments);
+  char where[160];
+  snprintf(where, sizeof where, " (block (%u, %u, %u), warp %u, lanes 0x%08x)", warp.block->x, warp.block->y,
+           warp.block->z, warp.number, warp.running);
+  throw Fault{Fault::kFault, instruction.index, instruction.text + ": " + message + where};
+}
+
+}  // namespace ww::machine

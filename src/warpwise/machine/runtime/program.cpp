@@ -1,0 +1,160 @@
+// Instructions as Python hands them over, and the registry of opcodes.
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "core.h"
+
+namespace ww::machine {
+namespace {
+
+struct Entry {
+  Unit unit;
+  Decoder decode;
+};
+std::map<std::string, Entry>& registry() {
+  static std::map<std::string, Entry> entries;
+  return entries;
+}
+
+// Cycles until the result of a variable-latency instruction of each unit can be used: published microbenchmarks.
+constexpr u8 kUnitLatency[kUnits] = {4, 4, 6, 16, 18, 23, 100, 12, 33, 24, 6};
+
+// Fields of a line between tabs.
+class Fields {
+ public:
+  Fields(const char* at, const char* end) : at_(at), end_(end) {}
+  std::string text() {
+    const char* tab = static_cast<const char*>(memchr(at_, '\t', end_ - at_));
+    const char* stop = tab ? tab : end_;
+    std::string found(at_, stop);
+    at_ = tab ? tab + 1 : end_;
+    return found;
+  }
+  i64 number() { return strtoll(text().c_str(), nullptr, 10); }
+
+ private:
+  const char *at_, *end_;
+};
+
+Operand parse_operand(Fields fields) {
+  Operand operand;
+  operand.kind = static_cast<Kind>(fields.number());
+  operand.index = static_cast<u8>(fields.number());
+  operand.bank = static_cast<u8>(fields.number());
+  operand.base = static_cast<u8>(fields.number());
+  operand.uniform_base = static_cast<u8>(fields.number());
+  const i64 flags = fields.number();
+  operand.negated = flags & 1, operand.absolute = flags & 2, operand.inverted = flags & 4;
+  operand.wide = flags & 8, operand.base_wide = flags & 16;
+  operand.value = fields.number();
+  operand.name = fields.text();
+  operand.suffix = fields.text();
+  return operand;
+}
+
+std::vector<std::string> split_modifiers(const std::string& joined) {
+  std::vector<std::string> found;
+  for (size_t start = 0; start < joined.size();) {
+    const size_t dot = std::min(joined.find('.', start), joined.size());
+    found.push_back(joined.substr(start, dot - start));
+    start = dot + 1;
+  }
+  return found;
+}
+
+void broadcast(Vector& vector, u32 value) {
+  for (u32& lane : vector.lane) lane = value;
+}
+
+void run_unsupported(Warp&, const Instruction& instruction, Mask) {
+  throw Fault{Fault::kUnsupported, instruction.index, "the interpreter does not know " + instruction.text};
+}
+
+void decode(Instruction& instruction) {
+  const auto found = registry().find(instruction.opcode);
+  if (found != registry().end()) {
+    instruction.unit = found->second.unit;
+    instruction.run = found->second.decode(instruction);
+  }
+  if (!instruction.run) instruction.run = run_unsupported;
+}
+
+Slot slot_of(const Instruction& instruction) {
+  Slot slot{};
+  slot.run = instruction.run;
+  slot.instruction = &instruction;
+  slot.guard = static_cast<u8>(instruction.guard.index + (instruction.guard.kind == Kind::kUniformPredicate ? 8 : 0));
+  slot.guard_flip = instruction.guard.inverted ? ~Mask{0} : 0;
+  slot.stall = std::max<u8>(instruction.control.stall, 1);
+  slot.wait_mask = instruction.control.wait_mask;
+  slot.write_barrier = instruction.control.write_barrier;
+  slot.read_barrier = instruction.control.read_barrier;
+  slot.latency = kUnitLatency[instruction.unit];
+  return slot;
+}
+
+}  // namespace
+
+Opcode::Opcode(const char* name, Unit unit, Decoder decode) { registry()[name] = {unit, decode}; }
+
+bool is_supported(const Instruction& instruction) { return instruction.run != run_unsupported; }
+
+std::unique_ptr<Program> parse_program(const char* text, size_t bytes) {
+  auto program = std::make_unique<Program>();
+  size_t operands_left = 0;
+  bool guard_is_next = false;
+  for (const char *at = text, *end = text + bytes; at < end;) {
+    const char* newline = static_cast<const char*>(memchr(at, '\n', end - at));
+    const char* stop = newline ? newline : end;
+    Fields fields(at, stop);
+    at = stop + 1;
+    if (fields.text() == "I") {
+      Instruction instruction;
+      instruction.index = static_cast<u32>(program->instructions.size());
+      instruction.address = static_cast<u32>(fields.number());
+      Control& control = instruction.control;
+      control.stall = static_cast<u8>(fields.number());
+      control.yields = static_cast<u8>(fields.number());
+      control.write_barrier = static_cast<u8>(fields.number());
+      control.read_barrier = static_cast<u8>(fields.number());
+      control.wait_mask = static_cast<u8>(fields.number());
+      operands_left = static_cast<size_t>(fields.number());
+      instruction.operands.reserve(operands_left);
+      instruction.opcode = fields.text();
+      instruction.modifiers = split_modifiers(fields.text());
+      instruction.text = fields.text();
+      program->instructions.push_back(std::move(instruction));
+      guard_is_next = true;
+    } else {
+      Instruction& instruction = program->instructions.back();
+      (guard_is_next ? instruction.guard : instruction.operands.emplace_back()) = parse_operand(fields);
+      guard_is_next = false;
+    }
+  }
+  for (Instruction& instruction : program->instructions) {
+    for (Operand& operand : instruction.operands)
+      if (operand.kind == Kind::kImmediate) {
+        broadcast(operand.broadcast, static_cast<u32>(operand.value));
+        broadcast(operand.broadcast_high, static_cast<u32>(operand.value >> 32));
+      }
+    decode(instruction);
+  }
+  for (const Instruction& instruction : program->instructions) program->slots.push_back(slot_of(instruction));
+  return program;
+}
+
+void fill_constants(Program& program) {
+  for (Instruction& instruction : program.instructions)
+    for (Operand& operand : instruction.operands) {
+      if (operand.kind != Kind::kConstant || !is_fixed(operand) || operand.bank >= 8) continue;
+      u32 words[2] = {0, 0};
+      const ConstantBank& bank = run.banks[operand.bank];
+      const u64 start = static_cast<u64>(operand.value);
+      if (start < bank.bytes) memcpy(words, bank.data + start, std::min<u64>(sizeof words, bank.bytes - start));
+      broadcast(operand.broadcast, words[0]);
+      broadcast(operand.broadcast_high, words[1]);
+    }
+}
+
+}  // namespace ww::machine
