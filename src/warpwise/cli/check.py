@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
@@ -16,39 +15,27 @@ from rich.console import Console
 from rich.markup import escape
 
 from warpwise import cuda
-from warpwise.cli.values import Dim3, Value, parse
-from warpwise.device import Profile
+from warpwise.cli.kernel_options import (
+    arguments,
+    given_values,
+    in_order,
+    kernel_options,
+    load_kernel,
+    require_target,
+    seed_option,
+    timeout_option,
+)
+from warpwise.cli.values import Value
 
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option(
-    "--kernel", "expression", required=True, help="The kernel, with template arguments if it has any: 'sgemm<32>'."
-)
-@click.option("--grid", type=Dim3(), required=True, help="Blocks.")
-@click.option("--block", type=Dim3(), required=True, help="Threads a block.")
-@click.option(
-    "--shared", type=click.IntRange(min=0), default=0, show_default=True, help="Dynamic shared memory, bytes."
-)
-@click.option(
-    "--arg",
-    "texts",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="n=1000, x=f32[1000], y=out:f32[1000], w=@w.npy; once for each parameter.",
-)
+@kernel_options(required=True)
 @click.option(
     "--reference",
     metavar="MODULE:FUNCTION",
     help="Called with the arguments by name; what it returns is what the outputs must hold.",
 )
-@click.option(
-    "--include",
-    multiple=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="A folder for #include.",
-)
-@click.option("--define", multiple=True, metavar="NAME[=VALUE]", help="A macro.")
 @click.option("--target", default="sm_90", show_default=True, help="The device whose limits hold.")
 @click.option(
     "--order",
@@ -57,13 +44,11 @@ from warpwise.device import Profile
     show_default=True,
     help="In which order threads run.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="For random tensors and the order.")
-@click.option(
-    "--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True, help="Seconds."
-)
+@seed_option
+@timeout_option
 def check(
     file: Path, expression: str, grid: tuple[int, ...], block: tuple[int, ...], shared: int, texts: Sequence[str],
-    reference: str | None, include: Sequence[Path], define: Sequence[str], target: str, order: str, seed: int, timeout: float,
+    include: Sequence[Path], define: Sequence[str], reference: str | None, target: str, order: str, seed: int, timeout: float,
 ) -> int:  # fmt: skip
     """Run one kernel of FILE on the CPU, checked, and print every finding. Exits with 1 if there is any.
 
@@ -72,20 +57,15 @@ def check(
         --arg n=1000 --arg 'x=f32[1000]' --arg 'y=out:f32[1000]'
     """
     console = Console(highlight=False, soft_wrap=True)
-    try:
-        Profile.of(target)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--target") from error
-    given = [parse(text, seed + position) for position, text in enumerate(texts)]
-    defines = {name: value if equals else 1 for name, equals, value in (text.partition("=") for text in define)}
+    require_target(target)
+    given = given_values(texts, seed)
     expected = _load_reference(reference) if reference else None
     try:
-        kernel = cuda.load(file, include=include, define=defines, target=target)[expression]
-        values = _in_order(kernel, given)
-        arguments = [cuda.out(value.value) if value.output else value.value for value in values]
+        kernel = load_kernel(file, expression, include, define, target)
+        values = in_order(kernel, given)
         wanted = _expected(expected, values) if expected else None
         with console.status(f"{expression}: compiling and running on the CPU, checked"):
-            findings = kernel[grid, block, shared].check(*arguments, timeout=timeout, order=order, seed=seed)
+            findings = kernel[grid, block, shared].check(*arguments(values), timeout=timeout, order=order, seed=seed)
     except cuda.KernelError as error:
         console.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}")
         return 1
@@ -123,35 +103,6 @@ def _expected(reference: Callable[..., Any], values: Sequence[Value]) -> Any:
 
 def _copy(value: Any) -> Any:
     return value.clone() if isinstance(value, torch.Tensor) else value
-
-
-def _in_order(kernel: cuda.Kernel, given: Sequence[Value]) -> list[Value]:
-    """``given`` in the order of the kernel's parameters; says which are missing, unknown or given twice.
-
-    A kernel that a macro makes has no declaration to read names from: its arguments keep the order they were given in.
-    """
-    if kernel.declaration is None:
-        return list(given)
-    parameters = kernel.declaration.parameters
-    names = [name for _, name in parameters]
-    by_name = {value.name: value for value in given}
-    if len(by_name) != len(given):
-        twice = next(
-            value.name
-            for position, value in enumerate(given)
-            if value in given[:position] or by_name[value.name] is not value
-        )
-        raise click.UsageError(f"--arg {twice}=… is given twice")
-    declared = ", ".join(f"{kind} {name}" for kind, name in parameters)
-    for name in by_name:
-        if name not in names:
-            near = difflib.get_close_matches(name, names, 1)
-            raise click.UsageError(
-                f"no parameter {name!r}{f', did you mean {near[0]!r}?' if near else ''}; the kernel declares ({declared})"
-            )
-    if missing := [name for name in names if name not in by_name]:
-        raise click.UsageError(f"no --arg for {', '.join(missing)}; the kernel declares ({declared})")
-    return [by_name[name] for name in names]
 
 
 def _load_reference(path: str) -> Callable[..., Any]:

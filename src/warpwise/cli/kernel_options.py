@@ -1,0 +1,104 @@
+"""The options that say which kernel of a CUDA file to launch, and how: those of ``check`` and of ``explain``."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from warpwise import cuda
+from warpwise.cli.values import Dim3, Value, parse
+from warpwise.device import Profile
+
+Command = Callable[..., Any]
+
+
+def kernel_options(required: bool) -> Callable[[Command], Command]:
+    """``--kernel``, ``--grid``, ``--block``, ``--shared``, ``--arg``, ``--include`` and ``--define``."""
+    options = (
+        click.option(
+            "--kernel", "expression", required=required, help="The kernel, with template arguments if it has any: 'sgemm<32>'."
+        ),
+        click.option("--grid", type=Dim3(), required=required, help="Blocks."),
+        click.option("--block", type=Dim3(), required=required, help="Threads a block."),
+        click.option("--shared", type=click.IntRange(min=0), default=0, show_default=True, help="Dynamic shared memory, bytes."),
+        click.option(
+            "--arg", "texts", multiple=True, metavar="NAME=VALUE",
+            help="n=1000, x=f32[1000], y=out:f32[1000], w=@w.npy; once for each parameter.",
+        ),
+        click.option(
+            "--include", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path), help="A folder for #include."
+        ),
+        click.option("--define", multiple=True, metavar="NAME[=VALUE]", help="A macro."),
+    )  # fmt: skip
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+seed_option = click.option("--seed", type=int, default=0, show_default=True, help="For random tensors and the order.")
+timeout_option = click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True, help="Seconds."
+)
+
+
+def require_target(target: str) -> None:
+    """Refuse a target that is not known."""
+    try:
+        Profile.of(target)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--target") from error
+
+
+def load_kernel(
+    file: Path, expression: str, include: Sequence[Path], define: Sequence[str], target: str
+) -> cuda.Kernel:
+    """The kernel that the options name."""
+    defines = {name: value if equals else 1 for name, equals, value in (text.partition("=") for text in define)}
+    return cuda.load(file, include=include, define=defines, target=target)[expression]
+
+
+def given_values(texts: Sequence[str], seed: int) -> list[Value]:
+    """The values of ``--arg``, random ones from ``seed`` on."""
+    return [parse(text, seed + position) for position, text in enumerate(texts)]
+
+
+def arguments(values: Sequence[Value]) -> list[Any]:
+    """What the launch is called with: outputs marked as such."""
+    return [cuda.out(value.value) if value.output else value.value for value in values]
+
+
+def in_order(kernel: cuda.Kernel, given: Sequence[Value]) -> list[Value]:
+    """``given`` in the order of the kernel's parameters; says which are missing, unknown or given twice.
+
+    A kernel that a macro makes has no declaration to read names from: its arguments keep the order they were given in.
+    """
+    if kernel.declaration is None:
+        return list(given)
+    parameters = kernel.declaration.parameters
+    names = [name for _, name in parameters]
+    by_name = {value.name: value for value in given}
+    if len(by_name) != len(given):
+        twice = next(
+            value.name
+            for position, value in enumerate(given)
+            if value in given[:position] or by_name[value.name] is not value
+        )
+        raise click.UsageError(f"--arg {twice}=… is given twice")
+    declared = ", ".join(f"{kind} {name}" for kind, name in parameters)
+    for name in by_name:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            raise click.UsageError(
+                f"no parameter {name!r}{f', did you mean {near[0]!r}?' if near else ''}; the kernel declares ({declared})"
+            )
+    if missing := [name for name in names if name not in by_name]:
+        raise click.UsageError(f"no --arg for {', '.join(missing)}; the kernel declares ({declared})")
+    return [by_name[name] for name in names]
