@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from warpwise.cuda.module import Launcher
+from warpwise.cuda.observe import observing
 
 Around = Callable[[], contextlib.AbstractContextManager[object]]
 
@@ -31,31 +34,28 @@ class Launch:
 
 @contextlib.contextmanager
 def captured(around: Around = contextlib.nullcontext) -> Iterator[list[Launch]]:
-    """Every launch made inside the block, also by code that knows nothing of it; each runs within an ``around()``.
+    """Every launch of a CUDA kernel that this thread makes inside the block; each runs within an ``around()``.
 
     >>> with captured() as launches:
     ...     op.launch(rung, outputs, *args)
     """
     launches: list[Launch] = []
-    plain = Launcher.__call__
 
-    def call(launcher: Launcher, *args: Any, **options: Any) -> None:
+    def made(launcher: Any, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+        if not isinstance(launcher, Launcher):
+            launcher(*args, **options)
+            return
         launches.append(Launch(launcher, args))
         with around():
-            plain(launcher, *args, **options)
+            launcher(*args, **options)
 
-    Launcher.__call__ = call  # type: ignore[method-assign, assignment]
-    try:
+    with observing(made):
         yield launches
-    finally:
-        Launcher.__call__ = plain  # type: ignore[method-assign]
 
 
 @contextlib.contextmanager
 def profiled() -> Iterator[None]:
     """The range that ``ncu --profile-from-start off`` measures; what was launched before has finished by then."""
-    import torch
-
     torch.cuda.synchronize()
     torch.cuda.profiler.start()
     try:
