@@ -18,7 +18,7 @@ from warpwise.cli.history import COLOURS, devices_like, short_device
 from warpwise.cli.kept import StoreFailure, near, open_store
 from warpwise.lab.store import Comparison, Store, StoreError, UnreadableResults
 from warpwise.lab.store import compare as compare_sets
-from warpwise.lab.store.comparison import Change
+from warpwise.lab.store.comparison import BETWEEN_RUNS, Change
 from warpwise.lab.store.records import Measurement, Run
 from warpwise.lab.store.selection import Selection, UnknownSelection, from_files, is_file, select
 from warpwise.lab.timing.timing import duration
@@ -55,16 +55,25 @@ class Percent(click.ParamType):
 @click.option(
     "--fail-slower", "limit", type=Percent(), metavar="PERCENT", help="Exit with 1 if a rung is slower by more than this beyond noise."
 )  # fmt: skip
+@click.option(
+    "--noise",
+    type=Percent(),
+    default=f"{100 * BETWEEN_RUNS:g}%",
+    show_default=True,
+    metavar="PERCENT",
+    help="What two runs of one code may differ by.",
+)
 @click.option("--all", "everything", is_flag=True, help="List also what stayed the same.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def compare(
-    before: str, after: str, ops: Sequence[str], where: str | None, limit: float | None, everything: bool, as_json: bool
+    before: str, after: str, ops: Sequence[str], where: str | None, limit: float | None, noise: float, everything: bool,
+    as_json: bool,
 ) -> int:  # fmt: skip
     """Compare the times in A with those in B: which rung became faster or slower beyond the noise of both.
 
     A and B are each a run's id (r12), 'last', 'last~1' (the last run of each operation on each device, and the one before
     it), a git commit, a date (2026-11-20: what was known at its end), a results file of `climb --json`, or a folder of those.
-    A time changed if the two 95 % intervals lie apart and that of the ratio excludes 1.
+    A time changed if the two 95 % intervals lie apart and that of the ratio excludes 1 by more than --noise.
 
     Exits with 0; with 1 if --fail-slower is given and the lower end of a rung's ratio is beyond it, or a rung that was right
     is wrong; and with 2 for wrong usage, a store that cannot be used, or if there is no time in common to hold to --fail-slower.
@@ -75,7 +84,7 @@ def compare(
     """
     console = wide_console()
     old, new = _selections(before, after, ops, where)
-    compared = compare_sets(old.measurements, new.measurements)
+    compared = compare_sets(old.measurements, new.measurements, noise / 100)
     if as_json:
         click.echo(json.dumps(_json(old, new, compared), indent=1, allow_nan=False))
     else:

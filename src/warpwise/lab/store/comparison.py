@@ -10,6 +10,10 @@ from typing import Any, Literal
 from warpwise.lab.store.records import Measurement
 from warpwise.lab.timing.stats import Interval
 
+# Two runs of one code differ by more than their intervals, which know the noise within a run alone: where its tensors lie,
+# how warm the device is. PyTorch's own kernels differed by 0.45 % between two sessions on an H200.
+BETWEEN_RUNS = 0.005
+
 Direction = Literal["slower", "faster", "same"]
 Key = tuple[str, ...]
 
@@ -18,7 +22,7 @@ Key = tuple[str, ...]
 class Change:
     """One rung or opponent timed in both sets. ``ratio`` is the new time over the old one, above 1 if it became slower.
 
-    ``direction`` is "same" unless the two intervals lie apart and the ratio's excludes 1.
+    ``direction`` is "same" unless the two intervals lie apart and the ratio's excludes 1 by more than runs differ anyway.
     """
 
     before: Measurement
@@ -99,28 +103,27 @@ def ratio_of(after: Interval, before: Interval) -> Interval:
     return Interval(math.exp(middle), math.exp(middle - down), math.exp(middle + up))
 
 
-def direction_of(after: Interval, before: Interval) -> Direction:
-    """What became of a time: the two intervals must lie apart, from which it follows that the ratio's excludes 1.
+def direction_of(after: Interval, before: Interval, noise: float = BETWEEN_RUNS) -> Direction:
+    """What became of a time: the two intervals lie apart, and the ratio's excludes 1 by more than ``noise``; or "same"."""
+    if after.low <= before.high and after.high >= before.low:
+        return "same"
+    ratio = ratio_of(after, before)
+    return "slower" if ratio.low > 1 + noise else "faster" if ratio.high * (1 + noise) < 1 else "same"
 
-    The ratio's limit is the root of two squared distances away from the median, and the distance between two medians whose
-    intervals lie apart is more than their sum.
-    """
-    return "slower" if after.low > before.high else "faster" if after.high < before.low else "same"
 
-
-def change_between(before: Measurement, after: Measurement) -> Change | None:
+def change_between(before: Measurement, after: Measurement, noise: float = BETWEEN_RUNS) -> Change | None:
     """How the time changed, or None if either has none."""
     old, new = before.interval, after.interval
     if old is None or new is None:
         return None
-    return Change(before, after, ratio_of(new, old), direction_of(new, old))
+    return Change(before, after, ratio_of(new, old), direction_of(new, old, noise))
 
 
-def compare(before: Iterable[Measurement], after: Iterable[Measurement]) -> Comparison:
+def compare(before: Iterable[Measurement], after: Iterable[Measurement], noise: float = BETWEEN_RUNS) -> Comparison:
     """Every rung and opponent of ``before`` beside the same one of ``after``: of one operation, case, dtype and device.
 
-    Of several measurements of one thing the newest counts. Other sizes under one name, another way of timing, or another
-    device are no change of the rung: they are ``unlike``.
+    ``noise`` is the fraction by which two runs of one code may differ. Of several measurements of one thing the newest
+    counts. Other sizes under one name, another way of timing, or another device are no change of the rung: they are ``unlike``.
     """
     old, new = newest(before), newest(after)
     changes, unlike, broken = [], [], []
@@ -130,7 +133,7 @@ def compare(before: Iterable[Measurement], after: Iterable[Measurement]) -> Comp
             broken.append(Difference(was, now, now.message or "wrong"))
         elif reason := _unlike(was, now):
             unlike.append(Difference(was, now, reason))
-        elif change := change_between(was, now):
+        elif change := change_between(was, now, noise):
             changes.append(change)
     vanished, added = (
         {key: here[key] for key in here.keys() - there.keys()} for here, there in ((old, new), (new, old))
@@ -164,15 +167,9 @@ def _moved(old: Iterable[Key], new: Iterable[Key]) -> set[str]:
     return {op for op, _ in was | now} - {op for op, _ in was & now}
 
 
-def _order(measurement: Measurement) -> tuple[str, ...]:
-    return (
-        measurement.op,
-        measurement.device,
-        measurement.case,
-        measurement.dtype,
-        measurement.kind[::-1],
-        measurement.name,
-    )
+def _order(one: Measurement) -> tuple[object, ...]:
+    """Rungs before opponents at each point."""
+    return one.op, one.device, one.case, one.dtype, one.kind != "rung", one.name
 
 
 def _unlike(was: Measurement, now: Measurement) -> str:

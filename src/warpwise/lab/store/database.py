@@ -86,7 +86,7 @@ def _opened(path: Path) -> sqlite3.Connection:
             )
         for (line,) in connection.execute("PRAGMA quick_check(1)"):
             if line != "ok":
-                raise _Damaged(f"quick_check: {line}")
+                raise _Damaged("quick_check: " + " ".join(line.split()))
         _write_ahead(connection)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")

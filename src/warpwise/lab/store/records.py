@@ -108,7 +108,7 @@ class Measurement:
     @property
     def interval(self) -> Interval | None:
         """The time and its 95 % interval, in seconds, if there is one."""
-        if self.median is None or self.low is None or self.high is None:
+        if not self.median or not self.low or not self.high:
             return None
         return Interval(self.median, self.low, self.high)
 

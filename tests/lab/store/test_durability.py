@@ -1,0 +1,223 @@
+"""Damaged, foreign and newer stores; processes that are killed, and processes that write at once."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+from tests.lab.store.samples import run, timed
+
+from warpwise.lab.store import NewerStore, Store, StoreError
+from warpwise.lab.store.schema import MIGRATIONS, VERSION
+
+ROOT = Path(__file__).parents[3]
+
+
+def child(script: str) -> subprocess.Popen[str]:
+    """A Python process with the tests' own modules and the store of this test."""
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**__import__("os").environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+    )  # fmt: skip
+
+
+def damage(path: Path) -> bytes:
+    """Overwrite the inside of a store, as a disk may."""
+    data = bytearray(path.read_bytes())
+    for at in range(4096, len(data)):
+        data[at] = (at * 37) % 251
+    path.write_bytes(data)
+    return bytes(data)
+
+
+def test_a_newer_store_is_refused_and_stays_as_it_is(own_store: Path) -> None:
+    with Store.open() as store:
+        store.record(run(), timed())
+        store._connection.execute(f"PRAGMA user_version = {VERSION + 1}")
+    before = own_store.read_bytes()
+    with pytest.raises(NewerStore, match=rf"schema is {VERSION + 1}, this version knows {VERSION}.*update Warpwise"):
+        Store.open()
+    assert own_store.read_bytes() == before
+
+
+def test_a_damaged_store_is_reported_and_set_aside(own_store: Path) -> None:
+    with Store.open() as store:
+        store.record(run(), *(timed(message="x" * 500) for _ in range(200)))
+    damaged = damage(own_store)
+    with pytest.warns(RuntimeWarning, match=r"runs\.sqlite3 is damaged .* set aside as runs\.sqlite3\.damaged-"):
+        store = Store.open()
+    with store:
+        assert store.runs() == []
+        store.record(run(), timed())
+    (aside,) = own_store.parent.glob("*.damaged-*")
+    assert aside.read_bytes() == damaged
+    messages: list[str] = []
+    own_store.write_bytes(b"garbage " * 1000)
+    with Store.open(report=messages.append) as store:
+        assert store.runs() == []
+    assert len(messages) == 1
+    assert len(list(own_store.parent.glob("*.damaged-*"))) == 2, "the first one was not overwritten"
+    with Store.open(report=messages.append):
+        assert len(messages) == 1, "once set aside, it is good again"
+
+
+def test_a_store_that_lost_its_end_is_set_aside(own_store: Path) -> None:
+    with Store.open() as store:
+        store.record(run(), *(timed(message="x" * 500) for _ in range(200)))
+    data = own_store.read_bytes()
+    own_store.write_bytes(data[: len(data) // 2])
+    messages: list[str] = []
+    with Store.open(report=messages.append) as store:
+        assert store.runs() == []
+    assert "set aside" in messages[0]
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "notes"])
+def test_what_is_no_store_is_left_alone(own_store: Path, name: str) -> None:
+    path = own_store.parent / name
+    path.parent.mkdir(parents=True)
+    path.write_text("something that somebody wrote\n" * 100)
+    with pytest.raises(StoreError, match="is not a results store"):
+        Store.open(path)
+    assert path.read_text() == "something that somebody wrote\n" * 100
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_another_programs_database_is_left_alone(own_store: Path) -> None:
+    own_store.parent.mkdir(parents=True)
+    with sqlite3.connect(own_store) as other:
+        other.execute("CREATE TABLE runs (mileage)")
+    other.close()
+    before = own_store.read_bytes()
+    with pytest.raises(StoreError, match="database of something else"):
+        Store.open()
+    assert own_store.read_bytes() == before
+
+
+def test_a_migration_that_fails_changes_nothing(own_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store.open() as store:
+        store.record(run(), timed())
+    steps = (*MIGRATIONS, "ALTER TABLE runs ADD COLUMN host TEXT;\nINSERT INTO nothing VALUES (1);\n")
+    monkeypatch.setattr("warpwise.lab.store.schema.MIGRATIONS", steps)
+    for module in ("schema", "database"):
+        monkeypatch.setattr(f"warpwise.lab.store.{module}.VERSION", len(steps))
+    with pytest.raises(StoreError, match="nothing"):
+        Store.open()
+    monkeypatch.undo()
+    with Store.open(own_store) as store:
+        assert len(store.measurements()) == 1
+        assert "host" not in [row[1] for row in store._connection.execute("PRAGMA table_info(runs)")]
+
+
+def test_an_older_store_is_brought_up_to_date(own_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store.open() as store:
+        store.record(run(), timed())
+    steps = (*MIGRATIONS, "ALTER TABLE runs ADD COLUMN host TEXT;\n")
+    monkeypatch.setattr("warpwise.lab.store.schema.MIGRATIONS", steps)
+    for module in ("schema", "database"):
+        monkeypatch.setattr(f"warpwise.lab.store.{module}.VERSION", len(steps))
+    with Store.open() as store:
+        assert len(store.measurements()) == 1
+        assert "host" in [row[1] for row in store._connection.execute("PRAGMA table_info(runs)")]
+        assert store._connection.execute("PRAGMA user_version").fetchone() == (len(steps),)
+
+
+def test_sigkill_loses_nothing_that_was_recorded() -> None:
+    writer = child("""
+        from tests.lab.store.samples import run, timed
+        from warpwise.lab.store import Store
+        store, kept = Store.open(), run()
+        for number in range(10**6):
+            kept = store.record(kept, timed(f"k{number}"), timed(f"l{number}"))
+            print(number, flush=True)
+    """)
+    with writer:
+        told = [writer.stdout.readline() for _ in range(40)]
+        writer.send_signal(signal.SIGKILL)
+        told += writer.stdout.readlines()
+    assert writer.returncode == -signal.SIGKILL
+    last = max(int(line) for line in told if line.endswith("\n"))
+    with Store.open(report=pytest.fail) as store:
+        names = {one.name for one in store.measurements()}
+        assert {f"{letter}{number}" for number in range(last + 1) for letter in "kl"} <= names
+        assert len(names) % 2 == 0, "what is recorded at once is there whole or not at all"
+
+
+def test_a_climb_that_is_killed_keeps_the_verdicts_it_had() -> None:
+    climber = child("""
+        import time
+        from tests.lab import toys
+        from warpwise import registry
+        from warpwise.cli import cli
+
+        def honest(out, x):
+            out.copy_((2 * x.double() + 1).to(out.dtype))
+
+        def broken(out, x):
+            out[:-1] = 2 * x[:-1] + 1
+
+        def endless(out, x):
+            print("hanging", flush=True)
+            time.sleep(600)
+
+        registry.register(toys.op(toys.AFFINE, honest, broken, endless))
+        cli(["climb", "affine", "--device", "cpu", "--dtype", "float32"])
+    """)
+    with climber:
+        line = climber.stdout.readline()
+        while line and "hanging" not in line:
+            line = climber.stdout.readline()
+        with Store.open() as beside:
+            while_it_runs = {one.name: one.verdict for one in beside.measurements()}
+        climber.send_signal(signal.SIGKILL)
+    with Store.open(report=pytest.fail) as store:
+        (kept,) = store.runs()
+        assert {one.name: one.verdict for one in store.measurements()} == {"honest": "right", "broken": "wrong"}
+        assert while_it_runs == {"honest": "right", "broken": "wrong"}, "readers see it beside the writer"
+        assert kept.finished is None
+        broken = next(one for one in store.measurements(name="broken"))
+        assert "float32" in broken.message
+
+
+def test_two_processes_write_at_once() -> None:
+    writers = [
+        child(f"""
+            from tests.lab.store.samples import run, timed
+            from warpwise.lab.store import Store
+            with Store.open() as store:
+                kept = run("op{number}")
+                for count in range(150):
+                    kept = store.record(kept, timed(f"k{{count}}"))
+                store.finish(kept)
+        """)
+        for number in range(2)
+    ]
+    for writer in writers:
+        _, errors = writer.communicate(timeout=120)
+        assert writer.returncode == 0, errors
+    with Store.open() as store:
+        assert {one.op for one in store.runs()} == {"op0", "op1"}
+        for number in range(2):
+            assert {one.name for one in store.measurements(f"op{number}")} == {f"k{count}" for count in range(150)}
+        assert store._connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_writer_that_does_not_let_go_is_named(own_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store.open() as store:
+        store._connection.execute("PRAGMA busy_timeout = 50")
+        other = sqlite3.connect(own_store, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        with pytest.raises(StoreError, match="locked; another process has been writing"):
+            store.record(run(), timed())
+        assert time.monotonic() - began < 30
+        other.execute("ROLLBACK")
+        other.close()
+        store.record(run(), timed())
+        assert len(store.measurements()) == 1
