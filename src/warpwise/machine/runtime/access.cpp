@@ -103,16 +103,18 @@ void account(Warp& warp, const Instruction& instruction, Space space, Action act
   warp.latency = note_request(warp, instruction, request);
 }
 
+bool is_hint(const std::string& modifier) {
+  static constexpr std::string_view kHints[] = {"E",  "SYS",    "GPU",     "SM",      "CTA",     "VC",  "CONSTANT",
+                                                "EF", "STRONG", "WEAK",    "EL",      "LU",      "NA",  "EN",
+                                                "U",  "LTC64B", "LTC128B", "LTC256B", "PRIVATE", "MMIO"};
+  return std::any_of(std::begin(kHints), std::end(kHints), [&](std::string_view hint) { return hint == modifier; });
+}
+
 bool only_modifiers(const Instruction& instruction, std::initializer_list<const char*> known) {
-  static constexpr std::string_view kSilent[] = {"E",       "SYS",     "GPU",     "SM",   "CTA", "VC", "CONSTANT",
-                                                 "STRONG",  "WEAK",    "EF",      "EL",   "LU",  "NA", "LTC64B",
-                                                 "LTC128B", "LTC256B", "PRIVATE", "MMIO", "U",   "EN"};
-  for (const std::string& modifier : instruction.modifiers) {
-    const auto is = [&](std::string_view name) { return name == modifier; };
-    if (!std::any_of(known.begin(), known.end(), is) && !std::any_of(std::begin(kSilent), std::end(kSilent), is))
-      return false;
-  }
-  return true;
+  return std::all_of(instruction.modifiers.begin(), instruction.modifiers.end(), [&](const std::string& modifier) {
+    return is_hint(modifier) ||
+           std::any_of(known.begin(), known.end(), [&](const char* name) { return modifier == name; });
+  });
 }
 
 u8 caching_modifiers(const Instruction& instruction) {

@@ -73,7 +73,9 @@ inline void write_as(u8* place, T value) {
 void account(Warp& warp, const Instruction& instruction, Space space, Action action, unsigned bytes, Mask lanes,
              const Addresses& addresses);
 
-// Whether each modifier is one of these or one that changes nothing about the data: scopes, cache hints, E.
+// Modifiers that change nothing about the data: scopes, cache hints, E.
+bool is_hint(const std::string& modifier);
+// Whether each modifier is one of these or a hint.
 bool only_modifiers(const Instruction& instruction, std::initializer_list<const char*> known);
 // kBypassL1 and kNoAllocate from the modifiers: strong loads of wider scope than the SM must see what others wrote.
 u8 caching_modifiers(const Instruction& instruction);

@@ -317,7 +317,6 @@ const Opcode opcodes[] = {
     {"BPT", kCbu, decode_trap},
     // The interpreter runs instructions in order, and one memory serves all: nothing to wait for, to fence or to flush.
     {"NOP", kAlu, decode_nothing},
-    {"DEPBAR", kLsu, decode_nothing},
     {"MEMBAR", kLsu, decode_nothing},
     {"ERRBAR", kLsu, decode_nothing},
     {"CGAERRBAR", kLsu, decode_nothing},

@@ -129,6 +129,13 @@ struct Waiting {  // lanes that wait, and where they go on
   u8 at;  // B0..B15, kWarpSync, or kBlockBarrier + the barrier's number
 };
 
+struct CopyGroups {  // asynchronous copies, for the latency model
+  static constexpr u32 kKept = 16;
+  u64 open = 0;         // when the last copy since the last LDGDEPBAR lands
+  u64 landed[kKept]{};  // when those of each closed group have landed, a ring
+  u32 count = 0;        // of closed groups
+};
+
 struct Warp {
   Vector* registers;           // 256; [255] is RZ and stays 0
   Vector* uniforms;            // 64, broadcast; [63] is URZ and stays 0
@@ -151,9 +158,10 @@ struct Warp {
   u64 cycle;            // of a lone warp, for the latency model: when the next instruction could issue at the earliest
   u64 ready;            // when the scheduling bits of the last instruction allow it to
   u64 scoreboard[8];    // the cycle at which each clears
-  u8* local;            // local memory: launch.local_bytes a lane, one lane behind the other
-  u32 barrier_result;   // of the last BAR.RED: lanes whose predicate held
-  bool barrier_holds;   // and whether it held in all lanes (AND) or any (OR)
+  CopyGroups copies;
+  u8* local;           // local memory: launch.local_bytes a lane, one lane behind the other
+  u32 barrier_result;  // of the last BAR.RED: lanes whose predicate held
+  bool barrier_holds;  // and whether it held in all lanes (AND) or any (OR)
   bool done;
 };
 

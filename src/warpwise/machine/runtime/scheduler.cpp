@@ -20,6 +20,7 @@ void reset_warp(Warp& warp, Block& block, u32 number) {
   warp.arrived = 0;
   warp.cycle = warp.ready = 0;
   memset(warp.scoreboard, 0, sizeof warp.scoreboard);
+  warp.copies = {};
   memset(warp.predicates, 0, sizeof warp.predicates);
   memset(warp.uniform_predicates, 0, sizeof warp.uniform_predicates);
   warp.predicates[kPredicateTrue] = warp.uniform_predicates[kPredicateTrue] = ~Mask{0};

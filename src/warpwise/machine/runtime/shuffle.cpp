@@ -6,7 +6,6 @@ namespace ww::machine {
 namespace {
 
 enum Direction : unsigned { kIdx, kUp, kDown, kBfly };
-constexpr u32 kShuffleLatency = 23;
 
 // SHFL.<direction> P, R, source, b, c. c holds the clamp in bits 0..4 and a mask of segments in bits 8..12; the
 // predicate says whether the lane that b names is in the segment, and a lane whose partner is not keeps its own value.
@@ -35,7 +34,6 @@ void shuffle(Warp& warp, const Instruction& instruction, Mask lanes) {
   Vector& to = destination(warp, instruction, 1);
   for_lanes(lanes, [&](unsigned l) { to.lane[l] = result[l]; });
   set_predicate(warp, instruction.operands[0], lanes, inside);
-  warp.latency = kShuffleLatency;
 }
 Opcode SHFL_opcode("SHFL", kLsu, [](Instruction& i) -> Handler {
   if (i.operands.size() != 5 || i.modifiers.size() != 1) return nullptr;
@@ -64,7 +62,6 @@ void match(Warp& warp, const Instruction& instruction, Mask lanes) {
   Vector& to = destination(warp, instruction, kTo);
   for_lanes(lanes, [&](unsigned l) { to.lane[l] = All ? everyone : same[l]; });
   if (All) set_predicate(warp, instruction.operands[0], lanes, everyone);
-  warp.latency = kShuffleLatency;
 }
 Opcode MATCH_opcode("MATCH", kAdu, [](Instruction& i) -> Handler {
   const bool wide = i.has("U64"), all = i.has("ALL");
@@ -85,7 +82,6 @@ void transpose(Warp& warp, const Instruction& instruction, Mask lanes) {
     const unsigned row = l / 4, column = l % 4 * 2;
     to.lane[l] = element(column, row) | element(column + 1, row) << 16;
   });
-  warp.latency = kShuffleLatency;
 }
 Opcode MOVM_opcode("MOVM", kLsu, [](Instruction& i) -> Handler {
   const bool known = i.modifiers.size() == 2 && i.has("16") && i.has("MT88") && i.operands.size() == 2;

@@ -5,8 +5,6 @@ namespace ww::machine {
 
 namespace {
 
-constexpr u32 kReduceLatency = 25;
-
 void write_everywhere(Warp& warp, const Instruction& instruction, unsigned operand, Mask lanes, u32 value) {
   Vector& to = destination(warp, instruction, operand);
   if (instruction.operands[operand].kind == Kind::kUniform) lanes = ~Mask{0};
@@ -56,7 +54,6 @@ void reduce(Warp& warp, const Instruction& instruction, Mask lanes) {
     if constexpr (O == kMax) total = less(total, value) ? value : total;
   });
   write_everywhere(warp, instruction, 0, lanes, total);
-  warp.latency = kReduceLatency;
 }
 Handler decode_reduce(Instruction& i) {
   if (i.operands.size() != 2) return nullptr;

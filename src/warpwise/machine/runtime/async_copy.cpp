@@ -1,0 +1,112 @@
+// LDGSTS (cp.async), the groups that LDGDEPBAR closes, and UBLKCP (bulk copies): the data lands at once.
+#include <algorithm>
+
+#include "access.h"
+#include "mbarrier.h"
+
+namespace ww::machine {
+
+namespace {
+
+// LDGSTS [shared], [global], P: lanes whose predicate does not hold write zeros. With ZFILL the lower bits of the
+// global address say how many bytes at the end of the destination are zeros; the address without them is the source.
+template <unsigned Bytes, bool Fills>
+void copy(Warp& warp, const Instruction& instruction, Mask lanes) {
+  Addresses to, from;
+  narrow_addresses(warp, instruction.operands[0], to);
+  wide_addresses(warp, instruction.operands[1], from);
+  Mask reads = lanes;
+  if (instruction.operands.size() > 2) reads &= predicate(warp, instruction.operands[2]);
+  unsigned valid[kLanes];
+  for (unsigned l = 0; l < kLanes; l++) {
+    valid[l] = Bytes;
+    if (Fills) {
+      valid[l] -= static_cast<unsigned>(from.lane[l] % Bytes);
+      from.lane[l] &= ~u64{Bytes - 1};
+    }
+  }
+  u8 data[kLanes][Bytes] = {};
+  if (reads) {
+    const Way source(warp, instruction, Space::kGlobal, reads, from, Bytes);
+    for_lanes(reads, [&](unsigned l) { std::memcpy(data[l], source(l), Fills ? valid[l] : Bytes); });
+  }
+  const Way target(warp, instruction, Space::kShared, lanes, to, Bytes);
+  for_lanes(lanes, [&](unsigned l) { std::memcpy(target(l), data[l], Bytes); });
+  if (reads) account(warp, instruction, Space::kGlobal, Action::kAsyncCopy, Bytes, reads, from);
+  const u32 latency = reads ? warp.latency : 0;
+  account(warp, instruction, Space::kShared, Action::kAsyncCopy, Bytes, lanes, to);
+  warp.copies.open = std::max(warp.copies.open, warp.cycle + latency);
+}
+Opcode LDGSTS_opcode("LDGSTS", kLsu, [](Instruction& i) -> Handler {
+  if (i.operands.size() < 2 || i.operands.size() > 3 || !only_modifiers(i, {"64", "128", "ZFILL", "BYPASS", "ACCESS"}))
+    return nullptr;
+  if (i.operands[0].kind != Kind::kMemory || i.operands[1].kind != Kind::kMemory) return nullptr;
+  set_caching(i, caching_modifiers(i));
+  const bool fills = i.has("ZFILL");
+  if (i.has("128")) return fills ? copy<16, true> : copy<16, false>;
+  if (i.has("64")) return fills ? copy<8, true> : copy<8, false>;
+  return fills ? copy<4, true> : copy<4, false>;
+});
+
+// Closes a group: its copies have all landed at a known cycle.
+void commit(Warp& warp, const Instruction&, Mask) {
+  CopyGroups& copies = warp.copies;
+  copies.landed[copies.count++ % CopyGroups::kKept] = copies.open;
+}
+Opcode LDGDEPBAR_opcode("LDGDEPBAR", kLsu, [](Instruction&) -> Handler { return commit; });
+
+// DEPBAR.LE SB0, n: waits until at most the n latest groups are under way.
+void wait_for_groups(Warp& warp, const Instruction& instruction, Mask) {
+  const CopyGroups& copies = warp.copies;
+  const u32 left = static_cast<u32>(instruction.operands[1].value);
+  if (copies.count <= left || left >= CopyGroups::kKept) return;
+  warp.ready = std::max(warp.ready, copies.landed[(copies.count - 1 - left) % CopyGroups::kKept]);
+}
+void wait_for_nothing(Warp&, const Instruction&, Mask) {}
+Opcode DEPBAR_opcode("DEPBAR", kLsu, [](Instruction& i) -> Handler {
+  const bool groups = i.operands.size() == 2 && i.operands[0].kind == Kind::kBarrier && i.operands[0].index == 0 &&
+                      i.operands[1].kind == Kind::kImmediate;
+  return groups ? wait_for_groups : wait_for_nothing;
+});
+
+// UBLKCP.S.G [UR shared], [UR global], UR and UBLKCP.G.S the other way: one copy for the warp, of 16-byte units; the
+// mbarrier of a copy into shared memory stands in the register after the destination's.
+template <bool IntoShared>
+void copy_bulk(Warp& warp, const Instruction& instruction, Mask) {
+  const Operand &to = instruction.operands[0], &from = instruction.operands[1];
+  Addresses shared, global;
+  narrow_addresses(warp, IntoShared ? to : from, shared);
+  wide_addresses(warp, IntoShared ? from : to, global);
+  const u32 units = source_word(warp, instruction.operands[2], 0).lane[0] & 0xffff;
+  for (u32 done = 0; done < units; done += kLanes) {
+    const unsigned now = std::min(kLanes, units - done);
+    const Mask lanes = now == kLanes ? ~Mask{0} : (Mask{1} << now) - 1;
+    Addresses here, there;
+    for (unsigned l = 0; l < kLanes; l++) {
+      here.lane[l] = shared.lane[0] + 16 * (done + l);
+      there.lane[l] = global.lane[0] + 16 * (done + l);
+    }
+    const Way near(warp, instruction, Space::kShared, lanes, here, 16);
+    const Way far(warp, instruction, Space::kGlobal, lanes, there, 16);
+    for_lanes(lanes,
+              [&](unsigned l) { std::memcpy(IntoShared ? near(l) : far(l), IntoShared ? far(l) : near(l), 16); });
+  }
+  if (IntoShared) {
+    const u32 barrier = warp.uniforms[to.uniform_base + 1].lane[0];
+    complete_transactions(warp, instruction, barrier, units * 16);
+  }
+}
+Opcode UBLKCP_opcode("UBLKCP", kLsu, [](Instruction& i) -> Handler {
+  if (i.operands.size() != 3 || i.modifiers.size() != 2) return nullptr;
+  if (i.operands[0].kind != Kind::kMemory || i.operands[1].kind != Kind::kMemory) return nullptr;
+  return i.modifiers[0] == "S" && i.modifiers[1] == "G"   ? copy_bulk<true>
+         : i.modifiers[0] == "G" && i.modifiers[1] == "S" ? copy_bulk<false>
+                                                          : nullptr;
+});
+void nothing(Warp&, const Instruction&, Mask) {}
+Opcode UBLKPF_opcode("UBLKPF", kLsu, [](Instruction&) -> Handler { return nothing; });
+Opcode UTMACMDFLUSH_opcode("UTMACMDFLUSH", kLsu, [](Instruction&) -> Handler { return nothing; });
+
+}  // namespace
+
+}  // namespace ww::machine
