@@ -109,7 +109,7 @@ def run(
     )  # fmt: skip
     device_segments.sort(key=lambda each: each.address)
     described = (runtime.Segment * max(1, len(device_segments)))(
-        *((each.address, each.data.nbytes, each.data.ctypes.data) for each in device_segments)
+        *(runtime.Segment(each.address, each.data.nbytes, each.data.ctypes.data) for each in device_segments)
     )
     asked.segments = described
     for number, data in banks.items():

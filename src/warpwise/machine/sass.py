@@ -177,8 +177,10 @@ _HALF_OF_SYMBOL = re.compile(r"32@(lo|hi)\(\(?([^()]+?)(?:\s*\+\s*(0x[0-9a-f]+))
 
 
 def _operand(text: str, labels: dict[str, int]) -> Operand:
-    if (match := _INTEGER.match(text)) or (match := _FLOAT.match(text)):
-        return Operand("immediate", value=int(text, 16) if "x" in text else _float_bits(text))
+    if _INTEGER.match(text):
+        return Operand("immediate", value=int(text, 16))
+    if _FLOAT.match(text):
+        return Operand("immediate", value=_float_bits(text))
     negated = absolute = inverted = False
     body = text
     while body and body[0] in "-~!|":
@@ -187,9 +189,10 @@ def _operand(text: str, labels: dict[str, int]) -> Operand:
         absolute |= body[0] == "|"
         body = body[1:]
     body, bar, behind = body.partition("|")
-    signs = {"negated": negated, "absolute": absolute, "inverted": inverted}
     plain = _plain(body + (behind if bar else ""), labels)
-    return replace(plain, **signs) if negated or absolute or inverted else plain
+    if not (negated or absolute or inverted):
+        return plain
+    return replace(plain, negated=negated, absolute=absolute, inverted=inverted)
 
 
 def _plain(text: str, labels: dict[str, int]) -> Operand:
