@@ -1,0 +1,169 @@
+// Double precision: DADD, DMUL, DFMA, DMNMX, DSETP, DSET. A value lies in two registers, the low word first.
+#include <cstdlib>
+
+#include "floats.h"
+
+namespace ww::machine {
+namespace {
+
+struct Doubles {
+  double lane[kLanes];
+};
+
+// An immediate is printed in decimals, and only its upper word is encoded: scratch[1] holds its bits.
+void load(Warp& w, const Instruction& n, unsigned i, Doubles& to) {
+  const Operand& operand = n.operands[i];
+  if (operand.kind == Kind::kImmediate) {
+    for (unsigned l = 0; l < kLanes; l++) to.lane[l] = as_double(n.scratch[1]);
+  } else {
+    Vector ta, tb;
+    const Vector &low = read(w, n, i, ta), &high = read_high(w, n, i, tb);
+    const FloatSign sign(operand);
+    for (unsigned l = 0; l < kLanes; l++)
+      to.lane[l] = as_double(low.lane[l] | static_cast<u64>(sign(high.lane[l])) << 32);
+  }
+  Rounding::keep(to);
+}
+
+// The bits of the immediate among the operands, from the text: operands are parted by commas.
+bool find_immediate(Instruction& n) {
+  size_t at = n.text.find(n.opcode);
+  if (at == std::string::npos) return false;
+  at = n.text.find(' ', at);
+  for (unsigned i = 0; i < n.operands.size(); i++) {
+    if (at == std::string::npos) return false;
+    if (n.operands[i].kind == Kind::kImmediate) {
+      const char* begin = n.text.c_str() + at + 1;
+      while (*begin == ' ') begin++;
+      const bool negative = *begin == '-';
+      const char* digits = begin + (negative || *begin == '+');
+      u64 bits;
+      if (digits[0] == '0' && digits[1] == 'x')
+        bits = std::strtoull(digits, nullptr, 16) << 32;
+      else if (digits[0] == 'I')
+        bits = 0x7ff0000000000000u;
+      else if (digits[0] == 'Q' || digits[0] == 'N')
+        bits = 0x7ff8000000000000u;
+      else
+        bits = as_bits(std::strtod(digits, nullptr));
+      n.scratch[1] = bits ^ static_cast<u64>(negative) << 63;
+      return true;
+    }
+    at = n.text.find(',', at + 1);
+  }
+  return true;
+}
+
+enum class What : u64 { kSum, kProduct, kFused };
+
+template <What kWhat>
+void arithmetic(Warp& w, const Instruction& n, Mask lanes) {
+  Doubles a, b, c, made;
+  load(w, n, 1, a);
+  load(w, n, 2, b);
+  if (kWhat == What::kFused) load(w, n, 3, c);
+  {
+    const Rounding rounding(static_cast<Round>(n.scratch[0]));
+    for (unsigned l = 0; l < kLanes; l++)
+      made.lane[l] = kWhat == What::kSum       ? a.lane[l] + b.lane[l]
+                     : kWhat == What::kProduct ? a.lane[l] * b.lane[l]
+                                               : __builtin_fma(a.lane[l], b.lane[l], c.lane[l]);
+    Rounding::keep(made);
+  }
+  map_wide(destination(w, n, 0), destination(w, n, 0, 1), lanes, [&](unsigned l) { return as_bits(made.lane[l]); });
+}
+
+template <What kWhat>
+Handler decode(Instruction& n) {
+  const unsigned count = kWhat == What::kFused ? 4 : 3;
+  if (n.operands.size() != count || !only(n, {"RN", "RM", "RP", "RZ"}) || !find_immediate(n)) return nullptr;
+  n.scratch[0] = static_cast<u64>(round_of(n));
+  return arithmetic<kWhat>;
+}
+
+bool first_is_smaller(double a, double b) { return a < b || (a == b && as_bits(a) >> 63) || b != b; }
+
+void dmnmx(Warp& w, const Instruction& n, Mask lanes) {
+  Doubles a, b;
+  load(w, n, 1, a);
+  load(w, n, 2, b);
+  const Mask smallest = predicate(w, n.operands[3]);
+  map_wide(destination(w, n, 0), destination(w, n, 0, 1), lanes, [&](unsigned l) {
+    const u64 flip = on(smallest, l) ? 0 : u64{1} << 63;
+    const double x = as_double(as_bits(a.lane[l]) ^ flip), y = as_double(as_bits(b.lane[l]) ^ flip);
+    const bool first = x == x && first_is_smaller(x, y);
+    return as_bits(first ? a.lane[l] : b.lane[l]);
+  });
+}
+
+Handler decode_dmnmx(Instruction& n) {
+  const bool fits = n.operands.size() == 4 && is_predicate(n.operands[3]) && only(n, {});
+  return fits && find_immediate(n) ? dmnmx : nullptr;
+}
+
+// ---- Comparisons
+
+constexpr u64 kMinimum = 16, kMaximum = 17;
+
+// .MIN and .MAX answer whether the first operand is the wanted one, and whether both are NaN.
+void dsetp_extreme(Warp& w, const Instruction& n, Mask lanes) {
+  Doubles a, b;
+  load(w, n, 2, a);
+  load(w, n, 3, b);
+  const u64 flip = n.scratch[0] == kMaximum ? u64{1} << 63 : 0;
+  const Mask first = test([&](unsigned l) {
+    const double x = as_double(as_bits(a.lane[l]) ^ flip), y = as_double(as_bits(b.lane[l]) ^ flip);
+    return x == x && first_is_smaller(x, y);
+  });
+  const Mask neither = test([&](unsigned l) { return a.lane[l] != a.lane[l] && b.lane[l] != b.lane[l]; });
+  const Mask given = predicate(w, n.operands[4]);
+  set_predicate(w, n.operands[0], lanes, first & given);
+  set_predicate(w, n.operands[1], lanes, neither & given);
+}
+
+Mask compared(Warp& w, const Instruction& n, unsigned i) {
+  Doubles a, b;
+  load(w, n, i, a);
+  load(w, n, i + 1, b);
+  return compare(n.scratch[0] & 15, [&](unsigned l) { return a.lane[l]; }, [&](unsigned l) { return b.lane[l]; });
+}
+
+void dsetp(Warp& w, const Instruction& n, Mask lanes) {
+  const Mask found = compared(w, n, 2), given = predicate(w, n.operands[4]);
+  const Logic logic = logic_of(n);
+  set_predicate(w, n.operands[0], lanes, combine(logic, found, given));
+  set_predicate(w, n.operands[1], lanes, combine(logic, ~found, given));
+}
+
+void dset(Warp& w, const Instruction& n, Mask lanes) {
+  const Mask found = combine(logic_of(n), compared(w, n, 1), predicate(w, n.operands[3]));
+  const u32 truth = n.has("BF") ? 0x3f800000u : ~u32{0};
+  map(destination(w, n, 0), lanes, [&](unsigned l) { return on(found, l) ? truth : 0; });
+}
+
+bool decode_comparison(Instruction& n) {
+  if (!only(n, {"F",   "LT",  "EQ",  "LE",  "GT", "NE",  "GE",  "NUM", "NAN", "LTU", "EQU",
+                "LEU", "GTU", "NEU", "GEU", "T",  "MIN", "MAX", "AND", "OR",  "XOR", "BF"}))
+    return false;
+  n.scratch[0] = n.has("MIN") ? kMinimum : n.has("MAX") ? kMaximum : float_relation(n);
+  return n.scratch[0] != kNoRelation && find_immediate(n);
+}
+
+Handler decode_dsetp(Instruction& n) {
+  if (n.operands.size() != 5 || predicates_at(n, 0) != 2 || !is_predicate(n.operands[4]) || n.has("BF")) return nullptr;
+  if (!decode_comparison(n)) return nullptr;
+  if (n.scratch[0] < kMinimum) return dsetp;
+  return n.has("AND") ? dsetp_extreme : nullptr;
+}
+
+Handler decode_dset(Instruction& n) {
+  if (n.operands.size() != 4 || !is_predicate(n.operands[3])) return nullptr;
+  return decode_comparison(n) && n.scratch[0] < kMinimum ? dset : nullptr;
+}
+
+const Opcode kDadd("DADD", kFp64, decode<What::kSum>), kDmul("DMUL", kFp64, decode<What::kProduct>);
+const Opcode kDfma("DFMA", kFp64, decode<What::kFused>), kDmnmx("DMNMX", kFp64, decode_dmnmx);
+const Opcode kDsetp("DSETP", kFp64, decode_dsetp), kDset("DSET", kFp64, decode_dset);
+
+}  // namespace
+}  // namespace ww::machine

@@ -1,0 +1,226 @@
+// Single precision: FADD, FMUL, FFMA, their packed forms, FMNMX, FSETP, FSET, FCHK.
+#include "floats.h"
+
+namespace ww::machine {
+namespace {
+
+struct Sum {
+  static constexpr unsigned kSources = 2;
+  static float of(float a, float b, float) { return a + b; }
+};
+struct Product {
+  static constexpr unsigned kSources = 2;
+  static float of(float a, float b, float) { return a * b; }
+};
+struct Fused {
+  static constexpr unsigned kSources = 3;
+  static float of(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+};
+
+// scratch[0]: the rounding, above it whether subnormal operands and results become 0, and whether results end at 0
+// and 1.
+constexpr u64 kFlush = 4, kSaturate = 8;
+
+u64 float_form(const Instruction& n) {
+  return static_cast<u64>(round_of(n)) | n.has("FTZ") * kFlush | n.has("SAT") * kSaturate;
+}
+
+template <class Operation>
+void plain(Warp& w, const Instruction& n, Mask lanes) {
+  Vector ta, tb, tc;
+  constexpr unsigned last = Operation::kSources;
+  const Vector &a = read(w, n, 1, ta), &b = read(w, n, 2, tb), &c = read(w, n, last, tc);
+  const FloatSign sa(n.operands[1]), sb(n.operands[2]), sc(n.operands[last]);
+  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
+    return canonical(Operation::of(as_float(sa(a.lane[l])), as_float(sb(b.lane[l])), as_float(sc(c.lane[l]))));
+  });
+}
+
+template <class Operation>
+inline void compute(Vector& made, const Vector& a, const Vector& b, const Vector& c, u64 form) {
+  const Rounding rounding(static_cast<Round>(form & 3));
+  const u32 flush = form & kFlush ? 0x80000000u : ~u32{0};
+  const auto flushing = [flush](u32 bits) { return bits & 0x7f800000u ? bits : bits & flush; };
+  const bool saturate = form & kSaturate;
+  for (unsigned l = 0; l < kLanes; l++) {
+    const float x = as_float(flushing(a.lane[l])), y = as_float(flushing(b.lane[l])), z = as_float(flushing(c.lane[l]));
+    const float value = Operation::of(x, y, z);
+    made.lane[l] = flushing(saturate ? as_bits(saturated(value)) : canonical(value));
+  }
+  Rounding::keep(made);
+}
+
+template <class Operation>
+void general(Warp& w, const Instruction& n, Mask lanes) {
+  Vector ta, tb, tc, made;
+  constexpr unsigned last = Operation::kSources;
+  const Vector &a = read(w, n, 1, ta), &b = read(w, n, 2, tb), &c = read(w, n, last, tc);
+  const FloatSign sa(n.operands[1]), sb(n.operands[2]), sc(n.operands[last]);
+  Vector x, y, z;
+  for (unsigned l = 0; l < kLanes; l++) {
+    x.lane[l] = sa(a.lane[l]);
+    y.lane[l] = sb(b.lane[l]);
+    z.lane[l] = sc(c.lane[l]);
+  }
+  Rounding::keep(x), Rounding::keep(y), Rounding::keep(z);
+  compute<Operation>(made, x, y, z, n.scratch[0]);
+  blend(destination(w, n, 0), made, reached(n, lanes));
+}
+
+template <class Operation>
+Handler decode(Instruction& n) {
+  if (n.operands.size() != Operation::kSources + 1 || !only(n, {"FTZ", "SAT", "RN", "RM", "RP", "RZ"})) return nullptr;
+  n.scratch[0] = float_form(n);
+  return n.scratch[0] ? general<Operation> : plain<Operation>;
+}
+
+// ---- Two floats in a pair of registers: R4.F32x2.HI_LO; R4.F32 stands for the same float twice
+
+template <class Operation>
+void packed(Warp& w, const Instruction& n, Mask lanes) {
+  constexpr unsigned count = Operation::kSources;
+  Vector made[2];
+  for (unsigned half = 0; half < 2; half++) {
+    Vector x[3];
+    for (unsigned k = 0; k < count; k++) {
+      const Operand& operand = n.operands[k + 1];
+      Vector temporary;
+      const bool upper = half && operand.suffix != "F32";
+      const Vector& from = upper ? read_high(w, n, k + 1, temporary) : read(w, n, k + 1, temporary);
+      const FloatSign sign(operand);
+      for (unsigned l = 0; l < kLanes; l++) x[k].lane[l] = sign(from.lane[l]);
+    }
+    if (count < 3) x[2] = kZeroVector;
+    Rounding::keep(x);
+    compute<Operation>(made[half], x[0], x[1], x[2], n.scratch[0]);
+  }
+  blend(destination(w, n, 0), made[0], lanes);
+  blend(destination(w, n, 0, 1), made[1], lanes);
+}
+
+template <class Operation>
+Handler decode_packed(Instruction& n) {
+  if (n.operands.size() != Operation::kSources + 1 || !only(n, {"FTZ", "RN", "RM", "RP", "RZ"})) return nullptr;
+  for (unsigned k = 1; k < n.operands.size(); k++) {
+    const Operand& operand = n.operands[k];
+    if (operand.kind == Kind::kImmediate) return nullptr;
+    if (operand.suffix != "F32x2.HI_LO" && operand.suffix != "F32" && operand.index != kRegisterZero) return nullptr;
+  }
+  n.scratch[0] = float_form(n);
+  return packed<Operation>;
+}
+
+// ---- Minimum where the last operand holds, else maximum
+
+enum : u64 { kFlushInputs = 1, kNanWins = 2, kSignsMultiply = 4, kThree = 8 };
+
+void fmnmx(Warp& w, const Instruction& n, Mask lanes) {
+  Vector ta, tb, tc;
+  const u64 form = n.scratch[0];
+  const Vector &a = read(w, n, 1, ta), &b = read(w, n, 2, tb);
+  const Vector& c = form & kThree ? read(w, n, 3, tc) : kZeroVector;
+  const FloatSign sa(n.operands[1]), sb(n.operands[2]), sc(n.operands[3]);
+  const Mask smallest = predicate(w, n.operands.back());
+  const u32 keep = form & kFlushInputs ? 0x80000000u : ~u32{0};
+  const bool strict = form & kNanWins, three = form & kThree;
+  const u32 signs = form & kSignsMultiply ? 0x80000000u : 0;
+  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
+    const u32 flip = on(smallest, l) ? 0 : 0x80000000u;
+    const auto operand = [&](u32 bits) { return (bits & 0x7f800000u ? bits : bits & keep) ^ flip; };
+    u32 value = float_minimum(operand(sa(a.lane[l])), operand(sb(b.lane[l])), strict);
+    if (three) value = float_minimum(value, operand(sc(c.lane[l])), strict);
+    value = is_nan(value) ? kCanonicalNan : value ^ flip;
+    return is_nan(value) ? value : value ^ ((a.lane[l] ^ b.lane[l]) & signs);
+  });
+}
+
+Handler decode_fmnmx(Instruction& n) {
+  if (!only(n, {"FTZ", "NAN", "XORSIGN"}) || !is_predicate(n.operands.back())) return nullptr;
+  const bool three = n.opcode == "FMNMX3" || n.opcode == "UFMNMX3";
+  if (n.operands.size() != (three ? 5 : 4) || (three && n.has("XORSIGN"))) return nullptr;
+  n.scratch[0] =
+      n.has("FTZ") * kFlushInputs | n.has("NAN") * kNanWins | n.has("XORSIGN") * kSignsMultiply | three * kThree;
+  return fmnmx;
+}
+
+// ---- Comparisons
+
+Mask compared(Warp& w, const Instruction& n, unsigned i) {
+  Vector ta, tb;
+  const Vector &a = read(w, n, i, ta), &b = read(w, n, i + 1, tb);
+  const FloatSign sa(n.operands[i]), sb(n.operands[i + 1]);
+  const u64 relation = n.scratch[0] & 15;
+  if (n.scratch[0] & 16)
+    return compare(
+        relation, [&](unsigned l) { return as_float(flushed(sa(a.lane[l]))); },
+        [&](unsigned l) { return as_float(flushed(sb(b.lane[l]))); });
+  return compare(
+      relation, [&](unsigned l) { return as_float(sa(a.lane[l])); },
+      [&](unsigned l) { return as_float(sb(b.lane[l])); });
+}
+
+void fsetp(Warp& w, const Instruction& n, Mask lanes) {
+  lanes = reached(n, lanes);
+  const Mask found = compared(w, n, 2), given = predicate(w, n.operands[4]);
+  const Logic logic = static_cast<Logic>(n.scratch[1]);
+  set_predicate(w, n.operands[0], lanes, combine(logic, found, given));
+  set_predicate(w, n.operands[1], lanes, combine(logic, ~found, given));
+}
+
+void fset(Warp& w, const Instruction& n, Mask lanes) {
+  const Mask found = combine(static_cast<Logic>(n.scratch[1] & 3), compared(w, n, 1), predicate(w, n.operands[3]));
+  const u32 truth = n.scratch[1] & 4 ? 0x3f800000u : ~u32{0};
+  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) { return on(found, l) ? truth : 0; });
+}
+
+bool decode_comparison(Instruction& n) {
+  if (!only(n, {"F",   "LT",  "EQ",  "LE",  "GT", "NE",  "GE",  "NUM", "NAN", "LTU", "EQU",
+                "LEU", "GTU", "NEU", "GEU", "T",  "FTZ", "AND", "OR",  "XOR", "BF"}))
+    return false;
+  const u64 relation = float_relation(n);
+  n.scratch[0] = relation | n.has("FTZ") * 16u;
+  n.scratch[1] = static_cast<u64>(logic_of(n)) | n.has("BF") * 4u;
+  return relation != kNoRelation;
+}
+
+Handler decode_fsetp(Instruction& n) {
+  if (n.operands.size() != 5 || predicates_at(n, 0) != 2 || !is_predicate(n.operands[4]) || n.has("BF")) return nullptr;
+  return decode_comparison(n) ? fsetp : nullptr;
+}
+
+Handler decode_fset(Instruction& n) {
+  if (n.operands.size() != 4 || !is_predicate(n.operands[3])) return nullptr;
+  return decode_comparison(n) ? fset : nullptr;
+}
+
+// ---- FCHK: whether a / b needs more than a reciprocal and Newton's steps
+
+// Those are exact while nothing on the way (1 / b, the quotient, the remainder a - q b) leaves the normal range.
+bool needs_care(u32 a, u32 b) {
+  const int ea = static_cast<int>(a >> 23 & 255), eb = static_cast<int>(b >> 23 & 255);
+  const bool operands = ea == 0 || ea == 255 || eb == 0 || eb >= 253;
+  return operands || ea < 25 || ea - eb > 125 || ea - eb < -124;
+}
+
+void fchk(Warp& w, const Instruction& n, Mask lanes) {
+  Vector ta, tb;
+  const Vector &a = read(w, n, 1, ta), &b = read(w, n, 2, tb);
+  set_predicate(w, n.operands[0], lanes, test([&](unsigned l) { return needs_care(a.lane[l], b.lane[l]); }));
+}
+
+Handler decode_fchk(Instruction& n) {
+  return n.operands.size() == 3 && only(n, {"DIVIDE"}) && is_predicate(n.operands[0]) ? fchk : nullptr;
+}
+
+const Opcode kFadd("FADD", kFma, decode<Sum>), kFmul("FMUL", kFma, decode<Product>), kFfma("FFMA", kFma, decode<Fused>);
+const Opcode kFadd2("FADD2", kFma, decode_packed<Sum>), kFmul2("FMUL2", kFma, decode_packed<Product>);
+const Opcode kFfma2("FFMA2", kFma, decode_packed<Fused>);
+const Opcode kUfadd("UFADD", kUniformUnit, decode<Sum>), kUfmul("UFMUL", kUniformUnit, decode<Product>);
+const Opcode kUffma("UFFMA", kUniformUnit, decode<Fused>), kUfmnmx("UFMNMX", kUniformUnit, decode_fmnmx);
+const Opcode kFmnmx("FMNMX", kAlu, decode_fmnmx), kFmnmx3("FMNMX3", kAlu, decode_fmnmx);
+const Opcode kFsetp("FSETP", kAlu, decode_fsetp), kFset("FSET", kAlu, decode_fset);
+const Opcode kUfsetp("UFSETP", kUniformUnit, decode_fsetp), kUfset("UFSET", kUniformUnit, decode_fset);
+const Opcode kFchk("FCHK", kXu, decode_fchk);
+
+}  // namespace
+}  // namespace ww::machine

@@ -1,0 +1,121 @@
+// What the floating-point handlers share: rounding modes of the host, flushing and canonical NaNs, comparisons.
+#pragma once
+#include <cfenv>
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
+
+#include "lanes.h"
+
+namespace ww::machine {
+
+constexpr u32 kCanonicalNan = 0x7fffffffu;  // what single precision makes of every NaN
+
+// ---- Modifiers of an instruction, in scratch[0] of those that share them
+
+enum class Round : u8 { kNearest, kDown, kUp, kZero };
+
+inline Round round_of(const Instruction& n) {
+  if (n.has("RM") || n.has("FLOOR")) return Round::kDown;
+  if (n.has("RP") || n.has("CEIL")) return Round::kUp;
+  if (n.has("RZ") || n.has("TRUNC")) return Round::kZero;
+  return Round::kNearest;
+}
+
+// The host rounds as told while this lives. What is computed meanwhile must pass through `keep`, or it may be moved
+// out.
+class Rounding {
+ public:
+  explicit Rounding(Round mode) : on_(mode != Round::kNearest) {
+    if (on_) set(mode);
+    barrier();
+  }
+  ~Rounding() {
+    barrier();
+    if (on_) set(Round::kNearest);
+  }
+  Rounding(const Rounding&) = delete;
+  Rounding& operator=(const Rounding&) = delete;
+  template <class T>
+  static void keep(T& value) {
+    __asm__ volatile("" : : "r"(&value) : "memory");
+  }
+
+ private:
+  static void barrier() { __asm__ volatile("" : : : "memory"); }
+  static void set(Round mode) {
+#if defined(__SSE__)
+    static const unsigned bits[] = {0x0000, 0x2000, 0x4000, 0x6000};
+    _mm_setcsr((_mm_getcsr() & ~0x6000u) | bits[static_cast<unsigned>(mode)]);
+#else
+    static const int modes[] = {FE_TONEAREST, FE_DOWNWARD, FE_UPWARD, FE_TOWARDZERO};
+    std::fesetround(modes[static_cast<unsigned>(mode)]);
+#endif
+  }
+  bool on_;
+};
+
+// ---- Single words
+
+inline u32 flushed(u32 bits) { return bits & 0x7f800000u ? bits : bits & 0x80000000u; }
+inline bool is_nan(u32 bits) { return (bits & 0x7fffffffu) > 0x7f800000u; }
+inline u32 canonical(float value) { return value != value ? kCanonicalNan : as_bits(value); }
+inline float saturated(float value) { return value > 0.0f ? value < 1.0f ? value : 1.0f : 0.0f; }  // of a NaN: 0
+
+// The smaller of two floats by the order -0 < +0: of a NaN and a number the number, of two NaNs (or, if `strict`, of
+// any) the canonical NaN. The larger is the smaller of the negated ones.
+inline u32 float_minimum(u32 a, u32 b, bool strict) {
+  const float x = as_float(a), y = as_float(b);
+  const bool first = x < y || (x == y && (a >> 31)) || (y != y);
+  const u32 chosen = first ? a : b;
+  const bool bad = strict ? x != x || y != y : x != x && y != y;
+  return bad ? kCanonicalNan : chosen;
+}
+
+// ---- Comparisons
+
+enum : u64 { kBelow = 1, kSame = 2, kAbove = 4, kUnordered = 8, kNoRelation = ~u64{0} };
+
+inline u64 float_relation(const Instruction& n) {
+  static const char* const names[16] = {"F",   "LT",  "EQ",  "LE",  "GT",  "NE",  "GE",  "NUM",
+                                        "NAN", "LTU", "EQU", "LEU", "GTU", "NEU", "GEU", "T"};
+  for (u64 k = 0; k < 16; k++)
+    if (n.has(names[k])) return k;
+  return kNoRelation;
+}
+
+// The lanes where left(l) and right(l), of a floating type, stand in the relation.
+template <class Left, class Right>
+inline Mask compare(u64 relation, Left&& left, Right&& right) {
+  // A relation that holds for unordered operands is the complement of an ordered one.
+  const bool invert = relation & kUnordered;
+  Mask found = 0;
+  switch (invert ? ~relation & 7 : relation) {
+    case kBelow:
+      found = test([&](unsigned l) { return left(l) < right(l); });
+      break;
+    case kSame:
+      found = test([&](unsigned l) { return left(l) == right(l); });
+      break;
+    case kBelow | kSame:
+      found = test([&](unsigned l) { return left(l) <= right(l); });
+      break;
+    case kAbove:
+      found = test([&](unsigned l) { return left(l) > right(l); });
+      break;
+    case kBelow | kAbove:
+      found = test([&](unsigned l) { return left(l) < right(l) || left(l) > right(l); });
+      break;
+    case kAbove | kSame:
+      found = test([&](unsigned l) { return left(l) >= right(l); });
+      break;
+    case kBelow | kSame | kAbove:
+      found = test([&](unsigned l) { return left(l) == left(l) && right(l) == right(l); });
+      break;
+    default:
+      break;
+  }
+  return invert ? ~found : found;
+}
+
+}  // namespace ww::machine

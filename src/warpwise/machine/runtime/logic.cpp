@@ -1,0 +1,255 @@
+// Bits and bytes: LOP3, PRMT, SEL, FSEL, MOV.
+#include "lanes.h"
+
+namespace ww::machine {
+namespace {
+
+// ---- LOP3: any function of three bits; bit 4a + 2b + c of the table is f(a, b, c)
+
+// Destinations: a predicate (optional; where the result is not 0), then the register at operand scratch[0].
+void set_nonzero(Warp& w, const Instruction& n, Mask lanes, const Vector& made) {
+  const Mask found = test([&](unsigned l) { return made.lane[l] != 0; });
+  const Mask given = predicate(w, n.operands.back());
+  set_predicate(w, n.operands[0], lanes, n.has("PAND") ? found & given : found | given);
+}
+
+template <class F>
+inline __attribute__((always_inline)) void two_bits(Warp& w, const Instruction& n, Mask lanes, F&& f) {
+  const unsigned d = static_cast<unsigned>(n.scratch[0]);
+  lanes = reached(n, lanes);
+  Vector ta, tb, made;
+  const Vector &a = read(w, n, d + 1, ta), &b = read(w, n, d + 2, tb);
+  for (unsigned l = 0; l < kLanes; l++) made.lane[l] = f(a.lane[l], b.lane[l]);
+  if (d) set_nonzero(w, n, lanes, made);
+  blend(destination(w, n, d), made, lanes);
+}
+
+void bit_and(Warp& w, const Instruction& n, Mask lanes) {
+  two_bits(w, n, lanes, [](u32 a, u32 b) { return a & b; });
+}
+void bit_or(Warp& w, const Instruction& n, Mask lanes) {
+  two_bits(w, n, lanes, [](u32 a, u32 b) { return a | b; });
+}
+void bit_xor(Warp& w, const Instruction& n, Mask lanes) {
+  two_bits(w, n, lanes, [](u32 a, u32 b) { return a ^ b; });
+}
+
+// The table as a polynomial over bits: f = k0 + k1 c + k2 b + k3 bc + k4 a + ..., + being exclusive or.
+u64 polynomial(u64 table) {
+  for (unsigned variable = 1; variable < 8; variable *= 2)
+    for (unsigned k = 0; k < 8; k++)
+      if (k & variable) table ^= (table >> (k - variable) & 1) << k;
+  return table;
+}
+
+void lop3(Warp& w, const Instruction& n, Mask lanes) {
+  const unsigned d = static_cast<unsigned>(n.scratch[0]);
+  lanes = reached(n, lanes);
+  Vector ta, tb, tc, made;
+  const Vector &a = read(w, n, d + 1, ta), &b = read(w, n, d + 2, tb), &c = read(w, n, d + 3, tc);
+  u32 k[8];
+  for (unsigned i = 0; i < 8; i++) k[i] = n.scratch[1] >> i & 1 ? ~u32{0} : 0;
+  for (unsigned l = 0; l < kLanes; l++) {
+    const u32 x = a.lane[l], y = b.lane[l], z = c.lane[l];
+    made.lane[l] =
+        k[0] ^ (z & k[1]) ^ (y & (k[2] ^ (z & k[3]))) ^ (x & (k[4] ^ (z & k[5]) ^ (y & (k[6] ^ (z & k[7])))));
+  }
+  if (d) set_nonzero(w, n, lanes, made);
+  blend(destination(w, n, d), made, lanes);
+}
+
+Handler decode_lop3(Instruction& n) {
+  if (!only(n, {"LUT", "PAND", "POR"})) return nullptr;
+  const unsigned d = predicates_at(n, 0);
+  if (d > 1 || n.operands.size() != d + 6 || n.operands[d + 4].kind != Kind::kImmediate) return nullptr;
+  for (unsigned i = d + 1; i < d + 4; i++)
+    if (n.operands[i].inverted || n.operands[i].negated) return nullptr;
+  const u64 table = static_cast<u64>(n.operands[d + 4].value) & 255;
+  n.scratch[0] = d;
+  n.scratch[1] = polynomial(table);
+  return table == 0xc0 ? bit_and : table == 0xfc ? bit_or : table == 0x3c ? bit_xor : lop3;
+}
+
+// LOP and LOP32I: one function by name.
+Handler decode_lop(Instruction& n) {
+  if (n.operands.size() != 3 || !only(n, {"AND", "OR", "XOR"})) return nullptr;
+  n.scratch[0] = 0;
+  return n.has("AND") ? bit_and : n.has("OR") ? bit_or : n.has("XOR") ? bit_xor : nullptr;
+}
+
+// ---- PRMT: each byte of the result is one of the eight of {b, a}, or its sign eight times
+
+u32 pick(u64 bytes, u32 selector) {
+  u32 result = 0;
+  for (unsigned i = 0; i < 4; i++) {
+    const u32 which = selector >> (4 * i) & 15, byte = bytes >> (8 * (which & 7)) & 255;
+    result |= (which & 8 ? (byte & 128 ? 255u : 0u) : byte) << (8 * i);
+  }
+  return result;
+}
+
+// The modes that take two bits of the selector, as the default mode's selectors.
+enum class Mode : u64 { kIndex, kForward, kBackward, kReplicateByte, kClampLeft, kClampRight, kReplicateHalf };
+
+u32 selector_of(Mode mode, u32 given) {
+  const u32 from = given & 3;
+  u32 selector = 0;
+  for (u32 i = 0; i < 4; i++) {
+    u32 which = 0;
+    switch (mode) {
+      case Mode::kIndex:
+        return given;
+      case Mode::kForward:
+        which = from + i;
+        break;
+      case Mode::kBackward:
+        which = (from - i) & 7;
+        break;
+      case Mode::kReplicateByte:
+        which = from;
+        break;
+      case Mode::kClampLeft:
+        which = i > from ? i : from;
+        break;
+      case Mode::kClampRight:
+        which = i < from ? i : from;
+        break;
+      case Mode::kReplicateHalf:
+        which = (from & 1) * 2 + (i & 1);
+        break;
+    }
+    selector |= which << (4 * i);
+  }
+  return selector;
+}
+
+void prmt(Warp& w, const Instruction& n, Mask lanes) {
+  Vector ta, ts, tb;
+  const Vector &a = read(w, n, 1, ta), &s = read(w, n, 2, ts), &b = read(w, n, 3, tb);
+  const Mode mode = static_cast<Mode>(n.scratch[0]);
+  map_active(destination(w, n, 0), reached(n, lanes),
+             [&](unsigned l) { return pick(pair(a, b, l), selector_of(mode, s.lane[l])); });
+}
+
+// A fixed selector without signs: scratch[0] holds for each byte which word it comes from and how far to move it.
+void prmt_fixed(Warp& w, const Instruction& n, Mask lanes) {
+  Vector ta, tb;
+  const Vector &a = read(w, n, 1, ta), &b = read(w, n, 3, tb);
+  const u32 selector = static_cast<u32>(n.scratch[0]);
+  const Vector* from[4];
+  u32 by[4];
+  for (unsigned i = 0; i < 4; i++) {
+    from[i] = selector >> (4 * i) & 4 ? &b : &a;
+    by[i] = 8 * (selector >> (4 * i) & 3);
+  }
+  const Vector &p = *from[0], &q = *from[1], &r = *from[2], &s = *from[3];
+  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
+    return (p.lane[l] >> by[0] & 255) | (q.lane[l] >> by[1] & 255) << 8 | (r.lane[l] >> by[2] & 255) << 16 |
+           (s.lane[l] >> by[3]) << 24;
+  });
+}
+
+// Both halves of the result are halves of a source: 0x7632, 0x5410 ...
+void prmt_halves(Warp& w, const Instruction& n, Mask lanes) {
+  Vector ta, tb;
+  const Vector &a = read(w, n, 1, ta), &b = read(w, n, 3, tb);
+  const u32 selector = static_cast<u32>(n.scratch[0]);
+  const Vector &p = selector & 4 ? b : a, &q = selector >> 8 & 4 ? b : a;
+  const u32 right = selector & 2 ? 16 : 0, left = selector >> 8 & 2 ? 0 : 16, keep = left ? ~u32{0} : 0xffff0000u;
+  map(destination(w, n, 0), reached(n, lanes),
+      [&](unsigned l) { return (p.lane[l] >> right & 0xffff) | (q.lane[l] & keep) << left; });
+}
+
+Handler decode_prmt(Instruction& n) {
+  if (n.operands.size() != 4 || !only(n, {"F4E", "B4E", "RC8", "ECL", "ECR", "RC16", "IDX"})) return nullptr;
+  const Mode mode = n.has("F4E")    ? Mode::kForward
+                    : n.has("B4E")  ? Mode::kBackward
+                    : n.has("RC8")  ? Mode::kReplicateByte
+                    : n.has("ECL")  ? Mode::kClampLeft
+                    : n.has("ECR")  ? Mode::kClampRight
+                    : n.has("RC16") ? Mode::kReplicateHalf
+                                    : Mode::kIndex;
+  n.scratch[0] = static_cast<u64>(mode);
+  if (n.operands[2].kind != Kind::kImmediate) return prmt;
+  const u32 selector = selector_of(mode, static_cast<u32>(n.operands[2].value)) & 0xffff;
+  if (selector & 0x8888) return prmt;
+  n.scratch[0] = selector;
+  const bool halves = (selector & 0x1111) == 0x1010;
+  const bool low = (selector >> 4 & 6) == (selector & 6), high = (selector >> 12 & 6) == (selector >> 8 & 6);
+  return halves && low && high ? prmt_halves : prmt_fixed;
+}
+
+// ---- Selections and copies
+
+void select(Warp& w, const Instruction& n, Mask lanes) {
+  Vector ta, tb;
+  const Vector &a = read(w, n, 1, ta), &b = read(w, n, 2, tb);
+  const Mask first = predicate(w, n.operands[3]);
+  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) { return on(first, l) ? a.lane[l] : b.lane[l]; });
+}
+
+void select_signed(Warp& w, const Instruction& n, Mask lanes) {
+  Vector ta, tb;
+  const Vector &a = read(w, n, 1, ta), &b = read(w, n, 2, tb);
+  const FloatSign sa(n.operands[1]), sb(n.operands[2]);
+  const Mask first = predicate(w, n.operands[3]);
+  const u32 flush = static_cast<u32>(n.scratch[0]);
+  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
+    const u32 chosen = on(first, l) ? sa(a.lane[l]) : sb(b.lane[l]);
+    return chosen & 0x7f800000u ? chosen : chosen & flush;
+  });
+}
+
+void select_wide(Warp& w, const Instruction& n, Mask lanes) {
+  Vector ta, tb, tc, td;
+  const Vector &a = read(w, n, 1, ta), &b = read(w, n, 2, tb);
+  const Vector &c = read_high(w, n, 1, tc), &d = read_high(w, n, 2, td);
+  const Mask first = predicate(w, n.operands[3]);
+  map_wide(destination(w, n, 0), destination(w, n, 0, 1), reached(n, lanes),
+           [&](unsigned l) { return on(first, l) ? pair(a, c, l) : pair(b, d, l); });
+}
+
+Handler decode_sel(Instruction& n) {
+  if (n.operands.size() != 4 || !is_predicate(n.operands[3]) || !only(n, {"64"})) return nullptr;
+  return n.has("64") ? select_wide : select;
+}
+
+Handler decode_fsel(Instruction& n) {
+  if (n.operands.size() != 4 || !is_predicate(n.operands[3]) || !only(n, {"FTZ"})) return nullptr;
+  n.scratch[0] = n.has("FTZ") ? 0x80000000u : ~u32{0};
+  const Operand &a = n.operands[1], &b = n.operands[2];
+  const bool plain = !a.negated && !a.absolute && !b.negated && !b.absolute && !n.has("FTZ");
+  return plain ? select : select_signed;
+}
+
+void move(Warp& w, const Instruction& n, Mask lanes) {
+  Vector t;
+  blend(destination(w, n, 0), read(w, n, 1, t), reached(n, lanes));
+}
+
+void move_wide(Warp& w, const Instruction& n, Mask lanes) {
+  Vector ta, tb;
+  const Vector low = read(w, n, 1, ta), high = read_high(w, n, 1, tb);
+  blend(destination(w, n, 0), low, reached(n, lanes));
+  blend(destination(w, n, 0, 1), high, reached(n, lanes));
+}
+
+Handler decode_mov(Instruction& n) {
+  if (n.operands.size() < 2 || !only(n, {"64", "U32"})) return nullptr;
+  if (n.operands[1].kind != Kind::kImmediate && n.operands[1].kind != Kind::kRegister &&
+      n.operands[1].kind != Kind::kUniform && n.operands[1].kind != Kind::kConstant)
+    return nullptr;
+  return n.has("64") ? move_wide : move;
+}
+
+const Opcode kLop3("LOP3", kAlu, decode_lop3), kUlop3("ULOP3", kUniformUnit, decode_lop3);
+const Opcode kLop("LOP", kAlu, decode_lop), kLop32i("LOP32I", kAlu, decode_lop);
+const Opcode kUlop("ULOP", kUniformUnit, decode_lop), kUlop32i("ULOP32I", kUniformUnit, decode_lop);
+const Opcode kPrmt("PRMT", kAlu, decode_prmt), kUprmt("UPRMT", kUniformUnit, decode_prmt);
+const Opcode kSel("SEL", kAlu, decode_sel), kUsel("USEL", kUniformUnit, decode_sel);
+const Opcode kFsel("FSEL", kAlu, decode_fsel), kUfsel("UFSEL", kUniformUnit, decode_fsel);
+const Opcode kMov("MOV", kAlu, decode_mov), kMov32i("MOV32I", kAlu, decode_mov);
+const Opcode kUmov("UMOV", kUniformUnit, decode_mov);
+
+}  // namespace
+}  // namespace ww::machine

@@ -1,0 +1,102 @@
+// Minima and maxima of integers: IMNMX, VIMNMX, VIMNMX3, VIADDMNMX, in words and in pairs of halves.
+#include "lanes.h"
+
+namespace ww::machine {
+namespace {
+
+// The predicate operand chooses: the minimum where it holds, else the maximum.
+// A maximum is the minimum of the complements: x ^ flip orders as wanted, signed or not.
+enum : u64 { kUnsigned = 1, kRelu = 2, kHalves = 4, kSum = 8, kThree = 16 };
+
+u32 smaller(u32 a, u32 b, u32 flip) { return static_cast<i32>(a ^ flip) < static_cast<i32>(b ^ flip) ? a : b; }
+
+u32 smaller_halves(u32 a, u32 b, u32 flip) {
+  const u32 x = a ^ flip, y = b ^ flip;
+  const u32 low = static_cast<i32>(x << 16) < static_cast<i32>(y << 16) ? a : b;
+  const u32 high = static_cast<i32>(x & 0xffff0000u) < static_cast<i32>(y & 0xffff0000u) ? a : b;
+  return (low & 0xffff) | (high & 0xffff0000u);
+}
+
+u32 sum_of_halves(u32 a, u32 b) { return ((a + b) & 0xffff) | ((a & 0xffff0000u) + (b & 0xffff0000u)); }
+
+u32 flip_of(bool minimum, bool is_unsigned, bool halves) {
+  const u32 signs = halves ? 0x80008000u : 0x80000000u;
+  return (is_unsigned ? signs : 0) ^ (minimum ? 0 : ~u32{0});
+}
+
+u32 relu(u32 value, bool halves) {
+  if (!halves) return static_cast<i32>(value) < 0 ? 0 : value;
+  return (value & 0x8000 ? 0 : value & 0xffff) | (value & 0x80000000u ? 0 : value & 0xffff0000u);
+}
+
+// Sources from scratch[0] on, the form in scratch[1].
+template <bool kHalf>
+void minimum(Warp& w, const Instruction& n, Mask lanes) {
+  const unsigned i = static_cast<unsigned>(n.scratch[0]);
+  const u64 form = n.scratch[1];
+  lanes = reached(n, lanes);
+  Vector ta, tb, tc, first;
+  const Vector *a = &read(w, n, i, ta), &b = read(w, n, i + 1, tb);
+  const Vector& c = form & (kSum | kThree) ? read(w, n, i + 2, tc) : kZeroVector;
+  const IntegerSign sa(n.operands[i]), sb(n.operands[i + 1]);
+  const Mask choose = predicate(w, n.operands.back());
+  const u32 low = flip_of(true, form & kUnsigned, kHalf), high = flip_of(false, form & kUnsigned, kHalf);
+  const auto less = [](u32 x, u32 y, u32 flip) { return kHalf ? smaller_halves(x, y, flip) : smaller(x, y, flip); };
+  const Vector* second = &b;
+  if (form & kSum) {
+    const u32 ones = kHalf ? (sa.one + sb.one) * 0x10001u : sa.one + sb.one;
+    for (unsigned l = 0; l < kLanes; l++) {
+      const u32 x = a->lane[l] ^ sa.flip, y = b.lane[l] ^ sb.flip;
+      first.lane[l] = kHalf ? sum_of_halves(sum_of_halves(x, y), ones) : x + y + ones;
+    }
+    a = &first;
+    second = &c;
+  } else if (form & kThree) {
+    for (unsigned l = 0; l < kLanes; l++) first.lane[l] = less(a->lane[l], b.lane[l], on(choose, l) ? low : high);
+    a = &first;
+    second = &c;
+  }
+  const bool clamp = form & kRelu;
+  Vector made;
+  for (unsigned l = 0; l < kLanes; l++) {
+    const u32 value = less(a->lane[l], second->lane[l], on(choose, l) ? low : high);
+    made.lane[l] = clamp ? relu(value, kHalf) : value;
+  }
+  // Predicates say that the first source was taken: of the high half, then of the low one.
+  const Vector &x = *a, &y = *second;
+  const auto taken = [&](u32 mask) {
+    return test([&](unsigned l) {
+      const u32 winner = less(x.lane[l], y.lane[l], on(choose, l) ? low : high);
+      return ((winner ^ x.lane[l]) & mask) == 0;
+    });
+  };
+  const bool wanted = n.operands[1].index != kPredicateTrue || n.operands[i - 1].index != kPredicateTrue;
+  if (i > 1 && wanted) {
+    const Mask above = taken(kHalf ? 0xffff0000u : ~u32{0}), below = taken(kHalf ? 0xffffu : ~u32{0});
+    set_predicate(w, n.operands[1], lanes, above);
+    if (i == 3) set_predicate(w, n.operands[2], lanes, below);
+  }
+  blend(destination(w, n, 0), made, lanes);
+}
+
+Handler decode(Instruction& n, u64 form) {
+  if (!only(n, {"U32", "S32", "RELU", "S16x2", "U16x2"})) return nullptr;
+  const unsigned first = 1 + predicates_at(n, 1);
+  if (n.operands.size() != first + (form ? 4 : 3) || !is_predicate(n.operands.back())) return nullptr;
+  const bool halves = n.has("S16x2") || n.has("U16x2");
+  n.scratch[0] = first;
+  n.scratch[1] = form | (n.has("U32") || n.has("U16x2")) * kUnsigned | n.has("RELU") * kRelu | halves * kHalves;
+  return halves ? minimum<true> : minimum<false>;
+}
+
+Handler decode_two(Instruction& n) { return decode(n, 0); }
+Handler decode_three(Instruction& n) { return decode(n, kThree); }
+Handler decode_sum(Instruction& n) { return decode(n, kSum); }
+
+const Opcode kImnmx("IMNMX", kAlu, decode_two), kVimnmx("VIMNMX", kAlu, decode_two);
+const Opcode kVimnmx3("VIMNMX3", kAlu, decode_three), kViaddmnmx("VIADDMNMX", kAlu, decode_sum);
+const Opcode kUimnmx("UIMNMX", kUniformUnit, decode_two), kUvimnmx("UVIMNMX", kUniformUnit, decode_two);
+const Opcode kUvimnmx3("UVIMNMX3", kUniformUnit, decode_three);
+
+}  // namespace
+}  // namespace ww::machine
