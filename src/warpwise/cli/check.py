@@ -45,10 +45,17 @@ from warpwise.cli.values import Value
     help="In which order threads run.",
 )
 @seed_option
+@click.option(
+    "--sanitizer",
+    "tools",
+    multiple=True,
+    type=click.Choice(["all", "memcheck", "racecheck", "initcheck", "synccheck"]),
+    help="On a GPU under this tool of NVIDIA's compute-sanitizer, in place of the CPU; may be given again.",
+)
 @timeout_option
 def check(
     file: Path, expression: str, grid: tuple[int, ...], block: tuple[int, ...], shared: int, texts: Sequence[str],
-    include: Sequence[Path], define: Sequence[str], reference: str | None, target: str, order: str, seed: int, timeout: float,
+    include: Sequence[Path], define: Sequence[str], reference: str | None, target: str, order: str, seed: int, tools: Sequence[str], timeout: float,
 ) -> int:  # fmt: skip
     """Run one kernel of FILE on the CPU, checked, and print every finding. Exits with 1 if there is any.
 
@@ -59,10 +66,14 @@ def check(
     console = Console(highlight=False, soft_wrap=True)
     require_target(target)
     given = given_values(texts, seed)
+    if tools and reference:
+        raise click.UsageError("--reference is compared with what the CPU computed; leave it out with --sanitizer")
     expected = _load_reference(reference) if reference else None
     try:
         kernel = load_kernel(file, expression, include, define, target)
         values = in_order(kernel, given)
+        if tools:
+            return _sanitized(console, kernel[grid, block, shared], arguments(values), tools, timeout)
         wanted = _expected(expected, values) if expected else None
         with console.status(f"{expression}: compiling and running on the CPU, checked"):
             findings = kernel[grid, block, shared].check(*arguments(values), timeout=timeout, order=order, seed=seed)
@@ -88,6 +99,35 @@ def check(
     )
     console.print(f"[green]no finding[/] in {escape(expression)}, {note}")
     return 0
+
+
+def _sanitized(
+    console: Console, launcher: cuda.Launcher, given: Sequence[Any], tools: Sequence[str], timeout: float
+) -> int:
+    """Run the launch on the GPU under compute-sanitizer's tools and print what each of them found."""
+    from warpwise.lab import sanitizer
+    from warpwise.lab.errors import MeasurementError
+    from warpwise.lab.ncu import Launch
+
+    expression = launcher.kernel.expression
+    chosen = [tool for tool in sanitizer.TOOLS if tool in tools or "all" in tools]
+    total = 0
+    for tool in chosen:
+        try:
+            with console.status(f"{expression}: on the GPU under {tool}"):
+                findings = sanitizer.sanitize([Launch(launcher, tuple(given))], [tool], timeout)[tool]
+        except MeasurementError as error:
+            raise click.ClickException(str(error)) from error
+        for finding in findings:
+            console.print(
+                f"[bold red]{finding.kind.__name__}[/]{escape(str(finding).removeprefix(finding.kind.__name__))}\n"
+            )
+        mark = (
+            f"[red]{len(findings)} finding{'s' if len(findings) > 1 else ''}[/]" if findings else "[green]no finding[/]"
+        )
+        console.print(f"{mark} by {tool} ({sanitizer.PURPOSES[tool]}) in {escape(expression)}")
+        total += len(findings)
+    return 1 if total else 0
 
 
 def _expected(reference: Callable[..., Any], values: Sequence[Value]) -> Any:

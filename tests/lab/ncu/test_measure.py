@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -60,7 +61,7 @@ def test_each_launch_runs_within_what_is_put_around_it(module: cuda.Module) -> N
     entered = []
 
     @contextlib.contextmanager
-    def around():  # type: ignore[no-untyped-def]
+    def around() -> Iterator[None]:
         entered.append("in")
         yield
         entered.append("out")
@@ -103,6 +104,15 @@ def test_the_child_launches_everything(module: cuda.Module, tmp_path: Path, monk
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     child.main(path, once=True)
     assert torch.equal(loaded[0]["args"][1].value, torch.full((100,), 4.0))
+
+
+def test_outputs_that_nobody_shares_get_new_memory() -> None:
+    shared, alone = torch.zeros(8), torch.zeros(12)[2:10]
+    launches = [{"args": [cuda.out(shared), cuda.out(alone), 8]}, {"args": [shared, 8]}]
+    first, second = child.uninitialised(launches)
+    assert first["args"][0].value is shared and second["args"][0] is shared
+    fresh = first["args"][1].value
+    assert fresh.data_ptr() != alone.data_ptr() and fresh.storage_offset() == 2 and fresh.shape == alone.shape
 
 
 def test_measured_values_come_back_a_launch_each(
