@@ -18,7 +18,7 @@ from rich.console import Console
 from warpwise.cli.columns import Cell, Column, print_columns
 from warpwise.cli.console import wide_console
 from warpwise.cli.kept import StoreFailure, known, near, open_store
-from warpwise.lab.store import Kept, Store, StoreError, UnreadableResults, read_results
+from warpwise.lab.store import Kept, OtherFile, Store, StoreError, UnreadableResults, read_results
 from warpwise.lab.store.comparison import direction_of, ratio_of
 from warpwise.lab.store.records import Measurement
 from warpwise.lab.store.selection import moment
@@ -110,13 +110,22 @@ def _newest_first(found: Sequence[Kept]) -> list[Kept]:
 
 
 def _import(console: Console, store: Store, names: Sequence[str]) -> int:
-    """Every file is read before the first one is kept, so that a wrong one leaves the store as it was."""
+    """Every file is read before the first one is kept, so that a damaged one leaves the store as it was."""
     if not names:
         raise click.UsageError("--import needs results files: warpwise history --import FILE.json ...")
+    results, others = [], []
     try:
-        results = [(name, *read_results(Path(name))) for name in names]
+        for name in names:
+            try:
+                results.append((name, *read_results(Path(name))))
+            except OtherFile as error:
+                others.append(str(error))
     except (UnreadableResults, OSError) as error:
         raise click.UsageError(f"{error}; nothing was brought in") from error
+    if not results:
+        raise click.UsageError(f"{others[0]}; nothing was brought in")
+    for other in others:
+        console.print(f"passed over: {other}", soft_wrap=True, markup=False)
     for name, run, measurements, origin in results:
         kept = store.add(run, measurements, origin)
         said = f"{kept.id}, {len(measurements)} measurements of {run.op} on {run.device}" if kept else "is kept already"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sqlite3
 import subprocess
@@ -22,8 +23,8 @@ ROOT = Path(__file__).parents[3]
 def child(script: str) -> subprocess.Popen[str]:
     """A Python process with the tests' own modules and the store of this test."""
     return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(script)], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env={**__import__("os").environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+        [sys.executable, "-c", textwrap.dedent(script)], cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
     )  # fmt: skip
 
 
@@ -221,3 +222,27 @@ def test_a_writer_that_does_not_let_go_is_named(own_store: Path, monkeypatch: py
         other.close()
         store.record(run(), timed())
         assert len(store.measurements()) == 1
+
+
+def test_processes_that_find_one_store_damaged_set_it_aside_once(own_store: Path) -> None:
+    with Store.open() as store:
+        store.record(run(), *(timed(message="x" * 500) for _ in range(200)))
+    damaged = damage(own_store)
+    writers = [
+        child(f"""
+            import sys
+            from tests.lab.store.samples import run, timed
+            from warpwise.lab.store import Store
+            sys.stdin.readline()
+            with Store.open(report=print) as store:
+                store.record(run(), timed("k{number}"))
+        """)
+        for number in range(2)
+    ]
+    said = [writer.communicate("go\n", timeout=120) for writer in writers]
+    assert [errors for _, errors in said] == ["", ""]
+    assert sum("set aside" in output for output, _ in said) == 1
+    (aside,) = own_store.parent.glob("*.damaged-*")
+    assert aside.read_bytes() == damaged
+    with Store.open(report=pytest.fail) as store:
+        assert {one.name for one in store.measurements()} == {"k0", "k1"}

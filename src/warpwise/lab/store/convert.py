@@ -24,6 +24,10 @@ class UnreadableResults(ValueError):
     """A results file that cannot be brought into the store; the message says what was expected."""
 
 
+class OtherFile(UnreadableResults):
+    """JSON that holds something else; results folders hold other measurements beside ladders."""
+
+
 def run_from(
     op: str, environment: Mapping[str, Any], started: datetime, made_by: str, commit: str = "", dirty: bool = False
 ) -> Run:
@@ -106,7 +110,7 @@ def of_live_verdict(verdict: Verdict, taken: datetime, language: str, source: st
 def read_results(path: Path) -> tuple[Run, list[Measurement], str]:
     """The run in a results file (``warpwise climb --json``), its measurements, and a digest of the file's meaning.
 
-    Raises ``UnreadableResults`` for what is no such file, and ``OSError`` if there is none.
+    Raises ``UnreadableResults`` for what is no such file (``OtherFile`` for JSON of something else), and ``OSError`` if there is none.
     """
     try:
         data = json.loads(path.read_text())
@@ -115,7 +119,7 @@ def read_results(path: Path) -> tuple[Run, list[Measurement], str]:
             f"{path}: expected a results file of `warpwise climb --json`, got what is not JSON: {error}"
         ) from error
     if not isinstance(data, dict) or "schema" not in data or "points" not in data:
-        raise UnreadableResults(f"{path}: expected a results file of `warpwise climb --json`, got other JSON")
+        raise OtherFile(f"{path}: expected a results file of `warpwise climb --json`, got other JSON")
     if data["schema"] != SCHEMA:
         raise UnreadableResults(
             f"{path}: expected a results file of schema {SCHEMA}, got {data['schema']!r}; made by another version of Warpwise"

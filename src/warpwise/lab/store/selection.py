@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from warpwise.lab.store.comparison import newest
-from warpwise.lab.store.convert import read_results
+from warpwise.lab.store.convert import OtherFile, read_results
 from warpwise.lab.store.provenance import resolved
 from warpwise.lab.store.records import Measurement, Run
 from warpwise.lab.store.store import RUN_ID, Store
@@ -49,14 +49,20 @@ def is_file(text: str) -> bool:
 def from_files(text: str) -> Selection:
     """The measurements of a results file, or of all those in a folder. Raises ``UnreadableResults``, ``UnknownSelection``."""
     path = Path(text)
-    paths = sorted(path.glob("*.json")) if path.is_dir() else [path]
-    if not path.exists() or not paths:
-        raise UnknownSelection(f"{text}: {'no results file (.json) is in it' if paths == [] else 'no such file'}")
+    if not path.exists():
+        raise UnknownSelection(f"{text}: no such file")
     runs, measurements = [], []
-    for each in paths:
-        run, found, _ = read_results(each)
+    for each in sorted(path.glob("*.json")) if path.is_dir() else [path]:
+        try:
+            run, found, _ = read_results(each)
+        except OtherFile:
+            if each == path:
+                raise
+            continue
         runs.append(replace(run, id=each.name))
         measurements += [replace(one, op=run.op, device=run.device, run=each.name) for one in found]
+    if not runs:
+        raise UnknownSelection(f"{text}: no results file of `warpwise climb --json` is in it")
     return Selection(text, text, tuple(runs), tuple(measurements))
 
 

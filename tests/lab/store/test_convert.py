@@ -1,0 +1,172 @@
+"""Runs from climbs as they go and from the results files they leave: the same measurements either way."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from tests.lab import toys
+from tests.lab.fakes import FakeTimer
+
+from warpwise import lab
+from warpwise.lab import Ceilings
+from warpwise.lab.store import Recorder, Store, UnreadableResults, read_results, repository_state, source_digest
+
+RESULTS = (Path(__file__).parents[3] / "benchmarks" / "results" / "h200").glob("*.json")
+H200 = [path for path in sorted(RESULTS) if "points" in json.loads(path.read_text())]
+
+
+def slow(out, x):
+    out.copy_((2 * x.double() + 1).to(out.dtype))
+
+
+def quick(out, x):
+    out.copy_((2 * x.double() + 1).to(out.dtype))
+
+
+def broken(out, x):
+    out[:-1] = 2 * x[:-1] + 1
+
+
+def broken_when_large(out, x):
+    out.copy_((2 * x.double() + 1).to(out.dtype))
+    if len(x) > 5000:
+        out[5000] = 0
+
+
+def climbed(store: Store, *launches) -> tuple[lab.Ladder, Recorder]:
+    op = toys.op(toys.AFFINE, *launches)
+    recorder = Recorder(store, op, "cpu")
+    timer = FakeTimer(slow=[4.0], quick=[1.0], torch=[2.0])
+    ladder = lab.climb(
+        op, device="cpu", dtypes=[torch.float32], compiled=False, timer=timer, progress=recorder,
+        ceilings=lambda device, dtype: Ceilings(bandwidth=1e9, flops=1e9, source="a test"),
+    )  # fmt: skip
+    recorder.finish(ladder)
+    return ladder, recorder
+
+
+def test_a_climb_is_kept_as_it_goes() -> None:
+    with Store.open() as store:
+        _, recorder = climbed(store, slow, broken, quick)
+        (run,) = store.runs()
+        assert run == recorder.run
+        assert (run.op, run.made_by, run.torch) == ("affine", "climb", run.environment["torch"])
+        assert run.device.startswith("cpu: ")
+        assert run.finished is not None
+        verdicts = {one.name: one for one in store.measurements(case="")}
+        assert {name: one.verdict for name, one in verdicts.items()} == {
+            "slow": "right",
+            "broken": "wrong",
+            "quick": "right",
+        }
+        assert "float32: " in verdicts["broken"].message
+        times = {one.name: one for one in store.measurements(case="large")}
+        assert {name: (one.median, one.kind) for name, one in times.items()} == {
+            "slow": (4.0, "rung"), "quick": (1.0, "rung"), "torch": (2.0, "opponent"),
+        }  # fmt: skip
+        assert times["quick"].ratio.median == 2.0
+        assert (times["quick"].sizes, times["quick"].dtype, times["quick"].mode) == ({"n": 8192}, "float32", "a list")
+        assert times["quick"].percent == pytest.approx(100 * (2 * 4 * 8192) / 1e9)
+        assert times["quick"].source == source_digest(Path(toys.__file__))
+        assert times["quick"].language == "python"
+
+
+def test_a_rung_found_wrong_at_the_timed_size_ends_as_wrong() -> None:
+    with Store.open() as store:
+        climbed(store, broken_when_large, quick)
+        newest, first = store.measurements(name="broken_when_large", case="")
+        assert (first.verdict, newest.verdict) == ("right", "wrong")
+        assert "large(n=8192), float32" in newest.message
+        (point,) = store.measurements(name="broken_when_large", case="large")
+        assert (point.verdict, point.median, point.message) == ("wrong", None, "wrong at this size")
+
+
+def test_there_are_recorded_results() -> None:
+    assert len(H200) >= 14
+
+
+def test_the_file_of_a_climb_holds_what_the_store_holds(tmp_path: Path) -> None:
+    with Store.open() as store:
+        ladder, _ = climbed(store, slow, broken, quick)
+        ladder.save(tmp_path / "affine.json")
+        _, from_file, _ = read_results(tmp_path / "affine.json")
+        kept = sorted(store.measurements(), key=lambda one: one.id)
+
+    def plain(one):
+        return replace(one, id=0, run="", op="", device="", source="", taken=kept[0].taken)
+
+    assert sorted(map(plain, from_file), key=str) == sorted(map(plain, kept), key=str)
+
+
+@pytest.mark.parametrize("path", H200, ids=lambda path: path.stem)
+def test_recorded_results_come_in_whole(path: Path) -> None:
+    data = json.loads(path.read_text())
+    run, measurements, origin = read_results(path)
+    assert (run.op, run.device, run.started.isoformat()) == (data["op"], data["place"], data["environment"]["date"])
+    assert run.driver == data["environment"]["driver"]
+    times = {(one.name, one.case, one.dtype): one for one in measurements if one.case}
+    entries = [(point, entry) for point in data["points"] for entry in point["entries"]]
+    assert len(times) == len(entries), "no two of them are one thing"
+    for point, entry in entries:
+        one, timing = times[entry["name"], point["case"]["name"], point["dtype"]], entry["timing"]
+        assert one.median == (timing["median_s"] if timing else None)
+        assert one.gbps == pytest.approx(timing["gbps"]) if timing and timing["gbps"] else not one.timed
+        assert one.percent == (pytest.approx(timing["percent"]) if timing and timing["percent"] else None)
+    with Store.open() as store:
+        store.add(run, measurements, origin)
+        assert len(store.measurements()) == len(measurements)
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("{", "got what is not JSON"),
+        ("[1]", "got other JSON"),
+        ('{"schema": 99, "points": []}', "expected a results file of schema 1, got 99"),
+        ('{"schema": 1, "points": [], "op": "x"}', "incomplete: KeyError: 'environment'"),
+        ('{"schema": 1, "points": [3], "op": "x", "place": "y", "rungs": [], "environment": {"date": "2026-01-01"}}', "incomplete"),
+    ],
+)  # fmt: skip
+def test_what_is_no_results_file(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "wrong.json"
+    path.write_text(text)
+    with pytest.raises(UnreadableResults, match="wrong.json") as caught:
+        read_results(path)
+    assert words in str(caught.value)
+
+
+def test_a_kernels_digest_changes_with_what_it_includes(tmp_path: Path) -> None:
+    kernel, header = tmp_path / "k01.cu", tmp_path / "tile.cuh"
+    kernel.write_text('#include <cuda_fp16.h>\n  # include "tile.cuh"\n#include "warpwise/reduce.cuh"\n')
+    header.write_text('#include "k01.cu"\n#define TILE 16\n')
+    first = source_digest(kernel)
+    assert first == source_digest(kernel) != ""
+    header.write_text("#define TILE 32\n")
+    second = source_digest(kernel)
+    kernel.write_text('#include "tile.cuh"\n')
+    assert len({first, second, source_digest(kernel)}) == 3
+    assert source_digest(tmp_path / "nothing.cu") == ""
+
+
+def test_the_commit_is_that_of_the_kernels_repository(tmp_path: Path) -> None:
+    def git(*arguments: str) -> str:
+        named = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+        return subprocess.run(["git", "-C", str(tmp_path), *named, *arguments], check=True, capture_output=True, text=True).stdout.strip()  # fmt: skip
+
+    kernel, other = tmp_path / "k01.cu", tmp_path / "notes.txt"
+    kernel.write_text("// one\n")
+    assert repository_state(kernel) == ("", False)
+    git("init", "-q")
+    git("add", "k01.cu")
+    git("commit", "-qm", "one")
+    assert repository_state(kernel) == (git("rev-parse", "HEAD"), False)
+    other.write_text("not tracked")
+    assert repository_state(kernel)[1] is False
+    assert repository_state(other) == ("", False), "a file that git does not know is not at that commit"
+    kernel.write_text("// two\n")
+    assert repository_state(kernel)[1] is True
