@@ -257,7 +257,12 @@ def _float_bits(text: str) -> int:
     sign = 0x80000000 if text.startswith("-") else 0
     special = {"INF": 0x7F800000, "QNAN": 0x7FC00000, "SNAN": 0x7F800001, "NAN": 0x7FFFFFFF}
     word = text.lstrip("+-")
-    return sign | special[word] if word in special else int(struct.unpack("<I", struct.pack("<f", float(text)))[0])
+    if word in special:
+        return sign | special[word]
+    try:
+        return int(struct.unpack("<I", struct.pack("<f", float(text)))[0])
+    except OverflowError:  # a double, which double.cpp reads from the text
+        return sign | special["INF"]
 
 
 # Where the driver leaves the grid barrier's address (%envreg1 and 2) in constant bank 0, by the parameters' place.
