@@ -12,6 +12,7 @@ from warpwise.cli.climb import climb
 from warpwise.cli.compare import compare
 from warpwise.cli.device import device
 from warpwise.cli.doctor import doctor
+from warpwise.cli.explain import explain
 from warpwise.cli.history import history
 from warpwise.cli.inductor import inductor
 from warpwise.cli.profile import profile
@@ -23,7 +24,7 @@ def cli() -> None:
     """Write a GPU kernel, know that it is right, see why it is slow, and beat PyTorch with it."""
 
 
-for command in (climb, check, profile, inductor, history, compare, doctor, device):
+for command in (climb, check, explain, profile, inductor, history, compare, doctor, device):
     cli.add_command(command)
 
 

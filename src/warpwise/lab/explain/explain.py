@@ -220,7 +220,7 @@ def execute(
         if fit >= total:
             return Run(run(None))
         return Run(run(fit) if fit >= 2 * first.blocks_run else first)
-    except machine.Unsupported as error:
+    except machine.MachineFault as error:
         return Run(unsupported=str(error))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 LANES = 32
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -50,6 +51,11 @@ def dimensions(sizes: tuple[int, int, int]) -> str:
     """``8 × 8`` for (8, 8, 1): trailing ones say nothing."""
     last = max((axis for axis, size in enumerate(sizes) if size != 1), default=0)
     return " × ".join(f"{size:,}" for size in sizes[: last + 1])
+
+
+def listed(names: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part) if names else ""
 
 
 def _three(value: float) -> str:

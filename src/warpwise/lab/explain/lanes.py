@@ -226,6 +226,9 @@ def _pattern(addresses: Sequence[int], size: int, element: int) -> str:
         return "neighbouring lanes go to neighbouring addresses"
     if len(steps) == 1:
         return f"each lane is {_bytes(next(iter(steps)), element)} from the one before"
+    for period in (2, 4, 8, 16):
+        if len(addresses) == LANES and all(addresses[lane] == addresses[lane % period] for lane in range(LANES)):
+            return f"lanes repeat after {period}: {_pattern(addresses[:period], size, element)}"
     if len(steps) == 2:
         (inner, _), (outer, _) = steps.most_common()
         if inner == 0:

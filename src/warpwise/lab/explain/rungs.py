@@ -15,9 +15,8 @@ from warpwise.lab.explain.explain import BUDGET, Blocks, Options, explain_launch
 from warpwise.lab.explain.explanation import Explanation, Explanations
 from warpwise.registry import Case, Op, Rung
 
-# Sizes whose product is at most this (a multiplication of 256 x 256 matrices, an image of 4096 x 4096) are checked in
-# about a second.
-CHECKED_WORK = 2**24
+# What is checked in about a second: a product of the sizes, and of what this costs bytes and floating-point operations.
+CHECKED_SIZES, CHECKED_BYTES, CHECKED_FLOPS = 2**24, 2**24, 2**25
 
 
 def named(text: str) -> tuple[Op, Rung]:
@@ -59,11 +58,11 @@ def explain_rung(
     rung = op.rung(rung) if isinstance(rung, str) else rung
     dtype = dtype or next(known for known in op.spec.dtypes if rung.dtypes is None or known in rung.dtypes)
     where = torch.device(device)
-    small = checkable(op)
-    chosen = small if case is None else _case(op, case)
+    chosen = checkable(op, dtype) if case is None else _case(op, case)
     options = Options(target, blocks, budget, checks, timeout, keep=True)
-    large = checks != "none" and _work(chosen) > CHECKED_WORK
+    large = case is not None and checks != "none" and _too_large(op, chosen, dtype)
     if large:
+        small = checkable(op, dtype)
         _collect(op, rung, small, dtype, where, seed, dataclasses.replace(options, blocks=1))
         options = dataclasses.replace(options, checks="none", keep=False)
     found = _collect(op, rung, chosen, dtype, where, seed, options)
@@ -109,23 +108,32 @@ def _collect(
 _LAUNCH_OPTIONS = ("timeout", "checks", "order", "seed")
 
 
-def checkable(op: Op) -> Case:
+def checkable(op: Op, dtype: torch.dtype) -> Case:
     """The operation's first size with its largest sizes halved until a checked run takes about a second."""
+    known = _CHECKABLE.get((op.name, dtype))
+    if known is not None:
+        return known
     case = op.spec.sizes[0]
-    while _work(case) > CHECKED_WORK:
-        largest = max(case.sizes.values())
+    while _too_large(op, case, dtype) and (largest := max(case.sizes.values())) > 1:
         # All of the largest at once, so that square problems stay square.
         sizes = {name: size // 2 if size == largest else size for name, size in case.sizes.items()}
         case = dataclasses.replace(case, name=_described(sizes), sizes=sizes)
-    return case
+    return _CHECKABLE.setdefault((op.name, dtype), case)
+
+
+_CHECKABLE: dict[tuple[str, torch.dtype], Case] = {}
 
 
 def _described(sizes: Mapping[str, int]) -> str:
     return ",".join(f"{name}={size}" for name, size in sizes.items())
 
 
-def _work(case: Case) -> int:
-    return math.prod(max(1, size) for size in case.sizes.values())
+def _too_large(op: Op, case: Case, dtype: torch.dtype) -> bool:
+    """Whether checking this case takes much more than a second."""
+    if math.prod(max(1, size) for size in case.sizes.values()) > CHECKED_SIZES:
+        return True
+    cost = op.spec.cost(*op.spec.inputs(case, dtype, torch.device("cpu"), 0))
+    return cost.bytes > CHECKED_BYTES or cost.flops > CHECKED_FLOPS
 
 
 def _case(op: Op, case: Case | str) -> Case:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 SHARED = ("LDS", "STS", "ATOMS", "LDSM", "STSM")
 LOCAL = ("LDL", "STL")
 GLOBAL = ("LDG", "STG", "LD", "ST", "ATOMG", "ATOM", "RED", "REDG", "LDGSTS", "LDGMC", "UBLKCP")
+_GAP = 6  # lines without machine code that are still shown
 _TOTALS = ("executed", "threads", "threads_on", "stall_cycles", "bytes")
 
 
@@ -87,6 +88,19 @@ def _counters(program: Program, counts: Counts | None, indices: Sequence[int]) -
 def _of(program: Program, counts: Counts, name: str, indices: Sequence[int], opcodes: Sequence[str]) -> float:
     chosen = [index for index in indices if program.instructions[index].opcode in opcodes]
     return float(counts.column(name)[chosen].sum()) if chosen else 0.0
+
+
+def numbers(lines: Mapping[int, Line], between: bool = True) -> Iterator[int | None]:
+    """Line numbers to show: from the first with machine code to the last, with what stands ``between`` them; None for a gap."""
+    before: int | None = None
+    for number in sorted(lines):
+        if before is not None and number > before + 1:
+            if between and number - before <= _GAP:
+                yield from range(before + 1, number)
+            else:
+                yield None
+        yield number
+        before = number
 
 
 def worst(lines: Iterable[Line]) -> Line | None:

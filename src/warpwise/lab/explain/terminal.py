@@ -8,7 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpwise.lab.explain import lanes, source_view
-from warpwise.lab.explain.figures import LANE_COLOURS, bar, count, dimensions, heat, percent, seconds, size, times
+from warpwise.lab.explain.figures import (
+    LANE_COLOURS,
+    bar,
+    count,
+    dimensions,
+    heat,
+    listed,
+    percent,
+    seconds,
+    size,
+    times,
+)
 from warpwise.lab.explain.source_view import Column
 
 if TYPE_CHECKING:
@@ -18,7 +29,7 @@ Span = tuple[str, str]
 Row = list[Span]
 HEAT = ("dim", "yellow", "dark_orange", "red", "bold red")
 MARKS = (" ", "░", "▒", "▓", "█")
-_NARROWEST_SOURCE, _BAR, _GAP = 36, 6, 6
+_NARROWEST_SOURCE, _BAR = 36, 6
 _MOST_ROWS = 12  # of a picture of lanes
 _MOST_ELSEWHERE = 6  # lines of included headers
 _DIGITS = "0123456789abcdefghijklmnopqrstuv"
@@ -53,6 +64,8 @@ def rich_rows(explanation: Explanation, console: Any, width: int) -> Iterator[An
 
 def rich_text(row: Row, console: Any) -> Any:
     """One row as rich's ``Text``."""
+    while len(row) > 1 and not row[-1][0].strip():
+        row = row[:-1]
     marked = "".join(f"[{style}]{_escaped(text)}[/]" if style else _escaped(text) for text, style in row)
     made = console.render_str(marked, markup=True, emoji=False, highlight=False)
     made.no_wrap, made.overflow = True, "crop"
@@ -121,7 +134,7 @@ def _needs(explanation: Explanation, width: int) -> Iterator[Row]:
     if fits.refusal:
         yield [("Occupancy  ", "bold"), (fits.refusal, "bold red")]
         return
-    text = f"{percent(fits.fraction)}: {fits.blocks} blocks of {fits.warps_per_block} warps an SM, limited by {' and '.join(fits.binding)}"
+    text = f"{percent(fits.fraction)}: {fits.blocks} blocks of {fits.warps_per_block} warps an SM, limited by {listed(fits.binding)}"
     waves = explanation.metrics.get("launch__waves_per_multiprocessor")
     if waves is not None:
         text += f" · {waves:.2f} waves"
@@ -167,7 +180,7 @@ def _source(explanation: Explanation, width: int, chosen: Line | None, all_lines
     titles = "".join(_title(column).rjust(_column_width(column)) for column in columns)
     yield [(" " * (8 + room) + titles, "dim")]
     text = explanation.sources.get(own, ())
-    for number in _numbers(by_number, text, all_lines):
+    for number in range(1, len(text) + 1) if all_lines and text else source_view.numbers(by_number):
         if number is None:
             yield [("     ⋮", "dim")]
             continue
@@ -249,21 +262,6 @@ def _whole(explanation: Explanation, column: Column) -> float:
 
 def _share(line: Line, column: Column, most: dict[str, float]) -> float:
     return line.counters.get(column.key, 0) / most[column.key]
-
-
-def _numbers(lines: dict[int, Line], text: tuple[str, ...], all_lines: bool) -> Iterator[int | None]:
-    """Line numbers to show: from the first with machine code to the last, None where a long gap is left out."""
-    if all_lines and text:
-        yield from range(1, len(text) + 1)
-        return
-    before: int | None = None
-    for number in sorted(lines):
-        if before is not None and number - before > _GAP:
-            yield None
-        elif before is not None:
-            yield from range(before + 1, number)
-        yield number
-        before = number
 
 
 def _accesses(explanation: Explanation, width: int) -> Iterator[Row]:

@@ -1,0 +1,183 @@
+"""``warpwise explain``: why a kernel takes the time it takes, from its machine code executed on the CPU."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+from rich.console import Console
+from rich.markup import escape
+
+from warpwise import cuda, registry
+from warpwise.cli.climb import _cases
+from warpwise.cli.console import wide_console
+from warpwise.cli.kernel_options import (
+    arguments,
+    given_values,
+    in_order,
+    kernel_options,
+    load_kernel,
+    require_target,
+    seed_option,
+    timeout_option,
+)
+from warpwise.cli.measured import compare, launches_of, require_gpu
+from warpwise.lab.explain import Explanations, explain_rung, html, terminal
+from warpwise.lab.explain import explain as explain_kernel
+from warpwise.lab.explain.rungs import checkable, named
+from warpwise.lab.ncu import Launch
+from warpwise.registry import Case, Op, Rung
+
+SUFFIXES = (".cu", ".cuh")
+
+
+class Blocks(click.ParamType):
+    """A number of blocks, or ``all``."""
+
+    name = "N|all"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
+        if value == "all" or (str(value).isdigit() and int(str(value)) > 0):
+            return "all" if value == "all" else int(str(value))
+        self.fail(f"{value!r}: expected a number of blocks, or all", param, ctx)
+
+
+@click.command()
+@click.argument("what", metavar="FILE.cu|OP:RUNG")
+@kernel_options(required=False)
+@click.option("--size", metavar="NAME", help="OP:RUNG: a size by name, or as in rows=1000,columns=77.")
+@click.option("--dtype", help="OP:RUNG: float32, bfloat16 …; the first unless given.")
+@click.option("--target", default="sm_90", show_default=True, help="The device to compile and predict for.")
+@click.option("--line", type=click.IntRange(min=1), help="The line whose lanes are drawn; the worst unless given.")
+@click.option("--all-lines", is_flag=True, help="The whole source, and every line of included files.")
+@click.option("--blocks", type=Blocks(), help="How many blocks to execute; as many as take some seconds unless given.")
+@click.option("--trusted", is_flag=True, help="Leave the checked run out, which large launches take long for.")
+@click.option(
+    "--ncu", is_flag=True, help="Measure the same counters by Nsight Compute on this machine's GPU, beside them."
+)
+@click.option("--html", "html_path", type=click.Path(path_type=Path, dir_okay=False), help="Write the picture here.")
+@click.option("--json", "json_path", type=click.Path(path_type=Path, dir_okay=False), help="Write the counters here.")
+@seed_option
+@timeout_option
+def explain(
+    what: str, expression: str | None, grid: tuple[int, ...] | None, block: tuple[int, ...] | None, shared: int,
+    texts: Sequence[str], include: Sequence[Path], define: Sequence[str], size: str | None, dtype: str | None, target: str,
+    line: int | None, all_lines: bool, blocks: object, trusted: bool, ncu: bool, html_path: Path | None,
+    json_path: Path | None, seed: int, timeout: float,
+) -> int:  # fmt: skip
+    """Say why a kernel takes the time it takes: its counters, what limits it, which line, and what to try.
+
+    The kernel is checked first, as by `warpwise check`; then its machine code is executed on the CPU and counted under
+    Nsight Compute's names. No GPU is needed. Exits with 1 if the kernel is wrong.
+
+    \b
+    warpwise explain softmax:k03 --size rows=512,columns=1024
+    warpwise explain add.cu --kernel add --grid 4 --block 256 \\
+        --arg n=1000 --arg 'x=f32[1000]' --arg 'y=out:f32[1000]'
+    """
+    console = wide_console()
+    require_target(target)
+    if ncu:
+        require_gpu()
+    options: dict[str, Any] = {
+        "target": target, "blocks": blocks, "checks": "none" if trusted else "all", "timeout": timeout
+    }  # fmt: skip
+    try:
+        if what.endswith(SUFFIXES) or Path(what).is_file():
+            if expression is None or grid is None or block is None:
+                raise click.UsageError(
+                    "a file needs --kernel, --grid and --block: which kernel, and how it is launched"
+                )
+            kernel = load_kernel(_file(what), expression, include, define, target)
+            given = arguments(in_order(kernel, given_values(texts, seed)))
+            launcher = kernel[grid, block, shared]
+            with console.status(f"{expression}: checking and executing on the CPU"):
+                found = Explanations([explain_kernel(launcher, *given, **options)])
+            launches = [Launch(launcher, tuple(given))]
+        else:
+            op, rung = _rung(what)
+            kind = _dtype(op, rung, dtype)
+            case = _case(op, size) if size else None
+            with console.status(f"{op.name} {rung.name}: checking and executing on the CPU"):
+                found = explain_rung(op, rung, case, kind, seed=seed, **options)
+            chosen = case or checkable(op, kind)
+            launches = launches_of(op, rung, chosen, kind, seed) if ncu else []
+            name = f"{op.name} {rung.name}, {str(kind).removeprefix('torch.')}, seed {seed}"
+            console.print(f"[dim]{escape(f'{name}: {_sizes(chosen)}')}[/]", soft_wrap=True)
+        _show(console, found, line, all_lines)
+        if html_path is not None:
+            _write(console, html_path, html.page(found, line), "the picture")
+        if json_path is not None:
+            _write(console, json_path, json.dumps(found.to_dict(), indent=1), "the counters")
+    except cuda.KernelError as error:
+        console.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}", soft_wrap=True)
+        return 1
+    except LookupError as error:
+        raise click.BadParameter(str(error.args[0]), param_hint="--line") from error
+    except (ImportError, FileNotFoundError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    if ncu:
+        compare(console, found, launches)
+    return 0
+
+
+def _file(what: str) -> Path:
+    path = Path(what)
+    if not path.is_file():
+        raise click.BadParameter(f"no file {what!r}", param_hint="FILE")
+    return path
+
+
+def _rung(what: str) -> tuple[Op, Rung]:
+    """The operation and rung of ``softmax:k03``."""
+    import warpwise.ops  # noqa: F401 - registers its operations
+
+    registry.load_entry_points()
+    try:
+        return named(what)
+    except (LookupError, ValueError) as error:
+        raise click.BadParameter(str(error.args[0]), param_hint="OP:RUNG") from error
+
+
+def _case(op: Op, size: str) -> Case:
+    return _cases(op, [size])[0]
+
+
+def _sizes(case: Case) -> str:
+    return ", ".join(f"{name}={size:,}" for name, size in case.sizes.items())
+
+
+def _dtype(op: Op, rung: Rung, name: str | None) -> torch.dtype:
+    """The dtype of that name, or the first that the rung takes."""
+    known = {
+        str(one).removeprefix("torch."): one for one in op.spec.dtypes if rung.dtypes is None or one in rung.dtypes
+    }
+    if name is None:
+        return next(iter(known.values()))
+    if name not in known:
+        raise click.BadParameter(
+            f"{op.name} {rung.name}: no dtype {name!r}; there are {', '.join(known)}", param_hint="--dtype"
+        )
+    return known[name]
+
+
+def _show(console: Console, found: Explanations, line: int | None, all_lines: bool) -> None:
+    for number, one in enumerate(found):
+        if number:
+            console.print()
+        # A rung's launches share no lines: the one that has the line draws it.
+        there = line if line is None or len(found) == 1 or any(own.number == line for own in one.lines) else None
+        for row in terminal.rows(one, console.width, there, all_lines):
+            console.print(terminal.rich_text(row, console), soft_wrap=True)
+
+
+def _write(console: Console, path: Path, text: str, what: str) -> None:
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        raise click.ClickException(f"{path}: cannot be written: {error}") from error
+    console.print(f"[dim]{what}: {escape(str(path))}[/]", soft_wrap=True)
