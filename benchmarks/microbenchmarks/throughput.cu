@@ -85,23 +85,27 @@ __global__ void throughput_hmma(long long* times, float* out, unsigned a, unsign
 }
 
 // Lane l of every warp accesses words at l * stride bytes: how many cycles does an SM need for such a request?
-#define REQUESTS(NAME, SPACE, LINK)                                                                          \
-  template <int BYTES>                                                                                       \
-  __global__ void NAME(long long* times, unsigned* out, unsigned char* data, int stride, int rounds) {       \
-    __shared__ __align__(128) unsigned char tile[SPACE];                                                     \
-    unsigned shared = static_cast<unsigned>(__cvta_generic_to_shared(tile)) + stride * (threadIdx.x % 32);   \
-    unsigned char* global = data + stride * (threadIdx.x % 32);                                              \
-    unsigned a = threadIdx.x, b = 0, c = 0, d = 0, sum = 0;                                                  \
-    for (unsigned i = threadIdx.x; i < SPACE / 4; i += blockDim.x) reinterpret_cast<unsigned*>(tile)[i] = 0; \
-    Watch watch(times);                                                                                      \
-    for (int round = 0; round < rounds; ++round) {                                                           \
-      _Pragma("unroll") for (int link = 0; link < kLinks; ++link) {                                          \
-        LINK;                                                                                                \
-        sum += a ^ b ^ c ^ d;                                                                                \
-      }                                                                                                      \
-    }                                                                                                        \
-    watch.stop();                                                                                            \
-    out[threadIdx.x] = sum + static_cast<unsigned>(shared) + static_cast<unsigned>(global - data);           \
+//
+// `step` is 0, which the compiler does not know: otherwise it would make one access of those to the same address.
+#define REQUESTS(NAME, SPACE, LINK)                                                                              \
+  template <int BYTES>                                                                                           \
+  __global__ void NAME(long long* times, unsigned* out, unsigned char* data, int stride, int step, int rounds) { \
+    __shared__ __align__(128) unsigned char tile[SPACE];                                                         \
+    unsigned shared = static_cast<unsigned>(__cvta_generic_to_shared(tile)) + stride * (threadIdx.x % 32);       \
+    unsigned char* global = data + stride * (threadIdx.x % 32);                                                  \
+    unsigned a = threadIdx.x, b = 0, c = 0, d = 0, sum = 0;                                                      \
+    for (unsigned i = threadIdx.x; i < SPACE / 4; i += blockDim.x) reinterpret_cast<unsigned*>(tile)[i] = 0;     \
+    Watch watch(times);                                                                                          \
+    for (int round = 0; round < rounds; ++round) {                                                               \
+      _Pragma("unroll") for (int link = 0; link < kLinks; ++link) {                                              \
+        LINK;                                                                                                    \
+        sum ^= a ^ b ^ c ^ d;                                                                                    \
+        shared += step;                                                                                          \
+        global += step;                                                                                          \
+      }                                                                                                          \
+    }                                                                                                            \
+    watch.stop();                                                                                                \
+    out[threadIdx.x] = sum + shared + static_cast<unsigned>(global - data);                                      \
   }
 
 #define BY_WIDTH(OF4, OF8, OF16)     \

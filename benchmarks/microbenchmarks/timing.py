@@ -177,7 +177,7 @@ def throughputs() -> dict[str, dict[str, float]]:
                 kernel = THROUGHPUT[f"throughput_{name}<{width}>"]
 
                 def requests(rounds: int, kernel: cuda.Kernel = kernel, stride: int = stride) -> int:
-                    return cycles_of(lambda: kernel[1, 1024](times, out, data, stride, rounds))
+                    return cycles_of(lambda: kernel[1, 1024](times, out, data, stride, 0, rounds))
 
                 found[f"{name}_{width}_bytes_stride_{stride}"] = {
                     "cycles_per_request": per_round(requests) / (warps * 8)
@@ -217,7 +217,7 @@ def whole_gpu() -> dict[str, dict[str, Any]]:
             requests = sms * 32 * 8 * 16
             rate(
                 f"{kind}_stride_{stride}_from_all_sms",
-                partial(launch, times, out, target, stride, 16),
+                partial(launch, times, out, target, stride, 0, 16),
                 requests,
                 "requests",
             )

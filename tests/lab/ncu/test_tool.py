@@ -34,12 +34,20 @@ def test_the_command_is_profiled_without_touching_clocks(ncu: FakeNcu) -> None:
     ncu.plan(RAW)
     found = tool.profile(["python3", "program.py"], ["gpu__time_duration.sum", "dram__bytes_read.sum"])
     assert [measured.grid for measured in found] == [(4, 4, 1), (16384, 1, 1)]
+    assert found[0].metrics == {"gpu__time_duration.sum": 18240, "dram__bytes_read.sum": 131584}
     arguments = ncu.arguments
     assert arguments[-2:] == ["python3", "program.py"]
     assert arguments[arguments.index("--clock-control") + 1] == "none"
     assert arguments[arguments.index("--cache-control") + 1] == "all"
     assert arguments[arguments.index("--profile-from-start") + 1] == "off"
     assert arguments[arguments.index("--metrics") + 1] == "gpu__time_duration.sum,dram__bytes_read.sum"
+
+
+def test_what_a_breakdown_expands_to_is_kept(ncu: FakeNcu) -> None:
+    ncu.plan(RAW)
+    found = tool.profile(["program"], ["breakdown:sm__throughput.avg.pct_of_peak_sustained_elapsed"])
+    assert found[0].metrics == {"dram__throughput.avg.pct_of_peak_sustained_elapsed": 0.42}
+    assert list(found[0].texts) == ["breakdown:sm__throughput.avg.pct_of_peak_sustained_elapsed"]
 
 
 def test_the_command_runs_with_the_environment_it_is_given(ncu: FakeNcu, tmp_path: Path) -> None:

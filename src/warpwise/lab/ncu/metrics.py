@@ -16,8 +16,8 @@ GLOBAL = _sums(
     *(f"l1tex__t_{what}_pipe_lsu_mem_local_op_{op}" for what in ("requests", "sectors") for op in ("ld", "st")),
     *(f"l1tex__t_sectors_pipe_lsu_mem_{space}_op_{op}_lookup_{found}"
       for space in ("global", "local") for op in ("ld", "st") for found in ("hit", "miss")),
-    "l1tex__t_requests_pipe_lsu_mem_global_op_ldgsts_cache_access", "l1tex__t_requests_pipe_lsu_mem_global_op_ldgsts_cache_bypass",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_access", "l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_bypass",
+    "l1tex__t_requests_pipe_lsu_mem_global_op_ldgsts_cache_access",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_access",
     "l1tex__t_requests", "l1tex__t_sectors", "l1tex__t_sectors_pipe_lsu_lookup_hit", "l1tex__t_sectors_pipe_lsu_lookup_miss",
     "l1tex__t_set_accesses", "l1tex__t_set_conflicts",
     "l1tex__t_output_wavefronts", "l1tex__t_output_wavefronts_pipe_lsu",
@@ -29,9 +29,9 @@ GLOBAL = _sums(
 SHARED = _sums(
     *(f"l1tex__data_{what}_mem_shared{op}"
       for what in ("pipe_lsu_wavefronts", "bank_conflicts_pipe_lsu") for op in ("", "_op_ld", "_op_st", "_op_atom", "_op_ldgsts")),
-    *(f"smsp__inst_executed_op_shared{op}" for op in ("", "_ld", "_st", "_atom", "_atom_dot_alu", "_atom_dot_cas")),
+    *(f"smsp__inst_executed_op_shared_{op}" for op in ("ld", "st", "atom", "atom_dot_alu", "atom_dot_cas")),
     "smsp__inst_executed_op_ldsm", "smsp__inst_executed_op_ldgsts",
-    "l1tex__lsuin_requests", "l1tex__data_pipe_lsu_wavefronts", "l1tex__data_pipe_lsu_wavefronts_mem_lg",
+    "l1tex__lsuin_requests", "l1tex__data_pipe_lsu_wavefronts",
     "l1tex__data_bank_reads", "l1tex__data_bank_writes", "l1tex__data_bank_conflicts_pipe_lsu",
 )  # fmt: skip
 """Shared memory and the data stage: instructions, wavefronts, bank conflicts."""
@@ -40,7 +40,7 @@ INSTRUCTIONS = (
     *_sums(
         "smsp__inst_executed", "smsp__thread_inst_executed", "smsp__thread_inst_executed_pred_on", "smsp__inst_issued",
         *(f"smsp__inst_executed_op_{op}" for op in (
-            "branch", "global_ld", "global_st", "global_red", "global_atom", "local_ld", "local_st", "generic_ld", "generic_st",
+            "branch", "global_ld", "global_st", "global_red", "local_ld", "local_st", "generic_ld", "generic_st",
             "generic_atom_dot_alu", "generic_atom_dot_cas",
         )),
         *(f"sm__inst_executed_pipe_{pipe}" for pipe in (
@@ -118,13 +118,14 @@ SOURCE = _sums(
         "shared_st", "shared_atom", "ldsm", "ldgsts_cache_access", "ldgsts_cache_bypass", "branch",
     )),
     *(f"smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared{op}"
-      for op in ("", "_op_ld", "_op_st", "_op_atom", "_op_ldsm", "_op_ldgsts", "_op_ldgsts_cache_access", "_op_ldgsts_cache_bypass")),
+      for op in ("_op_ldsm", "_op_ldgsts", "_op_ldgsts_cache_access", "_op_ldgsts_cache_bypass")),
     *(f"smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared{op}"
-      for op in ("", "_op_ld", "_op_st", "_op_atom", "_op_ldsm", "_op_ldgsts", "_op_ldgsts_cache_access", "_op_ldgsts_cache_bypass")),
-    *(f"smsp__sass_l1tex_t_{what}_pipe_lsu_mem_global_op_{op}"
-      for what in ("requests", "sectors") for op in ("ld", "st", "ldgsts_cache_access", "ldgsts_cache_bypass")),
+      for op in ("_op_ld", "_op_st", "_op_atom", "_op_ldsm", "_op_ldgsts", "_op_ldgsts_cache_access", "_op_ldgsts_cache_bypass")),
+    *(f"smsp__sass_l1tex_t_{what}_pipe_lsu_mem_global_op_ldgsts_cache_{way}"
+      for what in ("requests", "sectors") for way in ("access", "bypass")),
     *(f"sm__sass_data_bytes_mem_{space}_op_{op}"
-      for space in ("global", "shared", "local") for op in ("ld", "st", "red", "atom")),
+      for space, ops in (("global", ("ld", "st", "red", "atom")), ("shared", ("ld", "st", "atom")), ("local", ("ld", "st")))
+      for op in ops),
 )  # fmt: skip
 """Counted in the machine code, which ncu rewrites for it: exact, and slow on long kernels."""
 

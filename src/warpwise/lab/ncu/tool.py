@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from warpwise.lab.ncu.errors import NcuError, NcuNotFound, NcuPermission
@@ -82,7 +83,24 @@ def profile(
         except subprocess.TimeoutExpired as error:
             raise NcuError(f"ncu did not finish within {timeout:.0f} s: {' '.join(map(str, command))}") from error
         said = log.read_text(errors="replace") if log.exists() else ""
-    return _result(said, done)
+    return [_asked_for(measured, set(metrics)) for measured in _result(said, done)]
+
+
+_PART = ".avg.pct_of_peak_sustained_elapsed"
+
+
+def _asked_for(measured: Measured, names: set[str]) -> Measured:
+    """``measured`` without what ncu adds by itself: every other roll-up of each metric, and the device's attributes.
+
+    What a breakdown expands to stays.
+    """
+    parts = any(name.startswith("breakdown:") for name in names)
+    kept = {
+        name: value for name, value in measured.metrics.items() if name in names or (parts and name.endswith(_PART))
+    }
+    units = {name: unit for name, unit in measured.units.items() if name in kept}
+    texts = {name: text for name, text in measured.texts.items() if name in names}
+    return replace(measured, metrics=kept, units=units, texts=texts)
 
 
 def _result(said: str, done: subprocess.CompletedProcess[str]) -> list[Measured]:
