@@ -6,9 +6,9 @@ end, and an access is carried out on the tensor's own memory only after every ac
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -79,7 +79,9 @@ def _bytes_of(tensor: torch.Tensor) -> Array:
 
 
 class Memory:
-    """The tensors of one launch."""
+    """The tensors of one launch. ``watch``, if set, is called with every access, as ``spans`` is and before it is checked."""
+
+    watch: ClassVar[Callable[[Memory, Array, Array | None, int, str], None] | None] = None
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
@@ -97,6 +99,8 @@ class Memory:
         """The active lanes grouped by tensor, each lane inside its tensor; the others are reported and left out."""
         if mask is not None and mask.all():
             mask = None
+        if Memory.watch is not None:
+            Memory.watch(self, pointer, mask, itemsize, what)
         active = pointer.ravel() if mask is None else pointer[mask]
         if not active.size:
             return

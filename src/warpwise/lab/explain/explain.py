@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 BUDGET = 5.0
 Blocks = int | Literal["all"] | None
 _SLOWER = 3.0  # the machine against the checked run of the same launch, at most
-_ATOMICS = ("ATOM", "ATOMG", "RED", "REDG")
+ATOMICS = ("ATOM", "ATOMG", "RED", "REDG")
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class _Cuda:
         if run.counts is not None:
             self.seconds["execution"] = run.counts.seconds
             if before is not None and after is not None and arguments is not None:
-                adds = any(instruction.opcode in _ATOMICS for instruction in program.instructions)
+                adds = any(instruction.opcode in ATOMICS for instruction in program.instructions)
                 run.agrees = launches.agreement(arguments, before, after, run.counts.outputs, run.counts.sampled, adds)
         if self.on_gpu and self.options.keep:
             launcher(*self.original)
