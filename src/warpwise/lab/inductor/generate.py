@@ -92,11 +92,31 @@ def _function(expression: str, names: Sequence[str], constants: Mapping[str, Any
             like = difflib.get_close_matches(node.id, known, n=1)
             hint = f"; did you mean {like[0]}" if like else ""
             raise InductorError(f"{expression!r}: no {node.id!r}{hint}; there are {', '.join(known)} (--arg adds more)")
+        if isinstance(node, ast.Attribute):
+            _require_known(expression, node)
     fixed = "".join(f"    {name} = {value!r}\n" for name, value in constants.items())
     source = f"def asked({', '.join(names)}):\n{fixed}    return ({expression.strip()})\n"
     space: dict[str, Any] = {"torch": torch}
     exec(compile(source, "<expression>", "exec"), space)  # noqa: S102 - the user's own expression, on the user's machine
     return space["asked"]
+
+
+def _require_known(expression: str, node: ast.Attribute) -> None:
+    """Raise ``InductorError`` with the name that was perhaps meant if ``torch.something`` is nothing."""
+    names: list[str] = []
+    place: ast.expr = node
+    while isinstance(place, ast.Attribute):
+        names.insert(0, place.attr)
+        place = place.value
+    if not isinstance(place, ast.Name) or place.id != "torch":
+        return
+    found: Any = torch
+    for at, name in enumerate(names):
+        if not hasattr(found, name):
+            like = difflib.get_close_matches(name, dir(found), n=1)
+            hint = f"; did you mean {like[0]}" if like else ""
+            raise InductorError(f"{expression!r}: {'.'.join(['torch', *names[:at]])} has no {name!r}{hint}")
+        found = getattr(found, name)
 
 
 def _eager(
