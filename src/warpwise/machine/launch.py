@@ -180,7 +180,7 @@ def _resident_blocks(program: Program, threads: int, shared_bytes: int, profile:
     warps = -(-threads // 32)
     registers = -(-max(program.registers, 16) // 8) * 8 * 32 * warps
     shared = program.static_shared + shared_bytes + profile.shared_reserved_per_block
-    fits = (profile.blocks_per_sm, profile.warps_per_sm // warps, profile.registers_per_sm // registers, profile.shared_per_sm // shared)  # fmt: skip
+    fits = (profile.blocks_per_sm, profile.warps_per_sm // warps, profile.registers_per_sm // registers, profile.shared_per_sm // max(1, shared))  # fmt: skip
     return max(1, min(fits))
 
 
@@ -220,6 +220,7 @@ def _banks(
             banks[3][variable.offset : variable.offset + len(data)] = np.frombuffer(data, np.uint8)
     zero = bytearray(_BANK_BYTES)
     if program.architecture >= (10, 0):
+        struct.pack_into("<2I", zero, 0x2F8, 0, _LOCAL_WINDOW)
         struct.pack_into("<3I", zero, 0x360, *block)
         struct.pack_into("<3II", zero, 0x370, *grid, local)
         barrier = GRID_BARRIER[0x380]

@@ -1,0 +1,77 @@
+"""Kernels compiled for an architecture and executed as machine code, on NumPy arrays that receive the outputs."""
+
+from __future__ import annotations
+
+import functools
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+from warpwise import cuda, machine
+from warpwise.machine.counts import Counts
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100")
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """An array as a kernel's parameter."""
+
+    name: str
+    address: int
+    nbytes: int
+    element_bytes: int
+    storage: int
+    const: bool = False
+
+
+@dataclass(frozen=True)
+class Number:
+    """A scalar as a kernel's parameter."""
+
+    name: str
+    data: bytes
+
+
+@functools.cache
+def program(source: str, target: str) -> machine.Program:
+    """The kernel ``k`` of ``source``."""
+    compiled = cuda.load(source)["k"].compile(target)
+    return machine.load_program(compiled.cubin, compiled.symbol)
+
+
+def launch(
+    source: str,
+    target: str,
+    grid: int | tuple[int, int, int],
+    block: int | tuple[int, int, int],
+    *arguments: np.ndarray | int | float,
+    shared_bytes: int = 0,
+) -> Counts:
+    """Execute ``k[grid, block](*arguments)``; integers are passed as int, floats as float. Arrays are changed in place."""
+    aligned = [aligned_copy(each) if isinstance(each, np.ndarray) else each for each in arguments]
+    packed: list[Pointer | Number] = []
+    for position, value in enumerate(aligned):
+        name = f"argument{position}"
+        if isinstance(value, np.ndarray):
+            packed.append(Pointer(name, value.ctypes.data, value.nbytes, value.itemsize, value.ctypes.data))
+        else:
+            packed.append(Number(name, struct.pack("<f" if isinstance(value, float) else "<i", value)))
+    counts = machine.run(program(source, target), _three(grid), _three(block), shared_bytes, packed)
+    for position, value in enumerate(arguments):
+        if isinstance(value, np.ndarray):
+            value[...] = counts.outputs[f"argument{position}"].view(value.dtype).reshape(value.shape)
+    return counts
+
+
+def aligned_copy(array: np.ndarray) -> np.ndarray:
+    """The same values from an address that is a multiple of 512, as cudaMalloc gives them."""
+    room = np.zeros(array.nbytes + 512, np.uint8)
+    start = -room.ctypes.data % 512
+    copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def _three(size: int | tuple[int, int, int]) -> tuple[int, int, int]:
+    return (size, 1, 1) if isinstance(size, int) else size
