@@ -103,7 +103,7 @@ def test_lines_add_up_to_the_totals() -> None:
 def test_each_opcode_has_one_pipe_and_each_pipe_a_rate() -> None:
     assert set(PIPE_OF.values()) <= {*PIPES, "fmaheavy"}
     assert pipe_of("FFMA") == "fma" and pipe_of("IMAD") == "fmaheavy" and pipe_of("S2R") == "lsu"
-    assert pipe_of("NOP") is None
+    assert pipe_of("NOP") is None and pipe_of("HFMA2", ("MMA",)) == "tensor"
     for profile in Profile.known():
         known = rates(profile)
         assert {*PIPES, "fmaheavy", "issue"} - {"tensor"} <= set(known), profile.name
@@ -119,6 +119,9 @@ def test_multiply_adds_of_a_matrix_instruction(modifiers: tuple[str, ...], produ
 
 
 def test_masks_by_access() -> None:
+    found = metrics(made(row("S2R", 1, 9)), occupancy("sm_90", 256, 12), H200)
+    assert found["l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"] == 9  # special registers come that way
+    assert found["launch__registers_per_thread"] == 16  # the driver gives no fewer
     table = Table(made(row("LDG"), row("STS"), row("LDL"), row("ATOMS"), row("FADD")))
     assert table.accesses("shared").tolist() == [False, True, False, True, False]
     assert table.accesses("global", "ld").tolist() == [True, False, False, False, False]

@@ -9,6 +9,7 @@ from warpwise.device import Profile
 
 KIB = 1024
 REGISTER_UNIT = 256  # registers that a warp gets at once, since Volta: 8 a thread
+LEAST_REGISTERS = 16  # of a thread, as the driver launches it
 PARTITIONS = 4  # sub-partitions of an SM, each with a scheduler and a quarter of the registers, since Volta
 
 _CARVE_OUTS = (0, 8, 16, 32, 64, 100, 132, 164, 196, 228)  # since sm_80, up to what the SM has
@@ -23,6 +24,11 @@ def shared_sizes(profile: Profile) -> tuple[int, ...]:
     """The sizes, in bytes and ascending, that an SM's shared memory can take; the rest of the array is L1 cache."""
     sizes = _EARLIER.get(profile.compute_capability, _CARVE_OUTS)
     return tuple(size * KIB for size in sizes if size * KIB <= profile.shared_per_sm)
+
+
+def least_shared(profile: Profile) -> int:
+    """The smallest of them that the driver configures: on an SM for 32 blocks, what it reserves for that many."""
+    return 32 * KIB if profile.blocks_per_sm == 32 and profile.shared_reserved_per_block else 0
 
 
 def shared_unit(profile: Profile) -> int:

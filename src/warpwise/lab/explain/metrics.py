@@ -8,6 +8,7 @@ from types import MappingProxyType
 import numpy as np
 
 from warpwise.lab.explain.hardware import Hardware
+from warpwise.lab.explain.limits import LEAST_REGISTERS
 from warpwise.lab.explain.occupancy import Occupancy
 from warpwise.lab.explain.pipes import PIPES, pipe_of
 from warpwise.machine.counts import FIELDS, Counts
@@ -76,17 +77,18 @@ def line_metrics(counts: Counts) -> dict[tuple[str, int], dict[str, float]]:
 
 def launch_metrics(counts: Counts, occupancy: Occupancy, hardware: Hardware) -> dict[str, float]:
     """What ncu says of the launch, its resources and its theoretical occupancy."""
-    limits = occupancy.limits
+    limits, profile = occupancy.limits, occupancy.profile
+    shared = occupancy.static_shared + occupancy.dynamic_shared + profile.shared_reserved_per_block
     return {
         "launch__grid_size": float(np.prod(counts.grid, dtype=np.int64)),
         "launch__block_size": float(occupancy.threads),
         "launch__thread_count": float(np.prod(counts.grid, dtype=np.int64)) * occupancy.threads,
-        "launch__registers_per_thread": float(occupancy.registers),
+        "launch__registers_per_thread": float(max(occupancy.registers, LEAST_REGISTERS)),
         "launch__registers_per_thread_allocated": float(occupancy.registers_allocated),
         "launch__shared_mem_per_block_static": float(occupancy.static_shared),
         "launch__shared_mem_per_block_dynamic": float(occupancy.dynamic_shared),
-        "launch__shared_mem_per_block_driver": float(occupancy.profile.shared_reserved_per_block),
-        "launch__shared_mem_per_block": float(occupancy.static_shared + occupancy.dynamic_shared),
+        "launch__shared_mem_per_block_driver": float(profile.shared_reserved_per_block),
+        "launch__shared_mem_per_block": float(shared),
         "launch__shared_mem_per_block_allocated": float(occupancy.shared_allocated),
         "launch__shared_mem_config_size": float(occupancy.shared_config),
         "launch__occupancy_limit_blocks": float(limits["blocks"]),
@@ -110,7 +112,9 @@ class Table:
         accesses = [ACCESSES.get(instruction.opcode, ("", "")) for instruction in instructions]
         self.spaces = np.array([space for space, _ in accesses], dtype=object)
         self.ops = np.array([op for _, op in accesses], dtype=object)
-        self.pipes = np.array([pipe_of(instruction.opcode) or "" for instruction in instructions], dtype=object)
+        self.pipes = np.array(
+            [pipe_of(instruction.opcode, instruction.modifiers) or "" for instruction in instructions], dtype=object
+        )
         self.all = np.ones(len(instructions), dtype=bool)
 
     def sum(self, name: str, chosen: np.ndarray) -> float:
@@ -155,6 +159,7 @@ def _instruction_metrics(table: Table, chosen: np.ndarray) -> dict[str, float]:
             of_op = table.of("LDGSTS") if op == "ldgsts" else table.accesses("shared", op)
             found[f"{name}_{prefix}{op}.sum"] = table.sum(column, of_op & chosen)
         found[f"{name}.sum"] = sum(found[f"{name}_{prefix}{op}.sum"] for op in _OPS["shared"])
+    found[f"{_WAVEFRONTS}.sum"] += table.sum("executed", table.of("S2R") & chosen)  # special registers pass there too
     pipes = {f"sm__inst_executed_pipe_{pipe}.sum": value for pipe, value in table.by_pipe(chosen).items()}
     return found | pipes
 

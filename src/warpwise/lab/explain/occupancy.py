@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 
 from warpwise.device import Profile
 from warpwise.lab.explain.limits import (
+    LEAST_REGISTERS,
     PARTITIONS,
     REGISTER_UNIT,
     block_barriers,
+    least_shared,
     shared_sizes,
     shared_unit,
 )
@@ -19,8 +21,8 @@ class Occupancy:
     """What one block takes of an SM and how many fit. Sizes are in bytes, ``registers`` a thread's.
 
     ``limits`` gives the blocks that would fit if only "blocks", "warps", "registers", "shared memory" or "barriers"
-    counted. ``shared_config`` is the smallest size of the SM's shared memory that holds all blocks that can be resident,
-    and the limit by shared memory is for that size; what it leaves is L1 cache (``l1_bytes``). ``blocks`` is 0 for a
+    counted. ``shared_config`` is the size of the SM's shared memory that the driver would choose, just large enough for
+    all blocks that can be resident, and the limit by shared memory is for that size; what it leaves is L1 cache (``l1_bytes``). ``blocks`` is 0 for a
     launch that the device refuses, and ``refusal`` then says why.
     """
 
@@ -96,7 +98,7 @@ def occupancy(
             raise ValueError(f"occupancy: expected {name} of at least {least}, got {value}")
 
     warps = -(-threads // profile.warp_size)
-    of_warp = _round_up(registers * profile.warp_size, REGISTER_UNIT)
+    of_warp = _round_up(max(registers, LEAST_REGISTERS) * profile.warp_size, REGISTER_UNIT)
     shared = static_shared + dynamic_shared + profile.shared_reserved_per_block
     shared = _round_up(shared, shared_unit(profile))
     refusal = _refusal(profile, threads, registers, of_warp, warps, static_shared + dynamic_shared)
@@ -105,10 +107,13 @@ def occupancy(
         "blocks": profile.blocks_per_sm,
         "warps": profile.warps_per_sm // warps,
         "registers": _register_limit(profile, of_warp, warps),
-        "barriers": block_barriers(profile) // barriers if barriers else profile.blocks_per_sm,
+        "barriers": min(profile.blocks_per_sm, block_barriers(profile) // max(1, barriers)),
     }
     places = min(*limits.values(), profile.shared_per_sm // shared) if shared else min(limits.values())
-    config = next((size for size in shared_sizes(profile) if size >= max(places, 1) * shared), profile.shared_per_sm)
+    config = next(
+        (size for size in shared_sizes(profile) if size >= max(places * shared, shared, least_shared(profile))),
+        profile.shared_per_sm,
+    )
     limits["shared memory"] = config // shared if shared else profile.blocks_per_sm
     return Occupancy(
         profile, threads, warps, registers, of_warp // profile.warp_size, static_shared, dynamic_shared, shared, config, local,
@@ -122,8 +127,6 @@ def _round_up(value: int, unit: int) -> int:
 
 def _register_limit(profile: Profile, of_warp: int, warps: int) -> int:
     """Warps get their registers in one sub-partition, so that what is left over in each is of no use."""
-    if not of_warp:
-        return profile.blocks_per_sm
     of_partition = profile.registers_per_sm // PARTITIONS // of_warp
     return of_partition * PARTITIONS // warps
 

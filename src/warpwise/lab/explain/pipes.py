@@ -14,25 +14,28 @@ from warpwise.device import Profile
 
 _OPCODES = {
     "fma": "FADD FMUL FFMA FFMA32I FADD32I FMUL32I HADD2 HMUL2 HFMA2 HADD2_32I HFMA2_32I HMUL2_32I FSWZADD",
-    "fmaheavy": "IMAD IMUL IDP IMAD32I IDP4A XMAD",
-    "alu": "IADD3 IADD IADD32I ISCADD VIADD VIMNMX VIADDMNMX IMNMX LEA LOP3 LOP LOP32I SHF SHL SHR SGXT BMSK ISETP ICMP SEL FSEL "
+    "fmaheavy": "IMAD IMUL IDP IMAD32I IDP4A XMAD VIADD",
+    "alu": "IADD3 IADD IADD32I ISCADD VIMNMX VIADDMNMX IMNMX LEA LOP3 LOP LOP32I SHF SHL SHR SGXT BMSK ISETP ICMP SEL FSEL "
     "FSET FSETP FMNMX FCMP HSET2 HSETP2 HMNMX2 PLOP3 PSETP PSET P2R R2P MOV MOV32I PRMT VOTE VABSDIFF VABSDIFF4 IABS CS2R F2FP "
     "I2FP I2IP FCHK",
     "fp64": "DADD DMUL DFMA DSETP DMNMX DSET",
     "xu": "MUFU I2F F2I F2F I2I FRND POPC FLO BREV",
-    "lsu": "LDG LD LDS LDL LDSM STG ST STS STL ATOM ATOMG ATOMS RED REDG SHFL S2R LDGSTS LDGDEPBAR MEMBAR ERRBAR CCTL CCTLL CCTLT "
-    "SYNCS STSM UBLKCP ARRIVES MATCH LDGMC REDS",
+    "lsu": "LDG LD LDS LDL LDSM STG ST STS STL ATOM ATOMG ATOMS RED REDG SHFL S2R LDGSTS LDGDEPBAR MEMBAR ERRBAR CCTL CCTLL "
+    "CCTLT SYNCS STSM UBLKCP ARRIVES MATCH LDGMC REDS",
     "tex": "TEX TLD TLD4 TMML TXD TXQ SULD SUST SUATOM SURED",
-    "uniform": "ULDC UMOV UIADD3 UIMAD ULEA ULOP3 ULOP USHF USEL UISETP UPLOP3 UPSETP UPRMT USGXT UBMSK UFLO UPOPC UBREV UP2UR UR2UP "
-    "UCLEA VOTEU R2UR S2UR REDUX UF2FP UI2F UF2I",
+    "uniform": "UIADD3 UIMAD ULEA ULOP3 ULOP USHF USEL UISETP UPLOP3 UPSETP UPRMT USGXT UBMSK UFLO UPOPC UBREV UP2UR UR2UP "
+    "UCLEA VOTEU R2UR REDUX UF2FP UI2F UF2I",
     "tensor": "HMMA IMMA DMMA BMMA QGMMA HGMMA IGMMA BGMMA MOVM",
-    "adu": "BAR LDC LDCU B2R BRX BRXU JMX JMXU DEPBAR B2B LEPC",
-    "cbu": "BRA EXIT BSSY BSYNC BREAK WARPSYNC CALL RET JMP YIELD BMOV KILL RTT BPT NANOSLEEP RPCMOV WARPGROUP",
+    "adu": "BAR LDC LDCU S2UR B2R BRX BRXU JMX JMXU DEPBAR B2B LEPC",
+    "cbu": "EXIT BSSY BSYNC BREAK WARPSYNC CALL RET YIELD BMOV KILL RTT BPT NANOSLEEP RPCMOV WARPGROUP",
 }
 PIPE_OF: Mapping[str, str] = MappingProxyType(
     {opcode: pipe for pipe, names in _OPCODES.items() for opcode in names.split()}
 )
-"""Opcode to pipe, on sm_90. "fma" takes either half of the FMA pipe, "fmaheavy" the half that knows integers."""
+"""Opcode to pipe, on sm_90, as ncu's counters by pipe add up on an H200 (benchmarks/results/h200/ncu).
+
+"fma" takes either half of the FMA pipe, "fmaheavy" the half that knows integers. BRA, ULDC, UMOV and NOP are in none.
+"""
 
 PIPES = ("fma", "alu", "fp64", "xu", "lsu", "tex", "uniform", "tensor", "adu", "cbu")
 """Pipes that instructions are counted in; ``fmaheavy`` counts in ``fma`` too."""
@@ -63,9 +66,12 @@ _RATES: dict[tuple[int, int], dict[str, float]] = {
 _GEFORCE = {**_WIDE, "lsu": 0.5, "fp64": 2 / 32}  # GA10x and later of the same kind: 16 load/store lanes an SM
 
 
-def pipe_of(opcode: str) -> str | None:
-    """The pipe of an opcode ("HMMA": "tensor"), or None for one that takes none or is not known."""
-    return PIPE_OF.get(opcode)
+def pipe_of(opcode: str, modifiers: Iterable[str] = ()) -> str | None:
+    """The pipe of an opcode ("HMMA": "tensor"), or None for one that takes none or is not known.
+
+    HFMA2.MMA, with which the compiler likes to load constants, is half precision on the matrix unit.
+    """
+    return "tensor" if "MMA" in modifiers else PIPE_OF.get(opcode)
 
 
 def rates(profile: Profile) -> dict[str, float]:
