@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 _HEADER = struct.Struct("<40xQ10xHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
-_RELOCATION = struct.Struct("<QQq")
+_RELOCATION, _RELOCATION_IN_PLACE = struct.Struct("<QQq"), struct.Struct("<QQ")
 _ATTRIBUTE = struct.Struct("<BBH")
-_NOBITS, _RELA, _SYMTAB = 8, 4, 2
+_NOBITS, _RELA, _REL, _SYMTAB = 8, 4, 9, 2
 _HAS_PAYLOAD = 4
 _PARAM_CBANK, _FRAME_SIZE, _MIN_STACK_SIZE, _KPARAM_INFO, _REGCOUNT = 0x0A, 0x11, 0x12, 0x17, 0x2F
 _R_64, _R_32 = 2, 1
@@ -131,9 +131,22 @@ class Image:
         data = bytearray(section.data)
         number = next(n for n, each in enumerate(self.sections) if each is section)
         for relocations in self.sections:
-            if relocations.kind != _RELA or relocations.info != number:
+            if relocations.info != number:
                 continue
-            for offset, info, addend in _RELOCATION.iter_unpack(relocations.data):
+            if relocations.kind == _RELA:
+                wanted = list(_RELOCATION.iter_unpack(relocations.data))
+            elif relocations.kind == _REL:  # what is to be added stands at the place itself
+                wanted = [
+                    (
+                        offset,
+                        info,
+                        int.from_bytes(data[offset : offset + (8 if info & 0xFFFFFFFF == _R_64 else 4)], "little"),
+                    )
+                    for offset, info in _RELOCATION_IN_PLACE.iter_unpack(relocations.data)
+                ]
+            else:
+                continue
+            for offset, info, addend in wanted:
                 symbol = self.symbols[info >> 32]
                 value = addresses.get(symbol.section, 0) + symbol.value + addend
                 if info & 0xFFFFFFFF == _R_32:

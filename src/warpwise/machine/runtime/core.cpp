@@ -55,7 +55,7 @@ constexpr unsigned kCounters = sizeof(InstructionCounts) / sizeof(u64);
 constexpr u64 kSlice =
     1 << 20;  // warp instructions of a block until another one's turn, where blocks wait for each other
 constexpr size_t kMaxResident = 4096;
-constexpr u64 kMaxIdleSlices = 256;
+constexpr u64 kMaxIdleTurns = 16;  // of every block of a sample, without one that ends
 
 // Zeroed memory that costs nothing until it is touched.
 class Pages {
@@ -178,7 +178,7 @@ class Runner {
         continue;
       }
       residents.push_back(std::move(turn));
-      if (run.sampled && next == asked_.block_count && ++idle > kMaxIdleSlices * residents.size())
+      if (run.sampled && next == asked_.block_count && ++idle > kMaxIdleTurns * (residents.size() + 4))
         throw Fault{Fault::kNeedsAllBlocks, 0, "blocks wait for blocks that were not among those chosen to run"};
     }
   }
