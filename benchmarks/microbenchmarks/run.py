@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time as host
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ METRICS = {
 }
 CONSTANTS = ("active", "offsets")
 BUFFER = 1 << 16  # bytes of the array that patterns index
+SHOWN = 8  # differences of one metric
 LIMIT = 240.0  # seconds a process
 MODULES: dict[str, cuda.Module] = {}
 
@@ -79,43 +81,62 @@ def prepare(question: Question, device: torch.device) -> tuple[Any, tuple[torch.
 @click.option(
     "--jobs", type=click.IntRange(min=1), default=12, show_default=True, help="Compiling processes at a time."
 )
+@click.option(
+    "--only", multiple=True, type=click.Choice(["time", *METRICS]), help="Measure this part anew, keep the rest."
+)
 @click.pass_context
-def cli(context: click.Context, out: Path | None, jobs: int) -> None:
+def cli(context: click.Context, out: Path | None, jobs: int, only: tuple[str, ...]) -> None:
     """Measure on a GPU with ncu, and write OUT/microbenchmarks.json."""
     if context.invoked_subcommand:
         return
     if out is None:
         raise click.UsageError("expected --out, the folder for microbenchmarks.json")
     try:
-        sys.exit(measure(out / "microbenchmarks.json", jobs))
+        sys.exit(measure(out / "microbenchmarks.json", jobs, only))
     except MeasurementError as error:
         raise click.ClickException(str(error)) from error
 
 
-def measure(path: Path, jobs: int) -> int:
-    """Compile, time, then profile group by group; the file is written after each. Returns how many parts failed."""
+def measure(path: Path, jobs: int, only: Sequence[str] = ()) -> int:
+    """Compile, time, then profile group by group; the file is written after each. Returns how many parts failed.
+
+    ``only`` names parts to measure anew in a file that has the others.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     version = tool.version(tool.find())
     start, failures = host.perf_counter(), list[str]()
     with ThreadPoolExecutor(jobs) as pool:
         failures += filter(None, pool.map(lambda part: _compile(part, jobs), range(jobs)))
     _say(f"compiled in {host.perf_counter() - start:.0f} s")
-    start = host.perf_counter()
-    timed, problem = _timed()
-    failures += [problem] if problem else []
-    _say(f"timed in {host.perf_counter() - start:.0f} s")
-    record: dict[str, Any] = {
-        "schema": SCHEMA, "ncu": version, **timed,
-        "questions": {question.name: {
-            "kernel": question.kernel, "file": question.file, "offsets": question.offsets, "active": question.active, "measured": {},
-        } for question in all_questions()},
-    }  # fmt: skip
+    record: dict[str, Any] = (
+        json.loads(path.read_text()) if only and path.exists() else {"schema": SCHEMA, "questions": {}}
+    )
+    record["ncu"] = version
+    for question in all_questions():
+        asked_of = record["questions"].setdefault(question.name, {"measured": {}})
+        asked_of |= {
+            "kernel": question.kernel,
+            "file": question.file,
+            "offsets": question.offsets,
+            "active": question.active,
+        }
+    if not only or "time" in only:
+        start = host.perf_counter()
+        timed, problem = _timed()
+        failures += [problem] if problem else []
+        record |= timed
+        _say(f"timed in {host.perf_counter() - start:.0f} s")
+        cache.atomic_write(path, dumped({**record, "failures": failures}))
     for group, metrics in METRICS.items():
         start = host.perf_counter()
         questions = asked(group)
+        if only and group not in only:
+            continue
         try:
             found = tool.profile(_command("profile", group), metrics, timeout=LIMIT)
             join(record, questions, found)
+            there = set().union(*(measured.metrics for measured in found))
+            record["absent"] = sorted({*record.get("absent", ()), *metrics} - there)
         except (NcuNotFound, NcuPermission):
             raise
         except NcuError as error:
@@ -174,6 +195,38 @@ def _timed() -> tuple[dict[str, Any], str]:
         done = subprocess.run(_command("time", str(out)), capture_output=True, text=True, timeout=LIMIT, check=False)
         found = json.loads(out.read_text()) if out.exists() else {}
         return found, f"time: {done.stderr[-1500:]}" if done.returncode else ""
+
+
+@cli.command()
+@click.option(
+    "--record", type=click.Path(exists=True, dir_okay=False, path_type=Path), default=RECORD, show_default=True
+)
+def compare(record: Path) -> None:
+    """Count every question on the CPU, write it beside what was measured, and print where the two differ."""
+    from warpwise.lab.explain import Options, explain_launch
+
+    data = json.loads(record.read_text())
+    differing: dict[str, list[str]] = {}
+    for question in all_questions():
+        entry = data["questions"].get(question.name)
+        if entry is None:
+            continue
+        launch, arguments = prepare(question, torch.device("cpu"))
+        explained = explain_launch(launch, arguments, None, Options(checks="none", blocks="all"))
+        entry["emulated"] = {}
+        for metric, value in explained.metrics.items():
+            if metric not in METRICS[question.group] or metric in data.get("absent", ()):
+                continue
+            measured = entry["measured"].get(metric, 0)
+            if value:
+                entry["emulated"][metric] = int(value)
+            if value != measured:
+                differing.setdefault(metric, []).append(f"{question.name}: {value:.0f}, measured {measured}")
+    cache.atomic_write(record, dumped(data))
+    for metric, where in sorted(differing.items()):
+        click.echo(f"{metric}: {len(where)}\n    " + "\n    ".join(where[:SHOWN]))
+    wrong = {text.partition(":")[0] for where in differing.values() for text in where}
+    click.echo(f"{len(data['questions']) - len(wrong)} of {len(data['questions'])} questions agree in every metric")
 
 
 @cli.command("compile", hidden=True)
