@@ -183,6 +183,11 @@ def register(op: Op) -> Op:
     return op
 
 
+def withdraw(name: str) -> None:
+    """Forget the operation called ``name``, if there is one: the file that it comes from is about to run again."""
+    _OPS.pop(name, None)
+
+
 def load_entry_points() -> None:
     """Import what other packages offer under the entry point group ``warpwise.ops``; importing registers."""
     for entry in importlib.metadata.entry_points(group="warpwise.ops"):

@@ -15,6 +15,7 @@ from warpwise.cli.doctor import doctor
 from warpwise.cli.explain import explain
 from warpwise.cli.history import history
 from warpwise.cli.inductor import inductor
+from warpwise.cli.new import new
 from warpwise.cli.profile import profile
 
 
@@ -24,7 +25,7 @@ def cli() -> None:
     """Write a GPU kernel, know that it is right, see why it is slow, and beat PyTorch with it."""
 
 
-for command in (climb, check, explain, profile, inductor, history, compare, doctor, device):
+for command in (new, climb, check, explain, profile, inductor, history, compare, doctor, device):
     cli.add_command(command)
 
 

@@ -17,6 +17,7 @@ from warpwise import lab, registry
 from warpwise.cli.console import wide_console
 from warpwise.cli.kept import open_store
 from warpwise.cli.ladder_table import LadderTable
+from warpwise.cli.targets import find_ops, find_rung, known_ops
 from warpwise.lab.timing.environment import resolve
 from warpwise.lab.verdict import Step
 from warpwise.registry import Case, Op
@@ -63,7 +64,7 @@ def climb(
     """Verify every rung of OP against float64 and, on a GPU, time the right ones against PyTorch and the vendor's library.
 
     On a CPU the rungs run emulated and checked, and what was last recorded on a GPU stands beside their verdicts. OP may
-    be 'all'. Every verdict and time goes into the results store as soon as it is there. Exits with 1 if a rung is wrong.
+    be 'all', or a Python file that defines one (`warpwise new` writes it). Every verdict and time goes into the results store as soon as it is there. Exits with 1 if a rung is wrong.
     """
     console = wide_console()
     ops = _ops(names)
@@ -95,10 +96,7 @@ def _require_device(where: str | None) -> None:
 def _require_rungs(ops: Sequence[Op], names: Sequence[str]) -> None:
     for op in ops:
         for name in names:
-            try:
-                op.rung(name)
-            except registry.UnknownRung as error:
-                raise click.BadParameter(str(error), param_hint="--rung") from error
+            find_rung(op, name)
 
 
 def _require_writable(path: Path) -> None:
@@ -113,15 +111,9 @@ def _require_writable(path: Path) -> None:
 
 
 def _ops(names: Sequence[str]) -> list[Op]:
-    import warpwise.ops  # noqa: F401 - registers its operations
-
-    registry.load_entry_points()
     if ALL in names:
-        return list(registry.all_ops())
-    try:
-        return [registry.get(name) for name in names]
-    except LookupError as error:
-        raise click.BadParameter(str(error.args[0]), param_hint="OP") from error
+        return [registry.get(name) for name in known_ops()]
+    return [op for name in names for op in find_ops(name)]
 
 
 def _climb(

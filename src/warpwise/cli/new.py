@@ -1,0 +1,50 @@
+"""``warpwise new``: a user's own operation to begin with, in one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from warpwise.cli.targets import known_ops
+from warpwise.lab import template
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="The file, or a folder for it; NAME.py here unless given."
+)
+def new(name: str, output: Path | None) -> int:
+    """Write a Python file with a specification and rungs of an operation called NAME. It passes as it is.
+
+    The file works wherever an operation's name does, without being installed. A file that is there is left as it is.
+
+    \b
+    warpwise new softplus
+    warpwise climb softplus.py
+    """
+    if name.endswith(".py") and output is None:
+        name, output = Path(name).stem, Path(name)
+    try:
+        text = template.operation(name)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="NAME") from error
+    if name in known_ops():
+        raise click.BadParameter(f"there is an operation {name!r} already; choose another name", param_hint="NAME")
+    path = output or Path(f"{name}.py")
+    path = path / f"{name}.py" if path.is_dir() else path
+    if path.suffix != ".py":
+        raise click.BadParameter(
+            f"{path}: expected a file that ends in .py, or a folder that is there", param_hint="--output"
+        )
+    if path.exists():
+        raise click.UsageError(f"{path} is there already, and stays as it is; -o names another file")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x") as file:
+            file.write(text)
+    except OSError as error:
+        raise click.BadParameter(f"{path}: cannot be written: {error}", param_hint="--output") from error
+    click.echo(f"wrote {path}; `warpwise climb {path}` verifies it")
+    return 0

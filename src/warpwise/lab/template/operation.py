@@ -1,0 +1,139 @@
+"""NAME: what it is, and a ladder of kernels for it, in one file.
+
+    warpwise climb NAME.py                            # verify every rung; on a GPU also time it
+    warpwise climb NAME.py --rung k01 --size n=1000   # one rung, a size of your own
+
+It computes softplus, log(1 + e^x), element by element, until you change it: the specification first, then the rungs.
+"""
+
+from pathlib import Path
+
+import torch
+import triton.language as tl
+
+from warpwise import cuda
+from warpwise import triton as wt
+from warpwise.registry import Case, Cost, Op, Rung, Spec, arranged, register
+
+# What it is. The specification knows no kernel. Every function but `inputs` takes the operation's own arguments.
+
+
+def inputs(case, dtype, device, seed):
+    """x: (n,), drawn from the seed; "huge" cases try what overflows, the layout says how x lies in memory."""
+    generator = torch.Generator(device).manual_seed(seed)
+    x = torch.randn(case.sizes["n"], generator=generator, device=device)
+    x = x * (300.0 if case.values == "huge" else 2.0)
+    return (arranged(x.to(dtype), case.layout),)
+
+
+def check(x):
+    """Raise for arguments that the operation does not take."""
+    if not x.dtype.is_floating_point:
+        raise TypeError(f"NAME: expected x of a floating-point dtype, got {x.dtype}")
+
+
+def reference(x):
+    """The truth, in float64. max(x, 0) + log(1 + e^-|x|) is log(1 + e^x), and does not overflow."""
+    x = x.double()
+    return x.clamp(min=0) + torch.log1p(torch.exp(-x.abs()))
+
+
+def magnitude(x):
+    """What rounding errors are measured against. That of e^-|x| grows with |x|, as the error of x * log2(e) does."""
+    x = x.double()
+    return x.clamp(min=0) + (1 + x.abs()) * torch.log1p(torch.exp(-x.abs()))
+
+
+SPEC = Spec(
+    name="NAME",
+    summary="log(1 + e^x), element by element",
+    inputs=inputs,
+    check=check,
+    outputs=lambda x: torch.empty(x.shape, dtype=x.dtype, device=x.device),
+    reference=reference,
+    magnitude=magnitude,
+    eager=torch.nn.functional.softplus,  # PyTorch's own: an opponent, beside torch.compile of it
+    cost=lambda x: Cost(bytes=2 * x.numel() * x.element_size(), flops=4 * x.numel()),  # each element read, and written
+    cases=(  # to verify at: small, and of every kind that kernels fail on
+        Case("even", {"n": 1024}),
+        Case("ragged", {"n": 1037}),
+        Case("one_element", {"n": 1}),
+        Case("empty", {"n": 0}),
+        Case("huge", {"n": 1037}, values="huge"),
+        Case("strided", {"n": 333}, layout="strided"),
+        Case("unaligned", {"n": 520}, layout="unaligned"),
+    ),
+    sizes=(Case("large", {"n": 1 << 26}), Case("ragged", {"n": (1 << 24) + 7})),  # to time at, on a GPU
+    dtypes=(torch.float32, torch.float16, torch.bfloat16),
+)
+
+# The rungs: a kernel and its launch each, slowest idea first. A larger kernel may lie in a file of its own:
+# cuda.load(Path(__file__).with_name("kernel.cu")), and the rung's source is that file.
+
+CUDA = cuda.load(r"""
+#include <warpwise/pack.cuh>
+
+// log(1 + e^x) in float32.
+__device__ float value_of(float x) { return fmaxf(x, 0.f) + log1pf(expf(-fabsf(x))); }
+
+// x, out: (n,). Grid: ceil(n / blockDim.x).
+template <typename T>
+__global__ void thread_per_element(const T* x, T* out, long long n) {
+  const long long i = warpwise::global_thread();
+  if (i < n) out[i] = static_cast<T>(value_of(static_cast<float>(x[i])));
+}
+
+// x, out: (n,). 16 bytes an access; what is left at the end, or all if a pointer is not aligned, goes one by one.
+template <typename T>
+__global__ void vectorised(const T* x, T* out, long long n) {
+  using Pack = warpwise::Pack<T>;
+  const long long thread = warpwise::global_thread(), threads = warpwise::global_threads();
+  const long long packs = warpwise::aligned(x, out) ? n / Pack::size : 0;
+  for (long long i = thread; i < packs; i += threads) {
+    Pack pack = warpwise::packs(x)[i];
+#pragma unroll
+    for (int k = 0; k < Pack::size; ++k) pack.at[k] = static_cast<T>(value_of(static_cast<float>(pack.at[k])));
+    warpwise::packs(out)[i] = pack;
+  }
+  for (long long i = packs * Pack::size + thread; i < n; i += threads)
+    out[i] = static_cast<T>(value_of(static_cast<float>(x[i])));
+}
+""")
+BLOCK = 256
+
+
+def thread_per_element(out, x):
+    kernel = CUDA[f"thread_per_element<{cuda.ctype(x.dtype)}>"]
+    kernel[-(-x.numel() // BLOCK), BLOCK](x, cuda.out(out), x.numel())
+
+
+def vectorised(out, x):
+    kernel = CUDA[f"vectorised<{cuda.ctype(x.dtype)}>"]
+    kernel[-(-x.numel() * x.element_size() // (16 * BLOCK)), BLOCK](x, cuda.out(out), x.numel())
+
+
+@wt.jit
+def triton_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    # x, out: (n,). Grid: ceil(n / BLOCK).
+    offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = offsets < n
+    x = tl.load(x_ptr + offsets, mask=inside).to(tl.float32)
+    small = tl.exp(-tl.abs(x))
+    whole = 1 + small  # rounded; log(whole) * small / (whole - 1) is log(1 + small) without that error (Kahan)
+    lost = whole == 1
+    value = tl.where(lost, small, tl.log(whole) * small / tl.where(lost, 1.0, whole - 1)) + tl.maximum(x, 0.0)
+    tl.store(out_ptr + offsets, value, mask=inside)
+
+
+def in_triton(out, x):
+    block = 1024
+    triton_kernel[(-(-x.numel() // block),)](x, out, x.numel(), BLOCK=block, num_warps=4)
+
+
+RUNGS = (
+    Rung("k01_thread_per_element", "one thread an element", "cuda", thread_per_element, Path(__file__)),
+    Rung("k02_vectorised", "16-byte loads and stores", "cuda", vectorised, Path(__file__)),
+    Rung("k03_triton", "the same in Triton", "triton", in_triton, Path(__file__)),
+)
+
+OP = register(Op(SPEC, RUNGS, default=lambda x: "k02_vectorised"))  # the rung that OP(x) runs on a GPU

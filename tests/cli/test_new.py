@@ -1,0 +1,228 @@
+"""``warpwise new``, and files of a user's own wherever an operation's name is taken."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+import torch
+from click.testing import CliRunner, Result
+
+from warpwise import registry
+from warpwise.cli import cli, targets
+from warpwise.lab import climb, template
+from warpwise.lab.store import Store
+
+TINY = """
+from pathlib import Path
+from tests.lab import toys
+from warpwise.registry import register
+from dataclasses import replace
+
+def rung(out, x):
+    out.copy_((2 * x.double() + 1).to(out.dtype))
+
+"""
+ONE = TINY + "register(toys.op(replace(toys.AFFINE, name='tiny'), rung, source=Path(__file__)))\n"
+
+
+def command(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli, list(map(str, arguments)), standalone_mode=False)
+
+
+def said(result: Result) -> str:
+    message = result.exception.format_message() if hasattr(result.exception, "format_message") else ""
+    return " ".join(f"{result.output} {message}".split())
+
+
+@pytest.fixture(autouse=True)
+def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A folder of its own to work in; operations, modules and paths of its files are gone afterwards."""
+    targets.known_ops()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(registry, "_OPS", dict(registry._OPS))
+    monkeypatch.setattr(targets, "_OF_FILE", {})
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    modules = set(sys.modules)
+    yield
+    for name in [name for name in sys.modules if name.startswith("warpwise_file_") and name not in modules]:
+        del sys.modules[name]
+
+
+def test_a_new_file_passes_as_it_is() -> None:
+    made = command("new", "softplus")
+    assert made.return_value == 0
+    assert "wrote softplus.py; `warpwise climb softplus.py`" in said(made)
+    result = command("climb", "softplus.py", "--device", "cpu")
+    assert result.return_value == 0, said(result)
+    assert said(result).count("✓ right") == 3
+    with Store.open() as store:
+        assert {(one.op, one.name, one.verdict) for one in store.measurements()} == {
+            ("softplus", name, "right") for name in ("k01_thread_per_element", "k02_vectorised", "k03_triton")
+        }
+        assert all(one.source for one in store.measurements())
+
+
+def test_a_mistake_in_it_is_found() -> None:
+    path = Path("softplus.py")
+    path.write_text(template.operation("softplus").replace("if (i < n) out[i]", "if (i <= n) out[i]"))
+    result = command("climb", "softplus.py", "--device", "cpu", "--rung", "k01", "--dtype", "float32")
+    assert result.return_value == 1
+    assert "read of x[1037], but 'x' has 1,037 elements" in said(result)
+
+
+def test_its_kernels_compile_for_a_gpu_that_is_not_there() -> None:
+    pytest.importorskip("cuda.bindings.nvrtc")
+    Path("softplus.py").write_text(template.operation("softplus"))
+    op = targets.find_op("softplus.py")
+    module = sys.modules[op.spec.inputs.__module__]
+    for kernel in ("thread_per_element", "vectorised"):
+        for ctype in ("float", "__half", "__nv_bfloat16"):
+            assert len(module.CUDA[f"{kernel}<{ctype}>"].cubin("sm_90")) > 1000
+    for dtype in op.spec.dtypes:
+        x = torch.ones(2048, dtype=dtype)
+        compiled = module.triton_kernel.compile_for(
+            x, torch.empty_like(x), 2048, BLOCK=1024, num_warps=4, target="sm_90"
+        )
+        assert compiled.registers > 0
+
+
+def test_it_is_an_operation_like_any_other() -> None:
+    Path("mine.py").write_text(template.operation("mine"))
+    op = targets.find_op("mine.py")
+    x = torch.randn(100)
+    torch.testing.assert_close(op(x), torch.nn.functional.softplus(x))
+    torch.testing.assert_close(op(x, rung="k02"), torch.nn.functional.softplus(x))
+    with pytest.raises(TypeError, match="mine: expected x of a floating-point dtype, got torch.int64"):
+        op(torch.arange(3))
+    assert climb(op, device="cpu", rungs=["k03"], dtypes=[torch.float32], seeds=[0]).right
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["softmax"], "there is an operation 'softmax' already"),
+        (["soft plus"], "'soft plus': expected a Python name"),
+        (["lambda"], "'lambda': expected a Python name"),
+        (["there"], "there.py is there already, and stays as it is"),
+        (["other", "-o", "there.py"], "there.py is there already"),
+        (["other", "-o", "other.txt"], "expected a file that ends in .py"),
+        (["other", "-o", "there.py/other.py"], "cannot be written"),
+    ],
+)
+def test_nothing_is_overwritten(arguments: list[str], words: str) -> None:
+    Path("there.py").write_text("mine")
+    result = command("new", *arguments)
+    assert words in said(result)
+    assert result.exception.exit_code == 2
+    assert Path("there.py").read_text() == "mine"
+    assert [path.name for path in Path.cwd().iterdir() if path.suffix == ".py"] == ["there.py"]
+
+
+@pytest.mark.parametrize(
+    "arguments, path",
+    [
+        (["gelu2"], "gelu2.py"),
+        (["gelu2.py"], "gelu2.py"),
+        (["ops/gelu2.py"], "ops/gelu2.py"),
+        (["gelu2", "-o", "."], "gelu2.py"),
+        (["gelu2", "-o", "new/folder/mine.py"], "new/folder/mine.py"),
+    ],
+)
+def test_where_it_goes(arguments: list[str], path: str) -> None:
+    assert command("new", *arguments).return_value == 0
+    text = Path(path).read_text()
+    assert 'name="gelu2"' in text
+    assert "NAME" not in text
+
+
+def test_names_and_files_are_found() -> None:
+    Path("tiny.py").write_text(ONE)
+    assert targets.find_op("softmax").name == "softmax"
+    op = targets.find_op("tiny.py")
+    assert (op.name, op.rungs[0].source) == ("tiny", Path("tiny.py").resolve())
+    assert targets.find_op("tiny.py:tiny").name == "tiny"
+    assert targets.find_rung(op, "rung").name == "rung"
+    assert "tiny" in targets.known_ops()
+
+
+def test_a_file_that_changed_is_loaded_anew() -> None:
+    path = Path("tiny.py")
+    path.write_text(ONE)
+    first = targets.find_op("tiny.py")
+    path.write_text(ONE.replace("rung", "better_rung"))
+    second = targets.find_op("tiny.py")
+    assert [rung.name for rung in first.rungs] == ["rung"]
+    assert [rung.name for rung in second.rungs] == ["better_rung"]
+    assert registry.get("tiny") is second
+    path.write_text(ONE.replace("'tiny'", "'renamed'"))
+    assert targets.find_op("tiny.py").name == "renamed"
+    with pytest.raises(LookupError):
+        registry.get("tiny")
+
+
+def test_a_file_may_hold_several_and_need_not_register_them() -> None:
+    Path("two.py").write_text(
+        TINY
+        + "A = toys.op(replace(toys.AFFINE, name='one'), rung)\nB = toys.op(replace(toys.AFFINE, name='two'), rung)\n"
+    )
+    assert [op.name for op in targets.find_ops("two.py")] == ["one", "two"]
+    assert targets.find_op("two.py:two").name == "two"
+    with pytest.raises(click.BadParameter, match=r"defines 2 operations: choose one of two\.py:one, two\.py:two"):
+        targets.find_op("two.py")
+    with pytest.raises(click.BadParameter, match=r"two\.py: no operation 'oen' in it; did you mean 'one'"):
+        targets.find_op("two.py:oen")
+
+
+def test_modules_beside_a_file_can_be_imported() -> None:
+    Path("beside_tiny_helper.py").write_text("NAME = 'helped'\n")
+    Path("tiny.py").write_text(
+        ONE.replace("'tiny'", "beside_tiny_helper.NAME").replace(TINY, f"import beside_tiny_helper\n{TINY}")
+    )
+    assert targets.find_op("tiny.py").name == "helped"
+    del sys.modules["beside_tiny_helper"]
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("x = 1\nraise KeyError('lost')\n", r"bad\.py:2: KeyError: 'lost'"),
+        ("x = 1\n\ndef f(:\n", r"bad\.py:3: SyntaxError"),
+        ("import sys\nsys.exit(3)\n", r"bad\.py:2: SystemExit: 3"),
+        ("import torch\ntorch.zeros(2) @ torch.zeros(3)\n", r"bad\.py:2: RuntimeError"),
+        ("x = 1\n", r"bad\.py: no operation in it: expected register\(Op\("),
+        (ONE.replace("'tiny'", "'softmax'"), r"bad\.py:10: ValueError: an operation called 'softmax' is registered already"),
+        (ONE + "raise ValueError\n", r"bad\.py:11: ValueError"),
+    ],
+)  # fmt: skip
+def test_a_file_that_fails_says_where_and_leaves_nothing(text: str, words: str) -> None:
+    Path("bad.py").write_text(text)
+    before = set(registry._OPS)
+    modules = set(sys.modules)
+    for _ in range(2):
+        with pytest.raises(click.BadParameter, match=words):
+            targets.find_op("bad.py")
+    assert set(registry._OPS) == before
+    assert "no operation in it" in words or not [name for name in set(sys.modules) - modules if "bad" in name]
+
+
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("softmxa", "no operation 'softmxa'; did you mean 'softmax'"),
+        ("nowhere.py", "nowhere.py: no such file; `warpwise new nowhere` writes one"),
+        (".py", "no such file"),
+    ],
+)
+def test_unknown_names_say_what_is_near(name: str, words: str) -> None:
+    result = command("climb", name)
+    assert words in said(result)
+    assert result.exception.exit_code == 2
+
+
+def test_an_unknown_rung_says_what_is_near() -> None:
+    result = command("climb", "softmax", "--rung", "k02_block_row")
+    assert "softmax: no rung 'k02_block_row'; did you mean 'k02_block_per_row'" in said(result)
