@@ -1,4 +1,4 @@
-"""The command: ``warpwise climb``, ``check``, ``doctor`` and ``device``. The one place that puts the parts together."""
+"""The command and its subcommands. The one place that puts the parts together."""
 
 from __future__ import annotations
 
