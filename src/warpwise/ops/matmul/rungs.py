@@ -63,6 +63,7 @@ def tiled(kernel: str, file: str, tile: tuple[int, int], block: int | tuple[int,
 
 NAIVE = cuda.load(HERE / "k03_naive.cu")
 WARP_TILE = cuda.load(HERE / "k09_warp_tile.cu")
+ASYNC_COPIES = cuda.load(HERE / "k11_async_copies.cu")
 
 
 def naive(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
@@ -77,6 +78,22 @@ def warp_tile(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     side, tiles, threads = (128, "128, 128, 16, 32, 64", 256) if large else (64, "64, 64, 16, 32, 32", 128)
     kernel = WARP_TILE[f"matmul_warp_tile<{cuda.ctype(a.dtype)}, {tiles}, {in_fours(c, a, b)}>"]
     kernel[(cdiv(n, side), cdiv(m, side)), threads](a, b, cuda.out(c), m, n, k)
+
+
+def async_copies(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    m, n, k = sizes(a, b)
+    # 8 x 8 sums in 256 threads, two blocks an SM; 8 x 16 in 128, three blocks, where large tiles would not fill the GPU.
+    large = cdiv(m, 128) * cdiv(n, 128) >= 2 * multiprocessors(a)
+    rows, threads, stages, arguments = (
+        (128, 256, 3, "128, 128, 16, 32, 64, 4, 3, 2, false")
+        if large
+        else (64, 128, 4, "64, 128, 16, 32, 64, 4, 4, 3, true")
+    )
+    whole = n % 4 == 0 and b.data_ptr() % 16 == 0 and c.data_ptr() % 16 == 0
+    tiles = cdiv(m, rows), cdiv(n, 128)
+    kernel = ASYNC_COPIES[f"matmul_async_copies<{arguments}, {str(whole).lower()}>"]
+    shared = stages * 16 * (rows + 4 + 128) * 4
+    kernel[tiles[0] * tiles[1], threads, shared](a, b, cuda.out(c), m, n, k, *tiles, 8)
 
 
 def triton_tiled(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
@@ -128,7 +145,7 @@ def grid_of(tile: int, dimension: int) -> Callable[..., str | None]:
     return limits
 
 
-def triton_grid(a: torch.Tensor, b: torch.Tensor) -> str | None:
+def grid_of_tiles(a: torch.Tensor, b: torch.Tensor) -> str | None:
     m, n, _ = sizes(a, b)
     tiles = cdiv(m, 64) * cdiv(n, 64)
     return f"takes up to 2**31 - 1 tiles of 64 x 64, not {tiles}" if tiles >= 2**31 else too_large(a, b)
@@ -156,15 +173,16 @@ RUNGS = (
          tiled("matmul_vectorised", "k08_vectorised.cu", (128, 128), 256, vectors=True), 128),
     rung("k09_warp_tile", "a tile a warp, lanes without bank conflicts", warp_tile, 64),
     make_rung(HERE, "k10_triton_tiled", "tiles in Triton, in an order for L2", triton_tiled,
-              dtypes=KERNEL_DTYPES, limits=triton_grid),
+              dtypes=KERNEL_DTYPES, limits=grid_of_tiles),
+    make_rung(HERE, "k11_async_copies", "slices by cp.async, products in an order for the register banks", async_copies,
+              dtypes=(torch.float32,), limits=grid_of_tiles),
 )  # fmt: skip
 
 _LIMITS = {rung.name: rung.limits for rung in RUNGS}
 
 
 def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """Triton for 2-byte types (tensor cores) and where it can prove alignment, else the warp tile; PyTorch for float64
-    and where a grid is too small."""
-    provable = a.size(1) % 16 == 0 and b.size(1) % 16 == 0
-    name = "k10_triton_tiled" if provable or a.dtype != torch.float32 else "k09_warp_tile"
+    """Triton for 2-byte types (tensor cores), asynchronous copies for float32; PyTorch for float64 and where a grid is
+    too small."""
+    name = "k11_async_copies" if a.dtype == torch.float32 else "k10_triton_tiled"
     return None if a.dtype not in KERNEL_DTYPES or _LIMITS[name](a, b) else name
