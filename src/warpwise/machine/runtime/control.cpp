@@ -24,6 +24,11 @@ void branch_if(Warp& warp, const Instruction& instruction, Mask lanes) {
   if (taken) go(warp, taken, static_cast<u32>(instruction.scratch[0]));
 }
 
+// BRA.U.ANY: all lanes that run, if any of them would.
+void branch_together(Warp& warp, const Instruction& instruction, Mask) {
+  go(warp, warp.running, static_cast<u32>(instruction.scratch[0]));
+}
+
 // Lanes of the mask in a uniform register that live but are elsewhere.
 Mask absent(Warp& warp, const Instruction& instruction) {
   const Operand& operand = instruction.operands[0];
@@ -48,7 +53,7 @@ Handler decode_branch(Instruction& instruction) {
   const Operand* label = label_of(instruction);
   if (!label || &instruction.operands.back() != label) return nullptr;
   instruction.scratch[0] = static_cast<u64>(label->value);
-  if (instruction.operands.size() == 1) return branch;
+  if (instruction.operands.size() == 1) return instruction.has("ANY") ? branch_together : branch;
   if (instruction.operands.size() != 2) return nullptr;
   if (instruction.has("DIV")) return branch_if_diverged;
   if (instruction.has("CONV")) return branch_if_converged;
