@@ -123,7 +123,7 @@ def _instruction(
     labels: dict[str, int],
     known: dict[str, tuple[Operand, ...]],
 ) -> Instruction:
-    address, code, _, high, where = line
+    address, code, low, high, where = line
     guard = Operand("predicate", 7)
     text = code
     if match := _GUARD.match(code):
@@ -138,12 +138,22 @@ def _instruction(
         operands = known[rest] = tuple(
             _operand(part, labels) for field_ in _split(rest) for part in _apart(field_.strip())
         )
+    if "NAN" in rest or opcode[0] == "D":
+        operands = _with_encoded(operands, rest, low)
     bits = high >> 41
     control = Control(bits & 15, not bits >> 4 & 1, bits >> 5 & 7, bits >> 8 & 7, bits >> 11 & 63)
     file, number = where[0] if where else ("", 0)
     return Instruction(
         base + address, file, number, guard, opcode, tuple(modifiers), operands, control, text, tuple(where[1:])
     )
+
+
+def _with_encoded(operands: tuple[Operand, ...], text: str, low: int) -> tuple[Operand, ...]:
+    """A floating-point immediate with the bits that are encoded: of a NaN all, of a double the upper word."""
+    floats = [k for k, part in enumerate(_split(text)) if _FLOAT.match(part.strip())]
+    if len(floats) != 1 or len(operands) != len(_split(text)):
+        return operands
+    return tuple(replace(each, value=low >> 32) if k == floats[0] else each for k, each in enumerate(operands))
 
 
 def _split(text: str) -> list[str]:
@@ -261,7 +271,7 @@ def _float_bits(text: str) -> int:
         return sign | special[word]
     try:
         return int(struct.unpack("<I", struct.pack("<f", float(text)))[0])
-    except OverflowError:  # a double, which double.cpp reads from the text
+    except OverflowError:  # a double: see _with_encoded
         return sign | special["INF"]
 
 

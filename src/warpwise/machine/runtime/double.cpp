@@ -1,6 +1,4 @@
 // Double precision: DADD, DMUL, DFMA, DMNMX, DSETP, DSET. A value lies in two registers, the low word first.
-#include <cstdlib>
-
 #include "floats.h"
 
 namespace ww::machine {
@@ -10,11 +8,11 @@ struct Doubles {
   double lane[kLanes];
 };
 
-// An immediate is printed in decimals, and only its upper word is encoded: scratch[1] holds its bits.
+// Of an immediate only the upper word is encoded.
 void load(Warp& w, const Instruction& n, unsigned i, Doubles& to) {
   const Operand& operand = n.operands[i];
   if (operand.kind == Kind::kImmediate) {
-    for (unsigned l = 0; l < kLanes; l++) to.lane[l] = as_double(n.scratch[1]);
+    for (unsigned l = 0; l < kLanes; l++) to.lane[l] = as_double(static_cast<u64>(operand.value) << 32);
   } else {
     Vector ta, tb;
     const Vector &low = read(w, n, i, ta), &high = read_high(w, n, i, tb);
@@ -23,35 +21,6 @@ void load(Warp& w, const Instruction& n, unsigned i, Doubles& to) {
       to.lane[l] = as_double(low.lane[l] | static_cast<u64>(sign(high.lane[l])) << 32);
   }
   Rounding::keep(to);
-}
-
-// The bits of the immediate among the operands, from the text: operands are parted by commas.
-bool find_immediate(Instruction& n) {
-  size_t at = n.text.find(n.opcode);
-  if (at == std::string::npos) return false;
-  at = n.text.find(' ', at);
-  for (unsigned i = 0; i < n.operands.size(); i++) {
-    if (at == std::string::npos) return false;
-    if (n.operands[i].kind == Kind::kImmediate) {
-      const char* begin = n.text.c_str() + at + 1;
-      while (*begin == ' ') begin++;
-      const bool negative = *begin == '-';
-      const char* digits = begin + (negative || *begin == '+');
-      u64 bits;
-      if (digits[0] == '0' && digits[1] == 'x')
-        bits = std::strtoull(digits, nullptr, 16) << 32;
-      else if (digits[0] == 'I')
-        bits = 0x7ff0000000000000u;
-      else if (digits[0] == 'Q' || digits[0] == 'N')
-        bits = 0x7ff8000000000000u;
-      else
-        bits = as_bits(std::strtod(digits, nullptr));
-      n.scratch[1] = bits ^ static_cast<u64>(negative) << 63;
-      return true;
-    }
-    at = n.text.find(',', at + 1);
-  }
-  return true;
 }
 
 enum class What : u64 { kSum, kProduct, kFused };
@@ -76,7 +45,7 @@ void arithmetic(Warp& w, const Instruction& n, Mask lanes) {
 template <What kWhat>
 Handler decode(Instruction& n) {
   const unsigned count = kWhat == What::kFused ? 4 : 3;
-  if (n.operands.size() != count || !only(n, {"RN", "RM", "RP", "RZ"}) || !find_immediate(n)) return nullptr;
+  if (n.operands.size() != count || !only(n, {"RN", "RM", "RP", "RZ"})) return nullptr;
   n.scratch[0] = static_cast<u64>(round_of(n));
   return arithmetic<kWhat>;
 }
@@ -98,7 +67,7 @@ void dmnmx(Warp& w, const Instruction& n, Mask lanes) {
 
 Handler decode_dmnmx(Instruction& n) {
   const bool fits = n.operands.size() == 4 && is_predicate(n.operands[3]) && only(n, {});
-  return fits && find_immediate(n) ? dmnmx : nullptr;
+  return fits ? dmnmx : nullptr;
 }
 
 // ---- Comparisons
@@ -146,7 +115,7 @@ bool decode_comparison(Instruction& n) {
                 "LEU", "GTU", "NEU", "GEU", "T",  "MIN", "MAX", "AND", "OR",  "XOR", "BF"}))
     return false;
   n.scratch[0] = n.has("MIN") ? kMinimum : n.has("MAX") ? kMaximum : float_relation(n);
-  return n.scratch[0] != kNoRelation && find_immediate(n);
+  return n.scratch[0] != kNoRelation;
 }
 
 Handler decode_dsetp(Instruction& n) {

@@ -11,11 +11,11 @@ struct Swizzle {
   bool upper[2] = {false, true}, negated[2] = {false, false};
 };
 
-// "H0_H0", "H1_H1", "H0_NH1" ...; empty is H0 below and H1 above.
+// The upper half's word comes first: "H1_H0" (as without a suffix), "H0_H0", "H0_NH1" ...
 bool parse(const std::string& suffix, Swizzle& swizzle) {
   size_t at = 0;
-  for (unsigned k = 0; k < 2 && !suffix.empty(); k++) {
-    if (k && (at >= suffix.size() || suffix[at++] != '_')) return false;
+  for (unsigned k = 2; k-- > 0 && !suffix.empty();) {
+    if (!k && (at >= suffix.size() || suffix[at++] != '_')) return false;
     swizzle.negated[k] = at < suffix.size() && suffix[at] == 'N';
     at += swizzle.negated[k];
     if (at + 1 >= suffix.size() || suffix[at] != 'H' || (suffix[at + 1] != '0' && suffix[at + 1] != '1')) return false;
@@ -25,7 +25,8 @@ bool parse(const std::string& suffix, Swizzle& swizzle) {
   return suffix.empty() || at == suffix.size();
 }
 
-// In scratch[0]: a nibble for each operand (upper[0], upper[1], negated[0], negated[1]); scratch[1] is the form.
+// In scratch[0]: a byte for each operand (upper[0], upper[1], negated[0], negated[1], whether it is one float, R5.F32);
+// scratch[1] is the form.
 enum : u64 {
   kBfloat16 = 1,
   kFlush = 2,
@@ -64,9 +65,11 @@ bool prepare(Instruction& n, unsigned first, unsigned count) {
   if (!join_immediates(n) || n.operands.size() < first + count) return false;
   for (unsigned i = first; i < first + count; i++) {
     Swizzle swizzle;
-    if (!parse(n.operands[i].suffix, swizzle)) return false;
-    n.scratch[0] |= (swizzle.upper[0] * 1u | swizzle.upper[1] * 2u | swizzle.negated[0] * 4u | swizzle.negated[1] * 8u)
-                    << (4 * i);
+    const bool single = n.operands[i].suffix == "F32";
+    if (!single && !parse(n.operands[i].suffix, swizzle)) return false;
+    const u64 byte = swizzle.upper[0] * 1u | swizzle.upper[1] * 2u | swizzle.negated[0] * 4u | swizzle.negated[1] * 8u |
+                     single * 16u;
+    n.scratch[0] |= byte << (8 * i);
   }
   return true;
 }
@@ -82,10 +85,17 @@ void load(Warp& w, const Instruction& n, unsigned i, unsigned half, Floats& to) 
   Vector t;
   const Vector& a = read(w, n, i, t);
   const Operand& operand = n.operands[i];
-  const u64 nibble = n.scratch[0] >> (4 * i);
-  const unsigned by = nibble >> half & 1 ? 16 : 0;
+  const u64 byte = n.scratch[0] >> (8 * i);
+  if (byte & 16) {
+    // It is cut to a half: sm_75 has no other conversion that rounds towards zero.
+    const FloatSign sign(operand);
+    for (unsigned l = 0; l < kLanes; l++)
+      to.lane[l] = half_to_float(encode(kHalf, as_float(sign(a.lane[l])), Round::kZero, false));
+    return;
+  }
+  const unsigned by = byte >> half & 1 ? 16 : 0;
   const u32 keep = operand.absolute ? 0x7fff : 0xffff;
-  const u32 flip = operand.negated != static_cast<bool>(nibble >> (2 + half) & 1) ? 0x8000 : 0;
+  const u32 flip = operand.negated != static_cast<bool>(byte >> (2 + half) & 1) ? 0x8000 : 0;
   const bool bfloat = n.scratch[1] & kBfloat16;
   const u32 exponent = n.scratch[1] & kFlush ? bfloat ? 0x7f80 : 0x7c00 : 0xffff;
   if (bfloat) {
@@ -196,7 +206,7 @@ void hmnmx2(Warp& w, const Instruction& n, Mask lanes) {
     load(w, n, 2, half, b);
     Vector ta, tb;
     const Vector &x = read(w, n, 1, ta), &y = read(w, n, 2, tb);
-    const unsigned from_x = n.scratch[0] >> (4 + half) & 1 ? 16 : 0, from_y = n.scratch[0] >> (8 + half) & 1 ? 16 : 0;
+    const unsigned from_x = n.scratch[0] >> (8 + half) & 1 ? 16 : 0, from_y = n.scratch[0] >> (16 + half) & 1 ? 16 : 0;
     const u32 signs = form & kSignsMultiply ? 0x8000 : 0;
     for (unsigned l = 0; l < kLanes; l++) {
       const u32 flip = on(smallest, l) ? 0 : 0x80000000u;

@@ -62,7 +62,7 @@ void minimum(Warp& w, const Instruction& n, Mask lanes) {
     const u32 value = less(a->lane[l], second->lane[l], on(choose, l) ? low : high);
     made.lane[l] = clamp ? relu(value, kHalf) : value;
   }
-  // Predicates say that the first source was taken: of the high half, then of the low one.
+  // Predicates say that the first source was taken: of the low half, then of the high one.
   const Vector &x = *a, &y = *second;
   const auto taken = [&](u32 mask) {
     return test([&](unsigned l) {
@@ -73,8 +73,8 @@ void minimum(Warp& w, const Instruction& n, Mask lanes) {
   const bool wanted = n.operands[1].index != kPredicateTrue || n.operands[i - 1].index != kPredicateTrue;
   if (i > 1 && wanted) {
     const Mask above = taken(kHalf ? 0xffff0000u : ~u32{0}), below = taken(kHalf ? 0xffffu : ~u32{0});
-    set_predicate(w, n.operands[1], lanes, above);
-    if (i == 3) set_predicate(w, n.operands[2], lanes, below);
+    set_predicate(w, n.operands[1], lanes, below);
+    if (i == 3) set_predicate(w, n.operands[2], lanes, above);
   }
   blend(destination(w, n, 0), made, lanes);
 }
