@@ -102,11 +102,12 @@ void unpack(const Warp& warp, const Operand& operand, unsigned outer, unsigned k
 
 constexpr unsigned kMostK = 64;
 
-// Sums in double precision, rounded once: the tensor cores keep more bits than a float32 sum too, how many differs by
-// generation.
+// Products are exact in double precision; each is added in order of k and the sum rounded to float32, as the emulator
+// does. (Tensor cores add several at once and cut off instead, how many and where differs by generation.)
 void multiply_floats(Warp& warp, const Instruction& instruction, Mask lanes) {
   const Shape shape = shape_of(instruction);
-  double a[16][kMostK], b[kMostK][8], d[16][8];
+  double a[16][kMostK], b[kMostK][8];
+  float d[16][8];
   unpack(warp, instruction.operands[1], shape.m, shape.k, bits_of(shape.a),
          [&](unsigned row, unsigned k, u32 bits) { a[row][k] = value_of(shape.a, bits); });
   unpack(warp, instruction.operands[2], shape.n, shape.k, bits_of(shape.b),
@@ -122,16 +123,16 @@ void multiply_floats(Warp& warp, const Instruction& instruction, Mask lanes) {
       }
   for (unsigned row = 0; row < shape.m; row++)
     for (unsigned k = 0; k < shape.k; k++)
-      for (unsigned column = 0; column < 8; column++) d[row][column] += a[row][k] * b[k][column];
+      for (unsigned column = 0; column < 8; column++)
+        d[row][column] = static_cast<float>(d[row][column] + a[row][k] * b[k][column]);
   for (unsigned r = 0; r < shape.m / 8; r++)
     for_lanes(lanes, [&](unsigned l) {
-      const double* pair = &d[r * 8 + l / 4][l % 4 * 2];
+      const float* pair = &d[r * 8 + l / 4][l % 4 * 2];
       if (half) {
-        destination(warp, instruction, 0, r).lane[l] =
-            float_to_half(static_cast<float>(pair[0])) | float_to_half(static_cast<float>(pair[1])) << 16;
+        destination(warp, instruction, 0, r).lane[l] = float_to_half(pair[0]) | float_to_half(pair[1]) << 16;
       } else {
-        destination(warp, instruction, 0, 2 * r).lane[l] = bits_of_float(static_cast<float>(pair[0]));
-        destination(warp, instruction, 0, 2 * r + 1).lane[l] = bits_of_float(static_cast<float>(pair[1]));
+        destination(warp, instruction, 0, 2 * r).lane[l] = bits_of_float(pair[0]);
+        destination(warp, instruction, 0, 2 * r + 1).lane[l] = bits_of_float(pair[1]);
       }
     });
 }
