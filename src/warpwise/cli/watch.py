@@ -1,0 +1,146 @@
+"""``warpwise watch``: a page that stays in place and says, at every save of a kernel, whether it is right and what it costs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+import warpwise
+from warpwise import registry
+from warpwise.cli.console import wide_console
+from warpwise.cli.kept import near
+from warpwise.cli.targets import known_ops, load_file
+from warpwise.lab.timing.timing import duration
+from warpwise.lab.watch import Board, Pairs, Row, Wanted, Watch
+
+OPS = Path(warpwise.__file__).parent / "ops"
+STYLES = {"right": "green", "wrong": "bold red", "untested": "yellow"}
+MARKS = {"right": "✓ right", "wrong": "✗ wrong", "untested": "– untested"}
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--rung", "rungs", multiple=True, help="A rung by name or number (k02); all of the file unless given.")
+@click.option("--device", "where", help="cuda, cuda:1 or cpu; a GPU unless there is none.")
+@click.option(
+    "--dtype", "dtypes", multiple=True, metavar="DTYPE", help="float32, bfloat16 …, or 'all'; the first unless given."
+)
+@click.option("--no-explain", "plain", is_flag=True, help="Leave the hint and the modelled time out.")
+@click.option("--once", is_flag=True, help="Do it once, then exit: 1 if a rung is wrong.")
+def watch(file: Path, rungs: Sequence[str], where: str | None, dtypes: Sequence[str], plain: bool, once: bool) -> int:
+    """Verify, explain and time the kernels of FILE now and at every save, until Ctrl-C.
+
+    FILE is the source of a rung (k03_warp_shuffle.cu) or a Python file with an operation of your own (`warpwise new`
+    writes one). Cases that failed at the last save come first. The verdict is for one seed; climb takes three.
+    """
+    console = wide_console()
+    path = file.resolve()
+    if OPS not in path.parents:
+        known_ops()  # imported here once, the fork for a save has them
+    wanted = Wanted(lambda: find(path, rungs), where, dtypes, not plain)
+    watched = Watch(path, wanted)
+    try:
+        _loop(console, watched, once)
+    except KeyboardInterrupt:
+        console.print("[dim]no longer watched[/]")
+        return 0
+    finally:
+        watched.close()
+    return 0 if watched.board.right else 1
+
+
+def _loop(console: Console, watched: Watch, once: bool) -> None:
+    """Draw the board whenever it changes; into a pipe, once a save."""
+    if not console.is_terminal:
+        shown = -1
+        while True:
+            watched.update()
+            if not watched.board.working and watched.board.saves != shown:
+                shown = watched.board.saves
+                console.print(page(watched.board))
+                sys.stdout.flush()
+                if once:
+                    return
+    with Live(page(watched.board), console=console, auto_refresh=False) as live:
+        while not once or watched.board.working:
+            if watched.update():
+                live.update(page(watched.board), refresh=True)
+
+
+def find(path: Path, names: Sequence[str]) -> Pairs:
+    """The rungs that ``path`` is the source of, or that an operation in it has; of those the ones called ``names``.
+
+    Raises ``click.BadParameter`` for a file that is neither, or does not load.
+    """
+    known_ops()
+    pairs = [(op, rung) for op in registry.all_ops() for rung in op.rungs if rung.source.resolve() == path]
+    if not pairs and OPS in path.parents:
+        pairs = [
+            (op, rung) for op in registry.all_ops() for rung in op.rungs if rung.source.resolve().parent == path.parent
+        ]
+    if not pairs and path.suffix == ".py":
+        pairs = [(op, rung) for op in load_file(path, "FILE") for rung in op.rungs]
+    if not pairs:
+        raise click.BadParameter(
+            f"{path.name}: expected the source of a rung, or a Python file with an operation; "
+            "`warpwise check` runs a lone CUDA file",
+            param_hint="FILE",
+        )
+    chosen: Pairs = []
+    for name in names:
+        meant = [pair for pair in pairs if name in (pair[1].name, *pair[1].name.partition("_")[::2])]
+        if not meant:
+            raise click.BadParameter(
+                f"{path.name}: no rung {name!r}{near(name, [rung.name for _, rung in pairs])}", param_hint="--rung"
+            )
+        chosen += [pair for pair in meant if pair not in chosen]
+    return chosen or pairs
+
+
+def page(board: Board) -> Group:
+    """The whole page: where, a row a rung, then the first failure or the hint of each."""
+    when = f", verdict {board.verdict_after:.1f} s after the save" if board.verdict_after is not None else ""
+    head = f"{board.file.name}  [dim]{escape(board.place)}{', ' + board.dtypes if board.dtypes else ''}, save {board.saves}{when}[/]"
+    parts: list[Text | Table] = [Text.from_markup(head)]
+    if board.error:
+        parts.append(Text(board.error, style="red"))
+    if board.rows:
+        table = Table(box=None, padding=(0, 2, 0, 0))
+        for heading in ("rung", "verdict"):
+            table.add_column(heading, no_wrap=True)
+        for heading in ("time", "against the last", "against the best"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column("", style="dim", overflow="ellipsis", no_wrap=True)
+        for row in board.rows:
+            mark = Text(MARKS.get(row.status, ""), style=STYLES.get(row.status, ""))
+            table.add_row(row.rung, mark, *_times(row), escape(row.stage))
+        parts.append(table)
+    for row in board.rows:
+        if row.message:
+            parts.append(Text(f"{row.rung}: {row.message}", style="red" if row.status == "wrong" else "yellow"))
+        elif row.hint:
+            parts.append(Text(f"{row.rung}: {row.hint}"))
+    return Group(*parts)
+
+
+def _times(row: Row) -> tuple[str, str, str]:
+    if row.seconds is None:
+        return "", "", ""
+    time = f"{duration(row.seconds)}{' (modelled)' if row.modelled else ''}"
+    return time, _against(row.seconds, row.last), _against(row.seconds, row.best)
+
+
+def _against(now: float, before: float | None) -> str:
+    """``-12.3 %`` for a time that is less."""
+    if not before:
+        return ""
+    change = 100 * (now / before - 1)
+    return "the same" if abs(change) < 0.05 else f"{change:+.1f} %"
