@@ -221,7 +221,7 @@ def execute(
             return Run(run(None))
         return Run(run(fit) if fit >= 2 * first.blocks_run else first)
     except machine.MachineFault as error:
-        return Run(unsupported=str(error))
+        return Run(unsupported=str(error), agrees=Agreement("not compared", "the machine code was not executed"))
 
 
 _PILOT = 8  # blocks that tell how long one takes
@@ -280,11 +280,8 @@ def caveats(lines: Sequence[Any], own: str, run: Run, options: Options) -> tuple
     counts = run.counts
     if counts is None:
         return tuple(found)
-    if skipped := source_view.unexecuted(lines, own):
-        plural = "s" if len(skipped) > 1 else ""
-        found.append(
-            f"Line{plural} {source_view.ranges(skipped)} did not run with these arguments: their cost is not counted."
-        )
+    if idle := source_view.unreached(counts, lines, own):
+        found.append(f"Not reached with these arguments, so that it costs nothing here: {idle}.")
     if counts.sampled:
         found.append(
             f"{counts.blocks_run:,} of {counts.blocks:,} blocks were executed and the counters scaled up; blocks that do "

@@ -91,7 +91,10 @@ def _head(explanation: Explanation) -> str:
 def _limiter(explanation: Explanation) -> str:
     expected = explanation.prediction
     if expected is None:
-        return ""
+        not_run = (
+            f'<p class="ww-big">Not executed: {escape(explanation.unsupported)}.</p>' if explanation.unsupported else ""
+        )
+        return f'<section class="ww-limiter">{not_run}{_agreement(explanation)}</section>'
     rows = []
     ordered = sorted(expected.units.items(), key=lambda item: -item[1])[:_UNITS]
     longest = max(expected.time, ordered[0][1]) or 1.0
@@ -141,6 +144,8 @@ def _hints(explanation: Explanation, identity: str, drawn: Sequence[tuple[Line, 
 
 def _source(explanation: Explanation, identity: str, drawn: Sequence[tuple[Line, list[lanes.Request]]]) -> str:
     columns = source_view.shown_columns(explanation.lines)
+    if not columns:
+        return ""
     whole = {
         column.key: sum(line.counters.get(column.key, 0) for line in explanation.lines) or 1.0 for column in columns
     }
@@ -216,7 +221,7 @@ def _lanes(explanation: Explanation, identity: str, drawn: Sequence[tuple[Line, 
     for position, (line, requests) in enumerate(drawn):
         anchor = _anchor(identity, line)
         pictures = "".join(_request(one, f"{anchor}-{number}") for number, one in enumerate(requests[:3]))
-        opened = " open" if position == 0 else ""
+        opened = ' open=""' if position == 0 else ""
         head = requests[0]
         wasteful = (
             f' <b class="ww-bad">{times(head.factor)} the least</b>'

@@ -93,6 +93,8 @@ def agreement(
             return Agreement(
                 "no", f"'{part.name}' has {len(machine):,} bytes after one run, {len(emulated):,} after the other"
             )
+        if np.array_equal(emulated, was) and np.array_equal(machine, was):
+            continue  # only read
         dtype = _dtype(part)
         if dtype is None:
             if not np.array_equal(machine, emulated):

@@ -18,6 +18,7 @@ SHARED = ("LDS", "STS", "ATOMS", "LDSM", "STSM")
 LOCAL = ("LDL", "STL")
 GLOBAL = ("LDG", "STG", "LD", "ST", "ATOMG", "ATOM", "RED", "REDG", "LDGSTS", "LDGMC", "UBLKCP")
 _GAP = 6  # lines without machine code that are still shown
+_FLOW = ("BRA", "EXIT", "BSSY", "BSYNC", "BREAK", "WARPSYNC", "NOP")
 _TOTALS = ("executed", "threads", "threads_on", "stall_cycles", "bytes")
 
 
@@ -146,11 +147,22 @@ def _same(file: str, own: str) -> bool:
     return Path(file) == path.absolute() if path.exists() else Path(file).name == path.name
 
 
-def unexecuted(lines: Iterable[Line], own: str) -> tuple[int, ...]:
-    """Lines of ``own`` that have machine code, none of which was executed."""
-    return tuple(
-        line.number for line in lines if line.file == own and line.counters and not line.counters.get("executed")
-    )
+def unreached(counts: Counts, lines: Iterable[Line], own: str) -> str:
+    """What of ``own`` no lane executed, in words: whole lines, and lines in part; "" if everything ran."""
+    on = counts.column("threads_on")
+    whole, partly = [], []
+    for line in lines:
+        if line.file != own:
+            continue
+        # A branch that nobody takes is how code behind it is passed over, and costs nothing more.
+        idle = [i for i in line.instructions if not on[i] and counts.program.instructions[i].opcode not in _FLOW]
+        if len(idle) == len(line.instructions):
+            whole.append(line.number)
+        elif idle:
+            partly.append(line.number)
+    parts = [f"line{'s' * (len(whole) > 1)} {ranges(whole)}"] if whole else []
+    parts += [f"parts of line{'s' * (len(partly) > 1)} {ranges(partly)}"] if partly else []
+    return " and ".join(parts)
 
 
 def ranges(numbers: Sequence[int]) -> str:

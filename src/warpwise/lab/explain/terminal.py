@@ -36,9 +36,25 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuv"
 
 
 def rows(explanation: Explanation, width: int, line: int | None = None, all_lines: bool = False) -> Iterator[Row]:
-    """The whole picture, each row at most ``width`` columns; ``line`` is the line whose lanes are drawn."""
+    """The whole picture, each row at most ``width`` (60 or more) columns; ``line`` is the one whose lanes are drawn."""
     width = max(width, 60)
     chosen = explanation.line(line) if line is not None else explanation.worst
+    for row in _picture(explanation, width, chosen, all_lines):
+        yield _clipped(row, width)
+
+
+def _clipped(row: Row, width: int) -> Row:
+    """The row without what lies beyond ``width``."""
+    left, kept = width, []
+    for text, style in row:
+        if left <= 0:
+            break
+        kept.append((text if len(text) <= left else text[: left - 1] + "…", style))
+        left -= len(text)
+    return kept
+
+
+def _picture(explanation: Explanation, width: int, chosen: Line | None, all_lines: bool) -> Iterator[Row]:
     yield from _head(explanation, width)
     yield from _limiter(explanation, width)
     yield from _needs(explanation, width)
@@ -106,15 +122,16 @@ def _limiter(explanation: Explanation, width: int) -> Iterator[Row]:
     yield [("", "")]
     yield [
         (f"{seconds(expected.time)} predicted", "bold"), (" on one ", ""), (expected.device, ""), (", limited by ", ""),
-        (expected.limiter, "bold red"), (f"; reading and writing once takes {seconds(expected.floor)}", "dim"),
+        (expected.limiter, "bold red"),
     ]  # fmt: skip
+    yield [(f"reading and writing every byte once takes {seconds(expected.floor)}", "dim")]
     ordered = sorted(expected.units.items(), key=lambda item: -item[1])
     longest = ordered[0][1] or 1.0
     for name, needed in ordered[:6]:
         demand = expected.demands.get(name)
         what = f"{count(demand.amount)} {demand.what}" if demand else ""
         style = "red" if name == expected.limiter else ""
-        room = max(10, min(40, width - 62))
+        room = max(8, min(40, width - 60))
         yield [
             (f"  {name:<14}", style),
             (bar(needed / longest, room), style),
@@ -128,17 +145,21 @@ def _needs(explanation: Explanation, width: int) -> Iterator[Row]:
     yield [("", "")]
     spills = f"{size(needs.spill_stores)} spilled a thread" if needs.spill_stores else "no spills"
     text = f"{needs.registers} registers · {size(needs.shared)} of shared memory · {spills} · {needs.instructions:,} instructions"
-    yield [("Resources  ", "bold"), (text, "red" if needs.spill_stores else "")]
+    yield from _labelled("Resources  ", text, width, "red" if needs.spill_stores else "")
     if fits is None:
         return
     if fits.refusal:
-        yield [("Occupancy  ", "bold"), (fits.refusal, "bold red")]
+        yield from _labelled("Occupancy  ", fits.refusal, width, "bold red")
         return
-    text = f"{percent(fits.fraction)}: {fits.blocks} blocks of {fits.warps_per_block} warps an SM, limited by {listed(fits.binding)}"
+    blocks = "1 block" if fits.blocks == 1 else f"{fits.blocks} blocks"
+    warps = "1 warp" if fits.warps_per_block == 1 else f"{fits.warps_per_block} warps"
+    text = f"{percent(fits.fraction)}: {blocks} of {warps} an SM, limited by {listed(fits.binding)}"
     waves = explanation.metrics.get("launch__waves_per_multiprocessor")
     if waves is not None:
         text += f" · {waves:.2f} waves"
-    yield [("Occupancy  ", "bold"), (text, "")]
+    yield from _labelled("Occupancy  ", text, width, "")
+    if explanation.unsupported:
+        yield from _labelled("Execution  ", f"not possible: {explanation.unsupported}", width, "bold yellow")
     yield from _agreement(explanation, width)
 
 
@@ -146,10 +167,13 @@ def _agreement(explanation: Explanation, width: int) -> Iterator[Row]:
     agrees = explanation.agrees
     style = {"yes": "green", "no": "bold red"}.get(agrees.status, "yellow")
     head = {"yes": "agree", "no": "DISAGREE"}.get(agrees.status, "not compared")
-    wrapped = textwrap.wrap(f"{head}: {agrees.text}", width - 11) or [head]
-    yield [("Outputs    ", "bold"), (wrapped[0], style)]
-    for part in wrapped[1:]:
-        yield [(" " * 11 + part, style)]
+    yield from _labelled("Outputs    ", f"{head}: {agrees.text}", width, style)
+
+
+def _labelled(label: str, text: str, width: int, style: str) -> Iterator[Row]:
+    """A fact behind its label, its further lines below one another."""
+    for number, part in enumerate(textwrap.wrap(text, width - len(label))):
+        yield [(label if not number else " " * len(label), "bold"), (part, style)]
 
 
 def _hints(explanation: Explanation, width: int) -> Iterator[Row]:
@@ -173,6 +197,8 @@ def _source(explanation: Explanation, width: int, chosen: Line | None, all_lines
         return
     by_number = {line.number: line for line in explanation.lines if line.file == own}
     columns = _fitting(source_view.shown_columns(explanation.lines), width)
+    if not columns:
+        return
     most = {column.key: _whole(explanation, column) for column in columns}
     room = width - 8 - sum(_column_width(column) for column in columns)
     yield [("", "")]
@@ -301,11 +327,12 @@ def lane_rows(request: lanes.Request, width: int) -> Iterator[Row]:
     more = f" · {request.alike} instructions alike" if request.alike > 1 else ""
     yield from _wrapped(f"{code}{more}", width, style="dim")
     label = max((len(row.label) for row in request.rows), default=0)
-    wide = width >= label + 4 + 32 * 3 + 6
+    label = max(label, len("bank"))
+    wide = width >= label + 3 + 32 * 3 + 3 * 2
     step = 3 if wide else 1
     if request.kind == "shared":
         heads = [f"{bank:>{step}}" if wide else _DIGITS[bank] for bank in range(32)]
-        yield [(" " * (label + 3) + "".join(_spaced(heads, wide)) + "  bank", "dim")]
+        yield [(f"  {'bank':>{label}} " + "".join(_spaced(heads, wide)), "dim")]
     else:
         heads = (
             [f"sector {sector}".ljust(8 * step) for sector in range(4)]

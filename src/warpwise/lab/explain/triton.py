@@ -21,7 +21,7 @@ from warpwise.cuda.limits import target_profile
 from warpwise.lab.explain import launches
 from warpwise.lab.explain.accesses import Accesses
 from warpwise.lab.explain.explain import ATOMICS, Options, Run, assembled, execute
-from warpwise.lab.explain.explanation import Explanation, Resources
+from warpwise.lab.explain.explanation import Agreement, Explanation, Resources
 
 if TYPE_CHECKING:
     from warpwise.machine.program import Program
@@ -130,7 +130,7 @@ class _Triton:
         try:
             packed = _packed(compiled, program, self.bound, buffers)
         except UnsupportedFeature as error:
-            return Run(unsupported=str(error))
+            return Run(unsupported=str(error), agrees=Agreement("not compared", "the machine code was not executed"))
         given = before.rebased(packed)
         return execute(program, grid, block, compiled.shared, given, {}, self.options, None)
 

@@ -1,0 +1,276 @@
+"""``explain``: real kernels checked, compiled, executed and counted; a wrong kernel is not explained."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import warpwise as ww
+from warpwise import cuda, lab, machine
+from warpwise.cuda.observe import OBSERVERS, observing
+from warpwise.lab.explain import Explanation, launches
+from warpwise.lab.explain.rungs import checkable
+from warpwise.registry import Case, Op, Rung, Spec
+
+SOURCE = """
+__constant__ float factor[1];
+template <int STRIDE>
+__global__ void copy(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2.0f * x[i * STRIDE];
+  if (n < 0) y[0] = 1.0f;
+}
+__global__ void beyond(const float* x, float* y, int n) { y[blockIdx.x * blockDim.x + threadIdx.x] = x[0]; }
+__global__ void accumulate(const float* x, float* sum, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) atomicAdd(sum, x[i]);
+}
+__global__ void scaled(float* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] *= factor[0];
+}
+"""
+SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
+REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_{}.sum"
+
+
+@pytest.fixture(scope="module")
+def module() -> cuda.Module:
+    return cuda.load(SOURCE)
+
+
+def copied(module: cuda.Module, stride: int, n: int = 1024, **options: object) -> Explanation:
+    x, y = torch.randn(n * stride), torch.zeros(n)
+    made: Explanation = ww.explain(module[f"copy<{stride}>"][-(-n // 256), 256], x, cuda.out(y), n, **options)
+    assert y.abs().max() == 0, "the arguments stay as they are"
+    return made
+
+
+def test_the_counters_of_a_copy_are_those_that_arithmetic_gives(module: cuda.Module) -> None:
+    made = copied(module, 1)
+    assert made.metrics[REQUESTS.format("ld")] == 1024 / 32
+    assert made.metrics[SECTORS.format("ld")] == made.metrics[SECTORS.format("st")] == 1024 * 4 / 32
+    assert made.metrics["launch__grid_size"] == 4 and made.metrics["launch__block_size"] == 256
+    assert made.agrees and "1,024 elements of 'y'" in made.agrees.text
+    assert made.grid == (4, 1, 1) and made.block == (256, 1, 1) and made.target == "sm_90" and not made.sampled
+    assert made.resources.registers > 0 and made.resources.shared == 0 and made.resources.instructions > 10
+    assert made.occupancy is not None and made.occupancy.fraction == 1.0
+    assert {"sm_75", "sm_80", "sm_90", "sm_100", "sm_120"} <= set(made.occupancies) and "sm_70" not in made.occupancies
+    assert made.prediction is not None and made.prediction.limiter == "launch"
+
+
+def test_strided_loads_ask_for_eight_times_the_sectors_on_their_line(module: cuda.Module) -> None:
+    made = copied(module, 8)
+    line = made.line(6)
+    assert line.text.strip().startswith("if (i < n) y[i]")
+    # The load takes a sector a lane, the store four a warp.
+    assert line.counters["sectors"] == 1024 + 128 and line.counters["ideal_sectors"] == 256
+    assert made.worst is line and made.main_file == "kernel.cu"
+    assert any(hint.title == "uncoalesced loads" and hint.line == 6 for hint in made.hints)
+    with pytest.raises(LookupError, match=r"no machine code for line 1; there is for lines .*6"):
+        made.line(1)
+
+
+def test_lines_that_did_not_run_are_said(module: cuda.Module) -> None:
+    made = copied(module, 1)
+    assert any("Not reached with these arguments" in text and "parts of line 7" in text for text in made.caveats)
+    assert any("nominal latencies" in text for text in made.caveats)
+
+
+def test_a_wrong_kernel_is_not_explained(module: cuda.Module, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "run", lambda *a, **k: pytest.fail("executed in spite of the finding"))
+    y = torch.full((1000,), 3.0)
+    with pytest.raises(cuda.OutOfBounds, match=r"write to y\[1000\]"):
+        ww.explain(module["beyond"][4, 256], torch.randn(8), y, 1000)
+    assert bool((y == 3).all()), "what the checked run wrote is taken back"
+
+
+def test_a_sample_of_blocks_is_scaled_up_and_said(module: cuda.Module) -> None:
+    made = copied(module, 1, n=256 * 512, blocks=16)
+    assert made.counts is not None and 16 <= made.counts.blocks_run < 64
+    assert made.sampled == f"{made.counts.blocks_run} of 512 blocks"
+    assert made.metrics[SECTORS.format("ld")] == 512 * 256 * 4 / 32
+    assert made.agrees and any("were executed and the counters scaled up" in text for text in made.caveats)
+    assert copied(module, 1, blocks="all").sampled == ""
+
+
+def test_the_budget_decides_how_many_blocks_run_where_nothing_was_checked(module: cuda.Module) -> None:
+    made = copied(module, 1, n=256 * 4096, checks="none", budget=1e-5)
+    assert made.sampled and made.agrees.status == "not compared"
+    assert any("was not checked first" in text for text in made.caveats)
+
+
+def test_added_outputs_of_a_sample_are_not_compared(module: cuda.Module) -> None:
+    n = 256 * 64
+    made = ww.explain(module["accumulate"][64, 256], torch.ones(n), torch.zeros(1), n, blocks=8)
+    assert made.agrees.status == "not compared" and "add into" in made.agrees.text
+    assert ww.explain(module["accumulate"][64, 256], torch.ones(n), torch.zeros(1), n).agrees
+
+
+def test_constants_and_arrays_that_are_read_and_written(module: cuda.Module) -> None:
+    module.set_constant("factor", np.float32([4.0]))
+    x = np.arange(100, dtype=np.float32)
+    made = ww.explain(module["scaled"][1, 128], x, 100)
+    assert made.agrees, made.agrees.text
+    assert x[99] == 99.0
+
+
+def test_machine_code_that_computes_something_else_is_doubted(
+    module: cuda.Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = machine.run
+
+    def wrong(*args: object, **options: object) -> object:
+        counts = plain(*args, **options)  # type: ignore[arg-type]
+        counts.outputs["y"].view(np.float32)[17] += 1.0
+        return counts
+
+    monkeypatch.setattr(machine, "run", wrong)
+    made = copied(module, 1)
+    assert made.agrees.status == "no" and made.agrees.text.startswith("y[17] is ")
+    assert "1 of 1,024 elements differ" in made.agrees.text
+    assert any("doubt these counters" in text for text in made.caveats)
+
+
+def test_what_the_machine_cannot_execute_is_named_and_the_rest_kept(
+    module: cuda.Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object, **options: object) -> object:
+        raise machine.Unsupported("copy: the interpreter does not know HGMMA.64x64x16.F32 R24 at kernel.cu:6")
+
+    monkeypatch.setattr(machine, "run", refuse)
+    made = copied(module, 1)
+    assert "HGMMA" in made.unsupported and made.prediction is None and not made.metrics
+    assert made.resources.registers > 0 and made.occupancy is not None and made.line(6).number == 6
+    assert "HGMMA" in made.text(100) and "HGMMA" in made.html()
+
+
+def test_missing_tools_say_what_to_install(module: cuda.Module, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*args: object) -> object:
+        raise FileNotFoundError("no nvdisasm: pip install triton")
+
+    monkeypatch.setattr(machine, "load_program", missing)
+    with pytest.raises(FileNotFoundError, match="nvdisasm"):
+        copied(module, 1)
+
+
+def test_options_that_make_no_sense_are_refused(module: cuda.Module) -> None:
+    launcher, x = module["copy<1>"][1, 32], torch.zeros(32)
+    with pytest.raises(ValueError, match="blocks=0: expected"):
+        ww.explain(launcher, x, x.clone(), 32, blocks=0)
+    with pytest.raises(ValueError, match="no profile for target"):
+        ww.explain(launcher, x, x.clone(), 32, target="sm_20")
+    with pytest.raises(TypeError, match="no option 'BLOCK'"):
+        ww.explain(launcher, x, x.clone(), 32, BLOCK=4)
+    with pytest.raises(TypeError, match="expected a kernel with its grid"):
+        ww.explain(print, x)
+    with pytest.raises(ValueError, match="expected an operation and a rung"):
+        ww.explain("softmax")
+
+
+def test_another_target_is_compiled_for(module: cuda.Module) -> None:
+    made = copied(module, 1, target="sm_80")
+    assert made.target == "sm_80" and made.agrees and made.prediction is not None
+    assert "A100" in made.prediction.device
+
+
+def test_the_dictionary_is_json(module: cuda.Module) -> None:
+    data = json.loads(copied(module, 8).to_json())
+    assert data["metrics"][SECTORS.format("ld")] == 1024 and data["agrees"]["status"] == "yes"
+    assert data["run"]["blocks_run"] == 4 and data["occupancies"]["sm_75"]["blocks"] == 4
+    assert any(line["number"] == 6 and line["counters"]["sectors"] == 1152 for line in data["lines"])
+    assert "counts" not in data and "sources" not in data
+
+
+def toy() -> Op:
+    """An operation whose one rung launches two kernels, the second on what the first wrote."""
+    module = cuda.load(
+        """
+        __global__ void twice(const float* x, float* y, int n) { int i = blockIdx.x * 64 + threadIdx.x; if (i < n) y[i] = 2 * x[i]; }
+        __global__ void once_more(float* y, int n) { int i = blockIdx.x * 64 + threadIdx.x; if (i < n) y[i] += 1; }
+        """
+    )
+
+    def launch(y: torch.Tensor, x: torch.Tensor) -> None:
+        n = x.numel()
+        module["twice"][-(-n // 64), 64](x, cuda.out(y), n)
+        module["once_more"][-(-n // 64), 64](y, n)
+
+    spec = Spec(
+        "explained_toy", "2 x + 1", lambda case, dtype, device, seed: (torch.ones(case.sizes["n"], device=device),),
+        lambda x: None, torch.empty_like, lambda x: 2 * x.double() + 1, lambda x: 2 * x + 1,
+        lambda x: ww.registry.Cost(8 * x.numel(), 2 * x.numel()), (), (Case("large", {"n": 2**28}), Case("small", {"n": 200})),
+    )  # fmt: skip
+    rungs = (
+        Rung("k01_two", "two launches", "cuda", launch, source=None),  # type: ignore[arg-type]
+        Rung("k02_none", "no kernel", "python", lambda y, x: y.copy_(2 * x + 1), source=None),  # type: ignore[arg-type]
+    )
+    return Op(spec, rungs, lambda *args: None)
+
+
+def test_every_launch_of_a_rung_is_explained_on_what_those_before_left() -> None:
+    found = lab.explain_rung(toy(), "k01", "small")
+    assert [one.kernel for one in found] == ["twice", "once_more"]
+    assert all(one.agrees for one in found), [one.agrees.text for one in found]
+    assert found.time == sum(one.prediction.time for one in found if one.prediction)
+    assert str(found).count("predicted on one H200") == 2 and not OBSERVERS
+    assert [one["kernel"] for one in found.to_dict()] == ["twice", "once_more"]
+
+
+def test_a_rung_is_checked_small_and_counted_large() -> None:
+    op = toy()
+    assert checkable(op, torch.float32).sizes["n"] == 2**21
+    large = Case("too_large", {"n": 2**22})
+    found = lab.explain_rung(op, "k01", large, blocks=4)
+    assert all("4194304 is too large to be checked on a CPU" in one.caveats[0] for one in found)
+    assert found[0].metrics[SECTORS.format("st")] == 2**22 / 8
+    assert "did not fill" in found[1].caveats[0]
+
+
+def test_a_rung_without_a_kernel_has_nothing_to_explain() -> None:
+    with pytest.raises(ValueError, match=r"k02_none \(python\) launches no GPU kernel"):
+        lab.explain_rung(toy(), "k02", "small")
+    with pytest.raises(ValueError, match="no size 'medium'; there are large, small"):
+        lab.explain_rung(toy(), "k01", "medium")
+
+
+def test_observers_take_launches_and_make_them_themselves(module: cuda.Module) -> None:
+    seen: list[str] = []
+    x, y = torch.ones(32), torch.zeros(32)
+
+    def observer(launcher: object, args: tuple[object, ...], options: object) -> None:
+        seen.append(launcher.kernel.expression)  # type: ignore[attr-defined]
+        launcher(*args)  # type: ignore[operator]
+
+    with observing(observer):
+        module["copy<1>"][1, 32](x, y, 32)
+        assert OBSERVERS
+    module["copy<1>"][1, 32](x, y, 32)
+    assert seen == ["copy<1>"] and y[0] == 2.0 and not OBSERVERS
+
+
+def test_snapshots_keep_what_overlaps_together() -> None:
+    base = np.arange(64, dtype=np.uint8)
+    start = base.ctypes.data
+
+    def buffer(name: str, offset: int, size: int, const: bool) -> cuda.arguments.Buffer:
+        return cuda.arguments.Buffer(name, start + offset, size, 1, "unsigned char", const, False, start, not const)
+
+    written, read, apart = buffer("w", 8, 16, False), buffer("r", 16, 16, True), buffer("a", 48, 8, True)
+    kept = launches.Snapshot([written, read, apart])
+    base[8:32] = 0
+    moved = kept.rebased([written, read, apart])
+    assert moved[1].address - moved[0].address == 8 and moved[2] is apart  # type: ignore[union-attr]
+    assert kept.bytes_of(written).tolist() == list(range(8, 24)) and kept.bytes_of(read).tolist() == list(range(16, 32))
+    assert moved[0].address % 256 == written.address % 256  # type: ignore[union-attr]
+    kept.put_back()
+    assert base.tolist() == list(range(64))
+
+
+def test_importing_warpwise_imports_no_lab() -> None:
+    assert callable(ww.explain) and ww.explain is lab.explain
+    assert "explain" in ww.__all__ and sys.modules["warpwise.lab.explain"] is not None
