@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from tests.machine.launching import agree, machine_run
+
 from warpwise import cuda, machine
 
 TARGETS = ("sm_75", "sm_80", "sm_90", "sm_100")

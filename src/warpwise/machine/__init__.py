@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,24 @@ if TYPE_CHECKING:
     from warpwise.machine.counts import Counts
     from warpwise.machine.program import Program
 
-__all__ = ["LaunchTimeout", "MachineFault", "Unsupported", "load_program", "run", "units", "unsupported"]
+__all__ = [
+    "Counts",
+    "LaunchTimeout",
+    "MachineFault",
+    "Program",
+    "Unsupported",
+    "load_program",
+    "run",
+    "units",
+    "unsupported",
+]
+_LAZY = {"Counts": "warpwise.machine.counts", "Program": "warpwise.machine.program"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def load_program(cubin: bytes, symbol: str) -> Program:

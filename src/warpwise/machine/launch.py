@@ -149,12 +149,12 @@ def run(
             Buffer(
                 arguments[position].name, place.address, arguments[position].nbytes, arguments[position].element_bytes
             )
-            for position, place in places.items()
+            for position, place in sorted(places.items())
         ),
         samples=samples,
         outputs={
             arguments[position].name: place.segment.data[place.offset : place.offset + arguments[position].nbytes]
-            for position, place in places.items()
+            for position, place in sorted(places.items())
             if place.segment is not None and not arguments[position].const
         },
     )
