@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from warpwise import ops, registry
 from warpwise.ops.matmul import _c, rungs, spec
+from warpwise.ops.matmul.rungs import WARPGROUPS
 
 FEW = settings(max_examples=12, deadline=None, derandomize=True)
-RUNGS = [rung.name for rung in registry.get("matmul").rungs]
+RUNGS = [rung.name for rung in rungs.RUNGS if "cpu" in rung.devices]
 
 
 def integers(rows: int, columns: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -156,3 +157,20 @@ def test_eager_is_exact_whatever_tf32_says():
 def test_wrong_arguments(a, b, error, message):
     with pytest.raises(error, match=message):
         ops.matmul(a, b)
+
+
+@pytest.mark.parametrize("element", ["__nv_bfloat16", "__half"])
+def test_warpgroups_compile_for_hopper_without_spills(element):
+    compiled = WARPGROUPS[f"matmul_warpgroups<{element}>"].compile("sm_90")
+    assert compiled.registers == 168, "the third of an SM's registers that three warpgroups start with"
+    assert (compiled.spill_stores, compiled.stack) == (0, 0)
+
+
+def test_warpgroups_say_what_they_take():
+    op = registry.get("matmul")
+    rung = op.rung("k12")
+    a, b = torch.empty(8, 8, dtype=torch.half), torch.empty(8, 8, dtype=torch.half)
+    assert op.refusal(rung, a, b) == "runs on cuda, not on cpu"
+    assert "multiples of 8" in rung.limits(a[:, :7], b[:7])
+    assert "begin on 16 bytes" in rung.limits(torch.empty(65, dtype=torch.half)[1:].view(8, 8), b)
+    assert rung.limits(a, b) is None

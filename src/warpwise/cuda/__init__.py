@@ -30,13 +30,14 @@ from warpwise.cuda.errors import (
     UnwrittenOutput,
 )
 from warpwise.cuda.module import Kernel, Launcher, Module, load
+from warpwise.cuda.tensor_map import TensorMap, tensor_map
 from warpwise.cuda.views import out, strided
 
 __all__ = [
     "Access", "ArgumentError", "BarrierDivergence", "CompileError", "DataRace", "Deadlock", "Finding", "Kernel",
     "KernelAssertion", "KernelError", "KernelTimeout", "LaunchError", "Launcher", "MisalignedAccess", "Module",
-    "OutOfBounds", "ReadOnlyWrite", "UndefinedBehaviour", "UninitializedRead", "UnsupportedFeature", "UnwrittenOutput",
-    "ctype", "load", "load_inline", "out", "strided",
+    "OutOfBounds", "ReadOnlyWrite", "TensorMap", "UndefinedBehaviour", "UninitializedRead", "UnsupportedFeature", "UnwrittenOutput",
+    "ctype", "load", "load_inline", "out", "strided", "tensor_map",
 ]  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from warpwise.cuda import scalars, views
 from warpwise.cuda.elements import element
 from warpwise.cuda.errors import ArgumentError
 from warpwise.cuda.signature import Parameter
+from warpwise.cuda.tensor_map import TensorMap
 from warpwise.cuda.views import Out, Strided
 
 
@@ -302,6 +303,8 @@ def device_of(args: Sequence[Any], kernel: str) -> torch.device | None:
             device = views.CPU
         elif hasattr(value, "__cuda_array_interface__"):
             device = views.cuda_device(value)
+        elif kind is TensorMap:
+            device = value.tensor.device
         else:
             continue
         if found is None:

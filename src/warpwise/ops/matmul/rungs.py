@@ -64,6 +64,10 @@ def tiled(kernel: str, file: str, tile: tuple[int, int], block: int | tuple[int,
 NAIVE = cuda.load(HERE / "k03_naive.cu")
 WARP_TILE = cuda.load(HERE / "k09_warp_tile.cu")
 ASYNC_COPIES = cuda.load(HERE / "k11_async_copies.cu")
+WARPGROUPS = cuda.load(HERE / "k12_warpgroups.cu")
+WARPGROUPS_SHARED = (
+    1024 + 4 * (2 + 4) * 8192 + 4 * 8192 + 64
+)  # alignment, four slices of A and B, C on its way, barriers
 
 
 def naive(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
@@ -94,6 +98,15 @@ def async_copies(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     kernel = ASYNC_COPIES[f"matmul_async_copies<{arguments}, {str(whole).lower()}>"]
     shared = stages * 16 * (rows + 4 + 128) * 4
     kernel[tiles[0] * tiles[1], threads, shared](a, b, cuda.out(c), m, n, k, *tiles, 8)
+
+
+def warpgroups(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    m, n, k = sizes(a, b)
+    pairs, columns = cdiv(m, 256), cdiv(n, 256)
+    clusters = min(pairs * columns, multiprocessors(a) // 2)
+    maps = [cuda.tensor_map(matrix, (64, 64)) for matrix in (a, b, c)]
+    kernel = WARPGROUPS[f"matmul_warpgroups<{cuda.ctype(a.dtype)}>"]
+    kernel[2 * clusters, 384, WARPGROUPS_SHARED](*maps, k, pairs, columns, 8)
 
 
 def triton_tiled(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
@@ -131,6 +144,18 @@ def too_large(a: torch.Tensor, b: torch.Tensor) -> str | None:
         if size > SIDE:
             return f"takes sizes up to {SIDE}, not {name} = {size}"
     return None
+
+
+def copy_engine(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """The limits of k12: a Hopper GPU, and rows that the copy engine can address."""
+    if a.is_cuda and torch.cuda.get_device_capability(a.device) != (9, 0):
+        return "takes a GPU of compute capability 9.0: its matrix products exist there alone"
+    _, n, k = sizes(a, b)
+    if n % 8 or k % 8:
+        return f"takes n and k in multiples of 8, whose rows begin on 16 bytes, not n = {n} and k = {k}"
+    if any(matrix.data_ptr() % 16 and matrix.is_contiguous() for matrix in (a, b)):
+        return "takes a and b that begin on 16 bytes"
+    return too_large(a, b)
 
 
 def grid_of(tile: int, dimension: int) -> Callable[..., str | None]:
@@ -176,13 +201,20 @@ RUNGS = (
               dtypes=KERNEL_DTYPES, limits=grid_of_tiles),
     make_rung(HERE, "k11_async_copies", "slices by cp.async, products in an order for the register banks", async_copies,
               dtypes=(torch.float32,), limits=grid_of_tiles),
+    make_rung(HERE, "k12_warpgroups", "Hopper: boxes by the copy engine, products by warpgroups, asynchronously", warpgroups,
+              dtypes=(torch.float16, torch.bfloat16), limits=copy_engine, devices=("cuda",)),
 )  # fmt: skip
 
 _LIMITS = {rung.name: rung.limits for rung in RUNGS}
 
 
 def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """Triton for 2-byte types (tensor cores), asynchronous copies for float32; PyTorch for float64 and where a grid is
-    too small."""
-    name = "k11_async_copies" if a.dtype == torch.float32 else "k10_triton_tiled"
+    """Asynchronous copies for float32; for 2-byte types warpgroups where their tiles fill a Hopper GPU, else Triton;
+    PyTorch for float64 and where a grid is too small."""
+    if a.dtype == torch.float32:
+        name = "k11_async_copies"
+    elif a.is_cuda and cdiv(a.size(0), 128) * cdiv(b.size(1), 256) >= multiprocessors(a) and not copy_engine(a, b):
+        name = "k12_warpgroups"
+    else:
+        name = "k10_triton_tiled"
     return None if a.dtype not in KERNEL_DTYPES or _LIMITS[name](a, b) else name

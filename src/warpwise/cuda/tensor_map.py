@@ -1,0 +1,118 @@
+"""Tensor maps: what Hopper's copy engine (TMA) is told of a tensor, made by the driver and passed by value."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from warpwise.cuda.errors import ArgumentError, LaunchError
+
+# Members of CUtensorMapDataType, cuda.h.
+_TYPES = {
+    torch.uint8: 0, torch.int8: 0, torch.uint16: 1, torch.uint32: 2, torch.int32: 3, torch.uint64: 4, torch.int64: 5, torch.float16: 6,
+    torch.float32: 7, torch.float64: 8, torch.bfloat16: 9, torch.float8_e4m3fn: 0, torch.float8_e5m2: 0,
+}  # fmt: skip
+_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
+_PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
+_MAX_BOX, _MAX_DIMENSIONS, _ALIGNMENT = 256, 5, 16
+
+
+class TensorMap(ctypes.Structure):
+    """A CUtensorMap: 128 opaque bytes for a parameter ``const __grid_constant__ CUtensorMap``; keeps its tensor alive."""
+
+    _fields_ = [("opaque", ctypes.c_uint64 * 16)]
+    tensor: torch.Tensor
+
+
+def tensor_map(tensor: torch.Tensor, box: Sequence[int], swizzle: int = 128, promotion: int = 256) -> TensorMap:
+    """Describe ``tensor`` (1 to 5 dimensions, on a GPU) to the copy engine, to be moved in boxes.
+
+    ``box`` gives a box's extent in each dimension of the tensor, in its order (rows, columns): 1 to 256 elements.
+    ``swizzle`` is the span in bytes (0, 32, 64 or 128) in which 16-byte units of shared memory change places, no less
+    than the box's last extent; ``promotion`` the granularity of reads into L2 (0, 64, 128 or 256 bytes). What a box
+    holds past the tensor's edges reads as zero and is never written.
+
+    Raises ``ArgumentError`` for what the engine cannot do: a last stride other than 1, strides or an address that are
+    no multiples of 16 bytes, other dtypes; ``LaunchError`` if the driver refuses.
+    """
+    _check(tensor, tuple(box), swizzle, promotion)
+    layout = tuple(tensor.shape), tensor.stride(), tensor.dtype
+    result = TensorMap.from_buffer_copy(_made(tensor.data_ptr(), layout, tuple(box), swizzle, promotion))
+    result.tensor = tensor
+    return result
+
+
+@functools.lru_cache(
+    maxsize=4096
+)  # a map holds addresses and sizes alone, so that it serves any tensor that lies there
+def _made(address: int, layout: tuple[Any, ...], box: tuple[int, ...], swizzle: int, promotion: int) -> bytes:
+    shape, strides, dtype = layout
+    count, size = len(shape), dtype.itemsize
+    room = _Aligned()
+    code = _encode()(
+        ctypes.byref(room, room.offset),
+        ctypes.c_int(_TYPES[dtype]),
+        ctypes.c_uint32(count),
+        ctypes.c_void_p(address),
+        (ctypes.c_uint64 * count)(*reversed(shape)),
+        (ctypes.c_uint64 * count)(*(stride * size for stride in reversed(strides[:-1]))),
+        (ctypes.c_uint32 * count)(*reversed(box)),
+        (ctypes.c_uint32 * count)(*(1,) * count),
+        ctypes.c_int(0),
+        ctypes.c_int(_SWIZZLES[swizzle]),
+        ctypes.c_int(_PROMOTIONS[promotion]),
+        ctypes.c_int(0),
+    )
+    if code:
+        raise LaunchError(f"tensor_map: the driver refused shape {shape}, strides {strides}, box {box} (error {code})")
+    return bytes(room)[room.offset : room.offset + ctypes.sizeof(TensorMap)]
+
+
+class _Aligned(ctypes.Structure):
+    """Room for a tensor map on 64 bytes, as the driver asks."""
+
+    _fields_ = [("bytes", ctypes.c_uint8 * 192)]
+
+    @property
+    def offset(self) -> int:
+        return -ctypes.addressof(self) % 64
+
+
+@functools.lru_cache(maxsize=1)
+def _encode() -> Any:
+    try:
+        return ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled
+    except (OSError, AttributeError) as error:
+        raise LaunchError(f"tensor_map: needs a GPU and its driver, CUDA 12 or later ({error})") from error
+
+
+def _check(tensor: torch.Tensor, box: tuple[int, ...], swizzle: int, promotion: int) -> None:
+    def refuse(what: str) -> ArgumentError:
+        return ArgumentError(f"tensor_map: expected {what}")
+
+    if tensor.dtype not in _TYPES:
+        raise refuse(f"a dtype of the copy engine ({', '.join(str(dtype) for dtype in _TYPES)}), got {tensor.dtype}")
+    if not 1 <= tensor.dim() <= _MAX_DIMENSIONS or tensor.numel() == 0:
+        raise refuse(f"1 to {_MAX_DIMENSIONS} dimensions, none of them empty, got shape {tuple(tensor.shape)}")
+    if len(box) != tensor.dim() or not all(1 <= extent <= _MAX_BOX for extent in box):
+        raise refuse(f"box to hold {tensor.dim()} extents of 1 to {_MAX_BOX} elements, got {box}")
+    if swizzle not in _SWIZZLES or promotion not in _PROMOTIONS:
+        raise refuse(
+            f"swizzle one of {', '.join(map(str, _SWIZZLES))} and promotion one of {', '.join(map(str, _PROMOTIONS))} bytes, "
+            f"got {swizzle} and {promotion}"
+        )
+    size = tensor.element_size()
+    if swizzle and box[-1] * size > swizzle:
+        raise refuse(f"box[-1] of at most {swizzle // size} elements with swizzle={swizzle}, got {box[-1]}")
+    if tensor.stride(-1) != 1 or any(stride * size % _ALIGNMENT for stride in tensor.stride()[:-1]):
+        raise refuse(
+            f"a last stride of 1 and the others multiples of {_ALIGNMENT} bytes, got strides {tensor.stride()} of {size}-byte elements"
+        )
+    if tensor.data_ptr() % _ALIGNMENT:
+        raise refuse(f"data that begins on a multiple of {_ALIGNMENT} bytes, got address {tensor.data_ptr():#x}")
+    if not tensor.is_cuda:
+        raise refuse(f"a CUDA tensor: the copy engine is a GPU's, got one on {tensor.device}")

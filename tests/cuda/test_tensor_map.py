@@ -1,0 +1,59 @@
+"""Tensor maps: what the copy engine cannot do is said before the driver is asked."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from warpwise import cuda
+
+
+@pytest.mark.parametrize(
+    "tensor, box, options, message",
+    [
+        (torch.empty(8, 8), (8,), {}, r"box to hold 2 extents of 1 to 256 elements, got \(8,\)"),
+        (torch.empty(8, 8), (8, 300), {}, r"1 to 256 elements, got \(8, 300\)"),
+        (torch.empty(8, 64), (8, 64), {}, "box\\[-1\\] of at most 32 elements with swizzle=128, got 64"),
+        (torch.empty(8, 8), (8, 8), {"swizzle": 96}, "swizzle one of 0, 32, 64, 128"),
+        (torch.empty(8, 8), (8, 8), {"promotion": 1}, "promotion one of 0, 64, 128, 256"),
+        (torch.empty(8, 8).t(), (8, 8), {}, "a last stride of 1"),
+        (torch.empty(8, 7), (8, 7), {}, "the others multiples of 16 bytes, got strides"),
+        (torch.empty(9)[1:].view(2, 4), (2, 4), {}, "begins on a multiple of 16 bytes"),
+        (torch.empty(8, 8, dtype=torch.bool), (8, 8), {}, "a dtype of the copy engine"),
+        (torch.empty(0, 8), (8, 8), {}, "none of them empty"),
+        (torch.empty(8, 8), (8, 8), {}, "a CUDA tensor"),
+    ],
+)
+def test_what_the_copy_engine_cannot_do(tensor, box, options, message):
+    with pytest.raises(cuda.ArgumentError, match=message):
+        cuda.tensor_map(tensor, box, **options)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_a_box_past_the_edge_reads_zeros():
+    source = r"""
+    #include <warpwise/hopper.cuh>
+    namespace hopper = warpwise::hopper;
+    extern "C" __global__ void copy(const __grid_constant__ hopper::TensorMap map, float* out, int x, int y) {
+      __shared__ alignas(128) float box[8][8];
+      __shared__ unsigned long long barrier;
+      const unsigned at = hopper::shared_address(&barrier);
+      if (threadIdx.x == 0) {
+        hopper::barrier_init(at, 1);
+        hopper::barrier_init_fence();
+        hopper::barrier_expect(at, sizeof box);
+        hopper::load_box(hopper::shared_address(box), &map, at, x, y);
+      }
+      __syncthreads();
+      hopper::barrier_wait(at, 0);
+      out[threadIdx.x] = box[threadIdx.x / 8][threadIdx.x % 8];
+    }
+    """
+    if torch.cuda.get_device_capability() < (9, 0):
+        pytest.skip("no copy engine")
+    tensor = torch.arange(1.0, 161.0, device="cuda").view(10, 16)
+    out = torch.empty(8, 8, device="cuda")
+    cuda.load(source)["copy"][1, 64](cuda.tensor_map(tensor, (8, 8), swizzle=0), out, 12, 5)
+    expected = torch.zeros(8, 8, device="cuda")
+    expected[:5, :4] = tensor[5:10, 12:16]
+    assert torch.equal(out, expected)
