@@ -1,0 +1,66 @@
+"""Every CUDA rung of every operation: its machine code computes what the emulator does."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.machine.launching import machine_run
+from tests.ops.conftest import rungs
+
+from warpwise.cuda.module import Launcher
+from warpwise.registry import Op, Rung
+
+# Compilers contract and order sums differently, and the machine's exponentials are those of the hardware: equal to some
+# units in the last place of the largest value.
+_FLOATS = {"float": (np.float32, 4e-6), "double": (np.float64, 1e-14), "__half": (np.float16, 2e-3)}
+_BFLOAT16 = 2**-7
+
+
+@pytest.mark.parametrize("op,rung", rungs(language="cuda"))
+def test_the_machine_agrees_with_the_emulator(op: Op, rung: Rung, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = []
+    emulate = Launcher.__call__
+
+    def both(launcher: Launcher, *args: Any, **options: Any) -> None:
+        bound = launcher.kernel.binder(launcher.kernel.build()).cpu(args)
+        counts = machine_run(launcher, args)
+        emulate(launcher, *args, **options)
+        for part in bound:
+            if hasattr(part, "data") or part.const or not part.nbytes:
+                continue
+            emulated = np.frombuffer((ctypes.c_char * part.nbytes).from_address(part.address), np.uint8)
+            _assert_equal(
+                counts.outputs[part.name], emulated, part.element, f"{launcher.kernel.expression}: {part.name}"
+            )
+            compared.append(part.name)
+
+    monkeypatch.setattr(Launcher, "__call__", both)
+    dtype = op.spec.dtypes[0] if rung.dtypes is None else rung.dtypes[0]
+    for case in op.spec.cases[:2]:
+        args = op.spec.inputs(case, dtype, torch.device("cpu"), 0)
+        if op.refusal(rung, *args) is None:
+            op.launch(rung, op.spec.outputs(*args), *args)
+    assert compared or all(
+        op.refusal(rung, *op.spec.inputs(case, dtype, torch.device("cpu"), 0)) for case in op.spec.cases[:2]
+    )
+
+
+def _assert_equal(machine: np.ndarray, emulated: np.ndarray, element: str, message: str) -> None:
+    if element == "__nv_bfloat16":
+        machine, emulated = (
+            (each.view(np.uint16).astype(np.uint32) << 16).view(np.float32) for each in (machine, emulated)
+        )
+        tolerance = _BFLOAT16
+    elif element in _FLOATS:
+        kind, tolerance = _FLOATS[element]
+        machine, emulated = machine.view(kind), emulated.view(kind)
+    else:
+        np.testing.assert_array_equal(machine, emulated, err_msg=message)
+        return
+    finite = emulated[np.isfinite(emulated)]
+    largest = float(np.abs(finite).max()) if finite.size else 0.0
+    np.testing.assert_allclose(machine, emulated, rtol=0, atol=tolerance * largest, equal_nan=True, err_msg=message)
