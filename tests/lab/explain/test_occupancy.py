@@ -115,14 +115,20 @@ def test_arguments_are_checked() -> None:
         occupancy("sm_61", 128, 32)
 
 
-def test_shared_memory_takes_the_smallest_configuration_that_does() -> None:
-    # Eight blocks of 256 threads reserve 1 KiB each; ncu shows 32 KiB on an H200.
-    assert occupancy("sm_90", 256, 32).shared_config == 32 * KIB
-    assert occupancy("sm_89", 256, 32).shared_config == 8 * KIB
-    assert occupancy("sm_90", 256, 32, 4 * KIB).shared_config == 64 * KIB
-    assert occupancy("sm_90", 256, 32, 48 * KIB).shared_config == 196 * KIB
-    assert occupancy("sm_75", 256, 32).shared_config == 32 * KIB
-    assert occupancy("sm_90", 256, 32).l1_bytes == 224 * KIB
+@pytest.mark.parametrize(
+    "threads, registers, shared, config, blocks",
+    [
+        (1024, 32, 0, 8, 8), (256, 32, 0, 32, 32), (256, 48, 0, 32, 32), (64, 32, 0, 32, 32), (256, 32, 128, 32, 28),
+        (512, 32, 128, 16, 14), (256, 40, 128, 16, 14), (256, 40, 4096, 64, 12), (256, 128, 8192, 64, 7), (256, 48, 8320, 100, 10),
+        (256, 40, 8320, 132, 14), (128, 96, 8448, 100, 10), (256, 32, 9856, 132, 12), (256, 48, 21760, 132, 5), (512, 40, 32896, 132, 3),
+    ],
+)  # fmt: skip
+def test_shared_memory_is_configured_as_ncu_saw_it(
+    threads: int, registers: int, shared: int, config: int, blocks: int
+) -> None:
+    found = occupancy("sm_90", threads, registers, shared)  # H200, driver 580
+    assert (found.shared_config, found.limits["shared memory"]) == (config * KIB, blocks)
+    assert found.l1_bytes == (256 - config) * KIB
 
 
 def test_waves_and_tail() -> None:

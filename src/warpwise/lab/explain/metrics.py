@@ -12,6 +12,7 @@ from warpwise.lab.explain.limits import LEAST_REGISTERS
 from warpwise.lab.explain.occupancy import Occupancy
 from warpwise.lab.explain.pipes import PIPES, pipe_of
 from warpwise.machine.counts import FIELDS, Counts
+from warpwise.machine.program import Instruction
 
 SECTOR = 32  # bytes
 
@@ -29,6 +30,7 @@ ACCESSES: Mapping[str, tuple[str, str]] = MappingProxyType(
 _T = "l1tex__t_{what}_pipe_lsu_mem_{space}_op_{op}.sum"
 _WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
 _CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared"
+_SHARED = "smsp__inst_executed_op_shared"
 _OPS = {
     "global": ("ld", "st", "red", "atom", "ldgsts"),
     "local": ("ld", "st"),
@@ -112,9 +114,9 @@ class Table:
         accesses = [ACCESSES.get(instruction.opcode, ("", "")) for instruction in instructions]
         self.spaces = np.array([space for space, _ in accesses], dtype=object)
         self.ops = np.array([op for _, op in accesses], dtype=object)
-        self.pipes = np.array(
-            [pipe_of(instruction.opcode, instruction.modifiers) or "" for instruction in instructions], dtype=object
-        )
+        self.pipes = np.array([_pipe(instruction) for instruction in instructions], dtype=object)
+        # What passes through the data stage though it accesses nothing: shuffles, and indices of threads.
+        self.passing = self.of("SHFL") | (self.of("S2R") & (self.pipes == "lsu"))
         self.all = np.ones(len(instructions), dtype=bool)
 
     def sum(self, name: str, chosen: np.ndarray) -> float:
@@ -137,6 +139,13 @@ class Table:
         return found
 
 
+def _pipe(instruction: Instruction) -> str:
+    """Its pipe. Of the special registers, a thread's index comes through the LSU and the block's from the ADU."""
+    if instruction.opcode == "S2R" and any("CTAID" in operand.name.upper() for operand in instruction.operands):
+        return "adu"
+    return pipe_of(instruction.opcode, instruction.modifiers) or ""
+
+
 def _instruction_metrics(table: Table, chosen: np.ndarray) -> dict[str, float]:
     executed, threads, on = (table.sum(name, chosen) for name in ("executed", "threads", "threads_on"))
     found = {
@@ -153,15 +162,16 @@ def _instruction_metrics(table: Table, chosen: np.ndarray) -> dict[str, float]:
                 found[_T.format(what=what, space=space, op=op)] = table.sum(what, of_op)
             found[f"smsp__inst_executed_op_{space}_{op}.sum"] = table.sum("executed", of_op)
     for name, column, prefix in (
-        (_WAVEFRONTS, "wavefronts", "op_"), (_CONFLICTS, "conflicts", "op_"), ("smsp__inst_executed_op_shared", "executed", ""),
+        (_WAVEFRONTS, "wavefronts", "op_"), (_CONFLICTS, "conflicts", "op_"), (_SHARED, "executed", ""),
     ):  # fmt: skip
         for op in _OPS["shared"]:
             of_op = table.of("LDGSTS") if op == "ldgsts" else table.accesses("shared", op)
             found[f"{name}_{prefix}{op}.sum"] = table.sum(column, of_op & chosen)
-        found[f"{name}.sum"] = sum(found[f"{name}_{prefix}{op}.sum"] for op in _OPS["shared"])
-    found[f"{_WAVEFRONTS}.sum"] += table.sum("executed", table.of("S2R") & chosen)  # special registers pass there too
-    pipes = {f"sm__inst_executed_pipe_{pipe}.sum": value for pipe, value in table.by_pipe(chosen).items()}
-    return found | pipes
+        if name != _SHARED:
+            found[f"{name}.sum"] = sum(found[f"{name}_{prefix}{op}.sum"] for op in _OPS["shared"])
+    found[f"{_WAVEFRONTS}.sum"] += table.sum("executed", table.passing & chosen)
+    by_pipe = table.by_pipe(chosen)
+    return found | {f"sm__inst_executed_pipe_{pipe}.sum": by_pipe[pipe] for pipe in PIPES}
 
 
 def _cache_metrics(table: Table) -> dict[str, float]:
@@ -178,8 +188,7 @@ def _cache_metrics(table: Table) -> dict[str, float]:
         of_op = table.accesses("global", *kinds) | table.accesses("local", *kinds)
         found[f"lts__t_sectors_srcunit_tex_op_{op}.sum"] = table.sum("l2_sectors", of_op)
     for space in ("global", "local"):
-        for op in ("ld", "st"):
-            of_op = table.accesses(space, op)
-            hits, name = table.sum("l1_hits", of_op), f"l1tex__t_sectors_pipe_lsu_mem_{space}_op_{op}_lookup"
-            found[f"{name}_hit.sum"], found[f"{name}_miss.sum"] = hits, table.sum("sectors", of_op) - hits
+        loads, name = table.accesses(space, "ld"), f"l1tex__t_sectors_pipe_lsu_mem_{space}_op_ld_lookup"
+        hits = table.sum("l1_hits", loads)
+        found[f"{name}_hit.sum"], found[f"{name}_miss.sum"] = hits, table.sum("sectors", loads) - hits
     return found

@@ -10,8 +10,7 @@ from warpwise.lab.explain.limits import (
     PARTITIONS,
     REGISTER_UNIT,
     block_barriers,
-    least_shared,
-    shared_sizes,
+    configured,
     shared_unit,
 )
 
@@ -21,8 +20,8 @@ class Occupancy:
     """What one block takes of an SM and how many fit. Sizes are in bytes, ``registers`` a thread's.
 
     ``limits`` gives the blocks that would fit if only "blocks", "warps", "registers", "shared memory" or "barriers"
-    counted. ``shared_config`` is the size of the SM's shared memory that the driver would choose, just large enough for
-    all blocks that can be resident, and the limit by shared memory is for that size; what it leaves is L1 cache (``l1_bytes``). ``blocks`` is 0 for a
+    counted. ``shared_config`` is the size that the driver would give the SM's shared memory, enough for all blocks that
+    can be resident, and the limit by shared memory is for that size; what it leaves is L1 cache (``l1_bytes``). ``blocks`` is 0 for a
     launch that the device refuses, and ``refusal`` then says why.
     """
 
@@ -110,10 +109,7 @@ def occupancy(
         "barriers": min(profile.blocks_per_sm, block_barriers(profile) // max(1, barriers)),
     }
     places = min(*limits.values(), profile.shared_per_sm // shared) if shared else min(limits.values())
-    config = next(
-        (size for size in shared_sizes(profile) if size >= max(places * shared, shared, least_shared(profile))),
-        profile.shared_per_sm,
-    )
+    config = configured(profile, shared, max(places, 1))
     limits["shared memory"] = config // shared if shared else profile.blocks_per_sm
     return Occupancy(
         profile, threads, warps, registers, of_warp // profile.warp_size, static_shared, dynamic_shared, shared, config, local,
