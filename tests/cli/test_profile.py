@@ -9,6 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from warpwise import registry
 from warpwise.cli import cli
 from warpwise.lab.profile import tools
 
@@ -102,3 +103,17 @@ def test_a_tool_that_is_not_here_is_explained(tmp_path, monkeypatch):
     done = run("softmax", "--with", "nsys", "--report", tmp_path / "r")
     assert done.exit_code == 1
     assert "nsys is not installed here" in done.output
+
+
+def test_a_rung_of_ones_own_file(tmp_path):
+    path = tmp_path / "profiled.py"
+    assert CliRunner().invoke(cli, ["new", "profiled", "-o", str(path)]).exit_code == 0
+    done = run(f"{path}:k01", "--size", "n=300", "--device", "cpu")
+    assert done.exit_code == 0, done.output
+    assert "profiled:k01_thread_per_element" in done.output
+    assert run(f"{path}:profiled:k03", "--size", "n=300", "--device", "cpu").exit_code == 0
+    assert "did you mean k02_vectorised" in run(f"{path}:k02_vectorise").output
+    assert "no such file" in run(f"{tmp_path / 'none.py'}:k01").output
+    registry.withdraw("profiled")
+    assert "it defines the operation profiled" in run(path).output
+    registry.withdraw("profiled")

@@ -14,8 +14,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from warpwise import registry
 from warpwise.cli.console import wide_console
 from warpwise.cli.profile_targets import Target, resolve_target
+from warpwise.cli.targets import known_ops
 from warpwise.lab.profile import NaiveClock, Profile, ProfileError, Schedule, naive_clock, profile_script
 from warpwise.lab.profile import profile as record
 from warpwise.lab.profile.result import COLUMNS
@@ -75,7 +77,7 @@ def profile(
     """Run TARGET under PyTorch's profiler and show where the time goes.
 
     TARGET is a rung (softmax:k03; softmax is its default rung, softmax:all every rung), a function (package.module:function)
-    or a script (train.py), whose own arguments follow --. On a machine without a GPU the CPU's work is profiled.
+    or a script (train.py), whose own arguments follow --. A rung of your own file is own.py:k02. On a machine without a GPU the CPU's work is profiled.
 
     \b
     warpwise profile softmax:k03 --trace softmax.pt.trace.json
@@ -124,8 +126,11 @@ def _script(
     console: Console, script: Path, argv: Sequence[str], plan: Schedule | None, trace: Path | None, stacks: bool,
     sort: str | None, rows: int, as_json: bool,
 ) -> int:  # fmt: skip
+    before = known_ops()
     result = profile_script(script, argv, schedule=plan, trace=trace, stacks=stacks)
-    status = _shown(console, result, sort, rows, as_json, ())
+    made = [op.name for op in registry.all_ops() if op.name not in before]
+    notes = [f"it defines the operation {name}: {script}:RUNG or {script}:all profiles its kernels" for name in made]
+    status = _shown(console, result, sort, rows, as_json, notes)
     if result.failure:
         click.echo(result.failure.rstrip(), err=True)
     return 1 if result.failure and not result.interrupted else status
@@ -137,9 +142,10 @@ def _shown(console: Console, result: Profile, sort: str | None, rows: int, as_js
         click.echo(json.dumps(result.to_json() | {"notes": [*notes, *result.notes]}, indent=1))
     else:
         console.print(f"[bold]{escape(result.heading)}[/]")
-        console.print(profile_table(result, sort or "", rows))
+        if result.table:
+            console.print(profile_table(result, sort or "", rows))
         for note in (*notes, *result.notes):
-            console.print(f"[dim]{escape(note)}[/]")
+            console.print(f"[dim]{escape(note)}[/]", soft_wrap=True)
         for path in result.traces:
             console.print(f"trace: {escape(str(path))}  [dim]open in https://ui.perfetto.dev or chrome://tracing[/]")
         if not result.traces and result.table:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,6 +17,7 @@ import torch
 
 from warpwise import registry
 from warpwise.cli.climb import _cases
+from warpwise.cli.targets import known_ops, load_file
 from warpwise.cli.values import parse
 from warpwise.registry import Case, Op, Rung
 
@@ -38,18 +40,15 @@ def near(name: str, names: Iterable[str]) -> str:
     return f"; did you mean {' or '.join(found)}" if found else ""
 
 
-def known_ops() -> list[str]:
-    """The names of every operation, those of other packages too."""
-    import warpwise.ops  # noqa: F401 - registers its operations
-
-    registry.load_entry_points()
-    return [op.name for op in registry.all_ops()]
-
-
 def resolve_target(
     text: str, device: torch.device, size: str | None, dtype: str | None, arguments: Sequence[str], seed: int = 0
 ) -> Target:
-    """What ``softmax``, ``softmax:k03``, ``softmax:all`` or ``module:function`` names. Raises ``click.BadParameter``."""
+    """What ``softmax``, ``softmax:k03``, ``softmax:all``, ``own.py:k02`` or ``module:function`` names.
+
+    Raises ``click.BadParameter`` saying what is near, or where a file fails.
+    """
+    if ".py:" in text:
+        return _of_file(text, device, size, dtype)
     first, colon, rest = text.partition(":")
     ops = known_ops()
     if first in ops:
@@ -66,6 +65,20 @@ def resolve_target(
         if value is not None:
             raise click.BadParameter(f"{text}: is for rungs; a function takes --arg", param_hint=name)
     return _of_function(text, first, rest, ops, device, arguments, seed)
+
+
+def _of_file(text: str, device: torch.device, size: str | None, dtype: str | None) -> Target:
+    """A rung of an operation that a user's file defines: ``own.py:k02``, or ``own.py:softplus:k02`` if it defines several."""
+    file, _, rest = text.partition(".py:")
+    found = load_file(Path(f"{file}.py"), "TARGET")
+    first, _, rung = rest.partition(":")
+    for op in found:
+        if op.name == first:
+            return _of_op(op, rung, device, size, dtype)
+    if len(found) > 1:
+        names = ", ".join(f"{file}.py:{op.name}" for op in found)
+        raise click.BadParameter(f"{text}: expected one of {names}, with :RUNG after it or not", param_hint="TARGET")
+    return _of_op(found[0], rest, device, size, dtype)
 
 
 def _of_op(op: Op, name: str, device: torch.device, size: str | None, dtype: str | None) -> Target:
