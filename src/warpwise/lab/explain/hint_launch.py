@@ -10,7 +10,7 @@ from warpwise.lab.explain.time_model import imbalance
 
 _PER_SM = frozenset(
     {
-        "L1 tag stage", "shared memory", "LSU issue", "FMA", "ALU", "FP64", "tensor", "SFU (XU)", "uniform", "ADU", "CBU",
+        "L1 tag stage", "L1 data stage", "LSU issue", "FMA", "ALU", "FP64", "tensor", "SFU (XU)", "uniform", "ADU", "CBU",
         "issue slots",
     }
 )  # fmt: skip

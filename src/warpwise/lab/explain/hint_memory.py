@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from warpwise.lab.explain import contention
+import numpy as np
+
+from warpwise.lab.explain import contention, stages
 from warpwise.lab.explain.hint import WORTH, Hint, Launch, percent, stride
 from warpwise.lab.explain.metrics import SECTOR
 
@@ -25,12 +27,15 @@ def uncoalesced(launch: Launch) -> Iterator[Hint]:
             requests, sectors, ideal = (launch.sum(name, chosen) for name in ("requests", "sectors", "ideal_sectors"))
             if not requests or sectors < 1.5 * ideal or sectors - ideal < requests:
                 continue
-            best_tags = max(requests, ideal * SECTOR / _LINE)
-            saved = 1 - ideal / sectors
+            narrowest = ideal * SECTOR / _LINE  # wavefronts that the bytes themselves need
+            passes = sum(launch.sum("requests", one) * _passes(launch, one) for one in _singly(chosen))
             gain = launch.speedup(
                 {
-                    "L1 tag stage": launch.without("L1 tag stage", max(0.0, launch.sum("tags", chosen) - best_tags)),
-                    "L2": launch.without("L2", launch.sum("l2_sectors", chosen) * saved),
+                    "L1 tag stage": launch.without("L1 tag stage", max(0.0, launch.sum("tags", chosen) / 4 - requests)),
+                    "L1 data stage": launch.without("L1 data stage", max(0.0, passes - max(requests, narrowest))),
+                    "L2": launch.without(
+                        "L2", launch.sum("l2_sectors", chosen) * (1 - ideal / sectors) * (1 + (op == "st"))
+                    ),
                 }
             )
             step = stride(launch.sample(chosen))
@@ -47,6 +52,18 @@ def uncoalesced(launch: Launch) -> Iterator[Hint]:
             )  # fmt: skip
 
 
+def _singly(chosen: np.ndarray) -> Iterator[np.ndarray]:
+    """The mask as one mask an instruction."""
+    for i in np.flatnonzero(chosen):
+        one = np.zeros(len(chosen), dtype=bool)
+        one[i] = True
+        yield one
+
+
+def _passes(launch: Launch, one: np.ndarray) -> float:
+    return stages.request_passes(launch.counts.samples.get(int(np.argmax(one)), ()))
+
+
 def reused(launch: Launch) -> Iterator[Hint]:
     """Loads that ask for the same sectors again and again, from L1 or L2 in place of shared memory or registers."""
     loads = launch.table.accesses("global", "ld")
@@ -56,14 +73,11 @@ def reused(launch: Launch) -> Iterator[Hint]:
     place, chosen = max(launch.places(loads).items(), key=lambda item: launch.sum("ideal_sectors", item[1]))
     saved = 1 - distinct / asked
     requests = launch.sum("requests", loads)
-    demands = launch.prediction.demands
-    # Each request that L1 no longer answers becomes one to shared memory, without conflicts. What is uncoalesced stays so.
-    shared = demands["shared memory"].amount if "shared memory" in demands else 0.0
+    # Each request that L1 no longer answers becomes one to shared memory: the data stage and the LSU gain nothing.
     gain = launch.speedup(
         {
-            "L1 tag stage": launch.without("L1 tag stage", saved * max(requests, asked * SECTOR / _LINE)),
-            "L2": launch.without("L2", saved * min(asked, launch.sum("l2_sectors", loads))),
-            "shared memory": (shared + requests) / shared if shared else 1.0,
+            "L1 tag stage": launch.without("L1 tag stage", saved * requests),
+            "L2": launch.without("L2", saved * launch.sum("l2_sectors", loads) / 4),
         }
     )
     text = (
@@ -100,7 +114,6 @@ def narrow(launch: Launch) -> Iterator[Hint]:
         {
             "LSU issue": launch.without("LSU issue", saved),
             "issue slots": launch.without("issue slots", saved),
-            "L1 tag stage": launch.without("L1 tag stage", max(0.0, saved - bytes_all * (1 - fewer) / _LINE)),
             "latency": fewer,
         }
     )
@@ -126,7 +139,8 @@ def local(launch: Launch) -> Iterator[Hint]:
     place, _ = max(launch.places(everywhere).items(), key=lambda item: launch.sum("requests", item[1]))
     gain = launch.speedup(
         {
-            "L1 tag stage": launch.without("L1 tag stage", launch.sum("tags", everywhere)),
+            "L1 tag stage": launch.without("L1 tag stage", requests),
+            "L1 data stage": launch.without("L1 data stage", requests),
             "LSU issue": launch.without("LSU issue", requests),
             "issue slots": launch.without("issue slots", requests),
             "L2": launch.without("L2", launch.sum("l2_sectors", everywhere)),

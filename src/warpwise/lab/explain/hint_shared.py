@@ -22,7 +22,7 @@ def conflicts(launch: Launch) -> Iterator[Hint]:
             )
             if not requests or passes < 1.2 * ideal:
                 continue
-            gain = launch.speedup({"shared memory": launch.without("shared memory", passes - ideal)})
+            gain = launch.speedup({"L1 data stage": launch.without("L1 data stage", passes - ideal)})
             step = stride(launch.sample(chosen))
             apart = f"; neighbouring lanes are {abs(step):,} bytes apart" if step else ""
             met = launch.sum("conflicts", chosen)
@@ -43,7 +43,7 @@ def crowded_atomics(launch: Launch) -> Iterator[Hint]:
         requests, passes = launch.sum("requests", chosen), launch.sum("wavefronts", chosen)
         if passes < 1.5 * requests or not requests:
             continue
-        gain = launch.speedup({"shared memory": launch.without("shared memory", passes - requests)})
+        gain = launch.speedup({"L1 data stage": launch.without("L1 data stage", passes - requests)})
         text = f"an atomic on shared memory takes {passes / requests:.1f} wavefronts: lanes meet in a word or a bank."
         yield Hint(
             "OPT" if gain >= WORTH else "INF", "contended atomics in shared memory", text, gain,
@@ -59,12 +59,12 @@ def through_shared(launch: Launch) -> Iterator[Hint]:
     products = launch.sum("executed", launch.table.of("FFMA", "HFMA2", "DFMA"))
     if not requests or products < requests or products > 8 * requests:
         return
-    if launch.prediction.busiest not in ("shared memory", "LSU issue", "issue slots", "L1 tag stage"):
+    if launch.prediction.busiest not in ("L1 data stage", "LSU issue", "issue slots", "L1 tag stage"):
         return
     kept = products / requests / 16  # an 8 x 8 tile a thread with 16-byte loads: 16 multiply-adds a load
     gain = launch.speedup(
         {
-            "shared memory": launch.without("shared memory", passes * (1 - 4 * kept) if kept < 0.25 else 0.0),
+            "L1 data stage": launch.without("L1 data stage", passes * (1 - 4 * kept) if kept < 0.25 else 0.0),
             "LSU issue": launch.without("LSU issue", requests * (1 - kept)),
             "issue slots": launch.without("issue slots", requests * (1 - kept)),
         }

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from warpwise.lab.explain import contention
+from warpwise.lab.explain import contention, stages
 from warpwise.lab.explain.hardware import Hardware
 from warpwise.lab.explain.metrics import SECTOR, Table
 from warpwise.lab.explain.occupancy import Occupancy
@@ -21,7 +21,7 @@ SHARPNESS = 4.0
 """Units overlap, but not wholly: times add up as the norm of this order, 19 % over the largest if two are equal."""
 
 THROUGHPUT = (
-    "DRAM", "L2", "L1 tag stage", "shared memory", "atomics", "LSU issue", "FMA", "ALU", "FP64", "tensor", "SFU (XU)",
+    "DRAM", "L2", "L1 tag stage", "L1 data stage", "atomics", "LSU issue", "FMA", "ALU", "FP64", "tensor", "SFU (XU)",
     "uniform", "ADU", "CBU", "issue slots",
 )  # fmt: skip
 """Units that have a rate, and that ncu gives a utilisation of."""
@@ -94,7 +94,7 @@ def predict(counts: Counts, occupancy: Occupancy, hardware: Hardware) -> Predict
     units = {name: demand.seconds for name, demand in demands.items()}
     units["latency"] = latency(counts, occupancy, hardware)
     units["launch"] = hardware.launch_s
-    distinct = SECTOR * (counts.sectors_read + counts.sectors_written)
+    distinct = SECTOR * sum(distinct_sectors(counts))
     return Prediction(
         hardware.name,
         units,
@@ -127,14 +127,31 @@ def latency(counts: Counts, occupancy: Occupancy, hardware: Hardware) -> float:
     return rounds * (counts.mean_warp_cycles + hardware.block_cycles) / hardware.clock_hz
 
 
+def distinct_sectors(counts: Counts) -> tuple[int, int]:
+    """Sectors read and written, each once; a sample's, scaled up, count no more than the buffers have."""
+    if not counts.sampled or not counts.buffers:
+        return counts.sectors_read, counts.sectors_written
+    most = sum(-(-buffer.nbytes // SECTOR) for buffer in counts.buffers)
+    return min(counts.sectors_read, most), min(counts.sectors_written, most)
+
+
+def dram_sectors(counts: Counts) -> int:
+    """Sectors that cross DRAM: what L2 has to fetch, at least once each, and what is written.
+
+    Of a sampled run the scaled misses say nothing of reuse between blocks; L2 is then taken to catch all of it.
+    """
+    read, written = distinct_sectors(counts)
+    return (read if counts.sampled else max(counts.l2_misses, read)) + written
+
+
 def _of_multiprocessors(table: Table, hardware: Hardware) -> dict[str, tuple[float, str, float]]:
     """What the SMs' own units are asked for: amount, of what, and how many a clock and SM."""
     pipes, rate = table.by_pipe(table.all), hardware.rates
     heavy = pipes["fmaheavy"] / rate["fmaheavy"] > pipes["fma"] / rate["fma"]
-    off_chip = table.accesses("global") | table.accesses("local")
+    shared, lines = stages.data_passes(table)
     return {
-        "L1 tag stage": (table.sum("tags", off_chip), "lines of 128 bytes", hardware.tags_per_clock),
-        "shared memory": (table.sum("wavefronts", table.all), "wavefronts", hardware.wavefronts_per_clock),
+        "L1 tag stage": (stages.tag_passes(table), "lookups of up to 4 lines", 1.0),
+        "L1 data stage": (shared + lines, f"wavefronts ({shared:,.0f} of shared memory)", 1.0),
         "LSU issue": (pipes["lsu"], "instructions", rate["lsu"]),
         "FMA": (pipes["fmaheavy"], "integer multiply-adds", rate["fmaheavy"]) if heavy else (pipes["fma"], "instructions", rate["fma"]),
         "ALU": (pipes["alu"], "instructions", rate["alu"]),
@@ -164,13 +181,15 @@ def _matrix_flops(table: Table) -> float:
 
 def _of_device(table: Table, hardware: Hardware) -> dict[str, Demand]:
     """What units outside of the SMs are asked for."""
-    counts, clock = table.counts, hardware.clock_hz
+    counts = table.counts
     updates = table.accesses("global", "red", "atom")
-    rate = min(hardware.l2_slices, contention.lines(counts, updates)) * hardware.atomics_per_clock * clock
-    crossed = SECTOR * (max(counts.l2_misses, counts.sectors_read) + counts.sectors_written)
+    rate = (
+        min(hardware.l2_slices, contention.lines(counts, updates)) * hardware.atomics_per_clock * hardware.l2_clock_hz
+    )
+    crossed = SECTOR * dram_sectors(counts)
     asked = (
         ("DRAM", crossed, "bytes", hardware.dram_bytes_per_s),
-        ("L2", table.sum("l2_sectors", table.all), "sectors", hardware.l2_sectors_per_clock * clock),
+        ("L2", stages.l2_packets(table), "packets", hardware.l2_slices * hardware.l2_clock_hz),
         ("atomics", table.sum("threads_on", updates), "additions", rate),
     )
     return {name: Demand(amount, what, per_s, amount / per_s) for name, amount, what, per_s in asked if amount}
