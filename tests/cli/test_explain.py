@@ -118,7 +118,10 @@ def test_measured_counters_stand_beside_the_executed_ones(source: Path, monkeypa
         assert [launch.expression for launch in launches] == ["scale"]
         return [
             ncu.Measured(
-                "scale", (4, 1, 1), (256, 1, 1), {sectors: 1000.0, "launch__registers_per_thread": 16, "other": 1}
+                "scale",
+                (4, 1, 1),
+                (256, 1, 1),
+                {sectors: 1000.0, "launch__registers_per_thread": 16, "nobody_computes.sum": 1},
             )
         ]
 
@@ -127,7 +130,7 @@ def test_measured_counters_stand_beside_the_executed_ones(source: Path, monkeypa
     monkeypatch.setattr(beside, "measure", measure)
     result = explain(source, *LAUNCH, *ARGUMENTS, "--ncu")
     assert result.return_value == 0, said(result)
-    assert f"{sectors} 1,000 1,000 equal" in said(result) and "other" not in said(result)
+    assert f"{sectors} 1,000 1,000 equal" in said(result) and "nobody_computes" not in said(result)
 
 
 def test_differences_in_percent() -> None:

@@ -108,6 +108,8 @@ def explain(
             launches = launches_of(op, rung, chosen, kind, seed) if ncu else []
             name = f"{op.name} {rung.name}, {str(kind).removeprefix('torch.')}, seed {seed}"
             console.print(f"[dim]{escape(f'{name}: {_sizes(chosen)}')}[/]", soft_wrap=True)
+        if line is not None:
+            _require_line(found, line)
         _show(console, found, line, all_lines)
         if html_path is not None:
             _write(console, html_path, html.page(found, line), "the picture")
@@ -116,8 +118,6 @@ def explain(
     except cuda.KernelError as error:
         console.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}", soft_wrap=True)
         return 1
-    except LookupError as error:
-        raise click.BadParameter(str(error.args[0]), param_hint="--line") from error
     except (ImportError, FileNotFoundError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     if ncu:
@@ -165,12 +165,22 @@ def _dtype(op: Op, rung: Rung, name: str | None) -> torch.dtype:
     return known[name]
 
 
+def _require_line(found: Explanations, line: int) -> None:
+    """Refuse a line that none of the launches has machine code for."""
+    if any(one.has_line(line) for one in found):
+        return
+    try:
+        found[0].line(line)
+    except LookupError as error:
+        raise click.BadParameter(str(error.args[0]), param_hint="--line") from error
+
+
 def _show(console: Console, found: Explanations, line: int | None, all_lines: bool) -> None:
     for number, one in enumerate(found):
         if number:
             console.print()
         # A rung's launches share no lines: the one that has the line draws it.
-        there = line if line is None or len(found) == 1 or any(own.number == line for own in one.lines) else None
+        there = line if one.has_line(line) else None
         for row in terminal.rows(one, console.width, there, all_lines):
             console.print(terminal.rich_text(row, console), soft_wrap=True)
 

@@ -145,6 +145,10 @@ class Explanation:
         there = ", ".join(str(line.number) for line in self.lines if line.file == self.main_file)
         raise LookupError(f"{self.kernel}: no machine code for line {number}; there is for lines {there or '(none)'}")
 
+    def has_line(self, number: int | None) -> bool:
+        """Whether there is machine code for a line of that number."""
+        return any(line.number == number for line in self.lines)
+
     @cached_property
     def main_file(self) -> str | None:
         """The file that most of the machine code comes from."""

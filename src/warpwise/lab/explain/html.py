@@ -21,10 +21,10 @@ _UNITS = 8
 
 
 def page(explanations: Iterable[Explanation], line: int | None = None) -> str:
-    """A whole document of one or several launches."""
+    """A whole document of one or several launches; ``line`` is opened in those that have it."""
     explanations = list(explanations)
     title = ", ".join(dict.fromkeys(one.kernel for one in explanations)) or "Warpwise"
-    body = "".join(fragment(one, line, style=False) for one in explanations)
+    body = "".join(fragment(one, line if one.has_line(line) else None, style=False) for one in explanations)
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -144,43 +144,46 @@ def _hints(explanation: Explanation, identity: str, drawn: Sequence[tuple[Line, 
 
 def _source(explanation: Explanation, identity: str, drawn: Sequence[tuple[Line, list[lanes.Request]]]) -> str:
     columns = source_view.shown_columns(explanation.lines)
-    if not columns:
-        return ""
     whole = {
         column.key: sum(line.counters.get(column.key, 0) for line in explanation.lines) or 1.0 for column in columns
     }
     anchors = {(line.file, line.number): _anchor(identity, line) for line, _ in drawn}
-    heads = "".join(
-        f'<th scope="col" title="{escape(column.explained)}">{escape(column.title)}</th>' for column in columns
-    )
     tables = []
     files = sorted({line.file for line in explanation.lines}, key=lambda name: name != explanation.main_file)
-    for file in files:
-        own = {line.number: line for line in explanation.lines if line.file == file}
-        rows = []
-        text = explanation.sources.get(file, ())
-        for number in source_view.numbers(own, file == explanation.main_file and bool(text)):
-            if number is None:
-                rows.append(f'<tr class="ww-skip"><td>⋮</td><td colspan="{len(columns) + 1}"></td></tr>')
-                continue
-            code = text[number - 1] if number <= len(text) else own[number].text if number in own else ""
-            rows.append(_source_row(number, code, own.get(number), columns, whole, anchors.get((file, number), "")))
-        table = (
-            f'<div class="ww-scroll"><table class="ww-source"><thead><tr><th scope="col">line</th>'
-            f'<th scope="col">{escape(Path(file).name)}</th>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
-        )
-        if file == explanation.main_file:
-            tables.append(table)
-        else:
-            tables.append(
-                f"<details><summary>{escape(Path(file).name)}: {len(own)} lines of an included file</summary>{table}</details>"
-            )
+    for file in files if columns else ():
+        table = _file(explanation, file, whole, anchors)
+        if file != explanation.main_file:
+            known = sum(line.file == file for line in explanation.lines)
+            what = f"{known} line{'s' * (known > 1)} of an included file"
+            table = f"<details><summary>{escape(Path(file).name)}: {what}</summary>{table}</details>"
+        tables.append(table)
     legend = (
         '<p class="ww-legend"><i style="background:var(--need)"></i>sectors and wavefronts that full use of each would need'
         '<i style="background:var(--waste)"></i>those beyond</p>'
     )
     wasteful = any(column.best for column in columns)
     return _section("Where it goes", (legend if wasteful else "") + "".join(tables), "ww-code")
+
+
+def _file(explanation: Explanation, file: str, whole: dict[str, float], anchors: dict[tuple[str, int], str]) -> str:
+    """The source of one file, with the columns that say anything about it."""
+    own = {line.number: line for line in explanation.lines if line.file == file}
+    columns = source_view.shown_columns(own.values())
+    heads = "".join(
+        f'<th scope="col" title="{escape(column.explained)}">{escape(column.title)}</th>' for column in columns
+    )
+    rows = []
+    text = explanation.sources.get(file, ())
+    for number in source_view.numbers(own, file == explanation.main_file and bool(text)):
+        if number is None:
+            rows.append(f'<tr class="ww-skip"><td>⋮</td><td colspan="{len(columns) + 1}"></td></tr>')
+            continue
+        code = text[number - 1] if number <= len(text) else own[number].text if number in own else ""
+        rows.append(_source_row(number, code, own.get(number), columns, whole, anchors.get((file, number), "")))
+    return (
+        f'<div class="ww-scroll"><table class="ww-source"><thead><tr><th scope="col">line</th>'
+        f'<th scope="col">{escape(Path(file).name)}</th>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    )
 
 
 def _source_row(
@@ -213,7 +216,7 @@ def _cell(line: Line | None, column: Column, whole: dict[str, float]) -> str:
         bars = f'<i class="ww-need" style="width:{100 * share:.1f}%"></i>'
     text = percent(share) if column.key == "stall_cycles" else count(value)
     tip = f"{value:,.0f}: {percent(share)} of all" + (f", {times(factor)} the least" if factor else "")
-    return f'<td title="{escape(tip)}"><span class="ww-bar">{bars}</span><span class="ww-n">{text}{note}</span></td>'
+    return f'<td data-label="{escape(column.title)}" title="{escape(tip)}"><span class="ww-bar">{bars}</span><span class="ww-n">{text}{note}</span></td>'
 
 
 def _lanes(explanation: Explanation, identity: str, drawn: Sequence[tuple[Line, list[lanes.Request]]]) -> str:

@@ -4,7 +4,7 @@ STYLE = """
 .ww-explain{--ink:#1c2128;--soft:#5b6570;--faint:#8a949e;--line:#e3e7eb;--paper:#fff;--card:#f6f8fa;--bar:#9db2c8;
 --need:#2a9d8f;--waste:#e76f51;--hot:#d1432b;--good:#1b7f5c;--gain:#e3f4ec;--fetched:#fdeae3;--edge:#f0b9a6;
 color:var(--ink);background:var(--paper);font:15px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif;
-max-width:1120px;margin:0 auto;padding:1.6rem clamp(.8rem,3vw,2rem);box-sizing:border-box;color-scheme:light dark}
+max-width:1340px;margin:0 auto;padding:1.6rem clamp(.8rem,3vw,2rem);box-sizing:border-box;color-scheme:light dark}
 @media(prefers-color-scheme:dark){.ww-explain{--ink:#e6eaee;--soft:#a3adb8;--faint:#76818c;--line:#2b323a;--paper:#14181d;
 --card:#1c2229;--bar:#50657c;--need:#3fb8a8;--waste:#ee8162;--hot:#ff7a5c;--good:#5fd0a5;--gain:#173529;--fetched:#33221d;--edge:#6d4034}
 html:has(>body>.ww-explain){background:#14181d}}
@@ -79,6 +79,15 @@ margin-right:.45rem;vertical-align:-1px}
 .ww-explain .ww-caveats li::before{content:"· "}
 .ww-explain .ww-plain th{font-size:.75rem;color:var(--soft);font-weight:500}
 .ww-explain :target>summary{outline:2px solid var(--waste);outline-offset:3px;border-radius:4px}
-@media(max-width:640px){.ww-explain{font-size:14px}.ww-explain h2{font-size:1.2rem}.ww-explain .ww-source td:nth-child(2){min-width:16rem}}
+@media(max-width:640px){.ww-explain{font-size:14px}.ww-explain h2{font-size:1.2rem}
+.ww-explain .ww-limiter tr{display:grid;grid-template-columns:7rem 1fr 4.6rem;align-items:center;margin:0 0 .35rem}
+.ww-explain .ww-limiter td,.ww-explain .ww-limiter th{width:auto!important;min-width:0!important}
+.ww-explain .ww-limiter .ww-faint{grid-column:1/-1;font-size:.8rem;padding:0}
+.ww-explain .ww-source thead{display:none}
+.ww-explain .ww-source tr{display:grid;grid-template-columns:2.6rem 1fr}
+.ww-explain .ww-source td{min-width:0!important;width:auto!important}
+.ww-explain .ww-source td:nth-child(n+3){grid-column:2;font-size:.78rem}
+.ww-explain .ww-source td:nth-child(n+3)::before{content:attr(data-label);display:inline-block;width:4rem;color:var(--soft)}
+.ww-explain .ww-source td:empty{display:none}}
 @media print{.ww-explain{max-width:none}.ww-explain .ww-scroll{overflow:visible}}
 """
