@@ -8,7 +8,7 @@ import numpy as np
 
 from warpwise.machine.counts import Buffer, Counts, Sample
 
-LINE = 128  # bytes that lie in one slice of L2
+SLICE = 512  # neighbouring bytes that lie in one slice of L2, as atomics on a small buffer show
 
 
 def targets(counts: Counts, chosen: np.ndarray) -> int:
@@ -28,10 +28,12 @@ def targets(counts: Counts, chosen: np.ndarray) -> int:
     return found
 
 
-def lines(counts: Counts, chosen: np.ndarray) -> int:
-    """The same in lines of 128 bytes; at least 1."""
-    width = max((each.bytes for i in np.flatnonzero(chosen) for each in counts.samples.get(int(i), ())), default=4)
-    return max(1, -(-targets(counts, chosen) * width // LINE))
+def slices(counts: Counts, instruction: int) -> int:
+    """How many slices of L2 the targets of one instruction may lie in; at least 1."""
+    chosen = np.zeros(len(counts.table), dtype=bool)
+    chosen[instruction] = True
+    width = max((each.bytes for each in counts.samples.get(instruction, ())), default=4)
+    return max(1, -(-targets(counts, chosen) * width // SLICE))
 
 
 def _addresses(sample: Sample) -> set[int]:

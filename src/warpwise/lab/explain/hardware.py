@@ -27,7 +27,8 @@ class Hardware:
     """The constants that turn counters into seconds.
 
     ``clock_hz`` is the SM clock under load; ``dram_bytes_per_s`` reads and writes together. Each of the
-    ``l2_slices`` takes a packet a clock of ``l2_clock_hz``, and does ``atomics_per_clock`` on one address. ``rates`` are
+    ``l2_slices`` takes a packet a clock of ``l2_clock_hz``; an atomic on an address takes it as many clocks as
+    ``integer_atomic_clocks`` and ``float_atomic_clocks`` say before the next on the same one. ``rates`` are
     warp instructions a clock and SM by pipe, and ``tensor_flops`` FLOPs a clock and SM by kind of number.
     ``launch_s`` is what an empty kernel takes. ``block_cycles`` pass from a block's end until the block that takes its place issues. ``source`` says where the
     figures come from.
@@ -45,9 +46,10 @@ class Hardware:
     rates: Mapping[str, float] = field(default_factory=dict, hash=False)
     tensor_flops: Mapping[str, float] = field(default_factory=dict, hash=False)
     latencies: Latencies = Latencies(dram=692, l2=285, l1=44, shared=23)
-    atomics_per_clock: float = 0.7
-    launch_s: float = 2.0e-6
-    block_cycles: float = 300.0
+    integer_atomic_clocks: float = 1.25
+    float_atomic_clocks: float = 3.0
+    launch_s: float = 1.8e-6
+    block_cycles: float = 480.0
 
     def seconds(self, amount: float, per_clock: float) -> float:
         """How long ``amount`` takes at ``per_clock`` a clock on every SM together."""

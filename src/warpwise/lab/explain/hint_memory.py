@@ -170,7 +170,7 @@ def atomics(launch: Launch) -> Iterator[Hint]:
         operations, targets = launch.sum("threads_on", chosen), contention.targets(launch.counts, chosen)
         if not targets or operations < 64 * targets:
             continue
-        gain = launch.speedup({"atomics": launch.without("atomics", operations * (1 - 1 / 256))})
+        gain = launch.speedup({"atomics": 1 / 256})
         text = f"{operations:,.0f} atomic operations fall on at most {targets:,} addresses, and those on one address wait in turn."
         yield Hint(
             "OPT" if gain >= WORTH else "INF", "contended atomics", text, gain,

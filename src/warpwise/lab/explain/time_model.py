@@ -1,7 +1,9 @@
 """How long each unit of the device is busy with a launch, and so how long the launch takes.
 
 Units work side by side, so the slowest one decides, if there are warps enough to keep it fed: the time that a lone warp
-takes, times how often an SM fills up with blocks, is a bound like any other ("latency"). Near a tie both show.
+takes, times how often an SM fills up with blocks, is a bound like any other ("latency"). But nothing overlaps wholly:
+units that wait for one another in turn, such as DRAM and the pipes of an SM, add up as the root of their squares. That
+one rule has no parameter, and no constant here or in ``hardware`` is fitted to a kernel.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from warpwise.lab.explain import contention, stages
 from warpwise.lab.explain.hardware import Hardware
 from warpwise.lab.explain.metrics import SECTOR, Table
@@ -17,9 +21,17 @@ from warpwise.lab.explain.occupancy import Occupancy
 from warpwise.lab.explain.pipes import multiply_adds
 from warpwise.machine.counts import Counts
 
-SHARPNESS = 4.0
-"""Units overlap, but not wholly: times add up as the norm of this order, 19 % over the largest if two are equal."""
+GROUPS = (
+    ("DRAM",),
+    ("L2",),
+    ("atomics",),
+    ("L1 tag stage", "L1 data stage", "LSU issue"),
+    ("issue slots", "FMA", "ALU", "FP64", "tensor", "SFU (XU)", "uniform", "ADU", "CBU"),
+    ("latency",),
+)
+"""Units that the same instructions pass through one after another, a pipeline, of which only the slowest stage counts."""
 
+FLOATS = frozenset({"F32", "F64", "F16x2", "BF16x2", "F16", "BF16"})  # among an atomic's modifiers
 THROUGHPUT = (
     "DRAM", "L2", "L1 tag stage", "L1 data stage", "atomics", "LSU issue", "FMA", "ALU", "FP64", "tensor", "SFU (XU)",
     "uniform", "ADU", "CBU", "issue slots",
@@ -106,9 +118,9 @@ def predict(counts: Counts, occupancy: Occupancy, hardware: Hardware) -> Predict
 
 
 def combined(units: Mapping[str, float]) -> float:
-    """The launch's overhead, and after it the norm of order ``SHARPNESS`` of the units' times."""
-    overlapping = [seconds for name, seconds in units.items() if name != "launch"]
-    return units.get("launch", 0.0) + sum(seconds**SHARPNESS for seconds in overlapping) ** (1 / SHARPNESS)
+    """The launch's overhead, and after it the root of the squares of each group's slowest unit."""
+    slowest = (max((units.get(name, 0.0) for name in group), default=0.0) for group in GROUPS)
+    return units.get("launch", 0.0) + math.sqrt(sum(seconds * seconds for seconds in slowest))
 
 
 def imbalance(blocks: int, sm_count: int) -> float:
@@ -182,14 +194,16 @@ def _matrix_flops(table: Table) -> float:
 def _of_device(table: Table, hardware: Hardware) -> dict[str, Demand]:
     """What units outside of the SMs are asked for."""
     counts = table.counts
-    updates = table.accesses("global", "red", "atom")
-    rate = (
-        min(hardware.l2_slices, contention.lines(counts, updates)) * hardware.atomics_per_clock * hardware.l2_clock_hz
-    )
+    updates, clocks = table.accesses("global", "red", "atom"), 0.0
+    for i in np.flatnonzero(updates & (counts.column("threads_on") > 0)):
+        slices = min(hardware.l2_slices, contention.slices(counts, int(i)))
+        floats = FLOATS & set(counts.program.instructions[i].modifiers)
+        each = hardware.float_atomic_clocks if floats else hardware.integer_atomic_clocks
+        clocks += each * float(counts.column("threads_on")[i]) / slices
     crossed = SECTOR * dram_sectors(counts)
     asked = (
         ("DRAM", crossed, "bytes", hardware.dram_bytes_per_s),
         ("L2", stages.l2_packets(table), "packets", hardware.l2_slices * hardware.l2_clock_hz),
-        ("atomics", table.sum("threads_on", updates), "additions", rate),
+        ("atomics", clocks, "clocks of the fullest slice", hardware.l2_clock_hz),
     )
     return {name: Demand(amount, what, per_s, amount / per_s) for name, amount, what, per_s in asked if amount}
