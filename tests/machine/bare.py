@@ -7,6 +7,7 @@ import struct
 from dataclasses import dataclass
 
 import numpy as np
+
 from warpwise import cuda, machine
 from warpwise.machine.counts import Counts
 
@@ -45,7 +46,7 @@ def launch(
     target: str,
     grid: int | tuple[int, int, int],
     block: int | tuple[int, int, int],
-    *arguments: np.ndarray | int | float,
+    *arguments: np.ndarray | float,
     shared_bytes: int = 0,
 ) -> Counts:
     """Execute ``k[grid, block](*arguments)``; integers are passed as int, floats as float. Arrays are changed in place."""

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.machine.bare import launch
 from tests.machine.launching import agree
+
 from warpwise import cuda
 
 # PTX shape and formats (D, A, B, C), registers of A, B and C, and the first architecture.

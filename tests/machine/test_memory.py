@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.machine.bare import launch
 from tests.machine.launching import agree
+
 from warpwise import cuda, machine
 
 ALL = ("sm_75", "sm_80", "sm_90", "sm_100")
@@ -268,7 +269,7 @@ extern "C" __global__ void k(const unsigned* a, unsigned* out) {
 """
 
 
-@pytest.mark.parametrize("target", ("sm_90", "sm_100"))
+@pytest.mark.parametrize("target", ["sm_90", "sm_100"])
 def test_bulk_copies(target: str) -> None:
     a = np.random.default_rng(5).integers(1, 2**20, 1024).astype(np.uint32)
     out = np.zeros(1024, np.uint32)
@@ -281,7 +282,7 @@ extern "C" __global__ void k(float* x, int n) { *(float2*)(x + n + 2 * threadIdx
 """
 
 
-@pytest.mark.parametrize(("offset", "words"), [(1, "no multiple of 8"), (100, "belong to no argument")])
+@pytest.mark.parametrize("offset, words", [(1, "no multiple of 8"), (100, "belong to no argument")])
 def test_faults_name_the_address(offset: int, words: str) -> None:
     with pytest.raises(machine.MachineFault, match=words):
         launch(WRONG, "sm_90", 1, 32, np.zeros(128, np.float32), offset)

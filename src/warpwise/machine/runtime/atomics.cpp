@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "access.h"
+#include "footprints.h"
 #include "formats.h"
 #include "mbarrier.h"
 
@@ -140,7 +141,9 @@ void lanes_take_turns(Warp& warp, const Instruction& instruction, Space space, M
   const Way way(warp, instruction, space, lanes, addresses, bytes);
   Vector result[4];
   Mask swapped = 0;
-  for_lanes(lanes, [&](unsigned l) {
+  const Mask stores =
+      atomic.operation == kCastSpin ? first_of_each_bank(lanes, addresses.lane, bytes) : lanes;  // see hardware.h
+  for_lanes(stores, [&](unsigned l) {
     u32 given[4] = {1, 0, 0, 0}, expected[4] = {}, old[4] = {};
     if (has_value)
       for (unsigned word = 0; word < words; word++)
@@ -232,7 +235,10 @@ Handler decode(Instruction& i, Handler run) {
   const size_t values = atomic.counts || atomic.operation == kArrive ? 0 : swaps ? 2 : 1;
   if (i.operands.size() != atomic.memory + 1u + values) return nullptr;
   std::memcpy(&i.scratch[1], &atomic, sizeof atomic);
-  set_caching(i, atomic.counts ? kMergesLanes : kCached);
+  set_caching(i, atomic.counts                          ? kIncrements
+                 : atomic.operation == kCastSpin        ? kCasts
+                 : atomic.operation == kCompareExchange ? kCompares
+                                                        : kCached);
   return run;
 }
 

@@ -104,10 +104,32 @@ void local_lines(Mask lanes, const u64* addresses, unsigned bytes, Lines& lines)
   collector.finish();
 }
 
+unsigned atomic_sectors(Mask lanes, const u64* addresses, const Lines& lines) {
+  if (shape_of(lanes, addresses).regular && addresses[1] != addresses[0]) return lines.sectors;
+  // Lanes of one address, chained; then the longest chain of each sector.
+  unsigned total = 0;
+  u64 sector[kLanes];
+  unsigned most[kLanes], found = 0;
+  for (Mask rest = lanes; rest;) {
+    const u64 address = addresses[__builtin_ctz(rest)];
+    Mask same = 0;
+    for_lanes(rest, [&](unsigned l) { same |= static_cast<Mask>(addresses[l] == address) << l; });
+    rest &= ~same;
+    const unsigned sharing = static_cast<unsigned>(__builtin_popcount(same));
+    unsigned place = 0;
+    while (place < found && sector[place] != address / kSectorBytes) place++;
+    if (place == found) sector[found] = address / kSectorBytes, most[found++] = 0;
+    if (sharing > most[place]) total += sharing - most[place], most[place] = sharing;
+  }
+  return total;
+}
+
 namespace {
 
-// Wavefronts for lanes served together: the most that one place of the banks has to deliver.
-unsigned passes_of(Mask lanes, const u64* addresses, unsigned shift, bool words_join) {
+unsigned shift_of(unsigned bytes) { return bytes <= 4 ? 2 : bytes == 8 ? 3 : 4; }
+
+// Turns that lanes served together take: the most lanes, or different words, of one place in the banks.
+unsigned turns_of(Mask lanes, const u64* addresses, unsigned shift, bool words_join) {
   const unsigned places = kLineBytes >> shift;
   u8 head[kBanks], next[kLanes], count[kBanks];
   std::memset(head, 0xff, sizeof head);
@@ -117,10 +139,11 @@ unsigned passes_of(Mask lanes, const u64* addresses, unsigned shift, bool words_
     const unsigned l = static_cast<unsigned>(__builtin_ctz(rest));
     const u32 unit = static_cast<u32>(addresses[l] >> shift);
     const unsigned place = unit & (places - 1);
-    unsigned other = head[place];
+    unsigned other = 0xff;
     if (words_join)
-      while (other != 0xff && static_cast<u32>(addresses[other] >> shift) != unit) other = next[other];
-    if (words_join && other != 0xff) continue;
+      for (other = head[place]; other != 0xff && static_cast<u32>(addresses[other] >> shift) != unit;)
+        other = next[other];
+    if (other != 0xff) continue;
     next[l] = head[place], head[place] = static_cast<u8>(l);
     if (++count[place] > most) most = count[place];
   }
@@ -136,38 +159,42 @@ bool partners_agree(Mask lanes, const u64* addresses, unsigned distance) {
   return true;
 }
 
+Mask group_at(unsigned first, unsigned size) { return size == kLanes ? ~Mask{0} : ((Mask{1} << size) - 1) << first; }
+
 }  // namespace
 
 Passes shared_passes(Mask lanes, const u64* addresses, unsigned bytes, SharedKind kind) {
-  const SharedRule rule = shared_rule(kind, bytes);
-  const unsigned shift = bytes <= 4 ? 2 : bytes == 8 ? 3 : 4;
+  const SharedRule rule = shared_rule(kind);
+  const unsigned shift = shift_of(bytes);
+  unsigned size = kind == SharedKind::kMatrix ? 8 : kLineBytes >> shift;
   const Shape shape = shape_of(lanes, addresses);
-  if (shape.regular && rule.words_join) {
-    // Whole units apart by an odd number of units: 32 lanes meet every bank equally often.
-    if (shape.stride != 0 && shape.stride % (1 << shift) == 0 && (shape.stride >> shift) % 2 != 0) {
-      const unsigned groups = kLanes / rule.group;
-      return {groups, groups};
-    }
-    if (shape.stride == 0) {
-      const unsigned groups = kLanes / rule.group / (rule.pairs_join ? 2 : 1);
-      return {groups, groups};
-    }
-  }
+  // Whole units apart by an odd number of units: the lanes of a group meet every bank equally often.
+  if (shape.regular && shape.stride % (1 << shift) == 0 && (shape.stride >> shift) % 2 != 0)
+    return {kLanes / size, kLanes / size};
+  if (rule.groups_double && size < kLanes &&
+      (partners_agree(lanes, addresses, 1) || partners_agree(lanes, addresses, 2)))
+    size *= 2;
+  if (shape.regular && shape.stride == 0 && rule.words_join) return {kLanes / size, kLanes / size};
   Passes passes{0, 0};
-  const unsigned joined = rule.pairs_join ? rule.group * 2 : rule.group;
-  for (unsigned first = 0; first < kLanes; first += joined) {
-    const Mask together = (joined == kLanes ? ~Mask{0} : ((Mask{1} << joined) - 1) << first) & lanes;
-    if (!together) continue;
-    const Mask half = (joined == rule.group ? together : together & (((Mask{1} << rule.group) - 1) << first));
-    const Mask other = together & ~half;
-    if (!half || !other || partners_agree(together, addresses, 1) || partners_agree(together, addresses, 2)) {
-      passes.wavefronts += passes_of(together, addresses, shift, rule.words_join), passes.ideal++;
-    } else {
-      passes.wavefronts += passes_of(half, addresses, shift, rule.words_join), passes.ideal++;
-      passes.wavefronts += passes_of(other, addresses, shift, rule.words_join), passes.ideal++;
-    }
+  for (unsigned first = 0; first < kLanes; first += size) {
+    const Mask group = group_at(first, size) & lanes;
+    if (group) passes.turns += turns_of(group, addresses, shift, rule.words_join), passes.groups++;
   }
   return passes;
+}
+
+Mask first_of_each_bank(Mask lanes, const u64* addresses, unsigned bytes) {
+  const unsigned shift = shift_of(bytes), size = kLineBytes >> shift;
+  Mask chosen = 0;
+  for (unsigned first = 0; first < kLanes; first += size) {
+    u32 taken = 0;
+    for_lanes(group_at(first, size) & lanes, [&](unsigned l) {
+      const u32 place = u32{1} << (addresses[l] >> shift & (size - 1));
+      if (!(taken & place)) chosen |= Mask{1} << l;
+      taken |= place;
+    });
+  }
+  return chosen;
 }
 
 }  // namespace ww::machine

@@ -22,9 +22,14 @@ void global_lines(Mask lanes, const u64* addresses, unsigned bytes, Lines& lines
 // Local memory: word w of lane l lies at (w * 32 + l) * 4. Addresses are a lane's own.
 void local_lines(Mask lanes, const u64* addresses, unsigned bytes, Lines& lines);
 
+// Sectors as atomics count them: each as often as the most lanes that share one address in it.
+unsigned atomic_sectors(Mask lanes, const u64* addresses, const Lines& lines);
+
 struct Passes {
-  unsigned wavefronts, ideal;  // ideal: one for each group of lanes served together
+  unsigned turns, groups;  // of shared memory; groups: those with an active lane
 };
 Passes shared_passes(Mask lanes, const u64* addresses, unsigned bytes, SharedKind kind);
+// For ATOMS.CAST.SPIN: the first lane of each bank in each group.
+Mask first_of_each_bank(Mask lanes, const u64* addresses, unsigned bytes);
 
 }  // namespace ww::machine

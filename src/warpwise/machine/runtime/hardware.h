@@ -7,39 +7,40 @@ namespace ww::machine {
 constexpr unsigned kSectorBytes = 32, kLineBytes = 128, kBanks = 32;
 
 // How shared memory serves the lanes of one instruction. A wavefront delivers at most one 4-byte word of each of the 32
-// banks, 128 bytes in all, so that wider accesses go in groups of lanes whose bytes fill one wavefront. Lanes of a
-// group that ask for the same word share it; different words of one bank take a wavefront each.
+// banks, so that wider accesses go in groups of lanes whose bytes fill 128: 32 lanes of up to 4 bytes, 16 of 8, 8
+// of 16. A group takes a turn for each different word of the bank that most of its lanes want. What is conflicts to ncu
+// are the wavefronts less the groups that have an active lane. Measured on an H200: benchmarks/microbenchmarks.
 struct SharedRule {
-  u8 group;         // lanes served together: 32 of 4 bytes or fewer, 16 of 8, 8 of 16
-  bool pairs_join;  // two neighbouring groups go together if lanes l and l^1, or l and l^2, agree on their addresses
-  bool words_join;  // lanes of one word share a pass; atomics serve them one by one instead
+  bool groups_double;  // when lanes l and l^1, or l and l^2, agree on their address throughout the warp
+  bool words_join;     // lanes of one word share a turn; else they take one each
+  u8 wavefronts;       // of a turn
 };
-enum class SharedKind : u8 { kLoad, kStore, kAsyncStore, kAtomic, kMergingAtomic, kMatrix };
-constexpr unsigned kWidths = 3;  // 4 bytes or fewer, 8, 16
-constexpr SharedRule kSharedRules[][kWidths] = {
-    // Loads: an 8-byte load of one address takes 1 wavefront, a 16-byte one 2, since halves of a warp never join there.
-    {{32, false, true}, {16, true, true}, {8, true, true}},
-    // Stores: the last lane of a word wins, all in one pass.
-    {{32, false, true}, {16, true, true}, {8, true, true}},
-    // Stores of asynchronous copies.
-    {{32, false, true}, {16, false, true}, {8, false, true}},
-    // Integer and compare-and-swap atomics: lanes of one word one after another.
-    {{32, false, false}, {16, false, false}, {8, false, false}},
-    // ATOMS.POPC.INC adds the number of lanes of a word at once.
-    {{32, false, true}, {16, false, true}, {8, false, true}},
-    // ldmatrix and stmatrix: the 8 rows of 16 bytes of one matrix together.
-    {{8, false, true}, {8, false, true}, {8, false, true}},
+enum class SharedKind : u8 { kLoad, kStore, kAsyncCopy, kAtomic, kCompareAndSwap, kIncrement, kMatrix };
+constexpr SharedRule kSharedRules[] = {
+    {true, true, 1},    // a 16-byte load of one address takes 2 wavefronts: a half-warp is the most that goes together
+    {false, true, 1},   // of lanes that store to one word the last one wins, in one turn
+    {false, false, 1},  // LDGSTS through L1; past L1 (BYPASS) no wavefront is counted
+    {false, false, 1},  // ATOMS with an integer operation
+    {false, false, 2},  // ATOMS.CAS reads in one wavefront and writes in another
+    {false, true, 1},   // ATOMS.POPC.INC adds the number of a word's lanes at once
+    {false, true, 1},   // LDSM, STSM: the 8 rows of a matrix, 16 bytes each, are a group
 };
-inline const SharedRule& shared_rule(SharedKind kind, unsigned bytes) {
-  return kSharedRules[static_cast<unsigned>(kind)][bytes <= 4 ? 0 : bytes == 8 ? 1 : 2];
-}
+inline const SharedRule& shared_rule(SharedKind kind) { return kSharedRules[static_cast<unsigned>(kind)]; }
+
+// ATOMS.CAST.SPIN, of which the compiler makes loops for float and 64-bit additions: of each group one lane a bank
+// stores, the others fail and go round again. Two wavefronts a group, never a conflict.
+constexpr unsigned kCastWavefronts = 2;
+
+// DRAM is read in pieces of 64 bytes: a sector that L2 lacks brings its neighbour along.
+constexpr unsigned kFetchBytes = 64;
 
 // Cycles from issue until a result can be used, for one warp alone on an SM, and what each further line, wavefront or
-// lane adds. From published microbenchmarks of these chips; a model of time wants their order, not their last digit.
+// lane adds. sm_90 as measured (latency.cu), the others from published microbenchmarks: a model of time wants their
+// order, not their last digit.
 struct Latencies {
   u16 architecture;
   u16 l1, l2, dram;                  // a load whose farthest sector is there
-  u16 line;                          // each further 128-byte line: the tag stage looks up one a cycle, misses queue
+  u16 line;                          // each further 128-byte line
   u16 shared, wavefront;             // a load of one wavefront; each further one
   u16 global_atomic, shared_atomic;  // that return a value
   u16 store;                         // until the registers of a store may be overwritten
@@ -56,8 +57,8 @@ inline const Latencies& latencies_of(unsigned architecture) {
   return *best;
 }
 
-// Caches. L1: lines of 4 sectors; loads allocate, stores write through and allocate nothing, atomics pass by. L2: the
-// same lines for the whole device; everything allocates.
+// Caches. L1: lines of 4 sectors, filled by sectors; loads and stores allocate, stores go on to L2 at once, atomics
+// pass by. L2: the same lines for the whole device; everything allocates, and a store misses nothing.
 constexpr unsigned kL1Ways = 8, kL2Ways = 16;
 
 }  // namespace ww::machine

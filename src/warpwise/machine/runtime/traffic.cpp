@@ -70,22 +70,27 @@ void mark_footprint(const Instruction& instruction, const Lines& lines, unsigned
   if (writes) model.footprint.write(mark, lines.mask[i]);
 }
 
+// Sectors of 4 whose 64-byte piece is asked for in part or whole.
+unsigned with_neighbours(unsigned sectors) { return (sectors | (sectors & 5) << 1 | (sectors & 10) >> 1) & 15; }
+
 // Global and local memory: tags, sectors, caches. Returns the latency.
 u32 note_lines(Warp& warp, const Instruction& instruction, const Request& request) {
   Lines lines;
   const bool local = request.space == Space::kLocal;
   (local ? local_lines : global_lines)(request.lanes, request.addresses, request.bytes, lines);
-  const unsigned ideal = (lines.bytes + kSectorBytes - 1) / kSectorBytes;
-  InstructionCounts& count = model.counts[instruction.index];
-  count.tags += lines.count;
-  count.sectors += lines.sectors;
-  count.ideal_sectors += ideal;
-  keep_if_telling(warp, instruction, request, lines.sectors, ideal, lines.sectors, 0);
-
   const bool stores = request.action == Action::kStore;
   const bool loads = request.action == Action::kLoad || request.action == Action::kAsyncCopy;
-  const bool through_l1 = loads ? !(caching_of(instruction) & kBypassL1) : local;
-  const bool fills_l1 = !(caching_of(instruction) & kNoAllocate);
+  const unsigned sectors = stores || loads ? lines.sectors : atomic_sectors(request.lanes, request.addresses, lines);
+  const unsigned ideal = (lines.bytes + kSectorBytes - 1) / kSectorBytes;
+  InstructionCounts& count = model.counts[instruction.index];
+  if (local && request.bytes > 4) count.requests += request.bytes / 4 - 1;  // each word is a request of its own
+  count.tags += lines.count;
+  count.sectors += sectors;
+  count.ideal_sectors += ideal;
+  keep_if_telling(warp, instruction, request, sectors, ideal, sectors, 0);
+
+  const u8 caching = caching_of(instruction);
+  const bool through_l1 = stores || (loads && !(caching & kBypassL1));
   const u32 sm = static_cast<u32>(warp.block->number % model.system.sm_count);
   // Each resident warp of an SM has its local memory at a place of its own, which later warps take over.
   const u64 base = local ? kLocalLine + (u64{sm} << 36) + (u64{warp.number} << 24) : 0;
@@ -95,24 +100,24 @@ u32 note_lines(Warp& warp, const Instruction& instruction, const Request& reques
     const u64 line = base + lines.line[i];
     unsigned wanted = lines.mask[i];
     if (through_l1) {
-      const unsigned found = l1.access(line, wanted, fills_l1);
+      const unsigned found = l1.access(line, wanted, !(caching & kNoAllocate));
       if (loads) {
-        hits += __builtin_popcount(found);
+        hits += static_cast<unsigned>(__builtin_popcount(found));
         wanted &= ~found;
-      } else {
-        wanted = 0;  // local stores stay in L1 until they are evicted
       }
-    } else if (!stores) {
+    } else if (!loads) {
       l1.drop(line, wanted);
     }
     if (!wanted) continue;
-    asked += __builtin_popcount(wanted);
-    const unsigned held = model.l2.access(line, wanted, true);
-    if (!stores) missed += __builtin_popcount(wanted & ~held);
+    asked += static_cast<unsigned>(__builtin_popcount(wanted));
+    const unsigned fetched = stores ? wanted : with_neighbours(wanted);
+    const unsigned held = model.l2.access(line, fetched, true);
+    if (!stores && wanted & ~held)
+      missed += static_cast<unsigned>(__builtin_popcount(with_neighbours(wanted & ~held) & ~held));
     if (!local) mark_footprint(instruction, lines, i, !stores, !loads);
   }
-  count.l1_hits += hits;
-  count.l2_sectors += asked;
+  count.l1_hits += local && stores ? sectors : hits;  // so ncu counts local stores
+  count.l2_sectors += loads || stores ? asked : sectors;
   model.l2_misses += missed;
   const Latencies& latency = *model.latency;
   if (stores) return latency.store;
@@ -129,26 +134,31 @@ SharedKind shared_kind(const Instruction& instruction, Action action) {
     case Action::kStore:
       return SharedKind::kStore;
     case Action::kAsyncCopy:
-      return SharedKind::kAsyncStore;
+      return SharedKind::kAsyncCopy;
     default:
-      return caching & kMergesLanes ? SharedKind::kMergingAtomic : SharedKind::kAtomic;
+      return caching & kIncrements ? SharedKind::kIncrement
+             : caching & kCompares ? SharedKind::kCompareAndSwap
+                                   : SharedKind::kAtomic;
   }
 }
 
 u32 note_banks(Warp& warp, const Instruction& instruction, const Request& request) {
   const SharedKind kind = shared_kind(instruction, request.action);
   const Passes passes = shared_passes(request.lanes, request.addresses, request.bytes, kind);
-  InstructionCounts& count = model.counts[instruction.index];
-  count.wavefronts += passes.wavefronts;
-  count.ideal_wavefronts += passes.ideal;
-  count.conflicts += passes.wavefronts - passes.ideal;
-  // The global side of an asynchronous copy is the request that is kept.
-  if (request.action != Action::kAsyncCopy)
-    keep_if_telling(warp, instruction, request, passes.wavefronts, passes.ideal, 0, passes.wavefronts);
   const Latencies& latency = *model.latency;
-  if (request.action == Action::kStore || request.action == Action::kAsyncCopy) return latency.store;
-  const bool atomic = kind == SharedKind::kAtomic || kind == SharedKind::kMergingAtomic;
-  return (atomic ? latency.shared_atomic : latency.shared) + (passes.wavefronts - 1) * latency.wavefront;
+  const bool copies = request.action == Action::kAsyncCopy, casts = caching_of(instruction) & kCasts;
+  if (copies && caching_of(instruction) & kBypassL1) return latency.store;
+  const unsigned conflicts = casts ? 0 : passes.turns - passes.groups;
+  const unsigned wavefronts = casts ? kCastWavefronts * passes.groups : passes.turns * shared_rule(kind).wavefronts;
+  InstructionCounts& count = model.counts[instruction.index];
+  count.wavefronts += wavefronts;
+  count.ideal_wavefronts += casts ? wavefronts : passes.groups * shared_rule(kind).wavefronts;
+  count.conflicts += conflicts;
+  // The global side of an asynchronous copy is the request that is kept.
+  if (!copies) keep_if_telling(warp, instruction, request, wavefronts, wavefronts - conflicts, 0, wavefronts);
+  if (copies || request.action == Action::kStore) return latency.store;
+  const bool loads = request.action == Action::kLoad;
+  return (loads ? latency.shared : latency.shared_atomic) + (wavefronts - 1) * latency.wavefront;
 }
 
 }  // namespace

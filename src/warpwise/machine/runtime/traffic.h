@@ -33,7 +33,7 @@ struct KeptRequest {
 
 struct TrafficTotals {
   u64 sectors_read, sectors_written;  // distinct
-  u64 l2_misses;                      // sectors that loads and atomics had to fetch from DRAM
+  u64 l2_misses;                      // sectors fetched from DRAM for loads and atomics
 };
 
 // Before a launch: `counts` has one entry an instruction and is added to by note_request.
@@ -45,8 +45,17 @@ std::vector<KeptRequest> take_requests();
 // The buffer that holds bytes [first, end), or nullptr; a run of calls for one instruction is fast.
 const Region* find_region(const Instruction& instruction, u64 first, u64 end);
 
-// What of an instruction the caches heed; decoders of memory instructions leave it in scratch[0], bits 32..39.
-enum Caching : u8 { kCached = 0, kBypassL1 = 1, kNoAllocate = 2, kMergesLanes = 4, kMatrixRows = 8 };
+// What of an instruction the caches and banks heed; decoders of memory instructions leave it in scratch[0],
+// bits 32..39.
+enum Caching : u8 {
+  kCached = 0,
+  kBypassL1 = 1,
+  kNoAllocate = 2,
+  kIncrements = 4,
+  kMatrixRows = 8,
+  kCompares = 16,
+  kCasts = 32
+};
 inline u8 caching_of(const Instruction& instruction) { return static_cast<u8>(instruction.scratch[0] >> 32); }
 
 }  // namespace ww::machine
