@@ -92,17 +92,20 @@ def test_latency_counts_rounds_of_blocks() -> None:
 
 
 def test_additions_to_one_address_wait_for_each_other() -> None:
-    def counts(nbytes: int):
+    def counts(nbytes: int, step: int = 4):
         return made(
             load("RED.E.ADD.STRONG.GPU", 5, 2**20, sectors=4, ideal=4, tags=1, threads_on=2**25),
-            samples={0: (sample(0, 4),)}, buffers=(Buffer("bins", 0, nbytes, 4),),
+            samples={0: (sample(0, step),)}, buffers=(Buffer("bins", 0, nbytes, 4),),
         )  # fmt: skip
 
     _, few, _ = explained(counts(128))
     _, many, _ = explained(counts(1 << 20))
     assert few.limiter == "atomics"
     assert few.units["atomics"] == pytest.approx(many.units["atomics"] * H200.l2_slices)
-    assert few.units["atomics"] == pytest.approx(2**25 * 1.25 / H200.l2_clock_hz)
+    assert few.units["atomics"] == pytest.approx(4 * 2**20 * 1.25 / H200.l2_clock_hz)  # four sectors a request
+    _, one, _ = explained(counts(128, step=0))
+    assert one.units["atomics"] == pytest.approx(8 * few.units["atomics"])  # 32 lanes, one word
+    assert one.limiter == "atomics" and one.busiest == "L2"  # of whose slices all but one are idle
 
 
 def test_an_empty_launch_takes_the_launch() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
 
+from warpwise.lab.explain.metrics import SECTOR
 from warpwise.machine.counts import Buffer, Counts, Sample
 
 SLICE = 512  # neighbouring bytes that lie in one slice of L2, as atomics on a small buffer show
@@ -34,6 +36,32 @@ def slices(counts: Counts, instruction: int) -> int:
     chosen[instruction] = True
     width = max((each.bytes for each in counts.samples.get(instruction, ())), default=4)
     return max(1, -(-targets(counts, chosen) * width // SLICE))
+
+
+def operations(counts: Counts, instruction: int) -> float:
+    """What L2 does one after another for a request of one instruction, by the first that was kept.
+
+    An operation updates all words of a 32-byte sector at once, but one lane's addition to each word.
+    """
+    kept = counts.samples.get(instruction, ())
+    if not kept:
+        return 1.0
+    sample = kept[0]
+    lanes = Counter(address for lane, address in enumerate(sample.addresses) if sample.lanes >> lane & 1)
+    of_sector: dict[int, int] = {}
+    for address, count in lanes.items():
+        of_sector[address // SECTOR] = max(of_sector.get(address // SECTOR, 0), count)
+    return float(sum(of_sector.values()))
+
+
+def touched(counts: Counts, chosen: np.ndarray) -> int:
+    """Sectors of the buffers that these instructions' kept requests fall into; 0 if none was kept."""
+    found = set()
+    for i in np.flatnonzero(chosen):
+        for sample in counts.samples.get(int(i), ()):
+            first = min(_addresses(sample), default=-1)
+            found |= {buffer for buffer in counts.buffers if buffer.address <= first < buffer.address + buffer.nbytes}
+    return sum(-(-buffer.nbytes // SECTOR) for buffer in found)
 
 
 def _addresses(sample: Sample) -> set[int]:

@@ -76,8 +76,9 @@ class Prediction:
 
     @property
     def busiest(self) -> str:
-        """The unit with a rate that takes longest."""
-        return max(self.demands, key=lambda name: self.units[name])
+        """The unit with a rate that takes longest. Atomics that wait in one slice of L2 leave the others idle: not that."""
+        rated = [name for name in self.demands if name != "atomics"] or list(self.units)
+        return max(rated, key=lambda name: self.units[name])
 
     def utilisation(self, unit: str) -> float:
         """The part of the predicted time that a unit is busy, 0 to 1."""
@@ -140,11 +141,16 @@ def latency(counts: Counts, occupancy: Occupancy, hardware: Hardware) -> float:
 
 
 def distinct_sectors(counts: Counts) -> tuple[int, int]:
-    """Sectors read and written, each once; a sample's, scaled up, count no more than the buffers have."""
-    if not counts.sampled or not counts.buffers:
+    """Sectors read and written, each once; a sample's, scaled up, count no more than the buffers touched have."""
+    if not counts.sampled:
         return counts.sectors_read, counts.sectors_written
-    most = sum(-(-buffer.nbytes // SECTOR) for buffer in counts.buffers)
-    return min(counts.sectors_read, most), min(counts.sectors_written, most)
+    table = Table(counts)
+    loads = contention.touched(counts, table.accesses("global", "ld", "ldgsts", "atom", "red"))
+    stores = contention.touched(counts, table.accesses("global", "st", "atom", "red"))
+    return (
+        min(counts.sectors_read, loads or counts.sectors_read),
+        min(counts.sectors_written, stores or counts.sectors_written),
+    )
 
 
 def dram_sectors(counts: Counts) -> int:
@@ -195,11 +201,11 @@ def _of_device(table: Table, hardware: Hardware) -> dict[str, Demand]:
     """What units outside of the SMs are asked for."""
     counts = table.counts
     updates, clocks = table.accesses("global", "red", "atom"), 0.0
-    for i in np.flatnonzero(updates & (counts.column("threads_on") > 0)):
+    for i in np.flatnonzero(updates & (counts.column("requests") > 0)):
         slices = min(hardware.l2_slices, contention.slices(counts, int(i)))
         floats = FLOATS & set(counts.program.instructions[i].modifiers)
         each = hardware.float_atomic_clocks if floats else hardware.integer_atomic_clocks
-        clocks += each * float(counts.column("threads_on")[i]) / slices
+        clocks += each * contention.operations(counts, int(i)) * float(counts.column("requests")[i]) / slices
     crossed = SECTOR * dram_sectors(counts)
     asked = (
         ("DRAM", crossed, "bytes", hardware.dram_bytes_per_s),
