@@ -92,6 +92,8 @@ def division(launch: Launch) -> Iterator[Hint]:
             continue
         cost = launch.sum("executed", of_line & ~(table.spaces != ""))
         share = cost / everything if everything else 0.0
+        if share < 0.05:
+            continue
         gain = launch.speedup(
             {
                 "issue slots": 1 - share,

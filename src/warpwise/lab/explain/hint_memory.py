@@ -9,6 +9,7 @@ import numpy as np
 from warpwise.lab.explain import contention, stages
 from warpwise.lab.explain.hint import WORTH, Hint, Launch, percent, stride
 from warpwise.lab.explain.metrics import SECTOR
+from warpwise.lab.explain.time_model import distinct_sectors
 
 _LINE = 128  # bytes that the tag stage looks up at once
 _VECTOR = 16  # bytes of the widest access of a lane
@@ -67,27 +68,27 @@ def _passes(launch: Launch, one: np.ndarray) -> float:
 def reused(launch: Launch) -> Iterator[Hint]:
     """Loads that ask for the same sectors again and again, from L1 or L2 in place of shared memory or registers."""
     loads = launch.table.accesses("global", "ld")
-    asked, distinct = launch.sum("ideal_sectors", loads), launch.counts.sectors_read
-    if not distinct or asked < 4 * distinct:
+    asked, distinct = launch.sum("ideal_sectors", loads), distinct_sectors(launch.counts)[0]
+    if not distinct or asked < 1.9 * distinct:
         return
     place, chosen = max(launch.places(loads).items(), key=lambda item: launch.sum("ideal_sectors", item[1]))
-    saved = 1 - distinct / asked
+    times = asked / distinct
+    # A value in a register serves several uses: taken to be four, fewer if it is not read as often.
+    saved = 1 - 1 / min(4.0, times)
     requests = launch.sum("requests", loads)
-    # Each request that L1 no longer answers becomes one to shared memory: the data stage and the LSU gain nothing.
-    gain = launch.speedup(
-        {
-            "L1 tag stage": launch.without("L1 tag stage", saved * requests),
-            "L2": launch.without("L2", saved * launch.sum("l2_sectors", loads) / 4),
-        }
-    )
+    path = {
+        name: launch.without(name, saved * requests)
+        for name in ("L1 tag stage", "L1 data stage", "LSU issue", "issue slots")
+    }
+    gain = launch.speedup(path | {"L2": launch.without("L2", saved * launch.sum("l2_sectors", loads) / 4)})
     text = (
         f"loads ask for {asked:,.0f} sectors at least, of which {distinct:,} are distinct: each is fetched "
-        f"{asked / distinct:,.0f} times. This line asks for {percent(launch.sum('ideal_sectors', chosen) / asked)} of them."
+        f"{times:,.0f} times. This line asks for {percent(launch.sum('ideal_sectors', chosen) / asked)} of them."
     )
     yield Hint(
         "OPT" if gain >= WORTH else "INF", "the same data read again", text, gain,
         "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", launch.sum("sectors", loads), *place,
-        "Load a tile once into shared memory, or keep values in registers for several outputs of one thread.",
+        "Load a tile once into shared memory, or keep values in registers for several uses.",
     )  # fmt: skip
 
 
@@ -105,7 +106,7 @@ def narrow(launch: Launch) -> Iterator[Hint]:
                 continue
             found.append((requests, width, op, place))
             requests_all, bytes_all = requests_all + requests, bytes_all + launch.sum("bytes", chosen)
-    if not found:
+    if not found or launch.prediction.time < 2 * launch.hardware.launch_s:
         return
     width = max(each[1] for each in found)
     fewer = width / _VECTOR
@@ -171,9 +172,12 @@ def atomics(launch: Launch) -> Iterator[Hint]:
         if not targets or operations < 64 * targets:
             continue
         gain = launch.speedup({"atomics": 1 / 256})
-        text = f"{operations:,.0f} atomic operations fall on at most {targets:,} addresses, and those on one address wait in turn."
+        if gain < WORTH:
+            continue
+        places = f"at most {targets:,} addresses" if targets > 1 else "one address"
+        text = f"{operations:,.0f} atomic operations fall on {places}, and those on one address wait in turn."
         yield Hint(
-            "OPT" if gain >= WORTH else "INF", "contended atomics", text, gain,
+            "OPT", "contended atomics", text, gain,
             "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum", launch.sum("requests", chosen), *place,
             "Combine within the block first (shuffles, or copies in shared memory), and do one atomic a block.",
         )  # fmt: skip

@@ -15,7 +15,7 @@ _UNKNOWN = frozenset({"BRX", "BRXU", "JMX", "JMXU", "CALL"})  # where these go s
 
 def conflicts(launch: Launch) -> Iterator[Hint]:
     """Lines of shared memory whose lanes meet in a bank."""
-    for op, noun in (("ld", "load"), ("st", "store")):
+    for op, noun in (("ld", "load from"), ("st", "store to")):
         for place, chosen in launch.places(launch.table.accesses("shared", op)).items():
             requests, passes, ideal = (
                 launch.sum(name, chosen) for name in ("requests", "wavefronts", "ideal_wavefronts")
@@ -27,7 +27,7 @@ def conflicts(launch: Launch) -> Iterator[Hint]:
             apart = f"; neighbouring lanes are {abs(step):,} bytes apart" if step else ""
             met = launch.sum("conflicts", chosen)
             text = (
-                f"a {noun} from shared memory takes {passes / requests:.1f} wavefronts where {ideal / requests:.1f} would "
+                f"a {noun} shared memory takes {passes / requests:.1f} wavefronts where {ideal / requests:.1f} would "
                 f"do{apart}: lanes meet in a bank with different words. ({met:,.0f} bank conflicts)"
             )
             yield Hint(
@@ -57,7 +57,7 @@ def through_shared(launch: Launch) -> Iterator[Hint]:
     loads = launch.table.accesses("shared", "ld")
     requests, passes = launch.sum("requests", loads), launch.sum("wavefronts", loads)
     products = launch.sum("executed", launch.table.of("FFMA", "HFMA2", "DFMA"))
-    if not requests or products < requests or products > 8 * requests:
+    if not requests or 2 * products < requests or products > 8 * requests:
         return
     if launch.prediction.busiest not in ("L1 data stage", "LSU issue", "issue slots", "L1 tag stage"):
         return
