@@ -10,7 +10,7 @@ import torch
 from tests.lab.explain import triton_kernels as kernels
 
 import warpwise as ww
-from warpwise import cuda
+from warpwise import cuda, machine
 from warpwise.lab.explain import Explanation, accesses
 from warpwise.triton.memory import Memory
 
@@ -74,16 +74,30 @@ def test_atomics_are_counted_by_element() -> None:
     assert made.agrees
 
 
-def test_what_the_machine_cannot_execute_leaves_the_interpreters_counts() -> None:
+def product(**options: object) -> Explanation:
     a, b = (torch.randn(64, 64).half() for _ in range(2))
-    made = ww.explain(kernels.product[(1,)], a, b, cuda.out(torch.zeros(64, 64).half()), SIDE=64, num_warps=4)
-    assert "GMMA" in made.unsupported and made.prediction is None
-    assert [one.what for one in made.accesses] == ["load", "load", "store"] and made.resources.shared > 0
-    ampere = ww.explain(
-        kernels.product[(1,)], a, b, cuda.out(torch.zeros(64, 64).half()), SIDE=64, num_warps=4, target="sm_80"
-    )
-    assert not ampere.unsupported and ampere.agrees, ampere.agrees.text
+    c = cuda.out(torch.zeros(64, 64).half())
+    made: Explanation = ww.explain(kernels.product[(1,)], a, b, c, SIDE=64, num_warps=4, **options)
+    return made
+
+
+def test_matrix_units_are_executed_as_each_target_has_them() -> None:
+    ampere = product(target="sm_80")
+    assert ampere.agrees, ampere.agrees.text
     assert ampere.metrics["sm__inst_executed_pipe_tensor.sum"] > 0
+    hopper = product()
+    assert hopper.agrees or "GMMA" in hopper.unsupported
+
+
+def test_what_the_machine_cannot_execute_leaves_the_interpreters_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object, **options: object) -> object:
+        raise machine.Unsupported("product: the interpreter does not know UTMALDG.2D")
+
+    monkeypatch.setattr(machine, "run", refuse)
+    made = product()
+    assert "UTMALDG" in made.unsupported and made.prediction is None and made.agrees.status == "not compared"
+    assert [one.what for one in made.accesses] == ["load", "load", "store"] and made.resources.shared > 0
+    assert "UTMALDG" in made.text(100) and "from the interpreter" in made.text(100)
 
 
 def test_without_the_checked_run_there_are_no_accesses() -> None:

@@ -15,6 +15,7 @@ from warpwise.lab.explain.explanation import Agreement
 
 Arguments = Sequence[Buffer | Scalar]
 _ALIGNMENT = 256
+_POISON = 0xA5
 
 
 class Snapshot:
@@ -22,12 +23,21 @@ class Snapshot:
 
     def __init__(self, arguments: Arguments) -> None:
         self.spans = [(start, end, _copied(start, end)) for start, end in _written(arguments)]
+        self._poisoned: dict[str, np.ndarray] = {}
 
     def rebased(self, arguments: Arguments) -> list[Buffer | Scalar]:
-        """``arguments`` with buffers that lie in the copies; the copies live as long as this object."""
+        """``arguments`` with buffers that lie in the copies, which live as long as this object.
+
+        Those marked as outputs hold what nobody computes instead, so that what is written to them shows.
+        """
         return [self._rebased(part) if isinstance(part, Buffer) else part for part in arguments]
 
     def _rebased(self, part: Buffer) -> Buffer:
+        if part.output and part.nbytes:
+            room = self._poisoned[part.name] = _room(part.address, part.nbytes)
+            room.fill(_POISON)
+            moved = room.ctypes.data - part.address
+            return replace(part, address=part.address + moved, storage=part.storage + moved)
         for start, end, copy in self.spans:
             if part.nbytes and start <= part.address and part.address + part.nbytes <= end:
                 moved = copy.ctypes.data - start
@@ -40,7 +50,9 @@ class Snapshot:
             ctypes.memmove(start, copy.ctypes.data, copy.nbytes)
 
     def bytes_of(self, part: Buffer) -> np.ndarray:
-        """What the buffer held, uint8."""
+        """What the buffer held (an output that was handed over: its poison), uint8."""
+        if part.name in self._poisoned:
+            return self._poisoned[part.name]
         for start, end, copy in self.spans:
             if start <= part.address and part.address + part.nbytes <= end:
                 return copy[part.address - start : part.address - start + part.nbytes]
@@ -62,11 +74,16 @@ def _written(arguments: Arguments) -> list[tuple[int, int]]:
 
 def _copied(start: int, end: int) -> np.ndarray:
     """The bytes from ``start`` to ``end``, at an address that is aligned as ``start`` is."""
-    room = np.empty(end - start + _ALIGNMENT, dtype=np.uint8)
-    shift = (start - room.ctypes.data) % _ALIGNMENT
-    copy = room[shift : shift + end - start]
+    copy = _room(start, end - start)
     ctypes.memmove(copy.ctypes.data, start, end - start)
     return copy
+
+
+def _room(address: int, nbytes: int) -> np.ndarray:
+    """Bytes at an address that is aligned as ``address`` is."""
+    room = np.empty(nbytes + _ALIGNMENT, dtype=np.uint8)
+    shift = (address - room.ctypes.data) % _ALIGNMENT
+    return room[shift : shift + nbytes]
 
 
 def agreement(
@@ -93,8 +110,6 @@ def agreement(
             return Agreement(
                 "no", f"'{part.name}' has {len(machine):,} bytes after one run, {len(emulated):,} after the other"
             )
-        if np.array_equal(emulated, was) and np.array_equal(machine, was):
-            continue  # only read
         dtype = _dtype(part)
         if dtype is None:
             if not np.array_equal(machine, emulated):
@@ -103,8 +118,9 @@ def agreement(
         looked_at, wrong, where = _different(part.name, dtype, machine, emulated, was, sampled)
         if wrong:
             return Agreement("no", f"{where}; {wrong:,} of {looked_at:,} elements differ")
-        compared += looked_at
-        names.append(f"'{part.name}'")
+        if part.output or not np.array_equal(machine, was):  # what only was read says nothing
+            compared += looked_at
+            names.append(f"'{part.name}'")
     if opaque:
         return Agreement(
             "not compared", f"{', '.join(opaque)} differ in bits, and rounding of such a type cannot be judged"

@@ -68,10 +68,8 @@ def explain_rung(
     found = _collect(op, rung, chosen, dtype, where, seed, options)
     if large:
         note = (
-            (
             f"{_described(chosen.sizes)} is too large to be checked on a CPU: the rung was checked at "
             f"{_described(small.sizes)}, and counted here unchecked."
-        )
         )
         found = [_noted(one, note, len(found)) for one in found]
     return Explanations(found)

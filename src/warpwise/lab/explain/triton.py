@@ -152,6 +152,7 @@ def _tensor(value: Any) -> torch.Tensor | None:
 
 def _buffer(name: str, value: Any) -> Buffer:
     """A tensor argument as the machine takes it."""
+    from warpwise.triton.arguments import is_output
     from warpwise.triton.memory import extent_bytes
 
     tensor = _tensor(value)
@@ -159,7 +160,8 @@ def _buffer(name: str, value: Any) -> Buffer:
     size = extent_bytes(tensor)
     address = tensor.data_ptr() if size else 0
     storage = tensor.untyped_storage().data_ptr() if size else 0
-    return Buffer(name, address, size, tensor.element_size(), _element(tensor.dtype), False, False, storage, True)
+    output = is_output(value)
+    return Buffer(name, address, size, tensor.element_size(), _element(tensor.dtype), False, output, storage, True)
 
 
 def _element(dtype: torch.dtype) -> str:
