@@ -50,6 +50,80 @@ def collect(out: Path, names: str, dtypes: tuple[str, ...], jobs: int) -> None:
         sys.exit(1)
 
 
+@cli.command()
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="The folder for OP.json.")
+@click.option("--device", default="h200", show_default=True, help="Whose records to measure stores for.")
+def stores(out: Path, device: str) -> None:
+    """Measure the stores of the recorded exact points again, in one pass, and write the records with them to OUT."""
+    from benchmarks import fidelity_collect, fidelity_record
+
+    known = list(fidelity_record.records(device))
+    dtypes = dict.fromkeys(launch.dtype for record in known for launch in record.launches)
+    failures = fidelity_collect.measure_stores(known, list(dtypes))
+    out.mkdir(parents=True, exist_ok=True)
+    for record in known:
+        record.save(out / f"{record.op}.json")
+    for failure in failures:
+        click.echo(f"failed: {failure}")
+    click.echo(f"{len(known)} records written to {out}")
+    sys.exit(bool(failures))
+
+
+@cli.command()
+@click.option("--device", default="h200", show_default=True, help="Whose records to compare with.")
+@click.option("--ops", "names", default="", metavar="A,B", help="These operations; all unless given.")
+@click.option(
+    "--kind", "kinds", multiple=True, type=click.Choice(["exact", "large"]), help="These points; both unless given."
+)
+@click.option("--budget", type=float, default=2.0, show_default=True, help="Seconds a launch at a large point.")
+@click.option("--json/--no-json", "write", default=True, help="Write benchmarks/results/DEVICE/fidelity.json.")
+def report(device: str, names: str, kinds: tuple[str, ...], budget: float, write: bool) -> None:
+    """Compare on the CPU: counters at the exact points, limiters and times at the large ones."""
+    from benchmarks import fidelity_compare, fidelity_record
+    from benchmarks.fidelity_report import FACTOR, NEAR, Report, rows
+
+    from warpwise.lab.explain import Options
+
+    known = [record for record in fidelity_record.records(device) if not names or record.op in names.split(",")]
+    if not known:
+        raise click.ClickException(
+            f"no records of {device} in {fidelity_record.RESULTS / device / 'ncu'}; `collect` makes them"
+        )
+    found = Report()
+    for record in known:
+        if not kinds or "exact" in kinds:
+            options = Options(checks="none", blocks="all")
+            found.exact += fidelity_compare.compare(record, "exact", options)
+        if not kinds or "large" in kinds:
+            found.large += fidelity_compare.compare(record, "large", Options(checks="none", budget=budget))
+        click.echo(f"{record.op}: {sum(one.recorded.op == record.op for one in (*found.exact, *found.large))} launches")
+    for name, reasons in found.missing().items():
+        click.echo(f"misses: {name}\n    " + "\n    ".join(reasons))
+    for one, predicted, measured, below in found.limiters():
+        if predicted != measured:
+            click.echo(
+                f"limiter: {one.recorded}: predicted {predicted}, most used {measured} ({below:.0f} points more)"
+            )
+    for timed in found.times():
+        if timed.factor > FACTOR:
+            click.echo(
+                f"time: {timed.ladder} {timed.rung}: {timed.predicted * 1e6:.1f} µs, measured {timed.measured * 1e6:.1f}"
+            )
+    for ladder, tau in found.ladders().items():
+        click.echo(f"order: {ladder}: tau {tau:.2f}")
+    figures = found.summary()
+    click.echo(
+        f"\n{figures['rungs'] - figures['rungs_missing']} of {figures['rungs']} rungs agree in counters and resources\n"
+        f"{figures['limiters_equal']} of {figures['limiters']} launches limited by the predicted unit "
+        f"({figures['limiters_near']} within {NEAR:.0f} points of the most used)\n"
+        f"{figures['times_within']} of {figures['times']} times within a factor of {FACTOR:.0f}\n"
+        f"{figures['ladders_ordered']} of {figures['ladders']} ladders in order"
+    )
+    if write and not names and not kinds:
+        data = {"summary": figures, "ladders": found.ladders(), "exact": rows(found.exact), "large": rows(found.large)}
+        fidelity_record.write(fidelity_record.RESULTS / device / "fidelity.json", data)
+
+
 @cli.command(hidden=True)
 @click.argument("mode", type=click.Choice(["compile", "time", "profile"]))
 @click.argument("op")

@@ -24,7 +24,7 @@ from warpwise.cuda import nvrtc
 from warpwise.lab.errors import MeasurementError
 from warpwise.lab.ncu import Launch, NcuError, NcuNotFound, NcuPermission, captured, profiled, tool
 from warpwise.lab.ncu.measure import environment as import_path
-from warpwise.lab.ncu.metrics import DEFAULT, EVERYTHING
+from warpwise.lab.ncu.metrics import DEFAULT, EVERYTHING, STORES
 from warpwise.lab.ncu.table import Measured
 from warpwise.lab.timing import time
 from warpwise.lab.timing.compare import timer_for
@@ -42,8 +42,8 @@ TIME_BUDGET = 0.25  # seconds a launch
 LIMITS = {"compile": 240.0, "time": 240.0, "profile": 400.0}  # seconds a process
 
 
-def child(mode: str, op_name: str, kind: Kind, dtypes: Sequence[str], out: Path) -> None:
-    """In a process of its own: run every point of an operation's ``kind``, and write to ``out`` what was launched.
+def child(mode: str, names: str, kind: Kind, dtypes: Sequence[str], out: Path) -> None:
+    """In a process of its own: run every point of ``kind`` of some operations, and write to ``out`` what was launched.
 
     A rung that fails is written down and leaves the others; one that breaks the GPU's context ends the process.
     """
@@ -54,7 +54,8 @@ def child(mode: str, op_name: str, kind: Kind, dtypes: Sequence[str], out: Path)
         "launches": [],
         "failures": [],
     }
-    for problem in problems(registry.get(op_name), kind, [getattr(torch, name) for name in dtypes]):
+    chosen = [getattr(torch, name) for name in dtypes]
+    for problem in [problem for name in names.split(",") for problem in problems(registry.get(name), kind, chosen)]:
         try:
             args = problem.arguments(device)
             rungs = problem.rungs(*args)
@@ -126,7 +127,7 @@ def collect(
     start = host.perf_counter()
     with ThreadPoolExecutor(jobs) as pool:
         tasks = [(op, kind) for op in ops for kind in KINDS]
-        for problem in pool.map(lambda task: _run("compile", task[0], task[1], dtypes)[1], tasks):
+        for problem in pool.map(lambda task: _run("compile", task[0].name, task[1], dtypes)[1], tasks):
             if problem:
                 say(problem)
     say(f"compiled in {host.perf_counter() - start:.0f} s")
@@ -139,18 +140,38 @@ def collect(
             count = sum(launch.kind == kind for launch in record.launches)
             say(f"{op.name} {kind}: {count} launches in {host.perf_counter() - start:.0f} s")
         record.environment["ncu"] = version
+        record.failures += measure_stores([record], dtypes)
         record.save(out / f"{op.name}.json")
         for failure in record.failures:
             say(f"  failed: {failure}")
     return made
 
 
+def measure_stores(records: Sequence[Record], dtypes: Sequence[str]) -> list[str]:
+    """Measure the counters of global stores at the exact points once more, in one pass, and put them into the records.
+
+    Returns what went wrong.
+    """
+    launched, problem, found = _profile(",".join(record.op for record in records), "exact", dtypes, STORES)
+    failures = [*launched["failures"], *([problem] if problem else [])]
+    try:
+        made = {launch.key: launch for launch in joined(launched["launches"], found, {})}
+    except MeasurementError as error:
+        return [*failures, f"stores: {error}"]
+    for record in records:
+        record.launches = [
+            replace(launch, metrics={**launch.metrics, **made[launch.key].metrics}) if launch.key in made else launch
+            for launch in record.launches
+        ]
+    return failures
+
+
 def _measure(record: Record, op: Op, kind: Kind, dtypes: Sequence[str]) -> None:
     """Add to ``record`` what is measured of an operation at the points of one kind."""
-    times, problem = _run("time", op, kind, dtypes)
+    times, problem = _run("time", op.name, kind, dtypes)
     record.failures += [*times["failures"], *([problem] if problem else [])]
     record.environment.update(times["environment"])
-    launched, problem, found = _profile(op, kind, dtypes)
+    launched, problem, found = _profile(op.name, kind, dtypes, METRICS[kind])
     record.failures += [*launched["failures"], *([problem] if problem else [])]
     timed = {_key(launch): launch["time"] for launch in times["launches"]}
     try:
@@ -191,39 +212,43 @@ def _key(launch: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(launch[name] for name in ("op", "rung", "dtype", "case", "kind", "index"))
 
 
-def _command(mode: str, op: Op, kind: Kind, dtypes: Sequence[str], out: Path) -> list[str]:
+def _command(mode: str, names: str, kind: Kind, dtypes: Sequence[str], out: Path) -> list[str]:
     more = [part for name in dtypes for part in ("--dtype", name)]
-    return [sys.executable, str(ROOT / "benchmarks" / "fidelity.py"), "child", mode, op.name, kind, str(out), *more]
+    return [sys.executable, str(ROOT / "benchmarks" / "fidelity.py"), "child", mode, names, kind, str(out), *more]
 
 
-def _run(mode: str, op: Op, kind: Kind, dtypes: Sequence[str]) -> tuple[dict[str, Any], str]:
+def _run(mode: str, names: str, kind: Kind, dtypes: Sequence[str]) -> tuple[dict[str, Any], str]:
     """What a child wrote, and what went wrong with it if anything did."""
     with tempfile.TemporaryDirectory(prefix="warpwise_fidelity_") as folder:
         out = Path(folder) / "launches.json"
         try:
             done = subprocess.run(
-                _command(mode, op, kind, dtypes, out), capture_output=True, text=True, timeout=LIMITS[mode], check=False
+                _command(mode, names, kind, dtypes, out),
+                capture_output=True,
+                text=True,
+                timeout=LIMITS[mode],
+                check=False,
             )
             problem = (
-                f"{mode} {op.name} {kind} ended with {done.returncode}: {done.stderr[-1500:]}"
-                if done.returncode
-                else ""
+                f"{mode} {names} {kind} ended with {done.returncode}: {done.stderr[-1500:]}" if done.returncode else ""
             )
         except subprocess.TimeoutExpired:
-            problem = f"{mode} {op.name} {kind} did not finish within {LIMITS[mode]:.0f} s"
+            problem = f"{mode} {names} {kind} did not finish within {LIMITS[mode]:.0f} s"
         return _written(out), problem
 
 
-def _profile(op: Op, kind: Kind, dtypes: Sequence[str]) -> tuple[dict[str, Any], str, list[Measured]]:
+def _profile(
+    names: str, kind: Kind, dtypes: Sequence[str], metrics: Sequence[str]
+) -> tuple[dict[str, Any], str, list[Measured]]:
     with tempfile.TemporaryDirectory(prefix="warpwise_fidelity_") as folder:
         out = Path(folder) / "launches.json"
-        command = _command("profile", op, kind, dtypes, out)
+        command = _command("profile", names, kind, dtypes, out)
         try:
-            found = tool.profile(command, METRICS[kind], environment=import_path(), timeout=LIMITS["profile"])
+            found = tool.profile(command, metrics, environment=import_path(), timeout=LIMITS["profile"])
         except (NcuNotFound, NcuPermission):
             raise
         except NcuError as error:
-            return {"launches": [], "failures": _written(out)["failures"]}, f"profile {op.name} {kind}: {error}", []
+            return {"launches": [], "failures": _written(out)["failures"]}, f"profile {names} {kind}: {error}", []
         return _written(out), "", found
 
 

@@ -99,6 +99,18 @@ class Record:
         return Record(data["op"], data["environment"], launches, data["units"], data["texts"], data["failures"])
 
 
+def write(path: Path, data: dict[str, Any]) -> None:
+    """Data as JSON, a line for each row of its lists."""
+    parts = []
+    for name, value in data.items():
+        if isinstance(value, list):
+            text = "[\n  " + ",\n  ".join(json.dumps(row) for row in value) + "\n ]"
+        else:
+            text = json.dumps(value, indent=1).replace("\n", "\n ")
+        parts.append(f" {json.dumps(name)}: {text}")
+    cache.atomic_write(path, "{\n" + ",\n".join(parts) + "\n}\n")
+
+
 def _short(value: float | None) -> float | int | None:
     """Whole numbers as such, others to nine digits, which is more than any counter of time or percent means."""
     if value is None:

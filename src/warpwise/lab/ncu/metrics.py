@@ -129,6 +129,13 @@ SOURCE = _sums(
 )  # fmt: skip
 """Counted in the machine code, which ncu rewrites for it: exact, and slow on long kernels."""
 
+STORES = _sums(
+    "l1tex__t_requests_pipe_lsu_mem_global_op_st", "l1tex__t_sectors_pipe_lsu_mem_global_op_st",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_st_lookup_hit", "l1tex__t_sectors_pipe_lsu_mem_global_op_st_lookup_miss",
+)  # fmt: skip
+"""Global stores in one pass. ncu adds hits and misses up to sectors: taken from different passes, in which stores of parts
+of a sector meet L1 in different states, their sum is off by some percent."""
+
 DEFAULT = (*GLOBAL, *SHARED, *INSTRUCTIONS, *CACHES, *TIME, *LAUNCH, *THROUGHPUT)
 """Everything that ``explain`` predicts, and every unit's throughput."""
 EVERYTHING = (*DEFAULT, *SOURCE)

@@ -1,0 +1,173 @@
+"""How near the emulated counters, the predicted limiter and the predicted times are to what was measured, in figures."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.fidelity_compare import Compared
+
+MISSES, LIMITERS, TIMES, TAU = 0.05, 0.8, 0.8, 0.8  # what must hold
+FACTOR = 2.0
+TIED = 0.02  # times as near as this have no order: another run may turn them round
+NEAR = 3.0  # percentage points in which two units are as good as equally used
+
+_PART = ".avg.pct_of_peak_sustained_elapsed"
+MEASURED_UNITS: Mapping[str, tuple[str, ...]] = {
+    "DRAM": ("dram__cycles_active", "fbpa__dram_sectors"),
+    "L2": (
+        "lts__t_sectors", "lts__t_tag_requests", "lts__d_sectors", "lts__d_sectors_fill_device", "lts__xbar2lts_cycles_active",
+        "lts__lts2xbar_cycles_active", "lts__d_atomic_input_cycles_active", "l1tex__m_l1tex2xbar_req_cycles_active",
+        "l1tex__m_xbar2l1tex_read_sectors",
+    ),
+    "L1": (
+        "l1tex__data_pipe_lsu_wavefronts", "l1tex__data_bank_reads", "l1tex__data_bank_writes", "l1tex__lsu_writeback_active",
+        "l1tex__lsuin_requests", "l1tex__t_sectors", "l1tex__t_requests", "l1tex__f_wavefronts", "sm__inst_executed_pipe_lsu",
+    ),
+    "issue slots": ("sm__inst_executed", "sm__inst_issued", "sm__issue_active"),
+    "ALU": ("sm__inst_executed_pipe_alu", "sm__pipe_alu_cycles_active"),
+    "FMA": ("sm__inst_executed_pipe_fma", "sm__pipe_fma_cycles_active", "sm__pipe_fmaheavy_cycles_active",
+            "sm__inst_executed_pipe_fmaheavy"),
+    "FP64": ("sm__inst_executed_pipe_fp64", "sm__pipe_fp64_cycles_active"),
+    "SFU (XU)": ("sm__inst_executed_pipe_xu",),
+    "tensor": ("sm__pipe_tensor_cycles_active", "sm__inst_executed_pipe_tensor_op_hmma"),
+    "uniform": ("sm__inst_executed_pipe_uniform",),
+    "ADU": ("sm__inst_executed_pipe_adu",),
+    "CBU": ("sm__inst_executed_pipe_cbu_pred_on_any",),
+}  # fmt: skip
+"""ncu's units, each with the metrics whose highest says how much of its peak was used."""
+PREDICTED_UNITS = {"L1 tag stage": "L1", "shared memory": "L1", "LSU issue": "L1", "atomics": "L2"}
+"""Units that the prediction tells apart and ncu's figures do not."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A rung at one point: its launches together, in seconds."""
+
+    ladder: str
+    rung: str
+    predicted: float
+    measured: float
+
+    @property
+    def factor(self) -> float:
+        """How many times too long or too short the prediction is, at least 1."""
+        return max(self.predicted / self.measured, self.measured / self.predicted)
+
+
+@dataclass
+class Report:
+    """What was compared, and the figures that follow."""
+
+    exact: list[Compared] = field(default_factory=list)
+    large: list[Compared] = field(default_factory=list)
+
+    def missing(self) -> dict[str, list[str]]:
+        """Rungs that miss a counter or a resource at an exact point, with what they miss."""
+        found: dict[str, list[str]] = {}
+        for one in self.exact:
+            if not one.agrees:
+                name = f"{one.recorded.op} {one.recorded.rung} {one.recorded.dtype}"
+                reasons = [one.error] if one.error else [str(part) for part in one.differences()]
+                found.setdefault(name, []).extend(f"{one.recorded.case}: {reason}" for reason in reasons)
+        return found
+
+    def rungs(self) -> int:
+        """How many rungs, by dtype, were compared."""
+        return len({(one.recorded.op, one.recorded.rung, one.recorded.dtype) for one in self.exact})
+
+    def limiters(self) -> list[tuple[Compared, str, str, float]]:
+        """At large points: the launch, its predicted and its measured most-used unit, and how much less the former is used."""
+        found = []
+        for one in self.large:
+            if one.explanation is not None and one.explanation.prediction is not None:
+                used = utilisation(one.recorded.metrics)
+                most = max(used, key=lambda unit: used[unit])
+                busiest = one.explanation.prediction.busiest
+                predicted = PREDICTED_UNITS.get(busiest, busiest)
+                found.append((one, predicted, most, used[most] - used.get(predicted, 0.0)))
+        return found
+
+    def times(self, kind: str = "large") -> list[Timed]:
+        """Each rung's time at each point of a kind, where all of its launches were predicted and timed."""
+        groups: dict[tuple[str, ...], list[Compared]] = {}
+        for one in self.large if kind == "large" else self.exact:
+            recorded = one.recorded
+            groups.setdefault((recorded.op, recorded.dtype, recorded.case, recorded.rung), []).append(one)
+        found = []
+        for (op, dtype, case, rung), parts in groups.items():
+            predicted = [
+                part.explanation.prediction.time for part in parts if part.explanation and part.explanation.prediction
+            ]
+            measured = [part.recorded.time["median_s"] for part in parts if part.recorded.time]
+            if len(predicted) == len(measured) == len(parts) and None not in measured:
+                found.append(Timed(f"{op} {dtype} {case}", rung, sum(predicted), sum(measured)))
+        return found
+
+    def ladders(self) -> dict[str, float]:
+        """Kendall's tau between predicted and measured times of each ladder of at least three rungs, at large points."""
+        found = {}
+        for ladder, parts in itertools.groupby(self.times(), key=lambda timed: timed.ladder):
+            rungs = list(parts)
+            if len(rungs) >= 3:
+                found[ladder] = kendall_tau([one.predicted for one in rungs], [one.measured for one in rungs])
+        return found
+
+    def summary(self) -> dict[str, Any]:
+        """The figures that are asked for, each with whether it is reached."""
+        missing, rungs = self.missing(), self.rungs()
+        limiters, times, ladders = self.limiters(), self.times(), self.ladders()
+        equal = sum(predicted == measured for _, predicted, measured, _ in limiters)
+        near = sum(below <= NEAR for *_, below in limiters)
+        within = sum(timed.factor <= FACTOR for timed in times)
+        return {
+            "rungs": rungs, "rungs_missing": len(missing), "rungs_reached": len(missing) <= MISSES * rungs,
+            "limiters": len(limiters), "limiters_equal": equal, "limiters_near": near,
+            "limiters_reached": equal >= LIMITERS * len(limiters),
+            "times": len(times), "times_within": within, "times_reached": within >= TIMES * len(times),
+            "ladders": len(ladders), "ladders_ordered": sum(tau >= TAU for tau in ladders.values()),
+            "tau_mean": sum(ladders.values()) / len(ladders) if ladders else None,
+        }  # fmt: skip
+
+
+def utilisation(metrics: Mapping[str, float]) -> dict[str, float]:
+    """How much of each unit's peak was used, percent."""
+    return {unit: max(metrics.get(name + _PART, 0.0) for name in names) for unit, names in MEASURED_UNITS.items()}
+
+
+def kendall_tau(predicted: Sequence[float], measured: Sequence[float]) -> float:
+    """Kendall's tau: 1 if the two orders agree on every pair, -1 if on none.
+
+    A pair whose measured times are within ``TIED`` of each other has no order and does not count; without any other
+    pair the orders agree.
+    """
+    agreeing = pairs = 0
+    for (a, b), (c, d) in itertools.combinations(zip(predicted, measured, strict=True), 2):
+        if abs(b - d) > TIED * max(b, d):
+            pairs += 1
+            agreeing += 1 if (a - c) * (b - d) > 0 else -1 if (a - c) * (b - d) < 0 else 0
+    return agreeing / pairs if pairs else 1.0
+
+
+def rows(compared: Iterable[Compared]) -> list[dict[str, Any]]:
+    """Each launch as plain data."""
+    made = []
+    for one in compared:
+        recorded, explanation = one.recorded, one.explanation
+        prediction = explanation.prediction if explanation else None
+        used = utilisation(recorded.metrics)
+        most = max(used, key=lambda unit: used[unit])
+        made.append({
+            "op": recorded.op, "rung": recorded.rung, "dtype": recorded.dtype, "case": recorded.case, "launch": recorded.index,
+            "error": one.error, "differences": [str(part) for part in one.differences()],
+            "predicted_s": prediction.time if prediction else None,
+            "measured_s": recorded.time["median_s"] if recorded.time else None,
+            "profiled_s": recorded.metrics.get("gpu__time_duration.sum", math.nan) / 1e9,
+            "limiter": prediction.limiter if prediction else None, "busiest": prediction.busiest if prediction else None,
+            "most_used": most, "most_used_percent": round(used[most], 1),
+            "blocks": explanation.sampled if explanation else "",
+        })  # fmt: skip
+    return made

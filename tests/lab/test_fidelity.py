@@ -1,0 +1,162 @@
+"""The emulated counters against ncu's on an H200, for every CUDA rung, on a CPU: no block left out."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+from benchmarks.fidelity_compare import COUNTERS, Compared, compare, reference
+from benchmarks.fidelity_points import EXACT
+from benchmarks.fidelity_record import RESULTS, Record, Recorded
+from benchmarks.fidelity_report import MISSES, Report, kendall_tau, utilisation
+
+from warpwise import ops, registry  # noqa: F401 - importing ops registers them
+from warpwise.lab.explain import Options
+
+CHEAP = 600_000  # warp instructions: what is executed in a tenth of a second
+OPS = sorted(EXACT)
+AWAITED = ("k11_async_copies",)  # younger than the record
+
+# Rungs that miss a counter at a recorded point, and why. At most 5 % of them may.
+_PASSES = "partial sectors stored: hits and misses in L1 are from different passes of ncu, and their sum is off by some percent"
+KNOWN: dict[str, str] = dict.fromkeys(
+    (
+        "matmul k03_naive float32", "matmul k06_block_tile_1d float32", "matmul k07_block_tile_2d float32",
+        "matmul k09_warp_tile float32", "matrix_add k01_threads_down_columns float32",
+        "rgb_to_grayscale k01_thread_per_pixel uint8", "rgb_to_grayscale k02_planar_packs uint8",
+        "softmax k02_block_per_row float32", "softmax k03_warp_shuffle float32", "softmax k04_online float32",
+        "softmax_backward k02_backward_warp_shuffle float32", "softmax_backward k03_backward_row_in_registers float32",
+        "transpose k01_coalesced_reads float32",
+    ),
+    _PASSES,
+)  # fmt: skip
+
+
+@cache
+def record(op: str) -> Record:
+    return Record.load(RESULTS / "h200" / "ncu" / f"{op}.json")
+
+
+@cache
+def compared(op: str) -> tuple[Compared, ...]:
+    """Each rung's cheapest exact point, and those that cost little; ragged sizes are nearly all among them."""
+    exact = [launch for launch in record(op).launches if launch.kind == "exact"]
+    costs: dict[tuple[str, str], float] = {}
+    for launch in exact:
+        point = launch.rung, launch.case
+        costs[point] = costs.get(point, 0.0) + launch.metrics["smsp__inst_executed.sum"]
+    cheapest = {rung: min(cost for (other, _), cost in costs.items() if other == rung) for rung, _ in costs}
+    chosen = {point for point, cost in costs.items() if cost <= max(CHEAP, cheapest[point[0]])}
+    kept = Record(op, record(op).environment, [launch for launch in exact if (launch.rung, launch.case) in chosen])
+    return tuple(compare(kept, "exact", Options(checks="none", blocks="all")))
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_every_rung_is_recorded_at_two_sizes_and_large_ones(op: str) -> None:
+    launches = record(op).launches
+    for rung in registry.get(op).rungs:
+        if rung.language == "cuda" and "cpu" in rung.devices and rung.name not in AWAITED:
+            cases = {launch.case for launch in launches if launch.rung == rung.name and launch.kind == "exact"}
+            assert len(cases) >= 2, rung.name
+            assert any(launch.rung == rung.name and launch.kind == "large" for launch in launches), rung.name
+    assert not record(op).failures
+    assert not any(launch.rung in AWAITED for launch in launches), "recorded by now: no longer awaited"
+    assert all(launch.time and launch.metrics["gpu__time_duration.sum"] > 0 for launch in launches)
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_every_instruction_is_executed_as_often_as_on_the_gpu(op: str) -> None:
+    for one in compared(op):
+        assert not one.error, f"{one.recorded}: {one.error}"
+        assert one.explanation is not None
+        emulated = one.explanation.metrics["smsp__inst_executed.sum"]
+        assert emulated == pytest.approx(one.recorded.metrics["smsp__inst_executed.sum"], rel=1e-3), str(one.recorded)
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_counters_and_resources_agree(op: str) -> None:
+    report = Report(exact=list(compared(op)))
+    unexpected = {name: reasons for name, reasons in report.missing().items() if name not in KNOWN}
+    assert not unexpected, "\n".join(f"{name}: {'; '.join(reasons)}" for name, reasons in unexpected.items())
+
+
+@pytest.mark.xfail(
+    strict=True, reason="`benchmarks/fidelity.py stores` measures them in one pass; until then too many miss"
+)
+def test_few_rungs_miss() -> None:
+    rungs = sum(len({(launch.rung, launch.dtype) for launch in record(op).launches}) for op in OPS)
+    assert len(KNOWN) <= MISSES * rungs
+    assert all(KNOWN.values())
+
+
+def launch(metrics: dict[str, float]) -> Recorded:
+    return Recorded(
+        "op",
+        "rung",
+        "float32",
+        "exact",
+        {},
+        "exact",
+        0,
+        "k",
+        "k",
+        "k.cu",
+        (1, 1, 1),
+        (32, 1, 1),
+        0,
+        0,
+        8,
+        None,
+        metrics,
+    )
+
+
+def test_wavefronts_of_arbitration_do_not_count() -> None:
+    wavefronts = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum"
+    conflicts = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum"
+    metrics = {wavefronts: 12586.0, conflicts: 4394.0, f"smsp__sass_{wavefronts}".replace("l1tex__", "l1tex_"): 12288.0}
+    assert reference(wavefronts, metrics) == 12288 and reference(conflicts, metrics) == 4096
+    del metrics[f"smsp__sass_{wavefronts}".replace("l1tex__", "l1tex_")]
+    assert reference(wavefronts, metrics) == 12586 and reference(conflicts, metrics) == 4394
+    assert wavefronts in COUNTERS and reference("l1tex__t_requests.sum", {}) is None
+
+
+def test_kendall_tau_counts_pairs_that_have_an_order() -> None:
+    assert kendall_tau([1, 2, 3], [10, 20, 30]) == 1
+    assert kendall_tau([3, 2, 1], [10, 20, 30]) == -1
+    assert kendall_tau([2, 1, 3], [100, 101, 300]) == 1  # the first two are as good as equal
+    assert kendall_tau([1, 3, 2, 4], [1, 2, 3, 4]) == pytest.approx(4 / 6)
+    assert kendall_tau([2, 1], [1, 1]) == 1
+
+
+def test_the_most_used_unit() -> None:
+    part = ".avg.pct_of_peak_sustained_elapsed"
+    used = utilisation(
+        {f"dram__cycles_active{part}": 61.0, f"lts__t_sectors{part}": 40.0, f"lts__d_sectors{part}": 55.0}
+    )
+    assert max(used, key=lambda unit: used[unit]) == "DRAM" and used["L2"] == 55 and used["ALU"] == 0
+
+
+def test_a_launch_that_cannot_be_compared_is_a_miss() -> None:
+    report = Report(exact=[Compared(launch({}), None, "not launched here")])
+    assert report.missing() == {"op rung float32": ["exact: not launched here"]}
+    assert report.summary()["rungs_missing"] == 1 and not report.summary()["rungs_reached"]
+
+
+def test_a_record_survives_its_file(tmp_path: Path) -> None:
+    made = Record(
+        "op",
+        {"multiprocessors": 132},
+        [launch({"a.sum": 3.0, "b.ratio": 0.123456789123})],
+        {"a.sum": "inst"},
+        {},
+        ["one"],
+    )
+    made.save(tmp_path / "op.json")
+    (read,) = Record.load(tmp_path / "op.json").launches
+    assert read.metrics == {"a.sum": 3, "b.ratio": 0.123456789} and read.grid == (1, 1, 1)
+    assert Record.load(tmp_path / "op.json").failures == ["one"]
+    (tmp_path / "op.json").write_text('{"schema": 0}')
+    with pytest.raises(ValueError, match="collect it anew"):
+        Record.load(tmp_path / "op.json")
