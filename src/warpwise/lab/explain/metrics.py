@@ -132,6 +132,11 @@ class Table:
         chosen = self.spaces == space
         return chosen & np.isin(self.ops, ops) if ops else chosen
 
+    def idle_passes(self, chosen: np.ndarray) -> float:
+        """Passes of the data stage that access nothing: ``passing``, and shared accesses without a lane."""
+        idle = (self.spaces == "shared") & chosen
+        return self.sum("executed", self.passing & chosen) + self.sum("executed", idle) - self.sum("requests", idle)
+
     def by_pipe(self, chosen: np.ndarray) -> dict[str, float]:
         """Warp instructions by pipe; "fma" has those of "fmaheavy" in it, integers that only its heavy half takes."""
         found = {pipe: self.sum("executed", chosen & (self.pipes == pipe)) for pipe in (*PIPES, "fmaheavy")}
@@ -169,7 +174,7 @@ def _instruction_metrics(table: Table, chosen: np.ndarray) -> dict[str, float]:
             found[f"{name}_{prefix}{op}.sum"] = table.sum(column, of_op & chosen)
         if name != _SHARED:
             found[f"{name}.sum"] = sum(found[f"{name}_{prefix}{op}.sum"] for op in _OPS["shared"])
-    found[f"{_WAVEFRONTS}.sum"] += table.sum("executed", table.passing & chosen)
+    found[f"{_WAVEFRONTS}.sum"] += table.idle_passes(chosen)
     by_pipe = table.by_pipe(chosen)
     return found | {f"sm__inst_executed_pipe_{pipe}.sum": by_pipe[pipe] for pipe in PIPES}
 

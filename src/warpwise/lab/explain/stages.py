@@ -34,9 +34,7 @@ def tag_passes(table: Table) -> float:
 
 def data_passes(table: Table) -> tuple[float, float]:
     """Clocks of the data stage: for shared memory and what passes with it, and for lines of the L1 cache."""
-    idle = table.spaces == "shared"  # an instruction without a lane passes all the same
-    shared = table.sum("wavefronts", table.all) + table.sum("executed", table.passing)
-    shared += table.sum("executed", idle) - table.sum("requests", idle)
+    shared = table.sum("wavefronts", table.all) + table.idle_passes(table.all)
     lines = 0.0
     requests = table.counts.column("requests")
     for i in np.flatnonzero(table.accesses("global") | table.accesses("local")):
