@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 FIELDS = (
     "executed", "threads", "threads_on", "requests", "bytes", "tags", "sectors", "ideal_sectors", "l1_hits", "l2_sectors",
-    "wavefronts", "ideal_wavefronts", "conflicts", "stall_cycles",
+    "wavefronts", "ideal_wavefronts", "conflicts", "stall_cycles", "l2_hits", "dram_sectors",
 )  # fmt: skip
 """The counters of one instruction, in the order of ``InstructionCounts`` in runtime/machine.h, which says what each is."""
 

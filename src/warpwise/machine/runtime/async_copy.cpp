@@ -32,10 +32,11 @@ void copy(Warp& warp, const Instruction& instruction, Mask lanes) {
   }
   const Way target(warp, instruction, Space::kShared, lanes, to, Bytes);
   for_lanes(lanes, [&](unsigned l) { std::memcpy(target(l), data[l], Bytes); });
-  if (reads) account(warp, instruction, Space::kGlobal, Action::kAsyncCopy, Bytes, reads, from);
-  const u32 latency = reads ? warp.latency : 0;
-  account(warp, instruction, Space::kShared, Action::kAsyncCopy, Bytes, lanes, to);
-  warp.copies.open = std::max(warp.copies.open, warp.cycle + latency);
+  if (reads) {
+    account(warp, instruction, Space::kGlobal, Action::kAsyncCopy, Bytes, reads, from);
+    warp.copies.open = std::max(warp.copies.open, warp.cycle + warp.latency);
+  }
+  note_copy_into_shared(instruction, Bytes, reads, from.lane, lanes, to.lane);
 }
 Opcode LDGSTS_opcode("LDGSTS", kLsu, [](Instruction& i) -> Handler {
   if (i.operands.size() < 2 || i.operands.size() > 3 || !only_modifiers(i, {"64", "128", "ZFILL", "BYPASS", "ACCESS"}))

@@ -41,7 +41,7 @@ extern "C" struct ww_machine_launch {
   const u64* block_numbers;  // those to run
   const double* weights;     // how many blocks of the grid each stands for; nullptr: itself
   u64 block_count;
-  double* table;  // 14 counters for each instruction
+  double* table;  // of each instruction its InstructionCounts
 };
 extern "C" struct ww_machine_result {
   u32 fault, instruction;

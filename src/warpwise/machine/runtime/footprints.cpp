@@ -183,6 +183,31 @@ Passes shared_passes(Mask lanes, const u64* addresses, unsigned bytes, SharedKin
   return passes;
 }
 
+Passes line_passes(Mask lanes, const u64* addresses, unsigned bytes) {
+  constexpr unsigned kLinesTogether = 4;  // tags that one cycle looks up
+  Passes passes{0, 0};
+  const unsigned shift = shift_of(bytes), size = kLineBytes >> shift;
+  for (Mask rest = lanes; rest;) {
+    u64 lines[kLinesTogether];
+    unsigned count = 0;
+    Mask together = 0;
+    for_lanes(rest, [&](unsigned l) {
+      const u64 line = addresses[l] / kLineBytes;
+      unsigned place = 0;
+      while (place < count && lines[place] != line) place++;
+      if (place == kLinesTogether) return;
+      if (place == count) lines[count++] = line;
+      together |= Mask{1} << l;
+    });
+    rest &= ~together;
+    for (unsigned first = 0; first < kLanes; first += size) {
+      const Mask group = group_at(first, size) & together;
+      if (group) passes.turns += turns_of(group, addresses, shift, false), passes.groups++;
+    }
+  }
+  return passes;
+}
+
 Mask first_of_each_bank(Mask lanes, const u64* addresses, unsigned bytes) {
   const unsigned shift = shift_of(bytes), size = kLineBytes >> shift;
   Mask chosen = 0;

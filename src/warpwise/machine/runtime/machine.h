@@ -113,6 +113,8 @@ struct InstructionCounts {
   u64 ideal_wavefronts;  // what they would be without bank conflicts
   u64 conflicts;         // bank conflicts as ncu counts them
   u64 stall_cycles;  // cycles a lone warp waits before this instruction, by the scheduling bits and nominal latencies
+  u64 l2_hits;       // sectors of l2_sectors that the model of L2 held
+  u64 dram_sectors;  // sectors fetched from DRAM: what L2 lacked, and what comes with it
 };
 
 // ---- State

@@ -95,7 +95,7 @@ u32 note_lines(Warp& warp, const Instruction& instruction, const Request& reques
   // Each resident warp of an SM has its local memory at a place of its own, which later warps take over.
   const u64 base = local ? kLocalLine + (u64{sm} << 36) + (u64{warp.number} << 24) : 0;
   SectoredCache& l1 = model.l1[sm];
-  unsigned hits = 0, asked = 0, missed = 0;
+  unsigned hits = 0, asked = 0, missed = 0, fetched = 0;
   for (unsigned i = 0; i < lines.count; i++) {
     const u64 line = base + lines.line[i];
     unsigned wanted = lines.mask[i];
@@ -110,18 +110,22 @@ u32 note_lines(Warp& warp, const Instruction& instruction, const Request& reques
     }
     if (!wanted) continue;
     asked += static_cast<unsigned>(__builtin_popcount(wanted));
-    const unsigned fetched = stores ? wanted : with_neighbours(wanted);
-    const unsigned held = model.l2.access(line, fetched, true);
-    if (!stores && wanted & ~held)
-      missed += static_cast<unsigned>(__builtin_popcount(with_neighbours(wanted & ~held) & ~held));
+    const unsigned taken = stores ? wanted : with_neighbours(wanted), held = model.l2.access(line, taken, true);
+    if (!stores && wanted & ~held) {
+      missed += static_cast<unsigned>(__builtin_popcount(wanted & ~held));
+      fetched += static_cast<unsigned>(__builtin_popcount(with_neighbours(wanted & ~held) & ~held));
+    }
     if (!local) mark_footprint(instruction, lines, i, !stores, !loads);
   }
   count.l1_hits += local && stores ? sectors : hits;  // so ncu counts local stores
-  count.l2_sectors += loads || stores ? asked : sectors;
-  model.l2_misses += missed;
+  if (!loads && !stores) asked = sectors;
+  count.l2_sectors += asked;
+  count.l2_hits += asked - missed;
+  count.dram_sectors += fetched;
+  model.l2_misses += fetched;
   const Latencies& latency = *model.latency;
   if (stores) return latency.store;
-  const u32 farthest = missed ? latency.dram : asked ? latency.l2 : latency.l1;
+  const u32 farthest = fetched ? latency.dram : asked ? latency.l2 : latency.l1;
   return std::max<u32>(farthest, loads ? 0 : latency.global_atomic) + (lines.count - 1) * latency.line;
 }
 
@@ -133,8 +137,6 @@ SharedKind shared_kind(const Instruction& instruction, Action action) {
       return SharedKind::kLoad;
     case Action::kStore:
       return SharedKind::kStore;
-    case Action::kAsyncCopy:
-      return SharedKind::kAsyncCopy;
     default:
       return caching & kIncrements ? SharedKind::kIncrement
              : caching & kCompares ? SharedKind::kCompareAndSwap
@@ -146,17 +148,15 @@ u32 note_banks(Warp& warp, const Instruction& instruction, const Request& reques
   const SharedKind kind = shared_kind(instruction, request.action);
   const Passes passes = shared_passes(request.lanes, request.addresses, request.bytes, kind);
   const Latencies& latency = *model.latency;
-  const bool copies = request.action == Action::kAsyncCopy, casts = caching_of(instruction) & kCasts;
-  if (copies && caching_of(instruction) & kBypassL1) return latency.store;
+  const bool casts = caching_of(instruction) & kCasts;
   const unsigned conflicts = casts ? 0 : passes.turns - passes.groups;
   const unsigned wavefronts = casts ? kCastWavefronts * passes.groups : passes.turns * shared_rule(kind).wavefronts;
   InstructionCounts& count = model.counts[instruction.index];
   count.wavefronts += wavefronts;
   count.ideal_wavefronts += casts ? wavefronts : passes.groups * shared_rule(kind).wavefronts;
   count.conflicts += conflicts;
-  // The global side of an asynchronous copy is the request that is kept.
-  if (!copies) keep_if_telling(warp, instruction, request, wavefronts, wavefronts - conflicts, 0, wavefronts);
-  if (copies || request.action == Action::kStore) return latency.store;
+  keep_if_telling(warp, instruction, request, wavefronts, wavefronts - conflicts, 0, wavefronts);
+  if (request.action == Action::kStore) return latency.store;
   const bool loads = request.action == Action::kLoad;
   return (loads ? latency.shared : latency.shared_atomic) + (wavefronts - 1) * latency.wavefront;
 }
@@ -164,16 +164,23 @@ u32 note_banks(Warp& warp, const Instruction& instruction, const Request& reques
 }  // namespace
 
 u32 note_request(Warp& warp, const Instruction& instruction, const Request& request) {
-  if (!model.counts) return 0;
-  // An asynchronous copy is one request with two sides; its global side counts it.
-  const bool counted = !(request.space == Space::kShared && request.action == Action::kAsyncCopy);
-  if (counted) {
-    InstructionCounts& count = model.counts[instruction.index];
-    count.requests++;
-    count.bytes += static_cast<u64>(__builtin_popcount(request.lanes)) * request.bytes;
-  }
+  InstructionCounts& count = model.counts[instruction.index];
+  count.requests++;
+  count.bytes += static_cast<u64>(__builtin_popcount(request.lanes)) * request.bytes;
   return request.space == Space::kShared ? note_banks(warp, instruction, request)
                                          : note_lines(warp, instruction, request);
+}
+
+void note_copy_into_shared(const Instruction& instruction, unsigned bytes, Mask reads, const u64* from, Mask writes,
+                           const u64* to) {
+  if (caching_of(instruction) & kBypassL1) return;
+  const Passes written = shared_passes(writes, to, bytes, SharedKind::kAsyncCopy);
+  const Passes read = reads ? line_passes(reads, from, bytes) : Passes{0, 0};
+  const unsigned turns = std::max(written.turns, read.turns), groups = std::max(written.groups, read.groups);
+  InstructionCounts& count = model.counts[instruction.index];
+  count.wavefronts += turns;
+  count.ideal_wavefronts += groups;
+  count.conflicts += turns - groups;
 }
 
 void begin_traffic(const MemorySystem& system, std::vector<Region> regions, InstructionCounts* counts,

@@ -36,6 +36,11 @@ struct TrafficTotals {
   u64 l2_misses;                      // sectors fetched from DRAM for loads and atomics
 };
 
+// The shared-memory side of LDGSTS, whose global side is a request of its own: nothing past L1, else the wavefronts
+// that reading L1's banks or writing those of shared memory takes, whichever are more.
+void note_copy_into_shared(const Instruction& instruction, unsigned bytes, Mask reads, const u64* from, Mask writes,
+                           const u64* to);
+
 // Before a launch: `counts` has one entry an instruction and is added to by note_request.
 void begin_traffic(const MemorySystem& system, std::vector<Region> regions, InstructionCounts* counts,
                    u32 instructions);
