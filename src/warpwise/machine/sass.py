@@ -11,7 +11,7 @@ from warpwise.machine.program import Control, Instruction, Operand, Program
 
 INSTRUCTION_BYTES = 16
 _SECTION = re.compile(r"\s*\.section\s+\.text\.([^,\s]+),")
-_TARGET = re.compile(r"\s*\.target\s+sm_(\d+)(\d)[a-z]?")
+_TARGET = re.compile(r"\s*\.(?:target\s+sm_|headerflags\s.*?\bEF_CUDA_SM)(\d+)(\d)")  # of toolkits 13 and 12
 _LINE = re.compile(r'//## File "([^"]*)", line (\d+)')
 _LABEL = re.compile(r"([.$\w]+):\s*$")
 _ENTRY = re.compile(r'\s*\.other\s+([.$\w]+),\s*@"STO_CUDA_ENTRY')
@@ -34,6 +34,8 @@ def parse(text: str, cubin: bytes, symbol: str) -> Program:
     """The program of the kernel ``symbol`` out of ``text``, what ``disassemble`` printed for ``cubin``."""
     layout = Image(cubin).layout(symbol)
     architecture, functions = _functions(text)
+    if architecture < (7, 5):
+        raise ValueError(f"machine: expected a cubin for sm_75 or later, got sm_{architecture[0]}{architecture[1]}")
     chosen = _with_callees(functions, symbol)
     labels: dict[str, int] = {}
     base = 0
@@ -181,6 +183,7 @@ _CONSTANT = re.compile(r"c\[(0x[0-9a-f]+)\]\s*\[([^\]]*)\]((?:\.\w+)*)$")
 _MEMORY = re.compile(r"(?:g?desc\[[^\]]*\])?\[([^\]]*)\]((?:\.\w+)*)$")
 _INTEGER = re.compile(r"-?0x[0-9a-f]+$")
 _FLOAT = re.compile(r"[+-]?(\d+(\.\d*)?([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|INF|QNAN|SNAN|NAN)$")
+_DESCRIPTOR = re.compile(r"gdesc\[UR(\d+)\]((?:\.\w+)*)$")
 _BARRIER = re.compile(r"(SB|B)(\d+)$")
 _SYMBOL = re.compile(r"`\(([^)]+)\)$")
 _HALF_OF_SYMBOL = re.compile(r"32@(lo|hi)\(\(?([^()]+?)(?:\s*\+\s*(0x[0-9a-f]+))?\)?\)$")
@@ -219,6 +222,8 @@ def _plain(text: str, labels: dict[str, int]) -> Operand:
     if match := _MEMORY.match(text):
         found = _address("memory", match[1])
         return replace(found, suffix=found.suffix or _suffix(match[2])[1])
+    if match := _DESCRIPTOR.match(text):  # of matrices in shared memory, in two or four uniform registers
+        return Operand("other", int(match[1]), name="gdesc", suffix=_suffix(match[2])[1])
     if match := _SYMBOL.match(text):
         if match[1] in labels:
             return Operand("label", value=labels[match[1]] // INSTRUCTION_BYTES, name=match[1])
