@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -236,6 +237,15 @@ def test_a_rung_without_a_kernel_has_nothing_to_explain() -> None:
         lab.explain_rung(toy(), "k02", "small")
     with pytest.raises(ValueError, match="no size 'medium'; there are large, small"):
         lab.explain_rung(toy(), "k01", "medium")
+
+
+def test_a_rung_for_gpus_alone_is_executed_unchecked() -> None:
+    op = toy()
+    own = replace(op.rungs[0], devices=("cuda",))
+    with pytest.raises(ValueError, match=r"runs on cuda, not on cpu; checks='none' \(--trusted\)"):
+        lab.explain_rung(op, own, "small")
+    found = lab.explain_rung(op, own, "small", checks="none")
+    assert [one.agrees.status for one in found] == ["not compared"] * 2 and found[0].metrics[SECTORS.format("st")] == 25
 
 
 def test_observers_take_launches_and_make_them_themselves(module: cuda.Module) -> None:

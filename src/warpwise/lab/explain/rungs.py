@@ -89,8 +89,13 @@ def _collect(
     """Run the rung with every launch of it explained in place of being made."""
     args = op.spec.inputs(case, dtype, device, seed)
     op.spec.check(*args)
-    if reason := op.refusal(rung, *args):
-        raise ValueError(f"{op.name}: {rung.name} {reason}")
+    # What the emulator cannot check, the machine may still execute.
+    unchecked = options.checks == "none" and device.type not in rung.devices
+    if reason := rung.limits(*args) if unchecked else op.refusal(rung, *args):
+        advice = (
+            "; checks='none' (--trusted) executes its machine code unchecked" if device.type not in rung.devices else ""
+        )
+        raise ValueError(f"{op.name}: {rung.name} {reason}{advice}")
     found: list[Explanation] = []
 
     def observer(launcher: Any, given: tuple[Any, ...], more: Mapping[str, Any]) -> None:

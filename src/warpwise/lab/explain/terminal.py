@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 Span = tuple[str, str]
 Row = list[Span]
-HEAT = ("dim", "yellow", "dark_orange", "red", "bold red")
+HOT, GOOD, BAR = "#e5533a", "#2a9d8f", "#7f97b0"  # readable on dark and on light
+HEAT = ("dim", "#c9a227", "#e08a3c", "#e76f51", f"bold {HOT}")
 MARKS = (" ", "░", "▒", "▓", "█")
 _NARROWEST_SOURCE, _BAR = 36, 6
 _MOST_ROWS = 12  # of a picture of lanes
@@ -122,7 +123,7 @@ def _limiter(explanation: Explanation, width: int) -> Iterator[Row]:
     yield [("", "")]
     yield [
         (f"{seconds(expected.time)} predicted", "bold"), (" on one ", ""), (expected.device, ""), (", limited by ", ""),
-        (expected.limiter, "bold red"),
+        (expected.limiter, f"bold {HOT}"),
     ]  # fmt: skip
     yield [(f"reading and writing every byte once takes {seconds(expected.floor)}", "dim")]
     ordered = sorted(expected.units.items(), key=lambda item: -item[1])
@@ -130,11 +131,11 @@ def _limiter(explanation: Explanation, width: int) -> Iterator[Row]:
     for name, needed in ordered[:6]:
         demand = expected.demands.get(name)
         what = f"{count(demand.amount)} {demand.what}" if demand else ""
-        style = "red" if name == expected.limiter else ""
+        style = HOT if name == expected.limiter else ""
         room = max(8, min(40, width - 60))
         yield [
             (f"  {name:<14}", style),
-            (bar(needed / longest, room), style),
+            (bar(needed / longest, room), style or BAR),
             (f" {seconds(needed):>8}", style),
             (f"  {what}", "dim"),
         ]
@@ -145,11 +146,11 @@ def _needs(explanation: Explanation, width: int) -> Iterator[Row]:
     yield [("", "")]
     spills = f"{size(needs.spill_stores)} spilled a thread" if needs.spill_stores else "no spills"
     text = f"{needs.registers} registers · {size(needs.shared)} of shared memory · {spills} · {needs.instructions:,} instructions"
-    yield from _labelled("Resources  ", text, width, "red" if needs.spill_stores else "")
+    yield from _labelled("Resources  ", text, width, HOT if needs.spill_stores else "")
     if fits is None:
         return
     if fits.refusal:
-        yield from _labelled("Occupancy  ", fits.refusal, width, "bold red")
+        yield from _labelled("Occupancy  ", fits.refusal, width, f"bold {HOT}")
         return
     blocks = "1 block" if fits.blocks == 1 else f"{fits.blocks} blocks"
     warps = "1 warp" if fits.warps_per_block == 1 else f"{fits.warps_per_block} warps"
@@ -159,13 +160,13 @@ def _needs(explanation: Explanation, width: int) -> Iterator[Row]:
         text += f" · {waves:.2f} waves"
     yield from _labelled("Occupancy  ", text, width, "")
     if explanation.unsupported:
-        yield from _labelled("Execution  ", f"not possible: {explanation.unsupported}", width, "bold yellow")
+        yield from _labelled("Execution  ", f"not possible: {explanation.unsupported}", width, "bold #e08a3c")
     yield from _agreement(explanation, width)
 
 
 def _agreement(explanation: Explanation, width: int) -> Iterator[Row]:
     agrees = explanation.agrees
-    style = {"yes": "green", "no": "bold red"}.get(agrees.status, "yellow")
+    style = {"yes": GOOD, "no": f"bold {HOT}"}.get(agrees.status, "#c9a227")
     head = {"yes": "agree", "no": "DISAGREE"}.get(agrees.status, "not compared")
     yield from _labelled("Outputs    ", f"{head}: {agrees.text}", width, style)
 
@@ -182,10 +183,10 @@ def _hints(explanation: Explanation, width: int) -> Iterator[Row]:
     yield [("", "")]
     yield _rule("Hints", width)
     for hint in explanation.hints:
-        style = "bold yellow" if hint.kind == "OPT" else "bold blue"
+        style = "bold #e08a3c" if hint.kind == "OPT" else f"bold {BAR}"
         gain = f"  up to {times(hint.speedup)} faster" if hint.speedup and hint.speedup >= 1.05 else ""
         where = f"  {Path(hint.file).name}:{hint.line}" if hint.line else ""
-        yield [(f"{hint.kind} ", style), (hint.title, "bold"), (gain, "green"), (where, "dim")]
+        yield [(f"{hint.kind} ", style), (hint.title, "bold"), (gain, GOOD), (where, "dim")]
         yield from _wrapped(hint.text, width, "    ")
         if hint.idea:
             yield from _wrapped(hint.idea, width, "      ", "    → ", "italic")
@@ -257,7 +258,7 @@ def _cell(line: Line | None, column: Column, most: dict[str, float]) -> Row:
     if column.best:
         factor = source_view.ratio(line, column)
         wasteful = factor is not None and factor > 1.05
-        style = "bold red" if wasteful and share >= 0.005 else "dim" if wasteful else "green"
+        style = f"bold {HOT}" if wasteful and share >= 0.005 else "dim" if wasteful else GOOD
         made.append((f" {times(factor) if factor is not None else '':>5}", style))
     return made
 
@@ -299,7 +300,7 @@ def _accesses(explanation: Explanation, width: int) -> Iterator[Row]:
         yield [
             (f"  {one.line:>5} ", "dim"), (f"{one.what:<6} {one.tensor:<14}"[:22], ""), (f"{size(one.bytes):>9}", ""),
             (f"  {count(one.requests):>7} requests  {count(one.sectors):>7} sectors", ""),
-            (f" {times(factor):>5}", "bold red" if factor > 1.05 else "green"), (f"  {one.vector} bytes a lane", "dim"),
+            (f" {times(factor):>5}", f"bold {HOT}" if factor > 1.05 else GOOD), (f"  {one.vector} bytes a lane", "dim"),
         ]  # fmt: skip
 
 
@@ -318,9 +319,9 @@ def lane_rows(request: lanes.Request, width: int) -> Iterator[Row]:
         (f"{request.cost} {request.unit}{plural}", "bold"),
     ]
     if request.cost > request.ideal:
-        cost.append((f" where {request.ideal} would do ({times(request.factor)})", "bold red"))
+        cost.append((f" where {request.ideal} would do ({times(request.factor)})", f"bold {HOT}"))
     else:
-        cost.append((", the least there is", "green"))
+        cost.append((", the least there is", GOOD))
     yield cost
     yield from _wrapped(request.pattern, width)
     code = f"{request.text} · block {request.block}, warp {request.warp}"
