@@ -168,9 +168,11 @@ Passes shared_passes(Mask lanes, const u64* addresses, unsigned bytes, SharedKin
   const unsigned shift = shift_of(bytes);
   unsigned size = kind == SharedKind::kMatrix ? 8 : kLineBytes >> shift;
   const Shape shape = shape_of(lanes, addresses);
-  // Whole units apart by an odd number of units: the lanes of a group meet every bank equally often.
-  if (shape.regular && shape.stride % (1 << shift) == 0 && (shape.stride >> shift) % 2 != 0)
-    return {kLanes / size, kLanes / size};
+  // Lanes a whole number of units apart: those of a group meet every gcd-th place of the banks equally often.
+  if (shape.regular && shape.stride != 0 && shape.stride % (1 << shift) == 0) {
+    const unsigned groups = kLanes / size, units = static_cast<unsigned>(shape.stride >> shift) | size;
+    return {groups * (units & -units), groups};
+  }
   if (rule.groups_double && size < kLanes &&
       (partners_agree(lanes, addresses, 1) || partners_agree(lanes, addresses, 2)))
     size *= 2;
