@@ -57,7 +57,7 @@ def away(value: Fraction) -> int:
 
 COMPARISONS = (
     ("a < b", lambda a, b, c: a < b), ("a <= b", lambda a, b, c: a <= b), ("a == b", lambda a, b, c: a == b), ("a != b", lambda a, b, c: a != b),
-    ("!(a < b)", lambda a, b, c: not a < b), ("!(a >= b)", lambda a, b, c: not a >= b), ("!(a == b)", lambda a, b, c: not a == b), ("a > b && b > c", lambda a, b, c: a > b > c),
+    ("!(a < b)", lambda a, b, c: not a < b), ("!(a >= b)", lambda a, b, c: not a >= b), ("!(a == b)", lambda a, b, c: a != b), ("a > b && b > c", lambda a, b, c: a > b > c),
     ("isnan(a)", lambda a, b, c: math.isnan(a)), ("isinf(a)", lambda a, b, c: math.isinf(a)), ("a != a || b != b", lambda a, b, c: math.isnan(a) or math.isnan(b)),
     ("a < b || !(b < c)", lambda a, b, c: a < b or not b < c), ("signbit(a) != 0", lambda a, b, c: math.copysign(1.0, a) < 0), ("a > b ? b : c", lambda a, b, c: b if a > b else c),
 )  # fmt: skip
@@ -211,7 +211,7 @@ def approximations(name: str, kind: str, rows) -> Table:
             or function in (math.atan2, math.hypot)
             else 1
         )
-    )  # noqa: E731
+    )
     return Table(
         name, (kind, kind), kind, tuple((text, double(function, *count(function))) for text, function, _ in rows)
     )

@@ -47,14 +47,14 @@ def whole(to: Callable[[Fraction], int]) -> Callable[..., float]:
 def scalars(kind: str, form: Format) -> tuple:
     """Operations on one number of ``kind`` ("half" or "bfloat16"), spelt as the headers do."""
     integer, single = f"__int2{kind}", f"__{kind}2float"
-    multiplied = lambda b: rounding.multiply(b, 3.0, SINGLE)  # noqa: E731
+    multiplied = lambda b: rounding.multiply(b, 3.0, SINGLE)
     return (
         ("__hadd_rn(a, b)", lambda a, b, c: rounding.add(a, b, form)), ("__hsub_rn(a, b)", lambda a, b, c: rounding.add(a, -b, form)), ("__hmul_rn(a, b)", lambda a, b, c: rounding.multiply(a, b, form)),
         ("__hfma(a, b, c)", lambda a, b, c: rounding.fma(a, b, c, form)), ("__hfma(__hneg(a), b, __habs(c))", lambda a, b, c: rounding.fma(-a, b, abs(c), form)),
         ("__hadd_sat(a, b)", lambda a, b, c: saturated(rounding.add(a, b, form))), ("__hfma_sat(a, b, c)", lambda a, b, c: saturated(rounding.fma(a, b, c, form))),
         ("__hfma_relu(a, b, c)", lambda a, b, c: relu(rounding.fma(a, b, c, form))), ("__hmin(a, b)", lambda a, b, c: minimum(a, b)), ("__hmax(a, b)", lambda a, b, c: maximum(a, b)),
         ("__hmin_nan(a, b)", lambda a, b, c: either(a, b, minimum)), ("__hmax_nan(a, b)", lambda a, b, c: either(a, b, maximum)), ("__hlt(a, b) ? a : c", lambda a, b, c: a if a < b else c),
-        ("__hgeu(a, b) ? a : c", lambda a, b, c: c if a < b else a), ("__hne(a, b) && __hle(b, c) ? a : c", lambda a, b, c: a if a < b and b <= c or a > b and b <= c else c),
+        ("__hgeu(a, b) ? a : c", lambda a, b, c: c if a < b else a), ("__hne(a, b) && __hle(b, c) ? a : c", lambda a, b, c: a if a < b <= c or a > b and b <= c else c),
         ("__hisnan(a) ? b : c", lambda a, b, c: b if math.isnan(a) else c), ("hfloor(a)", whole(math.floor)), ("hceil(a)", whole(math.ceil)), ("htrunc(a)", whole(math.trunc)), ("hrint(a)", whole(round)),
         *((f"__float2{kind}_{suffix}({single}(b) * 3.0f)", lambda a, b, c, mode=mode: narrow(multiplied(b), form, mode)) for suffix, mode in {"rn": NEAREST, "rz": ZERO, "ru": UP, "rd": DOWN}.items()),
         (f"__double2{kind}(0.1 * (double){single}(a))", lambda a, b, c: narrow(0.1 * a, form)), (f"{integer}_rn(__{kind}2int_rz(a))", lambda a, b, c: narrow(float(rounding.integer(a, 32, True, math.trunc, 0)), form)),
@@ -74,8 +74,8 @@ def lanes(function: Callable[..., float]) -> Callable[..., tuple[float, float]]:
 
 def pairs(kind: str, form: Format) -> tuple:
     low, high, lows, highs = f"__low2{kind}2", f"__high2{kind}2", f"__lows2{kind}2", f"__highs2{kind}2"
-    fma = lambda a, b, c: rounding.fma(a, b, c, form)  # noqa: E731
-    truth = lambda holds: 1.0 if holds else 0.0  # noqa: E731
+    fma = lambda a, b, c: rounding.fma(a, b, c, form)
+    truth = lambda holds: 1.0 if holds else 0.0
     return (
         ("__hadd2_rn(a, b)", lanes(lambda a, b, c: rounding.add(a, b, form))), ("__hmul2_rn(a, b)", lanes(lambda a, b, c: rounding.multiply(a, b, form))), ("__hfma2(a, b, c)", lanes(fma)),
         ("__hfma2_relu(a, b, c)", lanes(lambda a, b, c: relu(fma(a, b, c)))), ("__hfma2(__hneg2(a), __habs2(b), c)", lanes(lambda a, b, c: fma(-a, abs(b), c))),

@@ -16,7 +16,8 @@ from warpwise import cache
 
 SOURCES = Path(__file__).parent / "runtime"
 # Every lane's arithmetic is one IEEE operation, or one that the handler asks for by name: nothing may be contracted.
-_FLAGS = ("-std=c++17", "-O3", "-g1", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing", "-w")  # fmt: skip
+# Nobody looks at errno or at the exception flags, which would keep square roots and comparisons out of vectors.
+_FLAGS = ("-std=c++17", "-O3", "-g1", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fno-strict-aliasing", "-w")  # fmt: skip
 _FEATURES = {
     "avx2": "avx2",
     "fma": "fma",

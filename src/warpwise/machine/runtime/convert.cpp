@@ -57,11 +57,11 @@ bool float_types(const Instruction& n, Type* types, unsigned count) {
 void load(Warp& w, const Instruction& n, unsigned i, Type type, bool flush, double* to) {
   const Operand& operand = n.operands[i];
   Vector ta, tb;
-  const Vector& low = read(w, n, i, ta);
+  const Vector& low = source(w, n, i, ta);
   const FloatSign sign(operand);
   const unsigned by = operand.suffix == "H1" || operand.suffix == "H1_H1" ? 16 : 0;
   if (type == Type::kF64) {
-    const Vector& high = read_high(w, n, i, tb);
+    const Vector& high = source_high(w, n, i, tb);
     for (unsigned l = 0; l < kLanes; l++) to[l] = as_double(low.lane[l] | static_cast<u64>(sign(high.lane[l])) << 32);
     return;
   }
@@ -80,26 +80,27 @@ bool known_suffix(const Operand& operand) {
   return suffix.empty() || suffix == "H0" || suffix == "H1" || suffix == "H0_H0" || suffix == "H1_H1";
 }
 
-u64 store(double value, Type type, Round round, bool flush) {
-  switch (type) {
-    case Type::kF64:
-      return as_bits(value);
-    case Type::kF16:
-      return encode(kHalf, value, round, false);
-    case Type::kBf16:
-      return encode(kBfloat, value, round, false);
-    default:
-      break;
+void store(Warp& w, const Instruction& n, Mask lanes, const double* values, Type type, Round round, bool flush) {
+  Vector& low = destination(w, n, 0);
+  lanes = reached(n, lanes);
+  if (type == Type::kF64) {
+    map_wide(low, destination(w, n, 0, 1), lanes, [&](unsigned l) { return as_bits(values[l]); });
+  } else if (type == Type::kF32) {
+    float made[kLanes];
+    {
+      const Rounding rounding(round);
+      for (unsigned l = 0; l < kLanes; l++) made[l] = static_cast<float>(values[l]);
+      Rounding::keep(made);
+    }
+    const u32 keep = flush ? 0x80000000u : ~u32{0};
+    map(low, lanes, [&](unsigned l) {
+      const u32 bits = canonical(made[l]);
+      return bits & 0x7f800000u ? bits : bits & keep;
+    });
+  } else {
+    const Format& format = type == Type::kF16 ? kHalf : kBfloat;
+    map_active(low, lanes, [&](unsigned l) { return encode(format, values[l], round, false); });
   }
-  volatile double exact = value;
-  float narrowed;
-  {
-    const Rounding rounding(round);
-    narrowed = static_cast<float>(exact);
-    Rounding::keep(narrowed);
-  }
-  const u32 bits = canonical(narrowed);
-  return flush ? flushed(bits) : bits;
 }
 
 namespace {
@@ -129,17 +130,14 @@ void convert(Warp& w, const Instruction& n, Mask lanes) {
   const Round round = static_cast<Round>(form & 3);
   double value[kLanes];
   load(w, n, 1, from, form & kFlush, value);
-  u64 made[kLanes] = {};
-  for_lanes(lanes, [&](unsigned l) {
-    double x = value[l];
-    if (form & kWhole) x = whole(x, round);
-    if (form & kSaturate) x = x > 0.0 ? x < 1.0 ? x : 1.0 : 0.0;
-    made[l] = store(x, to, form & kWhole ? Round::kNearest : round, form & kFlush);
-  });
-  if (to == Type::kF64)
-    map_wide(destination(w, n, 0), destination(w, n, 0, 1), lanes, [&](unsigned l) { return made[l]; });
-  else
-    map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) { return static_cast<u32>(made[l]); });
+  if (form & (kWhole | kSaturate)) {
+    for_lanes(lanes, [&](unsigned l) {
+      const double x = form & kWhole ? whole(value[l], round) : value[l];
+      value[l] = !(form & kSaturate) ? x : x > 0.0 ? x < 1.0 ? x : 1.0 : 0.0;
+    });
+  }
+  Rounding::keep(value);
+  store(w, n, lanes, value, to, form & kWhole ? Round::kNearest : round, form & kFlush);
 }
 
 Handler with_types(Instruction& n, Type to, Type from, u64 form) {
@@ -173,46 +171,61 @@ const Format& format_of(Narrow narrow) {
 }
 
 // PACK_AB of floats: a above, b below; MERGE_C puts the two bytes below those that c has.
+template <class F>
+inline __attribute__((always_inline)) void pack_with(Warp& w, const Instruction& n, Mask lanes, unsigned bits,
+                                                     F&& narrowed) {
+  Vector ta, tb, tc;
+  const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb);
+  const Vector& c = bits == 8 ? source(w, n, 3, tc) : kZeroVector;
+  const FloatSign sa(n.operands[1]), sb(n.operands[2]);
+  const u32 upper = bits == 8 ? ~u32{0} : 0;
+  const auto joined = [&](unsigned l, u32 x, u32 y) {
+    return narrowed(as_float(x)) << bits | narrowed(as_float(y)) | (c.lane[l] << 16 & upper);
+  };
+  if (n.scratch[1] & 4)
+    map(destination(w, n, 0), lanes,
+        [&](unsigned l) { return joined(l, positive(sa(a.lane[l])), positive(sb(b.lane[l]))); });
+  else
+    map(destination(w, n, 0), lanes, [&](unsigned l) { return joined(l, sa(a.lane[l]), sb(b.lane[l])); });
+}
+
 void pack(Warp& w, const Instruction& n, Mask lanes) {
   const Narrow narrow = static_cast<Narrow>(n.scratch[0]);
-  const u64 form = n.scratch[1];
-  const Round round = static_cast<Round>(form & 3);
-  const bool relu = form & 4, finite = form & 8, eight = narrow == Narrow::kE4m3 || narrow == Narrow::kE5m2;
-  Vector ta, tb, tc;
-  const Vector &a = read(w, n, 1, ta), &b = read(w, n, 2, tb);
-  const FloatSign sa(n.operands[1]), sb(n.operands[2]);
-  const auto clamp = [relu](float x) { return relu && x <= 0.0f ? 0.0f : x; };
-  const auto above = [&](unsigned l) { return clamp(as_float(sa(a.lane[l]))); };
-  const auto below = [&](unsigned l) { return clamp(as_float(sb(b.lane[l]))); };
-  const bool nearest = round == Round::kNearest && !finite;
-  if (nearest && narrow == Narrow::kBfloat) {
-    map(destination(w, n, 0), lanes,
-        [&](unsigned l) { return float_to_bfloat(above(l)) << 16 | float_to_bfloat(below(l)); });
-  } else if (nearest && narrow == Narrow::kHalf) {
-    map(destination(w, n, 0), lanes,
-        [&](unsigned l) { return float_to_half(above(l)) << 16 | float_to_half(below(l)); });
-  } else {
+  const Round round = static_cast<Round>(n.scratch[1] & 3);
+  const bool finite = n.scratch[1] & 8, eight = narrow == Narrow::kE4m3 || narrow == Narrow::kE5m2;
+  if (round != Round::kNearest || finite != eight) {
     const Format& format = format_of(narrow);
-    const unsigned bits = eight ? 8 : 16;
-    const Vector& c = n.operands.size() > 3 ? read(w, n, 3, tc) : kZeroVector;
-    map_active(destination(w, n, 0), lanes, [&](unsigned l) {
-      const u32 two = encode(format, above(l), round, finite) << bits | encode(format, below(l), round, finite);
-      return eight ? two | c.lane[l] << 16 : two;
-    });
+    pack_with(w, n, lanes, eight ? 8 : 16, [&](float x) { return encode(format, x, round, finite); });
+  } else if (narrow == Narrow::kBfloat) {
+    pack_with(w, n, lanes, 16, [](float x) { return float_to_bfloat(x); });
+  } else if (narrow == Narrow::kHalf) {
+    pack_with(w, n, lanes, 16, [](float x) { return float_to_half(x); });
+  } else if (narrow == Narrow::kE4m3) {
+    pack_with(w, n, lanes, 8, [](float x) { return float_to_byte<3, 7, 0x7e>(x); });
+  } else {
+    pack_with(w, n, lanes, 8, [](float x) { return float_to_byte<2, 15, 0x7b>(x); });
   }
 }
 
+// The half, or bfloat16, of every byte.
+struct Table {
+  u32 of[256];
+  Table(const Format& from, const Format& to) {
+    for (u32 bits = 0; bits < 256; bits++) of[bits] = encode(to, decode(from, bits), Round::kNearest, false);
+  }
+};
+
 // Two bytes to two halves.
 void unpack(Warp& w, const Instruction& n, Mask lanes) {
-  const Format& format = format_of(static_cast<Narrow>(n.scratch[0]));
-  const Format& wide = n.scratch[1] & 1 ? kBfloat : kHalf;
+  static const Table tables[] = {{kE4m3, kHalf}, {kE5m2, kHalf}, {kE4m3, kBfloat}, {kE5m2, kBfloat}};
+  const bool five = static_cast<Narrow>(n.scratch[0]) == Narrow::kE5m2;
+  const Table& table = tables[(n.scratch[1] & 1 ? 2 : 0) + five];
   Vector t;
-  const Vector& a = read(w, n, 1, t);
+  const Vector& a = source(w, n, 1, t);
   const unsigned from = n.scratch[1] & 2 ? 16 : 0;
   map_active(destination(w, n, 0), lanes, [&](unsigned l) {
     const u32 two = a.lane[l] >> from;
-    return encode(wide, decode(format, two & 255), Round::kNearest, false) |
-           encode(wide, decode(format, two >> 8 & 255), Round::kNearest, false) << 16;
+    return table.of[two & 255] | table.of[two >> 8 & 255] << 16;
   });
 }
 
@@ -221,7 +234,7 @@ void narrow_halves(Warp& w, const Instruction& n, Mask lanes) {
   const Format& format = format_of(static_cast<Narrow>(n.scratch[0]));
   const bool bfloat = n.scratch[1] & 1, finite = n.scratch[1] & 8, relu = n.scratch[1] & 4;
   Vector ta, tc;
-  const Vector &a = read(w, n, 1, ta), &c = read(w, n, 2, tc);
+  const Vector &a = source(w, n, 1, ta), &c = source(w, n, 2, tc);
   const auto one = [&](u32 half) {
     const double x = bfloat ? bfloat_to_float(half) : half_to_float(half);
     return encode(format, relu && x <= 0.0 ? 0.0 : x, Round::kNearest, finite);

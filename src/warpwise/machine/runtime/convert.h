@@ -13,7 +13,7 @@ bool float_types(const Instruction& n, Type* types, unsigned count);
 void load(Warp& w, const Instruction& n, unsigned i, Type type, bool flush, double* to);
 bool known_suffix(const Operand& operand);
 
-// The bits of `value` in a floating-point type.
-u64 store(double value, Type type, Round round, bool flush);
+// 32 values, which Rounding::keep has seen, to the destination in a floating-point type.
+void store(Warp& w, const Instruction& n, Mask lanes, const double* values, Type type, Round round, bool flush);
 
 }  // namespace ww::machine

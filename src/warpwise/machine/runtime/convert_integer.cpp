@@ -46,7 +46,7 @@ i64 field(u64 word, unsigned by, Integer type) {
 
 void word_to_float(Warp& w, const Instruction& n, Mask lanes) {
   Vector t;
-  const Vector& a = read(w, n, 1, t);
+  const Vector& a = source(w, n, 1, t);
   const bool is_signed = unpacked(n.scratch[0]).is_signed;
   if (is_signed)
     map(destination(w, n, 0), reached(n, lanes),
@@ -64,17 +64,6 @@ double to_odd(i64 value, bool is_signed) {
   return negative ? -exact : exact;
 }
 
-double rounded(i64 value, bool is_signed, Round round) {
-  volatile i64 given = value;
-  double made;
-  {
-    const Rounding rounding(round);
-    made = is_signed ? static_cast<double>(given) : static_cast<double>(static_cast<u64>(given));
-    Rounding::keep(made);
-  }
-  return made;
-}
-
 void i2f(Warp& w, const Instruction& n, Mask lanes) {
   const Integer type = unpacked(n.scratch[0]);
   const unsigned by = static_cast<unsigned>(n.scratch[0] >> 16);
@@ -82,21 +71,26 @@ void i2f(Warp& w, const Instruction& n, Mask lanes) {
   const Round round = static_cast<Round>(n.scratch[1] >> 8);
   const Operand& operand = n.operands[1];
   Vector ta, tb;
-  const Vector& low = read(w, n, 1, ta);
-  const Vector& high = type.bits == 64 ? read_high(w, n, 1, tb) : kZeroVector;
-  u64 made[kLanes] = {};
-  for_lanes(lanes, [&](unsigned l) {
-    i64 value = field(pair(low, high, l), by, type);
-    if (operand.absolute && value < 0) value = -value;
-    if (operand.negated) value = -value;
-    const bool is_signed = type.is_signed || type.bits < 64;
-    made[l] = to == Type::kF64 ? as_bits(rounded(value, is_signed, round))
-                               : store(to_odd(value, is_signed), to, round, false);
-  });
-  if (to == Type::kF64)
-    map_wide(destination(w, n, 0), destination(w, n, 0, 1), lanes, [&](unsigned l) { return made[l]; });
-  else
-    map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) { return static_cast<u32>(made[l]); });
+  const Vector& low = source(w, n, 1, ta);
+  const Vector& high = type.bits == 64 ? source_high(w, n, 1, tb) : kZeroVector;
+  const bool is_signed = type.is_signed || type.bits < 64;
+  double made[kLanes];
+  {
+    const Rounding rounding(to == Type::kF64 ? round : Round::kNearest);
+    for (unsigned l = 0; l < kLanes; l++) {
+      i64 value = field(pair(low, high, l), by, type);
+      if (operand.absolute && value < 0) value = -value;
+      if (operand.negated) value = -value;
+      if (type.bits < 64)
+        made[l] = static_cast<double>(value);
+      else if (to != Type::kF64)
+        made[l] = to_odd(value, is_signed);
+      else
+        made[l] = is_signed ? static_cast<double>(value) : static_cast<double>(static_cast<u64>(value));
+    }
+    Rounding::keep(made);
+  }
+  store(w, n, lanes, made, to, round, false);
 }
 
 Handler decode_i2f(Instruction& n) {
@@ -132,6 +126,24 @@ u64 to_integer(double value, Integer type, Round round, bool nan_to_zero) {
 
 enum : u64 { kFlush = 4, kNanToZero = 8 };
 
+// What `to_integer` does, for 32 bits in a loop that vectorises.
+void to_words(const double* values, u32* made, bool is_signed, Round round, bool nan_to_zero) {
+  double whole[kLanes];
+  for (unsigned l = 0; l < kLanes; l++)
+    whole[l] = round == Round::kDown   ? __builtin_floor(values[l])
+               : round == Round::kUp   ? __builtin_ceil(values[l])
+               : round == Round::kZero ? __builtin_trunc(values[l])
+                                       : __builtin_nearbyint(values[l]);
+  const double low = is_signed ? -2147483648.0 : 0.0, high = is_signed ? 2147483647.0 : 4294967295.0;
+  const u32 nan = nan_to_zero ? 0 : 0x80000000u;
+  for (unsigned l = 0; l < kLanes; l++) {
+    const double above = whole[l] > low ? whole[l] : low, bounded = above < high ? above : high;  // of a NaN: low
+    const double moved = is_signed ? bounded : bounded - 2147483648.0;
+    const u32 bits = static_cast<u32>(static_cast<i32>(moved)) ^ (is_signed ? 0 : 0x80000000u);
+    made[l] = values[l] != values[l] ? nan : bits;
+  }
+}
+
 void f2i(Warp& w, const Instruction& n, Mask lanes) {
   const Integer type = unpacked(n.scratch[0]);
   const Type from = static_cast<Type>(n.scratch[1] >> 8);
@@ -139,6 +151,12 @@ void f2i(Warp& w, const Instruction& n, Mask lanes) {
   const bool nan_to_zero = n.scratch[1] & kNanToZero;
   double value[kLanes];
   load(w, n, 1, from, n.scratch[1] & kFlush, value);
+  if (type.bits == 32) {
+    Vector words;
+    to_words(value, words.lane, type.is_signed, round, nan_to_zero);
+    blend(destination(w, n, 0), words, reached(n, lanes));
+    return;
+  }
   u64 made[kLanes] = {};
   for_lanes(lanes, [&](unsigned l) { made[l] = to_integer(value[l], type, round, nan_to_zero); });
   if (type.bits == 64)
@@ -179,7 +197,7 @@ bool named(const std::string& name, Integer& type) {
 void i2i(Warp& w, const Instruction& n, Mask lanes) {
   const Integer to = unpacked(n.scratch[0]), from = unpacked(n.scratch[1]);
   Vector t;
-  const Vector& a = read(w, n, 1, t);
+  const Vector& a = source(w, n, 1, t);
   map_active(destination(w, n, 0), lanes,
              [&](unsigned l) { return static_cast<u32>(clamped(field(a.lane[l], 0, from), to)); });
 }
@@ -188,7 +206,7 @@ void i2i(Warp& w, const Instruction& n, Mask lanes) {
 void i2ip(Warp& w, const Instruction& n, Mask lanes) {
   const Integer to = unpacked(n.scratch[0]), from = unpacked(n.scratch[1]);
   Vector ta, tb, tc;
-  const Vector &a = read(w, n, 1, ta), &b = read(w, n, 2, tb), &c = read(w, n, 3, tc);
+  const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb), &c = source(w, n, 3, tc);
   const u32 mask = (u32{1} << to.bits) - 1;
   map_active(destination(w, n, 0), lanes, [&](unsigned l) {
     const u32 above = static_cast<u32>(clamped(field(a.lane[l], 0, from), to)) & mask;
@@ -220,7 +238,7 @@ void f2ip(Warp& w, const Instruction& n, Mask lanes) {
   load(w, n, 1, Type::kF32, n.scratch[1] & kFlush, a);
   load(w, n, 2, Type::kF32, n.scratch[1] & kFlush, b);
   Vector tc;
-  const Vector& c = read(w, n, 3, tc);
+  const Vector& c = source(w, n, 3, tc);
   map_active(destination(w, n, 0), lanes, [&](unsigned l) {
     const u32 above = static_cast<u32>(to_integer(a[l], to, round, nan_to_zero)) & 255;
     const u32 below = static_cast<u32>(to_integer(b[l], to, round, nan_to_zero)) & 255;

@@ -15,7 +15,7 @@ void load(Warp& w, const Instruction& n, unsigned i, Doubles& to) {
     for (unsigned l = 0; l < kLanes; l++) to.lane[l] = as_double(static_cast<u64>(operand.value) << 32);
   } else {
     Vector ta, tb;
-    const Vector &low = read(w, n, i, ta), &high = read_high(w, n, i, tb);
+    const Vector &low = source(w, n, i, ta), &high = source_high(w, n, i, tb);
     const FloatSign sign(operand);
     for (unsigned l = 0; l < kLanes; l++)
       to.lane[l] = as_double(low.lane[l] | static_cast<u64>(sign(high.lane[l])) << 32);

@@ -29,7 +29,7 @@ template <class Operation>
 void plain(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb, tc;
   constexpr unsigned last = Operation::kSources;
-  const Vector &a = read(w, n, 1, ta), &b = read(w, n, 2, tb), &c = read(w, n, last, tc);
+  const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb), &c = source(w, n, last, tc);
   const FloatSign sa(n.operands[1]), sb(n.operands[2]), sc(n.operands[last]);
   map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
     return canonical(Operation::of(as_float(sa(a.lane[l])), as_float(sb(b.lane[l])), as_float(sc(c.lane[l]))));
@@ -54,7 +54,7 @@ template <class Operation>
 void general(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb, tc, made;
   constexpr unsigned last = Operation::kSources;
-  const Vector &a = read(w, n, 1, ta), &b = read(w, n, 2, tb), &c = read(w, n, last, tc);
+  const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb), &c = source(w, n, last, tc);
   const FloatSign sa(n.operands[1]), sb(n.operands[2]), sc(n.operands[last]);
   Vector x, y, z;
   for (unsigned l = 0; l < kLanes; l++) {
@@ -86,7 +86,7 @@ void packed(Warp& w, const Instruction& n, Mask lanes) {
       const Operand& operand = n.operands[k + 1];
       Vector temporary;
       const bool upper = half && operand.suffix != "F32";
-      const Vector& from = upper ? read_high(w, n, k + 1, temporary) : read(w, n, k + 1, temporary);
+      const Vector& from = upper ? source_high(w, n, k + 1, temporary) : source(w, n, k + 1, temporary);
       const FloatSign sign(operand);
       for (unsigned l = 0; l < kLanes; l++) x[k].lane[l] = sign(from.lane[l]);
     }
@@ -115,22 +115,32 @@ Handler decode_packed(Instruction& n) {
 enum : u64 { kFlushInputs = 1, kNanWins = 2, kSignsMultiply = 4, kThree = 8 };
 
 void fmnmx(Warp& w, const Instruction& n, Mask lanes) {
+  Vector ta, tb;
+  const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb);
+  const FloatSign sa(n.operands[1]), sb(n.operands[2]);
+  const Mask smallest = predicate(w, n.operands[3]);
+  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
+    const u32 flip = (~smallest >> l) << 31, value = float_minimum(sa(a.lane[l]) ^ flip, sb(b.lane[l]) ^ flip, 0);
+    return value ^ (flip & -static_cast<u32>(value != kCanonicalNan));
+  });
+}
+
+void fmnmx_any(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb, tc;
   const u64 form = n.scratch[0];
-  const Vector &a = read(w, n, 1, ta), &b = read(w, n, 2, tb);
-  const Vector& c = form & kThree ? read(w, n, 3, tc) : kZeroVector;
-  const FloatSign sa(n.operands[1]), sb(n.operands[2]), sc(n.operands[3]);
+  const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb);
+  const Vector& c = form & kThree ? source(w, n, 3, tc) : a;
+  const FloatSign sa(n.operands[1]), sb(n.operands[2]), sc(n.operands[form & kThree ? 3 : 1]);
   const Mask smallest = predicate(w, n.operands.back());
-  const u32 keep = form & kFlushInputs ? 0x80000000u : ~u32{0};
-  const bool strict = form & kNanWins, three = form & kThree;
+  const u32 keep = form & kFlushInputs ? 0x80000000u : ~u32{0}, strict = form & kNanWins ? 1 : 0;
   const u32 signs = form & kSignsMultiply ? 0x80000000u : 0;
+  const auto flushing = [keep](u32 bits) { return choose((bits & 0x7f800000u) != 0, bits, bits & keep); };
   map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
-    const u32 flip = on(smallest, l) ? 0 : 0x80000000u;
-    const auto operand = [&](u32 bits) { return (bits & 0x7f800000u ? bits : bits & keep) ^ flip; };
-    u32 value = float_minimum(operand(sa(a.lane[l])), operand(sb(b.lane[l])), strict);
-    if (three) value = float_minimum(value, operand(sc(c.lane[l])), strict);
-    value = is_nan(value) ? kCanonicalNan : value ^ flip;
-    return is_nan(value) ? value : value ^ ((a.lane[l] ^ b.lane[l]) & signs);
+    const u32 flip = (~smallest >> l) << 31;
+    const u32 x = flushing(sa(a.lane[l])) ^ flip, y = flushing(sb(b.lane[l])) ^ flip,
+              z = flushing(sc(c.lane[l])) ^ flip;
+    const u32 value = float_minimum(float_minimum(x, y, strict), z, strict);
+    return value ^ ((flip ^ ((a.lane[l] ^ b.lane[l]) & signs)) & -static_cast<u32>(value != kCanonicalNan));
   });
 }
 
@@ -140,14 +150,14 @@ Handler decode_fmnmx(Instruction& n) {
   if (n.operands.size() != (three ? 5 : 4) || (three && n.has("XORSIGN"))) return nullptr;
   n.scratch[0] =
       n.has("FTZ") * kFlushInputs | n.has("NAN") * kNanWins | n.has("XORSIGN") * kSignsMultiply | three * kThree;
-  return fmnmx;
+  return n.scratch[0] ? fmnmx_any : fmnmx;
 }
 
 // ---- Comparisons
 
 Mask compared(Warp& w, const Instruction& n, unsigned i) {
   Vector ta, tb;
-  const Vector &a = read(w, n, i, ta), &b = read(w, n, i + 1, tb);
+  const Vector &a = source(w, n, i, ta), &b = source(w, n, i + 1, tb);
   const FloatSign sa(n.operands[i]), sb(n.operands[i + 1]);
   const u64 relation = n.scratch[0] & 15;
   if (n.scratch[0] & 16)
@@ -204,7 +214,7 @@ bool needs_care(u32 a, u32 b) {
 
 void fchk(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb;
-  const Vector &a = read(w, n, 1, ta), &b = read(w, n, 2, tb);
+  const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb);
   set_predicate(w, n.operands[0], lanes, test([&](unsigned l) { return needs_care(a.lane[l], b.lane[l]); }));
 }
 

@@ -57,19 +57,24 @@ class Rounding {
 
 // ---- Single words
 
-inline u32 flushed(u32 bits) { return bits & 0x7f800000u ? bits : bits & 0x80000000u; }
+inline u32 flushed(u32 bits) { return choose((bits & 0x7f800000u) != 0, bits, bits & 0x80000000u); }
+// A float's place in the order -NaN, -inf, ... -0, +0, ... inf, NaN, as a signed integer.
+inline i32 order(u32 bits) { return static_cast<i32>(bits ^ (static_cast<u32>(static_cast<i32>(bits) >> 31) >> 1)); }
 inline bool is_nan(u32 bits) { return (bits & 0x7fffffffu) > 0x7f800000u; }
 inline u32 canonical(float value) { return value != value ? kCanonicalNan : as_bits(value); }
+inline u32 positive(u32 bits) {
+  return choose((order(bits) < 0) & !is_nan(bits), 0, bits);
+}  // max(x, 0), a NaN as it is
 inline float saturated(float value) { return value > 0.0f ? value < 1.0f ? value : 1.0f : 0.0f; }  // of a NaN: 0
 
-// The smaller of two floats by the order -0 < +0: of a NaN and a number the number, of two NaNs (or, if `strict`, of
-// any) the canonical NaN. The larger is the smaller of the negated ones.
-inline u32 float_minimum(u32 a, u32 b, bool strict) {
-  const float x = as_float(a), y = as_float(b);
-  const bool first = x < y || (x == y && (a >> 31)) || (y != y);
-  const u32 chosen = first ? a : b;
-  const bool bad = strict ? x != x || y != y : x != x && y != y;
-  return bad ? kCanonicalNan : chosen;
+// The smaller of two floats, -0 before +0: of a NaN and a number the number, of two NaNs (or, if `strict` is 1, of any)
+// the canonical NaN. The larger is the smaller of the negated ones.
+inline u32 float_minimum(u32 a, u32 b, u32 strict) {
+  const u32 smaller = choose(order(a) < order(b), a, b);
+  const u32 number = choose(is_nan(a), b, choose(is_nan(b), a, smaller));
+  const u32 bad =
+      static_cast<u32>(is_nan(number)) | (strict & (static_cast<u32>(is_nan(a)) | static_cast<u32>(is_nan(b))));
+  return number ^ ((number ^ kCanonicalNan) & -bad);
 }
 
 // ---- Comparisons

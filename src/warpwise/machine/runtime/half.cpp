@@ -78,12 +78,12 @@ struct Floats {
   float lane[kLanes];
 };
 
-u32 flushed_half(u32 bits, u32 exponent) { return bits & exponent ? bits : bits & 0x8000; }
+u32 flushed_half(u32 bits, u32 exponent) { return choose((bits & exponent) != 0, bits, bits & 0x8000); }
 
 // The lower (half 0) or upper values of source i, signs applied.
 void load(Warp& w, const Instruction& n, unsigned i, unsigned half, Floats& to) {
   Vector t;
-  const Vector& a = read(w, n, i, t);
+  const Vector& a = source(w, n, i, t);
   const Operand& operand = n.operands[i];
   const u64 byte = n.scratch[0] >> (8 * i);
   if (byte & 16) {
@@ -109,7 +109,7 @@ void load(Warp& w, const Instruction& n, unsigned i, unsigned half, Floats& to) 
 
 u32 store_one(float value, u64 form) {
   float clamped = form & kSaturate ? saturated(value) : value;
-  if (form & kRelu) clamped = clamped > 0.0f || clamped != clamped ? clamped : 0.0f;
+  if (form & kRelu) clamped = as_float(positive(as_bits(clamped)));
   const bool bfloat = form & kBfloat16;
   const u32 bits = bfloat ? float_to_bfloat(clamped) : float_to_half(clamped);
   return flushed_half(bits, form & kFlush ? bfloat ? 0x7f80 : 0x7c00 : 0xffff);
@@ -176,7 +176,7 @@ void sum_to_float(Warp& w, const Instruction& n, Mask lanes) {
 // HFMA2 R0, -RZ, RZ, 1.875, 0 puts a constant into a register.
 void constant(Warp& w, const Instruction& n, Mask lanes) {
   Vector t;
-  blend(destination(w, n, 0), read(w, n, 3, t), reached(n, lanes));
+  blend(destination(w, n, 0), source(w, n, 3, t), reached(n, lanes));
 }
 
 bool is_zero(const Operand& operand) { return operand.kind == Kind::kRegister && operand.index == kRegisterZero; }
@@ -198,22 +198,23 @@ Handler decode(Instruction& n) {
 void hmnmx2(Warp& w, const Instruction& n, Mask lanes) {
   const u64 form = n.scratch[1];
   const Mask smallest = predicate(w, n.operands[3]);
-  const u32 nan = kHalfNan;
-  Vector made = kZeroVector;
+  // Halves in the upper half of a word stand in the order of their bits, as floats do.
+  const u32 exponent = form & kBfloat16 ? 0x7f800000u : 0x7c000000u, keep = form & kFlush ? 0x80000000u : ~u32{0};
+  const u32 strict = form & kNanWins ? 1 : 0, signs = form & kSignsMultiply ? 0x80000000u : 0;
+  Vector ta, tb, made = kZeroVector;
+  const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb);
+  const FloatSign sa(n.operands[1]), sb(n.operands[2]);
+  const auto nan = [exponent](u32 bits) { return static_cast<u32>((bits & 0x7fffffffu) > exponent); };
+  const auto flushing = [=](u32 bits) { return choose((bits & exponent) != 0, bits, bits & keep); };
   for (unsigned half = 0; half < 2; half++) {
-    Floats a, b;
-    load(w, n, 1, half, a);
-    load(w, n, 2, half, b);
-    Vector ta, tb;
-    const Vector &x = read(w, n, 1, ta), &y = read(w, n, 2, tb);
-    const unsigned from_x = n.scratch[0] >> (8 + half) & 1 ? 16 : 0, from_y = n.scratch[0] >> (16 + half) & 1 ? 16 : 0;
-    const u32 signs = form & kSignsMultiply ? 0x8000 : 0;
+    const unsigned up_a = n.scratch[0] >> (8 + half) & 1 ? 0 : 16, up_b = n.scratch[0] >> (16 + half) & 1 ? 0 : 16;
     for (unsigned l = 0; l < kLanes; l++) {
-      const u32 flip = on(smallest, l) ? 0 : 0x80000000u;
-      const u32 value = float_minimum(as_bits(a.lane[l]) ^ flip, as_bits(b.lane[l]) ^ flip, form & kNanWins);
-      const u32 bits = is_nan(value) ? nan : store_one(as_float(value ^ flip), form & (kBfloat16 | kFlush));
-      const u32 sign = ((x.lane[l] >> from_x) ^ (y.lane[l] >> from_y)) & signs;
-      made.lane[l] |= (bits == nan ? bits : bits ^ sign) << (16 * half);
+      const u32 flip = (~smallest >> l) << 31, p = a.lane[l] << up_a & 0xffff0000u, q = b.lane[l] << up_b & 0xffff0000u;
+      const u32 x = flushing(sa(p)) ^ flip, y = flushing(sb(q)) ^ flip;
+      const u32 number = choose(nan(x) != 0, y, choose(nan(y) != 0, x, choose(order(x) < order(y), x, y)));
+      const u32 bad = nan(number) | (strict & (nan(x) | nan(y)));
+      const u32 value = choose(bad != 0, kHalfNan << 16, number ^ flip ^ ((p ^ q) & signs));
+      made.lane[l] |= value >> 16 << (16 * half);
     }
   }
   blend(destination(w, n, 0), made, lanes);

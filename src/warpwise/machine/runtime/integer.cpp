@@ -28,7 +28,7 @@ void read_carries(const Warp& w, const Instruction& n, unsigned first, Mask* car
 void iadd3(Warp& w, const Instruction& n, Mask lanes) {
   const unsigned i = sources_of(n);
   Vector ta, tb, tc;
-  const Vector &a = read(w, n, i, ta), &b = read(w, n, i + 1, tb), &c = read(w, n, i + 2, tc);
+  const Vector &a = source(w, n, i, ta), &b = source(w, n, i + 1, tb), &c = source(w, n, i + 2, tc);
   const IntegerSign sa(n.operands[i]), sb(n.operands[i + 1]), sc(n.operands[i + 2]);
   const u32 fa = sa.flip, fb = sb.flip, fc = sc.flip, ones = sa.one + sb.one + sc.one;
   map(destination(w, n, 0), reached(n, lanes),
@@ -39,7 +39,7 @@ void iadd3_carry(Warp& w, const Instruction& n, Mask lanes) {
   const unsigned i = sources_of(n);
   lanes = reached(n, lanes);
   Vector ta, tb, tc;
-  const Vector &a = read(w, n, i, ta), &b = read(w, n, i + 1, tb), &c = read(w, n, i + 2, tc);
+  const Vector &a = source(w, n, i, ta), &b = source(w, n, i + 1, tb), &c = source(w, n, i + 2, tc);
   const IntegerSign sa(n.operands[i]), sb(n.operands[i + 1]), sc(n.operands[i + 2]);
   Mask carries[2];
   read_carries(w, n, i + 3, carries);
@@ -52,7 +52,24 @@ void iadd3_carry(Warp& w, const Instruction& n, Mask lanes) {
     set_predicate(w, n.operands[k], lanes, test([&](unsigned l) { return sum[l] >> 32 >= k; }));
 }
 
+// UIADD3.64: pairs of registers.
+void iadd3_wide(Warp& w, const Instruction& n, Mask lanes) {
+  Vector low[3], high[3];
+  u64 sum[kLanes] = {};
+  for (unsigned i = 0; i < 3; i++) {
+    const Vector &a = source(w, n, i + 1, low[i]), &b = source_high(w, n, i + 1, high[i]);
+    const bool negated = n.operands[i + 1].negated;
+    for (unsigned l = 0; l < kLanes; l++) {
+      const u64 value = a.lane[l] | u64{b.lane[l]} << 32;
+      sum[l] += negated ? -value : value;
+    }
+  }
+  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) { return static_cast<u32>(sum[l]); });
+  map(destination(w, n, 0, 1), reached(n, lanes), [&](unsigned l) { return static_cast<u32>(sum[l] >> 32); });
+}
+
 Handler decode_iadd3(Instruction& n) {
+  if (n.has("64")) return only(n, {"64"}) && n.operands.size() == 4 && !predicates_at(n, 1) ? iadd3_wide : nullptr;
   if (!only(n, {"X"})) return nullptr;
   bool carries = n.has("X");
   for (unsigned k = 1; k <= predicates_at(n, 1); k++) carries |= n.operands[k].index != kPredicateTrue;
@@ -61,7 +78,7 @@ Handler decode_iadd3(Instruction& n) {
 
 void add(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb;
-  const Vector &a = read(w, n, 1, ta), &b = read(w, n, 2, tb);
+  const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb);
   const IntegerSign sa(n.operands[1]), sb(n.operands[2]);
   const u32 fa = sa.flip, fb = sb.flip, ones = sa.one + sb.one;
   map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) { return (a.lane[l] ^ fa) + (b.lane[l] ^ fb) + ones; });
@@ -69,7 +86,7 @@ void add(Warp& w, const Instruction& n, Mask lanes) {
 
 void add_halves(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb;
-  const Vector &a = read(w, n, 1, ta), &b = read(w, n, 2, tb);
+  const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb);
   const u32 sa = n.operands[1].negated ? ~u32{0} : 1, sb = n.operands[2].negated ? ~u32{0} : 1;
   map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
     const u32 x = a.lane[l], y = b.lane[l];
@@ -86,7 +103,7 @@ Handler decode_viadd(Instruction& n) {
 
 void imad(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb, tc;
-  const Vector &a = read(w, n, 1, ta), &b = read(w, n, 2, tb), &c = read(w, n, 3, tc);
+  const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb), &c = source(w, n, 3, tc);
   const IntegerSign sa(n.operands[1]), sb(n.operands[2]), sc(n.operands[3]);
   const u32 f = sa.flip ^ sb.flip, fc = sc.flip, ones = (f & 1) + sc.one;
   map(destination(w, n, 0), reached(n, lanes),
@@ -96,7 +113,7 @@ void imad(Warp& w, const Instruction& n, Mask lanes) {
 // IMAD.MOV, IMAD.U32 and the like with RZ as factors.
 void imad_move(Warp& w, const Instruction& n, Mask lanes) {
   Vector tc;
-  const Vector& c = read(w, n, 3, tc);
+  const Vector& c = source(w, n, 3, tc);
   const IntegerSign sc(n.operands[3]);
   map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) { return (c.lane[l] ^ sc.flip) + sc.one; });
 }
@@ -120,8 +137,8 @@ void imad_wide(Warp& w, const Instruction& n, Mask lanes) {
   const unsigned i = sources_of(n);
   lanes = reached(n, lanes);
   Vector ta, tb, tc, td;
-  const Vector &a = read(w, n, i, ta), &b = read(w, n, i + 1, tb), &c = read(w, n, i + 2, tc);
-  const Vector& d = read_high(w, n, i + 2, td);
+  const Vector &a = source(w, n, i, ta), &b = source(w, n, i + 1, tb), &c = source(w, n, i + 2, tc);
+  const Vector& d = source_high(w, n, i + 2, td);
   const u64 form = n.scratch[1];
   const bool negated = n.operands[i].negated != n.operands[i + 1].negated;
   const Operand& addend = n.operands[i + 2];
@@ -152,20 +169,31 @@ void imad_wide(Warp& w, const Instruction& n, Mask lanes) {
   if (i > 1) set_predicate(w, n.operands[1], lanes, carried);
 }
 
+// The carry out of bit 31 of x + y + (0 or 1) = sum.
+u32 carry_of(u32 x, u32 y, u32 sum) { return ((x & y) | ((x | y) & ~sum)) >> 31; }
+
+// x + y with their signs and a carry, and the carry that leaves where a predicate wants it.
+void store_sum(Warp& w, const Instruction& n, Mask lanes, const Vector& x, const Vector& y, IntegerSign sx,
+               IntegerSign sy, Mask carry, bool wanted) {
+  const u32 fx = sx.flip, fy = sy.flip, ones = sx.one + sy.one;
+  Vector sum;
+  for (unsigned l = 0; l < kLanes; l++) sum.lane[l] = (x.lane[l] ^ fx) + (y.lane[l] ^ fy) + ones + on(carry, l);
+  if (wanted) {
+    const Mask out = test([&](unsigned l) { return carry_of(x.lane[l] ^ fx, y.lane[l] ^ fy, sum.lane[l]) != 0; });
+    set_predicate(w, n.operands[1], lanes, out);
+  }
+  blend(destination(w, n, 0), sum, lanes);
+}
+
 // The low word, with a carry in.
 void imad_carry(Warp& w, const Instruction& n, Mask lanes) {
   const unsigned i = sources_of(n);
-  lanes = reached(n, lanes);
-  Vector ta, tb, tc;
-  const Vector &a = read(w, n, i, ta), &b = read(w, n, i + 1, tb), &c = read(w, n, i + 2, tc);
-  const IntegerSign sa(n.operands[i]), sb(n.operands[i + 1]), sc(n.operands[i + 2]);
-  const u32 f = sa.flip ^ sb.flip, one = f & 1;
+  Vector ta, tb, tc, product;
+  const Vector &a = source(w, n, i, ta), &b = source(w, n, i + 1, tb), &c = source(w, n, i + 2, tc);
   const Mask carry = n.scratch[1] & kImadCarryIn ? predicate(w, n.operands[i + 3]) : 0;
-  u64 sum[kLanes];
-  for (unsigned l = 0; l < kLanes; l++)
-    sum[l] = static_cast<u64>(((a.lane[l] * b.lane[l]) ^ f) + one) + (c.lane[l] ^ sc.flip) + sc.one + on(carry, l);
-  map(destination(w, n, 0), lanes, [&](unsigned l) { return static_cast<u32>(sum[l]); });
-  if (i > 1) set_predicate(w, n.operands[1], lanes, test([&](unsigned l) { return sum[l] >> 32 != 0; }));
+  const u32 sign = n.operands[i].negated != n.operands[i + 1].negated ? ~u32{0} : 1;
+  for (unsigned l = 0; l < kLanes; l++) product.lane[l] = a.lane[l] * b.lane[l] * sign;
+  store_sum(w, n, reached(n, lanes), product, c, IntegerSign(), IntegerSign(n.operands[i + 2]), carry, i > 1);
 }
 
 bool is_zero(const Operand& operand) {
@@ -199,7 +227,7 @@ void lea(Warp& w, const Instruction& n, Mask lanes) {
   const u64 form = n.scratch[1] & 7;
   const unsigned shift = static_cast<unsigned>(n.scratch[1] >> 8);
   Vector ta, tb, tc;
-  const Vector &a = read(w, n, i, ta), &b = read(w, n, i + 1, tb);
+  const Vector &a = source(w, n, i, ta), &b = source(w, n, i + 1, tb);
   const IntegerSign sa(n.operands[i]), sb(n.operands[i + 1]);
   Vector shifted;
   if (!(form & kLeaHigh)) {
@@ -208,20 +236,11 @@ void lea(Warp& w, const Instruction& n, Mask lanes) {
     for (unsigned l = 0; l < kLanes; l++)
       shifted.lane[l] = static_cast<u32>(static_cast<i64>(static_cast<i32>(a.lane[l])) >> (32 - shift));
   } else {
-    const Vector& c = read(w, n, i + 2, tc);
+    const Vector& c = source(w, n, i + 2, tc);
     for (unsigned l = 0; l < kLanes; l++) shifted.lane[l] = static_cast<u32>(pair(a, c, l) >> (32 - shift));
   }
-  const u32 fa = sa.flip, fb = sb.flip, ones = sa.one + sb.one;
-  if (!(form & kLeaCarryIn) && i == 1) {
-    map(destination(w, n, 0), lanes, [&](unsigned l) { return (shifted.lane[l] ^ fa) + (b.lane[l] ^ fb) + ones; });
-    return;
-  }
   const Mask carry = form & kLeaCarryIn ? predicate(w, n.operands.back()) : 0;
-  u64 sum[kLanes];
-  for (unsigned l = 0; l < kLanes; l++)
-    sum[l] = static_cast<u64>(shifted.lane[l] ^ fa) + (b.lane[l] ^ fb) + ones + on(carry, l);
-  map(destination(w, n, 0), lanes, [&](unsigned l) { return static_cast<u32>(sum[l]); });
-  if (i > 1) set_predicate(w, n.operands[1], lanes, test([&](unsigned l) { return sum[l] >> 32 != 0; }));
+  store_sum(w, n, lanes, shifted, b, sa, sb, carry, i > 1);
 }
 
 Handler decode_lea(Instruction& n) {
@@ -240,7 +259,7 @@ Handler decode_lea(Instruction& n) {
 
 void iabs(Warp& w, const Instruction& n, Mask lanes) {
   Vector t;
-  const Vector& a = read(w, n, 1, t);
+  const Vector& a = source(w, n, 1, t);
   map(destination(w, n, 0), reached(n, lanes),
       [&](unsigned l) { return static_cast<i32>(a.lane[l]) < 0 ? -a.lane[l] : a.lane[l]; });
 }
@@ -249,7 +268,7 @@ Handler decode_iabs(Instruction& n) { return n.operands.size() == 2 && only(n, {
 
 void vabsdiff(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb, tc;
-  const Vector &a = read(w, n, 1, ta), &b = read(w, n, 2, tb), &c = read(w, n, 3, tc);
+  const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb), &c = source(w, n, 3, tc);
   const u32 bias = n.scratch[0] ? 0 : 0x80000000u;
   map(destination(w, n, 0), lanes, [&](unsigned l) {
     const u32 x = a.lane[l] ^ bias, y = b.lane[l] ^ bias;
@@ -265,7 +284,7 @@ Handler decode_vabsdiff(Instruction& n) {
 // Four bytes each; .ACC adds the four differences to c, else they replace the bytes of the result.
 void vabsdiff4(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb, tc;
-  const Vector &a = read(w, n, 1, ta), &b = read(w, n, 2, tb), &c = read(w, n, 3, tc);
+  const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb), &c = source(w, n, 3, tc);
   const u32 bias = n.scratch[0] & 1 ? 0 : 0x80808080u;
   const bool accumulate = n.scratch[0] & 2;
   map(destination(w, n, 0), lanes, [&](unsigned l) {
@@ -293,7 +312,7 @@ i32 part(u32 word, unsigned at, unsigned bits, bool is_signed) {
 // IDP.4A: four bytes by four bytes; IDP.2A: two halves of a by two bytes of b, its low or its high ones.
 void idp(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb, tc;
-  const Vector &a = read(w, n, 1, ta), &b = read(w, n, 2, tb), &c = read(w, n, 3, tc);
+  const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb), &c = source(w, n, 3, tc);
   const bool four = n.scratch[0] & 1, sa = n.scratch[0] & 2, sb = n.scratch[0] & 4;
   const unsigned from = n.scratch[0] & 8 ? 16 : 0;
   map_active(destination(w, n, 0), lanes, [&](unsigned l) {

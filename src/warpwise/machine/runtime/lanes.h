@@ -9,20 +9,6 @@ namespace ww::machine {
 
 // ---- Operands
 
-inline const Vector& read(Warp& warp, const Instruction& instruction, unsigned i, Vector& temporary) {
-  const Operand& operand = instruction.operands[i];
-  if (operand.kind == Kind::kRegister) return warp.registers[operand.index];
-  if (operand.kind == Kind::kUniform) return warp.uniforms[operand.index];
-  return source(warp, instruction, i, temporary);
-}
-
-inline const Vector& read_high(Warp& warp, const Instruction& instruction, unsigned i, Vector& temporary) {
-  const Operand& operand = instruction.operands[i];
-  if (operand.kind == Kind::kRegister)
-    return operand.index == kRegisterZero ? kZeroVector : warp.registers[operand.index + 1];
-  return source_high(warp, instruction, i, temporary);
-}
-
 // Uniform instructions write all lanes of their broadcast registers.
 inline Mask reached(const Instruction& instruction, Mask lanes) {
   const Kind kind = instruction.operands[0].kind;
@@ -56,7 +42,8 @@ inline bool only(const Instruction& instruction, std::initializer_list<const cha
 
 // An integer operand is (x ^ flip) + one: -x for a negated one, ~x for an inverted one.
 struct IntegerSign {
-  u32 flip, one;
+  u32 flip = 0, one = 0;
+  IntegerSign() = default;
   explicit IntegerSign(const Operand& operand)
       : flip(operand.negated || operand.inverted ? ~u32{0} : 0), one(operand.negated ? 1 : 0) {}
 };
@@ -90,13 +77,16 @@ inline u64 as_bits(double value) {
   return bits;
 }
 
+// condition ? yes : no without a branch, which a loop over lanes must not have.
+inline u32 choose(bool condition, u32 yes, u32 no) { return no ^ ((yes ^ no) & -static_cast<u32>(condition)); }
+
 // ---- Loops over lanes
 
 inline void blend(Vector& to, const Vector& from, Mask lanes) {
   if (lanes == ~Mask{0}) {
     to = from;
   } else {
-    for (unsigned l = 0; l < kLanes; l++) to.lane[l] = on(lanes, l) ? from.lane[l] : to.lane[l];
+    for (unsigned l = 0; l < kLanes; l++) to.lane[l] = choose(on(lanes, l), from.lane[l], to.lane[l]);
   }
 }
 

@@ -18,7 +18,7 @@ inline __attribute__((always_inline)) void two_bits(Warp& w, const Instruction& 
   const unsigned d = static_cast<unsigned>(n.scratch[0]);
   lanes = reached(n, lanes);
   Vector ta, tb, made;
-  const Vector &a = read(w, n, d + 1, ta), &b = read(w, n, d + 2, tb);
+  const Vector &a = source(w, n, d + 1, ta), &b = source(w, n, d + 2, tb);
   for (unsigned l = 0; l < kLanes; l++) made.lane[l] = f(a.lane[l], b.lane[l]);
   if (d) set_nonzero(w, n, lanes, made);
   blend(destination(w, n, d), made, lanes);
@@ -46,7 +46,7 @@ void lop3(Warp& w, const Instruction& n, Mask lanes) {
   const unsigned d = static_cast<unsigned>(n.scratch[0]);
   lanes = reached(n, lanes);
   Vector ta, tb, tc, made;
-  const Vector &a = read(w, n, d + 1, ta), &b = read(w, n, d + 2, tb), &c = read(w, n, d + 3, tc);
+  const Vector &a = source(w, n, d + 1, ta), &b = source(w, n, d + 2, tb), &c = source(w, n, d + 3, tc);
   u32 k[8];
   for (unsigned i = 0; i < 8; i++) k[i] = n.scratch[1] >> i & 1 ? ~u32{0} : 0;
   for (unsigned l = 0; l < kLanes; l++) {
@@ -125,16 +125,16 @@ u32 selector_of(Mode mode, u32 given) {
 
 void prmt(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, ts, tb;
-  const Vector &a = read(w, n, 1, ta), &s = read(w, n, 2, ts), &b = read(w, n, 3, tb);
+  const Vector &a = source(w, n, 1, ta), &s = source(w, n, 2, ts), &b = source(w, n, 3, tb);
   const Mode mode = static_cast<Mode>(n.scratch[0]);
   map_active(destination(w, n, 0), reached(n, lanes),
              [&](unsigned l) { return pick(pair(a, b, l), selector_of(mode, s.lane[l])); });
 }
 
-// A fixed selector without signs: scratch[0] holds for each byte which word it comes from and how far to move it.
+// A fixed selector: scratch[0] holds for each byte which word it comes from and how far to move it.
 void prmt_fixed(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb;
-  const Vector &a = read(w, n, 1, ta), &b = read(w, n, 3, tb);
+  const Vector &a = source(w, n, 1, ta), &b = source(w, n, 3, tb);
   const u32 selector = static_cast<u32>(n.scratch[0]);
   const Vector* from[4];
   u32 by[4];
@@ -143,16 +143,27 @@ void prmt_fixed(Warp& w, const Instruction& n, Mask lanes) {
     by[i] = 8 * (selector >> (4 * i) & 3);
   }
   const Vector &p = *from[0], &q = *from[1], &r = *from[2], &s = *from[3];
-  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
+  const auto joined = [&](unsigned l) {
     return (p.lane[l] >> by[0] & 255) | (q.lane[l] >> by[1] & 255) << 8 | (r.lane[l] >> by[2] & 255) << 16 |
            (s.lane[l] >> by[3]) << 24;
-  });
+  };
+  // Bytes that take only a sign.
+  u32 signs = 0;
+  for (unsigned i = 0; i < 4; i++) signs |= (selector >> (4 * i) & 8 ? 255u : 0u) << (8 * i);
+  if (!signs) {
+    map(destination(w, n, 0), reached(n, lanes), joined);
+  } else {
+    map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
+      const u32 bytes = joined(l);
+      return (bytes & ~signs) | ((bytes >> 7 & 0x01010101u) * 255 & signs);
+    });
+  }
 }
 
 // Both halves of the result are halves of a source: 0x7632, 0x5410 ...
 void prmt_halves(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb;
-  const Vector &a = read(w, n, 1, ta), &b = read(w, n, 3, tb);
+  const Vector &a = source(w, n, 1, ta), &b = source(w, n, 3, tb);
   const u32 selector = static_cast<u32>(n.scratch[0]);
   const Vector &p = selector & 4 ? b : a, &q = selector >> 8 & 4 ? b : a;
   const u32 right = selector & 2 ? 16 : 0, left = selector >> 8 & 2 ? 0 : 16, keep = left ? ~u32{0} : 0xffff0000u;
@@ -172,9 +183,8 @@ Handler decode_prmt(Instruction& n) {
   n.scratch[0] = static_cast<u64>(mode);
   if (n.operands[2].kind != Kind::kImmediate) return prmt;
   const u32 selector = selector_of(mode, static_cast<u32>(n.operands[2].value)) & 0xffff;
-  if (selector & 0x8888) return prmt;
   n.scratch[0] = selector;
-  const bool halves = (selector & 0x1111) == 0x1010;
+  const bool halves = (selector & 0x9999) == 0x1010;
   const bool low = (selector >> 4 & 6) == (selector & 6), high = (selector >> 12 & 6) == (selector >> 8 & 6);
   return halves && low && high ? prmt_halves : prmt_fixed;
 }
@@ -183,27 +193,27 @@ Handler decode_prmt(Instruction& n) {
 
 void select(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb;
-  const Vector &a = read(w, n, 1, ta), &b = read(w, n, 2, tb);
+  const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb);
   const Mask first = predicate(w, n.operands[3]);
-  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) { return on(first, l) ? a.lane[l] : b.lane[l]; });
+  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) { return choose(on(first, l), a.lane[l], b.lane[l]); });
 }
 
 void select_signed(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb;
-  const Vector &a = read(w, n, 1, ta), &b = read(w, n, 2, tb);
+  const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb);
   const FloatSign sa(n.operands[1]), sb(n.operands[2]);
   const Mask first = predicate(w, n.operands[3]);
   const u32 flush = static_cast<u32>(n.scratch[0]);
   map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
-    const u32 chosen = on(first, l) ? sa(a.lane[l]) : sb(b.lane[l]);
-    return chosen & 0x7f800000u ? chosen : chosen & flush;
+    const u32 chosen = choose(on(first, l), sa(a.lane[l]), sb(b.lane[l]));
+    return choose((chosen & 0x7f800000u) != 0, chosen, chosen & flush);
   });
 }
 
 void select_wide(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb, tc, td;
-  const Vector &a = read(w, n, 1, ta), &b = read(w, n, 2, tb);
-  const Vector &c = read_high(w, n, 1, tc), &d = read_high(w, n, 2, td);
+  const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb);
+  const Vector &c = source_high(w, n, 1, tc), &d = source_high(w, n, 2, td);
   const Mask first = predicate(w, n.operands[3]);
   map_wide(destination(w, n, 0), destination(w, n, 0, 1), reached(n, lanes),
            [&](unsigned l) { return on(first, l) ? pair(a, c, l) : pair(b, d, l); });
@@ -224,12 +234,12 @@ Handler decode_fsel(Instruction& n) {
 
 void move(Warp& w, const Instruction& n, Mask lanes) {
   Vector t;
-  blend(destination(w, n, 0), read(w, n, 1, t), reached(n, lanes));
+  blend(destination(w, n, 0), source(w, n, 1, t), reached(n, lanes));
 }
 
 void move_wide(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb;
-  const Vector low = read(w, n, 1, ta), high = read_high(w, n, 1, tb);
+  const Vector low = source(w, n, 1, ta), high = source_high(w, n, 1, tb);
   blend(destination(w, n, 0), low, reached(n, lanes));
   blend(destination(w, n, 0, 1), high, reached(n, lanes));
 }

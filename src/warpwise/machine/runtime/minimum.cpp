@@ -8,12 +8,12 @@ namespace {
 // A maximum is the minimum of the complements: x ^ flip orders as wanted, signed or not.
 enum : u64 { kUnsigned = 1, kRelu = 2, kHalves = 4, kSum = 8, kThree = 16 };
 
-u32 smaller(u32 a, u32 b, u32 flip) { return static_cast<i32>(a ^ flip) < static_cast<i32>(b ^ flip) ? a : b; }
+u32 smaller(u32 a, u32 b, u32 flip) { return choose(static_cast<i32>(a ^ flip) < static_cast<i32>(b ^ flip), a, b); }
 
 u32 smaller_halves(u32 a, u32 b, u32 flip) {
   const u32 x = a ^ flip, y = b ^ flip;
-  const u32 low = static_cast<i32>(x << 16) < static_cast<i32>(y << 16) ? a : b;
-  const u32 high = static_cast<i32>(x & 0xffff0000u) < static_cast<i32>(y & 0xffff0000u) ? a : b;
+  const u32 low = choose(static_cast<i32>(x << 16) < static_cast<i32>(y << 16), a, b);
+  const u32 high = choose(static_cast<i32>(x & 0xffff0000u) < static_cast<i32>(y & 0xffff0000u), a, b);
   return (low & 0xffff) | (high & 0xffff0000u);
 }
 
@@ -29,6 +29,22 @@ u32 relu(u32 value, bool halves) {
   return (value & 0x8000 ? 0 : value & 0xffff) | (value & 0x80000000u ? 0 : value & 0xffff0000u);
 }
 
+// Two words, or a sum and a third.
+template <bool kOfSum>
+void plain(Warp& w, const Instruction& n, Mask lanes) {
+  const unsigned i = static_cast<unsigned>(n.scratch[0]);
+  Vector ta, tb, tc;
+  const Vector &a = source(w, n, i, ta), &b = source(w, n, i + 1, tb), &c = kOfSum ? source(w, n, i + 2, tc) : b;
+  const IntegerSign sa(n.operands[i]), sb(n.operands[i + 1]);
+  const u32 fa = sa.flip, fb = sb.flip, ones = sa.one + sb.one, signs = n.scratch[1] & kUnsigned ? 0x80000000u : 0;
+  const Mask maximum = ~predicate(w, n.operands.back());
+  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
+    const u32 flip = signs ^ -(maximum >> l & 1);
+    const u32 first = kOfSum ? (a.lane[l] ^ fa) + (b.lane[l] ^ fb) + ones : a.lane[l];
+    return smaller(first, c.lane[l], flip);
+  });
+}
+
 // Sources from scratch[0] on, the form in scratch[1].
 template <bool kHalf>
 void minimum(Warp& w, const Instruction& n, Mask lanes) {
@@ -36,8 +52,8 @@ void minimum(Warp& w, const Instruction& n, Mask lanes) {
   const u64 form = n.scratch[1];
   lanes = reached(n, lanes);
   Vector ta, tb, tc, first;
-  const Vector *a = &read(w, n, i, ta), &b = read(w, n, i + 1, tb);
-  const Vector& c = form & (kSum | kThree) ? read(w, n, i + 2, tc) : kZeroVector;
+  const Vector *a = &source(w, n, i, ta), &b = source(w, n, i + 1, tb);
+  const Vector& c = form & (kSum | kThree) ? source(w, n, i + 2, tc) : kZeroVector;
   const IntegerSign sa(n.operands[i]), sb(n.operands[i + 1]);
   const Mask choose = predicate(w, n.operands.back());
   const u32 low = flip_of(true, form & kUnsigned, kHalf), high = flip_of(false, form & kUnsigned, kHalf);
@@ -86,7 +102,11 @@ Handler decode(Instruction& n, u64 form) {
   const bool halves = n.has("S16x2") || n.has("U16x2");
   n.scratch[0] = first;
   n.scratch[1] = form | (n.has("U32") || n.has("U16x2")) * kUnsigned | n.has("RELU") * kRelu | halves * kHalves;
-  return halves ? minimum<true> : minimum<false>;
+  bool wanted = false;
+  for (unsigned k = 1; k < first; k++) wanted |= n.operands[k].index != kPredicateTrue;
+  if (halves) return minimum<true>;
+  if (wanted || n.has("RELU") || form & kThree) return minimum<false>;
+  return form & kSum ? plain<true> : plain<false>;
 }
 
 Handler decode_two(Instruction& n) { return decode(n, 0); }

@@ -11,41 +11,58 @@ constexpr u32 kHalfNan = 0x7fff;  // canonical, of both half formats
 inline float half_to_float(u32 bits) {
   // The exponent of a half moved into a float's place counts 112 too little; subnormals come out right that way too.
   const float magnitude = as_float((bits & 0x7fff) << 13) * as_float(0x77800000u);
-  const u32 special = (bits & 0x7c00) == 0x7c00 ? 0x7f800000u : 0;
+  const u32 special = choose((bits & 0x7c00) == 0x7c00, 0x7f800000u, 0);
   return as_float((bits & 0x8000) << 16 | as_bits(magnitude) | special);
 }
 
 inline float bfloat_to_float(u32 bits) { return as_float(bits << 16); }
 
+// To a format of `kMantissa` bits behind the point: the bits without sign, of numbers that are too large what follows.
+template <unsigned kMantissa, unsigned kBias>
+inline u32 rounded_magnitude(u32 magnitude) {
+  constexpr unsigned kShift = 23 - kMantissa,
+                     kFirst = 128 - kBias;  // kFirst: a float's exponent of the smallest normal
+  const u32 tie = (1u << (kShift - 1)) - 1 + (magnitude >> kShift & 1);
+  const u32 normal = (magnitude + tie - ((127 - kBias) << 23)) >> kShift;
+  // Added to a number whose last place is that of the format's subnormal ones, a float is rounded there.
+  const u32 large = (kFirst + kShift) << 23, subnormal = as_bits(as_float(magnitude) + as_float(large)) - large;
+  return choose(magnitude < kFirst << 23, subnormal, normal);
+}
+
 inline u32 float_to_half(float value) {
   const u32 bits = as_bits(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffffu;
-  const u32 normal = (magnitude + 0xfff + (magnitude >> 13 & 1) - 0x38000000u) >> 13;
-  // Next to 1/2 a float's last place is 2^-24, a subnormal half's.
-  const u32 subnormal = as_bits(as_float(magnitude) + 0.5f) - 0x3f000000u;
-  u32 half = magnitude < 0x38800000u ? subnormal : normal;
-  half = magnitude >= 0x477ff000u ? 0x7c00 : half;
-  return magnitude > 0x7f800000u ? kHalfNan : sign | half;
+  const u32 half = choose(magnitude >= 0x477ff000u, 0x7c00, rounded_magnitude<10, 15>(magnitude));
+  return choose(magnitude > 0x7f800000u, kHalfNan, sign | half);
+}
+
+// To E4M3 or E5M2, where what is too large becomes the largest number.
+template <unsigned kMantissa, unsigned kBias, u32 kLargest>
+inline u32 float_to_byte(float value) {
+  const u32 bits = as_bits(value), sign = bits >> 24 & 0x80, magnitude = bits & 0x7fffffffu;
+  const u32 byte = rounded_magnitude<kMantissa, kBias>(magnitude);
+  return choose(magnitude > 0x7f800000u, 0x7f, sign | choose(byte > kLargest, kLargest, byte));
 }
 
 inline u32 float_to_bfloat(float value) {
   const u32 bits = as_bits(value);
-  return (bits & 0x7fffffffu) > 0x7f800000u ? kHalfNan : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  return choose((bits & 0x7fffffffu) > 0x7f800000u, kHalfNan, (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 // Rounded to odd, a sum in higher precision can be rounded once more without harm: what is cut off is remembered by the
 // last place. `error` is what the rounded value lacks of the exact one.
 inline float to_odd(float value, float error) {
-  const u32 bits = as_bits(value);
-  const bool inexact = error != 0.0f && (bits & 1) == 0 && (bits & 0x7f800000u) != 0x7f800000u;
-  const bool away = (as_bits(error) ^ bits) >> 31 == 0;
-  return as_float(inexact ? away ? bits + 1 : bits - 1 : bits);
+  const u32 bits = as_bits(value), wrong = as_bits(error);
+  const u32 step = 1 - ((wrong ^ bits) >> 31 << 1);
+  const u32 inexact = choose((wrong << 1) != 0, ~bits & 1, 0);
+  return as_float(bits + step * choose((bits & 0x7f800000u) != 0x7f800000u, inexact, 0));
 }
 
 inline double to_odd(double value, double error) {
-  const u64 bits = as_bits(value);
-  const bool inexact = error != 0.0 && (bits & 1) == 0 && (bits >> 52 & 2047) != 2047;
-  const bool away = (as_bits(error) ^ bits) >> 63 == 0;
-  return as_double(inexact ? away ? bits + 1 : bits - 1 : bits);
+  const u64 bits = as_bits(value), wrong = as_bits(error);
+  const u64 step = 1 - ((wrong ^ bits) >> 63 << 1);
+  const u64 inexact = -static_cast<u64>((wrong << 1) != 0) & ~bits & 1;
+  const u64 usual = -static_cast<u64>((bits & 0x7ff0000000000000u) != 0x7ff0000000000000u);
+  return as_double(bits + ((inexact & usual) == 0 ? 0 : step));
 }
 
 // a + b = sum + error exactly (Knuth).
@@ -58,11 +75,11 @@ inline Float error_of_sum(Float a, Float b, Float sum) {
 // To single precision, to odd: also where a double lies past the largest float.
 inline float narrowed_to_odd(double value) {
   const float nearest = static_cast<float>(value);
-  const double given = nearest;
+  const u64 wide = as_bits(static_cast<double>(nearest)), given = as_bits(value);
   const u32 bits = as_bits(nearest);
-  const bool inexact = given != value && value == value && (bits & 1) == 0;
-  const bool towards_zero = (given < 0 ? -given : given) > (value < 0 ? -value : value);
-  return as_float(inexact ? towards_zero ? bits - 1 : bits + 1 : bits);
+  const u32 step = (wide << 1) > (given << 1) ? ~u32{0} : 1;
+  const bool nan = (given << 1) > 0xffe0000000000000u;
+  return as_float((wide == given) | nan | (bits & 1) ? bits : bits + step);
 }
 
 // ---- Any format, any rounding: one value at a time

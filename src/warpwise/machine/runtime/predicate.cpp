@@ -32,7 +32,7 @@ constexpr u64 kUnsigned = 16, kExtended = 32;
 void isetp(Warp& w, const Instruction& n, Mask lanes) {
   lanes = reached(n, lanes);
   Vector ta, tb;
-  const Vector &a = read(w, n, 2, ta), &b = read(w, n, 3, tb);
+  const Vector &a = source(w, n, 2, ta), &b = source(w, n, 3, tb);
   const IntegerSign sa(n.operands[2]), sb(n.operands[3]);
   const u32 bias = n.scratch[1] & kUnsigned ? 0x80000000u : 0;
   const u32 fa = sa.flip, fb = sb.flip, oa = sa.one, ob = sb.one;
@@ -83,7 +83,7 @@ Mask truth(Warp& w, const Instruction& n, unsigned i) {
   const Operand& operand = n.operands[i];
   if (is_predicate(operand)) return predicate(w, operand);
   Vector t;
-  const Vector& a = read(w, n, i, t);
+  const Vector& a = source(w, n, i, t);
   const Mask negative = test([&](unsigned l) { return a.lane[l] >> 31 != 0; });
   return operand.inverted || operand.negated ? ~negative : negative;
 }
@@ -147,7 +147,7 @@ Handler with_byte(Instruction& n, const Operand& operand, Handler handler) {
 void p2r(Warp& w, const Instruction& n, Mask lanes) {
   lanes = reached(n, lanes);
   Vector ta, tm;
-  const Vector &a = read(w, n, 2, ta), &mask = read(w, n, 3, tm);
+  const Vector &a = source(w, n, 2, ta), &mask = source(w, n, 3, tm);
   const Mask* file = n.scratch[1] ? w.uniform_predicates : w.predicates;
   const unsigned by = static_cast<unsigned>(n.scratch[0]);
   map(destination(w, n, 0), lanes, [&](unsigned l) {
@@ -166,7 +166,7 @@ Handler decode_p2r(Instruction& n) {
 
 void r2p(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tm;
-  const Vector &a = read(w, n, 1, ta), &mask = read(w, n, 2, tm);
+  const Vector &a = source(w, n, 1, ta), &mask = source(w, n, 2, tm);
   const unsigned by = static_cast<unsigned>(n.scratch[0]);
   const bool uniform = n.scratch[1];
   Mask* file = uniform ? w.uniform_predicates : w.predicates;
@@ -189,12 +189,12 @@ Handler decode_r2p(Instruction& n) {
 void r2ur(Warp& w, const Instruction& n, Mask lanes) {
   const unsigned d = predicates_at(n, 0);
   Vector t;
-  const u32 value = read(w, n, d + 1, t).lane[__builtin_ctz(lanes)];
+  const u32 value = source(w, n, d + 1, t).lane[__builtin_ctz(lanes)];
   Vector& to = destination(w, n, d);
   for (unsigned l = 0; l < kLanes; l++) to.lane[l] = value;
   // The optional predicate holds where the register was not the same in all lanes.
   if (d) {
-    const Vector& a = read(w, n, d + 1, t);
+    const Vector& a = source(w, n, d + 1, t);
     set_predicate(w, n.operands[0], ~Mask{0},
                   test([&](unsigned l) { return a.lane[l] != value; }) & lanes ? ~Mask{0} : 0);
   }

@@ -17,7 +17,7 @@ u32 amount_of(u32 given, u64 form) {
 template <bool kTowardsLeft, bool kArithmetic>
 void funnel(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb, tc;
-  const Vector &low = read(w, n, 1, ta), &amount = read(w, n, 2, tb), &high = read(w, n, 3, tc);
+  const Vector &low = source(w, n, 1, ta), &amount = source(w, n, 2, tb), &high = source(w, n, 3, tc);
   const u64 form = n.scratch[0];
   const unsigned word = form & kUpper ? 32 : 0;
   map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
@@ -37,7 +37,7 @@ void funnel(Warp& w, const Instruction& n, Mask lanes) {
 // The two that a shift of one word needs.
 void left(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb;
-  const Vector &a = read(w, n, 1, ta), &amount = read(w, n, 2, tb);
+  const Vector &a = source(w, n, 1, ta), &amount = source(w, n, 2, tb);
   const bool wrap = n.scratch[0] & kWrap;
   const u32 mask = wrap ? 31 : ~u32{0};
   map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
@@ -49,7 +49,7 @@ void left(Warp& w, const Instruction& n, Mask lanes) {
 template <unsigned kFrom, bool kArithmetic>
 void right(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb;
-  const Vector &a = read(w, n, kFrom, ta), &amount = read(w, n, 2, tb);
+  const Vector &a = source(w, n, kFrom, ta), &amount = source(w, n, 2, tb);
   const u32 mask = n.scratch[0] & kWrap ? n.scratch[0] & kDouble ? 63 : 31 : ~u32{0};
   map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
     const u32 by = amount.lane[l] & mask;
@@ -85,7 +85,7 @@ Handler decode_shr(Instruction& n) {
 // `width` ones from bit `position` on; what lies beyond bit 31 is cut, or wraps with .W.
 void bmsk(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb;
-  const Vector &position = read(w, n, 1, ta), &width = read(w, n, 2, tb);
+  const Vector &position = source(w, n, 1, ta), &width = source(w, n, 2, tb);
   const bool wrap = n.scratch[0];
   map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
     const u32 from = wrap ? position.lane[l] & 31 : position.lane[l];
@@ -103,7 +103,7 @@ Handler decode_bmsk(Instruction& n) {
 // The low `width` bits of a, extended by zeros or by their top bit.
 void sgxt(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb;
-  const Vector &a = read(w, n, 1, ta), &width = read(w, n, 2, tb);
+  const Vector &a = source(w, n, 1, ta), &width = source(w, n, 2, tb);
   const bool wrap = n.scratch[0] & 1, is_signed = n.scratch[0] & 2;
   map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
     const u32 bits = wrap ? width.lane[l] & 31 : width.lane[l];
@@ -128,7 +128,7 @@ void flo(Warp& w, const Instruction& n, Mask lanes) {
   const unsigned i = 1 + predicates_at(n, 1);
   lanes = reached(n, lanes);
   Vector t;
-  const Vector& a = read(w, n, i, t);
+  const Vector& a = source(w, n, i, t);
   const bool is_signed = n.scratch[0] & 1, distance = n.scratch[0] & 2;
   const u32 flip = inverted(n.operands[i]);
   Vector made;
@@ -152,7 +152,7 @@ Handler decode_flo(Instruction& n) {
 
 void popc(Warp& w, const Instruction& n, Mask lanes) {
   Vector t;
-  const Vector& a = read(w, n, 1, t);
+  const Vector& a = source(w, n, 1, t);
   const u32 flip = inverted(n.operands[1]);
   map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
     u32 x = a.lane[l] ^ flip;
@@ -166,7 +166,7 @@ Handler decode_popc(Instruction& n) { return n.operands.size() == 2 && only(n, {
 
 void brev(Warp& w, const Instruction& n, Mask lanes) {
   Vector t;
-  const Vector& a = read(w, n, 1, t);
+  const Vector& a = source(w, n, 1, t);
   const u32 flip = inverted(n.operands[1]);
   map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
     u32 x = a.lane[l] ^ flip;

@@ -13,27 +13,40 @@ constexpr double kTwoPi = 6.283185307179586476925286766559;
 u32 result(float value) { return flushed(canonical(value)); }
 u32 result(double value) { return result(static_cast<float>(value)); }
 
-// 2^x: the integral part goes to the exponent, the rest in [-1/2, 1/2] to the series of exp(x ln 2).
-double power_of_two(double x) {
-  const double bounded = x < -200.0 ? -200.0 : x > 200.0 ? 200.0 : x;
-  const double whole = (bounded + 6755399441055744.0) - 6755399441055744.0, t = (bounded - whole) * 0.6931471805599453;
-  double sum = 1.0 / 3628800;
-  static constexpr double terms[] = {1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120,
-                                     1.0 / 24,     1.0 / 6,     0.5,        1.0,       1.0};
-  for (const double term : terms) sum = sum * t + term;
-  return sum * as_double(static_cast<u64>(static_cast<i64>(static_cast<i32>(whole) + 1023)) << 52);
+// Horner's scheme, unrolled: the coefficients from the highest power down.
+template <class... Rest>
+inline double polynomial(double x, double sum, double next, Rest... rest) {
+  if constexpr (sizeof...(rest) == 0)
+    return sum * x + next;
+  else
+    return polynomial(x, sum * x + next, rest...);
 }
 
-// log2 of a positive, normal float: the exponent, and for the mantissa in [sqrt(1/2), sqrt(2)) the series of artanh.
-double logarithm(float x) {
-  const u32 bits = as_bits(x), shifted = bits - 0x3f3504f3u;
-  const i32 exponent = static_cast<i32>(shifted) >> 23;
+// 2^x: the integral part goes to the exponent, the rest in [-1/2, 1/2] to the series of exp(x ln 2).
+u32 power_of_two(u32 x) {
+  const u32 magnitude = x & 0x7fffffffu, sign = x & 0x80000000u;
+  const float bounded = as_float(sign | choose(magnitude > 0x43480000u, 0x43480000u, magnitude));  // in [-200, 200]
+  const float whole = (bounded + 12582912.0f) - 12582912.0f;
+  const double t = static_cast<double>(bounded - whole) * 0.6931471805599453;
+  const double sum = polynomial(t, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0);
+  const u32 bits = as_bits(static_cast<float>(sum));
+  const i32 moved = static_cast<i32>(bits + (static_cast<u32>(static_cast<i32>(whole)) << 23));
+  const i32 exponent = static_cast<i32>(bits >> 23) + static_cast<i32>(whole);
+  const u32 small = choose(exponent > 0, static_cast<u32>(moved), 0);
+  return choose(magnitude > 0x7f800000u, kCanonicalNan, choose(exponent > 254, 0x7f800000u, small));
+}
+
+// log2 x: the exponent, and for the mantissa in [sqrt(1/2), sqrt(2)) the series of artanh.
+u32 logarithm(u32 x) {
+  const u32 usual = -static_cast<u32>(x - 0x00800000u < 0x7f000000u);  // positive, normal and finite, else 1 stands in
+  const u32 bits = (x & usual) | (0x3f800000u & ~usual);
+  const i32 exponent = static_cast<i32>(bits - 0x3f3504f3u) >> 23;
   const double m = as_float(bits - (static_cast<u32>(exponent) << 23));
   const double s = (m - 1.0) / (m + 1.0), q = s * s;
-  double sum = 1.0 / 17;
-  static constexpr double terms[] = {1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1.0};
-  for (const double term : terms) sum = sum * q + term;
-  return exponent + 2.8853900817779268 * s * sum;
+  const double sum = polynomial(q, 1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1.0);
+  const u32 found = as_bits(static_cast<float>(exponent + 2.8853900817779268 * s * sum));
+  const u32 special = choose((x << 1) == 0, 0xff800000u, choose(x == 0x7f800000u, x, kCanonicalNan));
+  return (found & usual) | (special & ~usual);
 }
 
 struct Reciprocal {
@@ -50,15 +63,11 @@ struct Root {
 };
 struct Power {
   static constexpr bool kCheap = true;
-  static u32 of(float x) { return x != x ? kCanonicalNan : result(power_of_two(x)); }
+  static u32 of(float x) { return power_of_two(as_bits(x)); }
 };
 struct Logarithm {
   static constexpr bool kCheap = true;
-  static u32 of(float x) {
-    const u32 found = as_bits(static_cast<float>(logarithm(x)));
-    const u32 special = x == 0.0f ? 0xff800000u : x > 0.0f ? 0x7f800000u : kCanonicalNan;
-    return x > 0.0f && x < INFINITY ? found : special;
-  }
+  static u32 of(float x) { return logarithm(as_bits(x)); }
 };
 // Sines take turns, not radians.
 struct Sine {
@@ -81,7 +90,7 @@ struct Tangent {
 template <class Function>
 void mufu(Warp& w, const Instruction& n, Mask lanes) {
   Vector t;
-  const Vector& a = read(w, n, 1, t);
+  const Vector& a = source(w, n, 1, t);
   const FloatSign sign(n.operands[1]);
   const auto value = [&](unsigned l) { return Function::of(as_float(flushed(sign(a.lane[l])))); };
   if (Function::kCheap)
@@ -94,7 +103,7 @@ void mufu(Warp& w, const Instruction& n, Mask lanes) {
 template <class Function>
 void mufu_half(Warp& w, const Instruction& n, Mask lanes) {
   Vector t;
-  const Vector& a = read(w, n, 1, t);
+  const Vector& a = source(w, n, 1, t);
   const Operand& operand = n.operands[1];
   const unsigned by = n.scratch[0] & 1 ? 16 : 0;
   const bool bfloat = n.scratch[0] & 2;
@@ -110,7 +119,7 @@ void mufu_half(Warp& w, const Instruction& n, Mask lanes) {
 // Of a double's upper word, the upper word of the result: a first guess, which Newton's steps refine.
 void mufu_64(Warp& w, const Instruction& n, Mask lanes) {
   Vector t;
-  const Vector& a = read(w, n, 1, t);
+  const Vector& a = source(w, n, 1, t);
   const FloatSign sign(n.operands[1]);
   const bool root = n.scratch[0];
   map_active(destination(w, n, 0), lanes, [&](unsigned l) {
