@@ -17,6 +17,7 @@ from warpwise.cli.history import history
 from warpwise.cli.inductor import inductor
 from warpwise.cli.new import new
 from warpwise.cli.profile import profile
+from warpwise.cli.report import report
 from warpwise.cli.watch import watch
 
 
@@ -26,7 +27,7 @@ def cli() -> None:
     """Write a GPU kernel, know that it is right, see why it is slow, and beat PyTorch with it."""
 
 
-for command in (new, climb, check, explain, profile, watch, inductor, history, compare, doctor, device):
+for command in (new, climb, check, explain, profile, watch, inductor, history, compare, report, doctor, device):
     cli.add_command(command)
 
 

@@ -1,0 +1,177 @@
+"""``warpwise report``: pages to look at, one an operation, from what was recorded, what the store keeps or a fresh climb."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.markup import escape
+
+from warpwise import lab, registry
+from warpwise.cli.console import wide_console
+from warpwise.cli.kept import open_store
+from warpwise.cli.targets import find_ops, known_ops
+from warpwise.lab import report as pages
+from warpwise.lab.verdict import Step
+from warpwise.registry import Op
+
+ALL = "all"
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[OP...]")
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    required=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Where the pages go.",
+)
+@click.option(
+    "--results", "given", multiple=True, type=click.Path(path_type=Path, exists=True), metavar="DIR|FILE",
+    help="Use these results (of `warpwise climb --json`) alone, in place of the recorded ones and the store.",
+)  # fmt: skip
+@click.option(
+    "--device",
+    "device",
+    metavar="NAME",
+    help="Times of the device whose name contains NAME; of the one timed last unless given.",
+)
+@click.option(
+    "--climb",
+    "fresh",
+    is_flag=True,
+    help="Climb first: verify here and, on a GPU, time at every size. Kept in the store.",
+)
+@click.option(
+    "--budget",
+    default=10.0,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="With --climb: seconds to time one size for.",
+)
+@click.option(
+    "--explain/--no-explain",
+    default=True,
+    show_default=True,
+    help="Execute each rung on the CPU: seconds a rung, once.",
+)
+def report(
+    names: Sequence[str],
+    folder: Path,
+    given: Sequence[Path],
+    device: str | None,
+    fresh: bool,
+    budget: float,
+    explain: bool,
+) -> int:
+    """Write a page for each OP, and an index, into DIR: its ladder, roofline, sizes, sources, differences and hints.
+
+    OP may be 'all', which is meant without one: every operation of which something is recorded; or a Python file that
+    defines one. A page needs nothing but a browser: no network, no other file.
+
+    \b
+    warpwise report softmax -o report
+    warpwise report mine.py --climb -o report
+    """
+    console = wide_console()
+    every = not names or ALL in names
+    ops = [registry.get(name) for name in known_ops()] if every else [op for name in names for op in find_ops(name)]
+    try:
+        pages.require_library()
+        pages.require_folder(folder)
+    except pages.MissingLibrary as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        raise click.BadParameter(f"{folder}: cannot be written: {error}", param_hint="-o") from error
+    climbed = {op.name: _climb(console, op, budget) for op in ops} if fresh else {}
+    found = _collected(ops, given, climbed, device, every)
+    explained = {one.name: _explain(console, one) for one in found} if explain else {}
+    try:
+        with console.status("drawing") as status:
+            made = pages.write(found, folder, explained, lambda name: status.update(f"drawing {name}"))
+    except OSError as error:
+        raise click.ClickException(f"{folder}: the pages could not all be written: {error}") from error
+    for one, path in zip(found, made[1:], strict=True):
+        console.print(f"{escape(str(path))}  [dim]{escape(_told(one))}[/]", soft_wrap=True)
+    console.print(f"[bold]{escape(str(made[0]))}[/]", soft_wrap=True)
+    return 0
+
+
+def _told(one: pages.Collected) -> str:
+    if not one.points:
+        return "no times: verdicts and predictions"
+    newest = max(point.run.started for point in one.points)
+    return f"{len(one.points)} sizes and dtypes on {one.device}, {newest:%Y-%m-%d}"
+
+
+def _collected(
+    ops: Sequence[Op], given: Sequence[Path], climbed: Mapping[str, pages.Source], device: str | None, every: bool
+) -> list[pages.Collected]:
+    """What is known of each; without names, only of those of which there is something."""
+    sources = _files(given) if given else [*_files(), *_kept(ops)]
+    found, missing = [], []
+    for op in ops:
+        own = [climbed[op.name]] if op.name in climbed else []
+        try:
+            found.append(pages.collect(op, [*own, *sources], device))
+        except pages.NothingRecorded as error:
+            missing.append(str(error))
+    if missing and not (every and found):
+        raise click.ClickException("\n".join(missing))
+    return found
+
+
+def _files(given: Sequence[Path] = ()) -> list[pages.Source]:
+    """What the files hold: those given, of which each must be a results file, or those recorded."""
+    files = [path for path in given if path.is_file()]
+    folders = [path for path in given if path.is_dir()]
+    found = []
+    try:
+        for path in [*files, *(pages.recorded_files(folders=folders or None) if folders or not files else [])]:
+            source = pages.read_file(path)
+            if source is not None:
+                found.append(source)
+            elif path in files:
+                raise click.BadParameter(
+                    f"{path}: expected a results file of `warpwise climb --json`, got other JSON",
+                    param_hint="--results",
+                )
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--results") from error
+    if given and not found:
+        raise click.BadParameter(f"no results file in {', '.join(map(str, given))}", param_hint="--results")
+    return found
+
+
+def _kept(ops: Sequence[Op]) -> list[pages.Source]:
+    with open_store("; --results reports from files alone") as store:
+        return [source for op in ops for source in pages.from_store(store, op.name)]
+
+
+def _climb(console: Console, op: Op, budget: float) -> pages.Source:
+    """A climb at every size, of the first dtype, kept in the store."""
+    try:
+        with open_store() as store, console.status(f"{op.name}: climbing") as status:
+            recorder = lab.store.Recorder(store, op)
+
+            def progress(step: Step) -> None:
+                status.update(escape(f"{op.name}: {step.stage} {step.rung} {step.detail} ({step.done}/{step.total})"))
+                recorder(step)
+
+            ladder = lab.climb(op, timed_dtypes=op.spec.dtypes[:1], progress=progress, budget_s=budget)
+            recorder.finish(ladder)
+    except (ValueError, RuntimeError) as error:
+        raise click.ClickException(f"{op.name}: {error}" if op.name not in str(error) else str(error)) from error
+    return pages.from_ladder(ladder)
+
+
+def _explain(console: Console, one: pages.Collected) -> dict[str, pages.Explained]:
+    with console.status(f"{one.name}: explaining") as status:
+        return pages.explain_rungs(
+            one.op, one.target, lambda rung, done, of: status.update(f"{one.name}: explaining {rung} ({done + 1}/{of})")
+        )

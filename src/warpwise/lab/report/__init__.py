@@ -1,0 +1,25 @@
+"""The report: one HTML page an operation, and an index, from recorded ladders, the results store or a fresh climb.
+
+>>> report.write([report.collect(registry.get("softmax"), sources)], Path("report"), explain=None)
+"""
+
+from __future__ import annotations
+
+from warpwise.lab.report.collect import (
+    Collected,
+    NothingRecorded,
+    Source,
+    collect,
+    from_ladder,
+    from_store,
+    read_file,
+    recorded_files,
+)
+from warpwise.lab.report.draw import MissingLibrary, require_library
+from warpwise.lab.report.explained import Explained, explain_rungs
+from warpwise.lab.report.write import require_folder, write
+
+__all__ = [
+    "Collected", "Explained", "MissingLibrary", "NothingRecorded", "Source", "collect", "explain_rungs", "from_ladder", "from_store", "read_file",
+    "recorded_files", "require_folder", "require_library", "write",
+]  # fmt: skip

@@ -1,0 +1,326 @@
+"""What is known of an operation's ladder on one device: times at each point, verdicts, counters and ceilings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from warpwise.lab.ladder import Ladder, result_folders
+from warpwise.lab.report.counters import Counted, read_counters
+from warpwise.lab.store import Measurement, OtherFile, Run, Store, read_results, source_digest
+from warpwise.lab.store.convert import of_point, of_verdict, run_from
+from warpwise.registry import Op, Rung
+
+DEFAULT_TARGET = "sm_90"
+
+
+@dataclass(frozen=True)
+class Verified:
+    """One rung's verdict at one place: ``worst`` is the largest error over its tolerance, NaN where it was not kept."""
+
+    status: str
+    place: str
+    date: datetime
+    tested: int = 0
+    skipped: int = 0
+    worst: float = float("nan")
+    failures: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def emulated(self) -> bool:
+        """Whether GPU kernels ran on a CPU there."""
+        return self.place.startswith("cpu")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One run and what it measured. ``verdicts`` are in full where a file or a climb tells them; ``path`` is the file."""
+
+    run: Run
+    measurements: tuple[Measurement, ...]
+    verdicts: Mapping[str, Verified] = field(default_factory=dict)
+    notes: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    path: Path | None = None
+
+    @property
+    def timed(self) -> bool:
+        """Whether there is any time in it."""
+        return any(one.timed for one in self.measurements)
+
+    @property
+    def origin(self) -> str:
+        """Where it was found, in words."""
+        return self.path.name if self.path else f"results store, run {self.run.id}" if self.run.id else "this climb"
+
+
+@dataclass(frozen=True)
+class Point:
+    """Everybody's time at one size and dtype, of one run."""
+
+    case: str
+    sizes: Mapping[str, int]
+    dtype: str
+    run: Run
+    entries: tuple[Measurement, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> str:
+        """``16384 × 8192``, with names where two sizes would not explain themselves."""
+        values = [f"{size}" if len(self.sizes) < 3 else f"{name} {size}" for name, size in self.sizes.items()]
+        return (" × " if len(self.sizes) < 3 else ", ").join(values)
+
+    @property
+    def rungs(self) -> list[Measurement]:
+        """The rungs that took part, timed or not."""
+        return [one for one in self.entries if one.kind == "rung"]
+
+    @property
+    def opponents(self) -> list[Measurement]:
+        """The opponents that took part."""
+        return [one for one in self.entries if one.kind == "opponent"]
+
+    @cached_property
+    def best(self) -> Measurement | None:
+        """The fastest rung that was right."""
+        return _fastest(one for one in self.rungs if one.verdict == "right")
+
+    @cached_property
+    def rival(self) -> Measurement | None:
+        """The fastest opponent that is as exact as a rung must be."""
+        return _fastest(one for one in self.opponents if not one.message)
+
+    def entry(self, name: str) -> Measurement | None:
+        """The entry of one rung or opponent."""
+        return next((one for one in self.entries if one.name == name), None)
+
+
+@dataclass(frozen=True)
+class Roofs:
+    """Measured ceilings: ``bandwidth`` in bytes/s, ``flops`` in FLOP/s by dtype; 0 or absent where nobody measured them."""
+
+    bandwidth: float = 0.0
+    flops: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Collected:
+    """Everything that a page shows of ``op`` but its explanations. ``device`` is where the times are from, or ""."""
+
+    op: Op
+    device: str
+    points: tuple[Point, ...]
+    verdicts: Mapping[str, tuple[Verified, ...]]
+    environment: Mapping[str, Any]
+    roofs: Roofs = Roofs()
+    counters: Counted | None = None
+    origins: tuple[str, ...] = ()
+    changed: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        return self.op.name
+
+    @property
+    def target(self) -> str:
+        """The compute capability that the figures are of, and that explanations are made for."""
+        return str(self.environment.get("target") or DEFAULT_TARGET)
+
+    @property
+    def measured_on_gpu(self) -> bool:
+        """Whether the times are a GPU's."""
+        return bool(self.points) and not self.device.startswith("cpu")
+
+    @cached_property
+    def rungs(self) -> tuple[str, ...]:
+        """The names of the rungs in the order of the ladder; those that only the records know come last."""
+        names = [rung.name for rung in self.op.rungs]
+        known = dict.fromkeys(one.name for point in self.points for one in point.rungs)
+        return (*names, *(name for name in known if name not in names))
+
+    def rung(self, name: str) -> Rung | None:
+        """The rung of that name, unless it is gone since it was measured."""
+        return next((rung for rung in self.op.rungs if rung.name == name), None)
+
+    def status(self, name: str) -> str:
+        """The worst that any place said of a rung: ``wrong`` outweighs ``right``, which outweighs ``untested``."""
+        found = {one.status for one in self.verdicts.get(name, ())}
+        return next((status for status in ("wrong", "right", "untested") if status in found), "")
+
+
+class NothingRecorded(LookupError):
+    """Nothing is known of an operation; the message says what to run."""
+
+
+def collect(op: Op, sources: Iterable[Source], device: str | None = None) -> Collected:
+    """Put together what ``sources`` know of ``op`` on the device whose name contains ``device``, else the one timed last.
+
+    Of each point the newest run counts; verdicts stand for every place where there was one. Raises ``NothingRecorded``.
+    """
+    known = sorted(
+        (source for source in sources if source.run.op == op.name), key=lambda source: source.run.started, reverse=True
+    )
+    if device is not None and not any(device.casefold() in source.run.device.casefold() for source in known):
+        places = ", ".join(dict.fromkeys(source.run.device for source in known)) or "none"
+        raise NothingRecorded(f"{op.name}: nothing is recorded on a device called {device!r}; there are: {places}")
+    if not known:
+        raise NothingRecorded(f"{op.name}: nothing is recorded of it; `warpwise climb {op.name}` records it")
+    fit = [source for source in known if device is None or device.casefold() in source.run.device.casefold()]
+    newest = next((source for source in fit if source.timed), fit[0])
+    chosen = newest.run.device
+    own = [source for source in known if source.run.device == chosen and source.timed]
+    points = _points(op, own)
+    used = {id(point.run) for point in points}
+    environment = newest.run.environment or {"device": chosen, "date": newest.run.started.isoformat(timespec="seconds")}
+    folder = next((source.path.parent for source in own if source.path), None)
+    measurements = [one for source in own for one in source.measurements]
+    beside = list(_beside(folder, chosen)) if folder else []
+    return Collected(
+        op, chosen if points else "", points, _verdicts(op, known), environment, _roofs([*measurements, *beside]),
+        read_counters(folder / "ncu" / f"{op.name}.json", chosen) if folder else None,
+        tuple(source.origin for source in own if id(source.run) in used) or (newest.origin,), _changed(op, points),
+    )  # fmt: skip
+
+
+def _points(op: Op, sources: Sequence[Source]) -> tuple[Point, ...]:
+    """The newest of each point, in the order of the specification's sizes and dtypes."""
+    found: dict[tuple[str, str, tuple[tuple[str, int], ...]], Point] = {}
+    for source in sources:
+        groups: dict[tuple[str, str, tuple[tuple[str, int], ...]], list[Measurement]] = {}
+        for one in source.measurements:
+            if one.case:
+                groups.setdefault((one.case, one.dtype, tuple(one.sizes.items())), []).append(one)
+        for key, entries in groups.items():
+            if key not in found and any(one.timed for one in entries):
+                notes = source.notes.get((key[0], key[1]), ())
+                found[key] = Point(key[0], dict(key[2]), key[1], source.run, tuple(entries), notes)
+    cases = [case.name for case in op.spec.sizes]
+    dtypes = [str(dtype).removeprefix("torch.") for dtype in op.spec.dtypes]
+
+    def order(point: Point) -> tuple[int, int]:
+        return (
+            cases.index(point.case) if point.case in cases else len(cases),
+            dtypes.index(point.dtype) if point.dtype in dtypes else len(dtypes),
+        )
+
+    return tuple(sorted(found.values(), key=order))
+
+
+def _verdicts(op: Op, sources: Sequence[Source]) -> dict[str, tuple[Verified, ...]]:
+    """Each rung's newest verdict at every place, the newest place first."""
+    found: dict[str, dict[str, Verified]] = {}
+    for source in sources:
+        told = dict(source.verdicts)
+        for one in source.measurements:
+            if one.kind == "rung" and not one.case and one.name not in told:
+                failures = (one.message,) if one.verdict == "wrong" else ()
+                notes = (one.message,) if one.message and one.verdict != "wrong" else ()
+                told[one.name] = Verified(one.verdict, source.run.device, one.taken, failures=failures, notes=notes)
+        for name, verdict in told.items():
+            found.setdefault(name, {}).setdefault(verdict.place, verdict)
+    return {name: tuple(places.values()) for name, places in found.items()}
+
+
+def _changed(op: Op, points: Sequence[Point]) -> frozenset[str]:
+    """Rungs whose source is not the one that was timed, as far as the records know it."""
+    digests = {rung.name: source_digest(rung.source) for rung in op.rungs}
+    return frozenset(
+        one.name for point in points for one in point.rungs if one.source and digests.get(one.name) != one.source
+    )
+
+
+def _fastest(entries: Iterable[Measurement]) -> Measurement | None:
+    return min((one for one in entries if one.median), key=lambda one: one.median or 0.0, default=None)
+
+
+def _roofs(measurements: Iterable[Measurement]) -> Roofs:
+    """The ceilings behind the floors that were kept: a floor is bytes over bandwidth or FLOPs over their rate."""
+    bandwidth, flops = 0.0, dict[str, float]()
+    for one in measurements:
+        if not one.floor:
+            continue
+        if one.bound == "memory" and one.bytes:
+            bandwidth = bandwidth or one.bytes / one.floor
+        elif one.bound == "compute" and one.flops:
+            flops.setdefault(one.dtype, one.flops / one.floor)
+    return Roofs(bandwidth, flops)
+
+
+def _beside(folder: Path, device: str) -> Iterator[Measurement]:
+    """What the other results files of the same device hold: an operation that memory bounds tells no rate of arithmetic."""
+    for path in sorted(folder.glob("*.json")):
+        try:
+            run, measurements, _ = read_results(path)
+        except (OtherFile, OSError):
+            continue
+        if run.device == device:
+            yield from measurements
+
+
+def recorded_files(name: str | None = None, folders: Sequence[Path] | None = None) -> list[Path]:
+    """The results files of operation ``name``, or of all, in ``folders`` and in the folders in these."""
+    pattern = f"{name}.json" if name else "*.json"
+    found: dict[Path, Path] = {}
+    for folder in folders if folders is not None else result_folders():
+        for path in (*sorted(folder.glob(pattern)), *sorted(folder.glob(f"*/{pattern}"))):
+            if path.parent.name != "ncu":
+                found.setdefault(path.resolve(), path)
+    return list(found.values())
+
+
+def read_file(path: Path) -> Source | None:
+    """The run in a results file; None for JSON that holds something else. Raises ``UnreadableResults`` or ``OSError``."""
+    try:
+        run, measurements, _ = read_results(path)
+    except OtherFile:
+        return None
+    data = json.loads(path.read_text())
+    return Source(run, tuple(measurements), _told(data, run.started), _notes(data), path)
+
+
+def from_ladder(ladder: Ladder) -> Source:
+    """What has just been climbed."""
+    data = json.loads(ladder.to_json())
+    taken = datetime.fromisoformat(data["environment"]["date"])
+    run = run_from(ladder.op, {**data["environment"], "device": ladder.place}, taken, "climb")
+    languages = {row["name"]: row["language"] for row in data["rungs"]}
+    measurements = [of_verdict(row["name"], row["verdict"], taken, row["language"]) for row in data["rungs"]]
+    for point in data["points"]:
+        measurements += of_point(point, taken, languages, {})
+    return Source(run, tuple(measurements), _told(data, taken), _notes(data))
+
+
+def from_store(store: Store, op: str) -> list[Source]:
+    """Every run of ``op`` that the store keeps, newest first."""
+    by_run: dict[str, list[Measurement]] = {}
+    for one in store.measurements(op):
+        by_run.setdefault(one.run, []).append(one)
+    return [Source(run, tuple(reversed(by_run[run.id]))) for run in store.runs(op) if run.id in by_run]
+
+
+def _told(data: Mapping[str, Any], date: datetime) -> dict[str, Verified]:
+    found = {}
+    for row in data["rungs"]:
+        verdict = row["verdict"]
+        tested = sum(case["status"] != "untested" for case in verdict["cases"])
+        failures = tuple("\n".join((_failed(one), *one["findings"])) for one in verdict["failures"])
+        found[row["name"]] = Verified(
+            verdict["status"], verdict["place"], date, tested, len(verdict["cases"]) - tested, float(verdict["worst"]),
+            failures, tuple(verdict["notes"]),
+        )  # fmt: skip
+    return found
+
+
+def _failed(failure: Mapping[str, Any]) -> str:
+    sizes = ", ".join(f"{name}={size}" for name, size in failure["case"]["sizes"].items())
+    return f"{failure['case']['name']}({sizes}), {failure['dtype']}, seed {failure['seed']}: {failure['message']}"
+
+
+def _notes(data: Mapping[str, Any]) -> dict[tuple[str, str], tuple[str, ...]]:
+    return {(point["case"]["name"], point["dtype"]): tuple(point["notes"]) for point in data["points"]}

@@ -1,0 +1,199 @@
+"""Explanations of a ladder's rungs, reduced to what a page shows of them and kept in the cache: each takes seconds."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import warpwise
+from warpwise import cache
+from warpwise.cuda import KernelError
+from warpwise.lab.explain import Explanation, explain_rung
+from warpwise.lab.explain.explanation import Line
+from warpwise.lab.explain.rungs import checkable
+from warpwise.lab.store import source_digest
+from warpwise.registry import Case, Op, Rung
+
+FORMAT = 2  # counts up when what is kept changes
+CODE = Path(__file__).parents[2]  # the package: another interpreter or time model explains anew
+UNITS = 5
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A hint: ``kind`` is "OPT" or "INF", ``speedup`` an estimated factor of the launch's time or None."""
+
+    kind: str
+    title: str
+    text: str
+    idea: str = ""
+    speedup: float | None = None
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class LaunchExplained:
+    """One launch: what it needs, what limits it, and the counters of each of its source lines.
+
+    ``seconds`` is predicted on ``device``; ``units`` are the seconds that each unit is busy, the longest first.
+    """
+
+    kernel: str
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    registers: int
+    shared_bytes: int
+    spilled_bytes: int
+    occupancy: float | None
+    occupancy_by: tuple[str, ...]
+    device: str
+    seconds: float | None
+    limiter: str
+    units: tuple[tuple[str, float], ...]
+    agrees: str
+    agreement: str
+    unsupported: str
+    sampled: str
+    hints: tuple[Advice, ...]
+    file: str
+    lines: tuple[Line, ...]
+    caveats: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Explained:
+    """The explanation of one rung at ``case`` and ``dtype`` for ``target``; ``reason`` says why there is none."""
+
+    case: str = ""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    dtype: str = ""
+    target: str = ""
+    launches: tuple[LaunchExplained, ...] = ()
+    reason: str = ""
+
+    @property
+    def seconds(self) -> float | None:
+        """Predicted seconds of all launches, or None where one was not predicted."""
+        times = [launch.seconds for launch in self.launches]
+        return sum(time for time in times if time is not None) if times and None not in times else None
+
+    @property
+    def hints(self) -> list[Advice]:
+        """Every launch's hints."""
+        return [hint for launch in self.launches for hint in launch.hints]
+
+    def lines(self, file: Path) -> dict[int, Line]:
+        """The counters of ``file``'s lines by number, those of several launches added up."""
+        found: dict[int, Line] = {}
+        for launch in self.launches:
+            for line in launch.lines:
+                if Path(line.file).name != file.name:
+                    continue
+                before = found.get(line.number)
+                counters = dict(line.counters)
+                for name, value in before.counters.items() if before else ():
+                    counters[name] = counters.get(name, 0.0) + value
+                found[line.number] = dataclasses.replace(line, counters=counters)
+        return found
+
+
+def explain_rungs(op: Op, target: str, progress: Callable[[str, int, int], None] | None = None) -> dict[str, Explained]:
+    """Explain every rung that launches a GPU kernel, at the operation's first size, made small enough to check.
+
+    ``progress`` gets each rung's name, how many are done and how many there are.
+    """
+    chosen = [rung for rung in op.rungs if rung.language in ("cuda", "triton")]
+    found = {}
+    for done, rung in enumerate(chosen):
+        if progress is not None:
+            progress(rung.name, done, len(chosen))
+        found[rung.name] = explain_one(op, rung, target)
+    return found
+
+
+def explain_one(op: Op, rung: Rung, target: str) -> Explained:
+    """The explanation of one rung, from the cache if it is there. Whatever ends it is the ``reason`` that there is none."""
+    if "cpu" not in rung.devices:
+        return Explained(target=target, reason="needs what only the hardware has, so it cannot be executed on a CPU")
+    dtype = next(known for known in op.spec.dtypes if rung.dtypes is None or known in rung.dtypes)
+    case = checkable(op, dtype)
+    path = cache.cache_dir() / "report" / f"{_key(op, rung, case, dtype, target)}.bin"
+    kept = cache.load(path)
+    if kept is not None:
+        return _read(json.loads(kept))
+    named: dict[str, Any] = {
+        "case": case.name,
+        "sizes": dict(case.sizes),
+        "dtype": str(dtype).removeprefix("torch."),
+        "target": target,
+    }
+    try:
+        launches = tuple(_reduced(one) for one in explain_rung(op, rung, case, dtype, target=target))
+    except KernelError as error:
+        return Explained(**named, reason=f"{type(error).__name__}: {error}")
+    except Exception as error:  # noqa: BLE001 - a user's launcher may raise anything, and the page says what
+        return Explained(**named, reason=f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}")
+    made = Explained(**named, launches=launches)
+    cache.save(path, json.dumps(dataclasses.asdict(made)).encode())
+    return made
+
+
+def _key(op: Op, rung: Rung, case: Case, dtype: torch.dtype, target: str) -> str:
+    """What decides an explanation: the kernel's sources, where and on what it is launched, and the code that explains."""
+    folder = rung.source.parent
+    beside = [
+        cache.key(path.read_bytes()) for path in (*sorted(folder.glob("*.py")), *sorted(folder.glob("*.cuh"))) if path.is_file()
+    ]  # fmt: skip
+    return cache.key(
+        FORMAT, warpwise.__version__, torch.__version__, op.name, rung.name, case, dtype, target, source_digest(rung.source),
+        _code(), *beside,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _code() -> str:
+    """A digest of everything that has a say in an explanation."""
+    return cache.key(*(
+        path.read_bytes()
+        for package in ("machine", "lab/explain", "cuda", "triton", "device")
+        for path in sorted((CODE / package).rglob("*"))
+        if path.suffix in (".py", ".cpp", ".h", ".cuh")
+    ))  # fmt: skip
+
+
+def _reduced(one: Explanation) -> LaunchExplained:
+    expected, fits, needs = one.prediction, one.occupancy, one.resources
+    units = sorted(expected.units.items(), key=lambda item: -item[1])[:UNITS] if expected else []
+    hints = tuple(
+        Advice(
+            hint.kind, hint.title, hint.text, hint.idea, hint.speedup, hint.line if hint.file == one.main_file else 0
+        )
+        for hint in one.hints
+    )
+    lines = tuple(dataclasses.replace(line, metrics={}, instructions=()) for line in one.lines)
+    return LaunchExplained(
+        one.kernel, one.grid, one.block, needs.registers, needs.shared, needs.spill_stores, fits.fraction if fits else None,
+        tuple(fits.binding) if fits else (), expected.device if expected else "", expected.time if expected else None,
+        expected.limiter if expected else "", tuple(units), one.agrees.status, one.agrees.text, one.unsupported, one.sampled,
+        hints, one.main_file or "", lines, tuple(one.caveats),
+    )  # fmt: skip
+
+
+def _read(data: dict[str, Any]) -> Explained:
+    launches = tuple(_launch(one) for one in data.pop("launches"))
+    return Explained(**data, launches=launches)
+
+
+def _launch(data: dict[str, Any]) -> LaunchExplained:
+    lines = tuple(Line(**{**line, "instructions": ()}) for line in data.pop("lines"))
+    hints = tuple(Advice(**hint) for hint in data.pop("hints"))
+    units = tuple((str(name), float(seconds)) for name, seconds in data.pop("units"))
+    lists: dict[str, Any] = {name: tuple(data.pop(name)) for name in ("grid", "block", "occupancy_by", "caveats")}
+    return LaunchExplained(**data, **lists, lines=lines, hints=hints, units=units)

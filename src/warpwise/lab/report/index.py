@@ -1,0 +1,193 @@
+"""The page that leads to the others: every operation's best rung against its ceiling and its best opponent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from warpwise.lab.report import words
+from warpwise.lab.report.charts import (
+    LETTER,
+    NARROW,
+    NARROW_ROW,
+    ROW,
+    WIDE,
+    Spec,
+    _fixed,
+    _narrow_columns,
+    _text,
+    _title,
+)
+from warpwise.lab.report.collect import Collected, Point
+from warpwise.lab.report.draw import svg
+from warpwise.lab.report.markup import Markup, document, element, joined, table
+from warpwise.lab.report.page import bar, choose
+from warpwise.lab.report.readme import Told, read
+from warpwise.lab.report.rungs import MARKS
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One operation of the index: the point that its page shows first, and the page's file name."""
+
+    collected: Collected
+    point: Point | None
+    file: str
+
+    @property
+    def times(self) -> tuple[float, float | None] | None:
+        """Seconds of the best rung and of the best opponent, or None where no rung was timed."""
+        if self.point is None or self.point.best is None or not self.point.best.median:
+            return None
+        return self.point.best.median, self.point.rival.median if self.point.rival else None
+
+    @property
+    def against(self) -> str:
+        """``2.32 × torch.compile``."""
+        if self.point is None or self.point.rival is None or self.times is None or not self.times[1]:
+            return ""
+        return f"{self.times[1] / self.times[0]:.2f} × {self.point.rival.name}"
+
+
+def entry_of(collected: Collected, file: str) -> Entry:
+    """The operation with the point that its page shows first."""
+    told = read(collected.op.rungs[0].source.parent) if collected.op.rungs else Told()
+    return Entry(collected, choose(collected, told), file)
+
+
+def index(entries: Sequence[Entry]) -> str:
+    """The whole document."""
+    timed = [entry for entry in entries if entry.point is not None and entry.point.best is not None]
+    devices = ", ".join(dict.fromkeys(entry.collected.device for entry in timed))
+    body = [
+        bar(Markup("<span></span>")),
+        element("header", element("h1", "Ladders"), element("p", _summary(entries, timed), class_="summary"),
+                element("p", devices, class_="stamp") if devices else Markup("")),
+    ]  # fmt: skip
+    ceilings = [entry for entry in timed if entry.point and entry.point.best and entry.point.best.percent]
+    if ceilings:
+        rows = [_row(entry) for entry in ceilings]
+        caption = (
+            "Share of the measured ceiling, the copy rate or torch.mm's, whichever is the nearer one: the best rung filled, "
+            "the best opponent hollow. Small sizes in a cache may pass 100 %."
+        )
+        body.append(
+            element(
+                "figure",
+                Markup(_chart(rows)),
+                Markup(_chart(rows, narrow=True)),
+                element("figcaption", caption),
+                class_="ladder",
+            )
+        )
+    body.append(element("section", element("h2", "All of them"), _table(entries)))
+    return document("Ladders · Warpwise", element("main", *body), element("div", id="tip", role="status", hidden=True))
+
+
+def _summary(entries: Sequence[Entry], timed: Sequence[Entry]) -> str:
+    raced = [entry.times for entry in timed if entry.times and entry.times[1]]
+    wins = sum(1 for ours, theirs in raced if theirs and ours <= theirs)
+    rungs = sum(len(entry.collected.rungs) for entry in entries)
+    text = f"{len(entries)} operation{'s' * (len(entries) != 1)}, {rungs} rungs."
+    if raced:
+        text += f" In {wins} of {len(raced)} the best rung is as fast as the best opponent or faster."
+    wrong = [
+        f"{entry.collected.name} {name}"
+        for entry in entries
+        for name in entry.collected.rungs
+        if entry.collected.status(name) == "wrong"
+    ]
+    return text + (f" Wrong: {', '.join(wrong)}." if wrong else "")
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    point = entry.point
+    if point is None or point.best is None:
+        raise ValueError(f"{entry.collected.name}: expected a point with a rung that was timed")
+    best, rival = point.best, point.rival
+    theirs = f"; {words.sentence(rival)}" if rival else ""
+    return {
+        "name": entry.collected.name, "href": f"#{entry.file}", "best": best.percent, "rival": rival.percent if rival else None,
+        "time": words.time(best), "rung": best.name, "percent": words.percent(best), "against": entry.against,
+        "short": f"{words.time(best)} · {words.percent(best)}", "ink": "var(--ink)", "strong": False,
+        "about": f"{entry.collected.name}, {point.case}, {point.dtype}: {words.sentence(best, rival.name if rival else '')}{theirs}",
+    }  # fmt: skip
+
+
+def _chart(rows: list[dict[str, Any]], narrow: bool = False) -> str:
+    """Two dots a row, best rung and best opponent, joined, on one axis of shares of the ceiling."""
+    left = 0 if narrow else round(LETTER * max(len(row["name"]) for row in rows)) + 14
+    columns = (
+        []
+        if narrow
+        else [("best rung", "rung", 216), ("time", "time", 84), ("of ceiling", "percent", 72), ("", "against", 148)]
+    )
+    width = NARROW - 4 if narrow else WIDE - left - sum(wide for *_, wide in columns) - 14
+    step = NARROW_ROW if narrow else ROW
+    top = max(100.0, *(max(row["best"], row["rival"] or 0) for row in rows)) + 4
+    axis = {
+        "title": None,
+        "values": [0, 25, 50, 75, 100],
+        "labelExpr": "datum.value + ' %'",
+        "domain": False,
+        "ticks": False,
+        "grid": True,
+    }
+    x: Spec = {"type": "quantitative", "scale": {"domain": [0, top], "nice": False}, "axis": axis}
+    y: Spec = {"field": "name", "type": "nominal", "sort": None, "axis": None}
+    shift = 10 if narrow else 0
+    about = {"href": {"field": "href"}, "description": {"field": "about"}}
+    layers: list[Spec] = [
+        {"mark": {"type": "rule", "color": "var(--line)", "strokeWidth": 4, "yOffset": shift, "aria": False},
+         "encoding": {"x": {**x, "field": "rival"}, "x2": {"field": "best"}, "y": y}},
+        {"data": {"values": [{"at": 100}]}, "mark": {"type": "rule", "color": "var(--ink)", "strokeWidth": 1, "aria": False},
+         "encoding": {"x": {**x, "field": "at"}}},
+        {"transform": [{"filter": "isValid(datum.rival)"}],
+         "mark": {"type": "point", "size": 70, "strokeWidth": 1.8, "stroke": "var(--rival-ink)", "fill": "var(--paper)", "opacity": 1, "yOffset": shift},
+         "encoding": {"x": {**x, "field": "rival"}, "y": y, **about}},
+        {"mark": {"type": "point", "size": 70, "filled": True, "color": "var(--best)", "opacity": 1, "yOffset": shift},
+         "encoding": {"x": {**x, "field": "best"}, "y": y, **about}},
+    ]  # fmt: skip
+    name = _text("name", {"value": 0 if narrow else -left + 2}, y, "left", "var(--ink)", bold=True)
+    name["encoding"]["href"] = {"field": "href"}
+    name["mark"] |= {"dy": -7 if narrow else 0}
+    layers.append(name)
+    if narrow:
+        layers += _narrow_columns(y, width)
+    at = float(width) + 14
+    for heading, field, wide in columns:
+        place = at + 22 if field == "rung" else at + wide
+        layers += [_title(heading, place, -8, "left" if field == "rung" else "right"),
+                   _text(field, {"value": place}, y, "left" if field == "rung" else "right", "var(--ink)")]  # fmt: skip
+        at += wide
+    specification: Spec = {"data": {"values": rows}, "layer": layers, "width": width}
+    margin = {"left": left, "top": 22, "bottom": 18}
+    fixed = _fixed(specification, margin, width, step * len(rows), 0 if narrow else at - width)
+    drawn = svg(
+        fixed,
+        "Share of the ceiling that the best rung and the best opponent of each operation reach",
+        "narrow" if narrow else "wide",
+    )
+    return drawn.replace('href="#', 'href="')
+
+
+def _table(entries: Sequence[Entry]) -> Markup:
+    rows = []
+    for entry in entries:
+        collected, point = entry.collected, entry.point
+        statuses = [collected.status(name) for name in collected.rungs]
+        verdict = joined(*(
+            element("span", f"{statuses.count(status)} {MARKS[status].partition(' ')[2]}", class_=status)
+            for status in ("right", "wrong", "untested") if statuses.count(status)
+        ), by=", ")  # fmt: skip
+        link = element("a", collected.name, href=entry.file)
+        if point is None or point.best is None:
+            rows.append([link, "not timed", "", "", "", "", "", verdict])
+            continue
+        best = point.best
+        rows.append([
+            link, best.name, f"{point.case}, {point.size}, {point.dtype}", words.time(best), words.rate_words(best), words.percent(best),
+            entry.against, verdict,
+        ])  # fmt: skip
+    return table(["", "best rung", "at", "time", "rate", "of ceiling", "against", "rungs"], rows, kind="all")

@@ -1,0 +1,46 @@
+"""What an operation's README tells of its rungs: the idea, the prediction made beforehand, and what was learnt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MARKER = re.compile(r"<!-- measured: (?P<points>.+?) -->")
+RUNG = re.compile(r"^`(?P<name>[^`]+)`$")
+LEAD = re.compile(r"^\*\*(?P<lead>[^*]+)\*\*(?P<rest>.*)$", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Told:
+    """``changes`` and ``predictions`` by rung; ``points`` as (case, dtype), which they are for; ``paragraphs`` as (lead, text)."""
+
+    changes: Mapping[str, str] = field(default_factory=dict)
+    predictions: Mapping[str, str] = field(default_factory=dict)
+    points: tuple[tuple[str, str], ...] = ()
+    paragraphs: tuple[tuple[str, str], ...] = ()
+
+
+def read(folder: Path) -> Told:
+    """The README in ``folder``; nothing is told where there is none."""
+    path = folder / "README.md"
+    return parse(path.read_text()) if path.is_file() else Told()
+
+
+def parse(text: str) -> Told:
+    """Tables whose first column names rungs, the comment that says which points they are of, and paragraphs with a bold lead."""
+    changes: dict[str, str] = {}
+    predictions: dict[str, str] = {}
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")] if line.startswith("|") else []
+        match = RUNG.match(cells[0]) if cells else None
+        if match is not None and len(cells) >= 3:
+            changes[match["name"]], predictions[match["name"]] = cells[1], cells[2]
+    marked = MARKER.search(text)
+    points = [name.strip().partition(" ") for name in marked["points"].split("/")] if marked else []
+    paragraphs = []
+    for block in re.split(r"\n\s*\n", text):
+        if lead := LEAD.match(block.strip()):
+            paragraphs.append((lead["lead"].strip().rstrip("."), " ".join(lead["rest"].split())))
+    return Told(changes, predictions, tuple((size, dtype) for size, _, dtype in points), tuple(paragraphs))

@@ -1,0 +1,123 @@
+"""The tables of a page: verdicts, what ncu counted, and where it was all measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from warpwise.lab.explain.figures import count, size, times
+from warpwise.lab.report import counters as ncu
+from warpwise.lab.report.collect import Collected, Point
+from warpwise.lab.report.markup import Markup, element, joined, table
+from warpwise.lab.report.panels import key
+from warpwise.lab.report.rungs import MARKS
+
+NAMES = {
+    "device": "device", "date": "date", "driver": "driver", "cuda": "CUDA", "torch": "PyTorch", "triton": "Triton", "warpwise": "Warpwise",
+    "git_commit": "commit", "python": "Python", "system": "system", "target": "compute capability", "multiprocessors": "multiprocessors",
+    "max_sm_mhz": "highest SM clock, MHz", "float32_matmul_precision": "float32 matmul precision",
+}  # fmt: skip
+
+
+def verdicts(collected: Collected) -> Markup:
+    """Each rung's verdict at every place."""
+    rows = []
+    for name in collected.rungs:
+        for one in collected.verdicts.get(name, ()):
+            worst = f"{one.worst:.2g}" if one.worst == one.worst and one.tested else ""
+            tested = (
+                f"{one.tested}{f' of {one.tested + one.skipped}' if one.skipped else ''}"
+                if one.tested or one.skipped
+                else ""
+            )
+            where = f"emulated on {one.place.removeprefix('cpu: ')}" if one.emulated else one.place
+            mark = element("span", MARKS[one.status], class_=one.status)
+            rows.append([element("a", name, href=f"#{name}"), mark, tested, worst, where, f"{one.date:%Y-%m-%d}"])
+    if not rows:
+        return Markup("")
+    return table(["", "verdict", "cases", "worst error / tolerance", "where", "date"], rows, kind="verdicts")
+
+
+def counted(collected: Collected, point: Point, shown: bool) -> Markup:
+    """What ncu counted of each rung at one point; nothing where it was not there."""
+    known = collected.counters
+    rows = []
+    for name in collected.rungs if known else ():
+        launches = known.at(name, point.case, point.dtype) if known else ()
+        if not known or not launches:
+            continue
+
+        def total(*metrics: str, name: str = name) -> float | None:
+            return known.sum(name, point.case, point.dtype, *metrics) if known else None
+
+        least = next((one.bytes for one in point.entries if one.bytes), None)
+        read, written = total(ncu.READ), total(ncu.WRITTEN)
+        moved = f"{times((read + written) / least)}" if read is not None and written is not None and least else ""
+        occupancy = max((launch.metrics.get(ncu.OCCUPANCY, 0.0) for launch in launches), default=0.0)
+        rows.append([
+            element("a", name, href=f"#{name}"), _size(read), _size(written), moved, _over(total(ncu.LOADS), total(ncu.LOAD_REQUESTS)),
+            _over(total(ncu.STORES), total(ncu.STORE_REQUESTS)), _count(total(ncu.SHARED)), _count(total(ncu.INSTRUCTIONS)),
+            str(max(launch.registers for launch in launches)), f"{occupancy:.0f} %" if occupancy else "",
+        ])  # fmt: skip
+    if not rows or known is None:
+        return Markup("")
+    heading = element("h2", "What ncu counted")
+    heads = [
+        "", "DRAM read", "DRAM written", "× least", "sectors a load", "sectors a store", "shared wavefronts", "warp instructions", "registers",
+        "warps active",
+    ]  # fmt: skip
+    version = f"Nsight Compute {known.environment.get('ncu', '')} on {known.environment.get('device', '')}, {str(known.environment.get('date', ''))[:10]}"
+    made = table(heads, rows, f"{version}; {point.case}, {point.size}, {point.dtype}", "counted")
+    return element("section", heading, made, hidden=not shown, data_point=key(point))
+
+
+def _size(value: float | None) -> str:
+    return size(round(value)) if value is not None else ""
+
+
+def _count(value: float | None) -> str:
+    return count(value) if value else ""
+
+
+def _over(part: float | None, whole: float | None) -> str:
+    return f"{part / whole:.3g}" if part is not None and whole else ""
+
+
+def environment(collected: Collected) -> Markup:
+    """Where, when and with what the figures were taken."""
+    known = {**collected.environment, "device": collected.device or collected.environment.get("device", "")}
+    rows = [
+        (NAMES.get(name, name), str(known[name]))
+        for name in (*NAMES, *(name for name in known if name not in NAMES))
+        if known.get(name)
+    ]
+    if "l2_bytes" in known:
+        rows = [(name, text) if name != "l2_bytes" else ("L2", size(int(text))) for name, text in rows]
+    timed = [one for point in collected.points for one in point.entries if one.median]
+    clocks = [one.clock for one in timed if one.clock]
+    if clocks:
+        rows.append(
+            (
+                "SM clock while timing, MHz",
+                f"{min(clock.low for clock in clocks):,.0f} to {max(clock.median for clock in clocks):,.0f}",
+            )
+        )
+    rows += [("timed by", mode) for mode in dict.fromkeys(one.mode for one in timed if one.mode)]
+    roofs = collected.roofs
+    if roofs.bandwidth:
+        rows.append(("measured copy, read and written", f"{roofs.bandwidth / 1e9:,.0f} GB/s"))
+    rows += [
+        (f"measured torch.mm, {dtype}", f"{rate / 1e12:,.1f} TFLOP/s")
+        for dtype, rate in roofs.flops.items()
+        if _used(collected, dtype)
+    ]
+    rows.append(("figures from", ", ".join(_few(dict.fromkeys(collected.origins)))))
+    return element("dl", *(joined(element("dt", head), element("dd", text)) for head, text in rows), class_="facts env")
+
+
+def _used(collected: Collected, dtype: str) -> bool:
+    return any(point.dtype == dtype for point in collected.points)
+
+
+def _few(names: Iterable[str]) -> list[str]:
+    names = list(names)
+    return names if len(names) <= 4 else [*names[:3], f"and {len(names) - 3} more"]
