@@ -221,3 +221,9 @@ extern "C" __global__ void endless(volatile int* y) {
   while (y[0] == 0) {
   }
 }
+
+extern "C" __global__ void prints(const int* x, int* y) {
+  if (x[threadIdx.x] > 50) printf("%d\n", x[threadIdx.x]);
+  assert(x[threadIdx.x] < 100);
+  y[threadIdx.x] = x[threadIdx.x];
+}

@@ -84,6 +84,16 @@ def test_faults_name_the_place(module: cuda.Module) -> None:
     assert not y.any()
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_printing_is_passed_over_and_assertions_fault(module: cuda.Module, target: str) -> None:
+    x, y = _numbers(32)
+    counts = machine_run(module["prints"][1, 32], (x, y), target)
+    np.testing.assert_array_equal(counts.outputs["y"].view(np.int32), x)
+    x[7] = 100
+    with pytest.raises(machine.MachineFault, match=r"an assertion of the kernel failed.*lanes 0x00000080.*control\.cu"):
+        machine_run(module["prints"][1, 32], (x, y), target)
+
+
 def test_a_kernel_that_never_ends_is_stopped(module: cuda.Module) -> None:
     with pytest.raises(machine.LaunchTimeout, match=r"still running after 0\.2 s"):
         machine_run(module["endless"][1, 32], (np.zeros(1, np.int32),), timeout=0.2)

@@ -165,9 +165,9 @@ def test_without_a_disassembler_the_error_says_what_to_install(monkeypatch: pyte
     monkeypatch.setattr(disassemble.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(disassemble.os, "access", lambda path, mode: False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    disassemble.disassembler.cache_clear()
+    disassemble.disassemblers.cache_clear()
     try:
         with pytest.raises(FileNotFoundError, match="pip install triton"):
-            disassemble.disassembler()
+            disassemble.disassemblers()
     finally:
-        disassemble.disassembler.cache_clear()
+        disassemble.disassemblers.cache_clear()

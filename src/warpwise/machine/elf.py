@@ -18,6 +18,8 @@ _R_64, _R_32 = 2, 1
 VARIABLES_BASE = 0x7E40_0000_0000
 """Where ``__device__`` variables lie during a run: no argument is ever put there."""
 _ALIGNMENT = 512
+EXTERNALS_BASE = 0xF000_0000
+"""Where functions of the driver (vprintf, __assertfail, malloc) begin, 16 bytes apart, past the end of any program."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Layout:
     banks: dict[int, bytes]
     device_image: bytes  # __device__ variables, from VARIABLES_BASE on
     variables: dict[str, Variable] = field(default_factory=dict)
+    externals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,8 @@ class Image:
                 for name, _, _, where, value, nbytes in _SYMBOL.iter_unpack(section.data):
                     self.symbols.append(_Symbol(_text(linked, name), where, value, nbytes))
 
+        self.externals = tuple(dict.fromkeys(each.name for each in self.symbols if each.name and not each.section))
+
     def section(self, name: str) -> _Section | None:
         return next((section for section in self.sections if section.name == name), None)
 
@@ -110,6 +115,7 @@ class Image:
             banks=banks,
             device_image=image,
             variables=self._named_variables(addresses),
+            externals=self.externals,
         )
 
     def _variables(self) -> tuple[dict[int, int], bytes]:
@@ -148,12 +154,17 @@ class Image:
                 continue
             for offset, info, addend in wanted:
                 symbol = self.symbols[info >> 32]
-                value = addresses.get(symbol.section, 0) + symbol.value + addend
+                value = self._address(symbol, addresses) + addend
                 if info & 0xFFFFFFFF == _R_32:
                     struct.pack_into("<I", data, offset, value & 0xFFFFFFFF)
                 elif info & 0xFFFFFFFF == _R_64:
                     struct.pack_into("<Q", data, offset, value)
         return bytes(data)
+
+    def _address(self, symbol: _Symbol, addresses: dict[int, int]) -> int:
+        if symbol.name and not symbol.section:
+            return EXTERNALS_BASE + 16 * self.externals.index(symbol.name)
+        return addresses.get(symbol.section, 0) + symbol.value
 
     def _named_variables(self, addresses: dict[int, int]) -> dict[str, Variable]:
         found = {}

@@ -64,7 +64,8 @@ class Program:
     The functions that it calls follow the kernel; ``instructions[i].address`` is ``16 * i``. ``reserved_shared`` are the
     bytes that the architecture keeps at shared address 0, not counted in ``static_shared``. ``device_image`` is the memory
     of ``__device__`` variables, and ``variables`` says where each variable lies. ``cooperative`` kernels wait for the
-    whole grid; ``waits_for_blocks`` says that some load or atomic could be a wait for another block.
+    whole grid; ``waits_for_blocks`` says that some load or atomic could be a wait for another block. ``externals`` are
+    functions of the driver that it may call, which lie at ``elf.EXTERNALS_BASE``.
     """
 
     symbol: str
@@ -82,11 +83,12 @@ class Program:
     variables: dict[str, Variable] = field(default_factory=dict)
     cooperative: bool = False
     waits_for_blocks: bool = False
+    externals: tuple[str, ...] = ()
 
     @functools.cached_property
     def encoded(self) -> bytes:
         """The instructions as the runtime reads them: a line each, and a line each operand (program.cpp)."""
-        lines = []
+        lines = [_line("X", name) for name in self.externals]
         for each in self.instructions:
             control = each.control
             scheduling = (

@@ -17,6 +17,7 @@ _LABEL = re.compile(r"([.$\w]+):\s*$")
 _ENTRY = re.compile(r'\s*\.other\s+([.$\w]+),\s*@"STO_CUDA_ENTRY')
 _CODE = re.compile(r"\s*/\*([0-9a-f]+)\*/\s+(.*?)\s*;\s*(?:\(\*.*?\*\)\s*)?/\*\s*0x([0-9a-f]{16})\s*\*/")
 _CODE_WITHOUT_SEMICOLON = re.compile(r"\s*/\*([0-9a-f]+)\*/\s+(.*?)\s*/\*\s*0x([0-9a-f]{16})\s*\*/")
+_ANNOTATION = re.compile(r"\s+[&?]\w+.*$")  # of scoreboards, which nvdisasm adds for sm_120
 _SECOND_WORD = re.compile(r"\s*/\*\s*0x([0-9a-f]{16})\s*\*/\s*$")
 _GUARD = re.compile(r"@(!?)(U?P)(\d|T)\s+")
 
@@ -63,6 +64,7 @@ def parse(text: str, cubin: bytes, symbol: str) -> Program:
         reserved_shared=reserved,
         device_image=layout.device_image,
         variables=layout.variables,
+        externals=layout.externals,
         cooperative=_synchronises_grid(instructions, architecture),
         waits_for_blocks=any(
             each.opcode in ("ATOM", "ATOMG") or (each.opcode in ("LD", "LDG") and "STRONG" in each.modifiers)
@@ -87,7 +89,7 @@ def _functions(text: str) -> tuple[tuple[int, int], dict[str, _Function]]:
             address, low, high = int(code[1], 16), int(code[3], 16), int(second[1], 16)
             if address != len(function.lines) * INSTRUCTION_BYTES:
                 raise ValueError(f"machine: expected 16-byte instructions (sm_70 and later), got {line.strip()!r}")
-            function.lines.append((address, code[2].rstrip(), low, high, tuple(where)))
+            function.lines.append((address, _ANNOTATION.sub("", code[2]).rstrip(), low, high, tuple(where)))
             fresh = True
         elif "//## File" in line:
             if fresh:

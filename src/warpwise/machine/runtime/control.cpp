@@ -63,6 +63,18 @@ Handler decode_branch(Instruction& instruction) {
 
 // ---- Jumps to computed places: scratch[0] is added to the register operand scratch[1], in bytes.
 
+// Functions of the driver. What vprintf prints is left out; the address to return to lies in R20, by convention.
+void call_driver(Warp& warp, const Instruction& instruction, Mask lanes, u32 address) {
+  const size_t number = (address - kExternals) / 16;
+  const std::string name = number < run.program->externals.size() ? run.program->externals[number] : "?";
+  if (name == "__assertfail") fault(warp, instruction, "an assertion of the kernel failed");
+  const u32 back = warp.registers[20].lane[__builtin_ctz(lanes)] / 16;
+  if (name != "vprintf" || back >= launch.instructions)
+    throw Fault{Fault::kUnsupported, instruction.index, "the interpreter does not know the driver's function " + name};
+  for_lanes(lanes, [&](unsigned l) { warp.registers[4].lane[l] = 0; });
+  go(warp, lanes, back);
+}
+
 void jump(Warp& warp, const Instruction& instruction, Mask lanes) {
   Vector temporary;
   const Vector& offset = source(warp, instruction, static_cast<unsigned>(instruction.scratch[1]), temporary);
@@ -71,6 +83,12 @@ void jump(Warp& warp, const Instruction& instruction, Mask lanes) {
     Mask same = 0;
     for_lanes(rest, [&](unsigned l) { same |= Mask{offset.lane[l] == first} << l; });
     const u32 target = static_cast<u32>(instruction.scratch[0]) + first;
+    if (target >= kExternals) {
+      call_driver(warp, instruction, same, target);
+      rest &= ~same;
+      if (!warp.running) next_split(warp);
+      continue;
+    }
     if (target % 16 || target / 16 >= launch.instructions)
       fault(warp, instruction, "a jump to 0x%x, outside of the program", target);
     rest &= ~same;

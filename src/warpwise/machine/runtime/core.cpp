@@ -52,10 +52,11 @@ extern "C" struct ww_machine_result {
 };
 
 constexpr unsigned kCounters = sizeof(InstructionCounts) / sizeof(u64);
-constexpr u64 kSlice =
-    1 << 20;  // warp instructions of a block until another one's turn, where blocks wait for each other
-constexpr size_t kMaxResident = 4096;
-constexpr u64 kMaxIdleTurns = 16;  // of every block of a sample, without one that ends
+// Warp instructions of a block until another one's turn, where blocks may wait for each other; and how many of them
+// must be loads and atomics that a wait could poll with, for the block to seem to wait.
+constexpr u64 kSlice = 1 << 16, kPolls = kSlice / 64;
+constexpr u64 kMaxResidentBytes = u64{1} << 30;
+constexpr u64 kMaxIdle = 1 << 27;  // warp instructions of a sample's blocks without one that ends
 
 // Zeroed memory that costs nothing until it is touched.
 class Pages {
@@ -119,6 +120,8 @@ class Runner {
   Runner(const ww_machine_launch& asked, ww_machine_result& result) : asked_(asked), result_(result) {
     counts_.resize(launch.instructions);
     launch.counts = counts_.data();
+    for (const Instruction& each : run.program->instructions)
+      if (each.opcode == "ATOM" || each.opcode == "ATOMG" || each.has("STRONG")) polling_.push_back(each.index);
   }
 
   void all() {
@@ -151,34 +154,42 @@ class Runner {
       if (progress == Progress::kStuck) deadlock(block);
       check_stop();
     } while (progress == Progress::kMoved && block.executed < end);
+    polls_ = 0;
+    for (const u32 index : polling_) polls_ += counts_[index].executed;
     if (asked_.weights) add_up(resident.weight);
     if (progress != Progress::kDone) return false;
     finish(resident);
     return true;
   }
 
-  // Blocks that may wait for each other: all of them at once if they must be, else as many as make progress need.
+  // Blocks that may wait for each other: all of them at once if they must be, else as many as it takes to go on.
   void together() {
     std::deque<std::unique_ptr<Resident>> residents, spare;
+    const u64 most = std::max<u64>(kMaxResidentBytes / (launch.warps * Resident::kVectors * sizeof(Vector)), 2);
     u64 next = 0, idle = 0;
+    bool waits = true;  // whether the block in front seems to wait for another
     while (next < asked_.block_count || !residents.empty()) {
-      const bool start_all = run.cooperative && next < asked_.block_count;
-      if (next < asked_.block_count && (start_all || residents.size() < kMaxResident)) {
+      if (next < asked_.block_count && waits && (run.cooperative || residents.size() < most)) {
         if (spare.empty()) spare.push_back(std::make_unique<Resident>());
         residents.push_front(std::move(spare.front()));
         spare.pop_front();
         start(*residents.front(), next++);
-        if (start_all && next < asked_.block_count) continue;
+        if (run.cooperative && next < asked_.block_count) continue;
       }
       std::unique_ptr<Resident> turn = std::move(residents.front());
       residents.pop_front();
-      if (advance(*turn, run.cooperative ? kSlice / 64 : kSlice)) {
+      const u64 polled = asked_.weights ? 0 : polls_;
+      if (advance(*turn, kSlice)) {
         spare.push_back(std::move(turn));
-        idle = 0;
+        idle = 0, waits = true;
         continue;
       }
-      residents.push_back(std::move(turn));
-      if (run.sampled && next == asked_.block_count && ++idle > kMaxIdleTurns * (residents.size() + 4))
+      waits = run.cooperative || polls_ - polled > kPolls;
+      if (waits)
+        residents.push_back(std::move(turn));
+      else
+        residents.push_front(std::move(turn));
+      if (run.sampled && next == asked_.block_count && waits && (idle += kSlice) > kMaxIdle)
         throw Fault{Fault::kNeedsAllBlocks, 0, "blocks wait for blocks that were not among those chosen to run"};
     }
   }
@@ -203,6 +214,8 @@ class Runner {
   const ww_machine_launch& asked_;
   ww_machine_result& result_;
   std::vector<InstructionCounts> counts_;
+  std::vector<u32> polling_;  // instructions that a wait for another block would poll with
+  u64 polls_ = 0;             // how often they ran, as of the counters
 };
 
 void fill_thread_indices() {

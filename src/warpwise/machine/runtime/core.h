@@ -21,10 +21,13 @@ struct alignas(32) Slot {
   u8 latency;  // of its unit
 };
 
+constexpr u32 kExternals = 0xF0000000;
+
 struct Program {
   std::vector<Instruction> instructions;
   std::vector<Slot> slots;
-  std::string refusal;  // why `parse` failed
+  std::vector<std::string> externals;  // functions of the driver, from kExternals on, 16 bytes apart
+  std::string refusal;                 // why `parse` failed
 };
 
 std::unique_ptr<Program> parse_program(const char* text, size_t bytes);

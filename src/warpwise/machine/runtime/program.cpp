@@ -109,7 +109,10 @@ std::unique_ptr<Program> parse_program(const char* text, size_t bytes) {
     const char* stop = newline ? newline : end;
     Fields fields(at, stop);
     at = stop + 1;
-    if (fields.text() == "I") {
+    const std::string kind = fields.text();
+    if (kind == "X") {
+      program->externals.push_back(fields.text());
+    } else if (kind == "I") {
       Instruction instruction;
       instruction.index = static_cast<u32>(program->instructions.size());
       instruction.address = static_cast<u32>(fields.number());
