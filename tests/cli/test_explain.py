@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from warpwise.cli import cli
 from warpwise.cli import measured as beside
 from warpwise.lab import ncu
+from warpwise.lab.explain.hardware import hardware
 
 SCALE = """
 __global__ void scale(const float* x, float alpha, float* y, int n) {
@@ -47,7 +48,10 @@ def test_a_kernel_of_a_file(source: Path) -> None:
     result = explain(source, *LAUNCH, *ARGUMENTS)
     assert result.return_value == 0, said(result)
     text = said(result)
-    assert "predicted on one H200 SXM, limited by launch" in text and "agree: 1,000 elements of 'y'" in text
+    assert (
+        f"predicted on one {hardware('sm_90').name}, limited by launch" in text
+        and "agree: 1,000 elements of 'y'" in text
+    )
     assert "scale.cu:4, one warp's load: global memory" in text and "32 sectors where 4 would do (8×)" in text
 
 

@@ -17,12 +17,10 @@ from warpwise import lab, registry
 from warpwise.cli.console import wide_console
 from warpwise.cli.kept import open_store
 from warpwise.cli.ladder_table import LadderTable
-from warpwise.cli.targets import find_ops, find_rung, known_ops
+from warpwise.cli.targets import ALL, find_ops, find_rung, known_ops, sizes_named
 from warpwise.lab.timing.environment import resolve
 from warpwise.lab.verdict import Step
-from warpwise.registry import Case, Op
-
-ALL = "all"
+from warpwise.registry import Op
 
 
 @click.command()
@@ -122,7 +120,7 @@ def _climb(
 ) -> lab.Ladder:  # fmt: skip
     """One ladder, drawn and kept while it is climbed."""
     chosen_dtypes = _dtypes(op, dtypes)
-    cases = _cases(op, sizes)
+    cases = sizes_named(op, sizes)
     timed = chosen_dtypes or list(op.spec.dtypes[:1])
     try:
         shown = [op.rung(name) for name in rungs] if rungs else list(op.rungs)
@@ -196,32 +194,3 @@ def _dtypes(op: Op, names: Sequence[str]) -> list[torch.dtype] | None:
                 f"{op.name}: no dtype {name!r}; there are {', '.join(known)}", param_hint="--dtype"
             )
     return [known[name] for name in names]
-
-
-def _cases(op: Op, names: Sequence[str]) -> list[Case]:
-    if not names:
-        return list(op.spec.sizes[:1])
-    if ALL in names:
-        return list(op.spec.sizes)
-    known = {case.name: case for case in op.spec.sizes}
-    found = []
-    for name in names:
-        if name in known:
-            found.append(known[name])
-        elif "=" in name:
-            found.append(_custom(op, name))
-        else:
-            raise click.BadParameter(f"{op.name}: no size {name!r}; there are {', '.join(known)}", param_hint="--size")
-    return found
-
-
-def _custom(op: Op, text: str) -> Case:
-    """The size that ``rows=1000,columns=77`` describes; what it leaves out is taken from the first size."""
-    sizes = dict(op.spec.sizes[0].sizes)
-    for part in text.split(","):
-        key, _, value = part.partition("=")
-        if key.strip() not in sizes or not value.strip().isdigit():
-            expected = ",".join(f"{name}=N" for name in sizes)
-            raise click.BadParameter(f"{op.name}: {part!r}: expected {expected}", param_hint="--size")
-        sizes[key.strip()] = int(value)
-    return Case(text, sizes)

@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.markup import escape
 
 from warpwise import cuda, registry
-from warpwise.cli.climb import _cases
 from warpwise.cli.console import wide_console
 from warpwise.cli.kernel_options import (
     arguments,
@@ -26,6 +25,7 @@ from warpwise.cli.kernel_options import (
     timeout_option,
 )
 from warpwise.cli.measured import compare, launches_of, require_gpu
+from warpwise.cli.targets import sizes_named
 from warpwise.lab.explain import Explanations, explain_rung, html, terminal
 from warpwise.lab.explain import explain as explain_kernel
 from warpwise.lab.explain.rungs import checkable, named
@@ -144,7 +144,7 @@ def _rung(what: str) -> tuple[Op, Rung]:
 
 
 def _case(op: Op, size: str) -> Case:
-    return _cases(op, [size])[0]
+    return sizes_named(op, [size])[0]
 
 
 def _sizes(case: Case) -> str:

@@ -16,8 +16,7 @@ import click
 import torch
 
 from warpwise import registry
-from warpwise.cli.climb import _cases
-from warpwise.cli.targets import known_ops, load_file
+from warpwise.cli.targets import known_ops, load_file, sizes_named
 from warpwise.cli.values import parse
 from warpwise.registry import Case, Op, Rung
 
@@ -131,7 +130,7 @@ def _rungs(op: Op, name: str, args: tuple[Any, ...]) -> list[Rung]:
 def _case(op: Op, name: str, device: torch.device, size: str | None, dtype: torch.dtype) -> Case:
     """The size asked for; else the first timed one, or for emulated kernels the largest ordinary test case they all take."""
     if size is not None:
-        return _cases(op, [size])[0]
+        return sizes_named(op, [size])[0]
     if device.type == "cuda":
         return op.spec.sizes[0]
     plain = [case for case in op.spec.cases if case.layout == "contiguous" and case.values == "normal"]

@@ -33,6 +33,7 @@ _OPTIONS = {
     "ptxas_options": "-v",
     "device_as_default_execution_space": True,
     "diag_suppress": 177,
+    "no_cache": True,  # from its own cache NVRTC gives no report of the assembler; ours keeps it
 }
 _NEEDED = "pip install 'warpwise[cuda]' (cuda-core, cuda-bindings, nvidia-cuda-nvrtc)"
 

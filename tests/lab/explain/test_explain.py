@@ -14,6 +14,7 @@ import warpwise as ww
 from warpwise import cuda, lab, machine
 from warpwise.cuda.observe import OBSERVERS, observing
 from warpwise.lab.explain import Explanation, launches
+from warpwise.lab.explain.hardware import hardware
 from warpwise.lab.explain.rungs import checkable
 from warpwise.registry import Case, Op, Rung, Spec
 
@@ -218,7 +219,7 @@ def test_every_launch_of_a_rung_is_explained_on_what_those_before_left() -> None
     assert [one.kernel for one in found] == ["twice", "once_more"]
     assert all(one.agrees for one in found), [one.agrees.text for one in found]
     assert found.time == sum(one.prediction.time for one in found if one.prediction)
-    assert str(found).count("predicted on one H200") == 2 and not OBSERVERS
+    assert str(found).count(f"predicted on one {hardware(None).name}") == 2 and not OBSERVERS
     assert [one["kernel"] for one in found.to_dict()] == ["twice", "once_more"]
 
 

@@ -9,12 +9,13 @@ from xml.etree import ElementTree
 
 import pytest
 from rich.console import Console
-from tests.lab.explain.handmade import FILE, H200, load, made, row, sample
+from tests.lab.explain.handmade import FILE, load, made, row, sample
 
 from warpwise.device import Profile
 from warpwise.lab.explain import figures, html, lanes, source_view, terminal
 from warpwise.lab.explain.explain import Options, Run, assembled
 from warpwise.lab.explain.explanation import Agreement, Explanation, Resources
+from warpwise.lab.explain.hardware import hardware
 from warpwise.machine.counts import Buffer, Counts, Sample
 
 SOURCE = """__global__ void kernel(const float* x, float* y) {
@@ -259,6 +260,6 @@ def test_lane_colours_are_distinct_and_light_enough_for_dark_text() -> None:
 
 
 def test_hints_name_lines_of_the_source(explanation: Explanation) -> None:
-    assert H200.name in explanation.text(100)
+    assert hardware("sm_90").name in explanation.text(100)
     found = [hint for hint in explanation.hints if hint.line]
     assert found and all(hint.file == FILE for hint in found)

@@ -194,6 +194,13 @@ def test_the_device_side_of_a_range_is_not_counted_twice():
     assert result.sorted()[0].name == "softmax_rows"
 
 
+def test_a_kernel_without_an_operator_counts_for_its_range():
+    table, _ = rows_of(
+        [[average("softmax:k03", "CPU", annotation=True), average("softmax:k03", "CUDA", 30.0, 30.0, annotation=True)]]
+    )
+    assert [(row.name, row.self_cuda, row.cuda) for row in table] == [("softmax:k03", 0.0, pytest.approx(30e-6))]
+
+
 def test_rows_sort_by_any_column_and_show_themselves():
     rows = (Row("<a>", 1, 1e-6, 5e-6, 0, 0, 0, 0), Row("b", 9, 2e-6, 3e-6, 0, 0, 2048, 0))
     result = Profile("f", "cpu: x", Schedule(), 2, rows, 0.1, notes=("a & b",))

@@ -151,7 +151,7 @@ def _compiled(
 
     def through(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> Any:
         places = [str(node.target) for node in graph.graph.nodes if node.op == "placeholder"]
-        order.extend(place.removeprefix("L_").removesuffix("_") for place in places)
+        order.extend(_input(place, list(tensors)) for place in places)
         made = compile_fx(copy.deepcopy(graph), list(examples))
         return graph.forward if emulated else made
 
@@ -179,6 +179,14 @@ def _compiled(
     if sorted(set(order) - set(tensors)):
         raise InductorError(f"torch.compile took inputs of its own: {', '.join(sorted(set(order) - set(tensors)))}")
     return codes[0], result
+
+
+def _input(placeholder: str, names: Sequence[str]) -> str:
+    """The input behind a placeholder of Dynamo's: ``L_x_``, or by its position, ``L_args_0_``, up to torch 2.11."""
+    place = placeholder.removeprefix("L_").removesuffix("_")
+    position = place.removeprefix("args_")
+    by_position = place != position and position.isdigit() and place not in names and int(position) < len(names)
+    return names[int(position)] if by_position else place
 
 
 class _Target:

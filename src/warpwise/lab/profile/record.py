@@ -173,6 +173,7 @@ class Recorder:
             record_shapes=self._shapes,
             with_stack=self._stacks,
             profile_memory=True,
+            acc_events=True,  # each profiler is of one cycle; without, torch warns that it clears the events between cycles
         )
         self._profiler.start()
 

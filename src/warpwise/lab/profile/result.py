@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -169,10 +169,12 @@ STEP = "ProfilerStep"
 def rows_of(averages: Iterable[Iterable[Any]]) -> tuple[tuple[Row, ...], int]:
     """Rows and the number of steps in the profiler's averages (``key_averages()``), one list for each repetition.
 
-    A named range that launched kernels comes twice: as the host saw it and, mirrored, on the device. The mirror is left
-    out, since the host's entry has its kernels' time already.
+    A named range that launched kernels comes twice: as the host saw it and, mirrored, on the device. They become one row:
+    the host's entry has the time of its operators' kernels, and of kernels launched without an operator only the mirror
+    knows.
     """
     found: dict[str, Row] = {}
+    mirrored: dict[str, float] = {}
     steps = 0
     for average in (item for cycle in averages for item in cycle):
         if average.key.startswith(STEP):
@@ -180,6 +182,7 @@ def rows_of(averages: Iterable[Iterable[Any]]) -> tuple[tuple[Row, ...], int]:
             continue
         ranged = bool(getattr(average, "is_user_annotation", False))
         if ranged and not _on_host(average):
+            mirrored[average.key] = mirrored.get(average.key, 0.0) + average.device_time_total * 1e-6
             continue
         before = found.get(average.key, Row(average.key, 0, 0.0, 0.0, 0.0, 0.0, 0, 0))
         found[average.key] = Row(
@@ -193,7 +196,8 @@ def rows_of(averages: Iterable[Iterable[Any]]) -> tuple[tuple[Row, ...], int]:
             before.cuda_memory + average.self_device_memory_usage,
             before.ranged or ranged,
         )
-    return tuple(found.values()), steps
+    rows = (replace(row, cuda=max(row.cuda, mirrored.get(row.name, 0.0))) for row in found.values())
+    return tuple(rows), steps
 
 
 def _on_host(average: Any) -> bool:
