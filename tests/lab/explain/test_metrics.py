@@ -76,6 +76,22 @@ def test_totals(name: str, value: float) -> None:
     assert counted()[name] == pytest.approx(value)
 
 
+def test_asynchronous_copies_are_loads_to_l1_and_instructions_of_their_own() -> None:
+    counts = made(
+        load("LDGSTS.E", 1, 10, sectors=4, ideal=4, tags=2, wavefronts=20, conflicts=10),
+        load("LDGSTS.E.BYPASS.128", 1, 5, sectors=16, ideal=16, tags=4, bytes=512),
+        load("LDG.E", 2, 3, sectors=4, ideal=4, tags=1),
+    )
+    found = metrics(counts, occupancy("sm_90", 256, 40), H200)
+    loads = "l1tex__t_{}_pipe_lsu_mem_global_op_ld.sum"
+    assert found[loads.format("requests")] == 18 and found[loads.format("sectors")] == 40 + 80 + 12
+    assert found["smsp__inst_executed_op_global_ld.sum"] == 3 and found["smsp__inst_executed_op_ldgsts.sum"] == 15
+    assert found["l1tex__t_requests_pipe_lsu_mem_global_op_ldgsts_cache_access.sum"] == 10
+    assert found["l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_access.sum"] == 40
+    assert found["lts__t_sectors_srcunit_tex_op_read.sum"] == 132
+    assert found["l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum"] == 10
+
+
 def test_lines_add_up_to_the_totals() -> None:
     counts = made(
         load("LDG.E", 3, 100, sectors=32, ideal=4, tags=32, stall_cycles=300),

@@ -31,11 +31,7 @@ _T = "l1tex__t_{what}_pipe_lsu_mem_{space}_op_{op}.sum"
 _WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
 _CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared"
 _SHARED = "smsp__inst_executed_op_shared"
-_OPS = {
-    "global": ("ld", "st", "red", "atom", "ldgsts"),
-    "local": ("ld", "st"),
-    "shared": ("ld", "st", "atom", "ldgsts"),
-}
+_OPS = {"global": ("ld", "st", "red", "atom"), "local": ("ld", "st"), "shared": ("ld", "st", "atom", "ldgsts")}
 
 
 def metrics(counts: Counts, occupancy: Occupancy, hardware: Hardware) -> dict[str, float]:
@@ -117,6 +113,7 @@ class Table:
         self.pipes = np.array([_pipe(instruction) for instruction in instructions], dtype=object)
         # What passes through the data stage though it accesses nothing: shuffles, and indices of threads.
         self.passing = self.of("SHFL") | (self.of("S2R") & (self.pipes == "lsu"))
+        self.bypassing = np.array(["BYPASS" in instruction.modifiers for instruction in instructions], dtype=bool)
         self.all = np.ones(len(instructions), dtype=bool)
 
     def sum(self, name: str, chosen: np.ndarray) -> float:
@@ -144,6 +141,11 @@ class Table:
         return found
 
 
+def _requested(op: str) -> tuple[str, ...]:
+    """The operations whose requests to L1 ncu counts under ``op``: asynchronous copies are loads there."""
+    return ("ld", "ldgsts") if op == "ld" else (op,)
+
+
 def _pipe(instruction: Instruction) -> str:
     """Its pipe. Of the special registers, a thread's index comes through the LSU and the block's from the ADU."""
     if instruction.opcode == "S2R" and any("CTAID" in operand.name.upper() for operand in instruction.operands):
@@ -162,14 +164,21 @@ def _instruction_metrics(table: Table, chosen: np.ndarray) -> dict[str, float]:
     }
     for space in ("global", "local"):
         for op in _OPS[space]:
-            of_op = table.accesses(space, op) & chosen
+            of_op, requested = table.accesses(space, op) & chosen, table.accesses(space, *_requested(op)) & chosen
             for what in ("requests", "sectors"):
-                found[_T.format(what=what, space=space, op=op)] = table.sum(what, of_op)
+                found[_T.format(what=what, space=space, op=op)] = table.sum(what, requested)
             found[f"smsp__inst_executed_op_{space}_{op}.sum"] = table.sum("executed", of_op)
+    copies = table.of("LDGSTS") & chosen
+    found["smsp__inst_executed_op_ldgsts.sum"] = table.sum("executed", copies)
+    for what in ("requests", "sectors"):
+        name = _T.format(what=what, space="global", op="ldgsts_cache_access")
+        found[name] = table.sum(what, copies & ~table.bypassing)
     for name, column, prefix in (
         (_WAVEFRONTS, "wavefronts", "op_"), (_CONFLICTS, "conflicts", "op_"), (_SHARED, "executed", ""),
     ):  # fmt: skip
         for op in _OPS["shared"]:
+            if name == _SHARED and op == "ldgsts":
+                continue
             of_op = table.of("LDGSTS") if op == "ldgsts" else table.accesses("shared", op)
             found[f"{name}_{prefix}{op}.sum"] = table.sum(column, of_op & chosen)
         if name != _SHARED:
@@ -189,11 +198,11 @@ def _cache_metrics(table: Table) -> dict[str, float]:
         "dram__bytes_read.sum": float(SECTOR * counts.sectors_read),
         "dram__bytes_write.sum": float(SECTOR * counts.sectors_written),
     }
-    for op, kinds in (("read", ("ld", "ldgsts")), ("write", ("st",)), ("red", ("red",)), ("atom", ("atom",))):
-        of_op = table.accesses("global", *kinds) | table.accesses("local", *kinds)
-        found[f"lts__t_sectors_srcunit_tex_op_{op}.sum"] = table.sum("l2_sectors", of_op)
+    for name, op in (("read", "ld"), ("write", "st"), ("red", "red"), ("atom", "atom")):
+        of_op = table.accesses("global", *_requested(op)) | table.accesses("local", op)
+        found[f"lts__t_sectors_srcunit_tex_op_{name}.sum"] = table.sum("l2_sectors", of_op)
     for space in ("global", "local"):
-        loads, name = table.accesses(space, "ld"), f"l1tex__t_sectors_pipe_lsu_mem_{space}_op_ld_lookup"
+        loads, name = table.accesses(space, *_requested("ld")), f"l1tex__t_sectors_pipe_lsu_mem_{space}_op_ld_lookup"
         hits = table.sum("l1_hits", loads)
         found[f"{name}_hit.sum"], found[f"{name}_miss.sum"] = hits, table.sum("sectors", loads) - hits
     return found
