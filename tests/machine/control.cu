@@ -45,16 +45,34 @@ extern "C" __global__ void switches(const int* x, int* y) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   int v = x[i];
   switch (v % 11) {
-    case 0: v = 3; break;
-    case 1: v = x[v % 32]; break;
-    case 2: v *= 7;  // falls through
-    case 3: v -= 1; break;
-    case 4: v = __popc(v); break;
-    case 5: v = __brev(v); break;
-    case 6: v = v > 50 ? x[5] : x[6]; break;
-    case 7: v = -v; break;
-    case 8: v = __clz(v); break;
-    default: v ^= 0x55;
+    case 0:
+      v = 3;
+      break;
+    case 1:
+      v = x[v % 32];
+      break;
+    case 2:
+      v *= 7;  // falls through
+    case 3:
+      v -= 1;
+      break;
+    case 4:
+      v = __popc(v);
+      break;
+    case 5:
+      v = __brev(v);
+      break;
+    case 6:
+      v = v > 50 ? x[5] : x[6];
+      break;
+    case 7:
+      v = -v;
+      break;
+    case 8:
+      v = __clz(v);
+      break;
+    default:
+      v ^= 0x55;
   }
   y[i] = v;
 }
