@@ -136,6 +136,18 @@ def test_chosen_blocks_stand_for_the_grid(grid: tuple[int, int, int], wanted: in
     assert weights is None if len(numbers) == total and wanted >= total else weights.sum() == total
 
 
+def test_a_run_is_the_same_every_time(module: cuda.Module) -> None:
+    """Clocks count the warp's own cycles, so that even what waits by the clock repeats."""
+    source = (
+        "__global__ void k(long long* y) { long long t = clock64(); while (clock64() - t < 500); y[threadIdx.x] = t; }"
+    )
+    clocked = cuda.load(source)["k"][3, 64]
+    first, second = (machine_run(clocked, (np.zeros(64, np.int64),)) for _ in range(2))
+    np.testing.assert_array_equal(first.table, second.table)
+    np.testing.assert_array_equal(first.outputs["y"], second.outputs["y"])
+    assert first.warp_cycles == second.warp_cycles > 500
+
+
 def test_dynamic_shared_memory_and_variables(module: cuda.Module) -> None:
     agree(module["dynamic"][1, 32, 4 * 32 * 7], (np.zeros(32, np.int32),))
     with pytest.raises(machine.MachineFault, match="bytes at shared address"):
