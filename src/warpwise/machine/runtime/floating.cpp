@@ -85,7 +85,7 @@ void packed(Warp& w, const Instruction& n, Mask lanes) {
     for (unsigned k = 0; k < count; k++) {
       const Operand& operand = n.operands[k + 1];
       Vector temporary;
-      const bool upper = half && operand.suffix != "F32";
+      const bool upper = half && operand.suffix != "F32" && operand.kind != Kind::kImmediate;
       const Vector& from = upper ? source_high(w, n, k + 1, temporary) : source(w, n, k + 1, temporary);
       const FloatSign sign(operand);
       for (unsigned l = 0; l < kLanes; l++) x[k].lane[l] = sign(from.lane[l]);
@@ -103,7 +103,7 @@ Handler decode_packed(Instruction& n) {
   if (n.operands.size() != Operation::kSources + 1 || !only(n, {"FTZ", "RN", "RM", "RP", "RZ"})) return nullptr;
   for (unsigned k = 1; k < n.operands.size(); k++) {
     const Operand& operand = n.operands[k];
-    if (operand.kind == Kind::kImmediate) return nullptr;
+    if (operand.kind == Kind::kImmediate) continue;  // the same for both
     if (operand.suffix != "F32x2.HI_LO" && operand.suffix != "F32" && operand.index != kRegisterZero) return nullptr;
   }
   n.scratch[0] = float_form(n);

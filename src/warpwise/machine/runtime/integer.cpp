@@ -54,25 +54,22 @@ void iadd3_carry(Warp& w, const Instruction& n, Mask lanes) {
 
 // UIADD3.64: pairs of registers.
 void iadd3_wide(Warp& w, const Instruction& n, Mask lanes) {
-  Vector low[3], high[3];
+  const unsigned i = sources_of(n);
   u64 sum[kLanes] = {};
-  for (unsigned i = 0; i < 3; i++) {
-    const Vector &a = source(w, n, i + 1, low[i]), &b = source_high(w, n, i + 1, high[i]);
-    const bool negated = n.operands[i + 1].negated;
-    for (unsigned l = 0; l < kLanes; l++) {
-      const u64 value = a.lane[l] | u64{b.lane[l]} << 32;
-      sum[l] += negated ? -value : value;
-    }
+  for (unsigned k = i; k < i + 3; k++) {
+    Vector ta, tb;
+    const Vector &low = source(w, n, k, ta), &high = source_high(w, n, k, tb);
+    const u64 flip = n.operands[k].negated || n.operands[k].inverted ? ~u64{0} : 0, one = n.operands[k].negated;
+    for (unsigned l = 0; l < kLanes; l++) sum[l] += (pair(low, high, l) ^ flip) + one;
   }
-  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) { return static_cast<u32>(sum[l]); });
-  map(destination(w, n, 0, 1), reached(n, lanes), [&](unsigned l) { return static_cast<u32>(sum[l] >> 32); });
+  map_wide(destination(w, n, 0), destination(w, n, 0, 1), reached(n, lanes), [&](unsigned l) { return sum[l]; });
 }
 
 Handler decode_iadd3(Instruction& n) {
-  if (n.has("64")) return only(n, {"64"}) && n.operands.size() == 4 && !predicates_at(n, 1) ? iadd3_wide : nullptr;
-  if (!only(n, {"X"})) return nullptr;
+  if (!only(n, {"X", "64"})) return nullptr;
   bool carries = n.has("X");
   for (unsigned k = 1; k <= predicates_at(n, 1); k++) carries |= n.operands[k].index != kPredicateTrue;
+  if (n.has("64")) return carries ? nullptr : with_sources(n, 3, iadd3_wide);
   return with_sources(n, 3, carries ? iadd3_carry : iadd3);
 }
 

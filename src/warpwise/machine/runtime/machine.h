@@ -5,6 +5,7 @@
 // 32 lanes and writes its destinations in those lanes only.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -119,9 +120,14 @@ struct InstructionCounts {
 
 // ---- State
 
+struct Uniforms {  // the uniform registers and predicates
+  Vector registers[64];
+  Mask predicates[8];
+};
 struct Split {  // lanes at one place
   Mask lanes;
-  u32 pc;  // an instruction index
+  u32 pc;                                              // an instruction index
+  std::shared_ptr<const Uniforms> uniforms = nullptr;  // if they were interrupted: what they go on with
 };
 
 constexpr unsigned kConvergenceBarriers = 16, kWarpSync = 16, kBlockBarrier = 17;  // what lanes wait at

@@ -70,7 +70,11 @@ void run_turn(Warp& warp) {
   } while (--warp.budget);
   warp.block->executed += executed;
   if (!warp.budget && !warp.splits.empty()) {  // so that lanes which spin let others run
-    warp.splits.insert(warp.splits.begin(), {warp.running, warp.pc});
+    // Code on one side of a branch uses uniform registers as its own: the hardware does not interrupt it there.
+    auto uniforms = std::make_shared<Uniforms>();
+    memcpy(uniforms->registers, warp.uniforms, sizeof uniforms->registers);
+    memcpy(uniforms->predicates, warp.uniform_predicates, sizeof uniforms->predicates);
+    warp.splits.insert(warp.splits.begin(), {warp.running, warp.pc, std::move(uniforms)});
     warp.running = 0;
     next_split(warp);
   }
@@ -103,8 +107,13 @@ Progress step_block(Block& block) {
 
 bool next_split(Warp& warp) {
   if (warp.splits.empty()) return false;
-  warp.running = warp.splits.back().lanes;
-  warp.pc = warp.splits.back().pc;
+  const Split& next = warp.splits.back();
+  warp.running = next.lanes;
+  warp.pc = next.pc;
+  if (next.uniforms) {
+    memcpy(warp.uniforms, next.uniforms->registers, sizeof next.uniforms->registers);
+    memcpy(warp.uniform_predicates, next.uniforms->predicates, sizeof next.uniforms->predicates);
+  }
   warp.splits.pop_back();
   return true;
 }

@@ -1,5 +1,6 @@
 // VOTE, VOTEU, REDUX, CREDUX and ELECT: one value out of all lanes.
 #include "access.h"
+#include "floats.h"
 
 namespace ww::machine {
 
@@ -55,8 +56,21 @@ void reduce(Warp& warp, const Instruction& instruction, Mask lanes) {
   });
   write_everywhere(warp, instruction, 0, lanes, total);
 }
+// CREDUX.MAX.F32 and .MIN.F32: NaNs count only where nothing else is there, or with .NAN.
+void reduce_floats(Warp& warp, const Instruction& instruction, Mask lanes) {
+  Vector room;
+  const Vector& from = source(warp, instruction, 1, room);
+  const FloatSign sign(instruction.operands[1]);
+  const u32 flip = instruction.has("MAX") ? 0x80000000u : 0, strict = instruction.has("NAN") ? 1 : 0;
+  u32 total = sign(from.lane[__builtin_ctz(lanes)]) ^ flip;
+  for_lanes(lanes, [&](unsigned l) { total = float_minimum(total, sign(from.lane[l]) ^ flip, strict); });
+  write_everywhere(warp, instruction, 0, lanes, is_nan(total) ? kCanonicalNan : total ^ flip);
+}
+
 Handler decode_reduce(Instruction& i) {
   if (i.operands.size() != 2) return nullptr;
+  if (i.has("F32"))
+    return (i.has("MIN") || i.has("MAX")) && only(i, {"F32", "MIN", "MAX", "NAN"}) ? reduce_floats : nullptr;
   for (const std::string& modifier : i.modifiers)
     if (modifier != "AND" && modifier != "OR" && modifier != "XOR" && modifier != "SUM" && modifier != "MIN" &&
         modifier != "MAX" && modifier != "S32" && modifier != "U32")
