@@ -171,7 +171,10 @@ def _climb(console: Console, op: Op, budget: float) -> pages.Source:
 
 
 def _explain(console: Console, one: pages.Collected) -> dict[str, pages.Explained]:
+    """Each rung at the point that the page shows first."""
     with console.status(f"{one.name}: explaining") as status:
-        return pages.explain_rungs(
-            one.op, one.target, lambda rung, done, of: status.update(f"{one.name}: explaining {rung} ({done + 1}/{of})")
-        )
+
+        def progress(rung: str, done: int, of: int) -> None:
+            status.update(f"{one.name}: explaining {rung} ({done + 1} of {of}); seconds each, kept for the next time")
+
+        return pages.explain_rungs(one.op, one.target, pages.shown_first(one), progress)

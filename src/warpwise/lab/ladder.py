@@ -101,6 +101,11 @@ class Ladder:
         """The row of one rung."""
         return next((row for row in self.rows if row.rung == rung), None)
 
+    def _repr_html_(self) -> str:
+        from warpwise.lab.report.notebook import ladder_html
+
+        return ladder_html(self)
+
     def to_json(self) -> str:
         """The results file's text; ``schema`` counts up when its meaning changes."""
         data = {

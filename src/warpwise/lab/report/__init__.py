@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from warpwise.lab.report.collect import (
+from warpwise.lab.report.collected import (
     Collected,
     NothingRecorded,
     Source,
@@ -17,9 +17,10 @@ from warpwise.lab.report.collect import (
 )
 from warpwise.lab.report.draw import MissingLibrary, require_library
 from warpwise.lab.report.explained import Explained, explain_rungs
-from warpwise.lab.report.write import require_folder, write
+from warpwise.lab.report.files import require_folder, write
+from warpwise.lab.report.page import shown_first
 
 __all__ = [
     "Collected", "Explained", "MissingLibrary", "NothingRecorded", "Source", "collect", "explain_rungs", "from_ladder", "from_store", "read_file",
-    "recorded_files", "require_folder", "require_library", "write",
+    "recorded_files", "require_folder", "require_library", "shown_first", "write",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from warpwise.lab.report import words
-from warpwise.lab.report.collect import Point
+from warpwise.lab.report.collected import Point
 from warpwise.lab.report.draw import svg
 from warpwise.lab.store import Measurement
 from warpwise.lab.timing.timing import duration

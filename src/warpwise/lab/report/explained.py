@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -18,12 +19,16 @@ from warpwise.cuda import KernelError
 from warpwise.lab.explain import Explanation, explain_rung
 from warpwise.lab.explain.explanation import Line
 from warpwise.lab.explain.rungs import checkable
+from warpwise.lab.report.collected import Point
 from warpwise.lab.store import source_digest
+from warpwise.lab.verdict import dtype_name
 from warpwise.registry import Case, Op, Rung
 
 FORMAT = 2  # counts up when what is kept changes
 CODE = Path(__file__).parents[2]  # the package: another interpreter or time model explains anew
 UNITS = 5
+MOST_BYTES = 2**28
+BUDGET_S = 2.5  # of executing a launch: as many of its blocks as fit
 
 
 @dataclass(frozen=True)
@@ -92,20 +97,42 @@ class Explained:
     def lines(self, file: Path) -> dict[int, Line]:
         """The counters of ``file``'s lines by number, those of several launches added up."""
         found: dict[int, Line] = {}
-        for launch in self.launches:
-            for line in launch.lines:
-                if Path(line.file).name != file.name:
-                    continue
+        for line in self._every():
+            if Path(line.file).name == file.name:
                 before = found.get(line.number)
-                counters = dict(line.counters)
-                for name, value in before.counters.items() if before else ():
-                    counters[name] = counters.get(name, 0.0) + value
-                found[line.number] = dataclasses.replace(line, counters=counters)
+                found[line.number] = dataclasses.replace(line, counters=_sum(line, *([before] if before else [])))
         return found
 
+    def whole(self) -> dict[str, float]:
+        """The counters of all lines of all files."""
+        return _sum(*self._every())
 
-def explain_rungs(op: Op, target: str, progress: Callable[[str, int, int], None] | None = None) -> dict[str, Explained]:
-    """Explain every rung that launches a GPU kernel, at the operation's first size, made small enough to check.
+    def elsewhere(self, file: Path) -> dict[str, float]:
+        """What share of the waiting falls on the lines of other files than ``file``, by name, the largest first."""
+        total = self.whole().get("stall_cycles", 0.0)
+        found: dict[str, float] = {}
+        for line in self._every():
+            name = Path(line.file).name
+            if name != file.name and total:
+                found[name] = found.get(name, 0.0) + line.counters.get("stall_cycles", 0.0) / total
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+    def _every(self) -> list[Line]:
+        return [line for launch in self.launches for line in launch.lines]
+
+
+def _sum(*lines: Line) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for line in lines:
+        for name, value in line.counters.items():
+            found[name] = found.get(name, 0.0) + value
+    return found
+
+
+def explain_rungs(
+    op: Op, target: str, point: Point | None = None, progress: Callable[[str, int, int], None] | None = None
+) -> dict[str, Explained]:
+    """Explain every rung that launches a GPU kernel: at ``point``, or at less of it if that is more than ``MOST_BYTES``.
 
     ``progress`` gets each rung's name, how many are done and how many there are.
     """
@@ -114,28 +141,25 @@ def explain_rungs(op: Op, target: str, progress: Callable[[str, int, int], None]
     for done, rung in enumerate(chosen):
         if progress is not None:
             progress(rung.name, done, len(chosen))
-        found[rung.name] = explain_one(op, rung, target)
+        found[rung.name] = explain_one(op, rung, target, point)
     return found
 
 
-def explain_one(op: Op, rung: Rung, target: str) -> Explained:
+def explain_one(op: Op, rung: Rung, target: str, point: Point | None = None) -> Explained:
     """The explanation of one rung, from the cache if it is there. Whatever ends it is the ``reason`` that there is none."""
     if "cpu" not in rung.devices:
         return Explained(target=target, reason="needs what only the hardware has, so it cannot be executed on a CPU")
-    dtype = next(known for known in op.spec.dtypes if rung.dtypes is None or known in rung.dtypes)
-    case = checkable(op, dtype)
+    known = {dtype_name(dtype): dtype for dtype in op.spec.dtypes if rung.dtypes is None or dtype in rung.dtypes}
+    name = point.dtype if point is not None and point.dtype in known else next(iter(known))
+    dtype = known[name]
+    case = _within(op, dtype, point)
     path = cache.cache_dir() / "report" / f"{_key(op, rung, case, dtype, target)}.bin"
     kept = cache.load(path)
     if kept is not None:
         return _read(json.loads(kept))
-    named: dict[str, Any] = {
-        "case": case.name,
-        "sizes": dict(case.sizes),
-        "dtype": str(dtype).removeprefix("torch."),
-        "target": target,
-    }
+    named: dict[str, Any] = {"case": case.name, "sizes": dict(case.sizes), "dtype": name, "target": target}
     try:
-        launches = tuple(_reduced(one) for one in explain_rung(op, rung, case, dtype, target=target))
+        launches = tuple(_reduced(one) for one in explain_rung(op, rung, case, dtype, target=target, budget=BUDGET_S))
     except KernelError as error:
         return Explained(**named, reason=f"{type(error).__name__}: {error}")
     except Exception as error:  # noqa: BLE001 - a user's launcher may raise anything, and the page says what
@@ -143,6 +167,33 @@ def explain_one(op: Op, rung: Rung, target: str) -> Explained:
     made = Explained(**named, launches=launches)
     cache.save(path, json.dumps(dataclasses.asdict(made)).encode())
     return made
+
+
+def _within(op: Op, dtype: torch.dtype, point: Point | None) -> Case:
+    """The case of ``point``, or the first size, with its largest sizes halved until it moves at most ``MOST_BYTES``.
+
+    At so many bytes a GPU is busy with every rung, which it is not at the sizes that are quick to check.
+    """
+    known = {case.name: case for case in op.spec.sizes}
+    case = known.get(point.case, op.spec.sizes[0]) if point is not None else op.spec.sizes[0]
+    timed = next((one.bytes for one in point.entries if one.bytes), None) if point is not None else None
+    if point is not None and timed is not None:
+        case, moved = dataclasses.replace(case, name=point.case, sizes=dict(point.sizes)), float(timed)
+    else:
+        small = checkable(op, dtype)
+        cost = op.spec.cost(*op.spec.inputs(small, dtype, torch.device("cpu"), 0))
+        moved = float(cost.bytes) * _product(case) / _product(small)
+    while moved > MOST_BYTES and (largest := max(case.sizes.values())) > 1:
+        sizes = {name: size // 2 if size == largest else size for name, size in case.sizes.items()}
+        smaller = dataclasses.replace(
+            case, name=",".join(f"{name}={size}" for name, size in sizes.items()), sizes=sizes
+        )
+        case, moved = smaller, moved * _product(smaller) / _product(case)
+    return case
+
+
+def _product(case: Case) -> int:
+    return math.prod(max(1, size) for size in case.sizes.values())
 
 
 def _key(op: Op, rung: Rung, case: Case, dtype: torch.dtype, target: str) -> str:

@@ -19,11 +19,10 @@ from warpwise.lab.report.charts import (
     _text,
     _title,
 )
-from warpwise.lab.report.collect import Collected, Point
+from warpwise.lab.report.collected import Collected, Point
 from warpwise.lab.report.draw import svg
 from warpwise.lab.report.markup import Markup, document, element, joined, table
-from warpwise.lab.report.page import bar, choose
-from warpwise.lab.report.readme import Told, read
+from warpwise.lab.report.page import bar, shown_first
 from warpwise.lab.report.rungs import MARKS
 
 
@@ -52,8 +51,7 @@ class Entry:
 
 def entry_of(collected: Collected, file: str) -> Entry:
     """The operation with the point that its page shows first."""
-    told = read(collected.op.rungs[0].source.parent) if collected.op.rungs else Told()
-    return Entry(collected, choose(collected, told), file)
+    return Entry(collected, shown_first(collected), file)
 
 
 def index(entries: Sequence[Entry]) -> str:
@@ -117,7 +115,7 @@ def _row(entry: Entry) -> dict[str, Any]:
 
 def _chart(rows: list[dict[str, Any]], narrow: bool = False) -> str:
     """Two dots a row, best rung and best opponent, joined, on one axis of shares of the ceiling."""
-    left = 0 if narrow else round(LETTER * max(len(row["name"]) for row in rows)) + 14
+    left = 0 if narrow else round(LETTER * max(len(row["name"]) for row in rows)) + 26
     columns = (
         []
         if narrow

@@ -59,8 +59,8 @@ def folded(summary: str, *content: str, **attributes: object) -> Markup:
 
 def document(title: str, *body: str) -> str:
     """A whole page that needs nothing else: style and script are in it."""
-    style = Markup(_resource("page.css"))
-    script = Markup(_resource("page.js"))
+    style = Markup(resource("page.css"))
+    script = Markup(resource("page.js"))
     head = joined(
         Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
         Markup('<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'),
@@ -70,5 +70,6 @@ def document(title: str, *body: str) -> str:
     return f"<!DOCTYPE html>\n{page}\n"
 
 
-def _resource(name: str) -> str:
+def resource(name: str) -> str:
+    """The text of a file beside this one."""
     return (files("warpwise.lab.report") / name).read_text("utf-8")

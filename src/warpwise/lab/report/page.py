@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from warpwise.lab.report import panels, tables
-from warpwise.lab.report.collect import Collected, Point
+from warpwise.lab.report.collected import Collected, Point
 from warpwise.lab.report.explained import Explained
 from warpwise.lab.report.markup import Markup, document, element, inline
 from warpwise.lab.report.readme import Told, read
@@ -14,8 +14,8 @@ from warpwise.lab.report.rungs import rung_section
 
 def page(collected: Collected, explained: Mapping[str, Explained] | None = None, index: str = "index.html") -> str:
     """The whole document; ``index`` is where its first link leads."""
-    told = read(collected.op.rungs[0].source.parent) if collected.op.rungs else Told()
-    chosen = choose(collected, told)
+    told = told_of(collected)
+    chosen = shown_first(collected)
     explained = explained or {}
     body = [
         bar(_chooser(collected, chosen), index),
@@ -64,13 +64,18 @@ def bar(middle: Markup, index: str = "") -> Markup:
     return element("nav", home, middle, toggle)
 
 
-def choose(collected: Collected, told: Told) -> Point | None:
-    """The point to show first: the one that the predictions are for, else the first."""
-    for case, dtype in told.points:
+def shown_first(collected: Collected) -> Point | None:
+    """The point to show first: the one that the README's predictions are for, else the first."""
+    for case, dtype in told_of(collected).points:
         for point in collected.points:
             if (point.case, point.dtype) == (case, dtype):
                 return point
     return next(iter(collected.points), None)
+
+
+def told_of(collected: Collected) -> Told:
+    """What the README beside the operation's rungs tells."""
+    return read(collected.op.rungs[0].source.parent) if collected.op.rungs else Told()
 
 
 def _chooser(collected: Collected, chosen: Point | None) -> Markup:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from warpwise.lab.report import charts, words
-from warpwise.lab.report.collect import Collected, Point
+from warpwise.lab.report.collected import Collected, Point
 from warpwise.lab.report.explained import Explained
 from warpwise.lab.report.markup import Markup, element, folded, joined, table
 from warpwise.lab.report.roofline import roofline
@@ -74,8 +74,8 @@ def paid(collected: Collected, point: Point) -> Markup:
     ideas = {rung.name: rung.idea for rung in collected.op.rungs}
     rows = [
         element(
-            "li", element("b", words.gain(step.factor or 0)), element("a", step.entry.name, href=f"#{step.entry.name}"),
-            element("span", ideas.get(step.entry.name, "")),
+            "li", element("b", words.gain(step.factor or 0)),
+            element("span", element("a", step.entry.name, href=f"#{step.entry.name}"), element("span", ideas.get(step.entry.name, ""))),
         )
         for step in found
         if step.paid
@@ -175,11 +175,9 @@ def predicted(collected: Collected, explained: Mapping[str, Explained]) -> Marku
             rows.append((name, one.seconds, ", ".join(dict.fromkeys(launch.limiter for launch in one.launches))))
             device = one.launches[0].device
             at = f"{', '.join(f'{key} {size}' for key, size in one.sizes.items())}, {one.dtype}, on one {device}"
-    places = ", ".join(
-        dict.fromkeys(one.place for found in collected.verdicts.values() for one in found if one.emulated)
-    )
+    places = ", ".join(dict.fromkeys(one.place for found in collected.verdicts.values() for one in found if one.on_cpu))
     ran = (
-        f" The rungs ran emulated on {places.removeprefix('cpu: ')}: that tells whether they are right, and nothing of a GPU's speed."
+        f" GPU kernels ran emulated on {places.removeprefix('cpu: ')}: that tells whether they are right, and nothing of a GPU's speed."
         if places
         else ""
     )

@@ -13,7 +13,7 @@ from typing import Any
 
 from warpwise.lab.report import words
 from warpwise.lab.report.charts import Spec, _fixed, _title, colour, short, spread
-from warpwise.lab.report.collect import Counted, Point, Roofs
+from warpwise.lab.report.collected import Counted, Point, Roofs
 from warpwise.lab.report.draw import svg
 from warpwise.lab.store import Measurement
 
@@ -51,7 +51,7 @@ def roofline(point: Point, roofs: Roofs, counters: Counted | None) -> str:
     peak = roofs.flops.get(point.dtype, 0.0) if arithmetic else 0.0
     ridge = peak / roofs.bandwidth if peak else 0.0
     inside = [dot.intensity for dot in found]
-    low, high = min(inside) / 2.5, max([*inside, ridge]) * (4 if ridge else 2.5)
+    low, high = min([*inside, *([ridge / 3] if ridge else [])]) / 2, max([*inside, ridge]) * (4 if ridge else 2.5)
     top = max([peak or roofs.bandwidth * high, *(dot.rate for dot in found)]) * 1.8
     bottom = min(dot.rate for dot in found) / 2.5
     unit, scale = ("TFLOP/s", 1e12) if arithmetic else ("GB/s of useful bytes", 1e9)
@@ -67,10 +67,10 @@ def roofline(point: Point, roofs: Roofs, counters: Counted | None) -> str:
                  "ticks": False},
     }  # fmt: skip
     plain = {name: {key: value for key, value in axis.items() if key != "axis"} for name, axis in (("x", x), ("y", y))}
-    roof = _roof(roofs.bandwidth, peak, low, high, top)
+    roof = _roof(roofs.bandwidth, peak, max(low, bottom / roofs.bandwidth), high, top)
     layers: list[Spec] = [{
         "data": {"values": [{"intensity": at, "rate": rate / scale} for at, rate in roof]},
-        "mark": {"type": "line", "color": "var(--ink)", "strokeWidth": 1.2, "aria": False, "clip": True},
+        "mark": {"type": "line", "color": "var(--ink)", "strokeWidth": 1.2, "aria": False},
         "encoding": {"x": x, "y": y},
     }, {
         "data": {"values": _rows(found, point, scale)},
@@ -96,10 +96,12 @@ def roofline(point: Point, roofs: Roofs, counters: Counted | None) -> str:
 
 
 def _roof(bandwidth: float, peak: float, low: float, high: float, top: float) -> list[tuple[float, float]]:
+    """The corners of the roof, inside the chart."""
     if not peak:
-        return [(low, bandwidth * low), (min(high, top / bandwidth), bandwidth * min(high, top / bandwidth))]
+        end = min(high, top / bandwidth)
+        return [(low, bandwidth * low), (end, bandwidth * end)]
     ridge = peak / bandwidth
-    return [(low, bandwidth * low), (ridge, peak), (high, peak)] if low < ridge < high else [(low, peak), (high, peak)]
+    return [(low, bandwidth * low), (ridge, peak), (high, peak)] if low < ridge else [(low, peak), (high, peak)]
 
 
 def _rows(found: Sequence[Dot], point: Point, scale: float) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from warpwise.lab.explain.figures import dimensions, listed, percent, seconds, size, times
 from warpwise.lab.report import words
-from warpwise.lab.report.collect import Collected, Point, Verified
+from warpwise.lab.report.collected import Collected, Point, Verified
 from warpwise.lab.report.explained import Explained, LaunchExplained
 from warpwise.lab.report.markup import Markup, element, folded, inline, joined
 from warpwise.lab.report.panels import key
@@ -41,7 +41,7 @@ def rung_section(
     facts = _facts(collected, name, rung, told)
     body = [facts, *_findings(collected.verdicts.get(name, ()))]
     if explained is not None:
-        body.append(_explanation(explained))
+        body.append(_explanation(collected, name, explained))
     if rung is not None:
         body += _source(collected, rung, explained)
     return element(
@@ -71,7 +71,7 @@ def _facts(collected: Collected, name: str, rung: Rung | None, told: Told) -> Ma
     if came := _came(collected, name, told):
         rows.append(("came", came))
     for verdict in collected.verdicts.get(name, ()):
-        rows.append(("verdict", _verdict(verdict)))
+        rows.append(("verdict", _verdict(verdict, collected.ran(name, verdict))))
     if name in collected.changed:
         rows.append(("note", Markup("The source has changed since these times were taken.")))
     if rung is not None:
@@ -95,8 +95,7 @@ def _came(collected: Collected, name: str, told: Told) -> Markup:
     return joined(*lines, by=Markup("<br>"))
 
 
-def _verdict(one: Verified) -> Markup:
-    how = "emulated on" if one.emulated else "on"
+def _verdict(one: Verified, where: str) -> Markup:
     cases = f", {one.tested} cases" if one.tested else ""
     skipped = f" and {one.skipped} skipped" if one.skipped else ""
     worst = (
@@ -104,7 +103,7 @@ def _verdict(one: Verified) -> Markup:
         if one.worst == one.worst and one.status == "right" and one.worst > 0
         else ""
     )
-    text = f"{MARKS[one.status]} {how} {one.place.removeprefix('cpu: ')}, {one.date:%Y-%m-%d}{cases}{skipped}{worst}"
+    text = f"{MARKS[one.status]}{' ' if where.startswith('emulated') else ' on '}{where}, {one.date:%Y-%m-%d}{cases}{skipped}{worst}"
     return joined(element("span", text, class_=one.status), *(f"; {note}" for note in one.notes))
 
 
@@ -113,20 +112,35 @@ def _findings(verdicts: Sequence[Verified]) -> list[Markup]:
     return [element("pre", failure, class_="finding") for one in verdicts for failure in one.failures]
 
 
-def _explanation(explained: Explained) -> Markup:
+def _explanation(collected: Collected, name: str, explained: Explained) -> Markup:
     if not explained.launches:
         return element("p", f"Not explained: {explained.reason}", class_="reason")
-    at = ", ".join(f"{name} {value}" for name, value in explained.sizes.items())
-    head = element(
-        "h3",
-        "Why it takes its time",
-        element("small", f" executed on a CPU at {at}, {explained.dtype}, for {explained.target}"),
-    )
-    return joined(head, *(_launch(launch, len(explained.launches) > 1) for launch in explained.launches))
+    at = ", ".join(f"{key} {value}" for key, value in explained.sizes.items())
+    where = f" executed on a CPU at {at}, {explained.dtype}, for {explained.target}"
+    head = element("h3", "Why it takes its time", element("small", where))
+    beside = _beside(collected, name, explained)
+    return joined(head, *(_launch(launch, len(explained.launches) > 1) for launch in explained.launches), beside)
+
+
+def _beside(collected: Collected, name: str, explained: Explained) -> Markup:
+    """The predicted time beside the measured one, if just this was measured."""
+    for point in collected.points:
+        entry = point.entry(name)
+        if (
+            point.dtype == explained.dtype
+            and dict(point.sizes) == dict(explained.sizes)
+            and point.case == explained.case
+        ):
+            if entry is None or not entry.median or not explained.seconds or not collected.measured_on_gpu:
+                continue
+            off = explained.seconds / entry.median - 1
+            text = f"Measured on the {collected.device} at this size: {duration(entry.median)}; the prediction is {abs(off):.0%} "
+            return element("p", text + ("too high." if off > 0 else "too low."), class_="beside")
+    return Markup("")
 
 
 def _launch(one: LaunchExplained, several: bool) -> Markup:
-    named = element("code", one.kernel) if several else Markup("")
+    named = joined(element("code", one.kernel), " ") if several else Markup("")
     if one.seconds is None:
         return element(
             "p", named, f" Not executed: {one.unsupported}." if one.unsupported else " Not executed.", class_="reason"
@@ -170,7 +184,15 @@ def _source(collected: Collected, rung: Rung, explained: Explained | None) -> li
         return [element("p", f"The file {rung.source.name} is gone.", class_="reason")]
     counters = explained.lines(rung.source) if explained else {}
     heat = " with where its time goes" if counters else ""
-    made = [folded(f"source{heat}", heated(lines, rung.source, counters), open=True, class_="code")]
+    parts: list[str] = [heated(lines, rung.source, counters, explained.whole() if explained else {})]
+    shares = (
+        [f"{name} {percent(share)}" for name, share in explained.elsewhere(rung.source).items()]
+        if explained and counters
+        else []
+    )
+    if shares:
+        parts.append(element("p", f"Of the waiting, in files that it includes: {', '.join(shares)}.", class_="reason"))
+    made = [folded(f"source{heat}", *parts, open=True, class_="code")]
     earlier = before(collected.op, rung)
     if earlier is not None and (old := source_of(earlier)):
         made.append(folded(f"what changed since {earlier.name}", difference(old, lines, rung.source), class_="code"))

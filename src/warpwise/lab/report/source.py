@@ -64,12 +64,12 @@ def coloured(lines: Sequence[str], path: Path) -> list[Markup]:
     return made[: len(lines)] + [Markup("")] * (len(lines) - len(made))
 
 
-def heated(lines: Sequence[str], path: Path, counters: Mapping[int, Line]) -> Markup:
-    """The source with its counters at the left of each line: what share of the waiting, how many instructions, which waste."""
+def heated(lines: Sequence[str], path: Path, counters: Mapping[int, Line], whole: Mapping[str, float]) -> Markup:
+    """The source with its counters at the left of each line: what share of the waiting, how many instructions, which waste.
+
+    ``whole`` are the sums over every line of the kernel, those of included files too.
+    """
     columns = source_view.shown_columns(counters.values())
-    whole = {
-        column.key: sum(line.counters.get(column.key, 0) for line in counters.values()) or 1.0 for column in columns
-    }
     heads = joined(
         *(
             element("th", column.title, scope="col", title=column.explained, class_=f"m m-{column.key}")
@@ -80,7 +80,7 @@ def heated(lines: Sequence[str], path: Path, counters: Mapping[int, Line]) -> Ma
     for number, code in enumerate(coloured(lines, path), 1):
         line = counters.get(number)
         share = (
-            line.counters.get("stall_cycles", 0) / whole["stall_cycles"] if line and "stall_cycles" in whole else 0.0
+            line.counters.get("stall_cycles", 0) / whole["stall_cycles"] if line and whole.get("stall_cycles") else 0.0
         )
         cells = joined(*(_cell(line, column, whole) for column in columns))
         degree = heat(share) if line else 0

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from warpwise.lab.explain.figures import count, size, times
 from warpwise.lab.report import counters as ncu
-from warpwise.lab.report.collect import Collected, Point
+from warpwise.lab.report.collected import Collected, Point
 from warpwise.lab.report.markup import Markup, element, joined, table
 from warpwise.lab.report.panels import key
 from warpwise.lab.report.rungs import MARKS
@@ -29,7 +29,7 @@ def verdicts(collected: Collected) -> Markup:
                 if one.tested or one.skipped
                 else ""
             )
-            where = f"emulated on {one.place.removeprefix('cpu: ')}" if one.emulated else one.place
+            where = collected.ran(name, one)
             mark = element("span", MARKS[one.status], class_=one.status)
             rows.append([element("a", name, href=f"#{name}"), mark, tested, worst, where, f"{one.date:%Y-%m-%d}"])
     if not rows:
@@ -66,6 +66,8 @@ def counted(collected: Collected, point: Point, shown: bool) -> Markup:
         "warps active",
     ]  # fmt: skip
     version = f"Nsight Compute {known.environment.get('ncu', '')} on {known.environment.get('device', '')}, {str(known.environment.get('date', ''))[:10]}"
+    used = [number for number in range(len(heads)) if number == 0 or any(row[number] for row in rows)]
+    heads, rows = [heads[number] for number in used], [[row[number] for number in used] for row in rows]
     made = table(heads, rows, f"{version}; {point.case}, {point.size}, {point.dtype}", "counted")
     return element("section", heading, made, hidden=not shown, data_point=key(point))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warpwise.lab.report.collect import Point
+from warpwise.lab.report.collected import Point
 from warpwise.lab.store import Measurement
 from warpwise.lab.timing.timing import duration, rate_text
 
@@ -103,16 +103,16 @@ def gain(factor: float) -> str:
 
 def marks(one: Measurement) -> str:
     """What a reader must know of how it was timed."""
-    told = [
-        text
-        for holds, text in (
-            (not one.converged, "the budget ended before the interval was narrow"),
-            (one.throttled, "the SM clock was low"),
-            (one.exposed, "launch overhead is in it"),
-        )
-        if holds
+    return "; ".join(text for holds, text in flags(one.converged, one.throttled, one.exposed) if holds)
+
+
+def flags(converged: bool, throttled: bool, exposed: bool) -> list[tuple[bool, str]]:
+    """Each of them, with whether it holds."""
+    return [
+        (not converged, "the budget ended before the interval was narrow"),
+        (throttled, "the SM clock was low"),
+        (exposed, "launch overhead is in it"),
     ]
-    return "; ".join(told)
 
 
 def sentence(one: Measurement, rival: str = "") -> str:

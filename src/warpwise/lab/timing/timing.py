@@ -56,6 +56,11 @@ class Timing:
         """The floor as a percentage of the time, or None where no ceiling is known; small sizes in a cache may exceed 100."""
         return 100 * self.floor / self.median if self.floor and self.median > 0 else None
 
+    def _repr_html_(self) -> str:
+        from warpwise.lab.report.notebook import timing_html
+
+        return timing_html(self)
+
     def __str__(self) -> str:
         if self.void:
             return f"{self.name}: void: {self.void}"

@@ -14,6 +14,7 @@ from warpwise.lab.ladder import Ladder, result_folders
 from warpwise.lab.report.counters import Counted, read_counters
 from warpwise.lab.store import Measurement, OtherFile, Run, Store, read_results, source_digest
 from warpwise.lab.store.convert import of_point, of_verdict, run_from
+from warpwise.lab.verdict import dtype_name
 from warpwise.registry import Op, Rung
 
 DEFAULT_TARGET = "sm_90"
@@ -33,8 +34,8 @@ class Verified:
     notes: tuple[str, ...] = ()
 
     @property
-    def emulated(self) -> bool:
-        """Whether GPU kernels ran on a CPU there."""
+    def on_cpu(self) -> bool:
+        """Whether a CPU ran it, GPU kernels emulated."""
         return self.place.startswith("cpu")
 
 
@@ -148,6 +149,12 @@ class Collected:
         """The rung of that name, unless it is gone since it was measured."""
         return next((rung for rung in self.op.rungs if rung.name == name), None)
 
+    def ran(self, name: str, verdict: Verified) -> str:
+        """Where rung ``name`` got ``verdict``, in words: a CPU emulates GPU kernels and runs the others."""
+        rung = self.rung(name)
+        emulated = verdict.on_cpu and (rung is None or rung.language in ("cuda", "triton"))
+        return f"{'emulated on ' if emulated else ''}{verdict.place.removeprefix('cpu: ')}"
+
     def status(self, name: str) -> str:
         """The worst that any place said of a rung: ``wrong`` outweighs ``right``, which outweighs ``untested``."""
         found = {one.status for one in self.verdicts.get(name, ())}
@@ -175,7 +182,8 @@ def collect(op: Op, sources: Iterable[Source], device: str | None = None) -> Col
     newest = next((source for source in fit if source.timed), fit[0])
     chosen = newest.run.device
     own = [source for source in known if source.run.device == chosen and source.timed]
-    points = _points(op, own)
+    dtypes = [dtype_name(dtype) for dtype in op.spec.dtypes]
+    points = points_of(own, [case.name for case in op.spec.sizes], dtypes)
     used = {id(point.run) for point in points}
     environment = newest.run.environment or {"device": chosen, "date": newest.run.started.isoformat(timespec="seconds")}
     folder = next((source.path.parent for source in own if source.path), None)
@@ -188,8 +196,8 @@ def collect(op: Op, sources: Iterable[Source], device: str | None = None) -> Col
     )  # fmt: skip
 
 
-def _points(op: Op, sources: Sequence[Source]) -> tuple[Point, ...]:
-    """The newest of each point, in the order of the specification's sizes and dtypes."""
+def points_of(sources: Sequence[Source], cases: Sequence[str], dtypes: Sequence[str]) -> tuple[Point, ...]:
+    """The newest of each point in ``sources``, which are the newest first, in the order of ``cases`` and ``dtypes``."""
     found: dict[tuple[str, str, tuple[tuple[str, int], ...]], Point] = {}
     for source in sources:
         groups: dict[tuple[str, str, tuple[tuple[str, int], ...]], list[Measurement]] = {}
@@ -200,8 +208,6 @@ def _points(op: Op, sources: Sequence[Source]) -> tuple[Point, ...]:
             if key not in found and any(one.timed for one in entries):
                 notes = source.notes.get((key[0], key[1]), ())
                 found[key] = Point(key[0], dict(key[2]), key[1], source.run, tuple(entries), notes)
-    cases = [case.name for case in op.spec.sizes]
-    dtypes = [str(dtype).removeprefix("torch.") for dtype in op.spec.dtypes]
 
     def order(point: Point) -> tuple[int, int]:
         return (

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from warpwise.cache import atomic_write
-from warpwise.lab.report.collect import Collected
+from warpwise.lab.report.collected import Collected
 from warpwise.lab.report.explained import Explained
 from warpwise.lab.report.index import entry_of, index
 from warpwise.lab.report.page import page
