@@ -230,7 +230,7 @@ def test_bytes_have_units():
 
 def test_a_range_costs_nothing_where_nobody_looks_and_is_seen_where_somebody_does():
     assert not ranges.watched()
-    with torch.profiler.profile() as recorded:
+    with torch.profiler.profile(acc_events=True) as recorded:
         assert ranges.watched()
         with ranges.named("a part"):
             torch.ones(1)

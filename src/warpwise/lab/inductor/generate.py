@@ -6,6 +6,7 @@ import ast
 import contextlib
 import copy
 import difflib
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -162,7 +163,9 @@ def _compiled(
         with (
             config.patch(fx_graph_cache=False, fx_graph_remote_cache=False),
             functorch.patch(enable_autograd_cache=False),
+            warnings.catch_warnings(),
         ):
+            warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")  # whoever asks for code is not asked back
             if emulated:
                 with config.patch(cpu_backend="triton"), _a_target():
                     codes, result = get_code(compiled, *tensors.values()), None
