@@ -134,6 +134,28 @@ def test_a_missing_header_of_the_toolkit_says_what_to_install(monkeypatch: pytes
     assert "pip install" not in str(caught.value)
 
 
+def test_standard_headers_serve_as_with_nvcc() -> None:
+    headers = (
+        "stdio.h stdlib.h string.h math.h float.h limits.h stdint.h stddef.h assert.h cstdio cstdlib cstring cassert cmath"
+        " cfloat climits cstdint cstddef limits type_traits utility tuple array complex cuda_pipeline.h"
+    )
+    includes_ = "".join(f"#include <{header}>\n" for header in headers.split())
+    text = """
+template <class T> __global__ void k(T* y, std::int64_t n) {
+    static_assert(std::is_same<T, float>::value && INT_MAX > 0, "");
+    uint32_t i = threadIdx.x;
+    assert(i < 1024);
+    if (i < n) y[i] = std::sqrt(y[i]) + (y[i] > FLT_MAX ? std::numeric_limits<T>::infinity() : INFINITY) + (float)M_PI;
+}
+"""
+    assert ww.cuda.load(includes_ + text)["k<float>"].compile("sm_80").registers > 0
+
+
+def test_the_math_macros_need_no_include() -> None:
+    text = "__global__ void k(float* y) { y[0] = isnan(y[1]) ? NAN : -INFINITY; }"
+    assert ww.cuda.load(text)["k"].compile("sm_90").registers > 0
+
+
 def test_the_cache_serves_a_second_compile_and_survives_damage(
     own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,15 +24,19 @@ if TYPE_CHECKING:
 _SIGNATURE = "\ntemplate <class F> __global__ void ww_signature() {}\n"
 _FORMAT = 1  # of what is kept in the cache
 
+# The C and C++ standard headers that kernels use and that nvcc finds at the host compiler; NVRTC has none.
+_STANDARD_HEADERS = Path(__file__).parent / "include" / "nvrtc"
+
 # Functions without __device__ count as device code, since nvcc lets constant expressions call constexpr ones. Diagnostic
-# 177 is a variable that nothing refers to: natural, as kernels are compiled one by one.
+# 177 is a variable that nothing refers to: natural, as kernels are compiled one by one; 47 is a macro defined anew, as
+# libcu++ does INFINITY.
 _OPTIONS = {
     "std": "c++17",
     "lineinfo": True,
     "device_int128": True,
     "ptxas_options": "-v",
     "device_as_default_execution_space": True,
-    "diag_suppress": 177,
+    "diag_suppress": [177, 47],
     "no_cache": True,  # from its own cache NVRTC gives no report of the assembler; ours keeps it
 }
 _NEEDED = "pip install 'warpwise[cuda]' (cuda-core, cuda-bindings, nvidia-cuda-nvrtc)"
@@ -96,7 +100,10 @@ def compile(module: Module, expression: str, target: str, constants: tuple[str, 
 def _front_end() -> str:
     """What turns a source into its device code, as a key: reading it is faster than running it on every load."""
     folder = Path(__file__).parent
-    return cache.key(*((folder / name).read_bytes() for name in ("lexer.py", "declarations.py", "source.py")))
+    files = [folder / name for name in ("lexer.py", "declarations.py", "source.py")] + sorted(
+        _STANDARD_HEADERS.iterdir()
+    )
+    return cache.key(*(part for file in files for part in (file.name, file.read_bytes())))
 
 
 def toolchain() -> tuple[str, ...]:
@@ -138,7 +145,8 @@ def _compile(module: Module, text: str, expression: str, arch: str, constants: t
     options = core.ProgramOptions(
         name=module.file, arch=arch, **_OPTIONS,
         define_macro=[(name, _macro(value)) for name, value in module.define.items()] or None,
-        include_path=[str(folder) for folder in (*module.include, *includes.toolkit())],
+        include_path=[str(folder) for folder in (*module.include, *includes.toolkit(), _STANDARD_HEADERS)],
+        pre_include=str(_STANDARD_HEADERS / "implicit.h"),
     )  # fmt: skip
     log = io.StringIO()
     try:

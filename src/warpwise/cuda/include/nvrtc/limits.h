@@ -1,0 +1,4 @@
+// Limits of the integers, from libcu++.
+#pragma once
+
+#include <cuda/std/climits>

@@ -1,0 +1,4 @@
+// Integers of fixed width, from libcu++.
+#pragma once
+
+#include <cuda/std/cstdint>
