@@ -1,11 +1,13 @@
 """How true the emulated counters are: record what ncu measures of every CUDA rung, and compare.
 
 benchmarks/fidelity.py collect --out benchmarks/results/h200/ncu      # on a machine with a GPU and ncu
-benchmarks/fidelity.py report                                         # anywhere
+benchmarks/fidelity.py report                                         # anywhere: fidelity.json
+benchmarks/fidelity.py docs                                           # docs/fidelity.md from fidelity.json
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -79,8 +81,8 @@ def stores(out: Path, device: str) -> None:
 @click.option("--json/--no-json", "write", default=True, help="Write benchmarks/results/DEVICE/fidelity.json.")
 def report(device: str, names: str, kinds: tuple[str, ...], budget: float, write: bool) -> None:
     """Compare on the CPU: counters at the exact points, limiters and times at the large ones."""
-    from benchmarks import fidelity_compare, fidelity_record
-    from benchmarks.fidelity_report import FACTOR, NEAR, Report, rows
+    from benchmarks import fidelity_compare, fidelity_record, fidelity_tables
+    from benchmarks.fidelity_report import Report, rows
 
     from warpwise.lab.explain import Options
 
@@ -97,31 +99,28 @@ def report(device: str, names: str, kinds: tuple[str, ...], budget: float, write
         if not kinds or "large" in kinds:
             found.large += fidelity_compare.compare(record, "large", Options(checks="none", budget=budget))
         click.echo(f"{record.op}: {sum(one.recorded.op == record.op for one in (*found.exact, *found.large))} launches")
-    for name, reasons in found.missing().items():
-        click.echo(f"misses: {name}\n    " + "\n    ".join(reasons))
-    for one, predicted, measured, below in found.limiters():
-        if predicted != measured:
-            click.echo(
-                f"limiter: {one.recorded}: predicted {predicted}, most used {measured} ({below:.0f} points more)"
-            )
-    for timed in found.times():
-        if timed.factor > FACTOR:
-            click.echo(
-                f"time: {timed.ladder} {timed.rung}: {timed.predicted * 1e6:.1f} µs, measured {timed.measured * 1e6:.1f}"
-            )
-    for ladder, tau in found.ladders().items():
-        click.echo(f"order: {ladder}: tau {tau:.2f}")
-    figures = found.summary()
-    click.echo(
-        f"\n{figures['rungs'] - figures['rungs_missing']} of {figures['rungs']} rungs agree in counters and resources\n"
-        f"{figures['limiters_equal']} of {figures['limiters']} launches limited by the predicted unit "
-        f"({figures['limiters_near']} within {NEAR:.0f} points of the most used)\n"
-        f"{figures['times_within']} of {figures['times']} times within a factor of {FACTOR:.0f}\n"
-        f"{figures['ladders_ordered']} of {figures['ladders']} ladders in order"
-    )
+    figures, operations, misses = found.summary(), found.operations(), found.misses()
+    click.echo(fidelity_tables.as_text(figures, operations, misses))
     if write and not names and not kinds:
-        data = {"summary": figures, "ladders": found.ladders(), "exact": rows(found.exact), "large": rows(found.large)}
+        names_kept = ("device", "date", "ncu", "nvrtc", "driver", "multiprocessors")
+        where = {name: known[0].environment[name] for name in names_kept}
+        data = {
+            "environment": where, "summary": figures, "operations": operations, "misses": misses, "exact": rows(found.exact),
+            "large": rows(found.large),
+        }  # fmt: skip
         fidelity_record.write(fidelity_record.RESULTS / device / "fidelity.json", data)
+
+
+@cli.command()
+@click.option("--device", default="h200", show_default=True, help="Whose fidelity.json to show.")
+def docs(device: str) -> None:
+    """Write docs/fidelity.md from what `report` wrote."""
+    from benchmarks import fidelity_record, fidelity_tables
+
+    from warpwise import cache
+
+    data = json.loads((fidelity_record.RESULTS / device / "fidelity.json").read_text())
+    cache.atomic_write(ROOT / "docs" / "fidelity.md", fidelity_tables.page(data))
 
 
 @cli.command(hidden=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from benchmarks.fidelity_points import Kind, Problem, multiprocessors, problems
@@ -114,8 +114,14 @@ def compare(record: Record, kind: Kind, options: Options) -> Iterator[Compared]:
 
 def _compare(problem: Problem, by_key: dict[tuple[object, ...], Recorded], options: Options) -> Iterator[Compared]:
     """Explain the launches of each rung; those found are taken out of ``by_key``."""
+    key = problem.op.name, str(problem.dtype).removeprefix("torch."), problem.case.name, problem.kind
+    recorded_rungs = {rung for op, rung, *point, _ in by_key if (op, *point) == key}
+    if not recorded_rungs:
+        return
     args = problem.arguments(torch.device("cpu"))
     for rung in problem.rungs(*args):
+        if rung.name not in recorded_rungs:
+            continue
         made: list[Explanation | str] = []
 
         def explain(
@@ -125,9 +131,8 @@ def _compare(problem: Problem, by_key: dict[tuple[object, ...], Recorded], optio
 
         with observing(explain):
             problem.op.launch(rung, problem.op.spec.outputs(*args), *args)
-        key = problem.key(rung)
         for index, explanation in enumerate(made):
-            recorded = by_key.pop((key["op"], key["rung"], key["dtype"], key["case"], key["kind"], index), None)
+            recorded = by_key.pop((key[0], rung.name, *key[1:], index), None)
             if recorded is not None:
                 yield _checked(recorded, explanation)
 
@@ -141,4 +146,6 @@ def _checked(recorded: Recorded, explanation: Explanation | str) -> Compared:
     there = recorded.expression, recorded.grid, recorded.block
     if here != there:
         return Compared(recorded, None, f"launched as {here} here, as {there} there")
+    if explanation.counts is not None:  # without the buffers, which may take gigabytes
+        explanation = replace(explanation, counts=replace(explanation.counts, outputs={}))
     return Compared(recorded, explanation)

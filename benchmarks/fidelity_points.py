@@ -66,6 +66,11 @@ EXACT: dict[str, tuple[Case, ...]] = {
     "vector_add": (Case("exact", {"n": 2**17}), Case("exact_ragged", {"n": 100_003})),
 }
 
+NOT_EXECUTED = {
+    "matmul k12_warpgroups": "reads and writes through tensor maps, by the copy engine of a GPU, which is not emulated; takes "
+    "float16 and bfloat16 alone",
+}
+"""CUDA rungs that no CPU executes, "OP RUNG", and why: nothing to compare."""
 
 # Beside an operation's first size and its ragged one: what a rung that takes neither is made for.
 MORE_LARGE = {"rgb_to_grayscale": ("batch_interleaved",)}

@@ -1,0 +1,106 @@
+"""The figures of `fidelity.py report` as tables: plain text, and the page docs/fidelity.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from benchmarks.fidelity_report import FACTOR, NEAR, TAU
+
+HEAD = ("operation", "counters equal", "limiter", f"time within {FACTOR:.0f} x", "predicted / measured", "order (tau)")
+KINDS = {
+    "not executed": "Not executed",
+    "counters": "Counters and resources",
+    "limiter": "Another unit most used",
+    "time": f"Time beyond a factor of {FACTOR:.0f}",
+    "order": f"Order of the rungs, tau below {TAU:g}",
+}
+
+
+def cells(operations: Mapping[str, Mapping[str, Any]], figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """A row for each operation, and one for all."""
+    rows = []
+    for name, of in operations.items():
+        least, median, most = of["ratios"] or (float("nan"),) * 3
+        tau = ", ".join(f"{case} {value:.2f}" for case, value in of["tau"].items())
+        rows.append((name, *_shares(of), f"{median:.2f} ({least:.2f} to {most:.2f})", tau or "fewer than three rungs"))
+    ordered = f"{figures['ladders_ordered']} of {figures['ladders']} at least {TAU:g}"
+    return [*rows, ("all", *_shares(figures), "", ordered)]
+
+
+def _shares(of: Mapping[str, Any]) -> tuple[str, str, str]:
+    return (
+        f"{of['rungs'] - of['rungs_missing']} of {of['rungs']}",
+        f"{of['limiters_equal']} of {of['limiters']}",
+        f"{of['times_within']} of {of['times']}",
+    )
+
+
+def as_text(
+    figures: Mapping[str, Any], operations: Mapping[str, Mapping[str, Any]], misses: Sequence[Mapping[str, str]]
+) -> str:
+    """The table in columns, and below it every miss."""
+    rows = [HEAD, *cells(operations, figures)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines.append(f"{figures['limiters_near']} predicted limiters are within {NEAR:.0f} points of the most used unit.")
+    for kind, title in KINDS.items():
+        of_kind = [miss for miss in misses if miss["kind"] == kind]
+        lines += [f"\n{title}: {len(of_kind)}", *(f"  {miss['where']}: {miss['what']}" for miss in of_kind)]
+        lines += [f"    why: {miss['why']}" for miss in of_kind if "why" in miss]
+    return "\n".join(lines)
+
+
+def page(data: Mapping[str, Any]) -> str:
+    """docs/fidelity.md."""
+    figures, environment = data["summary"], data["environment"]
+    missed = "\n\n".join(
+        _missed(title, [miss for miss in data["misses"] if miss["kind"] == kind]) for kind, title in KINDS.items()
+    )
+    return PAGE.format(
+        device=environment["device"], date=environment["date"][:10], ncu=environment["ncu"], nvrtc=environment["nvrtc"],
+        table=_markdown(HEAD, cells(data["operations"], figures)), misses=missed, near=f"{NEAR:.0f}",
+        near_count=figures["limiters_near"], limiters=figures["limiters"], factor=f"{FACTOR:.0f}",
+    )  # fmt: skip
+
+
+def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows))
+
+
+def _missed(title: str, misses: Sequence[Mapping[str, str]]) -> str:
+    if not misses:
+        return f"**{title}**: none."
+    lines = (
+        f"- {miss['where']}: {miss['what']}" + (f". {miss['why']}" if "why" in miss else "") + "." for miss in misses
+    )
+    return f"**{title}**\n\n" + "\n".join(lines)
+
+
+PAGE = """# How true explanations are
+
+`warpwise explain` executes a kernel's machine code on the CPU and counts what Nsight Compute counts. Here its figures stand
+beside ncu's: every CUDA rung of every operation on an {device} (ncu {ncu}, NVRTC {nvrtc}, {date}), recorded in
+`benchmarks/results/h200/ncu/`. Written by `benchmarks/fidelity.py docs` from `fidelity.json`, which `fidelity.py report` makes on
+any machine; `tests/lab/test_fidelity.py` holds the counters there.
+
+{table}
+
+- **Counters equal**: rungs all of whose launches agree at every small point (one of whole tiles, one ragged; every block
+  executed): requests and sectors of global and local memory, wavefronts of shared memory within 1 %, bank conflicts within
+  2 %, atomics on global memory within 5 %, registers, shared memory and occupancy exactly. Wavefronts are compared with
+  ncu's count by machine code (`smsp__sass_...`), since the hardware's counter adds those of arbitration, more in one run and less in the next.
+- **Limiter**: launches at large sizes whose predicted busiest unit is the one that ncu saw used most, in percent of its peak.
+  {near_count} of {limiters} are within {near} points of it.
+- **Time**: rungs predicted within a factor of {factor} of the time that CUDA events gave without a profiler; then the median of
+  predicted over measured, with the least and the most.
+- **Order**: Kendall's tau between predicted and measured times of a ladder, pairs measured within 2 % of each other left out.
+
+At large sizes a sample of the blocks is executed, as many as two seconds allow. Blocks run one after another, so that who
+finds what in L2 is a model's word. Of the time model's constants, those that microbenchmarks did not give were fitted
+to this record (`time_model.py` and `hardware.py` say which), none to a single rung or operation.
+
+## What misses
+
+{misses}
+"""
