@@ -47,6 +47,18 @@ def test_uncoalesced_stores() -> None:
     assert hint is not None and hint.line == 9 and hint.kind == "OPT"
 
 
+def test_lanes_side_by_side_that_touch_too_much_are_not_told_to_stand_side_by_side() -> None:
+    counts = made(
+        load("STG.E", 9, 10**6, sectors=8, ideal=4, tags=8),
+        sectors_written=4 * 10**6,
+        samples={0: (sample(0, 4),)},
+    )
+    hint = titled(explained(counts)[2], "uncoalesced stores")
+    assert (
+        hint is not None and "4 bytes apart" in hint.text and "divergent" in hint.idea and "threadIdx" not in hint.idea
+    )
+
+
 def test_data_read_again_asks_for_shared_memory() -> None:
     hint = titled(explained(naive_matmul())[2], "the same data read again")
     assert hint is not None and hint.line == 16 and "fetched 640 times" in hint.text
@@ -76,6 +88,8 @@ def test_spills_and_local_arrays() -> None:
     assert spilled is not None and spilled.line == 6 and "1,100,000 requests" in spilled.text
     array = titled(explained(made(*rows))[2], "local memory")
     assert array is not None and "Unroll" in array.idea
+    called = titled(explained(made(*rows, row("CALL.REL.NOINC", 6, 10)))[2], "stack")
+    assert called is not None and "inlined" in called.idea and "0 bytes" not in called.text
 
 
 def test_contended_atomics() -> None:
@@ -197,7 +211,9 @@ def test_integer_division() -> None:
     source = {"kernel.cu": ["", "", "", "", "  int row = i / columns;", "j += 1;"]}
     hint = titled(explained(made(*rows), source)[2], "integer division")
     assert hint is not None and hint.line == 5 and hint.speedup is not None and hint.speedup > 2
-    assert titled(explained(made(*rows), {"kernel.cu": [""] * 6})[2], "integer division") is None
+    for other in ("", '  printf("%d / %d", i, j);', "  f(i);  // i / columns"):
+        source["kernel.cu"][4] = other
+        assert titled(explained(made(*rows), source)[2], "integer division") is None
 
 
 def test_double_precision_by_accident() -> None:

@@ -175,6 +175,14 @@ def test_local_memory_lies_interleaved() -> None:
     assert one.kind == "local" and one.rows[0].cells == tuple((lane,) for lane in range(32))
 
 
+def test_a_wide_access_of_local_memory_takes_a_line_for_each_of_its_words() -> None:
+    counts = made(row("STL", 1, 1, requests=1))
+    one = lanes.global_request(counts, Sample(0, (0, 0, 0), 0, 0xFFFFFFFF, 16, (32,) * 32, 16, 1))
+    assert [r.cells for r in one.rows] == [tuple((lane,) for lane in range(32))] * 4
+    assert (one.counted, one.ideal, one.factor) == (16, 16, 1.0) and "neighbouring" in one.pattern
+    assert [r.label for r in one.rows] == [f"local word {word}" for word in (8, 9, 10, 11)]
+
+
 def test_lanes_that_are_off_touch_nothing() -> None:
     counts = made(row("LDG", 1, 1, requests=1), buffers=(Buffer("x", 0, 2**20, 4),))
     one = lanes.global_request(counts, Sample(0, (0, 0, 0), 0, 0b101, 4, tuple(range(0, 128, 4)), 1, 1))

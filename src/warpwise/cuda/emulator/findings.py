@@ -151,7 +151,8 @@ def _message(kind: type[errors.KernelError], report: Report, variable: str, spac
     if kind is errors.UninitializedRead:
         return said or f"read of {_space(space)}{what}, which no thread has written"
     if kind is errors.UnwrittenOutput:
-        return f"{report.count:,} of the {report.elements:,} elements of '{variable}' were never written; the first is {what}"
+        unwritten = f"{report.count:,} of the {report.elements:,} elements of '{variable}' were never written"
+        return f"{unwritten}; the first is {what}. If that is meant, pass it as an ordinary argument, without out"
     if kind is errors.ReadOnlyWrite:
         owner = "is declared __constant__ or const" if space == "module" else "the kernel declares const"
         return f"write to {what}, which {owner}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,6 +12,7 @@ from warpwise.lab.explain.metrics import SECTOR
 
 _ISSUE = ("issue slots", "FMA", "ALU", "SFU (XU)", "LSU issue", "FP64")
 _LANES = 32
+_NOT_CODE = re.compile(r'"(?:\\.|[^"\\])*"|//.*|/\*.*?\*/')  # "%d" and comments divide nothing
 
 
 def divergence(launch: Launch) -> Iterator[Hint]:
@@ -88,7 +90,8 @@ def division(launch: Launch) -> Iterator[Hint]:
     for place, of_line in launch.places(table.all).items():
         mine = of_line & steps
         integer = mine.any() and ((of_line & reciprocal).any() or (mine & table.of("CALL")).any())
-        if not integer or not any(sign in launch.text(place) for sign in "/%"):
+        text = _NOT_CODE.sub("", launch.text(place))
+        if not integer or not any(sign in text for sign in "/%"):
             continue
         cost = launch.sum("executed", of_line & ~(table.spaces != ""))
         share = cost / everything if everything else 0.0

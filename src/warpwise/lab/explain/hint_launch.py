@@ -78,7 +78,7 @@ def small_grid(launch: Launch) -> Iterator[Hint]:
         return
     share = blocks / sms
     gain = launch.speedup(dict.fromkeys((*_PER_SM, "latency"), share))
-    text = f"{blocks} blocks leave {sms - blocks} of {sms} SMs idle."
+    text = f"{blocks} {'block leaves' if blocks == 1 else 'blocks leave'} {sms - blocks} of {sms} SMs idle."
     yield Hint(
         "OPT" if gain >= WORTH else "INF", "grid too small", text, gain, "launch__grid_size", float(blocks),
         idea="Split the work among more blocks, and add up what they find in a second pass or by atomics.",

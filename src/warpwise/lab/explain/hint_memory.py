@@ -19,6 +19,14 @@ _NAMES = {
     "red": ("atomic", "updates"),
     "atom": ("atomic", "updates"),
 }
+_SCATTERED = (
+    "Let neighbouring lanes take neighbouring elements: exchange the roles of threadIdx.x and y, or go through a tile in "
+    "shared memory."
+)
+_DENSE = (
+    "Let the whole warp take part at once, in one run of addresses that starts at a multiple of 32 bytes: short rows, "
+    "divergent lanes and odd offsets part it."
+)
 
 
 def uncoalesced(launch: Launch) -> Iterator[Hint]:
@@ -39,7 +47,9 @@ def uncoalesced(launch: Launch) -> Iterator[Hint]:
                     ),
                 }
             )
-            step = stride(launch.sample(chosen))
+            step, on = stride(launch.sample(chosen)), launch.sum("threads_on", chosen)
+            # Lanes side by side that yet touch too much: parted by divergence, a short row, or a boundary of sectors.
+            dense = bool(step) and on > 0 and abs(step or 0) <= launch.sum("bytes", chosen) / on
             apart = f"; neighbouring lanes {verb[:-1]} addresses {abs(step):,} bytes apart" if step else ""
             text = (
                 f"a warp's {noun} touches {sectors / requests:.1f} sectors where {ideal / requests:.1f} would hold its "
@@ -48,8 +58,7 @@ def uncoalesced(launch: Launch) -> Iterator[Hint]:
             metric = f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum"
             yield Hint(
                 "OPT" if gain >= WORTH else "INF", f"uncoalesced {noun}s", text, gain, metric, sectors, *place,
-                "Let neighbouring lanes take neighbouring elements: exchange the roles of threadIdx.x and y, or go through "
-                "a tile in shared memory.",
+                _DENSE if dense else _SCATTERED,
             )  # fmt: skip
 
 
@@ -137,7 +146,8 @@ def local(launch: Launch) -> Iterator[Hint]:
     requests = launch.sum("requests", everywhere)
     if not requests:
         return
-    place, _ = max(launch.places(everywhere).items(), key=lambda item: launch.sum("requests", item[1]))
+    places = launch.places(everywhere)
+    place = max(places, key=lambda each: launch.sum("requests", places[each]))
     gain = launch.speedup(
         {
             "L1 tag stage": launch.without("L1 tag stage", requests),
@@ -152,13 +162,17 @@ def local(launch: Launch) -> Iterator[Hint]:
     if program.spill_stores:
         title, what = "spilled registers", f"the kernel spills: {registers} registers a thread are not enough, and"
         idea = "Ask for less at once (a smaller tile a thread), or allow more registers by __launch_bounds__."
+    elif (launch.places(launch.table.all)[place] & launch.table.of("CALL")).any():
+        title, what = "stack", "a call that is not inlined keeps registers and arguments on the stack, in local memory;"
+        idea = "Let the function be inlined, turn recursion into a loop, and leave printf out of what is timed."
     else:
         title, what = (
             "local memory",
             "an array of a thread lies in local memory, since an index is not known to the compiler;",
         )
         idea = "Unroll the loops that index it, so that every index is a constant and the array fits registers."
-    text = f"{what} {requests:,.0f} requests move {sectors:,.0f} sectors of {program.local_bytes} bytes a thread."
+    text = f"{what} {requests:,.0f} requests move {sectors:,.0f} sectors"
+    text += f" of {program.local_bytes} bytes a thread." if program.local_bytes else "."
     yield Hint(
         "OPT" if gain >= WORTH else "INF", title, text, gain, "l1tex__t_requests_pipe_lsu_mem_local_op_ld.sum",
         launch.sum("requests", launch.table.accesses("local", "ld")), *place, idea,

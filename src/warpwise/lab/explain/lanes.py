@@ -99,27 +99,40 @@ def global_request(counts: Counts, sample: Sample) -> Request:
     instruction = counts.program.instructions[sample.instruction]
     active = _active(sample)
     local = instruction.opcode in LOCAL
-    # A lane's own 4-byte words of local memory lie beside those of the other lanes.
+    # A lane's own 4-byte words of local memory lie beside those of the other lanes: address is that of its first word.
     places = [(lane, (address // WORD * LANES + lane) * WORD if local else address) for lane, address in active]
+    stride = LANES * WORD if local else WORD
+    words = {lane: _words(address, sample.bytes, stride) for lane, address in places}
     buffer = None if local else next((one for one in counts.buffers if _holds(one, active)), None)
     name, start, element = (buffer.name, buffer.address, buffer.element_bytes) if buffer else ("", 0, 1)
     touched: dict[int, list[list[int]]] = {}
-    for lane, address in places:
-        for byte in range(address - address % WORD, address + sample.bytes, WORD):
+    for lane, _ in places:
+        for byte in words[lane]:
             row = touched.setdefault(byte // LINE * LINE, [[] for _ in range(WORDS)])
             row[byte % LINE // WORD].append(lane)
     rows = tuple(
         Row(_place(name, address - start, element, local), tuple(tuple(cell) for cell in cells), address)
         for address, cells in sorted(touched.items())
     )
-    distinct = {byte for _, address in places for byte in range(address, address + sample.bytes)}
+    distinct = (
+        {byte for each in words.values() for word in each for byte in range(word, word + min(WORD, sample.bytes))}
+        if local
+        else {byte for _, address in places for byte in range(address, address + sample.bytes)}
+    )
     lanes = tuple((lane, _place(name, address - start, element, local)) for lane, address in active)
     return Request(
         sample.instruction, instruction.text, "local" if local else "global", _action(instruction.opcode), sample.bytes,
         len(active), sample.sectors, -(-len(distinct) // SECTOR), _requests(counts, sample.instruction), rows, lanes, name,
-        sample.block, sample.warp, _pattern([address for _, address in places], sample.bytes, element),
+        sample.block, sample.warp,
+        _pattern([address for _, address in places], min(WORD, sample.bytes) if local else sample.bytes, element),
         sum(sum(row.sectors) for row in rows),
     )  # fmt: skip
+
+
+def _words(address: int, size: int, stride: int) -> range:
+    """Where the 4-byte words lie that hold ``size`` bytes from ``address`` on, ``stride`` bytes apart."""
+    first = address - address % WORD
+    return range(first, first + -(-(address - first + size) // WORD) * stride, stride)
 
 
 def shared_request(counts: Counts, sample: Sample) -> Request:
