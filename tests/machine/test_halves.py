@@ -49,15 +49,25 @@ def scalars(kind: str, form: Format) -> tuple:
     integer, single = f"__int2{kind}", f"__{kind}2float"
     multiplied = lambda b: rounding.multiply(b, 3.0, SINGLE)
     return (
-        ("__hadd_rn(a, b)", lambda a, b, c: rounding.add(a, b, form)), ("__hsub_rn(a, b)", lambda a, b, c: rounding.add(a, -b, form)), ("__hmul_rn(a, b)", lambda a, b, c: rounding.multiply(a, b, form)),
-        ("__hfma(a, b, c)", lambda a, b, c: rounding.fma(a, b, c, form)), ("__hfma(__hneg(a), b, __habs(c))", lambda a, b, c: rounding.fma(-a, b, abs(c), form)),
-        ("__hadd_sat(a, b)", lambda a, b, c: saturated(rounding.add(a, b, form))), ("__hfma_sat(a, b, c)", lambda a, b, c: saturated(rounding.fma(a, b, c, form))),
-        ("__hfma_relu(a, b, c)", lambda a, b, c: relu(rounding.fma(a, b, c, form))), ("__hmin(a, b)", lambda a, b, c: minimum(a, b)), ("__hmax(a, b)", lambda a, b, c: maximum(a, b)),
-        ("__hmin_nan(a, b)", lambda a, b, c: either(a, b, minimum)), ("__hmax_nan(a, b)", lambda a, b, c: either(a, b, maximum)), ("__hlt(a, b) ? a : c", lambda a, b, c: a if a < b else c),
-        ("__hgeu(a, b) ? a : c", lambda a, b, c: c if a < b else a), ("__hne(a, b) && __hle(b, c) ? a : c", lambda a, b, c: a if a < b <= c or a > b and b <= c else c),
-        ("__hisnan(a) ? b : c", lambda a, b, c: b if math.isnan(a) else c), ("hfloor(a)", whole(math.floor)), ("hceil(a)", whole(math.ceil)), ("htrunc(a)", whole(math.trunc)), ("hrint(a)", whole(round)),
+        ("__hadd_rn(a, b)", lambda a, b, c: rounding.add(a, b, form)),
+        ("__hsub_rn(a, b)", lambda a, b, c: rounding.add(a, -b, form)),
+        ("__hmul_rn(a, b)", lambda a, b, c: rounding.multiply(a, b, form)),
+        ("__hfma(a, b, c)", lambda a, b, c: rounding.fma(a, b, c, form)),
+        ("__hfma(__hneg(a), b, __habs(c))", lambda a, b, c: rounding.fma(-a, b, abs(c), form)),
+        ("__hadd_sat(a, b)", lambda a, b, c: saturated(rounding.add(a, b, form))),
+        ("__hfma_sat(a, b, c)", lambda a, b, c: saturated(rounding.fma(a, b, c, form))),
+        ("__hfma_relu(a, b, c)", lambda a, b, c: relu(rounding.fma(a, b, c, form))),
+        ("__hmin(a, b)", lambda a, b, c: minimum(a, b)), ("__hmax(a, b)", lambda a, b, c: maximum(a, b)),
+        ("__hmin_nan(a, b)", lambda a, b, c: either(a, b, minimum)),
+        ("__hmax_nan(a, b)", lambda a, b, c: either(a, b, maximum)),
+        ("__hlt(a, b) ? a : c", lambda a, b, c: a if a < b else c),
+        ("__hgeu(a, b) ? a : c", lambda a, b, c: c if a < b else a),
+        ("__hne(a, b) && __hle(b, c) ? a : c", lambda a, b, c: a if a < b <= c or a > b and b <= c else c),
+        ("__hisnan(a) ? b : c", lambda a, b, c: b if math.isnan(a) else c), ("hfloor(a)", whole(math.floor)),
+        ("hceil(a)", whole(math.ceil)), ("htrunc(a)", whole(math.trunc)), ("hrint(a)", whole(round)),
         *((f"__float2{kind}_{suffix}({single}(b) * 3.0f)", lambda a, b, c, mode=mode: narrow(multiplied(b), form, mode)) for suffix, mode in {"rn": NEAREST, "rz": ZERO, "ru": UP, "rd": DOWN}.items()),
-        (f"__double2{kind}(0.1 * (double){single}(a))", lambda a, b, c: narrow(0.1 * a, form)), (f"{integer}_rn(__{kind}2int_rz(a))", lambda a, b, c: narrow(float(rounding.integer(a, 32, True, math.trunc, 0)), form)),
+        (f"__double2{kind}(0.1 * (double){single}(a))", lambda a, b, c: narrow(0.1 * a, form)),
+        (f"{integer}_rn(__{kind}2int_rz(a))", lambda a, b, c: narrow(float(rounding.integer(a, 32, True, math.trunc, 0)), form)),
         (f"__ll2{kind}_rn(__{kind}2ll_rn(b))", lambda a, b, c: narrow(float(rounding.integer(b, 64, True, round, -(1 << 63))), form)),
         (f"__ushort2{kind}_rn(__{kind}2ushort_rn(c))", lambda a, b, c: narrow(float(rounding.integer(c, 16, False, round, 0)), form)),
     )  # fmt: skip
@@ -77,15 +87,24 @@ def pairs(kind: str, form: Format) -> tuple:
     fma = lambda a, b, c: rounding.fma(a, b, c, form)
     truth = lambda holds: 1.0 if holds else 0.0
     return (
-        ("__hadd2_rn(a, b)", lanes(lambda a, b, c: rounding.add(a, b, form))), ("__hmul2_rn(a, b)", lanes(lambda a, b, c: rounding.multiply(a, b, form))), ("__hfma2(a, b, c)", lanes(fma)),
-        ("__hfma2_relu(a, b, c)", lanes(lambda a, b, c: relu(fma(a, b, c)))), ("__hfma2(__hneg2(a), __habs2(b), c)", lanes(lambda a, b, c: fma(-a, abs(b), c))),
+        ("__hadd2_rn(a, b)", lanes(lambda a, b, c: rounding.add(a, b, form))),
+        ("__hmul2_rn(a, b)", lanes(lambda a, b, c: rounding.multiply(a, b, form))), ("__hfma2(a, b, c)", lanes(fma)),
+        ("__hfma2_relu(a, b, c)", lanes(lambda a, b, c: relu(fma(a, b, c)))),
+        ("__hfma2(__hneg2(a), __habs2(b), c)", lanes(lambda a, b, c: fma(-a, abs(b), c))),
         (f"__hfma2(a, __floats2{kind}2_rn(1.5f, -2.25f), b)", lambda a, b, c: (fma(a[0], 1.5, b[0]), fma(a[1], -2.25, b[1]))),
-        (f"__hfma2({low}(a), b, {high}(c))", lambda a, b, c: (fma(a[0], b[0], c[1]), fma(a[0], b[1], c[1]))), (f"__hmul2_rn({high}(a), {low}(b))", lambda a, b, c: (rounding.multiply(a[1], b[0], form),) * 2),
-        (f"{lows}(a, b)", lambda a, b, c: (a[0], b[0])), (f"{highs}(a, b)", lambda a, b, c: (a[1], b[1])), ("__lowhigh2highlow(a)", lambda a, b, c: (a[1], a[0])),
+        (f"__hfma2({low}(a), b, {high}(c))", lambda a, b, c: (fma(a[0], b[0], c[1]), fma(a[0], b[1], c[1]))),
+        (f"__hmul2_rn({high}(a), {low}(b))", lambda a, b, c: (rounding.multiply(a[1], b[0], form),) * 2),
+        (f"{lows}(a, b)", lambda a, b, c: (a[0], b[0])), (f"{highs}(a, b)", lambda a, b, c: (a[1], b[1])),
+        ("__lowhigh2highlow(a)", lambda a, b, c: (a[1], a[0])),
         ("__hcmadd(a, b, c)", lambda a, b, c: (fma(-a[1], b[1], fma(a[0], b[0], c[0])), fma(a[1], b[0], fma(a[0], b[1], c[1])))),
-        ("__hmin2(a, b)", lanes(lambda a, b, c: minimum(a, b))), ("__hmax2_nan(a, b)", lanes(lambda a, b, c: either(a, b, maximum))), ("__hlt2(a, b)", lanes(lambda a, b, c: truth(a < b))),
-        ("__hgeu2(a, b)", lanes(lambda a, b, c: truth(not a < b))), ("__hisnan2(a)", lanes(lambda a, b, c: truth(math.isnan(a)))), ("__hbeq2(a, b) ? a : c", lambda a, b, c: a if a == b else c),
-        ("__hblt2(a, b) ? a : c", lambda a, b, c: a if a[0] < b[0] and a[1] < b[1] else c), (f"__floats2{kind}2_rn({'__low2float'}(a) * 3, __high2float(b) * 3)", lambda a, b, c: (narrow(rounding.multiply(a[0], 3.0, SINGLE), form), narrow(rounding.multiply(b[1], 3.0, SINGLE), form))),
+        ("__hmin2(a, b)", lanes(lambda a, b, c: minimum(a, b))),
+        ("__hmax2_nan(a, b)", lanes(lambda a, b, c: either(a, b, maximum))),
+        ("__hlt2(a, b)", lanes(lambda a, b, c: truth(a < b))),
+        ("__hgeu2(a, b)", lanes(lambda a, b, c: truth(not a < b))),
+        ("__hisnan2(a)", lanes(lambda a, b, c: truth(math.isnan(a)))),
+        ("__hbeq2(a, b) ? a : c", lambda a, b, c: a if a == b else c),
+        ("__hblt2(a, b) ? a : c", lambda a, b, c: a if a[0] < b[0] and a[1] < b[1] else c),
+        (f"__floats2{kind}2_rn({'__low2float'}(a) * 3, __high2float(b) * 3)", lambda a, b, c: (narrow(rounding.multiply(a[0], 3.0, SINGLE), form), narrow(rounding.multiply(b[1], 3.0, SINGLE), form))),
         ("h2floor(a)", lanes(whole(math.floor))),
     )  # fmt: skip
 
@@ -94,8 +113,10 @@ HALF_PAIRS = Table("half_pairs", ("__half2",) * 3, "__half2", pairs("half", HALF
 BFLOAT_PAIRS = Table("bfloat_pairs", ("__nv_bfloat162",) * 3, "__nv_bfloat162", pairs("bfloat16", BFLOAT16))
 # Each within so many units of the last place of the half.
 FUNCTIONS = (
-    ("hsqrt(a)", lambda x: math.sqrt(x), 0), ("hrcp(a)", lambda x: 1 / x, 0), ("hrsqrt(a)", lambda x: x**-0.5, 0), ("hexp(a)", math.exp, 1), ("hlog(a)", math.log, 1), ("hexp2(a)", lambda x: 2.0**x, 1), ("hlog2(a)", math.log2, 1),
-    ("hsin(a)", math.sin, 1), ("hcos(a)", math.cos, 1), ("htanh(a)", math.tanh, 1), ("htanh_approx(a)", math.tanh, 1), ("__hdiv(b, a)", None, 1),
+    ("hsqrt(a)", lambda x: math.sqrt(x), 0), ("hrcp(a)", lambda x: 1 / x, 0), ("hrsqrt(a)", lambda x: x**-0.5, 0),
+    ("hexp(a)", math.exp, 1), ("hlog(a)", math.log, 1), ("hexp2(a)", lambda x: 2.0**x, 1), ("hlog2(a)", math.log2, 1),
+    ("hsin(a)", math.sin, 1), ("hcos(a)", math.cos, 1), ("htanh(a)", math.tanh, 1), ("htanh_approx(a)", math.tanh, 1),
+    ("__hdiv(b, a)", None, 1),
 )  # fmt: skip
 HALF_FUNCTIONS = Table(
     "half_functions",
@@ -104,10 +125,13 @@ HALF_FUNCTIONS = Table(
     tuple((text, function or divmod) for text, function, _ in FUNCTIONS),
 )
 EIGHTS = Table("eights", ("float", "float", "unsigned"), "unsigned", (
-    ("__nv_cvt_float2_to_fp8x2(make_float2(a, b), __NV_SATFINITE, __NV_E4M3)", None), ("__nv_cvt_float2_to_fp8x2(make_float2(a, b), __NV_SATFINITE, __NV_E5M2)", None),
+    ("__nv_cvt_float2_to_fp8x2(make_float2(a, b), __NV_SATFINITE, __NV_E4M3)", None),
+    ("__nv_cvt_float2_to_fp8x2(make_float2(a, b), __NV_SATFINITE, __NV_E5M2)", None),
     ("__nv_cvt_float_to_fp8(a, __NV_SATFINITE, __NV_E4M3) | __nv_cvt_float_to_fp8(b, __NV_SATFINITE, __NV_E4M3) << 8", None),
-    ("packed(__nv_cvt_fp8x2_to_halfraw2(c, __NV_E4M3))", None), ("packed(__nv_cvt_fp8x2_to_halfraw2(c, __NV_E5M2))", None),
-    ("__nv_cvt_halfraw2_to_fp8x2(__half2_raw{(unsigned short)c, (unsigned short)(c >> 16)}, __NV_SATFINITE, __NV_E4M3)", None), ("four(a, b, b, a)", None),
+    ("packed(__nv_cvt_fp8x2_to_halfraw2(c, __NV_E4M3))", None),
+    ("packed(__nv_cvt_fp8x2_to_halfraw2(c, __NV_E5M2))", None),
+    ("__nv_cvt_halfraw2_to_fp8x2(__half2_raw{(unsigned short)c, (unsigned short)(c >> 16)}, __NV_SATFINITE, __NV_E4M3)", None),
+    ("four(a, b, b, a)", None),
 ))  # fmt: skip
 EIGHTS_PREAMBLE = (
     "__device__ unsigned packed(__half2_raw h) { return h.x | (unsigned)h.y << 16; }\n"

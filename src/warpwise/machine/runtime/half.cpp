@@ -185,6 +185,7 @@ template <class Operation>
 Handler decode(Instruction& n) {
   if (!only(n, {"MMA", "BF16_V2", "FTZ", "SAT", "RELU", "F32"})) return nullptr;
   if (!prepare(n, 1, Operation::kSources) || n.operands.size() != Operation::kSources + 1) return nullptr;
+  if (n.has("MMA")) n.unit = kTensor;  // as sm__inst_executed_pipe_tensor counts them on an H200
   if (n.has("F32")) return n.opcode == "HADD2" && !n.has("SAT") && !n.has("RELU") ? sum_to_float : nullptr;
   if (Operation::kSources == 3 && is_zero(n.operands[1]) && is_zero(n.operands[2]) &&
       n.operands[1].negated != n.operands[2].negated && n.operands[3].kind == Kind::kImmediate && !n.has("FTZ") &&

@@ -332,7 +332,7 @@ Handler decode_idp(Instruction& n) {
 }
 
 const Opcode kIadd3("IADD3", kAlu, decode_iadd3), kUiadd3("UIADD3", kUniformUnit, decode_iadd3);
-const Opcode kViadd("VIADD", kAlu, decode_viadd), kUviadd("UVIADD", kUniformUnit, decode_viadd);
+const Opcode kViadd("VIADD", kFma, decode_viadd), kUviadd("UVIADD", kUniformUnit, decode_viadd);
 const Opcode kImad("IMAD", kFma, decode_imad), kUimad("UIMAD", kUniformUnit, decode_imad);
 const Opcode kLea("LEA", kAlu, decode_lea), kUlea("ULEA", kUniformUnit, decode_lea);
 const Opcode kIabs("IABS", kAlu, decode_iabs), kUiabs("UIABS", kUniformUnit, decode_iabs);
