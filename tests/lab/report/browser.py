@@ -10,6 +10,7 @@ import base64
 import fcntl
 import json
 import os
+import select
 import shutil
 import signal
 import time
@@ -91,6 +92,8 @@ class Page:
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
+            if not select.select([self._in], [], [], WAIT_S)[0]:
+                raise TimeoutError(f"Chromium said nothing for {WAIT_S:.0f} s")
             part = self._in.read(1 << 20)
             if not part:
                 raise RuntimeError("Chromium ended before it answered")
@@ -123,13 +126,14 @@ class Page:
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", media=media, features=[scheme])
-        self._loaded = False
-        self.call("Page.navigate", url=path.resolve().as_uri() + fragment)
-        end = time.monotonic() + WAIT_S
-        while not self._loaded:
-            if time.monotonic() > end:
-                raise TimeoutError(f"{path}: not loaded after {WAIT_S:.0f} s")
-            self._next()
+        for url in ("about:blank", path.resolve().as_uri() + fragment):  # another fragment alone would load nothing
+            self._loaded = False
+            self.call("Page.navigate", url=url)
+            end = time.monotonic() + WAIT_S
+            while not self._loaded:
+                if time.monotonic() > end:
+                    raise TimeoutError(f"{url}: not loaded after {WAIT_S:.0f} s")
+                self._next()
 
     def ask(self, expression: str) -> Any:
         """The value of a JavaScript expression in the page. Raises ``RuntimeError`` where it throws."""

@@ -93,15 +93,28 @@
     near = mark;
     if (mark) show(mark); else hide();
   };
-  document.addEventListener("pointermove", (event) => { if (event.pointerType === "mouse") follow(event); });
-  // The first touch of a mark shows its figures, a second one follows its link.
+  // A browser repeats the last move of a mouse when the page changes under it: that takes away nothing that a finger
+  // or the keyboard asked for.
+  let pointed = false;
+  document.addEventListener("pointermove", (event) => {
+    if (event.pointerType !== "mouse") return;
+    const mark = nearest(event);
+    if (mark || pointed) follow(event);
+    pointed = Boolean(mark);
+  });
+  // The first touch of a mark shows its figures, a second one follows its link. A touch gives the link the focus before
+  // it is a click, and that must not count as the first.
+  let touching = false;
+  document.addEventListener("pointerdown", (event) => { touching = event.pointerType !== "mouse"; });
+  document.addEventListener("keydown", () => { touching = false; });
   document.addEventListener("click", (event) => {
-    if (event.pointerType === "mouse" || !event.pointerType) return;
+    if (!touching) return;
     const before = near;
     follow(event);
     if (near && near !== before) event.preventDefault();
   });
   document.addEventListener("focusin", (event) => {
+    if (touching) return;
     const mark = event.target.closest?.("svg.chart a")?.querySelector("[aria-label]");
     near = mark ?? null;
     if (mark) show(mark); else hide();
