@@ -135,3 +135,48 @@ def test_arguments_that_do_not_fit(source: Path, arguments: list[str], words: st
     result = check(source, "--kernel", "scale", "--grid", "4", "--block", "256", *arguments)
     assert words in said(result)
     assert result.exception
+
+
+def test_a_rung_is_checked_on_the_operations_own_cases():
+    done = CliRunner().invoke(cli, ["check", "vector_add:k01"], standalone_mode=False)
+    assert done.return_value == 0
+    assert "no finding in vector_add:k01_thread_per_element on" in done.output
+
+
+BROKEN_RUNG = '''
+import torch
+from warpwise import cuda, registry
+from warpwise.registry import Case, Cost, Op, Rung, Spec
+
+KERNEL = cuda.load("""
+__global__ void twice(const float* x, float* y, int n) {
+  int i = blockIdx.x * 32 + threadIdx.x;
+  y[i] = 2 * x[i];
+}
+""")["twice"]
+SPEC = Spec(
+    "twice_broken", "2 x", lambda case, dtype, device, seed: (torch.ones(case.sizes["n"], device=device),), lambda x: None,
+    torch.empty_like, lambda x: 2 * x.double(), lambda x: 2 * x, lambda x: Cost(8 * x.numel()),
+    (Case("whole", {"n": 64}), Case("ragged", {"n": 33})), (Case("large", {"n": 64}),),
+)
+RUNG = Rung("k01_unguarded", "no guard", "cuda", lambda y, x: KERNEL[-(-len(x) // 32), 32](x, cuda.out(y), len(x)), None)
+registry.register(Op(SPEC, (RUNG,), lambda x: None))
+'''
+
+
+def test_a_rung_of_ones_own_file_and_what_is_wrong_with_it(tmp_path):
+    path = tmp_path / "twice_broken.py"
+    path.write_text(BROKEN_RUNG)
+    done = CliRunner().invoke(cli, ["check", f"{path}:k01"], standalone_mode=False)
+    assert done.return_value == 1
+    assert "ragged(n=33), float32" in done.output and "OutOfBounds: twice: read of x[33]" in done.output
+    assert "whole" not in done.output
+    for what, message in (
+        (str(path), "which rung?"),
+        (f"{path}:k09", "no rung 'k09'"),
+        ("softmaxx:k01", "did you mean"),
+    ):
+        done = CliRunner().invoke(cli, ["check", what])
+        assert done.exit_code == 2 and message in " ".join(done.output.split()), done.output
+    done = CliRunner().invoke(cli, ["check", "twice.cu"])
+    assert "no file 'twice.cu'" in done.output

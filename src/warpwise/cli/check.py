@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from warpwise import cuda
+from warpwise.cli.check_rung import check_rung
 from warpwise.cli.kernel_options import (
     arguments,
     given_values,
@@ -25,12 +26,13 @@ from warpwise.cli.kernel_options import (
     seed_option,
     timeout_option,
 )
+from warpwise.cli.targets import find_rung, find_target, is_rung
 from warpwise.cli.values import Value
 
 
 @click.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@kernel_options(required=True)
+@click.argument("what", metavar="FILE|OP:RUNG")
+@kernel_options(required=False)
 @click.option(
     "--reference",
     metavar="MODULE:FUNCTION",
@@ -54,17 +56,31 @@ from warpwise.cli.values import Value
 )
 @timeout_option
 def check(
-    file: Path, expression: str, grid: tuple[int, ...], block: tuple[int, ...], shared: int, texts: Sequence[str],
+    what: str, expression: str | None, grid: tuple[int, ...] | None, block: tuple[int, ...] | None, shared: int, texts: Sequence[str],
     include: Sequence[Path], define: Sequence[str], reference: str | None, target: str, order: str, seed: int, tools: Sequence[str], timeout: float,
 ) -> int:  # fmt: skip
-    """Run one kernel of FILE on the CPU, checked, and print every finding. Exits with 1 if there is any.
+    """Run one kernel of FILE, or every kernel of a rung, on the CPU, checked, and print every finding. Exits with 1 if
+    there is any.
 
     \b
+    warpwise check softmax:k03
+    warpwise check softplus.py:k01
     warpwise check add.cu --kernel add --grid 4 --block 256 \\
         --arg n=1000 --arg 'x=f32[1000]' --arg 'y=out:f32[1000]'
     """
     console = Console(highlight=False, soft_wrap=True)
     require_target(target)
+    if is_rung(what):
+        op, name = find_target(what)
+        names = ", ".join(rung.name for rung in op.rungs)
+        if not name:
+            raise click.BadParameter(f"{what}: which rung? Say {what}:RUNG; there are {names}", param_hint="OP:RUNG")
+        return check_rung(console, op, find_rung(op, name, "OP:RUNG"), seed, timeout, order=order)
+    file = Path(what)
+    if not file.is_file():
+        raise click.BadParameter(f"no file {what!r}, and no OP:RUNG such as softmax:k03", param_hint="FILE")
+    if expression is None or grid is None or block is None:
+        raise click.UsageError("a file needs --kernel, --grid and --block: which kernel, and how it is launched")
     given = given_values(texts, seed)
     if tools and reference:
         raise click.UsageError("--reference is compared with what the CPU computed; leave it out with --sanitizer")

@@ -12,7 +12,7 @@ import torch
 from rich.console import Console
 from rich.markup import escape
 
-from warpwise import cuda, registry
+from warpwise import cuda
 from warpwise.cli.console import wide_console
 from warpwise.cli.kernel_options import (
     arguments,
@@ -25,10 +25,10 @@ from warpwise.cli.kernel_options import (
     timeout_option,
 )
 from warpwise.cli.measured import compare, launches_of, require_gpu
-from warpwise.cli.targets import sizes_named
+from warpwise.cli.targets import find_rung, find_target, is_rung, sizes_named
 from warpwise.lab.explain import Explanations, explain_rung, html, terminal
 from warpwise.lab.explain import explain as explain_kernel
-from warpwise.lab.explain.rungs import checkable, named
+from warpwise.lab.explain.rungs import checkable
 from warpwise.lab.ncu import Launch
 from warpwise.registry import Case, Op, Rung
 
@@ -87,7 +87,7 @@ def explain(
         "target": target, "blocks": blocks, "checks": "none" if trusted else "all", "timeout": timeout
     }  # fmt: skip
     try:
-        if what.endswith(SUFFIXES) or Path(what).is_file():
+        if what.endswith(SUFFIXES) or not is_rung(what):
             if expression is None or grid is None or block is None:
                 raise click.UsageError(
                     "a file needs --kernel, --grid and --block: which kernel, and how it is launched"
@@ -133,14 +133,12 @@ def _file(what: str) -> Path:
 
 
 def _rung(what: str) -> tuple[Op, Rung]:
-    """The operation and rung of ``softmax:k03``."""
-    import warpwise.ops  # noqa: F401 - registers its operations
-
-    registry.load_entry_points()
-    try:
-        return named(what)
-    except (LookupError, ValueError) as error:
-        raise click.BadParameter(str(error.args[0]), param_hint="OP:RUNG") from error
+    """The operation and rung of ``softmax:k03``, or of a user's own ``softplus.py:k01``."""
+    op, name = find_target(what)
+    if not name:
+        names = ", ".join(rung.name for rung in op.rungs)
+        raise click.BadParameter(f"{what}: which rung? Say {what}:RUNG; there are {names}", param_hint="OP:RUNG")
+    return op, find_rung(op, name, "OP:RUNG")
 
 
 def _case(op: Op, size: str) -> Case:

@@ -9,14 +9,13 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import click
 import torch
 
 from warpwise import registry
-from warpwise.cli.targets import known_ops, load_file, sizes_named
+from warpwise.cli.targets import find_target, known_ops, sizes_named
 from warpwise.cli.values import parse
 from warpwise.registry import Case, Op, Rung
 
@@ -47,7 +46,8 @@ def resolve_target(
     Raises ``click.BadParameter`` saying what is near, or where a file fails.
     """
     if ".py:" in text:
-        return _of_file(text, device, size, dtype)
+        op, rung = find_target(text, "TARGET")
+        return _of_op(op, rung, device, size, dtype)
     first, colon, rest = text.partition(":")
     ops = known_ops()
     if first in ops:
@@ -64,20 +64,6 @@ def resolve_target(
         if value is not None:
             raise click.BadParameter(f"{text}: is for rungs; a function takes --arg", param_hint=name)
     return _of_function(text, first, rest, ops, device, arguments, seed)
-
-
-def _of_file(text: str, device: torch.device, size: str | None, dtype: str | None) -> Target:
-    """A rung of an operation that a user's file defines: ``own.py:k02``, or ``own.py:softplus:k02`` if it defines several."""
-    file, _, rest = text.partition(".py:")
-    found = load_file(Path(f"{file}.py"), "TARGET")
-    first, _, rung = rest.partition(":")
-    for op in found:
-        if op.name == first:
-            return _of_op(op, rung, device, size, dtype)
-    if len(found) > 1:
-        names = ", ".join(f"{file}.py:{op.name}" for op in found)
-        raise click.BadParameter(f"{text}: expected one of {names}, with :RUNG after it or not", param_hint="TARGET")
-    return _of_op(found[0], rest, device, size, dtype)
 
 
 def _of_op(op: Op, name: str, device: torch.device, size: str | None, dtype: str | None) -> Target:

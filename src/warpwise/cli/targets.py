@@ -26,6 +26,11 @@ def is_file(text: str) -> bool:
     return text.endswith(".py") or ".py:" in text
 
 
+def is_rung(text: str) -> bool:
+    """Whether ``text`` means an operation, or a rung of it, and no file of kernels: "softmax:k03", "softplus.py:k01"."""
+    return is_file(text) or (not Path(text).is_file() and (":" in text or text in known_ops()))
+
+
 def known_ops() -> list[str]:
     """The names of all operations: Warpwise's, those of other packages, and those of files that were loaded."""
     import warpwise.ops  # noqa: F401 - registers its operations
@@ -63,6 +68,23 @@ def find_op(text: str, hint: str = "OP") -> Op:
         ways = ", ".join(f"{text}:{op.name}" for op in found)
         raise click.BadParameter(f"{text} defines {len(found)} operations: choose one of {ways}", param_hint=hint)
     return found[0]
+
+
+def find_target(text: str, hint: str = "OP:RUNG") -> tuple[Op, str]:
+    """The operation that ``softmax:k03``, ``own.py``, ``own.py:k02`` or ``own.py:softplus:k02`` names, and what it says of a rung."""
+    if not is_file(text):
+        name, _, rung = text.partition(":")
+        return find_op(name, hint), rung
+    file, _, rest = text.removesuffix(".py").partition(".py:")
+    found = load_file(Path(f"{file}.py"), hint)
+    first, _, rung = rest.partition(":")
+    for op in found:
+        if op.name == first:
+            return op, rung
+    if len(found) > 1:
+        names = ", ".join(f"{file}.py:{op.name}" for op in found)
+        raise click.BadParameter(f"{text}: expected one of {names}, with :RUNG after it or not", param_hint=hint)
+    return found[0], rest
 
 
 def find_rung(op: Op, name: str, hint: str = "--rung") -> Rung:

@@ -1,0 +1,65 @@
+"""``warpwise check OP:RUNG``: every kernel that a rung launches, run checked on the operation's own cases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.markup import escape
+
+from warpwise import cuda
+from warpwise.cuda.observe import observing
+from warpwise.registry import Op, Rung
+
+CPU = torch.device("cpu")
+
+
+def check_rung(console: Console, op: Op, rung: Rung, seed: int, timeout: float, **options: Any) -> int:
+    """Print what each kernel of ``rung`` does wrong on each case and dtype; 1 if there is any finding.
+
+    A launch is repeated for all its findings, so that later launches of a rung see what it wrote. ``options`` are those of
+    a CUDA launch's ``check``: ``order``.
+    """
+    total = ran = 0
+    for dtype in op.spec.dtypes:
+        for case in op.spec.cases:
+            args = op.spec.inputs(case, dtype, CPU, seed)
+            if op.refusal(rung, *args):
+                continue
+            ran += 1
+            with console.status(f"{op.name}:{rung.name}: {case}, {_short(dtype)}, checked on the CPU"):
+                found = _found(op, rung, args, timeout, options | {"seed": seed})
+            for finding in found:
+                console.print(f"[dim]{escape(f'{case}, {_short(dtype)}')}[/]")
+                name = finding.kind.__name__
+                console.print(f"[bold red]{name}[/]{escape(str(finding).removeprefix(name))}\n")
+            total += len(found)
+    if not ran:
+        console.print(f"{op.name}:{rung.name} takes none of the operation's cases on a CPU")
+        return 1
+    if total:
+        console.print(f"[red]{total} finding{'s' if total > 1 else ''}[/] in {op.name}:{rung.name}")
+        return 1
+    console.print(
+        f"[green]no finding[/] in {op.name}:{rung.name} on {ran} cases; `warpwise climb {op.name} --rung {rung.name}` says "
+        "whether its results are right"
+    )
+    return 0
+
+
+def _found(op: Op, rung: Rung, args: tuple[Any, ...], timeout: float, options: Mapping[str, Any]) -> list[cuda.Finding]:
+    findings: list[cuda.Finding] = []
+
+    def checked(launcher: Any, given: tuple[Any, ...], meta: Mapping[str, Any]) -> None:
+        own = dict(options) if isinstance(launcher, cuda.Launcher) else {}
+        findings.extend(launcher.check(*given, **{**meta, **own, "timeout": timeout}))
+
+    with observing(checked):
+        op.launch(rung, op.spec.outputs(*args), *args)
+    return findings
+
+
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
