@@ -141,6 +141,9 @@ def test_values_from_shared_memory_that_serve_once() -> None:
         (["STS", "BAR.SYNC", "FADD", "EXIT"], True),
         (["STG", "BAR.SYNC", "LDG", "EXIT"], False),
         (["STS", "BAR.SYNC", "LDG.CONSTANT", "EXIT"], True),
+        (["LDGSTS", "BAR.SYNC", "HGMMA.64x64x16.F32", "EXIT"], False),
+        (["HGMMA.64x64x16.F32", "BAR.SYNC", "LDGSTS", "EXIT"], False),
+        (["UTMALDG.2D", "BAR.SYNC", "LDSM", "EXIT"], False),
     ],
 )
 def test_barriers_that_separate_nothing(rows: list[str], idle: bool) -> None:

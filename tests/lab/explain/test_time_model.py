@@ -73,6 +73,11 @@ def test_matrix_instructions_count_flops() -> None:
     assert prediction.units["tensor"] == pytest.approx(1e6 / H200.clock_hz)
 
 
+def test_a_warpgroups_product_counts_once_for_its_four_warps() -> None:
+    _, prediction, _ = explained(made(row("HGMMA.64x64x16.F32.BF16", 1, 4)))
+    assert prediction.demands["tensor"].amount == 2 * 64 * 64 * 16
+
+
 def test_one_block_keeps_one_multiprocessor_busy() -> None:
     assert imbalance(1, 132) == 132 and imbalance(132, 132) == 1 and imbalance(133, 132) == pytest.approx(264 / 133)
     _, alone, _ = explained(made(row("FFMA", 1, 1_000_000), blocks=1))

@@ -7,8 +7,13 @@ from collections.abc import Iterator
 from warpwise.lab.explain.hint import WORTH, Hint, Launch, stride
 from warpwise.machine.program import Instruction
 
-_LOADS = frozenset({"LDS", "LDSM", "LDG", "LD", "ATOMS", "ATOMG", "ATOM", "LDGSTS"})
-_STORES = frozenset({"STS", "STSM", "STG", "ST", "ATOMS", "ATOMG", "ATOM", "RED", "REDG", "LDGSTS"})
+# Warpgroup products read their tiles from shared memory; the copy engine reads one memory and writes the other.
+_ENGINES = frozenset({"UBLKCP", "UBLKRED", "UTMALDG", "UTMASTG", "UTMAREDG"})
+_LOADS = (
+    frozenset({"LDS", "LDSM", "LDG", "LD", "ATOMS", "ATOMG", "ATOM", "LDGSTS", "HGMMA", "QGMMA", "IGMMA", "BGMMA"})
+    | _ENGINES
+)
+_STORES = frozenset({"STS", "STSM", "STG", "ST", "ATOMS", "ATOMG", "ATOM", "RED", "REDG", "LDGSTS"}) | _ENGINES
 _ENDS = frozenset({"EXIT", "RET", "KILL"})
 _UNKNOWN = frozenset({"BRX", "BRXU", "JMX", "JMXU", "CALL"})  # where these go stands in no operand
 

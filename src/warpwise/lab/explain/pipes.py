@@ -85,7 +85,10 @@ def rates(profile: Profile) -> dict[str, float]:
 
 
 def multiply_adds(modifiers: Iterable[str]) -> int:
-    """Multiply-adds of one matrix instruction of a warp, by its shape: 16816 is 16 x 8 x 16. 0 if no modifier names one."""
+    """Multiply-adds of one matrix instruction of a warp, by its shape: 16816 is 16 x 8 x 16. 0 if no modifier names one.
+
+    64x64x16 is that of four warps together, of which each executes the instruction and computes a quarter.
+    """
     for modifier in modifiers:
         digits = modifier.split("x")
         if modifier.isdigit():
@@ -94,5 +97,5 @@ def multiply_adds(modifiers: Iterable[str]) -> int:
             if k:
                 return m * n * int(k)
         elif len(digits) == 3 and all(part.isdigit() for part in digits):
-            return int(digits[0]) * int(digits[1]) * int(digits[2])
+            return int(digits[0]) * int(digits[1]) * int(digits[2]) // 4
     return 0
