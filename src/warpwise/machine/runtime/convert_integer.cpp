@@ -149,6 +149,7 @@ void f2i(Warp& w, const Instruction& n, Mask lanes) {
   const Type from = static_cast<Type>(n.scratch[1] >> 8);
   const Round round = static_cast<Round>(n.scratch[1] & 3);
   const bool nan_to_zero = n.scratch[1] & kNanToZero;
+  lanes = reached(n, lanes);
   double value[kLanes];
   load(w, n, 1, from, n.scratch[1] & kFlush, value);
   if (type.bits == 32) {

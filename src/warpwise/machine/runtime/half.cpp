@@ -249,18 +249,13 @@ void hsetp2(Warp& w, const Instruction& n, Mask lanes) {
   const Mask given = predicate(w, n.operands[4]);
   const Logic logic = logic_of(n);
   const Mask low = compared(w, n, 2, 0), high = compared(w, n, 2, 1);
-  if (n.has("H_AND")) {
-    set_predicate(w, n.operands[0], lanes, combine(logic, low & high, given));
-    set_predicate(w, n.operands[1], lanes, combine(logic, ~(low & high), given));
-  } else {
-    set_predicate(w, n.operands[0], lanes, combine(logic, low, given));
-    set_predicate(w, n.operands[1], lanes, combine(logic, high, given));
-  }
+  set_predicate(w, n.operands[0], lanes, combine(logic, low, given));
+  set_predicate(w, n.operands[1], lanes, combine(logic, high, given));
 }
 
 bool decode_comparison(Instruction& n, unsigned first) {
-  if (!only(n, {"F",   "LT",  "EQ",  "LE", "GT",      "NE",  "GE",  "NUM", "NAN", "LTU", "EQU",  "LEU",
-                "GTU", "NEU", "GEU", "T",  "BF16_V2", "FTZ", "AND", "OR",  "XOR", "BF",  "H_AND"}))
+  if (!only(n, {"F",   "LT",  "EQ",  "LE",  "GT", "NE",      "GE",  "NUM", "NAN", "LTU", "EQU",
+                "LEU", "GTU", "NEU", "GEU", "T",  "BF16_V2", "FTZ", "AND", "OR",  "XOR", "BF"}))
     return false;
   const u64 relation = float_relation(n);
   if (relation == kNoRelation || !prepare(n, first, 2)) return false;
@@ -268,7 +263,7 @@ bool decode_comparison(Instruction& n, unsigned first) {
   return n.operands.size() == first + 3 && is_predicate(n.operands[first + 2]);
 }
 
-Handler decode_hset2(Instruction& n) { return decode_comparison(n, 1) && !n.has("H_AND") ? hset2 : nullptr; }
+Handler decode_hset2(Instruction& n) { return decode_comparison(n, 1) ? hset2 : nullptr; }
 Handler decode_hsetp2(Instruction& n) {
   return predicates_at(n, 0) == 2 && decode_comparison(n, 2) && !n.has("BF") ? hsetp2 : nullptr;
 }
