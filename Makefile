@@ -6,13 +6,21 @@ STAMP  := $(VENV)/.installed
 EXTRAS := cuda,report,test
 JOBS   ?= 2
 
-.PHONY: demo test test-gpu lint types contracts format docs clean
+.PHONY: demo test test-gpu browser lint types contracts format docs clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
 
-test: $(STAMP) lint types contracts
+test: $(STAMP) browser lint types contracts
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+# The report is tested in a headless Chromium. Where it cannot be installed those tests are skipped, and say why.
+browser:
+	@for name in chromium chromium-browser google-chrome google-chrome-stable chrome; do \
+	  command -v $$name >/dev/null && exit 0; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1 && exit 0; fi; \
+	echo 'warpwise: no Chromium here: the report is not tested in a browser'
 
 # On a machine with a CUDA device, in whatever environment $(PYTHON) is.
 test-gpu:

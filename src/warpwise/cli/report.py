@@ -80,7 +80,10 @@ def report(
     """
     console = wide_console()
     every = not names or ALL in names
-    ops = [registry.get(name) for name in known_ops()] if every else [op for name in names for op in find_ops(name)]
+    asked = (
+        {name: name for name in known_ops()} if every else {op.name: name for name in names for op in find_ops(name)}
+    )
+    ops = [registry.get(name) for name in asked]
     try:
         pages.require_library()
         pages.require_folder(folder)
@@ -89,7 +92,7 @@ def report(
     except OSError as error:
         raise click.BadParameter(f"{folder}: cannot be written: {error}", param_hint="-o") from error
     climbed = {op.name: _climb(console, op, budget) for op in ops} if fresh else {}
-    found = _collected(ops, given, climbed, device, every)
+    found = _collected(asked, given, climbed, device, every)
     explained = {one.name: _explain(console, one) for one in found} if explain else {}
     try:
         with console.status("drawing") as status:
@@ -110,18 +113,28 @@ def _told(one: pages.Collected) -> str:
 
 
 def _collected(
-    ops: Sequence[Op], given: Sequence[Path], climbed: Mapping[str, pages.Source], device: str | None, every: bool
+    asked: Mapping[str, str],
+    given: Sequence[Path],
+    climbed: Mapping[str, pages.Source],
+    device: str | None,
+    every: bool,
 ) -> list[pages.Collected]:
-    """What is known of each; without names, only of those of which there is something."""
+    """What is known of each that was ``asked`` for; without names, only of those of which there is something."""
+    ops = [registry.get(name) for name in asked]
     sources = _files(given) if given else [*_files(), *_kept(ops)]
     found, missing = [], []
     for op in ops:
         own = [climbed[op.name]] if op.name in climbed else []
+        if not own and not any(source.run.op == op.name for source in sources):
+            missing.append(
+                f"{op.name}: nothing is recorded of it; `warpwise climb {asked[op.name]}` records it, or add --climb"
+            )
+            continue
         try:
             found.append(pages.collect(op, [*own, *sources], device))
         except pages.NothingRecorded as error:
             missing.append(str(error))
-    if missing and not (every and found):
+    if missing and not (every and found):  # of all operations, those without anything are passed over
         raise click.ClickException("\n".join(missing))
     return found
 

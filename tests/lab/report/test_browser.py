@@ -18,7 +18,6 @@ pytestmark = [
     pytest.mark.skipif(
         CHROMIUM is None, reason="no Chromium: `apt-get install chromium` as root, or name one in WARPWISE_CHROMIUM"
     ),
-    pytest.mark.xdist_group("browser"),
 ]
 # What of a chart can be seen: its marks that have figures and an area on the screen.
 DRAWN = """(() => [...document.querySelectorAll('svg.chart')]

@@ -285,7 +285,7 @@ def test_the_index_leads_to_every_page(tmp_path: Path) -> None:
     assert [
         "affine",
         "k02_wide",
-        "large, 8192, float32",
+        "large, float32",
         "40 µs",
         "1,600 GB/s",
         "40 %",

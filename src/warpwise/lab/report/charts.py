@@ -193,6 +193,12 @@ def _narrow_columns(y: Spec, width: float) -> list[Spec]:
     return [cell]
 
 
+def behind_first(point: Point) -> list[Measurement]:
+    """The entries in the order to draw them in: opponents below the rungs, the best on top."""
+    best = point.best.name if point.best else ""
+    return sorted(point.entries, key=lambda one: (one.kind == "rung") + (one.name == best))
+
+
 def shade(number: int, of: int) -> str:
     """The variable for rung ``number`` of a ladder: later rungs are stronger."""
     return f"var(--s{round(9 * number / max(1, of - 1))})"
@@ -207,7 +213,7 @@ def sizes(points: Sequence[Point], order: Sequence[str], what: str) -> str:
     names = [point.case for point in points]
     for position, point in enumerate(points):
         rival = point.rival.name if point.rival else ""
-        for one in point.entries:
+        for one in behind_first(point):
             value = one.median if what == "time" else words.rate(one)
             if value and words.rate_unit(point) == unit:
                 rows.append({

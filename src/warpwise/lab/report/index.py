@@ -46,7 +46,7 @@ class Entry:
         """``2.32 × torch.compile``."""
         if self.point is None or self.point.rival is None or self.times is None or not self.times[1]:
             return ""
-        return f"{self.times[1] / self.times[0]:.2f} × {self.point.rival.name}"
+        return f"{words.against(self.point)} {self.point.rival.name}"
 
 
 def entry_of(collected: Collected, file: str) -> Entry:
@@ -68,7 +68,7 @@ def index(entries: Sequence[Entry]) -> str:
         rows = [_row(entry) for entry in ceilings]
         caption = (
             "Share of the measured ceiling, the copy rate or torch.mm's, whichever is the nearer one: the best rung filled, "
-            "the best opponent hollow. Small sizes in a cache may pass 100 %."
+            "the best opponent hollow. Reading more than is written, or a cache, may pass 100 %."
         )
         body.append(
             element(
@@ -185,7 +185,7 @@ def _table(entries: Sequence[Entry]) -> Markup:
             continue
         best = point.best
         rows.append([
-            link, best.name, f"{point.case}, {point.size}, {point.dtype}", words.time(best), words.rate_words(best), words.percent(best),
+            link, best.name, element("span", f"{point.case}, {point.dtype}", title=point.size), words.time(best), words.rate_words(best), words.percent(best),
             entry.against, verdict,
         ])  # fmt: skip
     return table(["", "best rung", "at", "time", "rate", "of ceiling", "against", "rungs"], rows, kind="all")

@@ -59,11 +59,9 @@ def lead(collected: Collected, point: Point) -> Markup:
         )
         shown.append(_figure(words.percent(best), f"of {words.ceiling_name(point, collected.device)}", reached))
     if rival is not None and rival.median:
-        times = rival.median / best.median
         interval = f"{best.ratio.low:.2f} to {best.ratio.high:.2f}; " if best.ratio else ""
         others = [f"{one.name} takes {duration(one.median)}" for one in point.opponents if one.median]
-        value = words.ratio(best) or f"{times:.2f} ×"
-        kind = "ahead" if times >= 1 else "behind"
+        value, kind = words.against(point), "ahead" if best.median <= rival.median else "behind"
         shown.append(_figure(value, f"the speed of {rival.name}", f"{interval}{', '.join(others)}", kind))
     return element("div", element("div", *shown, class_="figures"), paid(collected, point), class_="lead")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from warpwise.lab.report import words
-from warpwise.lab.report.charts import Spec, _fixed, _title, colour, short, spread
+from warpwise.lab.report.charts import Spec, _fixed, _title, behind_first, colour, short, spread
 from warpwise.lab.report.collected import Counted, Point, Roofs
 from warpwise.lab.report.draw import svg
 from warpwise.lab.store import Measurement
@@ -33,7 +33,7 @@ class Dot:
 def dots(point: Point, counters: Counted | None) -> list[Dot]:
     """Everybody who was timed, with DRAM's bytes where ncu counted them and else the fewest that there can be."""
     found = []
-    for one in point.entries:
+    for one in behind_first(point):
         work = one.flops or one.bytes
         if not one.median or not work or not one.bytes:
             continue

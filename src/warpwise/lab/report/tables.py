@@ -56,13 +56,13 @@ def counted(collected: Collected, point: Point, shown: bool) -> Markup:
         rows.append([
             element("a", name, href=f"#{name}"), _size(read), _size(written), moved, _over(total(ncu.LOADS), total(ncu.LOAD_REQUESTS)),
             _over(total(ncu.STORES), total(ncu.STORE_REQUESTS)), _count(total(ncu.SHARED)), _count(total(ncu.INSTRUCTIONS)),
-            str(max(launch.registers for launch in launches)), f"{occupancy:.0f} %" if occupancy else "",
+            str(max(launch.registers for launch in launches) or ""), f"{occupancy:.0f} %" if occupancy else "",
         ])  # fmt: skip
     if not rows or known is None:
         return Markup("")
     heading = element("h2", "What ncu counted")
     heads = [
-        "", "DRAM read", "DRAM written", "× least", "sectors a load", "sectors a store", "shared wavefronts", "warp instructions", "registers",
+        "", "DRAM read", "DRAM written", "× least", "sectors/load", "sectors/store", "shared wavefr.", "instructions", "registers",
         "warps active",
     ]  # fmt: skip
     version = f"Nsight Compute {known.environment.get('ncu', '')} on {known.environment.get('device', '')}, {str(known.environment.get('date', ''))[:10]}"

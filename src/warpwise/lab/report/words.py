@@ -96,6 +96,14 @@ def ratio(one: Measurement) -> str:
     return f"{one.ratio.median:.2f} ×" if one.ratio.median >= 0.1 else f"{one.ratio.median:.2g} ×"
 
 
+def against(point: Point) -> str:
+    """``ratio`` of the best rung, or that of the medians where none was kept; "" without an opponent."""
+    best, rival = point.best, point.rival
+    if best is None or rival is None or not best.median or not rival.median:
+        return ""
+    return ratio(best) or f"{rival.median / best.median:.2f} ×"
+
+
 def gain(factor: float) -> str:
     """``×13``, ``×1.84``; a loss is ``×0.81``."""
     return f"×{factor:.0f}" if factor >= 9.95 else f"×{factor:.2f}"
