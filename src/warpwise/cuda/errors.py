@@ -57,7 +57,7 @@ class Finding:
 
     def error(self) -> KernelError:
         """The exception that a plain call raises for this finding."""
-        return self.kind(str(self), (self,))
+        return self.kind(str(self).removeprefix(f"{self.kind.__name__}: "), (self,))
 
 
 class KernelError(RuntimeError):

@@ -66,7 +66,7 @@ def _launch(op: Op, rung: Rung, instance: Instance, outputs: tuple[Guarded, ...]
     except UnsupportedFeature as error:
         return Attempt(skipped=f"{type(error).__name__}: {_first_line(error)}")
     except KernelError as error:
-        failure = _failure(instance, "finding", str(error))
+        failure = _failure(instance, "finding", str(error.finding or error))
         lost = on_gpu and _context_lost()
         return Attempt(replace(failure, findings=error.findings), lost=lost, error=type(error))
     except Exception as error:  # noqa: BLE001 - whatever a rung raises is the rung's failure, and the verdict says it

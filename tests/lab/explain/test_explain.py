@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -75,6 +76,18 @@ def test_strided_loads_ask_for_eight_times_the_sectors_on_their_line(module: cud
     assert any(hint.title == "uncoalesced loads" and hint.line == 6 for hint in made.hints)
     with pytest.raises(LookupError, match=r"no machine code for line 1; there is for lines .*6"):
         made.line(1)
+
+
+def test_the_kernels_own_file_is_the_main_one_however_much_an_included_one_does(tmp_path: Path) -> None:
+    work = "\n".join(f"  x = x * x + {i}.5f;" for i in range(40))
+    (tmp_path / "work.cuh").write_text(f"__device__ float work(float x) {{\n{work}\n  return x;\n}}\n")
+    (tmp_path / "own.cu").write_text(
+        '#include "work.cuh"\n__global__ void f(float* y) { y[threadIdx.x] = work(y[threadIdx.x]); }\n'
+    )
+    made = ww.explain(cuda.load(tmp_path / "own.cu")["f"][1, 32], torch.ones(32))
+    assert made.main_file is not None and Path(made.main_file).name == "own.cu"
+    assert sum(Path(line.file).name == "work.cuh" for line in made.lines) > 10
+    assert made.line(2).number == 2 and made.to_dict()["file"] == made.main_file
 
 
 def test_lines_that_did_not_run_are_said(module: cuda.Module) -> None:

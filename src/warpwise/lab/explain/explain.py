@@ -261,6 +261,7 @@ def assembled(
     return Explanation(
         kernel, profile.name, grid, block, resources, known, lines, fits, everywhere, expected, found, run.agrees,
         caveats(lines, names.get(file, file), run, options), counts, (), run.unsupported, sources, dict(seconds),
+        names.get(file, file),
     )  # fmt: skip
 
 

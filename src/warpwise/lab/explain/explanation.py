@@ -95,7 +95,8 @@ class Explanation:
     ``metrics`` are totals under Nsight Compute's names, ``lines`` the same by source line. ``occupancy`` is the
     target's, ``occupancies`` every profile's by its name. ``prediction`` has the seconds that each unit needs, the
     ``limiter`` and the ``time``; both it and ``occupancy`` may be missing where ``unsupported`` says why. ``caveats``
-    are what a counter cannot see. ``sources`` holds the text of the files that ``lines`` name, by line.
+    are what a counter cannot see. ``sources`` holds the text of the files that ``lines`` name, by line; ``file`` is the one
+    that declares the kernel.
     """
 
     kernel: str
@@ -116,6 +117,7 @@ class Explanation:
     unsupported: str = ""
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     seconds: Mapping[str, float] = field(default_factory=dict)
+    file: str = ""
 
     @property
     def sampled(self) -> str:
@@ -151,7 +153,9 @@ class Explanation:
 
     @cached_property
     def main_file(self) -> str | None:
-        """The file that most of the machine code comes from."""
+        """The file that declares the kernel; the one that most of the machine code comes from if no line of that is known."""
+        if any(line.file == self.file for line in self.lines):
+            return self.file
         sizes: dict[str, int] = {}
         for line in self.lines:
             sizes[line.file] = sizes.get(line.file, 0) + len(line.instructions)
