@@ -17,6 +17,7 @@ from tests.lab.report.samples import CPU, full, ladder, source, timed, toy, verd
 from warpwise.lab import report
 from warpwise.lab.explain.explanation import Line
 from warpwise.lab.report import charts, draw, markup
+from warpwise.lab.report.counters import Counted, Launch
 from warpwise.lab.report.explained import Advice, Explained, LaunchExplained
 from warpwise.lab.report.page import page
 from warpwise.lab.report.source import before, coloured, difference, heated
@@ -326,3 +327,16 @@ def test_explanations_survive_the_cache() -> None:
 
     one = explained()["k01_naive"]
     assert _read(json.loads(json.dumps(dataclasses.asdict(one)))) == one
+
+
+def test_a_launch_that_a_gpu_does_not_get_is_not_compared(tmp_path: Path) -> None:
+    found = full(toy(tmp_path))
+    few = dataclasses.replace(found, environment={**found.environment, "multiprocessors": 132})
+    text = Read(page(few, explained())).text
+    assert "This is not the launch that a GPU gets: grid 4 here." in text
+    assert "too low" not in text
+    counted = Counted({("k01_naive", "large", "float32"): (Launch("affine", (4, 1, 1), 32, 0, {}),)}, {"ncu": "1"})
+    assert "the prediction is 74% too low." in Read(page(dataclasses.replace(few, counters=counted), explained())).text
+    other = Counted({("k01_naive", "large", "float32"): (Launch("affine", (1056, 1, 1), 32, 0, {}),)}, {"ncu": "1"})
+    text = Read(page(dataclasses.replace(few, counters=other), explained())).text
+    assert "grid 4 here, and grid 1,056 on the NVIDIA H200." in text

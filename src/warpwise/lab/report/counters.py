@@ -21,9 +21,10 @@ OCCUPANCY = "sm__warps_active.avg.pct_of_peak_sustained_active"
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch of a rung: its kernel, registers a thread, shared memory a block in bytes, and metrics by ncu's names."""
+    """One launch of a rung: its kernel, grid, registers a thread, shared memory a block in bytes, and metrics by ncu's names."""
 
     expression: str
+    grid: tuple[int, ...]
     registers: int
     shared_bytes: int
     metrics: Mapping[str, float]
@@ -69,6 +70,6 @@ def read_counters(path: Path, device: str) -> Counted | None:
             values = zip(data["metrics"], launch["values"], strict=True)
             shared = launch["shared_bytes"] + launch["static_shared"]
             metrics = {name: float(value) for name, value in values if value is not None}
-            launches.append(Launch(launch["expression"], launch["registers"], shared, metrics))
+            launches.append(Launch(launch["expression"], tuple(launch["grid"]), launch["registers"], shared, metrics))
         found[point["rung"], point["case"], point["dtype"]] = tuple(launches)
     return Counted(found, data["environment"])

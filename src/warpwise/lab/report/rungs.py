@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from warpwise.lab.explain.figures import dimensions, listed, percent, seconds, size, times
@@ -119,24 +120,35 @@ def _explanation(collected: Collected, name: str, explained: Explained) -> Marku
     where = f" executed on a CPU at {at}, {explained.dtype}, for {explained.target}"
     head = element("h3", "Why it takes its time", element("small", where))
     beside = _beside(collected, name, explained)
-    return joined(head, *(_launch(launch, len(explained.launches) > 1) for launch in explained.launches), beside)
+    return joined(head, beside, *(_launch(launch, len(explained.launches) > 1) for launch in explained.launches))
 
 
 def _beside(collected: Collected, name: str, explained: Explained) -> Markup:
-    """The predicted time beside the measured one, if just this was measured."""
-    for point in collected.points:
+    """The predicted time beside the measured one, if just this was measured; or that a GPU is given another launch."""
+    own = [launch.grid for launch in explained.launches]
+    counted = collected.counters.at(name, explained.case, explained.dtype) if collected.counters else ()
+    processors = int(collected.environment.get("multiprocessors", 0))
+    alike = [launch.grid for launch in counted] == own if counted else max(map(math.prod, own)) >= processors
+    if not alike:
+        there = f", and {_grids([launch.grid for launch in counted])} on the {collected.device}" if counted else ""
+        text = f"This is not the launch that a GPU gets: {_grids(own)} here{there}. A rung that asks for as many blocks as a device has room for finds one SM on a CPU."
+        return element("p", text, class_="beside")
+    for point in collected.points if collected.measured_on_gpu else ():
         entry = point.entry(name)
-        if (
+        same = (
             point.dtype == explained.dtype
             and dict(point.sizes) == dict(explained.sizes)
             and point.case == explained.case
-        ):
-            if entry is None or not entry.median or not explained.seconds or not collected.measured_on_gpu:
-                continue
+        )
+        if same and entry is not None and entry.median and explained.seconds:
             off = explained.seconds / entry.median - 1
             text = f"Measured on the {collected.device} at this size: {duration(entry.median)}; the prediction is {abs(off):.0%} "
             return element("p", text + ("too high." if off > 0 else "too low."), class_="beside")
     return Markup("")
+
+
+def _grids(grids: Sequence[tuple[int, ...]]) -> str:
+    return " and ".join(f"grid {dimensions(_three(grid))}" for grid in grids)
 
 
 def _launch(one: LaunchExplained, several: bool) -> Markup:

@@ -21,7 +21,7 @@ from warpwise.registry import Op, Rung
 
 WASTEFUL = 1.05
 CONTEXT = 3  # lines around a change
-ALIKE = 0.3  # of two lines, from where on their difference is shown word by word
+ALIKE = 0.5  # of two lines' words, from where on their difference is shown word by word
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 _KINDS = (
     (Token.Comment.Preproc, "p"), (Token.Comment.PreprocFile, "s"), (Token.Comment, "c"), (Token.Literal.String.Doc, "c"), (Token.Keyword, "k"),
@@ -158,7 +158,7 @@ def _words(left: str, right: str) -> tuple[str, str]:
     """Both lines with the words that differ marked, unless hardly anything is the same."""
     a, b = _WORDS.findall(left), _WORDS.findall(right)
     matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
-    if matcher.ratio() < ALIKE:
+    if difflib.SequenceMatcher(None, left.split(), right.split(), autojunk=False).ratio() < ALIKE:
         return escape(left, quote=False), escape(right, quote=False)
     parts: tuple[list[str], list[str]] = ([], [])
     for tag, first, last, start, end in matcher.get_opcodes():
