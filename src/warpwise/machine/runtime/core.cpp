@@ -8,6 +8,7 @@
 #include <deque>
 
 #include "core.h"
+#include "default_arithmetic.h"
 
 namespace ww::machine {
 
@@ -330,6 +331,7 @@ WW_API int ww_machine_run(void* handle, const ww_machine_launch* asked, ww_machi
   memset(result, 0, sizeof *result);
   const double start = now();
   const InterruptGuard guard;
+  const DefaultArithmetic arithmetic;
   try {
     set_up(program, *asked);
     Runner runner(*asked, *result);

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "access.h"
+#include "default_arithmetic.h"
 #include "fibers.h"
 #include "signals.h"
 
@@ -272,6 +273,7 @@ using namespace ww;
 // Runs a kernel. The result is the caller's to give back by ww_release_result. Returns 0, or 1 without address space.
 WW_EXPORT int ww_run(const ww_launch* launch, ww_result* result) {
   const std::lock_guard<std::mutex> lock(one_at_a_time);
+  const DefaultArithmetic arithmetic;
   memset(result, 0, sizeof *result);
   if (!reserve_arena()) return 1;
   set_up(*launch);
