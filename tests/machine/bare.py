@@ -48,8 +48,12 @@ def launch(
     block: int | tuple[int, int, int],
     *arguments: np.ndarray | float,
     shared_bytes: int = 0,
+    blocks: int | None = None,
 ) -> Counts:
-    """Execute ``k[grid, block](*arguments)``; integers are passed as int, floats as float. Arrays are changed in place."""
+    """Execute ``k[grid, block](*arguments)``, or ``blocks`` of its blocks; integers are passed as int, floats as float.
+
+    Arrays are changed in place.
+    """
     aligned = [aligned_copy(each) if isinstance(each, np.ndarray) else each for each in arguments]
     packed: list[Pointer | Number] = []
     for position, value in enumerate(aligned):
@@ -58,7 +62,7 @@ def launch(
             packed.append(Pointer(name, value.ctypes.data, value.nbytes, value.itemsize, value.ctypes.data))
         else:
             packed.append(Number(name, struct.pack("<f" if isinstance(value, float) else "<i", value)))
-    counts = machine.run(program(source, target), _three(grid), _three(block), shared_bytes, packed)
+    counts = machine.run(program(source, target), _three(grid), _three(block), shared_bytes, packed, blocks=blocks)
     for position, value in enumerate(arguments):
         if isinstance(value, np.ndarray):
             value[...] = counts.outputs[f"argument{position}"].view(value.dtype).reshape(value.shape)

@@ -278,3 +278,39 @@ extern "C" __global__ void k(const int* offsets, unsigned* out, const unsigned* 
     assert np.diff(first.addresses).tolist() == [4] * 31
     assert np.diff(worst.addresses).tolist() == [32] * 31
     assert worst.bytes == 4
+
+
+AGAIN = r"""
+extern "C" __global__ void k(const float4* in, float* sums, int perBlock, int passes) {
+  const float4* mine = in + (long long)blockIdx.x * perBlock;
+  float sum = 0;
+  for (int pass = 0; pass < passes; pass++, __syncthreads())
+    for (int i = threadIdx.x; i < perBlock; i += blockDim.x) {
+      float4 v;
+      asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(mine + i));
+      sum += v.x + v.y + v.z + v.w;
+    }
+  sums[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize("kilobytes, blocks, again", [(48, 1056, False), (96, 1056, True), (96, 132, False)])
+def test_what_a_block_reads_again_must_lie_in_its_share_of_l2(kilobytes: int, blocks: int, again: bool) -> None:
+    per_block = kilobytes * 1024 // 16
+    data = np.zeros(1056 * per_block * 4, np.float32)
+    counts = launch(AGAIN, "sm_90", blocks, 256, data, np.zeros(1056 * 256, np.float32), per_block, 2, blocks=8)
+    if again:  # all but what sets of the cache with fewer lines than most have room for
+        assert 0.8 * per_block // 2 * blocks < counts.l2_rereads <= per_block // 2 * blocks
+    else:
+        assert counts.l2_rereads == 0
+    assert counts.total("l2_sectors", "LDG") == per_block // 2 * blocks * 2
+
+
+def test_neighbouring_scalars_leave_for_l2_together_unless_they_are_many() -> None:
+    def sent(statement: str, offsets: np.ndarray) -> int:
+        return _global(statement, offsets).total("l2_sectors", "STG") - 4  # and the results
+
+    four = "".join(f"*(volatile unsigned*)(at + {4 * i}) = i;" for i in range(4))
+    assert sent(four, LANES * 16) == 4 * 16 - 35  # of 48 that find their sector waiting, 7 in 10 leave with it
+    assert sent(four, LANES * 32) == 4 * 32

@@ -53,7 +53,8 @@ class Counts:
     ``blocks``), the counters are scaled up to the whole grid already, and ``sampled`` is true. ``warp_cycles`` is how
     long the slowest of the warps that ran would take alone on an SM, from the scheduling bits and nominal latencies;
     ``mean_warp_cycles`` is the mean. ``sectors_read`` and ``sectors_written`` are distinct 32-byte sectors of global
-    memory: what must cross DRAM at least, once. ``l2_misses`` are sectors that the model of L2 did not hold.
+    memory: what must cross DRAM at least, once. ``l2_misses`` are sectors that the model of L2 did not hold, and
+    ``l2_rereads`` those that a block read again after it and the blocks beside it had pushed them out.
     ``outputs`` are the buffers' bytes after the run, by name, for comparison with the checked emulation.
     """
 
@@ -73,6 +74,7 @@ class Counts:
     barriers: int
     seconds: float
     buffers: tuple[Buffer, ...] = ()
+    l2_rereads: int = 0
     samples: dict[int, tuple[Sample, ...]] = field(default_factory=dict)
     outputs: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
 

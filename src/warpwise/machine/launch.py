@@ -30,7 +30,7 @@ _WORKSPACE_ADDRESS = 0x7E30_0000_0000
 _WORKSPACE_BYTES = 4096
 _CALL_STACK = 32 * 1024  # for functions that call themselves: the driver's default is 1 KiB, and can be raised
 # Of the largest product of each architecture: multiprocessors, bytes of L2.
-_DEVICES = {(7, 5): (72, 6 << 20), (8, 0): (108, 40 << 20), (8, 6): (84, 6 << 20), (8, 9): (142, 96 << 20), (9, 0): (132, 50 << 20), (10, 0): (148, 126 << 20)}  # fmt: skip
+_DEVICES = {(7, 5): (72, 6 << 20), (8, 0): (108, 40 << 20), (8, 6): (84, 6 << 20), (8, 9): (142, 96 << 20), (9, 0): (132, 60 << 20), (10, 0): (148, 126 << 20)}  # fmt: skip
 _KIND_UNSUPPORTED, _KIND_TIMEOUT, _KIND_INTERRUPT, _KIND_NEEDS_ALL = 2, 3, 4, 5
 _lock = threading.Lock()  # the runtime holds one launch
 
@@ -100,12 +100,13 @@ def run(
     numbers, weights = choose(grid, total if blocks is None or program.cooperative else blocks)
     table = np.zeros((len(program.instructions), len(FIELDS)))
     resident = _resident_blocks(program, threads, shared_bytes, profile)
+    multiprocessors, l2_bytes = _DEVICES.get(program.architecture, _DEVICES[(9, 0)])
+    beside = min(resident, -(-total // multiprocessors))
     asked = runtime.Launch(
         grid, block, program.architecture[0] * 10 + program.architecture[1], program.reserved_shared, shared,
-        shared_bytes, local, _DEVICES.get(program.architecture, _DEVICES[(9, 0)])[0], resident,
+        shared_bytes, local, multiprocessors, resident,
         int(program.cooperative), int(program.waits_for_blocks and total > 1), len(device_segments),
-        _l1_bytes(program, shared_bytes, resident, profile), _DEVICES.get(program.architecture, _DEVICES[(9, 0)])[1],
-        timeout,
+        _l1_bytes(program, shared_bytes, resident, profile) // beside, l2_bytes, timeout,
     )  # fmt: skip
     device_segments.sort(key=lambda each: each.address)
     described = (runtime.Segment * max(1, len(device_segments)))(
@@ -143,6 +144,7 @@ def run(
         sectors_read=round(result.sectors_read * scale),
         sectors_written=round(result.sectors_written * scale),
         l2_misses=round(result.l2_misses * scale),
+        l2_rereads=round(result.l2_rereads * scale),
         barriers=round(result.barriers),
         seconds=result.seconds,
         buffers=tuple(
@@ -176,7 +178,7 @@ def _local_bytes(program: Program) -> int:
 
 
 def _resident_blocks(program: Program, threads: int, shared_bytes: int, profile: Profile) -> int:
-    """About how many blocks share a multiprocessor: what the model of L1 needs."""
+    """About how many blocks share a multiprocessor: what the models of the caches need."""
     warps = -(-threads // 32)
     registers = -(-max(program.registers, 16) // 8) * 8 * 32 * warps
     shared = program.static_shared + shared_bytes + profile.shared_reserved_per_block

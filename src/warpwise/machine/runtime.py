@@ -92,6 +92,7 @@ class Result(ctypes.Structure):
         ("sectors_read", ctypes.c_uint64),
         ("sectors_written", ctypes.c_uint64),
         ("l2_misses", ctypes.c_uint64),
+        ("l2_rereads", ctypes.c_uint64),
         ("kept_count", ctypes.c_uint64),
         ("barriers", ctypes.c_double),
         ("warp_cycles", ctypes.c_double),

@@ -46,7 +46,7 @@ extern "C" struct ww_machine_launch {
 };
 extern "C" struct ww_machine_result {
   u32 fault, instruction;
-  u64 blocks_done, sectors_read, sectors_written, l2_misses, kept_count;
+  u64 blocks_done, sectors_read, sectors_written, l2_misses, l2_rereads, kept_count;
   double barriers, warp_cycles, warp_cycles_sum, seconds;
   KeptRequest* kept;
   char message[1024];
@@ -300,7 +300,7 @@ void report(ww_machine_result& result, const Fault& fault) {
 void take_traffic(ww_machine_result& result) {
   const TrafficTotals totals = traffic_totals();
   result.sectors_read = totals.sectors_read, result.sectors_written = totals.sectors_written;
-  result.l2_misses = totals.l2_misses;
+  result.l2_misses = totals.l2_misses, result.l2_rereads = totals.l2_rereads;
   const std::vector<KeptRequest> kept = take_requests();
   result.kept = static_cast<KeptRequest*>(malloc(kept.size() * sizeof(KeptRequest) + 1));
   if (!kept.empty()) memcpy(result.kept, kept.data(), kept.size() * sizeof(KeptRequest));
@@ -335,7 +335,9 @@ WW_API int ww_machine_run(void* handle, const ww_machine_launch* asked, ww_machi
   try {
     set_up(program, *asked);
     Runner runner(*asked, *result);
-    begin_traffic({asked->architecture, asked->multiprocessors, static_cast<u32>(asked->l1_bytes), asked->l2_bytes},
+    const u64 places = u64{asked->multiprocessors} * asked->resident_blocks;
+    begin_traffic({asked->architecture, asked->multiprocessors, static_cast<u32>(asked->l1_bytes), asked->l2_bytes,
+                   std::max<u64>(std::min(places, launch.blocks), 1)},
                   run.segments, launch.counts, launch.instructions);
     runner.all();
     take_traffic(*result);

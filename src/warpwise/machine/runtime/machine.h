@@ -205,7 +205,7 @@ struct Launch {
   u32 local_bytes;            // of a thread
   u32 multiprocessors;        // of the device
   u32 resident_blocks;        // on one multiprocessor
-  u64 l1_bytes, l2_bytes;     // what L1 has left beside shared memory, and L2
+  u64 l1_bytes, l2_bytes;     // a block's share of what L1 has left beside shared memory, and all of L2
   InstructionCounts* counts;  // one for each instruction
 };
 extern Launch launch;

@@ -17,8 +17,9 @@ std::map<std::string, Entry>& registry() {
   return entries;
 }
 
-// Cycles until the result of a variable-latency instruction of each unit can be used: published microbenchmarks.
-constexpr u8 kUnitLatency[kUnits] = {4, 4, 6, 16, 18, 23, 100, 12, 33, 24, 6};
+// Cycles until the result of a variable-latency instruction of each unit can be used: fp64, xu, lsu (SHFL) and tensor
+// as measured on an H200 (latency.cu), the others from published microbenchmarks.
+constexpr u8 kUnitLatency[kUnits] = {4, 4, 6, 8, 17, 24, 100, 12, 24, 24, 6};
 
 // Fields of a line between tabs.
 class Fields {

@@ -1,7 +1,10 @@
 #include "traffic.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <memory>
+#include <new>
 
 #include "cache_model.h"
 #include "footprints.h"
@@ -17,6 +20,22 @@ struct Kept {
   u32 worst_excess = 0;
 };
 
+// What a block touched: a line's sectors, as far as `turn` is that of the one that runs.
+struct Seen {
+  u32 turn;
+  u8 sectors;
+};
+struct Release {
+  void operator()(Seen* seen) const { std::free(seen); }
+};
+
+// Sectors that were stored and wait in L1 to leave, oldest first.
+struct Waiting {
+  unsigned lines = 0, sectors = 0;
+  u64 line[kWaitingSectors];
+  u8 mask[kWaitingSectors];
+};
+
 struct Model {
   MemorySystem system;
   const Latencies* latency = kLatencies;
@@ -28,7 +47,13 @@ struct Model {
   std::vector<SectoredCache> l1;  // by SM
   SectoredCache l2;
   Footprint footprint;
-  u64 l2_misses = 0;
+  u64 l2_misses = 0, l2_rereads = 0;
+  SectoredCache share;                    // of L2, for one of the blocks that run at once
+  u64 block = 0;                          // that runs
+  u32 turn = 0;                           // how many did
+  std::unique_ptr<Seen[], Release> seen;  // by mark; zeros until touched
+  Waiting waiting;
+  u64 merges = 0;
 };
 Model model;
 
@@ -57,17 +82,63 @@ void keep_if_telling(const Warp& warp, const Instruction& instruction, const Req
   }
 }
 
-void mark_footprint(const Instruction& instruction, const Lines& lines, unsigned i, bool reads, bool writes) {
+constexpr size_t kNowhere = ~size_t{0};
+
+// The place of a line in the footprint.
+size_t mark_of(const Instruction& instruction, const Lines& lines, unsigned i) {
   const Region* region = find_region(instruction, lines.line[i] * kLineBytes, lines.line[i] * kLineBytes + 1);
   if (!region) {  // a buffer may begin inside its first line
     const u64 inside = lines.line[i] * kLineBytes + __builtin_ctz(lines.mask[i]) * kSectorBytes + kSectorBytes - 1;
     region = find_region(instruction, inside, inside + 1);
-    if (!region) return;
+    if (!region) return kNowhere;
   }
   const size_t index = static_cast<size_t>(region - model.regions.data());
-  const size_t mark = model.first_mark[index] + (lines.line[i] - region->address / kLineBytes);
-  if (reads) model.footprint.read(mark, lines.mask[i]);
-  if (writes) model.footprint.write(mark, lines.mask[i]);
+  return model.first_mark[index] + (lines.line[i] - region->address / kLineBytes);
+}
+
+void begin_turn(u64 block) {
+  model.block = block, model.turn++;
+  model.share.reset(std::max<u64>(model.system.l2_bytes / model.system.blocks_at_once, 8192), kL2Ways);
+  model.waiting.lines = model.waiting.sectors = 0;
+}
+
+// The block that runs takes these sectors of a line to L2. Returns those that it had before and has pushed out since.
+unsigned lost_since(size_t mark, u64 line, unsigned sectors) {
+  const unsigned kept = model.share.access(line, sectors, true);
+  Seen& seen = model.seen[mark];
+  if (seen.turn != model.turn) seen = {model.turn, 0};
+  const unsigned before = seen.sectors;
+  seen.sectors |= static_cast<u8>(sectors);
+  return before & sectors & ~kept;
+}
+
+// Of the sectors that a store writes to a line, those that leave with a store before it.
+unsigned merged(u64 line, unsigned sectors) {
+  Waiting& waiting = model.waiting;
+  unsigned place = 0, found = 0;
+  while (place < waiting.lines && waiting.line[place] != line) place++;
+  if (place < waiting.lines) {
+    for (unsigned rest = waiting.mask[place] & sectors; rest; rest &= rest - 1)
+      if (model.merges++ % 10 < kMergedOfTen) found |= rest & -rest;
+    sectors &= ~unsigned{waiting.mask[place]};
+  }
+  const unsigned more = static_cast<unsigned>(__builtin_popcount(sectors));
+  unsigned gone = 0;
+  while (gone < waiting.lines && waiting.sectors + more > kWaitingSectors)
+    waiting.sectors -= static_cast<unsigned>(__builtin_popcount(waiting.mask[gone++]));
+  if (gone) {
+    waiting.lines -= gone, place -= std::min(place, gone);
+    std::memmove(waiting.line, waiting.line + gone, waiting.lines * sizeof *waiting.line);
+    std::memmove(waiting.mask, waiting.mask + gone, waiting.lines);
+  }
+  if (!more) return found;
+  if (place < waiting.lines && waiting.line[place] == line) {
+    waiting.mask[place] |= static_cast<u8>(sectors);
+  } else {
+    waiting.line[waiting.lines] = line, waiting.mask[waiting.lines++] = static_cast<u8>(sectors);
+  }
+  waiting.sectors += more;
+  return found;
 }
 
 // Sectors of 4 whose 64-byte piece is asked for in part or whole.
@@ -95,6 +166,7 @@ u32 note_lines(Warp& warp, const Instruction& instruction, const Request& reques
   // Each resident warp of an SM has its local memory at a place of its own, which later warps take over.
   const u64 base = local ? kLocalLine + (u64{sm} << 36) + (u64{warp.number} << 24) : 0;
   SectoredCache& l1 = model.l1[sm];
+  if (model.block != warp.block->number || model.turn == 0) begin_turn(warp.block->number);
   unsigned hits = 0, asked = 0, missed = 0, fetched = 0;
   for (unsigned i = 0; i < lines.count; i++) {
     const u64 line = base + lines.line[i];
@@ -109,13 +181,22 @@ u32 note_lines(Warp& warp, const Instruction& instruction, const Request& reques
       l1.drop(line, wanted);
     }
     if (!wanted) continue;
-    asked += static_cast<unsigned>(__builtin_popcount(wanted));
-    const unsigned taken = stores ? wanted : with_neighbours(wanted), held = model.l2.access(line, taken, true);
+    const unsigned sent = stores && !local ? wanted & ~merged(line, wanted) : wanted;
+    asked += static_cast<unsigned>(__builtin_popcount(sent));
+    const unsigned taken = stores ? wanted : with_neighbours(wanted);
+    unsigned held = model.l2.access(line, taken, true);
+    const size_t mark = local ? kNowhere : mark_of(instruction, lines, i);
+    if (mark != kNowhere) {
+      if (!stores) model.footprint.read(mark, lines.mask[i]);
+      if (!loads) model.footprint.write(mark, lines.mask[i]);
+      const unsigned lost = lost_since(mark, line, taken);
+      held &= ~lost;
+      if (!stores) model.l2_rereads += static_cast<unsigned>(__builtin_popcount(lost));
+    }
     if (!stores && wanted & ~held) {
       missed += static_cast<unsigned>(__builtin_popcount(wanted & ~held));
       fetched += static_cast<unsigned>(__builtin_popcount(with_neighbours(wanted & ~held) & ~held));
     }
-    if (!local) mark_footprint(instruction, lines, i, !stores, !loads);
   }
   count.l1_hits += local && stores ? sectors : hits;  // so ncu counts local stores
   if (!loads && !stores) asked = sectors;
@@ -204,7 +285,10 @@ void begin_traffic(const MemorySystem& system, std::vector<Region> regions, Inst
   model.l1.resize(model.system.sm_count);
   for (SectoredCache& l1 : model.l1) l1.reset(system.l1_bytes, kL1Ways);
   model.l2.reset(system.l2_bytes, kL2Ways);
-  model.l2_misses = 0;
+  model.l2_misses = model.l2_rereads = 0;
+  model.turn = 0, model.merges = 0;
+  model.seen.reset(static_cast<Seen*>(std::calloc(lines + 1, sizeof(Seen))));
+  if (!model.seen) throw std::bad_alloc();
 }
 
 const Region* find_region(const Instruction& instruction, u64 first, u64 end) {
@@ -223,7 +307,7 @@ const Region* find_region(const Instruction& instruction, u64 first, u64 end) {
 }
 
 TrafficTotals traffic_totals() {
-  return {model.footprint.sectors_read(), model.footprint.sectors_written(), model.l2_misses};
+  return {model.footprint.sectors_read(), model.footprint.sectors_written(), model.l2_misses, model.l2_rereads};
 }
 
 std::vector<KeptRequest> take_requests() {

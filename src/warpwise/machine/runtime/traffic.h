@@ -1,7 +1,9 @@
 // What memory instructions ask of the hardware: counters, models of the caches, kept requests.
 //
 // Blocks run one after another here. On a GPU they are dealt out to the SMs in order, so block b belongs to SM
-// b mod sm_count, and each SM has an L1 of its own, which sees its blocks one after another in place of interleaved.
+// b mod sm_count, and each SM has an L1 of its own, which sees its blocks one after another in place of interleaved. So
+// that a block does not find what its neighbours would have pushed out meanwhile, L1 is as large as its share of it,
+// and what it asks L2 for again must also lie in its share of L2.
 #pragma once
 #include <vector>
 #include "machine.h"
@@ -12,8 +14,9 @@ namespace ww::machine {
 struct MemorySystem {
   u32 architecture = 90;
   u32 sm_count = 132;
-  u32 l1_bytes = 0;  // of one SM: L1 and shared memory together, less what is configured as shared memory
+  u32 l1_bytes = 0;  // a block's share: L1 and shared memory together, less what is configured as shared memory
   u64 l2_bytes = 0;
+  u64 blocks_at_once = 1;  // on the whole device
 };
 
 // A buffer in global memory and where its bytes are.
@@ -34,6 +37,7 @@ struct KeptRequest {
 struct TrafficTotals {
   u64 sectors_read, sectors_written;  // distinct
   u64 l2_misses;                      // sectors fetched from DRAM for loads and atomics
+  u64 l2_rereads;  // sectors that a block asked L2 for again after it had pushed them out of its share
 };
 
 // The shared-memory side of LDGSTS, whose global side is a request of its own: nothing past L1, else the wavefronts
