@@ -44,7 +44,8 @@ def test_the_data_stage_passes_shared_memory_shuffles_and_lines() -> None:
     "text, sectors, nbytes, tags, packets",
     [
         ("LDG.E", 4, 128, 1, 1), ("LDG.E.128", 16, 512, 4, 4), ("LDG.E", 32, 128, 32, 32), ("STG.E", 4, 128, 1, 4),
-        ("STG.E.128", 16, 512, 4, 16), ("STG.E", 32, 128, 32, 64), ("STG.E", 5, 128, 2, 7), ("RED.E.ADD", 4, 128, 1, 8),
+        ("STG.E.128", 16, 512, 4, 16), ("STG.E", 32, 128, 32, 64), ("STG.E", 5, 128, 2, 7), ("STG.E", 16, 128, 4, 20),
+        ("RED.E.ADD", 4, 128, 1, 8),
     ],
 )  # fmt: skip
 def test_packets_to_l2(text: str, sectors: int, nbytes: int, tags: int, packets: float) -> None:

@@ -6,8 +6,8 @@ Learned from ncu on an H200 (benchmarks/results/h200): ``l1tex__t_output_wavefro
 - The tag stage looks up four 128-byte lines at a time, more often fewer if lanes are scattered.
 - The data stage has 32 banks of 4 bytes, for lines of L1 as for shared memory: lanes that read different words of one
   bank take a pass each, so that 32 rows whose length is a multiple of 128 bytes take 32.
-- L2 takes a packet for each line that is read, one for each whole sector that is written, and two for a sector of which
-  only some bytes are.
+- L2 takes a packet for each line that is read, one for each sector that is written, and one more for a line of which
+  some sector is written in part: it says which bytes.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def request_passes(samples: Sequence[Sample]) -> float:
 
 
 def l2_packets(table: Table) -> float:
-    """Packets that cross to L2: lines read, sectors written, those written in part twice."""
+    """Packets that cross to L2: lines read, sectors written, and lines written in part. Atomics take two a sector."""
     counts = table.counts
     sectors, tags, crossed, nbytes = (
         counts.column(name).astype(float) for name in ("sectors", "tags", "l2_sectors", "bytes")
@@ -72,7 +72,7 @@ def l2_packets(table: Table) -> float:
     lines = np.divide(crossed * tags, sectors, out=np.zeros_like(sectors), where=sectors > 0)
     # The sectors at both ends of a run of bytes may be partial: as many as twice what there are more than needed.
     share = np.divide(crossed, sectors, out=np.zeros_like(sectors), where=sectors > 0)
-    partial = np.clip(2 * (sectors - nbytes / SECTOR), 0, sectors) * share
+    partial = np.clip(2 * (sectors - nbytes / SECTOR), 0, tags) * share
     writes = (table.ops == "st") & (table.spaces != "shared")
     updates = np.isin(table.ops, ("red", "atom")) & (table.spaces == "global")
     reads = (table.spaces != "") & (table.spaces != "shared") & ~writes & ~updates

@@ -157,10 +157,11 @@ def distinct_sectors(counts: Counts) -> tuple[int, int]:
 def dram_sectors(counts: Counts) -> int:
     """Sectors that cross DRAM: what L2 has to fetch, at least once each, and what is written.
 
-    Of a sampled run the scaled misses say nothing of reuse between blocks; L2 is then taken to catch all of it.
+    Of a sampled run the scaled misses say nothing of reuse between blocks, and L2 is taken to catch all of it; what a block
+    itself reads again, too late to find it, counts again.
     """
     read, written = distinct_sectors(counts)
-    return (read if counts.sampled else max(counts.l2_misses, read)) + written
+    return (read + counts.l2_rereads if counts.sampled else max(counts.l2_misses, read)) + written
 
 
 def _of_multiprocessors(table: Table, hardware: Hardware) -> dict[str, tuple[float, str, float]]:
