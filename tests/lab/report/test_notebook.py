@@ -84,7 +84,7 @@ def test_a_timed_ladder_shows_bars_where_they_can_be_drawn(drawable: bool, monke
     assert ("<svg" in html) is drawable
     assert "<a " not in html
     row = next(row for row in Read(html).rows if row[:2] == ["good", "20 µs"])
-    assert row[6] == "2.00 ×"
+    assert "2.00 ×" in row
 
 
 def test_a_ladder_of_a_cpu_shows_what_was_recorded_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:

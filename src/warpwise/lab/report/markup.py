@@ -42,7 +42,9 @@ def inline(text: str) -> Markup:
 
 
 def table(headings: list[str], rows: list[list[str]], caption: str = "", kind: str = "") -> Markup:
-    """A table whose first column names the row and whose other columns are figures."""
+    """A table whose first column names the row and whose other columns are figures; columns without any are left out."""
+    used = [number for number in range(len(headings)) if not number or any(row[number] for row in rows)]
+    headings, rows = [headings[number] for number in used], [[row[number] for number in used] for row in rows]
     head = joined(*(element("th", heading, scope="col") for heading in headings))
     body = joined(*(
         element("tr", element("th", row[0], scope="row"), *(element("td", cell) for cell in row[1:])) for row in rows

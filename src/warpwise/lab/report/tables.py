@@ -66,8 +66,6 @@ def counted(collected: Collected, point: Point, shown: bool) -> Markup:
         "warps active",
     ]  # fmt: skip
     version = f"Nsight Compute {known.environment.get('ncu', '')} on {known.environment.get('device', '')}, {str(known.environment.get('date', ''))[:10]}"
-    used = [number for number in range(len(heads)) if number == 0 or any(row[number] for row in rows)]
-    heads, rows = [heads[number] for number in used], [[row[number] for number in used] for row in rows]
     made = table(heads, rows, f"{version}; {point.case}, {point.size}, {point.dtype}", "counted")
     return element("section", heading, made, hidden=not shown, data_point=key(point))
 
