@@ -295,6 +295,24 @@ def test_snapshots_keep_what_overlaps_together() -> None:
     assert base.tolist() == list(range(64))
 
 
+@pytest.mark.parametrize("element, status", [("__half", "yes"), ("float", "no")])
+def test_values_rounded_to_16_bits_on_the_way_may_differ_by_that(element: str, status: str) -> None:
+    before, after = np.ones(8, np.float32), np.ones(8, np.float32)
+    other = after * np.float32(1.0005)  # half of a rounding of __half
+    width = 2 if element == "__half" else 4
+    read = cuda.arguments.Buffer("x", 2**20, 16, width, element, True, False, 2**20, False)
+
+    def output(values: np.ndarray) -> cuda.arguments.Buffer:
+        start = values.ctypes.data
+        return cuda.arguments.Buffer("y", start, values.nbytes, 4, "float", False, False, start, True)
+
+    checked = launches.Snapshot([read, output(after)])
+    found = launches.agreement(
+        [read, output(after)], launches.Snapshot([output(before)]), checked, {"y": other}, False, False
+    )
+    assert found.status == status, found.text
+
+
 def test_importing_warpwise_imports_no_lab() -> None:
     assert callable(ww.explain) and ww.explain is lab.explain
     assert "explain" in ww.__all__ and sys.modules["warpwise.lab.explain"] is not None

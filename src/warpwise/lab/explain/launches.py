@@ -97,11 +97,16 @@ def agreement(
     """The outputs of the executed machine code against those of the checked run.
 
     Of a ``sampled`` run only elements that it changed are compared, and none if it ``adds`` by atomics. Floats may
-    differ by rounding: g++ and NVRTC contract and order operations differently.
+    differ by rounding: g++ and NVRTC contract and order operations differently. Where any argument is of 16 bits or
+    fewer, so may be what is computed between, and a value that is rounded the other way there differs by that much.
     """
     if sampled and adds:
         return Agreement("not compared", "only a sample of the blocks ran, and they add into the outputs")
     compared, names, opaque = 0, [], []
+    types = [_dtype(part) for part in arguments if isinstance(part, Buffer)]
+    between = max(
+        (torch.finfo(one).eps for one in types if one and one.is_floating_point and one.itemsize < 4), default=0.0
+    )
     for part in arguments:
         if not isinstance(part, Buffer) or part.const or part.name not in outputs or not part.nbytes:
             continue
@@ -115,7 +120,7 @@ def agreement(
             if not np.array_equal(machine, emulated):
                 opaque.append(f"'{part.name}' ({part.element})")
             continue
-        looked_at, wrong, where = _different(part.name, dtype, machine, emulated, was, sampled)
+        looked_at, wrong, where = _different(part.name, dtype, machine, emulated, was, sampled, between)
         if wrong:
             return Agreement("no", f"{where}; {wrong:,} of {looked_at:,} elements differ")
         if part.output or not np.array_equal(machine, was):  # what only was read says nothing
@@ -135,9 +140,16 @@ def agreement(
 
 
 def _different(
-    name: str, dtype: torch.dtype, machine: np.ndarray, emulated: np.ndarray, was: np.ndarray, sampled: bool
+    name: str,
+    dtype: torch.dtype,
+    machine: np.ndarray,
+    emulated: np.ndarray,
+    was: np.ndarray,
+    sampled: bool,
+    between: float,
 ) -> tuple[int, int, str]:
-    """How many elements were compared, how many differ, and where the first one is."""
+    """How many elements were compared, how many differ, and where the first one is. ``between`` is the precision of the
+    coarsest float type that the kernel may round to on the way, 0 for none narrower than float32."""
     size = dtype.itemsize
     whole = len(machine) - len(machine) % size
     chosen = np.ones(whole // size, dtype=bool)
@@ -152,7 +164,7 @@ def _different(
             finite = np.abs(expected[chosen & np.isfinite(expected)])
             scale = float(finite.max()) if finite.size else 0.0
             # A few roundings of 16-bit results; for float32, what a sum of thousands of terms in another order may differ by.
-            tolerance = (4 if size < 4 else 128) * torch.finfo(dtype).eps
+            tolerance = max((4 if size < 4 else 128) * torch.finfo(dtype).eps, between)
             same |= np.abs(got - expected) <= tolerance * (np.abs(expected) + scale)
             same |= np.isnan(got) & np.isnan(expected)
     bad = chosen & ~same
