@@ -41,8 +41,9 @@ class Page:
         reading, writing = (fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, 32) for each in (to_child, from_child))
         arguments = ["--headless=new", "--remote-debugging-pipe", "--no-first-run", "--disable-gpu", "--hide-scrollbars",
                      "--disable-dev-shm-usage", f"--user-data-dir={profile}"]  # fmt: skip
-        if os.geteuid() == 0:
-            arguments.append("--no-sandbox")  # Chromium's sandbox refuses root
+        arguments.append(
+            "--no-sandbox"
+        )  # it refuses root, and needs what a container may lack; only our own files are opened
         null = os.open(os.devnull, os.O_RDWR)
         self._pid = os.posix_spawn(
             executable, [executable, *arguments, "about:blank"], os.environ, setpgroup=0,
