@@ -53,6 +53,8 @@ def test_a_copy_is_bound_by_dram() -> None:
     _, prediction, _ = explained(counts)
     assert prediction.limiter == "DRAM"
     assert prediction.floor == pytest.approx(8 * n / H200.dram_bytes_per_s + H200.launch_s)
+    assert H200.dram_rate(4, 4) == H200.dram_bytes_per_s == H200.dram_rate(0, 0)
+    assert H200.dram_rate(8, 0) == H200.dram_rate(0, 8) == pytest.approx(1.03 * H200.dram_bytes_per_s)
     assert prediction.floor <= prediction.time <= 1.3 * prediction.floor
     assert 0.7 < prediction.utilisation("DRAM") <= 1
 

@@ -26,14 +26,15 @@ class Latencies:
 class Hardware:
     """The constants that turn counters into seconds.
 
-    ``clock_hz`` is the SM clock under load; ``dram_bytes_per_s`` reads and writes together. Each of the
+    ``clock_hz`` is the SM clock under load; ``dram_bytes_per_s`` as many reads as writes together, and ``one_way`` how much
+    faster the one or the other goes alone. Each of the
     ``l2_slices`` takes a packet a clock of ``l2_clock_hz``; an atomic on an address takes it as many clocks as
     ``integer_atomic_clocks`` and ``float_atomic_clocks`` say before the next on the same one. ``rates`` are
     warp instructions a clock and SM by pipe, and ``tensor_flops`` FLOPs a clock and SM by kind of number.
     ``launch_s`` is what an empty kernel takes. ``block_cycles`` pass from a block's end until the block that takes its
     place issues.
 
-    The defaults were read off on an H200: latencies by pointer chasing; integer atomics from a histogram of one value,
+    The defaults were read off on an H200: latencies by pointer chasing; ``one_way`` from streams over 4 GiB; integer atomics from a histogram of one value,
     float ones from a sum by one atomic an element; ``block_cycles`` from how many warps ncu saw active in vector_add's
     first rung; ``launch_s`` from ncu's duration of a launch of one block. ``source`` says where the
     figures come from.
@@ -50,11 +51,17 @@ class Hardware:
     source: str
     rates: Mapping[str, float] = field(default_factory=dict, hash=False)
     tensor_flops: Mapping[str, float] = field(default_factory=dict, hash=False)
-    latencies: Latencies = Latencies(dram=692, l2=285, l1=44, shared=23)
+    latencies: Latencies = Latencies(dram=675, l2=290, l1=44, shared=23)
+    one_way: float = 1.03
     integer_atomic_clocks: float = 1.25
     float_atomic_clocks: float = 3.0
     launch_s: float = 1.8e-6
     block_cycles: float = 480.0
+
+    def dram_rate(self, read: float, written: float) -> float:
+        """Bytes a second of DRAM, by how much of what crosses it is read and written."""
+        one_sided = abs(read - written) / (read + written) if read + written else 0.0
+        return self.dram_bytes_per_s * (1.0 + (self.one_way - 1.0) * one_sided)
 
     def seconds(self, amount: float, per_clock: float) -> float:
         """How long ``amount`` takes at ``per_clock`` a clock on every SM together."""

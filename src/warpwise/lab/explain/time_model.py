@@ -108,13 +108,14 @@ def predict(counts: Counts, occupancy: Occupancy, hardware: Hardware) -> Predict
     units = {name: demand.seconds for name, demand in demands.items()}
     units["latency"] = latency(counts, occupancy, hardware)
     units["launch"] = hardware.launch_s
-    distinct = SECTOR * sum(distinct_sectors(counts))
+    read, written = distinct_sectors(counts)
+    distinct = SECTOR * (read + written)
     return Prediction(
         hardware.name,
         units,
         demands,
         combined(units),
-        hardware.launch_s + distinct / hardware.dram_bytes_per_s,
+        hardware.launch_s + distinct / hardware.dram_rate(read, written),
         distinct,
     )
 
@@ -154,14 +155,14 @@ def distinct_sectors(counts: Counts) -> tuple[int, int]:
     )
 
 
-def dram_sectors(counts: Counts) -> int:
+def dram_sectors(counts: Counts) -> tuple[int, int]:
     """Sectors that cross DRAM: what L2 has to fetch, at least once each, and what is written.
 
     Of a sampled run the scaled misses say nothing of reuse between blocks, and L2 is taken to catch all of it; what a block
     itself reads again, too late to find it, counts again.
     """
     read, written = distinct_sectors(counts)
-    return (read + counts.l2_rereads if counts.sampled else max(counts.l2_misses, read)) + written
+    return (read + counts.l2_rereads if counts.sampled else max(counts.l2_misses, read)), written
 
 
 def _of_multiprocessors(table: Table, hardware: Hardware) -> dict[str, tuple[float, str, float]]:
@@ -208,9 +209,9 @@ def _of_device(table: Table, hardware: Hardware) -> dict[str, Demand]:
         floats = FLOATS & set(counts.program.instructions[i].modifiers)
         each = hardware.float_atomic_clocks if floats else hardware.integer_atomic_clocks
         clocks += each * contention.operations(counts, int(i)) * float(counts.column("requests")[i]) / slices
-    crossed = SECTOR * dram_sectors(counts)
+    read, written = dram_sectors(counts)
     asked = (
-        ("DRAM", crossed, "bytes", hardware.dram_bytes_per_s),
+        ("DRAM", SECTOR * (read + written), "bytes", hardware.dram_rate(read, written)),
         ("L2", stages.l2_packets(table), "packets", hardware.l2_slices * hardware.l2_clock_hz),
         ("atomics", clocks, "clocks of the fullest slice", hardware.l2_clock_hz),
     )
