@@ -340,3 +340,17 @@ def test_a_launch_that_a_gpu_does_not_get_is_not_compared(tmp_path: Path) -> Non
     other = Counted({("k01_naive", "large", "float32"): (Launch("affine", (1056, 1, 1), 32, 0, {}),)}, {"ncu": "1"})
     text = Read(page(dataclasses.replace(few, counters=other), explained())).text
     assert "grid 4 here, and grid 1,056 on the NVIDIA H200." in text
+
+
+def test_sizes_of_different_ceilings_share_one_unit(tmp_path: Path) -> None:
+    compute = ladder(case="compute", bound="compute", flops=10**9, floor=30e-6)
+    found = report.collect(toy(tmp_path), [source(*ladder(), *compute)])
+    chart = charts.sizes(found.points, found.rungs, "rate")
+    assert ">GB/s<" in chart
+    for what in ("rate", "time"):
+        labels = [
+            attributes.get("aria-label", "")
+            for _, attributes in Read(charts.sizes(found.points, found.rungs, what)).elements
+        ]
+        assert sum(label.startswith("compute, 8192: k02_wide") for label in labels) == 1
+        assert sum(label.startswith("large, 8192: k02_wide") for label in labels) == 1

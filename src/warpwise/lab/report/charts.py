@@ -207,15 +207,16 @@ def shade(number: int, of: int) -> str:
 def sizes(points: Sequence[Point], order: Sequence[str], what: str) -> str:
     """``what`` ("rate" or "time") of everybody over the sizes of one dtype, a line each, named at its end."""
     points = sorted(points, key=lambda point: max((one.bytes or 0) + (one.flops or 0) for one in point.entries))
-    unit = words.rate_unit(points[-1])
+    units = {words.rate_unit(point) for point in points}
+    unit = units.pop() if len(units) == 1 else "GB/s"  # where one size is memory's and another the arithmetic's
     best = points[-1].best.name if points[-1].best else ""
     rows: list[dict[str, Any]] = []
     names = [point.case for point in points]
     for position, point in enumerate(points):
         rival = point.rival.name if point.rival else ""
         for one in behind_first(point):
-            value = one.median if what == "time" else words.rate(one)
-            if value and words.rate_unit(point) == unit:
+            value = one.median if what == "time" else words.rate(one, unit)
+            if value:
                 rows.append({
                     "at": position, "case": point.case, "value": value * (1e6 if what == "time" else 1), "name": one.name,
                     "href": f"#{one.name}", "about": f"{point.case}, {point.size}: {words.sentence(one, rival)}",
@@ -226,9 +227,7 @@ def sizes(points: Sequence[Point], order: Sequence[str], what: str) -> str:
     width, height = SMALL
     values = [row["value"] for row in rows]
     log = what == "time"
-    roofs = [
-        (position, words.ceiling(point)) for position, point in enumerate(points) if words.rate_unit(point) == unit
-    ]
+    roofs = [(position, words.ceiling(point, unit)) for position, point in enumerate(points)]
     top = max([*values, *(roof for _, roof in roofs if roof and not log)])
     domain = [10 ** math.floor(math.log10(min(values))), 10 ** math.ceil(math.log10(top))] if log else [0, top * 1.04]
     ends = _ends(rows, domain, height, log)

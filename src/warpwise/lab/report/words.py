@@ -41,11 +41,12 @@ def steps(point: Point, order: tuple[str, ...]) -> list[Step]:
     return found
 
 
-def rate(one: Measurement) -> float | None:
-    """GB/s, or TFLOP/s where arithmetic is the nearer ceiling; without a cost, calls a second."""
+def rate(one: Measurement, unit: str = "") -> float | None:
+    """GB/s, or TFLOP/s where arithmetic is the nearer ceiling; without a cost, calls a second. ``unit`` asks for one of them."""
     if not one.median:
         return None
-    return (one.tflops if one.bound == "compute" and one.tflops else one.gbps) or 1 / one.median
+    told = {"TFLOP/s": one.tflops, "GB/s": one.gbps, "calls/s": 1 / one.median}
+    return told[unit] if unit else (one.tflops if one.bound == "compute" and one.tflops else one.gbps) or 1 / one.median
 
 
 def rate_unit(point: Point) -> str:
@@ -56,12 +57,13 @@ def rate_unit(point: Point) -> str:
     return "TFLOP/s" if timed.bound == "compute" and timed.tflops else "GB/s"
 
 
-def ceiling(point: Point) -> float | None:
+def ceiling(point: Point, unit: str = "") -> float | None:
     """The measured ceiling in the unit of ``rate``: the work over its floor."""
+    unit = unit or rate_unit(point)
     for one in point.entries:
-        if one.floor and rate_unit(point) != "calls/s":
-            work = one.flops if rate_unit(point) == "TFLOP/s" else one.bytes
-            return (work or 0) / one.floor / (1e12 if rate_unit(point) == "TFLOP/s" else 1e9)
+        if one.floor and unit != "calls/s":
+            work, scale = (one.flops, 1e12) if unit == "TFLOP/s" else (one.bytes, 1e9)
+            return (work or 0) / one.floor / scale
     return None
 
 
