@@ -295,6 +295,24 @@ def test_snapshots_keep_what_overlaps_together() -> None:
     assert base.tolist() == list(range(64))
 
 
+def test_spills_are_told_from_arrays_that_are_indexed() -> None:
+    text = """
+__global__ void __launch_bounds__(1024, 2) f(const float* x, float* y) {
+  float a[64], s = 0;
+  #pragma unroll
+  for (int k = 0; k < 64; ++k) a[k] = x[threadIdx.x + k];
+  __syncthreads();
+  #pragma unroll
+  for (int k = 0; k < 64; ++k) s = s * a[k] + a[63 - k] * a[(7 * k) % 64];
+  y[threadIdx.x] = s;
+}
+"""
+    made = ww.explain(cuda.load(text)["f"][1, 32], torch.ones(96), cuda.out(torch.zeros(32)))
+    assert made.resources.spill_stores > 0
+    found = {hint.title for hint in made.hints}
+    assert "spilled registers" in found and "local memory" not in found
+
+
 @pytest.mark.parametrize("element, status", [("__half", "yes"), ("float", "no")])
 def test_values_rounded_to_16_bits_on_the_way_may_differ_by_that(element: str, status: str) -> None:
     before, after = np.ones(8, np.float32), np.ones(8, np.float32)

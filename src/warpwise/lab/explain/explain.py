@@ -183,7 +183,8 @@ class _Cuda:
 def _load(compiled: nvrtc.Compiled) -> Program:
     from warpwise import machine
 
-    return machine.load_program(compiled.cubin, compiled.symbol)
+    program = machine.load_program(compiled.cubin, compiled.symbol)
+    return replace(program, spill_stores=compiled.spill_stores)  # the cubin does not say; the assembler does
 
 
 def _binder(kernel: Kernel, compiled: nvrtc.Compiled, program: Program) -> Binder:

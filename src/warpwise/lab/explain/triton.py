@@ -138,7 +138,7 @@ class _Triton:
 def _load(compiled: Compiled) -> Program:
     from warpwise import machine
 
-    return machine.load_program(compiled.cubin, compiled.name)
+    return replace(machine.load_program(compiled.cubin, compiled.name), spill_stores=compiled.spills)
 
 
 def _tensor(value: Any) -> torch.Tensor | None:
