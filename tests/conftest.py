@@ -23,3 +23,9 @@ def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "store" / "runs.sqlite3"
     monkeypatch.setenv("WARPWISE_STORE", str(path))
     return path
+
+
+@pytest.fixture(autouse=True)
+def no_width_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is printed into a pipe has the width that the command chooses: processes of pytest-xdist come with 80 columns."""
+    monkeypatch.delenv("COLUMNS", raising=False)
