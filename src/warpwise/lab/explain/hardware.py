@@ -26,18 +26,18 @@ class Latencies:
 class Hardware:
     """The constants that turn counters into seconds.
 
-    ``clock_hz`` is the SM clock under load; ``dram_bytes_per_s`` as many reads as writes together, and ``one_way`` how much
-    faster the one or the other goes alone. Each of the
-    ``l2_slices`` takes a packet a clock of ``l2_clock_hz``; an atomic on an address takes it as many clocks as
-    ``integer_atomic_clocks`` and ``float_atomic_clocks`` say before the next on the same one. ``rates`` are
-    warp instructions a clock and SM by pipe, and ``tensor_flops`` FLOPs a clock and SM by kind of number.
-    ``launch_s`` is what an empty kernel takes. ``block_cycles`` pass from a block's end until the block that takes its
-    place issues.
+    ``clock_hz`` is the SM clock under load; ``dram_bytes_per_s`` is of as many reads as writes, and ``one_way`` how many
+    times faster either goes alone. Each of the ``l2_slices`` takes a packet a clock of ``l2_clock_hz``; an atomic on an
+    address takes it as many clocks as ``integer_atomic_clocks`` and ``float_atomic_clocks`` say before the next on the
+    same one. ``rates`` are warp instructions a clock and SM by pipe, and ``tensor_flops`` FLOPs a clock and SM by kind of
+    number. ``launch_s`` is what an empty kernel takes between two CUDA events. ``block_cycles`` pass from a block's end
+    until the block that takes its place issues.
 
-    The defaults were read off on an H200: latencies by pointer chasing; ``one_way`` from streams over 4 GiB; integer atomics from a histogram of one value,
+    The defaults were read off on an H200 (benchmarks/results/h200). By microbenchmarks: the latencies, by pointer chasing,
+    and ``one_way``, by streams over 4 GiB. From the operations' launches: integer atomics from a histogram of one value,
     float ones from a sum by one atomic an element; ``block_cycles`` from how many warps ncu saw active in vector_add's
-    first rung; ``launch_s`` from ncu's duration of a launch of one block. ``source`` says where the
-    figures come from.
+    first rung; ``launch_s`` from launches of one block, 1.6 µs of which are not in ncu's duration. ``source`` says where
+    the other figures come from.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Hardware:
     one_way: float = 1.03
     integer_atomic_clocks: float = 1.25
     float_atomic_clocks: float = 3.0
-    launch_s: float = 1.8e-6
+    launch_s: float = 3.4e-6
     block_cycles: float = 480.0
 
     def dram_rate(self, read: float, written: float) -> float:

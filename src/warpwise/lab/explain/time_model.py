@@ -2,9 +2,10 @@
 
 Units work side by side, so the slowest one decides, if there are warps enough to keep it fed: the time that a lone warp
 takes, times how often an SM fills up with blocks, is a bound like any other ("latency"). But nothing overlaps wholly:
-units that wait for one another in turn, such as DRAM and the pipes of an SM, add up as the root of their squares, the
-exponent (of 1.25 to 3) that came nearest to the times of 87 launches on an H200, by which no rung has a constant of its
-own. Where ``hardware``'s constants were read off is said there.
+units that wait for one another in turn, such as DRAM and the pipes of an SM, add up as the root of their squares. That
+exponent was chosen on the times of 125 launches on an H200 (benchmarks/results/h200/ncu): of 1.5 to 3 in quarters, 2
+orders the ladders best, and 2.25 comes a little nearer to the times. No rung or operation has a constant of its own.
+Where ``hardware``'s constants were read off is said there.
 """
 
 from __future__ import annotations
