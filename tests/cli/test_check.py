@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from warpwise import registry
 from warpwise.cli import cli
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -144,6 +145,8 @@ def test_a_rung_is_checked_on_the_operations_own_cases():
 
 
 BROKEN_RUNG = '''
+from pathlib import Path
+
 import torch
 from warpwise import cuda, registry
 from warpwise.registry import Case, Cost, Op, Rung, Spec
@@ -159,12 +162,18 @@ SPEC = Spec(
     torch.empty_like, lambda x: 2 * x.double(), lambda x: 2 * x, lambda x: Cost(8 * x.numel()),
     (Case("whole", {"n": 64}), Case("ragged", {"n": 33})), (Case("large", {"n": 64}),),
 )
-RUNG = Rung("k01_unguarded", "no guard", "cuda", lambda y, x: KERNEL[-(-len(x) // 32), 32](x, cuda.out(y), len(x)), None)
+RUNG = Rung("k01_unguarded", "no guard", "cuda", lambda y, x: KERNEL[-(-len(x) // 32), 32](x, cuda.out(y), len(x)), Path(__file__))
 registry.register(Op(SPEC, (RUNG,), lambda x: None))
 '''
 
 
-def test_a_rung_of_ones_own_file_and_what_is_wrong_with_it(tmp_path):
+@pytest.fixture
+def withdrawn():
+    yield
+    registry.withdraw("twice_broken")
+
+
+def test_a_rung_of_ones_own_file_and_what_is_wrong_with_it(tmp_path, withdrawn):
     path = tmp_path / "twice_broken.py"
     path.write_text(BROKEN_RUNG)
     done = CliRunner().invoke(cli, ["check", f"{path}:k01"], standalone_mode=False)
