@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks.fidelity_compare import Compared
 from benchmarks.fidelity_points import NOT_EXECUTED
+from benchmarks.fidelity_reasons import why
 from benchmarks.fidelity_record import Recorded
 
 MISSES, LIMITERS, TIMES, TAU = 0.05, 0.8, 0.8, 0.8  # what must hold
@@ -137,7 +138,7 @@ class Report:
         return found
 
     def misses(self) -> list[dict[str, str]]:
-        """Everything that misses its goal: of which kind, where, and by how much."""
+        """Everything that misses its goal: of which kind, where, by how much, and why, where that is known."""
         found = [
             {"kind": "not executed", "where": where, "what": reason}
             for where, reason in NOT_EXECUTED.items()
@@ -156,11 +157,12 @@ class Report:
             for one in self.times()
             if one.factor > FACTOR
         ]
-        return found + [
+        found += [
             {"kind": "order", "where": ladder, "what": f"tau {tau:.2f}"}
             for ladder, tau in self.ladders().items()
             if tau < TAU
         ]
+        return [{**miss, "why": text} if (text := why(miss["kind"], miss["where"])) else miss for miss in found]
 
     def operations(self) -> dict[str, dict[str, Any]]:
         """The figures of each operation, by its name."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 
 import pytest
+from benchmarks import fidelity_tables
 from benchmarks.fidelity_compare import COUNTERS, Compared, compare, reference
 from benchmarks.fidelity_points import EXACT, NOT_EXECUTED
 from benchmarks.fidelity_record import RESULTS, Record, Recorded
@@ -16,6 +18,7 @@ from warpwise.lab.explain import Options
 
 CHEAP = 600_000  # warp instructions: what is executed in a tenth of a second
 OPS = sorted(EXACT)
+ROOT = Path(__file__).resolve().parents[2]
 
 # Rungs that miss a counter at a recorded point, and why: with those that are not executed, at most 5 % of all.
 KNOWN: dict[str, str] = {}
@@ -148,3 +151,22 @@ def test_a_record_survives_its_file(tmp_path: Path) -> None:
     (tmp_path / "op.json").write_text('{"schema": 0}')
     with pytest.raises(ValueError, match="collect it anew"):
         Record.load(tmp_path / "op.json")
+
+
+def test_every_miss_of_the_record_has_its_reason_and_the_page_shows_them() -> None:
+    data = json.loads((RESULTS / "h200" / "fidelity.json").read_text())
+    figures, misses = data["summary"], data["misses"]
+    assert all(figures[f"{what}_reached"] for what in ("rungs", "limiters", "times", "ladders")), figures
+    assert all(miss.get("why") or miss["kind"] == "not executed" for miss in misses)
+    page = fidelity_tables.page(data)
+    assert all(miss["where"] in page and miss["what"] in page for miss in misses)
+    assert page == (ROOT / "docs" / "fidelity.md").read_text(), "`benchmarks/fidelity.py docs` writes it anew"
+    assert set(data["operations"]) == set(OPS)
+
+
+def test_the_table_has_a_row_for_each_operation() -> None:
+    report = Report(exact=[Compared(launch({}), None, "not launched here")])
+    text = fidelity_tables.as_text(report.summary(), report.operations(), report.misses())
+    lines = text.splitlines()
+    assert lines[1].split()[:4] == ["op", "0", "of", "1"] and lines[2].startswith("all")
+    assert "op rung float32: exact: not launched here" in text
