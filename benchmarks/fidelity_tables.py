@@ -102,9 +102,6 @@ At large sizes a sample of the blocks is executed, as many as two seconds allow.
 finds what in L2 is a model's word. Of the time model's constants, those that microbenchmarks did not give were fitted
 to this record (`time_model.py` and `hardware.py` say which), none to a single rung or operation.
 
-What `cp.async` does in the banks of shared memory is not among the counters compared: where lanes conflict both in the
-lines that they read and in the banks that they write (matmul's k11), ncu counts more turns than the machine.
-
 ## What misses
 
 {misses}

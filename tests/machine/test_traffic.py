@@ -314,3 +314,30 @@ def test_neighbouring_scalars_leave_for_l2_together_unless_they_are_many() -> No
     four = "".join(f"*(volatile unsigned*)(at + {4 * i}) = i;" for i in range(4))
     assert sent(four, LANES * 16) == 4 * 16 - 35  # of 48 that find their sector waiting, 7 in 10 leave with it
     assert sent(four, LANES * 32) == 4 * 32
+
+
+def test_lanes_of_an_asynchronous_copy_meet_in_the_banks_that_they_read_and_in_those_that_they_write() -> None:
+    copy = "__pipeline_memcpy_async(tile + ({}), (const float*)data + ({}), 4);"
+    for to, source, conflicts in (
+        ("i", "i", 0), ("i * 2", "i", 1), ("i", "i / 16 * 32 + i % 16", 1),
+        # Matmul's k11: 16 columns of two rows each, transposed with a pitch of 68. ncu counts three turns on an H200.
+        ("i % 16 * 68 + i / 16", "i / 16 * 256 + i % 16", 2),
+    ):  # fmt: skip
+        source_text = COPY.replace("@", copy.format(to, source))
+        counts = launch(source_text, "sm_90", 1, 32, np.arange(1024, dtype=np.float32), np.zeros(2048, np.float32))
+        assert counts.total("conflicts", "LDGSTS") == conflicts
+        assert counts.total("wavefronts", "LDGSTS") == conflicts + 1
+
+
+COPY = r"""
+#include <cuda_pipeline.h>
+extern "C" __global__ void k(const float* data, float* out) {
+  __shared__ __align__(128) float tile[2048];
+  int i = threadIdx.x;
+  @
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  __syncthreads();
+  for (int n = i; n < 2048; n += 32) out[n] = tile[n];
+}
+"""

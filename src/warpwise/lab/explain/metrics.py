@@ -173,6 +173,8 @@ def _instruction_metrics(table: Table, chosen: np.ndarray) -> dict[str, float]:
     for what in ("requests", "sectors"):
         name = _T.format(what=what, space="global", op="ldgsts_cache_access")
         found[name] = table.sum(what, copies & ~table.bypassing)
+    matrices = table.of("LDSM")  # among the wavefronts of loads, but instructions of their own
+    found["smsp__inst_executed_op_ldsm.sum"] = table.sum("executed", matrices & chosen)
     for name, column, prefix in (
         (_WAVEFRONTS, "wavefronts", "op_"), (_CONFLICTS, "conflicts", "op_"), (_SHARED, "executed", ""),
     ):  # fmt: skip
@@ -180,6 +182,8 @@ def _instruction_metrics(table: Table, chosen: np.ndarray) -> dict[str, float]:
             if name == _SHARED and op == "ldgsts":
                 continue
             of_op = table.of("LDGSTS") if op == "ldgsts" else table.accesses("shared", op)
+            if name == _SHARED:
+                of_op = of_op & ~matrices
             found[f"{name}_{prefix}{op}.sum"] = table.sum(column, of_op & chosen)
         if name != _SHARED:
             found[f"{name}.sum"] = sum(found[f"{name}_{prefix}{op}.sum"] for op in _OPS["shared"])

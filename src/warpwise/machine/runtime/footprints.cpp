@@ -185,16 +185,16 @@ Passes shared_passes(Mask lanes, const u64* addresses, unsigned bytes, SharedKin
   return passes;
 }
 
-Passes line_passes(Mask lanes, const u64* addresses, unsigned bytes) {
+Passes copy_passes(Mask reads, const u64* from, Mask writes, const u64* to, unsigned bytes) {
   constexpr unsigned kLinesTogether = 4;  // tags that one cycle looks up
   Passes passes{0, 0};
   const unsigned shift = shift_of(bytes), size = kLineBytes >> shift;
-  for (Mask rest = lanes; rest;) {
+  for (Mask rest = writes; rest;) {
     u64 lines[kLinesTogether];
     unsigned count = 0;
-    Mask together = 0;
-    for_lanes(rest, [&](unsigned l) {
-      const u64 line = addresses[l] / kLineBytes;
+    Mask together = rest & ~reads;  // lanes that write zeros
+    for_lanes(rest & reads, [&](unsigned l) {
+      const u64 line = from[l] / kLineBytes;
       unsigned place = 0;
       while (place < count && lines[place] != line) place++;
       if (place == kLinesTogether) return;
@@ -203,8 +203,13 @@ Passes line_passes(Mask lanes, const u64* addresses, unsigned bytes) {
     });
     rest &= ~together;
     for (unsigned first = 0; first < kLanes; first += size) {
-      const Mask group = group_at(first, size) & together;
-      if (group) passes.turns += turns_of(group, addresses, shift, false), passes.groups++;
+      Mask group = group_at(first, size) & together;
+      passes.groups += group != 0;
+      for (; group; passes.turns++) {
+        const Mask readers = group & reads;
+        const Mask served = first_of_each_bank(readers, from, bytes) | (group & ~reads);
+        group &= ~first_of_each_bank(served, to, bytes);
+      }
     }
   }
   return passes;

@@ -29,9 +29,10 @@ struct Passes {
   unsigned turns, groups;  // of shared memory; groups: those with an active lane
 };
 Passes shared_passes(Mask lanes, const u64* addresses, unsigned bytes, SharedKind kind);
-// The same for reading what LDGSTS copies out of L1: four lines at a time, in each of which lanes of a bank take turns.
-Passes line_passes(Mask lanes, const u64* addresses, unsigned bytes);
-// For ATOMS.CAST.SPIN: the first lane of each bank in each group.
+// What LDGSTS copies out of L1: four lines at a time, and in each turn the first lane of each bank that is read, and of
+// those the first of each bank that is written.
+Passes copy_passes(Mask reads, const u64* from, Mask writes, const u64* to, unsigned bytes);
+// The first lane of each bank in each group.
 Mask first_of_each_bank(Mask lanes, const u64* addresses, unsigned bytes);
 
 }  // namespace ww::machine

@@ -15,11 +15,10 @@ struct SharedRule {
   bool words_join;     // lanes of one word share a turn; else they take one each
   u8 wavefronts;       // of a turn
 };
-enum class SharedKind : u8 { kLoad, kStore, kAsyncCopy, kAtomic, kCompareAndSwap, kIncrement, kMatrix };
+enum class SharedKind : u8 { kLoad, kStore, kAtomic, kCompareAndSwap, kIncrement, kMatrix };
 constexpr SharedRule kSharedRules[] = {
     {true, true, 1},    // a 16-byte load of one address takes 2 wavefronts: a half-warp is the most that goes together
     {false, true, 1},   // of lanes that store to one word the last one wins, in one turn
-    {false, false, 1},  // LDGSTS through L1; past L1 (BYPASS) no wavefront is counted
     {false, false, 1},  // ATOMS with an integer operation
     {false, false, 2},  // ATOMS.CAS reads in one wavefront and writes in another
     {false, true, 1},   // ATOMS.POPC.INC adds the number of a word's lanes at once

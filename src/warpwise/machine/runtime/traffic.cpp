@@ -255,13 +255,11 @@ u32 note_request(Warp& warp, const Instruction& instruction, const Request& requ
 void note_copy_into_shared(const Instruction& instruction, unsigned bytes, Mask reads, const u64* from, Mask writes,
                            const u64* to) {
   if (caching_of(instruction) & kBypassL1) return;
-  const Passes written = shared_passes(writes, to, bytes, SharedKind::kAsyncCopy);
-  const Passes read = reads ? line_passes(reads, from, bytes) : Passes{0, 0};
-  const unsigned turns = std::max(written.turns, read.turns), groups = std::max(written.groups, read.groups);
+  const Passes passes = copy_passes(reads, from, writes, to, bytes);
   InstructionCounts& count = model.counts[instruction.index];
-  count.wavefronts += turns;
-  count.ideal_wavefronts += groups;
-  count.conflicts += turns - groups;
+  count.wavefronts += passes.turns;
+  count.ideal_wavefronts += passes.groups;
+  count.conflicts += passes.turns - passes.groups;
 }
 
 void begin_traffic(const MemorySystem& system, std::vector<Region> regions, InstructionCounts* counts,
