@@ -122,7 +122,7 @@ def multiprocessors(count: int) -> Iterator[None]:
     modules = [
         module
         for name, module in list(sys.modules.items())
-        if name.startswith("warpwise.ops.") and name.endswith(".rungs") and hasattr(module, "multiprocessors")
+        if name.startswith("warpwise.ops.") and hasattr(module, "multiprocessors")
     ]
     kept = [module.multiprocessors for module in modules]
     for module in modules:

@@ -7,9 +7,10 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -88,6 +89,9 @@ class Rung:
 
     ``limits(*args)`` says why these arguments are beyond this rung, or None. A rung that is not ``strided`` is handed
     contiguous inputs. ``devices`` says where it runs: a "cuda" or "triton" rung runs on "cuda" and, emulated, on "cpu".
+
+    A rung that can be tuned names its configurations (tiles, stages) for given arguments by ``configs(*args)``, the one
+    that it takes by itself first, and its ``launch`` takes a keyword ``config``, one of those names or None.
     """
 
     name: str
@@ -100,6 +104,19 @@ class Rung:
     devices: tuple[str, ...] = ("cuda", "cpu")
     strided: bool = False
     deterministic: bool = True
+    configs: Callable[..., Sequence[str]] = lambda *args: ()
+
+    def at(self, config: str) -> Rung:
+        """This rung held to one of its configurations, under the name ``name@config``."""
+
+        def limits(*args: Any) -> str | None:
+            reason, known = self.limits(*args), self.configs(*args)
+            if reason or config in known:
+                return reason
+            return f"has no configuration {config!r} for these arguments; there are {', '.join(known) or 'none'}"
+
+        launch = functools.partial(self.launch, config=config)
+        return replace(self, name=f"{self.name}@{config}", launch=launch, limits=limits, configs=lambda *args: ())
 
 
 class UnknownRung(LookupError):
@@ -119,7 +136,13 @@ class Op:
         return self.spec.name
 
     def rung(self, name: str) -> Rung:
-        """The rung called ``name``; its number alone (``k02``) or the rest alone is enough if it is unique."""
+        """The rung called ``name``; its number alone (``k02``) or the rest alone is enough if it is unique.
+
+        ``name@config`` is that rung held to one of its configurations.
+        """
+        name, _, config = name.partition("@")
+        if config:
+            return self.rung(name).at(config)
         exact = [rung for rung in self.rungs if rung.name == name]
         found = exact or [
             rung for rung in self.rungs if name in (rung.name.partition("_")[0], rung.name.partition("_")[2])

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpwise import ops, registry
-from warpwise.ops.matmul import _c, rungs, spec
-from warpwise.ops.matmul.rungs import WARPGROUPS
+from warpwise.ops.matmul import _c, _simt, _triton, rungs, spec
+from warpwise.ops.matmul._hopper import WARPGROUPS
 
 FEW = settings(max_examples=12, deadline=None, derandomize=True)
 RUNGS = [rung.name for rung in rungs.RUNGS if "cpu" in rung.devices]
@@ -59,7 +59,7 @@ def test_infinity_and_nan_spread_along_their_row_only(rung):
 
 @pytest.mark.parametrize("multiprocessors", [1, 1000])
 def test_both_sizes_of_the_warp_tile(multiprocessors, monkeypatch):
-    monkeypatch.setattr(rungs, "multiprocessors", lambda tensor: multiprocessors)
+    monkeypatch.setattr(_simt, "multiprocessors", lambda tensor: multiprocessors)
     for m, n, k in ((129, 132, 36), (70, 131, 17)):
         a, b = integers(m, k), integers(k, n, seed=1)
         assert torch.equal(ops.matmul(a, b, rung="k09"), a @ b)
@@ -67,7 +67,7 @@ def test_both_sizes_of_the_warp_tile(multiprocessors, monkeypatch):
 
 @pytest.mark.parametrize("shared_bytes", [0, 227 * 1024])
 def test_both_sizes_of_the_triton_tile(shared_bytes, monkeypatch):
-    monkeypatch.setattr(rungs, "shared_bytes", lambda tensor: shared_bytes)
+    monkeypatch.setattr(_triton, "shared_bytes", lambda tensor: shared_bytes)
     a, b = integers(130, 70, dtype=torch.bfloat16), integers(70, 257, seed=1, dtype=torch.bfloat16)
     torch.testing.assert_close(ops.matmul(a, b, rung="k10"), a @ b, rtol=0, atol=0)
 

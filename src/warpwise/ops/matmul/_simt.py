@@ -1,0 +1,63 @@
+"""Launchers of the kernels that multiply on the CUDA cores, k03 to k11."""
+
+from __future__ import annotations
+
+import torch
+
+from warpwise import cuda
+from warpwise.ops._common import cdiv, multiprocessors
+from warpwise.ops.matmul._shared import HERE, Launch, sizes
+
+NAIVE = cuda.load(HERE / "k03_naive.cu")
+WARP_TILE = cuda.load(HERE / "k09_warp_tile.cu")
+ASYNC_COPIES = cuda.load(HERE / "k11_async_copies.cu")
+
+
+def in_fours(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> str:
+    """Whether rows of all three are whole groups of four elements that lie on their size, as a template argument."""
+    four = 4 * a.element_size()
+    whole = a.shape[1] % 4 == 0 and b.shape[1] % 4 == 0 and all(value.data_ptr() % four == 0 for value in (a, b, c))
+    return "true" if whole else "false"
+
+
+def tiled(kernel: str, file: str, tile: tuple[int, int], block: int | tuple[int, int], vectors: bool = False) -> Launch:
+    """A launch of one block for each ``tile`` (rows, columns) of C; grid.x counts columns."""
+    module = cuda.load(HERE / file)
+
+    def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+        m, n, k = sizes(a, b)
+        arguments = f"{cuda.ctype(a.dtype)}, {in_fours(c, a, b)}" if vectors else cuda.ctype(a.dtype)
+        grid = cdiv(n, tile[1]), cdiv(m, tile[0])
+        module[f"{kernel}<{arguments}>"][grid, block](a, b, cuda.out(c), m, n, k)
+
+    return launch
+
+
+def naive(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    m, n, k = sizes(a, b)
+    NAIVE[f"matmul_naive<{cuda.ctype(a.dtype)}>"][(cdiv(m, 32), cdiv(n, 32)), (32, 32)](a, b, cuda.out(c), m, n, k)
+
+
+def warp_tile(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    m, n, k = sizes(a, b)
+    # 128 x 128 a block, 32 x 64 a warp, 8 x 8 a thread; a quarter of that where the large tiles would not fill the GPU.
+    large = m > 64 and n > 64 and cdiv(m, 128) * cdiv(n, 128) >= multiprocessors(a)
+    side, tiles, threads = (128, "128, 128, 16, 32, 64", 256) if large else (64, "64, 64, 16, 32, 32", 128)
+    kernel = WARP_TILE[f"matmul_warp_tile<{cuda.ctype(a.dtype)}, {tiles}, {in_fours(c, a, b)}>"]
+    kernel[(cdiv(n, side), cdiv(m, side)), threads](a, b, cuda.out(c), m, n, k)
+
+
+def async_copies(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    m, n, k = sizes(a, b)
+    # 8 x 8 sums in 256 threads, two blocks an SM; 8 x 16 in 128, three blocks, where large tiles would not fill the GPU.
+    large = cdiv(m, 128) * cdiv(n, 128) >= 2 * multiprocessors(a)
+    rows, threads, stages, arguments = (
+        (128, 256, 3, "128, 128, 16, 32, 64, 4, 3, 2, false")
+        if large
+        else (64, 128, 4, "64, 128, 16, 32, 64, 4, 4, 3, true")
+    )
+    whole = n % 4 == 0 and b.data_ptr() % 16 == 0 and c.data_ptr() % 16 == 0
+    tiles = cdiv(m, rows), cdiv(n, 128)
+    kernel = ASYNC_COPIES[f"matmul_async_copies<{arguments}, {str(whole).lower()}>"]
+    shared = stages * 16 * (rows + 4 + 128) * 4
+    kernel[tiles[0] * tiles[1], threads, shared](a, b, cuda.out(c), m, n, k, *tiles, 8)

@@ -1,0 +1,23 @@
+"""Launchers of the kernels in Triton."""
+
+from __future__ import annotations
+
+import torch
+
+from warpwise.ops._common import cdiv, multiprocessors
+from warpwise.ops.matmul._shared import shared_bytes, sizes
+
+
+def triton_tiled(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    from warpwise.ops.matmul.k10_triton_tiled import matmul_tiled
+
+    m, n, k = sizes(a, b)
+    if a.dtype == torch.float32:
+        block_m, block_n, block_k, warps, stages = 64, 64, 32, 4, 3
+    elif cdiv(m, 128) * cdiv(n, 256) >= multiprocessors(a) and shared_bytes(a) >= 3 * 2 * 64 * (128 + 256):
+        block_m, block_n, block_k, warps, stages = 128, 256, 64, 8, 3
+    else:
+        block_m, block_n, block_k, warps, stages = 64, 64, 64, 4, 4
+    matmul_tiled[(cdiv(m, block_m) * cdiv(n, block_n),)](
+        a, b, c, m, n, k, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP=8, num_warps=warps, num_stages=stages
+    )
