@@ -32,7 +32,8 @@ def matmul(a: torch.Tensor, b: torch.Tensor, *, rung: str | None = None) -> torc
     """``a @ b`` for matrices a (M, K) and b (K, N): (M, N), all of one dtype, float16, bfloat16, float32 or float64.
 
     Products are summed in float32 (float64 for float64, which PyTorch computes), and float32 is never rounded to TF32.
-    An empty sum, K = 0, is 0. Differentiable. Raises ``TypeError`` or ``ValueError`` if the two are no matrices, differ
-    in dtype or device, or do not fit. ``rung`` asks for one kernel of the ladder by name.
+    The product of two int8 matrices is int32 and exact; K is up to 131071 then. An empty sum, K = 0, is 0.
+    Differentiable in floating point. Raises ``TypeError`` or ``ValueError`` if the two are no matrices, differ in dtype
+    or device, or do not fit. ``rung`` asks for one kernel of the ladder by name.
     """
     return _matmul(a, b, rung=rung)

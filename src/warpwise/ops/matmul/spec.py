@@ -10,11 +10,12 @@ from warpwise.ops._common import FLOATS, check_tensor, draw
 from warpwise.registry import Case, Cost, Spec
 
 KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+INT8_DEPTH = 2**17 - 1  # products of int8 are up to 2^14, and so many of them stay below 2^31
 
 
 def check(a: torch.Tensor, b: torch.Tensor) -> None:
-    check_tensor("matmul", "a", a, FLOATS, dims=(2,))
-    check_tensor("matmul", "b", b, FLOATS, dims=(2,))
+    check_tensor("matmul", "a", a, (*FLOATS, torch.int8), dims=(2,))
+    check_tensor("matmul", "b", b, (*FLOATS, torch.int8), dims=(2,))
     if b.dtype != a.dtype:
         raise TypeError(f"matmul: expected b of a's dtype {a.dtype}, got {b.dtype}")
     if b.device != a.device:
@@ -23,6 +24,11 @@ def check(a: torch.Tensor, b: torch.Tensor) -> None:
         raise ValueError(
             f"matmul: expected b with as many rows as a has columns, a (M, K) and b (K, N), "
             f"got {tuple(a.shape)} and {tuple(b.shape)}"
+        )
+    if a.dtype == torch.int8 and a.shape[1] > INT8_DEPTH:
+        raise ValueError(
+            f"matmul: expected a of torch.int8 with up to {INT8_DEPTH} columns, whose sums of products fit in 32 bits, "
+            f"got {tuple(a.shape)}"
         )
 
 
@@ -34,10 +40,11 @@ def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> t
 
 
 def outputs(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return a.new_empty((a.shape[0], b.shape[1]))
+    return a.new_empty((a.shape[0], b.shape[1]), dtype=torch.int32 if a.dtype == torch.int8 else a.dtype)
 
 
 def reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """In float64, which holds the sums of int8 products exactly."""
     return a.double() @ b.double()
 
 
@@ -46,11 +53,13 @@ def magnitude(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def eager(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """torch.mm, which on a GPU is cuBLAS, without TF32 whatever ``torch.backends.cuda.matmul`` says.
+    """torch.mm, which on a GPU is cuBLAS, without TF32 whatever ``torch.backends.cuda.matmul`` says; see ``_of_int8``.
 
     TF32 rounds the factors of float32 products to 10 bits of mantissa and is seven times faster on an H200: another
     operation, and no opponent of this one. Under torch.compile the setting stays as the user has it.
     """
+    if a.dtype == torch.int8:
+        return _of_int8(a, b)
     settings: Any = torch.backends.cuda.matmul
     if torch.compiler.is_compiling() or not a.is_cuda or a.dtype != torch.float32 or settings.fp32_precision != "tf32":
         return torch.mm(a, b)
@@ -63,14 +72,35 @@ def eager(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
             settings.fp32_precision = "tf32"
 
 
+def _of_int8(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """torch._int_mm, which on a GPU is cuBLAS, of factors padded by zeros to the sizes that it takes there.
+
+    On a CPU it may sum pairs of products in 16 bits, with saturation, where the CPU lacks VNNI; int32 factors do not.
+    """
+    if not a.is_cuda:
+        return torch.mm(a.int(), b.int())
+    (m, k), n = a.shape, b.shape[1]
+    if 0 in (m, n, k):
+        return a.new_zeros((m, n), dtype=torch.int32)
+    rows, columns, depth = max(0, 17 - m), -n % 8, -k % 8
+    if rows or depth:
+        a = torch.nn.functional.pad(a, (0, depth, 0, rows))
+    if columns or depth:
+        b = torch.nn.functional.pad(b, (0, columns, 0, depth))
+    if not torch.compiler.is_compiling():
+        a, b = (factor.clone() if factor.data_ptr() % 16 else factor for factor in (a, b))
+    return torch._int_mm(a.contiguous(), b.contiguous())[:m, :n].contiguous()
+
+
 def cost(a: torch.Tensor, b: torch.Tensor) -> Cost:
     (m, k), n = a.shape, b.shape[1]
-    return Cost(bytes=(m * k + k * n + m * n) * a.element_size(), flops=2 * m * n * k)
+    written = m * n * (4 if a.dtype == torch.int8 else a.element_size())
+    return Cost(bytes=(m * k + k * n) * a.element_size() + written, flops=2 * m * n * k)
 
 
 SPEC = Spec(
     name="matmul",
-    summary="the product of two matrices, accumulated in float32",
+    summary="the product of two matrices, accumulated in float32, or of int8 in int32",
     inputs=inputs,
     check=check,
     outputs=outputs,
@@ -98,7 +128,7 @@ SPEC = Spec(
         Case("ragged", {"m": 4095, "n": 4095, "k": 4095}),
         Case("oblong", {"m": 1000, "n": 3000, "k": 777}),
     ),
-    dtypes=KERNEL_DTYPES,
+    dtypes=(*KERNEL_DTYPES, torch.int8),
     terms=lambda a, b: a.shape[1],
     magnitude=magnitude,
     vendor="cuBLAS",
