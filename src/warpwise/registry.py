@@ -180,12 +180,15 @@ class Op:
         return self.rung(name) if name else None
 
     def launch(self, rung: Rung, outputs: Outputs, *args: Any) -> None:
-        """Fill ``outputs`` by ``rung``. Without any input or output element no kernel runs: what an empty sum gives is 0."""
+        """Fill ``outputs`` by ``rung``. No kernel runs where no output has an element, nor where an input has none: what
+        a sum over nothing gives, the reference says."""
         made = (outputs,) if isinstance(outputs, torch.Tensor) else outputs
-        read = [value for value in args if isinstance(value, torch.Tensor)]
-        if any(tensor.numel() == 0 for tensor in (*made, *read)):
-            for tensor in made:
-                tensor.zero_()
+        if all(tensor.numel() == 0 for tensor in made):
+            return
+        if any(isinstance(value, torch.Tensor) and value.numel() == 0 for value in args):
+            told = self.spec.reference(*args)
+            for tensor, value in zip(made, (told,) if isinstance(told, torch.Tensor) else told, strict=True):
+                tensor.copy_(value)
             return
         if not rung.strided:
             args = tuple(value.contiguous() if isinstance(value, torch.Tensor) else value for value in args)
