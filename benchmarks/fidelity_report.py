@@ -186,7 +186,7 @@ class Report:
         return {
             **figures,
             "rungs_not_executed": listed,
-            "rungs_reached": figures["rungs_missing"] + listed <= MISSES * (figures["rungs"] + listed),
+            "rungs_reached": figures["rungs_missing"] <= MISSES * figures["rungs"],
             "limiters_reached": figures["limiters_equal"] >= LIMITERS * figures["limiters"],
             "times_reached": figures["times_within"] >= TIMES * figures["times"],
             "ladders_reached": figures["ladders_ordered"] == figures["ladders"],
