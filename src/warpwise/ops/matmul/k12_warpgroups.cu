@@ -105,7 +105,8 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
         for (int i = 0; i < kDepth / 16; ++i) {
           const unsigned from_a = tiles_a + stage.index * kBytesA + own * kBox + i * 32;
           const unsigned from_b = tiles_b + stage.index * kBytesB + i * 2048;
-          hopper::product_64x256<T>(d, hopper::matrix(from_a, 16, 1024), hopper::matrix(from_b, kBox, 1024), s || i);
+          hopper::product<T, 256, false, true>(d, hopper::matrix(from_a, 16, 1024), hopper::matrix(from_b, kBox, 1024),
+                                               s || i);
         }
         hopper::products_commit();
         hopper::products_wait<1>();
