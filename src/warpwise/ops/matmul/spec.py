@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
-from warpwise.ops._common import FLOATS, check_tensor, draw
+from warpwise.ops._common import FLOATS, check_tensor, draw, without_tf32
 from warpwise.registry import Case, Cost, Spec
 
 KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -53,23 +51,8 @@ def magnitude(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def eager(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """torch.mm, which on a GPU is cuBLAS, without TF32 whatever ``torch.backends.cuda.matmul`` says; see ``_of_int8``.
-
-    TF32 rounds the factors of float32 products to 10 bits of mantissa and is seven times faster on an H200: another
-    operation, and no opponent of this one. Under torch.compile the setting stays as the user has it.
-    """
-    if a.dtype == torch.int8:
-        return _of_int8(a, b)
-    settings: Any = torch.backends.cuda.matmul
-    if torch.compiler.is_compiling() or not a.is_cuda or a.dtype != torch.float32 or settings.fp32_precision != "tf32":
-        return torch.mm(a, b)
-    settings.fp32_precision = "ieee"
-    try:
-        return torch.mm(a, b)
-    finally:
-        settings.fp32_precision = "none"  # what torch.backends.fp32_precision says, if that is where TF32 came from
-        if settings.fp32_precision != "tf32":
-            settings.fp32_precision = "tf32"
+    """torch.mm, which on a GPU is cuBLAS, float32 without TF32; for int8 see ``_of_int8``."""
+    return _of_int8(a, b) if a.dtype == torch.int8 else without_tf32(torch.mm, a, b)
 
 
 def _of_int8(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
