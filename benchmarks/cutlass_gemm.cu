@@ -1,7 +1,7 @@
 // C = A B by CUTLASS's collective builders for Hopper: the opponent that `cutlass_opponent.py` builds and calls.
 //
-// -DELEMENT=cutlass::bfloat16_t, -DROWS=128 -DCOLUMNS=256 (a block's tile; 64 deep), -DSCHEDULE=Cooperative or
-// Pingpong.
+// -DELEMENT=cutlass::bfloat16_t, -DROWS=128 -DCOLUMNS=256 (a block's tile; 64 deep), -DSCHEDULE and -DEPILOGUE: members
+// of cutlass::gemm and cutlass::epilogue.
 
 #include <cutlass/cutlass.h>
 #include <cutlass/epilogue/collective/collective_builder.hpp>
@@ -9,9 +9,6 @@
 #include <cutlass/gemm/device/gemm_universal_adapter.h>
 #include <cutlass/gemm/kernel/gemm_universal.hpp>
 #include <cutlass/util/packed_stride.hpp>
-
-#define JOIN(a, b) a##b
-#define NAMED(prefix, schedule) JOIN(prefix, schedule)
 
 using namespace cute;
 
@@ -21,15 +18,16 @@ using BlockTile = Shape<Int<ROWS>, Int<COLUMNS>, _64>;
 using Blocks = Shape<_2, _1, _1>;
 constexpr int kAlignment = 16 / sizeof(Element);
 
-using Epilogue = cutlass::epilogue::collective::CollectiveBuilder<
-    cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, BlockTile, Blocks,
-    cutlass::epilogue::collective::EpilogueTileAuto, float, float, void, RowMajor, kAlignment, Element, RowMajor,
-    kAlignment, cutlass::epilogue::NAMED(TmaWarpSpecialized, SCHEDULE)>::CollectiveOp;
+using Epilogue =
+    cutlass::epilogue::collective::CollectiveBuilder<cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, BlockTile,
+                                                     Blocks, cutlass::epilogue::collective::EpilogueTileAuto, float,
+                                                     float, void, RowMajor, kAlignment, Element, RowMajor, kAlignment,
+                                                     cutlass::epilogue::EPILOGUE>::CollectiveOp;
 using Mainloop = cutlass::gemm::collective::CollectiveBuilder<
     cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Element, RowMajor, kAlignment, Element, RowMajor, kAlignment,
     float, BlockTile, Blocks,
     cutlass::gemm::collective::StageCountAutoCarveout<static_cast<int>(sizeof(typename Epilogue::SharedStorage))>,
-    cutlass::gemm::NAMED(KernelTmaWarpSpecialized, SCHEDULE)>::CollectiveOp;
+    cutlass::gemm::SCHEDULE>::CollectiveOp;
 using Kernel = cutlass::gemm::kernel::GemmUniversal<Shape<int, int, int, int>, Mainloop, Epilogue,
                                                     cutlass::gemm::PersistentScheduler>;
 using Gemm = cutlass::gemm::device::GemmUniversalAdapter<Kernel>;

@@ -25,6 +25,8 @@ SOURCE = Path(__file__).parent / "cutlass_gemm.cu"
 ELEMENTS = {torch.bfloat16: "cutlass::bfloat16_t", torch.float16: "cutlass::half_t"}
 TILES = ((128, 256, "Cooperative"), (256, 128, "Cooperative"), (128, 128, "Pingpong"), (64, 256, "Pingpong"))
 
+EPILOGUES = {"Cooperative": "TmaWarpSpecializedCooperative", "Pingpong": "TmaWarpSpecialized"}
+
 
 class Unavailable(RuntimeError):
     """CUTLASS cannot be built or run here; the message says why."""
@@ -61,7 +63,7 @@ def _library(nvcc: str, folders: Sequence[Path], dtype: torch.dtype, tile: tuple
     options = [
         "-std=c++17", "-O3", "-DNDEBUG", "-gencode=arch=compute_90a,code=sm_90a", "--expt-relaxed-constexpr", "-w",
         "-Xcompiler", "-fPIC", "-shared", f"-DELEMENT={ELEMENTS[dtype]}", f"-DROWS={rows}", f"-DCOLUMNS={columns}",
-        f"-DSCHEDULE={schedule}", *(f"-I{folder}" for folder in folders),
+        f"-DSCHEDULE=KernelTmaWarpSpecialized{schedule}", f"-DEPILOGUE={EPILOGUES[schedule]}", *(f"-I{folder}" for folder in folders),
     ]  # fmt: skip
     target = cache.cache_dir() / "cutlass" / f"{cache.key(SOURCE.read_text(), nvcc, *options)}.so"
     if not target.exists():
