@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
 
@@ -124,12 +124,50 @@ class UnknownRung(LookupError):
 
 
 @dataclass(frozen=True)
+class Choice:
+    """What computes given arguments: a rung, held to ``config`` if it has configurations, or PyTorch where ``rung`` is None.
+
+    ``reason`` says why in words, ``source`` who knew ("user's table", "shipped table", "heuristics", "device"). ``seconds``
+    and ``rival_seconds`` are the times predicted for it and for the best of the others (PyTorch, or our best rung where
+    PyTorch is chosen), None where nobody measured.
+    """
+
+    rung: str | None
+    config: str = ""
+    reason: str = ""
+    source: str = "heuristics"
+    seconds: float | None = None
+    rival_seconds: float | None = None
+
+    @property
+    def name(self) -> str | None:
+        """The rung as ``Op.rung`` takes it, ``name@config``; None for PyTorch."""
+        return f"{self.rung}@{self.config}" if self.rung and self.config else self.rung
+
+    def __str__(self) -> str:
+        times = [f"{1e6 * time:.4g} µs" for time in (self.seconds, self.rival_seconds) if time is not None]
+        predicted = f", {' against '.join(times)} predicted" if times else ""
+        return f"{self.name or 'PyTorch'}{predicted} ({self.source}: {self.reason})"
+
+
+class Chooser(Protocol):
+    """What knows better than a ladder's own ``default``: a table of what was measured (``warpwise.tuned.Tables``)."""
+
+    def choice(self, op: Op, *args: Any) -> Choice | None:
+        """What is to compute these arguments, or None where it does not know."""
+
+
+@dataclass(frozen=True)
 class Op:
-    """An operation: its specification and its ladder, slowest idea first; ``default(*args)`` names a CUDA device's rung."""
+    """An operation: its specification and its ladder, slowest idea first; ``default(*args)`` names a CUDA device's rung.
+
+    ``chooser``, if there is one, is asked before ``default``.
+    """
 
     spec: Spec
     rungs: tuple[Rung, ...]
     default: Callable[..., str | None]
+    chooser: Chooser | None = None
 
     @property
     def name(self) -> str:
@@ -164,20 +202,34 @@ class Op:
     def __call__(self, *args: Any, rung: str | None = None) -> Outputs:
         """Check the arguments, choose a rung and run it; on CPU tensors PyTorch computes unless a rung is asked for."""
         self.spec.check(*args)
-        chosen = self.rung(rung) if rung is not None else self._chosen(*args)
+        chosen = self.chosen(*args, rung=rung)
         if chosen is None:
             return self.spec.eager(*args)
-        if rung is not None and (reason := self.refusal(chosen, *args)):
-            raise ValueError(f"{self.name}: {chosen.name} {reason}")
         outputs = self.spec.outputs(*args)
         self.launch(chosen, outputs, *args)
         return outputs
 
-    def _chosen(self, *args: Any) -> Rung | None:
-        if not any(isinstance(value, torch.Tensor) and value.is_cuda for value in args):
+    def chosen(self, *args: Any, rung: str | None = None) -> Rung | None:
+        """The rung that a call runs, or None where PyTorch computes. Raises ``ValueError`` if ``rung`` refuses the arguments."""
+        name = rung if rung is not None else self.choice(*args).name
+        if name is None:
             return None
+        found = self.rung(name)
+        if rung is not None and (reason := self.refusal(found, *args)):
+            raise ValueError(f"{self.name}: {found.name} {reason}")
+        return found
+
+    def choice(self, *args: Any) -> Choice:
+        """What a call with these arguments runs if it names no rung, and why."""
+        if not any(isinstance(value, torch.Tensor) and value.is_cuda for value in args):
+            return Choice(None, reason="on a CPU PyTorch computes unless a rung is named", source="device")
+        if self.chooser is not None and (known := self.chooser.choice(self, *args)):
+            return known
         name = self.default(*args)
-        return self.rung(name) if name else None
+        if name is None:
+            return Choice(None, reason="the ladder leaves these arguments to PyTorch")
+        rung, _, config = name.partition("@")
+        return Choice(rung, config, "the ladder's own rule, from shapes alone")
 
     def launch(self, rung: Rung, outputs: Outputs, *args: Any) -> None:
         """Fill ``outputs`` by ``rung``. No kernel runs where no output has an element, nor where an input has none: what

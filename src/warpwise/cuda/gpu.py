@@ -88,6 +88,7 @@ class GpuKernel:
         self._launchable: set[Any] = set()
         self._shared_allowed = 0
         self._constants_version = -1
+        self._synchronous = os.environ.get("WARPWISE_SYNC") == "1"  # looked up once: it costs as much as packing
         self._device = self._done(self.driver.cuDeviceGet(index), "loading")
         torch.cuda.init()
         self._context = self._done(self.driver.cuDevicePrimaryCtxRetain(self._device), "loading")
@@ -133,6 +134,10 @@ class GpuKernel:
         if shape not in self._launchable:
             self._check(launcher)
             self._launchable.add(shape)
+        self.launch_values(launcher, values)
+
+    def launch_values(self, launcher: Launcher, values: Sequence[Any]) -> None:
+        """Launch with values as the binder gave them, for a launcher that was launched, and so checked, before."""
         if torch.cuda.current_device() != self.index:
             with torch.cuda.device(self.index):
                 self._launch(launcher, values)
@@ -164,7 +169,7 @@ class GpuKernel:
                 result = self._call(launcher, stream)
         if result:
             raise self._error(result, "launching", launcher)
-        if os.environ.get("WARPWISE_SYNC") == "1" and not torch.cuda.is_current_stream_capturing():
+        if self._synchronous and not torch.cuda.is_current_stream_capturing():
             result = int(self.driver.cuStreamSynchronize(stream)[0])
             if result:
                 raise self._error(result, "running", launcher)

@@ -22,10 +22,14 @@ _MAX_BOX, _MAX_DIMENSIONS, _ALIGNMENT = 256, 5, 16
 
 
 class TensorMap(ctypes.Structure):
-    """A CUtensorMap: 128 opaque bytes for a parameter ``const __grid_constant__ CUtensorMap``; keeps its tensor alive."""
+    """A CUtensorMap: 128 opaque bytes for a parameter ``const __grid_constant__ CUtensorMap``; keeps its tensor alive.
+
+    ``recipe`` is what ``encoded`` makes the same of at another address: layout, box, swizzle and promotion.
+    """
 
     _fields_ = [("opaque", ctypes.c_uint64 * 16)]
     tensor: torch.Tensor
+    recipe: tuple[Any, ...]
 
 
 def tensor_map(tensor: torch.Tensor, box: Sequence[int], swizzle: int = 128, promotion: int = 256) -> TensorMap:
@@ -41,15 +45,17 @@ def tensor_map(tensor: torch.Tensor, box: Sequence[int], swizzle: int = 128, pro
     """
     _check(tensor, tuple(box), swizzle, promotion)
     layout = tuple(tensor.shape), tensor.stride(), tensor.dtype
-    result = TensorMap.from_buffer_copy(_made(tensor.data_ptr(), layout, tuple(box), swizzle, promotion))
-    result.tensor = tensor
+    recipe = layout, tuple(box), swizzle, promotion
+    result = TensorMap.from_buffer_copy(encoded(tensor.data_ptr(), *recipe))
+    result.tensor, result.recipe = tensor, recipe
     return result
 
 
 @functools.lru_cache(
     maxsize=4096
 )  # a map holds addresses and sizes alone, so that it serves any tensor that lies there
-def _made(address: int, layout: tuple[Any, ...], box: tuple[int, ...], swizzle: int, promotion: int) -> bytes:
+def encoded(address: int, layout: tuple[Any, ...], box: tuple[int, ...], swizzle: int, promotion: int) -> bytes:
+    """The bytes of a tensor map. Raises ``LaunchError`` if the driver refuses."""
     shape, strides, dtype = layout
     count, size = len(shape), dtype.itemsize
     room = _Aligned()

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import torch
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
+from warpwise.ops._plans import Plans
 from warpwise.registry import Op, Outputs
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -30,16 +31,19 @@ def public(
     ``autocast`` says what torch.autocast does to floating-point arguments: nothing, its low precision (as for
     ``torch.matmul``), or float32 (as for ``torch.softmax``).
 
-    The function takes the shortest way. Plain tensors that need no gradient go straight to ``op``, since a library
-    boundary costs 10-60 µs a call; with a gradient, under torch.compile or under tracing the library op runs. On CPU
-    tensors both compute through PyTorch, unless ``rung`` names the rung to be emulated.
+    The function takes the shortest way. Plain tensors that need no gradient go straight to the plan that arguments like
+    them have had (``_plans``), since a library boundary costs 10-60 µs a call; with a gradient, under torch.compile or
+    under tracing the library op runs. On CPU tensors both compute through PyTorch, unless ``rung`` names the rung to be
+    emulated.
     """
     if "rung" in schema:
         raise ValueError(f"{op.name}: expected a schema without rung, which is added to it, got {schema!r}")
     name = f"warpwise::{op.name}"
 
+    plans = Plans(op)
+
     def compute(*args: Any, rung: str | None = None) -> Outputs:
-        return _without_autocast(op, args, rung)
+        return _without_autocast(plans, args, rung)
 
     def meta(*args: Any, rung: str | None = None) -> Outputs:
         op.spec.check(*args)
@@ -57,11 +61,11 @@ def public(
     library = getattr(torch.ops.warpwise, op.name).default
 
     def function(*args: Any, rung: str | None = None) -> Any:
-        if autocast != "keep":
-            args = _cast(args, autocast)
         if torch.compiler.is_compiling() or not _may_bypass(args):
-            return library(*args, rung=rung)
-        return _without_autocast(op, args, rung)
+            return library(*(args if autocast == "keep" else _cast(args, autocast)), rung=rung)
+        if not (torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu")):
+            return plans(args, rung)
+        return _without_autocast(plans, args if autocast == "keep" else _cast(args, autocast), rung)
 
     function.__name__ = function.__qualname__ = op.name
     return function
@@ -77,11 +81,16 @@ def _with_rung(schema: str) -> str:
 
 def _may_bypass(args: tuple[Any, ...]) -> bool:
     """Whether the library boundary has nothing to do: real tensors, no gradient, no tracing or function transform."""
-    tensors = [value for value in args if isinstance(value, torch.Tensor)]
-    if any(type(tensor) not in _PLAIN or not (tensor.is_cpu or tensor.is_cuda) for tensor in tensors):
-        return False
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-        return False
+    differentiating = torch.is_grad_enabled()
+    for value in args:
+        if not isinstance(value, torch.Tensor):
+            continue
+        if (
+            type(value) not in _PLAIN
+            or not (value.is_cuda or value.is_cpu)
+            or (differentiating and value.requires_grad)
+        ):
+            return False
     return _get_current_dispatch_mode() is None and torch._C._functorch.peek_interpreter_stack() is None
 
 
@@ -89,13 +98,13 @@ def _device_type(args: tuple[Any, ...]) -> str:
     return next((value.device.type for value in args if isinstance(value, torch.Tensor)), "cpu")
 
 
-def _without_autocast(op: Op, args: tuple[Any, ...], rung: str | None) -> Outputs:
-    """Run ``op`` with autocast off, so that PyTorch's own operators keep the dtype that the meta kernel promised."""
+def _without_autocast(plans: Plans, args: tuple[Any, ...], rung: str | None) -> Outputs:
+    """Run a plan with autocast off, so that PyTorch's own operators keep the dtype that the meta kernel promised."""
     kind = _device_type(args)
     if kind not in ("cpu", "cuda") or not torch.is_autocast_enabled(kind):
-        return op(*args, rung=rung)
+        return plans(args, rung)
     with torch.autocast(kind, enabled=False):
-        return op(*args, rung=rung)
+        return plans(args, rung)
 
 
 def _cast(args: tuple[Any, ...], rule: str) -> tuple[Any, ...]:

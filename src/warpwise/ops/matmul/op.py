@@ -8,10 +8,12 @@ import torch
 
 from warpwise.ops._public import public
 from warpwise.ops.matmul.rungs import RUNGS, default
-from warpwise.ops.matmul.spec import SPEC
-from warpwise.registry import Op, register
+from warpwise.ops.matmul.spec import SPEC, check
+from warpwise.ops.matmul.tables import TABLES
+from warpwise.registry import Choice, Op, register
+from warpwise.tuned import Device
 
-MATMUL = register(Op(SPEC, RUNGS, default))
+MATMUL = register(Op(SPEC, RUNGS, default, TABLES))
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
@@ -34,6 +36,25 @@ def matmul(a: torch.Tensor, b: torch.Tensor, *, rung: str | None = None) -> torc
     Products are summed in float32 (float64 for float64, which PyTorch computes), and float32 is never rounded to TF32.
     The product of two int8 matrices is int32 and exact; K is up to 131071 then. An empty sum, K = 0, is 0.
     Differentiable in floating point. Raises ``TypeError`` or ``ValueError`` if the two are no matrices, differ in dtype
-    or device, or do not fit. ``rung`` asks for one kernel of the ladder by name.
+    or device, or do not fit. ``rung`` asks for one kernel of the ladder by name, ``name@config`` for one of its tiles;
+    without it ``matmul.chosen(a, b)`` says what runs.
     """
     return _matmul(a, b, rung=rung)
+
+
+def chosen(a: torch.Tensor, b: torch.Tensor, *, device: Device | None = None) -> Choice:
+    """What ``matmul(a, b)`` runs, a rung with its tile or PyTorch, with the reason and the times measured nearby.
+
+    ``device`` asks for another GPU than the tensors lie on, by its tables alone: ``Device("NVIDIA H200")``. Nothing is
+    computed. Raises as ``matmul`` does.
+
+    >>> print(ww.ops.matmul.chosen(a, b))
+    """
+    check(a, b)
+    if device is None:
+        return MATMUL.choice(a, b)
+    unknown = Choice(None, reason=f"no point of a table for {device.name} is near", source="device")
+    return TABLES.choice(MATMUL, a, b, device=device) or unknown
+
+
+matmul.chosen = chosen  # type: ignore[attr-defined]  # warpwise.ops.matmul is the function, not this folder
