@@ -38,6 +38,11 @@ __device__ inline void barrier_arrive(unsigned barrier, unsigned rank) {
       : "memory");
 }
 
+// An arrival, counted among the expected, once this thread's cp.async copies so far have landed.
+__device__ inline void barrier_arrive_after_copies(unsigned barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
+
 // Returns once the phase of this parity is complete.
 __device__ inline void barrier_wait(unsigned barrier, unsigned parity) {
   asm volatile(
@@ -277,6 +282,17 @@ __device__ inline void store_matrices(unsigned address, const unsigned (&r)[4]) 
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r[0]), "r"(r[1]),
                "r"(r[2]), "r"(r[3])
                : "memory");
+}
+
+// Four floats of the shared memory of block `rank` of the cluster, at the address that they have there.
+__device__ inline void load_of_block(float (&v)[4], unsigned address, unsigned rank) {
+  asm volatile(
+      "{\n.reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %4, %5;\n"
+      "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [remote];\n}"
+      : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
+      : "r"(address), "r"(rank)
+      : "memory");
 }
 
 }  // namespace hopper
