@@ -1,0 +1,122 @@
+"""Launches recorded and repeated for other tensors: what is kept, what is refused, what a repetition computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import warpwise as ww
+from warpwise.cuda.recording import record
+
+SOURCE = """
+__global__ void scaled(const float* x, float* y, float factor, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = factor * x[i];
+}
+__constant__ float offset;
+__global__ void moved(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] + offset;
+}
+__global__ void from_address(unsigned long long x, float* y) { y[threadIdx.x] = ((float*)x)[threadIdx.x]; }
+"""
+N = 1000
+
+
+@pytest.fixture(scope="module")
+def module() -> ww.cuda.Module:
+    return ww.cuda.load(SOURCE)
+
+
+def vectors(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator("cuda").manual_seed(seed)
+    return torch.randn(N, device="cuda", generator=generator), torch.zeros(N, device="cuda")
+
+
+def scaled(module: ww.cuda.Module, x: torch.Tensor, y: torch.Tensor) -> Any:
+    return module["scaled"][4, 256](x, ww.cuda.out(y), 3.0, N)
+
+
+@pytest.mark.gpu
+def test_a_repetition_takes_other_tensors_on_any_stream(module):
+    x, y = vectors(0)
+    recording = record(lambda: scaled(module, x, y), [x, y])
+    assert recording is not None
+    assert len(recording) == 1
+    assert torch.equal(y, 3 * x), "recording is a launch too"
+    for seed in (1, 2):
+        x, y = vectors(seed)
+        torch.cuda.synchronize()
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            recording([x.data_ptr(), y.data_ptr()])
+        stream.synchronize()
+        assert torch.equal(y, 3 * x)
+
+
+@pytest.mark.gpu
+def test_several_kernels_and_parts_of_tensors_are_repeated(module):
+    def launch(x: torch.Tensor, y: torch.Tensor) -> None:
+        module["scaled"][1, 256](x[:100], y[:100], 2.0, 100)
+        module["scaled"][4, 256](x[100:], y[100:], 5.0, N - 100)
+
+    x, y = vectors(0)
+    recording = record(lambda: launch(x, y), [x, y])
+    assert recording is not None
+    assert len(recording) == 2
+    x, y = vectors(1)
+    recording([x.data_ptr(), y.data_ptr()])
+    assert torch.equal(y, torch.cat([2 * x[:100], 5 * x[100:]]))
+
+
+@pytest.mark.gpu
+def test_a_repetition_can_be_captured_in_a_graph(module):
+    x, y = vectors(0)
+    recording = record(lambda: scaled(module, x, y), [x, y])
+    y.zero_()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        recording([x.data_ptr(), y.data_ptr()])
+    assert not y.any()
+    graph.replay()
+    assert torch.equal(y, 3 * x)
+
+
+@pytest.mark.gpu
+def test_what_cannot_be_repeated_is_launched_all_the_same(module):
+    module.set_constant("offset", 1.5)
+
+    def fills(x: torch.Tensor, y: torch.Tensor) -> None:
+        y.zero_()
+        scaled(module, x, y)
+
+    def copies(x: torch.Tensor, y: torch.Tensor) -> None:
+        scaled(module, x.clone(), y)
+
+    def own(x: torch.Tensor, y: torch.Tensor) -> None:
+        scaled(module, other, y)
+
+    def by_address(x: torch.Tensor, y: torch.Tensor) -> None:
+        module["from_address"][1, 256](x.data_ptr(), y)
+
+    def nothing(x: torch.Tensor, y: torch.Tensor) -> None:
+        pass
+
+    other = vectors(3)[0]
+    for launch in (fills, copies, own, by_address, nothing):
+        x, y = vectors(0)
+        assert record(lambda launch=launch, x=x, y=y: launch(x, y), [x, y]) is None, launch.__name__
+        assert y.any() or launch is nothing, launch.__name__
+    x, y = vectors(0)
+    assert record(lambda: module["moved"][4, 256](x, y, N), [x, y]) is None, "constants may change"
+    assert torch.equal(y, x + 1.5)
+
+
+@pytest.mark.gpu
+def test_tensors_that_share_memory_are_not_told_apart(module):
+    both = torch.randn(2 * N, device="cuda")
+    x, y = both[:N], both[N:]
+    assert record(lambda: module["scaled"][4, 256](x, y, 2.0, N), [x, y]) is None
+    assert torch.equal(y, 2 * x)

@@ -1,0 +1,94 @@
+"""The short way of a call: a plan for arguments of one description gives what the operation itself gives, always."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+import warpwise.ops
+from warpwise import registry, tuned
+from warpwise.ops._plans import Plans
+
+
+def plans(name: str = "square", **changes: object) -> Plans:
+    return Plans(dataclasses.replace(registry.get(name), **changes))
+
+
+def test_arguments_alike_share_a_plan_and_others_do_not():
+    made, x = plans(), torch.ones(1024)
+    for value in (1.0, 3.0):
+        x.fill_(value)
+        assert torch.equal(made((x,), None), x * x)
+    assert len(made._plans) == 1
+    for other in (x[:512], x[::2], x[1:513], x.double(), x.view(32, 32), x._neg_view()):
+        assert torch.equal(made((other,), None), other * other)
+    assert len(made._plans) == 7
+
+
+def test_an_argument_that_compares_equal_is_another_one():
+    """True == 1 == 1.0: the dimension of a softmax may not be a float because an integer was right before."""
+    made = plans("softmax")
+    x = torch.randn(3, 4)
+    assert torch.equal(made((x, 1), None), torch.softmax(x, 1))
+    with pytest.raises(TypeError):
+        made((x, 1.0), None)
+
+
+def test_what_is_wrong_is_told_each_time():
+    made = plans("matmul")
+    for _ in range(2):
+        with pytest.raises(ValueError, match="as many rows as a has columns"):
+            made((torch.ones(2, 3), torch.ones(2, 3)), None)
+        with pytest.raises(ValueError, match="k01_python_loops takes up to"):
+            made((torch.ones(64, 64), torch.ones(64, 64)), "k01")
+        with pytest.raises(TypeError, match="expected a to be dense"):
+            made((torch.ones(2, 2).to_sparse(), torch.ones(2, 2)), None)
+    assert not made._plans
+
+
+def test_plans_end_where_tables_change():
+    made = plans()
+    x = torch.ones(4)
+    made((x,), None)
+    kept = list(made._plans.values())
+    made((x,), None)
+    assert list(made._plans.values()) == kept
+    tuned.forget()
+    made((x,), None)
+    assert list(made._plans.values()) != kept
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rung", [None, "k09", "k11", "k12", "k10"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_repeated_products_are_right(rung, dtype):
+    """The same plan for other addresses, a captured graph, another stream, and operands that share memory."""
+    op = registry.get("matmul")
+    for m, n, k in ((256, 512, 128), (77, 65, 33)):
+        generator = torch.Generator("cuda").manual_seed(0)
+        draw = [
+            [torch.randint(-3, 4, shape, generator=generator, device="cuda").to(dtype) for shape in ((m, k), (k, n))]
+            for _ in range(4)
+        ]
+        if rung and op.refusal(op.rung(rung), *draw[0]):
+            continue
+        for a, b in draw:
+            assert torch.equal(warpwise.ops.matmul(a, b, rung=rung), a @ b)
+        a, b = draw[0]
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            product = warpwise.ops.matmul(a, b, rung=rung)
+        a.copy_(draw[1][0])
+        graph.replay()
+        assert torch.equal(product, a @ b)
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            product = warpwise.ops.matmul(*draw[2], rung=rung)
+        torch.cuda.current_stream().wait_stream(stream)
+        assert torch.equal(product, draw[2][0] @ draw[2][1])
+    square = draw[0][0].new_ones(64, 64)
+    for _ in range(2):
+        assert torch.equal(warpwise.ops.matmul(square, square, rung=rung), square @ square)
