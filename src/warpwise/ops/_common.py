@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 
 from warpwise.registry import Case, Rung, arranged
 
+Result = TypeVar("Result")
 FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
@@ -24,7 +25,7 @@ def multiprocessors(tensor: torch.Tensor) -> int:
     return torch.cuda.get_device_properties(tensor.device).multi_processor_count if tensor.is_cuda else 1
 
 
-def without_tf32(product: Callable[..., torch.Tensor], a: torch.Tensor, *rest: torch.Tensor) -> torch.Tensor:
+def without_tf32(product: Callable[..., Result], a: torch.Tensor, *rest: Any) -> Result:
     """``product(a, *rest)`` by PyTorch, on a GPU without TF32 whatever ``torch.backends.cuda.matmul`` says.
 
     TF32 rounds the factors of float32 products to 10 bits of mantissa and is seven times faster on an H200: another

@@ -30,7 +30,7 @@ _SCALAR_TYPES = {
 
 
 def is_output(value: Any) -> bool:
-    """Whether ``value`` is a tensor wrapped in ``warpwise.cuda.out``."""
+    """Whether ``value`` is a tensor, or the descriptor of one, wrapped in ``warpwise.cuda.out``."""
     return isinstance(value, Out)
 
 
@@ -104,7 +104,7 @@ class Values:
             items = [self._value(f"{name}[{number}]", item, "", const) for number, item in enumerate(value)]
             return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
         if isinstance(value, TensorDescriptor):
-            return self._descriptor(name, value)
+            return self._descriptor(name, value, output)
         if value is None or isinstance(value, (tl.constexpr, tl.dtype)) or callable(value):
             return value.value if isinstance(value, tl.constexpr) else value
         raise ArgumentError(
@@ -142,10 +142,10 @@ class Values:
         source = np.array([value], dtype=np.uint64 if isinstance(value, int) and value >= 2**63 else None)
         return tl.tensor(handle_of(source, kind), kind)
 
-    def _descriptor(self, name: str, value: TensorDescriptor) -> Any:
+    def _descriptor(self, name: str, value: TensorDescriptor, output: bool) -> Any:
         strides = [self._scalar(f"{name}.strides", stride, "i64") for stride in value.strides[:-1]]
         return self.semantic.make_tensor_descriptor(
-            base=self._pointer(name, value.base, False, False),
+            base=self._pointer(name, value.base, False, output),
             shape=[self._scalar(f"{name}.shape", size, "i32") for size in value.shape],
             strides=[*strides, tl.constexpr(1)],
             block_shape=[tl.constexpr(size) for size in value.block_shape],

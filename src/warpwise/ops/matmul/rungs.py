@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from warpwise.ops._common import cdiv, make_rung, multiprocessors
+from warpwise.ops.matmul import _descriptors
 from warpwise.ops.matmul._cpu import c_blocked, few_products, python_loops
 from warpwise.ops.matmul._hopper import copy_engine, warpgroups
 from warpwise.ops.matmul._shared import HERE, Launch, grid_of, grid_of_tiles
@@ -41,6 +42,9 @@ RUNGS = (
               dtypes=(torch.float32,), limits=grid_of_tiles),
     make_rung(HERE, "k12_warpgroups", "Hopper: boxes by the copy engine, products by warpgroups, asynchronously", warpgroups,
               dtypes=(torch.float16, torch.bfloat16), limits=copy_engine, devices=("cuda",)),
+    make_rung(HERE, "k16_triton_descriptors", "Hopper from Triton: boxes by descriptors, tiles and slices one loop",
+              _descriptors.triton_descriptors, dtypes=(torch.float16, torch.bfloat16), limits=_descriptors.limits,
+              configs=_descriptors.configs, strided=True),
 )  # fmt: skip
 
 _LIMITS = {rung.name: rung.limits for rung in RUNGS}

@@ -1,0 +1,104 @@
+"""Tiles for Triton kernels whose factors the copy engine fetches in boxes: which matrices it takes, which tile fits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from warpwise.ops._common import cdiv, multiprocessors
+
+PER_SM = 227 * 1024  # bytes of shared memory that blocks may have on a Hopper SM
+EDGE = 40  # multiply-adds' worth of time that each row and column of a tile costs at each step: loads against products
+
+
+class Boxes(NamedTuple):
+    """A configuration: the tile of C, the depth of a slice, slices in flight, warps a program."""
+
+    m: int
+    n: int
+    k: int
+    stages: int
+    warps: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.m}x{self.n}x{self.k}_s{self.stages}_w{self.warps}"
+
+    @property
+    def a_program(self) -> int:
+        """Bytes of shared memory: the slices in flight, half a tile of 2-byte elements on its way out, barriers."""
+        return 2 * (self.stages * self.k * (self.m + self.n) + self.m * self.n // 2) + 1024
+
+    @property
+    def an_sm(self) -> int:
+        """Programs that an SM holds."""
+        return max(1, PER_SM // self.a_program)
+
+    def time(self, tiles: int, processors: int) -> float:
+        """How long ``tiles`` take, in multiply-adds a row of processors makes: what is left of the last round counts whole."""
+        rounds = cdiv(tiles, processors * self.an_sm) * self.an_sm
+        return rounds * (self.m * self.n + EDGE * (self.m + self.n))
+
+
+CHOICES = (
+    Boxes(128, 256, 64, 4, 8),
+    Boxes(128, 256, 64, 3, 8),
+    Boxes(256, 128, 64, 4, 8),
+    Boxes(128, 128, 64, 4, 8),
+    Boxes(128, 128, 64, 3, 4),
+    Boxes(64, 256, 64, 4, 4),
+    Boxes(64, 128, 64, 4, 4),
+    Boxes(64, 64, 64, 4, 4),
+)
+
+
+def ranked(batch: int, m: int, n: int, processors: int) -> list[Boxes]:
+    """Every choice for ``batch`` products of m by n elements, the fastest as ``Boxes.time`` has it first."""
+    return sorted(CHOICES, key=lambda boxes: boxes.time(batch * cdiv(m, boxes.m) * cdiv(n, boxes.n), processors))
+
+
+def named(name: str) -> Boxes:
+    """The choice called ``name``."""
+    return next(boxes for boxes in CHOICES if boxes.name == name)
+
+
+def programs(boxes: Boxes, tiles: int, tensor: torch.Tensor) -> int:
+    """A grid of programs that stay until all tiles are done: as many as the tensor's GPU holds at a time."""
+    return min(tiles, multiprocessors(tensor) * boxes.an_sm)
+
+
+def turned(matrices: torch.Tensor) -> bool:
+    """Whether columns and not rows lie in memory's order."""
+    return matrices.stride(-1) != 1
+
+
+def boxable(name: str, matrices: torch.Tensor) -> str | None:
+    """Why the copy engine cannot take boxes of ``matrices``, or None: an order in memory, and strides of 16 bytes."""
+    *outer, across, along = (matrices.mT if turned(matrices) else matrices).stride()
+    unit = 16 // matrices.element_size()
+    if along != 1 or across <= 0 or any(stride % unit for stride in (*outer, across)):
+        return (
+            f"takes {name} whose rows or columns are contiguous and begin on multiples of {unit} elements, "
+            f"not strides {tuple(matrices.stride())}"
+        )
+    return f"takes {name} that begins on 16 bytes" if matrices.data_ptr() % 16 else None
+
+
+def engine(tensor: torch.Tensor) -> str | None:
+    """Why the tensor's GPU cannot run a kernel with boxes, or None; a CPU stands in for one that can."""
+    if tensor.is_cuda and torch.cuda.get_device_capability(tensor.device) < (9, 0):
+        return "takes a GPU of compute capability 9.0 or above: its copy engine fetches the boxes"
+    return None
+
+
+def described(matrices: torch.Tensor, box: Sequence[int]) -> Any:
+    """A descriptor of ``matrices`` in boxes of (rows, columns), of their transposes if they are turned; one matrix a box."""
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    rows, columns = box
+    if turned(matrices):
+        matrices, rows, columns = matrices.mT, columns, rows
+    shape = [1] * (matrices.dim() - 2) + [rows, columns]
+    return TensorDescriptor(matrices, list(matrices.shape), list(matrices.stride()), shape)

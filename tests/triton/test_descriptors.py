@@ -1,0 +1,71 @@
+"""Tensor descriptors on the CPU: what a launch is given shows a kernel boxes, under the checks that pointers have."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from warpwise import triton as wt
+from warpwise.cuda.errors import OutOfBounds, UninitializedRead, UnwrittenOutput
+
+
+@wt.jit
+def copy_box(source, target, row, column):
+    target.store([row, column], source.load([row, column]))
+
+
+@wt.jit
+def add_to_box(target):
+    target.store([0, 0], target.load([0, 0]) + 1.0)
+
+
+@wt.jit
+def turn_box(source, target):
+    target.store([0, 0], source.load([0, 0]).T)
+
+
+@wt.jit
+def copy_from_batch(source, target, BLOCK: tl.constexpr):
+    target.store([0, 0], source.load([tl.program_id(0) + 1, 0, 0]).reshape(BLOCK, BLOCK))
+
+
+def boxes(tensor: torch.Tensor, *box: int) -> TensorDescriptor:
+    return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), list(box))
+
+
+def test_a_box_past_an_edge_reads_zeros_and_writes_nothing_there():
+    source, target = torch.arange(15 * 20.0).view(15, 20), torch.full((15, 20), -1.0)
+    copy_box[(1,)](boxes(source, 8, 16), boxes(target, 8, 16), 8, 16)
+    expected = torch.full((15, 20), -1.0)
+    expected[8:, 16:] = source[8:, 16:]
+    assert torch.equal(target, expected)
+    wide = torch.full((16, 32), -1.0)
+    copy_box[(1,)](boxes(source, 8, 16), boxes(wide, 8, 16), 8, 16)
+    assert wide[15].tolist() == [-1.0] * 16 + [0.0] * 16
+    assert (wide[8:15, 20:] == 0).all()
+
+
+def test_transposed_and_batched_boxes():
+    source, target = torch.randn(8, 16), torch.empty(16, 8)
+    turn_box[(1,)](boxes(source, 8, 16), wt.out(boxes(target, 16, 8)))
+    assert torch.equal(target, source.t())
+    batch, one = torch.randn(3, 16, 16), torch.empty(16, 16)
+    copy_from_batch[(1,)](boxes(batch, 1, 16, 16), wt.out(boxes(one, 16, 16)), BLOCK=16)
+    assert torch.equal(one, batch[1])
+
+
+def test_what_an_output_seen_through_a_descriptor_lacks_is_found():
+    source, target = torch.ones(8, 16), torch.empty(16, 16)
+    with pytest.raises(UnwrittenOutput, match="128 of 256 elements of the output target"):
+        copy_box[(1,)](boxes(source, 8, 16), wt.out(boxes(target, 8, 16)), 0, 0)
+    with pytest.raises(UninitializedRead, match="an output that no program had written"):
+        add_to_box[(1,)](wt.out(boxes(target, 16, 16)))
+
+
+def test_a_descriptor_of_more_than_the_tensor_is_found():
+    source, target = torch.ones(8, 16), torch.empty(8, 16)
+    longer = TensorDescriptor(source, [9, 16], [16, 1], [16, 16])
+    with pytest.raises(OutOfBounds, match="1 past its last element"):
+        copy_box[(1,)](longer, boxes(target, 16, 16), 0, 0)
