@@ -16,7 +16,10 @@ from warpwise.ops._plans import Plans
 from warpwise.ops._public import public
 from warpwise.registry import Op, UnknownRung
 
-INTEGER_RESULTS = {"histogram"}  # counts do not change with the input, but where they jump
+NOT_DIFFERENTIABLE = {
+    "histogram",  # counts do not change with the input, but where they jump
+    "scaled_matmul",  # between two fp8 values there is nothing to move by
+}
 
 
 def example(op: Op, dtype: torch.dtype) -> tuple:
@@ -30,7 +33,7 @@ def example(op: Op, dtype: torch.dtype) -> tuple:
 
 
 def differentiable(op: Op) -> bool:
-    return op.name not in INTEGER_RESULTS
+    return op.name not in NOT_DIFFERENTIABLE
 
 
 DIFFERENTIABLE = [pytest.param(op, id=op.name) for op in OPS if differentiable(op)]
@@ -59,7 +62,10 @@ def test_opcheck(op):
     args = example(op, float_dtype(op))
     if differentiable(op):
         args = requiring_grad(args)
-    results = torch.library.opcheck(operator(op), args)
+    checks = ["test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"]
+    if args[0].dtype.itemsize == 1 and args[0].is_floating_point():
+        checks.remove("test_schema")  # it compares arguments by arithmetic that PyTorch lacks for fp8
+    results = torch.library.opcheck(operator(op), args, test_utils=checks)
     assert set(results.values()) == {"SUCCESS"}
 
 
@@ -89,8 +95,12 @@ def test_compiles_into_one_graph(op):
     if differentiable(op):
         tensors = [value for value in args if isinstance(value, torch.Tensor) and value.requires_grad]
         torch.testing.assert_close(
-            torch.autograd.grad(compiled.sum(), tensors), torch.autograd.grad(function(*args).sum(), tensors)
+            torch.autograd.grad(_total(compiled), tensors), torch.autograd.grad(_total(function(*args)), tensors)
         )
+
+
+def _total(results: torch.Tensor | tuple[torch.Tensor, ...]) -> torch.Tensor:
+    return results.sum() if isinstance(results, torch.Tensor) else sum(result.sum() for result in results)
 
 
 @pytest.mark.filterwarnings(

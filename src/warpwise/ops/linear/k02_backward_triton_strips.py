@@ -1,0 +1,41 @@
+"""Strips of rows a program, so that thousands of bytes are under way on every SM; a second kernel adds the strips' sums.
+
+The sums of columns are partial, (strips, n) in float32: some hundredths of the tensors' own bytes.
+"""
+
+import triton.language as tl
+
+from warpwise import triton as wt
+from warpwise.triton.lib import activation_backward
+
+
+@wt.jit
+def activation_backward_strips(
+    grad_ptr, before_ptr, result_ptr, partial_ptr, m, n, steps,
+    ACTIVATION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """grad, before, result: (m, n); partial: (strips, n), float32. A strip is `steps` blocks of rows. Grid: (cdiv(n, BLOCK_N), strips)."""
+    columns = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    sums = tl.zeros((BLOCK_N,), tl.float32)
+    for step in range(steps):
+        rows = ((tl.program_id(1) * steps + step) * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
+        inside = (rows[:, None] < m) & (columns[None, :] < n)
+        places = rows[:, None] * n + columns[None, :]
+        gradient = tl.load(grad_ptr + places, mask=inside, other=0.0).to(tl.float32)
+        before = tl.load(before_ptr + places, mask=inside, other=0.0).to(tl.float32)
+        gradient = activation_backward(gradient, before, ACTIVATION)
+        tl.store(result_ptr + places, gradient.to(result_ptr.dtype.element_ty), mask=inside)
+        sums += tl.sum(gradient, 0)
+    tl.store(partial_ptr + tl.program_id(1).to(tl.int64) * n + columns, sums, mask=columns < n)
+
+
+@wt.jit
+def column_sums(partial_ptr, total_ptr, strips, n, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    """partial: (strips, n), float32; total: (n). Grid: cdiv(n, BLOCK_N)."""
+    columns = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    sums = tl.zeros((BLOCK_N,), tl.float32)
+    for first in range(0, strips, BLOCK_M):
+        rows = (first + tl.arange(0, BLOCK_M)).to(tl.int64)
+        inside = (rows[:, None] < strips) & (columns[None, :] < n)
+        sums += tl.sum(tl.load(partial_ptr + rows[:, None] * n + columns[None, :], mask=inside, other=0.0), 0)
+    tl.store(total_ptr + columns, sums.to(total_ptr.dtype.element_ty), mask=columns < n)

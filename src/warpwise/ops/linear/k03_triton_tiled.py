@@ -1,0 +1,35 @@
+"""A tile of the output a program, finished in the registers that its sums lie in; x and W in any layout, by their strides.
+
+What follows the product costs no pass over memory: the bias and the scale are one row and one column a tile, and the
+residual is read once.
+"""
+
+import triton.language as tl
+
+from warpwise import triton as wt
+from warpwise.triton.lib import finished, tile_index, tile_product
+
+
+@wt.jit
+def linear_tiled(
+    x_ptr, w_ptr, y_ptr, before_ptr, bias_ptr, residual_ptr, scale_ptr, m, n, k,
+    x_row, x_column, w_row, w_column, residual_row, residual_column,
+    ACTIVATION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
+):  # fmt: skip
+    """x: (m, k), w: (n, k), residual: (m, n), strided; bias: (n), scale: (m), y, before: (m, n). What is None is left out.
+
+    Grid: cdiv(m, BLOCK_M) * cdiv(n, BLOCK_N) programs.
+    """
+    tile_m, tile_n = tile_index(tl.program_id(0), tl.cdiv(m, BLOCK_M), tl.cdiv(n, BLOCK_N), GROUP)
+    rows = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
+    columns = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
+    sums = tile_product(x_ptr, w_ptr, rows, columns, m, n, k, x_row, x_column, w_column, w_row, BLOCK_K)
+    before, y = finished(sums, rows, columns, m, n, bias_ptr, scale_ptr, ACTIVATION)
+    inside = (rows[:, None] < m) & (columns[None, :] < n)
+    if residual_ptr is not None:
+        from_residual = residual_ptr + rows[:, None] * residual_row + columns[None, :].to(tl.int64) * residual_column
+        y += tl.load(from_residual, mask=inside, other=0.0).to(tl.float32)
+    places = rows[:, None] * n + columns[None, :]
+    tl.store(y_ptr + places, y.to(y_ptr.dtype.element_ty), mask=inside)
+    if before_ptr is not None:
+        tl.store(before_ptr + places, before.to(before_ptr.dtype.element_ty), mask=inside)
