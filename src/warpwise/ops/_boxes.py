@@ -37,9 +37,8 @@ class Boxes(NamedTuple):
         return max(1, PER_SM // self.a_program)
 
     def time(self, tiles: int, processors: int) -> float:
-        """How long ``tiles`` take, in multiply-adds a row of processors makes: what is left of the last round counts whole."""
-        rounds = cdiv(tiles, processors * self.an_sm) * self.an_sm
-        return rounds * (self.m * self.n + EDGE * (self.m + self.n))
+        """How long the busiest of the processors (SMs) is at ``tiles``, in multiply-adds a step of its slices' depth."""
+        return cdiv(tiles, processors) * (self.m * self.n + EDGE * (self.m + self.n))
 
 
 CHOICES = (
@@ -76,7 +75,7 @@ def turned(matrices: torch.Tensor) -> bool:
 
 def boxable(name: str, matrices: torch.Tensor) -> str | None:
     """Why the copy engine cannot take boxes of ``matrices``, or None: an order in memory, and strides of 16 bytes."""
-    *outer, across, along = (matrices.mT if turned(matrices) else matrices).stride()
+    across, along, outer = _steps(matrices)
     unit = 16 // matrices.element_size()
     if along != 1 or across <= 0 or any(stride % unit for stride in (*outer, across)):
         return (
@@ -84,6 +83,16 @@ def boxable(name: str, matrices: torch.Tensor) -> str | None:
             f"not strides {tuple(matrices.stride())}"
         )
     return f"takes {name} that begins on 16 bytes" if matrices.data_ptr() % 16 else None
+
+
+def _steps(matrices: torch.Tensor) -> tuple[int, int, list[int]]:
+    """Elements from one row to the next and along it, of the transposes if they are turned, and between matrices.
+
+    Where there is but one matrix nobody takes that last step: PyTorch may say anything, and the engine gets a row's.
+    """
+    across, along = matrices.stride()[-2:] if not turned(matrices) else matrices.stride()[:-3:-1]
+    outer = zip(matrices.shape[:-2], matrices.stride()[:-2], strict=True)
+    return across, along, [stride if size > 1 else across for size, stride in outer]
 
 
 def engine(tensor: torch.Tensor) -> str | None:
@@ -97,8 +106,8 @@ def described(matrices: torch.Tensor, box: Sequence[int]) -> Any:
     """A descriptor of ``matrices`` in boxes of (rows, columns), of their transposes if they are turned; one matrix a box."""
     from triton.tools.tensor_descriptor import TensorDescriptor
 
-    rows, columns = box
+    across, along, outer = _steps(matrices)
+    sizes, (rows, columns) = list(matrices.shape), box
     if turned(matrices):
-        matrices, rows, columns = matrices.mT, columns, rows
-    shape = [1] * (matrices.dim() - 2) + [rows, columns]
-    return TensorDescriptor(matrices, list(matrices.shape), list(matrices.stride()), shape)
+        sizes[-2:], rows, columns = sizes[:-3:-1], columns, rows
+    return TensorDescriptor(matrices, sizes, [*outer, across, along], [*(1 for _ in outer), rows, columns])

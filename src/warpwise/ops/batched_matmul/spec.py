@@ -1,0 +1,119 @@
+"""The products of two batches of matrices: what they are, knowing no kernel."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from warpwise.ops._common import FLOATS, check_tensor, draw, without_tf32
+from warpwise.registry import Case, Cost, Spec
+
+KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+OP = "batched_matmul"
+
+
+def check(a: torch.Tensor, b: torch.Tensor) -> None:
+    check_tensor(OP, "a", a, FLOATS, dims=(2, 3))
+    check_tensor(OP, "b", b, FLOATS, dims=(2, 3))
+    if b.dtype != a.dtype:
+        raise TypeError(f"{OP}: expected b of a's dtype {a.dtype}, got {b.dtype}")
+    if b.device != a.device:
+        raise ValueError(f"{OP}: expected b on a's device {a.device}, got {b.device}")
+    shapes = f"got {tuple(a.shape)} and {tuple(b.shape)}"
+    if a.dim() == b.dim() == 2:
+        raise ValueError(f"{OP}: expected a batch of matrices, (B, M, K) or (B, K, N), as a or b, {shapes}; see matmul")
+    if a.dim() == b.dim() and a.shape[0] != b.shape[0]:
+        raise ValueError(f"{OP}: expected as many matrices in b as in a, or one of the two with 2 dimensions, {shapes}")
+    if b.shape[-2] != a.shape[-1]:
+        raise ValueError(f"{OP}: expected b with as many rows as a has columns, a (B, M, K) and b (B, K, N), {shapes}")
+
+
+def sizes(a: torch.Tensor, b: torch.Tensor) -> tuple[int, int, int, int]:
+    """How many matrices, then m, n and k."""
+    batch = a.shape[0] if a.dim() == 3 else b.shape[0]
+    return batch, a.shape[-2], b.shape[-1], a.shape[-1]
+
+
+def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """(B, M, K) and (B, K, N); one matrix for all where a case shares it, columns in memory's order where it is turned."""
+
+    def drawn(name: str, rows: int, columns: int, seed: int) -> torch.Tensor:
+        batch = () if case.sizes.get(f"shared_{name}") else (case.sizes["batch"],)
+        turned = case.sizes.get(f"turned_{name}")
+        shape = (*batch, columns, rows) if turned else (*batch, rows, columns)
+        matrices = draw(case, shape, dtype, device, seed, power=2)
+        return matrices.mT if turned else matrices
+
+    m, n, k = (case.sizes[name] for name in ("m", "n", "k"))
+    return drawn("a", m, k, 2 * seed), drawn("b", k, n, 2 * seed + 1)
+
+
+def outputs(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    batch, m, n, _ = sizes(a, b)
+    return a.new_empty((batch, m, n))
+
+
+def reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return a.double() @ b.double()
+
+
+def magnitude(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return a.double().abs() @ b.double().abs()
+
+
+def eager(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """torch.bmm, which on a GPU is cuBLAS, in float32 without TF32."""
+    batch = sizes(a, b)[0]
+    return without_tf32(torch.bmm, a.expand(batch, -1, -1), b.expand(batch, -1, -1))
+
+
+def distinct(tensor: torch.Tensor) -> int:
+    """Elements in memory: a dimension that is broadcast, of stride 0, counts once."""
+    return math.prod(size if stride else 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+
+
+def cost(a: torch.Tensor, b: torch.Tensor) -> Cost:
+    batch, m, n, k = sizes(a, b)
+    return Cost(bytes=(distinct(a) + distinct(b) + batch * m * n) * a.element_size(), flops=2 * batch * m * n * k)
+
+
+SPEC = Spec(
+    name=OP,
+    summary="the products of two batches of matrices, accumulated in float32",
+    inputs=inputs,
+    check=check,
+    outputs=outputs,
+    reference=reference,
+    eager=eager,
+    cost=cost,
+    cases=(
+        Case("square", {"batch": 3, "m": 48, "n": 48, "k": 48}),
+        Case("ragged", {"batch": 2, "m": 33, "n": 61, "k": 17}),
+        Case("several_tiles", {"batch": 2, "m": 130, "n": 136, "k": 72}),
+        Case("ragged_tiles", {"batch": 2, "m": 129, "n": 67, "k": 19}),
+        Case("many", {"batch": 37, "m": 3, "n": 5, "k": 4}),
+        Case("turned_a", {"batch": 2, "m": 40, "n": 24, "k": 56, "turned_a": 1}),
+        Case("turned_b", {"batch": 2, "m": 40, "n": 24, "k": 56, "turned_b": 1}),
+        Case("turned", {"batch": 2, "m": 72, "n": 24, "k": 40, "turned_a": 1, "turned_b": 1}),
+        Case("shared_a", {"batch": 3, "m": 24, "n": 16, "k": 40, "shared_a": 1}),
+        Case("shared_b", {"batch": 3, "m": 24, "n": 16, "k": 40, "shared_b": 1}),
+        Case("one_element", {"batch": 1, "m": 1, "n": 1, "k": 1}),
+        Case("empty", {"batch": 0, "m": 6, "n": 7, "k": 5}),
+        Case("empty_sum", {"batch": 2, "m": 6, "n": 7, "k": 0}),
+        Case("huge", {"batch": 2, "m": 20, "n": 24, "k": 36}, values="huge"),
+        Case("strided", {"batch": 2, "m": 30, "n": 28, "k": 20}, layout="strided"),
+        Case("unaligned", {"batch": 2, "m": 32, "n": 40, "k": 48}, layout="unaligned"),
+    ),
+    sizes=(
+        Case("square", {"batch": 16, "m": 1024, "n": 1024, "k": 1024}),
+        Case("scores", {"batch": 64, "m": 2048, "n": 2048, "k": 128, "turned_b": 1}),
+        Case("values", {"batch": 64, "m": 2048, "n": 128, "k": 2048}),
+        Case("small", {"batch": 512, "m": 128, "n": 128, "k": 128}),
+        Case("ragged", {"batch": 16, "m": 1000, "n": 777, "k": 999}),
+    ),
+    dtypes=KERNEL_DTYPES,
+    terms=lambda a, b: a.shape[-1],
+    magnitude=magnitude,
+    vendor="cuBLAS",
+)

@@ -1,0 +1,164 @@
+"""batched_matmul beyond its cases: strides of every kind without copies, shared factors, limits, configurations."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from warpwise import ops, registry
+from warpwise.ops import _boxes
+from warpwise.ops.batched_matmul import rungs, spec
+
+FEW = settings(max_examples=10, deadline=None, derandomize=True)
+RUNGS = [rung.name for rung in rungs.RUNGS]
+OP = registry.get("batched_matmul")
+
+
+def integers(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float16) -> torch.Tensor:
+    """Small integers: every partial sum is exact in float32 and every result in float16, so results must be equal."""
+    return torch.randint(-3, 4, shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def exact(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return (a.double() @ b.double()).to(a.dtype)
+
+
+@FEW
+@given(
+    batch=st.integers(1, 5), m=st.integers(1, 140), n=st.integers(1, 140), k=st.integers(1, 70),
+    a_turned=st.booleans(), b_turned=st.booleans(), rung=st.sampled_from(["k02", "k03"]),
+)  # fmt: skip
+def test_any_size_and_orientation(batch, m, n, k, a_turned, b_turned, rung):
+    a = integers(batch, k, m).mT if a_turned else integers(batch, m, k)
+    b = integers(batch, n, k, seed=1).mT if b_turned else integers(batch, k, n, seed=1)
+    assert torch.equal(ops.batched_matmul(a, b, rung=rung), exact(a, b))
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_views_are_taken_as_they_lie(rung, monkeypatch):
+    """Heads cut from one projection, every second matrix, a broadcast batch: no rung asks for a copy."""
+    monkeypatch.setattr(torch.Tensor, "contiguous", lambda self: pytest.fail("copied"))
+    heads = integers(2, 24, 3 * 32)  # (batch, tokens, 3 heads of 32)
+    queries = heads.unflatten(2, (3, 32))[:, :, 1]
+    keys = integers(2, 24, 96, seed=1).unflatten(2, (3, 32))[:, :, 2].mT
+    assert torch.equal(ops.batched_matmul(queries, keys, rung=rung), exact(queries, keys))
+    every_second = integers(6, 16, 24)[1::2]
+    one = integers(24, 40, seed=1).expand(3, 24, 40)
+    assert torch.equal(ops.batched_matmul(every_second, one, rung=rung), exact(every_second, one))
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_a_factor_of_two_dimensions_serves_every_product(rung):
+    a, b = integers(70, 72).t()[:, :40], integers(3, 40, 24, seed=1)
+    assert torch.equal(ops.batched_matmul(a, b, rung=rung), exact(a, b))
+    a, b = integers(3, 17, 40), integers(24, 40, seed=1).t()
+    assert torch.equal(ops.batched_matmul(a, b, rung=rung), exact(a, b))
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_infinity_and_nan_spread_along_their_row_only(rung):
+    """Zeros that pad a tile must not meet an infinity: 0 * inf is NaN. Nor may a matrix meet its neighbour's."""
+    a, b = torch.ones(3, 5, 8, dtype=torch.float16), torch.ones(3, 8, 8, dtype=torch.float16)
+    a[1, 1, 6], a[1, 2, 0] = float("inf"), float("nan")
+    product = ops.batched_matmul(a, b, rung=rung)
+    assert product[1, 1].tolist() == [float("inf")] * 8
+    assert product[1, 2].isnan().all()
+    assert (product[1, [0, 3, 4]] == 8).all()
+    assert (product[[0, 2]] == 8).all()
+
+
+def test_a_mask_of_stray_rows_is_not_needed_where_matrices_touch():
+    """A box reaches past its matrix into the next one, unless the descriptor knows the batch as a dimension."""
+    a, b = integers(4, 70, 40), integers(4, 40, 72, seed=1)
+    assert torch.equal(ops.batched_matmul(a, b, rung="k04"), exact(a, b))
+
+
+@pytest.mark.parametrize("multiprocessors", [1, 1000])
+@pytest.mark.parametrize("rung", ["k02", "k03", "k04"])
+def test_large_and_small_tiles(rung, multiprocessors, monkeypatch):
+    monkeypatch.setattr(rungs, "multiprocessors", lambda tensor: multiprocessors)
+    a, b = integers(2, 130, 40), integers(2, 40, 136, seed=1)
+    assert torch.equal(ops.batched_matmul(a, b, rung=rung), exact(a, b))
+
+
+@pytest.mark.parametrize("config", [boxes.name for boxes in _boxes.CHOICES])
+def test_every_configuration(config):
+    a, b = integers(2, 136, 72), integers(2, 72, 264, seed=1)
+    assert torch.equal(ops.batched_matmul(a, b, rung=f"k04@{config}"), exact(a, b))
+
+
+def test_the_own_choice_fills_the_gpu():
+    """On 132 SMs: large tiles where there are many, small ones where few would leave SMs idle."""
+    assert _boxes.ranked(16, 1024, 1024, 132)[0].name.startswith("128x256")
+    assert _boxes.ranked(1, 512, 512, 132)[0].name.startswith("64x64")
+    assert {boxes.name for boxes in _boxes.ranked(1, 8, 8, 132)} == {boxes.name for boxes in _boxes.CHOICES}
+
+
+def test_half_precision_is_accumulated_in_float32():
+    a, b = torch.ones(1, 1, 4096, dtype=torch.float16), torch.ones(1, 8, 4096, dtype=torch.float16).mT
+    for rung in RUNGS:
+        assert ops.batched_matmul(a, b, rung=rung).tolist() == [[[4096.0] * 8]]
+
+
+@pytest.mark.parametrize("shared", ["a", "b"])
+def test_gradients_of_shared_factors_sum_over_the_batch(shared):
+    a, b = torch.randn(3, 4, 5, dtype=torch.float64), torch.randn(3, 5, 2, dtype=torch.float64)
+    a, b = (a[0] if shared == "a" else a).requires_grad_(), (b[0] if shared == "b" else b).requires_grad_()
+    assert torch.autograd.gradcheck(ops.batched_matmul, (a, b))
+    assert torch.autograd.gradgradcheck(ops.batched_matmul, (a, b))
+
+
+def test_autocast_takes_low_precision():
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert ops.batched_matmul(torch.ones(2, 2, 3), torch.ones(3, 2)).dtype == torch.bfloat16
+
+
+def test_cost_counts_a_shared_factor_once():
+    a, b = torch.empty(4, 2, 3), torch.empty(3, 5)
+    assert spec.cost(a, b).bytes == 4 * (4 * 2 * 3 + 3 * 5 + 4 * 2 * 5)
+    assert spec.cost(a, b.expand(4, 3, 5)) == spec.cost(a, b)
+    assert spec.cost(a, b).flops == 2 * 4 * 2 * 5 * 3
+
+
+def test_what_a_rung_cannot_take_is_refused():
+    descriptors = OP.rung("k04")
+    a, b = torch.empty(2, 8, 8, dtype=torch.half), torch.empty(2, 8, 8, dtype=torch.half)
+    assert OP.refusal(descriptors, a, b) is None
+    assert "takes n in multiples of 8" in descriptors.limits(a, b[:, :, :7])
+    assert "begin on multiples of 8 elements, not strides (56, 7, 1)" in descriptors.limits(
+        torch.empty(2, 8, 7).half(), b
+    )
+    assert "begin on multiples of 8 elements" in descriptors.limits(a[:, :, ::2], b)
+    shifted = torch.empty(2 * 8 * 8 + 1, dtype=torch.half)[1:].view(2, 8, 8)
+    assert descriptors.limits(shifted, b) == "takes a that begins on 16 bytes"
+    assert "takes torch.float16, torch.bfloat16, not torch.float32" in OP.refusal(descriptors, a.float(), b.float())
+    with pytest.raises(ValueError, match="k01_naive takes up to 524280 rows of a"):
+        ops.batched_matmul(torch.empty(1, 1, 1).expand(1, 2**20, 1), torch.ones(1, 1, 1), rung="k01")
+
+
+def test_defaults():
+    a = torch.empty(2, 8, 8)
+    assert OP.default(a, a) == "k02_block_tile"
+    assert OP.default(a.half(), a.half()) == "k04_triton_descriptors"
+    assert OP.default(a.half()[:, :, :5], a.half()[:, :5, :5]) == "k03_triton_tiled"
+    assert OP.default(a.double(), a.double()) is None
+    tall = torch.empty(1, 1, 2).expand(1, 2**31, 2)
+    assert OP.default(tall, torch.empty(2, 2)) is None
+
+
+@pytest.mark.parametrize(
+    "a,b,error,message",
+    [
+        (torch.ones(2), torch.ones(2, 2), ValueError, r"batched_matmul: expected a with 2 or 3 dimensions, got shape \(2,\)"),
+        (torch.ones(2, 2), torch.ones(2, 2), ValueError, r"expected a batch of matrices.* got \(2, 2\) and \(2, 2\); see matmul"),
+        (torch.ones(2, 2, 2), torch.ones(3, 2, 2), ValueError, r"as many matrices in b as in a.* got \(2, 2, 2\) and \(3, 2, 2\)"),
+        (torch.ones(2, 2, 3), torch.ones(2, 2), ValueError, r"as many rows as a has columns.* got \(2, 2, 3\) and \(2, 2\)"),
+        (torch.ones(2, 2, 2), torch.ones(2, 2).half(), TypeError, "expected b of a's dtype torch.float32, got torch.float16"),
+        (torch.ones(2, 2, 2), torch.ones(2, 2, device="meta"), ValueError, "expected b on a's device cpu, got meta"),
+    ],
+)  # fmt: skip
+def test_wrong_arguments(a, b, error, message):
+    with pytest.raises(error, match=message):
+        ops.batched_matmul(a, b)
