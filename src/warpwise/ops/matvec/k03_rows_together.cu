@@ -1,0 +1,63 @@
+// 16-byte loads, eight in flight a thread: several rows a team, which share the elements of x, in two turns at once.
+//
+// What DRAM needs in flight is its rate times its latency, some 40 KB an SM. Where there are fewer rows than teams,
+// the parts of a row go to several teams, whose sums a second launch adds in order.
+
+#include <warpwise/parts.cuh>
+#include <warpwise/reduce.cuh>
+
+// a: (m, k), its rows row_stride elements apart; x: (k,); sums: (parts, m), y itself if parts is 1.
+// BYTES a load: 16 where the rows of a and x lie on 16 bytes, else an element's size.
+// Block: (THREADS, teams), teams = 1 unless a team is one warp. Grid: cdiv(m, teams * ROWS) * parts blocks.
+template <class T, class R, int BYTES, int ROWS, int THREADS>
+__global__ void __launch_bounds__(256) matvec_rows_together(const T* a, const T* x, R* sums, long long m, long long k,
+                                                            long long row_stride, int parts) {
+  using Pack = warpwise::Pack<T, BYTES>;
+  constexpr int kTurns = 2;
+  __shared__ float of_warp[warpwise::kWarp];
+  const int part = blockIdx.x % parts;
+  const long long first = (static_cast<long long>(blockIdx.x / parts) * blockDim.y + threadIdx.y) * ROWS;
+  if (first >= m) return;  // whole warps leave, and only where no barrier follows
+
+  const T* rows[ROWS];  // past the last one, the last one again
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r) rows[r] = a + (first + r < m ? first + r : m - 1) * row_stride;
+  float totals[ROWS] = {};
+  const auto add = [&](const Pack& of_a, const Pack& of_x, int r) {
+#pragma unroll
+    for (int e = 0; e < Pack::size; ++e) totals[r] += warpwise::to_float(of_a.at[e]) * warpwise::to_float(of_x.at[e]);
+  };
+
+  const long long packs = k / Pack::size, step = static_cast<long long>(parts) * THREADS;
+  long long i = static_cast<long long>(part) * THREADS + threadIdx.x;
+  for (; i + (kTurns - 1) * step < packs; i += kTurns * step) {
+    Pack of_a[kTurns][ROWS], of_x[kTurns];
+#pragma unroll
+    for (int turn = 0; turn < kTurns; ++turn) {
+      of_x[turn] = warpwise::packs<BYTES>(x)[i + turn * step];
+#pragma unroll
+      for (int r = 0; r < ROWS; ++r) of_a[turn][r] = warpwise::packs<BYTES>(rows[r])[i + turn * step];
+    }
+#pragma unroll
+    for (int turn = 0; turn < kTurns; ++turn) {
+#pragma unroll
+      for (int r = 0; r < ROWS; ++r) add(of_a[turn][r], of_x[turn], r);
+    }
+  }
+  for (; i < packs; i += step) {
+    const Pack of_x = warpwise::packs<BYTES>(x)[i];
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) add(warpwise::packs<BYTES>(rows[r])[i], of_x, r);
+  }
+  const long long rest = packs * Pack::size + threadIdx.x;
+  if (part == 0 && rest < k) {
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) totals[r] += warpwise::to_float(rows[r][rest]) * warpwise::to_float(x[rest]);
+  }
+
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r) {
+    const float total = warpwise::team_reduce<warpwise::Sum, THREADS>(totals[r], of_warp);
+    if (threadIdx.x == 0 && first + r < m) sums[part * m + first + r] = warpwise::from_float<R>(total);
+  }
+}

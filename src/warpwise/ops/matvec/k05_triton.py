@@ -1,0 +1,24 @@
+"""The same in Triton for either order of the matrix: a tile of products a step, reduced once at the end."""
+
+import triton.language as tl
+
+from warpwise import triton as wt
+
+
+@wt.jit
+def matvec_tiled(
+    a_ptr, x_ptr, y_ptr, m, k, row_stride, column_stride, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """a: (m, k) with any strides, in elements; x: (k,); y: (m,). Grid: cdiv(m, BLOCK_M) programs."""
+    rows = (tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
+    columns = tl.arange(0, BLOCK_K).to(tl.int64)
+    inside = rows[:, None] < m
+    a_from = a_ptr + rows[:, None] * row_stride + columns[None, :] * column_stride
+    sums = tl.zeros((BLOCK_M, BLOCK_K), tl.float32)
+    for first in range(0, k, BLOCK_K):
+        left = first + columns < k
+        a = tl.load(a_from, mask=inside & left[None, :], other=0.0).to(tl.float32)
+        x = tl.load(x_ptr + first + columns, mask=left, other=0.0).to(tl.float32)
+        sums += a * x[None, :]
+        a_from += BLOCK_K * tl.cast(column_stride, tl.int64)
+    tl.store(y_ptr + rows, tl.sum(sums, axis=1).to(y_ptr.dtype.element_ty), mask=rows < m)

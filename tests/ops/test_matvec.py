@@ -1,0 +1,86 @@
+"""matvec beyond its cases: any shape, order and alignment exactly, every division of the work, gradients, errors."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from warpwise import ops, registry
+from warpwise.ops.matvec import rungs
+
+FEW = settings(max_examples=15, deadline=None, derandomize=True)
+RUNGS = [rung.name for rung in rungs.RUNGS]
+
+
+def integers(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Small integers: every partial sum is exact, so results must be equal and not merely close."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(-3, 4, shape, generator=generator).to(dtype)
+
+
+@FEW
+@given(
+    m=st.integers(1, 300), k=st.integers(1, 300), shift=st.integers(0, 5), across=st.booleans(),
+    rung=st.sampled_from(RUNGS), dtype=st.sampled_from([torch.float32, torch.float16, torch.bfloat16]),
+)  # fmt: skip
+def test_any_size_order_and_alignment(m, k, shift, across, rung, dtype):
+    flat = integers(m * k + shift, dtype=dtype)[shift:]
+    a = flat.view(k, m).t() if across else flat.view(m, k)
+    x = integers(k + shift, seed=1, dtype=dtype)[shift:]
+    assert torch.equal(ops.matvec(a, x, rung=rung), (a.double() @ x.double()).to(dtype))
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_views(rung):
+    """Rows and columns with gaps, a broadcast row, a broadcast column, a vector with gaps: nothing is assumed contiguous."""
+    a, x = integers(40, 96), integers(96, seed=1)
+    for view in (a[::2], a[:, 8:72], a[:, ::3], a[:1].expand(40, 96), a[:, :1].expand(40, 96), a.t()[::2].t(), a[4:5]):
+        given_x = x[: view.shape[1]]
+        assert torch.equal(ops.matvec(view, given_x, rung=rung), view @ given_x)
+    assert torch.equal(ops.matvec(a[:, :48], x[::2], rung=rung), a[:, :48] @ x[::2])
+
+
+@pytest.mark.parametrize("rung", ["k03_rows_together", "k04_columns"])
+@pytest.mark.parametrize("multiprocessors", [1, 3, 1000])
+def test_every_division_of_the_work(rung, multiprocessors, monkeypatch):
+    """Rows a team, a warp or a block a row, and parts of K follow from the sizes and the GPU's SMs."""
+    monkeypatch.setattr(rungs, "multiprocessors", lambda tensor: multiprocessors)
+    for m, k in ((600, 33), (130, 260), (9, 5000), (1, 9001)):
+        a, x = integers(m, k), integers(k, seed=1)
+        for matrix in (a, a.t().contiguous().t()):
+            assert torch.equal(ops.matvec(matrix, x, rung=rung), a @ x)
+
+
+def test_the_default_follows_the_order_in_memory():
+    default = registry.get("matvec").default
+    a, x = torch.empty(4, 6), torch.empty(6)
+    assert default(a, x) == "k03_rows_together"
+    assert default(torch.empty(6, 4).t(), x) == "k04_columns"
+    assert default(a.double(), x.double()) is None
+
+
+def test_gradients():
+    a, x = integers(4, 3).requires_grad_(), integers(3, seed=1).requires_grad_()
+    weight = integers(4, seed=2)
+    (ops.matvec(a, x) * weight).sum().backward()
+    assert torch.equal(a.grad, torch.outer(weight, x.detach()))
+    assert torch.equal(x.grad, a.detach().t() @ weight)
+    a, x = (torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((3, 2), (2,)))
+    assert torch.autograd.gradgradcheck(ops.matvec, (a, x))
+
+
+@pytest.mark.parametrize(
+    "a,x,error,message",
+    [
+        (torch.ones(2), torch.ones(2), ValueError, r"matvec: expected a with 2 dimensions, got shape \(2,\)"),
+        (torch.ones(2, 3), torch.ones(3, 1), ValueError, r"matvec: expected x with 1 dimensions, got shape \(3, 1\)"),
+        (torch.ones(2, 3), torch.ones(2), ValueError, r"an element for each column of a.* got \(2, 3\) and \(2,\)"),
+        (torch.ones(2, 2), torch.ones(2).half(), TypeError, "matvec: expected x of a's dtype torch.float32, got torch.float16"),
+        (torch.ones(2, 2), torch.ones(2, device="meta"), ValueError, "matvec: expected x on a's device cpu, got meta"),
+    ],
+)  # fmt: skip
+def test_wrong_arguments(a, x, error, message):
+    with pytest.raises(error, match=message):
+        ops.matvec(a, x)
