@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from warpwise.cache import atomic_write, cache_dir
-from warpwise.registry import Choice, Op, UnknownRung
+from warpwise.registry import Case, Choice, Op, UnknownRung
 
 SCHEMA = 1
 REACH = 3.0  # in powers of two: a point says nothing of arguments farther away, as 8 times as long in one dimension
@@ -137,13 +137,15 @@ class Tables:
     """The tables of one operation: the user's in the cache, before those shipped in ``folder``.
 
     ``describe(*args)`` gives the kind of the arguments and their sizes by name, as the cases name them. ``arrangements``
-    makes arguments of each layout from those that a case gives, for tuning: {"nn": ..., "nt": ...}.
+    makes arguments of each layout from those that a case gives, for tuning: {"nn": ..., "nt": ...}. ``sizes`` are those
+    that ``warpwise tune`` measures unless told otherwise.
     """
 
     op: str
     folder: Path | None
     describe: Callable[..., tuple[str, Mapping[str, int]]]
     arrangements: Mapping[str, Callable[..., tuple[Any, ...]]] = field(default_factory=lambda: {"": lambda *args: args})
+    sizes: tuple[Case, ...] = ()
 
     def users(self, device: Device) -> Path:
         """Where ``warpwise tune`` keeps what it finds on ``device``."""

@@ -18,6 +18,7 @@ from warpwise.cli.inductor import inductor
 from warpwise.cli.new import new
 from warpwise.cli.profile import profile
 from warpwise.cli.report import report
+from warpwise.cli.tune import tune
 from warpwise.cli.watch import watch
 
 
@@ -27,7 +28,7 @@ def cli() -> None:
     """Write a GPU kernel, know that it is right, see why it is slow, and beat PyTorch with it."""
 
 
-for command in (new, climb, check, explain, profile, watch, inductor, history, compare, report, doctor, device):
+for command in (new, climb, tune, check, explain, profile, watch, inductor, history, compare, report, doctor, device):
     cli.add_command(command)
 
 

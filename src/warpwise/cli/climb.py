@@ -119,7 +119,7 @@ def _climb(
     store: lab.store.Store | None,
 ) -> lab.Ladder:  # fmt: skip
     """One ladder, drawn and kept while it is climbed."""
-    chosen_dtypes = _dtypes(op, dtypes)
+    chosen_dtypes = dtypes_named(op, dtypes)
     cases = sizes_named(op, sizes)
     timed = chosen_dtypes or list(op.spec.dtypes[:1])
     try:
@@ -181,7 +181,7 @@ class _Keeper:
             self.notes.append(f"not everything of this climb was kept: {error}")
 
 
-def _dtypes(op: Op, names: Sequence[str]) -> list[torch.dtype] | None:
+def dtypes_named(op: Op, names: Sequence[str]) -> list[torch.dtype] | None:
     """The dtypes asked for; None leaves the choice to the lab (verify all, time the first)."""
     if not names:
         return None

@@ -154,13 +154,16 @@ def _line(error: BaseException, where: Path) -> str:
     return f":{lines[-1]}" if lines else ""
 
 
-def sizes_named(op: Op, names: Sequence[str]) -> list[Case]:
-    """The sizes of ``--size``: by name, ``all``, or spelled out (``rows=1000,columns=77``); the first one if none is named."""
+def sizes_named(op: Op, names: Sequence[str], more: Sequence[Case] = ()) -> list[Case]:
+    """The sizes of ``--size``: by name, ``all``, or spelled out (``rows=1000,columns=77``); the first one if none is named.
+
+    ``more`` can be named too, besides the operation's own.
+    """
     if not names:
         return list(op.spec.sizes[:1])
     if ALL in names:
         return list(op.spec.sizes)
-    known = {case.name: case for case in op.spec.sizes}
+    known = {case.name: case for case in (*op.spec.sizes, *more)}
     found = []
     for name in names:
         if name in known:

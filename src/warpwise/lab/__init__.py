@@ -17,12 +17,13 @@ from warpwise.lab.ladder import Entry, Ladder, Point, Recorded, Row, recorded
 from warpwise.lab.problem import Problem
 from warpwise.lab.profile import NaiveClock, Profile, ProfileError, Schedule, naive_clock, profile
 from warpwise.lab.timing import Ceilings, Interval, Timing, ratio, time
+from warpwise.lab.tune import Tuned, TuneError, tune
 from warpwise.lab.verdict import CaseResult, Failure, Step, Verdict
 from warpwise.lab.verify import verify
 
 __all__ = [
     "CaseResult", "Ceilings", "Entry", "Explanation", "Explanations", "Failure", "ImpossibleTime", "IncompleteCases", "Interval",
     "Ladder", "MeasurementError", "NaiveClock", "Point", "Problem", "ProblemError", "Profile", "ProfileError", "Recorded", "Row",
-    "Schedule", "Step", "Timing", "VacuousProblem", "Verdict", "WrongAfterTiming", "climb", "explain", "explain_launch",
-    "explain_rung", "naive_clock", "profile", "ratio", "recorded", "store", "time", "verify",
+    "Schedule", "Step", "Timing", "TuneError", "Tuned", "VacuousProblem", "Verdict", "WrongAfterTiming", "climb", "explain", "explain_launch",
+    "explain_rung", "naive_clock", "profile", "ratio", "recorded", "store", "time", "tune", "verify",
 ]  # fmt: skip

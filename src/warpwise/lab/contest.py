@@ -111,6 +111,10 @@ class Contest:
                 self.notes[name] = f"outside the tolerance: {reason}"
             self.runners[name] = _Runner(name, _caller(function), sets, [()] * len(sets))
 
+    def wrong(self, instance: Instance, name: str, result: Any) -> str | None:
+        """What is wrong with a rung's ``result``, or None; an opponent's is not judged."""
+        return _wrong(instance, result) if self.kinds[name] == "rung" else None
+
     def blame(self, timings: dict[str, Timing]) -> None:
         """Rungs whose outputs were wrong after the timed runs are wrong."""
         for name, timing in timings.items():
@@ -181,7 +185,7 @@ def hold(
             runner.poison()
 
     def check(name: str, result: Any) -> str | None:
-        return _wrong(instance, result) if contest.kinds[name] == "rung" else None
+        return contest.wrong(instance, name, result)
 
     cost = op.spec.cost(*instance.args)
     timings = (

@@ -5,7 +5,37 @@ from __future__ import annotations
 import torch
 
 from warpwise.ops.matmul._shared import HERE, sizes
+from warpwise.registry import Case
 from warpwise.tuned import Tables
+
+# A decoder's widths: a model of 8 and of 70 billion parameters, with feed-forward layers of 3.5 times the width.
+_WIDTHS = {
+    "square": (4096, 4096),
+    "up": (14336, 4096),
+    "down": (4096, 14336),
+    "wide": (8192, 8192),
+    "wide_up": (28672, 8192),
+}
+
+
+def _case(name: str, m: int, n: int, k: int) -> Case:
+    return Case(name, {"m": m, "n": n, "k": k})
+
+
+SIZES = (
+    *(
+        _case(f"cube_{side}", side, side, side)
+        for side in (128, 256, 512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 16384)
+    ),
+    *(_case(f"tokens_{m}_{name}", m, n, k) for name, (n, k) in _WIDTHS.items() for m in (1, 16, 64, 256, 2048)),
+    *(_case(f"shallow_{side}", side, side, 512) for side in (1024, 2048, 4096, 8192)),
+    *(_case(f"deep_{side}", side, side, 16384) for side in (128, 256, 512, 1024, 2048)),
+    *(_case(f"tall_{n}", 16384, n, 4096) for n in (64, 256, 1024)),
+    _case("vocabulary", 512, 128256, 4096),
+    *(_case(f"ragged_{side}", side, side, side) for side in (255, 1023, 2047, 4095, 8191)),
+    _case("ragged_oblong", 1000, 3000, 777),
+    _case("ragged_tokens", 33, 4097, 4095),
+)
 
 
 def described(a: torch.Tensor, b: torch.Tensor) -> tuple[str, dict[str, int]]:
@@ -46,4 +76,5 @@ TABLES = Tables(
         "tn": lambda a, b: (_columns(a), b),
         "tt": lambda a, b: (_columns(a), _columns(b)),
     },
+    SIZES,
 )

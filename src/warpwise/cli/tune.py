@@ -1,0 +1,116 @@
+"""``warpwise tune``: find the fastest rung and tile of an operation on this GPU, and keep it for the operation to choose by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from warpwise import lab
+from warpwise.cli.climb import dtypes_named
+from warpwise.cli.console import wide_console
+from warpwise.cli.targets import ALL, find_op, find_rung, sizes_named
+from warpwise.lab.timing.timing import duration
+from warpwise.lab.tune import Progress
+from warpwise.registry import Case, Op
+from warpwise.tuned import TORCH, Point, Tables
+
+
+@click.command()
+@click.argument("name", metavar="OP")
+@click.option("--device", "where", help="cuda, cuda:1 or cpu; a GPU unless there is none.")
+@click.option(
+    "--size", "sizes", multiple=True, metavar="NAME",
+    help="A size by name, or as in m=1000,n=77,k=512; those that the operation tunes unless given.",
+)  # fmt: skip
+@click.option("--dtype", "dtypes", multiple=True, metavar="DTYPE", help="float32, bfloat16 …; all unless given.")
+@click.option(
+    "--layout", "layouts", multiple=True, metavar="NAME", help="How operands lie: nn, nt …; all unless given."
+)
+@click.option("--rung", "rungs", multiple=True, help="A rung by name or number (k12); all unless given.")
+@click.option(
+    "--budget", default=2.0, show_default=True, type=click.FloatRange(min=0, min_open=True),
+    help="Seconds to time one size, dtype and layout for.",
+)  # fmt: skip
+@click.option(
+    "--resume/--fresh", default=True, show_default=True, help="Leave points that are known, or measure again."
+)
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Keep the table here, not in the cache.")
+def tune(
+    name: str, where: str | None, sizes: Sequence[str], dtypes: Sequence[str], layouts: Sequence[str], rungs: Sequence[str],
+    budget: float, resume: bool, out: Path | None,
+) -> int:  # fmt: skip
+    """Search the rungs of OP and their tiles for the fastest at each size, dtype and layout, beside PyTorch.
+
+    Every candidate is verified at the size before it is timed, and all are timed in turn. The winners go into a table in
+    the cache, from which OP chooses from then on. Stop it whenever you like: each point is kept as soon as it is
+    measured, and the same command goes on from there.
+    """
+    console = wide_console()
+    op = find_op(name)
+    for rung in rungs:
+        find_rung(op, rung)
+    try:
+        with _Shown(console) as shown:
+            tuned = lab.tune(
+                op, device=where, sizes=_sizes(op, sizes), dtypes=dtypes_named(op, dtypes), layouts=layouts or None,
+                rungs=rungs or None, budget_s=budget, fresh=not resume, path=out, progress=shown.update,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        console.print(f"stopped after {shown.measured} new points, which are kept; the same command goes on from there")
+        raise click.Abort from None
+    except (ValueError, RuntimeError) as error:
+        raise click.ClickException(str(error)) from error
+    for note in tuned.notes:
+        console.print(f"[yellow]{escape(note)}[/]", soft_wrap=True)
+    won = [point for point in tuned.table.points if point.winner != TORCH]
+    console.print(f"{tuned.measured} points measured; the table has {len(tuned.table.points)}, {len(won)} of them ours")
+    console.print(f"[dim]kept in {tuned.path}[/]", soft_wrap=True)
+    return 0
+
+
+def _sizes(op: Op, names: Sequence[str]) -> list[Case] | None:
+    tables = op.chooser.sizes if isinstance(op.chooser, Tables) else ()
+    return sizes_named(op, names, tables) if names and ALL not in names else None
+
+
+class _Shown:
+    """A line for each point, and below them how far the tune is."""
+
+    def __init__(self, console: Console) -> None:
+        self.measured = 0
+        self._console = console
+        columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+        self._bar = Bar(*columns, console=console, disable=not console.is_terminal, transient=True)
+        self._task = self._bar.add_task("", total=None)
+
+    def __enter__(self) -> _Shown:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._bar.stop()
+
+    def update(self, progress: Progress) -> None:
+        """Take in what has just happened."""
+        label = escape(f"{progress.label}: {progress.stage}" if progress.stage else progress.label)
+        self._bar.update(self._task, completed=progress.done, total=progress.total, description=label)
+        if progress.point is not None:
+            self.measured += not progress.kept
+            self._bar.console.print(_line(progress, progress.point), soft_wrap=True)
+
+
+def _line(progress: Progress, point: Point) -> str:
+    name = "PyTorch" if point.winner == TORCH else point.winner
+    beside = ""
+    if point.rival_seconds:
+        rival = "PyTorch" if point.rival == TORCH else point.rival
+        beside = f"{point.rival_seconds / point.seconds:.2f} × {escape(rival)} ({duration(point.rival_seconds)})"
+    kept = " [dim]known[/]" if progress.kept else ""
+    colour = "yellow" if point.winner == TORCH else "green"
+    return f"{progress.label:32} [{colour}]{escape(name):44}[/] {duration(point.seconds):>10}  {beside}{kept}"

@@ -1,0 +1,92 @@
+"""Who takes part at a point: every rung that takes the arguments, at each of its configurations, compiled beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from warpwise import cache
+from warpwise.cuda.module import Launcher
+from warpwise.cuda.observe import observing
+from warpwise.lab.timing.environment import current
+from warpwise.registry import Case, Op, Rung
+from warpwise.tuned import Point, Tables
+
+COMPILERS = 8  # threads; NVRTC leaves Python's lock alone while it compiles
+HOPELESS = 4.0  # times the winner's time: not tried again at sizes that are no smaller in any dimension
+
+
+def arranged(op: Op, tables: Tables, layout: str) -> Op:
+    """``op`` whose inputs lie in memory as the table's arrangement called ``layout`` says."""
+    spec, arrangement = op.spec, tables.arrangements[layout]
+
+    def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[Any, ...]:
+        return arrangement(*spec.inputs(case, dtype, device, seed))
+
+    return replace(op, spec=replace(spec, inputs=inputs))
+
+
+def candidates(op: Op, rungs: Sequence[Rung], args: Sequence[Any], device: torch.device) -> list[Rung]:
+    """The rungs that take ``args`` on the device itself, held to each of their configurations."""
+    found: list[Rung] = []
+    for rung in rungs:
+        native = device.type == "cuda" or rung.language in ("c", "python")
+        if native and op.refusal(rung, *args) is None:
+            found += [rung.at(config) for config in rung.configs(*args)] or [rung]
+    return found
+
+
+def fingerprint(found: Sequence[Rung]) -> str:
+    """Changes when a candidate comes or goes, a kernel's file changes or PyTorch does: then a point is measured again."""
+    sources = {rung.source: rung.source.read_bytes() for rung in found if rung.source.exists()}
+    return cache.key(torch.__version__, *(rung.name for rung in found), *sources.values())
+
+
+class Hopes:
+    """Rungs that were far behind, and where: a naive kernel needs to be timed at small sizes only."""
+
+    def __init__(self) -> None:
+        self._lost: list[tuple[str, str, Mapping[str, int]]] = []
+
+    def note(self, point: Point, times: Mapping[str, float]) -> None:
+        """Take in each candidate's seconds at ``point``; a rung counts by its best configuration."""
+        best: dict[str, float] = {}
+        for name, seconds in times.items():
+            rung = name.partition("@")[0]
+            best[rung] = min(best.get(rung, seconds), seconds)
+        limit = HOPELESS * min(best.values(), default=0.0)
+        self._lost += [(rung, point.dtype, point.sizes) for rung, seconds in best.items() if seconds > limit]
+
+    def left(self, found: Sequence[Rung], dtype: str, sizes: Mapping[str, int]) -> list[Rung]:
+        """``found`` without those that were far behind at sizes that these reach or exceed in every dimension."""
+        return [
+            rung for rung in found
+            if not any(
+                (name, kind) == (rung.name.partition("@")[0], dtype) and all(sizes[axis] >= size for axis, size in beaten.items())
+                for name, kind, beaten in self._lost
+            )
+        ]  # fmt: skip
+
+
+def compile_all(op: Op, found: Sequence[Rung], args: tuple[Any, ...], device: torch.device) -> None:
+    """Compile the CUDA kernels that ``found`` would launch, several at a time; what fails, fails again when it is launched."""
+    if device.type != "cuda":
+        return
+
+    def compiled(rung: Rung) -> None:
+        def observer(launcher: Any, given: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+            if type(launcher) is Launcher:
+                launcher.kernel.compile()
+
+        with current(device), observing(observer):
+            try:
+                op.launch(rung, op.spec.outputs(*args), *args)
+            except Exception:  # noqa: BLE001 - the launch to come tells it
+                return
+
+    with ThreadPoolExecutor(COMPILERS) as pool:
+        list(pool.map(compiled, [rung for rung in found if rung.language == "cuda"]))

@@ -1,0 +1,241 @@
+"""``tune``: at each size, dtype and layout the candidates are verified, then timed in turn by successive halving beside PyTorch.
+
+Each point is in the file before the next begins. A tune that was stopped goes on where it was: points whose candidates
+and kernels are the same are left as they are.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from warpwise.lab.contest import Contest, eager_name
+from warpwise.lab.problem import Instance, Problem
+from warpwise.lab.timing.compare import Rules, measure, timer_for
+from warpwise.lab.timing.environment import current, environment, resolve
+from warpwise.lab.timing.rotation import rotated
+from warpwise.lab.timing.samples import Timer
+from warpwise.lab.timing.timing import Timing
+from warpwise.lab.tune.candidates import Hopes, arranged, candidates, compile_all, fingerprint
+from warpwise.lab.verdict import dtype_name
+from warpwise.registry import Case, Op, Rung
+from warpwise.tuned import TORCH, Point, Table, Tables, device_of, load
+
+FINALISTS = 3
+SEED = 0
+
+
+class TuneError(ValueError):
+    """This operation or device cannot be tuned; the message says why."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a tune is: ``done`` of ``total`` points; ``point`` is the one that has just ended, ``kept`` if an earlier tune had it."""
+
+    done: int
+    total: int
+    label: str
+    stage: str = ""
+    point: Point | None = None
+    kept: bool = False
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What a tune gave: the table, its file, how many of the points asked for were measured now, and what went wrong."""
+
+    table: Table
+    path: Path
+    measured: int
+    notes: tuple[str, ...] = ()
+
+
+def tune(
+    op: Op,
+    *,
+    device: torch.device | str | None = None,
+    sizes: Sequence[Case] | None = None,
+    dtypes: Sequence[torch.dtype] | None = None,
+    layouts: Sequence[str] | None = None,
+    rungs: Sequence[str] | None = None,
+    budget_s: float = 2.0,
+    fresh: bool = False,
+    path: Path | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    timer: Timer | None = None,
+) -> Tuned:
+    """Find who is fastest at each of ``sizes``, ``dtypes`` and ``layouts``, and keep it in ``path``, or the user's table.
+
+    Unless given, sizes are those of ``op``'s tables, or its timing sizes; dtypes and layouts all there are. Small points come
+    first, so that rungs far behind there need not be tried at larger ones. Timing one point takes about ``budget_s``
+    seconds; compiling and verifying come on top. ``fresh`` measures again what is in the file.
+
+    Raises ``TuneError`` if ``op`` has no tables or none of its rungs can be timed on ``device``, ``ValueError`` for an
+    unknown device, ``UnknownRung`` for a rung.
+    """
+    where, tables = resolve(device), op.chooser
+    if not isinstance(tables, Tables):
+        raise TuneError(f"{op.name}: has no tables to be tuned: its Op needs chooser=tuned.Tables(...)")
+    chosen = [op.rung(name) for name in rungs] if rungs else list(op.rungs)
+    if not any(_native(rung, where) for rung in chosen):
+        raise TuneError(f"{op.name}: no rung can be timed on {where}: there its kernels are emulated")
+    for layout in layouts or ():
+        if layout not in tables.arrangements:
+            raise TuneError(f"{op.name}: no layout {layout!r}; there are {', '.join(tables.arrangements)}")
+    report, about = progress or (lambda step: None), device_of(where)
+    file = path or tables.users(about)
+    table = load(file)
+    if table is None or table.device != about:
+        table = Table(op.name, about)
+    table = replace(table, environment=environment(where))
+    asked = list(_asked(op, tables, sizes, dtypes, layouts))
+    tuner = _Tuner(op, tables, chosen, where, budget_s, lambda: timer or timer_for(where), report, len(asked))
+    measured, notes = 0, list[str]()
+    for done, (case, dtype, layout) in enumerate(asked):
+        try:
+            with current(where):
+                point = tuner.point(done, case, dtype, layout, table, fresh)
+        except torch.cuda.OutOfMemoryError as error:
+            notes.append(f"{case}, {dtype_name(dtype)}: too little GPU memory: {str(error).partition('. ')[0]}")
+            continue
+        if point is not None:
+            table, measured = table.with_point(point), measured + 1
+            table.save(file)
+        if tuner.lost:
+            notes.append("the CUDA context was lost, so nothing more could be run")
+            break
+    return Tuned(table, file, measured, (*notes, *tuner.notes))
+
+
+def _asked(
+    op: Op, tables: Tables, sizes: Sequence[Case] | None, dtypes: Sequence[torch.dtype] | None, layouts: Sequence[str] | None
+) -> Iterator[tuple[Case, torch.dtype, str]]:  # fmt: skip
+    cases = list(sizes if sizes is not None else tables.sizes or op.spec.sizes)
+    cases.sort(key=lambda case: math.prod(case.sizes.values()))
+    yield from itertools.product(cases, dtypes or op.spec.dtypes, layouts or tables.arrangements)
+
+
+def _native(rung: Rung, device: torch.device) -> bool:
+    return device.type in rung.devices and (device.type == "cuda" or rung.language in ("c", "python"))
+
+
+class _Tuner:
+    """The measuring of one point after another."""
+
+    def __init__(
+        self, op: Op, tables: Tables, rungs: Sequence[Rung], device: torch.device, budget_s: float,
+        timer: Callable[[], Timer], report: Callable[[Progress], None], total: int,
+    ) -> None:  # fmt: skip
+        self.op, self.tables, self.rungs, self.device = op, tables, rungs, device
+        self.budget, self.timer, self.report, self.total = budget_s, timer, report, total
+        self.hopes, self.notes, self.lost = Hopes(), list[str](), False
+
+    def point(self, done: int, case: Case, dtype: torch.dtype, layout: str, table: Table, fresh: bool) -> Point | None:
+        """The point measured, or None if the table has it already or nobody takes part."""
+        op = arranged(self.op, self.tables, layout)
+        label = f"{case.name} {dtype_name(dtype)} {layout}".strip()
+        self.report(Progress(done, self.total, label, "making inputs"))
+        args = op.spec.inputs(case, dtype, self.device, SEED)
+        kind, sizes = self.tables.describe(*args)
+        found = candidates(op, self.rungs, args, self.device)
+        cost = op.spec.cost(*args)
+        blank = Point(
+            dtype_name(dtype), kind, dict(sizes), TORCH, math.nan, "", None, cost.flops or cost.bytes, len(found), fingerprint(found)
+        )  # fmt: skip
+        known = next((point for point in table.points if point.place() == blank.place()), None)
+        if known is not None and known.fingerprint == blank.fingerprint and not fresh:
+            self.report(Progress(done + 1, self.total, label, point=known, kept=True))
+            return None
+        found = self.hopes.left(found, blank.dtype, sizes)
+        self.report(Progress(done, self.total, label, f"compiling {len(found)} candidates"))
+        compile_all(op, found, args, self.device)
+        del args
+        say = functools.partial(self._say, done, label)
+        times, final = self._times(op, found, case, dtype, say)
+        point = _won(blank, final)
+        if point is not None:
+            self.hopes.note(point, times)
+            self.report(Progress(done + 1, self.total, label, point=point))
+        return point
+
+    def _say(self, done: int, label: str, stage: str) -> None:
+        self.report(Progress(done, self.total, label, stage))
+
+    def _times(
+        self, op: Op, found: Sequence[Rung], case: Case, dtype: torch.dtype, say: Callable[[str], None]
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        """Seconds of each candidate that is right here, from the last round that it was in; and of the last round, with PyTorch."""
+        problem = Problem(op.spec, self.device)
+        instance, timer = problem.make(case, dtype, SEED), self.timer()  # a timer keeps what it has timed
+        contest = Contest(op, problem, case, dtype, SEED)
+        sets = rotated(instance.args, timer.cache_bytes)
+        say(f"verifying {len(found)} candidates")
+        contest.enter_rungs(found, instance, sets)
+        self.lost = contest.lost
+        if contest.lost:
+            return {}, {}
+        rival = eager_name(op)
+        contest.enter_opponents({rival: op.spec.eager}, instance, sets)
+        self.notes += [f"{name}, {case}: {failure.message}" for name, failure in contest.failures.items()]
+        runners: dict[str, Any] = dict(contest.runners)
+        active, times = [name for name in runners if name != rival], dict[str, float]()
+        rounds = max(0, math.ceil(math.log2(max(1, len(active) / FINALISTS))))
+        while True:
+            last = len(active) <= FINALISTS
+            say(f"timing {len(active)} candidates")
+            budget = self.budget / 2 if last else self.budget / 2 / max(1, rounds)
+            taking_part = {name: runners[name] for name in (*active, rival) if name in runners}
+            timings = self._measured(contest, taking_part, timer, budget, instance, last)
+            wrong = [name for name, timing in timings.items() if timing.void]
+            self.notes += [f"{name}, {case}: {timings[name].void}" for name in wrong]
+            final = {name: timing.median for name, timing in timings.items() if not timing.void}
+            times |= final
+            if last:
+                break
+            active = sorted((name for name in active if name in final), key=lambda name: final[name])
+            active = active[: max(FINALISTS, math.ceil(len(active) / 2))]
+        return {name: times[name] for name in runners if name in times and name != rival}, {
+            TORCH if name == rival else name: seconds for name, seconds in final.items()
+        }
+
+    def _measured(
+        self, contest: Contest, runners: Mapping[str, Any], timer: Timer, budget: float, instance: Instance, last: bool
+    ) -> dict[str, Timing]:
+        """One round. In the last one outputs are poisoned after the warm-up, and compared with the reference afterwards."""
+        if not runners:
+            return {}
+
+        def poisoned() -> None:
+            for runner in runners.values():
+                runner.poison()
+
+        def check(name: str, result: Any) -> str | None:
+            return contest.wrong(instance, name, result)
+
+        rules = Rules(precision=0.003 if last else 0.01, budget=budget)
+        return measure(runners, timer, rules, check=check if last else None, reset=poisoned if last else None)
+
+
+def _won(blank: Point, times: Mapping[str, float]) -> Point | None:
+    """The fastest of ``times``, and as its rival PyTorch, or our best where PyTorch is fastest; None if nobody was timed."""
+    if not times:
+        return None
+    winner = min(times, key=lambda name: (times[name], name == TORCH))
+    others = {name: seconds for name, seconds in times.items() if (name == TORCH) != (winner == TORCH)}
+    rival = min(others, key=lambda name: others[name], default="")
+    return replace(
+        blank, winner=winner, seconds=_rounded(times[winner]), rival=rival,
+        rival_seconds=_rounded(others[rival]) if rival else None,
+    )  # fmt: skip
+
+
+def _rounded(seconds: float) -> float:
+    return float(f"{seconds:.4g}")

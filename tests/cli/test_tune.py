@@ -1,0 +1,122 @@
+"""``warpwise tune`` on an operation of the user's own, on the CPU: what it prints, keeps and refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from warpwise import lab, registry
+from warpwise.cli import cli
+from warpwise.lab.tune import Progress
+from warpwise.tuned import Point
+
+SOURCE = '''
+"""Twice a vector, in pieces."""
+
+from pathlib import Path
+
+import torch
+
+from warpwise.registry import Case, Cost, Op, Rung, Spec, register
+from warpwise.tuned import Tables
+
+
+def pieces(output, x, config=None):
+    size = int(config or 1024)
+    for start in range(0, x.shape[0], size):
+        output[start : start + size] = 2 * x[start : start + size]
+
+
+SPEC = Spec(
+    name="doubled", summary="twice a vector",
+    inputs=lambda case, dtype, device, seed: (torch.arange(case.sizes["n"], device=device).to(dtype),),
+    check=lambda x: None, outputs=torch.empty_like, reference=lambda x: 2 * x.double(), eager=lambda x: x.add(x).add(0),
+    cost=lambda x: Cost(2 * x.nbytes), cases=(), sizes=(Case("short", {"n": 512}), Case("long", {"n": 4096})),
+)
+RUNG = Rung(
+    "k01_pieces", "piece by piece", "python", pieces, Path(__file__), devices=("cpu",),
+    configs=lambda x: ("1024", "64") if x.shape[0] > 1024 else ("64",),
+)
+TABLES = Tables("doubled", None, lambda x: ("", {"n": x.shape[0]}))
+register(Op(SPEC, (RUNG,), lambda x: None, TABLES))
+'''
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "doubled.py"
+    path.write_text(SOURCE)
+    yield path
+    registry.withdraw("doubled")
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli, ["tune", *map(str, arguments)], standalone_mode=False)
+
+
+def said(result: Result) -> str:
+    message = getattr(result.exception, "message", "") or ""
+    return " ".join(f"{result.output} {message}".split())
+
+
+def points(path: Path) -> list[dict[str, Any]]:
+    return json.loads(path.read_text())["points"]
+
+
+def test_a_tune_is_kept_in_the_cache_and_known_the_next_time(file, tmp_path):
+    result = run(file, "--device", "cpu", "--budget", "0.05")
+    assert result.return_value == 0, said(result)
+    table = tmp_path / "cache" / "tuned" / "doubled" / "cpu.json"
+    assert [point["sizes"] for point in points(table)] == [{"n": 512}, {"n": 4096}]
+    assert [point["candidates"] for point in points(table)] == [1, 2]
+    assert {name for point in points(table) for name in (point["winner"], point["rival"])} <= {
+        "torch", "k01_pieces@1024", "k01_pieces@64",
+    }  # fmt: skip
+    assert "2 points measured; the table has 2" in said(result)
+    assert str(table) in said(result).replace(" ", "")
+    again = run(file, "--device", "cpu", "--budget", "0.05")
+    assert "0 points measured; the table has 2" in said(again)
+    assert said(again).count("known") == 2
+    assert "1 points measured" in said(run(file, "--device", "cpu", "--budget", "0.05", "--fresh", "--size", "short"))
+
+
+def test_a_size_can_be_spelled_out_and_the_file_named(file, tmp_path):
+    out = tmp_path / "here" / "table.json"
+    result = run(file, "--device", "cpu", "--budget", "0.05", "--size", "n=300", "--dtype", "float32", "--out", out)
+    assert result.return_value == 0, said(result)
+    assert [(point["sizes"], point["dtype"]) for point in points(out)] == [({"n": 300}, "float32")]
+
+
+def test_ctrl_c_says_what_is_kept(file, monkeypatch):
+    def stopped(op: Any, progress: Any, **options: Any) -> None:
+        progress(Progress(1, 2, "short", point=Point("float32", "", {"n": 512}, "torch", 1e-6, "", None, 1)))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(lab, "tune", stopped)
+    result = run(file, "--device", "cpu")
+    assert type(result.exception).__name__ == "Abort"
+    assert "stopped after 1 new points, which are kept; the same command goes on from there" in said(result)
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["sqare"], "no operation 'sqare'"),
+        (["square", "--device", "cpu"], "square: has no tables to be tuned"),
+        (["matmul", "--device", "cpu", "--rung", "k12"], "no rung can be timed on cpu: there its kernels are emulated"),
+        (["matmul", "--device", "cpu", "--rung", "k99"], "no rung 'k99'"),
+        (["matmul", "--device", "cpu", "--size", "enormous"], "no size 'enormous'"),
+        (["matmul", "--device", "cpu", "--layout", "sideways"], "no layout 'sideways'; there are nn, nt, tn, tt"),
+        (["matmul", "--device", "cpu", "--dtype", "float7"], "no dtype 'float7'"),
+        (["matmul", "--device", "mars"], "expected 'cpu', 'cuda' or 'cuda:1'"),
+    ],
+)
+def test_bad_input_says_what_there_is(arguments, words):
+    result = run(*arguments)
+    assert words in said(result)
+    assert result.exception
