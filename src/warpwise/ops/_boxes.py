@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -42,25 +43,32 @@ class Boxes(NamedTuple):
 
 
 CHOICES = (
-    Boxes(128, 256, 64, 4, 8),
     Boxes(128, 256, 64, 3, 8),
+    Boxes(128, 256, 64, 4, 8),
     Boxes(256, 128, 64, 4, 8),
-    Boxes(128, 128, 64, 4, 8),
     Boxes(128, 128, 64, 3, 4),
+    Boxes(128, 128, 64, 4, 8),
     Boxes(64, 256, 64, 4, 4),
     Boxes(64, 128, 64, 4, 4),
     Boxes(64, 64, 64, 4, 4),
 )
+_NAMED = {boxes.name: boxes for boxes in CHOICES}
 
 
-def ranked(batch: int, m: int, n: int, processors: int) -> list[Boxes]:
-    """Every choice for ``batch`` products of m by n elements, the fastest as ``Boxes.time`` has it first."""
-    return sorted(CHOICES, key=lambda boxes: boxes.time(batch * cdiv(m, boxes.m) * cdiv(n, boxes.n), processors))
+@functools.lru_cache(maxsize=1024)
+def ranked(batch: int, m: int, n: int, processors: int) -> tuple[str, ...]:
+    """The names of all choices for ``batch`` products of m by n elements, the fastest as ``Boxes.time`` has it first."""
+
+    def time(name: str) -> float:
+        boxes = _NAMED[name]
+        return boxes.time(batch * cdiv(m, boxes.m) * cdiv(n, boxes.n), processors)
+
+    return tuple(sorted(_NAMED, key=time))
 
 
 def named(name: str) -> Boxes:
     """The choice called ``name``."""
-    return next(boxes for boxes in CHOICES if boxes.name == name)
+    return _NAMED[name]
 
 
 def programs(boxes: Boxes, tiles: int, tensor: torch.Tensor) -> int:
@@ -93,6 +101,11 @@ def _steps(matrices: torch.Tensor) -> tuple[int, int, list[int]]:
     across, along = matrices.stride()[-2:] if not turned(matrices) else matrices.stride()[:-3:-1]
     outer = zip(matrices.shape[:-2], matrices.stride()[:-2], strict=True)
     return across, along, [stride if size > 1 else across for size, stride in outer]
+
+
+def is_hopper(tensor: torch.Tensor) -> bool:
+    """Whether ``tensor`` is on a GPU of compute capability 9.0."""
+    return tensor.is_cuda and torch.cuda.get_device_capability(tensor.device) == (9, 0)
 
 
 def engine(tensor: torch.Tensor) -> str | None:

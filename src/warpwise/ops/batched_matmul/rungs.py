@@ -65,7 +65,7 @@ def triton_tiled(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
 def descriptors_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     """Every tile, the one that keeps the SMs busiest first."""
     batch, m, n, _ = sizes(a, b)
-    return tuple(boxes.name for boxes in _boxes.ranked(batch, m, n, multiprocessors(a)))
+    return _boxes.ranked(batch, m, n, multiprocessors(a))
 
 
 def shared(factor: torch.Tensor) -> bool:
