@@ -66,8 +66,9 @@ def ranked(batch: int, m: int, n: int, processors: int) -> tuple[str, ...]:
     return tuple(sorted(_NAMED, key=time))
 
 
-def fits(boxes: Boxes, halves: int) -> bool:
+def fits(name: str, halves: int) -> bool:
     """Whether an SM has the memory for a program that also reads ``halves`` half tiles by boxes when it ends a tile."""
+    boxes = named(name)
     return boxes.a_program + halves * boxes.m * boxes.n <= PER_SM
 
 
@@ -106,11 +107,6 @@ def _steps(matrices: torch.Tensor) -> tuple[int, int, list[int]]:
     across, along = matrices.stride()[-2:] if not turned(matrices) else matrices.stride()[:-3:-1]
     outer = zip(matrices.shape[:-2], matrices.stride()[:-2], strict=True)
     return across, along, [stride if size > 1 else across for size, stride in outer]
-
-
-def is_hopper(tensor: torch.Tensor) -> bool:
-    """Whether ``tensor`` is on a GPU of compute capability 9.0."""
-    return tensor.is_cuda and torch.cuda.get_device_capability(tensor.device) == (9, 0)
 
 
 def is_hopper(tensor: torch.Tensor) -> bool:
