@@ -8,7 +8,8 @@ import torch
 
 from warpwise import cuda
 from warpwise.ops._common import cdiv, multiprocessors
-from warpwise.ops.linear._launch import HERE, SIDE
+from warpwise.ops._tiles import SIDE
+from warpwise.ops.linear._launch import HERE
 from warpwise.ops.linear.spec import ACTIVATIONS
 
 THREAD_PER_COLUMN = cuda.load(HERE / "k01_backward_thread_per_column.cu")

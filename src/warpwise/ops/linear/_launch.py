@@ -10,17 +10,13 @@ import torch
 
 from warpwise import cuda
 from warpwise import triton as wt
-from warpwise.ops import _boxes
+from warpwise.ops import _boxes, _tiles
 from warpwise.ops._common import cdiv, multiprocessors
 from warpwise.ops.linear.spec import ACTIVATIONS
 from warpwise.ops.matmul.op import MATMUL
 
 HERE = Path(__file__).parent
 THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
-SIDE = 2**31 - 1024  # row, column and depth are 32 bits, and reach up to a tile past the end
-GRID_Y = 65535
-
-TILED = ("128x256x64_s3_w8", "128x128x64_s4_w8", "64x64x64_s4_w4")
 
 
 class Layer(NamedTuple):
@@ -58,27 +54,6 @@ def layer(outputs: tuple[torch.Tensor, torch.Tensor], *args: Any) -> Layer:
     )  # fmt: skip
 
 
-class Tile(NamedTuple):
-    """A configuration: a tile of the output, the depth of a slice, stages of the ring of slices, warps."""
-
-    m: int
-    n: int
-    k: int
-    stages: int
-    warps: int
-
-
-def tile_of(config: str) -> Tile:
-    """The tile that "128x256x64_s3_w8" names."""
-    sizes, stages, warps = config.split("_")
-    m, n, k = (int(size) for size in sizes.split("x"))
-    return Tile(m, n, k, int(stages[1:]), int(warps[1:]))
-
-
-def first(preferred: str, configs: tuple[str, ...]) -> tuple[str, ...]:
-    return (preferred, *(name for name in configs if name != preferred))
-
-
 # ---- limits
 
 
@@ -86,33 +61,16 @@ def _sizes(input: torch.Tensor, weight: torch.Tensor) -> tuple[int, int, int]:
     return math.prod(input.shape[:-1]), weight.shape[0], weight.shape[1]
 
 
-def too_large(input: torch.Tensor, weight: torch.Tensor) -> str | None:
-    for name, size in zip(("rows", "out_features", "in_features"), _sizes(input, weight), strict=True):
-        if size > SIDE:
-            return f"takes up to {SIDE} {name}, not {size}"
-    return None
-
-
 def grid_of_elements(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
-    m = _sizes(input, weight)[0]
-    return f"takes up to {8 * GRID_Y} rows (grid.y is 16 bits), not {m}" if m > 8 * GRID_Y else too_large(input, weight)
+    return _tiles.rows_of_grid(*_sizes(input, weight), rows=8)
 
 
 def grid_of_pass(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
-    m = _sizes(input, weight)[0]
-    return (
-        f"takes up to {16 * GRID_Y} rows (grid.y is 16 bits), not {m}" if m > 16 * GRID_Y else too_large(input, weight)
-    )
+    return _tiles.rows_of_grid(*_sizes(input, weight), rows=16)
 
 
 def grid_of_tiles(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
-    m, n, _ = _sizes(input, weight)
-    tiles = cdiv(m, 64) * cdiv(n, 64)
-    return f"takes up to 2**31 - 1 tiles of 64 x 64, not {tiles}" if tiles >= 2**31 else too_large(input, weight)
-
-
-def is_hopper(tensor: torch.Tensor) -> bool:
-    return torch.cuda.get_device_capability(tensor.device) == (9, 0)
+    return _tiles.grid_of_tiles(*_sizes(input, weight))
 
 
 def copy_engine(
@@ -120,6 +78,8 @@ def copy_engine(
 ) -> str | None:
     """The limits of k04: a GPU with a copy engine, and matrices that it can address."""
     m, n, k = _sizes(input, weight)
+    if m * k == 0:
+        return None  # no kernel runs
     unit = 16 // input.element_size()
     if n % unit:
         return f"takes out_features in multiples of {unit}, whose rows begin on 16 bytes, not {n}"
@@ -159,22 +119,7 @@ def product_and_pass(outputs: tuple[torch.Tensor, torch.Tensor], *args: Any) -> 
 
 
 def tiled_configs(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> tuple[str, ...]:
-    """float32 sums take the CUDA cores, whose tiles are small; large tiles where they fill the GPU and its memory."""
-    m, n, _ = _sizes(input, weight)
-    if input.dtype == torch.float32:
-        return ("64x64x32_s3_w4",)
-    fit = _shared_bytes(input) >= 3 * 2 * 64 * (128 + 256)
-    if fit and cdiv(m, 128) * cdiv(n, 256) >= multiprocessors(input):
-        return TILED
-    return first(TILED[2], TILED if fit else TILED[2:])
-
-
-def _shared_bytes(tensor: torch.Tensor) -> int:
-    """Shared memory that a block may ask for on the tensor's GPU; none is needed on a CPU."""
-    if not tensor.is_cuda:
-        return 0
-    properties: Any = torch.cuda.get_device_properties(tensor.device)
-    return int(properties.shared_memory_per_block_optin)
+    return _tiles.configs(input, *_sizes(input, weight)[:2])
 
 
 def triton_tiled(outputs: tuple[torch.Tensor, torch.Tensor], *args: Any, config: str | None = None) -> None:
@@ -182,7 +127,7 @@ def triton_tiled(outputs: tuple[torch.Tensor, torch.Tensor], *args: Any, config:
 
     x, w, bias, activation, residual, scale, y, before = it = layer(outputs, *args)
     m, n, k = it.sizes
-    tile = tile_of(config or tiled_configs(x, w)[0])
+    tile = _tiles.named(config or tiled_configs(x, w)[0])
     linear_tiled[(cdiv(m, tile.m) * cdiv(n, tile.n),)](
         x, w, y, before, bias, residual, scale, m, n, k,
         x.stride(0), x.stride(1), w.stride(0), w.stride(1), *it.residual_strides,
@@ -191,10 +136,13 @@ def triton_tiled(outputs: tuple[torch.Tensor, torch.Tensor], *args: Any, config:
     )  # fmt: skip
 
 
-def boxes_configs(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> tuple[str, ...]:
-    """Every tile, the one that keeps the SMs busiest first."""
+def boxes_configs(
+    input: torch.Tensor, weight: torch.Tensor, bias: Any, activation: Any, residual: torch.Tensor | None, *rest: Any
+) -> tuple[str, ...]:
+    """Every tile, the one that keeps the SMs busiest first; beside a residual those that leave room for half a tile of it."""
     m, n, _ = _sizes(input, weight)
-    return tuple(boxes.name for boxes in _boxes.ranked(1, m, n, multiprocessors(input)))
+    ranked = _boxes.ranked(1, m, n, multiprocessors(input))
+    return tuple(name for name in ranked if _boxes.fits(name, int(residual is not None)))
 
 
 def triton_boxes(outputs: tuple[torch.Tensor, torch.Tensor], *args: Any, config: str | None = None) -> None:
@@ -202,13 +150,13 @@ def triton_boxes(outputs: tuple[torch.Tensor, torch.Tensor], *args: Any, config:
 
     x, w, bias, activation, residual, scale, y, before = it = layer(outputs, *args)
     m, n, k = it.sizes
-    tile = _boxes.named(config or boxes_configs(x, w)[0])
-    programs = _boxes.programs(tile, cdiv(m, tile.m) * cdiv(n, tile.n), x)
-    half = (tile.m, tile.n // 2)
+    boxes = _boxes.named(config or boxes_configs(*args)[0])
+    programs = _boxes.programs(boxes, cdiv(m, boxes.m) * cdiv(n, boxes.n), x)
+    half = (boxes.m, boxes.n // 2)
     linear_boxes[(programs,)](
-        _boxes.described(x, (tile.m, tile.k)), _boxes.described(w, (tile.n, tile.k)), wt.out(_boxes.described(y, half)),
+        _boxes.described(x, (boxes.m, boxes.k)), _boxes.described(w, (boxes.n, boxes.k)), wt.out(_boxes.described(y, half)),
         None if before is None else wt.out(_boxes.described(before, half)),
         None if residual is None else _boxes.described(residual, half), bias, scale, m, n, k, programs,
         X_TURNED=_boxes.turned(x), W_TURNED=_boxes.turned(w), ACTIVATION=activation,
-        BLOCK_M=tile.m, BLOCK_N=tile.n, BLOCK_K=tile.k, GROUP=8, num_warps=tile.warps, num_stages=tile.stages,
+        BLOCK_M=boxes.m, BLOCK_N=boxes.n, BLOCK_K=boxes.k, GROUP=8, num_warps=boxes.warps, num_stages=boxes.stages,
     )  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from warpwise.ops import _boxes
 from warpwise.ops._common import make_rung
 from warpwise.ops.linear import _backward, _launch
 from warpwise.ops.linear._launch import HERE
@@ -37,7 +38,7 @@ def default(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None
     """For float32 the fastest product and a pass; for 2-byte types boxes where a Hopper GPU can move them, else tiles."""
     if input.dtype == torch.float32:
         name = "k02_triton_pass"
-    elif input.is_cuda and _launch.is_hopper(input) and not _launch.copy_engine(input, weight, *rest):
+    elif _boxes.is_hopper(input) and not _launch.copy_engine(input, weight, *rest):
         name = "k04_triton_copy_engine"
     else:
         name = "k03_triton_tiled"

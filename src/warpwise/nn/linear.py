@@ -1,0 +1,37 @@
+"""A linear layer as a module."""
+
+from __future__ import annotations
+
+import torch
+
+from warpwise.ops.linear.op import linear
+from warpwise.ops.linear.spec import check_activation
+
+
+class Linear(torch.nn.Linear):
+    """``torch.nn.Linear`` whose product, bias and ``activation`` are one kernel: activation(x W^T + b).
+
+    x (..., in_features) gives (..., out_features); ``weight`` is (out_features, in_features) and ``bias``
+    (out_features,), or None. ``activation`` is None, "relu", "gelu" (by the error function) or "gelu_tanh". Parameters,
+    their names, first values and state_dict are those of torch.nn.Linear, of which this is a kind, so that one loads the
+    other's. Under autocast it computes in the low precision. Raises ``ValueError`` for another activation, and what
+    ``ops.linear`` raises for an input that does not fit.
+    """
+
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, activation: str | None = None,
+        device: torch.device | str | None = None, dtype: torch.dtype | None = None,
+    ) -> None:  # fmt: skip
+        check_activation("Linear", activation, None)
+        super().__init__(in_features, out_features, bias, device, dtype)
+        self.activation = activation
+
+    def forward(
+        self, input: torch.Tensor, residual: torch.Tensor | None = None, row_scale: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """The layer of ``input``; its rows scaled before the bias is added, ``residual`` added at the end, if given."""
+        return linear(input, self.weight, self.bias, self.activation, residual, row_scale)
+
+    def extra_repr(self) -> str:
+        plain = super().extra_repr()
+        return plain if self.activation is None else f"{plain}, activation={self.activation!r}"

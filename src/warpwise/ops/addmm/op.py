@@ -1,0 +1,60 @@
+"""The public function addmm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from warpwise.ops._public import public
+from warpwise.ops.addmm.rungs import RUNGS, default
+from warpwise.ops.addmm.spec import SPEC
+from warpwise.ops.matmul.op import matmul
+from warpwise.registry import Op, register
+
+ADDMM = register(Op(SPEC, RUNGS, default))
+
+Gradient = torch.Tensor | None
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    input, a, b, ctx.beta, ctx.alpha = inputs
+    ctx.added = input.shape
+    ctx.save_for_backward(a, b)
+
+
+def _backward(ctx: Any, grad: torch.Tensor) -> tuple[Gradient, Gradient, Gradient, None, None]:
+    """dC = beta dD summed over what was broadcast, dA = alpha dD B^T, dB = alpha A^T dD."""
+    a, b = ctx.saved_tensors
+    wants_input, wants_a, wants_b = ctx.needs_input_grad[:3]
+    to_input = (ctx.beta * grad).sum_to_size(ctx.added) if wants_input else None
+    to_a = ctx.alpha * matmul(grad, b.t()) if wants_a else None
+    to_b = ctx.alpha * matmul(a.t(), grad) if wants_b else None
+    return to_input, to_a, to_b, None, None
+
+
+_addmm = public(
+    ADDMM, "(Tensor input, Tensor a, Tensor b, float beta, float alpha) -> Tensor", _backward, _save,
+    autocast="low_precision",
+)  # fmt: skip
+
+
+def addmm(
+    input: torch.Tensor,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    beta: float = 1.0,
+    alpha: float = 1.0,
+    *,
+    rung: str | None = None,
+) -> torch.Tensor:
+    """``beta * input + alpha * (a @ b)`` as torch.addmm: a (M, K), b (K, N) and the result (M, N), in any layout.
+
+    ``input`` is (M, N) or broadcasts to it: (N,), (1, N), (M, 1), (). All are of one dtype, float16, bfloat16, float32 or
+    float64; sums and what is added to them are float32 and rounded once (float64 for float64, which PyTorch computes), and
+    float32 is never rounded to TF32. Where ``beta`` is 0 ``input`` is not read, NaN in it or not. An empty sum, K = 0, is 0.
+
+    Differentiable. Raises ``TypeError`` or ``ValueError`` naming the argument that does not fit. ``rung`` asks for one
+    kernel of the ladder by name.
+    """
+    return _addmm(input, a, b, float(beta), float(alpha), rung=rung)

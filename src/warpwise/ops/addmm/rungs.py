@@ -1,0 +1,36 @@
+"""The ladder of addmm, slowest idea first. Launchers: `_launch`."""
+
+from __future__ import annotations
+
+import torch
+
+from warpwise.ops import _boxes
+from warpwise.ops._common import make_rung
+from warpwise.ops.addmm import _launch
+from warpwise.ops.addmm._launch import HERE
+from warpwise.ops.addmm.spec import KERNEL_DTYPES
+
+RUNGS = (
+    make_rung(HERE, "k01_thread_per_element", "one thread an element, which adds before it writes",
+              _launch.thread_per_element, dtypes=KERNEL_DTYPES, limits=_launch.grid_of_elements, strided=True),
+    make_rung(HERE, "k02_triton_pass", "matmul's fastest product, then one pass over it", _launch.product_and_pass,
+              dtypes=(torch.float32,), limits=_launch.grid_of_pass, strided=True),
+    make_rung(HERE, "k03_triton_tiled", "tiles in Triton, added to in registers, any strides", _launch.triton_tiled,
+              dtypes=KERNEL_DTYPES, limits=_launch.grid_of_tiles, strided=True, configs=_launch.tiled_configs),
+    make_rung(HERE, "k04_triton_copy_engine", "Hopper through Triton: boxes by the copy engine, programs that stay",
+              _launch.triton_boxes, dtypes=(torch.float16, torch.bfloat16), limits=_launch.copy_engine, strided=True,
+              configs=_launch.boxes_configs),
+)  # fmt: skip
+
+_LIMITS = {rung.name: rung.limits for rung in RUNGS}
+
+
+def default(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float) -> str | None:
+    """For float32 the fastest product and a pass; for 2-byte types boxes where a Hopper GPU can move them, else tiles."""
+    if a.dtype == torch.float32:
+        name = "k02_triton_pass"
+    elif _boxes.is_hopper(a) and not _launch.copy_engine(input, a, b):
+        name = "k04_triton_copy_engine"
+    else:
+        name = "k03_triton_tiled"
+    return None if a.dtype not in KERNEL_DTYPES or _LIMITS[name](input, a, b, beta, alpha) else name
