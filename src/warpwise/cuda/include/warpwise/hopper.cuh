@@ -139,10 +139,23 @@ __device__ inline void products_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
 
+// Keeps the compiler from reading sums before the wait that stands before this.
+template <int COUNT>
+__device__ inline void settled(float (&sums)[COUNT]) {
+#pragma unroll
+  for (int i = 0; i < COUNT; ++i) asm volatile("" : "+f"(sums[i])::"memory");
+}
+
 // What the matrix units call an element.
-enum class Element { bf16, f16, e4m3, e5m2, s8, tf32 };
+enum class Element { bf16, f16, e4m3, e5m2, e4m3_e5m2, e5m2_e4m3, s8, tf32 };
 template <class T>
 struct ElementOf;
+template <class A, class B>
+struct Pair {  // of the two fp8 formats, A's and B's
+  A a;
+};
+template <class A>
+struct ElementOf<Pair<A, A>> : ElementOf<A> {};
 template <>
 struct ElementOf<signed char> {
   static constexpr Element value = Element::s8;
@@ -178,6 +191,16 @@ struct ElementOf<__nv_fp8_e5m2> {
   static constexpr Element value = Element::e5m2;
   using Sum = float;
 };
+template <>
+struct ElementOf<Pair<__nv_fp8_e4m3, __nv_fp8_e5m2>> {
+  static constexpr Element value = Element::e4m3_e5m2;
+  using Sum = float;
+};
+template <>
+struct ElementOf<Pair<__nv_fp8_e5m2, __nv_fp8_e4m3>> {
+  static constexpr Element value = Element::e5m2_e4m3;
+  using Sum = float;
+};
 #endif
 
 // The registers of D: their names in PTX and their operands, by their number.
@@ -189,10 +212,10 @@ struct ElementOf<__nv_fp8_e5m2> {
 #define WW_NAMES_64 WW_NAMES_48 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 #define WW_NAMES_80 WW_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
 #define WW_NAMES_96 WW_NAMES_80 ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-#define WW_NAMES_128                                                                                               \
-  WW_NAMES_96                                                                                                      \
-      ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, " \
-      "%114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define WW_NAMES_128                                                                                           \
+  WW_NAMES_96                                                                                                  \
+  ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, " \
+  "%114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 #define WW_SUMS4(c, i) c(d[i]), c(d[i + 1]), c(d[i + 2]), c(d[i + 3])
 #define WW_SUMS16(c, i) WW_SUMS4(c, i), WW_SUMS4(c, i + 4), WW_SUMS4(c, i + 8), WW_SUMS4(c, i + 12)
 #define WW_SUMS_4(c) WW_SUMS4(c, 0)
@@ -226,6 +249,10 @@ struct ElementOf<__nv_fp8_e5m2> {
       WW_WGMMA("k32.f32.e4m3.e4m3", "+f", ", 1, 1", N, COUNT, B, ADDS, ACROSS_A, ACROSS_B);                            \
     if constexpr (kind == Element::e5m2)                                                                               \
       WW_WGMMA("k32.f32.e5m2.e5m2", "+f", ", 1, 1", N, COUNT, B, ADDS, ACROSS_A, ACROSS_B);                            \
+    if constexpr (kind == Element::e4m3_e5m2)                                                                          \
+      WW_WGMMA("k32.f32.e4m3.e5m2", "+f", ", 1, 1", N, COUNT, B, ADDS, ACROSS_A, ACROSS_B);                            \
+    if constexpr (kind == Element::e5m2_e4m3)                                                                          \
+      WW_WGMMA("k32.f32.e5m2.e4m3", "+f", ", 1, 1", N, COUNT, B, ADDS, ACROSS_A, ACROSS_B);                            \
     if constexpr (kind == Element::s8) WW_WGMMA("k32.s32.s8.s8", "+r", "", N, COUNT, B, ADDS, ACROSS_A, ACROSS_B);     \
     if constexpr (kind == Element::tf32)                                                                               \
       WW_WGMMA("k8.f32.tf32.tf32", "+f", ", 1, 1", N, COUNT, B, ADDS, ACROSS_A, ACROSS_B);                             \
@@ -282,6 +309,11 @@ __device__ inline void store_matrices(unsigned address, const unsigned (&r)[4]) 
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r[0]), "r"(r[1]),
                "r"(r[2]), "r"(r[3])
                : "memory");
+}
+
+// Two neighbouring 4-byte elements from registers to shared memory, by one instruction.
+__device__ inline void store_pair(unsigned address, int first, int second) {
+  asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(address), "r"(first), "r"(second) : "memory");
 }
 
 // Four floats of the shared memory of block `rank` of the cluster, at the address that they have there.

@@ -1,0 +1,31 @@
+"""The public function scaled_matmul."""
+
+from __future__ import annotations
+
+import torch
+
+from warpwise.ops._public import public
+from warpwise.ops.scaled_matmul.rungs import RUNGS, default
+from warpwise.ops.scaled_matmul.spec import SPEC
+from warpwise.registry import Op, register
+
+SCALED_MATMUL = register(Op(SPEC, RUNGS, default))
+
+_scaled_matmul = public(SCALED_MATMUL, "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b) -> Tensor")
+
+
+def scaled_matmul(
+    a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor, *, rung: str | None = None
+) -> torch.Tensor:
+    """``(a * scale_a) @ (b * scale_b)`` for fp8 matrices a (M, K) and b (K, N): (M, N), bfloat16.
+
+    a and b are float8_e4m3fn, one of them may be float8_e5m2. The scales are float32, one for each matrix, of shape ()
+    or (1,), or one for each row of a, (M, 1), and each column of b, (1, N). Fastest where a is row-major and b
+    column-major, as the transposed weight of a linear layer is; other layouts are copied first.
+
+    Sums are float32 over groups of at most 128 products; inside a group Hopper's matrix units cut what is below 2^-13 of
+    the largest of 32 products, as ``torch._scaled_mm`` does without ``use_fast_accum``. An empty sum, K = 0, is 0. Not
+    differentiable. Raises ``TypeError`` or ``ValueError`` for other dtypes, shapes that do not fit, or tensors on
+    several devices. ``rung`` asks for one kernel of the ladder by name.
+    """
+    return _scaled_matmul(a, b, scale_a, scale_b, rung=rung)

@@ -1,0 +1,34 @@
+"""The ladder of scaled_matmul, slowest idea first. Launchers: `_launch`, `_hopper`."""
+
+from __future__ import annotations
+
+import torch
+
+from warpwise.ops._common import make_rung
+from warpwise.ops.scaled_matmul._hopper import hopper, warpgroups
+from warpwise.ops.scaled_matmul._launch import (
+    described,
+    grid_of_rows,
+    grid_of_tiles,
+    naive,
+    triton_descriptors,
+    triton_tiled,
+)  # fmt: skip
+from warpwise.ops.scaled_matmul._operands import HERE
+
+RUNGS = (
+    make_rung(HERE, "k01_naive", "one thread an element", naive, limits=grid_of_rows, strided=True),
+    make_rung(HERE, "k02_triton_tiled", "tiles in Triton, slices' sums added in float32", triton_tiled,
+              limits=grid_of_tiles, strided=True),
+    make_rung(HERE, "k03_triton_descriptors", "persistent programs, boxes by the copy engine", triton_descriptors,
+              limits=described, strided=True),
+    make_rung(HERE, "k04_warpgroups", "Hopper: warpgroups multiply in turn and add while the other multiplies", warpgroups,
+              limits=hopper, devices=("cuda",), strided=True),
+)  # fmt: skip
+
+
+def default(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
+    """Warpgroups on a Hopper GPU, Triton elsewhere and where the copy engine cannot address rows; else one thread an element."""
+    rules = {"k04_warpgroups": hopper, "k02_triton_tiled": grid_of_tiles, "k01_naive": grid_of_rows}
+    usable = (name for name, limits in rules.items() if limits(a, b, scale_a, scale_b) is None)
+    return next(usable, None)

@@ -1,0 +1,148 @@
+"""scaled_matmul beyond its cases: exact on small integers in any layout, scales, dtypes, what is refused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from warpwise import ops, registry
+from warpwise.ops.scaled_matmul import spec
+from warpwise.ops.scaled_matmul.rungs import RUNGS
+
+E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
+FEW = settings(max_examples=10, deadline=None, derandomize=True)
+ON_CPU = [rung.name for rung in RUNGS if "cpu" in rung.devices]
+ANY_SHAPE = ["k01_naive", "k02_triton_tiled"]
+ONE = torch.ones(())
+
+
+def integers(rows: int, columns: int, seed: int = 0, dtype: torch.dtype = E4M3) -> torch.Tensor:
+    """Small integers, exact in fp8: every partial sum is exact, so results must be equal up to one rounding."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(-3, 4, (rows, columns), generator=generator).float().to(dtype)
+
+
+def exact(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor = ONE, scale_b: torch.Tensor = ONE) -> torch.Tensor:
+    return ((a.double() * scale_a.double()) @ (b.double() * scale_b.double())).bfloat16()
+
+
+@FEW
+@given(m=st.integers(1, 140), n=st.integers(1, 140), k=st.integers(1, 150), rung=st.sampled_from(ANY_SHAPE))
+def test_any_shape(m, n, k, rung):
+    a, b = integers(m, k), integers(n, k, seed=1).t()
+    assert torch.equal(ops.scaled_matmul(a, b, ONE, ONE, rung=rung), exact(a, b))
+
+
+@pytest.mark.parametrize("rung", ON_CPU)
+@pytest.mark.parametrize("by_column", [False, True])
+def test_any_layout(rung, by_column):
+    """Row-major b, transposed a and gaps are copied, not misread."""
+    a, b = integers(32, 24).t(), integers(32, 48, seed=1)[:, ::2]
+    b = b.t().contiguous().t() if by_column else b
+    assert torch.equal(ops.scaled_matmul(a, b, ONE, ONE, rung=rung), exact(a, b))
+
+
+@pytest.mark.parametrize("rung", ON_CPU)
+def test_scales_by_row(rung):
+    a, b = integers(9, 32), integers(24, 32, seed=1).t()
+    scale_a = torch.tensor([2.0**i for i in range(9)])[:, None]
+    scale_b = torch.tensor([-(2.0**-i) for i in range(24)])[None, :]
+    assert torch.equal(ops.scaled_matmul(a, b, scale_a, scale_b, rung=rung), exact(a, b, scale_a, scale_b))
+    strided = scale_a.expand(9, 2)[:, :1]
+    assert torch.equal(ops.scaled_matmul(a, b, strided, scale_b, rung=rung), exact(a, b, scale_a, scale_b))
+
+
+@pytest.mark.parametrize("rung", ON_CPU)
+@pytest.mark.parametrize("of_a,of_b", [(E4M3, E4M3), (E5M2, E4M3), (E4M3, E5M2)])
+def test_both_formats(rung, of_a, of_b):
+    a, b = integers(16, 32, dtype=of_a), integers(16, 32, seed=1, dtype=of_b).t()
+    if reason := registry.get("scaled_matmul").refusal(registry.get("scaled_matmul").rung(rung), a, b, ONE, ONE):
+        pytest.skip(reason)
+    assert torch.equal(ops.scaled_matmul(a, b, ONE, ONE, rung=rung), exact(a, b))
+
+
+@pytest.mark.parametrize("rung", [None, *ON_CPU])
+def test_an_empty_sum_is_zero(rung):
+    empty = torch.empty(16, 0).to(E4M3)
+    assert torch.equal(ops.scaled_matmul(empty, empty.t(), ONE, ONE, rung=rung), torch.zeros(16, 16).bfloat16())
+    assert ops.scaled_matmul(empty.t(), empty, ONE, ONE, rung=rung).shape == (0, 0)
+
+
+@pytest.mark.parametrize("rung", [None, *ON_CPU])
+def test_nan_spreads_along_its_row_only(rung):
+    a, b = torch.ones(8, 32).to(E4M3), torch.ones(16, 32).to(E4M3).t()
+    a[2, 5] = float("nan")
+    product = ops.scaled_matmul(a, b, ONE, ONE, rung=rung)
+    assert product[2].isnan().all()
+    assert product[[0, 1, 3, 7]].tolist() == [[32.0] * 16] * 4
+
+
+def test_sizes_that_the_copy_engine_cannot_address_are_refused_with_a_reason():
+    op = registry.get("scaled_matmul")
+    a, b = integers(8, 24), integers(16, 24).t()
+    reason = "takes k in multiples of 16 and n in multiples of 8, .* not k = 24 and n = 16"
+    with pytest.raises(ValueError, match=f"scaled_matmul: k03_triton_descriptors {reason}"):
+        ops.scaled_matmul(a, b, ONE, ONE, rung="k03")
+    assert op.default(a, b, ONE, ONE) == "k02_triton_tiled"
+    assert torch.equal(ops.scaled_matmul(a, b, ONE, ONE), exact(a, b))
+
+
+def test_the_tolerance_tells_sums_that_stay_in_the_matrix_units():
+    """A sum that is cut to 13 bits after its point every 32 products is refused where it is long; cut and added every
+    128 it passes: what cuBLAS does with and without ``use_fast_accum``."""
+    from warpwise.lab.tolerance import compare
+
+    case = spec.Case("long", {"m": 32, "n": 32, "k": 16384})
+    args = spec.inputs(case, E4M3, torch.device("cpu"), 0)
+    unscaled = (*args[:2], ONE, ONE)
+    truth, size = spec.reference(*unscaled), spec.magnitude(*unscaled)
+
+    def right(every: int) -> bool:
+        made = _cut_sums(args[0], args[1], every).bfloat16()
+        return compare(made, truth, size, 16384, torch.float32).right
+
+    assert right(128)
+    assert not right(16384)
+
+
+def _cut_sums(a: torch.Tensor, b: torch.Tensor, every: int) -> torch.Tensor:
+    """A model of the matrix units: 32 products and their sum so far, cut to 2^-13 of the largest's power of two."""
+    a, b = a.double(), b.double()
+    total = torch.zeros(a.shape[0], b.shape[1], dtype=torch.float64)
+    for first in range(0, a.shape[1], every):
+        group = torch.zeros_like(total)
+        for step in range(first, min(first + every, a.shape[1]), 32):
+            products = a[:, step : step + 32, None] * b[None, step : step + 32]
+            terms = torch.cat((products, group[:, None]), 1)
+            unit = torch.exp2(terms.abs().amax(1, keepdim=True).log2().floor() - 13)
+            group = ((terms / unit).trunc() * unit).sum(1)
+        total += group
+    return total
+
+
+SCALE, SCALES_A, SCALES_B = torch.ones(1), torch.ones(4, 1), torch.ones(1, 8)
+A, B = torch.zeros(4, 16).to(E4M3), torch.zeros(8, 16).to(E4M3).t()
+
+
+@pytest.mark.parametrize(
+    "args,error,message",
+    [
+        ((A.float(), B, SCALE, SCALE), TypeError, "expected a of dtype torch.float8_e4m3fn, torch.float8_e5m2, got torch.float32"),
+        ((A, B.half(), SCALE, SCALE), TypeError, "expected b of dtype .* got torch.float16"),
+        ((A.to(E5M2), B.to(E5M2), SCALE, SCALE), TypeError, "got torch.float8_e5m2 twice"),
+        ((A[0], B, SCALE, SCALE), ValueError, r"expected a with 2 dimensions, got shape \(16,\)"),
+        ((A, B.t(), SCALE, SCALE), ValueError, r"as many rows as a has columns.* got \(4, 16\) and \(8, 16\)"),
+        ((A, B, 1.0, SCALE), TypeError, "expected scale_a to be a torch.Tensor, got float"),
+        ((A, B, SCALE, SCALE.double()), TypeError, "expected scale_b of dtype torch.float32, got torch.float64"),
+        ((A, B, SCALES_A, SCALE), ValueError, r"scale_a \(4, 1\) and scale_b \(1, 8\), got \(4, 1\) and \(1,\)"),
+        ((A, B, SCALES_B, SCALES_A), ValueError, r"got \(1, 8\) and \(4, 1\)"),
+        ((A, B, torch.ones(4), torch.ones(8)), ValueError, r"got \(4,\) and \(8,\)"),
+        ((A, B, SCALE, SCALE.to("meta")), ValueError, "expected scale_b on a's device cpu, got meta"),
+        ((A, B.to("meta"), SCALE, SCALE), ValueError, "expected b on a's device cpu, got meta"),
+    ],
+)  # fmt: skip
+def test_wrong_arguments(args, error, message):
+    with pytest.raises(error, match=f"scaled_matmul: .*{message}"):
+        ops.scaled_matmul(*args)
