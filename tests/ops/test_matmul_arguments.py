@@ -1,0 +1,187 @@
+"""What matmul is handed by mistake, and what is unusual but right: every rung takes it or says no."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from warpwise import ops, registry
+from warpwise.ops.matmul import chosen
+from warpwise.registry import Rung
+
+OP = registry.get("matmul")
+DTYPES = OP.spec.dtypes
+BEYOND = 2**31 + 2**17  # elements: more than 32 bits count
+LARGE = {"c": (65540, 32776, 16), "a": (131080, 16, 16400), "b": (16, 131080, 16400)}  # m, n, k with BEYOND elements
+
+
+def integers(rows: int, columns: int, dtype: torch.dtype, seed: int, device: str = "cpu") -> torch.Tensor:
+    """From -3 to 3: sums of fewer than 2^20 products are exact in float32, so that results must be equal."""
+    generator = torch.Generator(device).manual_seed(seed)
+    return torch.randint(-3, 4, (rows, columns), generator=generator, device=device, dtype=torch.int8).to(dtype)
+
+
+def shifted(matrix: torch.Tensor) -> torch.Tensor:
+    """The same matrix, one element past where an allocation begins."""
+    return (
+        torch.empty(matrix.numel() + 1, dtype=matrix.dtype, device=matrix.device)[1:].view(matrix.shape).copy_(matrix)
+    )
+
+
+def exact(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    dtype = torch.int32 if a.dtype == torch.int8 else a.dtype
+    return (a.double() @ b.double()).to(dtype)
+
+
+def rungs(device: str) -> list:
+    return [
+        pytest.param(rung, dtype, id=f"{rung.name}-{str(dtype).removeprefix('torch.')}")
+        for rung in OP.rungs
+        for dtype in rung.dtypes or DTYPES
+        if device in rung.devices
+    ]
+
+
+@pytest.mark.parametrize(
+    "a, b, error, message",
+    [
+        ((2,), (2, 2), ValueError, r"expected a with 2 dimensions, got shape \(2,\)"),
+        ((2, 2), (2, 2, 2), ValueError, r"expected b with 2 dimensions, got shape \(2, 2, 2\)"),
+        ((2, 3), (2, 3), ValueError, r"as many rows as a has columns.* got \(2, 3\) and \(2, 3\)"),
+        ((0, 3), (2, 0), ValueError, r"as many rows as a has columns.* got \(0, 3\) and \(2, 0\)"),
+    ],
+)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("rung", [None, "k03"])
+def test_shapes_that_do_not_fit(a, b, error, message, dtype, rung):
+    with pytest.raises(error, match=f"matmul: .*{message}"):
+        ops.matmul(torch.ones(a, dtype=dtype), torch.ones(b, dtype=dtype), rung=rung)
+
+
+@pytest.mark.parametrize("first", [*DTYPES, torch.float64])
+@pytest.mark.parametrize("second", [*DTYPES, torch.float64])
+def test_dtypes_that_differ(first, second):
+    if first == second:
+        pytest.skip("the same")
+    with pytest.raises(TypeError, match=f"matmul: expected b of a's dtype {first}, got {second}"):
+        ops.matmul(torch.ones(2, 2, dtype=first), torch.ones(2, 2, dtype=second))
+
+
+@pytest.mark.parametrize(
+    "value, message",
+    [
+        ([[1.0]], "expected a to be a torch.Tensor, got list"),
+        (None, "expected a to be a torch.Tensor, got NoneType"),
+        (torch.ones(2, 2).to_sparse(), r"expected a to be dense, got torch.sparse_coo; call .to_dense\(\) first"),
+        (torch.ones(2, 2, dtype=torch.int32), "expected a of dtype .* got torch.int32"),
+        (torch.ones(2, 2, dtype=torch.complex64), "expected a of dtype .* got torch.complex64"),
+    ],
+)
+def test_what_is_no_matrix_of_numbers(value, message):
+    with pytest.raises((TypeError, RuntimeError), match=message):
+        ops.matmul(value, torch.ones(2, 2))
+
+
+def test_devices_that_differ():
+    with pytest.raises(ValueError, match="matmul: expected b on a's device cpu, got meta"):
+        ops.matmul(torch.ones(2, 2), torch.ones(2, 2, device="meta"))
+    with pytest.raises(ValueError, match="matmul: expected b on a's device meta, got cpu"):
+        ops.matmul(torch.ones(2, 2, device="meta"), torch.ones(2, 2))
+
+
+@pytest.mark.gpu
+def test_devices_that_differ_on_a_gpu():
+    with pytest.raises(ValueError, match="matmul: expected b on a's device cuda:0, got cpu"):
+        ops.matmul(torch.ones(2, 2, device="cuda"), torch.ones(2, 2))
+
+
+@pytest.mark.parametrize("rung, dtype", rungs("cpu"))
+def test_an_empty_sum_is_zero(rung, dtype):
+    a, b = torch.empty(3, 0, dtype=dtype), torch.empty(0, 16, dtype=dtype)
+    if reason := OP.refusal(rung, a, b):
+        pytest.skip(reason)
+    product = ops.matmul(a, b, rung=rung.name)
+    assert torch.equal(product, torch.zeros(3, 16, dtype=product.dtype))
+    assert ops.matmul(a[:0], b, rung=rung.name).shape == (0, 16)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rung, dtype", [*rungs("cuda"), *((None, dtype) for dtype in (*DTYPES, torch.float64))])
+def test_an_empty_sum_is_zero_on_the_gpu(rung, dtype):
+    a, b = (torch.empty(shape, dtype=dtype, device="cuda") for shape in ((3, 0), (0, 16)))
+    if rung is not None and OP.refusal(rung, a, b):
+        pytest.skip("refused")
+    product = ops.matmul(a, b, rung=rung and rung.name)
+    assert torch.equal(product, torch.zeros_like(product))
+
+
+def misaligned(rung: Rung, dtype: torch.dtype, device: str) -> None:
+    """Each factor in turn, and both, begin one element late; what a rung takes, it must get right."""
+    a, b = integers(48, 64, dtype, 0, device), integers(64, 80, dtype, 1, device)
+    truth = exact(a, b)
+    for first, second in ((shifted(a), b), (a, shifted(b)), (shifted(a), shifted(b))):
+        if reason := OP.refusal(rung, first, second):
+            with pytest.raises(ValueError, match="takes"):
+                ops.matmul(first, second, rung=rung.name)
+            assert reason.startswith("takes")
+        else:
+            assert torch.equal(ops.matmul(first, second, rung=rung.name), truth)
+
+
+@pytest.mark.parametrize("rung, dtype", rungs("cpu"))
+def test_storage_offsets_of_one_element(rung, dtype):
+    if rung.name == "k01_python_loops":
+        pytest.skip("a quarter of a million steps in Python; addresses are PyTorch's there")
+    misaligned(rung, dtype, "cpu")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rung, dtype", rungs("cuda"))
+def test_storage_offsets_of_one_element_on_the_gpu(rung, dtype):
+    misaligned(rung, dtype, "cuda")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.float64])
+def test_the_choice_takes_any_offset_and_layout(dtype):
+    """Whatever is chosen for one address is right for another, aligned or not, strided or not."""
+    a, b = integers(256, 512, dtype, 0, "cuda"), integers(512, 384, dtype, 1, "cuda")
+    truth = exact(a, b)
+    turned = [matrix.t().contiguous().t() for matrix in (a, b)]
+    wide = [torch.stack([matrix, matrix], 2)[:, :, 0] for matrix in (a, b)]
+    for first in (a, shifted(a), turned[0], wide[0]):
+        for second in (b, shifted(b), turned[1], wide[1]):
+            assert torch.equal(ops.matmul(first, second), truth), (
+                f"{first.stride()} {second.stride()} {chosen(first, second)}"
+            )
+
+
+@pytest.mark.parametrize("rung, dtype", rungs("cuda"))
+def test_sizes_beyond_32_bits_are_refused(rung, dtype):
+    """Without memory: a row repeated 2^31 times. 32-bit kernels must say no before they start."""
+    one = torch.ones(1, 1, dtype=dtype)
+    for a, b in (
+        (one.expand(2**31, 1), one),
+        (one, one.expand(1, 2**31)),
+        (one.expand(1, 2**31), one.expand(2**31, 1)),
+    ):
+        assert rung.limits(a, b) is not None
+        if dtype != torch.int8:  # whose sums would not fit: the operation itself refuses
+            assert OP.default(a, b) is None, "PyTorch is left with it"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("which", LARGE)
+@pytest.mark.parametrize(
+    "rung, dtype", [*rungs("cuda"), *(pytest.param(None, dtype, id=f"chosen-{dtype}") for dtype in DTYPES)]
+)
+def test_more_than_two_billion_elements(rung, dtype, which):
+    """Offsets past 2^31, in each matrix in turn: right to the last row, or refused."""
+    m, n, k = LARGE[which]
+    a, b = integers(m, k, dtype, 0, "cuda"), integers(k, n, dtype, 1, "cuda")
+    assert max(m * n, m * k, k * n) > 2**31
+    if rung is not None and (reason := OP.refusal(rung, a, b)):
+        pytest.skip(reason)
+    product = ops.matmul(a, b, rung=rung and rung.name)
+    for rows in (slice(0, 64), slice(m // 2, m // 2 + 64), slice(max(0, m - 64), m)):
+        assert torch.equal(product[rows], exact(a[rows], b))
