@@ -1,0 +1,240 @@
+"""Products of groups of rows, each with a matrix of its own, and the gradient of those matrices: what they are, knowing no kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from warpwise.ops._common import FLOATS, check_tensor, draw, without_tf32
+from warpwise.registry import Case, Cost, Spec
+
+KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+OP, BACKWARD_OP = "grouped_matmul", "grouped_matmul_backward"
+
+
+def check_pair(op: str, names: tuple[str, str], first: torch.Tensor, second: torch.Tensor) -> None:
+    if second.dtype != first.dtype:
+        raise TypeError(f"{op}: expected {names[1]} of {names[0]}'s dtype {first.dtype}, got {second.dtype}")
+    if second.device != first.device:
+        raise ValueError(f"{op}: expected {names[1]} on {names[0]}'s device {first.device}, got {second.device}")
+
+
+def check_offsets(op: str, rows: torch.Tensor, offsets: torch.Tensor) -> None:
+    """One end for each group; on a CPU also that they rise within the rows. A GPU is not waited for to look at them."""
+    check_tensor(op, "offsets", offsets, (torch.int32,), dims=(1,))
+    if offsets.device != rows.device:
+        raise ValueError(f"{op}: expected offsets on a's device {rows.device}, got {offsets.device}")
+    if type(offsets) is not torch.Tensor or not offsets.is_cpu or not offsets.numel():
+        return
+    ends = offsets.tolist()
+    if ends != sorted(ends) or ends[0] < 0 or ends[-1] > rows.shape[0]:
+        raise ValueError(f"{op}: expected offsets that rise from 0 up to a's {rows.shape[0]} rows, got {ends}")
+
+
+def check(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> None:
+    check_tensor(OP, "a", a, FLOATS, dims=(2,))
+    check_tensor(OP, "b", b, FLOATS, dims=(3,))
+    check_pair(OP, ("a", "b"), a, b)
+    shapes = f"got {tuple(a.shape)} and {tuple(b.shape)}"
+    if b.shape[1] != a.shape[1]:
+        raise ValueError(f"{OP}: expected b with as many rows as a has columns, a (T, K) and b (G, K, N), {shapes}")
+    check_offsets(OP, a, offsets)
+    if offsets.shape[0] != b.shape[0]:
+        raise ValueError(
+            f"{OP}: expected an end in offsets for each of b's {b.shape[0]} matrices, got {offsets.shape[0]}"
+        )
+
+
+def check_backward(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> None:
+    check_tensor(BACKWARD_OP, "a", a, FLOATS, dims=(2,))
+    check_tensor(BACKWARD_OP, "grad_output", grad_output, FLOATS, dims=(2,))
+    check_pair(BACKWARD_OP, ("a", "grad_output"), a, grad_output)
+    if grad_output.shape[0] != a.shape[0]:
+        raise ValueError(
+            f"{BACKWARD_OP}: expected grad_output with a's {a.shape[0]} rows, got shape {tuple(grad_output.shape)}"
+        )
+    check_offsets(BACKWARD_OP, a, offsets)
+
+
+def ends(case: Case, device: torch.device, seed: int) -> torch.Tensor:
+    """Every row in a group drawn for it, but for the last ones of a case that leaves some past the end."""
+    rows, groups = case.sizes["rows"] - case.sizes.get("past", 0), case.sizes["groups"]
+    if not groups:
+        return torch.empty(0, dtype=torch.int32, device=device)
+    chosen = torch.randint(0, groups, (max(rows, 0),), generator=torch.Generator().manual_seed(seed))
+    return torch.bincount(chosen, minlength=groups).cumsum(0).to(device, torch.int32)
+
+
+def inputs(
+    case: Case, dtype: torch.dtype, device: torch.device, seed: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    rows, groups, n, k = (case.sizes[name] for name in ("rows", "groups", "n", "k"))
+    a = draw(case, (rows, k), dtype, device, 2 * seed, power=2)
+    turned = case.sizes.get("turned_b")
+    b = draw(case, (groups, n, k) if turned else (groups, k, n), dtype, device, 2 * seed + 1, power=2)
+    return a, b.mT if turned else b, ends(case, device, seed)
+
+
+def inputs_backward(
+    case: Case, dtype: torch.dtype, device: torch.device, seed: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    rows, n, k = (case.sizes[name] for name in ("rows", "n", "k"))
+    a = draw(case, (rows, k), dtype, device, 2 * seed, power=2)
+    return a, draw(case, (rows, n), dtype, device, 2 * seed + 1, power=2), ends(case, device, seed)
+
+
+def outputs(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    return a.new_empty((a.shape[0], b.shape[2]))
+
+
+def outputs_backward(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    return a.new_empty((offsets.shape[0], a.shape[1], grad_output.shape[1]))
+
+
+def spans(offsets: torch.Tensor) -> Iterator[tuple[int, slice]]:
+    """The number of each group that has rows, and those rows. Waits for a GPU."""
+    begin = 0
+    for group, end in enumerate(offsets.tolist()):
+        if end > begin:
+            yield group, slice(begin, end)
+        begin = end
+
+
+def reference(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    result = a.new_zeros((a.shape[0], b.shape[2]), dtype=torch.float64)
+    for group, rows in spans(offsets):
+        result[rows] = a[rows].double() @ b[group].double()
+    return result
+
+
+def reference_backward(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    result = a.new_zeros((offsets.shape[0], a.shape[1], grad_output.shape[1]), dtype=torch.float64)
+    for group, rows in spans(offsets):
+        result[group] = a[rows].double().t() @ grad_output[rows].double()
+    return result
+
+
+def magnitude(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    return reference(a.abs(), b.abs(), offsets)
+
+
+def magnitude_backward(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    return reference_backward(a.abs(), grad_output.abs(), offsets)
+
+
+def eager(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    """A loop of torch.mm, for which a GPU is waited for; float32 without TF32."""
+
+    def loop(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        result = a.new_zeros((a.shape[0], b.shape[2]))
+        for group, rows in spans(offsets):
+            torch.mm(a[rows], b[group], out=result[rows])
+        return result
+
+    return without_tf32(loop, a, b)
+
+
+def eager_backward(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    """A loop of torch.mm, for which a GPU is waited for; float32 without TF32."""
+
+    def loop(a: torch.Tensor, grad_output: torch.Tensor) -> torch.Tensor:
+        result = a.new_zeros((offsets.shape[0], a.shape[1], grad_output.shape[1]))
+        for group, rows in spans(offsets):
+            torch.mm(a[rows].t(), grad_output[rows], out=result[group])
+        return result
+
+    return without_tf32(loop, a, grad_output)
+
+
+def grouped_mm(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    """PyTorch's own, CUTLASS on a Hopper GPU, for bfloat16; what lies past the last end it leaves as it was."""
+    result: torch.Tensor = torch._grouped_mm(a, b, offs=offsets)
+    return result
+
+
+def grouped_mm_backward(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    """The same of two matrices, whose columns and rows the groups divide."""
+    result: torch.Tensor = torch._grouped_mm(a.t(), grad_output, offs=offsets)
+    return result
+
+
+def longest(offsets: torch.Tensor) -> int:
+    """Rows of the largest group; at least 1."""
+    return max((rows.stop - rows.start for _, rows in spans(offsets)), default=1)
+
+
+def cost(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> Cost:
+    """Rows past the last end are not read, nor matrices of groups without rows; every row of the result is written."""
+    taken = list(spans(offsets))
+    rows, (_, k, n) = sum(rows.stop - rows.start for _, rows in taken), b.shape
+    moved = rows * k + len(taken) * k * n + a.shape[0] * n
+    return Cost(bytes=moved * a.element_size() + offsets.nbytes, flops=2 * rows * k * n)
+
+
+def cost_backward(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> Cost:
+    rows = sum(rows.stop - rows.start for _, rows in spans(offsets))
+    k, n = a.shape[1], grad_output.shape[1]
+    moved = rows * (k + n) + offsets.shape[0] * k * n
+    return Cost(bytes=moved * a.element_size() + offsets.nbytes, flops=2 * rows * k * n)
+
+
+CASES = (
+    Case("even", {"rows": 96, "groups": 4, "n": 48, "k": 32}),
+    Case("ragged", {"rows": 61, "groups": 3, "n": 33, "k": 17}),
+    Case("several_tiles", {"rows": 300, "groups": 2, "n": 136, "k": 72}),
+    Case("ragged_tiles", {"rows": 257, "groups": 3, "n": 131, "k": 21}),
+    Case("mostly_empty", {"rows": 5, "groups": 37, "n": 16, "k": 24}),
+    Case("one_group", {"rows": 70, "groups": 1, "n": 24, "k": 40}),
+    Case("past_the_end", {"rows": 150, "groups": 3, "n": 40, "k": 24, "past": 70}),
+    Case("all_past_the_end", {"rows": 9, "groups": 2, "n": 8, "k": 16, "past": 9}),
+    Case("one_element", {"rows": 1, "groups": 1, "n": 1, "k": 1}),
+    Case("empty", {"rows": 0, "groups": 3, "n": 7, "k": 5}),
+    Case("no_groups", {"rows": 4, "groups": 0, "n": 7, "k": 5}),
+    Case("huge", {"rows": 40, "groups": 3, "n": 24, "k": 36}, values="huge"),
+    Case("strided", {"rows": 40, "groups": 3, "n": 28, "k": 20}, layout="strided"),
+    Case("unaligned", {"rows": 40, "groups": 3, "n": 40, "k": 48}, layout="unaligned"),
+)
+SIZES = (
+    Case("mixture_of_8", {"rows": 16384, "groups": 8, "n": 14336, "k": 4096}),
+    Case("mixture_of_64", {"rows": 16384, "groups": 64, "n": 1408, "k": 2048}),
+    Case("few_rows", {"rows": 512, "groups": 8, "n": 14336, "k": 4096}),
+)
+
+SPEC = Spec(
+    name=OP,
+    summary="groups of rows times a matrix for each group, accumulated in float32",
+    inputs=inputs,
+    check=check,
+    outputs=outputs,
+    reference=reference,
+    eager=eager,
+    cost=cost,
+    cases=(
+        *CASES,
+        Case("empty_sum", {"rows": 6, "groups": 2, "n": 7, "k": 0}),
+        Case("turned_b", {"rows": 96, "groups": 3, "n": 40, "k": 72, "turned_b": 1}),
+    ),
+    sizes=SIZES,
+    dtypes=KERNEL_DTYPES,
+    terms=lambda a, b, offsets: a.shape[1],
+    magnitude=magnitude,
+    opponents={"torch._grouped_mm": grouped_mm},
+)
+
+BACKWARD = Spec(
+    name=BACKWARD_OP,
+    summary="for each group of rows the product of a's, transposed, with the gradient's: the gradient of the matrices",
+    inputs=inputs_backward,
+    check=check_backward,
+    outputs=outputs_backward,
+    reference=reference_backward,
+    eager=eager_backward,
+    cost=cost_backward,
+    cases=CASES,
+    sizes=SIZES[:2],
+    dtypes=KERNEL_DTYPES,
+    terms=lambda a, grad_output, offsets: longest(offsets),
+    magnitude=magnitude_backward,
+    opponents={"torch._grouped_mm": grouped_mm_backward},
+)
