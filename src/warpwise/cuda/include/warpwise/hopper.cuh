@@ -311,6 +311,14 @@ __device__ inline void store_matrices(unsigned address, const unsigned (&r)[4]) 
                : "memory");
 }
 
+// The reverse: four 8 x 8 matrices of 2-byte elements from shared memory to registers.
+__device__ inline void load_matrices(unsigned address, unsigned (&r)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+
 // Two neighbouring 4-byte elements from registers to shared memory, by one instruction.
 __device__ inline void store_pair(unsigned address, int first, int second) {
   asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(address), "r"(first), "r"(second) : "memory");
