@@ -127,9 +127,9 @@ class UnknownRung(LookupError):
 class Choice:
     """What computes given arguments: a rung, held to ``config`` if it has configurations, or PyTorch where ``rung`` is None.
 
-    ``reason`` says why in words, ``source`` who knew ("user's table", "shipped table", "heuristics", "device"). ``seconds``
-    and ``rival_seconds`` are the times predicted for it and for the best of the others (PyTorch, or our best rung where
-    PyTorch is chosen), None where nobody measured.
+    ``reason`` says why in words, ``source`` who knew ("user's table", "shipped table", "heuristics", "device"). ``rival`` is
+    the best of the others: "torch", or our best rung where PyTorch is chosen. ``seconds`` and ``rival_seconds`` are their
+    times as predicted, None where nobody measured.
     """
 
     rung: str | None
@@ -137,6 +137,7 @@ class Choice:
     reason: str = ""
     source: str = "heuristics"
     seconds: float | None = None
+    rival: str = ""
     rival_seconds: float | None = None
 
     @property

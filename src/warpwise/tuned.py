@@ -2,7 +2,8 @@
 
 A table holds points: a dtype, the kind of arguments (layouts, alignment), sizes, and which rung at which configuration
 won there, or that PyTorch did. Arguments between the points are given to the nearest one, by the Euclidean distance of
-the logarithms of sizes to base 2. A rung that refuses the arguments is passed over for the next point's.
+the logarithms of sizes to base 2. Where the winner's configuration is none for these arguments its rung takes its own;
+a rung that refuses them is passed over for the next point's.
 """
 
 from __future__ import annotations
@@ -168,8 +169,9 @@ class Tables:
         for distance, _, point, source in sorted(near, key=lambda entry: entry[:2]):
             if distance > REACH:
                 break
-            if point.winner == TORCH or _takes(op, point.winner, args, checked_device=device is None):
-                return _chosen(point, distance, source, work)
+            winner = TORCH if point.winner == TORCH else _taking(op, point.winner, args, on_device=device is None)
+            if winner:
+                return _chosen(point, winner, distance, source, work)
         return None
 
     def _known(self, device: Device) -> Sequence[tuple[str, tuple[Point, ...]]]:
@@ -198,23 +200,26 @@ def _work(op: Op, args: Iterable[Any]) -> int:
     return cost.flops or cost.bytes
 
 
-def _takes(op: Op, name: str, args: Sequence[Any], checked_device: bool) -> bool:
-    """Whether the ladder still has that rung and it takes the arguments."""
-    try:
-        rung = op.rung(name)
-    except UnknownRung:
-        return False
-    if checked_device:
-        return op.refusal(rung, *args) is None
-    dtype = next(value.dtype for value in args if isinstance(value, torch.Tensor))
-    return (rung.dtypes is None or dtype in rung.dtypes) and rung.limits(*args) is None
+def _taking(op: Op, name: str, args: Sequence[Any], on_device: bool) -> str:
+    """``name``, or its rung alone where the configuration is not one for these arguments; "" if that refuses them or is gone."""
+    for candidate in (name, name.partition("@")[0]):
+        try:
+            rung = op.rung(candidate)
+        except UnknownRung:
+            return ""
+        if on_device and op.refusal(rung, *args) is None:
+            return candidate
+        dtype = next(value.dtype for value in args if isinstance(value, torch.Tensor))
+        if not on_device and (rung.dtypes is None or dtype in rung.dtypes) and rung.limits(*args) is None:
+            return candidate
+    return ""
 
 
-def _chosen(point: Point, distance: float, source: str, work: int) -> Choice:
-    rung, _, config = ("", "", "") if point.winner == TORCH else point.winner.partition("@")
+def _chosen(point: Point, winner: str, distance: float, source: str, work: int) -> Choice:
+    rung, _, config = ("", "", "") if winner == TORCH else winner.partition("@")
     scale = work / point.work if point.work else 1.0
     sizes = ", ".join(f"{name}={size}" for name, size in point.sizes.items())
     where = "measured at these sizes" if distance == 0 else f"measured at {sizes}, the nearest point"
     others = None if point.rival_seconds is None else scale * point.rival_seconds
-    won = f"{'PyTorch' if point.winner == TORCH else 'ours'} is faster than {point.rival}" if point.rival else "alone"
-    return Choice(rung or None, config, f"{won}, {where}", source, scale * point.seconds, others)
+    won = f"{'PyTorch' if winner == TORCH else 'ours'} is faster than {point.rival}" if point.rival else "alone"
+    return Choice(rung or None, config, f"{won}, {where}", source, scale * point.seconds, point.rival, others)

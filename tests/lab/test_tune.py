@@ -178,12 +178,13 @@ def test_the_nearest_point_chooses(tmp_path, monkeypatch):
 
 def test_a_rung_that_refuses_or_is_gone_gives_way_to_the_next_point(tmp_path, monkeypatch):
     monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path / "cache"))
-    points = (_point("k09_gone", 64), _point("k02_tiled@512", 65), _point("k03_even", 70), _point("k01_plain", 256))
+    points = (_point("k09_gone", 64), _point("k03_even", 70), _point("k01_plain", 256), _point("k02_tiled@512", 2000))
     Table("affine", CPU, points).save(tmp_path / "cpu.json")
     even = rung("k03_even", limits=lambda x: "takes even sizes" if x.shape[0] % 2 else None)
     op = tunable(rung("k01_plain"), CONFIGURED, even, folder=tmp_path)
     assert chosen(op, 64).name == "k03_even"
     assert chosen(op, 65).name == "k01_plain"
+    assert chosen(op, 2000).name == "k02_tiled", "whose configuration of that name is gone"
 
 
 def test_the_users_table_comes_before_the_shipped_one(tmp_path, monkeypatch):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 
 from warpwise.ops.matmul._shared import HERE, sizes
@@ -38,7 +40,7 @@ SIZES = (
 )
 
 
-def described(a: torch.Tensor, b: torch.Tensor) -> tuple[str, dict[str, int]]:
+def described(a: torch.Tensor, b: torch.Tensor, *rest: object) -> tuple[str, dict[str, int]]:
     """The layouts, n for rows side by side and t for columns (a, then b), whether rows begin on 16 bytes, and the sizes.
 
     >>> described(a, b.t())   # both contiguous, of sizes that are multiples of 16 bytes
@@ -66,15 +68,20 @@ def _columns(matrix: torch.Tensor) -> torch.Tensor:
     return matrix.t().contiguous().t()
 
 
-TABLES = Tables(
-    "matmul",
-    HERE / "tuned",
-    described,
-    {
-        "nn": lambda a, b: (a, b),
-        "nt": lambda a, b: (a, _columns(b)),
-        "tn": lambda a, b: (_columns(a), b),
-        "tt": lambda a, b: (_columns(a), _columns(b)),
-    },
-    SIZES,
-)
+def tables(op: str, folder: Path) -> Tables:
+    """The tables of an operation whose first two arguments are the factors a (M, K) and b (K, N)."""
+    return Tables(
+        op,
+        folder / "tuned",
+        described,
+        {
+            "nn": lambda a, b, *rest: (a, b, *rest),
+            "nt": lambda a, b, *rest: (a, _columns(b), *rest),
+            "tn": lambda a, b, *rest: (_columns(a), b, *rest),
+            "tt": lambda a, b, *rest: (_columns(a), _columns(b), *rest),
+        },
+        SIZES,
+    )
+
+
+TABLES = tables("matmul", HERE)
