@@ -71,7 +71,7 @@ def triton_descriptors(
         _boxes.described(a, (boxes.m, boxes.k)), _boxes.described(b, (boxes.k, boxes.n)), offsets.contiguous(),
         wt.out(twice(c, boxes.m, boxes.n // 2)), rows, n, k, groups, programs,
         BLOCK_M=boxes.m, BLOCK_N=boxes.n, BLOCK_K=boxes.k, GROUP=8, GROUPS=padded(groups),
-        A_TURNED=_boxes.turned(a), B_TURNED=_boxes.turned(b), num_warps=boxes.warps, num_stages=boxes.stages,
+        B_TURNED=_boxes.turned(b), num_warps=boxes.warps, num_stages=boxes.stages,
     )  # fmt: skip
 
 
@@ -152,6 +152,8 @@ def descriptors_limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) 
     unit = 16 // a.element_size()
     if b.shape[2] % unit:
         return f"takes n in multiples of {unit}, so that rows of C begin on 16 bytes, not {b.shape[2]}"
+    if _boxes.turned(a):
+        return f"takes a with contiguous rows, not strides {tuple(a.stride())}: a box begins at any row, but at whole units of 16 bytes along it"
     boxable = _boxes.engine(a) or _boxes.boxable("a", a) or _boxes.boxable("b", b)
     return boxable or tiles_limit(a, b, offsets)
 

@@ -18,10 +18,10 @@ from warpwise.triton import lib
 def grouped_matmul_descriptors(
     a, b, ends_ptr, c, rows, n, k, groups, programs,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr, GROUPS: tl.constexpr,
-    A_TURNED: tl.constexpr, B_TURNED: tl.constexpr,
+    B_TURNED: tl.constexpr,
 ):  # fmt: skip
-    """Descriptors of a: (rows, k) and b: (groups, k, n), where turned with the last two exchanged; c: (rows, rows, n) as
-    above, in boxes of half a tile.
+    """Descriptors of a: (rows, k), b: (groups, k, n), or turned (groups, n, k), and c: (rows, rows, n) as above, in boxes
+    of half a tile.
 
     Grid: ``programs``, of which each takes every programs-th tile, whatever group it is in.
     """
@@ -44,12 +44,11 @@ def grouped_matmul_descriptors(
         row, column = end - (high - tile_m) * BLOCK_M, tile_n * BLOCK_N
         sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
         for first in range(0, k, BLOCK_K):
-            a_slice = a.load([first, row]).T if A_TURNED else a.load([row, first])
             if B_TURNED:
                 b_slice = b.load([group, column, first]).reshape(BLOCK_N, BLOCK_K).T
             else:
                 b_slice = b.load([group, first, column]).reshape(BLOCK_K, BLOCK_N)
-            sums = tl.dot(a_slice, b_slice, sums)
+            sums = tl.dot(a.load([row, first]), b_slice, sums)
         halves = tl.permute(tl.reshape(sums, (BLOCK_M, 2, half)), (0, 2, 1))
         left, right = tl.split(halves)
         c.store([start, row - start, column], left.to(c.dtype).reshape(1, BLOCK_M, half))

@@ -1,0 +1,237 @@
+"""grouped_matmul beyond its cases: any division into groups, neighbours that hold infinities, wrong offsets, gradients."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from warpwise import ops, registry
+from warpwise.cuda.errors import DataRace, KernelError, UnwrittenOutput
+from warpwise.ops import _boxes
+from warpwise.ops.grouped_matmul import _launch, spec
+from warpwise.ops.grouped_matmul.rungs import BACKWARD_RUNGS, RUNGS
+
+FEW = settings(max_examples=10, deadline=None, derandomize=True)
+NAMES = [rung.name for rung in RUNGS]
+BACKWARD_NAMES = [rung.name for rung in BACKWARD_RUNGS]
+OP, BACKWARD_OP = registry.get("grouped_matmul"), registry.get("grouped_matmul_backward")
+
+
+def integers(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float16) -> torch.Tensor:
+    """Small integers: every partial sum is exact in float32 and every result in float16, so results must be equal."""
+    return torch.randint(-2, 3, shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def ends(*values: int) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.int32)
+
+
+def exact(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    return spec.reference(a, b, offsets).to(a.dtype)
+
+
+def exact_backward(a: torch.Tensor, grad: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    return spec.reference_backward(a, grad, offsets).to(a.dtype)
+
+
+@FEW
+@given(
+    counts=st.lists(st.integers(0, 150), min_size=1, max_size=6), past=st.integers(0, 140), rung=st.sampled_from(NAMES[1:]),
+    config=st.sampled_from(["", "@64x64x64_s4_w4", "@128x128x64_s3_w4"]),
+)  # fmt: skip
+def test_any_division_into_groups(counts, past, rung, config):
+    offsets = torch.tensor(counts).cumsum(0).int()
+    rows = int(offsets[-1]) + past
+    a, b = integers(rows, 24), integers(len(counts), 24, 72, seed=1)
+    held = rung + config if rung.startswith("k03") else rung
+    assert torch.equal(ops.grouped_matmul(a, b, offsets, rung=held), exact(a, b, offsets))
+
+
+@FEW
+@given(
+    counts=st.lists(st.integers(0, 150), min_size=1, max_size=6), past=st.integers(0, 140),
+    rung=st.sampled_from(BACKWARD_NAMES[1:]),
+)  # fmt: skip
+def test_any_division_into_groups_backward(counts, past, rung):
+    offsets = torch.tensor(counts).cumsum(0).int()
+    rows = int(offsets[-1]) + past
+    a, grad = integers(rows, 24), integers(rows, 72, seed=1)
+    expected = exact_backward(a, grad, offsets)
+    assert torch.equal(ops.grouped_matmul_backward(a, grad, offsets, rung=rung), expected)
+
+
+@pytest.mark.parametrize("config", [boxes.name for boxes in _boxes.CHOICES])
+def test_every_configuration(config):
+    a, b, offsets = integers(300, 72), integers(3, 72, 264, seed=1), ends(130, 130, 290)
+    assert torch.equal(ops.grouped_matmul(a, b, offsets, rung=f"k03@{config}"), exact(a, b, offsets))
+    grad = integers(300, 264, seed=2)
+    expected = exact_backward(a, grad, offsets)
+    assert torch.equal(ops.grouped_matmul_backward(a, grad, offsets, rung=f"k03@{config}"), expected)
+
+
+@pytest.mark.parametrize("rung", NAMES)
+def test_a_group_does_not_see_its_neighbours(rung):
+    """A tile that reaches into the next group, or past the last end, must meet neither its rows nor its infinities."""
+    a, b = integers(100, 24), integers(3, 24, 16, seed=1)
+    offsets = ends(33, 60, 90)
+    expected = exact(a, b, offsets)
+    a[33:60] = float("inf")
+    b[2] = float("nan")
+    a[90:] = float("nan")
+    product = ops.grouped_matmul(a, b, offsets, rung=rung)
+    assert torch.equal(product[:33], expected[:33])
+    assert product[60:90].isnan().all()
+    assert (product[90:] == 0).all()
+
+
+@pytest.mark.parametrize("rung", BACKWARD_NAMES)
+def test_a_matrix_does_not_see_its_neighbours(rung):
+    a, grad = integers(100, 24), integers(100, 16, seed=1)
+    offsets = ends(33, 60, 60, 90)
+    expected = exact_backward(a, grad, offsets)
+    a[33:60], grad[40], a[90:], grad[90:] = float("inf"), float("nan"), float("nan"), float("inf")
+    result = ops.grouped_matmul_backward(a, grad, offsets, rung=rung)
+    assert torch.equal(result[[0, 2, 3]], expected[[0, 2, 3]])
+    assert (result[2] == 0).all()
+
+
+@pytest.mark.parametrize("rung", NAMES)
+def test_views_are_taken_as_they_lie(rung, monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "copy_", lambda self, *args: pytest.fail("copied"))
+    a, offsets = integers(70, 48)[:, 8:32], ends(20, 64)
+    turned = integers(2, 40, 24, seed=1).mT
+    assert torch.equal(ops.grouped_matmul(a, turned, offsets, rung=rung), exact(a, turned, offsets))
+    columns = integers(24, 72).t()[:70]
+    if not rung.startswith("k03"):
+        assert torch.equal(ops.grouped_matmul(columns, turned, offsets, rung=rung), exact(columns, turned, offsets))
+
+
+@pytest.mark.parametrize("wrong", [[50, 20, 70], [30, 200, 300], [-5, 10, 40], [-9, -8, -7], [90, 0, 80]])
+def test_wrong_ends_never_lead_outside(wrong, monkeypatch):
+    """What a GPU is not waited for to check: the emulator raises at any access outside of a tensor."""
+    monkeypatch.setattr(spec, "check_offsets", lambda *args: None)
+    a, b, grad = integers(80, 24), integers(3, 24, 16, seed=1), integers(80, 16, seed=2)
+    found = set()
+    for rung in RUNGS:
+        try:
+            OP.launch(rung, torch.empty(80, 16, dtype=torch.float16), a, b, ends(*wrong))
+        except KernelError as error:
+            found.add(type(error))
+    assert found <= {DataRace, UnwrittenOutput}, "rows may be written twice or never"
+    for rung in BACKWARD_RUNGS:
+        result = torch.empty(3, 24, 16, dtype=torch.float16)
+        BACKWARD_OP.launch(rung, result, a, grad, ends(*wrong))
+
+
+def test_no_launcher_looks_at_the_offsets(monkeypatch):
+    for name in ("item", "tolist", "cpu", "__bool__", "__int__"):
+        monkeypatch.setattr(torch.Tensor, name, lambda self, *args: pytest.fail("waited for the GPU"))
+    monkeypatch.setattr("warpwise.triton.kernel.Launch.__call__", lambda self, *args, **meta: None)
+    monkeypatch.setattr("warpwise.cuda.Launcher.__call__", lambda self, *args, **options: None)
+    a, b, grad, offsets = integers(40, 24), integers(2, 24, 16), integers(40, 16), ends(9, 30)
+    for rung in RUNGS:
+        assert rung.limits(a, b, offsets) is None
+        OP.launch(rung, torch.empty(40, 16), a, b, offsets)
+    for rung in BACKWARD_RUNGS:
+        assert rung.limits(a, grad, offsets) is None
+        BACKWARD_OP.launch(rung, torch.empty(2, 24, 16), a, grad, offsets)
+
+
+def test_gradients():
+    offsets = ends(2, 2, 5)
+    a = torch.randn(7, 3, dtype=torch.float64, requires_grad=True)
+    b = torch.randn(3, 3, 4, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda a, b: ops.grouped_matmul(a, b, offsets), (a, b))
+    assert torch.autograd.gradgradcheck(lambda a, b: ops.grouped_matmul(a, b, offsets), (a, b))
+    grad = torch.randn(7, 4, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda a, d: ops.grouped_matmul_backward(a, d, offsets), (a, grad))
+
+
+def test_half_precision_is_accumulated_in_float32():
+    a, b, offsets = torch.ones(1, 4096).half(), torch.ones(1, 8, 4096).half().mT, ends(1)
+    for rung in NAMES:
+        assert ops.grouped_matmul(a, b, offsets, rung=rung).tolist() == [[4096.0] * 8]
+
+
+def test_autocast_takes_low_precision():
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert ops.grouped_matmul(torch.ones(2, 3), torch.ones(1, 3, 2), ends(2)).dtype == torch.bfloat16
+
+
+def test_cost_counts_what_is_taken():
+    a, b, offsets = torch.empty(10, 3), torch.empty(4, 3, 5), ends(2, 2, 8, 8)
+    cost = spec.cost(a, b, offsets)
+    assert cost.bytes == 4 * (8 * 3 + 2 * 3 * 5 + 10 * 5) + 16
+    assert cost.flops == 2 * 8 * 3 * 5
+    backward = spec.cost_backward(a, torch.empty(10, 5), offsets)
+    assert backward.bytes == 4 * (8 * (3 + 5) + 4 * 3 * 5) + 16
+    assert backward.flops == cost.flops
+
+
+def test_what_a_rung_cannot_take_is_refused():
+    a, b, offsets = integers(8, 16), integers(2, 16, 8), ends(3, 8)
+    descriptors, backward = OP.rung("k03"), BACKWARD_OP.rung("k03")
+    assert OP.refusal(descriptors, a, b, offsets) is None
+    assert "takes n in multiples of 8" in descriptors.limits(a, b[:, :, :7], offsets)
+    assert "begin on multiples of 8 elements" in descriptors.limits(integers(8, 15), b[:, :15], offsets)
+    assert "takes a with contiguous rows, not strides (1, 16)" in descriptors.limits(integers(16, 16).t(), b, offsets)
+    grad = integers(8, 8)
+    assert BACKWARD_OP.refusal(backward, a, grad, offsets) is None
+    assert "takes grad_output with contiguous rows" in backward.limits(a, integers(8, 8).t(), offsets)
+    assert "takes columns of a in multiples of 8, not 15" in backward.limits(integers(8, 16)[:, :15], grad, offsets)
+    many = _launch.MOST_GROUPS + 1
+    with pytest.raises(ValueError, match="k02_triton_tiled takes up to 4095 groups, not 4096"):
+        ops.grouped_matmul(a, torch.empty(1).half().expand(many, 16, 8), torch.zeros(many).int(), rung="k02")
+
+
+def test_defaults():
+    a, b, grad, offsets = integers(8, 16), integers(2, 16, 8), integers(8, 8), ends(3, 8)
+    assert OP.default(a, b, offsets) == "k03_triton_descriptors"
+    assert OP.default(a.float(), b.float(), offsets) == "k02_triton_tiled"
+    assert OP.default(a[:, :15], b[:, :15, :7], offsets) == "k02_triton_tiled"
+    assert OP.default(a.double(), b.double(), offsets) is None
+    assert BACKWARD_OP.default(a, grad, offsets) == "k03_backward_triton_descriptors"
+    assert BACKWARD_OP.default(a.float(), grad.float(), offsets) == "k02_backward_triton_tiled"
+    assert BACKWARD_OP.default(a.double(), grad.double(), offsets) is None
+
+
+@pytest.mark.parametrize(
+    "a,b,offsets,error,message",
+    [
+        (torch.ones(4), torch.ones(1, 2, 2), ends(4), ValueError, r"grouped_matmul: expected a with 2 dimensions, got shape \(4,\)"),
+        (torch.ones(4, 3), torch.ones(1, 2, 2), ends(4), ValueError, r"as many rows as a has columns.* got \(4, 3\) and \(1, 2, 2\)"),
+        (torch.ones(4, 2), torch.ones(1, 2, 2), ends(1, 4), ValueError, "an end in offsets for each of b's 1 matrices, got 2"),
+        (torch.ones(4, 2), torch.ones(1, 2, 2), ends(4).long(), TypeError, "expected offsets of dtype torch.int32, got torch.int64"),
+        (torch.ones(4, 2), torch.ones(2, 2, 2), ends(3, 1), ValueError, r"offsets that rise from 0 up to a's 4 rows, got \[3, 1\]"),
+        (torch.ones(4, 2), torch.ones(2, 2, 2), ends(1, 5), ValueError, r"offsets that rise from 0 up to a's 4 rows, got \[1, 5\]"),
+        (torch.ones(4, 2), torch.ones(1, 2, 2).half(), ends(4), TypeError, "expected b of a's dtype torch.float32, got torch.float16"),
+    ],
+)  # fmt: skip
+def test_wrong_arguments(a, b, offsets, error, message):
+    with pytest.raises(error, match=message):
+        ops.grouped_matmul(a, b, offsets)
+
+
+def test_wrong_arguments_backward():
+    with pytest.raises(ValueError, match=r"expected grad_output with a's 4 rows, got shape \(3, 2\)"):
+        ops.grouped_matmul_backward(torch.ones(4, 2), torch.ones(3, 2), ends(4))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_against_pytorch_on_the_gpu(dtype):
+    """Sizes of many tiles and groups, forward and backward, on what the engine clips."""
+    offsets = torch.tensor([0, 513, 513, 1700, 4000], dtype=torch.int32, device="cuda")
+    a = torch.randn(4096, 264, device="cuda", dtype=dtype, requires_grad=True)
+    b = torch.randn(5, 264, 520, device="cuda", dtype=dtype, requires_grad=True)
+    product = ops.grouped_matmul(a, b, offsets)
+    grad = torch.randn_like(product)
+    product.backward(grad)
+    for made, truth in (
+        (product, spec.reference(a, b, offsets)),
+        (a.grad, spec.reference(grad, b.mT, offsets)),
+        (b.grad, spec.reference_backward(a, grad, offsets)),
+    ):
+        torch.testing.assert_close(made.double(), truth, rtol=1e-2, atol=1e-2 * truth.abs().max().item())
