@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from warpwise.ops._common import cdiv, make_rung, multiprocessors
-from warpwise.ops.matmul import _descriptors
+from warpwise.ops.matmul import _descriptors, _skinny
 from warpwise.ops.matmul._cpu import c_blocked, few_products, python_loops
 from warpwise.ops.matmul._hopper import copy_engine, warpgroups
 from warpwise.ops.matmul._shared import HERE, Launch, grid_of, grid_of_tiles
@@ -45,6 +45,14 @@ RUNGS = (
     make_rung(HERE, "k16_triton_descriptors", "Hopper from Triton: boxes by descriptors, tiles and slices one loop",
               _descriptors.triton_descriptors, dtypes=(torch.float16, torch.bfloat16), limits=_descriptors.limits,
               configs=_descriptors.configs, strided=True),
+    make_rung(HERE, "k17_split_k", "each tile's K divided among programs, partial sums added by a second launch", _skinny.split_k,
+              dtypes=KERNEL_DTYPES, limits=grid_of_tiles, configs=_skinny.split_k_configs, strided=True),
+    make_rung(HERE, "k18_stream_k", "Hopper: all tiles' slices in a row, an equal share for each SM", _skinny.stream_k,
+              dtypes=(torch.float16, torch.bfloat16), limits=_skinny.skinny_limits, configs=_skinny.stream_k_configs, devices=("cuda",),
+              strided=True),
+    make_rung(HERE, "k19_skinny", "Hopper: few rows on the matrix units' variable side, K divided in a cluster", _skinny.skinny,
+              dtypes=(torch.float16, torch.bfloat16), limits=_skinny.skinny_limits, configs=_skinny.skinny_configs, devices=("cuda",),
+              strided=True),
 )  # fmt: skip
 
 _LIMITS = {rung.name: rung.limits for rung in RUNGS}

@@ -1,22 +1,24 @@
-// 16-byte loads, eight in flight a thread: several rows a team, which share the elements of x, in two turns at once.
+// 16-byte loads, many in flight a thread: several rows a team, which share the elements of x, in several turns at once.
 //
 // What DRAM needs in flight is its rate times its latency, some 40 KB an SM. Where there are fewer rows than teams,
-// the parts of a row go to several teams, whose sums a second launch adds in order.
+// several blocks take parts of a row, and the last one to finish adds the parts, in order.
 
 #include <warpwise/parts.cuh>
 #include <warpwise/reduce.cuh>
 
-// a: (m, k), its rows row_stride elements apart; x: (k,); sums: (parts, m), y itself if parts is 1.
-// BYTES a load: 16 where the rows of a and x lie on 16 bytes, else an element's size.
-// Block: (THREADS, teams), teams = 1 unless a team is one warp. Grid: cdiv(m, teams * ROWS) * parts blocks.
-template <class T, class R, int BYTES, int ROWS, int THREADS>
-__global__ void __launch_bounds__(256) matvec_rows_together(const T* a, const T* x, R* sums, long long m, long long k,
-                                                            long long row_stride, int parts) {
+// a: (m, k), its rows row_stride elements apart; x: (k,); y: (m,). With parts > 1, partials: (parts, m), and tickets:
+// one for each group of ROWS rows. BYTES a load: 16 where the rows of a and x lie on 16 bytes, else an element's size.
+// Block: (THREADS, teams), teams = 1 unless parts is 1 and a team one warp. Grid: cdiv(m, teams * ROWS) * parts blocks.
+template <class T, int BYTES, int THREADS, int ROWS, int TURNS>
+__global__ void __launch_bounds__(THREADS < 128 ? 128 : THREADS) matvec_rows_together(const T* a, const T* x, T* y,
+                                                                                      float* partials, int* tickets,
+                                                                                      long long m, long long k,
+                                                                                      long long row_stride, int parts) {
   using Pack = warpwise::Pack<T, BYTES>;
-  constexpr int kTurns = 2;
   __shared__ float of_warp[warpwise::kWarp];
-  const int part = blockIdx.x % parts;
-  const long long first = (static_cast<long long>(blockIdx.x / parts) * blockDim.y + threadIdx.y) * ROWS;
+  __shared__ float room[THREADS];
+  const int part = blockIdx.x % parts, group = blockIdx.x / parts;
+  const long long first = (static_cast<long long>(group) * blockDim.y + threadIdx.y) * ROWS;
   if (first >= m) return;  // whole warps leave, and only where no barrier follows
 
   const T* rows[ROWS];  // past the last one, the last one again
@@ -30,16 +32,16 @@ __global__ void __launch_bounds__(256) matvec_rows_together(const T* a, const T*
 
   const long long packs = k / Pack::size, step = static_cast<long long>(parts) * THREADS;
   long long i = static_cast<long long>(part) * THREADS + threadIdx.x;
-  for (; i + (kTurns - 1) * step < packs; i += kTurns * step) {
-    Pack of_a[kTurns][ROWS], of_x[kTurns];
+  for (; i + (TURNS - 1) * step < packs; i += TURNS * step) {
+    Pack of_a[TURNS][ROWS], of_x[TURNS];
 #pragma unroll
-    for (int turn = 0; turn < kTurns; ++turn) {
-      of_x[turn] = warpwise::packs<BYTES>(x)[i + turn * step];
+    for (int turn = 0; turn < TURNS; ++turn) {
 #pragma unroll
       for (int r = 0; r < ROWS; ++r) of_a[turn][r] = warpwise::packs<BYTES>(rows[r])[i + turn * step];
+      of_x[turn] = warpwise::packs<BYTES>(x)[i + turn * step];
     }
 #pragma unroll
-    for (int turn = 0; turn < kTurns; ++turn) {
+    for (int turn = 0; turn < TURNS; ++turn) {
 #pragma unroll
       for (int r = 0; r < ROWS; ++r) add(of_a[turn][r], of_x[turn], r);
     }
@@ -58,6 +60,13 @@ __global__ void __launch_bounds__(256) matvec_rows_together(const T* a, const T*
 #pragma unroll
   for (int r = 0; r < ROWS; ++r) {
     const float total = warpwise::team_reduce<warpwise::Sum, THREADS>(totals[r], of_warp);
-    if (threadIdx.x == 0 && first + r < m) sums[part * m + first + r] = warpwise::from_float<R>(total);
+    if (threadIdx.x > 0 || first + r >= m) continue;
+    if (parts == 1)
+      y[first + r] = warpwise::from_float<T>(total);
+    else
+      partials[part * m + first + r] = total;
   }
+  if (parts == 1 || !warpwise::is_last_of(tickets + group, parts)) return;
+  const float total = warpwise::total_of_parts<ROWS, THREADS>(partials, m, first, parts, room, threadIdx.x);
+  if (threadIdx.x < ROWS && first + threadIdx.x < m) y[first + threadIdx.x] = warpwise::from_float<T>(total);
 }

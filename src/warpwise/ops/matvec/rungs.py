@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,19 +10,21 @@ import torch
 
 from warpwise import cuda
 from warpwise.ops._common import cdiv, make_rung, multiprocessors
+from warpwise.ops._tickets import tickets
 from warpwise.ops.matvec.spec import KERNEL_DTYPES
 from warpwise.registry import Rung
 
 HERE = Path(__file__).parent
 THREADS = 256
 WARP, WARPS = 32, 8  # a block's, of 256 threads
-BLOCKS_AN_SM = 8
 MOST_BLOCKS = 2**31 - 1
 
 THREAD_PER_ROW = cuda.load(HERE / "k01_thread_per_row.cu")
 WARP_PER_ROW = cuda.load(HERE / "k02_warp_per_row.cu")
 ROWS_TOGETHER = cuda.load(HERE / "k03_rows_together.cu")
-COLUMNS = cuda.load(HERE / "k04_columns.cu")
+COLUMNS_KERNELS = cuda.load(HERE / "k04_columns.cu")
+ROWS = re.compile(r"t(\d+)_r(\d+)_u(\d+)")  # threads a row, rows a team, turns at once
+COLUMNS = re.compile(r"l(\d+)_u(\d+)")  # lanes in a column, columns at once
 
 
 def thread_per_row(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor) -> None:
@@ -40,45 +43,67 @@ def lies_on(size: int, *values: int) -> bool:
     return all(value % size == 0 for value in values)
 
 
-def _room(y: torch.Tensor, parts: int) -> torch.Tensor:
-    """Where sums go: ``y`` itself, or (parts, M) float32 to be added."""
-    return y if parts == 1 else y.new_empty((parts, len(y)), dtype=torch.float32)
+def numbers(config: str, form: re.Pattern[str]) -> tuple[int, ...]:
+    """The numbers in a configuration's name. Raises ``ValueError`` for a name of another form."""
+    found = form.fullmatch(config)
+    if not found:
+        raise ValueError(f"matvec: expected a configuration of the form {form.pattern}, got {config!r}")
+    return tuple(map(int, found.groups()))
 
 
-def _add(module: cuda.Module, y: torch.Tensor, sums: torch.Tensor) -> None:
-    if sums is not y:
-        kernel = module[f"warpwise::sum_of_parts<{cuda.ctype(y.dtype)}>"]
-        kernel[cdiv(len(y), 4 * THREADS), THREADS](sums, cuda.out(y), len(y), len(sums))
+def _shared(y: torch.Tensor, groups: int, parts: int) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """Room for the sums of ``parts`` blocks, and a ticket for each group of rows that they share; nothing for one part."""
+    if parts == 1:
+        return None, None
+    return y.new_empty((parts, len(y)), dtype=torch.float32), tickets(y, groups)
 
 
-def rows_together(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor) -> None:
+ROWS_TOGETHER_CONFIGS = ("t128_r4_u2", "t128_r2_u2", "t128_r8_u1", "t32_r2_u2", "t32_r1_u4", "t256_r2_u2", "t256_r1_u4")
+
+
+def rows_configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
+    return ROWS_TOGETHER_CONFIGS
+
+
+def rows_together(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None = None) -> None:
     a, x = a if a.stride(1) == 1 else a.contiguous(), x.contiguous()
     (m, k), pitch, size = a.shape, a.stride(0), a.element_size()
     bytes_a_load = 16 if lies_on(16, a.data_ptr(), x.data_ptr(), pitch * size) else size
-    warps = BLOCKS_AN_SM * WARPS * multiprocessors(a)
-    rows = 4 if m >= 2 * warps else 2 if m >= warps else 1
-    # A warp a group of rows if those fill the GPU, else a block; and several blocks a row if those do not either.
-    threads, teams = (WARP, WARPS) if cdiv(m, rows) >= warps // 2 or k * size <= 4096 else (THREADS, 1)
-    groups = cdiv(m, rows * teams)
-    parts = max(1, min(BLOCKS_AN_SM * multiprocessors(a) // groups, k * size // (threads * 64)))
-    sums = _room(y, parts)
-    kernel = ROWS_TOGETHER[
-        f"matvec_rows_together<{cuda.ctype(a.dtype)}, {cuda.ctype(sums.dtype)}, {bytes_a_load}, {rows}, {threads}>"
-    ]
-    kernel[groups * parts, (threads, teams)](cuda.strided(a), x, cuda.out(sums), m, k, pitch, parts)
-    _add(ROWS_TOGETHER, y, sums)
+    threads, rows, turns = numbers(config or rows_configs(a, x)[0], ROWS)
+    turns = turns * 16 // max(bytes_a_load, 4)
+    teams = 128 // threads if threads < 128 else 1
+    groups = cdiv(m, rows)
+    parts = max(1, min(1024 * multiprocessors(a) // (groups * threads), k * size // (threads * 64)))
+    if parts > 1:
+        teams = 1
+    sums, counters = _shared(y, groups, parts)
+    kernel = ROWS_TOGETHER[f"matvec_rows_together<{cuda.ctype(a.dtype)}, {bytes_a_load}, {threads}, {rows}, {turns}>"]
+    grid = cdiv(groups, teams) * parts
+    kernel[grid, (threads, teams)](
+        cuda.strided(a), x, y if sums is not None else cuda.out(y), sums, counters, m, k, pitch, parts
+    )
 
 
-def columns(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor) -> None:
+def columns_configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
+    """Lanes along a column: no more than a column needs, and a few for wide loads of long ones."""
+    lanes = 1
+    while lanes < 16 and lanes * 16 < a.shape[0] * a.element_size():
+        lanes *= 2
+    return tuple(f"l{count}_u8" for count in dict.fromkeys((lanes, max(1, lanes // 2), min(32, 2 * lanes))))
+
+
+def columns(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None = None) -> None:
     a, x = a if a.stride(0) == 1 else a.t().contiguous().t(), x.contiguous()
     (m, k), pitch, size = a.shape, a.stride(1), a.element_size()
     bytes_a_load = 16 if lies_on(16, a.data_ptr(), m * size, pitch * size) else size
-    groups = cdiv(m, WARP * bytes_a_load // size)
-    parts = max(1, min(BLOCKS_AN_SM * multiprocessors(a) // groups, k // (8 * WARPS)))
-    sums = _room(y, parts)
-    kernel = COLUMNS[f"matvec_columns<{cuda.ctype(a.dtype)}, {cuda.ctype(sums.dtype)}, {bytes_a_load}>"]
-    kernel[groups * parts, (WARP, WARPS)](cuda.strided(a), x, cuda.out(sums), m, k, pitch, parts)
-    _add(COLUMNS, y, sums)
+    lanes, turns = numbers(config or columns_configs(a, x)[0], COLUMNS)
+    groups = cdiv(m, lanes * bytes_a_load // size)
+    parts = max(1, min(6 * multiprocessors(a) // groups, k * lanes // (2 * turns * THREADS)))
+    sums, counters = _shared(y, groups, parts)
+    kernel = COLUMNS_KERNELS[f"matvec_columns<{cuda.ctype(a.dtype)}, {bytes_a_load}, {lanes}, {turns}>"]
+    kernel[groups * parts, THREADS](
+        cuda.strided(a), x, y if sums is not None else cuda.out(y), sums, counters, m, k, pitch, parts
+    )
 
 
 def triton_tiled(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor) -> None:
@@ -95,15 +120,17 @@ def limits(a: torch.Tensor, x: torch.Tensor) -> str | None:
     return f"takes up to {MOST_BLOCKS} rows, not {a.shape[0]}" if a.shape[0] > MOST_BLOCKS else None
 
 
-def rung(name: str, idea: str, launch: Any) -> Rung:
-    return make_rung(HERE, name, idea, launch, dtypes=KERNEL_DTYPES, limits=limits, strided=True)
+def rung(name: str, idea: str, launch: Any, **options: Any) -> Rung:
+    return make_rung(HERE, name, idea, launch, dtypes=KERNEL_DTYPES, limits=limits, strided=True, **options)
 
 
 RUNGS = (
     rung("k01_thread_per_row", "one thread a row", thread_per_row),
     rung("k02_warp_per_row", "a warp a row, coalesced", warp_per_row),
-    rung("k03_rows_together", "16-byte loads, several rows and turns at once", rows_together),
-    rung("k04_columns", "for transposed views: lanes keep rows and walk along columns", columns),
+    rung("k03_rows_together", "16-byte loads, several rows and turns at once", rows_together, configs=rows_configs),
+    rung(
+        "k04_columns", "for transposed views: lanes keep rows and walk along columns", columns, configs=columns_configs
+    ),
     rung("k05_triton", "either order in Triton", triton_tiled),
 )
 

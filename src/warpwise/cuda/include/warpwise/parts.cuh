@@ -5,6 +5,51 @@
 
 namespace warpwise {
 
+// For all threads of a block that has written its part of a result: whether it is the last of `count` blocks to come
+// here, so that it sees the parts of all. The ticket, an int, is 0 before the first block and after the last.
+__device__ inline bool is_last_of(int* ticket, int count) {
+  __shared__ bool is_last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0 && threadIdx.y == 0) {
+    is_last = atomicAdd(ticket, 1) == count - 1;
+    if (is_last) *ticket = 0;
+  }
+  __syncthreads();
+  __threadfence();
+  return is_last;
+}
+
+// Totals of `room`: (THREADS / ROWS, ROWS), over the first dimension, in thread r < ROWS, which alone gets one. A
+// thread's own value is at `thread`.
+template <int ROWS, int THREADS>
+__device__ inline float total_of_rows(float* room, int thread, float value) {
+  static_assert(THREADS % ROWS == 0, "whole rounds");
+  __syncthreads();  // what was there has been read
+  room[thread] = value;
+  __syncthreads();
+  float total = 0.0f;
+  if (thread < ROWS) {
+#pragma unroll 8
+    for (int i = thread; i < THREADS; i += ROWS) total += room[i];
+  }
+  return total;
+}
+
+// The same of parts: (count_of_parts, m) at rows first + r, which other blocks have written, in an order that is always
+// the same. `room`: THREADS floats.
+template <int ROWS, int THREADS>
+__device__ inline float total_of_parts(const float* parts, long long m, long long first, int count_of_parts,
+                                       float* room, int thread) {
+  const long long row = first + thread % ROWS;
+  float sum = 0.0f;
+  if (row < m) {
+#pragma unroll 8
+    for (int part = thread / ROWS; part < count_of_parts; part += THREADS / ROWS) sum += __ldcg(parts + part * m + row);
+  }
+  return total_of_rows<ROWS, THREADS>(room, thread, sum);
+}
+
 // sums = the sum over the first dimension of parts: (count_of_parts, count). Four neighbours a thread, one load each
 // where count is a multiple of four. Grid: cdiv(count, 4 blockDim.x) blocks. `parts` lies on 16 bytes, `sums` on four
 // elements.

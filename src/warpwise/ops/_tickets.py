@@ -1,0 +1,22 @@
+"""Counters by which blocks of a kernel find out who is the last of those that share a result."""
+
+from __future__ import annotations
+
+import torch
+
+_KEPT: dict[tuple[torch.device, int], torch.Tensor] = {}
+_FEWEST = 4096
+
+
+def tickets(like: torch.Tensor, count: int) -> torch.Tensor:
+    """At least ``count`` int32 zeros on the device of ``like``, for a kernel that leaves zeros behind again.
+
+    They are kept for each stream, whose kernels run one after another. While a CUDA graph is captured they are made anew,
+    since the graph may be replayed beside kernels of any stream.
+    """
+    if not like.is_cuda or torch.cuda.is_current_stream_capturing():
+        return torch.zeros(count, dtype=torch.int32, device=like.device)
+    key = like.device, torch.cuda.current_stream(like.device).cuda_stream
+    if key not in _KEPT or len(_KEPT[key]) < count:
+        _KEPT[key] = torch.zeros(max(count, _FEWEST), dtype=torch.int32, device=like.device)
+    return _KEPT[key]

@@ -1,0 +1,125 @@
+// What k18 and k19 share: slices of K on their way through a ring in shared memory, from the copy engine to warpgroups.
+//
+// The matrix units take 64 rows of one factor and 8 to 256 columns of the other. Here the 64 are columns of B, and the
+// variable side the rows of A, so that few rows of A cost few products: D = B^T A^T, and D's rows are columns of C.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <warpwise/hopper.cuh>
+#include <warpwise/tile.cuh>
+
+namespace hopper = warpwise::hopper;
+
+constexpr int kDepth = 64, kGroupThreads = 128;  // a slice is 128 bytes of K; a warpgroup takes 64 columns of B
+
+// Boxes of A: (m, k), row-major: M / SHARE rows x 64. Boxes of B: (k, n): BY_COLUMNS, as (n, k), 64 GROUPS x 64, else
+// row-major 64 x 64. SHARE blocks of a cluster with neighbouring columns each load a part of A's box for all of them.
+template <class T, int GROUPS, int M, bool BY_COLUMNS, int STAGES, int SHARE = 1>
+struct Slices {
+  static constexpr unsigned kBytesB = GROUPS * 64 * 128, kBytesA = M * 128, kBytes = kBytesA + kBytesB;
+  static constexpr int kThreads = GROUPS * kGroupThreads;  // that multiply; one more warp feeds
+  static constexpr int kStaged = GROUPS * 64 + 4;  // floats of a staged row: lanes two rows apart are 8 banks apart
+  static_assert(M / SHARE >= 8, "a part of A begins on a swizzled unit of 8 rows");
+
+  unsigned ring, full, empty;  // shared addresses: slices, and barriers for those that arrived and places that are free
+  int stage = 0;
+  unsigned phase;
+
+  // `raw`: 1 KiB to align, then STAGES slices; `barriers`: 2 * STAGES.
+  __device__ Slices(unsigned char* raw, unsigned long long* barriers)
+      : ring((hopper::shared_address(raw) + 1023) & ~1023u),  // a swizzled unit is 1 KiB
+        full(hopper::shared_address(barriers)),
+        empty(full + 8 * STAGES),
+        phase(feeds()) {}  // every place is free at first
+
+  static __device__ bool feeds() { return threadIdx.x >= kThreads; }
+
+  __device__ void init() const {
+    if (threadIdx.x == kThreads) {
+      for (int s = 0; s < STAGES; ++s) {
+        hopper::barrier_init(full + 8 * s, 1);
+        hopper::barrier_init(empty + 8 * s, GROUPS * SHARE);
+      }
+      hopper::barrier_init_fence();
+    }
+    if (SHARE > 1)
+      hopper::cluster_sync();  // A arrives at the other blocks' barriers too
+    else
+      __syncthreads();
+  }
+
+  __device__ void next() {
+    if (++stage == STAGES) {
+      stage = 0;
+      phase ^= 1;
+    }
+  }
+
+  // One thread asks for the slice at `depth`. `share` of SHARE is this block's part of A; `first` the first sharer's
+  // rank.
+  __device__ void load(const hopper::TensorMap& a, const hopper::TensorMap& b, int depth, int row, int column,
+                       int share = 0, int first = 0) {
+    const unsigned arrived = full + 8 * stage, to_b = ring + stage * kBytes, to_a = to_b + kBytesB;
+    hopper::barrier_wait(empty + 8 * stage, phase);
+    hopper::barrier_expect(arrived, kBytes);
+    if (BY_COLUMNS)
+      hopper::load_box(to_b, &b, arrived, depth, column);
+    else
+      for (int g = 0; g < GROUPS; ++g) hopper::load_box(to_b + g * 8192, &b, arrived, column + g * 64, depth);
+    if (SHARE == 1)
+      hopper::load_box(to_a, &a, arrived, depth, row);
+    else
+      hopper::load_box_multicast(to_a + share * (kBytesA / SHARE), &a, arrived, depth, row + share * (M / SHARE),
+                                 ((1 << SHARE) - 1) << first);
+    next();
+  }
+
+  // D = the sum of the next `count` slices' products. All warpgroups that multiply; then nobody reads those slices.
+  __device__ void multiply(float (&d)[M / 2], int count, int first = 0) {
+    const int group = threadIdx.x / kGroupThreads, thread = threadIdx.x % kGroupThreads;
+    unsigned before = 0;  // the barrier of the slice whose products may still run
+#pragma unroll
+    for (int i = 0; i < M / 2; ++i) d[i] = 0.0f;
+    for (int s = 0; s < count; ++s, next()) {
+      const unsigned from_b = ring + stage * kBytes + group * 8192, from_a = ring + stage * kBytes + kBytesB;
+      hopper::barrier_wait(full + 8 * stage, phase);
+      hopper::products_begin();
+#pragma unroll
+      for (int i = 0; i < kDepth / 16; ++i)
+        hopper::product<T, M, !BY_COLUMNS, false>(
+            d, hopper::matrix(from_b + i * (BY_COLUMNS ? 32 : 2048), BY_COLUMNS ? 16 : 8192, 1024),
+            hopper::matrix(from_a + i * 32, 16, 1024), true);
+      hopper::products_commit();
+      hopper::products_wait<1>();
+      if (s > 0 && thread < SHARE) hopper::barrier_arrive(before, first + thread);
+      before = empty + 8 * stage;
+    }
+    hopper::products_wait<0>();
+    if (count > 0 && thread < SHARE) hopper::barrier_arrive(before, first + thread);
+  }
+
+  // ROWS of A's side of D from row `from` on, each kStaged floats. Lane l of warp w has columns 16 w + l / 4 (+ 8) of B
+  // and rows 8 j + 2 (l % 4) (+ 1) of A.
+  template <int ROWS>
+  static __device__ void stage_rows(float* staged, const float (&d)[M / 2], int from) {
+    const int column = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4, row = threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < ROWS / 2; ++i)
+      staged[(i / 4 * 8 + row + i % 2) * kStaged + column + i / 2 % 2 * 8] = d[from / 2 + i];
+  }
+};
+
+// Whether rows of C: (m, n) can be written four elements at a time.
+template <class R>
+__device__ inline bool in_fours(const R* c, int n) {
+  return n % 4 == 0 && reinterpret_cast<unsigned long long>(c) % (4 * sizeof(R)) == 0;
+}
+
+template <class R>
+__device__ inline void store_quad(R* to, const float* values, int left, bool fours) {
+  if (fours)
+    warpwise::store4<true>(to, values, left);
+  else
+    warpwise::store4<false>(to, values, left);
+}

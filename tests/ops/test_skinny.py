@@ -1,0 +1,157 @@
+"""Products of few rows or few tiles: every division of K, layouts that are read as they lie, what Hopper's kernels compile to."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.ops.test_matmul import integers
+
+from warpwise import ops, registry
+from warpwise.ops import _tickets
+from warpwise.ops.matmul import _skinny
+
+FEW = settings(max_examples=10, deadline=None, derandomize=True)
+HALF = (torch.float16, torch.bfloat16)
+
+
+@FEW
+@given(
+    m=st.integers(1, 70), n=st.integers(1, 140), k=st.integers(1, 200), parts=st.integers(1, 9),
+    dtype=st.sampled_from([torch.float32, *HALF]), transposed=st.booleans(),
+)  # fmt: skip
+def test_split_k_with_any_number_of_parts(m, n, k, parts, dtype, transposed):
+    a, b = integers(m, k, dtype=dtype), integers(k, n, seed=1, dtype=dtype)
+    if transposed:
+        a, b = a.t().contiguous().t(), b.t().contiguous().t()
+    config = f"16x64x32_w4_s4_p{parts}"
+    c = torch.empty(m, n, dtype=dtype)
+    _skinny.split_k(c, a, b, config=config)
+    assert torch.equal(c, (a.double() @ b.double()).to(dtype))
+
+
+def test_split_k_fills_the_gpu(monkeypatch):
+    monkeypatch.setattr(_skinny, "multiprocessors", lambda tensor: 132)
+    a, b = torch.empty(16, 4096, dtype=torch.half), torch.empty(4096, 4096, dtype=torch.half)
+    assert _skinny.split_k_configs(a, b)[0] == "16x64x128_w4_s4_p5"
+    assert _skinny.split_k_configs(a[:, :32], b[:32])[0] == "16x64x128_w4_s4_p1"
+
+
+def test_what_the_copy_engine_reads_is_not_copied():
+    weight = torch.empty(48, 64, dtype=torch.half)
+    read, by_columns = _skinny.laid_out(weight.t())
+    assert by_columns
+    assert read.data_ptr() == weight.data_ptr()
+    read, by_columns = _skinny.laid_out(weight[:, :33])
+    assert not by_columns
+    assert read.stride() == (64, 1)
+    assert _skinny.addressable(weight[:, 1:]) is None, "rows that do not begin on 16 bytes"
+    assert _skinny.addressable(weight[:1].expand(48, 64)) is None, "rows on top of each other"
+    assert _skinny.addressable(torch.empty(1, 7, dtype=torch.half)).stride() == (8, 1), (
+        "one row has no distance to the next"
+    )
+    copied, by_columns = _skinny.laid_out(weight[:, ::2])
+    assert not by_columns
+    assert copied.is_contiguous()
+
+
+def test_what_hopper_rungs_refuse():
+    op = registry.get("matmul")
+    a, b = torch.empty(3, 40, dtype=torch.half), torch.empty(40, 24, dtype=torch.half)
+    for rung in (op.rung("k18"), op.rung("k19")):
+        assert op.refusal(rung, a, b) == "runs on cuda, not on cpu"
+        assert rung.limits(a, b) is None
+        assert rung.limits(a, b[:, :23]) is None, "rows of a wider matrix"
+        assert "takes an a whose rows begin on 16 bytes, not k = 39" in rung.limits(
+            torch.empty(3, 39, dtype=torch.half), b[:39]
+        )
+        assert "takes a b whose rows or columns begin on 16 bytes" in rung.limits(
+            a, torch.empty(40, 23, dtype=torch.half)
+        )
+        with pytest.raises(ValueError, match="expected a configuration of the form"):
+            rung.launch(torch.empty(3, 24), a, b, config="quick")
+
+
+def test_tickets_on_a_cpu_are_fresh_zeros():
+    first = _tickets.tickets(torch.empty(1), 5)
+    assert first.tolist() == [0] * 5
+    first.add_(1)
+    assert _tickets.tickets(torch.empty(1), 5).tolist() == [0] * 5
+
+
+def kernels(sizes: tuple[int, int, int], monkeypatch) -> set[str]:
+    """Name expressions of what k18 and k19 launch for their configurations at these sizes, in both layouts of b."""
+    monkeypatch.setattr(_skinny, "multiprocessors", lambda tensor: 132)
+    m, n, k = sizes
+    a, b = (
+        torch.empty(m, k, dtype=torch.bfloat16, device="meta"),
+        torch.empty(k, n, dtype=torch.bfloat16, device="meta"),
+    )
+    found = set()
+    for by_columns in (False, True):
+        found |= {
+            _skinny.skinny_kernel(a, _skinny.Tiles.named(name), by_columns) for name in _skinny.skinny_configs(a, b)
+        }
+        found |= {_skinny.stream_k_kernel(a, name, by_columns) for name in _skinny.stream_k_configs(a, b)}
+    return found
+
+
+@pytest.mark.parametrize("sizes", [(1, 4096, 4096), (64, 8192, 8192), (256, 14336, 4096), (512, 512, 16384)])
+def test_configurations_compile_for_hopper_without_spills(sizes, monkeypatch):
+    for expression in sorted(kernels(sizes, monkeypatch)):
+        module = _skinny.SKINNY if "skinny" in expression else _skinny.STREAM_K
+        compiled = module[expression].compile("sm_90")
+        assert (compiled.spill_stores, compiled.stack) == (0, 0), expression
+
+
+def configurations() -> list:
+    return [
+        *(("k19", name) for name in ("64x8x64_s8_k1_c1_o1", "64x16x64_s6_k4_c1_o1", "64x32x64_s6_k2_c2_o1", "128x64x64_s4_k2_c1_o5",
+                                     "128x128x64_s3_k1_c2_o1", "128x256x64_s4_k1_c2_o3", "64x256x64_s5_k2_c1_o1")),
+        *(("k18", name) for name in ("128x16x64_s8", "128x64x64_s6", "128x256x64_s4")),
+    ]  # fmt: skip
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rung,config", configurations())
+@pytest.mark.parametrize("dtype", HALF)
+def test_hopper_rungs_are_exact(rung, config, dtype):
+    """Ragged in every direction, in both layouts of b, twice, since what a launch leaves behind serves the next one."""
+    launch = registry.get("matmul").rung(rung).launch
+    for m, n, k in ((1, 64, 8), (5, 200, 136), (16, 136, 1000), (130, 264, 328), (300, 520, 776), (256, 2048, 512)):
+        a = integers(m, k, dtype=dtype).cuda()
+        b = integers(k, n, seed=1, dtype=dtype).cuda()
+        expected = (a.double() @ b.double()).to(dtype)
+        for matrix in (b, b.t().contiguous().t()):
+            for _ in range(2):
+                c = torch.full((m, n), float("nan"), device="cuda", dtype=dtype)
+                launch(c, a, matrix, config=config)
+                assert torch.equal(c, expected), (m, n, k, matrix.stride())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rung", ["k17", "k18", "k19"])
+def test_a_captured_graph_computes_again(rung):
+    a, b = (integers(64, 4096, dtype=torch.half).cuda(), integers(4096, 512, seed=1, dtype=torch.half).cuda())
+    ops.matmul(a, b, rung=rung)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        c = ops.matmul(a, b, rung=rung)
+    for _ in range(3):
+        a.neg_()
+        graph.replay()
+        assert torch.equal(c, (a.double() @ b.double()).half())
+    assert torch.equal(ops.matmul(a, b, rung=rung), c), "launches beside the graph find their tickets"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rung", ["k17", "k18", "k19"])
+def test_the_same_in_each_run(rung):
+    generator = torch.Generator("cuda").manual_seed(0)
+    a, b = (
+        torch.randn(shape, generator=generator, device="cuda", dtype=torch.half) for shape in ((48, 8192), (8192, 640))
+    )
+    first = ops.matmul(a, b, rung=rung)
+    for _ in range(20):
+        assert torch.equal(ops.matmul(a, b, rung=rung), first)
