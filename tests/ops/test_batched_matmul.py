@@ -90,10 +90,11 @@ def test_every_configuration(config):
 
 
 def test_the_own_choice_fills_the_gpu():
-    """On 132 SMs: large tiles where there are many, small ones where few would leave SMs idle."""
-    assert _boxes.ranked(16, 1024, 1024, 132)[0].startswith("128x256")
-    assert _boxes.ranked(1, 512, 512, 132)[0].startswith("64x64")
-    assert set(_boxes.ranked(1, 8, 8, 132)) == {boxes.name for boxes in _boxes.CHOICES}
+    """On 132 SMs: large tiles where there are many, small ones where few would leave SMs idle, two programs for short sums."""
+    assert _boxes.ranked(64, 2048, 2048, 128, 132)[0] == "128x128x64_s3_w4"
+    assert _boxes.ranked(16, 1024, 1024, 1024, 132)[0].startswith("128x256")
+    assert _boxes.ranked(1, 512, 512, 4096, 132)[0].startswith("64x64")
+    assert set(_boxes.ranked(1, 8, 8, 8, 132)) == {boxes.name for boxes in _boxes.CHOICES}
 
 
 def test_half_precision_is_accumulated_in_float32():

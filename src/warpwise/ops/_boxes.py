@@ -11,7 +11,9 @@ import torch
 from warpwise.ops._common import cdiv, multiprocessors
 
 PER_SM = 227 * 1024  # bytes of shared memory that blocks may have on a Hopper SM
-EDGE = 40  # multiply-adds' worth of time that each row and column of a tile costs at each step: loads against products
+# Times in multiply-adds of a step along k that an SM makes at once, fitted to ten sizes on an H200.
+EDGE = 40  # of each row and column of a tile at a step: loads against products
+WRITING = 1.65 * 64  # of an element of a tile that nothing else runs beside
 
 
 class Boxes(NamedTuple):
@@ -37,9 +39,11 @@ class Boxes(NamedTuple):
         """Programs that an SM holds."""
         return max(1, PER_SM // self.a_program)
 
-    def time(self, tiles: int, processors: int) -> float:
-        """How long the busiest of the processors (SMs) is at ``tiles``, in multiply-adds a step of its slices' depth."""
-        return cdiv(tiles, processors) * (self.m * self.n + EDGE * (self.m + self.n))
+    def time(self, tiles: int, k: int, processors: int) -> float:
+        """How long the busiest of the processors (SMs) is at ``tiles`` of sums over k; two programs write beside products."""
+        products = k * (self.m * self.n + EDGE * (self.m + self.n))
+        writing = WRITING * self.m * self.n if self.an_sm == 1 else 0
+        return cdiv(tiles, processors) * (products + writing)
 
 
 CHOICES = (
@@ -56,12 +60,12 @@ _NAMED = {boxes.name: boxes for boxes in CHOICES}
 
 
 @functools.lru_cache(maxsize=1024)
-def ranked(batch: int, m: int, n: int, processors: int) -> tuple[str, ...]:
-    """The names of all choices for ``batch`` products of m by n elements, the fastest as ``Boxes.time`` has it first."""
+def ranked(batch: int, m: int, n: int, k: int, processors: int) -> tuple[str, ...]:
+    """The names of all choices for ``batch`` products (m, k) by (k, n), the fastest as ``Boxes.time`` has it first."""
 
     def time(name: str) -> float:
         boxes = _NAMED[name]
-        return boxes.time(batch * cdiv(m, boxes.m) * cdiv(n, boxes.n), processors)
+        return boxes.time(batch * cdiv(m, boxes.m) * cdiv(n, boxes.n), k, processors)
 
     return tuple(sorted(_NAMED, key=time))
 

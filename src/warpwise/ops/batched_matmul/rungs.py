@@ -32,16 +32,26 @@ def naive(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     kernel[grid, (32, 8)](cuda.strided(a), cuda.strided(b), cuda.out(c), batch, m, n, k, *strides(a), *strides(b))
 
 
+def whole_quads(factor: torch.Tensor) -> bool:
+    """Whether four neighbours along memory's order exist together, next to each other and on their size, in every matrix."""
+    matrix, across, along = strides(factor)
+    length = factor.shape[-1]
+    if _boxes.turned(factor):
+        across, along, length = along, across, factor.shape[-2]
+    aligned = factor.data_ptr() % (4 * factor.element_size()) == 0
+    return aligned and along == 1 and not (length % 4 or across % 4 or matrix % 4)
+
+
 def block_tile(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     batch, m, n, k = sizes(a, b)
     large = m > LARGE // 2 and n > LARGE // 2 and batch * cdiv(m, LARGE) * cdiv(n, LARGE) >= multiprocessors(a)
     side = LARGE if large else LARGE // 2
-    flags = _boxes.turned(a), _boxes.turned(b), n % 4 == 0 and c.data_ptr() % (4 * c.element_size()) == 0
+    flags = _boxes.turned(a), _boxes.turned(b), whole_quads(a), whole_quads(b), whole_quads(c)
     arguments = ", ".join([cuda.ctype(a.dtype), str(2 if large else 1), *(str(flag).lower() for flag in flags)])
-    tiles_m, tiles_n = cdiv(m, side), cdiv(n, side)
-    kernel = BLOCK_TILE[f"batched_matmul_block_tile<{arguments}>"]
-    kernel[(tiles_m * tiles_n, min(batch, GRID_Y)), 256](
-        cuda.strided(a), cuda.strided(b), cuda.out(c), batch, m, n, k, tiles_n, *strides(a), *strides(b)
+    tiles_n = cdiv(n, side)
+    tiles = cdiv(m, side) * tiles_n
+    BLOCK_TILE[f"batched_matmul_block_tile<{arguments}>"][batch * tiles, 256](
+        cuda.strided(a), cuda.strided(b), cuda.out(c), m, n, k, tiles, tiles_n, *strides(a), *strides(b)
     )
 
 
@@ -64,8 +74,7 @@ def triton_tiled(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
 
 def descriptors_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     """Every tile, the one that keeps the SMs busiest first."""
-    batch, m, n, _ = sizes(a, b)
-    return _boxes.ranked(batch, m, n, multiprocessors(a))
+    return _boxes.ranked(*sizes(a, b), multiprocessors(a))
 
 
 def shared(factor: torch.Tensor) -> bool:

@@ -78,7 +78,7 @@ def triton_descriptors(
 def descriptors_configs(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> tuple[str, ...]:
     """Every tile, the one that keeps the SMs busiest first if all groups have the same number of rows."""
     groups = b.shape[0]
-    return _boxes.ranked(groups, cdiv(a.shape[0], max(1, groups)), b.shape[2], multiprocessors(a))
+    return _boxes.ranked(groups, cdiv(a.shape[0], max(1, groups)), b.shape[2], a.shape[1], multiprocessors(a))
 
 
 def backward_naive(result: torch.Tensor, a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> None:
@@ -126,7 +126,8 @@ def backward_triton_descriptors(
 
 def backward_descriptors_configs(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> tuple[str, ...]:
     """Every tile, the one that keeps the SMs busiest first."""
-    return _boxes.ranked(offsets.shape[0], a.shape[1], grad_output.shape[1], multiprocessors(a))
+    (rows, k), n, groups = a.shape, grad_output.shape[1], offsets.shape[0]
+    return _boxes.ranked(groups, k, n, cdiv(rows, max(1, groups)), multiprocessors(a))
 
 
 def too_large(**named: int) -> str | None:

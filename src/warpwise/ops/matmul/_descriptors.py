@@ -19,8 +19,7 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     """Every tile, the one that keeps the SMs busiest first."""
-    m, n, _ = sizes(a, b)
-    return _boxes.ranked(1, m, n, multiprocessors(a))
+    return _boxes.ranked(1, *sizes(a, b), multiprocessors(a))
 
 
 def triton_descriptors(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
