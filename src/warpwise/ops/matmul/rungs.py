@@ -1,11 +1,11 @@
-"""The ladder of matmul, slowest idea first. Launchers: `_cpu`, `_simt`, `_triton`, `_hopper`."""
+"""The ladder of matmul, slowest idea first. Launchers: `_cpu`, `_simt`, `_ampere`, `_triton`, `_hopper`."""
 
 from __future__ import annotations
 
 import torch
 
 from warpwise.ops._common import cdiv, make_rung, multiprocessors
-from warpwise.ops.matmul import _descriptors, _skinny
+from warpwise.ops.matmul import _ampere, _bytes, _descriptors, _few_rows, _skinny, _split
 from warpwise.ops.matmul._cpu import c_blocked, few_products, python_loops
 from warpwise.ops.matmul._hopper import copy_engine, warpgroups
 from warpwise.ops.matmul._shared import HERE, Launch, grid_of, grid_of_tiles
@@ -13,6 +13,8 @@ from warpwise.ops.matmul._simt import async_copies, naive, tiled, warp_tile
 from warpwise.ops.matmul._triton import triton_tiled
 from warpwise.ops.matmul.spec import KERNEL_DTYPES
 from warpwise.registry import Rung
+
+TENSOR_CORES = (torch.float16, torch.bfloat16, torch.int8)
 
 
 def rung(name: str, idea: str, launch: Launch, tile: int, dimension: int = 0) -> Rung:
@@ -42,6 +44,10 @@ RUNGS = (
               dtypes=(torch.float32,), limits=grid_of_tiles),
     make_rung(HERE, "k12_warpgroups", "Hopper: boxes by the copy engine, products by warpgroups, asynchronously", warpgroups,
               dtypes=(torch.float16, torch.bfloat16), limits=copy_engine, devices=("cuda",)),
+    make_rung(HERE, "k14_wmma", "tensor cores through CUDA's fragments", _ampere.wmma,
+              dtypes=TENSOR_CORES, limits=_ampere.wmma_limits),
+    make_rung(HERE, "k15_mma_sync", "Ampere: swizzled slices by cp.async and ldmatrix, products by mma.sync",
+              _ampere.mma_sync, dtypes=TENSOR_CORES, limits=_ampere.ampere, configs=_ampere.mma_sync_configs, strided=True),
     make_rung(HERE, "k16_triton_descriptors", "Hopper from Triton: boxes by descriptors, tiles and slices one loop",
               _descriptors.triton_descriptors, dtypes=(torch.float16, torch.bfloat16), limits=_descriptors.limits,
               configs=_descriptors.configs, strided=True),
@@ -59,12 +65,14 @@ _LIMITS = {rung.name: rung.limits for rung in RUNGS}
 
 
 def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """Asynchronous copies for float32; for 2-byte types warpgroups where their tiles fill a Hopper GPU, else Triton;
-    PyTorch for float64 and where a grid is too small."""
+    """Asynchronous copies for float32; for int8 mma.sync; for 2-byte types warpgroups where their tiles fill a Hopper
+    GPU, else Triton; PyTorch for float64 and where a grid is too small."""
     if a.dtype == torch.float32:
         name = "k11_async_copies"
+    elif a.dtype == torch.int8:
+        name = "k15_mma_sync"
     elif a.is_cuda and cdiv(a.size(0), 128) * cdiv(b.size(1), 256) >= multiprocessors(a) and not copy_engine(a, b):
         name = "k12_warpgroups"
     else:
         name = "k10_triton_tiled"
-    return None if a.dtype not in KERNEL_DTYPES or _LIMITS[name](a, b) else name
+    return None if a.dtype not in (*KERNEL_DTYPES, torch.int8) or _LIMITS[name](a, b) else name

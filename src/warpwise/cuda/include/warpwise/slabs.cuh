@@ -1,0 +1,37 @@
+// Tiles of matrices in shared memory as wmma asks for them: in slabs as wide as a fragment, so that each begins on 32
+// bytes, with rows apart so that no bank is met twice.
+#pragma once
+
+#include <warpwise/vector.cuh>
+
+namespace warpwise {
+
+// ROWS x COLUMNS in slabs of WIDTH columns; rows of a slab lie PITCH elements apart.
+template <class T, int ROWS, int COLUMNS, int WIDTH, int PITCH>
+struct Slabs {
+  static constexpr int kPitch = PITCH, kUnit = 16 / sizeof(T);  // elements
+  static_assert(COLUMNS % WIDTH == 0 && WIDTH % kUnit == 0, "slabs are whole 16 bytes");
+  static_assert(PITCH * sizeof(T) % 16 == 0, "wmma's leading dimension is a multiple of 16 bytes");
+  T at[COLUMNS / WIDTH][ROWS * PITCH];
+
+  // All threads fill it from `from`, row-major and `stride` wide, of which `rows` and `columns` exist; zeros follow.
+  // ALIGNED: rows begin on 16 bytes and are whole numbers of them.
+  template <bool ALIGNED>
+  __device__ void fill(const T* from, int stride, int rows, int columns) {
+    for (int i = threadIdx.x; i < ROWS * COLUMNS / kUnit; i += blockDim.x) {
+      const int row = i / (COLUMNS / kUnit), column = i % (COLUMNS / kUnit) * kUnit;
+      const int valid = row < rows ? columns - column : 0;
+      const T* const source = from + static_cast<long long>(row) * stride + column;
+      Vector<T, kUnit> unit;
+      if (ALIGNED && valid > 0) {
+        unit = *reinterpret_cast<const Vector<T, kUnit>*>(source);
+      } else {
+#pragma unroll
+        for (int e = 0; e < kUnit; ++e) unit.at[e] = e < valid ? source[e] : T(0.0f);
+      }
+      *reinterpret_cast<Vector<T, kUnit>*>(at[column / WIDTH] + row * PITCH + column % WIDTH) = unit;
+    }
+  }
+};
+
+}  // namespace warpwise

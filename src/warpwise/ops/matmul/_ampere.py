@@ -1,0 +1,145 @@
+"""Launchers of the kernels that feed the tensor cores as Ampere does: wmma, mma.sync."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from warpwise import cuda
+from warpwise.ops._common import cdiv, multiprocessors
+from warpwise.ops.matmul._shared import HERE, grid_of, grid_of_tiles, shared_bytes, sizes
+
+WMMA = cuda.load(HERE / "k14_wmma.cu")
+MMA_SYNC = cuda.load(HERE / "k15_mma_sync.cu")
+
+
+def fills(a: torch.Tensor, tiles: int, blocks: int) -> bool:
+    """Whether there are tiles for that many blocks on each SM of a GPU; an emulated launch takes small tiles."""
+    return a.is_cuda and tiles >= multiprocessors(a) * blocks
+
+
+def wmma(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    m, n, k = sizes(a, b)
+    depth, sums = (64, "int") if a.dtype == torch.int8 else (32, "float")
+    # 128 x 128 a block, 32 x 64 a warp; a quarter of that where the large tiles would not fill the GPU.
+    large = fills(a, cdiv(m, 128) * cdiv(n, 128), 1)
+    side, tiles, threads = (128, f"128, 128, {depth}, 32, 64", 256) if large else (64, f"64, 64, {depth}, 32, 32", 128)
+    unit = 16 // a.element_size()
+    aligned = k % unit == 0 and n % unit == 0 and a.data_ptr() % 16 == 0 and b.data_ptr() % 16 == 0
+    types = f"{cuda.ctype(a.dtype)}, {sums}, {cuda.ctype(c.dtype)}"
+    kernel = WMMA[f"matmul_wmma<{types}, {tiles}, {str(aligned).lower()}>"]
+    kernel[(cdiv(n, side), cdiv(m, side)), threads](a, b, cuda.out(c), m, n, k)
+
+
+class Tiling(NamedTuple):
+    """A block's tile, a warp's, the bytes of k in a slice, slices in flight, blocks an SM."""
+
+    rows: int
+    columns: int
+    warp_rows: int
+    warp_columns: int
+    depth: int
+    stages: int
+    blocks: int
+
+    def name(self, dtype: torch.dtype) -> str:
+        """Sizes in elements: 128x256x64_w64x64_s4."""
+        k = self.depth // dtype.itemsize
+        return f"{self.rows}x{self.columns}x{k}_w{self.warp_rows}x{self.warp_columns}_s{self.stages}"
+
+    @property
+    def threads(self) -> int:
+        return self.rows // self.warp_rows * (self.columns // self.warp_columns) * 32
+
+    @property
+    def shared(self) -> int:
+        return self.stages * (self.rows + self.columns) * self.depth
+
+
+TILINGS = (
+    Tiling(128, 256, 64, 64, 128, 4, 1),
+    Tiling(256, 128, 64, 64, 128, 4, 1),
+    Tiling(128, 128, 64, 64, 128, 3, 2),
+    Tiling(128, 128, 64, 64, 64, 5, 2),
+    Tiling(64, 128, 32, 64, 128, 3, 2),
+    Tiling(64, 64, 32, 32, 64, 4, 4),
+)
+
+
+class Lines(NamedTuple):
+    """A factor as the kernel walks it: along k or across it, lines `stride` elements apart, `word` bytes a copy."""
+
+    matrix: torch.Tensor
+    along: bool
+    stride: int
+    word: int
+
+
+def lines(matrix: torch.Tensor, depth: int) -> Lines:
+    """``matrix`` with k as its dimension number ``depth``, as it lies if one of its dimensions is dense, else copied."""
+    dense = [at for at in (1, 0) if (matrix.stride(at) == 1 or matrix.shape[at] == 1) and matrix.stride(1 - at) < 2**31]
+    if not dense:
+        matrix, dense = matrix.contiguous(), [1]
+    stride = matrix.stride(1 - dense[0])
+    aligned = matrix.data_ptr() | matrix.element_size() * (stride | matrix.shape[dense[0]])
+    word = 16 if aligned % 16 == 0 else 4 if aligned % 4 == 0 else matrix.element_size()
+    return Lines(matrix, dense[0] == depth, stride, word)
+
+
+def fitting(a: torch.Tensor, b: torch.Tensor) -> Sequence[Tiling]:
+    """The tilings that the GPU's shared memory holds, the one for these sizes first: the largest that fills the GPU."""
+    m, n, _ = sizes(a, b)
+    room = shared_bytes(a) if a.is_cuda else TILINGS[0].shared
+    fit = [tiling for tiling in TILINGS if tiling.shared <= room]
+    filling = (t for t in fit if fills(a, cdiv(m, t.rows) * cdiv(n, t.columns), t.blocks))
+    best = next(filling, fit[-1])
+    return [best, *(tiling for tiling in fit if tiling != best)]
+
+
+def mma_sync_configs(a: torch.Tensor, b: torch.Tensor) -> Sequence[str]:
+    return [tiling.name(a.dtype) for tiling in fitting(a, b)]
+
+
+def mma_sync(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, config: str | None = None) -> None:
+    m, n, k = sizes(a, b)
+    tiling = next(each for each in fitting(a, b) if config in (None, each.name(a.dtype)))
+    left, right = lines(a, 1), lines(b, 0)
+    ordered = str(n * c.element_size() % 16 == 0 and c.data_ptr() % 16 == 0).lower()
+    along = [str(factor.along).lower() for factor in (left, right)]
+    kernel = MMA_SYNC[
+        f"matmul_mma_sync<{cuda.ctype(a.dtype)}, {cuda.ctype(c.dtype)}, {', '.join(map(str, tiling))}, "
+        f"{along[0]}, {along[1]}, {left.word}, {right.word}, {ordered}>"
+    ]
+    tiles = cdiv(m, tiling.rows), cdiv(n, tiling.columns)
+    blocks = min(tiles[0] * tiles[1], multiprocessors(a) * tiling.blocks)
+    kernel[blocks, tiling.threads, tiling.shared](
+        cuda.strided(left.matrix),
+        left.stride,
+        cuda.strided(right.matrix),
+        right.stride,
+        cuda.out(c),
+        m,
+        n,
+        k,
+        *tiles,
+        8,
+    )
+
+
+def too_old(a: torch.Tensor) -> str | None:
+    """Why the tensor's GPU has no asynchronous copies and no products of these types."""
+    if a.is_cuda and torch.cuda.get_device_capability(a.device) < (8, 0):
+        return "takes a GPU of compute capability 8.0 or later"
+    return None
+
+
+def ampere(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """The limits of k15."""
+    return too_old(a) or grid_of_tiles(a, b)
+
+
+def wmma_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """The limits of k14: 64 x 64 tiles, whose rows grid.y counts."""
+    return too_old(a) or grid_of(64, dimension=0)(a, b)

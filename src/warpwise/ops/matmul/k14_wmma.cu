@@ -1,0 +1,86 @@
+// Tensor cores, the simplest way: warps multiply 16 x 16 fragments that CUDA's wmma loads from tiles in shared memory.
+//
+// One product of a warp is 4096 multiply-adds in one or two instructions, where k09's warp needs 128. The compiler
+// decides which lane holds which element, so that tiles lie as wmma asks: every fragment begins on 32 bytes.
+
+#include <mma.h>
+#include <warpwise/numeric.cuh>
+#include <warpwise/slabs.cuh>
+
+namespace wmma = nvcuda::wmma;
+
+// Rows of 2-byte elements lie 48 bytes apart, so that eight rows' 16 bytes fall into all 32 banks; rows of bytes do so
+// 16 bytes apart.
+template <class T, int ROWS, int COLUMNS>
+using Tile = warpwise::Slabs<T, ROWS, COLUMNS, 16, sizeof(T) == 2 ? 24 : 16>;
+
+template <class Out>
+__device__ inline Out rounded(float sum) {
+  return warpwise::from_float<Out>(sum);
+}
+template <class Out>
+__device__ inline Out rounded(int sum) {
+  return sum;
+}
+
+// a: (m, k), b: (k, n), c: (m, n), row-major. ALIGNED: rows of a and b are whole units of 16 bytes that lie on 16.
+// BM x BN: the block's tile; BK: the depth of a slice; WM x WN: a warp's tile.
+// Grid: (cdiv(n, BN), cdiv(m, BM)) blocks of (BM / WM) * (BN / WN) * 32 threads.
+template <class T, class Sum, class Out, int BM, int BN, int BK, int WM, int WN, bool ALIGNED>
+__global__ void __launch_bounds__((BM / WM) * (BN / WN) * 32) matmul_wmma(const T* __restrict__ a,
+                                                                          const T* __restrict__ b, Out* __restrict__ c,
+                                                                          int m, int n, int k) {
+  using A = Tile<T, BM, BK>;
+  using B = Tile<T, BK, BN>;
+  __shared__ __align__(32) A a_tile;
+  __shared__ __align__(32) B b_tile;
+  __shared__ __align__(32) Sum leaving[(BM / WM) * (BN / WN)][16 * 16];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int first_row = blockIdx.y * BM, first_column = blockIdx.x * BN;
+  const int row = warp / (BN / WN) * WM, column = warp % (BN / WN) * WN;
+
+  wmma::fragment<wmma::accumulator, 16, 16, 16, Sum> sums[WM / 16][WN / 16];
+#pragma unroll
+  for (int i = 0; i < WM / 16; ++i) {
+#pragma unroll
+    for (int j = 0; j < WN / 16; ++j) wmma::fill_fragment(sums[i][j], Sum(0));
+  }
+
+  for (int first = 0; first < k; first += BK) {
+    a_tile.template fill<ALIGNED>(a + static_cast<long long>(first_row) * k + first, k, m - first_row, k - first);
+    b_tile.template fill<ALIGNED>(b + static_cast<long long>(first) * n + first_column, n, k - first, n - first_column);
+    __syncthreads();
+#pragma unroll
+    for (int depth = 0; depth < BK; depth += 16) {
+      wmma::fragment<wmma::matrix_a, 16, 16, 16, T, wmma::row_major> a_now[WM / 16];
+      wmma::fragment<wmma::matrix_b, 16, 16, 16, T, wmma::row_major> b_now[WN / 16];
+#pragma unroll
+      for (int i = 0; i < WM / 16; ++i)
+        wmma::load_matrix_sync(a_now[i], a_tile.at[depth / 16] + (row + i * 16) * A::kPitch, A::kPitch);
+#pragma unroll
+      for (int j = 0; j < WN / 16; ++j)
+        wmma::load_matrix_sync(b_now[j], b_tile.at[column / 16 + j] + depth * B::kPitch, B::kPitch);
+#pragma unroll
+      for (int i = 0; i < WM / 16; ++i) {
+#pragma unroll
+        for (int j = 0; j < WN / 16; ++j) wmma::mma_sync(sums[i][j], a_now[i], b_now[j], sums[i][j]);
+      }
+    }
+    __syncthreads();
+  }
+
+#pragma unroll
+  for (int i = 0; i < WM / 16; ++i) {
+#pragma unroll
+    for (int j = 0; j < WN / 16; ++j) {
+      wmma::store_matrix_sync(leaving[warp], sums[i][j], 16, wmma::mem_row_major);
+      __syncwarp();
+#pragma unroll
+      for (int e = lane; e < 16 * 16; e += 32) {
+        const int c_row = first_row + row + i * 16 + e / 16, c_column = first_column + column + j * 16 + e % 16;
+        if (c_row < m && c_column < n) c[static_cast<long long>(c_row) * n + c_column] = rounded<Out>(leaving[warp][e]);
+      }
+      __syncwarp();
+    }
+  }
+}

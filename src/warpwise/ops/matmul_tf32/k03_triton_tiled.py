@@ -1,0 +1,39 @@
+"""Tiles in Triton, whose products of float32 are asked for in TF32: the compiler picks the instruction.
+
+On Hopper that is a warpgroup's product, which reads both factors from shared memory but takes each only along k: the
+compiler turns B's tile on its way there.
+"""
+
+import triton.language as tl
+
+from warpwise import triton as wt
+
+
+@wt.jit
+def matmul_tiled(
+    a_ptr, b_ptr, c_ptr, m, n, k,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
+):  # fmt: skip
+    """a: (m, k), b: (k, n), c: (m, n), float32, row-major. Grid: cdiv(m, BLOCK_M) * cdiv(n, BLOCK_N) programs."""
+    program = tl.program_id(0)
+    tiles_m, tiles_n = tl.cdiv(m, BLOCK_M), tl.cdiv(n, BLOCK_N)
+    first_tile = program // (GROUP * tiles_n) * GROUP
+    in_group = tl.minimum(tiles_m - first_tile, GROUP)
+    tile_m = first_tile + program % (GROUP * tiles_n) % in_group
+    tile_n = program % (GROUP * tiles_n) // in_group
+
+    rows = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
+    columns = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
+    depth = tl.arange(0, BLOCK_K)
+    a_from = a_ptr + rows[:, None] * k + depth[None, :]
+    b_from = b_ptr + depth[:, None].to(tl.int64) * n + columns[None, :]
+    row_inside, column_inside = rows[:, None] < m, columns[None, :] < n
+
+    sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for first in range(0, k, BLOCK_K):
+        a = tl.load(a_from, mask=row_inside & (first + depth[None, :] < k), other=0.0)
+        b = tl.load(b_from, mask=(first + depth[:, None] < k) & column_inside, other=0.0)
+        sums = tl.dot(a, b, sums, input_precision="tf32")
+        a_from += BLOCK_K
+        b_from += BLOCK_K * tl.cast(n, tl.int64)
+    tl.store(c_ptr + rows[:, None] * n + columns[None, :], sums, mask=row_inside & column_inside)

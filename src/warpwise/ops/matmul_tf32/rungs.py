@@ -1,0 +1,97 @@
+"""The ladder of matmul_tf32, slowest idea first, and its launchers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from warpwise import cuda
+from warpwise.ops._common import cdiv, make_rung, multiprocessors
+from warpwise.ops.matmul._ampere import Tiling, ampere, fills, lines, wmma_limits
+from warpwise.ops.matmul._shared import grid_of_tiles, shared_bytes, sizes
+from warpwise.registry import Rung
+
+HERE = Path(__file__).parent
+WMMA = cuda.load(HERE / "k01_wmma.cu")
+MMA_SYNC = cuda.load(HERE / "k02_mma_sync.cu")
+
+# Rows and columns of a block's tile and of a warp's, bytes of k in a slice, slices in flight, blocks an SM.
+TILINGS = (
+    Tiling(128, 256, 64, 64, 128, 4, 1),
+    Tiling(128, 128, 64, 64, 128, 3, 2),
+    Tiling(64, 128, 32, 64, 128, 3, 2),
+    Tiling(64, 64, 32, 32, 64, 4, 4),
+)
+
+
+def wmma(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    m, n, k = sizes(a, b)
+    # 128 x 128 a block, 32 x 64 a warp; a quarter of that where the large tiles would not fill the GPU.
+    large = fills(a, cdiv(m, 128) * cdiv(n, 128), 1)
+    side, tiles, threads = (128, "128, 128, 16, 32, 64", 256) if large else (64, "64, 64, 16, 32, 32", 128)
+    aligned = k % 4 == 0 and n % 4 == 0 and a.data_ptr() % 16 == 0 and b.data_ptr() % 16 == 0
+    kernel = WMMA[f"matmul_wmma<{tiles}, {str(aligned).lower()}>"]
+    kernel[(cdiv(n, side), cdiv(m, side)), threads](a, b, cuda.out(c), m, n, k)
+
+
+def fitting(a: torch.Tensor, b: torch.Tensor) -> Sequence[Tiling]:
+    """The tilings that the GPU's shared memory holds, the one for these sizes first: the largest that fills the GPU."""
+    m, n, _ = sizes(a, b)
+    room = shared_bytes(a) if a.is_cuda else TILINGS[0].shared
+    fit = [tiling for tiling in TILINGS if tiling.shared <= room]
+    filling = (t for t in fit if fills(a, cdiv(m, t.rows) * cdiv(n, t.columns), t.blocks))
+    best = next(filling, fit[-1])
+    return [best, *(tiling for tiling in fit if tiling != best)]
+
+
+def configs(a: torch.Tensor, b: torch.Tensor) -> Sequence[str]:
+    return [tiling.name(a.dtype) for tiling in fitting(a, b)]
+
+
+def mma_sync(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, config: str | None = None) -> None:
+    m, n, k = sizes(a, b)
+    tiling = next(each for each in fitting(a, b) if config in (None, each.name(a.dtype)))
+    left, right = lines(a, 1), lines(b, 0)
+    ordered = str(n % 4 == 0 and c.data_ptr() % 16 == 0).lower()
+    along = [str(factor.along).lower() for factor in (left, right)]
+    arguments = f"true, {', '.join(map(str, tiling))}, {along[0]}, {along[1]}, {left.word}, {right.word}, {ordered}"
+    tiles = cdiv(m, tiling.rows), cdiv(n, tiling.columns)
+    MMA_SYNC[f"matmul_mma_sync<{arguments}>"][tiles[0] * tiles[1], tiling.threads, tiling.shared](
+        cuda.strided(left.matrix),
+        left.stride,
+        cuda.strided(right.matrix),
+        right.stride,
+        cuda.out(c),
+        m,
+        n,
+        k,
+        *tiles,
+        8,
+    )
+
+
+def triton_tiled(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    from warpwise.ops.matmul_tf32.k03_triton_tiled import matmul_tiled
+
+    m, n, k = sizes(a, b)
+    large = cdiv(m, 128) * cdiv(n, 128) >= multiprocessors(a) and shared_bytes(a) >= 4 * 4 * 32 * (128 + 128)
+    block_m, block_n, block_k, warps, stages = (128, 128, 32, 8, 4) if large else (64, 64, 32, 4, 4)
+    matmul_tiled[(cdiv(m, block_m) * cdiv(n, block_n),)](
+        a, b, c, m, n, k, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP=8, num_warps=warps, num_stages=stages
+    )
+
+
+FLOAT32 = (torch.float32,)
+RUNGS: tuple[Rung, ...] = (
+    make_rung(HERE, "k01_wmma", "tensor cores through CUDA's fragments", wmma, dtypes=FLOAT32, limits=wmma_limits),
+    make_rung(HERE, "k02_mma_sync", "swizzled slices by cp.async, products by mma.sync, any layout", mma_sync,
+              dtypes=FLOAT32, limits=ampere, configs=configs, strided=True),
+    make_rung(HERE, "k03_triton_tiled", "tiles in Triton", triton_tiled, dtypes=FLOAT32, limits=grid_of_tiles),
+)  # fmt: skip
+
+
+def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """mma.sync; PyTorch for float64 and for a GPU older than Ampere."""
+    return "k02_mma_sync" if a.dtype == torch.float32 and not ampere(a, b) else None

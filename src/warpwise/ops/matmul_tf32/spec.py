@@ -1,0 +1,122 @@
+"""The product of two float32 matrices whose elements may be rounded to TF32: what it is, knowing no kernel."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from warpwise.ops._common import check_tensor, draw
+from warpwise.registry import Case, Cost, Spec
+
+UNIT = 2.0**-24  # a rounding to float32
+TRUNCATED = 2.0**-10  # a factor that loses the bits after TF32's tenth errs by less than this share of itself
+
+
+def check(a: torch.Tensor, b: torch.Tensor) -> None:
+    for name, value in (("a", a), ("b", b)):
+        check_tensor("matmul_tf32", name, value, (torch.float32, torch.float64), dims=(2,))
+    if b.dtype != a.dtype:
+        raise TypeError(f"matmul_tf32: expected b of a's dtype {a.dtype}, got {b.dtype}")
+    if b.device != a.device:
+        raise ValueError(f"matmul_tf32: expected b on a's device {a.device}, got {b.device}")
+    if b.shape[0] != a.shape[1]:
+        raise ValueError(
+            f"matmul_tf32: expected b with as many rows as a has columns, a (M, K) and b (K, N), "
+            f"got {tuple(a.shape)} and {tuple(b.shape)}"
+        )
+
+
+def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    m, n, k = (case.sizes[name] for name in ("m", "n", "k"))
+    a, b = (
+        draw(case, (m, k), dtype, device, 2 * seed, power=2),
+        draw(case, (k, n), dtype, device, 2 * seed + 1, power=2),
+    )
+    return a, b
+
+
+def outputs(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return a.new_empty((a.shape[0], b.shape[1]))
+
+
+def reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The product of the factors as they are, in float64."""
+    return a.double() @ b.double()
+
+
+def magnitude(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """What the lab's tolerance of one term, 17 units of 2^-24, is to be multiplied by to give::
+
+        (2 * t + u * (16 + min(k, 6 * sqrt(k)))) * (|a| @ |b|),    t = 2^-10, u = 2^-24
+
+    The first part is what two factors, each too small by up to t of itself, take from a product: 2^-9. A kernel
+    that rounds to nearest errs by half of that. It is a bound, and no estimate: where all truncated bits are ones, all
+    products err alike. The second is the sum in float32 as of any matrix product (see the lab's tolerances). bfloat16
+    rounds factors by up to 2^-8 of themselves and errs by up to four times the first part: cases with k = 1 refuse it.
+    """
+    terms = max(1, a.shape[1])
+    allowed = 2 * TRUNCATED + UNIT * (16 + min(terms, 6 * math.sqrt(terms)))
+    return (a.double().abs() @ b.double().abs()).mul_(allowed / (17 * UNIT))
+
+
+def eager(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """torch.mm, which on a GPU is cuBLAS, with TF32 whatever ``torch.backends.cuda.matmul`` says.
+
+    Under torch.compile the setting stays as the user has it.
+    """
+    settings: Any = torch.backends.cuda.matmul
+    before = settings.fp32_precision
+    if torch.compiler.is_compiling() or not a.is_cuda or before == "tf32":
+        return torch.mm(a, b)
+    settings.fp32_precision = "tf32"
+    try:
+        return torch.mm(a, b)
+    finally:
+        settings.fp32_precision = "none"  # what torch.backends.fp32_precision says, if that is where it came from
+        if settings.fp32_precision != before:
+            settings.fp32_precision = before
+
+
+def cost(a: torch.Tensor, b: torch.Tensor) -> Cost:
+    (m, k), n = a.shape, b.shape[1]
+    return Cost(bytes=(m * k + k * n + m * n) * a.element_size(), flops=2 * m * n * k)
+
+
+SPEC = Spec(
+    name="matmul_tf32",
+    summary="the product of two float32 matrices, their elements rounded to TF32, accumulated in float32",
+    inputs=inputs,
+    check=check,
+    outputs=outputs,
+    reference=reference,
+    eager=eager,
+    cost=cost,
+    cases=(
+        Case("square", {"m": 48, "n": 48, "k": 48}),
+        Case("ragged", {"m": 33, "n": 61, "k": 17}),
+        Case("outer", {"m": 67, "n": 71, "k": 1}),
+        Case("several_tiles", {"m": 132, "n": 136, "k": 36}),
+        Case("ragged_tiles", {"m": 129, "n": 67, "k": 35}),
+        Case("deep", {"m": 5, "n": 3, "k": 515}),
+        Case("one_row", {"m": 1, "n": 70, "k": 33}),
+        Case("one_element", {"m": 1, "n": 1, "k": 1}),
+        Case("empty", {"m": 0, "n": 7, "k": 5}),
+        Case("empty_sum", {"m": 6, "n": 7, "k": 0}),
+        Case("huge", {"m": 20, "n": 24, "k": 36}, values="huge"),
+        Case("strided", {"m": 30, "n": 28, "k": 20}, layout="strided"),
+        Case("unaligned", {"m": 32, "n": 40, "k": 48}, layout="unaligned"),
+    ),
+    sizes=(
+        Case("square", {"m": 4096, "n": 4096, "k": 4096}),
+        Case("small", {"m": 1024, "n": 1024, "k": 1024}),
+        Case("large", {"m": 8192, "n": 8192, "k": 8192}),
+        Case("ragged", {"m": 4095, "n": 4095, "k": 4095}),
+        Case("oblong", {"m": 1000, "n": 3000, "k": 777}),
+    ),
+    dtypes=(torch.float32,),
+    terms=lambda a, b: 1,
+    magnitude=magnitude,
+    vendor="cuBLAS",
+)

@@ -1,0 +1,101 @@
+"""matmul on the tensor cores as Ampere feeds them: every tile, layout and alignment exactly, registers, bank conflicts."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from warpwise import ops, registry
+from warpwise.ops.matmul import _ampere
+
+DTYPES = (torch.bfloat16, torch.float16, torch.int8)
+ELEMENTS = {torch.bfloat16: "__nv_bfloat16", torch.float16: "__half", torch.int8: "signed char"}
+SUMS = {torch.bfloat16: "float, __nv_bfloat16", torch.float16: "float, __half", torch.int8: "int, int"}
+
+
+def integers(rows: int, columns: int, dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
+    """Every sum of their products is exact in the result's type."""
+    generator = torch.Generator().manual_seed(seed)
+    top = 127 if dtype == torch.int8 else 1
+    return torch.randint(-top - (dtype == torch.int8), top + 1, (rows, columns), generator=generator).to(dtype)
+
+
+def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return (a.double() @ b.double()).to(torch.int32 if a.dtype == torch.int8 else a.dtype)
+
+
+def laid(
+    rows: int, columns: int, dtype: torch.dtype, seed: int, transposed: bool, shift: int, gap: int
+) -> torch.Tensor:
+    """A matrix ``shift`` elements into its storage, ``gap`` elements between its lines, which may be its columns."""
+    lines, length = (columns, rows) if transposed else (rows, columns)
+    pitch = length + gap
+    storage = integers(1, shift + lines * pitch, dtype, seed)[0]
+    matrix = storage[shift:].view(lines, pitch)[:, :length]
+    return matrix.t() if transposed else matrix
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(
+    m=st.integers(1, 140), n=st.integers(1, 140), k=st.integers(1, 150), shift=st.sampled_from([0, 0, 1, 2, 8]),
+    gap=st.sampled_from([0, 0, 3, 4]), transposed=st.tuples(st.booleans(), st.booleans()), dtype=st.sampled_from(DTYPES),
+)  # fmt: skip
+def test_any_size_alignment_and_layout(m, n, k, shift, gap, transposed, dtype):
+    a, b = laid(m, k, dtype, 0, transposed[0], shift, gap), laid(k, n, dtype, 1, transposed[1], shift, gap)
+    assert torch.equal(ops.matmul(a, b, rung="k15"), product(a, b))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("transposed", [(False, False), (True, True)])
+@pytest.mark.parametrize("tiling", range(len(_ampere.TILINGS)))
+def test_every_tile(tiling, transposed, dtype):
+    """More tiles than blocks, so that slices of the next tile arrive while one leaves; ragged at each edge."""
+    a, b = laid(264, 152, dtype, 0, transposed[0], 0, 8), laid(152, 272, dtype, 1, transposed[1], 0, 8)
+    name = _ampere.TILINGS[tiling].name(dtype)
+    assert torch.equal(ops.matmul(a, b, rung=f"k15@{name}"), product(a, b))
+
+
+def test_configurations_are_those_that_fit():
+    a = torch.empty(4, 4, dtype=torch.bfloat16)
+    names = registry.get("matmul").rung("k15").configs(a, a)
+    assert len(set(names)) == len(_ampere.TILINGS)
+    assert names[0] == "64x64x32_w32x32_s4", "a small product on a CPU"
+    assert "128x256x128_w64x64_s4" in registry.get("matmul").rung("k15").configs(a.char(), a.char())
+
+
+def test_a_factor_without_a_dense_dimension_is_copied():
+    a = integers(20, 60, torch.bfloat16)[::2, ::2]
+    found = _ampere.lines(a, 1)
+    assert (found.matrix.is_contiguous(), found.along, found.stride) == (True, True, 30)
+    assert torch.equal(ops.matmul(a, a.t(), rung="k15"), product(a, a.t()))
+
+
+def test_lines_are_walked_as_they_lie():
+    matrix = torch.empty(6, 16, dtype=torch.float16)
+    assert _ampere.lines(matrix, 1)[1:] == (True, 16, 16)
+    assert _ampere.lines(matrix.t(), 1)[1:] == (False, 16, 16)
+    assert _ampere.lines(matrix[:, :8], 0)[1:] == (False, 16, 16)
+    assert _ampere.lines(matrix[:, :7], 0)[1:] == (False, 16, 2), "part of a unit exists"
+    assert _ampere.lines(matrix.flatten()[2:82].view(8, 10), 1)[1:] == (True, 10, 4)
+    assert _ampere.lines(matrix.flatten()[1:91].view(10, 9), 1)[1:] == (True, 9, 2)
+    assert _ampere.lines(matrix[:1].expand(4, 16), 1)[1:] == (True, 0, 16)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("large", [False, True])
+def test_both_sizes_of_wmma(dtype, large, monkeypatch):
+    monkeypatch.setattr(_ampere, "fills", lambda a, tiles, blocks: large)
+    for m, n, k in ((129, 144, 80), (70, 131, 17)):
+        a, b = integers(m, k, dtype), integers(k, n, dtype, seed=1)
+        assert torch.equal(ops.matmul(a, b, rung="k14"), product(a, b))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("along", [("true", "false"), ("true", "true"), ("false", "false")])
+@pytest.mark.parametrize("tiling", _ampere.TILINGS, ids=lambda tiling: tiling.name(torch.bfloat16))
+def test_no_register_spills(tiling, along, dtype):
+    name = f"{ELEMENTS[dtype]}, {SUMS[dtype].split(', ')[1]}, {', '.join(map(str, tiling))}, {', '.join(along)}, 16, 16, true"
+    compiled = _ampere.MMA_SYNC[f"matmul_mma_sync<{name}>"].compile("sm_90")
+    assert (compiled.spill_stores, compiled.stack) == (0, 0), name
