@@ -10,7 +10,7 @@ from tests.ops.test_matmul import integers
 
 from warpwise import ops, registry
 from warpwise.ops import _tickets
-from warpwise.ops.matmul import _skinny
+from warpwise.ops.matmul import _few_rows, _skinny
 
 FEW = settings(max_examples=10, deadline=None, derandomize=True)
 HALF = (torch.float16, torch.bfloat16)
@@ -36,6 +36,28 @@ def test_split_k_fills_the_gpu(monkeypatch):
     a, b = torch.empty(16, 4096, dtype=torch.half), torch.empty(4096, 4096, dtype=torch.half)
     assert _skinny.split_k_configs(a, b)[0] == "16x64x128_w4_s4_p5"
     assert _skinny.split_k_configs(a[:, :32], b[:32])[0] == "16x64x128_w4_s4_p1"
+
+
+@FEW
+@given(
+    m=st.integers(1, 40), n=st.integers(1, 300), k=st.integers(1, 900), parts=st.integers(1, 5), shift=st.integers(0, 4),
+    rows=st.sampled_from([1, 4, 8, 16]), dtype=st.sampled_from([torch.float32, *HALF]), transposed=st.booleans(),
+)  # fmt: skip
+def test_few_rows_with_any_number_of_parts(m, n, k, parts, shift, rows, dtype, transposed):
+    a = integers(1, m * k + shift, dtype=dtype)[0, shift:].view(m, k)
+    flat = integers(1, n * k + shift, seed=1, dtype=dtype)[0, shift:]
+    b = flat.view(n, k).t() if transposed else flat.view(k, n)
+    c = torch.empty(m, n, dtype=dtype)
+    _few_rows.few_rows(c, a, b, config=f"r{rows}_p{parts}")
+    assert torch.equal(c, (a.double() @ b.double()).to(dtype))
+
+
+def test_one_column_is_one_row_turned():
+    a, b = integers(600, 90), integers(90, 1, seed=1)
+    assert torch.equal(ops.matmul(a, b, rung="k24"), a @ b)
+    assert torch.equal(ops.matmul(a.t().contiguous().t(), b, rung="k24"), a @ b)
+    with pytest.raises(ValueError, match="k24_few_rows takes up to 256 rows of a, or one column of b, not 600 and 2"):
+        ops.matmul(a, b.expand(90, 2), rung="k24")
 
 
 def test_what_the_copy_engine_reads_is_not_copied():
@@ -131,7 +153,7 @@ def test_hopper_rungs_are_exact(rung, config, dtype):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("rung", ["k17", "k18", "k19"])
+@pytest.mark.parametrize("rung", ["k17", "k18", "k19", "k24"])
 def test_a_captured_graph_computes_again(rung):
     a, b = (integers(64, 4096, dtype=torch.half).cuda(), integers(4096, 512, seed=1, dtype=torch.half).cuda())
     ops.matmul(a, b, rung=rung)
@@ -146,7 +168,7 @@ def test_a_captured_graph_computes_again(rung):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("rung", ["k17", "k18", "k19"])
+@pytest.mark.parametrize("rung", ["k17", "k18", "k19", "k24"])
 def test_the_same_in_each_run(rung):
     generator = torch.Generator("cuda").manual_seed(0)
     a, b = (

@@ -59,6 +59,9 @@ RUNGS = (
     make_rung(HERE, "k19_skinny", "Hopper: few rows on the matrix units' variable side, K divided in a cluster", _skinny.skinny,
               dtypes=(torch.float16, torch.bfloat16), limits=_skinny.skinny_limits, configs=_skinny.skinny_configs, devices=("cuda",),
               strided=True),
+    make_rung(HERE, "k24_few_rows", "few rows in any dtype: B from global memory to registers, for all rows at once",
+              _few_rows.few_rows, dtypes=KERNEL_DTYPES, limits=_few_rows.few_rows_limits,
+              configs=_few_rows.few_rows_configs, strided=True),
 )  # fmt: skip
 
 _LIMITS = {rung.name: rung.limits for rung in RUNGS}

@@ -1,0 +1,73 @@
+"""The launcher of k24: a few rows of A, or one column of B, in any dtype and order."""
+
+from __future__ import annotations
+
+import re
+
+import torch
+
+from warpwise import cuda
+from warpwise.ops._common import cdiv, multiprocessors
+from warpwise.ops._tickets import tickets
+from warpwise.ops.matmul._shared import HERE, sizes, too_large
+
+FEW_ROWS = cuda.load(HERE / "k24_few_rows.cu")
+MOST_ROWS = 256
+THREADS, WARPS = 256, 8
+FORM = re.compile(r"r(\d+)_p(\d+)")  # rows of A a tile, parts of K
+
+
+def turned(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The factors with the few rows first: C of one column is, as it lies in memory, C of one row."""
+    return (b.t(), a.t()) if b.shape[1] == 1 else (a, b)
+
+
+def few_rows_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    m, n, _ = sizes(a, b)
+    if m > MOST_ROWS and n > 1:
+        return f"takes up to {MOST_ROWS} rows of a, or one column of b, not {m} and {n}"
+    return too_large(a, b)
+
+
+def columns_of_tile(b: torch.Tensor, rows: int) -> tuple[bool, int, int]:
+    """Whether b's columns lie one after another, bytes a load, and a tile's columns."""
+    k, n = b.shape
+    size = b.element_size()
+    by_columns = b.stride(0) == 1 and b.stride(1) != 1
+    along, pitch = (k, b.stride(1)) if by_columns else (n, b.stride(0))
+    four = 4 * size
+    bytes_a_load = four if along % 4 == 0 and pitch % 4 == 0 and b.data_ptr() % four == 0 else size
+    return by_columns, bytes_a_load, WARPS * (4 if rows == 16 else 8) if by_columns else 32 * bytes_a_load // size
+
+
+def few_rows_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
+    """Rows by what A has, and parts of K so that two blocks come to each SM; half and twice as many."""
+    a, b = turned(a, b)
+    m, n, k = sizes(a, b)
+    rows = next((count for count in (1, 4, 8) if count >= m), 16)
+    tiles = cdiv(m, rows) * cdiv(n, columns_of_tile(b, rows)[2])
+    fill = max(1, 2 * multiprocessors(a) // max(1, tiles))
+    return tuple(dict.fromkeys(f"r{rows}_p{max(1, min(parts, k // 128))}" for parts in (fill, 2 * fill, cdiv(fill, 2))))
+
+
+def few_rows(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
+    found = FORM.fullmatch(config or few_rows_configs(a, b)[0])
+    if not found:
+        raise ValueError(f"matmul: expected a configuration of the form {FORM.pattern}, got {config!r}")
+    rows, parts = map(int, found.groups())
+    a, b = turned(a, b)
+    a = a if a.stride(1) == 1 else a.contiguous()
+    b = b if 1 in b.stride() else b.contiguous()
+    m, n, k = sizes(a, b)
+    by_columns, bytes_a_load, columns = columns_of_tile(b, rows)
+    tiles_m, tiles = cdiv(m, rows), cdiv(m, rows) * cdiv(n, columns)
+    more = f", {columns // WARPS}" if by_columns else ""
+    name = "matmul_few_rows_by_columns" if by_columns else "matmul_few_rows"
+    kernel = FEW_ROWS[f"{name}<{cuda.ctype(a.dtype)}, {rows}{more}, {bytes_a_load}>"]
+    partials = c.new_empty((parts, m, n), dtype=torch.float32) if parts > 1 else None
+    counters = tickets(a, tiles) if parts > 1 else None
+    pitch = b.stride(1) if by_columns else b.stride(0)
+    kernel[tiles * parts, THREADS](
+        cuda.strided(a), cuda.strided(b), c if parts > 1 else cuda.out(c), partials, counters,
+        m, n, k, a.stride(0), pitch, tiles_m, parts,
+    )  # fmt: skip
