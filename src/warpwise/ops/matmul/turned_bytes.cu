@@ -1,0 +1,44 @@
+// A matrix of bytes turned, for matrix units that read bytes along K alone: 4 x 4 of them change places in registers.
+//
+// A lane gathers 4 bytes of each of 4 rows, which are 4 bytes of each of 4 columns, and a warp writes 128 neighbouring
+// bytes of a row of the result. In shared memory a word of row r lies at column c ^ (r / 4), so that neither way do two
+// lanes meet in a bank.
+
+constexpr int kSide = 128, kWords = kSide / 4, kWarps = 8;
+
+// from: (rows, columns), to: (columns, rows), both in words of 4 bytes along their rows; rows and columns count bytes
+// and are multiples of 4. Block: 32 x kWarps threads; grid.x * grid.y tiles of kSide x kSide: x over columns, y over
+// rows.
+__global__ void __launch_bounds__(32 * kWarps) turned_bytes(const unsigned* __restrict__ from,
+                                                            unsigned* __restrict__ to, int rows, int columns) {
+  __shared__ unsigned words[kSide][kWords];
+  const int lane = threadIdx.x, warp = threadIdx.y;
+  const int first_row = blockIdx.y * kSide, first_column = blockIdx.x * kSide;
+
+#pragma unroll
+  for (int i = 0; i < kSide / kWarps; ++i) {
+    const int row = warp + i * kWarps, column = lane * 4;
+    const bool inside = first_row + row < rows && first_column + column < columns;
+    const long long at = (static_cast<long long>(first_row + row) * columns + first_column + column) / 4;
+    words[row][lane ^ (row / 4)] = inside ? from[at] : 0u;
+  }
+  __syncthreads();
+
+#pragma unroll
+  for (int i = 0; i < kWords / kWarps; ++i) {
+    const int word = warp + i * kWarps, row = lane * 4;  // 4 columns and 4 rows of `from`
+    if (first_row + row >= rows) continue;
+    unsigned w[4];
+#pragma unroll
+    for (int r = 0; r < 4; ++r) w[r] = words[row + r][word ^ lane];
+    const unsigned low01 = __byte_perm(w[0], w[1], 0x5140), low23 = __byte_perm(w[2], w[3], 0x5140);
+    const unsigned high01 = __byte_perm(w[0], w[1], 0x7362), high23 = __byte_perm(w[2], w[3], 0x7362);
+    const unsigned turned[4] = {__byte_perm(low01, low23, 0x5410), __byte_perm(low01, low23, 0x7632),
+                                __byte_perm(high01, high23, 0x5410), __byte_perm(high01, high23, 0x7632)};
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      const int column = first_column + word * 4 + c;
+      if (column < columns) to[(static_cast<long long>(column) * rows + first_row + row) / 4] = turned[c];
+    }
+  }
+}

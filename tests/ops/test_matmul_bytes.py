@@ -1,0 +1,57 @@
+"""matmul of int8 on Hopper: turning bytes, what is turned and what is taken as it lies, what is refused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from warpwise import registry
+from warpwise.ops.matmul import _bytes
+
+
+def drawn(rows: int, columns: int) -> torch.Tensor:
+    return torch.randint(-128, 128, (rows, columns), generator=torch.Generator().manual_seed(0)).to(torch.int8)
+
+
+@pytest.mark.parametrize("rows,columns", [(4, 4), (128, 128), (132, 260), (272, 36), (16, 300)])
+def test_bytes_are_turned(rows, columns):
+    matrix = drawn(rows, columns)
+    assert torch.equal(_bytes.turned(matrix), matrix.t())
+
+
+def test_what_lies_along_k_is_not_copied():
+    matrix = drawn(16, 32)
+    assert _bytes.deep(matrix) is matrix
+    across = _bytes.deep(matrix.t())
+    assert across.is_contiguous()
+    assert torch.equal(across, matrix.t())
+    gaps = drawn(16, 64)[:, ::2]
+    assert torch.equal(_bytes.deep(gaps), gaps)
+    shifted = drawn(1, 513)[0, 1:].view(16, 32)
+    assert _bytes.deep(shifted).data_ptr() % 16 == 0
+    assert torch.equal(_bytes.deep(shifted.t()), shifted.t())
+
+
+def test_what_is_refused():
+    op = registry.get("matmul")
+    rung = op.rung("k22")
+    assert op.refusal(rung, drawn(8, 16), drawn(16, 8)) == "runs on cuda, not on cpu"
+    assert rung.limits(drawn(8, 16), drawn(16, 8)) is None
+    assert "not n = 6 and k = 16" in rung.limits(drawn(8, 16), drawn(16, 6))
+    assert "not n = 8 and k = 24" in rung.limits(drawn(8, 24), drawn(24, 8))
+
+
+def test_it_compiles_for_hopper_without_spills():
+    compiled = _bytes.WARPGROUPS["matmul_warpgroups_int8"].compile("sm_90")
+    assert compiled.registers == 168, "the third of an SM's registers that three warpgroups start with"
+    assert (compiled.spill_stores, compiled.stack) == (0, 0)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("across", [False, True])
+@pytest.mark.parametrize("m,n,k", [(256, 256, 128), (300, 516, 400), (1, 4, 16), (1024, 1000, 2064)])
+def test_it_is_exact_on_a_gpu(m, n, k, across):
+    a, b = drawn(m, k), drawn(k, n) if across else drawn(n, k).t()
+    op = registry.get("matmul")
+    made = op(a.cuda(), b.cuda(), rung="k22")
+    assert torch.equal(made.cpu(), (a.double() @ b.double()).int())
