@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpwise import ops, registry
+from warpwise.lab.explain import explain_rung
 from warpwise.ops.matmul import _ampere
+from warpwise.registry import Case
 
 DTYPES = (torch.bfloat16, torch.float16, torch.int8)
 ELEMENTS = {torch.bfloat16: "__nv_bfloat16", torch.float16: "__half", torch.int8: "signed char"}
@@ -99,3 +103,24 @@ def test_no_register_spills(tiling, along, dtype):
     name = f"{ELEMENTS[dtype]}, {SUMS[dtype].split(', ')[1]}, {', '.join(map(str, tiling))}, {', '.join(along)}, 16, 16, true"
     compiled = _ampere.MMA_SYNC[f"matmul_mma_sync<{name}>"].compile("sm_90")
     assert (compiled.spill_stores, compiled.stack) == (0, 0), name
+
+
+@pytest.mark.parametrize(
+    "op,dtype", [("matmul", torch.float16), ("matmul", torch.int8), ("matmul_tf32", torch.float32)]
+)
+@pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("tiling", [_ampere.TILINGS[0], _ampere.TILINGS[-1]], ids=["largest", "smallest"])
+def test_the_machine_code_meets_no_bank_twice(op, dtype, transposed, tiling):
+    """Executed and counted: copies into swizzled slices and fragments out of them; the products are the emulator's."""
+    found = registry.get(op)
+
+    def inputs(case, dtype, device, seed):
+        a, b = found.spec.inputs(case, dtype, device, seed)
+        return tuple(x.t() if turned else x for x, turned in zip((a, b), transposed, strict=True))
+
+    op = replace(found, spec=replace(found.spec, inputs=inputs))
+    rung = op.rung("mma_sync").at(tiling.name(dtype))
+    (explained,) = explain_rung(op, rung, Case("whole_tiles", {"m": 256, "n": 256, "k": 256}), dtype, blocks=1)
+    assert explained.agrees.status != "no", explained.agrees.text
+    assert explained.metrics["l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"] > 4000
+    assert explained.metrics["l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"] == 0

@@ -10,6 +10,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
+#include <warpwise/vector.cuh>
 
 namespace warpwise {
 namespace mma {
@@ -105,14 +106,16 @@ __device__ inline void copy_async(unsigned to, const void* from, bool there) {
 // that one copy moves, of which all exist or none: 16 or 4, asynchronously, or one element's, at once.
 template <int WORD, class T>
 __device__ inline void copy16(unsigned char* to, const T* from, int left) {
-  constexpr int kElements = WORD / sizeof(T);
+  constexpr int kElements = 16 / sizeof(T);
+  if constexpr (WORD >= 4) {
 #pragma unroll
-  for (int i = 0; i < 16 / WORD; ++i) {
-    const bool there = i * kElements < left;
-    if constexpr (WORD >= 4)
-      copy_async<WORD>(shared_address(to + i * WORD), from + i * kElements, there);
-    else
-      reinterpret_cast<T*>(to)[i] = there ? from[i] : T(0.0f);
+    for (int i = 0; i < kElements; i += WORD / sizeof(T))
+      copy_async<WORD>(shared_address(to + i * sizeof(T)), from + i, i < left);
+  } else {
+    Vector<T, kElements> unit;
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) unit.at[i] = i < left ? from[i] : T(0.0f);
+    *reinterpret_cast<Vector<T, kElements>*>(to) = unit;
   }
 }
 
