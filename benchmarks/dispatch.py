@@ -4,13 +4,14 @@
 
 Small shapes, whose kernels end before the next call begins; each round times CALLS calls of each contestant without a
 synchronisation, in random order, and what counts is the median over rounds, in µs a call. The goal is 10 µs above
-torch.matmul's own. ``--profile`` says where the time of one of ours goes.
+torch.matmul's own, with a gradient to be recorded and without. ``--profile`` says where the time of one of ours goes.
 """
 
 from __future__ import annotations
 
 import argparse
 import cProfile
+import itertools
 import json
 import pstats
 import random
@@ -31,7 +32,7 @@ from warpwise.lab.timing.stats import interval, ratio
 
 CALLS, ROUNDS = 300, 41
 GOAL = 10.0  # µs above torch.matmul
-DTYPES = (torch.float32, torch.bfloat16)
+DTYPES = (torch.float32, torch.bfloat16, torch.float64)  # float64 is PyTorch's: what passing a call on costs
 PYTORCH = "torch.matmul"
 
 
@@ -109,18 +110,22 @@ def main() -> None:
     if device.type == "cpu":
         names = []  # emulated kernels are no launches
     points = []
-    for dtype in DTYPES:
+    for dtype, gradient in itertools.product(DTYPES, (False, True)):
         a, b = (torch.randn(options.size, options.size, generator=generator, device=device).to(dtype) for _ in "ab")
-        found, chosen = measured(a, b, names), ops.matmul.chosen(a, b)
-        print(f"\n{place(device)}, {options.size}^3, {dtype}; matmul chooses {chosen}")
+        chosen, kind = ops.matmul.chosen(a, b), ", with a gradient" if gradient else ""
+        found = measured(a.requires_grad_(gradient), b, [] if gradient else names)
+        print(f"\n{place(device)}, {options.size}^3, {dtype}{kind}; matmul chooses {chosen}")
         for name, figures in found.items():
             verdict = "" if name == PYTORCH else "pass" if figures["above_us"] <= GOAL else "MISS"
             span = f"({figures['low']:.2f} to {figures['high']:.2f})"
             print(f"  {name:24}{figures['us']:8.2f} µs {span:20}{figures['above_us']:+8.2f} µs  {verdict}", flush=True)
-        points.append({"dtype": str(dtype), "size": options.size, "chosen": str(chosen), "calls": found})
-        if options.profile:
+        points.append(
+            {"dtype": str(dtype), "gradient": gradient, "size": options.size, "chosen": str(chosen), "calls": found}
+        )
+        if options.profile and not gradient:
             for name in [None, *(options.rung or [])]:
-                profiled(a, b, name)
+                if name is None or registry.get("matmul").rung(name).name in found:
+                    profiled(a, b, name)
     if options.json:
         kept = {"environment": environment(device), "goal_us": GOAL, "points": points}
         atomic_write(options.json, json.dumps(kept, indent=1) + "\n")

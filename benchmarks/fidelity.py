@@ -30,16 +30,24 @@ def cli() -> None:
 @click.option(
     "--dtype", "dtypes", multiple=True, metavar="DTYPE", help="float16, ...; an operation's first unless given."
 )
+@click.option(
+    "--rung",
+    "rungs",
+    multiple=True,
+    metavar="RUNG",
+    help="These rungs alone, put into the record there is; all unless given.",
+)
 @click.option("--jobs", type=click.IntRange(min=1), default=6, show_default=True, help="Compiling processes at a time.")
-def collect(out: Path, names: str, dtypes: tuple[str, ...], jobs: int) -> None:
+def collect(out: Path, names: str, dtypes: tuple[str, ...], rungs: tuple[str, ...], jobs: int) -> None:
     """Measure by ncu, and time without it, every CUDA rung at its exact and its large points."""
     from benchmarks import fidelity_collect
+    from benchmarks.fidelity_points import Selection
 
     from warpwise.lab.errors import MeasurementError
 
     chosen = [registry.get(name) for name in names.split(",")] if names else list(registry.all_ops())
     try:
-        made = fidelity_collect.collect(chosen, dtypes, out, jobs, lambda text: click.echo(text))
+        made = fidelity_collect.collect(chosen, Selection(dtypes, rungs), out, jobs, lambda text: click.echo(text))
     except MeasurementError as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"\n{'operation':24}{'exact':>8}{'large':>8}{'timed':>8}{'metrics':>9}{'failed':>8}")
@@ -58,10 +66,11 @@ def collect(out: Path, names: str, dtypes: tuple[str, ...], jobs: int) -> None:
 def stores(out: Path, device: str) -> None:
     """Measure the stores of the recorded exact points again, in one pass, and write the records with them to OUT."""
     from benchmarks import fidelity_collect, fidelity_record
+    from benchmarks.fidelity_points import Selection
 
     known = list(fidelity_record.records(device))
     dtypes = dict.fromkeys(launch.dtype for record in known for launch in record.launches)
-    failures = fidelity_collect.measure_stores(known, list(dtypes))
+    failures = fidelity_collect.measure_stores(known, Selection(tuple(dtypes)))
     out.mkdir(parents=True, exist_ok=True)
     for record in known:
         record.save(out / f"{record.op}.json")
@@ -129,11 +138,14 @@ def docs(device: str) -> None:
 @click.argument("kind", type=click.Choice(["exact", "large"]))
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option("--dtype", "dtypes", multiple=True)
-def child(mode: str, op: str, kind: str, out: Path, dtypes: tuple[str, ...]) -> None:
+@click.option("--rung", "rungs", multiple=True)
+def child(mode: str, op: str, kind: str, out: Path, dtypes: tuple[str, ...], rungs: tuple[str, ...]) -> None:
     """One operation in a process of its own, as ``collect`` starts it."""
     from benchmarks import fidelity_collect
+    from benchmarks.fidelity_points import Selection
 
-    fidelity_collect.child(mode, op, "exact" if kind == "exact" else "large", dtypes, out)
+    chosen = Selection(dtypes, rungs)
+    fidelity_collect.child(mode, op, "exact" if kind == "exact" else "large", chosen, out)
 
 
 if __name__ == "__main__":

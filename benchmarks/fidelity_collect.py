@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from benchmarks.fidelity_points import Kind, Problem, problems
+from benchmarks.fidelity_points import Kind, Problem, Selection, problems
 from benchmarks.fidelity_record import Record, Recorded
 
 from warpwise import registry
@@ -42,7 +42,7 @@ TIME_BUDGET = 0.25  # seconds a launch
 LIMITS = {"compile": 240.0, "time": 240.0, "profile": 400.0}  # seconds a process
 
 
-def child(mode: str, names: str, kind: Kind, dtypes: Sequence[str], out: Path) -> None:
+def child(mode: str, names: str, kind: Kind, chosen: Selection, out: Path) -> None:
     """In a process of its own: run every point of ``kind`` of some operations, and write to ``out`` what was launched.
 
     A rung that fails is written down and leaves the others; one that breaks the GPU's context ends the process.
@@ -54,15 +54,14 @@ def child(mode: str, names: str, kind: Kind, dtypes: Sequence[str], out: Path) -
         "launches": [],
         "failures": [],
     }
-    chosen = [getattr(torch, name) for name in dtypes]
     for problem in [problem for name in names.split(",") for problem in problems(registry.get(name), kind, chosen)]:
         try:
             args = problem.arguments(device)
-            rungs = problem.rungs(*args)
+            taking = problem.rungs(*args)
         except FAILURES:
             found["failures"].append(f"{mode} {problem}: {traceback.format_exc(limit=-1)}")
             continue
-        for rung in rungs:
+        for rung in taking:
             try:
                 found["launches"] += measured_launches(problem, rung, args, mode, timer)
             except FAILURES:
@@ -115,7 +114,7 @@ def timed(launch: Launch, device: torch.device, timer: Timer) -> dict[str, Any]:
 
 
 def collect(
-    ops: Sequence[Op], dtypes: Sequence[str], out: Path, jobs: int, say: Callable[[str], None]
+    ops: Sequence[Op], chosen: Selection, out: Path, jobs: int, say: Callable[[str], None]
 ) -> dict[str, Record]:
     """Measure the operations one after another and write ``out/OP.json`` after each; what fails is said and recorded.
 
@@ -127,32 +126,34 @@ def collect(
     start = host.perf_counter()
     with ThreadPoolExecutor(jobs) as pool:
         tasks = [(op, kind) for op in ops for kind in KINDS]
-        for problem in pool.map(lambda task: _run("compile", task[0].name, task[1], dtypes)[1], tasks):
+        for problem in pool.map(lambda task: _run("compile", task[0].name, task[1], chosen)[1], tasks):
             if problem:
                 say(problem)
     say(f"compiled in {host.perf_counter() - start:.0f} s")
     made = {}
     for op in ops:
         record = made[op.name] = Record(op.name)
+        if chosen.rungs and (kept := out / f"{op.name}.json").exists():
+            record = made[op.name] = Record.load(kept).without(chosen.rungs)
         for kind in KINDS:
             start = host.perf_counter()
-            _measure(record, op, kind, dtypes)
+            _measure(record, op, kind, chosen)
             count = sum(launch.kind == kind for launch in record.launches)
             say(f"{op.name} {kind}: {count} launches in {host.perf_counter() - start:.0f} s")
         record.environment["ncu"] = version
-        record.failures += measure_stores([record], dtypes)
+        record.failures += measure_stores([record], chosen)
         record.save(out / f"{op.name}.json")
         for failure in record.failures:
             say(f"  failed: {failure}")
     return made
 
 
-def measure_stores(records: Sequence[Record], dtypes: Sequence[str]) -> list[str]:
+def measure_stores(records: Sequence[Record], chosen: Selection) -> list[str]:
     """Measure the counters of global stores at the exact points once more, in one pass, and put them into the records.
 
     Returns what went wrong.
     """
-    launched, problem, found = _profile(",".join(record.op for record in records), "exact", dtypes, STORES)
+    launched, problem, found = _profile(",".join(record.op for record in records), "exact", chosen, STORES)
     failures = [*launched["failures"], *([problem] if problem else [])]
     try:
         made = {launch.key: launch for launch in joined(launched["launches"], found, {})}
@@ -166,12 +167,12 @@ def measure_stores(records: Sequence[Record], dtypes: Sequence[str]) -> list[str
     return failures
 
 
-def _measure(record: Record, op: Op, kind: Kind, dtypes: Sequence[str]) -> None:
+def _measure(record: Record, op: Op, kind: Kind, chosen: Selection) -> None:
     """Add to ``record`` what is measured of an operation at the points of one kind."""
-    times, problem = _run("time", op.name, kind, dtypes)
+    times, problem = _run("time", op.name, kind, chosen)
     record.failures += [*times["failures"], *([problem] if problem else [])]
     record.environment.update(times["environment"])
-    launched, problem, found = _profile(op.name, kind, dtypes, METRICS[kind])
+    launched, problem, found = _profile(op.name, kind, chosen, METRICS[kind])
     record.failures += [*launched["failures"], *([problem] if problem else [])]
     timed = {_key(launch): launch["time"] for launch in times["launches"]}
     try:
@@ -212,18 +213,19 @@ def _key(launch: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(launch[name] for name in ("op", "rung", "dtype", "case", "kind", "index"))
 
 
-def _command(mode: str, names: str, kind: Kind, dtypes: Sequence[str], out: Path) -> list[str]:
-    more = [part for name in dtypes for part in ("--dtype", name)]
+def _command(mode: str, names: str, kind: Kind, chosen: Selection, out: Path) -> list[str]:
+    more = [part for name in chosen.dtypes for part in ("--dtype", name)]
+    more += [part for name in chosen.rungs for part in ("--rung", name)]
     return [sys.executable, str(ROOT / "benchmarks" / "fidelity.py"), "child", mode, names, kind, str(out), *more]
 
 
-def _run(mode: str, names: str, kind: Kind, dtypes: Sequence[str]) -> tuple[dict[str, Any], str]:
+def _run(mode: str, names: str, kind: Kind, chosen: Selection) -> tuple[dict[str, Any], str]:
     """What a child wrote, and what went wrong with it if anything did."""
     with tempfile.TemporaryDirectory(prefix="warpwise_fidelity_") as folder:
         out = Path(folder) / "launches.json"
         try:
             done = subprocess.run(
-                _command(mode, names, kind, dtypes, out),
+                _command(mode, names, kind, chosen, out),
                 capture_output=True,
                 text=True,
                 timeout=LIMITS[mode],
@@ -238,11 +240,11 @@ def _run(mode: str, names: str, kind: Kind, dtypes: Sequence[str]) -> tuple[dict
 
 
 def _profile(
-    names: str, kind: Kind, dtypes: Sequence[str], metrics: Sequence[str]
+    names: str, kind: Kind, chosen: Selection, metrics: Sequence[str]
 ) -> tuple[dict[str, Any], str, list[Measured]]:
     with tempfile.TemporaryDirectory(prefix="warpwise_fidelity_") as folder:
         out = Path(folder) / "launches.json"
-        command = _command("profile", names, kind, dtypes, out)
+        command = _command("profile", names, kind, chosen, out)
         try:
             found = tool.profile(command, metrics, environment=import_path(), timeout=LIMITS["profile"])
         except (NcuNotFound, NcuPermission):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import torch
-from benchmarks.fidelity_points import Kind, Problem, multiprocessors, problems
+from benchmarks.fidelity_points import Kind, Problem, Selection, multiprocessors, problems
 from benchmarks.fidelity_record import Record, Recorded
 
 from warpwise import registry
@@ -110,10 +110,10 @@ class Compared:
 def compare(record: Record, kind: Kind, options: Options) -> Iterator[Compared]:
     """Every recorded launch of ``kind``, in the record's order, explained on the CPU as for the recorded device."""
     op = registry.get(record.op)
-    dtypes = [getattr(torch, name) for name in dict.fromkeys(launch.dtype for launch in record.launches)]
+    chosen = Selection(tuple(dict.fromkeys(launch.dtype for launch in record.launches)))
     by_key = {launch.key: launch for launch in record.launches if launch.kind == kind}
     with multiprocessors(int(record.environment["multiprocessors"])):
-        for problem in problems(op, kind, dtypes):
+        for problem in problems(op, kind, chosen):
             yield from _compare(problem, by_key, options)
     yield from (Compared(launch, None, "not launched here") for launch in by_key.values())
 

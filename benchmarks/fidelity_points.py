@@ -76,17 +76,18 @@ NOT_EXECUTED = {
 """CUDA rungs that no CPU executes, "OP RUNG", and why: nothing to compare."""
 
 # Beside an operation's first size and its ragged one: what a rung that takes neither is made for.
-MORE_LARGE = {"rgb_to_grayscale": ("batch_interleaved",)}
+MORE_LARGE = {"matmul": ("few_rows",), "rgb_to_grayscale": ("batch_interleaved",)}
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One operation at one case and dtype, which every rung that takes it is measured at."""
+    """One operation at one case and dtype, which every rung that takes it is measured at; of ``only``, if given, those alone."""
 
     op: Op
     dtype: torch.dtype
     case: Case
     kind: Kind
+    only: tuple[str, ...] = ()
 
     def arguments(self, device: torch.device) -> tuple[Any, ...]:
         """The operation's arguments. Those of exact points are drawn on the CPU, so that a CPU and a GPU see the same."""
@@ -97,7 +98,13 @@ class Problem:
 
     def rungs(self, *args: Any) -> list[Rung]:
         """The CUDA rungs that take these arguments, slowest idea first."""
-        return [rung for rung in self.op.rungs if rung.language == "cuda" and self.op.refusal(rung, *args) is None]
+        return [
+            rung
+            for rung in self.op.rungs
+            if rung.language == "cuda"
+            and (not self.only or rung.name in self.only)
+            and self.op.refusal(rung, *args) is None
+        ]
 
     def key(self, rung: Rung) -> dict[str, Any]:
         """What names a rung's point in a record."""
@@ -110,13 +117,38 @@ class Problem:
         return f"{self.op.name} {str(self.dtype).removeprefix('torch.')} {self.case}"
 
 
-def problems(op: Op, kind: Kind, dtypes: Sequence[torch.dtype] = ()) -> list[Problem]:
-    """The problems of one operation, in the order in which they are measured; its first dtype unless ``dtypes`` are given."""
+@dataclass(frozen=True)
+class Selection:
+    """Which dtypes and which rungs, by name. Without dtypes each rung in the first one that it takes; without rungs all."""
+
+    dtypes: tuple[str, ...] = ()
+    rungs: tuple[str, ...] = ()
+
+
+def problems(op: Op, kind: Kind, chosen: Selection = Selection()) -> list[Problem]:
+    """The points of one kind: small ones by ``EXACT``, large ones from the operation's own sizes."""
     sizes = op.spec.sizes
     large = [case for case in sizes if case is sizes[0] or case.name in ("ragged", *MORE_LARGE.get(op.name, ()))]
     cases = large if kind == "large" else EXACT.get(op.name, ())
-    chosen = [dtype for dtype in dtypes if dtype in op.spec.dtypes] if dtypes else op.spec.dtypes[:1]
-    return [Problem(op, dtype, case, kind) for dtype in chosen for case in cases]
+    dtypes = [getattr(torch, name) for name in chosen.dtypes]
+    groups = (
+        {dtype: chosen.rungs for dtype in dtypes if dtype in op.spec.dtypes} if dtypes else _groups(op, chosen.rungs)
+    )
+    return [Problem(op, dtype, case, kind, only) for dtype, only in groups.items() for case in cases]
+
+
+def _groups(op: Op, rungs: Sequence[str]) -> dict[torch.dtype, tuple[str, ...]]:
+    """The CUDA rungs that a CPU executes, by the first dtype that each takes."""
+    found: dict[torch.dtype, tuple[str, ...]] = {}
+    for rung in op.rungs:
+        if (
+            rung.language == "cuda"
+            and f"{op.name} {rung.name}" not in NOT_EXECUTED
+            and (not rungs or rung.name in rungs)
+        ):
+            dtype = next(dtype for dtype in op.spec.dtypes if rung.dtypes is None or dtype in rung.dtypes)
+            found[dtype] = (*found.get(dtype, ()), rung.name)
+    return found
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ A file names its metrics once; a launch holds their values in that order, null w
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,11 @@ class Record:
     units: dict[str, str] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
+
+    def without(self, rungs: Sequence[str]) -> Record:
+        """This record without the launches of some rungs, which are to be measured anew."""
+        kept = [launch for launch in self.launches if launch.rung not in rungs]
+        return Record(self.op, self.environment, kept, self.units, self.texts)
 
     def save(self, path: Path) -> None:
         """Write the file at ``path`` whole or not at all."""

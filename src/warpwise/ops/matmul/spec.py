@@ -113,6 +113,7 @@ SPEC = Spec(
         Case("large", {"m": 8192, "n": 8192, "k": 8192}),
         Case("ragged", {"m": 4095, "n": 4095, "k": 4095}),
         Case("oblong", {"m": 1000, "n": 3000, "k": 777}),
+        Case("few_rows", {"m": 16, "n": 4096, "k": 4096}),
     ),
     dtypes=(*KERNEL_DTYPES, torch.int8),
     terms=lambda a, b: a.shape[1],
