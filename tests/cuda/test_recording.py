@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -86,7 +87,8 @@ def test_a_repetition_can_be_captured_in_a_graph(module):
 
 @pytest.mark.gpu
 def test_what_cannot_be_repeated_is_launched_all_the_same(module):
-    module.set_constant("offset", 1.5)
+    set_up = ww.cuda.load(SOURCE)
+    set_up.set_constant("offset", np.float32(1.5))
 
     def fills(x: torch.Tensor, y: torch.Tensor) -> None:
         y.zero_()
@@ -110,8 +112,26 @@ def test_what_cannot_be_repeated_is_launched_all_the_same(module):
         assert record(lambda launch=launch, x=x, y=y: launch(x, y), [x, y]) is None, launch.__name__
         assert y.any() or launch is nothing, launch.__name__
     x, y = vectors(0)
-    assert record(lambda: module["moved"][4, 256](x, y, N), [x, y]) is None, "constants may change"
+    assert record(lambda: set_up["moved"][4, 256](x, y, N), [x, y]) is None, "constants may change"
     assert torch.equal(y, x + 1.5)
+
+
+@pytest.mark.gpu
+def test_memory_of_the_launchers_own_is_allocated_anew(module):
+    def launch(x: torch.Tensor, y: torch.Tensor) -> None:
+        doubled = x.new_empty(N)
+        module["scaled"][4, 256](x, doubled, 2.0, N)
+        module["scaled"][4, 256](doubled, y, 2.0, N)
+
+    x, y = vectors(0)
+    recording = record(lambda: launch(x, y), [x, y])
+    assert recording is not None
+    x, y = vectors(1)
+    used = torch.cuda.memory_allocated()
+    for _ in range(3):
+        recording([x.data_ptr(), y.data_ptr()])
+    assert torch.equal(y, 4 * x)
+    assert torch.cuda.memory_allocated() == used
 
 
 @pytest.mark.gpu

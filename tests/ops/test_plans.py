@@ -66,6 +66,8 @@ def test_plans_end_where_tables_change():
 def test_repeated_products_are_right(rung, dtype):
     """The same plan for other addresses, a captured graph, another stream, and operands that share memory."""
     op = registry.get("matmul")
+    if rung and dtype not in op.rung(rung).dtypes:
+        pytest.skip("another dtype")
     for m, n, k in ((256, 512, 128), (77, 65, 33)):
         generator = torch.Generator("cuda").manual_seed(0)
         draw = [
@@ -92,3 +94,15 @@ def test_repeated_products_are_right(rung, dtype):
     square = draw[0][0].new_ones(64, 64)
     for _ in range(2):
         assert torch.equal(warpwise.ops.matmul(square, square, rung=rung), square @ square)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rung", ["k09_warp_tile", "k10_triton_tiled", "k11_async_copies", "k12_warpgroups"])
+def test_launches_are_repeated(rung):
+    """The rungs that are chosen for contiguous factors cost a recorded launch, whatever they are written in."""
+    made = plans("matmul")
+    dtype = torch.bfloat16 if rung == "k12_warpgroups" else torch.float32
+    a, b = torch.randn(128, 128, device="cuda").to(dtype), torch.randn(128, 128, device="cuda").to(dtype)
+    made((a, b), rung)
+    (plan,) = made._plans.values()
+    assert plan._recording is not None

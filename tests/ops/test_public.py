@@ -81,6 +81,26 @@ def test_double_backward(op):
     assert torch.autograd.gradgradcheck(operator(op), args, fast_mode=True)
 
 
+@pytest.mark.parametrize("op", DIFFERENTIABLE)
+def test_the_short_way_with_a_gradient(op, monkeypatch):
+    """In eager mode autograd records the plan itself; what it computes are the library operator's gradients, twice."""
+    args = requiring_grad(example(op, torch.float64))
+    product = operator(op)(*args)
+    if not hasattr(warpwise.ops, op.name) or not isinstance(product, torch.Tensor):
+        pytest.skip("has no public function of just this output")
+    function = getattr(warpwise.ops, op.name)
+    tensors = [value for value in args if isinstance(value, torch.Tensor) and value.requires_grad]
+    by_library = torch.autograd.grad(product.sum(), tensors)
+    ran = []
+    plain = Plans.__call__
+    monkeypatch.setattr(Plans, "__call__", lambda self, *rest: ran.append(self.op.name) or plain(self, *rest))
+    result = function(*args)
+    assert ran[0] == op.name
+    assert "Backward" in type(result.grad_fn).__name__
+    torch.testing.assert_close(torch.autograd.grad(result.sum(), tensors), by_library)
+    assert torch.autograd.gradgradcheck(lambda *values: function(*values), args, fast_mode=True)
+
+
 @pytest.mark.parametrize("op", EVERY_OP)
 def test_compiles_into_one_graph(op):
     """Forward and backward of the public function, and the same numbers as in eager mode."""

@@ -52,6 +52,12 @@ def _raw_stream() -> Callable[[int], int]:
     return fast or (lambda index: torch.cuda.current_stream(index).cuda_stream)
 
 
+def _current_device() -> Callable[[], int]:
+    """The index of this thread's current device, in a process where CUDA is initialised."""
+    fast: Callable[[], int] | None = getattr(torch._C, "_cuda_getDevice", None)
+    return fast or torch.cuda.current_device
+
+
 class Parameters:
     """The parameters of a launch in one block of memory, and the array of their addresses that the driver takes.
 
@@ -84,7 +90,7 @@ class GpuKernel:
         self.driver = driver()
         self.profile = profile_of(index)
         self._lock = threading.Lock()
-        self._stream = _raw_stream()
+        self._stream, self._current_device = _raw_stream(), _current_device()
         self._launchable: set[Any] = set()
         self._shared_allowed = 0
         self._constants_version = -1
@@ -138,7 +144,7 @@ class GpuKernel:
 
     def launch_values(self, launcher: Launcher, values: Sequence[Any]) -> None:
         """Launch with values as the binder gave them, for a launcher that was launched, and so checked, before."""
-        if torch.cuda.current_device() != self.index:
+        if self._current_device() != self.index:
             with torch.cuda.device(self.index):
                 self._launch(launcher, values)
         else:

@@ -2,11 +2,13 @@
 
 A launcher's Python (grids, names of kernels, tensor maps, checks of arguments) costs tens of microseconds, and gives the
 same for tensors of the same shapes, strides, dtypes and alignment. What it launched is therefore kept, with every
-pointer as a tensor's address and an offset, and a repetition packs addresses and calls the driver.
+pointer as a tensor's address and an offset, and a repetition packs addresses and calls the driver. Memory that the
+launcher allocated for itself is allocated anew each time.
 """
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -27,13 +29,16 @@ _KEPT_MAPS = 256
 class Recording:
     """Kernels of one launch, in order. Call it with the addresses of the tensors it was recorded for, or of others like them."""
 
-    __slots__ = ("_steps",)
+    __slots__ = ("_rooms", "_steps")
 
-    def __init__(self, steps: Sequence[_Step]) -> None:
-        self._steps = tuple(steps)
+    def __init__(self, steps: Sequence[_Kernel | _Triton], rooms: Sequence[Callable[[], torch.Tensor]] = ()) -> None:
+        self._steps, self._rooms = tuple(steps), tuple(rooms)
 
     def __call__(self, addresses: Sequence[int]) -> None:
         """Launch on torch's current stream. Raises ``LaunchError``."""
+        if self._rooms:
+            rooms = [room() for room in self._rooms]  # the stream keeps what kernels before a later allocation need
+            addresses = [*addresses, *(room.data_ptr() for room in rooms)]
         for step in self._steps:
             step(addresses)
 
@@ -41,14 +46,18 @@ class Recording:
         return len(self._steps)
 
 
-class _Step:
-    """One kernel: its launcher, the values of its parameters, and which of them follow the tensors."""
+Pointers = Sequence[tuple[int, int, int]]
+"""Which value is which tensor's address, and how many bytes past it."""
+
+
+class _Kernel:
+    """A CUDA kernel: its launcher, the values of its parameters, and which of them follow the tensors."""
 
     __slots__ = ("_gpu", "_launcher", "_maps", "_pointers", "_values")
 
     def __init__(
-        self, gpu: GpuKernel, launcher: Launcher, values: list[Any],
-        pointers: Sequence[tuple[int, int, int]], maps: Sequence[tuple[int, int, int, _Maps]],
+        self, gpu: GpuKernel, launcher: Launcher, values: list[Any], pointers: Pointers,
+        maps: Sequence[tuple[int, int, int, _Maps]],
     ) -> None:  # fmt: skip
         self._gpu, self._launcher, self._values = gpu, launcher, values
         self._pointers, self._maps = tuple(pointers), tuple(maps)
@@ -60,6 +69,39 @@ class _Step:
         for slot, tensor, offset, made in self._maps:
             values[slot] = made[addresses[tensor] + offset]
         self._gpu.launch_values(self._launcher, values)
+
+
+class _Triton:
+    """A compiled Triton kernel with its grid, which takes addresses for tensors and what has a ``data_ptr`` for a descriptor's."""
+
+    __slots__ = ("_descriptors", "_index", "_pointers", "_run", "_values")
+
+    def __init__(
+        self, run: Callable[..., None], index: int, values: list[Any], pointers: Pointers,
+        descriptors: Sequence[tuple[int, int, int, Any]],
+    ) -> None:  # fmt: skip
+        self._run, self._index, self._values = run, index, values
+        self._pointers, self._descriptors = tuple(pointers), tuple(descriptors)
+
+    def __call__(self, addresses: Sequence[int]) -> None:
+        values = self._values.copy()
+        for slot, tensor, offset in self._pointers:
+            values[slot] = addresses[tensor] + offset
+        for slot, tensor, offset, descriptor in self._descriptors:
+            values[slot] = described = copy.copy(descriptor)
+            described.base = _Address(addresses[tensor] + offset)
+        if torch.cuda.current_device() == self._index:
+            self._run(*values)
+        else:
+            with torch.cuda.device(self._index):
+                self._run(*values)
+
+
+class _Address(int):
+    """An address that can be asked for itself, as a tensor can."""
+
+    def data_ptr(self) -> int:
+        return self
 
 
 class _Maps(OrderedDict[int, bytes]):
@@ -79,43 +121,50 @@ class _Maps(OrderedDict[int, bytes]):
         return made
 
 
-class _Operators(TorchDispatchMode):
-    """Notes whether any operator of torch runs that is more than a view."""
+_ALLOCATIONS = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 
-    used = False
+
+class _Recorder(TorchDispatchMode):
+    """Makes each launch that it is shown and keeps it; notes what torch allocates, and whether it does more than that."""
+
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        super().__init__()
+        self.steps: list[_Kernel | _Triton] = []
+        self.rooms: list[torch.Tensor] = []
+        self._tensors = list(tensors)
+        self._storages = {tensor.untyped_storage().data_ptr(): at for at, tensor in enumerate(tensors)}
+        # With one storage for two tensors nobody knows whose offset an address is.
+        self.repeatable = len(self._storages) == len(tensors)
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        self.used = self.used or not func.is_view
-        return func(*args, **(kwargs or {}))
+        made = func(*args, **(kwargs or {}))
+        if func.overloadpacket.__name__ in _ALLOCATIONS and made.is_cuda and made.numel():
+            self.rooms.append(made)  # held, so that nothing else is put there
+            self._storages[made.untyped_storage().data_ptr()] = len(self._tensors)
+            self._tensors.append(made)
+        elif not func.is_view:
+            self.repeatable = False
+        return made
 
-
-class _Recorder:
-    """Makes each launch that it is shown, and keeps it while that can be repeated."""
-
-    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
-        self.steps: list[_Step] = []
-        self.repeatable = True
-        self._storages = {tensor.untyped_storage().data_ptr(): at for at, tensor in enumerate(tensors)}
-        self._starts = [tensor.data_ptr() for tensor in tensors]
-        self._ends = [
-            start + tensor.untyped_storage().nbytes() for start, tensor in zip(self._starts, tensors, strict=True)
-        ]
-        self.repeatable = len(self._storages) == len(
-            tensors
-        )  # one storage for two: whose offset an address is, is unknown
-
-    def __call__(self, launcher: Any, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
-        launcher(*args, **options)
-        step = self._step(launcher, args) if self.repeatable else None
+    def show(self, launcher: Any, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+        """Launch, and keep how to do it again."""
+        result = launcher(*args, **options)
+        step: _Kernel | _Triton | None = None
+        if self.repeatable:
+            step = (
+                self._kernel(launcher, args)
+                if type(launcher) is Launcher
+                else self._triton(launcher, args, options, result)
+            )
         if step is None:
             self.repeatable = False
         else:
             self.steps.append(step)
 
-    def _step(self, launcher: Any, args: tuple[Any, ...]) -> _Step | None:
-        if type(launcher) is not Launcher or launcher.kernel.module.constants:
+    def _kernel(self, launcher: Launcher, args: tuple[Any, ...]) -> _Kernel | None:
+        if launcher.kernel.module.constants:
             return None
         values: list[Any] = []
         pointers: list[tuple[int, int, int]] = []
@@ -123,28 +172,57 @@ class _Recorder:
         gpu = launcher.kernel.on_gpu(_device(args))
         for slot, value in enumerate(args):
             given = value.value if isinstance(value, Out | Strided) else value
-            if isinstance(given, torch.Tensor | TensorMap):
-                tensor = given.tensor if isinstance(given, TensorMap) else given
-                at = self._storages.get(tensor.untyped_storage().data_ptr())
-                if at is None or (given is tensor and gpu.binder.slots[slot].code != "P"):
+            if isinstance(given, TensorMap):
+                if (place := self._place(given.tensor)) is None:
                     return None
-                offset = tensor.data_ptr() - self._starts[at]
-                if isinstance(given, TensorMap):
-                    maps.append((slot, at, offset, _Maps(given.recipe)))
-                else:
-                    pointers.append((slot, at, offset))
+                maps.append((slot, *place, _Maps(given.recipe)))
                 values.append(None)
-            elif isinstance(given, int | float | None) and not self._address(given):
+            elif isinstance(given, torch.Tensor):
+                if (place := self._place(given)) is None or gpu.binder.slots[slot].code != "P":
+                    return None
+                pointers.append((slot, *place))
+                values.append(None)
+            elif self._constant(given):
                 values.append(gpu.binder.slots[slot].gpu(given))
             else:
                 return None
-        return _Step(gpu, launcher, values, pointers, maps)
+        return _Kernel(gpu, launcher, values, pointers, maps)
 
-    def _address(self, value: Any) -> bool:
-        """Whether a number is an address in one of the tensors, which would be another one next time."""
-        return (
-            any(start <= value < end for start, end in zip(self._starts, self._ends, strict=True)) if value else False
-        )
+    def _triton(
+        self, launcher: Any, args: tuple[Any, ...], options: Mapping[str, Any], compiled: Any
+    ) -> _Triton | None:
+        """A launch of ``warpwise.triton``, which says what the compiled kernel is handed."""
+        bound = launcher.bound(args, options)
+        if bound is None or not hasattr(compiled, "packed_metadata"):
+            return None
+        grid, values = bound
+        pointers: list[tuple[int, int, int]] = []
+        descriptors: list[tuple[int, int, int, Any]] = []
+        for slot, value in enumerate(values):
+            tensor = value if isinstance(value, torch.Tensor) else getattr(value, "base", None)
+            if isinstance(tensor, torch.Tensor):
+                if (place := self._place(tensor)) is None:
+                    return None
+                if tensor is value:
+                    pointers.append((slot, *place))
+                else:
+                    descriptors.append((slot, *place, value))
+                values[slot] = None
+            elif not (self._constant(value) or isinstance(value, str) or hasattr(value, "primitive_bitwidth")):
+                return None
+        return _Triton(compiled[grid], self._tensors[0].get_device(), values, pointers, descriptors)
+
+    def _place(self, tensor: torch.Tensor) -> tuple[int, int] | None:
+        """Which of the tensors ``tensor`` is or lies in, and how many bytes after its beginning; None for memory of others."""
+        at = self._storages.get(tensor.untyped_storage().data_ptr())
+        return None if at is None else (at, tensor.data_ptr() - self._tensors[at].data_ptr())
+
+    def _constant(self, value: Any) -> bool:
+        """Whether ``value`` is a number, and no address in one of the tensors, which would be another one next time."""
+        if not isinstance(value, int | float | None):
+            return False
+        spans = ((tensor.untyped_storage().data_ptr(), tensor.untyped_storage().nbytes()) for tensor in self._tensors)
+        return not value or not any(start <= value < start + size for start, size in spans)
 
 
 def _device(args: Sequence[Any]) -> torch.device:
@@ -156,10 +234,18 @@ def _device(args: Sequence[Any]) -> torch.device:
 def record(launch: Callable[[], None], tensors: Sequence[torch.Tensor]) -> Recording | None:
     """Run ``launch``, and give what it launched for ``tensors``, all of them on one GPU; None if that cannot be repeated.
 
-    It cannot where the launch does more than start CUDA kernels on these tensors or parts of them: runs an operator of torch
-    (a fill, a copy), a Triton kernel, or hands over a tensor of its own; nor where two of the tensors share memory.
+    It cannot where the launch does more than allocate memory and start CUDA and Triton kernels on it and these tensors: runs
+    another operator of torch (a fill, a copy), or hands over a tensor from elsewhere; nor where two of the tensors share
+    memory, or a kernel's ``__constant__`` variables are set.
     """
-    recorder, operators = _Recorder(tensors), _Operators()
-    with observe.observing(recorder), operators:
+    recorder = _Recorder(tensors)
+    with observe.observing(recorder.show), recorder:
         launch()
-    return Recording(recorder.steps) if recorder.repeatable and recorder.steps and not operators.used else None
+    if not recorder.repeatable or not recorder.steps:
+        return None
+    return Recording(recorder.steps, [_like(room) for room in recorder.rooms])
+
+
+def _like(room: torch.Tensor) -> Callable[[], torch.Tensor]:
+    size, stride, dtype, device = tuple(room.shape), room.stride(), room.dtype, room.device
+    return lambda: torch.empty_strided(size, stride, dtype=dtype, device=device)

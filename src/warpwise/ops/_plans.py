@@ -96,7 +96,7 @@ class _Launch:
     def _recordable(self, tensors: list[torch.Tensor]) -> bool:
         """Whether the rung is handed these very tensors, each in memory of its own, on a GPU."""
         return (
-            self._rung.language == "cuda"
+            self._rung.language in ("cuda", "triton")
             and all(tensor.is_cuda and tensor.numel() for tensor in tensors)
             and (self._rung.strided or all(tensor.is_contiguous() for tensor in tensors))
             and len({tensor.untyped_storage().data_ptr() for tensor in tensors}) == len(tensors)

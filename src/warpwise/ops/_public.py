@@ -31,10 +31,10 @@ def public(
     ``autocast`` says what torch.autocast does to floating-point arguments: nothing, its low precision (as for
     ``torch.matmul``), or float32 (as for ``torch.softmax``).
 
-    The function takes the shortest way. Plain tensors that need no gradient go straight to the plan that arguments like
-    them have had (``_plans``), since a library boundary costs 10-60 µs a call; with a gradient, under torch.compile or
-    under tracing the library op runs. On CPU tensors both compute through PyTorch, unless ``rung`` names the rung to be
-    emulated.
+    The function takes the shortest way. Plain tensors go straight to the plan that arguments like them have had
+    (``_plans``), with a gradient by an ``autograd.Function`` of the same backward, since a library boundary costs 10-60 µs
+    a call; under torch.compile, autocast, tracing or a function transform the library op runs. On CPU tensors both
+    compute through PyTorch, unless ``rung`` names the rung to be emulated.
     """
     if "rung" in schema:
         raise ValueError(f"{op.name}: expected a schema without rung, which is added to it, got {schema!r}")
@@ -58,14 +58,20 @@ def public(
                 setup_context(ctx, inputs, output)
 
         opaque.register_autograd(backward, setup_context=save)
+    recorded = None if backward is None else _differentiable(op.name, plans, backward, setup_context)
     library = getattr(torch.ops.warpwise, op.name).default
 
     def function(*args: Any, rung: str | None = None) -> Any:
-        if torch.compiler.is_compiling() or not _may_bypass(args):
-            return library(*(args if autocast == "keep" else _cast(args, autocast)), rung=rung)
-        if not (torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu")):
-            return plans(args, rung)
-        return _without_autocast(plans, args if autocast == "keep" else _cast(args, autocast), rung)
+        differentiating = None if torch.compiler.is_compiling() else _differentiating(args)
+        if differentiating is not None:
+            if not (torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu")):
+                if not differentiating:
+                    return plans(args, rung)
+                if recorded is not None:
+                    return recorded(*args, rung)
+            elif not differentiating:
+                return _without_autocast(plans, args if autocast == "keep" else _cast(args, autocast), rung)
+        return library(*(args if autocast == "keep" else _cast(args, autocast)), rung=rung)
 
     function.__name__ = function.__qualname__ = op.name
     return function
@@ -79,19 +85,44 @@ def _with_rung(schema: str) -> str:
     return f"{arguments}, *, str? rung=None{arrow}{returns}"
 
 
-def _may_bypass(args: tuple[Any, ...]) -> bool:
-    """Whether the library boundary has nothing to do: real tensors, no gradient, no tracing or function transform."""
-    differentiating = torch.is_grad_enabled()
+def _differentiating(args: tuple[Any, ...]) -> bool | None:
+    """Whether a gradient is asked for; None where tensors are no real ones, or something traces or transforms their use."""
+    found, recording = False, torch.is_grad_enabled()
     for value in args:
-        if not isinstance(value, torch.Tensor):
-            continue
-        if (
-            type(value) not in _PLAIN
-            or not (value.is_cuda or value.is_cpu)
-            or (differentiating and value.requires_grad)
-        ):
-            return False
-    return _get_current_dispatch_mode() is None and torch._C._functorch.peek_interpreter_stack() is None
+        if isinstance(value, torch.Tensor):
+            if type(value) not in _PLAIN or not (value.is_cuda or value.is_cpu):
+                return None
+            found = found or (recording and value.requires_grad)
+    if _get_current_dispatch_mode() is not None or torch._C._functorch.peek_interpreter_stack() is not None:
+        return None
+    return found
+
+
+def _differentiable(
+    name: str, plans: Plans, backward: Callable[..., Any], setup_context: Callable[..., None] | None
+) -> Callable[..., Any]:
+    """``function(*args, rung)`` that runs a plan and is recorded by autograd, as ``torch.library.register_autograd`` does it."""
+
+    def forward(ctx: Any, *args: Any) -> Outputs:
+        output = plans(args[:-1], args[-1])
+        if setup_context is not None:
+            setup_context(ctx, args[:-1], output)
+        return output
+
+    def gradients(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        all_needed = ctx.needs_input_grad
+        ctx.needs_input_grad = all_needed[:-1]
+        try:
+            found = backward(ctx, *grads)
+        finally:
+            ctx.needs_input_grad = all_needed
+        return (*found, None) if isinstance(found, tuple) else (found, None)
+
+    made = type(
+        name, (torch.autograd.Function,), {"forward": staticmethod(forward), "backward": staticmethod(gradients)}
+    )
+    # The base class's apply: Function's own asks first whether a function transform is active, which is known here.
+    return super(torch.autograd.Function, made).apply  # type: ignore[misc]
 
 
 def _device_type(args: tuple[Any, ...]) -> str:

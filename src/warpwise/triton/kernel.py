@@ -99,6 +99,18 @@ class Launch:
         except OutOfResources as error:
             raise LaunchError(f"{kernel.jit_function.__name__}: {error}") from error
 
+    def bound(self, args: tuple[Any, ...], options: Mapping[str, Any]) -> tuple[tuple[int, ...], list[Any]] | None:
+        """The grid and every parameter's value, as the compiled kernel is handed them; None where a launch decides more than that.
+
+        That is so under ``autotune`` and ``heuristics``, with hooks, and with a grid that is a function.
+        """
+        kernel = self.kernel
+        if not isinstance(kernel, Kernel) or kernel.pre_run_hooks or callable(self.grid):
+            return None
+        given = {**dict(zip(kernel.arg_names, args, strict=False)), **options}
+        values = [unwrapped(given.get(parameter.name, parameter.default)) for parameter in kernel.params]
+        return (*self.grid, 1, 1)[:3], values
+
     def check(self, *args: Any, timeout: float = 60.0, checks: str = "all", **meta: Any) -> list[Finding]:
         """Run interpreted and return every finding; CUDA tensors are copied to the CPU first and stay as they are."""
         copies = _on_cpu((*args, *meta.values()))

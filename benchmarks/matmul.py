@@ -1,0 +1,244 @@
+"""Matrix products beside cuBLAS: six kinds of number at twenty shapes, each pair in one interleaved run.
+
+    python benchmarks/matmul.py [--kind bf16 ...] [--shape cube_4096 ...] [--budget S] [--limit S] [--fresh] [--json FILE]
+    python benchmarks/matmul.py --show
+
+At each point: what the operation chooses and why; that rung checked against float64 element by element; both timed in
+turn, in random order, L2 flushed, launches hidden (``lab.time``); the ratio of medians a round with its 95 % interval; and
+the error of either, in the Frobenius norm relative to float64. Where PyTorch is chosen, our best rung is timed beside it
+all the same. ``ratio`` is how many times as fast as cuBLAS ours is; ``goal`` is what the project set itself there.
+
+Points are kept as soon as they are measured; what is in the file is not measured again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "src")]
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from warpwise import lab, ops, registry  # noqa: F401 - importing ops registers them
+from warpwise.cache import atomic_write
+from warpwise.lab.problem import Problem
+from warpwise.lab.timing.environment import environment, place
+from warpwise.lab.timing.timing import duration, ratio
+from warpwise.registry import Case, Op
+
+RESULTS = Path(__file__).parent / "results" / "h200" / "matmul_shapes.json"
+CHUNK = 1 << 24  # elements of float64 at a time
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of number: the operation that multiplies it, its dtype there, and what it is compared with."""
+
+    op: str
+    dtype: torch.dtype
+    rival: str = "cuBLAS"
+
+
+KINDS = {
+    "fp32": Kind("matmul", torch.float32),
+    "tf32": Kind("matmul_tf32", torch.float32),
+    "bf16": Kind("matmul", torch.bfloat16),
+    "fp16": Kind("matmul", torch.float16),
+    "int8": Kind("matmul", torch.int8, "cuBLAS (torch._int_mm)"),
+    "fp8": Kind("scaled_matmul", torch.float8_e4m3fn, "cuBLAS (torch._scaled_mm)"),
+}
+SHAPES = {
+    **{f"cube_{side}": (side, side, side) for side in (256, 512, 1024, 2048, 4096, 8192, 16384)},
+    "decode_16": (16, 4096, 4096),
+    "decode_64": (64, 14336, 4096),
+    "decode_128": (128, 4096, 14336),
+    "decode_256": (256, 8192, 8192),
+    "prefill_qkv": (2048, 6144, 4096),
+    "prefill_up": (4096, 14336, 4096),
+    "prefill_down": (4096, 4096, 14336),
+    "shallow_4096": (4096, 4096, 512),
+    "shallow_8192": (8192, 8192, 512),
+    "ragged_4095": (4095, 4095, 4095),
+    "ragged_oblong": (1000, 3000, 777),
+    "ragged_odd": (2047, 1023, 4095),
+    "ragged_decode": (33, 4097, 4095),
+}
+SKINNY = {"decode_16", "decode_64", "decode_128", "decode_256", "shallow_4096", "shallow_8192"}
+GOALS: dict[str, dict[str, float]] = {
+    "fp32": dict.fromkeys(("cube_1024", "cube_4096", "cube_8192", "ragged_4095", "ragged_oblong"), 1.0),
+    "bf16": {"cube_4096": 1.05, "cube_8192": 1.05} | dict.fromkeys(sorted(SKINNY), 1.0),
+    "fp8": dict.fromkeys(("cube_4096", "cube_8192", *sorted(SKINNY)), 1.0),
+}
+
+
+def operation(kind: Kind) -> Op | None:
+    """The operation, or None where this version has none of that name or not for that dtype."""
+    try:
+        op = registry.get(kind.op)
+    except LookupError:
+        return None
+    return op if kind.dtype in op.spec.dtypes else None
+
+
+def error(result: torch.Tensor, reference: torch.Tensor) -> float:
+    """|result - reference| / |reference| in the Frobenius norm."""
+    missed = total = 0.0
+    for start in range(0, result.numel(), CHUNK):
+        part = slice(start, start + CHUNK)
+        truth = reference.reshape(-1)[part].double()
+        missed += float((result.reshape(-1)[part].double() - truth).square().sum())
+        total += float(truth.square().sum())
+    return math.sqrt(missed / total) if total else 0.0
+
+
+def measured(op: Op, kind: Kind, shape: tuple[int, int, int], device: torch.device, budget: float) -> dict[str, Any]:
+    """One point as plain data. Raises what the kernels raise."""
+    by_row = {"by_row": 0} if any("by_row" in case.sizes for case in op.spec.sizes) else {}
+    case = Case("point", dict(zip("mnk", shape, strict=True)) | by_row)
+    instance = Problem(op.spec, device).make(case, kind.dtype, 0)
+    args: Any = instance.args
+    chosen = op.choice(*args)
+    rung = chosen.name or chosen.rival or op.default(*args)
+    point: dict[str, Any] = {
+        "chosen": chosen.name or "torch",
+        "source": chosen.source,
+        "reason": chosen.reason,
+        "rung": rung,
+    }
+    contestants = {"theirs": op.spec.eager}
+    if rung is not None:
+        result = op(*args, rung=rung)
+        found = instance.compare(0, result)
+        point |= {"right": found.right, "worst": found.worst, "error": error(result, instance.references[0])}
+        del result
+        if not found.right:
+            return point | {"note": f"{rung} is wrong here: {found.wrong} of {found.total} elements"}
+        contestants["ours"] = lambda *values: op(*values, rung=rung)
+    point["their_error"] = error(op.spec.eager(*args), instance.references[0])
+    cost = op.spec.cost(*args)
+    del instance
+    timings = lab.time(contestants, *args, device=device, budget_s=budget, precision=0.003, cost=cost)
+    point |= {"flops": cost.flops, "theirs": timings["theirs"].to_json()}
+    if rung is not None:
+        faster = ratio(timings["theirs"], timings["ours"])
+        point |= {"ours": timings["ours"].to_json(), "ratio": [faster.median, faster.low, faster.high]}
+    return point
+
+
+def verdict(kind: str, shape: str, point: dict[str, Any]) -> str:
+    """Whether the goal of this point, if it has one, is met by what the operation chooses."""
+    goal = GOALS.get(kind, {}).get(shape)
+    if goal is None or "theirs" not in point:
+        return ""
+    return "pass" if point.get("right") and point.get("ratio", [0.0])[0] >= goal else "MISS"
+
+
+def drawn(points: dict[str, dict[str, Any]], kinds: list[str]) -> Table:
+    """Every point of ``kinds``, a row each."""
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    for heading in ("kind", "shape", "m × n × k", "rung"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("ours", "95 %", "TFLOP/s", "theirs", "95 %", "ratio", "95 %", "goal", "", "error", "their error"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for kind in kinds:
+        for shape, sizes in SHAPES.items():
+            point = points.get(f"{kind} {shape}")
+            if point is not None:
+                table.add_row(kind, shape, " × ".join(map(str, sizes)), *cells(kind, shape, point))
+    return table
+
+
+def cells(kind: str, shape: str, point: dict[str, Any]) -> list[str]:
+    if "theirs" not in point:
+        return [point.get("rung") or "", point.get("note", "")]
+    ours, theirs = point.get("ours"), point["theirs"]
+    mark = " (torch chosen)" if point["chosen"] == "torch" else ""
+    goal = GOALS.get(kind, {}).get(shape)
+    faster = point.get("ratio")
+    return [
+        f"{point['rung'] or 'none'}{mark}", *spread(ours), f"{point['flops'] / ours['median_s'] / 1e12:.1f}" if ours else "",
+        *spread(theirs), f"{faster[0]:.3f}" if faster else "", f"{faster[1]:.3f}–{faster[2]:.3f}" if faster else "",
+        f"{goal:.2f}" if goal else "", verdict(kind, shape, point), f"{point['error']:.2e}" if ours else "", f"{point['their_error']:.2e}",
+    ]  # fmt: skip
+
+
+def spread(timing: dict[str, Any] | None) -> list[str]:
+    if not timing or timing["median_s"] is None:
+        return ["void" if timing else "", ""]
+    return [duration(timing["median_s"]), f"±{50 * (timing['high_s'] - timing['low_s']) / timing['median_s']:.1f} %"]
+
+
+def summary(points: dict[str, dict[str, Any]]) -> str:
+    """Goals met and missed, and how far the misses are."""
+    lines = []
+    for kind, goals in GOALS.items():
+        named = {shape: points[f"{kind} {shape}"] for shape in goals if f"{kind} {shape}" in points}
+        missed = [shape for shape, point in named.items() if verdict(kind, shape, point) == "MISS"]
+        short = ", ".join(
+            f"{shape} {named[shape].get('ratio', [0.0])[0]:.3f} of {goals[shape]:.2f}" for shape in missed
+        )
+        lines.append(
+            f"{kind}: {len(named) - len(missed)} of {len(goals)} goals met" + (f"; missed: {short}" if short else "")
+        )
+    return "\n".join(lines)
+
+
+def loaded(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text()) if path.exists() else {"points": {}}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kind", action="append", choices=KINDS, help="kinds of number; all unless given")
+    parser.add_argument("--shape", action="append", choices=SHAPES, help="shapes; all unless given")
+    parser.add_argument("--budget", type=float, default=1.0, help="seconds to time a point for")
+    parser.add_argument("--limit", type=float, default=math.inf, help="seconds after which no further point is begun")
+    parser.add_argument("--fresh", action="store_true", help="measure what is known again")
+    parser.add_argument("--show", action="store_true", help="measure nothing, print what is kept")
+    parser.add_argument("--json", type=Path, default=RESULTS, help="where points are kept")
+    options = parser.parse_args()
+    kinds, shapes = options.kind or list(KINDS), options.shape or list(SHAPES)
+    console, kept = Console(width=230, highlight=False), loaded(options.json)
+    points: dict[str, dict[str, Any]] = kept["points"]
+    if not options.show:
+        if not torch.cuda.is_available():
+            sys.exit("no CUDA device: emulated kernels are not timed; --show prints what is kept")
+        device, began = torch.device("cuda", torch.cuda.current_device()), time.perf_counter()
+        kept = {"place": place(device), "environment": environment(device), "points": points}
+        for kind, shape in ((kind, shape) for kind in kinds for shape in shapes):
+            op, key = operation(KINDS[kind]), f"{kind} {shape}"
+            if op is None:
+                console.print(f"{key}: this version has no {KINDS[kind].op} of {KINDS[kind].dtype}")
+                continue
+            if key in points and not options.fresh:
+                continue
+            if time.perf_counter() - began > options.limit:
+                console.print("the limit is reached; the same command goes on from here")
+                break
+            try:
+                points[key] = measured(op, KINDS[kind], SHAPES[shape], device, options.budget)
+            except Exception as problem:  # noqa: BLE001 - one point that fails is told and does not end the others
+                points[key] = {
+                    "rung": None,
+                    "note": f"{type(problem).__name__}: {str(problem).strip().partition(chr(10))[0]}",
+                }
+            torch.cuda.empty_cache()
+            atomic_write(options.json, json.dumps(kept, indent=1) + "\n")
+            console.print(key, *cells(kind, shape, points[key]))
+    console.print(drawn(points, kinds))
+    console.print(summary(points))
+    if "place" in kept:
+        console.print(f"{kept['place']}, {kept['environment']['date']}, {kept['environment'].get('git_commit', '')}")
+
+
+if __name__ == "__main__":
+    main()
