@@ -18,11 +18,13 @@ import json
 import math
 import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "src")]
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 import torch
 from rich.console import Console
@@ -30,7 +32,7 @@ from rich.table import Table
 
 from warpwise import lab, ops, registry  # noqa: F401 - importing ops registers them
 from warpwise.cache import atomic_write
-from warpwise.lab.problem import Problem
+from warpwise.lab.problem import Instance, Problem
 from warpwise.lab.timing.environment import environment, place
 from warpwise.lab.timing.timing import duration, ratio
 from warpwise.registry import Case, Op
@@ -100,8 +102,15 @@ def error(result: torch.Tensor, reference: torch.Tensor) -> float:
     return math.sqrt(missed / total) if total else 0.0
 
 
-def measured(op: Op, kind: Kind, shape: tuple[int, int, int], device: torch.device, budget: float) -> dict[str, Any]:
-    """One point as plain data. Raises what the kernels raise."""
+def measured(
+    op: Op,
+    kind: Kind,
+    shape: tuple[int, int, int],
+    device: torch.device,
+    budget: float,
+    others: Mapping[str, Callable[..., torch.Tensor]],
+) -> dict[str, Any]:
+    """One point as plain data, with what ``others`` take there if they take it. Raises what the kernels raise."""
     by_row = {"by_row": 0} if any("by_row" in case.sizes for case in op.spec.sizes) else {}
     case = Case("point", dict(zip("mnk", shape, strict=True)) | by_row)
     instance = Problem(op.spec, device).make(case, kind.dtype, 0)
@@ -125,13 +134,24 @@ def measured(op: Op, kind: Kind, shape: tuple[int, int, int], device: torch.devi
         contestants["ours"] = lambda *values: op(*values, rung=rung)
     point["their_error"] = error(op.spec.eager(*args), instance.references[0])
     cost = op.spec.cost(*args)
+    contestants |= {name: function for name, function in others.items() if runs(function, args, instance)}
     del instance
     timings = lab.time(contestants, *args, device=device, budget_s=budget, precision=0.003, cost=cost)
     point |= {"flops": cost.flops, "theirs": timings["theirs"].to_json()}
     if rung is not None:
         faster = ratio(timings["theirs"], timings["ours"])
         point |= {"ours": timings["ours"].to_json(), "ratio": [faster.median, faster.low, faster.high]}
+    if others:
+        point["others"] = {name: timings[name].to_json() for name in others if name in timings}
     return point
+
+
+def runs(function: Callable[..., torch.Tensor], args: Sequence[Any], instance: Instance) -> bool:
+    """Whether another library takes these arguments, and is right there."""
+    try:
+        return instance.compare(0, function(*args)).right
+    except RuntimeError:
+        return False
 
 
 def verdict(kind: str, shape: str, point: dict[str, Any]) -> str:
@@ -147,7 +167,20 @@ def drawn(points: dict[str, dict[str, Any]], kinds: list[str]) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0))
     for heading in ("kind", "shape", "m × n × k", "rung"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("ours", "95 %", "TFLOP/s", "theirs", "95 %", "ratio", "95 %", "goal", "", "error", "their error"):
+    for heading in (
+        "ours",
+        "95 %",
+        "TFLOP/s",
+        "theirs",
+        "95 %",
+        "ratio",
+        "95 %",
+        "goal",
+        "",
+        "error",
+        "their error",
+        "CUTLASS",
+    ):
         table.add_column(heading, justify="right", no_wrap=True)
     for kind in kinds:
         for shape, sizes in SHAPES.items():
@@ -168,7 +201,17 @@ def cells(kind: str, shape: str, point: dict[str, Any]) -> list[str]:
         f"{point['rung'] or 'none'}{mark}", *spread(ours), f"{point['flops'] / ours['median_s'] / 1e12:.1f}" if ours else "",
         *spread(theirs), f"{faster[0]:.3f}" if faster else "", f"{faster[1]:.3f}–{faster[2]:.3f}" if faster else "",
         f"{goal:.2f}" if goal else "", verdict(kind, shape, point), f"{point['error']:.2e}" if ours else "", f"{point['their_error']:.2e}",
+        best_other(point),
     ]  # fmt: skip
+
+
+def best_other(point: dict[str, Any]) -> str:
+    """The fastest of the other libraries' kernels, as many times as fast as cuBLAS."""
+    timed = {name: timing["median_s"] for name, timing in point.get("others", {}).items() if timing["median_s"]}
+    if not timed or not point["theirs"]["median_s"]:
+        return ""
+    name = min(timed, key=lambda name: timed[name])
+    return f"{point['theirs']['median_s'] / timed[name]:.3f} {name.removeprefix('CUTLASS ')}"
 
 
 def spread(timing: dict[str, Any] | None) -> list[str]:
@@ -192,6 +235,19 @@ def summary(points: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def cutlass(dtype: torch.dtype) -> Mapping[str, Callable[..., torch.Tensor]]:
+    """CUTLASS's kernels for ``dtype``, none for a dtype that they are not written for; says why where they cannot be had."""
+    from benchmarks import cutlass_opponent
+
+    if dtype not in cutlass_opponent.ELEMENTS:
+        return {}
+    try:
+        return cutlass_opponent.build(dtype)
+    except cutlass_opponent.Unavailable as reason:
+        print(f"without CUTLASS: {reason}", file=sys.stderr)
+        return {}
+
+
 def loaded(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text()) if path.exists() else {"points": {}}
 
@@ -202,11 +258,15 @@ def main() -> None:
     parser.add_argument("--shape", action="append", choices=SHAPES, help="shapes; all unless given")
     parser.add_argument("--budget", type=float, default=1.0, help="seconds to time a point for")
     parser.add_argument("--limit", type=float, default=math.inf, help="seconds after which no further point is begun")
+    parser.add_argument(
+        "--cutlass", action="store_true", help="time CUTLASS's kernels beside bf16 and fp16 (cutlass_opponent.py)"
+    )
     parser.add_argument("--fresh", action="store_true", help="measure what is known again")
     parser.add_argument("--show", action="store_true", help="measure nothing, print what is kept")
     parser.add_argument("--json", type=Path, default=RESULTS, help="where points are kept")
     options = parser.parse_args()
     kinds, shapes = options.kind or list(KINDS), options.shape or list(SHAPES)
+    others = {kind: cutlass(KINDS[kind].dtype) if options.cutlass else {} for kind in kinds}
     console, kept = Console(width=230, highlight=False), loaded(options.json)
     points: dict[str, dict[str, Any]] = kept["points"]
     if not options.show:
@@ -225,7 +285,7 @@ def main() -> None:
                 console.print("the limit is reached; the same command goes on from here")
                 break
             try:
-                points[key] = measured(op, KINDS[kind], SHAPES[shape], device, options.budget)
+                points[key] = measured(op, KINDS[kind], SHAPES[shape], device, options.budget, others[kind])
             except Exception as problem:  # noqa: BLE001 - one point that fails is told and does not end the others
                 points[key] = {
                     "rung": None,
