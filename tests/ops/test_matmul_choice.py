@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from warpwise import ops, registry, tuned
+from warpwise.ops._tables import described
 from warpwise.ops.matmul import chosen
-from warpwise.ops.matmul.tables import TABLES, described
 from warpwise.tuned import TORCH, Device, Point, Table
 
 OP = registry.get("matmul")
+TABLES = OP.chooser
 SHIPPED = sorted(TABLES.folder.glob("*.json"))
 
 

@@ -6,14 +6,15 @@ from typing import Any
 
 import torch
 
+from warpwise.ops import _tables
 from warpwise.ops._public import public
+from warpwise.ops.matmul._shared import HERE
 from warpwise.ops.matmul.rungs import RUNGS, default
-from warpwise.ops.matmul.spec import SPEC, check
-from warpwise.ops.matmul.tables import TABLES
+from warpwise.ops.matmul.spec import SPEC
 from warpwise.registry import Choice, Op, register
 from warpwise.tuned import Device
 
-MATMUL = register(Op(SPEC, RUNGS, default, TABLES))
+MATMUL = register(Op(SPEC, RUNGS, default, _tables.tables("matmul", HERE)))
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
@@ -50,11 +51,7 @@ def chosen(a: torch.Tensor, b: torch.Tensor, *, device: Device | None = None) ->
 
     >>> print(ww.ops.matmul.chosen(a, b))
     """
-    check(a, b)
-    if device is None:
-        return MATMUL.choice(a, b)
-    unknown = Choice(None, reason=f"no point of a table for {device.name} is near", source="device")
-    return TABLES.choice(MATMUL, a, b, device=device) or unknown
+    return _tables.chosen(MATMUL, a, b, device=device)
 
 
 matmul.chosen = chosen  # type: ignore[attr-defined]  # warpwise.ops.matmul is the function, not this folder

@@ -6,12 +6,13 @@ from typing import Any
 
 import torch
 
+from warpwise.ops import _tables
 from warpwise.ops._public import public
-from warpwise.ops.matmul_tf32.rungs import RUNGS, default
+from warpwise.ops.matmul_tf32.rungs import HERE, RUNGS, default
 from warpwise.ops.matmul_tf32.spec import SPEC
 from warpwise.registry import Op, register
 
-MATMUL_TF32 = register(Op(SPEC, RUNGS, default))
+MATMUL_TF32 = register(Op(SPEC, RUNGS, default, _tables.tables("matmul_tf32", HERE)))
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:

@@ -7,9 +7,10 @@ import torch
 from warpwise.ops._public import public
 from warpwise.ops.scaled_matmul.rungs import RUNGS, default
 from warpwise.ops.scaled_matmul.spec import SPEC
+from warpwise.ops.scaled_matmul.tables import TABLES
 from warpwise.registry import Op, register
 
-SCALED_MATMUL = register(Op(SPEC, RUNGS, default))
+SCALED_MATMUL = register(Op(SPEC, RUNGS, default, TABLES))
 
 _scaled_matmul = public(SCALED_MATMUL, "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b) -> Tensor")
 

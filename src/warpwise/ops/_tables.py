@@ -1,14 +1,15 @@
-"""What matmul's choice depends on besides dtype and sizes, and the tables measured for it (``tuned/``)."""
+"""Tables for products of matrices: what the choice depends on besides dtype and sizes, and the sizes worth measuring."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from warpwise.ops.matmul._shared import HERE, sizes
-from warpwise.registry import Case
-from warpwise.tuned import Tables
+from warpwise.registry import Case, Choice, Op
+from warpwise.tuned import Device, Tables
 
 # A decoder's widths: a model of 8 and of 70 billion parameters, with feed-forward layers of 3.5 times the width.
 _WIDTHS = {
@@ -46,7 +47,7 @@ def described(a: torch.Tensor, b: torch.Tensor, *rest: object) -> tuple[str, dic
     >>> described(a, b.t())   # both contiguous, of sizes that are multiples of 16 bytes
     ("nt", {"m": ..., "n": ..., "k": ...})
     """
-    m, n, k = sizes(a, b)
+    (m, k), n = a.shape, b.shape[1]
     (first, whole_a), (second, whole_b) = _laid(a), _laid(b)
     return first + second + ("" if whole_a and whole_b else " unaligned"), {"m": m, "n": n, "k": k}
 
@@ -68,20 +69,23 @@ def _columns(matrix: torch.Tensor) -> torch.Tensor:
     return matrix.t().contiguous().t()
 
 
+ARRANGEMENTS: Mapping[str, Callable[..., tuple[Any, ...]]] = {
+    "nn": lambda a, b, *rest: (a, b, *rest),
+    "nt": lambda a, b, *rest: (a, _columns(b), *rest),
+    "tn": lambda a, b, *rest: (_columns(a), b, *rest),
+    "tt": lambda a, b, *rest: (_columns(a), _columns(b), *rest),
+}
+
+
 def tables(op: str, folder: Path) -> Tables:
-    """The tables of an operation whose first two arguments are the factors a (M, K) and b (K, N)."""
-    return Tables(
-        op,
-        folder / "tuned",
-        described,
-        {
-            "nn": lambda a, b, *rest: (a, b, *rest),
-            "nt": lambda a, b, *rest: (a, _columns(b), *rest),
-            "tn": lambda a, b, *rest: (_columns(a), b, *rest),
-            "tt": lambda a, b, *rest: (_columns(a), _columns(b), *rest),
-        },
-        SIZES,
-    )
+    """The tables of an operation whose first two arguments are the factors a (M, K) and b (K, N); shipped ones are in ``folder/tuned``."""
+    return Tables(op, folder / "tuned", described, ARRANGEMENTS, SIZES)
 
 
-TABLES = tables("matmul", HERE)
+def chosen(op: Op, *args: Any, device: Device | None = None) -> Choice:
+    """What a call of ``op`` with these arguments runs; for ``device``, if it is given, by that GPU's tables alone."""
+    op.spec.check(*args)
+    if device is None:
+        return op.choice(*args)
+    known = op.chooser.choice(op, *args, device=device) if isinstance(op.chooser, Tables) else None
+    return known or Choice(None, reason=f"no point of a table for {device.name} is near", source="device")
