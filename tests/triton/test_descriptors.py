@@ -17,6 +17,11 @@ def copy_box(source, target, row, column):
 
 
 @wt.jit
+def copy_down(source, target, read_row, write_row):
+    target.store([write_row, 0], source.load([read_row, 0]))
+
+
+@wt.jit
 def add_to_box(target):
     target.store([0, 0], target.load([0, 0]) + 1.0)
 
@@ -69,3 +74,14 @@ def test_a_descriptor_of_more_than_the_tensor_is_found():
     longer = TensorDescriptor(source, [9, 16], [16, 1], [16, 16])
     with pytest.raises(OutOfBounds, match="1 past its last element"):
         copy_box[(1,)](longer, boxes(target, 16, 16), 0, 0)
+
+
+def test_a_box_before_the_start_is_read_as_zeros_and_may_not_be_written():
+    """As the copy engine has it: reads are clipped on every side, writes at the end alone."""
+    source, target = torch.arange(16 * 16.0).view(16, 16), torch.full((16, 16), -1.0)
+
+    copy_down[(1,)](boxes(source, 16, 16), boxes(target, 16, 16), -3, 0)
+    assert torch.equal(target[3:], source[:13])
+    assert (target[:3] == 0).all()
+    with pytest.raises(OutOfBounds, match=r"store of a box that begins at \[-3, 0\]: only a box that is read may"):
+        copy_down[(1,)](boxes(source, 16, 16), boxes(target, 16, 16), 0, -3)

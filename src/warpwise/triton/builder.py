@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from warpwise.cuda.errors import KernelAssertion, UnsupportedFeature
+from warpwise.cuda.errors import KernelAssertion, OutOfBounds, UnsupportedFeature
 from warpwise.triton import libdevice, numerics
 from warpwise.triton.atomics import read_modify_write
 from warpwise.triton.compat import InterpreterBuilder, TensorHandle, ir, numpy_dtype
@@ -253,6 +253,19 @@ class Builder(InterpreterBuilder):
         self, ptrs: TensorHandle, value: TensorHandle, mask: Any, *policy: Any, **named: Any
     ) -> None:
         self.memory.store(ptrs.data, value.data, _mask_of(mask, ptrs), numpy_dtype(ptrs.get_element_ty()))
+
+    def create_descriptor_store(self, desc: Any, value: TensorHandle, indices: list[TensorHandle]) -> None:
+        """A box may reach past the end of what a descriptor shows; the copy engine traps one that it is to write before the start."""
+        first = [int(index.data.item()) for index in indices]
+        if min(first) < 0:
+            self.recorder.add(
+                OutOfBounds,
+                f"store of a box that begins at {first}: only a box that is read may begin before 0",
+                "write",
+                hint="A GPU's copy engine ends the program with an illegal instruction.",
+            )
+            return
+        super().create_descriptor_store(desc, value, indices)
 
     def create_atomic_rmw(
         self, operation: Any, ptr: TensorHandle, val: TensorHandle, mask: TensorHandle, sem: Any, scope: Any

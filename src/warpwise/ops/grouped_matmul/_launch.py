@@ -51,7 +51,7 @@ def triton_tiled(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, offsets: tor
 
 
 def twice(matrix: torch.Tensor, rows: int, columns: int) -> Any:
-    """A descriptor of (rows, rows, columns) whose element (x, y, j) is row x + y: boxes that the engine clips at any row."""
+    """A descriptor of (rows, rows, columns) whose element (x, y, j) is row x + y: boxes that are read as zero before any x."""
     from triton.tools.tensor_descriptor import TensorDescriptor
 
     (height, width), (across, _) = matrix.shape, matrix.stride()
@@ -69,7 +69,7 @@ def triton_descriptors(
     programs = _boxes.programs(boxes, (cdiv(rows, boxes.m) + groups) * cdiv(n, boxes.n), a)
     grouped_matmul_descriptors[(programs,)](
         _boxes.described(a, (boxes.m, boxes.k)), _boxes.described(b, (boxes.k, boxes.n)), offsets.contiguous(),
-        wt.out(twice(c, boxes.m, boxes.n // 2)), rows, n, k, groups, programs,
+        wt.out(c), rows, n, k, groups, programs,
         BLOCK_M=boxes.m, BLOCK_N=boxes.n, BLOCK_K=boxes.k, GROUP=8, GROUPS=padded(groups),
         B_TURNED=_boxes.turned(b), num_warps=boxes.warps, num_stages=boxes.stages,
     )  # fmt: skip

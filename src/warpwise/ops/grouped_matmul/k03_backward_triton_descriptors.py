@@ -1,8 +1,9 @@
-"""Boxes of both factors by the copy engine, whose rows before the group it reads as zero.
+"""Boxes of both factors by the copy engine, which reads rows before the group as zero.
 
-Both are described as (rows, rows, columns) with two equal strides, as k03 describes C: at the group's first row x, rows
-y < 0 are outside. Slices end where the group ends, and the first may begin above it; zeros in both factors add nothing,
-whatever the group before holds, and no mask is computed.
+The engine clips boxes at the edges that a descriptor knows, and a group's edge is known to none. So both factors are
+described as (rows, rows, columns) with two equal strides, and element (x, y, j) is row x + y: with the group's first row
+as x, y counts rows within the group, and y < 0 is outside. Slices end where the group ends, and the first may begin above
+it; zeros in both factors add nothing, whatever the group before holds, and no mask is computed.
 """
 
 import triton.language as tl

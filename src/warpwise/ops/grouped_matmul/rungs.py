@@ -16,7 +16,7 @@ RUNGS: tuple[Rung, ...] = (
               dtypes=KERNEL_DTYPES, limits=launch.rows_limit, strided=True),
     make_rung(launch.HERE, "k02_triton_tiled", "tiles in Triton, any strides, the most programs that ends may need",
               launch.triton_tiled, dtypes=KERNEL_DTYPES, limits=launch.tiles_limit, strided=True),
-    make_rung(launch.HERE, "k03_triton_descriptors", "boxes by the copy engine, clipped by it where a group begins",
+    make_rung(launch.HERE, "k03_triton_descriptors", "boxes by the copy engine; groups, tiles and slices one loop",
               launch.triton_descriptors, dtypes=TWO_BYTES, limits=launch.descriptors_limits,
               configs=launch.descriptors_configs, strided=True),
 )  # fmt: skip
