@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from warpwise import ops, registry
 from warpwise.ops.scaled_matmul import spec
+from warpwise.ops.scaled_matmul._hopper import WARPGROUPS
 from warpwise.ops.scaled_matmul.rungs import RUNGS
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
@@ -146,3 +147,13 @@ A, B = torch.zeros(4, 16).to(E4M3), torch.zeros(8, 16).to(E4M3).t()
 def test_wrong_arguments(args, error, message):
     with pytest.raises(error, match=f"scaled_matmul: .*{message}"):
         ops.scaled_matmul(*args)
+
+
+@pytest.mark.parametrize("types", ["e4m3, e4m3", "e5m2, e4m3", "e4m3, e5m2"])
+@pytest.mark.parametrize("by_row", ["true", "false"])
+def test_warpgroups_compile_for_hopper_without_spills(types, by_row):
+    pair = ", ".join(f"__nv_fp8_{kind}" for kind in types.split(", "))
+    compiled = WARPGROUPS[f"scaled_matmul_warpgroups<{pair}, {by_row}>"].compile("sm_90")
+    assert compiled.registers == 168, "the third of an SM's registers that three warpgroups start with"
+    assert (compiled.spill_stores, compiled.stack) == (0, 0)
+    assert "C75" not in compiled.log, "the compiler found products that it had to put one after the other"
