@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
+import weakref
 
 import pytest
 import torch
@@ -106,3 +108,17 @@ def test_launches_are_repeated(rung):
     made((a, b), rung)
     (plan,) = made._plans.values()
     assert plan._recording is not None
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rung", [None, "k10", "k11", "k12", "k16"])
+def test_plans_keep_no_tensor_alive(rung):
+    made, op = plans("matmul"), registry.get("matmul")
+    dtype = torch.float32 if rung == "k11" else torch.bfloat16
+    a, b = torch.ones(256, 256, device="cuda", dtype=dtype), torch.ones(256, 256, device="cuda", dtype=dtype)
+    if rung and op.refusal(op.rung(rung), a, b):
+        pytest.skip("refused")
+    alive = [weakref.ref(tensor) for tensor in (a, b, made((a, b), rung), made((a, b), rung))]
+    del a, b
+    gc.collect()
+    assert [tensor() for tensor in alive] == [None] * 4

@@ -206,7 +206,9 @@ class _Recorder(TorchDispatchMode):
                 if tensor is value:
                     pointers.append((slot, *place))
                 else:
-                    descriptors.append((slot, *place, value))
+                    template = copy.copy(value)
+                    template.base = None  # a recording keeps no tensor alive
+                    descriptors.append((slot, *place, template))
                 values[slot] = None
             elif not (self._constant(value) or isinstance(value, str) or hasattr(value, "primitive_bitwidth")):
                 return None
