@@ -7,7 +7,8 @@ import torch
 from torch.nn import functional
 
 from warpwise import ops, registry
-from warpwise.ops.linear import backward_spec, rungs
+from warpwise.ops import _finished
+from warpwise.ops.linear import _launch, backward_spec, rungs
 
 LINEAR = registry.get("linear")
 RUNGS = [rung.name for rung in rungs.RUNGS if "cpu" in rung.devices]
@@ -185,6 +186,43 @@ def test_boxes_say_what_they_take():
     assert rung.limits(x, w, None, None, turned, None, False) == "takes residual row by row"
     plain, beside = rung.configs(x, w, *rest), rung.configs(x, w, None, None, x, None, False)
     assert set(beside) < set(plain), "half a tile of the residual takes room"
+
+
+@pytest.mark.parametrize("element", ["__nv_bfloat16", "__half"])
+@pytest.mark.parametrize(
+    "arguments",
+    ["0, false, false, false, false", "3, false, true, false, false", "2, false, false, false, true", "1, true, false, true, true"],
+)  # fmt: skip
+def test_warpgroups_compile_for_hopper_without_spills(element, arguments):
+    compiled = _launch.WARPGROUPS[f"linear_warpgroups<{element}, {arguments}, 2>"].compile("sm_90")
+    assert compiled.registers == 168, "the third of an SM's registers that three warpgroups start with"
+    assert (compiled.spill_stores, compiled.stack) == (0, 0)
+
+
+def test_warpgroups_have_room():
+    assert max(_finished.shared_bytes(by_parts) for by_parts in (False, True)) <= 227 * 1024
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("x_turned", [False, True])
+@pytest.mark.parametrize("w_turned", [False, True])
+@pytest.mark.parametrize("size", [(8, 8, 8), (130, 264, 200), (1000, 520, 1032)])
+@pytest.mark.parametrize("extras", ["", "residual", "keep", "residual keep"])
+def test_warpgroups_in_every_layout(x_turned, w_turned, size, extras):
+    """Ragged rows, several tiles a cluster, one slice and many; what leaves late and what comes early stay apart."""
+    m, n, k = size
+    x = integers(k, m).t() if x_turned else integers(m, k)
+    w = integers(k, n, seed=1).t() if w_turned else integers(n, k, seed=1)
+    bias, residual, scale = (
+        integers(n, seed=2),
+        integers(m, n, seed=3) if "residual" in extras else None,
+        integers(m, seed=4),
+    )
+    args = (x, w, bias, "relu", residual, scale, "keep" in extras)
+    args = tuple(value.to("cuda", torch.bfloat16) if isinstance(value, torch.Tensor) else value for value in args)
+    outputs, truths = ops.linear(*args, rung="k05"), LINEAR.spec.reference(*args)
+    for output, truth in zip(outputs if args[-1] else (outputs,), truths, strict=False):
+        assert torch.equal(output, truth.to(torch.bfloat16))
 
 
 X, W = torch.ones(2, 3), torch.ones(4, 3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from warpwise.ops import _boxes
+from warpwise.ops import _boxes, _finished
 from warpwise.ops._common import make_rung
 from warpwise.ops.addmm import _launch
 from warpwise.ops.addmm._launch import HERE
@@ -20,6 +20,9 @@ RUNGS = (
     make_rung(HERE, "k04_triton_copy_engine", "Hopper through Triton: boxes by the copy engine, programs that stay",
               _launch.triton_boxes, dtypes=(torch.float16, torch.bfloat16), limits=_launch.copy_engine, strided=True,
               configs=_launch.boxes_configs),
+    make_rung(HERE, "k05_warpgroups", "Hopper by hand: what is added comes under the products", _launch.warpgroups,
+              dtypes=(torch.float16, torch.bfloat16), limits=_launch.warpgroup_products, strided=True, devices=("cuda",),
+              configs=lambda *args: _finished.CONFIGS),
 )  # fmt: skip
 
 _LIMITS = {rung.name: rung.limits for rung in RUNGS}

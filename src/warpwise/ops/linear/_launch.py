@@ -10,13 +10,14 @@ import torch
 
 from warpwise import cuda
 from warpwise import triton as wt
-from warpwise.ops import _boxes, _tiles
+from warpwise.ops import _boxes, _finished, _tiles
 from warpwise.ops._common import cdiv, multiprocessors
 from warpwise.ops.linear.spec import ACTIVATIONS
 from warpwise.ops.matmul.op import MATMUL
 
 HERE = Path(__file__).parent
 THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
+WARPGROUPS = cuda.load(HERE / "k05_warpgroups.cu")
 
 
 class Layer(NamedTuple):
@@ -91,6 +92,11 @@ def copy_engine(
     return reason or grid_of_tiles(input, weight)
 
 
+def warpgroup_products(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
+    """The limits of k05: those of k04, on a Hopper GPU."""
+    return _finished.limits(input) or copy_engine(input, weight, *rest)
+
+
 # ---- launchers
 
 
@@ -140,8 +146,7 @@ def boxes_configs(
     input: torch.Tensor, weight: torch.Tensor, bias: Any, activation: Any, residual: torch.Tensor | None, *rest: Any
 ) -> tuple[str, ...]:
     """Every tile, the one that keeps the SMs busiest first; beside a residual those that leave room for half a tile of it."""
-    m, n, _ = _sizes(input, weight)
-    ranked = _boxes.ranked(1, m, n, multiprocessors(input))
+    ranked = _boxes.ranked(1, *_sizes(input, weight), multiprocessors(input))
     return tuple(name for name in ranked if _boxes.fits(name, int(residual is not None)))
 
 
@@ -160,3 +165,13 @@ def triton_boxes(outputs: tuple[torch.Tensor, torch.Tensor], *args: Any, config:
         X_TURNED=_boxes.turned(x), W_TURNED=_boxes.turned(w), ACTIVATION=activation,
         BLOCK_M=boxes.m, BLOCK_N=boxes.n, BLOCK_K=boxes.k, GROUP=8, num_warps=boxes.warps, num_stages=boxes.stages,
     )  # fmt: skip
+
+
+def warpgroups(outputs: tuple[torch.Tensor, torch.Tensor], *args: Any, config: str | None = None) -> None:
+    x, w, bias, activation, residual, scale, y, before = it = layer(outputs, *args)
+    kind = ACTIVATIONS.index(activation) + 1 if activation else 0
+    plan = _finished.plan(x, w, y, residual, before, config)
+    kernel = WARPGROUPS[f"linear_warpgroups<{cuda.ctype(x.dtype)}, {kind}, {plan.arguments}>"]
+    kernel[plan.grid, _finished.THREADS, plan.shared](
+        *plan.maps, None if bias is None else _finished.in_pairs(bias), scale, *it.sizes, *plan.order
+    )

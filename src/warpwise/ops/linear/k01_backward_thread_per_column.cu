@@ -12,7 +12,7 @@ __global__ void activation_backward_column(const T* grad, const T* before, T* re
   for (int row = 0; row < m; ++row) {
     const long long at = static_cast<long long>(row) * n + column;
     const float gradient =
-        warpwise::activation_backward<ACTIVATION>(warpwise::to_float(grad[at]), warpwise::to_float(before[at]));
+        warpwise::activation_backward<ACTIVATION, T>(warpwise::to_float(grad[at]), warpwise::to_float(before[at]));
     result[at] = warpwise::from_float<T>(gradient);
     sum += gradient;
   }

@@ -22,7 +22,7 @@ __global__ void linear_thread_per_element(const T* x, const T* w, const T* bias,
   if (bias) sum += warpwise::to_float(bias[column]);
   const long long to = static_cast<long long>(row) * n + column;
   if (before) before[to] = warpwise::from_float<T>(sum);
-  float result = warpwise::activated<ACTIVATION>(sum);
+  float result = warpwise::activated<ACTIVATION, T>(sum);
   if (residual) result += warpwise::to_float(residual[row * residual_row + column * residual_column]);
   y[to] = warpwise::from_float<T>(result);
 }

@@ -16,7 +16,7 @@ def activation_backward_strips(
 ):  # fmt: skip
     """grad, before, result: (m, n); partial: (strips, n), float32. A strip is `steps` blocks of rows. Grid: (cdiv(n, BLOCK_N), strips)."""
     columns = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
-    sums = tl.zeros((BLOCK_N,), tl.float32)
+    sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)  # added over threads once, at the end
     for step in range(steps):
         rows = ((tl.program_id(1) * steps + step) * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
         inside = (rows[:, None] < m) & (columns[None, :] < n)
@@ -25,8 +25,8 @@ def activation_backward_strips(
         before = tl.load(before_ptr + places, mask=inside, other=0.0).to(tl.float32)
         gradient = activation_backward(gradient, before, ACTIVATION)
         tl.store(result_ptr + places, gradient.to(result_ptr.dtype.element_ty), mask=inside)
-        sums += tl.sum(gradient, 0)
-    tl.store(partial_ptr + tl.program_id(1).to(tl.int64) * n + columns, sums, mask=columns < n)
+        sums += gradient
+    tl.store(partial_ptr + tl.program_id(1).to(tl.int64) * n + columns, tl.sum(sums, 0), mask=columns < n)
 
 
 @wt.jit

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from warpwise.ops import _boxes
+from warpwise.ops import _boxes, _finished
 from warpwise.ops._common import make_rung
 from warpwise.ops.linear import _backward, _launch
 from warpwise.ops.linear._launch import HERE
@@ -22,6 +22,9 @@ RUNGS = (
     make_rung(HERE, "k04_triton_copy_engine", "Hopper through Triton: boxes by the copy engine, programs that stay",
               _launch.triton_boxes, dtypes=(torch.float16, torch.bfloat16), limits=_launch.copy_engine, strided=True,
               configs=_launch.boxes_configs),
+    make_rung(HERE, "k05_warpgroups", "Hopper by hand: one warpgroup finishes while the other multiplies",
+              _launch.warpgroups, dtypes=(torch.float16, torch.bfloat16), limits=_launch.warpgroup_products, strided=True,
+              devices=("cuda",), configs=lambda *args: _finished.CONFIGS),
 )  # fmt: skip
 
 BACKWARD_RUNGS = (
