@@ -53,12 +53,25 @@ def test_any_size_alignment_and_layout(m, n, k, shift, gap, transposed, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("transposed", [(False, False), (True, True)])
-@pytest.mark.parametrize("tiling", range(len(_ampere.TILINGS)))
+@pytest.mark.parametrize("tiling", _ampere.TILINGS, ids=lambda tiling: tiling.name(torch.bfloat16))
 def test_every_tile(tiling, transposed, dtype):
     """More tiles than blocks, so that slices of the next tile arrive while one leaves; ragged at each edge."""
     a, b = laid(264, 152, dtype, 0, transposed[0], 0, 8), laid(152, 272, dtype, 1, transposed[1], 0, 8)
-    name = _ampere.TILINGS[tiling].name(dtype)
-    assert torch.equal(ops.matmul(a, b, rung=f"k15@{name}"), product(a, b))
+    assert torch.equal(ops.matmul(a, b, rung=f"k15@{tiling.name(dtype)}"), product(a, b))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("tiling", _ampere.TILINGS, ids=lambda tiling: tiling.name(torch.bfloat16))
+def test_every_tile_on_the_gpu(tiling, transposed, dtype):
+    """Some 45 tiles of the largest for each SM: the ring of slices goes round across many of them."""
+    m, n, k = 12_000, 16_000, 520
+    a, b = (
+        laid(rows, columns, dtype, seed, turned, 0, 8).cuda()
+        for rows, columns, seed, turned in ((m, k, 0, transposed[0]), (k, n, 1, transposed[1]))
+    )
+    assert torch.equal(ops.matmul(a, b, rung=f"k15@{tiling.name(dtype)}"), product(a, b))
 
 
 def test_configurations_are_those_that_fit():

@@ -25,16 +25,16 @@ __device__ inline Out rounded(int sum) {
 
 // a: (m, k), b: (k, n), c: (m, n), row-major. ALIGNED: rows of a and b are whole units of 16 bytes that lie on 16.
 // BM x BN: the block's tile; BK: the depth of a slice; WM x WN: a warp's tile.
-// Grid: (cdiv(n, BN), cdiv(m, BM)) blocks of (BM / WM) * (BN / WN) * 32 threads.
-template <class T, class Sum, class Out, int BM, int BN, int BK, int WM, int WN, bool ALIGNED>
-__global__ void __launch_bounds__((BM / WM) * (BN / WN) * 32) matmul_wmma(const T* __restrict__ a,
-                                                                          const T* __restrict__ b, Out* __restrict__ c,
-                                                                          int m, int n, int k) {
+// Grid: (cdiv(n, BN), cdiv(m, BM)) blocks of THREADS.
+template <class T, class Sum, class Out, int BM, int BN, int BK, int WM, int WN, bool ALIGNED,
+          int THREADS = (BM / WM) * (BN / WN) * 32>
+__global__ void __launch_bounds__(THREADS) matmul_wmma(const T* __restrict__ a, const T* __restrict__ b,
+                                                       Out* __restrict__ c, int m, int n, int k) {
   using A = Tile<T, BM, BK>;
   using B = Tile<T, BK, BN>;
   __shared__ __align__(32) A a_tile;
   __shared__ __align__(32) B b_tile;
-  __shared__ __align__(32) Sum leaving[(BM / WM) * (BN / WN)][16 * 16];
+  __shared__ __align__(32) Sum leaving[THREADS / 32][16 * 16];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int first_row = blockIdx.y * BM, first_column = blockIdx.x * BN;
   const int row = warp / (BN / WN) * WM, column = warp % (BN / WN) * WN;
@@ -47,8 +47,10 @@ __global__ void __launch_bounds__((BM / WM) * (BN / WN) * 32) matmul_wmma(const 
   }
 
   for (int first = 0; first < k; first += BK) {
-    a_tile.template fill<ALIGNED>(a + static_cast<long long>(first_row) * k + first, k, m - first_row, k - first);
-    b_tile.template fill<ALIGNED>(b + static_cast<long long>(first) * n + first_column, n, k - first, n - first_column);
+    a_tile.template fill<THREADS, ALIGNED>(a + static_cast<long long>(first_row) * k + first, k, m - first_row,
+                                           k - first);
+    b_tile.template fill<THREADS, ALIGNED>(b + static_cast<long long>(first) * n + first_column, n, k - first,
+                                           n - first_column);
     __syncthreads();
 #pragma unroll
     for (int depth = 0; depth < BK; depth += 16) {

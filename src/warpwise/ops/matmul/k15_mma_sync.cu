@@ -43,20 +43,22 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) matmul_mma_sync(const T* __re
   const int tiles = tiles_m * tiles_n, slices = (k + kDepth - 1) / kDepth;
   const int warp = threadIdx.x / 32, row = warp / (BN / WN) * WM, column = warp % (BN / WN) * WN;
 
-  int coming = blockIdx.x, coming_slice = 0;  // the tile and slice to copy next
+  int coming = blockIdx.x, depth = 0;  // the tile and slice to copy next; after the last tile, zeros
   Tile at = tile_of<BM, BN>(coming, tiles_m, tiles_n, group);
   const auto copy = [&](int stage) {
-    if (coming < tiles) {
-      unsigned char* const to = shared + stage * kStage;
-      SliceA::template copy<A_WORD, THREADS>(to, a, a_stride, at.row, m, coming_slice * kDepth, k);
-      SliceB::template copy<B_WORD, THREADS>(to + SliceA::kBytes, b, b_stride, at.column, n, coming_slice * kDepth, k);
-      if (++coming_slice == slices) {
-        coming_slice = 0;
-        coming += gridDim.x;
-        if (coming < tiles) at = tile_of<BM, BN>(coming, tiles_m, tiles_n, group);
-      }
-    }
+    unsigned char* const to = shared + stage * kStage;
+    const bool there = coming < tiles;
+    SliceA::template copy<A_WORD, THREADS>(to, a, a_stride, at.row, there ? m : 0, depth, k);
+    SliceB::template copy<B_WORD, THREADS>(to + SliceA::kBytes, b, b_stride, at.column, there ? n : 0, depth, k);
     __pipeline_commit();
+  };
+  const auto advance = [&] {
+    depth += kDepth;
+    if (depth >= k) {
+      depth = 0;
+      coming += gridDim.x;
+      if (coming < tiles) at = tile_of<BM, BN>(coming, tiles_m, tiles_n, group);
+    }
   };
 
   unsigned a_now[2][WM / 16][4], b_now[2][WN / 16][4];
@@ -68,7 +70,10 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) matmul_mma_sync(const T* __re
   };
 
 #pragma unroll
-  for (int stage = 0; stage < STAGES - 1; ++stage) copy(stage);
+  for (int stage = 0; stage < STAGES - 1; ++stage) {
+    copy(stage);
+    advance();
+  }
   __pipeline_wait_prior(STAGES - 2);
   __syncthreads();
   fetch(0, 0, 0);
@@ -90,6 +95,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) matmul_mma_sync(const T* __re
         if (step == 0) copy(freed);
         mma::products<T>(sums, a_now[step % 2], b_now[step % 2]);
       }
+      advance();
       freed = stage;
       stage = next;
     }

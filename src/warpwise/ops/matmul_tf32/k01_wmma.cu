@@ -24,16 +24,15 @@ __device__ inline void round_to_tf32(Fragment& fragment) {
 
 // a: (m, k), b: (k, n), c: (m, n), row-major. ALIGNED: k and n are multiples of 4 and a and b lie on 16 bytes.
 // BM x BN: the block's tile; BK: the depth of a slice; WM x WN: a warp's tile.
-// Grid: (cdiv(n, BN), cdiv(m, BM)) blocks of (BM / WM) * (BN / WN) * 32 threads.
-template <int BM, int BN, int BK, int WM, int WN, bool ALIGNED>
-__global__ void __launch_bounds__((BM / WM) * (BN / WN) * 32) matmul_wmma(const float* __restrict__ a,
-                                                                          const float* __restrict__ b,
-                                                                          float* __restrict__ c, int m, int n, int k) {
+// Grid: (cdiv(n, BN), cdiv(m, BM)) blocks of THREADS.
+template <int BM, int BN, int BK, int WM, int WN, bool ALIGNED, int THREADS = (BM / WM) * (BN / WN) * 32>
+__global__ void __launch_bounds__(THREADS) matmul_wmma(const float* __restrict__ a, const float* __restrict__ b,
+                                                       float* __restrict__ c, int m, int n, int k) {
   using A = TileA<BM, BK>;
   using B = TileB<BK, BN>;
   __shared__ __align__(32) A a_tile;
   __shared__ __align__(32) B b_tile;
-  __shared__ __align__(32) float leaving[(BM / WM) * (BN / WN)][16 * 16];
+  __shared__ __align__(32) float leaving[THREADS / 32][16 * 16];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int first_row = blockIdx.y * BM, first_column = blockIdx.x * BN;
   const int row = warp / (BN / WN) * WM, column = warp % (BN / WN) * WN;
@@ -46,8 +45,10 @@ __global__ void __launch_bounds__((BM / WM) * (BN / WN) * 32) matmul_wmma(const 
   }
 
   for (int first = 0; first < k; first += BK) {
-    a_tile.template fill<ALIGNED>(a + static_cast<long long>(first_row) * k + first, k, m - first_row, k - first);
-    b_tile.template fill<ALIGNED>(b + static_cast<long long>(first) * n + first_column, n, k - first, n - first_column);
+    a_tile.template fill<THREADS, ALIGNED>(a + static_cast<long long>(first_row) * k + first, k, m - first_row,
+                                           k - first);
+    b_tile.template fill<THREADS, ALIGNED>(b + static_cast<long long>(first) * n + first_column, n, k - first,
+                                           n - first_column);
     __syncthreads();
 #pragma unroll
     for (int depth = 0; depth < BK; depth += 8) {

@@ -14,22 +14,29 @@ struct Slabs {
   static_assert(PITCH * sizeof(T) % 16 == 0, "wmma's leading dimension is a multiple of 16 bytes");
   T at[COLUMNS / WIDTH][ROWS * PITCH];
 
-  // All threads fill it from `from`, row-major and `stride` wide, of which `rows` and `columns` exist; zeros follow.
-  // ALIGNED: rows begin on 16 bytes and are whole numbers of them.
-  template <bool ALIGNED>
+  // All THREADS fill it from `from`, row-major and `stride` wide, of which `rows` and `columns` exist; zeros follow.
+  // ALIGNED: rows begin on 16 bytes and are whole numbers of them. All loads are under way before the first is stored.
+  template <int THREADS, bool ALIGNED>
   __device__ void fill(const T* from, int stride, int rows, int columns) {
-    for (int i = threadIdx.x; i < ROWS * COLUMNS / kUnit; i += blockDim.x) {
-      const int row = i / (COLUMNS / kUnit), column = i % (COLUMNS / kUnit) * kUnit;
+    constexpr int kUnits = COLUMNS / kUnit, kRounds = ROWS * kUnits / THREADS;
+    static_assert(kRounds * THREADS == ROWS * kUnits, "threads share units evenly");
+    Vector<T, kUnit> units[kRounds];
+#pragma unroll
+    for (int round = 0; round < kRounds; ++round) {
+      const int i = round * THREADS + threadIdx.x, row = i / kUnits, column = i % kUnits * kUnit;
       const int valid = row < rows ? columns - column : 0;
       const T* const source = from + static_cast<long long>(row) * stride + column;
-      Vector<T, kUnit> unit;
       if (ALIGNED && valid > 0) {
-        unit = *reinterpret_cast<const Vector<T, kUnit>*>(source);
+        units[round] = *reinterpret_cast<const Vector<T, kUnit>*>(source);
       } else {
 #pragma unroll
-        for (int e = 0; e < kUnit; ++e) unit.at[e] = e < valid ? source[e] : T(0.0f);
+        for (int e = 0; e < kUnit; ++e) units[round].at[e] = !ALIGNED && e < valid ? source[e] : T(0.0f);
       }
-      *reinterpret_cast<Vector<T, kUnit>*>(at[column / WIDTH] + row * PITCH + column % WIDTH) = unit;
+    }
+#pragma unroll
+    for (int round = 0; round < kRounds; ++round) {
+      const int i = round * THREADS + threadIdx.x, row = i / kUnits, column = i % kUnits * kUnit;
+      *reinterpret_cast<Vector<T, kUnit>*>(at[column / WIDTH] + row * PITCH + column % WIDTH) = units[round];
     }
   }
 };
