@@ -12,7 +12,7 @@ from warpwise.ops import _boxes
 from warpwise.ops.batched_matmul import rungs, spec
 
 FEW = settings(max_examples=10, deadline=None, derandomize=True)
-RUNGS = [rung.name for rung in rungs.RUNGS]
+RUNGS = [rung.name for rung in rungs.RUNGS if rung.dtypes and torch.float16 in rung.dtypes]
 OP = registry.get("batched_matmul")
 
 
@@ -31,9 +31,30 @@ def exact(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     a_turned=st.booleans(), b_turned=st.booleans(), rung=st.sampled_from(["k02", "k03"]),
 )  # fmt: skip
 def test_any_size_and_orientation(batch, m, n, k, a_turned, b_turned, rung):
-    a = integers(batch, k, m).mT if a_turned else integers(batch, m, k)
-    b = integers(batch, n, k, seed=1).mT if b_turned else integers(batch, k, n, seed=1)
+    same_at(batch, m, n, k, a_turned, b_turned, rung, torch.float16)
+
+
+def same_at(batch, m, n, k, a_turned, b_turned, rung, dtype):
+    a = integers(batch, k, m, dtype=dtype).mT if a_turned else integers(batch, m, k, dtype=dtype)
+    b = integers(batch, n, k, seed=1, dtype=dtype).mT if b_turned else integers(batch, k, n, seed=1, dtype=dtype)
     assert torch.equal(ops.batched_matmul(a, b, rung=rung), exact(a, b))
+
+
+@FEW
+@given(
+    batch=st.integers(1, 4), m=st.integers(1, 140), n=st.integers(1, 140), k=st.integers(1, 70),
+    a_turned=st.booleans(), b_turned=st.booleans(), rung=st.sampled_from(["k01", "k02", "k03", "k05"]),
+)  # fmt: skip
+def test_any_size_and_orientation_in_float32(batch, m, n, k, a_turned, b_turned, rung):
+    same_at(batch, m, n, k, a_turned, b_turned, rung, torch.float32)
+
+
+@pytest.mark.parametrize("a_turned", [False, True])
+@pytest.mark.parametrize("b_turned", [False, True])
+def test_whole_quads_in_every_orientation(a_turned, b_turned):
+    """Sizes in fours take 16-byte loads and copies, each along memory's order; four slices and more go round the stages."""
+    for rung in ("k02", "k05"):
+        same_at(2, 136, 264, 72, a_turned, b_turned, rung, torch.float32)
 
 
 @pytest.mark.parametrize("rung", RUNGS)
