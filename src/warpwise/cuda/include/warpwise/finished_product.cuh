@@ -176,7 +176,7 @@ __device__ inline void finished_product(const Maps& maps, const Epilogue& then, 
       }
     };
 
-    if (LAG && own == 1) hopper::named_barrier(3, 2 * kGroupThreads);
+    if (LAG && own == 1 && first < tiles) hopper::named_barrier(3, 2 * kGroupThreads);
     for (int number = first; number < tiles; number += step) {
       int s = 0;
 #pragma unroll
@@ -204,6 +204,7 @@ __device__ inline void finished_product(const Maps& maps, const Epilogue& then, 
       }
       for (; s < slices; ++s) multiply(number, s);
       hopper::products_wait<0>();
+      hopper::settled(d);
       if (thread < kCluster) hopper::barrier_arrive(before, thread);
 
       if (ADDED) {
