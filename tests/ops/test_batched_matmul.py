@@ -12,7 +12,7 @@ from warpwise.ops import _boxes
 from warpwise.ops.batched_matmul import rungs, spec
 
 FEW = settings(max_examples=10, deadline=None, derandomize=True)
-RUNGS = [rung.name for rung in rungs.RUNGS if rung.dtypes and torch.float16 in rung.dtypes]
+RUNGS = [rung.name for rung in rungs.RUNGS]
 OP = registry.get("batched_matmul")
 
 
@@ -43,7 +43,7 @@ def same_at(batch, m, n, k, a_turned, b_turned, rung, dtype):
 @FEW
 @given(
     batch=st.integers(1, 4), m=st.integers(1, 140), n=st.integers(1, 140), k=st.integers(1, 70),
-    a_turned=st.booleans(), b_turned=st.booleans(), rung=st.sampled_from(["k01", "k02", "k03", "k05"]),
+    a_turned=st.booleans(), b_turned=st.booleans(), rung=st.sampled_from(["k01", "k02", "k03"]),
 )  # fmt: skip
 def test_any_size_and_orientation_in_float32(batch, m, n, k, a_turned, b_turned, rung):
     same_at(batch, m, n, k, a_turned, b_turned, rung, torch.float32)
@@ -52,9 +52,8 @@ def test_any_size_and_orientation_in_float32(batch, m, n, k, a_turned, b_turned,
 @pytest.mark.parametrize("a_turned", [False, True])
 @pytest.mark.parametrize("b_turned", [False, True])
 def test_whole_quads_in_every_orientation(a_turned, b_turned):
-    """Sizes in fours take 16-byte loads and copies, each along memory's order; four slices and more go round the stages."""
-    for rung in ("k02", "k05"):
-        same_at(2, 136, 264, 72, a_turned, b_turned, rung, torch.float32)
+    """Sizes in fours take 16-byte loads, each along memory's order."""
+    same_at(2, 136, 264, 72, a_turned, b_turned, "k02", torch.float32)
 
 
 @pytest.mark.parametrize("rung", RUNGS)
@@ -113,7 +112,7 @@ def test_every_configuration(config):
 def test_the_own_choice_fills_the_gpu():
     """On 132 SMs: large tiles where there are many, small ones where few would leave SMs idle, two programs for short sums."""
     assert _boxes.ranked(64, 2048, 2048, 128, 132)[0] == "128x128x64_s3_w4"
-    assert _boxes.ranked(16, 1024, 1024, 1024, 132)[0].startswith("128x256")
+    assert _boxes.ranked(16, 1024, 1024, 1024, 132)[0] == "128x256x64_s4_w8"
     assert _boxes.ranked(1, 512, 512, 4096, 132)[0].startswith("64x64")
     assert set(_boxes.ranked(1, 8, 8, 8, 132)) == {boxes.name for boxes in _boxes.CHOICES}
 
@@ -162,7 +161,8 @@ def test_what_a_rung_cannot_take_is_refused():
 
 def test_defaults():
     a = torch.empty(2, 8, 8)
-    assert OP.default(a, a) == "k02_block_tile"
+    assert OP.default(a, a) == "k03_triton_tiled"
+    assert OP.default(a, a.mT) == "k02_block_tile"
     assert OP.default(a.half(), a.half()) == "k04_triton_descriptors"
     assert OP.default(a.half()[:, :, :5], a.half()[:, :5, :5]) == "k03_triton_tiled"
     assert OP.default(a.double(), a.double()) is None

@@ -47,8 +47,8 @@ class Boxes(NamedTuple):
 
 
 CHOICES = (
-    Boxes(128, 256, 64, 3, 8),
     Boxes(128, 256, 64, 4, 8),
+    Boxes(128, 256, 64, 3, 8),
     Boxes(256, 128, 64, 4, 8),
     Boxes(128, 128, 64, 3, 4),
     Boxes(128, 128, 64, 4, 8),

@@ -15,7 +15,6 @@ from warpwise.ops.batched_matmul.spec import KERNEL_DTYPES, sizes
 HERE = Path(__file__).parent
 NAIVE = cuda.load(HERE / "k01_naive.cu")
 BLOCK_TILE = cuda.load(HERE / "k02_block_tile.cu")
-ASYNC_COPIES = cuda.load(HERE / "k05_async_copies.cu")
 SIDE = 2**31 - 1024  # sizes are 32 bits, and rows and columns reach up to a tile past the end
 GRID_Y, LARGE = 65535, 128  # the most blocks in y and z; the side of k02's large tile
 
@@ -103,17 +102,6 @@ def triton_descriptors(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config
     )  # fmt: skip
 
 
-def async_copies(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    batch, m, n, k = sizes(a, b)
-    flags = _boxes.turned(a), _boxes.turned(b), whole_quads(a), whole_quads(b)
-    tiles_n = cdiv(n, LARGE)
-    tiles = cdiv(m, LARGE) * tiles_n
-    kernel = ASYNC_COPIES[f"batched_matmul_async_copies<{', '.join(str(flag).lower() for flag in flags)}>"]
-    kernel[batch * tiles, 256, 2 * 3 * 16 * (LARGE + 4) * 4](
-        cuda.strided(a), cuda.strided(b), cuda.out(c), m, n, k, tiles, tiles_n, *strides(a), *strides(b)
-    )
-
-
 def sizes_limit(a: torch.Tensor, b: torch.Tensor) -> str | None:
     for name, size in zip(("batch", "m", "n", "k"), sizes(a, b), strict=True):
         if size > SIDE:
@@ -151,15 +139,14 @@ RUNGS = (
     make_rung(HERE, "k04_triton_descriptors", "boxes by the copy engine; matrices, tiles and slices one loop",
               triton_descriptors, dtypes=(torch.float16, torch.bfloat16), limits=descriptors_limits,
               configs=descriptors_configs, strided=True),
-    make_rung(HERE, "k05_async_copies", "float32: slices by cp.async, turned on the way", async_copies,
-              dtypes=(torch.float32,), limits=tiles_limit, strided=True),
 )  # fmt: skip
 
 
 def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """Descriptors where the copy engine can address 2-byte factors, tiles elsewhere; PyTorch for float64 and huge sizes."""
+    """Descriptors where the copy engine can address 2-byte factors, tiles in Triton elsewhere, and tiles in CUDA for a turned
+    float32 B, which Triton reads at a third of the speed; PyTorch for float64 and huge sizes."""
     if a.dtype not in KERNEL_DTYPES or tiles_limit(a, b):
         return None
     if a.dtype == torch.float32:
-        return "k02_block_tile"
+        return "k02_block_tile" if _boxes.turned(b) else "k03_triton_tiled"
     return "k03_triton_tiled" if descriptors_limits(a, b) else "k04_triton_descriptors"
