@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from warpwise import ops, registry
-from warpwise.ops.addmm import _launch, rungs
+from warpwise.ops.addmm import rungs, tables
 
 ADDMM = registry.get("addmm")
 RUNGS = [rung.name for rung in rungs.RUNGS if "cpu" in rung.devices]
@@ -82,43 +82,16 @@ def test_autocast_takes_low_precision():
         assert ops.addmm(torch.ones(2), torch.ones(3, 3), torch.ones(3, 2)).dtype == torch.bfloat16
 
 
-def test_defaults():
-    square = torch.empty(16, 16)
-    factors = (1.0, 1.0)
-    assert ADDMM.default(square, square, square, *factors) == "k02_triton_pass"
-    assert ADDMM.default(*(square.half(),) * 3, *factors) == "k03_triton_tiled"
-    assert ADDMM.default(*(square.double(),) * 3, *factors) is None
-
-
-@pytest.mark.parametrize("arguments", ["false, true, true", "true, false, false"])
-def test_warpgroups_compile_for_hopper_without_spills(arguments):
-    compiled = _launch.WARPGROUPS[f"addmm_warpgroups<__half, {arguments}, false, 2>"].compile("sm_90")
-    assert (compiled.spill_stores, compiled.stack) == (0, 0)
-
-
-def test_warpgroups_say_what_they_take():
-    rung = ADDMM.rung("k05")
-    a, b = torch.empty(16, 8, dtype=torch.half), torch.empty(8, 24, dtype=torch.half)
-    for shape in ((16, 24), (24,), (1, 24)):
-        assert rung.limits(torch.empty(shape, dtype=torch.half), a, b, 1.0, 1.0) is None
-    column = torch.empty(16, 1, dtype=torch.half)
-    assert "takes an input that is a row, or a matrix" in rung.limits(column, a, b, 1.0, 1.0)
-    assert rung.limits(column, a, b, 0.0, 1.0) is None, "nothing of it is read"
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("a_turned", [False, True])
-@pytest.mark.parametrize("b_turned", [False, True])
-@pytest.mark.parametrize("added", [None, "row", "matrix"])
-def test_warpgroups_in_every_layout(a_turned, b_turned, added):
-    m, n, k = 1000, 520, 200
-    a = integers(k, m).t() if a_turned else integers(m, k)
-    b = integers(n, k, seed=1).t() if b_turned else integers(k, n, seed=1)
-    c = integers(*((n,) if added == "row" else (m, n)), seed=2)
-    c, a, b = (value.to("cuda", torch.bfloat16) for value in (c, a, b))
-    beta = 2.0 if added else 0.0
-    expected = ADDMM.spec.reference(c, a, b, beta, -0.5).to(torch.bfloat16)
-    assert torch.equal(ops.addmm(c, a, b, beta, -0.5, rung="k05"), expected)
+def test_what_a_table_tells_apart():
+    c, a, b = torch.empty(16, 24), torch.empty(16, 8), torch.empty(8, 24)
+    assert ADDMM.default(c, a, b, 1.0, 1.0) is None, "PyTorch, until a table knows better"
+    for name, arrangement in tables.ARRANGEMENTS.items():
+        args = arrangement(c, a, b, 1.0, 1.0)
+        ADDMM.spec.check(*args)
+        assert tables.described(*args) == (name, {"m": 16, "n": 24, "k": 8})
+    assert tables.described(c, a, b, 0.0, 1.0)[0] == "nn nothing"
+    assert tables.described(c[:, :1], a, b, 1.0, 1.0)[0] == "nn column"
+    assert tables.described(torch.empty(()), a, b, 1.0, 1.0)[0] == "nn number"
 
 
 A, B = torch.ones(2, 3), torch.ones(3, 4)

@@ -7,8 +7,7 @@ import torch
 from torch.nn import functional
 
 from warpwise import ops, registry
-from warpwise.ops import _finished
-from warpwise.ops.linear import _launch, backward_spec, rungs
+from warpwise.ops.linear import backward_spec, rungs, tables
 
 LINEAR = registry.get("linear")
 RUNGS = [rung.name for rung in rungs.RUNGS if "cpu" in rung.devices]
@@ -169,10 +168,28 @@ def test_autocast_takes_low_precision():
 
 def test_defaults():
     x, w = torch.empty(16, 16), torch.empty(16, 16)
-    rest = (None, None, None, None, False)
-    assert LINEAR.default(x, w, *rest) == "k02_triton_pass"
-    assert LINEAR.default(x.half(), w.half(), *rest) == "k03_triton_tiled"
-    assert LINEAR.default(x.double(), w.double(), *rest) is None
+    gelu, plain = (None, "gelu", None, None, False), (x[0], None, None, None, False)
+    assert LINEAR.default(x, w, *gelu) == "k02_triton_pass"
+    assert LINEAR.default(x.half(), w.half(), *gelu) == "k03_triton_tiled"
+    assert LINEAR.default(x.double(), w.double(), *gelu) is None
+    assert LINEAR.default(x, w, *plain) is None, "cuBLASLt adds a bias itself"
+
+
+def test_what_a_table_tells_apart():
+    x, w = torch.empty(2, 3, 16), torch.empty(24, 16)
+    kinds = set()
+    for name, arrangement in tables.ARRANGEMENTS.items():
+        args = arrangement(x.view(6, 16), w, None, None, None, None, False)
+        LINEAR.spec.check(*args)
+        kind, sizes = tables.described(*args)
+        assert kind == f"nt {name}"
+        assert sizes == {"m": 6, "n": 24, "k": 16}
+        kinds.add(kind)
+    assert len(kinds) == len(tables.ARRANGEMENTS)
+    assert tables.described(x, w, None, None, None, torch.empty(2, 3), False) == (
+        "nt row_scale",
+        {"m": 6, "n": 24, "k": 16},
+    )
 
 
 def test_boxes_say_what_they_take():
@@ -186,43 +203,6 @@ def test_boxes_say_what_they_take():
     assert rung.limits(x, w, None, None, turned, None, False) == "takes residual row by row"
     plain, beside = rung.configs(x, w, *rest), rung.configs(x, w, None, None, x, None, False)
     assert set(beside) < set(plain), "half a tile of the residual takes room"
-
-
-@pytest.mark.parametrize("element", ["__nv_bfloat16", "__half"])
-@pytest.mark.parametrize(
-    "arguments",
-    ["0, false, false, false, false", "3, false, true, false, false", "2, false, false, false, true", "1, true, false, true, true"],
-)  # fmt: skip
-def test_warpgroups_compile_for_hopper_without_spills(element, arguments):
-    compiled = _launch.WARPGROUPS[f"linear_warpgroups<{element}, {arguments}, 2>"].compile("sm_90")
-    assert compiled.registers == 168, "the third of an SM's registers that three warpgroups start with"
-    assert (compiled.spill_stores, compiled.stack) == (0, 0)
-
-
-def test_warpgroups_have_room():
-    assert max(_finished.shared_bytes(by_parts) for by_parts in (False, True)) <= 227 * 1024
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("x_turned", [False, True])
-@pytest.mark.parametrize("w_turned", [False, True])
-@pytest.mark.parametrize("size", [(8, 8, 8), (130, 264, 200), (1000, 520, 1032)])
-@pytest.mark.parametrize("extras", ["", "residual", "keep", "residual keep"])
-def test_warpgroups_in_every_layout(x_turned, w_turned, size, extras):
-    """Ragged rows, several tiles a cluster, one slice and many; what leaves late and what comes early stay apart."""
-    m, n, k = size
-    x = integers(k, m).t() if x_turned else integers(m, k)
-    w = integers(k, n, seed=1).t() if w_turned else integers(n, k, seed=1)
-    bias, residual, scale = (
-        integers(n, seed=2),
-        integers(m, n, seed=3) if "residual" in extras else None,
-        integers(m, seed=4),
-    )
-    args = (x, w, bias, "relu", residual, scale, "keep" in extras)
-    args = tuple(value.to("cuda", torch.bfloat16) if isinstance(value, torch.Tensor) else value for value in args)
-    outputs, truths = ops.linear(*args, rung="k05"), LINEAR.spec.reference(*args)
-    for output, truth in zip(outputs if args[-1] else (outputs,), truths, strict=False):
-        assert torch.equal(output, truth.to(torch.bfloat16))
 
 
 X, W = torch.ones(2, 3), torch.ones(4, 3)

@@ -9,10 +9,11 @@ import torch
 from warpwise.ops._public import public
 from warpwise.ops.addmm.rungs import RUNGS, default
 from warpwise.ops.addmm.spec import SPEC
+from warpwise.ops.addmm.tables import TABLES
 from warpwise.ops.matmul.op import matmul
 from warpwise.registry import Op, register
 
-ADDMM = register(Op(SPEC, RUNGS, default))
+ADDMM = register(Op(SPEC, RUNGS, default, TABLES))
 
 Gradient = torch.Tensor | None
 
@@ -53,6 +54,8 @@ def addmm(
     ``input`` is (M, N) or broadcasts to it: (N,), (1, N), (M, 1), (). All are of one dtype, float16, bfloat16, float32 or
     float64; sums and what is added to them are float32 and rounded once (float64 for float64, which PyTorch computes), and
     float32 is never rounded to TF32. Where ``beta`` is 0 ``input`` is not read, NaN in it or not. An empty sum, K = 0, is 0.
+
+    On a GPU torch.addmm computes unless a table that ``warpwise tune addmm`` made knows a faster rung.
 
     Differentiable. Raises ``TypeError`` or ``ValueError`` naming the argument that does not fit. ``rung`` asks for one
     kernel of the ladder by name.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from warpwise.ops import _boxes, _finished
 from warpwise.ops._common import make_rung
 from warpwise.ops.addmm import _launch
 from warpwise.ops.addmm._launch import HERE
@@ -20,20 +19,8 @@ RUNGS = (
     make_rung(HERE, "k04_triton_copy_engine", "Hopper through Triton: boxes by the copy engine, programs that stay",
               _launch.triton_boxes, dtypes=(torch.float16, torch.bfloat16), limits=_launch.copy_engine, strided=True,
               configs=_launch.boxes_configs),
-    make_rung(HERE, "k05_warpgroups", "Hopper by hand: what is added comes under the products", _launch.warpgroups,
-              dtypes=(torch.float16, torch.bfloat16), limits=_launch.warpgroup_products, strided=True, devices=("cuda",),
-              configs=lambda *args: _finished.CONFIGS),
 )  # fmt: skip
 
-_LIMITS = {rung.name: rung.limits for rung in RUNGS}
 
-
-def default(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float) -> str | None:
-    """For float32 the fastest product and a pass; for 2-byte types boxes where a Hopper GPU can move them, else tiles."""
-    if a.dtype == torch.float32:
-        name = "k02_triton_pass"
-    elif _boxes.is_hopper(a) and not _launch.copy_engine(input, a, b):
-        name = "k04_triton_copy_engine"
-    else:
-        name = "k03_triton_tiled"
-    return None if a.dtype not in KERNEL_DTYPES or _LIMITS[name](input, a, b, beta, alpha) else name
+def default(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float) -> None:
+    """PyTorch: cuBLAS adds under its product too, and no rung has been measured to be faster; a tuned table may say otherwise."""

@@ -9,15 +9,13 @@ from typing import Any, NamedTuple
 import torch
 
 from warpwise import cuda
-from warpwise import triton as wt
-from warpwise.ops import _boxes, _finished, _tiles
+from warpwise.ops import _boxes, _tiles
 from warpwise.ops._common import cdiv, multiprocessors
 from warpwise.ops.linear.spec import ACTIVATIONS
 from warpwise.ops.matmul.op import MATMUL
 
 HERE = Path(__file__).parent
 THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
-WARPGROUPS = cuda.load(HERE / "k05_warpgroups.cu")
 
 
 class Layer(NamedTuple):
@@ -92,11 +90,6 @@ def copy_engine(
     return reason or grid_of_tiles(input, weight)
 
 
-def warpgroup_products(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
-    """The limits of k05: those of k04, on a Hopper GPU."""
-    return _finished.limits(input) or copy_engine(input, weight, *rest)
-
-
 # ---- launchers
 
 
@@ -159,19 +152,9 @@ def triton_boxes(outputs: tuple[torch.Tensor, torch.Tensor], *args: Any, config:
     programs = _boxes.programs(boxes, cdiv(m, boxes.m) * cdiv(n, boxes.n), x)
     half = (boxes.m, boxes.n // 2)
     linear_boxes[(programs,)](
-        _boxes.described(x, (boxes.m, boxes.k)), _boxes.described(w, (boxes.n, boxes.k)), wt.out(_boxes.described(y, half)),
-        None if before is None else wt.out(_boxes.described(before, half)),
+        _boxes.described(x, (boxes.m, boxes.k)), _boxes.described(w, (boxes.n, boxes.k)), cuda.out(_boxes.described(y, half)),
+        None if before is None else cuda.out(_boxes.described(before, half)),
         None if residual is None else _boxes.described(residual, half), bias, scale, m, n, k, programs,
         X_TURNED=_boxes.turned(x), W_TURNED=_boxes.turned(w), ACTIVATION=activation,
         BLOCK_M=boxes.m, BLOCK_N=boxes.n, BLOCK_K=boxes.k, GROUP=8, num_warps=boxes.warps, num_stages=boxes.stages,
     )  # fmt: skip
-
-
-def warpgroups(outputs: tuple[torch.Tensor, torch.Tensor], *args: Any, config: str | None = None) -> None:
-    x, w, bias, activation, residual, scale, y, before = it = layer(outputs, *args)
-    kind = ACTIVATIONS.index(activation) + 1 if activation else 0
-    plan = _finished.plan(x, w, y, residual, before, config)
-    kernel = WARPGROUPS[f"linear_warpgroups<{cuda.ctype(x.dtype)}, {kind}, {plan.arguments}>"]
-    kernel[plan.grid, _finished.THREADS, plan.shared](
-        *plan.maps, None if bias is None else _finished.in_pairs(bias), scale, *it.sizes, *plan.order
-    )

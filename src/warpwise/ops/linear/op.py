@@ -11,10 +11,11 @@ from warpwise.ops._public import public
 from warpwise.ops.linear.backward_spec import BACKWARD, curvature, slope
 from warpwise.ops.linear.rungs import BACKWARD_RUNGS, RUNGS, default, default_backward
 from warpwise.ops.linear.spec import SPEC
+from warpwise.ops.linear.tables import TABLES
 from warpwise.ops.matmul.op import matmul
 from warpwise.registry import Op, register
 
-LINEAR = register(Op(SPEC, RUNGS, default))
+LINEAR = register(Op(SPEC, RUNGS, default, TABLES))
 ACTIVATION_BACKWARD = register(Op(BACKWARD, BACKWARD_RUNGS, default_backward))
 
 Gradient = torch.Tensor | None
@@ -112,7 +113,8 @@ def linear(
     be None. ``activation`` is None, "relu", "gelu" (by the error function) or "gelu_tanh". All are of one dtype, float16,
     bfloat16, float32 or float64; sums and what follows them are float32 and rounded once (float64 for float64, which
     PyTorch computes), and float32 is never rounded to TF32. ``return_preactivation`` returns what the activation was
-    applied to as well. An empty sum, K = 0, is 0.
+    applied to as well. An empty sum, K = 0, is 0. A product with a bias alone PyTorch computes, unless a table that
+    ``warpwise tune linear`` made knows a faster rung.
 
     Differentiable as often as one likes. For the backward of gelu what it was applied to is written beside the output;
     relu needs its output alone, and a layer without activation its factors. Raises ``TypeError`` or ``ValueError``

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
-from warpwise.ops import _boxes, _finished
+from warpwise.ops import _boxes
 from warpwise.ops._common import make_rung
 from warpwise.ops.linear import _backward, _launch
 from warpwise.ops.linear._launch import HERE
@@ -22,9 +20,6 @@ RUNGS = (
     make_rung(HERE, "k04_triton_copy_engine", "Hopper through Triton: boxes by the copy engine, programs that stay",
               _launch.triton_boxes, dtypes=(torch.float16, torch.bfloat16), limits=_launch.copy_engine, strided=True,
               configs=_launch.boxes_configs),
-    make_rung(HERE, "k05_warpgroups", "Hopper by hand: one warpgroup finishes while the other multiplies",
-              _launch.warpgroups, dtypes=(torch.float16, torch.bfloat16), limits=_launch.warpgroup_products, strided=True,
-              devices=("cuda",), configs=lambda *args: _finished.CONFIGS),
 )  # fmt: skip
 
 BACKWARD_RUNGS = (
@@ -37,15 +32,22 @@ BACKWARD_RUNGS = (
 _LIMITS = {rung.name: rung.limits for rung in (*RUNGS, *BACKWARD_RUNGS)}
 
 
-def default(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
-    """For float32 the fastest product and a pass; for 2-byte types boxes where a Hopper GPU can move them, else tiles."""
+def default(
+    input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, activation: str | None,
+    residual: torch.Tensor | None, row_scale: torch.Tensor | None, keep: bool,
+) -> str | None:  # fmt: skip
+    """PyTorch where a bias alone follows, which cuBLASLt adds itself; else for float32 the fastest product and a pass, for
+    2-byte types boxes where a Hopper GPU can move them, or tiles."""
+    if activation is residual is row_scale is None or input.dtype not in KERNEL_DTYPES:
+        return None
+    rest = (bias, activation, residual, row_scale, keep)
     if input.dtype == torch.float32:
         name = "k02_triton_pass"
     elif _boxes.is_hopper(input) and not _launch.copy_engine(input, weight, *rest):
         name = "k04_triton_copy_engine"
     else:
         name = "k03_triton_tiled"
-    return None if input.dtype not in KERNEL_DTYPES or _LIMITS[name](input, weight, *rest) else name
+    return None if _LIMITS[name](input, weight, *rest) else name
 
 
 def default_backward(grad_output: torch.Tensor, preactivation: torch.Tensor, activation: str) -> str | None:
