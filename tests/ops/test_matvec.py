@@ -43,6 +43,17 @@ def test_views(rung):
 
 
 @pytest.mark.parametrize("rung", ["k03_rows_together", "k04_columns"])
+def test_every_configuration(rung):
+    """Also what a rung would not choose for these sizes: more lanes than a column has rows, more threads than a row has elements."""
+    found = registry.get("matvec").rung(rung)
+    for m, k in ((70, 1200), (3, 40)):
+        a, x = integers(m, k), integers(k, seed=1)
+        for matrix in (a, a.t().contiguous().t()):
+            for config in found.configs(matrix, x):
+                assert torch.equal(ops.matvec(matrix, x, rung=f"{found.name}@{config}"), a @ x), config
+
+
+@pytest.mark.parametrize("rung", ["k03_rows_together", "k04_columns"])
 @pytest.mark.parametrize("multiprocessors", [1, 3, 1000])
 def test_every_division_of_the_work(rung, multiprocessors, monkeypatch):
     """Rows a team, a warp or a block a row, and parts of K follow from the sizes and the GPU's SMs."""
@@ -59,6 +70,8 @@ def test_the_default_follows_the_order_in_memory():
     assert default(a, x) == "k03_rows_together"
     assert default(torch.empty(6, 4).t(), x) == "k04_columns"
     assert default(a.double(), x.double()) is None
+    assert default(torch.empty(64, 7), torch.empty(7)) == "k05_triton", "rows that begin anywhere"
+    assert default(torch.empty(64, 8), torch.empty(8)) == "k03_rows_together"
 
 
 def test_gradients():

@@ -14,11 +14,11 @@ from warpwise.ops.matmul._shared import HERE, sizes, too_large
 
 STREAM_K = cuda.load(HERE / "k18_stream_k.cu")
 SKINNY = cuda.load(HERE / "k19_skinny.cu")
-DEPTH = 64
+BOX = 64  # elements: what 128 bytes of a swizzled row hold
 ROOM = 227 * 1024  # shared memory that a block may have on Hopper
 WIDTHS = (8, 16, 32, 64, 128, 256)
-TILES = re.compile(rf"(\d+)x(\d+)x{DEPTH}_s(\d+)_k(\d+)_c(\d+)_o(\d+)")
-STREAM_K_TILES = re.compile(rf"(\d+)x(\d+)x{DEPTH}_s(\d+)")
+TILES = re.compile(r"(\d+)x(\d+)x(\d+)_s(\d+)_k(\d+)_c(\d+)_o(\d+)_r(\d+)")
+STREAM_K_TILES = re.compile(r"(\d+)x(\d+)x(\d+)_s(\d+)")
 SPLIT_K = re.compile(r"(\d+)x(\d+)x(\d+)_w(\d+)_s(\d+)_p(\d+)")  # block, warps, stages, parts of K
 
 
@@ -32,25 +32,28 @@ def numbers(config: str, form: re.Pattern[str]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Tiles:
-    """A configuration of k19: ``columns`` of B x ``rows`` of A a block, ``stages`` slices on their way to it.
+    """A configuration of k19: ``columns`` of B x ``rows`` of A x ``depth`` a slice, ``stages`` slices on their way.
 
     ``split`` blocks of a cluster divide K, ``share`` neighbouring tiles load A for each other, and ``outer`` clusters
-    divide K once more, by way of global memory.
+    divide K once more, by way of global memory. Tiles begin at ``starts`` different slices of their part.
     """
 
     columns: int
     rows: int
+    depth: int
     stages: int
     split: int = 1
     share: int = 1
     outer: int = 1
+    starts: int = 1
 
     def __str__(self) -> str:
-        return f"{self.columns}x{self.rows}x{DEPTH}_s{self.stages}_k{self.split}_c{self.share}_o{self.outer}"
+        tile = f"{self.columns}x{self.rows}x{self.depth}"
+        return f"{tile}_s{self.stages}_k{self.split}_c{self.share}_o{self.outer}_r{self.starts}"
 
     @property
     def shared_bytes(self) -> int:
-        return 1024 + self.stages * (self.columns + self.rows) * 2 * DEPTH
+        return 1024 + self.stages * (self.columns + self.rows) * 2 * self.depth
 
     @classmethod
     def named(cls, name: str) -> Tiles:
@@ -68,13 +71,18 @@ def addressable(matrix: torch.Tensor) -> torch.Tensor | None:
     return matrix.as_strided((rows, columns), (pitch, 1))
 
 
+def copied(matrix: torch.Tensor) -> torch.Tensor:
+    """A row-major copy at the start of memory of its own, also of a contiguous matrix that begins between 16 bytes."""
+    return matrix.clone(memory_format=torch.contiguous_format)
+
+
 def laid_out(b: torch.Tensor) -> tuple[torch.Tensor, bool]:
     """What the copy engine is to read for b (K, N), and whether that is b's transpose: copied only if it can read neither."""
     if (rows := addressable(b)) is not None:
         return rows, False
     if (columns := addressable(b.t())) is not None:
         return columns, True
-    return b.contiguous(), False
+    return b.clone(memory_format=torch.contiguous_format), False  # contiguous() would hand back one that is misaligned
 
 
 def mapped(
@@ -83,8 +91,8 @@ def mapped(
     """Tensor maps of a, in boxes of ``box[0]`` rows, and of b, in boxes of ``box[1]`` columns where it is k-major; is it?"""
     rows = addressable(a)
     read, by_columns = laid_out(b)
-    map_of_a = cuda.tensor_map(a.contiguous() if rows is None else rows, (box[0], DEPTH))
-    return (map_of_a, cuda.tensor_map(read, (box[1] if by_columns else DEPTH, DEPTH))), by_columns
+    map_of_a = cuda.tensor_map(a.clone(memory_format=torch.contiguous_format) if rows is None else rows, (box[0], BOX))
+    return (map_of_a, cuda.tensor_map(read, (box[1] if by_columns else BOX, BOX))), by_columns
 
 
 def skinny_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
@@ -99,21 +107,33 @@ def skinny_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 
 def tiles_for(m: int, n: int, k: int, processors: int) -> Tiles:
-    """The configuration that k19 takes by itself."""
+    """The configuration that k19 takes by itself: see the README for what each choice was worth."""
     rows = next((width for width in WIDTHS if width >= m), WIDTHS[-1])
-    columns = 64 if rows <= 64 else 128
-    tiles, slices = cdiv(m, rows) * cdiv(n, columns), cdiv(k, DEPTH)
-    split = 1
-    while split < 8 and 2 * split * tiles <= processors * (2 if rows <= 64 else 1) and slices >= 8 * split:
-        split *= 2
-    each = (columns + rows) * 2 * DEPTH
-    stages = min(16, (ROOM // (2 if rows <= 64 else 1) - 2048) // each)
-    return Tiles(columns, rows, stages, split)
+    slices = cdiv(k, BOX)
+    if rows == 256 and cdiv(m, 128) * cdiv(n, 128) * 2 <= processors:
+        rows = 128
+    narrow = cdiv(m, rows) * cdiv(n, 64)  # tiles of 64 columns: a wave of them, or of their halves of K
+    halves = 2 * narrow if slices >= 32 else narrow
+    columns = 64 if rows <= 64 or processors * 3 // 4 <= halves <= processors else 128
+    tiles = cdiv(m, rows) * cdiv(n, columns)
+    blocks_an_sm = 2 if rows <= 64 else 1
+    split = 2 if 2 * tiles <= processors * blocks_an_sm and slices >= (32 if rows > 64 else 8) else 1
+    outer = max(1, min(processors // (split * tiles), slices // 16)) if split * tiles * 2 <= processors else 1
+    stages = min(12, (ROOM // blocks_an_sm - 2048) // ((columns + rows) * 2 * BOX))
+    return Tiles(columns, rows, BOX, stages, split, outer=outer)
 
 
 def skinny_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    own = tiles_for(*sizes(a, b), multiprocessors(a))
-    return (str(own),)
+    """Its own choice, then other divisions of K and other tiles that fit, for a table to be made of."""
+    m, n, k = sizes(a, b)
+    own = tiles_for(m, n, k, multiprocessors(a))
+    found = [own]
+    for columns in (64, 128):
+        for rows in dict.fromkeys((own.rows, max(8, own.rows // 2), min(256, own.rows * 2))):
+            most = (ROOM - 2048) // ((columns + rows) * 2 * BOX)
+            for split in (1, 2):
+                found.append(Tiles(columns, rows, BOX, min(12, most // 2 if rows <= 64 else most), split, starts=8))
+    return tuple(dict.fromkeys(str(tiles) for tiles in found if tiles.stages >= 2))
 
 
 def skinny_kernel(a: torch.Tensor, tiles: Tiles, by_columns: bool) -> str:
@@ -121,7 +141,7 @@ def skinny_kernel(a: torch.Tensor, tiles: Tiles, by_columns: bool) -> str:
     sums = element if tiles.outer == 1 else "float"
     return (
         f"matmul_skinny<{element}, {sums}, {tiles.columns // 64}, {tiles.rows}, {str(by_columns).lower()}, "
-        f"{tiles.stages}, {tiles.split}, {tiles.share}>"
+        f"{tiles.depth}, {tiles.stages}, {tiles.split}, {tiles.share}>"
     )
 
 
@@ -132,10 +152,12 @@ def skinny(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     tiles_m, clusters = cdiv(m, tiles.rows), cdiv(n, tiles.columns * tiles.share) * tiles.outer
     grid = clusters * tiles_m * tiles.split * tiles.share, 2 * tiles.columns + 32, tiles.shared_bytes
     sums = c if tiles.outer == 1 else c.new_empty((tiles.outer, m, n), dtype=torch.float32)
-    SKINNY[skinny_kernel(a, tiles, by_columns)][grid](*maps, cuda.out(sums), m, n, k, tiles_m, tiles.outer)
+    SKINNY[skinny_kernel(a, tiles, by_columns)][grid](
+        *maps, cuda.out(sums), m, n, k, tiles_m, tiles.outer, tiles.starts
+    )
     if sums is not c:
         add = SKINNY[f"warpwise::sum_of_parts<{cuda.ctype(a.dtype)}>"]
-        add[cdiv(m * n, 1024), 256](sums, cuda.out(c), m * n, tiles.outer)
+        add[cdiv(m * n, 128), 256](sums, cuda.out(c), m * n, tiles.outer)
 
 
 def split_k(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
@@ -171,24 +193,25 @@ def split_k_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
 def stream_k_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     m, _, _ = sizes(a, b)
     rows = next((width for width in WIDTHS if width >= m), WIDTHS[-1])
-    each = {width: (ROOM - 2048 - min(width, 32) * 132 * 4) // ((128 + width) * 2 * DEPTH) for width in WIDTHS}
     widths = dict.fromkeys((rows, max(8, rows // 2), max(8, rows // 4)))
-    return tuple(f"128x{width}x{DEPTH}_s{min(12, each[width])}" for width in widths)
+    each = {width: (ROOM - 2048 - min(width, 32) * 132 * 4) // ((128 + width) * 2 * BOX) for width in widths}
+    return tuple(f"128x{width}x{BOX}_s{min(12, each[width])}" for width in widths)
 
 
 def stream_k_kernel(a: torch.Tensor, config: str, by_columns: bool) -> str:
-    columns, rows, stages = numbers(config, STREAM_K_TILES)
-    return f"matmul_stream_k<{cuda.ctype(a.dtype)}, {columns // 64}, {rows}, {str(by_columns).lower()}, {stages}>"
+    columns, rows, depth, stages = numbers(config, STREAM_K_TILES)
+    order = str(by_columns).lower()
+    return f"matmul_stream_k<{cuda.ctype(a.dtype)}, {columns // 64}, {rows}, {order}, {depth}, {stages}>"
 
 
 def stream_k(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
     m, n, k = sizes(a, b)
     config = config or stream_k_configs(a, b)[0]
-    columns, rows, stages = numbers(config, STREAM_K_TILES)
+    columns, rows, depth, stages = numbers(config, STREAM_K_TILES)
     maps, by_columns = mapped(a, b, (rows, columns))
     tiles_m, tiles = cdiv(m, rows), cdiv(m, rows) * cdiv(n, columns)
-    blocks = min(multiprocessors(a), tiles * cdiv(k, DEPTH))
+    blocks = min(multiprocessors(a), tiles * cdiv(k, depth))
     partials = c.new_empty(2 * blocks * columns * rows, dtype=torch.float32)
-    shared = 1024 + stages * (columns + rows) * 2 * DEPTH + min(rows, 32) * (columns + 4) * 4
+    shared = 1024 + stages * (columns + rows) * 2 * depth + min(rows, 32) * (columns + 4) * 4
     kernel = STREAM_K[stream_k_kernel(a, config, by_columns)]
     kernel[blocks, 2 * columns + 32, shared](*maps, c, partials, tickets(a, tiles), m, n, k, tiles_m, tiles)

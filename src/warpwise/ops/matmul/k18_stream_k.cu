@@ -42,17 +42,17 @@ __device__ inline void add_sums(const float4* from, float (&d)[COUNT], int threa
 // a: (m, k), b: (k, n), in boxes as Slices says; c: (m, n), row-major. partials: 2 * gridDim.x tiles of 64 GROUPS x M
 // floats, in the order of the registers; tickets: an int a tile, 0 before and after. Grid: at most one block a slice.
 // Dynamic shared memory: 1 KiB to align + STAGES slices + min(M, 32) * (64 GROUPS + 4) floats.
-template <class T, int GROUPS, int M, bool BY_COLUMNS, int STAGES>
+template <class T, int GROUPS, int M, bool BY_COLUMNS, int DEPTH, int STAGES>
 __global__ void __launch_bounds__(GROUPS* kGroupThreads + 32) matmul_stream_k(
     const __grid_constant__ hopper::TensorMap a, const __grid_constant__ hopper::TensorMap b, T* c, float* partials,
     int* tickets, int m, int n, int k, int tiles_m, int tiles) {
-  using Ring = Slices<T, GROUPS, M, BY_COLUMNS, STAGES>;
+  using Ring = Slices<T, GROUPS, M, BY_COLUMNS, DEPTH, STAGES>;
   constexpr int kThreads = Ring::kThreads, kRows = M < 32 ? M : 32;  // of C at once on their way out
   extern __shared__ unsigned char raw[];
   __shared__ unsigned long long barriers[2 * STAGES];
   __shared__ int ticket;
   Ring ring(raw, barriers);
-  const int slices = warpwise::cdiv(k, kDepth);
+  const int slices = warpwise::cdiv(k, DEPTH);
   const Work work{static_cast<long long>(tiles) * slices, static_cast<int>(gridDim.x)};
   const long long last = work.first(blockIdx.x + 1);
 
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(GROUPS* kGroupThreads + 32) matmul_stream_k(
   if (Ring::feeds()) {
     if (threadIdx.x > kThreads) return;
     for (long long slice = work.first(blockIdx.x); slice < last; ++slice) {
-      const int tile = static_cast<int>(slice / slices), depth = static_cast<int>(slice % slices) * kDepth;
+      const int tile = static_cast<int>(slice / slices), depth = static_cast<int>(slice % slices) * DEPTH;
       ring.load(a, b, depth, tile % tiles_m * M, tile / tiles_m * GROUPS * 64);
     }
     return;

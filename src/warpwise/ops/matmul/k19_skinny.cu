@@ -10,12 +10,14 @@
 
 // a: (m, k), b: (k, n), in boxes as Slices says; c: (outer, m, n), row-major, sums over each of `outer` parts of K.
 // Cluster: SPLIT parts of K x SHARE neighbouring tiles, which load the rows of A once for each other.
-// Grid: outer * cdiv(m, M) * cdiv(n, 64 GROUPS SHARE) clusters. Dynamic shared memory: 1 KiB to align + STAGES slices.
-template <class T, class R, int GROUPS, int M, bool BY_COLUMNS, int STAGES, int SPLIT, int SHARE>
+// Tiles begin at `starts` different slices of their part: all at one, they would ask L2 for the same lines of A at
+// once. Grid: outer * cdiv(m, M) * cdiv(n, 64 GROUPS SHARE) clusters. Dynamic shared memory: 1 KiB to align + STAGES
+// slices.
+template <class T, class R, int GROUPS, int M, bool BY_COLUMNS, int DEPTH, int STAGES, int SPLIT, int SHARE>
 __global__ void __launch_bounds__(GROUPS* kGroupThreads + 32) __cluster_dims__(SPLIT* SHARE, 1, 1)
     matmul_skinny(const __grid_constant__ hopper::TensorMap a, const __grid_constant__ hopper::TensorMap b, R* c, int m,
-                  int n, int k, int tiles_m, int outer) {
-  using Ring = Slices<T, GROUPS, M, BY_COLUMNS, STAGES, SHARE>;
+                  int n, int k, int tiles_m, int outer, int starts) {
+  using Ring = Slices<T, GROUPS, M, BY_COLUMNS, DEPTH, STAGES, SHARE>;
   static_assert(M * Ring::kStaged * 4 <= STAGES * Ring::kBytes, "the finished tile takes the ring's place");
   extern __shared__ unsigned char raw[];
   __shared__ unsigned long long barriers[2 * STAGES];
@@ -25,13 +27,16 @@ __global__ void __launch_bounds__(GROUPS* kGroupThreads + 32) __cluster_dims__(S
   const int cluster = blockIdx.x / (SPLIT * SHARE), part = cluster % outer * SPLIT + split;
   const int tile = cluster / outer, first_row = tile % tiles_m * M;
   const int first_column = (tile / tiles_m * SHARE + share) * GROUPS * 64;
-  const long long slices = warpwise::cdiv(k, kDepth), parts = static_cast<long long>(outer) * SPLIT;
+  const long long slices = warpwise::cdiv(k, DEPTH), parts = static_cast<long long>(outer) * SPLIT;
   const int first = static_cast<int>(slices * part / parts), last = static_cast<int>(slices * (part + 1) / parts);
 
   ring.init();
   if (Ring::feeds()) {
     if (threadIdx.x == Ring::kThreads)
-      for (int s = first; s < last; ++s) ring.load(a, b, s * kDepth, first_row, first_column, share, split * SHARE);
+      for (int s = 0, now = first + tile / tiles_m % starts * (last - first) / starts; s < last - first; ++s) {
+        ring.load(a, b, now * DEPTH, first_row, first_column, share, split * SHARE);
+        if (++now == last) now = first;
+      }
     __syncwarp();
   } else {
     float d[M / 2];

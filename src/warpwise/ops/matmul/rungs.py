@@ -72,9 +72,14 @@ _LIMITS = {rung.name: rung.limits for rung in RUNGS}
 
 
 def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """Asynchronous copies for float32; for int8 mma.sync; for 2-byte types warpgroups where their tiles fill a Hopper
-    GPU, else Triton; PyTorch for float64 and where a grid is too small."""
-    if a.dtype == torch.float32:
+    """Few rows of A have rungs of their own on a GPU. Else asynchronous copies for float32; for int8 mma.sync; for 2-byte
+    types warpgroups where their tiles fill a Hopper GPU, or Triton; PyTorch for float64 and where a grid is too small."""
+    short = a.dtype in (torch.float16, torch.bfloat16)
+    if a.is_cuda and short and a.size(0) <= 256 and not _skinny.skinny_limits(a, b):
+        name = "k19_skinny"
+    elif a.is_cuda and a.dtype == torch.float32 and (a.size(0) <= 16 or b.size(1) == 1):
+        name = "k24_few_rows"
+    elif a.dtype == torch.float32:
         name = "k11_async_copies"
     elif a.dtype == torch.int8:
         name = "k15_mma_sync"

@@ -11,13 +11,15 @@
 
 namespace hopper = warpwise::hopper;
 
-constexpr int kDepth = 64, kGroupThreads = 128;  // a slice is 128 bytes of K; a warpgroup takes 64 columns of B
+constexpr int kGroupThreads = 128;  // a warpgroup takes 64 columns of B
 
 // Boxes of A: (m, k), row-major: M / SHARE rows x 64. Boxes of B: (k, n): BY_COLUMNS, as (n, k), 64 GROUPS x 64, else
 // row-major 64 x 64. SHARE blocks of a cluster with neighbouring columns each load a part of A's box for all of them.
-template <class T, int GROUPS, int M, bool BY_COLUMNS, int STAGES, int SHARE = 1>
+template <class T, int GROUPS, int M, bool BY_COLUMNS, int DEPTH, int STAGES, int SHARE = 1>
 struct Slices {
-  static constexpr unsigned kBytesB = GROUPS * 64 * 128, kBytesA = M * 128, kBytes = kBytesA + kBytesB;
+  static constexpr int kBoxes = DEPTH / 64;  // side by side along K, 128 bytes each
+  static constexpr unsigned kBoxB = GROUPS * 64 * 128, kBoxA = M * 128, kBytesB = kBoxes * kBoxB;
+  static constexpr unsigned kBytes = kBytesB + kBoxes * kBoxA;
   static constexpr int kThreads = GROUPS * kGroupThreads;  // that multiply; one more warp feeds
   static constexpr int kStaged = GROUPS * 64 + 4;  // floats of a staged row: lanes two rows apart are 8 banks apart
   static_assert(M / SHARE >= 8, "a part of A begins on a swizzled unit of 8 rows");
@@ -63,15 +65,19 @@ struct Slices {
     const unsigned arrived = full + 8 * stage, to_b = ring + stage * kBytes, to_a = to_b + kBytesB;
     hopper::barrier_wait(empty + 8 * stage, phase);
     hopper::barrier_expect(arrived, kBytes);
-    if (BY_COLUMNS)
-      hopper::load_box(to_b, &b, arrived, depth, column);
-    else
-      for (int g = 0; g < GROUPS; ++g) hopper::load_box(to_b + g * 8192, &b, arrived, column + g * 64, depth);
-    if (SHARE == 1)
-      hopper::load_box(to_a, &a, arrived, depth, row);
-    else
-      hopper::load_box_multicast(to_a + share * (kBytesA / SHARE), &a, arrived, depth, row + share * (M / SHARE),
-                                 ((1 << SHARE) - 1) << first);
+#pragma unroll
+    for (int box = 0; box < kBoxes; ++box, depth += 64) {
+      if (BY_COLUMNS)
+        hopper::load_box(to_b + box * kBoxB, &b, arrived, depth, column);
+      else
+        for (int g = 0; g < GROUPS; ++g)
+          hopper::load_box(to_b + box * kBoxB + g * 8192, &b, arrived, column + g * 64, depth);
+      if (SHARE == 1)
+        hopper::load_box(to_a + box * kBoxA, &a, arrived, depth, row);
+      else
+        hopper::load_box_multicast(to_a + box * kBoxA + share * (kBoxA / SHARE), &a, arrived, depth,
+                                   row + share * (M / SHARE), ((1 << SHARE) - 1) << first);
+    }
     next();
   }
 
@@ -86,10 +92,12 @@ struct Slices {
       hopper::barrier_wait(full + 8 * stage, phase);
       hopper::products_begin();
 #pragma unroll
-      for (int i = 0; i < kDepth / 16; ++i)
-        hopper::product<T, M, !BY_COLUMNS, false>(
-            d, hopper::matrix(from_b + i * (BY_COLUMNS ? 32 : 2048), BY_COLUMNS ? 16 : 8192, 1024),
-            hopper::matrix(from_a + i * 32, 16, 1024), true);
+      for (int i = 0; i < DEPTH / 16; ++i) {
+        const unsigned b_now = from_b + i / 4 * kBoxB + i % 4 * (BY_COLUMNS ? 32 : 2048);
+        const unsigned a_now = from_a + i / 4 * kBoxA + i % 4 * 32;
+        hopper::product<T, M, !BY_COLUMNS, false>(d, hopper::matrix(b_now, BY_COLUMNS ? 16 : 8192, 1024),
+                                                  hopper::matrix(a_now, 16, 1024), true);
+      }
       hopper::products_commit();
       hopper::products_wait<1>();
       if (s > 0 && thread < SHARE) hopper::barrier_arrive(before, first + thread);

@@ -136,7 +136,11 @@ RUNGS = (
 
 
 def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
-    """By the order in which the matrix lies in memory; PyTorch for float64."""
+    """By the order in which the matrix lies in memory, and Triton for many rows that begin between 16 bytes, of which it
+    keeps more loads in flight; PyTorch for float64."""
     if a.dtype not in KERNEL_DTYPES or limits(a, x):
         return None
-    return "k04_columns" if a.stride(0) == 1 and a.stride(1) != 1 and a.shape[0] > 1 else "k03_rows_together"
+    if a.stride(0) == 1 and a.stride(1) != 1 and a.shape[0] > 1:
+        return "k04_columns"
+    aligned = lies_on(16, a.data_ptr(), a.stride(0) * a.element_size()) or a.stride(1) != 1
+    return "k03_rows_together" if aligned or a.shape[0] < 32 * multiprocessors(a) else "k05_triton"

@@ -50,22 +50,32 @@ __device__ inline float total_of_parts(const float* parts, long long m, long lon
   return total_of_rows<ROWS, THREADS>(room, thread, sum);
 }
 
-// sums = the sum over the first dimension of parts: (count_of_parts, count). Four neighbours a thread, one load each
-// where count is a multiple of four. Grid: cdiv(count, 4 blockDim.x) blocks. `parts` lies on 16 bytes, `sums` on four
-// elements.
+// sums = the sum over the first dimension of parts: (count_of_parts, count). A lane takes four neighbours, by one load
+// where count is a multiple of four, and a warp every eighth part; the warps' sums are added in order.
+// Block: 256 threads. Grid: cdiv(count, 128) blocks. `parts` lies on 16 bytes, `sums` on four elements.
 template <class T>
 __global__ void __launch_bounds__(256) sum_of_parts(const float* parts, T* sums, long long count, int count_of_parts) {
-  const long long first = (static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x) * 4;
-  if (first >= count) return;
-  const int left = static_cast<int>(count - first < 4 ? count - first : 4);
+  constexpr int kWarps = 8;
+  __shared__ Float4 of_warp[kWarps][32];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const long long first = (static_cast<long long>(blockIdx.x) * 32 + lane) * 4;
+  const int left = static_cast<int>(count - first < 4 ? count - first : 4);  // none or less where all are past the end
   const bool whole = count % 4 == 0;
   Float4 sum = {};
 #pragma unroll 4
-  for (int part = 0; part < count_of_parts; ++part) {
+  for (int part = warp; part < count_of_parts; part += kWarps) {
     const float* const from = parts + part * count + first;
     const Float4 more = whole ? load4<true>(from, left) : load4<false>(from, left);
 #pragma unroll
     for (int e = 0; e < 4; ++e) sum.at[e] += more.at[e];
+  }
+  of_warp[warp][lane] = sum;
+  __syncthreads();
+  if (warp > 0) return;
+#pragma unroll
+  for (int other = 1; other < kWarps; ++other) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) sum.at[e] += of_warp[other][lane].at[e];
   }
   if (whole)
     store4<true>(sums + first, sum.at, left);
