@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from warpwise import ops, registry
 from warpwise.ops.scaled_matmul import spec
-from warpwise.ops.scaled_matmul._hopper import WARPGROUPS
+from warpwise.ops.scaled_matmul._hopper import TWO_SLICES, WARPGROUPS
 from warpwise.ops.scaled_matmul.rungs import RUNGS
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
@@ -91,8 +91,8 @@ def test_sizes_that_the_copy_engine_cannot_address_are_refused_with_a_reason():
 
 
 def test_the_tolerance_tells_sums_that_stay_in_the_matrix_units():
-    """A sum that is cut to 13 bits after its point every 32 products is refused where it is long; cut and added every
-    128 it passes: what cuBLAS does with and without ``use_fast_accum``."""
+    """A sum that is cut to 13 bits after its point every 32 products is refused where it is long, as cuBLAS makes it
+    with ``use_fast_accum``; in groups of 128 or 256, added in float32, it passes."""
     from warpwise.lab.tolerance import compare
 
     case = spec.Case("long", {"m": 32, "n": 32, "k": 16384})
@@ -105,6 +105,7 @@ def test_the_tolerance_tells_sums_that_stay_in_the_matrix_units():
         return compare(made, truth, size, 16384, torch.float32).right
 
     assert right(128)
+    assert right(256)
     assert not right(16384)
 
 
@@ -151,9 +152,27 @@ def test_wrong_arguments(args, error, message):
 
 @pytest.mark.parametrize("types", ["e4m3, e4m3", "e5m2, e4m3", "e4m3, e5m2"])
 @pytest.mark.parametrize("by_row", ["true", "false"])
-def test_warpgroups_compile_for_hopper_without_spills(types, by_row):
+@pytest.mark.parametrize(
+    "module,kernel", [(WARPGROUPS, "scaled_matmul_warpgroups"), (TWO_SLICES, "scaled_matmul_two_slices")]
+)
+def test_warpgroups_compile_for_hopper_without_spills(module, kernel, types, by_row):
     pair = ", ".join(f"__nv_fp8_{kind}" for kind in types.split(", "))
-    compiled = WARPGROUPS[f"scaled_matmul_warpgroups<{pair}, {by_row}>"].compile("sm_90")
+    compiled = module[f"{kernel}<{pair}, {by_row}>"].compile("sm_90")
     assert compiled.registers == 168, "the third of an SM's registers that three warpgroups start with"
     assert (compiled.spill_stores, compiled.stack) == (0, 0)
     assert "C75" not in compiled.log, "the compiler found products that it had to put one after the other"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rung", ["k04", "k05"])
+@pytest.mark.parametrize("m,n,k", [(256, 256, 128), (300, 520, 272), (1, 8, 16), (640, 1000, 2064), (2100, 4000, 640)])
+@pytest.mark.parametrize("by_row", [False, True])
+def test_warpgroups_are_exact_on_small_integers(rung, m, n, k, by_row):
+    """Scales are powers of two, so that results must be equal, at odd and even numbers of slices and ragged tiles."""
+    a, b = integers(m, k), integers(n, k, seed=1).t()
+    scale_a, scale_b = torch.full((), 0.5), torch.full((), 4.0)
+    if by_row:
+        scale_a = torch.exp2(torch.arange(m) % 5.0)[:, None]
+        scale_b = torch.exp2(-(torch.arange(n) % 7.0))[None, :]
+    made = ops.scaled_matmul(a.cuda(), b.cuda(), scale_a.cuda(), scale_b.cuda(), rung=rung)
+    assert torch.equal(made.cpu(), exact(a, b, scale_a, scale_b))

@@ -24,9 +24,9 @@ def scaled_matmul(
     or (1,), or one for each row of a, (M, 1), and each column of b, (1, N). Fastest where a is row-major and b
     column-major, as the transposed weight of a linear layer is; other layouts are copied first.
 
-    Sums are float32 over groups of at most 128 products; inside a group Hopper's matrix units cut what is below 2^-13 of
-    the largest of 32 products, as ``torch._scaled_mm`` does without ``use_fast_accum``. An empty sum, K = 0, is 0. Not
-    differentiable. Raises ``TypeError`` or ``ValueError`` for other dtypes, shapes that do not fit, or tensors on
-    several devices. ``rung`` asks for one kernel of the ladder by name.
+    Sums are float32 over groups of at most 256 products; inside a group Hopper's matrix units cut what is below 2^-13 of
+    the largest of 32 products, as they do under ``torch._scaled_mm`` without ``use_fast_accum``, in groups of 128. An
+    empty sum, K = 0, is 0. Not differentiable. Raises ``TypeError`` or ``ValueError`` for other dtypes, shapes that do
+    not fit, or tensors on several devices. ``rung`` asks for one kernel of the ladder by name.
     """
     return _scaled_matmul(a, b, scale_a, scale_b, rung=rung)

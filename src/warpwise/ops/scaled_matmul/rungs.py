@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from warpwise.ops._common import make_rung
-from warpwise.ops.scaled_matmul._hopper import hopper, warpgroups
+from warpwise.ops.scaled_matmul._hopper import hopper, two_slices, warpgroups
 from warpwise.ops.scaled_matmul._launch import (
     described,
     grid_of_rows,
@@ -22,13 +22,15 @@ RUNGS = (
               limits=grid_of_tiles, strided=True),
     make_rung(HERE, "k03_triton_descriptors", "persistent programs, boxes by the copy engine", triton_descriptors,
               limits=described, strided=True),
-    make_rung(HERE, "k04_warpgroups", "Hopper: warpgroups multiply in turn and add while the other multiplies", warpgroups,
+    make_rung(HERE, "k04_warpgroups", "Hopper: warpgroups multiply in turn and add while the other multiplies",
+              warpgroups, limits=hopper, devices=("cuda",), strided=True),
+    make_rung(HERE, "k05_two_slices", "Hopper: sums of 256 products at a time in the matrix units", two_slices,
               limits=hopper, devices=("cuda",), strided=True),
 )  # fmt: skip
 
 
 def default(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
-    """Warpgroups on a Hopper GPU, Triton elsewhere and where the copy engine cannot address rows; else one thread an element."""
-    rules = {"k04_warpgroups": hopper, "k02_triton_tiled": grid_of_tiles, "k01_naive": grid_of_rows}
+    """Warpgroups on a Hopper GPU; Triton elsewhere, and where the copy engine cannot address rows; else k01."""
+    rules = {"k05_two_slices": hopper, "k02_triton_tiled": grid_of_tiles, "k01_naive": grid_of_rows}
     usable = (name for name, limits in rules.items() if limits(a, b, scale_a, scale_b) is None)
     return next(usable, None)

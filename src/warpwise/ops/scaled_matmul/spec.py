@@ -3,8 +3,8 @@
 How exact it is. A product of two fp8 values has 8 significant bits at most, and the matrix units of Hopper sum 32 of
 them, and what they add to, after aligning all to the largest and cutting 13 bits after its binary point. A sum that
 stays in them loses its last bits once every 32 products, always towards zero. This operation promises float32 sums over
-groups of at most 128 products: only inside a group are values cut, each by less than 2^-13 of the largest there. That
-is what ``torch._scaled_mm`` does on Hopper without ``use_fast_accum``.
+groups of at most 256 products: only inside a group are values cut, each by less than 2^-13 of the largest there.
+``torch._scaled_mm`` without ``use_fast_accum`` does the same on Hopper with groups of 128, to judge by its errors.
 """
 
 from __future__ import annotations

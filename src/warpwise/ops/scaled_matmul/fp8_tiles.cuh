@@ -1,0 +1,146 @@
+// What the kernels for Hopper share: tiles and their order, the ring of slices and who fills it, how a tile leaves.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp8.h>
+#include <warpwise/hopper.cuh>
+
+namespace hopper = warpwise::hopper;
+
+constexpr int kCluster = 2, kRows = 128, kDepth = 128;
+constexpr int kThreads = 384, kGroupThreads = 128;  // warpgroup 0 feeds, 1 and 2 take 64 rows each
+constexpr unsigned kBytesA = kRows * kDepth, kBytesC = 64 * 64 * 2;
+
+struct Tile {
+  int row, column;  // in tiles
+};
+
+// The tiles of a product in groups of `group` pairs of rows, column by column inside: what is in flight shares L2.
+struct Tiles {
+  int pairs, columns, group;
+
+  __device__ int count() const { return pairs * columns; }
+  __device__ Tile at(int number, int rank) const {
+    const int per_group = group * columns, first = number / per_group * group, in_group = min(group, pairs - first);
+    return {(first + number % per_group % in_group) * kCluster + rank, number % per_group / in_group};
+  }
+};
+
+template <int STAGES>
+struct Stage {  // of the ring of slices, and the parity of its phase
+  int index = 0;
+  unsigned phase = 0;
+  __device__ void next() {
+    if (++index == STAGES) {
+      index = 0;
+      phase ^= 1;
+    }
+  }
+};
+
+// Shared memory of a block: STAGES slices of A and B, two boxes of C for each multiplying warpgroup, barriers.
+template <int COLUMNS, int STAGES>
+struct Room {
+  static constexpr unsigned kBytesB = COLUMNS * kDepth;
+  unsigned a, b, c, full, empty;  // barriers: slices arrived, places free
+
+  __device__ explicit Room(const unsigned char* raw) {
+    a = (hopper::shared_address(raw) + 1023) & ~1023u;  // a swizzled unit is 1 KiB
+    b = a + STAGES * kBytesA;
+    c = b + STAGES * kBytesB;
+    full = c + 4 * kBytesC;
+    empty = full + 8 * STAGES;
+    if (threadIdx.x == 0) {
+      for (int s = 0; s < STAGES; ++s) {
+        hopper::barrier_init(full + 8 * s, 1);
+        hopper::barrier_init(empty + 8 * s, 2 * kCluster);  // both multiplying warpgroups of both blocks
+      }
+      hopper::barrier_init_fence();
+    }
+    hopper::cluster_sync();
+  }
+
+  __device__ unsigned slice_a(int stage) const { return a + stage * kBytesA; }
+  __device__ unsigned slice_b(int stage) const { return b + stage * kBytesB; }
+};
+
+// One thread's work: every slice of every tile of this cluster, of B the half that this block loads for both.
+template <int COLUMNS, int STAGES>
+__device__ inline void feed(const Room<COLUMNS, STAGES>& room, const hopper::TensorMap& a, const hopper::TensorMap& b,
+                            const Tiles& tiles, int slices, int rank) {
+  constexpr unsigned kBytesB = Room<COLUMNS, STAGES>::kBytesB;
+  Stage<STAGES> stage{0, 1};  // every place is free at first
+  for (int number = blockIdx.x / kCluster; number < tiles.count(); number += gridDim.x / kCluster) {
+    const Tile tile = tiles.at(number, rank);
+    for (int s = 0; s < slices; ++s, stage.next()) {
+      const unsigned arrived = room.full + 8 * stage.index;
+      hopper::barrier_wait(room.empty + 8 * stage.index, stage.phase);
+      hopper::barrier_expect(arrived, kBytesA + kBytesB);
+      hopper::load_box(room.slice_a(stage.index), &a, arrived, s * kDepth, tile.row * kRows);
+      hopper::load_box_multicast(room.slice_b(stage.index) + rank * (kBytesB / 2), &b, arrived, s * kDepth,
+                                 tile.column * COLUMNS + rank * (COLUMNS / 2), 3);
+    }
+  }
+}
+
+// Begins a slice's products of 64 rows of A and 128 columns of B, in place of what `part` holds or added to it.
+template <class A, class B>
+__device__ inline void multiply(float (&part)[64], unsigned a, unsigned b, bool adds) {
+  hopper::products_begin();
+#pragma unroll
+  for (int i = 0; i < kDepth / 32; ++i)
+    hopper::product<hopper::Pair<A, B>, 128>(part, hopper::matrix(a + i * 32, 16, 1024),
+                                             hopper::matrix(b + i * 32, 16, 1024), adds || i > 0);
+  hopper::products_commit();
+}
+
+__device__ inline unsigned pack(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return *reinterpret_cast<const unsigned*>(&pair);
+}
+
+// A warpgroup's 64 rows, from `row` on, of a tile whose columns begin at `column`: scaled, rounded and stored in boxes
+// of 64 columns, through two places in shared memory from `room` on, in turn: `box` is the next. Scales as the kernels
+// have them; `own` is the warpgroup's number among the multiplying ones.
+template <bool BY_ROW, int PARTS>
+__device__ inline void leave(const float (&sums)[PARTS][32], const hopper::TensorMap& c, const float* scale_a,
+                             const float* scale_b, int row, int column, int m, int n, unsigned room, int& box,
+                             int own) {
+  const int thread = threadIdx.x % kGroupThreads, lane = thread % 32;
+  const int first = row + thread / 32 * 16 + lane / 4;  // of this thread's two rows
+  const float scale = BY_ROW ? 1.0f : *scale_a * *scale_b;
+  const float upper = BY_ROW ? scale_a[min(first, m - 1)] : scale;
+  const float lower = BY_ROW ? scale_a[min(first + 8, m - 1)] : scale;
+  float2 across[2][8];  // scales of this thread's columns, fetched a part ahead; past the edge nothing is stored
+  const auto fetch = [&](int part) {
+#pragma unroll
+    for (int pair = 0; pair < 8; ++pair) {
+      const int at = min(column + part * 64 + pair * 8 + lane % 4 * 2, n - 2);
+      across[part % 2][pair] = BY_ROW ? *reinterpret_cast<const float2*>(scale_b + at) : make_float2(1.0f, 1.0f);
+    }
+  };
+  fetch(0);
+#pragma unroll
+  for (int part = 0; part < PARTS; ++part, box ^= 1) {
+    const unsigned to = room + box * kBytesC;
+    if (part + 1 < PARTS) fetch(part + 1);
+    if (thread == 0) hopper::stores_have_read<1>();
+    hopper::named_barrier(1 + own, kGroupThreads);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {  // 16 columns: two pairs of 8 x 8
+      unsigned r[4];
+#pragma unroll
+      for (int pair = 0; pair < 2; ++pair) {
+        const float* const four = &sums[part][j * 8 + pair * 4];
+        const float2 of = across[part % 2][j * 2 + pair];
+        r[2 * pair] = pack(four[0] * (upper * of.x), four[1] * (upper * of.y));
+        r[2 * pair + 1] = pack(four[2] * (lower * of.x), four[3] * (lower * of.y));
+      }
+      const int to_row = thread / 32 * 16 + lane % 16, unit = j * 2 + lane / 16;  // of 16 bytes; swizzled by the row
+      hopper::store_matrices(to + to_row * 128 + ((unit ^ (to_row & 7)) << 4), r);
+    }
+    hopper::async_proxy_fence();
+    hopper::named_barrier(1 + own, kGroupThreads);
+    if (thread == 0) hopper::store_box(&c, to, column + part * 64, row);
+  }
+}
