@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import functools
+import math
+from typing import NamedTuple
+
 import torch
 
 from warpwise import cuda
 from warpwise.ops._common import cdiv, multiprocessors
 from warpwise.ops.matmul._shared import HERE, sizes, too_large
+from warpwise.ops.matmul._skinny import addressable
 
 WARPGROUPS = cuda.load(HERE / "k12_warpgroups.cu")
 WARPGROUPS_SHARED = (
     1024 + 4 * (2 + 4) * 8192 + 4 * 8192 + 64
 )  # alignment, four slices of A and B, C on its way, barriers
+DEFERRED = cuda.load(HERE / "k20_deferred_stores.cu")
+DEPTH = 64  # of a slice
+BOX = 64 * 64 * 2  # bytes
+ROOM = 227 * 1024  # bytes of shared memory that a block may have
 
 
 def warpgroups(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
@@ -23,13 +32,153 @@ def warpgroups(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     kernel[2 * clusters, 384, WARPGROUPS_SHARED](*maps, k, pairs, columns, 8)
 
 
-def copy_engine(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """The limits of k12: a Hopper GPU, and rows that the copy engine can address."""
+def not_hopper(a: torch.Tensor) -> str | None:
     if a.is_cuda and torch.cuda.get_device_capability(a.device) != (9, 0):
         return "takes a GPU of compute capability 9.0: its matrix products exist there alone"
+    return None
+
+
+def copy_engine(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """The limits of k12: a Hopper GPU, and rows that the copy engine can address."""
     _, n, k = sizes(a, b)
+    if reason := not_hopper(a):
+        return reason
     if n % 8 or k % 8:
         return f"takes n and k in multiples of 8, whose rows begin on 16 bytes, not n = {n} and k = {k}"
     if any(matrix.data_ptr() % 16 and matrix.is_contiguous() for matrix in (a, b)):
         return "takes a and b that begin on 16 bytes"
+    return too_large(a, b)
+
+
+class Cut(NamedTuple):
+    """A configuration of k20: a block's tile of C, the warpgroups along its rows and columns that multiply it, slices in
+    the ring, and the tiles of a cluster, whose blocks load for each other what they share."""
+
+    rows: int
+    columns: int
+    groups: tuple[int, int]
+    stages: int
+    cluster: tuple[int, int]
+
+    @property
+    def name(self) -> str:
+        return f"{self.rows}x{self.columns}x{DEPTH}_s{self.stages}_c{self.cluster[0]}x{self.cluster[1]}"
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of a cluster."""
+        return self.cluster[0] * self.cluster[1]
+
+    @property
+    def warpgroups(self) -> int:
+        """Those that multiply."""
+        return self.groups[0] * self.groups[1]
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory: to align, the ring, barriers, and one or two boxes of C a warpgroup, as they fit."""
+        ring = 1024 + self.stages * ((self.rows + self.columns) * 2 * DEPTH + 16)
+        boxes = 2 if ring + 2 * self.warpgroups * BOX <= ROOM else 1
+        return ring + boxes * self.warpgroups * BOX
+
+    def tiles(self, m: int, n: int) -> tuple[int, int]:
+        """C in tiles of a cluster."""
+        return cdiv(m, self.rows * self.cluster[0]), cdiv(n, self.columns * self.cluster[1])
+
+    def clusters(self, tiles: int, processors: int) -> int:
+        """The fewest clusters that need no more rounds than all that the processors (SMs) hold."""
+        most = max(1, processors // self.blocks)
+        return cdiv(tiles, cdiv(tiles, most))
+
+    def clocks(self, m: int, n: int, k: int, processors: int) -> float:
+        """About what the busiest SM takes: its products, or its slices' way from L2, and what is not hidden under them."""
+        rows, columns = self.tiles(m, n)
+        products = self.rows * self.columns * DEPTH / PRODUCTS
+        arriving = (self.rows / self.cluster[1] + self.columns / self.cluster[0]) * 2 * DEPTH / FROM_L2
+        rounds = cdiv(rows * columns, max(1, processors // self.blocks))
+        together = TOGETHER if self.blocks > 1 else 0
+        return (
+            rounds * (cdiv(k, DEPTH) * max(products, arriving) + BETWEEN)
+            + WRITING * self.rows * self.columns
+            + together
+        )
+
+
+# Measured on an H200. Of an SM and clock: multiply-adds of 2-byte elements; bytes from L2 while all SMs read. Clocks: from
+# a tile to the next, for an element of the last tile on its way out, and to start and end a cluster instead of a block.
+PRODUCTS, FROM_L2, BETWEEN, WRITING, TOGETHER = 2048, 46, 1200, 0.06, 3000
+
+CUTS = (
+    Cut(128, 256, (2, 1), 4, (2, 1)),
+    Cut(128, 256, (2, 1), 4, (1, 1)),
+    Cut(128, 192, (2, 1), 5, (1, 2)),
+    Cut(128, 192, (2, 1), 5, (1, 1)),
+    Cut(64, 256, (1, 2), 5, (2, 1)),
+    Cut(128, 128, (2, 1), 6, (2, 1)),
+    Cut(128, 128, (2, 1), 6, (1, 1)),
+    Cut(64, 128, (1, 2), 8, (1, 1)),
+    Cut(64, 64, (1, 1), 8, (1, 1)),
+)
+_NAMED = {cut.name: cut for cut in CUTS}
+
+
+def named(config: str) -> Cut:
+    """Raises ``ValueError`` for a name that is none of a cut."""
+    if config not in _NAMED:
+        raise ValueError(f"matmul: expected config to be one of {', '.join(_NAMED)}, got {config!r}")
+    return _NAMED[config]
+
+
+@functools.lru_cache(maxsize=1024)
+def _ranked(m: int, n: int, k: int, processors: int) -> tuple[str, ...]:
+    return tuple(cut.name for cut in sorted(CUTS, key=lambda cut: cut.clocks(m, n, k, processors)))
+
+
+def deferred_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
+    """All of them, the fastest as ``Cut.clocks`` has it first."""
+    return _ranked(*sizes(a, b), multiprocessors(a))
+
+
+def deferred_kernel(dtype: torch.dtype, cut: Cut, a_across: bool, b_across: bool) -> str:
+    """The C++ name of k20 cut so, for operands whose rows run along K or, across, along M and N."""
+    numbers = (cut.rows, cut.columns, *cut.groups, cut.stages, *cut.cluster)
+    across = (str(value).lower() for value in (a_across, b_across))
+    return f"matmul_deferred_stores<{', '.join((cuda.ctype(dtype), *map(str, numbers), *across))}>"
+
+
+def readable(matrix: torch.Tensor) -> tuple[torch.Tensor, bool]:
+    """What the copy engine reads ``matrix`` from, and whether that is its transpose; copied only if it can read neither."""
+    for turned, way in ((False, matrix), (True, matrix.t())):
+        if (rows := addressable(way)) is not None:
+            return rows, turned
+    return matrix.clone(memory_format=torch.contiguous_format), False
+
+
+def deferred_stores(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
+    m, n, k = sizes(a, b)
+    processors = multiprocessors(a)
+    cut = named(config or _ranked(m, n, k, processors)[0])
+    (read_a, a_across), (read_b, b_by_columns) = readable(a), readable(b)
+    rows, columns = cut.tiles(m, n)
+    clusters = cut.clusters(rows * columns, processors)
+    # Clusters in flight cover about a square of C.
+    group = max(1, round(math.sqrt(clusters * cut.columns * cut.cluster[1] / (cut.rows * cut.cluster[0]))))
+    maps = [cuda.tensor_map(matrix, (64, 64)) for matrix in (read_a, read_b, c)]
+    kernel = DEFERRED[deferred_kernel(a.dtype, cut, a_across, not b_by_columns)]
+    kernel[clusters * cut.blocks, 128 * (1 + cut.warpgroups), cut.shared](*maps, k, rows, columns, min(group, rows))
+
+
+def boxes(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """The limits of k20: a Hopper GPU, rows of C that begin on 16 bytes, factors that lie so or can be copied so."""
+    if reason := not_hopper(a):
+        return reason
+    _, n, k = sizes(a, b)
+    if n % 8:
+        return f"takes n in multiples of 8, so that rows of c begin on 16 bytes, not n = {n}"
+    for name, matrix, columns in (("a", a, k), ("b", b, n)):
+        if columns % 8 and addressable(matrix) is None and addressable(matrix.t()) is None:
+            return (
+                f"takes {name} whose rows or columns begin on 16 bytes, or can be copied so, "
+                f"not shape {tuple(matrix.shape)} with strides {matrix.stride()}"
+            )
     return too_large(a, b)

@@ -1,0 +1,140 @@
+"""k20_deferred_stores: what it compiles to, which tile it takes, and every orientation exactly."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from warpwise import ops, registry
+from warpwise.ops.matmul import _hopper
+
+RUNG = registry.get("matmul").rung("k20")
+LAYOUTS = [(a, b) for a in (False, True) for b in (False, True)]
+
+
+def integers(rows: int, columns: int, turned: bool, seed: int, device: str = "cpu", dtype=torch.bfloat16):
+    """Small integers, whose sums over k up to 256 are exact in every dtype; ``turned`` lies transposed in memory."""
+    generator = torch.Generator(device).manual_seed(seed)
+    shape = (columns, rows) if turned else (rows, columns)
+    made = torch.randint(-1, 2, shape, generator=generator, device=device).to(dtype)
+    return made.t() if turned else made
+
+
+# An orientation changes two bits of an instruction and a stride: all four for the largest tile alone.
+COMPILED = [(cut, False, True) for cut in _hopper.CUTS] + [(_hopper.CUTS[0], *layout) for layout in LAYOUTS]
+
+
+@pytest.mark.parametrize("cut,a_across,b_across", COMPILED)
+def test_every_cut_compiles_without_spills(cut, a_across, b_across):
+    name = _hopper.deferred_kernel(torch.bfloat16, cut, a_across, b_across)
+    compiled = _hopper.DEFERRED[name].compile("sm_90")
+    assert (compiled.spill_stores, compiled.stack) == (0, 0)
+    assert "serialized" not in compiled.log, "products that wait for each other"
+    if cut.warpgroups == 2:
+        assert compiled.registers == 168, "the third of an SM's registers that three warpgroups start with"
+
+
+def test_float16_compiles_too():
+    name = _hopper.deferred_kernel(torch.float16, _hopper.CUTS[0], False, True)
+    assert _hopper.DEFERRED[name].compile("sm_90").spill_stores == 0
+
+
+@pytest.mark.parametrize("cut", _hopper.CUTS, ids=lambda cut: cut.name)
+def test_a_block_has_the_shared_memory_that_a_cut_takes(cut):
+    assert cut.shared <= 227 * 1024
+
+
+def test_what_is_taken():
+    a, b = torch.empty(16, 24, dtype=torch.half), torch.empty(24, 32, dtype=torch.half)
+    assert RUNG.limits(a, b) is None
+    assert RUNG.limits(a[:5], b) is None, "any m"
+    assert "n in multiples of 8" in RUNG.limits(a, b[:, :30])
+    assert RUNG.limits(a[:, :20], b[:20]) is None, "rows begin on 16 bytes where they lie, whatever k"
+    ragged = torch.empty(16, 20, dtype=torch.half)
+    assert "a whose rows or columns begin on 16 bytes" in RUNG.limits(ragged, b[:20])
+    assert RUNG.limits(ragged.t().contiguous().t(), b[:20]) is None, (
+        "k needs no multiple of 8 where m runs along the rows"
+    )
+    assert registry.get("matmul").refusal(RUNG, a, b) == "runs on cuda, not on cpu"
+
+
+def test_what_is_read_in_place():
+    wide = torch.randn(64, 48).half()
+    for view in (wide, wide[3:, 8:40], wide.t(), wide.t()[8:, 5:]):
+        read, turned = _hopper.readable(view)
+        assert read.data_ptr() == view.data_ptr() and turned == (view.stride(1) != 1)
+    for view in (wide[:, ::2], wide[:, 1:], wide[:1].expand(9, 48), wide.view(-1)[3:51].view(2, 24)):
+        read, turned = _hopper.readable(view)
+        assert torch.equal(read, view) and read.data_ptr() != view.data_ptr() and read.stride() == (view.shape[1], 1)
+        assert not turned
+
+
+@pytest.mark.parametrize(
+    "m,n,k,name",
+    [
+        (8192, 8192, 8192, "128x256x64_s4_c2x1"),  # the most products for a byte
+        (2048, 2048, 512, "128x256x64_s4_c1x1"),  # a cluster costs as much as it saves
+        (1536, 1536, 1536, "128x192x64_s5_c1x1"),  # 96 tiles in one round, in place of 72 of 128 x 256
+        (512, 4096, 4096, "64x256x64_s5_c2x1"),  # 128 tiles
+        (1024, 1024, 1024, "64x128x64_s8_c1x1"),
+        (512, 512, 512, "64x64x64_s8_c1x1"),
+    ],
+)  # fmt: skip
+def test_the_tile_follows_the_size(m, n, k, name):
+    """What was fastest on an H200 comes first as ``Cut.clocks`` has it; all of them are offered."""
+    ranked = _hopper._ranked(m, n, k, 132)
+    assert ranked[0] == name
+    assert sorted(ranked) == sorted(cut.name for cut in _hopper.CUTS)
+
+
+def test_rounds_are_even():
+    cut = _hopper.CUTS[0]
+    assert cut.clusters(256, 132) == 64, "four rounds need no more"
+    assert cut.clusters(66, 132) == 66
+    assert cut.clusters(67, 132) == 34
+    assert cut.clusters(1, 132) == 1
+
+
+def test_an_unknown_configuration():
+    with pytest.raises(ValueError, match="expected config to be one of 128x256x64_s4_c2x1, .* got '7x7'"):
+        _hopper.named("7x7")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("cut", _hopper.CUTS, ids=lambda cut: cut.name)
+@pytest.mark.parametrize("a_turned,b_turned", LAYOUTS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_every_orientation_exactly(cut, a_turned, b_turned, dtype):
+    rung = RUNG.at(cut.name)
+    for m, n, k in ((128, 256, 64), (1, 8, 8), (1003, 520, 248), (2050, 3080, 72), (777, 128, 136)):
+        if a_turned:
+            m = m // 8 * 8 or 8
+        a, b = integers(m, k, a_turned, 0, "cuda", dtype), integers(k, n, b_turned, 1, "cuda", dtype)
+        c = torch.full((m, n), float("nan"), device="cuda", dtype=dtype)
+        rung.launch(c, a, b)
+        assert torch.equal(c, (a.double() @ b.double()).to(dtype)), (m, n, k)
+
+
+@pytest.mark.gpu
+def test_views_where_they_lie():
+    """Rows with gaps, starts inside, a depth that is no multiple of 8, and views that only a copy makes readable."""
+    wide_a, wide_b = integers(700, 512, False, 0, "cuda"), integers(512, 904, False, 1, "cuda")
+    for a, b in (
+        (wide_a[3:401, 8:200], wide_b[16:208, 64:640]),
+        (wide_a[:, :130], wide_b[:130, :640]),
+        (wide_a.t()[:300, 8:208], wide_b.t()[8:208, :304]),
+        (wide_a[:640, 8:208], wide_a[:304, 8:208].t()),
+        (wide_a[:, ::2], wide_b[:256, 1:641]),
+        (wide_a[:1].expand(130, 512), wide_b[:, :640]),
+    ):
+        depth = min(a.shape[1], b.shape[0])
+        a, b = a[:, :depth], b[:depth]
+        assert torch.equal(ops.matmul(a, b, rung="k20"), (a.double() @ b.double()).to(a.dtype))
+
+
+@pytest.mark.gpu
+def test_more_tiles_than_rounds_of_them():
+    """Deferred tiles of many rounds, and of a depth below the four slices under which a tile leaves."""
+    for m, n, k in ((3000, 6000, 64), (8192, 4096, 128), (2048, 20480, 8)):
+        a, b = integers(m, k, False, 0, "cuda"), integers(k, n, False, 1, "cuda")
+        assert torch.equal(ops.matmul(a, b, rung="k20"), (a.float() @ b.float()).to(a.dtype))
