@@ -16,27 +16,34 @@ THREADS, STAGING = 384, 8 * 8 * 65 * 4  # four warps feed, eight multiply; bytes
 
 
 class Tiling(NamedTuple):
-    """A block's tile of C, the depth of a slice, slices in flight, and the tile's time relative to the best a product."""
+    """A block's tile of C, the depth of a slice, slices in flight, and the time of a product relative to the best tile's,
+    where the copy engine brings B and where words are copied."""
 
     rows: int
     columns: int
     depth: int
     stages: int
-    price: float
+    boxes: float
+    words: float
 
     @property
     def name(self) -> str:
         return f"{self.rows}x{self.columns}x{self.depth}_s{self.stages}"
 
-    def clocks(self, m: int, n: int, k: int, blocks: int) -> float:
+    def clocks(self, m: int, n: int, k: int, blocks: int, boxes: bool) -> float:
         """What the block with the most tiles takes: 128 multiply-adds a clock, and the start and end of each tile."""
         tiles = cdiv(cdiv(m, self.rows) * cdiv(n, self.columns), blocks)
-        return tiles * (self.rows * self.columns * k / 128 * self.price + 5000)
+        return tiles * (self.rows * self.columns * k / 128 * (self.boxes if boxes else self.words) + 5000)
+
+    def shared(self, padding: int) -> int:
+        """Bytes of shared memory: slices with ``padding`` more floats a step of depth, two barriers each, and staged sums."""
+        return 128 + self.stages * (self.depth * (self.rows + self.columns + padding) * 4 + 16) + STAGING
 
 
 TILINGS = (
-    Tiling(128, 256, 8, 12, 1.0), Tiling(256, 128, 8, 12, 1.01), Tiling(128, 128, 16, 8, 1.04),
-    Tiling(64, 128, 32, 8, 1.07), Tiling(128, 64, 32, 8, 1.08), Tiling(64, 64, 64, 5, 1.12),
+    Tiling(128, 256, 8, 12, 1.0, 1.04), Tiling(128, 256, 16, 8, 1.03, 1.0), Tiling(256, 128, 8, 12, 1.04, 1.04),
+    Tiling(128, 128, 16, 8, 1.02, 1.06), Tiling(64, 128, 32, 8, 1.07, 1.07), Tiling(128, 64, 32, 8, 1.08, 1.08),
+    Tiling(64, 64, 64, 5, 1.12, 1.12),
 )  # fmt: skip
 _NAMED = {tiling.name: tiling for tiling in TILINGS}
 
@@ -47,11 +54,17 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     return grid_of_tiles(a, b)
 
 
+def pays(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether C has small tiles for most SMs of a Hopper GPU, where it was measured to be worth its start."""
+    m, n, _ = sizes(a, b)
+    return a.is_cuda and 4 * cdiv(m, 64) * cdiv(n, 128) >= 3 * multiprocessors(a) and not limits(a, b)
+
+
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     """Every tile, the one that should be done first in front."""
     m, n, k = sizes(a, b)
-    blocks = multiprocessors(a)
-    return tuple(tiling.name for tiling in sorted(TILINGS, key=lambda tiling: tiling.clocks(m, n, k, blocks)))
+    blocks, boxes = multiprocessors(a), n % 4 == 0 if 1 not in b.stride() else feed(b.t())[0] == ENGINE
+    return tuple(tiling.name for tiling in sorted(TILINGS, key=lambda tiling: tiling.clocks(m, n, k, blocks, boxes)))
 
 
 def feed(lines: torch.Tensor) -> tuple[str, int]:
@@ -88,7 +101,8 @@ def warp_specialised(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: 
         kernel = f"matmul_words<{template}, {feed_a}, {feed_b}>"
         operands = cuda.strided(a), a_stride, cuda.strided(b), b_stride
     rows, columns = cdiv(m, tiling.rows), cdiv(n, tiling.columns)
-    padding = 4 * ((feed_a == ALONG_DEPTH) + (feed_b == ALONG_DEPTH))
-    slices = tiling.stages * (tiling.depth * (tiling.rows + tiling.columns + padding) * 4 + 16)
-    launch = WARP_SPECIALISED[kernel][min(rows * columns, multiprocessors(a)), THREADS, 128 + slices + STAGING]
-    launch(*operands, cuda.out(c), m, n, k, rows, columns, max(1, 1024 // tiling.rows))
+    shared = tiling.shared(4 * ((feed_a == ALONG_DEPTH) + (feed_b == ALONG_DEPTH)))
+    blocks = min(rows * columns, multiprocessors(a))
+    WARP_SPECIALISED[kernel][blocks, THREADS, shared](
+        *operands, cuda.out(c), m, n, k, rows, columns, max(1, 1024 // tiling.rows)
+    )

@@ -135,7 +135,7 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
     }
 
     const int2 tile = tile_at(number, rows, columns, group, BM, BN);
-    const int thread = thread_again() - kFeedWarps * 32;
+    const unsigned thread = thread_again() - kFeedWarps * 32;
     volatile float* const mine = staging + (thread / 32 * 8 + thread % 32 / 4) * kPitch + thread % 4 * 4;
 #pragma unroll
     for (int i = 0; i < 8; ++i) {  // every fourth row of half a warp's tile at a time
@@ -143,9 +143,9 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
 #pragma unroll
       for (int j = 0; j < 16; ++j) mine[j / 4 * 16 + j % 4] = sums[i][j];
       hopper::named_barrier(1, kWarps * 32);
-#pragma unroll 2
-      for (int e = thread; e < kTiles * 512; e += kWarps * 32) {
-        const int from = e / 512, r = e / 64 % 8, x = e % 64;
+#pragma unroll 4
+      for (unsigned e = thread; e < kTiles * 512; e += kWarps * 32) {
+        const unsigned from = e / 512, r = e / 64 % 8, x = e % 64;
         float sum = 0;
 #pragma unroll
         for (int p = 0; p < kSplit; ++p) sum += staging[((p * kTiles + from) * 8 + r) * kPitch + x];
