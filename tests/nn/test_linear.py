@@ -6,6 +6,7 @@ import copy
 
 import pytest
 import torch
+import torch.utils.checkpoint
 
 from warpwise import nn
 
@@ -83,6 +84,23 @@ def test_autocast_computes_in_low_precision_and_keeps_gradients_of_parameters():
     assert y.dtype == torch.bfloat16
     y.sum().backward()
     assert {parameter.grad.dtype for parameter in ours.parameters()} == {torch.float32}
+
+
+@pytest.mark.parametrize("activation", [None, "relu", "gelu"])
+def test_checkpoints(activation):
+    """A checkpoint hands out what was saved a single time."""
+    ours, _ = pair(activation)
+    x = torch.randn(5, 6, requires_grad=True)
+    checkpointed = torch.utils.checkpoint.checkpoint(ours, x, use_reentrant=False)
+    mine = torch.autograd.grad(checkpointed.sum(), [x, *ours.parameters()])
+    torch.testing.assert_close(mine, torch.autograd.grad(ours(x).sum(), [x, *ours.parameters()]))
+
+
+def test_exports():
+    ours, _ = pair("gelu")
+    x = torch.randn(5, 6)
+    exported = torch.export.export(ours.eval(), (x,))
+    torch.testing.assert_close(exported.module()(x), ours(x))
 
 
 def test_frozen_weights_get_no_gradient():

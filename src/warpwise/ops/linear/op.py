@@ -51,9 +51,11 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.T
     ctx.set_materialize_grads(False)
 
 
-def _at_preactivation(ctx: Any, grad: Gradient, grad_kept: Gradient) -> tuple[Gradient, Gradient]:
+def _at_preactivation(
+    ctx: Any, saved: tuple[Any, ...], grad: Gradient, grad_kept: Gradient
+) -> tuple[Gradient, Gradient]:
     """The gradient before the activation and, where it came along, its sum over rows."""
-    input, weight, bias, row_scale, told = ctx.saved_tensors
+    input, weight, bias, row_scale, told = saved
     if ctx.activation is None or grad is None:
         return grad if grad_kept is None else grad_kept if grad is None else grad + grad_kept, None
     if told is None:
@@ -64,9 +66,10 @@ def _at_preactivation(ctx: Any, grad: Gradient, grad_kept: Gradient) -> tuple[Gr
 
 def _backward(ctx: Any, grad: Gradient, grad_kept: Gradient) -> tuple[Any, ...]:
     """With g the gradient before the activation: dx = s g W, dW = (s g)^T x, db = the sum of g, ds = (g W) . x row by row."""
-    input, weight, _, row_scale, _ = ctx.saved_tensors
+    saved = ctx.saved_tensors  # once: checkpoints hand each tensor out a single time
+    input, weight, _, row_scale, _ = saved
     wants_input, wants_weight, wants_bias, _, wants_residual, wants_scale, _ = ctx.needs_input_grad[:7]
-    before, sums = _at_preactivation(ctx, grad, grad_kept if ctx.kept else None)
+    before, sums = _at_preactivation(ctx, saved, grad, grad_kept if ctx.kept else None)
     if before is None:
         return (None,) * 7
     m, (n, k) = math.prod(input.shape[:-1]), weight.shape
