@@ -5,37 +5,9 @@
 // rows wait in shared memory. Blocks take parts of K, and the last one of a tile to finish adds the parts, in order.
 
 #include <warpwise/pack.cuh>
-#include <warpwise/parts.cuh>
 #include <warpwise/reduce.cuh>
 
-constexpr int kThreads = 256, kWarps = kThreads / 32;
-
-// The elements of c: (m, n) from (first_row, first_column) on, rows x columns of them, where c or the part lies.
-struct Tile {
-  int first_row, first_column, rows, columns;
-};
-
-// After all threads wrote their block's part: the last block of `count` writes the tile of c.
-template <class T>
-__device__ inline void add_parts(T* c, const float* parts, int* ticket, int count, int m, int n, Tile tile) {
-  if (count == 1 || !warpwise::is_last_of(ticket, count)) return;
-  for (int i = threadIdx.x; i < tile.rows * tile.columns; i += kThreads) {
-    const long long at =
-        static_cast<long long>(tile.first_row + i / tile.columns) * n + tile.first_column + i % tile.columns;
-    float sum = 0.0f;
-#pragma unroll 8
-    for (int part = 0; part < count; ++part) sum += __ldcg(parts + static_cast<long long>(part) * m * n + at);
-    c[at] = warpwise::from_float<T>(sum);
-  }
-}
-
-template <class T>
-__device__ inline void put(T* c, float* parts, int count, int part, int m, int n, long long at, float sum) {
-  if (count == 1)
-    c[at] = warpwise::from_float<T>(sum);
-  else
-    parts[static_cast<long long>(part) * m * n + at] = sum;
-}
+#include "parts_of_c.cuh"
 
 // a: (m, k) and b: (k, n), their rows a_stride and b_stride elements apart; c: (m, n). A warp's lanes take neighbouring
 // columns, BYTES each; the warps of a block, and `count` blocks, take different rows of b. partials: (count, m, n);
