@@ -90,6 +90,8 @@ class Rung:
     ``limits(*args)`` says why these arguments are beyond this rung, or None. A rung that is not ``strided`` is handed
     contiguous inputs. ``devices`` says where it runs: a "cuda" or "triton" rung runs on "cuda" and, emulated, on "cpu".
 
+    A rung ``by_name`` is right only for whom its limits on values suit: it runs when it is asked for, and is never chosen.
+
     A rung that can be tuned names its configurations (tiles, stages) for given arguments by ``configs(*args)``, the one
     that it takes by itself first, and its ``launch`` takes a keyword ``config``, one of those names or None.
     """
@@ -104,6 +106,7 @@ class Rung:
     devices: tuple[str, ...] = ("cuda", "cpu")
     strided: bool = False
     deterministic: bool = True
+    by_name: bool = False
     configs: Callable[..., Sequence[str]] = lambda *args: ()
 
     def at(self, config: str) -> Rung:

@@ -201,11 +201,13 @@ def _work(op: Op, args: Iterable[Any]) -> int:
 
 
 def _taking(op: Op, name: str, args: Sequence[Any], on_device: bool) -> str:
-    """``name``, or its rung alone where the configuration is not one for these arguments; "" if that refuses them or is gone."""
+    """``name``, or its rung alone where the configuration is not one for these arguments; "" if that refuses them, is gone or is never chosen."""
     for candidate in (name, name.partition("@")[0]):
         try:
             rung = op.rung(candidate)
         except UnknownRung:
+            return ""
+        if rung.by_name:
             return ""
         if on_device and op.refusal(rung, *args) is None:
             return candidate

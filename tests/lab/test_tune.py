@@ -68,6 +68,15 @@ def test_the_fastest_right_candidate_wins_and_pytorch_is_one(tmp_path):
     assert tuned.load(made.path) == made.table
 
 
+def test_a_rung_by_name_is_never_chosen(tmp_path, monkeypatch):
+    monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path / "cache"))
+    op = tunable(rung("k01_plain"), rung("k02_sloppy", by_name=True), folder=tmp_path)
+    made, _ = run(op, tmp_path, FakeTimer(k01_plain=[9 * MICRO], torch=[10 * MICRO]), sizes=[SMALL])
+    assert [(point.winner, point.candidates) for point in made.table.points] == [("k01_plain", 1)]
+    Table("affine", CPU, (_point("k02_sloppy", 64), _point("k01_plain", 128))).save(tmp_path / "cpu.json")
+    assert chosen(op, 64).name == "k01_plain"
+
+
 def test_many_candidates_are_halved_and_the_last_round_decides(tmp_path):
     names = [f"k{number:02d}_rung" for number in range(1, 13)]
     times = {name: [(20 + number) * MICRO] for number, name in enumerate(names)} | {"torch": [50 * MICRO]}

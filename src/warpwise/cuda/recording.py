@@ -90,11 +90,12 @@ class _Triton:
         for slot, tensor, offset, descriptor in self._descriptors:
             values[slot] = described = copy.copy(descriptor)
             described.base = _Address(addresses[tensor] + offset)
+        stream = torch._C._cuda_getCurrentRawStream(self._index)
         if torch.cuda.current_device() == self._index:
-            self._run(*values)
+            self._run(*values, stream=stream)
         else:
             with torch.cuda.device(self._index):
-                self._run(*values)
+                self._run(*values, stream=stream)
 
 
 class _Address(int):

@@ -55,7 +55,7 @@ class Plans:
         if self._generation != tuned.generation() or len(self._plans) >= MOST:
             self._plans.clear()
             self._generation = tuned.generation()
-        plan = _eager(op) if chosen is None else _Launch(op, chosen)
+        plan = _eager(op) if chosen is None else _Launch(op, chosen, args)
         self._plans[key] = plan
         return plan
 
@@ -68,10 +68,11 @@ def _eager(op: Op) -> Plan:
 class _Launch:
     """A rung for arguments of one description: recorded at its first launch on a GPU, repeated from then on if that can be."""
 
-    __slots__ = ("_op", "_recorded", "_recording", "_rung")
+    __slots__ = ("_op", "_recorded", "_recording", "_rung", "_tensors")
 
-    def __init__(self, op: Op, rung: Rung) -> None:
+    def __init__(self, op: Op, rung: Rung, args: tuple[Any, ...]) -> None:
         self._op, self._rung = op, rung
+        self._tensors = [at for at, value in enumerate(args) if isinstance(value, torch.Tensor)]
         self._recording: Recording | None = None
         self._recorded = False
 
@@ -80,12 +81,13 @@ class _Launch:
         watched = observe.OBSERVERS or ranges.watched()
         if self._recording is not None and not watched:
             addresses = [made.data_ptr()] if isinstance(made, torch.Tensor) else [each.data_ptr() for each in made]
-            if not any(address & ALIGNMENT for address in addresses):
-                addresses += [value.data_ptr() for value in args if isinstance(value, torch.Tensor)]
-                self._recording(addresses)
+            offsets = 0
+            for address in addresses:
+                offsets |= address
+            if not offsets & ALIGNMENT:
+                self._recording(addresses + [args[at].data_ptr() for at in self._tensors])
                 return made
-        tensors = [*((made,) if isinstance(made, torch.Tensor) else made)]
-        tensors += [value for value in args if isinstance(value, torch.Tensor)]
+        tensors = [*((made,) if isinstance(made, torch.Tensor) else made), *(args[at] for at in self._tensors)]
         if self._recorded or watched or not self._recordable(tensors):
             self._op.launch(self._rung, made, *args)
             return made

@@ -12,6 +12,9 @@ from warpwise.ops._plans import Plans
 from warpwise.registry import Op, Outputs
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
+_autocasting: Callable[[], bool] = getattr(torch._C, "_is_any_autocast_enabled", None) or (
+    lambda: torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu")
+)
 
 
 def public(
@@ -64,7 +67,7 @@ def public(
     def function(*args: Any, rung: str | None = None) -> Any:
         differentiating = None if torch.compiler.is_compiling() else _differentiating(args)
         if differentiating is not None:
-            if not (torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu")):
+            if not _autocasting():
                 if not differentiating:
                     return plans(args, rung)
                 if recorded is not None:

@@ -31,11 +31,11 @@ def arranged(op: Op, tables: Tables, layout: str) -> Op:
 
 
 def candidates(op: Op, rungs: Sequence[Rung], args: Sequence[Any], device: torch.device) -> list[Rung]:
-    """The rungs that take ``args`` on the device itself, held to each of their configurations."""
+    """The rungs that may be chosen and take ``args`` on the device itself, held to each of their configurations."""
     found: list[Rung] = []
     for rung in rungs:
         native = device.type == "cuda" or rung.language in ("c", "python")
-        if native and op.refusal(rung, *args) is None:
+        if native and not rung.by_name and op.refusal(rung, *args) is None:
             found += [rung.at(config) for config in rung.configs(*args)] or [rung]
     return found
 

@@ -7,7 +7,7 @@ import torch
 from warpwise.ops._common import cdiv, make_rung, multiprocessors
 from warpwise.ops.matmul import _ampere, _bytes, _descriptors, _few_rows, _skinny, _specialised, _split
 from warpwise.ops.matmul._cpu import c_blocked, few_products, python_loops
-from warpwise.ops.matmul._hopper import copy_engine, warpgroups
+from warpwise.ops.matmul._hopper import boxes, copy_engine, deferred_configs, deferred_stores, warpgroups
 from warpwise.ops.matmul._shared import HERE, Launch, grid_of, grid_of_tiles
 from warpwise.ops.matmul._simt import async_copies, naive, tiled, warp_tile
 from warpwise.ops.matmul._triton import triton_tiled
@@ -62,8 +62,11 @@ RUNGS = (
     make_rung(HERE, "k19_skinny", "Hopper: few rows on the matrix units' variable side, K divided in a cluster", _skinny.skinny,
               dtypes=(torch.float16, torch.bfloat16), limits=_skinny.skinny_limits, configs=_skinny.skinny_configs, devices=("cuda",),
               strided=True),
+    make_rung(HERE, "k20_deferred_stores", "Hopper: a tile leaves under the next one's products; any orientation, small tiles too",
+              deferred_stores, dtypes=(torch.float16, torch.bfloat16), limits=boxes, configs=deferred_configs,
+              devices=("cuda",), strided=True),
     make_rung(HERE, "k21_split_bfloat16", "float32 by tensor cores: three bfloat16 parts of each factor, six products of parts",
-              _split.split_bfloat16, dtypes=(torch.float32,), limits=grid_of_tiles, configs=_split.configs),
+              _split.split_bfloat16, dtypes=(torch.float32,), limits=grid_of_tiles, configs=_split.configs, by_name=True),
     make_rung(HERE, "k22_warpgroups_int8", "Hopper: int8 by warpgroups, B turned first", _bytes.warpgroups_int8,
               dtypes=(torch.int8,), limits=_bytes.limits, devices=("cuda",), strided=True),
     make_rung(HERE, "k24_few_rows", "few rows in any dtype: B from global memory to registers, for all rows at once",
@@ -76,7 +79,7 @@ _LIMITS = {rung.name: rung.limits for rung in RUNGS}
 
 def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """Few rows of A have rungs of their own on a GPU. Else for float32 warps with roles where they fill a Hopper GPU, or
-    asynchronous copies; for int8 mma.sync; for 2-byte types warpgroups where their tiles fill a Hopper GPU, or Triton;
+    asynchronous copies; for int8 and 2-byte types warpgroups where their tiles fill a Hopper GPU, or mma.sync and Triton;
     PyTorch for float64 and where a grid is too small."""
     short = a.dtype in (torch.float16, torch.bfloat16)
     if a.is_cuda and short and a.size(0) <= 256 and not _skinny.skinny_limits(a, b):
@@ -86,9 +89,9 @@ def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
     elif a.dtype == torch.float32:
         name = "k13_warp_specialised" if _specialised.pays(a, b) else "k11_async_copies"
     elif a.dtype == torch.int8:
-        name = "k15_mma_sync"
-    elif a.is_cuda and cdiv(a.size(0), 128) * cdiv(b.size(1), 256) >= multiprocessors(a) and not copy_engine(a, b):
-        name = "k12_warpgroups"
+        name = "k22_warpgroups_int8" if _bytes.pays(a, b) else "k15_mma_sync"
+    elif a.is_cuda and cdiv(a.size(0), 128) * cdiv(b.size(1), 256) >= multiprocessors(a) and not boxes(a, b):
+        name = "k20_deferred_stores"
     else:
         name = "k10_triton_tiled"
     return None if a.dtype not in (*KERNEL_DTYPES, torch.int8) or _LIMITS[name](a, b) else name
