@@ -97,6 +97,16 @@ def test_what_hopper_rungs_refuse():
             rung.launch(torch.empty(3, 24), a, b, config="quick")
 
 
+@pytest.mark.parametrize("rung", ["k17", "k18", "k19", "k24"])
+def test_configurations_of_any_size(rung):
+    """A table is asked about empty factors too. A rung's own choice comes first and each name once."""
+    found = registry.get("matmul").rung(rung)
+    for m, n, k in ((0, 8, 8), (8, 0, 8), (8, 8, 0), (1, 1, 1), (300, 5000, 70)):
+        names = found.configs(torch.empty(m, k, dtype=torch.half), torch.empty(k, n, dtype=torch.half))
+        assert names
+        assert len(set(names)) == len(names)
+
+
 def test_tickets_on_a_cpu_are_fresh_zeros():
     first = _tickets.tickets(torch.empty(1), 5)
     assert first.tolist() == [0] * 5

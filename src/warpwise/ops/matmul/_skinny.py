@@ -63,7 +63,7 @@ class Tiles:
 def addressable(matrix: torch.Tensor) -> torch.Tensor | None:
     """``matrix`` with rows that the copy engine can address where they lie, or None: each begins on 16 bytes."""
     rows, columns = matrix.shape
-    if matrix.stride(1) != 1 and columns > 1 or matrix.data_ptr() % 16:
+    if (matrix.stride(1) != 1 and columns > 1) or matrix.data_ptr() % 16:
         return None
     pitch = matrix.stride(0) if rows > 1 else cdiv(columns, 8) * 8
     if pitch % 8 or pitch < columns:
@@ -72,7 +72,7 @@ def addressable(matrix: torch.Tensor) -> torch.Tensor | None:
 
 
 def copied(matrix: torch.Tensor) -> torch.Tensor:
-    """A row-major copy at the start of memory of its own, also of a contiguous matrix that begins between 16 bytes."""
+    """A row-major copy in memory of its own: ``contiguous`` would hand back a matrix that begins between 16 bytes."""
     return matrix.clone(memory_format=torch.contiguous_format)
 
 
@@ -82,7 +82,7 @@ def laid_out(b: torch.Tensor) -> tuple[torch.Tensor, bool]:
         return rows, False
     if (columns := addressable(b.t())) is not None:
         return columns, True
-    return b.clone(memory_format=torch.contiguous_format), False  # contiguous() would hand back one that is misaligned
+    return copied(b), False
 
 
 def mapped(
@@ -91,7 +91,7 @@ def mapped(
     """Tensor maps of a, in boxes of ``box[0]`` rows, and of b, in boxes of ``box[1]`` columns where it is k-major; is it?"""
     rows = addressable(a)
     read, by_columns = laid_out(b)
-    map_of_a = cuda.tensor_map(a.clone(memory_format=torch.contiguous_format) if rows is None else rows, (box[0], BOX))
+    map_of_a = cuda.tensor_map(copied(a) if rows is None else rows, (box[0], BOX))
     return (map_of_a, cuda.tensor_map(read, (box[1] if by_columns else BOX, BOX))), by_columns
 
 
@@ -115,7 +115,7 @@ def tiles_for(m: int, n: int, k: int, processors: int) -> Tiles:
     narrow = cdiv(m, rows) * cdiv(n, 64)  # tiles of 64 columns: a wave of them, or of their halves of K
     halves = 2 * narrow if slices >= 32 else narrow
     columns = 64 if rows <= 64 or processors * 3 // 4 <= halves <= processors else 128
-    tiles = cdiv(m, rows) * cdiv(n, columns)
+    tiles = max(1, cdiv(m, rows) * cdiv(n, columns))
     blocks_an_sm = 2 if rows <= 64 else 1
     split = 2 if 2 * tiles <= processors * blocks_an_sm and slices >= (32 if rows > 64 else 8) else 1
     outer = max(1, min(processors // (split * tiles), slices // 16)) if split * tiles * 2 <= processors else 1
