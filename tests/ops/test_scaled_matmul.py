@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpwise import ops, registry
-from warpwise.ops.scaled_matmul import spec
-from warpwise.ops.scaled_matmul._hopper import TWO_SLICES, WARPGROUPS
+from warpwise.ops.scaled_matmul import _hopper, spec
+from warpwise.ops.scaled_matmul._hopper import NARROW, TWO_SLICES, WARPGROUPS, WIDE
 from warpwise.ops.scaled_matmul.rungs import RUNGS
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
@@ -153,18 +153,34 @@ def test_wrong_arguments(args, error, message):
 @pytest.mark.parametrize("types", ["e4m3, e4m3", "e5m2, e4m3", "e4m3, e5m2"])
 @pytest.mark.parametrize("by_row", ["true", "false"])
 @pytest.mark.parametrize(
-    "module,kernel", [(WARPGROUPS, "scaled_matmul_warpgroups"), (TWO_SLICES, "scaled_matmul_two_slices")]
+    "module,kernel,tile",
+    [
+        (WARPGROUPS, "scaled_matmul_warpgroups", ""),
+        (TWO_SLICES, "scaled_matmul_two_slices", ", 256, 4"),
+        (TWO_SLICES, "scaled_matmul_two_slices", ", 128, 6"),
+    ],
 )
-def test_warpgroups_compile_for_hopper_without_spills(module, kernel, types, by_row):
+def test_warpgroups_compile_for_hopper_without_spills(module, kernel, tile, types, by_row):
     pair = ", ".join(f"__nv_fp8_{kind}" for kind in types.split(", "))
-    compiled = module[f"{kernel}<{pair}, {by_row}>"].compile("sm_90")
+    compiled = module[f"{kernel}<{pair}, {by_row}{tile}>"].compile("sm_90")
     assert compiled.registers == 168, "the third of an SM's registers that three warpgroups start with"
     assert (compiled.spill_stores, compiled.stack) == (0, 0)
     assert "C75" not in compiled.log, "the compiler found products that it had to put one after the other"
 
 
+@pytest.mark.parametrize(
+    "m,n,first", [(4096, 4096, WIDE), (8192, 8192, WIDE), (1024, 1024, NARROW), (1, 8, NARROW), (2048, 6144, WIDE)]
+)
+def test_the_tile_that_leaves_fewer_multiprocessors_idle(m, n, first, monkeypatch):
+    monkeypatch.setattr(_hopper, "multiprocessors", lambda tensor: 132)
+    a, b = torch.empty(1, 16).to(E4M3).expand(m, 16), torch.empty(1, 16).to(E4M3).expand(n, 16).t()
+    names = registry.get("scaled_matmul").rung("k05").configs(a, b, ONE, ONE)
+    assert names[0] == first.name
+    assert sorted(names) == sorted([WIDE.name, NARROW.name])
+
+
 @pytest.mark.gpu
-@pytest.mark.parametrize("rung", ["k04", "k05"])
+@pytest.mark.parametrize("rung", ["k04", "k05@128x256x128_s4", "k05@128x128x128_s6"])
 @pytest.mark.parametrize("m,n,k", [(256, 256, 128), (300, 520, 272), (1, 8, 16), (640, 1000, 2064), (2100, 4000, 640)])
 @pytest.mark.parametrize("by_row", [False, True])
 def test_warpgroups_are_exact_on_small_integers(rung, m, n, k, by_row):

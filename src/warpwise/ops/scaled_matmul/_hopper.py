@@ -2,35 +2,79 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import torch
 
 from warpwise import cuda
 from warpwise.ops._common import cdiv, multiprocessors
-from warpwise.ops.scaled_matmul._operands import HERE, Launch, aligned, copy_engine, factors, scales
+from warpwise.ops.scaled_matmul._operands import HERE, aligned, copy_engine, factors, scales
 
 WARPGROUPS = cuda.load(HERE / "k04_warpgroups.cu")
 TWO_SLICES = cuda.load(HERE / "k05_two_slices.cu")
-SHARED = 1024 + 4 * 3 * 16384 + 4 * 8192 + 64  # alignment, four slices of A and B, C on its way, barriers
+CLUSTER_ROWS = 256  # two blocks with tiles of 128 rows
 
 
-def launch_of(module: cuda.Module, kernel: str) -> Launch:
-    def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> None:
-        left, right = (aligned(factor) for factor in factors(a, b))
-        scale_a, scale_b, by_row = scales(scale_a, scale_b)
-        if by_row and scale_b.data_ptr() % 8:  # they are read in twos
-            scale_b = scale_b.clone()
-        (m, k), n = left.shape, right.shape[0]
-        pairs, columns = cdiv(m, 256), cdiv(n, 256)
-        clusters = min(pairs * columns, multiprocessors(a) // 2)
-        maps = cuda.tensor_map(left, (128, 128)), cuda.tensor_map(right, (128, 128)), cuda.tensor_map(c, (64, 64))
-        types = f"{cuda.ctype(a.dtype)}, {cuda.ctype(b.dtype)}, {str(by_row).lower()}"
-        module[f"{kernel}<{types}>"][2 * clusters, 384, SHARED](*maps, scale_a, scale_b, m, n, k, pairs, columns, 8)
+class Tiling(NamedTuple):
+    """Columns of a tile, and slices of 128 in flight."""
 
-    return launch
+    columns: int
+    stages: int
+
+    @property
+    def name(self) -> str:
+        return f"128x{self.columns}x128_s{self.stages}"
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory: alignment, the slices of A and B, C on its way, barriers."""
+        return 1024 + self.stages * (128 + self.columns) * 128 + 4 * 8192 + 16 * self.stages
+
+    def time(self, m: int, n: int, processors: int) -> int:
+        """How long a product takes: columns of tiles one after the other, and 16 each for what A costs besides."""
+        rounds = cdiv(cdiv(m, CLUSTER_ROWS) * cdiv(n, self.columns), max(1, processors // 2))
+        return rounds * (self.columns + 16)
 
 
-warpgroups = launch_of(WARPGROUPS, "scaled_matmul_warpgroups")
-two_slices = launch_of(TWO_SLICES, "scaled_matmul_two_slices")
+WIDE, NARROW = Tiling(256, 4), Tiling(128, 6)
+
+
+def warpgroups(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> None:
+    _launch(WARPGROUPS, "scaled_matmul_warpgroups", "", WIDE, c, a, b, scale_a, scale_b)
+
+
+def configs(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> Sequence[str]:
+    """Both tilings, the one that leaves fewer SMs idle first."""
+    m, n, processors = a.shape[0], b.shape[1], multiprocessors(a)
+    return [tiling.name for tiling in sorted((WIDE, NARROW), key=lambda tiling: tiling.time(m, n, processors))]
+
+
+def two_slices(
+    c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
+    *, config: str | None = None,
+) -> None:  # fmt: skip
+    tiling = WIDE if (config or configs(a, b, scale_a, scale_b)[0]) == WIDE.name else NARROW
+    arguments = f", {tiling.columns}, {tiling.stages}"
+    _launch(TWO_SLICES, "scaled_matmul_two_slices", arguments, tiling, c, a, b, scale_a, scale_b)
+
+
+def _launch(
+    module: cuda.Module, kernel: str, arguments: str, tiling: Tiling,
+    c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
+) -> None:  # fmt: skip
+    left, right = (aligned(factor) for factor in factors(a, b))
+    scale_a, scale_b, by_row = scales(scale_a, scale_b)
+    if by_row and scale_b.data_ptr() % 8:  # they are read in twos
+        scale_b = scale_b.clone()
+    (m, k), n = left.shape, right.shape[0]
+    pairs, columns = cdiv(m, CLUSTER_ROWS), cdiv(n, tiling.columns)
+    clusters = min(pairs * columns, multiprocessors(a) // 2)
+    of_a, of_b = cuda.tensor_map(left, (128, 128)), cuda.tensor_map(right, (tiling.columns // 2, 128))
+    types = f"{cuda.ctype(a.dtype)}, {cuda.ctype(b.dtype)}, {str(by_row).lower()}{arguments}"
+    module[f"{kernel}<{types}>"][2 * clusters, 384, tiling.shared](
+        of_a, of_b, cuda.tensor_map(c, (64, 64)), scale_a, scale_b, m, n, k, pairs, columns, 8
+    )
 
 
 def hopper(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:

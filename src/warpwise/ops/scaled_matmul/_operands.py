@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -10,8 +9,6 @@ import torch
 HERE = Path(__file__).parent
 SIDE = 2**31 - 1024  # row, column and depth are 32 bits, and reach up to a tile past the end
 ROW_BYTES = 16  # what rows of a tensor map must be a multiple of
-
-Launch = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], None]
 
 
 def deep(matrix: torch.Tensor) -> torch.Tensor:

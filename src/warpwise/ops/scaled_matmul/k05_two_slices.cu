@@ -7,19 +7,18 @@
 
 #include "fp8_tiles.cuh"
 
-constexpr int kColumns = 256, kStages = 4;
-
-// a: (m, k), b: (n, k), as maps with boxes of 128 x 128; c: (m, n), of 64 x 64. Scales: one each, or (m,) and (n,) with
-// BY_ROW. Grid: a multiple of kCluster, at most one block an SM. Dynamic shared memory: 1 KiB to align + kStages *
-// (128 + kColumns) * 128 + 4 * kBytesC + 16 * kStages bytes.
-template <class A, class B, bool BY_ROW>
+// a: (m, k), as a map with boxes of 128 x 128; b: (n, k), of COLUMNS / 2 x 128; c: (m, n), of 64 x 64. Scales: one
+// each, or (m,) and (n,) with BY_ROW. Grid: a multiple of kCluster, at most one block an SM. Dynamic shared memory: 1
+// KiB to align + STAGES * (128 + COLUMNS) * 128 + 4 * kBytesC + 16 * STAGES bytes.
+template <class A, class B, bool BY_ROW, int COLUMNS, int STAGES>
 __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
     scaled_matmul_two_slices(const __grid_constant__ hopper::TensorMap a, const __grid_constant__ hopper::TensorMap b,
                              const __grid_constant__ hopper::TensorMap c, const float* __restrict__ scale_a,
                              const float* __restrict__ scale_b, int m, int n, int k, int pairs, int columns,
                              int group) {
+  constexpr int kParts = COLUMNS / 128;
   extern __shared__ unsigned char raw[];
-  const Room<kColumns, kStages> room(raw);
+  const Room<COLUMNS, STAGES> room(raw);
   const int rank = static_cast<int>(hopper::cluster_rank()), slices = (k + kDepth - 1) / kDepth;
   const Tiles tiles{pairs, columns, group};
 
@@ -29,40 +28,41 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
   } else {
     hopper::take_registers<232>();
     const int own = threadIdx.x / kGroupThreads - 1, thread = threadIdx.x % kGroupThreads;
-    Stage<kStages> stage;
+    Stage<STAGES> stage;
     int box = 0;
     for (int number = blockIdx.x / kCluster; number < tiles.count(); number += gridDim.x / kCluster) {
       const Tile tile = tiles.at(number, rank);
-      float sums[kColumns / 64][32] = {};
+      float sums[COLUMNS / 64][32] = {};
       for (int s = 0; s < slices; s += 2) {
         const bool both = s + 1 < slices;
-        const Stage<kStages> one = stage;
+        const Stage<STAGES> one = stage;
         stage.next();
-        const Stage<kStages> two = stage;
+        const Stage<STAGES> two = stage;
         hopper::barrier_wait(room.full + 8 * one.index, one.phase);
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
+        for (int p = 0; p < kParts; ++p) {
           float part[64];
-          multiply<A, B>(part, room.slice_a(one.index) + own * 64 * 128, room.slice_b(one.index) + half * 128 * 128,
+          multiply<A, B>(part, room.slice_a(one.index) + own * 64 * 128, room.slice_b(one.index) + p * 128 * 128,
                          false);
           if (both) {
-            if (half == 0) hopper::barrier_wait(room.full + 8 * two.index, two.phase);
-            multiply<A, B>(part, room.slice_a(two.index) + own * 64 * 128, room.slice_b(two.index) + half * 128 * 128,
+            if (p == 0) hopper::barrier_wait(room.full + 8 * two.index, two.phase);
+            multiply<A, B>(part, room.slice_a(two.index) + own * 64 * 128, room.slice_b(two.index) + p * 128 * 128,
                            true);
-            if (half == 1) {
+            if (p == kParts - 1) {
               hopper::products_wait<1>();
               if (thread < kCluster) hopper::barrier_arrive(room.empty + 8 * one.index, thread);
             }
           }
           hopper::products_wait<0>();
           hopper::settled(part);
-          if (half == 1 && thread < kCluster) hopper::barrier_arrive(room.empty + 8 * (both ? two : one).index, thread);
+          if (p == kParts - 1 && thread < kCluster)
+            hopper::barrier_arrive(room.empty + 8 * (both ? two : one).index, thread);
 #pragma unroll
-          for (int e = 0; e < 64; ++e) sums[half * 2 + e / 32][e % 32] += part[e];
+          for (int e = 0; e < 64; ++e) sums[p * 2 + e / 32][e % 32] += part[e];
         }
         if (both) stage.next();
       }
-      leave<BY_ROW>(sums, c, scale_a, scale_b, tile.row * kRows + own * 64, tile.column * kColumns, m, n,
+      leave<BY_ROW>(sums, c, scale_a, scale_b, tile.row * kRows + own * 64, tile.column * COLUMNS, m, n,
                     room.c + own * 2 * kBytesC, box, own);
     }
     if (thread == 0) hopper::stores_are_done();

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from warpwise.ops._common import make_rung
-from warpwise.ops.scaled_matmul._hopper import hopper, two_slices, warpgroups
+from warpwise.ops.scaled_matmul._hopper import configs, hopper, two_slices, warpgroups
 from warpwise.ops.scaled_matmul._launch import (
     described,
     grid_of_rows,
@@ -25,7 +25,7 @@ RUNGS = (
     make_rung(HERE, "k04_warpgroups", "Hopper: warpgroups multiply in turn and add while the other multiplies",
               warpgroups, limits=hopper, devices=("cuda",), strided=True),
     make_rung(HERE, "k05_two_slices", "Hopper: sums of 256 products at a time in the matrix units", two_slices,
-              limits=hopper, devices=("cuda",), strided=True),
+              limits=hopper, devices=("cuda",), strided=True, configs=configs),
 )  # fmt: skip
 
 
