@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -59,6 +60,7 @@ class Tiling(NamedTuple):
 
 
 TILINGS = (
+    Tiling(128, 256, 64, 64, 128, 3, 1),
     Tiling(128, 256, 64, 64, 128, 4, 1),
     Tiling(256, 128, 64, 64, 128, 4, 1),
     Tiling(128, 128, 64, 64, 128, 3, 2),
@@ -88,29 +90,38 @@ def lines(matrix: torch.Tensor, depth: int) -> Lines:
     return Lines(matrix, dense[0] == depth, stride, word)
 
 
-def fitting(a: torch.Tensor, b: torch.Tensor) -> Sequence[Tiling]:
-    """The tilings that the GPU's shared memory holds, the one for these sizes first: the largest that fills the GPU."""
-    m, n, _ = sizes(a, b)
-    room = shared_bytes(a) if a.is_cuda else TILINGS[0].shared
-    fit = [tiling for tiling in TILINGS if tiling.shared <= room]
-    filling = (t for t in fit if fills(a, cdiv(m, t.rows) * cdiv(n, t.columns), t.blocks))
-    best = next(filling, fit[-1])
-    return [best, *(tiling for tiling in fit if tiling != best)]
+@functools.lru_cache(maxsize=1024)
+def ordered(tilings: tuple[Tiling, ...], m: int, n: int, processors: int, room: int) -> tuple[Tiling, ...]:
+    """Those that ``room`` bytes of shared memory hold, the largest that fills the GPU first; the smallest on a CPU."""
+    fit = [tiling for tiling in tilings if tiling.shared <= room]
+    filling = (t for t in fit if cdiv(m, t.rows) * cdiv(n, t.columns) >= processors * t.blocks)
+    best = next(filling, fit[-1]) if processors else fit[-1]
+    return best, *(tiling for tiling in fit if tiling != best)
+
+
+def fitting(tilings: tuple[Tiling, ...], a: torch.Tensor, b: torch.Tensor) -> tuple[Tiling, ...]:
+    """The tilings that the tensors' GPU can run, its own choice for these sizes first."""
+    processors, room = (multiprocessors(a), shared_bytes(a)) if a.is_cuda else (0, 227 * 1024)
+    return ordered(tilings, a.shape[0], b.shape[1], processors, room)
+
+
+def aligned_rows(c: torch.Tensor) -> str:
+    """Whether c's rows lie on 16 bytes, as a template argument."""
+    return str(c.shape[1] * c.element_size() % 16 == 0 and c.data_ptr() % 16 == 0).lower()
 
 
 def mma_sync_configs(a: torch.Tensor, b: torch.Tensor) -> Sequence[str]:
-    return [tiling.name(a.dtype) for tiling in fitting(a, b)]
+    return [tiling.name(a.dtype) for tiling in fitting(TILINGS, a, b)]
 
 
 def mma_sync(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, config: str | None = None) -> None:
     m, n, k = sizes(a, b)
-    tiling = next(each for each in fitting(a, b) if config in (None, each.name(a.dtype)))
+    tiling = next(each for each in fitting(TILINGS, a, b) if config in (None, each.name(a.dtype)))
     left, right = lines(a, 1), lines(b, 0)
-    ordered = str(n * c.element_size() % 16 == 0 and c.data_ptr() % 16 == 0).lower()
     along = [str(factor.along).lower() for factor in (left, right)]
     kernel = MMA_SYNC[
         f"matmul_mma_sync<{cuda.ctype(a.dtype)}, {cuda.ctype(c.dtype)}, {', '.join(map(str, tiling))}, "
-        f"{along[0]}, {along[1]}, {left.word}, {right.word}, {ordered}>"
+        f"{along[0]}, {along[1]}, {left.word}, {right.word}, {aligned_rows(c)}>"
     ]
     tiles = cdiv(m, tiling.rows), cdiv(n, tiling.columns)
     blocks = min(tiles[0] * tiles[1], multiprocessors(a) * tiling.blocks)

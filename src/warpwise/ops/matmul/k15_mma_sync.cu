@@ -1,4 +1,4 @@
-// Tensor cores as Ampere feeds them: cp.async three slices ahead, ldmatrix without bank conflicts, mma.sync.
+// Tensor cores as Ampere feeds them: cp.async slices ahead, ldmatrix without bank conflicts, mma.sync.
 //
 // wmma hides its registers, so k14's tiles wait in shared memory padded and its slices are loaded and multiplied in
 // turn. Here a slice is swizzled in 16-byte units, its fragments are fetched one step ahead of the products, and the
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) matmul_mma_sync(const T* __re
   static_assert(WM % 32 == 0 && WN % 32 == 0 && kSteps % 2 == 0, "whole stores; fragments alternate");
 
   extern __shared__ __align__(1024) unsigned char shared[];
-  const int tiles = tiles_m * tiles_n, slices = (k + kDepth - 1) / kDepth;
+  const int tiles = tiles_m * tiles_n;
   const int warp = threadIdx.x / 32, row = warp / (BN / WN) * WM, column = warp % (BN / WN) * WN;
 
   int coming = blockIdx.x, depth = 0;  // the tile and slice to copy next; after the last tile, zeros
@@ -80,15 +80,14 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) matmul_mma_sync(const T* __re
   int stage = 0, freed = STAGES - 1;
   for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
     typename mma::Factor<T>::Sum sums[WM / 16][WN / 8][4] = {};
-    for (int slice = 0; slice < slices; ++slice) {
+    for (int done = 0; done < k; done += kDepth) {
       const int next = stage + 1 == STAGES ? 0 : stage + 1;
 #pragma unroll
       for (int step = 0; step < kSteps; ++step) {
         if (step == kSteps - 1) {
           __pipeline_wait_prior(STAGES - 2);
           __syncthreads();
-          // The next slice's first fragments come under this one's last products, also across the tiles.
-          if (slice + 1 < slices || number + gridDim.x < tiles) fetch(next, 0, 0);
+          fetch(next, 0, 0);  // the next slice's first fragments come under this one's last products, also across tiles
         } else {
           fetch(stage, step + 1, (step + 1) % 2);
         }

@@ -11,12 +11,14 @@ namespace mma = warpwise::mma;
 
 constexpr int threads_of(int bm, int bn, int wm, int wn) { return (bm / wm) * (bn / wn) * 32; }
 
+// To nearest, ties away from zero: half of the last place kept is added, and the product does not look at what is
+// below. Infinity stays as it is, and NaN, whose bits might overflow. (cvt.rna.tf32 clears the lower bits too.)
 template <int COUNT>
 __device__ inline void round_to_tf32(unsigned (&registers)[COUNT][4]) {
 #pragma unroll
   for (int i = 0; i < COUNT * 4; ++i) {
     unsigned& word = registers[i / 4][i % 4];
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(word) : "f"(__uint_as_float(word)));
+    if (fabsf(__uint_as_float(word)) < __uint_as_float(0x7f800000)) word += 0x1000;
   }
 }
 
@@ -26,8 +28,8 @@ __device__ inline void round_to_tf32(unsigned (&registers)[COUNT][4]) {
 // BM x BN: the block's tile; WM x WN: a warp's; DEPTH: bytes of k in a slice.
 // Grid: tiles_m * tiles_n blocks, in groups of `group` rows of tiles. Dynamic shared memory: STAGES * (BM + BN) *
 // DEPTH.
-template <bool ROUND, int BM, int BN, int WM, int WN, int DEPTH, int STAGES, int BLOCKS, bool A_ALONG, bool B_ALONG,
-          int A_WORD, int B_WORD, bool C_ALIGNED, int THREADS = threads_of(BM, BN, WM, WN)>
+template <int BM, int BN, int WM, int WN, int DEPTH, int STAGES, int BLOCKS, bool A_ALONG, bool B_ALONG, int A_WORD,
+          int B_WORD, bool C_ALIGNED, int THREADS = threads_of(BM, BN, WM, WN)>
 __global__ void __launch_bounds__(THREADS, BLOCKS) matmul_mma_sync(const float* __restrict__ a, int a_stride,
                                                                    const float* __restrict__ b, int b_stride,
                                                                    float* __restrict__ c, int m, int n, int k,
@@ -61,7 +63,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) matmul_mma_sync(const float* 
   const int slices = (k + kDepth - 1) / kDepth;
 #pragma unroll
   for (int stage = 0; stage < STAGES - 1; ++stage) {
-    if (stage < slices) copy(stage, stage);
+    copy(stage, stage);
     __pipeline_commit();
   }
   __pipeline_wait_prior(STAGES - 2);
@@ -77,16 +79,14 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) matmul_mma_sync(const float* 
       } else {  // the next slice's first fragments come under this one's last products
         __pipeline_wait_prior(STAGES - 2);
         __syncthreads();
-        if (slice + 1 < slices) fetch(next, 0, 0);
+        fetch(next, 0, 0);
       }
       if (step == 0) {
-        if (slice + STAGES - 1 < slices) copy(slice + STAGES - 1, freed);
+        copy(slice + STAGES - 1, freed);
         __pipeline_commit();
       }
-      if (ROUND) {
-        round_to_tf32(a_now[step % 2]);
-        round_to_tf32(b_now[step % 2]);
-      }
+      round_to_tf32(a_now[step % 2]);
+      round_to_tf32(b_now[step % 2]);
       mma::products<float>(sums, a_now[step % 2], b_now[step % 2]);
     }
     freed = stage;

@@ -9,7 +9,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.ops._common import cdiv, make_rung, multiprocessors
-from warpwise.ops.matmul._ampere import Tiling, ampere, fills, lines, wmma_limits
+from warpwise.ops.matmul._ampere import Tiling, aligned_rows, ampere, fills, fitting, lines, wmma_limits
 from warpwise.ops.matmul._shared import grid_of_tiles, shared_bytes, sizes
 from warpwise.registry import Rung
 
@@ -19,6 +19,7 @@ MMA_SYNC = cuda.load(HERE / "k02_mma_sync.cu")
 
 # Rows and columns of a block's tile and of a warp's, bytes of k in a slice, slices in flight, blocks an SM.
 TILINGS = (
+    Tiling(256, 128, 64, 64, 128, 4, 1),
     Tiling(128, 256, 64, 64, 128, 4, 1),
     Tiling(128, 128, 64, 64, 128, 3, 2),
     Tiling(64, 128, 32, 64, 128, 3, 2),
@@ -36,27 +37,16 @@ def wmma(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     kernel[(cdiv(n, side), cdiv(m, side)), threads](a, b, cuda.out(c), m, n, k)
 
 
-def fitting(a: torch.Tensor, b: torch.Tensor) -> Sequence[Tiling]:
-    """The tilings that the GPU's shared memory holds, the one for these sizes first: the largest that fills the GPU."""
-    m, n, _ = sizes(a, b)
-    room = shared_bytes(a) if a.is_cuda else TILINGS[0].shared
-    fit = [tiling for tiling in TILINGS if tiling.shared <= room]
-    filling = (t for t in fit if fills(a, cdiv(m, t.rows) * cdiv(n, t.columns), t.blocks))
-    best = next(filling, fit[-1])
-    return [best, *(tiling for tiling in fit if tiling != best)]
-
-
 def configs(a: torch.Tensor, b: torch.Tensor) -> Sequence[str]:
-    return [tiling.name(a.dtype) for tiling in fitting(a, b)]
+    return [tiling.name(a.dtype) for tiling in fitting(TILINGS, a, b)]
 
 
 def mma_sync(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, config: str | None = None) -> None:
     m, n, k = sizes(a, b)
-    tiling = next(each for each in fitting(a, b) if config in (None, each.name(a.dtype)))
+    tiling = next(each for each in fitting(TILINGS, a, b) if config in (None, each.name(a.dtype)))
     left, right = lines(a, 1), lines(b, 0)
-    ordered = str(n % 4 == 0 and c.data_ptr() % 16 == 0).lower()
     along = [str(factor.along).lower() for factor in (left, right)]
-    arguments = f"true, {', '.join(map(str, tiling))}, {along[0]}, {along[1]}, {left.word}, {right.word}, {ordered}"
+    arguments = f"{', '.join(map(str, tiling))}, {along[0]}, {along[1]}, {left.word}, {right.word}, {aligned_rows(c)}"
     tiles = cdiv(m, tiling.rows), cdiv(n, tiling.columns)
     MMA_SYNC[f"matmul_mma_sync<{arguments}>"][tiles[0] * tiles[1], tiling.threads, tiling.shared](
         cuda.strided(left.matrix),
@@ -76,8 +66,8 @@ def triton_tiled(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     from warpwise.ops.matmul_tf32.k03_triton_tiled import matmul_tiled
 
     m, n, k = sizes(a, b)
-    large = cdiv(m, 128) * cdiv(n, 128) >= multiprocessors(a) and shared_bytes(a) >= 4 * 4 * 32 * (128 + 128)
-    block_m, block_n, block_k, warps, stages = (128, 128, 32, 8, 4) if large else (64, 64, 32, 4, 4)
+    large = cdiv(m, 256) * cdiv(n, 128) >= multiprocessors(a) and shared_bytes(a) >= 3 * 4 * 32 * (256 + 128)
+    block_m, block_n, block_k, warps, stages = (256, 128, 32, 8, 3) if large else (64, 64, 32, 4, 4)
     matmul_tiled[(cdiv(m, block_m) * cdiv(n, block_n),)](
         a, b, c, m, n, k, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP=8, num_warps=warps, num_stages=stages
     )
@@ -88,7 +78,7 @@ RUNGS: tuple[Rung, ...] = (
     make_rung(HERE, "k01_wmma", "tensor cores through CUDA's fragments", wmma, dtypes=FLOAT32, limits=wmma_limits),
     make_rung(HERE, "k02_mma_sync", "swizzled slices by cp.async, products by mma.sync, any layout", mma_sync,
               dtypes=FLOAT32, limits=ampere, configs=configs, strided=True),
-    make_rung(HERE, "k03_triton_tiled", "tiles in Triton", triton_tiled, dtypes=FLOAT32, limits=grid_of_tiles),
+    make_rung(HERE, "k03_triton_tiled", "tiles in Triton, transposed", triton_tiled, dtypes=FLOAT32, limits=grid_of_tiles),
 )  # fmt: skip
 
 
