@@ -139,7 +139,8 @@ class Tables:
 
     ``describe(*args)`` gives the kind of the arguments and their sizes by name, as the cases name them. ``arrangements``
     makes arguments of each layout from those that a case gives, for tuning: {"nn": ..., "nt": ...}. ``sizes`` are those
-    that ``warpwise tune`` measures unless told otherwise.
+    that ``warpwise tune`` measures unless told otherwise. ``kin`` names the dtype whose points stand in where one has none
+    nearby: {"float16": "bfloat16"}, whose kernels differ by a conversion.
     """
 
     op: str
@@ -147,6 +148,7 @@ class Tables:
     describe: Callable[..., tuple[str, Mapping[str, int]]]
     arrangements: Mapping[str, Callable[..., tuple[Any, ...]]] = field(default_factory=lambda: {"": lambda *args: args})
     sizes: tuple[Case, ...] = ()
+    kin: Mapping[str, str] = field(default_factory=dict)
 
     def users(self, device: Device) -> Path:
         """Where ``warpwise tune`` keeps what it finds on ``device``."""
@@ -160,18 +162,20 @@ class Tables:
         if min(sizes.values()) < 1:
             return None
         dtype, work = str(first.dtype).removeprefix("torch."), _work(op, args)
-        near = [
-            (point.distance(sizes), order, point, source)
-            for order, (source, table) in enumerate(self._known(where))
-            for point in table
-            if (point.dtype, point.kind) == (dtype, kind)
-        ]
-        for distance, _, point, source in sorted(near, key=lambda entry: entry[:2]):
-            if distance > REACH:
-                break
-            winner = TORCH if point.winner == TORCH else _taking(op, point.winner, args, on_device=device is None)
-            if winner:
-                return _chosen(point, winner, distance, source, work)
+        known = self._known(where)
+        for each in (dtype, self.kin.get(dtype)):
+            near = [
+                (point.distance(sizes), order, point, source if each == dtype else f"{source}, {each}")
+                for order, (source, table) in enumerate(known)
+                for point in table
+                if (point.dtype, point.kind) == (each, kind)
+            ]
+            for distance, _, point, source in sorted(near, key=lambda entry: entry[:2]):
+                if distance > REACH:
+                    break
+                winner = TORCH if point.winner == TORCH else _taking(op, point.winner, args, on_device=device is None)
+                if winner:
+                    return _chosen(point, winner, distance, source, work)
         return None
 
     def _known(self, device: Device) -> Sequence[tuple[str, tuple[Point, ...]]]:

@@ -55,7 +55,8 @@ def test_a_device_can_be_asked_for_that_is_not_here(tmp_path, monkeypatch):
     monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
     device = Device("A GPU", "sm_99", 7)
     a, b = torch.empty(1024, 1024), torch.empty(1024, 1024)
-    assert chosen(a, b, device=device).reason == "no point of a table for A GPU is near"
+    with pytest.raises(LookupError, match="matmul: no table for A GPU has a point near these arguments"):
+        chosen(a, b, device=device)
     sizes = dict.fromkeys("mnk", 1024)
     point = Point("float32", "nn", sizes, "k11_async_copies", 1e-4, TORCH, 1.1e-4, 2 * 1024**3)
     Table("matmul", device, (point,)).save(TABLES.users(device))
@@ -66,6 +67,10 @@ def test_a_device_can_be_asked_for_that_is_not_here(tmp_path, monkeypatch):
         TORCH,
         1.1e-4,
     )
+    half = Point("bfloat16", "nn", sizes, TORCH, 1e-4, "", None, 2 * 1024**3)
+    Table("matmul", device, (point, half)).save(TABLES.users(device))
+    found = chosen(a.half(), b.half(), device=device)
+    assert (found.name, found.source) == (None, "user's table, bfloat16"), "float16 goes by its kin"
     tuned.forget()
 
 

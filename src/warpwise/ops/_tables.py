@@ -79,13 +79,18 @@ ARRANGEMENTS: Mapping[str, Callable[..., tuple[Any, ...]]] = {
 
 def tables(op: str, folder: Path) -> Tables:
     """The tables of an operation whose first two arguments are the factors a (M, K) and b (K, N); shipped ones are in ``folder/tuned``."""
-    return Tables(op, folder / "tuned", described, ARRANGEMENTS, SIZES)
+    return Tables(op, folder / "tuned", described, ARRANGEMENTS, SIZES, {"float16": "bfloat16"})
 
 
 def chosen(op: Op, *args: Any, device: Device | None = None) -> Choice:
-    """What a call of ``op`` with these arguments runs; for ``device``, if it is given, by that GPU's tables alone."""
+    """What a call of ``op`` with these arguments runs; for ``device``, if it is given, by that GPU's tables alone.
+
+    Raises ``LookupError`` if these have no point nearby.
+    """
     op.spec.check(*args)
     if device is None:
         return op.choice(*args)
     known = op.chooser.choice(op, *args, device=device) if isinstance(op.chooser, Tables) else None
-    return known or Choice(None, reason=f"no point of a table for {device.name} is near", source="device")
+    if known is None:
+        raise LookupError(f"{op.name}: no table for {device.name} has a point near these arguments")
+    return known

@@ -47,7 +47,7 @@ def chosen(a: torch.Tensor, b: torch.Tensor, *, device: Device | None = None) ->
     """What ``matmul(a, b)`` runs, a rung with its tile or PyTorch, with the reason and the times measured nearby.
 
     ``device`` asks for another GPU than the tensors lie on, by its tables alone: ``Device("NVIDIA H200")``. Nothing is
-    computed. Raises as ``matmul`` does.
+    computed. Raises as ``matmul`` does, and ``LookupError`` if these have no point nearby.
 
     >>> print(ww.ops.matmul.chosen(a, b))
     """
