@@ -75,6 +75,24 @@ def test_one_vacuous_output_of_two_is_enough():
         require_no_impostor(Problem(spec, CPU), torch.float32, spec.cases, (0, 1))
 
 
+def test_an_output_that_is_left_out_is_no_empty_problem():
+    """A second output without elements hides nothing of the first, and is itself nothing to judge."""
+    spec = replace(
+        toys.AFFINE,
+        outputs=lambda x: (torch.empty_like(x), x.new_empty(0)),
+        reference=lambda x: (2 * x.double() + 1, x.double()[:0]),
+        magnitude=lambda x: (2 * x.double().abs() + 1, x.double()[:0]),
+        eager=lambda x: (2 * x + 1, x[:0]),
+    )
+    problem = Problem(spec, CPU)
+    assert not problem.instance(spec.cases[0], torch.float32, 0).empty
+    require_no_impostor(problem, torch.float32, spec.cases, (0, 1))
+    require_telling(problem, spec.sizes[0], torch.float32, (0, 1))
+    vacuous = replace(spec, reference=lambda x: (0 * x.double(), x.double()[:0]))
+    with pytest.raises(VacuousProblem, match="output 0: "):
+        require_no_impostor(Problem(vacuous, CPU), torch.float32, spec.cases, (0, 1))
+
+
 def test_a_sum_over_everything_has_one_element_and_is_no_constant():
     spec = replace(
         toys.AFFINE,
