@@ -1,5 +1,6 @@
-// Slices of a matrix product's operands in shared memory as [depth][extent], so that the neighbours along m or n that a
-// thread multiplies lie together, whichever way the operand lies in global memory.
+// What feeds warps that multiply: slices of a matrix product's operands in shared memory as [depth][extent], so that
+// the neighbours along m or n that a thread multiplies lie together, whichever way the operand lies in global memory;
+// the ring that slices go round; the order of tiles.
 #pragma once
 
 #include <cuda_pipeline.h>
@@ -59,6 +60,31 @@ __device__ inline void copy_slice(float* to, const Operand& from, int x, int z) 
     copy_slice_words<FEED, EXTENT, DEPTH, true>(to, from, x, z);
   else
     copy_slice_words<FEED, EXTENT, DEPTH, false>(to, from, x, z);
+}
+
+struct Place {  // in the ring, and the parity of its phase
+  int index;
+  unsigned phase;
+  __device__ void advance(int places, int ring) {
+    if ((index += places) >= ring) {
+      index -= ring;
+      phase ^= 1;
+    }
+  }
+};
+
+// The first row and column of a tile. Tiles go in groups of `group` rows of them, column by column inside: what is in
+// flight shares L2.
+__device__ inline int2 tile_at(int number, int rows, int columns, int group, int bm, int bn) {
+  const int per_group = group * columns, first = number / per_group * group, in_group = min(group, rows - first);
+  return {(first + number % per_group % in_group) * bm, number % per_group / in_group * bn};
+}
+
+// threadIdx.x, read anew: what the end of a tile computes from it must not wait in registers through the products.
+__device__ inline int thread_again() {
+  int thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
 }
 
 }  // namespace warpwise

@@ -1,45 +1,21 @@
 // Hopper's roles on the CUDA cores: four warps feed a ring of slices, eight multiply, and barriers in shared memory are
 // all that they share. Nobody waits for a block, and the loop of the multiplying warps holds no address, no edge and no
-// copy: 8 steps are 1024 multiply-adds in 1108 instructions.
+// copy: 8 steps are 1024 multiply-adds in 1106 instructions.
 //
 // A step's two quads of A and four of B are fetched under the products of the step before. Tiles below 128 x 256 have
 // fewer than eight warp tiles: warps then share out each slice's depth and add their sums at the end, so that the loop
 // stays what it is at every size.
 
 #include <warpwise/hopper.cuh>
-#include "feed.cuh"
 #include <warpwise/tile.cuh>
 
+#include "feed.cuh"
+
 namespace hopper = warpwise::hopper;
-using warpwise::Feed, warpwise::Operand, warpwise::Float4, hopper::TensorMap;
+using warpwise::Feed, warpwise::Operand, warpwise::Place, warpwise::Float4, hopper::TensorMap;
 
 constexpr int kWarpTile = 64, kWarps = 8, kFeedWarps = 4, kThreads = (kFeedWarps + kWarps) * 32;
 constexpr int kPitch = kWarpTile + 1, kStaging = kWarps * 8 * kPitch;  // sums on their way out
-
-struct Place {  // in the ring, and the parity of its phase
-  int index;
-  unsigned phase;
-  __device__ void advance(int places, int ring) {
-    if ((index += places) >= ring) {
-      index -= ring;
-      phase ^= 1;
-    }
-  }
-};
-
-// The first row and column of a tile. Tiles go in groups of `group` rows of them, column by column inside: what is in
-// flight shares L2.
-__device__ inline int2 tile_at(int number, int rows, int columns, int group, int bm, int bn) {
-  const int per_group = group * columns, first = number / per_group * group, in_group = min(group, rows - first);
-  return {(first + number % per_group % in_group) * bm, number % per_group / in_group * bn};
-}
-
-// threadIdx.x, read anew: what the end of a tile computes from it must not wait in registers through the products.
-__device__ inline int thread_again() {
-  int thread;
-  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-  return thread;
-}
 
 // A block's tile is BM x BN, a warp's 64 x 64, a thread's 8 x 16; maps have boxes of DEPTH x BM and DEPTH x BN.
 template <int BM, int BN, int DEPTH, int STAGES, Feed FEED_A, Feed FEED_B>
@@ -74,7 +50,7 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
     int s = threadIdx.x / 32;  // a warp takes every fourth slice, counted on from tile to tile
     Place place{s, 1};         // all are free at first
     for (int number = blockIdx.x; number < tiles; number += gridDim.x, s -= slices) {
-      const int2 tile = tile_at(number, rows, columns, group, BM, BN);
+      const int2 tile = warpwise::tile_at(number, rows, columns, group, BM, BN);
       for (; s < slices; s += kFeedWarps, place.advance(kFeedWarps, STAGES)) {
         const unsigned arrived = full + 8 * place.index;
         float* const to = ring + place.index * kFloats;
@@ -134,8 +110,8 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
       if (lane == 0) hopper::barrier_arrive(read, 0);
     }
 
-    const int2 tile = tile_at(number, rows, columns, group, BM, BN);
-    const unsigned thread = thread_again() - kFeedWarps * 32;
+    const int2 tile = warpwise::tile_at(number, rows, columns, group, BM, BN);
+    const unsigned thread = warpwise::thread_again() - kFeedWarps * 32;
     volatile float* const mine = staging + (thread / 32 * 8 + thread % 32 / 4) * kPitch + thread % 4 * 4;
 #pragma unroll
     for (int i = 0; i < 8; ++i) {  // every fourth row of half a warp's tile at a time
