@@ -35,7 +35,8 @@ def tiled(kernel: str, file: str, tile: tuple[int, int], block: int | tuple[int,
 
 def naive(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     m, n, k = sizes(a, b)
-    NAIVE[f"matmul_naive<{cuda.ctype(a.dtype)}>"][(cdiv(m, 32), cdiv(n, 32)), (32, 32)](a, b, cuda.out(c), m, n, k)
+    types = cuda.ctype(a.dtype) if c.dtype == a.dtype else f"{cuda.ctype(a.dtype)}, {cuda.ctype(c.dtype)}"
+    NAIVE[f"matmul_naive<{types}>"][(cdiv(m, 32), cdiv(n, 32)), (32, 32)](a, b, cuda.out(c), m, n, k)
 
 
 def warp_tile(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:

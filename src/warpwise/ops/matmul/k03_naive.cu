@@ -5,16 +5,17 @@
 
 #include <warpwise/numeric.cuh>
 
-// a: (m, k), b: (k, n), c: (m, n), row-major. Block: (x, y) rows and columns; grid: as many as cover (m, n).
-template <class T>
-__global__ void matmul_naive(const T* a, const T* b, T* c, int m, int n, int k) {
+// a: (m, k), b: (k, n), c: (m, n), row-major; of int8, c is int. Block: (x, y) rows and columns; grid: as many as cover
+// (m, n).
+template <class T, class Out = T>
+__global__ void matmul_naive(const T* a, const T* b, Out* c, int m, int n, int k) {
   const int row = blockIdx.x * blockDim.x + threadIdx.x;
   const int column = blockIdx.y * blockDim.y + threadIdx.y;
   if (row >= m || column >= n) return;
-  float sum = 0.0f;
+  decltype(warpwise::to_summed(*a)) sum = 0;
   for (int i = 0; i < k; ++i) {
-    sum += warpwise::to_float(a[static_cast<long long>(row) * k + i]) *
-           warpwise::to_float(b[static_cast<long long>(i) * n + column]);
+    sum += warpwise::to_summed(a[static_cast<long long>(row) * k + i]) *
+           warpwise::to_summed(b[static_cast<long long>(i) * n + column]);
   }
-  c[static_cast<long long>(row) * n + column] = warpwise::from_float<T>(sum);
+  c[static_cast<long long>(row) * n + column] = warpwise::from_sum<Out>(sum);
 }

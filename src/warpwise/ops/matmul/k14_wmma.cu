@@ -14,15 +14,6 @@ namespace wmma = nvcuda::wmma;
 template <class T, int ROWS, int COLUMNS>
 using Tile = warpwise::Slabs<T, ROWS, COLUMNS, 16, sizeof(T) == 2 ? 24 : 16>;
 
-template <class Out>
-__device__ inline Out rounded(float sum) {
-  return warpwise::from_float<Out>(sum);
-}
-template <class Out>
-__device__ inline Out rounded(int sum) {
-  return sum;
-}
-
 // a: (m, k), b: (k, n), c: (m, n), row-major. ALIGNED: rows of a and b are whole units of 16 bytes that lie on 16.
 // BM x BN: the block's tile; BK: the depth of a slice; WM x WN: a warp's tile.
 // Grid: (cdiv(n, BN), cdiv(m, BM)) blocks of THREADS.
@@ -80,7 +71,8 @@ __global__ void __launch_bounds__(THREADS) matmul_wmma(const T* __restrict__ a, 
 #pragma unroll
       for (int e = lane; e < 16 * 16; e += 32) {
         const int c_row = first_row + row + i * 16 + e / 16, c_column = first_column + column + j * 16 + e % 16;
-        if (c_row < m && c_column < n) c[static_cast<long long>(c_row) * n + c_column] = rounded<Out>(leaving[warp][e]);
+        if (c_row < m && c_column < n)
+          c[static_cast<long long>(c_row) * n + c_column] = warpwise::from_sum<Out>(leaving[warp][e]);
       }
       __syncwarp();
     }

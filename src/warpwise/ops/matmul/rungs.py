@@ -17,16 +17,17 @@ from warpwise.registry import Rung
 TENSOR_CORES = (torch.float16, torch.bfloat16, torch.int8)
 
 
-def rung(name: str, idea: str, launch: Launch, tile: int, dimension: int = 0) -> Rung:
-    return make_rung(HERE, name, idea, launch, dtypes=KERNEL_DTYPES, limits=grid_of(tile, dimension))
+def rung(name: str, idea: str, launch: Launch, tile: int) -> Rung:
+    return make_rung(HERE, name, idea, launch, dtypes=KERNEL_DTYPES, limits=grid_of(tile, dimension=0))
 
 
 RUNGS = (
     Rung("k01_python_loops", "three loops in Python", "python", python_loops, HERE / "k01_python_loops.py",
-         dtypes=KERNEL_DTYPES, limits=few_products, devices=("cpu",)),
+         dtypes=(*KERNEL_DTYPES, torch.int8), limits=few_products, devices=("cpu",)),
     Rung("k02_c_blocked", "the loops in C, in blocks for the cache", "c", c_blocked, HERE / "k02_c_blocked.c",
          dtypes=(torch.float32,), devices=("cpu",)),
-    rung("k03_naive", "one thread an element, rows first", naive, 32, dimension=1),
+    make_rung(HERE, "k03_naive", "one thread an element, rows first", naive,
+              dtypes=(*KERNEL_DTYPES, torch.int8), limits=grid_of(32, dimension=1)),
     rung("k04_coalesced", "neighbouring threads take neighbouring columns",
          tiled("matmul_coalesced", "k04_coalesced.cu", (32, 32), (32, 32)), 32),
     rung("k05_shared_tile", "tiles of A and B in shared memory",

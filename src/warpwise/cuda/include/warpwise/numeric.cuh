@@ -33,6 +33,22 @@ __device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float value) {
   return __float2bfloat16_rn(value);
 }
 
+// Products are summed in float, those of int8 in int, exactly: what a factor becomes, and what its sums become.
+template <class T>
+__device__ inline float to_summed(T value) {
+  return to_float(value);
+}
+__device__ inline int to_summed(signed char value) { return value; }
+
+template <class Out>
+__device__ inline Out from_sum(float sum) {
+  return from_float<Out>(sum);
+}
+template <class Out>
+__device__ inline Out from_sum(int sum) {
+  return sum;
+}
+
 // e^value, as exact as T can show: expf is within 2 ulp of float32; ex2.approx of value * log2(e) is within about
 // |value| * 2^-23 of it, far below half a unit in the last place of a 2-byte result, in two instructions instead of
 // eight.
