@@ -1,4 +1,4 @@
-"""matmul of int8 on Hopper: turning bytes, what is turned and what is taken as it lies, what is refused."""
+"""matmul of int8 and of TF32 on Hopper: how factors are turned, what is taken as it lies, what is refused."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import torch
 
 from warpwise import registry
 from warpwise.ops.matmul import _bytes
+from warpwise.ops.matmul_tf32 import rungs
 
 
 def drawn(rows: int, columns: int) -> torch.Tensor:
@@ -16,6 +17,12 @@ def drawn(rows: int, columns: int) -> torch.Tensor:
 @pytest.mark.parametrize("rows,columns", [(4, 4), (128, 128), (132, 260), (272, 36), (16, 300)])
 def test_bytes_are_turned(rows, columns):
     matrix = drawn(rows, columns)
+    assert torch.equal(_bytes.turned(matrix), matrix.t())
+
+
+@pytest.mark.parametrize("rows,columns", [(1, 1), (32, 32), (33, 70), (100, 7)])
+def test_words_are_turned(rows, columns):
+    matrix = torch.randn(rows, columns, generator=torch.Generator().manual_seed(0))
     assert torch.equal(_bytes.turned(matrix), matrix.t())
 
 
@@ -41,8 +48,11 @@ def test_what_is_refused():
     assert "not n = 8 and k = 24" in rung.limits(drawn(8, 24), drawn(24, 8))
 
 
-def test_it_compiles_for_hopper_without_spills():
-    compiled = _bytes.WARPGROUPS["matmul_warpgroups_int8"].compile("sm_90")
+@pytest.mark.parametrize(
+    "kernel", [_bytes.WARPGROUPS["matmul_warpgroups_int8"], rungs.WARPGROUPS["matmul_warpgroups_tf32"]]
+)
+def test_both_compile_for_hopper_without_spills(kernel):
+    compiled = kernel.compile("sm_90")
     assert compiled.registers == 168, "the third of an SM's registers that three warpgroups start with"
     assert (compiled.spill_stores, compiled.stack) == (0, 0)
 
@@ -50,8 +60,12 @@ def test_it_compiles_for_hopper_without_spills():
 @pytest.mark.gpu
 @pytest.mark.parametrize("across", [False, True])
 @pytest.mark.parametrize("m,n,k", [(256, 256, 128), (300, 516, 400), (1, 4, 16), (1024, 1000, 2064)])
-def test_it_is_exact_on_a_gpu(m, n, k, across):
+@pytest.mark.parametrize("name,rung,dtype", [("matmul", "k22", torch.int8), ("matmul_tf32", "k04", torch.float32)])
+def test_both_are_exact_on_a_gpu(name, rung, dtype, m, n, k, across):
+    """Integers of 8 bits are exact in TF32, and their sums here in float32."""
     a, b = drawn(m, k), drawn(k, n) if across else drawn(n, k).t()
-    op = registry.get("matmul")
-    made = op(a.cuda(), b.cuda(), rung="k22")
-    assert torch.equal(made.cpu(), (a.double() @ b.double()).int())
+    if dtype == torch.float32:
+        a, b = a % 16, b % 16
+    op = registry.get(name)
+    made = op(a.to("cuda", dtype), b.to("cuda", dtype), rung=rung)
+    assert torch.equal(made.cpu().double(), a.double() @ b.double())

@@ -9,6 +9,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.ops._common import cdiv, make_rung, multiprocessors
+from warpwise.ops.matmul import _bytes
 from warpwise.ops.matmul._ampere import Tiling, aligned_rows, ampere, fills, fitting, lines, wmma_limits
 from warpwise.ops.matmul._shared import grid_of_tiles, shared_bytes, sizes
 from warpwise.registry import Rung
@@ -16,6 +17,7 @@ from warpwise.registry import Rung
 HERE = Path(__file__).parent
 WMMA = cuda.load(HERE / "k01_wmma.cu")
 MMA_SYNC = cuda.load(HERE / "k02_mma_sync.cu")
+WARPGROUPS = cuda.load(HERE / "k04_warpgroups.cu")
 
 # Rows and columns of a block's tile and of a warp's, bytes of k in a slice, slices in flight, blocks an SM.
 TILINGS = (
@@ -73,12 +75,18 @@ def triton_tiled(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     )
 
 
+def warpgroups(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    _bytes.launch(WARPGROUPS["matmul_warpgroups_tf32"], c, a, b)
+
+
 FLOAT32 = (torch.float32,)
 RUNGS: tuple[Rung, ...] = (
     make_rung(HERE, "k01_wmma", "tensor cores through CUDA's fragments", wmma, dtypes=FLOAT32, limits=wmma_limits),
     make_rung(HERE, "k02_mma_sync", "swizzled slices by cp.async, products by mma.sync, any layout", mma_sync,
               dtypes=FLOAT32, limits=ampere, configs=configs, strided=True),
     make_rung(HERE, "k03_triton_tiled", "tiles in Triton, transposed", triton_tiled, dtypes=FLOAT32, limits=grid_of_tiles),
+    make_rung(HERE, "k04_warpgroups", "Hopper: warpgroups cut floats to TF32 as they read them, B turned first", warpgroups,
+              dtypes=FLOAT32, limits=_bytes.limits, devices=("cuda",), strided=True),
 )  # fmt: skip
 
 

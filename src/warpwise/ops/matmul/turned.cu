@@ -1,8 +1,8 @@
-// A matrix of bytes turned, for matrix units that read bytes along K alone: 4 x 4 of them change places in registers.
+// A matrix turned, for matrix units that read bytes and words along K alone.
 //
-// A lane gathers 4 bytes of each of 4 rows, which are 4 bytes of each of 4 columns, and a warp writes 128 neighbouring
-// bytes of a row of the result. In shared memory a word of row r lies at column c ^ (r / 4), so that neither way do two
-// lanes meet in a bank.
+// Of bytes, 4 x 4 change places in registers. A lane gathers 4 bytes of each of 4 rows, which are 4 bytes of each of 4
+// columns, and a warp writes 128 neighbouring bytes of a row of the result. In shared memory a word of row r lies at
+// column c ^ (r / 4), so that neither way do two lanes meet in a bank.
 
 constexpr int kSide = 128, kWords = kSide / 4, kWarps = 8;
 
@@ -40,5 +40,24 @@ __global__ void __launch_bounds__(32 * kWarps) turned_bytes(const unsigned* __re
       const int column = first_column + word * 4 + c;
       if (column < columns) to[(static_cast<long long>(column) * rows + first_row + row) / 4] = turned[c];
     }
+  }
+}
+
+// from: (rows, columns), to: (columns, rows). Block: 32 x kWarps threads; grid.x * grid.y tiles of 32 x 32: x over
+// columns, y over rows. A row of the tile in shared memory is a word longer than it, so that a column meets all banks.
+__global__ void __launch_bounds__(32 * kWarps) turned_words(const unsigned* __restrict__ from,
+                                                            unsigned* __restrict__ to, int rows, int columns) {
+  __shared__ unsigned words[32][33];
+  const int lane = threadIdx.x, first_row = blockIdx.y * 32, first_column = blockIdx.x * 32;
+#pragma unroll
+  for (int i = threadIdx.y; i < 32; i += kWarps) {
+    const bool inside = first_row + i < rows && first_column + lane < columns;
+    words[i][lane] = inside ? from[static_cast<long long>(first_row + i) * columns + first_column + lane] : 0u;
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = threadIdx.y; i < 32; i += kWarps) {
+    if (first_column + i < columns && first_row + lane < rows)
+      to[static_cast<long long>(first_column + i) * rows + first_row + lane] = words[lane][i];
   }
 }
