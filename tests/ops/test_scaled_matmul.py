@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from warpwise import ops, registry
 from warpwise.ops.scaled_matmul import _hopper, spec
-from warpwise.ops.scaled_matmul._hopper import NARROW, TWO_SLICES, WARPGROUPS, WIDE
+from warpwise.ops.scaled_matmul._hopper import NARROW, PARTS, TWO_SLICES, WARPGROUPS, WIDE
 from warpwise.ops.scaled_matmul.rungs import RUNGS
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
@@ -158,6 +158,8 @@ def test_wrong_arguments(args, error, message):
         (WARPGROUPS, "scaled_matmul_warpgroups", ""),
         (TWO_SLICES, "scaled_matmul_two_slices", ", 256, 4"),
         (TWO_SLICES, "scaled_matmul_two_slices", ", 128, 6"),
+        (PARTS, "scaled_matmul_parts", ", 256, 4"),
+        (PARTS, "scaled_matmul_parts", ", 128, 6"),
     ],
 )
 def test_warpgroups_compile_for_hopper_without_spills(module, kernel, tile, types, by_row):
@@ -180,7 +182,9 @@ def test_the_tile_that_leaves_fewer_multiprocessors_idle(m, n, first, monkeypatc
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("rung", ["k04", "k05@128x256x128_s4", "k05@128x128x128_s6"])
+@pytest.mark.parametrize(
+    "rung", ["k04", *(f"{rung}@{tiling.name}" for rung in ("k05", "k06") for tiling in (WIDE, NARROW))]
+)
 @pytest.mark.parametrize("m,n,k", [(256, 256, 128), (300, 520, 272), (1, 8, 16), (640, 1000, 2064), (2100, 4000, 640)])
 @pytest.mark.parametrize("by_row", [False, True])
 def test_warpgroups_are_exact_on_small_integers(rung, m, n, k, by_row):

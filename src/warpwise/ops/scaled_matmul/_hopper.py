@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -13,6 +13,7 @@ from warpwise.ops.scaled_matmul._operands import HERE, aligned, copy_engine, fac
 
 WARPGROUPS = cuda.load(HERE / "k04_warpgroups.cu")
 TWO_SLICES = cuda.load(HERE / "k05_two_slices.cu")
+PARTS = cuda.load(HERE / "k06_parts_in_flight.cu")
 CLUSTER_ROWS = 256  # two blocks with tiles of 128 rows
 
 
@@ -50,13 +51,17 @@ def configs(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: to
     return [tiling.name for tiling in sorted((WIDE, NARROW), key=lambda tiling: tiling.time(m, n, processors))]
 
 
-def two_slices(
-    c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
-    *, config: str | None = None,
-) -> None:  # fmt: skip
-    tiling = WIDE if (config or configs(a, b, scale_a, scale_b)[0]) == WIDE.name else NARROW
-    arguments = f", {tiling.columns}, {tiling.stages}"
-    _launch(TWO_SLICES, "scaled_matmul_two_slices", arguments, tiling, c, a, b, scale_a, scale_b)
+def tiled(module: cuda.Module, kernel: str) -> Callable[..., None]:
+    """A launch of a kernel that has both tilings."""
+
+    def launch(
+        c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
+        *, config: str | None = None,
+    ) -> None:  # fmt: skip
+        tiling = WIDE if (config or configs(a, b, scale_a, scale_b)[0]) == WIDE.name else NARROW
+        _launch(module, kernel, f", {tiling.columns}, {tiling.stages}", tiling, c, a, b, scale_a, scale_b)
+
+    return launch
 
 
 def _launch(
@@ -77,8 +82,12 @@ def _launch(
     )
 
 
+two_slices = tiled(TWO_SLICES, "scaled_matmul_two_slices")
+parts_in_flight = tiled(PARTS, "scaled_matmul_parts")
+
+
 def hopper(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
-    """The limits of both: a Hopper GPU, and rows that the copy engine can address."""
+    """The limits of k04 to k06: a Hopper GPU, and rows that the copy engine can address."""
     if a.is_cuda and torch.cuda.get_device_capability(a.device) != (9, 0):
         return "takes a GPU of compute capability 9.0: its matrix products exist there alone"
     return copy_engine(a, b)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from warpwise.ops._common import make_rung
-from warpwise.ops.scaled_matmul._hopper import configs, hopper, two_slices, warpgroups
+from warpwise.ops.scaled_matmul._hopper import configs, hopper, parts_in_flight, two_slices, warpgroups
 from warpwise.ops.scaled_matmul._launch import (
     described,
     grid_of_rows,
@@ -26,6 +26,8 @@ RUNGS = (
               warpgroups, limits=hopper, devices=("cuda",), strided=True),
     make_rung(HERE, "k05_two_slices", "Hopper: sums of 256 products at a time in the matrix units", two_slices,
               limits=hopper, devices=("cuda",), strided=True, configs=configs),
+    make_rung(HERE, "k06_parts_in_flight", "Hopper: A in registers, two parts of 64 columns in flight in each warpgroup",
+              parts_in_flight, limits=hopper, devices=("cuda",), strided=True, configs=configs),
 )  # fmt: skip
 
 

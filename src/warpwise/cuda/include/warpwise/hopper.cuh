@@ -280,6 +280,24 @@ __device__ inline void product(typename ElementOf<T>::Sum (&d)[WIDTH / 2], unsig
   WW_PRODUCT(192, 96, 97, 98, 99, 100)
   WW_PRODUCT(256, 128, 129, 130, 131, 132)
 }
+// The same with A in registers, of fp8 and 64 columns: a[0] and a[1] are 4 bytes of rows l / 4 and l / 4 + 8 of the
+// warp's 16, from byte 4 (l % 4) on, a[2] and a[3] those 16 bytes further, as `load_matrices` gives them. B alone is
+// read from shared memory.
+#define WW_WGMMA_REGISTERS(TYPES)                                                                                 \
+  asm volatile(                                                                                                   \
+      "{\n.reg .pred adds;\nsetp.ne.b32 adds, %37, 0;\n"                                                          \
+      "wgmma.mma_async.sync.aligned.m64n64" TYPES " {" WW_NAMES_32 "}, {%32, %33, %34, %35}, %36, adds, 1, 1;\n}" \
+      : WW_SUMS_32("+f")                                                                                          \
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(adds)))
+template <class T>
+__device__ inline void product_of_registers(float (&d)[32], const unsigned (&a)[4], unsigned long long b, bool adds) {
+  constexpr Element kind = ElementOf<T>::value;
+  static_assert(sizeof(T) == 1 && kind != Element::s8, "written for fp8");
+  if constexpr (kind == Element::e4m3) WW_WGMMA_REGISTERS("k32.f32.e4m3.e4m3");
+  if constexpr (kind == Element::e4m3_e5m2) WW_WGMMA_REGISTERS("k32.f32.e4m3.e5m2");
+  if constexpr (kind == Element::e5m2_e4m3) WW_WGMMA_REGISTERS("k32.f32.e5m2.e4m3");
+}
+#undef WW_WGMMA_REGISTERS
 #undef WW_PRODUCT
 #undef WW_WGMMA
 #undef WW_NAMES_4

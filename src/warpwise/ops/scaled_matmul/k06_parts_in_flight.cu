@@ -1,0 +1,87 @@
+// Sums of 128 products again, and two parts of 64 columns in flight: there is work while a part is waited for and
+// added.
+//
+// A warpgroup of k04 has nothing to do for the matrix units from the moment that it waits until its additions are done,
+// and the other one's 256 clocks of products do not quite cover that. Here a part is 64 columns, and the next one is
+// begun before the last is waited for. Products of 64 columns would read A four times as often from shared memory, as
+// much again as B, more than it gives: A's 64 x 128 slice is therefore gathered into registers, 16 a thread, once.
+
+#include "fp8_tiles.cuh"
+
+// a: (m, k), as a map with boxes of 128 x 128; b: (n, k), of COLUMNS / 2 x 128; c: (m, n), of 64 x 64. Scales: one
+// each, or (m,) and (n,) with BY_ROW. Grid: a multiple of kCluster, at most one block an SM. Dynamic shared memory: 1
+// KiB to align + STAGES * (128 + COLUMNS) * 128 + 4 * kBytesC + 16 * STAGES bytes.
+template <class A, class B, bool BY_ROW, int COLUMNS, int STAGES>
+__global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
+    scaled_matmul_parts(const __grid_constant__ hopper::TensorMap a, const __grid_constant__ hopper::TensorMap b,
+                        const __grid_constant__ hopper::TensorMap c, const float* __restrict__ scale_a,
+                        const float* __restrict__ scale_b, int m, int n, int k, int pairs, int columns, int group) {
+  constexpr int kParts = COLUMNS / 64;
+  static_assert(kParts % 2 == 0, "parts lie in two sets of registers in turn");
+  extern __shared__ unsigned char raw[];
+  const Room<COLUMNS, STAGES> room(raw);
+  const int rank = static_cast<int>(hopper::cluster_rank()), slices = (k + kDepth - 1) / kDepth;
+  const Tiles tiles{pairs, columns, group};
+
+  if (threadIdx.x < kGroupThreads) {
+    hopper::give_registers<40>();
+    if (threadIdx.x == 0) feed(room, a, b, tiles, slices, rank);
+  } else {
+    hopper::take_registers<232>();
+    const int own = threadIdx.x / kGroupThreads - 1, thread = threadIdx.x % kGroupThreads, lane = thread % 32;
+    Stage<STAGES> stage;
+    int box = 0;
+    for (int number = blockIdx.x / kCluster; number < tiles.count(); number += gridDim.x / kCluster) {
+      const Tile tile = tiles.at(number, rank);
+      float sums[kParts][32] = {}, parts[2][32];
+      unsigned left[kDepth / 32][4];  // this thread's bytes of A's slice
+      const auto gather = [&] {
+        hopper::barrier_wait(room.full + 8 * stage.index, stage.phase);
+        const int row = own * 64 + thread / 32 * 16 + lane % 16;
+        const unsigned from = room.slice_a(stage.index) + row * 128;
+#pragma unroll
+        for (int i = 0; i < kDepth / 32; ++i)
+          hopper::load_matrices(from + ((i * 2 + lane / 16) ^ (row & 7)) * 16, left[i]);
+      };
+      const auto begin = [&](int part) {
+        hopper::products_begin();
+#pragma unroll
+        for (int i = 0; i < kDepth / 32; ++i) {
+          const unsigned from = room.slice_b(stage.index) + part * 64 * 128 + i * 32;
+          hopper::product_of_registers<hopper::Pair<A, B>>(parts[part % 2], left[i], hopper::matrix(from, 16, 1024),
+                                                           i > 0);
+        }
+        hopper::products_commit();
+      };
+      const auto add = [&](int part) {
+#pragma unroll
+        for (int e = 0; e < 32; ++e) sums[part][e] += parts[part % 2][e];
+      };
+
+      gather();
+      begin(0);
+      for (int s = 0;;) {
+#pragma unroll
+        for (int part = 1; part < kParts; ++part) {
+          begin(part);
+          hopper::products_wait<1>();
+          hopper::settled(parts[(part - 1) % 2]);
+          add(part - 1);
+        }
+        hopper::products_wait<0>();
+        hopper::settled(parts[1]);
+        if (thread < kCluster) hopper::barrier_arrive(room.empty + 8 * stage.index, thread);
+        stage.next();
+        if (++s == slices) break;
+        gather();
+        begin(0);
+        add(kParts - 1);  // while the next slice's first part is under way
+      }
+      add(kParts - 1);
+      leave<BY_ROW>(sums, c, scale_a, scale_b, tile.row * kRows + own * 64, tile.column * COLUMNS, m, n,
+                    room.c + own * 2 * kBytesC, box, own);
+    }
+    if (thread == 0) hopper::stores_are_done();
+  }
+  hopper::cluster_sync();  // nobody leaves while the other block may still arrive at its barriers
+}
