@@ -130,3 +130,11 @@ def test_the_opponent_rounds_and_leaves_the_setting_as_it_was():
         finally:
             torch.backends.cuda.matmul.fp32_precision = before
         assert 1e-3 < error < 0.2
+
+
+@pytest.mark.parametrize("along", [("true", "false"), ("true", "true"), ("false", "false")])
+@pytest.mark.parametrize("tiling", rungs.TILINGS, ids=lambda tiling: tiling.name(torch.float32))
+def test_no_register_spills(tiling, along):
+    name = f"matmul_mma_sync<{', '.join(map(str, tiling))}, {', '.join(along)}, 16, 16, true>"
+    compiled = rungs.MMA_SYNC[name].compile("sm_90")
+    assert (compiled.spill_stores, compiled.stack) == (0, 0), name

@@ -101,4 +101,5 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) matmul_mma_sync(const T* __re
     const Tile tile = tile_of<BM, BN>(number, tiles_m, tiles_n, group);
     mma::store<T, C_ALIGNED>(sums, c, m, n, tile.row + row, tile.column + column);
   }
+  __pipeline_wait_prior(0);  // the zeros after the last tile: no copy outlives its block
 }
