@@ -53,8 +53,10 @@ def reference(metric: str, measured: Mapping[str, float]) -> float | None:
     if op == "ldgsts":
         return measured.get(_COPIES, value)
     hardware, asked = measured.get(_WAVEFRONTS.format(op)), measured.get(_SOURCE.format(op))
-    if hardware is None or asked is None:
+    matrices = measured.get(_SOURCE.format("ldsm"), 0.0) if op == "ld" else 0.0  # the hardware's loads hold ldmatrix's
+    if hardware is None or (asked is None and not matrices):
         return value
+    asked = (asked or 0.0) + matrices
     return asked if metric == _WAVEFRONTS.format(op) else max(0.0, value - max(0.0, hardware - asked))
 
 

@@ -9,8 +9,15 @@ WRITTEN_BACK = (
     "Issue slots, L2 and DRAM are used nearly alike. ncu empties L2 before the launch and ends with some 20 MB of results "
     "still in it; the model lets every written sector cross DRAM, as in launch after launch"
 )
+LITTLE = "No unit is used above 40 %: warps wait for memory, and which unit comes first is a matter of a few percent"
+ZEROS = (
+    "Lanes of a cp.async that fill their place with zeros are modelled as if they met others in the banks less often"
+)
 WHY: dict[tuple[str, str], str] = {
+    ("counters", "matmul k15_mma_sync"): ZEROS,
     ("limiter", "matmul k07_block_tile_2d"): ALIKE,
+    ("limiter", "matmul k15_mma_sync float16 few_rows"): LITTLE,
+    ("limiter", "matmul k24_few_rows"): LITTLE,
     ("limiter", "transpose k04_padded_tile"): ALIKE,
     ("limiter", "reduce_sum k06_two_passes float32 square launch 1"): ONE_BLOCK,
     ("limiter", "reduce_sum k06_two_passes float32 ragged launch 1"): ONE_BLOCK,

@@ -145,6 +145,9 @@ class Report:
             if where.split()[0] in self.operations()
         ]
         found += [
+            {"kind": "not executed", "where": str(one.recorded), "what": one.error} for one in self.large if one.error
+        ]
+        found += [
             {"kind": "counters", "where": name, "what": "; ".join(reasons)} for name, reasons in self.missing().items()
         ]
         found += [

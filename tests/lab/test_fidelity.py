@@ -20,7 +20,10 @@ OPS = sorted(EXACT)
 ROOT = Path(__file__).resolve().parents[2]
 
 # Rungs that miss a counter at a recorded point, and why: with those that are not executed, at most 5 % of all.
-KNOWN: dict[str, str] = {}
+KNOWN: dict[str, str] = {
+    "matmul k15_mma_sync float16": "at the ragged size, where lanes of a cp.async fill their place with zeros, ncu counts "
+    "8 % more conflicts of copies and 2 % fewer sectors than the model of them",
+}
 
 
 @cache

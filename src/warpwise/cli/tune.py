@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -19,6 +20,9 @@ from warpwise.lab.timing.timing import duration
 from warpwise.lab.tune import Progress
 from warpwise.registry import Case, Op
 from warpwise.tuned import TORCH, Point, Tables
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @click.command()
@@ -89,7 +93,7 @@ class _Shown:
         self._bar = Bar(*columns, console=console, disable=not console.is_terminal, transient=True)
         self._task = self._bar.add_task("", total=None)
 
-    def __enter__(self) -> _Shown:
+    def __enter__(self) -> Self:
         self._bar.start()
         return self
 

@@ -66,14 +66,31 @@ def check_tensor(op: str, name: str, value: Any, dtypes: Sequence[torch.dtype], 
         raise ValueError(f"{op}: expected {name} with {expected} dimensions, got shape {tuple(value.shape)}")
 
 
+def check_companion(op: str, names: Sequence[str], first: torch.Tensor, tensor: torch.Tensor) -> None:
+    """Raise unless ``tensor``, the second of ``names``, has the dtype and the device of ``first``."""
+    if tensor.dtype != first.dtype:
+        raise TypeError(f"{op}: expected {names[1]} of {names[0]}'s dtype {first.dtype}, got {tensor.dtype}")
+    if tensor.device != first.device:
+        raise ValueError(f"{op}: expected {names[1]} on {names[0]}'s device {first.device}, got {tensor.device}")
+
+
+def check_factors(op: str, a: torch.Tensor, b: torch.Tensor, dtypes: Sequence[torch.dtype]) -> None:
+    """Raise unless a (M, K) and b (K, N) are matrices that can be multiplied, of one of ``dtypes`` and on one device."""
+    check_tensor(op, "a", a, dtypes, dims=(2,))
+    check_tensor(op, "b", b, dtypes, dims=(2,))
+    check_companion(op, "ab", a, b)
+    if b.shape[0] != a.shape[1]:
+        raise ValueError(
+            f"{op}: expected b with as many rows as a has columns, a (M, K) and b (K, N), "
+            f"got {tuple(a.shape)} and {tuple(b.shape)}"
+        )
+
+
 def check_alike(op: str, names: Sequence[str], tensors: Sequence[torch.Tensor]) -> None:
     """Raise unless all tensors have the first one's dtype, device and shape."""
     first = tensors[0]
     for name, tensor in zip(names[1:], tensors[1:], strict=True):
-        if tensor.dtype != first.dtype:
-            raise TypeError(f"{op}: expected {name} of {names[0]}'s dtype {first.dtype}, got {tensor.dtype}")
-        if tensor.device != first.device:
-            raise ValueError(f"{op}: expected {name} on {names[0]}'s device {first.device}, got {tensor.device}")
+        check_companion(op, (names[0], name), first, tensor)
         if tensor.shape != first.shape:
             expected, got = tuple(first.shape), tuple(tensor.shape)
             raise ValueError(f"{op}: expected {name} of {names[0]}'s shape {expected}, got {got}")

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from warpwise.ops._common import FLOATS, check_tensor, draw, without_tf32
+from warpwise.ops._common import FLOATS, check_companion, check_factors, check_tensor, draw, without_tf32
 from warpwise.registry import Case, Cost, Spec
 
 KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -14,18 +14,8 @@ KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 def check(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float) -> None:
     check_tensor("addmm", "input", input, FLOATS, dims=(0, 1, 2))
-    check_tensor("addmm", "a", a, FLOATS, dims=(2,))
-    check_tensor("addmm", "b", b, FLOATS, dims=(2,))
-    for name, value in (("input", input), ("b", b)):
-        if value.dtype != a.dtype:
-            raise TypeError(f"addmm: expected {name} of a's dtype {a.dtype}, got {value.dtype}")
-        if value.device != a.device:
-            raise ValueError(f"addmm: expected {name} on a's device {a.device}, got {value.device}")
-    if b.shape[0] != a.shape[1]:
-        raise ValueError(
-            f"addmm: expected b with as many rows as a has columns, a (M, K) and b (K, N), "
-            f"got {tuple(a.shape)} and {tuple(b.shape)}"
-        )
+    check_factors("addmm", a, b, FLOATS)
+    check_companion("addmm", ("a", "input"), a, input)
     shape = (a.shape[0], b.shape[1])
     backwards = zip(reversed(input.shape), reversed(shape), strict=False)
     if any(size != wanted and size != 1 for size, wanted in backwards):

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from warpwise.ops._common import FLOATS, check_tensor, draw, without_tf32
+from warpwise.ops._common import FLOATS, check_companion, check_tensor, draw, without_tf32
 from warpwise.registry import Case, Cost, Spec
 
 KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -16,10 +16,7 @@ OP = "batched_matmul"
 def check(a: torch.Tensor, b: torch.Tensor) -> None:
     check_tensor(OP, "a", a, FLOATS, dims=(2, 3))
     check_tensor(OP, "b", b, FLOATS, dims=(2, 3))
-    if b.dtype != a.dtype:
-        raise TypeError(f"{OP}: expected b of a's dtype {a.dtype}, got {b.dtype}")
-    if b.device != a.device:
-        raise ValueError(f"{OP}: expected b on a's device {a.device}, got {b.device}")
+    check_companion(OP, "ab", a, b)
     shapes = f"got {tuple(a.shape)} and {tuple(b.shape)}"
     if a.dim() == b.dim() == 2:
         raise ValueError(f"{OP}: expected a batch of matrices, (B, M, K) or (B, K, N), as a or b, {shapes}; see matmul")

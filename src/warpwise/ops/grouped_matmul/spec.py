@@ -6,18 +6,11 @@ from collections.abc import Iterator
 
 import torch
 
-from warpwise.ops._common import FLOATS, check_tensor, draw, without_tf32
+from warpwise.ops._common import FLOATS, check_companion, check_tensor, draw, without_tf32
 from warpwise.registry import Case, Cost, Spec
 
 KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 OP, BACKWARD_OP = "grouped_matmul", "grouped_matmul_backward"
-
-
-def check_pair(op: str, names: tuple[str, str], first: torch.Tensor, second: torch.Tensor) -> None:
-    if second.dtype != first.dtype:
-        raise TypeError(f"{op}: expected {names[1]} of {names[0]}'s dtype {first.dtype}, got {second.dtype}")
-    if second.device != first.device:
-        raise ValueError(f"{op}: expected {names[1]} on {names[0]}'s device {first.device}, got {second.device}")
 
 
 def check_offsets(op: str, rows: torch.Tensor, offsets: torch.Tensor) -> None:
@@ -39,7 +32,7 @@ def check_rising(op: str, rows: torch.Tensor, offsets: torch.Tensor) -> None:
 def check(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> None:
     check_tensor(OP, "a", a, FLOATS, dims=(2,))
     check_tensor(OP, "b", b, FLOATS, dims=(3,))
-    check_pair(OP, ("a", "b"), a, b)
+    check_companion(OP, ("a", "b"), a, b)
     shapes = f"got {tuple(a.shape)} and {tuple(b.shape)}"
     if b.shape[1] != a.shape[1]:
         raise ValueError(f"{OP}: expected b with as many rows as a has columns, a (T, K) and b (G, K, N), {shapes}")
@@ -53,7 +46,7 @@ def check(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> None:
 def check_backward(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> None:
     check_tensor(BACKWARD_OP, "a", a, FLOATS, dims=(2,))
     check_tensor(BACKWARD_OP, "grad_output", grad_output, FLOATS, dims=(2,))
-    check_pair(BACKWARD_OP, ("a", "grad_output"), a, grad_output)
+    check_companion(BACKWARD_OP, ("a", "grad_output"), a, grad_output)
     if grad_output.shape[0] != a.shape[0]:
         raise ValueError(
             f"{BACKWARD_OP}: expected grad_output with a's {a.shape[0]} rows, got shape {tuple(grad_output.shape)}"

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from warpwise.ops._common import FLOATS, check_tensor, draw, without_tf32
+from warpwise.ops._common import FLOATS, check_companion, check_tensor, draw, without_tf32
 from warpwise.registry import Case, Cost, Spec
 
 KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -45,10 +45,8 @@ def check(
             if tuple(value.shape) != shape:
                 raise ValueError(f"linear: expected {name} of shape {shape}, got {tuple(value.shape)}")
     for name, value in (("weight", weight), ("bias", bias), ("residual", residual), ("row_scale", row_scale)):
-        if value is not None and value.dtype != input.dtype:
-            raise TypeError(f"linear: expected {name} of input's dtype {input.dtype}, got {value.dtype}")
-        if value is not None and value.device != input.device:
-            raise ValueError(f"linear: expected {name} on input's device {input.device}, got {value.device}")
+        if value is not None:
+            check_companion("linear", ("input", name), input, value)
 
 
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[Any, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from warpwise.ops._common import FLOATS, check_tensor, draw, without_tf32
+from warpwise.ops._common import FLOATS, check_factors, draw, without_tf32
 from warpwise.registry import Case, Cost, Spec
 
 KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -12,17 +12,7 @@ INT8_DEPTH = 2**17 - 1  # products of int8 are up to 2^14, and so many of them s
 
 
 def check(a: torch.Tensor, b: torch.Tensor) -> None:
-    check_tensor("matmul", "a", a, (*FLOATS, torch.int8), dims=(2,))
-    check_tensor("matmul", "b", b, (*FLOATS, torch.int8), dims=(2,))
-    if b.dtype != a.dtype:
-        raise TypeError(f"matmul: expected b of a's dtype {a.dtype}, got {b.dtype}")
-    if b.device != a.device:
-        raise ValueError(f"matmul: expected b on a's device {a.device}, got {b.device}")
-    if b.shape[0] != a.shape[1]:
-        raise ValueError(
-            f"matmul: expected b with as many rows as a has columns, a (M, K) and b (K, N), "
-            f"got {tuple(a.shape)} and {tuple(b.shape)}"
-        )
+    check_factors("matmul", a, b, (*FLOATS, torch.int8))
     if a.dtype == torch.int8 and a.shape[1] > INT8_DEPTH:
         raise ValueError(
             f"matmul: expected a of torch.int8 with up to {INT8_DEPTH} columns, whose sums of products fit in 32 bits, "

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from warpwise.ops._common import check_tensor, draw
+from warpwise.ops._common import check_factors, draw
 from warpwise.registry import Case, Cost, Spec
 
 UNIT = 2.0**-24  # a rounding to float32
@@ -15,17 +15,7 @@ TRUNCATED = 2.0**-10  # a factor that loses the bits after TF32's tenth errs by 
 
 
 def check(a: torch.Tensor, b: torch.Tensor) -> None:
-    for name, value in (("a", a), ("b", b)):
-        check_tensor("matmul_tf32", name, value, (torch.float32, torch.float64), dims=(2,))
-    if b.dtype != a.dtype:
-        raise TypeError(f"matmul_tf32: expected b of a's dtype {a.dtype}, got {b.dtype}")
-    if b.device != a.device:
-        raise ValueError(f"matmul_tf32: expected b on a's device {a.device}, got {b.device}")
-    if b.shape[0] != a.shape[1]:
-        raise ValueError(
-            f"matmul_tf32: expected b with as many rows as a has columns, a (M, K) and b (K, N), "
-            f"got {tuple(a.shape)} and {tuple(b.shape)}"
-        )
+    check_factors("matmul_tf32", a, b, (torch.float32, torch.float64))
 
 
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[torch.Tensor, torch.Tensor]:

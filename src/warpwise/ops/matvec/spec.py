@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from warpwise.ops._common import FLOATS, check_tensor, draw
+from warpwise.ops._common import FLOATS, check_companion, check_tensor, draw
 from warpwise.registry import Case, Cost, Spec
 
 KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -13,10 +13,7 @@ KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 def check(a: torch.Tensor, x: torch.Tensor) -> None:
     check_tensor("matvec", "a", a, FLOATS, dims=(2,))
     check_tensor("matvec", "x", x, FLOATS, dims=(1,))
-    if x.dtype != a.dtype:
-        raise TypeError(f"matvec: expected x of a's dtype {a.dtype}, got {x.dtype}")
-    if x.device != a.device:
-        raise ValueError(f"matvec: expected x on a's device {a.device}, got {x.device}")
+    check_companion("matvec", "ax", a, x)
     if x.shape[0] != a.shape[1]:
         raise ValueError(
             f"matvec: expected x with an element for each column of a, a (M, K) and x (K,), "
