@@ -69,9 +69,9 @@ def test_a_kernel_that_does_not_end(name: str, dtype: str, checks: str) -> None:
 
 def test_ctrl_c_ends_a_launch() -> None:
     timer = threading.Timer(0.3, _interrupt)
-    timer.start()
     try:
         with pytest.raises(KeyboardInterrupt):
+            timer.start()
             MODULE["compute"][1, 1](np.zeros(1, "f4"))
     finally:
         timer.join()
