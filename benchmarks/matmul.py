@@ -1,7 +1,7 @@
 """Matrix products beside cuBLAS: six kinds of number at twenty shapes, each pair in one interleaved run.
 
     python benchmarks/matmul.py [--kind bf16 ...] [--shape cube_4096 ...] [--budget S] [--limit S] [--fresh] [--json FILE]
-    python benchmarks/matmul.py --show
+    python benchmarks/matmul.py --show [--readme]
 
 At each point: what the operation chooses and why; that rung checked against float64 element by element; both timed in
 turn, in random order, L2 flushed, launches hidden (``lab.time``); the ratio of medians a round with its 95 % interval; and
@@ -38,6 +38,8 @@ from warpwise.lab.timing.timing import duration, ratio
 from warpwise.registry import Case, Op
 
 RESULTS = Path(__file__).parent / "results" / "h200" / "matmul_shapes.json"
+README = ROOT / "src" / "warpwise" / "ops" / "matmul" / "README.md"
+MARKS = "<!-- shapes -->", "<!-- end of shapes -->"
 CHUNK = 1 << 24  # elements of float64 at a time
 
 
@@ -220,6 +222,36 @@ def spread(timing: dict[str, Any] | None) -> list[str]:
     return [duration(timing["median_s"]), f"±{50 * (timing['high_s'] - timing['low_s']) / timing['median_s']:.1f} %"]
 
 
+def page(kept: dict[str, Any]) -> str:
+    """How many times as fast as cuBLAS, a row a shape and a column a kind, as Markdown; empty where nothing was measured."""
+    points, kinds = kept["points"], list(KINDS)
+    rows = ["| M × N × K | " + " | ".join(kinds) + " |", "|---" * (len(kinds) + 1) + "|"]
+    for shape, sizes in SHAPES.items():
+        told = [ratio_text(kind, shape, points.get(f"{kind} {shape}", {})) for kind in kinds]
+        if any(told):
+            rows.append(f"| {' × '.join(map(str, sizes))} | {' | '.join(told)} |")
+    where = f"{kept['place']}, {kept['environment']['date'][:10]}"
+    return "\n".join((f"Times as fast as cuBLAS, medians of interleaved rounds, {where}:", "", *rows))
+
+
+def ratio_text(kind: str, shape: str, point: dict[str, Any]) -> str:
+    """The ratio of a point with its goal, if it has one; a rung that is measured though PyTorch is chosen in brackets."""
+    if "ratio" not in point:
+        return ""
+    goal = GOALS.get(kind, {}).get(shape)
+    text = f"{point['ratio'][0]:.3f}" + (f" of {goal:.2f}" if goal else "")
+    return f"({text})" if point["chosen"] == "torch" else text
+
+
+def write_page(kept: dict[str, Any]) -> None:
+    """Put ``page`` into the operation's README, between its marks."""
+    before, start, rest = README.read_text().partition(MARKS[0])
+    _, end, after = rest.partition(MARKS[1])
+    if not (start and end):
+        sys.exit(f"{README} has no {MARKS[0]} … {MARKS[1]}")
+    atomic_write(README, f"{before}{start}\n{page(kept)}\n{end}{after}")
+
+
 def summary(points: dict[str, dict[str, Any]]) -> str:
     """Goals met and missed, and how far the misses are."""
     lines = []
@@ -263,6 +295,7 @@ def main() -> None:
     )
     parser.add_argument("--fresh", action="store_true", help="measure what is known again")
     parser.add_argument("--show", action="store_true", help="measure nothing, print what is kept")
+    parser.add_argument("--readme", action="store_true", help="write what is kept into the operation's README")
     parser.add_argument("--json", type=Path, default=RESULTS, help="where points are kept")
     options = parser.parse_args()
     kinds, shapes = options.kind or list(KINDS), options.shape or list(SHAPES)
@@ -294,6 +327,8 @@ def main() -> None:
             torch.cuda.empty_cache()
             atomic_write(options.json, json.dumps(kept, indent=1) + "\n")
             console.print(key, *cells(kind, shape, points[key]))
+    if options.readme:
+        write_page(kept)
     console.print(drawn(points, kinds))
     console.print(summary(points))
     if "place" in kept:
