@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from warpwise.ops._common import cdiv, multiprocessors
+from warpwise.ops._tiles import Tile
 
 PER_SM = 227 * 1024  # bytes of shared memory that blocks may have on a Hopper SM
 # Times in multiply-adds of a step along k that an SM makes at once, fitted to ten sizes on an H200. At one of them, 3000 x
@@ -17,23 +18,15 @@ EDGE = 40  # of each row and column of a tile at a step: loads against products
 WRITING = 1.65 * 64  # of an element of a tile that nothing else runs beside
 
 
-class Boxes(NamedTuple):
-    """A configuration: the tile of C, the depth of a slice, slices in flight, warps a program."""
+class Boxes(Tile):
+    """A tile whose slices come in boxes, and half of which leaves in one."""
 
-    m: int
-    n: int
-    k: int
-    stages: int
-    warps: int
-
-    @property
-    def name(self) -> str:
-        return f"{self.m}x{self.n}x{self.k}_s{self.stages}_w{self.warps}"
+    __slots__ = ()
 
     @property
     def a_program(self) -> int:
         """Bytes of shared memory: the slices in flight, half a tile of 2-byte elements on its way out, barriers."""
-        return 2 * (self.stages * self.k * (self.m + self.n) + self.m * self.n // 2) + 1024
+        return self.bytes + self.m * self.n + 1024
 
     @property
     def an_sm(self) -> int:
@@ -117,11 +110,6 @@ def _steps(matrices: torch.Tensor) -> tuple[int, int, list[int]]:
     across, along = matrices.stride()[-2:] if not turned(matrices) else matrices.stride()[:-3:-1]
     outer = zip(matrices.shape[:-2], matrices.stride()[:-2], strict=True)
     return across, along, [stride if size > 1 else across for size, stride in outer]
-
-
-def is_hopper(tensor: torch.Tensor) -> bool:
-    """Whether ``tensor`` is on a GPU of compute capability 9.0."""
-    return tensor.is_cuda and torch.cuda.get_device_capability(tensor.device) == (9, 0)
 
 
 def engine(tensor: torch.Tensor) -> str | None:

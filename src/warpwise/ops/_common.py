@@ -25,22 +25,48 @@ def multiprocessors(tensor: torch.Tensor) -> int:
     return torch.cuda.get_device_properties(tensor.device).multi_processor_count if tensor.is_cuda else 1
 
 
+def is_hopper(tensor: torch.Tensor) -> bool:
+    """Whether ``tensor`` is on a GPU of compute capability 9.0."""
+    return tensor.is_cuda and torch.cuda.get_device_capability(tensor.device) == (9, 0)
+
+
+def not_hopper(tensor: torch.Tensor, because: str = "its matrix products exist there alone") -> str | None:
+    """Why the tensor's GPU cannot run a kernel made for Hopper, or None; a CPU tensor is left to the rung's devices."""
+    if tensor.is_cuda and not is_hopper(tensor):
+        return f"takes a GPU of compute capability 9.0: {because}"
+    return None
+
+
 def without_tf32(product: Callable[..., Result], a: torch.Tensor, *rest: Any) -> Result:
     """``product(a, *rest)`` by PyTorch, on a GPU without TF32 whatever ``torch.backends.cuda.matmul`` says.
 
     TF32 rounds the factors of float32 products to 10 bits of mantissa and is seven times faster on an H200: another
     operation, and no opponent of this one. Under torch.compile the setting stays as the user has it.
     """
+    return _in_precision("ieee", product, a, *rest)
+
+
+def with_tf32(product: Callable[..., Result], a: torch.Tensor, *rest: Any) -> Result:
+    """The same with TF32, which on a GPU that has none means nothing."""
+    return _in_precision("tf32", product, a, *rest)
+
+
+def _in_precision(
+    precision: Literal["ieee", "tf32"], product: Callable[..., Result], a: torch.Tensor, *rest: Any
+) -> Result:
     settings: Any = torch.backends.cuda.matmul
-    if torch.compiler.is_compiling() or not a.is_cuda or a.dtype != torch.float32 or settings.fp32_precision != "tf32":
+    if torch.compiler.is_compiling() or not a.is_cuda or a.dtype != torch.float32:
         return product(a, *rest)
-    settings.fp32_precision = "ieee"
+    before = settings.fp32_precision
+    if (before == "tf32") == (precision == "tf32"):
+        return product(a, *rest)
+    settings.fp32_precision = precision
     try:
         return product(a, *rest)
     finally:
-        settings.fp32_precision = "none"  # what torch.backends.fp32_precision says, if that is where TF32 came from
-        if settings.fp32_precision != "tf32":
-            settings.fp32_precision = "tf32"
+        settings.fp32_precision = "none"  # what torch.backends.fp32_precision says, if that is where it came from
+        if settings.fp32_precision != before:
+            settings.fp32_precision = before
 
 
 def make_rung(folder: Path, name: str, idea: str, launch: Callable[..., None], **options: Any) -> Rung:

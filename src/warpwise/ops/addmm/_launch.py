@@ -10,15 +10,11 @@ import torch
 from warpwise import cuda
 from warpwise.ops import _boxes, _tiles
 from warpwise.ops._common import cdiv, multiprocessors
+from warpwise.ops.matmul._shared import sizes
 from warpwise.ops.matmul.op import MATMUL
 
 HERE = Path(__file__).parent
 THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
-
-
-def sizes(a: torch.Tensor, b: torch.Tensor) -> tuple[int, int, int]:
-    """m, n and k."""
-    return a.shape[0], b.shape[1], a.shape[1]
 
 
 # ---- limits

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from warpwise.ops import _boxes
-from warpwise.ops._common import make_rung
+from warpwise.ops._common import is_hopper, make_rung
 from warpwise.ops.linear import _backward, _launch
 from warpwise.ops.linear._launch import HERE
 from warpwise.ops.linear.spec import KERNEL_DTYPES
@@ -43,7 +42,7 @@ def default(
     rest = (bias, activation, residual, row_scale, keep)
     if input.dtype == torch.float32:
         name = "k02_triton_pass"
-    elif _boxes.is_hopper(input) and not _launch.copy_engine(input, weight, *rest):
+    elif is_hopper(input) and not _launch.copy_engine(input, weight, *rest):
         name = "k04_triton_copy_engine"
     else:
         name = "k03_triton_tiled"

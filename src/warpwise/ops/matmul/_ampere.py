@@ -10,7 +10,8 @@ import torch
 
 from warpwise import cuda
 from warpwise.ops._common import cdiv, multiprocessors
-from warpwise.ops.matmul._shared import HERE, grid_of, grid_of_tiles, shared_bytes, sizes
+from warpwise.ops._tiles import shared_bytes
+from warpwise.ops.matmul._shared import HERE, grid_of, grid_of_tiles, sizes
 
 WMMA = cuda.load(HERE / "k14_wmma.cu")
 MMA_SYNC = cuda.load(HERE / "k15_mma_sync.cu")
@@ -110,22 +111,26 @@ def aligned_rows(c: torch.Tensor) -> str:
     return str(c.shape[1] * c.element_size() % 16 == 0 and c.data_ptr() % 16 == 0).lower()
 
 
-def mma_sync_configs(a: torch.Tensor, b: torch.Tensor) -> Sequence[str]:
-    return [tiling.name(a.dtype) for tiling in fitting(TILINGS, a, b)]
+def names(tilings: tuple[Tiling, ...], a: torch.Tensor, b: torch.Tensor) -> Sequence[str]:
+    """The configurations of a rung with these tilings."""
+    return [tiling.name(a.dtype) for tiling in fitting(tilings, a, b)]
 
 
-def mma_sync(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, config: str | None = None) -> None:
+def launch(
+    module: cuda.Module, types: Sequence[str], tilings: tuple[Tiling, ...], stays: bool,
+    c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None,
+) -> None:  # fmt: skip
+    """Launch ``module``'s ``matmul_mma_sync<types..., tiling, layouts>``; ``stays``: a block goes from tile to tile."""
     m, n, k = sizes(a, b)
-    tiling = next(each for each in fitting(TILINGS, a, b) if config in (None, each.name(a.dtype)))
+    tiling = next(each for each in fitting(tilings, a, b) if config in (None, each.name(a.dtype)))
     left, right = lines(a, 1), lines(b, 0)
     along = [str(factor.along).lower() for factor in (left, right)]
-    kernel = MMA_SYNC[
-        f"matmul_mma_sync<{cuda.ctype(a.dtype)}, {cuda.ctype(c.dtype)}, {', '.join(map(str, tiling))}, "
-        f"{along[0]}, {along[1]}, {left.word}, {right.word}, {aligned_rows(c)}>"
-    ]
+    arguments = [*types, *map(str, tiling), *along, str(left.word), str(right.word), aligned_rows(c)]
     tiles = cdiv(m, tiling.rows), cdiv(n, tiling.columns)
-    blocks = min(tiles[0] * tiles[1], multiprocessors(a) * tiling.blocks)
-    kernel[blocks, tiling.threads, tiling.shared](
+    blocks = tiles[0] * tiles[1]
+    if stays:
+        blocks = min(blocks, multiprocessors(a) * tiling.blocks)
+    module[f"matmul_mma_sync<{', '.join(arguments)}>"][blocks, tiling.threads, tiling.shared](
         cuda.strided(left.matrix),
         left.stride,
         cuda.strided(right.matrix),
@@ -137,6 +142,14 @@ def mma_sync(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, config: str |
         *tiles,
         8,
     )
+
+
+def mma_sync_configs(a: torch.Tensor, b: torch.Tensor) -> Sequence[str]:
+    return names(TILINGS, a, b)
+
+
+def mma_sync(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, config: str | None = None) -> None:
+    launch(MMA_SYNC, (cuda.ctype(a.dtype), cuda.ctype(c.dtype)), TILINGS, True, c, a, b, config)
 
 
 def too_old(a: torch.Tensor) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from warpwise import cuda
-from warpwise.ops._common import cdiv, multiprocessors
+from warpwise.ops._common import cdiv, multiprocessors, not_hopper
 from warpwise.ops.matmul._shared import GRID_Y, HERE, sizes, too_large
 
 TURNED = cuda.load(HERE / "turned.cu")
@@ -48,8 +48,8 @@ def warpgroups_int8(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """A Hopper GPU, and rows of A, of B turned and of C that the copy engine can address."""
-    if a.is_cuda and torch.cuda.get_device_capability(a.device) != (9, 0):
-        return "takes a GPU of compute capability 9.0: its matrix products exist there alone"
+    if reason := not_hopper(a):
+        return reason
     m, n, k = sizes(a, b)
     unit = 16 // a.element_size()
     if n % 4 or k % unit:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 from warpwise import cuda
-from warpwise.ops._common import cdiv, multiprocessors
+from warpwise.ops._common import cdiv, multiprocessors, not_hopper
 from warpwise.ops.matmul._shared import HERE, sizes, too_large
 from warpwise.ops.matmul._skinny import addressable
 
@@ -30,12 +30,6 @@ def warpgroups(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     maps = [cuda.tensor_map(matrix, (64, 64)) for matrix in (a, b, c)]
     kernel = WARPGROUPS[f"matmul_warpgroups<{cuda.ctype(a.dtype)}>"]
     kernel[2 * clusters, 384, WARPGROUPS_SHARED](*maps, k, pairs, columns, 8)
-
-
-def not_hopper(a: torch.Tensor) -> str | None:
-    if a.is_cuda and torch.cuda.get_device_capability(a.device) != (9, 0):
-        return "takes a GPU of compute capability 9.0: its matrix products exist there alone"
-    return None
 
 
 def copy_engine(a: torch.Tensor, b: torch.Tensor) -> str | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from warpwise import cuda
-from warpwise.ops._common import cdiv, multiprocessors
+from warpwise.ops._common import cdiv, multiprocessors, not_hopper
 from warpwise.ops._tickets import tickets
 from warpwise.ops.matmul._shared import HERE, sizes, too_large
 
@@ -96,8 +96,8 @@ def mapped(
 
 
 def skinny_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    if a.is_cuda and torch.cuda.get_device_capability(a.device) != (9, 0):
-        return "takes a GPU of compute capability 9.0: its matrix products exist there alone"
+    if reason := not_hopper(a):
+        return reason
     _, n, k = sizes(a, b)
     if addressable(a) is None and k % 8:
         return f"takes an a whose rows begin on 16 bytes, not k = {k} with strides {a.stride()}"

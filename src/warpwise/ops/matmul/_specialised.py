@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 
 from warpwise import cuda
-from warpwise.ops._common import cdiv, multiprocessors
+from warpwise.ops._common import cdiv, multiprocessors, not_hopper
 from warpwise.ops.matmul._shared import HERE, grid_of_tiles, sizes
 
 WARP_SPECIALISED = cuda.load(HERE / "k13_warp_specialised.cu")
@@ -49,9 +49,7 @@ _NAMED = {tiling.name: tiling for tiling in TILINGS}
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    if a.is_cuda and torch.cuda.get_device_capability(a.device) != (9, 0):
-        return "takes a GPU of compute capability 9.0: its warps move registers and slices as Hopper alone does"
-    return grid_of_tiles(a, b)
+    return not_hopper(a, "its warps move registers and slices as Hopper alone does") or grid_of_tiles(a, b)
 
 
 def pays(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 from warpwise.ops._common import cdiv, multiprocessors
-from warpwise.ops.matmul._shared import shared_bytes, sizes
+from warpwise.ops._tiles import shared_bytes
+from warpwise.ops.matmul._shared import sizes
 
 # Tiles of C, depth of a slice, warps, slices in flight; the shared memory that slices of both float32 factors take.
 LARGE = ("128x128x64_w8_s3", "128x128x32_w8_s3", "128x64x32_w4_s3")

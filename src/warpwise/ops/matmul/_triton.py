@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 from warpwise.ops._common import cdiv, multiprocessors
-from warpwise.ops.matmul._shared import shared_bytes, sizes
+from warpwise.ops._tiles import shared_bytes
+from warpwise.ops.matmul._shared import sizes
 
 
 def triton_tiled(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:

@@ -11,6 +11,7 @@ An infinity has no parts: infinity * 0 makes its row or column NaN.
 import triton.language as tl
 
 from warpwise import triton as wt
+from warpwise.triton.lib import tile_index
 
 
 @wt.jit
@@ -33,12 +34,7 @@ def matmul_split_bfloat16(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
     """a: (m, k), b: (k, n), c: (m, n), float32, row-major. Grid: cdiv(m, BLOCK_M) * cdiv(n, BLOCK_N) programs."""
-    program = tl.program_id(0)
-    tiles_m, tiles_n = tl.cdiv(m, BLOCK_M), tl.cdiv(n, BLOCK_N)
-    first_tile = program // (GROUP * tiles_n) * GROUP
-    in_group = tl.minimum(tiles_m - first_tile, GROUP)
-    tile_m = first_tile + program % (GROUP * tiles_n) % in_group
-    tile_n = program % (GROUP * tiles_n) // in_group
+    tile_m, tile_n = tile_index(tl.program_id(0), tl.cdiv(m, BLOCK_M), tl.cdiv(n, BLOCK_N), GROUP)
 
     rows = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
     columns = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)

@@ -9,9 +9,10 @@ import torch
 
 from warpwise import cuda
 from warpwise.ops._common import cdiv, make_rung, multiprocessors
+from warpwise.ops._tiles import shared_bytes
 from warpwise.ops.matmul import _bytes
-from warpwise.ops.matmul._ampere import Tiling, aligned_rows, ampere, fills, fitting, lines, wmma_limits
-from warpwise.ops.matmul._shared import grid_of_tiles, shared_bytes, sizes
+from warpwise.ops.matmul._ampere import Tiling, ampere, fills, launch, names, wmma_limits
+from warpwise.ops.matmul._shared import grid_of_tiles, sizes
 from warpwise.registry import Rung
 
 HERE = Path(__file__).parent
@@ -40,28 +41,11 @@ def wmma(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
 
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> Sequence[str]:
-    return [tiling.name(a.dtype) for tiling in fitting(TILINGS, a, b)]
+    return names(TILINGS, a, b)
 
 
 def mma_sync(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, config: str | None = None) -> None:
-    m, n, k = sizes(a, b)
-    tiling = next(each for each in fitting(TILINGS, a, b) if config in (None, each.name(a.dtype)))
-    left, right = lines(a, 1), lines(b, 0)
-    along = [str(factor.along).lower() for factor in (left, right)]
-    arguments = f"{', '.join(map(str, tiling))}, {along[0]}, {along[1]}, {left.word}, {right.word}, {aligned_rows(c)}"
-    tiles = cdiv(m, tiling.rows), cdiv(n, tiling.columns)
-    MMA_SYNC[f"matmul_mma_sync<{arguments}>"][tiles[0] * tiles[1], tiling.threads, tiling.shared](
-        cuda.strided(left.matrix),
-        left.stride,
-        cuda.strided(right.matrix),
-        right.stride,
-        cuda.out(c),
-        m,
-        n,
-        k,
-        *tiles,
-        8,
-    )
+    launch(MMA_SYNC, (), TILINGS, False, c, a, b, config)
 
 
 def triton_tiled(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:

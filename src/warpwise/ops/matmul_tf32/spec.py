@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 
-from warpwise.ops._common import check_factors, draw
-from warpwise.registry import Case, Cost, Spec
+from warpwise.ops._common import check_factors, with_tf32
+from warpwise.ops.matmul.spec import cost, inputs, outputs
+from warpwise.registry import Case, Spec
 
 UNIT = 2.0**-24  # a rounding to float32
 TRUNCATED = 2.0**-10  # a factor that loses the bits after TF32's tenth errs by less than this share of itself
@@ -16,19 +16,6 @@ TRUNCATED = 2.0**-10  # a factor that loses the bits after TF32's tenth errs by 
 
 def check(a: torch.Tensor, b: torch.Tensor) -> None:
     check_factors("matmul_tf32", a, b, (torch.float32, torch.float64))
-
-
-def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    m, n, k = (case.sizes[name] for name in ("m", "n", "k"))
-    a, b = (
-        draw(case, (m, k), dtype, device, 2 * seed, power=2),
-        draw(case, (k, n), dtype, device, 2 * seed + 1, power=2),
-    )
-    return a, b
-
-
-def outputs(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return a.new_empty((a.shape[0], b.shape[1]))
 
 
 def reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -52,26 +39,8 @@ def magnitude(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def eager(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """torch.mm, which on a GPU is cuBLAS, with TF32 whatever ``torch.backends.cuda.matmul`` says.
-
-    Under torch.compile the setting stays as the user has it.
-    """
-    settings: Any = torch.backends.cuda.matmul
-    before = settings.fp32_precision
-    if torch.compiler.is_compiling() or not a.is_cuda or before == "tf32":
-        return torch.mm(a, b)
-    settings.fp32_precision = "tf32"
-    try:
-        return torch.mm(a, b)
-    finally:
-        settings.fp32_precision = "none"  # what torch.backends.fp32_precision says, if that is where it came from
-        if settings.fp32_precision != before:
-            settings.fp32_precision = before
-
-
-def cost(a: torch.Tensor, b: torch.Tensor) -> Cost:
-    (m, k), n = a.shape, b.shape[1]
-    return Cost(bytes=(m * k + k * n + m * n) * a.element_size(), flops=2 * m * n * k)
+    """torch.mm, which on a GPU is cuBLAS, with TF32."""
+    return with_tf32(torch.mm, a, b)
 
 
 SPEC = Spec(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 from warpwise import cuda
-from warpwise.ops._common import cdiv, multiprocessors
+from warpwise.ops._common import cdiv, multiprocessors, not_hopper
 from warpwise.ops.scaled_matmul._operands import HERE, aligned, copy_engine, factors, scales
 
 WARPGROUPS = cuda.load(HERE / "k04_warpgroups.cu")
@@ -88,6 +88,4 @@ parts_in_flight = tiled(PARTS, "scaled_matmul_parts")
 
 def hopper(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
     """The limits of k04 to k06: a Hopper GPU, and rows that the copy engine can address."""
-    if a.is_cuda and torch.cuda.get_device_capability(a.device) != (9, 0):
-        return "takes a GPU of compute capability 9.0: its matrix products exist there alone"
-    return copy_engine(a, b)
+    return not_hopper(a) or copy_engine(a, b)
