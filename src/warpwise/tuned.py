@@ -25,6 +25,7 @@ from warpwise.registry import Case, Choice, Op, UnknownRung
 
 SCHEMA = 1
 REACH = 3.0  # in powers of two: a point says nothing of arguments farther away, as 8 times as long in one dimension
+LEAST = 5e-6  # seconds: the shortest launches measured on an H200 take as long, however little they compute
 TORCH = "torch"
 USERS, SHIPPED = "user's table", "shipped table"
 
@@ -113,13 +114,24 @@ def load(path: Path) -> Table | None:
         data = json.loads(path.read_text())
         if data["schema"] != SCHEMA:
             return None
-        points = tuple(Point(**point) for point in data["points"])
+        points = tuple(_read(point) for point in data["points"])
         return Table(data["op"], Device(**data["device"]), points, data["environment"])
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         warnings.warn(f"{path}: not a table of tuned choices, passed over: {error!r}", stacklevel=2)
         return None
+
+
+def _read(data: Mapping[str, Any]) -> Point:
+    """A point of a file. Raises ``ValueError`` or ``TypeError`` for what would fail when it is asked."""
+    point = Point(**data)
+    names, times = (point.dtype, point.kind, point.winner, point.rival), (point.seconds, point.rival_seconds or 0.0)
+    if not all(isinstance(name, str) for name in names) or not all(0 <= time < math.inf for time in times):
+        raise ValueError(f"expected names and times in seconds, got {data}")
+    if not all(isinstance(size, int) and size > 0 for size in (*point.sizes.values(), point.work + 1)):
+        raise ValueError(f"expected sizes of 1 and more, got {data}")
+    return point
 
 
 def forget() -> None:
@@ -167,7 +179,7 @@ class Tables:
             near = [
                 (point.distance(sizes), order, point, source if each == dtype else f"{source}, {each}")
                 for order, (source, table) in enumerate(known)
-                for point in table
+                for point in table.points
                 if (point.dtype, point.kind) == (each, kind)
             ]
             for distance, _, point, source in sorted(near, key=lambda entry: entry[:2]):
@@ -178,15 +190,17 @@ class Tables:
                     return _chosen(point, winner, distance, source, work)
         return None
 
-    def _known(self, device: Device) -> Sequence[tuple[str, tuple[Point, ...]]]:
+    def table(self, device: Device) -> Table | None:
+        """The first that is asked on ``device``, or None without any."""
+        return next((table for _, table in self._known(device)), None)
+
+    def _known(self, device: Device) -> Sequence[tuple[str, Table]]:
         return _tables(_forgotten, self.users(device), self.folder, device)
 
 
 @functools.lru_cache(maxsize=64)
-def _tables(
-    generation: int, users: Path, folder: Path | None, device: Device
-) -> tuple[tuple[str, tuple[Point, ...]], ...]:
-    """Points by source, the user's first; shipped ones of a GPU of the same target and size where this one has none."""
+def _tables(generation: int, users: Path, folder: Path | None, device: Device) -> tuple[tuple[str, Table], ...]:
+    """Tables by source, the user's first; shipped ones of a GPU of the same target and size where this one has none."""
     found = [(USERS, load(users)), (SHIPPED, load(folder / device.file) if folder else None)]
     if found[1][1] is None and folder is not None and device.target:
         others = (load(path) for path in sorted(folder.glob("*.json")))
@@ -196,7 +210,7 @@ def _tables(
             )  # fmt: skip
             if other and alike:
                 found.append((f"{SHIPPED} of {other.device.name}", other))
-    return tuple((source, table.points) for source, table in found if table is not None)
+    return tuple((source, table) for source, table in found if table is not None)
 
 
 def _work(op: Op, args: Iterable[Any]) -> int:
@@ -223,9 +237,10 @@ def _taking(op: Op, name: str, args: Sequence[Any], on_device: bool) -> str:
 
 def _chosen(point: Point, winner: str, distance: float, source: str, work: int) -> Choice:
     rung, _, config = ("", "", "") if winner == TORCH else winner.partition("@")
-    scale = work / point.work if point.work else 1.0
     sizes = ", ".join(f"{name}={size}" for name, size in point.sizes.items())
     where = "measured at these sizes" if distance == 0 else f"measured at {sizes}, the nearest point"
+    scale = work / point.work if point.work else 1.0
+    scale = max(scale, min(1.0, LEAST / point.seconds)) if point.seconds else scale
     others = None if point.rival_seconds is None else scale * point.rival_seconds
     won = f"{'PyTorch' if winner == TORCH else 'ours'} is faster than {point.rival}" if point.rival else "alone"
     return Choice(rung or None, config, f"{won}, {where}", source, scale * point.seconds, point.rival, others)

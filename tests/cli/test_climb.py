@@ -62,6 +62,22 @@ def test_a_wrong_rung_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "wrong" in said(result)
 
 
+def test_a_rung_held_to_a_configuration_is_climbed_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = registry.get("square")
+
+    def squared(output: torch.Tensor, x: torch.Tensor, config: str | None = None) -> None:
+        output.copy_(x * x)
+
+    rung = dataclasses.replace(honest.rungs[0], launch=squared, configs=lambda x: ("64", "128"))
+    monkeypatch.setitem(registry._OPS, "square", dataclasses.replace(honest, rungs=(rung,)))
+    result = run("climb", "square", "--device", "cpu", "--dtype", "float32", "--rung", "k01@64")
+    assert result.exception is None, said(result)
+    assert f"{rung.name}@64" in said(result) and "right" in said(result)
+    result = run("climb", "square", "--device", "cpu", "--dtype", "float32", "--rung", "k01@7")
+    assert "untested square" in said(result)
+    assert "has no configuration '7' for these arguments; there are 64, 128" in said(result)
+
+
 @pytest.mark.parametrize(
     "arguments, words",
     [

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from click.testing import CliRunner, Result
 
 from warpwise import lab, registry
@@ -78,6 +79,7 @@ def test_a_tune_is_kept_in_the_cache_and_known_the_next_time(file, tmp_path):
         "torch", "k01_pieces@1024", "k01_pieces@64",
     }  # fmt: skip
     assert "2 points measured; the table has 2" in said(result)
+    assert "doubled will not ask this table: on a CPU PyTorch computes unless a rung is named" in said(result)
     assert str(table) in said(result).replace(" ", "")
     again = run(file, "--device", "cpu", "--budget", "0.05")
     assert "0 points measured; the table has 2" in said(again)
@@ -108,6 +110,11 @@ def test_ctrl_c_says_what_is_kept(file, monkeypatch):
     [
         (["sqare"], "no operation 'sqare'"),
         (["square", "--device", "cpu"], "square: has no tables to be tuned"),
+        pytest.param(
+            ["matmul"],
+            "matmul: there is no GPU here, and on a CPU no table is asked",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
+        ),
         (["matmul", "--device", "cpu", "--rung", "k12"], "no rung can be timed on cpu: there its kernels are emulated"),
         (["matmul", "--device", "cpu", "--rung", "k99"], "no rung 'k99'"),
         (["matmul", "--device", "cpu", "--size", "enormous"], "no size 'enormous'"),

@@ -14,6 +14,7 @@ from tests.lab.fakes import FakeTimer
 
 from warpwise import lab, tuned
 from warpwise.lab.tune import Progress, TuneError
+from warpwise.lab.tune.candidates import Hopes
 from warpwise.registry import Case, Op, Rung
 from warpwise.tuned import Device, Point, Table, Tables
 
@@ -68,6 +69,28 @@ def test_the_fastest_right_candidate_wins_and_pytorch_is_one(tmp_path):
     assert tuned.load(made.path) == made.table
 
 
+def test_nothing_is_timed_where_there_is_nothing(tmp_path):
+    made, _ = run(tunable(rung("k01_plain")), tmp_path, FakeTimer(), sizes=[Case("none", {"n": 0})])
+    assert (made.measured, made.table.points) == (0, ())
+    assert made.notes == ("none(n=0), float32: nothing to be timed where a size is 0",)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"sizes": {"n": 0}}, {"sizes": {"n": -4}}, {"sizes": {"n": "4"}}, {"sizes": None}, {"seconds": "fast"},
+     {"seconds": float("nan")}, {"seconds": -1e-6}, {"rival_seconds": "slow"}, {"winner": None}, {"work": "much"}],
+    ids=str,
+)  # fmt: skip
+def test_a_point_that_could_not_be_asked_is_passed_over_when_it_is_read(tmp_path, wrong):
+    path = tmp_path / "t.json"
+    Table("affine", CPU, (_point("k01_plain", 64),)).save(path)
+    data = json.loads(path.read_text())
+    data["points"][0].update(wrong)
+    path.write_text(json.dumps(data))
+    with pytest.warns(UserWarning, match="not a table of tuned choices, passed over"):
+        assert tuned.load(path) is None
+
+
 def test_a_rung_by_name_is_never_chosen(tmp_path, monkeypatch):
     monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path / "cache"))
     op = tunable(rung("k01_plain"), rung("k02_sloppy", by_name=True), folder=tmp_path)
@@ -96,6 +119,20 @@ def test_who_is_far_behind_is_not_tried_at_larger_sizes(tmp_path):
     made, _ = run(op, tmp_path, timer, sizes=[LARGE, SMALL])
     assert [point.winner for point in made.table.points] == ["k02_fast"] * 2
     assert timer.prepared.count("k01_naive") == 1, "the small size comes first"
+
+
+def test_one_good_showing_keeps_a_rung_among_the_candidates():
+    def point(m: int, k: int) -> Point:
+        return Point("float32", "", {"m": m, "k": k}, "k02", MICRO, "", None, 1, 2, "")
+
+    hopes, found = Hopes(), [rung("k01"), rung("k02@64")]
+    hopes.note(point(128, 16384), {"k01": 50 * MICRO, "k02@64": 2 * MICRO})
+    assert [each.name for each in hopes.left(found, "float32", {"m": 256, "k": 16384})] == ["k02@64"]
+    assert hopes.left(found, "float32", {"m": 64, "k": 16384}) == found, "smaller in one dimension"
+    assert hopes.left(found, "bfloat16", {"m": 256, "k": 16384}) == found
+    hopes.note(point(1024, 1024), {"k01": 3 * MICRO, "k02@32": 2 * MICRO})
+    assert [each.name for each in hopes.left(found, "float32", {"m": 512, "k": 16384})] == ["k02@64"]
+    assert hopes.left(found, "float32", {"m": 1024, "k": 16384}) == found
 
 
 def test_a_stopped_tune_goes_on_where_it_was(tmp_path):

@@ -100,6 +100,9 @@ def test_lines_are_walked_as_they_lie():
     assert _ampere.lines(matrix.flatten()[2:82].view(8, 10), 1)[1:] == (True, 10, 4)
     assert _ampere.lines(matrix.flatten()[1:91].view(10, 9), 1)[1:] == (True, 9, 2)
     assert _ampere.lines(matrix[:1].expand(4, 16), 1)[1:] == (True, 0, 16)
+    for step in (1, 17, 2**33):  # to a next line, where there is none
+        assert _ampere.lines(matrix.flatten()[:16].as_strided((1, 16), (step, 1)), 1)[1:] == (True, 16, 16), step
+    assert _ampere.lines(matrix[0, :1].as_strided((1, 1), (2**33, 2**33)), 1)[1:] == (True, 1, 2)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -84,6 +84,22 @@ def test_what_is_no_matrix_of_numbers(value, message):
         ops.matmul(value, torch.ones(2, 2))
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_a_nested_tensor_is_no_matrix():
+    nested = torch.nested.nested_tensor([torch.ones(2, 2)], layout=torch.strided)
+    with pytest.raises(
+        TypeError, match=r"expected a to be dense, got a nested tensor; call .to_padded_tensor\(0.0\) first"
+    ):
+        ops.matmul(nested, torch.ones(2, 2))
+
+
+def test_errors_say_what_to_do():
+    with pytest.raises(TypeError, match=r"got torch.float16; convert one of them: b.to\(torch.float32\)"):
+        ops.matmul(torch.ones(2, 2), torch.ones(2, 2, dtype=torch.float16))
+    with pytest.raises(ValueError, match=r"got meta; move one of them: b.to\('cpu'\)"):
+        ops.matmul(torch.ones(2, 2), torch.ones(2, 2, device="meta"))
+
+
 def test_devices_that_differ():
     with pytest.raises(ValueError, match="matmul: expected b on a's device cpu, got meta"):
         ops.matmul(torch.ones(2, 2), torch.ones(2, 2, device="meta"))

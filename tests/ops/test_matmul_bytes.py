@@ -34,6 +34,8 @@ def test_what_lies_along_k_is_not_copied():
     assert torch.equal(across, matrix.t())
     gaps = drawn(16, 64)[:, ::2]
     assert torch.equal(_bytes.deep(gaps), gaps)
+    odd = drawn(16, 6)  # rows of 6 bytes are no words, as those that are turned are read
+    assert torch.equal(_bytes.deep(odd.t()), odd.t())
     shifted = drawn(1, 513)[0, 1:].view(16, 32)
     assert _bytes.deep(shifted).data_ptr() % 16 == 0
     assert torch.equal(_bytes.deep(shifted.t()), shifted.t())

@@ -55,7 +55,7 @@ def test_a_device_can_be_asked_for_that_is_not_here(tmp_path, monkeypatch):
     monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
     device = Device("A GPU", "sm_99", 7)
     a, b = torch.empty(1024, 1024), torch.empty(1024, 1024)
-    with pytest.raises(LookupError, match="matmul: no table for A GPU has a point near these arguments"):
+    with pytest.raises(LookupError, match="matmul: no table for A GPU; `warpwise tune matmul` makes one on that GPU"):
         chosen(a, b, device=device)
     sizes = dict.fromkeys("mnk", 1024)
     point = Point("float32", "nn", sizes, "k11_async_copies", 1e-4, TORCH, 1.1e-4, 2 * 1024**3)
@@ -71,6 +71,40 @@ def test_a_device_can_be_asked_for_that_is_not_here(tmp_path, monkeypatch):
     Table("matmul", device, (point, half)).save(TABLES.users(device))
     found = chosen(a.half(), b.half(), device=device)
     assert (found.name, found.source) == (None, "user's table, bfloat16"), "float16 goes by its kin"
+    tuned.forget()
+
+
+def test_a_device_is_named_by_a_string_too_and_by_nothing_else(tmp_path, monkeypatch):
+    monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
+    a = torch.empty(4096, 4096, device="meta")
+    assert chosen(a, a, device="NVIDIA H200") == chosen(a, a, device=Device("NVIDIA H200", "sm_90", 132))
+    with pytest.raises(TypeError, match=r"matmul: expected device to be a GPU's name.* got device\(type='cuda'\)"):
+        chosen(a, a, device=torch.device("cuda"))
+    a = torch.empty(2, 3, device="meta")
+    with pytest.raises(LookupError, match="NVIDIA H200's table has no point near m=2, n=2, k=3 for float32 and nt"):
+        chosen(a, a.t(), device="NVIDIA H200")
+
+
+def test_configurations_are_those_of_the_device_that_is_asked_about(tmp_path, monkeypatch):
+    """k24 divides K by the number of multiprocessors, of which a CPU has one."""
+    monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
+    device, a, b = Device("A GPU", "sm_99", 132), torch.empty(16, 4096, device="meta"), torch.empty(4096, 4096)
+    point = Point("float32", "nn", {"m": 16, "n": 4096, "k": 4096}, "k24_few_rows@r16_p8", 1e-4, TORCH, 2e-4, 2**29)
+    Table("matmul", device, (point,)).save(TABLES.users(device))
+    assert chosen(a, b.to("meta"), device=device).name == "k24_few_rows@r16_p8"
+    assert chosen(a, b.to("meta"), device="A GPU").config == "r16_p8", "the table says what GPU it is"
+    tuned.forget()
+
+
+def test_no_time_below_a_launch_is_predicted(tmp_path, monkeypatch):
+    monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
+    device, sizes = Device("A GPU"), dict.fromkeys("mnk", 256)
+    point = Point("float32", "nn", sizes, TORCH, 1e-5, "k11_async_copies", 2e-5, 2 * 256**3)
+    Table("matmul", device, (point,)).save(TABLES.users(device))
+    small, half = torch.empty(100, 100, device="meta"), torch.empty(256, 192, device="meta")
+    found = chosen(small, small, device=device)
+    assert (found.seconds, found.rival_seconds) == (pytest.approx(5e-6), pytest.approx(1e-5))
+    assert chosen(half, torch.empty(192, 256, device="meta"), device=device).seconds == pytest.approx(0.75e-5)
     tuned.forget()
 
 

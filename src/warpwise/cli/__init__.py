@@ -16,6 +16,7 @@ from warpwise.cli.explain import explain
 from warpwise.cli.history import history
 from warpwise.cli.inductor import inductor
 from warpwise.cli.new import new
+from warpwise.cli.ops import ops
 from warpwise.cli.profile import profile
 from warpwise.cli.report import report
 from warpwise.cli.tune import tune
@@ -28,7 +29,22 @@ def cli() -> None:
     """Write a GPU kernel, know that it is right, see why it is slow, and beat PyTorch with it."""
 
 
-for command in (new, climb, tune, check, explain, profile, watch, inductor, history, compare, report, doctor, device):
+for command in (
+    ops,
+    new,
+    climb,
+    tune,
+    check,
+    explain,
+    profile,
+    watch,
+    inductor,
+    history,
+    compare,
+    report,
+    doctor,
+    device,
+):
     cli.add_command(command)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,10 +24,12 @@ def check_rung(console: Console, op: Op, rung: Rung, seed: int, timeout: float, 
     a CUDA launch's ``check``: ``order``.
     """
     total = ran = 0
+    refusals = Counter[str]()
     for dtype in op.spec.dtypes:
         for case in op.spec.cases:
             args = op.spec.inputs(case, dtype, CPU, seed)
-            if op.refusal(rung, *args):
+            if reason := op.refusal(rung, *args):
+                refusals[reason] += 1
                 continue
             ran += 1
             with console.status(f"{op.name}:{rung.name}: {case}, {_short(dtype)}, checked on the CPU"):
@@ -37,7 +40,10 @@ def check_rung(console: Console, op: Op, rung: Rung, seed: int, timeout: float, 
                 console.print(f"[bold red]{name}[/]{escape(str(finding).removeprefix(name))}\n")
             total += len(found)
     if not ran:
-        console.print(f"{op.name}:{rung.name} takes none of the operation's cases on a CPU")
+        why = "".join(f": {reason}" for reason, _ in refusals.most_common(1))
+        console.print(
+            escape(f"{op.name}:{rung.name} takes none of the operation's cases on a CPU{why}"), soft_wrap=True
+        )
         return 1
     if total:
         console.print(f"[red]{total} finding{'s' if total > 1 else ''}[/] in {op.name}:{rung.name}")

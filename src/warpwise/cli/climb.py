@@ -145,6 +145,8 @@ def _climb(
     for row in ladder.rows:
         if row.verdict.status == "wrong":
             console.print(f"[bold red]wrong[/] {escape(str(row.verdict))}", soft_wrap=True)
+        elif rungs and row.verdict.status == "untested":
+            console.print(f"[yellow]untested[/] {escape(str(row.verdict))}", soft_wrap=True)
     for note in (*ladder.notes, *keeper.notes):
         console.print(f"[yellow]{escape(note)}[/]", soft_wrap=True)
     return ladder

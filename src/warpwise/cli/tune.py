@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name", metavar="OP")
-@click.option("--device", "where", help="cuda, cuda:1 or cpu; a GPU unless there is none.")
+@click.option("--device", "where", help="cuda, cuda:1 or cpu; the GPU unless given.")
 @click.option(
     "--size", "sizes", multiple=True, metavar="NAME",
     help="A size by name, or as in m=1000,n=77,k=512; those that the operation tunes unless given.",
@@ -52,8 +52,9 @@ def tune(
     """Search the rungs of OP and their tiles for the fastest at each size, dtype and layout, beside PyTorch.
 
     Every candidate is verified at the size before it is timed, and all are timed in turn. The winners go into a table in
-    the cache, from which OP chooses from then on. Stop it whenever you like: each point is kept as soon as it is
-    measured, and the same command goes on from there.
+    the cache, from which OP chooses on this GPU from then on. All sizes, dtypes and layouts take hours, so that you may
+    name those that matter. Stop it whenever you like: each point is kept as soon as it is measured, and the same command
+    goes on from there. On a CPU nothing asks a table, since PyTorch computes there.
     """
     console = wide_console()
     op = find_op(name)
@@ -75,6 +76,8 @@ def tune(
     won = [point for point in tuned.table.points if point.winner != TORCH]
     console.print(f"{tuned.measured} points measured; the table has {len(tuned.table.points)}, {len(won)} of them ours")
     console.print(f"[dim]kept in {tuned.path}[/]", soft_wrap=True)
+    if tuned.table.device.name == "cpu":
+        console.print(f"[yellow]{op.name} will not ask this table: on a CPU PyTorch computes unless a rung is named[/]")
     return 0
 
 

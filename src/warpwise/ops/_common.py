@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -20,8 +22,23 @@ def cdiv(count: int, size: int) -> int:
     return -(-count // size)
 
 
+_ASKED: ContextVar[int] = ContextVar("multiprocessors of the GPU that is asked about", default=0)
+
+
+@contextlib.contextmanager
+def asked_about(processors: int) -> Iterator[None]:
+    """Choices and configurations inside are those of a GPU of so many SMs, wherever the tensors lie; 0: of the tensors' own."""
+    token = _ASKED.set(processors)
+    try:
+        yield
+    finally:
+        _ASKED.reset(token)
+
+
 def multiprocessors(tensor: torch.Tensor) -> int:
     """SMs of the tensor's GPU; 1 for a CPU tensor, so that an emulated grid-stride loop goes round more than once."""
+    if asked := _ASKED.get():
+        return asked
     return torch.cuda.get_device_properties(tensor.device).multi_processor_count if tensor.is_cuda else 1
 
 
@@ -84,6 +101,8 @@ def check_tensor(op: str, name: str, value: Any, dtypes: Sequence[torch.dtype], 
         raise TypeError(f"{op}: expected {name} to be a torch.Tensor, got {type(value).__name__}")
     if value.layout is not torch.strided:
         raise TypeError(f"{op}: expected {name} to be dense, got {value.layout}; call .to_dense() first")
+    if value.is_nested:
+        raise TypeError(f"{op}: expected {name} to be dense, got a nested tensor; call .to_padded_tensor(0.0) first")
     if value.dtype not in dtypes:
         expected = ", ".join(str(dtype) for dtype in dtypes)
         raise TypeError(f"{op}: expected {name} of dtype {expected}, got {value.dtype}")
@@ -95,9 +114,15 @@ def check_tensor(op: str, name: str, value: Any, dtypes: Sequence[torch.dtype], 
 def check_companion(op: str, names: Sequence[str], first: torch.Tensor, tensor: torch.Tensor) -> None:
     """Raise unless ``tensor``, the second of ``names``, has the dtype and the device of ``first``."""
     if tensor.dtype != first.dtype:
-        raise TypeError(f"{op}: expected {names[1]} of {names[0]}'s dtype {first.dtype}, got {tensor.dtype}")
+        raise TypeError(
+            f"{op}: expected {names[1]} of {names[0]}'s dtype {first.dtype}, got {tensor.dtype}; "
+            f"convert one of them: {names[1]}.to({first.dtype})"
+        )
     if tensor.device != first.device:
-        raise ValueError(f"{op}: expected {names[1]} on {names[0]}'s device {first.device}, got {tensor.device}")
+        raise ValueError(
+            f"{op}: expected {names[1]} on {names[0]}'s device {first.device}, got {tensor.device}; "
+            f"move one of them: {names[1]}.to({str(first.device)!r})"
+        )
 
 
 def check_factors(op: str, a: torch.Tensor, b: torch.Tensor, dtypes: Sequence[torch.dtype]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from warpwise.ops._common import asked_about
 from warpwise.registry import Case, Choice, Op
 from warpwise.tuned import Device, Tables
 
@@ -82,15 +83,30 @@ def tables(op: str, folder: Path) -> Tables:
     return Tables(op, folder / "tuned", described, ARRANGEMENTS, SIZES, {"float16": "bfloat16"})
 
 
-def chosen(op: Op, *args: Any, device: Device | None = None) -> Choice:
-    """What a call of ``op`` with these arguments runs; for ``device``, if it is given, by that GPU's tables alone.
+def chosen(op: Op, *args: Any, device: Device | str | None = None) -> Choice:
+    """What a call of ``op`` with these arguments runs; for ``device``, a GPU or its name, by that GPU's tables alone.
 
-    Raises ``LookupError`` if these have no point nearby.
+    Raises ``LookupError`` if there are none, or none has a point nearby.
     """
     op.spec.check(*args)
     if device is None:
         return op.choice(*args)
-    known = op.chooser.choice(op, *args, device=device) if isinstance(op.chooser, Tables) else None
-    if known is None:
-        raise LookupError(f"{op.name}: no table for {device.name} has a point near these arguments")
-    return known
+    if not isinstance(device, (Device, str)):
+        raise TypeError(
+            f"{op.name}: expected device to be a GPU's name, as 'NVIDIA H200', or a warpwise.tuned.Device, got {device!r}"
+        )
+    where, tables = Device(device) if isinstance(device, str) else device, op.chooser
+    table = tables.table(where) if isinstance(tables, Tables) else None
+    if table is None or not isinstance(tables, Tables):
+        raise LookupError(f"{op.name}: no table for {where.name}; `warpwise tune {op.name}` makes one on that GPU")
+    with asked_about(where.multiprocessors or table.device.multiprocessors):
+        known = tables.choice(op, *args, device=where)
+    if known is not None:
+        return known
+    kind, sizes = tables.describe(*args)
+    dtype = next(value.dtype for value in args if isinstance(value, torch.Tensor))
+    asked = ", ".join(f"{name}={size}" for name, size in sizes.items())
+    raise LookupError(
+        f"{op.name}: {where.name}'s table has no point near {asked} for {str(dtype).removeprefix('torch.')} and {kind}: "
+        f"there the ladder's own rule chooses; `warpwise tune {op.name}` on that GPU adds points"
+    )

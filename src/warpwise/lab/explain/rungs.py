@@ -93,7 +93,9 @@ def _collect(
     unchecked = options.checks == "none" and device.type not in rung.devices
     if reason := rung.limits(*args) if unchecked else op.refusal(rung, *args):
         advice = (
-            "; checks='none' (--trusted) executes its machine code unchecked" if device.type not in rung.devices else ""
+            "; checks='none' (--trusted) executes its machine code unchecked, unless it reads by the copy engine's tensor maps"
+            if device.type not in rung.devices
+            else ""
         )
         raise ValueError(f"{op.name}: {rung.name} {reason}{advice}")
     found: list[Explanation] = []

@@ -68,19 +68,20 @@ def of_point(
     found = []
     for entry in point["entries"]:
         timing, ratio = entry["timing"] or {}, entry["ratio"]
+        rung = entry["name"].partition("@")[0]  # held to a configuration it is the same kernel
         clock = timing.get("clock_mhz")
         void = timing.get("void", "")
         status, message = _status(entry, void)
         median, low, high = (None if void else finite(timing.get(name)) for name in ("median_s", "low_s", "high_s"))
         found.append(
             Measurement(
-                entry["name"], status, taken, entry["kind"], languages.get(entry["name"], ""), case["name"], case["sizes"],
+                entry["name"], status, taken, entry["kind"], languages.get(rung, ""), case["name"], case["sizes"],
                 case["values"], case["layout"], point["dtype"], message, median, low, high,
                 timing.get("samples", 0), timing.get("method", ""), timing.get("bytes"), timing.get("flops"),
                 timing.get("floor_s"), timing.get("bound", ""),
                 Interval(ratio["median"], ratio["low"], ratio["high"]) if ratio else None, Clock(*clock) if clock else None,
                 timing.get("converged", True), timing.get("throttled", False), timing.get("exposed", False),
-                sources.get(entry["name"], ""),
+                sources.get(rung, ""),
             )
         )  # fmt: skip
     return found

@@ -53,4 +53,5 @@ class Recorder:
     def _verdict(self, verdict: Verdict) -> Measurement:
         self._told[verdict.rung] = verdict.status
         now = datetime.now(timezone.utc)
-        return of_live_verdict(verdict, now, self._languages[verdict.rung], self._sources[verdict.rung])
+        rung = verdict.rung.partition("@")[0]  # held to a configuration it is the same kernel
+        return of_live_verdict(verdict, now, self._languages[rung], self._sources[rung])

@@ -47,10 +47,13 @@ def fingerprint(found: Sequence[Rung]) -> str:
 
 
 class Hopes:
-    """Rungs that were far behind, and where: a naive kernel needs to be timed at small sizes only."""
+    """Rungs that were far behind wherever they were tried: a naive kernel needs to be timed at small sizes only.
+
+    One that starves at few tiles of a deep K may still win where there are many, so that a single good showing counts.
+    """
 
     def __init__(self) -> None:
-        self._lost: list[tuple[str, str, Mapping[str, int]]] = []
+        self._shown: list[tuple[str, str, Mapping[str, int], bool]] = []  # rung, dtype, sizes, was it far behind
 
     def note(self, point: Point, times: Mapping[str, float]) -> None:
         """Take in each candidate's seconds at ``point``; a rung counts by its best configuration."""
@@ -59,17 +62,15 @@ class Hopes:
             rung = name.partition("@")[0]
             best[rung] = min(best.get(rung, seconds), seconds)
         limit = HOPELESS * min(best.values(), default=0.0)
-        self._lost += [(rung, point.dtype, point.sizes) for rung, seconds in best.items() if seconds > limit]
+        self._shown += [(rung, point.dtype, point.sizes, seconds > limit) for rung, seconds in best.items()]
 
     def left(self, found: Sequence[Rung], dtype: str, sizes: Mapping[str, int]) -> list[Rung]:
-        """``found`` without those that were far behind at sizes that these reach or exceed in every dimension."""
-        return [
-            rung for rung in found
-            if not any(
-                (name, kind) == (rung.name.partition("@")[0], dtype) and all(sizes[axis] >= size for axis, size in beaten.items())
-                for name, kind, beaten in self._lost
-            )
-        ]  # fmt: skip
+        """``found`` without those that were far behind at every point that these sizes reach or exceed in each dimension."""
+        behind: dict[str, bool] = {}
+        for rung, kind, tried, far in self._shown:
+            if kind == dtype and all(sizes[axis] >= size for axis, size in tried.items()):
+                behind[rung] = far and behind.get(rung, True)
+        return [rung for rung in found if not behind.get(rung.name.partition("@")[0], False)]
 
 
 def compile_all(op: Op, found: Sequence[Rung], args: tuple[Any, ...], device: torch.device) -> None:

@@ -78,12 +78,17 @@ def tune(
     first, so that rungs far behind there need not be tried at larger ones. Timing one point takes about ``budget_s``
     seconds; compiling and verifying come on top. ``fresh`` measures again what is in the file.
 
-    Raises ``TuneError`` if ``op`` has no tables or none of its rungs can be timed on ``device``, ``ValueError`` for an
-    unknown device, ``UnknownRung`` for a rung.
+    Raises ``TuneError`` if ``op`` has no tables, if none of its rungs can be timed on ``device`` or there is no GPU and none
+    is named, ``ValueError`` for an unknown device, ``UnknownRung`` for a rung.
     """
     where, tables = resolve(device), op.chooser
     if not isinstance(tables, Tables):
         raise TuneError(f"{op.name}: has no tables to be tuned: its Op needs chooser=tuned.Tables(...)")
+    if device is None and where.type != "cuda":
+        raise TuneError(
+            f"{op.name}: there is no GPU here, and on a CPU no table is asked, since PyTorch computes there; "
+            "device='cpu' (--device cpu) times the rungs that a CPU runs itself all the same"
+        )
     chosen = [op.rung(name) for name in rungs] if rungs else list(op.rungs)
     if not any(_native(rung, where) for rung in chosen):
         raise TuneError(f"{op.name}: no rung can be timed on {where}: there its kernels are emulated")
@@ -145,6 +150,9 @@ class _Tuner:
         self.report(Progress(done, self.total, label, "making inputs"))
         args = op.spec.inputs(case, dtype, self.device, SEED)
         kind, sizes = self.tables.describe(*args)
+        if min(sizes.values(), default=1) < 1:
+            self.notes.append(f"{case}, {dtype_name(dtype)}: nothing to be timed where a size is 0")
+            return None
         found = candidates(op, self.rungs, args, self.device)
         cost = op.spec.cost(*args)
         blank = Point(

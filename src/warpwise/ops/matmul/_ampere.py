@@ -82,10 +82,14 @@ class Lines(NamedTuple):
 
 def lines(matrix: torch.Tensor, depth: int) -> Lines:
     """``matrix`` with k as its dimension number ``depth``, as it lies if one of its dimensions is dense, else copied."""
-    dense = [at for at in (1, 0) if (matrix.stride(at) == 1 or matrix.shape[at] == 1) and matrix.stride(1 - at) < 2**31]
+
+    def step(at: int) -> int:  # from one line to the next; where there is one alone PyTorch may say anything
+        return matrix.stride(at) if matrix.shape[at] > 1 else matrix.shape[1 - at]
+
+    dense = [at for at in (1, 0) if (matrix.stride(at) == 1 or matrix.shape[at] == 1) and step(1 - at) < 2**31]
     if not dense:
         matrix, dense = matrix.contiguous(), [1]
-    stride = matrix.stride(1 - dense[0])
+    stride = step(1 - dense[0])
     aligned = matrix.data_ptr() | matrix.element_size() * (stride | matrix.shape[dense[0]])
     word = 16 if aligned % 16 == 0 else 4 if aligned % 4 == 0 else matrix.element_size()
     return Lines(matrix, dense[0] == depth, stride, word)

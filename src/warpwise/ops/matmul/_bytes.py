@@ -27,7 +27,8 @@ def deep(matrix: torch.Tensor) -> torch.Tensor:
     """``matrix`` (rows, K) with K along contiguous rows that begin on 16 bytes: itself, or a copy."""
     if matrix.is_contiguous():
         return matrix if matrix.data_ptr() % 16 == 0 else matrix.clone()
-    if matrix.t().is_contiguous() and matrix.data_ptr() % 4 == 0:
+    words = matrix.data_ptr() % 4 == 0 and matrix.shape[0] * matrix.element_size() % 4 == 0  # as a turned one is read
+    if words and matrix.t().is_contiguous():
         return turned(matrix.t())
     return matrix.contiguous()
 

@@ -1,0 +1,57 @@
+"""``warpwise ops``: what it lists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from tests.cli.test_tune import SOURCE
+
+from warpwise import registry
+from warpwise.cli import cli
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli, ["ops", *map(str, arguments)], standalone_mode=False)
+
+
+def test_every_operation_is_listed():
+    said = run().output
+    for op in registry.all_ops():
+        assert op.name in said.split()
+    assert "the product of two matrices" in said
+
+
+@pytest.mark.parametrize("name", ["matmul", "softmax", "grouped_matmul"])
+def test_every_rung_is_listed(name):
+    said = run(name).output
+    for rung in registry.get(name).rungs:
+        assert rung.name in said.split()
+    for case in registry.get(name).spec.sizes:
+        assert str(case) in said
+
+
+def test_what_a_rung_takes_and_what_is_tuned():
+    said = run("matmul").output
+    line = next(line for line in said.splitlines() if line.startswith("k22_warpgroups_int8"))
+    assert line.split()[-2:] == ["int8", "GPU"]
+    assert next(line for line in said.splitlines() if line.startswith("k02_c_blocked")).split()[-2:] == [
+        "float32",
+        "CPU",
+    ]
+    assert "by `warpwise tune matmul`; layouts nn, nt, tn, tt" in said
+    assert "(by name alone)" in said
+    assert "warpwise tune" not in run("softmax").output
+
+
+def test_a_file_of_ones_own(tmp_path):
+    path = tmp_path / "doubled.py"
+    path.write_text(SOURCE)
+    said = run(path).output
+    assert "k01_pieces" in said and "layouts one" in said
+    registry.withdraw("doubled")
+
+
+def test_an_unknown_operation():
+    assert "no operation 'sqare'" in str(run("sqare").exception)
