@@ -118,7 +118,7 @@ def measured(
     instance = Problem(op.spec, device).make(case, kind.dtype, 0)
     args: Any = instance.args
     chosen = op.choice(*args)
-    rung = chosen.name or chosen.rival or op.default(*args)
+    rung = chosen.name or runnable(op, chosen.rival, args) or op.default(*args)
     point: dict[str, Any] = {
         "chosen": chosen.name or "torch",
         "source": chosen.source,
@@ -146,6 +146,12 @@ def measured(
     if others:
         point["others"] = {name: timings[name].to_json() for name in others if name in timings}
     return point
+
+
+def runnable(op: Op, name: str, args: Sequence[Any]) -> str | None:
+    """``name``, a rung of the nearest point, or without its configuration where that is none for these arguments, or None."""
+    named = [candidate for candidate in (name, name.partition("@")[0]) if candidate.startswith("k")]
+    return next((candidate for candidate in named if op.refusal(op.rung(candidate), *args) is None), None)
 
 
 def runs(function: Callable[..., torch.Tensor], args: Sequence[Any], instance: Instance) -> bool:
