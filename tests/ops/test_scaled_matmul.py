@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpwise import ops, registry
-from warpwise.ops.scaled_matmul import _hopper, spec
+from warpwise.ops.scaled_matmul import _hopper, _operands, _skinny, spec
 from warpwise.ops.scaled_matmul._hopper import NARROW, PARTS, TWO_SLICES, WARPGROUPS, WIDE
 from warpwise.ops.scaled_matmul.rungs import RUNGS
 
@@ -81,13 +81,33 @@ def test_nan_spreads_along_its_row_only(rung):
 
 
 def test_sizes_that_the_copy_engine_cannot_address_are_refused_with_a_reason():
-    op = registry.get("scaled_matmul")
     a, b = integers(8, 24), integers(16, 24).t()
     reason = "takes k in multiples of 16 and n in multiples of 8, .* not k = 24 and n = 16"
     with pytest.raises(ValueError, match=f"scaled_matmul: k03_triton_descriptors {reason}"):
         ops.scaled_matmul(a, b, ONE, ONE, rung="k03")
-    assert op.default(a, b, ONE, ONE) == "k02_triton_tiled"
     assert torch.equal(ops.scaled_matmul(a, b, ONE, ONE), exact(a, b))
+
+
+@FEW
+@given(m=st.integers(1, 20), n=st.integers(1, 20), k=st.integers(1, 1100), shift=st.integers(0, 3))
+def test_rows_are_padded_to_16_bytes(m, n, k, shift):
+    """The same bytes and zeros behind them, wherever the matrices begin."""
+    flat = torch.randint(0, 256, (shift + (m + n) * k,), dtype=torch.uint8)[shift:]
+    given = [rows.view(-1, k).view(E4M3) for rows in flat.split([m * k, n * k])]
+    for matrix, made in zip(given, _operands.padded(*given), strict=True):
+        assert made.data_ptr() % 16 == made.shape[1] % 16 == 0
+        assert torch.equal(made.view(torch.uint8)[:, :k], matrix.view(torch.uint8))
+        assert not made.view(torch.uint8)[:, k:].any()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_rows_are_copied_to_shorter_and_longer_ones(dtype):
+    matrix, shorter, longer = torch.randn(5, 24).to(dtype), torch.zeros(5, 19).to(dtype), torch.zeros(5, 40).to(dtype)
+    _operands.copy_rows(matrix, shorter)
+    _operands.copy_rows(matrix, longer)
+    assert torch.equal(shorter, matrix[:, :19])
+    assert torch.equal(longer[:, :24], matrix)
+    assert not longer[:, 24:].any()
 
 
 def test_the_tolerance_tells_sums_that_stay_in_the_matrix_units():
@@ -181,11 +201,105 @@ def test_the_tile_that_leaves_fewer_multiprocessors_idle(m, n, first, monkeypatc
     assert sorted(names) == sorted([WIDE.name, NARROW.name])
 
 
+@pytest.mark.parametrize("m,n,k", [(0, 8, 8), (8, 0, 8), (1, 1, 1), (300, 5000, 70), (16, 4096, 4096), (9000, 64, 64)])
+def test_skinny_configurations_of_any_size(m, n, k):
+    """Each fits in shared memory, covers whole swizzled units and is told by its name."""
+    found = list(_skinny.candidates(m, n, k, 132))
+    assert found
+    for tiles in found:
+        assert tiles.shared <= _skinny.ROOM
+        assert tiles.stages >= 2
+        assert tiles.columns % 8 == tiles.rows // tiles.share % 8 == 0
+        assert _skinny.Tiles.named(str(tiles)) == tiles
+    with pytest.raises(ValueError, match="expected a configuration of the form"):
+        _skinny.Tiles.named("quick")
+
+
+@pytest.mark.parametrize(
+    "m,n,k,first",
+    [
+        (16, 4096, 4096, "k07_skinny 32x16x512_s4_k1_c1_o1_e5"),
+        (64, 14336, 4096, "k07_skinny 112x64x128_s4_k1_c1_o1_e5"),
+        (128, 4096, 14336, "k07_skinny 64x128x128_s7_k2_c1_o1_e5"),
+        (256, 256, 256, "k07_skinny 64x16x256_s2_k1_c1_o1_e5"),
+        (256, 8192, 8192, f"k05_two_slices {NARROW.name}"),
+        (4095, 4095, 4095, f"k05_two_slices {WIDE.name}"),
+    ],
+)
+def test_what_a_hopper_gpu_runs_by_shape(m, n, k, first, monkeypatch):
+    """The rung and its configuration that were fastest of ours where they were measured."""
+    for module in (_hopper, _skinny):
+        monkeypatch.setattr(module, "multiprocessors", lambda tensor: 132)
+    op = registry.get("scaled_matmul")
+    args = torch.empty(1, 1).to(E4M3).expand(m, k), torch.empty(1, 1).to(E4M3).expand(n, k).t(), ONE, ONE
+    name = op.default(*args)
+    assert f"{name} {op.rung(name).configs(*args)[0]}" == first
+
+
+def test_both_factors_leave_l2_first_unless_the_result_is_larger():
+    assert _operands.hints(256, 8192, 8192) == _operands.hints(8192, 8192, 8192) == 5
+    assert _operands.hints(4096, 4096, 512) == 0
+
+
+@pytest.mark.parametrize("m,n,k", [(16, 4096, 4096), (64, 14336, 4096), (128, 4096, 14336), (256, 8192, 8192)])
+def test_skinny_tiles_compile_for_hopper_without_spills(m, n, k):
+    a, b = torch.empty(1, 1).to(E4M3), torch.empty(1, 1).to(E4M3)
+    for kernel in sorted({tiles.kernel(a, b) for tiles in _skinny.candidates(m, n, k, 132)}):
+        compiled = _skinny.SKINNY[kernel].compile("sm_90")
+        assert (compiled.spill_stores, compiled.stack) == (0, 0), kernel
+        assert "C75" not in compiled.log, "the compiler found products that it had to put one after the other"
+
+
+SKINNY = ("32x16x512_s8_k1_c1_o1_e0", "112x64x128_s10_k1_c2_o1_e5", "144x128x128_s6_k4_c1_o1_e9", "40x32x256_s3_k2_c1_o3_e1",
+          "128x256x128_s4_k1_c2_o2_e5", "64x256x128_s5_k2_c1_o1_e0", "256x128x128_s4_k1_c1_o5_e5", "16x8x512_s2_k1_c1_o1_e4")  # fmt: skip
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("config", SKINNY)
+@pytest.mark.parametrize("by_row", [False, True])
+def test_skinny_tiles_are_exact_on_small_integers(config, by_row):
+    """Ragged in every direction, twice, since what a launch leaves behind serves the next one."""
+    for m, n, k in ((1, 8, 16), (5, 200, 144), (130, 264, 1040), (300, 523, 777), (256, 1024, 2048)):
+        a, b = integers(m, k), integers(n, k, seed=1).t()
+        scale_a, scale_b = torch.full((), 0.5), torch.full((), 4.0)
+        if by_row:
+            scale_a = torch.exp2(torch.arange(m) % 5.0)[:, None]
+            scale_b = torch.exp2(-(torch.arange(n) % 7.0))[None, :]
+        expected = exact(a, b, scale_a, scale_b)
+        args = [value.cuda() for value in (a, b, scale_a, scale_b)]
+        for _ in range(2):
+            c = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
+            _skinny.skinny(c, *args, config=config)
+            assert torch.equal(c.cpu(), expected), (m, n, k)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("of_a,of_b", [(E5M2, E4M3), (E4M3, E5M2)])
+def test_skinny_tiles_take_both_formats(of_a, of_b):
+    a, b = integers(40, 320, dtype=of_a), integers(136, 320, seed=1, dtype=of_b).t()
+    made = ops.scaled_matmul(a.cuda(), b.cuda(), ONE.cuda(), ONE.cuda(), rung="k07")
+    assert torch.equal(made.cpu(), exact(a, b))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("config", [SKINNY[2], SKINNY[3], SKINNY[6]])
+def test_sums_of_parts_are_the_same_in_each_run(config):
+    generator = torch.Generator("cuda").manual_seed(0)
+    a, b = (torch.randn(shape, generator=generator, device="cuda").to(E4M3) for shape in ((48, 8192), (640, 8192)))
+    made = [torch.empty(48, 640, device="cuda", dtype=torch.bfloat16) for _ in range(20)]
+    for c in made:
+        _skinny.skinny(c, a, b.t(), ONE.cuda(), ONE.cuda(), config=config)
+    assert all(torch.equal(c, made[0]) for c in made)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize(
     "rung", ["k04", *(f"{rung}@{tiling.name}" for rung in ("k05", "k06") for tiling in (WIDE, NARROW))]
 )
-@pytest.mark.parametrize("m,n,k", [(256, 256, 128), (300, 520, 272), (1, 8, 16), (640, 1000, 2064), (2100, 4000, 640)])
+@pytest.mark.parametrize(
+    "m,n,k",
+    [(256, 256, 128), (300, 520, 272), (1, 8, 16), (640, 1000, 2064), (2100, 4000, 640), (301, 523, 777), (7, 3, 5)],
+)
 @pytest.mark.parametrize("by_row", [False, True])
 def test_warpgroups_are_exact_on_small_integers(rung, m, n, k, by_row):
     """Scales are powers of two, so that results must be equal, at odd and even numbers of slices and ragged tiles."""

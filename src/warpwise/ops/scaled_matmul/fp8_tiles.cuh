@@ -3,9 +3,8 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp8.h>
-#include <warpwise/hopper.cuh>
 
-namespace hopper = warpwise::hopper;
+#include "policies.cuh"
 
 constexpr int kCluster = 2, kRows = 128, kDepth = 128;
 constexpr int kThreads = 384, kGroupThreads = 128;  // warpgroup 0 feeds, 1 and 2 take 64 rows each
@@ -67,8 +66,9 @@ struct Room {
 // One thread's work: every slice of every tile of this cluster, of B the half that this block loads for both.
 template <int COLUMNS, int STAGES>
 __device__ inline void feed(const Room<COLUMNS, STAGES>& room, const hopper::TensorMap& a, const hopper::TensorMap& b,
-                            const Tiles& tiles, int slices, int rank) {
+                            const Tiles& tiles, int slices, int rank, int hints) {
   constexpr unsigned kBytesB = Room<COLUMNS, STAGES>::kBytesB;
+  const unsigned long long of_a = policy_for(hints / 4), of_b = policy_for(hints % 4);
   Stage<STAGES> stage{0, 1};  // every place is free at first
   for (int number = blockIdx.x / kCluster; number < tiles.count(); number += gridDim.x / kCluster) {
     const Tile tile = tiles.at(number, rank);
@@ -76,9 +76,9 @@ __device__ inline void feed(const Room<COLUMNS, STAGES>& room, const hopper::Ten
       const unsigned arrived = room.full + 8 * stage.index;
       hopper::barrier_wait(room.empty + 8 * stage.index, stage.phase);
       hopper::barrier_expect(arrived, kBytesA + kBytesB);
-      hopper::load_box(room.slice_a(stage.index), &a, arrived, s * kDepth, tile.row * kRows);
-      hopper::load_box_multicast(room.slice_b(stage.index) + rank * (kBytesB / 2), &b, arrived, s * kDepth,
-                                 tile.column * COLUMNS + rank * (COLUMNS / 2), 3);
+      load_box(room.slice_a(stage.index), &a, arrived, s * kDepth, tile.row * kRows, of_a);
+      load_box_multicast(room.slice_b(stage.index) + rank * (kBytesB / 2), &b, arrived, s * kDepth,
+                         tile.column * COLUMNS + rank * (COLUMNS / 2), 3, of_b);
     }
   }
 }

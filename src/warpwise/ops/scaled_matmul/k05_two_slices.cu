@@ -14,8 +14,8 @@ template <class A, class B, bool BY_ROW, int COLUMNS, int STAGES>
 __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
     scaled_matmul_two_slices(const __grid_constant__ hopper::TensorMap a, const __grid_constant__ hopper::TensorMap b,
                              const __grid_constant__ hopper::TensorMap c, const float* __restrict__ scale_a,
-                             const float* __restrict__ scale_b, int m, int n, int k, int pairs, int columns,
-                             int group) {
+                             const float* __restrict__ scale_b, int m, int n, int k, int pairs, int columns, int group,
+                             int hints) {
   constexpr int kParts = COLUMNS / 128;
   extern __shared__ unsigned char raw[];
   const Room<COLUMNS, STAGES> room(raw);
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
 
   if (threadIdx.x < kGroupThreads) {
     hopper::give_registers<40>();
-    if (threadIdx.x == 0) feed(room, a, b, tiles, slices, rank);
+    if (threadIdx.x == 0) feed(room, a, b, tiles, slices, rank, hints);
   } else {
     hopper::take_registers<232>();
     const int own = threadIdx.x / kGroupThreads - 1, thread = threadIdx.x % kGroupThreads;
@@ -32,6 +32,7 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
     int box = 0;
     for (int number = blockIdx.x / kCluster; number < tiles.count(); number += gridDim.x / kCluster) {
       const Tile tile = tiles.at(number, rank);
+      fetch_scales(scale_a, scale_b, BY_ROW, tile.row * kRows, tile.column * COLUMNS, kRows, COLUMNS, m, n, thread);
       float sums[COLUMNS / 64][32] = {};
       for (int s = 0; s < slices; s += 2) {
         const bool both = s + 1 < slices;

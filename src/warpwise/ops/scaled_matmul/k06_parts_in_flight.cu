@@ -15,7 +15,8 @@ template <class A, class B, bool BY_ROW, int COLUMNS, int STAGES>
 __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
     scaled_matmul_parts(const __grid_constant__ hopper::TensorMap a, const __grid_constant__ hopper::TensorMap b,
                         const __grid_constant__ hopper::TensorMap c, const float* __restrict__ scale_a,
-                        const float* __restrict__ scale_b, int m, int n, int k, int pairs, int columns, int group) {
+                        const float* __restrict__ scale_b, int m, int n, int k, int pairs, int columns, int group,
+                        int hints) {
   constexpr int kParts = COLUMNS / 64;
   static_assert(kParts % 2 == 0, "parts lie in two sets of registers in turn");
   extern __shared__ unsigned char raw[];
@@ -25,7 +26,7 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
 
   if (threadIdx.x < kGroupThreads) {
     hopper::give_registers<40>();
-    if (threadIdx.x == 0) feed(room, a, b, tiles, slices, rank);
+    if (threadIdx.x == 0) feed(room, a, b, tiles, slices, rank, hints);
   } else {
     hopper::take_registers<232>();
     const int own = threadIdx.x / kGroupThreads - 1, thread = threadIdx.x % kGroupThreads, lane = thread % 32;
@@ -33,6 +34,7 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
     int box = 0;
     for (int number = blockIdx.x / kCluster; number < tiles.count(); number += gridDim.x / kCluster) {
       const Tile tile = tiles.at(number, rank);
+      fetch_scales(scale_a, scale_b, BY_ROW, tile.row * kRows, tile.column * COLUMNS, kRows, COLUMNS, m, n, thread);
       float sums[kParts][32] = {}, parts[2][32];
       unsigned left[kDepth / 32][4];  // this thread's bytes of A's slice
       const auto gather = [&] {

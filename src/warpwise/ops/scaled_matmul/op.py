@@ -22,7 +22,8 @@ def scaled_matmul(
 
     a and b are float8_e4m3fn, one of them may be float8_e5m2. The scales are float32, one for each matrix, of shape ()
     or (1,), or one for each row of a, (M, 1), and each column of b, (1, N). Fastest where a is row-major and b
-    column-major, as the transposed weight of a linear layer is; other layouts are copied first.
+    column-major, as the transposed weight of a linear layer is; other layouts are copied first, and on Hopper rows of K that do not
+    begin on 16 bytes.
 
     Sums are float32 over groups of at most 256 products; inside a group Hopper's matrix units cut what is below 2^-13 of
     the largest of 32 products, as they do under ``torch._scaled_mm`` without ``use_fast_accum``, in groups of 128. An

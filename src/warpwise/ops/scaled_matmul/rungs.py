@@ -15,6 +15,7 @@ from warpwise.ops.scaled_matmul._launch import (
     triton_tiled,
 )  # fmt: skip
 from warpwise.ops.scaled_matmul._operands import HERE
+from warpwise.ops.scaled_matmul._skinny import any_size, few_tiles, skinny, skinny_configs
 
 RUNGS = (
     make_rung(HERE, "k01_naive", "one thread an element", naive, limits=grid_of_rows, strided=True),
@@ -28,11 +29,14 @@ RUNGS = (
               limits=hopper, devices=("cuda",), strided=True, configs=configs),
     make_rung(HERE, "k06_parts_in_flight", "Hopper: A in registers, two parts of 64 columns in flight in each warpgroup",
               parts_in_flight, limits=hopper, devices=("cuda",), strided=True, configs=configs),
+    make_rung(HERE, "k07_skinny", "Hopper, few rows: columns of B on the matrix units' 64 rows, K divided", skinny,
+              limits=any_size, devices=("cuda",), strided=True, configs=skinny_configs),
 )  # fmt: skip
 
 
 def default(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
-    """Warpgroups on a Hopper GPU; Triton elsewhere, and where the copy engine cannot address rows; else k01."""
-    rules = {"k05_two_slices": hopper, "k02_triton_tiled": grid_of_tiles, "k01_naive": grid_of_rows}
+    """On a Hopper GPU k07 where rows or tiles are few, k05 elsewhere; Triton on other GPUs; else k01."""
+    first = "k07_skinny" if few_tiles(a, b) else "k05_two_slices"
+    rules = {first: hopper, "k02_triton_tiled": grid_of_tiles, "k01_naive": grid_of_rows}
     usable = (name for name, limits in rules.items() if limits(a, b, scale_a, scale_b) is None)
     return next(usable, None)

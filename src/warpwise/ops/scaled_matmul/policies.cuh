@@ -1,0 +1,53 @@
+// What L2 is told: to drop first what is read once, and to have ready what is needed last.
+#pragma once
+
+#include <warpwise/hopper.cuh>
+
+namespace hopper = warpwise::hopper;
+
+// What a box brings into L2: 0 as ever, 1 is the first to leave it, 2 the last. A call's hints are B's policy + 4 *
+// A's.
+__device__ inline unsigned long long policy_for(int which) {
+  unsigned long long policy;
+  if (which == 1)
+    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  else if (which == 2)
+    asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  else
+    asm volatile("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+
+// hopper::load_box and load_box_multicast with a policy.
+__device__ inline void load_box(unsigned to, const hopper::TensorMap* map, unsigned barrier, int x, int y,
+                                unsigned long long policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint"
+      " [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "l"(policy)
+      : "memory");
+}
+
+__device__ inline void load_box_multicast(unsigned to, const hopper::TensorMap* map, unsigned barrier, int x, int y,
+                                          unsigned short blocks, unsigned long long policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
+      ".L2::cache_hint [%0], [%1, {%3, %4}], [%2], %5, %6;" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "h"(blocks), "l"(policy)
+      : "memory");
+}
+
+__device__ inline void fetch_map(const hopper::TensorMap* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+__device__ inline void fetch(const float* address) { asm volatile("prefetch.global.L2 [%0];" ::"l"(address)); }
+
+// The scales of `rows` x `columns` of C, brought into L2 by the first threads of `thread`'s group while something else
+// is waited for.
+__device__ inline void fetch_scales(const float* scale_a, const float* scale_b, bool by_row, int row, int column,
+                                    int rows, int columns, int m, int n, int thread) {
+  const int from = thread * 32;  // floats of a line of 128 bytes
+  if (by_row ? from < rows && row + from < m : thread == 0) fetch(scale_a + (by_row ? row + from : 0));
+  if (by_row ? from < columns && column + from < n : thread == 0) fetch(scale_b + (by_row ? column + from : 0));
+}

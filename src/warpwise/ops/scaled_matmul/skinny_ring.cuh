@@ -1,0 +1,132 @@
+// A ring of slices in shared memory for k07: from the copy engine to warpgroups, as many on their way as there is room.
+//
+// A slice is 128 of K: a line of shared memory for each row of A and each column of B. Columns of B take the 64 rows of
+// the matrix units, rows of A their variable side. A tile may have fewer columns than its warpgroups take: they read
+// what lies behind B's lines too, and make sums that nobody writes.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp8.h>
+
+#include "policies.cuh"
+
+constexpr int kGroupThreads = 128, kDepth = 128;  // of a slice, bytes of a line too
+constexpr int kColumns = 64;                      // of a warpgroup
+
+// GROUPS warpgroups side by side along the columns of B, SIDES along the rows of A, ROWS of these for each. A stage is
+// SLICES slices, whose sums are separate, so that their products need not wait for each other. SHARE blocks of a
+// cluster with neighbouring columns each load a part of A's lines for all of them.
+template <class A, class B, int GROUPS, int SIDES, int ROWS, int SLICES, int SHARE>
+struct Ring {
+  static constexpr int kTeams = GROUPS * SIDES, kThreads = kTeams * kGroupThreads;  // that multiply; others feed
+  static constexpr int kTileRows = SIDES * ROWS, kStaged = GROUPS * kColumns + 4;   // floats: 2 rows are 8 banks apart
+  static constexpr int kMost = kTeams > 2 ? 64 : 128, kPart = ROWS < kMost ? ROWS : kMost;  // rows at a time
+  // Where sums take most registers a warpgroup feeds, which gives its own up; there is one warp otherwise.
+  static constexpr bool kMoves = kTeams == 4 || ROWS > 128;
+  static constexpr int kBlock = kThreads + (kMoves ? kGroupThreads : 32);
+  static constexpr int kEqual = kTeams == 4 ? 96 : 168, kMore = kTeams == 4 ? 112 : 232, kFewer = kTeams == 4 ? 32 : 40;
+  static constexpr unsigned kBytesA = kTileRows * kDepth;
+  static_assert(kTileRows / SHARE >= 8, "a part of A begins on a swizzled unit of 8 rows");
+  static_assert(SLICES == 1 || ROWS == kPart, "sums of several slices take the registers of several parts");
+
+  unsigned ring, full, empty, bytes_b;  // shared addresses, barriers; bytes of B's lines in a slice
+  int stages, stage = 0;
+  unsigned phase;
+
+  __device__ Ring(unsigned char* raw, unsigned long long* barriers, int columns, int stages)
+      : ring((hopper::shared_address(raw) + 1023) & ~1023u),  // a swizzled unit is 1 KiB
+        full(hopper::shared_address(barriers)),
+        empty(full + 8 * stages),
+        bytes_b(columns * kDepth),
+        stages(stages),
+        phase(feeds()) {}  // every place is free at first
+
+  static __device__ bool feeds() { return threadIdx.x >= kThreads; }
+
+  // The warp that feeds makes the barriers, and may ask for slices before the others know of them.
+  __device__ void init() const {
+    const int s = threadIdx.x - kThreads;
+    if (s >= 0 && s < 32) {
+      if (s < stages) {
+        hopper::barrier_init(full + 8 * s, 1);
+        hopper::barrier_init(empty + 8 * s, kTeams * SHARE);
+        hopper::barrier_init_fence();
+      }
+      __syncwarp();
+    }
+    if (SHARE > 1) hopper::cluster_sync();  // A arrives at the other blocks' barriers too
+  }
+
+  __device__ unsigned slice(int i) const { return ring + (stage * SLICES + i) * (bytes_b + kBytesA); }
+
+  __device__ void next() {
+    if (++stage == stages) {
+      stage = 0;
+      phase ^= 1;
+    }
+  }
+
+  // One thread asks for the stage at `depth`. `share` of SHARE is this block's part of A; `first` the first sharer's
+  // rank.
+  __device__ void load(const hopper::TensorMap& a, const hopper::TensorMap& b, int depth, int row, int column,
+                       int share, int first, unsigned long long of_a, unsigned long long of_b) {
+    const unsigned arrived = full + 8 * stage;
+    hopper::barrier_wait(empty + 8 * stage, phase);
+    hopper::barrier_expect(arrived, SLICES * (bytes_b + kBytesA));
+#pragma unroll
+    for (int i = 0; i < SLICES; ++i, depth += kDepth) {
+      const unsigned to_b = slice(i), to_a = to_b + bytes_b;
+      load_box(to_b, &b, arrived, depth, column, of_b);
+      if (SHARE == 1)
+        load_box(to_a, &a, arrived, depth, row, of_a);
+      else
+        load_box_multicast(to_a + share * (kBytesA / SHARE), &a, arrived, depth, row + share * (kTileRows / SHARE),
+                           ((1 << SHARE) - 1) << first, of_a);
+    }
+    next();
+  }
+
+  // sums = those of the next `count` stages, added in float32 every 128 products. All warpgroups that multiply.
+  __device__ void multiply(float (&sums)[ROWS / 2], int count, int first) {
+    const int team = threadIdx.x / kGroupThreads, thread = threadIdx.x % kGroupThreads;
+    const unsigned of_b = team % GROUPS * kColumns * kDepth, of_a = bytes_b + team / GROUPS * ROWS * kDepth;
+#pragma unroll
+    for (int e = 0; e < ROWS / 2; ++e) sums[e] = 0.0f;
+    for (int s = 0; s < count; ++s, next()) {
+      hopper::barrier_wait(full + 8 * stage, phase);
+#pragma unroll
+      for (int from = 0; from < ROWS; from += kPart) {
+        float part[SLICES][kPart / 2];
+        hopper::products_begin();
+#pragma unroll
+        for (int i = 0; i < SLICES; ++i) {
+#pragma unroll
+          for (int at = 0; at < kDepth; at += 32)
+            hopper::product<hopper::Pair<B, A>, kPart>(part[i], hopper::matrix(slice(i) + of_b + at, 16, 1024),
+                                                       hopper::matrix(slice(i) + of_a + from * kDepth + at, 16, 1024),
+                                                       at > 0);
+        }
+        hopper::products_commit();
+        hopper::products_wait<0>();
+#pragma unroll
+        for (int i = 0; i < SLICES; ++i) hopper::settled(part[i]);
+        if (from + kPart == ROWS && thread < SHARE) hopper::barrier_arrive(empty + 8 * stage, first + thread);
+#pragma unroll
+        for (int i = 0; i < SLICES; ++i) {
+#pragma unroll
+          for (int e = 0; e < kPart / 2; ++e) sums[from / 2 + e] += part[i][e];
+        }
+      }
+    }
+  }
+
+  // This thread's sums to staged: (kTileRows, kStaged). Lane l of warp w has columns 16 w + l / 4 (+ 8) of B and rows
+  // 8 j + 2 (l % 4) (+ 1) of A.
+  static __device__ void stage_rows(float* staged, const float (&sums)[ROWS / 2]) {
+    const int team = threadIdx.x / kGroupThreads, thread = threadIdx.x % kGroupThreads;
+    const int column = team % GROUPS * kColumns + thread / 32 * 16 + thread % 32 / 4;
+    const int row = team / GROUPS * ROWS + thread % 4 * 2;
+#pragma unroll
+    for (int e = 0; e < ROWS / 2; ++e) staged[(row + e / 4 * 8 + e % 2) * kStaged + column + e / 2 % 2 * 8] = sums[e];
+  }
+};
