@@ -12,7 +12,7 @@ from warpwise.ops import _boxes
 from warpwise.ops.batched_matmul import rungs, spec
 
 FEW = settings(max_examples=10, deadline=None, derandomize=True)
-RUNGS = [rung.name for rung in rungs.RUNGS]
+RUNGS = [rung.name for rung in rungs.RUNGS if "cpu" in rung.devices]
 OP = registry.get("batched_matmul")
 
 

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpwise import lab, ops
-from warpwise.ops.matmul_tf32 import rungs, spec
+from warpwise import lab, ops, registry
+from warpwise.ops.matmul_tf32 import _turned, rungs, spec
 
 RUNGS = [rung.name for rung in rungs.RUNGS if "cpu" in rung.devices]
 
@@ -138,3 +138,57 @@ def test_no_register_spills(tiling, along):
     name = f"matmul_mma_sync<{', '.join(map(str, tiling))}, {', '.join(along)}, 16, 16, true>"
     compiled = rungs.MMA_SYNC[name].compile("sm_90")
     assert (compiled.spill_stores, compiled.stack) == (0, 0), name
+
+
+TURNED = {"nn": (True, True), "nt": (False, False), "tt": (True, False), "tn": (True, True)}
+
+
+@pytest.mark.parametrize("words", ["", "_words"])
+@pytest.mark.parametrize("across,turned", sorted(set(TURNED.values())))
+@pytest.mark.parametrize("tile", _turned.TILES, ids=lambda tile: tile.name)
+def test_what_turns_in_registers_does_not_spill(tile, across, turned, words):
+    flags = ", ".join(str(flag).lower() for flag in (across, turned))
+    name = f"matmul_turned_in_registers{words}<{flags}, {tile.width}, {tile.cluster}, {tile.stages}>"
+    compiled = _turned.TURNED[name].compile("sm_90")
+    assert compiled.registers == 168, "the third of an SM's registers that three warpgroups start with"
+    assert (compiled.spill_stores, compiled.stack) == (0, 0)
+    assert tile.shared <= 227 * 1024
+
+
+@pytest.mark.parametrize("layouts", TURNED)
+@pytest.mark.parametrize("m,n,k", [(256, 512, 64), (4, 8, 16), (37, 21, 19)])
+def test_which_factor_goes_through_registers(layouts, m, n, k):
+    a, b = laid(m, k, 0, layouts[0] == "t", 0, 0), laid(k, n, 1, layouts[1] == "t", 0, 0)
+    first, second, across, turned = _turned.roles(a, b)
+    assert (across, turned) == TURNED[layouts]
+    left, right = (b.t(), a) if turned else (a, b.t())
+    assert torch.equal(first, left.t() if across else left)
+    assert torch.equal(second, right)
+    assert _turned.addressable(first)
+    assert _turned.addressable(second)
+    if layouts != "tn" and m > 37:
+        assert {first.data_ptr(), second.data_ptr()} == {a.data_ptr(), b.data_ptr()}, "nothing is copied"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("tile", [tile.name for tile in _turned.TILES])
+@pytest.mark.parametrize("m,n,k", [(256, 256, 64), (300, 516, 404), (1, 4, 16), (129, 67, 35), (640, 1000, 200)])
+@pytest.mark.parametrize("transposed", [(False, False), (False, True), (True, False), (True, True)])
+def test_every_tile_of_warpgroups(tile, m, n, k, transposed):
+    a, b = laid(m, k, 0, transposed[0], 0, 0).cuda(), laid(k, n, 1, transposed[1], 0, 0).cuda()
+    assert torch.equal(ops.matmul_tf32(a, b, rung=f"k05@{tile}"), (a.double() @ b.double()).float())
+
+
+@pytest.mark.gpu
+def test_the_copy_engine_rounds_both_factors_to_nearest():
+    x, one = torch.full((64, 64), 1 + 2**-11 + 2**-20, device="cuda"), torch.eye(64, device="cuda")
+    for a, b in ((x, one), (one, x), (x.t(), one), (x, one.t())):
+        assert (ops.matmul_tf32(a, b, rung="k05") == 1 + 2**-10).all()
+
+
+def test_defaults():
+    default = registry.get("matmul_tf32").default
+    a = torch.empty(64, 64)
+    assert default(a, a) == "k02_mma_sync"
+    assert default(a.double(), a.double()) is None
+    assert _turned.pays(a, a), "one SM stands in for a CPU"

@@ -7,8 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpwise import ops, registry
+from warpwise import ops, registry, tuned
 from warpwise.ops.matvec import rungs
+from warpwise.ops.matvec._tables import TABLES, described
 
 FEW = settings(max_examples=15, deadline=None, derandomize=True)
 RUNGS = [rung.name for rung in rungs.RUNGS]
@@ -62,6 +63,46 @@ def test_every_division_of_the_work(rung, multiprocessors, monkeypatch):
         a, x = integers(m, k), integers(k, seed=1)
         for matrix in (a, a.t().contiguous().t()):
             assert torch.equal(ops.matvec(matrix, x, rung=rung), a @ x)
+
+
+@pytest.mark.parametrize(
+    "m,k,pitch", [(300, 64, 64), (301, 17, 20), (515, 64, 72), (129, 130, 136), (70, 8, 8), (99, 15, 16)]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_short_rows_take_parts_of_warps(m, k, pitch, dtype):
+    a, x = integers(m, pitch, dtype=dtype)[:, :k], integers(k, seed=1, dtype=dtype)
+    configs = rungs.rows_configs(a, x)
+    assert configs[0].startswith(("t4_", "t8_", "t16_"))
+    for config in configs[:3]:
+        assert torch.equal(ops.matvec(a, x, rung=f"k03@{config}"), (a.double() @ x.double()).to(dtype)), config
+
+
+def test_few_columns_are_loaded_at_once():
+    for m, k in ((300, 5), (264, 64), (7, 128)):
+        a, x = integers(k, m).t(), integers(k, seed=1)
+        for config in rungs.columns_configs(a, x):
+            assert torch.equal(ops.matvec(a, x, rung=f"k04@{config}"), a @ x), config
+
+
+def test_kinds_and_shipped_points():
+    a, x = torch.empty(8, 12), torch.empty(12)
+    assert described(a, x) == ("n", {"m": 8, "k": 12})
+    assert described(a.t(), x[:8])[0] == "t"
+    assert described(a[:, 1:], x[1:])[0] == "n unaligned"
+    assert described(torch.empty(8, 13), torch.empty(13))[0] == "n unaligned"
+    assert described(a[:, ::3], x[::3])[0] == "n", "what has gaps is copied"
+    op = registry.get("matvec")
+    for path in TABLES.folder.glob("*.json"):
+        for point in tuned.load(path).points:
+            for name in {point.winner, point.rival} - {tuned.TORCH}:
+                assert op.rung(name.partition("@")[0]).name == name.partition("@")[0]
+
+
+def test_triton_counts_columns_in_32_bits():
+    rung = registry.get("matvec").rung("k05")
+    long = torch.empty(1).expand(1, 2**31 - 512)
+    assert "takes up to 2147482624 columns, or 2**31 and more" in rung.limits(long, long[0])
+    assert rung.limits(torch.empty(1).expand(1, 2**31), torch.empty(1).expand(2**31)) is None
 
 
 def test_the_default_follows_the_order_in_memory():

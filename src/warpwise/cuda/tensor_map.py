@@ -16,6 +16,7 @@ _TYPES = {
     torch.uint8: 0, torch.int8: 0, torch.uint16: 1, torch.uint32: 2, torch.int32: 3, torch.uint64: 4, torch.int64: 5, torch.float16: 6,
     torch.float32: 7, torch.float64: 8, torch.bfloat16: 9, torch.float8_e4m3fn: 0, torch.float8_e5m2: 0,
 }  # fmt: skip
+_ROUNDED = 11  # float32 that arrives rounded to TF32
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 _PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
 _MAX_BOX, _MAX_DIMENSIONS, _ALIGNMENT = 256, 5, 16
@@ -32,20 +33,31 @@ class TensorMap(ctypes.Structure):
     recipe: tuple[Any, ...]
 
 
-def tensor_map(tensor: torch.Tensor, box: Sequence[int], swizzle: int = 128, promotion: int = 256) -> TensorMap:
+def tensor_map(
+    tensor: torch.Tensor,
+    box: Sequence[int],
+    swizzle: int = 128,
+    promotion: int = 256,
+    tf32: bool = False,
+    layout: tuple[tuple[int, ...], tuple[int, ...]] | None = None,
+) -> TensorMap:
     """Describe ``tensor`` (1 to 5 dimensions, on a GPU) to the copy engine, to be moved in boxes.
 
     ``box`` gives a box's extent in each dimension of the tensor, in its order (rows, columns): 1 to 256 elements.
     ``swizzle`` is the span in bytes (0, 32, 64 or 128) in which 16-byte units of shared memory change places, no less
-    than the box's last extent; ``promotion`` the granularity of reads into L2 (0, 64, 128 or 256 bytes). What a box
-    holds past the tensor's edges reads as zero and is never written.
+    than the box's last extent; ``promotion`` the granularity of reads into L2 (0, 64, 128 or 256 bytes). With ``tf32``
+    float32 elements are rounded to TF32, to nearest, as they are loaded. What a box holds past the tensor's edges reads
+    as zero and is never written. ``layout`` is a shape and strides to read the tensor's memory by in place of its own; they
+    may lead outside where no box goes.
 
     Raises ``ArgumentError`` for what the engine cannot do: a last stride other than 1, strides or an address that are
     no multiples of 16 bytes, other dtypes; ``LaunchError`` if the driver refuses.
     """
-    _check(tensor, tuple(box), swizzle, promotion)
-    layout = tuple(tensor.shape), tensor.stride(), tensor.dtype
-    recipe = layout, tuple(box), swizzle, promotion
+    shape, strides = layout or (tuple(tensor.shape), tensor.stride())
+    _check(tensor, shape, strides, tuple(box), swizzle, promotion)
+    if tf32 and tensor.dtype != torch.float32:
+        raise ArgumentError(f"tensor_map: expected float32 to be rounded to TF32, got {tensor.dtype}")
+    recipe = (shape, strides, tensor.dtype), tuple(box), swizzle, promotion, tf32
     result = TensorMap.from_buffer_copy(encoded(tensor.data_ptr(), *recipe))
     result.tensor, result.recipe = tensor, recipe
     return result
@@ -54,14 +66,16 @@ def tensor_map(tensor: torch.Tensor, box: Sequence[int], swizzle: int = 128, pro
 @functools.lru_cache(
     maxsize=4096
 )  # a map holds addresses and sizes alone, so that it serves any tensor that lies there
-def encoded(address: int, layout: tuple[Any, ...], box: tuple[int, ...], swizzle: int, promotion: int) -> bytes:
+def encoded(
+    address: int, layout: tuple[Any, ...], box: tuple[int, ...], swizzle: int, promotion: int, tf32: bool = False
+) -> bytes:
     """The bytes of a tensor map. Raises ``LaunchError`` if the driver refuses."""
     shape, strides, dtype = layout
     count, size = len(shape), dtype.itemsize
     room = _Aligned()
     code = _encode()(
         ctypes.byref(room, room.offset),
-        ctypes.c_int(_TYPES[dtype]),
+        ctypes.c_int(_ROUNDED if tf32 else _TYPES[dtype]),
         ctypes.c_uint32(count),
         ctypes.c_void_p(address),
         (ctypes.c_uint64 * count)(*reversed(shape)),
@@ -96,16 +110,23 @@ def _encode() -> Any:
         raise LaunchError(f"tensor_map: needs a GPU and its driver, CUDA 12 or later ({error})") from error
 
 
-def _check(tensor: torch.Tensor, box: tuple[int, ...], swizzle: int, promotion: int) -> None:
+def _check(
+    tensor: torch.Tensor,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    box: tuple[int, ...],
+    swizzle: int,
+    promotion: int,
+) -> None:
     def refuse(what: str) -> ArgumentError:
         return ArgumentError(f"tensor_map: expected {what}")
 
     if tensor.dtype not in _TYPES:
         raise refuse(f"a dtype of the copy engine ({', '.join(str(dtype) for dtype in _TYPES)}), got {tensor.dtype}")
-    if not 1 <= tensor.dim() <= _MAX_DIMENSIONS or tensor.numel() == 0:
-        raise refuse(f"1 to {_MAX_DIMENSIONS} dimensions, none of them empty, got shape {tuple(tensor.shape)}")
-    if len(box) != tensor.dim() or not all(1 <= extent <= _MAX_BOX for extent in box):
-        raise refuse(f"box to hold {tensor.dim()} extents of 1 to {_MAX_BOX} elements, got {box}")
+    if not 1 <= len(shape) <= _MAX_DIMENSIONS or 0 in shape:
+        raise refuse(f"1 to {_MAX_DIMENSIONS} dimensions, none of them empty, got shape {shape}")
+    if len(box) != len(shape) or not all(1 <= extent <= _MAX_BOX for extent in box):
+        raise refuse(f"box to hold {len(shape)} extents of 1 to {_MAX_BOX} elements, got {box}")
     if swizzle not in _SWIZZLES or promotion not in _PROMOTIONS:
         raise refuse(
             f"swizzle one of {', '.join(map(str, _SWIZZLES))} and promotion one of {', '.join(map(str, _PROMOTIONS))} bytes, "
@@ -114,9 +135,9 @@ def _check(tensor: torch.Tensor, box: tuple[int, ...], swizzle: int, promotion: 
     size = tensor.element_size()
     if swizzle and box[-1] * size > swizzle:
         raise refuse(f"box[-1] of at most {swizzle // size} elements with swizzle={swizzle}, got {box[-1]}")
-    if tensor.stride(-1) != 1 or any(stride * size % _ALIGNMENT for stride in tensor.stride()[:-1]):
+    if strides[-1] != 1 or any(stride * size % _ALIGNMENT for stride in strides[:-1]):
         raise refuse(
-            f"a last stride of 1 and the others multiples of {_ALIGNMENT} bytes, got strides {tensor.stride()} of {size}-byte elements"
+            f"a last stride of 1 and the others multiples of {_ALIGNMENT} bytes, got strides {strides} of {size}-byte elements"
         )
     if tensor.data_ptr() % _ALIGNMENT:
         raise refuse(f"data that begins on a multiple of {_ALIGNMENT} bytes, got address {tensor.data_ptr():#x}")

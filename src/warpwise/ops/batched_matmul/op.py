@@ -7,12 +7,13 @@ from typing import Any
 import torch
 
 from warpwise.ops._public import public
+from warpwise.ops.batched_matmul._tables import TABLES
 from warpwise.ops.batched_matmul.rungs import RUNGS, default
 from warpwise.ops.batched_matmul.spec import SPEC
 from warpwise.ops.matmul import matmul
 from warpwise.registry import Op, register
 
-BATCHED_MATMUL = register(Op(SPEC, RUNGS, default))
+BATCHED_MATMUL = register(Op(SPEC, RUNGS, default, TABLES))
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:

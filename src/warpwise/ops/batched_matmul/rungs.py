@@ -10,6 +10,7 @@ import torch
 from warpwise import cuda
 from warpwise.ops import _boxes
 from warpwise.ops._common import cdiv, make_rung, multiprocessors
+from warpwise.ops.batched_matmul import _deferred, _specialised
 from warpwise.ops.batched_matmul.spec import KERNEL_DTYPES, sizes
 
 HERE = Path(__file__).parent
@@ -129,6 +130,14 @@ def descriptors_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     return _boxes.engine(a) or _boxes.boxable("a", a) or _boxes.boxable("b", b) or tiles_limit(a, b)
 
 
+def specialised_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    return _specialised.limits(a) or tiles_limit(a, b)
+
+
+def deferred_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    return _deferred.limits(a, b) or tiles_limit(a, b)
+
+
 RUNGS = (
     make_rung(HERE, "k01_naive", "one thread an element, any strides", naive,
               dtypes=KERNEL_DTYPES, limits=naive_limits, strided=True),
@@ -139,14 +148,27 @@ RUNGS = (
     make_rung(HERE, "k04_triton_descriptors", "boxes by the copy engine; matrices, tiles and slices one loop",
               triton_descriptors, dtypes=(torch.float16, torch.bfloat16), limits=descriptors_limits,
               configs=descriptors_configs, strided=True),
+    make_rung(HERE, "k05_warp_specialised", "float32: two blocks an SM, in each of which four warps feed and four multiply",
+              _specialised.warp_specialised, dtypes=(torch.float32,), limits=specialised_limits, devices=("cuda",),
+              configs=_specialised.configs, strided=True),
+    make_rung(HERE, "k06_deferred_stores", "Hopper: a tile leaves under the next one's products, of the next matrix too",
+              _deferred.deferred_stores, dtypes=(torch.float16, torch.bfloat16), limits=deferred_limits, devices=("cuda",),
+              configs=_deferred.configs, strided=True),
 )  # fmt: skip
 
 
 def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """Descriptors where the copy engine can address 2-byte factors, tiles in Triton elsewhere, and tiles in CUDA for a turned
-    float32 B, which Triton reads at a third of the speed; PyTorch for float64 and huge sizes."""
+    """Hopper's kernels where they take the factors and have tiles for most SMs. Elsewhere descriptors where the copy engine
+    can address 2-byte factors, tiles in Triton, and tiles in CUDA for a turned float32 B, which Triton reads at a third of
+    the speed; PyTorch for float64 and huge sizes."""
     if a.dtype not in KERNEL_DTYPES or tiles_limit(a, b):
         return None
+    batch, m, n, _ = sizes(a, b)
+    if a.is_cuda and 4 * batch * cdiv(m, 128) * cdiv(n, 128) >= 3 * multiprocessors(a):
+        if a.dtype == torch.float32 and not specialised_limits(a, b):
+            return "k05_warp_specialised"
+        if a.dtype != torch.float32 and not deferred_limits(a, b):
+            return "k06_deferred_stores"
     if a.dtype == torch.float32:
         return "k02_block_tile" if _boxes.turned(b) else "k03_triton_tiled"
     return "k03_triton_tiled" if descriptors_limits(a, b) else "k04_triton_descriptors"

@@ -9,10 +9,12 @@ import torch
 
 from warpwise import cuda
 from warpwise.ops import _boxes
-from warpwise.ops._common import cdiv, multiprocessors
+from warpwise.ops._common import cdiv, multiprocessors, not_hopper
+from warpwise.ops.batched_matmul import _deferred
 
 HERE = Path(__file__).parent
 NAIVE = cuda.load(HERE / "k01_naive.cu")
+BACKWARD_DEFERRED = cuda.load(HERE / "k04_backward_deferred_stores.cu")
 BACKWARD_NAIVE = cuda.load(HERE / "k01_backward_naive.cu")
 SIDE = 2**31 - 1024  # sizes are 32 bits, and rows and columns reach up to a tile past the end
 GRID_Y = 65535
@@ -128,6 +130,36 @@ def backward_descriptors_configs(a: torch.Tensor, grad_output: torch.Tensor, off
     """Every tile, the one that keeps the SMs busiest first."""
     (rows, k), n, groups = a.shape, grad_output.shape[1], offsets.shape[0]
     return _boxes.ranked(groups, k, n, cdiv(rows, max(1, groups)), multiprocessors(a))
+
+
+def backward_deferred_configs(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> tuple[str, ...]:
+    """Every cut, the fastest first if all groups have the same number of rows."""
+    (rows, k), n, groups = a.shape, grad_output.shape[1], offsets.shape[0]
+    ranked = _deferred.ranked(groups, k, n, cdiv(rows, max(1, groups)), multiprocessors(a))
+    return tuple(name for name in ranked if not _deferred.named(name).at_once)
+
+
+def backward_deferred_stores(
+    result: torch.Tensor, a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor, config: str | None = None
+) -> None:
+    cut = _deferred.named(config or backward_deferred_configs(a, grad_output, offsets)[0])
+    (rows, k), n, groups = a.shape, grad_output.shape[1], offsets.shape[0]
+
+    def shifted(matrix: torch.Tensor) -> Any:
+        """(rows, rows, columns) whose element (x, y, j) is row x + y: read as zero before any x."""
+        across = matrix.stride(0)
+        return cuda.tensor_map(matrix, (1, 64, 64), layout=((rows, rows, matrix.shape[1]), (across, across, 1)))
+
+    blocks, tiles_m, tiles_n, group = cut.grid(groups, k, n, multiprocessors(a))
+    kernel = BACKWARD_DEFERRED[f"grouped_matmul_backward_deferred_stores<{cut.template(a.dtype)}>"]
+    kernel[blocks, cut.threads, cut.shared](
+        shifted(a), shifted(grad_output), cuda.tensor_map(result, (1, 64, 64)), offsets.contiguous(), groups, rows,
+        tiles_m, tiles_n, group,
+    )  # fmt: skip
+
+
+def backward_deferred_limits(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> str | None:
+    return not_hopper(a) or backward_descriptors_limits(a, grad_output, offsets)
 
 
 def too_large(**named: int) -> str | None:

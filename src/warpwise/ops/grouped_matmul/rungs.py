@@ -29,6 +29,9 @@ BACKWARD_RUNGS: tuple[Rung, ...] = (
     make_rung(launch.HERE, "k03_backward_triton_descriptors", "boxes by the copy engine, clipped where a group begins",
               launch.backward_triton_descriptors, dtypes=TWO_BYTES, limits=launch.backward_descriptors_limits,
               configs=launch.backward_descriptors_configs, strided=True),
+    make_rung(launch.HERE, "k04_backward_deferred_stores", "Hopper: a tile leaves under the next one's products",
+              launch.backward_deferred_stores, dtypes=TWO_BYTES, limits=launch.backward_deferred_limits,
+              configs=launch.backward_deferred_configs, devices=("cuda",), strided=True),
 )  # fmt: skip
 
 
@@ -41,8 +44,10 @@ def default(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | No
 
 
 def default_backward(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> str | None:
-    """As ``default``."""
+    """As ``default``, and on Hopper the kernel whose tiles leave under the next one's products."""
     if a.dtype not in KERNEL_DTYPES or launch.backward_tiles_limit(a, grad_output, offsets):
         return None
+    if a.is_cuda and a.dtype in TWO_BYTES and not launch.backward_deferred_limits(a, grad_output, offsets):
+        return "k04_backward_deferred_stores"
     boxes = a.dtype in TWO_BYTES and not launch.backward_descriptors_limits(a, grad_output, offsets)
     return "k03_backward_triton_descriptors" if boxes else "k02_backward_triton_tiled"

@@ -13,6 +13,7 @@ from warpwise.ops._tiles import shared_bytes
 from warpwise.ops.matmul import _bytes
 from warpwise.ops.matmul._ampere import Tiling, ampere, fills, launch, names, wmma_limits
 from warpwise.ops.matmul._shared import grid_of_tiles, sizes
+from warpwise.ops.matmul_tf32 import _turned
 from warpwise.registry import Rung
 
 HERE = Path(__file__).parent
@@ -71,9 +72,17 @@ RUNGS: tuple[Rung, ...] = (
     make_rung(HERE, "k03_triton_tiled", "tiles in Triton, transposed", triton_tiled, dtypes=FLOAT32, limits=grid_of_tiles),
     make_rung(HERE, "k04_warpgroups", "Hopper: warpgroups cut floats to TF32 as they read them, B turned first", warpgroups,
               dtypes=FLOAT32, limits=_bytes.limits, devices=("cuda",), strided=True),
+    make_rung(HERE, "k05_turned_in_registers", "Hopper: the factor that lies across K goes through registers, rounded by the copy engine",
+              _turned.turned_in_registers, dtypes=FLOAT32, limits=_turned.limits, configs=_turned.configs, devices=("cuda",),
+              strided=True),
 )  # fmt: skip
 
 
 def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """mma.sync; PyTorch for float64 and for a GPU older than Ampere."""
-    return "k02_mma_sync" if a.dtype == torch.float32 and not ampere(a, b) else None
+    """On Hopper warpgroups where their large tiles nearly fill the GPU, and PyTorch elsewhere; on older GPUs mma.sync; PyTorch
+    for float64 and for a GPU older than Ampere."""
+    if a.dtype != torch.float32 or ampere(a, b):
+        return None
+    if a.is_cuda and not _turned.limits(a, b):
+        return "k05_turned_in_registers" if _turned.pays(a, b) else None
+    return "k02_mma_sync"

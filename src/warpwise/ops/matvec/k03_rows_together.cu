@@ -8,7 +8,8 @@
 
 // a: (m, k), its rows row_stride elements apart; x: (k,); y: (m,). With parts > 1, partials: (parts, m), and tickets:
 // one for each group of ROWS rows. BYTES a load: 16 where the rows of a and x lie on 16 bytes, else an element's size.
-// Block: (THREADS, teams), teams = 1 unless parts is 1 and a team one warp. Grid: cdiv(m, teams * ROWS) * parts blocks.
+// Block: (THREADS, teams), teams = 1 unless parts is 1 and a team at most a warp; a part of a warp takes whole rows.
+// Grid: cdiv(m, teams * ROWS) * parts blocks.
 template <class T, int BYTES, int THREADS, int ROWS, int TURNS>
 __global__ void __launch_bounds__(THREADS < 128 ? 128 : THREADS) matvec_rows_together(const T* a, const T* x, T* y,
                                                                                       float* partials, int* tickets,
@@ -19,7 +20,7 @@ __global__ void __launch_bounds__(THREADS < 128 ? 128 : THREADS) matvec_rows_tog
   __shared__ float room[THREADS];
   const int part = blockIdx.x % parts, group = blockIdx.x / parts;
   const long long first = (static_cast<long long>(group) * blockDim.y + threadIdx.y) * ROWS;
-  if (first >= m) return;  // whole warps leave, and only where no barrier follows
+  if (THREADS >= warpwise::kWarp && first >= m) return;  // whole warps leave, and only where no barrier follows
 
   const T* rows[ROWS];  // past the last one, the last one again
 #pragma unroll
@@ -51,8 +52,7 @@ __global__ void __launch_bounds__(THREADS < 128 ? 128 : THREADS) matvec_rows_tog
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) add(warpwise::packs<BYTES>(rows[r])[i], of_x, r);
   }
-  const long long rest = packs * Pack::size + threadIdx.x;
-  if (part == 0 && rest < k) {
+  for (long long rest = packs * Pack::size + threadIdx.x; part == 0 && rest < k; rest += THREADS) {
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) totals[r] += warpwise::to_float(rows[r][rest]) * warpwise::to_float(x[rest]);
   }
@@ -66,7 +66,9 @@ __global__ void __launch_bounds__(THREADS < 128 ? 128 : THREADS) matvec_rows_tog
     else
       partials[part * m + first + r] = total;
   }
-  if (parts == 1 || !warpwise::is_last_of(tickets + group, parts)) return;
-  const float total = warpwise::total_of_parts<ROWS, THREADS>(partials, m, first, parts, room, threadIdx.x);
-  if (threadIdx.x < ROWS && first + threadIdx.x < m) y[first + threadIdx.x] = warpwise::from_float<T>(total);
+  if constexpr (THREADS >= warpwise::kWarp) {
+    if (parts == 1 || !warpwise::is_last_of(tickets + group, parts)) return;
+    const float total = warpwise::total_of_parts<ROWS, THREADS>(partials, m, first, parts, room, threadIdx.x);
+    if (threadIdx.x < ROWS && first + threadIdx.x < m) y[first + threadIdx.x] = warpwise::from_float<T>(total);
+  }
 }

@@ -11,9 +11,9 @@ constexpr int kThreads = 256;
 
 // a: (m, k), its columns column_stride elements apart; x: (k,); y: (m,). With parts > 1, partials: (parts, m), and
 // tickets: one for each group of rows. BYTES a load: 16 where m and column_stride are multiples of it and a lies on it,
-// else an element's size. LANES neighbours in a column, TURNS columns at once. Grid: cdiv(m, LANES * BYTES / sizeof(T))
-// * parts blocks.
-template <class T, int BYTES, int LANES, int TURNS>
+// else an element's size. LANES neighbours in a column, TURNS columns at once; SHORT: a thread has no more than those.
+// Grid: cdiv(m, LANES * BYTES / sizeof(T)) * parts blocks.
+template <class T, int BYTES, int LANES, int TURNS, bool SHORT>
 __global__ void __launch_bounds__(kThreads) matvec_columns(const T* a, const T* x, T* y, float* partials, int* tickets,
                                                            long long m, long long k, long long column_stride,
                                                            int parts) {
@@ -31,6 +31,16 @@ __global__ void __launch_bounds__(kThreads) matvec_columns(const T* a, const T* 
   };
   const long long step = static_cast<long long>(parts) * kColumns;
   long long i = static_cast<long long>(part) * kColumns + threadIdx.x / LANES;
+  if constexpr (SHORT) {
+    Pack of_a[TURNS];
+#pragma unroll
+    for (int turn = 0; turn < TURNS; ++turn)
+      if (i + turn * step < k) of_a[turn] = *warpwise::packs<BYTES>(from + (i + turn * step) * column_stride);
+#pragma unroll
+    for (int turn = 0; turn < TURNS; ++turn)
+      if (i + turn * step < k) add(of_a[turn], warpwise::to_float(x[i + turn * step]));
+    i = k;
+  }
   for (; i + (TURNS - 1) * step < k; i += TURNS * step) {
     Pack of_a[TURNS];
     float of_x[TURNS];

@@ -7,11 +7,12 @@ from typing import Any
 import torch
 
 from warpwise.ops._public import public
+from warpwise.ops.matvec._tables import TABLES
 from warpwise.ops.matvec.rungs import RUNGS, default
 from warpwise.ops.matvec.spec import SPEC
 from warpwise.registry import Op, register
 
-MATVEC = register(Op(SPEC, RUNGS, default))
+MATVEC = register(Op(SPEC, RUNGS, default, TABLES))
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:

@@ -62,7 +62,14 @@ ROWS_TOGETHER_CONFIGS = ("t128_r4_u2", "t128_r2_u2", "t128_r8_u1", "t32_r2_u2", 
 
 
 def rows_configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
-    return ROWS_TOGETHER_CONFIGS
+    """Four warps a team, or of short rows so few threads that each has two loads of a row."""
+    packs = a.shape[1] * a.element_size() // 16
+    if packs >= 128 or a.shape[0] < 64 * multiprocessors(a):
+        return ROWS_TOGETHER_CONFIGS
+    few = 4
+    while few < 32 and few * 4 <= packs:
+        few *= 2
+    return f"t{few}_r4_u2", f"t{few}_r8_u2", f"t{few}_r8_u1", *ROWS_TOGETHER_CONFIGS
 
 
 def rows_together(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None = None) -> None:
@@ -74,7 +81,9 @@ def rows_together(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str
     teams = 128 // threads if threads < 128 else 1
     groups = cdiv(m, rows)
     parts = max(1, min(1024 * multiprocessors(a) // (groups * threads), k * size // (threads * 64)))
-    if parts > 1:
+    if threads < WARP:
+        parts = 1
+    elif parts > 1:
         teams = 1
     sums, counters = _shared(y, groups, parts)
     kernel = ROWS_TOGETHER[f"matvec_rows_together<{cuda.ctype(a.dtype)}, {bytes_a_load}, {threads}, {rows}, {turns}>"]
@@ -100,7 +109,8 @@ def columns(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | Non
     groups = cdiv(m, lanes * bytes_a_load // size)
     parts = max(1, min(6 * multiprocessors(a) // groups, k * lanes // (2 * turns * THREADS)))
     sums, counters = _shared(y, groups, parts)
-    kernel = COLUMNS_KERNELS[f"matvec_columns<{cuda.ctype(a.dtype)}, {bytes_a_load}, {lanes}, {turns}>"]
+    short = str(parts == 1 and k * lanes <= turns * THREADS).lower()
+    kernel = COLUMNS_KERNELS[f"matvec_columns<{cuda.ctype(a.dtype)}, {bytes_a_load}, {lanes}, {turns}, {short}>"]
     kernel[groups * parts, THREADS](
         cuda.strided(a), x, y if sums is not None else cuda.out(y), sums, counters, m, k, pitch, parts
     )
@@ -120,8 +130,17 @@ def limits(a: torch.Tensor, x: torch.Tensor) -> str | None:
     return f"takes up to {MOST_BLOCKS} rows, not {a.shape[0]}" if a.shape[0] > MOST_BLOCKS else None
 
 
+def triton_limits(a: torch.Tensor, x: torch.Tensor) -> str | None:
+    """Of k05, whose loop along K counts in 32 bits below 2^31, a tile past the end."""
+    if 2**31 - 1024 < a.shape[1] < 2**31:
+        return f"takes up to {2**31 - 1024} columns, or 2**31 and more, not {a.shape[1]}"
+    return limits(a, x)
+
+
 def rung(name: str, idea: str, launch: Any, **options: Any) -> Rung:
-    return make_rung(HERE, name, idea, launch, dtypes=KERNEL_DTYPES, limits=limits, strided=True, **options)
+    return make_rung(
+        HERE, name, idea, launch, **{"dtypes": KERNEL_DTYPES, "limits": limits, "strided": True, **options}
+    )
 
 
 RUNGS = (
@@ -131,7 +150,7 @@ RUNGS = (
     rung(
         "k04_columns", "for transposed views: lanes keep rows and walk along columns", columns, configs=columns_configs
     ),
-    rung("k05_triton", "either order in Triton", triton_tiled),
+    rung("k05_triton", "either order in Triton", triton_tiled, limits=triton_limits),
 )
 
 
@@ -143,4 +162,5 @@ def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
     if a.stride(0) == 1 and a.stride(1) != 1 and a.shape[0] > 1:
         return "k04_columns"
     aligned = lies_on(16, a.data_ptr(), a.stride(0) * a.element_size()) or a.stride(1) != 1
-    return "k03_rows_together" if aligned or a.shape[0] < 32 * multiprocessors(a) else "k05_triton"
+    few = a.shape[0] < 32 * multiprocessors(a) or triton_limits(a, x)
+    return "k03_rows_together" if aligned or few else "k05_triton"

@@ -1,0 +1,62 @@
+"""The tables of batched_matmul: what the choice depends on besides dtype and sizes, and the sizes worth measuring."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from warpwise.ops import _tables
+from warpwise.ops.batched_matmul.spec import sizes
+from warpwise.registry import Case
+from warpwise.tuned import Tables
+
+_SHAPES = {  # batch, m, n, k
+    "square": (16, 1024, 1024, 1024), "two": (2, 4096, 4096, 4096), "many_512": (64, 512, 512, 512), "few_512": (8, 512, 512, 512),
+    "many_256": (256, 256, 256, 256), "few_256": (16, 256, 256, 256), "many_128": (512, 128, 128, 128), "many_64": (2048, 64, 64, 64),
+    "scores": (64, 2048, 2048, 128), "few_scores": (16, 2048, 2048, 128), "scores_64": (512, 1024, 1024, 64),
+    "values": (64, 2048, 128, 2048), "few_values": (16, 2048, 128, 2048), "values_64": (512, 1024, 64, 1024),
+    "ragged": (16, 1000, 777, 999), "ragged_512": (64, 511, 513, 515), "ragged_small": (2048, 33, 47, 65),
+}  # fmt: skip
+SIZES = tuple(Case(name, dict(zip(("batch", "m", "n", "k"), shape, strict=True))) for name, shape in _SHAPES.items())
+
+
+def described(a: torch.Tensor, b: torch.Tensor) -> tuple[str, dict[str, int]]:
+    """The layouts of a's and b's matrices, n for rows side by side and t for columns, whether lines begin on 16 bytes, and
+    the sizes.
+
+    >>> described(torch.empty(3, 8, 16), torch.empty(3, 24, 16).mT)
+    ("nt", {"batch": 3, "m": 8, "n": 24, "k": 16})
+    """
+    found = dict(zip(("batch", "m", "n", "k"), sizes(a, b), strict=True))
+    if not found["batch"]:
+        return "nn", found
+    kind, _ = _tables.described(*(factor[0] if factor.dim() == 3 else factor for factor in (a, b)))
+    if any(_step(factor) % 16 for factor in (a, b)) and not kind.endswith("unaligned"):
+        kind += " unaligned"
+    return kind, found
+
+
+def _step(factor: torch.Tensor) -> int:
+    """Bytes from one matrix to the next; 0 where there is but one."""
+    return factor.stride(0) * factor.element_size() if factor.dim() == 3 and factor.shape[0] > 1 else 0
+
+
+def _columns(factor: torch.Tensor) -> torch.Tensor:
+    """The same matrices, with their columns side by side in memory."""
+    return factor.mT.contiguous().mT
+
+
+TABLES = Tables(
+    "batched_matmul",
+    Path(__file__).parent / "tuned",
+    described,
+    {
+        "nn": lambda a, b: (a, b),
+        "nt": lambda a, b: (a, _columns(b)),
+        "tn": lambda a, b: (_columns(a), b),
+        "tt": lambda a, b: (_columns(a), _columns(b)),
+    },
+    SIZES,
+    {"float16": "bfloat16"},
+)

@@ -1,0 +1,25 @@
+// Boxes of three dimensions by the copy engine: of a row of matrices, x counts columns, y rows, z matrices.
+#pragma once
+
+#include <warpwise/hopper.cuh>
+
+namespace warpwise {
+namespace many {
+
+__device__ inline void load_box(unsigned to, const hopper::TensorMap* map, unsigned barrier, int x, int y, int z) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z)
+      : "memory");
+}
+
+__device__ inline void store_box(const hopper::TensorMap* map, unsigned from, int x, int y, int z) {
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
+               "r"(from), "r"(x), "r"(y), "r"(z)
+               : "memory");
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+}  // namespace many
+}  // namespace warpwise

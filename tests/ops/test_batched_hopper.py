@@ -1,0 +1,185 @@
+"""Hopper's kernels for batches, k05 and k06 of batched_matmul and k04 of grouped_matmul_backward: what they compile to and take, and
+on a GPU every tile and layout, exactly."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from warpwise import ops, registry, tuned
+from warpwise.ops import _boxes
+from warpwise.ops.batched_matmul import _deferred, _specialised
+from warpwise.ops.batched_matmul._specialised import ALONG_DEPTH, ALONG_EXTENT, ENGINE, TILINGS, factor
+from warpwise.ops.batched_matmul._tables import TABLES, described
+from warpwise.ops.grouped_matmul import _launch
+
+OP = registry.get("batched_matmul")
+BATCHES = [(3, 64, 64, 64), (9, 512, 520, 128), (5, 300, 260, 100), (2, 1, 1, 1), (4, 129, 67, 35), (70, 136, 72, 16)]
+
+
+def template(tiling: _specialised.Tiling) -> str:
+    return f"{tiling.rows}, {tiling.columns}, {tiling.depth}, {tiling.stages}"
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        *(f"batched_matmul_words_and_boxes<{template(tiling)}, {ALONG_DEPTH}>" for tiling in TILINGS),
+        f"batched_matmul_boxes<{template(TILINGS[0])}>",
+        f"batched_matmul_words<{template(TILINGS[0])}, {ALONG_DEPTH}, {ALONG_DEPTH}>",
+        f"batched_matmul_words<{template(TILINGS[0])}, {ALONG_EXTENT}, {ALONG_EXTENT}>",
+    ],
+)
+def test_warps_with_roles_do_not_spill(kernel):
+    compiled = _specialised.WARP_SPECIALISED[kernel].compile("sm_90")
+    assert compiled.registers == 128, "two blocks of 256 threads start with an SM's registers"
+    assert (compiled.spill_stores, compiled.stack) == (0, 0)
+
+
+@pytest.mark.parametrize("across", ["false, false", "false, true", "true, true"])
+@pytest.mark.parametrize("cut", _deferred.CUTS, ids=lambda cut: cut.name)
+def test_deferred_stores_do_not_spill(cut, across):
+    name = f"batched_matmul_deferred_stores<{cut.template(torch.bfloat16)}, {str(cut.at_once).lower()}, {across}>"
+    compiled = _deferred.DEFERRED[name].compile("sm_90")
+    assert (compiled.spill_stores, compiled.stack) == (0, 0)
+
+
+def test_the_gradient_of_groups_does_not_spill():
+    name = f"grouped_matmul_backward_deferred_stores<{_deferred.CUTS[1].template(torch.float16)}>"
+    compiled = _launch.BACKWARD_DEFERRED[name].compile("sm_90")
+    assert (compiled.spill_stores, compiled.stack) == (0, 0)
+
+
+def test_every_ring_fits_hopper():
+    assert max(tiling.shared for tiling in TILINGS) <= _specialised.ROOM
+    assert max(cut.shared for cut in _deferred.CUTS) <= _deferred.ROOM
+
+
+def test_how_a_factor_comes():
+    a = torch.empty(3, 8, 12)
+    assert factor(a)[1:] == (ALONG_DEPTH, 12, 96)
+    assert factor(a.mT)[1:] == (ENGINE, 12, 96)
+    assert factor(a[0].t())[1:] == (ENGINE, 12, 0), "one matrix for all"
+    assert factor(a[:1].mT.expand(3, 12, 8))[1:] == (ENGINE, 12, 0)
+    assert factor(torch.empty(3, 8, 13)[:, :, 1:].mT)[1:] == (ALONG_EXTENT, 13, 104), "lines begin anywhere"
+    assert factor(torch.empty(3, 100)[:, :97].unfold(1, 12, 12).mT).feed == ENGINE
+    assert factor(torch.empty(3, 101)[:, 1:].unfold(1, 12, 12).mT).feed == ALONG_EXTENT, "as do matrices"
+    assert factor(a[:, ::2, ::2]).lines.is_contiguous(), "neighbours along neither dimension: copied"
+
+
+def test_what_they_take():
+    a = torch.empty(2, 16, 16)
+    for rung, dtype in (("k05", torch.float32), ("k06", torch.bfloat16)):
+        given = a.to(dtype)
+        assert OP.refusal(OP.rung(rung), given, given) == "runs on cuda, not on cpu"
+        assert OP.rung(rung).limits(given, given) is None
+    short = a.bfloat16()
+    assert "takes n in multiples of 8" in OP.rung("k06").limits(short, short[:, :, :12])
+    assert "begin on multiples of 8 elements" in OP.rung("k06").limits(short[:, :, ::2], short[:, :8])
+
+
+def test_the_tile_follows_the_size():
+    def first(ranked, *size):
+        return ranked(*size, 132)[0]
+
+    assert first(_deferred.ranked, 64, 2048, 2048, 128) == "128x256x64_s3_whole"
+    assert first(_deferred.ranked, 16, 1024, 1024, 1024) == "128x256x64_s4"
+    assert "128x256x64_s3_whole" not in _deferred.ranked(16, 1024, 1024, 1024, 132), "it is for short sums"
+    assert first(_deferred.ranked, 8, 64, 64, 64) == "64x64x64_s8"
+    assert min(TILINGS, key=lambda tiling: tiling.clocks(16, 1024, 1024, 1024, 132)).name == "128x128x8_s12"
+    assert min(TILINGS, key=lambda tiling: tiling.clocks(512, 1024, 64, 1024, 132)).name == "256x64x8_s9"
+
+
+def integers(*shape: int, dtype: torch.dtype) -> torch.Tensor:
+    """Small integers: every partial sum is exact, so results must be equal and not merely close."""
+    return torch.randint(-3, 4, shape, device="cuda", generator=torch.Generator("cuda").manual_seed(len(shape))).to(
+        dtype
+    )
+
+
+def layouts(batch: int, rows: int, columns: int, dtype: torch.dtype) -> list[torch.Tensor]:
+    """A factor in all the ways that it may lie: turned, shared, broadcast, lines that begin between 16 bytes."""
+    return [
+        integers(batch, rows, columns, dtype=dtype), integers(batch, columns, rows, dtype=dtype).mT,
+        integers(rows, columns, dtype=dtype), integers(1, columns, rows, dtype=dtype).mT.expand(batch, rows, columns),
+        integers(batch, rows, columns + 1, dtype=dtype)[:, :, 1:], integers(batch, columns, rows + 1, dtype=dtype)[:, :, 1:].mT,
+    ]  # fmt: skip
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rung,config,dtype", [
+    *(("k05", tiling.name, torch.float32) for tiling in TILINGS), *(("k06", cut.name, torch.bfloat16) for cut in _deferred.CUTS),
+])  # fmt: skip
+@pytest.mark.parametrize("batch,m,n,k", BATCHES)
+def test_tiles_and_layouts(rung, config, dtype, batch, m, n, k):
+    found = OP.rung(f"{rung}@{config}")
+    every = config in (
+        TILINGS[0].name,
+        _deferred.CUTS[0].name,
+        _deferred.CUTS[1].name,
+    )  # each way of feeding is a kernel to compile
+    a_layouts, b_layouts = layouts(batch, m, k, dtype), layouts(batch, k, n, dtype)
+    for i, a in enumerate(a_layouts if every else a_layouts[:1]):
+        for j, b in enumerate(b_layouts if every else b_layouts[:2]):
+            if (a.dim() == 2 and b.dim() == 2) or OP.refusal(found, a, b):
+                continue
+            product = ops.batched_matmul(a, b, rung=found.name)
+            assert torch.equal(product, (a.double() @ b.double()).to(dtype)), (i, j)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rung,dtype", [("k05", torch.float32), ("k06", torch.float16)])
+def test_infinity_stays_in_its_row_and_matrix(rung, dtype):
+    """Zeros that pad a slice must not meet an infinity, nor a matrix its neighbour's."""
+    a, b = (torch.ones(3, size, 8, device="cuda", dtype=dtype) for size in (5, 8))
+    a[1, 1, 6] = float("inf")
+    product = ops.batched_matmul(a, b, rung=rung)
+    assert product[1, 1].tolist() == [float("inf")] * 8
+    assert (product[1, [0, 2, 3, 4]] == 8).all()
+    assert (product[[0, 2]] == 8).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("config", [cut.name for cut in _deferred.CUTS if not cut.at_once])
+@pytest.mark.parametrize("k,n,ends", [
+    (64, 64, [3, 64, 64, 200]), (136, 264, [0, 1, 130, 131, 400, 400]), (72, 520, [700, 701]), (128, 256, [5, 70, 600]),
+])  # fmt: skip
+def test_gradients_of_groups(config, k, n, ends):
+    """Groups of no rows, of odd numbers of rows, and an infinity in a neighbour."""
+    a, grad = (integers(ends[-1] + 7, size, dtype=torch.bfloat16) for size in (k, n))
+    a[ends[-1] :] = float("inf")
+    offsets = torch.tensor(ends, dtype=torch.int32, device="cuda")
+    made = ops.grouped_matmul_backward(a, grad, offsets, rung=f"k04@{config}")
+    for group, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+        expected = a[start:end].double().t() @ grad[start:end].double()
+        assert torch.equal(made[group], expected.bfloat16()), group
+
+
+def test_kinds_of_batches():
+    a, b = torch.empty(3, 8, 16), torch.empty(3, 16, 24)
+    assert described(a, b) == ("nn", {"batch": 3, "m": 8, "n": 24, "k": 16})
+    assert described(b.mT, a.mT) == ("tt", {"batch": 3, "m": 24, "n": 8, "k": 16})
+    assert described(a, b[0])[0] == "nn", "a factor that the batch shares lies as it does"
+    assert described(a[:, :, :15], b[:, :15])[0] == "nn", "lines begin on 16 bytes whatever they hold"
+    assert described(torch.empty(3, 8, 15), b[:, :15])[0] == "nn unaligned"
+    assert described(torch.empty(3, 8 * 16 + 1)[:, 1:].unflatten(1, (8, 16)), b)[0] == "nn unaligned", (
+        "matrices begin anywhere"
+    )
+    assert described(a[:0], b[:0])[1]["batch"] == 0
+    for kind, arranged in TABLES.arrangements.items():
+        assert described(*arranged(a, b))[0] == kind
+
+
+@pytest.mark.parametrize("path", sorted(TABLES.folder.glob("*.json")), ids=lambda path: path.stem)
+def test_shipped_points_name_rungs_and_configurations(path):
+    """A point of a rung that is gone would be passed over in silence."""
+    table = tuned.load(path)
+    assert table is not None
+    for point in table.points:
+        for name in {point.winner, point.rival} - {tuned.TORCH}:
+            rung, _, config = name.partition("@")
+            found = OP.rung(rung)
+            assert getattr(torch, point.dtype) in found.dtypes, point
+            known = {tiling.name for tiling in (*TILINGS, *_deferred.CUTS, *_boxes.CHOICES)}
+            assert not config or config in known, point
+        assert point.rival_seconds >= point.seconds, point
