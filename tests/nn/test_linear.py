@@ -121,6 +121,12 @@ def test_copies_and_what_it_says_of_itself():
     assert nn.Linear(6, 4, dtype=torch.float64, device="meta").weight.is_meta
 
 
+def test_arguments_stand_where_torch_has_them():
+    layer = nn.Linear(6, 4, False, "meta", torch.bfloat16, activation="relu")
+    assert (layer.bias, layer.weight.device.type, layer.weight.dtype) == (None, "meta", torch.bfloat16)
+    assert layer.activation == "relu"
+
+
 def test_another_activation_is_refused():
     with pytest.raises(ValueError, match=r"Linear: expected activation to be one of 'relu', .*, None, got 'tanh'"):
         nn.Linear(6, 4, activation="tanh")

@@ -19,8 +19,8 @@ class Linear(torch.nn.Linear):
     """
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, activation: str | None = None,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None,
+        self, in_features: int, out_features: int, bias: bool = True, device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None, *, activation: str | None = None,
     ) -> None:  # fmt: skip
         check_activation("Linear", activation, None)
         super().__init__(in_features, out_features, bias, device, dtype)

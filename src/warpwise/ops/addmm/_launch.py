@@ -8,13 +8,14 @@ from typing import Any
 import torch
 
 from warpwise import cuda
-from warpwise.ops import _boxes, _tiles
-from warpwise.ops._common import cdiv, multiprocessors
+from warpwise.ops import _boxes, _finished, _tiles
+from warpwise.ops._common import cdiv, multiprocessors, not_hopper
 from warpwise.ops.matmul._shared import sizes
 from warpwise.ops.matmul.op import MATMUL
 
 HERE = Path(__file__).parent
 THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
+WARPGROUPS = cuda.load(HERE / "k05_warpgroups.cu")
 
 
 # ---- limits
@@ -41,6 +42,15 @@ def copy_engine(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: An
         return f"takes n in multiples of {unit}, so that rows of the result begin on 16 bytes, not {b.shape[1]}"
     reason = _boxes.engine(a) or _boxes.boxable("a", a) or _boxes.boxable("b", b)
     return reason or grid_of_tiles(input, a, b)
+
+
+def warpgroup_products(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float) -> str | None:
+    """The limits of k05: those of k04 on a Hopper GPU, and an input that is a matrix in boxes or a row."""
+    if reason := not_hopper(a) or copy_engine(input, a, b):
+        return reason
+    if beta == 0 or _is_row(input, b) or (input.shape == sizes(a, b)[:2] and _boxed(input)):
+        return None
+    return "takes an input that is a row, or a matrix whose rows begin on 16 bytes"
 
 
 # ---- launchers
@@ -124,3 +134,23 @@ def triton_boxes(
         A_TURNED=_boxes.turned(a), B_TURNED=_boxes.turned(b),
         BLOCK_M=boxes.m, BLOCK_N=boxes.n, BLOCK_K=boxes.k, GROUP=8, num_warps=boxes.warps, num_stages=boxes.stages,
     )  # fmt: skip
+
+
+def _is_row(input: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether one contiguous row is added to all rows."""
+    return input.dim() > 0 and input.numel() == input.shape[-1] == b.shape[1] and input.is_contiguous()
+
+
+def warpgroups_configs(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> tuple[str, ...]:
+    return _finished.configs(*sizes(a, b), multiprocessors(a))
+
+
+def warpgroups(
+    result: torch.Tensor, input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float,
+    config: str | None = None,
+) -> None:  # fmt: skip
+    row = _finished.in_pairs(input).view(-1) if beta != 0 and _is_row(input, b) else None
+    added = input if beta != 0 and row is None else None
+    plan = _finished.plan(a, b.t(), result, added, None, config)
+    kernel = WARPGROUPS[f"addmm_warpgroups<{plan.cut}, {_finished.words(added is not None)}>"]
+    kernel[plan.launch](*plan.maps[:4], row, alpha, beta, *sizes(a, b), *plan.order)

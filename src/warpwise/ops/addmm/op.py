@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import torch
@@ -36,7 +37,7 @@ def _backward(ctx: Any, grad: torch.Tensor) -> tuple[Gradient, Gradient, Gradien
 
 _addmm = public(
     ADDMM, "(Tensor input, Tensor a, Tensor b, float beta, float alpha) -> Tensor", _backward, _save,
-    autocast="low_precision",
+    autocast="low_precision", eager_records=True,
 )  # fmt: skip
 
 
@@ -53,11 +54,19 @@ def addmm(
 
     ``input`` is (M, N) or broadcasts to it: (N,), (1, N), (M, 1), (). All are of one dtype, float16, bfloat16, float32 or
     float64; sums and what is added to them are float32 and rounded once (float64 for float64, which PyTorch computes), and
-    float32 is never rounded to TF32. Where ``beta`` is 0 ``input`` is not read, NaN in it or not. An empty sum, K = 0, is 0.
+    float32 is never rounded to TF32. Where ``beta`` is 0 ``input`` is not read, NaN in it or not; where ``alpha``
+    is 0 a rung of ours multiplies all the same, and NaN stays NaN. An empty sum, K = 0, is 0.
 
-    On a GPU torch.addmm computes unless a table that ``warpwise tune addmm`` made knows a faster rung.
+    On a GPU torch.addmm computes where it was measured to be faster, in float32 always: ``warpwise tune addmm`` measures
+    for a GPU at hand.
 
     Differentiable. Raises ``TypeError`` or ``ValueError`` naming the argument that does not fit. ``rung`` asks for one
     kernel of the ladder by name.
     """
-    return _addmm(input, a, b, float(beta), float(alpha), rung=rung)
+    return _addmm(input, a, b, _number("beta", beta), _number("alpha", alpha), rung=rung)
+
+
+def _number(name: str, value: float) -> float:
+    if isinstance(value, (Real, torch.SymInt, torch.SymFloat)):
+        return float(value)
+    raise TypeError(f"addmm: expected {name} to be a real number, got {type(value).__name__}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from warpwise.ops._common import make_rung
+from warpwise.ops._common import cdiv, is_hopper, make_rung, multiprocessors
 from warpwise.ops.addmm import _launch
 from warpwise.ops.addmm._launch import HERE
 from warpwise.ops.addmm.spec import KERNEL_DTYPES
@@ -19,8 +19,19 @@ RUNGS = (
     make_rung(HERE, "k04_triton_copy_engine", "Hopper through Triton: boxes by the copy engine, programs that stay",
               _launch.triton_boxes, dtypes=(torch.float16, torch.bfloat16), limits=_launch.copy_engine, strided=True,
               configs=_launch.boxes_configs),
+    make_rung(HERE, "k05_warpgroups", "Hopper by hand: what is added comes under the products", _launch.warpgroups,
+              dtypes=(torch.float16, torch.bfloat16), limits=_launch.warpgroup_products, strided=True, devices=("cuda",),
+              configs=_launch.warpgroups_configs),
 )  # fmt: skip
 
 
-def default(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float) -> None:
-    """PyTorch: cuBLAS adds under its product too, and no rung has been measured to be faster; a tuned table may say otherwise."""
+def default(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float) -> str | None:
+    """Hopper's warpgroups for 2-byte types where they have tiles enough, of which a row takes more, as cuBLASLt adds that
+    under its own product; PyTorch else."""
+    if not is_hopper(a) or a.dtype not in (torch.float16, torch.bfloat16):
+        return None
+    (m, k), n = a.shape, b.shape[1]
+    tiles, full = cdiv(m, 128) * cdiv(n, 256), multiprocessors(a)
+    whole = beta != 0 and input.shape == (m, n)
+    enough = 4 * tiles >= 3 * full or m * n * k <= 2**30 if whole else tiles >= 4 * full
+    return "k05_warpgroups" if enough and not _launch.warpgroup_products(input, a, b, beta, alpha) else None

@@ -31,4 +31,4 @@ ARRANGEMENTS = {
     **{f"{name} matrix": lambda input, a, b, *rest, lay=lay: (input, *lay(a, b, *rest)) for name, lay in _tables.ARRANGEMENTS.items()},
     "nn row": _row,
 }  # fmt: skip
-TABLES = Tables("addmm", HERE / "tuned", described, ARRANGEMENTS, _tables.SIZES)
+TABLES = Tables("addmm", HERE / "tuned", described, ARRANGEMENTS, _tables.SIZES, {"float16": "bfloat16"})

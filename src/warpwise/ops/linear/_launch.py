@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 import torch
 
 from warpwise import cuda
-from warpwise.ops import _boxes, _tiles
-from warpwise.ops._common import cdiv, multiprocessors
+from warpwise.ops import _boxes, _finished, _tiles
+from warpwise.ops._common import cdiv, multiprocessors, not_hopper
 from warpwise.ops.linear.spec import ACTIVATIONS
 from warpwise.ops.matmul.op import MATMUL
 
 HERE = Path(__file__).parent
 THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
+WARPGROUPS = cuda.load(HERE / "k05_warpgroups.cu")
 
 
 class Layer(NamedTuple):
@@ -56,27 +57,27 @@ def layer(outputs: tuple[torch.Tensor, torch.Tensor], *args: Any) -> Layer:
 # ---- limits
 
 
-def _sizes(input: torch.Tensor, weight: torch.Tensor) -> tuple[int, int, int]:
+def sizes(input: torch.Tensor, weight: torch.Tensor) -> tuple[int, int, int]:
     return math.prod(input.shape[:-1]), weight.shape[0], weight.shape[1]
 
 
 def grid_of_elements(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
-    return _tiles.rows_of_grid(*_sizes(input, weight), rows=8)
+    return _tiles.rows_of_grid(*sizes(input, weight), rows=8)
 
 
 def grid_of_pass(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
-    return _tiles.rows_of_grid(*_sizes(input, weight), rows=16)
+    return _tiles.rows_of_grid(*sizes(input, weight), rows=16)
 
 
 def grid_of_tiles(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
-    return _tiles.grid_of_tiles(*_sizes(input, weight))
+    return _tiles.grid_of_tiles(*sizes(input, weight))
 
 
 def copy_engine(
     input: torch.Tensor, weight: torch.Tensor, bias: Any, activation: Any, residual: torch.Tensor | None, *rest: Any
 ) -> str | None:
     """The limits of k04: a GPU with a copy engine, and matrices that it can address."""
-    m, n, k = _sizes(input, weight)
+    m, n, k = sizes(input, weight)
     if m * k == 0:
         return None  # no kernel runs
     unit = 16 // input.element_size()
@@ -88,6 +89,11 @@ def copy_engine(
             return reason
     reason = _boxes.engine(input) or _boxes.boxable("input", input.reshape(m, k)) or _boxes.boxable("weight", weight)
     return reason or grid_of_tiles(input, weight)
+
+
+def warpgroup_products(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
+    """The limits of k05: those of k04, on a Hopper GPU."""
+    return not_hopper(input) or copy_engine(input, weight, *rest)
 
 
 # ---- launchers
@@ -118,7 +124,7 @@ def product_and_pass(outputs: tuple[torch.Tensor, torch.Tensor], *args: Any) -> 
 
 
 def tiled_configs(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> tuple[str, ...]:
-    return _tiles.configs(input, *_sizes(input, weight)[:2])
+    return _tiles.configs(input, *sizes(input, weight)[:2])
 
 
 def triton_tiled(outputs: tuple[torch.Tensor, torch.Tensor], *args: Any, config: str | None = None) -> None:
@@ -139,7 +145,7 @@ def boxes_configs(
     input: torch.Tensor, weight: torch.Tensor, bias: Any, activation: Any, residual: torch.Tensor | None, *rest: Any
 ) -> tuple[str, ...]:
     """Every tile, the one that keeps the SMs busiest first; beside a residual those that leave room for half a tile of it."""
-    ranked = _boxes.ranked(1, *_sizes(input, weight), multiprocessors(input))
+    ranked = _boxes.ranked(1, *sizes(input, weight), multiprocessors(input))
     return tuple(name for name in ranked if _boxes.fits(name, int(residual is not None)))
 
 
@@ -158,3 +164,16 @@ def triton_boxes(outputs: tuple[torch.Tensor, torch.Tensor], *args: Any, config:
         X_TURNED=_boxes.turned(x), W_TURNED=_boxes.turned(w), ACTIVATION=activation,
         BLOCK_M=boxes.m, BLOCK_N=boxes.n, BLOCK_K=boxes.k, GROUP=8, num_warps=boxes.warps, num_stages=boxes.stages,
     )  # fmt: skip
+
+
+def warpgroups_configs(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> tuple[str, ...]:
+    return _finished.configs(*sizes(input, weight), multiprocessors(input))
+
+
+def warpgroups(outputs: tuple[torch.Tensor, torch.Tensor], *args: Any, config: str | None = None) -> None:
+    x, w, bias, activation, residual, scale, y, before = it = layer(outputs, *args)
+    kind = ACTIVATIONS.index(activation) + 1 if activation else 0
+    plan = _finished.plan(x, w, y, residual, before, config)
+    flags = _finished.words(residual is not None, before is not None)
+    kernel = WARPGROUPS[f"linear_warpgroups<{plan.cut}, {kind}, {flags}>"]
+    kernel[plan.launch](*plan.maps, None if bias is None else _finished.in_pairs(bias), scale, *it.sizes, *plan.order)

@@ -17,8 +17,8 @@ def activation_backward_strips(
     """grad, before, result: (m, n); partial: (strips, n), float32. A strip is `steps` blocks of rows. Grid: (cdiv(n, BLOCK_N), strips)."""
     columns = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)  # added over threads once, at the end
-    for step in range(steps):
-        rows = ((tl.program_id(1) * steps + step) * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
+    for step in range(steps):  # rows of the last strip may pass 2^31
+        rows = (tl.program_id(1).to(tl.int64) * steps + step) * BLOCK_M + tl.arange(0, BLOCK_M)
         inside = (rows[:, None] < m) & (columns[None, :] < n)
         places = rows[:, None] * n + columns[None, :]
         gradient = tl.load(grad_ptr + places, mask=inside, other=0.0).to(tl.float32)

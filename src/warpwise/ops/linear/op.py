@@ -89,7 +89,7 @@ def _backward(ctx: Any, grad: Gradient, grad_kept: Gradient) -> tuple[Any, ...]:
 
 _linear = public(
     LINEAR, "(Tensor input, Tensor weight, Tensor? bias, str? activation, Tensor? residual, Tensor? row_scale, bool keep)"
-    " -> (Tensor, Tensor)", _backward, _save, autocast="low_precision",
+    " -> (Tensor, Tensor)", _backward, _save, autocast="low_precision", eager_records=True,
 )  # fmt: skip
 
 
@@ -116,8 +116,8 @@ def linear(
     be None. ``activation`` is None, "relu", "gelu" (by the error function) or "gelu_tanh". All are of one dtype, float16,
     bfloat16, float32 or float64; sums and what follows them are float32 and rounded once (float64 for float64, which
     PyTorch computes), and float32 is never rounded to TF32. ``return_preactivation`` returns what the activation was
-    applied to as well. An empty sum, K = 0, is 0. A product with a bias alone PyTorch computes, unless a table that
-    ``warpwise tune linear`` made knows a faster rung.
+    applied to as well. An empty sum, K = 0, is 0. On a GPU PyTorch computes where it was measured to be
+    faster: small products, and much of what cuBLASLt does in one kernel. ``warpwise tune linear`` measures for a GPU at hand.
 
     Differentiable as often as one likes. For the backward of gelu what it was applied to is written beside the output;
     relu needs its output alone, and a layer without activation its factors. Raises ``TypeError`` or ``ValueError``

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from warpwise.ops._common import is_hopper, make_rung
+from warpwise.ops._common import cdiv, is_hopper, make_rung, multiprocessors
 from warpwise.ops.linear import _backward, _launch
 from warpwise.ops.linear._launch import HERE
-from warpwise.ops.linear.spec import KERNEL_DTYPES
+from warpwise.ops.linear.spec import KERNEL_DTYPES, fuses
+from warpwise.ops.matmul.op import MATMUL
 
 RUNGS = (
     make_rung(HERE, "k01_thread_per_element", "one thread an element, finished before it is written",
@@ -19,6 +20,9 @@ RUNGS = (
     make_rung(HERE, "k04_triton_copy_engine", "Hopper through Triton: boxes by the copy engine, programs that stay",
               _launch.triton_boxes, dtypes=(torch.float16, torch.bfloat16), limits=_launch.copy_engine, strided=True,
               configs=_launch.boxes_configs),
+    make_rung(HERE, "k05_warpgroups", "Hopper by hand: sums finished by few instructions, stored under the next tile's products",
+              _launch.warpgroups, dtypes=(torch.float16, torch.bfloat16), limits=_launch.warpgroup_products, strided=True,
+              devices=("cuda",), configs=_launch.warpgroups_configs),
 )  # fmt: skip
 
 BACKWARD_RUNGS = (
@@ -35,18 +39,25 @@ def default(
     input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, activation: str | None,
     residual: torch.Tensor | None, row_scale: torch.Tensor | None, keep: bool,
 ) -> str | None:  # fmt: skip
-    """PyTorch where a bias alone follows, which cuBLASLt adds itself; else for float32 the fastest product and a pass, for
-    2-byte types boxes where a Hopper GPU can move them, or tiles."""
-    if activation is residual is row_scale is None or input.dtype not in KERNEL_DTYPES:
-        return None
+    """For float32 the fastest product and a pass if that product is ours; for 2-byte types Hopper's warpgroups where they
+    have tiles enough, Triton's tiles on other GPUs; PyTorch for the rest, and where cuBLASLt does all of it in one kernel
+    as fast."""
     rest = (bias, activation, residual, row_scale, keep)
+    alone = activation is residual is row_scale is None
+    if input.dtype not in KERNEL_DTYPES or (alone and not is_hopper(input)):
+        return None
+    m, n, k = _launch.sizes(input, weight)
+    name = None if alone else "k03_triton_tiled"
     if input.dtype == torch.float32:
-        name = "k02_triton_pass"
+        theirs = alone or (input.is_cuda and MATMUL.choice(input.reshape(m, k), weight.t()).name is None)
+        name = None if theirs else "k02_triton_pass"
     elif is_hopper(input) and not _launch.copy_engine(input, weight, *rest):
-        name = "k04_triton_copy_engine"
-    else:
-        name = "k03_triton_tiled"
-    return None if _LIMITS[name](input, weight, *rest) else name
+        tiles, full = cdiv(m, 128) * cdiv(n, 256), multiprocessors(input)
+        enough = 4 * tiles >= 3 * full or m * n * k <= 2**30
+        if alone or fuses(input, weight, *rest):
+            enough = tiles >= 4 * full and activation != "gelu_tanh"
+        name = "k05_warpgroups" if enough else None
+    return None if name is None or _LIMITS[name](input, weight, *rest) else name
 
 
 def default_backward(grad_output: torch.Tensor, preactivation: torch.Tensor, activation: str) -> str | None:

@@ -46,6 +46,7 @@ ARRANGEMENTS = {
     "bias gelu": _followed("gelu"),
     "bias gelu kept": _followed("gelu", keep=True),
     "bias gelu_tanh": _followed("gelu_tanh"),
+    "bias gelu_tanh kept": _followed("gelu_tanh", keep=True),
     "bias residual": _followed(None, residual=True),
 }
-TABLES = Tables("linear", HERE / "tuned", described, ARRANGEMENTS, _tables.SIZES)
+TABLES = Tables("linear", HERE / "tuned", described, ARRANGEMENTS, _tables.SIZES, {"float16": "bfloat16"})

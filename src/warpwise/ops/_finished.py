@@ -1,0 +1,66 @@
+"""Launches of `warpwise/finished_product.cuh`: Hopper's products whose sums are finished before they leave."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import torch
+
+from warpwise import cuda
+from warpwise.ops import _boxes
+from warpwise.ops._common import multiprocessors
+from warpwise.ops.matmul import _hopper
+from warpwise.ops.matmul._hopper import Cut
+
+
+class Plan(NamedTuple):
+    """Maps of a, b, y, what is added and what is kept; the template arguments of the cut; how it is launched."""
+
+    maps: tuple[Any, ...]
+    cut: str
+    launch: tuple[int, int, int]  # blocks, threads, bytes of shared memory
+    order: tuple[int, int, int]  # of tiles
+
+
+def shared_bytes(cut: Cut) -> int:
+    """finish_shared of the header: what a cut of k20 takes; a bias, factors of rows and barriers for each warpgroup."""
+    width = cut.columns // cut.groups[1]
+    return cut.shared + cut.warpgroups * (width * 2 + 64 * 4 + 2 * 8)
+
+
+@functools.lru_cache(maxsize=1024)
+def configs(m: int, n: int, k: int, processors: int) -> tuple[str, ...]:
+    """k20's cuts of up to two warpgroups, the fastest as ``Cut.clocks`` has it first."""
+    cuts = [cut for cut in _hopper.CUTS if cut.warpgroups <= 2]
+    return tuple(cut.name for cut in sorted(cuts, key=lambda cut: cut.clocks(m, n, k, processors)))
+
+
+def in_pairs(vector: torch.Tensor) -> torch.Tensor:
+    """The vector itself, or a copy of one whose pairs of 2-byte elements do not lie on 4 bytes."""
+    return vector.clone() if vector.data_ptr() % 4 else vector
+
+
+def words(*flags: bool) -> str:
+    """Flags as template arguments."""
+    return ", ".join(str(flag).lower() for flag in flags)
+
+
+def plan(
+    a: torch.Tensor, b: torch.Tensor, y: torch.Tensor, added: torch.Tensor | None, kept: torch.Tensor | None,
+    config: str | None,
+) -> Plan:  # fmt: skip
+    """How y (m, n), a (m, k) times the transpose of b (n, k), and what follows is launched."""
+    (m, k), n = a.shape, b.shape[0]
+    cut, (blocks, threads, _), order = _hopper.laid(a, b.t(), config or configs(m, n, k, multiprocessors(a))[0])
+
+    def boxes(matrix: torch.Tensor | None) -> Any:
+        value = y if matrix is None else matrix
+        return cuda.tensor_map(value.t() if _boxes.turned(value) else value, (64, 64))
+
+    numbers = (cut.rows, cut.columns, *cut.groups, cut.stages, *cut.cluster)
+    return Plan(
+        tuple(boxes(matrix) for matrix in (a, b, y, added, kept)),
+        f"{cuda.ctype(a.dtype)}, {', '.join(map(str, numbers))}, {words(_boxes.turned(a), _boxes.turned(b))}",
+        (blocks, threads, shared_bytes(cut)), order,
+    )  # fmt: skip

@@ -1,0 +1,49 @@
+"""addmm's k05: what it compiles to, what it takes, and every kind of what is added exactly."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from warpwise import ops, registry
+from warpwise.ops.addmm import _launch
+
+ADDMM = registry.get("addmm")
+
+
+def integers(*shape: int, seed: int = 0) -> torch.Tensor:
+    """Small integers, whose sums here are exact in float32."""
+    return torch.randint(-3, 4, shape, generator=torch.Generator().manual_seed(seed)).float()
+
+
+@pytest.mark.parametrize("arguments", ["false, true, true", "true, false, false"])
+def test_it_compiles_without_spills(arguments):
+    name = f"addmm_warpgroups<__half, 128, 256, 2, 1, 4, 2, 1, {arguments}>"
+    compiled = _launch.WARPGROUPS[name].compile("sm_90")
+    assert (compiled.spill_stores, compiled.stack) == (0, 0)
+
+
+def test_what_is_taken():
+    rung = ADDMM.rung("k05")
+    a, b = torch.empty(16, 8, dtype=torch.half), torch.empty(8, 24, dtype=torch.half)
+    for shape in ((16, 24), (24,), (1, 24)):
+        assert rung.limits(torch.empty(shape, dtype=torch.half), a, b, 1.0, 1.0) is None
+    column = torch.empty(16, 1, dtype=torch.half)
+    assert "takes an input that is a row, or a matrix" in rung.limits(column, a, b, 1.0, 1.0)
+    assert rung.limits(column, a, b, 0.0, 1.0) is None, "nothing of it is read"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("a_turned", [False, True])
+@pytest.mark.parametrize("b_turned", [False, True])
+@pytest.mark.parametrize("added", [None, "row", "matrix"])
+@pytest.mark.parametrize("size", [(1000, 520, 200), (4096, 2048, 1032)])
+def test_every_layout(a_turned, b_turned, added, size):
+    m, n, k = size
+    a = integers(k, m).t() if a_turned else integers(m, k)
+    b = integers(n, k, seed=1).t() if b_turned else integers(k, n, seed=1)
+    c = integers(*((n,) if added == "row" else (m, n)), seed=2)
+    c, a, b = (value.to("cuda", torch.bfloat16) for value in (c, a, b))
+    beta = 2.0 if added else 0.0
+    expected = ADDMM.spec.reference(c, a, b, beta, -0.5).to(torch.bfloat16)
+    assert torch.equal(ops.addmm(c, a, b, beta, -0.5, rung="k05"), expected)

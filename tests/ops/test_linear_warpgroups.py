@@ -1,0 +1,171 @@
+"""linear's and addmm's k05: what they compile to, what they take, every epilogue exactly."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from warpwise import ops, registry, tuned
+from warpwise.ops import _finished
+from warpwise.ops.linear import _launch, spec
+from warpwise.ops.matmul import _hopper
+
+LINEAR = registry.get("linear")
+CUTS = [cut for cut in _hopper.CUTS if cut.warpgroups <= 2]
+# An orientation changes two bits of an instruction: all for the largest tile alone.
+CONFIGS = [cut.name for cut in CUTS]
+TRIED = [(config, False) for config in CONFIGS] + [(CONFIGS[0], True)]
+
+
+def integers(*shape: int, seed: int = 0, top: int = 3) -> torch.Tensor:
+    """Small integers, whose sums here are exact in float32."""
+    return torch.randint(-top, top + 1, shape, generator=torch.Generator().manual_seed(seed)).float()
+
+
+# The epilogue decides about registers: all of its kinds for the largest tile, the fullest one for each tile.
+LARGE = "128, 256, 2, 1, 4, 2, 1"
+COMPILED = [
+    f"__nv_bfloat16, {LARGE}, false, false, 3, false, false",
+    f"__half, {LARGE}, false, false, 2, false, true",
+    f"__nv_bfloat16, {LARGE}, true, true, 1, true, false",
+    *(
+        f"__nv_bfloat16, {', '.join(map(str, (cut.rows, cut.columns, *cut.groups, cut.stages, *cut.cluster)))}, "
+        "false, true, 2, true, true"
+        for cut in CUTS
+    ),
+]
+
+
+@pytest.mark.parametrize("arguments", COMPILED)
+def test_epilogues_compile_without_spills(arguments):
+    compiled = _launch.WARPGROUPS[f"linear_warpgroups<{arguments}>"].compile("sm_90")
+    assert (compiled.spill_stores, compiled.stack) == (0, 0)
+    assert "serialized" not in compiled.log, "products that wait for each other"
+
+
+@pytest.mark.parametrize("cut", CUTS, ids=lambda cut: cut.name)
+def test_there_is_room_for_vectors_and_barriers(cut):
+    assert _finished.shared_bytes(cut) <= 227 * 1024
+
+
+def test_configurations():
+    taken = _finished.configs(8192, 4096, 4096, 132)
+    assert taken[0] == "128x256x64_s4_c2x1"
+    assert sorted(taken) == sorted(CONFIGS)
+
+
+def test_how_it_is_launched(monkeypatch):
+    monkeypatch.setattr(_finished.cuda, "tensor_map", lambda matrix, box: (tuple(matrix.shape), matrix.stride(), box))
+    a, b, y = torch.empty(64, 300).half().t(), torch.empty(512, 64).half(), torch.empty(300, 512).half()
+    plan = _finished.plan(a, b, y, None, None, "128x256x64_s4_c2x1")
+    assert plan.cut == "__half, 128, 256, 2, 1, 4, 2, 1, true, false"
+    assert plan.maps[:2] == (((64, 300), (300, 1), (64, 64)), ((512, 64), (64, 1), (64, 64)))
+    assert plan.maps[2:] == (((300, 512), (512, 1), (64, 64)),) * 3, "y stands for what there is not"
+    assert plan.launch == (2, 384, _finished.shared_bytes(CUTS[0])), "one SM: as many rounds as there are tiles"
+    assert plan.order[:2] == (2, 2)
+
+
+@pytest.mark.parametrize("op", ["linear", "addmm"])
+def test_the_shipped_tables_name_what_there_is(op):
+    for path in registry.get(op).chooser.folder.glob("*.json"):
+        for point in tuned.load(path).points:
+            for name in {point.winner, point.rival} - {tuned.TORCH}:
+                rung, _, config = name.partition("@")
+                assert registry.get(op).rung(rung).name == rung
+                assert config in CONFIGS or rung != "k05_warpgroups"
+
+
+def test_what_cublas_fuses():
+    x, w, bias = torch.ones(2, 3), torch.ones(4, 3), torch.ones(4)
+    for activation in ("relu", "gelu_tanh"):
+        assert spec.fuses(x, w, bias, activation, None, None, False)
+        assert not spec.fuses(x, w, None, activation, None, None, False)
+        assert not spec.fuses(x, w, bias, activation, torch.ones(2, 4), None, False)
+        assert not spec.fuses(x, w, bias, activation, None, torch.ones(2), False)
+        assert not spec.fuses(x, w, bias, activation, None, None, True)
+    assert not spec.fuses(x, w, bias, "gelu", None, None, False)
+    assert not spec.fuses(x, w, bias, None, None, None, False)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("activation", ["relu", "gelu_tanh"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_what_cublas_fuses_is_right(activation, dtype):
+    for rows in ((64,), (2, 3)):
+        x, w, bias = (torch.randn(*shape, device="cuda").to(dtype) for shape in ((*rows, 40), (24, 40), (24,)))
+        found, truth = (way(x, w, bias, activation, None, None, False)[0] for way in (spec.eager, spec.reference))
+        torch.testing.assert_close(found.double(), truth, rtol=2 * torch.finfo(dtype).eps, atol=1e-4)
+
+
+def test_vectors_lie_on_pairs():
+    vector = torch.arange(9).half()
+    assert _finished.in_pairs(vector) is vector
+    moved = _finished.in_pairs(vector[1:])
+    assert moved.data_ptr() % 4 == 0 and torch.equal(moved, vector[1:])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("config,turned", TRIED)
+@pytest.mark.parametrize("extras", ["", "residual", "keep", "residual keep"])
+def test_every_epilogue_exactly(config, turned, extras):
+    """Ragged edges, several tiles a block, fewer slices than what happens between them, and many more."""
+    for number, (m, n, k) in enumerate(
+        ((8, 8, 8), (130, 264, 200), (1000, 520, 1032), (3000, 5000, 72), (1024, 4096, 1416))
+    ):
+        x = integers(k, m // 8 * 8).t() if turned and number % 2 else integers(m, k)
+        w = integers(k, n, seed=1).t() if turned and number // 2 % 2 else integers(n, k, seed=1)
+        m = x.shape[0]
+        bias, scale = integers(n, seed=2), integers(m, seed=3)
+        residual = integers(m, n, seed=4) if "residual" in extras else None
+        args = (x, w, bias if number else None, "relu", residual, scale if number != 1 else None, "keep" in extras)
+        args = tuple(value.to("cuda", torch.bfloat16) if isinstance(value, torch.Tensor) else value for value in args)
+        outputs, truths = ops.linear(*args, rung=f"k05@{config}"), LINEAR.spec.reference(*args)
+        for output, truth in zip(outputs if args[-1] else (outputs,), truths, strict=False):
+            assert torch.equal(output, truth.to(torch.bfloat16)), (m, n, k)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("activation", ["gelu", "gelu_tanh"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_activations_at_their_ends(activation, dtype):
+    """As for the other rungs: zero, far out on both sides where a power overflows, and NaN, which stays where it is."""
+    top = 1e4 if dtype == torch.float16 else 1e18
+    values = torch.tensor(
+        [0.0, 1e-3, 0.7, -0.7, 3.0, -3.0, 5.0, -5.0, 7.4, -7.4, 30.0, -30.0, top, -top, float("nan"), 1.0]
+    )
+    x, w = torch.zeros(16, 8), torch.eye(8)
+    x[:, 0], w[1, 0] = values, 1.0  # the same value in two neighbouring columns
+    x, w = x.to("cuda", dtype), w.to("cuda", dtype)
+    y = ops.linear(x, w, activation=activation, rung="k05")
+    approximate = "tanh" if activation == "gelu_tanh" else "none"
+    expected = torch.nn.functional.gelu(x[:, :1].double(), approximate=approximate).to(dtype)
+    for column in (0, 1):
+        torch.testing.assert_close(y[:, column], expected[:, 0], rtol=1.6e-2, atol=1e-6, equal_nan=True)
+
+
+@pytest.mark.gpu
+def test_a_nan_stays_where_it_is():
+    """gelu_tanh divides for two neighbours at once."""
+    x, w = torch.ones(64, 8), torch.ones(64, 8)
+    w[torch.arange(0, 64, 3)] = float("nan")
+    y = ops.linear(x.to("cuda", torch.bfloat16), w.to("cuda", torch.bfloat16), activation="gelu_tanh", rung="k05")
+    assert y.isnan()[:, ::3].all()
+    assert y.isnan().sum() == 64 * len(range(0, 64, 3))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("extras", ["", "residual", "keep"])
+def test_many_rounds_of_tiles(extras):
+    """What is added arrives while matrix units and copies are busy: the same bits every time, and as k20 has them."""
+    x, w = (torch.randn(8192, 1024, device="cuda").bfloat16() for _ in range(2))
+    residual = torch.randn(8192, 8192, device="cuda").bfloat16() if extras == "residual" else None
+    expected = ops.matmul(x, w.t(), rung="k20") if residual is None else None
+    first = ops.linear(x, w, None, None, residual, None, extras == "keep", rung="k05")
+    for _ in range(5):
+        again = ops.linear(x, w, None, None, residual, None, extras == "keep", rung="k05")
+        pairs = zip(first, again, strict=True) if extras == "keep" else ((first, again),)
+        assert all(torch.equal(left, right) for left, right in pairs)
+        if expected is not None:
+            assert torch.equal(again[0] if extras == "keep" else again, expected)
+    if residual is not None:
+        torch.testing.assert_close(first.float(), x.float() @ w.float().t() + residual, rtol=2**-8, atol=1e-2)
