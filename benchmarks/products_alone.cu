@@ -16,8 +16,7 @@ constexpr unsigned kBytesA = 128 * 64 * 2, kBytesB = 256 * 64 * 2;
 // a, b: numbers to multiply, at least a ring's worth of each; c: a sum a thread, so that none is left out; tiles of
 // `slices` slices each for a block.
 template <class T>
-__global__ void __launch_bounds__(256, 1) products_alone(const T* a, const T* b, float* c, int tiles,
-                                                         int slices) {
+__global__ void __launch_bounds__(256, 1) products_alone(const T* a, const T* b, float* c, int tiles, int slices) {
   extern __shared__ unsigned char raw[];
   const unsigned base = (hopper::shared_address(raw) + 1023) & ~1023u;
   int4* const ring = reinterpret_cast<int4*>(raw + (base - hopper::shared_address(raw)));

@@ -73,9 +73,11 @@ def test_what_is_read_in_place():
     "m,n,k,name",
     [
         (8192, 8192, 8192, "128x256x64_s4_c2x1"),  # the most products for a byte
-        (2048, 2048, 512, "128x256x64_s4_c1x1"),  # a cluster costs as much as it saves
+        (3072, 3072, 3072, "128x192x64_s5_c1x2"),  # three full rounds, in place of three of which one has 24 tiles
+        (2048, 2048, 512, "128x128x64_s6_c1x1"),  # a cluster costs more than it saves
         (1536, 1536, 1536, "128x192x64_s5_c1x1"),  # 96 tiles in one round, in place of 72 of 128 x 256
-        (512, 4096, 4096, "64x256x64_s5_c2x1"),  # 128 tiles
+        (512, 4096, 4096, "128x128x64_s6_c1x1"),  # 128 tiles
+        (1280, 1280, 1280, "128x128x64_s6_c1x1"),
         (1024, 1024, 1024, "64x128x64_s8_c1x1"),
         (512, 512, 512, "64x64x64_s8_c1x1"),
     ],

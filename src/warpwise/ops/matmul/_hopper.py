@@ -88,7 +88,8 @@ class Cut(NamedTuple):
         """About what the busiest SM takes: its products, or its slices' way from L2, and what is not hidden under them."""
         rows, columns = self.tiles(m, n)
         products = self.rows * self.columns * DEPTH / PRODUCTS
-        arriving = (self.rows / self.cluster[1] + self.columns / self.cluster[0]) * 2 * DEPTH / FROM_L2
+        rate = SHARED_FROM_L2 if self.blocks > 1 else FROM_L2
+        arriving = (self.rows / self.cluster[1] + self.columns / self.cluster[0]) * 2 * DEPTH / rate
         rounds = cdiv(rows * columns, max(1, processors // self.blocks))
         together = TOGETHER if self.blocks > 1 else 0
         return (
@@ -98,9 +99,10 @@ class Cut(NamedTuple):
         )
 
 
-# Measured on an H200. Of an SM and clock: multiply-adds of 2-byte elements; bytes from L2 while all SMs read. Clocks: from
-# a tile to the next, for an element of the last tile on its way out, and to start and end a cluster instead of a block.
-PRODUCTS, FROM_L2, BETWEEN, WRITING, TOGETHER = 2048, 46, 1200, 0.06, 3000
+# Of an SM and clock: multiply-adds of 2-byte elements; bytes from L2 while all SMs read, by blocks alone and by those that
+# share. Clocks: from a tile to the next, for an element of the last tile on its way out, and for clusters in place of
+# blocks. The first is the hardware's; the others order the cuts as an H200 did at 15 sizes from 256 to 4096.
+PRODUCTS, FROM_L2, SHARED_FROM_L2, BETWEEN, WRITING, TOGETHER = 2048, 44, 38, 1200, 0.3, 8000
 
 CUTS = (
     Cut(128, 256, (2, 1), 4, (2, 1)),
@@ -133,11 +135,14 @@ def deferred_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     return _ranked(*sizes(a, b), multiprocessors(a))
 
 
-def deferred_kernel(dtype: torch.dtype, cut: Cut, a_across: bool, b_across: bool) -> str:
+def deferred_kernel(
+    dtype: torch.dtype, cut: Cut, a_across: bool, b_across: bool, name: str = "matmul_deferred_stores"
+) -> str:
     """The C++ name of k20 cut so, for operands whose rows run along K or, across, along M and N."""
     numbers = (cut.rows, cut.columns, *cut.groups, cut.stages, *cut.cluster)
     across = (str(value).lower() for value in (a_across, b_across))
-    return f"matmul_deferred_stores<{', '.join((cuda.ctype(dtype), *map(str, numbers), *across))}>"
+    name = name if cut.blocks > 1 else f"{name}_alone"
+    return f"{name}<{', '.join((cuda.ctype(dtype), *map(str, numbers), *across))}>"
 
 
 def readable(matrix: torch.Tensor) -> tuple[torch.Tensor, bool]:
@@ -148,18 +153,25 @@ def readable(matrix: torch.Tensor) -> tuple[torch.Tensor, bool]:
     return matrix.clone(memory_format=torch.contiguous_format), False
 
 
-def deferred_stores(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
+def laid(
+    a: torch.Tensor, b: torch.Tensor, config: str | None
+) -> tuple[Cut, tuple[int, int, int], tuple[int, int, int]]:
+    """The cut of k20 that ``config`` names or that is fastest here, its launch, and its rows, columns and group of tiles."""
     m, n, k = sizes(a, b)
     processors = multiprocessors(a)
     cut = named(config or _ranked(m, n, k, processors)[0])
-    (read_a, a_across), (read_b, b_by_columns) = readable(a), readable(b)
     rows, columns = cut.tiles(m, n)
     clusters = cut.clusters(rows * columns, processors)
     # Clusters in flight cover about a square of C.
     group = max(1, round(math.sqrt(clusters * cut.columns * cut.cluster[1] / (cut.rows * cut.cluster[0]))))
+    return cut, (clusters * cut.blocks, 128 * (1 + cut.warpgroups), cut.shared), (rows, columns, min(group, rows))
+
+
+def deferred_stores(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
+    cut, grid, tiles = laid(a, b, config)
+    (read_a, a_across), (read_b, b_by_columns) = readable(a), readable(b)
     maps = [cuda.tensor_map(matrix, (64, 64)) for matrix in (read_a, read_b, c)]
-    kernel = DEFERRED[deferred_kernel(a.dtype, cut, a_across, not b_by_columns)]
-    kernel[clusters * cut.blocks, 128 * (1 + cut.warpgroups), cut.shared](*maps, k, rows, columns, min(group, rows))
+    DEFERRED[deferred_kernel(a.dtype, cut, a_across, not b_by_columns)][grid](*maps, a.shape[1], *tiles)
 
 
 def boxes(a: torch.Tensor, b: torch.Tensor) -> str | None:

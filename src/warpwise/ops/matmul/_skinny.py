@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
 from dataclasses import dataclass
 
@@ -17,7 +19,7 @@ SKINNY = cuda.load(HERE / "k19_skinny.cu")
 BOX = 64  # elements: what 128 bytes of a swizzled row hold
 ROOM = 227 * 1024  # shared memory that a block may have on Hopper
 WIDTHS = (8, 16, 32, 64, 128, 256)
-TILES = re.compile(r"(\d+)x(\d+)x(\d+)_s(\d+)_k(\d+)_c(\d+)_o(\d+)_r(\d+)")
+TILES = re.compile(r"(\d+)x(\d+)x(\d+)_s(\d+)_k(\d+)_o(\d+)")
 STREAM_K_TILES = re.compile(r"(\d+)x(\d+)x(\d+)_s(\d+)")
 SPLIT_K = re.compile(r"(\d+)x(\d+)x(\d+)_w(\d+)_s(\d+)_p(\d+)")  # block, warps, stages, parts of K
 
@@ -34,8 +36,7 @@ def numbers(config: str, form: re.Pattern[str]) -> tuple[int, ...]:
 class Tiles:
     """A configuration of k19: ``columns`` of B x ``rows`` of A x ``depth`` a slice, ``stages`` slices on their way.
 
-    ``split`` blocks of a cluster divide K, ``share`` neighbouring tiles load A for each other, and ``outer`` clusters
-    divide K once more, by way of global memory. Tiles begin at ``starts`` different slices of their part.
+    ``split`` blocks of a cluster divide K, and ``outer`` clusters divide it once more, by way of global memory.
     """
 
     columns: int
@@ -43,13 +44,11 @@ class Tiles:
     depth: int
     stages: int
     split: int = 1
-    share: int = 1
     outer: int = 1
-    starts: int = 1
 
     def __str__(self) -> str:
         tile = f"{self.columns}x{self.rows}x{self.depth}"
-        return f"{tile}_s{self.stages}_k{self.split}_c{self.share}_o{self.outer}_r{self.starts}"
+        return f"{tile}_s{self.stages}_k{self.split}_o{self.outer}"
 
     @property
     def shared_bytes(self) -> int:
@@ -58,6 +57,32 @@ class Tiles:
     @classmethod
     def named(cls, name: str) -> Tiles:
         return cls(*numbers(name, TILES))
+
+    def clocks(self, m: int, n: int, k: int, processors: int) -> float:
+        """An estimate of SM clocks: waves of blocks, whose slices wait for DRAM, for L2, for the way to the SM or for products.
+
+        An H200's DRAM brings 2450 bytes a clock, 24 to an SM that has 64 KB on their way; L2 gives 3100, not counting A,
+        which neighbours ask for at once and are given at once; an SM takes 64. 64 columns x 64 deep x a row of A are 2
+        clocks of the matrix units. What is not the slowest of these is hidden but for an eighth. A wave costs 3000 clocks
+        to begin and to end, and its float32 sums pass shared memory at 32 bytes a clock, twice where K is halved.
+        """
+        tiles_m, tiles_n = max(1, cdiv(m, self.rows)), max(1, cdiv(n, self.columns))
+        blocks = tiles_m * tiles_n * self.split * self.outer
+        an_sm = ROOM // (self.shared_bytes + 1024)
+        waves = cdiv(blocks, processors * an_sm)
+        at_once = cdiv(blocks, waves)  # waves end one by one, not together
+        busy = cdiv(at_once, processors)
+        read_once = at_once * 128 * (self.columns / tiles_m + self.rows / tiles_n)
+        of_slice = (
+            read_once / min(2450, 24 * min(at_once, processors)),
+            at_once * 128 * self.columns / 3100,
+            busy * (self.columns + self.rows) * 128 / 64,
+            busy * self.columns * self.rows / 32,
+        )
+        slowest, slices = max(of_slice), cdiv(cdiv(k, BOX), self.split * self.outer)
+        loop = slices * (slowest + (sum(of_slice) - slowest) / 8)
+        parts = 6000 + self.outer * m * n * 8 / 2450 if self.outer > 1 else 0
+        return waves * (3000 + loop + self.columns * self.rows * self.split / 8) + parts
 
 
 def addressable(matrix: torch.Tensor) -> torch.Tensor | None:
@@ -106,34 +131,44 @@ def skinny_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     return too_large(a, b)
 
 
+def stages_of(columns: int, rows: int, depth: int, room: int) -> int:
+    """Slices on their way in ``room`` bytes: 64 or 80 KB of B are enough, and with more a kernel was slower."""
+    enough = (64 if rows <= 32 else 80) * 1024 // (columns * 2 * depth)
+    return min(max(4, enough), room // ((columns + rows) * 2 * depth))
+
+
+def candidates(m: int, n: int, k: int, processors: int) -> list[Tiles]:
+    """Tiles that hold all rows of A, or 256 or 128 of many, with K whole, halved, or divided to fill the GPU.
+
+    Each for one block an SM and for two. Slices are 128 deep for 64 rows or more where four of them fit.
+    """
+    widest = next((width for width in WIDTHS if width >= m), WIDTHS[-1])
+    found = []
+    for rows in (256, 128) if widest == 256 else (widest,):
+        for columns, split, room in itertools.product((64, 128), (1, 2), (ROOM - 2048, ROOM // 2 - 2048)):
+            depth = 2 * BOX if rows >= 64 and stages_of(columns, rows, 2 * BOX, room) >= 4 else BOX
+            stages = stages_of(columns, rows, depth, room)
+            tiles, slices = max(1, cdiv(m, rows) * cdiv(n, columns)), cdiv(k, depth)
+            for outer in (1, min(processors // (split * tiles), cdiv(k, BOX) // 16)):
+                if stages >= 3 and outer >= 1 and slices >= split * outer:
+                    found.append(Tiles(columns, rows, depth, stages, split, outer))
+    return list(dict.fromkeys(found)) or [Tiles(64, widest, BOX, 4)]
+
+
+@functools.lru_cache(maxsize=1024)
+def ranked(m: int, n: int, k: int, processors: int) -> tuple[Tiles, ...]:
+    """The candidates, the one that is estimated to be fastest first."""
+    return tuple(sorted(candidates(m, n, k, processors), key=lambda tiles: tiles.clocks(m, n, k, processors)))
+
+
 def tiles_for(m: int, n: int, k: int, processors: int) -> Tiles:
     """The configuration that k19 takes by itself: see the README for what each choice was worth."""
-    rows = next((width for width in WIDTHS if width >= m), WIDTHS[-1])
-    slices = cdiv(k, BOX)
-    if rows == 256 and cdiv(m, 128) * cdiv(n, 128) * 2 <= processors:
-        rows = 128
-    narrow = cdiv(m, rows) * cdiv(n, 64)  # tiles of 64 columns: a wave of them, or of their halves of K
-    halves = 2 * narrow if slices >= 32 else narrow
-    columns = 64 if rows <= 64 or processors * 3 // 4 <= halves <= processors else 128
-    tiles = max(1, cdiv(m, rows) * cdiv(n, columns))
-    blocks_an_sm = 2 if rows <= 64 else 1
-    split = 2 if 2 * tiles <= processors * blocks_an_sm and slices >= (32 if rows > 64 else 8) else 1
-    outer = max(1, min(processors // (split * tiles), slices // 16)) if split * tiles * 2 <= processors else 1
-    stages = min(12, (ROOM // blocks_an_sm - 2048) // ((columns + rows) * 2 * BOX))
-    return Tiles(columns, rows, BOX, stages, split, outer=outer)
+    return ranked(m, n, k, processors)[0]
 
 
 def skinny_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """Its own choice, then other divisions of K and other tiles that fit, for a table to be made of."""
-    m, n, k = sizes(a, b)
-    own = tiles_for(m, n, k, multiprocessors(a))
-    found = [own]
-    for columns in (64, 128):
-        for rows in dict.fromkeys((own.rows, max(8, own.rows // 2), min(256, own.rows * 2))):
-            most = (ROOM - 2048) // ((columns + rows) * 2 * BOX)
-            for split in (1, 2):
-                found.append(Tiles(columns, rows, BOX, min(12, most // 2 if rows <= 64 else most), split, starts=8))
-    return tuple(dict.fromkeys(str(tiles) for tiles in found if tiles.stages >= 2))
+    """Its own choice, then those that are estimated to come next, for a table to be made of."""
+    return tuple(map(str, ranked(*sizes(a, b), multiprocessors(a))[:10]))
 
 
 def skinny_kernel(a: torch.Tensor, tiles: Tiles, by_columns: bool) -> str:
@@ -141,20 +176,18 @@ def skinny_kernel(a: torch.Tensor, tiles: Tiles, by_columns: bool) -> str:
     sums = element if tiles.outer == 1 else "float"
     return (
         f"matmul_skinny<{element}, {sums}, {tiles.columns // 64}, {tiles.rows}, {str(by_columns).lower()}, "
-        f"{tiles.depth}, {tiles.stages}, {tiles.split}, {tiles.share}>"
+        f"{tiles.depth}, {tiles.stages}, {tiles.split}>"
     )
 
 
 def skinny(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
     m, n, k = sizes(a, b)
     tiles = Tiles.named(config) if config else tiles_for(m, n, k, multiprocessors(a))
-    maps, by_columns = mapped(a, b, (tiles.rows // tiles.share, tiles.columns))
-    tiles_m, clusters = cdiv(m, tiles.rows), cdiv(n, tiles.columns * tiles.share) * tiles.outer
-    grid = clusters * tiles_m * tiles.split * tiles.share, 2 * tiles.columns + 32, tiles.shared_bytes
+    maps, by_columns = mapped(a, b, (tiles.rows, tiles.columns))
+    tiles_m, clusters = cdiv(m, tiles.rows), cdiv(n, tiles.columns) * tiles.outer
+    grid = clusters * tiles_m * tiles.split, 2 * tiles.columns + 32, tiles.shared_bytes
     sums = c if tiles.outer == 1 else c.new_empty((tiles.outer, m, n), dtype=torch.float32)
-    SKINNY[skinny_kernel(a, tiles, by_columns)][grid](
-        *maps, cuda.out(sums), m, n, k, tiles_m, tiles.outer, tiles.starts
-    )
+    SKINNY[skinny_kernel(a, tiles, by_columns)][grid](*maps, cuda.out(sums), m, n, k, tiles_m, tiles.outer)
     if sums is not c:
         add = SKINNY[f"warpwise::sum_of_parts<{cuda.ctype(a.dtype)}>"]
         add[cdiv(m * n, 128), 256](sums, cuda.out(c), m * n, tiles.outer)

@@ -25,7 +25,7 @@ __device__ inline void leave_sums(float4* to, const float (&d)[COUNT], int threa
 
 template <int COUNT>
 __device__ inline void add_sums(const float4* from, float (&d)[COUNT], int threads) {
-  constexpr int kAtOnce = COUNT / 4 < 16 ? COUNT / 4 : 16;  // loads in flight, within what registers are left
+  constexpr int kAtOnce = COUNT / 4 < 8 ? COUNT / 4 : 8;  // loads in flight, within what registers are left
 #pragma unroll
   for (int first = 0; first < COUNT / 4; first += kAtOnce) {
     float4 more[kAtOnce];

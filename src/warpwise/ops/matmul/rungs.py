@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from warpwise.ops._common import cdiv, make_rung, multiprocessors
-from warpwise.ops.matmul import _ampere, _bytes, _descriptors, _few_rows, _skinny, _specialised, _split
+from warpwise.ops.matmul import _ampere, _bytes, _descriptors, _even, _few_rows, _padded, _skinny, _specialised, _split
 from warpwise.ops.matmul._cpu import c_blocked, few_products, python_loops
 from warpwise.ops.matmul._hopper import boxes, copy_engine, deferred_configs, deferred_stores, warpgroups
 from warpwise.ops.matmul._shared import HERE, Launch, grid_of, grid_of_tiles
@@ -70,9 +70,15 @@ RUNGS = (
               _split.split_bfloat16, dtypes=(torch.float32,), limits=grid_of_tiles, configs=_split.configs, by_name=True),
     make_rung(HERE, "k22_warpgroups_int8", "Hopper: int8 by warpgroups, B turned first", _bytes.warpgroups_int8,
               dtypes=(torch.int8,), limits=_bytes.limits, devices=("cuda",), strided=True),
+    make_rung(HERE, "k23_padded", "Hopper: any size; factors copied once into rows that the copy engine can address",
+              _padded.product_of_padded, dtypes=TENSOR_CORES, limits=_padded.limits, configs=_padded.configs,
+              devices=("cuda",), strided=True),
     make_rung(HERE, "k24_few_rows", "few rows in any dtype: B from global memory to registers, for all rows at once",
               _few_rows.few_rows, dtypes=KERNEL_DTYPES, limits=_few_rows.few_rows_limits,
               configs=_few_rows.few_rows_configs, strided=True),
+    make_rung(HERE, "k26_even_shares", "Hopper: k20, and tiles that fill no round shared evenly by all clusters",
+              _even.even_shares, dtypes=(torch.float16, torch.bfloat16), limits=boxes, configs=_even.configs,
+              devices=("cuda",), strided=True),
 )  # fmt: skip
 
 _LIMITS = {rung.name: rung.limits for rung in RUNGS}
@@ -80,8 +86,8 @@ _LIMITS = {rung.name: rung.limits for rung in RUNGS}
 
 def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """Few rows of A have rungs of their own on a GPU. Else for float32 warps with roles where they fill a Hopper GPU, or
-    asynchronous copies; for int8 and 2-byte types warpgroups where their tiles fill a Hopper GPU, or mma.sync and Triton;
-    PyTorch for float64 and where a grid is too small."""
+    asynchronous copies; for int8 and 2-byte types warpgroups where their tiles fill a Hopper GPU, of padded factors where
+    rows are ragged, or mma.sync and Triton; PyTorch for float64 and where a grid is too small."""
     short = a.dtype in (torch.float16, torch.bfloat16)
     if a.is_cuda and short and a.size(0) <= 256 and not _skinny.skinny_limits(a, b):
         name = "k19_skinny"
@@ -90,9 +96,11 @@ def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
     elif a.dtype == torch.float32:
         name = "k13_warp_specialised" if _specialised.pays(a, b) else "k11_async_copies"
     elif a.dtype == torch.int8:
-        name = "k22_warpgroups_int8" if _bytes.pays(a, b) else "k15_mma_sync"
+        name = "k22_warpgroups_int8" if _bytes.pays(a, b) else "k23_padded" if _padded.pays(a, b) else "k15_mma_sync"
     elif a.is_cuda and cdiv(a.size(0), 128) * cdiv(b.size(1), 256) >= multiprocessors(a) and not boxes(a, b):
-        name = "k20_deferred_stores"
+        name = "k26_even_shares" if _even.pays(a, b) else "k20_deferred_stores"
+    elif short and boxes(a, b) and _padded.pays(a, b):
+        name = "k23_padded"
     else:
         name = "k10_triton_tiled"
     return None if a.dtype not in (*KERNEL_DTYPES, torch.int8) or _LIMITS[name](a, b) else name

@@ -13,16 +13,35 @@ namespace hopper = warpwise::hopper;
 
 constexpr int kGroupThreads = 128;  // a warpgroup takes 64 columns of B
 
-// Boxes of A: (m, k), row-major: M / SHARE rows x 64. Boxes of B: (k, n): BY_COLUMNS, as (n, k), 64 GROUPS x 64, else
-// row-major 64 x 64. SHARE blocks of a cluster with neighbouring columns each load a part of A's box for all of them.
-template <class T, int GROUPS, int M, bool BY_COLUMNS, int DEPTH, int STAGES, int SHARE = 1>
+using Policy = unsigned long long;  // what L2 is to do with lines, as createpolicy gives it
+
+// Lines that L2 drops before others. B passes by once; what else L2 holds stays, and written lines are not written back
+// to make room.
+__device__ inline Policy evict_first() {
+  Policy policy;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+
+__device__ inline void load_box(unsigned to, const hopper::TensorMap* map, unsigned barrier, int x, int y,
+                                Policy policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint"
+      " [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "l"(policy)
+      : "memory");
+}
+
+// Boxes of A: (m, k), row-major: M rows x 64. Boxes of B: (k, n): BY_COLUMNS, as (n, k), 64 GROUPS x 64, else row-major
+// 64 x 64.
+template <class T, int GROUPS, int M, bool BY_COLUMNS, int DEPTH, int STAGES>
 struct Slices {
   static constexpr int kBoxes = DEPTH / 64;  // side by side along K, 128 bytes each
   static constexpr unsigned kBoxB = GROUPS * 64 * 128, kBoxA = M * 128, kBytesB = kBoxes * kBoxB;
   static constexpr unsigned kBytes = kBytesB + kBoxes * kBoxA;
   static constexpr int kThreads = GROUPS * kGroupThreads;  // that multiply; one more warp feeds
   static constexpr int kStaged = GROUPS * 64 + 4;  // floats of a staged row: lanes two rows apart are 8 banks apart
-  static_assert(M / SHARE >= 8, "a part of A begins on a swizzled unit of 8 rows");
+  static_assert(M % 8 == 0, "A's rows come in swizzled units of 8");
 
   unsigned ring, full, empty;  // shared addresses: slices, and barriers for those that arrived and places that are free
   int stage = 0;
@@ -37,18 +56,22 @@ struct Slices {
 
   static __device__ bool feeds() { return threadIdx.x >= kThreads; }
 
+  // The warp that feeds makes the barriers and goes on at once; those that multiply wait for them.
   __device__ void init() const {
+    if (!feeds()) {
+      hopper::named_barrier(2, kThreads + 32);
+      return;
+    }
     if (threadIdx.x == kThreads) {
       for (int s = 0; s < STAGES; ++s) {
         hopper::barrier_init(full + 8 * s, 1);
-        hopper::barrier_init(empty + 8 * s, GROUPS * SHARE);
+        hopper::barrier_init(empty + 8 * s, GROUPS);
       }
       hopper::barrier_init_fence();
+      hopper::async_proxy_fence();
     }
-    if (SHARE > 1)
-      hopper::cluster_sync();  // A arrives at the other blocks' barriers too
-    else
-      __syncthreads();
+    __syncwarp();
+    asm volatile("bar.arrive 2, %0;" ::"n"(kThreads + 32) : "memory");
   }
 
   __device__ void next() {
@@ -58,31 +81,31 @@ struct Slices {
     }
   }
 
-  // One thread asks for the slice at `depth`. `share` of SHARE is this block's part of A; `first` the first sharer's
-  // rank.
-  __device__ void load(const hopper::TensorMap& a, const hopper::TensorMap& b, int depth, int row, int column,
-                       int share = 0, int first = 0) {
+  // One thread asks for the slice at `depth`.
+  __device__ void load(const hopper::TensorMap& a, const hopper::TensorMap& b, int depth, int row, int column) {
     const unsigned arrived = full + 8 * stage, to_b = ring + stage * kBytes, to_a = to_b + kBytesB;
+    const Policy policy = evict_first();
     hopper::barrier_wait(empty + 8 * stage, phase);
     hopper::barrier_expect(arrived, kBytes);
 #pragma unroll
     for (int box = 0; box < kBoxes; ++box, depth += 64) {
       if (BY_COLUMNS)
-        hopper::load_box(to_b + box * kBoxB, &b, arrived, depth, column);
+        load_box(to_b + box * kBoxB, &b, arrived, depth, column, policy);
       else
+#pragma unroll
         for (int g = 0; g < GROUPS; ++g)
-          hopper::load_box(to_b + box * kBoxB + g * 8192, &b, arrived, column + g * 64, depth);
-      if (SHARE == 1)
-        hopper::load_box(to_a + box * kBoxA, &a, arrived, depth, row);
-      else
-        hopper::load_box_multicast(to_a + box * kBoxA + share * (kBoxA / SHARE), &a, arrived, depth,
-                                   row + share * (M / SHARE), ((1 << SHARE) - 1) << first);
+          load_box(to_b + box * kBoxB + g * 8192, &b, arrived, column + g * 64, depth, policy);
+      load_box(to_a + box * kBoxA, &a, arrived, depth, row, policy);
     }
     next();
   }
 
+  static __device__ void arrive(unsigned barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+  }
+
   // D = the sum of the next `count` slices' products. All warpgroups that multiply; then nobody reads those slices.
-  __device__ void multiply(float (&d)[M / 2], int count, int first = 0) {
+  __device__ void multiply(float (&d)[M / 2], int count) {
     const int group = threadIdx.x / kGroupThreads, thread = threadIdx.x % kGroupThreads;
     unsigned before = 0;  // the barrier of the slice whose products may still run
 #pragma unroll
@@ -100,11 +123,11 @@ struct Slices {
       }
       hopper::products_commit();
       hopper::products_wait<1>();
-      if (s > 0 && thread < SHARE) hopper::barrier_arrive(before, first + thread);
+      if (s > 0 && thread == 0) arrive(before);
       before = empty + 8 * stage;
     }
     hopper::products_wait<0>();
-    if (count > 0 && thread < SHARE) hopper::barrier_arrive(before, first + thread);
+    if (count > 0 && thread == 0) arrive(before);
   }
 
   // ROWS of A's side of D from row `from` on, each kStaged floats. Lane l of warp w has columns 16 w + l / 4 (+ 8) of B

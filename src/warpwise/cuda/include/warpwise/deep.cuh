@@ -5,7 +5,7 @@
 // of a cluster take tiles below each other and share what they load of B; a block goes from tile to tile.
 #pragma once
 
-#include <warpwise/hopper.cuh>
+#include <warpwise/rows.cuh>
 
 namespace warpwise {
 namespace deep {
@@ -43,9 +43,9 @@ __device__ inline int bits(float value) { return __float_as_int(value); }
 // x
 // 32. `shared`: 1 KiB to align + kStages * (kBytesA + kBytesB) + 4 * kBytesC + 16 * kStages bytes. Grid: a multiple of
 // kCluster, at most one block an SM, of kThreads.
-template <class Element>
-__device__ inline void multiply(const hopper::TensorMap& a, const hopper::TensorMap& b, const hopper::TensorMap& c,
-                                int k, int pairs, int columns, int group, unsigned shared) {
+template <class Element, class C>
+__device__ inline void multiply(const hopper::TensorMap& a, const hopper::TensorMap& b, const C& c, int k, int pairs,
+                                int columns, int group, unsigned shared) {
   using Sum = typename hopper::ElementOf<Element>::Sum;
   constexpr int kDepth = 128 / sizeof(Element);
   const unsigned base = (shared + 1023) & ~1023u;  // a swizzled unit is 1 KiB
@@ -109,8 +109,12 @@ __device__ inline void multiply(const hopper::TensorMap& a, const hopper::Tensor
 #pragma unroll
       for (int part = 0; part < kColumns / 32; ++part, box ^= 1) {
         const unsigned to = tiles_own + box * kBytesC;
-        if (thread == 0) hopper::stores_have_read<1>();
-        hopper::named_barrier(1 + own, kGroupThreads);
+        if constexpr (hopper::kMapped<C>) {
+          if (thread == 0) hopper::stores_have_read<1>();
+          hopper::named_barrier(1 + own, kGroupThreads);
+        } else {
+          __syncwarp();  // a warp writes and reads its own 16 rows
+        }
 #pragma unroll
         for (int j = 0; j < 4; ++j) {  // 8 columns: two units of 16 bytes, swizzled by the row
 #pragma unroll
@@ -120,9 +124,16 @@ __device__ inline void multiply(const hopper::TensorMap& a, const hopper::Tensor
                                bits(d[at + half * 2 + 1]));
           }
         }
-        hopper::async_proxy_fence();
-        hopper::named_barrier(1 + own, kGroupThreads);
-        if (thread == 0) hopper::store_box(&c, to, tile.column * kColumns + part * 32, tile.row * kRows + own * 64);
+        if constexpr (hopper::kMapped<C>) {
+          hopper::async_proxy_fence();
+          hopper::named_barrier(1 + own, kGroupThreads);
+          if (thread == 0) hopper::store_box(&c, to, tile.column * kColumns + part * 32, tile.row * kRows + own * 64);
+        } else {
+          const int warp_row = thread / 32 * 16;
+          __syncwarp();
+          hopper::write_rows(to + warp_row * 128, c, tile.row * kRows + own * 64 + warp_row,
+                             tile.column * kColumns + part * 32);
+        }
       }
     }
     if (thread == 0) hopper::stores_are_done();

@@ -8,7 +8,7 @@
 // Include cuda_bf16.h or cuda_fp16.h first.
 #pragma once
 
-#include <warpwise/hopper.cuh>
+#include <warpwise/rows.cuh>
 
 namespace warpwise {
 namespace hopper {
@@ -104,26 +104,43 @@ __device__ inline unsigned long long operand(unsigned boxes, int step) {
   return matrix(boxes + step * (ACROSS ? 16 * 128 : 16 * 2), kBox, 1024);
 }
 
-// 64 x 64 of C from a warpgroup's registers, through a box of shared memory that is free.
-__device__ inline void write_box(unsigned box, const unsigned (&pairs)[16], int group, const TensorMap* c, int row,
-                                 int column) {
-  const int thread = threadIdx.x % kGroupThreads, lane = thread % 32, own_row = thread / 32 * 16 + lane % 16;
+// 64 x 64 of C from a warpgroup's registers into a box of shared memory, each warp its 16 rows.
+__device__ inline void fill_box(unsigned box, const unsigned (&pairs)[16], int thread) {
+  const int lane = thread % 32, own_row = thread / 32 * 16 + lane % 16;
 #pragma unroll
   for (int j = 0; j < 4; ++j) {          // 16 columns: two pairs of 8 x 8
     const int unit = j * 2 + lane / 16;  // of 16 bytes; swizzled by the row
     const unsigned r[4] = {pairs[4 * j], pairs[4 * j + 1], pairs[4 * j + 2], pairs[4 * j + 3]};
     store_matrices(box + own_row * 128 + ((unit ^ (own_row & 7)) << 4), r);
   }
+}
+
+// Such a box to C through the copy engine, once it is free.
+__device__ inline void write_box(unsigned box, const unsigned (&pairs)[16], int group, const TensorMap* c, int row,
+                                 int column) {
+  const int thread = threadIdx.x % kGroupThreads;
+  fill_box(box, pairs, thread);
   async_proxy_fence();
   named_barrier(1 + group, kGroupThreads);
   if (thread == 0) store_box(c, box, column, row);
 }
 
+// The same by threads: a warp waits for nobody but itself.
+template <class T>
+__device__ inline void write_box(unsigned box, const unsigned (&pairs)[16], int group, const Rows<T>* c, int row,
+                                 int column) {
+  const int thread = threadIdx.x % kGroupThreads, own_row = thread / 32 * 16;
+  __syncwarp();
+  fill_box(box, pairs, thread);
+  __syncwarp();
+  write_rows(box + own_row * 128, *c, row + own_row, column);
+}
+
 // C (m, n) = A (m, k) B (k, n), sums in float32, `finish` applied to them. The maps have boxes of 64 x 64. The kernel:
 // P::threads threads, one block an SM (__launch_bounds__(P::threads, 1)), clusters of P::cluster blocks, P::shared
-// bytes of dynamic shared memory; a grid of any number of clusters.
-template <class P, class Finish>
-__device__ inline void multiply(const TensorMap& a, const TensorMap& b, const TensorMap& c, int k, TileOrder order,
+// bytes of dynamic shared memory; a grid of any number of clusters. Of C a map, or Rows.
+template <class P, class C, class Finish>
+__device__ inline void multiply(const TensorMap& a, const TensorMap& b, const C& c, int k, TileOrder order,
                                 const Finish& finish) {
   extern __shared__ unsigned char raw[];
   const unsigned base = (shared_address(raw) + 1023) & ~1023u;  // a swizzled unit is 1 KiB
@@ -141,7 +158,10 @@ __device__ inline void multiply(const TensorMap& a, const TensorMap& b, const Te
     }
     barrier_init_fence();
   }
-  cluster_sync();
+  if constexpr (P::cluster > 1)
+    cluster_sync();
+  else
+    __syncthreads();
 
   if (threadIdx.x < kGroupThreads) {
     if constexpr (P::groups > 1) give_registers<40>();
@@ -204,8 +224,10 @@ __device__ inline void multiply(const TensorMap& a, const TensorMap& b, const Te
       at.next();
     };
     const auto write = [&](int part) {
-      if (thread == 0) stores_have_read<P::boxes - 1>();
-      named_barrier(1 + group, kGroupThreads);
+      if constexpr (kMapped<C>) {
+        if (thread == 0) stores_have_read<P::boxes - 1>();
+        named_barrier(1 + group, kGroupThreads);
+      }
       write_box(leaving + (group * P::boxes + box) * kBox, kept[part], group, &c,
                 kept_row + part / (P::width / 64) * 64, kept_column + part % (P::width / 64) * 64);
       if (P::boxes == 2) box ^= 1;
@@ -247,7 +269,7 @@ __device__ inline void multiply(const TensorMap& a, const TensorMap& b, const Te
     }
     if (thread == 0) stores_have_read<0>();  // the kernel's end waits for the rest
   }
-  cluster_sync();  // nobody leaves while another block may still arrive at its barriers
+  if constexpr (P::cluster > 1) cluster_sync();  // nobody leaves while another block may still arrive at its barriers
 }
 
 }  // namespace hopper

@@ -1,0 +1,106 @@
+// Rows that do not begin on 16 bytes, in any number: one pass copies the factors into rows that do, and C is written by
+// threads.
+//
+// The copy engine addresses rows on 16 bytes alone, and cp.async in words of 2 bytes takes eight times the
+// instructions. The pass moves a factor's bytes twice, much of it within L2: 4 x 33 MB at 4095 are 35 us at DRAM's rate
+// beside 180 of products.
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <warpwise/deep.cuh>
+#include <warpwise/warpgroups.cuh>
+
+namespace hopper = warpwise::hopper;
+
+constexpr int kLines = 4;  // of a block: their loads are on the way together
+
+// 16 bytes from `at`, which lies on 16, of memory that reaches from `begin` to `end`; past either, zeros.
+template <class T>
+__device__ inline uint4 unit(const uint4* at, const T* begin, const T* end) {
+  constexpr int kCount = 16 / sizeof(T);
+  const T* const elements = reinterpret_cast<const T*>(at);
+  if (elements >= begin && elements + kCount <= end) return *at;
+  alignas(16) T partly[kCount] = {};
+  for (int i = 0; i < kCount; ++i)
+    if (elements + i >= begin && elements + i < end) partly[i] = elements[i];
+  return *reinterpret_cast<const uint4*>(partly);
+}
+
+// 16 bytes that begin `shift` bytes into `low`.
+__device__ inline uint4 shifted(uint4 low, uint4 high, unsigned shift) {
+  const unsigned w[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+  unsigned two[6], one[5];  // what is left to shift by are words below two, and then bytes
+#pragma unroll
+  for (int i = 0; i < 6; ++i) two[i] = shift & 8 ? w[i + 2] : w[i];
+#pragma unroll
+  for (int i = 0; i < 5; ++i) one[i] = shift & 4 ? two[i + 1] : two[i];
+  const unsigned bits = shift % 4 * 8;
+  return {__funnelshift_r(one[0], one[1], bits), __funnelshift_r(one[1], one[2], bits),
+          __funnelshift_r(one[2], one[3], bits), __funnelshift_r(one[3], one[4], bits)};
+}
+
+// The kLines lines from `first` on, `pitch` elements apart, into lines of `units` units of 16 bytes: what lies past
+// `length` there is of no value in particular.
+template <class T>
+__device__ inline void pad(const T* from, long long pitch, int lines, int length, T* to, int units, int first) {
+  const T* const end = from + (lines - 1) * pitch + length;
+  for (int u = threadIdx.x; u < units; u += blockDim.x) {
+    uint4 low[kLines], high[kLines];
+    int shift[kLines];  // bytes
+#pragma unroll
+    for (int i = 0; i < kLines; ++i) {
+      const int ahead = u * static_cast<int>(16 / sizeof(T));
+      const T* const start = from + min(first + i, lines - 1) * pitch + ahead;
+      shift[i] = static_cast<int>(reinterpret_cast<unsigned long long>(start) % 16);
+      const uint4* const at = reinterpret_cast<const uint4*>(reinterpret_cast<const char*>(start) - shift[i]);
+      const long long left = static_cast<long long>(length - ahead) * sizeof(T);
+      low[i] = left > 0 ? unit(at, from, end) : uint4{};
+      high[i] = left + shift[i] > 16 && shift[i] > 0 ? unit(at + 1, from, end) : uint4{};
+    }
+#pragma unroll
+    for (int i = 0; i < kLines; ++i)
+      if (first + i < lines)
+        reinterpret_cast<uint4*>(to)[static_cast<long long>(first + i) * units + u] =
+            shifted(low[i], high[i], shift[i]);
+  }
+}
+
+// a: lines_a lines of length_a elements, pitch_a apart, to to_a in lines of units_a * 16 bytes; b likewise. A block
+// takes kLines lines: the first blocks_a blocks of a, the others of b.
+template <class T>
+__global__ void __launch_bounds__(256) pad_lines(const T* a, long long pitch_a, int lines_a, int length_a, T* to_a,
+                                                 int units_a, const T* b, long long pitch_b, int lines_b, int length_b,
+                                                 T* to_b, int units_b, int blocks_a) {
+  const int block = static_cast<int>(blockIdx.x);
+  if (block < blocks_a)
+    pad(a, pitch_a, lines_a, length_a, to_a, units_a, block * kLines);
+  else
+    pad(b, pitch_b, lines_b, length_b, to_b, units_b, (block - blocks_a) * kLines);
+}
+
+// k20 with C: (m, n) in rows that begin anywhere.
+template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool A_ACROSS, bool B_ACROSS>
+__global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* CN, 1, 1)
+    matmul_to_rows(const __grid_constant__ hopper::TensorMap a, const __grid_constant__ hopper::TensorMap b, T* c,
+                   int m, int n, int k, int rows, int columns, int group) {
+  using P = hopper::Plan<T, BM, BN, GM, GN, STAGES, CM, CN, A_ACROSS, B_ACROSS>;
+  hopper::multiply<P>(a, b, hopper::Rows<T>{c, m, n}, k, hopper::TileOrder{rows, columns, group}, hopper::Sums());
+}
+
+template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool A_ACROSS, bool B_ACROSS>
+__global__ void __launch_bounds__((1 + GM * GN) * 128, 1) matmul_to_rows_alone(
+    const __grid_constant__ hopper::TensorMap a, const __grid_constant__ hopper::TensorMap b, T* c, int m, int n, int k,
+    int rows, int columns, int group) {
+  static_assert(CM * CN == 1, "no block loads for another");
+  using P = hopper::Plan<T, BM, BN, GM, GN, STAGES, CM, CN, A_ACROSS, B_ACROSS>;
+  hopper::multiply<P>(a, b, hopper::Rows<T>{c, m, n}, k, hopper::TileOrder{rows, columns, group}, hopper::Sums());
+}
+
+// k22 with such a C.
+__global__ void __launch_bounds__(warpwise::deep::kThreads, 1) __cluster_dims__(warpwise::deep::kCluster, 1, 1)
+    matmul_int8_to_rows(const __grid_constant__ hopper::TensorMap a, const __grid_constant__ hopper::TensorMap b,
+                        int* c, int m, int n, int k, int pairs, int columns, int group) {
+  extern __shared__ unsigned char raw[];
+  warpwise::deep::multiply<signed char>(a, b, hopper::Rows<int>{c, m, n}, k, pairs, columns, group,
+                                        hopper::shared_address(raw));
+}

@@ -1,0 +1,168 @@
+"""k26_even_shares: who does which slices, what it compiles to, and products exactly, in graphs and on two streams too."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from warpwise import cuda
+from warpwise.ops.matmul import _even, _hopper
+from warpwise.ops.matmul._shared import HERE
+
+LARGE = _hopper.CUTS[0].name
+WALK = """
+#include "shares.cuh"
+// Of each cluster the number of its pieces, and of each its tile, slices and slot; and the slots that it awaits.
+__global__ void walk(int* out, int slices, int tiles, int cut, int parts, int edge, int most) {
+  const Shares shares{slices, cut, static_cast<int>(gridDim.x), parts, edge};
+  int *const to = out + blockIdx.x * 5 * most, *const awaited = to + 4 * most;
+  int count = 0, others = 0;
+  for (Pieces pieces(shares, tiles, blockIdx.x); pieces.next(); ++count) {
+    to[4 * count + 1] = pieces.tile, to[4 * count + 2] = pieces.from, to[4 * count + 3] = pieces.to;
+    to[4 * count + 4] = pieces.slot;
+    pieces.each_other([&](int slot) { awaited[++others] = slot; });
+  }
+  to[0] = count, awaited[0] = others;
+}
+"""
+
+
+@pytest.mark.parametrize("clusters,tiles,cut,slices,parts,edge", [
+    (66, 144, 78, 48, 0, 3), (66, 144, 12, 48, 0, 0), (66, 36, 36, 24, 0, 0), (66, 100, 34, 128, 0, 3), (7, 9, 9, 1, 0, 3),
+    (16, 3, 3, 2, 0, 0), (1, 5, 5, 4, 0, 3), (3, 200, 0, 3, 0, 3), (66, 1, 1, 13, 0, 2), (64, 70, 70, 5, 0, 2),
+    (66, 144, 12, 48, 5, 8), (66, 1024, 34, 128, 2, 85), (66, 58, 58, 224, 2, 200), (66, 4, 4, 80, 16, 1), (132, 1, 1, 9, 9, 1),
+    (3, 5, 2, 2, 2, 1), (66, 65, 65, 100, 2, 90),
+])  # fmt: skip
+def test_every_slice_has_one_cluster(clusters, tiles, cut, slices, parts, edge):
+    """And what a cluster leaves, first of all, is awaited once: by the one with the tile's first slices, which starts later."""
+    most = 2 * tiles // clusters + clusters + 70
+    out = torch.zeros(clusters, 5 * most, dtype=torch.int32)
+    cuda.load(WALK, include=[HERE])["walk"][clusters, 1](out, slices, tiles, cut, parts, edge, most)
+    found, leaving, awaiting = [], {}, {}
+    for cluster, numbers in enumerate(out.tolist()):
+        pieces = [tuple(numbers[4 * i + 1 : 4 * i + 5]) for i in range(numbers[0])]
+        found += [(tile, depth) for tile, first, last, _ in pieces for depth in range(first, last)]
+        later = [piece for piece in pieces if piece[1] > 0]
+        assert later == pieces[: len(later)] and all(0 <= slot < clusters for *_, slot in later)
+        for tile, first, _, slot in later:
+            assert slot not in leaving
+            leaving[slot] = cluster, tile, first
+        heads = [tile for tile, first, last, _ in pieces if first == 0 and last < slices]
+        others = numbers[4 * most + 1 : 4 * most + 1 + numbers[4 * most]]
+        assert len(heads) <= 1 and bool(heads) == bool(others)
+        awaiting |= {slot: (cluster, heads[0]) for slot in others}
+        assert [leaving[slot][2] for slot in others if slot in leaving] == sorted(
+            leaving[slot][2] for slot in others if slot in leaving
+        )
+    assert sorted(found) == [(tile, depth) for tile in range(tiles) for depth in range(slices)]
+    assert sorted(leaving) == sorted(awaiting)
+    for slot, (cluster, tile, _) in leaving.items():
+        assert awaiting[slot][0] > cluster and awaiting[slot][1] == tile
+
+
+def test_no_cut_spills():
+    for cut in _hopper.CUTS:
+        compiled = _even.EVEN[_even.kernel(torch.bfloat16, cut, False, True)].compile("sm_90")
+        assert (compiled.spill_stores, compiled.stack) == (0, 0) and "serialized" not in compiled.log
+
+
+@pytest.mark.parametrize(
+    "m,n,k", [(3072, 3072, 3072), (8192, 8192, 8192), (256, 8192, 8192), (64, 64, 64), (4096, 4096, 8)]
+)
+def test_configurations(m, n, k):
+    names = _even.ranked(m, n, k, 132)
+    assert len(set(names)) == len(names) and {cut.name for cut in _hopper.CUTS} <= set(names)
+    for name in names:
+        if "_t" in name:
+            found = _even.parsed(name)
+            assert found.name == name and found.tiles <= 132 // found.cut.blocks * max(1, found.parts)
+            assert found.parts <= 2 or found.parts * found.tiles <= 132 // found.cut.blocks
+            assert not found.parts or 1 <= found.edge <= -(-k // 64) - found.parts + 1
+
+
+def test_it_shares_where_rounds_are_uneven():
+    assert "_t" in _even.ranked(8192, 8192, 8192, 132)[0] and "_t" not in _even.ranked(8192, 8192, 512, 132)[0]
+
+
+def test_an_unknown_configuration():
+    with pytest.raises(ValueError, match=r"expected a configuration of the form .* got '7x7'"):
+        _even.parsed("7x7")
+
+
+def integers(rows, columns, turned, seed, dtype):
+    generator = torch.Generator("cuda").manual_seed(seed)
+    shape = (columns, rows) if turned else (rows, columns)
+    made = torch.randint(-1, 2, shape, generator=generator, device="cuda").to(dtype)
+    return made.t() if turned else made
+
+
+def product(a, b, config):
+    c = torch.full((a.shape[0], b.shape[1]), float("nan"), device="cuda", dtype=a.dtype)
+    _even.even_shares(c, a, b, config)
+    return c
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("a_turned,b_turned", [(False, False), (False, True), (True, False), (True, True)])
+def test_every_shape_exactly(a_turned, b_turned, dtype):
+    """Shares of one tile and of many, of a slice or less, a ragged K; sums that two, three and many clusters hold."""
+    for m, n, k, shares in (
+        (256, 256, 1024, "t1_p0_e0"), (256, 256, 1024, "t1_p16_e1"), (1000, 3000, 776, "t48_p0_e1"),
+        (1000, 3000, 776, "t48_p2_e9"), (3072, 3072, 1000, "t78_p0_e3"), (3072, 3072, 512, "t12_p0_e0"),
+        (3072, 3072, 512, "t12_p5_e2"), (2048, 8200, 136, "t130_p0_e1"), (520, 264, 8, "t6_p0_e3"),
+        (4096, 4096, 72, "t58_p2_e1"), (1536, 1536, 2048, "t36_p2_e20"), (200, 4096, 1544, "t16_p4_e5"),
+    ):  # fmt: skip
+        a, b = integers(m, k, a_turned, 0, dtype), integers(k, n, b_turned, 1, dtype)
+        truth = (a.float() @ b.float()).to(dtype)
+        for _ in range(3):
+            assert torch.equal(product(a, b, f"{LARGE}_{shares}"), truth), (m, n, k, shares)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("cut", _hopper.CUTS, ids=lambda cut: cut.name)
+def test_every_cut_exactly(cut):
+    for m, n, k in ((1024, 1536, 776), (1536, 3080, 328), (128, 512, 1032)):
+        a, b = integers(m, k, False, 0, torch.bfloat16), integers(k, n, False, 1, torch.bfloat16)
+        truth = (a.float() @ b.float()).to(a.dtype)
+        for shares in _even.shares(cut, m, n, k, 132):
+            assert torch.equal(product(a, b, shares.name), truth), (m, n, k, shares.name)
+
+
+@pytest.mark.gpu
+def test_the_same_in_each_run():
+    a, b = (torch.randn(3072, 3072, device="cuda").bfloat16() for _ in range(2))
+    first = product(a, b, f"{LARGE}_t78_p0_e3")
+    assert all(torch.equal(product(a, b, f"{LARGE}_t78_p0_e3"), first) for _ in range(20))
+
+
+@pytest.mark.gpu
+def test_two_streams_at_once():
+    pairs = [[integers(1536, 1536, False, 2 * i + j, torch.bfloat16) for j in range(2)] for i in range(2)]
+    truths = [(a.float() @ b.float()).to(a.dtype) for a, b in pairs]
+    streams = [torch.cuda.Stream() for _ in pairs]
+    torch.cuda.synchronize()
+    made = [[], []]
+    for _ in range(20):
+        for i, stream in enumerate(streams):
+            with torch.cuda.stream(stream):
+                made[i].append(product(*pairs[i], f"{LARGE}_t36_p0_e3"))
+    torch.cuda.synchronize()
+    assert all(torch.equal(each, truths[i]) for i in range(2) for each in made[i])
+
+
+@pytest.mark.gpu
+def test_a_graph_is_replayed():
+    a, b = (integers(1536, 1536, False, i, torch.bfloat16) for i in range(2))
+    c = torch.empty(1536, 1536, device="cuda", dtype=a.dtype)
+    _even.even_shares(c, a, b, f"{LARGE}_t36_p0_e3")
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        _even.even_shares(c, a, b, f"{LARGE}_t36_p0_e3")
+        _even.even_shares(c, a, b, f"{LARGE}_t36_p0_e3")
+    for seed in range(3):
+        a.copy_(integers(1536, 1536, False, 7 + seed, a.dtype))
+        c.fill_(float("nan"))
+        graph.replay()
+        assert torch.equal(c, (a.float() @ b.float()).to(a.dtype))

@@ -1,0 +1,125 @@
+"""k23_padded: rows that do not begin on 16 bytes, of every dtype, length and orientation, exactly."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from warpwise import ops, registry
+from warpwise.ops.matmul import _hopper, _padded
+
+RUNG = registry.get("matmul").rung("k23")
+LAYOUTS = [(a, b) for a in (False, True) for b in (False, True)]
+DTYPES = (torch.float16, torch.bfloat16, torch.int8)
+
+
+def integers(
+    rows: int,
+    columns: int,
+    turned: bool,
+    seed: int,
+    dtype: torch.dtype,
+    shift: int = 0,
+    gap: int = 0,
+    device: str = "cpu",
+) -> torch.Tensor:
+    """Values of -1, 0 and 1, ``shift`` elements into their storage, ``gap`` elements between lines that may be columns."""
+    generator = torch.Generator(device).manual_seed(seed)
+    lines, length = (columns, rows) if turned else (rows, columns)
+    storage = torch.randint(-1, 2, (shift + lines * (length + gap),), generator=generator, device=device).to(dtype)
+    matrix = storage[shift:].view(lines, length + gap)[:, :length]
+    return matrix.t() if turned else matrix
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shift,gap", [(0, 0), (1, 0), (3, 2), (8, 1)])
+def test_the_pass_copies_lines_from_any_byte_on(dtype, shift, gap):
+    """Emulated, so that a unit of 16 bytes that reached past either end of the memory would be found."""
+    for lines, length in ((1, 1), (5, 3), (9, 17), (3, 777), (33, 128)):
+        first = integers(lines, length, False, 0, dtype, shift, gap)
+        second = integers(length, lines, False, 1, dtype, gap, shift)
+        for factors in ((first,), (first, second)):
+            for factor, copy in zip(factors, _padded.padded(*factors), strict=True):
+                assert copy.stride(0) * copy.element_size() % 128 == 0 and copy.shape[0] % 16 == 0
+                assert torch.equal(copy[: factor.shape[0], : factor.shape[1]], factor)
+
+
+def test_lines_that_lie_one_upon_the_other():
+    row = integers(1, 37, False, 0, torch.bfloat16)
+    assert torch.equal(_padded.padded(row.expand(6, 37))[0][:6, :37], row.expand(6, 37))
+
+
+def test_only_what_the_copy_engine_cannot_read_is_copied():
+    aligned, ragged = torch.randn(24, 16).half(), torch.randn(16, 33).half()
+    (read_a, across), (read_b, by_columns) = _padded.readable(aligned, ragged)
+    assert read_a.data_ptr() == aligned.data_ptr() and not across
+    assert torch.equal(read_b, ragged) and read_b.stride() == (64, 1) and not by_columns
+    (read, turned), _ = _padded.readable(ragged.t(), aligned)
+    assert turned and torch.equal(read.t(), ragged.t())
+    (read, turned), _ = _padded.readable(ragged[:, ::2], aligned)
+    assert torch.equal(read, ragged[:, ::2]) and not turned
+
+
+@pytest.mark.parametrize("turned", LAYOUTS)
+@pytest.mark.parametrize("m,n,k", [(33, 17, 20), (32, 16, 48), (5, 64, 7), (64, 20, 32)])
+def test_bytes_come_to_lie_along_k(m, n, k, turned):
+    a, b = integers(m, k, turned[0], 0, torch.int8), integers(k, n, turned[1], 1, torch.int8)
+    for factor, made in zip((a, b.t()), _padded.along_k(a, b.t()), strict=True):
+        assert torch.equal(made, factor)
+        assert made.stride(1) == 1 and made.stride(0) % 16 == 0 and made.data_ptr() % 16 == 0
+
+
+@pytest.mark.parametrize("cut", _hopper.CUTS, ids=lambda cut: cut.name)
+def test_every_cut_compiles_without_spills(cut):
+    name = _hopper.deferred_kernel(torch.bfloat16, cut, False, True, "matmul_to_rows")
+    compiled = _padded.PADDED[name].compile("sm_90")
+    assert (compiled.spill_stores, compiled.stack) == (0, 0)
+    assert "serialized" not in compiled.log, "products that wait for each other"
+
+
+@pytest.mark.parametrize("name", ["matmul_int8_to_rows", *(f"pad_lines<{t}>" for t in ("signed char", "__half"))])
+def test_the_others_compile_without_spills(name):
+    compiled = _padded.PADDED[name].compile("sm_90")
+    assert (compiled.spill_stores, compiled.stack) == (0, 0)
+
+
+def test_what_is_taken():
+    assert RUNG.limits(torch.empty(3, 5), torch.empty(5, 7)) is None
+    assert RUNG.configs(torch.empty(3, 5).char(), torch.empty(5, 7).char()) == ()
+    assert RUNG.configs(torch.empty(64, 5).half(), torch.empty(5, 7).half()) == (), "k19 multiplies few rows"
+    assert RUNG.configs(torch.empty(65, 5).half(), torch.empty(5, 7).half())[0] in {cut.name for cut in _hopper.CUTS}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("turned", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shift", [0, 1, 3])
+def test_every_orientation_exactly(turned, dtype, shift):
+    """What lies around C stays as it was: its rows end and begin between words."""
+    result = torch.int32 if dtype == torch.int8 else dtype
+    for m, n, k in (
+        (64, 65, 64),
+        (3, 5, 7),
+        (129, 259, 130),
+        (333, 1023, 777),
+        (700, 1281, 200),
+        (130, 190, 40),
+        (1, 1, 1),
+    ):
+        a = integers(m, k, turned[0], 0, dtype, shift, device="cuda")
+        b = integers(k, n, turned[1], 1, dtype, shift, shift, device="cuda")
+        room = torch.full((m * n + 96,), 77, device="cuda", dtype=result)
+        before, c, after = room.split((32 + shift, m * n, 64 - shift))
+        RUNG.launch(c.view(m, n), a, b)
+        assert torch.equal(c.view(m, n), (a.double() @ b.double()).to(result)), (m, n, k)
+        assert bool((before == 77).all() and (after == 77).all())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("cut", _hopper.CUTS, ids=lambda cut: cut.name)
+def test_every_cut_on_the_gpu(cut):
+    for m, n, k in ((333, 1023, 777), (2050, 3081, 71)):
+        a = integers(m, k, False, 0, torch.bfloat16, device="cuda")
+        b = integers(k, n, False, 1, torch.bfloat16, device="cuda")
+        expected = (a.float() @ b.float()).to(torch.bfloat16)
+        assert torch.equal(ops.matmul(a, b, rung=f"k23@{cut.name}"), expected), (m, n, k)
