@@ -1,16 +1,17 @@
-"""What a call costs on the host: ours beside torch.matmul, without waiting for the GPU.
+"""What a call costs on the host: matmul, addmm and linear beside PyTorch's own, without waiting for the GPU.
 
-    python benchmarks/dispatch.py [--json FILE] [--profile]
+    python benchmarks/dispatch.py [--operation matmul] [--json FILE] [--profile]
 
 Small shapes, whose kernels end before the next call begins; each round times CALLS calls of each contestant without a
 synchronisation, in random order, and what counts is the median over rounds, in µs a call. The goal is 10 µs above
-torch.matmul's own, with a gradient to be recorded and without. ``--profile`` says where the time of one of ours goes.
+PyTorch's own, with a gradient to be recorded and without. ``--profile`` says where the time of one of ours goes.
 """
 
 from __future__ import annotations
 
 import argparse
 import cProfile
+import functools
 import itertools
 import json
 import pstats
@@ -31,9 +32,16 @@ from warpwise.lab.timing.environment import environment, place
 from warpwise.lab.timing.stats import interval, ratio
 
 CALLS, ROUNDS = 300, 41
-GOAL = 10.0  # µs above torch.matmul
+GOAL = 10.0  # µs above PyTorch's own
 DTYPES = (torch.float32, torch.bfloat16, torch.float64)  # float64 is PyTorch's: what passing a call on costs
-PYTORCH = "torch.matmul"
+OPERATIONS: dict[
+    str, tuple[Callable[..., Any], Callable[..., tuple[torch.Tensor, ...]]]
+] = {  # PyTorch's, and arguments
+    "matmul": (torch.matmul, lambda a, b: (a, b)),
+    "addmm": (torch.addmm, lambda a, b: (a[0].detach(), a, b)),
+    "linear": (torch.nn.functional.linear, lambda a, b: (a, b, a[0].detach())),
+}
+PYTORCH = "PyTorch"
 
 
 def microseconds(call: Callable[[], Any], device: torch.device) -> float:
@@ -47,85 +55,84 @@ def microseconds(call: Callable[[], Any], device: torch.device) -> float:
     return 1e6 * spent / CALLS
 
 
-def contestants(a: torch.Tensor, b: torch.Tensor, rungs: list[str]) -> dict[str, Callable[[], Any]]:
-    """torch.matmul, the public function as it chooses, and as it is told to run each rung."""
-    op, matmul = registry.get("matmul"), ops.matmul
-    made: dict[str, Callable[[], Any]] = {PYTORCH: lambda: torch.matmul(a, b), "matmul": lambda: matmul(a, b)}
-    for name in rungs:
-        rung = op.rung(name)
-        if op.refusal(rung, a, b) is None:
-            made[rung.name] = lambda name=rung.name: matmul(a, b, rung=name)
+def contestants(name: str, args: tuple[torch.Tensor, ...], rungs: list[str]) -> dict[str, Callable[[], Any]]:
+    """PyTorch's function, and ours as it chooses and as it is told to run each rung."""
+    op, ours, theirs = registry.get(name), getattr(ops, name), OPERATIONS[name][0]
+    made: dict[str, Callable[[], Any]] = {PYTORCH: lambda: theirs(*args), name: lambda: ours(*args)}
+    for rung in (op.rung(name) for name in rungs):
+        if op.refusal(rung, *args) is None:
+            made[rung.name] = functools.partial(ours, *args, rung=rung.name)
     return made
 
 
-def measured(a: torch.Tensor, b: torch.Tensor, rungs: list[str]) -> dict[str, dict[str, Any]]:
-    """Each contestant's µs a call with a 95 % interval, and how much that is above torch.matmul's in the same round."""
-    calls = contestants(a, b, rungs)
+def measured(name: str, args: tuple[torch.Tensor, ...], rungs: list[str]) -> dict[str, dict[str, Any]]:
+    """Each contestant's µs a call with a 95 % interval, and how much that is above PyTorch's in the same round."""
+    device, calls = args[0].device, contestants(name, args, rungs)
     rounds: dict[str, list[float]] = {}
-    for name, call in list(calls.items()):
+    for key, call in list(calls.items()):
         try:
-            microseconds(call, a.device)
-            rounds[name] = []
+            microseconds(call, device)
+            rounds[key] = []
         except Exception as error:  # noqa: BLE001 - a rung that cannot run here has no cost
-            print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
-            del calls[name]
+            print(f"{key}: {type(error).__name__}: {error}", file=sys.stderr)
+            del calls[key]
     order, shuffler = list(calls), random.Random(0)
     for _ in range(ROUNDS):
         shuffler.shuffle(order)
-        for name in order:
-            rounds[name].append(microseconds(calls[name], a.device))
+        for key in order:
+            rounds[key].append(microseconds(calls[key], device))
     found = {}
-    for name, values in rounds.items():
+    for key, values in rounds.items():
         time_of, above = (
             interval(values),
             interval([mine - torch_s for mine, torch_s in zip(values, rounds[PYTORCH], strict=True)]),
         )
-        found[name] = {
+        found[key] = {
             "us": time_of.median, "low": time_of.low, "high": time_of.high, "above_us": above.median,
             "times": ratio(values, rounds[PYTORCH]).median,
         }  # fmt: skip
     return found
 
 
-def profiled(a: torch.Tensor, b: torch.Tensor, rung: str | None) -> None:
+def profiled(call: Callable[[], Any]) -> None:
     """Where the host's time goes, by function; profiling itself makes short functions look longer than they are."""
-    ops.matmul(a, b, rung=rung)
+    call()
     profiler = cProfile.Profile()
     with profiler:
         for _ in range(2000):
-            ops.matmul(a, b, rung=rung)
+            call()
     pstats.Stats(profiler).sort_stats("tottime").print_stats(18)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--operation", action="append", choices=list(OPERATIONS), help="all of them unless given")
     parser.add_argument("--size", type=int, default=128, help="rows, columns and depth")
-    parser.add_argument("--rung", action="append", help="rungs to measure; all that run here unless given")
+    parser.add_argument("--rung", action="append", help="rungs of matmul to measure; all that run here unless given")
     parser.add_argument("--profile", action="store_true", help="say where the time goes")
     parser.add_argument("--json", type=Path, help="write the figures there too")
     options = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     generator = torch.Generator(device).manual_seed(0)
-    names = options.rung or [rung.name for rung in registry.get("matmul").rungs if device.type in rung.devices]
+    rungs = options.rung or [rung.name for rung in registry.get("matmul").rungs if device.type in rung.devices]
     if device.type == "cpu":
-        names = []  # emulated kernels are no launches
+        rungs = []  # emulated kernels are no launches
     points = []
-    for dtype, gradient in itertools.product(DTYPES, (False, True)):
+    for operation, dtype, gradient in itertools.product(options.operation or OPERATIONS, DTYPES, (False, True)):
         a, b = (torch.randn(options.size, options.size, generator=generator, device=device).to(dtype) for _ in "ab")
-        chosen, kind = ops.matmul.chosen(a, b), ", with a gradient" if gradient else ""
-        found = measured(a.requires_grad_(gradient), b, [] if gradient else names)
-        print(f"\n{place(device)}, {options.size}^3, {dtype}{kind}; matmul chooses {chosen}")
+        args = OPERATIONS[operation][1](a.requires_grad_(gradient), b)
+        names = rungs if operation == "matmul" and not gradient else []
+        found = measured(operation, args, names)
+        chosen, kind = ops.matmul.chosen(a, b) if operation == "matmul" else "", ", with a gradient" if gradient else ""
+        print(f"\n{place(device)}, {operation}, {options.size}^3, {dtype}{kind}{chosen and '; chooses '}{chosen}")
         for name, figures in found.items():
             verdict = "" if name == PYTORCH else "pass" if figures["above_us"] <= GOAL else "MISS"
             span = f"({figures['low']:.2f} to {figures['high']:.2f})"
             print(f"  {name:24}{figures['us']:8.2f} µs {span:20}{figures['above_us']:+8.2f} µs  {verdict}", flush=True)
-        points.append(
-            {"dtype": str(dtype), "gradient": gradient, "size": options.size, "chosen": str(chosen), "calls": found}
-        )
-        if options.profile and not gradient:
-            for name in [None, *(options.rung or [])]:
-                if name is None or registry.get("matmul").rung(name).name in found:
-                    profiled(a, b, name)
+        point = {"operation": operation, "dtype": str(dtype), "gradient": gradient, "size": options.size}
+        points.append({**point, "chosen": str(chosen), "calls": found})
+        if options.profile:
+            profiled(contestants(operation, args, [])[operation])
     if options.json:
         kept = {"environment": environment(device), "goal_us": GOAL, "points": points}
         atomic_write(options.json, json.dumps(kept, indent=1) + "\n")

@@ -182,6 +182,8 @@ class Op:
 
         ``name@config`` is that rung held to one of its configurations.
         """
+        if not isinstance(name, str):
+            raise TypeError(f"{self.name}: expected rung to be a name or None, got {type(name).__name__}")
         name, _, config = name.partition("@")
         if config:
             return self.rung(name).at(config)
@@ -226,7 +228,10 @@ class Op:
     def choice(self, *args: Any) -> Choice:
         """What a call with these arguments runs if it names no rung, and why."""
         if not any(isinstance(value, torch.Tensor) and value.is_cuda for value in args):
-            return Choice(None, reason="on a CPU PyTorch computes unless a rung is named", source="device")
+            kind = next((value.device.type for value in args if isinstance(value, torch.Tensor)), "cpu")
+            where = "a CPU" if kind == "cpu" else kind
+            reason = f"on {where} PyTorch computes unless a rung is named"
+            return Choice(None, reason="on meta nothing is computed" if kind == "meta" else reason, source="device")
         if self.chooser is not None and (known := self.chooser.choice(self, *args)):
             return known
         name = self.default(*args)
@@ -237,7 +242,7 @@ class Op:
 
     def launch(self, rung: Rung, outputs: Outputs, *args: Any) -> None:
         """Fill ``outputs`` by ``rung``. No kernel runs where no output has an element, nor where an input has none: what
-        a sum over nothing gives, the reference says."""
+        a sum over nothing gives, the reference says. Views that are only marked negated are copied with their sign first."""
         made = (outputs,) if isinstance(outputs, torch.Tensor) else outputs
         if all(tensor.numel() == 0 for tensor in made):
             return
@@ -246,6 +251,7 @@ class Op:
             for tensor, value in zip(made, (told,) if isinstance(told, torch.Tensor) else told, strict=True):
                 tensor.copy_(value)
             return
+        args = tuple(value.resolve_neg() if isinstance(value, torch.Tensor) else value for value in args)
         if not rung.strided:
             args = tuple(value.contiguous() if isinstance(value, torch.Tensor) else value for value in args)
         if not ranges.watched():
@@ -279,7 +285,8 @@ def load_entry_points() -> None:
 def get(name: str) -> Op:
     """The registered operation called ``name``; ``LookupError`` lists the others."""
     if name not in _OPS:
-        raise LookupError(f"no operation {name!r}; there are {', '.join(sorted(_OPS)) or 'none'}")
+        none = "none: `import warpwise.ops` registers the package's own"
+        raise LookupError(f"no operation {name!r}; there are {', '.join(sorted(_OPS)) or none}")
     return _OPS[name]
 
 

@@ -40,6 +40,57 @@ def scaled(module: ww.cuda.Module, x: torch.Tensor, y: torch.Tensor) -> Any:
     return module["scaled"][4, 256](x, ww.cuda.out(y), 3.0, N)
 
 
+class Launcher:
+    """Triton's, as far as launches go."""
+
+    global_scratch_size = 0
+
+    def __init__(self, calls: list[Any]) -> None:
+        self.launch = lambda *args: calls.append(args)
+
+    def __call__(self, x: int, y: int, z: int, stream: int, function: str, *args: Any) -> None:
+        self.launch(x, y, z, stream, function, "room" if self.global_scratch_size else None, *args)
+
+
+class Compiled:
+    """A kernel that Triton compiled."""
+
+    function, packed_metadata = "function", "metadata"
+
+    def __init__(self, calls: list[Any], run: Any) -> None:
+        self._calls, self.run = calls, run
+
+    def __getitem__(self, grid: Any) -> Any:
+        return lambda *values, stream: self._calls.append((grid, stream, *values))
+
+
+def test_a_triton_launch_runs_hooks_where_there_are_any(monkeypatch):
+    """Else it goes without them, and without what they are told: by the launcher, or its function in C."""
+    from triton import knobs
+
+    from warpwise.triton.compat import compiled_launch
+
+    calls: list[Any] = []
+    plain, in_c = lambda *args: calls.append(args), Launcher(calls)
+    allocating = Launcher(calls)
+    allocating.global_scratch_size = 1
+    end = ("metadata", None, None, None, 1.5, None)
+    for run, expected in (
+        (plain, (2, 3, 1, 7, "function", *end)),
+        (in_c, (2, 3, 1, 7, "function", None, *end)),
+        (allocating, (2, 3, 1, 7, "function", "room", *end)),
+    ):
+        launch = compiled_launch(Compiled(calls, run), (2, 3, 1), [2.5, None])
+        assert calls == []
+        launch(7, [1.5, None])
+        assert calls == [expected]
+        with monkeypatch.context() as patch:
+            patch.setattr(knobs.runtime.launch_enter_hook, "calls", [print])
+            launch(7, [1.5, None])
+        assert calls.pop() == ((2, 3, 1), 7, 1.5, None)
+        calls.clear()
+
+
 @pytest.mark.gpu
 def test_a_repetition_takes_other_tensors_on_any_stream(module):
     x, y = vectors(0)

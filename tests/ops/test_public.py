@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 import torch
 from tests.ops.conftest import EVERY_OP, OPS
+from torch.autograd import forward_ad
 
 import warpwise.ops
 from warpwise.ops._plans import Plans
@@ -82,7 +83,7 @@ def test_double_backward(op):
 
 
 @pytest.mark.parametrize("op", DIFFERENTIABLE)
-def test_the_short_way_with_a_gradient(op, monkeypatch):
+def test_the_short_way_with_a_gradient(op):
     """In eager mode autograd records the plan itself; what it computes are the library operator's gradients, twice."""
     args = requiring_grad(example(op, torch.float64))
     product = operator(op)(*args)
@@ -91,14 +92,78 @@ def test_the_short_way_with_a_gradient(op, monkeypatch):
     function = getattr(warpwise.ops, op.name)
     tensors = [value for value in args if isinstance(value, torch.Tensor) and value.requires_grad]
     by_library = torch.autograd.grad(product.sum(), tensors)
-    ran = []
-    plain = Plans.__call__
-    monkeypatch.setattr(Plans, "__call__", lambda self, *rest: ran.append(self.op.name) or plain(self, *rest))
-    result = function(*args)
-    assert ran[0] == op.name
-    assert "Backward" in type(result.grad_fn).__name__
-    torch.testing.assert_close(torch.autograd.grad(result.sum(), tensors), by_library)
+    assert type(product.grad_fn).__name__.startswith("GeneratedBackwardFor_warpwise")
+    for _ in range(2):
+        result = function(*args)
+        assert "warpwise" not in type(result.grad_fn).__name__
+        torch.testing.assert_close(torch.autograd.grad(result.sum(), tensors), by_library)
+    assert torch.autograd.gradcheck(lambda *values: function(*values), args, fast_mode=True)
     assert torch.autograd.gradgradcheck(lambda *values: function(*values), args, fast_mode=True)
+
+
+def test_the_backward_of_what_a_rung_takes_is_the_operations():
+    """Of float64, which no rung of matmul takes, everything is PyTorch's; of float32 the backward may choose rungs."""
+    a, b = torch.ones(2, 3, requires_grad=True), torch.ones(3, 4)
+    for _ in range(2):
+        assert type(warpwise.ops.matmul(a, b).grad_fn).__name__ == "matmulBackward"
+        assert type(warpwise.ops.matmul(a.double(), b.double()).grad_fn).__name__ == "MmBackward0"
+
+
+@pytest.mark.parametrize("op", DIFFERENTIABLE)
+@pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")  # vmap calls an operator for each value
+def test_gradients_under_function_transforms(op):
+    """torch.func's gradient, its gradient's, and one for each value of a batch: those that autograd gives."""
+    args = requiring_grad(example(op, torch.float64))
+    function = getattr(warpwise.ops, op.name, operator(op))
+
+    def total(first: torch.Tensor) -> torch.Tensor:
+        return _total(function(first, *args[1:]))
+
+    def curved(first: torch.Tensor) -> torch.Tensor:
+        return torch.func.grad(lambda value: total(value * value))(first).sum()
+
+    (by_autograd,) = torch.autograd.grad(total(args[0]), args[:1])
+    torch.testing.assert_close(torch.func.grad(total)(args[0]), by_autograd)
+    first = args[0].detach().requires_grad_()
+    (once,) = torch.autograd.grad(total(first * first), first, create_graph=True)
+    (twice,) = torch.autograd.grad(once.sum(), first)
+    torch.testing.assert_close(torch.func.grad(curved)(args[0].detach()), twice)
+    batch = torch.stack([args[0].detach()] * 2)
+    torch.testing.assert_close(torch.func.vmap(torch.func.grad(total))(batch)[1], by_autograd)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
+def test_forward_mode_derivatives():
+    """PyTorch's operators have them; a rung asked for by name has none, which is an error and no tangent of zeros."""
+    a, b, tangent = torch.randn(2, 3), torch.randn(3, 4), torch.randn(2, 3)
+    product = warpwise.ops.matmul
+    product(a, b)
+    for transform in (torch.func.jacfwd, torch.func.jacrev, torch.func.hessian):
+        ours, theirs = (transform(lambda value, f=f: f(value, b).square()) for f in (product, torch.mm))
+        torch.testing.assert_close(ours(a), theirs(a))
+    for rung in (None, "k01"):
+        with forward_ad.dual_level():
+            dual = forward_ad.make_dual(a, tangent)
+            if rung is None:
+                torch.testing.assert_close(forward_ad.unpack_dual(product(dual, b)).tangent, tangent @ b)
+                with torch.autocast("cpu", dtype=torch.bfloat16):
+                    assert product(dual, b).dtype == torch.bfloat16
+            else:
+                product(a, b, rung=rung)
+                with pytest.raises(NotImplementedError, match="matmul: expected no rung where a forward-mode"):
+                    product(dual, b, rung=rung)
+    with pytest.raises(NotImplementedError, match="got 'k01'"):
+        torch.func.jvp(lambda value: product(value, b, rung="k01"), (a,), (tangent,))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+def test_functionalize_and_trace_see_the_library_operator():
+    a, b = torch.randn(2, 3), torch.randn(3, 4)
+    torch.testing.assert_close(torch.func.functionalize(warpwise.ops.matmul)(a, b), a @ b)
+    for value in (a, a.clone().requires_grad_()):
+        traced = torch.jit.trace(lambda value: warpwise.ops.matmul(value, b), (value,))
+        assert "warpwise::matmul" in str(traced.graph)
 
 
 @pytest.mark.parametrize("op", EVERY_OP)
@@ -144,6 +209,27 @@ def test_dynamic_shapes_make_one_graph():
 
 
 @pytest.mark.parametrize("op", EVERY_OP)
+def test_a_function_can_be_asked_what_it_runs(op):
+    """By its own arguments, defaults and all."""
+    function = getattr(warpwise.ops, op.name)
+    args = example(op, float_dtype(op))
+    assert function.chosen(*args).reason == "on a CPU PyTorch computes unless a rung is named"
+    elsewhere = [value.to("meta") if isinstance(value, torch.Tensor) else value for value in args]
+    assert "on meta nothing is computed" in str(function.chosen(*elsewhere))
+    with pytest.raises(LookupError, match=f"{op.name}: no table for A GPU"):
+        function.chosen(*args, device="A GPU")
+
+
+def test_what_is_asked_has_the_defaults_of_the_call():
+    x, weight = torch.ones(2, 3), torch.ones(4, 3)
+    assert "PyTorch" in str(warpwise.ops.linear.chosen(x, weight, activation="gelu"))
+    with pytest.raises(TypeError, match="weight"):
+        warpwise.ops.linear.chosen(x)
+    with pytest.raises(ValueError, match="expected activation to be one of"):
+        warpwise.ops.linear.chosen(x, weight, activation="gul")
+
+
+@pytest.mark.parametrize("op", EVERY_OP)
 def test_no_result_is_a_view_of_an_argument(op):
     args = example(op, float_dtype(op))
     results = op(*args)
@@ -173,6 +259,8 @@ def test_rung_by_name_runs_it(monkeypatch):
     assert asked == ["k02_grid_stride", "k02_grid_stride"]
     with pytest.raises(UnknownRung, match="k01_thread_per_element"):
         op(x, rung="k99")
+    with pytest.raises(TypeError, match="square: expected rung to be a name or None, got int"):
+        warpwise.ops.square(x, rung=3)
 
 
 def test_a_gradient_flows_through_a_rung_asked_for_by_name():
@@ -185,11 +273,14 @@ def test_a_gradient_flows_through_a_rung_asked_for_by_name():
 def test_what_needs_no_gradient_skips_the_library(monkeypatch):
     """No argument wants a gradient, or none is recorded: the arguments' plan is run, not the library operator."""
     calls = []
-    monkeypatch.setattr(Plans, "__call__", lambda self, args, rung: calls.append("direct") or args[0].clone())
+    monkeypatch.setattr(Plans, "plan", lambda self, args, rung: lambda args: calls.append("direct") or args[0].clone())
+    square = warpwise.registry.get("square")
+    op = replace(square, spec=replace(square.spec, name="needs_no_gradient"))
+    function = public(op, "(Tensor input) -> Tensor", lambda ctx, grad: grad)
     x = torch.ones(3)
-    warpwise.ops.square(x)
+    function(x)
     with torch.no_grad():
-        warpwise.ops.square(x.clone().requires_grad_())
+        function(x.clone().requires_grad_())
     assert calls == ["direct", "direct"]
 
 

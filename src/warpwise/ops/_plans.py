@@ -6,18 +6,16 @@ which agree in these run the same plan: PyTorch, a recorded launch, or a rung th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from warpwise import ranges, tuned
 from warpwise.cuda import observe
-from warpwise.cuda.recording import Recording, record
+from warpwise.cuda.recording import Recording, allocator, record
+from warpwise.ops._shortcuts import ALIGNMENT, MOST
 from warpwise.registry import Op, Outputs, Rung
-
-MOST = 1024  # plans of one operation; past that all are made anew
-ALIGNMENT = 255  # no kernel looks at more of an address than its place among 256 bytes, on which allocations begin
 
 Plan = Callable[[tuple[Any, ...]], Outputs]
 
@@ -27,10 +25,15 @@ class Plans:
 
     def __init__(self, op: Op) -> None:
         self.op = op
+        self.eager: Plan = lambda args: op.spec.eager(*args)
         self._plans: dict[tuple[Any, ...], Plan] = {}
         self._generation = tuned.generation()
 
     def __call__(self, args: tuple[Any, ...], rung: str | None) -> Outputs:
+        return self.plan(args, rung)(args)
+
+    def plan(self, args: tuple[Any, ...], rung: str | None) -> Plan:
+        """What is to be called with ``args``, or with others like them. Raises what ``op`` raises for these."""
         key: list[Any] = [rung]
         try:
             for value in args:
@@ -42,64 +45,90 @@ class Plans:
                     key += (type(value), value)
             plan = self._plans.get(tuple(key))
         except (RuntimeError, TypeError):  # a tensor without strides or memory, an argument without a hash
-            return self.op(*args, rung=rung)
+            return lambda args: self.op(*args, rung=rung)
         if plan is None or self._generation != tuned.generation():
             plan = self._made(tuple(key), args, rung)
-        return plan(args)
+        return plan
 
     def _made(self, key: tuple[Any, ...], args: tuple[Any, ...], rung: str | None) -> Plan:
-        """A new plan. Raises what ``op`` raises for these arguments."""
         op = self.op
         op.spec.check(*args)
         chosen = op.chosen(*args, rung=rung)
         if self._generation != tuned.generation() or len(self._plans) >= MOST:
             self._plans.clear()
             self._generation = tuned.generation()
-        plan = _eager(op) if chosen is None else _Launch(op, chosen, args)
+        plan = self.eager if chosen is None else _Launch(op, chosen, args)
         self._plans[key] = plan
         return plan
-
-
-def _eager(op: Op) -> Plan:
-    eager = op.spec.eager
-    return lambda args: eager(*args)
 
 
 class _Launch:
     """A rung for arguments of one description: recorded at its first launch on a GPU, repeated from then on if that can be."""
 
-    __slots__ = ("_op", "_recorded", "_recording", "_rung", "_tensors")
+    __slots__ = ("_op", "_recorded", "_repeated", "_rung", "_tensors")
 
     def __init__(self, op: Op, rung: Rung, args: tuple[Any, ...]) -> None:
         self._op, self._rung = op, rung
         self._tensors = [at for at, value in enumerate(args) if isinstance(value, torch.Tensor)]
-        self._recording: Recording | None = None
+        self._repeated: Callable[[tuple[Any, ...]], Outputs | None] | None = None
         self._recorded = False
 
     def __call__(self, args: tuple[Any, ...]) -> Outputs:
-        made = self._op.spec.outputs(*args)
-        watched = observe.OBSERVERS or ranges.watched()
-        if self._recording is not None and not watched:
-            addresses = [made.data_ptr()] if isinstance(made, torch.Tensor) else [each.data_ptr() for each in made]
-            offsets = 0
-            for address in addresses:
-                offsets |= address
-            if not offsets & ALIGNMENT:
-                self._recording(addresses + [args[at].data_ptr() for at in self._tensors])
+        if self._repeated is not None and not (observe.OBSERVERS or ranges.watched()):
+            made = self._repeated(args)
+            if made is not None:
                 return made
-        tensors = [*((made,) if isinstance(made, torch.Tensor) else made), *(args[at] for at in self._tensors)]
-        if self._recorded or watched or not self._recordable(tensors):
+        made = self._op.spec.outputs(*args)
+        results = (made,) if isinstance(made, torch.Tensor) else made
+        inputs = [args[at] for at in self._tensors]
+        if self._recorded or observe.OBSERVERS or ranges.watched() or not self._recordable(results, inputs):
             self._op.launch(self._rung, made, *args)
             return made
         self._recorded = True
-        self._recording = record(lambda: self._op.launch(self._rung, made, *args), tensors)
+        filled = [result for result in results if result.numel()]
+        recording = record(lambda: self._op.launch(self._rung, made, *args), [*filled, *inputs])
+        if recording is not None:
+            self._repeated = _repetition(recording, made, self._tensors)
         return made
 
-    def _recordable(self, tensors: list[torch.Tensor]) -> bool:
-        """Whether the rung is handed these very tensors, each in memory of its own, on a GPU."""
+    def _recordable(self, results: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> bool:
+        """Whether the rung is handed these very tensors, each in memory of its own, on a GPU; a result may have no elements."""
+        tensors = [*(result for result in results if result.numel()), *inputs]
         return (
             self._rung.language in ("cuda", "triton")
-            and all(tensor.is_cuda and tensor.numel() for tensor in tensors)
+            and len(tensors) > len(inputs)
+            and all(tensor.is_cuda and tensor.numel() and not tensor.is_neg() for tensor in tensors)
             and (self._rung.strided or all(tensor.is_contiguous() for tensor in tensors))
             and len({tensor.untyped_storage().data_ptr() for tensor in tensors}) == len(tensors)
         )
+
+
+def _repetition(
+    recording: Recording, made: Outputs, tensors: Sequence[int]
+) -> Callable[[tuple[Any, ...]], Outputs | None]:
+    """What allocates outputs like ``made`` and fills them; it gives None where they lie otherwise than at 256 bytes."""
+    if isinstance(made, torch.Tensor):
+        allocated = allocator(made)
+
+        def repeated(args: tuple[Any, ...]) -> Outputs | None:
+            result = allocated()
+            address = result.data_ptr()
+            if address & ALIGNMENT:
+                return None
+            recording([address, *[args[at].data_ptr() for at in tensors]])
+            return result
+
+        return repeated
+
+    allocators = [allocator(result) for result in made]
+    filled = [at for at, result in enumerate(made) if result.numel()]
+
+    def all_repeated(args: tuple[Any, ...]) -> Outputs | None:
+        results = tuple([allocated() for allocated in allocators])
+        addresses = [results[at].data_ptr() for at in filled]
+        if any(address & ALIGNMENT for address in addresses):
+            return None
+        recording([*addresses, *[args[at].data_ptr() for at in tensors]])
+        return results
+
+    return all_repeated

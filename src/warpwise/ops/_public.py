@@ -6,9 +6,13 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
+from torch.autograd import forward_ad
+from torch.compiler import is_compiling
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
+from warpwise.ops._gradients import differentiable, transformable, transformed_by_grad
 from warpwise.ops._plans import Plans
+from warpwise.ops._shortcuts import Shortcuts
 from warpwise.registry import Op, Outputs
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -23,6 +27,7 @@ def public(
     backward: Callable[..., Any] | None = None,
     setup_context: Callable[..., None] | None = None,
     autocast: Literal["keep", "low_precision", "float32"] = "keep",
+    eager_records: bool = False,
 ) -> Callable[..., Any]:
     """Register ``op`` as ``torch.ops.warpwise.<name>`` and return ``function(*args, rung=None)``.
 
@@ -35,9 +40,13 @@ def public(
     ``torch.matmul``), or float32 (as for ``torch.softmax``).
 
     The function takes the shortest way. Plain tensors go straight to the plan that arguments like them have had
-    (``_plans``), with a gradient by an ``autograd.Function`` of the same backward, since a library boundary costs 10-60 µs
-    a call; under torch.compile, autocast, tracing or a function transform the library op runs. On CPU tensors both
-    compute through PyTorch, unless ``rung`` names the rung to be emulated.
+    (``_plans``, ``_shortcuts``), with a gradient by an ``autograd.Function`` of the same backward, since a library boundary
+    costs 10-60 µs a call; under torch.compile, autocast and tracing the library op runs, and under torch.func an
+    ``autograd.Function`` made for that (``_gradients``). On CPU tensors all compute through PyTorch, unless ``rung`` names
+    the rung to be emulated. Where a forward-mode derivative is asked for, ``eager`` computes.
+
+    ``eager_records`` says that the specification's ``eager`` is made of differentiable operators. A dtype that no rung
+    takes is then PyTorch's, gradients and all: they record themselves in a third of the time of an ``autograd.Function``.
     """
     if "rung" in schema:
         raise ValueError(f"{op.name}: expected a schema without rung, which is added to it, got {schema!r}")
@@ -61,20 +70,49 @@ def public(
                 setup_context(ctx, inputs, output)
 
         opaque.register_autograd(backward, setup_context=save)
-    recorded = None if backward is None else _differentiable(op.name, plans, backward, setup_context)
+    recorded = None if backward is None else differentiable(op.name, backward, setup_context)
     library = getattr(torch.ops.warpwise, op.name).default
+    shortcuts = Shortcuts()
+    transformed = None if backward is None else transformable(op.name, library, backward, setup_context)
+
+    def way_of(args: tuple[Any, ...], rung: str | None, differentiating: bool) -> Callable[[tuple[Any, ...]], Any]:
+        plan = plans.plan(args, rung)
+        by_itself = eager_records and plan is plans.eager and _is_pytorchs(op, args)
+        return recorded(plan) if differentiating and recorded is not None and not by_itself else plan
+
+    def by_pytorch(args: tuple[Any, ...], rung: str | None) -> Outputs:
+        if rung is not None:
+            raise NotImplementedError(
+                f"{op.name}: expected no rung where a forward-mode derivative is asked for, since PyTorch's operators alone have "
+                f"those, got {rung!r}"
+            )
+        op.spec.check(*args)
+        return op.spec.eager(*args)
+
+    def lowered(args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return args if autocast == "keep" else _cast(args, autocast)
 
     def function(*args: Any, rung: str | None = None) -> Any:
-        differentiating = None if torch.compiler.is_compiling() else _differentiating(args)
+        if is_compiling():
+            return library(*lowered(args), rung=rung)
+        if forward_ad._current_level >= 0 and _has_tangent(args):
+            return _without_autocast(by_pytorch, lowered(args), rung)
+        way = shortcuts.find(args, rung)
+        if way is not None:
+            return way(args)
+        differentiating = _differentiating(args)
         if differentiating is not None:
             if not _autocasting():
-                if not differentiating:
-                    return plans(args, rung)
-                if recorded is not None:
-                    return recorded(*args, rung)
+                if not differentiating or recorded is not None:
+                    way = way_of(args, rung, differentiating)
+                    result = way(args)
+                    shortcuts.keep(args, rung, way)
+                    return result
             elif not differentiating:
-                return _without_autocast(plans, args if autocast == "keep" else _cast(args, autocast), rung)
-        return library(*(args if autocast == "keep" else _cast(args, autocast)), rung=rung)
+                return _without_autocast(plans, lowered(args), rung)
+        if transformed is not None and transformed_by_grad():
+            return transformed(*lowered(args), rung)
+        return library(*lowered(args), rung=rung)
 
     function.__name__ = function.__qualname__ = op.name
     return function
@@ -98,47 +136,36 @@ def _differentiating(args: tuple[Any, ...]) -> bool | None:
             found = found or (recording and value.requires_grad)
     if _get_current_dispatch_mode() is not None or torch._C._functorch.peek_interpreter_stack() is not None:
         return None
-    return found
+    return None if torch._C._get_tracing_state() is not None else found
 
 
-def _differentiable(
-    name: str, plans: Plans, backward: Callable[..., Any], setup_context: Callable[..., None] | None
-) -> Callable[..., Any]:
-    """``function(*args, rung)`` that runs a plan and is recorded by autograd, as ``torch.library.register_autograd`` does it."""
+def _has_tangent(args: tuple[Any, ...]) -> bool:
+    """Whether a forward-mode derivative is asked for, where any is."""
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        return True
+    tensors = [value for value in args if isinstance(value, torch.Tensor)]
+    return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors)
 
-    def forward(ctx: Any, *args: Any) -> Outputs:
-        output = plans(args[:-1], args[-1])
-        if setup_context is not None:
-            setup_context(ctx, args[:-1], output)
-        return output
 
-    def gradients(ctx: Any, *grads: Any) -> tuple[Any, ...]:
-        all_needed = ctx.needs_input_grad
-        ctx.needs_input_grad = all_needed[:-1]
-        try:
-            found = backward(ctx, *grads)
-        finally:
-            ctx.needs_input_grad = all_needed
-        return (*found, None) if isinstance(found, tuple) else (found, None)
-
-    made = type(
-        name, (torch.autograd.Function,), {"forward": staticmethod(forward), "backward": staticmethod(gradients)}
-    )
-    # The base class's apply: Function's own asks first whether a function transform is active, which is known here.
-    return super(torch.autograd.Function, made).apply  # type: ignore[misc]
+def _is_pytorchs(op: Op, args: tuple[Any, ...]) -> bool:
+    """Whether no rung takes the dtype of these arguments, so that products of the backward would be PyTorch's too."""
+    dtype = next((value.dtype for value in args if isinstance(value, torch.Tensor)), None)
+    return all(rung.dtypes is not None and dtype not in rung.dtypes for rung in op.rungs)
 
 
 def _device_type(args: tuple[Any, ...]) -> str:
     return next((value.device.type for value in args if isinstance(value, torch.Tensor)), "cpu")
 
 
-def _without_autocast(plans: Plans, args: tuple[Any, ...], rung: str | None) -> Outputs:
-    """Run a plan with autocast off, so that PyTorch's own operators keep the dtype that the meta kernel promised."""
+def _without_autocast(
+    run: Callable[[tuple[Any, ...], str | None], Outputs], args: tuple[Any, ...], rung: str | None
+) -> Outputs:
+    """``run`` with autocast off, so that PyTorch's own operators keep the dtype that the meta kernel promised."""
     kind = _device_type(args)
     if kind not in ("cpu", "cuda") or not torch.is_autocast_enabled(kind):
-        return plans(args, rung)
+        return run(args, rung)
     with torch.autocast(kind, enabled=False):
-        return plans(args, rung)
+        return run(args, rung)
 
 
 def _cast(args: tuple[Any, ...], rule: str) -> tuple[Any, ...]:

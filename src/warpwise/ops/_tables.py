@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -110,3 +111,21 @@ def chosen(op: Op, *args: Any, device: Device | str | None = None) -> Choice:
         f"{op.name}: {where.name}'s table has no point near {asked} for {str(dtype).removeprefix('torch.')} and {kind}: "
         f"there the ladder's own rule chooses; `warpwise tune {op.name}` on that GPU adds points"
     )
+
+
+def asked(op: Op, function: Callable[..., Any]) -> Callable[..., Choice]:
+    """``function.chosen``: what a call of ``function`` with the same arguments would run."""
+    signature = inspect.signature(function)
+
+    def of_call(*args: Any, device: Device | str | None = None, **named: Any) -> Choice:
+        bound = signature.bind(*args, **named)
+        bound.apply_defaults()
+        values = [value for name, value in bound.arguments.items() if name != "rung"]
+        return chosen(op, *values, device=device)
+
+    of_call.__doc__ = f"""What ``{op.name}`` runs for the same arguments, a rung with its tile or PyTorch, and why.
+
+    ``device`` asks for another GPU by its tables alone. Nothing is computed. Raises as ``{op.name}`` does, and
+    ``LookupError`` if these tables have no point near these arguments.
+    """
+    return of_call

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 import triton.language as tl
+from triton import knobs
 from triton._C.libtriton import ir
 from triton._utils import canonicalize_dtype
 from triton.backends.compiler import GPUTarget
@@ -37,6 +40,7 @@ __all__ = [
     "TensorHandle",
     "TritonSemantic",
     "bound_function",
+    "compiled_launch",
     "ir",
     "jit_options",
     "language_modules",
@@ -99,6 +103,60 @@ def specialised_source(
     bound, specialization, rest = binder(*args, **kwargs)
     _, signature, constexprs, attributes = function._pack_args(backend, options, bound, specialization, rest)
     return ASTSource(function, signature, constexprs, attributes)
+
+
+def compiled_launch(
+    compiled: Any, grid: tuple[int, int, int], values: Sequence[Any]
+) -> Callable[[int, Sequence[Any]], None]:
+    """``launch(stream, values)`` of a compiled kernel, with the values of its parameters, or others of their types.
+
+    Triton's own way calls chains of hooks and makes what they are told, also where no hook is set, and looks up for each
+    launch what is the same for all. Without hooks its function in C is called at once.
+    """
+    with_hooks, runtime = compiled[grid], knobs.runtime
+    run: Callable[..., None] = functools.partial(compiled.run, *grid)
+    before: tuple[Any, ...] = ()
+    after: tuple[Any, ...] = (compiled.function, compiled.packed_metadata, None, None, None)
+    if (found := _handed_to_c(compiled.run, grid, after, values)) is not None:
+        run, before, after = found
+
+    def launch(stream: int, values: Sequence[Any]) -> None:
+        enter, leave = runtime.launch_enter_hook, runtime.launch_exit_hook
+        if (enter is None or not getattr(enter, "calls", True)) and (
+            leave is None or not getattr(leave, "calls", True)
+        ):
+            run(*before, stream, *after, *values)
+        else:
+            with_hooks(*values, stream=stream)
+
+    return launch
+
+
+_STREAM = 0x57AE_A400  # of no launch: to be found among a launch's arguments
+
+
+def _handed_to_c(
+    run: Any, grid: tuple[int, int, int], after: tuple[Any, ...], values: Sequence[Any]
+) -> tuple[Callable[..., None], tuple[Any, ...], tuple[Any, ...]] | None:
+    """The function in C that a launcher calls, and its arguments before and after the stream, up to the parameters' values.
+
+    None where it has memory to allocate for the launch, or does not end in the values.
+    """
+    seen: list[tuple[Any, ...]] = []
+    if not hasattr(run, "launch") or any(getattr(run, f"{name}_scratch_size", 0) for name in ("global", "profile")):
+        return None
+    probe = copy.copy(run)  # nobody else's launch meets what takes the place of the function
+    probe.launch = lambda *args: seen.append(args)
+    try:
+        probe(*grid, _STREAM, *after, *values)
+        (args,) = seen
+    except (TypeError, ValueError):  # another Triton's launcher
+        return None
+    first = len(args) - len(values)
+    streams = [at for at, value in enumerate(args) if type(value) is int and value == _STREAM]
+    if len(streams) != 1 or any(mine is not theirs for mine, theirs in zip(values, args[first:], strict=True)):
+        return None
+    return run.launch, args[: streams[0]], args[streams[0] + 1 : first]
 
 
 def launch_options() -> frozenset[str]:

@@ -1,0 +1,42 @@
+"""Views that are only marked negated, as the imaginary part of a conjugate is: read with their sign, on every rung."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import warpwise.ops  # noqa: F401 - registers its operations
+from warpwise import registry
+
+SEED = 0
+RUNGS = [
+    pytest.param(op, rung, id=f"{op.name}-{rung.name}")
+    for op in registry.all_ops()
+    for rung in op.rungs
+    if "cpu" in rung.devices
+]
+
+
+def marked(value: object) -> object:
+    """The same values, of which memory holds the opposite."""
+    floating = isinstance(value, torch.Tensor) and value.dtype in (torch.float32, torch.float16, torch.bfloat16)
+    return torch._neg_view(-value) if floating and value.numel() else value
+
+
+@pytest.mark.parametrize("op, rung", RUNGS)
+def test_a_negated_view_is_read_with_its_sign(op, rung):
+    dtype = next((each for each in rung.dtypes or op.spec.dtypes if each in op.spec.dtypes), op.spec.dtypes[0])
+    for case in op.spec.cases:
+        args = op.spec.inputs(case, dtype, torch.device("cpu"), SEED)
+        if op.refusal(rung, *args) is None and args[0].numel():
+            break
+    else:
+        pytest.skip("takes no case here")
+    expected = op(*args, rung=rung.name)
+    for at, value in enumerate(args):  # one at a time: two signs too many would be none
+        given = (*args[:at], marked(value), *args[at + 1 :])
+        if given[at] is value or op.refusal(rung, *given):
+            continue
+        found = op(*given, rung=rung.name)
+        pairs = zip(*((each,) if isinstance(each, torch.Tensor) else each for each in (expected, found)), strict=True)
+        assert all(torch.allclose(a.double(), b.double(), rtol=1e-2, atol=1e-3) for a, b in pairs), at
