@@ -261,22 +261,31 @@ void set_up(Program& program, const ww_machine_launch& asked) {
 }
 
 // Ctrl-C ends the run; Python's own handler is told too, and raises once the call has returned.
+// Two runtimes that end in another order than they began leave each other's handlers behind: told once, not in a
+// circle.
 struct sigaction old_interrupt;
+volatile sig_atomic_t telling = 0;
 void on_interrupt(int signal, siginfo_t* info, void* context) {
-  run.stop = 1;
+  if (telling) return;
+  telling = 1;
   if (old_interrupt.sa_flags & SA_SIGINFO) {
     if (old_interrupt.sa_sigaction) old_interrupt.sa_sigaction(signal, info, context);
   } else if (old_interrupt.sa_handler != SIG_DFL && old_interrupt.sa_handler != SIG_IGN) {
     old_interrupt.sa_handler(signal);
   }
+  telling = 0;
+  run.stop = 1;  // last: Python's flag must be up when the call returns, or a second interrupt would follow ours
 }
 class InterruptGuard {
  public:
   InterruptGuard() {
-    sigaction(SIGINT, nullptr, &old_interrupt);
-    watches_ = (old_interrupt.sa_flags & SA_SIGINFO) ||
-               (old_interrupt.sa_handler != SIG_DFL && old_interrupt.sa_handler != SIG_IGN);
+    struct sigaction found;
+    sigaction(SIGINT, nullptr, &found);
+    const bool informed = found.sa_flags & SA_SIGINFO;
+    watches_ =
+        informed ? found.sa_sigaction != on_interrupt : found.sa_handler != SIG_DFL && found.sa_handler != SIG_IGN;
     if (!watches_) return;
+    old_interrupt = found;
     struct sigaction ours;
     memset(&ours, 0, sizeof ours);
     ours.sa_sigaction = on_interrupt;

@@ -86,13 +86,20 @@ void on_tick(int, siginfo_t*, void* context) {
   }
 }
 
+// Two runtimes that end in another order than they began leave each other's handlers behind: told once, not in a
+// circle.
+volatile sig_atomic_t telling = 0;
 void on_interrupt(int signal, siginfo_t* info, void* context) {
-  world.stop = static_cast<int>(Stop::kInterrupt);
+  if (telling) return;
+  telling = 1;
   if (old_interrupt.sa_flags & SA_SIGINFO) {
     if (old_interrupt.sa_sigaction) old_interrupt.sa_sigaction(signal, info, context);
   } else if (old_interrupt.sa_handler != SIG_DFL && old_interrupt.sa_handler != SIG_IGN) {
     old_interrupt.sa_handler(signal);
   }
+  telling = 0;
+  // Last: Python's flag must be up when the call returns, or a second interrupt would follow ours.
+  world.stop = static_cast<int>(Stop::kInterrupt);
 }
 
 int tick_signal() { return SIGRTMIN + 7; }
@@ -155,10 +162,13 @@ SignalGuard::SignalGuard(double timeout) {
   const struct sigaction on_faults = action(on_fault, SA_ONSTACK), on_ticks = action(on_tick, SA_RESTART);
   for (int i = 0; i < 4; i++) sigaction(kFaults[i], &on_faults, &old_faults[i]);
   sigaction(tick_signal(), &on_ticks, &old_tick);
-  sigaction(SIGINT, nullptr, &old_interrupt);
-  watches_interrupt = (old_interrupt.sa_flags & SA_SIGINFO) ||
-                      (old_interrupt.sa_handler != SIG_DFL && old_interrupt.sa_handler != SIG_IGN);
+  struct sigaction found;
+  sigaction(SIGINT, nullptr, &found);
+  const bool informed = found.sa_flags & SA_SIGINFO;
+  watches_interrupt =
+      informed ? found.sa_sigaction != on_interrupt : found.sa_handler != SIG_DFL && found.sa_handler != SIG_IGN;
   if (watches_interrupt) {
+    old_interrupt = found;
     struct sigaction on_interrupts = action(on_interrupt, SA_ONSTACK);
     on_interrupts.sa_flags &= ~SA_NODEFER;
     sigaction(SIGINT, &on_interrupts, nullptr);
