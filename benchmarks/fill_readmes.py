@@ -48,31 +48,38 @@ def table_points(line: str, records: dict[str, Recorded]) -> list[str]:
     return [f"{case.name} {dtype_name(dtype)}"]
 
 
-def caption(names: list[str], record: Recorded) -> str:
-    """What stands after a marker: the points, the device and the date."""
-    there = [(size, dtype) for size, _, dtype in (name.partition(" ") for name in names) if record.point(size, dtype)]
+def caption(names: list[str], records: dict[str, Recorded]) -> str:
+    """What stands after a marker: the points, the device and the date, of the operation whose record has them."""
+    asked = [(size, dtype) for size, _, dtype in (name.partition(" ") for name in names)]
+    record = max(records.values(), key=lambda record: sum(record.point(*point) is not None for point in asked))
+    there = [point for point in asked if record.point(*point)]
     shown = " / ".join(f"{size} ({dtype})" for size, dtype in there)
     return f"Measured on {record.device}, {record.date[:10]}: {shown}; time, rate, share of the ceiling, × the best opponent."
+
+
+def devices(op: str, rung: str) -> tuple[str, ...]:
+    """Where a rung of an operation runs, nowhere if there is none of that name any more."""
+    return next((each.devices for each in registry.get(op).rungs if each.name == rung), ())
 
 
 def filled(text: str, records: dict[str, Recorded]) -> str:
     """``text`` with the last cell of every rung's row rewritten; ``records`` are those of the folder's operations."""
     lines, names = text.splitlines(), table_points("", records)
-    any_record = next(iter(records.values()))
     for number, line in enumerate(lines):
         if MARKER.search(line):
             names = table_points(line, records)
             if number + 1 < len(lines) and lines[number + 1].startswith("Measured on "):
-                lines[number + 1] = caption(names, any_record)
+                lines[number + 1] = caption(names, records)
             else:
-                lines[number] = f"{line}\n{caption(names, any_record)}"
+                lines[number] = f"{line}\n{caption(names, records)}"
         if match := ROW.match(line):
-            for record in records.values():
+            for op, record in records.items():
                 if record.status(match["rung"]) is None:
                     continue
                 cell = " / ".join(text for name in names if (text := figure(record, match["rung"], name)))
+                untimed = "not timed at these points" if "cuda" in devices(op, match["rung"]) else "not timed on a GPU"
                 head = line.rpartition(" | ")[0]
-                lines[number] = f"{head} | {cell or 'not timed on a GPU'} |"
+                lines[number] = f"{head} | {cell or untimed} |"
     return "\n".join(lines) + "\n"
 
 

@@ -32,7 +32,7 @@ from warpwise.cache import atomic_write
 from warpwise.lab.timing.environment import environment, place
 from warpwise.lab.timing.timing import duration, ratio
 
-RESULTS = Path(__file__).parent / "results" / "h200" / "linear.json"
+RESULTS = Path(__file__).parent / "results" / "h200" / "nn_linear.json"
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 NAMES = ("y", "dx", "dw", "db")
 

@@ -90,6 +90,18 @@ def test_what_is_taken():
     assert RUNG.configs(torch.empty(65, 5).half(), torch.empty(5, 7).half())[0] in {cut.name for cut in _hopper.CUTS}
 
 
+def test_what_need_not_be_copied_is_left_to_who_reads_it_where_it_lies():
+    a, b = torch.empty(65, 64).half(), torch.empty(64, 24).half()
+    assert "k20_deferred_stores takes these" in (RUNG.limits(a, b) or "")
+    assert "k20_deferred_stores takes these" in (RUNG.limits(a, torch.empty(24, 64).half().t()) or "")
+    assert RUNG.limits(a, torch.empty(64, 25).half()) is None, "rows of b and c"
+    assert RUNG.limits(torch.empty(65, 65).half()[:, 1:], b) is None, "rows of a"
+    assert RUNG.limits(a, torch.empty(25, 64).half().t()) is None, "rows of c"
+    bytes_of_a, bytes_of_b = a.to(torch.int8), b.to(torch.int8)
+    assert "k22_warpgroups_int8 takes these" in (RUNG.limits(bytes_of_a, bytes_of_b) or "")
+    assert RUNG.limits(bytes_of_a[:, :40].contiguous(), bytes_of_b[:40]) is None, "k is no multiple of 16"
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("turned", LAYOUTS)
 @pytest.mark.parametrize("dtype", DTYPES)

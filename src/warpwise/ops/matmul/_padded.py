@@ -127,8 +127,18 @@ def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     return _hopper.deferred_configs(a, b) if by_cuts(a) else ()
 
 
+def needless(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """Who multiplies a and b where they lie into a C whose rows begin on 16 bytes too, or None if something has to be copied."""
+    if a.dtype == torch.int8:
+        return None if _bytes.limits(a, b) else "k22_warpgroups_int8"
+    lies = all(addressable(way) is not None or addressable(way.t()) is not None for way in (a, b))
+    return "k20_deferred_stores" if lies and b.shape[1] * b.element_size() % 16 == 0 else None
+
+
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """A Hopper GPU; any rows and columns."""
+    """A Hopper GPU; any rows and columns, but for those that nothing need be done about."""
+    if rung := needless(a, b):
+        return f"copies what does not begin on 16 bytes: {rung} takes these where they lie"
     return not_hopper(a) or too_large(a, b)
 
 
