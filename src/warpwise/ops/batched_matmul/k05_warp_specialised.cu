@@ -1,8 +1,8 @@
-// float32 on Hopper, matmul's k13 in halves: two blocks an SM, in each of which one warp feeds a ring of slices and
+// float32 on Hopper, matmul's k13 in halves: two blocks an SM, in each of which four warps feed a ring of slices and
 // four multiply, so that one block's sums leave while the other multiplies.
 //
 // A batch's sums may be 64 or 128 deep, and then k13, alone on its SM, would spend a quarter of its time on writing.
-// Five warps of 200 registers twice are an SM's registers without moving any. A warp multiplies 64 x 64, a thread 8 x
+// Four warps of 48 registers and four of 208, twice, are an SM's registers. A warp multiplies 64 x 64, a thread 8 x
 // 16; tiles of fewer than four such share out each slice's depth among the warps and add their sums at the end.
 
 #include <warpwise/hopper.cuh>
@@ -95,39 +95,8 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
   Place place{0, 0};
   for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
     float sums[8][16] = {};
-    Float4 a_quads[2][2], b_quads[2][4];
-    const auto fetch = [&](int step) {
-      const float* const a_now = a_lane + place.index * kFloats + step * kPitchA;
-      const float* const b_now = b_lane + place.index * kFloats + step * kPitchB;
-#pragma unroll
-      for (int q = 0; q < 2; ++q) a_quads[step % 2][q] = *reinterpret_cast<const Float4*>(a_now + q * 32);
-#pragma unroll
-      for (int q = 0; q < 4; ++q) b_quads[step % 2][q] = *reinterpret_cast<const Float4*>(b_now + q * 16);
-    };
-    hopper::barrier_wait(full + 8 * place.index, place.phase);
-    fetch(0);
-    for (int s = 0; s < slices; ++s) {
-      const unsigned read = empty + 8 * place.index;
-#pragma unroll
-      for (int step = 0; step < kSteps; ++step) {
-        // After the last slice, the next one's fragment is whatever lies there, and nobody uses it.
-        if (step + 1 == kSteps) {
-          place.advance(1, STAGES);
-          if (s + 1 < slices) hopper::barrier_wait(full + 8 * place.index, place.phase);
-        }
-        fetch((step + 1) % kSteps);
-        // A column up, the next one down: B's element stays in the operand cache along a column, A's around each turn.
-#pragma unroll
-        for (int j = 0; j < 16; ++j) {
-#pragma unroll
-          for (int turn = 0; turn < 8; ++turn) {
-            const int i = j % 2 ? turn : 7 - turn;
-            sums[i][j] += a_quads[step % 2][i / 4].at[i % 4] * b_quads[step % 2][j / 4].at[j % 4];
-          }
-        }
-      }
-      if (lane == 0) hopper::barrier_arrive(read, 0);
-    }
+    warpwise::add_slices<kSteps, kFloats, kPitchA, kPitchB, STAGES>(sums, a_lane, b_lane, slices, place, full, empty,
+                                                                    lane == 0);
 
     const int2 tile = warpwise::tile_at(number % of_matrix, rows, columns, group, BM, BN);
     const int thread = warpwise::thread_again() - kFeedWarps * 32, r = thread / 16, x = thread % 16 * 4;

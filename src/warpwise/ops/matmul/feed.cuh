@@ -1,9 +1,11 @@
 // What feeds warps that multiply: slices of a matrix product's operands in shared memory as [depth][extent], so that
 // the neighbours along m or n that a thread multiplies lie together, whichever way the operand lies in global memory;
-// the ring that slices go round; the order of tiles.
+// the ring that slices go round, and the products of what lies in it; the order of tiles.
 #pragma once
 
 #include <cuda_pipeline.h>
+#include <warpwise/hopper.cuh>
+#include <warpwise/tile.cuh>
 
 namespace warpwise {
 
@@ -85,6 +87,47 @@ __device__ inline int thread_again() {
   int thread;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
   return thread;
+}
+
+// Adds to a thread's 8 x 16 sums the products of a tile's slices, which go round a ring of STAGES places of FLOATS; a
+// warp multiplies STEPS of a slice's depths, and `releases` in one of its lanes. a_lane, b_lane: a thread's first quads
+// in the first place. A step's two quads of A and four of B are fetched under the products of the step before.
+template <int STEPS, int FLOATS, int PITCH_A, int PITCH_B, int STAGES>
+__device__ __forceinline__ void add_slices(float (&sums)[8][16], const float* a_lane, const float* b_lane, int slices,
+                                           Place& place, unsigned full, unsigned empty, bool releases) {
+  Float4 a_quads[2][2], b_quads[2][4];
+  const auto fetch = [&](int step) {
+    const float* const a_now = a_lane + place.index * FLOATS + step * PITCH_A;
+    const float* const b_now = b_lane + place.index * FLOATS + step * PITCH_B;
+#pragma unroll
+    for (int q = 0; q < 2; ++q) a_quads[step % 2][q] = *reinterpret_cast<const Float4*>(a_now + q * 32);
+#pragma unroll
+    for (int q = 0; q < 4; ++q) b_quads[step % 2][q] = *reinterpret_cast<const Float4*>(b_now + q * 16);
+  };
+  hopper::barrier_wait(full + 8 * place.index, place.phase);
+  fetch(0);
+  for (int s = 0; s < slices; ++s) {
+    const unsigned read = empty + 8 * place.index;
+#pragma unroll
+    for (int step = 0; step < STEPS; ++step) {
+      // After the last slice, the next one's fragment is whatever lies there, and nobody uses it.
+      if (step + 1 == STEPS) {
+        place.advance(1, STAGES);
+        if (s + 1 < slices) hopper::barrier_wait(full + 8 * place.index, place.phase);
+      }
+      fetch((step + 1) % STEPS);
+      // A column up, the next one down: B's element stays in the operand cache along a column, A's around each turn.
+#pragma unroll
+      for (int j = 0; j < 16; ++j) {
+#pragma unroll
+        for (int turn = 0; turn < 8; ++turn) {
+          const int i = j % 2 ? turn : 7 - turn;
+          sums[i][j] += a_quads[step % 2][i / 4].at[i % 4] * b_quads[step % 2][j / 4].at[j % 4];
+        }
+      }
+    }
+    if (releases) hopper::barrier_arrive(read, 0);
+  }
 }
 
 }  // namespace warpwise
