@@ -26,6 +26,9 @@ step() {
   echo "== $name took $((SECONDS - start)) s"
 }
 
+# Before anything else runs on the GPU: shares of a ceiling that was measured beside other processes would be too high.
+step ceilings "$PYTHON" -m warpwise device --measure
+
 for request in "$@"; do
   case $request in
     doctor) step doctor "$PYTHON" -m warpwise doctor ;;
