@@ -49,7 +49,7 @@ def test_there_is_room_for_vectors_and_barriers(cut):
 
 
 def test_configurations():
-    taken = _finished.configs(8192, 4096, 4096, 132)
+    taken = _hopper.ranked(8192, 4096, 4096, 132)
     assert taken[0] == "128x256x64_s4_c2x1"
     assert sorted(taken) == sorted(CONFIGS)
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from warpwise import ops, registry
-from warpwise.ops.matmul import _hopper
+from warpwise.ops.matmul import _hopper, _skinny
 
 RUNG = registry.get("matmul").rung("k20")
 LAYOUTS = [(a, b) for a in (False, True) for b in (False, True)]
@@ -61,10 +61,10 @@ def test_what_is_taken():
 def test_what_is_read_in_place():
     wide = torch.randn(64, 48).half()
     for view in (wide, wide[3:, 8:40], wide.t(), wide.t()[8:, 5:]):
-        read, turned = _hopper.readable(view)
+        read, turned = _skinny.laid_out(view)
         assert read.data_ptr() == view.data_ptr() and turned == (view.stride(1) != 1)
     for view in (wide[:, ::2], wide[:, 1:], wide[:1].expand(9, 48), wide.view(-1)[3:51].view(2, 24)):
-        read, turned = _hopper.readable(view)
+        read, turned = _skinny.laid_out(view)
         assert torch.equal(read, view) and read.data_ptr() != view.data_ptr() and read.stride() == (view.shape[1], 1)
         assert not turned
 
@@ -84,7 +84,7 @@ def test_what_is_read_in_place():
 )  # fmt: skip
 def test_the_tile_follows_the_size(m, n, k, name):
     """What was fastest on an H200 comes first as ``Cut.clocks`` has it; all of them are offered."""
-    ranked = _hopper._ranked(m, n, k, 132)
+    ranked = _hopper.ranked(m, n, k, 132)
     assert ranked[0] == name
     assert sorted(ranked) == sorted(cut.name for cut in _hopper.CUTS)
 

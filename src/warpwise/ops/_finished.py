@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any, NamedTuple
 
 import torch
 
 from warpwise import cuda
 from warpwise.ops import _boxes
-from warpwise.ops._common import multiprocessors
 from warpwise.ops.matmul import _hopper
 from warpwise.ops.matmul._hopper import Cut
 
@@ -29,13 +27,6 @@ def shared_bytes(cut: Cut) -> int:
     return cut.shared + cut.warpgroups * (width * 2 + 64 * 4 + 2 * 8)
 
 
-@functools.lru_cache(maxsize=1024)
-def configs(m: int, n: int, k: int, processors: int) -> tuple[str, ...]:
-    """k20's cuts of up to two warpgroups, the fastest as ``Cut.clocks`` has it first."""
-    cuts = [cut for cut in _hopper.CUTS if cut.warpgroups <= 2]
-    return tuple(cut.name for cut in sorted(cuts, key=lambda cut: cut.clocks(m, n, k, processors)))
-
-
 def in_pairs(vector: torch.Tensor) -> torch.Tensor:
     """The vector itself, or a copy of one whose pairs of 2-byte elements do not lie on 4 bytes."""
     return vector.clone() if vector.data_ptr() % 4 else vector
@@ -51,16 +42,14 @@ def plan(
     config: str | None,
 ) -> Plan:  # fmt: skip
     """How y (m, n), a (m, k) times the transpose of b (n, k), and what follows is launched."""
-    (m, k), n = a.shape, b.shape[0]
-    cut, (blocks, threads, _), order = _hopper.laid(a, b.t(), config or configs(m, n, k, multiprocessors(a))[0])
+    cut, (blocks, threads, _), order = _hopper.laid(a, b.t(), config)
 
     def boxes(matrix: torch.Tensor | None) -> Any:
         value = y if matrix is None else matrix
         return cuda.tensor_map(value.t() if _boxes.turned(value) else value, (64, 64))
 
-    numbers = (cut.rows, cut.columns, *cut.groups, cut.stages, *cut.cluster)
     return Plan(
         tuple(boxes(matrix) for matrix in (a, b, y, added, kept)),
-        f"{cuda.ctype(a.dtype)}, {', '.join(map(str, numbers))}, {words(_boxes.turned(a), _boxes.turned(b))}",
+        cut.parameters(a.dtype, _boxes.turned(a), _boxes.turned(b)),
         (blocks, threads, shared_bytes(cut)), order,
     )  # fmt: skip

@@ -10,6 +10,7 @@ import torch
 from warpwise import cuda
 from warpwise.ops import _boxes, _finished, _tiles
 from warpwise.ops._common import cdiv, multiprocessors, not_hopper
+from warpwise.ops.matmul import _hopper
 from warpwise.ops.matmul._shared import sizes
 from warpwise.ops.matmul.op import MATMUL
 
@@ -142,7 +143,7 @@ def _is_row(input: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def warpgroups_configs(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> tuple[str, ...]:
-    return _finished.configs(*sizes(a, b), multiprocessors(a))
+    return _hopper.ranked(*sizes(a, b), multiprocessors(a))
 
 
 def warpgroups(

@@ -13,9 +13,9 @@ from warpwise import cuda
 from warpwise.ops import _boxes
 from warpwise.ops._common import cdiv, multiprocessors, not_hopper
 from warpwise.ops.batched_matmul.spec import sizes
+from warpwise.ops.matmul._hopper import DEPTH, ring_bytes, shared_bytes
 
 DEFERRED = cuda.load(Path(__file__).parent / "k06_deferred_stores.cu")
-DEPTH, BOX, ROOM = 64, 64 * 64 * 2, 227 * 1024  # of a slice; bytes of a box, and those that a block may have
 # Of an SM and clock: multiply-adds, bytes from L2, bytes to DRAM while all SMs write; clocks of a tile besides.
 PRODUCTS, FROM_L2, TO_DRAM, BESIDES = 2048, 46, 14, 1000
 
@@ -41,10 +41,9 @@ class Cut(NamedTuple):
     @property
     def shared(self) -> int:
         """Bytes of shared memory: to align, the ring, barriers, and a tile of C, or one or two boxes a warpgroup, as they fit."""
-        ring = 1024 + self.stages * ((self.rows + self.columns) * 2 * DEPTH + 16)
         if self.at_once:
-            return ring + 2 * self.rows * self.columns
-        return ring + (2 if ring + 2 * self.warpgroups * BOX <= ROOM else 1) * self.warpgroups * BOX
+            return ring_bytes(self.rows, self.columns, self.stages) + 2 * self.rows * self.columns
+        return shared_bytes(self.rows, self.columns, self.stages, self.warpgroups)
 
     @property
     def threads(self) -> int:

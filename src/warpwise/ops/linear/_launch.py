@@ -12,6 +12,7 @@ from warpwise import cuda
 from warpwise.ops import _boxes, _finished, _tiles
 from warpwise.ops._common import cdiv, multiprocessors, not_hopper
 from warpwise.ops.linear.spec import ACTIVATIONS
+from warpwise.ops.matmul import _hopper
 from warpwise.ops.matmul.op import MATMUL
 
 HERE = Path(__file__).parent
@@ -167,7 +168,7 @@ def triton_boxes(outputs: tuple[torch.Tensor, torch.Tensor], *args: Any, config:
 
 
 def warpgroups_configs(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> tuple[str, ...]:
-    return _finished.configs(*sizes(input, weight), multiprocessors(input))
+    return _hopper.ranked(*sizes(input, weight), multiprocessors(input))
 
 
 def warpgroups(outputs: tuple[torch.Tensor, torch.Tensor], *args: Any, config: str | None = None) -> None:

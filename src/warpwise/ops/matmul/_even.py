@@ -13,8 +13,9 @@ import torch
 from warpwise import cuda
 from warpwise.ops._common import cdiv, multiprocessors
 from warpwise.ops._tickets import tickets
-from warpwise.ops.matmul._hopper import BETWEEN, CUTS, DEPTH, Cut, deferred_stores, named, readable
+from warpwise.ops.matmul._hopper import BETWEEN, CUTS, DEPTH, Cut, deferred_stores, named
 from warpwise.ops.matmul._shared import HERE, sizes
+from warpwise.ops.matmul._skinny import laid_out
 
 EVEN = cuda.load(HERE / "k26_even_shares.cu")
 FORM = re.compile(r"(\w+?)_t(\d+)_p(\d+)_e(\d+)")  # a cut of k20, tiles, parts, edge
@@ -116,8 +117,7 @@ def pays(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 def kernel(dtype: torch.dtype, cut: Cut, a_across: bool, b_across: bool) -> str:
     """The C++ name of k26 cut so, for operands whose rows run along K or, across, along M and N."""
-    numbers = ", ".join(map(str, (cut.rows, cut.columns, *cut.groups, cut.stages, *cut.cluster)))
-    return f"matmul_even_shares<{cuda.ctype(dtype)}, {numbers}, {str(a_across).lower()}, {str(b_across).lower()}>"
+    return f"matmul_even_shares<{cut.parameters(dtype, a_across, b_across)}>"
 
 
 def parsed(config: str) -> Shares:
@@ -140,12 +140,11 @@ def even_shares(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str |
         raise ValueError(
             f"matmul: expected a configuration for shapes {tuple(a.shape)} and {tuple(b.shape)}, got {config}"
         )
-    (read_a, a_across), (read_b, b_by_columns) = readable(a), readable(b)
-    # Clusters in flight cover about a square of C.
-    group = max(1, round(math.sqrt(clusters * cut.columns * cut.cluster[1] / (cut.rows * cut.cluster[0]))))
-    blocks = clusters * cut.blocks
-    sums = c.new_empty(blocks * cut.rows * cut.columns, dtype=torch.float32)
-    flags = tickets(a, blocks * cut.warpgroups)
+    (read_a, a_across), (read_b, b_by_columns) = laid_out(a), laid_out(b)
+    grid = cut.grid(clusters)
+    sums = c.new_empty(grid[0] * cut.rows * cut.columns, dtype=torch.float32)
+    flags = tickets(a, grid[0] * cut.warpgroups)
     maps = [cuda.tensor_map(matrix, (64, 64)) for matrix in (read_a, read_b, c)]
-    launcher = EVEN[kernel(a.dtype, cut, a_across, not b_by_columns)][blocks, 128 * (1 + cut.warpgroups), cut.shared]
-    launcher(*maps, sums, flags, slices, rows, columns, min(group, rows), found.tiles, found.parts, found.edge)
+    group = cut.group(rows, clusters)
+    launcher = EVEN[kernel(a.dtype, cut, a_across, not b_by_columns)][grid]
+    launcher(*maps, sums, flags, slices, rows, columns, group, found.tiles, found.parts, found.edge)

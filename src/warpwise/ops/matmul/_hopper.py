@@ -11,7 +11,7 @@ import torch
 from warpwise import cuda
 from warpwise.ops._common import cdiv, multiprocessors, not_hopper
 from warpwise.ops.matmul._shared import HERE, sizes, too_large
-from warpwise.ops.matmul._skinny import addressable
+from warpwise.ops.matmul._skinny import laid_out, lying
 
 WARPGROUPS = cuda.load(HERE / "k12_warpgroups.cu")
 WARPGROUPS_SHARED = (
@@ -44,6 +44,17 @@ def copy_engine(a: torch.Tensor, b: torch.Tensor) -> str | None:
     return too_large(a, b)
 
 
+def ring_bytes(rows: int, columns: int, stages: int) -> int:
+    """Bytes of shared memory: to align, slices of rows of A and columns of B, barriers."""
+    return 1024 + stages * ((rows + columns) * 2 * DEPTH + 16)
+
+
+def shared_bytes(rows: int, columns: int, stages: int, warpgroups: int) -> int:
+    """``ring_bytes``, and one or two boxes of C a warpgroup, as they fit."""
+    ring = ring_bytes(rows, columns, stages)
+    return ring + (2 if ring + 2 * warpgroups * BOX <= ROOM else 1) * warpgroups * BOX
+
+
 class Cut(NamedTuple):
     """A configuration of k20: a block's tile of C, the warpgroups along its rows and columns that multiply it, slices in
     the ring, and the tiles of a cluster, whose blocks load for each other what they share."""
@@ -70,10 +81,23 @@ class Cut(NamedTuple):
 
     @property
     def shared(self) -> int:
-        """Bytes of shared memory: to align, the ring, barriers, and one or two boxes of C a warpgroup, as they fit."""
-        ring = 1024 + self.stages * ((self.rows + self.columns) * 2 * DEPTH + 16)
-        boxes = 2 if ring + 2 * self.warpgroups * BOX <= ROOM else 1
-        return ring + boxes * self.warpgroups * BOX
+        """Bytes of shared memory."""
+        return shared_bytes(self.rows, self.columns, self.stages, self.warpgroups)
+
+    def parameters(self, dtype: torch.dtype, a_across: bool, b_across: bool) -> str:
+        """As C++ takes them in a kernel's name, for operands whose rows run along K or, across, along M and N."""
+        numbers = (self.rows, self.columns, *self.groups, self.stages, *self.cluster)
+        across = (str(value).lower() for value in (a_across, b_across))
+        return ", ".join((cuda.ctype(dtype), *map(str, numbers), *across))
+
+    def grid(self, clusters: int) -> tuple[int, int, int]:
+        """The launch of so many clusters: blocks, threads, bytes of shared memory."""
+        return clusters * self.blocks, 128 * (1 + self.warpgroups), self.shared
+
+    def group(self, rows: int, clusters: int) -> int:
+        """Rows of tiles, of ``rows``, that go together: clusters in flight cover about a square of C."""
+        square = math.sqrt(clusters * self.columns * self.cluster[1] / (self.rows * self.cluster[0]))
+        return min(max(1, round(square)), rows)
 
     def tiles(self, m: int, n: int) -> tuple[int, int]:
         """C in tiles of a cluster."""
@@ -126,31 +150,20 @@ def named(config: str) -> Cut:
 
 
 @functools.lru_cache(maxsize=1024)
-def _ranked(m: int, n: int, k: int, processors: int) -> tuple[str, ...]:
+def ranked(m: int, n: int, k: int, processors: int) -> tuple[str, ...]:
     return tuple(cut.name for cut in sorted(CUTS, key=lambda cut: cut.clocks(m, n, k, processors)))
 
 
 def deferred_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     """All of them, the fastest as ``Cut.clocks`` has it first."""
-    return _ranked(*sizes(a, b), multiprocessors(a))
+    return ranked(*sizes(a, b), multiprocessors(a))
 
 
 def deferred_kernel(
     dtype: torch.dtype, cut: Cut, a_across: bool, b_across: bool, name: str = "matmul_deferred_stores"
 ) -> str:
     """The C++ name of k20 cut so, for operands whose rows run along K or, across, along M and N."""
-    numbers = (cut.rows, cut.columns, *cut.groups, cut.stages, *cut.cluster)
-    across = (str(value).lower() for value in (a_across, b_across))
-    name = name if cut.blocks > 1 else f"{name}_alone"
-    return f"{name}<{', '.join((cuda.ctype(dtype), *map(str, numbers), *across))}>"
-
-
-def readable(matrix: torch.Tensor) -> tuple[torch.Tensor, bool]:
-    """What the copy engine reads ``matrix`` from, and whether that is its transpose; copied only if it can read neither."""
-    for turned, way in ((False, matrix), (True, matrix.t())):
-        if (rows := addressable(way)) is not None:
-            return rows, turned
-    return matrix.clone(memory_format=torch.contiguous_format), False
+    return f"{name if cut.blocks > 1 else f'{name}_alone'}<{cut.parameters(dtype, a_across, b_across)}>"
 
 
 def laid(
@@ -159,17 +172,15 @@ def laid(
     """The cut of k20 that ``config`` names or that is fastest here, its launch, and its rows, columns and group of tiles."""
     m, n, k = sizes(a, b)
     processors = multiprocessors(a)
-    cut = named(config or _ranked(m, n, k, processors)[0])
+    cut = named(config or ranked(m, n, k, processors)[0])
     rows, columns = cut.tiles(m, n)
     clusters = cut.clusters(rows * columns, processors)
-    # Clusters in flight cover about a square of C.
-    group = max(1, round(math.sqrt(clusters * cut.columns * cut.cluster[1] / (cut.rows * cut.cluster[0]))))
-    return cut, (clusters * cut.blocks, 128 * (1 + cut.warpgroups), cut.shared), (rows, columns, min(group, rows))
+    return cut, cut.grid(clusters), (rows, columns, cut.group(rows, clusters))
 
 
 def deferred_stores(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
     cut, grid, tiles = laid(a, b, config)
-    (read_a, a_across), (read_b, b_by_columns) = readable(a), readable(b)
+    (read_a, a_across), (read_b, b_by_columns) = laid_out(a), laid_out(b)
     maps = [cuda.tensor_map(matrix, (64, 64)) for matrix in (read_a, read_b, c)]
     DEFERRED[deferred_kernel(a.dtype, cut, a_across, not b_by_columns)][grid](*maps, a.shape[1], *tiles)
 
@@ -182,7 +193,7 @@ def boxes(a: torch.Tensor, b: torch.Tensor) -> str | None:
     if n % 8:
         return f"takes n in multiples of 8, so that rows of c begin on 16 bytes, not n = {n}"
     for name, matrix, columns in (("a", a, k), ("b", b, n)):
-        if columns % 8 and addressable(matrix) is None and addressable(matrix.t()) is None:
+        if columns % 8 and lying(matrix) is None:
             return (
                 f"takes {name} whose rows or columns begin on 16 bytes, or can be copied so, "
                 f"not shape {tuple(matrix.shape)} with strides {matrix.stride()}"

@@ -8,7 +8,7 @@ from warpwise import cuda
 from warpwise.ops._common import cdiv, multiprocessors, not_hopper
 from warpwise.ops.matmul import _bytes, _hopper, _skinny
 from warpwise.ops.matmul._shared import HERE, sizes, too_large
-from warpwise.ops.matmul._skinny import addressable
+from warpwise.ops.matmul._skinny import lying
 
 PADDED = cuda.load(HERE / "k23_padded.cu")
 LINES = 4  # of a block of the pass
@@ -51,11 +51,10 @@ def readable(*factors: torch.Tensor) -> list[tuple[torch.Tensor, bool]]:
     found: list[tuple[torch.Tensor, bool]] = []
     left = []
     for at, factor in enumerate(factors):
-        ways = ((addressable(way), turned) for turned, way in ((False, factor), (True, factor.t())))
-        rows = next(((way, turned) for way, turned in ways if way is not None), None)
-        if rows is None:
+        lies = lying(factor)
+        if lies is None:
             left.append(at)
-        found.append(rows or dense(factor))
+        found.append(lies or dense(factor))
     if left:
         for at, copy in zip(left, padded(*(found[at][0] for at in left)), strict=True):
             way, turned = found[at]
@@ -131,7 +130,7 @@ def needless(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """Who multiplies a and b where they lie into a C whose rows begin on 16 bytes too, or None if something has to be copied."""
     if a.dtype == torch.int8:
         return None if _bytes.limits(a, b) else "k22_warpgroups_int8"
-    lies = all(addressable(way) is not None or addressable(way.t()) is not None for way in (a, b))
+    lies = all(lying(factor) is not None for factor in (a, b))
     return "k20_deferred_stores" if lies and b.shape[1] * b.element_size() % 16 == 0 else None
 
 

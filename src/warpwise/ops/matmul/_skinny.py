@@ -101,13 +101,17 @@ def copied(matrix: torch.Tensor) -> torch.Tensor:
     return matrix.clone(memory_format=torch.contiguous_format)
 
 
-def laid_out(b: torch.Tensor) -> tuple[torch.Tensor, bool]:
-    """What the copy engine is to read for b (K, N), and whether that is b's transpose: copied only if it can read neither."""
-    if (rows := addressable(b)) is not None:
-        return rows, False
-    if (columns := addressable(b.t())) is not None:
-        return columns, True
-    return copied(b), False
+def lying(matrix: torch.Tensor) -> tuple[torch.Tensor, bool] | None:
+    """``matrix`` or its transpose as the copy engine can address it where it lies, and whether that is the transpose; or None."""
+    for turned, way in ((False, matrix), (True, matrix.t())):
+        if (rows := addressable(way)) is not None:
+            return rows, turned
+    return None
+
+
+def laid_out(matrix: torch.Tensor) -> tuple[torch.Tensor, bool]:
+    """What the copy engine is to read ``matrix`` from, and whether that is its transpose: copied only if it can read neither."""
+    return lying(matrix) or (copied(matrix), False)
 
 
 def mapped(
@@ -126,7 +130,7 @@ def skinny_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     _, n, k = sizes(a, b)
     if addressable(a) is None and k % 8:
         return f"takes an a whose rows begin on 16 bytes, not k = {k} with strides {a.stride()}"
-    if addressable(b) is None and addressable(b.t()) is None and n % 8:
+    if lying(b) is None and n % 8:
         return f"takes a b whose rows or columns begin on 16 bytes, not n = {n} with strides {b.stride()}"
     return too_large(a, b)
 

@@ -13,25 +13,6 @@ namespace hopper = warpwise::hopper;
 
 constexpr int kGroupThreads = 128;  // a warpgroup takes 64 columns of B
 
-using Policy = unsigned long long;  // what L2 is to do with lines, as createpolicy gives it
-
-// Lines that L2 drops before others. B passes by once; what else L2 holds stays, and written lines are not written back
-// to make room.
-__device__ inline Policy evict_first() {
-  Policy policy;
-  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  return policy;
-}
-
-__device__ inline void load_box(unsigned to, const hopper::TensorMap* map, unsigned barrier, int x, int y,
-                                Policy policy) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint"
-      " [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to),
-      "l"(map), "r"(barrier), "r"(x), "r"(y), "l"(policy)
-      : "memory");
-}
-
 // Boxes of A: (m, k), row-major: M rows x 64. Boxes of B: (k, n): BY_COLUMNS, as (n, k), 64 GROUPS x 64, else row-major
 // 64 x 64.
 template <class T, int GROUPS, int M, bool BY_COLUMNS, int DEPTH, int STAGES>
@@ -84,18 +65,18 @@ struct Slices {
   // One thread asks for the slice at `depth`.
   __device__ void load(const hopper::TensorMap& a, const hopper::TensorMap& b, int depth, int row, int column) {
     const unsigned arrived = full + 8 * stage, to_b = ring + stage * kBytes, to_a = to_b + kBytesB;
-    const Policy policy = evict_first();
+    const hopper::Policy policy = hopper::evict_first();  // both pass by once
     hopper::barrier_wait(empty + 8 * stage, phase);
     hopper::barrier_expect(arrived, kBytes);
 #pragma unroll
     for (int box = 0; box < kBoxes; ++box, depth += 64) {
       if (BY_COLUMNS)
-        load_box(to_b + box * kBoxB, &b, arrived, depth, column, policy);
+        hopper::load_box(to_b + box * kBoxB, &b, arrived, depth, column, policy);
       else
 #pragma unroll
         for (int g = 0; g < GROUPS; ++g)
-          load_box(to_b + box * kBoxB + g * 8192, &b, arrived, column + g * 64, depth, policy);
-      load_box(to_a + box * kBoxA, &a, arrived, depth, row, policy);
+          hopper::load_box(to_b + box * kBoxB + g * 8192, &b, arrived, column + g * 64, depth, policy);
+      hopper::load_box(to_a + box * kBoxA, &a, arrived, depth, row, policy);
     }
     next();
   }

@@ -68,7 +68,7 @@ template <int COLUMNS, int STAGES>
 __device__ inline void feed(const Room<COLUMNS, STAGES>& room, const hopper::TensorMap& a, const hopper::TensorMap& b,
                             const Tiles& tiles, int slices, int rank, int hints) {
   constexpr unsigned kBytesB = Room<COLUMNS, STAGES>::kBytesB;
-  const unsigned long long of_a = policy_for(hints / 4), of_b = policy_for(hints % 4);
+  const hopper::Policy of_a = policy_for(hints / 4), of_b = policy_for(hints % 4);
   Stage<STAGES> stage{0, 1};  // every place is free at first
   for (int number = blockIdx.x / kCluster; number < tiles.count(); number += gridDim.x / kCluster) {
     const Tile tile = tiles.at(number, rank);
@@ -76,9 +76,9 @@ __device__ inline void feed(const Room<COLUMNS, STAGES>& room, const hopper::Ten
       const unsigned arrived = room.full + 8 * stage.index;
       hopper::barrier_wait(room.empty + 8 * stage.index, stage.phase);
       hopper::barrier_expect(arrived, kBytesA + kBytesB);
-      load_box(room.slice_a(stage.index), &a, arrived, s * kDepth, tile.row * kRows, of_a);
-      load_box_multicast(room.slice_b(stage.index) + rank * (kBytesB / 2), &b, arrived, s * kDepth,
-                         tile.column * COLUMNS + rank * (COLUMNS / 2), 3, of_b);
+      hopper::load_box(room.slice_a(stage.index), &a, arrived, s * kDepth, tile.row * kRows, of_a);
+      hopper::load_box_multicast(room.slice_b(stage.index) + rank * (kBytesB / 2), &b, arrived, s * kDepth,
+                                 tile.column * COLUMNS + rank * (COLUMNS / 2), 3, of_b);
     }
   }
 }

@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(Ring<A, B, GROUPS, SIDES, ROWS, SLICES, SHARE>
   ring.init();
   if (Room::feeds()) {
     if (Room::kMoves) hopper::give_registers<Room::kFewer>();
-    const unsigned long long of_a = policy_for(hints / 4), of_b = policy_for(hints % 4);
+    const hopper::Policy of_a = policy_for(hints / 4), of_b = policy_for(hints % 4);
     const auto feed = [&](int from, int to) {
       if (threadIdx.x == Room::kThreads)
         for (int s = from; s < to; ++s)

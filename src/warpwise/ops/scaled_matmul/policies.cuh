@@ -7,34 +7,14 @@ namespace hopper = warpwise::hopper;
 
 // What a box brings into L2: 0 as ever, 1 is the first to leave it, 2 the last. A call's hints are B's policy + 4 *
 // A's.
-__device__ inline unsigned long long policy_for(int which) {
-  unsigned long long policy;
-  if (which == 1)
-    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  else if (which == 2)
+__device__ inline hopper::Policy policy_for(int which) {
+  if (which == 1) return hopper::evict_first();
+  hopper::Policy policy;
+  if (which == 2)
     asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
   else
     asm volatile("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
   return policy;
-}
-
-// hopper::load_box and load_box_multicast with a policy.
-__device__ inline void load_box(unsigned to, const hopper::TensorMap* map, unsigned barrier, int x, int y,
-                                unsigned long long policy) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint"
-      " [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to),
-      "l"(map), "r"(barrier), "r"(x), "r"(y), "l"(policy)
-      : "memory");
-}
-
-__device__ inline void load_box_multicast(unsigned to, const hopper::TensorMap* map, unsigned barrier, int x, int y,
-                                          unsigned short blocks, unsigned long long policy) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
-      ".L2::cache_hint [%0], [%1, {%3, %4}], [%2], %5, %6;" ::"r"(to),
-      "l"(map), "r"(barrier), "r"(x), "r"(y), "h"(blocks), "l"(policy)
-      : "memory");
 }
 
 __device__ inline void fetch_map(const hopper::TensorMap* map) {

@@ -76,12 +76,12 @@ struct Ring {
 #pragma unroll
     for (int i = 0; i < SLICES; ++i, depth += kDepth) {
       const unsigned to_b = slice(i), to_a = to_b + bytes_b;
-      load_box(to_b, &b, arrived, depth, column, of_b);
+      hopper::load_box(to_b, &b, arrived, depth, column, of_b);
       if (SHARE == 1)
-        load_box(to_a, &a, arrived, depth, row, of_a);
+        hopper::load_box(to_a, &a, arrived, depth, row, of_a);
       else
-        load_box_multicast(to_a + share * (kBytesA / SHARE), &a, arrived, depth, row + share * (kTileRows / SHARE),
-                           ((1 << SHARE) - 1) << first, of_a);
+        hopper::load_box_multicast(to_a + share * (kBytesA / SHARE), &a, arrived, depth,
+                                   row + share * (kTileRows / SHARE), ((1 << SHARE) - 1) << first, of_a);
     }
     next();
   }

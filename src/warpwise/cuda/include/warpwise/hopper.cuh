@@ -89,6 +89,35 @@ __device__ inline void load_box_multicast(unsigned to, const TensorMap* map, uns
       : "memory");
 }
 
+// What L2 is to do with lines, as createpolicy gives it.
+using Policy = unsigned long long;
+
+// Lines that L2 drops before others. What passes by once does not push out what else L2 holds, and written lines are
+// not written back to make room.
+__device__ inline Policy evict_first() {
+  Policy policy;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+
+// The loads above with a policy for what they bring into L2.
+__device__ inline void load_box(unsigned to, const TensorMap* map, unsigned barrier, int x, int y, Policy policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint"
+      " [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "l"(policy)
+      : "memory");
+}
+
+__device__ inline void load_box_multicast(unsigned to, const TensorMap* map, unsigned barrier, int x, int y,
+                                          unsigned short blocks, Policy policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
+      ".L2::cache_hint [%0], [%1, {%3, %4}], [%2], %5, %6;" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "h"(blocks), "l"(policy)
+      : "memory");
+}
+
 __device__ inline void store_box(const TensorMap* map, unsigned from, int x, int y) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map), "r"(from),
                "r"(x), "r"(y)
