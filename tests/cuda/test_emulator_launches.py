@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from tests.interrupting import interrupted
 
+import warpwise
 from warpwise import cuda
 from warpwise.cuda.emulator import runtime
 from warpwise.cuda.errors import KernelTimeout, LaunchError, OutOfBounds, UndefinedBehaviour
 
-MODULE = cuda.load(
-    r"""
+SOURCE = r"""
 __global__ void spin(volatile int* p) {
   while (*p == 0) {}
 }
@@ -53,8 +57,18 @@ __global__ void barriers(int* p, int n) {
   for (int i = 0; i < n; i++) __syncthreads();
   if (threadIdx.x == 0) *p = n;
 }
+__global__ void waits(int* p) {
+  for (;;)
+    __syncthreads();
+}
+__global__ void nothing(int* p) {
+}
+__global__ void brief(int* p) {
+  if (threadIdx.x == 0)
+    p[0] = 1;
+}
 """
-)
+MODULE = cuda.load(SOURCE)
 
 
 @pytest.mark.parametrize("checks", ["all", "bounds", "none"])
@@ -67,26 +81,57 @@ def test_a_kernel_that_does_not_end(name: str, dtype: str, checks: str) -> None:
     assert time.monotonic() - started < 20
 
 
+@pytest.mark.parametrize("checks", ["all", "bounds", "none"])
+@pytest.mark.parametrize("name,blocks,text", [
+    ("waits", 1, r"__syncthreads\(\);"),  # time runs out in a barrier, whose code has no line of the kernel's
+    ("nothing", 2**31 - 1, r"__global__ void nothing.*"),  # between two threads, where no kernel's code runs
+    ("brief", 2**31 - 1, r"__global__ void brief.*|if \(threadIdx.x == 0\)|p\[0\] = 1;"),
+    ("spin", 1, r"while \(\*p == 0\) \{\}"),  # gives way at every poll, so that ticks meet the scheduler too
+])  # fmt: skip
+def test_a_timeout_names_the_last_known_line(name: str, blocks: int, text: str, checks: str) -> None:
+    for attempt in range(4):
+        with pytest.raises(KernelTimeout, match="still running") as caught:
+            MODULE[name][blocks, 64](np.zeros(1, "i4"), timeout=0.01 + 0.003 * attempt, checks=checks)
+        access = caught.value.finding.access
+        assert re.fullmatch(text, access.text) and access.line > 0
+
+
+def test_two_installations_share_a_cache(tmp_path: Path) -> None:
+    """A header precompiled by the one must not hide from the other which lines are the emulator's and which the kernel's."""
+    installed = Path(warpwise.__file__).parent
+    shutil.copytree(installed, tmp_path / "warpwise", ignore=shutil.ignore_patterns("ops", "lab", "__pycache__"))
+    script = f"""
+import numpy as np, pytest, warpwise
+from warpwise import cuda
+assert warpwise.__file__.startswith({str(tmp_path)!r})
+with pytest.raises(cuda.errors.KernelTimeout) as caught:
+    cuda.load({SOURCE!r})["waits"][1, 64](np.zeros(1, "i4"), timeout=0.05, checks="none")
+assert caught.value.finding.access.text == "__syncthreads();", caught.value
+"""
+    MODULE["waits"].build(checked=False)  # by this installation
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    ended = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+
+
 def test_ctrl_c_ends_a_launch() -> None:
-    timer = threading.Timer(0.3, _interrupt)
-
-    def run() -> None:  # an interrupt that comes before the launch, on a busy machine, is caught too
-        timer.start()
-        MODULE["compute"][1, 1](np.zeros(1, "f4"))
-
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            run()
-    finally:
-        timer.join()
+    setup = f"""
+from warpwise import cuda
+module = cuda.load({SOURCE!r})
+def run():
+    module["compute"][1, 1](np.zeros(1, "f4"))
+x = np.zeros(4, "f4")
+module["copy"][1, 4](np.ones(4, "f4"), x), module["compute"].build()  # what has to be compiled first, is
+"""
+    body = """
+for _ in range(3):
+    once(run)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    x = np.zeros(4, "f4")
-    MODULE["copy"][1, 4](np.ones(4, "f4"), x)
+    x[:] = 0
+    module["copy"][1, 4](np.ones(4, "f4"), x)
     assert x.tolist() == [1, 1, 1, 1]
-
-
-def _interrupt() -> None:
-    os.kill(os.getpid(), signal.SIGINT)
+"""
+    interrupted(setup, body)
 
 
 def test_launches_from_other_threads() -> None:

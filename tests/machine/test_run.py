@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import os
-import signal
-import threading
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.interrupting import interrupted
 from tests.machine.launching import agree, machine_run
 
 from warpwise import cuda, machine
@@ -186,14 +184,44 @@ def test_unknown_instructions_fault_only_when_they_run(module: cuda.Module) -> N
     machine.run(broken("NOP"), (1, 1, 1), (32, 1, 1), 0, bound)
 
 
-def test_an_interrupt_ends_a_run(module: cuda.Module) -> None:
-    machine_run(module["endless"][1, 32], (np.ones(1, np.int32),))  # what has to be compiled first, is
-    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+def test_an_interrupt_ends_a_run() -> None:
+    setup = f"""
+from tests.machine.launching import machine_run
+from warpwise import cuda
+endless = cuda.load({SOURCE!r})["endless"][1, 32]
+def run():
+    machine_run(endless, (np.zeros(1, np.int32),), timeout=60)
+machine_run(endless, (np.ones(1, np.int32),))  # what has to be compiled first, is
+"""
+    interrupted(setup, "for _ in range(3):\n    once(run)")
 
-    def run() -> None:  # an interrupt that comes before the run, on a busy machine, is caught too
-        timer.start()
-        machine_run(module["endless"][1, 32], (np.zeros(1, np.int32),), timeout=60)
 
-    with pytest.raises(KeyboardInterrupt):
-        run()
-    timer.join()
+def test_interrupts_are_told_after_runs_that_ended_in_another_order() -> None:
+    """Two runtimes at once: each puts its handler over the other's, and neither may take the other's away or call it in a circle."""
+    setup = f"""
+from tests.machine.launching import machine_run
+from warpwise import cuda, machine
+endless = cuda.load({SOURCE!r})["endless"][1, 32]
+def as_machine_code(timeout):
+    try: machine_run(endless, (np.zeros(1, np.int32),), timeout=timeout)
+    except machine.LaunchTimeout: pass
+def emulated(timeout):
+    try: endless(np.zeros(1, np.int32), timeout=timeout)
+    except cuda.KernelTimeout: pass
+as_machine_code(0.01), emulated(0.01)
+before = signal.getsignal(signal.SIGINT)
+"""
+    body = """
+for first, second in ((emulated, as_machine_code), (as_machine_code, emulated), (emulated, as_machine_code)):
+    threads = [threading.Thread(target=first, args=(0.6,)), threading.Thread(target=second, args=(0.9,))]
+    for thread in threads:
+        thread.start()
+        time.sleep(0.3)
+    for thread in threads:
+        thread.join()
+    assert signal.getsignal(signal.SIGINT) is before
+    once(lambda: time.sleep(20))
+    once(lambda: as_machine_code(60))
+    once(lambda: emulated(60))
+"""
+    interrupted(setup, body)

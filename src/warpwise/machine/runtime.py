@@ -14,7 +14,7 @@ from pathlib import Path
 
 from warpwise import cache
 
-SOURCES = Path(__file__).parent / "runtime"
+SOURCES, SHARED = Path(__file__).parent / "runtime", Path(cache.__file__).parent / "runtime"
 # Every lane's arithmetic is one IEEE operation, or one that the handler asks for by name: nothing may be contracted.
 # Nobody looks at errno or at the exception flags, which would keep square roots and comparisons out of vectors.
 _FLAGS = ("-std=c++17", "-O3", "-g1", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fno-strict-aliasing", "-w")  # fmt: skip
@@ -132,7 +132,7 @@ def library() -> Path:
     Raises ``FileNotFoundError`` where there is no C++ compiler, ``RuntimeError`` where it refuses the runtime.
     """
     compiler, flags = _compiler(), (*_FLAGS, *_machine_flags())
-    files = sorted(path for path in SOURCES.iterdir() if path.suffix in (".cpp", ".h"))
+    files = [path for each in (SOURCES, SHARED) for path in sorted(each.iterdir()) if path.suffix in (".cpp", ".h")]
     name = cache.key(compiler, flags, *(part for path in files for part in (path.name, path.read_bytes())))
     target = cache.cache_dir() / "machine" / f"libwarpwise_machine_{name}.so"
     if not target.exists():
@@ -145,7 +145,8 @@ def _build(compiler: str, flags: tuple[str, ...], sources: list[Path], target: P
     """An object for each source, on all cores. Processes may race: the last rename wins."""
     with tempfile.TemporaryDirectory(dir=target.parent) as folder, ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         objects = [Path(folder) / f"{source.stem}.o" for source in sources]
-        commands = [[compiler, *flags, "-c", str(s), "-o", str(o)] for s, o in zip(sources, objects, strict=True)]
+        command = [compiler, *flags, f"-I{SHARED}", "-c"]
+        commands = [[*command, str(s), "-o", str(o)] for s, o in zip(sources, objects, strict=True)]
         list(pool.map(_compile, commands))
         made = Path(folder) / target.name
         _compile([compiler, "-shared", "-o", str(made), *map(str, objects)])

@@ -245,8 +245,12 @@ def _headers_digest() -> str:
 
 @functools.lru_cache(maxsize=8)
 def _precompiled(compiler: tuple[str, ...], flags: tuple[str, ...]) -> Path:
-    """A folder with warpwise_device.h precompiled for these flags; the first kernel of each kind makes it."""
-    folder = cache.cache_dir() / "emulator" / f"pch-{cache.key(compiler, _version(compiler), flags, _headers_digest())}"
+    """A folder with warpwise_device.h precompiled for these flags; the first kernel of each kind makes it.
+
+    It remembers where its headers lay, which tells their lines from a kernel's: another installation makes its own.
+    """
+    name = cache.key(compiler, _version(compiler), flags, INCLUDE, _headers_digest())
+    folder = cache.cache_dir() / "emulator" / f"pch-{name}"
     header = folder / "warpwise_device.h"
     if not (folder / "warpwise_device.h.gch").exists():
         folder.mkdir(parents=True, exist_ok=True)

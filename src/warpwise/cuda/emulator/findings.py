@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from warpwise.cuda import errors
 from warpwise.cuda.emulator.runtime import Report, Side
 from warpwise.cuda.errors import Access, Finding, Index3
+from warpwise.cuda.source import kernel_of, kernels
 
 if TYPE_CHECKING:
     from warpwise.cuda.emulator.compiler import Build
@@ -88,6 +89,8 @@ def _finding(
     has_access = kind not in (errors.UnwrittenOutput, errors.LaunchError) and ACTIONS[report.access.action] != "nobody"
     numbered = bool(variable) or (kind is errors.UndefinedBehaviour and report.elements > 0)
     access = _access(build, report.access, places, load_bias) if has_access else None
+    if kind is errors.KernelTimeout and access and not access.line:
+        access = _last_known(build, report, access, places, load_bias)
     if kind is errors.UndefinedBehaviour and numbered and access:
         variable = _indexed(access.text)
     other = _access(build, report.other, places, load_bias) if report.has_other else None
@@ -112,6 +115,16 @@ def _access(build: Build, side: Side, places: dict[int, tuple[str, int]], load_b
     i, j, k = side.thread
     what = side.label.decode(errors="replace") or ACTIONS[side.action]
     return Access(what, (x, y, z), (i, j, k), file, line, _text(build, file, line))
+
+
+def _last_known(
+    build: Build, report: Report, access: Access, places: dict[int, tuple[str, int]], load_bias: int
+) -> Access:
+    """Time ran out where no line is known, or between threads: the line that was left for there, or the kernel's first."""
+    caller = _access(build, report.other, places, load_bias)
+    declared = kernel_of(build.expression, kernels(build.text))
+    file, line = (caller.file, caller.line) if caller.line else (build.file, declared.line if declared else 0)
+    return replace(access, file=file, line=line, text=_text(build, file, line))
 
 
 def _indexed(text: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from warpwise import cache
 from warpwise.cuda.errors import CompileError
 
-SOURCES = Path(__file__).parent / "runtime"
+SOURCES, SHARED = Path(__file__).parent / "runtime", Path(cache.__file__).parent / "runtime"
 _FLAGS = (
     "-std=c++17", "-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-plt", "-pthread", "-w",
     "-U_FORTIFY_SOURCE",  # fibers leave signal handlers by switching stacks
@@ -116,7 +116,7 @@ def library() -> Path:
     from warpwise.cuda.emulator import compiler as kernels
 
     compiler = kernels._compiler()
-    files = sorted(path for path in SOURCES.iterdir() if path.suffix in (".cpp", ".h"))
+    files = [path for each in (SOURCES, SHARED) for path in sorted(each.iterdir()) if path.suffix in (".cpp", ".h")]
     name = cache.key(compiler, _FLAGS, *(part for path in files for part in (path.name, path.read_bytes())))
     target = cache.cache_dir() / "emulator" / f"libwarpwise_runtime_{name}.so"
     if not target.exists():
@@ -131,7 +131,8 @@ def _build(compiler: tuple[str, ...], sources: list[Path], target: Path) -> None
     os.close(handle)
     unit = "".join(f'#include "{path.name}"\n' for path in sources)
     named = f"-Wl,-soname,{target.name}"
-    command = [*compiler, *_FLAGS, "-I", str(SOURCES), named, "-x", "c++", "-", "-o", made, "-ldl", "-lrt"]
+    folders = [f"-I{folder}" for folder in (SOURCES, SHARED)]
+    command = [*compiler, *_FLAGS, *folders, named, "-x", "c++", "-", "-o", made, "-ldl", "-lrt"]
     result = subprocess.run(command, input=unit, capture_output=True, text=True, check=False)
     if result.returncode:
         Path(made).unlink(missing_ok=True)

@@ -1,5 +1,4 @@
 // A launch: blocks one after another, or all at once where they wait for each other. The functions that Python calls.
-#include <signal.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -9,6 +8,7 @@
 
 #include "core.h"
 #include "default_arithmetic.h"
+#include "interrupts.h"
 
 namespace ww::machine {
 
@@ -250,7 +250,6 @@ void set_up(Program& program, const ww_machine_launch& asked) {
   run.sampled = asked.block_count < launch.blocks;
   run.barriers_opened = 0;
   run.deadline = asked.timeout > 0 ? now() + asked.timeout : 0;
-  run.stop = 0;
   recent_segment = {};
   run.segments.clear();
   for (u32 i = 0; i < asked.segment_count; i++)
@@ -259,46 +258,6 @@ void set_up(Program& program, const ww_machine_launch& asked) {
   fill_constants(program);
   fill_thread_indices();
 }
-
-// Ctrl-C ends the run; Python's own handler is told too, and raises once the call has returned.
-// Two runtimes that end in another order than they began leave each other's handlers behind: told once, not in a
-// circle.
-struct sigaction old_interrupt;
-volatile sig_atomic_t telling = 0;
-void on_interrupt(int signal, siginfo_t* info, void* context) {
-  if (telling) return;
-  telling = 1;
-  if (old_interrupt.sa_flags & SA_SIGINFO) {
-    if (old_interrupt.sa_sigaction) old_interrupt.sa_sigaction(signal, info, context);
-  } else if (old_interrupt.sa_handler != SIG_DFL && old_interrupt.sa_handler != SIG_IGN) {
-    old_interrupt.sa_handler(signal);
-  }
-  telling = 0;
-  run.stop = 1;  // last: Python's flag must be up when the call returns, or a second interrupt would follow ours
-}
-class InterruptGuard {
- public:
-  InterruptGuard() {
-    struct sigaction found;
-    sigaction(SIGINT, nullptr, &found);
-    const bool informed = found.sa_flags & SA_SIGINFO;
-    watches_ =
-        informed ? found.sa_sigaction != on_interrupt : found.sa_handler != SIG_DFL && found.sa_handler != SIG_IGN;
-    if (!watches_) return;
-    old_interrupt = found;
-    struct sigaction ours;
-    memset(&ours, 0, sizeof ours);
-    ours.sa_sigaction = on_interrupt;
-    ours.sa_flags = SA_SIGINFO | SA_RESTART;
-    sigaction(SIGINT, &ours, nullptr);
-  }
-  ~InterruptGuard() {
-    if (watches_) sigaction(SIGINT, &old_interrupt, nullptr);
-  }
-
- private:
-  bool watches_;
-};
 
 void report(ww_machine_result& result, const Fault& fault) {
   result.fault = fault.kind;
@@ -339,7 +298,7 @@ WW_API int ww_machine_run(void* handle, const ww_machine_launch* asked, ww_machi
   Program& program = *static_cast<Program*>(handle);
   memset(result, 0, sizeof *result);
   const double start = now();
-  const InterruptGuard guard;
+  const InterruptGuard interrupts(run.stop, 1);
   const DefaultArithmetic arithmetic;
   try {
     set_up(program, *asked);

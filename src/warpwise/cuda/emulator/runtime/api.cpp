@@ -9,6 +9,7 @@
 #include "access.h"
 #include "default_arithmetic.h"
 #include "fibers.h"
+#include "interrupts.h"
 #include "signals.h"
 
 namespace ww {
@@ -237,11 +238,8 @@ void run(const ww_launch& launch) {
       if (each.argument == &argument) pointers[i] = each.device;
   }
   world.arguments = values.data();
-  {
-    SignalGuard guard(launch.timeout);
-    run_grid();
-  }
-  report_fault();
+  SignalGuard guard(launch.timeout);
+  run_grid();
 }
 
 void take_down() {
@@ -276,6 +274,7 @@ WW_EXPORT int ww_run(const ww_launch* launch, ww_result* result) {
   const DefaultArithmetic arithmetic;
   memset(result, 0, sizeof *result);
   if (!reserve_arena()) return 1;
+  const InterruptGuard interrupts(world.stop, static_cast<int>(Stop::kInterrupt));
   set_up(*launch);
   if (bind_arguments(*launch)) run(*launch);
   take_down();

@@ -4,6 +4,7 @@
 
 #include "fibers.h"
 #include "scheduler.h"
+#include "signals.h"
 
 namespace ww {
 
@@ -129,11 +130,16 @@ std::vector<uint32_t> shuffled_blocks() {
   return order;
 }
 
-void time_out() {
-  Report report = new_report(kKernelTimeout);
-  set_message(report, "still running after %.1f s (%llu of %llu blocks done)", world.timeout,
-              static_cast<unsigned long long>(world.finished_blocks), static_cast<unsigned long long>(world.blocks));
-  add_report(report);
+// Found between threads: the first that has begun and not ended tells where.
+void time_out(Block& block) {
+  Address pc = 0;
+  for (unsigned i = 0; i < block.threads && !pc; i++) {
+    if (block.state[i] == State::kNew || block.state[i] == State::kDone) continue;
+    world.current = &block.thread[i];
+    pc = place_on_stack(*world.current, reinterpret_cast<Address>(world.current->stack_pointer));
+  }
+  report_timeout(pc);
+  world.current = nullptr;
   world.aborted = true;
 }
 
@@ -149,7 +155,7 @@ Round run_alive() {
     const Outcome outcome = run_block(*block);
     if (world.aborted) break;
     if (world.stop) {
-      if (world.stop == static_cast<int>(Stop::kTimeout)) time_out();
+      if (world.stop == static_cast<int>(Stop::kTimeout)) time_out(*block);
       world.aborted = true;
       break;
     }
@@ -186,6 +192,7 @@ void run_grid() {
       report_deadlock(waiting);
     }
   }
+  report_fault();
   for (Block* block : world.alive) {
     end_shared(*block);
     forget_barriers(*block);

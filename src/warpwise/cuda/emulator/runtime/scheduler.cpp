@@ -2,6 +2,7 @@
 #include "scheduler.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "access.h"
 #include "fibers.h"
@@ -38,6 +39,8 @@ bool resume(Thread& thread, State& state) {
   world.current = &thread;
   world.polled = false;
   world.budget = kAccessBudget;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (world.stop) world.budget = 0;  // a tick that came while no thread ran has set the one of the thread before
   world.strong_budget = kStrongBudget;
   world.resumes++;
   refresh_stamp();
@@ -165,13 +168,28 @@ void leave_launch() {
   __builtin_unreachable();
 }
 
+Address place_on_stack(const Thread& thread, Address from) {
+  const Address word = sizeof(Address), end = reinterpret_cast<Address>(thread.stack) + kStackBytes;
+  for (Address at = (from + word - 1) & ~(word - 1); at < end; at += word) {
+    const Address value = *reinterpret_cast<const Address*>(at);
+    if (in_kernel_code(value - 1)) return value;
+  }
+  return 0;
+}
+
+void report_timeout(Address pc, Address caller) {
+  Report report = new_report(kKernelTimeout, pc);
+  report.other.pc = caller;
+  set_message(report, "still running after %.1f s (%llu of %llu blocks done)", world.timeout,
+              static_cast<unsigned long long>(world.finished_blocks), static_cast<unsigned long long>(world.blocks));
+  if (world.reports.size() >= world.max_findings && !world.reports.empty()) world.reports.pop_back();
+  add_report(report);
+}
+
 void budget_spent(Address pc) {
   world.budget = kAccessBudget;
   if (!runs_kernel()) return;
-  if (world.stop == static_cast<int>(Stop::kTimeout)) {
-    fatal_report(new_report(kKernelTimeout, pc), "still running after %.1f s (%llu of %llu blocks done)", world.timeout,
-                 static_cast<unsigned long long>(world.finished_blocks), static_cast<unsigned long long>(world.blocks));
-  }
+  if (world.stop == static_cast<int>(Stop::kTimeout)) report_timeout(pc);
   if (world.stop) leave_launch();
   park(State::kReady);  // whoever it may be waiting for gets a turn
 }

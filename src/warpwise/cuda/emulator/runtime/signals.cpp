@@ -21,15 +21,15 @@ constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 constexpr long kTick = 10'000'000;  // ns
 constexpr int kTicksUntilForced = 3;
 
-struct sigaction old_faults[4], old_interrupt, old_tick;
-bool watches_interrupt = false;
+struct sigaction old_faults[4], old_tick;
 pthread_t launching;
 stack_t old_stack;
 alignas(64) char fault_stack[64 * 1024];
 
 // Set by the fault handler, read once the scheduler runs again.
 volatile sig_atomic_t fault_signal = 0;
-Address fault_address = 0, fault_pc = 0;
+Address fault_address = 0, fault_pc = 0, fault_stack_pointer = 0;
+Thread* fault_thread = nullptr;
 volatile sig_atomic_t forced = 0;
 int ticks_stopped = 0;
 uint64_t resumes_seen = 0;
@@ -47,6 +47,24 @@ Address program_counter(void* context) {
 #endif
 }
 
+Address stack_pointer(void* context) {
+  const ucontext_t* interrupted = static_cast<const ucontext_t*>(context);
+#if defined(__x86_64__)
+  return static_cast<Address>(interrupted->uc_mcontext.gregs[REG_RSP]);
+#elif defined(__aarch64__)
+  return static_cast<Address>(interrupted->uc_mcontext.sp);
+#else
+  (void)interrupted;
+  return reinterpret_cast<Address>(&context);  // of the handler, which runs further down on the same stack
+#endif
+}
+
+void note_place(void* context) {
+  fault_pc = program_counter(context);
+  fault_stack_pointer = stack_pointer(context);
+  fault_thread = world.current;
+}
+
 void set_timer(long every);
 
 // A fault in a kernel ends the launch; any other goes where it would have gone.
@@ -58,7 +76,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   }
   fault_signal = signal;
   fault_address = reinterpret_cast<Address>(info->si_addr);
-  fault_pc = program_counter(context);
+  note_place(context);
   leave_launch();
 }
 
@@ -69,8 +87,9 @@ void on_tick(int, siginfo_t*, void* context) {
   if (world.stop) {
     world.budget = 0;
     if (++ticks_stopped < kTicksUntilForced || !world.current) return;
+    if (stack_pointer(context) - reinterpret_cast<Address>(world.current->stack) >= kStackBytes) return;  // on its way
     if (!in_kernel_code(program_counter(context)) && ticks_stopped < 20 * kTicksUntilForced) return;
-    fault_pc = program_counter(context);
+    note_place(context);
     forced = 1;
     leave_launch();
   }
@@ -84,22 +103,6 @@ void on_tick(int, siginfo_t*, void* context) {
     set_timer(kTick / 10);  // it will happen again: be quicker
     give_way();
   }
-}
-
-// Two runtimes that end in another order than they began leave each other's handlers behind: told once, not in a
-// circle.
-volatile sig_atomic_t telling = 0;
-void on_interrupt(int signal, siginfo_t* info, void* context) {
-  if (telling) return;
-  telling = 1;
-  if (old_interrupt.sa_flags & SA_SIGINFO) {
-    if (old_interrupt.sa_sigaction) old_interrupt.sa_sigaction(signal, info, context);
-  } else if (old_interrupt.sa_handler != SIG_DFL && old_interrupt.sa_handler != SIG_IGN) {
-    old_interrupt.sa_handler(signal);
-  }
-  telling = 0;
-  // Last: Python's flag must be up when the call returns, or a second interrupt would follow ours.
-  world.stop = static_cast<int>(Stop::kInterrupt);
 }
 
 int tick_signal() { return SIGRTMIN + 7; }
@@ -150,7 +153,6 @@ SignalGuard::SignalGuard(double timeout) {
   launching = pthread_self();
   fault_signal = forced = 0;
   ticks_stopped = ticks_without_switch = 0;
-  world.stop = 0;
   world.timeout = timeout;
   world.started = now();
   world.deadline = timeout > 0 ? world.started + timeout : 0;
@@ -162,35 +164,18 @@ SignalGuard::SignalGuard(double timeout) {
   const struct sigaction on_faults = action(on_fault, SA_ONSTACK), on_ticks = action(on_tick, SA_RESTART);
   for (int i = 0; i < 4; i++) sigaction(kFaults[i], &on_faults, &old_faults[i]);
   sigaction(tick_signal(), &on_ticks, &old_tick);
-  struct sigaction found;
-  sigaction(SIGINT, nullptr, &found);
-  const bool informed = found.sa_flags & SA_SIGINFO;
-  watches_interrupt =
-      informed ? found.sa_sigaction != on_interrupt : found.sa_handler != SIG_DFL && found.sa_handler != SIG_IGN;
-  if (watches_interrupt) {
-    old_interrupt = found;
-    struct sigaction on_interrupts = action(on_interrupt, SA_ONSTACK);
-    on_interrupts.sa_flags &= ~SA_NODEFER;
-    sigaction(SIGINT, &on_interrupts, nullptr);
-  }
   set_timer(kTick);
 }
 
 SignalGuard::~SignalGuard() {
   set_timer(0);
-  if (watches_interrupt) sigaction(SIGINT, &old_interrupt, nullptr);
   for (int i = 0; i < 4; i++) sigaction(kFaults[i], &old_faults[i], nullptr);
   sigaltstack(&old_stack, nullptr);
 }
 
-void report_fault() {
-  if (forced && world.stop == static_cast<int>(Stop::kTimeout)) {
-    Report report = new_report(kKernelTimeout, fault_pc + 1);
-    set_message(report, "still running after %.1f s (%llu of %llu blocks done)", world.timeout,
-                static_cast<unsigned long long>(world.finished_blocks), static_cast<unsigned long long>(world.blocks));
-    add_report(report);
-  }
-  if (!fault_signal) return;
+namespace {
+
+void report_signal() {
   if (fault_signal == SIGFPE) {
     Report report = new_report(kUndefinedBehaviour, fault_pc + 1);
     set_message(report, "integer division by zero, or one that overflows");
@@ -213,6 +198,18 @@ void report_fault() {
                 fault_address < 4096 ? "null pointer" : "the address belongs to no argument, shared or local variable");
   }
   add_report(report);
+}
+
+}  // namespace
+
+void report_fault() {
+  if (!forced && !fault_signal) return;
+  world.current = fault_thread;
+  if (fault_signal)
+    report_signal();
+  else if (world.stop == static_cast<int>(Stop::kTimeout))
+    report_timeout(in_kernel_code(fault_pc) ? fault_pc + 1 : 0, place_on_stack(*fault_thread, fault_stack_pointer));
+  world.current = nullptr;
 }
 
 }  // namespace ww

@@ -1,4 +1,4 @@
-// Signals while a kernel runs: a timer for kernels that never call us, faults that become findings, and Ctrl-C.
+// Signals while a kernel runs: a timer for kernels that never call us, and faults that become findings.
 #pragma once
 
 namespace ww {
@@ -12,7 +12,7 @@ class SignalGuard {
   SignalGuard& operator=(const SignalGuard&) = delete;
 };
 
-// After the launch: turns a fault that ended it into a report.
+// Turns a fault that ended the launch into a report, while blocks and stacks are as they were.
 void report_fault();
 
 }  // namespace ww

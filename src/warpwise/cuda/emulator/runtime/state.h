@@ -189,6 +189,10 @@ void park(State state);  // the running thread waits in `state`; returns once it
 void give_way();         // lets other threads run
 void make_ready(Thread& thread);
 [[noreturn]] void leave_launch();
+// The return address into the kernel's code that lies nearest to `from` on the thread's stack, or 0.
+Address place_on_stack(const Thread& thread, Address from);
+// `caller` is asked for a line where `pc` has none; either may be 0.
+void report_timeout(Address pc, Address caller = 0);
 
 // barriers.cpp
 void check_barrier(Block& block);  // completes the block's barrier if nobody is missing
