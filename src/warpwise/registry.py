@@ -58,7 +58,8 @@ class Spec:
     A tolerance follows from ``terms``, the length of the longest sum behind one output element, and ``magnitude``,
     that sum taken over absolute values (by default the reference's own absolute value).
     ``vendor`` names what runs under ``eager`` on a GPU ("cuBLAS"), if it is a vendor's library. ``exempt`` gives the
-    reason for each kind of case that ``cases`` does without: {"huge": "an image's values are bytes"}.
+    reason for each kind of case that ``cases`` does without: {"huge": "an image's values are bytes"}. ``units`` names the
+    arithmetic units that a ceiling is asked for ("tf32", as ``warpwise device`` does), where the dtype does not tell them.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Spec:
     magnitude: Callable[..., Outputs] | None = None
     opponents: Mapping[str, Callable[..., Outputs]] = field(default_factory=lambda: MappingProxyType({}))
     vendor: str = ""
+    units: str = ""
     exempt: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def magnitudes(self, *args: Any) -> Outputs:
@@ -94,6 +96,8 @@ class Rung:
 
     A rung that can be tuned names its configurations (tiles, stages) for given arguments by ``configs(*args)``, the one
     that it takes by itself first, and its ``launch`` takes a keyword ``config``, one of those names or None.
+
+    ``units`` names the arithmetic units of a rung that computes by others than the operation's ("bf16"): its ceiling is theirs.
     """
 
     name: str
@@ -107,6 +111,7 @@ class Rung:
     strided: bool = False
     deterministic: bool = True
     by_name: bool = False
+    units: str = ""
     configs: Callable[..., Sequence[str]] = lambda *args: ()
 
     def at(self, config: str) -> Rung:

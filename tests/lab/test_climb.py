@@ -116,6 +116,32 @@ def test_an_impossible_time_is_void_in_the_ladder_and_no_verdict():
     assert ladder.right
 
 
+def test_a_rung_with_units_of_its_own_is_held_to_their_ceilings():
+    rates = {"bf16": Ceilings(bandwidth=1e12, peak_bandwidth=1e12)}
+    slowest = Ceilings(bandwidth=1e9, peak_bandwidth=1e9)
+    asked = []
+
+    def ceilings(device, units):
+        asked.append(units)
+        return rates.get(units, slowest)
+
+    ladder = climbed(quick, times={"quick": [1e-7]}, options={"units": "bf16"}, ceilings=ceilings)
+    assert not ladder.points[0].entry("quick").timing.void
+    assert ladder.points[0].entry("quick").timing.floor == ladder.points[0].entry("torch").timing.floor / 1000
+    assert asked == [torch.float32, "bf16"]
+
+
+def test_an_operation_with_units_is_held_to_their_ceilings():
+    asked = []
+
+    def ceilings(device, units):
+        asked.append(units)
+        return CEILINGS
+
+    climbed(quick, spec=replace(toys.AFFINE, units="tf32"), ceilings=ceilings)
+    assert asked == ["tf32"]
+
+
 def test_an_inexact_opponent_takes_part_with_a_note_and_is_not_the_best():
     spec = replace(toys.AFFINE, opponents={"half": lambda x: (2 * x.half() + 1).to(x.dtype)})
     (point,) = climbed(quick, spec=spec, times={"half": [0.1]}).points

@@ -88,11 +88,12 @@ def explain(
     }  # fmt: skip
     try:
         if what.endswith(SUFFIXES) or not is_rung(what):
+            file = _file(what)
             if expression is None or grid is None or block is None:
                 raise click.UsageError(
                     "a file needs --kernel, --grid and --block: which kernel, and how it is launched"
                 )
-            kernel = load_kernel(_file(what), expression, include, define, target)
+            kernel = load_kernel(file, expression, include, define, target)
             given = arguments(in_order(kernel, given_values(texts, seed)))
             launcher = kernel[grid, block, shared]
             with console.status(f"{expression}: checking and executing on the CPU"):
@@ -128,7 +129,7 @@ def explain(
 def _file(what: str) -> Path:
     path = Path(what)
     if not path.is_file():
-        raise click.BadParameter(f"no file {what!r}", param_hint="FILE")
+        raise click.BadParameter(f"no file {what!r}, and no OP:RUNG such as softmax:k03", param_hint="FILE")
     return path
 
 

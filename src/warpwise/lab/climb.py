@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -35,7 +36,7 @@ def climb(
     budget_s: float = 10.0,
     precision: float = 0.005,
     timer: Timer | None = None,
-    ceilings: Callable[[torch.device, torch.dtype], Ceilings | None] = ceilings_for,
+    ceilings: Callable[[torch.device, torch.dtype | str], Ceilings | None] = ceilings_for,
     compiled: bool = True,
 ) -> Ladder:
     """Verify the rungs and, on a GPU, time each right one at ``sizes``, interleaved with PyTorch and the other opponents.
@@ -67,8 +68,8 @@ def climb(
             try:
                 with current(where):
                     point, contest = hold(
-                        op, problem, case, dtype, right, seeds, timer, Rules(precision, budget_s), ceilings(where, dtype),
-                        opponents(op, compiled), _watch(report, detail, done, len(points_at)),
+                        op, problem, case, dtype, right, seeds, timer, Rules(precision, budget_s),
+                        functools.partial(ceilings, where), opponents(op, compiled), _watch(report, detail, done, len(points_at)),
                     )  # fmt: skip
                 rows, lost = [_blamed(row, contest.failures, contest.lost) for row in rows], contest.lost
             except torch.cuda.OutOfMemoryError as error:

@@ -163,13 +163,14 @@ def _wrong(instance: Instance, result: Outputs) -> str | None:
 
 def hold(
     op: Op, problem: Problem, case: Case, dtype: torch.dtype, rungs: Sequence[Rung], seeds: Sequence[int], timer: Timer,
-    rules: Rules, ceilings: Ceilings | None, rivals: dict[str, Callable[..., Outputs]],
+    rules: Rules, ceilings: Callable[[torch.dtype | str], Ceilings | None], rivals: dict[str, Callable[..., Outputs]],
     watch: Callable[[int, float], None] | None = None,
 ) -> tuple[Point, Contest]:  # fmt: skip
     """Check and time ``rungs`` and ``rivals`` at one size and dtype.
 
     Nobody is timed who was not right at this size just before, and the outputs of the timed runs, poisoned after the
-    warm-up, are compared with the float64 reference again. Raises ``VacuousProblem`` if an impostor passes here.
+    warm-up, are compared with the float64 reference again. ``ceilings`` gives those of a dtype or
+    of units. Raises ``VacuousProblem`` if an impostor passes here.
     """
     telling = require_telling(problem, case, dtype, seeds)
     instance = problem.instance(case, dtype, seeds[0])
@@ -187,9 +188,12 @@ def hold(
     def check(name: str, result: Any) -> str | None:
         return contest.wrong(instance, name, result)
 
-    cost = op.spec.cost(*instance.args)
+    cost, shared = op.spec.cost(*instance.args), ceilings(op.spec.units or dtype)
+    own = {rung.name: ceilings(rung.units) for rung in rungs if rung.units}
     timings = (
-        measure(contest.runners, timer, rules, cost, ceilings, check, poisoned, watch=watch) if contest.runners else {}
+        measure(contest.runners, timer, rules, cost, shared, check, poisoned, watch=watch, own=own)
+        if contest.runners
+        else {}
     )
     contest.blame(timings)
     return contest.point(timings, telling), contest

@@ -1,4 +1,4 @@
-"""Which ceilings of a device hold for a dtype."""
+"""Which ceilings of a device hold for a dtype, or for the units that compute in its place."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ KINDS = {
 }  # fmt: skip
 
 
-def ceilings_for(device: torch.device, dtype: torch.dtype) -> Ceilings | None:
-    """The ceilings of ``device`` for arithmetic on ``dtype``, or None for a CPU.
+def ceilings_for(device: torch.device, units: torch.dtype | str) -> Ceilings | None:
+    """The ceilings of ``device`` for arithmetic on a dtype, or by the units of that name ("tf32"); None for a CPU.
 
     Rates are those that ``warpwise.device`` measured there, now if it had not yet (a few seconds); where it measures none
     for a kind of number, the hardware's peak stands in.
@@ -22,7 +22,7 @@ def ceilings_for(device: torch.device, dtype: torch.dtype) -> Ceilings | None:
     if device.type != "cuda":
         return None
     measured = devices.ceilings(device) or devices.measure_ceilings(device)
-    return combined(devices.describe(device), measured, KINDS.get(dtype, ""))
+    return combined(devices.describe(device), measured, units if isinstance(units, str) else KINDS.get(units, ""))
 
 
 def combined(described: devices.Description, measured: devices.Ceilings, kind: str) -> Ceilings:

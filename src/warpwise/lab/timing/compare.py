@@ -140,11 +140,13 @@ def measure(
     seed: int = 0,
     clock: Callable[[], float] = host.perf_counter,
     watch: Callable[[int, float], None] | None = None,
+    own: Mapping[str, Ceilings | None] | None = None,
 ) -> dict[str, Timing]:
     """The loop behind ``time``: rounds in which every call that is not known well enough yet is sampled once, in random order.
 
     A call that has used up its share of the budget leaves after six rounds, so that slow ones leave time for fast ones.
-    ``watch(rounds, seconds)`` is told how far it is. The order is drawn from ``seed``, so that nobody always follows the same one.
+    ``watch(rounds, seconds)`` is told how far it is. The order is drawn from ``seed``, so that nobody always follows the
+    same one. ``own`` holds the ceilings of calls that compute by other units than the rest.
     """
     for call in calls.values():
         timer.prepare(call)
@@ -174,8 +176,9 @@ def measure(
     timer.finish()
     results = {}
     for name, call in calls.items():
-        timing = _timing(name, readings[name], timer, spent[name], name in converged, cost, ceilings)
-        results[name] = _checked(timing, call, cost, ceilings, check)
+        limits = own.get(name, ceilings) if own else ceilings
+        timing = _timing(name, readings[name], timer, spent[name], name in converged, cost, limits)
+        results[name] = _checked(timing, call, cost, limits, check)
     return results
 
 
