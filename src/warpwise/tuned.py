@@ -194,6 +194,12 @@ class Tables:
         """The first that is asked on ``device``, or None without any."""
         return next((table for _, table in self._known(device)), None)
 
+    def devices(self) -> list[str]:
+        """The devices that there are tables for."""
+        folders = [self.users(Device("any")).parent, *([self.folder] if self.folder else [])]
+        found = [load(path) for folder in folders for path in sorted(folder.glob("*.json"))]
+        return sorted({table.device.name for table in found if table is not None})
+
     def _known(self, device: Device) -> Sequence[tuple[str, Table]]:
         return _tables(_forgotten, self.users(device), self.folder, device)
 

@@ -47,8 +47,13 @@ def rungs(device: str) -> list:
 @pytest.mark.parametrize(
     "a, b, error, message",
     [
-        ((2,), (2, 2), ValueError, r"expected a with 2 dimensions, got shape \(2,\)"),
-        ((2, 2), (2, 2, 2), ValueError, r"expected b with 2 dimensions, got shape \(2, 2, 2\)"),
+        ((2,), (2, 2), ValueError, r"expected a with 2 dimensions, got shape \(2,\); ops.matvec multiplies"),
+        (
+            (2, 2),
+            (2, 2, 2),
+            ValueError,
+            r"expected b with 2 dimensions, got shape \(2, 2, 2\); ops.batched_matmul multiplies",
+        ),
         ((2, 3), (2, 3), ValueError, r"as many rows as a has columns.* got \(2, 3\) and \(2, 3\)"),
         ((0, 3), (2, 0), ValueError, r"as many rows as a has columns.* got \(0, 3\) and \(2, 0\)"),
     ],

@@ -10,6 +10,7 @@ import torch
 from warpwise import ops, registry, tuned
 from warpwise.ops._tables import described
 from warpwise.ops.matmul import chosen
+from warpwise.registry import Choice
 from warpwise.tuned import TORCH, Device, Point, Table
 
 OP = registry.get("matmul")
@@ -83,6 +84,9 @@ def test_a_device_is_named_by_a_string_too_and_by_nothing_else(tmp_path, monkeyp
     a = torch.empty(2, 3, device="meta")
     with pytest.raises(LookupError, match="NVIDIA H200's table has no point near m=2, n=2, k=3 for float32 and nt"):
         chosen(a, a.t(), device="NVIDIA H200")
+    with pytest.raises(LookupError, match=r"no table for H200; .* there is one for NVIDIA H200$"):
+        chosen(a, a.t(), device="H200")
+    assert chosen(a.double(), a.double().t(), device="NVIDIA H200") == Choice(None, reason="no rung takes float64")
 
 
 def test_configurations_are_those_of_the_device_that_is_asked_about(tmp_path, monkeypatch):

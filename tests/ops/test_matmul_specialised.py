@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
+from benchmarks.register_banks import busiest_loop
 
 from warpwise import ops, registry
+from warpwise.machine.disassemble import disassemble
 from warpwise.ops.matmul import _specialised
 from warpwise.ops.matmul._specialised import ALONG_DEPTH, ALONG_EXTENT, ENGINE, TILINGS, WARP_SPECIALISED
 
 RUNG = "k13_warp_specialised"
 LARGEST, SMALLEST = TILINGS[0], TILINGS[-1]
+SOME = [
+    LARGEST,
+    *(tiling for tiling in TILINGS if tiling.name in ("32x256x32_s5", "64x128x32_s8")),
+    SMALLEST,
+]  # to compile
 
 
 def template(tiling: _specialised.Tiling) -> str:
@@ -20,7 +29,7 @@ def template(tiling: _specialised.Tiling) -> str:
 @pytest.mark.parametrize(
     "kernel",
     [
-        *(f"matmul_words_and_boxes<{template(tiling)}, {ALONG_DEPTH}>" for tiling in TILINGS),
+        *(f"matmul_words_and_boxes<{template(tiling)}, {ALONG_DEPTH}>" for tiling in SOME),
         f"matmul_words_and_boxes<{template(LARGEST)}, {ALONG_EXTENT}>",
         f"matmul_boxes<{template(LARGEST)}>",
         *(
@@ -34,6 +43,22 @@ def test_nothing_spills(kernel):
     compiled = WARP_SPECIALISED[kernel].compile("sm_90")
     assert compiled.registers == 168, "the third of an SM's registers that three warpgroups start with"
     assert (compiled.spill_stores, compiled.stack) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "tiling, feed_b", [(LARGEST, ALONG_EXTENT), *((tiling, ALONG_DEPTH) for tiling in SOME)], ids=str
+)
+def test_a_slice_was_read_when_its_place_is_given_back(tiling, feed_b):
+    """Where that is done at the slice's end ptxas may move the arrival up to loads that are still on their way."""
+    kernel = WARP_SPECIALISED[f"matmul_words<{template(tiling)}, {ALONG_DEPTH}, {feed_b}>"]
+    loop = busiest_loop(disassemble(kernel.compile("sm_90").cubin))
+    (wait,) = (i for i, text in enumerate(loop) if "PHASECHK" in text)
+    (arrival,) = (i for i, text in enumerate(loop) if "SYNCS.ARRIVE" in text)
+    for i, text in enumerate(loop[:wait]):
+        if found := re.match(r"LDS\.128 R(\d+),", text):
+            quad = {f"R{int(found[1]) + e}" for e in range(4)}
+            operands = (later.partition(" ")[2].partition(",")[2] for later in loop[i + 1 : arrival])
+            assert any(quad & set(re.findall(r"\bR\d+\b", text)) for text in operands), text
 
 
 def test_every_ring_fits_hopper():
@@ -55,8 +80,25 @@ def test_the_tile_follows_the_size(monkeypatch):
 
     assert first(4096, 4096, 4096) == "128x256x8_s12"
     assert first(4095, 4095, 4095) == "128x256x16_s8", "whose B comes by words"
-    assert first(1024, 1024, 1024).startswith("64x128")
-    assert first(256, 256, 256).startswith("64x64")
+    assert first(1024, 1024, 1024) in ("32x256x32_s5", "64x128x32_s8")
+    assert first(256, 256, 256).startswith("32x128")
+
+
+def test_tiles_that_fill_no_round_are_divided(monkeypatch):
+    monkeypatch.setattr(_specialised, "multiprocessors", lambda tensor: 132)
+
+    def rounds(m, n, k):
+        """Rounds of tiles, and the fewest that so many tiles could take."""
+        config = _specialised.configs(torch.empty(m, k, device="meta"), torch.empty(k, n, device="meta"))[0]
+        name, _, parts = config.partition("_p")
+        rows, columns = next(tiling for tiling in TILINGS if tiling.name == name).tiles(m, n)
+        whole, left = divmod(rows * columns, 132)
+        return whole + -(-left * int(parts or 1) // 132) / int(parts or 1), rows * columns / 132
+
+    for size in ((1024, 1024, 16384), (64, 4096, 4096), (256, 256, 16384), (64, 28672, 8192), (1536,) * 3, (3072,) * 3):
+        taken, fewest = rounds(*size)
+        assert taken <= 1.1 * fewest, size
+    assert rounds(4096, 4096, 512)[0] == 4, "parts of shallow tiles cost more than they fill"
 
 
 def test_how_an_operand_comes():
@@ -86,6 +128,23 @@ def test_tiles_and_layouts(config, m, n, k):
         for b in (integers(k, n), integers(k, n + 1)[:, 1:], *gaps):
             product = ops.matmul(a, b, rung=f"{RUNG}@{config}")
             assert torch.equal(product, (a.double() @ b.double()).float()), (a.stride(), b.stride())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("parts", [2, 3, 7])
+@pytest.mark.parametrize("processors", [3, 132])
+@pytest.mark.parametrize("tiling", TILINGS, ids=lambda tiling: tiling.name)
+def test_parts_of_tiles(monkeypatch, tiling, processors, parts):
+    """Whole tiles and parts, several rounds of either, parts of unequal depth, ragged C; tickets are left as they were."""
+    monkeypatch.setattr(_specialised, "multiprocessors", lambda tensor: processors)
+    generator = torch.Generator("cuda").manual_seed(0)
+    for m, n, k in ((300, 520, 1000), (129, 67, 515), (1, 1, 1)):
+        a = torch.randint(-3, 4, (m, k), device="cuda", generator=generator).float()
+        b = torch.randint(-3, 4, (k, n), device="cuda", generator=generator).float()
+        for _ in range(2):
+            c = torch.full((m, n), float("nan"), device="cuda")
+            _specialised.warp_specialised(c, a, b, tiling.config(parts))
+            assert torch.equal(c, (a.double() @ b.double()).float()), (m, n, k)
 
 
 @pytest.mark.gpu

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import importlib
 import weakref
 
 import pytest
@@ -143,3 +144,37 @@ def test_plans_keep_no_tensor_alive(rung):
     del a, b
     gc.collect()
     assert [tensor() for tensor in alive] == [None] * 4
+
+
+@pytest.mark.parametrize("name", ["linear", "addmm"])
+def test_a_product_inside_of_a_launcher_is_chosen_once(name, monkeypatch):
+    """Of factors alike, as matmul's own is: asking its table at every launch costs the host 100 µs."""
+    asked, chosen = [], Op.chosen
+    monkeypatch.setattr(
+        Op, "chosen", lambda op, *args, rung=None: (asked.append(op.name), chosen(op, *args, rung=rung))[-1]
+    )
+    a, b, row = torch.randn(5, 7), torch.randn(7, 6), torch.randn(6)
+    given = (a, b.t(), row, "gelu") if name == "linear" else (row, a, b, 0.5, 2.0)
+    function = getattr(warpwise.ops, name)
+    expected = function(*given)
+    for _ in range(3):
+        torch.testing.assert_close(function(*given, rung="k02"), expected)
+    assert asked.count("matmul") <= 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["linear", "addmm"])
+def test_a_pass_over_pytorchs_product_is_repeated(name, monkeypatch):
+    """No recording repeats PyTorch's operators, but one repeats what follows them."""
+    launches = importlib.import_module(f"warpwise.ops.{name}._launch")
+    monkeypatch.setattr(launches, "PRODUCT", lambda factors, rung: torch.mm(*factors))
+    monkeypatch.setattr(launches.PASS, "_recordings", {})
+    for seed in range(4):
+        generator = torch.Generator("cuda").manual_seed(seed)
+        a, b, row = (torch.randn(size, device="cuda", generator=generator) for size in ((40, 72), (72, 56), (56,)))
+        given = (a, b.t(), row, "gelu") if name == "linear" else (row, a, b, 0.5, 2.0)
+        result = getattr(warpwise.ops, name)(*given, rung="k02")
+        product = a.double() @ b.double()
+        plain = torch.nn.functional.gelu(product + row) if name == "linear" else 0.5 * row + 2 * product
+        torch.testing.assert_close(result.double(), plain.double(), rtol=1e-4, atol=1e-4)
+    assert [recording is not None for recording in launches.PASS._recordings.values()] == [True]

@@ -89,25 +89,15 @@ def test_sizes_that_the_copy_engine_cannot_address_are_refused_with_a_reason():
 
 
 @FEW
-@given(m=st.integers(1, 20), n=st.integers(1, 20), k=st.integers(1, 1100), shift=st.integers(0, 3))
-def test_rows_are_padded_to_16_bytes(m, n, k, shift):
-    """The same bytes and zeros behind them, wherever the matrices begin."""
+@given(m=st.integers(1, 40), n=st.integers(1, 40), k=st.integers(0, 300), shift=st.integers(0, 3), turned=st.booleans())
+def test_factors_come_to_lie_along_k_in_rows_on_16_bytes(m, n, k, shift, turned):
+    """The same bytes, wherever and in whatever order the matrices lie."""
     flat = torch.randint(0, 256, (shift + (m + n) * k,), dtype=torch.uint8)[shift:]
-    given = [rows.view(-1, k).view(E4M3) for rows in flat.split([m * k, n * k])]
-    for matrix, made in zip(given, _operands.padded(*given), strict=True):
-        assert made.data_ptr() % 16 == made.shape[1] % 16 == 0
-        assert torch.equal(made.view(torch.uint8)[:, :k], matrix.view(torch.uint8))
-        assert not made.view(torch.uint8)[:, k:].any()
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-def test_rows_are_copied_to_shorter_and_longer_ones(dtype):
-    matrix, shorter, longer = torch.randn(5, 24).to(dtype), torch.zeros(5, 19).to(dtype), torch.zeros(5, 40).to(dtype)
-    _operands.copy_rows(matrix, shorter)
-    _operands.copy_rows(matrix, longer)
-    assert torch.equal(shorter, matrix[:, :19])
-    assert torch.equal(longer[:, :24], matrix)
-    assert not longer[:, 24:].any()
+    a, b = (rows.view(E4M3) for rows in flat.split([m * k, n * k]))
+    a, b = (a.view(k, m).t(), b.view(k, n)) if turned else (a.view(m, k), b.view(n, k).t())
+    for factor, made in zip((a, b.t()), _operands.along_k(a, b), strict=True):
+        assert torch.equal(made.view(torch.uint8), factor.contiguous().view(torch.uint8))
+        assert k == 0 or (made.data_ptr() % 16 == made.stride(0) % 16 == 0 and made.stride(1) == 1)
 
 
 def test_the_tolerance_tells_sums_that_stay_in_the_matrix_units():
@@ -171,7 +161,9 @@ def test_wrong_arguments(args, error, message):
 
 
 @pytest.mark.parametrize("types", ["e4m3, e4m3", "e5m2, e4m3", "e4m3, e5m2"])
-@pytest.mark.parametrize("by_row", ["true", "false"])
+@pytest.mark.parametrize(
+    "flags", [f"{by_row}, {by_map}" for by_row in ("true", "false") for by_map in ("true", "false")]
+)
 @pytest.mark.parametrize(
     "module,kernel,tile",
     [
@@ -182,9 +174,9 @@ def test_wrong_arguments(args, error, message):
         (PARTS, "scaled_matmul_parts", ", 128, 6"),
     ],
 )
-def test_warpgroups_compile_for_hopper_without_spills(module, kernel, tile, types, by_row):
+def test_warpgroups_compile_for_hopper_without_spills(module, kernel, tile, types, flags):
     pair = ", ".join(f"__nv_fp8_{kind}" for kind in types.split(", "))
-    compiled = module[f"{kernel}<{pair}, {by_row}{tile}>"].compile("sm_90")
+    compiled = module[f"{kernel}<{pair}, {flags}{tile}>"].compile("sm_90")
     assert compiled.registers == 168, "the third of an SM's registers that three warpgroups start with"
     assert (compiled.spill_stores, compiled.stack) == (0, 0)
     assert "C75" not in compiled.log, "the compiler found products that it had to put one after the other"
@@ -208,8 +200,8 @@ def test_skinny_configurations_of_any_size(m, n, k):
     assert found
     for tiles in found:
         assert tiles.shared <= _skinny.ROOM
-        assert tiles.stages >= 2
-        assert tiles.columns % 8 == tiles.rows // tiles.share % 8 == 0
+        assert tiles.stages >= min(2, -(-k // (tiles.depth * tiles.split * tiles.outer)))
+        assert tiles.columns % 8 == tiles.rows % 8 == 0
         assert _skinny.Tiles.named(str(tiles)) == tiles
     with pytest.raises(ValueError, match="expected a configuration of the form"):
         _skinny.Tiles.named("quick")
@@ -218,10 +210,14 @@ def test_skinny_configurations_of_any_size(m, n, k):
 @pytest.mark.parametrize(
     "m,n,k,first",
     [
-        (16, 4096, 4096, "k07_skinny 32x16x512_s4_k1_c1_o1_e5"),
-        (64, 14336, 4096, "k07_skinny 112x64x128_s4_k1_c1_o1_e5"),
-        (128, 4096, 14336, "k07_skinny 64x128x128_s7_k2_c1_o1_e5"),
-        (256, 256, 256, "k07_skinny 64x16x256_s2_k1_c1_o1_e5"),
+        (16, 4096, 4096, "k07_skinny 32x16x256_s8_k1_o1_w1_e5"),
+        (64, 14336, 4096, "k07_skinny 112x64x256_s3_k1_o1_w1_e5"),
+        (128, 4096, 14336, "k07_skinny 64x128x256_s4_k2_o1_w2_e5"),
+        (256, 256, 256, "k07_skinny 64x16x256_s1_k1_o1_w1_e5"),
+        (1024, 1024, 1024, "k07_skinny 64x128x256_s4_k1_o1_w2_e5"),
+        (512, 4096, 4096, "k07_skinny 128x128x256_s3_k1_o1_w1_e5"),
+        (64, 4096, 4096, "k07_skinny 32x64x256_s6_k1_o1_w1_e5"),
+        (2048, 2048, 2048, "k07_skinny 128x256x256_s2_k1_o1_w1_e5"),
         (256, 8192, 8192, f"k05_two_slices {NARROW.name}"),
         (4095, 4095, 4095, f"k05_two_slices {WIDE.name}"),
     ],
@@ -244,14 +240,21 @@ def test_both_factors_leave_l2_first_unless_the_result_is_larger():
 @pytest.mark.parametrize("m,n,k", [(16, 4096, 4096), (64, 14336, 4096), (128, 4096, 14336), (256, 8192, 8192)])
 def test_skinny_tiles_compile_for_hopper_without_spills(m, n, k):
     a, b = torch.empty(1, 1).to(E4M3), torch.empty(1, 1).to(E4M3)
-    for kernel in sorted({tiles.kernel(a, b) for tiles in _skinny.candidates(m, n, k, 132)}):
+    first = sorted(_skinny.candidates(m, n, k, 132), key=lambda tiles: tiles.time(m, n, k, 132))[:4]
+    found = {tiles.kernel(a, b, by_row, aligned) for tiles in first for by_row, aligned in ((False, True), (True, False))}  # fmt: skip
+    for kernel in sorted(found):
         compiled = _skinny.SKINNY[kernel].compile("sm_90")
         assert (compiled.spill_stores, compiled.stack) == (0, 0), kernel
         assert "C75" not in compiled.log, "the compiler found products that it had to put one after the other"
 
 
-SKINNY = ("32x16x512_s8_k1_c1_o1_e0", "112x64x128_s10_k1_c2_o1_e5", "144x128x128_s6_k4_c1_o1_e9", "40x32x256_s3_k2_c1_o3_e1",
-          "128x256x128_s4_k1_c2_o2_e5", "64x256x128_s5_k2_c1_o1_e0", "256x128x128_s4_k1_c1_o5_e5", "16x8x512_s2_k1_c1_o1_e4")  # fmt: skip
+SKINNY = ("32x16x512_s8_k1_o1_w1_e0", "112x64x128_s9_k1_o1_w1_e5", "144x128x128_s3_k2_o1_w1_e9", "40x32x256_s3_k2_o3_w1_e1",
+          "128x256x128_s4_k1_o2_w1_e5", "64x256x128_s3_k2_o1_w2_e0", "256x128x128_s4_k1_o5_w1_e5", "16x8x512_s2_k2_o1_w1_e4",
+          "64x128x256_s4_k1_o1_w2_e5", "64x64x256_s2_k1_o1_w2_e5", "64x16x256_s1_k1_o1_w1_e5", "128x256x256_s2_k1_o1_w1_e5")  # fmt: skip
+
+
+def test_what_is_tested_fits_an_sm():
+    assert all(_skinny.Tiles.named(config).shared <= _skinny.ROOM for config in SKINNY)
 
 
 @pytest.mark.gpu

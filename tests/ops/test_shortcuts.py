@@ -30,7 +30,7 @@ class _Own(torch.Tensor):
     pass
 
 
-def way(args: tuple) -> torch.Tensor:
+def way(*args: object) -> object:
     return args[0]
 
 

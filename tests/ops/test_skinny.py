@@ -138,9 +138,7 @@ def test_what_k19_considers_fits_a_block(m, n, k, processors):
     for tiles in found:
         assert _skinny.Tiles.named(str(tiles)) == tiles
         assert tiles.shared_bytes + 1024 <= _skinny.ROOM
-        assert tiles.rows * (tiles.columns + 4) * 4 <= tiles.shared_bytes - 1024, (
-            "the finished tile takes the ring's place"
-        )
+        assert tiles.fits, "what leaves takes the ring's place"
 
 
 def kernels(sizes: tuple[int, int, int], monkeypatch) -> set[str]:
@@ -154,7 +152,7 @@ def kernels(sizes: tuple[int, int, int], monkeypatch) -> set[str]:
     found = set()
     for by_columns in (False, True):
         found |= {
-            _skinny.skinny_kernel(a, _skinny.Tiles.named(name), by_columns) for name in _skinny.skinny_configs(a, b)
+            _skinny.skinny_kernel(a, _skinny.Tiles.named(name), by_columns) for name in _skinny.skinny_configs(a, b)[:4]
         }
         found |= {_skinny.stream_k_kernel(a, name, by_columns) for name in _skinny.stream_k_configs(a, b)}
     return found
@@ -171,7 +169,9 @@ def test_configurations_compile_for_hopper_without_spills(sizes, monkeypatch):
 def configurations() -> list:
     return [
         *(("k19", name) for name in ("64x8x64_s8_k1_o1", "64x16x128_s6_k4_o1", "64x32x64_s3_k2_o1", "128x64x64_s4_k2_o5", "128x128x64_s3_k1_o1",
-                                     "128x256x64_s4_k1_o3", "64x256x64_s5_k2_o1", "128x8x64_s4_k2_o1")),
+                                     "128x256x64_s4_k1_o3", "64x256x64_s5_k2_o1", "128x8x64_s4_k2_o1", "128x128x64_s5_k8_o3", "128x256x64_s4_k4_o2",
+                                     "192x192x64_s4_k2_o1", "192x128x64_s5_k1_o1_c2x1", "64x96x64_s6_k4_o2", "128x128x64_s5_k4_o7_c1x2",
+                                     "64x256x64_s5_k2_o3_c2x1", "128x64x128_s4_k1_o1_c1x2")),
         *(("k18", name) for name in ("128x16x64_s8", "128x64x64_s6", "128x256x64_s4")),
     ]  # fmt: skip
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import torch
+from torch.compiler import is_dynamo_compiling
 
 from warpwise.registry import Case, Rung, arranged
 
@@ -54,13 +55,21 @@ def not_hopper(tensor: torch.Tensor, because: str = "its matrix products exist t
     return None
 
 
+# What torch.backends.cuda.matmul.fp32_precision asks after comparing a dozen names, which costs the host 2 µs.
+_precision: Callable[[str, str], str] = getattr(torch._C, "_get_fp32_precision_getter", None) or (
+    lambda *names: torch.backends.cuda.matmul.fp32_precision
+)
+
+
 def without_tf32(product: Callable[..., Result], a: torch.Tensor, *rest: Any) -> Result:
     """``product(a, *rest)`` by PyTorch, on a GPU without TF32 whatever ``torch.backends.cuda.matmul`` says.
 
     TF32 rounds the factors of float32 products to 10 bits of mantissa and is seven times faster on an H200: another
     operation, and no opponent of this one. Under torch.compile the setting stays as the user has it.
     """
-    return _in_precision("ieee", product, a, *rest)
+    if a.dtype is torch.float32 and a.is_cuda and (is_dynamo_compiling() or _precision("cuda", "matmul") == "tf32"):
+        return _in_precision("ieee", product, a, *rest)
+    return product(a, *rest)
 
 
 def with_tf32(product: Callable[..., Result], a: torch.Tensor, *rest: Any) -> Result:

@@ -6,6 +6,7 @@ torch.library makes of a backward; without it the older kind, set up by its forw
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -17,11 +18,11 @@ from warpwise.registry import Outputs
 
 def differentiable(
     name: str, backward: Callable[..., Any], setup_context: Callable[..., None] | None
-) -> Callable[[Plan], Callable[[tuple[Any, ...]], Any]]:
+) -> Callable[[Plan], Callable[..., Any]]:
     """Makes plans such that autograd records them, as ``torch.library.register_autograd`` does it."""
 
     def forward(ctx: Any, plan: Plan, *args: Any) -> Outputs:
-        output = plan(args)
+        output = plan(*args)
         if setup_context is not None:
             setup_context(ctx, args, output)
         return output
@@ -40,7 +41,7 @@ def differentiable(
     )
     # The base class's apply: Function's own asks first whether a function transform is active, which is known here.
     apply = super(torch.autograd.Function, made).apply  # type: ignore[misc]
-    return lambda plan: lambda args: apply(plan, *args)
+    return lambda plan: functools.partial(apply, plan)
 
 
 def transformed_by_grad() -> bool:

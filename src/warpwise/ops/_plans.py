@@ -6,6 +6,7 @@ which agree in these run the same plan: PyTorch, a recorded launch, or a rung th
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,37 +18,46 @@ from warpwise.cuda.recording import Recording, allocator, record
 from warpwise.ops._shortcuts import ALIGNMENT, MOST
 from warpwise.registry import Op, Outputs, Rung
 
-Plan = Callable[[tuple[Any, ...]], Outputs]
+Plan = Callable[..., Outputs]
+
+
+def description(args: Sequence[Any]) -> list[Any]:
+    """What a launcher may look at. Raises ``RuntimeError`` or ``TypeError`` for a tensor without strides or memory."""
+    described: list[Any] = []
+    for value in args:
+        if isinstance(value, torch.Tensor):
+            described += (
+                value.shape, value.stride(), value.dtype, value.device, value.data_ptr() & ALIGNMENT, value.is_neg(),
+            )  # fmt: skip
+        else:
+            described += (type(value), value)
+    return described
 
 
 class Plans:
-    """``op`` by plans: ``plans(args, rung)`` gives what ``op(*args, rung=rung)`` gives."""
+    """``op`` by plans: ``plans(args, rung)`` gives what ``op(*args, rung=rung)`` gives.
 
-    def __init__(self, op: Op) -> None:
+    ``eager`` is PyTorch's way if it is not the specification's.
+    """
+
+    def __init__(self, op: Op, eager: Callable[..., Outputs] | None = None) -> None:
         self.op = op
-        self.eager: Plan = lambda args: op.spec.eager(*args)
+        self.eager: Plan = eager or op.spec.eager
         self._plans: dict[tuple[Any, ...], Plan] = {}
         self._generation = tuned.generation()
 
     def __call__(self, args: tuple[Any, ...], rung: str | None) -> Outputs:
-        return self.plan(args, rung)(args)
+        return self.plan(args, rung)(*args)
 
     def plan(self, args: tuple[Any, ...], rung: str | None) -> Plan:
         """What is to be called with ``args``, or with others like them. Raises what ``op`` raises for these."""
-        key: list[Any] = [rung]
         try:
-            for value in args:
-                if isinstance(value, torch.Tensor):
-                    key += (
-                        value.shape, value.stride(), value.dtype, value.device, value.data_ptr() & ALIGNMENT, value.is_neg(),
-                    )  # fmt: skip
-                else:
-                    key += (type(value), value)
-            plan = self._plans.get(tuple(key))
+            key = (rung, *description(args))
+            plan = self._plans.get(key)
         except (RuntimeError, TypeError):  # a tensor without strides or memory, an argument without a hash
-            return lambda args: self.op(*args, rung=rung)
+            return functools.partial(self.op, rung=rung)
         if plan is None or self._generation != tuned.generation():
-            plan = self._made(tuple(key), args, rung)
+            plan = self._made(key, args, rung)
         return plan
 
     def _made(self, key: tuple[Any, ...], args: tuple[Any, ...], rung: str | None) -> Plan:
@@ -73,7 +83,7 @@ class _Launch:
         self._repeated: Callable[[tuple[Any, ...]], Outputs | None] | None = None
         self._recorded = False
 
-    def __call__(self, args: tuple[Any, ...]) -> Outputs:
+    def __call__(self, *args: Any) -> Outputs:
         if self._repeated is not None and not (observe.OBSERVERS or ranges.watched()):
             made = self._repeated(args)
             if made is not None:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import torch
 from torch.autograd import forward_ad
-from torch.compiler import is_compiling
+from torch.compiler import is_dynamo_compiling
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from warpwise.ops._gradients import differentiable, transformable, transformed_by_grad
@@ -28,6 +28,7 @@ def public(
     setup_context: Callable[..., None] | None = None,
     autocast: Literal["keep", "low_precision", "float32"] = "keep",
     eager_records: bool = False,
+    eager: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
     """Register ``op`` as ``torch.ops.warpwise.<name>`` and return ``function(*args, rung=None)``.
 
@@ -47,15 +48,22 @@ def public(
 
     ``eager_records`` says that the specification's ``eager`` is made of differentiable operators. A dtype that no rung
     takes is then PyTorch's, gradients and all: they record themselves in a third of the time of an ``autograd.Function``.
+
+    ``eager`` stands in for the specification's, and may give None for an output that was not asked for, which the function
+    then returns too; the library op gives a tensor of no elements.
     """
     if "rung" in schema:
         raise ValueError(f"{op.name}: expected a schema without rung, which is added to it, got {schema!r}")
     name = f"warpwise::{op.name}"
 
-    plans = Plans(op)
+    plans = Plans(op, eager)
 
     def compute(*args: Any, rung: str | None = None) -> Outputs:
-        return _without_autocast(plans, args, rung)
+        made = _without_autocast(plans, args, rung)
+        if isinstance(made, torch.Tensor) or all(part is not None for part in made):
+            return made
+        told = op.spec.outputs(*args)
+        return tuple(empty if part is None else part for part, empty in zip(made, told, strict=True))
 
     def meta(*args: Any, rung: str | None = None) -> Outputs:
         op.spec.check(*args)
@@ -93,19 +101,19 @@ def public(
         return args if autocast == "keep" else _cast(args, autocast)
 
     def function(*args: Any, rung: str | None = None) -> Any:
-        if is_compiling():
+        if is_dynamo_compiling():
             return library(*lowered(args), rung=rung)
         if forward_ad._current_level >= 0 and _has_tangent(args):
             return _without_autocast(by_pytorch, lowered(args), rung)
         way = shortcuts.find(args, rung)
         if way is not None:
-            return way(args)
+            return way(*args)
         differentiating = _differentiating(args)
         if differentiating is not None:
             if not _autocasting():
                 if not differentiating or recorded is not None:
                     way = way_of(args, rung, differentiating)
-                    result = way(args)
+                    result = way(*args)
                     shortcuts.keep(args, rung, way)
                     return result
             elif not differentiating:

@@ -22,8 +22,8 @@ ALIGNMENT = 255  # no kernel looks at more of an address than its place among 25
 MOST = 1024  # ways of one operation; past that all are found anew
 ALIKE = 8  # of them for tensors of the same numbers of elements, which are asked one after the other
 
-Way = Callable[[tuple[Any, ...]], Any]
-"""``way(args)`` gives what the operation gives for ``args``."""
+Way = Callable[..., Any]
+"""``way(*args)`` gives what the operation gives for ``args``."""
 Pick = Callable[[tuple[Any, ...]], tuple[Tensor, ...]] | None
 
 

@@ -39,6 +39,7 @@ SIZES = (
     _case("vocabulary", 512, 128256, 4096),
     *(_case(f"ragged_{side}", side, side, side) for side in (255, 1023, 2047, 4095, 8191)),
     _case("ragged_oblong", 1000, 3000, 777),
+    _case("ragged_half", 2047, 1023, 4095),
     _case("ragged_tokens", 33, 4097, 4095),
 )
 
@@ -99,13 +100,19 @@ def chosen(op: Op, *args: Any, device: Device | str | None = None) -> Choice:
     where, tables = Device(device) if isinstance(device, str) else device, op.chooser
     table = tables.table(where) if isinstance(tables, Tables) else None
     if table is None or not isinstance(tables, Tables):
-        raise LookupError(f"{op.name}: no table for {where.name}; `warpwise tune {op.name}` makes one on that GPU")
+        names = tables.devices() if isinstance(tables, Tables) else []
+        others = f"; there is one for {', '.join(names)}" if names else ""
+        raise LookupError(
+            f"{op.name}: no table for {where.name}; `warpwise tune {op.name}` makes one on that GPU{others}"
+        )
     with asked_about(where.multiprocessors or table.device.multiprocessors):
         known = tables.choice(op, *args, device=where)
     if known is not None:
         return known
     kind, sizes = tables.describe(*args)
     dtype = next(value.dtype for value in args if isinstance(value, torch.Tensor))
+    if all(rung.dtypes is not None and dtype not in rung.dtypes for rung in op.rungs):
+        return Choice(None, reason=f"no rung takes {str(dtype).removeprefix('torch.')}")
     asked = ", ".join(f"{name}={size}" for name, size in sizes.items())
     raise LookupError(
         f"{op.name}: {where.name}'s table has no point near {asked} for {str(dtype).removeprefix('torch.')} and {kind}: "

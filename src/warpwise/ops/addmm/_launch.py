@@ -10,6 +10,8 @@ import torch
 from warpwise import cuda
 from warpwise.ops import _boxes, _finished, _tiles
 from warpwise.ops._common import cdiv, multiprocessors, not_hopper
+from warpwise.ops._plans import Plans
+from warpwise.ops._repeated import Repeated
 from warpwise.ops.matmul import _hopper
 from warpwise.ops.matmul._shared import sizes
 from warpwise.ops.matmul.op import MATMUL
@@ -17,6 +19,7 @@ from warpwise.ops.matmul.op import MATMUL
 HERE = Path(__file__).parent
 THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
 WARPGROUPS = cuda.load(HERE / "k05_warpgroups.cu")
+PRODUCT = Plans(MATMUL)  # asks matmul's table once for arguments of one description
 
 
 # ---- limits
@@ -75,16 +78,23 @@ def thread_per_element(
     )  # fmt: skip
 
 
+def _add(product: torch.Tensor, input: torch.Tensor, result: torch.Tensor, beta: float, alpha: float) -> None:
+    from warpwise.ops.addmm.k02_triton_pass import addmm_pass
+
+    m, n = result.shape
+    addmm_pass[(cdiv(n, 128), cdiv(m, 16))](
+        product, input, result, m, n, alpha, beta, *_added(input, result)[1:],
+        ADDS=beta != 0, BLOCK_M=16, BLOCK_N=128, num_warps=4,
+    )  # fmt: skip
+
+
+PASS = Repeated(_add)
+
+
 def product_and_pass(
     result: torch.Tensor, input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float
 ) -> None:
-    from warpwise.ops.addmm.k02_triton_pass import addmm_pass
-
-    m, n, _ = sizes(a, b)
-    addmm_pass[(cdiv(n, 128), cdiv(m, 16))](
-        MATMUL(a, b), input, result, m, n, alpha, beta, *_added(input, result)[1:],
-        ADDS=beta != 0, BLOCK_M=16, BLOCK_N=128, num_warps=4,
-    )  # fmt: skip
+    PASS(PRODUCT((a, b), None), input, result, beta, alpha)
 
 
 def tiled_configs(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> tuple[str, ...]:

@@ -20,18 +20,19 @@ Gradient = torch.Tensor | None
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    input, a, b, ctx.beta, ctx.alpha = inputs
-    ctx.added = input.shape
+    input, a, b, beta, alpha = inputs
+    ctx.rest = input.shape, beta, alpha
     ctx.save_for_backward(a, b)
 
 
 def _backward(ctx: Any, grad: torch.Tensor) -> tuple[Gradient, Gradient, Gradient, None, None]:
     """dC = beta dD summed over what was broadcast, dA = alpha dD B^T, dB = alpha A^T dD."""
     a, b = ctx.saved_tensors
+    added, beta, alpha = ctx.rest
     wants_input, wants_a, wants_b = ctx.needs_input_grad[:3]
-    to_input = (ctx.beta * grad).sum_to_size(ctx.added) if wants_input else None
-    to_a = ctx.alpha * matmul(grad, b.t()) if wants_a else None
-    to_b = ctx.alpha * matmul(a.t(), grad) if wants_b else None
+    to_input = (beta * grad).sum_to_size(added) if wants_input else None
+    to_a = alpha * matmul(grad, b.t()) if wants_a else None
+    to_b = alpha * matmul(a.t(), grad) if wants_b else None
     return to_input, to_a, to_b, None, None
 
 
@@ -63,7 +64,9 @@ def addmm(
     Differentiable. Raises ``TypeError`` or ``ValueError`` naming the argument that does not fit. ``rung`` asks for one
     kernel of the ladder by name.
     """
-    return _addmm(input, a, b, _number("beta", beta), _number("alpha", alpha), rung=rung)
+    if not (type(beta) is type(alpha) is float):
+        beta, alpha = _number("beta", beta), _number("alpha", alpha)
+    return _addmm(input, a, b, beta, alpha, rung=rung)
 
 
 def _number(name: str, value: float) -> float:

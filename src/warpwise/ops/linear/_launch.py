@@ -11,6 +11,8 @@ import torch
 from warpwise import cuda
 from warpwise.ops import _boxes, _finished, _tiles
 from warpwise.ops._common import cdiv, multiprocessors, not_hopper
+from warpwise.ops._plans import Plans
+from warpwise.ops._repeated import Repeated
 from warpwise.ops.linear.spec import ACTIVATIONS
 from warpwise.ops.matmul import _hopper
 from warpwise.ops.matmul.op import MATMUL
@@ -18,6 +20,7 @@ from warpwise.ops.matmul.op import MATMUL
 HERE = Path(__file__).parent
 THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
 WARPGROUPS = cuda.load(HERE / "k05_warpgroups.cu")
+PRODUCT = Plans(MATMUL)  # asks matmul's table once for arguments of one description
 
 
 class Layer(NamedTuple):
@@ -112,16 +115,25 @@ def thread_per_element(outputs: tuple[torch.Tensor, torch.Tensor], *args: Any) -
     )  # fmt: skip
 
 
-def product_and_pass(outputs: tuple[torch.Tensor, torch.Tensor], *args: Any) -> None:
+def _finish(
+    product: torch.Tensor, y: torch.Tensor, before: torch.Tensor | None, bias: torch.Tensor | None,
+    residual: torch.Tensor | None, scale: torch.Tensor | None, activation: str | None,
+) -> None:  # fmt: skip
     from warpwise.ops.linear.k02_triton_pass import linear_pass
 
-    x, w, bias, activation, residual, scale, y, before = it = layer(outputs, *args)
-    m, n, _ = it.sizes
-    product = MATMUL(x, w.t())
+    m, n = y.shape
     linear_pass[(cdiv(n, 128), cdiv(m, 16))](
-        product, y, before, bias, residual, scale, m, n, *it.residual_strides,
+        product, y, before, bias, residual, scale, m, n, *((0, 0) if residual is None else residual.stride()),
         ACTIVATION=activation, BLOCK_M=16, BLOCK_N=128, num_warps=4,
     )  # fmt: skip
+
+
+PASS = Repeated(_finish)
+
+
+def product_and_pass(outputs: tuple[torch.Tensor, torch.Tensor], *args: Any) -> None:
+    x, w, bias, activation, residual, scale, y, before = layer(outputs, *args)
+    PASS(PRODUCT((x, w.t()), None), y, before, bias, residual, scale, activation)
 
 
 def tiled_configs(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import torch
 from warpwise.ops._public import public
 from warpwise.ops.linear.backward_spec import BACKWARD, curvature, slope
 from warpwise.ops.linear.rungs import BACKWARD_RUNGS, RUNGS, default, default_backward
-from warpwise.ops.linear.spec import SPEC
+from warpwise.ops.linear.spec import SPEC, by_pytorch
 from warpwise.ops.linear.tables import TABLES
 from warpwise.ops.matmul.op import matmul
 from warpwise.registry import Op, register
@@ -45,31 +45,36 @@ _activation_backward = public(
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.Tensor]) -> None:
     """Factors; and for the activation its own output if that tells the slope, as relu's does, else what it was applied to."""
-    input, weight, bias, ctx.activation, residual, row_scale, ctx.kept = inputs
-    told = output[1] if ctx.kept else output[0] if ctx.activation == "relu" and residual is None else None
-    ctx.save_for_backward(input, weight, bias, row_scale, told if ctx.activation else None)
+    input, weight, bias, activation, residual, row_scale, kept = inputs
+    if activation is row_scale is None and not kept:
+        ctx.save_for_backward(input, weight)  # no more, as each costs the host
+        return
+    ctx.finished = activation, kept
+    told = output[1] if kept else output[0] if activation == "relu" and residual is None else None
+    ctx.save_for_backward(input, weight, bias, row_scale, told if activation else None)
     ctx.set_materialize_grads(False)
 
 
 def _at_preactivation(
-    ctx: Any, saved: tuple[Any, ...], grad: Gradient, grad_kept: Gradient
+    activation: str | None, saved: tuple[Any, ...], grad: Gradient, grad_kept: Gradient
 ) -> tuple[Gradient, Gradient]:
     """The gradient before the activation and, where it came along, its sum over rows."""
     input, weight, bias, row_scale, told = saved
-    if ctx.activation is None or grad is None:
+    if activation is None or grad is None:
         return grad if grad_kept is None else grad_kept if grad is None else grad + grad_kept, None
     if told is None:
         told = _linear(input, weight, bias, None, None, row_scale, False)[0]
-    before, sums = _activation_backward(grad, told, ctx.activation)
+    before, sums = _activation_backward(grad, told, activation)
     return (before, sums) if grad_kept is None else (before + grad_kept, None)
 
 
 def _backward(ctx: Any, grad: Gradient, grad_kept: Gradient) -> tuple[Any, ...]:
     """With g the gradient before the activation: dx = s g W, dW = (s g)^T x, db = the sum of g, ds = (g W) . x row by row."""
-    saved = ctx.saved_tensors  # once: checkpoints hand each tensor out a single time
+    saved = (*ctx.saved_tensors, None, None, None)[:5]  # asked once: checkpoints hand each tensor out a single time
     input, weight, _, row_scale, _ = saved
     wants_input, wants_weight, wants_bias, _, wants_residual, wants_scale, _ = ctx.needs_input_grad[:7]
-    before, sums = _at_preactivation(ctx, saved, grad, grad_kept if ctx.kept else None)
+    activation, kept = getattr(ctx, "finished", (None, False))
+    before, sums = _at_preactivation(activation, saved, grad, grad_kept if kept else None)
     if before is None:
         return (None,) * 7
     m, (n, k) = math.prod(input.shape[:-1]), weight.shape
@@ -90,6 +95,7 @@ def _backward(ctx: Any, grad: Gradient, grad_kept: Gradient) -> tuple[Any, ...]:
 _linear = public(
     LINEAR, "(Tensor input, Tensor weight, Tensor? bias, str? activation, Tensor? residual, Tensor? row_scale, bool keep)"
     " -> (Tensor, Tensor)", _backward, _save, autocast="low_precision", eager_records=True,
+    eager=by_pytorch,
 )  # fmt: skip
 
 

@@ -88,14 +88,14 @@ def _layer(
     input: torch.Tensor, weight: torch.Tensor, bias: Optional, activation: str | None, residual: Optional,
     row_scale: Optional, keep: bool,
 ) -> Two:  # fmt: skip
+    """The layer, and what its activation was applied to, which may be the same tensor."""
     if row_scale is None:
         before = functional.linear(input, weight, bias)
     else:
         before = functional.linear(input, weight) * row_scale.unsqueeze(-1)
         before = before if bias is None else before + bias
     output = activated(before, activation)
-    output = output if residual is None else output + residual
-    return output, before if keep else output.new_empty(0)
+    return output if residual is None else output + residual, before
 
 
 def _in(dtype: torch.dtype, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -104,7 +104,7 @@ def _in(dtype: torch.dtype, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def reference(*args: Any) -> Two:
     output, before = _layer(*_in(torch.float64, args))
-    return output, before.clone() if before.data_ptr() == output.data_ptr() else before
+    return output, before.clone() if args[-1] else before.new_empty(0)
 
 
 def magnitude(
@@ -124,14 +124,27 @@ def eager(*args: Any) -> Two:
 
     For 2-byte types on a CPU in float32, since the rounding of every intermediate result is no part of the operation.
     """
-    input = args[0]
-    if input.is_cuda and input.dtype in KERNEL_DTYPES and min(input.numel(), args[1].numel()) > 0 and fuses(*args):
-        return without_tf32(fused_by_cublas, *args)
-    if input.is_cpu and input.dtype.itemsize == 2:
+    output, before = by_pytorch(*args)
+    return output, output.new_empty(0) if before is None else before
+
+
+def by_pytorch(
+    input: torch.Tensor, weight: torch.Tensor, bias: Optional, activation: str | None, residual: Optional,
+    row_scale: Optional, keep: bool,
+) -> tuple[torch.Tensor, Optional]:  # fmt: skip
+    """``eager``, with None for what is not kept: an output more, if an empty one, costs the host 2 µs."""
+    halves = input.is_cpu and input.dtype.itemsize == 2
+    if activation is residual is row_scale is None and not halves:
+        output = without_tf32(functional.linear, input, weight, bias).contiguous()
+        return output, output.clone() if keep else None
+    args = (input, weight, bias, activation, residual, row_scale, keep)
+    if halves:
         output, before = _layer(*_in(torch.float32, args))
-        return output.to(input.dtype), before.to(input.dtype)
+        return output.to(input.dtype), before.to(input.dtype) if keep else None
+    if input.is_cuda and input.dtype in KERNEL_DTYPES and min(input.numel(), weight.numel()) > 0 and fuses(*args):
+        return without_tf32(fused_by_cublas, *args)
     output, before = without_tf32(_layer, *args)
-    return output.contiguous(), before.clone() if args[-1] and args[3] is args[4] is None else before.contiguous()
+    return output.contiguous(), (before.clone() if before is output else before.contiguous()) if keep else None
 
 
 def fuses(
@@ -145,11 +158,11 @@ def fuses(
 
 def fused_by_cublas(
     input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, activation: str | None, *rest: Any
-) -> Two:
+) -> tuple[torch.Tensor, None]:
     """torch._addmm_activation, cuBLASLt's fused bias and activation, where it ``fuses``."""
     rows = input.reshape(math.prod(input.shape[:-1]), input.shape[-1])
     output = torch._addmm_activation(bias, rows, weight.t(), use_gelu=activation == "gelu_tanh")
-    return output.view(*input.shape[:-1], weight.shape[0]), input.new_empty(0)
+    return output.view(*input.shape[:-1], weight.shape[0]), None
 
 
 def cost(

@@ -137,7 +137,7 @@ def needless(a: torch.Tensor, b: torch.Tensor) -> str | None:
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """A Hopper GPU; any rows and columns, but for those that nothing need be done about."""
     if rung := needless(a, b):
-        return f"copies what does not begin on 16 bytes: {rung} takes these where they lie"
+        return f"takes what must be copied to begin on 16 bytes; {rung} takes these where they lie"
     return not_hopper(a) or too_large(a, b)
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
 import re
-from dataclasses import dataclass
 
 import torch
 
@@ -13,13 +10,11 @@ from warpwise import cuda
 from warpwise.ops._common import cdiv, multiprocessors, not_hopper
 from warpwise.ops._tickets import tickets
 from warpwise.ops.matmul._shared import HERE, sizes, too_large
+from warpwise.ops.matmul._tiles import BOX, ROOM, Tiles, ranked
 
 STREAM_K = cuda.load(HERE / "k18_stream_k.cu")
 SKINNY = cuda.load(HERE / "k19_skinny.cu")
-BOX = 64  # elements: what 128 bytes of a swizzled row hold
-ROOM = 227 * 1024  # shared memory that a block may have on Hopper
-WIDTHS = (8, 16, 32, 64, 128, 256)
-TILES = re.compile(r"(\d+)x(\d+)x(\d+)_s(\d+)_k(\d+)_o(\d+)")
+ROWS = (8, 16, 32, 64, 128, 256)  # of a tile of k18
 STREAM_K_TILES = re.compile(r"(\d+)x(\d+)x(\d+)_s(\d+)")
 SPLIT_K = re.compile(r"(\d+)x(\d+)x(\d+)_w(\d+)_s(\d+)_p(\d+)")  # block, warps, stages, parts of K
 
@@ -30,59 +25,6 @@ def numbers(config: str, form: re.Pattern[str]) -> tuple[int, ...]:
     if not found:
         raise ValueError(f"matmul: expected a configuration of the form {form.pattern}, got {config!r}")
     return tuple(map(int, found.groups()))
-
-
-@dataclass(frozen=True)
-class Tiles:
-    """A configuration of k19: ``columns`` of B x ``rows`` of A x ``depth`` a slice, ``stages`` slices on their way.
-
-    ``split`` blocks of a cluster divide K, and ``outer`` clusters divide it once more, by way of global memory.
-    """
-
-    columns: int
-    rows: int
-    depth: int
-    stages: int
-    split: int = 1
-    outer: int = 1
-
-    def __str__(self) -> str:
-        tile = f"{self.columns}x{self.rows}x{self.depth}"
-        return f"{tile}_s{self.stages}_k{self.split}_o{self.outer}"
-
-    @property
-    def shared_bytes(self) -> int:
-        return 1024 + self.stages * (self.columns + self.rows) * 2 * self.depth
-
-    @classmethod
-    def named(cls, name: str) -> Tiles:
-        return cls(*numbers(name, TILES))
-
-    def clocks(self, m: int, n: int, k: int, processors: int) -> float:
-        """An estimate of SM clocks: waves of blocks, whose slices wait for DRAM, for L2, for the way to the SM or for products.
-
-        An H200's DRAM brings 2450 bytes a clock, 24 to an SM that has 64 KB on their way; L2 gives 3100, not counting A,
-        which neighbours ask for at once and are given at once; an SM takes 64. 64 columns x 64 deep x a row of A are 2
-        clocks of the matrix units. What is not the slowest of these is hidden but for an eighth. A wave costs 3000 clocks
-        to begin and to end, and its float32 sums pass shared memory at 32 bytes a clock, twice where K is halved.
-        """
-        tiles_m, tiles_n = max(1, cdiv(m, self.rows)), max(1, cdiv(n, self.columns))
-        blocks = tiles_m * tiles_n * self.split * self.outer
-        an_sm = ROOM // (self.shared_bytes + 1024)
-        waves = cdiv(blocks, processors * an_sm)
-        at_once = cdiv(blocks, waves)  # waves end one by one, not together
-        busy = cdiv(at_once, processors)
-        read_once = at_once * 128 * (self.columns / tiles_m + self.rows / tiles_n)
-        of_slice = (
-            read_once / min(2450, 24 * min(at_once, processors)),
-            at_once * 128 * self.columns / 3100,
-            busy * (self.columns + self.rows) * 128 / 64,
-            busy * self.columns * self.rows / 32,
-        )
-        slowest, slices = max(of_slice), cdiv(cdiv(k, BOX), self.split * self.outer)
-        loop = slices * (slowest + (sum(of_slice) - slowest) / 8)
-        parts = 6000 + self.outer * m * n * 8 / 2450 if self.outer > 1 else 0
-        return waves * (3000 + loop + self.columns * self.rows * self.split / 8) + parts
 
 
 def addressable(matrix: torch.Tensor) -> torch.Tensor | None:
@@ -115,13 +57,21 @@ def laid_out(matrix: torch.Tensor) -> tuple[torch.Tensor, bool]:
 
 
 def mapped(
-    a: torch.Tensor, b: torch.Tensor, box: tuple[int, int]
+    a: torch.Tensor, b: torch.Tensor, box: tuple[int, int], share: int = 1
 ) -> tuple[tuple[cuda.TensorMap, cuda.TensorMap], bool]:
-    """Tensor maps of a, in boxes of ``box[0]`` rows, and of b, in boxes of ``box[1]`` columns where it is k-major; is it?"""
+    """Tensor maps of a, in boxes of ``box[0]`` rows, and of b, in boxes of ``box[1]`` columns where it is k-major; is it?
+
+    ``share``: a box of b holds so small a share of its rows. L2 fetches 256 bytes at a time, but not where many rows of a
+    ask for b and rows do not begin on them: 64, which took 6 % less time at 1000 x 3000 x 776.
+    """
     rows = addressable(a)
     read, by_columns = laid_out(b)
-    map_of_a = cuda.tensor_map(copied(a) if rows is None else rows, (box[0], BOX))
-    return (map_of_a, cuda.tensor_map(read, (box[1] if by_columns else BOX, BOX))), by_columns
+    read_a = copied(a) if rows is None else rows
+    ragged = a.shape[0] > 256 and any(matrix.stride(0) % (2 * BOX) for matrix in (read_a, read))
+    promotion = 64 if ragged else 256
+    of_a = cuda.tensor_map(read_a, (box[0], BOX), promotion=promotion)
+    of_b = cuda.tensor_map(read, ((box[1] if by_columns else BOX) // share, BOX), promotion=promotion)
+    return (of_a, of_b), by_columns
 
 
 def skinny_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
@@ -135,36 +85,6 @@ def skinny_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     return too_large(a, b)
 
 
-def stages_of(columns: int, rows: int, depth: int, room: int) -> int:
-    """Slices on their way in ``room`` bytes: 64 or 80 KB of B are enough, and with more a kernel was slower."""
-    enough = (64 if rows <= 32 else 80) * 1024 // (columns * 2 * depth)
-    return min(max(4, enough), room // ((columns + rows) * 2 * depth))
-
-
-def candidates(m: int, n: int, k: int, processors: int) -> list[Tiles]:
-    """Tiles that hold all rows of A, or 256 or 128 of many, with K whole, halved, or divided to fill the GPU.
-
-    Each for one block an SM and for two. Slices are 128 deep for 64 rows or more where four of them fit.
-    """
-    widest = next((width for width in WIDTHS if width >= m), WIDTHS[-1])
-    found = []
-    for rows in (256, 128) if widest == 256 else (widest,):
-        for columns, split, room in itertools.product((64, 128), (1, 2), (ROOM - 2048, ROOM // 2 - 2048)):
-            depth = 2 * BOX if rows >= 64 and stages_of(columns, rows, 2 * BOX, room) >= 4 else BOX
-            stages = stages_of(columns, rows, depth, room)
-            tiles, slices = max(1, cdiv(m, rows) * cdiv(n, columns)), cdiv(k, depth)
-            for outer in (1, min(processors // (split * tiles), cdiv(k, BOX) // 16)):
-                if stages >= 3 and outer >= 1 and slices >= split * outer:
-                    found.append(Tiles(columns, rows, depth, stages, split, outer))
-    return list(dict.fromkeys(found)) or [Tiles(64, widest, BOX, 4)]
-
-
-@functools.lru_cache(maxsize=1024)
-def ranked(m: int, n: int, k: int, processors: int) -> tuple[Tiles, ...]:
-    """The candidates, the one that is estimated to be fastest first."""
-    return tuple(sorted(candidates(m, n, k, processors), key=lambda tiles: tiles.clocks(m, n, k, processors)))
-
-
 def tiles_for(m: int, n: int, k: int, processors: int) -> Tiles:
     """The configuration that k19 takes by itself: see the README for what each choice was worth."""
     return ranked(m, n, k, processors)[0]
@@ -172,29 +92,33 @@ def tiles_for(m: int, n: int, k: int, processors: int) -> Tiles:
 
 def skinny_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     """Its own choice, then those that are estimated to come next, for a table to be made of."""
-    return tuple(map(str, ranked(*sizes(a, b), multiprocessors(a))[:10]))
+    return tuple(map(str, ranked(*sizes(a, b), multiprocessors(a))[:12]))
 
 
 def skinny_kernel(a: torch.Tensor, tiles: Tiles, by_columns: bool) -> str:
-    element = cuda.ctype(a.dtype)
-    sums = element if tiles.outer == 1 else "float"
+    order, apart = (str(value).lower() for value in (by_columns, tiles.apart))
+    shared = "b" if tiles.down > 1 else "a" if tiles.across > 1 else "nothing"
     return (
-        f"matmul_skinny<{element}, {sums}, {tiles.columns // 64}, {tiles.rows}, {str(by_columns).lower()}, "
-        f"{tiles.depth}, {tiles.stages}, {tiles.split}>"
+        f"matmul_skinny{'_alone' if tiles.split * tiles.pair == 1 else ''}<{cuda.ctype(a.dtype)}, {tiles.columns // 64}, {tiles.rows}, "
+        f"{order}, {tiles.depth}, {tiles.stages}, {tiles.split}, {apart}, Shared::{shared}>"
     )
 
 
 def skinny(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
     m, n, k = sizes(a, b)
     tiles = Tiles.named(config) if config else tiles_for(m, n, k, multiprocessors(a))
-    maps, by_columns = mapped(a, b, (tiles.rows, tiles.columns))
-    tiles_m, clusters = cdiv(m, tiles.rows), cdiv(n, tiles.columns) * tiles.outer
-    grid = clusters * tiles_m * tiles.split, 2 * tiles.columns + 32, tiles.shared_bytes
-    sums = c if tiles.outer == 1 else c.new_empty((tiles.outer, m, n), dtype=torch.float32)
-    SKINNY[skinny_kernel(a, tiles, by_columns)][grid](*maps, cuda.out(sums), m, n, k, tiles_m, tiles.outer)
-    if sums is not c:
-        add = SKINNY[f"warpwise::sum_of_parts<{cuda.ctype(a.dtype)}>"]
-        add[cdiv(m * n, 128), 256](sums, cuda.out(c), m * n, tiles.outer)
+    maps, by_columns = mapped(a, b, (tiles.rows // tiles.across, tiles.columns), tiles.down)
+    tiles_m, across = cdiv(m, tiles.rows * tiles.down), cdiv(n, tiles.columns * tiles.across)
+    blocks = tiles_m * across * tiles.pair
+    grid = blocks * tiles.outer * tiles.split, 2 * tiles.columns + 32, tiles.shared_bytes
+    boxes = n % 8 == 0 and c.data_ptr() % 16 == 0
+    of_c = cuda.tensor_map(c, (tiles.rows // tiles.finish, BOX)) if boxes else maps[0]
+    many = tiles.outer > 1
+    parts = c.new_empty(blocks * tiles.outer * tiles.columns * tiles.rows, dtype=torch.float32) if many else None
+    counters = tickets(a, blocks * tiles.finish) if many else None
+    SKINNY[skinny_kernel(a, tiles, by_columns)][grid](
+        *maps, of_c, cuda.out(c), parts, counters, boxes, m, n, k, tiles_m, tiles.outer
+    )
 
 
 def split_k(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
@@ -229,7 +153,7 @@ def split_k_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
 
 def stream_k_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     m, _, _ = sizes(a, b)
-    rows = next((width for width in WIDTHS if width >= m), WIDTHS[-1])
+    rows = next((width for width in ROWS if width >= m), ROWS[-1])
     widths = dict.fromkeys((rows, max(8, rows // 2), max(8, rows // 4)))
     each = {width: (ROOM - 2048 - min(width, 32) * 132 * 4) // ((128 + width) * 2 * BOX) for width in widths}
     return tuple(f"128x{width}x{BOX}_s{min(12, each[width])}" for width in widths)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import torch
@@ -12,7 +13,8 @@ from warpwise.ops.matmul._shared import HERE, grid_of_tiles, sizes
 
 WARP_SPECIALISED = cuda.load(HERE / "k13_warp_specialised.cu")
 ENGINE, ALONG_EXTENT, ALONG_DEPTH = (f"warpwise::{name}" for name in ("kEngine", "kAlongExtent", "kAlongDepth"))
-THREADS, STAGING = 384, 8 * 8 * 65 * 4  # four warps feed, eight multiply; bytes of sums on their way out
+THREADS, STAGING = 384, 8 * 8 * 80 * 4  # four warps feed, eight multiply; bytes of sums on their way out
+MOST_PARTS = 64
 
 
 class Tiling(NamedTuple):
@@ -30,10 +32,25 @@ class Tiling(NamedTuple):
     def name(self) -> str:
         return f"{self.rows}x{self.columns}x{self.depth}_s{self.stages}"
 
-    def clocks(self, m: int, n: int, k: int, blocks: int, boxes: bool) -> float:
-        """What the block with the most tiles takes: 128 multiply-adds a clock, and the start and end of each tile."""
-        tiles = cdiv(cdiv(m, self.rows) * cdiv(n, self.columns), blocks)
-        return tiles * (self.rows * self.columns * k / 128 * (self.boxes if boxes else self.words) + 5000)
+    def config(self, parts: int) -> str:
+        """The name of this tile where those that fill no round are divided in ``parts``."""
+        return f"{self.name}_p{parts}" if parts > 1 else self.name
+
+    def tiles(self, m: int, n: int) -> tuple[int, int]:
+        """C in rows and columns of tiles."""
+        return cdiv(m, self.rows), cdiv(n, self.columns)
+
+    def clocks(self, m: int, n: int, k: int, blocks: int, boxes: bool, parts: int = 1) -> float:
+        """What the busiest block takes: 128 multiply-adds a clock, the start and end of each piece, and adding parts."""
+        rows, columns = self.tiles(m, n)
+        size, divided = self.rows * self.columns, rows * columns % blocks if parts > 1 else 0
+        a_depth = size / 128 * 1.2 * (self.boxes if boxes else self.words)
+        ending = 4000 + size / 4
+        clocks = cdiv(rows * columns - divided, blocks) * (a_depth * k + ending)
+        if divided:
+            clocks += cdiv(divided * parts, blocks) * (a_depth * cdiv(k, parts) + ending)
+            clocks += 8000 + divided * parts * size / 125
+        return clocks
 
     def shared(self, padding: int) -> int:
         """Bytes of shared memory: slices with ``padding`` more floats a step of depth, two barriers each, and staged sums."""
@@ -41,9 +58,10 @@ class Tiling(NamedTuple):
 
 
 TILINGS = (
-    Tiling(128, 256, 8, 12, 1.0, 1.04), Tiling(128, 256, 16, 8, 1.03, 1.0), Tiling(256, 128, 8, 12, 1.04, 1.04),
-    Tiling(128, 128, 16, 8, 1.02, 1.06), Tiling(64, 128, 32, 8, 1.07, 1.07), Tiling(128, 64, 32, 8, 1.08, 1.08),
-    Tiling(64, 64, 64, 5, 1.12, 1.12),
+    Tiling(128, 256, 8, 12, 1.0, 1.14), Tiling(128, 256, 16, 8, 1.015, 1.1), Tiling(256, 128, 8, 12, 1.02, 1.16),
+    Tiling(128, 128, 16, 8, 1.01, 1.18), Tiling(64, 256, 16, 8, 1.015, 1.22), Tiling(64, 128, 32, 8, 1.02, 1.25),
+    Tiling(128, 64, 32, 8, 1.09, 1.26), Tiling(32, 256, 32, 5, 1.015, 1.6), Tiling(32, 128, 64, 4, 1.11, 1.85),
+    Tiling(64, 64, 64, 5, 1.21, 1.6),
 )  # fmt: skip
 _NAMED = {tiling.name: tiling for tiling in TILINGS}
 
@@ -53,16 +71,26 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 
 def pays(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether C has small tiles for most SMs of a Hopper GPU, where it was measured to be worth its start."""
-    m, n, _ = sizes(a, b)
-    return a.is_cuda and 4 * cdiv(m, 64) * cdiv(n, 128) >= 3 * multiprocessors(a) and not limits(a, b)
+    """Whether C, or its tiles in parts 1024 deep, has a piece of 64 x 128 for most SMs of a Hopper GPU."""
+    m, n, k = sizes(a, b)
+    pieces = cdiv(m, 64) * cdiv(n, 128) * max(1, k // 1024)
+    return a.is_cuda and 4 * pieces >= 3 * multiprocessors(a) and not limits(a, b)
+
+
+@functools.lru_cache(maxsize=1024)
+def ranked(m: int, n: int, k: int, blocks: int, boxes: bool) -> tuple[str, ...]:
+    found = []
+    for tiling in TILINGS:
+        most = max(1, min(MOST_PARTS, k // 256))
+        clocks = {parts: tiling.clocks(m, n, k, blocks, boxes, parts) for parts in range(1, 1 + most)}
+        found += [(clocks[parts], tiling.config(parts)) for parts in {1, min(clocks, key=clocks.__getitem__)}]
+    return tuple(name for _, name in sorted(found))
 
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """Every tile, the one that should be done first in front."""
+    """Every tile, and divided where that should be faster, the one that should be done first in front."""
     m, n, k = sizes(a, b)
-    blocks, boxes = multiprocessors(a), n % 4 == 0 if 1 not in b.stride() else feed(b.t())[0] == ENGINE
-    return tuple(tiling.name for tiling in sorted(TILINGS, key=lambda tiling: tiling.clocks(m, n, k, blocks, boxes)))
+    return ranked(m, n, k, multiprocessors(a), n % 4 == 0 if 1 not in b.stride() else feed(b.t())[0] == ENGINE)
 
 
 def feed(lines: torch.Tensor) -> tuple[str, int]:
@@ -80,7 +108,8 @@ def with_lines(matrix: torch.Tensor) -> torch.Tensor:
 
 
 def warp_specialised(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
-    tiling = _NAMED[config or configs(a, b)[0]]
+    name, _, parts = (config or configs(a, b)[0]).partition("_p")
+    tiling = _NAMED[name]
     m, n, k = sizes(a, b)
     a, b = with_lines(a), with_lines(b)
     (feed_a, a_stride), (feed_b, b_stride) = feed(a), feed(b.t())
@@ -98,9 +127,19 @@ def warp_specialised(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: 
         feed_a = ALONG_EXTENT if feed_a == ENGINE else feed_a
         kernel = f"matmul_words<{template}, {feed_a}, {feed_b}>"
         operands = cuda.strided(a), a_stride, cuda.strided(b), b_stride
-    rows, columns = cdiv(m, tiling.rows), cdiv(n, tiling.columns)
+    rows, columns = tiling.tiles(m, n)
     shared = tiling.shared(4 * ((feed_a == ALONG_DEPTH) + (feed_b == ALONG_DEPTH)))
-    blocks = min(rows * columns, multiprocessors(a))
-    WARP_SPECIALISED[kernel][blocks, THREADS, shared](
-        *operands, cuda.out(c), m, n, k, rows, columns, max(1, 1024 // tiling.rows)
+    processors, count = multiprocessors(a), min(int(parts or 1), cdiv(k, tiling.depth))
+    divided = rows * columns % processors if count > 1 else 0
+    whole = rows * columns - divided
+    order = rows, columns, max(1, 1024 // tiling.rows)
+    sums = c.new_empty(divided * count * tiling.rows * tiling.columns) if divided else None
+    WARP_SPECIALISED[kernel][min(whole + divided * count, processors), THREADS, shared](
+        *operands, c if divided else cuda.out(c), m, n, k, *order, sums, whole, count
     )
+    if divided:
+        neighbours = 4 if n % 4 == 0 else 1
+        items = divided * tiling.rows * (tiling.columns // 4 if neighbours == 4 else tiling.columns + 32)
+        groups = next((few for few in (1, 2, 4) if few * items >= 1024 * processors or 2 * few > count), 8)
+        add = WARP_SPECIALISED[f"add_parts<{tiling.rows}, {tiling.columns}, {neighbours}>"]
+        add[items * groups // 256, 256](sums, c, m, n, *order, whole, count, groups)

@@ -91,8 +91,12 @@ __device__ inline int thread_again() {
 
 // Adds to a thread's 8 x 16 sums the products of a tile's slices, which go round a ring of STAGES places of FLOATS; a
 // warp multiplies STEPS of a slice's depths, and `releases` in one of its lanes. a_lane, b_lane: a thread's first quads
-// in the first place. A step's two quads of A and four of B are fetched under the products of the step before.
-template <int STEPS, int FLOATS, int PITCH_A, int PITCH_B, int STAGES>
+// in the first place, of which the next are NEXT_A and NEXT_B further. A step's two quads of A and four of B are
+// fetched under the products of the step before. A place is given back once all that was fetched from it has been
+// multiplied, at the end of its slice or, LATE, in the next one: where that stands decides how ptxas orders the
+// products.
+template <int STEPS, int FLOATS, int PITCH_A, int PITCH_B, int STAGES, int NEXT_A = 32, int NEXT_B = 16,
+          bool LATE = false>
 __device__ __forceinline__ void add_slices(float (&sums)[8][16], const float* a_lane, const float* b_lane, int slices,
                                            Place& place, unsigned full, unsigned empty, bool releases) {
   Float4 a_quads[2][2], b_quads[2][4];
@@ -100,14 +104,15 @@ __device__ __forceinline__ void add_slices(float (&sums)[8][16], const float* a_
     const float* const a_now = a_lane + place.index * FLOATS + step * PITCH_A;
     const float* const b_now = b_lane + place.index * FLOATS + step * PITCH_B;
 #pragma unroll
-    for (int q = 0; q < 2; ++q) a_quads[step % 2][q] = *reinterpret_cast<const Float4*>(a_now + q * 32);
+    for (int q = 0; q < 2; ++q) a_quads[step % 2][q] = *reinterpret_cast<const Float4*>(a_now + q * NEXT_A);
 #pragma unroll
-    for (int q = 0; q < 4; ++q) b_quads[step % 2][q] = *reinterpret_cast<const Float4*>(b_now + q * 16);
+    for (int q = 0; q < 4; ++q) b_quads[step % 2][q] = *reinterpret_cast<const Float4*>(b_now + q * NEXT_B);
   };
   hopper::barrier_wait(full + 8 * place.index, place.phase);
   fetch(0);
+  unsigned read = 0;
   for (int s = 0; s < slices; ++s) {
-    const unsigned read = empty + 8 * place.index;
+    if (!LATE) read = empty + 8 * place.index;
 #pragma unroll
     for (int step = 0; step < STEPS; ++step) {
       // After the last slice, the next one's fragment is whatever lies there, and nobody uses it.
@@ -116,6 +121,8 @@ __device__ __forceinline__ void add_slices(float (&sums)[8][16], const float* a_
         if (s + 1 < slices) hopper::barrier_wait(full + 8 * place.index, place.phase);
       }
       fetch((step + 1) % STEPS);
+      if (LATE && step == 0 && s > 0 && releases) hopper::barrier_arrive(read, 0);
+      if (LATE && step + 2 == STEPS) read = empty + 8 * place.index;
       // A column up, the next one down: B's element stays in the operand cache along a column, A's around each turn.
 #pragma unroll
       for (int j = 0; j < 16; ++j) {
@@ -126,8 +133,9 @@ __device__ __forceinline__ void add_slices(float (&sums)[8][16], const float* a_
         }
       }
     }
-    if (releases) hopper::barrier_arrive(read, 0);
+    if (!LATE && releases) hopper::barrier_arrive(read, 0);
   }
+  if (LATE && releases) hopper::barrier_arrive(read, 0);
 }
 
 }  // namespace warpwise

@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
     }
     hopper::barrier_init_fence();
   }
-  hopper::cluster_sync();
+  hopper::cluster_meet();
 
   if (threadIdx.x < kGroupThreads) {
     hopper::give_registers<40>();
@@ -136,5 +136,5 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
     }
     if (thread == 0) hopper::stores_are_done();
   }
-  hopper::cluster_sync();  // nobody leaves while the other block may still arrive at its barriers
+  hopper::cluster_meet();  // nobody leaves while the other block may still arrive at its barriers
 }

@@ -4,101 +4,98 @@
 //
 // A step's two quads of A and four of B are fetched under the products of the step before. Tiles below 128 x 256 have
 // fewer than eight warp tiles: warps then share out each slice's depth and add their sums at the end, so that the loop
-// stays what it is at every size.
+// stays what it is at every size. Tiles that fill no round of blocks may be divided: their parts of K are pieces of
+// their own, whose sums a second launch adds.
 
 #include <warpwise/hopper.cuh>
 #include <warpwise/tile.cuh>
 
 #include "feed.cuh"
+#include "leaving.cuh"
 
 namespace hopper = warpwise::hopper;
-using warpwise::Feed, warpwise::Operand, warpwise::Place, warpwise::Float4, hopper::TensorMap;
+using warpwise::Feed, warpwise::Operand, warpwise::Place, warpwise::Piece, warpwise::Parts, hopper::TensorMap;
 
-constexpr int kWarpTile = 64, kWarps = 8, kFeedWarps = 4, kThreads = (kFeedWarps + kWarps) * 32;
-constexpr int kPitch = kWarpTile + 1, kStaging = kWarps * 8 * kPitch;  // sums on their way out
+constexpr int kFeedWarps = 4, kThreads = kFeedWarps * 32 + warpwise::kMultiplying;
 
-// A block's tile is BM x BN, a warp's 64 x 64, a thread's 8 x 16; maps have boxes of DEPTH x BM and DEPTH x BN.
+// A block's tile is BM x BN; maps have boxes of DEPTH x BM and DEPTH x BN.
 template <int BM, int BN, int DEPTH, int STAGES, Feed FEED_A, Feed FEED_B>
 __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap* b_map, const Operand& a,
-                                         const Operand& b, float* __restrict__ c, int rows, int columns, int group) {
-  constexpr int kTilesN = BN / kWarpTile, kTiles = BM / kWarpTile * kTilesN, kSplit = kWarps / kTiles;
-  constexpr int kSteps = DEPTH / kSplit, kPitchA = slice_pitch(FEED_A, BM), kPitchB = slice_pitch(FEED_B, BN);
+                                         const Operand& b, float* __restrict__ c, int rows, int columns, int group,
+                                         const Parts& parts) {
+  using W = warpwise::Warps<BM, BN>;
+  constexpr int kSteps = DEPTH / W::split, kPitchA = slice_pitch(FEED_A, BM), kPitchB = slice_pitch(FEED_B, BN);
   constexpr int kFloatsA = DEPTH * kPitchA, kFloats = kFloatsA + DEPTH * kPitchB;
   constexpr bool kEngineA = FEED_A == warpwise::kEngine, kEngineB = FEED_B == warpwise::kEngine;
   constexpr bool kEngine = kEngineA || kEngineB, kWords = !(kEngineA && kEngineB);
   constexpr unsigned kBoxes = ((kEngineA ? BM : 0) + (kEngineB ? BN : 0)) * DEPTH * 4;
-  static_assert(kSplit * kTiles == kWarps && kSteps % 2 == 0, "all warps multiply, and fragments alternate");
+  // Registers that a feeding and a multiplying warp's lanes keep: in all those of 12 warps with 168.
+  constexpr int kGiven = W::split == 1 && kEngineB ? 56 : 72, kTaken = (12 * 168 - kFeedWarps * kGiven) / 8;
+  static_assert(kSteps % 8 == 0, "whole rounds of the loop");
   static_assert(STAGES >= kFeedWarps, "a warp's next slice goes elsewhere than its last");
 
   extern __shared__ unsigned char raw[];
   float* const ring = reinterpret_cast<float*>(raw + (-hopper::shared_address(raw) & 127));  // boxes lie on 128 bytes
   float* const staging = ring + STAGES * kFloats;
-  const unsigned full = hopper::shared_address(staging + kStaging), empty = full + 8 * STAGES;
+  const unsigned full = hopper::shared_address(staging + warpwise::kStaging), empty = full + 8 * STAGES;
   const int slices = (a.depth + DEPTH - 1) / DEPTH, tiles = rows * columns;
+  const int pieces = parts.whole + (tiles - parts.whole) * parts.count;
 
   if (threadIdx.x == 0) {
     for (int s = 0; s < STAGES; ++s) {
       hopper::barrier_init(full + 8 * s, (kEngine ? 1 : 0) + (kWords ? 32 : 0));
-      hopper::barrier_init(empty + 8 * s, kWarps);
+      hopper::barrier_init(empty + 8 * s, warpwise::kWarps);
     }
     hopper::barrier_init_fence();
   }
   __syncthreads();
 
   if (threadIdx.x < kFeedWarps * 32) {
-    hopper::give_registers<72>();
-    int s = threadIdx.x / 32;  // a warp takes every fourth slice, counted on from tile to tile
+    hopper::give_registers<kGiven>();
+    int s = threadIdx.x / 32;  // a warp takes every fourth slice, counted on from piece to piece
     Place place{s, 1};         // all are free at first
-    for (int number = blockIdx.x; number < tiles; number += gridDim.x, s -= slices) {
-      const int2 tile = warpwise::tile_at(number, rows, columns, group, BM, BN);
-      for (; s < slices; s += kFeedWarps, place.advance(kFeedWarps, STAGES)) {
+    for (int number = blockIdx.x; number < pieces; number += gridDim.x) {
+      const Piece piece(number, slices, parts);
+      const int2 tile = warpwise::tile_at(piece.tile, rows, columns, group, BM, BN);
+      for (; s < piece.slices; s += kFeedWarps, place.advance(kFeedWarps, STAGES)) {
         const unsigned arrived = full + 8 * place.index;
         float* const to = ring + place.index * kFloats;
+        const int depth = (piece.first + s) * DEPTH;
         hopper::barrier_wait(empty + 8 * place.index, place.phase);
         if (kEngine && threadIdx.x % 32 == 0) {
           hopper::barrier_expect(arrived, kBoxes);
-          if (kEngineA) hopper::load_box(hopper::shared_address(to), a_map, arrived, tile.x, s * DEPTH);
-          if (kEngineB) hopper::load_box(hopper::shared_address(to + kFloatsA), b_map, arrived, tile.y, s * DEPTH);
+          if (kEngineA) hopper::load_box(hopper::shared_address(to), a_map, arrived, tile.x, depth);
+          if (kEngineB) hopper::load_box(hopper::shared_address(to + kFloatsA), b_map, arrived, tile.y, depth);
         }
-        if constexpr (!kEngineA) warpwise::copy_slice<FEED_A, BM, DEPTH>(to, a, tile.x, s * DEPTH);
-        if constexpr (!kEngineB) warpwise::copy_slice<FEED_B, BN, DEPTH>(to + kFloatsA, b, tile.y, s * DEPTH);
+        if constexpr (!kEngineA) warpwise::copy_slice<FEED_A, BM, DEPTH>(to, a, tile.x, depth);
+        if constexpr (!kEngineB) warpwise::copy_slice<FEED_B, BN, DEPTH>(to + kFloatsA, b, tile.y, depth);
         if (kWords) hopper::barrier_arrive_after_copies(arrived);
       }
+      s -= piece.slices;
     }
     return;
   }
 
-  hopper::take_registers<216>();
+  hopper::take_registers<kTaken>();
   const int warp = threadIdx.x / 32 - kFeedWarps, lane = threadIdx.x % 32;
-  const int own = warp % kTiles, part = warp / kTiles;  // tile of 64 x 64, share of the depth
-  const float* const a_lane = ring + part * kSteps * kPitchA + own / kTilesN * kWarpTile + lane / 4 * 4;
-  const float* const b_lane = ring + kFloatsA + part * kSteps * kPitchB + own % kTilesN * kWarpTile + lane % 4 * 4;
+  const int own = warp % W::tiles, share = warp / W::tiles * kSteps;  // tile of a warp, its share of the depth
+  const float* const a_lane = ring + share * kPitchA + own / W::tiles_n * W::rows + lane / W::across * 4;
+  const float* const b_lane = ring + kFloatsA + share * kPitchB + own % W::tiles_n * W::columns + lane % W::across * 4;
+  const float zero = rows < 0 ? 1.0f : 0.0f;
   Place place{0, 0};
-  for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+  for (int number = blockIdx.x; number < pieces; number += gridDim.x) {
     float sums[8][16] = {};
-    warpwise::add_slices<kSteps, kFloats, kPitchA, kPitchB, STAGES>(sums, a_lane, b_lane, slices, place, full, empty,
-                                                                    lane == 0);
+    const int count = Piece(number, slices, parts).slices;
+    warpwise::add_slices<kSteps, kFloats, kPitchA, kPitchB, STAGES, W::rows / 2, W::columns / 4, kEngineB>(
+        sums, a_lane, b_lane, count, place, full, empty, lane == 0);
 
-    const int2 tile = warpwise::tile_at(number, rows, columns, group, BM, BN);
-    const unsigned thread = warpwise::thread_again() - kFeedWarps * 32;
-    volatile float* const mine = staging + (thread / 32 * 8 + thread % 32 / 4) * kPitch + thread % 4 * 4;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {  // every fourth row of half a warp's tile at a time
-      hopper::named_barrier(1, kWarps * 32);
-#pragma unroll
-      for (int j = 0; j < 16; ++j) mine[j / 4 * 16 + j % 4] = sums[i][j];
-      hopper::named_barrier(1, kWarps * 32);
-#pragma unroll 4
-      for (unsigned e = thread; e < kTiles * 512; e += kWarps * 32) {
-        const unsigned from = e / 512, r = e / 64 % 8, x = e % 64;
-        float sum = 0;
-#pragma unroll
-        for (int p = 0; p < kSplit; ++p) sum += staging[((p * kTiles + from) * 8 + r) * kPitch + x];
-        const int row = tile.x + from / kTilesN * kWarpTile + i / 4 * 32 + r * 4 + i % 4;
-        const int column = tile.y + from % kTilesN * kWarpTile + x;
-        if (row < a.extent && column < b.extent) c[static_cast<long long>(row) * b.extent + column] = sum;
-      }
-    }
+    const Piece piece(number, slices, parts);
+    const int2 tile = warpwise::tile_at(piece.tile, rows, columns, group, BM, BN);
+    const int thread = warpwise::thread_again() - kFeedWarps * 32;
+    const bool whole = piece.part < 0;
+    const long long slot = static_cast<long long>(piece.tile - parts.whole) * parts.count + piece.part;
+    warpwise::leave<BM, BN>(sums, staging, whole ? c : parts.sums + slot * (BM * BN), whole ? a.extent : BM,
+                            whole ? b.extent : BN, whole ? tile : int2{0, 0}, thread, zero);
   }
 }
 
@@ -107,25 +104,64 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
 template <int BM, int BN, int DEPTH, int STAGES>
 __global__ void __launch_bounds__(kThreads, 1) matmul_boxes(const __grid_constant__ TensorMap a,
                                                             const __grid_constant__ TensorMap b, float* __restrict__ c,
-                                                            int m, int n, int k, int rows, int columns, int group) {
+                                                            int m, int n, int k, int rows, int columns, int group,
+                                                            float* sums, int whole, int count) {
   multiply<BM, BN, DEPTH, STAGES, warpwise::kEngine, warpwise::kEngine>(&a, &b, {nullptr, 0, m, k}, {nullptr, 0, n, k},
-                                                                        c, rows, columns, group);
+                                                                        c, rows, columns, group, {sums, whole, count});
 }
 
 template <int BM, int BN, int DEPTH, int STAGES, Feed FEED_A>
 __global__ void __launch_bounds__(kThreads, 1) matmul_words_and_boxes(const float* __restrict__ a, long long a_stride,
                                                                       const __grid_constant__ TensorMap b,
                                                                       float* __restrict__ c, int m, int n, int k,
-                                                                      int rows, int columns, int group) {
+                                                                      int rows, int columns, int group, float* sums,
+                                                                      int whole, int count) {
   multiply<BM, BN, DEPTH, STAGES, FEED_A, warpwise::kEngine>(nullptr, &b, {a, a_stride, m, k}, {nullptr, 0, n, k}, c,
-                                                             rows, columns, group);
+                                                             rows, columns, group, {sums, whole, count});
 }
 
 template <int BM, int BN, int DEPTH, int STAGES, Feed FEED_A, Feed FEED_B>
 __global__ void __launch_bounds__(kThreads, 1) matmul_words(const float* __restrict__ a, long long a_stride,
                                                             const float* __restrict__ b, long long b_stride,
                                                             float* __restrict__ c, int m, int n, int k, int rows,
-                                                            int columns, int group) {
+                                                            int columns, int group, float* sums, int whole, int count) {
   multiply<BM, BN, DEPTH, STAGES, FEED_A, FEED_B>(nullptr, nullptr, {a, a_stride, m, k}, {b, b_stride, n, k}, c, rows,
-                                                  columns, group);
+                                                  columns, group, {sums, whole, count});
+}
+
+// Adds the parts of divided tiles in a fixed order and writes them to c: (m, n), V neighbours a thread; c's rows lie on
+// as many elements. `sums`, `whole`, `count`: as for Parts. Block: 256 threads, of which `groups` (1, 2, 4 or 8) take
+// every groups-th part of the same neighbours. Grid: BM * groups * (BN / 4 or, one by one, BN + 32) / 256 blocks a tile
+// from `whole` on.
+template <int BM, int BN, int V>
+__global__ void __launch_bounds__(256) add_parts(const float* __restrict__ sums, float* __restrict__ c, int m, int n,
+                                                 int rows, int columns, int group, int whole, int count, int groups) {
+  using Values = warpwise::Vector<float, V>;
+  constexpr int kOfRow = V == 1 ? BN + 32 : BN / V;
+  __shared__ Values of_thread[256];
+  const int at_once = 256 / groups, blocks = BM * kOfRow / at_once, rest = blockIdx.x / blocks;
+  const int item = blockIdx.x % blocks * at_once + threadIdx.x % at_once, first = threadIdx.x / at_once;
+  const int2 tile = warpwise::tile_at(whole + rest, rows, columns, group, BM, BN);
+  const int row = tile.x + item / kOfRow;
+  float* const line = c + static_cast<long long>(row) * n + tile.y;
+  const int x = item % kOfRow * V - (V == 1 ? warpwise::past_line(line) : 0);
+  const bool inside = row < m && x >= 0 && x < min(BN, n - tile.y);
+  Values sum = {};
+  if (inside) {
+    const float* const from = sums + static_cast<long long>(rest) * count * (BM * BN) + item / kOfRow * BN + x;
+#pragma unroll 4
+    for (int part = first; part < count; part += groups) {
+      const auto more = *reinterpret_cast<const Values*>(from + part * (BM * BN));
+#pragma unroll
+      for (int i = 0; i < V; ++i) sum.at[i] += more.at[i];
+    }
+  }
+  of_thread[threadIdx.x] = sum;
+  __syncthreads();
+  if (!inside || first > 0) return;
+  for (int other = 1; other < groups; ++other) {
+#pragma unroll
+    for (int i = 0; i < V; ++i) sum.at[i] += of_thread[other * at_once + threadIdx.x].at[i];
+  }
+  *reinterpret_cast<Values*>(line + x) = sum;
 }

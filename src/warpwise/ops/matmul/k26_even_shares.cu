@@ -50,41 +50,22 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
     }
     hopper::barrier_init_fence();
   }
-  hopper::cluster_sync();
+  hopper::cluster_meet();
 
   if (threadIdx.x < hopper::kGroupThreads) {
     if constexpr (P::groups > 1) hopper::give_registers<40>();
     if (threadIdx.x == 0) {
-      constexpr int kUnrolled = P::loads_a + P::loads_b > 4 ? 1 : 4;  // more do not fit 40 registers
-      unsigned short blocks_a = 0, blocks_b = 0;  // those in the same row of tiles, and in the same column
-      for (int i = 0; i < P::cn; ++i) blocks_a |= 1 << (place_m + i * P::cm);
-      for (int i = 0; i < P::cm; ++i) blocks_b |= 1 << (i + place_n * P::cm);
-      hopper::Place<P::stages> at{0, 1};  // every place is free at first
+      hopper::Feeder<P> feeder(&a, &b, slices_a, slices_b, full, empty, place_m, place_n);
       Pieces pieces(shares, order.tiles(), cluster);
       while (pieces.next()) {
         const int row = (order.row(pieces.tile) * P::cm + place_m) * P::bm;
         const int column = (order.column(pieces.tile) * P::cn + place_n) * P::bn;
 #pragma unroll 1
-        for (int s = pieces.from; s < pieces.to; ++s, at.next()) {
-          const unsigned arrived = full + 8 * at.stage;
-          hopper::barrier_wait(empty + 8 * at.stage, at.phase);
-          hopper::barrier_expect(arrived, P::bytes_a + P::bytes_b);
-#pragma unroll kUnrolled
-          for (int i = 0; i < P::loads_a; ++i) {
-            const int box = place_n * P::loads_a + i;
-            hopper::load_operand<P::a_across, (P::cn > 1)>(slices_a + at.stage * P::bytes_a + box * kBox, &a, arrived,
-                                                           row + box * 64, s * hopper::kSlice, blocks_a);
-          }
-#pragma unroll kUnrolled
-          for (int i = 0; i < P::loads_b; ++i) {
-            const int box = place_m * P::loads_b + i;
-            hopper::load_operand<P::b_across, (P::cm > 1)>(slices_b + at.stage * P::bytes_b + box * kBox, &b, arrived,
-                                                           column + box * 64, s * hopper::kSlice, blocks_b);
-          }
-        }
+        for (int s = pieces.from; s < pieces.to; ++s) feeder.load(row, column, s);
         pieces.each_other([&](int other) {
           for (int g = 0; g < P::groups; ++g) lower_once_raised(flag_of(other, g));
           global_proxy_fence();
+          hopper::Place<P::stages>& at = feeder.at;
           for (int turn = 0; turn < kTurns; ++turn, at.next()) {
             const unsigned arrived = full + 8 * at.stage;
             hopper::barrier_wait(empty + 8 * at.stage, at.phase);
@@ -201,9 +182,10 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
               slices_b + at.stage * P::bytes_b + (group * kQuads * hopper::kGroupThreads + thread) * 16;
 #pragma unroll
           for (int i = 0; i < kQuads; ++i) {
-            const float4 more = load_quad(quads + i * hopper::kGroupThreads * 16);
+            float more[4];
+            hopper::load_quad(more, quads + i * hopper::kGroupThreads * 16);
             float* const to = &d[(turn * kQuads + i) / (P::width / 8)][(turn * kQuads + i) % (P::width / 8) * 4];
-            to[0] += more.x, to[1] += more.y, to[2] += more.z, to[3] += more.w;
+            to[0] += more[0], to[1] += more[1], to[2] += more[2], to[3] += more[3];
             // Added now: registers of one turn at a time.
             asm volatile("" : "+f"(to[0]), "+f"(to[1]), "+f"(to[2]), "+f"(to[3]));
           }
@@ -231,5 +213,5 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
     }
     if (thread == 0) hopper::stores_have_read<0>();  // the kernel's end waits for the rest
   }
-  hopper::cluster_sync();  // nobody leaves while another block may still arrive at its barriers
+  hopper::cluster_meet();  // nobody leaves while another block may still arrive at its barriers
 }

@@ -5,7 +5,18 @@ from __future__ import annotations
 import torch
 
 from warpwise.ops._common import cdiv, make_rung, multiprocessors
-from warpwise.ops.matmul import _ampere, _bytes, _descriptors, _even, _few_rows, _padded, _skinny, _specialised, _split
+from warpwise.ops.matmul import (
+    _ampere,
+    _bytes,
+    _descriptors,
+    _even,
+    _few_rows,
+    _padded,
+    _skinny,
+    _specialised,
+    _split,
+    _strips,
+)
 from warpwise.ops.matmul._cpu import c_blocked, few_products, python_loops
 from warpwise.ops.matmul._hopper import boxes, copy_engine, deferred_configs, deferred_stores, warpgroups
 from warpwise.ops.matmul._shared import HERE, Launch, grid_of, grid_of_tiles
@@ -67,7 +78,8 @@ RUNGS = (
               deferred_stores, dtypes=(torch.float16, torch.bfloat16), limits=boxes, configs=deferred_configs,
               devices=("cuda",), strided=True),
     make_rung(HERE, "k21_split_bfloat16", "float32 by tensor cores: three bfloat16 parts of each factor, six products of parts",
-              _split.split_bfloat16, dtypes=(torch.float32,), limits=grid_of_tiles, configs=_split.configs, by_name=True),
+              _split.split_bfloat16, dtypes=(torch.float32,), limits=grid_of_tiles, configs=_split.configs, by_name=True,
+              units="bf16"),
     make_rung(HERE, "k22_warpgroups_int8", "Hopper: int8 by warpgroups, B turned first", _bytes.warpgroups_int8,
               dtypes=(torch.int8,), limits=_bytes.limits, devices=("cuda",), strided=True),
     make_rung(HERE, "k23_padded", "Hopper: any size; factors copied once into rows that the copy engine can address",
@@ -78,6 +90,9 @@ RUNGS = (
               configs=_few_rows.few_rows_configs, strided=True),
     make_rung(HERE, "k26_even_shares", "Hopper: k20, and tiles that fill no round shared evenly by all clusters",
               _even.even_shares, dtypes=(torch.float16, torch.bfloat16), limits=boxes, configs=_even.configs,
+              devices=("cuda",), strided=True),
+    make_rung(HERE, "k28_strips", "Hopper: k20 in strips of 248 and 256 rows, so that tiles fill whole rounds of all SMs",
+              _strips.strips, dtypes=(torch.float16, torch.bfloat16), limits=_strips.limits, configs=_strips.configs,
               devices=("cuda",), strided=True),
 )  # fmt: skip
 
@@ -98,7 +113,8 @@ def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
     elif a.dtype == torch.int8:
         name = "k22_warpgroups_int8" if _bytes.pays(a, b) else "k23_padded" if _padded.pays(a, b) else "k15_mma_sync"
     elif a.is_cuda and cdiv(a.size(0), 128) * cdiv(b.size(1), 256) >= multiprocessors(a) and not boxes(a, b):
-        name = "k26_even_shares" if _even.pays(a, b) else "k20_deferred_stores"
+        even = "k26_even_shares" if _even.pays(a, b) else "k20_deferred_stores"
+        name = "k28_strips" if _strips.pays(a, b) else even
     elif short and boxes(a, b) and _padded.pays(a, b):
         name = "k23_padded"
     else:

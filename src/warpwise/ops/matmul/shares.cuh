@@ -88,12 +88,3 @@ __device__ inline void load_bytes(unsigned to, const void* from, unsigned bytes,
                "l"(from), "r"(bytes), "r"(barrier)
                : "memory");
 }
-
-__device__ inline float4 load_quad(unsigned from) {
-  float4 quad;
-  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(quad.x), "=f"(quad.y), "=f"(quad.z), "=f"(quad.w)
-               : "r"(from)
-               : "memory");
-  return quad;
-}

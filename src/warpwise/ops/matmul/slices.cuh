@@ -13,20 +13,26 @@ namespace hopper = warpwise::hopper;
 
 constexpr int kGroupThreads = 128;  // a warpgroup takes 64 columns of B
 
+// What the two blocks of a pair load once for both of them, half each.
+enum class Shared { nothing, a, b };
+
 // Boxes of A: (m, k), row-major: M rows x 64. Boxes of B: (k, n): BY_COLUMNS, as (n, k), 64 GROUPS x 64, else row-major
-// 64 x 64.
-template <class T, int GROUPS, int M, bool BY_COLUMNS, int DEPTH, int STAGES>
+// 64 x 64. Of what is SHARED, half of those rows.
+template <class T, int GROUPS, int M, bool BY_COLUMNS, int DEPTH, int STAGES, Shared SHARED = Shared::nothing>
 struct Slices {
   static constexpr int kBoxes = DEPTH / 64;  // side by side along K, 128 bytes each
   static constexpr unsigned kBoxB = GROUPS * 64 * 128, kBoxA = M * 128, kBytesB = kBoxes * kBoxB;
   static constexpr unsigned kBytes = kBytesB + kBoxes * kBoxA;
   static constexpr int kThreads = GROUPS * kGroupThreads;  // that multiply; one more warp feeds
   static constexpr int kStaged = GROUPS * 64 + 4;  // floats of a staged row: lanes two rows apart are 8 banks apart
-  static_assert(M % 8 == 0, "A's rows come in swizzled units of 8");
+  static constexpr bool kPairs = SHARED != Shared::nothing;
+  static_assert(M % (SHARED == Shared::a ? 16 : 8) == 0, "A's rows come in swizzled units of 8");
 
   unsigned ring, full, empty;  // shared addresses: slices, and barriers for those that arrived and places that are free
   int stage = 0;
   unsigned phase;
+  int half = 0;   // kPairs: of this block
+  int first = 0;  // kPairs: the pair's first block in the cluster
 
   // `raw`: 1 KiB to align, then STAGES slices; `barriers`: 2 * STAGES.
   __device__ Slices(unsigned char* raw, unsigned long long* barriers)
@@ -46,7 +52,7 @@ struct Slices {
     if (threadIdx.x == kThreads) {
       for (int s = 0; s < STAGES; ++s) {
         hopper::barrier_init(full + 8 * s, 1);
-        hopper::barrier_init(empty + 8 * s, GROUPS);
+        hopper::barrier_init(empty + 8 * s, kPairs ? 2 * GROUPS : GROUPS);
       }
       hopper::barrier_init_fence();
       hopper::async_proxy_fence();
@@ -62,21 +68,29 @@ struct Slices {
     }
   }
 
-  // One thread asks for the slice at `depth`.
+  // One thread asks for the slice at `depth`, and for the other block of a pair for half of what they share.
   __device__ void load(const hopper::TensorMap& a, const hopper::TensorMap& b, int depth, int row, int column) {
     const unsigned arrived = full + 8 * stage, to_b = ring + stage * kBytes, to_a = to_b + kBytesB;
     const hopper::Policy policy = hopper::evict_first();  // both pass by once
+    const int half_a = SHARED == Shared::a ? half * (M / 2) : 0, half_b = SHARED == Shared::b ? half : 0;
+    const auto ask = [&](bool shared, unsigned to, const hopper::TensorMap* map, int x, int y) {
+      if (shared)
+        hopper::load_box_multicast(to, map, arrived, x, y, static_cast<unsigned short>(3 << first), policy);
+      else
+        hopper::load_box(to, map, arrived, x, y, policy);
+    };
     hopper::barrier_wait(empty + 8 * stage, phase);
     hopper::barrier_expect(arrived, kBytes);
 #pragma unroll
     for (int box = 0; box < kBoxes; ++box, depth += 64) {
       if (BY_COLUMNS)
-        hopper::load_box(to_b + box * kBoxB, &b, arrived, depth, column, policy);
+        ask(SHARED == Shared::b, to_b + box * kBoxB + half_b * (kBoxB / 2), &b, depth, column + half_b * GROUPS * 32);
       else
 #pragma unroll
         for (int g = 0; g < GROUPS; ++g)
-          hopper::load_box(to_b + box * kBoxB + g * 8192, &b, arrived, column + g * 64, depth, policy);
-      hopper::load_box(to_a + box * kBoxA, &a, arrived, depth, row, policy);
+          ask(SHARED == Shared::b, to_b + box * kBoxB + g * 8192 + half_b * 4096, &b, column + g * 64,
+              depth + half_b * 32);
+      ask(SHARED == Shared::a, to_a + box * kBoxA + half_a * 128, &a, depth, row + half_a);
     }
     next();
   }
@@ -89,6 +103,11 @@ struct Slices {
   __device__ void multiply(float (&d)[M / 2], int count) {
     const int group = threadIdx.x / kGroupThreads, thread = threadIdx.x % kGroupThreads;
     unsigned before = 0;  // the barrier of the slice whose products may still run
+    // Nobody waits for the last places to be free, and the other block of a pair may be gone by then.
+    const auto release = [&](int s) {
+      if (!kPairs && thread == 0) arrive(before);
+      if (kPairs && thread < 2 && s + STAGES < count) hopper::barrier_arrive(before, first + thread);
+    };
 #pragma unroll
     for (int i = 0; i < M / 2; ++i) d[i] = 0.0f;
     for (int s = 0; s < count; ++s, next()) {
@@ -104,11 +123,11 @@ struct Slices {
       }
       hopper::products_commit();
       hopper::products_wait<1>();
-      if (s > 0 && thread == 0) arrive(before);
+      if (s > 0) release(s - 1);
       before = empty + 8 * stage;
     }
     hopper::products_wait<0>();
-    if (count > 0 && thread == 0) arrive(before);
+    if (count > 0) release(count - 1);
   }
 
   // ROWS of A's side of D from row `from` on, each kStaged floats. Lane l of warp w has columns 16 w + l / 4 (+ 8) of B

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import torch
 
-from warpwise.ops._common import FLOATS, check_factors, draw, without_tf32
+from warpwise.ops._common import FLOATS, check_factors, check_tensor, draw, without_tf32
 from warpwise.registry import Case, Cost, Spec
 
 KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+DTYPES = (*FLOATS, torch.int8)
+ELSEWHERE = {1: "ops.matvec multiplies a matrix by a vector", 3: "ops.batched_matmul multiplies batches of matrices"}
 INT8_DEPTH = 2**17 - 1  # products of int8 are up to 2^14, and so many of them stay below 2^31
 
 
 def check(a: torch.Tensor, b: torch.Tensor) -> None:
-    check_factors("matmul", a, b, (*FLOATS, torch.int8))
+    for name, factor in (("a", a), ("b", b)):
+        check_tensor("matmul", name, factor, DTYPES)
+        if factor.dim() in ELSEWHERE:
+            raise ValueError(
+                f"matmul: expected {name} with 2 dimensions, got shape {tuple(factor.shape)}; {ELSEWHERE[factor.dim()]}"
+            )
+    check_factors("matmul", a, b, DTYPES)
     if a.dtype == torch.int8 and a.shape[1] > INT8_DEPTH:
         raise ValueError(
             f"matmul: expected a of torch.int8 with up to {INT8_DEPTH} columns, whose sums of products fit in 32 bits, "

@@ -13,7 +13,7 @@ from warpwise.ops._tiles import shared_bytes
 from warpwise.ops.matmul import _bytes
 from warpwise.ops.matmul._ampere import Tiling, ampere, fills, launch, names, wmma_limits
 from warpwise.ops.matmul._shared import grid_of_tiles, sizes
-from warpwise.ops.matmul_tf32 import _turned
+from warpwise.ops.matmul_tf32 import _skinny, _turned
 from warpwise.registry import Rung
 
 HERE = Path(__file__).parent
@@ -75,14 +75,19 @@ RUNGS: tuple[Rung, ...] = (
     make_rung(HERE, "k05_turned_in_registers", "Hopper: the factor that lies across K goes through registers, rounded by the copy engine",
               _turned.turned_in_registers, dtypes=FLOAT32, limits=_turned.limits, configs=_turned.configs, devices=("cuda",),
               strided=True),
+    make_rung(HERE, "k06_skinny", "Hopper: few rows or few tiles, B's columns on the 64 rows of the matrix units, K divided; lines of B begin anywhere",
+              _skinny.skinny, dtypes=FLOAT32, limits=_turned.limits, configs=_skinny.configs, devices=("cuda",), strided=True),
 )  # fmt: skip
 
 
 def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """On Hopper warpgroups where their large tiles nearly fill the GPU, and PyTorch elsewhere; on older GPUs mma.sync; PyTorch
-    for float64 and for a GPU older than Ampere."""
+    """On Hopper warpgroups, with K divided for few rows and where tiles do not fill the GPU; on older GPUs mma.sync; PyTorch for
+    small products on Hopper whose A lies across K, for float64 and for a GPU older than Ampere."""
     if a.dtype != torch.float32 or ampere(a, b):
         return None
     if a.is_cuda and not _turned.limits(a, b):
-        return "k05_turned_in_registers" if _turned.pays(a, b) else None
+        m, n, k = sizes(a, b)
+        if a.stride(1) != 1 and m * n * k <= 512**3:  # turning A costs a launch
+            return None
+        return "k06_skinny" if _skinny.pays(a, b) else "k05_turned_in_registers"
     return "k02_mma_sync"

@@ -45,6 +45,7 @@ def eager(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 SPEC = Spec(
     name="matmul_tf32",
+    units="tf32",
     summary="the product of two float32 matrices, their elements rounded to TF32, accumulated in float32",
     inputs=inputs,
     check=check,

@@ -9,7 +9,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.ops._common import cdiv, multiprocessors, not_hopper
-from warpwise.ops.scaled_matmul._operands import HERE, copy_rows, factors, hints, padded, scales, too_large
+from warpwise.ops.scaled_matmul._operands import HERE, along_k, hints, scales, too_large
 
 WARPGROUPS = cuda.load(HERE / "k04_warpgroups.cu")
 TWO_SLICES = cuda.load(HERE / "k05_two_slices.cu")
@@ -68,27 +68,21 @@ def _launch(
     module: cuda.Module, kernel: str, arguments: str, tiling: Tiling,
     c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
 ) -> None:  # fmt: skip
-    left, right = padded(*factors(a, b))
+    left, right = along_k(a, b)
     scale_a, scale_b, by_row = scales(scale_a, scale_b)
     if by_row and scale_b.data_ptr() % 8:  # they are read in twos
         scale_b = scale_b.clone()
-    (m, k), n = left.shape, cdiv(right.shape[0], 8) * 8
-    made, of_columns = c, scale_b
-    if n != right.shape[0]:  # the copy engine writes rows that begin on 16 bytes
-        made = c.new_empty((m, n))
-        if by_row:
-            of_columns = scale_b.new_empty((1, n))
-            copy_rows(scale_b, of_columns)
+    (m, k), n = left.shape, right.shape[0]
+    by_map = n % 8 == 0  # the copy engine writes rows that begin on 16 bytes
     pairs, columns = cdiv(m, CLUSTER_ROWS), cdiv(n, tiling.columns)
     rounds = cdiv(pairs * columns, max(1, multiprocessors(a) // 2))
     clusters = cdiv(pairs * columns, rounds)  # the fewest that need no more rounds
     of_a, of_b = cuda.tensor_map(left, (128, 128)), cuda.tensor_map(right, (tiling.columns // 2, 128))
-    types = f"{cuda.ctype(a.dtype)}, {cuda.ctype(b.dtype)}, {str(by_row).lower()}{arguments}"
-    module[f"{kernel}<{types}>"][2 * clusters, 384, tiling.shared](
-        of_a, of_b, cuda.tensor_map(made, (64, 64)), scale_a, of_columns, m, n, k, pairs, columns, 8, hints(m, n, k)
-    )
-    if made is not c:
-        copy_rows(made, c)
+    of_c, rows = (cuda.tensor_map(c, (64, 64)), None) if by_map else (of_a, cuda.out(c))
+    flags = f"{str(by_row).lower()}, {str(by_map).lower()}"
+    module[f"{kernel}<{cuda.ctype(a.dtype)}, {cuda.ctype(b.dtype)}, {flags}{arguments}>"][
+        2 * clusters, 384, tiling.shared
+    ](of_a, of_b, of_c, rows, scale_a, scale_b, m, n, k, pairs, columns, 8, hints(m, n, k))
 
 
 two_slices = tiled(TWO_SLICES, "scaled_matmul_two_slices")

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import torch
 
-from warpwise import cuda
-from warpwise.ops._common import cdiv
+from warpwise.ops.matmul import _padded
 
 HERE = Path(__file__).parent
-ROWS = cuda.load(HERE / "pad_rows.cu")
 SIDE = 2**31 - 1024  # row, column and depth are 32 bits, and reach up to a tile past the end
 ROW_BYTES = 16  # what rows of a tensor map must be a multiple of
+TURNED = 128 * 65535  # rows that what turns a factor takes
 
 
 def deep(matrix: torch.Tensor) -> torch.Tensor:
@@ -60,25 +59,10 @@ def aligned(matrix: torch.Tensor) -> torch.Tensor:
     return matrix if matrix.data_ptr() % ROW_BYTES == 0 else matrix.clone()
 
 
-def padded(left: torch.Tensor, right: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Two contiguous matrices of K columns as the copy engine reads them: themselves, or copies with zeros past K."""
-    (m, k), n = left.shape, right.shape[0]
-    left, right = aligned(left), aligned(right)
-    if k % ROW_BYTES == 0:
-        return left, right
-    pitch = cdiv(k, ROW_BYTES) * ROW_BYTES
-    to_left, to_right = (matrix.new_empty((matrix.shape[0], pitch)) for matrix in (left, right))
-    across = min(256, cdiv(pitch, 512) * 32)  # threads of a row, 16 bytes each
-    block = across, 256 // across
-    words = [matrix.view(torch.uint8) for matrix in (left, right, to_left, to_right)]
-    ROWS["pad_rows"][cdiv(m + n, block[1]), block](*words[:2], *map(cuda.out, words[2:]), m, n, k, pitch)
-    return to_left, to_right
-
-
-def copy_rows(source: torch.Tensor, target: torch.Tensor) -> None:
-    """Fill ``target`` (rows, columns) with the first columns of ``source``, whose rows may be longer, or shorter."""
-    (rows, pitch), (_, to_pitch) = source.shape, target.shape
-    columns = min(pitch, to_pitch)
-    kernel = ROWS[f"copy_rows<{cuda.ctype(source.dtype)}>"]
-    filled = cuda.out(target) if columns == to_pitch else target
-    kernel[rows, 256](source, filled, rows, columns, pitch, to_pitch)
+def along_k(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """a as (M, K) and b as (N, K), with K along rows that begin on 16 bytes: themselves, or copies."""
+    if a.shape[1] == 0 or a.shape[1] > TURNED:
+        left, right = factors(a, b)
+        return aligned(left), aligned(right)
+    left, right = _padded.along_k(a.view(torch.int8), b.t().view(torch.int8))
+    return left.view(a.dtype), right.view(b.dtype)

@@ -12,22 +12,22 @@ import torch
 from warpwise import cuda
 from warpwise.ops._common import cdiv, multiprocessors, not_hopper
 from warpwise.ops._tickets import tickets
-from warpwise.ops.scaled_matmul._operands import HERE, factors, hints, padded, scales, too_large
+from warpwise.ops.scaled_matmul._operands import HERE, along_k, hints, scales, too_large
 
 SKINNY = cuda.load(HERE / "k07_skinny.cu")
 ROOM = 227 * 1024 - 1024  # shared memory that a block may have on Hopper, but what the kernel declares itself
-GRID = 2**31  # blocks
+GRID_Y = 65535
 MOST_STAGES = 32  # two barriers each
 WIDTHS = (8, 16, 32, 64, 128, 256)
-FORM = re.compile(r"(\d+)x(\d+)x(\d+)_s(\d+)_k(\d+)_c(\d+)_o(\d+)_e(\d+)")
+FORM = re.compile(r"(\d+)x(\d+)x(\d+)_s(\d+)_k(\d+)_o(\d+)_w(\d+)_e(\d+)")
 
 
 @dataclass(frozen=True)
 class Tiles:
     """A configuration: ``columns`` of B x ``rows`` of A x ``depth`` a stage, ``stages`` of them on their way.
 
-    ``split`` blocks of a cluster divide K, ``share`` neighbouring tiles load A for each other, and ``outer`` clusters
-    divide K once more, by way of global memory. ``hints``: what L2 is told, as policies.cuh has it.
+    ``split`` blocks of a cluster divide K, and ``outer`` clusters once more, by way of global memory. ``sides``: the
+    warpgroups that divide the rows. ``hints``: what L2 is told, as policies.cuh has it.
     """
 
     columns: int
@@ -35,14 +35,13 @@ class Tiles:
     depth: int
     stages: int
     split: int = 1
-    share: int = 1
     outer: int = 1
+    sides: int = 1
     hints: int = 0
 
     def __str__(self) -> str:
         tile = f"{self.columns}x{self.rows}x{self.depth}"
-        parts = f"k{self.split}_c{self.share}_o{self.outer}_e{self.hints}"
-        return f"{tile}_s{self.stages}_{parts}"
+        return f"{tile}_s{self.stages}_k{self.split}_o{self.outer}_w{self.sides}_e{self.hints}"
 
     @classmethod
     def named(cls, name: str) -> Tiles:
@@ -53,25 +52,20 @@ class Tiles:
 
     @classmethod
     def deep(cls, k: int, columns: int, rows: int, **options: int) -> Tiles:
-        """Stages of some 40 KB at most, and as many as DRAM's latency asks for, or as a part of ``k`` has."""
-        # Several slices a stage where their sums are few registers, in powers of two.
-        most = min(64 // min(rows, 64), 40960 // ((columns + rows) * 128), cdiv(k, 128))
-        slices = 4 if most >= 4 else 2 if most >= 2 else 1
-        one = cls(columns, rows, 128 * slices, 1, **options)
-        most = (ROOM - 1024 - one.behind) // one.stage_bytes
-        asked = max(4, (96 if rows <= 64 else 168 if rows <= 128 else 227) * 1024 // one.stage_bytes)
-        needed = max(2, cdiv(cdiv(k, one.depth), one.split * one.outer))
+        """Stages of two slices, where two of them fit, and as many as DRAM's latency asks for, or as a part of ``k`` has."""
+        for depth in (256, 128) if k > 128 else (128,):
+            one = cls(columns, rows, depth, 1, **options)
+            most = (ROOM - one.shared + one.stage_bytes) // one.stage_bytes
+            if most > 1:
+                break
+        asked = cdiv((96 if rows <= 16 else 128 if rows <= 64 else 227) * 1024, one.stage_bytes)
+        needed = max(1, cdiv(cdiv(k, one.depth), one.split * one.outer))
         return replace(one, stages=min(MOST_STAGES, most, asked, needed))
 
     @property
     def groups(self) -> int:
         """Warpgroups along the columns."""
         return cdiv(self.columns, 64)
-
-    @property
-    def sides(self) -> int:
-        """Warpgroups along the rows: a single one would multiply, wait and add in turn."""
-        return 2 if self.rows >= 128 and self.groups == 1 else 1
 
     @property
     def threads(self) -> int:
@@ -89,30 +83,36 @@ class Tiles:
         return max(0, self.groups * 64 - self.columns - self.rows) * 128
 
     @property
+    def owned(self) -> int:
+        """Rows of the tile that a block of a cluster finishes."""
+        return self.rows // min(self.split, max(1, self.rows // self.sides // 16))
+
+    @property
     def shared(self) -> int:
-        """Bytes of shared memory: alignment, and the stages, in whose place the finished tile is put."""
-        staged = self.rows * (self.groups * 64 + 4) * 4
-        return 1024 + max(self.stages * self.stage_bytes + self.behind, staged)
+        """Bytes of shared memory: alignment, the stages, and behind them 4 KiB a warpgroup and what other blocks send."""
+        sent = (self.split - 1) * self.groups * 64 * self.owned * 4
+        behind = max(self.behind, self.groups * self.sides * 4096 + sent)
+        return 1024 + self.stages * self.stage_bytes + behind
 
     def time(self, m: int, n: int, k: int, processors: int) -> float:
         """Microseconds beside those of a launch, by a model fitted to an H200: what an SM reads, its products, DRAM, and
-        what it costs to add parts, to share A and to begin blocks."""
+        what it costs to add parts and to begin blocks."""
         tiles_m, parts = cdiv(m, self.rows), self.split * self.outer
-        blocks = tiles_m * cdiv(n, self.columns * self.share) * self.share * parts
+        blocks = tiles_m * cdiv(n, self.columns) * parts
         work = cdiv(blocks, processors) * cdiv(max(k, 1), 128) * 128 / parts
         read = work * (self.columns + self.rows) / 80e3
         products = work * self.groups * 64 * self.rows / (4096 * 1600)
         size = self.columns * self.rows / 8192  # of the tile, in 32 KB of sums
-        added = (self.split > 1) * (0.7 + 3.5 * max(0.0, size - 1)) + (self.share > 1) * 1.5
+        added = (self.split > 1) * (1.8 + 3.5 * max(0.0, size - 1))
         added += (self.outer > 1) * (4.0 + 0.6 * self.outer * size / self.split)
         shape = (self.columns < 64) * 0.15 + (self.groups > 2) * 1.0 + tiles_m * 0.002 + min(blocks, processors) * 1e-3
+        shape += (tiles_m > 1) * n * k / 16e6  # several SMs ask DRAM for the same of B at once
         return max(read, products, (m + n) * k / 4.2e6) + 0.2 * (read + products) + added + shape
 
-    def kernel(self, a: torch.Tensor, b: torch.Tensor) -> str:
-        return (
-            f"scaled_matmul_skinny<{cuda.ctype(a.dtype)}, {cuda.ctype(b.dtype)}, {self.groups}, {self.sides}, "
-            f"{self.rows // self.sides}, {self.depth // 128}, {self.split}, {self.share}>"
-        )
+    def kernel(self, a: torch.Tensor, b: torch.Tensor, by_row: bool, aligned: bool) -> str:
+        tile = f"{self.groups}, {self.sides}, {self.rows // self.sides}, {self.depth // 128}, {self.split}"
+        flags = ", ".join(str(flag).lower() for flag in (by_row, aligned, self.outer > 1))
+        return f"scaled_matmul_skinny<{cuda.ctype(a.dtype)}, {cuda.ctype(b.dtype)}, {tile}, {flags}>"
 
 
 def skinny(
@@ -121,18 +121,19 @@ def skinny(
 ) -> None:  # fmt: skip
     tiles = Tiles.named(config or skinny_configs(a, b, scale_a, scale_b)[0])
     (m, k), n = a.shape, b.shape[1]
-    left, right = padded(*factors(a, b))
+    left, right = along_k(a, b)
     scale_a, scale_b, by_row = scales(scale_a, scale_b)
-    of_a = cuda.tensor_map(left, (tiles.rows // tiles.share, 128))
-    of_b = cuda.tensor_map(right, (tiles.columns, 128))
-    tiles_m, across = cdiv(m, tiles.rows), cdiv(n, tiles.columns * tiles.share)
-    blocks, pitch = tiles_m * across * tiles.split * tiles.share, cdiv(n, 4) * 4
-    many = tiles.outer > 1
-    parts = torch.empty((tiles.outer, m, pitch), dtype=torch.float32, device=c.device) if many else None
-    counters = tickets(a, blocks) if many else None
-    SKINNY[tiles.kernel(a, b)][blocks * tiles.outer, tiles.threads, tiles.shared](
-        of_a, of_b, cuda.out(c), scale_a, scale_b, parts, counters, by_row, m, n, k, pitch,
-        tiles.columns, tiles.stages, tiles_m, tiles.outer, tiles.hints,
+    of_a, of_b = cuda.tensor_map(left, (tiles.rows, 128)), cuda.tensor_map(right, (tiles.columns, 128))
+    across = cdiv(n, tiles.columns) * tiles.split
+    down, deep = cdiv(m, tiles.rows), cdiv(k, tiles.depth)
+    parts = counters = None
+    if tiles.outer > 1:
+        sums = tiles.outer * across * down * tiles.groups * 64 * tiles.owned
+        parts, counters = torch.empty(sums, dtype=torch.float32, device=c.device), tickets(a, across * down)
+    aligned = n % 8 == 0 and c.data_ptr() % 16 == 0
+    SKINNY[tiles.kernel(a, b, by_row, aligned)][(across, down, tiles.outer), tiles.threads, tiles.shared](
+        of_a, of_b, cuda.out(c), scale_a, scale_b, parts, counters, m, n, tiles.columns, tiles.stages, deep,
+        cdiv(deep, tiles.split * tiles.outer), tiles.hints,
     )  # fmt: skip
 
 
@@ -148,29 +149,35 @@ def _ranked(m: int, n: int, k: int, processors: int) -> tuple[str, ...]:
 
 
 def candidates(m: int, n: int, k: int, processors: int) -> Iterator[Tiles]:
-    """Tiles of a warpgroup's 64 columns, and of those that give each SM a tile, however K is divided and A shared."""
-    for rows in (width for width in WIDTHS if width < 2 * max(m, 8)):
+    """Tiles of a warpgroup's 64 columns, and of those that give each SM a tile, however K is divided."""
+    for rows in (width for width in WIDTHS if width < 2 * max(m, 8) and cdiv(m, width) <= GRID_Y):
         tiles_m = max(1, cdiv(m, rows))
-        for split, share in ((1, 1), (2, 1), (1, 2)):
-            slots = max(1, processors // (split * share * tiles_m))
-            filled = max(16, cdiv(max(n, 1), slots * share * 8) * 8)
+        for split in (1, 2):
+            slots = max(1, processors // (split * tiles_m))
+            filled = max(16, cdiv(max(n, 1), slots * 8) * 8)
             for columns in dict.fromkeys((64, min(filled, 32768 // rows, 256))):
                 blocks = tiles_m * cdiv(max(n, 1), columns) * split
                 room = min(processors // blocks, cdiv(k, 128 * split * 8))  # parts of eight slices or more
+                # A single warpgroup would multiply, wait and add in turn.
+                sides = 2 if rows >= 128 and columns <= 64 else 1
                 for outer in dict.fromkeys(max(1, min(room, most)) for most in (1, 4, 16)):
-                    if rows // share >= 8 and blocks * share * outer < GRID:
-                        parts = {"split": split, "share": share, "outer": outer}
-                        yield Tiles.deep(k, columns, rows, hints=hints(m, n, k), **parts)
+                    parts = {"split": split, "outer": outer, "sides": sides}
+                    yield Tiles.deep(k, columns, rows, hints=hints(m, n, k), **parts)
 
 
 def few_tiles(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether k05's pairs of tiles waste rows, or leave half of the SMs idle."""
-    m, n = a.shape[0], b.shape[1]
-    return m <= 128 or 4 * cdiv(m, 256) * cdiv(n, 128) <= multiprocessors(a)
+    """Whether k05's pairs of tiles waste rows, or there is one round of tiles, so short that its start and end decide.
+
+    Factors that are copied first, as their lines begin between 16 bytes, are not read sooner by k07: 1000 x 3000 x 777 took
+    it 23.9 us on an H200 and k05 19.1.
+    """
+    (m, k), n, processors = a.shape, b.shape[1], multiprocessors(a)
+    one_round = k % 16 == 0 and cdiv(m, 256) * cdiv(n, 128) <= processors
+    return m <= 128 or (one_round and cdiv(m, 128) * cdiv(n, 128) * k <= 4096 * processors)
 
 
 def any_size(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
     """The limits of k07: a Hopper GPU, and a grid of its largest tiles."""
-    if cdiv(a.shape[0], 256) * cdiv(b.shape[1], 64) >= GRID // 2:
-        return f"takes up to {GRID // 2} tiles of 256 x 64, not a result of {a.shape[0]} x {b.shape[1]}"
+    if a.shape[0] > 256 * GRID_Y:
+        return f"takes up to {256 * GRID_Y} rows of a (grid.y is 16 bits), not {a.shape[0]}"
     return not_hopper(a) or too_large(a, b)

@@ -4,6 +4,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp8.h>
 
+#include <warpwise/rows.cuh>
+
 #include "policies.cuh"
 
 constexpr int kCluster = 2, kRows = 128, kDepth = 128;
@@ -99,11 +101,18 @@ __device__ inline unsigned pack(float low, float high) {
   return *reinterpret_cast<const unsigned*>(&pair);
 }
 
+// Where a tile goes: to boxes of 64 x 64, by the copy engine, or to rows that begin anywhere, by threads.
+template <bool BY_MAP>
+struct Target {
+  const hopper::TensorMap* map;
+  hopper::Rows<__nv_bfloat16> rows;
+};
+
 // A warpgroup's 64 rows, from `row` on, of a tile whose columns begin at `column`: scaled, rounded and stored in boxes
 // of 64 columns, through two places in shared memory from `room` on, in turn: `box` is the next. Scales as the kernels
 // have them; `own` is the warpgroup's number among the multiplying ones.
-template <bool BY_ROW, int PARTS>
-__device__ inline void leave(const float (&sums)[PARTS][32], const hopper::TensorMap& c, const float* scale_a,
+template <bool BY_ROW, bool BY_MAP, int PARTS>
+__device__ inline void leave(const float (&sums)[PARTS][32], const Target<BY_MAP>& target, const float* scale_a,
                              const float* scale_b, int row, int column, int m, int n, unsigned room, int& box,
                              int own) {
   const int thread = threadIdx.x % kGroupThreads, lane = thread % 32;
@@ -115,8 +124,14 @@ __device__ inline void leave(const float (&sums)[PARTS][32], const hopper::Tenso
   const auto fetch = [&](int part) {
 #pragma unroll
     for (int pair = 0; pair < 8; ++pair) {
-      const int at = min(column + part * 64 + pair * 8 + lane % 4 * 2, n - 2);
-      across[part % 2][pair] = BY_ROW ? *reinterpret_cast<const float2*>(scale_b + at) : make_float2(1.0f, 1.0f);
+      const int at = column + part * 64 + pair * 8 + lane % 4 * 2;
+      float2& two = across[part % 2][pair];
+      if (!BY_ROW)
+        two = make_float2(1.0f, 1.0f);
+      else if (BY_MAP)  // n is even
+        two = *reinterpret_cast<const float2*>(scale_b + min(at, n - 2));
+      else
+        two = make_float2(scale_b[min(at, n - 1)], scale_b[min(at + 1, n - 1)]);
     }
   };
   fetch(0);
@@ -124,8 +139,10 @@ __device__ inline void leave(const float (&sums)[PARTS][32], const hopper::Tenso
   for (int part = 0; part < PARTS; ++part, box ^= 1) {
     const unsigned to = room + box * kBytesC;
     if (part + 1 < PARTS) fetch(part + 1);
-    if (thread == 0) hopper::stores_have_read<1>();
-    hopper::named_barrier(1 + own, kGroupThreads);
+    if (BY_MAP) {
+      if (thread == 0) hopper::stores_have_read<1>();
+      hopper::named_barrier(1 + own, kGroupThreads);
+    }
 #pragma unroll
     for (int j = 0; j < 4; ++j) {  // 16 columns: two pairs of 8 x 8
       unsigned r[4];
@@ -139,8 +156,14 @@ __device__ inline void leave(const float (&sums)[PARTS][32], const hopper::Tenso
       const int to_row = thread / 32 * 16 + lane % 16, unit = j * 2 + lane / 16;  // of 16 bytes; swizzled by the row
       hopper::store_matrices(to + to_row * 128 + ((unit ^ (to_row & 7)) << 4), r);
     }
-    hopper::async_proxy_fence();
-    hopper::named_barrier(1 + own, kGroupThreads);
-    if (thread == 0) hopper::store_box(&c, to, column + part * 64, row);
+    if (BY_MAP) {
+      hopper::async_proxy_fence();
+      hopper::named_barrier(1 + own, kGroupThreads);
+      if (thread == 0) hopper::store_box(target.map, to, column + part * 64, row);
+    } else {
+      const int warp_row = thread / 32 * 16;  // a warp wrote these 16 rows alone
+      __syncwarp();
+      hopper::write_rows(to + warp_row * 128, target.rows, row + warp_row, column + part * 64);
+    }
   }
 }

@@ -15,12 +15,12 @@ constexpr int kColumns = 256, kStages = 4;
 // a: (m, k), b: (n, k), as maps with boxes of 128 x 128; c: (m, n), of 64 x 64. Scales: one each, or (m,) and (n,) with
 // BY_ROW. Grid: a multiple of kCluster, at most one block an SM. Dynamic shared memory: 1 KiB to align + kStages *
 // (128 + kColumns) * 128 + 4 * kBytesC + 16 * kStages bytes.
-template <class A, class B, bool BY_ROW>
+template <class A, class B, bool BY_ROW, bool BY_MAP>
 __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
     scaled_matmul_warpgroups(const __grid_constant__ hopper::TensorMap a, const __grid_constant__ hopper::TensorMap b,
-                             const __grid_constant__ hopper::TensorMap c, const float* __restrict__ scale_a,
-                             const float* __restrict__ scale_b, int m, int n, int k, int pairs, int columns, int group,
-                             int hints) {
+                             const __grid_constant__ hopper::TensorMap c, __nv_bfloat16* rows,
+                             const float* __restrict__ scale_a, const float* __restrict__ scale_b, int m, int n, int k,
+                             int pairs, int columns, int group, int hints) {
   extern __shared__ unsigned char raw[];
   const Room<kColumns, kStages> room(raw);
   const int rank = static_cast<int>(hopper::cluster_rank()), slices = (k + kDepth - 1) / kDepth;
@@ -52,10 +52,11 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
           for (int e = 0; e < 64; ++e) sums[half * 2 + e / 32][e % 32] += part[e];
         }
       }
-      leave<BY_ROW>(sums, c, scale_a, scale_b, tile.row * kRows + own * 64, tile.column * kColumns, m, n,
+      const Target<BY_MAP> target{&c, {rows, m, n}};
+      leave<BY_ROW>(sums, target, scale_a, scale_b, tile.row * kRows + own * 64, tile.column * kColumns, m, n,
                     room.c + own * 2 * kBytesC, box, own);
     }
-    if (thread == 0) hopper::stores_are_done();
+    if (BY_MAP && thread == 0) hopper::stores_are_done();
   }
   hopper::cluster_sync();  // nobody leaves while the other block may still arrive at its barriers
 }

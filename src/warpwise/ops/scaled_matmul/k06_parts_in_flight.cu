@@ -11,12 +11,12 @@
 // a: (m, k), as a map with boxes of 128 x 128; b: (n, k), of COLUMNS / 2 x 128; c: (m, n), of 64 x 64. Scales: one
 // each, or (m,) and (n,) with BY_ROW. Grid: a multiple of kCluster, at most one block an SM. Dynamic shared memory: 1
 // KiB to align + STAGES * (128 + COLUMNS) * 128 + 4 * kBytesC + 16 * STAGES bytes.
-template <class A, class B, bool BY_ROW, int COLUMNS, int STAGES>
+template <class A, class B, bool BY_ROW, bool BY_MAP, int COLUMNS, int STAGES>
 __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
     scaled_matmul_parts(const __grid_constant__ hopper::TensorMap a, const __grid_constant__ hopper::TensorMap b,
-                        const __grid_constant__ hopper::TensorMap c, const float* __restrict__ scale_a,
-                        const float* __restrict__ scale_b, int m, int n, int k, int pairs, int columns, int group,
-                        int hints) {
+                        const __grid_constant__ hopper::TensorMap c, __nv_bfloat16* rows,
+                        const float* __restrict__ scale_a, const float* __restrict__ scale_b, int m, int n, int k,
+                        int pairs, int columns, int group, int hints) {
   constexpr int kParts = COLUMNS / 64;
   static_assert(kParts % 2 == 0, "parts lie in two sets of registers in turn");
   extern __shared__ unsigned char raw[];
@@ -80,10 +80,11 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
         add(kParts - 1);  // while the next slice's first part is under way
       }
       add(kParts - 1);
-      leave<BY_ROW>(sums, c, scale_a, scale_b, tile.row * kRows + own * 64, tile.column * COLUMNS, m, n,
+      const Target<BY_MAP> target{&c, {rows, m, n}};
+      leave<BY_ROW>(sums, target, scale_a, scale_b, tile.row * kRows + own * 64, tile.column * COLUMNS, m, n,
                     room.c + own * 2 * kBytesC, box, own);
     }
-    if (thread == 0) hopper::stores_are_done();
+    if (BY_MAP && thread == 0) hopper::stores_are_done();
   }
   hopper::cluster_sync();  // nobody leaves while the other block may still arrive at its barriers
 }

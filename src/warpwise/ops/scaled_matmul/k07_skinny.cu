@@ -2,120 +2,104 @@
 //
 // With few rows the time is that of reading B once, and what else comes from L2 counts as much: each tile reads all
 // rows of A again. Of tiles of 8, 16, 24 ... columns one width gives each SM one tile; where A's rows are many, wide
-// tiles share them and blocks divide K instead: SPLIT blocks of a cluster add their sums through each other's shared
-// memory, `outer` clusters by way of global memory, where the last to come adds; both in a fixed order.
-
-#include <warpwise/parts.cuh>
+// tiles share them, and blocks divide K instead: SPLIT blocks of a cluster send each other their sums, others add
+// theirs by way of global memory; both in a fixed order.
+//
+// The smallest products take as long as it takes to begin and to end: the first boxes are asked for before the block
+// meets, scales come under the products, and sums leave a warpgroup at a time, which waits for no other.
 
 #include "skinny_ring.cuh"
+#include "skinny_sums.cuh"
 
-// a: (m, k), b: (n, k), as maps with boxes of TILE / SHARE x 128 and `columns` x 128, where TILE = SIDES * ROWS; c:
-// (m, n), row-major. Scales: one each, or (m,) and (n,) by_row. `hints`: policies.cuh.
-// parts: (outer, m, pitch) and tickets: SPLIT * SHARE a cluster, zeros, both used where outer > 1.
-// Cluster: SPLIT parts of K x SHARE neighbouring tiles, which load the rows of A once for each other.
-// Grid: outer * cdiv(m, TILE) * cdiv(n, columns * SHARE) clusters. Block: Ring::kBlock threads.
-// Dynamic shared memory: 1 KiB to align + what Tiles.shared counts.
-template <class A, class B, int GROUPS, int SIDES, int ROWS, int SLICES, int SPLIT, int SHARE>
-__global__ void __launch_bounds__(Ring<A, B, GROUPS, SIDES, ROWS, SLICES, SHARE>::kBlock, 1) __cluster_dims__(
-    SPLIT* SHARE, 1, 1)
+// a: (m, k), b: (n, k), as maps with boxes of TILE x 128 and `columns` x 128, where TILE = SIDES * ROWS; c: (m,
+// n), row-major, ALIGNED where it and its rows lie on 16 bytes. Scales: one each, or (m,) and (n,) BY_ROW. K is `deep`
+// stages, `share_of_k` a part. `hints`: policies.cuh.
+// PARTS: gridDim.z > 1 of them; parts: (gridDim.z, blocks of one, kOwn / 4, Ring::kThreads), tickets: a zero a block.
+// Cluster: SPLIT parts of K. Grid: cdiv(n, columns) clusters x cdiv(m, TILE) x parts.
+// Block: Ring::kBlock threads. Dynamic shared memory: 1 KiB to align + what Tiles.shared counts.
+template <class A, class B, int GROUPS, int SIDES, int ROWS, int SLICES, int SPLIT, bool BY_ROW, bool ALIGNED,
+          bool PARTS>
+__global__ void __launch_bounds__(Ring<A, B, GROUPS, SIDES, ROWS, SLICES>::kBlock, 1) __cluster_dims__(SPLIT, 1, 1)
     scaled_matmul_skinny(const __grid_constant__ hopper::TensorMap a, const __grid_constant__ hopper::TensorMap b,
                          __nv_bfloat16* c, const float* __restrict__ scale_a, const float* __restrict__ scale_b,
-                         float* parts, int* tickets, bool by_row, int m, int n, int k, int pitch, int columns,
-                         int stages, int tiles_m, int outer, int hints) {
-  using Room = Ring<A, B, GROUPS, SIDES, ROWS, SLICES, SHARE>;
+                         float4* parts, int* tickets, int m, int n, int columns, int stages, int deep, int share_of_k,
+                         int hints) {
+  using Room = Ring<A, B, GROUPS, SIDES, ROWS, SLICES>;
+  constexpr int kWarps = Room::kThreads / 32;
+  constexpr int kOwners = ROWS < 32 ? 1 : ROWS / 16 < SPLIT ? ROWS / 16 : SPLIT;  // blocks that finish a tile
+  constexpr int kOwn = ROWS / 2 / kOwners;                                        // sums of a thread
   extern __shared__ unsigned char raw[];
-  __shared__ unsigned long long barriers[64];
-  Room ring(raw, barriers, columns, stages);
-  if (threadIdx.x == Room::kThreads) {
+  __shared__ unsigned long long barriers[64], sums_arrived;
+  const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);
+  if (warp == kWarps && hopper::elected()) {
     fetch_map(&b);
     fetch_map(&a);
   }
+  Room ring(raw, barriers, columns, stages);
+  const unsigned arrived = hopper::shared_address(&sums_arrived);
+  const int rank = SPLIT > 1 ? static_cast<int>(hopper::cluster_rank()) : 0;
+  const int first_row = blockIdx.y * Room::kTileRows, first_column = blockIdx.x / SPLIT * columns;
+  const int first = ((PARTS ? blockIdx.z * SPLIT : 0) + rank) * share_of_k, last = min(first + share_of_k, deep);
 
-  const int rank = static_cast<int>(hopper::cluster_rank()), share = rank % SHARE, split = rank / SHARE;
-  const int cluster = blockIdx.x / (SPLIT * SHARE), tile = cluster / outer, part = cluster % outer;
-  const int first_row = tile % tiles_m * Room::kTileRows, first_column = (tile / tiles_m * SHARE + share) * columns;
-  const long long every = (static_cast<long long>(k) + SLICES * kDepth - 1) / (SLICES * kDepth);
-  const int blocks = outer * SPLIT, number = part * SPLIT + split;
-  const int first = static_cast<int>(every * number / blocks);
-  const int last = static_cast<int>(every * (number + 1) / blocks);
-  float* const staged = reinterpret_cast<float*>(raw + (ring.ring - hopper::shared_address(raw)));
-
-  ring.init();
-  if (Room::feeds()) {
-    if (Room::kMoves) hopper::give_registers<Room::kFewer>();
-    const hopper::Policy of_a = policy_for(hints / 4), of_b = policy_for(hints % 4);
-    const auto feed = [&](int from, int to) {
-      if (threadIdx.x == Room::kThreads)
-        for (int s = from; s < to; ++s)
-          ring.load(a, b, s * SLICES * kDepth, first_row, first_column, share, split * SHARE, of_a, of_b);
-      __syncwarp();
-    };
-    const int full = min(first + stages, last);  // what the ring holds is asked for at once
-    feed(first, full);
-    __syncthreads();
-    feed(full, last);
-    if (Room::kMoves) hopper::take_registers<Room::kEqual>();
-  } else {
+  if (warp < kWarps) {
     if (Room::kMoves) hopper::take_registers<Room::kMore>();
-    fetch_scales(scale_a, scale_b, by_row, first_row, first_column, Room::kTileRows, columns, m, n, threadIdx.x);
+    if (hopper::elected()) {
+#pragma unroll 1
+      for (int s = 1 + warp; s < stages; s += kWarps) ring.init(s);
+      if (SPLIT > 1 && warp == 0) {
+        hopper::barrier_init(arrived, 1);
+        hopper::barrier_expect(arrived, (SPLIT - 1) * kOwn * Room::kThreads * 4);
+      }
+      hopper::barrier_init_fence();
+    }
+    __syncwarp();
+    const int team = warp / 4;
+    const int row = first_row + team / GROUPS * ROWS + (kOwners > 1 ? rank * (ROWS / kOwners) : 0);
+    const int column = first_column + team % GROUPS * kColumns;
+    const Scales<BY_ROW, kOwn * 2> scales(scale_a, scale_b, row, column + warp % 4 * 16, m, n);
+    __syncthreads();
+    if (SPLIT > 1) hopper::cluster_arrive();
     float sums[ROWS / 2];
-    __syncthreads();
-    ring.multiply(sums, last - first, split * SHARE);
-    hopper::named_barrier(1, Room::kThreads);  // nobody reads the ring any more
-    Room::stage_rows(staged, sums);
-    if (Room::kMoves) hopper::give_registers<Room::kEqual>();
-  }
-  // Each of the SPLIT blocks adds and writes every SPLIT-th row of the tile, four columns a thread.
-  constexpr int kQuads = GROUPS * 16, kStep = Room::kThreads / kQuads;
-  const int quad = threadIdx.x % kQuads * 4, column = first_column + quad, left = min(columns - quad, n - column);
-  const int begin = threadIdx.x / kQuads * SPLIT + split;
-  const int rows = Room::feeds() || left <= 0 ? 0 : min(Room::kTileRows, m - first_row);
-  float of_column[4];
-#pragma unroll
-  for (int e = 0; e < 4; ++e) of_column[e] = scale_b[by_row ? min(column + e, n - 1) : 0];
-  const float of_all = by_row ? 1.0f : *scale_a;
-  if (SPLIT > 1)
-    hopper::cluster_sync();
-  else
-    __syncthreads();
-
-  const auto of_part = [&](int which, int row) {
-    return reinterpret_cast<float4*>(parts + (static_cast<long long>(which) * m + first_row + row) * pitch + column);
-  };
-  if (SPLIT > 1 || outer > 1) {
-    for (int row = begin; row < rows; row += kStep * SPLIT) {
-      float sum[4] = {};
-#pragma unroll
-      for (int other = 0; other < SPLIT; ++other) {
-        float more[4];
-        hopper::load_of_block(more, ring.ring + (row * Room::kStaged + quad) * 4, other * SHARE + share);
-#pragma unroll
-        for (int e = 0; e < 4; ++e) sum[e] += more[e];
+    ring.multiply(sums, last - first);
+    const auto finish = [&](float (&own)[kOwn]) {
+      if constexpr (PARTS) {
+        const long long quads = kOwn / 4 * Room::kThreads, blocks = gridDim.x * gridDim.y;
+        const int block = blockIdx.y * gridDim.x + blockIdx.x;
+        if (!add_parts<Room::kThreads>(own, parts + block * quads, blocks * quads, blockIdx.z, gridDim.z,
+                                       tickets + block))
+          return;
       }
-      const float4 four = make_float4(sum[0], sum[1], sum[2], sum[3]);
-      *reinterpret_cast<float4*>(staged + row * Room::kStaged + quad) = four;  // a row that no other block reads
-      if (outer > 1) *of_part(part, row) = four;
+      leave<BY_ROW, ALIGNED>(own, scales, c, row, column, m, n, min(n, first_column + columns),
+                             ring.end() + team * 4096, 2 + team);
+    };
+    if constexpr (SPLIT > 1) {
+      hopper::cluster_wait();  // the others have made their barriers
+      float own[kOwn];
+      if (exchange<SPLIT, kOwners, Room::kThreads>(sums, own, ring.end() + Room::kTeams * 4096, arrived, rank))
+        finish(own);
+    } else {
+      finish(sums);
     }
-  }
-  if (outer == 1 || warpwise::is_last_of(tickets + tile * SPLIT * SHARE + rank, outer)) {
-    const bool fours = n % 4 == 0;
-    for (int row = begin; row < rows; row += kStep * SPLIT) {
-      float4 sum = {};
-      for (int which = 0; which < outer; ++which) {
-        const float4 more = which == part ? *reinterpret_cast<const float4*>(staged + row * Room::kStaged + quad)
-                                          : __ldcg(of_part(which, row));
-        sum = make_float4(sum.x + more.x, sum.y + more.y, sum.z + more.z, sum.w + more.w);
+  } else {
+    if (Room::kMoves) hopper::give_registers<Room::kFewer>();
+    const bool feeds = warp == kWarps && hopper::elected();
+    const hopper::Policy of_a = policy_for(hints / 4), of_b = policy_for(hints % 4);
+    const auto load = [&](int s) { ring.load(a, b, s * SLICES * kDepth, first_row, first_column, of_a, of_b); };
+    if (feeds) {
+      ring.init(0);
+      hopper::barrier_init_fence();
+      if (first < last) load(first);
+    }
+    __syncwarp();
+    __syncthreads();  // the other warps have made the other barriers
+    if (SPLIT > 1) hopper::cluster_arrive();
+    if (feeds) {
+      for (int s = first + 1; s < last; ++s) {
+        if (s - first >= stages) hopper::barrier_wait(ring.empty + 8 * ring.stage, ring.phase ^ 1);
+        load(s);
       }
-      float values[4] = {sum.x, sum.y, sum.z, sum.w};
-      const float of_row = by_row ? scale_a[first_row + row] : of_all;
-#pragma unroll
-      for (int e = 0; e < 4; ++e) values[e] *= of_row * of_column[e];
-      __nv_bfloat16* const to = c + static_cast<long long>(first_row + row) * n + column;
-      if (fours)
-        warpwise::store4<true>(to, values, left);
-      else
-        warpwise::store4<false>(to, values, left);
     }
+    __syncwarp();
+    if (SPLIT > 1) hopper::cluster_wait();
   }
-  if (SPLIT * SHARE > 1) hopper::cluster_sync();  // nobody leaves while another may read its sums or arrive here
 }

@@ -8,13 +8,10 @@ namespace hopper = warpwise::hopper;
 // What a box brings into L2: 0 as ever, 1 is the first to leave it, 2 the last. A call's hints are B's policy + 4 *
 // A's.
 __device__ inline hopper::Policy policy_for(int which) {
-  if (which == 1) return hopper::evict_first();
-  hopper::Policy policy;
-  if (which == 2)
-    asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
-  else
-    asm volatile("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
-  return policy;
+  hopper::Policy normal, last;
+  asm volatile("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(normal));
+  asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(last));
+  return which == 1 ? hopper::evict_first() : which == 2 ? last : normal;
 }
 
 __device__ inline void fetch_map(const hopper::TensorMap* map) {

@@ -14,50 +14,38 @@ constexpr int kGroupThreads = 128, kDepth = 128;  // of a slice, bytes of a line
 constexpr int kColumns = 64;                      // of a warpgroup
 
 // GROUPS warpgroups side by side along the columns of B, SIDES along the rows of A, ROWS of these for each. A stage is
-// SLICES slices, whose sums are separate, so that their products need not wait for each other. SHARE blocks of a
-// cluster with neighbouring columns each load a part of A's lines for all of them.
-template <class A, class B, int GROUPS, int SIDES, int ROWS, int SLICES, int SHARE>
+// SLICES slices, of which two, 256 products, are summed in the matrix units.
+template <class A, class B, int GROUPS, int SIDES, int ROWS, int SLICES>
 struct Ring {
   static constexpr int kTeams = GROUPS * SIDES, kThreads = kTeams * kGroupThreads;  // that multiply; others feed
-  static constexpr int kTileRows = SIDES * ROWS, kStaged = GROUPS * kColumns + 4;   // floats: 2 rows are 8 banks apart
+  static constexpr int kTileRows = SIDES * ROWS;
   static constexpr int kMost = kTeams > 2 ? 64 : 128, kPart = ROWS < kMost ? ROWS : kMost;  // rows at a time
   // Where sums take most registers a warpgroup feeds, which gives its own up; there is one warp otherwise.
   static constexpr bool kMoves = kTeams == 4 || ROWS > 128;
   static constexpr int kBlock = kThreads + (kMoves ? kGroupThreads : 32);
-  static constexpr int kEqual = kTeams == 4 ? 96 : 168, kMore = kTeams == 4 ? 112 : 232, kFewer = kTeams == 4 ? 32 : 40;
+  static constexpr int kMore = kTeams == 4 ? 112 : 232, kFewer = kTeams == 4 ? 32 : 40;
   static constexpr unsigned kBytesA = kTileRows * kDepth;
-  static_assert(kTileRows / SHARE >= 8, "a part of A begins on a swizzled unit of 8 rows");
-  static_assert(SLICES == 1 || ROWS == kPart, "sums of several slices take the registers of several parts");
+  static_assert(SLICES <= 2 || ROWS == kPart, "sums of several slices take the registers of several parts");
 
   unsigned ring, full, empty, bytes_b;  // shared addresses, barriers; bytes of B's lines in a slice
   int stages, stage = 0;
-  unsigned phase;
+  unsigned phase = 0;
 
   __device__ Ring(unsigned char* raw, unsigned long long* barriers, int columns, int stages)
       : ring((hopper::shared_address(raw) + 1023) & ~1023u),  // a swizzled unit is 1 KiB
         full(hopper::shared_address(barriers)),
         empty(full + 8 * stages),
         bytes_b(columns * kDepth),
-        stages(stages),
-        phase(feeds()) {}  // every place is free at first
+        stages(stages) {}
 
-  static __device__ bool feeds() { return threadIdx.x >= kThreads; }
-
-  // The warp that feeds makes the barriers, and may ask for slices before the others know of them.
-  __device__ void init() const {
-    const int s = threadIdx.x - kThreads;
-    if (s >= 0 && s < 32) {
-      if (s < stages) {
-        hopper::barrier_init(full + 8 * s, 1);
-        hopper::barrier_init(empty + 8 * s, kTeams * SHARE);
-        hopper::barrier_init_fence();
-      }
-      __syncwarp();
-    }
-    if (SHARE > 1) hopper::cluster_sync();  // A arrives at the other blocks' barriers too
+  // By one thread: the barriers of a stage.
+  __device__ void init(int s) const {
+    hopper::barrier_init(full + 8 * s, 1);
+    hopper::barrier_init(empty + 8 * s, kTeams);
   }
 
   __device__ unsigned slice(int i) const { return ring + (stage * SLICES + i) * (bytes_b + kBytesA); }
+  __device__ unsigned end() const { return ring + stages * SLICES * (bytes_b + kBytesA); }
 
   __device__ void next() {
     if (++stage == stages) {
@@ -66,29 +54,23 @@ struct Ring {
     }
   }
 
-  // One thread asks for the stage at `depth`. `share` of SHARE is this block's part of A; `first` the first sharer's
-  // rank.
+  // One thread asks for the stage at `depth`.
   __device__ void load(const hopper::TensorMap& a, const hopper::TensorMap& b, int depth, int row, int column,
-                       int share, int first, unsigned long long of_a, unsigned long long of_b) {
+                       hopper::Policy of_a, hopper::Policy of_b) {
     const unsigned arrived = full + 8 * stage;
-    hopper::barrier_wait(empty + 8 * stage, phase);
     hopper::barrier_expect(arrived, SLICES * (bytes_b + kBytesA));
 #pragma unroll
     for (int i = 0; i < SLICES; ++i, depth += kDepth) {
-      const unsigned to_b = slice(i), to_a = to_b + bytes_b;
-      hopper::load_box(to_b, &b, arrived, depth, column, of_b);
-      if (SHARE == 1)
-        hopper::load_box(to_a, &a, arrived, depth, row, of_a);
-      else
-        hopper::load_box_multicast(to_a + share * (kBytesA / SHARE), &a, arrived, depth,
-                                   row + share * (kTileRows / SHARE), ((1 << SHARE) - 1) << first, of_a);
+      hopper::load_box(slice(i), &b, arrived, depth, column, of_b);
+      hopper::load_box(slice(i) + bytes_b, &a, arrived, depth, row, of_a);
     }
     next();
   }
 
-  // sums = those of the next `count` stages, added in float32 every 128 products. All warpgroups that multiply.
-  __device__ void multiply(float (&sums)[ROWS / 2], int count, int first) {
-    const int team = threadIdx.x / kGroupThreads, thread = threadIdx.x % kGroupThreads;
+  // sums = those of the next `count` stages, added in float32 every 256 products. All warpgroups that multiply.
+  __device__ void multiply(float (&sums)[ROWS / 2], int count) {
+    constexpr int kParts = (SLICES + 1) / 2;
+    const int team = threadIdx.x / kGroupThreads;
     const unsigned of_b = team % GROUPS * kColumns * kDepth, of_a = bytes_b + team / GROUPS * ROWS * kDepth;
 #pragma unroll
     for (int e = 0; e < ROWS / 2; ++e) sums[e] = 0.0f;
@@ -96,37 +78,27 @@ struct Ring {
       hopper::barrier_wait(full + 8 * stage, phase);
 #pragma unroll
       for (int from = 0; from < ROWS; from += kPart) {
-        float part[SLICES][kPart / 2];
+        float part[kParts][kPart / 2];
         hopper::products_begin();
 #pragma unroll
         for (int i = 0; i < SLICES; ++i) {
 #pragma unroll
           for (int at = 0; at < kDepth; at += 32)
-            hopper::product<hopper::Pair<B, A>, kPart>(part[i], hopper::matrix(slice(i) + of_b + at, 16, 1024),
+            hopper::product<hopper::Pair<B, A>, kPart>(part[i / 2], hopper::matrix(slice(i) + of_b + at, 16, 1024),
                                                        hopper::matrix(slice(i) + of_a + from * kDepth + at, 16, 1024),
-                                                       at > 0);
+                                                       at > 0 || i % 2 > 0);
         }
         hopper::products_commit();
         hopper::products_wait<0>();
 #pragma unroll
-        for (int i = 0; i < SLICES; ++i) hopper::settled(part[i]);
-        if (from + kPart == ROWS && thread < SHARE) hopper::barrier_arrive(empty + 8 * stage, first + thread);
+        for (int i = 0; i < kParts; ++i) hopper::settled(part[i]);
+        if (from + kPart == ROWS && threadIdx.x % kGroupThreads == 0) hopper::barrier_arrive(empty + 8 * stage);
 #pragma unroll
-        for (int i = 0; i < SLICES; ++i) {
+        for (int i = 0; i < kParts; ++i) {
 #pragma unroll
           for (int e = 0; e < kPart / 2; ++e) sums[from / 2 + e] += part[i][e];
         }
       }
     }
-  }
-
-  // This thread's sums to staged: (kTileRows, kStaged). Lane l of warp w has columns 16 w + l / 4 (+ 8) of B and rows
-  // 8 j + 2 (l % 4) (+ 1) of A.
-  static __device__ void stage_rows(float* staged, const float (&sums)[ROWS / 2]) {
-    const int team = threadIdx.x / kGroupThreads, thread = threadIdx.x % kGroupThreads;
-    const int column = team % GROUPS * kColumns + thread / 32 * 16 + thread % 32 / 4;
-    const int row = team / GROUPS * ROWS + thread % 4 * 2;
-#pragma unroll
-    for (int e = 0; e < ROWS / 2; ++e) staged[(row + e / 4 * 8 + e % 2) * kStaged + column + e / 2 % 2 * 8] = sums[e];
   }
 };

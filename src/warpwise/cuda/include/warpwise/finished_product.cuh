@@ -137,31 +137,11 @@ __device__ inline void finished_product(const FinishMaps& maps, const Finish& th
   if (threadIdx.x < kGroupThreads) {
     if constexpr (P::groups > 1) give_registers<40>();
     if (threadIdx.x == 0) {
-      constexpr int kUnrolled = P::loads_a + P::loads_b > 4 ? 1 : 4;  // more do not fit 40 registers
-      unsigned short blocks_a = 0, blocks_b = 0;  // those in the same row of tiles, and in the same column
-      for (int i = 0; i < P::cn; ++i) blocks_a |= 1 << (place_m + i * P::cm);
-      for (int i = 0; i < P::cm; ++i) blocks_b |= 1 << (i + place_n * P::cm);
-      Place<P::stages> at{0, 1};  // every place is free at first
+      Feeder<P> feeder(maps.a, maps.b, slices_a, slices_b, full, empty, place_m, place_n);
       for (int number = first; number < order.tiles(); number += step) {
         const int row = (order.row(number) * P::cm + place_m) * P::bm;
         const int column = (order.column(number) * P::cn + place_n) * P::bn;
-        for (int s = 0; s < slices; ++s, at.next()) {
-          const unsigned here = full + 8 * at.stage;
-          barrier_wait(empty + 8 * at.stage, at.phase);
-          barrier_expect(here, P::bytes_a + P::bytes_b);
-#pragma unroll kUnrolled
-          for (int i = 0; i < P::loads_a; ++i) {
-            const int box = place_n * P::loads_a + i;
-            load_operand<P::a_across, (P::cn > 1)>(slices_a + at.stage * P::bytes_a + box * kBox, maps.a, here,
-                                                   row + box * 64, s * kSlice, blocks_a);
-          }
-#pragma unroll kUnrolled
-          for (int i = 0; i < P::loads_b; ++i) {
-            const int box = place_m * P::loads_b + i;
-            load_operand<P::b_across, (P::cm > 1)>(slices_b + at.stage * P::bytes_b + box * kBox, maps.b, here,
-                                                   column + box * 64, s * kSlice, blocks_b);
-          }
-        }
+        for (int s = 0; s < slices; ++s) feeder.load(row, column, s);
       }
     }
   } else {

@@ -1,6 +1,8 @@
 // Hopper's asynchronous machinery by PTX: mbarriers, the copy engine (TMA) and warpgroup matrix products. sm_90a only.
 #pragma once
 
+#include <warpwise/products.cuh>
+
 namespace warpwise {
 namespace hopper {
 
@@ -38,6 +40,11 @@ __device__ inline void barrier_arrive(unsigned barrier, unsigned rank) {
       : "memory");
 }
 
+// The same at a barrier of this block.
+__device__ inline void barrier_arrive(unsigned barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
 // An arrival, counted among the expected, once this thread's cp.async copies so far have landed.
 __device__ inline void barrier_arrive_after_copies(unsigned barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
@@ -54,14 +61,42 @@ __device__ inline void barrier_wait(unsigned barrier, unsigned parity) {
       : "memory");
 }
 
+// The same, and what other blocks of the cluster have stored for this phase (`store_to_block`) is seen.
+__device__ inline void barrier_wait_for_blocks(unsigned barrier, unsigned parity) {
+  asm volatile(
+      "{\n.reg .pred done;\n"
+      "WAITING:\n"
+      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra WAITING;\n}" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+
 __device__ inline void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// The two halves of that barrier, each once for every thread, ordering nothing: for blocks that wait for each other to
+// have initialised barriers (barrier_init_fence) or to have ended products. The release above is a fence of the GPU's
+// memory.
+__device__ inline void cluster_arrive() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
+__device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+__device__ inline void cluster_meet() {
+  cluster_arrive();
+  cluster_wait();
 }
 
 __device__ inline unsigned cluster_rank() {
   unsigned rank;
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
+}
+
+// True in one thread of a warp that is here as a whole: the compiler knows that what it does is done once.
+__device__ inline bool elected() {
+  unsigned is;
+  asm volatile("{\n.reg .pred is;\nelect.sync _|is, 0xffffffff;\nselp.u32 %0, 1, 0, is;\n}" : "=r"(is));
+  return is;
 }
 
 // A barrier of `threads` threads, whole warps; id 0 is __syncthreads().
@@ -148,213 +183,18 @@ __device__ inline void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
 }
 
-// ---- Warpgroup matrix products: D (64 x N, registers) += A (64 x K) B (K x N), both in shared memory, K of 32 bytes
-
-// A matrix in shared memory, in units of 8 rows x 128 bytes that the 128-byte swizzle permutes.
-// `stride` is the distance of such units along the operand's rows of 128 bytes; `leading` that of the next 128 bytes
-// of a row, which matters where M or N runs along the rows (a row-major B). Bytes; all multiples of 16.
-__device__ inline unsigned long long matrix(unsigned address, unsigned leading, unsigned stride) {
-  return static_cast<unsigned long long>((address & 0x3ffff) >> 4) |
-         static_cast<unsigned long long>(leading >> 4) << 16 | static_cast<unsigned long long>(stride >> 4) << 32 |
-         1ull << 62;
-}
-
-__device__ inline void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ inline void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-
-// Waits until all but `PENDING` committed groups are done.
-template <int PENDING>
-__device__ inline void products_wait() {
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
-}
-
-// Keeps the compiler from reading sums before the wait that stands before this.
-template <int COUNT>
-__device__ inline void settled(float (&sums)[COUNT]) {
-#pragma unroll
-  for (int i = 0; i < COUNT; ++i) asm volatile("" : "+f"(sums[i])::"memory");
-}
-
-// What the matrix units call an element.
-enum class Element { bf16, f16, e4m3, e5m2, e4m3_e5m2, e5m2_e4m3, s8, tf32 };
-template <class T>
-struct ElementOf;
-template <class A, class B>
-struct Pair {  // of the two fp8 formats, A's and B's
-  A a;
-};
-template <class A>
-struct ElementOf<Pair<A, A>> : ElementOf<A> {};
-template <>
-struct ElementOf<signed char> {
-  static constexpr Element value = Element::s8;
-  using Sum = int;
-};
-template <>
-struct ElementOf<float> {
-  static constexpr Element value = Element::tf32;
-  using Sum = float;
-};
-#ifdef __CUDA_BF16_TYPES_EXIST__
-template <>
-struct ElementOf<__nv_bfloat16> {
-  static constexpr Element value = Element::bf16;
-  using Sum = float;
-};
-#endif
-#ifdef __CUDA_FP16_TYPES_EXIST__
-template <>
-struct ElementOf<__half> {
-  static constexpr Element value = Element::f16;
-  using Sum = float;
-};
-#endif
-#ifdef __CUDA_FP8_TYPES_EXIST__
-template <>
-struct ElementOf<__nv_fp8_e4m3> {
-  static constexpr Element value = Element::e4m3;
-  using Sum = float;
-};
-template <>
-struct ElementOf<__nv_fp8_e5m2> {
-  static constexpr Element value = Element::e5m2;
-  using Sum = float;
-};
-template <>
-struct ElementOf<Pair<__nv_fp8_e4m3, __nv_fp8_e5m2>> {
-  static constexpr Element value = Element::e4m3_e5m2;
-  using Sum = float;
-};
-template <>
-struct ElementOf<Pair<__nv_fp8_e5m2, __nv_fp8_e4m3>> {
-  static constexpr Element value = Element::e5m2_e4m3;
-  using Sum = float;
-};
-#endif
-
-// The registers of D: their names in PTX and their operands, by their number.
-#define WW_NAMES_4 "%0, %1, %2, %3"
-#define WW_NAMES_8 WW_NAMES_4 ", %4, %5, %6, %7"
-#define WW_NAMES_16 WW_NAMES_8 ", %8, %9, %10, %11, %12, %13, %14, %15"
-#define WW_NAMES_32 WW_NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define WW_NAMES_48 WW_NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
-#define WW_NAMES_64 WW_NAMES_48 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define WW_NAMES_80 WW_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
-#define WW_NAMES_96 WW_NAMES_80 ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-#define WW_NAMES_128                                                                                           \
-  WW_NAMES_96                                                                                                  \
-  ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, " \
-  "%114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
-#define WW_SUMS4(c, i) c(d[i]), c(d[i + 1]), c(d[i + 2]), c(d[i + 3])
-#define WW_SUMS16(c, i) WW_SUMS4(c, i), WW_SUMS4(c, i + 4), WW_SUMS4(c, i + 8), WW_SUMS4(c, i + 12)
-#define WW_SUMS_4(c) WW_SUMS4(c, 0)
-#define WW_SUMS_8(c) WW_SUMS4(c, 0), WW_SUMS4(c, 4)
-#define WW_SUMS_16(c) WW_SUMS16(c, 0)
-#define WW_SUMS_32(c) WW_SUMS_16(c), WW_SUMS16(c, 16)
-#define WW_SUMS_48(c) WW_SUMS_32(c), WW_SUMS16(c, 32)
-#define WW_SUMS_64(c) WW_SUMS_48(c), WW_SUMS16(c, 48)
-#define WW_SUMS_80(c) WW_SUMS_64(c), WW_SUMS16(c, 64)
-#define WW_SUMS_96(c) WW_SUMS_80(c), WW_SUMS16(c, 80)
-#define WW_SUMS_128(c) WW_SUMS_96(c), WW_SUMS16(c, 96), WW_SUMS16(c, 112)
-
-#define WW_WGMMA(TYPES, CONSTRAINT, SWITCHES, N, COUNT, B, ADDS, ACROSS_A, ACROSS_B)                       \
-  asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" #ADDS                                            \
-               ", 0;\n"                                                                                    \
-               "wgmma.mma_async.sync.aligned.m64n" #N TYPES " {" WW_NAMES_##COUNT "}, %" #COUNT ", %" #B   \
-                                                                                  ", adds" SWITCHES ";\n}" \
-               : WW_SUMS_##COUNT(CONSTRAINT)                                                               \
-               : "l"(a), "l"(b), "r"(static_cast<int>(adds)), "n"(static_cast<int>(A_ACROSS)),             \
-                 "n"(static_cast<int>(B_ACROSS)))
-
-// Operands of a product of N columns: COUNT registers of D, then a, b, adds and the two orders.
-#define WW_PRODUCT(N, COUNT, B, ADDS, ACROSS_A, ACROSS_B)                                                              \
-  if constexpr (WIDTH == N) {                                                                                          \
-    if constexpr (kind == Element::bf16)                                                                               \
-      WW_WGMMA("k16.f32.bf16.bf16", "+f", ", 1, 1, %" #ACROSS_A ", %" #ACROSS_B, N, COUNT, B, ADDS, ACROSS_A,          \
-               ACROSS_B);                                                                                              \
-    if constexpr (kind == Element::f16)                                                                                \
-      WW_WGMMA("k16.f32.f16.f16", "+f", ", 1, 1, %" #ACROSS_A ", %" #ACROSS_B, N, COUNT, B, ADDS, ACROSS_A, ACROSS_B); \
-    if constexpr (kind == Element::e4m3)                                                                               \
-      WW_WGMMA("k32.f32.e4m3.e4m3", "+f", ", 1, 1", N, COUNT, B, ADDS, ACROSS_A, ACROSS_B);                            \
-    if constexpr (kind == Element::e5m2)                                                                               \
-      WW_WGMMA("k32.f32.e5m2.e5m2", "+f", ", 1, 1", N, COUNT, B, ADDS, ACROSS_A, ACROSS_B);                            \
-    if constexpr (kind == Element::e4m3_e5m2)                                                                          \
-      WW_WGMMA("k32.f32.e4m3.e5m2", "+f", ", 1, 1", N, COUNT, B, ADDS, ACROSS_A, ACROSS_B);                            \
-    if constexpr (kind == Element::e5m2_e4m3)                                                                          \
-      WW_WGMMA("k32.f32.e5m2.e4m3", "+f", ", 1, 1", N, COUNT, B, ADDS, ACROSS_A, ACROSS_B);                            \
-    if constexpr (kind == Element::s8) WW_WGMMA("k32.s32.s8.s8", "+r", "", N, COUNT, B, ADDS, ACROSS_A, ACROSS_B);     \
-    if constexpr (kind == Element::tf32)                                                                               \
-      WW_WGMMA("k8.f32.tf32.tf32", "+f", ", 1, 1", N, COUNT, B, ADDS, ACROSS_A, ACROSS_B);                             \
-  }
-
-// D = A B, or D += A B with `adds`: A (64, K) and B (K, WIDTH) in shared memory, K the elements of 32 bytes, as
-// `matrix` describes them. An operand lies with K along its rows of 128 bytes, or ACROSS them with M or N along the
-// rows (2-byte elements alone): a row-major A has K along its rows, a row-major B has N along them. A step of K is 32
-// bytes further along the rows, or 16 rows across them. tf32 takes the upper 19 bits of each float. D: lane l of warp w
-// holds, of rows 16 w + l / 4 (+ 8) and columns 8 j + 2 (l % 4) (+ 1), elements 4 j + 2 half + column.
-template <class T, int WIDTH, bool A_ACROSS = false, bool B_ACROSS = false>
-__device__ inline void product(typename ElementOf<T>::Sum (&d)[WIDTH / 2], unsigned long long a, unsigned long long b,
-                               bool adds) {
-  constexpr Element kind = ElementOf<T>::value;
-  static_assert(WIDTH == 8 || WIDTH == 16 || (WIDTH % 32 == 0 && WIDTH <= 192) || WIDTH == 256,
-                "a width written below");
-  static_assert(sizeof(T) == 2 || !(A_ACROSS || B_ACROSS), "only 2-byte elements are read across their rows");
-  WW_PRODUCT(8, 4, 5, 6, 7, 8)
-  WW_PRODUCT(16, 8, 9, 10, 11, 12)
-  WW_PRODUCT(32, 16, 17, 18, 19, 20)
-  WW_PRODUCT(64, 32, 33, 34, 35, 36)
-  WW_PRODUCT(96, 48, 49, 50, 51, 52)
-  WW_PRODUCT(128, 64, 65, 66, 67, 68)
-  WW_PRODUCT(160, 80, 81, 82, 83, 84)
-  WW_PRODUCT(192, 96, 97, 98, 99, 100)
-  WW_PRODUCT(256, 128, 129, 130, 131, 132)
-}
-// The same with A in registers, of fp8 and 64 columns: a[0] and a[1] are 4 bytes of rows l / 4 and l / 4 + 8 of the
-// warp's 16, from byte 4 (l % 4) on, a[2] and a[3] those 16 bytes further, as `load_matrices` gives them. B alone is
-// read from shared memory.
-#define WW_WGMMA_REGISTERS(TYPES)                                                                                 \
-  asm volatile(                                                                                                   \
-      "{\n.reg .pred adds;\nsetp.ne.b32 adds, %37, 0;\n"                                                          \
-      "wgmma.mma_async.sync.aligned.m64n64" TYPES " {" WW_NAMES_32 "}, {%32, %33, %34, %35}, %36, adds, 1, 1;\n}" \
-      : WW_SUMS_32("+f")                                                                                          \
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(adds)))
-template <class T>
-__device__ inline void product_of_registers(float (&d)[32], const unsigned (&a)[4], unsigned long long b, bool adds) {
-  constexpr Element kind = ElementOf<T>::value;
-  static_assert(sizeof(T) == 1 && kind != Element::s8, "written for fp8");
-  if constexpr (kind == Element::e4m3) WW_WGMMA_REGISTERS("k32.f32.e4m3.e4m3");
-  if constexpr (kind == Element::e4m3_e5m2) WW_WGMMA_REGISTERS("k32.f32.e4m3.e5m2");
-  if constexpr (kind == Element::e5m2_e4m3) WW_WGMMA_REGISTERS("k32.f32.e5m2.e4m3");
-}
-#undef WW_WGMMA_REGISTERS
-#undef WW_PRODUCT
-#undef WW_WGMMA
-#undef WW_NAMES_4
-#undef WW_SUMS_4
-#undef WW_NAMES_8
-#undef WW_SUMS_8
-#undef WW_NAMES_16
-#undef WW_SUMS_16
-#undef WW_NAMES_32
-#undef WW_SUMS_32
-#undef WW_NAMES_48
-#undef WW_SUMS_48
-#undef WW_NAMES_64
-#undef WW_SUMS_64
-#undef WW_NAMES_80
-#undef WW_SUMS_80
-#undef WW_NAMES_96
-#undef WW_SUMS_96
-#undef WW_NAMES_128
-#undef WW_SUMS_128
-#undef WW_SUMS16
-#undef WW_SUMS4
-
 // Four 8 x 8 matrices of 2-byte elements from registers to shared memory; lane l gives the address of row l % 8 of
 // matrix l / 8.
 __device__ inline void store_matrices(unsigned address, const unsigned (&r)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r[0]), "r"(r[1]),
                "r"(r[2]), "r"(r[3])
+               : "memory");
+}
+
+// The same, each matrix transposed.
+__device__ inline void store_matrices_transposed(unsigned address, const unsigned (&r)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r[0]),
+               "r"(r[1]), "r"(r[2]), "r"(r[3])
                : "memory");
 }
 
@@ -380,6 +220,36 @@ __device__ inline void load_of_block(float (&v)[4], unsigned address, unsigned r
       : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
       : "r"(address), "r"(rank)
       : "memory");
+}
+
+// What lies at `address` in this block's shared memory, in block `rank` of the cluster.
+__device__ inline unsigned in_block(unsigned address, unsigned rank) {
+  unsigned there;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
+  return there;
+}
+
+// Four floats to another block's shared memory, where they count as 16 bytes at `barrier` of that block: both as
+// `in_block` gives them.
+__device__ inline void store_to_block(unsigned to, unsigned barrier, const float* v) {
+  asm volatile(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
+      "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "r"(barrier)
+      : "memory");
+}
+
+// 16 bytes of shared memory.
+__device__ inline void load_quad(float (&v)[4], unsigned address) {
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
+               : "r"(address)
+               : "memory");
+}
+__device__ inline void load_quad(unsigned (&v)[4], unsigned address) {
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+               : "r"(address)
+               : "memory");
 }
 
 }  // namespace hopper

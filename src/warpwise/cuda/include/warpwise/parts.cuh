@@ -6,18 +6,24 @@
 namespace warpwise {
 
 // For all threads of a block that has written its part of a result: whether it is the last of `count` blocks to come
-// here, so that it sees the parts of all. The ticket, an int, is 0 before the first block and after the last.
-__device__ inline bool is_last_of(int* ticket, int count) {
+// here, so that it sees the parts of all. The ticket, an int, is 0 before the first block and after the last. `wait`
+// is a barrier of the threads that come here, the block's first among them.
+template <class Wait>
+__device__ inline bool is_last_of(int* ticket, int count, const Wait& wait) {
   __shared__ bool is_last;
   __threadfence();
-  __syncthreads();
+  wait();
   if (threadIdx.x == 0 && threadIdx.y == 0) {
     is_last = atomicAdd(ticket, 1) == count - 1;
     if (is_last) *ticket = 0;
   }
-  __syncthreads();
+  wait();
   __threadfence();
   return is_last;
+}
+
+__device__ inline bool is_last_of(int* ticket, int count) {
+  return is_last_of(ticket, count, [] { __syncthreads(); });
 }
 
 // Totals of `room`: (THREADS / ROWS, ROWS), over the first dimension, in thread r < ROWS, which alone gets one. A

@@ -98,6 +98,51 @@ __device__ inline void load_operand(unsigned to, const TensorMap* map, unsigned 
     load_box(to, map, arrived, x, y);
 }
 
+// What one thread asks the copy engine for: slices of tiles, into the places of a ring as they come free.
+template <class P>
+struct Feeder {
+  const TensorMap *a, *b;
+  unsigned slices_a, slices_b, full, empty;   // shared addresses; barriers: arrived, read
+  int place_m, place_n;                       // of the block in its cluster
+  unsigned short blocks_a = 0, blocks_b = 0;  // those in the same row of tiles, and in the same column
+  Place<P::stages> at{0, 1};                  // every place is free at first
+
+  __device__ Feeder(const TensorMap* a, const TensorMap* b, unsigned slices_a, unsigned slices_b, unsigned full,
+                    unsigned empty, int place_m, int place_n)
+      : a(a),
+        b(b),
+        slices_a(slices_a),
+        slices_b(slices_b),
+        full(full),
+        empty(empty),
+        place_m(place_m),
+        place_n(place_n) {
+    for (int i = 0; i < P::cn; ++i) blocks_a |= 1 << (place_m + i * P::cm);
+    for (int i = 0; i < P::cm; ++i) blocks_b |= 1 << (i + place_n * P::cm);
+  }
+
+  // Slice `s` of the tile that begins at (row, column).
+  __device__ void load(int row, int column, int s) {
+    constexpr int kUnrolled = P::loads_a + P::loads_b > 4 ? 1 : 4;  // more do not fit 40 registers
+    const unsigned arrived = full + 8 * at.stage;
+    barrier_wait(empty + 8 * at.stage, at.phase);
+    barrier_expect(arrived, P::bytes_a + P::bytes_b);
+#pragma unroll kUnrolled
+    for (int i = 0; i < P::loads_a; ++i) {
+      const int box = place_n * P::loads_a + i;
+      load_operand<P::a_across, (P::cn > 1)>(slices_a + at.stage * P::bytes_a + box * kBox, a, arrived, row + box * 64,
+                                             s * kSlice, blocks_a);
+    }
+#pragma unroll kUnrolled
+    for (int i = 0; i < P::loads_b; ++i) {
+      const int box = place_m * P::loads_b + i;
+      load_operand<P::b_across, (P::cm > 1)>(slices_b + at.stage * P::bytes_b + box * kBox, b, arrived,
+                                             column + box * 64, s * kSlice, blocks_b);
+    }
+    at.next();
+  }
+};
+
 // The `step`-th 16 of a slice's depth, of an operand whose boxes of 64 along M or N follow each other.
 template <bool ACROSS>
 __device__ inline unsigned long long operand(unsigned boxes, int step) {
@@ -159,38 +204,18 @@ __device__ inline void multiply(const TensorMap& a, const TensorMap& b, const C&
     barrier_init_fence();
   }
   if constexpr (P::cluster > 1)
-    cluster_sync();
+    cluster_meet();
   else
     __syncthreads();
 
   if (threadIdx.x < kGroupThreads) {
     if constexpr (P::groups > 1) give_registers<40>();
     if (threadIdx.x == 0) {
-      constexpr int kUnrolled = P::loads_a + P::loads_b > 4 ? 1 : 4;  // more do not fit 40 registers
-      unsigned short blocks_a = 0, blocks_b = 0;  // those in the same row of tiles, and in the same column
-      for (int i = 0; i < P::cn; ++i) blocks_a |= 1 << (place_m + i * P::cm);
-      for (int i = 0; i < P::cm; ++i) blocks_b |= 1 << (i + place_n * P::cm);
-      Place<P::stages> at{0, 1};  // every place is free at first
+      Feeder<P> feeder(&a, &b, slices_a, slices_b, full, empty, place_m, place_n);
       for (int number = first; number < order.tiles(); number += step) {
         const int row = (order.row(number) * P::cm + place_m) * P::bm;
         const int column = (order.column(number) * P::cn + place_n) * P::bn;
-        for (int s = 0; s < slices; ++s, at.next()) {
-          const unsigned arrived = full + 8 * at.stage;
-          barrier_wait(empty + 8 * at.stage, at.phase);
-          barrier_expect(arrived, P::bytes_a + P::bytes_b);
-#pragma unroll kUnrolled
-          for (int i = 0; i < P::loads_a; ++i) {
-            const int box = place_n * P::loads_a + i;
-            load_operand<P::a_across, (P::cn > 1)>(slices_a + at.stage * P::bytes_a + box * kBox, &a, arrived,
-                                                   row + box * 64, s * kSlice, blocks_a);
-          }
-#pragma unroll kUnrolled
-          for (int i = 0; i < P::loads_b; ++i) {
-            const int box = place_m * P::loads_b + i;
-            load_operand<P::b_across, (P::cm > 1)>(slices_b + at.stage * P::bytes_b + box * kBox, &b, arrived,
-                                                   column + box * 64, s * kSlice, blocks_b);
-          }
-        }
+        for (int s = 0; s < slices; ++s) feeder.load(row, column, s);
       }
     }
   } else {
@@ -269,7 +294,7 @@ __device__ inline void multiply(const TensorMap& a, const TensorMap& b, const C&
     }
     if (thread == 0) stores_have_read<0>();  // the kernel's end waits for the rest
   }
-  if constexpr (P::cluster > 1) cluster_sync();  // nobody leaves while another block may still arrive at its barriers
+  if constexpr (P::cluster > 1) cluster_meet();  // nobody leaves while another block may still arrive at its barriers
 }
 
 }  // namespace hopper

@@ -1,0 +1,90 @@
+"""k28_strips: every element of C in one tile, no SM with more than its share, and products as k20 gives them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from warpwise import cuda, ops
+from warpwise.ops._common import cdiv
+from warpwise.ops.matmul import _strips
+from warpwise.ops.matmul._shared import HERE
+from warpwise.ops.matmul._strips import BAND, Strips
+
+SIZES = [
+    (4096, 4096),
+    (4090, 4096),
+    (8192, 8192),
+    (8192, 512),
+    (6144, 6144),
+    (4096, 14336),
+    (4000, 4104),
+    (16384, 1000),
+]
+WALK = """
+#include "strips.cuh"
+struct Columns {  // of tiles, one after another
+  int rows, columns;
+  __device__ int tiles() const { return rows * columns; }
+  __device__ int row(int number) const { return number % rows; }
+  __device__ int column(int number) const { return number / rows; }
+};
+// Of each block the number of its tiles, and of each tile its first row and column, rows and columns.
+__global__ void walk(int* out, int bands, int strips, int wide, int flats, int most) {
+  int *const to = out + blockIdx.x * most, count = 0;
+  Strips<Columns>{{bands, strips}, wide, flats}.each(blockIdx.x, gridDim.x, [&](auto tile, int row, int column) {
+    using Of = decltype(tile);
+    to[1 + 4 * count] = row, to[2 + 4 * count] = column;
+    to[3 + 4 * count] = Of::rows, to[4 + 4 * count] = Of::boxes_b * 64;
+    ++count;
+  });
+  to[0] = count;
+}
+"""
+
+
+@pytest.mark.parametrize("m, n", SIZES)
+def test_every_element_has_one_tile(m, n):
+    """And the blocks' shares of rows times columns differ by less than those of whole tiles do."""
+    for name in _strips.ranked(m, n, 132):
+        found = _strips.parsed(name)
+        flats, most = cdiv(n, 2 * BAND) * found.flat, 4 * cdiv(found.tiles(n), 132) + 1
+        out = torch.zeros(132, most, dtype=torch.int32)
+        arguments = cdiv(n, BAND), found.strips, found.wide(m), flats, most
+        cuda.load(WALK, include=[HERE])["walk"][132, 1](out, *arguments)
+        seen = torch.zeros(cdiv(m, 8), cdiv(n, BAND), dtype=torch.int32)  # groups of 8 rows, bands
+        for numbers in out.tolist():
+            for i in range(numbers[0]):
+                row, column, rows, columns = numbers[1 + 4 * i : 5 + 4 * i]
+                seen[row // 8 : (row + rows) // 8, column // BAND : (column + columns) // BAND] += 1
+        assert (seen == 1).all(), name
+
+
+def test_strips_shorten_the_longest_share():
+    assert _strips.ranked(4096, 4096, 132) == ("256x128x64_s4_n16f",)
+    assert Strips(16, flat=True).wide(4096) == 0 and Strips(16, flat=True).tiles(4096) == 4 * 132
+    assert Strips(33).wide(8192) == 1 and Strips(33).tiles(8192) == 16 * 132
+    assert Strips(33).wide(8193) == 2 and Strips(31).wide(8192) is None and Strips(1).wide(40) == 0
+    assert _strips.ranked(1024, 1024, 132) == ()
+    with pytest.raises(ValueError, match="expected a configuration of the form"):
+        _strips.parsed("128x256x64_s4_c2x1")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("layouts", ["nn", "nt", "tn"])
+@pytest.mark.parametrize("m, n", SIZES)
+@pytest.mark.parametrize("k", [64, 200, 1032])
+def test_products_are_those_of_k20(m, n, k, layouts):
+    """Each sum adds the same products in the same order."""
+    dtype = torch.float16 if m == 6144 else torch.bfloat16
+    a, b = (torch.randn(shape, device="cuda", dtype=dtype) for shape in ((m, k), (k, n)))
+    if layouts[0] == "t":
+        a = a.t().contiguous().t()
+    if layouts[1] == "t":
+        b = b.t().contiguous().t()
+    truth = ops.matmul(a, b, rung="k20_deferred_stores")
+    names = _strips.configs(a, b)
+    if torch.cuda.get_device_properties(0).multi_processor_count == 132:
+        assert names
+    for name in names:
+        assert torch.equal(ops.matmul(a, b, rung=f"k28_strips@{name}"), truth), name

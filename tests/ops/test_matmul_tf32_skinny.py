@@ -1,0 +1,134 @@
+"""matmul_tf32 with few rows or few tiles (k06): which lines of B are read where they lie, the choice of tiles, exact results."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from warpwise import ops
+from warpwise.ops._common import asked_about
+from warpwise.ops.matmul_tf32 import _skinny
+from warpwise.ops.matmul_tf32._skinny import From, Tiles
+
+FROM = [From(by_columns, shifted) for by_columns in (False, True) for shifted in (False, True)]
+SHAPES = (
+    (1, 4096, 4096),
+    (16, 4096, 14336),
+    (33, 4097, 4095),
+    (128, 14336, 4096),
+    (512, 512, 16384),
+    (1024,) * 3,
+    (64,) * 3,
+)
+
+
+@pytest.mark.parametrize("m,n,k", [*SHAPES, (1, 1, 1), (7, 3, 5), (300, 200, 31), (4096, 4096, 512), (16384,) * 3])
+def test_configurations_of_any_size(m, n, k):
+    found = _skinny.ranked(m, n, k, 132)
+    assert found
+    for tiles in found:
+        assert Tiles.named(str(tiles)) == tiles
+        assert max(map(tiles.shared_bytes, FROM)) + 16 * tiles.stages <= _skinny.ROOM
+        assert 1 <= tiles.split * tiles.outer <= max(1, k // 64)
+
+
+@pytest.mark.parametrize(
+    "m,n,k,expected",
+    [
+        (16, 4096, 4096, "64x16x32_s8_k2_o1"),
+        (128, 4096, 14336, "64x128x32_s6_k2_o1"),
+        (512, 512, 16384, "128x128x32_s5_k1_o8"),
+        (1024, 1024, 1024, "64x128x32_s6_k1_o1"),
+        (1024, 1024, 8192, "128x256x32_s4_k1_o4"),
+    ],
+)
+def test_the_fastest_tiles_as_measured(m, n, k, expected):
+    assert str(_skinny.ranked(m, n, k, 132)[0]) == expected
+
+
+def test_where_it_should_take_less_than_large_tiles():
+    with asked_about(132):
+        for m, n, k, pays in ((16, 4096, 4096, True), (1024, 1024, 1024, True), (2048, 2048, 2048, False)):
+            a, b = torch.empty(m, k, device="meta"), torch.empty(k, n, device="meta")
+            assert _skinny.pays(a, b) == pays
+        a, b = torch.empty(1024, 1024, device="meta"), torch.empty(1024, 1024, device="meta")
+        assert not _skinny.pays(a.t(), b.t()), "A would be turned first"
+
+
+@pytest.mark.parametrize("from_", FROM, ids=str)
+def test_no_register_spills(from_):
+    kernels = {tiles.kernel(from_) for shape in SHAPES for tiles in _skinny.ranked(*shape, 132)[:1]}
+    kernels.add(Tiles(128, 256, 4, 2).kernel(from_))
+    for kernel in sorted(kernels):
+        compiled = _skinny.SKINNY[kernel].compile("sm_90")
+        assert (compiled.spill_stores, compiled.stack) == (0, 0), kernel
+        assert "C75" not in compiled.log, f"{kernel}: products one after another"
+
+
+def test_where_lines_of_b_begin():
+    b = torch.empty(40, 36)
+    assert _skinny.where(b) == (b, From(False, False))
+    lines, from_ = _skinny.where(b.t())
+    assert (lines.data_ptr(), from_) == (b.data_ptr(), From(True, False))
+    for odd, expected in (
+        (b[:, 1:], From(False, True)),
+        (b[:, 1:].t(), From(True, True)),
+        (b[:, :35], From(False, False)),
+        (torch.empty(7, 9), From(False, True)),
+        (torch.empty(7, 9).t(), From(True, True)),
+    ):
+        lines, from_ = _skinny.where(odd)
+        assert (lines.data_ptr(), from_) == (odd.data_ptr(), expected)
+    for hard in (torch.empty(3, 9), b[::2, ::2], b[:1].expand(40, 36)):
+        lines, from_ = _skinny.where(hard)
+        assert from_ == From(False, False)
+        assert lines.data_ptr() != hard.data_ptr(), "copied"
+        assert torch.equal(lines.nan_to_num(), hard.nan_to_num())
+
+
+@pytest.mark.parametrize("m,k,transposed", [(5, 70, False), (3, 31, True), (1, 1, False), (4, 64, True)])
+def test_what_goes_before_shifted_rows(m, k, transposed):
+    a = laid(m, k, 0, transposed, 1, 2)
+    slices = -(-k // 32)
+    whole = torch.nn.functional.pad(a, (0, slices * 32 - k))
+    expected = whole.view(m, slices, 8, 4).transpose(2, 3).reshape(m, slices * 32)
+    assert torch.equal(_skinny.reordered(a), expected)
+
+
+def laid(rows: int, columns: int, seed: int, transposed: bool, shift: int = 0, gap: int = 0) -> torch.Tensor:
+    """Small integers, ``shift`` elements into their storage, ``gap`` elements between lines, which may be columns; NaN between."""
+    count, length = (columns, rows) if transposed else (rows, columns)
+    storage = torch.full((shift + count * (length + gap),), float("nan"))
+    matrix = storage[shift:].view(count, length + gap)[:, :length]
+    matrix.copy_(torch.randint(-3, 4, matrix.shape, generator=torch.Generator().manual_seed(seed)))
+    return matrix.t() if transposed else matrix
+
+
+def on_gpu(matrix: torch.Tensor) -> torch.Tensor:
+    """The same on a GPU, with what lies between its lines."""
+    storage = torch.empty(0).set_(matrix.untyped_storage()).cuda()
+    return storage.as_strided(matrix.shape, matrix.stride(), matrix.storage_offset())
+
+
+GPU = ["64x8x32_s8_k2_o1", "64x16x32_s5_k1_o3", "64x64x32_s8_k4_o1", "64x128x32_s6_k2_o2", "128x128x32_s5_k2_o1",
+       "64x256x32_s5_k2_o1", "128x256x32_s4_k1_o1", "128x32x32_s5_k1_o2", "128x256x32_s4_k2_o4"]  # fmt: skip
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("config", GPU)
+@pytest.mark.parametrize("m,n,k", [(256, 256, 256), (300, 516, 404), (1, 4, 16), (129, 67, 35)])
+@pytest.mark.parametrize("transposed", [(False, False), (False, True), (True, False)])
+@pytest.mark.parametrize("shift,gap", [(0, 0), (1, 0), (0, 3), (3, 2)])
+def test_every_kind_of_tile(config, m, n, k, transposed, shift, gap):
+    a, b = laid(m, k, 0, transposed[0], shift, gap), laid(k, n, 1, transposed[1], shift, gap)
+    c = torch.full((m, n), float("nan"), device="cuda")
+    _skinny.skinny(c, on_gpu(a), on_gpu(b), config)
+    assert torch.equal(c.cpu(), (a.double() @ b.double()).float())
+
+
+@pytest.mark.gpu
+def test_both_factors_are_rounded_to_nearest():
+    for side in (64, 63):
+        x, one = torch.full((side, side), 1 + 2**-11 + 2**-20, device="cuda"), torch.eye(side, device="cuda")
+        for a, b in ((x, one), (one, x), (x, one.t()), (one, x.t())):
+            assert (ops.matmul_tf32(a, b, rung="k06") == 1 + 2**-10).all()
