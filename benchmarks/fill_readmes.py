@@ -4,7 +4,9 @@ A comment above a table says which points it shows, and the line after the comme
 
     <!-- measured: random uint8 / one_value uint8 -->
 
-Without one, a table shows the operation's first recorded point. Run again after each new recording.
+Without one, a table shows the operation's first recorded point. A rung that no climb timed at these points shows what
+benchmarks/matmul.py recorded of it there, or where it wins by most in the shipped table; its cell stays as it is if there
+is neither. Run again after each new recording.
 """
 
 from __future__ import annotations
@@ -13,8 +15,14 @@ import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
-from warpwise import ops, registry  # noqa: F401 - importing ops registers them
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "benchmarks")]
+
+import matmul
+
+from warpwise import ops, registry, tuned  # noqa: F401 - importing ops registers them
 from warpwise.lab import Recorded
 from warpwise.lab.timing.timing import duration, rate_text
 from warpwise.lab.verdict import dtype_name
@@ -40,6 +48,49 @@ def figure(record: Recorded, rung: str, name: str) -> str:
     return f"{duration(timing['median_s'])}, {rate}{percent}{ratio}"
 
 
+class Products:
+    """What benchmarks/matmul.py recorded on a device, of the rung that the operation chose at each of its points."""
+
+    def __init__(self, device: str) -> None:
+        path = RESULTS / device / "matmul_shapes.json"
+        kept = json.loads(path.read_text()) if path.exists() else {"points": {}}
+        self._points: dict[tuple[str, str, tuple[int, ...]], dict[str, Any]] = {}
+        for key, point in kept["points"].items():
+            kind, _, shape = key.partition(" ")
+            of = matmul.KINDS[kind]
+            if point.get("ours"):
+                self._points[of.op, dtype_name(of.dtype), matmul.SHAPES[shape]] = point
+
+    def figure(self, record: Recorded, rung: str, name: str) -> str:
+        """As the function of this name, without a share; empty where another rung was chosen."""
+        size, _, dtype = name.partition(" ")
+        found = record.point(size, dtype)
+        point = self._points.get((record.path.stem, dtype, tuple(found["case"]["sizes"].values()))) if found else None
+        if point is None or point["rung"].partition("@")[0] != rung:
+            return ""
+        seconds = point["ours"]["median_s"]
+        return f"{duration(seconds)}, {point['flops'] / seconds / 1e12:.1f} TFLOP/s, {point['ratio'][0]:.2f} × cuBLAS"
+
+
+def best_win(op: str, rung: str, device: str) -> str:
+    """Where ``rung`` is ahead by most among the points of the table that is shipped for a device, or empty."""
+    chooser = registry.get(op).chooser
+    folder = chooser.folder if isinstance(chooser, tuned.Tables) else None
+    tables = [tuned.load(path) for path in sorted(folder.glob(f"*{device}.json"))] if folder else []
+    won = [
+        (point.rival_seconds / point.seconds, point)
+        for table in tables
+        if table
+        for point in table.points
+        if point.winner.partition("@")[0] == rung and point.rival_seconds
+    ]
+    if not won:
+        return ""
+    ratio, point = max(won, key=lambda each: each[0])
+    sizes = " × ".join(map(str, point.sizes.values()))
+    return f"tuned, {sizes} ({point.dtype}, {point.kind}): {duration(point.seconds)}, {ratio:.2f} × {point.rival.partition('@')[0]}"
+
+
 def table_points(line: str, records: dict[str, Recorded]) -> list[str]:
     """The points that a marker names, or the first that the records hold."""
     if match := MARKER.search(line):
@@ -62,9 +113,9 @@ def devices(op: str, rung: str) -> tuple[str, ...]:
     return next((each.devices for each in registry.get(op).rungs if each.name == rung), ())
 
 
-def filled(text: str, records: dict[str, Recorded]) -> str:
+def filled(text: str, records: dict[str, Recorded], device: str) -> str:
     """``text`` with the last cell of every rung's row rewritten; ``records`` are those of the folder's operations."""
-    lines, names = text.splitlines(), table_points("", records)
+    lines, names, products = text.splitlines(), table_points("", records), Products(device)
     for number, line in enumerate(lines):
         if MARKER.search(line):
             names = table_points(line, records)
@@ -74,12 +125,15 @@ def filled(text: str, records: dict[str, Recorded]) -> str:
                 lines[number] = f"{line}\n{caption(names, records)}"
         if match := ROW.match(line):
             for op, record in records.items():
-                if record.status(match["rung"]) is None:
+                rung = match["rung"]
+                if not devices(op, rung) and record.status(rung) is None:
                     continue
-                cell = " / ".join(text for name in names if (text := figure(record, match["rung"], name)))
-                untimed = "not timed at these points" if "cuda" in devices(op, match["rung"]) else "not timed on a GPU"
+                told = [figure(record, rung, name) or products.figure(record, rung, name) for name in names]
+                cell = " / ".join(filter(None, told)) or best_win(op, rung, device)
+                untimed = "not timed at these points" if "cuda" in devices(op, rung) else "not timed on a GPU"
+                cell = cell or line.split("|")[-2].strip() or untimed
                 head = line.rpartition(" | ")[0]
-                lines[number] = f"{head} | {cell or untimed} |"
+                lines[number] = f"{head} | {cell} |"
     return "\n".join(lines) + "\n"
 
 
@@ -93,7 +147,7 @@ def main(device: str = "h200") -> int:
                 folders.setdefault(op.rungs[0].source.parent, {})[op.name] = record
     for folder, records in folders.items():
         readme = folder / "README.md"
-        readme.write_text(filled(readme.read_text(), records))
+        readme.write_text(filled(readme.read_text(), records, device))
         print(f"{readme.relative_to(Path.cwd())}: {', '.join(records)}")
     return 0 if folders else 1
 

@@ -3,15 +3,16 @@
     python benchmarks/products_alone.py [--json FILE]
 
 A bfloat16 product on an H200 draws more power than the board may, and the clock falls until it does not: time is energy.
-``alone`` (products_alone.cu) multiplies what lies in shared memory, on as many SMs and as often as k20 does, and loads,
-waits for and stores nothing. No kernel that feeds the same instructions can be faster, so that cuBLAS's time over its own
-is the most that can be gained. The three run in turn, in random order (``lab.time``), k20 and cuBLAS checked by
-benchmarks/matmul.py.
+``alone`` (products_alone.cu) multiplies what lies in shared memory, on as many SMs and as often as k20 does or on all of
+them, and loads, waits for and stores nothing. No kernel that feeds the same instructions can be faster, so that cuBLAS's
+time over its own is the most that can be gained. All run in turn, in random order (``lab.time``); cuBLAS and our rungs are
+checked by benchmarks/matmul.py.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import sys
 from pathlib import Path
@@ -29,16 +30,29 @@ from warpwise.lab.timing.timing import duration, ratio
 
 RESULTS = Path(__file__).parent / "results" / "h200" / "products_alone.json"
 SHARED = 1024 + 4 * (128 + 256) * 64 * 2  # bytes: to align, the ring
-BLOCKS = 128  # that k20 takes at these sizes: 64 clusters of two
+SOME = 128  # SMs that k20 takes at these sizes
 
 
-def alone(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The products of a (m, k) times b (k, n), bfloat16, sizes in whole rounds of tiles of 128 x 256 on 128 SMs."""
-    m, k, n = a.size(0), a.size(1), b.size(1)
-    sums = torch.empty(BLOCKS * 256, device=a.device)
-    kernel = MODULE["products_alone<__nv_bfloat16>"]
-    kernel[BLOCKS, 256, SHARED](a, b, cuda.out(sums), m * n // (128 * 256 * BLOCKS), k // 64)
+def alone(blocks: int, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The products of a (m, k) times b (k, n), bfloat16, whole tiles of 128 x 256, on so many SMs, but for slices that cannot be
+    dealt evenly (``share``)."""
+    sums = torch.empty(blocks * 256, device=a.device)
+    tiles, slices = dealt(blocks, a, b)
+    MODULE["products_alone<__nv_bfloat16>"][blocks, 256, SHARED](a, b, cuda.out(sums), tiles, slices)
     return sums
+
+
+def dealt(blocks: int, a: torch.Tensor, b: torch.Tensor) -> tuple[int, int]:
+    """Tiles of a block and slices of 64 of a tile's depth, as many as make no more products than a times b."""
+    tiles = a.size(0) * b.size(1) // (128 * 256)
+    each = -(-tiles // blocks)
+    return each, tiles * (a.size(1) // 64) // (blocks * each)
+
+
+def share(blocks: int, a: torch.Tensor, b: torch.Tensor) -> float:
+    """How much of the products ``alone`` does: 1 where they can be dealt evenly."""
+    each, slices = dealt(blocks, a, b)
+    return blocks * each * slices * 128 * 256 * 64 / (a.size(0) * a.size(1) * b.size(1))
 
 
 MODULE = cuda.load(Path(__file__).with_suffix(".cu"))
@@ -55,20 +69,29 @@ def main() -> None:
     points: dict[str, Any] = {}
     for side in (4096, 8192):
         a, b = (torch.randn(side, side, device=device, dtype=torch.bfloat16) for _ in range(2))
+        every = torch.cuda.get_device_properties(device).multi_processor_count
+        blocks = {f"alone on {count} SMs": count for count in (SOME, every)}
         contestants = {
             "cuBLAS": torch.mm,
             "k20": lambda a, b: ops.matmul(a, b, rung="k20_deferred_stores"),
-            "alone": alone,
+            "k28": lambda a, b: ops.matmul(a, b, rung="k28_strips"),
+            **{name: functools.partial(alone, count) for name, count in blocks.items()},
         }
         timings = lab.time(contestants, a, b, device=device, budget_s=options.budget, precision=0.002)
-        faster = {name: ratio(timings["cuBLAS"], timings[name]) for name in ("k20", "alone")}
+        done = {name: share(blocks[name], a, b) if name in blocks else 1.0 for name in contestants}
+        faster = {name: ratio(timings["cuBLAS"], timings[name]) for name in contestants if name != "cuBLAS"}
         points[str(side)] = {
             "times": {name: timing.to_json() for name, timing in timings.items()},
-            "ratios": {name: [value.median, value.low, value.high] for name, value in faster.items()},
+            "share_of_products": done,
+            "ratios": {
+                name: [done[name] * end for end in (value.median, value.low, value.high)]
+                for name, value in faster.items()
+            },
         }
         told = ", ".join(f"{name} {duration(timing.median)}" for name, timing in timings.items())
         ratios = ", ".join(
-            f"{name} {value.median:.3f} ({value.low:.3f}-{value.high:.3f})" for name, value in faster.items()
+            f"{name} {median:.3f} ({low:.3f}-{high:.3f})"
+            for name, (median, low, high) in points[str(side)]["ratios"].items()
         )
         print(f"{side}: {told}; x cuBLAS: {ratios}", flush=True)
     kept = {"place": place(device), "environment": environment(device), "points": points}
