@@ -74,7 +74,10 @@ def main() -> None:
     parser.add_argument("kernel", help="a C++ name expression")
     parser.add_argument("--target", default="sm_90")
     options = parser.parse_args()
-    compiled = cuda.load(options.source)[options.kernel].compile(options.target)
+    try:
+        compiled = cuda.load(options.source)[options.kernel].compile(options.target)
+    except (OSError, cuda.CompileError, LookupError, ValueError) as error:
+        sys.exit(str(error))
     loop = busiest_loop(disassemble(compiled.cubin))
     if not loop:
         sys.exit(f"{options.kernel}: no loop of {FEWEST} FFMAs or more")

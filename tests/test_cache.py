@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import time
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,35 @@ def test_processes_writing_one_entry_leave_one_of_theirs(tmp_path: Path) -> None
         assert writer.exitcode == 0
     seen.add(cache.load(path))
     assert seen <= {b"a" * 10_000, b"b" * 10_000}
+
+
+def _make_once(path: Path, made: Path) -> None:
+    with cache.made_once(path) as missing:
+        if missing:
+            with made.open("a") as file:
+                file.write("made\n")
+            time.sleep(0.3)
+            cache.atomic_write(path, "whole")
+    assert path.read_text() == "whole"
+
+
+def test_what_several_processes_need_one_of_them_makes(tmp_path: Path) -> None:
+    path, made = tmp_path / "deep" / "entry", tmp_path / "made"
+    context = multiprocessing.get_context("spawn")
+    makers = [context.Process(target=_make_once, args=(path, made)) for _ in range(3)]
+    for maker in makers:
+        maker.start()
+    for maker in makers:
+        maker.join()
+        assert maker.exitcode == 0
+    assert made.read_text() == "made\n"
+
+
+def test_what_could_not_be_made_the_next_one_makes(tmp_path: Path) -> None:
+    path = tmp_path / "entry"
+    with pytest.raises(ValueError, match="no compiler"), cache.made_once(path) as missing:
+        assert missing
+        raise ValueError("no compiler")
+    _make_once(path, tmp_path / "made")
+    _make_once(path, tmp_path / "made")
+    assert (tmp_path / "made").read_text() == "made\n"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 _DIGEST_BYTES = 32
@@ -61,6 +63,22 @@ def atomic_write(path: Path, data: bytes | str) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
+
+
+@contextlib.contextmanager
+def made_once(path: Path) -> Iterator[bool]:
+    """Whether ``path`` is yet to be made, while no other process may: those that would wait here, and then find it there."""
+    if path.exists():
+        yield False
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks: several make it, and the last one's stays
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield not path.exists()
+    finally:
+        os.close(handle)
 
 
 def save(path: Path, data: bytes) -> None:

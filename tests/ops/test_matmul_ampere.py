@@ -53,11 +53,14 @@ def test_any_size_alignment_and_layout(m, n, k, shift, gap, transposed, dtype):
     assert torch.equal(ops.matmul(a, b, rung="k15"), product(a, b))
 
 
-@pytest.mark.parametrize("dtype", WIDTHS)
-@pytest.mark.parametrize("transposed", [(False, False), (True, True)])
-@pytest.mark.parametrize("tiling", _ampere.TILINGS, ids=lambda tiling: tiling.name(torch.bfloat16))
-def test_every_tile(tiling, transposed, dtype):
-    """More tiles than blocks, so that slices of the next tile arrive while one leaves; ragged at each edge."""
+@pytest.mark.parametrize("index", range(len(_ampere.TILINGS)), ids=lambda i: _ampere.TILINGS[i].name(torch.bfloat16))
+@pytest.mark.parametrize("turned", [False, True])
+def test_every_tile(index, turned):
+    """More tiles than blocks, so that slices of the next tile arrive while one leaves; ragged at each edge.
+
+    Tiles one after another take turns at which dtype lies which way; a GPU tries them all.
+    """
+    tiling, transposed, dtype = _ampere.TILINGS[index], (turned, turned), WIDTHS[(index + turned) % 2]
     a, b = laid(264, 152, dtype, 0, transposed[0], 0, 8), laid(152, 272, dtype, 1, transposed[1], 0, 8)
     assert torch.equal(ops.matmul(a, b, rung=f"k15@{tiling.name(dtype)}"), product(a, b))
 
@@ -115,9 +118,11 @@ def test_both_sizes_of_wmma(dtype, large, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", WIDTHS)
-@pytest.mark.parametrize("along", [("true", "false"), ("true", "true"), ("false", "false")])
-@pytest.mark.parametrize("tiling", _ampere.TILINGS, ids=lambda tiling: tiling.name(torch.bfloat16))
-def test_no_register_spills(tiling, along, dtype):
+@pytest.mark.parametrize("index", range(len(_ampere.TILINGS)), ids=lambda i: _ampere.TILINGS[i].name(torch.bfloat16))
+def test_no_register_spills(index, dtype):
+    """Tiles one after another take turns at the layouts."""
+    layouts = [("true", "false"), ("true", "true"), ("false", "false")]
+    tiling, along = _ampere.TILINGS[index], layouts[(index + WIDTHS.index(dtype)) % 3]
     name = f"{ELEMENTS[dtype]}, {SUMS[dtype].split(', ')[1]}, {', '.join(map(str, tiling))}, {', '.join(along)}, 16, 16, true"
     compiled = _ampere.MMA_SYNC[f"matmul_mma_sync<{name}>"].compile("sm_90")
     assert (compiled.spill_stores, compiled.stack) == (0, 0), name
@@ -127,9 +132,12 @@ def test_no_register_spills(tiling, along, dtype):
     "op,dtype", [("matmul", torch.float16), ("matmul", torch.int8), ("matmul_tf32", torch.float32)]
 )
 @pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True), (True, True)])
-@pytest.mark.parametrize("place", [0, -1], ids=["largest", "smallest"])
-def test_the_machine_code_meets_no_bank_twice(op, dtype, transposed, place):
-    """Executed and counted: copies into swizzled slices and fragments out of them; the products are the emulator's."""
+def test_the_machine_code_meets_no_bank_twice(op, dtype, transposed):
+    """Executed and counted: copies into swizzled slices and fragments out of them; the products are the emulator's.
+
+    The largest tile and the smallest take turns, each with either layout of either factor.
+    """
+    place = 0 if transposed[0] == transposed[1] else -1
     found, tilings = registry.get(op), {"matmul": _ampere.TILINGS, "matmul_tf32": rungs_tf32.TILINGS}[op]
 
     def inputs(case, dtype, device, seed):

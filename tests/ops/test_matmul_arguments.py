@@ -82,6 +82,7 @@ def test_dtypes_that_differ(first, second):
         (torch.ones(2, 2).to_sparse(), r"expected a to be dense, got torch.sparse_coo; call .to_dense\(\) first"),
         (torch.ones(2, 2, dtype=torch.int32), "expected a of dtype .* got torch.int32"),
         (torch.ones(2, 2, dtype=torch.complex64), "expected a of dtype .* got torch.complex64"),
+        (torch.ones(2, 2).to(torch.float8_e5m2), "got torch.float8_e5m2; ops.scaled_matmul multiplies fp8"),
     ],
 )
 def test_what_is_no_matrix_of_numbers(value, message):

@@ -87,6 +87,7 @@ def test_a_device_is_named_by_a_string_too_and_by_nothing_else(tmp_path, monkeyp
     with pytest.raises(LookupError, match=r"no table for H200; .* there is one for NVIDIA H200$"):
         chosen(a, a.t(), device="H200")
     assert chosen(a.double(), a.double().t(), device="NVIDIA H200") == Choice(None, reason="no rung takes float64")
+    assert "no elements" in str(chosen(a[:, :0], a.t()[:0], device="NVIDIA H200")), "an empty sum"
 
 
 def test_configurations_are_those_of_the_device_that_is_asked_about(tmp_path, monkeypatch):

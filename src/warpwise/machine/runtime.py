@@ -135,14 +135,14 @@ def library() -> Path:
     files = [path for each in (SOURCES, SHARED) for path in sorted(each.iterdir()) if path.suffix in (".cpp", ".h")]
     name = cache.key(compiler, flags, *(part for path in files for part in (path.name, path.read_bytes())))
     target = cache.cache_dir() / "machine" / f"libwarpwise_machine_{name}.so"
-    if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _build(compiler, flags, [path for path in files if path.suffix == ".cpp"], target)
+    with cache.made_once(target) as missing:
+        if missing:
+            _build(compiler, flags, [path for path in files if path.suffix == ".cpp"], target)
     return target
 
 
 def _build(compiler: str, flags: tuple[str, ...], sources: list[Path], target: Path) -> None:
-    """An object for each source, on all cores. Processes may race: the last rename wins."""
+    """An object for each source, on all cores."""
     with tempfile.TemporaryDirectory(dir=target.parent) as folder, ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         objects = [Path(folder) / f"{source.stem}.o" for source in sources]
         command = [compiler, *flags, f"-I{SHARED}", "-c"]

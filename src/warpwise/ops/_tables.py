@@ -91,6 +91,8 @@ def chosen(op: Op, *args: Any, device: Device | str | None = None) -> Choice:
     Raises ``LookupError`` if there are none, or none has a point nearby.
     """
     op.spec.check(*args)
+    if any(isinstance(value, torch.Tensor) and not value.numel() for value in args):
+        return Choice(None, reason="an argument has no elements, and no kernel runs")
     if device is None:
         return op.choice(*args)
     if not isinstance(device, (Device, str)):

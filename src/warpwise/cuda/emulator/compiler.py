@@ -251,18 +251,18 @@ def _precompiled(compiler: tuple[str, ...], flags: tuple[str, ...]) -> Path:
     """
     name = cache.key(compiler, _version(compiler), flags, INCLUDE, _headers_digest())
     folder = cache.cache_dir() / "emulator" / f"pch-{name}"
-    header = folder / "warpwise_device.h"
-    if not (folder / "warpwise_device.h.gch").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        cache.atomic_write(header, f'#include "{INCLUDE / "warpwise_device.h"}"\n')
-        handle, made = tempfile.mkstemp(dir=folder, suffix=".gch")
-        os.close(handle)
-        command = [*compiler, *flags, "-x", "c++-header", "-I", str(INCLUDE), str(header), "-o", made]
-        result = subprocess.run(command, capture_output=True, text=True, check=False, env=_environment())
-        if result.returncode:
-            Path(made).unlink(missing_ok=True)
-            raise CompileError(f"{compiler[0]} cannot compile the device headers:\n{result.stderr}")
-        os.replace(made, folder / "warpwise_device.h.gch")
+    header, precompiled = folder / "warpwise_device.h", folder / "warpwise_device.h.gch"
+    with cache.made_once(precompiled) as missing:
+        if missing:
+            cache.atomic_write(header, f'#include "{INCLUDE / "warpwise_device.h"}"\n')
+            handle, made = tempfile.mkstemp(dir=folder, suffix=".gch")
+            os.close(handle)
+            command = [*compiler, *flags, "-x", "c++-header", "-I", str(INCLUDE), str(header), "-o", made]
+            result = subprocess.run(command, capture_output=True, text=True, check=False, env=_environment())
+            if result.returncode:
+                Path(made).unlink(missing_ok=True)
+                raise CompileError(f"{compiler[0]} cannot compile the device headers:\n{result.stderr}")
+            os.replace(made, precompiled)
     return folder
 
 

@@ -7,12 +7,14 @@ import functools
 import os
 import subprocess
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from warpwise import cache
 from warpwise.cuda.errors import CompileError
 
 SOURCES, SHARED = Path(__file__).parent / "runtime", Path(cache.__file__).parent / "runtime"
+_PTX = "ptx.cpp"
 _FLAGS = (
     "-std=c++17", "-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-plt", "-pthread", "-w",
     "-U_FORTIFY_SOURCE",  # fibers leave signal handlers by switching stacks
@@ -119,25 +121,30 @@ def library() -> Path:
     files = [path for each in (SOURCES, SHARED) for path in sorted(each.iterdir()) if path.suffix in (".cpp", ".h")]
     name = cache.key(compiler, _FLAGS, *(part for path in files for part in (path.name, path.read_bytes())))
     target = cache.cache_dir() / "emulator" / f"libwarpwise_runtime_{name}.so"
-    if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _build(compiler, [path for path in files if path.suffix == ".cpp"], target)
+    with cache.made_once(target) as missing:
+        if missing:
+            _build(compiler, [path.name for path in files if path.suffix == ".cpp"], target)
     return target
 
 
-def _build(compiler: tuple[str, ...], sources: list[Path], target: Path) -> None:
-    """One translation unit out of all sources: the hot paths inline across files. Processes may race: the last rename wins."""
-    handle, made = tempfile.mkstemp(dir=target.parent, suffix=".so")
-    os.close(handle)
-    unit = "".join(f'#include "{path.name}"\n' for path in sources)
-    named = f"-Wl,-soname,{target.name}"
-    folders = [f"-I{folder}" for folder in (SOURCES, SHARED)]
-    command = [*compiler, *_FLAGS, *folders, named, "-x", "c++", "-", "-o", made, "-ldl", "-lrt"]
+def _build(compiler: tuple[str, ...], sources: list[str], target: Path) -> None:
+    """Two translation units side by side: what executes PTX, and the rest, whose hot paths inline across files."""
+    parts = [[name for name in sources if (name == _PTX) == ptx] for ptx in (False, True)]
+    command = [*compiler, *_FLAGS, f"-I{SOURCES}", f"-I{SHARED}"]
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder, ThreadPoolExecutor(len(parts)) as pool:
+        objects = [str(Path(folder) / f"{number}.o") for number in range(len(parts))]
+        units = ["".join(f'#include "{name}"\n' for name in part) for part in parts]
+        commands = [[*command, "-x", "c++", "-", "-c", "-o", made] for made in objects]
+        list(pool.map(_compile, commands, units))
+        made = Path(folder) / target.name
+        _compile([*compiler, *_FLAGS, *objects, f"-Wl,-soname,{target.name}", "-o", str(made), "-ldl", "-lrt"], "")
+        os.replace(made, target)
+
+
+def _compile(command: list[str], unit: str) -> None:
     result = subprocess.run(command, input=unit, capture_output=True, text=True, check=False)
     if result.returncode:
-        Path(made).unlink(missing_ok=True)
-        raise CompileError(f"{compiler[0]} cannot compile the emulator's runtime:\n{result.stderr}")
-    os.replace(made, target)
+        raise CompileError(f"{command[0]} cannot compile the emulator's runtime:\n{result.stderr}")
 
 
 @functools.lru_cache(maxsize=1)

@@ -10,11 +10,17 @@ from warpwise.registry import Case, Cost, Spec
 KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 DTYPES = (*FLOATS, torch.int8)
 ELSEWHERE = {1: "ops.matvec multiplies a matrix by a vector", 3: "ops.batched_matmul multiplies batches of matrices"}
+SCALED = (torch.float8_e4m3fn, torch.float8_e5m2)
 INT8_DEPTH = 2**17 - 1  # products of int8 are up to 2^14, and so many of them stay below 2^31
 
 
 def check(a: torch.Tensor, b: torch.Tensor) -> None:
     for name, factor in (("a", a), ("b", b)):
+        if isinstance(factor, torch.Tensor) and factor.dtype in SCALED:
+            known = ", ".join(map(str, DTYPES))
+            raise TypeError(
+                f"matmul: expected {name} of dtype {known}, got {factor.dtype}; ops.scaled_matmul multiplies fp8"
+            )
         check_tensor("matmul", name, factor, DTYPES)
         if factor.dim() in ELSEWHERE:
             raise ValueError(

@@ -47,9 +47,9 @@ void unwritten_read(const Slot& slot, Address address, size_t bytes, Address pc,
 }
 
 void access_elsewhere(Address address, size_t bytes, bool write, Address pc, int line) {
-  if (!runs_kernel()) return;
   const Thread* thread = world.current;
-  if (address - reinterpret_cast<Address>(thread->stack) < kStackBytes) return;
+  if (!thread || address - reinterpret_cast<Address>(thread->stack) < kStackBytes) return;  // its own variables: most
+  if (!runs_kernel()) return;
   Report report = new_report(kOutOfBounds, pc, line);
   report.address = address;
   report.access.action = write ? kWrite : kRead;

@@ -32,7 +32,7 @@ inline void create_policy(Context& c, const Instruction& i) { c.set_bits(i.opera
 // ---- Integers
 inline u64 truncated(u64 value, unsigned bytes) { return bytes >= 8 ? value : value & ((1ull << (8 * bytes)) - 1); }
 
-inline u64 integer_result(const std::string& what, const Instruction& i, u64 a, u64 b, Context& c) {
+inline u64 integer_result(const Word& what, const Instruction& i, u64 a, u64 b, Context& c) {
   const bool is_signed = i.type[0] == 's';
   const unsigned width = 8 * type_bytes(i.type);
   const auto sa = static_cast<long long>(a), sb = static_cast<long long>(b);
@@ -81,7 +81,7 @@ inline float rounded_f32(double exact, const Instruction& i) {
   if (i.has("rp")) return ww::directed<ww::Rounding::up>(nearest, error);
   return nearest;
 }
-inline double float_operation(const std::string& what, double a, double b, const Instruction& i) {
+inline double float_operation(const Word& what, double a, double b, const Instruction& i) {
   if (what == "add") return a + b;
   if (what == "sub") return a - b;
   if (what == "mul") return a * b;
@@ -91,7 +91,7 @@ inline double float_operation(const std::string& what, double a, double b, const
   if (what == "max") return nan ? NAN : fmax(a, b);
   return copysign(b, a);  // copysign d, a, b: the sign of a on b
 }
-inline void store_real(Context& c, const Operand& to, double value, const std::string& type, const Instruction& i) {
+inline void store_real(Context& c, const Operand& to, double value, const Word& type, const Instruction& i) {
   if (i.has("sat")) value = value > 0 ? std::min(value, 1.0) : 0.0;
   if (i.has("relu")) value = value < 0 ? 0.0 : value;
   if (type == "f64")
@@ -114,7 +114,7 @@ inline void on_reals(Context& c, const Instruction& i, F operation) {
     store_real(c, i.operands[0], operation(in[0], in[1], in[2]), i.type, i);
     return;
   }
-  const std::string half = i.type == "f16x2" ? "f16" : "bf16";
+  const Word half = i.type == "f16x2" ? "f16" : "bf16";
   u64 packed = 0;
   for (int lane = 0; lane < 2; ++lane) {
     double in[3] = {};
@@ -130,7 +130,7 @@ inline void on_reals(Context& c, const Instruction& i, F operation) {
 }
 
 inline void binary(Context& c, const Instruction& i) {
-  const std::string& what = i.parts[0];
+  const Word& what = i.parts[0];
   if (is_float(i.type)) {
     on_reals(c, i, [&](double a, double b, double) { return float_operation(what, a, b, i); });
     return;
@@ -159,11 +159,11 @@ inline void multiply_add(Context& c, const Instruction& i) {
   }
   const unsigned bytes = type_bytes(i.type) * (i.has("wide") ? 2 : 1);
   const u64 product = integer_result("mad", i, c.integer(i.operands[1], i.type), c.integer(i.operands[2], i.type), c);
-  const std::string wide = i.type.substr(0, 1) + std::to_string(8 * bytes);
+  const Word wide = i.type[0] + std::to_string(8 * bytes);
   c.set_bits(i.operands[0], truncated(product + c.integer(i.operands[3], wide), bytes), bytes);
 }
 inline void unary(Context& c, const Instruction& i) {
-  const std::string& what = i.parts[0];
+  const Word& what = i.parts[0];
   if (is_float(i.type)) {
     on_reals(c, i, [&](double a, double, double) -> double {
       if (what == "neg") return -a;
@@ -252,21 +252,20 @@ inline void dp4a(Context& c, const Instruction& i) {
 
 // ---- Comparison and selection
 inline bool compares(Context& c, const Instruction& i, const Operand& x, const Operand& y) {
-  const std::string& how = i.parts[1];
+  const Word& how = i.parts[1];
   if (is_float(i.type)) {
     const double a = i.type == "f32" ? c.f32(x) : c.real(c.bits(x), i.type),
                  b = i.type == "f32" ? c.f32(y) : c.real(c.bits(y), i.type);
     const bool unordered = std::isnan(a) || std::isnan(b);
     if (how == "num") return !unordered;
     if (how == "nan") return unordered;
-    if (unordered) return how.back() == 'u' && how.size() == 3;
-    const std::string plain = how.substr(0, 2);
-    return plain == "eq"   ? a == b
-           : plain == "ne" ? a != b
-           : plain == "lt" ? a < b
-           : plain == "le" ? a <= b
-           : plain == "gt" ? a > b
-                           : a >= b;
+    if (unordered) return how[1] && how[2] == 'u' && !how[3];
+    return how.begins("eq")   ? a == b
+           : how.begins("ne") ? a != b
+           : how.begins("lt") ? a < b
+           : how.begins("le") ? a <= b
+           : how.begins("gt") ? a > b
+                              : a >= b;
   }
   const u64 a = c.integer(x, i.type), b = c.integer(y, i.type);
   const auto sa = static_cast<long long>(a), sb = static_cast<long long>(b);
@@ -295,10 +294,10 @@ inline void selp(Context& c, const Instruction& i) {
 
 // ---- Conversion: cvt{.rounding}{.sat}.to.from
 template <ww::Rounding mode>
-inline u64 converted_to_narrow(float x, const std::string& to) {
+inline u64 converted_to_narrow(float x, const Word& to) {
   return to == "f16" ? ww::half_bits<mode>(x) : ww::bfloat16_bits<mode>(x);
 }
-inline u64 to_narrow(float x, const std::string& to, const Instruction& i) {
+inline u64 to_narrow(float x, const Word& to, const Instruction& i) {
   if (i.has("relu") && x < 0) x = 0;
   if (i.has("rz") || i.has("rzi")) return converted_to_narrow<ww::Rounding::zero>(x, to);
   if (i.has("rm")) return converted_to_narrow<ww::Rounding::down>(x, to);
@@ -312,11 +311,11 @@ inline double rounded_to_integer(double x, const Instruction& i) {
   return trunc(x);
 }
 inline void cvt(Context& c, const Instruction& i) {
-  const std::string &to = i.type, &from = i.source_type;
+  const Word &to = i.type, &from = i.source_type;
   const Operand& result = i.operands[0];
   if (to == "f16x2" || to == "bf16x2") {  // the first source is the upper half
     if (i.operands.size() < 3) c.fail(WW_UNSUPPORTED, "inline PTX: " + i.name + " is not emulated");
-    const std::string half = to == "f16x2" ? "f16" : "bf16";
+    const Word half = to == "f16x2" ? "f16" : "bf16";
     c.set_bits(result, to_narrow(c.f32(i.operands[1]), half, i) << 16 | to_narrow(c.f32(i.operands[2]), half, i), 4);
     return;
   }
@@ -339,7 +338,7 @@ inline void cvt(Context& c, const Instruction& i) {
       return;
     }
     const double r = rounded_to_integer(x, i);
-    const int width = std::atoi(to.c_str() + 1);
+    const int width = to.number();
     const bool is_signed = to[0] == 's';
     const double low = is_signed ? -ldexp(1.0, width - 1) : 0.0, high = ldexp(1.0, is_signed ? width - 1 : width);
     u64 value;
@@ -368,7 +367,7 @@ inline void cvt(Context& c, const Instruction& i) {
   }
   u64 narrowed = value;
   if (i.has("sat")) {
-    const int width = std::atoi(to.c_str() + 1);
+    const int width = to.number();
     const auto x = static_cast<long long>(value);
     const long long low = to[0] == 's' ? -(1ll << (width - 1)) : 0,
                     high = to[0] == 's' ? (1ll << (width - 1)) - 1 : (1ll << width) - 1;

@@ -137,15 +137,15 @@ struct Context {
   void set_f64(const Operand& operand, double value) { set_bits(operand, ww::bits<u64>(value)); }
 
   // A value of a PTX type as a signed or unsigned 64-bit integer.
-  u64 integer(const Operand& operand, const std::string& type) const {
+  u64 integer(const Operand& operand, const Word& type) const {
     const u64 value = bits(operand);
-    const int width = std::atoi(type.c_str() + 1);
+    const int width = type.number();
     if (width >= 64 || width == 0) return value;
     const u64 low = value & ((1ull << width) - 1);
     return type[0] == 's' && low >> (width - 1) ? low | ~((1ull << width) - 1) : low;
   }
   // A value of a floating PTX type, exactly.
-  double real(u64 value, const std::string& type) const {
+  double real(u64 value, const Word& type) const {
     if (type == "f64") return ww::bits<double>(value);
     if (type == "f16") return ww::half_value(static_cast<unsigned short>(value));
     if (type == "bf16") return ww::bfloat16_value(static_cast<unsigned short>(value));
@@ -153,14 +153,14 @@ struct Context {
   }
 };
 
-inline unsigned type_bytes(const std::string& type) {
+inline unsigned type_bytes(const Word& type) {
   if (type == "pred") return 1;
   if (type == "f16x2" || type == "bf16x2" || type == "tf32") return 4;
   if (type == "bf16" || type == "e4m3x2" || type == "e5m2x2") return 2;
   if (type == "e4m3" || type == "e5m2") return 1;
-  return static_cast<unsigned>(std::atoi(type.c_str() + 1)) / 8;
+  return static_cast<unsigned>(type.number()) / 8;
 }
-inline bool is_float(const std::string& type) {
+inline bool is_float(const Word& type) {
   return type[0] == 'f' || type == "bf16" || type == "bf16x2" || type == "tf32";
 }
 }  // namespace ptx

@@ -13,7 +13,7 @@ inline char* address_of(Context& c, const Instruction& i, const Operand& operand
     at = c.bits(operand);
   }
   bool shared = false;
-  for (const std::string& part : i.parts) shared = shared || part.rfind("shared", 0) == 0;
+  for (const Word& part : i.parts) shared = shared || part.begins("shared");
   return static_cast<char*>(shared && at <= 0xffffffffu ? ww_from_shared(at) : reinterpret_cast<void*>(at));
 }
 // cp.async names two spaces; only its destination is shared.
@@ -64,7 +64,7 @@ inline u64 updated(Context& c, const Instruction& i, u64 old, u64 b, u64 with) {
     if (i.type == "f16" || i.type == "f16x2" || i.type == "bf16" || i.type == "bf16x2") {
       u64 result = 0;
       const bool half = i.type[0] == 'f';
-      for (int at = 0; at < (i.type.back() == '2' ? 32 : 16); at += 16) {
+      for (int at = 0; at < (i.type == "f16x2" || i.type == "bf16x2" ? 32 : 16); at += 16) {
         const auto x = static_cast<unsigned short>(old >> at), y = static_cast<unsigned short>(b >> at);
         const float sum = half ? ww::half_value(x) + ww::half_value(y) : ww::bfloat16_value(x) + ww::bfloat16_value(y);
         result |= static_cast<u64>(half ? ww::half_bits(sum) : ww::bfloat16_bits(sum)) << at;

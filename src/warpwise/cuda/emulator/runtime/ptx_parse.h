@@ -105,7 +105,7 @@ class Parser {
     split_name(instruction);
     if (end < statement.size())
       for (const std::string& text : split(statement.substr(end))) instruction.operands.push_back(operand(text));
-    instruction.handler = find_handler(instruction);
+    prepare(instruction);
     program.instructions.push_back(instruction);
   }
 
@@ -119,20 +119,20 @@ class Parser {
       instruction.parts.push_back(part);
       part.clear();
     }
-    for (const std::string& each : instruction.parts) {
+    for (const Word& each : instruction.parts) {
       if (is_type(each)) {
-        instruction.source_type = instruction.type.empty() ? "" : each;
+        instruction.source_type = instruction.type.empty() ? Word() : each;
         if (instruction.type.empty()) instruction.type = each;
       }
       if (each == "v2" || each == "v4" || each == "v8") instruction.vector_width = each[1] - '0';
     }
   }
-  static bool is_type(const std::string& part) {
+  static bool is_type(const Word& part) {
     if (part == "pred" || part == "bf16" || part == "bf16x2" || part == "f16x2" || part == "tf32" || part == "e4m3x2" ||
         part == "e5m2x2" || part == "e4m3" || part == "e5m2")
       return true;
-    if (part.size() < 2 || !std::strchr("busf", part[0])) return false;
-    for (size_t i = 1; i < part.size(); ++i)
+    if (part.empty() || !part[1] || !std::strchr("busf", part[0])) return false;
+    for (size_t i = 1; part[i]; ++i)
       if (!std::isdigit(static_cast<unsigned char>(part[i]))) return false;
     return true;
   }

@@ -8,7 +8,8 @@
 #include "ptx_parse.h"
 
 namespace ptx {
-Handler find_handler(const Instruction& instruction) {
+namespace {
+Handler handler_of(const Instruction& instruction) {
   static const std::unordered_map<std::string, Handler> by_name = {{"mov", mov},
                                                                    {"mov2", mov},
                                                                    {"add", binary},
@@ -102,8 +103,14 @@ Handler find_handler(const Instruction& instruction) {
     if (instruction.has("wait_group")) return copy_wait_group;
     return instruction.has("wait_all") ? copy_wait_all : copy_async;
   }
-  const auto found = by_name.find(parts[0]);
+  const auto found = by_name.find(parts[0].text);
   return found == by_name.end() ? unsupported : found->second;
+}
+}  // namespace
+
+void prepare(Instruction& instruction) {
+  instruction.handler = handler_of(instruction);
+  if (instruction.handler == mma) instruction.product = product_of(instruction);
 }
 }  // namespace ptx
 
@@ -124,7 +131,7 @@ extern "C" __attribute__((visibility("default"))) void ww_ptx(ww_ptx_site* site,
       guard.index = instruction.guard < 0 ? ~(instruction.guard + 1) : instruction.guard;
       if (context.predicate(guard) == instruction.guard_negated) continue;
     }
-    const std::string& first = instruction.parts[0];
+    const ptx::Word& first = instruction.parts[0];
     if (first == "exit" || first == "ret") break;
     instruction.handler(context, instruction);
   }
