@@ -6,13 +6,17 @@ STAMP  := $(VENV)/.installed
 EXTRAS := cuda,report,test
 JOBS   ?= 2
 
-.PHONY: demo test test-gpu browser lint types contracts format docs clean
+.PHONY: demo test test-full test-gpu browser lint types contracts format docs clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
 
 test: $(STAMP) browser lint types contracts
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+# Every combination of tiles, layouts and dtypes, of which `make test` takes a sample.
+test-full: $(STAMP)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "full and not gpu"
 
 # The report is tested in a headless Chromium. Where it cannot be installed those tests are skipped, and say why.
 browser:

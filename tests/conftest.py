@@ -1,4 +1,5 @@
-"""Tests marked ``gpu`` need a CUDA device: they are skipped where there is none. Nothing goes into the user's results store."""
+"""Tests marked ``gpu`` need a CUDA device: they are skipped where there is none. Those marked ``full`` run when they are
+asked for (``-m full``). Nothing goes into the user's results store."""
 
 from __future__ import annotations
 
@@ -8,7 +9,12 @@ import pytest
 import torch
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if "full" not in config.option.markexpr:
+        left_out = [item for item in items if item.get_closest_marker("full")]
+        if left_out:
+            config.hook.pytest_deselected(items=left_out)
+            items[:] = [item for item in items if not item.get_closest_marker("full")]
     if torch.cuda.is_available():
         return
     absent = pytest.mark.skip(reason="no CUDA device")

@@ -262,6 +262,10 @@ def test_matrix_loads_and_stores() -> None:
         ("cp.async.bulk.commit_group;", "needs sm_90 hardware"),
         ("mbarrier.init.shared.b64 [%0], 1;", "needs sm_90 hardware"),
         ("frobnicate.f32 %0, %0;", "frobnicate.f32 is not emulated"),
+        (
+            "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0}, {%0}, {%0}, {%0};",
+            "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 is not emulated",
+        ),
     ],
 )
 def test_instructions_that_stop(instruction: str, reason: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.sampled import combinations
 
 from warpwise import ops, registry, tuned
 from warpwise.ops import _boxes
@@ -37,8 +38,10 @@ def test_warps_with_roles_do_not_spill(kernel):
     assert (compiled.spill_stores, compiled.stack) == (0, 0)
 
 
-@pytest.mark.parametrize("across", ["false, false", "false, true", "true, true"])
-@pytest.mark.parametrize("cut", _deferred.CUTS, ids=lambda cut: cut.name)
+@pytest.mark.parametrize(
+    "cut,across",
+    combinations(_deferred.CUTS, ["false, false", "false, true", "true, true"], names=[lambda cut: cut.name]),
+)
 def test_deferred_stores_do_not_spill(cut, across):
     name = f"batched_matmul_deferred_stores<{cut.template(torch.bfloat16)}, {str(cut.at_once).lower()}, {across}>"
     compiled = _deferred.DEFERRED[name].compile("sm_90")

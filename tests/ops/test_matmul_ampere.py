@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sampled import combinations
 
 from warpwise import ops, registry
 from warpwise.lab.explain import explain_rung
@@ -18,6 +20,7 @@ from warpwise.registry import Case
 DTYPES = (torch.bfloat16, torch.float16, torch.int8)
 WIDTHS = (torch.bfloat16, torch.int8)  # float16's kernels differ from bfloat16's in the names of two instructions
 ELEMENTS = {torch.bfloat16: "__nv_bfloat16", torch.float16: "__half", torch.int8: "signed char"}
+NAMED = operator.methodcaller("name", torch.bfloat16)
 SUMS = {torch.bfloat16: "float, __nv_bfloat16", torch.float16: "float, __half", torch.int8: "int, int"}
 
 
@@ -53,15 +56,10 @@ def test_any_size_alignment_and_layout(m, n, k, shift, gap, transposed, dtype):
     assert torch.equal(ops.matmul(a, b, rung="k15"), product(a, b))
 
 
-@pytest.mark.parametrize("index", range(len(_ampere.TILINGS)), ids=lambda i: _ampere.TILINGS[i].name(torch.bfloat16))
-@pytest.mark.parametrize("turned", [False, True])
-def test_every_tile(index, turned):
-    """More tiles than blocks, so that slices of the next tile arrive while one leaves; ragged at each edge.
-
-    Tiles one after another take turns at which dtype lies which way; a GPU tries them all.
-    """
-    tiling, transposed, dtype = _ampere.TILINGS[index], (turned, turned), WIDTHS[(index + turned) % 2]
-    a, b = laid(264, 152, dtype, 0, transposed[0], 0, 8), laid(152, 272, dtype, 1, transposed[1], 0, 8)
+@pytest.mark.parametrize("tiling,turned,dtype", combinations(_ampere.TILINGS, (False, True), WIDTHS, names=[NAMED]))
+def test_every_tile(tiling, turned, dtype):
+    """More tiles than blocks, so that slices of the next tile arrive while one leaves; ragged at each edge."""
+    a, b = laid(264, 152, dtype, 0, turned, 0, 8), laid(152, 272, dtype, 1, turned, 0, 8)
     assert torch.equal(ops.matmul(a, b, rung=f"k15@{tiling.name(dtype)}"), product(a, b))
 
 
@@ -117,27 +115,31 @@ def test_both_sizes_of_wmma(dtype, large, monkeypatch):
         assert torch.equal(ops.matmul(a, b, rung="k14"), product(a, b))
 
 
-@pytest.mark.parametrize("dtype", WIDTHS)
-@pytest.mark.parametrize("index", range(len(_ampere.TILINGS)), ids=lambda i: _ampere.TILINGS[i].name(torch.bfloat16))
-def test_no_register_spills(index, dtype):
-    """Tiles one after another take turns at the layouts."""
-    layouts = [("true", "false"), ("true", "true"), ("false", "false")]
-    tiling, along = _ampere.TILINGS[index], layouts[(index + WIDTHS.index(dtype)) % 3]
+@pytest.mark.parametrize(
+    "tiling,along,dtype",
+    combinations(
+        _ampere.TILINGS, [("true", "false"), ("true", "true"), ("false", "false")], WIDTHS, names=[NAMED, "-".join]
+    ),
+)
+def test_no_register_spills(tiling, along, dtype):
     name = f"{ELEMENTS[dtype]}, {SUMS[dtype].split(', ')[1]}, {', '.join(map(str, tiling))}, {', '.join(along)}, 16, 16, true"
     compiled = _ampere.MMA_SYNC[f"matmul_mma_sync<{name}>"].compile("sm_90")
     assert (compiled.spill_stores, compiled.stack) == (0, 0), name
 
 
 @pytest.mark.parametrize(
-    "op,dtype", [("matmul", torch.float16), ("matmul", torch.int8), ("matmul_tf32", torch.float32)]
+    "kind,transposed,place",
+    combinations(
+        [("matmul", torch.float16), ("matmul", torch.int8), ("matmul_tf32", torch.float32)],
+        [(False, False), (True, False), (False, True), (True, True)],
+        [0, -1],
+        times=3,
+        names=[lambda kind: f"{kind[0]}-{kind[1]}", str, lambda place: "smallest" if place else "largest"],
+    ),
 )
-@pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True), (True, True)])
-def test_the_machine_code_meets_no_bank_twice(op, dtype, transposed):
-    """Executed and counted: copies into swizzled slices and fragments out of them; the products are the emulator's.
-
-    The largest tile and the smallest take turns, each with either layout of either factor.
-    """
-    place = 0 if transposed[0] == transposed[1] else -1
+def test_the_machine_code_meets_no_bank_twice(kind, transposed, place):
+    """Executed and counted: copies into swizzled slices and fragments out of them; the products are the emulator's."""
+    op, dtype = kind
     found, tilings = registry.get(op), {"matmul": _ampere.TILINGS, "matmul_tf32": rungs_tf32.TILINGS}[op]
 
     def inputs(case, dtype, device, seed):

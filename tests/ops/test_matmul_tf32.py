@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import operator
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sampled import combinations
 
 from warpwise import lab, ops, registry
 from warpwise.ops.matmul_tf32 import _turned, rungs, spec
 
 RUNGS = [rung.name for rung in rungs.RUNGS if "cpu" in rung.devices]
+
+NAMED = operator.methodcaller("name", torch.float32)
 
 
 def integers(rows: int, columns: int, seed: int = 0) -> torch.Tensor:
@@ -37,8 +42,7 @@ def test_any_size_alignment_and_layout(m, n, k, shift, gap, transposed):
     assert torch.equal(ops.matmul_tf32(a, b, rung="k02"), a @ b)
 
 
-@pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("tiling", rungs.TILINGS, ids=lambda tiling: tiling.name(torch.float32))
+@pytest.mark.parametrize("tiling,transposed", combinations(rungs.TILINGS, (False, True), names=[NAMED]))
 def test_every_tile(tiling, transposed):
     a, b = laid(264, 76, 0, transposed, 0, 8), laid(76, 272, 1, transposed, 0, 8)
     assert torch.equal(ops.matmul_tf32(a, b, rung=f"k02@{tiling.name(torch.float32)}"), a @ b)
@@ -132,8 +136,10 @@ def test_the_opponent_rounds_and_leaves_the_setting_as_it_was():
         assert 1e-3 < error < 0.2
 
 
-@pytest.mark.parametrize("along", [("true", "false"), ("true", "true"), ("false", "false")])
-@pytest.mark.parametrize("tiling", rungs.TILINGS, ids=lambda tiling: tiling.name(torch.float32))
+@pytest.mark.parametrize(
+    "tiling,along",
+    combinations(rungs.TILINGS, [("true", "false"), ("true", "true"), ("false", "false")], names=[NAMED, "-".join]),
+)
 def test_no_register_spills(tiling, along):
     name = f"matmul_mma_sync<{', '.join(map(str, tiling))}, {', '.join(along)}, 16, 16, true>"
     compiled = rungs.MMA_SYNC[name].compile("sm_90")
@@ -143,11 +149,12 @@ def test_no_register_spills(tiling, along):
 TURNED = {"nn": (True, True), "nt": (False, False), "tt": (True, False), "tn": (True, True)}
 
 
-@pytest.mark.parametrize("words", ["", "_words"])
-@pytest.mark.parametrize("across,turned", sorted(set(TURNED.values())))
-@pytest.mark.parametrize("tile", _turned.TILES, ids=lambda tile: tile.name)
-def test_what_turns_in_registers_does_not_spill(tile, across, turned, words):
-    flags = ", ".join(str(flag).lower() for flag in (across, turned))
+@pytest.mark.parametrize(
+    "tile,layout,words",
+    combinations(_turned.TILES, sorted(set(TURNED.values())), ["", "_words"], names=[lambda tile: tile.name]),
+)
+def test_what_turns_in_registers_does_not_spill(tile, layout, words):
+    flags = ", ".join(str(flag).lower() for flag in layout)
     name = f"matmul_turned_in_registers{words}<{flags}, {tile.width}, {tile.cluster}, {tile.stages}>"
     compiled = _turned.TURNED[name].compile("sm_90")
     assert compiled.registers == 168, "the third of an SM's registers that three warpgroups start with"

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sampled import combinations, thinned
 
 from warpwise import ops, registry
 from warpwise.ops.scaled_matmul import _hopper, _operands, _skinny, spec
@@ -160,21 +161,25 @@ def test_wrong_arguments(args, error, message):
         ops.scaled_matmul(*args)
 
 
-@pytest.mark.parametrize("types", ["e4m3, e4m3", "e5m2, e4m3", "e4m3, e5m2"])
-@pytest.mark.parametrize(
-    "flags", [f"{by_row}, {by_map}" for by_row in ("true", "false") for by_map in ("true", "false")]
+KERNELS = (
+    (WARPGROUPS, "scaled_matmul_warpgroups", ""),
+    (TWO_SLICES, "scaled_matmul_two_slices", ", 256, 4"),
+    (TWO_SLICES, "scaled_matmul_two_slices", ", 128, 6"),
+    (PARTS, "scaled_matmul_parts", ", 256, 4"),
+    (PARTS, "scaled_matmul_parts", ", 128, 6"),
 )
+
+
 @pytest.mark.parametrize(
-    "module,kernel,tile",
-    [
-        (WARPGROUPS, "scaled_matmul_warpgroups", ""),
-        (TWO_SLICES, "scaled_matmul_two_slices", ", 256, 4"),
-        (TWO_SLICES, "scaled_matmul_two_slices", ", 128, 6"),
-        (PARTS, "scaled_matmul_parts", ", 256, 4"),
-        (PARTS, "scaled_matmul_parts", ", 128, 6"),
-    ],
-)
-def test_warpgroups_compile_for_hopper_without_spills(module, kernel, tile, types, flags):
+    "kind,types,flags",
+    combinations(
+        KERNELS, ["e4m3, e4m3", "e5m2, e4m3", "e4m3, e5m2"],
+        [f"{by_row}, {by_map}" for by_row in ("true", "false") for by_map in ("true", "false")],
+        times=2, names=[lambda kind: "".join(kind[1:])],
+    ),
+)  # fmt: skip
+def test_warpgroups_compile_for_hopper_without_spills(kind, types, flags):
+    module, kernel, tile = kind
     pair = ", ".join(f"__nv_fp8_{kind}" for kind in types.split(", "))
     compiled = module[f"{kernel}<{pair}, {flags}{tile}>"].compile("sm_90")
     assert compiled.registers == 168, "the third of an SM's registers that three warpgroups start with"
@@ -237,8 +242,11 @@ def test_both_factors_leave_l2_first_unless_the_result_is_larger():
     assert _operands.hints(4096, 4096, 512) == 0
 
 
-@pytest.mark.parametrize("m,n,k", [(16, 4096, 4096), (64, 14336, 4096), (128, 4096, 14336), (256, 8192, 8192)])
-def test_skinny_tiles_compile_for_hopper_without_spills(m, n, k):
+@pytest.mark.parametrize(
+    "sizes", thinned([(16, 4096, 4096), (64, 14336, 4096), (256, 8192, 8192), (128, 4096, 14336)], every=2)
+)
+def test_skinny_tiles_compile_for_hopper_without_spills(sizes):
+    m, n, k = sizes
     a, b = torch.empty(1, 1).to(E4M3), torch.empty(1, 1).to(E4M3)
     first = sorted(_skinny.candidates(m, n, k, 132), key=lambda tiles: tiles.time(m, n, k, 132))[:4]
     found = {tiles.kernel(a, b, by_row, aligned) for tiles in first for by_row, aligned in ((False, True), (True, False))}  # fmt: skip
