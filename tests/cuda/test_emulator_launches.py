@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from tests.interrupting import interrupted
+from tests.sampled import FULL
 
 import warpwise
 from warpwise import cuda
@@ -239,6 +240,7 @@ def test_more_threads_than_a_block_holds() -> None:
         MODULE["copy"][1, 1025](np.zeros(8, "f4"), np.zeros(8, "f4"))
 
 
+@FULL  # two builds of 13 s: what keeps them apart is tested by itself (test_cache.py)
 def test_two_processes_may_build_the_runtime_at_once(tmp_path: object) -> None:
     program = "from warpwise.cuda.emulator import runtime; print(runtime.handle() is not None)"
     environment = {**os.environ, "WARPWISE_CACHE": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.sampled import combinations
+from tests.sampled import combinations, thinned
 
 from warpwise import ops, registry, tuned
 from warpwise.ops import _boxes
@@ -26,7 +26,7 @@ def template(tiling: _specialised.Tiling) -> str:
 @pytest.mark.parametrize(
     "kernel",
     [
-        *(f"batched_matmul_words_and_boxes<{template(tiling)}, {ALONG_DEPTH}>" for tiling in TILINGS),
+        *thinned([f"batched_matmul_words_and_boxes<{template(tiling)}, {ALONG_DEPTH}>" for tiling in TILINGS]),
         f"batched_matmul_boxes<{template(TILINGS[0])}>",
         f"batched_matmul_words<{template(TILINGS[0])}, {ALONG_DEPTH}, {ALONG_DEPTH}>",
         f"batched_matmul_words<{template(TILINGS[0])}, {ALONG_EXTENT}, {ALONG_EXTENT}>",

@@ -7,6 +7,7 @@ import importlib
 import pytest
 import torch
 from tests.ops.conftest import EVERY_OP, rungs
+from tests.sampled import FULL
 
 from warpwise import cuda
 from warpwise import triton as wt
@@ -24,19 +25,25 @@ def _case(op, rung, dtype):
     pytest.skip(f"{rung.name} takes no case of {dtype}")
 
 
-def _dtypes(op, rung):
-    return [dtype for dtype in op.spec.dtypes if rung.dtypes is None or dtype in rung.dtypes]
+def _dtypes(op, rung, whole):
+    """The first and the last, which are the furthest apart, or all."""
+    found = [dtype for dtype in op.spec.dtypes if rung.dtypes is None or dtype in rung.dtypes]
+    return found if whole else list(dict.fromkeys((found[0], found[-1])))
 
 
+WHOLE = pytest.mark.parametrize("whole", [pytest.param(False, id="some"), pytest.param(True, id="all", marks=FULL)])
+
+
+@WHOLE
 @pytest.mark.parametrize("op,rung", rungs("cuda"))
-def test_cuda_rungs_compile(op, rung, monkeypatch):
-    """For sm_90 in every dtype; for sm_80 in the first, since what differs there is instructions, not types."""
+def test_cuda_rungs_compile(op, rung, whole, monkeypatch):
+    """For sm_90 in several dtypes; for sm_80 in the first, since what differs there is instructions, not types."""
     pytest.importorskip(
         "cuda.bindings", reason="NVRTC is reached through cuda.core and cuda-bindings", exc_type=ImportError
     )
     launched: list[cuda.Kernel] = []
     monkeypatch.setattr(cuda.Launcher, "__call__", lambda self, *args, **options: launched.append(self.kernel))
-    for number, dtype in enumerate(_dtypes(op, rung)):
+    for number, dtype in enumerate(_dtypes(op, rung, whole)):
         launched.clear()
         args = _case(op, rung, dtype)
         op.launch(rung, op.spec.outputs(*args), *args)
@@ -47,12 +54,13 @@ def test_cuda_rungs_compile(op, rung, monkeypatch):
                 assert made.cubin[:4] == b"\x7fELF", f"{kernel} {target}"
 
 
+@WHOLE
 @pytest.mark.parametrize("op,rung", rungs("triton"))
-def test_triton_rungs_compile(op, rung, monkeypatch):
-    """For sm_90 in every dtype, for sm_80 in the first, or sm_89, before which Triton has no fp8 of three mantissa bits."""
+def test_triton_rungs_compile(op, rung, whole, monkeypatch):
+    """For sm_90 in several dtypes, for sm_80 in the first, or sm_89, before which Triton has no fp8 of three mantissa bits."""
     launched: list[tuple[wt.Kernel, tuple, dict]] = []
     monkeypatch.setattr(Launch, "__call__", lambda self, *args, **meta: launched.append((self.kernel, args, meta)))
-    for number, dtype in enumerate(_dtypes(op, rung)):
+    for number, dtype in enumerate(_dtypes(op, rung, whole)):
         launched.clear()
         args = _case(op, rung, dtype)
         op.launch(rung, op.spec.outputs(*args), *args)

@@ -7,6 +7,7 @@ import re
 import pytest
 import torch
 from benchmarks.register_banks import busiest_loop
+from tests.sampled import thinned
 
 from warpwise import ops, registry
 from warpwise.machine.disassemble import disassemble
@@ -29,13 +30,15 @@ def template(tiling: _specialised.Tiling) -> str:
 @pytest.mark.parametrize(
     "kernel",
     [
-        *(f"matmul_words_and_boxes<{template(tiling)}, {ALONG_DEPTH}>" for tiling in SOME),
-        f"matmul_words_and_boxes<{template(LARGEST)}, {ALONG_EXTENT}>",
         f"matmul_boxes<{template(LARGEST)}>",
-        *(
-            f"matmul_words<{template(LARGEST)}, {a}, {b}>"
-            for a in (ALONG_EXTENT, ALONG_DEPTH)
-            for b in (ALONG_EXTENT, ALONG_DEPTH)
+        f"matmul_words_and_boxes<{template(LARGEST)}, {ALONG_EXTENT}>",
+        *thinned([f"matmul_words_and_boxes<{template(tiling)}, {ALONG_DEPTH}>" for tiling in SOME], every=2),
+        *thinned(
+            [
+                f"matmul_words<{template(LARGEST)}, {a}, {b}>"
+                for a in (ALONG_EXTENT, ALONG_DEPTH)
+                for b in (ALONG_EXTENT, ALONG_DEPTH)
+            ]
         ),
     ],
 )

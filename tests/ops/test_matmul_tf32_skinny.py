@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.sampled import thinned
 
 from warpwise import ops
 from warpwise.ops._common import asked_about
@@ -55,7 +56,7 @@ def test_where_it_should_take_less_than_large_tiles():
         assert not _skinny.pays(a.t(), b.t()), "A would be turned first"
 
 
-@pytest.mark.parametrize("from_", FROM, ids=str)
+@pytest.mark.parametrize("from_", thinned(FROM, every=2))
 def test_no_register_spills(from_):
     kernels = {tiles.kernel(from_) for shape in SHAPES for tiles in _skinny.ranked(*shape, 132)[:1]}
     kernels.add(Tiles(128, 256, 4, 2).kernel(from_))
