@@ -5,7 +5,7 @@
 #
 # climb:OPS is timed for BUDGET seconds a point (5); tune:OPS for TUNE_BUDGET (1), with the options in TUNE ("--dtype bfloat16"),
 # into the operation's own table for the GPU that TABLE names (nvidia_h200), which later steps then choose by;
-# bench:NAMES are benchmarks/NAME.py. CLIMB and BENCH hold options for the other two. A step that fails does not keep the later ones from running; the script then exits with 1.
+# bench:NAMES are benchmarks/NAME.py. JOBS is the number of processes for tests, one unless given (pytest-xdist). CLIMB and BENCH hold options for the other two. A step that fails does not keep the later ones from running; the script then exits with 1.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export PYTHONPATH=src PYTHONUNBUFFERED=1 COLUMNS=${COLUMNS:-160}
@@ -33,12 +33,16 @@ for request in "$@"; do
   case $request in
     doctor) step doctor "$PYTHON" -m warpwise doctor ;;
     device) step device "$PYTHON" -m warpwise device ;;
-    tests) step tests "$PYTHON" -m pytest -q -p no:benchmark -p no:cacheprovider -m gpu tests ;;
-    tests:*) step tests "$PYTHON" -m pytest -q -p no:benchmark -p no:cacheprovider -m gpu ${request#tests:} ;;
+    tests | tests:*)
+      where=${request#tests}
+      where=${where#:}
+      # shellcheck disable=SC2086 - options and paths are words
+      step tests "$PYTHON" -m pytest -q -p no:benchmark -p no:cacheprovider ${JOBS:+-n $JOBS --dist worksteal} -m gpu ${where:-tests}
+      ;;
     climb:*)
       for op in $(tr ',' ' ' <<<"${request#climb:}"); do
         # shellcheck disable=SC2086 - options are words
-        step "climb_$op" "$PYTHON" -m warpwise climb "$op" ${CLIMB:---size all --dtype all} --budget "${BUDGET:-5}" --json "$results/$op.json"
+        step "climb_$op" "$PYTHON" -m warpwise climb "$op" --no-store ${CLIMB:---size all --dtype all} --budget "${BUDGET:-5}" --json "$results/$op.json"
       done
       ;;
     bench:*)

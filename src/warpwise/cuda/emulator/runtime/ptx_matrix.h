@@ -120,8 +120,7 @@ inline Product product_of(const Instruction& i) {
   product.tall = m == 16;
   product.b_registers = product.k / (4 * product.per_register);
   product.a_registers = product.b_registers * (product.tall ? 2 : 1);
-  product.known =
-      product.k % (4 * product.per_register) == 0 && product.b_registers >= 1 && product.a_registers <= 8;
+  product.known = product.k % (4 * product.per_register) == 0 && product.b_registers >= 1 && product.a_registers <= 8;
   return product;
 }
 

@@ -1,6 +1,11 @@
 // The C library's <math.h> and <time.h> without the names that CUDA defines for itself. glibc declares __expf and its
 // like, and from 2.41 on also rsqrtf and sinpif, with C linkage; under a macro its declarations take other names.
 #pragma once
+#include <cstddef>  // defines the macro, where the library is libstdc++
+#ifdef _GLIBCXX_USE_STD_SPEC_FUNCS
+#undef _GLIBCXX_USE_STD_SPEC_FUNCS
+#define _GLIBCXX_USE_STD_SPEC_FUNCS 0  // no device has C++17's special functions: half of the header, and of its cost
+#endif
 #define clock ww_libc_clock  // a device function, too
 #include <time.h>
 #undef clock
