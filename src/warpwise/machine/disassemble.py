@@ -12,7 +12,12 @@ from pathlib import Path
 
 from warpwise import cache
 
-_FLAGS = ("-hex", "-gi", "-c", "-ndf")  # no data flow: it annotates targets of indirect branches, and takes a quarter of the time
+_FLAGS = (
+    "-hex",
+    "-gi",
+    "-c",
+    "-ndf",
+)  # no data flow: it annotates targets of indirect branches, and takes a quarter of the time
 _NEEDED = "pip install triton (its wheel carries nvdisasm), or install the CUDA toolkit and set CUDA_HOME"
 
 
