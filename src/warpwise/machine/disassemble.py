@@ -12,12 +12,8 @@ from pathlib import Path
 
 from warpwise import cache
 
-_FLAGS = (
-    "-hex",
-    "-gi",
-    "-c",
-    "-ndf",
-)  # no data flow: it annotates targets of indirect branches, and takes a quarter of the time
+# No data flow: it would annotate the targets of indirect branches, and takes a quarter of the time.
+_FLAGS = ("-hex", "-gi", "-c", "-ndf")
 _NEEDED = "pip install triton (its wheel carries nvdisasm), or install the CUDA toolkit and set CUDA_HOME"
 
 
