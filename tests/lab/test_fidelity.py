@@ -12,13 +12,13 @@ from benchmarks.fidelity_compare import COUNTERS, Compared, compare, reference
 from benchmarks.fidelity_points import EXACT, NOT_EXECUTED
 from benchmarks.fidelity_record import RESULTS, Record, Recorded
 from benchmarks.fidelity_report import MISSES, Report, kendall_tau, utilisation
-from tests.sampled import FULL
+from tests.sampled import thinned
 
 from warpwise import ops, registry  # noqa: F401 - importing ops registers them
 from warpwise.lab.explain import Options
 
 OPS = sorted(EXACT)
-COMPARED = [pytest.param(op, marks=FULL if op == "matmul" else []) for op in OPS]  # matmul's take half as long as all
+COMPARED = thinned(OPS, every=2)
 ROOT = Path(__file__).resolve().parents[2]
 
 # Rungs that miss a counter at a recorded point, and why: with those that are not executed, at most 5 % of all.

@@ -37,7 +37,7 @@ COMPILED = [
 ]
 
 
-@pytest.mark.parametrize("arguments", [*COMPILED[:3], *thinned(COMPILED[3:])])
+@pytest.mark.parametrize("arguments", thinned(COMPILED))
 def test_epilogues_compile_without_spills(arguments):
     compiled = _launch.WARPGROUPS[f"linear_warpgroups<{arguments}>"].compile("sm_90")
     assert (compiled.spill_stores, compiled.stack) == (0, 0)

@@ -133,7 +133,6 @@ def test_no_register_spills(tiling, along, dtype):
         [("matmul", torch.float16), ("matmul", torch.int8), ("matmul_tf32", torch.float32)],
         [(False, False), (True, False), (False, True), (True, True)],
         [0, -1],
-        times=2,
         names=[lambda kind: f"{kind[0]}-{kind[1]}", str, lambda place: "smallest" if place else "largest"],
     ),
 )

@@ -70,7 +70,7 @@ def test_bytes_come_to_lie_along_k(m, n, k, turned):
         assert made.stride(1) == 1 and made.stride(0) % 16 == 0 and made.data_ptr() % 16 == 0
 
 
-@pytest.mark.parametrize("cut", thinned(_hopper.CUTS, name=lambda cut: cut.name))
+@pytest.mark.parametrize("cut", thinned(_hopper.CUTS, every=5, name=lambda cut: cut.name))
 def test_every_cut_compiles_without_spills(cut):
     name = _hopper.deferred_kernel(torch.bfloat16, cut, False, True, "matmul_to_rows")
     compiled = _padded.PADDED[name].compile("sm_90")
