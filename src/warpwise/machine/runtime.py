@@ -7,14 +7,11 @@ import functools
 import os
 import platform
 import shutil
-import subprocess
-import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from warpwise import cache
+from warpwise import native
 
-SOURCES, SHARED = Path(__file__).parent / "runtime", Path(cache.__file__).parent / "runtime"
+SOURCES = Path(__file__).parent / "runtime"
 # Every lane's arithmetic is one IEEE operation, or one that the handler asks for by name: nothing may be contracted.
 # Nobody looks at errno or at the exception flags, which would keep square roots and comparisons out of vectors.
 _FLAGS = ("-std=c++17", "-O3", "-g1", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fno-strict-aliasing", "-w")  # fmt: skip
@@ -131,32 +128,11 @@ def library() -> Path:
 
     Raises ``FileNotFoundError`` where there is no C++ compiler, ``RuntimeError`` where it refuses the runtime.
     """
-    compiler, flags = _compiler(), (*_FLAGS, *_machine_flags())
-    files = [path for each in (SOURCES, SHARED) for path in sorted(each.iterdir()) if path.suffix in (".cpp", ".h")]
-    name = cache.key(compiler, flags, *(part for path in files for part in (path.name, path.read_bytes())))
-    target = cache.cache_dir() / "machine" / f"libwarpwise_machine_{name}.so"
-    with cache.made_once(target) as missing:
-        if missing:
-            _build(compiler, flags, [path for path in files if path.suffix == ".cpp"], target)
-    return target
-
-
-def _build(compiler: str, flags: tuple[str, ...], sources: list[Path], target: Path) -> None:
-    """An object for each source, on all cores."""
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder, ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        objects = [Path(folder) / f"{source.stem}.o" for source in sources]
-        command = [compiler, *flags, f"-I{SHARED}", "-c"]
-        commands = [[*command, str(s), "-o", str(o)] for s, o in zip(sources, objects, strict=True)]
-        list(pool.map(_compile, commands))
-        made = Path(folder) / target.name
-        _compile([compiler, "-shared", "-o", str(made), *map(str, objects)])
-        os.replace(made, target)
-
-
-def _compile(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{command[0]} cannot build the interpreter of machine code:\n{done.stderr}")
+    command = (_compiler(), *_FLAGS, *_machine_flags())
+    return native.library(
+        "machine/libwarpwise_machine", SOURCES, command, str, (),  # a unit for each file
+        lambda said: RuntimeError(f"{command[0]} cannot build the interpreter of machine code:\n{said}"),
+    )  # fmt: skip
 
 
 @functools.lru_cache(maxsize=1)

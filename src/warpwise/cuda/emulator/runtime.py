@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
-import subprocess
-import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from warpwise import cache
+from warpwise import native
 from warpwise.cuda.errors import CompileError
 
-SOURCES, SHARED = Path(__file__).parent / "runtime", Path(cache.__file__).parent / "runtime"
-_PTX = "ptx.cpp"
+SOURCES = Path(__file__).parent / "runtime"
 _FLAGS = (
-    "-std=c++17", "-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-plt", "-pthread", "-w",
+    "-std=c++17", "-O2", "-g1", "-fPIC", "-fvisibility=hidden", "-fno-plt", "-pthread", "-w",
     "-U_FORTIFY_SOURCE",  # fibers leave signal handlers by switching stacks
 )  # fmt: skip
 
@@ -117,34 +112,16 @@ def library() -> Path:
     """
     from warpwise.cuda.emulator import compiler as kernels
 
-    compiler = kernels._compiler()
-    files = [path for each in (SOURCES, SHARED) for path in sorted(each.iterdir()) if path.suffix in (".cpp", ".h")]
-    name = cache.key(compiler, _FLAGS, *(part for path in files for part in (path.name, path.read_bytes())))
-    target = cache.cache_dir() / "emulator" / f"libwarpwise_runtime_{name}.so"
-    with cache.made_once(target) as missing:
-        if missing:
-            _build(compiler, [path.name for path in files if path.suffix == ".cpp"], target)
-    return target
+    command = (*kernels._compiler(), *_FLAGS)
+    return native.library(
+        "emulator/libwarpwise_runtime", SOURCES, command, _unit_of, ("-ldl", "-lrt"),
+        lambda said: CompileError(f"{command[0]} cannot compile the emulator's runtime:\n{said}"),
+    )  # fmt: skip
 
 
-def _build(compiler: tuple[str, ...], sources: list[str], target: Path) -> None:
-    """Two translation units side by side: what executes PTX, and the rest, whose hot paths inline across files."""
-    parts = [[name for name in sources if (name == _PTX) == ptx] for ptx in (False, True)]
-    command = [*compiler, *_FLAGS, f"-I{SOURCES}", f"-I{SHARED}"]
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder, ThreadPoolExecutor(len(parts)) as pool:
-        objects = [str(Path(folder) / f"{number}.o") for number in range(len(parts))]
-        units = ["".join(f'#include "{name}"\n' for name in part) for part in parts]
-        commands = [[*command, "-x", "c++", "-", "-c", "-o", made] for made in objects]
-        list(pool.map(_compile, commands, units))
-        made = Path(folder) / target.name
-        _compile([*compiler, *_FLAGS, *objects, f"-Wl,-soname,{target.name}", "-o", str(made), "-ldl", "-lrt"], "")
-        os.replace(made, target)
-
-
-def _compile(command: list[str], unit: str) -> None:
-    result = subprocess.run(command, input=unit, capture_output=True, text=True, check=False)
-    if result.returncode:
-        raise CompileError(f"{command[0]} cannot compile the emulator's runtime:\n{result.stderr}")
+def _unit_of(file: str) -> str:
+    """What executes PTX is compiled beside the rest, whose hot paths inline across files."""
+    return "ptx" if file == "ptx.cpp" else "rest"
 
 
 @functools.lru_cache(maxsize=1)

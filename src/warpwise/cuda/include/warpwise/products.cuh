@@ -33,59 +33,40 @@ __device__ inline void settled(float (&sums)[COUNT]) {
 
 // What the matrix units call an element.
 enum class Element { bf16, f16, e4m3, e5m2, e4m3_e5m2, e5m2_e4m3, s8, tf32 };
-template <class T>
-struct ElementOf;
 template <class A, class B>
 struct Pair {  // of the two fp8 formats, A's and B's
   A a;
 };
+template <Element ELEMENT, class S = float>
+struct Multiplied {
+  static constexpr Element value = ELEMENT;
+  using Sum = S;
+};
+template <class T>
+struct ElementOf;
 template <class A>
 struct ElementOf<Pair<A, A>> : ElementOf<A> {};
 template <>
-struct ElementOf<signed char> {
-  static constexpr Element value = Element::s8;
-  using Sum = int;
-};
+struct ElementOf<signed char> : Multiplied<Element::s8, int> {};
 template <>
-struct ElementOf<float> {
-  static constexpr Element value = Element::tf32;
-  using Sum = float;
-};
+struct ElementOf<float> : Multiplied<Element::tf32> {};
 #ifdef __CUDA_BF16_TYPES_EXIST__
 template <>
-struct ElementOf<__nv_bfloat16> {
-  static constexpr Element value = Element::bf16;
-  using Sum = float;
-};
+struct ElementOf<__nv_bfloat16> : Multiplied<Element::bf16> {};
 #endif
 #ifdef __CUDA_FP16_TYPES_EXIST__
 template <>
-struct ElementOf<__half> {
-  static constexpr Element value = Element::f16;
-  using Sum = float;
-};
+struct ElementOf<__half> : Multiplied<Element::f16> {};
 #endif
 #ifdef __CUDA_FP8_TYPES_EXIST__
 template <>
-struct ElementOf<__nv_fp8_e4m3> {
-  static constexpr Element value = Element::e4m3;
-  using Sum = float;
-};
+struct ElementOf<__nv_fp8_e4m3> : Multiplied<Element::e4m3> {};
 template <>
-struct ElementOf<__nv_fp8_e5m2> {
-  static constexpr Element value = Element::e5m2;
-  using Sum = float;
-};
+struct ElementOf<__nv_fp8_e5m2> : Multiplied<Element::e5m2> {};
 template <>
-struct ElementOf<Pair<__nv_fp8_e4m3, __nv_fp8_e5m2>> {
-  static constexpr Element value = Element::e4m3_e5m2;
-  using Sum = float;
-};
+struct ElementOf<Pair<__nv_fp8_e4m3, __nv_fp8_e5m2>> : Multiplied<Element::e4m3_e5m2> {};
 template <>
-struct ElementOf<Pair<__nv_fp8_e5m2, __nv_fp8_e4m3>> {
-  static constexpr Element value = Element::e5m2_e4m3;
-  using Sum = float;
-};
+struct ElementOf<Pair<__nv_fp8_e5m2, __nv_fp8_e4m3>> : Multiplied<Element::e5m2_e4m3> {};
 #endif
 
 // The registers of D: their names in PTX and their operands, by their number.
