@@ -9,9 +9,10 @@ import torch
 from benchmarks.register_banks import busiest_loop
 from tests.sampled import thinned
 
-from warpwise import ops, registry
+from warpwise import cuda, ops, registry
 from warpwise.machine.disassemble import disassemble
 from warpwise.ops.matmul import _specialised
+from warpwise.ops.matmul._shared import HERE
 from warpwise.ops.matmul._specialised import ALONG_DEPTH, ALONG_EXTENT, ENGINE, TILINGS, WARP_SPECIALISED
 
 RUNG = "k13_warp_specialised"
@@ -21,6 +22,32 @@ SOME = [
     *(tiling for tiling in TILINGS if tiling.name in ("32x256x32_s5", "64x128x32_s8")),
     SMALLEST,
 ]  # to compile
+
+
+LEAVE = """
+#include <warpwise/tile.cuh>
+#include "feed.cuh"
+#include "leaving.cuh"
+
+// c: (m, n); an element's value is its row's and its column's, in shares of which the second is the column's.
+template <int BM, int BN>
+__global__ void leave_all(float* c, int m, int n) {
+  using W = warpwise::Warps<BM, BN>;
+  extern __shared__ float staging[];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, own = warp % W::tiles, share = warp / W::tiles;
+  const int across = (n + BN - 1) / BN;
+  const int2 at = {static_cast<int>(blockIdx.x) / across * BM, static_cast<int>(blockIdx.x) % across * BN};
+  float sums[8][16];
+  for (int i = 0; i < 8; ++i)
+    for (int j = 0; j < 16; ++j) {
+      const int row = at.x + own / W::tiles_n * W::rows + lane / W::across * 4 + i / 4 * (W::rows / 2) + i % 4;
+      const int column = at.y + own % W::tiles_n * W::columns + lane % W::across * 4 + j / 4 * (W::columns / 4) + j % 4;
+      const float of_row = share == 0 ? row * 1000.0f : 0.0f, of_column = share == (W::split > 1) ? column + 0.5f : 0.0f;
+      sums[i][j] = of_row + of_column;
+    }
+  warpwise::leave<BM, BN>(sums, staging, c, m, n, at, threadIdx.x, 0.0f);
+}
+"""
 
 
 def template(tiling: _specialised.Tiling) -> str:
@@ -67,6 +94,19 @@ def test_a_slice_was_read_when_its_place_is_given_back(kind):
 
 def test_every_ring_fits_hopper():
     assert max(tiling.shared(8) for tiling in TILINGS) <= 227 * 1024
+
+
+@pytest.mark.parametrize("tiling", thinned(TILINGS, every=3, name=lambda tiling: tiling.name))
+def test_every_element_leaves_once_to_its_place(tiling):
+    """Emulated, with rows of C that begin anywhere, and nothing written beside them."""
+    kernel = cuda.load(LEAVE, include=[HERE])[f"leave_all<{tiling.rows}, {tiling.columns}>"]
+    for m, n, shift in ((300, 267, 1), (129, 520, 0), (3, 5, 2), (1, 1, 3), (257, 259, 0)):
+        room = torch.full((m * n + 64,), -7.0)
+        before, c, after = room.split((16 + shift, m * n, 48 - shift))
+        rows, columns = tiling.tiles(m, n)
+        kernel[rows * columns, 256, _specialised.STAGING](c, m, n)
+        assert torch.equal(c.view(m, n), torch.arange(m)[:, None] * 1000.0 + torch.arange(n) + 0.5), (m, n)
+        assert bool((before == -7.0).all() and (after == -7.0).all())
 
 
 def test_it_says_what_it_takes():

@@ -89,8 +89,7 @@ def ranked(m: int, n: int, k: int, blocks: int, boxes: bool) -> tuple[str, ...]:
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     """Every tile, and divided where that should be faster, the one that should be done first in front."""
-    m, n, k = sizes(a, b)
-    return ranked(m, n, k, multiprocessors(a), n % 4 == 0 if 1 not in b.stride() else feed(b.t())[0] == ENGINE)
+    return ranked(*sizes(a, b), multiprocessors(a), in_boxes(b))
 
 
 def feed(lines: torch.Tensor) -> tuple[str, int]:
@@ -100,6 +99,11 @@ def feed(lines: torch.Tensor) -> tuple[str, int]:
         return ALONG_DEPTH, along_extent
     boxes = along_depth % 4 == 0 and along_depth >= lines.size(0) and lines.data_ptr() % 16 == 0
     return ENGINE if boxes else ALONG_EXTENT, along_depth
+
+
+def in_boxes(b: torch.Tensor) -> bool:
+    """Whether the copy engine brings b, or the copy that ``with_lines`` makes of it."""
+    return feed(b.t())[0] == ENGINE if 1 in b.stride() else b.shape[1] % 4 == 0
 
 
 def with_lines(matrix: torch.Tensor) -> torch.Tensor:
@@ -139,7 +143,7 @@ def warp_specialised(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: 
     )
     if divided:
         neighbours = 4 if n % 4 == 0 else 1
-        items = divided * tiling.rows * (tiling.columns // 4 if neighbours == 4 else tiling.columns + 32)
+        items = divided * tiling.rows * tiling.columns // neighbours
         groups = next((few for few in (1, 2, 4) if few * items >= 1024 * processors or 2 * few > count), 8)
         add = WARP_SPECIALISED[f"add_parts<{tiling.rows}, {tiling.columns}, {neighbours}>"]
         add[items * groups // 256, 256](sums, c, m, n, *order, whole, count, groups)

@@ -131,21 +131,20 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_words(const float* __restr
 
 // Adds the parts of divided tiles in a fixed order and writes them to c: (m, n), V neighbours a thread; c's rows lie on
 // as many elements. `sums`, `whole`, `count`: as for Parts. Block: 256 threads, of which `groups` (1, 2, 4 or 8) take
-// every groups-th part of the same neighbours. Grid: BM * groups * (BN / 4 or, one by one, BN + 32) / 256 blocks a tile
-// from `whole` on.
+// every groups-th part of the same neighbours. Grid: BM * BN / V * groups / 256 blocks a tile from `whole` on.
 template <int BM, int BN, int V>
 __global__ void __launch_bounds__(256) add_parts(const float* __restrict__ sums, float* __restrict__ c, int m, int n,
                                                  int rows, int columns, int group, int whole, int count, int groups) {
   using Values = warpwise::Vector<float, V>;
-  constexpr int kOfRow = V == 1 ? BN + 32 : BN / V;
+  constexpr int kOfRow = BN / V;
   __shared__ Values of_thread[256];
   const int at_once = 256 / groups, blocks = BM * kOfRow / at_once, rest = blockIdx.x / blocks;
   const int item = blockIdx.x % blocks * at_once + threadIdx.x % at_once, first = threadIdx.x / at_once;
   const int2 tile = warpwise::tile_at(whole + rest, rows, columns, group, BM, BN);
   const int row = tile.x + item / kOfRow;
   float* const line = c + static_cast<long long>(row) * n + tile.y;
-  const int x = item % kOfRow * V - (V == 1 ? warpwise::past_line(line) : 0);
-  const bool inside = row < m && x >= 0 && x < min(BN, n - tile.y);
+  const int x = item % kOfRow * V;
+  const bool inside = row < m && x < n - tile.y;
   Values sum = {};
   if (inside) {
     const float* const from = sums + static_cast<long long>(rest) * count * (BM * BN) + item / kOfRow * BN + x;

@@ -47,12 +47,6 @@ __device__ inline Float4 quad_of(const float* sums, float zero) {
   return {sums[0] + zero, sums[1] + zero, sums[2] + zero, sums[3] + zero};
 }
 
-// Floats from the last 128 bytes' boundary to `at`: a warp whose elements begin there writes whole sectors of L2, where
-// a sector that two stores share is read from DRAM first.
-__device__ inline int past_line(const float* at) {
-  return static_cast<int>(reinterpret_cast<unsigned long long>(at) / 4 % 32);
-}
-
 // Writes staged rows of a tile, every fourth of half a warp's tile from `first` on, to `to`: (m, n), row-major, from
 // row and column `at` on: V neighbours a thread; rows of C lie on as many elements.
 template <int BM, int BN, int V>
@@ -65,11 +59,10 @@ __device__ __forceinline__ void leave_rows(const float* staging, float* to, int 
     const int row = at.x + i / W::down * W::rows + first + i % W::down * 4, left = row < m ? n - at.y : 0;
     const float* const staged = staging + (i / W::down * W::tiles_n * W::down + i % W::down) * W::pitch;
     float* const line = to + static_cast<long long>(row) * n + at.y;
-    const int begin = thread % kLanes * V - (V == 1 ? past_line(line) : 0);
 #pragma unroll
-    for (int turn = 0; turn < BN + (V == 1 ? kLanes : 0); turn += kLanes * V) {
-      const int x = begin + turn;
-      if (x < 0 || x >= min(BN, left)) continue;
+    for (int turn = 0; turn < BN; turn += kLanes * V) {
+      const int x = thread % kLanes * V + turn;
+      if (x >= left) continue;
       Vector<float, V> sum = {};
 #pragma unroll
       for (int share = 0; share < W::split; ++share) {

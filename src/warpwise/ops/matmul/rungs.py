@@ -16,6 +16,7 @@ from warpwise.ops.matmul import (
     _specialised,
     _split,
     _strips,
+    _turned_first,
 )
 from warpwise.ops.matmul._cpu import c_blocked, few_products, python_loops
 from warpwise.ops.matmul._hopper import boxes, copy_engine, deferred_configs, deferred_stores, warpgroups
@@ -88,6 +89,9 @@ RUNGS = (
     make_rung(HERE, "k24_few_rows", "few rows in any dtype: B from global memory to registers, for all rows at once",
               _few_rows.few_rows, dtypes=KERNEL_DTYPES, limits=_few_rows.few_rows_limits,
               configs=_few_rows.few_rows_configs, strided=True),
+    make_rung(HERE, "k25_turned_first", "Hopper: k13, of factors turned or copied once where its copy engine cannot bring them",
+              _turned_first.turned_first, dtypes=(torch.float32,), limits=_turned_first.limits,
+              configs=_turned_first.configs, devices=("cuda",), strided=True),
     make_rung(HERE, "k26_even_shares", "Hopper: k20, and tiles that fill no round shared evenly by all clusters",
               _even.even_shares, dtypes=(torch.float16, torch.bfloat16), limits=boxes, configs=_even.configs,
               devices=("cuda",), strided=True),
@@ -109,7 +113,10 @@ def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
     elif a.is_cuda and a.dtype == torch.float32 and (a.size(0) <= 16 or b.size(1) == 1):
         name = "k24_few_rows"
     elif a.dtype == torch.float32:
-        name = "k13_warp_specialised" if _specialised.pays(a, b) else "k11_async_copies"
+        turned = _turned_first.pays(a, b)
+        name = (
+            "k25_turned_first" if turned else "k13_warp_specialised" if _specialised.pays(a, b) else "k11_async_copies"
+        )
     elif a.dtype == torch.int8:
         name = "k22_warpgroups_int8" if _bytes.pays(a, b) else "k23_padded" if _padded.pays(a, b) else "k15_mma_sync"
     elif a.is_cuda and cdiv(a.size(0), 128) * cdiv(b.size(1), 256) >= multiprocessors(a) and not boxes(a, b):

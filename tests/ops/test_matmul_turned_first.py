@@ -1,0 +1,81 @@
+"""k25_turned_first: float32 factors in every orientation, from any element on, turned or copied for k13's copy engine."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.ops.test_matmul_padded import LAYOUTS, integers
+
+from warpwise import ops, registry
+from warpwise.ops.matmul import _specialised, _turned_first
+
+RUNG = registry.get("matmul").rung("k25")
+
+
+@pytest.mark.parametrize("shift,gap", [(0, 0), (1, 0), (3, 2)])
+def test_the_pass_turns_lines_from_any_element_on(shift, gap):
+    """Emulated, so that an access past either end of the memory would be found."""
+    for rows, columns in ((1, 1), (5, 3), (64, 64), (63, 130), (129, 65), (3, 777)):
+        lines = integers(rows, columns, False, 0, torch.float32, shift, gap)
+        made = _turned_first.turned(lines)
+        assert torch.equal(made, lines.t())
+        assert made.stride() == (-(-rows // 32) * 32, 1)
+        assert _specialised.in_boxes(made)
+
+
+def test_the_pass_compiles_without_spills():
+    compiled = _turned_first.TURN["turn_words"].compile("sm_90")
+    assert (compiled.spill_stores, compiled.stack) == (0, 0)
+
+
+def test_what_need_not_be_copied_is_left_to_k13():
+    a, b = torch.empty(24, 40), torch.empty(40, 64)
+    assert "k13_warp_specialised takes these" in (RUNG.limits(a, b) or "")
+    assert "k13_warp_specialised takes these" in (RUNG.limits(torch.empty(40, 24).t(), b) or "")
+    assert RUNG.limits(a, torch.empty(64, 40).t()) is None, "b's columns side by side"
+    assert RUNG.limits(a, torch.empty(40, 63)) is None, "rows of b"
+    assert RUNG.limits(a, torch.empty(40, 65)[:, 1:]) is None, "where b begins"
+    assert RUNG.limits(a, torch.empty(40, 126)[:, ::2]) is None, "a copy of b would not lie so either"
+    assert RUNG.limits(torch.empty(40, 23).t(), b) is None, "columns of a"
+    assert RUNG.limits(a[:, ::2], torch.empty(20, 64)) is not None, "a copied by rows comes word by word, as any"
+
+
+def test_few_rows_do_not_pay():
+    assert not _turned_first.pays(torch.empty(64, 4096), torch.empty(4096, 4096).t())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("turned", LAYOUTS)
+@pytest.mark.parametrize("shift", [0, 1, 3])
+def test_every_orientation_exactly(turned, shift):
+    """What lies around C stays as it was."""
+    for m, n, k in (
+        (64, 65, 64),
+        (3, 5, 7),
+        (129, 259, 130),
+        (333, 1023, 777),
+        (700, 1281, 200),
+        (1, 1, 1),
+        (256, 512, 64),
+    ):
+        a = integers(m, k, turned[0], 0, torch.float32, shift, device="cuda")
+        b = integers(k, n, turned[1], 1, torch.float32, shift, shift, device="cuda")
+        if RUNG.limits(a, b) is not None:
+            continue
+        room = torch.full((m * n + 96,), 77.0, device="cuda")
+        ahead = 32 + shift * (n % 4 > 0)  # rows of whole quads begin on 16 bytes, as an output's do
+        before, c, after = room.split((ahead, m * n, 96 - ahead))
+        RUNG.launch(c.view(m, n), a, b)
+        assert torch.equal(c.view(m, n), (a.double() @ b.double()).float()), (m, n, k)
+        assert bool((before == 77).all() and (after == 77).all())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("tiling", _specialised.TILINGS, ids=lambda tiling: tiling.name)
+@pytest.mark.parametrize("parts", [1, 3])
+def test_every_tile_on_the_gpu(tiling, parts):
+    for m, n, k in ((333, 1023, 777), (1030, 2052, 900)):
+        a = integers(m, k, False, 0, torch.float32, device="cuda")
+        b = integers(k, n, True, 1, torch.float32, device="cuda")
+        expected = (a.double() @ b.double()).float()
+        assert torch.equal(ops.matmul(a, b, rung=f"k25@{tiling.config(parts)}"), expected), (m, n, k)
