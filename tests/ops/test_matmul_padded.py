@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import pytest
 import torch
 from tests.sampled import thinned
@@ -30,6 +33,15 @@ def integers(
     storage = torch.randint(-1, 2, (shift + lines * (length + gap),), generator=generator, device=device).to(dtype)
     matrix = storage[shift:].view(lines, length + gap)[:, :length]
     return matrix.t() if turned else matrix
+
+
+@contextlib.contextmanager
+def room_for(m: int, n: int, dtype: torch.dtype, ahead: int) -> Iterator[torch.Tensor]:
+    """A C on the GPU, ``ahead`` elements into memory that is as it was when the context ends."""
+    room = torch.full((m * n + 128,), 77, device="cuda", dtype=dtype)
+    before, c, after = room.split((ahead, m * n, 128 - ahead))
+    yield c.view(m, n)
+    assert bool((before == 77).all() and (after == 77).all())
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -108,7 +120,7 @@ def test_what_need_not_be_copied_is_left_to_who_reads_it_where_it_lies():
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shift", [0, 1, 3])
 def test_every_orientation_exactly(turned, dtype, shift):
-    """What lies around C stays as it was: its rows end and begin between words."""
+    """C's rows end and begin between words."""
     result = torch.int32 if dtype == torch.int8 else dtype
     for m, n, k in (
         (64, 65, 64),
@@ -121,11 +133,9 @@ def test_every_orientation_exactly(turned, dtype, shift):
     ):
         a = integers(m, k, turned[0], 0, dtype, shift, device="cuda")
         b = integers(k, n, turned[1], 1, dtype, shift, shift, device="cuda")
-        room = torch.full((m * n + 96,), 77, device="cuda", dtype=result)
-        before, c, after = room.split((32 + shift, m * n, 64 - shift))
-        RUNG.launch(c.view(m, n), a, b)
-        assert torch.equal(c.view(m, n), (a.double() @ b.double()).to(result)), (m, n, k)
-        assert bool((before == 77).all() and (after == 77).all())
+        with room_for(m, n, result, 32 + shift) as c:
+            RUNG.launch(c, a, b)
+            assert torch.equal(c, (a.double() @ b.double()).to(result)), (m, n, k)
 
 
 @pytest.mark.gpu
