@@ -7,7 +7,8 @@ import torch
 from torch.nn import functional
 
 from warpwise import ops, registry
-from warpwise.ops.linear import backward_spec, rungs, tables
+from warpwise.ops._plans import Plans
+from warpwise.ops.linear import _launch, backward_spec, rungs, tables
 
 LINEAR = registry.get("linear")
 RUNGS = [rung.name for rung in rungs.RUNGS if "cpu" in rung.devices]
@@ -164,6 +165,16 @@ def test_an_empty_sum_has_gradients():
 def test_autocast_takes_low_precision():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert ops.linear(torch.ones(2, 3), torch.ones(4, 3), torch.ones(4)).dtype == torch.bfloat16
+
+
+def test_a_product_that_nothing_follows_goes_to_y_itself(monkeypatch):
+    """As on a GPU where matmul has a rung of its own: here one that a CPU runs."""
+    matmul = registry.get("matmul")
+    monkeypatch.setattr(type(matmul), "chosen", lambda op, *args, rung: op.rung(rung or "k02_c_blocked"))
+    monkeypatch.setattr(_launch, "PRODUCT", Plans(matmul))
+    monkeypatch.setattr(_launch, "PASS", None)
+    x, w = integers(24, 40), integers(56, 40, seed=1)
+    assert torch.equal(ops.linear(x, w, rung="k02"), x @ w.t())
 
 
 def test_defaults():

@@ -49,6 +49,14 @@ class Plans:
     def __call__(self, args: tuple[Any, ...], rung: str | None) -> Outputs:
         return self.plan(args, rung)(*args)
 
+    def fill(self, made: Outputs, *args: Any) -> bool:
+        """``made`` filled by the rung that is chosen for ``args``; False, and nothing done, where that is PyTorch."""
+        plan = self.plan(args, None)
+        if not isinstance(plan, _Launch):
+            return False
+        self.op.launch(plan.rung, made, *args)
+        return True
+
     def plan(self, args: tuple[Any, ...], rung: str | None) -> Plan:
         """What is to be called with ``args``, or with others like them. Raises what ``op`` raises for these."""
         try:
@@ -75,10 +83,10 @@ class Plans:
 class _Launch:
     """A rung for arguments of one description: recorded at its first launch on a GPU, repeated from then on if that can be."""
 
-    __slots__ = ("_op", "_recorded", "_repeated", "_rung", "_tensors")
+    __slots__ = ("_op", "_recorded", "_repeated", "_tensors", "rung")
 
     def __init__(self, op: Op, rung: Rung, args: tuple[Any, ...]) -> None:
-        self._op, self._rung = op, rung
+        self._op, self.rung = op, rung
         self._tensors = [at for at, value in enumerate(args) if isinstance(value, torch.Tensor)]
         self._repeated: Callable[[tuple[Any, ...]], Outputs | None] | None = None
         self._recorded = False
@@ -92,11 +100,11 @@ class _Launch:
         results = (made,) if isinstance(made, torch.Tensor) else made
         inputs = [args[at] for at in self._tensors]
         if self._recorded or observe.OBSERVERS or ranges.watched() or not self._recordable(results, inputs):
-            self._op.launch(self._rung, made, *args)
+            self._op.launch(self.rung, made, *args)
             return made
         self._recorded = True
         filled = [result for result in results if result.numel()]
-        recording = record(lambda: self._op.launch(self._rung, made, *args), [*filled, *inputs])
+        recording = record(lambda: self._op.launch(self.rung, made, *args), [*filled, *inputs])
         if recording is not None:
             self._repeated = _repetition(recording, made, self._tensors)
         return made
@@ -105,10 +113,10 @@ class _Launch:
         """Whether the rung is handed these very tensors, each in memory of its own, on a GPU; a result may have no elements."""
         tensors = [*(result for result in results if result.numel()), *inputs]
         return (
-            self._rung.language in ("cuda", "triton")
+            self.rung.language in ("cuda", "triton")
             and len(tensors) > len(inputs)
             and all(tensor.is_cuda and tensor.numel() and not tensor.is_neg() for tensor in tensors)
-            and (self._rung.strided or all(tensor.is_contiguous() for tensor in tensors))
+            and (self.rung.strided or all(tensor.is_contiguous() for tensor in tensors))
             and len({tensor.untyped_storage().data_ptr() for tensor in tensors}) == len(tensors)
         )
 

@@ -39,9 +39,9 @@ def default(
     input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, activation: str | None,
     residual: torch.Tensor | None, row_scale: torch.Tensor | None, keep: bool,
 ) -> str | None:  # fmt: skip
-    """For float32 the fastest product and a pass if that product is ours; for 2-byte types Hopper's warpgroups where they
-    have tiles enough, Triton's tiles on other GPUs; PyTorch for the rest, and where cuBLASLt does all of it in one kernel
-    as fast."""
+    """For float32 the fastest product, if that is ours, and a pass if more than a bias follows; for 2-byte types Hopper's
+    warpgroups where they have tiles enough, Triton's tiles on other GPUs; PyTorch for the rest, and where cuBLASLt does
+    all of it in one kernel as fast."""
     rest = (bias, activation, residual, row_scale, keep)
     alone = activation is residual is row_scale is None
     if input.dtype not in KERNEL_DTYPES or (alone and not is_hopper(input)):
@@ -49,7 +49,8 @@ def default(
     m, n, k = _launch.sizes(input, weight)
     name = None if alone else "k03_triton_tiled"
     if input.dtype == torch.float32:
-        theirs = alone or (input.is_cuda and MATMUL.choice(input.reshape(m, k), weight.t()).name is None)
+        theirs = input.is_cuda and MATMUL.choice(input.reshape(m, k), weight.t()).name is None
+        theirs = theirs or (alone and bias is not None)  # which costs them nothing, and us a pass
         name = None if theirs else "k02_triton_pass"
     elif is_hopper(input) and not _launch.copy_engine(input, weight, *rest):
         tiles, full = cdiv(m, 128) * cdiv(n, 256), multiprocessors(input)
