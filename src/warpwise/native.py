@@ -1,8 +1,11 @@
-"""The package's own libraries in C++, built once into the cache: what the emulator's and the machine's runtimes share."""
+"""The C++ compiler of this machine, and the package's own libraries built by it once into the cache."""
 
 from __future__ import annotations
 
+import functools
 import os
+import platform
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
@@ -12,6 +15,53 @@ from pathlib import Path
 from warpwise import cache
 
 SHARED = Path(__file__).parent / "runtime"  # headers of every library
+FEATURES = {
+    "avx2": "avx2",
+    "fma": "fma",
+    "f16c": "f16c",
+    "bmi1": "bmi",
+    "bmi2": "bmi2",
+    "popcnt": "popcnt",
+    "abm": "lzcnt",
+}
+
+
+class NoCompiler(FileNotFoundError):
+    """There is no C++17 compiler; the message says what to install."""
+
+
+def compiler() -> tuple[str, ...]:
+    """The C++17 compiler as it is called: the words of ``$WARPWISE_CXX``, else g++, clang++, c++ or ziglang's. Raises ``NoCompiler``."""
+    return _found(os.environ.get("WARPWISE_CXX"), os.environ.get("PATH", ""))
+
+
+@functools.lru_cache(maxsize=4)
+def _found(named: str | None, path: str) -> tuple[str, ...]:
+    if named and (words := named.split()):
+        if shutil.which(words[0], path=path) is None:
+            raise NoCompiler(f"WARPWISE_CXX names {named!r}, which is no program here")
+        return tuple(words)
+    for program in ("g++", "clang++", "c++"):
+        if shutil.which(program, path=path):
+            return (program,)
+    try:
+        import ziglang
+    except ImportError:
+        raise NoCompiler(
+            "install g++ (apt install g++, dnf install gcc-c++), or `pip install ziglang`, or set WARPWISE_CXX"
+        ) from None
+    return (str(Path(ziglang.__file__).parent / "zig"), "c++")
+
+
+def vector_flags() -> tuple[str, ...]:
+    """Instructions of this processor, by feature and not by -march=native: the same flags, the same library."""
+    if platform.machine() != "x86_64":
+        return ()
+    try:
+        there = set(Path("/proc/cpuinfo").read_text().split())
+    except OSError:
+        return ()
+    return tuple(f"-m{flag}" for feature, flag in FEATURES.items() if feature in there)
 
 
 def library(

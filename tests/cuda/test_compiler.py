@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from warpwise import cuda
-from warpwise.cuda.emulator import compiler
+from warpwise.cuda.emulator import compiler, toolchain
 from warpwise.cuda.emulator.compiler import build
 
 NAMES = """
@@ -120,10 +120,10 @@ def test_without_a_compiler_the_error_says_what_to_install(monkeypatch: pytest.M
     monkeypatch.delenv("WARPWISE_CXX", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(cuda.CompileError, match=r"install g\+\+"):
-        compiler._compiler()
+        toolchain.command()
     monkeypatch.setenv("WARPWISE_CXX", "no-such-compiler -m64")
     with pytest.raises(cuda.CompileError, match="no-such-compiler"):
-        compiler._compiler()
+        toolchain.command()
 
 
 def test_constants_are_exported_with_their_extent() -> None:

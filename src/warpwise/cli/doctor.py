@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes.util
 import importlib.metadata
 import importlib.util
-import os
 import platform
 import shutil
 import subprocess
@@ -20,7 +19,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import warpwise
-from warpwise import cache
+from warpwise import cache, native
 from warpwise.cli.console import wide_console
 
 
@@ -43,12 +42,15 @@ def _version(package: str) -> str | None:
 
 
 def _compiler() -> Check:
-    command = os.environ.get("WARPWISE_CXX") or next((name for name in ("g++", "clang++") if shutil.which(name)), None)
-    found = "none"
-    if command:
-        answer = subprocess.run([*command.split(), "--version"], capture_output=True, text=True, check=False)
-        found = answer.stdout.partition("\n")[0] or f"{command}: {answer.stderr.strip()}"
-    return Check("C++ compiler", bool(command), found, "CUDA C++ on the CPU", "apt install g++, or set WARPWISE_CXX")
+    try:
+        command = native.compiler()
+    except native.NoCompiler as error:
+        return Check("C++ compiler", False, "none", "CUDA C++ on the CPU", str(error))
+    answer = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
+    found = answer.stdout.partition("\n")[0] or f"{command[0]}: {answer.stderr.strip()}"
+    return Check(
+        "C++ compiler", bool(answer.stdout), found, "CUDA C++ on the CPU", "set WARPWISE_CXX to another compiler"
+    )
 
 
 def _emulator() -> Check:

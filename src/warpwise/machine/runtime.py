@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
-import platform
-import shutil
 from pathlib import Path
 
 from warpwise import native
@@ -15,15 +12,6 @@ SOURCES = Path(__file__).parent / "runtime"
 # Every lane's arithmetic is one IEEE operation, or one that the handler asks for by name: nothing may be contracted.
 # Nobody looks at errno or at the exception flags, which would keep square roots and comparisons out of vectors.
 _FLAGS = ("-std=c++17", "-O3", "-g1", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fno-strict-aliasing", "-w")  # fmt: skip
-_FEATURES = {
-    "avx2": "avx2",
-    "fma": "fma",
-    "f16c": "f16c",
-    "bmi1": "bmi",
-    "bmi2": "bmi2",
-    "popcnt": "popcnt",
-    "abm": "lzcnt",
-}
 _Index = ctypes.c_uint32 * 3
 BANKS = 8
 
@@ -100,35 +88,16 @@ class Result(ctypes.Structure):
     ]
 
 
-def _machine_flags() -> list[str]:
-    """Vector instructions, chosen by feature: the same flags, the same library."""
-    if platform.machine() != "x86_64":
-        return []
-    try:
-        there = set(Path("/proc/cpuinfo").read_text().split())
-    except OSError:
-        return []
-    return [f"-m{flag}" for feature, flag in _FEATURES.items() if feature in there]
-
-
-def _compiler() -> str:
-    """A C++17 compiler: ``$WARPWISE_CXX``, else g++, clang++ or c++. Raises ``FileNotFoundError`` naming what to install."""
-    named = os.environ.get("WARPWISE_CXX")
-    for name in [named] if named else ["g++", "clang++", "c++"]:
-        if found := shutil.which(name):
-            return found
-    raise FileNotFoundError(
-        f"machine: no C++ compiler {named or ''} for the interpreter of machine code: install g++, or set WARPWISE_CXX"
-    )
-
-
 @functools.lru_cache(maxsize=1)
 def library() -> Path:
     """The runtime as a shared library, compiled if these sources and compiler have not met before.
 
-    Raises ``FileNotFoundError`` where there is no C++ compiler, ``RuntimeError`` where it refuses the runtime.
+    Raises ``FileNotFoundError`` where there is no C++ compiler, ``RuntimeError`` where that refuses the runtime.
     """
-    command = (_compiler(), *_FLAGS, *_machine_flags())
+    try:
+        command = (*native.compiler(), *_FLAGS, *native.vector_flags())
+    except native.NoCompiler as error:
+        raise FileNotFoundError(f"machine: the interpreter of machine code needs a C++17 compiler: {error}") from None
     return native.library(
         "machine/libwarpwise_machine", SOURCES, command, str, (),  # a unit for each file
         lambda said: RuntimeError(f"{command[0]} cannot build the interpreter of machine code:\n{said}"),

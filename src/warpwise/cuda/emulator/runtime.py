@@ -7,6 +7,7 @@ import functools
 from pathlib import Path
 
 from warpwise import native
+from warpwise.cuda.emulator import toolchain
 from warpwise.cuda.errors import CompileError
 
 SOURCES = Path(__file__).parent / "runtime"
@@ -110,9 +111,7 @@ def library() -> Path:
 
     Raises ``CompileError`` where there is no C++ compiler, or where it refuses the runtime.
     """
-    from warpwise.cuda.emulator import compiler as kernels
-
-    command = (*kernels._compiler(), *_FLAGS)
+    command = (*toolchain.command(), *_FLAGS)
     return native.library(
         "emulator/libwarpwise_runtime", SOURCES, command, _unit_of, ("-ldl", "-lrt"),
         lambda said: CompileError(f"{command[0]} cannot compile the emulator's runtime:\n{said}"),

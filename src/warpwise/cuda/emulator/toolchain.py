@@ -1,0 +1,103 @@
+"""The C++ compiler that makes kernels for the CPU: which one, with what flags, and its precompiled headers."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+from warpwise import cache, native
+from warpwise.cuda.errors import CompileError
+
+HERE = Path(__file__).parent
+INCLUDE = HERE / "include"
+SHARED_INCLUDE = HERE.parent / "include"  # device code of this package for every kernel: #include <warpwise/...>
+
+_SANITIZERS = "bounds,alignment,integer-divide-by-zero,shift-exponent"
+
+
+def command() -> tuple[str, ...]:
+    """The compiler as it is called. Raises ``CompileError`` naming what to install."""
+    try:
+        return native.compiler()
+    except native.NoCompiler as error:
+        raise CompileError(f"running a kernel on the CPU needs a C++17 compiler: {error}") from None
+
+
+@functools.lru_cache(maxsize=8)
+def version(compiler: tuple[str, ...]) -> str:
+    """What it says of itself."""
+    result = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=False)
+    return result.stdout
+
+
+# -ffp-contract=fast with an FMA unit contracts a * b + c as nvcc does; no other arithmetic is relaxed.
+_COMMON = (
+    "-std=c++17", "-g1", "-fPIC", "-w", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=fast", "-fno-math-errno",
+    "-ftrivial-auto-var-init=pattern", "-fno-omit-frame-pointer", "-fvisibility=hidden", "-fno-threadsafe-statics",
+    "-fstack-clash-protection",  # a large local array meets the guard page, not another thread's stack
+)  # fmt: skip
+_INSTRUMENTED = ("-O1", "-fsanitize=thread", f"-fsanitize={_SANITIZERS}", "-DWW_CHECKED")
+
+
+@functools.lru_cache(maxsize=8)
+def flags(compiler: tuple[str, ...], checked: bool) -> tuple[str, ...]:
+    """For kernels whose accesses the runtime checks, or for fast ones."""
+    common = (*_COMMON, *native.vector_flags())
+    if "clang" in version(compiler):
+        # A write over a read value hides the read from clang's instrumentation unless told.
+        told = ("-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-distinguish-volatile=1")
+        return (*common, *_INSTRUMENTED, *told) if checked else (*common, "-O2")
+    common = (*common, "-fno-gnu-unique", "-fno-trapping-math")
+    if not checked:  # pairs of an addition and a subtraction would not be fused
+        return (*common, "-O2", "-fno-tree-slp-vectorize")
+    # At -O1 the pass that contracts is off unless asked for.
+    return (*common, *_INSTRUMENTED, "-fexpensive-optimizations", "--param", "tsan-distinguish-volatile=1")
+
+
+@functools.lru_cache(maxsize=1)
+def headers_digest() -> str:
+    """Of all that a kernel's library is made of besides its source, the compiler and the runtime."""
+    headers = (
+        *INCLUDE.rglob("*"),
+        *SHARED_INCLUDE.rglob("*"),
+        HERE / "runtime" / "abi.h",
+        HERE / "runtime" / "abi_extra.h",
+    )
+    files = sorted(path for path in headers if path.is_file())
+    own = ("compiler.py", "toolchain.py", "rewrite.py", "rewrite_shared.py", "preprocess.py")
+    sources = [HERE / name for name in own]
+    sources += [
+        HERE.parent / name for name in ("lexer.py", "directives.py", "declarations.py", "reach.py", "source.py")
+    ]
+    return cache.key(*(path.read_bytes() for path in [*files, *sources]))
+
+
+@functools.lru_cache(maxsize=8)
+def precompiled(compiler: tuple[str, ...], flags: tuple[str, ...]) -> Path:
+    """A folder with warpwise_device.h precompiled for these flags; the first kernel of each kind makes it.
+
+    It remembers where its headers lay, which tells their lines from a kernel's: another installation makes its own.
+    """
+    name = cache.key(compiler, version(compiler), flags, INCLUDE, headers_digest())
+    folder = cache.cache_dir() / "emulator" / f"pch-{name}"
+    header, precompiled = folder / "warpwise_device.h", folder / "warpwise_device.h.gch"
+    with cache.made_once(precompiled) as missing:
+        if missing:
+            cache.atomic_write(header, f'#include "{INCLUDE / "warpwise_device.h"}"\n')
+            handle, made = tempfile.mkstemp(dir=folder, suffix=".gch")
+            os.close(handle)
+            command = [*compiler, *flags, "-x", "c++-header", "-I", str(INCLUDE), str(header), "-o", made]
+            result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
+            if result.returncode:
+                Path(made).unlink(missing_ok=True)
+                raise CompileError(f"{compiler[0]} cannot compile the device headers:\n{result.stderr}")
+            os.replace(made, precompiled)
+    return folder
+
+
+def environment() -> dict[str, str]:
+    """Messages in English, whatever the user's language: some are looked into."""
+    return {**os.environ, "LC_ALL": "C.UTF-8"}

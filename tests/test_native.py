@@ -1,0 +1,50 @@
+"""The C++ compiler that the emulator and the interpreter of machine code are built by: which, and what is said without one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from warpwise import native
+from warpwise.cli import cli
+from warpwise.machine import runtime
+
+
+@pytest.fixture
+def programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The only folder that programs are looked for in."""
+    monkeypatch.delenv("WARPWISE_CXX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "ziglang", None)  # not installed
+    return tmp_path
+
+
+def program(path: Path) -> None:
+    path.write_text("#!/bin/sh\necho a compiler of this test\n")
+    path.chmod(0o755)
+
+
+def test_the_named_compiler_comes_first(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(programs / "clang++")
+    assert native.compiler() == ("clang++",)
+    program(programs / "own")
+    monkeypatch.setenv("WARPWISE_CXX", "own -m64")
+    assert native.compiler() == ("own", "-m64")
+    monkeypatch.setenv("WARPWISE_CXX", "")
+    assert native.compiler() == ("clang++",)
+
+
+def test_without_one_each_part_says_what_to_install(programs: Path) -> None:
+    with pytest.raises(native.NoCompiler, match=r"apt install g\+\+"):
+        native.compiler()
+    with pytest.raises(FileNotFoundError, match=r"machine: .* needs a C\+\+17 compiler: install g\+\+"):
+        runtime.library.__wrapped__()
+
+
+def test_doctor_tells_a_compiler_that_is_not_there(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPWISE_CXX", "no-such-compiler")
+    said = " ".join(CliRunner().invoke(cli, ["doctor"]).output.split())
+    assert "WARPWISE_CXX names 'no-such-compiler', which is no program here" in said
