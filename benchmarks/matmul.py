@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 import torch
+from benchmarks import matmul_picture
 from rich.console import Console
 from rich.table import Table
 
@@ -39,6 +40,7 @@ from warpwise.registry import Case, Op
 
 RESULTS = Path(__file__).parent / "results" / "h200" / "matmul_shapes.json"
 README = ROOT / "src" / "warpwise" / "ops" / "matmul" / "README.md"
+PICTURE = ROOT / "docs" / "pictures" / "matmul_h200.svg"
 MARKS = "<!-- shapes -->", "<!-- end of shapes -->"
 CHUNK = 1 << 24  # elements of float64 at a time
 
@@ -250,12 +252,15 @@ def ratio_text(kind: str, shape: str, point: dict[str, Any]) -> str:
 
 
 def write_page(kept: dict[str, Any]) -> None:
-    """Put ``page`` into the operation's README, between its marks."""
+    """Put ``page`` into the operation's README, between its marks, and draw the picture that stands above it."""
     before, start, rest = README.read_text().partition(MARKS[0])
     _, end, after = rest.partition(MARKS[1])
     if not (start and end):
         sys.exit(f"{README} has no {MARKS[0]} … {MARKS[1]}")
     atomic_write(README, f"{before}{start}\n{page(kept)}\n{end}{after}")
+    PICTURE.parent.mkdir(exist_ok=True)
+    where = f"{kept['place']}, {kept['environment']['date'][:10]}"
+    atomic_write(PICTURE, matmul_picture.drawn(kept["points"], list(KINDS), SHAPES, GOALS, where))
 
 
 def summary(points: dict[str, dict[str, Any]]) -> str:
@@ -301,7 +306,9 @@ def main() -> None:
     )
     parser.add_argument("--fresh", action="store_true", help="measure what is known again")
     parser.add_argument("--show", action="store_true", help="measure nothing, print what is kept")
-    parser.add_argument("--readme", action="store_true", help="write what is kept into the operation's README")
+    parser.add_argument(
+        "--readme", action="store_true", help="write what is kept into the operation's README and its picture"
+    )
     parser.add_argument("--json", type=Path, default=RESULTS, help="where points are kept")
     options = parser.parse_args()
     kinds, shapes = options.kind or list(KINDS), options.shape or list(SHAPES)
