@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -62,7 +62,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Point:
-    """Everybody's time at one size and dtype, of one run."""
+    """Everybody's time at one size and dtype, of one run. Rungs ``by_name`` are chosen by nobody who does not name them."""
 
     case: str
     sizes: Mapping[str, int]
@@ -70,6 +70,7 @@ class Point:
     run: Run
     entries: tuple[Measurement, ...]
     notes: tuple[str, ...] = ()
+    by_name: frozenset[str] = frozenset()
 
     @property
     def size(self) -> str:
@@ -89,8 +90,8 @@ class Point:
 
     @cached_property
     def best(self) -> Measurement | None:
-        """The fastest rung that was right."""
-        return _fastest(one for one in self.rungs if one.verdict == "right")
+        """The fastest rung that was right and may be chosen."""
+        return _fastest(one for one in self.rungs if one.verdict == "right" and one.name not in self.by_name)
 
     @cached_property
     def rival(self) -> Measurement | None:
@@ -183,7 +184,9 @@ def collect(op: Op, sources: Iterable[Source], device: str | None = None) -> Col
     chosen = newest.run.device
     own = [source for source in known if source.run.device == chosen and source.timed]
     dtypes = [dtype_name(dtype) for dtype in op.spec.dtypes]
-    points = points_of(own, [case.name for case in op.spec.sizes], dtypes)
+    by_name = frozenset(rung.name for rung in op.rungs if rung.by_name)
+    measured = points_of(own, [case.name for case in op.spec.sizes], dtypes)
+    points = tuple(replace(point, by_name=by_name) for point in measured)
     used = {id(point.run) for point in points}
     environment = newest.run.environment or {"device": chosen, "date": newest.run.started.isoformat(timespec="seconds")}
     folder = next((source.path.parent for source in own if source.path), None)

@@ -101,6 +101,9 @@ def _caption(collected: Collected, point: Point) -> Markup:
         "calls/s": "Calls a second.",
     }[unit]
     notes = [f"{one.name}: {one.message}." for one in point.entries if one.message]
+    notes += [
+        f"{one.name} runs for who names it alone." for one in point.rungs if one.median and one.name in point.by_name
+    ]
     where = f"Measured on {collected.device}, {point.run.started:%Y-%m-%d}."
     return joined(
         f"{what} {where} Ticks at the bars' ends are 95 % intervals. ", *(f"{note} " for note in (*notes, *point.notes))

@@ -26,12 +26,12 @@ class Step:
 
 
 def steps(point: Point, order: tuple[str, ...]) -> list[Step]:
-    """Each rung that was right and timed, in the order of the ladder, against the best of those before it."""
+    """Each rung that was right, timed and may be chosen, in the order of the ladder, against the best of those before it."""
     found: list[Step] = []
     best: Measurement | None = None
     for name in order:
         entry = point.entry(name)
-        if entry is None or not entry.median or entry.verdict != "right":
+        if entry is None or not entry.median or entry.verdict != "right" or name in point.by_name:
             continue
         found.append(
             Step(entry, best.median / entry.median if best and best.median else None, best.name if best else "")
