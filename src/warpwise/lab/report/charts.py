@@ -67,12 +67,17 @@ def ladder_rows(point: Point, order: Sequence[str]) -> list[Measurement]:
 
 
 def ladder(point: Point, order: Sequence[str], narrow: bool = False) -> str:
-    """Rates as bars, the ceiling and the best opponent as lines; figures in columns beside (or above) the bars."""
+    """Rates as bars, the ceiling and the best opponent as lines; figures in columns beside (or above) the bars.
+
+    Rungs that do not take these arguments are left to the caption.
+    """
     best = point.best.name if point.best else ""
     rival = point.rival
     roof, unit = words.ceiling(point), words.rate_unit(point)
     rows: list[dict[str, Any]] = []
     for one in ladder_rows(point, order):
+        if one.verdict == "untested" and not one.median:
+            continue
         rate = words.rate(one)
         interval = one.interval
         known = [part for part in (words.time(one), words.percent(one)) if part]

@@ -100,7 +100,11 @@ def _caption(collected: Collected, point: Point) -> Markup:
         "TFLOP/s": "FLOPs that the operation must do, a second.",
         "calls/s": "Calls a second.",
     }[unit]
-    notes = [f"{one.name}: {one.message}." for one in point.entries if one.message]
+    said: dict[str, list[str]] = {}  # the same of several rungs is told once
+    for one in point.entries:
+        if one.message:
+            said.setdefault(one.message, []).append(charts.short(one.name) if one.verdict == "untested" else one.name)
+    notes = [f"{', '.join(names)}: {message}." for message, names in said.items()]
     notes += [
         f"{one.name} runs for who names it alone." for one in point.rungs if one.median and one.name in point.by_name
     ]
