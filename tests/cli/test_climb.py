@@ -121,6 +121,21 @@ def test_doctor_says_that_the_cache_cannot_be_made(monkeypatch: pytest.MonkeyPat
     assert "cannot make the cache folder /dev/null/cache" in said(result)
 
 
+def test_what_is_said_of_several_rungs_is_said_once() -> None:
+    op = registry.get("softmax")
+    why = "takes torch.float16, not torch.float32"
+    entries = tuple(
+        Entry(rung.name, "rung", None, None, why if place < 2 else "") for place, rung in enumerate(op.rungs)
+    )
+    table = LadderTable(op, op.rungs)
+    table.points = [Point(op.spec.sizes[0], torch.float32, entries, "torch.compile")]
+    console = Console(width=150, record=True, file=io.StringIO())
+    console.print(table)
+    text = console.export_text()
+    assert text.count(why) == 1
+    assert f"{op.rungs[0].name}, {op.rungs[1].name}: {why}" in text
+
+
 @pytest.mark.parametrize("width, ideas", [(80, False), (150, True)])
 def test_a_narrow_terminal_loses_columns_and_no_figures(width: int, ideas: bool) -> None:
     op = registry.get("softmax")

@@ -112,7 +112,11 @@ class LadderTable:
             mark = _mark(self.verdicts.get(entry.name)) if entry.kind == "rung" else ""
             style = "cyan" if entry.kind == "opponent" else None
             table.add_row(entry.name, ideas.get(entry.name, ""), mark, *_cells(entry), style=style)
-        notes = [f"{entry.name}: {entry.note}" for entry in point.entries if entry.note]
+        said: dict[str, list[str]] = {}  # the same of several is told once
+        for entry in point.entries:
+            if entry.note:
+                said.setdefault(entry.note, []).append(entry.name)
+        notes = [f"{', '.join(names)}: {note}" for note, names in said.items()]
         if notes or point.notes:
             table.caption, table.caption_justify = escape("\n".join((*notes, *point.notes))), "left"
         return table
