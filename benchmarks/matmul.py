@@ -238,8 +238,17 @@ def page(kept: dict[str, Any]) -> str:
         told = [ratio_text(kind, shape, points.get(f"{kind} {shape}", {})) for kind in kinds]
         if any(told):
             rows.append(f"| {' × '.join(map(str, sizes))} | {' | '.join(told)} |")
-    where = f"{kept['place']}, {kept['environment']['date'][:10]}"
-    return "\n".join((f"Times as fast as cuBLAS, medians of interleaved rounds, {where}:", "", *rows))
+    return "\n".join((f"Times as fast as cuBLAS, medians of interleaved rounds, {where(kept)}:", "", *rows))
+
+
+def where(kept: dict[str, Any]) -> str:
+    """The device and the day."""
+    return f"{kept['place']}, {kept['environment']['date'][:10]}"
+
+
+def picture(kept: dict[str, Any]) -> str:
+    """The same as an SVG."""
+    return matmul_picture.drawn(kept["points"], list(KINDS), SHAPES, GOALS, where(kept))
 
 
 def ratio_text(kind: str, shape: str, point: dict[str, Any]) -> str:
@@ -259,8 +268,7 @@ def write_page(kept: dict[str, Any]) -> None:
         sys.exit(f"{README} has no {MARKS[0]} … {MARKS[1]}")
     atomic_write(README, f"{before}{start}\n{page(kept)}\n{end}{after}")
     PICTURE.parent.mkdir(exist_ok=True)
-    where = f"{kept['place']}, {kept['environment']['date'][:10]}"
-    atomic_write(PICTURE, matmul_picture.drawn(kept["points"], list(KINDS), SHAPES, GOALS, where))
+    atomic_write(PICTURE, picture(kept))
 
 
 def summary(points: dict[str, dict[str, Any]]) -> str:

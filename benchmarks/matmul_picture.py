@@ -29,7 +29,7 @@ def drawn(
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">',
         f"<title>{escape(told)}</title><style>{STYLE}</style>",
         f'<rect class="ground" width="{width}" height="{height}"/><text class="head" x="8" y="22">{escape(told)}</text>',
-        '<text class="dim" x="8" y="40">bars begin at 1, as fast as cuBLAS; outlined: PyTorch is chosen there; a mark: a goal above 1</text>',
+        '<text class="dim" x="8" y="40">bars begin at 1, as fast as cuBLAS; outlined: PyTorch is chosen there; a thick mark is a goal</text>',
         f'<text class="dim" x="8" y="{TOP - 8}">M × N × K</text>',
     ]
     for column, kind in enumerate(kinds):

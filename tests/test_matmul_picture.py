@@ -33,7 +33,7 @@ def test_a_bar_for_each_point() -> None:
 
 def test_the_picture_is_of_what_is_recorded() -> None:
     kept = json.loads(matmul.RESULTS.read_text())
-    where = f"{kept['place']}, {kept['environment']['date'][:10]}"
-    drawn = matmul_picture.drawn(kept["points"], list(matmul.KINDS), matmul.SHAPES, matmul.GOALS, where)
-    assert matmul.PICTURE.read_text() == drawn, "python benchmarks/matmul.py --show --readme draws it anew"
+    assert matmul.PICTURE.read_text() == matmul.picture(kept), (
+        "python benchmarks/matmul.py --show --readme draws it anew"
+    )
     assert matmul.page(kept) in matmul.README.read_text()

@@ -15,7 +15,7 @@ from pathlib import Path
 from warpwise import cache
 
 SHARED = Path(__file__).parent / "runtime"  # headers of every library
-FEATURES = {
+_FEATURES = {
     "avx2": "avx2",
     "fma": "fma",
     "f16c": "f16c",
@@ -61,7 +61,7 @@ def vector_flags() -> tuple[str, ...]:
         there = set(Path("/proc/cpuinfo").read_text().split())
     except OSError:
         return ()
-    return tuple(f"-m{flag}" for feature, flag in FEATURES.items() if feature in there)
+    return tuple(f"-m{flag}" for feature, flag in _FEATURES.items() if feature in there)
 
 
 def library(

@@ -62,8 +62,8 @@ def climb(
     """Verify every rung of OP against float64 and, on a GPU, time the right ones against PyTorch and the vendor's library.
 
     On a CPU the rungs run emulated and checked, and what was last recorded on a GPU stands beside their verdicts. OP may
-    be 'all', or a Python file that defines one (`warpwise new` writes it). Every verdict and time goes into the results store as soon as it is there. Exits with 1 if a rung is wrong,
-    or if one that was asked for could not be tested.
+    be 'all', or a Python file that defines one (`warpwise new` writes it). Every verdict and time goes into the results
+    store as soon as it is there. Exits with 1 if a rung is wrong, or if one that was asked for could not be tested.
     """
     console = wide_console()
     ops = _ops(names)
@@ -77,9 +77,8 @@ def climb(
     with contextlib.nullcontext() if no_store else open_store("; --no-store climbs without it") as store:
         for op in ops:
             ladder = _climb(console, op, where, sizes, dtypes, rungs, budget, store)
-            right = (
-                right and ladder.right and not (rungs and any(row.verdict.status == "untested" for row in ladder.rows))
-            )
+            tested = not rungs or all(row.verdict.status != "untested" for row in ladder.rows)
+            right = right and ladder.right and tested
             if json_path is not None:
                 path = json_path if json_path.suffix == ".json" else json_path / f"{op.name}.json"
                 ladder.save(path)

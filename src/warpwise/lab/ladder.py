@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +17,15 @@ from warpwise.lab.verdict import Verdict, case_to_json, dtype_name, plain
 from warpwise.registry import Case
 
 SCHEMA = 1
+
+
+def told_once(notes: Iterable[tuple[str, str]]) -> list[str]:
+    """``name: note`` of every (name, note) that has one; what is noted of several names is told once: ``k12, k16: takes ...``."""
+    names: dict[str, list[str]] = {}
+    for name, note in notes:
+        if note:
+            names.setdefault(note, []).append(name)
+    return [f"{', '.join(named)}: {note}" for note, named in names.items()]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -185,8 +185,7 @@ def collect(op: Op, sources: Iterable[Source], device: str | None = None) -> Col
     own = [source for source in known if source.run.device == chosen and source.timed]
     dtypes = [dtype_name(dtype) for dtype in op.spec.dtypes]
     by_name = frozenset(rung.name for rung in op.rungs if rung.by_name)
-    measured = points_of(own, [case.name for case in op.spec.sizes], dtypes)
-    points = tuple(replace(point, by_name=by_name) for point in measured)
+    points = points_of(own, [case.name for case in op.spec.sizes], dtypes, by_name)
     used = {id(point.run) for point in points}
     environment = newest.run.environment or {"device": chosen, "date": newest.run.started.isoformat(timespec="seconds")}
     folder = next((source.path.parent for source in own if source.path), None)
@@ -199,7 +198,9 @@ def collect(op: Op, sources: Iterable[Source], device: str | None = None) -> Col
     )  # fmt: skip
 
 
-def points_of(sources: Sequence[Source], cases: Sequence[str], dtypes: Sequence[str]) -> tuple[Point, ...]:
+def points_of(
+    sources: Sequence[Source], cases: Sequence[str], dtypes: Sequence[str], by_name: frozenset[str] = frozenset()
+) -> tuple[Point, ...]:
     """The newest of each point in ``sources``, which are the newest first, in the order of ``cases`` and ``dtypes``."""
     found: dict[tuple[str, str, tuple[tuple[str, int], ...]], Point] = {}
     for source in sources:
@@ -210,7 +211,7 @@ def points_of(sources: Sequence[Source], cases: Sequence[str], dtypes: Sequence[
         for key, entries in groups.items():
             if key not in found and any(one.timed for one in entries):
                 notes = source.notes.get((key[0], key[1]), ())
-                found[key] = Point(key[0], dict(key[2]), key[1], source.run, tuple(entries), notes)
+                found[key] = Point(key[0], dict(key[2]), key[1], source.run, tuple(entries), notes, by_name)
 
     def order(point: Point) -> tuple[int, int]:
         return (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from warpwise.lab.ladder import told_once
 from warpwise.lab.report import charts, words
 from warpwise.lab.report.collected import Collected, Point
 from warpwise.lab.report.explained import Explained
@@ -100,11 +101,8 @@ def _caption(collected: Collected, point: Point) -> Markup:
         "TFLOP/s": "FLOPs that the operation must do, a second.",
         "calls/s": "Calls a second.",
     }[unit]
-    said: dict[str, list[str]] = {}  # the same of several rungs is told once
-    for one in point.entries:
-        if one.message:
-            said.setdefault(one.message, []).append(charts.short(one.name) if one.verdict == "untested" else one.name)
-    notes = [f"{', '.join(names)}: {message}." for message, names in said.items()]
+    named = ((charts.short(one.name) if one.verdict == "untested" else one.name, one.message) for one in point.entries)
+    notes = [f"{note}." for note in told_once(named)]
     notes += [
         f"{one.name} runs for who names it alone." for one in point.rungs if one.median and one.name in point.by_name
     ]

@@ -25,6 +25,11 @@ def dense(matrix: torch.Tensor) -> tuple[torch.Tensor, bool]:
     return matrix.contiguous(), False
 
 
+def pitch(length: int, size: int) -> int:
+    """Elements of ``size`` bytes from one line of ``length`` to the next where each begins on LINE bytes."""
+    return cdiv(length * size, LINE) * LINE // size
+
+
 def padded(*factors: torch.Tensor) -> list[torch.Tensor]:
     """Copies of one or two dense matrices of a dtype in lines on LINE bytes, in multiples of 16 lines, by one launch.
 
@@ -33,7 +38,7 @@ def padded(*factors: torch.Tensor) -> list[torch.Tensor]:
     size = factors[0].element_size()
     copies = []
     for lines, length in (factor.shape for factor in factors):
-        copies.append(factors[0].new_empty((cdiv(lines, 16) * 16, cdiv(length * size, LINE) * LINE // size)))
+        copies.append(factors[0].new_empty((cdiv(lines, 16) * 16, pitch(length, size))))
     arguments: list[object] = []
     for factor, to in zip(factors, copies, strict=True):
         lines, length = factor.shape

@@ -7,22 +7,23 @@ import torch
 from warpwise import cuda
 from warpwise.ops._common import cdiv, multiprocessors
 from warpwise.ops.matmul import _specialised
-from warpwise.ops.matmul._padded import padded
+from warpwise.ops.matmul._padded import padded, pitch
 from warpwise.ops.matmul._shared import HERE, sizes
 from warpwise.ops.matmul._specialised import ALONG_DEPTH, ALONG_EXTENT, feed, in_boxes, with_lines
 
 TURN = cuda.load(HERE / "k25_turned_first.cu")
-SIDE, LINE = 64, 32  # of a tile of the pass, and elements that a row of its result is a multiple of
+SIDE = 64  # of a tile of the pass
 PAYS = 768  # rows of a for which boxes save as much as the pass costs
 
 
 def turned(lines: torch.Tensor) -> torch.Tensor:
     """``lines`` (rows, columns), float32 with its columns side by side, as (columns, rows) in rows that begin on 128 bytes."""
     rows, columns = lines.shape
-    to = lines.new_empty((columns, cdiv(rows, LINE) * LINE))
+    to = lines.new_empty((columns, pitch(rows, lines.element_size())))
     grid = cdiv(rows, SIDE) * cdiv(columns, SIDE)
-    pitch = lines.stride(0)
-    TURN["turn_words"][grid, (32, 8)](cuda.strided(lines), pitch, cuda.strided(to), to.shape[1], rows, columns)
+    TURN["turn_words"][grid, (32, 8)](
+        cuda.strided(lines), lines.stride(0), cuda.strided(to), to.shape[1], rows, columns
+    )
     return to[:, :rows]
 
 
@@ -59,5 +60,5 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 
 def pays(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether the pass costs less than words do: a tenth of the products' time, at which b is moved twice."""
-    return a.shape[0] >= PAYS and _specialised.pays(a, b) and not limits(a, b)
+    """Whether, where k13 pays, the pass costs less than words do: a tenth of the products' time."""
+    return a.shape[0] >= PAYS and not limits(a, b)

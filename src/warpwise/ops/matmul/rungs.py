@@ -113,10 +113,8 @@ def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
     elif a.is_cuda and a.dtype == torch.float32 and (a.size(0) <= 16 or b.size(1) == 1):
         name = "k24_few_rows"
     elif a.dtype == torch.float32:
-        turned = _turned_first.pays(a, b)
-        name = (
-            "k25_turned_first" if turned else "k13_warp_specialised" if _specialised.pays(a, b) else "k11_async_copies"
-        )
+        specialised = "k25_turned_first" if _turned_first.pays(a, b) else "k13_warp_specialised"
+        name = specialised if _specialised.pays(a, b) else "k11_async_copies"
     elif a.dtype == torch.int8:
         name = "k22_warpgroups_int8" if _bytes.pays(a, b) else "k23_padded" if _padded.pays(a, b) else "k15_mma_sync"
     elif a.is_cuda and cdiv(a.size(0), 128) * cdiv(b.size(1), 256) >= multiprocessors(a) and not boxes(a, b):
