@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from warpwise.cuda import gpu, observe
 from warpwise.cuda.module import Launcher
 from warpwise.cuda.tensor_map import TensorMap, encoded
+from warpwise.cuda.varying import VaryingScalar, plain
 from warpwise.cuda.views import Out, Strided
 
 _KEPT_MAPS = 256
@@ -36,18 +37,18 @@ class Recording:
     ) -> None:
         self._index, self._steps, self._rooms = index, tuple(steps), tuple(rooms)
 
-    def __call__(self, addresses: Sequence[int]) -> None:
-        """Launch on torch's current stream. Raises ``LaunchError``."""
+    def __call__(self, addresses: Sequence[int], scalars: Sequence[Any] = ()) -> None:
+        """Launch on torch's current stream, with new values of the varying scalars. Raises ``LaunchError``."""
         if _current_device() != self._index:
             with torch.cuda.device(self._index):
-                self(addresses)
+                self(addresses, scalars)
             return
         if self._rooms:
             rooms = [room() for room in self._rooms]  # the stream keeps what kernels before a later allocation need
             addresses = [*addresses, *[room.data_ptr() for room in rooms]]
         stream = _raw_stream(self._index)
         for step in self._steps:
-            step(addresses, stream)
+            step(addresses, stream, scalars)
 
     def __len__(self) -> int:
         return len(self._steps)
@@ -55,22 +56,26 @@ class Recording:
 
 Pointers = Sequence[tuple[int, int, int]]
 """Which value is which tensor's address, and how many bytes past it."""
+Scalars = Sequence[tuple[int, int, Callable[[Any], Any]]]
+"""Which value is which varying scalar, and the function that checks and converts it."""
 
 
 class _Kernel:
     """A CUDA kernel: its launcher, the values of its parameters, and which of them follow the tensors."""
 
-    __slots__ = ("_gpu", "_launcher", "_maps", "_pointers", "_values")
+    __slots__ = ("_gpu", "_launcher", "_maps", "_pointers", "_scalars", "_values")
 
     def __init__(
         self, kernel: gpu.GpuKernel, launcher: Launcher, values: list[Any], pointers: Pointers,
-        maps: Sequence[tuple[int, int, int, _Maps]],
+        maps: Sequence[tuple[int, int, int, _Maps]], scalars: Scalars,
     ) -> None:  # fmt: skip
         self._gpu, self._launcher, self._values = kernel, launcher, values
-        self._pointers, self._maps = tuple(pointers), tuple(maps)
+        self._pointers, self._maps, self._scalars = tuple(pointers), tuple(maps), tuple(scalars)
 
-    def __call__(self, addresses: Sequence[int], stream: int) -> None:
+    def __call__(self, addresses: Sequence[int], stream: int, scalars: Sequence[Any]) -> None:
         values = self._values.copy()
+        for slot, index, bind in self._scalars:
+            values[slot] = bind(scalars[index])
         for slot, tensor, offset in self._pointers:
             values[slot] = addresses[tensor] + offset
         for slot, tensor, offset, made in self._maps:
@@ -81,17 +86,19 @@ class _Kernel:
 class _Triton:
     """A compiled Triton kernel with its grid, which takes addresses for tensors and what has a ``data_ptr`` for a descriptor's."""
 
-    __slots__ = ("_descriptors", "_launch", "_pointers", "_values")
+    __slots__ = ("_descriptors", "_launch", "_pointers", "_scalars", "_values")
 
     def __init__(
         self, launch: Callable[[int, list[Any]], None], values: list[Any], pointers: Pointers,
-        descriptors: Sequence[tuple[int, int, int, Any]],
+        descriptors: Sequence[tuple[int, int, int, Any]], scalars: Scalars,
     ) -> None:  # fmt: skip
         self._launch, self._values = launch, values
-        self._pointers, self._descriptors = tuple(pointers), tuple(descriptors)
+        self._pointers, self._descriptors, self._scalars = tuple(pointers), tuple(descriptors), tuple(scalars)
 
-    def __call__(self, addresses: Sequence[int], stream: int) -> None:
+    def __call__(self, addresses: Sequence[int], stream: int, scalars: Sequence[Any]) -> None:
         values = self._values.copy()
+        for slot, index, bind in self._scalars:
+            values[slot] = bind(scalars[index])
         for slot, tensor, offset in self._pointers:
             values[slot] = addresses[tensor] + offset
         for slot, tensor, offset, descriptor in self._descriptors:
@@ -153,7 +160,7 @@ class _Recorder(TorchDispatchMode):
 
     def show(self, launcher: Any, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
         """Launch, and keep how to do it again."""
-        result = launcher(*args, **options)
+        result = launcher(*map(plain, args), **{name: plain(value) for name, value in options.items()})
         step: _Kernel | _Triton | None = None
         if self.repeatable:
             step = (
@@ -172,9 +179,14 @@ class _Recorder(TorchDispatchMode):
         values: list[Any] = []
         pointers: list[tuple[int, int, int]] = []
         maps: list[tuple[int, int, int, _Maps]] = []
+        scalars: list[tuple[int, int, Callable[[Any], Any]]] = []
         kernel = launcher.kernel.on_gpu(_device(args))
         for slot, value in enumerate(args):
             given = value.value if isinstance(value, Out | Strided) else value
+            if isinstance(given, VaryingScalar):
+                scalars.append((slot, given.index, kernel.binder.slots[slot].gpu))
+                values.append(None)
+                continue
             if isinstance(given, TensorMap):
                 if (place := self._place(given.tensor)) is None:
                     return None
@@ -191,7 +203,7 @@ class _Recorder(TorchDispatchMode):
                 values.append(kernel.binder.slots[slot].gpu(given))
             else:
                 return None
-        return _Kernel(kernel, launcher, values, pointers, maps)
+        return _Kernel(kernel, launcher, values, pointers, maps, scalars)
 
     def _triton(
         self, launcher: Any, args: tuple[Any, ...], options: Mapping[str, Any], compiled: Any
@@ -203,7 +215,14 @@ class _Recorder(TorchDispatchMode):
         grid, values = bound
         pointers: list[tuple[int, int, int]] = []
         descriptors: list[tuple[int, int, int, Any]] = []
+        scalars: list[tuple[int, int, Callable[[Any], Any]]] = []
         for slot, value in enumerate(values):
+            if isinstance(value, VaryingScalar):
+                if not _takes_any_value(launcher.kernel.params[slot], value.value):
+                    return None
+                scalars.append((slot, value.index, type(value.value)))
+                values[slot] = value.value
+                continue
             tensor = value if isinstance(value, torch.Tensor) else getattr(value, "base", None)
             if tensor is value and isinstance(tensor, torch.Tensor) and not tensor.data_ptr():
                 values[slot] = 0
@@ -221,7 +240,7 @@ class _Recorder(TorchDispatchMode):
                 return None
         from warpwise.triton.compat import compiled_launch
 
-        return _Triton(compiled_launch(compiled, grid, values), values, pointers, descriptors)
+        return _Triton(compiled_launch(compiled, grid, values), values, pointers, descriptors, scalars)
 
     def _place(self, tensor: torch.Tensor) -> tuple[int, int] | None:
         """Which of the tensors ``tensor`` is or lies in, and how many bytes after its beginning; None for memory of others."""
@@ -236,14 +255,23 @@ class _Recorder(TorchDispatchMode):
         return not value or not any(start <= value < start + size for start, size in spans)
 
 
+def _takes_any_value(parameter: Any, value: Any) -> bool:
+    """Whether a Triton kernel compiled for ``value`` is right for others of its type: it specialises on integers."""
+    return not parameter.is_constexpr and (isinstance(value, float) or bool(parameter.do_not_specialize))
+
+
 def _device(args: Sequence[Any]) -> torch.device:
     given = (value.value if isinstance(value, Out | Strided) else value for value in args)
     tensors = (value.tensor if isinstance(value, TensorMap) else value for value in given)
     return next((value.device for value in tensors if isinstance(value, torch.Tensor)), torch.device("cuda"))
 
 
-def record(launch: Callable[[], None], tensors: Sequence[torch.Tensor]) -> Recording | None:
+def record(
+    launch: Callable[[], None], tensors: Sequence[torch.Tensor], scalars: Sequence[VaryingScalar] = ()
+) -> Recording | None:
     """Run ``launch``, and give what it launched for ``tensors``, all of them on one GPU; None if that cannot be repeated.
+
+    ``scalars`` are the varying scalars that ``launch`` passes on; a replay takes new values for them by their index.
 
     It cannot where the launch does more than allocate memory and start CUDA and Triton kernels on it and these tensors: runs
     another operator of torch (a fill, a copy), or hands over a tensor from elsewhere; nor where two of the tensors share
@@ -252,7 +280,7 @@ def record(launch: Callable[[], None], tensors: Sequence[torch.Tensor]) -> Recor
     recorder = _Recorder(tensors)
     with observe.observing(recorder.show), recorder:
         launch()
-    if not recorder.repeatable or not recorder.steps:
+    if not recorder.repeatable or not recorder.steps or any(scalar.read for scalar in scalars):
         return None
     return Recording(tensors[0].get_device(), recorder.steps, [allocator(room) for room in recorder.rooms])
 

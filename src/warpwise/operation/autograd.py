@@ -1,0 +1,172 @@
+"""The backward of an operation, and how PyTorch's autograd, torch.library and torch.func call it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from warpwise.operation.spec import Spec, as_tuple
+
+GRAD, NEEDS = "grad_", "needs_"
+
+
+class Saved:
+    """What the forward kept: its arguments and outputs as attributes, and which gradients are wanted."""
+
+    def __init__(self, values: Mapping[str, Any], wanted: Sequence[str]) -> None:
+        self.__dict__.update(values)
+        self._wanted = frozenset(wanted)
+
+    def wants(self, *names: str) -> bool:
+        """Whether the gradient of any of these arguments is wanted."""
+        return not self._wanted.isdisjoint(names)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{name!r} is not saved; name it in Gradient(saves=...)")
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """The backward of an operation: another operation, linked by names, or a function of differentiable operations.
+
+    An operation's arguments are matched by name: ``grad_<output>`` is the gradient of that output, ``needs_<argument>`` a
+    bool, whether that argument's gradient is wanted, and any other name is an argument or output of the forward. Its
+    output ``grad_<argument>`` is the gradient of that argument.
+
+    A function is called as ``backward(saved, *grads)`` with a ``Saved`` of the arguments and outputs that ``saves`` names
+    and one gradient for each output; it returns a mapping from arguments to gradients. Gradients of outputs that were not
+    used are zeros, or None unless ``materialize``. ``eager_records(*args)`` says that where PyTorch computes the forward,
+    PyTorch's own autograd serves as well: ``eager`` is differentiable and its backward no slower than this one.
+    """
+
+    backward: Any
+    saves: tuple[str, ...] = ()
+    materialize: bool = True
+    eager_records: Callable[..., bool] = lambda *args: False
+
+    @property
+    def op(self) -> Any:
+        """The linked operation, or None."""
+        return self.backward if hasattr(self.backward, "spec") else None
+
+
+class Backward:
+    """The gradient of one specification, resolved: what the forward saves, and how gradients follow from it."""
+
+    def __init__(self, spec: Spec, gradient: Gradient) -> None:
+        self.spec, self.gradient = spec, gradient
+        self.arguments = [argument.name for argument in spec.parsed.arguments]
+        self.names = list(gradient.saves)
+        if gradient.op is not None:
+            linked = [argument.name for argument in gradient.op.spec.parsed.arguments]
+            self.names = [name for name in linked if not name.startswith((GRAD, NEEDS))]
+        sources = [*self.arguments, *spec.parsed.outputs]
+        unknown = [name for name in self.names if name not in sources]
+        if unknown:
+            raise ValueError(
+                f"{spec.name}: its backward needs {', '.join(map(repr, unknown))}, expected names of {', '.join(sources)}"
+            )
+        self.places = [sources.index(name) for name in self.names]
+
+    def save(self, ctx: Any, args: Sequence[Any], outputs: Any) -> None:
+        """Keep tensors by ``save_for_backward``, everything else on ``ctx``."""
+        values = (*args, *as_tuple(outputs))
+        kept = [values[place] for place in self.places]
+        ctx.save_for_backward(*[value if isinstance(value, torch.Tensor) else None for value in kept])
+        ctx.others = [None if isinstance(value, torch.Tensor) else value for value in kept]
+        if not self.gradient.materialize:
+            ctx.set_materialize_grads(False)
+
+    def __call__(self, ctx: Any, grads: Sequence[Any], needed: Sequence[bool]) -> tuple[Any, ...]:
+        """One gradient for each argument of the schema, None where there is none."""
+        kept = [other if value is None else value for value, other in zip(ctx.saved_tensors, ctx.others, strict=True)]
+        wanted = [name for name, need in zip(self.arguments, needed, strict=True) if need]
+        values = dict(zip(self.names, kept, strict=True))
+        if self.gradient.op is None:
+            found = self.gradient.backward(Saved(values, wanted), *grads)
+        else:
+            found = self._linked(values, grads, wanted)
+        return tuple(found.get(name) if need else None for name, need in zip(self.arguments, needed, strict=True))
+
+    def _linked(self, values: dict[str, Any], grads: Sequence[Any], wanted: Sequence[str]) -> dict[str, Any]:
+        op = self.gradient.op
+        given = dict(zip((GRAD + name for name in self.spec.parsed.outputs), grads, strict=True)) | values
+        given |= {NEEDS + name: name in wanted for name in self.arguments}
+        made = op.call(*(given[argument.name] for argument in op.spec.parsed.arguments))
+        return {name.removeprefix(GRAD): value for name, value in zip(op.spec.returned, as_tuple(made), strict=True)}
+
+
+Plan = Callable[..., Any]
+
+
+def recorded(name: str, backward: Backward) -> Callable[[Plan], Plan]:
+    """Return a function that makes a plan be recorded by autograd, for eager mode.
+
+    The context is set up in ``forward``, which costs the host less than a separate ``setup_context``.
+    """
+
+    def forward(ctx: Any, plan: Plan, *args: Any) -> Any:
+        outputs = plan(*args)
+        backward.save(ctx, args, outputs)
+        return outputs
+
+    def gradients(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        return (None, *backward(ctx, grads, ctx.needs_input_grad[1:]))
+
+    members = {"forward": staticmethod(forward), "backward": staticmethod(gradients)}
+    made = type(name, (torch.autograd.Function,), members)
+    # Function.apply handles function transforms first, and these take another path here; its base class records at once.
+    apply = super(torch.autograd.Function, made).apply  # type: ignore[misc]
+    return lambda plan: functools.partial(apply, plan)
+
+
+def transformed(name: str, library: Plan, backward: Backward) -> Plan:
+    """``function(rung, *args)`` runs the library's operator and can be differentiated by torch.func's transforms.
+
+    torch.func needs a ``setup_context`` apart from the forward, which torch.library's own registration does not have.
+    """
+
+    def forward(rung: str | None, *args: Any) -> Any:
+        return library(args, rung)
+
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        backward.save(ctx, inputs[1:], output)
+
+    def gradients(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        return (None, *backward(ctx, grads, ctx.needs_input_grad[1:]))
+
+    members = {
+        "forward": staticmethod(forward), "setup_context": staticmethod(setup_context),
+        "backward": staticmethod(gradients), "generate_vmap_rule": True,
+    }  # fmt: skip
+    return type(name, (torch.autograd.Function,), members).apply  # type: ignore[attr-defined,no-any-return]
+
+
+def register(spec: Spec, compute: Plan, fake: Plan, backward: Backward | None) -> Plan:
+    """Register ``compute`` as ``torch.ops.<namespace>.<name>`` and return ``library(args, rung)``, which calls it."""
+    parsed = spec.parsed
+    opaque = torch.library.custom_op(parsed.qualified, compute, mutates_args=parsed.mutated, schema=parsed.library())
+    opaque.register_fake(fake)
+    if backward is not None:
+
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], keyword_only_inputs: dict[str, Any], output: Any) -> None:
+            named = [keyword_only_inputs[name] for name in keyword_only]
+            backward.save(ctx, (*inputs, *named), output)
+
+        def gradients(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+            needed = (*ctx.needs_input_grad, *[False] * len(keyword_only))[: len(parsed.arguments)]
+            return backward(ctx, grads, needed)[: len(parsed.arguments) - len(keyword_only)]
+
+        opaque.register_autograd(gradients, setup_context=setup_context)
+    keyword_only = [argument.name for argument in parsed.arguments if argument.keyword_only]
+    positional = len(parsed.arguments) - len(keyword_only)
+    operator = getattr(getattr(torch.ops, parsed.namespace), parsed.name).default
+    if not keyword_only:
+        return lambda args, rung: operator(*args, rung=rung)
+    return lambda args, rung: operator(
+        *args[:positional], **dict(zip(keyword_only, args[positional:], strict=True)), rung=rung
+    )

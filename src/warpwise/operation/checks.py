@@ -1,0 +1,57 @@
+"""Checks of arguments that specifications share. Each raises ``TypeError`` or ``ValueError`` that names the argument."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+
+def check_tensor(op: str, name: str, value: Any, dtypes: Sequence[torch.dtype] = (), dims: Sequence[int] = ()) -> None:
+    """Raise unless ``value`` is a dense tensor of one of ``dtypes`` and with one of the numbers of dimensions ``dims``."""
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(f"{op}: expected {name} to be a torch.Tensor, got {type(value).__name__}")
+    if value.layout is not torch.strided:
+        raise TypeError(f"{op}: expected {name} to be dense, got {value.layout}; call .to_dense() first")
+    if value.is_nested:
+        raise TypeError(f"{op}: expected {name} to be dense, got a nested tensor; call .to_padded_tensor(0.0) first")
+    if dtypes and value.dtype not in dtypes:
+        expected = ", ".join(str(dtype) for dtype in dtypes)
+        raise TypeError(f"{op}: expected {name} of dtype {expected}, got {value.dtype}")
+    if dims and value.dim() not in dims:
+        expected = " or ".join(str(count) for count in dims)
+        raise ValueError(f"{op}: expected {name} with {expected} dimensions, got shape {tuple(value.shape)}")
+
+
+def check_same(op: str, names: Sequence[str], first: torch.Tensor, tensor: torch.Tensor) -> None:
+    """Raise unless ``tensor``, the second of ``names``, has the dtype and the device of ``first``."""
+    if tensor.dtype != first.dtype:
+        raise TypeError(
+            f"{op}: expected {names[1]} of {names[0]}'s dtype {first.dtype}, got {tensor.dtype}; "
+            f"convert one of them: {names[1]}.to({first.dtype})"
+        )
+    if tensor.device != first.device:
+        raise ValueError(
+            f"{op}: expected {names[1]} on {names[0]}'s device {first.device}, got {tensor.device}; "
+            f"move one of them: {names[1]}.to({str(first.device)!r})"
+        )
+
+
+def check_same_shape(op: str, names: Sequence[str], tensors: Sequence[torch.Tensor]) -> None:
+    """Raise unless all ``tensors`` have the first one's dtype, device and shape."""
+    first = tensors[0]
+    for name, tensor in zip(names[1:], tensors[1:], strict=True):
+        check_same(op, (names[0], name), first, tensor)
+        if tensor.shape != first.shape:
+            expected, got = tuple(first.shape), tuple(tensor.shape)
+            raise ValueError(f"{op}: expected {name} of {names[0]}'s shape {expected}, got {got}")
+
+
+def check_dim(op: str, tensor: torch.Tensor, dim: Any) -> None:
+    """Raise unless ``dim`` is a dimension of ``tensor``; a 0-D tensor has 0 and -1, as in PyTorch."""
+    if not isinstance(dim, int) or isinstance(dim, bool):
+        raise TypeError(f"{op}: expected dim to be an int, got {type(dim).__name__}")
+    count = max(tensor.dim(), 1)
+    if not -count <= dim < count:
+        raise ValueError(f"{op}: expected dim between {-count} and {count - 1}, got {dim}")

@@ -1,0 +1,96 @@
+"""The choice of what computes a call: the user's or a shipped table of measurements, then the ladder's own rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from warpwise.operation.gpu import Device, assume_sm_count
+from warpwise.operation.spec import first_tensor, tensors
+
+if TYPE_CHECKING:
+    from warpwise.operation.op import Op
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What computes given arguments: a rung, with ``config`` if it has configurations, or PyTorch where ``rung`` is None.
+
+    ``reason`` says why, ``source`` what decided ("user's table", "shipped table", "heuristics", "device"). ``rival`` is
+    the best of the others: "torch", or our best rung where PyTorch is chosen. ``seconds`` and ``rival_seconds`` are their
+    predicted times, None where none was measured.
+    """
+
+    rung: str | None
+    config: str = ""
+    reason: str = ""
+    source: str = "heuristics"
+    seconds: float | None = None
+    rival: str = ""
+    rival_seconds: float | None = None
+
+    @property
+    def name(self) -> str | None:
+        """The rung as ``Op.rung`` takes it, ``name@config``; None for PyTorch."""
+        return f"{self.rung}@{self.config}" if self.rung and self.config else self.rung
+
+    def __str__(self) -> str:
+        times = [f"{1e6 * time:.4g} µs" for time in (self.seconds, self.rival_seconds) if time is not None]
+        predicted = f", {' against '.join(times)} predicted" if times else ""
+        return f"{self.name or 'PyTorch'}{predicted} ({self.source}: {self.reason})"
+
+
+def choose(op: Op, args: Sequence[Any]) -> Choice:
+    """What a call of ``op`` with ``args`` runs if it names no rung."""
+    kinds = {tensor.device.type for tensor in tensors(args)}
+    if "cuda" not in kinds:
+        kind = "meta" if "meta" in kinds else next(iter(kinds), "cpu")
+        where = "a CPU" if kind == "cpu" else kind
+        reason = f"on {where} PyTorch computes unless a rung is named"
+        return Choice(None, reason="on meta nothing is computed" if kind == "meta" else reason, source="device")
+    if op.tables is not None and (known := op.tables.choice(op, *args)):
+        return known
+    name = op.default(*args)
+    if name is None:
+        return Choice(None, reason="the ladder leaves these arguments to PyTorch")
+    rung, _, config = name.partition("@")
+    return Choice(rung, config, "the ladder's own rule, from shapes alone")
+
+
+def _chosen_on(op: Op, args: Sequence[Any], device: Device | str) -> Choice:
+    if not isinstance(device, (Device, str)):
+        wanted = "a GPU's name, as 'NVIDIA H200', or a warpwise.operation.Device"
+        raise TypeError(f"{op.name}: expected device to be {wanted}, got {device!r}")
+    where, tables = Device(device) if isinstance(device, str) else device, op.tables
+    table = tables.table(where) if tables is not None else None
+    if table is None or tables is None:
+        others = f"; there is one for {', '.join(tables.devices())}" if tables is not None and tables.devices() else ""
+        raise LookupError(
+            f"{op.name}: no table for {where.name}; `warpwise tune {op.name}` makes one on that GPU{others}"
+        )
+    with assume_sm_count(where.multiprocessors or table.device.multiprocessors):
+        known = tables.choice(op, *args, device=where)
+    if known is not None:
+        return known
+    kind, sizes = tables.describe(*args)
+    dtype = op.spec.dtype(args)
+    if all(rung.dtypes is not None and dtype not in rung.dtypes for rung in op.rungs):
+        return Choice(None, reason=f"no rung takes {str(dtype).removeprefix('torch.')}")
+    named = ", ".join(f"{name}={size}" for name, size in sizes.items())
+    raise LookupError(
+        f"{op.name}: {where.name}'s table has no point near {named} for {str(dtype).removeprefix('torch.')} and {kind}: "
+        f"there the ladder's own rule chooses; `warpwise tune {op.name}` on that GPU adds points"
+    )
+
+
+def chosen(op: Op, *args: Any, device: Device | str | None = None, **named: Any) -> Choice:
+    """What a call of ``op`` with these arguments of its schema runs: here, or on ``device`` by that GPU's tables alone.
+
+    Nothing is computed. Raises as the call does, and ``LookupError`` if there is no table for ``device``, or no point in it
+    near these arguments.
+    """
+    args = op.spec.parsed.bind(args, named)
+    op.spec.check(*args)
+    first_tensor(args)
+    return choose(op, args) if device is None else _chosen_on(op, args, device)

@@ -1,0 +1,343 @@
+"""A call of an operation: one key, one cache of plans.
+
+The key holds what a launcher may look at: shapes, strides, dtypes, devices and alignment of tensors, static attributes,
+and whether gradients are recorded. A plan is PyTorch's own computation, a rung, or a rung whose recorded launches are
+replayed. Under torch.compile, autocast, dispatch modes, tracing and function transforms the library operator is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import is_autocast_enabled, is_grad_enabled
+from torch.autograd import forward_ad
+from torch.compiler import is_dynamo_compiling
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
+
+from warpwise import ranges
+from warpwise.cuda import observe
+from warpwise.cuda.recording import Recording, allocator, record
+from warpwise.cuda.varying import VaryingScalar
+from warpwise.operation import autograd, tables
+from warpwise.operation.rung import Rung, Unsized, finished
+from warpwise.operation.schema import Argument, Schema
+from warpwise.operation.spec import as_tuple, first_tensor, map_tensors, single, tensors
+
+if TYPE_CHECKING:
+    from warpwise.operation.op import Op
+
+ALIGNMENT = 255  # kernels look at an address modulo 256 bytes at most, the alignment of torch's allocations
+MAX_PLANS = 1024  # of one operation; then all are dropped
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+LOW_PRECISION = (torch.float16, torch.bfloat16, torch.float32)  # what autocast converts
+_NO_KEY = (RuntimeError, TypeError, AttributeError)  # tensors without memory (torch.func's, sparse ones), wrong types
+_SENTINEL = torch.empty(0)
+
+Plan = Callable[..., Any]
+
+
+def dispatcher(op: Op) -> Callable[..., Any]:
+    """``call(*args, rung=None)`` of ``op``, with all arguments of the schema by position; registers the library operator.
+
+    Raises what ``spec.check`` raises, ``UnknownRung``, and ``ValueError`` if ``rung`` refuses the arguments.
+    """
+    spec = op.spec
+    plans: dict[Any, tuple[Plan, str]] = {}
+    tables.on_reload(plans.clear)
+    backward = autograd.Backward(spec, spec.gradient) if spec.gradient is not None else None
+    listed = any(argument.is_list and argument.is_tensor for argument in spec.parsed.arguments)
+    record_autograd = autograd.recorded(spec.name, backward) if backward is not None and not listed else None
+
+    def plan_of(args: tuple[Any, ...], rung: str | None) -> Plan:
+        """The plan without gradients: PyTorch, or a rung."""
+        spec.check(*args)
+        chosen = op.chosen(*args, rung=rung)
+        return KernelPlan(op, chosen, args) if chosen is not None else spec.eager
+
+    def by_pytorch(args: tuple[Any, ...], rung: str | None) -> Any:
+        if rung is not None:
+            raise NotImplementedError(
+                f"{op.name}: expected no rung where a forward-mode derivative is computed, since only PyTorch's operators "
+                f"have one, got {rung!r}"
+            )
+        spec.check(*args)
+        return without_autocast(spec.eager, lowered(args))
+
+    rule = spec.autocast
+
+    def lowered(args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return args if rule == "keep" else autocast_arguments(args, rule)
+
+    def compute(*args: Any, rung: str | None = None, **named: Any) -> Any:
+        """The library operator's kernel: outputs that are not present are tensors without elements there."""
+        args = tuple(tuple(value) if type(value) is list and not list(tensors(value)) else value for value in args)
+        args = (*args, *named.values())
+        made = as_tuple(without_autocast(lambda *values: plan_of(values, rung)(*values), args))
+        return single([first_tensor(args).new_empty(0) if part is None else part for part in made])
+
+    def fake(*args: Any, rung: str | None = None, **named: Any) -> Any:
+        args = (*args, *named.values())
+        spec.check(*args)
+        return single([_fake(out, first_tensor(args)) for out in op.allocate(*args)])
+
+    library = autograd.register(spec, compute, fake, backward)
+    transformed = autograd.transformed(spec.name, library, backward) if backward is not None else None
+    shown = [position for position, name in enumerate(spec.parsed.outputs) if not spec.outputs[name].saved]
+    optional = {at: present for at, name in enumerate(spec.parsed.outputs) if (present := spec.outputs[name].present)}
+    everything = len(shown) == len(spec.parsed.outputs)
+
+    def public(made: Any) -> Any:
+        """The outputs that the caller gets: all but the saved ones."""
+        return made if everything else single([as_tuple(made)[position] for position in shown])
+
+    def by_library(args: tuple[Any, ...], rung: str | None) -> Any:
+        made = library(lowered(args), rung)
+        if optional:
+            parts = [
+                None if at in optional and not optional[at](*args) else part for at, part in enumerate(as_tuple(made))
+            ]
+            made = single(parts)
+        return made
+
+    def without_key(args: tuple[Any, ...], rung: str | None) -> Any:
+        """Tensors that a transform of torch.func wraps, that are no dense ones, or arguments of a wrong type."""
+        if not all(isinstance(value, PLAIN) and value.layout is torch.strided for value in tensors(args)):
+            spec.check(*args)
+        if _in_forward_mode():
+            return by_pytorch(args, rung)
+        if transformed is None:
+            return by_library(args, rung)
+        try:
+            return transformed(rung, *lowered(args))
+        except RuntimeError as error:
+            if "unctionalize" not in str(error):  # torch.func.functionalize has no rule for an autograd.Function
+                raise
+            return by_library(args, rung)
+
+    def make(key: tuple[Any, ...], args: tuple[Any, ...], rung: str | None) -> Any:
+        """Run a call whose key has no plan yet, and keep its plan."""
+        given = list(tensors(args))
+        if not all(type(value) in PLAIN and value.device.type in ("cpu", "cuda") for value in given):
+            return by_library(args, rung)
+        differentiating = is_grad_enabled() and any(value.requires_grad for value in given)
+        plan = plan_of(args, rung)
+        if differentiating:
+            if record_autograd is None:
+                return by_library(args, rung)
+            records = spec.gradient is not None and plan is spec.eager and spec.gradient.eager_records(*args)
+            plan = plan if records else record_autograd(plan)
+        if spec.parsed.mutated:
+            plan = _counting(plan, spec.parsed)
+        result = plan(*args)
+        if len(plans) >= MAX_PLANS:
+            plans.clear()
+        plans[key] = plan, given[0].device.type if given else "cpu"
+        return result
+
+    def slow(args: tuple[Any, ...], rung: str | None) -> Any:
+        """A call in which something traces or transforms operators; or ``make`` found nothing of the kind."""
+        if not is_dynamo_compiling() and _in_forward_mode() and _has_tangent(args):
+            return by_pytorch(args, rung)
+        return by_library(args, rung)
+
+    call = generated(spec.parsed, spec.varying, plans, make, slow, without_key)
+    if not everything:
+        every = call
+        call = lambda *args, rung=None: public(every(*args, rung=rung))
+    call.__name__ = call.__qualname__ = op.name
+    return call
+
+
+class KernelPlan:
+    """A rung for arguments of one key: recorded at its first launch on a GPU, replayed from then on if that is possible."""
+
+    __slots__ = ("_op", "_recorded", "_replay", "_tensors", "_varying", "rung")
+
+    def __init__(self, op: Op, rung: Rung, args: Sequence[Any]) -> None:
+        self._op, self.rung = op, rung
+        self._tensors = [at for at, value in enumerate(args) if isinstance(value, torch.Tensor)]
+        self._varying = [op.spec.parsed.index(name) for name in op.spec.varying]
+        self._recorded = any(isinstance(value, (list, tuple)) and any(tensors(value)) for value in args)
+        self._replay: Callable[[tuple[Any, ...]], Any] | None = None
+
+    def __call__(self, *args: Any) -> Any:
+        if self._replay is not None and not (observe.OBSERVERS or ranges.watched()):
+            made = self._replay(args)
+            if made is not None:
+                return made
+        op, outputs = self._op, self._op.allocate(*args)
+        inputs = [args[at] for at in self._tensors]
+        if self._recorded or observe.OBSERVERS or ranges.watched() or not self._recordable(outputs, inputs):
+            op.launch(self.rung, outputs, *args)
+            return single(finished(outputs))
+        self._recorded = True
+        marked = list(args)
+        for index, at in enumerate(self._varying):
+            marked[at] = VaryingScalar(index, args[at])
+        scalars = [marked[at] for at in self._varying]
+        filled = [output for output in outputs if output is not None and output.numel()]
+        recording = record(lambda: op.launch(self.rung, outputs, *marked), [*filled, *inputs], scalars)
+        if recording is not None:
+            self._replay = _replay(recording, outputs, self._tensors, self._varying)
+        return single(outputs)
+
+    def _recordable(self, outputs: Sequence[Any], inputs: Sequence[torch.Tensor]) -> bool:
+        """Whether the rung gets these very tensors, each with memory of its own, on a GPU."""
+        given = [*(output for output in outputs if output is not None and not _empty(output)), *inputs]
+        return (
+            self.rung.language in ("cuda", "triton")
+            and not any(isinstance(tensor, Unsized) for tensor in given)
+            and all(tensor.is_cuda and tensor.numel() and not tensor.is_neg() for tensor in given)
+            and (self.rung.strided or all(tensor.is_contiguous() for tensor in given))
+            and len({tensor.untyped_storage().data_ptr() for tensor in given}) == len(given)
+        )
+
+
+def _empty(output: torch.Tensor | Unsized) -> bool:
+    return isinstance(output, torch.Tensor) and not output.numel()
+
+
+def _replay(
+    recording: Recording, outputs: Sequence[torch.Tensor | None], places: Sequence[int], varying: Sequence[int]
+) -> Callable[[tuple[Any, ...]], Any]:
+    """A function that allocates outputs and replays the recording; None if an output is not aligned to 256 bytes."""
+    if len(outputs) == 1 and isinstance(outputs[0], torch.Tensor) and not varying:
+        allocate = allocator(outputs[0])
+
+        def replay_one(args: tuple[Any, ...]) -> Any:
+            result = allocate()
+            address = result.data_ptr()
+            if address & ALIGNMENT:
+                return None
+            recording([address, *[args[at].data_ptr() for at in places]])
+            return result
+
+        return replay_one
+
+    allocators = [None if output is None else allocator(output) for output in outputs]
+    filled = [at for at, output in enumerate(outputs) if output is not None and output.numel()]
+    alone = len(outputs) == 1
+
+    def replay(args: tuple[Any, ...]) -> Any:
+        results = tuple([None if allocate is None else allocate() for allocate in allocators])
+        addresses = [results[at].data_ptr() for at in filled]
+        if any(address & ALIGNMENT for address in addresses):
+            return None
+        recording([*addresses, *[args[at].data_ptr() for at in places]], [args[at] for at in varying])
+        return results[0] if alone else results
+
+    return replay
+
+
+_TENSOR = "{0}.__class__, {0}.shape, {0}.stride(), {0}.dtype, {0}.device, {0}.data_ptr() & 255, {0}.requires_grad, {0}.is_neg()"
+_KEYS = {
+    "tensor": _TENSOR,
+    "optional": f"None if {{0}} is None else ({_TENSOR})",
+    "tensors": "{0} and tuple([one(value) for value in {0}])",
+    "static": "{0}.__class__, {0}",
+    "statics": "{0} and tuple({0})",
+    "varying int": "{0}.bit_length() >> 5",  # kernels take 32 or 64 bits
+    "varying": "{0}.__class__",
+}
+_CALL = """
+def key({names}):
+    return recording(), {key}
+
+def call({names}, *, rung=None):
+    if compiling() or in_dispatch_mode():
+        return slow(({names},), rung)
+    try:
+        key = rung, recording(), {key}
+        plan, device = plans[key]
+    except KeyError:
+        if in_forward_mode() or autocast("cuda") or autocast("cpu") or tracing():
+            return slow(({names},), rung)
+        return make(key, ({names},), rung)
+    except NO_KEY:
+        return without_key(({names},), rung)
+    if unpack_dual(SENTINEL)[0] is not SENTINEL or autocast(device) or tracing():
+        return slow(({names},), rung)
+    return plan({names})
+"""
+
+
+def generated(
+    schema: Schema, varying: Sequence[str], plans: dict[Any, Any], make: Plan, slow: Plan, without_key: Plan
+) -> Callable[..., Any]:
+    """``call(*args, rung=None)`` for the arguments of ``schema``, generated: a loop over them takes twice as long.
+
+    It looks the plan up by its key and calls it, unless a transform or tracer is active.
+    """
+    names = [f"a{number}" for number in range(len(schema.arguments))]
+    key = ", ".join(
+        _KEYS[_kind(argument, varying)].format(name) for name, argument in zip(names, schema.arguments, strict=True)
+    )
+    scope: dict[str, Any] = {
+        "compiling": is_dynamo_compiling, "in_dispatch_mode": is_in_torch_dispatch_mode, "recording": is_grad_enabled,
+        "autocast": is_autocast_enabled, "tracing": torch.jit.is_tracing, "unpack_dual": forward_ad.unpack_dual,
+        "in_forward_mode": _in_forward_mode, "SENTINEL": _SENTINEL, "NO_KEY": _NO_KEY, "one": _one, "plans": plans,
+        "make": make, "slow": slow, "without_key": without_key,
+    }  # fmt: skip
+    exec(_CALL.format(names=", ".join(names), key=key), scope)  # noqa: S102 - made of argument kinds alone
+    return scope["call"]  # type: ignore[no-any-return]
+
+
+def _kind(argument: Argument, varying: Sequence[str]) -> str:
+    if argument.is_tensor:
+        return "tensors" if argument.is_list else "optional" if argument.optional else "tensor"
+    if argument.name in varying:
+        return "varying int" if argument.type in ("int", "SymInt") else "varying"
+    return "statics" if argument.is_list else "static"
+
+
+_one: Callable[[Any], Any] = eval(f"lambda value: {_KEYS['optional'].format('value')}")
+
+
+def without_autocast(run: Plan, args: tuple[Any, ...]) -> Any:
+    """``run(*args)`` with autocast off, so that PyTorch's own operators keep the dtypes that the fake kernel promised."""
+    kind = next((value.device.type for value in tensors(args)), "cpu")
+    if kind not in ("cpu", "cuda") or not is_autocast_enabled(kind):
+        return run(*args)
+    with torch.autocast(kind, enabled=False):
+        return run(*args)
+
+
+def autocast_arguments(args: tuple[Any, ...], rule: str) -> tuple[Any, ...]:
+    """``args`` converted as torch.autocast does: float64 and what is not floating point stay as they are."""
+    kind = next((value.device.type for value in tensors(args)), "cpu")
+    if kind not in ("cpu", "cuda") or not is_autocast_enabled(kind):
+        return args
+    dtype = torch.get_autocast_dtype(kind) if rule == "low_precision" else torch.float32
+    return map_tensors(lambda value: value.to(dtype) if value.dtype in LOW_PRECISION else value, args)  # type: ignore[no-any-return]
+
+
+def _counting(plan: Plan, schema: Schema) -> Plan:
+    """``plan``, after which autograd knows that the mutated arguments have changed."""
+    places = [schema.index(name) for name in schema.mutated]
+
+    def counting(*args: Any) -> Any:
+        result = plan(*args)
+        for place in places:
+            for tensor in tensors(args[place]):
+                torch.autograd.graph.increment_version(tensor)
+        return result
+
+    return counting
+
+
+def _fake(output: torch.Tensor | Unsized | None, like: torch.Tensor) -> torch.Tensor:
+    if isinstance(output, Unsized):
+        context = torch.library.get_ctx()
+        return output.empty([context.new_dynamic_size() if size is None else size for size in output.shape])
+    return like.new_empty(0) if output is None else output
+
+
+def _in_forward_mode() -> bool:
+    """Whether a level of forward-mode differentiation is active: a tensor is unpacked as another object then."""
+    return forward_ad.unpack_dual(_SENTINEL).primal is not _SENTINEL
+
+
+def _has_tangent(args: Sequence[Any]) -> bool:
+    return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors(args))

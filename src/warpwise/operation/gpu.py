@@ -1,0 +1,55 @@
+"""Which GPU a choice is made for: its name and SM count, also where that GPU is not there."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+_SM_COUNT: ContextVar[int] = ContextVar("SM count to assume", default=0)
+
+
+@contextlib.contextmanager
+def assume_sm_count(count: int) -> Iterator[None]:
+    """Within the context, ``sm_count`` returns ``count`` for every tensor; 0 means that of the tensor's own GPU."""
+    token = _SM_COUNT.set(count)
+    try:
+        yield
+    finally:
+        _SM_COUNT.reset(token)
+
+
+def sm_count(tensor: torch.Tensor) -> int:
+    """SMs of the tensor's GPU; 1 for a CPU tensor, so that an emulated grid-stride loop iterates more than once."""
+    if assumed := _SM_COUNT.get():
+        return assumed
+    return torch.cuda.get_device_properties(tensor.device).multi_processor_count if tensor.is_cuda else 1
+
+
+@dataclass(frozen=True)
+class Device:
+    """A GPU as tables name it: its name, its target (sm_90) and its number of SMs."""
+
+    name: str
+    target: str = ""
+    multiprocessors: int = 0
+
+    @property
+    def file(self) -> str:
+        """The name of its table: ``nvidia_h200.json``."""
+        return re.sub(r"[^a-z0-9]+", "_", self.name.lower()).strip("_") + ".json"
+
+
+@functools.lru_cache(maxsize=64)
+def device_of(device: torch.device) -> Device:
+    """The GPU, or the kind of processor, that ``device`` is."""
+    if device.type != "cuda":
+        return Device(device.type)
+    properties: Any = torch.cuda.get_device_properties(device)
+    return Device(properties.name, f"sm_{properties.major}{properties.minor}", properties.multi_processor_count)

@@ -1,0 +1,58 @@
+"""Test inputs: random values and the memory layouts that they are arranged in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+import torch
+
+
+def strided(values: torch.Tensor) -> torch.Tensor:
+    """The same values with gaps in every row."""
+    if not values.dim():
+        return values
+    wide = values.new_empty((*values.shape[:-1], 2 * values.shape[-1] + 1))
+    return wide[..., 1::2].copy_(values)
+
+
+def unaligned(values: torch.Tensor) -> torch.Tensor:
+    """The same values, starting one element past an aligned address."""
+    shifted = values.new_empty(values.numel() + 1)
+    return shifted[1:].view(values.shape).copy_(values)
+
+
+def transposed(values: torch.Tensor) -> torch.Tensor:
+    """The same values with the last two dimensions swapped in memory."""
+    return values.mT.contiguous().mT if values.dim() > 1 else values
+
+
+def channels_last(values: torch.Tensor) -> torch.Tensor:
+    """The same values of a 4-D tensor in NHWC order."""
+    return values.contiguous(memory_format=torch.channels_last) if values.dim() == 4 else values
+
+
+LAYOUTS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = MappingProxyType(
+    {
+        "contiguous": lambda values: values, "strided": strided, "unaligned": unaligned, "transposed": transposed,
+        "channels_last": channels_last,
+    }
+)  # fmt: skip
+
+
+def draw(
+    shape: Sequence[int], dtype: torch.dtype, device: torch.device, seed: int, values: str = "normal", power: int = 1
+) -> torch.Tensor:
+    """Random values of ``shape`` from ``seed``.
+
+    Floating point: standard normal; "huge" ``values`` are scaled so that their ``power``-th power stays finite.
+    Integers: uniform over the dtype's range; "huge" ones are within one of the largest.
+    """
+    generator = torch.Generator(device).manual_seed(seed)
+    if dtype.is_floating_point:
+        drawn = torch.randn(tuple(shape), generator=generator, dtype=dtype, device=device)
+        return drawn.mul_(math.pow(torch.finfo(dtype).max / 64, 1 / power)) if values == "huge" else drawn
+    top = torch.iinfo(dtype).max
+    low = top - 1 if values == "huge" else torch.iinfo(dtype).min
+    return torch.randint(low, top + 1, tuple(shape), generator=generator, dtype=dtype, device=device)

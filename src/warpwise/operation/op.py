@@ -1,0 +1,148 @@
+"""An operation: its specification and its ladder of rungs. Calling it dispatches to a rung or to PyTorch."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from warpwise import ranges
+from warpwise.operation.choice import Choice, choose
+from warpwise.operation.dispatch import dispatcher
+from warpwise.operation.rung import Rung, UnknownRung, Unsized
+from warpwise.operation.spec import Spec, as_tuple, first_tensor, map_tensors, tensors
+
+if TYPE_CHECKING:
+    from warpwise.operation.tables import Tables
+
+
+@dataclass(frozen=True)
+class Op:
+    """A specification and its rungs, slowest idea first.
+
+    ``default(*args)`` names the rung for CUDA tensors, ``name`` or ``name@config``, or is None for PyTorch. ``tables``
+    hold what was measured and are asked first. ``op(*args, rung=None)`` is the public call: differentiable where the
+    specification has a gradient, traced by torch.compile as ``torch.ops.<namespace>.<name>``.
+    """
+
+    spec: Spec
+    rungs: tuple[Rung, ...]
+    default: Callable[..., str | None] = lambda *args: None
+    tables: Tables | None = None
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @functools.cached_property
+    def call(self) -> Callable[..., Any]:
+        """``call(*args, rung=None)`` with all arguments in the schema's order; the public function behind a typed one."""
+        return dispatcher(self)
+
+    def __call__(self, *args: Any, rung: str | None = None, **named: Any) -> Any:
+        """Check the arguments, choose a rung and run it; on CPU tensors PyTorch computes unless ``rung`` names one."""
+        return self.call(*self.spec.parsed.bind(args, named), rung=rung)
+
+    def rung(self, name: str) -> Rung:
+        """The rung called ``name``; its number (``k02``) or the rest of its name is enough if it is unique.
+
+        ``name@config`` is that rung with a fixed configuration. Raises ``UnknownRung``.
+        """
+        if not isinstance(name, str):
+            raise TypeError(f"{self.name}: expected rung to be a name or None, got {type(name).__name__}")
+        name, _, config = name.partition("@")
+        if config:
+            return self.rung(name).at(config)
+        exact = [rung for rung in self.rungs if rung.name == name]
+        found = exact or [r for r in self.rungs if name in (r.name.partition("_")[0], r.name.partition("_")[2])]
+        if len(found) != 1:
+            raise UnknownRung(f"{self.name}: no rung {name!r}; there are {', '.join(rung.name for rung in self.rungs)}")
+        return found[0]
+
+    def refusal(self, rung: Rung, *args: Any) -> str | None:
+        """Why ``rung`` does not take these arguments, or None if it does."""
+        kind = first_tensor(args).device.type
+        if kind not in rung.devices:
+            return f"runs on {' and '.join(rung.devices)}, not on {kind}"
+        return self.unsupported(rung, *args)
+
+    def unsupported(self, rung: Rung, *args: Any) -> str | None:
+        """``refusal`` on a device that the rung runs on: its dtypes and limits alone."""
+        dtype = self.spec.dtype(args)
+        if rung.dtypes is not None and dtype not in rung.dtypes:
+            return f"takes {', '.join(str(dtype) for dtype in rung.dtypes)}, not {dtype}"
+        return rung.limits(*args)
+
+    def choice(self, *args: Any) -> Choice:
+        """What a call with these arguments runs if it names no rung, and why."""
+        return choose(self, args)
+
+    def chosen(self, *args: Any, rung: str | None = None) -> Rung | None:
+        """The rung that a call runs, or None for PyTorch. Raises ``ValueError`` if ``rung`` refuses the arguments."""
+        name = rung if rung is not None else self.choice(*args).name
+        if name is None:
+            return None
+        found = self.rung(name)
+        if rung is not None and (reason := self.refusal(found, *args)):
+            raise ValueError(f"{self.name}: {found.name} {reason}")
+        return found
+
+    def allocate(self, *args: Any) -> tuple[torch.Tensor | Unsized | None, ...]:
+        """The outputs, uninitialised, in the schema's order. Only shapes are read, so meta and fake tensors do."""
+        return tuple(self._allocated(name, args) for name in self.spec.parsed.outputs)
+
+    def _allocated(self, name: str, args: Sequence[Any]) -> torch.Tensor | Unsized | None:
+        output, position = self.spec.outputs[name], self.spec.parsed.index
+        if output.present is not None and not output.present(*args):
+            return None
+        like = args[position(output.like)] if output.like else first_tensor(args)
+        named = args[position(output.dtype)].dtype if isinstance(output.dtype, str) and output.dtype else like.dtype
+        dtype = output.dtype if isinstance(output.dtype, torch.dtype) else named
+        shape = tuple(output.shape(*args)) if output.shape is not None else like.shape
+        if None in shape:
+            return Unsized(f"{self.name}, {name}", shape, dtype, like.device)
+        memory = output.memory_format(*args) if output.memory_format else torch.contiguous_format
+        return torch.empty(shape, dtype=dtype, device=like.device, memory_format=memory)
+
+    def launch(self, rung: Rung, outputs: Sequence[torch.Tensor | Unsized | None], *args: Any) -> None:
+        """Fill ``outputs``, as ``allocate`` gives them, and the mutated arguments by ``rung``.
+
+        Nothing is launched where neither outputs nor mutated arguments have an element. Negated views are resolved and,
+        for a rung that is not strided, tensors made contiguous; mutated arguments are copied back.
+        """
+        spec = self.spec
+        mutated = [args[spec.parsed.index(name)] for name in spec.parsed.mutated]
+        written = [*tensors(list(outputs)), *tensors(mutated)]
+        if not any(tensor.numel() for tensor in written) and not any(isinstance(out, Unsized) for out in outputs):
+            return
+        if spec.empty == "eager" and any(tensor.numel() == 0 for tensor in tensors(args)):
+            fill_by_pytorch(spec, outputs, args)
+            return
+        given = map_tensors(lambda tensor: _plain(tensor, rung.strided), args)
+        filled = outputs[0] if len(outputs) == 1 else tuple(outputs)
+        if ranges.watched():
+            with ranges.named(f"{self.name}:{rung.name}"):
+                rung.launch(filled, *given)
+        else:
+            rung.launch(filled, *given)
+        for name, tensor in zip(spec.parsed.mutated, mutated, strict=True):
+            for before, after in zip(tensors(tensor), tensors(given[spec.parsed.index(name)]), strict=True):
+                if before is not after:
+                    before.copy_(after)
+
+
+def fill_by_pytorch(spec: Spec, outputs: Sequence[Any], args: Sequence[Any]) -> None:
+    """Copy what ``spec.eager`` computes into ``outputs``."""
+    for output, value in zip(outputs, as_tuple(spec.eager(*args)), strict=True):
+        if isinstance(output, Unsized):
+            output.allocate(*value.shape).copy_(value)
+        elif output is not None:
+            output.copy_(value)
+
+
+def _plain(tensor: torch.Tensor, strided: bool) -> torch.Tensor:
+    tensor = tensor.resolve_neg()
+    return tensor if strided else tensor.contiguous()

@@ -1,0 +1,51 @@
+"""The operations that the lab and the command know, by name."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Sequence
+
+from warpwise.operation.op import Op
+
+ENTRY_POINTS = "warpwise.ops"
+_OPS: dict[str, Op] = {}
+
+
+def register(op: Op) -> Op:
+    """Make ``op`` known by its qualified name, ``namespace::name``. Raises ``ValueError`` if the name is taken."""
+    name = op.spec.parsed.qualified
+    if _OPS.setdefault(name, op) is not op:
+        raise ValueError(f"an operation called {name!r} is registered already")
+    return op
+
+
+def unregister(name: str) -> None:
+    """Remove the operation called ``name``, if there is one, so that its file can be executed again."""
+    for qualified in [key for key in _OPS if name in (key, key.partition("::")[2])]:
+        del _OPS[qualified]
+
+
+def load_entry_points() -> None:
+    """Import what other packages offer under the entry point group ``warpwise.ops``; importing registers."""
+    for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
+        entry.load()
+
+
+def get(name: str) -> Op:
+    """The operation called ``name``, or ``namespace::name`` where two share a name. Raises ``LookupError``."""
+    found = [op for key, op in _OPS.items() if name in (key, op.name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise LookupError(f"{name!r} is the name of several operations; expected one of {', '.join(_qualified(found))}")
+    none = "none: `import warpwise.ops` registers the package's own"
+    raise LookupError(f"no operation {name!r}; there are {', '.join(op.name for op in all_ops()) or none}")
+
+
+def all_ops() -> Sequence[Op]:
+    """Every registered operation, by name."""
+    return sorted(_OPS.values(), key=lambda op: op.name)
+
+
+def _qualified(ops: Sequence[Op]) -> list[str]:
+    return sorted(op.spec.parsed.qualified for op in ops)

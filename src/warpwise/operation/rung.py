@@ -1,0 +1,98 @@
+"""A rung: one kernel, or a few launched together, and how it is launched."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+
+@dataclass(frozen=True)
+class Rung:
+    """``launch(outputs, *args)`` fills ``outputs``: the tensor of a single output, else a tuple in the schema's order.
+
+    An output that is not present is None; one whose size the data decide is an ``Unsized``, which ``launch`` allocates.
+    Arguments that the schema marks as mutated are written in place.
+
+    ``limits(*args)`` returns why the rung does not take these arguments, or None. ``devices`` says where it runs: a "cuda"
+    or "triton" rung runs on "cuda" and, emulated, on "cpu". A rung that is not ``strided`` gets contiguous tensors. A
+    ``by_name`` rung runs only when it is asked for by name: it is right for some values only.
+
+    ``configs(*args)`` names the configurations (tiles, stages) that a tunable rung has for these arguments, its own choice
+    first; its ``launch`` takes a keyword ``config``, one of these names or None. ``units`` names the arithmetic units of a
+    rung that computes by others than the operation's ("bf16"); its ceiling is theirs.
+    """
+
+    name: str
+    idea: str
+    language: Literal["cuda", "triton", "c", "python"]
+    launch: Callable[..., None]
+    source: Path
+    dtypes: tuple[torch.dtype, ...] | None = None
+    limits: Callable[..., str | None] = lambda *args: None
+    devices: tuple[str, ...] = ("cuda", "cpu")
+    strided: bool = False
+    deterministic: bool = True
+    by_name: bool = False
+    units: str = ""
+    configs: Callable[..., Sequence[str]] = lambda *args: ()
+
+    def at(self, config: str) -> Rung:
+        """This rung with a fixed configuration, called ``name@config``."""
+
+        def limits(*args: Any) -> str | None:
+            reason = self.limits(*args)
+            known = () if reason else self.configs(*args)
+            if reason or config in known:
+                return reason
+            return f"has no configuration {config!r} for these arguments; there are {', '.join(known) or 'none'}"
+
+        launch = functools.partial(self.launch, config=config)
+        return replace(self, name=f"{self.name}@{config}", launch=launch, limits=limits, configs=lambda *args: ())
+
+
+def make_rung(folder: Path, name: str, idea: str, launch: Callable[..., None], **options: Any) -> Rung:
+    """The rung whose kernel is in ``folder/<name>.cu``, or in ``folder/<name>.py`` if it is written in Triton."""
+    source = folder / f"{name}.cu"
+    language: Literal["cuda", "triton"] = "cuda" if source.exists() else "triton"
+    return Rung(name, idea, language, launch, source if source.exists() else source.with_suffix(".py"), **options)
+
+
+class UnknownRung(LookupError):
+    """There is no rung of that name; the message lists the rungs."""
+
+
+class Unsized:
+    """An output whose size the data decide: a rung calls ``allocate`` once it knows the size, then fills the tensor."""
+
+    def __init__(self, name: str, shape: Sequence[int | None], dtype: torch.dtype, device: torch.device) -> None:
+        self.name, self.shape, self.dtype, self.device = name, tuple(shape), dtype, device
+        self.tensor: torch.Tensor | None = None
+
+    def allocate(self, *shape: int) -> torch.Tensor:
+        """Allocate the output. Raises ``ValueError`` if ``shape`` contradicts the known sizes, or at a second call."""
+        fits = len(shape) == len(self.shape) and all(
+            known in (None, size) for known, size in zip(self.shape, shape, strict=True)
+        )
+        if not fits or self.tensor is not None:
+            found = "a second allocation" if self.tensor is not None else f"{shape}"
+            raise ValueError(
+                f"{self.name}: expected one allocation of shape {self.shape} (None: any size), got {found}"
+            )
+        self.tensor = self.empty(shape)
+        return self.tensor
+
+    def empty(self, shape: Sequence[int]) -> torch.Tensor:
+        return torch.empty(tuple(shape), dtype=self.dtype, device=self.device)
+
+
+def finished(outputs: Sequence[torch.Tensor | Unsized | None]) -> tuple[torch.Tensor | None, ...]:
+    """The tensors of ``outputs`` after a launch. Raises ``RuntimeError`` if a rung allocated no memory for one."""
+    for output in outputs:
+        if isinstance(output, Unsized) and output.tensor is None:
+            raise RuntimeError(f"{output.name}: the rung did not call allocate")
+    return tuple(output.tensor if isinstance(output, Unsized) else output for output in outputs)

@@ -1,0 +1,183 @@
+"""The schema string of an operation, parsed: argument names, types, defaults, mutated arguments and outputs.
+
+The grammar is that of ``torch.library``::
+
+    layer_norm(Tensor input, Tensor? weight, float eps=1e-5) -> (Tensor output, Tensor mean)
+    mypackage::sgd(Tensor(a!)[] params, Tensor[] grads, *, float lr) -> ()
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+NAMESPACE = "warpwise"
+REQUIRED: Any = object()
+"""The default of an argument without one."""
+
+_SIGNATURE = re.compile(r"\s*(?:(\w+)::)?(\w+)\s*\((.*)\)\s*->\s*(.*?)\s*$", re.DOTALL)
+_ARGUMENT = re.compile(r"(\w+)(?:\((\w+)(!?)\))?(\?)?(\[(\d*)\])?(\?)?\s+(\w+)(?:\s*=\s*(.+))?$", re.DOTALL)
+_TYPES = {
+    "Tensor": (), "int": (int,), "SymInt": (int,), "float": (float, int), "bool": (bool,), "str": (str,), "ScalarType": (),
+    "Device": (), "MemoryFormat": (), "Layout": (), "Scalar": (int, float),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument: ``Tensor(a!)[] params`` is a mutated list of tensors; ``int[2] stride=1`` a tuple of two ints."""
+
+    name: str
+    type: str
+    optional: bool = False
+    is_list: bool = False
+    length: int | None = None
+    default: Any = REQUIRED
+    mutated: bool = False
+    keyword_only: bool = False
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.type == "Tensor"
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A parsed schema; ``text`` is the string that it was parsed from."""
+
+    text: str
+    namespace: str
+    name: str
+    arguments: tuple[Argument, ...]
+    outputs: tuple[str, ...]
+
+    @property
+    def qualified(self) -> str:
+        """The name in ``torch.ops``: ``namespace::name``."""
+        return f"{self.namespace}::{self.name}"
+
+    @property
+    def mutated(self) -> tuple[str, ...]:
+        """The names of the arguments that the operation writes to."""
+        return tuple(argument.name for argument in self.arguments if argument.mutated)
+
+    def index(self, name: str) -> int:
+        """The position of the argument ``name``. Raises ``ValueError`` if there is none."""
+        for position, argument in enumerate(self.arguments):
+            if argument.name == name:
+                return position
+        there = ", ".join(argument.name for argument in self.arguments)
+        raise ValueError(f"{self.name}: no argument {name!r} in its schema; there are {there}")
+
+    def bind(self, args: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...]:
+        """All arguments in the schema's order, defaults filled in. Raises ``TypeError`` as a Python call does."""
+        positional = [argument for argument in self.arguments if not argument.keyword_only]
+        if len(args) > len(positional):
+            raise TypeError(f"{self.name}: expected at most {len(positional)} positional arguments, got {len(args)}")
+        given = {argument.name: value for argument, value in zip(positional, args, strict=False)}
+        for name in named:
+            self.index(name) if name in {argument.name for argument in self.arguments} else self._unexpected(name)
+            if name in given:
+                raise TypeError(f"{self.name}: got two values for argument {name!r}")
+        given |= named
+        missing = [a.name for a in self.arguments if a.name not in given and a.default is REQUIRED]
+        if missing:
+            raise TypeError(f"{self.name}: missing {', '.join(repr(name) for name in missing)}")
+        return tuple(given.get(argument.name, argument.default) for argument in self.arguments)
+
+    def _unexpected(self, name: str) -> None:
+        there = ", ".join(argument.name for argument in self.arguments)
+        raise TypeError(f"{self.name}: unexpected argument {name!r}; expected {there}")
+
+    def library(self) -> str:
+        """The arguments and outputs for ``torch.library``, with the keyword-only ``str? rung=None`` added."""
+        head, _, returns = self.text.rpartition("->")
+        inside = head[head.index("(") + 1 : head.rindex(")")].strip()
+        keyword = any(argument.keyword_only for argument in self.arguments)
+        separator = ", " if inside else ""
+        added = f"{separator}str? rung=None" if keyword else f"{separator}*, str? rung=None"
+        return f"({inside}{added}) -> {_unnamed(returns)}"
+
+
+def parse(text: str) -> Schema:
+    """Parse ``text``. Raises ``ValueError`` that quotes the part that does not follow the grammar."""
+    match = _SIGNATURE.match(text)
+    if not match:
+        raise ValueError(f"expected a schema like 'name(Tensor input, int dim=-1) -> Tensor', got {text!r}")
+    namespace, name, inside, returns = match[1] or NAMESPACE, match[2], match[3], match[4]
+    arguments: list[Argument] = []
+    keyword_only = False
+    for part in _split(inside):
+        if part == "*":
+            keyword_only = True
+            continue
+        arguments.append(_argument(name, part, keyword_only))
+    names = [argument.name for argument in arguments]
+    if "rung" in names:
+        raise ValueError(f"{name}: expected a schema without rung, which is added to it, got {text!r}")
+    outputs = tuple(_outputs(name, returns))
+    repeated = sorted({one for one in (*names, *outputs) if (*names, *outputs).count(one) > 1})
+    if repeated:
+        raise ValueError(f"{name}: expected different names in the schema, got {', '.join(repeated)} twice")
+    return Schema(text, namespace, name, tuple(arguments), outputs)
+
+
+def _argument(op: str, text: str, keyword_only: bool) -> Argument:
+    match = _ARGUMENT.match(text)
+    if not match or match[1] not in _TYPES:
+        raise ValueError(f"{op}: expected an argument like 'Tensor? bias' or 'int[2] stride=1', got {text!r}")
+    kind, _, writes, inner, is_list, length, outer, name, default = match.groups()
+    count = int(length) if length else None
+    value = REQUIRED if default is None else _default(op, text, default.strip(), count)
+    optional = bool(outer) or (bool(inner) and not is_list)
+    return Argument(name, kind, optional, bool(is_list), count, value, writes == "!", keyword_only)
+
+
+def _default(op: str, text: str, default: str, length: int | None) -> Any:
+    try:
+        value = ast.literal_eval(default)
+    except (ValueError, SyntaxError):
+        raise ValueError(f"{op}: expected a Python literal as the default in {text!r}") from None
+    if isinstance(value, list):
+        return tuple(value)
+    return (value,) * length if length and value is not None else value
+
+
+def _outputs(op: str, returns: str) -> Iterator[str]:
+    """The names of the outputs: ``-> Tensor`` is called "output", several are named in the schema."""
+    parts = list(_split(returns[1:-1])) if returns.startswith("(") else [returns]
+    for part in parts:
+        kind, _, name = part.partition(" ")
+        if kind != "Tensor" or (len(parts) > 1 and not name.strip().isidentifier()):
+            raise ValueError(f"{op}: expected outputs like '(Tensor output, Tensor mean)', got {returns!r}")
+        yield name.strip() or "output"
+
+
+def _unnamed(returns: str) -> str:
+    """``returns`` as ``torch.library`` takes it: a single output has no name there."""
+    parts = list(_split(returns.strip()[1:-1])) if returns.strip().startswith("(") else [returns.strip()]
+    if len(parts) == 1:
+        return parts[0].split()[0]
+    return f"({', '.join(parts)})"
+
+
+def _split(text: str) -> Iterator[str]:
+    """The parts of ``text`` between commas that are outside of brackets and quotes."""
+    depth, start, quote = 0, 0, ""
+    for position, character in enumerate(text):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "\"'":
+            quote = character
+        elif character in "([":
+            depth += 1
+        elif character in ")]":
+            depth -= 1
+        elif character == "," and depth == 0:
+            yield text[start:position].strip()
+            start = position + 1
+    if text[start:].strip():
+        yield text[start:].strip()

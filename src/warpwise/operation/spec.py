@@ -1,0 +1,225 @@
+"""What an operation is: its schema, outputs, float64 reference, test cases and cost. A specification knows no kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+
+from warpwise.operation.inputs import LAYOUTS
+from warpwise.operation.schema import REQUIRED, Schema, parse
+
+if TYPE_CHECKING:
+    from warpwise.operation.autograd import Gradient
+
+Tensors = Mapping[str, torch.Tensor]
+Results = torch.Tensor | tuple[torch.Tensor | None, ...]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The least that an operation must do: bytes with each input read once and each output written once, and FLOPs."""
+
+    bytes: int
+    flops: int = 0
+
+
+@dataclass(frozen=True)
+class Case:
+    """One point to test or time at.
+
+    ``sizes`` are what a failing case is shrunk by: dimensions, numbers of elements. ``attributes`` are all other settings:
+    an attribute named like an argument of the schema is that argument's value; any other is read by ``Spec.inputs``.
+    ``layout`` is how each tensor argument lies in memory, ``layouts`` overrides it for single arguments; both name an entry
+    of ``operation.LAYOUTS`` or of ``Spec.layouts``.
+    """
+
+    name: str
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    values: Literal["normal", "huge"] = "normal"
+    layout: str = "contiguous"
+    layouts: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(f'{key}={value}' for key, value in (*self.sizes.items(), *self.attributes.items()))})"
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output: its shape, dtype and memory, and how an actual value is compared with the reference.
+
+    ``like`` names the argument whose shape and dtype it has. ``shape(*args)`` gives the shape otherwise; a ``None`` in it is
+    a size that the data decide, which the rung passes to ``Unsized.allocate``. ``dtype`` is a dtype or the name of an
+    argument (the first tensor unless given). ``memory_format(*args)`` gives a ``torch.memory_format``; contiguous by default.
+    Where ``present(*args)`` is false the output is None. A ``saved`` output is kept for the backward and not returned.
+
+    An element may differ from the reference by the rounding error of a sum of ``terms(*args)`` terms whose absolute values
+    add up to ``magnitude(*args)``, a float64 tensor (by default the reference's absolute value); integers are exact.
+    ``check(results, references, arguments)`` replaces the elementwise comparison: it gets mappings by name and returns
+    None, or what is wrong.
+    """
+
+    like: str = ""
+    shape: Callable[..., Sequence[int | None]] | None = None
+    dtype: torch.dtype | str = ""
+    memory_format: Callable[..., torch.memory_format] | None = None
+    present: Callable[..., bool] | None = None
+    saved: bool = False
+    terms: Callable[..., int] | int = 1
+    magnitude: Callable[..., torch.Tensor] | None = None
+    check: Callable[[Tensors, Tensors, Mapping[str, Any]], str | None] | None = None
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The specification of an operation. Callables take the schema's arguments, by position, unless said otherwise.
+
+    ``schema`` is the string that ``torch.library`` takes. ``outputs`` describes each output of the schema, and may describe
+    a mutated argument, for its tolerance. ``inputs(case, dtype, device, seed)`` returns a mapping from argument names to
+    values; arguments that it leaves out come from the case's attributes or the schema's defaults. ``check`` raises
+    ``TypeError`` or ``ValueError`` that names the argument. ``reference`` computes in float64 (exactly, for integers)
+    and returns the outputs, then the new value of each mutated argument; it does not change its arguments.
+    ``eager`` is PyTorch's own computation: it returns the outputs and writes mutated arguments in place.
+
+    ``cases`` are verified, ``sizes`` timed, in each of ``dtypes``. ``cost`` counts the floor. ``opponents`` are further
+    implementations to time against; ``vendor`` names the library behind ``eager`` on a GPU ("cuBLAS"). ``exempt`` gives
+    the reason for each kind of case that ``cases`` lacks. ``units`` names the arithmetic units of the ceiling ("tf32").
+
+    ``varying`` names scalar arguments that change from call to call (seed, step, learning rate): they reach kernels as
+    plain values and are not part of the key of a cached call. ``dtype_from`` names the tensor argument whose dtype is the
+    operation's (the first one unless given). ``empty`` says what computes where an input has no elements and an output
+    has some: the "rung", or PyTorch ("eager"). ``autocast`` is the rule under ``torch.autocast``: "keep" dtypes,
+    "low_precision" as for matmul, "float32" as for softmax. ``gradient`` is the operation's backward.
+    """
+
+    schema: str
+    outputs: Mapping[str, Output]
+    reference: Callable[..., Any]
+    inputs: Callable[[Case, torch.dtype, torch.device, int], Mapping[str, Any]]
+    eager: Callable[..., Any]
+    cost: Callable[..., Cost]
+    cases: tuple[Case, ...] = ()
+    sizes: tuple[Case, ...] = ()
+    check: Callable[..., None] = lambda *args: None
+    dtypes: tuple[torch.dtype, ...] = (torch.float32,)
+    summary: str = ""
+    gradient: Gradient | None = None
+    varying: tuple[str, ...] = ()
+    dtype_from: str = ""
+    empty: Literal["rung", "eager"] = "rung"
+    autocast: Literal["keep", "low_precision", "float32"] = "keep"
+    layouts: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = field(default_factory=dict)
+    opponents: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    vendor: str = ""
+    units: str = ""
+    exempt: Mapping[str, str] = field(default_factory=dict)
+    parsed: Schema = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        parsed = parse(self.schema)
+        object.__setattr__(self, "parsed", parsed)
+        described, wanted = set(self.outputs), set(parsed.outputs)
+        if not wanted <= described or not described <= wanted | set(parsed.mutated):
+            raise ValueError(f"{parsed.name}: expected outputs for {sorted(wanted)}, got {sorted(described)}")
+        for name in (*self.varying, *([self.dtype_from] if self.dtype_from else [])):
+            parsed.index(name)
+        if tensors := [name for name in self.varying if parsed.arguments[parsed.index(name)].is_tensor]:
+            raise ValueError(f"{parsed.name}: expected varying arguments to be scalars, got tensor {tensors[0]!r}")
+
+    @property
+    def name(self) -> str:
+        return self.parsed.name
+
+    @cached_property
+    def results(self) -> tuple[str, ...]:
+        """What is compared with the reference: the outputs, then the mutated arguments."""
+        return (*self.parsed.outputs, *self.parsed.mutated)
+
+    @cached_property
+    def returned(self) -> tuple[str, ...]:
+        """The outputs that a call returns: all but the saved ones."""
+        return tuple(name for name in self.parsed.outputs if not self.outputs[name].saved)
+
+    def arguments(self, case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[Any, ...]:
+        """The arguments of ``case`` in the schema's order. Raises ``ValueError`` for names that the schema lacks."""
+        given = dict(self.inputs(case, dtype, device, seed))
+        for name in (*given, *case.layouts):
+            self.parsed.index(name)
+        values = []
+        for argument in self.parsed.arguments:
+            value = given.get(argument.name, case.attributes.get(argument.name, argument.default))
+            if value is REQUIRED:
+                raise ValueError(f"{self.name}, {case}: neither inputs nor attributes give argument {argument.name!r}")
+            if argument.is_tensor:
+                value = self._arranged(value, case.layouts.get(argument.name, case.layout))
+            values.append(value)
+        return tuple(values)
+
+    def _arranged(self, value: Any, layout: str) -> Any:
+        known = {**LAYOUTS, **self.layouts}
+        if layout not in known:
+            raise ValueError(f"{self.name}: no layout {layout!r}; there are {', '.join(known)}")
+        if isinstance(value, torch.Tensor):
+            return known[layout](value)
+        return value if value is None else [self._arranged(one, layout) for one in value]
+
+    def dtype(self, args: Sequence[Any]) -> torch.dtype:
+        """The dtype of a call: that of ``dtype_from``, or of the first tensor."""
+        if self.dtype_from:
+            return args[self.parsed.index(self.dtype_from)].dtype  # type: ignore[no-any-return]
+        return first_tensor(args).dtype
+
+    def named(self, args: Sequence[Any]) -> dict[str, Any]:
+        """``args`` by the schema's names."""
+        return {argument.name: value for argument, value in zip(self.parsed.arguments, args, strict=True)}
+
+    def magnitude(self, name: str, args: Sequence[Any]) -> torch.Tensor | None:
+        """The scale of rounding errors of the result ``name``, or None where the reference's absolute value is it."""
+        output = self.outputs.get(name)
+        return output.magnitude(*args) if output is not None and output.magnitude is not None else None
+
+    def terms(self, name: str, args: Sequence[Any]) -> int:
+        """The length of the longest sum behind an element of the result ``name``."""
+        output = self.outputs.get(name)
+        terms = output.terms if output is not None else 1
+        return int(terms(*args) if callable(terms) else terms)
+
+
+def tensors(values: Any) -> Iterator[torch.Tensor]:
+    """The tensors in ``values``, a tensor, None, a scalar or a nested sequence of these, in order."""
+    if isinstance(values, torch.Tensor):
+        yield values
+    elif isinstance(values, (list, tuple)):
+        for value in values:
+            yield from tensors(value)
+
+
+def first_tensor(args: Sequence[Any]) -> torch.Tensor:
+    """The first tensor of ``args``. Raises ``TypeError`` if there is none."""
+    for tensor in tensors(args):
+        return tensor
+    raise TypeError("expected a tensor among the arguments, got none")
+
+
+def map_tensors(function: Callable[[torch.Tensor], Any], value: Any) -> Any:
+    """``value`` with ``function`` applied to each tensor in it."""
+    if isinstance(value, torch.Tensor):
+        return function(value)
+    if isinstance(value, (list, tuple)):
+        made = [map_tensors(function, one) for one in value]
+        return made if isinstance(value, list) else tuple(made)
+    return value
+
+
+def as_tuple(results: Any) -> tuple[Any, ...]:
+    """The results of an operation as a tuple: none, one or several."""
+    return () if results is None else tuple(results) if isinstance(results, (list, tuple)) else (results,)
+
+
+def single(results: Sequence[Any]) -> Results | None:
+    """Results as a function returns them: one alone, several as a tuple, none as None."""
+    return results[0] if len(results) == 1 else tuple(results) if results else None
