@@ -26,7 +26,8 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "src")]
 
 import torch
 
-from warpwise import ops, registry
+from warpwise import operation as operations
+from warpwise import ops
 from warpwise.cache import atomic_write
 from warpwise.lab.timing.environment import environment, place
 from warpwise.lab.timing.stats import interval, ratio
@@ -57,7 +58,7 @@ def microseconds(call: Callable[[], Any], device: torch.device) -> float:
 
 def contestants(name: str, args: tuple[torch.Tensor, ...], rungs: list[str]) -> dict[str, Callable[[], Any]]:
     """PyTorch's function, and ours as it chooses and as it is told to run each rung."""
-    op, ours, theirs = registry.get(name), getattr(ops, name), OPERATIONS[name][0]
+    op, ours, theirs = operations.get(name), getattr(ops, name), OPERATIONS[name][0]
     made: dict[str, Callable[[], Any]] = {PYTORCH: lambda: theirs(*args), name: lambda: ours(*args)}
     for rung in (op.rung(name) for name in rungs):
         if op.refusal(rung, *args) is None:
@@ -114,7 +115,7 @@ def main() -> None:
     options = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     generator = torch.Generator(device).manual_seed(0)
-    rungs = options.rung or [rung.name for rung in registry.get("matmul").rungs if device.type in rung.devices]
+    rungs = options.rung or [rung.name for rung in operations.get("matmul").rungs if device.type in rung.devices]
     if device.type == "cpu":
         rungs = []  # emulated kernels are no launches
     points = []

@@ -22,12 +22,12 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "src")]
 
 import torch
 
-from warpwise import ops, registry  # noqa: F401 - importing ops registers them
+from warpwise import operation, ops  # noqa: F401 - importing ops registers them
 from warpwise.cache import atomic_write
 from warpwise.cuda.observe import observing
 from warpwise.lab import explain
 from warpwise.lab.timing.environment import environment, place
-from warpwise.registry import Case
+from warpwise.operation import Case
 
 GOAL = 4.0  # times the checked run
 CPU = torch.device("cpu")
@@ -60,8 +60,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5, help="runs of each, of which the least counts")
     parser.add_argument("--json", type=Path, help="write the figures there too")
     options = parser.parse_args()
-    op, sizes = registry.get("matmul"), dict.fromkeys("mnk", options.size)
-    args = op.spec.inputs(Case("cube", sizes), torch.float32, CPU, 0)
+    op, sizes = operation.get("matmul"), dict.fromkeys("mnk", options.size)
+    args = op.spec.arguments(Case("cube", sizes), torch.float32, CPU, 0)
     print(f"{place(CPU)}, {os.cpu_count()} cores; matmul {options.size}^3 float32, milliseconds")
     print(f"{'rung':22}{'checked':>9}{'explained':>11}{'ratio':>7}  of which")
     figures = {}
@@ -70,7 +70,7 @@ def main() -> None:
             continue
         made: list[tuple[Any, tuple[Any, ...]]] = []
         with observing(lambda launcher, given, more, made=made: made.append((launcher, given))):  # type: ignore[misc]
-            op.launch(rung, op.spec.outputs(*args), *args)
+            op.launch(rung, op.allocate(*args), *args)
         (launch,) = made
         found = figures[rung.name] = cost(*launch, options.repeats)
         parts = ", ".join(f"{name} {1e3 * value:.0f}" for name, value in found["parts_s"].items())

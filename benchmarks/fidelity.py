@@ -16,7 +16,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 import click
 
-from warpwise import ops, registry  # noqa: F401 - importing ops registers them
+from warpwise import operation, ops  # noqa: F401 - importing ops registers them
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -45,7 +45,7 @@ def collect(out: Path, names: str, dtypes: tuple[str, ...], rungs: tuple[str, ..
 
     from warpwise.lab.errors import MeasurementError
 
-    chosen = [registry.get(name) for name in names.split(",")] if names else list(registry.all_ops())
+    chosen = [operation.get(name) for name in names.split(",")] if names else list(operation.all_ops())
     try:
         made = fidelity_collect.collect(chosen, Selection(dtypes, rungs), out, jobs, lambda text: click.echo(text))
     except MeasurementError as error:

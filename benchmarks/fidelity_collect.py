@@ -19,7 +19,7 @@ import torch
 from benchmarks.fidelity_points import Kind, Problem, Selection, problems
 from benchmarks.fidelity_record import Record, Recorded
 
-from warpwise import registry
+from warpwise import operation
 from warpwise.cuda import nvrtc
 from warpwise.lab.errors import MeasurementError
 from warpwise.lab.ncu import Launch, NcuError, NcuNotFound, NcuPermission, captured, profiled, tool
@@ -30,7 +30,7 @@ from warpwise.lab.timing import time
 from warpwise.lab.timing.compare import timer_for
 from warpwise.lab.timing.environment import environment
 from warpwise.lab.timing.samples import Timer
-from warpwise.registry import Op, Rung
+from warpwise.operation import Op, Rung
 
 ROOT = Path(__file__).resolve().parents[1]
 KINDS: tuple[Kind, ...] = ("exact", "large")
@@ -54,7 +54,7 @@ def child(mode: str, names: str, kind: Kind, chosen: Selection, out: Path) -> No
         "launches": [],
         "failures": [],
     }
-    for problem in [problem for name in names.split(",") for problem in problems(registry.get(name), kind, chosen)]:
+    for problem in [problem for name in names.split(",") for problem in problems(operation.get(name), kind, chosen)]:
         try:
             args = problem.arguments(device)
             taking = problem.rungs(*args)
@@ -76,7 +76,7 @@ def measured_launches(
 ) -> list[dict[str, Any]]:
     """Run a rung once to warm up, then once while its launches are written down, and timed or profiled."""
     op = problem.op
-    outputs = op.spec.outputs(*args)
+    outputs = op.allocate(*args)
     op.launch(rung, outputs, *args)
     torch.cuda.synchronize()
     if mode == "compile":

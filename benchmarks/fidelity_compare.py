@@ -9,7 +9,7 @@ import torch
 from benchmarks.fidelity_points import Kind, Problem, Selection, multiprocessors, problems
 from benchmarks.fidelity_record import Record, Recorded
 
-from warpwise import registry
+from warpwise import operation
 from warpwise.cuda.observe import observing
 from warpwise.lab.explain import Explanation, Options, explain_launch
 
@@ -111,7 +111,7 @@ class Compared:
 
 def compare(record: Record, kind: Kind, options: Options) -> Iterator[Compared]:
     """Every recorded launch of ``kind``, in the record's order, explained on the CPU as for the recorded device."""
-    op = registry.get(record.op)
+    op = operation.get(record.op)
     chosen = Selection(tuple(dict.fromkeys(launch.dtype for launch in record.launches)))
     by_key = {launch.key: launch for launch in record.launches if launch.kind == kind}
     with multiprocessors(int(record.environment["multiprocessors"])):
@@ -138,7 +138,7 @@ def _compare(problem: Problem, by_key: dict[tuple[object, ...], Recorded], optio
             made.append(explain_launch(launcher, given, None, options))
 
         with observing(explain):
-            problem.op.launch(rung, problem.op.spec.outputs(*args), *args)
+            problem.op.launch(rung, problem.op.allocate(*args), *args)
         for index, explanation in enumerate(made):
             recorded = by_key.pop((key[0], rung.name, *key[1:], index), None)
             if recorded is not None:

@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 import torch
 
-from warpwise import ops, registry  # noqa: F401 - importing ops registers them
-from warpwise.registry import Case, Op, Rung
+from warpwise import operation, ops  # noqa: F401 - importing ops registers them
+from warpwise.operation import Case, Op, Rung
 
 Kind = Literal["exact", "large"]
 SEED = 0
@@ -69,7 +69,7 @@ EXACT: dict[str, tuple[Case, ...]] = {
 COPY_ENGINE = "reads and writes through tensor maps, by the copy engine of a GPU, which is not emulated"
 NOT_EXECUTED = {
     f"{op.name} {rung.name}": COPY_ENGINE
-    for op in registry.all_ops()
+    for op in operation.all_ops()
     for rung in op.rungs
     if rung.language == "cuda" and rung.devices == ("cuda",)
 }
@@ -92,8 +92,8 @@ class Problem:
     def arguments(self, device: torch.device) -> tuple[Any, ...]:
         """The operation's arguments. Those of exact points are drawn on the CPU, so that a CPU and a GPU see the same."""
         if self.kind == "large":
-            return self.op.spec.inputs(self.case, self.dtype, device, SEED)
-        drawn = self.op.spec.inputs(self.case, self.dtype, torch.device("cpu"), SEED)
+            return self.op.spec.arguments(self.case, self.dtype, device, SEED)
+        drawn = self.op.spec.arguments(self.case, self.dtype, torch.device("cpu"), SEED)
         return tuple(value.to(device) if isinstance(value, torch.Tensor) else value for value in drawn)
 
     def rungs(self, *args: Any) -> list[Rung]:

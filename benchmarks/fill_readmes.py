@@ -22,10 +22,11 @@ sys.path[:0] = [str(ROOT / "benchmarks")]
 
 import matmul
 
-from warpwise import ops, registry, tuned  # noqa: F401 - importing ops registers them
+from warpwise import operation, ops  # noqa: F401 - importing ops registers them
 from warpwise.lab import Recorded
 from warpwise.lab.timing.timing import duration, rate_text
 from warpwise.lab.verdict import dtype_name
+from warpwise.operation.tables import load as load_table
 
 RESULTS = Path(__file__).parent / "results"
 MARKER = re.compile(r"<!-- measured: (?P<points>.+?) -->")
@@ -74,9 +75,9 @@ class Products:
 
 def best_win(op: str, rung: str, device: str) -> str:
     """Where ``rung`` is ahead by most among the points of the table that is shipped for a device, or empty."""
-    chooser = registry.get(op).chooser
-    folder = chooser.folder if isinstance(chooser, tuned.Tables) else None
-    tables = [tuned.load(path) for path in sorted(folder.glob(f"*{device}.json"))] if folder else []
+    chooser = operation.get(op).tables
+    folder = chooser.folder if chooser is not None else None
+    tables = [load_table(path) for path in sorted(folder.glob(f"*{device}.json"))] if folder else []
     won = [
         (point.rival_seconds / point.seconds, point)
         for table in tables
@@ -110,7 +111,7 @@ def caption(names: list[str], records: dict[str, Recorded]) -> str:
 
 def devices(op: str, rung: str) -> tuple[str, ...]:
     """Where a rung of an operation runs, nowhere if there is none of that name any more."""
-    return next((each.devices for each in registry.get(op).rungs if each.name == rung), ())
+    return next((each.devices for each in operation.get(op).rungs if each.name == rung), ())
 
 
 def filled(text: str, records: dict[str, Recorded], device: str) -> str:
@@ -139,7 +140,7 @@ def filled(text: str, records: dict[str, Recorded], device: str) -> str:
 
 def main(device: str = "h200") -> int:
     folders: dict[Path, dict[str, Recorded]] = {}
-    for op in registry.all_ops():
+    for op in operation.all_ops():
         path = RESULTS / device / f"{op.name}.json"
         if path.exists():
             record = Recorded(path, json.loads(path.read_text()))

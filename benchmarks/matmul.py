@@ -31,12 +31,12 @@ from benchmarks import matmul_picture
 from rich.console import Console
 from rich.table import Table
 
-from warpwise import lab, ops, registry  # noqa: F401 - importing ops registers them
+from warpwise import lab, ops  # noqa: F401 - importing ops registers them
 from warpwise.cache import atomic_write
 from warpwise.lab.problem import Instance, Problem
 from warpwise.lab.timing.environment import environment, place
 from warpwise.lab.timing.timing import duration, ratio
-from warpwise.registry import Case, Op
+from warpwise.operation import Case, Op, get
 
 RESULTS = Path(__file__).parent / "results" / "h200" / "matmul_shapes.json"
 README = ROOT / "src" / "warpwise" / "ops" / "matmul" / "README.md"
@@ -89,7 +89,7 @@ GOALS: dict[str, dict[str, float]] = {
 def operation(kind: Kind) -> Op | None:
     """The operation, or None where this version has none of that name or not for that dtype."""
     try:
-        op = registry.get(kind.op)
+        op = get(kind.op)
     except LookupError:
         return None
     return op if kind.dtype in op.spec.dtypes else None
@@ -117,7 +117,7 @@ def measured(
     """One point as plain data, with what ``others`` take there if they take it. Raises what the kernels raise."""
     by_row = {"by_row": 0} if any("by_row" in case.sizes for case in op.spec.sizes) else {}
     case = Case("point", dict(zip("mnk", shape, strict=True)) | by_row)
-    instance = Problem(op.spec, device).make(case, kind.dtype, 0)
+    instance = Problem(op, device).make(case, kind.dtype, 0)
     args: Any = instance.args
     chosen = op.choice(*args)
     rung = chosen.name or runnable(op, chosen.rival, args) or op.default(*args)

@@ -6,10 +6,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "cuda", "device", "explain", "lab", "nn", "ops", "ranges", "registry", "testing", "triton"]
+__all__ = ["__version__", "cuda", "device", "explain", "lab", "nn", "operation", "ops", "ranges", "testing", "triton"]
 
 if TYPE_CHECKING:
-    from warpwise import cuda, device, lab, nn, ops, ranges, registry, testing, triton
+    from warpwise import cuda, device, lab, nn, operation, ops, ranges, testing, triton
     from warpwise.lab.explain import explain
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,25 +20,27 @@ from warpwise.cuda.errors import UnsupportedFeature
 from warpwise.lab.attempt import Attempt, attempt
 from warpwise.lab.errors import VacuousProblem
 from warpwise.lab.impostors import REMEDY, impostors, require_no_impostor
-from warpwise.lab.problem import Instance, Problem, parts
+from warpwise.lab.problem import Instance, Problem
 from warpwise.lab.timing.environment import current, place
-from warpwise.registry import Case, Cost, Op, Outputs, Rung, Spec, arranged
+from warpwise.operation import Case, Cost, Op, Output, Rung, Spec
+from warpwise.operation.spec import as_tuple, map_tensors, single, tensors
 
 __all__ = ["check"]
 
+Results = torch.Tensor | tuple[torch.Tensor, ...]
 Inputs = torch.Tensor | Sequence[Any] | Callable[[int], Any]
 LAYOUTS = ("contiguous", "strided", "unaligned")
 
 
 def check(
     fn: Callable[..., Any],
-    reference: Callable[..., Outputs],
+    reference: Callable[..., Results],
     inputs: Inputs | Mapping[str, Inputs],
     *,
-    outputs: Callable[..., Outputs] | None = None,
+    outputs: Callable[..., Results] | None = None,
     dtype: torch.dtype | None = None,
     terms: int | Callable[..., int] = 1,
-    magnitude: Callable[..., Outputs] | None = None,
+    magnitude: Callable[..., Results] | None = None,
     layouts: Sequence[str] = ("contiguous",),
     seeds: Sequence[int] = (0, 1, 2),
     deterministic: bool = True,
@@ -74,8 +77,8 @@ def check(
         tries = tuple(seeds) if callable(given) else (0,)
         first = subject.arguments(name, tries[0])
         device, kind = _first_tensor(name, first).device, _first_tensor(name, first).dtype
-        problem = Problem(subject.op.spec, device)
-        variants = [Case(name, {}, layout=layout) for layout in layouts]  # type: ignore[arg-type]
+        problem = Problem(subject.op, device)
+        variants = [Case(name, layout=layout) for layout in layouts]
         with current(device):
             if impostors and callable(given):
                 require_no_impostor(problem, kind, variants, tries)
@@ -89,35 +92,57 @@ def check(
     return worst
 
 
+@dataclass(frozen=True)
 class _Direct(Op):
-    """An operation whose kernel is always called, also for empty inputs, with the arguments as they are."""
+    """An operation whose kernel is called with the arguments as they are, also for empty inputs."""
 
-    def launch(self, rung: Rung, outputs: Outputs, *args: Any) -> None:
+    make: Callable[..., Results] = lambda *args: ()
+
+    def allocate(self, *args: Any) -> tuple[torch.Tensor, ...]:
+        return as_tuple(self.make(*args))
+
+    def launch(self, rung: Rung, outputs: Sequence[Any], *args: Any) -> None:
         with ranges.named(self.name):
-            rung.launch(outputs, *args)
+            rung.launch(single(outputs), *args)
 
 
 class _Subject:
     """What is checked, as an operation of one rung, and the cases it is checked on."""
 
     def __init__(
-        self, fn: Callable[..., Any], reference: Callable[..., Outputs], cases: Mapping[str, Inputs],
-        outputs: Callable[..., Outputs] | None, dtype: torch.dtype | None, terms: int | Callable[..., int],
-        magnitude: Callable[..., Outputs] | None, deterministic: bool,
+        self, fn: Callable[..., Any], reference: Callable[..., Results], cases: Mapping[str, Inputs],
+        outputs: Callable[..., Results] | None, dtype: torch.dtype | None, terms: int | Callable[..., int],
+        magnitude: Callable[..., Results] | None, deterministic: bool,
     ) -> None:  # fmt: skip
         self._cases, self._dtype, self._reference = cases, dtype, reference
-        self._last: tuple[tuple[Any, ...], Outputs] | None = None
+        self._last: tuple[tuple[Any, ...], Results] | None = None
         name = str(getattr(fn, "__name__", type(fn).__name__))
+        example = self.arguments(next(iter(cases)), 0)
+        count = len(as_tuple(self._truth(*example)))
+        names = ["output"] if count == 1 else [f"output {number}" for number in range(count)]
+
+        def described(position: int) -> Output:
+            sized = None if magnitude is None else lambda *args: as_tuple(magnitude(*_exact(args)))[position]
+            return Output(terms=terms, magnitude=sized)
+
+        self._names = [f"argument{number}" for number in range(len(example))]
+        self._places = [position.replace(" ", "_") for position in names]
         spec = Spec(
-            name=name, summary="", inputs=self._inputs, check=lambda *args: None, outputs=outputs or self._outputs,
-            reference=self._truth, eager=self._truth, cost=lambda *args: Cost(0), cases=(), sizes=(),
-            terms=terms if callable(terms) else lambda *args: terms,
-            magnitude=None if magnitude is None else lambda *args: magnitude(*_exact(args)),
+            schema=self._schema(example), outputs={name: described(at) for at, name in enumerate(self._places)},
+            inputs=self._inputs, reference=self._truth, eager=self._truth, cost=lambda *args: Cost(0),
         )  # fmt: skip
         launch = fn if outputs is not None else _filling(fn)
         source = Path(getattr(inspect.unwrap(fn), "__code__", _filling.__code__).co_filename)
         rung = Rung(name, "", "cuda", launch, source, strided=True, deterministic=deterministic)
-        self.op = _Direct(spec, (rung,), lambda *args: None)
+        self.op = _Direct(spec, (rung,), make=outputs or self._outputs)
+
+    def _schema(self, example: Sequence[Any]) -> str:
+        """A schema for arguments like ``example``; what is no tensor is passed on as it is."""
+        kinds = ["Tensor[]" if isinstance(value, (list, tuple)) and any(tensors(value)) else
+                 "Tensor" if isinstance(value, torch.Tensor) else "Scalar" for value in example]  # fmt: skip
+        arguments = ", ".join(f"{kind} {name}" for kind, name in zip(kinds, self._names, strict=True))
+        returns = ", ".join(f"Tensor {name}" for name in self._places)
+        return f"check({arguments}) -> ({returns})"
 
     def arguments(self, name: str, seed: int) -> tuple[Any, ...]:
         """The arguments of one case, made anew if a function makes them."""
@@ -125,17 +150,16 @@ class _Subject:
         made = given(seed) if callable(given) else given
         return (made,) if isinstance(made, torch.Tensor) else tuple(made)
 
-    def _inputs(self, case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[Any, ...]:
-        made = self.arguments(case.name, seed)
-        return tuple(arranged(value, case.layout) if isinstance(value, torch.Tensor) else value for value in made)
+    def _inputs(self, case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> Mapping[str, Any]:
+        return dict(zip(self._names, self.arguments(case.name, seed), strict=True))
 
-    def _truth(self, *args: Any) -> Outputs:
+    def _truth(self, *args: Any) -> Results:
         """The reference of exact copies of ``args``; the last one is kept, since it serves shapes, values and magnitudes."""
         if self._last is None or any(old is not new for old, new in zip(self._last[0], args, strict=True)):
             self._last = (args, self._reference(*_exact(args)))
         return self._last[1]
 
-    def _outputs(self, *args: Any) -> Outputs:
+    def _outputs(self, *args: Any) -> Results:
         floating = [value.dtype for value in args if isinstance(value, torch.Tensor) and value.dtype.is_floating_point]
 
         def like(truth: torch.Tensor) -> torch.Tensor:
@@ -143,19 +167,19 @@ class _Subject:
             return torch.empty(truth.shape, dtype=self._dtype or usual, device=truth.device)
 
         truth = self._truth(*args)
-        return like(truth) if isinstance(truth, torch.Tensor) else tuple(like(part) for part in truth)
+        return tuple(like(part) for part in as_tuple(truth))
 
 
 def _filling(fn: Callable[..., Any]) -> Callable[..., None]:
     """``fn``, which returns its outputs, as a launcher that fills given ones."""
 
-    def launch(out: Outputs, *args: Any) -> None:
+    def launch(out: Results, *args: Any) -> None:
         result = fn(*args)
         if not isinstance(result, (torch.Tensor, tuple, list)):
             raise TypeError(
                 f"expected a tensor or a tuple of tensors, got {type(result).__name__}; does it fill an output? Say outputs="
             )
-        made, wanted = parts(tuple(result) if isinstance(result, list) else result), parts(out)
+        made, wanted = as_tuple(result), as_tuple(out)
         if len(made) != len(wanted):
             raise TypeError(f"returned {len(made)} outputs, the reference {len(wanted)}")
         for got, place_for in zip(made, wanted, strict=True):
@@ -171,12 +195,7 @@ def _filling(fn: Callable[..., Any]) -> Callable[..., None]:
 
 def _exact(args: Sequence[Any]) -> tuple[Any, ...]:
     """Copies, floating point as float64: the reference must neither round nor change what the kernel gets."""
-    return tuple(
-        (value.double() if value.dtype.is_floating_point else value).clone()
-        if isinstance(value, torch.Tensor)
-        else value
-        for value in args
-    )
+    return tuple(map_tensors(lambda value: (value.double() if value.is_floating_point() else value).clone(), args))
 
 
 def _first_tensor(name: str, args: Sequence[Any]) -> torch.Tensor:
@@ -192,11 +211,12 @@ def _require_telling(instance: Instance) -> None:
     """Raise ``VacuousProblem`` if an impostor passes on the one given set of inputs."""
     if instance.empty:
         return
-    for position in range(len(instance.references)):
-        for name, result in impostors(instance, instance.references, position):
+    references = [result.reference for result in instance.results]
+    for position, told in enumerate(instance.results):
+        for name, result in impostors(instance, references, position):
             if name != "another seed's output" and instance.compare(position, result).right:
                 raise VacuousProblem(
-                    f"{instance.case.name}, output {position}: {name} would pass, so passing says nothing. What to change: "
+                    f"{instance.case.name}, {told.name}: {name} would pass, so passing says nothing. What to change: "
                     f"{REMEDY[name]}; or impostors=False, if that is what the operation is"
                 )
 

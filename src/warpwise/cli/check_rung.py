@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from warpwise import cuda
 from warpwise.cuda.observe import observing
-from warpwise.registry import Op, Rung
+from warpwise.operation import Op, Rung
 
 CPU = torch.device("cpu")
 
@@ -27,7 +27,7 @@ def check_rung(console: Console, op: Op, rung: Rung, seed: int, timeout: float, 
     refusals = Counter[str]()
     for dtype in op.spec.dtypes:
         for case in op.spec.cases:
-            args = op.spec.inputs(case, dtype, CPU, seed)
+            args = op.spec.arguments(case, dtype, CPU, seed)
             if reason := op.refusal(rung, *args):
                 refusals[reason] += 1
                 continue
@@ -63,7 +63,7 @@ def _found(op: Op, rung: Rung, args: tuple[Any, ...], timeout: float, options: M
         findings.extend(launcher.check(*given, **{**meta, **own, "timeout": timeout}))
 
     with observing(checked):
-        op.launch(rung, op.spec.outputs(*args), *args)
+        op.launch(rung, op.allocate(*args), *args)
     return findings
 
 

@@ -13,14 +13,14 @@ from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
 
-from warpwise import lab, registry
+from warpwise import lab, operation
 from warpwise.cli.console import wide_console
 from warpwise.cli.kept import open_store
 from warpwise.cli.ladder_table import LadderTable
 from warpwise.cli.targets import ALL, find_ops, find_rung, known_ops, sizes_named
 from warpwise.lab.timing.environment import resolve
 from warpwise.lab.verdict import Step
-from warpwise.registry import Op
+from warpwise.operation import Op
 
 
 @click.command()
@@ -112,7 +112,7 @@ def _require_writable(path: Path) -> None:
 
 def _ops(names: Sequence[str]) -> list[Op]:
     if ALL in names:
-        return [registry.get(name) for name in known_ops()]
+        return [operation.get(name) for name in known_ops()]
     return [op for name in names for op in find_ops(name)]
 
 

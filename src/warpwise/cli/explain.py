@@ -30,7 +30,7 @@ from warpwise.lab.explain import Explanations, explain_rung, html, terminal
 from warpwise.lab.explain import explain as explain_kernel
 from warpwise.lab.explain.rungs import checkable
 from warpwise.lab.ncu import Launch
-from warpwise.registry import Case, Op, Rung
+from warpwise.operation import Case, Op, Rung
 
 SUFFIXES = (".cu", ".cuh")
 

@@ -139,10 +139,10 @@ def _op(store: Store, name: str) -> str:
     if name in kept:
         return name
     import warpwise.ops  # noqa: F401 - registers its operations
-    from warpwise import registry
+    from warpwise import operation
 
-    registry.load_entry_points()
-    there = [op.name for op in registry.all_ops()]
+    operation.load_entry_points()
+    there = [op.name for op in operation.all_ops()]
     if name in there:
         raise click.BadParameter(
             f"nothing of {name!r} is kept yet; `warpwise climb {name}` keeps what it measures", param_hint="OP"

@@ -16,7 +16,7 @@ from warpwise.lab import Entry, Ladder, Point, Recorded, Verdict
 from warpwise.lab.ladder import told_once
 from warpwise.lab.timing.timing import duration, rate_text
 from warpwise.lab.verdict import Step, dtype_name
-from warpwise.registry import Op, Rung
+from warpwise.operation import Op, Rung
 
 MARKS = {"right": "[green]✓ right[/]", "wrong": "[bold red]✗ wrong[/]", "untested": "[yellow]– untested[/]"}
 STAGES = {

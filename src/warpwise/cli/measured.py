@@ -13,7 +13,7 @@ from rich.table import Table
 from warpwise.lab.errors import MeasurementError
 from warpwise.lab.explain import Explanation
 from warpwise.lab.ncu import Launch, Measured, NcuError, captured, measure
-from warpwise.registry import Case, Op, Rung
+from warpwise.operation import Case, Op, Rung
 
 CLOSE = 0.01  # a difference that rounding and scaling of samples may make
 
@@ -21,9 +21,9 @@ CLOSE = 0.01  # a difference that rounding and scaling of samples may make
 def launches_of(op: Op, rung: Rung, case: Case, dtype: torch.dtype, seed: int) -> list[Launch]:
     """What the rung launches on this machine's GPU. Raises ``ClickException`` where there is none."""
     require_gpu()
-    args = op.spec.inputs(case, dtype, torch.device("cuda"), seed)
+    args = op.spec.arguments(case, dtype, torch.device("cuda"), seed)
     with captured() as found:
-        op.launch(rung, op.spec.outputs(*args), *args)
+        op.launch(rung, op.allocate(*args), *args)
     return found
 
 

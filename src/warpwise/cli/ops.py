@@ -9,12 +9,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from warpwise import registry
+from warpwise import operation
 from warpwise.cli.console import wide_console
 from warpwise.cli.targets import find_op, known_ops
 from warpwise.lab.verdict import dtype_name
-from warpwise.registry import Op
-from warpwise.tuned import Tables
+from warpwise.operation import Op, Tables
 
 LANGUAGES = {"cuda": "CUDA C++", "triton": "Triton", "c": "C", "python": "Python"}
 
@@ -28,7 +27,7 @@ def ops(name: str | None) -> int:
     """
     console = wide_console()
     if name is None:
-        console.print(_operations(registry.get(each) for each in known_ops()))
+        console.print(_operations(operation.get(each) for each in known_ops()))
         console.print("[dim]`warpwise ops OP` lists its rungs; `warpwise climb OP` verifies and times them[/]")
     else:
         _print_ladder(console, find_op(name))
@@ -45,7 +44,7 @@ def _table(*headers: str) -> Table:
 def _operations(found: Iterable[Op]) -> Table:
     table = _table("operation", "what it is", "rungs", "tune takes it")
     for op in found:
-        tuned = "yes" if isinstance(op.chooser, Tables) else ""
+        tuned = "yes" if isinstance(op.tables, Tables) else ""
         table.add_row(op.name, escape(op.spec.summary), str(len(op.rungs)), tuned)
     return table
 
@@ -61,7 +60,7 @@ def _print_ladder(console: Console, op: Op) -> None:
     console.print(table)
     console.print(f"sizes    {', '.join(escape(str(case)) for case in op.spec.sizes)}", soft_wrap=True)
     console.print(f"dtypes   {', '.join(map(dtype_name, op.spec.dtypes))}")
-    if isinstance(op.chooser, Tables):
-        sizes = op.chooser.sizes or op.spec.sizes
-        layouts = ", ".join(filter(None, op.chooser.arrangements)) or "one"
+    if isinstance(op.tables, Tables):
+        sizes = op.tables.sizes or op.spec.sizes
+        layouts = ", ".join(filter(None, op.tables.arrangements)) or "one"
         console.print(f"tuned    at {len(sizes)} sizes by `warpwise tune {op.name}`; layouts {layouts}", soft_wrap=True)

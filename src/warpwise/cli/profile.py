@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from warpwise import registry
+from warpwise import operation
 from warpwise.cli.console import wide_console
 from warpwise.cli.profile_targets import Target, resolve_target
 from warpwise.cli.targets import known_ops
@@ -128,7 +128,7 @@ def _script(
 ) -> int:  # fmt: skip
     before = known_ops()
     result = profile_script(script, argv, schedule=plan, trace=trace, stacks=stacks)
-    made = [op.name for op in registry.all_ops() if op.name not in before]
+    made = [op.name for op in operation.all_ops() if op.name not in before]
     notes = [f"it defines the operation {name}: {script}:RUNG or {script}:all profiles its kernels" for name in made]
     status = _shown(console, result, sort, rows, as_json, notes)
     if result.failure:

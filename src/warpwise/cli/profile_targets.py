@@ -14,10 +14,10 @@ from typing import Any
 import click
 import torch
 
-from warpwise import registry
+from warpwise import operation
 from warpwise.cli.targets import find_target, known_ops, sizes_named
 from warpwise.cli.values import parse
-from warpwise.registry import Case, Op, Rung
+from warpwise.operation import Case, Op, Rung
 
 ALL = "all"
 
@@ -53,7 +53,7 @@ def resolve_target(
     if first in ops:
         if arguments:
             raise click.BadParameter(f"{text}: --arg is for module:function; a rung takes --size", param_hint="--arg")
-        return _of_op(registry.get(first), rest if colon else "", device, size, dtype)
+        return _of_op(operation.get(first), rest if colon else "", device, size, dtype)
     if not colon or not rest:
         raise click.BadParameter(
             f"{text!r}: no operation of that name{near(first, ops) or '; there are ' + ', '.join(ops)}. "
@@ -69,7 +69,7 @@ def resolve_target(
 def _of_op(op: Op, name: str, device: torch.device, size: str | None, dtype: str | None) -> Target:
     kind = _dtype(op, dtype)
     case = _case(op, name, device, size, kind)
-    args = op.spec.inputs(case, kind, device, 0)
+    args = op.spec.arguments(case, kind, device, 0)
     rungs = _rungs(op, name, args)
     notes = [f"{case}, {str(kind).removeprefix('torch.')}"]
     taken = []
@@ -82,7 +82,7 @@ def _of_op(op: Op, name: str, device: torch.device, size: str | None, dtype: str
             taken.append(rung)
     if device.type == "cpu" and any(rung.language in ("cuda", "triton") for rung in taken):
         notes.append("emulated on the CPU: the times are the emulator's and say nothing about a GPU's")
-    filled = [(rung, op.spec.outputs(*args)) for rung in taken]
+    filled = [(rung, op.allocate(*args)) for rung in taken]
 
     def call() -> None:
         for rung, outputs in filled:
@@ -107,7 +107,7 @@ def _rungs(op: Op, name: str, args: tuple[Any, ...]) -> list[Rung]:
         return []
     try:
         return [op.rung(chosen)]
-    except registry.UnknownRung as error:
+    except operation.UnknownRung as error:
         names = [rung.name for rung in op.rungs]
         like = near(name, [*names, *(rung.partition("_")[2] for rung in names)])
         raise click.BadParameter(f"{error}{like}", param_hint="TARGET") from error
@@ -122,7 +122,7 @@ def _case(op: Op, name: str, device: torch.device, size: str | None, dtype: torc
     plain = [case for case in op.spec.cases if case.layout == "contiguous" and case.values == "normal"]
     plain = sorted(plain or op.spec.cases, key=lambda case: prod(case.sizes.values()), reverse=True)
     for case in plain:
-        args = op.spec.inputs(case, dtype, device, 0)
+        args = op.spec.arguments(case, dtype, device, 0)
         if not any(op.refusal(rung, *args) for rung in _rungs(op, name or ALL, args)):
             return case
     return plain[0]

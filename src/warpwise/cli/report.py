@@ -9,13 +9,13 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from warpwise import lab, registry
+from warpwise import lab, operation
 from warpwise.cli.console import wide_console
 from warpwise.cli.kept import open_store
 from warpwise.cli.targets import find_ops, known_ops
 from warpwise.lab import report as pages
 from warpwise.lab.verdict import Step
-from warpwise.registry import Op
+from warpwise.operation import Op
 
 ALL = "all"
 
@@ -83,7 +83,7 @@ def report(
     asked = (
         {name: name for name in known_ops()} if every else {op.name: name for name in names for op in find_ops(name)}
     )
-    ops = [registry.get(name) for name in asked]
+    ops = [operation.get(name) for name in asked]
     try:
         pages.require_library()
         pages.require_folder(folder)
@@ -120,7 +120,7 @@ def _collected(
     every: bool,
 ) -> list[pages.Collected]:
     """What is known of each that was ``asked`` for; without names, only of those of which there is something."""
-    ops = [registry.get(name) for name in asked]
+    ops = [operation.get(name) for name in asked]
     sources = _files(given) if given else [*_files(), *_kept(ops)]
     found, missing = [], []
     for op in ops:

@@ -12,10 +12,10 @@ from types import ModuleType
 
 import click
 
-from warpwise import registry
+from warpwise import operation
 from warpwise.cache import key
 from warpwise.cli.kept import near
-from warpwise.registry import Case, Op, Rung
+from warpwise.operation import Case, Op, Rung
 
 ALL = "all"
 _OF_FILE: dict[Path, tuple[str, ...]] = {}  # which operations a file that was loaded registered
@@ -35,8 +35,8 @@ def known_ops() -> list[str]:
     """The names of all operations: Warpwise's, those of other packages, and those of files that were loaded."""
     import warpwise.ops  # noqa: F401 - registers its operations
 
-    registry.load_entry_points()
-    return [op.name for op in registry.all_ops()]
+    operation.load_entry_points()
+    return [op.name for op in operation.all_ops()]
 
 
 def find_ops(text: str, hint: str = "OP") -> list[Op]:
@@ -48,7 +48,7 @@ def find_ops(text: str, hint: str = "OP") -> list[Op]:
     if not is_file(text):
         if text not in names:
             raise click.BadParameter(f"no operation {text!r}{near(text, names)}", param_hint=hint)
-        return [registry.get(text)]
+        return [operation.get(text)]
     file, _, name = text.partition(".py:")
     found = load_file(Path(file if file.endswith(".py") else f"{file}.py"), hint)
     if not name:
@@ -91,7 +91,7 @@ def find_rung(op: Op, name: str, hint: str = "--rung") -> Rung:
     """The rung of ``op`` called ``name``. Raises ``click.BadParameter`` saying which are near."""
     try:
         return op.rung(name)
-    except registry.UnknownRung as error:
+    except operation.UnknownRung as error:
         names = [rung.name for rung in op.rungs]
         raise click.BadParameter(f"{op.name}: no rung {name!r}{near(name, names)}", param_hint=hint) from error
 
@@ -106,13 +106,13 @@ def load_file(path: Path, hint: str = "OP") -> list[Op]:
         raise click.BadParameter(f"{path}: no such file; `warpwise new {path.stem}` writes one", param_hint=hint)
     known_ops()
     for name in _OF_FILE.pop(where, ()):
-        registry.withdraw(name)
-    before = {op.name for op in registry.all_ops()}
+        operation.unregister(name)
+    before = {op.name for op in operation.all_ops()}
     module = _run(path, where, hint)
     for value in vars(module).values():
-        if isinstance(value, Op) and value.name not in {op.name for op in registry.all_ops()}:
-            registry.register(value)
-    found = [op for op in registry.all_ops() if op.name not in before]
+        if isinstance(value, Op) and value.name not in {op.name for op in operation.all_ops()}:
+            operation.register(value)
+    found = [op for op in operation.all_ops() if op.name not in before]
     _OF_FILE[where] = tuple(op.name for op in found)
     if not found:
         raise click.BadParameter(
@@ -132,14 +132,14 @@ def _run(path: Path, where: Path, hint: str) -> ModuleType:
         raise click.BadParameter(f"{path}: expected a Python file", param_hint=hint)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    before = {op.name for op in registry.all_ops()}
+    before = {op.name for op in operation.all_ops()}
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        for op in list(registry.all_ops()):
+        for op in list(operation.all_ops()):
             if op.name not in before:
-                registry.withdraw(op.name)
+                operation.unregister(op.name)
         raise click.BadParameter(
             f"{path}{_line(error, where)}: {type(error).__name__}: {error}", param_hint=hint
         ) from error

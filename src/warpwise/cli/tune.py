@@ -18,8 +18,8 @@ from warpwise.cli.console import wide_console
 from warpwise.cli.targets import ALL, find_op, find_rung, sizes_named
 from warpwise.lab.timing.timing import duration
 from warpwise.lab.tune import Progress
-from warpwise.registry import Case, Op
-from warpwise.tuned import TORCH, Point, Tables
+from warpwise.operation import Case, Op, Tables
+from warpwise.operation.tables import TORCH, TunedPoint
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -82,7 +82,7 @@ def tune(
 
 
 def _sizes(op: Op, names: Sequence[str]) -> list[Case] | None:
-    tables = op.chooser.sizes if isinstance(op.chooser, Tables) else ()
+    tables = op.tables.sizes if isinstance(op.tables, Tables) else ()
     return sizes_named(op, names, tables) if names and ALL not in names else None
 
 
@@ -112,7 +112,7 @@ class _Shown:
             self._bar.console.print(_line(progress, progress.point), soft_wrap=True)
 
 
-def _line(progress: Progress, point: Point) -> str:
+def _line(progress: Progress, point: TunedPoint) -> str:
     name = "PyTorch" if point.winner == TORCH else point.winner
     beside = ""
     if point.rival_seconds:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 import warpwise
-from warpwise import registry
+from warpwise import operation
 from warpwise.cli.console import wide_console
 from warpwise.cli.kept import near
 from warpwise.cli.targets import known_ops, load_file
@@ -81,10 +81,10 @@ def find(path: Path, names: Sequence[str]) -> Pairs:
     Raises ``click.BadParameter`` for a file that is neither, or does not load.
     """
     known_ops()
-    pairs = [(op, rung) for op in registry.all_ops() for rung in op.rungs if rung.source.resolve() == path]
+    pairs = [(op, rung) for op in operation.all_ops() for rung in op.rungs if rung.source.resolve() == path]
     if not pairs and OPS in path.parents:
         pairs = [
-            (op, rung) for op in registry.all_ops() for rung in op.rungs if rung.source.resolve().parent == path.parent
+            (op, rung) for op in operation.all_ops() for rung in op.rungs if rung.source.resolve().parent == path.parent
         ]
     if not pairs and path.suffix == ".py":
         pairs = [(op, rung) for op in load_file(path, "FILE") for rung in op.rungs]

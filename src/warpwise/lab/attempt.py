@@ -1,17 +1,20 @@
-"""One attempt of a rung at one instance: poisoned outputs, guarded memory, inputs watched, run once or twice."""
+"""One attempt of a rung at one instance: poisoned outputs, guarded memory, read-only inputs, run once or twice."""
 
 from __future__ import annotations
 
 import traceback
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 
 from warpwise.cuda.errors import KernelError, UnsupportedFeature
-from warpwise.lab.guard import Guarded, guarded
-from warpwise.lab.problem import Instance, parts
+from warpwise.lab.guard import Guarded, GuardedUnsized, guarded, guarded_copy
+from warpwise.lab.problem import Instance
 from warpwise.lab.verdict import Failure, number
-from warpwise.registry import Op, Rung
+from warpwise.operation import Op, Rung, Unsized
+from warpwise.operation.spec import map_tensors
 
 
 @dataclass(frozen=True)
@@ -34,15 +37,15 @@ def attempt(op: Op, rung: Rung, instance: Instance, runs: int = 2) -> Attempt:
         return Attempt(skipped=reason)
     worst, earlier = 0.0, None
     for run in range(runs):
-        outputs = tuple(guarded(template, run) for template in parts(op.spec.outputs(*instance.args)))
-        stopped = _launch(op, rung, instance, outputs)
+        trial = Trial(op, instance, run)
+        stopped = _launch(op, rung, instance, trial)
         if stopped is not None:
             instance.inputs.restore() if not stopped.lost else None
             return stopped
-        results = tuple(made.view.clone() for made in outputs)
-        failure, ratio = _judge(instance, outputs, results)
+        results = tuple(result.clone() for result in trial.results())
+        failure, ratio = _judge(instance, trial, results)
         worst = max(worst, ratio)
-        failure = failure or _trespass(instance, outputs) or _mutation(instance)
+        failure = failure or _trespass(instance, trial) or _mutation(instance)
         if failure is None and earlier is not None and rung.deterministic:
             failure = _difference(instance, earlier, results)
         if failure is not None:
@@ -51,18 +54,69 @@ def attempt(op: Op, rung: Rung, instance: Instance, runs: int = 2) -> Attempt:
     return Attempt(worst=worst)
 
 
+@dataclass
+class Trial:
+    """The memory of one run: poisoned outputs and copies of the mutated arguments, each between guard bands."""
+
+    op: Op
+    instance: Instance
+    run: int
+    outputs: list[Any] = field(default_factory=list)
+    args: list[Any] = field(default_factory=list)
+    guards: list[Guarded] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        spec = self.op.spec
+        for template in self.op.allocate(*self.instance.args):
+            self.outputs.append(self._output(template))
+        mutated = {spec.parsed.index(name) for name in spec.parsed.mutated}
+        for place, value in enumerate(self.instance.args):
+            self.args.append(map_tensors(self._copy, value) if place in mutated else value)
+
+    def _output(self, template: torch.Tensor | Unsized | None) -> Any:
+        if template is None:
+            return None
+        if isinstance(template, Unsized):
+            return GuardedUnsized(template, self.run)
+        self.guards.append(guarded(template, self.run))
+        return self.guards[-1].view
+
+    def _copy(self, values: torch.Tensor) -> torch.Tensor:
+        self.guards.append(guarded_copy(values, self.run))
+        return self.guards[-1].view
+
+    def results(self) -> tuple[torch.Tensor, ...]:
+        """The actual results, in the order of the instance's."""
+        return self.instance.outputs(self.outputs, self.args)
+
+    def guard(self, position: int) -> Guarded | None:
+        """The guarded memory of result number ``position``; None if the rung did not allocate it."""
+        return list(self.all_guards())[position]
+
+    def all_guards(self) -> Sequence[Guarded]:
+        """Guarded memory in the order of the results."""
+        rest = iter(self.guards)
+        outputs = [output.guard if isinstance(output, GuardedUnsized) else next(rest) for output in self._present()]
+        return [*outputs, *rest]
+
+    def _present(self) -> list[Any]:
+        return [output for output in self.outputs if output is not None]
+
+
 def _failure(instance: Instance, kind: str, message: str) -> Failure:
     return Failure(kind, message, instance.case, instance.dtype, instance.seed)  # type: ignore[arg-type]
 
 
-def _launch(op: Op, rung: Rung, instance: Instance, outputs: tuple[Guarded, ...]) -> Attempt | None:
-    """Launch and wait; None if it went through."""
-    views = tuple(made.view for made in outputs)
-    on_gpu = any(view.is_cuda for view in views)
+def _launch(op: Op, rung: Rung, instance: Instance, trial: Trial) -> Attempt | None:
+    """Launch and wait; None if it succeeded."""
+    on_gpu = any(result.reference.is_cuda for result in instance.results) or any(g.view.is_cuda for g in trial.guards)
     try:
-        op.launch(rung, views if len(views) > 1 else views[0], *instance.args)
+        op.launch(rung, trial.outputs, *trial.args)
         if on_gpu:
-            torch.cuda.synchronize(views[0].device)
+            torch.cuda.synchronize(trial.guards[0].view.device if trial.guards else None)
+        missing = [output.name for output in trial.outputs if isinstance(output, Unsized) and output.tensor is None]
+        if missing:
+            return Attempt(_failure(instance, "exception", f"{missing[0]}: the rung did not call allocate"))
     except UnsupportedFeature as error:
         return Attempt(skipped=f"{type(error).__name__}: {_first_line(error)}")
     except KernelError as error:
@@ -90,18 +144,20 @@ def _context_lost() -> bool:
     return False
 
 
-def _judge(
-    instance: Instance, outputs: tuple[Guarded, ...], results: tuple[torch.Tensor, ...]
-) -> tuple[Failure | None, float]:
-    """The first output with a wrong element, and the largest error over its tolerance in any output."""
+def _judge(instance: Instance, trial: Trial, results: tuple[torch.Tensor, ...]) -> tuple[Failure | None, float]:
+    """The first result with a wrong element, and the largest error over its tolerance in any result."""
     worst, failure = 0.0, None
     for position, result in enumerate(results):
-        found = instance.compare(position, result)
+        found = instance.compare(position, result, results)
         worst = max(worst, found.worst)
-        if found.right or failure is not None or found.index is None:
+        if found.right or failure is not None:
             continue
-        unwritten = outputs[position].unwritten(found.index)
-        name = "output" if len(results) == 1 else f"output {position}"
+        name = instance.results[position].name
+        if found.index is None:
+            failure = replace(_failure(instance, "value", f"{name} {found.reason}"), output=position, total=found.total)
+            continue
+        guard = trial.guard(position)
+        unwritten = guard is not None and guard.unwritten(found.index)
         # Arithmetic on a NaN returns that NaN, so the poison also survives a sum into the output.
         added = ", or only added to" if result.dtype.is_floating_point else ""
         what = f"was never written{added}" if unwritten else f"is {number(found.actual)}"
@@ -117,28 +173,32 @@ def _judge(
     return failure, worst
 
 
-def _trespass(instance: Instance, outputs: tuple[Guarded, ...]) -> Failure | None:
-    """A write outside an output, into its guard band."""
-    for position, made in enumerate(outputs):
+def _trespass(instance: Instance, trial: Trial) -> Failure | None:
+    """A write outside a result, into its guard band."""
+    for position, made in enumerate(trial.all_guards()):
         offset = made.trespass()
         if offset is None:
             continue
         where = f"{-offset} bytes before its first byte" if offset < 0 else f"at byte {offset} of {made.view.nbytes}"
-        message = f"wrote outside output {position}, {where} (shape {tuple(made.view.shape)})"
+        name = instance.results[position].name
+        message = f"wrote outside {name}, {where} (shape {tuple(made.view.shape)})"
         return replace(_failure(instance, "guard", message), output=position)
     return None
 
 
 def _mutation(instance: Instance) -> Failure | None:
-    """A changed input, which is put back for whoever comes next."""
+    """A changed input that the schema does not mark as mutated; it is restored."""
     changed = instance.inputs.changed()
     if changed is None:
         return None
     instance.inputs.restore()
     position, byte = changed
-    return _failure(
-        instance, "input", f"changed argument {position}, first at byte {byte} of its storage: inputs are read-only"
+    name = instance.spec.parsed.arguments[position].name
+    message = (
+        f"changed {name}, first at byte {byte} of its storage: the schema does not mark it as mutated, "
+        f"as in 'Tensor(a!) {name}'"
     )
+    return _failure(instance, "input", message)
 
 
 def _difference(
@@ -147,6 +207,9 @@ def _difference(
     """Two runs on the same inputs that are not the same bit by bit."""
     for position, (before, after) in enumerate(zip(first, second, strict=True)):
         before, after = before.contiguous(), after.contiguous()
+        if before.shape != after.shape:
+            shapes = f"{tuple(before.shape)}, then {tuple(after.shape)}"
+            return _failure(instance, "nondeterministic", f"{instance.results[position].name} had shape {shapes}")
         if before.numel() == 0 or torch.equal(
             before.reshape(-1).view(torch.uint8), after.reshape(-1).view(torch.uint8)
         ):
@@ -157,7 +220,7 @@ def _difference(
         index = tuple(int(axis) for axis in torch.unravel_index(torch.tensor(at), before.shape))
         old, new = before.reshape(-1)[at].item(), after.reshape(-1)[at].item()
         message = (
-            f"two runs on the same inputs differ: output {position}{list(index)} was {number(old)}, then {number(new)}; "
+            f"two runs on the same inputs differ: {instance.results[position].name}{list(index)} was {number(old)}, then {number(new)}; "
             f"{int(elements.sum()):,} of {before.numel():,} elements differ. If the order of atomics is meant to vary, "
             "say deterministic=False in the rung"
         )

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import torch
 
-from warpwise import registry
-from warpwise.lab.contest import hold, opponents
+from warpwise import operation
+from warpwise.lab.contest import opponents, time_point
 from warpwise.lab.ladder import Ladder, Point, Row, recorded
 from warpwise.lab.problem import Problem
 from warpwise.lab.timing.ceilings import ceilings_for
@@ -20,7 +20,7 @@ from warpwise.lab.timing.roofline import Ceilings
 from warpwise.lab.timing.samples import Timer
 from warpwise.lab.verdict import Failure, Progress, Step, Verdict, dtype_name, silent
 from warpwise.lab.verify import verify
-from warpwise.registry import Case, Op, Rung
+from warpwise.operation import Case, Op, Rung
 
 
 def climb(
@@ -48,12 +48,12 @@ def climb(
 
     Raises ``ProblemError`` if the specification cannot judge, ``UnknownRung``, or ``ValueError`` for an unknown size.
     """
-    op = registry.get(op) if isinstance(op, str) else op
+    op = operation.get(op) if isinstance(op, str) else op
     report, started = progress or silent, time.perf_counter()
     where = resolve(device)
     chosen = [op.rung(name) for name in rungs] if rungs else list(op.rungs)
     points_at = [(case, dtype) for case in _cases(op, sizes) for dtype in timed_dtypes or dtypes or op.spec.dtypes]
-    problem = Problem(op.spec, where)
+    problem = Problem(op, where)
     rows = _verified(op, chosen, problem, dtypes, seeds, report)
     problem.forget()
     lost = any(row.verdict.lost for row in rows)
@@ -67,7 +67,7 @@ def climb(
             right = [rung for rung, row in zip(chosen, rows, strict=True) if row.verdict.right and _native(rung, where)]
             try:
                 with current(where):
-                    point, contest = hold(
+                    point, contest = time_point(
                         op, problem, case, dtype, right, seeds, timer, Rules(precision, budget_s),
                         functools.partial(ceilings, where), opponents(op, compiled), _watch(report, detail, done, len(points_at)),
                     )  # fmt: skip

@@ -13,14 +13,15 @@ from warpwise.lab.attempt import attempt
 from warpwise.lab.guard import poison, storage_bytes
 from warpwise.lab.impostors import require_telling
 from warpwise.lab.ladder import Entry, Point
-from warpwise.lab.problem import Instance, Problem, parts
+from warpwise.lab.problem import Instance, Problem, with_copies
 from warpwise.lab.timing.compare import WRONG, Rules, measure
 from warpwise.lab.timing.roofline import Ceilings
 from warpwise.lab.timing.rotation import rotated
 from warpwise.lab.timing.samples import Timer
 from warpwise.lab.timing.timing import Timing, ratio
 from warpwise.lab.verdict import Failure, number
-from warpwise.registry import Case, Op, Outputs, Rung
+from warpwise.operation import Case, Op, Rung, Unsized
+from warpwise.operation.spec import as_tuple, single
 
 COMPILED = "torch.compile"
 
@@ -30,26 +31,26 @@ def eager_name(op: Op) -> str:
     return op.spec.vendor or "torch"
 
 
-def opponents(op: Op, compiled: bool = True) -> dict[str, Callable[..., Outputs]]:
+def opponents(op: Op, compiled: bool = True) -> dict[str, Callable[..., Any]]:
     """PyTorch eager, torch.compile of it and the specification's own opponents, by name."""
-    found: dict[str, Callable[..., Outputs]] = {eager_name(op): op.spec.eager}
+    found: dict[str, Callable[..., Any]] = {eager_name(op): op.spec.eager}
     if compiled:
         torch.compiler.reset()
         found[COMPILED] = torch.compile(op.spec.eager, dynamic=False)
     return found | dict(op.spec.opponents)
 
 
-Invocation = Callable[[tuple[torch.Tensor, ...], tuple[Any, ...]], Outputs]
+Invocation = Callable[[tuple[Any, ...], tuple[Any, ...]], Any]
 
 
 class _Runner:
     """A contestant with its own input sets, and for a rung its own outputs to fill; ``result`` is the last call's."""
 
     def __init__(
-        self, name: str, call: Invocation, sets: Sequence[tuple[Any, ...]], outputs: Sequence[tuple[torch.Tensor, ...]]
+        self, name: str, call: Invocation, sets: Sequence[tuple[Any, ...]], outputs: Sequence[tuple[Any, ...]]
     ) -> None:
         self.name, self.outputs = name, outputs
-        self.result: Outputs | None = None
+        self.result: Any | None = None
         self._call, self._sets, self._next = call, sets, 0
 
     def __call__(self) -> None:
@@ -59,7 +60,7 @@ class _Runner:
 
     def poison(self) -> None:
         """Fill the outputs with what no right kernel leaves behind."""
-        for output in (tensor for made in self.outputs for tensor in made):
+        for output in (tensor for made in self.outputs for tensor in made if isinstance(tensor, torch.Tensor)):
             storage_bytes(output).fill_(poison(output.dtype))
 
 
@@ -91,11 +92,12 @@ class Contest:
             elif outcome.failure is not None:
                 self.failures[rung.name], self.notes[rung.name] = outcome.failure, "wrong at this size"
             else:
-                outputs = [parts(self.op.spec.outputs(*args)) for args in sets]
-                self.runners[rung.name] = _Runner(rung.name, _launcher(self.op, rung), sets, outputs)
+                outputs = [self.op.allocate(*args) for args in sets]
+                own = [with_copies(self.op.spec, args) for args in sets]
+                self.runners[rung.name] = _Runner(rung.name, _launcher(self.op, rung), own, outputs)
 
     def enter_opponents(
-        self, named: dict[str, Callable[..., Outputs]], instance: Instance, sets: Sequence[tuple[Any, ...]]
+        self, named: dict[str, Callable[..., Any]], instance: Instance, sets: Sequence[tuple[Any, ...]]
     ) -> None:
         """Every opponent that runs here; one that is less exact than a rung must be takes part with a note."""
         for name, function in named.items():
@@ -103,17 +105,20 @@ class Contest:
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    result = function(*instance.args)
+                    result = instance.eager(function)
             except Exception as error:  # noqa: BLE001 - another's library may refuse this size in any way
                 self.notes[name] = f"did not run: {type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
                 continue
             if reason := _wrong(instance, result):
                 self.notes[name] = f"outside the tolerance: {reason}"
-            self.runners[name] = _Runner(name, _caller(function), sets, [()] * len(sets))
+            own = [with_copies(self.op.spec, args) for args in sets]
+            self.runners[name] = _Runner(name, _caller(function), own, [()] * len(sets))
 
     def wrong(self, instance: Instance, name: str, result: Any) -> str | None:
         """What is wrong with a rung's ``result``, or None; an opponent's is not judged."""
-        return _wrong(instance, result) if self.kinds[name] == "rung" else None
+        if self.kinds[name] != "rung" or self.op.spec.parsed.mutated:  # each timed run changed the arguments again
+            return None
+        return _wrong(instance, instance.outputs(as_tuple(result), instance.args))
 
     def blame(self, timings: dict[str, Timing]) -> None:
         """Rungs whose outputs were wrong after the timed runs are wrong."""
@@ -139,38 +144,43 @@ class Contest:
 
 
 def _launcher(op: Op, rung: Rung) -> Invocation:
-    def call(outputs: tuple[torch.Tensor, ...], args: tuple[Any, ...]) -> Outputs:
-        filled = outputs if len(outputs) > 1 else outputs[0]
-        op.launch(rung, filled, *args)
-        return filled
+    def call(outputs: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
+        for output in outputs:
+            if isinstance(output, Unsized):
+                output.tensor = None
+        op.launch(rung, outputs, *args)
+        return single(outputs)
 
     return call
 
 
-def _caller(function: Callable[..., Outputs]) -> Invocation:
+def _caller(function: Callable[..., Any]) -> Invocation:
     return lambda outputs, args: function(*args)
 
 
-def _wrong(instance: Instance, result: Outputs) -> str | None:
-    """The first element of ``result`` that is outside the tolerance, in words, or None."""
-    for position, output in enumerate(parts(result)):
-        found = instance.compare(position, output)
+def _wrong(instance: Instance, results: Sequence[torch.Tensor]) -> str | None:
+    """The first element of ``results`` that is outside the tolerance, or None."""
+    for position, output in enumerate(results):
+        found = instance.compare(position, output, results)
         if not found.right:
-            where = f"output {position}{list(found.index or ())}"
-            return f"{where} is {number(found.actual)}, expected {number(found.expected)} ± {found.tolerance:.3g}"
+            name = instance.results[position].name
+            if found.index is None:
+                return f"{name} {found.reason}"
+            expected = f"{number(found.expected)} ± {found.tolerance:.3g}"
+            return f"{name}{list(found.index)} is {number(found.actual)}, expected {expected}"
     return None
 
 
-def hold(
+def time_point(
     op: Op, problem: Problem, case: Case, dtype: torch.dtype, rungs: Sequence[Rung], seeds: Sequence[int], timer: Timer,
-    rules: Rules, ceilings: Callable[[torch.dtype | str], Ceilings | None], rivals: dict[str, Callable[..., Outputs]],
+    rules: Rules, ceilings: Callable[[torch.dtype | str], Ceilings | None], rivals: dict[str, Callable[..., Any]],
     watch: Callable[[int, float], None] | None = None,
 ) -> tuple[Point, Contest]:  # fmt: skip
     """Check and time ``rungs`` and ``rivals`` at one size and dtype.
 
-    Nobody is timed who was not right at this size just before, and the outputs of the timed runs, poisoned after the
-    warm-up, are compared with the float64 reference again. ``ceilings`` gives those of a dtype or
-    of units. Raises ``VacuousProblem`` if an impostor passes here.
+    A rung is timed only if it is right at this size. The outputs of the timed runs, poisoned after the warm-up, are
+    compared with the float64 reference again. ``ceilings`` returns those of a dtype or of units. Raises
+    ``VacuousProblem`` if an impostor passes here.
     """
     telling = require_telling(problem, case, dtype, seeds)
     instance = problem.instance(case, dtype, seeds[0])

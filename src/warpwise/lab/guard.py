@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+
+from warpwise.operation import Unsized
+from warpwise.operation.spec import tensors
 
 ALIGNMENT = 512  # bytes: what torch's CUDA allocator gives an output, and more than any access needs
 SMALLEST_GUARD = 1 << 13  # more than a block of 256 threads writes with 16 bytes each
@@ -12,7 +17,7 @@ LARGEST_GUARD = 1 << 20
 
 
 def poison(dtype: torch.dtype, run: int = 0) -> int:
-    """The byte that outputs are filled with: NaN for floating point; for integers another one each run, since any value may be right."""
+    """The byte that outputs are filled with: NaN for floating point; for integers, of which any may be right, two in turn."""
     if dtype.is_floating_point or dtype.is_complex:
         return 0xFF
     if dtype == torch.bool:
@@ -46,19 +51,40 @@ class Guarded:
         return int(changed.nonzero()[0]) - start if bool(changed.any()) else None
 
 
-def guarded(template: torch.Tensor, run: int = 0) -> Guarded:
+class GuardedUnsized(Unsized):
+    """An output whose size the data decide, allocated between guard bands."""
+
+    def __init__(self, output: Unsized, run: int) -> None:
+        super().__init__(output.name, output.shape, output.dtype, output.device)
+        self.run, self.guard = run, guarded(torch.empty(0, dtype=output.dtype, device=output.device), run)
+
+    def empty(self, shape: Sequence[Any]) -> torch.Tensor:
+        template = torch.empty(1, dtype=self.dtype, device=self.device).expand(tuple(shape))
+        self.guard = guarded(torch.empty_like(template, memory_format=torch.contiguous_format), self.run)
+        return self.guard.view
+
+
+def guarded_copy(values: torch.Tensor, run: int = 0) -> Guarded:
+    """``values`` between guard bands: the same shape, strides and alignment."""
+    made = guarded(values, run, values.data_ptr() % ALIGNMENT // values.element_size())
+    made.view.copy_(values)
+    return made
+
+
+def guarded(template: torch.Tensor, run: int = 0, shift: int = 0) -> Guarded:
     """A poisoned output of ``template``'s shape, strides, dtype and device, with guard bands of 8 KiB to 1 MiB around it.
 
     The bands are as long as the output itself within those limits, so that a row or a block too many lands in them.
+    ``shift`` is the number of elements by which it starts after an address that is aligned to 512 bytes.
     """
     size = template.element_size()
     extent = 1 + sum((length - 1) * stride for length, stride in zip(template.shape, template.stride(), strict=True))
     extent = extent * size if template.numel() else 0
     guard = -(-min(max(extent, SMALLEST_GUARD), LARGEST_GUARD) // ALIGNMENT) * ALIGNMENT
     pattern = poison(template.dtype, run)
-    total = -(-(2 * guard + extent) // size) * size
+    total = -(-(2 * guard + extent + shift * size) // size) * size
     buffer = torch.full((total,), pattern, dtype=torch.uint8, device=template.device)
-    view = buffer.view(template.dtype).as_strided(template.shape, template.stride(), guard // size)
+    view = buffer.view(template.dtype).as_strided(template.shape, template.stride(), guard // size + shift)
     return Guarded(view, buffer, pattern)
 
 
@@ -92,8 +118,6 @@ class Snapshot:
 
 
 def snapshot(args: tuple[object, ...]) -> Snapshot:
-    """Remember the storage of every tensor among ``args``."""
-    live = tuple(
-        (position, storage_bytes(value)) for position, value in enumerate(args) if isinstance(value, torch.Tensor)
-    )
+    """Remember the storage of every tensor in ``args``, also in lists."""
+    live = tuple((position, storage_bytes(tensor)) for position, value in enumerate(args) for tensor in tensors(value))
     return Snapshot(live, tuple(view.clone() for _, view in live))

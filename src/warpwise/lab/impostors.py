@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from warpwise.lab.errors import VacuousProblem
-from warpwise.lab.problem import Instance, Problem, parts
-from warpwise.registry import Case
+from warpwise.lab.problem import Instance, Problem
+from warpwise.operation import Case
+from warpwise.operation.spec import as_tuple, tensors
 
 SAMPLE = 1 << 20  # elements looked at for the most frequent value
 ROUNDED = {torch.float32: torch.float16, torch.float64: torch.float32}
@@ -24,14 +25,14 @@ REMEDY = {
 
 def impostors(instance: Instance, other: Sequence[torch.Tensor], position: int) -> Iterator[tuple[str, torch.Tensor]]:
     """What each impostor would return as output number ``position`` of ``instance``; ``other`` are outputs of another seed."""
-    truth, dtype = instance.references[position], instance.dtypes[position]
+    truth, dtype = instance.results[position].reference, instance.results[position].dtype
     yield "zeros", torch.zeros_like(truth, dtype=dtype)
     if truth.numel() > 1:
         yield "a constant", _constant(truth, dtype)
-    for value in instance.args:
-        if isinstance(value, torch.Tensor) and value.shape == truth.shape:
+    for value in tensors(instance.args):
+        if value.shape == truth.shape:
             yield "an input returned", value.to(dtype)
-    if other[position].shape == truth.shape:
+    if len(other) == len(instance.results) and other[position].shape == truth.shape:
         yield "another seed's output", other[position].to(dtype)
     if dtype in ROUNDED:
         yield f"values rounded to {str(ROUNDED[dtype]).removeprefix('torch.')}", truth.to(ROUNDED[dtype]).to(dtype)
@@ -62,17 +63,21 @@ def require_no_impostor(problem: Problem, dtype: torch.dtype, cases: Sequence[Ca
     if signature in problem.sound:
         return
     pairs = [pair for pair in (_two(problem, case, dtype, seeds) for case in cases) if not pair[0].empty]
-    for position in range(len(pairs[0][0].references) if pairs else 0):
-        whole = [pair for pair in pairs if pair[0].references[position].numel() > 0]  # an output may be left out
-        telling = [pair for pair in whole if pair[0].references[position].numel() > 1] or whole
+    for name in dict.fromkeys(result.name for instance, _ in pairs for result in instance.results):
+        whole = [
+            (instance, other, position)
+            for instance, other in pairs  # an optional output is not present in every case
+            if (position := _position(instance, name)) is not None and instance.results[position].reference.numel()
+        ]
+        telling = [one for one in whole if one[0].results[one[2]].reference.numel() > 1] or whole
         survivors: set[str] | None = None
-        for instance, other in telling:
+        for instance, other, position in telling:
             if survivors is None or survivors:
-                passing = _passing(instance, other.references, position)
+                passing = _passing(instance, _references(other), position)
                 survivors = passing if survivors is None else survivors & passing
         if survivors:
             raise VacuousProblem(
-                f"{problem.spec.name}, {dtype}, output {position}: {_named(survivors)} each of the {len(telling)} cases that "
+                f"{problem.spec.name}, {dtype}, {name}: {_named(survivors)} each of the {len(telling)} cases that "
                 f"could tell it from the operation, so passing says nothing. What to change: {_remedies(survivors)}"
             )
     problem.sound.add(signature)
@@ -85,19 +90,28 @@ def require_telling(problem: Problem, case: Case, dtype: torch.dtype, seeds: Seq
     sums of other cases must tell those apart.
     """
     instance = problem.instance(case, dtype, seeds[0])
-    other = parts(problem.spec.eager(*problem.spec.inputs(case, dtype, problem.device, _second(seeds))))
+    args = problem.spec.arguments(case, dtype, problem.device, _second(seeds))
+    other = instance.outputs(as_tuple(problem.spec.eager(*args)), args)
     rounding: set[str] = set()
-    for position in range(len(instance.references)):
-        if instance.empty or instance.references[position].numel() == 0:
+    for position, result in enumerate(instance.results):
+        if result.reference.numel() == 0:
             continue
         passing = _passing(instance, other, position)
         rounding |= {name for name in passing if name.startswith("values rounded")}
         if plain := passing - rounding:
             raise VacuousProblem(
-                f"{problem.spec.name}, {case}, {dtype}, output {position}: {_named(plain)} at this size, so a time "
+                f"{problem.spec.name}, {case}, {dtype}, {result.name}: {_named(plain)} at this size, so a time "
                 f"here would say nothing. What to change: {_remedies(plain)}"
             )
     return tuple(sorted(rounding))
+
+
+def _position(instance: Instance, name: str) -> int | None:
+    return next((position for position, result in enumerate(instance.results) if result.name == name), None)
+
+
+def _references(instance: Instance) -> list[torch.Tensor]:
+    return [result.reference for result in instance.results]
 
 
 def _named(impostors: set[str]) -> str:

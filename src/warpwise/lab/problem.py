@@ -1,17 +1,19 @@
-"""A specification made concrete: which cases it must have, and for each case and seed the inputs with their references."""
+"""The instances of a specification: for each case, dtype and seed the arguments and the reference of each result."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from warpwise.lab.errors import IncompleteCases, ProblemError
 from warpwise.lab.guard import Snapshot, snapshot
-from warpwise.lab.tolerance import Comparison, accumulator, compare
-from warpwise.registry import Case, Outputs, Spec
+from warpwise.lab.tolerance import Comparison, accumulator, compare, rejected
+from warpwise.operation import Case, Op, Spec, Unsized
+from warpwise.operation.spec import as_tuple, map_tensors, tensors
 
 KEPT_BYTES = 512 << 20
 KINDS = {
@@ -24,16 +26,10 @@ KINDS = {
 }
 
 
-def parts(outputs: Outputs) -> tuple[torch.Tensor, ...]:
-    """The output tensors, whether there are one or several."""
-    return (outputs,) if isinstance(outputs, torch.Tensor) else tuple(outputs)
-
-
 def kinds(case: Case, cases: Sequence[Case]) -> set[str]:
     """Which of ``KINDS`` ``case`` is, among ``cases``."""
     sizes, found = case.sizes, set[str]()
-    if case.layout != "contiguous":
-        found.add(case.layout)
+    found |= {layout for layout in (case.layout, *case.layouts.values()) if layout != "contiguous"}
     if case.values == "huge":
         found.add("huge")
     if any(size == 0 for size in sizes.values()):
@@ -41,15 +37,15 @@ def kinds(case: Case, cases: Sequence[Case]) -> set[str]:
     if any(size > 8 and size % 8 for size in sizes.values()):
         found.add("ragged")
     varying = [name for name in sizes if len({other.sizes.get(name) for other in cases}) > 1] or list(sizes)
-    if all(sizes[name] == 1 for name in varying):
+    if varying and all(sizes[name] == 1 for name in varying):
         found.add("one element")
     return found
 
 
 def require_kinds(spec: Spec) -> None:
-    """Raise ``IncompleteCases`` unless the cases hold every kind, or ``spec.exempt`` maps the missing ones to a reason.
+    """Raise ``IncompleteCases`` unless the cases hold every kind, or ``spec.exempt`` gives a reason for the missing ones.
 
-    Huge values are not asked of an operation on integers alone.
+    An operation on integers alone needs no huge values.
     """
     present = set().union(*(kinds(case, spec.cases) for case in spec.cases)) if spec.cases else set()
     excused = dict(spec.exempt)
@@ -64,58 +60,105 @@ def require_kinds(spec: Spec) -> None:
         )
 
 
+@dataclass(frozen=True)
+class Result:
+    """One tensor that a rung computes: an output, a mutated argument, or one tensor of a mutated list (``params[2]``).
+
+    ``reference`` is float64 or exact. ``magnitude`` is the float64 scale of rounding errors, None for integers. ``base`` is
+    the name in the schema.
+    """
+
+    name: str
+    base: str
+    reference: torch.Tensor
+    magnitude: torch.Tensor | None
+    terms: int
+    dtype: torch.dtype
+
+    @property
+    def nbytes(self) -> int:
+        return self.reference.nbytes + (self.magnitude.nbytes if self.magnitude is not None else 0)
+
+
 @dataclass
 class Instance:
-    """One case, dtype and seed: the arguments, the reference of each output and what rounding errors are measured against."""
+    """One case, dtype and seed: the arguments and the reference of each result."""
 
+    spec: Spec
     case: Case
     dtype: torch.dtype
     seed: int
-    args: tuple[object, ...]
-    references: tuple[torch.Tensor, ...]
-    magnitudes: tuple[torch.Tensor | None, ...]
-    terms: int
-    dtypes: tuple[torch.dtype, ...]
+    args: tuple[Any, ...]
+    results: tuple[Result, ...]
     inputs: Snapshot
 
     @property
     def empty(self) -> bool:
-        """Whether no kernel runs: an input without elements, or no output with any."""
-        tensors = [value for value in self.args if isinstance(value, torch.Tensor)]
-        return any(tensor.numel() == 0 for tensor in tensors) or all(truth.numel() == 0 for truth in self.references)
+        """Whether no kernel runs, since no result has an element."""
+        return all(result.reference.numel() == 0 for result in self.results)
 
     @property
     def nbytes(self) -> int:
-        kept = (*self.references, *(part for part in self.magnitudes if part is not None))
-        return 2 * self.inputs.nbytes + sum(part.numel() * part.element_size() for part in kept)
+        return 2 * self.inputs.nbytes + sum(result.nbytes for result in self.results)
 
-    def compare(self, position: int, actual: torch.Tensor) -> Comparison:
-        """Compare ``actual`` with the reference of output number ``position``."""
-        input_dtypes = [value.dtype for value in self.args if isinstance(value, torch.Tensor)]
-        accumulate = accumulator(actual.dtype, input_dtypes)
-        reference, magnitude = self.references[position], self.magnitudes[position]
-        return compare(actual, reference.to(actual.device), _moved(magnitude, actual.device), self.terms, accumulate)
+    def compare(self, position: int, actual: torch.Tensor, others: Sequence[torch.Tensor] = ()) -> Comparison:
+        """Compare ``actual`` with the reference of result number ``position``.
+
+        ``others`` are all actual results, for a checker that looks at several; the references unless given.
+        """
+        result = self.results[position]
+        output = self.spec.outputs.get(result.base)
+        if output is not None and output.check is not None:
+            found = list(others) or [one.reference.to(one.dtype) for one in self.results]
+            found[position] = actual
+            names = [one.name for one in self.results]
+            references = {one.name: one.reference for one in self.results}
+            reason = output.check(dict(zip(names, found, strict=True)), references, self.spec.named(self.args))
+            return rejected(reason, actual.numel())
+        accumulate = accumulator(actual.dtype, [tensor.dtype for tensor in tensors(self.args)])
+        magnitude = None if result.magnitude is None else result.magnitude.to(actual.device)
+        if actual.shape != result.reference.shape:
+            expected, got = tuple(result.reference.shape), tuple(actual.shape)
+            return rejected(f"has shape {got}, expected {expected}", max(1, actual.numel()))
+        return compare(actual, result.reference.to(actual.device), magnitude, result.terms, accumulate)
+
+    def outputs(self, made: Sequence[Any], args: Sequence[Any]) -> tuple[torch.Tensor, ...]:
+        """The actual results, in the order of ``results``: ``made`` outputs, then the mutated arguments among ``args``."""
+        values = [made[position] for position in range(len(self.spec.parsed.outputs))]
+        values = [value.tensor if isinstance(value, Unsized) else value for value in values]
+        mutated = [args[self.spec.parsed.index(name)] for name in self.spec.parsed.mutated]
+        return tuple(tensors([*values, *mutated]))
+
+    def eager(self, function: Any) -> tuple[torch.Tensor, ...]:
+        """The results of ``function``, called as ``Spec.eager`` on copies of the mutated arguments."""
+        args = with_copies(self.spec, self.args)
+        return self.outputs(as_tuple(function(*args)), args)
 
 
-def _moved(tensor: torch.Tensor | None, device: torch.device) -> torch.Tensor | None:
-    return None if tensor is None else tensor.to(device)
+def with_copies(spec: Spec, args: Sequence[Any]) -> tuple[Any, ...]:
+    """``args`` with copies of the arguments that the operation writes to."""
+    places = {spec.parsed.index(name) for name in spec.parsed.mutated}
+    return tuple(map_tensors(copied, value) if place in places else value for place, value in enumerate(args))
 
 
-def _on_cpu(args: tuple[object, ...]) -> tuple[object, ...]:
-    return tuple(value.cpu() if isinstance(value, torch.Tensor) else value for value in args)
+def copied(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy with the same shape, strides and offset, in a storage of its own."""
+    storage = tensor.untyped_storage().clone()
+    made = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    return made.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
 
 
 class Problem:
-    """The instances of ``spec`` on ``device``, computed once each and kept while they fit in ``keep`` bytes."""
+    """The instances of ``op`` on ``device``, each computed once and kept while they fit in ``keep`` bytes."""
 
-    def __init__(self, spec: Spec, device: torch.device, keep: int = KEPT_BYTES) -> None:
-        self.spec, self.device, self.keep = spec, device, keep
+    def __init__(self, op: Op, device: torch.device, keep: int = KEPT_BYTES) -> None:
+        self.op, self.spec, self.device, self.keep = op, op.spec, device, keep
         self.sound: set[object] = set()
         self._kept: OrderedDict[tuple[object, ...], Instance] = OrderedDict()
 
     def instance(self, case: Case, dtype: torch.dtype, seed: int) -> Instance:
         """The arguments and references of one case, dtype and seed."""
-        key = (case.name, tuple(case.sizes.items()), case.values, case.layout, dtype, seed)
+        key = (repr(case), dtype, seed)
         if key in self._kept:
             self._kept.move_to_end(key)
             return self._kept[key]
@@ -126,39 +169,74 @@ class Problem:
         return made
 
     def forget(self) -> None:
-        """Let go of every kept instance."""
+        """Drop every kept instance."""
         self._kept.clear()
 
     def make(self, case: Case, dtype: torch.dtype, seed: int) -> Instance:
-        """Arguments and references computed anew, and not kept."""
-        spec = self.spec
-        args = spec.inputs(case, dtype, self.device, seed)
-        spec.check(*args)
-        outputs = parts(spec.outputs(*args))
-        references, magnitudes = self._truth(args)
-        self._require_truth(case, outputs, references)
-        floating = [made.dtype.is_floating_point for made in outputs]
-        return Instance(
-            case, dtype, seed, args, references,
-            tuple(size.to(torch.float64) if real else None for size, real in zip(magnitudes, floating, strict=True)),
-            int(spec.terms(*args)), tuple(made.dtype for made in outputs), snapshot(args),
-        )  # fmt: skip
+        """Arguments and references, computed anew and not kept."""
+        args = self.spec.arguments(case, dtype, self.device, seed)
+        self.spec.check(*args)
+        results = tuple(self._results(case, args))
+        return Instance(self.spec, case, dtype, seed, args, results, snapshot(args))
 
-    def _truth(self, args: tuple[object, ...]) -> tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]:
-        """References and magnitudes; where the device's memory is too small for float64, the CPU computes them."""
+    def _results(self, case: Case, args: tuple[Any, ...]) -> Iterator[Result]:
+        spec, outputs = self.spec, self.op.allocate(*args)
+        mutated = [args[spec.parsed.index(name)] for name in spec.parsed.mutated]
         try:
-            return parts(self.spec.reference(*args)), parts(self.spec.magnitudes(*args))
-        except torch.cuda.OutOfMemoryError:
+            truths, magnitudes = self._truths(case, args), self._magnitudes(args)
+        except torch.cuda.OutOfMemoryError:  # float64 is too large for the GPU: the CPU computes it
             torch.cuda.empty_cache()
-            moved = _on_cpu(args)
-            return parts(self.spec.reference(*moved)), parts(self.spec.magnitudes(*moved))
+            moved = map_tensors(lambda tensor: tensor.cpu(), args)
+            truths, magnitudes = self._truths(case, moved), self._magnitudes(moved)
+        for base, template, truth in zip(spec.results, (*outputs, *mutated), truths, strict=True):
+            pairs = list(zip(_listed(template), _listed(truth), strict=False))
+            if len(_listed(template)) != len(_listed(truth)):
+                raise ProblemError(
+                    f"{spec.name}, {case}: the reference gives {len(_listed(truth))} tensors for {base}, expected "
+                    f"{len(_listed(template))}"
+                )
+            for number, (made, value) in enumerate(pairs):
+                name = f"{base}[{number}]" if isinstance(template, (list, tuple)) else base
+                yield self._result(case, name, base, made, value, magnitudes.get(base), spec.terms(base, args))
 
-    def _require_truth(self, case: Case, outputs: Sequence[torch.Tensor], references: Sequence[torch.Tensor]) -> None:
-        if len(outputs) != len(references):
-            raise ProblemError(f"{self.spec.name}: {len(outputs)} outputs, but the reference returns {len(references)}")
-        for position, (made, truth) in enumerate(zip(outputs, references, strict=True)):
-            where = f"{self.spec.name}, {case}: the reference of output {position}"
-            if made.shape != truth.shape:
-                raise ProblemError(f"{where} has shape {tuple(truth.shape)}, expected {tuple(made.shape)}")
-            if made.dtype.is_floating_point and truth.dtype != torch.float64:
-                raise ProblemError(f"{where} is {truth.dtype}, expected torch.float64: it must be computed in float64")
+    def _truths(self, case: Case, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        names = self.spec.results
+        returned = self.spec.reference(*args)
+        values = (returned,) if len(names) == 1 else as_tuple(returned)
+        if len(values) != len(names):
+            raise ProblemError(
+                f"{self.spec.name}, {case}: expected the reference to return {', '.join(names)}, got {len(values)} values"
+            )
+        return values
+
+    def _magnitudes(self, args: tuple[Any, ...]) -> Mapping[str, torch.Tensor | None]:
+        return {name: self.spec.magnitude(name, args) for name in self.spec.results}
+
+    def _result(
+        self,
+        case: Case,
+        name: str,
+        base: str,
+        made: Any,
+        truth: torch.Tensor,
+        magnitude: torch.Tensor | None,
+        terms: int,
+    ) -> Result:
+        where = f"{self.spec.name}, {case}: the reference of {name}"
+        if not isinstance(truth, torch.Tensor):
+            raise ProblemError(f"{where} is {type(truth).__name__}, expected a tensor")
+        known = [size for size in made.shape]
+        if len(known) != truth.dim() or any(
+            want not in (None, got) for want, got in zip(known, truth.shape, strict=True)
+        ):
+            raise ProblemError(f"{where} has shape {tuple(truth.shape)}, expected {tuple(known)}")
+        if not made.dtype.is_floating_point:
+            return Result(name, base, truth, None, terms, made.dtype)
+        if truth.dtype != torch.float64:
+            raise ProblemError(f"{where} is {truth.dtype}, expected torch.float64: it must be computed in float64")
+        scale = truth.abs() if magnitude is None else magnitude.to(torch.float64)
+        return Result(name, base, truth, scale, terms, made.dtype)
+
+
+def _listed(value: Any) -> list[Any]:
+    return [] if value is None else list(value) if isinstance(value, (list, tuple)) else [value]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from warpwise.registry import Case
+from warpwise.operation import Case
 
 T = TypeVar("T")
 ATTEMPTS = 80
@@ -22,9 +22,8 @@ def shrink(
 ) -> tuple[Case, T] | None:
     """The smallest case found on which ``fails`` returns something, with what it returned; None if none smaller fails.
 
-    Each size in turn is bisected between 1 and itself, again and again until none gets smaller; layout and values stay as
-    they are. ``fails`` is asked at most ``attempts`` times and not after ``seconds`` by ``clock``. Sizes stay above 0: an
-    empty input runs no kernel.
+    Each size in turn is bisected between 1 and itself, until none gets smaller; attributes, layouts and values stay as they
+    are. ``fails`` is called at most ``attempts`` times and not after ``seconds`` by ``clock``. Sizes stay above 0.
     """
     deadline, left = clock() + seconds, attempts
     best: tuple[Case, T] | None = None

@@ -49,10 +49,16 @@ class Comparison:
     expected: float | bool | None = None
     actual: float | bool | None = None
     tolerance: float = 0.0
+    reason: str = ""  # of a checker, or of a wrong shape; the elements are not compared then
 
     @property
     def right(self) -> bool:
         return self.wrong == 0
+
+
+def rejected(reason: str | None, total: int) -> Comparison:
+    """The comparison of an output as a whole: right without a ``reason``, else wrong because of it."""
+    return Comparison(0, total, 0.0) if reason is None else Comparison(1, total, math.inf, reason=reason)
 
 
 def growth(terms: int) -> float:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 
 from warpwise.cuda.errors import Finding
-from warpwise.registry import Case
+from warpwise.operation import Case
 
 Status = Literal["right", "wrong", "untested"]
 FailureKind = Literal["value", "unwritten", "guard", "input", "nondeterministic", "finding", "exception"]
@@ -137,7 +137,10 @@ def plain(value: Any) -> Any:
 
 def case_to_json(case: Case) -> dict[str, Any]:
     """The case as plain data."""
-    return {"name": case.name, "sizes": dict(case.sizes), "values": case.values, "layout": case.layout}
+    return {
+        "name": case.name, "sizes": dict(case.sizes), "attributes": {key: str(value) for key, value in case.attributes.items()},
+        "values": case.values, "layout": case.layout, "layouts": dict(case.layouts),
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from warpwise.lab.problem import Problem, require_kinds
 from warpwise.lab.shrink import shrink
 from warpwise.lab.timing.environment import current, place, resolve
 from warpwise.lab.verdict import CaseResult, Failure, Progress, Status, Step, Verdict, dtype_name, silent
-from warpwise.registry import Case, Op, Rung
+from warpwise.operation import Case, Op, Rung
 
 FINAL = (KernelTimeout, Deadlock)  # every further case would take its minute as well
 
@@ -45,7 +45,7 @@ def verify(
     chosen = op.rung(rung) if isinstance(rung, str) else rung
     if not seeds:
         raise ValueError("verify: expected at least one seed in seeds, got none")
-    problem = problem or Problem(op.spec, resolve(device))
+    problem = problem or Problem(op, resolve(device))
     report = progress or silent
     require_kinds(op.spec)
     run = _Run(op, chosen, problem, tuple(cases or op.spec.cases), tuple(seeds), report, clock)

@@ -22,7 +22,7 @@ from warpwise.lab.timing.compare import time as timed
 from warpwise.lab.timing.environment import place, resolve
 from warpwise.lab.verdict import Step, dtype_name
 from warpwise.lab.verify import verify
-from warpwise.registry import Case, Op, Rung
+from warpwise.operation import Case, Op, Rung
 
 SETTLED = 0.03  # seconds that a file stays as it is before it counts as saved
 SEEDS = (0,)
@@ -307,8 +307,8 @@ def _explained(connection: Connection, op: Op, rung: Rung, dtype: torch.dtype, m
 def _timed(connection: Connection, op: Op, rung: Rung, device: torch.device, dtype: torch.dtype, budget: float) -> None:
     """The rung's time at the operation's first size."""
     connection.send(("row", {"rung": rung.name, "stage": "timing"}))
-    args = op.spec.inputs(op.spec.sizes[0], dtype, device, 0)
-    outputs = op.spec.outputs(*args)
+    args = op.spec.arguments(op.spec.sizes[0], dtype, device, 0)
+    outputs = op.allocate(*args)
 
     def launch(*given: Any) -> None:
         op.launch(rung, outputs, *given)

@@ -74,7 +74,7 @@ class Backward:
 
     def save(self, ctx: Any, args: Sequence[Any], outputs: Any) -> None:
         """Keep tensors by ``save_for_backward``, everything else on ``ctx``."""
-        values = (*args, *as_tuple(outputs))
+        values = (*args, *as_tuple(self.spec.without_absent(args, outputs)))
         kept = [values[place] for place in self.places]
         ctx.save_for_backward(*[value if isinstance(value, torch.Tensor) else None for value in kept])
         ctx.others = [None if isinstance(value, torch.Tensor) else value for value in kept]
@@ -143,7 +143,7 @@ def transformed(name: str, library: Plan, backward: Backward) -> Plan:
         "forward": staticmethod(forward), "setup_context": staticmethod(setup_context),
         "backward": staticmethod(gradients), "generate_vmap_rule": True,
     }  # fmt: skip
-    return type(name, (torch.autograd.Function,), members).apply  # type: ignore[attr-defined,no-any-return]
+    return type(name, (torch.autograd.Function,), members).apply  # type: ignore[attr-defined]
 
 
 def register(spec: Spec, compute: Plan, fake: Plan, backward: Backward | None) -> Plan:

@@ -85,7 +85,6 @@ def dispatcher(op: Op) -> Callable[..., Any]:
     library = autograd.register(spec, compute, fake, backward)
     transformed = autograd.transformed(spec.name, library, backward) if backward is not None else None
     shown = [position for position, name in enumerate(spec.parsed.outputs) if not spec.outputs[name].saved]
-    optional = {at: present for at, name in enumerate(spec.parsed.outputs) if (present := spec.outputs[name].present)}
     everything = len(shown) == len(spec.parsed.outputs)
 
     def public(made: Any) -> Any:
@@ -94,12 +93,7 @@ def dispatcher(op: Op) -> Callable[..., Any]:
 
     def by_library(args: tuple[Any, ...], rung: str | None) -> Any:
         made = library(lowered(args), rung)
-        if optional:
-            parts = [
-                None if at in optional and not optional[at](*args) else part for at, part in enumerate(as_tuple(made))
-            ]
-            made = single(parts)
-        return made
+        return spec.without_absent(args, made)
 
     def without_key(args: tuple[Any, ...], rung: str | None) -> Any:
         """Tensors that a transform of torch.func wraps, that are no dense ones, or arguments of a wrong type."""
@@ -110,7 +104,7 @@ def dispatcher(op: Op) -> Callable[..., Any]:
         if transformed is None:
             return by_library(args, rung)
         try:
-            return transformed(rung, *lowered(args))
+            return spec.without_absent(args, transformed(rung, *lowered(args)))
         except RuntimeError as error:
             if "unctionalize" not in str(error):  # torch.func.functionalize has no rule for an autograd.Function
                 raise
@@ -164,9 +158,9 @@ class KernelPlan:
 
     def __call__(self, *args: Any) -> Any:
         if self._replay is not None and not (observe.OBSERVERS or ranges.watched()):
-            made = self._replay(args)
-            if made is not None:
-                return made
+            replayed = self._replay(args)
+            if replayed is not None:
+                return replayed
         op, outputs = self._op, self._op.allocate(*args)
         inputs = [args[at] for at in self._tensors]
         if self._recorded or observe.OBSERVERS or ranges.watched() or not self._recordable(outputs, inputs):
@@ -177,10 +171,11 @@ class KernelPlan:
         for index, at in enumerate(self._varying):
             marked[at] = VaryingScalar(index, args[at])
         scalars = [marked[at] for at in self._varying]
-        filled = [output for output in outputs if output is not None and output.numel()]
+        made: list[Any] = list(outputs)
+        filled = [output for output in made if output is not None and output.numel()]
         recording = record(lambda: op.launch(self.rung, outputs, *marked), [*filled, *inputs], scalars)
         if recording is not None:
-            self._replay = _replay(recording, outputs, self._tensors, self._varying)
+            self._replay = _replay(recording, made, self._tensors, self._varying)
         return single(outputs)
 
     def _recordable(self, outputs: Sequence[Any], inputs: Sequence[torch.Tensor]) -> bool:
@@ -200,7 +195,7 @@ def _empty(output: torch.Tensor | Unsized) -> bool:
 
 
 def _replay(
-    recording: Recording, outputs: Sequence[torch.Tensor | None], places: Sequence[int], varying: Sequence[int]
+    recording: Recording, outputs: Sequence[Any], places: Sequence[int], varying: Sequence[int]
 ) -> Callable[[tuple[Any, ...]], Any]:
     """A function that allocates outputs and replays the recording; None if an output is not aligned to 256 bytes."""
     if len(outputs) == 1 and isinstance(outputs[0], torch.Tensor) and not varying:
@@ -221,7 +216,7 @@ def _replay(
     alone = len(outputs) == 1
 
     def replay(args: tuple[Any, ...]) -> Any:
-        results = tuple([None if allocate is None else allocate() for allocate in allocators])
+        results: tuple[Any, ...] = tuple([None if allocate is None else allocate() for allocate in allocators])
         addresses = [results[at].data_ptr() for at in filled]
         if any(address & ALIGNMENT for address in addresses):
             return None
@@ -281,7 +276,7 @@ def generated(
         "make": make, "slow": slow, "without_key": without_key,
     }  # fmt: skip
     exec(_CALL.format(names=", ".join(names), key=key), scope)  # noqa: S102 - made of argument kinds alone
-    return scope["call"]  # type: ignore[no-any-return]
+    return scope["call"]
 
 
 def _kind(argument: Argument, varying: Sequence[str]) -> str:

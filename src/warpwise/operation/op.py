@@ -101,7 +101,7 @@ class Op:
         like = args[position(output.like)] if output.like else first_tensor(args)
         named = args[position(output.dtype)].dtype if isinstance(output.dtype, str) and output.dtype else like.dtype
         dtype = output.dtype if isinstance(output.dtype, torch.dtype) else named
-        shape = tuple(output.shape(*args)) if output.shape is not None else like.shape
+        shape: tuple[Any, ...] = tuple(output.shape(*args)) if output.shape is not None else like.shape
         if None in shape:
             return Unsized(f"{self.name}, {name}", shape, dtype, like.device)
         memory = output.memory_format(*args) if output.memory_format else torch.contiguous_format

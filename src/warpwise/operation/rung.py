@@ -86,7 +86,7 @@ class Unsized:
         self.tensor = self.empty(shape)
         return self.tensor
 
-    def empty(self, shape: Sequence[int]) -> torch.Tensor:
+    def empty(self, shape: Sequence[Any]) -> torch.Tensor:
         return torch.empty(tuple(shape), dtype=self.dtype, device=self.device)
 
 

@@ -144,6 +144,19 @@ class Spec:
         """The outputs that a call returns: all but the saved ones."""
         return tuple(name for name in self.parsed.outputs if not self.outputs[name].saved)
 
+    @cached_property
+    def optional(self) -> Mapping[int, Callable[..., bool]]:
+        """``present`` of the outputs that have one, by position."""
+        presents = [self.outputs[name].present for name in self.parsed.outputs]
+        return {position: present for position, present in enumerate(presents) if present is not None}
+
+    def without_absent(self, args: Sequence[Any], results: Any) -> Any:
+        """``results`` of the library operator with None for outputs that are not present, which are empty tensors there."""
+        if not self.optional:
+            return results
+        parts = enumerate(as_tuple(results))
+        return single([None if at in self.optional and not self.optional[at](*args) else part for at, part in parts])
+
     def arguments(self, case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[Any, ...]:
         """The arguments of ``case`` in the schema's order. Raises ``ValueError`` for names that the schema lacks."""
         given = dict(self.inputs(case, dtype, device, seed))
@@ -170,7 +183,7 @@ class Spec:
     def dtype(self, args: Sequence[Any]) -> torch.dtype:
         """The dtype of a call: that of ``dtype_from``, or of the first tensor."""
         if self.dtype_from:
-            return args[self.parsed.index(self.dtype_from)].dtype  # type: ignore[no-any-return]
+            return args[self.parsed.index(self.dtype_from)].dtype
         return first_tensor(args).dtype
 
     def named(self, args: Sequence[Any]) -> dict[str, Any]:

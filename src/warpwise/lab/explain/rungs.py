@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from warpwise import registry
+from warpwise import operation
 from warpwise.cuda.observe import observing
 from warpwise.lab.explain.explain import BUDGET, Blocks, Options, explain_launch
 from warpwise.lab.explain.explanation import Explanation, Explanations
-from warpwise.registry import Case, Op, Rung
+from warpwise.operation import Case, Op, Rung
 
 # What is checked in about a second: a product of the sizes, and of what this costs bytes and floating-point operations.
 CHECKED_SIZES, CHECKED_BYTES, CHECKED_FLOPS = 2**24, 2**24, 2**25
@@ -25,10 +25,10 @@ def named(text: str) -> tuple[Op, Rung]:
     if not colon or not name or not rung:
         raise ValueError(f"explain: {text!r}: expected an operation and a rung, such as 'softmax:k03'")
     try:
-        op = registry.get(name)
+        op = operation.get(name)
     except LookupError:
-        registry.load_entry_points()
-        op = registry.get(name)
+        operation.load_entry_points()
+        op = operation.get(name)
     return op, op.rung(rung)
 
 
@@ -54,7 +54,7 @@ def explain_rung(
 
     Raises ``ValueError`` for a rung that takes no such case or launches no kernel, else as ``explain``.
     """
-    op = registry.get(op) if isinstance(op, str) else op
+    op = operation.get(op) if isinstance(op, str) else op
     rung = op.rung(rung) if isinstance(rung, str) else rung
     dtype = dtype or next(known for known in op.spec.dtypes if rung.dtypes is None or known in rung.dtypes)
     where = torch.device(device)
@@ -87,7 +87,7 @@ def _collect(
     op: Op, rung: Rung, case: Case, dtype: torch.dtype, device: torch.device, seed: int, options: Options
 ) -> list[Explanation]:
     """Run the rung with every launch of it explained in place of being made."""
-    args = op.spec.inputs(case, dtype, device, seed)
+    args = op.spec.arguments(case, dtype, device, seed)
     op.spec.check(*args)
     # What the emulator cannot check, the machine may still execute.
     unchecked = options.checks == "none" and device.type not in rung.devices
@@ -105,7 +105,7 @@ def _collect(
         found.append(explain_launch(launcher, given, own, options))
 
     with observing(observer):
-        op.launch(rung, op.spec.outputs(*args), *args)
+        op.launch(rung, op.allocate(*args), *args)
     if not found:
         raise ValueError(
             f"{op.name}: {rung.name} ({rung.language}) launches no GPU kernel for {case}: nothing to explain"
@@ -140,7 +140,7 @@ def _too_large(op: Op, case: Case, dtype: torch.dtype) -> bool:
     """Whether checking this case takes much more than a second."""
     if math.prod(max(1, size) for size in case.sizes.values()) > CHECKED_SIZES:
         return True
-    cost = op.spec.cost(*op.spec.inputs(case, dtype, torch.device("cpu"), 0))
+    cost = op.spec.cost(*op.spec.arguments(case, dtype, torch.device("cpu"), 0))
     return cost.bytes > CHECKED_BYTES or cost.flops > CHECKED_FLOPS
 
 

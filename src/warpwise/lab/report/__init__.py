@@ -1,6 +1,6 @@
 """The report: one HTML page an operation, and an index, from recorded ladders, the results store or a fresh climb.
 
->>> report.write([report.collect(registry.get("softmax"), sources)], Path("report"), explain=None)
+>>> report.write([report.collect(operation.get("softmax"), sources)], Path("report"), explain=None)
 """
 
 from __future__ import annotations

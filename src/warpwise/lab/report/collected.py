@@ -15,7 +15,7 @@ from warpwise.lab.report.counters import Counted, read_counters
 from warpwise.lab.store import Measurement, OtherFile, Run, Store, read_results, source_digest
 from warpwise.lab.store.convert import of_point, of_verdict, run_from
 from warpwise.lab.verdict import dtype_name
-from warpwise.registry import Op, Rung
+from warpwise.operation import Op, Rung
 
 DEFAULT_TARGET = "sm_90"
 

@@ -22,7 +22,7 @@ from warpwise.lab.explain.rungs import checkable
 from warpwise.lab.report.collected import Point
 from warpwise.lab.store import source_digest
 from warpwise.lab.verdict import dtype_name
-from warpwise.registry import Case, Op, Rung
+from warpwise.operation import Case, Op, Rung
 
 FORMAT = 2  # counts up when what is kept changes
 CODE = Path(__file__).parents[2]  # the package: another interpreter or time model explains anew
@@ -181,7 +181,7 @@ def _within(op: Op, dtype: torch.dtype, point: Point | None) -> Case:
         case, moved = dataclasses.replace(case, name=point.case, sizes=dict(point.sizes)), float(timed)
     else:
         small = checkable(op, dtype)
-        cost = op.spec.cost(*op.spec.inputs(small, dtype, torch.device("cpu"), 0))
+        cost = op.spec.cost(*op.spec.arguments(small, dtype, torch.device("cpu"), 0))
         moved = float(cost.bytes) * _product(case) / _product(small)
     while moved > MOST_BYTES and (largest := max(case.sizes.values())) > 1:
         sizes = {name: size // 2 if size == largest else size for name, size in case.sizes.items()}

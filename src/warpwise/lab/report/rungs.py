@@ -14,7 +14,7 @@ from warpwise.lab.report.panels import key
 from warpwise.lab.report.readme import Told
 from warpwise.lab.report.source import before, difference, heated, source_of
 from warpwise.lab.timing.timing import duration
-from warpwise.registry import Rung
+from warpwise.operation import Rung
 
 MARKS = {"right": "✓ right", "wrong": "✗ wrong", "untested": "– untested", "": "not verified"}
 LANGUAGES = {"cuda": "CUDA C++", "triton": "Triton", "c": "C", "python": "Python"}

@@ -17,7 +17,7 @@ from warpwise.lab.explain.explanation import Line
 from warpwise.lab.explain.figures import count, heat, percent, times
 from warpwise.lab.explain.source_view import Column
 from warpwise.lab.report.markup import Markup, element, joined
-from warpwise.registry import Op, Rung
+from warpwise.operation import Op, Rung
 
 WASTEFUL = 1.05
 CONTEXT = 3  # lines around a change

@@ -13,7 +13,7 @@ from warpwise.lab.store.records import Measurement, Run
 from warpwise.lab.store.store import Store
 from warpwise.lab.timing.environment import environment, resolve
 from warpwise.lab.verdict import Status, Step, Verdict
-from warpwise.registry import Op
+from warpwise.operation import Op
 
 
 class Recorder:

@@ -21,7 +21,7 @@ from warpwise.lab.timing.rotation import rotated
 from warpwise.lab.timing.samples import Clock, Reading, Timer, keep
 from warpwise.lab.timing.stats import interval, median
 from warpwise.lab.timing.timing import Timing, duration
-from warpwise.registry import Cost
+from warpwise.operation import Cost
 
 FEWEST = 3  # rounds that are made even when the budget is spent
 FEW = 6  # samples from which a 95 % interval can be had

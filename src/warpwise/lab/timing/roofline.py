@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warpwise.registry import Cost
+from warpwise.operation import Cost
 
 MARGIN = 0.05  # what clocks may run above their nominal rate, and events err, before a time is called impossible
 

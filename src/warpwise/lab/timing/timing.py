@@ -9,7 +9,7 @@ from typing import Any
 from warpwise.lab.timing.samples import Clock
 from warpwise.lab.timing.stats import Interval
 from warpwise.lab.timing.stats import ratio as paired
-from warpwise.registry import Cost
+from warpwise.operation import Cost
 
 
 @dataclass(frozen=True)

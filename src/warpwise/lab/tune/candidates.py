@@ -13,19 +13,19 @@ from warpwise import cache
 from warpwise.cuda.module import Launcher
 from warpwise.cuda.observe import observing
 from warpwise.lab.timing.environment import current
-from warpwise.registry import Case, Op, Rung
-from warpwise.tuned import Point, Tables
+from warpwise.operation import Case, Op, Rung
+from warpwise.operation.tables import Tables, TunedPoint
 
 COMPILERS = 8  # threads; NVRTC leaves Python's lock alone while it compiles
 HOPELESS = 4.0  # times the winner's time: not tried again at sizes that are no smaller in any dimension
 
 
 def arranged(op: Op, tables: Tables, layout: str) -> Op:
-    """``op`` whose inputs lie in memory as the table's arrangement called ``layout`` says."""
+    """``op`` with inputs in the table's arrangement called ``layout``."""
     spec, arrangement = op.spec, tables.arrangements[layout]
 
-    def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[Any, ...]:
-        return arrangement(*spec.inputs(case, dtype, device, seed))
+    def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> Mapping[str, Any]:
+        return spec.named(arrangement(*spec.arguments(case, dtype, device, seed)))
 
     return replace(op, spec=replace(spec, inputs=inputs))
 
@@ -46,17 +46,17 @@ def fingerprint(found: Sequence[Rung]) -> str:
     return cache.key(torch.__version__, *(rung.name for rung in found), *sources.values())
 
 
-class Hopes:
-    """Rungs that were far behind wherever they were tried: a naive kernel needs to be timed at small sizes only.
+class Pruner:
+    """Drops rungs that were far slower than the winner at every smaller size: a naive kernel is timed at small sizes only.
 
-    One that starves at few tiles of a deep K may still win where there are many, so that a single good showing counts.
+    A rung that was close to the winner once stays: one that is slow with few tiles may win where there are many.
     """
 
     def __init__(self) -> None:
         self._shown: list[tuple[str, str, Mapping[str, int], bool]] = []  # rung, dtype, sizes, was it far behind
 
-    def note(self, point: Point, times: Mapping[str, float]) -> None:
-        """Take in each candidate's seconds at ``point``; a rung counts by its best configuration."""
+    def note(self, point: TunedPoint, times: Mapping[str, float]) -> None:
+        """Record each candidate's seconds at ``point``; the best configuration of a rung counts."""
         best: dict[str, float] = {}
         for name, seconds in times.items():
             rung = name.partition("@")[0]
@@ -64,8 +64,8 @@ class Hopes:
         limit = HOPELESS * min(best.values(), default=0.0)
         self._shown += [(rung, point.dtype, point.sizes, seconds > limit) for rung, seconds in best.items()]
 
-    def left(self, found: Sequence[Rung], dtype: str, sizes: Mapping[str, int]) -> list[Rung]:
-        """``found`` without those that were far behind at every point that these sizes reach or exceed in each dimension."""
+    def remaining(self, found: Sequence[Rung], dtype: str, sizes: Mapping[str, int]) -> list[Rung]:
+        """``found`` without the rungs that were far slower at every point whose sizes are all at most ``sizes``."""
         behind: dict[str, bool] = {}
         for rung, kind, tried, far in self._shown:
             if kind == dtype and all(sizes[axis] >= size for axis, size in tried.items()):
@@ -85,7 +85,7 @@ def compile_all(op: Op, found: Sequence[Rung], args: tuple[Any, ...], device: to
 
         with current(device), observing(observer):
             try:
-                op.launch(rung, op.spec.outputs(*args), *args)
+                op.launch(rung, op.allocate(*args), *args)
             except Exception:  # noqa: BLE001 - the launch to come tells it
                 return
 

@@ -23,10 +23,10 @@ from warpwise.lab.timing.environment import current, environment, resolve
 from warpwise.lab.timing.rotation import rotated
 from warpwise.lab.timing.samples import Timer
 from warpwise.lab.timing.timing import Timing
-from warpwise.lab.tune.candidates import Hopes, arranged, candidates, compile_all, fingerprint
+from warpwise.lab.tune.candidates import Pruner, arranged, candidates, compile_all, fingerprint
 from warpwise.lab.verdict import dtype_name
-from warpwise.registry import Case, Op, Rung
-from warpwise.tuned import TORCH, Point, Table, Tables, device_of, load
+from warpwise.operation import Case, Op, Rung, Tables, device_of
+from warpwise.operation.tables import TORCH, Table, TunedPoint, load
 
 FINALISTS = 3
 SEED = 0
@@ -44,7 +44,7 @@ class Progress:
     total: int
     label: str
     stage: str = ""
-    point: Point | None = None
+    point: TunedPoint | None = None
     kept: bool = False
 
 
@@ -81,9 +81,9 @@ def tune(
     Raises ``TuneError`` if ``op`` has no tables, if none of its rungs can be timed on ``device`` or there is no GPU and none
     is named, ``ValueError`` for an unknown device, ``UnknownRung`` for a rung.
     """
-    where, tables = resolve(device), op.chooser
+    where, tables = resolve(device), op.tables
     if not isinstance(tables, Tables):
-        raise TuneError(f"{op.name}: has no tables to be tuned: its Op needs chooser=tuned.Tables(...)")
+        raise TuneError(f"{op.name}: has no tables to be tuned: its Op needs tables=operation.Tables(...)")
     if device is None and where.type != "cuda":
         raise TuneError(
             f"{op.name}: there is no GPU here, and on a CPU no table is asked, since PyTorch computes there; "
@@ -96,7 +96,7 @@ def tune(
         if layout not in tables.arrangements:
             raise TuneError(f"{op.name}: no layout {layout!r}; there are {', '.join(tables.arrangements)}")
     report, about = progress or (lambda step: None), device_of(where)
-    file = path or tables.users(about)
+    file = path or tables.user_file(about)
     table = load(file)
     if table is None or table.device != about:
         table = Table(op.name, about)
@@ -141,28 +141,30 @@ class _Tuner:
     ) -> None:  # fmt: skip
         self.op, self.tables, self.rungs, self.device = op, tables, rungs, device
         self.budget, self.timer, self.report, self.total = budget_s, timer, report, total
-        self.hopes, self.notes, self.lost = Hopes(), list[str](), False
+        self.pruner, self.notes, self.lost = Pruner(), list[str](), False
 
-    def point(self, done: int, case: Case, dtype: torch.dtype, layout: str, table: Table, fresh: bool) -> Point | None:
+    def point(
+        self, done: int, case: Case, dtype: torch.dtype, layout: str, table: Table, fresh: bool
+    ) -> TunedPoint | None:
         """The point measured, or None if the table has it already or nobody takes part."""
         op = arranged(self.op, self.tables, layout)
         label = f"{case.name} {dtype_name(dtype)} {layout}".strip()
         self.report(Progress(done, self.total, label, "making inputs"))
-        args = op.spec.inputs(case, dtype, self.device, SEED)
+        args = op.spec.arguments(case, dtype, self.device, SEED)
         kind, sizes = self.tables.describe(*args)
         if min(sizes.values(), default=1) < 1:
             self.notes.append(f"{case}, {dtype_name(dtype)}: nothing to be timed where a size is 0")
             return None
         found = candidates(op, self.rungs, args, self.device)
         cost = op.spec.cost(*args)
-        blank = Point(
+        blank = TunedPoint(
             dtype_name(dtype), kind, dict(sizes), TORCH, math.nan, "", None, cost.flops or cost.bytes, len(found), fingerprint(found)
         )  # fmt: skip
-        known = next((point for point in table.points if point.place() == blank.place()), None)
+        known = next((point for point in table.points if point.key() == blank.key()), None)
         if known is not None and known.fingerprint == blank.fingerprint and not fresh:
             self.report(Progress(done + 1, self.total, label, point=known, kept=True))
             return None
-        found = self.hopes.left(found, blank.dtype, sizes)
+        found = self.pruner.remaining(found, blank.dtype, sizes)
         self.report(Progress(done, self.total, label, f"compiling {len(found)} candidates"))
         compile_all(op, found, args, self.device)
         del args
@@ -170,7 +172,7 @@ class _Tuner:
         times, final = self._times(op, found, case, dtype, say)
         point = _won(blank, final)
         if point is not None:
-            self.hopes.note(point, times)
+            self.pruner.note(point, times)
             self.report(Progress(done + 1, self.total, label, point=point))
         return point
 
@@ -181,7 +183,7 @@ class _Tuner:
         self, op: Op, found: Sequence[Rung], case: Case, dtype: torch.dtype, say: Callable[[str], None]
     ) -> tuple[dict[str, float], dict[str, float]]:
         """Seconds of each candidate that is right here, from the last round that it was in; and of the last round, with PyTorch."""
-        problem = Problem(op.spec, self.device)
+        problem = Problem(op, self.device)
         instance, timer = problem.make(case, dtype, SEED), self.timer()  # a timer keeps what it has timed
         contest = Contest(op, problem, case, dtype, SEED)
         sets = rotated(instance.args, timer.cache_bytes)
@@ -232,7 +234,7 @@ class _Tuner:
         return measure(runners, timer, rules, check=check if last else None, reset=poisoned if last else None)
 
 
-def _won(blank: Point, times: Mapping[str, float]) -> Point | None:
+def _won(blank: TunedPoint, times: Mapping[str, float]) -> TunedPoint | None:
     """The fastest of ``times``, and as its rival PyTorch, or our best where PyTorch is fastest; None if nobody was timed."""
     if not times:
         return None

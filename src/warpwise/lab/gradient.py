@@ -1,0 +1,147 @@
+"""``verify_gradient``: is the backward of an operation right? Held to autograd of its float64 reference."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from warpwise.lab.errors import ProblemError
+from warpwise.lab.timing.environment import place, resolve
+from warpwise.lab.verdict import CaseResult, Failure, Verdict
+from warpwise.operation import Case, Op
+from warpwise.operation.autograd import GRAD, NEEDS
+from warpwise.operation.spec import as_tuple, first_tensor, map_tensors, tensors
+
+EXACT = 1e-9  # of the largest element: two float64 computations of one formula differ by less
+STEPS = 64.0  # roundings of the operation's own dtype, where it does not take float64
+
+
+def verify_gradient(
+    op: Op,
+    *,
+    device: torch.device | str | None = None,
+    cases: Sequence[Case] | None = None,
+    seeds: Sequence[int] = (0,),
+    clock: Callable[[], float] = time.perf_counter,
+) -> Verdict:
+    """Compare the gradients of ``op`` with autograd of its float64 reference, for random gradients of its outputs.
+
+    Two things are compared for each case of normal values: a linked backward operation's own reference, in float64, and the
+    gradients that a call of ``op`` records, in float64 if the operation takes it, else in the case's dtype. The rungs of
+    the backward are verified by ``verify``, against that reference.
+
+    Raises ``ProblemError`` if ``op`` has no gradient, or its reference cannot be differentiated.
+    """
+    if op.spec.gradient is None:
+        raise ProblemError(f"{op.name}: has no gradient to verify")
+    where, started = resolve(device), clock()
+    results, failures = list[CaseResult](), list[Failure]()
+    for case in cases or [case for case in op.spec.cases if case.values == "normal"]:
+        for seed in seeds:
+            dtype = op.spec.dtypes[0]
+            problem = _Differentiated(op, case, dtype, where, seed)
+            wrong = problem.linked() or problem.called()
+            if wrong:
+                failures.append(Failure("value", wrong, case, dtype, seed))
+            results.append(CaseResult(case, dtype, "wrong" if wrong else "right", wrong or ""))
+    status: Any = "wrong" if failures else "right" if results else "untested"
+    return Verdict(op.name, "gradient", place(where), status, tuple(results), tuple(failures), clock() - started, False, ())
+
+
+class _Differentiated:
+    """One case: the arguments, gradients of the outputs, and the true gradients of the arguments."""
+
+    def __init__(self, op: Op, case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> None:
+        self.op, self.spec = op, op.spec
+        self.args = op.spec.arguments(case, dtype, device, seed)
+        exact = map_tensors(_leaf, self.args)
+        outputs = (op.spec.reference(*exact),) if len(op.spec.results) == 1 else as_tuple(op.spec.reference(*exact))
+        self.outputs = dict(zip(op.spec.parsed.outputs, outputs, strict=True))
+        generator = torch.Generator(device).manual_seed(seed + 1)
+        self.grads = {
+            name: torch.randn(value.shape, dtype=torch.float64, device=device, generator=generator)
+            for name, value in self.outputs.items()
+            if name in op.spec.returned and isinstance(value, torch.Tensor) and value.requires_grad
+        }
+        if not self.grads:
+            raise ProblemError(f"{op.name}, {case}: the reference cannot be differentiated: no output requires a gradient")
+        self.truth = self._differentiated(exact, self.outputs)
+        self.exact = map_tensors(torch.Tensor.detach, exact)
+
+    def _differentiated(self, args: Sequence[Any], outputs: Mapping[str, Any]) -> dict[str, torch.Tensor | None]:
+        """The gradient of each floating-point argument, by name; lists as ``name[position]``."""
+        leaves = {name: leaf for name, leaf in self._named_tensors(args) if leaf.requires_grad}
+        roots = [outputs[name] for name in self.grads]
+        grads = [self.grads[name].to(root.dtype) for name, root in zip(self.grads, roots, strict=True)]
+        found = torch.autograd.grad(roots, list(leaves.values()), grads, allow_unused=True)
+        return dict(zip(leaves, found, strict=True))
+
+    def _named_tensors(self, args: Sequence[Any]) -> list[tuple[str, torch.Tensor]]:
+        named = []
+        for argument, value in zip(self.spec.parsed.arguments, args, strict=True):
+            for number, tensor in enumerate(tensors(value)):
+                named.append((f"{argument.name}[{number}]" if argument.is_list else argument.name, tensor))
+        return named
+
+    def linked(self) -> str | None:
+        """What is wrong with the linked backward operation's reference, or None."""
+        assert self.spec.gradient is not None
+        backward = self.spec.gradient.op
+        if backward is None:
+            return None
+        values = self.spec.named(self.exact) | {
+            name: value.detach() if isinstance(value, torch.Tensor) else value for name, value in self.outputs.items()
+        }
+        for name, value in self.outputs.items():
+            values[GRAD + name] = self.grads.get(name, torch.zeros_like(value) if value is not None else None)
+        values |= {NEEDS + argument.name: True for argument in self.spec.parsed.arguments}
+        made = backward.spec.reference(*(values[argument.name] for argument in backward.spec.parsed.arguments))
+        results = (made,) if len(backward.spec.results) == 1 else as_tuple(made)
+        found = {name.removeprefix(GRAD): value for name, value in zip(backward.spec.results, results, strict=True)}
+        return self._wrong(found, f"{backward.name}'s reference", EXACT)
+
+    def called(self) -> str | None:
+        """What is wrong with the gradients that a call records, or None."""
+        try:
+            self.spec.check(*self.exact)
+            args, tolerance = map_tensors(_leaf, self.exact), EXACT
+        except (TypeError, ValueError):  # the operation does not take float64
+            args = map_tensors(lambda tensor: tensor.detach().clone().requires_grad_(tensor.is_floating_point()), self.args)
+            tolerance = STEPS * torch.finfo(first_tensor([t for t in tensors(args) if t.is_floating_point()]).dtype).eps
+        made = dict(zip(self.spec.returned, as_tuple(self.op.call(*args)), strict=True))
+        made = {name: made[name] for name in self.grads}
+        unrecorded = [name for name, value in made.items() if not value.requires_grad]
+        if unrecorded:
+            return f"a call records no gradient for {', '.join(unrecorded)}"
+        return self._wrong(self._differentiated(args, made), "a call", tolerance)
+
+    def _wrong(self, found: Mapping[str, Any], source: str, tolerance: float) -> str | None:
+        for name, truth in self.truth.items():
+            actual = found.get(name)
+            if actual is None and truth is None:
+                continue
+            wanted = torch.zeros_like(actual, dtype=torch.float64) if truth is None else truth
+            if actual is None:
+                if wanted.abs().sum() == 0:
+                    continue
+                return f"{source} gives no gradient of {name}, autograd of the reference does"
+            scale = max(1.0, float(wanted.abs().max())) if wanted.numel() else 1.0
+            if actual.shape != wanted.shape:
+                return f"{source} gives a gradient of {name} of shape {tuple(actual.shape)}, expected {tuple(wanted.shape)}"
+            error = (actual.double() - wanted).abs()
+            if bool((~(error <= tolerance * scale)).any()):  # NaN is an error too
+                at = int((~(error <= tolerance * scale)).flatten().nonzero()[0])
+                index = [int(axis) for axis in torch.unravel_index(torch.tensor(at), wanted.shape)]
+                got, expected = float(actual.flatten()[at]), float(wanted.flatten()[at])
+                return f"{source}: the gradient of {name}{index} is {got:.9g}, expected {expected:.9g}"
+        return None
+
+
+def _leaf(tensor: torch.Tensor) -> torch.Tensor:
+    """A float64 copy that requires a gradient; other dtypes as they are."""
+    return tensor.detach().double().clone().requires_grad_() if tensor.is_floating_point() else tensor
+
+
