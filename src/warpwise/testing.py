@@ -138,7 +138,7 @@ class _Subject:
 
     def _schema(self, example: Sequence[Any]) -> str:
         """A schema for arguments like ``example``; what is no tensor is passed on as it is."""
-        kinds = ["Tensor[]" if isinstance(value, (list, tuple)) and any(tensors(value)) else
+        kinds = ["Tensor[]" if isinstance(value, (list, tuple)) and list(tensors(value)) else
                  "Tensor" if isinstance(value, torch.Tensor) else "Scalar" for value in example]  # fmt: skip
         arguments = ", ".join(f"{kind} {name}" for kind, name in zip(kinds, self._names, strict=True))
         returns = ", ".join(f"Tensor {name}" for name in self._places)

@@ -13,6 +13,7 @@ from warpwise.lab.errors import (
     WrongAfterTiming,
 )
 from warpwise.lab.explain import Explanation, Explanations, explain, explain_launch, explain_rung
+from warpwise.lab.gradient import verify_gradient
 from warpwise.lab.ladder import Entry, Ladder, Point, Recorded, Row, recorded
 from warpwise.lab.problem import Problem
 from warpwise.lab.profile import NaiveClock, Profile, ProfileError, Schedule, naive_clock, profile
@@ -26,4 +27,5 @@ __all__ = [
     "Ladder", "MeasurementError", "NaiveClock", "Point", "Problem", "ProblemError", "Profile", "ProfileError", "Recorded", "Row",
     "Schedule", "Step", "Timing", "TuneError", "Tuned", "VacuousProblem", "Verdict", "WrongAfterTiming", "climb", "explain", "explain_launch",
     "explain_rung", "naive_clock", "profile", "ratio", "recorded", "store", "time", "tune", "verify",
+    "verify_gradient",
 ]  # fmt: skip

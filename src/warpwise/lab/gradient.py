@@ -48,7 +48,9 @@ def verify_gradient(
                 failures.append(Failure("value", wrong, case, dtype, seed))
             results.append(CaseResult(case, dtype, "wrong" if wrong else "right", wrong or ""))
     status: Any = "wrong" if failures else "right" if results else "untested"
-    return Verdict(op.name, "gradient", place(where), status, tuple(results), tuple(failures), clock() - started, False, ())
+    return Verdict(
+        op.name, "gradient", place(where), status, tuple(results), tuple(failures), clock() - started, False, ()
+    )
 
 
 class _Differentiated:
@@ -67,7 +69,9 @@ class _Differentiated:
             if name in op.spec.returned and isinstance(value, torch.Tensor) and value.requires_grad
         }
         if not self.grads:
-            raise ProblemError(f"{op.name}, {case}: the reference cannot be differentiated: no output requires a gradient")
+            raise ProblemError(
+                f"{op.name}, {case}: the reference cannot be differentiated: no output requires a gradient"
+            )
         self.truth = self._differentiated(exact, self.outputs)
         self.exact = map_tensors(torch.Tensor.detach, exact)
 
@@ -109,7 +113,9 @@ class _Differentiated:
             self.spec.check(*self.exact)
             args, tolerance = map_tensors(_leaf, self.exact), EXACT
         except (TypeError, ValueError):  # the operation does not take float64
-            args = map_tensors(lambda tensor: tensor.detach().clone().requires_grad_(tensor.is_floating_point()), self.args)
+            args = map_tensors(
+                lambda tensor: tensor.detach().clone().requires_grad_(tensor.is_floating_point()), self.args
+            )
             tolerance = STEPS * torch.finfo(first_tensor([t for t in tensors(args) if t.is_floating_point()]).dtype).eps
         made = dict(zip(self.spec.returned, as_tuple(self.op.call(*args)), strict=True))
         made = {name: made[name] for name in self.grads}
@@ -120,10 +126,12 @@ class _Differentiated:
 
     def _wrong(self, found: Mapping[str, Any], source: str, tolerance: float) -> str | None:
         for name, truth in self.truth.items():
-            actual = found.get(name)
+            actual: Any = found.get(name)
             if actual is None and truth is None:
                 continue
-            wanted = torch.zeros_like(actual, dtype=torch.float64) if truth is None else truth
+            wanted: Any = (
+                torch.zeros(actual.shape, dtype=torch.float64, device=actual.device) if truth is None else truth
+            )
             if actual is None:
                 if wanted.abs().sum() == 0:
                     continue
@@ -143,5 +151,3 @@ class _Differentiated:
 def _leaf(tensor: torch.Tensor) -> torch.Tensor:
     """A float64 copy that requires a gradient; other dtypes as they are."""
     return tensor.detach().double().clone().requires_grad_() if tensor.is_floating_point() else tensor
-
-

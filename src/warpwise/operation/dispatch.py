@@ -110,9 +110,13 @@ def dispatcher(op: Op) -> Callable[..., Any]:
                 raise
             return by_library(args, rung)
 
-    def make(key: tuple[Any, ...], args: tuple[Any, ...], rung: str | None) -> Any:
+    def first(key: tuple[Any, ...] | None, args: tuple[Any, ...], rung: str | None) -> Any:
         """Run a call whose key has no plan yet, and keep its plan."""
+        if key is None:
+            return without_key(args, rung)
         given = list(tensors(args))
+        if _in_forward_mode() or any(is_autocast_enabled(kind) for kind in ("cuda", "cpu")) or torch.jit.is_tracing():
+            return slow(args, rung)
         if not all(type(value) in PLAIN and value.device.type in ("cpu", "cuda") for value in given):
             return by_library(args, rung)
         differentiating = is_grad_enabled() and any(value.requires_grad for value in given)
@@ -131,12 +135,12 @@ def dispatcher(op: Op) -> Callable[..., Any]:
         return result
 
     def slow(args: tuple[Any, ...], rung: str | None) -> Any:
-        """A call in which something traces or transforms operators; or ``make`` found nothing of the kind."""
+        """A call in which something traces or transforms operators."""
         if not is_dynamo_compiling() and _in_forward_mode() and _has_tangent(args):
             return by_pytorch(args, rung)
         return by_library(args, rung)
 
-    call = generated(spec.parsed, spec.varying, plans, make, slow, without_key)
+    call = generated(spec.parsed, spec.varying, plans, first, slow)
     if not everything:
         every = call
         call = lambda *args, rung=None: public(every(*args, rung=rung))
@@ -153,7 +157,7 @@ class KernelPlan:
         self._op, self.rung = op, rung
         self._tensors = [at for at, value in enumerate(args) if isinstance(value, torch.Tensor)]
         self._varying = [op.spec.parsed.index(name) for name in op.spec.varying]
-        self._recorded = any(isinstance(value, (list, tuple)) and any(tensors(value)) for value in args)
+        self._recorded = any(argument.is_tensor and argument.is_list for argument in op.spec.parsed.arguments)
         self._replay: Callable[[tuple[Any, ...]], Any] | None = None
 
     def __call__(self, *args: Any) -> Any:
@@ -243,15 +247,15 @@ def key({names}):
 def call({names}, *, rung=None):
     if compiling() or in_dispatch_mode():
         return slow(({names},), rung)
+    key = found = None
     try:
         key = rung, recording(), {key}
-        plan, device = plans[key]
-    except KeyError:
-        if in_forward_mode() or autocast("cuda") or autocast("cpu") or tracing():
-            return slow(({names},), rung)
-        return make(key, ({names},), rung)
+        found = plans.get(key)
     except NO_KEY:
-        return without_key(({names},), rung)
+        pass
+    if found is None:
+        return first(key, ({names},), rung)
+    plan, device = found
     if unpack_dual(SENTINEL)[0] is not SENTINEL or autocast(device) or tracing():
         return slow(({names},), rung)
     return plan({names})
@@ -259,7 +263,7 @@ def call({names}, *, rung=None):
 
 
 def generated(
-    schema: Schema, varying: Sequence[str], plans: dict[Any, Any], make: Plan, slow: Plan, without_key: Plan
+    schema: Schema, varying: Sequence[str], plans: dict[Any, Any], first: Plan, slow: Plan
 ) -> Callable[..., Any]:
     """``call(*args, rung=None)`` for the arguments of ``schema``, generated: a loop over them takes twice as long.
 
@@ -272,8 +276,8 @@ def generated(
     scope: dict[str, Any] = {
         "compiling": is_dynamo_compiling, "in_dispatch_mode": is_in_torch_dispatch_mode, "recording": is_grad_enabled,
         "autocast": is_autocast_enabled, "tracing": torch.jit.is_tracing, "unpack_dual": forward_ad.unpack_dual,
-        "in_forward_mode": _in_forward_mode, "SENTINEL": _SENTINEL, "NO_KEY": _NO_KEY, "one": _one, "plans": plans,
-        "make": make, "slow": slow, "without_key": without_key,
+        "SENTINEL": _SENTINEL, "NO_KEY": _NO_KEY, "one": _one, "plans": plans,
+        "first": first, "slow": slow,
     }  # fmt: skip
     exec(_CALL.format(names=", ".join(names), key=key), scope)  # noqa: S102 - made of argument kinds alone
     return scope["call"]
@@ -305,7 +309,7 @@ def autocast_arguments(args: tuple[Any, ...], rule: str) -> tuple[Any, ...]:
     if kind not in ("cpu", "cuda") or not is_autocast_enabled(kind):
         return args
     dtype = torch.get_autocast_dtype(kind) if rule == "low_precision" else torch.float32
-    return map_tensors(lambda value: value.to(dtype) if value.dtype in LOW_PRECISION else value, args)  # type: ignore[no-any-return]
+    return map_tensors(lambda value: value.to(dtype) if value.dtype in LOW_PRECISION else value, args)
 
 
 def _counting(plan: Plan, schema: Schema) -> Plan:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -32,15 +31,19 @@ class Op:
     rungs: tuple[Rung, ...]
     default: Callable[..., str | None] = lambda *args: None
     tables: Tables | None = None
+    call: Callable[..., Any] = field(init=False, repr=False, compare=False)
+    """``call(*args, rung=None)`` with all arguments in the schema's order: what a typed public function calls."""
 
     @property
     def name(self) -> str:
         return self.spec.name
 
-    @functools.cached_property
-    def call(self) -> Callable[..., Any]:
-        """``call(*args, rung=None)`` with all arguments in the schema's order; the public function behind a typed one."""
-        return dispatcher(self)
+    def __getattr__(self, name: str) -> Any:
+        """Build ``call`` at its first use, which registers the library operator."""
+        if name != "call":
+            raise AttributeError(f"Op has no attribute {name!r}")
+        object.__setattr__(self, "call", dispatcher(self))
+        return self.call
 
     def __call__(self, *args: Any, rung: str | None = None, **named: Any) -> Any:
         """Check the arguments, choose a rung and run it; on CPU tensors PyTorch computes unless ``rung`` names one."""

@@ -12,10 +12,14 @@ _OPS: dict[str, Op] = {}
 
 
 def register(op: Op) -> Op:
-    """Make ``op`` known by its qualified name, ``namespace::name``. Raises ``ValueError`` if the name is taken."""
+    """Make ``op`` known to the lab and, as ``torch.ops.<namespace>.<name>``, to torch.library.
+
+    Raises ``ValueError`` if its qualified name is taken.
+    """
     name = op.spec.parsed.qualified
     if _OPS.setdefault(name, op) is not op:
         raise ValueError(f"an operation called {name!r} is registered already")
+    _ = op.call  # registers the library operator: torch.compile cannot do that while it traces a call
     return op
 
 
