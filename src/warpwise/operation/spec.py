@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -118,6 +117,12 @@ class Spec:
     units: str = ""
     exempt: Mapping[str, str] = field(default_factory=dict)
     parsed: Schema = field(init=False, repr=False, compare=False)
+    results: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """What is compared with the reference: the outputs, then the mutated arguments."""
+    returned: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """The outputs that a call returns: all but the saved ones."""
+    optional: Mapping[int, Callable[..., bool]] = field(init=False, repr=False, compare=False)
+    """``present`` of the outputs that have one, by position."""
 
     def __post_init__(self) -> None:
         parsed = parse(self.schema)
@@ -130,25 +135,16 @@ class Spec:
         if tensors := [name for name in self.varying if parsed.arguments[parsed.index(name)].is_tensor]:
             raise ValueError(f"{parsed.name}: expected varying arguments to be scalars, got tensor {tensors[0]!r}")
 
+        presents = [self.outputs[name].present for name in parsed.outputs]
+        object.__setattr__(self, "results", (*parsed.outputs, *parsed.mutated))
+        object.__setattr__(self, "returned", tuple(name for name in parsed.outputs if not self.outputs[name].saved))
+        object.__setattr__(
+            self, "optional", {at: present for at, present in enumerate(presents) if present is not None}
+        )
+
     @property
     def name(self) -> str:
         return self.parsed.name
-
-    @cached_property
-    def results(self) -> tuple[str, ...]:
-        """What is compared with the reference: the outputs, then the mutated arguments."""
-        return (*self.parsed.outputs, *self.parsed.mutated)
-
-    @cached_property
-    def returned(self) -> tuple[str, ...]:
-        """The outputs that a call returns: all but the saved ones."""
-        return tuple(name for name in self.parsed.outputs if not self.outputs[name].saved)
-
-    @cached_property
-    def optional(self) -> Mapping[int, Callable[..., bool]]:
-        """``present`` of the outputs that have one, by position."""
-        presents = [self.outputs[name].present for name in self.parsed.outputs]
-        return {position: present for position, present in enumerate(presents) if present is not None}
 
     def without_absent(self, args: Sequence[Any], results: Any) -> Any:
         """``results`` of the library operator with None for outputs that are not present, which are empty tensors there."""
