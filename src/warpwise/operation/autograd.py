@@ -154,8 +154,8 @@ def register(spec: Spec, compute: Plan, fake: Plan, backward: Backward | None) -
     if backward is not None:
 
         def setup_context(ctx: Any, inputs: tuple[Any, ...], keyword_only_inputs: dict[str, Any], output: Any) -> None:
-            named = [keyword_only_inputs[name] for name in keyword_only]
-            backward.save(ctx, (*inputs, *named), output)
+            named = {name: value for name, value in keyword_only_inputs.items() if name != "rung"}
+            backward.save(ctx, parsed.bind(inputs, named), output)
 
         def gradients(ctx: Any, *grads: Any) -> tuple[Any, ...]:
             needed = (*ctx.needs_input_grad, *[False] * len(keyword_only))[: len(parsed.arguments)]

@@ -72,13 +72,13 @@ def dispatcher(op: Op) -> Callable[..., Any]:
 
     def compute(*args: Any, rung: str | None = None, **named: Any) -> Any:
         """The library operator's kernel: outputs that are not present are tensors without elements there."""
+        args = spec.parsed.bind(args, named)  # torch.library leaves out what equals its default
         args = tuple(tuple(value) if type(value) is list and not list(tensors(value)) else value for value in args)
-        args = (*args, *named.values())
         made = as_tuple(without_autocast(lambda *values: plan_of(values, rung)(*values), args))
         return single([first_tensor(args).new_empty(0) if part is None else part for part in made])
 
     def fake(*args: Any, rung: str | None = None, **named: Any) -> Any:
-        args = (*args, *named.values())
+        args = spec.parsed.bind(args, named)
         spec.check(*args)
         return single([_fake(out, first_tensor(args)) for out in op.allocate(*args)])
 
@@ -96,9 +96,9 @@ def dispatcher(op: Op) -> Callable[..., Any]:
         return spec.without_absent(args, made)
 
     def without_key(args: tuple[Any, ...], rung: str | None) -> Any:
-        """Tensors that a transform of torch.func wraps, that are no dense ones, or arguments of a wrong type."""
-        if not all(isinstance(value, PLAIN) and value.layout is torch.strided for value in tensors(args)):
-            spec.check(*args)
+        """A call with tensors that a transform of torch.func wraps, with sparse ones, or with arguments of a wrong type."""
+        spec.check(*args)
+        spec.parsed.check_kinds(args)
         if _in_forward_mode():
             return by_pytorch(args, rung)
         if transformed is None:

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 NAMESPACE = "warpwise"
 REQUIRED: Any = object()
 """The default of an argument without one."""
@@ -87,6 +89,15 @@ class Schema:
         if missing:
             raise TypeError(f"{self.name}: missing {', '.join(repr(name) for name in missing)}")
         return tuple(given.get(argument.name, argument.default) for argument in self.arguments)
+
+    def check_kinds(self, args: Sequence[Any]) -> None:
+        """Raise ``TypeError`` for the first argument that should be a tensor, or a list of tensors, and is not."""
+        for argument, value in zip(self.arguments, args, strict=True):
+            if not argument.is_tensor or (argument.optional and value is None):
+                continue
+            wanted = "a list of tensors" if argument.is_list else "a torch.Tensor"
+            if not isinstance(value, (list, tuple) if argument.is_list else torch.Tensor):
+                raise TypeError(f"{self.name}: expected {argument.name} to be {wanted}, got {type(value).__name__}")
 
     def _unexpected(self, name: str) -> None:
         there = ", ".join(argument.name for argument in self.arguments)

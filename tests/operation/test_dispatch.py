@@ -1,0 +1,234 @@
+"""Dispatch: calls with the same key share a plan, and nothing that a call depends on is outside of the key."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import itertools
+import weakref
+from pathlib import Path
+
+import pytest
+import torch
+from torch.autograd import forward_ad
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from warpwise import cuda
+from warpwise.operation import Cost, Gradient, Op, Output, Rung, Spec, UnknownRung, tables
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*torch.jit.*:DeprecationWarning", "ignore:There is a performance drop:UserWarning"
+)
+MODULE = cuda.load("""
+template <typename T> __global__ void scale(const T* x, T* y, float alpha, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = static_cast<T>(alpha * static_cast<float>(x[i]));
+}
+""")
+NUMBER = itertools.count()
+
+
+def launch(out: torch.Tensor, x: torch.Tensor, alpha: float, *rest: object) -> None:
+    MODULE[f"scale<{cuda.ctype(x.dtype)}>"][-(-x.numel() // 128), 128](x, cuda.out(out), alpha, x.numel())
+
+
+def scale(**changes: object) -> Op:
+    """alpha * x, with a name of its own: two library operators may not share one."""
+    spec = Spec(
+        schema=f"tests::scale{next(NUMBER)}(Tensor input, float alpha=2.0, int seed=0, int[2] pair=1) -> Tensor",
+        outputs={"output": Output(like="input")},
+        reference=lambda x, alpha, *rest: alpha * x.double(),
+        inputs=lambda case, dtype, device, seed: {"input": torch.ones(4, dtype=dtype, device=device)},
+        eager=lambda x, alpha, *rest: alpha * x,
+        cost=lambda x, *rest: Cost(2 * x.nbytes),
+        varying=("alpha", "seed"),
+        gradient=Gradient(lambda saved, grad: {"input": saved.alpha * grad}, saves=("alpha",)),
+    )
+    return Op(
+        dataclasses.replace(spec, **changes),
+        (Rung("k01_scale", "one thread an element", "cuda", launch, Path(__file__)),),
+    )
+
+
+class Planned:
+    """An operation, and how many plans it made: each asks ``check`` once."""
+
+    def __init__(self, **changes: object) -> None:
+        self.made = 0
+        self.op = scale(check=self._check, **changes)
+
+    def _check(self, *args: object) -> None:
+        self.made += 1
+
+    def __call__(self, *args: object, **named: object) -> bool:
+        """Call the operation and return whether that made a new plan."""
+        before = self.made
+        self.op(*args, **named)
+        return self.made > before
+
+
+class Watching(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+class Own(torch.Tensor):
+    pass
+
+
+def at(offset: int, *shape: int) -> torch.Tensor:
+    """A tensor that begins ``offset`` bytes after a multiple of 256."""
+    room = torch.empty(4 * 2048)
+    first = (offset - room.data_ptr()) % 256 // 4
+    return room[first : first + torch.Size(shape).numel()].view(shape).fill_(1.0)
+
+
+def test_calls_alike_share_a_plan_and_others_do_not():
+    planned = Planned()
+    assert planned(at(0, 4, 6))
+    assert not planned(at(0, 4, 6))
+    for name, other in {
+        "offset": at(4, 4, 6), "shape": at(0, 6, 4), "size": at(0, 4, 5), "stride": at(0, 6, 4).t(),
+        "dtype": at(0, 4, 6).double(), "gradient": at(0, 4, 6).requires_grad_(), "negated": at(0, 4, 6)._neg_view(),
+        "parameter": torch.nn.Parameter(at(0, 4, 6), requires_grad=False),
+    }.items():  # fmt: skip
+        assert planned(other), name
+        assert not planned(other), name
+    assert planned(at(0, 4, 6), rung="k01")
+    assert planned(at(0, 4, 6), pair=(1, 2))
+    assert not planned(at(0, 4, 6), pair=[1, 2])
+
+
+def test_a_thousand_learning_rates_make_one_plan():
+    planned, x = Planned(), at(0, 8)
+    for rung in (None, "k01"):
+        assert planned(x, 0.5, 1, rung=rung)
+        for number in range(1000 if rung is None else 20):
+            assert not planned(x, 0.25 * number, number, rung=rung)
+            assert torch.equal(planned.op(x, 0.25 * number, number, rung=rung), 0.25 * number * x)
+
+
+def test_a_seed_of_64_bits_has_a_plan_of_its_own():
+    planned, x = Planned(), at(0, 8)
+    assert planned(x, 1.0, 2**31 - 1)
+    assert planned(x, 1.0, 2**31)
+    assert not planned(x, 1.0, 2**62)
+
+
+def test_what_is_wrong_is_told_each_time():
+    def check(x: torch.Tensor, *rest: object) -> None:
+        if not isinstance(x, torch.Tensor) or x.dim() != 1:
+            raise ValueError("scale: expected input with 1 dimension")
+
+    op = scale(check=check)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="expected input with 1 dimension") as caught:
+            op(torch.ones(2, 2))
+        assert caught.value.__context__ is None  # no KeyError of a cache above the message
+        with pytest.raises(ValueError, match="expected input with 1 dimension"):
+            op("text")
+        with pytest.raises(TypeError, match="expected input to be a torch.Tensor, got str"):
+            scale()("text")
+        with pytest.raises(UnknownRung, match="no rung 'k09'; there are k01_scale"):
+            op(torch.ones(2), rung="k09")
+        with pytest.raises(TypeError, match="expected rung to be a name or None, got int"):
+            op(torch.ones(2), rung=3)
+
+
+def test_what_traces_or_transforms_is_seen():
+    planned, x = Planned(), at(0, 4, 6)
+    planned(x)
+    cached = lambda value: not planned(value)
+    assert cached(x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert not cached(x)
+    with Watching():
+        assert not cached(x)
+    with torch.device("cpu"):
+        assert cached(x)
+    with torch.no_grad():
+        planned(x)
+        assert cached(x)
+    assert type(planned.op(Own(x))) is not None
+
+
+def test_gradients_in_every_mode():
+    op, x = scale(), torch.randn(5, dtype=torch.float64, requires_grad=True)
+    function = lambda value: op(value, 3.0)
+    (by_autograd,) = torch.autograd.grad(function(x).sum(), x)
+    assert torch.equal(by_autograd, torch.full((5,), 3.0, dtype=torch.float64))
+    assert torch.autograd.gradcheck(function, (x,), fast_mode=True)
+    assert torch.autograd.gradgradcheck(function, (x,), fast_mode=True)
+    plain = x.detach()
+    assert torch.equal(torch.func.grad(lambda value: function(value).sum())(plain), by_autograd)
+    assert torch.equal(torch.func.vmap(torch.func.grad(function))(plain), by_autograd)
+    assert torch.equal(torch.func.functionalize(function)(plain), 3 * plain)
+    assert torch.equal(torch.func.jvp(function, (plain,), (plain,))[1], 3 * plain)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(plain, plain)
+        assert torch.equal(forward_ad.unpack_dual(function(dual)).tangent, 3 * plain)
+        with pytest.raises(NotImplementedError, match="expected no rung where a forward-mode"):
+            op(forward_ad.make_dual(plain.float(), plain.float()), rung="k01")
+    op(plain)
+    with forward_ad.dual_level():  # a plan is there already
+        assert torch.equal(forward_ad.unpack_dual(op(forward_ad.make_dual(plain, plain))).tangent, 2 * plain)
+
+
+def test_compile_and_trace_see_the_library_operator():
+    op, x = scale(), torch.randn(5)
+    op(x)  # builds the dispatcher, as register does
+    compiled = torch.compile(lambda value: op.call(value, 3.0, 0, (1, 1)), fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(x), 3 * x)
+    traced = torch.jit.trace(lambda value: op(value), (x,))
+    assert op.name in str(traced.graph)
+    assert op(torch.empty(3, device="meta")).shape == (3,)
+
+
+@pytest.mark.parametrize("rule", ["keep", "low_precision", "float32"])
+@pytest.mark.parametrize("needs_grad", [False, True])
+def test_autocast_rules(rule, needs_grad):
+    """As torch.autocast does: a matmul goes to low precision, a softmax to float32, and neither touches float64."""
+    expected = {"keep": torch.float16, "low_precision": torch.bfloat16, "float32": torch.float32}[rule]
+    op, x = scale(autocast=rule), torch.ones(4, dtype=torch.float16, requires_grad=needs_grad)
+    assert op(x).dtype == torch.float16
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert op(x).dtype == expected
+        assert op(x.double()).dtype == torch.float64
+
+
+def test_plans_end_where_tables_change_and_keep_nothing_alive():
+    planned, x = Planned(), at(0, 4)
+    planned(x)
+    assert not planned(x)
+    tables.reload()
+    assert planned(x)
+    alive = weakref.ref(x)
+    del x
+    gc.collect()
+    assert alive() is None
+
+
+def test_only_so_many_plans_are_kept(monkeypatch):
+    from warpwise.operation import dispatch
+
+    monkeypatch.setattr(dispatch, "MAX_PLANS", 4)
+    planned = Planned()
+    for size in range(1, 7):
+        planned(at(0, size))
+    assert planned(at(0, 1)), "dropped with the others at the fifth"
+    assert not planned(at(0, 6))
+
+
+def test_a_mutated_argument_has_a_new_version():
+    """A tensor that autograd saved may not be changed without its noticing."""
+    op = scale(
+        schema=f"tests::scale_{next(NUMBER)}(Tensor(a!) input, float alpha=2.0, int seed=0, int[2] pair=1) -> ()",
+        outputs={}, gradient=None, eager=lambda x, alpha, *rest: x.mul_(alpha) and None,
+    )  # fmt: skip
+    x, weight = torch.ones(3), torch.ones(3, requires_grad=True)
+    product = weight * x
+    rung = Rung("k01", "", "python", lambda outputs, x, alpha, *rest: x.data.mul_(alpha), Path(__file__))
+    Op(op.spec, (rung,))(x, rung="k01")
+    assert torch.equal(x, torch.full((3,), 2.0))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
