@@ -11,7 +11,7 @@ import torch
 
 from warpwise.operation.spec import Spec, as_tuple
 
-GRAD, NEEDS = "grad_", "needs_"
+GRAD, NEEDS, SHAPE = "grad_", "needs_", "shape_"
 
 
 class Saved:
@@ -34,10 +34,11 @@ class Gradient:
     """The backward of an operation: another operation, linked by names, or a function of differentiable operations.
 
     An operation's arguments are matched by name: ``grad_<output>`` is the gradient of that output, ``needs_<argument>`` a
-    bool, whether that argument's gradient is wanted, and any other name is an argument or output of the forward. Its
-    output ``grad_<argument>`` is the gradient of that argument.
+    bool, whether that argument's gradient is wanted, ``shape_<argument>`` the shape of that tensor, which is not kept then,
+    and any other name is an argument or output of the forward. Its output ``grad_<argument>`` is the gradient of that
+    argument.
 
-    A function is called as ``backward(saved, *grads)`` with a ``Saved`` of the arguments and outputs that ``saves`` names
+    A function is called as ``backward(saved, *grads)`` with a ``Saved`` of what ``saves`` names in the same way
     and one gradient for each output; it returns a mapping from arguments to gradients. Gradients of outputs that were not
     used are zeros, or None unless ``materialize``. ``eager_records(*args)`` says that where PyTorch computes the forward,
     PyTorch's own autograd serves as well: ``eager`` is differentiable and its backward no slower than this one.
@@ -65,17 +66,22 @@ class Backward:
             linked = [argument.name for argument in gradient.op.spec.parsed.arguments]
             self.names = [name for name in linked if not name.startswith((GRAD, NEEDS))]
         sources = [*self.arguments, *spec.parsed.outputs]
-        unknown = [name for name in self.names if name not in sources]
+        self.shapes = [name not in sources and name.startswith(SHAPE) for name in self.names]
+        needed = [name[len(SHAPE) :] if shape else name for name, shape in zip(self.names, self.shapes, strict=True)]
+        unknown = [name for name in needed if name not in sources]
         if unknown:
             raise ValueError(
                 f"{spec.name}: its backward needs {', '.join(map(repr, unknown))}, expected names of {', '.join(sources)}"
             )
-        self.places = [sources.index(name) for name in self.names]
+        self.places = [sources.index(name) for name in needed]
 
     def save(self, ctx: Any, args: Sequence[Any], outputs: Any) -> None:
         """Keep tensors by ``save_for_backward``, everything else on ``ctx``."""
         values = (*args, *as_tuple(self.spec.without_absent(args, outputs)))
-        kept = [values[place] for place in self.places]
+        kept = [
+            values[place].shape if shape else values[place]
+            for place, shape in zip(self.places, self.shapes, strict=True)
+        ]
         ctx.save_for_backward(*[value if isinstance(value, torch.Tensor) else None for value in kept])
         ctx.others = [None if isinstance(value, torch.Tensor) else value for value in kept]
         if not self.gradient.materialize:
@@ -158,8 +164,9 @@ def register(spec: Spec, compute: Plan, fake: Plan, backward: Backward | None) -
             backward.save(ctx, parsed.bind(inputs, named), output)
 
         def gradients(ctx: Any, *grads: Any) -> tuple[Any, ...]:
-            needed = (*ctx.needs_input_grad, *[False] * len(keyword_only))[: len(parsed.arguments)]
-            return backward(ctx, grads, needed)[: len(parsed.arguments) - len(keyword_only)]
+            given = ctx.needs_input_grad  # of positional arguments, without those at the end that have their default
+            needed = (*given, *[False] * (len(parsed.arguments) - len(given)))
+            return backward(ctx, grads, needed)[: len(given)]
 
         opaque.register_autograd(gradients, setup_context=setup_context)
     keyword_only = [argument.name for argument in parsed.arguments if argument.keyword_only]
