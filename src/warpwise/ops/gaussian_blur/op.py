@@ -3,40 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 import torch
 
-from warpwise.ops._public import public
-from warpwise.ops.gaussian_blur.rungs import BACKWARD_RUNGS, RUNGS, backward_default, default
+from warpwise.operation import Gradient, Op, Saved, register
+from warpwise.ops.gaussian_blur.backward.rungs import RUNGS as BACKWARD_RUNGS
+from warpwise.ops.gaussian_blur.backward.rungs import default as backward_default
+from warpwise.ops.gaussian_blur.forward.rungs import RUNGS, default
 from warpwise.ops.gaussian_blur.spec import BACKWARD, SPEC
-from warpwise.registry import Op, register
-
-GAUSSIAN_BLUR = register(Op(SPEC, RUNGS, default))
-GAUSSIAN_BLUR_BACKWARD = register(Op(BACKWARD, BACKWARD_RUNGS, backward_default))
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    _, ctx.kernel_size, ctx.sigma = inputs
+def _double_backward(saved: Saved, grad: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The blur is linear, so the adjoint of the adjoint is the blur."""
+    return {"grad_output": _gaussian_blur(grad, saved.kernel_size, saved.sigma)}
 
 
-def _backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-    return _gaussian_blur_backward(grad, ctx.kernel_size, ctx.sigma), None, None
-
-
-def _backward_backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-    """Blurring is linear, so the adjoint of the adjoint is the blur."""
-    return _gaussian_blur(upstream, ctx.kernel_size, ctx.sigma), None, None
-
-
-_gaussian_blur = public(GAUSSIAN_BLUR, "(Tensor image, int[] kernel_size, float[] sigma) -> Tensor", _backward, _save)
-_gaussian_blur_backward = public(
-    GAUSSIAN_BLUR_BACKWARD, "(Tensor grad, int[] kernel_size, float[] sigma) -> Tensor", _backward_backward, _save
-)
+_DOUBLE_BACKWARD = Gradient(_double_backward, saves=("kernel_size", "sigma"))
+GAUSSIAN_BLUR_BACKWARD = register(Op(replace(BACKWARD, gradient=_DOUBLE_BACKWARD), BACKWARD_RUNGS, backward_default))
+GAUSSIAN_BLUR = register(Op(replace(SPEC, gradient=Gradient(GAUSSIAN_BLUR_BACKWARD)), RUNGS, default))
+_gaussian_blur = GAUSSIAN_BLUR.call
+_gaussian_blur_backward = GAUSSIAN_BLUR_BACKWARD.call
 
 
 def _pairs(kernel_size: int | Sequence[int], sigma: float | Sequence[float] | None) -> tuple[list[int], list[float]]:
-    """Both as (horizontal, vertical); the default sigma is 0.15 taps + 0.35, OpenCV's and torchvision's."""
+    """Both as (horizontal, vertical); the default sigma is 0.15 taps + 0.35, as in OpenCV and torchvision."""
     sizes = list(kernel_size) if isinstance(kernel_size, Sequence) else [kernel_size, kernel_size]
     if sigma is None:
         return sizes, [0.15 * taps + 0.35 for taps in sizes]
@@ -51,30 +42,30 @@ def gaussian_blur(
     *,
     rung: str | None = None,
 ) -> torch.Tensor:
-    """Blur an image (C, H, W) or a batch (N, C, H, W) with a Gaussian window, borders reflected; the shape stays.
+    """Blur an image (C, H, W) or a batch (N, C, H, W) with a Gaussian window, borders reflected; of the same shape.
 
-    ``kernel_size`` counts taps, odd, one number or (horizontal, vertical); ``sigma`` is in pixels, likewise, and
-    0.15 taps + 0.35 unless given: the arguments of torchvision.transforms.functional.gaussian_blur.
+    ``kernel_size`` is the number of taps, odd, one number or (horizontal, vertical); ``sigma`` is in pixels, one number or
+    two, by default 0.15 taps + 0.35: the arguments of torchvision.transforms.functional.gaussian_blur.
 
-    ``image`` is uint8, float16, bfloat16, float32 or float64. Floating point is summed in float32 at least and is
+    ``image`` is uint8, float16, bfloat16, float32 or float64. Floating point is summed in float32 or wider and is
     differentiable any number of times. uint8 is blurred in exact fixed point, with weights in units of 2^-12, and
-    rounded to nearest. Raises ``TypeError`` for another dtype or kind of argument, ``ValueError`` for an even or
-    negative ``kernel_size``, one with more taps on a side than the image can reflect, or a ``sigma`` not above 0.
-    ``rung`` asks for one kernel of the ladder by name.
+    rounded to nearest. ``rung`` names one kernel of the ladder. Raises ``TypeError`` for another dtype or kind of
+    argument, ``ValueError`` for an even or negative ``kernel_size``, one with more taps on a side than the image can
+    reflect, or a ``sigma`` that is not above 0.
     """
     return _gaussian_blur(image, *_pairs(kernel_size, sigma), rung=rung)
 
 
 def gaussian_blur_backward(
-    grad: torch.Tensor,
+    grad_output: torch.Tensor,
     kernel_size: int | Sequence[int],
     sigma: float | Sequence[float] | None = None,
     *,
     rung: str | None = None,
 ) -> torch.Tensor:
-    """The gradient of ``gaussian_blur`` by its image, given that by its result: the adjoint blur, same shape, linear.
+    """The gradient of ``gaussian_blur`` with respect to its image: the adjoint blur, of the same shape, linear.
 
-    Takes floating-point ``grad`` of shape (C, H, W) or (N, C, H, W) and the other arguments of ``gaussian_blur``, and
-    raises the same errors. ``rung`` asks for one kernel by name.
+    ``grad_output`` is floating point, (C, H, W) or (N, C, H, W); the other arguments and the errors are those of
+    ``gaussian_blur``. Differentiable any number of times. ``rung`` names one kernel of the ladder.
     """
-    return _gaussian_blur_backward(grad, *_pairs(kernel_size, sigma), rung=rung)
+    return _gaussian_blur_backward(grad_output, *_pairs(kernel_size, sigma), rung=rung)

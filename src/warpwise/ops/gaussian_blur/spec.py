@@ -1,4 +1,4 @@
-"""Gaussian blur with reflected borders, and its adjoint: what they are, knowing no kernel."""
+"""The specifications of gaussian_blur, with reflected borders, and of its backward, the adjoint."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from warpwise.ops._common import FLOATS, check_tensor, draw
+from warpwise.operation import Case, Cost, Output, Spec, check_tensor, draw
+from warpwise.ops._common import FLOATS
 from warpwise.ops.gaussian_blur.weights import FIXED_BITS, computed, windows
-from warpwise.registry import Case, Cost, Spec
 
 DTYPES = (torch.float32, torch.uint8, torch.float16, torch.bfloat16, torch.float64)
 
@@ -37,25 +37,28 @@ def check(image: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[float
     _check("gaussian_blur", "image", image, DTYPES, kernel_size, sigma)
 
 
-def backward_check(grad: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[float]) -> None:
-    _check("gaussian_blur_backward", "grad", grad, FLOATS, kernel_size, sigma)
+def backward_check(grad_output: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[float]) -> None:
+    _check("gaussian_blur_backward", "grad_output", grad_output, FLOATS, kernel_size, sigma)
 
 
-def inputs(
-    case: Case, dtype: torch.dtype, device: torch.device, seed: int
-) -> tuple[torch.Tensor, tuple[int, int], tuple[float, float]]:
-    """An image (n, channels, height, width); ``kernel`` taps across, and as many down unless ``kernel_y`` differs."""
+def _inputs(name: str, case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
+    """Images (n, channels, height, width); ``kernel`` taps horizontally, ``kernel_y``, by default as many, vertically."""
     shape = tuple(case.sizes[name] for name in ("n", "channels", "height", "width"))
     taps = (case.sizes["kernel"], case.sizes.get("kernel_y", case.sizes["kernel"]))
-    return draw(case, shape, dtype, device, seed), taps, (0.15 * taps[0] + 0.35, 0.15 * taps[1] + 0.35)
+    sigma = (0.15 * taps[0] + 0.35, 0.15 * taps[1] + 0.35)
+    return {name: draw(shape, dtype, device, seed, case.values), "kernel_size": taps, "sigma": sigma}
 
 
-def outputs(image: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[float]) -> torch.Tensor:
-    return image.new_empty(image.shape)
+def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
+    return _inputs("image", case, dtype, device, seed)
+
+
+def backward_inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
+    return _inputs("grad_output", case, dtype, device, seed)
 
 
 def _tap(extent: int, offset: int, device: torch.device) -> torch.Tensor:
-    """Where position i of an axis reads for the tap at ``offset``: i + offset, reflected at both borders."""
+    """The source i + offset of each position i of an axis, reflected at both borders."""
     at = torch.arange(offset, offset + extent, device=device).abs()
     return torch.where(at < extent, at, 2 * (extent - 1) - at)
 
@@ -83,14 +86,14 @@ def reference(image: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[f
     return _along(_along(image.double(), x, -1), y, -2)
 
 
-def backward_reference(grad: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[float]) -> torch.Tensor:
-    x, y = windows(kernel_size, sigma, grad.dtype)
-    return _adjoint_along(_adjoint_along(grad.double(), y, -2), x, -1)
+def backward_reference(grad_output: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[float]) -> torch.Tensor:
+    x, y = windows(kernel_size, sigma, grad_output.dtype)
+    return _adjoint_along(_adjoint_along(grad_output.double(), y, -2), x, -1)
 
 
 def _convolve(planes: torch.Tensor, weights: Sequence[float], axis: int, padding: int = 0) -> torch.Tensor:
-    """Correlate every plane of (P, H, W) along ``axis`` with the symmetric weights, between zeros."""
-    # A single group would be cuDNN's, and TF32; depthwise convolution stays in float32.
+    """Correlate every plane of (P, H, W) along ``axis`` with the symmetric weights, padded with zeros."""
+    # At least two groups: a depthwise convolution computes in float32, where cuDNN's may use TF32.
     groups = max(2, planes.size(0))
     shape, pad = ((1, len(weights)), (0, padding)) if axis == -1 else ((len(weights), 1), (padding, 0))
     kernel = planes.new_tensor(weights).view(1, 1, *shape).expand(groups, 1, *shape)
@@ -99,14 +102,14 @@ def _convolve(planes: torch.Tensor, weights: Sequence[float], axis: int, padding
 
 
 def _planes(image: torch.Tensor) -> torch.Tensor:
-    """(P, H, W), in the type that is computed in; integers in float32, which holds a row's sum below 2^20 exactly."""
+    """(P, H, W) in the dtype of the computation; integers in float32, in which sums of a row, below 2^20, are exact."""
     working = torch.float32 if image.dtype == torch.uint8 else computed(image.dtype)
     return image.to(working).reshape(-1, *image.shape[-2:])
 
 
 def eager(image: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[float]) -> torch.Tensor:
     if image.numel() == 0:
-        return outputs(image, kernel_size, sigma)
+        return torch.empty_like(image, memory_format=torch.contiguous_format)
     (x, y), (rx, ry) = windows(kernel_size, sigma, image.dtype), (taps // 2 for taps in kernel_size)
     padded = torch.nn.functional.pad(_planes(image), (rx, rx, ry, ry), mode="reflect")
     rows = _convolve(padded, x, -1)
@@ -119,7 +122,7 @@ def eager(image: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[float
 
 
 def _fold(padded: torch.Tensor, radius: int, axis: int) -> torch.Tensor:
-    """The adjoint of reflecting ``radius`` elements at both ends of ``axis``: they are added to their originals."""
+    """The adjoint of reflecting ``radius`` elements at both ends of ``axis``: each is added to the one it mirrors."""
     extent = padded.size(axis) - 2 * radius
     folded = padded.narrow(axis, radius, extent).clone()
     if radius:
@@ -128,25 +131,25 @@ def _fold(padded: torch.Tensor, radius: int, axis: int) -> torch.Tensor:
     return folded
 
 
-def backward_eager(grad: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[float]) -> torch.Tensor:
-    if grad.numel() == 0:
-        return outputs(grad, kernel_size, sigma)
-    x, y = windows(kernel_size, sigma, grad.dtype)
-    columns = _fold(_convolve(_planes(grad), y, -2, len(y) - 1), len(y) // 2, -2)
+def backward_eager(grad_output: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[float]) -> torch.Tensor:
+    if grad_output.numel() == 0:
+        return torch.empty_like(grad_output, memory_format=torch.contiguous_format)
+    x, y = windows(kernel_size, sigma, grad_output.dtype)
+    columns = _fold(_convolve(_planes(grad_output), y, -2, len(y) - 1), len(y) // 2, -2)
     rows = _fold(_convolve(columns, x, -1, len(x) - 1), len(x) // 2, -1)
-    return rows.to(grad.dtype).reshape(grad.shape).contiguous()
+    return rows.to(grad_output.dtype).reshape(grad_output.shape).contiguous()
 
 
 def magnitude(image: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[float]) -> torch.Tensor:
     return reference(image.abs(), kernel_size, sigma)
 
 
-def backward_magnitude(grad: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[float]) -> torch.Tensor:
-    return backward_reference(grad.abs(), kernel_size, sigma)
+def backward_magnitude(grad_output: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[float]) -> torch.Tensor:
+    return backward_reference(grad_output.abs(), kernel_size, sigma)
 
 
 def cost(image: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[float]) -> Cost:
-    """The FLOPs are those of two passes, one multiplication and one addition a tap."""
+    """The FLOPs of two passes, a multiplication and an addition for each tap."""
     return Cost(bytes=2 * image.numel() * image.element_size(), flops=2 * sum(kernel_size) * image.numel())
 
 
@@ -154,11 +157,16 @@ def terms(image: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[float
     return kernel_size[0] * kernel_size[1]
 
 
+def backward_terms(grad_output: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[float]) -> int:
+    """A pixel and its reflection at either border contribute."""
+    return 3 * terms(grad_output, kernel_size, sigma)
+
+
 def _sizes(n: int, channels: int, height: int, width: int, kernel: int, **more: int) -> dict[str, int]:
     return {"n": n, "channels": channels, "height": height, "width": width, "kernel": kernel, **more}
 
 
-# Few different windows: k05 is compiled anew for each of them and each dtype.
+# Few different windows, since k05 is compiled for each window and dtype.
 CASES = (
     Case("tile", _sizes(1, 1, 32, 64, 3)),
     Case("batch", _sizes(2, 2, 12, 16, 3)),
@@ -179,33 +187,29 @@ SIZES = (
 )
 
 SPEC = Spec(
-    name="gaussian_blur",
+    schema="gaussian_blur(Tensor image, int[] kernel_size, float[] sigma) -> Tensor",
     summary="Gaussian blur of images (C, H, W) or (N, C, H, W), borders reflected",
     inputs=inputs,
     check=check,
-    outputs=outputs,
+    outputs={"output": Output(like="image", terms=terms, magnitude=magnitude)},
     reference=reference,
     eager=eager,
     cost=cost,
     cases=CASES,
     sizes=SIZES,
     dtypes=DTYPES,
-    terms=terms,
-    magnitude=magnitude,
 )
 
 BACKWARD = Spec(
-    name="gaussian_blur_backward",
+    schema="gaussian_blur_backward(Tensor grad_output, int[] kernel_size, float[] sigma) -> (Tensor grad_image)",
     summary="the adjoint of Gaussian blur: its gradient",
-    inputs=inputs,
+    inputs=backward_inputs,
     check=backward_check,
-    outputs=outputs,
+    outputs={"grad_image": Output(like="grad_output", terms=backward_terms, magnitude=backward_magnitude)},
     reference=backward_reference,
     eager=backward_eager,
     cost=cost,
     cases=CASES,
     sizes=SIZES,
     dtypes=FLOATS,
-    terms=lambda grad, kernel_size, sigma: 3 * terms(grad, kernel_size, sigma),
-    magnitude=backward_magnitude,
 )

@@ -1,8 +1,8 @@
 """The weights of a Gaussian window.
 
 Floating point: exp(-d² / 2σ²), normalised to a sum of 1. For uint8 images the weights are integers, in units of 2^-12,
-with a sum of exactly 2^12, and the blur is exact integer arithmetic: a window's sum is at most 255 · 2^24, which fits in
-32 unsigned bits, and every kernel, in whatever order, gives the same pixel. It is rounded to nearest, ties up.
+with a sum of exactly 2^12, and the blur is exact integer arithmetic: the sum of a window is at most 255 · 2^24, which fits
+in 32 unsigned bits, so the result does not depend on the order of summation. It is rounded to nearest, ties up.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def window(taps: int, sigma: float) -> list[float]:
 
 
 def fixed_window(taps: int, sigma: float) -> list[int]:
-    """``taps`` weights with a sum of 2^12; what rounding leaves over goes to the middle."""
+    """``taps`` weights with a sum of 2^12; the remainder of the rounding is added to the middle one."""
     rounded = [round(value * 2**FIXED_BITS) for value in window(taps, sigma)]
     rounded[taps // 2] += 2**FIXED_BITS - sum(rounded)
     return rounded
 
 
 def computed(dtype: torch.dtype) -> torch.dtype:
-    """The dtype that weights and intermediates have on the way from images of ``dtype``."""
+    """The dtype of weights and intermediates for images of ``dtype``."""
     if dtype == torch.uint8:
         return torch.int32
     return torch.float64 if dtype == torch.float64 else torch.float32
@@ -55,5 +55,5 @@ def _tensors(
 def tensors(
     image: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[float]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Horizontal and vertical weights on the image's device, copied there once for each kernel size and sigma."""
+    """Horizontal and vertical weights on the device of the image; cached by kernel size, sigma, dtype and device."""
     return _tensors(tuple(kernel_size), tuple(sigma), image.dtype, image.device)

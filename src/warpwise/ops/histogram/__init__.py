@@ -1,4 +1,4 @@
-"""How often each value occurs: what to do when everybody wants to write the same few words."""
+"""How often each value occurs: atomics under contention."""
 
 from warpwise.ops.histogram.op import histogram
 

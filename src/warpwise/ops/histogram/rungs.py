@@ -8,57 +8,73 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.ops._common import cdiv, make_rung, multiprocessors
-from warpwise.registry import Rung
+from warpwise.operation import Rung, make_rung, sm_count
+from warpwise.ops._common import cdiv
 
 HERE = Path(__file__).parent
 BLOCK, LANE_BLOCK = 256, 512  # kThreads of k03 and k04, and of k05
 THREADS_AN_SM = 2048
-SHARED_BYTES = 48 * 1024  # what every GPU gives a block without being asked
+SHARED_BYTES = 48 * 1024  # of a block without cudaFuncAttributeMaxDynamicSharedMemorySize
 WARP_COPIES, LANE_COPIES = BLOCK // 32, 32
 TRITON_BINS, TRITON_BLOCK, TRITON_BLOCKS_AN_SM = 1024, 2048, 8
 
 GLOBAL_ATOMICS = cuda.load(HERE / "k01_global_atomics.cu")
 
+Launch = Callable[..., None]
 
+
+def zeroed(launch: Launch) -> Launch:
+    """``launch(counts, input, bins)`` adds to zeros; an empty input launches nothing."""
+
+    def launch_zeroed(counts: torch.Tensor, input: torch.Tensor, bins: int) -> None:
+        counts.zero_()
+        if input.numel():
+            launch(counts, input, bins)
+
+    return launch_zeroed
+
+
+@zeroed
 def global_atomics(counts: torch.Tensor, input: torch.Tensor, bins: int) -> None:
     kernel = GLOBAL_ATOMICS[f"histogram_global_atomics<{cuda.ctype(input.dtype)}>"]
-    kernel[cdiv(input.numel(), BLOCK), BLOCK](input, counts.zero_(), input.numel(), bins)
+    kernel[cdiv(input.numel(), BLOCK), BLOCK](input, counts, input.numel(), bins)
 
 
-def privatised(kernel: str, file: str, copies: int, block: int = BLOCK) -> Callable[..., None]:
-    """A launch of blocks that keep ``copies`` copies of the counters each, as many blocks as are resident at once.
+def privatised(kernel: str, file: str, copies: int, block: int = BLOCK) -> Launch:
+    """A launcher of one wave of blocks, each with ``copies`` private copies of the counters.
 
-    Where a block keeps several, each has one counter more, for the values that are no bin's.
+    With several copies, each has an additional counter for values outside of the bins.
     """
     module = cuda.load(HERE / file)
 
+    @zeroed
     def launch(counts: torch.Tensor, input: torch.Tensor, bins: int) -> None:
-        resident = THREADS_AN_SM // block * multiprocessors(input)
-        # A block's copies are cleared and summed once, which a thread's share of 64 bytes is worth.
+        resident = THREADS_AN_SM // block * sm_count(input)
+        # At least 64 bytes a thread amortise the clearing and the summation of a block's copies.
         grid = min(resident, cdiv(input.numel() * input.element_size(), 64 * block))
         name = f"{kernel}<{cuda.ctype(input.dtype)}>"
-        module[name][grid, block, copies * (bins + (copies > 1)) * 4](input, counts.zero_(), input.numel(), bins)
+        module[name][grid, block, copies * (bins + (copies > 1)) * 4](input, counts, input.numel(), bins)
 
     return launch
 
 
+@zeroed
 def triton(counts: torch.Tensor, input: torch.Tensor, bins: int) -> None:
     from warpwise.ops.histogram.k06_triton import histogram
 
-    grid = min(TRITON_BLOCKS_AN_SM * multiprocessors(input), cdiv(input.numel(), TRITON_BLOCK))
+    grid = min(TRITON_BLOCKS_AN_SM * sm_count(input), cdiv(input.numel(), TRITON_BLOCK))
     padded = max(32, 1 << (bins - 1).bit_length())
-    histogram[(grid,)](input, counts.zero_(), input.numel(), bins, BINS=padded, BLOCK=TRITON_BLOCK, num_warps=8)
+    histogram[(grid,)](input, counts, input.numel(), bins, BINS=padded, BLOCK=TRITON_BLOCK, num_warps=8)
 
 
 def counted_in_32_bits(input: torch.Tensor, blocks_an_sm: int) -> str | None:
-    """Why a block's share of the input may overflow its counters, or None; shares are even to within a few elements."""
-    most = 2**31 * blocks_an_sm * multiprocessors(input)
+    """Why a block's share of the input may overflow its counters, or None; shares differ by a few elements at most."""
+    most = 2**31 * blocks_an_sm * sm_count(input)
     return f"takes up to {most} elements, 2**31 a block, not {input.numel()}" if input.numel() > most else None
 
 
 def shared(copies: int, block: int = BLOCK) -> Callable[..., str | None]:
-    """A rung's limits: what ``copies`` copies of the counters take of a block's shared memory."""
+    """The limits of a rung: ``copies`` copies of the counters fit in a block's shared memory."""
     most = SHARED_BYTES // (4 * copies) - (copies > 1)
 
     def limits(input: torch.Tensor, bins: int) -> str | None:
@@ -82,7 +98,7 @@ def triton_bins(input: torch.Tensor, bins: int) -> str | None:
     return counted_in_32_bits(input, TRITON_BLOCKS_AN_SM)
 
 
-def rung(name: str, idea: str, launch: Callable[..., None], limits: Callable[..., str | None]) -> Rung:
+def rung(name: str, idea: str, launch: Launch, limits: Callable[..., str | None]) -> Rung:
     return make_rung(HERE, name, idea, launch, limits=limits)
 
 
@@ -92,7 +108,7 @@ RUNGS = (
          privatised("histogram_block_copies", "k02_block_copies.cu", 1), shared(1)),
     rung("k03_warp_copies", "a copy a warp, 16-byte loads",
          privatised("histogram_warp_copies", "k03_warp_copies.cu", WARP_COPIES), shared(WARP_COPIES)),
-    rung("k04_runs", "equal neighbours counted before the atomic",
+    rung("k04_runs", "runs of equal values counted before the atomic",
          privatised("histogram_runs", "k04_runs.cu", WARP_COPIES), shared(WARP_COPIES)),
     rung("k05_lane_copies", "a copy a lane, in the lane's own bank",
          privatised("histogram_lane_copies", "k05_lane_copies.cu", LANE_COPIES, LANE_BLOCK),
@@ -102,6 +118,6 @@ RUNGS = (
 
 
 def default(input: torch.Tensor, bins: int) -> str | None:
-    """The most copies that fit; global atomics where not even one does."""
+    """The rung with the most copies that fit; global atomics where none fits."""
     fitting = (RUNGS[position] for position in (4, 3, 1, 0))
     return next((rung.name for rung in fitting if not rung.limits(input, bins)), None)

@@ -1,11 +1,12 @@
-"""How often each of the values 0 to bins - 1 occurs: what it is, knowing no kernel."""
+"""The specification of histogram: how often each of the values 0 to bins - 1 occurs."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
-from warpwise.ops._common import check_tensor
-from warpwise.registry import Case, Cost, Spec, arranged
+from warpwise.operation import Case, Cost, Output, Spec, check_tensor
 
 DTYPES = (torch.uint8, torch.int32)
 
@@ -18,23 +19,19 @@ def check(input: torch.Tensor, bins: int) -> None:
         raise ValueError(f"histogram: expected bins between 1 and 2**31 - 1, got {bins}")
 
 
-def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[torch.Tensor, int]:
-    """Uniform values, some no bin's; all the same in a case called one_value, in runs of 50 in one called runs."""
-    n, bins = case.sizes["n"], case.sizes["bins"]
+def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
+    """Uniform values, some outside of the bins; with a ``pattern`` "one_value" all equal, with "runs" runs of 50."""
+    n, bins, pattern = case.sizes["n"], case.sizes["bins"], case.attributes.get("pattern")
     limits = torch.iinfo(dtype)
     low, high = max(limits.min, -2), min(limits.max, bins + 2)
-    if case.name.startswith("one_value"):
+    if pattern == "one_value":
         values = torch.full((n,), (37 * seed + 11) % bins % (limits.max + 1), dtype=dtype, device=device)
     else:
         generator = torch.Generator(device).manual_seed(seed)
         values = torch.randint(low, high + 1, (n,), generator=generator, dtype=dtype, device=device)
-    if case.name.startswith("runs"):
+    if pattern == "runs":
         values = values[: -(-n // 50)].repeat_interleave(50)[:n]
-    return arranged(values, case.layout), bins
-
-
-def outputs(input: torch.Tensor, bins: int) -> torch.Tensor:
-    return input.new_empty((bins,), dtype=torch.int64)
+    return {"input": values, "bins": bins}
 
 
 def reference(input: torch.Tensor, bins: int) -> torch.Tensor:
@@ -44,7 +41,7 @@ def reference(input: torch.Tensor, bins: int) -> torch.Tensor:
 
 
 def eager(input: torch.Tensor, bins: int) -> torch.Tensor:
-    """torch.bincount, which counts bytes as they are and wants other values filtered: it grows with the largest one."""
+    """torch.bincount; int32 is filtered first, since the result of bincount is as long as the largest value."""
     values = input.reshape(-1)
     if input.dtype != torch.uint8:
         values = values[(values >= 0) & (values < bins)]
@@ -56,11 +53,11 @@ def cost(input: torch.Tensor, bins: int) -> Cost:
 
 
 SPEC = Spec(
-    name="histogram",
-    summary="how often each of the values 0 to bins - 1 occurs; others are not counted",
+    schema="histogram(Tensor input, int bins=256) -> Tensor",
+    summary="how often each of the values 0 to bins - 1 occurs; other values are not counted",
     inputs=inputs,
     check=check,
-    outputs=outputs,
+    outputs={"output": Output(shape=lambda input, bins: (bins,), dtype=torch.int64)},
     reference=reference,
     eager=eager,
     cost=cost,
@@ -71,15 +68,15 @@ SPEC = Spec(
         Case("few_bins", {"n": 3001, "bins": 10}),
         Case("one_element", {"n": 1, "bins": 1}),
         Case("empty", {"n": 0, "bins": 256}),
-        Case("one_value", {"n": 5003, "bins": 256}),
-        Case("runs", {"n": 5003, "bins": 256}),
+        Case("one_value", {"n": 5003, "bins": 256}, {"pattern": "one_value"}),
+        Case("runs", {"n": 5003, "bins": 256}, {"pattern": "runs"}),
         Case("strided", {"n": 777, "bins": 256}, layout="strided"),
         Case("unaligned", {"n": 2050, "bins": 256}, layout="unaligned"),
         Case("many_bins", {"n": 1000, "bins": 1500}),
     ),
     sizes=(
         Case("random", {"n": 2**26, "bins": 256}),
-        Case("one_value", {"n": 2**26, "bins": 256}),
+        Case("one_value", {"n": 2**26, "bins": 256}, {"pattern": "one_value"}),
         Case("ragged", {"n": 2**26 - 1, "bins": 256}),
     ),
     dtypes=DTYPES,

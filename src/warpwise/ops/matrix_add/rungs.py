@@ -1,4 +1,4 @@
-"""The ladder of matrix_add, slowest idea first. Every rung takes rows with gaps between them."""
+"""The ladder of matrix_add, slowest idea first. Every rung takes padded rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.ops._common import cdiv, make_rung
+from warpwise.operation import make_rung
+from warpwise.ops._common import cdiv
 
 HERE = Path(__file__).parent
 MAX_GRID_Y = 65535
@@ -18,7 +19,7 @@ VECTORISED = cuda.load(HERE / "k03_vectorised.cu")
 
 
 def _rows(matrix: torch.Tensor) -> torch.Tensor:
-    """``matrix`` if the elements of each row lie side by side, else a copy of it."""
+    """``matrix`` if its columns have stride 1, else a contiguous copy."""
     return matrix if matrix.stride(1) == 1 or matrix.size(1) == 1 else matrix.contiguous()
 
 
@@ -71,7 +72,7 @@ RUNGS = (
     make_rung(
         HERE,
         "k01_threads_down_columns",
-        "threadIdx.x walks down a column",
+        "threadIdx.x runs down a column",
         threads_down_columns,
         limits=lambda a, b: _grid_y(a.size(1)),
         strided=True,
@@ -79,7 +80,7 @@ RUNGS = (
     make_rung(
         HERE,
         "k02_coalesced",
-        "threadIdx.x walks along a row",
+        "threadIdx.x runs along a row",
         coalesced,
         limits=lambda a, b: _grid_y(a.size(0)),
         strided=True,

@@ -1,29 +1,37 @@
-"""a + b over matrices: what it is, knowing no kernel."""
+"""The specification of matrix_add: a + b over matrices."""
 
 from __future__ import annotations
 
 import torch
 
-from warpwise.ops._common import FLOATS, check_alike, check_tensor, draw
-from warpwise.registry import Case, Cost, Spec
+from warpwise.operation import (
+    Case,
+    Cost,
+    Gradient,
+    Output,
+    Saved,
+    Spec,
+    check_same_shape,
+    check_tensor,
+    draw,
+)
+from warpwise.ops._common import FLOATS
 
 
 def check(a: torch.Tensor, b: torch.Tensor) -> None:
     check_tensor("matrix_add", "a", a, FLOATS, dims=(2,))
     check_tensor("matrix_add", "b", b, FLOATS, dims=(2,))
-    check_alike("matrix_add", ("a", "b"), (a, b))
+    check_same_shape("matrix_add", ("a", "b"), (a, b))
 
 
-def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """``a`` and ``b``; a size ``gap`` makes both a view of columns of a matrix that is ``gap`` columns wider."""
+def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, torch.Tensor]:
+    """``a`` and ``b``: with a size ``gap`` the last columns of matrices that are ``gap`` columns wider."""
     rows, cols, gap = case.sizes["rows"], case.sizes["cols"], case.sizes.get("gap", 0)
-    shape = (rows, cols + gap)
-    a, b = draw(case, shape, dtype, device, 2 * seed), draw(case, shape, dtype, device, 2 * seed + 1)
-    return a[:, gap:], b[:, gap:]
-
-
-def outputs(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return a.new_empty(a.shape)
+    shape, values = (rows, cols + gap), case.values
+    return {
+        "a": draw(shape, dtype, device, 2 * seed, values)[:, gap:],
+        "b": draw(shape, dtype, device, 2 * seed + 1, values)[:, gap:],
+    }
 
 
 def reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -42,12 +50,16 @@ def cost(a: torch.Tensor, b: torch.Tensor) -> Cost:
     return Cost(bytes=3 * a.numel() * a.element_size(), flops=a.numel())
 
 
+def backward(saved: Saved, grad: torch.Tensor) -> dict[str, torch.Tensor]:
+    return {"a": grad, "b": grad}
+
+
 SPEC = Spec(
-    name="matrix_add",
+    schema="matrix_add(Tensor a, Tensor b) -> Tensor",
     summary="a + b, element by element, over matrices (M, N)",
     inputs=inputs,
     check=check,
-    outputs=outputs,
+    outputs={"output": Output(like="a", terms=2, magnitude=magnitude)},
     reference=reference,
     eager=eager,
     cost=cost,
@@ -70,6 +82,5 @@ SPEC = Spec(
         Case("strided_rows", {"rows": 16384, "cols": 8192, "gap": 8192}),
     ),
     dtypes=FLOATS,
-    terms=lambda a, b: 2,
-    magnitude=magnitude,
+    gradient=Gradient(backward),
 )

@@ -2,50 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import torch
 
-from warpwise.ops._public import public
-from warpwise.ops.polynomial.rungs import BACKWARD_RUNGS, RUNGS, backward_default, default
+from warpwise.operation import Gradient, Op, Saved, register
+from warpwise.ops.polynomial.backward.rungs import RUNGS as BACKWARD_RUNGS
+from warpwise.ops.polynomial.backward.rungs import default as backward_default
+from warpwise.ops.polynomial.forward.rungs import RUNGS, default
 from warpwise.ops.polynomial.spec import BACKWARD, SPEC
-from warpwise.registry import Op, register
-
-POLYNOMIAL = register(Op(SPEC, RUNGS, default))
-POLYNOMIAL_BACKWARD = register(Op(BACKWARD, BACKWARD_RUNGS, backward_default))
 
 
-def _save(ctx: Any, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
-    ctx.save_for_backward(*inputs)
+def _double_backward(saved: Saved, grad: torch.Tensor) -> dict[str, torch.Tensor | None]:
+    """grad_input = g · (2x + 1): its derivative is 2x + 1 with respect to g, and 2g with respect to x."""
+    return {
+        "grad_output": _polynomial_backward(grad, saved.input) if saved.wants("grad_output") else None,
+        "input": 2 * saved.grad_output * grad if saved.wants("input") else None,
+    }
 
 
-def _backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
-    return polynomial_backward(grad, *ctx.saved_tensors)
-
-
-def _backward_backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """Of grad · (2x + 1): the derivative by grad is 2x + 1, by x it is 2 · grad."""
-    grad, input = ctx.saved_tensors
-    wants_grad, wants_input = ctx.needs_input_grad[:2]
-    return polynomial_backward(upstream, input) if wants_grad else None, 2 * grad * upstream if wants_input else None
-
-
-_polynomial = public(POLYNOMIAL, "(Tensor input) -> Tensor", _backward, _save)
-_polynomial_backward = public(POLYNOMIAL_BACKWARD, "(Tensor grad, Tensor input) -> Tensor", _backward_backward, _save)
+_DOUBLE_BACKWARD = Gradient(_double_backward, saves=("grad_output", "input"))
+POLYNOMIAL_BACKWARD = register(Op(replace(BACKWARD, gradient=_DOUBLE_BACKWARD), BACKWARD_RUNGS, backward_default))
+POLYNOMIAL = register(Op(replace(SPEC, gradient=Gradient(POLYNOMIAL_BACKWARD)), RUNGS, default))
+_polynomial = POLYNOMIAL.call
+_polynomial_backward = POLYNOMIAL_BACKWARD.call
 
 
 def polynomial(input: torch.Tensor, *, rung: str | None = None) -> torch.Tensor:
     """``input² + input + 1`` for a tensor of any shape, float16, bfloat16, float32 or float64; contiguous.
 
-    Differentiable any number of times: the gradient is ``polynomial_backward``, a kernel of its own. 2-byte dtypes are
-    computed in float32 and rounded once. Raises ``TypeError`` for another dtype. ``rung`` asks for one kernel by name.
+    Differentiable any number of times; the gradient is ``polynomial_backward``. 2-byte dtypes are computed in float32 and
+    rounded once. ``rung`` names one kernel of the ladder. Raises ``TypeError`` for another dtype.
     """
     return _polynomial(input, rung=rung)
 
 
-def polynomial_backward(grad: torch.Tensor, input: torch.Tensor, *, rung: str | None = None) -> torch.Tensor:
-    """``grad * (2 * input + 1)`` for two tensors of one shape, dtype and device; differentiable any number of times.
+def polynomial_backward(grad_output: torch.Tensor, input: torch.Tensor, *, rung: str | None = None) -> torch.Tensor:
+    """``grad_output * (2 * input + 1)``, the gradient of ``polynomial``; differentiable any number of times.
 
-    Raises ``TypeError`` or ``ValueError`` if they differ. ``rung`` asks for one kernel by name.
+    The two have one shape, dtype and device. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or
+    ``ValueError`` if they differ.
     """
-    return _polynomial_backward(grad, input, rung=rung)
+    return _polynomial_backward(grad_output, input, rung=rung)

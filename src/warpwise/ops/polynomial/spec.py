@@ -1,15 +1,15 @@
-"""x² + x + 1, and its gradient grad · (2x + 1): what they are, knowing no kernel."""
+"""The specifications of polynomial, x² + x + 1, and of its backward, grad · (2x + 1)."""
 
 from __future__ import annotations
 
 import torch
 
-from warpwise.ops._common import FLOATS, check_alike, check_tensor, draw
-from warpwise.registry import Case, Cost, Spec
+from warpwise.operation import Case, Cost, Output, Spec, check_same_shape, check_tensor, draw
+from warpwise.ops._common import FLOATS
 
 
 def _computed(values: torch.Tensor) -> torch.Tensor:
-    """``values`` in the type that is computed in: 2-byte floating point is rounded once, at the end."""
+    """``values`` in the dtype of the computation: float32 for 2-byte dtypes, which are rounded once, at the end."""
     return values.float() if values.element_size() == 2 else values
 
 
@@ -17,13 +17,10 @@ def check(input: torch.Tensor) -> None:
     check_tensor("polynomial", "input", input, FLOATS)
 
 
-def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[torch.Tensor]:
+def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, torch.Tensor]:
     """``input`` of shape (rows, cols)."""
-    return (draw(case, (case.sizes["rows"], case.sizes["cols"]), dtype, device, seed, power=2),)
-
-
-def outputs(input: torch.Tensor) -> torch.Tensor:
-    return input.new_empty(input.shape)
+    shape = (case.sizes["rows"], case.sizes["cols"])
+    return {"input": draw(shape, dtype, device, seed, case.values, power=2)}
 
 
 def reference(input: torch.Tensor) -> torch.Tensor:
@@ -44,38 +41,34 @@ def cost(input: torch.Tensor) -> Cost:
     return Cost(bytes=2 * input.numel() * input.element_size(), flops=3 * input.numel())
 
 
-def backward_check(grad: torch.Tensor, input: torch.Tensor) -> None:
-    check_tensor("polynomial_backward", "grad", grad, FLOATS)
+def backward_check(grad_output: torch.Tensor, input: torch.Tensor) -> None:
+    check_tensor("polynomial_backward", "grad_output", grad_output, FLOATS)
     check_tensor("polynomial_backward", "input", input, FLOATS)
-    check_alike("polynomial_backward", ("grad", "input"), (grad, input))
+    check_same_shape("polynomial_backward", ("grad_output", "input"), (grad_output, input))
 
 
-def backward_inputs(
-    case: Case, dtype: torch.dtype, device: torch.device, seed: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """``grad`` and ``input`` of shape (rows, cols)."""
+def backward_inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, torch.Tensor]:
+    """``grad_output`` and ``input`` of shape (rows, cols)."""
     shape = (case.sizes["rows"], case.sizes["cols"])
-    grad = draw(case, shape, dtype, device, 2 * seed, power=2)
-    return grad, draw(case, shape, dtype, device, 2 * seed + 1, power=2)
+    return {
+        "grad_output": draw(shape, dtype, device, 2 * seed, case.values, power=2),
+        "input": draw(shape, dtype, device, 2 * seed + 1, case.values, power=2),
+    }
 
 
-def backward_outputs(grad: torch.Tensor, input: torch.Tensor) -> torch.Tensor:
-    return input.new_empty(input.shape)
+def backward_reference(grad_output: torch.Tensor, input: torch.Tensor) -> torch.Tensor:
+    return grad_output.double() * (2 * input.double() + 1)
 
 
-def backward_reference(grad: torch.Tensor, input: torch.Tensor) -> torch.Tensor:
-    return grad.double() * (2 * input.double() + 1)
+def backward_eager(grad_output: torch.Tensor, input: torch.Tensor) -> torch.Tensor:
+    return (_computed(grad_output) * (2 * _computed(input) + 1)).to(input.dtype).contiguous()
 
 
-def backward_eager(grad: torch.Tensor, input: torch.Tensor) -> torch.Tensor:
-    return (_computed(grad) * (2 * _computed(input) + 1)).to(input.dtype).contiguous()
+def backward_magnitude(grad_output: torch.Tensor, input: torch.Tensor) -> torch.Tensor:
+    return backward_reference(grad_output.double().abs(), input.double().abs())
 
 
-def backward_magnitude(grad: torch.Tensor, input: torch.Tensor) -> torch.Tensor:
-    return backward_reference(grad.double().abs(), input.double().abs())
-
-
-def backward_cost(grad: torch.Tensor, input: torch.Tensor) -> Cost:
+def backward_cost(grad_output: torch.Tensor, input: torch.Tensor) -> Cost:
     return Cost(bytes=3 * input.numel() * input.element_size(), flops=3 * input.numel())
 
 
@@ -95,33 +88,29 @@ SIZES = (
 )
 
 SPEC = Spec(
-    name="polynomial",
+    schema="polynomial(Tensor input) -> Tensor",
     summary="x² + x + 1, element by element, over a tensor of any shape",
     inputs=inputs,
     check=check,
-    outputs=outputs,
+    outputs={"output": Output(like="input", terms=3, magnitude=magnitude)},
     reference=reference,
     eager=eager,
     cost=cost,
     cases=CASES,
     sizes=SIZES,
     dtypes=FLOATS,
-    terms=lambda input: 3,
-    magnitude=magnitude,
 )
 
 BACKWARD = Spec(
-    name="polynomial_backward",
+    schema="polynomial_backward(Tensor grad_output, Tensor input) -> (Tensor grad_input)",
     summary="grad · (2x + 1), the gradient of x² + x + 1",
     inputs=backward_inputs,
     check=backward_check,
-    outputs=backward_outputs,
+    outputs={"grad_input": Output(like="input", terms=2, magnitude=backward_magnitude)},
     reference=backward_reference,
     eager=backward_eager,
     cost=backward_cost,
     cases=CASES,
     sizes=SIZES,
     dtypes=FLOATS,
-    terms=lambda grad, input: 2,
-    magnitude=backward_magnitude,
 )

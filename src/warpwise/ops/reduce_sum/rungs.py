@@ -8,44 +8,46 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.ops._common import cdiv, make_rung, multiprocessors
+from warpwise.operation import Rung, make_rung, sm_count
+from warpwise.ops._common import cdiv
 from warpwise.ops._dims import is_last, length_along
 from warpwise.ops.reduce_sum.spec import KERNEL_DTYPES
-from warpwise.registry import Rung
 
 HERE = Path(__file__).parent
 BLOCK = 256  # kThreads of the kernels
 WARP, ROWS_OF_WARPS = 32, 4
-BLOCKS_AN_SM = 8  # of 256 threads: the 2048 that an SM holds
+BLOCKS_AN_SM = 8  # of 256 threads: the 2048 threads of an SM
 MOST_BLOCKS = 2**31 - 1
 
 Launch = Callable[..., None]
 
 
 def over_rows(launch: Launch) -> Launch:
-    """``launch(sums, x)`` on x (rows, columns), for any shape: a ``dim`` that is not the last is copied there."""
+    """``launch(sums, x)`` on x (rows, columns), for any shape: an input with another ``dim`` than the last is copied."""
 
     def launch_over(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> None:
         if dim is not None and not is_last(input, dim):
             input, dim = input.movedim(dim, -1).contiguous(), -1
         columns = input.numel() if dim is None else length_along(input, dim)
-        launch(output.view(-1), input.view(-1, columns))
+        launch(output.view(-1), input.view(output.numel(), columns))
 
     return launch_over
 
 
 def parts_of(x: torch.Tensor, each: int) -> int:
-    """Blocks that share a row, ``each`` elements at least for one, so that all rows' blocks about fill the GPU."""
+    """Blocks a row: at least ``each`` elements a block, and about as many blocks as are resident on the GPU."""
     rows, columns = x.shape
-    return max(1, min(BLOCKS_AN_SM * multiprocessors(x) // rows, cdiv(columns, each)))
+    return max(1, min(BLOCKS_AN_SM * sm_count(x) // rows, cdiv(columns, each)))
 
 
 def atomically(launch: Launch) -> Launch:
-    """``launch(totals, x)`` adds to float32 zeros, which are rounded to the output's dtype at the end."""
+    """``launch(totals, x)`` adds to float32 zeros, which are then converted to the dtype of the output."""
 
     def launch_atomically(sums: torch.Tensor, x: torch.Tensor) -> None:
         totals = sums if sums.dtype == torch.float32 else torch.empty_like(sums, dtype=torch.float32)
-        launch(totals.zero_(), x)
+        totals.zero_()
+        if x.numel():
+            launch(totals, x)
         if totals is not sums:
             sums.copy_(totals)
 
@@ -118,7 +120,7 @@ def triton_two_passes(sums: torch.Tensor, x: torch.Tensor) -> None:
 
 
 def limits(input: torch.Tensor, dim: int | None) -> str | None:
-    """The first rungs take one block for 256 elements of a row, so a grid's size limits both counts."""
+    """The first rungs launch a block for every 256 elements of a row, so the size of a grid limits both counts."""
     columns = max(1, input.numel() if dim is None else length_along(input, dim))
     blocks = input.numel() // columns * cdiv(columns, BLOCK)
     return (
@@ -132,11 +134,11 @@ def rung(name: str, idea: str, launch: Launch, deterministic: bool = False) -> R
 
 RUNGS = (
     rung("k01_atomic_per_element", "one atomic an element", atomic_per_element),
-    rung("k02_interleaved_addressing", "a tree in shared memory, neighbours first",
+    rung("k02_interleaved_addressing", "a tree in shared memory, interleaved addressing",
          one_element_a_thread("sum_interleaved_addressing", "k02_interleaved_addressing.cu")),
-    rung("k03_sequential_addressing", "a tree folded in halves",
+    rung("k03_sequential_addressing", "a tree in shared memory, sequential addressing",
          one_element_a_thread("sum_sequential_addressing", "k03_sequential_addressing.cu")),
-    rung("k04_add_during_load", "many elements a thread before the tree",
+    rung("k04_add_during_load", "many elements a thread added before the tree",
          resident_grid("sum_add_during_load", "k04_add_during_load.cu")),
     rung("k05_warp_shuffle", "the tree by warp shuffles", resident_grid("sum_warp_shuffle", "k05_warp_shuffle.cu")),
     rung("k06_two_passes", "16-byte loads, partial sums in a fixed order", two_passes, deterministic=True),

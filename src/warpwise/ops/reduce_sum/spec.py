@@ -1,12 +1,14 @@
-"""The sum of all elements, or along one dimension: what it is, knowing no kernel."""
+"""The specification of reduce_sum: the sum of all elements, or along one dimension."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
-from warpwise.ops._common import FLOATS, check_tensor, draw
-from warpwise.ops._dims import check_dim, length_along
-from warpwise.registry import Case, Cost, Spec
+from warpwise.operation import Case, Cost, Gradient, Output, Saved, Spec, check_dim, check_tensor, draw
+from warpwise.ops._common import FLOATS
+from warpwise.ops._dims import length_along
 
 KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -17,33 +19,31 @@ def check(input: torch.Tensor, dim: int | None) -> None:
         check_dim("reduce_sum", input, dim)
 
 
-# So many values of random sign add up to less than the rounding errors that their sum may have.
+# The sum of more values of random sign than this is smaller than the tolerance of the sum.
 _CANCELS = 2**20
 
 
 def _adding_up(values: torch.Tensor, seed: int) -> torch.Tensor:
-    """``values`` made positive, with a mean that follows the seed and a sum that the dtype can hold."""
+    """``values`` made positive, with a mean that depends on the seed and a sum within the range of the dtype."""
     mean = 0.5 + torch.rand((), generator=torch.Generator().manual_seed(seed)).item() / 2
     return values.abs_().mul_(mean * min(1.0, torch.finfo(values.dtype).max / 4 / values.numel()))
 
 
-def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[torch.Tensor, int | None]:
+def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
     """(n,) and no dim, or (rows, columns) and the last one, or (rows, columns, inner) and the middle one."""
     if "n" in case.sizes:
-        values = draw(case, (case.sizes["n"],), dtype, device, seed)
-        return (_adding_up(values, seed) if values.numel() > _CANCELS else values), None
-    shape = [case.sizes["rows"], case.sizes["columns"]]
-    if "inner" not in case.sizes:
-        return draw(case, shape, dtype, device, seed), -1
-    return draw(case, [*shape, case.sizes["inner"]], dtype, device, seed), 1
+        values = draw((case.sizes["n"],), dtype, device, seed, case.values)
+        return {"input": _adding_up(values, seed) if values.numel() > _CANCELS else values, "dim": None}
+    shape = [case.sizes[name] for name in ("rows", "columns", "inner") if name in case.sizes]
+    return {"input": draw(shape, dtype, device, seed, case.values), "dim": 1 if len(shape) == 3 else -1}
 
 
-def outputs(input: torch.Tensor, dim: int | None) -> torch.Tensor:
+def output_shape(input: torch.Tensor, dim: int | None) -> list[int]:
     if dim is None or input.dim() == 0:
-        return input.new_empty(())
+        return []
     shape = list(input.shape)
     del shape[dim]
-    return input.new_empty(shape)
+    return shape
 
 
 def reference(input: torch.Tensor, dim: int | None) -> torch.Tensor:
@@ -67,12 +67,18 @@ def cost(input: torch.Tensor, dim: int | None) -> Cost:
     return Cost(bytes=(input.numel() + written) * input.element_size(), flops=input.numel())
 
 
+def backward(saved: Saved, grad: torch.Tensor) -> dict[str, torch.Tensor]:
+    if saved.dim is not None and saved.shape_input:
+        grad = grad.unsqueeze(saved.dim)
+    return {"input": grad.expand(saved.shape_input)}
+
+
 SPEC = Spec(
-    name="reduce_sum",
+    schema="reduce_sum(Tensor input, int? dim=None) -> Tensor",
     summary="the sum of all elements, or along one dimension, accumulated in float32",
     inputs=inputs,
     check=check,
-    outputs=outputs,
+    outputs={"output": Output(shape=output_shape, terms=terms, magnitude=magnitude)},
     reference=reference,
     eager=eager,
     cost=cost,
@@ -99,6 +105,6 @@ SPEC = Spec(
         Case("short_rows", {"rows": 2**20, "columns": 128}),
     ),
     dtypes=KERNEL_DTYPES,
-    terms=terms,
-    magnitude=magnitude,
+    autocast="float32",
+    gradient=Gradient(backward, saves=("shape_input", "dim")),
 )

@@ -1,4 +1,4 @@
-"""The ladder of rgb_to_grayscale. k02 is for planes, k03 for interleaved pixels; the other two take any strides."""
+"""The ladder of rgb_to_grayscale. k02 is for planar images, k03 for interleaved ones; k01 and k04 take any strides."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.ops._common import cdiv, make_rung
+from warpwise.operation import make_rung
+from warpwise.ops._common import cdiv
 
 HERE = Path(__file__).parent
 BLOCK = 256
@@ -58,7 +59,7 @@ def triton(out: torch.Tensor, image: torch.Tensor) -> None:
 
 
 def interleaved(image: torch.Tensor) -> bool:
-    """Whether the pixels of ``image`` (N, 3, H, W) or (3, H, W) lie one after another, three channels each."""
+    """Whether ``image`` (N, 3, H, W) or (3, H, W) is stored as (N, H, W, 3) without gaps."""
     return _batch(image).permute(0, 2, 3, 1).is_contiguous()
 
 
@@ -82,7 +83,7 @@ RUNGS = (
         "k04_triton",
         "blocks of pixels in Triton, any strides",
         triton,
-        # Triton makes float32 of the literal weights, too coarse for float64.
+        # Triton rounds the literal weights to float32, too coarse for float64.
         dtypes=(torch.uint8, torch.float32, torch.float16, torch.bfloat16),
         strided=True,
     ),

@@ -1,20 +1,20 @@
-"""Grayscale of an RGB image: what it is, knowing no kernel.
+"""The specification of rgb_to_grayscale.
 
 gray = 0.2989 red + 0.587 green + 0.114 blue, the weights of torchvision's rgb_to_grayscale (ITU-R BT.601 luma).
-Of uint8 pixels the sum is rounded to the nearest integer, ties up, exactly: (2989 r + 5870 g + 1140 b + 5000) div
-10000. White stays white that way; truncation, as torchvision has it, makes 254 of it because the weights sum to 0.9999.
+For uint8 pixels the sum is rounded to nearest, ties up, exactly: (2989 r + 5870 g + 1140 b + 5000) div 10000. White stays
+white; torchvision truncates, which gives 254 because the weights sum to 0.9999.
 """
 
 from __future__ import annotations
 
 import torch
 
-from warpwise.ops._common import FLOATS, check_tensor, draw
-from warpwise.registry import Case, Cost, Spec
+from warpwise.operation import LAYOUTS, Case, Cost, Gradient, Output, Saved, Spec, check_tensor, draw
+from warpwise.ops._common import FLOATS
 
 DTYPES = (torch.uint8, *FLOATS)
 WEIGHTS = (0.2989, 0.587, 0.114)
-# A sum that is not a tie is 1e-4 or more away from one, and float32 errs by less than 6e-5: this sends up ties alone.
+# A sum that is not a tie is at least 1e-4 from one and the float32 error is below 6e-5, so this rounds up ties only.
 HALF_UP = 0.50004
 
 
@@ -25,16 +25,15 @@ def check(image: torch.Tensor) -> None:
         raise ValueError(f"rgb_to_grayscale: expected image of shape (3, H, W) or (N, 3, H, W), got {shape}")
 
 
-def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[torch.Tensor]:
-    """``image`` (N, 3, H, W); with ``channels_last`` its pixels are interleaved in memory, as decoders deliver them."""
-    n, height, width = case.sizes["n"], case.sizes["height"], case.sizes["width"]
-    if case.sizes.get("channels_last"):
-        return (draw(case, (n, height, width, 3), dtype, device, seed).permute(0, 3, 1, 2),)
-    return (draw(case, (n, 3, height, width), dtype, device, seed),)
+def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, torch.Tensor]:
+    """``image`` (N, 3, H, W)."""
+    shape = (case.sizes["n"], 3, case.sizes["height"], case.sizes["width"])
+    return {"image": draw(shape, dtype, device, seed, case.values)}
 
 
-def outputs(image: torch.Tensor) -> torch.Tensor:
-    return image.new_empty((*image.shape[:-3], 1, *image.shape[-2:]))
+def unaligned_channels_last(image: torch.Tensor) -> torch.Tensor:
+    """The same pixels interleaved, starting one element past an aligned address."""
+    return LAYOUTS["unaligned"](image.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
 def reference(image: torch.Tensor) -> torch.Tensor:
@@ -63,12 +62,21 @@ def cost(image: torch.Tensor) -> Cost:
     return Cost(bytes=4 * pixels * image.element_size(), flops=5 * pixels)
 
 
+def backward(saved: Saved, grad: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Each channel gets the gradient times its weight; (..., 1, H, W) -> (..., 3, H, W)."""
+    return {"image": grad * grad.new_tensor(WEIGHTS).view(3, 1, 1)}
+
+
 SPEC = Spec(
-    name="rgb_to_grayscale",
+    schema="rgb_to_grayscale(Tensor image) -> Tensor",
     summary="0.2989 R + 0.587 G + 0.114 B over images (3, H, W) or (N, 3, H, W)",
     inputs=inputs,
     check=check,
-    outputs=outputs,
+    outputs={
+        "output": Output(
+            shape=lambda image: (*image.shape[:-3], 1, *image.shape[-2:]), dtype="image", terms=3, magnitude=magnitude
+        )
+    },
     reference=reference,
     eager=eager,
     cost=cost,
@@ -76,22 +84,22 @@ SPEC = Spec(
         Case("image", {"n": 1, "height": 16, "width": 64}),
         Case("batch", {"n": 3, "height": 8, "width": 32}),
         Case("ragged", {"n": 2, "height": 13, "width": 37}),
-        Case("interleaved", {"n": 1, "height": 16, "width": 48, "channels_last": 1}),
-        Case("interleaved_ragged", {"n": 2, "height": 13, "width": 37, "channels_last": 1}),
+        Case("interleaved", {"n": 1, "height": 16, "width": 48}, layout="channels_last"),
+        Case("interleaved_ragged", {"n": 2, "height": 13, "width": 37}, layout="channels_last"),
         Case("one_element", {"n": 1, "height": 1, "width": 1}),
         Case("empty", {"n": 0, "height": 4, "width": 4}),
         Case("huge", {"n": 1, "height": 5, "width": 33}, values="huge"),
         Case("strided", {"n": 2, "height": 7, "width": 19}, layout="strided"),
         Case("unaligned", {"n": 1, "height": 8, "width": 32}, layout="unaligned"),
-        Case("interleaved_unaligned", {"n": 1, "height": 8, "width": 32, "channels_last": 1}, layout="unaligned"),
+        Case("interleaved_unaligned", {"n": 1, "height": 8, "width": 32}, layout="unaligned_channels_last"),
     ),
     sizes=(
         Case("batch", {"n": 16, "height": 4096, "width": 4096}),
-        Case("batch_interleaved", {"n": 16, "height": 4096, "width": 4096, "channels_last": 1}),
+        Case("batch_interleaved", {"n": 16, "height": 4096, "width": 4096}, layout="channels_last"),
         Case("image", {"n": 1, "height": 4096, "width": 4096}),
         Case("ragged", {"n": 16, "height": 2047, "width": 2049}),
     ),
     dtypes=DTYPES,
-    terms=lambda image: 3,
-    magnitude=magnitude,
+    layouts={"unaligned_channels_last": unaligned_channels_last},
+    gradient=Gradient(backward),
 )

@@ -1,64 +1,44 @@
-"""The public function softmax, and its backward as a function of its own."""
+"""The public functions softmax and softmax_backward."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import torch
 
-from warpwise.ops._public import public
-from warpwise.ops.softmax.rungs import BACKWARD_RUNGS, RUNGS, default, default_backward
+from warpwise.operation import Gradient, Op, Saved, register
+from warpwise.ops.softmax.backward.rungs import RUNGS as BACKWARD_RUNGS
+from warpwise.ops.softmax.backward.rungs import default as backward_default
+from warpwise.ops.softmax.forward.rungs import RUNGS, default
 from warpwise.ops.softmax.spec import BACKWARD, SPEC
-from warpwise.registry import Op, register
-
-SOFTMAX = register(Op(SPEC, RUNGS, default))
-SOFTMAX_BACKWARD = register(Op(BACKWARD, BACKWARD_RUNGS, default_backward))
 
 
-def _save_for_double(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    grad_output, y, ctx.dim = inputs
-    ctx.save_for_backward(grad_output, y)
+def _double_backward(saved: Saved, grad: torch.Tensor) -> dict[str, torch.Tensor | None]:
+    """The derivatives of dx = y * (dy - s), s = sum(dy * y), along v.
+
+    With respect to dy: y * (v - sum(v * y)), the same map. With respect to y: v * (dy - s) - dy * sum(v * y).
+    """
+    y, dim, to_y = saved.output, saved.dim, None
+    if saved.wants("output"):
+        dot = (saved.grad_output * y).sum(dim, keepdim=True)
+        to_y = grad * (saved.grad_output - dot) - saved.grad_output * (grad * y).sum(dim, keepdim=True)
+    return {"grad_output": _softmax_backward(grad, y, dim) if saved.wants("grad_output") else None, "output": to_y}
 
 
-def _double_backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None, None]:
-    """Of dx = y * (dy - s), s = sum(dy * y), along v: the derivative in dy is the same map again, the one in y is
-    v * (dy - s) - dy * sum(v * y). Both are made of differentiable functions, so there are third derivatives too."""
-    grad_output, y = ctx.saved_tensors
-    wants_gradient, wants_y = ctx.needs_input_grad[:2]
-    to_gradient = _softmax_backward(grad, y, ctx.dim) if wants_gradient else None
-    to_y = None
-    if wants_y:
-        dot = (grad_output * y).sum(ctx.dim, keepdim=True)
-        to_y = grad * (grad_output - dot) - grad_output * (grad * y).sum(ctx.dim, keepdim=True)
-    return to_gradient, to_y, None
-
-
-_softmax_backward = public(
-    SOFTMAX_BACKWARD, "(Tensor grad_output, Tensor output, int dim) -> Tensor", _double_backward, _save_for_double,
-    autocast="float32",
-)  # fmt: skip
-
-
-def _save(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    ctx.dim = inputs[1]
-    ctx.save_for_backward(output)
-
-
-def _backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, None]:
-    (output,) = ctx.saved_tensors
-    return _softmax_backward(grad, output, ctx.dim), None
-
-
-_softmax = public(SOFTMAX, "(Tensor input, int dim) -> Tensor", _backward, _save, autocast="float32")
+_DOUBLE_BACKWARD = Gradient(_double_backward, saves=("grad_output", "output", "dim"))
+SOFTMAX_BACKWARD = register(Op(replace(BACKWARD, gradient=_DOUBLE_BACKWARD), BACKWARD_RUNGS, backward_default))
+SOFTMAX = register(Op(replace(SPEC, gradient=Gradient(SOFTMAX_BACKWARD)), RUNGS, default))
+_softmax = SOFTMAX.call
+_softmax_backward = SOFTMAX_BACKWARD.call
 
 
 def softmax(input: torch.Tensor, dim: int = -1, *, rung: str | None = None) -> torch.Tensor:
     """e^x / sum(e^x) along ``dim``, for ``input`` of any shape; of the same shape and dtype.
 
     float16, bfloat16 and float32 are summed in float32, float64 (by PyTorch) in float64. As in PyTorch an element of
-    -inf gives 0 and a row of nothing else gives NaN. Differentiable as often as one likes. Raises ``TypeError`` for
-    another dtype, ``ValueError`` for a ``dim`` that ``input`` lacks or a row that the rung asked for cannot take.
-    ``rung`` asks for one kernel of the ladder by name.
+    -inf gives 0 and a row of only -inf gives NaN. Differentiable any number of times. ``rung`` names one kernel of the
+    ladder. Raises ``TypeError`` for another dtype, ``ValueError`` for a ``dim`` that ``input`` lacks or rows that ``rung``
+    does not take.
     """
     return _softmax(input, dim, rung=rung)
 
@@ -66,9 +46,10 @@ def softmax(input: torch.Tensor, dim: int = -1, *, rung: str | None = None) -> t
 def softmax_backward(
     grad_output: torch.Tensor, output: torch.Tensor, dim: int = -1, *, rung: str | None = None
 ) -> torch.Tensor:
-    """y * (dy - sum(dy * y)) along ``dim``: the gradient of softmax's input from that of its ``output`` y, both alike.
+    """y * (dy - sum(dy * y)) along ``dim``: the gradient of softmax's input, from ``grad_output`` dy and ``output`` y.
 
-    What autograd calls by itself; here for who writes a backward by hand. Differentiable. ``rung`` as for softmax.
-    Raises ``TypeError`` or ``ValueError`` if the two differ in shape, dtype or device, or lack ``dim``.
+    For backwards written by hand; autograd calls it for ``softmax``. Differentiable any number of times. ``rung`` names
+    one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` if the two differ in shape, dtype or device, or lack
+    ``dim``.
     """
     return _softmax_backward(grad_output, output, dim, rung=rung)

@@ -1,12 +1,14 @@
-"""Softmax along one dimension and its backward: what they are, knowing no kernel."""
+"""The specifications of softmax along one dimension and of its backward."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
-from warpwise.ops._common import FLOATS, check_alike, check_tensor, draw
-from warpwise.ops._dims import check_dim, length_along
-from warpwise.registry import Case, Cost, Spec
+from warpwise.operation import Case, Cost, Output, Spec, check_dim, check_same_shape, check_tensor, draw
+from warpwise.ops._common import FLOATS
+from warpwise.ops._dims import length_along
 
 KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -19,44 +21,34 @@ def check(input: torch.Tensor, dim: int) -> None:
 def check_backward(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> None:
     check_tensor("softmax_backward", "grad_output", grad_output, FLOATS)
     check_tensor("softmax_backward", "output", output, FLOATS)
-    check_alike("softmax_backward", ("grad_output", "output"), (grad_output, output))
+    check_same_shape("softmax_backward", ("grad_output", "output"), (grad_output, output))
     check_dim("softmax_backward", output, dim)
 
 
-def _drawn(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[torch.Tensor, int]:
-    """(rows, columns) and the last dimension, or, for a case with an inner size, that too and the middle one."""
-    shape = [case.sizes["rows"], case.sizes["columns"]]
-    if "inner" not in case.sizes:
-        return draw(case, shape, dtype, device, seed), -1
-    return draw(case, [*shape, case.sizes["inner"]], dtype, device, seed), 1
+def _shape(case: Case) -> tuple[list[int], int]:
+    """(rows, columns) and the last dimension, or (rows, columns, inner) and the middle one."""
+    shape = [case.sizes[name] for name in ("rows", "columns", "inner") if name in case.sizes]
+    return shape, 1 if len(shape) == 3 else -1
 
 
-def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[torch.Tensor, int]:
-    """Normal values; in a case called masked... half of each row, but never its first element, is -inf."""
-    values, dim = _drawn(case, dtype, device, seed)
-    if case.name.startswith("masked"):
+def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
+    """``input``; with the attribute ``masked``, half of each row but not its first element is -inf."""
+    shape, dim = _shape(case)
+    values = draw(shape, dtype, device, seed, case.values)
+    if case.attributes.get("masked"):
         generator = torch.Generator(device).manual_seed(seed + 1)
         masked = torch.rand(values.shape, generator=generator, device=device) < 0.5
         masked[:, 0] = False
         values.masked_fill_(masked, -torch.inf)
-    return values, dim
+    return {"input": values, "dim": dim}
 
 
-def inputs_backward(
-    case: Case, dtype: torch.dtype, device: torch.device, seed: int
-) -> tuple[torch.Tensor, torch.Tensor, int]:
-    """A gradient drawn as the case says, and a softmax of normal values that lies in memory as the case says."""
-    gradient, dim = _drawn(case, dtype, device, 2 * seed)
-    logits, _ = _drawn(Case(case.name, case.sizes, "normal", case.layout), dtype, device, 2 * seed + 1)
-    return gradient, logits.copy_(torch.softmax(logits.double(), dim)), dim
-
-
-def outputs(input: torch.Tensor, dim: int) -> torch.Tensor:
-    return input.new_empty(input.shape)
-
-
-def outputs_backward(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> torch.Tensor:
-    return grad_output.new_empty(grad_output.shape)
+def inputs_backward(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
+    """``grad_output``, and ``output``, the softmax of normal values."""
+    shape, dim = _shape(case)
+    gradient = draw(shape, dtype, device, 2 * seed, case.values)
+    logits = draw(shape, dtype, device, 2 * seed + 1)
+    return {"grad_output": gradient, "output": torch.softmax(logits.double(), dim).to(dtype), "dim": dim}
 
 
 def reference(input: torch.Tensor, dim: int) -> torch.Tensor:
@@ -83,7 +75,7 @@ def magnitude_backward(grad_output: torch.Tensor, output: torch.Tensor, dim: int
 
 
 def eager(input: torch.Tensor, dim: int) -> torch.Tensor:
-    """torch.softmax; for 2-byte types on a CPU in float32, as PyTorch rounds powers there before it sums them."""
+    """torch.softmax; for 2-byte dtypes on a CPU in float32, since PyTorch rounds exponentials there before summing."""
     if input.is_cpu and input.dtype.itemsize == 2:
         return torch.softmax(input, dim, dtype=torch.float32).to(input.dtype)
     return torch.softmax(input, dim)
@@ -94,12 +86,12 @@ def eager_backward(grad_output: torch.Tensor, output: torch.Tensor, dim: int) ->
 
 
 def cost(input: torch.Tensor, dim: int) -> Cost:
-    """One read, one write; a comparison, a difference, a power, a sum and a product an element."""
+    """One read, one write; for each element a comparison, a difference, an exponential, a sum and a product."""
     return Cost(bytes=2 * input.numel() * input.element_size(), flops=5 * input.numel())
 
 
 def cost_backward(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> Cost:
-    """Two reads, one write; two products, a sum and a difference an element."""
+    """Two reads, one write; for each element two products, a sum and a difference."""
     return Cost(bytes=3 * output.numel() * output.element_size(), flops=4 * output.numel())
 
 
@@ -126,33 +118,41 @@ SIZES = (
 )
 
 SPEC = Spec(
-    name="softmax",
+    schema="softmax(Tensor input, int dim=-1) -> Tensor",
     summary="e^x / sum(e^x) along one dimension",
     inputs=inputs,
     check=check,
-    outputs=outputs,
+    outputs={"output": Output(like="input", terms=length_along, magnitude=magnitude)},
     reference=reference,
     eager=eager,
     cost=cost,
-    cases=(*CASES, Case("masked", {"rows": 4, "columns": 300}), Case("masked_long", {"rows": 2, "columns": 40003})),
+    cases=(
+        *CASES,
+        Case("masked", {"rows": 4, "columns": 300}, {"masked": True}),
+        Case("masked_long", {"rows": 2, "columns": 40003}, {"masked": True}),
+    ),
     sizes=SIZES,
     dtypes=KERNEL_DTYPES,
-    terms=length_along,
-    magnitude=magnitude,
+    autocast="float32",
 )
 
 BACKWARD = Spec(
-    name="softmax_backward",
+    schema="softmax_backward(Tensor grad_output, Tensor output, int dim=-1) -> (Tensor grad_input)",
     summary="y * (dy - sum(dy * y)) along one dimension: the gradient of softmax from its output y",
     inputs=inputs_backward,
     check=check_backward,
-    outputs=outputs_backward,
+    outputs={
+        "grad_input": Output(
+            like="grad_output",
+            terms=lambda grad_output, output, dim: length_along(output, dim),
+            magnitude=magnitude_backward,
+        )
+    },
     reference=reference_backward,
     eager=eager_backward,
     cost=cost_backward,
     cases=CASES,
     sizes=SIZES,
     dtypes=KERNEL_DTYPES,
-    terms=lambda grad_output, output, dim: length_along(output, dim),
-    magnitude=magnitude_backward,
+    autocast="float32",
 )

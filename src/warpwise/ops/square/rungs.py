@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.ops._common import cdiv, make_rung, multiprocessors
+from warpwise.operation import make_rung, sm_count
+from warpwise.ops._common import cdiv
 
 HERE = Path(__file__).parent
 BLOCK = 256
@@ -26,7 +27,7 @@ def thread_per_element(out: torch.Tensor, input: torch.Tensor) -> None:
 
 
 def grid_stride(out: torch.Tensor, input: torch.Tensor) -> None:
-    resident = 8 * multiprocessors(input)  # 8 blocks of 256 threads are the 2048 threads an SM holds
+    resident = 8 * sm_count(input)  # 8 blocks of 256 threads fill the 2048 threads of an SM
     _launch(GRID_STRIDE, min(cdiv(input.numel(), BLOCK), resident), out, input)
 
 
@@ -43,7 +44,7 @@ def triton(out: torch.Tensor, input: torch.Tensor) -> None:
 
 RUNGS = (
     make_rung(HERE, "k01_thread_per_element", "one thread an element", thread_per_element),
-    make_rung(HERE, "k02_grid_stride", "a resident grid walks over the elements", grid_stride),
+    make_rung(HERE, "k02_grid_stride", "a grid-stride loop over a resident grid", grid_stride),
     make_rung(HERE, "k03_vectorised", "16-byte loads and stores", vectorised),
     make_rung(HERE, "k04_triton", "the same in Triton", triton),
 )

@@ -1,24 +1,21 @@
-"""x * x: what it is, knowing no kernel."""
+"""The specification of square: x * x."""
 
 from __future__ import annotations
 
 import torch
 
-from warpwise.ops._common import FLOATS, check_tensor, draw
-from warpwise.registry import Case, Cost, Spec
+from warpwise.operation import Case, Cost, Gradient, Output, Saved, Spec, check_tensor, draw
+from warpwise.ops._common import FLOATS
 
 
 def check(input: torch.Tensor) -> None:
     check_tensor("square", "input", input, FLOATS)
 
 
-def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[torch.Tensor]:
+def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, torch.Tensor]:
     """``input`` of shape (rows, cols)."""
-    return (draw(case, (case.sizes["rows"], case.sizes["cols"]), dtype, device, seed, power=2),)
-
-
-def outputs(input: torch.Tensor) -> torch.Tensor:
-    return input.new_empty(input.shape)
+    shape = (case.sizes["rows"], case.sizes["cols"])
+    return {"input": draw(shape, dtype, device, seed, case.values, power=2)}
 
 
 def reference(input: torch.Tensor) -> torch.Tensor:
@@ -33,12 +30,17 @@ def cost(input: torch.Tensor) -> Cost:
     return Cost(bytes=2 * input.numel() * input.element_size(), flops=input.numel())
 
 
+def backward(saved: Saved, grad: torch.Tensor) -> dict[str, torch.Tensor]:
+    """d(x²)/dx = 2x, in differentiable operators."""
+    return {"input": 2 * saved.input * grad}
+
+
 SPEC = Spec(
-    name="square",
+    schema="square(Tensor input) -> Tensor",
     summary="x * x, element by element, over a tensor of any shape",
     inputs=inputs,
     check=check,
-    outputs=outputs,
+    outputs={"output": Output(like="input")},
     reference=reference,
     eager=eager,
     cost=cost,
@@ -57,4 +59,5 @@ SPEC = Spec(
         Case("medium", {"rows": 4096, "cols": 4096}),
     ),
     dtypes=FLOATS,
+    gradient=Gradient(backward, saves=("input",)),
 )

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import torch
 
-from warpwise.ops._public import public
+from warpwise.operation import Gradient, Op, Saved, register
 from warpwise.ops.transpose.rungs import RUNGS, default
 from warpwise.ops.transpose.spec import SPEC
-from warpwise.registry import Op, register
-
-TRANSPOSE = register(Op(SPEC, RUNGS, default))
 
 
-def _backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
-    return transpose(grad)
+def _backward(saved: Saved, grad: torch.Tensor) -> dict[str, torch.Tensor]:
+    return {"input": _transpose(grad)}
 
 
-_transpose = public(TRANSPOSE, "(Tensor input) -> Tensor", _backward)
+TRANSPOSE = register(Op(replace(SPEC, gradient=Gradient(_backward)), RUNGS, default))
+_transpose = TRANSPOSE.call
 
 
 def transpose(input: torch.Tensor, *, rung: str | None = None) -> torch.Tensor:
     """The transpose (N, M) of a matrix (M, N), as a new contiguous tensor, never a view; differentiable.
 
-    ``input`` is of any dtype with elements of 1, 2, 4 or 8 bytes. Raises ``TypeError`` for another dtype and
-    ``ValueError`` if it is not a matrix. ``rung`` asks for one kernel of the ladder by name.
+    ``input`` is of any dtype with elements of 1, 2, 4 or 8 bytes. ``rung`` names one kernel of the ladder. Raises
+    ``TypeError`` for another dtype and ``ValueError`` if ``input`` is not a matrix.
     """
     return _transpose(input, rung=rung)

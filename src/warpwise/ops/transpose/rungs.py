@@ -1,4 +1,4 @@
-"""The ladder of transpose, slowest idea first. Kernels see elements as integers of their width."""
+"""The ladder of transpose, slowest idea first. Kernels treat elements as integers of the same width."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.ops._common import cdiv, make_rung
+from warpwise.operation import make_rung
+from warpwise.ops._common import cdiv
 
 HERE = Path(__file__).parent
 MAX_GRID_Y = 65535
@@ -22,7 +23,7 @@ REGISTER_BLOCKS = cuda.load(HERE / "k05_register_blocks.cu")
 
 
 def _bits(out: torch.Tensor, input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, str]:
-    """Output and input as integers of the same width, and the C type of those."""
+    """Output and input viewed as integers of the same width, and the C type of those."""
     dtype = BITS[input.element_size()]
     return out.view(dtype), input.view(dtype), cuda.ctype(dtype)
 
@@ -60,22 +61,30 @@ def _grid_y(input: torch.Tensor) -> str | None:
 
 RUNGS = (
     make_rung(
-        HERE, "k01_coalesced_reads", "threads follow the input's rows", _tile_of_32(COALESCED_READS), limits=_grid_y
+        HERE,
+        "k01_coalesced_reads",
+        "consecutive threads read a row of the input",
+        _tile_of_32(COALESCED_READS),
+        limits=_grid_y,
     ),
     make_rung(
-        HERE, "k02_coalesced_writes", "threads follow the output's rows", _tile_of_32(COALESCED_WRITES), limits=_grid_y
+        HERE,
+        "k02_coalesced_writes",
+        "consecutive threads write a row of the output",
+        _tile_of_32(COALESCED_WRITES),
+        limits=_grid_y,
     ),
-    make_rung(HERE, "k03_shared_tile", "a tile turns in shared memory", _tile_of_32(SHARED_TILE), limits=_grid_y),
+    make_rung(HERE, "k03_shared_tile", "a tile transposed in shared memory", _tile_of_32(SHARED_TILE), limits=_grid_y),
     make_rung(
         HERE, "k04_padded_tile", "padding spreads a column over all banks", _tile_of_32(PADDED_TILE), limits=_grid_y
     ),
-    make_rung(HERE, "k05_register_blocks", "16-byte accesses, blocks turned in registers", register_blocks),
+    make_rung(HERE, "k05_register_blocks", "16-byte accesses, blocks transposed in registers", register_blocks),
     make_rung(HERE, "k06_triton", "a tile of 64 x 64 in Triton", triton),
 )
 
 
 def default(input: torch.Tensor) -> str:
-    """16-byte accesses where both matrices have rows of whole packs, else Triton's tiles."""
+    """k05 where the rows of both matrices are multiples of 16 bytes, else k06."""
     pack = 16 // input.element_size()
     whole = input.size(0) % pack == 0 and input.size(1) % pack == 0
     return "k05_register_blocks" if whole else "k06_triton"

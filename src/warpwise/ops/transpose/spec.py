@@ -1,13 +1,12 @@
-"""The transpose of a matrix, in memory: what it is, knowing no kernel."""
+"""The specification of transpose: the transpose of a matrix, in memory."""
 
 from __future__ import annotations
 
 import torch
 
-from warpwise.ops._common import check_tensor, draw
-from warpwise.registry import Case, Cost, Spec
+from warpwise.operation import Case, Cost, Output, Spec, check_tensor, draw
 
-# Every dtype whose elements are 1, 2, 4 or 8 bytes: the kernels move bits and look at the width alone.
+# The dtypes with elements of 1, 2, 4 or 8 bytes: the kernels depend on the width only.
 DTYPES = (
     torch.float32,
     torch.float16,
@@ -27,12 +26,8 @@ def check(input: torch.Tensor) -> None:
     check_tensor("transpose", "input", input, DTYPES, dims=(2,))
 
 
-def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[torch.Tensor]:
-    return (draw(case, (case.sizes["rows"], case.sizes["cols"]), dtype, device, seed),)
-
-
-def outputs(input: torch.Tensor) -> torch.Tensor:
-    return input.new_empty((input.size(1), input.size(0)))
+def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, torch.Tensor]:
+    return {"input": draw((case.sizes["rows"], case.sizes["cols"]), dtype, device, seed, case.values)}
 
 
 def reference(input: torch.Tensor) -> torch.Tensor:
@@ -49,11 +44,11 @@ def cost(input: torch.Tensor) -> Cost:
 
 
 SPEC = Spec(
-    name="transpose",
+    schema="transpose(Tensor input) -> Tensor",
     summary="the transpose (N, M) of a matrix (M, N), contiguous",
     inputs=inputs,
     check=check,
-    outputs=outputs,
+    outputs={"output": Output(shape=lambda input: (input.size(1), input.size(0)))},
     reference=reference,
     eager=eager,
     cost=cost,

@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.ops._common import cdiv, make_rung, multiprocessors
+from warpwise.operation import make_rung, sm_count
+from warpwise.ops._common import cdiv
 
 HERE = Path(__file__).parent
 BLOCK = 256
@@ -27,7 +28,7 @@ def thread_per_element(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> N
 
 
 def grid_stride(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    resident = 8 * multiprocessors(a)  # 8 blocks of 256 threads are the 2048 threads an SM holds
+    resident = 8 * sm_count(a)  # 8 blocks of 256 threads fill the 2048 threads of an SM
     _launch(GRID_STRIDE, min(cdiv(a.numel(), BLOCK), resident), out, a, b)
 
 
@@ -48,7 +49,7 @@ def triton(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
 
 RUNGS = (
     make_rung(HERE, "k01_thread_per_element", "one thread an element", thread_per_element),
-    make_rung(HERE, "k02_grid_stride", "a resident grid walks over the vector", grid_stride),
+    make_rung(HERE, "k02_grid_stride", "a grid-stride loop over a resident grid", grid_stride),
     make_rung(HERE, "k03_vectorised", "16-byte loads and stores", vectorised),
     make_rung(HERE, "k04_loads_in_flight", "four packs of each input in flight a thread", loads_in_flight),
     make_rung(HERE, "k05_triton", "the same in Triton", triton),

@@ -1,26 +1,35 @@
-"""a + b over vectors: what it is, knowing no kernel."""
+"""The specification of vector_add: a + b over vectors."""
 
 from __future__ import annotations
 
 import torch
 
-from warpwise.ops._common import FLOATS, check_alike, check_tensor, draw
-from warpwise.registry import Case, Cost, Spec
+from warpwise.operation import (
+    Case,
+    Cost,
+    Gradient,
+    Output,
+    Saved,
+    Spec,
+    check_same_shape,
+    check_tensor,
+    draw,
+)
+from warpwise.ops._common import FLOATS
 
 
 def check(a: torch.Tensor, b: torch.Tensor) -> None:
     check_tensor("vector_add", "a", a, FLOATS, dims=(1,))
     check_tensor("vector_add", "b", b, FLOATS, dims=(1,))
-    check_alike("vector_add", ("a", "b"), (a, b))
+    check_same_shape("vector_add", ("a", "b"), (a, b))
 
 
-def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    shape = (case.sizes["n"],)
-    return draw(case, shape, dtype, device, 2 * seed), draw(case, shape, dtype, device, 2 * seed + 1)
-
-
-def outputs(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return a.new_empty(a.shape)
+def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, torch.Tensor]:
+    shape, values = (case.sizes["n"],), case.values
+    return {
+        "a": draw(shape, dtype, device, 2 * seed, values),
+        "b": draw(shape, dtype, device, 2 * seed + 1, values),
+    }
 
 
 def reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -35,12 +44,16 @@ def cost(a: torch.Tensor, b: torch.Tensor) -> Cost:
     return Cost(bytes=3 * a.numel() * a.element_size(), flops=a.numel())
 
 
+def backward(saved: Saved, grad: torch.Tensor) -> dict[str, torch.Tensor]:
+    return {"a": grad, "b": grad}
+
+
 SPEC = Spec(
-    name="vector_add",
+    schema="vector_add(Tensor a, Tensor b) -> Tensor",
     summary="a + b, element by element, over vectors (N,)",
     inputs=inputs,
     check=check,
-    outputs=outputs,
+    outputs={"output": Output(like="a", terms=2, magnitude=magnitude)},
     reference=reference,
     eager=torch.add,
     cost=cost,
@@ -59,6 +72,5 @@ SPEC = Spec(
         Case("medium", {"n": 2**24}),
     ),
     dtypes=FLOATS,
-    terms=lambda a, b: 2,
-    magnitude=magnitude,
+    gradient=Gradient(backward),
 )

@@ -1,5 +1,5 @@
 // Window sizes known when compiling: a thread makes 4 pixels of a row, 8 of a column, from a window in registers.
-#include "blur.cuh"
+#include "../blur.cuh"
 
 // image, out: (planes, height, width), contiguous. 256 threads make 64 x 32 pixels; grid z strides over planes.
 // TAPS_X and TAPS_Y are odd. A word of shared memory serves 4 sums along rows and 8 along columns instead of 1.

@@ -1,5 +1,5 @@
 // The whole expression in one kernel: intermediates stay in registers, so each element is read once and written once.
-#include "polynomial.cuh"
+#include "../polynomial.cuh"
 
 // x, out: (n,). Grid: ceil(n / blockDim.x).
 template <typename T>

@@ -1,5 +1,5 @@
 // The gradient recomputes 2x + 1 from the saved input, 16 bytes an access: two reads and a write, nothing else kept.
-#include "polynomial.cuh"
+#include "../polynomial.cuh"
 
 // grad, x, out: (n,). The last n % Pack::size elements, or all if a pointer is not 16-byte aligned, go one by one.
 template <typename T>

@@ -1,5 +1,5 @@
 // Fused, and 16 bytes an access: fewer instructions, more bytes in flight.
-#include "polynomial.cuh"
+#include "../polynomial.cuh"
 
 // x, out: (n,). The last n % Pack::size elements, or all if a pointer is not 16-byte aligned, go one by one.
 template <typename T>

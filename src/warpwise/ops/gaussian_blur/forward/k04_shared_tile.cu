@@ -1,5 +1,5 @@
 // A tile with its halo in shared memory, both passes there: each pixel is read about once, and written once.
-#include "blur.cuh"
+#include "../blur.cuh"
 
 // image, out: (planes, height, width), contiguous. Block (32, 8) makes 32 x 32 pixels; grid z strides over planes.
 // Dynamic shared memory: (32 + 2 radius_y) rows of 32 sums, then as many rows of 32 + 2 radius_x pixels.

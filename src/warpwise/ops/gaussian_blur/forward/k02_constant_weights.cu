@@ -1,12 +1,13 @@
-// One thread a pixel sums its whole window from global memory: kx * ky loads and as many weights, served mostly by L1.
-#include "blur.cuh"
+// Weights in constant memory, which broadcasts one value to a warp: the load units are left to the pixels.
+#include "../blur.cuh"
 
-// image, out: (planes, height, width), contiguous; weights of 2 * radius + 1 taps. Block (32, 8); grid z strides over
-// planes.
+// WEIGHT and MAX_TAPS are defined by the launcher. Row 0 holds the horizontal window, row 1 the vertical one.
+__constant__ WEIGHT weights[2][MAX_TAPS];
+
+// image, out: (planes, height, width), contiguous. Block (32, 8); grid z strides over planes.
 template <typename T>
-__global__ void gaussian_blur(const T* image, T* out, const typename Arithmetic<T>::Weight* weights_x,
-                              const typename Arithmetic<T>::Weight* weights_y, long long planes, int height, int width,
-                              int radius_x, int radius_y) {
+__global__ void gaussian_blur(const T* image, T* out, long long planes, int height, int width, int radius_x,
+                              int radius_y) {
   using Sum = typename Arithmetic<T>::Sum;
   const int x = blockIdx.x * blockDim.x + threadIdx.x;
   const int y = blockIdx.y * blockDim.y + threadIdx.y;
@@ -17,7 +18,7 @@ __global__ void gaussian_blur(const T* image, T* out, const typename Arithmetic<
     for (int dy = -radius_y; dy <= radius_y; ++dy) {
       const T* row = image + plane * area + static_cast<long long>(reflected(y + dy, height)) * width;
       for (int dx = -radius_x; dx <= radius_x; ++dx) {
-        const Sum weight = static_cast<Sum>(weights_y[dy + radius_y] * weights_x[dx + radius_x]);
+        const Sum weight = static_cast<Sum>(weights[1][dy + radius_y] * weights[0][dx + radius_x]);
         sum += weight * static_cast<Sum>(row[reflected(x + dx, width)]);
       }
     }

@@ -1,5 +1,5 @@
 // The adjoint gathers what each pixel and its mirror images gave away, one axis a pass: no atomics are needed.
-#include "blur.cuh"
+#include "../blur.cuh"
 
 // What position p, inside or mirrored outside of an axis of n pixels `step` apart, gets: sum of w[k] * grad[p + radius
 // - k].

@@ -1,4 +1,4 @@
-"""The ladders of polynomial and of its gradient, slowest idea first."""
+"""The ladder of polynomial, slowest idea first."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.ops._common import cdiv, make_rung
+from warpwise.operation import make_rung
+from warpwise.ops._common import cdiv
 
 HERE = Path(__file__).parent
 BLOCK = 256
-TRITON_BLOCK = 2048
 
 KERNEL_PER_OPERATOR = cuda.load(HERE / "k01_kernel_per_operator.cu")
 FUSED = cuda.load(HERE / "k02_fused.cu")
 VECTORISED = cuda.load(HERE / "k03_vectorised.cu")
-BACKWARD_VECTORISED = cuda.load(HERE / "k01_backward_vectorised.cu")
 
 
 def kernel_per_operator(out: torch.Tensor, input: torch.Tensor) -> None:
@@ -40,23 +39,10 @@ def vectorised(out: torch.Tensor, input: torch.Tensor) -> None:
 
 
 def triton(out: torch.Tensor, input: torch.Tensor) -> None:
-    from warpwise.ops.polynomial.k04_triton import polynomial
+    from warpwise.ops.polynomial.forward.k04_triton import polynomial
 
-    n = input.numel()
-    polynomial[(cdiv(n, TRITON_BLOCK),)](input, out, n, BLOCK=TRITON_BLOCK, num_warps=4)
-
-
-def backward_vectorised(out: torch.Tensor, grad: torch.Tensor, input: torch.Tensor) -> None:
-    blocks = cdiv(input.numel() * input.element_size(), 16 * BLOCK)
-    kernel = BACKWARD_VECTORISED[f"polynomial_backward<{cuda.ctype(input.dtype)}>"]
-    kernel[blocks, BLOCK](grad, input, cuda.out(out), input.numel())
-
-
-def backward_triton(out: torch.Tensor, grad: torch.Tensor, input: torch.Tensor) -> None:
-    from warpwise.ops.polynomial.k02_backward_triton import polynomial_backward
-
-    n = input.numel()
-    polynomial_backward[(cdiv(n, TRITON_BLOCK),)](grad, input, out, n, BLOCK=TRITON_BLOCK, num_warps=4)
+    n, block = input.numel(), 2048
+    polynomial[(cdiv(n, block),)](input, out, n, BLOCK=block, num_warps=4)
 
 
 RUNGS = (
@@ -66,15 +52,6 @@ RUNGS = (
     make_rung(HERE, "k04_triton", "fused in Triton", triton),
 )
 
-BACKWARD_RUNGS = (
-    make_rung(HERE, "k01_backward_vectorised", "fused, 16-byte loads and stores", backward_vectorised),
-    make_rung(HERE, "k02_backward_triton", "fused in Triton", backward_triton),
-)
-
 
 def default(input: torch.Tensor) -> str:
     return "k03_vectorised"
-
-
-def backward_default(grad: torch.Tensor, input: torch.Tensor) -> str:
-    return "k01_backward_vectorised"

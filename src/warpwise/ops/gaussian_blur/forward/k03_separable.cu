@@ -1,5 +1,5 @@
 // A Gaussian window is a product, so passes of kx and ky taps replace kx * ky, with an intermediate in memory.
-#include "blur.cuh"
+#include "../blur.cuh"
 
 // image: (planes, height, width) -> sums of the same shape, not rounded. Block (32, 8); grid z strides over planes.
 template <typename T>

@@ -1,0 +1,1 @@
+"""The ladder of polynomial_backward."""

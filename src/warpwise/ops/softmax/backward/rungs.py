@@ -1,0 +1,59 @@
+"""The ladder of softmax_backward, slowest idea first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from warpwise.operation import Rung
+from warpwise.ops._dims import length_along
+from warpwise.ops.softmax import _launch
+from warpwise.ops.softmax._launch import along_rows, in_registers, long_rows, per_block, per_thread
+from warpwise.ops.softmax.spec import KERNEL_DTYPES
+
+HERE = Path(__file__).parent
+REGISTER_COLUMNS, TRITON_COLUMNS = 16384, 32768
+
+
+def triton_row(out: torch.Tensor, gradient: torch.Tensor, y: torch.Tensor) -> None:
+    from warpwise.ops.softmax.backward.k05_triton_row import softmax_backward_row
+
+    rows, columns = out.shape
+    block = _launch.power_of_two(columns)
+    softmax_backward_row[(rows,)](gradient, y, out, columns, BLOCK=block, num_warps=_launch.triton_warps(block))
+
+
+def triton_loop(out: torch.Tensor, gradient: torch.Tensor, y: torch.Tensor) -> None:
+    from warpwise.ops.softmax.backward.k06_triton_loop import softmax_backward_loop
+
+    rows, columns = out.shape
+    block = min(8192, _launch.power_of_two(columns))
+    softmax_backward_loop[(rows,)](gradient, y, out, columns, BLOCK=block, num_warps=_launch.triton_warps(block))
+
+
+def rung(name: str, idea: str, launch: _launch.Launch, *limits: Any) -> Rung:
+    return _launch.rung(HERE, name, idea, launch, *limits)
+
+
+K01, K02 = HERE / "k01_thread_per_row.cu", HERE / "k02_warp_shuffle.cu"
+K03, K04 = HERE / "k03_row_in_registers.cu", HERE / "k04_long_rows.cu"
+
+RUNGS = (
+    rung("k01_thread_per_row", "one thread a row", per_thread("softmax_backward_thread_per_row", K01)),
+    rung("k02_warp_shuffle", "one block a row, warp shuffles", per_block("softmax_backward_warp_shuffle", K02)),
+    rung("k03_row_in_registers", "16-byte loads, both rows read once and kept",
+         in_registers("softmax_backward_row_in_registers", K03),
+         REGISTER_COLUMNS, "1024 threads hold 16 of each input"),
+    rung("k04_long_rows", "16-byte loads, read again from L2", long_rows("softmax_backward_long_rows", K04)),
+    rung("k05_triton_row", "both rows in one Triton block", along_rows(triton_row),
+         TRITON_COLUMNS, "a larger block spills"),
+    rung("k06_triton_loop", "a loop in Triton, any length", along_rows(triton_loop)),
+)  # fmt: skip
+
+
+def default(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> str | None:
+    """k03 for rows that fit in registers, else k04; PyTorch where neither takes the arguments."""
+    choice = RUNGS[2] if length_along(output, dim) <= REGISTER_COLUMNS else RUNGS[3]
+    return None if output.dtype not in KERNEL_DTYPES or choice.limits(grad_output, output, dim) else choice.name

@@ -1,0 +1,60 @@
+"""The ladder of softmax, slowest idea first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from warpwise.operation import Rung
+from warpwise.ops._dims import length_along
+from warpwise.ops.softmax import _launch
+from warpwise.ops.softmax._launch import along_rows, in_registers, long_rows, per_block, per_thread
+from warpwise.ops.softmax.spec import KERNEL_DTYPES
+
+HERE = Path(__file__).parent
+REGISTER_COLUMNS, TRITON_COLUMNS = 32768, 65536
+
+
+def triton_row(out: torch.Tensor, x: torch.Tensor) -> None:
+    from warpwise.ops.softmax.forward.k07_triton_row import softmax_row
+
+    rows, columns = out.shape
+    block = _launch.power_of_two(columns)
+    softmax_row[(rows,)](x, out, columns, BLOCK=block, num_warps=_launch.triton_warps(block))
+
+
+def triton_online(out: torch.Tensor, x: torch.Tensor) -> None:
+    from warpwise.ops.softmax.forward.k08_triton_online import softmax_online
+
+    rows, columns = out.shape
+    block = min(8192, _launch.power_of_two(columns))
+    softmax_online[(rows,)](x, out, columns, BLOCK=block, num_warps=_launch.triton_warps(block))
+
+
+def rung(name: str, idea: str, launch: _launch.Launch, *limits: Any) -> Rung:
+    return _launch.rung(HERE, name, idea, launch, *limits)
+
+
+K01, K02, K03 = HERE / "k01_thread_per_row.cu", HERE / "k02_block_per_row.cu", HERE / "k03_warp_shuffle.cu"
+K04, K05, K06 = HERE / "k04_online.cu", HERE / "k05_row_in_registers.cu", HERE / "k06_long_rows.cu"
+
+RUNGS = (
+    rung("k01_thread_per_row", "one thread a row", per_thread("softmax_thread_per_row", K01)),
+    rung("k02_block_per_row", "one block a row, tree in shared memory", per_block("softmax_block_per_row", K02)),
+    rung("k03_warp_shuffle", "reductions by warp shuffles", per_block("softmax_warp_shuffle", K03)),
+    rung("k04_online", "maximum and sum in one pass", per_block("softmax_online", K04)),
+    rung("k05_row_in_registers", "16-byte loads, the row read once and kept",
+         in_registers("softmax_row_in_registers", K05), REGISTER_COLUMNS, "1024 threads hold 32 each"),
+    rung("k06_long_rows", "online over 16-byte loads, read again from L2", long_rows("softmax_long_rows", K06)),
+    rung("k07_triton_row", "the row in one Triton block", along_rows(triton_row),
+         TRITON_COLUMNS, "a larger block spills"),
+    rung("k08_triton_online", "online in Triton, any length", along_rows(triton_online)),
+)  # fmt: skip
+
+
+def default(input: torch.Tensor, dim: int) -> str | None:
+    """k05 for rows that fit in registers, else k06; PyTorch where neither takes the arguments."""
+    choice = RUNGS[4] if length_along(input, dim) <= REGISTER_COLUMNS else RUNGS[5]
+    return None if input.dtype not in KERNEL_DTYPES or choice.limits(input, dim) else choice.name
