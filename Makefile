@@ -42,6 +42,7 @@ contracts: $(STAMP)
 	$(BIN)/lint-imports
 
 format: $(STAMP)
+	$(BIN)/python src/warpwise/ops/_exports.py
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	git ls-files '*.cu' '*.cuh' '*.cpp' '*.h' | xargs $(BIN)/clang-format -i

@@ -1,39 +1,51 @@
 """Operations, one folder each: ``warpwise.ops.softmax(x, dim=-1)``.
 
-On CUDA tensors the fastest rung that takes the arguments computes; on CPU tensors PyTorch does. ``rung="k02"`` asks for
-one rung by name, which on CPU tensors runs emulated and checked. Importing this package registers every operation with
-``warpwise.registry``; a folder put beside the others is found by itself.
+On CUDA tensors the fastest rung that takes the arguments computes, on CPU tensors PyTorch. ``rung="k02"`` names one rung;
+on CPU tensors it runs emulated and checked. Importing this package registers its operations with ``warpwise.operation``.
+``make format`` writes this file from the folders.
 """
 
-from __future__ import annotations
+from warpwise.ops.addmm.op import addmm
+from warpwise.ops.batched_matmul.op import batched_matmul
+from warpwise.ops.gaussian_blur.op import gaussian_blur, gaussian_blur_backward
+from warpwise.ops.grouped_matmul.op import grouped_matmul, grouped_matmul_backward
+from warpwise.ops.histogram.op import histogram
+from warpwise.ops.linear.op import activation_backward, linear
+from warpwise.ops.matmul.op import matmul
+from warpwise.ops.matmul_tf32.op import matmul_tf32
+from warpwise.ops.matrix_add.op import matrix_add
+from warpwise.ops.matvec.op import matvec
+from warpwise.ops.polynomial.op import polynomial, polynomial_backward
+from warpwise.ops.reduce_sum.op import reduce_sum
+from warpwise.ops.rgb_to_grayscale.op import rgb_to_grayscale
+from warpwise.ops.scaled_matmul.op import scaled_matmul
+from warpwise.ops.softmax.op import softmax, softmax_backward
+from warpwise.ops.square.op import square
+from warpwise.ops.transpose.op import transpose
+from warpwise.ops.vector_add.op import vector_add
 
-import importlib
-import pkgutil
-from typing import Any
-
-from warpwise import registry
-
-__all__: list[str] = []
-
-
-def _bind() -> None:
-    """Import each folder and make what its ``__all__`` lists an attribute here, in place of the folder's module.
-
-    An operation's function can be asked what it would run: ``linear.chosen(x, weight)``.
-    """
-    from warpwise.ops._tables import asked
-
-    for found in pkgutil.iter_modules(__path__):
-        if not found.ispkg or found.name.startswith("_"):
-            continue
-        module = importlib.import_module(f"{__name__}.{found.name}")
-        for name in module.__all__:
-            function: Any = getattr(module, name)
-            globals()[name] = function
-            __all__.append(name)
-            for op in registry.all_ops():
-                if op.name == name and not hasattr(function, "chosen"):
-                    function.chosen = asked(op, function)
-
-
-_bind()
+__all__ = [
+    "activation_backward",
+    "addmm",
+    "batched_matmul",
+    "gaussian_blur",
+    "gaussian_blur_backward",
+    "grouped_matmul",
+    "grouped_matmul_backward",
+    "histogram",
+    "linear",
+    "matmul",
+    "matmul_tf32",
+    "matrix_add",
+    "matvec",
+    "polynomial",
+    "polynomial_backward",
+    "reduce_sum",
+    "rgb_to_grayscale",
+    "scaled_matmul",
+    "softmax",
+    "softmax_backward",
+    "square",
+    "transpose",
+    "vector_add",
+]

@@ -1,0 +1,48 @@
+"""Write ``warpwise/ops/__init__.py`` from the folders beside this file: one import for each, of what its ``__all__`` lists.
+
+``make format`` runs this file as a script, so that it works while ``__init__.py`` names a folder that is gone.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+HERE = Path(__file__).parent
+COLUMNS = 120
+HEADER = '''"""Operations, one folder each: ``warpwise.ops.softmax(x, dim=-1)``.
+
+On CUDA tensors the fastest rung that takes the arguments computes, on CPU tensors PyTorch. ``rung="k02"`` names one rung;
+on CPU tensors it runs emulated and checked. Importing this package registers its operations with ``warpwise.operation``.
+``make format`` writes this file from the folders.
+"""
+
+'''
+
+
+def exported(folder: Path) -> list[str]:
+    """``__all__`` of the operation in ``folder``, sorted. Raises ``ValueError`` if its ``__init__.py`` has none."""
+    for node in ast.parse((folder / "__init__.py").read_text()).body:
+        if isinstance(node, ast.Assign) and any(ast.unparse(target) == "__all__" for target in node.targets):
+            return sorted(ast.literal_eval(node.value))
+    raise ValueError(f"{folder / '__init__.py'}: expected __all__ = [...] with the names of the public functions")
+
+
+def source() -> str:
+    """The text of ``__init__.py``."""
+    folders = sorted(path.parent for path in HERE.glob("[!_]*/__init__.py"))
+    names = {folder.name: exported(folder) for folder in folders}
+    imports = "".join(_import(folder, listed) for folder, listed in names.items() if listed)
+    listing = "".join(f'    "{name}",\n' for name in sorted(name for listed in names.values() for name in listed))
+    return f"{HEADER}{imports}\n__all__ = [\n{listing}]\n"
+
+
+def _import(folder: str, names: list[str]) -> str:
+    line = f"from warpwise.ops.{folder}.op import {', '.join(names)}"
+    if len(line) <= COLUMNS:
+        return f"{line}\n"
+    return f"from warpwise.ops.{folder}.op import (\n{''.join(f'    {name},{chr(10)}' for name in names)})\n"
+
+
+if __name__ == "__main__":
+    (HERE / "__init__.py").write_text(source())
