@@ -11,7 +11,7 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
-from warpwise import registry
+from warpwise import operation
 from warpwise.cli import cli, targets
 from warpwise.lab import climb, template
 from warpwise.lab.store import Store
@@ -19,7 +19,7 @@ from warpwise.lab.store import Store
 TINY = """
 from pathlib import Path
 from tests.lab import toys
-from warpwise.registry import register
+from warpwise.operation import register
 from dataclasses import replace
 
 def rung(out, x):

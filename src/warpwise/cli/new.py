@@ -1,4 +1,4 @@
-"""``warpwise new``: a user's own operation to begin with, in one file."""
+"""``warpwise new``: write a file with an operation to start from."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from warpwise.lab import template
     "-o", "--output", type=click.Path(path_type=Path), help="The file, or a folder for it; NAME.py here unless given."
 )
 def new(name: str, output: Path | None) -> int:
-    """Write a Python file with a specification and rungs of an operation called NAME. It passes as it is.
+    """Write a Python file with an operation called NAME: a specification, a gradient and three rungs, which are verified.
 
-    The file works wherever an operation's name does, without being installed. A file that is there is left as it is.
+    Commands that take the name of an operation take the file too. An existing file is not overwritten.
 
     \b
     warpwise new softplus

@@ -1,4 +1,4 @@
-"""A user's own operation to begin with: one file with a specification and three rungs, which passes as it is."""
+"""A template of an operation: one file with a specification, a gradient and three rungs, which passes verification."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PLACEHOLDER = "NAME"
 
 
 def operation(name: str) -> str:
-    """The file of an operation called ``name``. Raises ``ValueError`` for what is no Python name."""
+    """The text of a file with an operation called ``name``. Raises ``ValueError`` if ``name`` is not a Python name."""
     if not name.isidentifier() or keyword.iskeyword(name):
         raise ValueError(f"{name!r}: expected a Python name, such as softplus")
     return re.sub(rf"\b{PLACEHOLDER}\b", name, FILE.read_text())

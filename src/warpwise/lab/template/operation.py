@@ -1,9 +1,9 @@
-"""NAME: what it is, and a ladder of kernels for it, in one file.
+"""NAME: an operation, its gradient and a ladder of kernels for it, in one file.
 
     warpwise climb NAME.py                            # verify every rung; on a GPU also time it
-    warpwise climb NAME.py --rung k01 --size n=1000   # one rung, a size of your own
+    warpwise climb NAME.py --rung k01 --size n=1000   # one rung, at a size of your own
 
-It computes softplus, log(1 + e^x), element by element, until you change it: the specification first, then the rungs.
+The example is softplus, log(1 + e^x), element by element: the specification first, then the rungs. OP(x) computes it.
 """
 
 from pathlib import Path
@@ -13,17 +13,14 @@ import triton.language as tl
 
 from warpwise import cuda
 from warpwise import triton as wt
-from warpwise.registry import Case, Cost, Op, Rung, Spec, arranged, register
+from warpwise.operation import Case, Cost, Gradient, Op, Output, Rung, Spec, draw, register
 
-# What it is. The specification knows no kernel. Every function but `inputs` takes the operation's own arguments.
+# The specification. It knows no kernel. Functions take the arguments of the schema, except for `inputs`.
 
 
 def inputs(case, dtype, device, seed):
-    """x: (n,), drawn from the seed; "huge" cases try what overflows, the layout says how x lies in memory."""
-    generator = torch.Generator(device).manual_seed(seed)
-    x = torch.randn(case.sizes["n"], generator=generator, device=device)
-    x = x * (300.0 if case.values == "huge" else 2.0)
-    return (arranged(x.to(dtype), case.layout),)
+    """x: (n,). A "huge" case has values near the largest of the dtype. Layouts are applied to what is returned."""
+    return {"x": draw((case.sizes["n"],), dtype, device, seed, case.values)}
 
 
 def check(x):
@@ -33,28 +30,33 @@ def check(x):
 
 
 def reference(x):
-    """The truth, in float64. max(x, 0) + log(1 + e^-|x|) is log(1 + e^x), and does not overflow."""
+    """log(e^x + e^0) in float64, without overflow."""
     x = x.double()
-    return x.clamp(min=0) + torch.log1p(torch.exp(-x.abs()))
+    return torch.logaddexp(x, torch.zeros_like(x))
 
 
 def magnitude(x):
-    """What rounding errors are measured against. That of e^-|x| grows with |x|, as the error of x * log2(e) does."""
+    """The scale of rounding errors. That of e^-|x| grows with |x|, as the error of x * log2(e) does."""
     x = x.double()
     return x.clamp(min=0) + (1 + x.abs()) * torch.log1p(torch.exp(-x.abs()))
 
 
+def backward(saved, grad):
+    """The gradient, in differentiable operators: d/dx log(1 + e^x) = sigmoid(x)."""
+    return {"x": grad * torch.sigmoid(saved.x)}
+
+
 SPEC = Spec(
-    name="NAME",
+    schema="NAME(Tensor x) -> Tensor",  # as torch.library takes it; in a package of yours "mypackage::NAME(...)"
     summary="log(1 + e^x), element by element",
     inputs=inputs,
     check=check,
-    outputs=lambda x: torch.empty(x.shape, dtype=x.dtype, device=x.device),
+    outputs={"output": Output(like="x", magnitude=magnitude)},
     reference=reference,
-    magnitude=magnitude,
-    eager=torch.nn.functional.softplus,  # PyTorch's own: an opponent, beside torch.compile of it
-    cost=lambda x: Cost(bytes=2 * x.numel() * x.element_size(), flops=4 * x.numel()),  # each element read, and written
-    cases=(  # to verify at: small, and of every kind that kernels fail on
+    eager=torch.nn.functional.softplus,  # PyTorch's own: what runs on CPU tensors, and an opponent
+    gradient=Gradient(backward, saves=("x",)),  # a backward with kernels is an operation too: Gradient(ITS_OP)
+    cost=lambda x: Cost(bytes=2 * x.numel() * x.element_size(), flops=4 * x.numel()),  # x is read, the output written
+    cases=(  # verified: small, and of every kind that kernels fail on
         Case("even", {"n": 1024}),
         Case("ragged", {"n": 1037}),
         Case("one_element", {"n": 1}),
@@ -63,12 +65,12 @@ SPEC = Spec(
         Case("strided", {"n": 333}, layout="strided"),
         Case("unaligned", {"n": 520}, layout="unaligned"),
     ),
-    sizes=(Case("large", {"n": 1 << 26}), Case("ragged", {"n": (1 << 24) + 7})),  # to time at, on a GPU
+    sizes=(Case("large", {"n": 1 << 26}), Case("ragged", {"n": (1 << 24) + 7})),  # timed, on a GPU
     dtypes=(torch.float32, torch.float16, torch.bfloat16),
 )
 
-# The rungs: a kernel and its launch each, slowest idea first. A larger kernel may lie in a file of its own:
-# cuda.load(Path(__file__).with_name("kernel.cu")), and the rung's source is that file.
+# The rungs: a kernel and its launch each, slowest idea first. A kernel can be in a file of its own, which is then the
+# source of the rung: cuda.load(Path(__file__).with_name("kernel.cu")).
 
 CUDA = cuda.load(r"""
 #include <warpwise/pack.cuh>
@@ -83,7 +85,7 @@ __global__ void thread_per_element(const T* x, T* out, long long n) {
   if (i < n) out[i] = static_cast<T>(value_of(static_cast<float>(x[i])));
 }
 
-// x, out: (n,). 16 bytes an access; what is left at the end, or all if a pointer is not aligned, goes one by one.
+// x, out: (n,). 16-byte accesses; the remainder, or all elements if a pointer is not 16-byte aligned, one by one.
 template <typename T>
 __global__ void vectorised(const T* x, T* out, long long n) {
   using Pack = warpwise::Pack<T>;
@@ -119,7 +121,7 @@ def triton_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     inside = offsets < n
     x = tl.load(x_ptr + offsets, mask=inside).to(tl.float32)
     small = tl.exp(-tl.abs(x))
-    whole = 1 + small  # rounded; log(whole) * small / (whole - 1) is log(1 + small) without that error (Kahan)
+    whole = 1 + small  # rounded; log(whole) * small / (whole - 1) is log(1 + small) without the rounding error (Kahan)
     lost = whole == 1
     value = tl.where(lost, small, tl.log(whole) * small / tl.where(lost, 1.0, whole - 1)) + tl.maximum(x, 0.0)
     tl.store(out_ptr + offsets, value, mask=inside)
@@ -136,4 +138,4 @@ RUNGS = (
     Rung("k03_triton", "the same in Triton", "triton", in_triton, Path(__file__)),
 )
 
-OP = register(Op(SPEC, RUNGS, default=lambda x: "k02_vectorised"))  # the rung that OP(x) runs on a GPU
+OP = register(Op(SPEC, RUNGS, default=lambda x: "k02_vectorised"))  # what OP(x) runs on CUDA tensors
