@@ -46,11 +46,11 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def call(symbol: str, arguments: list[Array]) -> Array:
-    """The function that libdevice calls ``__nv_tanhf`` (float32) or ``__nv_tanh`` (float64)."""
+    """Call a libdevice function by symbol, such as ``__nv_tanhf`` (float32) or ``__nv_tanh`` (float64)."""
     plain = symbol.removeprefix("__nv_")
     function = _FUNCTIONS.get(plain) or _FUNCTIONS.get(plain.removesuffix("f").removesuffix("d"))
     if function is None and plain.endswith("ff"):
         function = _FUNCTIONS.get(plain[:-2])
     if function is None:
-        raise UnsupportedFeature(f"libdevice's {symbol} has no stand-in on the CPU; run this kernel on a GPU")
+        raise UnsupportedFeature(f"libdevice function {symbol} is not supported on the CPU; run this kernel on a GPU")
     return function(*arguments)
