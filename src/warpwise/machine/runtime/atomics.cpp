@@ -1,4 +1,4 @@
-// ATOM, ATOMG, RED, REDG and ATOMS: lanes one after another, in order.
+// ATOM, ATOMG, RED, REDG and ATOMS. Lanes are applied in order of their number.
 #include <algorithm>
 #include <cmath>
 
@@ -15,12 +15,12 @@ enum Operation : u8 { kAdd, kMin, kMax, kInc, kDec, kAnd, kOr, kXor, kExchange, 
 enum Element : u8 { kU32, kS32, kU64, kS64, kF32, kF64, kF16, kBF16, kB128 };
 constexpr u8 kElementBytes[] = {4, 4, 8, 8, 4, 8, 2, 2, 16};
 
-// What a decoder found out, in scratch[1].
+// Decoded form of the instruction, in scratch[1].
 struct Atomic {
   Operation operation;
   Element element;
   u8 elements;
-  u8 memory;    // which operand is the address
+  u8 memory;    // index of the address operand
   bool flush;   // FTZ
   bool counts;  // POPC.INC: adds 1
   u8 unused[2];
@@ -101,8 +101,8 @@ void combine(u8* place, const u8* value, const Atomic& atomic) {
   }
 }
 
-// One lane's turn: `old` receives what was there; says whether a compare-and-swap swapped.
-bool turn(u8* place, const u8* value, const u8* compare, u8* old, const Atomic& atomic) {
+// Applies one lane; `old` receives the old value. Returns false if a compare-and-swap did not swap.
+bool apply_lane(u8* place, const u8* value, const u8* compare, u8* old, const Atomic& atomic) {
   const unsigned bytes = atomic.bytes();
   std::memcpy(old, place, bytes);
   switch (atomic.operation) {
@@ -127,7 +127,8 @@ bool turn(u8* place, const u8* value, const u8* compare, u8* old, const Atomic& 
   }
 }
 
-void lanes_take_turns(Warp& warp, const Instruction& instruction, Space space, Mask lanes, const Addresses& addresses) {
+void apply_in_lane_order(Warp& warp, const Instruction& instruction, Space space, Mask lanes,
+                         const Addresses& addresses) {
   const Atomic atomic = atomic_of(instruction);
   const unsigned bytes = atomic.bytes(), words = std::max(1u, bytes / 4), memory = atomic.memory;
   const bool swaps = atomic.operation == kCompareExchange || atomic.operation == kCastSpin;
@@ -138,7 +139,7 @@ void lanes_take_turns(Warp& warp, const Instruction& instruction, Space space, M
     value[word] = &source_word(warp, instruction.operands[memory + (swaps ? 2 : 1)], word);
     compare[word] = &source_word(warp, instruction.operands[memory + 1], word);
   }
-  const Way way(warp, instruction, space, lanes, addresses, bytes);
+  const LanePointers pointers(warp, instruction, space, lanes, addresses, bytes);
   Vector result[4];
   Mask swapped = 0;
   const Mask stores =
@@ -148,8 +149,8 @@ void lanes_take_turns(Warp& warp, const Instruction& instruction, Space space, M
     if (has_value)
       for (unsigned word = 0; word < words; word++)
         given[word] = value[word]->lane[l], expected[word] = compare[word]->lane[l];
-    const bool done =
-        turn(way(l), reinterpret_cast<u8*>(given), reinterpret_cast<u8*>(expected), reinterpret_cast<u8*>(old), atomic);
+    const bool done = apply_lane(pointers(l), reinterpret_cast<u8*>(given), reinterpret_cast<u8*>(expected),
+                                 reinterpret_cast<u8*>(old), atomic);
     swapped |= static_cast<Mask>(done) << l;
     for (unsigned word = 0; word < words; word++) result[word].lane[l] = old[word];
   });
@@ -161,41 +162,41 @@ void lanes_take_turns(Warp& warp, const Instruction& instruction, Space space, M
     }
     for (unsigned word = 0; word < words; word++) {
       Vector& register_ = destination(warp, instruction, i, word);
-      // CAST.SPIN returns whether it stored.
+      // CAST.SPIN returns 1 if it stored.
       for_lanes(lanes, [&](unsigned l) {
         register_.lane[l] = atomic.operation != kCastSpin ? result[word].lane[l] : word == 0 ? swapped >> l & 1 : 0;
       });
     }
   }
   const bool reduces = memory == 0;
-  account(warp, instruction, space, reduces ? Action::kReduction : Action::kAtomic, bytes, lanes, addresses);
+  record_access(warp, instruction, space, reduces ? Action::kReduction : Action::kAtomic, bytes, lanes, addresses);
 }
 
 void run_global(Warp& warp, const Instruction& instruction, Mask lanes) {
   Addresses addresses;
   wide_addresses(warp, instruction.operands[atomic_of(instruction).memory], addresses);
-  lanes_take_turns(warp, instruction, Space::kGlobal, lanes, addresses);
+  apply_in_lane_order(warp, instruction, Space::kGlobal, lanes, addresses);
 }
 
 void run_shared(Warp& warp, const Instruction& instruction, Mask lanes) {
   Addresses addresses;
   narrow_addresses(warp, instruction.operands[atomic_of(instruction).memory], addresses);
-  lanes_take_turns(warp, instruction, Space::kShared, lanes, addresses);
+  apply_in_lane_order(warp, instruction, Space::kShared, lanes, addresses);
 }
 
-// A 16-bit atomic that meets a shared address leaves it to the code behind it: its predicate says so.
+// A generic 16-bit atomic on a shared address is left to the code after it: the predicate result is false.
 void run_generic(Warp& warp, const Instruction& instruction, Mask lanes) {
   const Atomic atomic = atomic_of(instruction);
   Addresses addresses;
   wide_addresses(warp, instruction.operands[atomic.memory], addresses);
   const Generic parts = split_generic(lanes, addresses);
-  if (parts.local) fault(warp, instruction, "an atomic on local memory");
-  if (parts.global) lanes_take_turns(warp, instruction, Space::kGlobal, parts.global, addresses);
+  if (parts.local) fault(warp, instruction, "atomic operation on local memory");
+  if (parts.global) apply_in_lane_order(warp, instruction, Space::kGlobal, parts.global, addresses);
   if (!parts.shared) return;
   if (kElementBytes[atomic.element] == 2)
     set_predicate(warp, instruction.operands[0], parts.shared, 0);
   else
-    lanes_take_turns(warp, instruction, Space::kShared, parts.shared, addresses);
+    apply_in_lane_order(warp, instruction, Space::kShared, parts.shared, addresses);
 }
 
 constexpr struct {

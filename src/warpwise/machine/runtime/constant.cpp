@@ -1,4 +1,4 @@
-// Loads from constant banks: LDC for each lane, ULDC and LDCU for the warp.
+// Loads from constant banks: LDC per lane, ULDC and LDCU per warp.
 #include <cstring>
 
 #include "core.h"
@@ -59,7 +59,7 @@ void load_based(Warp& warp, const Instruction& instruction, Mask lanes) {
   load_words(warp, instruction, lanes, &addresses);
 }
 
-// Uniform registers are broadcast vectors: every lane is written, whoever runs.
+// Uniform registers are broadcast vectors: all lanes are written, regardless of the active mask.
 template <Handler handler>
 void for_warp(Warp& warp, const Instruction& instruction, Mask) {
   handler(warp, instruction, ~Mask{0});
@@ -83,8 +83,8 @@ Handler decode_uniform_load(Instruction& instruction) {
 }
 
 const Opcode opcodes[] = {{"LDC", kAdu, decode_load},
-                          {"ULDC", kUniformUnit, decode_uniform_load},
-                          {"LDCU", kUniformUnit, decode_uniform_load}};
+                          {"ULDC", kUniformPipe, decode_uniform_load},
+                          {"LDCU", kUniformPipe, decode_uniform_load}};
 
 }  // namespace
 }  // namespace ww::machine

@@ -1,4 +1,4 @@
-// Double precision: DADD, DMUL, DFMA, DMNMX, DSETP, DSET. A value lies in two registers, the low word first.
+// Double precision: DADD, DMUL, DFMA, DMNMX, DSETP, DSET. A value is a register pair, low word first.
 #include "floats.h"
 
 namespace ww::machine {
@@ -8,7 +8,7 @@ struct Doubles {
   double lane[kLanes];
 };
 
-// Of an immediate only the upper word is encoded.
+// Immediates are encoded as the upper word only.
 void load(Warp& w, const Instruction& n, unsigned i, Doubles& to) {
   const Operand& operand = n.operands[i];
   if (operand.kind == Kind::kImmediate) {
@@ -74,7 +74,7 @@ Handler decode_dmnmx(Instruction& n) {
 
 constexpr u64 kMinimum = 16, kMaximum = 17;
 
-// .MIN and .MAX answer whether the first operand is the wanted one, and whether both are NaN.
+// .MIN and .MAX: the predicates are 'the first operand is selected' and 'both operands are NaN'.
 void dsetp_extreme(Warp& w, const Instruction& n, Mask lanes) {
   Doubles a, b;
   load(w, n, 2, a);

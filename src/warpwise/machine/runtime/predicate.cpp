@@ -4,7 +4,7 @@
 namespace ww::machine {
 namespace {
 
-// ---- ISETP: two destinations, t op c and !t op c for the comparison t and the predicate c
+// ---- ISETP: destinations t op c and !t op c, for the comparison t and the predicate c
 
 enum : u64 { kLess = 1, kEqual = 2, kGreater = 4 };
 
@@ -25,12 +25,12 @@ u64 relation(const Instruction& n) {
   return ~u64{0};
 }
 
-// scratch[0]: the relation; [1]: the Logic, and above it whether the operands are unsigned and whether this is .EX:
-// the comparison of upper words, where equal ones leave it to the predicate of the lower words.
+// scratch[0]: the relation; scratch[1]: the Logic, then flags: unsigned, .EX (compares upper words; if they are equal,
+// the result is the predicate of the lower words).
 constexpr u64 kUnsigned = 16, kExtended = 32;
 
 void isetp(Warp& w, const Instruction& n, Mask lanes) {
-  lanes = reached(n, lanes);
+  lanes = destination_lanes(n, lanes);
   Vector ta, tb;
   const Vector &a = source(w, n, 2, ta), &b = source(w, n, 3, tb);
   const IntegerSign sa(n.operands[2]), sb(n.operands[3]);
@@ -77,7 +77,7 @@ Handler decode_isetp(Instruction& n) {
   return n.scratch[0] <= 7 ? isetp : nullptr;
 }
 
-// ---- PLOP3: two functions of the same three predicates; R5.SIGN stands for the sign bit of R5
+// ---- PLOP3: two functions of the same three predicates; R5.SIGN is the sign bit of R5
 
 Mask truth(Warp& w, const Instruction& n, unsigned i) {
   const Operand& operand = n.operands[i];
@@ -96,7 +96,7 @@ Mask look_up(u64 table, Mask a, Mask b, Mask c) {
 }
 
 void plop3(Warp& w, const Instruction& n, Mask lanes) {
-  lanes = reached(n, lanes);
+  lanes = destination_lanes(n, lanes);
   const Mask a = truth(w, n, 2), b = truth(w, n, 3), c = truth(w, n, 4);
   const Mask first = look_up(n.scratch[0], a, b, c), second = look_up(n.scratch[1], a, b, c);
   set_predicate(w, n.operands[0], lanes, first);
@@ -116,7 +116,7 @@ Handler decode_plop3(Instruction& n) {
 
 // (a op b) op c, and (!(a op b)) op c.
 void psetp(Warp& w, const Instruction& n, Mask lanes) {
-  lanes = reached(n, lanes);
+  lanes = destination_lanes(n, lanes);
   const Mask found =
       combine(static_cast<Logic>(n.scratch[0]), predicate(w, n.operands[2]), predicate(w, n.operands[3]));
   const Mask given = predicate(w, n.operands[4]);
@@ -135,7 +135,7 @@ Handler decode_psetp(Instruction& n) {
   return logic_named(n.modifiers[0], n.scratch[0]) && logic_named(n.modifiers[1], n.scratch[1]) ? psetp : nullptr;
 }
 
-// ---- Predicates as bits: P2R R, PR, R, mask and R2P PR, R, mask; .B1 ... take or leave another byte
+// ---- Predicates as bits: P2R R, PR, R, mask and R2P PR, R, mask; .B1 ... select another byte
 
 Handler with_byte(Instruction& n, const Operand& operand, Handler handler) {
   const std::string& byte = !n.modifiers.empty() ? n.modifiers[0] : operand.suffix;
@@ -145,7 +145,7 @@ Handler with_byte(Instruction& n, const Operand& operand, Handler handler) {
 }
 
 void p2r(Warp& w, const Instruction& n, Mask lanes) {
-  lanes = reached(n, lanes);
+  lanes = destination_lanes(n, lanes);
   Vector ta, tm;
   const Vector &a = source(w, n, 2, ta), &mask = source(w, n, 3, tm);
   const Mask* file = n.scratch[1] ? w.uniform_predicates : w.predicates;
@@ -184,7 +184,7 @@ Handler decode_r2p(Instruction& n) {
   return n.scratch[1] || n.operands[0].name == "PR" ? with_byte(n, n.operands[1], r2p) : nullptr;
 }
 
-// ---- R2UR: a register of the first active lane to a uniform one
+// ---- R2UR: the first active lane's register to a uniform register
 
 void r2ur(Warp& w, const Instruction& n, Mask lanes) {
   const unsigned d = predicates_at(n, 0);
@@ -192,7 +192,7 @@ void r2ur(Warp& w, const Instruction& n, Mask lanes) {
   const u32 value = source(w, n, d + 1, t).lane[__builtin_ctz(lanes)];
   Vector& to = destination(w, n, d);
   for (unsigned l = 0; l < kLanes; l++) to.lane[l] = value;
-  // The optional predicate holds where the register was not the same in all lanes.
+  // The optional predicate is true if the register differs between active lanes.
   if (d) {
     const Vector& a = source(w, n, d + 1, t);
     set_predicate(w, n.operands[0], ~Mask{0},
@@ -205,11 +205,11 @@ Handler decode_r2ur(Instruction& n) {
   return d < 2 && n.operands.size() == d + 2 && only(n, {"FILL", "BROADCAST", "OR"}) && !n.has("OR") ? r2ur : nullptr;
 }
 
-const Opcode kIsetp("ISETP", kAlu, decode_isetp), kUisetp("UISETP", kUniformUnit, decode_isetp);
-const Opcode kPlop3("PLOP3", kAlu, decode_plop3), kUplop3("UPLOP3", kUniformUnit, decode_plop3);
-const Opcode kPsetp("PSETP", kAlu, decode_psetp), kUpsetp("UPSETP", kUniformUnit, decode_psetp);
-const Opcode kP2r("P2R", kAlu, decode_p2r), kUp2ur("UP2UR", kUniformUnit, decode_p2r);
-const Opcode kR2p("R2P", kAlu, decode_r2p), kUr2up("UR2UP", kUniformUnit, decode_r2p);
+const Opcode kIsetp("ISETP", kAlu, decode_isetp), kUisetp("UISETP", kUniformPipe, decode_isetp);
+const Opcode kPlop3("PLOP3", kAlu, decode_plop3), kUplop3("UPLOP3", kUniformPipe, decode_plop3);
+const Opcode kPsetp("PSETP", kAlu, decode_psetp), kUpsetp("UPSETP", kUniformPipe, decode_psetp);
+const Opcode kP2r("P2R", kAlu, decode_p2r), kUp2ur("UP2UR", kUniformPipe, decode_p2r);
+const Opcode kR2p("R2P", kAlu, decode_r2p), kUr2up("UR2UP", kUniformPipe, decode_r2p);
 const Opcode kR2ur("R2UR", kAdu, decode_r2ur);
 
 }  // namespace

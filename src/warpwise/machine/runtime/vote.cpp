@@ -1,4 +1,4 @@
-// VOTE, VOTEU, REDUX, CREDUX and ELECT: one value out of all lanes.
+// VOTE, VOTEU, REDUX, CREDUX and ELECT: warp-wide votes and reductions.
 #include "access.h"
 #include "floats.h"
 
@@ -35,9 +35,9 @@ Handler decode_vote(Instruction& i) {
   return i.has("ALL") ? vote<kAll> : i.has("ANY") ? vote<kAny> : i.has("EQ") ? vote<kEq> : nullptr;
 }
 Opcode VOTE_opcode("VOTE", kAlu, decode_vote);
-Opcode VOTEU_opcode("VOTEU", kUniformUnit, decode_vote);
+Opcode VOTEU_opcode("VOTEU", kUniformPipe, decode_vote);
 
-// REDUX.<operation> UR, R over the lanes; without an operation it is AND.
+// REDUX.<operation> UR, R: reduction over the active lanes; the default operation is AND.
 enum Operation : unsigned { kAnd, kOr, kXor, kSum, kMin, kMax };
 template <Operation O, bool Signed>
 void reduce(Warp& warp, const Instruction& instruction, Mask lanes) {
@@ -56,7 +56,7 @@ void reduce(Warp& warp, const Instruction& instruction, Mask lanes) {
   });
   write_everywhere(warp, instruction, 0, lanes, total);
 }
-// CREDUX.MAX.F32 and .MIN.F32: NaNs count only where nothing else is there, or with .NAN.
+// CREDUX.MAX.F32 and .MIN.F32: NaN only if all lanes are NaN, or with .NAN if any lane is.
 void reduce_floats(Warp& warp, const Instruction& instruction, Mask lanes) {
   Vector room;
   const Vector& from = source(warp, instruction, 1, room);
@@ -86,7 +86,7 @@ Handler decode_reduce(Instruction& i) {
 Opcode REDUX_opcode("REDUX", kAdu, decode_reduce);
 Opcode CREDUX_opcode("CREDUX", kAlu, decode_reduce);
 
-// ELECT P, UR, source: the first lane whose source predicate holds, its number in UR.
+// ELECT P, UR, source: P is true in the first lane whose source predicate is true; UR is its lane index.
 void elect(Warp& warp, const Instruction& instruction, Mask lanes) {
   const Mask candidates = predicate(warp, instruction.operands[2]) & lanes;
   const u32 leader = candidates ? static_cast<u32>(__builtin_ctz(candidates)) : 0;

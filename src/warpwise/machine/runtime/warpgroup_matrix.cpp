@@ -1,8 +1,8 @@
-// HGMMA, QGMMA and IGMMA (wgmma): D = A B + C by four warps, of which each makes 16 of the 64 rows.
+// HGMMA, QGMMA and IGMMA (wgmma): D = A B + C by a warpgroup of four warps; each warp computes 16 of the 64 rows.
 //
-// B, and A unless it comes from registers, lie in shared memory as a descriptor says: address, two strides and a
-// swizzle. A tile is made of cores of 8 rows of 16 bytes; a swizzle permutes the 16-byte pieces of 32, 64 or 128
-// neighbouring bytes by the row that they lie in. Source: PTX ISA, "Asynchronous warpgroup level matrix instructions".
+// B, and A unless it is in registers, are in shared memory, given by a matrix descriptor: address, two strides and the
+// swizzle mode. A tile consists of core matrices of 8 rows x 16 bytes; a swizzle permutes the 16-byte units of each 32,
+// 64 or 128 bytes by the row. Source: PTX ISA, "Asynchronous warpgroup level matrix instructions".
 #include <cstdio>
 #include <cstring>
 
@@ -16,13 +16,13 @@ namespace {
 enum class Element : u8 { kF16, kBF16, kTF32, kE4M3, kE5M2, kS8, kU8 };
 enum class Total : u8 { kF32, kF16, kS32 };
 
-// What the decoder found out, in scratch[1].
+// Decoded form of the instruction, in scratch[1].
 struct Form {
   u8 columns_by_8, k;
   Element a, b;
   Total total;
   bool a_in_registers;
-  u8 predicate;  // the operand that says whether C is added, or 0
+  u8 predicate;  // index of the scale-d predicate (adds C if true), or 0
 };
 Form form_of(const Instruction& instruction) {
   Form form;
@@ -41,7 +41,7 @@ double value_of(Element element, u32 bits) {
     case Element::kBF16:
       return bfloat_to_float(bits);
     case Element::kTF32:
-      return float_of_bits(bits & 0xffffe000);  // the unit does not see the lower 13 bits
+      return float_of_bits(bits & 0xffffe000);  // TF32 ignores the lower 13 bits
     case Element::kE4M3:
       return small_to_float(bits, 4, 3, false);
     case Element::kE5M2:
@@ -77,7 +77,7 @@ class Tile {
       place +=
           layout_ ? along / row_bytes_ * leading_ + k / 8 * stride_ : along / row_bytes_ * stride_ + k / 8 * leading_;
     }
-    const u32 mask = layout_ ? (8u >> (layout_ - 1)) - 1 : 0;  // of 8, 4 or 2 pieces
+    const u32 mask = layout_ ? (8u >> (layout_ - 1)) - 1 : 0;  // of 8, 4 or 2 units of 16 bytes
     return place ^ (place >> 7 & mask) << 4;
   }
 
@@ -134,7 +134,7 @@ void multiply(Warp& warp, const Instruction& instruction, Mask lanes) {
   const Operand& c = instruction.operands[form.a_in_registers ? 3 : 2];
   const bool adds = !form.predicate || predicate(warp, instruction.operands[form.predicate]);
   const bool half = form.total == Total::kF16;
-  const auto place = [&](unsigned block, unsigned row_half, unsigned i) {  // register of a fragment
+  const auto place = [&](unsigned block, unsigned row_half, unsigned i) {  // register index in a fragment
     return half ? 2 * block + row_half : 4 * block + 2 * row_half + i;
   };
   for (unsigned block = 0; block < form.columns_by_8; block++)
@@ -149,7 +149,7 @@ void multiply(Warp& warp, const Instruction& instruction, Mask lanes) {
                                                                       : float_of_bits(bits);
         }
       }
-  // Products and their sum in double precision, rounded once an instruction.
+  // Products and sums in double precision, rounded once per instruction.
   for (unsigned row = 0; row < 16; row++)
     for (unsigned k = 0; k < form.k; k++)
       for (unsigned column = 0; column < columns; column++) d[row][column] += a[row][k] * b[k][column];
@@ -184,8 +184,8 @@ bool element_of(const std::string& name, Element& element) {
   return false;
 }
 
-// HGMMA.64x64x16.F32.BF16 R24, gdesc[UR8].tnspB, R24, !UPT, gsb0: the shape, the sum's type, the elements' types
-// (float16 unless named); D, A and B, C, whether C counts, the scoreboard.
+// HGMMA.64x64x16.F32.BF16 R24, gdesc[UR8].tnspB, R24, !UPT, gsb0. Modifiers: shape, accumulator type, element types
+// (default float16). Operands: D, A and B, C, scale-d predicate, scoreboard.
 Handler decode(Instruction& instruction) {
   Form form{};
   unsigned rows = 0, columns = 0, k = 0;
