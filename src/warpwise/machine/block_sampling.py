@@ -23,15 +23,15 @@ def sample_blocks(grid: Index3, target: int) -> tuple[np.ndarray, np.ndarray | N
         return np.arange(total, dtype=np.uint64), None
     generator = np.random.default_rng(0)
     indices, weights = [], []
-    for strata in itertools.product(*(_strata(extent) for extent in reversed(grid))):
-        depth, height, width = (bounds[1] - bounds[0] for bounds in strata)
+    for stratum in itertools.product(*(_strata(extent) for extent in reversed(grid))):
+        depth, height, width = (bounds[1] - bounds[0] for bounds in stratum)
         size = depth * height * width
         count = min(size, max(1, round(target * size / total)))
         edges = np.arange(count + 1, dtype=np.uint64) * np.uint64(size) // np.uint64(count)
-        inside = edges[:-1] + (generator.random(count) * (edges[1:] - edges[:-1])).astype(np.uint64)
-        z, rest = np.divmod(inside, np.uint64(height * width))
+        offsets = edges[:-1] + (generator.random(count) * (edges[1:] - edges[:-1])).astype(np.uint64)
+        z, rest = np.divmod(offsets, np.uint64(height * width))
         y, x = np.divmod(rest, np.uint64(width))
-        z, y, x = z + np.uint64(strata[0][0]), y + np.uint64(strata[1][0]), x + np.uint64(strata[2][0])
+        z, y, x = z + np.uint64(stratum[0][0]), y + np.uint64(stratum[1][0]), x + np.uint64(stratum[2][0])
         indices.append((z * np.uint64(grid[1]) + y) * np.uint64(grid[0]) + x)
         weights.append((edges[1:] - edges[:-1]).astype(np.float64))
     block_indices, block_weights = np.concatenate(indices), np.concatenate(weights)

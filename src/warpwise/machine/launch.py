@@ -40,14 +40,14 @@ _lock = threading.Lock()  # the runtime has global state: one launch at a time
 
 def _decoded(program: Program) -> int:
     """Return the runtime's handle of the decoded ``program``; it is freed with the program."""
-    known = _PROGRAMS.get(id(program))
-    if known is None:
+    handle = _PROGRAMS.get(id(program))
+    if handle is None:
         library = runtime.handle()
         text = program.encoded
-        known = library.ww_machine_load(text, len(text))
-        _PROGRAMS[id(program)] = known
+        handle = library.ww_machine_load(text, len(text))
+        _PROGRAMS[id(program)] = handle
         weakref.finalize(program, _unload, id(program))
-    return known
+    return handle
 
 
 def _unload(identity: int) -> None:
@@ -67,7 +67,7 @@ def pipes(program: Program) -> list[str]:
 
 def unsupported(program: Program) -> list[str]:
     """Return the unsupported instructions as text, without duplicates, in program order."""
-    texts = (each.text for each, unit in zip(program.instructions, pipes(program), strict=True) if not unit)
+    texts = (each.text for each, pipe in zip(program.instructions, pipes(program), strict=True) if not pipe)
     return list(dict.fromkeys(texts))
 
 
@@ -98,7 +98,7 @@ def run(
     local = _local_bytes(program)
     banks = _banks(program, grid, block, arguments, locations, local, constants)
     total = grid[0] * grid[1] * grid[2]
-    numbers, weights = sample_blocks(grid, total if blocks is None or program.cooperative else blocks)
+    block_indices, weights = sample_blocks(grid, total if blocks is None or program.cooperative else blocks)
     table = np.zeros((len(program.instructions), len(FIELDS)))
     resident = _resident_blocks(program, threads, shared_bytes, profile)
     sm_count, l2_bytes = _DEVICES.get(program.architecture, _DEVICES[(9, 0)])
@@ -117,7 +117,7 @@ def run(
     for number, data in banks.items():
         params.banks[number] = data.ctypes.data
         params.bank_bytes[number] = data.nbytes
-    params.block_numbers, params.block_count = numbers.ctypes.data, len(numbers)
+    params.block_indices, params.block_count = block_indices.ctypes.data, len(block_indices)
     params.weights = weights.ctypes.data if weights is not None else None
     params.table = table.ctypes.data
     result = runtime.RunResult()
@@ -130,7 +130,7 @@ def run(
     finally:
         library.ww_machine_release(ctypes.byref(result))
     warps = -(-threads // 32)
-    scale = total / len(numbers)
+    scale = total / len(block_indices)
     return Counts(
         program=program,
         table=np.rint(table).astype(np.int64),
@@ -138,7 +138,7 @@ def run(
         block=block,
         shared_bytes=shared_bytes,
         blocks=total,
-        blocks_run=len(numbers),
+        blocks_run=len(block_indices),
         warps=warps * total,
         warp_cycles=result.warp_cycles,
         mean_warp_cycles=result.warp_cycles_sum / (warps * total),

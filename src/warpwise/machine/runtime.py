@@ -47,7 +47,7 @@ class LaunchParams(ctypes.Structure):
         ("segments", ctypes.POINTER(Segment)),
         ("banks", ctypes.c_void_p * BANKS),
         ("bank_bytes", ctypes.c_uint64 * BANKS),
-        ("block_numbers", ctypes.c_void_p),
+        ("block_indices", ctypes.c_void_p),
         ("weights", ctypes.c_void_p),
         ("block_count", ctypes.c_uint64),
         ("table", ctypes.c_void_p),

@@ -10,10 +10,10 @@ namespace ww::machine {
 class SectoredCache {
  public:
   void reset(u64 bytes, unsigned ways);
-  // Returns the sectors of `wanted` (4 bits) that hit; if `allocate`, all of them are valid afterwards.
-  unsigned access(u64 line, unsigned wanted, bool allocate);
+  // Returns which of `sectors` (4 bits) hit; if `allocate`, all of them are valid afterwards.
+  unsigned access(u64 line, unsigned sectors, bool allocate);
   // Invalidates sectors of a line.
-  void drop(u64 line, unsigned sectors);
+  void invalidate(u64 line, unsigned sectors);
 
  private:
   u64* set_of(u64 line) {

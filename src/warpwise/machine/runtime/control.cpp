@@ -251,10 +251,10 @@ void wait_for_block(Warp& warp, const Instruction& instruction, Mask lanes) {
   Barrier& barrier = warp.block->barriers[named.number];
   barrier.expected = named.expected;
   if (instruction.scratch[1]) {
-    const Mask holds = lanes & predicate(warp, instruction.operands[operand_of(instruction.scratch[1])]);
-    barrier.lanes += static_cast<u32>(__builtin_popcount(holds));
-    barrier.all &= holds == lanes;
-    barrier.any |= holds != 0;
+    const Mask votes = lanes & predicate(warp, instruction.operands[operand_of(instruction.scratch[1])]);
+    barrier.lanes += static_cast<u32>(__builtin_popcount(votes));
+    barrier.all &= votes == lanes;
+    barrier.any |= votes != 0;
     barrier.conjunction = instruction.scratch[1] & kConjunction;
   }
   wait_at(warp, lanes, warp.pc, kBlockBarrier + named.number);

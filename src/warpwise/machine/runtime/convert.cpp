@@ -149,14 +149,14 @@ Handler with_types(Instruction& n, Type to, Type from, u64 form) {
 }
 
 Handler decode_f2f(Instruction& n) {
-  if (!only(n, {"F16", "F32", "F64", "BF16", "FTZ", "SAT", "RN", "RM", "RP", "RZ"})) return nullptr;
+  if (!has_only(n, {"F16", "F32", "F64", "BF16", "FTZ", "SAT", "RN", "RM", "RP", "RZ"})) return nullptr;
   Type types[2] = {Type::kNone, Type::kNone};
   if (!float_types(n, types, 2) || types[1] == Type::kNone) return nullptr;
   return with_types(n, types[0], types[1], 0);
 }
 
 Handler decode_frnd(Instruction& n) {
-  if (!only(n, {"F16", "F32", "F64", "BF16", "FTZ", "FLOOR", "CEIL", "TRUNC", "ROUND"})) return nullptr;
+  if (!has_only(n, {"F16", "F32", "F64", "BF16", "FTZ", "FLOOR", "CEIL", "TRUNC", "ROUND"})) return nullptr;
   Type type = Type::kF32;
   return float_types(n, &type, 1) ? with_types(n, type, type, kWhole) : nullptr;
 }
@@ -244,8 +244,8 @@ void narrow_halves(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_f2fp(Instruction& n) {
-  if (!only(n, {"F16", "BF16", "F32", "E4M3", "E5M2", "PACK_AB", "PACK_AB_MERGE_C", "UNPACK_B", "UNPACK_B_MERGE_C",
-                "SATFINITE", "RELU", "RZ", "RN"}))
+  if (!has_only(n, {"F16", "BF16", "F32", "E4M3", "E5M2", "PACK_AB", "PACK_AB_MERGE_C", "UNPACK_B", "UNPACK_B_MERGE_C",
+                    "SATFINITE", "RELU", "RZ", "RN"}))
     return nullptr;
   const bool eight = n.has("E4M3") || n.has("E5M2");
   const Narrow narrow = n.has("E4M3")   ? Narrow::kE4m3

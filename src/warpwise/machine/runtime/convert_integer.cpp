@@ -95,8 +95,8 @@ void i2f(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_i2f(Instruction& n) {
-  if (!only(n, {"S8", "U8", "S16", "U16", "S32", "U32", "S64", "U64", "F16", "F32", "F64", "BF16", "RN", "RM", "RP",
-                "RZ"}))
+  if (!has_only(n, {"S8", "U8", "S16", "U16", "S32", "U32", "S64", "U64", "F16", "F32", "F64", "BF16", "RN", "RM", "RP",
+                    "RZ"}))
     return nullptr;
   Type to = Type::kF32;
   unsigned by;
@@ -168,8 +168,8 @@ void f2i(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_f2i(Instruction& n) {
-  if (!only(n, {"S8", "U8", "S16", "U16", "S32", "U32", "S64", "U64", "F16", "F32", "F64", "BF16", "FTZ", "NTZ",
-                "FLOOR", "CEIL", "TRUNC", "ROUND"}))
+  if (!has_only(n, {"S8", "U8", "S16", "U16", "S32", "U32", "S64", "U64", "F16", "F32", "F64", "BF16", "FTZ", "NTZ",
+                    "FLOOR", "CEIL", "TRUNC", "ROUND"}))
     return nullptr;
   Type from = Type::kF32;
   if (n.operands.size() != 2 || !float_types(n, &from, 1) || !known_suffix(n.operands[1])) return nullptr;
@@ -249,7 +249,8 @@ void f2ip(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_f2ip(Instruction& n) {
-  if (!only(n, {"U8", "S8", "F32", "NTZ", "FTZ", "TRUNC", "FLOOR", "CEIL"}) || n.operands.size() != 4) return nullptr;
+  if (!has_only(n, {"U8", "S8", "F32", "NTZ", "FTZ", "TRUNC", "FLOOR", "CEIL"}) || n.operands.size() != 4)
+    return nullptr;
   if (!n.has("U8") && !n.has("S8")) return nullptr;
   for (const Operand& operand : n.operands)
     if (!operand.suffix.empty()) return nullptr;

@@ -39,7 +39,7 @@ extern "C" struct ww_machine_params {
   const ww_machine_segment* segments;
   const u8* banks[8];
   u64 bank_bytes[8];
-  const u64* block_numbers;  // blocks to run
+  const u64* block_indices;  // blocks to run
   const double* weights;     // sampling weight of each block; nullptr: all 1
   u64 block_count;
   double* table;  // InstructionCounts of each instruction, weighted
@@ -142,7 +142,7 @@ class Runner {
  private:
   void start(Resident& resident, u64 next) {
     resident.weight = params_.weights ? params_.weights[next] : 1;
-    start_block(resident.block, params_.block_numbers[next]);
+    start_block(resident.block, params_.block_indices[next]);
   }
 
   // Runs about `instructions` warp instructions of the block; returns true if it has finished.

@@ -68,7 +68,8 @@ void general(Warp& w, const Instruction& n, Mask lanes) {
 
 template <class Operation>
 Handler decode(Instruction& n) {
-  if (n.operands.size() != Operation::kSources + 1 || !only(n, {"FTZ", "SAT", "RN", "RM", "RP", "RZ"})) return nullptr;
+  if (n.operands.size() != Operation::kSources + 1 || !has_only(n, {"FTZ", "SAT", "RN", "RM", "RP", "RZ"}))
+    return nullptr;
   n.scratch[0] = float_form(n);
   return n.scratch[0] ? general<Operation> : plain<Operation>;
 }
@@ -99,7 +100,7 @@ void packed(Warp& w, const Instruction& n, Mask lanes) {
 
 template <class Operation>
 Handler decode_packed(Instruction& n) {
-  if (n.operands.size() != Operation::kSources + 1 || !only(n, {"FTZ", "RN", "RM", "RP", "RZ"})) return nullptr;
+  if (n.operands.size() != Operation::kSources + 1 || !has_only(n, {"FTZ", "RN", "RM", "RP", "RZ"})) return nullptr;
   for (unsigned k = 1; k < n.operands.size(); k++) {
     const Operand& operand = n.operands[k];
     if (operand.kind == Kind::kImmediate) continue;  // broadcast to both
@@ -144,7 +145,7 @@ void fmnmx_any(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_fmnmx(Instruction& n) {
-  if (!only(n, {"FTZ", "NAN", "XORSIGN"}) || !is_predicate(n.operands.back())) return nullptr;
+  if (!has_only(n, {"FTZ", "NAN", "XORSIGN"}) || !is_predicate(n.operands.back())) return nullptr;
   const bool three = n.opcode == "FMNMX3" || n.opcode == "UFMNMX3";
   if (n.operands.size() != (three ? 5 : 4) || (three && n.has("XORSIGN"))) return nullptr;
   n.scratch[0] =
@@ -179,12 +180,12 @@ void fsetp(Warp& w, const Instruction& n, Mask lanes) {
 void fset(Warp& w, const Instruction& n, Mask lanes) {
   const Mask found = combine(static_cast<Logic>(n.scratch[1] & 3), compared(w, n, 1), predicate(w, n.operands[3]));
   const u32 truth = n.scratch[1] & 4 ? 0x3f800000u : ~u32{0};
-  map(destination(w, n, 0), destination_lanes(n, lanes), [&](unsigned l) { return on(found, l) ? truth : 0; });
+  map(destination(w, n, 0), destination_lanes(n, lanes), [&](unsigned l) { return is_active(found, l) ? truth : 0; });
 }
 
 bool decode_comparison(Instruction& n) {
-  if (!only(n, {"F",   "LT",  "EQ",  "LE",  "GT", "NE",  "GE",  "NUM", "NAN", "LTU", "EQU",
-                "LEU", "GTU", "NEU", "GEU", "T",  "FTZ", "AND", "OR",  "XOR", "BF"}))
+  if (!has_only(n, {"F",   "LT",  "EQ",  "LE",  "GT", "NE",  "GE",  "NUM", "NAN", "LTU", "EQU",
+                    "LEU", "GTU", "NEU", "GEU", "T",  "FTZ", "AND", "OR",  "XOR", "BF"}))
     return false;
   const u64 relation = float_relation(n);
   n.scratch[0] = relation | n.has("FTZ") * 16u;
@@ -214,11 +215,11 @@ bool needs_care(u32 a, u32 b) {
 void fchk(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb;
   const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb);
-  set_predicate(w, n.operands[0], lanes, test([&](unsigned l) { return needs_care(a.lane[l], b.lane[l]); }));
+  set_predicate(w, n.operands[0], lanes, lanes_where([&](unsigned l) { return needs_care(a.lane[l], b.lane[l]); }));
 }
 
 Handler decode_fchk(Instruction& n) {
-  return n.operands.size() == 3 && only(n, {"DIVIDE"}) && is_predicate(n.operands[0]) ? fchk : nullptr;
+  return n.operands.size() == 3 && has_only(n, {"DIVIDE"}) && is_predicate(n.operands[0]) ? fchk : nullptr;
 }
 
 const Opcode kFadd("FADD", kFma, decode<Sum>), kFmul("FMUL", kFma, decode<Product>), kFfma("FFMA", kFma, decode<Fused>);

@@ -97,25 +97,25 @@ inline Mask compare(u64 relation, Left&& left, Right&& right) {
   Mask found = 0;
   switch (invert ? ~relation & 7 : relation) {
     case kBelow:
-      found = test([&](unsigned l) { return left(l) < right(l); });
+      found = lanes_where([&](unsigned l) { return left(l) < right(l); });
       break;
     case kSame:
-      found = test([&](unsigned l) { return left(l) == right(l); });
+      found = lanes_where([&](unsigned l) { return left(l) == right(l); });
       break;
     case kBelow | kSame:
-      found = test([&](unsigned l) { return left(l) <= right(l); });
+      found = lanes_where([&](unsigned l) { return left(l) <= right(l); });
       break;
     case kAbove:
-      found = test([&](unsigned l) { return left(l) > right(l); });
+      found = lanes_where([&](unsigned l) { return left(l) > right(l); });
       break;
     case kBelow | kAbove:
-      found = test([&](unsigned l) { return left(l) < right(l) || left(l) > right(l); });
+      found = lanes_where([&](unsigned l) { return left(l) < right(l) || left(l) > right(l); });
       break;
     case kAbove | kSame:
-      found = test([&](unsigned l) { return left(l) >= right(l); });
+      found = lanes_where([&](unsigned l) { return left(l) >= right(l); });
       break;
     case kBelow | kSame | kAbove:
-      found = test([&](unsigned l) { return left(l) == left(l) && right(l) == right(l); });
+      found = lanes_where([&](unsigned l) { return left(l) == left(l) && right(l) == right(l); });
       break;
     default:
       break;

@@ -183,7 +183,7 @@ bool is_zero(const Operand& operand) { return operand.kind == Kind::kRegister &&
 
 template <class Operation>
 Handler decode(Instruction& n) {
-  if (!only(n, {"MMA", "BF16_V2", "FTZ", "SAT", "RELU", "F32"})) return nullptr;
+  if (!has_only(n, {"MMA", "BF16_V2", "FTZ", "SAT", "RELU", "F32"})) return nullptr;
   if (!prepare(n, 1, Operation::kSources) || n.operands.size() != Operation::kSources + 1) return nullptr;
   if (n.has("MMA")) n.pipe = kTensor;  // on an H200 counted in sm__inst_executed_pipe_tensor
   if (n.has("F32")) return n.opcode == "HADD2" && !n.has("SAT") && !n.has("RELU") ? sum_to_float : nullptr;
@@ -222,7 +222,7 @@ void hmnmx2(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_hmnmx2(Instruction& n) {
-  if (!only(n, {"BF16_V2", "FTZ", "NAN", "XORSIGN"}) || !prepare(n, 1, 2)) return nullptr;
+  if (!has_only(n, {"BF16_V2", "FTZ", "NAN", "XORSIGN"}) || !prepare(n, 1, 2)) return nullptr;
   return n.operands.size() == 4 && is_predicate(n.operands[3]) ? hmnmx2 : nullptr;
 }
 
@@ -242,7 +242,7 @@ void hset2(Warp& w, const Instruction& n, Mask lanes) {
   const Logic logic = logic_of(n);
   const Mask low = combine(logic, compared(w, n, 1, 0), given), high = combine(logic, compared(w, n, 1, 1), given);
   map(destination(w, n, 0), lanes,
-      [&](unsigned l) { return (on(low, l) ? truth : 0) | (on(high, l) ? truth << 16 : 0); });
+      [&](unsigned l) { return (is_active(low, l) ? truth : 0) | (is_active(high, l) ? truth << 16 : 0); });
 }
 
 void hsetp2(Warp& w, const Instruction& n, Mask lanes) {
@@ -254,8 +254,8 @@ void hsetp2(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 bool decode_comparison(Instruction& n, unsigned first) {
-  if (!only(n, {"F",   "LT",  "EQ",  "LE",  "GT", "NE",      "GE",  "NUM", "NAN", "LTU", "EQU",
-                "LEU", "GTU", "NEU", "GEU", "T",  "BF16_V2", "FTZ", "AND", "OR",  "XOR", "BF"}))
+  if (!has_only(n, {"F",   "LT",  "EQ",  "LE",  "GT", "NE",      "GE",  "NUM", "NAN", "LTU", "EQU",
+                    "LEU", "GTU", "NEU", "GEU", "T",  "BF16_V2", "FTZ", "AND", "OR",  "XOR", "BF"}))
     return false;
   const u64 relation = float_relation(n);
   if (relation == kNoRelation || !prepare(n, first, 2)) return false;

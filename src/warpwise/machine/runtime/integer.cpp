@@ -16,7 +16,7 @@ Handler with_sources(Instruction& n, unsigned count, Handler handler) {
   return handler;
 }
 
-u32 carry_in(const Mask* carries, unsigned l) { return on(carries[0], l) + on(carries[1], l); }
+u32 carry_in(const Mask* carries, unsigned l) { return is_active(carries[0], l) + is_active(carries[1], l); }
 
 void read_carries(const Warp& w, const Instruction& n, unsigned first, Mask* carries) {
   carries[0] = carries[1] = 0;
@@ -49,7 +49,7 @@ void iadd3_carry(Warp& w, const Instruction& n, Mask lanes) {
     sum[l] = ones + (a.lane[l] ^ sa.flip) + (b.lane[l] ^ sb.flip) + (c.lane[l] ^ sc.flip) + carry_in(carries, l);
   map(destination(w, n, 0), lanes, [&](unsigned l) { return static_cast<u32>(sum[l]); });
   for (unsigned k = 1; k < i; k++)
-    set_predicate(w, n.operands[k], lanes, test([&](unsigned l) { return sum[l] >> 32 >= k; }));
+    set_predicate(w, n.operands[k], lanes, lanes_where([&](unsigned l) { return sum[l] >> 32 >= k; }));
 }
 
 // UIADD3.64: register pairs.
@@ -67,7 +67,7 @@ void iadd3_wide(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_iadd3(Instruction& n) {
-  if (!only(n, {"X", "64"})) return nullptr;
+  if (!has_only(n, {"X", "64"})) return nullptr;
   bool carries = n.has("X");
   for (unsigned k = 1; k <= predicates_at(n, 1); k++) carries |= n.operands[k].index != kPredicateTrue;
   if (n.has("64")) return carries ? nullptr : with_sources(n, 3, iadd3_wide);
@@ -94,7 +94,7 @@ void add_halves(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_viadd(Instruction& n) {
-  if (n.operands.size() != 3 || !only(n, {"16x2", "U32", "S32"})) return nullptr;
+  if (n.operands.size() != 3 || !has_only(n, {"16x2", "U32", "S32"})) return nullptr;
   return n.has("16x2") ? add_halves : add;
 }
 
@@ -155,8 +155,8 @@ void imad_wide(Warp& w, const Instruction& n, Mask lanes) {
   } else {
     for (unsigned l = 0; l < kLanes; l++) {
       bool overflow;
-      sum[l] =
-          product_sum<kSigned>(a.lane[l], b.lane[l], (pair(c, d, l) ^ flip) + one, negated, on(carry, l), &overflow);
+      sum[l] = product_sum<kSigned>(a.lane[l], b.lane[l], (pair(c, d, l) ^ flip) + one, negated, is_active(carry, l),
+                                    &overflow);
       carried |= static_cast<Mask>(overflow) << l;
     }
   }
@@ -176,9 +176,10 @@ void store_sum(Warp& w, const Instruction& n, Mask lanes, const Vector& x, const
                IntegerSign sy, Mask carry, bool wanted) {
   const u32 fx = sx.flip, fy = sy.flip, ones = sx.one + sy.one;
   Vector sum;
-  for (unsigned l = 0; l < kLanes; l++) sum.lane[l] = (x.lane[l] ^ fx) + (y.lane[l] ^ fy) + ones + on(carry, l);
+  for (unsigned l = 0; l < kLanes; l++) sum.lane[l] = (x.lane[l] ^ fx) + (y.lane[l] ^ fy) + ones + is_active(carry, l);
   if (wanted) {
-    const Mask out = test([&](unsigned l) { return carry_of(x.lane[l] ^ fx, y.lane[l] ^ fy, sum.lane[l]) != 0; });
+    const Mask out =
+        lanes_where([&](unsigned l) { return carry_of(x.lane[l] ^ fx, y.lane[l] ^ fy, sum.lane[l]) != 0; });
     set_predicate(w, n.operands[1], lanes, out);
   }
   blend(destination(w, n, 0), sum, lanes);
@@ -201,7 +202,7 @@ bool is_zero(const Operand& operand) {
 }
 
 Handler decode_imad(Instruction& n) {
-  if (!only(n, {"MOV", "IADD", "SHL", "U32", "S32", "X", "HI", "WIDE"})) return nullptr;
+  if (!has_only(n, {"MOV", "IADD", "SHL", "U32", "S32", "X", "HI", "WIDE"})) return nullptr;
   const bool wide = n.has("WIDE"), high = n.has("HI"), carry = n.has("X");
   Handler handler = imad;
   if (wide || high)
@@ -243,7 +244,7 @@ void lea(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_lea(Instruction& n) {
-  if (!only(n, {"HI", "X", "SX32"})) return nullptr;
+  if (!has_only(n, {"HI", "X", "SX32"})) return nullptr;
   const unsigned first = 1 + predicates_at(n, 1);
   const u64 form = n.has("HI") * kLeaHigh | n.has("SX32") * kLeaSignExtend | n.has("X") * kLeaCarryIn;
   const unsigned place = first + (form & kLeaHigh && !(form & kLeaSignExtend) ? 3 : 2);
@@ -263,7 +264,7 @@ void iabs(Warp& w, const Instruction& n, Mask lanes) {
       [&](unsigned l) { return static_cast<i32>(a.lane[l]) < 0 ? -a.lane[l] : a.lane[l]; });
 }
 
-Handler decode_iabs(Instruction& n) { return n.operands.size() == 2 && only(n, {}) ? iabs : nullptr; }
+Handler decode_iabs(Instruction& n) { return n.operands.size() == 2 && has_only(n, {}) ? iabs : nullptr; }
 
 void vabsdiff(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb, tc;
@@ -277,7 +278,7 @@ void vabsdiff(Warp& w, const Instruction& n, Mask lanes) {
 
 Handler decode_vabsdiff(Instruction& n) {
   n.scratch[0] = n.has("U32");
-  return n.operands.size() == 4 && only(n, {"U32"}) ? vabsdiff : nullptr;
+  return n.operands.size() == 4 && has_only(n, {"U32"}) ? vabsdiff : nullptr;
 }
 
 // Four bytes each; .ACC adds the four differences to c, otherwise the result is the four differences.
@@ -300,7 +301,7 @@ void vabsdiff4(Warp& w, const Instruction& n, Mask lanes) {
 
 Handler decode_vabsdiff4(Instruction& n) {
   n.scratch[0] = (n.has("U8") ? 1 : 0) | (n.has("ACC") ? 2 : 0);
-  return n.operands.size() == 4 && only(n, {"U8", "S8", "ACC"}) ? vabsdiff4 : nullptr;
+  return n.operands.size() == 4 && has_only(n, {"U8", "S8", "ACC"}) ? vabsdiff4 : nullptr;
 }
 
 i32 part(u32 word, unsigned at, unsigned bits, bool is_signed) {
@@ -324,7 +325,7 @@ void idp(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_idp(Instruction& n) {
-  if (n.operands.size() != 4 || !only(n, {"4A", "2A", "LO", "HI", "S8", "U8", "S16", "U16"})) return nullptr;
+  if (n.operands.size() != 4 || !has_only(n, {"4A", "2A", "LO", "HI", "S8", "U8", "S16", "U16"})) return nullptr;
   if (!n.has("4A") && !n.has("2A")) return nullptr;
   const std::vector<std::string>& modifiers = n.modifiers;
   if (modifiers.size() < 3) return nullptr;

@@ -15,7 +15,7 @@ inline Mask destination_lanes(const Instruction& instruction, Mask lanes) {
   return kind == Kind::kUniform || kind == Kind::kUniformPredicate ? ~Mask{0} : lanes;
 }
 
-inline bool on(Mask lanes, unsigned l) { return lanes >> l & 1; }
+inline bool is_active(Mask lanes, unsigned l) { return lanes >> l & 1; }
 
 inline bool is_predicate(const Operand& operand) {
   return operand.kind == Kind::kPredicate || operand.kind == Kind::kUniformPredicate;
@@ -29,7 +29,7 @@ inline unsigned predicates_at(const Instruction& instruction, unsigned first) {
 }
 
 // True if every modifier is in `known`.
-inline bool only(const Instruction& instruction, std::initializer_list<const char*> known) {
+inline bool has_only(const Instruction& instruction, std::initializer_list<const char*> known) {
   for (const std::string& modifier : instruction.modifiers) {
     bool found = false;
     for (const char* each : known) found |= modifier == each;
@@ -86,7 +86,7 @@ inline void blend(Vector& to, const Vector& from, Mask lanes) {
   if (lanes == ~Mask{0}) {
     to = from;
   } else {
-    for (unsigned l = 0; l < kLanes; l++) to.lane[l] = choose(on(lanes, l), from.lane[l], to.lane[l]);
+    for (unsigned l = 0; l < kLanes; l++) to.lane[l] = choose(is_active(lanes, l), from.lane[l], to.lane[l]);
   }
 }
 
@@ -113,7 +113,7 @@ inline __attribute__((always_inline)) void map_wide(Vector& low, Vector& high, M
 
 // The mask of lanes in which f(l) is true.
 template <class F>
-inline __attribute__((always_inline)) Mask test(F&& f) {
+inline __attribute__((always_inline)) Mask lanes_where(F&& f) {
   Mask found = 0;
   for (unsigned l = 0; l < kLanes; l++) found |= (f(l) ? Mask{1} : Mask{0}) << l;
   return found;

@@ -8,7 +8,7 @@ namespace {
 
 // Destinations: an optional predicate (result != 0), then the register at operand index scratch[0].
 void set_nonzero(Warp& w, const Instruction& n, Mask lanes, const Vector& made) {
-  const Mask found = test([&](unsigned l) { return made.lane[l] != 0; });
+  const Mask found = lanes_where([&](unsigned l) { return made.lane[l] != 0; });
   const Mask given = predicate(w, n.operands.back());
   set_predicate(w, n.operands[0], lanes, n.has("PAND") ? found & given : found | given);
 }
@@ -59,7 +59,7 @@ void lop3(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_lop3(Instruction& n) {
-  if (!only(n, {"LUT", "PAND", "POR"})) return nullptr;
+  if (!has_only(n, {"LUT", "PAND", "POR"})) return nullptr;
   const unsigned d = predicates_at(n, 0);
   if (d > 1 || n.operands.size() != d + 6 || n.operands[d + 4].kind != Kind::kImmediate) return nullptr;
   for (unsigned i = d + 1; i < d + 4; i++)
@@ -72,7 +72,7 @@ Handler decode_lop3(Instruction& n) {
 
 // LOP and LOP32I: the function is a modifier.
 Handler decode_lop(Instruction& n) {
-  if (n.operands.size() != 3 || !only(n, {"AND", "OR", "XOR"})) return nullptr;
+  if (n.operands.size() != 3 || !has_only(n, {"AND", "OR", "XOR"})) return nullptr;
   n.scratch[0] = 0;
   return n.has("AND") ? bit_and : n.has("OR") ? bit_or : n.has("XOR") ? bit_xor : nullptr;
 }
@@ -172,7 +172,7 @@ void prmt_halves(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_prmt(Instruction& n) {
-  if (n.operands.size() != 4 || !only(n, {"F4E", "B4E", "RC8", "ECL", "ECR", "RC16", "IDX"})) return nullptr;
+  if (n.operands.size() != 4 || !has_only(n, {"F4E", "B4E", "RC8", "ECL", "ECR", "RC16", "IDX"})) return nullptr;
   const Mode mode = n.has("F4E")    ? Mode::kForward
                     : n.has("B4E")  ? Mode::kBackward
                     : n.has("RC8")  ? Mode::kReplicateByte
@@ -196,7 +196,7 @@ void select(Warp& w, const Instruction& n, Mask lanes) {
   const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb);
   const Mask first = predicate(w, n.operands[3]);
   map(destination(w, n, 0), destination_lanes(n, lanes),
-      [&](unsigned l) { return choose(on(first, l), a.lane[l], b.lane[l]); });
+      [&](unsigned l) { return choose(is_active(first, l), a.lane[l], b.lane[l]); });
 }
 
 void select_signed(Warp& w, const Instruction& n, Mask lanes) {
@@ -206,7 +206,7 @@ void select_signed(Warp& w, const Instruction& n, Mask lanes) {
   const Mask first = predicate(w, n.operands[3]);
   const u32 flush = static_cast<u32>(n.scratch[0]);
   map(destination(w, n, 0), destination_lanes(n, lanes), [&](unsigned l) {
-    const u32 chosen = choose(on(first, l), sa(a.lane[l]), sb(b.lane[l]));
+    const u32 chosen = choose(is_active(first, l), sa(a.lane[l]), sb(b.lane[l]));
     return choose((chosen & 0x7f800000u) != 0, chosen, chosen & flush);
   });
 }
@@ -217,16 +217,16 @@ void select_wide(Warp& w, const Instruction& n, Mask lanes) {
   const Vector &c = source_high(w, n, 1, tc), &d = source_high(w, n, 2, td);
   const Mask first = predicate(w, n.operands[3]);
   map_wide(destination(w, n, 0), destination(w, n, 0, 1), destination_lanes(n, lanes),
-           [&](unsigned l) { return on(first, l) ? pair(a, c, l) : pair(b, d, l); });
+           [&](unsigned l) { return is_active(first, l) ? pair(a, c, l) : pair(b, d, l); });
 }
 
 Handler decode_sel(Instruction& n) {
-  if (n.operands.size() != 4 || !is_predicate(n.operands[3]) || !only(n, {"64"})) return nullptr;
+  if (n.operands.size() != 4 || !is_predicate(n.operands[3]) || !has_only(n, {"64"})) return nullptr;
   return n.has("64") ? select_wide : select;
 }
 
 Handler decode_fsel(Instruction& n) {
-  if (n.operands.size() != 4 || !is_predicate(n.operands[3]) || !only(n, {"FTZ"})) return nullptr;
+  if (n.operands.size() != 4 || !is_predicate(n.operands[3]) || !has_only(n, {"FTZ"})) return nullptr;
   n.scratch[0] = n.has("FTZ") ? 0x80000000u : ~u32{0};
   const Operand &a = n.operands[1], &b = n.operands[2];
   const bool plain = !a.negated && !a.absolute && !b.negated && !b.absolute && !n.has("FTZ");
@@ -246,7 +246,7 @@ void move_wide(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_mov(Instruction& n) {
-  if (n.operands.size() < 2 || !only(n, {"64", "U32"})) return nullptr;
+  if (n.operands.size() < 2 || !has_only(n, {"64", "U32"})) return nullptr;
   if (n.operands[1].kind != Kind::kImmediate && n.operands[1].kind != Kind::kRegister &&
       n.operands[1].kind != Kind::kUniform && n.operands[1].kind != Kind::kConstant)
     return nullptr;

@@ -68,21 +68,22 @@ void minimum(Warp& w, const Instruction& n, Mask lanes) {
     a = &first;
     second = &c;
   } else if (form & kThree) {
-    for (unsigned l = 0; l < kLanes; l++) first.lane[l] = less(a->lane[l], b.lane[l], on(choose, l) ? low : high);
+    for (unsigned l = 0; l < kLanes; l++)
+      first.lane[l] = less(a->lane[l], b.lane[l], is_active(choose, l) ? low : high);
     a = &first;
     second = &c;
   }
   const bool clamp = form & kRelu;
   Vector made;
   for (unsigned l = 0; l < kLanes; l++) {
-    const u32 value = less(a->lane[l], second->lane[l], on(choose, l) ? low : high);
+    const u32 value = less(a->lane[l], second->lane[l], is_active(choose, l) ? low : high);
     made.lane[l] = clamp ? relu(value, kHalf) : value;
   }
   // The predicate results are true if the first source was selected: for the low half, then for the high half.
   const Vector &x = *a, &y = *second;
   const auto taken = [&](u32 mask) {
-    return test([&](unsigned l) {
-      const u32 winner = less(x.lane[l], y.lane[l], on(choose, l) ? low : high);
+    return lanes_where([&](unsigned l) {
+      const u32 winner = less(x.lane[l], y.lane[l], is_active(choose, l) ? low : high);
       return ((winner ^ x.lane[l]) & mask) == 0;
     });
   };
@@ -96,7 +97,7 @@ void minimum(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode(Instruction& n, u64 form) {
-  if (!only(n, {"U32", "S32", "RELU", "S16x2", "U16x2"})) return nullptr;
+  if (!has_only(n, {"U32", "S32", "RELU", "S16x2", "U16x2"})) return nullptr;
   const unsigned first = 1 + predicates_at(n, 1);
   if (n.operands.size() != first + (form ? 4 : 3) || !is_predicate(n.operands.back())) return nullptr;
   const bool halves = n.has("S16x2") || n.has("U16x2");

@@ -11,7 +11,7 @@ enum : u64 { kLess = 1, kEqual = 2, kGreater = 4 };
 u64 relation(const Instruction& n) {
   static const struct {
     const char* name;
-    u64 holds;
+    u64 relation;
   } known[] = {{"F", 0},
                {"LT", kLess},
                {"EQ", kEqual},
@@ -21,7 +21,7 @@ u64 relation(const Instruction& n) {
                {"GE", kGreater | kEqual},
                {"T", kLess | kEqual | kGreater}};
   for (const auto& each : known)
-    if (n.has(each.name)) return each.holds;
+    if (n.has(each.name)) return each.relation;
   return ~u64{0};
 }
 
@@ -36,29 +36,29 @@ void isetp(Warp& w, const Instruction& n, Mask lanes) {
   const IntegerSign sa(n.operands[2]), sb(n.operands[3]);
   const u32 bias = n.scratch[1] & kUnsigned ? 0x80000000u : 0;
   const u32 fa = sa.flip, fb = sb.flip, oa = sa.one, ob = sb.one;
-  const u64 holds = n.scratch[0];
+  const u64 relation = n.scratch[0];
   const auto left = [&](unsigned l) { return static_cast<i32>(((a.lane[l] ^ fa) + oa) ^ bias); };
   const auto right = [&](unsigned l) { return static_cast<i32>(((b.lane[l] ^ fb) + ob) ^ bias); };
-  const bool extended = n.scratch[1] & kExtended, strict = holds & kLess, greater = holds & kGreater;
-  const bool want_equal = holds & kEqual;
+  const bool extended = n.scratch[1] & kExtended, strict = relation & kLess, greater = relation & kGreater;
+  const bool want_equal = relation & kEqual;
   Mask found = 0;
   if (!extended && strict == want_equal && greater != strict) {
     // LE or GT
-    found = test([&](unsigned l) { return left(l) > right(l); });
+    found = lanes_where([&](unsigned l) { return left(l) > right(l); });
     if (strict) found = ~found;
   } else if (!extended && strict != want_equal && greater != strict) {
     // LT or GE
-    found = test([&](unsigned l) { return left(l) < right(l); });
+    found = lanes_where([&](unsigned l) { return left(l) < right(l); });
     if (!strict) found = ~found;
   } else {
-    const Mask equal = test([&](unsigned l) { return left(l) == right(l); });
+    const Mask equal = lanes_where([&](unsigned l) { return left(l) == right(l); });
     Mask differing = 0;
     if (strict && greater)
       differing = ~equal;
     else if (strict)
-      differing = test([&](unsigned l) { return left(l) < right(l); });
+      differing = lanes_where([&](unsigned l) { return left(l) < right(l); });
     else if (greater)
-      differing = test([&](unsigned l) { return left(l) > right(l); });
+      differing = lanes_where([&](unsigned l) { return left(l) > right(l); });
     const Mask decided = extended ? predicate(w, n.operands[5]) : want_equal ? ~Mask{0} : 0;
     found = differing | (equal & decided);
   }
@@ -69,7 +69,8 @@ void isetp(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_isetp(Instruction& n) {
-  if (!only(n, {"F", "LT", "EQ", "LE", "GT", "NE", "GE", "T", "U32", "S32", "AND", "OR", "XOR", "EX"})) return nullptr;
+  if (!has_only(n, {"F", "LT", "EQ", "LE", "GT", "NE", "GE", "T", "U32", "S32", "AND", "OR", "XOR", "EX"}))
+    return nullptr;
   if (n.operands.size() < 5 || predicates_at(n, 0) != 2 || !is_predicate(n.operands[4])) return nullptr;
   if (n.has("EX") && n.operands.size() != 6) return nullptr;
   n.scratch[0] = relation(n);
@@ -84,7 +85,7 @@ Mask truth(Warp& w, const Instruction& n, unsigned i) {
   if (is_predicate(operand)) return predicate(w, operand);
   Vector t;
   const Vector& a = source(w, n, i, t);
-  const Mask negative = test([&](unsigned l) { return a.lane[l] >> 31 != 0; });
+  const Mask negative = lanes_where([&](unsigned l) { return a.lane[l] >> 31 != 0; });
   return operand.inverted || operand.negated ? ~negative : negative;
 }
 
@@ -104,7 +105,7 @@ void plop3(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_plop3(Instruction& n) {
-  if (n.operands.size() != 7 || !only(n, {"LUT"}) || predicates_at(n, 0) < 2) return nullptr;
+  if (n.operands.size() != 7 || !has_only(n, {"LUT"}) || predicates_at(n, 0) < 2) return nullptr;
   for (unsigned i = 2; i < 5; i++) {
     const Operand& operand = n.operands[i];
     if (!is_predicate(operand) && operand.suffix != "SIGN") return nullptr;
@@ -172,8 +173,8 @@ void r2p(Warp& w, const Instruction& n, Mask lanes) {
   Mask* file = uniform ? w.uniform_predicates : w.predicates;
   if (uniform) lanes = ~Mask{0};
   for (unsigned k = 0; k < 7; k++) {
-    const Mask bits = test([&](unsigned l) { return a.lane[l] >> (k + by) & 1; });
-    const Mask chosen = test([&](unsigned l) { return mask.lane[l] >> k & 1; }) & lanes;
+    const Mask bits = lanes_where([&](unsigned l) { return a.lane[l] >> (k + by) & 1; });
+    const Mask chosen = lanes_where([&](unsigned l) { return mask.lane[l] >> k & 1; }) & lanes;
     file[k] = (file[k] & ~chosen) | (bits & chosen);
   }
 }
@@ -196,13 +197,14 @@ void r2ur(Warp& w, const Instruction& n, Mask lanes) {
   if (d) {
     const Vector& a = source(w, n, d + 1, t);
     set_predicate(w, n.operands[0], ~Mask{0},
-                  test([&](unsigned l) { return a.lane[l] != value; }) & lanes ? ~Mask{0} : 0);
+                  lanes_where([&](unsigned l) { return a.lane[l] != value; }) & lanes ? ~Mask{0} : 0);
   }
 }
 
 Handler decode_r2ur(Instruction& n) {
   const unsigned d = predicates_at(n, 0);
-  return d < 2 && n.operands.size() == d + 2 && only(n, {"FILL", "BROADCAST", "OR"}) && !n.has("OR") ? r2ur : nullptr;
+  return d < 2 && n.operands.size() == d + 2 && has_only(n, {"FILL", "BROADCAST", "OR"}) && !n.has("OR") ? r2ur
+                                                                                                         : nullptr;
 }
 
 const Opcode kIsetp("ISETP", kAlu, decode_isetp), kUisetp("UISETP", kUniformPipe, decode_isetp);

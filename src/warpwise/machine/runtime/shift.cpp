@@ -59,7 +59,7 @@ void right(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_shf(Instruction& n) {
-  if (n.operands.size() != 4 || !only(n, {"L", "R", "U32", "S32", "U64", "S64", "W", "HI"})) return nullptr;
+  if (n.operands.size() != 4 || !has_only(n, {"L", "R", "U32", "S32", "U64", "S64", "W", "HI"})) return nullptr;
   const bool is_signed = n.has("S32") || n.has("S64"), wide = n.has("U64") || n.has("S64");
   const u64 form =
       n.has("L") * kLeft | is_signed * kSigned | wide * kDouble | n.has("W") * kWrap | n.has("HI") * kUpper;
@@ -71,12 +71,12 @@ Handler decode_shf(Instruction& n) {
 
 Handler decode_shl(Instruction& n) {
   n.scratch[0] = n.has("W") * kWrap;
-  return n.operands.size() == 3 && only(n, {"W", "U32"}) ? left : nullptr;
+  return n.operands.size() == 3 && has_only(n, {"W", "U32"}) ? left : nullptr;
 }
 
 Handler decode_shr(Instruction& n) {
   n.scratch[0] = n.has("W") * kWrap;
-  if (n.operands.size() != 3 || !only(n, {"W", "U32", "S32"})) return nullptr;
+  if (n.operands.size() != 3 || !has_only(n, {"W", "U32", "S32"})) return nullptr;
   return n.has("U32") ? right<1, false> : right<1, true>;
 }
 
@@ -97,7 +97,7 @@ void bmsk(Warp& w, const Instruction& n, Mask lanes) {
 
 Handler decode_bmsk(Instruction& n) {
   n.scratch[0] = n.has("W");
-  return n.operands.size() == 3 && only(n, {"W", "C"}) ? bmsk : nullptr;
+  return n.operands.size() == 3 && has_only(n, {"W", "C"}) ? bmsk : nullptr;
 }
 
 // The low `width` bits of a, zero- or sign-extended.
@@ -116,7 +116,7 @@ void sgxt(Warp& w, const Instruction& n, Mask lanes) {
 
 Handler decode_sgxt(Instruction& n) {
   n.scratch[0] = n.has("W") | (n.has("U32") ? 0u : 2u);
-  return n.operands.size() == 3 && only(n, {"W", "C", "U32", "S32"}) ? sgxt : nullptr;
+  return n.operands.size() == 3 && has_only(n, {"W", "C", "U32", "S32"}) ? sgxt : nullptr;
 }
 
 // ---- Bit counting
@@ -147,7 +147,7 @@ void flo(Warp& w, const Instruction& n, Mask lanes) {
 
 Handler decode_flo(Instruction& n) {
   n.scratch[0] = (n.has("U32") ? 0u : 1u) | (n.has("SH") ? 2u : 0u);
-  return n.operands.size() >= 2 && only(n, {"U32", "S32", "SH"}) ? flo : nullptr;
+  return n.operands.size() >= 2 && has_only(n, {"U32", "S32", "SH"}) ? flo : nullptr;
 }
 
 void popc(Warp& w, const Instruction& n, Mask lanes) {
@@ -162,7 +162,7 @@ void popc(Warp& w, const Instruction& n, Mask lanes) {
   });
 }
 
-Handler decode_popc(Instruction& n) { return n.operands.size() == 2 && only(n, {}) ? popc : nullptr; }
+Handler decode_popc(Instruction& n) { return n.operands.size() == 2 && has_only(n, {}) ? popc : nullptr; }
 
 void brev(Warp& w, const Instruction& n, Mask lanes) {
   Vector t;
@@ -177,7 +177,7 @@ void brev(Warp& w, const Instruction& n, Mask lanes) {
   });
 }
 
-Handler decode_brev(Instruction& n) { return n.operands.size() == 2 && only(n, {}) ? brev : nullptr; }
+Handler decode_brev(Instruction& n) { return n.operands.size() == 2 && has_only(n, {}) ? brev : nullptr; }
 
 const Opcode kShf("SHF", kAlu, decode_shf), kUshf("USHF", kUniformPipe, decode_shf);
 const Opcode kShl("SHL", kAlu, decode_shl), kUshl("USHL", kUniformPipe, decode_shl);

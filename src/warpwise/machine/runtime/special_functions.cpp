@@ -138,7 +138,7 @@ Handler choose(const Instruction& n) {
 
 Handler decode_mufu(Instruction& n) {
   if (n.operands.size() != 2) return nullptr;
-  if (!only(n, {"RCP", "RSQ", "SQRT", "EX2", "LG2", "SIN", "COS", "TANH", "RCP64H", "RSQ64H", "F16", "BF16"}))
+  if (!has_only(n, {"RCP", "RSQ", "SQRT", "EX2", "LG2", "SIN", "COS", "TANH", "RCP64H", "RSQ64H", "F16", "BF16"}))
     return nullptr;
   const std::string& suffix = n.operands[1].suffix;
   const bool half = n.has("F16") || n.has("BF16");

@@ -82,15 +82,15 @@ void sample_request(const Warp& warp, const Instruction& instruction, const Requ
   }
 }
 
-constexpr size_t kNowhere = ~size_t{0};
+constexpr size_t kNoLine = ~size_t{0};
 
 // Index of a line in the footprint.
-size_t mark_of(const Instruction& instruction, const Lines& lines, unsigned i) {
+size_t footprint_line(const Instruction& instruction, const Lines& lines, unsigned i) {
   const Region* region = find_region(instruction, lines.line[i] * kLineBytes, lines.line[i] * kLineBytes + 1);
   if (!region) {  // a buffer can start inside a line
     const u64 inside = lines.line[i] * kLineBytes + __builtin_ctz(lines.mask[i]) * kSectorBytes + kSectorBytes - 1;
     region = find_region(instruction, inside, inside + 1);
-    if (!region) return kNowhere;
+    if (!region) return kNoLine;
   }
   const size_t index = static_cast<size_t>(region - model.regions.data());
   return model.first_mark[index] + (lines.line[i] - region->address / kLineBytes);
@@ -98,19 +98,19 @@ size_t mark_of(const Instruction& instruction, const Lines& lines, unsigned i) {
 
 void begin_block(u64 block) {
   model.block = block, model.epoch++;
-  model.l2_share.reset(std::max<u64>(model.system.l2_bytes / model.system.blocks_at_once, 8192), kL2Ways);
+  model.l2_share.reset(std::max<u64>(model.system.l2_bytes / model.system.resident_blocks, 8192), kL2Ways);
   model.store_buffer.lines = model.store_buffer.sectors = 0;
 }
 
 // Records that the current block accesses these sectors of a line in L2. Returns those that it accessed before and that
 // have been evicted since.
-unsigned evicted_since(size_t mark, u64 line, unsigned sectors) {
-  const unsigned samples = model.l2_share.access(line, sectors, true);
+unsigned record_l2_access(size_t mark, u64 line, unsigned sectors) {
+  const unsigned resident = model.l2_share.access(line, sectors, true);
   BlockMark& entry = model.block_marks[mark];
   if (entry.epoch != model.epoch) entry = {model.epoch, 0};
   const unsigned before = entry.sectors;
   entry.sectors |= static_cast<u8>(sectors);
-  return before & sectors & ~samples;
+  return before & sectors & ~resident;
 }
 
 // Returns the sectors of a store that are merged into an earlier store.
@@ -124,13 +124,13 @@ unsigned merged(u64 line, unsigned sectors) {
     sectors &= ~unsigned{store_buffer.mask[place]};
   }
   const unsigned more = static_cast<unsigned>(__builtin_popcount(sectors));
-  unsigned gone = 0;
-  while (gone < store_buffer.lines && store_buffer.sectors + more > kStoreBufferSectors)
-    store_buffer.sectors -= static_cast<unsigned>(__builtin_popcount(store_buffer.mask[gone++]));
-  if (gone) {
-    store_buffer.lines -= gone, place -= std::min(place, gone);
-    std::memmove(store_buffer.line, store_buffer.line + gone, store_buffer.lines * sizeof *store_buffer.line);
-    std::memmove(store_buffer.mask, store_buffer.mask + gone, store_buffer.lines);
+  unsigned drained = 0;
+  while (drained < store_buffer.lines && store_buffer.sectors + more > kStoreBufferSectors)
+    store_buffer.sectors -= static_cast<unsigned>(__builtin_popcount(store_buffer.mask[drained++]));
+  if (drained) {
+    store_buffer.lines -= drained, place -= std::min(place, drained);
+    std::memmove(store_buffer.line, store_buffer.line + drained, store_buffer.lines * sizeof *store_buffer.line);
+    std::memmove(store_buffer.mask, store_buffer.mask + drained, store_buffer.lines);
   }
   if (!more) return found;
   if (place < store_buffer.lines && store_buffer.line[place] == line) {
@@ -168,46 +168,46 @@ u32 record_lines(Warp& warp, const Instruction& instruction, const Request& requ
   const u64 base = local ? kLocalLine + (u64{sm} << 36) + (u64{warp.number} << 24) : 0;
   SectoredCache& l1 = model.l1[sm];
   if (model.block != warp.block->number || model.epoch == 0) begin_block(warp.block->number);
-  unsigned hits = 0, asked = 0, missed = 0, fetched = 0;
+  unsigned hits = 0, requested = 0, missed = 0, fetched = 0;
   for (unsigned i = 0; i < lines.count; i++) {
     const u64 line = base + lines.line[i];
-    unsigned wanted = lines.mask[i];
+    unsigned needed = lines.mask[i];
     if (through_l1) {
-      const unsigned found = l1.access(line, wanted, !(caching & kNoAllocate));
+      const unsigned found = l1.access(line, needed, !(caching & kNoAllocate));
       if (loads) {
         hits += static_cast<unsigned>(__builtin_popcount(found));
-        wanted &= ~found;
+        needed &= ~found;
       }
     } else if (!loads) {
-      l1.drop(line, wanted);
+      l1.invalidate(line, needed);
     }
-    if (!wanted) continue;
-    const unsigned sent = stores && !local ? wanted & ~merged(line, wanted) : wanted;
-    asked += static_cast<unsigned>(__builtin_popcount(sent));
-    const unsigned taken = stores ? wanted : with_neighbours(wanted);
-    unsigned held = model.l2.access(line, taken, true);
-    const size_t mark = local ? kNowhere : mark_of(instruction, lines, i);
-    if (mark != kNowhere) {
+    if (!needed) continue;
+    const unsigned sent = stores && !local ? needed & ~merged(line, needed) : needed;
+    requested += static_cast<unsigned>(__builtin_popcount(sent));
+    const unsigned transferred = stores ? needed : with_neighbours(needed);
+    unsigned l2_resident = model.l2.access(line, transferred, true);
+    const size_t mark = local ? kNoLine : footprint_line(instruction, lines, i);
+    if (mark != kNoLine) {
       if (!stores) model.footprint.read(mark, lines.mask[i]);
       if (!loads) model.footprint.write(mark, lines.mask[i]);
-      const unsigned lost = evicted_since(mark, line, taken);
-      held &= ~lost;
-      if (!stores) model.l2_rereads += static_cast<unsigned>(__builtin_popcount(lost));
+      const unsigned evicted = record_l2_access(mark, line, transferred);
+      l2_resident &= ~evicted;
+      if (!stores) model.l2_rereads += static_cast<unsigned>(__builtin_popcount(evicted));
     }
-    if (!stores && wanted & ~held) {
-      missed += static_cast<unsigned>(__builtin_popcount(wanted & ~held));
-      fetched += static_cast<unsigned>(__builtin_popcount(with_neighbours(wanted & ~held) & ~held));
+    if (!stores && needed & ~l2_resident) {
+      missed += static_cast<unsigned>(__builtin_popcount(needed & ~l2_resident));
+      fetched += static_cast<unsigned>(__builtin_popcount(with_neighbours(needed & ~l2_resident) & ~l2_resident));
     }
   }
   count.l1_hits += local && stores ? sectors : hits;  // ncu counts all local stores as hits
-  if (!loads && !stores) asked = sectors;
-  count.l2_sectors += asked;
-  count.l2_hits += asked - missed;
+  if (!loads && !stores) requested = sectors;
+  count.l2_sectors += requested;
+  count.l2_hits += requested - missed;
   count.dram_sectors += fetched;
   model.l2_misses += fetched;
   const Latencies& latency = *model.latency;
   if (stores) return latency.store;
-  const u32 farthest = fetched ? latency.dram : asked ? latency.l2 : latency.l1;
+  const u32 farthest = fetched ? latency.dram : requested ? latency.l2 : latency.l1;
   return std::max<u32>(farthest, loads ? 0 : latency.global_atomic) + (lines.count - 1) * latency.line;
 }
 

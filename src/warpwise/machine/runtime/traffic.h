@@ -15,7 +15,7 @@ struct MemorySystem {
   u32 sm_count = 132;
   u32 l1_bytes = 0;  // a block's share of L1, without the shared memory carve-out
   u64 l2_bytes = 0;
-  u64 blocks_at_once = 1;  // resident on the device
+  u64 resident_blocks = 1;  // resident on the device
 };
 
 // A buffer in global memory and the host memory behind it.

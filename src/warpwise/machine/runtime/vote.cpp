@@ -70,7 +70,7 @@ void reduce_floats(Warp& warp, const Instruction& instruction, Mask lanes) {
 Handler decode_reduce(Instruction& i) {
   if (i.operands.size() != 2) return nullptr;
   if (i.has("F32"))
-    return (i.has("MIN") || i.has("MAX")) && only(i, {"F32", "MIN", "MAX", "NAN"}) ? reduce_floats : nullptr;
+    return (i.has("MIN") || i.has("MAX")) && has_only(i, {"F32", "MIN", "MAX", "NAN"}) ? reduce_floats : nullptr;
   for (const std::string& modifier : i.modifiers)
     if (modifier != "AND" && modifier != "OR" && modifier != "XOR" && modifier != "SUM" && modifier != "MIN" &&
         modifier != "MAX" && modifier != "S32" && modifier != "U32")
