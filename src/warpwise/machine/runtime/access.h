@@ -59,14 +59,14 @@ inline const Vector& source_word(const Warp& warp, const Operand& operand, unsig
 }
 
 template <class T>
-inline T read_as(const u8* place) {
+inline T read_as(const u8* pointer) {
   T value;
-  std::memcpy(&value, place, sizeof value);
+  std::memcpy(&value, pointer, sizeof value);
   return value;
 }
 template <class T>
-inline void write_as(u8* place, T value) {
-  std::memcpy(place, &value, sizeof value);
+inline void write_as(u8* pointer, T value) {
+  std::memcpy(pointer, &value, sizeof value);
 }
 
 // Calls record_request and sets the instruction's latency.

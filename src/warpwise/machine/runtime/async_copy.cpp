@@ -63,11 +63,11 @@ void wait_for_groups(Warp& warp, const Instruction& instruction, Mask) {
   if (copies.count <= left || left >= CopyGroups::kMaxGroups) return;
   warp.ready = std::max(warp.ready, copies.landed[(copies.count - 1 - left) % CopyGroups::kMaxGroups]);
 }
-void wait_for_nothing(Warp&, const Instruction&, Mask) {}
+void no_operation(Warp&, const Instruction&, Mask) {}
 Opcode DEPBAR_opcode("DEPBAR", kLsu, [](Instruction& i) -> Handler {
   const bool groups = i.operands.size() == 2 && i.operands[0].kind == Kind::kBarrier && i.operands[0].index == 0 &&
                       i.operands[1].kind == Kind::kImmediate;
-  return groups ? wait_for_groups : wait_for_nothing;
+  return groups ? wait_for_groups : no_operation;
 });
 
 // UBLKCP.S.G [UR shared], [UR global], UR (size in 16-byte units), and UBLKCP.G.S in the other direction: one copy per
@@ -87,10 +87,12 @@ void copy_bulk(Warp& warp, const Instruction& instruction, Mask) {
       here.lane[l] = shared.lane[0] + 16 * (done + l);
       there.lane[l] = global.lane[0] + 16 * (done + l);
     }
-    const LanePointers near(warp, instruction, Space::kShared, lanes, here, 16);
-    const LanePointers far(warp, instruction, Space::kGlobal, lanes, there, 16);
-    for_lanes(lanes,
-              [&](unsigned l) { std::memcpy(IntoShared ? near(l) : far(l), IntoShared ? far(l) : near(l), 16); });
+    const LanePointers shared_pointers(warp, instruction, Space::kShared, lanes, here, 16);
+    const LanePointers global_pointers(warp, instruction, Space::kGlobal, lanes, there, 16);
+    for_lanes(lanes, [&](unsigned l) {
+      std::memcpy(IntoShared ? shared_pointers(l) : global_pointers(l),
+                  IntoShared ? global_pointers(l) : shared_pointers(l), 16);
+    });
   }
   if (IntoShared) {
     const u32 barrier = warp.uniforms[to.uniform_base + 1].lane[0];

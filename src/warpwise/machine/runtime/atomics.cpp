@@ -65,63 +65,63 @@ float flushed(float value, bool flush) {
 }
 
 template <class T>
-void replace(u8* place, const u8* value, Operation operation) {
-  write_as<T>(place, integer_result(operation, read_as<T>(place), read_as<T>(value)));
+void replace(u8* pointer, const u8* value, Operation operation) {
+  write_as<T>(pointer, integer_result(operation, read_as<T>(pointer), read_as<T>(value)));
 }
 
-void combine(u8* place, const u8* value, const Atomic& atomic) {
+void combine(u8* pointer, const u8* value, const Atomic& atomic) {
   switch (atomic.element) {
     case kU32:
-      return replace<u32>(place, value, atomic.operation);
+      return replace<u32>(pointer, value, atomic.operation);
     case kS32:
-      return replace<i32>(place, value, atomic.operation);
+      return replace<i32>(pointer, value, atomic.operation);
     case kU64:
-      return replace<u64>(place, value, atomic.operation);
+      return replace<u64>(pointer, value, atomic.operation);
     case kS64:
-      return replace<i64>(place, value, atomic.operation);
+      return replace<i64>(pointer, value, atomic.operation);
     case kF32: {
-      const float old = flushed(read_as<float>(place), atomic.flush),
+      const float old = flushed(read_as<float>(pointer), atomic.flush),
                   added = flushed(read_as<float>(value), atomic.flush);
-      return write_as(place, flushed(float_result(atomic.operation, old, added), atomic.flush));
+      return write_as(pointer, flushed(float_result(atomic.operation, old, added), atomic.flush));
     }
     case kF64:
-      return write_as(place, float_result(atomic.operation, read_as<double>(place), read_as<double>(value)));
+      return write_as(pointer, float_result(atomic.operation, read_as<double>(pointer), read_as<double>(value)));
     case kF16: {
       const float sum =
-          float_result(atomic.operation, half_to_float(read_as<u16>(place)), half_to_float(read_as<u16>(value)));
-      return write_as(place, static_cast<u16>(float_to_half(sum)));
+          float_result(atomic.operation, half_to_float(read_as<u16>(pointer)), half_to_float(read_as<u16>(value)));
+      return write_as(pointer, static_cast<u16>(float_to_half(sum)));
     }
     case kBF16: {
       const float sum =
-          float_result(atomic.operation, bfloat_to_float(read_as<u16>(place)), bfloat_to_float(read_as<u16>(value)));
-      return write_as(place, static_cast<u16>(float_to_bfloat(sum)));
+          float_result(atomic.operation, bfloat_to_float(read_as<u16>(pointer)), bfloat_to_float(read_as<u16>(value)));
+      return write_as(pointer, static_cast<u16>(float_to_bfloat(sum)));
     }
     case kB128:
-      std::memcpy(place, value, 16);
+      std::memcpy(pointer, value, 16);
   }
 }
 
 // Applies one lane; `old` receives the old value. Returns false if a compare-and-swap did not swap.
-bool apply_lane(u8* place, const u8* value, const u8* compare, u8* old, const Atomic& atomic) {
+bool apply_lane(u8* pointer, const u8* value, const u8* compare, u8* old, const Atomic& atomic) {
   const unsigned bytes = atomic.bytes();
-  std::memcpy(old, place, bytes);
+  std::memcpy(old, pointer, bytes);
   switch (atomic.operation) {
     case kExchange:
-      std::memcpy(place, value, bytes);
+      std::memcpy(pointer, value, bytes);
       return true;
     case kCastSpin:
     case kCompareExchange: {
-      const bool same = std::memcmp(place, compare, bytes) == 0;
-      if (same) std::memcpy(place, value, bytes);
+      const bool same = std::memcmp(pointer, compare, bytes) == 0;
+      if (same) std::memcpy(pointer, value, bytes);
       return same;
     }
     case kArrive:
-      arrive_before_sm90(place);
+      arrive_before_sm90(pointer);
       return true;
     default:
       for (unsigned i = 0; i < atomic.elements; i++) {
         const unsigned at = i * kElementBytes[atomic.element];
-        combine(place + at, value + at, atomic);
+        combine(pointer + at, value + at, atomic);
       }
       return true;
   }

@@ -36,9 +36,9 @@ void load_words(Warp& warp, const Instruction& instruction, Mask lanes, u32 (*co
   const Operand& source = instruction.operands[1];
   Vector words[4];
   for_lanes(lanes, [&](unsigned l) {
-    const u8* place = constant_memory(source.bank, (*address)[l], bytes, warp, instruction);
+    const u8* pointer = constant_memory(source.bank, (*address)[l], bytes, warp, instruction);
     u32 value[4] = {};
-    memcpy(value, place, bytes);
+    memcpy(value, pointer, bytes);
     if (is_signed)
       value[0] = bytes == 1 ? static_cast<u32>(static_cast<int8_t>(value[0]))
                             : static_cast<u32>(static_cast<int16_t>(value[0]));

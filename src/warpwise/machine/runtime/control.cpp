@@ -6,7 +6,7 @@ namespace {
 
 // ---- Branches
 
-void go(Warp& warp, Mask lanes, u32 target) {
+void branch_to(Warp& warp, Mask lanes, u32 target) {
   if (lanes == warp.running) {
     warp.pc = target;
     return;
@@ -16,31 +16,31 @@ void go(Warp& warp, Mask lanes, u32 target) {
 }
 
 void branch(Warp& warp, const Instruction& instruction, Mask lanes) {
-  go(warp, lanes, static_cast<u32>(instruction.scratch[0]));
+  branch_to(warp, lanes, static_cast<u32>(instruction.scratch[0]));
 }
 
 void branch_if(Warp& warp, const Instruction& instruction, Mask lanes) {
   const Mask taken = lanes & predicate(warp, instruction.operands[0]);
-  if (taken) go(warp, taken, static_cast<u32>(instruction.scratch[0]));
+  if (taken) branch_to(warp, taken, static_cast<u32>(instruction.scratch[0]));
 }
 
 // BRA.U.ANY: all active lanes branch if the condition is true in any of them.
 void branch_any(Warp& warp, const Instruction& instruction, Mask) {
-  go(warp, warp.running, static_cast<u32>(instruction.scratch[0]));
+  branch_to(warp, warp.running, static_cast<u32>(instruction.scratch[0]));
 }
 
 // Lanes of a mask in a uniform register that have not exited and are not active.
-Mask absent(Warp& warp, const Instruction& instruction) {
+Mask missing_lanes(Warp& warp, const Instruction& instruction) {
   const Operand& operand = instruction.operands[0];
   Vector temporary;
   const u32 value = source(warp, instruction, 0, temporary).lane[0];
   return (operand.inverted ? ~value : value) & warp.alive & ~warp.running;
 }
 void branch_if_diverged(Warp& warp, const Instruction& instruction, Mask lanes) {
-  if (absent(warp, instruction)) go(warp, lanes, static_cast<u32>(instruction.scratch[0]));
+  if (missing_lanes(warp, instruction)) branch_to(warp, lanes, static_cast<u32>(instruction.scratch[0]));
 }
 void branch_if_converged(Warp& warp, const Instruction& instruction, Mask lanes) {
-  if (!absent(warp, instruction)) go(warp, lanes, static_cast<u32>(instruction.scratch[0]));
+  if (!missing_lanes(warp, instruction)) branch_to(warp, lanes, static_cast<u32>(instruction.scratch[0]));
 }
 
 const Operand* label_of(const Instruction& instruction) {
@@ -72,7 +72,7 @@ void call_driver(Warp& warp, const Instruction& instruction, Mask lanes, u32 add
   if (name != "vprintf" || back >= launch.instructions)
     throw Fault{Fault::kUnsupported, instruction.index, "unsupported driver function " + name};
   for_lanes(lanes, [&](unsigned l) { warp.registers[4].lane[l] = 0; });
-  go(warp, lanes, back);
+  branch_to(warp, lanes, back);
 }
 
 void jump(Warp& warp, const Instruction& instruction, Mask lanes) {
@@ -92,7 +92,7 @@ void jump(Warp& warp, const Instruction& instruction, Mask lanes) {
     if (target % 16 || target / 16 >= launch.instructions)
       fault(warp, instruction, "jump to 0x%x, outside the program", target);
     rest &= ~same;
-    go(warp, same, target / 16);
+    branch_to(warp, same, target / 16);
     if (!warp.running) next_split(warp);
   }
 }

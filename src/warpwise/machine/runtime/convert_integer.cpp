@@ -27,7 +27,7 @@ u64 packed(Integer type) { return type.bits | type.is_signed * 256u; }
 Integer unpacked(u64 word) { return {static_cast<unsigned>(word & 255), (word & 256) != 0}; }
 
 // Bit offset of a sub-register operand: R5.B2, R5.H1.
-bool place_of(const Operand& operand, unsigned& by) {
+bool bit_offset_of(const Operand& operand, unsigned& by) {
   const std::string& suffix = operand.suffix;
   by = 0;
   if (suffix.empty()) return true;
@@ -100,7 +100,7 @@ Handler decode_i2f(Instruction& n) {
     return nullptr;
   Type to = Type::kF32;
   unsigned by;
-  if (n.operands.size() != 2 || !float_types(n, &to, 1) || !place_of(n.operands[1], by)) return nullptr;
+  if (n.operands.size() != 2 || !float_types(n, &to, 1) || !bit_offset_of(n.operands[1], by)) return nullptr;
   const Integer from = integer_of(n);
   const Round round = round_of(n);
   n.scratch[0] = packed(from) | static_cast<u64>(by) << 16;

@@ -136,7 +136,7 @@ class Runner {
     } else {
       run_interleaved();
     }
-    add_up(1);
+    accumulate(1);
   }
 
  private:
@@ -157,7 +157,7 @@ class Runner {
     } while (progress == Progress::kMoved && block.executed < end);
     polls_ = 0;
     for (const u32 index : polling_) polls_ += counts_[index].executed;
-    if (params_.weights) add_up(resident.weight);
+    if (params_.weights) accumulate(resident.weight);
     if (progress != Progress::kDone) return false;
     finish(resident);
     return true;
@@ -205,7 +205,7 @@ class Runner {
     }
   }
 
-  void add_up(double weight) {
+  void accumulate(double weight) {
     const u64* counters = reinterpret_cast<const u64*>(counts_.data());
     for (size_t i = 0; i < size_t{launch.instructions} * kCounters; i++)
       params_.table[i] += weight * static_cast<double>(counters[i]);

@@ -206,7 +206,7 @@ Handler decode_fset(Instruction& n) {
 // ---- FCHK: true if a / b needs the slow path instead of a reciprocal and Newton iterations
 
 // The fast path is exact if 1 / b, the quotient q and the remainder a - q b are normal numbers.
-bool needs_care(u32 a, u32 b) {
+bool needs_slow_path(u32 a, u32 b) {
   const int ea = static_cast<int>(a >> 23 & 255), eb = static_cast<int>(b >> 23 & 255);
   const bool operands = ea == 0 || ea == 255 || eb == 0 || eb >= 253;
   return operands || ea < 25 || ea - eb > 125 || ea - eb < -124;
@@ -215,7 +215,8 @@ bool needs_care(u32 a, u32 b) {
 void fchk(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb;
   const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb);
-  set_predicate(w, n.operands[0], lanes, lanes_where([&](unsigned l) { return needs_care(a.lane[l], b.lane[l]); }));
+  set_predicate(w, n.operands[0], lanes,
+                lanes_where([&](unsigned l) { return needs_slow_path(a.lane[l], b.lane[l]); }));
 }
 
 Handler decode_fchk(Instruction& n) {

@@ -57,7 +57,7 @@ bool join_immediates(Instruction& n) {
   return true;
 }
 
-bool prepare(Instruction& n, unsigned first, unsigned count) {
+bool decode_operands(Instruction& n, unsigned first, unsigned count) {
   n.scratch[1] = n.has("BF16_V2") * kBfloat16 | n.has("FTZ") * kFlush | n.has("SAT") * kSaturate |
                  n.has("RELU") * kRelu | n.has("F32") * kSingle | n.has("NAN") * kPropagateNan |
                  n.has("XORSIGN") * kXorSign | n.has("BF") * kOnes;
@@ -184,7 +184,7 @@ bool is_zero(const Operand& operand) { return operand.kind == Kind::kRegister &&
 template <class Operation>
 Handler decode(Instruction& n) {
   if (!has_only(n, {"MMA", "BF16_V2", "FTZ", "SAT", "RELU", "F32"})) return nullptr;
-  if (!prepare(n, 1, Operation::kSources) || n.operands.size() != Operation::kSources + 1) return nullptr;
+  if (!decode_operands(n, 1, Operation::kSources) || n.operands.size() != Operation::kSources + 1) return nullptr;
   if (n.has("MMA")) n.pipe = kTensor;  // on an H200 counted in sm__inst_executed_pipe_tensor
   if (n.has("F32")) return n.opcode == "HADD2" && !n.has("SAT") && !n.has("RELU") ? sum_to_float : nullptr;
   if (Operation::kSources == 3 && is_zero(n.operands[1]) && is_zero(n.operands[2]) &&
@@ -222,7 +222,7 @@ void hmnmx2(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_hmnmx2(Instruction& n) {
-  if (!has_only(n, {"BF16_V2", "FTZ", "NAN", "XORSIGN"}) || !prepare(n, 1, 2)) return nullptr;
+  if (!has_only(n, {"BF16_V2", "FTZ", "NAN", "XORSIGN"}) || !decode_operands(n, 1, 2)) return nullptr;
   return n.operands.size() == 4 && is_predicate(n.operands[3]) ? hmnmx2 : nullptr;
 }
 
@@ -258,7 +258,7 @@ bool decode_comparison(Instruction& n, unsigned first) {
                     "LEU", "GTU", "NEU", "GEU", "T",  "BF16_V2", "FTZ", "AND", "OR",  "XOR", "BF"}))
     return false;
   const u64 relation = float_relation(n);
-  if (relation == kNoRelation || !prepare(n, first, 2)) return false;
+  if (relation == kNoRelation || !decode_operands(n, first, 2)) return false;
   n.scratch[1] |= relation << 8;
   return n.operands.size() == first + 3 && is_predicate(n.operands[first + 2]);
 }

@@ -247,11 +247,11 @@ Handler decode_lea(Instruction& n) {
   if (!has_only(n, {"HI", "X", "SX32"})) return nullptr;
   const unsigned first = 1 + predicates_at(n, 1);
   const u64 form = n.has("HI") * kLeaHigh | n.has("SX32") * kLeaSignExtend | n.has("X") * kLeaCarryIn;
-  const unsigned place = first + (form & kLeaHigh && !(form & kLeaSignExtend) ? 3 : 2);
-  if (n.operands.size() != place + 1 + (form & kLeaCarryIn ? 1 : 0)) return nullptr;
-  if (n.operands[place].kind != Kind::kImmediate) return nullptr;
+  const unsigned shift_operand = first + (form & kLeaHigh && !(form & kLeaSignExtend) ? 3 : 2);
+  if (n.operands.size() != shift_operand + 1 + (form & kLeaCarryIn ? 1 : 0)) return nullptr;
+  if (n.operands[shift_operand].kind != Kind::kImmediate) return nullptr;
   n.scratch[0] = first;
-  n.scratch[1] = form | (static_cast<u64>(n.operands[place].value) & 31) << 8;
+  n.scratch[1] = form | (static_cast<u64>(n.operands[shift_operand].value) & 31) << 8;
   return lea;
 }
 

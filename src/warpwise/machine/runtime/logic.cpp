@@ -14,7 +14,7 @@ void set_nonzero(Warp& w, const Instruction& n, Mask lanes, const Vector& made) 
 }
 
 template <class F>
-inline __attribute__((always_inline)) void two_bits(Warp& w, const Instruction& n, Mask lanes, F&& f) {
+inline __attribute__((always_inline)) void bitwise(Warp& w, const Instruction& n, Mask lanes, F&& f) {
   const unsigned d = static_cast<unsigned>(n.scratch[0]);
   lanes = destination_lanes(n, lanes);
   Vector ta, tb, made;
@@ -25,13 +25,13 @@ inline __attribute__((always_inline)) void two_bits(Warp& w, const Instruction& 
 }
 
 void bit_and(Warp& w, const Instruction& n, Mask lanes) {
-  two_bits(w, n, lanes, [](u32 a, u32 b) { return a & b; });
+  bitwise(w, n, lanes, [](u32 a, u32 b) { return a & b; });
 }
 void bit_or(Warp& w, const Instruction& n, Mask lanes) {
-  two_bits(w, n, lanes, [](u32 a, u32 b) { return a | b; });
+  bitwise(w, n, lanes, [](u32 a, u32 b) { return a | b; });
 }
 void bit_xor(Warp& w, const Instruction& n, Mask lanes) {
-  two_bits(w, n, lanes, [](u32 a, u32 b) { return a ^ b; });
+  bitwise(w, n, lanes, [](u32 a, u32 b) { return a ^ b; });
 }
 
 // The look-up table as a polynomial over GF(2): f = k0 ^ k1 c ^ k2 b ^ k3 bc ^ k4 a ^ ...

@@ -27,19 +27,19 @@ u64 pack(const State& state) {
          u64{state.phase} << 63;
 }
 
-// Applies a change to the barrier, and completes the phase if nothing is pending; returns the state before.
+// Applies a update to the barrier, and completes the phase if nothing is pending; returns the state before.
 template <class F>
-u64 change(Warp& warp, const Instruction& instruction, u32 address, F&& f) {
-  u8* place = shared_memory(address, 8, warp, instruction);
-  const u64 before = read_as<u64>(place);
+u64 update(Warp& warp, const Instruction& instruction, u32 address, F&& f) {
+  u8* pointer = shared_memory(address, 8, warp, instruction);
+  const u64 before = read_as<u64>(pointer);
   State state = unpack(before);
   f(state);
   if (state.pending == 0 && state.bytes == 0) state.phase ^= 1, state.pending = state.expected;
-  write_as(place, pack(state));
+  write_as(pointer, pack(state));
   return before;
 }
 
-// SYNCS.ARRIVE.TRANS64 R, [address], R'. The modifier A<arrivals>T<bytes> gives the arrivals and the change of the
+// SYNCS.ARRIVE.TRANS64 R, [address], R'. The modifier A<arrivals>T<bytes> gives the arrivals and the update of the
 // tx-count, each 0, 1, or R for register R' (X: R' bytes have completed). Default: A1TR.
 enum Amount : u8 { kZero, kOne, kGiven, kMinusGiven };
 struct Arrival {
@@ -61,7 +61,7 @@ void arrive(Warp& warp, const Instruction& instruction, Mask lanes) {
   u64 first = 0;
   bool begun = false;
   for_lanes(lanes, [&](unsigned l) {
-    const u64 before = change(warp, instruction, static_cast<u32>(addresses.lane[l]), [&](State& state) {
+    const u64 before = update(warp, instruction, static_cast<u32>(addresses.lane[l]), [&](State& state) {
       state.bytes = (state.bytes + amount(arrival.bytes, given.lane[l])) & kBytesMask;
       state.pending = (state.pending - amount(arrival.arrivals, given.lane[l])) & kCountMask;
       if (arrival.drops) state.expected--;
@@ -81,8 +81,8 @@ void check_phase(Warp& warp, const Instruction& instruction, Mask lanes) {
   const Vector token = source_word(warp, instruction.operands[2], 0);
   Mask passed = 0;
   for_lanes(lanes, [&](unsigned l) {
-    const u8* place = shared_memory(static_cast<u32>(addresses.lane[l]), 8, warp, instruction);
-    passed |= static_cast<Mask>((read_as<u64>(place) >> 63) != token.lane[l] >> 31) << l;
+    const u8* pointer = shared_memory(static_cast<u32>(addresses.lane[l]), 8, warp, instruction);
+    passed |= static_cast<Mask>((read_as<u64>(pointer) >> 63) != token.lane[l] >> 31) << l;
   });
   set_predicate(warp, instruction.operands[0], lanes, passed);
   record_access(warp, instruction, Space::kShared, Action::kLoad, 8, lanes, addresses);
@@ -95,9 +95,9 @@ void exchange(Warp& warp, const Instruction& instruction, Mask lanes) {
   const Vector low = source_word(warp, instruction.operands[2], 0),
                high = source_word(warp, instruction.operands[2], 1);
   const unsigned l = static_cast<unsigned>(__builtin_ctz(lanes));
-  u8* place = shared_memory(static_cast<u32>(addresses.lane[l]), 8, warp, instruction);
-  const u64 before = read_as<u64>(place);
-  write_as(place, low.lane[l] | u64{high.lane[l]} << 32);
+  u8* pointer = shared_memory(static_cast<u32>(addresses.lane[l]), 8, warp, instruction);
+  const u64 before = read_as<u64>(pointer);
+  write_as(pointer, low.lane[l] | u64{high.lane[l]} << 32);
   for (u32& lane : destination(warp, instruction, 0, 0).lane) lane = static_cast<u32>(before);
   for (u32& lane : destination(warp, instruction, 0, 1).lane) lane = static_cast<u32>(before >> 32);
   record_access(warp, instruction, Space::kShared, Action::kAtomic, 8, Mask{1} << l, addresses);
@@ -143,7 +143,7 @@ void arrive_after_copies(Warp& warp, const Instruction& instruction, Mask lanes)
     if (K == Landing::kOld)
       arrive_before_sm90(shared_memory(address, 8, warp, instruction));
     else
-      change(warp, instruction, address, [](State& state) {
+      update(warp, instruction, address, [](State& state) {
         if (K == Landing::kTransaction) state.bytes = (state.bytes - 1) & kBytesMask;
         if (K == Landing::kArrival) state.pending = (state.pending - 1) & kCountMask;
       });
@@ -159,13 +159,13 @@ Opcode ARRIVES_opcode("ARRIVES", kLsu, [](Instruction& i) -> Handler {
 }  // namespace
 
 void complete_transactions(Warp& warp, const Instruction& instruction, u32 address, u32 bytes) {
-  change(warp, instruction, address, [&](State& state) { state.bytes = (state.bytes - bytes) & kBytesMask; });
+  update(warp, instruction, address, [&](State& state) { state.bytes = (state.bytes - bytes) & kBytesMask; });
 }
 
-void arrive_before_sm90(u8* place) {
-  const u32 expected = read_as<u32>(place), counted = read_as<u32>(place + 4) + 1;
+void arrive_before_sm90(u8* pointer) {
+  const u32 expected = read_as<u32>(pointer), counted = read_as<u32>(pointer + 4) + 1;
   const bool complete = (counted & 0x7fffffff) == 0;
-  write_as(place + 4, complete ? (counted & 0x80000000) | (0x40000000 + expected) : counted);
+  write_as(pointer + 4, complete ? (counted & 0x80000000) | (0x40000000 + expected) : counted);
 }
 
 }  // namespace ww::machine

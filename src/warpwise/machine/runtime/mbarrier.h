@@ -9,6 +9,6 @@ void complete_transactions(Warp& warp, const Instruction& instruction, u32 addre
 
 // One arrival at a barrier in the layout before sm_90: the lower word is 2^30 - expected arrivals, the upper word is
 // 2^31 - pending arrivals, whose carry into bit 31 flips the phase.
-void arrive_before_sm90(u8* place);
+void arrive_before_sm90(u8* pointer);
 
 }  // namespace ww::machine

@@ -7,11 +7,11 @@ namespace {
 
 // `Bytes` per lane, sign-extended if `Signed`; wider values go to successive registers.
 template <unsigned Bytes, bool Signed>
-void load_lanes(Warp& warp, const Instruction& instruction, Mask lanes, const LanePointers& way) {
+void load_lanes(Warp& warp, const Instruction& instruction, Mask lanes, const LanePointers& pointers) {
   if constexpr (Bytes <= 4) {
     Vector& to = destination(warp, instruction, 0);
     for_lanes(lanes, [&](unsigned l) {
-      const u8* from = way(l);
+      const u8* from = pointers(l);
       if constexpr (Bytes == 1)
         to.lane[l] = Signed ? static_cast<u32>(static_cast<i32>(static_cast<int8_t>(*from))) : *from;
       else if constexpr (Bytes == 2)
@@ -23,22 +23,22 @@ void load_lanes(Warp& warp, const Instruction& instruction, Mask lanes, const La
     Vector* to[Bytes / 4];
     for (unsigned word = 0; word < Bytes / 4; word++) to[word] = &destination(warp, instruction, 0, word);
     for_lanes(lanes, [&](unsigned l) {
-      const u8* from = way(l);
+      const u8* from = pointers(l);
       for (unsigned word = 0; word < Bytes / 4; word++) to[word]->lane[l] = read_as<u32>(from + 4 * word);
     });
   }
 }
 
 template <unsigned Bytes>
-void store_lanes(Warp& warp, const Operand& data, Mask lanes, const LanePointers& way) {
+void store_lanes(Warp& warp, const Operand& data, Mask lanes, const LanePointers& pointers) {
   if constexpr (Bytes <= 4) {
     const Vector& from = source_word(warp, data, 0);
-    for_lanes(lanes, [&](unsigned l) { std::memcpy(way(l), &from.lane[l], Bytes); });
+    for_lanes(lanes, [&](unsigned l) { std::memcpy(pointers(l), &from.lane[l], Bytes); });
   } else {
     const Vector* from[Bytes / 4];
     for (unsigned word = 0; word < Bytes / 4; word++) from[word] = &source_word(warp, data, word);
     for_lanes(lanes, [&](unsigned l) {
-      u8* to = way(l);
+      u8* to = pointers(l);
       for (unsigned word = 0; word < Bytes / 4; word++) write_as<u32>(to + 4 * word, from[word]->lane[l]);
     });
   }
@@ -46,15 +46,15 @@ void store_lanes(Warp& warp, const Operand& data, Mask lanes, const LanePointers
 
 template <unsigned Bytes, bool Signed>
 void load_from(Warp& warp, const Instruction& instruction, Space space, Mask lanes, const Addresses& addresses) {
-  const LanePointers way(warp, instruction, space, lanes, addresses, Bytes);
-  load_lanes<Bytes, Signed>(warp, instruction, lanes, way);
+  const LanePointers pointers(warp, instruction, space, lanes, addresses, Bytes);
+  load_lanes<Bytes, Signed>(warp, instruction, lanes, pointers);
   record_access(warp, instruction, space, Action::kLoad, Bytes, lanes, addresses);
 }
 
 template <unsigned Bytes>
 void store_to(Warp& warp, const Instruction& instruction, Space space, Mask lanes, const Addresses& addresses) {
-  const LanePointers way(warp, instruction, space, lanes, addresses, Bytes);
-  store_lanes<Bytes>(warp, instruction.operands[1], lanes, way);
+  const LanePointers pointers(warp, instruction, space, lanes, addresses, Bytes);
+  store_lanes<Bytes>(warp, instruction.operands[1], lanes, pointers);
   record_access(warp, instruction, space, Action::kStore, Bytes, lanes, addresses);
 }
 

@@ -6,7 +6,7 @@ namespace ww::machine {
 
 namespace {
 
-void write_everywhere(Warp& warp, const Instruction& instruction, unsigned operand, Mask lanes, u32 value) {
+void write_all_lanes(Warp& warp, const Instruction& instruction, unsigned operand, Mask lanes, u32 value) {
   Vector& to = destination(warp, instruction, operand);
   if (instruction.operands[operand].kind == Kind::kUniform) lanes = ~Mask{0};
   for_lanes(lanes, [&](unsigned l) { to.lane[l] = value; });
@@ -25,7 +25,7 @@ void vote(Warp& warp, const Instruction& instruction, Mask lanes) {
     if (to.kind == Kind::kPredicate || to.kind == Kind::kUniformPredicate)
       set_predicate(warp, to, lanes, result ? ~Mask{0} : 0);
     else
-      write_everywhere(warp, instruction, i, lanes, ballot);
+      write_all_lanes(warp, instruction, i, lanes, ballot);
   }
 }
 Handler decode_vote(Instruction& i) {
@@ -54,7 +54,7 @@ void reduce(Warp& warp, const Instruction& instruction, Mask lanes) {
     if constexpr (O == kMin) total = less(value, total) ? value : total;
     if constexpr (O == kMax) total = less(total, value) ? value : total;
   });
-  write_everywhere(warp, instruction, 0, lanes, total);
+  write_all_lanes(warp, instruction, 0, lanes, total);
 }
 // CREDUX.MAX.F32 and .MIN.F32: NaN only if all lanes are NaN, or with .NAN if any lane is.
 void reduce_floats(Warp& warp, const Instruction& instruction, Mask lanes) {
@@ -64,7 +64,7 @@ void reduce_floats(Warp& warp, const Instruction& instruction, Mask lanes) {
   const u32 flip = instruction.has("MAX") ? 0x80000000u : 0, strict = instruction.has("NAN") ? 1 : 0;
   u32 total = sign(from.lane[__builtin_ctz(lanes)]) ^ flip;
   for_lanes(lanes, [&](unsigned l) { total = float_minimum(total, sign(from.lane[l]) ^ flip, strict); });
-  write_everywhere(warp, instruction, 0, lanes, is_nan(total) ? kCanonicalNan : total ^ flip);
+  write_all_lanes(warp, instruction, 0, lanes, is_nan(total) ? kCanonicalNan : total ^ flip);
 }
 
 Handler decode_reduce(Instruction& i) {
@@ -91,7 +91,7 @@ void elect(Warp& warp, const Instruction& instruction, Mask lanes) {
   const Mask candidates = predicate(warp, instruction.operands[2]) & lanes;
   const u32 leader = candidates ? static_cast<u32>(__builtin_ctz(candidates)) : 0;
   set_predicate(warp, instruction.operands[0], lanes, candidates ? Mask{1} << leader : 0);
-  write_everywhere(warp, instruction, 1, lanes, leader);
+  write_all_lanes(warp, instruction, 1, lanes, leader);
 }
 Opcode ELECT_opcode("ELECT", kAlu, [](Instruction& i) -> Handler {
   return i.operands.size() == 3 && i.modifiers.empty() ? elect : nullptr;

@@ -66,19 +66,19 @@ class Tile {
         transposed_(transposed) {}
 
   u32 address(unsigned outer, unsigned k) const {
-    u32 place = start_;
+    u32 at = start_;
     if (!transposed_) {
-      const u32 along = k * element_bytes_;
-      place += outer / 8 * stride_ + outer % 8 * row_bytes_;
-      place += layout_ ? along : along / 16 * leading_ + along % 16;
+      const u32 k_bytes = k * element_bytes_;
+      at += outer / 8 * stride_ + outer % 8 * row_bytes_;
+      at += layout_ ? k_bytes : k_bytes / 16 * leading_ + k_bytes % 16;
     } else {
-      const u32 along = outer * element_bytes_;
-      place += k % 8 * row_bytes_ + along % row_bytes_;
-      place +=
-          layout_ ? along / row_bytes_ * leading_ + k / 8 * stride_ : along / row_bytes_ * stride_ + k / 8 * leading_;
+      const u32 outer_bytes = outer * element_bytes_;
+      at += k % 8 * row_bytes_ + outer_bytes % row_bytes_;
+      at += layout_ ? outer_bytes / row_bytes_ * leading_ + k / 8 * stride_
+                    : outer_bytes / row_bytes_ * stride_ + k / 8 * leading_;
     }
     const u32 mask = layout_ ? (8u >> (layout_ - 1)) - 1 : 0;  // of 8, 4 or 2 units of 16 bytes
-    return place ^ (place >> 7 & mask) << 4;
+    return at ^ (at >> 7 & mask) << 4;
   }
 
  private:
@@ -89,7 +89,7 @@ class Tile {
   bool transposed_;
 };
 
-u64 descriptor_at(const Warp& warp, unsigned index) {
+u64 read_descriptor(const Warp& warp, unsigned index) {
   return warp.uniforms[index].lane[0] | u64{warp.uniforms[index + 1].lane[0]} << 32;
 }
 
@@ -107,9 +107,9 @@ void multiply(Warp& warp, const Instruction& instruction, Mask lanes) {
   double a[16][kMostK];
   static thread_local double b[kMostK][kMostColumns], d[16][kMostColumns];
 
-  const Operand& described = instruction.operands[form.a_in_registers ? 2 : 1];
-  const bool a_turned = described.suffix.find("tnspA") != std::string::npos;
-  const bool b_turned = described.suffix.find("tnspB") != std::string::npos;
+  const Operand& descriptor_operand = instruction.operands[form.a_in_registers ? 2 : 1];
+  const bool a_transposed = descriptor_operand.suffix.find("tnspA") != std::string::npos;
+  const bool b_transposed = descriptor_operand.suffix.find("tnspB") != std::string::npos;
   if (form.a_in_registers) {
     const unsigned each = 4 / a_bytes, across = 4 * each;
     for (unsigned word = 0; word < 2 * form.k / across; word++)
@@ -120,13 +120,13 @@ void multiply(Warp& warp, const Instruction& instruction, Mask lanes) {
           a[word % 2 * 8 + l / 4][word / 2 * across + l % 4 * each + i] = value_of(form.a, bits & ones);
         }
   } else {
-    const Tile tile(descriptor_at(warp, described.index), a_bytes, a_turned);
+    const Tile tile(read_descriptor(warp, descriptor_operand.index), a_bytes, a_transposed);
     for (unsigned row = 0; row < 16; row++)
       for (unsigned k = 0; k < form.k; k++)
         a[row][k] =
             value_of(form.a, element_bits(warp, instruction, tile.address(warp.number % 4 * 16 + row, k), a_bytes));
   }
-  const Tile tile(descriptor_at(warp, described.index + 2u), b_bytes, b_turned);
+  const Tile tile(read_descriptor(warp, descriptor_operand.index + 2u), b_bytes, b_transposed);
   for (unsigned k = 0; k < form.k; k++)
     for (unsigned column = 0; column < columns; column++)
       b[k][column] = value_of(form.b, element_bits(warp, instruction, tile.address(column, k), b_bytes));
@@ -134,13 +134,13 @@ void multiply(Warp& warp, const Instruction& instruction, Mask lanes) {
   const Operand& c = instruction.operands[form.a_in_registers ? 3 : 2];
   const bool adds = !form.predicate || predicate(warp, instruction.operands[form.predicate]);
   const bool half = form.total == Total::kF16;
-  const auto place = [&](unsigned block, unsigned row_half, unsigned i) {  // register index in a fragment
+  const auto register_index = [&](unsigned block, unsigned row_half, unsigned i) {
     return half ? 2 * block + row_half : 4 * block + 2 * row_half + i;
   };
   for (unsigned block = 0; block < form.columns_by_8; block++)
     for (unsigned row_half = 0; row_half < 2; row_half++)
       for (unsigned i = 0; i < 2; i++) {
-        const Vector& from = source_word(warp, c, place(block, row_half, i));
+        const Vector& from = source_word(warp, c, register_index(block, row_half, i));
         for (unsigned l = 0; l < kLanes; l++) {
           const u32 bits = adds ? from.lane[l] : 0;
           d[row_half * 8 + l / 4][block * 8 + l % 4 * 2 + i] = form.total == Total::kS32
@@ -159,7 +159,7 @@ void multiply(Warp& warp, const Instruction& instruction, Mask lanes) {
         const double* pair = &d[row_half * 8 + l / 4][block * 8 + l % 4 * 2];
         for (unsigned i = 0; i < 2; i++) {
           const float rounded = static_cast<float>(pair[i]);
-          u32& to = destination(warp, instruction, 0, place(block, row_half, i)).lane[l];
+          u32& to = destination(warp, instruction, 0, register_index(block, row_half, i)).lane[l];
           if (form.total == Total::kS32)
             to = static_cast<u32>(static_cast<i64>(pair[i]));
           else if (half)
@@ -208,11 +208,11 @@ Handler decode(Instruction& instruction) {
   const auto& operands = instruction.operands;
   if (operands.size() < 3) return nullptr;
   form.a_in_registers = operands[1].kind == Kind::kRegister;
-  const size_t described = form.a_in_registers ? 2 : 1;
-  if (operands.size() < described + 2 || operands[described].name != "gdesc" ||
-      operands[described + 1].kind != Kind::kRegister || operands[described + 1].negated)
+  const size_t descriptor_operand = form.a_in_registers ? 2 : 1;
+  if (operands.size() < descriptor_operand + 2 || operands[descriptor_operand].name != "gdesc" ||
+      operands[descriptor_operand + 1].kind != Kind::kRegister || operands[descriptor_operand + 1].negated)
     return nullptr;
-  for (size_t i = described + 2; i < operands.size(); i++) {
+  for (size_t i = descriptor_operand + 2; i < operands.size(); i++) {
     if (operands[i].kind == Kind::kPredicate || operands[i].kind == Kind::kUniformPredicate)
       form.predicate = static_cast<u8>(i);
     else if (operands[i].name.rfind("gsb", 0) != 0)
