@@ -1,4 +1,4 @@
-"""What a device can do: the table of limits, descriptions, and ceilings that are measured or absent, never made up."""
+"""Device profiles, descriptions and measured ceilings."""
 
 from __future__ import annotations
 
@@ -23,47 +23,47 @@ from warpwise.device.profiles import parse_target
         ((8, 6), (8, 6)),
     ],
 )
-def test_a_target_names_a_compute_capability(target: str | tuple[int, int], capability: tuple[int, int]) -> None:
+def test_parse_target(target: str | tuple[int, int], capability: tuple[int, int]) -> None:
     assert parse_target(target) == capability
     assert Profile.of(target).compute_capability == capability
 
 
-def test_unknown_targets_are_refused_with_those_known() -> None:
-    with pytest.raises(ValueError, match="no profile for target 'sm_50'; known targets are sm_70, "):
+def test_unknown_target() -> None:
+    with pytest.raises(ValueError, match="no profile for target 'sm_50'; known targets: sm_70, "):
         Profile.of("sm_50")
     with pytest.raises(ValueError, match="expected a compute capability such as 'sm_90'"):
         Profile.of("hopper")
 
 
 @pytest.mark.parametrize("profile", Profile.known(), ids=lambda profile: profile.name)
-def test_limits_fit_together(profile: Profile) -> None:
+def test_profile_limits_are_consistent(profile: Profile) -> None:
     assert profile.shared_per_block <= profile.shared_per_block_optin
-    # The whole of an SM's shared memory is one block's, but for what the driver keeps of each block.
+    # One block can use all shared memory of an SM except the part that the system reserves per block.
     assert profile.shared_per_block_optin + profile.shared_reserved_per_block == profile.shared_per_sm
     assert profile.shared_per_sm <= profile.l1_and_shared_per_sm
     assert profile.warps_per_sm * profile.warp_size == profile.threads_per_sm
     assert profile.threads_per_block <= profile.threads_per_sm
 
 
-def test_some_limits_as_the_programming_guide_gives_them() -> None:
+def test_limits_of_the_programming_guide() -> None:
     hopper, turing, ampere = Profile.of("sm_90"), Profile.of("sm_75"), Profile.of("sm_86")
     assert (hopper.shared_per_block_optin, hopper.shared_per_sm, hopper.warps_per_sm) == (232448, 233472, 64)
     assert (turing.shared_per_block_optin, turing.warps_per_sm, turing.blocks_per_sm) == (65536, 32, 16)
     assert (ampere.shared_per_block_optin, ampere.warps_per_sm, ampere.blocks_per_sm) == (101376, 48, 16)
 
 
-def test_a_target_is_described_without_what_only_a_device_knows() -> None:
+def test_describe_target() -> None:
     described = device.describe("sm_80")
     rows = dict(described.rows())
     assert described.place == "target"
     assert described.sm_count is None
     assert described.peaks == {}
     assert described.peak_bandwidth is None
-    assert rows["shared memory of a block"] == "48 KiB, 163 KiB if asked for"
-    assert rows["block, at most"] == "1,024 threads, 1,024 × 1,024 × 64"
+    assert rows["shared memory per block"] == "48 KiB, 163 KiB opt-in"
+    assert rows["threads per block, max"] == "1,024 (1,024 × 1,024 × 64)"
 
 
-def test_the_cpu_is_described_as_a_cpu() -> None:
+def test_describe_cpu() -> None:
     described = device.describe("cpu")
     assert (described.place, described.profile) == ("cpu", None)
     assert described.sm_count is not None
@@ -71,7 +71,7 @@ def test_the_cpu_is_described_as_a_cpu() -> None:
     assert dict(described.rows())["driver"] == f"torch {torch.__version__}"
 
 
-def test_ceilings_are_none_until_measured_and_then_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ceilings_are_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
     assert device.ceilings("cpu") is None
     measured = device.measure_ceilings("cpu", copy_bytes=1 << 16, sizes=(16, 32))
@@ -88,7 +88,7 @@ def test_ceilings_are_none_until_measured_and_then_kept(tmp_path: Path, monkeypa
     assert device.ceilings("cpu") is None
 
 
-def test_ceilings_of_another_software_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_ceilings_depend_on_the_torch_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
     device.measure_ceilings("cpu", copy_bytes=1 << 16, sizes=(16,))
     monkeypatch.setattr(torch, "__version__", "0.0")
@@ -96,13 +96,13 @@ def test_ceilings_of_another_software_are_not_taken(tmp_path: Path, monkeypatch:
     assert cache.cache_dir() == tmp_path
 
 
-def test_a_target_cannot_be_measured() -> None:
-    with pytest.raises(ValueError, match="only a device that is here can be measured"):
+def test_measuring_a_target_without_a_device() -> None:
+    with pytest.raises(ValueError, match="expected a local device, got a target"):
         device.measure_ceilings("sm_90")
     assert device.ceilings("sm_90") is None
 
 
-def test_matrix_precision_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measurement_restores_fp32_precision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
     before = torch.backends.cuda.matmul.fp32_precision
     device.measure_ceilings("cpu", copy_bytes=1 << 16, sizes=(16,))
@@ -110,13 +110,13 @@ def test_matrix_precision_is_put_back(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_asking_for_a_gpu_where_there_is_none_says_so() -> None:
-    with pytest.raises(ValueError, match="there is no CUDA device here"):
+def test_describe_cuda_without_a_gpu() -> None:
+    with pytest.raises(ValueError, match="no CUDA device found"):
         device.describe("cuda")
 
 
 @pytest.mark.gpu
-def test_the_gpu_agrees_with_the_table() -> None:
+def test_profile_agrees_with_the_gpu() -> None:
     described = device.current()
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     profile = described.profile
@@ -135,7 +135,7 @@ def test_the_gpu_agrees_with_the_table() -> None:
 
 
 @pytest.mark.gpu
-def test_the_gpu_is_measured_below_its_computed_peaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measured_ceilings_are_below_theoretical_peaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
     measured = device.measure_ceilings("cuda", copy_bytes=1 << 30, sizes=(4096,))
     described = device.current()

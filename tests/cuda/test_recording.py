@@ -68,7 +68,7 @@ def test_a_triton_launch_runs_hooks_where_there_are_any(monkeypatch):
     """Else it goes without them, and without what they are told: by the launcher, or its function in C."""
     from triton import knobs
 
-    from warpwise.triton.compat import compiled_launch
+    from warpwise.triton.compat import direct_launcher
 
     calls: list[Any] = []
     plain, in_c = lambda *args: calls.append(args), Launcher(calls)
@@ -80,7 +80,7 @@ def test_a_triton_launch_runs_hooks_where_there_are_any(monkeypatch):
         (in_c, (2, 3, 1, 7, "function", None, *end)),
         (allocating, (2, 3, 1, 7, "function", "room", *end)),
     ):
-        launch = compiled_launch(Compiled(calls, run), (2, 3, 1), [2.5, None])
+        launch = direct_launcher(Compiled(calls, run), (2, 3, 1), [2.5, None])
         assert calls == []
         launch(7, [1.5, None])
         assert calls == [expected]

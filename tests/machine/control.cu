@@ -1,4 +1,4 @@
-// Kernels whose control flow diverges in every way: tests run them emulated and as machine code.
+// Kernels with divergent control flow. The tests run them emulated and as SASS.
 #include <cooperative_groups.h>
 namespace cg = cooperative_groups;
 
@@ -52,7 +52,7 @@ extern "C" __global__ void switches(const int* x, int* y) {
       v = x[v % 32];
       break;
     case 2:
-      v *= 7;  // falls through
+      v *= 7;  // fallthrough
     case 3:
       v -= 1;
       break;
@@ -120,7 +120,7 @@ extern "C" __global__ void barriers(const int* x, int* y) {
   y[i] = v + 1000 * odd + 100000 * all + 7 * any;
 }
 
-// Warps that have left do not hold up those that wait.
+// Warps that have exited do not count at a barrier.
 extern "C" __global__ void barriers_after_exit(const int* x, int* y) {
   __shared__ int shared[128];
   const int t = threadIdx.x;
@@ -169,7 +169,7 @@ extern "C" __global__ void warp_primitives(const int* x, int* y) {
   y[i] = v;
 }
 
-// Lanes of one warp take a lock in turn: each must get on while others spin.
+// A spin lock between lanes of one warp: needs independent thread scheduling.
 extern "C" __global__ void spin(int* lock, int* y) {
   for (bool done = false; !done;) {
     if (atomicCAS(lock, 0, 1) == 0) {
@@ -181,7 +181,7 @@ extern "C" __global__ void spin(int* lock, int* y) {
   }
 }
 
-// Block b waits for block b + 1, which starts later.
+// Block b waits for block b + 1.
 extern "C" __global__ void wait_for_next(volatile int* flags, int* y) {
   const int next = blockIdx.x + 1;
   if (threadIdx.x == 0 && next < gridDim.x)
@@ -233,7 +233,7 @@ extern "C" __global__ void traps(const int* x, int* y) {
   y[threadIdx.x] = 1;
 }
 
-extern "C" __global__ void strays(int* y, long long offset) { y[offset] = 1; }
+extern "C" __global__ void out_of_bounds(int* y, long long offset) { y[offset] = 1; }
 
 extern "C" __global__ void endless(volatile int* y) {
   while (y[0] == 0) {

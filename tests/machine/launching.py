@@ -1,4 +1,4 @@
-"""What tests of the machine share: one launch run twice, emulated with checks and as machine code."""
+"""Run a launch as SASS, and compare it with the checked emulation."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from warpwise.machine.counts import Counts
 
 
 def machine_run(launcher: Launcher, args: tuple[Any, ...], target: str = "sm_90", **options: Any) -> Counts:
-    """The launch as machine code of ``target``; the arrays among ``args`` stay as they are."""
+    """Run the launch as SASS of ``target``; arrays in ``args`` are not modified."""
     kernel = launcher.kernel
     values = kernel.module.constants.values
-    # A cubin holds all kernels that are no templates: those of C linkage need one compilation for all.
+    # A cubin contains all non-template kernels: one compilation serves all kernels with C linkage.
     linkage = re.search(rf'extern "C" __global__ void {kernel.expression}\(', kernel.module.text)
     expression = kernel.module.kernels[0] if linkage else kernel.expression
     compiled = nvrtc.compile(kernel.module, expression, target, tuple(values))
@@ -31,7 +31,7 @@ def machine_run(launcher: Launcher, args: tuple[Any, ...], target: str = "sm_90"
 
 
 def agree(launcher: Launcher, args: tuple[Any, ...], target: str = "sm_90", **options: Any) -> Counts:
-    """Run machine code, then the emulator, which writes the arrays; every output must agree to the bit."""
+    """Run SASS, then the emulator, which writes the arrays; the outputs must be bitwise equal."""
     counts = machine_run(launcher, args, target, **options)
     bound = launcher.kernel.binder(launcher.kernel.build()).cpu(args)
     launcher(*args)
@@ -42,5 +42,5 @@ def agree(launcher: Launcher, args: tuple[Any, ...], target: str = "sm_90", **op
         emulated = np.frombuffer((ctypes.c_char * part.nbytes).from_address(part.address), np.uint8)
         np.testing.assert_array_equal(counts.outputs[part.name], emulated, err_msg=f"{part.name} on {target}")
         compared += 1
-    assert compared, "a launch without outputs shows nothing"
+    assert compared, "the launch has no outputs to compare"
     return counts

@@ -1,4 +1,4 @@
-"""Exactly rounded arithmetic in any binary format, by fractions: the reference for floating-point instructions."""
+"""Correctly rounded arithmetic in any binary format, by fractions: the reference for floating-point instructions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NEAREST, ZERO, UP, DOWN = "nearest", "zero", "up", "down"
 
 @dataclass(frozen=True)
 class Format:
-    """A binary format: bits of precision, exponents of the smallest and the largest normal number."""
+    """A binary format: bits of precision, exponents of the smallest and largest normal numbers."""
 
     precision: int
     smallest: int
@@ -23,7 +23,7 @@ class Format:
         return (2 - Fraction(1, 2 ** (self.precision - 1))) * Fraction(2) ** self.largest
 
     def spacing(self, value: float) -> float:
-        """The distance of the neighbours of ``value``."""
+        """Return the unit in the last place (ulp) of ``value``."""
         exponent = math.frexp(value)[1] - 1 if value else self.smallest
         return math.ldexp(1.0, max(exponent, self.smallest) - self.precision + 1)
 
@@ -37,7 +37,7 @@ HALF, BFLOAT16, SINGLE, DOUBLE = (
 
 
 def rounded(value: Fraction, form: Format, mode: str = NEAREST) -> float:
-    """``value``, which is not 0, in the format."""
+    """Round ``value`` (not 0) to the format."""
     sign, magnitude = (-1, -value) if value < 0 else (1, value)
     exponent = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
     exponent -= magnitude < Fraction(2) ** exponent
@@ -95,7 +95,7 @@ def root(a: float, form: Format, mode: str = NEAREST) -> float:
     if a == 0 or math.isinf(a):
         return a
     value = Fraction(a)
-    scale = 2 * form.precision + 8 + max(0, -math.frexp(a)[1]) + 1074  # enough places for an integer root
+    scale = 2 * form.precision + 8 + max(0, -math.frexp(a)[1]) + 1074  # enough bits for an integer square root
     integer = value.numerator * 4**scale // value.denominator
     found = math.isqrt(integer)
     exact = Fraction(found * found, 4**scale) == value
@@ -103,13 +103,13 @@ def root(a: float, form: Format, mode: str = NEAREST) -> float:
 
 
 def _zero(a: float, b: float, mode: str) -> float:
-    """The sign of a sum that is exactly 0."""
+    """Return the signed zero of a sum that is exactly 0."""
     same = math.copysign(1.0, a) == math.copysign(1.0, b) and a == b
     return a if same else -0.0 if mode == DOWN else 0.0
 
 
 def minimum(a: float, b: float) -> float:
-    """Of a number and a NaN the number; -0 is less than +0."""
+    """If one operand is NaN, return the other; -0 < +0."""
     if math.isnan(a) or math.isnan(b):
         return b if math.isnan(a) else a
     return min(a, b) if a != b else a if math.copysign(1.0, a) < 0 else b
@@ -120,7 +120,7 @@ def maximum(a: float, b: float) -> float:
 
 
 def integer(value: float, bits: int, sign: bool, to: Callable[[Fraction], int], nan: int) -> int:
-    """``value`` as an integer of ``bits`` bits: the nearest that fits."""
+    """Convert to an integer of ``bits`` bits, saturating; ``to`` is the rounding function."""
     low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if sign else (0, (1 << bits) - 1)
     if math.isnan(value):
         return nan

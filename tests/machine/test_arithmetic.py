@@ -1,4 +1,4 @@
-"""Integer instructions: compiled CUDA expressions against Python's integers."""
+"""Integer instructions: compiled CUDA expressions against Python integers."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from tests.machine.bare import ARCHITECTURES
-from tests.machine.tables import Table, check_integers, evaluate, integers
+from tests.machine.expression_tables import Table, check_integers, evaluate, integers
+from tests.machine.raw_launch import ARCHITECTURES
 
 WORD = 0xFFFFFFFF
 
 
 def each(function):
-    """``function`` of one lane's operands, over all lanes: arrays of Python's integers."""
+    """Apply ``function`` to each lane's operands; return an array of Python integers."""
     return lambda v: np.array([function(*lane) for lane in zip(v.a, v.b, v.c, strict=True)], object)
 
 
@@ -37,7 +37,7 @@ def joined(parts: list[int], bits: int) -> int:
 
 
 def lanewise(function, bits: int, sign: bool):
-    """``function`` on each byte or half of a and b."""
+    """Apply ``function`` to each byte or half of a and b."""
     return each(
         lambda a, b, c: joined(
             [function(x, y) for x, y in zip(fields(a, bits, sign), fields(b, bits, sign), strict=True)], bits
@@ -74,7 +74,7 @@ def first_set(value: int) -> int:
 
 
 def field_of(a: int, b: int, c: int, sign: bool) -> int:
-    """bfe: c bits of a from bit b on; those past bit 31 are its sign."""
+    """bfe: c bits of a from bit b on, sign-extended past bit 31."""
     position, length = b & 255, c & 255
     if not length:
         return 0
@@ -84,7 +84,7 @@ def field_of(a: int, b: int, c: int, sign: bool) -> int:
 
 
 def inserted(a: int, b: int, c: int) -> int:
-    """bfi: the low bits of a into b."""
+    """bfi: insert the low bits of a into b."""
     position, length = c & 255, c >> 8 & 255
     mask = ((1 << length) - 1) << position & WORD
     return b & ~mask | a << position & mask
@@ -277,25 +277,25 @@ def run(table: Table, target: str, *operands: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("target", ARCHITECTURES)
-def test_words(target: str) -> None:
+def test_32_bit_integers(target: str) -> None:
     run(WORDS, target, *(integers(np.int32, 256, seed) for seed in (1, 2, 3)))
 
 
 @pytest.mark.parametrize("target", ARCHITECTURES)
-def test_small_amounts(target: str) -> None:
-    """Shifts, fields and selectors by numbers that are meant for them."""
+def test_32_bit_integers_with_small_shift_amounts(target: str) -> None:
+    """Shift amounts, field positions and selectors in their valid ranges."""
     a, amounts = integers(np.int32, 256, 4), np.arange(256, dtype=np.int32)
     run(WORDS, target, a, amounts % 67, integers(np.int32, 256, 5) & 0x3F)
 
 
 @pytest.mark.parametrize("target", ARCHITECTURES)
-def test_longs(target: str) -> None:
+def test_64_bit_integers(target: str) -> None:
     run(LONGS, target, *(integers(np.int64, 512, seed) for seed in (6, 7, 8)))
 
 
 @pytest.mark.parametrize("target", ARCHITECTURES)
-def test_quotients(target: str) -> None:
-    """No quotient of 32 bits is off by one: reciprocals, their corrections and multiplications by inverses."""
+def test_32_bit_division(target: str) -> None:
+    """Division by variables and by constants, of numbers next to multiples of the divisor."""
     a, b = integers(np.int32, 8192, 9), integers(np.int32, 8192, 10)
     b[(b == 0) | ((b == -1) & (a == a.min()))] = 3
     a[::3] = a[::3] // b[::3] * b[::3] + np.resize(np.array([-1, 0, 1], np.int32), len(a[::3]))  # next to a multiple
@@ -304,7 +304,7 @@ def test_quotients(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", ARCHITECTURES)
-def test_long_quotients(target: str) -> None:
+def test_64_bit_division(target: str) -> None:
     a, b = integers(np.int64, 4096, 11), integers(np.int64, 4096, 12)
     b[(b == 0) | ((b == -1) & (a == a.min()))] = 3
     run(LONG_QUOTIENTS, target, a, b, b)

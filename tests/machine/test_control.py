@@ -1,4 +1,4 @@
-"""Control flow as machine code against the emulator: divergence, calls, barriers, waits, faults."""
+"""Control flow in SASS against the emulator: divergence, calls, barriers, spin waits, faults."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _numbers(n: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", ["nested", "early_return", "switches", "calls", "warp_primitives"])
 def test_divergence_agrees_with_the_emulator(module: cuda.Module, name: str, target: str) -> None:
-    """Three blocks of two warps and a part of one; the primitives name all lanes of theirs."""
+    """Blocks with a partial last warp, except for warp primitives, whose member masks name all lanes."""
     block = 64 if name == "warp_primitives" else 75
     x, y = _numbers(3 * block)
     counts = agree(module[name][3, block], (x, y), target)
@@ -39,25 +39,25 @@ def test_barriers_agree_with_the_emulator(module: cuda.Module, target: str) -> N
     x, y = _numbers(3 * 96)
     counts = agree(module["barriers"][3, 96], (x, y), target)
     assert counts.barriers == 3 * 4 + 6
-    x, y = _numbers(128)  # which the emulator rejects: a barrier that some threads never reach
+    x, y = _numbers(128)  # not emulated: the emulator reports that some threads never reach the barrier
     counts = machine_run(module["barriers_after_exit"][1, 128], (x, y), target)
     np.testing.assert_array_equal(counts.outputs["y"].view(np.int32)[:70], x[69::-1])
     agree(module["named_barriers"][1, 96], _numbers(96), target)
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_generic_addresses_and_indices(module: cuda.Module, target: str) -> None:
+def test_generic_addresses_and_thread_indices(module: cuda.Module, target: str) -> None:
     agree(module["spaces"][1, 32], _numbers(32), target)
     agree(module["indices"][(2, 3, 2), (5, 3, 4)], (np.zeros(720, np.int32),), target)
 
 
 @pytest.mark.parametrize("target", ["sm_75", "sm_90"])
-def test_lanes_that_spin_let_others_run(module: cuda.Module, target: str) -> None:
+def test_spin_lock_between_lanes_of_a_warp(module: cuda.Module, target: str) -> None:
     lock, y = np.zeros(1, np.int32), np.zeros(1, np.int32)
     agree(module["spin"][2, 48], (lock, y), target)
 
 
-def test_blocks_that_wait_for_later_ones_are_parked(module: cuda.Module) -> None:
+def test_spin_wait_for_a_later_block(module: cuda.Module) -> None:
     flags, y = np.zeros(6, np.int32), np.zeros(6 * 40, np.int32)
     agree(module["wait_for_next"][6, 40], (flags, y))
     with pytest.raises(machine.MachineFault, match="run all blocks"):
@@ -65,35 +65,35 @@ def test_blocks_that_wait_for_later_ones_are_parked(module: cuda.Module) -> None
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100"])
-def test_a_grid_synchronises(module: cuda.Module, target: str) -> None:
+def test_grid_synchronisation(module: cuda.Module, target: str) -> None:
     x, y = _numbers(4 * 50)
     counts = agree(module["grid_sync"][4, 50], (x, y), target)
     assert counts.program.cooperative
     assert counts.blocks_run == 4
 
 
-def test_faults_name_the_place(module: cuda.Module) -> None:
+def test_faults_name_source_lines(module: cuda.Module) -> None:
     y = np.zeros(64, np.int32)
     with pytest.raises(machine.MachineFault, match=r"deadlock in block \(0, 0, 0\).*BAR\.SYNC.*control\.cu:\d+"):
         machine_run(module["deadlocks"][1, 32], (y,))
-    with pytest.raises(machine.MachineFault, match=r"stopped itself.*control\.cu:\d+"):
+    with pytest.raises(machine.MachineFault, match=r"trap: .*control\.cu:\d+"):
         machine_run(module["traps"][1, 64], (np.arange(64, dtype=np.int32), y))
-    with pytest.raises(machine.MachineFault, match=r"STG\.E.*belong to no argument.*control\.cu:\d+"):
-        machine_run(module["strays"][1, 1], (y, 64))
-    machine_run(module["strays"][1, 1], (y, 63))
+    with pytest.raises(machine.MachineFault, match=r"STG\.E.*in no argument and no variable.*control\.cu:\d+"):
+        machine_run(module["out_of_bounds"][1, 1], (y, 64))
+    machine_run(module["out_of_bounds"][1, 1], (y, 63))
     assert not y.any()
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_printing_is_passed_over_and_assertions_fault(module: cuda.Module, target: str) -> None:
+def test_printf_is_ignored_and_assert_faults(module: cuda.Module, target: str) -> None:
     x, y = _numbers(32)
     counts = machine_run(module["prints"][1, 32], (x, y), target)
     np.testing.assert_array_equal(counts.outputs["y"].view(np.int32), x)
     x[7] = 100
-    with pytest.raises(machine.MachineFault, match=r"an assertion of the kernel failed.*lanes 0x00000080.*control\.cu"):
+    with pytest.raises(machine.MachineFault, match=r"device-side assert failed.*lanes 0x00000080.*control\.cu"):
         machine_run(module["prints"][1, 32], (x, y), target)
 
 
-def test_a_kernel_that_never_ends_is_stopped(module: cuda.Module) -> None:
+def test_timeout_of_an_endless_kernel(module: cuda.Module) -> None:
     with pytest.raises(machine.LaunchTimeout, match=r"still running after 0\.2 s"):
         machine_run(module["endless"][1, 32], (np.zeros(1, np.int32),), timeout=0.2)

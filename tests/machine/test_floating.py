@@ -1,4 +1,4 @@
-"""Floating-point instructions and conversions: exactly rounded where the hardware is, within its error elsewhere."""
+"""Floating-point instructions and conversions: correctly rounded results, and documented error bounds elsewhere."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from itertools import starmap
 import numpy as np
 import pytest
 from tests.machine import rounding
-from tests.machine.bare import ARCHITECTURES, launch
+from tests.machine.expression_tables import Table, evaluate, floats, integers
+from tests.machine.raw_launch import ARCHITECTURES, launch
 from tests.machine.rounding import DOUBLE, DOWN, NEAREST, SINGLE, UP, ZERO, Format, maximum, minimum
-from tests.machine.tables import Table, evaluate, floats, integers
 
 
 def exact(operation, form: Format, mode: str = NEAREST):
-    """An operation of rounding.py on as many operands as it takes."""
+    """Return an operation of rounding.py as a function of a, b, c."""
     count = {rounding.root: 1, rounding.fma: 3}.get(operation, 2)
     return lambda a, b, c: operation(*(a, b, c)[:count], form, mode)
 
 
 def arithmetic(prefix: str, form: Format) -> list:
-    """The intrinsics of all four rounding modes."""
+    """Return rows for the intrinsics of all four rounding modes."""
     names = {"add": rounding.add, "mul": rounding.multiply, "div": rounding.divide, "sqrt": rounding.root}
     modes = {"rn": NEAREST, "rz": ZERO, "ru": UP, "rd": DOWN}
     rows = [
@@ -66,7 +66,7 @@ COMPARISONS = (
     ("signbit(a) != 0", lambda a, b, c: math.copysign(1.0, a) < 0),
     ("a > b ? b : c", lambda a, b, c: b if a > b else c),
 )  # fmt: skip
-# A NaN with its sign bit set has no sign that Python keeps.
+# The sign of a NaN is not tested.
 SINGLES = Table("singles", ("float", "float", "float"), "float", (
     *arithmetic("f", SINGLE), *COMPARISONS,
     ("a / b", exact(rounding.divide, SINGLE)), ("sqrtf(a)", exact(rounding.root, SINGLE)),
@@ -112,7 +112,7 @@ def remainder(a: float, b: float, to) -> float:
 
 
 def from_float(name: str, bits: int, sign: bool, nan: int) -> list:
-    """__float2int_rn and so on."""
+    """Return rows for __float2int_rn and similar intrinsics."""
     modes = {"rn": round, "rz": math.trunc, "ru": math.ceil, "rd": math.floor}
     return [
         (f"{name}_{suffix}(a)", lambda a, b, c, to=to: rounding.integer(a, bits, sign, to, nan)) for suffix, to in modes.items()
@@ -204,7 +204,7 @@ PREAMBLE = "typedef unsigned u; typedef long long ll;\n" + "".join([
 
 
 def double(function, *places: int):
-    """``function`` of the operands that it takes, in double precision, NaN where it has no value."""
+    """Return ``function`` of the operands ``places`` in double precision; NaN outside its domain."""
 
     def of(*lane: float) -> float:
         try:
@@ -218,8 +218,8 @@ def double(function, *places: int):
     return of
 
 
-# Inputs: a in (-8, 8), b in (0.1, 60); the bound of each in units of the last place (CUDA C++ Programming Guide, 2-3 for
-# the special-function unit itself).
+# Inputs: a in (-8, 8), b in (0.1, 60). The last column is the error bound in ulp (CUDA C++ Programming Guide; 2 to 3
+# for instructions of the special function unit).
 APPROXIMATE = (
     ("__expf(a)", math.exp, 11), ("__logf(b)", lambda a, b: math.log(b), 40),
     ("__log2f(b)", lambda a, b: math.log2(b), 40), ("__fdividef(a, b)", lambda a, b: a / b, 2),
@@ -243,7 +243,7 @@ APPROXIMATE = (
     ("sinf(a * 1e6f)", lambda a: math.sin(float(np.float32(a) * np.float32(1e6))), 2),
     ("cosf(b * 1e30f)", lambda a, b: math.cos(float(np.float32(b) * np.float32(1e30))), 2),
 )  # fmt: skip
-# The same of doubles.
+# The same for doubles.
 DOUBLE_APPROXIMATE = (
     ("exp(a)", math.exp, 1), ("log(b)", lambda a, b: math.log(b), 1), ("sin(a)", math.sin, 2),
     ("cos(a * 1e10)", lambda a: math.cos(a * 1e10), 2), ("tanh(a)", math.tanh, 2), ("erf(a)", math.erf, 2),
@@ -255,7 +255,7 @@ DOUBLE_APPROXIMATE = (
 
 def approximations(name: str, kind: str, rows) -> Table:
     def operands(function) -> tuple[int, ...]:
-        code = getattr(function, "__code__", None)  # functions of math have none
+        code = getattr(function, "__code__", None)  # functions of the math module have none
         both = function in (math.atan2, math.hypot) if code is None else code.co_argcount == 2
         return (0, 1) if both else (0,)
 
@@ -272,7 +272,7 @@ TABLES = (SINGLES, DOUBLES, INTEGERS_OF_SINGLES, INTEGERS_OF_DOUBLES, FLOATS_OF_
 
 
 def check(table: Table, target: str, *operands: np.ndarray) -> None:
-    """Every row, to the bit but for NaNs, which have no payload here."""
+    """Assert that every row is bitwise equal; all NaNs are equal."""
     found = evaluate(PREAMBLE, TABLES, table, target, *operands)
     lanes = list(zip(*[each.tolist() for each in (*operands, *[operands[0]] * (3 - len(operands)))], strict=True))
     mask = (1 << 64) - 1
@@ -299,8 +299,8 @@ def test_double_precision(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", ARCHITECTURES)
-def test_division_next_to_ties(target: str) -> None:
-    """Quotients and roots of neighbouring numbers, subnormal ones among them: what Newton's steps get wrong first."""
+def test_division_and_square_root_next_to_ties(target: str) -> None:
+    """Operands with nearly equal mantissas, including subnormals: the hard cases of Newton iterations."""
     random = np.random.default_rng(7)
     mantissas = random.integers(0x7FFFF0, 0x800010, (2, 256), dtype=np.uint32)
     exponents = random.choice(np.array([0, 1, 2, 24, 25, 126, 127, 128, 252, 253, 254], np.uint32), (2, 256))
@@ -309,7 +309,7 @@ def test_division_next_to_ties(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", ARCHITECTURES)
-def test_conversions(target: str) -> None:
+def test_float_and_integer_conversions(target: str) -> None:
     check(
         INTEGERS_OF_SINGLES,
         target,
@@ -340,7 +340,7 @@ def test_conversions(target: str) -> None:
 
 @pytest.mark.parametrize("target", ARCHITECTURES)
 @pytest.mark.parametrize("table, rows, form", [(FAST, APPROXIMATE, SINGLE), (FAST_DOUBLES, DOUBLE_APPROXIMATE, DOUBLE)])
-def test_functions(target: str, table: Table, rows, form: Format) -> None:
+def test_error_bounds_of_math_functions(target: str, table: Table, rows, form: Format) -> None:
     random = np.random.default_rng(13)
     kind = np.float32 if form is SINGLE else np.float64
     a, b = random.uniform(-8, 8, 256).astype(kind), random.uniform(0.1, 60, 256).astype(kind)
@@ -371,8 +371,8 @@ INTERRUPTED = """__global__ void k(const double* a, double* o) {
 
 
 @pytest.mark.parametrize("target", ARCHITECTURES)
-def test_both_sides_of_a_long_branch(target: str) -> None:
-    """Lanes that take turns keep the uniform registers that their side of the branch has filled with coefficients."""
+def test_uniform_registers_in_divergent_branches(target: str) -> None:
+    """Each side of a divergent branch keeps its own uniform registers, which hold polynomial coefficients here."""
     a, found = np.linspace(0.5, 9, 32), np.zeros(32)
     launch(INTERRUPTED, target, 1, 32, a.copy(), found)
     steps = [k * 0.01 for k in range(1, 200)]

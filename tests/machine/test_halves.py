@@ -1,4 +1,4 @@
-"""Sixteen-bit and eight-bit floating point: every operation against its exactly rounded value."""
+"""half, bfloat16 and fp8: every operation against its correctly rounded value."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from tests.machine import rounding
-from tests.machine.bare import ARCHITECTURES
+from tests.machine.expression_tables import Table, evaluate, floats
+from tests.machine.raw_launch import ARCHITECTURES
 from tests.machine.rounding import BFLOAT16, DOWN, HALF, NEAREST, SINGLE, UP, ZERO, Format, maximum, minimum
-from tests.machine.tables import Table, evaluate, floats
 
 PREAMBLE = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <cuda_fp8.h>\n"
 E4M3, E5M2 = Format(4, -6, 8), Format(3, -14, 15)
 
 
 def decoded(bits: np.ndarray, form: Format) -> np.ndarray:
-    """16-bit patterns as doubles."""
+    """Decode 16-bit patterns to doubles."""
     if form is HALF:
         return bits.view(np.float16).astype(np.float64)
     return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
@@ -45,7 +45,7 @@ def whole(to: Callable[[Fraction], int]) -> Callable[..., float]:
 
 
 def scalars(kind: str, form: Format) -> tuple:
-    """Operations on one number of ``kind`` ("half" or "bfloat16"), spelt as the headers do."""
+    """Return rows for scalar operations of ``kind`` ("half" or "bfloat16")."""
     integer, single = f"__int2{kind}", f"__{kind}2float"
     multiplied = lambda b: rounding.multiply(b, 3.0, SINGLE)
     return (
@@ -78,7 +78,7 @@ BFLOATS = Table("bfloats", ("__nv_bfloat16",) * 3, "__nv_bfloat16", scalars("bfl
 
 
 def lanes(function: Callable[..., float]) -> Callable[..., tuple[float, float]]:
-    """``function`` on the lower and on the upper halves."""
+    """Apply ``function`` to the lower and to the upper halves."""
     return lambda a, b, c: (function(a[0], b[0], c[0]), function(a[1], b[1], c[1]))
 
 
@@ -111,7 +111,7 @@ def pairs(kind: str, form: Format) -> tuple:
 
 HALF_PAIRS = Table("half_pairs", ("__half2",) * 3, "__half2", pairs("half", HALF))
 BFLOAT_PAIRS = Table("bfloat_pairs", ("__nv_bfloat162",) * 3, "__nv_bfloat162", pairs("bfloat16", BFLOAT16))
-# Each within so many units of the last place of the half.
+# The last column is the error bound in ulp of the half.
 FUNCTIONS = (
     ("hsqrt(a)", lambda x: math.sqrt(x), 0), ("hrcp(a)", lambda x: 1 / x, 0), ("hrsqrt(a)", lambda x: x**-0.5, 0),
     ("hexp(a)", math.exp, 1), ("hlog(a)", math.log, 1), ("hexp2(a)", lambda x: 2.0**x, 1), ("hlog2(a)", math.log2, 1),
@@ -124,7 +124,7 @@ HALF_FUNCTIONS = Table(
     "__half",
     tuple((text, function or divmod) for text, function, _ in FUNCTIONS),
 )
-EIGHTS = Table("eights", ("float", "float", "unsigned"), "unsigned", (
+FP8 = Table("fp8", ("float", "float", "unsigned"), "unsigned", (
     ("__nv_cvt_float2_to_fp8x2(make_float2(a, b), __NV_SATFINITE, __NV_E4M3)", None),
     ("__nv_cvt_float2_to_fp8x2(make_float2(a, b), __NV_SATFINITE, __NV_E5M2)", None),
     ("__nv_cvt_float_to_fp8(a, __NV_SATFINITE, __NV_E4M3) | __nv_cvt_float_to_fp8(b, __NV_SATFINITE, __NV_E4M3) << 8", None),
@@ -133,12 +133,12 @@ EIGHTS = Table("eights", ("float", "float", "unsigned"), "unsigned", (
     ("__nv_cvt_halfraw2_to_fp8x2(__half2_raw{(unsigned short)c, (unsigned short)(c >> 16)}, __NV_SATFINITE, __NV_E4M3)", None),
     ("four(a, b, b, a)", None),
 ))  # fmt: skip
-EIGHTS_PREAMBLE = (
+FP8_PREAMBLE = (
     "__device__ unsigned packed(__half2_raw h) { return h.x | (unsigned)h.y << 16; }\n"
     "__device__ unsigned four(float a, float b, float c, float d) { __nv_fp8x4_e4m3 f(make_float4(a, b, c, d)); return f.__x; }\n"
 )
-OF_HALF, OF_BFLOAT = (HALVES, HALF_PAIRS, HALF_FUNCTIONS, EIGHTS), (BFLOATS, BFLOAT_PAIRS)
-SINCE_AMPERE = [name for name in ARCHITECTURES if name != "sm_75"]
+OF_HALF, OF_BFLOAT = (HALVES, HALF_PAIRS, HALF_FUNCTIONS, FP8), (BFLOATS, BFLOAT_PAIRS)
+SM80_AND_LATER = [name for name in ARCHITECTURES if name != "sm_75"]
 
 
 def tables_of(target: str) -> tuple[Table, ...]:
@@ -146,7 +146,7 @@ def tables_of(target: str) -> tuple[Table, ...]:
 
 
 def run(table: Table, target: str, *operands: np.ndarray) -> np.ndarray:
-    return evaluate(PREAMBLE + EIGHTS_PREAMBLE, tables_of(target), table, target, *operands)
+    return evaluate(PREAMBLE + FP8_PREAMBLE, tables_of(target), table, target, *operands)
 
 
 def patterns(form: Format, count: int, seed: int) -> np.ndarray:
@@ -184,19 +184,19 @@ def check(table: Table, target: str, form: Format, count: int) -> None:
 
 
 @pytest.mark.parametrize("target", ARCHITECTURES)
-def test_halves(target: str) -> None:
+def test_half_arithmetic(target: str) -> None:
     check(HALVES, target, HALF, 512)
     check(HALF_PAIRS, target, HALF, 512)
 
 
-@pytest.mark.parametrize("target", SINCE_AMPERE)
-def test_bfloats(target: str) -> None:
+@pytest.mark.parametrize("target", SM80_AND_LATER)
+def test_bfloat16_arithmetic(target: str) -> None:
     check(BFLOATS, target, BFLOAT16, 512)
     check(BFLOAT_PAIRS, target, BFLOAT16, 512)
 
 
 @pytest.mark.parametrize("target", ARCHITECTURES)
-def test_functions_of_halves(target: str) -> None:
+def test_half_math_functions(target: str) -> None:
     random = np.random.default_rng(4)
     a, b = random.uniform(0.05, 6, 512).astype(np.float16), random.uniform(-8, 8, 512).astype(np.float16)
     found = decoded(run(HALF_FUNCTIONS, target, a.view(np.uint16), b.view(np.uint16)), HALF)
@@ -207,7 +207,7 @@ def test_functions_of_halves(target: str) -> None:
 
 
 def encoded(value: float, form: Format) -> int:
-    """A number as a byte, saturating: NaN is 0x7f."""
+    """Encode a number as fp8, saturating; NaN is 0x7f."""
     if math.isnan(value):
         return 0x7F
     largest = 448.0 if form is E4M3 else float(form.maximum)
@@ -220,7 +220,7 @@ def encoded(value: float, form: Format) -> int:
 
 
 def number(byte: int, form: Format) -> float:
-    """A byte as a number."""
+    """Decode an fp8 byte."""
     mantissa = form.precision - 1
     exponent, fraction = (byte & 0x7F) >> mantissa, byte & (1 << mantissa) - 1
     if byte & 0x7F == 0x7F or (form is E5M2 and exponent == 31 and fraction):
@@ -232,7 +232,7 @@ def number(byte: int, form: Format) -> float:
 
 
 @pytest.mark.parametrize("target", ARCHITECTURES)
-def test_eight_bits(target: str) -> None:
+def test_fp8_conversions(target: str) -> None:
     ties = np.array([x * 2.0**e for e in (-18, -17, -10, -9, 0, 8, 15) for x in (1.0, 1.0625, 1.125, 1.1875, 1.25, 1.875, 1.9375, 1.96875)], np.float32)  # fmt: skip
     a = np.concatenate([floats(np.float32, 456, 5), ties])
     b = np.concatenate([-ties, floats(np.float32, 456, 6)])
@@ -242,7 +242,7 @@ def test_eight_bits(target: str) -> None:
     c[:256] = (
         np.arange(256) | np.arange(256)[::-1] << 8 | floats(np.float16, 256, 8).view(np.uint16).astype(np.uint32) << 16
     )
-    found = run(EIGHTS, target, a, b, c)
+    found = run(FP8, target, a, b, c)
     for place, (x, y, bits) in enumerate(zip(a.tolist(), b.tolist(), c.tolist(), strict=True)):
         x, y = narrow(x, SINGLE), narrow(y, SINGLE)
         four, five = encoded(x, E4M3) | encoded(y, E4M3) << 8, encoded(x, E5M2) | encoded(y, E5M2) << 8

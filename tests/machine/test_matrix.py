@@ -1,4 +1,4 @@
-"""Matrix instructions: every shape and format against the emulator's, or NumPy where it has none."""
+"""Matrix instructions: every shape and format against the emulator, or NumPy if the emulator does not support it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import functools
 
 import numpy as np
 import pytest
-from tests.machine.bare import launch
 from tests.machine.launching import agree
+from tests.machine.raw_launch import launch
 
 from warpwise import cuda
 
@@ -55,7 +55,7 @@ def products(architecture: int) -> str:
 
 
 @pytest.mark.parametrize("architecture", [75, 80, 90])
-def test_products_equal_the_emulators(architecture: int) -> None:
+def test_mma_shapes_and_formats(architecture: int) -> None:
     rng = np.random.default_rng(architecture)
     values = rng.standard_normal((12, 32, 2)).astype(np.float32)
     halves = values.astype(np.float16).view(np.uint32)[..., 0]
@@ -100,7 +100,7 @@ __global__ void k(const unsigned* a, unsigned* out, int stride) {
 
 
 @pytest.mark.parametrize("target", ["sm_75", "sm_90"])
-def test_matrices_between_shared_memory_and_registers(target: str) -> None:
+def test_ldmatrix_stmatrix_movmatrix(target: str) -> None:
     a = np.random.default_rng(1).integers(0, 2**32, 1024).astype(np.uint32)
     kernel = cuda.load(MOVES, target=target)["k"]
     agree(kernel[1, 32], (a, np.zeros(384 if target == "sm_75" else 1408, np.uint32), 20), target)
@@ -119,11 +119,11 @@ extern "C" __global__ void k(const unsigned* x, int* out) {
 
 
 @pytest.mark.parametrize("target", ["sm_75", "sm_80"])
-def test_integer_products_of_eight_rows(target: str) -> None:
+def test_mma_m8n8_integers(target: str) -> None:
     x = np.random.default_rng(2).integers(0, 2**32, 128).astype(np.uint32)
     out = np.zeros((3, 8, 8), np.int32)
     launch(EIGHT_ROWS, target, 1, 32, x, out)
-    a, b = x[:32], x[32:64]  # row g of A and column g of B: lanes 4 g ... 4 g + 3, whose bytes follow one another
+    a, b = x[:32], x[32:64]  # row g of A and column g of B: the bytes of lanes 4 g ... 4 g + 3
     left, right = a.view(np.int8).reshape(8, 16).astype(int), b.view(np.uint8).reshape(8, 16).astype(int)
     start = x[64:].view(np.int32).reshape(2, 8, 4).transpose(1, 2, 0).reshape(8, 8)
     np.testing.assert_array_equal(out[0], (left @ right.T + start).astype(np.int32))
@@ -155,7 +155,7 @@ extern "C" __global__ void k(const double* x, double* out) {
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
-def test_products_of_doubles(target: str) -> None:
+def test_mma_doubles(target: str) -> None:
     x = np.random.default_rng(3).integers(-9, 9, 512).astype(np.float64)
     out = np.zeros((16, 8))
     launch(DOUBLES, target, 1, 32, x, out)

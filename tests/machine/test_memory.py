@@ -1,16 +1,16 @@
-"""Loads, stores, atomics, shuffles, votes and asynchronous copies: machine code against the emulator, bit by bit."""
+"""Loads, stores, atomics, shuffles, votes and asynchronous copies: SASS against the emulator, bitwise."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.machine.bare import launch
 from tests.machine.launching import agree
+from tests.machine.raw_launch import launch
 
 from warpwise import cuda, machine
 
 ALL = ("sm_75", "sm_80", "sm_90", "sm_100")
-SINCE_AMPERE = ALL[1:]
+SM80_AND_LATER = ALL[1:]
 
 WIDTHS = r"""
 template <class T> struct Box { T x; };
@@ -84,7 +84,7 @@ __global__ void k(const int* where, unsigned* u, int* s, unsigned long long* b, 
 
 
 @pytest.mark.parametrize("target", ALL)
-def test_atomics(target: str) -> None:
+def test_atomics_of_every_type(target: str) -> None:
     rng = np.random.default_rng(1)
     where = rng.integers(0, 8, 64).astype(np.int32)
     start = rng.integers(0, 60, (6, 192))
@@ -105,7 +105,7 @@ extern "C" __global__ void k(float4* f, __half2* h, __nv_bfloat162* b, float4* o
 """
 
 
-def test_vector_atomics_of_hopper() -> None:
+def test_vector_atomics() -> None:
     f, old = np.zeros((8, 4), np.float32), np.zeros((32, 4), np.float32)
     h, b = np.zeros((4, 2), np.float16), np.zeros((4, 2), np.uint16)
     launch(VECTOR_ATOMICS, "sm_90", 1, 32, f, h, b, old)
@@ -149,11 +149,11 @@ __global__ void k(const unsigned* a, unsigned* out, int n) {
 
 
 @pytest.mark.parametrize("target", ALL)
-def test_lanes_that_read_each_other(target: str) -> None:
+def test_shuffle_vote_match_and_reduce(target: str) -> None:
     a = np.random.default_rng(2).integers(1, 16, 64).astype(np.uint32)
     kernel = cuda.load(WARP)["k"]
     out = np.zeros(960, np.uint32)
-    if target == "sm_75":  # the emulator stands in for sm_90, which has reductions
+    if target == "sm_75":  # the emulator emulates sm_90, which has warp reductions
         launch(WARP.replace("__global__", 'extern "C" __global__'), target, 1, 64, a, out, 5)
         np.testing.assert_array_equal(out[:64].reshape(2, 32), np.repeat(a.reshape(2, 32)[:, 5:6], 32, 1))
         assert not out[640:832].any()
@@ -185,8 +185,8 @@ extern "C" __global__ void k(const unsigned* a, unsigned* out, int n) {
 """
 
 
-@pytest.mark.parametrize("target", SINCE_AMPERE)
-def test_asynchronous_copies_and_their_zeros(target: str) -> None:
+@pytest.mark.parametrize("target", SM80_AND_LATER)
+def test_cp_async_and_zero_fill(target: str) -> None:
     a = np.random.default_rng(3).integers(1, 2**32, 128).astype(np.uint32)
     out = np.zeros(768, np.uint32)
     counts = launch(COPIES, target, 1, 32, a, out, 7)
@@ -226,8 +226,8 @@ extern "C" __global__ void k(const unsigned* a, unsigned* out) {
 """
 
 
-@pytest.mark.parametrize("target", SINCE_AMPERE)
-def test_barriers_in_shared_memory(target: str) -> None:
+@pytest.mark.parametrize("target", SM80_AND_LATER)
+def test_cuda_barrier_and_memcpy_async(target: str) -> None:
     a = np.random.default_rng(4).integers(1, 2**20, 1536).astype(np.uint32)
     out = np.zeros(1536, np.uint32)
     launch(BARRIERS, target, 1, 128, a, out)
@@ -270,7 +270,7 @@ extern "C" __global__ void k(const unsigned* a, unsigned* out) {
 
 
 @pytest.mark.parametrize("target", ["sm_90", "sm_100"])
-def test_bulk_copies(target: str) -> None:
+def test_cp_async_bulk(target: str) -> None:
     a = np.random.default_rng(5).integers(1, 2**20, 1024).astype(np.uint32)
     out = np.zeros(1024, np.uint32)
     launch(BULK, target, 1, 64, a, out)
@@ -282,7 +282,7 @@ extern "C" __global__ void k(float* x, int n) { *(float2*)(x + n + 2 * threadIdx
 """
 
 
-@pytest.mark.parametrize("offset, words", [(1, "no multiple of 8"), (100, "belong to no argument")])
+@pytest.mark.parametrize("offset, words", [(1, "not a multiple of 8"), (100, "in no argument and no variable")])
 def test_faults_name_the_address(offset: int, words: str) -> None:
     with pytest.raises(machine.MachineFault, match=words):
         launch(WRONG, "sm_90", 1, 32, np.zeros(128, np.float32), offset)

@@ -1,4 +1,4 @@
-"""Every CUDA rung of every operation: its machine code computes what the emulator does."""
+"""Every CUDA rung of every operation: SASS results against the emulator."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tests.sampled import FULL
 from warpwise.cuda.module import Launcher
 from warpwise.registry import Op, Rung
 
-# Compilers contract and order sums differently, and the machine's exponentials are those of the hardware: equal to some
-# units in the last place of the largest value.
+# The compilers contract and order sums differently, and MUFU exponentials are approximate: the tolerance is relative to
+# the largest value.
 _FLOATS = {"float": (np.float32, 4e-6), "double": (np.float64, 1e-14), "__half": (np.float16, 2e-3)}
 _BFLOAT16 = 2**-7
 
 
 @pytest.mark.parametrize("number", [0, pytest.param(1, marks=FULL)])
 @pytest.mark.parametrize("op,rung", rungs(language="cuda"))
-def test_the_machine_agrees_with_the_emulator(op: Op, rung: Rung, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sass_results_equal_the_emulator(op: Op, rung: Rung, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     compared = []
     emulate = Launcher.__call__
 

@@ -1,4 +1,4 @@
-"""Machine code read: nvdisasm's text, the scheduling bits, the cubin's sections."""
+"""Parsing of nvdisasm's output, scheduling bits and cubin sections."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def _program(module: cuda.Module, target: str) -> Program:
         ("{5,4}", Operand("other", name="{5,4}")),
     ],
 )
-def test_operands(text: str, expected: Operand) -> None:
-    assert sass._operand(text, {".L_x_3": 0xC0}) == expected
+def test_parse_operand(text: str, expected: Operand) -> None:
+    assert sass._parse_operand(text, {".L_x_3": 0xC0}) == expected
 
 
 @pytest.mark.parametrize(
@@ -97,12 +97,12 @@ def test_operands(text: str, expected: Operand) -> None:
         ("desc[UR4][R2.64], R5", ["desc[UR4][R2.64]", "R5"]),
     ],
 )
-def test_operands_are_told_apart(text: str, parts: list[str]) -> None:
-    assert [part for field in sass._split(text) for part in sass._apart(field.strip())] == parts
+def test_split_operands(text: str, parts: list[str]) -> None:
+    assert [part for field in sass._split_operands(text) for part in sass._split_unseparated(field.strip())] == parts
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_kernel_of_every_architecture(module: cuda.Module, target: str) -> None:
+def test_load_program_of_every_architecture(module: cuda.Module, target: str) -> None:
     program = _program(module, target)
     assert program.architecture == tuple(map(int, re.fullmatch(r"sm_(\d+)(\d)", target).groups()))
     assert program.parameter_base == TARGETS[target]
@@ -122,7 +122,7 @@ def test_a_kernel_of_every_architecture(module: cuda.Module, target: str) -> Non
 
 
 def test_scheduling_bits(module: cuda.Module) -> None:
-    """Whatever reads a load's register waits for the scoreboard that the load sets."""
+    """The first reader of a load's register waits for the load's scoreboard."""
     program = _program(module, "sm_90")
     load = next(i for i, each in enumerate(program.instructions) if each.opcode == "LDG")
     barrier, register = (
@@ -141,7 +141,7 @@ def test_scheduling_bits(module: cuda.Module) -> None:
     assert all(0 <= each.control.stall <= 15 for each in program.instructions)
 
 
-def test_inlined_lines_name_their_callers(tmp_path: Path) -> None:
+def test_source_lines_of_inlined_code(tmp_path: Path) -> None:
     header, source = tmp_path / "helper.cuh", tmp_path / "kernel.cu"
     header.write_text("__device__ inline float helper(float x) {\n  return sqrtf(x);\n}\n")
     source.write_text('#include "helper.cuh"\n__global__ void kernel(float* x) {\n  *x = helper(*x);\n}\n')
@@ -153,15 +153,15 @@ def test_inlined_lines_name_their_callers(tmp_path: Path) -> None:
     assert {(Path(file).name, line) for each in inlined for file, line in each.inlined_at} == {("kernel.cu", 3)}
 
 
-def test_unknown_kernels_and_other_files(module: cuda.Module) -> None:
+def test_errors_for_an_unknown_kernel_and_a_wrong_file(module: cuda.Module) -> None:
     cubin = nvrtc.compile(module, "kernel", "sm_90").cubin
-    with pytest.raises(KeyError, match="no kernel 'other'; there are .*kernel"):
+    with pytest.raises(KeyError, match="no kernel 'other' in the cubin; kernels: .*kernel"):
         machine.load_program(cubin, "other")
     with pytest.raises(RuntimeError, match="cannot read the cubin"):
         machine.load_program(b"not a cubin", "kernel")
 
 
-def test_without_a_disassembler_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_nvdisasm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(disassemble.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(disassemble.os, "access", lambda path, mode: False)
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -1,4 +1,4 @@
-"""Runs of machine code: memory, sampled blocks, counters, errors."""
+"""machine.run: memory, sampled blocks, counters, errors, interrupts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.machine.launching import agree, machine_run
 
 from warpwise import cuda, machine
 from warpwise.cuda import nvrtc
-from warpwise.machine.blocks import choose
-from warpwise.machine.memory import ALIGNMENT, place
+from warpwise.machine.block_sampling import sample_blocks
+from warpwise.machine.memory import ALIGNMENT, copy_buffers
 
 SOURCE = """
 extern "C" __global__ void scale(const float* x, float* y, float factor, int n) {
@@ -60,7 +60,7 @@ def module() -> cuda.Module:
 
 
 def test_counters_of_a_small_launch(module: cuda.Module) -> None:
-    """100 floats in 2 blocks of 64 threads: 4 warps, the last with 4 lanes on."""
+    """100 floats in 2 blocks of 64 threads: 4 warps, 4 active lanes in the last."""
     x, y = np.arange(100, dtype=np.float32), np.zeros(100, np.float32)
     counts = agree(module["scale"][2, 64], (x, y, 3.0, 100))
     assert (counts.blocks, counts.blocks_run, counts.warps, counts.sampled) == (2, 2, 4, False)
@@ -76,7 +76,7 @@ def test_counters_of_a_small_launch(module: cuda.Module) -> None:
     assert issued == pytest.approx(counts.mean_warp_cycles * counts.warps)
 
 
-def test_arrays_stay_as_they_are(module: cuda.Module) -> None:
+def test_arguments_are_not_modified(module: cuda.Module) -> None:
     x, y = np.ones(64, np.float32), np.full(64, 5, np.float32)
     counts = machine_run(module["scale"][1, 64], (x, y, 3.0, 64))
     assert (x == 1).all() and (y == 5).all()
@@ -103,18 +103,18 @@ def test_addresses_keep_their_alignment(module: cuda.Module) -> None:
         assert absent == 0
 
 
-def test_buffers_lie_apart(module: cuda.Module) -> None:
+def test_gaps_between_buffers(module: cuda.Module) -> None:
     kernel = module["scale"]
     arrays = [np.zeros(n, np.float32) for n in (1, 1000, 77)]
     bound = [kernel.binder(kernel.build()).cpu((array, array, 1.0, 1))[0] for array in arrays]
-    segments, _ = place(bound)
+    segments, _ = copy_buffers(bound)
     ends = [(each.address, each.address + each.data.nbytes) for each in segments]
     assert all(end + 65536 <= start for (_, end), (start, _) in itertools.pairwise(ends))
 
 
 @pytest.mark.parametrize("blocks", [1, 9, 40])
-def test_sampled_blocks_count_like_all(module: cuda.Module, blocks: int) -> None:
-    """Edges and corners run in their own share, so that regular kernels lose nothing by sampling."""
+def test_sampled_counters_equal_those_of_all_blocks(module: cuda.Module, blocks: int) -> None:
+    """Edges and corners are separate strata, so sampling is exact for regular kernels."""
     width, height = 16 * 21 - 5, 4 * 17 - 1
     x = np.random.default_rng(0).integers(0, 9, (height, width)).astype(np.int32)
     launcher, arguments = module["edges"][(21, 17), (16, 4)], (x, np.zeros_like(x), width, height)
@@ -125,8 +125,8 @@ def test_sampled_blocks_count_like_all(module: cuda.Module, blocks: int) -> None
 
 
 @given(st.tuples(*[st.integers(1, 40)] * 3), st.integers(1, 500))
-def test_chosen_blocks_stand_for_the_grid(grid: tuple[int, int, int], wanted: int) -> None:
-    numbers, weights = choose(grid, wanted)
+def test_sampling_weights_add_up_to_the_grid(grid: tuple[int, int, int], wanted: int) -> None:
+    numbers, weights = sample_blocks(grid, wanted)
     total = grid[0] * grid[1] * grid[2]
     assert (np.diff(numbers.astype(np.int64)) > 0).all()
     assert numbers[0] == 0 and numbers[-1] == total - 1
@@ -134,8 +134,8 @@ def test_chosen_blocks_stand_for_the_grid(grid: tuple[int, int, int], wanted: in
     assert weights is None if len(numbers) == total and wanted >= total else weights.sum() == total
 
 
-def test_a_run_is_the_same_every_time(module: cuda.Module) -> None:
-    """Clocks count the warp's own cycles, so that even what waits by the clock repeats."""
+def test_runs_are_deterministic(module: cuda.Module) -> None:
+    """clock64 counts the warp's own cycles, so loops that wait by the clock are deterministic too."""
     source = (
         "__global__ void k(long long* y) { long long t = clock64(); while (clock64() - t < 500); y[threadIdx.x] = t; }"
     )
@@ -152,10 +152,10 @@ def test_dynamic_shared_memory_and_variables(module: cuda.Module) -> None:
         machine_run(module["dynamic"][1, 32, 4 * 32 * 7 - 64], (np.zeros(32, np.int32),))
 
 
-def test_arguments_must_fit_the_program(module: cuda.Module) -> None:
+def test_invalid_arguments(module: cuda.Module) -> None:
     compiled = nvrtc.compile(module, "scale", "sm_90")
     program = machine.load_program(compiled.cubin, compiled.symbol)
-    with pytest.raises(ValueError, match="takes 4 parameters, got 0"):
+    with pytest.raises(ValueError, match="expected 4 arguments, got 0"):
         machine.run(program, (1, 1, 1), (32, 1, 1), 0, [])
     with pytest.raises(ValueError, match="expected 1 to 1024 threads"):
         machine.run(program, (1, 1, 1), (32, 33, 1), 0, [])
@@ -163,11 +163,11 @@ def test_arguments_must_fit_the_program(module: cuda.Module) -> None:
         machine_run(module["scale"][1, 32], (np.zeros(1, np.float32), np.zeros(1, np.float32), 1.0, 1), blocks=0)
 
 
-def test_unknown_instructions_fault_only_when_they_run(module: cuda.Module) -> None:
+def test_unsupported_instruction_raises_only_if_executed(module: cuda.Module) -> None:
     compiled = nvrtc.compile(module, "scale", "sm_90")
     program = machine.load_program(compiled.cubin, compiled.symbol)
     assert machine.unsupported(program) == []
-    assert set(machine.units(program)) >= {"fma", "lsu", "alu"}
+    assert set(machine.pipes(program)) >= {"fma", "lsu", "alu"}
 
     def broken(opcode: str) -> machine.Program:
         changed = [
@@ -179,25 +179,25 @@ def test_unknown_instructions_fault_only_when_they_run(module: cuda.Module) -> N
     x, y = np.zeros(32, np.float32), np.zeros(32, np.float32)
     bound = module["scale"].binder(module["scale"].build()).cpu((x, y, 1.0, 32))
     assert machine.unsupported(broken("STG")) == ["XYZZY R1"]
-    with pytest.raises(machine.Unsupported, match="does not know XYZZY R1"):
+    with pytest.raises(machine.Unsupported, match="unsupported instruction XYZZY R1"):
         machine.run(broken("STG"), (1, 1, 1), (32, 1, 1), 0, bound)
     machine.run(broken("NOP"), (1, 1, 1), (32, 1, 1), 0, bound)
 
 
-def test_an_interrupt_ends_a_run() -> None:
+def test_keyboard_interrupt() -> None:
     setup = f"""
 from tests.machine.launching import machine_run
 from warpwise import cuda
 endless = cuda.load({SOURCE!r})["endless"][1, 32]
 def run():
     machine_run(endless, (np.zeros(1, np.int32),), timeout=60)
-machine_run(endless, (np.ones(1, np.int32),))  # what has to be compiled first, is
+machine_run(endless, (np.ones(1, np.int32),))  # compile first
 """
     interrupted(setup, "for _ in range(3):\n    once(run)")
 
 
-def test_interrupts_are_told_after_runs_that_ended_in_another_order() -> None:
-    """Two runtimes at once: each puts its handler over the other's, and neither may take the other's away or call it in a circle."""
+def test_keyboard_interrupt_after_overlapping_runs() -> None:
+    """Interpreter and emulator run at once: each installs and restores a SIGINT handler over the other's."""
     setup = f"""
 from tests.machine.launching import machine_run
 from warpwise import cuda, machine

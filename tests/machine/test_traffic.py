@@ -1,4 +1,4 @@
-"""Counters of single memory instructions with chosen addresses against values worked out by hand (and seen on an H200)."""
+"""Counters of single memory instructions, against values computed by hand and measured with ncu on an H200."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import functools
 
 import numpy as np
 import pytest
-from tests.machine.bare import launch
+from tests.machine.raw_launch import launch
 
 from warpwise.machine.counts import Counts
 
 LANES = np.arange(32)
-FAR = 4096  # bytes: the same banks, another line
+FAR = 4096  # bytes: the same bank in another line
 
 SHARED = r"""
 extern "C" __global__ void k(const int* offsets, unsigned* out) {
@@ -46,7 +46,7 @@ def _source(statement: str) -> str:
 
 
 def _shared(statement: str, opcode: str, offsets: np.ndarray) -> tuple[int, int, int]:
-    """Wavefronts, those without conflicts, conflicts."""
+    """Return wavefronts, ideal wavefronts and bank conflicts."""
     counts = launch(_source(statement), "sm_90", 1, 32, offsets.astype(np.int32), np.zeros(32, np.uint32))
     found = [counts.total(name, opcode) for name in ("requests", "wavefronts", "ideal_wavefronts", "conflicts")]
     assert found[0] == 1
@@ -65,7 +65,7 @@ def _shared(statement: str, opcode: str, offsets: np.ndarray) -> tuple[int, int,
         (4, LANES % 4 * FAR, (4, 1, 3)),
         (8, LANES * 8, (2, 2, 0)),
         (8, LANES * 0, (1, 1, 0)),
-        (8, LANES // 2 * 8, (1, 1, 0)),  # neighbours agree: the warp goes together
+        (8, LANES // 2 * 8, (1, 1, 0)),  # lane pairs with equal addresses: one group for the whole warp
         (8, np.where(LANES == 13, 40, 0), (2, 2, 0)),
         (8, LANES * 16, (4, 2, 2)),
         (16, LANES * 16, (4, 4, 0)),
@@ -82,7 +82,7 @@ def test_wavefronts_of_shared_loads(width: int, offsets: np.ndarray, expected: t
 @pytest.mark.parametrize(
     "width, offsets, expected",
     [
-        (4, LANES * 0, (1, 1, 0)),  # the last lane of a word wins
+        (4, LANES * 0, (1, 1, 0)),  # same word: one wavefront
         (4, LANES * 8, (2, 1, 1)),
         (8, LANES * 0, (2, 2, 0)),
         (8, LANES // 2 * 8, (2, 2, 0)),
@@ -98,9 +98,9 @@ def test_wavefronts_of_shared_stores(width: int, offsets: np.ndarray, expected: 
     "kind, offsets, expected",
     [
         ("ADD", LANES * 4, (1, 1, 0)),
-        ("ADD", LANES * 0, (32, 1, 31)),  # a word's lanes one after another
+        ("ADD", LANES * 0, (32, 1, 31)),  # lanes on the same word are serialised
         ("ADD", LANES * 8, (2, 1, 1)),
-        ("POPC", LANES * 0, (1, 1, 0)),  # a word's lanes at once
+        ("POPC", LANES * 0, (1, 1, 0)),  # lanes on the same word are combined
         ("POPC", LANES * 16, (4, 1, 3)),
         ("CAS", LANES * 4, (2, 2, 0)),
         ("CAS", LANES * 8, (4, 2, 1)),
@@ -110,7 +110,7 @@ def test_wavefronts_of_shared_atomics(kind: str, offsets: np.ndarray, expected: 
     assert _shared(ATOMICS[kind], "ATOMS", offsets) == expected
 
 
-def test_float_additions_in_shared_memory_go_round_once_for_each_lane_of_a_bank() -> None:
+def test_shared_float_atomic_add_retries_once_per_lane_of_a_bank() -> None:
     body = "atomicAdd((float*)(tile + offsets[i]), 1.f); __syncthreads(); x = (unsigned)((float*)tile)[i];"
     for offsets, rounds in ((LANES * 4, 1), (LANES * 0, 32), (LANES * 8, 2), (LANES // 2 * 4, 2)):
         source = _source("((float*)tile)[i] = 0; ((float*)tile)[i + 32] = 0; __syncthreads();" + body)
@@ -176,7 +176,9 @@ def test_sectors_of_global_loads_and_stores(
     statement = f"{kind} v = *({kind}*)at; __syncwarp(); *({kind}*)(at + 32768) = v; x += {use}v;"
     counts = _global(statement, offsets)
     for opcode in ("LDG", "STG"):
-        other = {"LDG": (1, 4), "STG": (1, 4)}[opcode]  # the load of the offsets, the store of the result
+        other = {"LDG": (1, 4), "STG": (1, 4)}[
+            opcode
+        ]  # requests and sectors of loading the offsets and storing the result
         assert counts.total("requests", opcode) == 1 + other[0]
         assert counts.total("sectors", opcode) == sectors + other[1]
         assert counts.total("tags", opcode) == tags + 1
@@ -187,23 +189,23 @@ def test_sectors_of_global_loads_and_stores(
 @pytest.mark.parametrize(
     "offsets, sectors", [(LANES * 4, 4), (LANES * 0, 32), (LANES // 2 * 4, 4), (LANES % 2 * FAR, 32), (LANES * 32, 32)]
 )
-def test_an_atomics_sector_counts_once_for_each_lane_on_its_busiest_word(offsets: np.ndarray, sectors: int) -> None:
+def test_sectors_of_global_atomics(offsets: np.ndarray, sectors: int) -> None:
     counts = _global('asm volatile("red.global.max.u32 [%0], %1;" :: "l"(at), "r"(x) : "memory");', offsets)
     assert counts.total("requests", "REDG") == 1
     assert counts.total("sectors", "REDG") == sectors
 
 
-def test_lanes_that_are_off_ask_for_nothing() -> None:
+def test_inactive_lanes_request_nothing() -> None:
     counts = _global("if (i % 8 == 0) x += *(volatile unsigned*)at;", LANES * 4)
     assert counts.total("requests", "LDG") == 2
     assert counts.total("sectors", "LDG") == 4 + 4
-    assert counts.total("bytes", "LDG") == 4 * 4 * 2  # only those lanes need their offsets
+    assert counts.total("bytes", "LDG") == 4 * 4 * 2  # only the active lanes load their offsets
     counts = _global("if (offsets[0] == 1) x += *(volatile unsigned*)at;", LANES * 4)
-    assert counts.total("requests", "LDG") == 1  # that of offsets[0]
+    assert counts.total("requests", "LDG") == 1  # the load of offsets[0]
 
 
-def test_what_l1_holds_is_not_asked_of_l2() -> None:
-    first = "unsigned char* again = at + ((unsigned)offsets[i] >> 24);"  # `at`, which the compiler cannot know
+def test_l1_hits_and_l2_sectors() -> None:
+    first = "unsigned char* again = at + ((unsigned)offsets[i] >> 24);"  # equals `at`, unknown to the compiler
     read = "x += *(unsigned*)at; __syncwarp();"
     for statement, hits, beyond in (
         (read + "x += *(unsigned*)again;", 16, 16),
@@ -213,10 +215,10 @@ def test_what_l1_holds_is_not_asked_of_l2() -> None:
     ):
         counts = _global(first + statement, LANES * 16)
         assert counts.total("l1_hits", "LDG") == hits
-        assert counts.total("l2_sectors", "LDG") == beyond + 4  # and the offsets
+        assert counts.total("l2_sectors", "LDG") == beyond + 4  # plus the load of the offsets
 
 
-def test_dram_is_read_in_pieces_of_64_bytes_once() -> None:
+def test_dram_fetch_granularity() -> None:
     statement = "x += *(volatile unsigned*)at; x += *(volatile unsigned*)at;"
     for offsets, fetched in ((LANES * 4, 4), (LANES * 64, 64), (LANES * 0, 2), (LANES * 4 + 4, 6)):
         counts = _global(statement, offsets)
@@ -243,7 +245,7 @@ extern "C" __global__ void k(const int* in, int* out, int n) {
 """
 
 
-def test_local_memory_is_interleaved_by_words() -> None:
+def test_sectors_of_interleaved_local_memory() -> None:
     given, out = np.arange(512, dtype=np.int32), np.zeros(64, np.int32)
     counts = launch(LOCAL, "sm_90", 1, 32, given, out, 3)
     np.testing.assert_array_equal(out[:32], given[4 * 32 : 5 * 32])
@@ -252,14 +254,16 @@ def test_local_memory_is_interleaved_by_words() -> None:
     words = 4 * 4 + 1
     assert counts.total("requests", "STL") == words
     assert counts.total("sectors", "STL") == 4 * words
-    assert counts.total("l1_hits", "STL") == 4 * words  # so ncu counts them; they go on to L2 all the same
+    assert (
+        counts.total("l1_hits", "STL") == 4 * words
+    )  # ncu counts local stores as hits; they are written through to L2
     assert counts.total("l2_sectors", "STL") == 4 * words
-    # One word of all lanes is a line of 4 sectors; of 16 different words, each is asked for by two lanes.
+    # The same word in all lanes: one line of 4 sectors. 16 different words, each in two lanes: 32 sectors.
     assert counts.total("sectors", "LDL") == 4 + 32
     assert counts.total("l1_hits", "LDL") == 36
 
 
-def test_the_first_and_the_worst_request_are_kept() -> None:
+def test_first_and_worst_request_are_sampled() -> None:
     source = r"""
 extern "C" __global__ void k(const int* offsets, unsigned* out, const unsigned* data) {
   unsigned x = 0;
@@ -280,7 +284,7 @@ extern "C" __global__ void k(const int* offsets, unsigned* out, const unsigned* 
     assert worst.bytes == 4
 
 
-AGAIN = r"""
+REREAD = r"""
 extern "C" __global__ void k(const float4* in, float* sums, int perBlock, int passes) {
   const float4* mine = in + (long long)blockIdx.x * perBlock;
   float sum = 0;
@@ -296,31 +300,31 @@ extern "C" __global__ void k(const float4* in, float* sums, int perBlock, int pa
 
 
 @pytest.mark.parametrize("kilobytes, blocks, again", [(48, 1056, False), (96, 1056, True), (96, 132, False)])
-def test_what_a_block_reads_again_must_lie_in_its_share_of_l2(kilobytes: int, blocks: int, again: bool) -> None:
+def test_l2_rereads_beyond_the_share_of_a_block(kilobytes: int, blocks: int, again: bool) -> None:
     per_block = kilobytes * 1024 // 16
     data = np.zeros(1056 * per_block * 4, np.float32)
-    counts = launch(AGAIN, "sm_90", blocks, 256, data, np.zeros(1056 * 256, np.float32), per_block, 2, blocks=8)
-    if again:  # all but what sets of the cache with fewer lines than most have room for
+    counts = launch(REREAD, "sm_90", blocks, 256, data, np.zeros(1056 * 256, np.float32), per_block, 2, blocks=8)
+    if again:  # a few lines stay in cache sets to which fewer lines map
         assert 0.8 * per_block // 2 * blocks < counts.l2_rereads <= per_block // 2 * blocks
     else:
         assert counts.l2_rereads == 0
     assert counts.total("l2_sectors", "LDG") == per_block // 2 * blocks * 2
 
 
-def test_neighbouring_scalars_leave_for_l2_together_unless_they_are_many() -> None:
+def test_stores_to_the_same_sectors_are_merged() -> None:
     def sent(statement: str, offsets: np.ndarray) -> int:
-        return _global(statement, offsets).total("l2_sectors", "STG") - 4  # and the results
+        return _global(statement, offsets).total("l2_sectors", "STG") - 4  # without the stores of the results
 
     four = "".join(f"*(volatile unsigned*)(at + {4 * i}) = i;" for i in range(4))
-    assert sent(four, LANES * 16) == 4 * 16 - 35  # of 48 that find their sector waiting, 7 in 10 leave with it
+    assert sent(four, LANES * 16) == 4 * 16 - 35  # 48 stores find their sector in the buffer, 7 of 10 are merged
     assert sent(four, LANES * 32) == 4 * 32
 
 
-def test_lanes_of_an_asynchronous_copy_meet_in_the_banks_that_they_read_and_in_those_that_they_write() -> None:
+def test_bank_conflicts_of_cp_async() -> None:
     copy = "__pipeline_memcpy_async(tile + ({}), (const float*)data + ({}), 4);"
     for to, source, conflicts in (
         ("i", "i", 0), ("i * 2", "i", 1), ("i", "i / 16 * 32 + i % 16", 1),
-        # Matmul's k11: 16 columns of two rows each, transposed with a pitch of 68. ncu counts three turns on an H200.
+        # A transposing copy with a pitch of 68 elements. ncu counts three wavefronts on an H200.
         ("i % 16 * 68 + i / 16", "i / 16 * 256 + i % 16", 2),
     ):  # fmt: skip
         source_text = COPY.replace("@", copy.format(to, source))

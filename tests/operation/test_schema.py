@@ -58,6 +58,7 @@ def test_the_library_takes_what_is_made_of_it():
         ("f(Tensor x, int n=two) -> Tensor", "expected a Python literal as the default in 'int n=two'"),
         ("f(Tensor x, Tensor x) -> Tensor", "different names in the schema, got x twice"),
         ("f(Tensor x) -> (Tensor, Tensor)", "expected outputs like"),
+        ("f(Tensor x, *, Tensor y) -> Tensor", "expected tensors before the '\\*'"),
         ("f(Tensor x) -> int", "expected outputs like"),
         ("f(Tensor x, str? rung=None) -> Tensor", "a schema without rung"),
     ],

@@ -1,4 +1,4 @@
-"""Kernels compiled for a GPU on a machine that need not have one."""
+"""wt.compile and Kernel.compile_for, without a GPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from warpwise import triton as wt
 from warpwise.cuda import ArgumentError, CompileError, LaunchError
 from warpwise.triton import cubin
 
-# Triton 3.9 asks everybody who compiles to choose between this version's default and the next one's.
+# Triton 3.9 warns at each compilation that the default of fp fusion will change.
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION:UserWarning")
 
 
@@ -30,7 +30,7 @@ def add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 @wt.jit
-def product(a_ptr, b_ptr, c_ptr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+def small_matmul(a_ptr, b_ptr, c_ptr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
     rows, cols, inner = tl.arange(0, M)[:, None], tl.arange(0, N)[None, :], tl.arange(0, K)
     total = tl.zeros((M, N), dtype=tl.float32)
     for start in range(0, 4 * K, K):
@@ -54,12 +54,12 @@ def test_compile_from_a_signature(target: str) -> None:
     assert "tt.load" in compiled.ttir
     assert "ttg" in compiled.ttgir
     assert "define" in compiled.llir
-    assert compiled.ptx.count("global.v4") == 3, "16-byte alignment was promised"
-    unpromised = wt.compile(add, {**POINTERS, "x_ptr": "*fp32"}, {"BLOCK": 512}, target=target)
-    assert unpromised.ptx.count("global.v4") == 2
+    assert compiled.ptx.count("global.v4") == 3, "the signature declares 16-byte alignment"
+    unaligned = wt.compile(add, {**POINTERS, "x_ptr": "*fp32"}, {"BLOCK": 512}, target=target)
+    assert unaligned.ptx.count("global.v4") == 2
 
 
-def test_compile_for_the_arguments_of_a_launch() -> None:
+def test_compile_for_specialises_on_arguments() -> None:
     shapes = [torch.empty(1024, device="meta") for _ in range(3)]
     compiled = add.compile_for(*shapes[:2], wt.out(shapes[2]), 1024, BLOCK=256, num_warps=2, target="sm_80")
     assert compiled.num_warps == 2
@@ -73,9 +73,11 @@ def test_compile_for_the_arguments_of_a_launch() -> None:
     }
     assert "ld.global.v" in compiled.ptx
     one = add.compile_for(*shapes, 1, BLOCK=256)
-    assert one.signature["n"] == "constexpr", "an integer of 1 is a constant, as in a launch"
+    assert one.signature["n"] == "constexpr", "an integer argument of 1 becomes a constant, as in a launch"
     odd = torch.empty(1025)[1:]
-    assert "ld.global.v" not in add.compile_for(odd, odd, odd, 1024, BLOCK=256).ptx, "unaligned views are no promise"
+    assert "ld.global.v" not in add.compile_for(odd, odd, odd, 1024, BLOCK=256).ptx, (
+        "an unaligned view is not loaded in vectors"
+    )
     array = np.zeros(1024, dtype=np.float16)
     assert add.compile_for(array, array, array, 1024, BLOCK=256).signature["x_ptr"] == "*fp16"
     assert (
@@ -85,17 +87,17 @@ def test_compile_for_the_arguments_of_a_launch() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
-def test_shared_memory_of_a_pipelined_product(dtype: torch.dtype) -> None:
+def test_shared_memory_of_a_pipelined_matmul(dtype: torch.dtype) -> None:
     x = torch.empty(64, 256, dtype=dtype, device="meta")
-    compiled = product.compile_for(x, x, x, M=64, N=64, K=64, num_warps=4, num_stages=3)
+    compiled = small_matmul.compile_for(x, x, x, M=64, N=64, K=64, num_warps=4, num_stages=3)
     assert compiled.shared >= 2 * 64 * 64 * dtype.itemsize
     assert compiled.registers > 32
     assert "wgmma" in compiled.ptx
 
 
-def test_spills() -> None:
+def test_register_spills() -> None:
     x = torch.empty(128, 256, dtype=torch.float16, device="meta")
-    compiled = product.compile_for(x, x, x, M=128, N=256, K=32, target="sm_80", num_warps=4, maxnreg=64)
+    compiled = small_matmul.compile_for(x, x, x, M=128, N=256, K=32, target="sm_80", num_warps=4, maxnreg=64)
     assert compiled.spills > 0
     assert compiled.registers <= 64
 
@@ -103,10 +105,10 @@ def test_spills() -> None:
 def test_resources_agree_with_cuobjdump(tmp_path: Path) -> None:
     tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
     if not tool.exists():
-        pytest.skip("this Triton carries no cuobjdump")
+        pytest.skip("cuobjdump is not in this Triton package")
     x = torch.empty(128, 256, dtype=torch.float16, device="meta")
-    compiled = product.compile_for(x, x, x, M=128, N=256, K=32, target="sm_80", num_warps=4, maxnreg=64)
-    path = tmp_path / "product.cubin"
+    compiled = small_matmul.compile_for(x, x, x, M=128, N=256, K=32, target="sm_80", num_warps=4, maxnreg=64)
+    path = tmp_path / "small_matmul.cubin"
     path.write_bytes(compiled.cubin)
     text = subprocess.run([tool, "--dump-resource-usage", path], capture_output=True, text=True, check=True).stdout
     assert f"REG:{compiled.registers} STACK:{compiled.spills} " in text
@@ -114,14 +116,16 @@ def test_resources_agree_with_cuobjdump(tmp_path: Path) -> None:
         cubin.resources(b"PTX")
 
 
-def test_too_much_shared_memory() -> None:
+def test_shared_memory_limit() -> None:
     x = torch.empty(128, 1024, dtype=torch.float32, device="meta")
-    with pytest.raises(LaunchError, match=r"product: needs [\d,]+ bytes of shared memory a block, sm_80 has 166,912"):
-        product.compile_for(x, x, x, M=128, N=128, K=128, target="sm_80", num_stages=4)
+    with pytest.raises(
+        LaunchError, match=r"small_matmul: needs [\d,]+ bytes of shared memory per block, sm_80 has 166,912"
+    ):
+        small_matmul.compile_for(x, x, x, M=128, N=128, K=128, target="sm_80", num_stages=4)
 
 
 @wt.jit
-def calls_what_is_not_there(x):
+def undefined_name(x):
     return x + not_defined_anywhere  # noqa: F821
 
 
@@ -131,7 +135,7 @@ def broken(
     BLOCK: tl.constexpr,
 ):
     offsets = tl.arange(0, BLOCK)
-    x = calls_what_is_not_there(tl.load(x_ptr + offsets))
+    x = undefined_name(tl.load(x_ptr + offsets))
     tl.store(x_ptr + offsets, x)
 
 
@@ -141,19 +145,19 @@ def uneven(x_ptr, SIZE: tl.constexpr):
     tl.store(x_ptr + tl.arange(0, SIZE), 0.0)
 
 
-def test_what_ptxas_refuses(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ptxas_error_does_not_print_the_ptx(capsys: pytest.CaptureFixture[str]) -> None:
     x = torch.empty(128, 256, dtype=torch.float16, device="meta")
     with pytest.raises(CompileError, match="ptxas"):
-        product.compile_for(x, x, x, M=128, N=256, K=32, num_warps=4, maxnreg=64)
-    assert len(capsys.readouterr().out) < 1000, "the kernel's whole PTX is not printed"
+        small_matmul.compile_for(x, x, x, M=128, N=256, K=32, num_warps=4, maxnreg=64)
+    assert len(capsys.readouterr().out) < 1000, "the PTX must not be printed"
 
 
-def test_errors_have_the_line_of_the_kernel() -> None:
+def test_compile_errors_name_file_and_line() -> None:
     x = torch.empty(64, device="meta")
-    _, first = inspect.getsourcelines(calls_what_is_not_there.fn)
+    _, first = inspect.getsourcelines(undefined_name.fn)
     with pytest.raises(CompileError, match="not_defined_anywhere is not defined") as caught:
         broken.compile_for(x, BLOCK=64)
-    assert f"{__file__}:{first + 2}: broken" in str(caught.value), "the line in the device function"
+    assert f"{__file__}:{first + 2}: broken" in str(caught.value), "expected the line in the device function"
     assert "return x + not_defined_anywhere" in str(caught.value)
     _, first = inspect.getsourcelines(uneven.fn)
     with pytest.raises(CompileError, match="a tile is 16 wide") as caught:
@@ -161,9 +165,9 @@ def test_errors_have_the_line_of_the_kernel() -> None:
     assert f"{__file__}:{first + 2}: uneven" in str(caught.value)
 
 
-def test_what_cannot_be_compiled() -> None:
+def test_invalid_compile_arguments() -> None:
     x = torch.empty(64, device="meta")
-    with pytest.raises(ArgumentError, match="neither a type nor a constant value given for n"):
+    with pytest.raises(ArgumentError, match="expected a type or a constant value for n"):
         wt.compile(add, {"x_ptr": "*fp32", "y_ptr": "*fp32", "out_ptr": "*fp32"}, {"BLOCK": 64})
     with pytest.raises(ArgumentError, match="no parameter 'z_ptr'"):
         wt.compile(add, {"z_ptr": "*fp32"})
@@ -179,8 +183,8 @@ def test_what_cannot_be_compiled() -> None:
         wt.compile(3, POINTERS)
 
 
-def test_the_compiler_first_imported_by_an_interpreted_launch_is_whole() -> None:
-    """Triton's code generator keys a table by ``tl.static_assert``: whoever imports it first, it must be the real one."""
+def test_compile_after_an_interpreted_launch_in_a_new_process() -> None:
+    """The code generator has a table keyed by ``tl.static_assert``: it must be imported before that is patched."""
     code = """
 import torch
 from tests.triton.test_compile import *

@@ -1,4 +1,4 @@
-"""Tensor descriptors on the CPU: what a launch is given shows a kernel boxes, under the checks that pointers have."""
+"""Host-side tensor descriptors in interpreted kernels: results, clipping and checks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def copy_box(source, target, row, column):
 
 
 @wt.jit
-def copy_down(source, target, read_row, write_row):
+def copy_rows(source, target, read_row, write_row):
     target.store([write_row, 0], source.load([read_row, 0]))
 
 
@@ -27,7 +27,7 @@ def add_to_box(target):
 
 
 @wt.jit
-def turn_box(source, target):
+def transpose_box(source, target):
     target.store([0, 0], source.load([0, 0]).T)
 
 
@@ -40,7 +40,7 @@ def boxes(tensor: torch.Tensor, *box: int) -> TensorDescriptor:
     return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), list(box))
 
 
-def test_a_box_past_an_edge_reads_zeros_and_writes_nothing_there():
+def test_boxes_past_the_end_load_zeros_and_store_nothing():
     source, target = torch.arange(15 * 20.0).view(15, 20), torch.full((15, 20), -1.0)
     copy_box[(1,)](boxes(source, 8, 16), boxes(target, 8, 16), 8, 16)
     expected = torch.full((15, 20), -1.0)
@@ -54,34 +54,34 @@ def test_a_box_past_an_edge_reads_zeros_and_writes_nothing_there():
 
 def test_transposed_and_batched_boxes():
     source, target = torch.randn(8, 16), torch.empty(16, 8)
-    turn_box[(1,)](boxes(source, 8, 16), wt.out(boxes(target, 16, 8)))
+    transpose_box[(1,)](boxes(source, 8, 16), wt.out(boxes(target, 16, 8)))
     assert torch.equal(target, source.t())
     batch, one = torch.randn(3, 16, 16), torch.empty(16, 16)
     copy_from_batch[(1,)](boxes(batch, 1, 16, 16), wt.out(boxes(one, 16, 16)), BLOCK=16)
     assert torch.equal(one, batch[1])
 
 
-def test_what_an_output_seen_through_a_descriptor_lacks_is_found():
+def test_unwritten_output_through_a_descriptor():
     source, target = torch.ones(8, 16), torch.empty(16, 16)
     with pytest.raises(UnwrittenOutput, match="128 of 256 elements of the output target"):
         copy_box[(1,)](boxes(source, 8, 16), wt.out(boxes(target, 8, 16)), 0, 0)
-    with pytest.raises(UninitializedRead, match="an output that no program had written"):
+    with pytest.raises(UninitializedRead, match="an output element that no program has written"):
         add_to_box[(1,)](wt.out(boxes(target, 16, 16)))
 
 
-def test_a_descriptor_of_more_than_the_tensor_is_found():
+def test_descriptor_shape_larger_than_the_tensor():
     source, target = torch.ones(8, 16), torch.empty(8, 16)
     longer = TensorDescriptor(source, [9, 16], [16, 1], [16, 16])
     with pytest.raises(OutOfBounds, match="1 past its last element"):
         copy_box[(1,)](longer, boxes(target, 16, 16), 0, 0)
 
 
-def test_a_box_before_the_start_is_read_as_zeros_and_may_not_be_written():
-    """As the copy engine has it: reads are clipped on every side, writes at the end alone."""
+def test_negative_coordinates_load_zeros_and_may_not_be_stored_to():
+    """As TMA does: loads are clipped on every side, stores only at the end."""
     source, target = torch.arange(16 * 16.0).view(16, 16), torch.full((16, 16), -1.0)
 
-    copy_down[(1,)](boxes(source, 16, 16), boxes(target, 16, 16), -3, 0)
+    copy_rows[(1,)](boxes(source, 16, 16), boxes(target, 16, 16), -3, 0)
     assert torch.equal(target[3:], source[:13])
     assert (target[:3] == 0).all()
-    with pytest.raises(OutOfBounds, match=r"store of a box that begins at \[-3, 0\]: only a box that is read may"):
-        copy_down[(1,)](boxes(source, 16, 16), boxes(target, 16, 16), 0, -3)
+    with pytest.raises(OutOfBounds, match=r"store of a box that starts at \[-3, 0\]: only a load may"):
+        copy_rows[(1,)](boxes(source, 16, 16), boxes(target, 16, 16), 0, -3)

@@ -1,4 +1,4 @@
-"""Each kind of finding, with its program, tensor, offset and line; and kernels in which none may be seen."""
+"""Each kind of finding, with its program, tensor, offset and line; and correct kernels without findings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from warpwise.cuda import (
 
 
 def line_of(kernel: wt.Kernel, text: str) -> int:
-    """The line in this file of the kernel's first statement that holds ``text``."""
+    """Return the line number in this file of the kernel's first line that contains ``text``."""
     lines, first = inspect.getsourcelines(kernel.fn)
     return first + next(number for number, line in enumerate(lines) if text in line)
 
@@ -43,7 +43,7 @@ def unmasked(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + offsets, x, mask=offsets < n)
 
 
-def test_a_load_past_the_end() -> None:
+def test_load_past_the_end() -> None:
     x = torch.zeros(1000)
     with pytest.raises(
         OutOfBounds, match=r"program \(3, 0, 0\): read of x_ptr\[1000\], 1 past its last element"
@@ -59,7 +59,7 @@ def test_a_load_past_the_end() -> None:
     assert finding.access.text == "x = tl.load(x_ptr + offsets)"
 
 
-def test_the_traceback_ends_in_the_kernel() -> None:
+def test_traceback_ends_in_the_kernel() -> None:
     with pytest.raises(OutOfBounds) as caught:
         unmasked[1](torch.zeros(3), torch.zeros(3), 3, BLOCK=4)
     last = caught.traceback[-1]
@@ -67,7 +67,7 @@ def test_the_traceback_ends_in_the_kernel() -> None:
     assert last.lineno + 1 == line_of(unmasked, "tl.load")
 
 
-def test_a_neighbouring_tensor_hides_nothing() -> None:
+def test_out_of_bounds_into_an_adjacent_tensor() -> None:
     storage = torch.zeros(64)
     first, second = storage[:16], storage[16:32]
     (finding,) = unmasked[2].check(first, second, 16, BLOCK=16)
@@ -80,7 +80,7 @@ def unmasked_store(out_ptr, n, shift, BLOCK: tl.constexpr):
     tl.store(out_ptr + offsets - shift, offsets.to(tl.float32))
 
 
-def test_stores_before_the_start_and_past_the_end_leave_memory_alone() -> None:
+def test_out_of_bounds_stores_are_not_executed() -> None:
     storage = torch.full((30,), -1.0)
     before = unmasked_store[1].check(storage[10:20], 10, 3, BLOCK=8)
     assert [(f.kind, f.index, f.count) for f in before] == [(OutOfBounds, -3, 3)]
@@ -90,12 +90,12 @@ def test_stores_before_the_start_and_past_the_end_leave_memory_alone() -> None:
     assert (storage[20:] == -1).all()
 
 
-def test_far_offsets_name_the_right_tensor() -> None:
+def test_far_offset_names_the_right_tensor() -> None:
     (finding,) = unmasked_store[1].check(torch.zeros(8), 8, 10**9, BLOCK=8)
     assert (finding.variable, finding.index) == ("out_ptr", -(10**9))
 
 
-def test_an_empty_tensor_may_not_be_touched() -> None:
+def test_access_to_an_empty_tensor() -> None:
     with pytest.raises(OutOfBounds, match="has 0 elements"):
         unmasked[1](torch.zeros(0), torch.zeros(4), 4, BLOCK=4)
 
@@ -118,12 +118,12 @@ def wrong_shape_descriptor(x_ptr, out_ptr, N, BLOCK: tl.constexpr):
     tl.store(out_ptr + tl.arange(0, 8)[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :], block)
 
 
-def test_block_pointers_descriptors_and_atomics_are_checked() -> None:
+def test_bounds_of_block_pointers_descriptors_and_atomics() -> None:
     atomics = atomic_past_end[1].check(torch.zeros(5), BLOCK=8)
     assert [(f.kind, f.index, f.count, f.access.what) for f in atomics] == [(OutOfBounds, 5, 3, "atomic")]
     descriptors = wrong_shape_descriptor[1].check(torch.zeros(4, 16), torch.zeros(8, 16), 4, BLOCK=16)
     assert [(f.kind, f.index, f.access.thread) for f in descriptors] == [(OutOfBounds, 64, (4, 0, 0))]
-    if tuple(int(part) for part in triton.__version__.split(".")[:2]) < (3, 9):  # later ones have no block pointers
+    if tuple(int(part) for part in triton.__version__.split(".")[:2]) < (3, 9):  # later versions have no block pointers
         blocks = unchecked_block_pointer[1].check(torch.zeros(5), torch.zeros(8), 5, BLOCK=8)
         assert [(f.kind, f.index, f.count) for f in blocks] == [(OutOfBounds, 5, 3)]
 
@@ -134,7 +134,7 @@ def reinterpreted(x_ptr, out_ptr):
     tl.store(out_ptr, tl.load(bytes_ptr.to(tl.pointer_type(tl.float32))))
 
 
-def test_a_misaligned_pointer() -> None:
+def test_misaligned_pointer() -> None:
     (finding,) = reinterpreted[1].check(torch.zeros(4), torch.zeros(1))
     assert finding.kind is MisalignedAccess
     assert "byte 2 of x_ptr" in finding.message
@@ -145,9 +145,9 @@ def through_an_integer(address, out_ptr):
     tl.store(out_ptr, tl.load(address.to(tl.pointer_type(tl.float32))))
 
 
-def test_an_address_that_no_argument_has() -> None:
+def test_address_outside_all_arguments() -> None:
     x = torch.zeros(4)
-    with pytest.raises(OutOfBounds, match="not made from any tensor argument"):
+    with pytest.raises(OutOfBounds, match="is in no tensor argument"):
         through_an_integer[1](x.data_ptr(), torch.zeros(1))
 
 
@@ -173,7 +173,7 @@ def reads_output(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + offsets, old + 1, mask=offsets < n - 3)
 
 
-def test_outputs_read_before_and_never_written() -> None:
+def test_uninitialized_read_and_unwritten_output() -> None:
     out = torch.zeros(4, 4)
     read, unwritten = reads_output[2].check(torch.zeros(16), wt.out(out), 16, BLOCK=8)
     assert (read.kind, read.variable, read.index, read.count) == (UninitializedRead, "out_ptr", 0, 16)
@@ -190,7 +190,7 @@ def fill(out_ptr, rows, cols, stride, BLOCK: tl.constexpr):
     tl.store(out_ptr + tl.program_id(0) * stride + at, 1, mask=at < cols)
 
 
-def test_only_the_elements_of_a_strided_output_must_be_written() -> None:
+def test_gaps_of_a_strided_output_need_not_be_written() -> None:
     storage = torch.zeros(4, 10, dtype=torch.int16)
     view = storage[:, 2:7]
     fill[4](wt.out(view), 4, 5, view.stride(0), BLOCK=8)
@@ -246,7 +246,9 @@ def scatter(x_ptr, out_ptr, BLOCK: tl.constexpr):
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_races(kernel: wt.Kernel, grid: int, arguments: tuple[Any, ...], statement: str, other: str | None) -> None:
+def test_races_between_programs_and_lanes(
+    kernel: wt.Kernel, grid: int, arguments: tuple[Any, ...], statement: str, other: str | None
+) -> None:
     with pytest.raises(DataRace) as caught:
         kernel[grid](*arguments)
     finding = caught.value.finding
@@ -299,7 +301,7 @@ def add_under_a_lock(x_ptr, out_ptr, lock_ptr, BLOCK: tl.constexpr):
     tl.atomic_xchg(lock_ptr, 0)
 
 
-def test_programs_ordered_by_atomics_do_not_race() -> None:
+def test_no_race_between_programs_ordered_by_atomics() -> None:
     x, out = torch.randn(64), torch.empty(1)
     findings = sum_by_last_program[8].check(x, torch.empty(8), torch.zeros(1, dtype=torch.int32), wt.out(out), 8, 8)
     assert findings == []
@@ -316,11 +318,11 @@ def same_value(x_ptr, flag_ptr, BLOCK: tl.constexpr):
     tl.store(x_ptr + at, tl.load(x_ptr + at))
 
 
-def test_programs_that_write_the_same_value_do_not_race() -> None:
+def test_no_race_if_all_programs_store_the_same_value() -> None:
     assert same_value[3].check(torch.randn(8), torch.zeros(1, dtype=torch.int32), 8) == []
 
 
-def test_checks_can_be_narrowed() -> None:
+def test_checks_option() -> None:
     x = torch.zeros(8)
     increment[2](x, 8, checks="bounds")
     assert (x == 2).all()
@@ -330,7 +332,7 @@ def test_checks_can_be_narrowed() -> None:
         increment[1](x, 8, checks="some")
 
 
-def test_a_read_only_array() -> None:
+def test_write_to_a_read_only_array() -> None:
     x = np.zeros(8, dtype=np.float32)
     x.flags.writeable = False
     with pytest.raises(ReadOnlyWrite, match="x_ptr"):
@@ -344,7 +346,7 @@ def endless(x_ptr):
         i = i * 1
 
 
-def test_a_kernel_that_does_not_end() -> None:
+def test_timeout_of_an_endless_kernel() -> None:
     began = time.monotonic()
     with pytest.raises(KernelTimeout, match=r"program \(0, 0, 0\): still running after 0.2 s") as caught:
         endless[1](torch.zeros(1), timeout=0.2)
@@ -361,7 +363,7 @@ def asserting(x_ptr, N: tl.constexpr):
 
 
 @pytest.mark.parametrize("size, message", [(8, "too many"), (2, "not two"), (4, "not four")])
-def test_assertions(size: int, message: str) -> None:
+def test_device_and_static_assertions(size: int, message: str) -> None:
     with pytest.raises(KernelAssertion, match=message) as caught:
         asserting[1](torch.zeros(1), N=size)
     assert caught.value.finding is not None
@@ -380,11 +382,11 @@ def assembly(x_ptr):
     tl.store(x_ptr, tl.inline_asm_elementwise("mov.u32 $0, %smid;", "=r", [], dtype=tl.int32, is_pure=True, pack=1))
 
 
-def test_what_a_compiler_refuses_and_what_needs_a_gpu() -> None:
+def test_unsupported_condition_and_inline_ptx() -> None:
     with pytest.raises(CompileError, match="a condition must be a scalar") as caught:
         branches_on_a_block[1](torch.zeros(8), N=8)
     assert caught.value.finding.access.line == line_of(branches_on_a_block, "if at")
-    with pytest.raises(UnsupportedFeature, match="inline PTX needs a GPU") as caught_assembly:
+    with pytest.raises(UnsupportedFeature, match="inline PTX is not supported on the CPU") as caught_assembly:
         assembly[1](torch.zeros(1))
     assert caught_assembly.value.finding.access.line == line_of(assembly, "inline_asm")
 
@@ -393,23 +395,31 @@ def test_what_a_compiler_refuses_and_what_needs_a_gpu() -> None:
     "call, kind, message",
     [
         (lambda x: unmasked[1](x, x), ArgumentError, "missing a required argument: 'n'"),
-        (lambda x: unmasked[1](x, x, 4, BLOCK=4, num_wraps=4), ArgumentError, "no parameter 'num_wraps'"),
+        (
+            lambda x: unmasked[1](x, x, 4, BLOCK=4, num_wraps=4),
+            ArgumentError,
+            "'num_wraps' is neither a parameter nor a Triton launch option",
+        ),
         (lambda x: unmasked[1](x, [1], 4, BLOCK=4), ArgumentError, "out_ptr: expected a tensor, an array or a number"),
         (lambda x: unmasked[1](x, x.to("meta"), 4, BLOCK=4), ArgumentError, "got one on meta"),
-        (lambda x: unmasked[1](x, x.to(torch.complex64), 4, BLOCK=4), ArgumentError, "no type for torch.complex64"),
+        (
+            lambda x: unmasked[1](x, x.to(torch.complex64), 4, BLOCK=4),
+            ArgumentError,
+            "no Triton type for torch.complex64",
+        ),
         (lambda x: unmasked[1, 2, 3, 4](x, x, 4, BLOCK=4), LaunchError, "one to three"),
         (lambda x: unmasked[1.5](x, x, 4, BLOCK=4), LaunchError, "is a float"),
         (lambda x: unmasked[1, 70000](x, x, 4, BLOCK=4), LaunchError, "65,535"),
-        (lambda x: unmasked[-1](x, x, 4, BLOCK=4), LaunchError, "may not be negative"),
+        (lambda x: unmasked[-1](x, x, 4, BLOCK=4), LaunchError, "must not be negative"),
         (lambda x: wt.jit(3), ArgumentError, "expected a function or a Triton kernel, got int"),
     ],
 )
-def test_launches_that_cannot_be(call: Callable[[torch.Tensor], Any], kind: type[Exception], message: str) -> None:
+def test_invalid_launches(call: Callable[[torch.Tensor], Any], kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         call(torch.zeros(4))
 
 
-def test_a_parameter_with_a_name_of_the_launch() -> None:
+def test_reserved_parameter_name() -> None:
     def kernel(x_ptr, timeout):
         tl.store(x_ptr, timeout)
 
@@ -417,6 +427,6 @@ def test_a_parameter_with_a_name_of_the_launch() -> None:
         wt.jit(kernel)
 
 
-def test_equal_findings_are_counted_as_one() -> None:
+def test_equal_findings_are_merged() -> None:
     findings = unmasked[4].check(torch.zeros(100), torch.zeros(256), 256, BLOCK=64)
     assert [(f.kind, f.count, f.index) for f in findings] == [(OutOfBounds, 156, 100)]

@@ -1,4 +1,4 @@
-"""Kernels interpreted on CPU tensors give what PyTorch gives."""
+"""Results of interpreted kernels on CPU tensors, against PyTorch."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_numpy_arrays_are_written_in_place() -> None:
     assert np.array_equal(out, 2 * x)
 
 
-def test_a_grid_of_no_program_runs_nothing() -> None:
+def test_empty_grid_runs_no_program() -> None:
     x = torch.ones(4)
     add[0](x, x, x, 4, BLOCK=4)
     assert torch.equal(x, torch.ones(4))
@@ -86,7 +86,7 @@ def online_softmax(x_ptr, out_ptr, cols, BLOCK: tl.constexpr):
 
 
 @pytest.mark.parametrize("cols", [1, 31, 100])
-def test_online_softmax_with_the_shared_combine_function(cols: int) -> None:
+def test_online_softmax_combine(cols: int) -> None:
     x = torch.randn(3, cols) * 30
     out = torch.empty_like(x)
     online_softmax[3,](x, wt.out(out), cols, BLOCK=32)
@@ -100,7 +100,7 @@ def tile_order(out_ptr, tiles_m, tiles_n, GROUP_M: tl.constexpr):
 
 
 @pytest.mark.parametrize("tiles_m, tiles_n, group", [(5, 7, 2), (8, 8, 4), (1, 3, 8), (6, 1, 4)])
-def test_tile_order_reaches_each_tile_once(tiles_m: int, tiles_n: int, group: int) -> None:
+def test_tile_index_visits_each_tile_once(tiles_m: int, tiles_n: int, group: int) -> None:
     out = torch.empty(tiles_m, tiles_n, dtype=torch.int32)
     tile_order[tiles_m * tiles_n](wt.out(out), tiles_m, tiles_n, group)
     assert torch.equal(out.flatten().sort().values, torch.arange(out.numel(), dtype=torch.int32))
@@ -134,8 +134,8 @@ def test_matmul_of_every_dtype(dtype: torch.dtype) -> None:
     c = torch.empty(m, n, dtype=dtype)
     matmul[wt.cdiv(m, 16), wt.cdiv(n, 16)](a, b, wt.out(c), m, n, k, BM=16, BN=16, BK=16)
     exact = a.double() @ b.double()
-    # Products of these types are exact in float32; what is left is the sum's rounding, and the store's, which for a
-    # subnormal float8_e4m3fn is 2**-10.
+    # Products of these dtypes are exact in float32. The errors are those of the sum and of the store, whose error is up
+    # to 2**-10 for a subnormal float8_e4m3fn.
     subnormal = 2.0**-10 if dtype == torch.float8_e4m3fn else 0.0
     assert ((c.double() - exact).abs() <= torch.finfo(dtype).eps * exact.abs() + subnormal + 1e-5).all()
 
@@ -187,7 +187,7 @@ def _scaling(factor: float):
     return scale
 
 
-def test_closures_keep_their_own_values() -> None:
+def test_closure_variables() -> None:
     x, out = torch.randn(5), torch.empty(5)
     for kernel, factor in ((_scaling(3.0), 3.0), (_scaling(5.0), 5.0)):
         kernel[1](x, wt.out(out), 5, BLOCK=8)
@@ -209,7 +209,7 @@ def library(x_ptr, out_ptr, BLOCK: tl.constexpr):
     tl.store(out_ptr + 7 * BLOCK + at, tl.where(at == index, max(value, 1000.0), x.sum(axis=0)))
 
 
-def test_the_language_library() -> None:
+def test_triton_language_functions() -> None:
     x, out = torch.randn(64), torch.empty(8, 64)
     library[1](x, wt.out(out), 64)
     expected = [x.cumsum(0), x.sort().values, x.flip(0), x.tanh(), x.erf(), x.flip(0).cumsum(0).flip(0)]
@@ -295,7 +295,7 @@ def test_atomic_extremes_and_old_values() -> None:
     assert out[0] == x.max()
     assert out[1] == x.min()
     assert out[2] == 64
-    assert torch.equal(old.sort().values, torch.arange(64.0)), "each lane sees another number of lanes before it"
+    assert torch.equal(old.sort().values, torch.arange(64.0)), "each lane must see a different old value"
 
 
 @wt.jit
@@ -304,7 +304,7 @@ def by_value(out_ptr, flag, small, large, real):
         tl.store(out_ptr, small + large + real)
 
 
-def test_scalars_take_the_types_of_a_launch() -> None:
+def test_scalar_argument_types() -> None:
     out = torch.zeros(1, dtype=torch.float64)
     by_value[1](out, True, 3, 2**40, 0.5)
     assert out.item() == float(np.float32(3 + 2**40) + np.float32(0.5))
@@ -322,20 +322,20 @@ def unrolled(out_ptr, COUNT: tl.constexpr):
     tl.store(out_ptr, total)
 
 
-def test_loops_of_the_language() -> None:
+def test_static_range_and_range() -> None:
     out = torch.empty(1, dtype=torch.int32)
     unrolled[1](wt.out(out), COUNT=5)
     assert out.item() == 20
 
 
 @pytest.mark.parametrize("kernel", [add, wt.jit(triton.jit(add.fn)), wt.jit(do_not_specialize=["n"])(add.fn)])
-def test_every_way_to_make_a_kernel(kernel: wt.Kernel) -> None:
+def test_jit_of_functions_and_triton_kernels(kernel: wt.Kernel) -> None:
     x, out = torch.randn(10), torch.empty(10)
     kernel[1](x, x, wt.out(out), 10, BLOCK=16)
     assert torch.equal(out, x + x)
 
 
-def test_the_language_is_as_it_was_after_a_launch() -> None:
+def test_triton_language_is_restored_after_a_launch() -> None:
     before = (tl.load, tl.core.load, tl.tensor.__add__, tl.constexpr.__add__, triton.JITFunction.__call__, tl.range)
     x = torch.ones(4)
     add[1](x, x, x, 4, BLOCK=4)

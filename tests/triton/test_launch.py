@@ -1,4 +1,4 @@
-"""What a launch runs on, its debugger, tuning, and how it stands to PyTorch."""
+"""Launches: device selection, breakpoints, autotuning, PyTorch interoperability."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from warpwise import triton as wt
 from warpwise.cuda import ArgumentError
 from warpwise.triton.kernel import JITFunction
 
-# Triton 3.9 asks everybody who compiles to choose between this version's default and the next one's.
+# Triton 3.9 warns at each compilation that the default of fp fusion will change.
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION:UserWarning")
 
 
@@ -36,7 +36,7 @@ def with_breakpoint(x_ptr, BLOCK: tl.constexpr):
     tl.store(x_ptr + tl.arange(0, BLOCK), x + 1)
 
 
-def test_a_breakpoint_sees_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_breakpoint_shows_block_values(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[dict[str, str]] = []
 
     def hook(*args: Any, **kwargs: Any) -> None:
@@ -58,7 +58,7 @@ def test_a_breakpoint_sees_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def compiled_launches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """Stands in for a GPU: what would be launched there is noted instead."""
+    """Replace GPU launches by a recorder of their arguments."""
     launched: list[tuple[Any, ...]] = []
 
     def run(self: JITFunction, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
@@ -74,7 +74,7 @@ def fake(device: str) -> torch.Tensor:
         return torch.empty(8, device=device)
 
 
-def test_each_call_chooses_by_its_tensors(compiled_launches: list[tuple[Any, ...]]) -> None:
+def test_device_is_chosen_by_the_tensors(compiled_launches: list[tuple[Any, ...]]) -> None:
     x, on_gpu = torch.ones(8), fake("cuda:0")
     out = torch.empty(8)
     scale[1](x, wt.out(out), 8, 2.0, BLOCK=8)
@@ -85,7 +85,7 @@ def test_each_call_chooses_by_its_tensors(compiled_launches: list[tuple[Any, ...
     assert kernel is scale
     assert grid == (3,)
     assert meta == {"BLOCK": 8, "num_warps": 2}
-    assert args[0] is on_gpu and args[1] is on_gpu, "cuda.out is taken off"
+    assert args[0] is on_gpu and args[1] is on_gpu, "cuda.out must be unwrapped"
     scale[1](x, wt.out(out), 8, 3.0, BLOCK=8)
     assert (out == 3).all()
     assert len(compiled_launches) == 1
@@ -102,7 +102,7 @@ def test_tensors_on_two_devices(order: tuple[str, str], compiled_launches: list[
     assert not compiled_launches
 
 
-def test_arrays_do_not_go_with_cuda_tensors(compiled_launches: list[tuple[Any, ...]]) -> None:
+def test_numpy_arrays_with_cuda_tensors(compiled_launches: list[tuple[Any, ...]]) -> None:
     with pytest.raises(ArgumentError, match="out_ptr a NumPy array"):
         scale[1](fake("cuda:0"), torch.ones(8).numpy(), 8, 2.0, BLOCK=8)
     assert not compiled_launches
@@ -133,12 +133,12 @@ def test_tuned_kernels_run_and_compile_without_a_gpu(kernel: wt.TunedKernel) -> 
     assert kernel.compile_for(x, out, 10, 2.0).num_warps == (4 if kernel is guided else 1)
 
 
-def test_a_kernel_is_what_pytorch_takes_for_a_triton_kernel() -> None:
+def test_wrap_triton_accepts_a_kernel() -> None:
     assert isinstance(scale.jit_function, triton.JITFunction)
     assert torch.library.wrap_triton(scale.jit_function) is not None
 
 
-def test_the_environment_variable_is_not_needed_and_does_no_harm() -> None:
+def test_interpreter_works_with_triton_interpret_set() -> None:
     script = """
 import torch
 from test_launch import scale
@@ -159,7 +159,7 @@ except cuda.CompileError as error:
 
 
 @pytest.mark.gpu
-def test_the_same_kernel_on_both() -> None:
+def test_same_kernel_on_cpu_and_gpu() -> None:
     x = torch.randn(1000)
     out, on_gpu = torch.empty(1000), torch.empty(1000, device="cuda")
     scale[lambda meta: (wt.cdiv(1000, meta["BLOCK"]),)](x, wt.out(out), 1000, 2.5, BLOCK=128)

@@ -1,4 +1,4 @@
-"""bfloat16 and float8 in the interpreter against PyTorch's types of the same bits."""
+"""bfloat16 and float8 in the interpreter, against PyTorch."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_float8_round_trips_and_saturates(name: str) -> None:
     assert numerics.decode(numerics.encode(np.array([1e9], np.float32), name), name) == largest
 
 
-def test_fp8e4b15_takes_the_nearest_value() -> None:
+def test_fp8e4b15_rounds_to_nearest() -> None:
     values = numerics.decode(np.arange(256, dtype=np.uint8), "fp8e4b15")
     assert np.array_equal(numerics.decode(numerics.encode(values, "fp8e4b15"), "fp8e4b15"), values)
     between = np.array([0.51, 1.2, -1.7], dtype=np.float32)
@@ -99,7 +99,7 @@ def test_casts(source: torch.dtype, target: torch.dtype) -> None:
     assert torch.equal(out.double(), x.float().to(target).double())
 
 
-def test_a_cast_to_an_integer_saturates() -> None:
+def test_float_to_integer_cast_saturates() -> None:
     x = torch.tensor([3e9, -3e9, float("nan"), 2.9])
     out = torch.empty(4, dtype=torch.int32)
     casts[1](x, wt.out(out), 4)
@@ -115,7 +115,7 @@ def maxima(x_ptr, y_ptr, out_ptr, BLOCK: tl.constexpr):
     tl.store(out_ptr + 2 * BLOCK + at, tl.zeros((BLOCK,), tl.float32) + tl.max(x, 0))
 
 
-def test_maximum_ignores_nan_unless_told_otherwise() -> None:
+def test_nan_in_maximum() -> None:
     nan = float("nan")
     x, y = torch.tensor([1.0, nan]), torch.tensor([nan, 2.0])
     out = torch.empty(3, 2)

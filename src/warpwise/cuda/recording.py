@@ -209,7 +209,7 @@ class _Recorder(TorchDispatchMode):
         self, launcher: Any, args: tuple[Any, ...], options: Mapping[str, Any], compiled: Any
     ) -> _Triton | None:
         """A launch of ``warpwise.triton``, which says what the compiled kernel is handed."""
-        bound = launcher.bound(args, options)
+        bound = launcher.resolve_arguments(args, options)
         if bound is None or not hasattr(compiled, "packed_metadata"):
             return None
         grid, values = bound
@@ -238,9 +238,9 @@ class _Recorder(TorchDispatchMode):
                 values[slot] = None
             elif not (self._constant(value) or isinstance(value, str) or hasattr(value, "primitive_bitwidth")):
                 return None
-        from warpwise.triton.compat import compiled_launch
+        from warpwise.triton.compat import direct_launcher
 
-        return _Triton(compiled_launch(compiled, grid, values), values, pointers, descriptors, scalars)
+        return _Triton(direct_launcher(compiled, grid, values), values, pointers, descriptors, scalars)
 
     def _place(self, tensor: torch.Tensor) -> tuple[int, int] | None:
         """Which of the tensors ``tensor`` is or lies in, and how many bytes after its beginning; None for memory of others."""

@@ -1,4 +1,4 @@
-"""What a GPU can do: its limits by compute capability, what the driver tells, and the ceilings measured on it."""
+"""Device properties: limits by compute capability, driver attributes, and measured ceilings."""
 
 from __future__ import annotations
 

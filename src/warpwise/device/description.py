@@ -1,4 +1,4 @@
-"""A device described: its limits, its sizes, its clocks and the peak rates that follow from them."""
+"""Describe a device: limits, memory sizes, clocks, and the theoretical peak rates computed from them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from warpwise.device.profiles import Profile
 
 @dataclass(frozen=True)
 class Description:
-    """What is known of a device. ``place`` says of what kind: a GPU here, this machine's CPU, or only a target's limits.
+    """Properties of a device, None if unknown. ``place``: a local GPU, this machine's CPU, or only a target.
 
-    ``peaks`` are computed, multiprocessors × clock × FLOPs a clock, in FLOP/s by kind of number ("fp32", "bf16"), and
-    never measured; ``peak_bandwidth`` likewise, two transfers a clock of the memory bus, in bytes/s. None is unknown.
+    ``peaks`` are theoretical: SMs × clock × FLOPs per clock, in FLOP/s by dtype ("fp32", "bf16"). ``peak_bandwidth`` is
+    theoretical too: bus width × memory clock × 2 transfers per clock, in bytes/s.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Description:
         return 2 * self.memory_clock_hz * self.memory_bus_bits / 8
 
     def rows(self) -> list[tuple[str, str]]:
-        """What there is to tell, as labels and texts."""
+        """Return the known properties as (label, text) rows."""
         rows: list[tuple[str, str]] = [("device", self.name)]
         if self.sm_count and self.profile:
             rows.append(("multiprocessors (SMs)", f"{self.sm_count}"))
@@ -57,17 +57,17 @@ class Description:
         if self.memory_bytes:
             rows.append(("memory", _size(self.memory_bytes)))
         if self.clock_hz:
-            rows.append(("SM clock, highest", f"{self.clock_hz / 1e6:,.0f} MHz"))
+            rows.append(("SM clock, max", f"{self.clock_hz / 1e6:,.0f} MHz"))
         if self.memory_clock_hz and self.memory_bus_bits:
             rows.append(
                 ("memory clock and bus", f"{self.memory_clock_hz / 1e6:,.0f} MHz, {self.memory_bus_bits:,} bits")
             )
         if self.peak_bandwidth:
-            rows.append(("memory bandwidth, computed peak", f"{self.peak_bandwidth / 1e9:,.0f} GB/s"))
+            rows.append(("memory bandwidth, theoretical peak", f"{self.peak_bandwidth / 1e9:,.0f} GB/s"))
         for kind, rate in self.peaks.items():
             rows.append(
                 (
-                    f"{kind}, computed peak",
+                    f"{kind}, theoretical peak",
                     f"{rate / 1e12:,.1f} TFLOP/s" if kind != "int8" else f"{rate / 1e12:,.1f} TOP/s",
                 )
             )
@@ -85,24 +85,24 @@ def _limits(profile: Profile) -> list[tuple[str, str]]:
             f"{profile.compute_capability[0]}.{profile.compute_capability[1]} ({profile.architecture})",
         ),
         ("warp", f"{profile.warp_size} threads"),
-        ("block, at most", f"{profile.threads_per_block:,} threads, {block}"),
-        ("grid, at most", f"{grid} blocks"),
+        ("threads per block, max", f"{profile.threads_per_block:,} ({block})"),
+        ("grid, max", f"{grid} blocks"),
         (
-            "SM holds",
+            "resident per SM, max",
             f"{profile.warps_per_sm} warps, {profile.threads_per_sm:,} threads, {profile.blocks_per_sm} blocks",
         ),
         (
-            "registers of an SM",
-            f"{profile.registers_per_sm:,} of 32 bits; a thread at most {profile.registers_per_thread}",
+            "registers per SM (32-bit)",
+            f"{profile.registers_per_sm:,}, max {profile.registers_per_thread} per thread",
         ),
         (
-            "shared memory of a block",
-            f"{_size(profile.shared_per_block)}, {_size(profile.shared_per_block_optin)} if asked for",
+            "shared memory per block",
+            f"{_size(profile.shared_per_block)}, {_size(profile.shared_per_block_optin)} opt-in",
         ),
-        ("shared memory of an SM", f"{_size(profile.shared_per_sm)} in {profile.shared_banks} banks"),
-        ("L1 and shared memory of an SM", _size(profile.l1_and_shared_per_sm)),
+        ("shared memory per SM", f"{_size(profile.shared_per_sm)} in {profile.shared_banks} banks"),
+        ("L1 and shared memory per SM", _size(profile.l1_and_shared_per_sm)),
         ("constant memory", _size(profile.constant_bytes)),
-        ("FLOPs a clock and SM", rates),
+        ("FLOPs per clock and SM", rates),
     ]
 
 
@@ -114,53 +114,53 @@ def _size(count: int) -> str:
 
 
 def profile_of(index: int) -> Profile:
-    """The limits of the device that torch calls ``cuda:index``; the driver gives those of an unknown compute capability."""
+    """Return the limits of ``cuda:index``. For an unknown compute capability they are queried from the driver."""
     capability = torch.cuda.get_device_capability(index)
     try:
         return Profile.of(capability)
     except ValueError:
-        ask = driver.attribute
+        query = driver.attribute
         return Profile(
             f"sm_{capability[0]}{capability[1]}",
             "unknown",
             capability,
-            threads_per_sm=ask(index, "threads_per_sm"),
-            blocks_per_sm=ask(index, "blocks_per_sm"),
-            shared_per_sm=ask(index, "shared_per_sm"),
-            shared_per_block_optin=ask(index, "shared_per_block_optin"),
-            l1_and_shared_per_sm=ask(index, "shared_per_sm"),
+            threads_per_sm=query(index, "threads_per_sm"),
+            blocks_per_sm=query(index, "blocks_per_sm"),
+            shared_per_sm=query(index, "shared_per_sm"),
+            shared_per_block_optin=query(index, "shared_per_block_optin"),
+            l1_and_shared_per_sm=query(index, "shared_per_sm"),
             flops_per_clock=MappingProxyType({}),
-            shared_reserved_per_block=ask(index, "shared_reserved_per_block"),
-            shared_per_block=ask(index, "shared_per_block"),
-            threads_per_block=ask(index, "threads_per_block"),
-            block_dim=(ask(index, "block_x"), ask(index, "block_y"), ask(index, "block_z")),
-            grid_dim=(ask(index, "grid_x"), ask(index, "grid_y"), ask(index, "grid_z")),
-            registers_per_sm=ask(index, "registers_per_sm"),
-            registers_per_block=ask(index, "registers_per_block"),
+            shared_reserved_per_block=query(index, "shared_reserved_per_block"),
+            shared_per_block=query(index, "shared_per_block"),
+            threads_per_block=query(index, "threads_per_block"),
+            block_dim=(query(index, "block_x"), query(index, "block_y"), query(index, "block_z")),
+            grid_dim=(query(index, "grid_x"), query(index, "grid_y"), query(index, "grid_z")),
+            registers_per_sm=query(index, "registers_per_sm"),
+            registers_per_block=query(index, "registers_per_block"),
         )
 
 
 def describe(target: str | torch.device | None = None) -> Description:
-    """What ``target`` can do: "sm_90" gives a target's limits, "cuda" or "cuda:1" a GPU here, "cpu" this machine.
+    """Describe ``target``: a compute capability ("sm_90"), a local GPU ("cuda", "cuda:1"), or this machine ("cpu").
 
-    None is the current GPU, or the CPU where there is none. Raises ``ValueError`` for an unknown target.
+    None is the current GPU, or the CPU if there is no GPU. Raises ``ValueError`` for an unknown target.
     """
     if target is None:
         target = "cuda" if torch.cuda.is_available() else "cpu"
     text = str(target)
     if text.startswith("cuda"):
         if not torch.cuda.is_available():
-            raise ValueError(f"device {text!r}: there is no CUDA device here; name a target such as 'sm_90'")
+            raise ValueError(f"device {text!r}: no CUDA device found; use a target such as 'sm_90'")
         device = torch.device(text)
         return _gpu(device.index if device.index is not None else torch.cuda.current_device())
     if text == "cpu":
         return _cpu()
     profile = Profile.of(text)
-    return Description(f"{profile.name}, a target: no device of it was asked", "target", profile)
+    return Description(f"{profile.name} (target only, no device)", "target", profile)
 
 
 def current() -> Description:
-    """The device that launches go to now: torch's current GPU, or this machine's CPU."""
+    """Describe torch's current GPU, or this machine's CPU if there is no GPU."""
     return describe(None)
 
 
@@ -187,10 +187,10 @@ def _gpu(index: int) -> Description:
 
 def _cpu() -> Description:
     try:
-        facts = Path("/proc/cpuinfo").read_text()
+        cpuinfo = Path("/proc/cpuinfo").read_text()
     except OSError:
-        facts = ""
-    model = re.search(r"^model name\s*:\s*(.+)$", facts, re.MULTILINE)
+        cpuinfo = ""
+    model = re.search(r"^model name\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
     cores = len(os.sched_getaffinity(0))
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return Description(

@@ -1,4 +1,4 @@
-"""What the CUDA driver tells of a device, through libcuda, which every machine with an NVIDIA GPU has."""
+"""Device attributes from the CUDA driver (libcuda)."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ def _libcuda() -> ctypes.CDLL:
     library = ctypes.CDLL("libcuda.so.1")
     code = library.cuInit(0)
     if code:
-        raise RuntimeError(f"the CUDA driver did not start: cuInit gave error {code}")
+        raise RuntimeError(f"CUDA driver initialisation failed: cuInit returned error {code}")
     return library
 
 
 @functools.lru_cache(maxsize=64)
 def attribute(index: int, name: str) -> int:
-    """One of ``ATTRIBUTES`` of the device that torch calls ``cuda:index``. Raises ``RuntimeError`` for a driver error."""
+    """Return one of ``ATTRIBUTES`` of ``cuda:index``. Raises ``RuntimeError`` for a driver error."""
     value, device = ctypes.c_int(), ctypes.c_int()
     library = _libcuda()
     code = library.cuDeviceGet(ctypes.byref(device), index)
     code = code or library.cuDeviceGetAttribute(ctypes.byref(value), ATTRIBUTES[name], device)
     if code:
-        raise RuntimeError(f"the CUDA driver gave error {code} when asked for {name} of device {index}")
+        raise RuntimeError(f"CUDA driver error {code}: attribute {name} of device {index}")
     return value.value
 
 
 def driver_version() -> str:
-    """The NVIDIA driver's version ("580.159.04"), or the CUDA version it implements where the kernel does not say."""
+    """Return the NVIDIA driver version ("580.159.04"), or the driver's CUDA version if it cannot be read."""
     for path, pattern in (
         ("/sys/module/nvidia/version", r"(\S+)"),
         ("/proc/driver/nvidia/version", r"\b(\d+\.\d+(?:\.\d+)?)\b"),

@@ -1,7 +1,7 @@
-"""Ceilings measured on a device: how fast it copies, and how fast PyTorch's matrix product runs on it.
+"""Measure a device's ceilings: copy bandwidth and the FLOP rate of PyTorch's matmul.
 
-A kernel is held against what the device was seen to do, not against a data sheet. Measurements are kept in the cache
-by device, driver and PyTorch version.
+Kernels are compared with measured ceilings, not with data sheets. Results are cached by device, driver and PyTorch
+version.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ _MATRIX_KINDS = {
 
 @dataclass(frozen=True)
 class Ceilings:
-    """What was measured, where and when.
+    """Measured ceilings of a device.
 
-    ``copy`` is in bytes/s, read and written bytes added; ``matmul`` is in FLOP/s by kind ("fp64", "fp32" without TF32, "tf32",
-    "bf16", "fp16"), the best of the sizes in ``sizes``. Each is a median over random data. ``provenance`` says it in words.
+    ``copy`` is in bytes/s, reads plus writes. ``matmul`` is in FLOP/s by dtype ("fp64", "fp32" without TF32, "tf32",
+    "bf16", "fp16"), the best of the matrix sizes in ``sizes``. Both are medians, on random data. ``provenance`` is a
+    description of the measurement.
     """
 
     device: str
@@ -56,22 +57,22 @@ class Ceilings:
 
 
 def ceilings(device: str | torch.device | None = None) -> Ceilings | None:
-    """What was measured on ``device`` before (the current GPU, else the CPU, if None); None if nothing was."""
+    """Return the cached ceilings of ``device`` (default: the current GPU, else the CPU), or None if not measured."""
     return _read(_path(describe(device)))
 
 
 def measure_ceilings(
     device: str | torch.device | None = None, *, copy_bytes: int | None = None, sizes: tuple[int, ...] | None = None
 ) -> Ceilings:
-    """Measure ``device`` and keep the result for ``ceilings``. Takes a few seconds on a GPU.
+    """Measure ``device`` and cache the result for ``ceilings``. Takes a few seconds on a GPU.
 
     ``copy_bytes`` is the size of each of the two buffers copied between (4 GiB on a GPU, 256 MiB on a CPU, less where
     memory is short); ``sizes`` are the sides of the square matrices.
     """
-    what = describe(device)
-    if what.place == "target":
-        raise ValueError(f"{what.name}: only a device that is here can be measured")
-    on = torch.device("cpu") if what.place == "cpu" else torch.device(device if device is not None else "cuda")
+    description = describe(device)
+    if description.place == "target":
+        raise ValueError(f"{description.name}: expected a local device, got a target")
+    on = torch.device("cpu") if description.place == "cpu" else torch.device(device if device is not None else "cuda")
     nbytes = copy_bytes or _copy_bytes(on)
     sides = sizes or ((4096, 8192) if on.type == "cuda" else (1024, 2048))
     kinds = _MATRIX_KINDS if on.type == "cuda" else {"fp32": torch.float32}
@@ -79,23 +80,29 @@ def measure_ceilings(
         copied = 2 * nbytes / _copy_seconds(on, nbytes)
         rates = {kind: max(2 * side**3 / _matmul_seconds(on, kind, side) for side in sides) for kind in kinds}
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-    found = Ceilings(what.name, what.place, copied, MappingProxyType(rates), nbytes, sides, what.driver, today)
+    found = Ceilings(
+        description.name, description.place, copied, MappingProxyType(rates), nbytes, sides, description.driver, today
+    )
     facts = {name: getattr(found, name) for name in Ceilings.__dataclass_fields__}
-    cache.save(_path(what), json.dumps({**facts, "matmul": rates}).encode())
+    cache.save(_path(description), json.dumps({**facts, "matmul": rates}).encode())
     return found
 
 
 def _read(path: Path) -> Ceilings | None:
-    kept = cache.load(path)
-    if kept is None:
+    cached = cache.load(path)
+    if cached is None:
         return None
-    facts = json.loads(kept)
+    facts = json.loads(cached)
     return Ceilings(**{**facts, "matmul": MappingProxyType(facts["matmul"]), "sizes": tuple(facts["sizes"])})
 
 
-def _path(what: Description) -> Path:
-    threads = torch.get_num_threads() if what.place == "cpu" else 0
-    return cache.cache_dir() / "ceilings" / f"{cache.key(_FORMAT, what.name, what.identity, what.driver, threads)}.bin"
+def _path(description: Description) -> Path:
+    threads = torch.get_num_threads() if description.place == "cpu" else 0
+    return (
+        cache.cache_dir()
+        / "ceilings"
+        / f"{cache.key(_FORMAT, description.name, description.identity, description.driver, threads)}.bin"
+    )
 
 
 def _copy_bytes(on: torch.device) -> int:
@@ -121,22 +128,20 @@ def _matmul_seconds(on: torch.device, kind: str, side: int) -> float:
 
 @contextlib.contextmanager
 def _fp32_precision(precision: str) -> Iterator[None]:
-    """How cuBLAS multiplies fp32 matrices for a while: "ieee" or "tf32"."""
+    """Set the precision of fp32 matmuls in cuBLAS, "ieee" or "tf32", in a with block."""
     matmul = torch.backends.cuda.matmul
     before = matmul.fp32_precision
     matmul.fp32_precision = precision
     try:
         yield
     finally:
-        matmul.fp32_precision = (
-            "none"  # torch's general setting then decides: what it was, unless set for matmul itself
-        )
+        matmul.fp32_precision = "none"  # inherit torch's global setting, unless the saved value is specific to matmul
         if matmul.fp32_precision != before:
             matmul.fp32_precision = before
 
 
 def _median_seconds(on: torch.device, work: Callable[[], object], repeats: int = 21) -> float:
-    """Median over ``repeats`` runs, each timed alone: by events on a GPU, by the wall clock on a CPU."""
+    """Return the median time of single runs: CUDA events on a GPU (``repeats`` runs), wall clock on a CPU (7 runs)."""
     for _ in range(5 if on.type == "cuda" else 2):
         work()
     if on.type != "cuda":

@@ -1,10 +1,9 @@
-"""What a GPU of each compute capability can launch and hold.
+"""Launch and occupancy limits of each compute capability.
 
-The numbers are those of the CUDA C++ Programming Guide, appendix "Compute Capabilities", table "Technical
-Specifications per Compute Capability"; blocks a multiprocessor and the sizes that shared memory can take agree with
-``cuda_occupancy.h`` of the CUDA toolkit. FLOPs a clock are the guide's "Throughput of Native Arithmetic Instructions"
-times two (a multiply-add is two), and for matrix units the dense rates of NVIDIA's architecture white papers divided
-by multiprocessors and boost clock.
+Sources: CUDA C++ Programming Guide, appendix "Compute Capabilities", table "Technical Specifications per Compute
+Capability"; blocks per SM and shared memory sizes agree with ``cuda_occupancy.h`` of the CUDA toolkit. FLOPs per clock
+are the guide's "Throughput of Native Arithmetic Instructions" times two (a multiply-add is two FLOPs); for tensor
+cores, the dense rates of NVIDIA's architecture white papers divided by SM count and boost clock.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ Index3 = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Profile:
-    """The limits of one compute capability. Sizes are in bytes; ``sm`` stands for a streaming multiprocessor.
+    """The limits of one compute capability. Sizes are in bytes; ``sm`` is a streaming multiprocessor.
 
-    ``flops_per_clock`` gives dense FLOPs a clock and multiprocessor by kind of number: "fp32" on the ordinary units,
-    "tf32", "fp16", "bf16", "fp8" and "int8" on the matrix units, "fp64" on whichever is faster (matrix units, on sm_80
-    and sm_90). A kind that is absent is either not there or differs between the products of this compute capability.
+    ``flops_per_clock`` is dense FLOPs per clock and SM by dtype: "fp32" on CUDA cores; "tf32", "fp16", "bf16", "fp8"
+    and "int8" on tensor cores; "fp64" on the faster of the two (tensor cores on sm_80 and sm_90). A missing dtype is not
+    supported, or its rate differs between GPUs of this compute capability.
     """
 
     name: str
@@ -54,21 +53,21 @@ class Profile:
 
     @staticmethod
     def of(target: str | tuple[int, int]) -> Profile:
-        """The profile of a target: "sm_90", "sm_90a", "9.0" or (9, 0). Raises ``ValueError`` listing those known."""
+        """Return the profile of "sm_90", "sm_90a", "9.0" or (9, 0). Raises ``ValueError`` for an unknown target."""
         capability = parse_target(target)
         if capability not in _PROFILES:
             known = ", ".join(profile.name for profile in _PROFILES.values())
-            raise ValueError(f"no profile for target {target!r}; known targets are {known}")
+            raise ValueError(f"no profile for target {target!r}; known targets: {known}")
         return _PROFILES[capability]
 
     @staticmethod
     def known() -> tuple[Profile, ...]:
-        """Every profile, oldest architecture first."""
+        """Return all profiles, oldest architecture first."""
         return tuple(_PROFILES.values())
 
 
 def parse_target(target: str | tuple[int, int]) -> tuple[int, int]:
-    """The compute capability that a target names: "sm_90a" gives (9, 0), "12.1" gives (12, 1)."""
+    """Return the compute capability of a target: "sm_90a" gives (9, 0), "12.1" gives (12, 1)."""
     if isinstance(target, tuple):
         return target
     match = re.fullmatch(r"(?:sm_|compute_)?(\d+)\.?(\d)[af]?", target.strip())
@@ -92,7 +91,7 @@ def _turing() -> Profile:
 
 
 def _ampere(minor: int, *, large: bool) -> Profile:
-    """sm_80 and sm_87 have 164 KiB of shared memory an SM, the others of the family 100 KiB."""
+    """sm_80 and sm_87 have 164 KiB of shared memory per SM, sm_86 and sm_89 100 KiB."""
     rates = (
         {"fp32": 256, "fp64": 4}
         if minor
@@ -101,7 +100,8 @@ def _ampere(minor: int, *, large: bool) -> Profile:
     return Profile(
         f"sm_8{minor}", "Ada" if minor == 9 else "Ampere", (8, minor),
         1536 if minor else 2048, {0: 32, 9: 24}.get(minor, 16),
-        (164 if large else 100) * KIB, (163 if large else 99) * KIB, (192 if large else 128) * KIB, MappingProxyType(rates),
+        (164 if large else 100) * KIB, (163 if large else 99) * KIB, (192 if large else 128) * KIB,
+        MappingProxyType(rates),
     )  # fmt: skip
 
 
@@ -110,7 +110,8 @@ def _hopper_or_blackwell(
 ) -> Profile:
     major, minor = capability
     return Profile(
-        f"sm_{major}{minor}", architecture, capability, threads, blocks, 228 * KIB, 227 * KIB, 256 * KIB, MappingProxyType(rates),
+        f"sm_{major}{minor}", architecture, capability, threads, blocks, 228 * KIB, 227 * KIB, 256 * KIB,
+        MappingProxyType(rates),
     )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
-"""Machine code executed warp by warp on the CPU, and counted: what every instruction of a launch did.
+"""Execute SASS warp by warp on the CPU, with performance counters per instruction.
 
-``load_program`` reads a kernel of a cubin through nvdisasm; ``run`` executes a launch of it.
+``load_program`` disassembles a kernel of a cubin with nvdisasm; ``run`` executes a launch of it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ __all__ = [
     "Program",
     "Unsupported",
     "load_program",
+    "pipes",
     "run",
-    "units",
     "unsupported",
 ]
 _LAZY = {"Counts": "warpwise.machine.counts", "Program": "warpwise.machine.program"}
@@ -37,10 +37,10 @@ def __getattr__(name: str) -> Any:
 
 
 def load_program(cubin: bytes, symbol: str) -> Program:
-    """The machine code of the kernel ``symbol``, read once a process; nvdisasm's part of it once and for all.
+    """Return the SASS of the kernel ``symbol``. Cached per process; nvdisasm's output is cached on disk.
 
-    Raises ``KeyError`` for a symbol that the cubin does not hold, ``ValueError`` for no cubin, ``FileNotFoundError``
-    saying what to install where there is no nvdisasm.
+    Raises ``KeyError`` if the cubin has no such kernel, ``RuntimeError`` if nvdisasm cannot read the cubin,
+    ``ValueError`` for an unsupported architecture, ``FileNotFoundError`` if nvdisasm is not installed.
     """
     key = (hash(cubin), len(cubin), symbol)
     program = _PROGRAMS.get(key)
@@ -48,14 +48,14 @@ def load_program(cubin: bytes, symbol: str) -> Program:
         from warpwise.machine import sass
         from warpwise.machine.disassemble import disassemble
 
-        if len(_PROGRAMS) >= _KEPT_PROGRAMS:
+        if len(_PROGRAMS) >= _MAX_CACHED_PROGRAMS:
             _PROGRAMS.clear()
         program = _PROGRAMS[key] = sass.parse(disassemble(cubin), cubin, symbol)
     return program
 
 
 _PROGRAMS: dict[tuple[int, int, str], Program] = {}
-_KEPT_PROGRAMS = 256
+_MAX_CACHED_PROGRAMS = 256
 
 
 def run(
@@ -70,18 +70,18 @@ def run(
     timeout: float = 60.0,
     profile: Profile | None = None,
 ) -> Counts:
-    """Execute a launch of ``program`` on copies of its arguments and count what every instruction did.
+    """Execute a launch of ``program`` on copies of its arguments and return the counters of each instruction.
 
-    ``arguments`` are the kernel's parameters in order, as ``warpwise.cuda.arguments`` makes them: objects with ``data``
-    (bytes as declared), or buffers with ``name``, ``address``, ``nbytes``, ``element_bytes``, ``storage`` and ``const``.
-    ``shared_bytes`` is the dynamic shared memory of a block. ``constants`` are contents of ``__constant__`` and
-    ``__device__`` variables by symbol; names that the program does not hold are passed over. ``blocks`` runs about that
-    many blocks of the grid, spread over its interior, edges and corners, and scales the counters up; kernels that
-    synchronise the whole grid always run all. ``timeout`` is in seconds (0: none); ``profile`` is the device whose L1 is
-    modelled, that of the program's architecture unless given.
+    ``arguments`` are the kernel's parameters in order, as ``warpwise.cuda.arguments`` makes them: scalars with ``data``
+    (bytes as declared), or buffers with ``name``, ``address``, ``nbytes``, ``element_bytes``, ``storage``, ``const``.
+    ``shared_bytes`` is the dynamic shared memory per block. ``constants`` maps symbols of ``__constant__`` and
+    ``__device__`` variables to their contents; unknown symbols are ignored. ``blocks`` is the approximate number of
+    blocks to run, sampled from the grid's interior, edges and corners; the counters are scaled up to the whole grid.
+    Cooperative kernels always run all blocks. ``timeout`` is in seconds (0: none). ``profile`` is the device whose L1
+    cache is modelled (default: the profile of the program's architecture).
 
-    Raises ``MachineFault`` for what the hardware would fault at, ``Unsupported`` for an instruction that the interpreter
-    does not know, ``LaunchTimeout``, ``ValueError`` for arguments that are not the program's, ``KeyboardInterrupt``.
+    Raises ``MachineFault`` where the hardware would fault, ``Unsupported`` for an unsupported instruction,
+    ``LaunchTimeout``, ``ValueError`` if the arguments do not match the program, ``KeyboardInterrupt``.
     """
     from warpwise.machine import launch
 
@@ -92,14 +92,14 @@ def run(
 
 
 def unsupported(program: Program) -> list[str]:
-    """Texts of the instructions that the interpreter does not know; a run fails only if it reaches one."""
+    """Return the unsupported instructions as text. A run fails only if it executes one of them."""
     from warpwise.machine import launch
 
     return launch.unsupported(program)
 
 
-def units(program: Program) -> list[str]:
-    """The pipe that issues each instruction, by ncu's name ("alu", "fma", "lsu" ...), or "" for an unknown instruction."""
+def pipes(program: Program) -> list[str]:
+    """Return the pipe of each instruction by ncu's name ("alu", "fma", "lsu" ...), or "" if it is not supported."""
     from warpwise.machine import launch
 
-    return launch.units(program)
+    return launch.pipes(program)

@@ -1,4 +1,4 @@
-"""What the executed instructions of a launch did."""
+"""Performance counters of a launch, per instruction."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from warpwise.machine.program import Program
 
 FIELDS = (
-    "executed", "threads", "threads_on", "requests", "bytes", "tags", "sectors", "ideal_sectors", "l1_hits", "l2_sectors",
-    "wavefronts", "ideal_wavefronts", "conflicts", "stall_cycles", "l2_hits", "dram_sectors",
+    "executed", "threads", "threads_on", "requests", "bytes", "tags", "sectors", "ideal_sectors", "l1_hits",
+    "l2_sectors", "wavefronts", "ideal_wavefronts", "conflicts", "stall_cycles", "l2_hits", "dram_sectors",
 )  # fmt: skip
-"""The counters of one instruction, in the order of ``InstructionCounts`` in runtime/machine.h, which says what each is."""
+"""The counters of an instruction, as defined by ``InstructionCounts`` in runtime/machine.h, in the same order."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One request of a memory instruction: ``addresses`` of the lanes in ``lanes`` (a bit mask), ``bytes`` a lane.
+    """One request of a memory instruction: ``addresses`` of the lanes in ``lanes`` (a bit mask), ``bytes`` per lane.
 
-    Global addresses are those of the copies that the run worked on: ``Counts.buffers`` says whose. Shared and local
-    addresses count from 0.
+    Global addresses lie in the run's copies of the arguments, see ``Counts.buffers``. Shared and local addresses start
+    at 0.
     """
 
     instruction: int
@@ -37,7 +37,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A pointer argument during the run: its name, where its copy began and how long it is."""
+    """A pointer argument: its name, and the address and size of its copy in the run."""
 
     name: str
     address: int
@@ -47,15 +47,15 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Counts:
-    """Counters of one launch, by instruction; row ``i`` of ``table`` belongs to ``program.instructions[i]``.
+    """Counters of one launch per instruction: row ``i`` of ``table`` belongs to ``program.instructions[i]``.
 
-    ``table`` has one int64 column for each of ``FIELDS``. Where only a sample of the blocks ran (``blocks_run`` of
-    ``blocks``), the counters are scaled up to the whole grid already, and ``sampled`` is true. ``warp_cycles`` is how
-    long the slowest of the warps that ran would take alone on an SM, from the scheduling bits and nominal latencies;
+    ``table`` has one int64 column per entry of ``FIELDS``. If only a sample of the blocks ran (``blocks_run`` of
+    ``blocks``), ``sampled`` is true and the counters are scaled up to the whole grid. ``warp_cycles`` is the time of
+    the slowest executed warp if it ran alone on an SM, from the scheduling bits and nominal latencies;
     ``mean_warp_cycles`` is the mean. ``sectors_read`` and ``sectors_written`` are distinct 32-byte sectors of global
-    memory: what must cross DRAM at least, once. ``l2_misses`` are sectors that the model of L2 did not hold, and
-    ``l2_rereads`` those that a block read again after it and the blocks beside it had pushed them out.
-    ``outputs`` are the buffers' bytes after the run, by name, for comparison with the checked emulation.
+    memory, the compulsory DRAM traffic. ``l2_misses`` are sectors that missed in the L2 model; ``l2_rereads`` are those
+    that a block read again after their eviction from its share of L2. ``outputs`` holds the buffers' bytes after the
+    run, by name.
     """
 
     program: Program
@@ -80,15 +80,15 @@ class Counts:
 
     @property
     def sampled(self) -> bool:
-        """Whether only a part of the grid's blocks was executed."""
+        """True if only a sample of the grid's blocks was executed."""
         return self.blocks_run < self.blocks
 
     def column(self, name: str) -> np.ndarray:
-        """One counter for every instruction, int64."""
+        """Return one counter for every instruction (int64)."""
         return self.table[:, FIELDS.index(name)]
 
     def total(self, name: str, *opcodes: str) -> int:
-        """One counter summed over the instructions with these opcodes ("LDG"), or over all."""
+        """Return one counter summed over the instructions with these opcodes ("LDG"), or over all instructions."""
         if not opcodes:
             return int(self.column(name).sum())
         chosen = [i for i, instruction in enumerate(self.program.instructions) if instruction.opcode in opcodes]

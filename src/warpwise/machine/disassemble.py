@@ -1,4 +1,4 @@
-"""nvdisasm, NVIDIA's disassembler: found and run."""
+"""Find and run nvdisasm, NVIDIA's disassembler."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pathlib import Path
 
 from warpwise import cache
 
-# No data flow: it would annotate the targets of indirect branches, and takes a quarter of the time.
+# -ndf: no data-flow analysis, which only annotates the targets of indirect branches and takes a quarter of the time.
 _FLAGS = ("-hex", "-gi", "-c", "-ndf")
-_NEEDED = "pip install triton (its wheel carries nvdisasm), or install the CUDA toolkit and set CUDA_HOME"
+_INSTALL = "pip install triton (its wheel contains nvdisasm), or install the CUDA toolkit and set CUDA_HOME"
 
 
 @functools.lru_cache(maxsize=1)
 def disassemblers() -> tuple[Path, ...]:
-    """Every nvdisasm here: in Triton's wheel, ``$CUDA_HOME``, /usr/local/cuda and on the path.
+    """Return every nvdisasm found in Triton's wheel, ``$CUDA_HOME``, /usr/local/cuda and on ``$PATH``.
 
-    Raises ``FileNotFoundError`` saying what to install if there is none.
+    Raises ``FileNotFoundError`` with install instructions if there is none.
     """
     folders = []
     triton = importlib.util.find_spec("triton")
@@ -35,22 +35,22 @@ def disassemblers() -> tuple[Path, ...]:
     on_path = shutil.which("nvdisasm")
     found += [Path(on_path)] if on_path else []
     if not found:
-        raise FileNotFoundError(f"reading machine code needs nvdisasm, which is not here: {_NEEDED}")
+        raise FileNotFoundError(f"nvdisasm not found: {_INSTALL}")
     return tuple(dict.fromkeys(found))
 
 
 def disassemble(cubin: bytes) -> str:
-    """All functions of ``cubin`` as nvdisasm prints them, with encodings and source lines; kept on disk.
+    """Disassemble all functions of ``cubin``, with encodings and source lines. The result is cached on disk.
 
-    Where there are several, the first that knows the architecture is taken. Raises ``FileNotFoundError`` without
-    nvdisasm, ``RuntimeError`` with what it says if it refuses the cubin.
+    Uses the first nvdisasm that supports the cubin's architecture. Raises ``FileNotFoundError`` if none is installed,
+    ``RuntimeError`` with nvdisasm's message if none can read the cubin.
     """
-    refusals = []
+    errors = []
     for tool in disassemblers():
         path = cache.cache_dir() / "sass" / f"{cache.key(_FLAGS, str(tool), tool.stat().st_mtime_ns, cubin)}.txt"
-        kept = cache.load(path)
-        if kept is not None:
-            return kept.decode()
+        cached = cache.load(path)
+        if cached is not None:
+            return cached.decode()
         with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
             file.write(cubin)
             file.flush()
@@ -58,5 +58,5 @@ def disassemble(cubin: bytes) -> str:
         if done.returncode == 0 and "/*0000*/" in done.stdout:
             cache.save(path, done.stdout.encode())
             return done.stdout
-        refusals.append(f"{tool}: {done.stderr.strip() or 'it printed no instruction'}")
-    raise RuntimeError("nvdisasm cannot read the cubin: " + "; ".join(refusals))
+        errors.append(f"{tool}: {done.stderr.strip() or 'it printed no instructions'}")
+    raise RuntimeError("nvdisasm cannot read the cubin: " + "; ".join(errors))

@@ -16,15 +16,15 @@ _PARAM_CBANK, _FRAME_SIZE, _MIN_STACK_SIZE, _KPARAM_INFO, _REGCOUNT = 0x0A, 0x11
 _R_64, _R_32 = 2, 1
 
 VARIABLES_BASE = 0x7E40_0000_0000
-"""Where ``__device__`` variables lie during a run: no argument is ever put there."""
+"""Address of the ``__device__`` variables in a run; arguments are placed above, see ``memory.FIRST_ADDRESS``."""
 _ALIGNMENT = 512
 EXTERNALS_BASE = 0xF000_0000
-"""Where functions of the driver (vprintf, __assertfail, malloc) begin, 16 bytes apart, past the end of any program."""
+"""Address of driver functions (vprintf, __assertfail, malloc), 16 bytes apart, past the end of any program."""
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A ``__constant__`` variable (``bank`` 3) or a ``__device__`` one (``bank`` -1): offset in its memory, and bytes."""
+    """A ``__constant__`` variable (``bank`` 3) or a ``__device__`` variable (``bank`` -1); offset and size in bytes."""
 
     bank: int
     offset: int
@@ -32,16 +32,16 @@ class Variable:
 
 
 @dataclass(frozen=True)
-class Layout:
-    """What a launch of one kernel needs beside its instructions; sizes in bytes."""
+class KernelInfo:
+    """A kernel's resources, parameters, constant banks and variables; sizes in bytes."""
 
     registers: int
-    shared: int  # of the section: with the reserved first KiB where the architecture has one
+    shared: int  # static, including the reserved first KiB (sm_90 and later)
     local: int
     parameter_base: int
     parameters: tuple[tuple[int, int], ...]
     banks: dict[int, bytes]
-    device_image: bytes  # __device__ variables, from VARIABLES_BASE on
+    device_image: bytes  # initial contents of the __device__ variables, at VARIABLES_BASE
     variables: dict[str, Variable] = field(default_factory=dict)
     externals: tuple[str, ...] = ()
 
@@ -63,8 +63,8 @@ class _Symbol:
     nbytes: int
 
 
-class Image:
-    """A parsed cubin. Raises ``ValueError`` for anything that is no 64-bit ELF file."""
+class Cubin:
+    """A parsed cubin. Raises ``ValueError`` if it is not a 64-bit ELF file."""
 
     def __init__(self, cubin: bytes) -> None:
         if cubin[:5] != b"\x7fELF\x02":
@@ -74,7 +74,7 @@ class Image:
         strings = cubin[raw[names][4] : raw[names][4] + raw[names][5]]
         self.sections = [
             _Section(
-                _text(strings, row[0]), row[1], row[7], b"" if row[1] == _NOBITS else cubin[row[4] : row[4] + row[5]],
+                _string(strings, row[0]), row[1], row[7], b"" if row[1] == _NOBITS else cubin[row[4] : row[4] + row[5]],
                 row[5],
             )
             for row in raw
@@ -84,18 +84,18 @@ class Image:
             if section.kind == _SYMTAB:
                 linked = self.sections[row[6]].data
                 for name, _, _, where, value, nbytes in _SYMBOL.iter_unpack(section.data):
-                    self.symbols.append(_Symbol(_text(linked, name), where, value, nbytes))
+                    self.symbols.append(_Symbol(_string(linked, name), where, value, nbytes))
 
         self.externals = tuple(dict.fromkeys(each.name for each in self.symbols if each.name and not each.section))
 
     def section(self, name: str) -> _Section | None:
         return next((section for section in self.sections if section.name == name), None)
 
-    def layout(self, symbol: str) -> Layout:
-        """Everything about the kernel ``symbol``. Raises ``KeyError`` listing the kernels there are."""
+    def kernel_info(self, symbol: str) -> KernelInfo:
+        """Return the ``KernelInfo`` of ``symbol``; raise ``KeyError`` with the available kernels if there is none."""
         if self.section(f".text.{symbol}") is None:
-            there = [section.name[6:] for section in self.sections if section.name.startswith(".text.")]
-            raise KeyError(f"machine: the cubin holds no kernel {symbol!r}; there are {', '.join(there) or 'none'}")
+            names = [section.name[6:] for section in self.sections if section.name.startswith(".text.")]
+            raise KeyError(f"machine: no kernel {symbol!r} in the cubin; kernels: {', '.join(names) or 'none'}")
         addresses, image = self._variables()
         banks = {}
         for number in (1, 2, 3, 4, 5):
@@ -106,10 +106,10 @@ class Image:
                     break
         shared = self.section(f".nv.shared.{symbol}")
         base, parameters = self._parameters(symbol)
-        return Layout(
-            registers=self._of_kernel(_REGCOUNT, symbol),
+        return KernelInfo(
+            registers=self._kernel_attribute(_REGCOUNT, symbol),
             shared=shared.nbytes if shared else 0,
-            local=max(self._of_kernel(_MIN_STACK_SIZE, symbol), self._of_kernel(_FRAME_SIZE, symbol)),
+            local=max(self._kernel_attribute(_MIN_STACK_SIZE, symbol), self._kernel_attribute(_FRAME_SIZE, symbol)),
             parameter_base=base,
             parameters=parameters,
             banks=banks,
@@ -119,7 +119,7 @@ class Image:
         )
 
     def _variables(self) -> tuple[dict[int, int], bytes]:
-        """Addresses of the sections that hold ``__device__`` variables, by section number, and their contents."""
+        """Return the address of each section of ``__device__`` variables, by section number, and their contents."""
         addresses: dict[int, int] = {}
         chosen = [n for n, section in enumerate(self.sections) if section.name in (".nv.global.init", ".nv.global")]
         size = 0
@@ -141,7 +141,7 @@ class Image:
                 continue
             if relocations.kind == _RELA:
                 wanted = list(_RELOCATION.iter_unpack(relocations.data))
-            elif relocations.kind == _REL:  # what is to be added stands at the place itself
+            elif relocations.kind == _REL:  # the addend is stored at the relocated location
                 wanted = [
                     (
                         offset,
@@ -178,8 +178,8 @@ class Image:
                 found[symbol.name] = Variable(-1, offset, symbol.nbytes)
         return found
 
-    def _of_kernel(self, attribute: int, symbol: str) -> int:
-        """A number that .nv.info tells for a kernel, or 0."""
+    def _kernel_attribute(self, attribute: int, symbol: str) -> int:
+        """Return a kernel's attribute from .nv.info, or 0."""
         info = self.section(".nv.info")
         for code, payload in _attributes(info.data if info else b""):
             if code == attribute:
@@ -211,5 +211,5 @@ def _attributes(data: bytes) -> list[tuple[int, bytes]]:
     return found
 
 
-def _text(strings: bytes, start: int) -> str:
+def _string(strings: bytes, start: int) -> str:
     return strings[start : strings.index(b"\0", start)].decode()

@@ -1,14 +1,14 @@
-"""What can go wrong in a run."""
+"""Exceptions of a run."""
 
 from __future__ import annotations
 
 
 class MachineFault(RuntimeError):
-    """The kernel did what the hardware faults at: an address of no buffer, a deadlock, a trap."""
+    """The hardware would fault: an access outside all buffers, a misaligned access, a deadlock, a trap."""
 
 
 class Unsupported(MachineFault):
-    """The kernel reached an instruction that the interpreter does not know."""
+    """The kernel executed an instruction that the interpreter does not support."""
 
 
 class LaunchTimeout(MachineFault):

@@ -1,4 +1,4 @@
-"""The Python side of a run: constant banks, blocks to run, faults as errors, results as ``Counts``."""
+"""Run a program: set up memory and constant banks, call the C++ runtime, raise faults, return ``Counts``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from warpwise.device.profiles import Profile
 from warpwise.machine import memory, runtime
-from warpwise.machine.blocks import choose
+from warpwise.machine.block_sampling import sample_blocks
 from warpwise.machine.counts import FIELDS, Buffer, Counts, Sample
 from warpwise.machine.elf import VARIABLES_BASE
 from warpwise.machine.errors import LaunchTimeout, MachineFault, Unsupported
@@ -22,29 +22,32 @@ from warpwise.machine.sass import GRID_BARRIER
 
 Index3 = tuple[int, int, int]
 
-UNITS = ("alu", "fma", "fp16", "fp64", "xu", "lsu", "tex", "uniform", "tensor", "adu", "cbu")
-"""Pipes that issue instructions, in the order of ``Unit`` in runtime/machine.h."""
+PIPES = ("alu", "fma", "fp16", "fp64", "xu", "lsu", "tex", "uniform", "tensor", "adu", "cbu")
+"""Pipes in the order of ``Pipe`` in runtime/machine.h."""
 _BANK_BYTES = 64 * 1024
 _SHARED_WINDOW, _LOCAL_WINDOW = 0x7E01, 0x7E02  # upper words of kSharedWindow and kLocalWindow in machine.h
 _WORKSPACE_ADDRESS = 0x7E30_0000_0000
 _WORKSPACE_BYTES = 4096
-_CALL_STACK = 32 * 1024  # for functions that call themselves: the driver's default is 1 KiB, and can be raised
-# Of the largest product of each architecture: multiprocessors, bytes of L2.
-_DEVICES = {(7, 5): (72, 6 << 20), (8, 0): (108, 40 << 20), (8, 6): (84, 6 << 20), (8, 9): (142, 96 << 20), (9, 0): (132, 60 << 20), (10, 0): (148, 126 << 20)}  # fmt: skip
-_KIND_UNSUPPORTED, _KIND_TIMEOUT, _KIND_INTERRUPT, _KIND_NEEDS_ALL = 2, 3, 4, 5
-_lock = threading.Lock()  # the runtime holds one launch
+_CALL_STACK = 32 * 1024  # per thread, for recursive functions; the driver's default is 1 KiB (cudaLimitStackSize)
+# SM count and L2 bytes of the largest GPU of each architecture.
+_DEVICES = {
+    (7, 5): (72, 6 << 20), (8, 0): (108, 40 << 20), (8, 6): (84, 6 << 20), (8, 9): (142, 96 << 20),
+    (9, 0): (132, 60 << 20), (10, 0): (148, 126 << 20),
+}  # fmt: skip
+_FAULT_UNSUPPORTED, _FAULT_TIMEOUT, _FAULT_INTERRUPT, _FAULT_NEEDS_ALL_BLOCKS = 2, 3, 4, 5
+_lock = threading.Lock()  # the runtime has global state: one launch at a time
 
 
-def _loaded(program: Program) -> int:
-    """The runtime's decoded form of ``program``, which lives as long as the program does."""
-    known = _PROGRAMS.get(id(program))
-    if known is None:
+def _decoded(program: Program) -> int:
+    """Return the runtime's handle of the decoded ``program``; it is freed with the program."""
+    handle = _PROGRAMS.get(id(program))
+    if handle is None:
         library = runtime.handle()
         text = program.encoded
-        known = library.ww_machine_load(text, len(text))
-        _PROGRAMS[id(program)] = known
+        handle = library.ww_machine_load(text, len(text))
+        _PROGRAMS[id(program)] = handle
         weakref.finalize(program, _unload, id(program))
-    return known
+    return handle
 
 
 def _unload(identity: int) -> None:
@@ -54,17 +57,17 @@ def _unload(identity: int) -> None:
 _PROGRAMS: dict[int, int] = {}
 
 
-def units(program: Program) -> list[str]:
-    """The pipe that issues each instruction ("fma", "lsu" ...; see ``UNITS``), or "" where nothing here executes it."""
+def pipes(program: Program) -> list[str]:
+    """Return the pipe of each instruction ("fma", "lsu" ...; see ``PIPES``), or "" if it is not supported."""
     codes = (ctypes.c_uint8 * max(1, len(program.instructions)))()
     with _lock:
-        runtime.handle().ww_machine_units(_loaded(program), codes)
-    return [UNITS[code] if code < len(UNITS) else "" for code in codes[: len(program.instructions)]]
+        runtime.handle().ww_machine_pipes(_decoded(program), codes)
+    return [PIPES[code] if code < len(PIPES) else "" for code in codes[: len(program.instructions)]]
 
 
 def unsupported(program: Program) -> list[str]:
-    """Instructions that the interpreter does not know, each text once, in the program's order."""
-    texts = (each.text for each, unit in zip(program.instructions, units(program), strict=True) if not unit)
+    """Return the unsupported instructions as text, without duplicates, in program order."""
+    texts = (each.text for each, pipe in zip(program.instructions, pipes(program), strict=True) if not pipe)
     return list(dict.fromkeys(texts))
 
 
@@ -80,56 +83,54 @@ def run(
     timeout: float,
     profile: Profile | None,
 ) -> Counts:
-    """``warpwise.machine.run``."""
+    """See ``warpwise.machine.run``."""
     threads = block[0] * block[1] * block[2]
     if min(grid) < 1 or min(block) < 1 or threads > 1024:
-        raise ValueError(f"{program.symbol}: grid {grid} of blocks {block}: expected 1 to 1024 threads a block")
+        raise ValueError(f"{program.symbol}: grid {grid} of blocks {block}: expected 1 to 1024 threads per block")
     if len(arguments) != len(program.parameters):
-        raise ValueError(
-            f"{program.symbol}: the machine code takes {len(program.parameters)} parameters, got {len(arguments)}"
-        )
+        raise ValueError(f"{program.symbol}: expected {len(program.parameters)} arguments, got {len(arguments)}")
     profile = profile or _profile(program.architecture)
-    segments, places = memory.place(arguments)
+    segments, locations = memory.copy_buffers(arguments)
     device_segments = [*segments, *_variables(program, constants)]
     if program.cooperative:
         device_segments.append(memory.Segment(_WORKSPACE_ADDRESS, np.zeros(_WORKSPACE_BYTES, np.uint8)))
     shared = program.reserved_shared + -(-program.static_shared // 16) * 16 + shared_bytes
     local = _local_bytes(program)
-    banks = _banks(program, grid, block, arguments, places, local, constants)
+    banks = _banks(program, grid, block, arguments, locations, local, constants)
     total = grid[0] * grid[1] * grid[2]
-    numbers, weights = choose(grid, total if blocks is None or program.cooperative else blocks)
+    block_indices, weights = sample_blocks(grid, total if blocks is None or program.cooperative else blocks)
     table = np.zeros((len(program.instructions), len(FIELDS)))
     resident = _resident_blocks(program, threads, shared_bytes, profile)
-    multiprocessors, l2_bytes = _DEVICES.get(program.architecture, _DEVICES[(9, 0)])
-    beside = min(resident, -(-total // multiprocessors))
-    asked = runtime.Launch(
+    sm_count, l2_bytes = _DEVICES.get(program.architecture, _DEVICES[(9, 0)])
+    blocks_per_sm = min(resident, -(-total // sm_count))
+    params = runtime.LaunchParams(
         grid, block, program.architecture[0] * 10 + program.architecture[1], program.reserved_shared, shared,
-        shared_bytes, local, multiprocessors, resident,
+        shared_bytes, local, sm_count, resident,
         int(program.cooperative), int(program.waits_for_blocks and total > 1), len(device_segments),
-        _l1_bytes(program, shared_bytes, resident, profile) // beside, l2_bytes, timeout,
+        _l1_bytes(program, shared_bytes, resident, profile) // blocks_per_sm, l2_bytes, timeout,
     )  # fmt: skip
     device_segments.sort(key=lambda each: each.address)
-    described = (runtime.Segment * max(1, len(device_segments)))(
+    segment_table = (runtime.Segment * max(1, len(device_segments)))(
         *(runtime.Segment(each.address, each.data.nbytes, each.data.ctypes.data) for each in device_segments)
     )
-    asked.segments = described
+    params.segments = segment_table
     for number, data in banks.items():
-        asked.banks[number] = data.ctypes.data
-        asked.bank_bytes[number] = data.nbytes
-    asked.block_numbers, asked.block_count = numbers.ctypes.data, len(numbers)
-    asked.weights = weights.ctypes.data if weights is not None else None
-    asked.table = table.ctypes.data
-    result = runtime.Result()
+        params.banks[number] = data.ctypes.data
+        params.bank_bytes[number] = data.nbytes
+    params.block_indices, params.block_count = block_indices.ctypes.data, len(block_indices)
+    params.weights = weights.ctypes.data if weights is not None else None
+    params.table = table.ctypes.data
+    result = runtime.RunResult()
     with _lock:
         library = runtime.handle()
-        library.ww_machine_run(_loaded(program), ctypes.byref(asked), ctypes.byref(result))
+        library.ww_machine_run(_decoded(program), ctypes.byref(params), ctypes.byref(result))
     try:
         _raise_fault(program, result, timeout, total)
         samples = _samples(result)
     finally:
         library.ww_machine_release(ctypes.byref(result))
     warps = -(-threads // 32)
-    scale = total / len(numbers)
+    scale = total / len(block_indices)
     return Counts(
         program=program,
         table=np.rint(table).astype(np.int64),
@@ -137,7 +138,7 @@ def run(
         block=block,
         shared_bytes=shared_bytes,
         blocks=total,
-        blocks_run=len(numbers),
+        blocks_run=len(block_indices),
         warps=warps * total,
         warp_cycles=result.warp_cycles,
         mean_warp_cycles=result.warp_cycles_sum / (warps * total),
@@ -151,12 +152,12 @@ def run(
             Buffer(
                 arguments[position].name, place.address, arguments[position].nbytes, arguments[position].element_bytes
             )
-            for position, place in sorted(places.items())
+            for position, place in sorted(locations.items())
         ),
         samples=samples,
         outputs={
             arguments[position].name: place.segment.data[place.offset : place.offset + arguments[position].nbytes]
-            for position, place in sorted(places.items())
+            for position, place in sorted(locations.items())
             if place.segment is not None and not arguments[position].const
         },
     )
@@ -170,7 +171,7 @@ def _profile(architecture: Index3 | tuple[int, int]) -> Profile:
 
 
 def _local_bytes(program: Program) -> int:
-    """A thread's local memory: its frame, and a stack if it calls functions that have frames of their own."""
+    """Return the local memory per thread: its frame, and a stack if it calls functions that use local memory."""
     opcodes = {each.opcode for each in program.instructions}
     stack = _CALL_STACK if "CALL" in opcodes and opcodes & {"STL", "LDL"} else 0
     frame = program.local_bytes
@@ -178,16 +179,21 @@ def _local_bytes(program: Program) -> int:
 
 
 def _resident_blocks(program: Program, threads: int, shared_bytes: int, profile: Profile) -> int:
-    """About how many blocks share a multiprocessor: what the models of the caches need."""
+    """Return the approximate number of resident blocks per SM, for the cache models."""
     warps = -(-threads // 32)
     registers = -(-max(program.registers, 16) // 8) * 8 * 32 * warps
     shared = program.static_shared + shared_bytes + profile.shared_reserved_per_block
-    fits = (profile.blocks_per_sm, profile.warps_per_sm // warps, profile.registers_per_sm // registers, profile.shared_per_sm // max(1, shared))  # fmt: skip
-    return max(1, min(fits))
+    limits = (
+        profile.blocks_per_sm,
+        profile.warps_per_sm // warps,
+        profile.registers_per_sm // registers,
+        profile.shared_per_sm // max(1, shared),
+    )
+    return max(1, min(limits))
 
 
 def _l1_bytes(program: Program, shared_bytes: int, resident: int, profile: Profile) -> int:
-    """What shared memory leaves of the L1: it is configured in steps of 8 KiB at the finest."""
+    """Return the L1 size beside shared memory, which is configured in steps of 8 KiB."""
     used = resident * (program.static_shared + shared_bytes + profile.shared_reserved_per_block)
     return max(profile.l1_and_shared_per_sm - -(-used // 8192) * 8192, 8192)
 
@@ -208,17 +214,19 @@ def _banks(
     grid: Index3,
     block: Index3,
     arguments: Sequence[Any],
-    places: Mapping[int, memory.Place],
+    locations: Mapping[int, memory.BufferLocation],
     local: int,
     constants: Mapping[str, bytes],
 ) -> dict[int, np.ndarray]:
-    """Contents of the constant banks. Bank 0 is the driver's: sizes of the launch, windows, then the parameters."""
+    """Return the constant banks. The driver fills bank 0: launch dimensions, memory windows, then the parameters."""
     banks = {number: np.frombuffer(data, np.uint8).copy() for number, data in program.banks.items() if data}
     for name, data in constants.items():
         variable = program.variables.get(name)
         if variable is not None and variable.bank == 3:
             if len(data) != variable.nbytes:
-                raise ValueError(f"{program.symbol}: constant {name} has {variable.nbytes} bytes, got {len(data)}")
+                raise ValueError(
+                    f"{program.symbol}: __constant__ {name}: expected {variable.nbytes} bytes, got {len(data)}"
+                )
             banks[3][variable.offset : variable.offset + len(data)] = np.frombuffer(data, np.uint8)
     zero = bytearray(_BANK_BYTES)
     if program.architecture >= (10, 0):
@@ -234,16 +242,16 @@ def _banks(
         for low, high in (
             barrier,
             (barrier[0] - 0xA0, barrier[1] - 0xA0),
-        ):  # sm_100 subtracts 0xa0 a block of the cluster
+        ):  # sm_100 subtracts 0xa0 per CTA of the cluster
             if high >= 0x28:
                 struct.pack_into("<I", zero, low, _WORKSPACE_ADDRESS & 0xFFFFFFFF)
                 struct.pack_into("<I", zero, high, _WORKSPACE_ADDRESS >> 32)
     for position, (offset, nbytes) in enumerate(program.parameters):
         argument = arguments[position]
-        data = argument.data if hasattr(argument, "data") else struct.pack("<Q", places[position].address)
+        data = argument.data if hasattr(argument, "data") else struct.pack("<Q", locations[position].address)
         if len(data) != nbytes:
             raise ValueError(
-                f"{program.symbol}: parameter {position} has {nbytes} bytes, got {len(data)} for {argument.name!r}"
+                f"{program.symbol}: parameter {position} ({argument.name!r}): expected {nbytes} bytes, got {len(data)}"
             )
         start = program.parameter_base + offset
         zero[start : start + nbytes] = data
@@ -251,34 +259,34 @@ def _banks(
     return banks
 
 
-def _samples(result: runtime.Result) -> dict[int, tuple[Sample, ...]]:
+def _samples(result: runtime.RunResult) -> dict[int, tuple[Sample, ...]]:
     found: dict[int, tuple[Sample, ...]] = {}
-    for number in range(result.kept_count):
-        kept = result.kept[number]
-        block = tuple(kept.block)
+    for number in range(result.sample_count):
+        request = result.samples[number]
+        block = tuple(request.block)
         sample = Sample(
-            kept.instruction, (block[0], block[1], block[2]), kept.warp, kept.lanes, kept.bytes, tuple(kept.addresses),
-            kept.sectors, kept.wavefronts,
+            request.instruction, (block[0], block[1], block[2]), request.warp, request.lanes, request.bytes,
+            tuple(request.addresses), request.sectors, request.wavefronts,
         )  # fmt: skip
-        found[kept.instruction] = (*found.get(kept.instruction, ()), sample)
+        found[request.instruction] = (*found.get(request.instruction, ()), sample)
     return found
 
 
-def _raise_fault(program: Program, result: runtime.Result, timeout: float, total: int) -> None:
+def _raise_fault(program: Program, result: runtime.RunResult, timeout: float, total: int) -> None:
     if not result.fault:
         return
     message = result.message.decode(errors="replace")
     where = ""
-    if result.instruction < len(program.instructions) and result.fault not in (_KIND_TIMEOUT, _KIND_INTERRUPT):
+    if result.instruction < len(program.instructions) and result.fault not in (_FAULT_TIMEOUT, _FAULT_INTERRUPT):
         instruction = program.instructions[result.instruction]
         where = f" at {instruction.file}:{instruction.line}" if instruction.line else f" at 0x{instruction.address:x}"
     text = f"{program.symbol}: {message}{where}"
-    if result.fault == _KIND_INTERRUPT:
+    if result.fault == _FAULT_INTERRUPT:
         raise KeyboardInterrupt(text)
-    if result.fault == _KIND_TIMEOUT:
+    if result.fault == _FAULT_TIMEOUT:
         raise LaunchTimeout(
             f"{program.symbol}: still running after {timeout:g} s ({result.blocks_done} blocks of {total} done)"
         )
-    if result.fault == _KIND_NEEDS_ALL:
+    if result.fault == _FAULT_NEEDS_ALL_BLOCKS:
         raise MachineFault(f"{text}; run all blocks (blocks=None)")
-    raise Unsupported(text) if result.fault == _KIND_UNSUPPORTED else MachineFault(text)
+    raise Unsupported(text) if result.fault == _FAULT_UNSUPPORTED else MachineFault(text)

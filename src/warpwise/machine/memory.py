@@ -1,4 +1,4 @@
-"""Device memory of a run: copies of the arguments' buffers at addresses of their own, guarded by gaps."""
+"""Device memory of a run: copies of the buffer arguments, with unmapped gaps between them."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import numpy as np
 
 FIRST_ADDRESS = 0x7F00_0000_0000
 ALIGNMENT = 512  # of a device allocation
-_GAP = 133 * ALIGNMENT  # an odd number of pages, so that buffers of one size do not meet in the same cache sets
+_GAP = 133 * ALIGNMENT  # odd, so that buffers of equal size do not map to the same cache sets
 
 
 @dataclass
 class Segment:
-    """Bytes of global memory that lie together: at device ``address``, held in ``data``."""
+    """A contiguous range of global memory: device ``address`` and contents."""
 
     address: int
     data: np.ndarray
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a buffer argument lies: in ``segment`` from ``offset`` on."""
+class BufferLocation:
+    """Location of a buffer argument: ``offset`` bytes into ``segment``; None for a null pointer."""
 
     segment: Segment | None
     offset: int
@@ -34,27 +34,26 @@ class Place:
         return self.segment.address + self.offset if self.segment is not None else 0
 
 
-def place(arguments: Sequence[Any]) -> tuple[list[Segment], dict[int, Place]]:
-    """Copies of the buffers among ``arguments``, and where each of them lies, by its position.
+def copy_buffers(arguments: Sequence[Any]) -> tuple[list[Segment], dict[int, BufferLocation]]:
+    """Copy the buffers among ``arguments`` to segments; return the segments and each buffer's location by position.
 
-    Buffers that overlap share a segment. Addresses keep their place in the storage modulo ``ALIGNMENT``, as a device
-    copy of the storage has it.
+    Overlapping buffers share a segment. Addresses modulo ``ALIGNMENT`` are those of a device copy of the storage.
     """
     buffers = [(position, each) for position, each in enumerate(arguments) if not hasattr(each, "data")]
-    places = {position: Place(None, 0) for position, each in buffers if not each.nbytes}
-    held = sorted(((position, each) for position, each in buffers if each.nbytes), key=lambda pair: pair[1].address)
+    locations = {position: BufferLocation(None, 0) for position, each in buffers if not each.nbytes}
+    unplaced = sorted(((position, each) for position, each in buffers if each.nbytes), key=lambda pair: pair[1].address)
     segments: list[Segment] = []
     free = FIRST_ADDRESS
-    while held:
-        start, end = held[0][1].address, held[0][1].address + held[0][1].nbytes
+    while unplaced:
+        start, end = unplaced[0][1].address, unplaced[0][1].address + unplaced[0][1].nbytes
         together = []
-        while held and held[0][1].address < end:
-            together.append(held.pop(0))
+        while unplaced and unplaced[0][1].address < end:
+            together.append(unplaced.pop(0))
             end = max(end, together[-1][1].address + together[-1][1].nbytes)
         address = free + (start - together[0][1].storage) % ALIGNMENT
         segment = Segment(address, np.empty(end - start, np.uint8))
         ctypes.memmove(segment.data.ctypes.data, start, end - start)
         segments.append(segment)
         free = -(-(address + end - start + _GAP) // ALIGNMENT) * ALIGNMENT
-        places.update({position: Place(segment, each.address - start) for position, each in together})
-    return segments, places
+        locations.update({position: BufferLocation(segment, each.address - start) for position, each in together})
+    return segments, locations

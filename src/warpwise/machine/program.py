@@ -1,4 +1,4 @@
-"""A kernel's machine code, parsed from what the disassembler prints."""
+"""A kernel's SASS, parsed from nvdisasm's output."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from warpwise.machine.elf import Variable
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One operand as printed, taken apart; the fields are those of ``Operand`` in runtime/machine.h."""
+    """A parsed operand; the fields are those of ``Operand`` in runtime/machine.h."""
 
-    kind: str  # "register", "uniform", "predicate", "uniform_predicate", "immediate", "constant", "memory", "special", "barrier", "label", "other"
+    kind: str  # one of KINDS
     index: int = 0
     bank: int = 0
     base: int = 255
@@ -29,7 +29,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """The scheduling bits of an instruction word: cycles to stall, scoreboards set (7: none) and waited for."""
+    """Scheduling bits of an instruction: stall cycles, scoreboards that it sets (7: none) and waits for (a mask)."""
 
     stall: int
     yields: bool
@@ -40,9 +40,9 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction: ``address`` in bytes from the program's start; ``file`` and ``line`` of the source (line 0: unknown).
+    """One instruction: ``address`` in bytes from the program's start, source ``file`` and ``line`` (0: unknown).
 
-    ``inlined_at`` are the calls that it was inlined through, innermost first: files and lines.
+    ``inlined_at`` holds file and line of the calls through which it was inlined, innermost first.
     """
 
     address: int
@@ -59,13 +59,13 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Program:
-    """A kernel's instructions and what its launch needs: parameter places, constant banks, shared and local sizes in bytes.
+    """A kernel's instructions, parameters and constant banks, and its shared and local memory in bytes.
 
-    The functions that it calls follow the kernel; ``instructions[i].address`` is ``16 * i``. ``reserved_shared`` are the
-    bytes that the architecture keeps at shared address 0, not counted in ``static_shared``. ``device_image`` is the memory
-    of ``__device__`` variables, and ``variables`` says where each variable lies. ``cooperative`` kernels wait for the
-    whole grid; ``waits_for_blocks`` says that some load or atomic could be a wait for another block. ``externals`` are
-    functions of the driver that it may call, which lie at ``elf.EXTERNALS_BASE``.
+    The kernel comes first, then the functions that it calls; ``instructions[i].address`` is ``16 * i``.
+    ``reserved_shared`` bytes at shared address 0 are reserved by the system and not part of ``static_shared``.
+    ``device_image`` is the initial contents of the ``__device__`` variables; ``variables`` maps names to locations.
+    A ``cooperative`` kernel synchronises the grid; ``waits_for_blocks`` is true if a load or atomic may be part of a
+    spin wait for another block. ``externals`` are driver functions that it can call, at ``elf.EXTERNALS_BASE``.
     """
 
     symbol: str
@@ -76,7 +76,7 @@ class Program:
     local_bytes: int
     parameter_base: int
     parameters: tuple[tuple[int, int], ...]  # (offset from parameter_base, bytes)
-    banks: dict[int, bytes]  # constant banks other than 0 with their contents; bank 3 holds __constant__ variables
+    banks: dict[int, bytes]  # constant banks except bank 0; bank 3 holds __constant__ variables
     spill_stores: int = 0
     reserved_shared: int = 0
     device_image: bytes = b""
@@ -87,7 +87,7 @@ class Program:
 
     @functools.cached_property
     def encoded(self) -> bytes:
-        """The instructions as the runtime reads them: a line each, and a line each operand (program.cpp)."""
+        """The program in the text format of the runtime (program.cpp): a line per instruction and per operand."""
         lines = [_line("X", name) for name in self.externals]
         for each in self.instructions:
             control = each.control
@@ -111,7 +111,7 @@ KINDS = (
     "none", "register", "uniform", "predicate", "uniform_predicate", "immediate", "constant", "memory", "special",
     "barrier", "label", "other",
 )  # fmt: skip
-"""Kinds of operands, in the order of ``Kind`` in runtime/machine.h."""
+"""Operand kinds in the order of ``Kind`` in runtime/machine.h."""
 
 
 def _line(*fields: object) -> str:

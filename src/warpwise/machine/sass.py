@@ -1,4 +1,4 @@
-"""nvdisasm's text taken apart: functions, labels, instructions, operands and the scheduling bits."""
+"""Parse nvdisasm's output: functions, labels, instructions, operands and scheduling bits."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import re
 import struct
 from dataclasses import dataclass, field, replace
 
-from warpwise.machine.elf import Image
+from warpwise.machine.elf import Cubin
 from warpwise.machine.program import Control, Instruction, Operand, Program
 
 INSTRUCTION_BYTES = 16
 _SECTION = re.compile(r"\s*\.section\s+\.text\.([^,\s]+),")
-_TARGET = re.compile(r"\s*\.(?:target\s+sm_|headerflags\s.*?\bEF_CUDA_SM)(\d+)(\d)")  # of toolkits 13 and 12
+_TARGET = re.compile(r"\s*\.(?:target\s+sm_|headerflags\s.*?\bEF_CUDA_SM)(\d+)(\d)")  # CUDA 13 and 12
 _LINE = re.compile(r'//## File "([^"]*)", line (\d+)')
 _LABEL = re.compile(r"([.$\w]+):\s*$")
 _ENTRY = re.compile(r'\s*\.other\s+([.$\w]+),\s*@"STO_CUDA_ENTRY')
 _CODE = re.compile(r"\s*/\*([0-9a-f]+)\*/\s+(.*?)\s*;\s*(?:\(\*.*?\*\)\s*)?/\*\s*0x([0-9a-f]{16})\s*\*/")
 _CODE_WITHOUT_SEMICOLON = re.compile(r"\s*/\*([0-9a-f]+)\*/\s+(.*?)\s*/\*\s*0x([0-9a-f]{16})\s*\*/")
-_ANNOTATION = re.compile(r"\s+[&?]\w+.*$")  # of scoreboards, which nvdisasm adds for sm_120
+_ANNOTATION = re.compile(r"\s+[&?]\w+.*$")  # scoreboard annotations, which nvdisasm prints for sm_120
 _SECOND_WORD = re.compile(r"\s*/\*\s*0x([0-9a-f]{16})\s*\*/\s*$")
 _GUARD = re.compile(r"@(!?)(U?P)(\d|T)\s+")
 
 
 @dataclass
 class _Function:
-    """A text section before its labels are known."""
+    """A text section before its labels are resolved."""
 
     entry: bool = False
     lines: list[tuple[int, str, int, int, tuple[tuple[str, int], ...]]] = field(default_factory=list)
@@ -32,9 +32,9 @@ class _Function:
 
 
 def parse(text: str, cubin: bytes, symbol: str) -> Program:
-    """The program of the kernel ``symbol`` out of ``text``, what ``disassemble`` printed for ``cubin``."""
-    layout = Image(cubin).layout(symbol)
-    architecture, functions = _functions(text)
+    """Return the program of the kernel ``symbol``; ``text`` is the output of ``disassemble(cubin)``."""
+    layout = Cubin(cubin).kernel_info(symbol)
+    architecture, functions = _parse_functions(text)
     if architecture < (7, 5):
         raise ValueError(f"machine: expected a cubin for sm_75 or later, got sm_{architecture[0]}{architecture[1]}")
     chosen = _with_callees(functions, symbol)
@@ -49,7 +49,7 @@ def parse(text: str, cubin: bytes, symbol: str) -> Program:
     memory: dict[str, tuple[Operand, ...]] = {}
     for name in chosen:
         base = len(instructions) * INSTRUCTION_BYTES
-        instructions += [_instruction(base, line, labels, memory) for line in functions[name].lines]
+        instructions += [_parse_instruction(base, line, labels, memory) for line in functions[name].lines]
     reserved = 1024 if architecture >= (9, 0) else 0
     return Program(
         symbol=symbol,
@@ -73,12 +73,12 @@ def parse(text: str, cubin: bytes, symbol: str) -> Program:
     )
 
 
-def _functions(text: str) -> tuple[tuple[int, int], dict[str, _Function]]:
+def _parse_functions(text: str) -> tuple[tuple[int, int], dict[str, _Function]]:
     architecture = (0, 0)
     functions: dict[str, _Function] = {}
     function = _Function()
-    where: list[tuple[str, int]] = []
-    fresh = True  # whether the next source line begins a new place rather than the caller of the one before
+    location: list[tuple[str, int]] = []
+    new_location = True  # False: the next source line is the call site of the previous one (inlining)
     lines = iter(text.splitlines())
     for line in lines:
         code = _CODE.match(line) or _CODE_WITHOUT_SEMICOLON.match(line)
@@ -89,18 +89,18 @@ def _functions(text: str) -> tuple[tuple[int, int], dict[str, _Function]]:
             address, low, high = int(code[1], 16), int(code[3], 16), int(second[1], 16)
             if address != len(function.lines) * INSTRUCTION_BYTES:
                 raise ValueError(f"machine: expected 16-byte instructions (sm_70 and later), got {line.strip()!r}")
-            function.lines.append((address, _ANNOTATION.sub("", code[2]).rstrip(), low, high, tuple(where)))
-            fresh = True
+            function.lines.append((address, _ANNOTATION.sub("", code[2]).rstrip(), low, high, tuple(location)))
+            new_location = True
         elif "//## File" in line:
-            if fresh:
-                where, fresh = [], False
+            if new_location:
+                location, new_location = [], False
             found = _LINE.findall(line)
-            where.append((found[0][0], int(found[0][1])))
+            location.append((found[0][0], int(found[0][1])))
         elif match := _LABEL.match(line):
             function.labels[match[1]] = len(function.lines) * INSTRUCTION_BYTES
         elif match := _SECTION.match(line):
             function = functions.setdefault(match[1], _Function())
-            where = []
+            location = []
         elif match := _ENTRY.match(line):
             function.entry = True
         elif match := _TARGET.match(line):
@@ -109,10 +109,10 @@ def _functions(text: str) -> tuple[tuple[int, int], dict[str, _Function]]:
 
 
 def _with_callees(functions: dict[str, _Function], symbol: str) -> list[str]:
-    """The kernel's section first, then those of functions that it refers to, directly or not."""
+    """Return the kernel's section, then those of the functions that it references, transitively."""
     homes = {label: name for name, function in functions.items() for label in (*function.labels, name)}
     chosen = [symbol]
-    for name in chosen:  # grows while it is walked
+    for name in chosen:  # the list grows during the loop
         for _, code, *_ in functions[name].lines:
             for label in re.findall(r"`\(([^)]+)\)|@\(([^)]+)\)", code):
                 home = homes.get(label[0] or label[1])
@@ -121,13 +121,13 @@ def _with_callees(functions: dict[str, _Function], symbol: str) -> list[str]:
     return chosen
 
 
-def _instruction(
+def _parse_instruction(
     base: int,
     line: tuple[int, str, int, int, tuple[tuple[str, int], ...]],
     labels: dict[str, int],
     known: dict[str, tuple[Operand, ...]],
 ) -> Instruction:
-    address, code, low, high, where = line
+    address, code, low, high, location = line
     guard = Operand("predicate", 7)
     text = code
     if match := _GUARD.match(code):
@@ -140,28 +140,30 @@ def _instruction(
     operands = known.get(rest)
     if operands is None:
         operands = known[rest] = tuple(
-            _operand(part, labels) for field_ in _split(rest) for part in _apart(field_.strip())
+            _parse_operand(part, labels)
+            for field_ in _split_operands(rest)
+            for part in _split_unseparated(field_.strip())
         )
     if "NAN" in rest or opcode[0] == "D":
-        operands = _with_encoded(operands, rest, low)
+        operands = _with_encoded_float(operands, rest, low)
     bits = high >> 41
     control = Control(bits & 15, not bits >> 4 & 1, bits >> 5 & 7, bits >> 8 & 7, bits >> 11 & 63)
-    file, number = where[0] if where else ("", 0)
+    file, number = location[0] if location else ("", 0)
     return Instruction(
-        base + address, file, number, guard, opcode, tuple(modifiers), operands, control, text, tuple(where[1:])
+        base + address, file, number, guard, opcode, tuple(modifiers), operands, control, text, tuple(location[1:])
     )
 
 
-def _with_encoded(operands: tuple[Operand, ...], text: str, low: int) -> tuple[Operand, ...]:
-    """A floating-point immediate with the bits that are encoded: of a NaN all, of a double the upper word."""
-    floats = [k for k, part in enumerate(_split(text)) if _FLOAT.match(part.strip())]
-    if len(floats) != 1 or len(operands) != len(_split(text)):
+def _with_encoded_float(operands: tuple[Operand, ...], text: str, low: int) -> tuple[Operand, ...]:
+    """Replace a floating-point immediate's value by its encoding: NaN payloads, and the upper word of doubles."""
+    floats = [k for k, part in enumerate(_split_operands(text)) if _FLOAT.match(part.strip())]
+    if len(floats) != 1 or len(operands) != len(_split_operands(text)):
         return operands
     return tuple(replace(each, value=low >> 32) if k == floats[0] else each for k, each in enumerate(operands))
 
 
-def _split(text: str) -> list[str]:
-    """At the commas outside of brackets."""
+def _split_operands(text: str) -> list[str]:
+    """Split at the commas outside brackets."""
     parts, depth, start = [], 0, 0
     for place, character in enumerate(text):
         if character in "[({":
@@ -174,8 +176,8 @@ def _split(text: str) -> list[str]:
     return [part for part in (*parts, text[start:]) if part.strip()]
 
 
-def _apart(text: str) -> list[str]:
-    """Operands without a comma between them: a register and the displacement or function that a jump adds."""
+def _split_unseparated(text: str) -> list[str]:
+    """Split operands that have no comma between them: the register and displacement or function of a jump."""
     return text.split() if re.match(r"U?R\w+(\.\w+)* +(`|-?0x)", text) else [text]
 
 
@@ -191,7 +193,7 @@ _SYMBOL = re.compile(r"`\(([^)]+)\)$")
 _HALF_OF_SYMBOL = re.compile(r"32@(lo|hi)\(\(?([^()]+?)(?:\s*\+\s*(0x[0-9a-f]+))?\)?\)$")
 
 
-def _operand(text: str, labels: dict[str, int]) -> Operand:
+def _parse_operand(text: str, labels: dict[str, int]) -> Operand:
     if _INTEGER.match(text):
         return Operand("immediate", value=int(text, 16))
     if _FLOAT.match(text):
@@ -204,28 +206,28 @@ def _operand(text: str, labels: dict[str, int]) -> Operand:
         absolute |= body[0] == "|"
         body = body[1:]
     body, bar, behind = body.partition("|")
-    plain = _plain(body + (behind if bar else ""), labels)
+    plain = _parse_unsigned_operand(body + (behind if bar else ""), labels)
     if not (negated or absolute or inverted):
         return plain
     return replace(plain, negated=negated, absolute=absolute, inverted=inverted)
 
 
-def _plain(text: str, labels: dict[str, int]) -> Operand:
+def _parse_unsigned_operand(text: str, labels: dict[str, int]) -> Operand:
     if match := _REGISTER.match(text):
-        wide, suffix = _suffix(match[3])
+        wide, suffix = _parse_suffix(match[3])
         if match[1] == "R":
             return Operand("register", 255 if match[2] == "Z" else int(match[2]), wide=wide, suffix=suffix)
         return Operand("uniform", 63 if match[2] == "Z" else int(match[2]), wide=wide, suffix=suffix)
     if match := _PREDICATE.match(text):
         kind = "predicate" if match[1] == "P" else "uniform_predicate"
-        return Operand(kind, 7 if match[2] == "T" else int(match[2]), suffix=_suffix(match[3])[1])
+        return Operand(kind, 7 if match[2] == "T" else int(match[2]), suffix=_parse_suffix(match[3])[1])
     if match := _CONSTANT.match(text):
-        return replace(_address("constant", match[2]), bank=int(match[1], 16), suffix=_suffix(match[3])[1])
+        return replace(_parse_address("constant", match[2]), bank=int(match[1], 16), suffix=_parse_suffix(match[3])[1])
     if match := _MEMORY.match(text):
-        found = _address("memory", match[1])
-        return replace(found, suffix=found.suffix or _suffix(match[2])[1])
-    if match := _DESCRIPTOR.match(text):  # of matrices in shared memory, in two or four uniform registers
-        return Operand("other", int(match[1]), name="gdesc", suffix=_suffix(match[2])[1])
+        found = _parse_address("memory", match[1])
+        return replace(found, suffix=found.suffix or _parse_suffix(match[2])[1])
+    if match := _DESCRIPTOR.match(text):  # wgmma matrix descriptors, in two or four uniform registers
+        return Operand("other", int(match[1]), name="gdesc", suffix=_parse_suffix(match[2])[1])
     if match := _SYMBOL.match(text):
         if match[1] in labels:
             return Operand("label", value=labels[match[1]] // INSTRUCTION_BYTES, name=match[1])
@@ -242,19 +244,19 @@ def _plain(text: str, labels: dict[str, int]) -> Operand:
     return Operand("other", name=text)
 
 
-def _suffix(text: str) -> tuple[bool, str]:
-    """Whether a register is the low one of a pair, and the other words after its dots."""
+def _parse_suffix(text: str) -> tuple[bool, str]:
+    """Return True if the suffixes include .64 (a register pair), and the other suffixes."""
     words = [word for word in text.split(".") if word and word != "reuse"]
     return "64" in words, ".".join(word for word in words if word != "64")
 
 
-def _address(kind: str, text: str) -> Operand:
-    """What stands between brackets: registers and displacements added up."""
+def _parse_address(kind: str, text: str) -> Operand:
+    """Parse the text between brackets: registers and displacements, separated by +."""
     base, uniform, wide, value, suffixes = 255, 63, False, 0, []
     for part in text.split("+"):
         part = part.strip()
         if match := _REGISTER.match(part):
-            pair, suffix = _suffix(match[3])
+            pair, suffix = _parse_suffix(match[3])
             if match[1] == "R":
                 base = 255 if match[2] == "Z" else int(match[2])
                 wide = pair
@@ -278,17 +280,20 @@ def _float_bits(text: str) -> int:
         return sign | special[word]
     try:
         return int(struct.unpack("<I", struct.pack("<f", float(text)))[0])
-    except OverflowError:  # a double: see _with_encoded
+    except OverflowError:  # a double, see _with_encoded_float
         return sign | special["INF"]
 
 
-# Where the driver leaves the grid barrier's address (%envreg1 and 2) in constant bank 0, by the parameters' place.
+# Offsets in constant bank 0 of the grid barrier's address (%envreg1 and %envreg2), by the offset of the parameters.
 GRID_BARRIER = {0x160: (0x90, 0x8C), 0x210: (0x48, 0x44), 0x380: (0x258, 0x254)}
 
 
 def _synchronises_grid(instructions: list[Instruction], architecture: tuple[int, int]) -> bool:
-    places = GRID_BARRIER[0x160 if architecture < (9, 0) else 0x210 if architecture < (10, 0) else 0x380]
+    offsets = GRID_BARRIER[0x160 if architecture < (9, 0) else 0x210 if architecture < (10, 0) else 0x380]
     read = {
-        operand.value for each in instructions for operand in each.operands if operand.kind == "constant" and operand.bank == 0
-    }  # fmt: skip
-    return read.issuperset(places)
+        operand.value
+        for each in instructions
+        for operand in each.operands
+        if operand.kind == "constant" and operand.bank == 0
+    }
+    return read.issuperset(offsets)

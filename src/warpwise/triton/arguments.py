@@ -1,4 +1,4 @@
-"""A launch's arguments: bound to the kernel's parameters, their device found, and made into the interpreter's values."""
+"""Launch arguments: bind them to the kernel's parameters, find their tensors, convert them for the interpreter."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _SCALAR_TYPES = {
 
 
 def is_output(value: Any) -> bool:
-    """Whether ``value`` is a tensor, or the descriptor of one, wrapped in ``warpwise.cuda.out``."""
+    """Return True if ``value`` is a tensor or tensor descriptor wrapped in ``warpwise.cuda.out``."""
     return isinstance(value, Out)
 
 
-def unwrapped(value: Any) -> Any:
-    """The tensor inside ``cuda.out(tensor)`` or ``cuda.strided(tensor)``; anything else as it is."""
+def unwrap(value: Any) -> Any:
+    """Return the tensor inside ``cuda.out(tensor)`` or ``cuda.strided(tensor)``, and other values unchanged."""
     while isinstance(value, (Out, Strided)):
         value = value.value
     return value
 
 
 def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
-    """Every tensor among arguments, also inside tuples, descriptors and ``cuda.out``."""
+    """Yield every tensor in ``values``, including those inside tuples, tensor descriptors and ``cuda.out``."""
     for value in values:
-        value = unwrapped(value)
+        value = unwrap(value)
         if isinstance(value, torch.Tensor):
             yield value
         elif isinstance(value, tuple):
@@ -54,13 +54,13 @@ def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
 
 
 def bind(function: JITFunction, args: tuple[Any, ...], meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameter name -> argument, defaults filled in; raises ``ArgumentError`` for one that is missing or unknown."""
+    """Return {parameter name: argument} with defaults; raise ``ArgumentError`` for a missing or unknown argument."""
     names = set(function.arg_names)
     known = {name: value for name, value in meta.items() if name in names}
     unknown = [name for name in meta if name not in names and name not in launch_options()]
     if unknown:
         raise ArgumentError(
-            f"{function.__name__}: no parameter {unknown[0]!r}, and no option of Triton's of that name; "
+            f"{function.__name__}: {unknown[0]!r} is neither a parameter nor a Triton launch option; "
             f"parameters: {', '.join(function.arg_names)}"
         )
     try:
@@ -71,29 +71,29 @@ def bind(function: JITFunction, args: tuple[Any, ...], meta: Mapping[str, Any]) 
     return dict(bound.arguments)
 
 
-class Values:
-    """Turns arguments into what a kernel's parameters hold while it is interpreted."""
+class ArgumentConverter:
+    """Converts launch arguments to the values that an interpreted kernel's parameters hold."""
 
     def __init__(self, function: JITFunction, memory: Memory, semantic: TritonSemantic) -> None:
         self.function = function
         self.memory = memory
         self.semantic = semantic
 
-    def of(self, bound: Mapping[str, Any]) -> dict[str, Any]:
-        """Parameter name -> tensor, pointer, tuple, descriptor or, for a constexpr, the plain value."""
+    def convert(self, bound: Mapping[str, Any]) -> dict[str, Any]:
+        """Return {parameter name: tensor, pointer, tuple or descriptor}; a constexpr keeps its Python value."""
         parameters = {parameter.name: parameter for parameter in self.function.params}
         return {
             name: getattr(value, "value", value)
             if parameters[name].is_constexpr and isinstance(value, tl.constexpr)
             else value
             if parameters[name].is_constexpr
-            else self._value(name, value, parameters[name].annotation_type, parameters[name].is_const)
+            else self._convert(name, value, parameters[name].annotation_type, parameters[name].is_const)
             for name, value in bound.items()
         }
 
-    def _value(self, name: str, value: Any, declared: str, const: bool) -> Any:
+    def _convert(self, name: str, value: Any, declared: str, const: bool) -> Any:
         output = is_output(value)
-        value = unwrapped(value)
+        value = unwrap(value)
         if isinstance(value, np.ndarray):
             return self._array(name, value, const, output)
         if isinstance(value, torch.Tensor):
@@ -101,7 +101,7 @@ class Values:
         if isinstance(value, (bool, int, float)):
             return self._scalar(name, value, declared)
         if isinstance(value, tuple):
-            items = [self._value(f"{name}[{number}]", item, "", const) for number, item in enumerate(value)]
+            items = [self._convert(f"{name}[{number}]", item, "", const) for number, item in enumerate(value)]
             return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
         if isinstance(value, TensorDescriptor):
             return self._descriptor(name, value, output)
@@ -121,24 +121,22 @@ class Values:
 
     def _pointer(self, name: str, value: torch.Tensor, const: bool, output: bool, writable: bool = True) -> tl.tensor:
         if value.device.type != "cpu":
-            raise ArgumentError(
-                f"{self.function.__name__}: {name}: the interpreter takes tensors on the CPU, got one on {value.device}"
-            )
+            raise ArgumentError(f"{self.function.__name__}: {name}: expected a CPU tensor, got one on {value.device}")
         if value.layout != torch.strided:
             raise ArgumentError(f"{self.function.__name__}: {name}: expected a strided tensor, got {value.layout}")
-        slot = self.memory.add(name, value, writable=writable, output=output)
+        allocation = self.memory.add(name, value, writable=writable, output=output)
         try:
             element = tl_dtype(value.dtype)
         except KeyError:
-            raise ArgumentError(f"{self.function.__name__}: {name}: Triton has no type for {value.dtype}") from None
+            raise ArgumentError(f"{self.function.__name__}: {name}: no Triton type for {value.dtype}") from None
         kind = tl.pointer_type(element, 1, const) if const else tl.pointer_type(element)
-        return tl.tensor(TensorHandle(np.array([slot.base], dtype=np.uint64), kind), kind)
+        return tl.tensor(TensorHandle(np.array([allocation.base], dtype=np.uint64), kind), kind)
 
     def _scalar(self, name: str, value: bool | float, declared: str) -> tl.tensor:
         inferred = declared if declared in _SCALAR_TYPES else mangle_type(value)
         kind = _SCALAR_TYPES[inferred]
         if isinstance(value, int) and not -(2**63) <= value < 2**64:
-            raise ArgumentError(f"{self.function.__name__}: {name}: {value} does not fit 64 bits")
+            raise ArgumentError(f"{self.function.__name__}: {name}: {value} does not fit in 64 bits")
         source = np.array([value], dtype=np.uint64 if isinstance(value, int) and value >= 2**63 else None)
         return tl.tensor(handle_of(source, kind), kind)
 

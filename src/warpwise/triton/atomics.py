@@ -1,4 +1,4 @@
-"""Atomic read-modify-writes of the interpreter: lanes one after the other, each seeing the lanes before it."""
+"""Atomic read-modify-write operations of the interpreter. Elements of a block are applied one after the other."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
 def read_modify_write(
     memory: Memory, name: str, pointer: Array, bits: Array, expected: Array | None, mask: Array | None, dtype: tl.dtype
 ) -> Array:
-    """Carry out ``name`` (ADD, XCHG, CAS ...) at each active lane; returns the old values as stored, 0 where masked."""
+    """Apply ``name`` (ADD, XCHG, CAS ...) in each active lane. Return the old stored values, 0 where masked off."""
     result = np.zeros(pointer.shape, dtype=bits.dtype)
     for span in memory.spans(pointer, mask, bits.dtype.itemsize, "atomic"):
-        if not memory.may_write(span):
+        if not memory.check_writable(span):
             continue
-        if span.slot.shadow is not None:
-            span.slot.shadow.atomic(span.slot, span.index, span.lanes, bits.dtype.itemsize)
+        if span.allocation.shadow is not None:
+            span.allocation.shadow.atomic(span.allocation, span.index, span.lanes, bits.dtype.itemsize)
         where: Any = ... if span.lanes is None else span.lanes
         wanted = None if expected is None else expected[where].ravel()
         old = _apply(span, name, bits[where].ravel(), wanted, dtype)
@@ -37,8 +37,8 @@ def read_modify_write(
 
 
 def _apply(span: Span, name: str, bits: Array, expected: Array | None, dtype: tl.dtype) -> Array:
-    """One tensor's lanes: at once if each element is hit by one lane only, otherwise in rounds of such lanes."""
-    view = span.slot.view(bits.dtype)
+    """Apply the lanes that access one tensor, in rounds: a round takes one lane of each element and is vectorised."""
+    view = span.allocation.view(bits.dtype)
     index = span.index.ravel()
     unsigned = name.startswith("U") and bits.dtype.kind == "i"
     old = np.empty_like(bits)
@@ -46,7 +46,7 @@ def _apply(span: Span, name: str, bits: Array, expected: Array | None, dtype: tl
     while remaining.size:
         _, first = np.unique(index[remaining], return_index=True)
         if first.size < remaining.size // 8:
-            _in_turn(view, index, bits, expected, remaining, old, name, dtype, unsigned)
+            _apply_serially(view, index, bits, expected, remaining, old, name, dtype, unsigned)
             break
         now = remaining[np.sort(first)]
         current = view[index[now]]
@@ -57,7 +57,7 @@ def _apply(span: Span, name: str, bits: Array, expected: Array | None, dtype: tl
     return old
 
 
-def _in_turn(
+def _apply_serially(
     view: Array,
     index: Array,
     bits: Array,
@@ -68,7 +68,7 @@ def _in_turn(
     dtype: tl.dtype,
     unsigned: bool,
 ) -> None:
-    """Few elements hit by many lanes: element by element, with a running result for the sums and extremes."""
+    """Apply many lanes to few elements: element by element, with ``ufunc.accumulate`` where the operation has it."""
     order = lanes[np.argsort(index[lanes], kind="stable")]
     starts = np.flatnonzero(np.diff(index[order], prepend=-1))
     for group in np.split(order, starts[1:]):
@@ -88,7 +88,7 @@ def _in_turn(
 
 
 def _combined(name: str, current: Array, bits: Array, expected: Array | None, dtype: tl.dtype, unsigned: bool) -> Array:
-    """The new stored values from the current ones and the lanes' operands."""
+    """Return the new stored values, given the current ones and the lanes' operands."""
     if name == "XCHG":
         return bits
     if name == "CAS":

@@ -1,7 +1,7 @@
-"""The interpreter's arithmetic and memory operations: Triton's own builder, with memory checked and rounding as on a GPU.
+"""Operations of the interpreter: Triton's ``InterpreterBuilder`` with checked memory accesses and GPU rounding.
 
-Against Triton's builder: loads, stores and atomics go to ``Memory``; bfloat16 and float8 are computed in float32 and
-rounded to nearest even (Triton's adds their bit patterns); ``maximum`` ignores NaN unless told to propagate it.
+Differences from Triton's builder: loads, stores and atomics go through ``Memory``; bfloat16 and float8 are computed in
+float32 and rounded to nearest even (Triton's operates on their bit patterns); ``maximum`` ignores NaN by default.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from warpwise.triton.atomics import read_modify_write
 from warpwise.triton.compat import InterpreterBuilder, TensorHandle, ir, numpy_dtype
 from warpwise.triton.findings import Recorder
 from warpwise.triton.memory import Memory
-from warpwise.triton.races import Clock
+from warpwise.triton.races import AccessTracker
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _LIMITS = {np.dtype(f"{kind}{bits}"): np.iinfo(f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
 
 
 def values_of(handle: TensorHandle) -> Array:
-    """A handle's values, with bfloat16 and float8 as float32."""
+    """Return the handle's values as a NumPy array; bfloat16 and float8 are decoded to float32."""
     name = handle.dtype.scalar.name
     if name in numerics.ENCODED and handle.data.dtype.kind == "u":
         return numerics.decode(handle.data, name)
@@ -34,7 +34,7 @@ def values_of(handle: TensorHandle) -> Array:
 
 
 def handle_of(values: Array, dtype: tl.dtype, toward_zero: bool = False) -> TensorHandle:
-    """Values rounded to ``dtype``, a scalar type."""
+    """Return a handle of ``values`` rounded to the scalar type ``dtype``."""
     dtype = dtype.scalar
     if dtype.name in numerics.ENCODED:
         return TensorHandle(numerics.encode(np.asarray(values), dtype.name, toward_zero), dtype)
@@ -46,7 +46,7 @@ def handle_of(values: Array, dtype: tl.dtype, toward_zero: bool = False) -> Tens
 
 
 def _to_integer(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Float to integer as ``cvt.rzi``: toward zero, saturating, NaN to 0."""
+    """Convert float to integer as PTX ``cvt.rzi`` does: truncate, saturate, NaN to 0."""
     limits = _LIMITS[dtype]
     wide = np.trunc(values.astype(np.float64))
     inside = (wide >= float(limits.min)) & (wide < float(limits.max) + (0 if dtype.itemsize == 8 else 1))
@@ -58,22 +58,24 @@ def _to_integer(values: Array, dtype: np.dtype[Any]) -> Array:
 
 
 class Builder(InterpreterBuilder):
-    """What ``triton.language`` calls while a kernel is interpreted."""
+    """The builder that ``triton.language`` calls while a kernel is interpreted."""
 
     def __init__(self) -> None:
         super().__init__()
         self.options: Any = _options(self.options)
-        self.memory: Memory = None  # type: ignore[assignment]  # set by every launch
-        self.clock: Clock = None  # type: ignore[assignment]
+        self.memory: Memory = None  # type: ignore[assignment]  # set at each launch
+        self.tracker: AccessTracker = None  # type: ignore[assignment]
         self.recorder: Recorder = None  # type: ignore[assignment]
         self.grid_dim = self.grid_idx = (0, 0, 0)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith(("create_", "get_")):
-            raise UnsupportedFeature(f"the CPU interpreter has no {name.removeprefix('create_')}; run on a GPU")
+            raise UnsupportedFeature(
+                f"the CPU interpreter does not support {name.removeprefix('create_')}; run on a GPU"
+            )
         raise AttributeError(name)
 
-    # Constants that some versions lack.
+    # Constants: some Triton versions do not define all of them.
 
     def get_all_ones_value(self, dtype: tl.dtype) -> TensorHandle:
         wanted = numpy_dtype(dtype)
@@ -109,7 +111,7 @@ class Builder(InterpreterBuilder):
     def binary_op(self, lhs: TensorHandle, rhs: TensorHandle, op: Callable[..., Array]) -> TensorHandle:
         left, right = values_of(lhs), values_of(rhs)
         if left.dtype == np.bool_ and right.dtype == np.bool_ and op in (np.add, np.subtract, np.multiply):
-            # int1 is an integer of one bit that wraps around.
+            # int1 is a 1-bit integer: its arithmetic is modulo 2.
             result = (op(left.astype(np.int8), right.astype(np.int8)) & 1).astype(np.bool_)
         else:
             result = op(left, right)
@@ -128,7 +130,7 @@ class Builder(InterpreterBuilder):
         return TensorHandle(chosen.astype(numpy_dtype(rhs.dtype), copy=False), rhs.dtype.scalar)
 
     def create_fma(self, x: TensorHandle, y: TensorHandle, z: TensorHandle) -> TensorHandle:
-        # float64 holds a product of two float32 exactly, so only the sum rounds twice.
+        # A float32 product is exact in float64, so only the sum is rounded twice.
         wide = values_of(x).astype(np.float64) * values_of(y).astype(np.float64) + values_of(z)
         return handle_of(wide, z.dtype)
 
@@ -191,7 +193,7 @@ class Builder(InterpreterBuilder):
         self, a: TensorHandle, b: TensorHandle, d: TensorHandle, input_precision: Any, max_num_imprecise_acc: Any
     ) -> TensorHandle:
         left, right, addend = values_of(a), values_of(b), values_of(d)
-        # Integers below 2**53 in absolute value are exact in float64, and a float64 product is a BLAS call.
+        # Integers below 2**53 in absolute value are exact in float64, and a float64 matmul is a BLAS call.
         kind = np.float64 if addend.dtype.kind in "iu" or addend.dtype == np.float64 else np.float32
         product = np.matmul(left.astype(kind), right.astype(kind))
         if addend.dtype.kind in "iu":
@@ -211,9 +213,11 @@ class Builder(InterpreterBuilder):
         return handle_of(libdevice.call(symbol, [values_of(argument) for argument in arguments]), result)
 
     def create_inline_asm(self, assembly: str, *rest: Any) -> TensorHandle:
-        raise UnsupportedFeature("inline PTX needs a GPU: " + assembly.strip().splitlines()[0])
+        raise UnsupportedFeature(
+            "inline PTX is not supported on the CPU; run on a GPU: " + assembly.strip().splitlines()[0]
+        )
 
-    # Checks in the kernel.
+    # Assertions.
 
     def create_assert(self, condition: TensorHandle, message: str) -> None:
         failed = ~np.asarray(condition.data, dtype=bool)
@@ -227,7 +231,7 @@ class Builder(InterpreterBuilder):
             )
 
     def create_assume(self, condition: TensorHandle) -> None:
-        self.create_assert(condition, "tl.assume was told something that is not so")
+        self.create_assert(condition, "the condition of tl.assume is false")
 
     # Memory.
 
@@ -255,14 +259,14 @@ class Builder(InterpreterBuilder):
         self.memory.store(ptrs.data, value.data, _mask_of(mask, ptrs), numpy_dtype(ptrs.get_element_ty()))
 
     def create_descriptor_store(self, desc: Any, value: TensorHandle, indices: list[TensorHandle]) -> None:
-        """A box may reach past the end of what a descriptor shows; the copy engine traps one that it is to write before the start."""
+        # TMA clips a box that reaches past the tensor's end; a store whose box starts at a negative coordinate traps.
         first = [int(index.data.item()) for index in indices]
         if min(first) < 0:
             self.recorder.add(
                 OutOfBounds,
-                f"store of a box that begins at {first}: only a box that is read may begin before 0",
+                f"store of a box that starts at {first}: only a load may start at a negative coordinate",
                 "write",
-                hint="A GPU's copy engine ends the program with an illegal instruction.",
+                hint="On a GPU the TMA store raises an illegal instruction error.",
             )
             return
         super().create_descriptor_store(desc, value, indices)
@@ -279,7 +283,7 @@ class Builder(InterpreterBuilder):
 
     def create_atomic_load(self, ptr: TensorHandle, mask: TensorHandle, sem: Any, scope: Any) -> TensorHandle:
         result = self._load(ptr, mask, None, True)
-        self._order(sem)
+        self._record_ordering(sem)
         return result
 
     def create_atomic_store(
@@ -294,20 +298,20 @@ class Builder(InterpreterBuilder):
         bits = np.broadcast_to(val.data, ptr.data.shape)
         expected = None if cmp is None else np.broadcast_to(cmp.data, ptr.data.shape)
         old = read_modify_write(self.memory, name, ptr.data, bits, expected, mask, dtype)
-        self._order(sem)
+        self._record_ordering(sem)
         return TensorHandle(old, dtype)
 
-    def _order(self, sem: Any) -> None:
+    def _record_ordering(self, sem: Any) -> None:
         if sem != ir.MEM_SEMANTIC.RELAXED:
-            self.clock.order()
+            self.tracker.record_ordering_atomic()
 
 
 def _mask_of(mask: Any, ptrs: TensorHandle) -> Array:
-    """A mask as an array of the pointers' shape; Triton hands over a handle or, for a descriptor, an array."""
+    """Broadcast a mask to the pointers' shape. Triton passes a handle or, for a descriptor, an array."""
     data = mask.data if isinstance(mask, TensorHandle) else mask
     return np.broadcast_to(np.asarray(data, dtype=bool), ptrs.data.shape)
 
 
 def _options(defaults: Any) -> Any:
-    """The interpreter's options with ``device_assert`` on; integer overflow is found where the address is used."""
+    """Enable ``device_assert``. Overflow is not checked here: a wrong address is reported when it is accessed."""
     return dataclasses.replace(defaults, debug=True, sanitize_overflow=False)

@@ -1,4 +1,4 @@
-"""Everything here that rests on Triton's internals, which differ between versions 3.5 and 3.9."""
+"""Everything in ``warpwise.triton`` that depends on Triton internals, for Triton 3.5 to 3.9."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from triton.runtime.jit import JITFunction, create_function_from_signature, mang
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 __all__ = [
+    "COMPILATION_DISABLED",
     "LANGUAGE_IS_INTERPRETED",
-    "NOTHING_COMPILES",
     "ASTSource",
     "Autotuner",
     "GPUTarget",
@@ -39,8 +39,8 @@ __all__ = [
     "TensorDescriptor",
     "TensorHandle",
     "TritonSemantic",
-    "bound_function",
-    "compiled_launch",
+    "bind_semantic",
+    "direct_launcher",
     "ir",
     "jit_options",
     "language_modules",
@@ -54,9 +54,9 @@ __all__ = [
 
 Patch = tuple[Any, str, Any]
 LANGUAGE_IS_INTERPRETED = isinstance(tl.sum, InterpretedFunction)
-NOTHING_COMPILES = (
-    "TRITON_INTERPRET was set when Triton was imported, so nothing can be compiled; "
-    "unset it: tensors on the CPU are interpreted without it"
+COMPILATION_DISABLED = (
+    "TRITON_INTERPRET was set when Triton was imported, so kernels cannot be compiled; "
+    "unset it: CPU tensors are interpreted without it"
 )
 _STUBS = "triton.language.extra.libdevice"
 _OPERATORS = [
@@ -82,7 +82,7 @@ _OPERATORS = [
 
 
 def jit_options(function: JITFunction | InterpretedFunction) -> dict[str, Any]:
-    """The arguments of the ``triton.jit`` that made ``function``."""
+    """Return the ``triton.jit`` options that ``function`` was created with."""
     if isinstance(function, InterpretedFunction):
         return dict(function.kwargs)
     names = ("version", "do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline", "launch_metadata")
@@ -90,14 +90,14 @@ def jit_options(function: JITFunction | InterpretedFunction) -> dict[str, Any]:
 
 
 def tl_dtype(dtype: torch.dtype) -> tl.dtype:
-    """Triton's type of a PyTorch type; ``KeyError`` for one that Triton has not."""
+    """Return the Triton dtype of a PyTorch dtype; raise ``KeyError`` if Triton has none."""
     return tl.int1 if dtype == torch.bool else tl.str_to_ty(canonicalize_dtype(dtype), None)
 
 
 def specialised_source(
     function: JITFunction, target: GPUTarget, args: tuple[Any, ...], kwargs: dict[str, Any], options: dict[str, Any]
 ) -> ASTSource:
-    """What a launch with these arguments compiles: pointer types, divisibility by 16, ones as constants."""
+    """Return the source as a launch specialises it: pointer types, divisibility by 16, integers equal to 1."""
     backend = make_backend(target)
     binder = create_function_from_signature(function.signature, function.params, backend)
     bound, specialization, rest = binder(*args, **kwargs)
@@ -105,19 +105,19 @@ def specialised_source(
     return ASTSource(function, signature, constexprs, attributes)
 
 
-def compiled_launch(
+def direct_launcher(
     compiled: Any, grid: tuple[int, int, int], values: Sequence[Any]
 ) -> Callable[[int, Sequence[Any]], None]:
-    """``launch(stream, values)`` of a compiled kernel, with the values of its parameters, or others of their types.
+    """Return ``launch(stream, values)`` for a compiled kernel; ``values`` are parameter values of the same types.
 
-    Triton's own way calls chains of hooks and makes what they are told, also where no hook is set, and looks up for each
-    launch what is the same for all. Without hooks its function in C is called at once.
+    Triton's ``run`` calls hook chains and builds their metadata even if no hook is set, and repeats look-ups whose
+    result is the same for every launch. If no hook is set, the returned function calls Triton's C launcher directly.
     """
     with_hooks, runtime = compiled[grid], knobs.runtime
     run: Callable[..., None] = functools.partial(compiled.run, *grid)
     before: tuple[Any, ...] = ()
     after: tuple[Any, ...] = (compiled.function, compiled.packed_metadata, None, None, None)
-    if (found := _handed_to_c(compiled.run, grid, after, values)) is not None:
+    if (found := _c_launch_call(compiled.run, grid, after, values)) is not None:
         run, before, after = found
 
     def launch(stream: int, values: Sequence[Any]) -> None:
@@ -132,25 +132,25 @@ def compiled_launch(
     return launch
 
 
-_STREAM = 0x57AE_A400  # of no launch: to be found among a launch's arguments
+_STREAM = 0x57AE_A400  # sentinel stream handle, to find its position among the C launcher's arguments
 
 
-def _handed_to_c(
+def _c_launch_call(
     run: Any, grid: tuple[int, int, int], after: tuple[Any, ...], values: Sequence[Any]
 ) -> tuple[Callable[..., None], tuple[Any, ...], tuple[Any, ...]] | None:
-    """The function in C that a launcher calls, and its arguments before and after the stream, up to the parameters' values.
+    """Return Triton's C launch function and its arguments before and after the stream, without the parameter values.
 
-    None where it has memory to allocate for the launch, or does not end in the values.
+    Return None if the launch allocates scratch memory, or if the argument list does not end in the parameter values.
     """
     seen: list[tuple[Any, ...]] = []
     if not hasattr(run, "launch") or any(getattr(run, f"{name}_scratch_size", 0) for name in ("global", "profile")):
         return None
-    probe = copy.copy(run)  # nobody else's launch meets what takes the place of the function
+    probe = copy.copy(run)  # a copy, so that the replaced function affects no other launch
     probe.launch = lambda *args: seen.append(args)
     try:
         probe(*grid, _STREAM, *after, *values)
         (args,) = seen
-    except (TypeError, ValueError):  # another Triton's launcher
+    except (TypeError, ValueError):  # the launcher of another Triton version
         return None
     first = len(args) - len(values)
     streams = [at for at, value in enumerate(args) if type(value) is int and value == _STREAM]
@@ -160,14 +160,14 @@ def _handed_to_c(
 
 
 def launch_options() -> frozenset[str]:
-    """Keyword arguments of a launch that are Triton's own (``num_warps`` ...)."""
+    """Return the names of Triton's launch options (``num_warps``, ``num_stages`` ...)."""
     from triton.backends.nvidia.compiler import CUDAOptions
 
     return frozenset(CUDAOptions.__dataclass_fields__)
 
 
 def numpy_dtype(dtype: tl.dtype) -> np.dtype[Any]:
-    """How values of a Triton type are kept in NumPy: bfloat16 and float8 as unsigned integers, pointers as uint64."""
+    """Return the NumPy dtype that stores a Triton type: unsigned for bfloat16 and float8, uint64 for pointers."""
     scalar = dtype.scalar
     if scalar.is_ptr():
         return np.dtype(np.uint64)
@@ -179,13 +179,13 @@ def numpy_dtype(dtype: tl.dtype) -> np.dtype[Any]:
     return np.dtype(f"{kind}{scalar.primitive_bitwidth}")
 
 
-def _own_builtins(owner: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
+def _builtins_of(owner: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
     for name, member in list(vars(owner).items()):
         if callable(member) and tl.core.is_builtin(member):
             yield name, member
 
 
-def _bound(member: Callable[..., Any], semantic: TritonSemantic) -> Callable[..., Any]:
+def _with_semantic(member: Callable[..., Any], semantic: TritonSemantic) -> Callable[..., Any]:
     inner = getattr(member, "__wrapped__", member)
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -208,14 +208,14 @@ def _constexpr_operator(name: str) -> Callable[[tl.constexpr, Any], Any]:
 
     def call(self: tl.constexpr, other: Any) -> Any:
         if isinstance(other, tl.tensor):
-            reflected = getattr(other, _reflection(name))
+            reflected = getattr(other, _reflected_name(name))
             return reflected(self.value)
         return original(self, other)
 
     return call
 
 
-def _reflection(name: str) -> str:
+def _reflected_name(name: str) -> str:
     swapped = {"gt": "lt", "lt": "gt", "ge": "le", "le": "ge", "eq": "eq", "ne": "ne"}
     plain = name.strip("_")
     if plain in swapped:
@@ -230,7 +230,7 @@ _MODULES = [
 
 
 def language_modules() -> list[ModuleType]:
-    """The modules of the language that are loaded; a kernel's imports may add to them."""
+    """Return the loaded modules of ``triton.language``; a kernel's imports can load more."""
     return [sys.modules[name] for name in (*_MODULES, _STUBS) if name in sys.modules]
 
 
@@ -238,7 +238,7 @@ _libdevice: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
 def _libdevice_functions() -> dict[Callable[..., Any], Callable[..., Any]]:
-    """Each function of ``tl.extra.libdevice``, which has no body, with NVIDIA's function of the same name."""
+    """Map each stub in ``tl.extra.libdevice`` to the CUDA function of the same name."""
     stubs = sys.modules.get(_STUBS)
     if stubs is not None and not _libdevice:
         from triton.language.extra.cuda import libdevice
@@ -250,28 +250,28 @@ def _libdevice_functions() -> dict[Callable[..., Any], Callable[..., Any]]:
     return _libdevice
 
 
-def bound_function(value: Any, semantic: TritonSemantic) -> Callable[..., Any] | None:
-    """``value`` made to compute through ``semantic`` if it is a function of the language (``from ... import load``)."""
+def bind_semantic(value: Any, semantic: TritonSemantic) -> Callable[..., Any] | None:
+    """Bind ``value`` to ``semantic`` if it is a ``triton.language`` function, else return None."""
     if not inspect.isfunction(value):
         return None
     if tl.core.is_builtin(value):
-        return _bound(value, semantic)
-    return _bound(_libdevice[value], semantic) if value in _libdevice_functions() else None
+        return _with_semantic(value, semantic)
+    return _with_semantic(_libdevice[value], semantic) if value in _libdevice_functions() else None
 
 
 def patches(semantic: TritonSemantic, replaced: dict[str, Callable[..., Any]]) -> list[Patch]:
-    """What to set, on which object, so that ``triton.language`` computes in Python through ``semantic``.
+    """Return patches (object, attribute, value) that make ``triton.language`` compute in Python by ``semantic``.
 
-    ``replaced`` holds functions of the language to take instead of Triton's own (``range``, ``reduce`` ...).
+    ``replaced`` maps names in ``triton.language`` to replacement functions (``range``, ``reduce`` ...).
     """
     classes = [value for value in vars(tl.core).values() if isinstance(value, type)]
     found: list[Patch] = []
     for owner in (*language_modules(), *dict.fromkeys(classes)):
         if owner is tl.constexpr:
             continue
-        found += [(owner, name, _bound(member, semantic)) for name, member in _own_builtins(owner)]
+        found += [(owner, name, _with_semantic(member, semantic)) for name, member in _builtins_of(owner)]
     for stub, real in _libdevice_functions().items():
-        found.append((sys.modules[_STUBS], stub.__name__, _bound(real, semantic)))
+        found.append((sys.modules[_STUBS], stub.__name__, _with_semantic(real, semantic)))
     for name, member in vars(tl.tensor).items():
         if isinstance(member, (JITFunction, InterpretedFunction)):
             found.append((tl.tensor, name, _method(member)))

@@ -1,4 +1,4 @@
-"""Triton kernels compiled for any NVIDIA architecture on a machine that need not have a GPU."""
+"""Compile Triton kernels for any NVIDIA architecture; no GPU is needed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from triton.runtime.errors import PTXASError
 
 from warpwise.cuda.errors import ArgumentError, CompileError, LaunchError
 from warpwise.device.profiles import Profile, parse_target
-from warpwise.triton.arguments import bind, unwrapped
+from warpwise.triton.arguments import bind, unwrap
 from warpwise.triton.compat import (
+    COMPILATION_DISABLED,
     LANGUAGE_IS_INTERPRETED,
-    NOTHING_COMPILES,
     ASTSource,
     GPUTarget,
     JITFunction,
@@ -34,9 +34,12 @@ from warpwise.triton.interpreter import INTERPRETER
 
 
 @dataclass(frozen=True)
-class Compiled:
-    """A kernel compiled for one target. ``registers`` are a thread's; ``spills`` and ``shared`` are bytes, a thread's
-    stack frame and a block's shared memory. ``asm`` holds every stage: ttir, ttgir, llir, ptx, cubin."""
+class CompiledKernel:
+    """A kernel compiled for one target.
+
+    ``registers`` is per thread, ``spills`` is the stack frame in bytes per thread, ``shared`` is bytes per block.
+    ``asm`` holds every stage: ttir, ttgir, llir, ptx, cubin.
+    """
 
     name: str
     target: str
@@ -70,7 +73,7 @@ class Compiled:
 
     @property
     def sass(self) -> str:
-        """The machine code as text, by the disassembler in Triton's package."""
+        """The SASS, disassembled by the nvdisasm in Triton's package."""
         return str(self.asm["sass"])
 
 
@@ -80,13 +83,13 @@ def compile(
     constexprs: Mapping[str, Any] | None = None,
     target: str = "sm_90",
     **options: Any,
-) -> Compiled:
+) -> CompiledKernel:
     """Compile ``kernel`` for ``target`` ("sm_80", "sm_90" ...) without launching it; no GPU is needed.
 
-    ``signature`` maps each parameter that is no constexpr to Triton's type (``"*fp32"``, ``"i32"``; ``"*fp32:16"`` and
-    ``"i32:16"`` promise divisibility by 16), or is a sequence of example arguments, as for ``kernel.compile_for``.
-    ``options`` are a launch's: ``num_warps=4``, ``num_stages=3``, ``maxnreg`` ... Raises ``CompileError`` with the
-    kernel's line, ``ArgumentError`` for a parameter left out, ``LaunchError`` for more shared memory than the target has.
+    ``signature`` maps each non-constexpr parameter to a Triton type (``"*fp32"``, ``"i32"``; ``"*fp32:16"`` and
+    ``"i32:16"`` declare divisibility by 16), or is a sequence of example arguments, as for ``kernel.compile_for``.
+    ``options`` are launch options: ``num_warps=4``, ``num_stages=3``, ``maxnreg`` ... Raises ``CompileError`` with the
+    kernel's line, ``ArgumentError`` for a missing parameter, ``LaunchError`` if the shared memory exceeds the limit.
     """
     function = kernel.jit_function if hasattr(kernel, "jit_function") else kernel
     if not isinstance(function, JITFunction):
@@ -97,7 +100,7 @@ def compile(
     parameters = {parameter.name: parameter for parameter in function.params}
     for name in (*signature, *constants):
         if name not in parameters:
-            raise ArgumentError(f"{function.__name__}: no parameter {name!r}; there are {', '.join(parameters)}")
+            raise ArgumentError(f"{function.__name__}: no parameter {name!r}; parameters: {', '.join(parameters)}")
     types: dict[str, Any] = {}
     attributes: dict[tuple[int, ...], list[list[Any]]] = {}
     for number, (name, parameter) in enumerate(parameters.items()):
@@ -109,29 +112,29 @@ def compile(
             continue
         if name not in constants:
             if not parameter.has_default:
-                raise ArgumentError(f"{function.__name__}: neither a type nor a constant value given for {name}")
+                raise ArgumentError(f"{function.__name__}: expected a type or a constant value for {name}")
             constants[name] = parameter.default
         types[name] = "constexpr"
-    return _compiled(function, ASTSource(function, types, constants, attributes), target, options)
+    return _compile_source(function, ASTSource(function, types, constants, attributes), target, options)
 
 
-def compile_for(function: JITFunction, args: tuple[Any, ...], meta: Mapping[str, Any], target: str) -> Compiled:
-    """Compile as a launch with these arguments would specialise: pointer types, divisibility by 16, ones as constants."""
+def compile_for(function: JITFunction, args: tuple[Any, ...], meta: Mapping[str, Any], target: str) -> CompiledKernel:
+    """Compile as a launch with these arguments does: types, divisibility by 16, integers equal to 1."""
     bind(function, args, meta)
     options = {
         name: value for name, value in meta.items() if name in launch_options() and name not in function.arg_names
     }
-    known = {name: unwrapped(value) for name, value in meta.items() if name in function.arg_names}
-    positional = tuple(_pointer(unwrapped(value)) for value in args)
+    known = {name: unwrap(value) for name, value in meta.items() if name in function.arg_names}
+    positional = tuple(_pointer(unwrap(value)) for value in args)
     try:
         source = specialised_source(function, _gpu_target(target), positional, known, options)
     except TypeError as error:
         raise ArgumentError(f"{function.__name__}: {error}") from error
-    return _compiled(function, source, target, options)
+    return _compile_source(function, source, target, options)
 
 
 def _pointer(value: Any) -> Any:
-    """NumPy arrays stand for CPU tensors; everything else is what Triton's own binder takes."""
+    """Convert a NumPy array to a CPU tensor; Triton's binder accepts the other types."""
     return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
 
 
@@ -143,13 +146,15 @@ def _gpu_target(target: str) -> GPUTarget:
     return GPUTarget("cuda", major * 10 + minor, 32)
 
 
-def _compiled(function: JITFunction, source: ASTSource, target: str, options: Mapping[str, Any]) -> Compiled:
+def _compile_source(
+    function: JITFunction, source: ASTSource, target: str, options: Mapping[str, Any]
+) -> CompiledKernel:
     unknown = [name for name in options if name not in launch_options()]
     if unknown:
-        raise ArgumentError(f"{function.__name__}: no parameter and no option of Triton's called {unknown[0]!r}")
+        raise ArgumentError(f"{function.__name__}: {unknown[0]!r} is neither a parameter nor a Triton launch option")
     if LANGUAGE_IS_INTERPRETED:
-        raise CompileError(f"{function.__name__}: {NOTHING_COMPILES}")
-    printed = io.StringIO()  # Triton prints the whole PTX if ptxas fails
+        raise CompileError(f"{function.__name__}: {COMPILATION_DISABLED}")
+    printed = io.StringIO()  # Triton prints the complete PTX if ptxas fails
     with INTERPRETER.lock:
         try:
             with contextlib.redirect_stdout(printed):
@@ -162,7 +167,7 @@ def _compiled(function: JITFunction, source: ASTSource, target: str, options: Ma
     used = resources(built.asm["cubin"])
     metadata = built.metadata
     _check_shared(function.__name__, metadata.shared, target)
-    return Compiled(
+    return CompiledKernel(
         function.__name__, target, used.registers, used.stack, metadata.shared, metadata.num_warps, metadata.num_stages,
         source.signature, built.asm,
     )  # fmt: skip
@@ -172,17 +177,17 @@ def _check_shared(name: str, shared: int, target: str) -> None:
     limit = Profile.of(target).shared_per_block_optin
     if shared > limit:
         raise LaunchError(
-            f"{name}: needs {shared:,} bytes of shared memory a block, {target} has {limit:,}: "
+            f"{name}: needs {shared:,} bytes of shared memory per block, {target} has {limit:,}: "
             "use smaller blocks or fewer num_stages"
         )
 
 
 def compile_error(function: JITFunction, error: CompilationError) -> CompileError:
-    """Triton's error with the file and line of the kernel, or of the device function it came from."""
+    """Return Triton's error with the file and line in the kernel, or in the device function that raised it."""
     current: Any = function
     innermost = error
     while isinstance(innermost.__cause__, CompilationError):
-        called = _called(current, innermost.node)
+        called = _called_function(current, innermost.node)
         innermost = innermost.__cause__
         current = called if called is not None and called.src == innermost.src else None
         if current is None:
@@ -205,8 +210,8 @@ def _reason(error: CompilationError) -> str:
     return f"{type(cause).__name__}: {cause}" if cause is not None else type(error).__name__
 
 
-def _called(function: JITFunction, node: ast.AST) -> Any:
-    """The device function that a call in ``function`` names, or None."""
+def _called_function(function: JITFunction, node: ast.AST) -> Any:
+    """Return the device function that the call ``node`` in ``function`` refers to, or None."""
     if not isinstance(node, ast.Call):
         return None
     path: list[str] = []

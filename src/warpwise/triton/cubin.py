@@ -1,28 +1,28 @@
-"""What a cubin tells about a kernel's resources: registers and stack, from the ELF attributes that ptxas writes."""
+"""Registers and stack size of a kernel, read from the ELF attributes that ptxas writes into a cubin."""
 
 from __future__ import annotations
 
 import struct
 from typing import NamedTuple
 
-# ELF-64, little-endian: where the section table lies, a section's header.
+# ELF-64, little-endian: offset of the section table; a section header.
 _HEADER = struct.Struct("<40xQ10xHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
-# An attribute of .nv.info: format and kind in a byte each, then a 16-bit value or length.
+# An attribute of .nv.info: format (1 byte), kind (1 byte), then a 16-bit value or payload length.
 _ATTRIBUTE = struct.Struct("<BBH")
 _HAS_PAYLOAD = 4
 _FRAME_SIZE, _REGISTER_COUNT = 0x11, 0x2F
 
 
 class Resources(NamedTuple):
-    """Per thread: registers, and bytes of the stack frame, where ptxas spills what registers cannot hold."""
+    """Per thread: registers, and bytes of the stack frame, to which ptxas spills registers."""
 
     registers: int
     stack: int
 
 
 def resources(cubin: bytes) -> Resources:
-    """The kernel with the most registers in ``cubin``; raises ``ValueError`` if it is no cubin."""
+    """Return the resources of the kernel with the most registers; raise ``ValueError`` if ``cubin`` is not a cubin."""
     if cubin[:5] != b"\x7fELF\x02":
         raise ValueError("expected a cubin (a 64-bit ELF file)")
     table, entry_size, count, names = _HEADER.unpack_from(cubin)
@@ -45,6 +45,6 @@ def resources(cubin: bytes) -> Resources:
                 (registers if attribute == _REGISTER_COUNT else stacks)[symbol] = value
             at += length
     if not registers:
-        raise ValueError("the cubin tells no register count")
+        raise ValueError("the cubin has no register count attribute")
     symbol = max(registers, key=lambda key: registers[key])
     return Resources(registers[symbol], stacks.get(symbol, 0))

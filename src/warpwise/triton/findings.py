@@ -1,4 +1,4 @@
-"""What an interpreted kernel did wrong, with the program and the kernel's line; raised at once or collected."""
+"""Findings: errors in an interpreted kernel, with program and source line; raised at once or collected."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ MAX_FINDINGS = 64
 
 
 class Sources:
-    """The code objects of interpreted kernels, by which a frame is known as the user's."""
+    """Code objects of interpreted kernels; they identify the stack frames of user code."""
 
     def __init__(self) -> None:
         self._codes: set[types.CodeType] = set()
 
     def add(self, code: types.CodeType) -> None:
-        """Know ``code`` and the lambdas inside it."""
+        """Register ``code`` and the lambdas inside it."""
         self._codes.add(code)
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):
@@ -35,7 +35,7 @@ class Sources:
         return code in self._codes
 
     def site(self) -> Site:
-        """File and line of the innermost kernel statement that is running."""
+        """Return the file and line of the innermost kernel statement on the call stack."""
         frame: types.FrameType | None = sys._getframe(1)
         while frame is not None:
             if frame.f_code in self._codes:
@@ -45,13 +45,13 @@ class Sources:
 
 
 def index3(position: Iterable[int]) -> Index3:
-    """Up to three coordinates padded with zeros; more are folded into the last."""
+    """Return the first three coordinates, padded with zeros."""
     values = [int(value) for value in position]
     return (*values[:3], *(0 for _ in range(3 - len(values))))  # type: ignore[return-value]
 
 
 class Recorder:
-    """Findings of one launch: equal ones (kind, tensor, line) are counted as one."""
+    """Findings of one launch. Findings of the same kind, tensor and line are merged and their counts added."""
 
     def __init__(self, kernel: str, sources: Sources, collect: bool) -> None:
         self.kernel = kernel
@@ -65,7 +65,7 @@ class Recorder:
         return list(self._found.values())
 
     def access(self, what: str, program: Index3, lane: Iterable[int], site: Site) -> Access:
-        """One side of a finding; ``lane`` is the position within the block of lanes."""
+        """Return one access of a finding; ``lane`` is the element's index within the block."""
         file, line = site
         return Access(what, program, index3(lane), file, line, linecache.getline(file, line).strip())
 
@@ -83,14 +83,14 @@ class Recorder:
         count: int = 1,
         hint: str = "",
     ) -> None:
-        """Record a finding at the running statement; raise it unless findings are being collected."""
+        """Record a finding at the current statement; raise it unless findings are collected."""
         site = self.sources.site()
         message = f"program {self.program}: {message}"
         access = self.access(what, self.program, lane, site)
-        self.put(Finding(kind, self.kernel, message, access, other, variable, "global", index, size, count, hint))
+        self.record(Finding(kind, self.kernel, message, access, other, variable, "global", index, size, count, hint))
 
-    def put(self, finding: Finding) -> None:
-        """Record ``finding``; raise it unless findings are being collected."""
+    def record(self, finding: Finding) -> None:
+        """Record ``finding``; raise it unless findings are collected."""
         if not self.collect:
             raise finding.error()
         where = (finding.access.file, finding.access.line) if finding.access else _UNKNOWN

@@ -1,4 +1,4 @@
-"""A kernel run on the CPU: one program after the other, through Triton's semantics, with every access checked."""
+"""Run a kernel on the CPU: one program after the other, through Triton's semantic layer, with checked accesses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from warpwise.cuda.errors import (
 )
 from warpwise.cuda.limits import check_launch, dimensions, target_profile
 from warpwise.triton import rewrite
-from warpwise.triton.arguments import Values
+from warpwise.triton.arguments import ArgumentConverter
 from warpwise.triton.builder import Builder, values_of
 from warpwise.triton.compat import (
     InterpretedFunction,
@@ -35,57 +35,59 @@ from warpwise.triton.compat import (
     patches,
 )
 from warpwise.triton.findings import Recorder, Sources
-from warpwise.triton.helper import Helper, language, only
+from warpwise.triton.intrinsics import Intrinsics, language_overrides, scalar_item
 from warpwise.triton.memory import Memory
 from warpwise.triton.outputs import add_shadows, report_unwritten
-from warpwise.triton.races import Clock
+from warpwise.triton.races import AccessTracker
 
 CHECKS = ("all", "bounds", "none")
 _MISSING = object()
 
 
-class Shown(str):
-    """Text that stands for itself in a debugger, without quotes."""
+class UnquotedText(str):
+    """A string that a debugger shows without quotes."""
 
     def __repr__(self) -> str:
         return str(self)
 
 
 class Interpreter:
-    """The one interpreter of a process: Triton's language can be set to compute in Python for one launch at a time."""
+    """The interpreter of the process. It patches ``triton.language`` during a launch, so launches are serialised."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.builder = Builder()
         self.semantic = TritonSemantic(self.builder)
-        self.helper = Helper(self.semantic)
+        self.intrinsics = Intrinsics(self.semantic)
         self.sources = Sources()
-        self._runnable: weakref.WeakKeyDictionary[Any, Callable[..., Any]] = weakref.WeakKeyDictionary()
+        self._rewritten: weakref.WeakKeyDictionary[Any, Callable[..., Any]] = weakref.WeakKeyDictionary()
         self._depth = 0
         self._patch_list: list[Patch] = []
         self._patched_modules = 0
 
-    def runnable(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function's rewritten body; made once."""
-        found = self._runnable.get(function)
+    def rewritten(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function with its rewritten body (cached)."""
+        found = self._rewritten.get(function)
         if found is None:
-            found = self._runnable[function] = rewrite.runnable(function, self.helper, self.helper.is_language)
+            found = self._rewritten[function] = rewrite.rewrite_kernel(
+                function, self.intrinsics, self.intrinsics.is_language_function
+            )
             if not function.__module__.startswith("triton.language"):
                 self.sources.add(found.__code__)
         return found
 
     def call(self, function: JITFunction, *args: Any, **kwargs: Any) -> Any:
-        """A device function called from a kernel."""
+        """Call a device function from a kernel."""
         kwargs.pop("_semantic", None)
         kwargs.pop("_generator", None)
-        return self.runnable(function.fn)(*args, **kwargs)
+        return self.rewritten(function.fn)(*args, **kwargs)
 
-    def shown(self, block: tl.tensor) -> Any:
-        """A tensor as a debugger shows it: its values; a pointer by its tensor and element numbers, ``x_ptr + [0 1 2]``."""
+    def debug_value(self, block: tl.tensor) -> Any:
+        """Return what a debugger shows for a tensor: its values; for pointers, ``x_ptr + [0 1 2]``."""
         if not block.dtype.is_ptr():
             return values_of(block.handle)
         width = max(1, block.dtype.element_ty.primitive_bitwidth // 8)
-        return Shown(self.builder.memory.described(block.handle.data, width))
+        return UnquotedText(self.builder.memory.describe_pointer(block.handle.data, width))
 
     def _patches(self) -> list[Patch]:
         modules = len(language_modules())
@@ -94,15 +96,15 @@ class Interpreter:
         return self._patch_list
 
     def _make_patches(self) -> list[Patch]:
-        found = patches(self.semantic, language())
+        found = patches(self.semantic, language_overrides())
         tensor = {
-            "__index__": lambda block: int(only(block)),
-            "__int__": lambda block: int(only(block)),
-            "__float__": lambda block: float(only(block)),
-            # Triton's own code asks whether an optional block is there; a kernel's conditions go through Helper.truth.
-            "__bool__": lambda block: block.handle.data.size != 1 or bool(only(block)),
-            "__repr__": lambda block: repr(self.shown(block)),
-            "__str__": lambda block: str(self.shown(block)),
+            "__index__": lambda block: int(scalar_item(block)),
+            "__int__": lambda block: int(scalar_item(block)),
+            "__float__": lambda block: float(scalar_item(block)),
+            # Triton's code tests if an optional tensor is given; a kernel's conditions use Intrinsics.scalar_condition.
+            "__bool__": lambda block: block.handle.data.size != 1 or bool(scalar_item(block)),
+            "__repr__": lambda block: repr(self.debug_value(block)),
+            "__str__": lambda block: str(self.debug_value(block)),
             "__hash__": object.__hash__,
             "T": property(lambda block: tl.trans(block)),
         }
@@ -116,10 +118,10 @@ class Interpreter:
         return found
 
     @contextlib.contextmanager
-    def language(self) -> Iterator[None]:
-        """``triton.language`` computes in Python inside, and is as it was afterwards."""
+    def interpreted_language(self) -> Iterator[None]:
+        """Patch ``triton.language`` to compute in Python; restore it on exit."""
         with self.lock:
-            # What Triton's compiler takes from the language when it is imported must be the language itself.
+            # The code generator copies functions from triton.language on import: import it before patching.
             importlib.import_module("triton.compiler.code_generator")
             undo: list[Patch] = []
             self._depth += 1
@@ -152,34 +154,34 @@ class Interpreter:
         name = function.__name__
         if checks not in CHECKS:
             raise ArgumentError(f"{name}: checks: expected one of {', '.join(CHECKS)}, got {checks!r}")
-        with self.language(), self._state_kept():
+        with self.interpreted_language(), self._saved_state():
             dimensions = grid_of(name, grid, bound)
             recorder = Recorder(name, self.sources, collect)
             memory = Memory(recorder)
-            values = Values(function, memory, self.semantic).of(bound)
-            clock = Clock(dimensions, recorder)
-            add_shadows(memory, clock, checks)
-            self.builder.memory, self.builder.clock, self.builder.recorder = memory, clock, recorder
-            self.helper.timeout, self.helper.deadline = timeout, time.monotonic() + timeout
-            self._programs(function, values, dimensions, clock, recorder)
+            values = ArgumentConverter(function, memory, self.semantic).convert(bound)
+            tracker = AccessTracker(dimensions, recorder)
+            add_shadows(memory, tracker, checks)
+            self.builder.memory, self.builder.tracker, self.builder.recorder = memory, tracker, recorder
+            self.intrinsics.timeout, self.intrinsics.deadline = timeout, time.monotonic() + timeout
+            self._run_programs(function, values, dimensions, tracker, recorder)
             if checks != "none":
                 report_unwritten(memory, recorder)
             return recorder.findings
 
     @contextlib.contextmanager
-    def _state_kept(self) -> Iterator[None]:
-        """What belongs to one launch, put back after it: a debugger may launch a kernel in the middle of another."""
-        saved = [(owner, dict(vars(owner))) for owner in (self.builder, self.helper)]
+    def _saved_state(self) -> Iterator[None]:
+        """Save and restore the state of a launch: a debugger can launch a kernel while another one runs."""
+        saved = [(owner, dict(vars(owner))) for owner in (self.builder, self.intrinsics)]
         try:
             yield
         finally:
             for owner, state in saved:
                 vars(owner).update(state)
 
-    def _programs(
-        self, function: JITFunction, values: dict[str, Any], grid: Index3, clock: Clock, recorder: Recorder
+    def _run_programs(
+        self, function: JITFunction, values: dict[str, Any], grid: Index3, tracker: AccessTracker, recorder: Recorder
     ) -> None:
-        body = self.runnable(function.fn)
+        body = self.rewritten(function.fn)
         self.builder.set_grid_dim(*grid)
         try:
             for z in range(grid[2]):
@@ -187,18 +189,20 @@ class Interpreter:
                     for x in range(grid[0]):
                         self.builder.set_grid_idx(x, y, z)
                         recorder.program = (x, y, z)
-                        self.helper.tick()
+                        self.intrinsics.check_timeout()
                         body(**values)
-                        clock.program += 1
+                        tracker.program += 1
         except KernelError as error:
             if error.findings:
-                raise error.with_traceback(self._trimmed(error)) from error.__cause__
-            raise self._located(type(error), str(error), error, recorder).with_traceback(self._trimmed(error)) from None
+                raise error.with_traceback(self._trimmed_traceback(error)) from error.__cause__
+            raise self._located_error(type(error), str(error), error, recorder).with_traceback(
+                self._trimmed_traceback(error)
+            ) from None
         except AssertionError as error:
-            raise self._located(KernelAssertion, f"assertion failed: {error}", error, recorder) from error
+            raise self._located_error(KernelAssertion, f"assertion failed: {error}", error, recorder) from error
 
-    def _trimmed(self, error: BaseException) -> types.TracebackType | None:
-        """The traceback of ``error`` ending in the kernel's own line, where a debugger should open."""
+    def _trimmed_traceback(self, error: BaseException) -> types.TracebackType | None:
+        """Cut the traceback of ``error`` after the kernel's frame, so that a debugger opens there."""
         frames = []
         trace = error.__traceback__
         while trace is not None:
@@ -212,8 +216,10 @@ class Interpreter:
             result = types.TracebackType(result, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
         return result
 
-    def _located(self, kind: type[KernelError], message: str, error: BaseException, recorder: Recorder) -> KernelError:
-        """``kind`` with the kernel's line taken from the traceback of ``error``."""
+    def _located_error(
+        self, kind: type[KernelError], message: str, error: BaseException, recorder: Recorder
+    ) -> KernelError:
+        """Return an error of type ``kind`` with the kernel's line, taken from the traceback of ``error``."""
         site = ("", 0)
         trace = error.__traceback__
         while trace is not None:
@@ -225,11 +231,11 @@ class Interpreter:
 
 
 def grid_of(name: str, grid: Any, bound: Mapping[str, Any]) -> Index3:
-    """The grid as three sizes, checked as a GPU checks them; a size of 0 launches nothing, as in Triton."""
+    """Return the grid as three sizes, checked against the device limits. A size of 0 launches no program."""
     sizes = dimensions(name, "grid", grid(dict(bound)) if callable(grid) else grid)
     check_launch(name, (max(sizes[0], 1), max(sizes[1], 1), max(sizes[2], 1)), (32, 1, 1), target_profile())
     if min(sizes) < 0:
-        raise LaunchError(f"{name}: grid {sizes}: a size may not be negative")
+        raise LaunchError(f"{name}: grid {sizes}: sizes must not be negative")
     return sizes
 
 

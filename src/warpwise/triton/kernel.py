@@ -1,4 +1,4 @@
-"""``wt.jit``: a Triton kernel that runs on a GPU for CUDA tensors and, checked, in Python for CPU tensors."""
+"""``wt.jit``: a Triton kernel that runs compiled for CUDA tensors and interpreted, with checks, for CPU tensors."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from triton.runtime import autotuner
 from warpwise.cuda import observe
 from warpwise.cuda.errors import ArgumentError, Finding, LaunchError
 from warpwise.cuda.views import Out, Strided
-from warpwise.triton.arguments import bind, tensors_in, unwrapped
+from warpwise.triton.arguments import bind, tensors_in, unwrap
 from warpwise.triton.compat import (
+    COMPILATION_DISABLED,
     LANGUAGE_IS_INTERPRETED,
-    NOTHING_COMPILES,
     Autotuner,
     Heuristics,
     InterpretedFunction,
@@ -30,11 +30,11 @@ from warpwise.triton.compat import (
 from warpwise.triton.interpreter import INTERPRETER
 
 _SCALARS = frozenset({bool, int, float, str, type(None)})
-_OWN = ("timeout", "checks", "grid", "warmup")
+_RESERVED_NAMES = ("timeout", "checks", "grid", "warmup")
 
 
-class Launch:
-    """A kernel with its grid, ready to be called."""
+class BoundKernel:
+    """``kernel[grid]``: a kernel bound to a launch grid. Calling it launches the kernel."""
 
     __slots__ = ("grid", "kernel")
 
@@ -43,53 +43,53 @@ class Launch:
         self.grid = (grid,) if isinstance(grid, int) else grid
 
     def __call__(self, *args: Any, timeout: float = 60.0, checks: str = "all", **meta: Any) -> Any:
-        """Run on the device of the tensors: compiled for CUDA tensors, interpreted and checked for CPU tensors.
+        """Launch on the device of the tensors: compiled for CUDA tensors, interpreted and checked for CPU tensors.
 
-        ``timeout`` (s) and ``checks`` ("all", "bounds", "none") matter on the CPU only. Raises the first finding as its
-        exception, ``ArgumentError`` for arguments that do not fit or lie on several devices, ``LaunchError`` for a
-        grid or resources that the device has not, ``CompileError`` with the kernel's line.
+        ``timeout`` (seconds) and ``checks`` ("all", "bounds", "none") apply on the CPU only. Raises the exception of
+        the first finding; ``ArgumentError`` for wrong arguments or tensors on several devices; ``LaunchError`` if the
+        grid or the resources exceed the device's limits; ``CompileError`` with the kernel's line.
         """
         if observe.OBSERVERS and observe.taken(self, args, {"timeout": timeout, "checks": checks, **meta}):
             return None
-        index = -1
-        elsewhere = marked = False
+        device_index = -1
+        on_cpu = wrapped = False
         for value in (*args, *meta.values()) if meta else args:
             kind = type(value)
             if kind in _SCALARS:
                 continue
             if kind is Out or kind is Strided:
-                marked = True
+                wrapped = True
                 value = value.value
             if isinstance(value, torch.Tensor):
                 if not value.is_cuda:
-                    elsewhere = True
-                elif index < 0:
-                    index = value.get_device()
-                elif value.get_device() != index:
-                    raise self._mixed(args, meta)
+                    on_cpu = True
+                elif device_index < 0:
+                    device_index = value.get_device()
+                elif value.get_device() != device_index:
+                    raise self._device_mismatch(args, meta)
                 continue
-            inside, outside = _places(value)
-            elsewhere = elsewhere or outside
-            if len(inside) > 1 or (index >= 0 and inside and inside != {index}):
-                raise self._mixed(args, meta)
-            index = max(index, *inside, -1)
-        if index < 0:
-            self._interpreted(args, meta, timeout, checks, collect=False)
+            on_gpus, has_cpu = _tensor_devices(value)
+            on_cpu = on_cpu or has_cpu
+            if len(on_gpus) > 1 or (device_index >= 0 and on_gpus and on_gpus != {device_index}):
+                raise self._device_mismatch(args, meta)
+            device_index = max(device_index, *on_gpus, -1)
+        if device_index < 0:
+            self._interpret(args, meta, timeout, checks, collect=False)
             return None
-        if elsewhere:
-            raise self._mixed(args, meta)
-        if marked:
-            args = tuple([unwrapped(value) for value in args])
-            meta = {name: unwrapped(value) for name, value in meta.items()}
-        if index != torch.cuda.current_device():
-            with torch.cuda.device(index):
-                return self._compiled(args, meta)
-        return self._compiled(args, meta)
+        if on_cpu:
+            raise self._device_mismatch(args, meta)
+        if wrapped:
+            args = tuple([unwrap(value) for value in args])
+            meta = {name: unwrap(value) for name, value in meta.items()}
+        if device_index != torch.cuda.current_device():
+            with torch.cuda.device(device_index):
+                return self._run_compiled(args, meta)
+        return self._run_compiled(args, meta)
 
-    def _compiled(self, args: tuple[Any, ...], meta: Mapping[str, Any]) -> Any:
+    def _run_compiled(self, args: tuple[Any, ...], meta: Mapping[str, Any]) -> Any:
         kernel = self.kernel
         if LANGUAGE_IS_INTERPRETED:
-            raise LaunchError(f"{kernel.jit_function.__name__}: {NOTHING_COMPILES}")
+            raise LaunchError(f"{kernel.jit_function.__name__}: {COMPILATION_DISABLED}")
         try:
             return kernel.launch_compiled(args, meta, self.grid)
         except CompilationError as error:
@@ -99,56 +99,58 @@ class Launch:
         except OutOfResources as error:
             raise LaunchError(f"{kernel.jit_function.__name__}: {error}") from error
 
-    def bound(self, args: tuple[Any, ...], options: Mapping[str, Any]) -> tuple[tuple[int, ...], list[Any]] | None:
-        """The grid and every parameter's value, as the compiled kernel is handed them; None where a launch decides more than that.
+    def resolve_arguments(
+        self, args: tuple[Any, ...], options: Mapping[str, Any]
+    ) -> tuple[tuple[int, ...], list[Any]] | None:
+        """Return the grid and the value of every parameter of the compiled kernel.
 
-        That is so under ``autotune`` and ``heuristics``, with hooks, and with a grid that is a function.
+        Return None if each launch computes them: with ``autotune``, ``heuristics``, hooks or a callable grid.
         """
         kernel = self.kernel
         if not isinstance(kernel, Kernel) or kernel.pre_run_hooks or callable(self.grid):
             return None
         given = {**dict(zip(kernel.arg_names, args, strict=False)), **options}
-        values = [unwrapped(given.get(parameter.name, parameter.default)) for parameter in kernel.params]
+        values = [unwrap(given.get(parameter.name, parameter.default)) for parameter in kernel.params]
         return (*self.grid, 1, 1)[:3], values
 
     def check(self, *args: Any, timeout: float = 60.0, checks: str = "all", **meta: Any) -> list[Finding]:
-        """Run interpreted and return every finding; CUDA tensors are copied to the CPU first and stay as they are."""
-        copies = _on_cpu((*args, *meta.values()))
+        """Run interpreted and return all findings. CUDA tensors are copied to the CPU; the originals do not change."""
+        copies = _copied_to_cpu((*args, *meta.values()))
         args, meta = copies[: len(args)], dict(zip(meta, copies[len(args) :], strict=True))
-        return self._interpreted(args, meta, timeout, checks, collect=True)
+        return self._interpret(args, meta, timeout, checks, collect=True)
 
-    def _interpreted(
+    def _interpret(
         self, args: tuple[Any, ...], meta: Mapping[str, Any], timeout: float, checks: str, collect: bool
     ) -> list[Finding]:
         function = self.kernel.jit_function
         for tensor in tensors_in((*args, *meta.values())):
             if tensor.device.type != "cpu":
-                raise ArgumentError(f"{function.__name__}: tensors may be on cpu or cuda, got one on {tensor.device}")
-        args, meta, hooks = self.kernel.configured(args, dict(meta))
+                raise ArgumentError(f"{function.__name__}: expected tensors on cpu or cuda, got one on {tensor.device}")
+        args, meta, hooks = self.kernel.apply_config(args, dict(meta))
         bound = bind(function, args, meta)
         for hook in hooks:
-            hook({name: unwrapped(value) for name, value in bound.items()})
+            hook({name: unwrap(value) for name, value in bound.items()})
         return INTERPRETER.launch(function, self.grid, bound, timeout=timeout, checks=checks, collect=collect)
 
-    def _mixed(self, args: tuple[Any, ...], meta: Mapping[str, Any]) -> ArgumentError:
+    def _device_mismatch(self, args: tuple[Any, ...], meta: Mapping[str, Any]) -> ArgumentError:
         names = self.kernel.jit_function.arg_names
         named = [*zip(names, args, strict=False), *meta.items()]
-        places = [f"{name} on {tensor.device}" for name, value in named for tensor in tensors_in([value])]
-        places += [f"{name} a NumPy array" for name, value in named if isinstance(unwrapped(value), np.ndarray)]
+        devices = [f"{name} on {tensor.device}" for name, value in named for tensor in tensors_in([value])]
+        devices += [f"{name} a NumPy array" for name, value in named if isinstance(unwrap(value), np.ndarray)]
         return ArgumentError(
-            f"{self.kernel.jit_function.__name__}: expected all tensors on one device, got {', '.join(places)}"
+            f"{self.kernel.jit_function.__name__}: expected all tensors on one device, got {', '.join(devices)}"
         )
 
 
-def _places(value: Any) -> tuple[set[int], bool]:
-    """The GPUs that a tuple's or descriptor's tensors are on, and whether an array of it lies elsewhere."""
+def _tensor_devices(value: Any) -> tuple[set[int], bool]:
+    """Return the GPU indices of the tensors in a tuple or descriptor, and True if some of its data is not on a GPU."""
     tensors = list(tensors_in((value,)))
-    inside = {tensor.get_device() for tensor in tensors if tensor.is_cuda}
-    return inside, isinstance(value, np.ndarray) or any(not tensor.is_cuda for tensor in tensors)
+    on_gpus = {tensor.get_device() for tensor in tensors if tensor.is_cuda}
+    return on_gpus, isinstance(value, np.ndarray) or any(not tensor.is_cuda for tensor in tensors)
 
 
-def _on_cpu(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Tensors copied from a GPU to the CPU; views of one storage stay views of one."""
+def _copied_to_cpu(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Copy GPU tensors to the CPU. Views that share a storage share one after the copy."""
     storages: dict[int, torch.UntypedStorage] = {}
 
     def copied(item: Any) -> Any:
@@ -168,62 +170,60 @@ def _on_cpu(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(copied(value) for value in values)
 
 
-class _Launchable:
-    """What both kinds of kernel share."""
+class _BaseKernel:
+    """Methods that ``Kernel`` and ``TunedKernel`` share."""
 
     jit_function: JITFunction
 
-    def __getitem__(self, grid: Any) -> Launch:
-        return Launch(self, grid)  # type: ignore[arg-type]
+    def __getitem__(self, grid: Any) -> BoundKernel:
+        return BoundKernel(self, grid)  # type: ignore[arg-type]
 
     def compile_for(self, *args: Any, target: str = "sm_90", **meta: Any) -> Any:
-        """Compile as a launch with these arguments would (see ``wt.compile``); tensors may be on any device, also meta."""
+        """Compile as a launch with these arguments does (see ``wt.compile``); meta tensors are accepted."""
         from warpwise.triton.compiler import compile_for
 
-        args, meta, _ = self.configured(args, dict(meta))  # type: ignore[attr-defined]
+        args, meta, _ = self.apply_config(args, dict(meta))  # type: ignore[attr-defined]
         return compile_for(self.jit_function, args, meta, target)
 
 
-class Kernel(_Launchable, JITFunction):
-    """A kernel or device function; in every respect a ``triton.JITFunction`` too, so that others may call it."""
+class Kernel(_BaseKernel, JITFunction):
+    """A kernel or device function. It is a ``triton.JITFunction``, so other Triton kernels can call it."""
 
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
         JITFunction.__init__(self, function, **options)
-        taken = [name for name in self.arg_names if name in _OWN]
-        if taken:
-            raise ArgumentError(
-                f"{function.__name__}: a parameter may not be called {taken[0]!r}: it is a launch's own"
-            )
+        reserved = [name for name in self.arg_names if name in _RESERVED_NAMES]
+        if reserved:
+            raise ArgumentError(f"{function.__name__}: parameter name {reserved[0]!r} is reserved for a launch option")
 
     @property
     def jit_function(self) -> JITFunction:
-        """The plain Triton kernel, as ``torch.library.wrap_triton`` takes it."""
+        """The Triton kernel, for example for ``torch.library.wrap_triton``."""
         return self
 
     def launch_compiled(self, args: tuple[Any, ...], meta: Mapping[str, Any], grid: Any) -> Any:
         return JITFunction.run(self, *args, grid=grid, warmup=False, **meta)
 
-    def configured(
+    def apply_config(
         self, args: tuple[Any, ...], meta: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any], list[Any]]:
-        """The arguments of an interpreted launch, and hooks to call before it."""
+        """Return the arguments of an interpreted launch and the hooks to call before it."""
         return args, meta, [lambda bound, hook=hook: hook(**bound) for hook in self.pre_run_hooks]
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
-        """What Triton's own decorators call; on a GPU with Triton's own errors, by which tuning passes over a configuration."""
+        """Entry point for Triton's decorators. On a GPU Triton's errors are kept: the autotuner catches them."""
         first = next((value for value in args if isinstance(value, torch.Tensor)), None)
         if first is None:
             first = next(tensors_in((*args, *kwargs.values())), None)
         if warmup or (first is not None and first.is_cuda):
             return JITFunction.run(self, *args, grid=grid, warmup=warmup, **kwargs)
-        return Launch(self, grid)(*args, **kwargs)
+        return BoundKernel(self, grid)(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"Kernel({self.module}:{self.fn.__qualname__})"
 
 
-class TunedKernel(_Launchable):
-    """A kernel under ``autotune`` or ``heuristics``: tuned on a GPU; on the CPU its first configuration is taken."""
+class TunedKernel(_BaseKernel):
+    """A kernel under ``autotune`` or ``heuristics``: tuned on a GPU; on the CPU the first configuration is used."""
 
     def __init__(self, runner: Autotuner | Heuristics) -> None:
         self.fn = runner
@@ -244,27 +244,27 @@ class TunedKernel(_Launchable):
         return self.fn.run(*args, grid=grid, warmup=False, **meta)
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
-        """What Triton's own decorators call."""
+        """Entry point for Triton's decorators."""
         if warmup:
             return self.fn.run(*args, grid=grid, warmup=True, **kwargs)
-        return Launch(self, grid)(*args, **kwargs)
+        return BoundKernel(self, grid)(*args, **kwargs)
 
-    def configured(
+    def apply_config(
         self, args: tuple[Any, ...], meta: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any], list[Any]]:
-        """The arguments with the first configuration and the heuristics filled in, outermost decorator first."""
+        """Return the arguments with the first configuration and the heuristics applied, outermost decorator first."""
         hooks: list[Any] = []
         runner: Any = self.fn
         while not isinstance(runner, (JITFunction, InterpretedFunction)):
             named = {**dict(zip(runner.arg_names, args, strict=False)), **meta}
             if isinstance(runner, Heuristics):
-                plain = {name: unwrapped(value) for name, value in named.items()}
+                plain = {name: unwrap(value) for name, value in named.items()}
                 for name, rule in runner.values.items():
                     meta[name] = plain[name] = rule(plain)
             elif isinstance(runner, Autotuner):
                 configs = runner.configs
                 if runner.early_config_prune:
-                    plain = {name: unwrapped(value) for name, value in named.items()}
+                    plain = {name: unwrap(value) for name, value in named.items()}
                     configs = runner.early_config_prune(configs, plain, **meta)
                 meta.update({name: value for name, value in configs[0].all_kwargs().items() if name not in meta})
                 hooks += [hook for hook in (configs[0].pre_hook,) if hook is not None]
@@ -282,9 +282,9 @@ def jit(**options: Any) -> Callable[[Callable[..., Any]], Kernel]: ...
 
 
 def jit(function: Any = None, /, **options: Any) -> Any:
-    """Make a kernel of a Python function, a ``triton.jit`` kernel, or a stack of ``triton.autotune`` and ``heuristics``.
+    """Make a kernel from a Python function or a ``triton.jit``, ``triton.autotune`` or ``triton.heuristics`` kernel.
 
-    Options are ``triton.jit``'s (``do_not_specialize``, ``noinline``, ``debug`` ...). Usable bare: ``@wt.jit``.
+    Options are those of ``triton.jit`` (``do_not_specialize``, ``noinline``, ``debug`` ...), or none: ``@wt.jit``.
     """
     if function is None:
         return lambda inner: jit(inner, **options)
@@ -300,12 +300,12 @@ def jit(function: Any = None, /, **options: Any) -> Any:
 
 
 def autotune(configs: list[triton.Config], key: list[str], **options: Any) -> Callable[[Any], TunedKernel]:
-    """``triton.autotune``, for a kernel of ``wt.jit``: tuned on a GPU; on the CPU the first configuration runs."""
+    """``triton.autotune`` for a ``wt.jit`` kernel: tuned on a GPU; on the CPU the first configuration runs."""
     return lambda kernel: TunedKernel(autotuner.autotune(configs, key, **options)(_runner(kernel)))
 
 
 def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callable[[Any], TunedKernel]:
-    """``triton.heuristics``, for a kernel of ``wt.jit``."""
+    """``triton.heuristics`` for a ``wt.jit`` kernel."""
     return lambda kernel: TunedKernel(autotuner.heuristics(dict(values))(_runner(kernel)))
 
 

@@ -1,4 +1,4 @@
-"""Device functions that kernels share; each may be called from any Triton kernel, on the GPU and on the CPU."""
+"""Device functions for Triton kernels, on the GPU and on the CPU."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from warpwise.triton.kernel import jit
 
 @jit
 def cdiv(numerator, denominator):
-    """The quotient rounded up, for numerator >= 0 and denominator > 0."""
+    """Return numerator / denominator rounded up, for numerator >= 0 and denominator > 0."""
     return (numerator + denominator - 1) // denominator
 
 
 @jit
 def tile_index(program, tiles_m, tiles_n, GROUP_M: tl.constexpr):
-    """Row and column of the output tile that a program computes, in an order that keeps operands in the L2 cache.
+    """Return the row and column of a program's output tile, in a grouped order that improves L2 reuse.
 
-    Programs go down GROUP_M tile rows before they step to the next tile column: the GROUP_M * tiles_n programs of one
-    group share GROUP_M row panels of the left operand, and neighbours in time share a column panel of the right one.
-    The last group may be lower.
+    Consecutive programs go down GROUP_M tile rows, then to the next tile column: the GROUP_M * tiles_n programs of one
+    group share GROUP_M row panels of A, and consecutive programs share a column panel of B. The last group can have
+    fewer rows.
     """
     group_size = GROUP_M * tiles_n
     first_m = program // group_size * GROUP_M
@@ -32,8 +32,8 @@ def tile_index(program, tiles_m, tiles_n, GROUP_M: tl.constexpr):
 def online_softmax_combine(max_a, sum_a, max_b, sum_b):
     """Merge two partial softmax statistics, each a maximum m and a sum of exp(x - m); for ``tl.reduce`` and loops.
 
-    exp(x - m) = exp(x - m_a) * exp(m_a - m) moves a sum to the greater maximum m. A part that saw only -inf (m_a = -inf)
-    has the sum 0, and is left so rather than made NaN by -inf - -inf.
+    exp(x - m) = exp(x - m_a) * exp(m_a - m) rescales a sum to the greater maximum m. If both maxima are -inf, the base
+    is 0 instead of -inf, so that -inf - -inf does not give NaN and the sum stays 0.
     """
     greatest = tl.maximum(max_a, max_b)
     base = tl.where(greatest == float("-inf"), 0.0, greatest)
@@ -41,10 +41,11 @@ def online_softmax_combine(max_a, sum_a, max_b, sum_b):
 
 
 @jit
-def tile_product(a_ptr, b_ptr, rows, columns, m, n, k, a_row, a_column, b_row, b_column, BLOCK_K: tl.constexpr):
-    """The float32 sums of A B at ``rows`` (int64) and ``columns``; A (m, k) and B (k, n) lie by their strides, in elements.
+def tile_matmul(a_ptr, b_ptr, rows, columns, m, n, k, a_row, a_column, b_row, b_column, BLOCK_K: tl.constexpr):
+    """Return the tile of A B at ``rows`` (int64) and ``columns``, accumulated in float32.
 
-    float32 factors are not rounded to TF32. What lies past an edge counts as zero.
+    A: (m, k), B: (k, n), both with any strides, in elements. float32 operands are not rounded to TF32. Elements outside
+    the matrices count as 0.
     """
     depth = tl.arange(0, BLOCK_K)
     a_from = a_ptr + rows[:, None] * a_row + depth[None, :].to(tl.int64) * a_column
@@ -61,37 +62,37 @@ def tile_product(a_ptr, b_ptr, rows, columns, m, n, k, a_row, a_column, b_row, b
 
 
 @jit
-def finished(sums, rows, columns, m, n, bias_ptr, scale_ptr, ACTIVATION: tl.constexpr):
-    """What follows a product: h = scale * sums + bias, and the activation of h; both in float32.
+def epilogue(sums, rows, columns, m, n, bias_ptr, scale_ptr, ACTIVATION: tl.constexpr):
+    """Return h = scale * sums + bias and activation(h), both in float32.
 
-    bias: (n), scale: (m); either may be None.
+    bias: (n,), scale: (m,); either can be None.
     """
     if scale_ptr is not None:
         sums *= tl.load(scale_ptr + rows, mask=rows < m, other=0.0).to(tl.float32)[:, None]
     if bias_ptr is not None:
         sums += tl.load(bias_ptr + columns, mask=columns < n, other=0.0).to(tl.float32)[None, :]
-    return sums, activated(sums, ACTIVATION)
+    return sums, apply_activation(sums, ACTIVATION)
 
 
 @jit
-def normal_distribution(x):
-    """Phi(x) by Abramowitz and Stegun's 7.1.26, within 2^-23.6 of it: an exponential, a quotient, some ten multiply-adds."""
+def normal_cdf(x):
+    """Return Phi(x), by Abramowitz and Stegun 7.1.26; absolute error below 2^-23.6."""
     t = 1.0 / (1.0 + 0.23164189 * tl.abs(x))  # 0.3275911 / sqrt(2)
     sum = t * (0.127414796 + t * (-0.142248368 + t * (0.7107068705 + t * (-0.7265760135 + t * 0.5307027145))))
-    beyond = sum * tl.exp(-0.5 * x * x)
-    return tl.where(x > 0, 1.0 - beyond, beyond)
+    tail = sum * tl.exp(-0.5 * x * x)
+    return tl.where(x > 0, 1.0 - tail, tail)
 
 
 @jit
-def activated(x, ACTIVATION: tl.constexpr):
-    """relu, gelu (x times the normal distribution), gelu_tanh (its approximation by tanh) or None; float32, NaN stays NaN.
+def apply_activation(x, ACTIVATION: tl.constexpr):
+    """Apply relu, gelu (x * Phi(x)), gelu_tanh (the tanh approximation) or None to float32 ``x``; NaN stays NaN.
 
-    (1 + tanh(u)) / 2 is 1 / (1 + exp(-2 u)), whose exponential may overflow and is right there too.
+    (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u)); if the exponential overflows, the result 0 is still correct.
     """
     if ACTIVATION == "relu":
         return tl.where(x < 0, 0.0, x)
     elif ACTIVATION == "gelu":
-        return x * normal_distribution(x)
+        return x * normal_cdf(x)
     elif ACTIVATION == "gelu_tanh":
         return x / (1.0 + tl.exp(-1.5957691216057308 * x * (1.0 + 0.044715 * x * x)))
     else:
@@ -100,13 +101,13 @@ def activated(x, ACTIVATION: tl.constexpr):
 
 @jit
 def activation_backward(gradient, x, ACTIVATION: tl.constexpr):
-    """The gradient before the activation, from that after it and x, what was activated; float32. relu's slope at 0 is 0."""
+    """Return the gradient of the activation's input ``x``, given that of its output, in float32; relu'(0) = 0."""
     if ACTIVATION == "relu":
         return tl.where(x <= 0, 0.0, gradient)
     elif ACTIVATION == "gelu":
-        return gradient * (normal_distribution(x) + x * 0.3989422804014327 * tl.exp(-0.5 * x * x))
+        return gradient * (normal_cdf(x) + x * 0.3989422804014327 * tl.exp(-0.5 * x * x))
     else:
         tl.static_assert(ACTIVATION == "gelu_tanh", "relu, gelu or gelu_tanh")
-        share = 1.0 / (1.0 + tl.exp(-1.5957691216057308 * x * (1.0 + 0.044715 * x * x)))
-        # x times the exponent's slope may overflow; where it does, the product of the shares is 0 and comes first.
-        return gradient * (share + share * (1.0 - share) * x * (1.5957691216057308 * (1.0 + 0.134145 * x * x)))
+        sigmoid = 1.0 / (1.0 + tl.exp(-1.5957691216057308 * x * (1.0 + 0.044715 * x * x)))
+        # x * (...) can overflow; sigmoid * (1 - sigmoid) is 0 there, and 0 * x is evaluated first.
+        return gradient * (sigmoid + sigmoid * (1.0 - sigmoid) * x * (1.5957691216057308 * (1.0 + 0.134145 * x * x)))

@@ -35,7 +35,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "exp": np.exp, "exp10": lambda x: np.power(x.dtype.type(10), x), "exp2": np.exp2, "expm1": np.expm1,
     "fabs": np.abs, "fast_cosf": np.cos, "fast_exp10f": lambda x: np.power(x.dtype.type(10), x), "fast_expf": np.exp,
     "fast_fdividef": np.divide, "fast_log10f": np.log10, "fast_log2f": np.log2, "fast_logf": np.log,
-    "fast_powf": np.power, "fast_sinf": np.sin, "fast_tanf": np.tan, "floor": np.floor, "fma": lambda x, y, z: x * y + z,
+    "fast_powf": np.power, "fast_sinf": np.sin, "fast_tanf": np.tan, "floor": np.floor,
+    "fma": lambda x, y, z: x * y + z,
     "fmax": np.fmax, "fmin": np.fmin, "fmod": np.fmod, "hypot": np.hypot, "isinf": np.isinf, "isnan": np.isnan,
     "ldexp": np.ldexp, "lgamma": _through_torch(torch.lgamma), "log": np.log, "log10": np.log10, "log1p": np.log1p,
     "log2": np.log2, "nearbyint": np.rint, "pow": np.power, "powi": np.power, "rcp_rn": np.reciprocal, "rint": np.rint,
@@ -46,11 +47,11 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def call(symbol: str, arguments: list[Array]) -> Array:
-    """The function that libdevice calls ``__nv_tanhf`` (float32) or ``__nv_tanh`` (float64)."""
+    """Call a libdevice function by symbol, such as ``__nv_tanhf`` (float32) or ``__nv_tanh`` (float64)."""
     plain = symbol.removeprefix("__nv_")
     function = _FUNCTIONS.get(plain) or _FUNCTIONS.get(plain.removesuffix("f").removesuffix("d"))
     if function is None and plain.endswith("ff"):
         function = _FUNCTIONS.get(plain[:-2])
     if function is None:
-        raise UnsupportedFeature(f"libdevice's {symbol} has no stand-in on the CPU; run this kernel on a GPU")
+        raise UnsupportedFeature(f"libdevice function {symbol} is not supported on the CPU; run this kernel on a GPU")
     return function(*arguments)

@@ -1,7 +1,7 @@
-"""Every tensor argument at an address range of its own, 2**44 bytes from the next, so that an address names its tensor.
+"""The interpreter's virtual address space: each tensor argument has an address range of 2**44 bytes.
 
-A kernel's pointers are these made-up addresses: arithmetic on them keeps the tensor they came from, however far off they
-end, and an access is carried out on the tensor's own memory only after every active lane was found inside its extent.
+The upper bits of a pointer identify its tensor, also after pointer arithmetic that leaves the tensor. Each access is
+checked in every active lane against the tensor's extent before the tensor's memory is read or written.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from warpwise.triton.races import Shadow
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_SLOT_BITS = 44
-_FIRST_SLOT = 1 << 12  # above every address of a process, so that a real address is never taken for a made-up one
+_RANGE_BITS = 44
+_FIRST_RANGE = 1 << 12  # above every host address, so that a host address is never a valid virtual address
 _ALIGNMENT = 256
 
 
 def extent_bytes(tensor: torch.Tensor) -> int:
-    """Bytes from a tensor's first element to the end of its last one."""
+    """Return the number of bytes from a tensor's first element to the end of its last element."""
     if tensor.numel() == 0:
         return 0
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
@@ -33,8 +33,8 @@ def extent_bytes(tensor: torch.Tensor) -> int:
 
 
 @dataclass
-class Slot:
-    """One tensor argument: its made-up base address and the memory behind it."""
+class Allocation:
+    """The virtual address range of one tensor argument, and the tensor's memory."""
 
     name: str
     tensor: torch.Tensor
@@ -51,7 +51,7 @@ class Slot:
         return self.memory.nbytes
 
     def view(self, dtype: np.dtype[Any]) -> Array:
-        """The memory as elements of ``dtype``; a remainder too small for one is left out."""
+        """Return the memory as elements of ``dtype``, without an incomplete last element."""
         found = self.views.get(dtype)
         if found is None:
             whole = self.nbytes - self.nbytes % dtype.itemsize
@@ -61,15 +61,15 @@ class Slot:
 
 @dataclass
 class Span:
-    """The active lanes of one access that fall into one tensor: ``index`` counts elements, ``lanes`` is None for all."""
+    """The active lanes of an access that lie in one tensor, and their element indices; ``lanes`` is None for all."""
 
-    slot: Slot
+    allocation: Allocation
     index: Array
     lanes: Array | None
 
 
 def _bytes_of(tensor: torch.Tensor) -> Array:
-    """The tensor's extent as bytes that share its memory."""
+    """Return the tensor's extent as a uint8 view of its memory."""
     size = extent_bytes(tensor)
     if size == 0:
         return np.empty(0, dtype=np.uint8)
@@ -79,180 +79,186 @@ def _bytes_of(tensor: torch.Tensor) -> Array:
 
 
 class Memory:
-    """The tensors of one launch. ``watch``, if set, is called with every access, as ``spans`` is and before it is checked."""
+    """The tensors of one launch. ``access_hook``, if set, is called with the arguments of ``spans`` at each access."""
 
-    watch: ClassVar[Callable[[Memory, Array, Array | None, int, str], None] | None] = None
+    access_hook: ClassVar[Callable[[Memory, Array, Array | None, int, str], None] | None] = None
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        self.slots: dict[int, Slot] = {}
+        self.allocations: dict[int, Allocation] = {}
 
-    def add(self, name: str, tensor: torch.Tensor, *, writable: bool = True, output: bool = False) -> Slot:
-        """Give ``tensor`` its address range, aligned as its real address is."""
-        number = _FIRST_SLOT + len(self.slots)
-        base = (number << _SLOT_BITS) + (1 << (_SLOT_BITS - 1)) + tensor.data_ptr() % _ALIGNMENT
-        slot = Slot(name, tensor, base, writable, output, _bytes_of(tensor))
-        self.slots[number] = slot
-        return slot
+    def add(self, name: str, tensor: torch.Tensor, *, writable: bool = True, output: bool = False) -> Allocation:
+        """Assign ``tensor`` an address range with the alignment of its real address."""
+        number = _FIRST_RANGE + len(self.allocations)
+        base = (number << _RANGE_BITS) + (1 << (_RANGE_BITS - 1)) + tensor.data_ptr() % _ALIGNMENT
+        allocation = Allocation(name, tensor, base, writable, output, _bytes_of(tensor))
+        self.allocations[number] = allocation
+        return allocation
 
     def spans(self, pointer: Array, mask: Array | None, itemsize: int, what: str) -> Iterator[Span]:
-        """The active lanes grouped by tensor, each lane inside its tensor; the others are reported and left out."""
+        """Group the active lanes by tensor. Lanes that are out of bounds or misaligned are reported and left out."""
         if mask is not None and mask.all():
             mask = None
-        if Memory.watch is not None:
-            Memory.watch(self, pointer, mask, itemsize, what)
+        if Memory.access_hook is not None:
+            Memory.access_hook(self, pointer, mask, itemsize, what)
         active = pointer.ravel() if mask is None else pointer[mask]
         if not active.size:
             return
-        number = int(active[0]) >> _SLOT_BITS
-        slot = self.slots.get(number)
-        offset = active - np.uint64(slot.base if slot else 0)
+        number = int(active[0]) >> _RANGE_BITS
+        allocation = self.allocations.get(number)
+        offset = active - np.uint64(allocation.base if allocation else 0)
         if (
-            slot is not None
-            and slot.nbytes >= itemsize
-            and bool((offset <= np.uint64(slot.nbytes - itemsize)).all())
+            allocation is not None
+            and allocation.nbytes >= itemsize
+            and bool((offset <= np.uint64(allocation.nbytes - itemsize)).all())
             and (itemsize == 1 or bool(self._aligned(offset, itemsize).all()))
         ):
-            index = self._elements(offset, itemsize)
-            yield Span(slot, index.reshape(pointer.shape) if mask is None else index, mask)
+            index = self._element_indices(offset, itemsize)
+            yield Span(allocation, index.reshape(pointer.shape) if mask is None else index, mask)
             return
-        yield from self._split(pointer, mask, itemsize, what)
+        yield from self._check_lanes(pointer, mask, itemsize, what)
 
     @staticmethod
-    def _elements(offset: Array, itemsize: int) -> Array:
-        """Byte offsets as element numbers; an element's size is a power of two."""
+    def _element_indices(offset: Array, itemsize: int) -> Array:
+        """Convert byte offsets to element indices; ``itemsize`` is a power of two."""
         return (offset >> np.uint64(itemsize.bit_length() - 1)).view(np.int64)
 
     @staticmethod
     def _aligned(offset: Array, itemsize: int) -> Array:
         return (offset & np.uint64(itemsize - 1)) == 0
 
-    def _split(self, pointer: Array, mask: Array | None, itemsize: int, what: str) -> Iterator[Span]:
-        """As ``spans`` for pointers into several tensors, or outside of them."""
+    def _check_lanes(self, pointer: Array, mask: Array | None, itemsize: int, what: str) -> Iterator[Span]:
+        """Slow path of ``spans``: pointers into several tensors, out of bounds, or misaligned."""
         active = np.ones(pointer.shape, dtype=bool) if mask is None else mask.copy()
-        numbers = pointer >> np.uint64(_SLOT_BITS)
+        numbers = pointer >> np.uint64(_RANGE_BITS)
         for number in np.unique(numbers[active]):
             lanes = active & (numbers == number)
-            slot = self.slots.get(int(number))
-            if slot is None:
-                self._report_stray(pointer, lanes, what)
+            allocation = self.allocations.get(int(number))
+            if allocation is None:
+                self._report_unknown_address(pointer, lanes, what)
                 continue
-            offset = pointer - np.uint64(slot.base)
-            outside = lanes.copy() if slot.nbytes < itemsize else lanes & (offset > np.uint64(slot.nbytes - itemsize))
-            if outside.any():
-                self._report_outside(slot, offset, outside, itemsize, what)
-            askew = lanes & ~outside & ~self._aligned(offset, itemsize)
-            if askew.any():
-                self._report_askew(slot, offset, askew, itemsize, what)
-            inside = lanes & ~outside & ~askew
+            offset = pointer - np.uint64(allocation.base)
+            out_of_bounds = (
+                lanes.copy()
+                if allocation.nbytes < itemsize
+                else lanes & (offset > np.uint64(allocation.nbytes - itemsize))
+            )
+            if out_of_bounds.any():
+                self._report_out_of_bounds(allocation, offset, out_of_bounds, itemsize, what)
+            misaligned = lanes & ~out_of_bounds & ~self._aligned(offset, itemsize)
+            if misaligned.any():
+                self._report_misaligned(allocation, offset, misaligned, itemsize, what)
+            inside = lanes & ~out_of_bounds & ~misaligned
             if inside.any():
-                yield Span(slot, self._elements(offset[inside], itemsize), inside)
+                yield Span(allocation, self._element_indices(offset[inside], itemsize), inside)
 
-    def _report_stray(self, pointer: Array, lanes: Array, what: str) -> None:
+    def _report_unknown_address(self, pointer: Array, lanes: Array, what: str) -> None:
         lane = np.argwhere(lanes)[0]
         address = int(pointer[tuple(lane)])
         self.recorder.add(
             OutOfBounds,
-            f"{what} of address {address:#x}, which was not made from any tensor argument",
+            f"{what} of address {address:#x}, which is in no tensor argument",
             what,
             lane,
             count=int(lanes.sum()),
-            hint="On the CPU a pointer must come from a tensor that is an argument of this launch.",
+            hint="On the CPU a pointer must be derived from a tensor argument of this launch.",
         )
 
-    def _report_outside(self, slot: Slot, offset: Array, lanes: Array, itemsize: int, what: str) -> None:
-        size = slot.tensor.element_size()
-        elements = extent_bytes(slot.tensor) // size
+    def _report_out_of_bounds(
+        self, allocation: Allocation, offset: Array, lanes: Array, itemsize: int, what: str
+    ) -> None:
+        size = allocation.tensor.element_size()
+        elements = extent_bytes(allocation.tensor) // size
         lane = np.argwhere(lanes)[0]
         byte = int(offset[tuple(lane)].astype(np.int64))
         index = byte // size
-        shape = tuple(slot.tensor.shape)
-        where = f"{slot.name}[{index}]" + (f" and byte {byte % size} of it" if byte % size else "")
+        shape = tuple(allocation.tensor.shape)
+        position = f"{allocation.name}[{index}]" + (f" + {byte % size} bytes" if byte % size else "")
         which = "before its start" if byte < 0 else f"{index - elements + 1} past its last element"
         self.recorder.add(
             OutOfBounds,
-            f"{what} of {where}, {which}: {slot.name} has {elements} elements, shape {shape}",
+            f"{what} of {position}, {which}: {allocation.name} has {elements} elements, shape {shape}",
             what,
             lane,
-            variable=slot.name,
+            variable=allocation.name,
             index=index,
             size=elements,
             count=int(lanes.sum()),
-            hint="" if byte < 0 else "Is a mask missing, or does it compare with the wrong bound?",
+            hint="" if byte < 0 else "Is a mask missing, or is its bound wrong?",
         )
 
-    def _report_askew(self, slot: Slot, offset: Array, lanes: Array, itemsize: int, what: str) -> None:
+    def _report_misaligned(self, allocation: Allocation, offset: Array, lanes: Array, itemsize: int, what: str) -> None:
         lane = np.argwhere(lanes)[0]
         byte = int(offset[tuple(lane)])
         self.recorder.add(
             MisalignedAccess,
-            f"{what} of {itemsize} bytes at byte {byte} of {slot.name}, not a multiple of {itemsize}",
+            f"{what} of {itemsize} bytes at byte {byte} of {allocation.name}, which is not a multiple of {itemsize}",
             what,
             lane,
-            variable=slot.name,
-            index=byte // slot.tensor.element_size(),
+            variable=allocation.name,
+            index=byte // allocation.tensor.element_size(),
             count=int(lanes.sum()),
         )
 
-    def described(self, pointer: Array, itemsize: int) -> str:
-        """Addresses as a person reads them: the tensor's name and the element numbers."""
-        slot = self.slots.get(int(pointer.ravel()[0]) >> _SLOT_BITS)
-        if slot is None:
+    def describe_pointer(self, pointer: Array, itemsize: int) -> str:
+        """Format addresses as the tensor's name and element offsets."""
+        allocation = self.allocations.get(int(pointer.ravel()[0]) >> _RANGE_BITS)
+        if allocation is None:
             return f"addresses {pointer}"
-        index = (pointer - np.uint64(slot.base)).view(np.int64) // itemsize
-        return f"{slot.name} + {index.item() if index.size == 1 else index}"
+        index = (pointer - np.uint64(allocation.base)).view(np.int64) // itemsize
+        return f"{allocation.name} + {index.item() if index.size == 1 else index}"
 
     def load(
         self, pointer: Array, mask: Array | None, other: Array | None, dtype: np.dtype[Any], atomic: bool
     ) -> Array:
-        """The elements at ``pointer``; ``other`` (or 0) where ``mask`` is off."""
+        """Return the elements at ``pointer``; ``other`` (or 0) where ``mask`` is false."""
         pointer = np.asarray(pointer, dtype=np.uint64)
         result: Array | None = None
         for span in self.spans(pointer, mask, dtype.itemsize, "read"):
-            if span.slot.shadow is not None:
-                span.slot.shadow.read(span.slot, span.index, span.lanes, dtype.itemsize, atomic)
-            values = span.slot.view(dtype)[span.index]
+            if span.allocation.shadow is not None:
+                span.allocation.shadow.read(span.allocation, span.index, span.lanes, dtype.itemsize, atomic)
+            values = span.allocation.view(dtype)[span.index]
             if span.lanes is None:
                 return values
             if result is None:
-                result = self._filled(pointer, other, dtype)
+                result = self._masked_values(pointer, other, dtype)
             result[span.lanes] = values
-        return self._filled(pointer, other, dtype) if result is None else result
+        return self._masked_values(pointer, other, dtype) if result is None else result
 
     @staticmethod
-    def _filled(pointer: Array, other: Array | None, dtype: np.dtype[Any]) -> Array:
+    def _masked_values(pointer: Array, other: Array | None, dtype: np.dtype[Any]) -> Array:
         if other is None:
             return np.zeros(pointer.shape, dtype=dtype)
         return np.array(np.broadcast_to(other, pointer.shape), dtype=dtype)
 
     def store(self, pointer: Array, values: Array, mask: Array | None, dtype: np.dtype[Any]) -> None:
-        """Write ``values`` of ``dtype`` where ``mask`` is on."""
+        """Write ``values`` of ``dtype`` where ``mask`` is true."""
         pointer = np.asarray(pointer, dtype=np.uint64)
         values = np.broadcast_to(values, pointer.shape)
         if values.dtype != dtype:
             values = values.astype(dtype)
         for span in self.spans(pointer, mask, dtype.itemsize, "write"):
-            if not self.may_write(span):
+            if not self.check_writable(span):
                 continue
             part = values if span.lanes is None else values[span.lanes]
-            view = span.slot.view(dtype)
-            if span.slot.shadow is not None:
-                span.slot.shadow.write(span.slot, span.index, span.lanes, part, view)
+            view = span.allocation.view(dtype)
+            if span.allocation.shadow is not None:
+                span.allocation.shadow.write(span.allocation, span.index, span.lanes, part, view)
             view[span.index] = part
-            if span.slot.shadow is not None:
-                span.slot.shadow.clash(span.slot, span.index, span.lanes, part, view)
+            if span.allocation.shadow is not None:
+                span.allocation.shadow.check_lane_conflicts(span.allocation, span.index, span.lanes, part, view)
 
-    def may_write(self, span: Span) -> bool:
-        """Whether the tensor may be written; if not, that is reported."""
-        if span.slot.writable:
+    def check_writable(self, span: Span) -> bool:
+        """Return True if the tensor is writable; report a finding if it is not."""
+        if span.allocation.writable:
             return True
         lane = np.argwhere(span.lanes)[0] if span.lanes is not None else np.zeros(span.index.ndim, dtype=int)
         self.recorder.add(
             ReadOnlyWrite,
-            f"write to {span.slot.name}, whose array is read-only",
+            f"write to {span.allocation.name}, a read-only array",
             "write",
             lane,
-            variable=span.slot.name,
+            variable=span.allocation.name,
             index=int(span.index.ravel()[0]),
             count=span.index.size,
         )

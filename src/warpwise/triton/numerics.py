@@ -1,6 +1,6 @@
-"""bfloat16 and float8 values in NumPy, which has neither: bit patterns decoded to float32 and rounded back as a GPU does.
+"""bfloat16 and float8 in NumPy, which has neither: decode bit patterns to float32, and round back as a GPU does.
 
-Triton's interpreter keeps such values as unsigned integers; arithmetic on them must go through float32.
+Triton's interpreter stores these types as unsigned integers; arithmetic on them must go through float32.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# Triton's name of a type -> PyTorch's type of the same bits.
+# Triton's dtype name -> PyTorch's dtype of the same format.
 _FLOAT8 = {
     "fp8e4nv": torch.float8_e4m3fn,
     "fp8e5": torch.float8_e5m2,
@@ -25,7 +25,7 @@ ENCODED = frozenset({"bf16", "fp8e4b15", *_FLOAT8})
 
 @cache
 def _float8_values(name: str) -> Array:
-    """The float32 value of each of the 256 bit patterns."""
+    """Return the float32 value of each of the 256 bit patterns."""
     bits = torch.arange(256, dtype=torch.int32).to(torch.uint8)
     if name == "fp8e4b15":
         # 1 sign bit, 4 exponent bits with bias 15, 3 mantissa bits; no infinity and no NaN.
@@ -39,7 +39,7 @@ def _float8_values(name: str) -> Array:
 
 
 def decode(bits: Array, name: str) -> Array:
-    """Bit patterns of the type that Triton calls ``name`` -> float32 values, exactly."""
+    """Convert bit patterns of the Triton dtype ``name`` to float32; exact."""
     if name == "bf16":
         return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
     return _float8_values(name)[bits]
@@ -56,7 +56,7 @@ def _encode_bfloat16(values: Array, toward_zero: bool) -> Array:
 
 
 def encode(values: Array, name: str, toward_zero: bool = False) -> Array:
-    """Float values -> bit patterns of ``name``, to the nearest with ties to even; float8 saturates as ``cvt.satfinite``."""
+    """Round float values to nearest even, as bit patterns of ``name``; float8 saturates as PTX ``cvt.satfinite``."""
     if name == "bf16":
         return _encode_bfloat16(values, toward_zero)
     table = _float8_values(name)

@@ -1,8 +1,9 @@
-"""Who touched each element: the shadow of a tensor in which conflicts between the programs of a grid are found.
+"""Shadow memory: records which program accessed each element, to find data races between programs of a grid.
 
-Programs of a grid run in any order and at the same time. Two of them that touch one element, one of them changing its
-value by a plain store, race, unless atomic operations may have ordered them: both programs executed one (with release
-or acquire meaning), the second before its access. So a reported race is one; a race next to such atomics may be missed.
+Programs of a grid run concurrently and in any order. Two programs race if both access an element and one of them
+changes its value by a non-atomic store, unless atomics may have ordered them: both programs executed an atomic with
+acquire or release semantics, the second one before its access. A reported race is a race; a race between programs that
+execute such atomics can be missed.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from warpwise.cuda.errors import DataRace, UninitializedRead
 from warpwise.triton.findings import Recorder, Site
 
 if TYPE_CHECKING:
-    from warpwise.triton.memory import Slot
+    from warpwise.triton.memory import Allocation
 
 Array = np.ndarray[Any, np.dtype[Any]]
-_PROGRAM = np.int64((1 << 32) - 1)
+_PROGRAM_MASK = np.int64((1 << 32) - 1)
 
 
-class Clock:
-    """The program that runs, the programs that executed an ordering atomic, and the lines that touched memory."""
+class AccessTracker:
+    """The current program, the programs that executed an ordering atomic, and the source lines that accessed memory."""
 
     def __init__(self, grid: tuple[int, int, int], recorder: Recorder) -> None:
         self.grid = grid
@@ -30,35 +31,35 @@ class Clock:
         self.program = 0
         self.ordered = np.zeros(64, dtype=bool)
         self.sites: dict[Site, int] = {}
-        self.places: list[Site] = []
+        self.site_list: list[Site] = []
 
     def stamp(self) -> np.int64:
-        """Program + 1 in the low 32 bits, the running line in the high ones."""
+        """Return program + 1 in the low 32 bits and the index of the current source line in the high 32 bits."""
         site = self.recorder.sources.site()
         number = self.sites.get(site)
         if number is None:
-            number = self.sites[site] = len(self.places)
-            self.places.append(site)
+            number = self.sites[site] = len(self.site_list)
+            self.site_list.append(site)
         return np.int64((number << 32) | (self.program + 1))
 
     def program_of(self, stamp: int) -> tuple[int, int, int]:
-        """The grid coordinates in a stamp; x varies fastest."""
-        number = (int(stamp) & int(_PROGRAM)) - 1
+        """Return a stamp's program as grid coordinates; x varies fastest."""
+        number = (int(stamp) & int(_PROGRAM_MASK)) - 1
         return number % self.grid[0], number // self.grid[0] % self.grid[1], number // (self.grid[0] * self.grid[1])
 
     def site_of(self, stamp: int) -> Site:
-        return self.places[int(stamp) >> 32]
+        return self.site_list[int(stamp) >> 32]
 
-    def order(self) -> None:
-        """The running program executed an atomic operation with release and acquire meaning."""
+    def record_ordering_atomic(self) -> None:
+        """Record that the current program executed an atomic with acquire or release semantics."""
         number = self.program + 1
         if number >= self.ordered.size:
             self.ordered = np.concatenate([self.ordered, np.zeros(number + 1, dtype=bool)])
         self.ordered[number] = True
 
     def unordered(self, stamps: Array) -> Array:
-        """Which stamps are another program's, with nothing that may order it before the one that runs."""
-        owners = stamps & _PROGRAM
+        """Return a mask of the stamps of other programs that no atomic may have ordered before the current one."""
+        owners = stamps & _PROGRAM_MASK
         foreign = (owners != 0) & (owners != self.program + 1)
         if self.program + 1 < self.ordered.size and self.ordered[self.program + 1]:
             foreign &= ~self.ordered[owners]
@@ -66,11 +67,11 @@ class Clock:
 
 
 class Shadow:
-    """The shadow of one stretch of memory, which arguments that overlap share, in granules of ``1 << shift`` bytes."""
+    """Shadow of one range of memory in granules of ``1 << shift`` bytes. Overlapping arguments share a shadow."""
 
-    def __init__(self, nbytes: int, shift: int, clock: Clock, track_races: bool) -> None:
+    def __init__(self, nbytes: int, shift: int, tracker: AccessTracker, track_races: bool) -> None:
         self.shift = shift
-        self.clock = clock
+        self.tracker = tracker
         self.track_races = track_races
         granules = (nbytes >> shift) + 1
         self.written: Array | None = None
@@ -84,39 +85,45 @@ class Shadow:
         return found
 
     def track_writes(self) -> None:
-        """Remember which granules were written at all, for outputs."""
+        """Track which granules were written; used for outputs."""
         if self.written is None:
             self.written = np.zeros(self._granules, dtype=bool)
 
-    def granules(self, slot: Slot, index: Array, itemsize: int) -> Array | None:
-        """The granules under elements; None if an element is smaller than a granule. Wider elements add a last axis."""
+    def granules(self, allocation: Allocation, index: Array, itemsize: int) -> Array | None:
+        """Return the granules of each element (a last axis if several); None if elements are smaller than a granule."""
         width = itemsize >> self.shift
         if width == 0:
             return None
-        first = index * width + (slot.origin >> self.shift) if width > 1 else index + (slot.origin >> self.shift)
+        first = (
+            index * width + (allocation.origin >> self.shift)
+            if width > 1
+            else index + (allocation.origin >> self.shift)
+        )
         return first if width == 1 else first[..., None] + np.arange(width)
 
-    def read(self, slot: Slot, index: Array, lanes: Array | None, itemsize: int, atomic: bool) -> None:
-        """A load: finds elements of an output that nothing wrote, and elements that another program writes."""
-        cells = self.granules(slot, index, itemsize)
-        if cells is None:
+    def read(self, allocation: Allocation, index: Array, lanes: Array | None, itemsize: int, atomic: bool) -> None:
+        """Record a load; report unwritten elements of an output, and races with stores of other programs."""
+        granules = self.granules(allocation, index, itemsize)
+        if granules is None:
             return
-        if self.written is not None and slot.output:
-            fresh = ~self.written[cells]
-            if fresh.any():
-                self._report_uninitialized(slot, index, lanes, np.asarray(fresh.reshape(index.size, -1).any(axis=1)))
+        if self.written is not None and allocation.output:
+            unwritten = ~self.written[granules]
+            if unwritten.any():
+                self._report_uninitialized(
+                    allocation, index, lanes, np.asarray(unwritten.reshape(index.size, -1).any(axis=1))
+                )
         if not self.track_races:
             return
-        self._conflicts(slot, index, lanes, cells, "read", ("write",) if atomic else ("write", "atomic"))
-        self._mark("atomic read" if atomic else "read", cells)
+        self._conflicts(allocation, index, lanes, granules, "read", ("write",) if atomic else ("write", "atomic"))
+        self._mark("atomic read" if atomic else "read", granules)
 
-    def write(self, slot: Slot, index: Array, lanes: Array | None, values: Array, view: Array) -> None:
-        """A plain store, before it happens: only elements whose value it changes count."""
-        cells = self.granules(slot, index, view.itemsize)
-        if cells is None:
+    def write(self, allocation: Allocation, index: Array, lanes: Array | None, values: Array, view: Array) -> None:
+        """Record a non-atomic store before it happens. Only elements whose value it changes count."""
+        granules = self.granules(allocation, index, view.itemsize)
+        if granules is None:
             return
         if self.written is not None:
-            self.written[cells] = True
+            self.written[granules] = True
         if not self.track_races:
             return
         bits = np.dtype(f"u{view.itemsize}")
@@ -126,16 +133,20 @@ class Shadow:
         if not changed.all():
             positions = np.argwhere(changed if lanes is None else lanes)
             positions = positions if lanes is None else positions[changed]
-            self._store(slot, index[changed], cells[changed], positions)
+            self._store(allocation, index[changed], granules[changed], positions)
         else:
-            self._store(slot, index, cells, None if lanes is None else np.argwhere(lanes))
+            self._store(allocation, index, granules, None if lanes is None else np.argwhere(lanes))
 
-    def _store(self, slot: Slot, index: Array, cells: Array, positions: Array | None) -> None:
-        self._conflicts(slot, index, None, cells, "write", ("write", "atomic", "read", "atomic read"), positions)
-        self._stamp_array("write")[cells] = self.clock.stamp()
+    def _store(self, allocation: Allocation, index: Array, granules: Array, positions: Array | None) -> None:
+        self._conflicts(
+            allocation, index, None, granules, "write", ("write", "atomic", "read", "atomic read"), positions
+        )
+        self._stamp_array("write")[granules] = self.tracker.stamp()
 
-    def clash(self, slot: Slot, index: Array, lanes: Array | None, values: Array, view: Array) -> None:
-        """After a store: lanes of it that wrote different values to one element, of which any may win."""
+    def check_lane_conflicts(
+        self, allocation: Allocation, index: Array, lanes: Array | None, values: Array, view: Array
+    ) -> None:
+        """After a store: report lanes that wrote different values to the same element."""
         if not self.track_races:
             return
         bits = np.dtype(f"u{view.itemsize}")
@@ -145,45 +156,45 @@ class Shadow:
         which = int(np.argmax(lost))
         position = np.argwhere(np.ones(index.shape, dtype=bool) if lanes is None else lanes)[which]
         element = int(index.ravel()[which])
-        self.clock.recorder.add(
+        self.tracker.recorder.add(
             DataRace,
-            f"lanes of one store write different values to {slot.name}[{element}]",
+            f"lanes of one store write different values to {allocation.name}[{element}]",
             "write",
             position,
-            variable=slot.name,
+            variable=allocation.name,
             index=element,
             size=view.size,
             count=int(lost.sum()),
-            hint="Which lane wins is not defined; reduce the values first or use an atomic operation.",
+            hint="The stored value is undefined; reduce the values first or use an atomic operation.",
         )
 
-    def atomic(self, slot: Slot, index: Array, lanes: Array | None, itemsize: int) -> None:
-        """An atomic read-modify-write, before it happens."""
-        cells = self.granules(slot, index, itemsize)
-        if cells is None:
+    def atomic(self, allocation: Allocation, index: Array, lanes: Array | None, itemsize: int) -> None:
+        """Record an atomic read-modify-write before it happens."""
+        granules = self.granules(allocation, index, itemsize)
+        if granules is None:
             return
         if self.written is not None:
-            if slot.output and not self.written[cells].all():
-                fresh = np.asarray((~self.written[cells]).reshape(index.size, -1).any(axis=1))
-                self._report_uninitialized(slot, index, lanes, fresh)
-            self.written[cells] = True
+            if allocation.output and not self.written[granules].all():
+                unwritten = np.asarray((~self.written[granules]).reshape(index.size, -1).any(axis=1))
+                self._report_uninitialized(allocation, index, lanes, unwritten)
+            self.written[granules] = True
         if self.track_races:
-            self._conflicts(slot, index, lanes, cells, "atomic", ("write", "read"))
-            self._mark("atomic", cells)
+            self._conflicts(allocation, index, lanes, granules, "atomic", ("write", "read"))
+            self._mark("atomic", granules)
 
-    def _mark(self, kind: str, cells: Array) -> None:
-        """Keep the first program that did ``kind`` to each granule."""
+    def _mark(self, kind: str, granules: Array) -> None:
+        """Stamp the granules that have no stamp of this kind: the first program is kept."""
         stamps = self._stamp_array(kind)
-        fresh = stamps[cells] == 0
-        if fresh.any():
-            stamps[cells[fresh]] = self.clock.stamp()
+        unwritten = stamps[granules] == 0
+        if unwritten.any():
+            stamps[granules[unwritten]] = self.tracker.stamp()
 
     def _conflicts(
         self,
-        slot: Slot,
+        allocation: Allocation,
         index: Array,
         lanes: Array | None,
-        cells: Array,
+        granules: Array,
         what: str,
         against: tuple[str, ...],
         positions: Array | None = None,
@@ -191,8 +202,8 @@ class Shadow:
         for kind in against:
             if kind not in self._stamps:
                 continue
-            stamps = self._stamps[kind][cells]
-            racing = self.clock.unordered(stamps)
+            stamps = self._stamps[kind][granules]
+            racing = self.tracker.unordered(stamps)
             if not racing.any():
                 continue
             hit = racing.reshape(index.size, -1).any(axis=1)
@@ -200,40 +211,42 @@ class Shadow:
             if positions is None:
                 positions = np.argwhere(np.ones(index.shape, dtype=bool) if lanes is None else lanes)
             stamp = int(stamps[racing].ravel()[0])
-            program, site = self.clock.program_of(stamp), self.clock.site_of(stamp)
-            recorder = self.clock.recorder
+            program, site = self.tracker.program_of(stamp), self.tracker.site_of(stamp)
+            recorder = self.tracker.recorder
             element = int(index.ravel()[which])
             recorder.add(
                 DataRace,
-                f"{what} of {slot.name}[{element}], which program {program} {_PAST[kind]}",
+                f"{what} of {allocation.name}[{element}], which program {program} {_VERBS[kind]}",
                 what,
                 positions[which],
                 other=recorder.access(kind, program, (), site),
-                variable=slot.name,
+                variable=allocation.name,
                 index=element,
                 count=int(hit.sum()),
-                hint="Programs of a grid run in any order: give each element one program, or use tl.atomic_*.",
+                hint="Programs of a grid run concurrently: let one program write each element, or use tl.atomic_*.",
             )
             return
 
-    def _report_uninitialized(self, slot: Slot, index: Array, lanes: Array | None, fresh: Array) -> None:
-        which = int(np.argmax(fresh))
+    def _report_uninitialized(
+        self, allocation: Allocation, index: Array, lanes: Array | None, unwritten: Array
+    ) -> None:
+        which = int(np.argmax(unwritten))
         position = np.argwhere(np.ones(index.shape, dtype=bool) if lanes is None else lanes)[which]
         element = int(index.ravel()[which])
-        self.clock.recorder.add(
+        self.tracker.recorder.add(
             UninitializedRead,
-            f"read of {slot.name}[{element}], an output that no program had written",
+            f"read of {allocation.name}[{element}], an output element that no program has written",
             "read",
             position,
-            variable=slot.name,
+            variable=allocation.name,
             index=element,
-            count=int(fresh.sum()),
+            count=int(unwritten.sum()),
         )
 
 
-_PAST = {
+_VERBS = {
     "read": "reads",
     "write": "writes",
-    "atomic": "changes by an atomic operation",
+    "atomic": "updates atomically",
     "atomic read": "reads",
 }

@@ -1,4 +1,4 @@
-"""``tl.reduce`` and ``tl.associative_scan`` in NumPy: whole slices combined at a time, never element by element."""
+"""``tl.reduce`` and ``tl.associative_scan`` in NumPy; the combine function is applied to whole slices."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ def _constant(value: Any) -> Any:
     return value.value if isinstance(value, tl.constexpr) else value
 
 
-def _block(data: Array, dtype: tl.dtype) -> tl.tensor:
-    """Stored values as a block, or as a scalar if they have no axis."""
+def _to_tensor(data: Array, dtype: tl.dtype) -> tl.tensor:
+    """Return a block, or a scalar if ``data`` has no axes."""
     if data.ndim == 0:
         return tl.tensor(TensorHandle(data.reshape(1), dtype.scalar), dtype.scalar)
     return tl.tensor(TensorHandle(data, dtype.scalar), tl.block_type(dtype.scalar, list(data.shape)))
 
 
 def _combine(combine: Callable[..., Any], left: list[Array], right: list[Array], kinds: list[tl.dtype]) -> list[Array]:
-    """The combine function of the kernel on two tuples of slices."""
-    operands = [_block(data, kind) for data, kind in zip([*left, *right], [*kinds, *kinds], strict=True)]
+    """Apply the kernel's combine function to two lists of slices."""
+    operands = [_to_tensor(data, kind) for data, kind in zip([*left, *right], [*kinds, *kinds], strict=True)]
     result = combine(*operands)
     parts = list(result) if isinstance(result, (tuple, tl.tuple)) else [result]
     shaped = []
@@ -37,19 +37,24 @@ def _combine(combine: Callable[..., Any], left: list[Array], right: list[Array],
     return shaped
 
 
-_SUMS = {"_sum_combine": np.add, "_prod_combine": np.multiply, "_elementwise_max": np.fmax, "_elementwise_min": np.fmin}
+_NUMPY_OPERATIONS = {
+    "_sum_combine": np.add,
+    "_prod_combine": np.multiply,
+    "_elementwise_max": np.fmax,
+    "_elementwise_min": np.fmin,
+}
 
 
-def _known(combine: Any) -> Any:
-    """The NumPy operation that a combine function of Triton's library is, or None."""
+def _numpy_operation(combine: Any) -> Any:
+    """Return the NumPy equivalent of a combine function of Triton's standard library, or None."""
     name = getattr(combine, "__name__", "")
-    return _SUMS.get(name) if getattr(combine, "__module__", "").startswith("triton.language") else None
+    return _NUMPY_OPERATIONS.get(name) if getattr(combine, "__module__", "").startswith("triton.language") else None
 
 
 def reduce(
     input: Any, axis: Any, combine_fn: Callable[..., Any], keep_dims: Any = False, **ignored: Any
 ) -> tl.tensor | tuple[tl.tensor, ...]:
-    """``tl.reduce``: neighbours are combined pairwise, so that the order of the operands is kept."""
+    """``tl.reduce``: combine neighbouring pairs, which keeps the operands in order."""
     blocks = input if isinstance(input, (tuple, tl.tuple)) else (input,)
     axis, keep_dims = _constant(axis), bool(_constant(keep_dims))
     kinds = [block.type.scalar for block in blocks]
@@ -57,7 +62,7 @@ def reduce(
     _check_axis(axis, rank)
     data = [block.handle.data.reshape([int(size) for size in block.shape]) for block in blocks]
     folded = [part.reshape(-1) if axis is None else np.moveaxis(part, axis, 0) for part in data]
-    operation = _known(combine_fn)
+    operation = _numpy_operation(combine_fn)
     if operation is not None and len(blocks) == 1:
         total = operation.reduce(values_of(TensorHandle(folded[0], kinds[0])), axis=0)
         results = [handle_of(np.asarray(total), kinds[0]).data]
@@ -67,19 +72,19 @@ def reduce(
         results = [part[0] for part in folded]
     if keep_dims:
         results = [r.reshape([1] * rank) if axis is None else np.expand_dims(r, axis) for r in results]
-    output = tuple(_block(np.asarray(result), kind) for result, kind in zip(results, kinds, strict=True))
+    output = tuple(_to_tensor(np.asarray(result), kind) for result, kind in zip(results, kinds, strict=True))
     return output if isinstance(input, (tuple, tl.tuple)) else output[0]
 
 
 def _check_axis(axis: int | None, rank: int) -> None:
     if axis is not None and not -rank <= axis < rank:
-        raise ValueError(f"axis {axis} of a block with {rank} axes")
+        raise ValueError(f"axis {axis} is out of range for a block of rank {rank}")
 
 
 def associative_scan(
     input: Any, axis: Any, combine_fn: Callable[..., Any], reverse: Any = False, **ignored: Any
 ) -> tl.tensor | tuple[tl.tensor, ...]:
-    """``tl.associative_scan``: inclusive, by doubling distances."""
+    """``tl.associative_scan``: inclusive scan, by recursive doubling (Hillis-Steele)."""
     blocks = input if isinstance(input, (tuple, tl.tuple)) else (input,)
     axis, reverse = _constant(axis), bool(_constant(reverse))
     kinds = [block.type.scalar for block in blocks]
@@ -88,10 +93,10 @@ def associative_scan(
     data = [part[::-1] if reverse else part for part in data]
     distance, length = 1, data[0].shape[0]
     while distance < length:
-        # A block keeps its power-of-two shape: the first elements meet values from the end, and are left as they were.
+        # Blocks must keep their power-of-two shape: np.roll wraps around, and the first elements are restored.
         combined = _combine(combine_fn, [np.roll(part, distance, axis=0) for part in data], data, kinds)
         data = [np.concatenate([old[:distance], new[distance:]]) for old, new in zip(data, combined, strict=True)]
         distance *= 2
     data = [np.moveaxis(part[::-1] if reverse else part, 0, axis) for part in data]
-    output = tuple(_block(np.ascontiguousarray(part), kind) for part, kind in zip(data, kinds, strict=True))
+    output = tuple(_to_tensor(np.ascontiguousarray(part), kind) for part, kind in zip(data, kinds, strict=True))
     return output if isinstance(input, (tuple, tl.tuple)) else output[0]

@@ -1,9 +1,9 @@
-"""A kernel's Python body made runnable: the same statements on the same lines, with the compiler's meaning of a few.
+"""Rewrite a kernel's Python body to the semantics of Triton's compiler; statements keep their line numbers.
 
-Triton's compiler reads a few constructs otherwise than Python does, and an interpreted kernel must follow the compiler:
-``x = 0`` makes a tensor, ``and``, ``or`` and ``not`` act element by element on tensors, ``max`` and ``min`` take tensors,
-and a loop variable of ``range`` is an int32 tensor; a condition of ``if`` or ``while`` must be a scalar. Each loop also
-looks at the clock, for ``timeout=``.
+Triton's compiler gives some constructs another meaning than Python: ``x = 0`` makes a tensor; ``and``, ``or`` and
+``not`` are elementwise on tensors; ``max`` and ``min`` accept tensors; a loop variable of ``range`` is an int32 tensor;
+the condition of an ``if`` or ``while`` must be a scalar. The rewritten body calls ``Intrinsics`` for these, and checks
+the timeout in each loop iteration.
 """
 
 from __future__ import annotations
@@ -14,95 +14,97 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-HELPER = "_warpwise"
+INTRINSICS = "_warpwise"
 _FACTORY = "_warpwise_factory"
 
 
-def _helper(name: str) -> ast.expr:
-    return ast.Attribute(value=ast.Name(id=HELPER, ctx=ast.Load()), attr=name, ctx=ast.Load())
+def _intrinsic(name: str) -> ast.expr:
+    return ast.Attribute(value=ast.Name(id=INTRINSICS, ctx=ast.Load()), attr=name, ctx=ast.Load())
 
 
 def _call(name: str, *arguments: ast.expr) -> ast.Call:
-    return ast.Call(func=_helper(name), args=list(arguments), keywords=[])
+    return ast.Call(func=_intrinsic(name), args=list(arguments), keywords=[])
 
 
-def _later(value: ast.expr) -> ast.Lambda:
-    """``lambda: value``, for an operand that may not be evaluated."""
+def _thunk(value: ast.expr) -> ast.Lambda:
+    """Return ``lambda: value``: the operand is evaluated only if needed."""
     arguments = ast.arguments(
         posonlyargs=[], args=[], vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None, defaults=[]
     )
     return ast.Lambda(args=arguments, body=value)
 
 
-def _placed(new: Any, old: ast.AST) -> Any:
+def _at_location(new: Any, old: ast.AST) -> Any:
     return ast.fix_missing_locations(ast.copy_location(new, old))
 
 
-class _Meaning(ast.NodeTransformer):
-    """Puts calls of the helper where the compiler's meaning differs from Python's."""
+class _CompilerSemantics(ast.NodeTransformer):
+    """Inserts calls to ``Intrinsics`` where the compiler's semantics differ from Python's."""
 
-    def __init__(self, name: str, taken: frozenset[str], language: frozenset[str]) -> None:
+    def __init__(self, name: str, shadowed: frozenset[str], language: frozenset[str]) -> None:
         self.name = name
-        self.taken = taken
+        self.shadowed = shadowed
         self.language = language
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         if isinstance(node.ctx, ast.Load) and node.id in self.language:
-            return _placed(_call("bound", ast.Name(id=node.id, ctx=ast.Load())), node)
+            return _at_location(_call("language_function", ast.Name(id=node.id, ctx=ast.Load())), node)
         return node
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         if len(node.targets) > 1:
-            raise SyntaxError(f"{self.name}: line {node.lineno}: Triton has no chained assignment (a = b = c)")
+            raise SyntaxError(
+                f"{self.name}: line {node.lineno}: Triton does not support chained assignment (a = b = c)"
+            )
         self.generic_visit(node)
-        node.value = _placed(_call("value", node.value), node.value)
+        node.value = _at_location(_call("to_tensor", node.value), node.value)
         return node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         self.generic_visit(node)
-        name = "both" if isinstance(node.op, ast.And) else "either"
+        name = "logical_and" if isinstance(node.op, ast.And) else "logical_or"
         result = node.values[0]
         for value in node.values[1:]:
-            result = _call(name, result, _later(value))
-        return _placed(result, node)
+            result = _call(name, result, _thunk(value))
+        return _at_location(result, node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
-        return _placed(_call("negated", node.operand), node) if isinstance(node.op, ast.Not) else node
+        return _at_location(_call("logical_not", node.operand), node) if isinstance(node.op, ast.Not) else node
 
-    def _tested(self, node: Any) -> ast.AST:
+    def _rewrite_condition(self, node: Any) -> ast.AST:
         self.generic_visit(node)
-        node.test = _placed(_call("truth", node.test), node.test)
+        node.test = _at_location(_call("scalar_condition", node.test), node.test)
         return node
 
-    visit_If = visit_IfExp = _tested
+    visit_If = visit_IfExp = _rewrite_condition
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
-        if isinstance(node.func, ast.Name) and node.func.id in ("max", "min") and node.func.id not in self.taken:
-            node.func = _placed(_helper(node.func.id), node.func)
+        if isinstance(node.func, ast.Name) and node.func.id in ("max", "min") and node.func.id not in self.shadowed:
+            node.func = _at_location(_intrinsic(node.func.id), node.func)
         return node
 
     def visit_For(self, node: ast.For) -> ast.AST:
         callee = node.iter.func if isinstance(node.iter, ast.Call) else None
         called = callee.attr if isinstance(callee, ast.Attribute) else getattr(callee, "id", "")
         self.generic_visit(node)
-        first: list[ast.stmt] = [ast.Expr(value=_call("tick"))]
+        first: list[ast.stmt] = [ast.Expr(value=_call("check_timeout"))]
         if called == "range" and isinstance(node.target, ast.Name):
             loaded = ast.Name(id=node.target.id, ctx=ast.Load())
             stored = ast.Name(id=node.target.id, ctx=ast.Store())
-            first.append(ast.Assign(targets=[stored], value=_call("value", loaded)))
-        node.body = [_placed(statement, node) for statement in first] + node.body
+            first.append(ast.Assign(targets=[stored], value=_call("to_tensor", loaded)))
+        node.body = [_at_location(statement, node) for statement in first] + node.body
         return node
 
     def visit_While(self, node: ast.While) -> ast.AST:
-        self._tested(node)
-        node.body = [_placed(ast.Expr(value=_call("tick")), node), *node.body]
+        self._rewrite_condition(node)
+        node.body = [_at_location(ast.Expr(value=_call("check_timeout")), node), *node.body]
         return node
 
 
 def _definition(function: Callable[..., Any]) -> ast.FunctionDef:
-    """The function's syntax tree, with the line and column numbers of its file."""
+    """Return the function's syntax tree with the line numbers of its source file."""
     lines, first_line = inspect.getsourcelines(function)
     source = "".join(lines)
     indented = source[:1].isspace()
@@ -111,7 +113,7 @@ def _definition(function: Callable[..., Any]) -> ast.FunctionDef:
     name = function.__name__
     found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name]
     if not found:
-        raise SyntaxError(f"{name}: its source does not hold a 'def {name}'")
+        raise SyntaxError(f"{name}: no 'def {name}' in its source")
     return found[0]
 
 
@@ -120,24 +122,26 @@ def _code_of(module: types.CodeType, name: str) -> types.CodeType:
     return next(c for c in factory.co_consts if isinstance(c, types.CodeType) and c.co_name == name)
 
 
-def runnable(function: Callable[..., Any], helper: Any, is_language: Callable[[Any], bool]) -> Callable[..., Any]:
-    """``function`` with the compiler's meaning, its own globals, defaults and closure, and ``helper`` in reach.
+def rewrite_kernel(
+    function: Callable[..., Any], intrinsics: Any, is_language_function: Callable[[Any], bool]
+) -> Callable[..., Any]:
+    """Return ``function`` with its rewritten body and its own globals, defaults and closure.
 
-    ``is_language`` tells functions of ``triton.language``, which a module may have imported by name.
+    ``is_language_function`` returns True for ``triton.language`` functions, which a module can import by name.
     """
     definition = _definition(function)
     parameters = definition.args
     free = function.__code__.co_freevars
-    taken = frozenset(function.__globals__) | frozenset(function.__code__.co_varnames) | frozenset(free)
-    imported = (name for name in function.__code__.co_names if is_language(function.__globals__.get(name)))
-    _Meaning(function.__name__, taken, frozenset(imported)).visit(definition)
+    shadowed = frozenset(function.__globals__) | frozenset(function.__code__.co_varnames) | frozenset(free)
+    imported = (name for name in function.__code__.co_names if is_language_function(function.__globals__.get(name)))
+    _CompilerSemantics(function.__name__, shadowed, frozenset(imported)).visit(definition)
     definition.decorator_list = []
     definition.returns = None
     parameters.defaults, parameters.kw_defaults = [], [None for _ in parameters.kwonlyargs]
     for argument in (*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs):
         argument.annotation = None
     cells = dict(zip(free, function.__closure__ or (), strict=True))
-    cells[HELPER] = types.CellType(helper)
+    cells[INTRINSICS] = types.CellType(intrinsics)
     shell = ast.parse(f"def {_FACTORY}({', '.join(cells)}):\n    pass").body[0]
     assert isinstance(shell, ast.FunctionDef)
     shell.body = [definition, ast.Return(value=ast.Name(id=function.__name__, ctx=ast.Load()))]

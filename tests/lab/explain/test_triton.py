@@ -64,7 +64,7 @@ def test_a_wrong_kernel_is_not_explained() -> None:
     y = torch.zeros(100)
     with pytest.raises(cuda.OutOfBounds, match=r"write of y_ptr\[100\]"):
         ww.explain(kernels.beyond[(1,)], torch.randn(100), y, 100, BLOCK=128)
-    assert not y.any() and Memory.watch is None
+    assert not y.any() and Memory.access_hook is None
 
 
 def test_atomics_are_counted_by_element() -> None:

@@ -41,11 +41,11 @@ class Accesses:
         from warpwise.triton.memory import Memory
 
         with INTERPRETER.lock:
-            before, Memory.watch = Memory.watch, self._note
+            before, Memory.access_hook = Memory.access_hook, self._note
             try:
                 yield
             finally:
-                Memory.watch = before
+                Memory.access_hook = before
 
     def found(self) -> tuple[Access, ...]:
         """The sums, by file and line."""
@@ -59,7 +59,7 @@ class Accesses:
         active = pointer if mask is None else pointer[mask]
         if not active.size:
             return
-        name = memory.described(active.ravel()[:1], itemsize).partition(" + ")[0]
+        name = memory.describe_pointer(active.ravel()[:1], itemsize).partition(" + ")[0]
         one = self._sums.setdefault((file, line, _WORDS.get(what, what), name), _Sum())
         pointer, mask = contiguous_last(pointer, mask, itemsize)
         width = 1 if what == "atomic" else vector(pointer, mask, itemsize)

@@ -25,8 +25,8 @@ from warpwise.lab.explain.explanation import Agreement, Explanation, Resources
 
 if TYPE_CHECKING:
     from warpwise.machine.program import Program
-    from warpwise.triton.compiler import Compiled
-    from warpwise.triton.kernel import Launch
+    from warpwise.triton.compiler import CompiledKernel
+    from warpwise.triton.kernel import BoundKernel
 
 _WARP = 32
 _FORMATS = {
@@ -39,7 +39,7 @@ _INFERRED = (
 )
 
 
-def explain_triton(launch: Launch, args: tuple[Any, ...], meta: dict[str, Any], options: Options) -> Explanation:
+def explain_triton(launch: BoundKernel, args: tuple[Any, ...], meta: dict[str, Any], options: Options) -> Explanation:
     """``explain_launch`` for a kernel of ``warpwise.triton`` with its grid; ``meta`` are the keyword arguments."""
     return _Triton(launch, args, meta, options).explanation()
 
@@ -47,7 +47,7 @@ def explain_triton(launch: Launch, args: tuple[Any, ...], meta: dict[str, Any], 
 class _Triton:
     """One Triton launch on its way to being explained."""
 
-    def __init__(self, launch: Launch, args: tuple[Any, ...], meta: dict[str, Any], options: Options) -> None:
+    def __init__(self, launch: BoundKernel, args: tuple[Any, ...], meta: dict[str, Any], options: Options) -> None:
         from warpwise.triton.arguments import bind
 
         self.launch, self.options = launch, options
@@ -57,7 +57,7 @@ class _Triton:
         self.on_gpu = any(isinstance(value, torch.Tensor) and value.is_cuda for value in (*args, *meta.values()))
         self.args, self.meta = moved[: len(args)], dict(zip(meta, moved[len(args) :], strict=True))
         self.function = launch.kernel.jit_function
-        configured, given, _ = launch.kernel.configured(self.args, dict(self.meta))
+        configured, given, _ = launch.kernel.apply_config(self.args, dict(self.meta))
         self.bound = bind(self.function, configured, given)
         self.accesses = Accesses()
         self.seconds: dict[str, float] = {}
@@ -112,18 +112,18 @@ class _Triton:
         if findings:
             raise findings[0].error()
 
-    def _compile(self) -> Compiled:
-        made: Compiled = self.launch.kernel.compile_for(*self.args, target=self.profile.name, **self.meta)
+    def _compile(self) -> CompiledKernel:
+        made: CompiledKernel = self.launch.kernel.compile_for(*self.args, target=self.profile.name, **self.meta)
         return made
 
     def _grid(self) -> tuple[int, int, int]:
         from warpwise.triton.interpreter import INTERPRETER, grid_of
 
-        with INTERPRETER.language():
+        with INTERPRETER.interpreted_language():
             return grid_of(self.function.__name__, self.launch.grid, self.bound)
 
     def _run(
-        self, compiled: Compiled, program: Program, grid: Any, block: Any, buffers: Mapping[str, Buffer],
+        self, compiled: CompiledKernel, program: Program, grid: Any, block: Any, buffers: Mapping[str, Buffer],
         before: launches.Snapshot,
     ) -> Run:  # fmt: skip
         """The compiled kernel on the machine; what it cannot execute is said, and the rest of the explanation stays."""
@@ -135,16 +135,16 @@ class _Triton:
         return execute(program, grid, block, compiled.shared, given, {}, self.options, None)
 
 
-def _load(compiled: Compiled) -> Program:
+def _load(compiled: CompiledKernel) -> Program:
     from warpwise import machine
 
     return replace(machine.load_program(compiled.cubin, compiled.name), spill_stores=compiled.spills)
 
 
 def _tensor(value: Any) -> torch.Tensor | None:
-    from warpwise.triton.arguments import unwrapped
+    from warpwise.triton.arguments import unwrap
 
-    value = unwrapped(value)
+    value = unwrap(value)
     if isinstance(value, np.ndarray):
         value = torch.from_numpy(value)
     return value if isinstance(value, torch.Tensor) else None
@@ -172,10 +172,10 @@ def _element(dtype: torch.dtype) -> str:
 
 
 def _packed(
-    compiled: Compiled, program: Program, bound: Mapping[str, Any], buffers: Mapping[str, Buffer]
+    compiled: CompiledKernel, program: Program, bound: Mapping[str, Any], buffers: Mapping[str, Buffer]
 ) -> list[Buffer | Scalar]:
     """The compiled kernel's parameters in order: what is no constant, then scratch memory that is not used."""
-    from warpwise.triton.arguments import unwrapped
+    from warpwise.triton.arguments import unwrap
 
     made: list[Buffer | Scalar] = []
     for name, kind in compiled.signature.items():
@@ -184,7 +184,7 @@ def _packed(
         if name in buffers:
             made.append(buffers[name])
         elif isinstance(kind, str) and kind in _FORMATS:
-            made.append(Scalar(name, struct.pack(_FORMATS[kind], unwrapped(bound[name]))))
+            made.append(Scalar(name, struct.pack(_FORMATS[kind], unwrap(bound[name]))))
         else:
             raise UnsupportedFeature(f"{compiled.name}: {name} is a {kind}, which the machine is not handed")
     scratch = len(program.parameters) - len(made)

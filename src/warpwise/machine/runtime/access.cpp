@@ -50,15 +50,15 @@ Extent extent_of(const Warp& warp, const Instruction& instruction, Mask lanes, c
   if (bits & (bytes - 1)) {
     for_lanes(lanes, [&](unsigned l) {
       if (addresses.lane[l] & (bytes - 1))
-        fault(warp, instruction, "lane %u: an access of %u bytes at address 0x%llx, which is no multiple of %u", l,
-              bytes, static_cast<unsigned long long>(addresses.lane[l]), bytes);
+        fault(warp, instruction, "lane %u: an access of %u bytes at address 0x%llx, not a multiple of %u", l, bytes,
+              static_cast<unsigned long long>(addresses.lane[l]), bytes);
     });
   }
   return {low, high};
 }
 
-Way::Way(const Warp& warp, const Instruction& instruction, Space space, Mask lanes, const Addresses& addresses,
-         unsigned bytes)
+LanePointers::LanePointers(const Warp& warp, const Instruction& instruction, Space space, Mask lanes,
+                           const Addresses& addresses, unsigned bytes)
     : warp_(warp), instruction_(instruction), addresses_(addresses), space_(space), bytes_(bytes) {
   const Extent extent = extent_of(warp, instruction, lanes, addresses, bytes);
   if (space == Space::kShared) {
@@ -73,7 +73,7 @@ Way::Way(const Warp& warp, const Instruction& instruction, Space space, Mask lan
   }
 }
 
-u8* Way::look_up(unsigned lane) const {
+u8* LanePointers::look_up(unsigned lane) const {
   const u64 address = addresses_.lane[lane];
   switch (space_) {
     case Space::kGlobal:
@@ -97,10 +97,10 @@ Generic split_generic(Mask lanes, Addresses& addresses) {
   return parts;
 }
 
-void account(Warp& warp, const Instruction& instruction, Space space, Action action, unsigned bytes, Mask lanes,
-             const Addresses& addresses) {
+void record_access(Warp& warp, const Instruction& instruction, Space space, Action action, unsigned bytes, Mask lanes,
+                   const Addresses& addresses) {
   const Request request{space, action, static_cast<u8>(bytes), lanes, addresses.lane};
-  warp.latency = note_request(warp, instruction, request);
+  warp.latency = record_request(warp, instruction, request);
 }
 
 bool is_hint(const std::string& modifier) {

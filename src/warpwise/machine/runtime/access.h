@@ -1,4 +1,4 @@
-// What handlers of memory instructions share: addresses of lanes, the way to their bytes, modifiers.
+// Shared by the handlers of memory instructions: lane addresses, host pointers, modifiers.
 #pragma once
 #include <cstring>
 #include <initializer_list>
@@ -10,25 +10,25 @@ namespace ww::machine {
 struct alignas(64) Addresses {
   u64 lane[kLanes];
 };
-// Of a memory operand with 64-bit addresses (modifier E): a register pair, a uniform register pair, or the sum of a
-// uniform pair with a pair or a 32-bit register.
+// Lane addresses of a memory operand with 64-bit addresses (modifier E): a register pair, a uniform register pair, or a
+// uniform register pair plus a register pair or a 32-bit register.
 void wide_addresses(const Warp& warp, const Operand& operand, Addresses& out);
-// Of one with 32-bit addresses, shared and local memory: register x 1, 4, 8 or 16, uniform register, displacement.
+// Lane addresses of shared and local memory, 32 bits: register x (1, 4, 8 or 16) + uniform register + displacement.
 void narrow_addresses(const Warp& warp, const Operand& operand, Addresses& out);
 
-// Smallest and largest address of the lanes that are on.
+// Lowest and highest address of the active lanes.
 struct Extent {
   u64 low, high;
 };
-// Faults if an address is no multiple of `bytes`.
+// Faults if an address is not a multiple of `bytes`.
 Extent extent_of(const Warp& warp, const Instruction& instruction, Mask lanes, const Addresses& addresses,
                  unsigned bytes);
 
-// Where the bytes at an address are, for the lanes of one instruction: all of one buffer, or each looked up by itself.
-class Way {
+// Host pointers of the lanes' addresses: one offset if all lanes access one segment, otherwise a look-up per lane.
+class LanePointers {
  public:
-  Way(const Warp& warp, const Instruction& instruction, Space space, Mask lanes, const Addresses& addresses,
-      unsigned bytes);
+  LanePointers(const Warp& warp, const Instruction& instruction, Space space, Mask lanes, const Addresses& addresses,
+               unsigned bytes);
   u8* operator()(unsigned lane) const {
     return direct_ ? reinterpret_cast<u8*>(addresses_.lane[lane] + offset_) : look_up(lane);
   }
@@ -44,14 +44,14 @@ class Way {
   u64 offset_ = 0;  // from an address to its host pointer
 };
 
-// Generic addresses: lanes whose address lies in the window of shared or of local memory, addresses there made
-// relative.
+// Lanes by state space of their generic address. split_generic converts addresses in the shared and local windows to
+// offsets.
 struct Generic {
   Mask global, shared, local;
 };
 Generic split_generic(Mask lanes, Addresses& addresses);
 
-// Registers of a source operand of several words; RZ is 0 in each.
+// Word `word` of a source operand of several registers; RZ reads 0.
 inline const Vector& source_word(const Warp& warp, const Operand& operand, unsigned word) {
   if (operand.kind == Kind::kUniform)
     return operand.index == kUniformZero ? kZeroVector : warp.uniforms[operand.index + word];
@@ -59,25 +59,25 @@ inline const Vector& source_word(const Warp& warp, const Operand& operand, unsig
 }
 
 template <class T>
-inline T read_as(const u8* place) {
+inline T read_as(const u8* pointer) {
   T value;
-  std::memcpy(&value, place, sizeof value);
+  std::memcpy(&value, pointer, sizeof value);
   return value;
 }
 template <class T>
-inline void write_as(u8* place, T value) {
-  std::memcpy(place, &value, sizeof value);
+inline void write_as(u8* pointer, T value) {
+  std::memcpy(pointer, &value, sizeof value);
 }
 
-// note_request, whose latency becomes the instruction's.
-void account(Warp& warp, const Instruction& instruction, Space space, Action action, unsigned bytes, Mask lanes,
-             const Addresses& addresses);
+// Calls record_request and sets the instruction's latency.
+void record_access(Warp& warp, const Instruction& instruction, Space space, Action action, unsigned bytes, Mask lanes,
+                   const Addresses& addresses);
 
-// Modifiers that change nothing about the data: scopes, cache hints, E.
+// True for modifiers without effect on the data: scopes, cache hints, E.
 bool is_hint(const std::string& modifier);
-// Whether each modifier is one of these or a hint.
+// True if every modifier is a hint or in `known`.
 bool only_modifiers(const Instruction& instruction, std::initializer_list<const char*> known);
-// kBypassL1 and kNoAllocate from the modifiers: strong loads of wider scope than the SM must see what others wrote.
+// kBypassL1 and kNoAllocate of the modifiers. Strong loads of GPU or system scope bypass L1, which is not coherent.
 u8 caching_modifiers(const Instruction& instruction);
 inline void set_caching(Instruction& instruction, unsigned caching) {
   instruction.scratch[0] = (instruction.scratch[0] & ~(u64{0xff} << 32)) | u64{caching} << 32;

@@ -1,4 +1,4 @@
-// LDGSTS (cp.async), the groups that LDGDEPBAR closes, and UBLKCP (bulk copies): the data lands at once.
+// LDGSTS (cp.async), LDGDEPBAR and DEPBAR (cp.async groups), UBLKCP (cp.async.bulk). Copies complete immediately.
 #include <algorithm>
 
 #include "access.h"
@@ -8,8 +8,8 @@ namespace ww::machine {
 
 namespace {
 
-// LDGSTS [shared], [global], P: lanes whose predicate does not hold write zeros. With ZFILL the lower bits of the
-// global address say how many bytes at the end of the destination are zeros; the address without them is the source.
+// LDGSTS [shared], [global], P: lanes whose predicate is false write zeros. With ZFILL the lower bits of the global
+// address are the number of zero bytes at the end of the destination, and the remaining bits are the source address.
 template <unsigned Bytes, bool Fills>
 void copy(Warp& warp, const Instruction& instruction, Mask lanes) {
   Addresses to, from;
@@ -27,16 +27,16 @@ void copy(Warp& warp, const Instruction& instruction, Mask lanes) {
   }
   u8 data[kLanes][Bytes] = {};
   if (reads) {
-    const Way source(warp, instruction, Space::kGlobal, reads, from, Bytes);
+    const LanePointers source(warp, instruction, Space::kGlobal, reads, from, Bytes);
     for_lanes(reads, [&](unsigned l) { std::memcpy(data[l], source(l), Fills ? valid[l] : Bytes); });
   }
-  const Way target(warp, instruction, Space::kShared, lanes, to, Bytes);
+  const LanePointers target(warp, instruction, Space::kShared, lanes, to, Bytes);
   for_lanes(lanes, [&](unsigned l) { std::memcpy(target(l), data[l], Bytes); });
   if (reads) {
-    account(warp, instruction, Space::kGlobal, Action::kAsyncCopy, Bytes, reads, from);
+    record_access(warp, instruction, Space::kGlobal, Action::kAsyncCopy, Bytes, reads, from);
     warp.copies.open = std::max(warp.copies.open, warp.cycle + warp.latency);
   }
-  note_copy_into_shared(instruction, Bytes, reads, from.lane, lanes, to.lane);
+  record_copy_to_shared(instruction, Bytes, reads, from.lane, lanes, to.lane);
 }
 Opcode LDGSTS_opcode("LDGSTS", kLsu, [](Instruction& i) -> Handler {
   if (i.operands.size() < 2 || i.operands.size() > 3 || !only_modifiers(i, {"64", "128", "ZFILL", "BYPASS", "ACCESS"}))
@@ -49,29 +49,29 @@ Opcode LDGSTS_opcode("LDGSTS", kLsu, [](Instruction& i) -> Handler {
   return fills ? copy<4, true> : copy<4, false>;
 });
 
-// Closes a group: its copies have all landed at a known cycle.
+// LDGDEPBAR: commits a group; the cycle at which its copies complete is known.
 void commit(Warp& warp, const Instruction&, Mask) {
   CopyGroups& copies = warp.copies;
-  copies.landed[copies.count++ % CopyGroups::kKept] = copies.open;
+  copies.landed[copies.count++ % CopyGroups::kMaxGroups] = copies.open;
 }
 Opcode LDGDEPBAR_opcode("LDGDEPBAR", kLsu, [](Instruction&) -> Handler { return commit; });
 
-// DEPBAR.LE SB0, n: waits until at most the n latest groups are under way.
+// DEPBAR.LE SB0, n: waits until at most the n latest groups are pending.
 void wait_for_groups(Warp& warp, const Instruction& instruction, Mask) {
   const CopyGroups& copies = warp.copies;
   const u32 left = static_cast<u32>(instruction.operands[1].value);
-  if (copies.count <= left || left >= CopyGroups::kKept) return;
-  warp.ready = std::max(warp.ready, copies.landed[(copies.count - 1 - left) % CopyGroups::kKept]);
+  if (copies.count <= left || left >= CopyGroups::kMaxGroups) return;
+  warp.ready = std::max(warp.ready, copies.landed[(copies.count - 1 - left) % CopyGroups::kMaxGroups]);
 }
-void wait_for_nothing(Warp&, const Instruction&, Mask) {}
+void no_operation(Warp&, const Instruction&, Mask) {}
 Opcode DEPBAR_opcode("DEPBAR", kLsu, [](Instruction& i) -> Handler {
   const bool groups = i.operands.size() == 2 && i.operands[0].kind == Kind::kBarrier && i.operands[0].index == 0 &&
                       i.operands[1].kind == Kind::kImmediate;
-  return groups ? wait_for_groups : wait_for_nothing;
+  return groups ? wait_for_groups : no_operation;
 });
 
-// UBLKCP.S.G [UR shared], [UR global], UR and UBLKCP.G.S the other way: one copy for the warp, of 16-byte units; the
-// mbarrier of a copy into shared memory stands in the register after the destination's.
+// UBLKCP.S.G [UR shared], [UR global], UR (size in 16-byte units), and UBLKCP.G.S in the other direction: one copy per
+// warp. For a copy to shared memory the register after the destination's holds the mbarrier address.
 template <bool IntoShared>
 void copy_bulk(Warp& warp, const Instruction& instruction, Mask) {
   const Operand &to = instruction.operands[0], &from = instruction.operands[1];
@@ -87,10 +87,12 @@ void copy_bulk(Warp& warp, const Instruction& instruction, Mask) {
       here.lane[l] = shared.lane[0] + 16 * (done + l);
       there.lane[l] = global.lane[0] + 16 * (done + l);
     }
-    const Way near(warp, instruction, Space::kShared, lanes, here, 16);
-    const Way far(warp, instruction, Space::kGlobal, lanes, there, 16);
-    for_lanes(lanes,
-              [&](unsigned l) { std::memcpy(IntoShared ? near(l) : far(l), IntoShared ? far(l) : near(l), 16); });
+    const LanePointers shared_pointers(warp, instruction, Space::kShared, lanes, here, 16);
+    const LanePointers global_pointers(warp, instruction, Space::kGlobal, lanes, there, 16);
+    for_lanes(lanes, [&](unsigned l) {
+      std::memcpy(IntoShared ? shared_pointers(l) : global_pointers(l),
+                  IntoShared ? global_pointers(l) : shared_pointers(l), 16);
+    });
   }
   if (IntoShared) {
     const u32 barrier = warp.uniforms[to.uniform_base + 1].lane[0];

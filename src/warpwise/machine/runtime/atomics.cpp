@@ -1,4 +1,4 @@
-// ATOM, ATOMG, RED, REDG and ATOMS: lanes one after another, in order.
+// ATOM, ATOMG, RED, REDG and ATOMS. Lanes are applied in order of their number.
 #include <algorithm>
 #include <cmath>
 
@@ -15,12 +15,12 @@ enum Operation : u8 { kAdd, kMin, kMax, kInc, kDec, kAnd, kOr, kXor, kExchange, 
 enum Element : u8 { kU32, kS32, kU64, kS64, kF32, kF64, kF16, kBF16, kB128 };
 constexpr u8 kElementBytes[] = {4, 4, 8, 8, 4, 8, 2, 2, 16};
 
-// What a decoder found out, in scratch[1].
+// Decoded form of the instruction, in scratch[1].
 struct Atomic {
   Operation operation;
   Element element;
   u8 elements;
-  u8 memory;    // which operand is the address
+  u8 memory;    // index of the address operand
   bool flush;   // FTZ
   bool counts;  // POPC.INC: adds 1
   u8 unused[2];
@@ -65,69 +65,70 @@ float flushed(float value, bool flush) {
 }
 
 template <class T>
-void replace(u8* place, const u8* value, Operation operation) {
-  write_as<T>(place, integer_result(operation, read_as<T>(place), read_as<T>(value)));
+void replace(u8* pointer, const u8* value, Operation operation) {
+  write_as<T>(pointer, integer_result(operation, read_as<T>(pointer), read_as<T>(value)));
 }
 
-void combine(u8* place, const u8* value, const Atomic& atomic) {
+void combine(u8* pointer, const u8* value, const Atomic& atomic) {
   switch (atomic.element) {
     case kU32:
-      return replace<u32>(place, value, atomic.operation);
+      return replace<u32>(pointer, value, atomic.operation);
     case kS32:
-      return replace<i32>(place, value, atomic.operation);
+      return replace<i32>(pointer, value, atomic.operation);
     case kU64:
-      return replace<u64>(place, value, atomic.operation);
+      return replace<u64>(pointer, value, atomic.operation);
     case kS64:
-      return replace<i64>(place, value, atomic.operation);
+      return replace<i64>(pointer, value, atomic.operation);
     case kF32: {
-      const float old = flushed(read_as<float>(place), atomic.flush),
+      const float old = flushed(read_as<float>(pointer), atomic.flush),
                   added = flushed(read_as<float>(value), atomic.flush);
-      return write_as(place, flushed(float_result(atomic.operation, old, added), atomic.flush));
+      return write_as(pointer, flushed(float_result(atomic.operation, old, added), atomic.flush));
     }
     case kF64:
-      return write_as(place, float_result(atomic.operation, read_as<double>(place), read_as<double>(value)));
+      return write_as(pointer, float_result(atomic.operation, read_as<double>(pointer), read_as<double>(value)));
     case kF16: {
       const float sum =
-          float_result(atomic.operation, half_to_float(read_as<u16>(place)), half_to_float(read_as<u16>(value)));
-      return write_as(place, static_cast<u16>(float_to_half(sum)));
+          float_result(atomic.operation, half_to_float(read_as<u16>(pointer)), half_to_float(read_as<u16>(value)));
+      return write_as(pointer, static_cast<u16>(float_to_half(sum)));
     }
     case kBF16: {
       const float sum =
-          float_result(atomic.operation, bfloat_to_float(read_as<u16>(place)), bfloat_to_float(read_as<u16>(value)));
-      return write_as(place, static_cast<u16>(float_to_bfloat(sum)));
+          float_result(atomic.operation, bfloat_to_float(read_as<u16>(pointer)), bfloat_to_float(read_as<u16>(value)));
+      return write_as(pointer, static_cast<u16>(float_to_bfloat(sum)));
     }
     case kB128:
-      std::memcpy(place, value, 16);
+      std::memcpy(pointer, value, 16);
   }
 }
 
-// One lane's turn: `old` receives what was there; says whether a compare-and-swap swapped.
-bool turn(u8* place, const u8* value, const u8* compare, u8* old, const Atomic& atomic) {
+// Applies one lane; `old` receives the old value. Returns false if a compare-and-swap did not swap.
+bool apply_lane(u8* pointer, const u8* value, const u8* compare, u8* old, const Atomic& atomic) {
   const unsigned bytes = atomic.bytes();
-  std::memcpy(old, place, bytes);
+  std::memcpy(old, pointer, bytes);
   switch (atomic.operation) {
     case kExchange:
-      std::memcpy(place, value, bytes);
+      std::memcpy(pointer, value, bytes);
       return true;
     case kCastSpin:
     case kCompareExchange: {
-      const bool same = std::memcmp(place, compare, bytes) == 0;
-      if (same) std::memcpy(place, value, bytes);
+      const bool same = std::memcmp(pointer, compare, bytes) == 0;
+      if (same) std::memcpy(pointer, value, bytes);
       return same;
     }
     case kArrive:
-      arrive_before_sm90(place);
+      arrive_before_sm90(pointer);
       return true;
     default:
       for (unsigned i = 0; i < atomic.elements; i++) {
         const unsigned at = i * kElementBytes[atomic.element];
-        combine(place + at, value + at, atomic);
+        combine(pointer + at, value + at, atomic);
       }
       return true;
   }
 }
 
-void lanes_take_turns(Warp& warp, const Instruction& instruction, Space space, Mask lanes, const Addresses& addresses) {
+void apply_in_lane_order(Warp& warp, const Instruction& instruction, Space space, Mask lanes,
+                         const Addresses& addresses) {
   const Atomic atomic = atomic_of(instruction);
   const unsigned bytes = atomic.bytes(), words = std::max(1u, bytes / 4), memory = atomic.memory;
   const bool swaps = atomic.operation == kCompareExchange || atomic.operation == kCastSpin;
@@ -138,7 +139,7 @@ void lanes_take_turns(Warp& warp, const Instruction& instruction, Space space, M
     value[word] = &source_word(warp, instruction.operands[memory + (swaps ? 2 : 1)], word);
     compare[word] = &source_word(warp, instruction.operands[memory + 1], word);
   }
-  const Way way(warp, instruction, space, lanes, addresses, bytes);
+  const LanePointers pointers(warp, instruction, space, lanes, addresses, bytes);
   Vector result[4];
   Mask swapped = 0;
   const Mask stores =
@@ -148,8 +149,8 @@ void lanes_take_turns(Warp& warp, const Instruction& instruction, Space space, M
     if (has_value)
       for (unsigned word = 0; word < words; word++)
         given[word] = value[word]->lane[l], expected[word] = compare[word]->lane[l];
-    const bool done =
-        turn(way(l), reinterpret_cast<u8*>(given), reinterpret_cast<u8*>(expected), reinterpret_cast<u8*>(old), atomic);
+    const bool done = apply_lane(pointers(l), reinterpret_cast<u8*>(given), reinterpret_cast<u8*>(expected),
+                                 reinterpret_cast<u8*>(old), atomic);
     swapped |= static_cast<Mask>(done) << l;
     for (unsigned word = 0; word < words; word++) result[word].lane[l] = old[word];
   });
@@ -161,41 +162,41 @@ void lanes_take_turns(Warp& warp, const Instruction& instruction, Space space, M
     }
     for (unsigned word = 0; word < words; word++) {
       Vector& register_ = destination(warp, instruction, i, word);
-      // CAST.SPIN returns whether it stored.
+      // CAST.SPIN returns 1 if it stored.
       for_lanes(lanes, [&](unsigned l) {
         register_.lane[l] = atomic.operation != kCastSpin ? result[word].lane[l] : word == 0 ? swapped >> l & 1 : 0;
       });
     }
   }
   const bool reduces = memory == 0;
-  account(warp, instruction, space, reduces ? Action::kReduction : Action::kAtomic, bytes, lanes, addresses);
+  record_access(warp, instruction, space, reduces ? Action::kReduction : Action::kAtomic, bytes, lanes, addresses);
 }
 
 void run_global(Warp& warp, const Instruction& instruction, Mask lanes) {
   Addresses addresses;
   wide_addresses(warp, instruction.operands[atomic_of(instruction).memory], addresses);
-  lanes_take_turns(warp, instruction, Space::kGlobal, lanes, addresses);
+  apply_in_lane_order(warp, instruction, Space::kGlobal, lanes, addresses);
 }
 
 void run_shared(Warp& warp, const Instruction& instruction, Mask lanes) {
   Addresses addresses;
   narrow_addresses(warp, instruction.operands[atomic_of(instruction).memory], addresses);
-  lanes_take_turns(warp, instruction, Space::kShared, lanes, addresses);
+  apply_in_lane_order(warp, instruction, Space::kShared, lanes, addresses);
 }
 
-// A 16-bit atomic that meets a shared address leaves it to the code behind it: its predicate says so.
+// A generic 16-bit atomic on a shared address is left to the code after it: the predicate result is false.
 void run_generic(Warp& warp, const Instruction& instruction, Mask lanes) {
   const Atomic atomic = atomic_of(instruction);
   Addresses addresses;
   wide_addresses(warp, instruction.operands[atomic.memory], addresses);
   const Generic parts = split_generic(lanes, addresses);
-  if (parts.local) fault(warp, instruction, "an atomic on local memory");
-  if (parts.global) lanes_take_turns(warp, instruction, Space::kGlobal, parts.global, addresses);
+  if (parts.local) fault(warp, instruction, "atomic operation on local memory");
+  if (parts.global) apply_in_lane_order(warp, instruction, Space::kGlobal, parts.global, addresses);
   if (!parts.shared) return;
   if (kElementBytes[atomic.element] == 2)
     set_predicate(warp, instruction.operands[0], parts.shared, 0);
   else
-    lanes_take_turns(warp, instruction, Space::kShared, parts.shared, addresses);
+    apply_in_lane_order(warp, instruction, Space::kShared, parts.shared, addresses);
 }
 
 constexpr struct {

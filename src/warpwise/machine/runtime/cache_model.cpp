@@ -8,7 +8,7 @@ void SectoredCache::reset(u64 bytes, unsigned ways) {
   entries_.assign(static_cast<size_t>(sets_) * ways, 0);
 }
 
-unsigned SectoredCache::access(u64 line, unsigned wanted, bool allocate) {
+unsigned SectoredCache::access(u64 line, unsigned sectors, bool allocate) {
   if (sets_ == 0) return 0;
   u64* set = set_of(line);
   const u64 tag = line + 1;
@@ -16,17 +16,17 @@ unsigned SectoredCache::access(u64 line, unsigned wanted, bool allocate) {
   while (way < ways_ && set[way] >> 4 != tag) way++;
   u64 entry = tag << 4;
   if (way < ways_) entry = set[way];
-  const unsigned found = static_cast<unsigned>(entry) & wanted;
+  const unsigned found = static_cast<unsigned>(entry) & sectors;
   if (way == ways_) {
     if (!allocate) return 0;
     way--;
   }
   for (; way > 0; way--) set[way] = set[way - 1];
-  set[0] = allocate ? entry | wanted : entry;
+  set[0] = allocate ? entry | sectors : entry;
   return found;
 }
 
-void SectoredCache::drop(u64 line, unsigned sectors) {
+void SectoredCache::invalidate(u64 line, unsigned sectors) {
   if (sets_ == 0) return;
   u64* set = set_of(line);
   for (unsigned way = 0; way < ways_; way++)

@@ -1,4 +1,4 @@
-// Models of L1, L2 and of which sectors a launch touches at all.
+// Cache models of L1 and L2, and the footprint of a launch in sectors.
 #pragma once
 #include <cstddef>
 #include <vector>
@@ -6,14 +6,14 @@
 
 namespace ww::machine {
 
-// A set-associative cache of 128-byte lines with four sectors, least recently used out first.
+// A set-associative cache of 128-byte lines of four sectors, with LRU replacement.
 class SectoredCache {
  public:
   void reset(u64 bytes, unsigned ways);
-  // Sectors of `wanted` (4 bits) that are there; afterwards all of them are, if `allocate`.
-  unsigned access(u64 line, unsigned wanted, bool allocate);
-  // Forgets a line's sectors.
-  void drop(u64 line, unsigned sectors);
+  // Returns which of `sectors` (4 bits) hit; if `allocate`, all of them are valid afterwards.
+  unsigned access(u64 line, unsigned sectors, bool allocate);
+  // Invalidates sectors of a line.
+  void invalidate(u64 line, unsigned sectors);
 
  private:
   u64* set_of(u64 line) {
@@ -22,10 +22,10 @@ class SectoredCache {
   }
   unsigned ways_ = 0;
   u32 sets_ = 0;
-  std::vector<u64> entries_;  // (line + 1) << 4 | sectors, 0 if empty; a set's most recently used first
+  std::vector<u64> entries_;  // (line + 1) << 4 | sectors, 0 if empty; in each set from most to least recently used
 };
 
-// Distinct sectors read and written, over all buffers.
+// Distinct sectors read and written in all buffers.
 class Footprint {
  public:
   void reset(size_t lines) { marks_.assign(lines, 0), read_ = written_ = 0; }
@@ -41,7 +41,7 @@ class Footprint {
   u64 sectors_written() const { return written_; }
 
  private:
-  std::vector<u8> marks_;  // a line: low 4 bits read, high 4 written
+  std::vector<u8> marks_;  // per line: low 4 bits read, high 4 bits written
   u64 read_ = 0, written_ = 0;
 };
 

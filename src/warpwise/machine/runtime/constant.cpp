@@ -1,4 +1,4 @@
-// Loads from constant banks: LDC for each lane, ULDC and LDCU for the warp.
+// Loads from constant banks: LDC per lane, ULDC and LDCU per warp.
 #include <cstring>
 
 #include "core.h"
@@ -36,9 +36,9 @@ void load_words(Warp& warp, const Instruction& instruction, Mask lanes, u32 (*co
   const Operand& source = instruction.operands[1];
   Vector words[4];
   for_lanes(lanes, [&](unsigned l) {
-    const u8* place = constant_memory(source.bank, (*address)[l], bytes, warp, instruction);
+    const u8* pointer = constant_memory(source.bank, (*address)[l], bytes, warp, instruction);
     u32 value[4] = {};
-    memcpy(value, place, bytes);
+    memcpy(value, pointer, bytes);
     if (is_signed)
       value[0] = bytes == 1 ? static_cast<u32>(static_cast<int8_t>(value[0]))
                             : static_cast<u32>(static_cast<int16_t>(value[0]));
@@ -59,7 +59,7 @@ void load_based(Warp& warp, const Instruction& instruction, Mask lanes) {
   load_words(warp, instruction, lanes, &addresses);
 }
 
-// Uniform registers are broadcast vectors: every lane is written, whoever runs.
+// Uniform registers are broadcast vectors: all lanes are written, regardless of the active mask.
 template <Handler handler>
 void for_warp(Warp& warp, const Instruction& instruction, Mask) {
   handler(warp, instruction, ~Mask{0});
@@ -83,8 +83,8 @@ Handler decode_uniform_load(Instruction& instruction) {
 }
 
 const Opcode opcodes[] = {{"LDC", kAdu, decode_load},
-                          {"ULDC", kUniformUnit, decode_uniform_load},
-                          {"LDCU", kUniformUnit, decode_uniform_load}};
+                          {"ULDC", kUniformPipe, decode_uniform_load},
+                          {"LDCU", kUniformPipe, decode_uniform_load}};
 
 }  // namespace
 }  // namespace ww::machine

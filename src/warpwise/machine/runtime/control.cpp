@@ -1,4 +1,4 @@
-// Branches, calls, convergence barriers, block barriers, exits, and instructions that do nothing here.
+// Branches, calls, convergence barriers, block barriers, exit, and instructions without effect in the interpreter.
 #include "core.h"
 
 namespace ww::machine {
@@ -6,7 +6,7 @@ namespace {
 
 // ---- Branches
 
-void go(Warp& warp, Mask lanes, u32 target) {
+void branch_to(Warp& warp, Mask lanes, u32 target) {
   if (lanes == warp.running) {
     warp.pc = target;
     return;
@@ -16,31 +16,31 @@ void go(Warp& warp, Mask lanes, u32 target) {
 }
 
 void branch(Warp& warp, const Instruction& instruction, Mask lanes) {
-  go(warp, lanes, static_cast<u32>(instruction.scratch[0]));
+  branch_to(warp, lanes, static_cast<u32>(instruction.scratch[0]));
 }
 
 void branch_if(Warp& warp, const Instruction& instruction, Mask lanes) {
   const Mask taken = lanes & predicate(warp, instruction.operands[0]);
-  if (taken) go(warp, taken, static_cast<u32>(instruction.scratch[0]));
+  if (taken) branch_to(warp, taken, static_cast<u32>(instruction.scratch[0]));
 }
 
-// BRA.U.ANY: all lanes that run, if any of them would.
-void branch_together(Warp& warp, const Instruction& instruction, Mask) {
-  go(warp, warp.running, static_cast<u32>(instruction.scratch[0]));
+// BRA.U.ANY: all active lanes branch if the condition is true in any of them.
+void branch_any(Warp& warp, const Instruction& instruction, Mask) {
+  branch_to(warp, warp.running, static_cast<u32>(instruction.scratch[0]));
 }
 
-// Lanes of the mask in a uniform register that live but are elsewhere.
-Mask absent(Warp& warp, const Instruction& instruction) {
+// Lanes of a mask in a uniform register that have not exited and are not active.
+Mask missing_lanes(Warp& warp, const Instruction& instruction) {
   const Operand& operand = instruction.operands[0];
   Vector temporary;
   const u32 value = source(warp, instruction, 0, temporary).lane[0];
   return (operand.inverted ? ~value : value) & warp.alive & ~warp.running;
 }
 void branch_if_diverged(Warp& warp, const Instruction& instruction, Mask lanes) {
-  if (absent(warp, instruction)) go(warp, lanes, static_cast<u32>(instruction.scratch[0]));
+  if (missing_lanes(warp, instruction)) branch_to(warp, lanes, static_cast<u32>(instruction.scratch[0]));
 }
 void branch_if_converged(Warp& warp, const Instruction& instruction, Mask lanes) {
-  if (!absent(warp, instruction)) go(warp, lanes, static_cast<u32>(instruction.scratch[0]));
+  if (!missing_lanes(warp, instruction)) branch_to(warp, lanes, static_cast<u32>(instruction.scratch[0]));
 }
 
 const Operand* label_of(const Instruction& instruction) {
@@ -53,7 +53,7 @@ Handler decode_branch(Instruction& instruction) {
   const Operand* label = label_of(instruction);
   if (!label || &instruction.operands.back() != label) return nullptr;
   instruction.scratch[0] = static_cast<u64>(label->value);
-  if (instruction.operands.size() == 1) return instruction.has("ANY") ? branch_together : branch;
+  if (instruction.operands.size() == 1) return instruction.has("ANY") ? branch_any : branch;
   if (instruction.operands.size() != 2) return nullptr;
   if (instruction.has("DIV")) return branch_if_diverged;
   if (instruction.has("CONV")) return branch_if_converged;
@@ -61,18 +61,18 @@ Handler decode_branch(Instruction& instruction) {
   return kind == Kind::kPredicate || kind == Kind::kUniformPredicate ? branch_if : nullptr;
 }
 
-// ---- Jumps to computed places: scratch[0] is added to the register operand scratch[1], in bytes.
+// ---- Indirect jumps: target = scratch[0] + register operand number scratch[1], in bytes.
 
-// Functions of the driver. What vprintf prints is left out; the address to return to lies in R20, by convention.
+// Driver functions. vprintf prints nothing here. By the ABI the return address is in R20.
 void call_driver(Warp& warp, const Instruction& instruction, Mask lanes, u32 address) {
   const size_t number = (address - kExternals) / 16;
   const std::string name = number < run.program->externals.size() ? run.program->externals[number] : "?";
-  if (name == "__assertfail") fault(warp, instruction, "an assertion of the kernel failed");
+  if (name == "__assertfail") fault(warp, instruction, "device-side assert failed");
   const u32 back = warp.registers[20].lane[__builtin_ctz(lanes)] / 16;
   if (name != "vprintf" || back >= launch.instructions)
-    throw Fault{Fault::kUnsupported, instruction.index, "the interpreter does not know the driver's function " + name};
+    throw Fault{Fault::kUnsupported, instruction.index, "unsupported driver function " + name};
   for_lanes(lanes, [&](unsigned l) { warp.registers[4].lane[l] = 0; });
-  go(warp, lanes, back);
+  branch_to(warp, lanes, back);
 }
 
 void jump(Warp& warp, const Instruction& instruction, Mask lanes) {
@@ -90,9 +90,9 @@ void jump(Warp& warp, const Instruction& instruction, Mask lanes) {
       continue;
     }
     if (target % 16 || target / 16 >= launch.instructions)
-      fault(warp, instruction, "a jump to 0x%x, outside of the program", target);
+      fault(warp, instruction, "jump to 0x%x, outside the program", target);
     rest &= ~same;
-    go(warp, same, target / 16);
+    branch_to(warp, same, target / 16);
     if (!warp.running) next_split(warp);
   }
 }
@@ -102,7 +102,7 @@ bool is_value(const Operand& operand) {
          operand.kind == Kind::kImmediate;
 }
 
-// BRX R4 -0x300: relative to the next instruction. CALL, JMP and RET: from the label on, or from the program's start.
+// BRX R4 -0x300 is relative to the next instruction; CALL, JMP and RET to the label or the start of the program.
 Handler decode_jump(Instruction& instruction) {
   const auto& operands = instruction.operands;
   const Operand* label = label_of(instruction);
@@ -147,7 +147,7 @@ void synchronise(Warp& warp, Mask lanes, unsigned at) {
   const Mask wanted = barrier.lane[__builtin_ctz(lanes)] & warp.alive;
   if (lanes == warp.running && !(wanted & ~lanes)) return;
   const u32 pc = warp.pc;
-  for (Mask rest = lanes; rest;) {  // lanes of one barrier wait together
+  for (Mask rest = lanes; rest;) {  // lanes that wait at the same barrier
     const u32 mask = barrier.lane[__builtin_ctz(rest)];
     Mask same = 0;
     for_lanes(rest, [&](unsigned l) { same |= Mask{barrier.lane[l] == mask} << l; });
@@ -173,7 +173,7 @@ void synchronise_warp(Warp& warp, const Instruction& instruction, Mask lanes) {
   synchronise(warp, lanes, kWarpSync);
 }
 
-void leave_barrier(Warp& warp, const Instruction& instruction, Mask lanes) {
+void break_barrier(Warp& warp, const Instruction& instruction, Mask lanes) {
   if (instruction.scratch[1]) lanes &= predicate(warp, instruction.operands[0]);
   Vector& barrier = warp.convergence[barrier_of(instruction)];
   for (unsigned l = 0; l < kLanes; l++) barrier.lane[l] = lanes >> l & 1 ? 0 : barrier.lane[l] & ~lanes;
@@ -225,8 +225,8 @@ Handler decode_warpsync(Instruction& instruction) {
   return synchronise_warp;
 }
 
-// ---- Barriers of the block: scratch[0] is 1 + the operand of the thread count (0: none), scratch[1] that of the
-// predicate.
+// ---- Block barriers: scratch[0] is 1 + the index of the thread-count operand (0: none), scratch[1] that of the
+// predicate operand.
 
 constexpr u64 kConjunction = 256;  // in scratch[1]: BAR.RED.AND
 unsigned operand_of(u64 packed) { return static_cast<unsigned>(packed & (kConjunction - 1)) - 1; }
@@ -239,7 +239,7 @@ BlockBarrier block_barrier(Warp& warp, const Instruction& instruction, Mask lane
   Vector temporary;
   const unsigned lane = static_cast<unsigned>(__builtin_ctz(lanes));
   const u32 number = source(warp, instruction, 0, temporary).lane[lane];
-  if (number >= 16) fault(warp, instruction, "barrier %u; a block has 16", number);
+  if (number >= 16) fault(warp, instruction, "barrier %u; expected 0 to 15", number);
   u32 expected = 0;
   if (instruction.scratch[0])
     expected = source(warp, instruction, operand_of(instruction.scratch[0]), temporary).lane[lane];
@@ -251,14 +251,14 @@ void wait_for_block(Warp& warp, const Instruction& instruction, Mask lanes) {
   Barrier& barrier = warp.block->barriers[named.number];
   barrier.expected = named.expected;
   if (instruction.scratch[1]) {
-    const Mask holds = lanes & predicate(warp, instruction.operands[operand_of(instruction.scratch[1])]);
-    barrier.lanes += static_cast<u32>(__builtin_popcount(holds));
-    barrier.all &= holds == lanes;
-    barrier.any |= holds != 0;
+    const Mask votes = lanes & predicate(warp, instruction.operands[operand_of(instruction.scratch[1])]);
+    barrier.lanes += static_cast<u32>(__builtin_popcount(votes));
+    barrier.all &= votes == lanes;
+    barrier.any |= votes != 0;
     barrier.conjunction = instruction.scratch[1] & kConjunction;
   }
   wait_at(warp, lanes, warp.pc, kBlockBarrier + named.number);
-  settle_block_barriers(*warp.block);
+  update_block_barriers(*warp.block);
 }
 
 void arrive_at_block(Warp& warp, const Instruction& instruction, Mask lanes) {
@@ -266,7 +266,7 @@ void arrive_at_block(Warp& warp, const Instruction& instruction, Mask lanes) {
   Barrier& barrier = warp.block->barriers[named.number];
   barrier.expected = named.expected;
   barrier.threads += kLanes;
-  settle_block_barriers(*warp.block);
+  update_block_barriers(*warp.block);
 }
 
 Handler decode_bar(Instruction& instruction) {
@@ -287,7 +287,7 @@ Handler decode_bar(Instruction& instruction) {
   return instruction.has("SYNC") || instruction.has("SYNCALL") ? wait_for_block : nullptr;
 }
 
-// B2R.RESULT R0, P0: the sum in the register, whether the reduction holds in the predicate.
+// B2R.RESULT R0, P0: the count in the register, the AND or OR reduction in the predicate.
 void barrier_result(Warp& warp, const Instruction& instruction, Mask lanes) {
   for (unsigned i = 0; i < instruction.operands.size(); i++) {
     const Operand& operand = instruction.operands[i];
@@ -301,19 +301,19 @@ void barrier_result(Warp& warp, const Instruction& instruction, Mask lanes) {
 }
 Handler decode_b2r(Instruction& instruction) { return instruction.has("RESULT") ? barrier_result : nullptr; }
 
-// ---- The rest
+// ---- Exit, yield, trap, and instructions without effect
 
-void exit(Warp& warp, const Instruction&, Mask lanes) { leave(warp, lanes); }
+void exit(Warp& warp, const Instruction&, Mask lanes) { exit_lanes(warp, lanes); }
 Handler decode_exit(Instruction& instruction) { return instruction.operands.size() > 1 ? nullptr : exit; }
 
-void give_way(Warp& warp, const Instruction&, Mask) { warp.budget = 1; }
-Handler decode_yield(Instruction&) { return give_way; }
+void yield(Warp& warp, const Instruction&, Mask) { warp.budget = 1; }
+Handler decode_yield(Instruction&) { return yield; }
 
-void nothing(Warp&, const Instruction&, Mask) {}
-Handler decode_nothing(Instruction&) { return nothing; }
+void no_operation(Warp&, const Instruction&, Mask) {}
+Handler decode_no_operation(Instruction&) { return no_operation; }
 
 void trap(Warp& warp, const Instruction& instruction, Mask) {
-  fault(warp, instruction, "the kernel stopped itself (__trap(), or an assertion that failed)");
+  fault(warp, instruction, "trap: __trap() or a failed device-side assert");
 }
 Handler decode_trap(Instruction&) { return trap; }
 
@@ -328,7 +328,7 @@ const Opcode opcodes[] = {
     {"LEPC", kAlu, decode_load_address},
     {"BSSY", kCbu, decode_barrier<set_barrier>},
     {"BSYNC", kCbu, decode_barrier<converge>},
-    {"BREAK", kCbu, decode_barrier<leave_barrier>},
+    {"BREAK", kCbu, decode_barrier<break_barrier>},
     {"BMOV", kCbu, decode_bmov},
     {"WARPSYNC", kCbu, decode_warpsync},
     {"BAR", kAdu, decode_bar},
@@ -338,19 +338,19 @@ const Opcode opcodes[] = {
     {"YIELD", kCbu, decode_yield},
     {"NANOSLEEP", kCbu, decode_yield},
     {"BPT", kCbu, decode_trap},
-    // The interpreter runs instructions in order, and one memory serves all: nothing to wait for, to fence or to flush.
-    {"NOP", kAlu, decode_nothing},
-    {"MEMBAR", kLsu, decode_nothing},
-    {"ERRBAR", kLsu, decode_nothing},
-    {"CGAERRBAR", kLsu, decode_nothing},
-    {"FENCE", kLsu, decode_nothing},
-    {"PMTRIG", kAlu, decode_nothing},
-    {"PREEXIT", kCbu, decode_nothing},
-    {"ACQBULK", kCbu, decode_nothing},
-    {"WARPGROUP", kCbu, decode_nothing},
-    {"USETMAXREG", kUniformUnit, decode_nothing},
-    {"UCGABAR_ARV", kUniformUnit, decode_nothing},
-    {"UCGABAR_WAIT", kUniformUnit, decode_nothing},
+    // Execution is in order and memory is coherent: fences and flushes have no effect.
+    {"NOP", kAlu, decode_no_operation},
+    {"MEMBAR", kLsu, decode_no_operation},
+    {"ERRBAR", kLsu, decode_no_operation},
+    {"CGAERRBAR", kLsu, decode_no_operation},
+    {"FENCE", kLsu, decode_no_operation},
+    {"PMTRIG", kAlu, decode_no_operation},
+    {"PREEXIT", kCbu, decode_no_operation},
+    {"ACQBULK", kCbu, decode_no_operation},
+    {"WARPGROUP", kCbu, decode_no_operation},
+    {"USETMAXREG", kUniformPipe, decode_no_operation},
+    {"UCGABAR_ARV", kUniformPipe, decode_no_operation},
+    {"UCGABAR_WAIT", kUniformPipe, decode_no_operation},
 };
 
 }  // namespace

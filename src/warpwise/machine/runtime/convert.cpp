@@ -22,7 +22,7 @@ u32 encode(const Format& format, double value, Round round, bool finite) {
   const double scaled = std::ldexp(magnitude, format.mantissa_bits - exponent);
   const double whole = away ? std::ceil(scaled) : towards_zero ? std::floor(scaled) : std::nearbyint(scaled);
   const u32 hidden = u32{1} << format.mantissa_bits;
-  // A carry out of the mantissa moves on into the exponent by itself.
+  // A carry out of the mantissa increments the exponent.
   const u64 bits = static_cast<u64>(whole) +
                    (subnormal ? 0 : (static_cast<u64>(exponent + format.bias) << format.mantissa_bits) - hidden);
   if (bits > format.largest) return sign | (finite || towards_zero ? format.largest : infinity);
@@ -82,7 +82,7 @@ bool known_suffix(const Operand& operand) {
 
 void store(Warp& w, const Instruction& n, Mask lanes, const double* values, Type type, Round round, bool flush) {
   Vector& low = destination(w, n, 0);
-  lanes = reached(n, lanes);
+  lanes = destination_lanes(n, lanes);
   if (type == Type::kF64) {
     map_wide(low, destination(w, n, 0, 1), lanes, [&](unsigned l) { return as_bits(values[l]); });
   } else if (type == Type::kF32) {
@@ -107,8 +107,8 @@ namespace {
 
 // ---- F2F and FRND
 
-// scratch[0]: the two types, [1]: the rounding, and above it whether to flush, to end at 0 and 1, and to round to whole
-// numbers.
+// scratch[0]: the two types; scratch[1]: rounding mode (2 bits), then flags: flush to zero, saturate to [0, 1], round
+// to integer.
 enum : u64 { kFlush = 4, kSaturate = 8, kWhole = 16 };
 
 double whole(double value, Round round) {
@@ -149,19 +149,19 @@ Handler with_types(Instruction& n, Type to, Type from, u64 form) {
 }
 
 Handler decode_f2f(Instruction& n) {
-  if (!only(n, {"F16", "F32", "F64", "BF16", "FTZ", "SAT", "RN", "RM", "RP", "RZ"})) return nullptr;
+  if (!has_only(n, {"F16", "F32", "F64", "BF16", "FTZ", "SAT", "RN", "RM", "RP", "RZ"})) return nullptr;
   Type types[2] = {Type::kNone, Type::kNone};
   if (!float_types(n, types, 2) || types[1] == Type::kNone) return nullptr;
   return with_types(n, types[0], types[1], 0);
 }
 
 Handler decode_frnd(Instruction& n) {
-  if (!only(n, {"F16", "F32", "F64", "BF16", "FTZ", "FLOOR", "CEIL", "TRUNC", "ROUND"})) return nullptr;
+  if (!has_only(n, {"F16", "F32", "F64", "BF16", "FTZ", "FLOOR", "CEIL", "TRUNC", "ROUND"})) return nullptr;
   Type type = Type::kF32;
   return float_types(n, &type, 1) ? with_types(n, type, type, kWhole) : nullptr;
 }
 
-// ---- F2FP: two numbers at a time
+// ---- F2FP: packed conversion of two values
 
 enum class Narrow : u64 { kHalf, kBfloat, kE4m3, kE5m2 };
 
@@ -170,7 +170,7 @@ const Format& format_of(Narrow narrow) {
   return *formats[static_cast<unsigned>(narrow)];
 }
 
-// PACK_AB of floats: a above, b below; MERGE_C puts the two bytes below those that c has.
+// PACK_AB of floats: a in the upper half, b in the lower. MERGE_C: the two bytes replace the lower half of c.
 template <class F>
 inline __attribute__((always_inline)) void pack_with(Warp& w, const Instruction& n, Mask lanes, unsigned bits,
                                                      F&& narrowed) {
@@ -207,7 +207,7 @@ void pack(Warp& w, const Instruction& n, Mask lanes) {
   }
 }
 
-// The half, or bfloat16, of every byte.
+// The half or bfloat16 value of each 8-bit pattern.
 struct Table {
   u32 of[256];
   Table(const Format& from, const Format& to) {
@@ -215,7 +215,7 @@ struct Table {
   }
 };
 
-// Two bytes to two halves.
+// Two 8-bit values to two halves.
 void unpack(Warp& w, const Instruction& n, Mask lanes) {
   static const Table tables[] = {{kE4m3, kHalf}, {kE5m2, kHalf}, {kE4m3, kBfloat}, {kE5m2, kBfloat}};
   const bool five = static_cast<Narrow>(n.scratch[0]) == Narrow::kE5m2;
@@ -229,7 +229,7 @@ void unpack(Warp& w, const Instruction& n, Mask lanes) {
   });
 }
 
-// Two halves to two bytes, below those of c.
+// Two halves to two 8-bit values, in the lower half of c.
 void narrow_halves(Warp& w, const Instruction& n, Mask lanes) {
   const Format& format = format_of(static_cast<Narrow>(n.scratch[0]));
   const bool bfloat = n.scratch[1] & 1, finite = n.scratch[1] & 8, relu = n.scratch[1] & 4;
@@ -244,8 +244,8 @@ void narrow_halves(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_f2fp(Instruction& n) {
-  if (!only(n, {"F16", "BF16", "F32", "E4M3", "E5M2", "PACK_AB", "PACK_AB_MERGE_C", "UNPACK_B", "UNPACK_B_MERGE_C",
-                "SATFINITE", "RELU", "RZ", "RN"}))
+  if (!has_only(n, {"F16", "BF16", "F32", "E4M3", "E5M2", "PACK_AB", "PACK_AB_MERGE_C", "UNPACK_B", "UNPACK_B_MERGE_C",
+                    "SATFINITE", "RELU", "RZ", "RN"}))
     return nullptr;
   const bool eight = n.has("E4M3") || n.has("E5M2");
   const Narrow narrow = n.has("E4M3")   ? Narrow::kE4m3

@@ -11,7 +11,7 @@ struct Integer {
   bool is_signed;
 };
 
-// The integer type among the modifiers; 32 bits and a sign without one.
+// The integer type among the modifiers; default: signed 32 bits.
 Integer integer_of(const Instruction& n) {
   static const struct {
     const char* name;
@@ -26,8 +26,8 @@ Integer integer_of(const Instruction& n) {
 u64 packed(Integer type) { return type.bits | type.is_signed * 256u; }
 Integer unpacked(u64 word) { return {static_cast<unsigned>(word & 255), (word & 256) != 0}; }
 
-// Where a narrow operand lies in its register: R5.B2, R5.H1.
-bool place_of(const Operand& operand, unsigned& by) {
+// Bit offset of a sub-register operand: R5.B2, R5.H1.
+bool bit_offset_of(const Operand& operand, unsigned& by) {
   const std::string& suffix = operand.suffix;
   by = 0;
   if (suffix.empty()) return true;
@@ -42,20 +42,21 @@ i64 field(u64 word, unsigned by, Integer type) {
   return type.is_signed ? static_cast<i64>(high) >> (64 - type.bits) : static_cast<i64>(high >> (64 - type.bits));
 }
 
-// ---- I2F. scratch[0]: the integer type and its place, [1]: the float type and the rounding
+// ---- I2F. scratch[0]: integer type and bit offset; scratch[1]: float type and rounding mode
 
 void word_to_float(Warp& w, const Instruction& n, Mask lanes) {
   Vector t;
   const Vector& a = source(w, n, 1, t);
   const bool is_signed = unpacked(n.scratch[0]).is_signed;
   if (is_signed)
-    map(destination(w, n, 0), reached(n, lanes),
+    map(destination(w, n, 0), destination_lanes(n, lanes),
         [&](unsigned l) { return as_bits(static_cast<float>(static_cast<i32>(a.lane[l]))); });
   else
-    map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) { return as_bits(static_cast<float>(a.lane[l])); });
+    map(destination(w, n, 0), destination_lanes(n, lanes),
+        [&](unsigned l) { return as_bits(static_cast<float>(a.lane[l])); });
 }
 
-// 64 bits in a double, rounded to odd where they do not fit: the formats behind it have far fewer.
+// 64-bit integer to double, rounded to odd, so that the second rounding to a narrower format is exact.
 double to_odd(i64 value, bool is_signed) {
   const bool negative = is_signed && value < 0;
   u64 magnitude = negative ? -static_cast<u64>(value) : static_cast<u64>(value);
@@ -94,12 +95,12 @@ void i2f(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_i2f(Instruction& n) {
-  if (!only(n, {"S8", "U8", "S16", "U16", "S32", "U32", "S64", "U64", "F16", "F32", "F64", "BF16", "RN", "RM", "RP",
-                "RZ"}))
+  if (!has_only(n, {"S8", "U8", "S16", "U16", "S32", "U32", "S64", "U64", "F16", "F32", "F64", "BF16", "RN", "RM", "RP",
+                    "RZ"}))
     return nullptr;
   Type to = Type::kF32;
   unsigned by;
-  if (n.operands.size() != 2 || !float_types(n, &to, 1) || !place_of(n.operands[1], by)) return nullptr;
+  if (n.operands.size() != 2 || !float_types(n, &to, 1) || !bit_offset_of(n.operands[1], by)) return nullptr;
   const Integer from = integer_of(n);
   const Round round = round_of(n);
   n.scratch[0] = packed(from) | static_cast<u64>(by) << 16;
@@ -108,7 +109,7 @@ Handler decode_i2f(Instruction& n) {
   return from.bits == 32 && to == Type::kF32 && round == Round::kNearest && plain ? word_to_float : i2f;
 }
 
-// ---- F2I: what does not fit becomes the nearest that does; a NaN becomes 0 with .NTZ, else the top bit alone
+// ---- F2I: saturating; NaN becomes 0 with .NTZ, otherwise only the sign bit is set
 
 u64 to_integer(double value, Integer type, Round round, bool nan_to_zero) {
   if (value != value) return nan_to_zero ? 0 : u64{1} << (type.bits - 1);
@@ -126,7 +127,7 @@ u64 to_integer(double value, Integer type, Round round, bool nan_to_zero) {
 
 enum : u64 { kFlush = 4, kNanToZero = 8 };
 
-// What `to_integer` does, for 32 bits in a loop that vectorises.
+// As to_integer, for 32 bits, in a loop that vectorises.
 void to_words(const double* values, u32* made, bool is_signed, Round round, bool nan_to_zero) {
   double whole[kLanes];
   for (unsigned l = 0; l < kLanes; l++)
@@ -137,7 +138,7 @@ void to_words(const double* values, u32* made, bool is_signed, Round round, bool
   const double low = is_signed ? -2147483648.0 : 0.0, high = is_signed ? 2147483647.0 : 4294967295.0;
   const u32 nan = nan_to_zero ? 0 : 0x80000000u;
   for (unsigned l = 0; l < kLanes; l++) {
-    const double above = whole[l] > low ? whole[l] : low, bounded = above < high ? above : high;  // of a NaN: low
+    const double above = whole[l] > low ? whole[l] : low, bounded = above < high ? above : high;  // NaN: low
     const double moved = is_signed ? bounded : bounded - 2147483648.0;
     const u32 bits = static_cast<u32>(static_cast<i32>(moved)) ^ (is_signed ? 0 : 0x80000000u);
     made[l] = values[l] != values[l] ? nan : bits;
@@ -149,13 +150,13 @@ void f2i(Warp& w, const Instruction& n, Mask lanes) {
   const Type from = static_cast<Type>(n.scratch[1] >> 8);
   const Round round = static_cast<Round>(n.scratch[1] & 3);
   const bool nan_to_zero = n.scratch[1] & kNanToZero;
-  lanes = reached(n, lanes);
+  lanes = destination_lanes(n, lanes);
   double value[kLanes];
   load(w, n, 1, from, n.scratch[1] & kFlush, value);
   if (type.bits == 32) {
     Vector words;
     to_words(value, words.lane, type.is_signed, round, nan_to_zero);
-    blend(destination(w, n, 0), words, reached(n, lanes));
+    blend(destination(w, n, 0), words, destination_lanes(n, lanes));
     return;
   }
   u64 made[kLanes] = {};
@@ -163,12 +164,12 @@ void f2i(Warp& w, const Instruction& n, Mask lanes) {
   if (type.bits == 64)
     map_wide(destination(w, n, 0), destination(w, n, 0, 1), lanes, [&](unsigned l) { return made[l]; });
   else
-    map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) { return static_cast<u32>(made[l]); });
+    map(destination(w, n, 0), destination_lanes(n, lanes), [&](unsigned l) { return static_cast<u32>(made[l]); });
 }
 
 Handler decode_f2i(Instruction& n) {
-  if (!only(n, {"S8", "U8", "S16", "U16", "S32", "U32", "S64", "U64", "F16", "F32", "F64", "BF16", "FTZ", "NTZ",
-                "FLOOR", "CEIL", "TRUNC", "ROUND"}))
+  if (!has_only(n, {"S8", "U8", "S16", "U16", "S32", "U32", "S64", "U64", "F16", "F32", "F64", "BF16", "FTZ", "NTZ",
+                    "FLOOR", "CEIL", "TRUNC", "ROUND"}))
     return nullptr;
   Type from = Type::kF32;
   if (n.operands.size() != 2 || !float_types(n, &from, 1) || !known_suffix(n.operands[1])) return nullptr;
@@ -179,7 +180,7 @@ Handler decode_f2i(Instruction& n) {
   return f2i;
 }
 
-// ---- I2I and the packing of two numbers: saturating
+// ---- I2I, and packed conversion of two integers: saturating
 
 i64 clamped(i64 value, Integer type) {
   const i64 least = type.is_signed ? -(i64{1} << (type.bits - 1)) : 0;
@@ -203,7 +204,7 @@ void i2i(Warp& w, const Instruction& n, Mask lanes) {
              [&](unsigned l) { return static_cast<u32>(clamped(field(a.lane[l], 0, from), to)); });
 }
 
-// a below b in the result's lower part, c's lower part above them.
+// Result: the lower part of c, then b, then a, from the most significant bits.
 void i2ip(Warp& w, const Instruction& n, Mask lanes) {
   const Integer to = unpacked(n.scratch[0]), from = unpacked(n.scratch[1]);
   Vector ta, tb, tc;
@@ -230,7 +231,7 @@ Handler decode_i2i(Instruction& n) {
   return pack ? i2ip : i2i;
 }
 
-// F2IP: two floats to two bytes, below those of c.
+// F2IP: two floats to two bytes, in the lower half of c.
 void f2ip(Warp& w, const Instruction& n, Mask lanes) {
   const Integer to = unpacked(n.scratch[0]);
   const Round round = static_cast<Round>(n.scratch[1] & 3);
@@ -248,7 +249,8 @@ void f2ip(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_f2ip(Instruction& n) {
-  if (!only(n, {"U8", "S8", "F32", "NTZ", "FTZ", "TRUNC", "FLOOR", "CEIL"}) || n.operands.size() != 4) return nullptr;
+  if (!has_only(n, {"U8", "S8", "F32", "NTZ", "FTZ", "TRUNC", "FLOOR", "CEIL"}) || n.operands.size() != 4)
+    return nullptr;
   if (!n.has("U8") && !n.has("S8")) return nullptr;
   for (const Operand& operand : n.operands)
     if (!operand.suffix.empty()) return nullptr;
@@ -258,8 +260,8 @@ Handler decode_f2ip(Instruction& n) {
 }
 
 const Opcode kI2f("I2F", kXu, decode_i2f), kI2fp("I2FP", kAlu, decode_i2f), kF2i("F2I", kXu, decode_f2i);
-const Opcode kUi2f("UI2F", kUniformUnit, decode_i2f), kUi2fp("UI2FP", kUniformUnit, decode_i2f),
-    kUf2i("UF2I", kUniformUnit, decode_f2i);
+const Opcode kUi2f("UI2F", kUniformPipe, decode_i2f), kUi2fp("UI2FP", kUniformPipe, decode_i2f),
+    kUf2i("UF2I", kUniformPipe, decode_f2i);
 const Opcode kI2i("I2I", kXu, decode_i2i), kI2ip("I2IP", kAlu, decode_i2i), kF2ip("F2IP", kAlu, decode_f2ip);
 
 }  // namespace

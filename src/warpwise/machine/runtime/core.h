@@ -1,4 +1,4 @@
-// What the core's own files share: decoded programs, the scheduler's entry points, the state of one run.
+// Shared by core.cpp, scheduler.cpp and program.cpp: decoded programs, the scheduler, the state of a run.
 #pragma once
 #include <memory>
 #include <string>
@@ -9,25 +9,25 @@
 
 namespace ww::machine {
 
-// What the inner loop needs of an instruction, in half a cache line.
-struct alignas(32) Slot {
+// The fields of an instruction that the scheduler's inner loop reads, in half a cache line.
+struct alignas(32) IssueEntry {
   Handler run;
   const Instruction* instruction;
-  Mask guard_flip;  // what turns the guard's register into the guard
+  Mask guard_flip;  // exclusive-or mask: ~0 for an inverted guard
   u8 guard;         // 0..7: P0..PT, 8..15: UP0..UPT
   u8 stall;
   u8 wait_mask;
   u8 write_barrier, read_barrier;
-  u8 latency;  // of its unit
+  u8 latency;  // of its pipe
 };
 
 constexpr u32 kExternals = 0xF0000000;
 
 struct Program {
   std::vector<Instruction> instructions;
-  std::vector<Slot> slots;
-  std::vector<std::string> externals;  // functions of the driver, from kExternals on, 16 bytes apart
-  std::string refusal;                 // why `parse` failed
+  std::vector<IssueEntry> issue_entries;
+  std::vector<std::string> externals;  // driver functions, at kExternals, 16 bytes apart
+  std::string error;                   // message if parsing failed
 };
 
 std::unique_ptr<Program> parse_program(const char* text, size_t bytes);
@@ -45,12 +45,12 @@ struct ConstantBank {
   u64 bytes = 0;
 };
 
-// State of the run beside `launch`, which handlers of the core look at.
+// State of the run in addition to `launch`.
 struct Run {
   const Program* program = nullptr;
   ConstantBank banks[8];
-  std::vector<Region> segments;         // of global memory, by address
-  std::vector<Vector> thread_index[3];  // threadIdx, a vector for each warp of a block
+  std::vector<Region> segments;         // of global memory, sorted by address
+  std::vector<Vector> thread_index[3];  // threadIdx.x, y, z: a vector per warp of a block
   bool cooperative = false, may_wait = false, sampled = false;
   double deadline = 0;
   u64 barriers_opened = 0;
@@ -59,19 +59,19 @@ struct Run {
 extern Run run;
 
 double now();
-void check_stop();                      // throws Fault when the time is up or Ctrl-C came
-void fill_constants(Program& program);  // broadcast values of operands, for this launch's banks
+void check_stop();                      // throws Fault after the deadline or Ctrl-C
+void fill_constants(Program& program);  // sets the broadcast values of constant operands from this launch's banks
 
 // Scheduling
-constexpr u32 kQuantum = 2048;  // warp instructions until another warp's turn
+constexpr u32 kQuantum = 2048;  // warp instructions until the scheduler switches to another warp
 void start_block(Block& block, u64 number);
 enum class Progress { kDone, kMoved, kStuck };
-Progress step_block(Block& block);  // a turn for every warp that can run
-bool next_split(Warp& warp);        // false: no lanes can run
+Progress step_block(Block& block);  // one time slice for every runnable warp
+bool next_split(Warp& warp);        // false: no lane is runnable
 void wait_at(Warp& warp, Mask lanes, u32 pc, unsigned at);
 void release_converged(Warp& warp);
 void resume(Warp& warp, Mask lanes, u32 pc);
-void settle_block_barriers(Block& block);
-void leave(Warp& warp, Mask lanes);  // EXIT
+void update_block_barriers(Block& block);
+void exit_lanes(Warp& warp, Mask lanes);  // EXIT
 
 }  // namespace ww::machine

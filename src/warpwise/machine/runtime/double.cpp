@@ -1,4 +1,4 @@
-// Double precision: DADD, DMUL, DFMA, DMNMX, DSETP, DSET. A value lies in two registers, the low word first.
+// Double precision: DADD, DMUL, DFMA, DMNMX, DSETP, DSET. A value is a register pair, low word first.
 #include "floats.h"
 
 namespace ww::machine {
@@ -8,7 +8,7 @@ struct Doubles {
   double lane[kLanes];
 };
 
-// Of an immediate only the upper word is encoded.
+// Immediates are encoded as the upper word only.
 void load(Warp& w, const Instruction& n, unsigned i, Doubles& to) {
   const Operand& operand = n.operands[i];
   if (operand.kind == Kind::kImmediate) {
@@ -45,7 +45,7 @@ void arithmetic(Warp& w, const Instruction& n, Mask lanes) {
 template <What kWhat>
 Handler decode(Instruction& n) {
   const unsigned count = kWhat == What::kFused ? 4 : 3;
-  if (n.operands.size() != count || !only(n, {"RN", "RM", "RP", "RZ"})) return nullptr;
+  if (n.operands.size() != count || !has_only(n, {"RN", "RM", "RP", "RZ"})) return nullptr;
   n.scratch[0] = static_cast<u64>(round_of(n));
   return arithmetic<kWhat>;
 }
@@ -58,7 +58,7 @@ void dmnmx(Warp& w, const Instruction& n, Mask lanes) {
   load(w, n, 2, b);
   const Mask smallest = predicate(w, n.operands[3]);
   map_wide(destination(w, n, 0), destination(w, n, 0, 1), lanes, [&](unsigned l) {
-    const u64 flip = on(smallest, l) ? 0 : u64{1} << 63;
+    const u64 flip = is_active(smallest, l) ? 0 : u64{1} << 63;
     const double x = as_double(as_bits(a.lane[l]) ^ flip), y = as_double(as_bits(b.lane[l]) ^ flip);
     const bool first = x == x && first_is_smaller(x, y);
     return as_bits(first ? a.lane[l] : b.lane[l]);
@@ -66,7 +66,7 @@ void dmnmx(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_dmnmx(Instruction& n) {
-  const bool fits = n.operands.size() == 4 && is_predicate(n.operands[3]) && only(n, {});
+  const bool fits = n.operands.size() == 4 && is_predicate(n.operands[3]) && has_only(n, {});
   return fits ? dmnmx : nullptr;
 }
 
@@ -74,17 +74,17 @@ Handler decode_dmnmx(Instruction& n) {
 
 constexpr u64 kMinimum = 16, kMaximum = 17;
 
-// .MIN and .MAX answer whether the first operand is the wanted one, and whether both are NaN.
+// .MIN and .MAX: the predicates are 'the first operand is selected' and 'both operands are NaN'.
 void dsetp_extreme(Warp& w, const Instruction& n, Mask lanes) {
   Doubles a, b;
   load(w, n, 2, a);
   load(w, n, 3, b);
   const u64 flip = n.scratch[0] == kMaximum ? u64{1} << 63 : 0;
-  const Mask first = test([&](unsigned l) {
+  const Mask first = lanes_where([&](unsigned l) {
     const double x = as_double(as_bits(a.lane[l]) ^ flip), y = as_double(as_bits(b.lane[l]) ^ flip);
     return x == x && first_is_smaller(x, y);
   });
-  const Mask neither = test([&](unsigned l) { return a.lane[l] != a.lane[l] && b.lane[l] != b.lane[l]; });
+  const Mask neither = lanes_where([&](unsigned l) { return a.lane[l] != a.lane[l] && b.lane[l] != b.lane[l]; });
   const Mask given = predicate(w, n.operands[4]);
   set_predicate(w, n.operands[0], lanes, first & given);
   set_predicate(w, n.operands[1], lanes, neither & given);
@@ -107,12 +107,12 @@ void dsetp(Warp& w, const Instruction& n, Mask lanes) {
 void dset(Warp& w, const Instruction& n, Mask lanes) {
   const Mask found = combine(logic_of(n), compared(w, n, 1), predicate(w, n.operands[3]));
   const u32 truth = n.has("BF") ? 0x3f800000u : ~u32{0};
-  map(destination(w, n, 0), lanes, [&](unsigned l) { return on(found, l) ? truth : 0; });
+  map(destination(w, n, 0), lanes, [&](unsigned l) { return is_active(found, l) ? truth : 0; });
 }
 
 bool decode_comparison(Instruction& n) {
-  if (!only(n, {"F",   "LT",  "EQ",  "LE",  "GT", "NE",  "GE",  "NUM", "NAN", "LTU", "EQU",
-                "LEU", "GTU", "NEU", "GEU", "T",  "MIN", "MAX", "AND", "OR",  "XOR", "BF"}))
+  if (!has_only(n, {"F",   "LT",  "EQ",  "LE",  "GT", "NE",  "GE",  "NUM", "NAN", "LTU", "EQU",
+                    "LEU", "GTU", "NEU", "GEU", "T",  "MIN", "MAX", "AND", "OR",  "XOR", "BF"}))
     return false;
   n.scratch[0] = n.has("MIN") ? kMinimum : n.has("MAX") ? kMaximum : float_relation(n);
   return n.scratch[0] != kNoRelation;

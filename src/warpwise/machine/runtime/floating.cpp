@@ -17,8 +17,7 @@ struct Fused {
   static float of(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 };
 
-// scratch[0]: the rounding, above it whether subnormal operands and results become 0, and whether results end at 0
-// and 1.
+// scratch[0]: rounding mode, then flags: flush subnormal operands and results to zero, saturate to [0, 1].
 constexpr u64 kFlush = 4, kSaturate = 8;
 
 u64 float_form(const Instruction& n) {
@@ -31,7 +30,7 @@ void plain(Warp& w, const Instruction& n, Mask lanes) {
   constexpr unsigned last = Operation::kSources;
   const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb), &c = source(w, n, last, tc);
   const FloatSign sa(n.operands[1]), sb(n.operands[2]), sc(n.operands[last]);
-  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
+  map(destination(w, n, 0), destination_lanes(n, lanes), [&](unsigned l) {
     return canonical(Operation::of(as_float(sa(a.lane[l])), as_float(sb(b.lane[l])), as_float(sc(c.lane[l]))));
   });
 }
@@ -64,17 +63,18 @@ void general(Warp& w, const Instruction& n, Mask lanes) {
   }
   Rounding::keep(x), Rounding::keep(y), Rounding::keep(z);
   compute<Operation>(made, x, y, z, n.scratch[0]);
-  blend(destination(w, n, 0), made, reached(n, lanes));
+  blend(destination(w, n, 0), made, destination_lanes(n, lanes));
 }
 
 template <class Operation>
 Handler decode(Instruction& n) {
-  if (n.operands.size() != Operation::kSources + 1 || !only(n, {"FTZ", "SAT", "RN", "RM", "RP", "RZ"})) return nullptr;
+  if (n.operands.size() != Operation::kSources + 1 || !has_only(n, {"FTZ", "SAT", "RN", "RM", "RP", "RZ"}))
+    return nullptr;
   n.scratch[0] = float_form(n);
   return n.scratch[0] ? general<Operation> : plain<Operation>;
 }
 
-// ---- Two floats in a pair of registers: R4.F32x2.HI_LO; R4.F32 stands for the same float twice
+// ---- Packed floats in a register pair: R4.F32x2.HI_LO; R4.F32 is broadcast to both
 
 template <class Operation>
 void packed(Warp& w, const Instruction& n, Mask lanes) {
@@ -100,17 +100,17 @@ void packed(Warp& w, const Instruction& n, Mask lanes) {
 
 template <class Operation>
 Handler decode_packed(Instruction& n) {
-  if (n.operands.size() != Operation::kSources + 1 || !only(n, {"FTZ", "RN", "RM", "RP", "RZ"})) return nullptr;
+  if (n.operands.size() != Operation::kSources + 1 || !has_only(n, {"FTZ", "RN", "RM", "RP", "RZ"})) return nullptr;
   for (unsigned k = 1; k < n.operands.size(); k++) {
     const Operand& operand = n.operands[k];
-    if (operand.kind == Kind::kImmediate) continue;  // the same for both
+    if (operand.kind == Kind::kImmediate) continue;  // broadcast to both
     if (operand.suffix != "F32x2.HI_LO" && operand.suffix != "F32" && operand.index != kRegisterZero) return nullptr;
   }
   n.scratch[0] = float_form(n);
   return packed<Operation>;
 }
 
-// ---- Minimum where the last operand holds, else maximum
+// ---- Minimum if the last operand (a predicate) is true, else maximum
 
 enum : u64 { kFlushInputs = 1, kNanWins = 2, kSignsMultiply = 4, kThree = 8 };
 
@@ -119,7 +119,7 @@ void fmnmx(Warp& w, const Instruction& n, Mask lanes) {
   const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb);
   const FloatSign sa(n.operands[1]), sb(n.operands[2]);
   const Mask smallest = predicate(w, n.operands[3]);
-  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
+  map(destination(w, n, 0), destination_lanes(n, lanes), [&](unsigned l) {
     const u32 flip = (~smallest >> l) << 31, value = float_minimum(sa(a.lane[l]) ^ flip, sb(b.lane[l]) ^ flip, 0);
     return value ^ (flip & -static_cast<u32>(value != kCanonicalNan));
   });
@@ -135,7 +135,7 @@ void fmnmx_any(Warp& w, const Instruction& n, Mask lanes) {
   const u32 keep = form & kFlushInputs ? 0x80000000u : ~u32{0}, strict = form & kNanWins ? 1 : 0;
   const u32 signs = form & kSignsMultiply ? 0x80000000u : 0;
   const auto flushing = [keep](u32 bits) { return choose((bits & 0x7f800000u) != 0, bits, bits & keep); };
-  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
+  map(destination(w, n, 0), destination_lanes(n, lanes), [&](unsigned l) {
     const u32 flip = (~smallest >> l) << 31;
     const u32 x = flushing(sa(a.lane[l])) ^ flip, y = flushing(sb(b.lane[l])) ^ flip,
               z = flushing(sc(c.lane[l])) ^ flip;
@@ -145,7 +145,7 @@ void fmnmx_any(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_fmnmx(Instruction& n) {
-  if (!only(n, {"FTZ", "NAN", "XORSIGN"}) || !is_predicate(n.operands.back())) return nullptr;
+  if (!has_only(n, {"FTZ", "NAN", "XORSIGN"}) || !is_predicate(n.operands.back())) return nullptr;
   const bool three = n.opcode == "FMNMX3" || n.opcode == "UFMNMX3";
   if (n.operands.size() != (three ? 5 : 4) || (three && n.has("XORSIGN"))) return nullptr;
   n.scratch[0] =
@@ -170,7 +170,7 @@ Mask compared(Warp& w, const Instruction& n, unsigned i) {
 }
 
 void fsetp(Warp& w, const Instruction& n, Mask lanes) {
-  lanes = reached(n, lanes);
+  lanes = destination_lanes(n, lanes);
   const Mask found = compared(w, n, 2), given = predicate(w, n.operands[4]);
   const Logic logic = static_cast<Logic>(n.scratch[1]);
   set_predicate(w, n.operands[0], lanes, combine(logic, found, given));
@@ -180,12 +180,12 @@ void fsetp(Warp& w, const Instruction& n, Mask lanes) {
 void fset(Warp& w, const Instruction& n, Mask lanes) {
   const Mask found = combine(static_cast<Logic>(n.scratch[1] & 3), compared(w, n, 1), predicate(w, n.operands[3]));
   const u32 truth = n.scratch[1] & 4 ? 0x3f800000u : ~u32{0};
-  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) { return on(found, l) ? truth : 0; });
+  map(destination(w, n, 0), destination_lanes(n, lanes), [&](unsigned l) { return is_active(found, l) ? truth : 0; });
 }
 
 bool decode_comparison(Instruction& n) {
-  if (!only(n, {"F",   "LT",  "EQ",  "LE",  "GT", "NE",  "GE",  "NUM", "NAN", "LTU", "EQU",
-                "LEU", "GTU", "NEU", "GEU", "T",  "FTZ", "AND", "OR",  "XOR", "BF"}))
+  if (!has_only(n, {"F",   "LT",  "EQ",  "LE",  "GT", "NE",  "GE",  "NUM", "NAN", "LTU", "EQU",
+                    "LEU", "GTU", "NEU", "GEU", "T",  "FTZ", "AND", "OR",  "XOR", "BF"}))
     return false;
   const u64 relation = float_relation(n);
   n.scratch[0] = relation | n.has("FTZ") * 16u;
@@ -203,10 +203,10 @@ Handler decode_fset(Instruction& n) {
   return decode_comparison(n) ? fset : nullptr;
 }
 
-// ---- FCHK: whether a / b needs more than a reciprocal and Newton's steps
+// ---- FCHK: true if a / b needs the slow path instead of a reciprocal and Newton iterations
 
-// Those are exact while nothing on the way (1 / b, the quotient, the remainder a - q b) leaves the normal range.
-bool needs_care(u32 a, u32 b) {
+// The fast path is exact if 1 / b, the quotient q and the remainder a - q b are normal numbers.
+bool needs_slow_path(u32 a, u32 b) {
   const int ea = static_cast<int>(a >> 23 & 255), eb = static_cast<int>(b >> 23 & 255);
   const bool operands = ea == 0 || ea == 255 || eb == 0 || eb >= 253;
   return operands || ea < 25 || ea - eb > 125 || ea - eb < -124;
@@ -215,21 +215,22 @@ bool needs_care(u32 a, u32 b) {
 void fchk(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb;
   const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb);
-  set_predicate(w, n.operands[0], lanes, test([&](unsigned l) { return needs_care(a.lane[l], b.lane[l]); }));
+  set_predicate(w, n.operands[0], lanes,
+                lanes_where([&](unsigned l) { return needs_slow_path(a.lane[l], b.lane[l]); }));
 }
 
 Handler decode_fchk(Instruction& n) {
-  return n.operands.size() == 3 && only(n, {"DIVIDE"}) && is_predicate(n.operands[0]) ? fchk : nullptr;
+  return n.operands.size() == 3 && has_only(n, {"DIVIDE"}) && is_predicate(n.operands[0]) ? fchk : nullptr;
 }
 
 const Opcode kFadd("FADD", kFma, decode<Sum>), kFmul("FMUL", kFma, decode<Product>), kFfma("FFMA", kFma, decode<Fused>);
 const Opcode kFadd2("FADD2", kFma, decode_packed<Sum>), kFmul2("FMUL2", kFma, decode_packed<Product>);
 const Opcode kFfma2("FFMA2", kFma, decode_packed<Fused>);
-const Opcode kUfadd("UFADD", kUniformUnit, decode<Sum>), kUfmul("UFMUL", kUniformUnit, decode<Product>);
-const Opcode kUffma("UFFMA", kUniformUnit, decode<Fused>), kUfmnmx("UFMNMX", kUniformUnit, decode_fmnmx);
+const Opcode kUfadd("UFADD", kUniformPipe, decode<Sum>), kUfmul("UFMUL", kUniformPipe, decode<Product>);
+const Opcode kUffma("UFFMA", kUniformPipe, decode<Fused>), kUfmnmx("UFMNMX", kUniformPipe, decode_fmnmx);
 const Opcode kFmnmx("FMNMX", kAlu, decode_fmnmx), kFmnmx3("FMNMX3", kAlu, decode_fmnmx);
 const Opcode kFsetp("FSETP", kAlu, decode_fsetp), kFset("FSET", kAlu, decode_fset);
-const Opcode kUfsetp("UFSETP", kUniformUnit, decode_fsetp), kUfset("UFSET", kUniformUnit, decode_fset);
+const Opcode kUfsetp("UFSETP", kUniformPipe, decode_fsetp), kUfset("UFSET", kUniformPipe, decode_fset);
 const Opcode kFchk("FCHK", kXu, decode_fchk);
 
 }  // namespace

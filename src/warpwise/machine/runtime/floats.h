@@ -1,4 +1,4 @@
-// What the floating-point handlers share: rounding modes of the host, flushing and canonical NaNs, comparisons.
+// Shared by the floating-point handlers: host rounding modes, flush-to-zero, canonical NaNs, comparisons.
 #pragma once
 #include <cfenv>
 #if defined(__SSE__)
@@ -9,9 +9,9 @@
 
 namespace ww::machine {
 
-constexpr u32 kCanonicalNan = 0x7fffffffu;  // what single precision makes of every NaN
+constexpr u32 kCanonicalNan = 0x7fffffffu;  // result of single-precision instructions for NaN
 
-// ---- Modifiers of an instruction, in scratch[0] of those that share them
+// ---- Modifiers of an instruction, decoded into scratch[0]
 
 enum class Round : u8 { kNearest, kDown, kUp, kZero };
 
@@ -22,8 +22,8 @@ inline Round round_of(const Instruction& n) {
   return Round::kNearest;
 }
 
-// The host rounds as told while this lives. What is computed meanwhile must pass through `keep`, or it may be moved
-// out.
+// Sets the host's rounding mode for the lifetime of the object. Pass results through `keep`: otherwise the compiler can
+// move the computation out of this scope.
 class Rounding {
  public:
   explicit Rounding(Round mode) : on_(mode != Round::kNearest) {
@@ -58,17 +58,17 @@ class Rounding {
 // ---- Single words
 
 inline u32 flushed(u32 bits) { return choose((bits & 0x7f800000u) != 0, bits, bits & 0x80000000u); }
-// A float's place in the order -NaN, -inf, ... -0, +0, ... inf, NaN, as a signed integer.
+// Maps a float to a signed integer with the order -NaN, -inf, ... -0, +0, ... inf, NaN.
 inline i32 order(u32 bits) { return static_cast<i32>(bits ^ (static_cast<u32>(static_cast<i32>(bits) >> 31) >> 1)); }
 inline bool is_nan(u32 bits) { return (bits & 0x7fffffffu) > 0x7f800000u; }
 inline u32 canonical(float value) { return value != value ? kCanonicalNan : as_bits(value); }
 inline u32 positive(u32 bits) {
   return choose((order(bits) < 0) & !is_nan(bits), 0, bits);
-}  // max(x, 0), a NaN as it is
+}  // max(x, 0); NaN is unchanged
 inline float saturated(float value) { return value > 0.0f ? value < 1.0f ? value : 1.0f : 0.0f; }  // of a NaN: 0
 
-// The smaller of two floats, -0 before +0: of a NaN and a number the number, of two NaNs (or, if `strict` is 1, of any)
-// the canonical NaN. The larger is the smaller of the negated ones.
+// Minimum of two floats, with -0 < +0. If one is NaN, the other is returned; if both are (or one, with `strict` = 1),
+// the canonical NaN. The maximum is the negated minimum of the negated operands.
 inline u32 float_minimum(u32 a, u32 b, u32 strict) {
   const u32 smaller = choose(order(a) < order(b), a, b);
   const u32 number = choose(is_nan(a), b, choose(is_nan(b), a, smaller));
@@ -89,7 +89,7 @@ inline u64 float_relation(const Instruction& n) {
   return kNoRelation;
 }
 
-// The lanes where left(l) and right(l), of a floating type, stand in the relation.
+// The lanes in which the floating-point values left(l) and right(l) satisfy the relation.
 template <class Left, class Right>
 inline Mask compare(u64 relation, Left&& left, Right&& right) {
   // A relation that holds for unordered operands is the complement of an ordered one.
@@ -97,25 +97,25 @@ inline Mask compare(u64 relation, Left&& left, Right&& right) {
   Mask found = 0;
   switch (invert ? ~relation & 7 : relation) {
     case kBelow:
-      found = test([&](unsigned l) { return left(l) < right(l); });
+      found = lanes_where([&](unsigned l) { return left(l) < right(l); });
       break;
     case kSame:
-      found = test([&](unsigned l) { return left(l) == right(l); });
+      found = lanes_where([&](unsigned l) { return left(l) == right(l); });
       break;
     case kBelow | kSame:
-      found = test([&](unsigned l) { return left(l) <= right(l); });
+      found = lanes_where([&](unsigned l) { return left(l) <= right(l); });
       break;
     case kAbove:
-      found = test([&](unsigned l) { return left(l) > right(l); });
+      found = lanes_where([&](unsigned l) { return left(l) > right(l); });
       break;
     case kBelow | kAbove:
-      found = test([&](unsigned l) { return left(l) < right(l) || left(l) > right(l); });
+      found = lanes_where([&](unsigned l) { return left(l) < right(l) || left(l) > right(l); });
       break;
     case kAbove | kSame:
-      found = test([&](unsigned l) { return left(l) >= right(l); });
+      found = lanes_where([&](unsigned l) { return left(l) >= right(l); });
       break;
     case kBelow | kSame | kAbove:
-      found = test([&](unsigned l) { return left(l) == left(l) && right(l) == right(l); });
+      found = lanes_where([&](unsigned l) { return left(l) == left(l) && right(l) == right(l); });
       break;
     default:
       break;

@@ -4,7 +4,7 @@
 
 namespace ww::machine {
 
-Shape shape_of(Mask lanes, const u64* addresses) {
+AddressPattern pattern_of(Mask lanes, const u64* addresses) {
   if (lanes != ~Mask{0}) return {false, 0};
   const u64 first = addresses[0], stride = addresses[1] - first;
   u64 wrong = 0;
@@ -19,7 +19,7 @@ unsigned sector_mask(u64 low, u64 high) {
          (high >> 32 != 0) << 3;
 }
 
-// Collects lines by a small open-addressed table, bytes of each as 128 bits.
+// Collects distinct lines in an open-addressing hash table, with a 128-bit mask of the bytes of each.
 class Collector {
  public:
   explicit Collector(Lines& lines) : lines_(lines) {
@@ -27,10 +27,10 @@ class Collector {
     lines.count = 0;
   }
   void add(u64 line, unsigned offset, u64 ones) {
-    unsigned place = last_;
-    if (lines_.count == 0 || lines_.line[place] != line) place = find(line);
-    last_ = place;
-    bytes_[place][offset >> 6] |= ones << (offset & 63);
+    unsigned slot = last_;
+    if (lines_.count == 0 || lines_.line[slot] != line) slot = find(line);
+    last_ = slot;
+    bytes_[slot][offset >> 6] |= ones << (offset & 63);
   }
   void finish() {
     unsigned sectors = 0, bytes = 0;
@@ -45,25 +45,25 @@ class Collector {
 
  private:
   unsigned find(u64 line) {
-    unsigned slot = static_cast<u32>(line * 0x9e3779b1u) >> 24;
-    for (;; slot = (slot + 1) & 255) {
-      if (table_[slot] == 0xff) {
-        const unsigned place = lines_.count++;
-        table_[slot] = static_cast<u8>(place);
-        lines_.line[place] = line;
-        bytes_[place][0] = bytes_[place][1] = 0;
-        return place;
+    unsigned bucket = static_cast<u32>(line * 0x9e3779b1u) >> 24;
+    for (;; bucket = (bucket + 1) & 255) {
+      if (table_[bucket] == 0xff) {
+        const unsigned slot = lines_.count++;
+        table_[bucket] = static_cast<u8>(slot);
+        lines_.line[slot] = line;
+        bytes_[slot][0] = bytes_[slot][1] = 0;
+        return slot;
       }
-      if (lines_.line[table_[slot]] == line) return table_[slot];
+      if (lines_.line[table_[bucket]] == line) return table_[bucket];
     }
   }
   Lines& lines_;
   unsigned last_ = 0;
-  u64 bytes_[Lines::kMost][2];
+  u64 bytes_[Lines::kMaxLines][2];
   u8 table_[256];
 };
 
-// The bytes [first, first + length), length <= 32 lanes of 16.
+// Lines of the bytes [first, first + length), length <= 32 lanes x 16 bytes.
 void consecutive(u64 first, unsigned length, Lines& lines) {
   lines.count = 0, lines.sectors = 0, lines.bytes = length;
   for (u64 at = first, end = first + length; at < end;) {
@@ -81,7 +81,7 @@ void consecutive(u64 first, unsigned length, Lines& lines) {
 }  // namespace
 
 void global_lines(Mask lanes, const u64* addresses, unsigned bytes, Lines& lines) {
-  const Shape shape = shape_of(lanes, addresses);
+  const AddressPattern shape = pattern_of(lanes, addresses);
   if (shape.regular && shape.stride == 0) return consecutive(addresses[0], bytes, lines);
   if (shape.regular && shape.stride == static_cast<i64>(bytes)) return consecutive(addresses[0], bytes * kLanes, lines);
   Collector collector(lines);
@@ -105,8 +105,8 @@ void local_lines(Mask lanes, const u64* addresses, unsigned bytes, Lines& lines)
 }
 
 unsigned atomic_sectors(Mask lanes, const u64* addresses, const Lines& lines) {
-  if (shape_of(lanes, addresses).regular && addresses[1] != addresses[0]) return lines.sectors;
-  // Lanes of one address, chained; then the longest chain of each sector.
+  if (pattern_of(lanes, addresses).regular && addresses[1] != addresses[0]) return lines.sectors;
+  // Count the lanes of each address; per sector, take the maximum.
   unsigned total = 0;
   u64 sector[kLanes];
   unsigned most[kLanes], found = 0;
@@ -116,10 +116,10 @@ unsigned atomic_sectors(Mask lanes, const u64* addresses, const Lines& lines) {
     for_lanes(rest, [&](unsigned l) { same |= static_cast<Mask>(addresses[l] == address) << l; });
     rest &= ~same;
     const unsigned sharing = static_cast<unsigned>(__builtin_popcount(same));
-    unsigned place = 0;
-    while (place < found && sector[place] != address / kSectorBytes) place++;
-    if (place == found) sector[found] = address / kSectorBytes, most[found++] = 0;
-    if (sharing > most[place]) total += sharing - most[place], most[place] = sharing;
+    unsigned slot = 0;
+    while (slot < found && sector[slot] != address / kSectorBytes) slot++;
+    if (slot == found) sector[found] = address / kSectorBytes, most[found++] = 0;
+    if (sharing > most[slot]) total += sharing - most[slot], most[slot] = sharing;
   }
   return total;
 }
@@ -128,8 +128,8 @@ namespace {
 
 unsigned shift_of(unsigned bytes) { return bytes <= 4 ? 2 : bytes == 8 ? 3 : 4; }
 
-// Turns that lanes served together take: the most lanes, or different words, of one place in the banks.
-unsigned turns_of(Mask lanes, const u64* addresses, unsigned shift, bool words_join) {
+// Passes of a group of lanes: the maximum over the banks of lanes, or of distinct words, in the bank.
+unsigned passes_of(Mask lanes, const u64* addresses, unsigned shift, bool merges_same_word) {
   const unsigned places = kLineBytes >> shift;
   u8 head[kBanks], next[kLanes], count[kBanks];
   std::memset(head, 0xff, sizeof head);
@@ -138,19 +138,19 @@ unsigned turns_of(Mask lanes, const u64* addresses, unsigned shift, bool words_j
   for (Mask rest = lanes; rest; rest &= rest - 1) {
     const unsigned l = static_cast<unsigned>(__builtin_ctz(rest));
     const u32 unit = static_cast<u32>(addresses[l] >> shift);
-    const unsigned place = unit & (places - 1);
+    const unsigned slot = unit & (places - 1);
     unsigned other = 0xff;
-    if (words_join)
-      for (other = head[place]; other != 0xff && static_cast<u32>(addresses[other] >> shift) != unit;)
+    if (merges_same_word)
+      for (other = head[slot]; other != 0xff && static_cast<u32>(addresses[other] >> shift) != unit;)
         other = next[other];
     if (other != 0xff) continue;
-    next[l] = head[place], head[place] = static_cast<u8>(l);
-    if (++count[place] > most) most = count[place];
+    next[l] = head[slot], head[slot] = static_cast<u8>(l);
+    if (++count[slot] > most) most = count[slot];
   }
   return most;
 }
 
-// Whether every lane's partner at this distance is off or asks for the same address.
+// True if every active lane has the same address as lane l ^ distance, unless that lane is inactive.
 bool partners_agree(Mask lanes, const u64* addresses, unsigned distance) {
   for (Mask rest = lanes; rest; rest &= rest - 1) {
     const unsigned l = static_cast<unsigned>(__builtin_ctz(rest)), partner = l ^ distance;
@@ -167,26 +167,26 @@ Passes shared_passes(Mask lanes, const u64* addresses, unsigned bytes, SharedKin
   const SharedRule rule = shared_rule(kind);
   const unsigned shift = shift_of(bytes);
   unsigned size = kind == SharedKind::kMatrix ? 8 : kLineBytes >> shift;
-  const Shape shape = shape_of(lanes, addresses);
-  // Lanes a whole number of units apart: those of a group meet every gcd-th place of the banks equally often.
+  const AddressPattern shape = pattern_of(lanes, addresses);
+  // Constant stride in units of the access width: the number of passes is gcd(stride, group size).
   if (shape.regular && shape.stride != 0 && shape.stride % (1 << shift) == 0) {
     const unsigned groups = kLanes / size, units = static_cast<unsigned>(shape.stride >> shift) | size;
     return {groups * (units & -units), groups};
   }
-  if (rule.groups_double && size < kLanes &&
+  if (rule.doubles_groups && size < kLanes &&
       (partners_agree(lanes, addresses, 1) || partners_agree(lanes, addresses, 2)))
     size *= 2;
-  if (shape.regular && shape.stride == 0 && rule.words_join) return {kLanes / size, kLanes / size};
+  if (shape.regular && shape.stride == 0 && rule.merges_same_word) return {kLanes / size, kLanes / size};
   Passes passes{0, 0};
   for (unsigned first = 0; first < kLanes; first += size) {
     const Mask group = group_at(first, size) & lanes;
-    if (group) passes.turns += turns_of(group, addresses, shift, rule.words_join), passes.groups++;
+    if (group) passes.passes += passes_of(group, addresses, shift, rule.merges_same_word), passes.groups++;
   }
   return passes;
 }
 
 Passes copy_passes(Mask reads, const u64* from, Mask writes, const u64* to, unsigned bytes) {
-  constexpr unsigned kLinesTogether = 4;  // tags that one cycle looks up
+  constexpr unsigned kLinesTogether = 4;  // tag look-ups per cycle
   Passes passes{0, 0};
   const unsigned shift = shift_of(bytes), size = kLineBytes >> shift;
   for (Mask rest = writes; rest;) {
@@ -195,17 +195,17 @@ Passes copy_passes(Mask reads, const u64* from, Mask writes, const u64* to, unsi
     Mask together = rest & ~reads;  // lanes that write zeros
     for_lanes(rest & reads, [&](unsigned l) {
       const u64 line = from[l] / kLineBytes;
-      unsigned place = 0;
-      while (place < count && lines[place] != line) place++;
-      if (place == kLinesTogether) return;
-      if (place == count) lines[count++] = line;
+      unsigned slot = 0;
+      while (slot < count && lines[slot] != line) slot++;
+      if (slot == kLinesTogether) return;
+      if (slot == count) lines[count++] = line;
       together |= Mask{1} << l;
     });
     rest &= ~together;
     for (unsigned first = 0; first < kLanes; first += size) {
       Mask group = group_at(first, size) & together;
       passes.groups += group != 0;
-      for (; group; passes.turns++) {
+      for (; group; passes.passes++) {
         const Mask readers = group & reads;
         const Mask served = first_of_each_bank(readers, from, bytes) | (group & ~reads);
         group &= ~first_of_each_bank(served, to, bytes);
@@ -221,9 +221,9 @@ Mask first_of_each_bank(Mask lanes, const u64* addresses, unsigned bytes) {
   for (unsigned first = 0; first < kLanes; first += size) {
     u32 taken = 0;
     for_lanes(group_at(first, size) & lanes, [&](unsigned l) {
-      const u32 place = u32{1} << (addresses[l] >> shift & (size - 1));
-      if (!(taken & place)) chosen |= Mask{1} << l;
-      taken |= place;
+      const u32 slot = u32{1} << (addresses[l] >> shift & (size - 1));
+      if (!(taken & slot)) chosen |= Mask{1} << l;
+      taken |= slot;
     });
   }
   return chosen;

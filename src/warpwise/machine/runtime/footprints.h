@@ -4,33 +4,33 @@
 
 namespace ww::machine {
 
-// How the addresses of the lanes that are on follow one another.
-struct Shape {
-  bool regular;  // every lane is on and lane l asks for address[0] + l * stride
+// Address pattern of the active lanes.
+struct AddressPattern {
+  bool regular;  // all lanes are active, and lane l accesses addresses[0] + l * stride
   i64 stride;    // in bytes
 };
-Shape shape_of(Mask lanes, const u64* addresses);
+AddressPattern pattern_of(Mask lanes, const u64* addresses);
 
-// Distinct 128-byte lines, in the order met, with the sectors asked for of each.
+// Distinct 128-byte lines in order of first access, with the sectors accessed in each.
 struct Lines {
-  static constexpr unsigned kMost = kLanes * 4;  // 16 bytes of interleaved local memory are four words of a lane
-  unsigned count = 0, sectors = 0, bytes = 0;    // of all lines; bytes: distinct ones
-  u64 line[kMost];
-  u8 mask[kMost];
+  static constexpr unsigned kMaxLines = kLanes * 4;  // a 16-byte local access is four words in four lines
+  unsigned count = 0, sectors = 0, bytes = 0;        // totals; bytes: distinct bytes
+  u64 line[kMaxLines];
+  u8 mask[kMaxLines];
 };
 void global_lines(Mask lanes, const u64* addresses, unsigned bytes, Lines& lines);
-// Local memory: word w of lane l lies at (w * 32 + l) * 4. Addresses are a lane's own.
+// Local memory is interleaved: word w of lane l is at (w * 32 + l) * 4. `addresses` are offsets per lane.
 void local_lines(Mask lanes, const u64* addresses, unsigned bytes, Lines& lines);
 
-// Sectors as atomics count them: each as often as the most lanes that share one address in it.
+// Sector count of atomics: each sector counts as often as the maximum number of lanes on one of its addresses.
 unsigned atomic_sectors(Mask lanes, const u64* addresses, const Lines& lines);
 
 struct Passes {
-  unsigned turns, groups;  // of shared memory; groups: those with an active lane
+  unsigned passes, groups;  // of shared memory; groups with an active lane
 };
 Passes shared_passes(Mask lanes, const u64* addresses, unsigned bytes, SharedKind kind);
-// What LDGSTS copies out of L1: four lines at a time, and in each turn the first lane of each bank that is read, and of
-// those the first of each bank that is written.
+// LDGSTS reads L1 four lines at a time. A pass serves the lanes that are first in the bank they read and, among those,
+// first in the bank they write.
 Passes copy_passes(Mask reads, const u64* from, Mask writes, const u64* to, unsigned bytes);
 // The first lane of each bank in each group.
 Mask first_of_each_bank(Mask lanes, const u64* addresses, unsigned bytes);

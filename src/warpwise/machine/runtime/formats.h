@@ -1,4 +1,4 @@
-// Number formats below 32 bits, as bits to float and back, rounded to nearest even.
+// Conversion of floating-point formats below 32 bits to float, and back with rounding to nearest even.
 #pragma once
 #include <cstring>
 
@@ -17,8 +17,8 @@ inline u32 bits_of_float(float value) {
   return bits;
 }
 
-// A small format of one sign bit, `exponent` and `mantissa` bits. With infinities, the largest exponent means infinity
-// and NaN; without (e4m3), only all ones are NaN.
+// A format of one sign bit, `exponent` and `mantissa` bits. With infinities, the largest exponent encodes infinity and
+// NaN; without (e4m3), only all ones is NaN.
 constexpr float small_to_float(u32 bits, unsigned exponent, unsigned mantissa, bool infinities) {
   const u32 sign = bits >> (exponent + mantissa) & 1, field = bits >> mantissa & ((1u << exponent) - 1);
   const u32 fraction = bits & ((1u << mantissa) - 1), ones = (1u << exponent) - 1;
@@ -38,7 +38,7 @@ constexpr float small_to_float(u32 bits, unsigned exponent, unsigned mantissa, b
 inline float half_to_float(u32 bits) {
   const u32 sign = (bits & 0x8000) << 16, rest = bits & 0x7fff;
   if (rest >= 0x7c00) return float_of_bits(sign | 0x7f800000 | (rest & 0x3ff) << 13);
-  // 2^112 moves the exponent to float32's bias, subnormal halves included.
+  // A factor of 2^112 corrects the exponent bias; it is exact for subnormal halves too.
   const float magnitude = float_of_bits(rest << 13) * 0x1p112f;
   return float_of_bits(bits_of_float(magnitude) | sign);
 }

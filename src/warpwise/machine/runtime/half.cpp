@@ -1,4 +1,4 @@
-// Pairs of halves, IEEE's or bfloat16 (.BF16_V2): HADD2, HMUL2, HFMA2, HMNMX2, HSET2, HSETP2.
+// Packed half2 and bfloat162 (.BF16_V2) arithmetic: HADD2, HMUL2, HFMA2, HMNMX2, HSET2, HSETP2.
 #include "narrow.h"
 
 namespace ww::machine {
@@ -6,12 +6,12 @@ namespace {
 
 // ---- Operands
 
-// What an operand's suffix selects for the lower and the upper half: which half of the register, and its sign.
+// The half of the register and the sign that an operand's suffix selects for the lower [0] and upper [1] half.
 struct Swizzle {
   bool upper[2] = {false, true}, negated[2] = {false, false};
 };
 
-// The upper half's word comes first: "H1_H0" (as without a suffix), "H0_H0", "H0_NH1" ...
+// The suffix names the upper half first: "H1_H0" (the default), "H0_H0", "H0_NH1" ...
 bool parse(const std::string& suffix, Swizzle& swizzle) {
   size_t at = 0;
   for (unsigned k = 2; k-- > 0 && !suffix.empty();) {
@@ -25,20 +25,20 @@ bool parse(const std::string& suffix, Swizzle& swizzle) {
   return suffix.empty() || at == suffix.size();
 }
 
-// In scratch[0]: a byte for each operand (upper[0], upper[1], negated[0], negated[1], whether it is one float, R5.F32);
-// scratch[1] is the form.
+// scratch[0]: a byte per operand (bits upper[0], upper[1], negated[0], negated[1], is a float R5.F32); scratch[1]:
+// flags.
 enum : u64 {
   kBfloat16 = 1,
   kFlush = 2,
   kSaturate = 4,
   kRelu = 8,
   kSingle = 16,
-  kNanWins = 32,
-  kSignsMultiply = 64,
+  kPropagateNan = 32,
+  kXorSign = 64,
   kOnes = 128
 };
 
-// Two immediates stand for one operand, the upper half first: they become one of 32 bits.
+// A packed immediate is printed as two immediates, upper half first: joins them to one 32-bit immediate.
 bool join_immediates(Instruction& n) {
   const bool bfloat = n.scratch[1] & kBfloat16;
   for (unsigned i = 0; i < n.operands.size(); i++) {
@@ -57,10 +57,10 @@ bool join_immediates(Instruction& n) {
   return true;
 }
 
-bool prepare(Instruction& n, unsigned first, unsigned count) {
+bool decode_operands(Instruction& n, unsigned first, unsigned count) {
   n.scratch[1] = n.has("BF16_V2") * kBfloat16 | n.has("FTZ") * kFlush | n.has("SAT") * kSaturate |
-                 n.has("RELU") * kRelu | n.has("F32") * kSingle | n.has("NAN") * kNanWins |
-                 n.has("XORSIGN") * kSignsMultiply | n.has("BF") * kOnes;
+                 n.has("RELU") * kRelu | n.has("F32") * kSingle | n.has("NAN") * kPropagateNan |
+                 n.has("XORSIGN") * kXorSign | n.has("BF") * kOnes;
   n.scratch[0] = 0;
   if (!join_immediates(n) || n.operands.size() < first + count) return false;
   for (unsigned i = first; i < first + count; i++) {
@@ -80,14 +80,14 @@ struct Floats {
 
 u32 flushed_half(u32 bits, u32 exponent) { return choose((bits & exponent) != 0, bits, bits & 0x8000); }
 
-// The lower (half 0) or upper values of source i, signs applied.
+// The lower (half = 0) or upper halves of source i, with signs applied.
 void load(Warp& w, const Instruction& n, unsigned i, unsigned half, Floats& to) {
   Vector t;
   const Vector& a = source(w, n, i, t);
   const Operand& operand = n.operands[i];
   const u64 byte = n.scratch[0] >> (8 * i);
   if (byte & 16) {
-    // It is cut to a half: sm_75 has no other conversion that rounds towards zero.
+    // Truncation to half: on sm_75 this is the only conversion that rounds toward zero.
     const FloatSign sign(operand);
     for (unsigned l = 0; l < kLanes; l++)
       to.lane[l] = half_to_float(encode(kHalf, as_float(sign(a.lane[l])), Round::kZero, false));
@@ -115,7 +115,7 @@ u32 store_one(float value, u64 form) {
   return flushed_half(bits, form & kFlush ? bfloat ? 0x7f80 : 0x7c00 : 0xffff);
 }
 
-// ---- Arithmetic: in single precision rounded to odd, then once to the format
+// ---- Arithmetic: computed in single precision with rounding to odd, then rounded to the format
 
 struct Sum {
   static constexpr unsigned kSources = 2;
@@ -135,7 +135,7 @@ struct Product {
 struct Fused {
   static constexpr unsigned kSources = 3;
   static float of(float a, float b, float c) { return Sum::of(a * b, c, 0.0f); }
-  // A bfloat16's product can leave the range of single precision.
+  // A product of bfloat16 values can overflow or underflow single precision.
   static float wide(float a, float b, float c) {
     const double product = static_cast<double>(a) * b, addend = c, sum = product + addend;
     return narrowed_to_odd(to_odd(sum, error_of_sum(product, addend, sum)));
@@ -162,30 +162,30 @@ void arithmetic(Warp& w, const Instruction& n, Mask lanes) {
         made.lane[l] |= (kBfloat ? float_to_bfloat(value.lane[l]) : float_to_half(value.lane[l])) << (16 * half);
     }
   }
-  blend(destination(w, n, 0), made, reached(n, lanes));
+  blend(destination(w, n, 0), made, destination_lanes(n, lanes));
 }
 
-// HADD2.F32: a half as a float.
+// HADD2.F32: half to float conversion.
 void sum_to_float(Warp& w, const Instruction& n, Mask lanes) {
   Floats a, b;
   load(w, n, 1, 0, a);
   load(w, n, 2, 0, b);
-  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) { return canonical(a.lane[l] + b.lane[l]); });
+  map(destination(w, n, 0), destination_lanes(n, lanes), [&](unsigned l) { return canonical(a.lane[l] + b.lane[l]); });
 }
 
-// HFMA2 R0, -RZ, RZ, 1.875, 0 puts a constant into a register.
+// HFMA2 R0, -RZ, RZ, 1.875, 0 loads a constant.
 void constant(Warp& w, const Instruction& n, Mask lanes) {
   Vector t;
-  blend(destination(w, n, 0), source(w, n, 3, t), reached(n, lanes));
+  blend(destination(w, n, 0), source(w, n, 3, t), destination_lanes(n, lanes));
 }
 
 bool is_zero(const Operand& operand) { return operand.kind == Kind::kRegister && operand.index == kRegisterZero; }
 
 template <class Operation>
 Handler decode(Instruction& n) {
-  if (!only(n, {"MMA", "BF16_V2", "FTZ", "SAT", "RELU", "F32"})) return nullptr;
-  if (!prepare(n, 1, Operation::kSources) || n.operands.size() != Operation::kSources + 1) return nullptr;
-  if (n.has("MMA")) n.unit = kTensor;  // as sm__inst_executed_pipe_tensor counts them on an H200
+  if (!has_only(n, {"MMA", "BF16_V2", "FTZ", "SAT", "RELU", "F32"})) return nullptr;
+  if (!decode_operands(n, 1, Operation::kSources) || n.operands.size() != Operation::kSources + 1) return nullptr;
+  if (n.has("MMA")) n.pipe = kTensor;  // on an H200 counted in sm__inst_executed_pipe_tensor
   if (n.has("F32")) return n.opcode == "HADD2" && !n.has("SAT") && !n.has("RELU") ? sum_to_float : nullptr;
   if (Operation::kSources == 3 && is_zero(n.operands[1]) && is_zero(n.operands[2]) &&
       n.operands[1].negated != n.operands[2].negated && n.operands[3].kind == Kind::kImmediate && !n.has("FTZ") &&
@@ -194,14 +194,14 @@ Handler decode(Instruction& n) {
   return n.has("BF16_V2") ? arithmetic<Operation, true> : arithmetic<Operation, false>;
 }
 
-// ---- Minimum where the last operand holds, else maximum
+// ---- Minimum if the last operand (a predicate) is true, else maximum
 
 void hmnmx2(Warp& w, const Instruction& n, Mask lanes) {
   const u64 form = n.scratch[1];
   const Mask smallest = predicate(w, n.operands[3]);
-  // Halves in the upper half of a word stand in the order of their bits, as floats do.
+  // Shifted to the upper half of a word, halves have the same order of bits as floats.
   const u32 exponent = form & kBfloat16 ? 0x7f800000u : 0x7c000000u, keep = form & kFlush ? 0x80000000u : ~u32{0};
-  const u32 strict = form & kNanWins ? 1 : 0, signs = form & kSignsMultiply ? 0x80000000u : 0;
+  const u32 strict = form & kPropagateNan ? 1 : 0, signs = form & kXorSign ? 0x80000000u : 0;
   Vector ta, tb, made = kZeroVector;
   const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb);
   const FloatSign sa(n.operands[1]), sb(n.operands[2]);
@@ -222,7 +222,7 @@ void hmnmx2(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_hmnmx2(Instruction& n) {
-  if (!only(n, {"BF16_V2", "FTZ", "NAN", "XORSIGN"}) || !prepare(n, 1, 2)) return nullptr;
+  if (!has_only(n, {"BF16_V2", "FTZ", "NAN", "XORSIGN"}) || !decode_operands(n, 1, 2)) return nullptr;
   return n.operands.size() == 4 && is_predicate(n.operands[3]) ? hmnmx2 : nullptr;
 }
 
@@ -242,7 +242,7 @@ void hset2(Warp& w, const Instruction& n, Mask lanes) {
   const Logic logic = logic_of(n);
   const Mask low = combine(logic, compared(w, n, 1, 0), given), high = combine(logic, compared(w, n, 1, 1), given);
   map(destination(w, n, 0), lanes,
-      [&](unsigned l) { return (on(low, l) ? truth : 0) | (on(high, l) ? truth << 16 : 0); });
+      [&](unsigned l) { return (is_active(low, l) ? truth : 0) | (is_active(high, l) ? truth << 16 : 0); });
 }
 
 void hsetp2(Warp& w, const Instruction& n, Mask lanes) {
@@ -254,11 +254,11 @@ void hsetp2(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 bool decode_comparison(Instruction& n, unsigned first) {
-  if (!only(n, {"F",   "LT",  "EQ",  "LE",  "GT", "NE",      "GE",  "NUM", "NAN", "LTU", "EQU",
-                "LEU", "GTU", "NEU", "GEU", "T",  "BF16_V2", "FTZ", "AND", "OR",  "XOR", "BF"}))
+  if (!has_only(n, {"F",   "LT",  "EQ",  "LE",  "GT", "NE",      "GE",  "NUM", "NAN", "LTU", "EQU",
+                    "LEU", "GTU", "NEU", "GEU", "T",  "BF16_V2", "FTZ", "AND", "OR",  "XOR", "BF"}))
     return false;
   const u64 relation = float_relation(n);
-  if (relation == kNoRelation || !prepare(n, first, 2)) return false;
+  if (relation == kNoRelation || !decode_operands(n, first, 2)) return false;
   n.scratch[1] |= relation << 8;
   return n.operands.size() == first + 3 && is_predicate(n.operands[first + 2]);
 }

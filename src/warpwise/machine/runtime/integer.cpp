@@ -1,11 +1,11 @@
-// Integer addition, multiplication, comparison of magnitude and bit counting: IADD3, VIADD, IMAD, LEA, IMNMX, IDP ...
+// Integer arithmetic: IADD3, VIADD, IMAD, LEA, IABS, VABSDIFF, IDP ...
 #include "lanes.h"
 
 namespace ww::machine {
 namespace {
 
-// Destinations come first: a register, then the predicates that take carries. scratch[0] holds the first source,
-// scratch[1] the first predicate behind the sources.
+// Destinations: a register, then predicates for carries out. scratch[0]: index of the first source; scratch[1]: index
+// of the first predicate after the sources (carries in).
 unsigned sources_of(const Instruction& n) { return static_cast<unsigned>(n.scratch[0]); }
 
 Handler with_sources(Instruction& n, unsigned count, Handler handler) {
@@ -16,14 +16,14 @@ Handler with_sources(Instruction& n, unsigned count, Handler handler) {
   return handler;
 }
 
-u32 carry_in(const Mask* carries, unsigned l) { return on(carries[0], l) + on(carries[1], l); }
+u32 carry_in(const Mask* carries, unsigned l) { return is_active(carries[0], l) + is_active(carries[1], l); }
 
 void read_carries(const Warp& w, const Instruction& n, unsigned first, Mask* carries) {
   carries[0] = carries[1] = 0;
   for (unsigned k = 0; k < 2 && first + k < n.operands.size(); k++) carries[k] = predicate(w, n.operands[first + k]);
 }
 
-// ---- IADD3: the sum of three, with up to two carries in and out; a negated operand is its complement plus one
+// ---- IADD3: sum of three operands with up to two carries in and out; -x is computed as ~x + 1
 
 void iadd3(Warp& w, const Instruction& n, Mask lanes) {
   const unsigned i = sources_of(n);
@@ -31,13 +31,13 @@ void iadd3(Warp& w, const Instruction& n, Mask lanes) {
   const Vector &a = source(w, n, i, ta), &b = source(w, n, i + 1, tb), &c = source(w, n, i + 2, tc);
   const IntegerSign sa(n.operands[i]), sb(n.operands[i + 1]), sc(n.operands[i + 2]);
   const u32 fa = sa.flip, fb = sb.flip, fc = sc.flip, ones = sa.one + sb.one + sc.one;
-  map(destination(w, n, 0), reached(n, lanes),
+  map(destination(w, n, 0), destination_lanes(n, lanes),
       [&](unsigned l) { return (a.lane[l] ^ fa) + (b.lane[l] ^ fb) + (c.lane[l] ^ fc) + ones; });
 }
 
 void iadd3_carry(Warp& w, const Instruction& n, Mask lanes) {
   const unsigned i = sources_of(n);
-  lanes = reached(n, lanes);
+  lanes = destination_lanes(n, lanes);
   Vector ta, tb, tc;
   const Vector &a = source(w, n, i, ta), &b = source(w, n, i + 1, tb), &c = source(w, n, i + 2, tc);
   const IntegerSign sa(n.operands[i]), sb(n.operands[i + 1]), sc(n.operands[i + 2]);
@@ -49,10 +49,10 @@ void iadd3_carry(Warp& w, const Instruction& n, Mask lanes) {
     sum[l] = ones + (a.lane[l] ^ sa.flip) + (b.lane[l] ^ sb.flip) + (c.lane[l] ^ sc.flip) + carry_in(carries, l);
   map(destination(w, n, 0), lanes, [&](unsigned l) { return static_cast<u32>(sum[l]); });
   for (unsigned k = 1; k < i; k++)
-    set_predicate(w, n.operands[k], lanes, test([&](unsigned l) { return sum[l] >> 32 >= k; }));
+    set_predicate(w, n.operands[k], lanes, lanes_where([&](unsigned l) { return sum[l] >> 32 >= k; }));
 }
 
-// UIADD3.64: pairs of registers.
+// UIADD3.64: register pairs.
 void iadd3_wide(Warp& w, const Instruction& n, Mask lanes) {
   const unsigned i = sources_of(n);
   u64 sum[kLanes] = {};
@@ -62,11 +62,12 @@ void iadd3_wide(Warp& w, const Instruction& n, Mask lanes) {
     const u64 flip = n.operands[k].negated || n.operands[k].inverted ? ~u64{0} : 0, one = n.operands[k].negated;
     for (unsigned l = 0; l < kLanes; l++) sum[l] += (pair(low, high, l) ^ flip) + one;
   }
-  map_wide(destination(w, n, 0), destination(w, n, 0, 1), reached(n, lanes), [&](unsigned l) { return sum[l]; });
+  map_wide(destination(w, n, 0), destination(w, n, 0, 1), destination_lanes(n, lanes),
+           [&](unsigned l) { return sum[l]; });
 }
 
 Handler decode_iadd3(Instruction& n) {
-  if (!only(n, {"X", "64"})) return nullptr;
+  if (!has_only(n, {"X", "64"})) return nullptr;
   bool carries = n.has("X");
   for (unsigned k = 1; k <= predicates_at(n, 1); k++) carries |= n.operands[k].index != kPredicateTrue;
   if (n.has("64")) return carries ? nullptr : with_sources(n, 3, iadd3_wide);
@@ -78,21 +79,22 @@ void add(Warp& w, const Instruction& n, Mask lanes) {
   const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb);
   const IntegerSign sa(n.operands[1]), sb(n.operands[2]);
   const u32 fa = sa.flip, fb = sb.flip, ones = sa.one + sb.one;
-  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) { return (a.lane[l] ^ fa) + (b.lane[l] ^ fb) + ones; });
+  map(destination(w, n, 0), destination_lanes(n, lanes),
+      [&](unsigned l) { return (a.lane[l] ^ fa) + (b.lane[l] ^ fb) + ones; });
 }
 
 void add_halves(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb;
   const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb);
   const u32 sa = n.operands[1].negated ? ~u32{0} : 1, sb = n.operands[2].negated ? ~u32{0} : 1;
-  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
+  map(destination(w, n, 0), destination_lanes(n, lanes), [&](unsigned l) {
     const u32 x = a.lane[l], y = b.lane[l];
     return ((x * sa + y * sb) & 0xffff) | ((x >> 16) * sa + (y >> 16) * sb) << 16;
   });
 }
 
 Handler decode_viadd(Instruction& n) {
-  if (n.operands.size() != 3 || !only(n, {"16x2", "U32", "S32"})) return nullptr;
+  if (n.operands.size() != 3 || !has_only(n, {"16x2", "U32", "S32"})) return nullptr;
   return n.has("16x2") ? add_halves : add;
 }
 
@@ -103,19 +105,19 @@ void imad(Warp& w, const Instruction& n, Mask lanes) {
   const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb), &c = source(w, n, 3, tc);
   const IntegerSign sa(n.operands[1]), sb(n.operands[2]), sc(n.operands[3]);
   const u32 f = sa.flip ^ sb.flip, fc = sc.flip, ones = (f & 1) + sc.one;
-  map(destination(w, n, 0), reached(n, lanes),
+  map(destination(w, n, 0), destination_lanes(n, lanes),
       [&](unsigned l) { return ((a.lane[l] * b.lane[l]) ^ f) + (c.lane[l] ^ fc) + ones; });
 }
 
-// IMAD.MOV, IMAD.U32 and the like with RZ as factors.
+// IMAD.MOV, IMAD.U32 and similar, with RZ as multiplicand.
 void imad_move(Warp& w, const Instruction& n, Mask lanes) {
   Vector tc;
   const Vector& c = source(w, n, 3, tc);
   const IntegerSign sc(n.operands[3]);
-  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) { return (c.lane[l] ^ sc.flip) + sc.one; });
+  map(destination(w, n, 0), destination_lanes(n, lanes), [&](unsigned l) { return (c.lane[l] ^ sc.flip) + sc.one; });
 }
 
-// a * b + c + carry in 64 bits, and whether a carry leaves them.
+// a * b + c + carry in 64 bits, and the carry out of bit 63.
 template <bool kSigned>
 u64 product_sum(u32 a, u32 b, u64 c, bool negated, u32 carry, bool* overflow) {
   u64 product =
@@ -132,7 +134,7 @@ enum : u64 { kImadHigh = 1, kImadWide = 2, kImadCarryIn = 4 };
 template <bool kSigned>
 void imad_wide(Warp& w, const Instruction& n, Mask lanes) {
   const unsigned i = sources_of(n);
-  lanes = reached(n, lanes);
+  lanes = destination_lanes(n, lanes);
   Vector ta, tb, tc, td;
   const Vector &a = source(w, n, i, ta), &b = source(w, n, i + 1, tb), &c = source(w, n, i + 2, tc);
   const Vector& d = source_high(w, n, i + 2, td);
@@ -153,8 +155,8 @@ void imad_wide(Warp& w, const Instruction& n, Mask lanes) {
   } else {
     for (unsigned l = 0; l < kLanes; l++) {
       bool overflow;
-      sum[l] =
-          product_sum<kSigned>(a.lane[l], b.lane[l], (pair(c, d, l) ^ flip) + one, negated, on(carry, l), &overflow);
+      sum[l] = product_sum<kSigned>(a.lane[l], b.lane[l], (pair(c, d, l) ^ flip) + one, negated, is_active(carry, l),
+                                    &overflow);
       carried |= static_cast<Mask>(overflow) << l;
     }
   }
@@ -169,20 +171,21 @@ void imad_wide(Warp& w, const Instruction& n, Mask lanes) {
 // The carry out of bit 31 of x + y + (0 or 1) = sum.
 u32 carry_of(u32 x, u32 y, u32 sum) { return ((x & y) | ((x | y) & ~sum)) >> 31; }
 
-// x + y with their signs and a carry, and the carry that leaves where a predicate wants it.
+// x + y + carry with operand signs applied; stores the carry out if there is a predicate for it.
 void store_sum(Warp& w, const Instruction& n, Mask lanes, const Vector& x, const Vector& y, IntegerSign sx,
                IntegerSign sy, Mask carry, bool wanted) {
   const u32 fx = sx.flip, fy = sy.flip, ones = sx.one + sy.one;
   Vector sum;
-  for (unsigned l = 0; l < kLanes; l++) sum.lane[l] = (x.lane[l] ^ fx) + (y.lane[l] ^ fy) + ones + on(carry, l);
+  for (unsigned l = 0; l < kLanes; l++) sum.lane[l] = (x.lane[l] ^ fx) + (y.lane[l] ^ fy) + ones + is_active(carry, l);
   if (wanted) {
-    const Mask out = test([&](unsigned l) { return carry_of(x.lane[l] ^ fx, y.lane[l] ^ fy, sum.lane[l]) != 0; });
+    const Mask out =
+        lanes_where([&](unsigned l) { return carry_of(x.lane[l] ^ fx, y.lane[l] ^ fy, sum.lane[l]) != 0; });
     set_predicate(w, n.operands[1], lanes, out);
   }
   blend(destination(w, n, 0), sum, lanes);
 }
 
-// The low word, with a carry in.
+// The low word, with carry in.
 void imad_carry(Warp& w, const Instruction& n, Mask lanes) {
   const unsigned i = sources_of(n);
   Vector ta, tb, tc, product;
@@ -190,7 +193,7 @@ void imad_carry(Warp& w, const Instruction& n, Mask lanes) {
   const Mask carry = n.scratch[1] & kImadCarryIn ? predicate(w, n.operands[i + 3]) : 0;
   const u32 sign = n.operands[i].negated != n.operands[i + 1].negated ? ~u32{0} : 1;
   for (unsigned l = 0; l < kLanes; l++) product.lane[l] = a.lane[l] * b.lane[l] * sign;
-  store_sum(w, n, reached(n, lanes), product, c, IntegerSign(), IntegerSign(n.operands[i + 2]), carry, i > 1);
+  store_sum(w, n, destination_lanes(n, lanes), product, c, IntegerSign(), IntegerSign(n.operands[i + 2]), carry, i > 1);
 }
 
 bool is_zero(const Operand& operand) {
@@ -199,7 +202,7 @@ bool is_zero(const Operand& operand) {
 }
 
 Handler decode_imad(Instruction& n) {
-  if (!only(n, {"MOV", "IADD", "SHL", "U32", "S32", "X", "HI", "WIDE"})) return nullptr;
+  if (!has_only(n, {"MOV", "IADD", "SHL", "U32", "S32", "X", "HI", "WIDE"})) return nullptr;
   const bool wide = n.has("WIDE"), high = n.has("HI"), carry = n.has("X");
   Handler handler = imad;
   if (wide || high)
@@ -220,7 +223,7 @@ enum : u64 { kLeaHigh = 1, kLeaSignExtend = 2, kLeaCarryIn = 4 };
 
 void lea(Warp& w, const Instruction& n, Mask lanes) {
   const unsigned i = sources_of(n);
-  lanes = reached(n, lanes);
+  lanes = destination_lanes(n, lanes);
   const u64 form = n.scratch[1] & 7;
   const unsigned shift = static_cast<unsigned>(n.scratch[1] >> 8);
   Vector ta, tb, tc;
@@ -241,14 +244,14 @@ void lea(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_lea(Instruction& n) {
-  if (!only(n, {"HI", "X", "SX32"})) return nullptr;
+  if (!has_only(n, {"HI", "X", "SX32"})) return nullptr;
   const unsigned first = 1 + predicates_at(n, 1);
   const u64 form = n.has("HI") * kLeaHigh | n.has("SX32") * kLeaSignExtend | n.has("X") * kLeaCarryIn;
-  const unsigned place = first + (form & kLeaHigh && !(form & kLeaSignExtend) ? 3 : 2);
-  if (n.operands.size() != place + 1 + (form & kLeaCarryIn ? 1 : 0)) return nullptr;
-  if (n.operands[place].kind != Kind::kImmediate) return nullptr;
+  const unsigned shift_operand = first + (form & kLeaHigh && !(form & kLeaSignExtend) ? 3 : 2);
+  if (n.operands.size() != shift_operand + 1 + (form & kLeaCarryIn ? 1 : 0)) return nullptr;
+  if (n.operands[shift_operand].kind != Kind::kImmediate) return nullptr;
   n.scratch[0] = first;
-  n.scratch[1] = form | (static_cast<u64>(n.operands[place].value) & 31) << 8;
+  n.scratch[1] = form | (static_cast<u64>(n.operands[shift_operand].value) & 31) << 8;
   return lea;
 }
 
@@ -257,11 +260,11 @@ Handler decode_lea(Instruction& n) {
 void iabs(Warp& w, const Instruction& n, Mask lanes) {
   Vector t;
   const Vector& a = source(w, n, 1, t);
-  map(destination(w, n, 0), reached(n, lanes),
+  map(destination(w, n, 0), destination_lanes(n, lanes),
       [&](unsigned l) { return static_cast<i32>(a.lane[l]) < 0 ? -a.lane[l] : a.lane[l]; });
 }
 
-Handler decode_iabs(Instruction& n) { return n.operands.size() == 2 && only(n, {}) ? iabs : nullptr; }
+Handler decode_iabs(Instruction& n) { return n.operands.size() == 2 && has_only(n, {}) ? iabs : nullptr; }
 
 void vabsdiff(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb, tc;
@@ -275,10 +278,10 @@ void vabsdiff(Warp& w, const Instruction& n, Mask lanes) {
 
 Handler decode_vabsdiff(Instruction& n) {
   n.scratch[0] = n.has("U32");
-  return n.operands.size() == 4 && only(n, {"U32"}) ? vabsdiff : nullptr;
+  return n.operands.size() == 4 && has_only(n, {"U32"}) ? vabsdiff : nullptr;
 }
 
-// Four bytes each; .ACC adds the four differences to c, else they replace the bytes of the result.
+// Four bytes each; .ACC adds the four differences to c, otherwise the result is the four differences.
 void vabsdiff4(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb, tc;
   const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb), &c = source(w, n, 3, tc);
@@ -298,7 +301,7 @@ void vabsdiff4(Warp& w, const Instruction& n, Mask lanes) {
 
 Handler decode_vabsdiff4(Instruction& n) {
   n.scratch[0] = (n.has("U8") ? 1 : 0) | (n.has("ACC") ? 2 : 0);
-  return n.operands.size() == 4 && only(n, {"U8", "S8", "ACC"}) ? vabsdiff4 : nullptr;
+  return n.operands.size() == 4 && has_only(n, {"U8", "S8", "ACC"}) ? vabsdiff4 : nullptr;
 }
 
 i32 part(u32 word, unsigned at, unsigned bits, bool is_signed) {
@@ -306,7 +309,7 @@ i32 part(u32 word, unsigned at, unsigned bits, bool is_signed) {
   return is_signed ? static_cast<i32>(high) >> (32 - bits) : static_cast<i32>(high >> (32 - bits));
 }
 
-// IDP.4A: four bytes by four bytes; IDP.2A: two halves of a by two bytes of b, its low or its high ones.
+// IDP.4A: four bytes by four bytes; IDP.2A: two 16-bit halves of a by the low or high two bytes of b.
 void idp(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb, tc;
   const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb), &c = source(w, n, 3, tc);
@@ -322,7 +325,7 @@ void idp(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_idp(Instruction& n) {
-  if (n.operands.size() != 4 || !only(n, {"4A", "2A", "LO", "HI", "S8", "U8", "S16", "U16"})) return nullptr;
+  if (n.operands.size() != 4 || !has_only(n, {"4A", "2A", "LO", "HI", "S8", "U8", "S16", "U16"})) return nullptr;
   if (!n.has("4A") && !n.has("2A")) return nullptr;
   const std::vector<std::string>& modifiers = n.modifiers;
   if (modifiers.size() < 3) return nullptr;
@@ -331,11 +334,11 @@ Handler decode_idp(Instruction& n) {
   return idp;
 }
 
-const Opcode kIadd3("IADD3", kAlu, decode_iadd3), kUiadd3("UIADD3", kUniformUnit, decode_iadd3);
-const Opcode kViadd("VIADD", kFma, decode_viadd), kUviadd("UVIADD", kUniformUnit, decode_viadd);
-const Opcode kImad("IMAD", kFma, decode_imad), kUimad("UIMAD", kUniformUnit, decode_imad);
-const Opcode kLea("LEA", kAlu, decode_lea), kUlea("ULEA", kUniformUnit, decode_lea);
-const Opcode kIabs("IABS", kAlu, decode_iabs), kUiabs("UIABS", kUniformUnit, decode_iabs);
+const Opcode kIadd3("IADD3", kAlu, decode_iadd3), kUiadd3("UIADD3", kUniformPipe, decode_iadd3);
+const Opcode kViadd("VIADD", kFma, decode_viadd), kUviadd("UVIADD", kUniformPipe, decode_viadd);
+const Opcode kImad("IMAD", kFma, decode_imad), kUimad("UIMAD", kUniformPipe, decode_imad);
+const Opcode kLea("LEA", kAlu, decode_lea), kUlea("ULEA", kUniformPipe, decode_lea);
+const Opcode kIabs("IABS", kAlu, decode_iabs), kUiabs("UIABS", kUniformPipe, decode_iabs);
 const Opcode kVabsdiff("VABSDIFF", kAlu, decode_vabsdiff), kVabsdiff4("VABSDIFF4", kAlu, decode_vabsdiff4);
 const Opcode kIdp("IDP", kFma, decode_idp);
 

@@ -1,5 +1,5 @@
-// What the arithmetic handlers share: operands as vectors, signs as bit masks, one loop over 32 lanes that vectorises,
-// and the store that leaves the other lanes as they are.
+// Shared by the arithmetic handlers: operands as vectors, signs as bit masks, loops over 32 lanes that vectorise, and
+// masked stores.
 #pragma once
 #include <initializer_list>
 
@@ -9,27 +9,27 @@ namespace ww::machine {
 
 // ---- Operands
 
-// Uniform instructions write all lanes of their broadcast registers.
-inline Mask reached(const Instruction& instruction, Mask lanes) {
+// The lanes to write: all lanes for uniform destinations, which are stored as broadcast vectors.
+inline Mask destination_lanes(const Instruction& instruction, Mask lanes) {
   const Kind kind = instruction.operands[0].kind;
   return kind == Kind::kUniform || kind == Kind::kUniformPredicate ? ~Mask{0} : lanes;
 }
 
-inline bool on(Mask lanes, unsigned l) { return lanes >> l & 1; }
+inline bool is_active(Mask lanes, unsigned l) { return lanes >> l & 1; }
 
 inline bool is_predicate(const Operand& operand) {
   return operand.kind == Kind::kPredicate || operand.kind == Kind::kUniformPredicate;
 }
 
-// How many of the operands from `first` on are predicates in a row.
+// Number of consecutive predicate operands from `first` on.
 inline unsigned predicates_at(const Instruction& instruction, unsigned first) {
   unsigned found = 0;
   while (first + found < instruction.operands.size() && is_predicate(instruction.operands[first + found])) found++;
   return found;
 }
 
-// Whether every modifier is one of those that a decoder knows.
-inline bool only(const Instruction& instruction, std::initializer_list<const char*> known) {
+// True if every modifier is in `known`.
+inline bool has_only(const Instruction& instruction, std::initializer_list<const char*> known) {
   for (const std::string& modifier : instruction.modifiers) {
     bool found = false;
     for (const char* each : known) found |= modifier == each;
@@ -40,7 +40,7 @@ inline bool only(const Instruction& instruction, std::initializer_list<const cha
 
 // ---- Signs
 
-// An integer operand is (x ^ flip) + one: -x for a negated one, ~x for an inverted one.
+// An integer operand is (x ^ flip) + one: -x if negated, ~x if inverted.
 struct IntegerSign {
   u32 flip = 0, one = 0;
   IntegerSign() = default;
@@ -77,7 +77,7 @@ inline u64 as_bits(double value) {
   return bits;
 }
 
-// condition ? yes : no without a branch, which a loop over lanes must not have.
+// condition ? yes : no, without a branch, so that loops over lanes vectorise.
 inline u32 choose(bool condition, u32 yes, u32 no) { return no ^ ((yes ^ no) & -static_cast<u32>(condition)); }
 
 // ---- Loops over lanes
@@ -86,12 +86,11 @@ inline void blend(Vector& to, const Vector& from, Mask lanes) {
   if (lanes == ~Mask{0}) {
     to = from;
   } else {
-    for (unsigned l = 0; l < kLanes; l++) to.lane[l] = choose(on(lanes, l), from.lane[l], to.lane[l]);
+    for (unsigned l = 0; l < kLanes; l++) to.lane[l] = choose(is_active(lanes, l), from.lane[l], to.lane[l]);
   }
 }
 
-// to[l] = f(l) in `lanes`. f runs for all 32 lanes and must not trap: it reads the sources before `to` changes, which
-// may be one of them.
+// to[l] = f(l) in `lanes`. f runs for all 32 lanes and must not trap; `to` is written last, so it can be a source of f.
 template <class F>
 inline __attribute__((always_inline)) void map(Vector& to, Mask lanes, F&& f) {
   Vector made;
@@ -99,7 +98,7 @@ inline __attribute__((always_inline)) void map(Vector& to, Mask lanes, F&& f) {
   blend(to, made, lanes);
 }
 
-// The same for f(l) of 64 bits in two registers.
+// The same for a 64-bit f(l) in a register pair.
 template <class F>
 inline __attribute__((always_inline)) void map_wide(Vector& low, Vector& high, Mask lanes, F&& f) {
   Vector below, above;
@@ -112,15 +111,15 @@ inline __attribute__((always_inline)) void map_wide(Vector& low, Vector& high, M
   blend(high, above, lanes);
 }
 
-// The lanes for which f(l) holds.
+// The mask of lanes in which f(l) is true.
 template <class F>
-inline __attribute__((always_inline)) Mask test(F&& f) {
+inline __attribute__((always_inline)) Mask lanes_where(F&& f) {
   Mask found = 0;
   for (unsigned l = 0; l < kLanes; l++) found |= (f(l) ? Mask{1} : Mask{0}) << l;
   return found;
 }
 
-// For work that costs more than the loop: lanes that are off are skipped.
+// As map, for an expensive f: inactive lanes are skipped.
 template <class F>
 inline __attribute__((always_inline)) void map_active(Vector& to, Mask lanes, F&& f) {
   Vector made;
@@ -132,7 +131,7 @@ inline u64 pair(const Vector& low, const Vector& high, unsigned l) {
   return low.lane[l] | static_cast<u64>(high.lane[l]) << 32;
 }
 
-// ---- Combining a comparison with a predicate, as SETP instructions do
+// ---- Combination of a comparison with a predicate, in SETP instructions
 
 enum class Logic : u8 { kAnd, kOr, kXor };
 inline Logic logic_of(const Instruction& instruction) {

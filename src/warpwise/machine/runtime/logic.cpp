@@ -1,22 +1,22 @@
-// Bits and bytes: LOP3, PRMT, SEL, FSEL, MOV.
+// Bitwise logic, byte permutation, selection and moves: LOP3, PRMT, SEL, FSEL, MOV.
 #include "lanes.h"
 
 namespace ww::machine {
 namespace {
 
-// ---- LOP3: any function of three bits; bit 4a + 2b + c of the table is f(a, b, c)
+// ---- LOP3: a function of three bits given by a look-up table; bit 4a + 2b + c is f(a, b, c)
 
-// Destinations: a predicate (optional; where the result is not 0), then the register at operand scratch[0].
+// Destinations: an optional predicate (result != 0), then the register at operand index scratch[0].
 void set_nonzero(Warp& w, const Instruction& n, Mask lanes, const Vector& made) {
-  const Mask found = test([&](unsigned l) { return made.lane[l] != 0; });
+  const Mask found = lanes_where([&](unsigned l) { return made.lane[l] != 0; });
   const Mask given = predicate(w, n.operands.back());
   set_predicate(w, n.operands[0], lanes, n.has("PAND") ? found & given : found | given);
 }
 
 template <class F>
-inline __attribute__((always_inline)) void two_bits(Warp& w, const Instruction& n, Mask lanes, F&& f) {
+inline __attribute__((always_inline)) void bitwise(Warp& w, const Instruction& n, Mask lanes, F&& f) {
   const unsigned d = static_cast<unsigned>(n.scratch[0]);
-  lanes = reached(n, lanes);
+  lanes = destination_lanes(n, lanes);
   Vector ta, tb, made;
   const Vector &a = source(w, n, d + 1, ta), &b = source(w, n, d + 2, tb);
   for (unsigned l = 0; l < kLanes; l++) made.lane[l] = f(a.lane[l], b.lane[l]);
@@ -25,16 +25,16 @@ inline __attribute__((always_inline)) void two_bits(Warp& w, const Instruction& 
 }
 
 void bit_and(Warp& w, const Instruction& n, Mask lanes) {
-  two_bits(w, n, lanes, [](u32 a, u32 b) { return a & b; });
+  bitwise(w, n, lanes, [](u32 a, u32 b) { return a & b; });
 }
 void bit_or(Warp& w, const Instruction& n, Mask lanes) {
-  two_bits(w, n, lanes, [](u32 a, u32 b) { return a | b; });
+  bitwise(w, n, lanes, [](u32 a, u32 b) { return a | b; });
 }
 void bit_xor(Warp& w, const Instruction& n, Mask lanes) {
-  two_bits(w, n, lanes, [](u32 a, u32 b) { return a ^ b; });
+  bitwise(w, n, lanes, [](u32 a, u32 b) { return a ^ b; });
 }
 
-// The table as a polynomial over bits: f = k0 + k1 c + k2 b + k3 bc + k4 a + ..., + being exclusive or.
+// The look-up table as a polynomial over GF(2): f = k0 ^ k1 c ^ k2 b ^ k3 bc ^ k4 a ^ ...
 u64 polynomial(u64 table) {
   for (unsigned variable = 1; variable < 8; variable *= 2)
     for (unsigned k = 0; k < 8; k++)
@@ -44,7 +44,7 @@ u64 polynomial(u64 table) {
 
 void lop3(Warp& w, const Instruction& n, Mask lanes) {
   const unsigned d = static_cast<unsigned>(n.scratch[0]);
-  lanes = reached(n, lanes);
+  lanes = destination_lanes(n, lanes);
   Vector ta, tb, tc, made;
   const Vector &a = source(w, n, d + 1, ta), &b = source(w, n, d + 2, tb), &c = source(w, n, d + 3, tc);
   u32 k[8];
@@ -59,7 +59,7 @@ void lop3(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_lop3(Instruction& n) {
-  if (!only(n, {"LUT", "PAND", "POR"})) return nullptr;
+  if (!has_only(n, {"LUT", "PAND", "POR"})) return nullptr;
   const unsigned d = predicates_at(n, 0);
   if (d > 1 || n.operands.size() != d + 6 || n.operands[d + 4].kind != Kind::kImmediate) return nullptr;
   for (unsigned i = d + 1; i < d + 4; i++)
@@ -70,14 +70,14 @@ Handler decode_lop3(Instruction& n) {
   return table == 0xc0 ? bit_and : table == 0xfc ? bit_or : table == 0x3c ? bit_xor : lop3;
 }
 
-// LOP and LOP32I: one function by name.
+// LOP and LOP32I: the function is a modifier.
 Handler decode_lop(Instruction& n) {
-  if (n.operands.size() != 3 || !only(n, {"AND", "OR", "XOR"})) return nullptr;
+  if (n.operands.size() != 3 || !has_only(n, {"AND", "OR", "XOR"})) return nullptr;
   n.scratch[0] = 0;
   return n.has("AND") ? bit_and : n.has("OR") ? bit_or : n.has("XOR") ? bit_xor : nullptr;
 }
 
-// ---- PRMT: each byte of the result is one of the eight of {b, a}, or its sign eight times
+// ---- PRMT: each byte of the result is one of the eight bytes of {b, a}, or its sign bit replicated
 
 u32 pick(u64 bytes, u32 selector) {
   u32 result = 0;
@@ -88,7 +88,7 @@ u32 pick(u64 bytes, u32 selector) {
   return result;
 }
 
-// The modes that take two bits of the selector, as the default mode's selectors.
+// Converts the selector of the other modes (F4E, B4E, RC8, ECL, ECR, RC16) to one of the default mode.
 enum class Mode : u64 { kIndex, kForward, kBackward, kReplicateByte, kClampLeft, kClampRight, kReplicateHalf };
 
 u32 selector_of(Mode mode, u32 given) {
@@ -127,11 +127,11 @@ void prmt(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, ts, tb;
   const Vector &a = source(w, n, 1, ta), &s = source(w, n, 2, ts), &b = source(w, n, 3, tb);
   const Mode mode = static_cast<Mode>(n.scratch[0]);
-  map_active(destination(w, n, 0), reached(n, lanes),
+  map_active(destination(w, n, 0), destination_lanes(n, lanes),
              [&](unsigned l) { return pick(pair(a, b, l), selector_of(mode, s.lane[l])); });
 }
 
-// A fixed selector: scratch[0] holds for each byte which word it comes from and how far to move it.
+// Immediate selector, in scratch[0]: source word and shift of each byte.
 void prmt_fixed(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb;
   const Vector &a = source(w, n, 1, ta), &b = source(w, n, 3, tb);
@@ -147,32 +147,32 @@ void prmt_fixed(Warp& w, const Instruction& n, Mask lanes) {
     return (p.lane[l] >> by[0] & 255) | (q.lane[l] >> by[1] & 255) << 8 | (r.lane[l] >> by[2] & 255) << 16 |
            (s.lane[l] >> by[3]) << 24;
   };
-  // Bytes that take only a sign.
+  // Bytes with a replicated sign bit.
   u32 signs = 0;
   for (unsigned i = 0; i < 4; i++) signs |= (selector >> (4 * i) & 8 ? 255u : 0u) << (8 * i);
   if (!signs) {
-    map(destination(w, n, 0), reached(n, lanes), joined);
+    map(destination(w, n, 0), destination_lanes(n, lanes), joined);
   } else {
-    map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
+    map(destination(w, n, 0), destination_lanes(n, lanes), [&](unsigned l) {
       const u32 bytes = joined(l);
       return (bytes & ~signs) | ((bytes >> 7 & 0x01010101u) * 255 & signs);
     });
   }
 }
 
-// Both halves of the result are halves of a source: 0x7632, 0x5410 ...
+// Selectors of whole halves: 0x7632, 0x5410 ...
 void prmt_halves(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb;
   const Vector &a = source(w, n, 1, ta), &b = source(w, n, 3, tb);
   const u32 selector = static_cast<u32>(n.scratch[0]);
   const Vector &p = selector & 4 ? b : a, &q = selector >> 8 & 4 ? b : a;
   const u32 right = selector & 2 ? 16 : 0, left = selector >> 8 & 2 ? 0 : 16, keep = left ? ~u32{0} : 0xffff0000u;
-  map(destination(w, n, 0), reached(n, lanes),
+  map(destination(w, n, 0), destination_lanes(n, lanes),
       [&](unsigned l) { return (p.lane[l] >> right & 0xffff) | (q.lane[l] & keep) << left; });
 }
 
 Handler decode_prmt(Instruction& n) {
-  if (n.operands.size() != 4 || !only(n, {"F4E", "B4E", "RC8", "ECL", "ECR", "RC16", "IDX"})) return nullptr;
+  if (n.operands.size() != 4 || !has_only(n, {"F4E", "B4E", "RC8", "ECL", "ECR", "RC16", "IDX"})) return nullptr;
   const Mode mode = n.has("F4E")    ? Mode::kForward
                     : n.has("B4E")  ? Mode::kBackward
                     : n.has("RC8")  ? Mode::kReplicateByte
@@ -189,13 +189,14 @@ Handler decode_prmt(Instruction& n) {
   return halves && low && high ? prmt_halves : prmt_fixed;
 }
 
-// ---- Selections and copies
+// ---- Selection and moves
 
 void select(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb;
   const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb);
   const Mask first = predicate(w, n.operands[3]);
-  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) { return choose(on(first, l), a.lane[l], b.lane[l]); });
+  map(destination(w, n, 0), destination_lanes(n, lanes),
+      [&](unsigned l) { return choose(is_active(first, l), a.lane[l], b.lane[l]); });
 }
 
 void select_signed(Warp& w, const Instruction& n, Mask lanes) {
@@ -204,8 +205,8 @@ void select_signed(Warp& w, const Instruction& n, Mask lanes) {
   const FloatSign sa(n.operands[1]), sb(n.operands[2]);
   const Mask first = predicate(w, n.operands[3]);
   const u32 flush = static_cast<u32>(n.scratch[0]);
-  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
-    const u32 chosen = choose(on(first, l), sa(a.lane[l]), sb(b.lane[l]));
+  map(destination(w, n, 0), destination_lanes(n, lanes), [&](unsigned l) {
+    const u32 chosen = choose(is_active(first, l), sa(a.lane[l]), sb(b.lane[l]));
     return choose((chosen & 0x7f800000u) != 0, chosen, chosen & flush);
   });
 }
@@ -215,17 +216,17 @@ void select_wide(Warp& w, const Instruction& n, Mask lanes) {
   const Vector &a = source(w, n, 1, ta), &b = source(w, n, 2, tb);
   const Vector &c = source_high(w, n, 1, tc), &d = source_high(w, n, 2, td);
   const Mask first = predicate(w, n.operands[3]);
-  map_wide(destination(w, n, 0), destination(w, n, 0, 1), reached(n, lanes),
-           [&](unsigned l) { return on(first, l) ? pair(a, c, l) : pair(b, d, l); });
+  map_wide(destination(w, n, 0), destination(w, n, 0, 1), destination_lanes(n, lanes),
+           [&](unsigned l) { return is_active(first, l) ? pair(a, c, l) : pair(b, d, l); });
 }
 
 Handler decode_sel(Instruction& n) {
-  if (n.operands.size() != 4 || !is_predicate(n.operands[3]) || !only(n, {"64"})) return nullptr;
+  if (n.operands.size() != 4 || !is_predicate(n.operands[3]) || !has_only(n, {"64"})) return nullptr;
   return n.has("64") ? select_wide : select;
 }
 
 Handler decode_fsel(Instruction& n) {
-  if (n.operands.size() != 4 || !is_predicate(n.operands[3]) || !only(n, {"FTZ"})) return nullptr;
+  if (n.operands.size() != 4 || !is_predicate(n.operands[3]) || !has_only(n, {"FTZ"})) return nullptr;
   n.scratch[0] = n.has("FTZ") ? 0x80000000u : ~u32{0};
   const Operand &a = n.operands[1], &b = n.operands[2];
   const bool plain = !a.negated && !a.absolute && !b.negated && !b.absolute && !n.has("FTZ");
@@ -234,32 +235,32 @@ Handler decode_fsel(Instruction& n) {
 
 void move(Warp& w, const Instruction& n, Mask lanes) {
   Vector t;
-  blend(destination(w, n, 0), source(w, n, 1, t), reached(n, lanes));
+  blend(destination(w, n, 0), source(w, n, 1, t), destination_lanes(n, lanes));
 }
 
 void move_wide(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb;
   const Vector low = source(w, n, 1, ta), high = source_high(w, n, 1, tb);
-  blend(destination(w, n, 0), low, reached(n, lanes));
-  blend(destination(w, n, 0, 1), high, reached(n, lanes));
+  blend(destination(w, n, 0), low, destination_lanes(n, lanes));
+  blend(destination(w, n, 0, 1), high, destination_lanes(n, lanes));
 }
 
 Handler decode_mov(Instruction& n) {
-  if (n.operands.size() < 2 || !only(n, {"64", "U32"})) return nullptr;
+  if (n.operands.size() < 2 || !has_only(n, {"64", "U32"})) return nullptr;
   if (n.operands[1].kind != Kind::kImmediate && n.operands[1].kind != Kind::kRegister &&
       n.operands[1].kind != Kind::kUniform && n.operands[1].kind != Kind::kConstant)
     return nullptr;
   return n.has("64") ? move_wide : move;
 }
 
-const Opcode kLop3("LOP3", kAlu, decode_lop3), kUlop3("ULOP3", kUniformUnit, decode_lop3);
+const Opcode kLop3("LOP3", kAlu, decode_lop3), kUlop3("ULOP3", kUniformPipe, decode_lop3);
 const Opcode kLop("LOP", kAlu, decode_lop), kLop32i("LOP32I", kAlu, decode_lop);
-const Opcode kUlop("ULOP", kUniformUnit, decode_lop), kUlop32i("ULOP32I", kUniformUnit, decode_lop);
-const Opcode kPrmt("PRMT", kAlu, decode_prmt), kUprmt("UPRMT", kUniformUnit, decode_prmt);
-const Opcode kSel("SEL", kAlu, decode_sel), kUsel("USEL", kUniformUnit, decode_sel);
-const Opcode kFsel("FSEL", kAlu, decode_fsel), kUfsel("UFSEL", kUniformUnit, decode_fsel);
+const Opcode kUlop("ULOP", kUniformPipe, decode_lop), kUlop32i("ULOP32I", kUniformPipe, decode_lop);
+const Opcode kPrmt("PRMT", kAlu, decode_prmt), kUprmt("UPRMT", kUniformPipe, decode_prmt);
+const Opcode kSel("SEL", kAlu, decode_sel), kUsel("USEL", kUniformPipe, decode_sel);
+const Opcode kFsel("FSEL", kAlu, decode_fsel), kUfsel("UFSEL", kUniformPipe, decode_fsel);
 const Opcode kMov("MOV", kAlu, decode_mov), kMov32i("MOV32I", kAlu, decode_mov);
-const Opcode kUmov("UMOV", kUniformUnit, decode_mov);
+const Opcode kUmov("UMOV", kUniformPipe, decode_mov);
 
 }  // namespace
 }  // namespace ww::machine

@@ -1,8 +1,8 @@
-// The machine: warps of 32 lanes that execute SASS instruction by instruction, and count what each does.
+// A SIMT interpreter of SASS: warps of 32 lanes execute instructions and update the counters of each instruction.
 //
-// Every opcode registers one decoder. Decoding happens once a program and picks a handler for the modifiers; a handler
-// runs for a warp with the mask of lanes that are active and whose guard holds (never 0), reads operands as vectors of
-// 32 lanes and writes its destinations in those lanes only.
+// Each opcode registers a decoder. A decoder runs once per instruction of a program and selects a handler for the
+// modifiers. A handler runs for one warp, with the mask of active lanes whose guard predicate is true (never 0). It
+// reads operands as vectors of 32 lanes and writes its destinations in these lanes only.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -17,7 +17,7 @@ using u32 = uint32_t;
 using u64 = uint64_t;
 using i32 = int32_t;
 using i64 = int64_t;
-using Mask = u32;  // bit l stands for lane l
+using Mask = u32;  // bit l: lane l
 
 constexpr unsigned kLanes = 32;
 constexpr unsigned kRegisterZero = 255, kUniformZero = 63, kPredicateTrue = 7;
@@ -33,11 +33,11 @@ enum class Kind : u8 {
   kUniform,           // UR4
   kPredicate,         // P0, !P0 (`inverted`); index 7 is PT
   kUniformPredicate,  // UP0
-  kImmediate,         // `value`: the bits of 0x3f800000, 1.5, -QNAN ...; floats arrive as float32 bits
+  kImmediate,         // `value`: the bits of 0x3f800000, 1.5, -QNAN ...; floats as float32 bits
   kConstant,          // c[bank][offset]: `bank`, `value`; with a register or uniform base, `base` or `uniform_base`
-  kMemory,  // [R2.64+UR4+0x10]: `base` (wide: `base_wide`), `uniform_base`, `value` the displacement; desc[] is dropped
+  kMemory,   // [R2.64+UR4+0x10]: `base` (wide: `base_wide`), `uniform_base`, `value`: displacement; desc[] is ignored
   kSpecial,  // SR_TID.X: `name`
-  kBarrier,  // B0, the convergence barriers; also SB0, scoreboards
+  kBarrier,  // B0: convergence barriers; SB0: scoreboards
   kLabel,    // a branch target: `value` is an instruction index
   kOther,    // anything else: `name`
 };
@@ -50,16 +50,16 @@ struct Operand {
   bool wide = false, base_wide = false;
   i64 value = 0;
   std::string name;    // of a special register or of an unclassified operand
-  std::string suffix;  // H0_H0, H1_H1, B1, X4, ROW, COL ...: what follows the register's dot, without reuse and 64
-  // Filled by the core for immediates (once a program) and constants without a base (once a launch): a broadcast value,
-  // negation and inversion NOT applied.
+  std::string suffix;  // H0_H0, H1_H1, B1, X4, ROW, COL ...: the register's suffixes except .reuse and .64
+  // Broadcast value of an immediate (set once per program) or a constant without a base (set once per launch), before
+  // negation and inversion.
   Vector broadcast, broadcast_high;  // high: bits 32..63 of a 64-bit constant operand
 };
 
-struct Control {  // the scheduling bits of an instruction word
-  u8 stall;       // cycles until the next instruction of the warp may issue
+struct Control {  // the scheduling bits of an instruction
+  u8 stall;       // cycles until the next instruction of the warp can issue
   u8 yields;
-  u8 write_barrier, read_barrier;  // 0..5, or 7 for none
+  u8 write_barrier, read_barrier;  // scoreboards to set: 0..5, or 7 for none
   u8 wait_mask;                    // scoreboards to wait for
 };
 
@@ -70,16 +70,16 @@ using Handler = void (*)(Warp&, const Instruction&, Mask lanes);
 
 struct Instruction {
   Handler run = nullptr;
-  u32 index = 0;                       // in the program: of its counters
-  u32 address = 0;                     // bytes from the function's start
-  Operand guard;                       // kPredicate or kUniformPredicate; PT if there is none
+  u32 index = 0;                       // in the program
+  u32 address = 0;                     // bytes from the program's start
+  Operand guard;                       // kPredicate or kUniformPredicate; PT if unguarded
   std::string opcode;                  // "LDG"
   std::vector<std::string> modifiers;  // "E", "128", "CONSTANT"
-  std::vector<Operand> operands;       // destinations first, as the disassembler prints them
+  std::vector<Operand> operands;       // destinations first, as nvdisasm prints them
   Control control{};
   std::string text;
-  u64 scratch[2] = {0, 0};  // a decoder may leave what its handler needs: a width, an immediate LUT, ...
-  u8 unit = 0;              // a Unit, set by the decoder's registration
+  u64 scratch[2] = {0, 0};  // decoded by the decoder for its handler: a width, an immediate LUT, ...
+  u8 pipe = 0;              // a Pipe, set by the decoder's registration
   bool has(const char* modifier) const {
     for (const std::string& each : modifiers)
       if (each == modifier) return true;
@@ -87,35 +87,35 @@ struct Instruction {
   }
 };
 
-// The pipe that issues an instruction, as ncu names them (sm__inst_executed_pipe_*).
-enum Unit : u8 { kAlu, kFma, kFp16, kFp64, kXu, kLsu, kTex, kUniformUnit, kTensor, kAdu, kCbu, kUnits };
+// The pipe that executes an instruction, named as in ncu's sm__inst_executed_pipe_*.
+enum Pipe : u8 { kAlu, kFma, kFp16, kFp64, kXu, kLsu, kTex, kUniformPipe, kTensor, kAdu, kCbu, kPipes };
 
 // ---- Registering opcodes
 
-using Decoder = Handler (*)(Instruction&);  // nullptr: this spelling is not supported
+using Decoder = Handler (*)(Instruction&);  // nullptr: these modifiers are not supported
 struct Opcode {
-  Opcode(const char* name, Unit unit, Decoder decode);  // one static object an opcode, in the file that implements it
+  Opcode(const char* name, Pipe pipe, Decoder decode);  // one static object per opcode
 };
 
-// ---- What counters there are. Python mirrors this (counts.py, in the same order): all u64.
+// ---- Counters of an instruction, all u64. counts.py lists them in the same order.
 
 struct InstructionCounts {
-  u64 executed;          // warp instructions, those with every lane predicated off included
-  u64 threads;           // active lanes, summed
-  u64 threads_on;        // active lanes whose guard holds, summed
-  u64 requests;          // memory instructions with at least one lane on
-  u64 bytes;             // lanes on x access width
-  u64 tags;              // 128-byte lines of a request, summed: what the L1 tag stage looks up
-  u64 sectors;           // 32-byte sectors of a request, summed (global and local memory)
-  u64 ideal_sectors;     // ceil(distinct bytes / 32) of a request, summed
-  u64 l1_hits;           // sectors that the model of L1 holds
-  u64 l2_sectors;        // sectors that go on to L2
-  u64 wavefronts;        // passes of the shared-memory data stage
-  u64 ideal_wavefronts;  // what they would be without bank conflicts
+  u64 executed;          // warp instructions, including those with all lanes predicated off
+  u64 threads;           // sum of active lanes
+  u64 threads_on;        // sum of active lanes whose guard predicate is true
+  u64 requests;          // memory instructions with at least one lane predicated on
+  u64 bytes;             // sum of lanes predicated on x access width
+  u64 tags;              // sum of the 128-byte lines per request: L1 tag look-ups
+  u64 sectors;           // sum of the 32-byte sectors per request (global and local memory)
+  u64 ideal_sectors;     // sum of ceil(distinct bytes / 32) per request
+  u64 l1_hits;           // sectors that hit in the L1 model
+  u64 l2_sectors;        // sectors requested from L2
+  u64 wavefronts;        // shared-memory wavefronts
+  u64 ideal_wavefronts;  // the same without bank conflicts
   u64 conflicts;         // bank conflicts as ncu counts them
-  u64 stall_cycles;  // cycles a lone warp waits before this instruction, by the scheduling bits and nominal latencies
-  u64 l2_hits;       // sectors of l2_sectors that the model of L2 held
-  u64 dram_sectors;  // sectors fetched from DRAM: what L2 lacked, and what comes with it
+  u64 stall_cycles;      // cycles that a warp alone on an SM waits before this instruction (scheduling bits, latencies)
+  u64 l2_hits;           // sectors of l2_sectors that hit in the L2 model
+  u64 dram_sectors;      // sectors fetched from DRAM: L2 misses and their neighbours in the 64-byte fetch
 };
 
 // ---- State
@@ -124,24 +124,24 @@ struct Uniforms {  // the uniform registers and predicates
   Vector registers[64];
   Mask predicates[8];
 };
-struct Split {  // lanes at one place
+struct Split {  // a divergent group of lanes with a common pc
   Mask lanes;
   u32 pc;                                              // an instruction index
-  std::shared_ptr<const Uniforms> uniforms = nullptr;  // if they were interrupted: what they go on with
+  std::shared_ptr<const Uniforms> uniforms = nullptr;  // saved uniform registers, if the group was preempted
 };
 
-constexpr unsigned kConvergenceBarriers = 16, kWarpSync = 16, kBlockBarrier = 17;  // what lanes wait at
-struct Waiting {  // lanes that wait, and where they go on
+constexpr unsigned kConvergenceBarriers = 16, kWarpSync = 16, kBlockBarrier = 17;  // see Waiting::at
+struct Waiting {  // lanes that wait, and the pc at which they resume
   Mask lanes;
   u32 pc;
   u8 at;  // B0..B15, kWarpSync, or kBlockBarrier + the barrier's number
 };
 
-struct CopyGroups {  // asynchronous copies, for the latency model
-  static constexpr u32 kKept = 16;
-  u64 open = 0;         // when the last copy since the last LDGDEPBAR lands
-  u64 landed[kKept]{};  // when those of each closed group have landed, a ring
-  u32 count = 0;        // of closed groups
+struct CopyGroups {  // cp.async groups, for the latency model
+  static constexpr u32 kMaxGroups = 16;
+  u64 open = 0;              // cycle at which the copies since the last LDGDEPBAR complete
+  u64 landed[kMaxGroups]{};  // cycle at which each committed group completes: a ring buffer
+  u32 count = 0;             // committed groups
 };
 
 struct Warp {
@@ -151,38 +151,38 @@ struct Warp {
   Mask uniform_predicates[8];  // all ones or 0; [7] is UPT
   Block* block;
   u32 number;   // in the block
-  Mask exists;  // lanes that are threads
-  Mask alive;   // of those, the ones that have not exited
-  // Divergence and convergence barriers: the core's.
-  std::vector<Split> splits;  // lanes that could run, but do not right now
+  Mask exists;  // lanes with a thread (the last warp of a block can be partial)
+  Mask alive;   // lanes that have not exited
+  // Divergence and convergence, see scheduler.cpp.
+  std::vector<Split> splits;  // runnable lanes that are not running
   std::vector<Waiting> waiting;
-  Vector* convergence;  // B0..B15 and WARPSYNC: for every lane, the lanes that it waits for
-  Mask running;         // lanes that execute right now
-  u32 pc;               // of the running lanes, already that of the next instruction while a handler runs; handlers of
-                        // control flow set it, all others leave it alone
-  u32 arrived;          // block barriers that this warp was counted at, a bit each
-  u32 budget;           // instructions until another warp's turn
-  u32 latency;          // of the instruction that runs: its unit's, unless its handler (or note_request) sets it
-  u64 cycle;            // of a lone warp, for the latency model: when the next instruction could issue at the earliest
-  u64 ready;            // when the scheduling bits of the last instruction allow it to
-  u64 scoreboard[8];    // the cycle at which each clears
+  Vector* convergence;  // B0..B15 and WARPSYNC: for each lane, the mask of lanes that it waits for
+  Mask running;         // active lanes
+  u32 pc;             // of the active lanes. While a handler runs it is that of the next instruction; only handlers of
+                      // control flow change it
+  u32 arrived;        // a bit per block barrier: this warp has arrived
+  u32 budget;         // instructions until the scheduler switches to another warp
+  u32 latency;        // of the current instruction: its pipe's, unless its handler or record_request sets it
+  u64 cycle;          // latency model of a warp alone on an SM: earliest issue cycle of the next instruction
+  u64 ready;          // issue cycle that the stall count of the last instruction allows
+  u64 scoreboard[8];  // cycle at which each scoreboard clears
   CopyGroups copies;
-  u8* local;           // local memory: launch.local_bytes a lane, one lane behind the other
-  u32 barrier_result;  // of the last BAR.RED: lanes whose predicate held
-  bool barrier_holds;  // and whether it held in all lanes (AND) or any (OR)
+  u8* local;           // local memory: launch.local_bytes per lane, lane after lane
+  u32 barrier_result;  // of the last BAR.RED: number of lanes whose predicate is true
+  bool barrier_holds;  // of the last BAR.RED: true in all lanes (AND) or in any lane (OR)
   bool done;
 };
 
 struct Barrier {  // a named barrier of a block
-  u32 threads;    // that have arrived, in whole warps
-  u32 expected;   // 0: all threads that have not exited
-  u32 lanes;      // whose predicate held (BAR.RED)
+  u32 threads;    // arrived threads, counted in whole warps
+  u32 expected;   // thread count; 0: all threads that have not exited
+  u32 lanes;      // lanes whose predicate is true (BAR.RED)
   bool all, any, conjunction;
 };
 
 struct Block {
   u32 x, y, z;  // blockIdx
-  u8* shared;   // shared memory from shared address 0 on: 1 KiB reserved (sm_90), static, dynamic
+  u8* shared;   // shared memory from address 0: reserved (1 KiB from sm_90 on), static, dynamic
   u32 shared_bytes;
   u64 number;  // linear index in the grid
   std::vector<Warp> warps;
@@ -191,43 +191,43 @@ struct Block {
   u64 executed;  // warp instructions so far
 };
 
-// The launch that runs.
-struct Launch {
+// The current launch.
+struct LaunchState {
   u32 grid[3], block[3];
   u32 architecture;  // 90 for sm_90
   u32 instructions;  // of the program
-  u32 warps;         // of a block
-  u64 blocks;        // of the grid, and those that are to run
+  u32 warps;         // per block
+  u64 blocks;        // in the grid
   u64 blocks_to_run;
-  u32 reserved_shared;        // bytes at shared address 0 that are not the kernel's
-  u32 shared_bytes;           // of a block, the reserved ones included
-  u32 dynamic_shared;         // what the launch asked for
-  u32 local_bytes;            // of a thread
-  u32 multiprocessors;        // of the device
-  u32 resident_blocks;        // on one multiprocessor
-  u64 l1_bytes, l2_bytes;     // a block's share of what L1 has left beside shared memory, and all of L2
-  InstructionCounts* counts;  // one for each instruction
+  u32 reserved_shared;        // bytes at shared address 0 reserved by the system
+  u32 shared_bytes;           // per block, including the reserved bytes
+  u32 dynamic_shared;         // bytes, the launch parameter
+  u32 local_bytes;            // per thread
+  u32 sm_count;               // of the device
+  u32 resident_blocks;        // per SM
+  u64 l1_bytes, l2_bytes;     // a block's share of the L1 beside shared memory; all of L2
+  InstructionCounts* counts;  // one per instruction
 };
-extern Launch launch;
+extern LaunchState launch;
 inline InstructionCounts& counts(const Instruction& instruction) { return launch.counts[instruction.index]; }
 
 // ---- Operands
 
 extern const Vector kZeroVector;
 
-const Vector& unusual_source(Warp& warp, const Instruction& instruction, unsigned i, Vector& temporary, unsigned word);
+const Vector& indirect_source(Warp& warp, const Instruction& instruction, unsigned i, Vector& temporary, unsigned word);
 inline bool is_fixed(const Operand& operand) {
   return operand.kind == Kind::kImmediate ||
          (operand.kind == Kind::kConstant && operand.base == kRegisterZero && operand.uniform_base == kUniformZero);
 }
-// The 32 lanes of source `i` as 32-bit words, before negation, absolute value and inversion: handlers apply those.
-// Register, uniform, immediate and constant operands; a constant with a base is loaded into `temporary`.
+// Source `i` in 32 lanes as 32-bit words, before negation, absolute value and inversion, which handlers apply. For
+// register, uniform, immediate and constant operands; a constant with a base is loaded into `temporary`.
 inline const Vector& source(Warp& warp, const Instruction& instruction, unsigned i, Vector& temporary) {
   const Operand& operand = instruction.operands[i];
   if (operand.kind == Kind::kRegister) return warp.registers[operand.index];
   if (operand.kind == Kind::kUniform) return warp.uniforms[operand.index];
   if (is_fixed(operand)) return operand.broadcast;
-  return unusual_source(warp, instruction, i, temporary, 0);
+  return indirect_source(warp, instruction, i, temporary, 0);
 }
 // The upper word of a 64-bit source: R5 for R4, bits 32..63 of a constant or a sign-extended immediate.
 inline const Vector& source_high(Warp& warp, const Instruction& instruction, unsigned i, Vector& temporary) {
@@ -237,23 +237,23 @@ inline const Vector& source_high(Warp& warp, const Instruction& instruction, uns
   if (operand.kind == Kind::kUniform)
     return warp.uniforms[operand.index == kUniformZero ? kUniformZero : operand.index + 1];
   if (is_fixed(operand)) return operand.broadcast_high;
-  return unusual_source(warp, instruction, i, temporary, 1);
+  return indirect_source(warp, instruction, i, temporary, 1);
 }
-// A predicate operand's lanes, inversion applied.
+// The lanes in which a predicate operand is true, with inversion applied.
 inline Mask predicate(const Warp& warp, const Operand& operand) {
   const Mask value =
       operand.kind == Kind::kUniformPredicate ? warp.uniform_predicates[operand.index] : warp.predicates[operand.index];
   return operand.inverted ? ~value : value;
 }
-// The destination register `i` (plus `word` for wide results); RZ gives a place that nobody reads.
-extern Vector nowhere;
+// Destination register `i` (plus `word` for wide results); for RZ a vector that is never read.
+extern Vector discarded;
 inline Vector& destination(Warp& warp, const Instruction& instruction, unsigned i, unsigned word = 0) {
   const Operand& operand = instruction.operands[i];
   if (operand.kind == Kind::kRegister)
-    return operand.index == kRegisterZero ? nowhere : warp.registers[operand.index + word];
+    return operand.index == kRegisterZero ? discarded : warp.registers[operand.index + word];
   if (operand.kind == Kind::kUniform)
-    return operand.index == kUniformZero ? nowhere : warp.uniforms[operand.index + word];
-  return nowhere;
+    return operand.index == kUniformZero ? discarded : warp.uniforms[operand.index + word];
+  return discarded;
 }
 inline void set_predicate(Warp& warp, const Operand& operand, Mask lanes, Mask value) {
   Mask* file = operand.kind == Kind::kUniformPredicate ? warp.uniform_predicates : warp.predicates;
@@ -264,7 +264,7 @@ inline void set_predicate(Warp& warp, const Operand& operand, Mask lanes, Mask v
     file[operand.index] = (file[operand.index] & ~lanes) | (value & lanes);
 }
 
-// f(l) for every lane of `lanes`; the full mask is a plain loop, which vectorises.
+// Calls f(l) for every lane of `lanes`. The loop for a full mask vectorises.
 template <class F>
 inline __attribute__((always_inline)) void for_lanes(Mask lanes, F&& f) {
   if (lanes == ~Mask{0}) {
@@ -276,18 +276,18 @@ inline __attribute__((always_inline)) void for_lanes(Mask lanes, F&& f) {
 
 // ---- Memory
 
-// A generic address in these 4 GiB windows is a shared or local one in its lower 32 bits; any other is global.
+// Generic addresses in these 4 GiB windows are shared or local addresses (lower 32 bits); all others are global.
 constexpr u64 kSharedWindow = 0x7E01ull << 32, kLocalWindow = 0x7E02ull << 32;
 inline bool in_shared_window(u64 generic) { return generic >> 32 == kSharedWindow >> 32; }
 inline bool in_local_window(u64 generic) { return generic >> 32 == kLocalWindow >> 32; }
 
-struct Segment {  // bytes of global memory that belong together
+struct Segment {  // a contiguous range of global memory
   u64 address, bytes;
   u8* host;
 };
-extern Segment recent_segment;  // where the last access went
+extern Segment recent_segment;  // segment of the last access
 u8* find_global(u64 address, unsigned bytes, const Warp& warp, const Instruction& instruction);
-// Host pointer to `bytes` at a global address; ends the launch with a fault if they belong to no buffer.
+// Host pointer to `bytes` at a global address; faults if they are not in one segment.
 inline u8* global_memory(u64 address, unsigned bytes, const Warp& warp, const Instruction& instruction) {
   const u64 offset = address - recent_segment.address;
   if (__builtin_expect(offset < recent_segment.bytes && recent_segment.bytes - offset >= bytes, 1))
@@ -295,30 +295,30 @@ inline u8* global_memory(u64 address, unsigned bytes, const Warp& warp, const In
   return find_global(address, bytes, warp, instruction);
 }
 [[noreturn]] void shared_fault(u32 address, unsigned bytes, const Warp& warp, const Instruction& instruction);
-// The upper 8 bits of a shared address name a block of the cluster: always this one.
+// The upper 8 bits of a shared address are the CTA rank in the cluster; clusters have one CTA here.
 inline u8* shared_memory(u32 address, unsigned bytes, const Warp& warp, const Instruction& instruction) {
   address &= 0xFFFFFF;
   if (__builtin_expect(address < launch.reserved_shared || address + bytes > warp.block->shared_bytes, 0))
     shared_fault(address, bytes, warp, instruction);
   return warp.block->shared + address;
 }
-// Local memory of a lane: each lane has its own bytes; ncu sees it interleaved by 4-byte words (traffic.cpp).
+// Local memory of a lane. Stored contiguously per lane; traffic.cpp counts the hardware's 4-byte interleaving.
 u8* local_memory(u32 address, unsigned bytes, unsigned lane, const Warp& warp, const Instruction& instruction);
-// Bytes of a constant bank (parameters, __constant__ variables, compiler constants).
+// Host pointer into a constant bank (parameters, __constant__ variables, compiler constants).
 const u8* constant_memory(unsigned bank, u32 offset, unsigned bytes, const Warp& warp, const Instruction& instruction);
 
 enum class Space : u8 { kGlobal, kShared, kLocal };
 enum class Action : u8 { kLoad, kStore, kAtomic, kReduction, kAsyncCopy };
-// What one memory instruction asks for. Implemented in traffic.cpp: updates the instruction's counters, the models of
-// L1 and L2, keeps the first and the worst request for pictures, and returns the latency in cycles.
+// One request of a memory instruction. record_request (traffic.cpp) updates the instruction's counters and the L1 and
+// L2 models, samples the first and the worst request, and returns the latency in cycles.
 struct Request {
   Space space;
   Action action;
-  u8 bytes;  // a lane's: 1, 2, 4, 8, 16
+  u8 bytes;  // per lane: 1, 2, 4, 8, 16
   Mask lanes;
-  const u64* addresses;  // 32; those of lanes that are off are not looked at
+  const u64* addresses;  // 32; those of inactive lanes are ignored
 };
-u32 note_request(Warp& warp, const Instruction& instruction, const Request& request);
+u32 record_request(Warp& warp, const Instruction& instruction, const Request& request);
 
 // ---- Faults
 

@@ -1,8 +1,9 @@
 // HMMA, QMMA, IMMA, DMMA and BMMA: D = A B + C on fragments spread over a warp.
 //
-// Fragments are those of PTX's mma: lane l = 4 g + t holds of A, row g and below, elements that share a 32-bit register
-// from column t * (elements a register) on; of B the same with rows and columns exchanged; of C and D columns 2 t and
-// 2 t + 1 of rows g and g + 8. A register of A: rows g and g + 8 alternate first, then the next block of columns.
+// Fragments are those of PTX mma. With lane l = 4 g + t and e elements per 32-bit register: a register of A holds
+// columns t * e ... t * e + e - 1 of row g; consecutive registers alternate between rows g and g + 8, then go to the
+// next block of columns. B is the same with rows and columns exchanged. C and D: columns 2 t and 2 t + 1 of rows g and
+// g + 8.
 #include <algorithm>
 #include <cstring>
 
@@ -16,17 +17,17 @@ namespace {
 enum class Format : u8 { kF16, kBF16, kTF32, kE4M3, kE5M2, kS8, kU8, kS4, kU4, kB1, kF64 };
 enum class Sum : u8 { kF32, kF16, kS32, kXorPopc, kAndPopc, kF64 };
 
-// What a decoder found out, in scratch[1].
-struct Shape {
+// Decoded form of the instruction, in scratch[1].
+struct AddressPattern {
   u8 m, n;
   u16 k;
   Format a, b;
   Sum sum;
   bool saturates;
 };
-static_assert(sizeof(Shape) == sizeof(u64));
-Shape shape_of(const Instruction& instruction) {
-  Shape shape;
+static_assert(sizeof(AddressPattern) == sizeof(u64));
+AddressPattern pattern_of(const Instruction& instruction) {
+  AddressPattern shape;
   std::memcpy(&shape, &instruction.scratch[1], sizeof shape);
   return shape;
 }
@@ -66,7 +67,7 @@ float value_of(Format format, u32 bits) {
     case Format::kBF16:
       return bfloat_to_float(bits);
     case Format::kTF32:
-      return float_of_bits(bits & 0xffffe000);  // the unit does not see the lower 13 bits
+      return float_of_bits(bits & 0xffffe000);  // TF32 ignores the lower 13 bits
     case Format::kE4M3:
       return small.e4m3[bits];
     default:
@@ -87,8 +88,8 @@ i32 integer_of(Format format, u32 bits) {
 // Calls store(row of A or column of B, k, bits) for each element of a fragment whose outer size is `outer` (8 or 16).
 template <class F>
 void unpack(const Warp& warp, const Operand& operand, unsigned outer, unsigned k, unsigned bits, F&& store) {
-  const unsigned each = 32 / bits;   // elements of a register
-  const unsigned across = 4 * each;  // columns that the four lanes of a row cover
+  const unsigned each = 32 / bits;   // elements per register
+  const unsigned across = 4 * each;  // columns in the four lanes of a row
   const unsigned halves = outer / 8;
   const u32 ones = bits == 32 ? ~u32{0} : (u32{1} << bits) - 1;
   for (unsigned block = 0; block * across < k; block++)
@@ -100,13 +101,13 @@ void unpack(const Warp& warp, const Operand& operand, unsigned outer, unsigned k
     }
 }
 
-constexpr unsigned kMostK = 64;
+constexpr unsigned kMaxK = 64;
 
-// Products are exact in double precision; each is added in order of k and the sum rounded to float32, as the emulator
-// does. (Tensor cores add several at once and cut off instead, how many and where differs by generation.)
+// Products are exact in double precision and added in order of k, with the sum rounded to float32 after each, as in the
+// emulator. Tensor cores add several products at once and truncate; how many depends on the architecture.
 void multiply_floats(Warp& warp, const Instruction& instruction, Mask lanes) {
-  const Shape shape = shape_of(instruction);
-  double a[16][kMostK], b[kMostK][8];
+  const AddressPattern shape = pattern_of(instruction);
+  double a[16][kMaxK], b[kMaxK][8];
   float d[16][8];
   unpack(warp, instruction.operands[1], shape.m, shape.k, bits_of(shape.a),
          [&](unsigned row, unsigned k, u32 bits) { a[row][k] = value_of(shape.a, bits); });
@@ -138,8 +139,8 @@ void multiply_floats(Warp& warp, const Instruction& instruction, Mask lanes) {
 }
 
 void multiply_integers(Warp& warp, const Instruction& instruction, Mask lanes) {
-  const Shape shape = shape_of(instruction);
-  i32 a[16][kMostK], b[kMostK][8];
+  const AddressPattern shape = pattern_of(instruction);
+  i32 a[16][kMaxK], b[kMaxK][8];
   i64 d[16][8];
   unpack(warp, instruction.operands[1], shape.m, shape.k, bits_of(shape.a),
          [&](unsigned row, unsigned k, u32 bits) { a[row][k] = integer_of(shape.a, bits); });
@@ -163,9 +164,9 @@ void multiply_integers(Warp& warp, const Instruction& instruction, Mask lanes) {
     });
 }
 
-// One-bit elements, a register at a time: how many bits of A xor B, or A and B, are set.
+// 1-bit elements, a register at a time: popcount of A xor B, or of A and B.
 void multiply_bits(Warp& warp, const Instruction& instruction, Mask lanes) {
-  const Shape shape = shape_of(instruction);
+  const AddressPattern shape = pattern_of(instruction);
   u32 a[16][8], b[8][8];
   const auto words = [&](const Operand& operand, unsigned outer, auto&& store) {
     for (unsigned block = 0; block * 128 < shape.k; block++)
@@ -194,7 +195,7 @@ void multiply_bits(Warp& warp, const Instruction& instruction, Mask lanes) {
 
 // 64-bit elements: lane 4 g + t holds A[g][t + 4 j] and A[g + 8][t + 4 j], B[t + 4 j][g].
 void multiply_doubles(Warp& warp, const Instruction& instruction, Mask lanes) {
-  const Shape shape = shape_of(instruction);
+  const AddressPattern shape = pattern_of(instruction);
   double a[16][16], b[16][8], d[16][8];
   const auto number = [&](const Operand& operand, unsigned i, unsigned l) {
     const u64 bits = source_word(warp, operand, 2 * i).lane[l] | u64{source_word(warp, operand, 2 * i + 1).lane[l]}
@@ -244,9 +245,9 @@ constexpr struct {
   Sum sum;
 } kSums[] = {{"F32", Sum::kF32}, {"F16", Sum::kF16}, {"XOR", Sum::kXorPopc}, {"AND", Sum::kAndPopc}};
 
-// The formats of A and B follow the shape in this order; one format means both.
+// The formats of A and B follow the shape; a single format is that of both.
 Handler decode(Instruction& i, Format format, Sum sum, Handler run) {
-  Shape shape{0, 0, 0, format, format, sum, false};
+  AddressPattern shape{0, 0, 0, format, format, sum, false};
   unsigned formats = 0;
   for (const std::string& modifier : i.modifiers) {
     bool known = modifier == "POPC" || modifier == "SAT";
@@ -262,7 +263,7 @@ Handler decode(Instruction& i, Format format, Sum sum, Handler run) {
   if (shape.m == 0 || i.operands.size() != 4) return nullptr;
   for (const Operand& operand : i.operands)
     if (operand.kind != Kind::kRegister || operand.negated) return nullptr;
-  if (run == multiply_floats && shape.m != 16) return nullptr;  // HMMA.884 has fragments of its own
+  if (run == multiply_floats && shape.m != 16) return nullptr;  // HMMA.884 has other fragment layouts
   shape.saturates = i.has("SAT");
   std::memcpy(&i.scratch[1], &shape, sizeof shape);
   return run;

@@ -1,7 +1,7 @@
 // LDSM and STSM (ldmatrix, stmatrix): 8 x 8 matrices of 16-bit elements between shared memory and a warp's registers.
 //
-// Lanes 8m .. 8m + 7 give the addresses of the 8 rows, 16 bytes each, of matrix m. Lane l holds elements 2 (l mod 4)
-// and the next of row l / 4 of each matrix, or with MT88 of its transpose.
+// Lanes 8m .. 8m + 7 hold the addresses of the 8 rows (16 bytes each) of matrix m. Lane l holds elements 2 (l mod 4)
+// and 2 (l mod 4) + 1 of row l / 4 of each matrix, or of its transpose (MT88).
 #include "access.h"
 
 namespace ww::machine {
@@ -10,10 +10,10 @@ namespace {
 
 using Rows = u16[8][8];
 
-void account_rows(Warp& warp, const Instruction& instruction, Action action, unsigned matrices,
-                  const Addresses& addresses) {
+void record_rows(Warp& warp, const Instruction& instruction, Action action, unsigned matrices,
+                 const Addresses& addresses) {
   const Mask rows = matrices == 4 ? ~Mask{0} : (Mask{1} << 8 * matrices) - 1;
-  account(warp, instruction, Space::kShared, action, 16, rows, addresses);
+  record_access(warp, instruction, Space::kShared, action, 16, rows, addresses);
 }
 
 template <unsigned Matrices, bool Transposed>
@@ -21,10 +21,10 @@ void load_matrices(Warp& warp, const Instruction& instruction, Mask lanes) {
   Addresses addresses;
   narrow_addresses(warp, instruction.operands[1], addresses);
   const Mask rows = Matrices == 4 ? ~Mask{0} : (Mask{1} << 8 * Matrices) - 1;
-  const Way way(warp, instruction, Space::kShared, rows, addresses, 16);
+  const LanePointers pointers(warp, instruction, Space::kShared, rows, addresses, 16);
   for (unsigned m = 0; m < Matrices; m++) {
     Rows matrix;
-    for (unsigned row = 0; row < 8; row++) std::memcpy(matrix[row], way(m * 8 + row), 16);
+    for (unsigned row = 0; row < 8; row++) std::memcpy(matrix[row], pointers(m * 8 + row), 16);
     Vector& to = destination(warp, instruction, 0, m);
     for_lanes(lanes, [&](unsigned l) {
       const unsigned i = l / 4, j = l % 4 * 2;
@@ -33,7 +33,7 @@ void load_matrices(Warp& warp, const Instruction& instruction, Mask lanes) {
       to.lane[l] = low | high << 16;
     });
   }
-  account_rows(warp, instruction, Action::kLoad, Matrices, addresses);
+  record_rows(warp, instruction, Action::kLoad, Matrices, addresses);
 }
 
 template <unsigned Matrices, bool Transposed>
@@ -41,7 +41,7 @@ void store_matrices(Warp& warp, const Instruction& instruction, Mask) {
   Addresses addresses;
   narrow_addresses(warp, instruction.operands[0], addresses);
   const Mask rows = Matrices == 4 ? ~Mask{0} : (Mask{1} << 8 * Matrices) - 1;
-  const Way way(warp, instruction, Space::kShared, rows, addresses, 16);
+  const LanePointers pointers(warp, instruction, Space::kShared, rows, addresses, 16);
   for (unsigned m = 0; m < Matrices; m++) {
     Rows matrix;
     const Vector& from = source_word(warp, instruction.operands[1], m);
@@ -51,9 +51,9 @@ void store_matrices(Warp& warp, const Instruction& instruction, Mask) {
       (Transposed ? matrix[j][i] : matrix[i][j]) = low;
       (Transposed ? matrix[j + 1][i] : matrix[i][j + 1]) = high;
     }
-    for (unsigned row = 0; row < 8; row++) std::memcpy(way(m * 8 + row), matrix[row], 16);
+    for (unsigned row = 0; row < 8; row++) std::memcpy(pointers(m * 8 + row), matrix[row], 16);
   }
-  account_rows(warp, instruction, Action::kStore, Matrices, addresses);
+  record_rows(warp, instruction, Action::kStore, Matrices, addresses);
 }
 
 template <template <unsigned, bool> class Pick>

@@ -1,8 +1,8 @@
-// SYNCS and ARRIVES: mbarriers, 64 bits in shared memory.
+// SYNCS and ARRIVES: mbarrier objects, 64 bits in shared memory.
 //
-// From sm_90 on, counting up to 2^20: bits 1..20 are 2^20 - expected arrivals, bits 21..42 bytes of copies still to
-// come, bits 43..62 are 2^20 - pending arrivals, and bit 63 is the phase, which turns when nothing is pending.
-// (Bits 21..42 are our guess; no instruction shows them to a program.)
+// From sm_90 on: bits 1..20 are 2^20 - expected arrivals, bits 21..42 the pending transaction bytes (tx-count), bits
+// 43..62 are 2^20 - pending arrivals, and bit 63 is the phase, which flips when both pending counts are zero.
+// Bits 21..42 are an assumption: no instruction exposes them to a program.
 #include "mbarrier.h"
 
 #include "access.h"
@@ -27,25 +27,25 @@ u64 pack(const State& state) {
          u64{state.phase} << 63;
 }
 
-// Applies a change to the barrier and turns the phase if that completes it; returns the state before.
+// Applies a update to the barrier, and completes the phase if nothing is pending; returns the state before.
 template <class F>
-u64 change(Warp& warp, const Instruction& instruction, u32 address, F&& f) {
-  u8* place = shared_memory(address, 8, warp, instruction);
-  const u64 before = read_as<u64>(place);
+u64 update(Warp& warp, const Instruction& instruction, u32 address, F&& f) {
+  u8* pointer = shared_memory(address, 8, warp, instruction);
+  const u64 before = read_as<u64>(pointer);
   State state = unpack(before);
   f(state);
   if (state.pending == 0 && state.bytes == 0) state.phase ^= 1, state.pending = state.expected;
-  write_as(place, pack(state));
+  write_as(pointer, pack(state));
   return before;
 }
 
-// SYNCS.ARRIVE.TRANS64 R, [address], R': how many arrive and by how much the bytes to come change, by the modifier
-// A<arrivals>T<bytes>: 0, 1, or R (X: that many have come) for the register; A1TR where there is none.
+// SYNCS.ARRIVE.TRANS64 R, [address], R'. The modifier A<arrivals>T<bytes> gives the arrivals and the update of the
+// tx-count, each 0, 1, or R for register R' (X: R' bytes have completed). Default: A1TR.
 enum Amount : u8 { kZero, kOne, kGiven, kMinusGiven };
 struct Arrival {
   Amount arrivals, bytes;
-  bool drops;     // OPTOUT: expects one fewer from the next phase on
-  bool for_warp;  // TMASK: the lanes together; returns their mask and the upper word
+  bool drops;     // OPTOUT: arrive_drop, one expected arrival less from the next phase on
+  bool for_warp;  // TMASK: one arrival per warp; returns the lane mask and the upper word
   u8 unused[4];
 };
 static_assert(sizeof(Arrival) == sizeof(u64));
@@ -61,7 +61,7 @@ void arrive(Warp& warp, const Instruction& instruction, Mask lanes) {
   u64 first = 0;
   bool begun = false;
   for_lanes(lanes, [&](unsigned l) {
-    const u64 before = change(warp, instruction, static_cast<u32>(addresses.lane[l]), [&](State& state) {
+    const u64 before = update(warp, instruction, static_cast<u32>(addresses.lane[l]), [&](State& state) {
       state.bytes = (state.bytes + amount(arrival.bytes, given.lane[l])) & kBytesMask;
       state.pending = (state.pending - amount(arrival.arrivals, given.lane[l])) & kCountMask;
       if (arrival.drops) state.expected--;
@@ -70,37 +70,37 @@ void arrive(Warp& warp, const Instruction& instruction, Mask lanes) {
     low.lane[l] = arrival.for_warp ? lanes : static_cast<u32>(before);
     high.lane[l] = static_cast<u32>((arrival.for_warp ? first : before) >> 32);
   });
-  account(warp, instruction, Space::kShared, Action::kAtomic, 8, lanes, addresses);
+  record_access(warp, instruction, Space::kShared, Action::kAtomic, 8, lanes, addresses);
 }
 
-// SYNCS.PHASECHK.TRANS64 P, [address], R: whether the phase is another than that of bit 31 of R. TRYWAIT may wait a
-// while for it: here the scheduler lets the other warps run.
+// SYNCS.PHASECHK.TRANS64 P, [address], R: P is true if the phase differs from bit 31 of R. TRYWAIT can block for a
+// while: here the scheduler switches to another warp.
 void check_phase(Warp& warp, const Instruction& instruction, Mask lanes) {
   Addresses addresses;
   narrow_addresses(warp, instruction.operands[1], addresses);
   const Vector token = source_word(warp, instruction.operands[2], 0);
   Mask passed = 0;
   for_lanes(lanes, [&](unsigned l) {
-    const u8* place = shared_memory(static_cast<u32>(addresses.lane[l]), 8, warp, instruction);
-    passed |= static_cast<Mask>((read_as<u64>(place) >> 63) != token.lane[l] >> 31) << l;
+    const u8* pointer = shared_memory(static_cast<u32>(addresses.lane[l]), 8, warp, instruction);
+    passed |= static_cast<Mask>((read_as<u64>(pointer) >> 63) != token.lane[l] >> 31) << l;
   });
   set_predicate(warp, instruction.operands[0], lanes, passed);
-  account(warp, instruction, Space::kShared, Action::kLoad, 8, lanes, addresses);
+  record_access(warp, instruction, Space::kShared, Action::kLoad, 8, lanes, addresses);
 }
 
-// SYNCS.EXCH.64 UR, [address], UR': how a barrier is initialised.
+// SYNCS.EXCH.64 UR, [address], UR': mbarrier.init.
 void exchange(Warp& warp, const Instruction& instruction, Mask lanes) {
   Addresses addresses;
   narrow_addresses(warp, instruction.operands[1], addresses);
   const Vector low = source_word(warp, instruction.operands[2], 0),
                high = source_word(warp, instruction.operands[2], 1);
   const unsigned l = static_cast<unsigned>(__builtin_ctz(lanes));
-  u8* place = shared_memory(static_cast<u32>(addresses.lane[l]), 8, warp, instruction);
-  const u64 before = read_as<u64>(place);
-  write_as(place, low.lane[l] | u64{high.lane[l]} << 32);
+  u8* pointer = shared_memory(static_cast<u32>(addresses.lane[l]), 8, warp, instruction);
+  const u64 before = read_as<u64>(pointer);
+  write_as(pointer, low.lane[l] | u64{high.lane[l]} << 32);
   for (u32& lane : destination(warp, instruction, 0, 0).lane) lane = static_cast<u32>(before);
   for (u32& lane : destination(warp, instruction, 0, 1).lane) lane = static_cast<u32>(before >> 32);
-  account(warp, instruction, Space::kShared, Action::kAtomic, 8, Mask{1} << l, addresses);
+  record_access(warp, instruction, Space::kShared, Action::kAtomic, 8, Mask{1} << l, addresses);
 }
 
 void nothing(Warp&, const Instruction&, Mask) {}
@@ -130,8 +130,9 @@ Handler decode_syncs(Instruction& i) {
 }
 Opcode SYNCS_opcode("SYNCS", kLsu, decode_syncs);
 
-// ARRIVES.LDGSTSBAR.64 [address]: arrives once the lane's copies have landed, which they have. TRANSCNT takes back the
-// one byte that the instruction before it added; ARVCNT is an arrival; without either, the layout before sm_90.
+// ARRIVES.LDGSTSBAR.64 [address]: arrives when the lane's cp.async copies are complete, which they always are. TRANSCNT
+// subtracts the one byte of tx-count that the previous instruction added; ARVCNT is an arrival; without either the
+// barrier has the layout before sm_90.
 enum class Landing { kOld, kTransaction, kArrival };
 template <Landing K>
 void arrive_after_copies(Warp& warp, const Instruction& instruction, Mask lanes) {
@@ -142,7 +143,7 @@ void arrive_after_copies(Warp& warp, const Instruction& instruction, Mask lanes)
     if (K == Landing::kOld)
       arrive_before_sm90(shared_memory(address, 8, warp, instruction));
     else
-      change(warp, instruction, address, [](State& state) {
+      update(warp, instruction, address, [](State& state) {
         if (K == Landing::kTransaction) state.bytes = (state.bytes - 1) & kBytesMask;
         if (K == Landing::kArrival) state.pending = (state.pending - 1) & kCountMask;
       });
@@ -158,13 +159,13 @@ Opcode ARRIVES_opcode("ARRIVES", kLsu, [](Instruction& i) -> Handler {
 }  // namespace
 
 void complete_transactions(Warp& warp, const Instruction& instruction, u32 address, u32 bytes) {
-  change(warp, instruction, address, [&](State& state) { state.bytes = (state.bytes - bytes) & kBytesMask; });
+  update(warp, instruction, address, [&](State& state) { state.bytes = (state.bytes - bytes) & kBytesMask; });
 }
 
-void arrive_before_sm90(u8* place) {
-  const u32 expected = read_as<u32>(place), counted = read_as<u32>(place + 4) + 1;
+void arrive_before_sm90(u8* pointer) {
+  const u32 expected = read_as<u32>(pointer), counted = read_as<u32>(pointer + 4) + 1;
   const bool complete = (counted & 0x7fffffff) == 0;
-  write_as(place + 4, complete ? (counted & 0x80000000) | (0x40000000 + expected) : counted);
+  write_as(pointer + 4, complete ? (counted & 0x80000000) | (0x40000000 + expected) : counted);
 }
 
 }  // namespace ww::machine

@@ -5,13 +5,13 @@ namespace ww::machine {
 
 namespace {
 
-// `Bytes` wide, sign-extended if `Signed`; words of 32 bits go to successive registers.
+// `Bytes` per lane, sign-extended if `Signed`; wider values go to successive registers.
 template <unsigned Bytes, bool Signed>
-void load_lanes(Warp& warp, const Instruction& instruction, Mask lanes, const Way& way) {
+void load_lanes(Warp& warp, const Instruction& instruction, Mask lanes, const LanePointers& pointers) {
   if constexpr (Bytes <= 4) {
     Vector& to = destination(warp, instruction, 0);
     for_lanes(lanes, [&](unsigned l) {
-      const u8* from = way(l);
+      const u8* from = pointers(l);
       if constexpr (Bytes == 1)
         to.lane[l] = Signed ? static_cast<u32>(static_cast<i32>(static_cast<int8_t>(*from))) : *from;
       else if constexpr (Bytes == 2)
@@ -23,22 +23,22 @@ void load_lanes(Warp& warp, const Instruction& instruction, Mask lanes, const Wa
     Vector* to[Bytes / 4];
     for (unsigned word = 0; word < Bytes / 4; word++) to[word] = &destination(warp, instruction, 0, word);
     for_lanes(lanes, [&](unsigned l) {
-      const u8* from = way(l);
+      const u8* from = pointers(l);
       for (unsigned word = 0; word < Bytes / 4; word++) to[word]->lane[l] = read_as<u32>(from + 4 * word);
     });
   }
 }
 
 template <unsigned Bytes>
-void store_lanes(Warp& warp, const Operand& data, Mask lanes, const Way& way) {
+void store_lanes(Warp& warp, const Operand& data, Mask lanes, const LanePointers& pointers) {
   if constexpr (Bytes <= 4) {
     const Vector& from = source_word(warp, data, 0);
-    for_lanes(lanes, [&](unsigned l) { std::memcpy(way(l), &from.lane[l], Bytes); });
+    for_lanes(lanes, [&](unsigned l) { std::memcpy(pointers(l), &from.lane[l], Bytes); });
   } else {
     const Vector* from[Bytes / 4];
     for (unsigned word = 0; word < Bytes / 4; word++) from[word] = &source_word(warp, data, word);
     for_lanes(lanes, [&](unsigned l) {
-      u8* to = way(l);
+      u8* to = pointers(l);
       for (unsigned word = 0; word < Bytes / 4; word++) write_as<u32>(to + 4 * word, from[word]->lane[l]);
     });
   }
@@ -46,16 +46,16 @@ void store_lanes(Warp& warp, const Operand& data, Mask lanes, const Way& way) {
 
 template <unsigned Bytes, bool Signed>
 void load_from(Warp& warp, const Instruction& instruction, Space space, Mask lanes, const Addresses& addresses) {
-  const Way way(warp, instruction, space, lanes, addresses, Bytes);
-  load_lanes<Bytes, Signed>(warp, instruction, lanes, way);
-  account(warp, instruction, space, Action::kLoad, Bytes, lanes, addresses);
+  const LanePointers pointers(warp, instruction, space, lanes, addresses, Bytes);
+  load_lanes<Bytes, Signed>(warp, instruction, lanes, pointers);
+  record_access(warp, instruction, space, Action::kLoad, Bytes, lanes, addresses);
 }
 
 template <unsigned Bytes>
 void store_to(Warp& warp, const Instruction& instruction, Space space, Mask lanes, const Addresses& addresses) {
-  const Way way(warp, instruction, space, lanes, addresses, Bytes);
-  store_lanes<Bytes>(warp, instruction.operands[1], lanes, way);
-  account(warp, instruction, space, Action::kStore, Bytes, lanes, addresses);
+  const LanePointers pointers(warp, instruction, space, lanes, addresses, Bytes);
+  store_lanes<Bytes>(warp, instruction.operands[1], lanes, pointers);
+  record_access(warp, instruction, space, Action::kStore, Bytes, lanes, addresses);
 }
 
 template <Space S, unsigned Bytes, bool Signed>
@@ -72,7 +72,7 @@ void store(Warp& warp, const Instruction& instruction, Mask lanes) {
   store_to<Bytes>(warp, instruction, S, lanes, addresses);
 }
 
-// LD and ST: the address says which memory.
+// LD and ST: generic addresses.
 template <Space, unsigned Bytes, bool Signed>
 void load_generic(Warp& warp, const Instruction& instruction, Mask lanes) {
   Addresses addresses;
@@ -106,7 +106,7 @@ bool width_of(const Instruction& instruction, Width& width) {
   return only_modifiers(instruction, {"U8", "S8", "U16", "S16", "64", "128"});
 }
 
-// Picks the instantiation of a handler template for the width.
+// Selects the instantiation of a handler template for the access width.
 #define WW_PICK_WIDTH(handler, space)                                                          \
   (width.bytes == 1   ? (width.is_signed ? handler<space, 1, true> : handler<space, 1, false>) \
    : width.bytes == 2 ? (width.is_signed ? handler<space, 2, true> : handler<space, 2, false>) \
@@ -145,7 +145,7 @@ WW_STORE(STS, store, Space::kShared, false)
 WW_STORE(STL, store, Space::kLocal, false)
 WW_STORE(ST, store_generic, Space::kGlobal, true)
 
-// QSPC.E.S P0, R, [R4]: whether a generic address is one of shared (S), local (L) or global (G) memory.
+// QSPC.E.S P0, R, [R4]: true if a generic address is in shared (S), local (L) or global (G) memory.
 template <char Of>
 void query_space(Warp& warp, const Instruction& instruction, Mask lanes) {
   Addresses addresses;
@@ -161,7 +161,7 @@ Opcode QSPC_opcode("QSPC", kLsu, [](Instruction& i) -> Handler {
   return i.has("S") ? query_space<'S'> : i.has("L") ? query_space<'L'> : i.has("G") ? query_space<'G'> : nullptr;
 });
 
-// Prefetches and cache control: data is where it is.
+// Prefetches and cache control: no effect.
 void nothing(Warp&, const Instruction&, Mask) {}
 Opcode CCTL_opcode("CCTL", kLsu, [](Instruction&) -> Handler { return nothing; });
 Opcode CCTLL_opcode("CCTLL", kLsu, [](Instruction&) -> Handler { return nothing; });

@@ -1,11 +1,11 @@
-// Minima and maxima of integers: IMNMX, VIMNMX, VIMNMX3, VIADDMNMX, in words and in pairs of halves.
+// Integer minimum and maximum: IMNMX, VIMNMX, VIMNMX3, VIADDMNMX, on words and on packed 16-bit halves.
 #include "lanes.h"
 
 namespace ww::machine {
 namespace {
 
-// The predicate operand chooses: the minimum where it holds, else the maximum.
-// A maximum is the minimum of the complements: x ^ flip orders as wanted, signed or not.
+// Minimum if the predicate operand is true, else maximum. max(x, y) = ~min(~x, ~y): x ^ flip maps both cases, signed
+// and unsigned, to one comparison.
 enum : u64 { kUnsigned = 1, kRelu = 2, kHalves = 4, kSum = 8, kThree = 16 };
 
 u32 smaller(u32 a, u32 b, u32 flip) { return choose(static_cast<i32>(a ^ flip) < static_cast<i32>(b ^ flip), a, b); }
@@ -29,7 +29,7 @@ u32 relu(u32 value, bool halves) {
   return (value & 0x8000 ? 0 : value & 0xffff) | (value & 0x80000000u ? 0 : value & 0xffff0000u);
 }
 
-// Two words, or a sum and a third.
+// min or max of two words, or of a sum and a third word.
 template <bool kOfSum>
 void plain(Warp& w, const Instruction& n, Mask lanes) {
   const unsigned i = static_cast<unsigned>(n.scratch[0]);
@@ -38,19 +38,19 @@ void plain(Warp& w, const Instruction& n, Mask lanes) {
   const IntegerSign sa(n.operands[i]), sb(n.operands[i + 1]);
   const u32 fa = sa.flip, fb = sb.flip, ones = sa.one + sb.one, signs = n.scratch[1] & kUnsigned ? 0x80000000u : 0;
   const Mask maximum = ~predicate(w, n.operands.back());
-  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
+  map(destination(w, n, 0), destination_lanes(n, lanes), [&](unsigned l) {
     const u32 flip = signs ^ -(maximum >> l & 1);
     const u32 first = kOfSum ? (a.lane[l] ^ fa) + (b.lane[l] ^ fb) + ones : a.lane[l];
     return smaller(first, c.lane[l], flip);
   });
 }
 
-// Sources from scratch[0] on, the form in scratch[1].
+// scratch[0]: index of the first source; scratch[1]: flags.
 template <bool kHalf>
 void minimum(Warp& w, const Instruction& n, Mask lanes) {
   const unsigned i = static_cast<unsigned>(n.scratch[0]);
   const u64 form = n.scratch[1];
-  lanes = reached(n, lanes);
+  lanes = destination_lanes(n, lanes);
   Vector ta, tb, tc, first;
   const Vector *a = &source(w, n, i, ta), &b = source(w, n, i + 1, tb);
   const Vector& c = form & (kSum | kThree) ? source(w, n, i + 2, tc) : kZeroVector;
@@ -68,21 +68,22 @@ void minimum(Warp& w, const Instruction& n, Mask lanes) {
     a = &first;
     second = &c;
   } else if (form & kThree) {
-    for (unsigned l = 0; l < kLanes; l++) first.lane[l] = less(a->lane[l], b.lane[l], on(choose, l) ? low : high);
+    for (unsigned l = 0; l < kLanes; l++)
+      first.lane[l] = less(a->lane[l], b.lane[l], is_active(choose, l) ? low : high);
     a = &first;
     second = &c;
   }
   const bool clamp = form & kRelu;
   Vector made;
   for (unsigned l = 0; l < kLanes; l++) {
-    const u32 value = less(a->lane[l], second->lane[l], on(choose, l) ? low : high);
+    const u32 value = less(a->lane[l], second->lane[l], is_active(choose, l) ? low : high);
     made.lane[l] = clamp ? relu(value, kHalf) : value;
   }
-  // Predicates say that the first source was taken: of the low half, then of the high one.
+  // The predicate results are true if the first source was selected: for the low half, then for the high half.
   const Vector &x = *a, &y = *second;
   const auto taken = [&](u32 mask) {
-    return test([&](unsigned l) {
-      const u32 winner = less(x.lane[l], y.lane[l], on(choose, l) ? low : high);
+    return lanes_where([&](unsigned l) {
+      const u32 winner = less(x.lane[l], y.lane[l], is_active(choose, l) ? low : high);
       return ((winner ^ x.lane[l]) & mask) == 0;
     });
   };
@@ -96,7 +97,7 @@ void minimum(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode(Instruction& n, u64 form) {
-  if (!only(n, {"U32", "S32", "RELU", "S16x2", "U16x2"})) return nullptr;
+  if (!has_only(n, {"U32", "S32", "RELU", "S16x2", "U16x2"})) return nullptr;
   const unsigned first = 1 + predicates_at(n, 1);
   if (n.operands.size() != first + (form ? 4 : 3) || !is_predicate(n.operands.back())) return nullptr;
   const bool halves = n.has("S16x2") || n.has("U16x2");
@@ -115,8 +116,8 @@ Handler decode_sum(Instruction& n) { return decode(n, kSum); }
 
 const Opcode kImnmx("IMNMX", kAlu, decode_two), kVimnmx("VIMNMX", kAlu, decode_two);
 const Opcode kVimnmx3("VIMNMX3", kAlu, decode_three), kViaddmnmx("VIADDMNMX", kAlu, decode_sum);
-const Opcode kUimnmx("UIMNMX", kUniformUnit, decode_two), kUvimnmx("UVIMNMX", kUniformUnit, decode_two);
-const Opcode kUvimnmx3("UVIMNMX3", kUniformUnit, decode_three);
+const Opcode kUimnmx("UIMNMX", kUniformPipe, decode_two), kUvimnmx("UVIMNMX", kUniformPipe, decode_two);
+const Opcode kUvimnmx3("UVIMNMX3", kUniformPipe, decode_three);
 
 }  // namespace
 }  // namespace ww::machine

@@ -1,4 +1,4 @@
-// Sources that are not plain registers, and the places of memory.
+// Constant operands with a base register, and host pointers of memory accesses.
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
@@ -9,14 +9,15 @@
 namespace ww::machine {
 
 alignas(64) const Vector kZeroVector{};
-alignas(64) Vector nowhere;
+alignas(64) Vector discarded;
 Segment recent_segment{};
-Launch launch{};
+LaunchState launch{};
 Run run;
 
-const Vector& unusual_source(Warp& warp, const Instruction& instruction, unsigned i, Vector& temporary, unsigned word) {
+const Vector& indirect_source(Warp& warp, const Instruction& instruction, unsigned i, Vector& temporary,
+                              unsigned word) {
   const Operand& operand = instruction.operands[i];
-  if (operand.kind != Kind::kConstant) fault(warp, instruction, "operand %u has no value: %s", i, operand.name.c_str());
+  if (operand.kind != Kind::kConstant) fault(warp, instruction, "unsupported operand %u: %s", i, operand.name.c_str());
   const Vector& base = warp.registers[operand.base];
   const Vector& uniform = warp.uniforms[operand.uniform_base];
   for_lanes(warp.running, [&](unsigned l) {
@@ -37,25 +38,26 @@ u8* find_global(u64 address, unsigned bytes, const Warp& warp, const Instruction
       return found.host + offset;
     }
   }
-  fault(warp, instruction, "%u bytes at global address 0x%llx, which belong to no argument and no variable", bytes,
-        static_cast<unsigned long long>(address));
+  fault(warp, instruction, "out-of-bounds access of %u bytes at global address 0x%llx, in no argument and no variable",
+        bytes, static_cast<unsigned long long>(address));
 }
 
 void shared_fault(u32 address, unsigned bytes, const Warp& warp, const Instruction& instruction) {
-  fault(warp, instruction, "%u bytes at shared address 0x%x; this block has 0x%x to 0x%x", bytes, address,
-        launch.reserved_shared, warp.block->shared_bytes);
+  fault(warp, instruction, "out-of-bounds access of %u bytes at shared address 0x%x; valid: 0x%x to 0x%x", bytes,
+        address, launch.reserved_shared, warp.block->shared_bytes);
 }
 
 u8* local_memory(u32 address, unsigned bytes, unsigned lane, const Warp& warp, const Instruction& instruction) {
   if (address >= launch.local_bytes || launch.local_bytes - address < bytes)
-    fault(warp, instruction, "%u bytes at local address 0x%x; a thread has 0x%x", bytes, address, launch.local_bytes);
+    fault(warp, instruction, "out-of-bounds access of %u bytes at local address 0x%x; size: 0x%x", bytes, address,
+          launch.local_bytes);
   return warp.local + static_cast<u64>(lane) * launch.local_bytes + address;
 }
 
 const u8* constant_memory(unsigned bank, u32 offset, unsigned bytes, const Warp& warp, const Instruction& instruction) {
   if (bank >= 8 || offset + u64{bytes} > run.banks[bank].bytes)
-    fault(warp, instruction, "%u bytes at c[0x%x][0x%x]; the bank has 0x%llx", bytes, bank, offset,
-          bank < 8 ? static_cast<unsigned long long>(run.banks[bank].bytes) : 0ull);
+    fault(warp, instruction, "out-of-bounds access of %u bytes at c[0x%x][0x%x]; bank size: 0x%llx", bytes, bank,
+          offset, bank < 8 ? static_cast<unsigned long long>(run.banks[bank].bytes) : 0ull);
   return run.banks[bank].data + offset;
 }
 

@@ -4,14 +4,14 @@
 namespace ww::machine {
 namespace {
 
-// ---- ISETP: two destinations, t op c and !t op c for the comparison t and the predicate c
+// ---- ISETP: destinations t op c and !t op c, for the comparison t and the predicate c
 
 enum : u64 { kLess = 1, kEqual = 2, kGreater = 4 };
 
 u64 relation(const Instruction& n) {
   static const struct {
     const char* name;
-    u64 holds;
+    u64 relation;
   } known[] = {{"F", 0},
                {"LT", kLess},
                {"EQ", kEqual},
@@ -21,44 +21,44 @@ u64 relation(const Instruction& n) {
                {"GE", kGreater | kEqual},
                {"T", kLess | kEqual | kGreater}};
   for (const auto& each : known)
-    if (n.has(each.name)) return each.holds;
+    if (n.has(each.name)) return each.relation;
   return ~u64{0};
 }
 
-// scratch[0]: the relation; [1]: the Logic, and above it whether the operands are unsigned and whether this is .EX:
-// the comparison of upper words, where equal ones leave it to the predicate of the lower words.
+// scratch[0]: the relation; scratch[1]: the Logic, then flags: unsigned, .EX (compares upper words; if they are equal,
+// the result is the predicate of the lower words).
 constexpr u64 kUnsigned = 16, kExtended = 32;
 
 void isetp(Warp& w, const Instruction& n, Mask lanes) {
-  lanes = reached(n, lanes);
+  lanes = destination_lanes(n, lanes);
   Vector ta, tb;
   const Vector &a = source(w, n, 2, ta), &b = source(w, n, 3, tb);
   const IntegerSign sa(n.operands[2]), sb(n.operands[3]);
   const u32 bias = n.scratch[1] & kUnsigned ? 0x80000000u : 0;
   const u32 fa = sa.flip, fb = sb.flip, oa = sa.one, ob = sb.one;
-  const u64 holds = n.scratch[0];
+  const u64 relation = n.scratch[0];
   const auto left = [&](unsigned l) { return static_cast<i32>(((a.lane[l] ^ fa) + oa) ^ bias); };
   const auto right = [&](unsigned l) { return static_cast<i32>(((b.lane[l] ^ fb) + ob) ^ bias); };
-  const bool extended = n.scratch[1] & kExtended, strict = holds & kLess, greater = holds & kGreater;
-  const bool want_equal = holds & kEqual;
+  const bool extended = n.scratch[1] & kExtended, strict = relation & kLess, greater = relation & kGreater;
+  const bool want_equal = relation & kEqual;
   Mask found = 0;
   if (!extended && strict == want_equal && greater != strict) {
     // LE or GT
-    found = test([&](unsigned l) { return left(l) > right(l); });
+    found = lanes_where([&](unsigned l) { return left(l) > right(l); });
     if (strict) found = ~found;
   } else if (!extended && strict != want_equal && greater != strict) {
     // LT or GE
-    found = test([&](unsigned l) { return left(l) < right(l); });
+    found = lanes_where([&](unsigned l) { return left(l) < right(l); });
     if (!strict) found = ~found;
   } else {
-    const Mask equal = test([&](unsigned l) { return left(l) == right(l); });
+    const Mask equal = lanes_where([&](unsigned l) { return left(l) == right(l); });
     Mask differing = 0;
     if (strict && greater)
       differing = ~equal;
     else if (strict)
-      differing = test([&](unsigned l) { return left(l) < right(l); });
+      differing = lanes_where([&](unsigned l) { return left(l) < right(l); });
     else if (greater)
-      differing = test([&](unsigned l) { return left(l) > right(l); });
+      differing = lanes_where([&](unsigned l) { return left(l) > right(l); });
     const Mask decided = extended ? predicate(w, n.operands[5]) : want_equal ? ~Mask{0} : 0;
     found = differing | (equal & decided);
   }
@@ -69,7 +69,8 @@ void isetp(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_isetp(Instruction& n) {
-  if (!only(n, {"F", "LT", "EQ", "LE", "GT", "NE", "GE", "T", "U32", "S32", "AND", "OR", "XOR", "EX"})) return nullptr;
+  if (!has_only(n, {"F", "LT", "EQ", "LE", "GT", "NE", "GE", "T", "U32", "S32", "AND", "OR", "XOR", "EX"}))
+    return nullptr;
   if (n.operands.size() < 5 || predicates_at(n, 0) != 2 || !is_predicate(n.operands[4])) return nullptr;
   if (n.has("EX") && n.operands.size() != 6) return nullptr;
   n.scratch[0] = relation(n);
@@ -77,14 +78,14 @@ Handler decode_isetp(Instruction& n) {
   return n.scratch[0] <= 7 ? isetp : nullptr;
 }
 
-// ---- PLOP3: two functions of the same three predicates; R5.SIGN stands for the sign bit of R5
+// ---- PLOP3: two functions of the same three predicates; R5.SIGN is the sign bit of R5
 
 Mask truth(Warp& w, const Instruction& n, unsigned i) {
   const Operand& operand = n.operands[i];
   if (is_predicate(operand)) return predicate(w, operand);
   Vector t;
   const Vector& a = source(w, n, i, t);
-  const Mask negative = test([&](unsigned l) { return a.lane[l] >> 31 != 0; });
+  const Mask negative = lanes_where([&](unsigned l) { return a.lane[l] >> 31 != 0; });
   return operand.inverted || operand.negated ? ~negative : negative;
 }
 
@@ -96,7 +97,7 @@ Mask look_up(u64 table, Mask a, Mask b, Mask c) {
 }
 
 void plop3(Warp& w, const Instruction& n, Mask lanes) {
-  lanes = reached(n, lanes);
+  lanes = destination_lanes(n, lanes);
   const Mask a = truth(w, n, 2), b = truth(w, n, 3), c = truth(w, n, 4);
   const Mask first = look_up(n.scratch[0], a, b, c), second = look_up(n.scratch[1], a, b, c);
   set_predicate(w, n.operands[0], lanes, first);
@@ -104,7 +105,7 @@ void plop3(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_plop3(Instruction& n) {
-  if (n.operands.size() != 7 || !only(n, {"LUT"}) || predicates_at(n, 0) < 2) return nullptr;
+  if (n.operands.size() != 7 || !has_only(n, {"LUT"}) || predicates_at(n, 0) < 2) return nullptr;
   for (unsigned i = 2; i < 5; i++) {
     const Operand& operand = n.operands[i];
     if (!is_predicate(operand) && operand.suffix != "SIGN") return nullptr;
@@ -116,7 +117,7 @@ Handler decode_plop3(Instruction& n) {
 
 // (a op b) op c, and (!(a op b)) op c.
 void psetp(Warp& w, const Instruction& n, Mask lanes) {
-  lanes = reached(n, lanes);
+  lanes = destination_lanes(n, lanes);
   const Mask found =
       combine(static_cast<Logic>(n.scratch[0]), predicate(w, n.operands[2]), predicate(w, n.operands[3]));
   const Mask given = predicate(w, n.operands[4]);
@@ -135,7 +136,7 @@ Handler decode_psetp(Instruction& n) {
   return logic_named(n.modifiers[0], n.scratch[0]) && logic_named(n.modifiers[1], n.scratch[1]) ? psetp : nullptr;
 }
 
-// ---- Predicates as bits: P2R R, PR, R, mask and R2P PR, R, mask; .B1 ... take or leave another byte
+// ---- Predicates as bits: P2R R, PR, R, mask and R2P PR, R, mask; .B1 ... select another byte
 
 Handler with_byte(Instruction& n, const Operand& operand, Handler handler) {
   const std::string& byte = !n.modifiers.empty() ? n.modifiers[0] : operand.suffix;
@@ -145,7 +146,7 @@ Handler with_byte(Instruction& n, const Operand& operand, Handler handler) {
 }
 
 void p2r(Warp& w, const Instruction& n, Mask lanes) {
-  lanes = reached(n, lanes);
+  lanes = destination_lanes(n, lanes);
   Vector ta, tm;
   const Vector &a = source(w, n, 2, ta), &mask = source(w, n, 3, tm);
   const Mask* file = n.scratch[1] ? w.uniform_predicates : w.predicates;
@@ -172,8 +173,8 @@ void r2p(Warp& w, const Instruction& n, Mask lanes) {
   Mask* file = uniform ? w.uniform_predicates : w.predicates;
   if (uniform) lanes = ~Mask{0};
   for (unsigned k = 0; k < 7; k++) {
-    const Mask bits = test([&](unsigned l) { return a.lane[l] >> (k + by) & 1; });
-    const Mask chosen = test([&](unsigned l) { return mask.lane[l] >> k & 1; }) & lanes;
+    const Mask bits = lanes_where([&](unsigned l) { return a.lane[l] >> (k + by) & 1; });
+    const Mask chosen = lanes_where([&](unsigned l) { return mask.lane[l] >> k & 1; }) & lanes;
     file[k] = (file[k] & ~chosen) | (bits & chosen);
   }
 }
@@ -184,7 +185,7 @@ Handler decode_r2p(Instruction& n) {
   return n.scratch[1] || n.operands[0].name == "PR" ? with_byte(n, n.operands[1], r2p) : nullptr;
 }
 
-// ---- R2UR: a register of the first active lane to a uniform one
+// ---- R2UR: the first active lane's register to a uniform register
 
 void r2ur(Warp& w, const Instruction& n, Mask lanes) {
   const unsigned d = predicates_at(n, 0);
@@ -192,24 +193,25 @@ void r2ur(Warp& w, const Instruction& n, Mask lanes) {
   const u32 value = source(w, n, d + 1, t).lane[__builtin_ctz(lanes)];
   Vector& to = destination(w, n, d);
   for (unsigned l = 0; l < kLanes; l++) to.lane[l] = value;
-  // The optional predicate holds where the register was not the same in all lanes.
+  // The optional predicate is true if the register differs between active lanes.
   if (d) {
     const Vector& a = source(w, n, d + 1, t);
     set_predicate(w, n.operands[0], ~Mask{0},
-                  test([&](unsigned l) { return a.lane[l] != value; }) & lanes ? ~Mask{0} : 0);
+                  lanes_where([&](unsigned l) { return a.lane[l] != value; }) & lanes ? ~Mask{0} : 0);
   }
 }
 
 Handler decode_r2ur(Instruction& n) {
   const unsigned d = predicates_at(n, 0);
-  return d < 2 && n.operands.size() == d + 2 && only(n, {"FILL", "BROADCAST", "OR"}) && !n.has("OR") ? r2ur : nullptr;
+  return d < 2 && n.operands.size() == d + 2 && has_only(n, {"FILL", "BROADCAST", "OR"}) && !n.has("OR") ? r2ur
+                                                                                                         : nullptr;
 }
 
-const Opcode kIsetp("ISETP", kAlu, decode_isetp), kUisetp("UISETP", kUniformUnit, decode_isetp);
-const Opcode kPlop3("PLOP3", kAlu, decode_plop3), kUplop3("UPLOP3", kUniformUnit, decode_plop3);
-const Opcode kPsetp("PSETP", kAlu, decode_psetp), kUpsetp("UPSETP", kUniformUnit, decode_psetp);
-const Opcode kP2r("P2R", kAlu, decode_p2r), kUp2ur("UP2UR", kUniformUnit, decode_p2r);
-const Opcode kR2p("R2P", kAlu, decode_r2p), kUr2up("UR2UP", kUniformUnit, decode_r2p);
+const Opcode kIsetp("ISETP", kAlu, decode_isetp), kUisetp("UISETP", kUniformPipe, decode_isetp);
+const Opcode kPlop3("PLOP3", kAlu, decode_plop3), kUplop3("UPLOP3", kUniformPipe, decode_plop3);
+const Opcode kPsetp("PSETP", kAlu, decode_psetp), kUpsetp("UPSETP", kUniformPipe, decode_psetp);
+const Opcode kP2r("P2R", kAlu, decode_p2r), kUp2ur("UP2UR", kUniformPipe, decode_p2r);
+const Opcode kR2p("R2P", kAlu, decode_r2p), kUr2up("UR2UP", kUniformPipe, decode_r2p);
 const Opcode kR2ur("R2UR", kAdu, decode_r2ur);
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Instructions as Python hands them over, and the registry of opcodes.
+// Parses the program text from Python (program.py), and holds the registry of opcodes.
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -9,7 +9,7 @@ namespace ww::machine {
 namespace {
 
 struct Entry {
-  Unit unit;
+  Pipe pipe;
   Decoder decode;
 };
 std::map<std::string, Entry>& registry() {
@@ -17,11 +17,11 @@ std::map<std::string, Entry>& registry() {
   return entries;
 }
 
-// Cycles until the result of a variable-latency instruction of each unit can be used: fp64, xu, lsu (SHFL) and tensor
-// as measured on an H200 (latency.cu), the others from published microbenchmarks.
-constexpr u8 kUnitLatency[kUnits] = {4, 4, 6, 8, 17, 24, 100, 12, 24, 24, 6};
+// Latency in cycles of the variable-latency instructions of each pipe: fp64, xu, lsu (SHFL) and tensor measured on an
+// H200 (latency.cu), the others from published microbenchmarks.
+constexpr u8 kPipeLatency[kPipes] = {4, 4, 6, 8, 17, 24, 100, 12, 24, 24, 6};
 
-// Fields of a line between tabs.
+// Tab-separated fields of a line.
 class Fields {
  public:
   Fields(const char* at, const char* end) : at_(at), end_(end) {}
@@ -69,35 +69,35 @@ void broadcast(Vector& vector, u32 value) {
 }
 
 void run_unsupported(Warp&, const Instruction& instruction, Mask) {
-  throw Fault{Fault::kUnsupported, instruction.index, "the interpreter does not know " + instruction.text};
+  throw Fault{Fault::kUnsupported, instruction.index, "unsupported instruction " + instruction.text};
 }
 
 void decode(Instruction& instruction) {
   const auto found = registry().find(instruction.opcode);
   if (found != registry().end()) {
-    instruction.unit = found->second.unit;
+    instruction.pipe = found->second.pipe;
     instruction.run = found->second.decode(instruction);
   }
   if (!instruction.run) instruction.run = run_unsupported;
 }
 
-Slot slot_of(const Instruction& instruction) {
-  Slot slot{};
-  slot.run = instruction.run;
-  slot.instruction = &instruction;
-  slot.guard = static_cast<u8>(instruction.guard.index + (instruction.guard.kind == Kind::kUniformPredicate ? 8 : 0));
-  slot.guard_flip = instruction.guard.inverted ? ~Mask{0} : 0;
-  slot.stall = std::max<u8>(instruction.control.stall, 1);
-  slot.wait_mask = instruction.control.wait_mask;
-  slot.write_barrier = instruction.control.write_barrier;
-  slot.read_barrier = instruction.control.read_barrier;
-  slot.latency = kUnitLatency[instruction.unit];
-  return slot;
+IssueEntry issue_entry(const Instruction& instruction) {
+  IssueEntry entry{};
+  entry.run = instruction.run;
+  entry.instruction = &instruction;
+  entry.guard = static_cast<u8>(instruction.guard.index + (instruction.guard.kind == Kind::kUniformPredicate ? 8 : 0));
+  entry.guard_flip = instruction.guard.inverted ? ~Mask{0} : 0;
+  entry.stall = std::max<u8>(instruction.control.stall, 1);
+  entry.wait_mask = instruction.control.wait_mask;
+  entry.write_barrier = instruction.control.write_barrier;
+  entry.read_barrier = instruction.control.read_barrier;
+  entry.latency = kPipeLatency[instruction.pipe];
+  return entry;
 }
 
 }  // namespace
 
-Opcode::Opcode(const char* name, Unit unit, Decoder decode) { registry()[name] = {unit, decode}; }
+Opcode::Opcode(const char* name, Pipe pipe, Decoder decode) { registry()[name] = {pipe, decode}; }
 
 bool is_supported(const Instruction& instruction) { return instruction.run != run_unsupported; }
 
@@ -144,7 +144,8 @@ std::unique_ptr<Program> parse_program(const char* text, size_t bytes) {
       }
     decode(instruction);
   }
-  for (const Instruction& instruction : program->instructions) program->slots.push_back(slot_of(instruction));
+  for (const Instruction& instruction : program->instructions)
+    program->issue_entries.push_back(issue_entry(instruction));
   return program;
 }
 

@@ -1,4 +1,4 @@
-// Warps and their splits: who runs, who waits, and the inner loop.
+// The warp scheduler: divergent groups of lanes (splits), waiting lanes, barriers, and the inner loop.
 #include <algorithm>
 #include <cstring>
 
@@ -30,47 +30,47 @@ void reset_warp(Warp& warp, Block& block, u32 number) {
 
 void reset_barrier(Barrier& barrier) { barrier = {0, 0, 0, true, false, false}; }
 
-// The cycle at which an instruction may issue: the scheduling bits of the one before it, and its scoreboards.
-inline u64 issue_cycle(const Warp& warp, const Slot& slot) {
+// The cycle at which an instruction can issue: after the stall of the previous one and its own scoreboards.
+inline u64 issue_cycle(const Warp& warp, const IssueEntry& entry) {
   u64 at = std::max(warp.cycle, warp.ready);
-  for (unsigned rest = slot.wait_mask; rest; rest &= rest - 1) at = std::max(at, warp.scoreboard[__builtin_ctz(rest)]);
+  for (unsigned rest = entry.wait_mask; rest; rest &= rest - 1) at = std::max(at, warp.scoreboard[__builtin_ctz(rest)]);
   return at;
 }
 
-constexpr u32 kReadCycles = 8;  // until a variable-latency instruction has read its registers
+constexpr u32 kReadCycles = 8;  // until a variable-latency instruction has read its source registers
 
-void run_turn(Warp& warp) {
-  const Slot* const slots = run.program->slots.data();
+void run_time_slice(Warp& warp) {
+  const IssueEntry* const entries = run.program->issue_entries.data();
   InstructionCounts* const table = launch.counts;
   warp.budget = kQuantum;
   u32 executed = 0;
   do {
     const u32 index = warp.pc;
-    const Slot& slot = slots[index];
+    const IssueEntry& entry = entries[index];
     const Mask running = warp.running;
-    const Mask guard = slot.guard < 8 ? warp.predicates[slot.guard] : warp.uniform_predicates[slot.guard - 8];
-    const Mask on = running & (guard ^ slot.guard_flip);
+    const Mask guard = entry.guard < 8 ? warp.predicates[entry.guard] : warp.uniform_predicates[entry.guard - 8];
+    const Mask on = running & (guard ^ entry.guard_flip);
     InstructionCounts& count = table[index];
-    const u64 at = issue_cycle(warp, slot);
+    const u64 at = issue_cycle(warp, entry);
     executed++;
     count.executed++;
     count.threads += static_cast<u64>(__builtin_popcount(running));
     count.threads_on += static_cast<u64>(__builtin_popcount(on));
     count.stall_cycles += at - warp.cycle;
     warp.cycle = at + 1;
-    warp.ready = at + slot.stall;
+    warp.ready = at + entry.stall;
     warp.pc = index + 1;
     if (on) {
-      warp.latency = slot.latency;
-      slot.run(warp, *slot.instruction, on);
-      if (slot.write_barrier != 7) warp.scoreboard[slot.write_barrier] = at + warp.latency;
-      if (slot.read_barrier != 7) warp.scoreboard[slot.read_barrier] = at + kReadCycles;
+      warp.latency = entry.latency;
+      entry.run(warp, *entry.instruction, on);
+      if (entry.write_barrier != 7) warp.scoreboard[entry.write_barrier] = at + warp.latency;
+      if (entry.read_barrier != 7) warp.scoreboard[entry.read_barrier] = at + kReadCycles;
       if (__builtin_expect(!warp.running, 0) && !next_split(warp)) break;
     }
   } while (--warp.budget);
   warp.block->executed += executed;
-  if (!warp.budget && !warp.splits.empty()) {  // so that lanes which spin let others run
-    // Code on one side of a branch uses uniform registers as its own: the hardware does not interrupt it there.
+  if (!warp.budget && !warp.splits.empty()) {  // preempt: spinning lanes must not block the other splits
+    // Divergent code assumes that no other split changes its uniform registers: save them.
     auto uniforms = std::make_shared<Uniforms>();
     memcpy(uniforms->registers, warp.uniforms, sizeof uniforms->registers);
     memcpy(uniforms->predicates, warp.uniform_predicates, sizeof uniforms->predicates);
@@ -99,7 +99,7 @@ Progress step_block(Block& block) {
   bool moved = false;
   for (Warp& warp : block.warps) {
     if (warp.done || (!warp.running && !next_split(warp))) continue;
-    run_turn(warp);
+    run_time_slice(warp);
     moved = true;
   }
   return !block.warps_alive ? Progress::kDone : moved ? Progress::kMoved : Progress::kStuck;
@@ -157,7 +157,7 @@ void release_converged(Warp& warp) {
   }
 }
 
-// A warp arrives once all of its lanes that live wait there.
+// A warp arrives when all of its lanes that have not exited wait at the barrier.
 static void count_arrivals(Warp& warp) {
   for (const Waiting& first : warp.waiting) {
     if (first.at < kBlockBarrier) continue;
@@ -197,7 +197,7 @@ static void open_barrier(Block& block, unsigned number) {
   run.barriers_opened++;
 }
 
-void settle_block_barriers(Block& block) {
+void update_block_barriers(Block& block) {
   for (Warp& warp : block.warps)
     if (!warp.waiting.empty()) count_arrivals(warp);
   for (unsigned number = 0; number < 16; number++) {
@@ -208,16 +208,16 @@ void settle_block_barriers(Block& block) {
   }
 }
 
-void leave(Warp& warp, Mask lanes) {
+void exit_lanes(Warp& warp, Mask lanes) {
   warp.alive &= ~lanes;
   warp.running &= ~lanes;
   if (!warp.alive) {
     warp.done = true;
     warp.block->warps_alive--;
-    settle_block_barriers(*warp.block);
+    update_block_barriers(*warp.block);
   } else if (!warp.waiting.empty()) {
     release_converged(warp);
-    settle_block_barriers(*warp.block);
+    update_block_barriers(*warp.block);
   }
 }
 

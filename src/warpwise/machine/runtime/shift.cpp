@@ -1,10 +1,10 @@
-// Shifts of words and of pairs of words (SHF), and what looks at single bits: BMSK, SGXT, FLO, POPC, BREV.
+// Shifts and funnel shifts (SHF), and bit operations: BMSK, SGXT, FLO, POPC, BREV.
 #include "lanes.h"
 
 namespace ww::machine {
 namespace {
 
-// ---- SHF: {high, low} moved by an amount; .HI takes the upper word of what comes out, else the lower
+// ---- SHF: {high, low} shifted; the result is the upper (.HI) or the lower word
 
 enum : u64 { kLeft = 1, kSigned = 2, kDouble = 4, kWrap = 8, kUpper = 16 };
 
@@ -20,7 +20,7 @@ void funnel(Warp& w, const Instruction& n, Mask lanes) {
   const Vector &low = source(w, n, 1, ta), &amount = source(w, n, 2, tb), &high = source(w, n, 3, tc);
   const u64 form = n.scratch[0];
   const unsigned word = form & kUpper ? 32 : 0;
-  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
+  map(destination(w, n, 0), destination_lanes(n, lanes), [&](unsigned l) {
     const u64 value = pair(low, high, l);
     const u32 by = amount_of(amount.lane[l], form), near = by < 63 ? by : 63;
     u64 moved;
@@ -34,13 +34,13 @@ void funnel(Warp& w, const Instruction& n, Mask lanes) {
   });
 }
 
-// The two that a shift of one word needs.
+// The two forms used for shifts of one word.
 void left(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb;
   const Vector &a = source(w, n, 1, ta), &amount = source(w, n, 2, tb);
   const bool wrap = n.scratch[0] & kWrap;
   const u32 mask = wrap ? 31 : ~u32{0};
-  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
+  map(destination(w, n, 0), destination_lanes(n, lanes), [&](unsigned l) {
     const u32 by = amount.lane[l] & mask;
     return by < 32 ? a.lane[l] << (by & 31) : 0;
   });
@@ -51,7 +51,7 @@ void right(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb;
   const Vector &a = source(w, n, kFrom, ta), &amount = source(w, n, 2, tb);
   const u32 mask = n.scratch[0] & kWrap ? n.scratch[0] & kDouble ? 63 : 31 : ~u32{0};
-  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
+  map(destination(w, n, 0), destination_lanes(n, lanes), [&](unsigned l) {
     const u32 by = amount.lane[l] & mask;
     if (kArithmetic) return static_cast<u32>(static_cast<i32>(a.lane[l]) >> (by < 31 ? by : 31));
     return by < 32 ? a.lane[l] >> (by & 31) : 0;
@@ -59,7 +59,7 @@ void right(Warp& w, const Instruction& n, Mask lanes) {
 }
 
 Handler decode_shf(Instruction& n) {
-  if (n.operands.size() != 4 || !only(n, {"L", "R", "U32", "S32", "U64", "S64", "W", "HI"})) return nullptr;
+  if (n.operands.size() != 4 || !has_only(n, {"L", "R", "U32", "S32", "U64", "S64", "W", "HI"})) return nullptr;
   const bool is_signed = n.has("S32") || n.has("S64"), wide = n.has("U64") || n.has("S64");
   const u64 form =
       n.has("L") * kLeft | is_signed * kSigned | wide * kDouble | n.has("W") * kWrap | n.has("HI") * kUpper;
@@ -71,23 +71,23 @@ Handler decode_shf(Instruction& n) {
 
 Handler decode_shl(Instruction& n) {
   n.scratch[0] = n.has("W") * kWrap;
-  return n.operands.size() == 3 && only(n, {"W", "U32"}) ? left : nullptr;
+  return n.operands.size() == 3 && has_only(n, {"W", "U32"}) ? left : nullptr;
 }
 
 Handler decode_shr(Instruction& n) {
   n.scratch[0] = n.has("W") * kWrap;
-  if (n.operands.size() != 3 || !only(n, {"W", "U32", "S32"})) return nullptr;
+  if (n.operands.size() != 3 || !has_only(n, {"W", "U32", "S32"})) return nullptr;
   return n.has("U32") ? right<1, false> : right<1, true>;
 }
 
-// ---- Fields
+// ---- Bit fields
 
-// `width` ones from bit `position` on; what lies beyond bit 31 is cut, or wraps with .W.
+// `width` ones from bit `position` on; clamped at bit 31, or position and width modulo 32 (.W).
 void bmsk(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb;
   const Vector &position = source(w, n, 1, ta), &width = source(w, n, 2, tb);
   const bool wrap = n.scratch[0];
-  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
+  map(destination(w, n, 0), destination_lanes(n, lanes), [&](unsigned l) {
     const u32 from = wrap ? position.lane[l] & 31 : position.lane[l];
     const u32 bits = wrap ? width.lane[l] & 31 : width.lane[l];
     const u32 ones = bits > 31 ? ~u32{0} : (u32{1} << (bits & 31)) - 1;
@@ -97,15 +97,15 @@ void bmsk(Warp& w, const Instruction& n, Mask lanes) {
 
 Handler decode_bmsk(Instruction& n) {
   n.scratch[0] = n.has("W");
-  return n.operands.size() == 3 && only(n, {"W", "C"}) ? bmsk : nullptr;
+  return n.operands.size() == 3 && has_only(n, {"W", "C"}) ? bmsk : nullptr;
 }
 
-// The low `width` bits of a, extended by zeros or by their top bit.
+// The low `width` bits of a, zero- or sign-extended.
 void sgxt(Warp& w, const Instruction& n, Mask lanes) {
   Vector ta, tb;
   const Vector &a = source(w, n, 1, ta), &width = source(w, n, 2, tb);
   const bool wrap = n.scratch[0] & 1, is_signed = n.scratch[0] & 2;
-  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
+  map(destination(w, n, 0), destination_lanes(n, lanes), [&](unsigned l) {
     const u32 bits = wrap ? width.lane[l] & 31 : width.lane[l];
     const u32 by = bits < 32 ? 32 - bits : 0;
     const u32 up = by > 31 ? 0 : a.lane[l] << (by & 31);
@@ -116,17 +116,17 @@ void sgxt(Warp& w, const Instruction& n, Mask lanes) {
 
 Handler decode_sgxt(Instruction& n) {
   n.scratch[0] = n.has("W") | (n.has("U32") ? 0u : 2u);
-  return n.operands.size() == 3 && only(n, {"W", "C", "U32", "S32"}) ? sgxt : nullptr;
+  return n.operands.size() == 3 && has_only(n, {"W", "C", "U32", "S32"}) ? sgxt : nullptr;
 }
 
-// ---- Counting
+// ---- Bit counting
 
 u32 inverted(const Operand& operand) { return operand.inverted ? ~u32{0} : 0; }
 
-// The place of the leading one (of a negative number: zero), ~0 if there is none; .SH: how far it is from bit 31.
+// Position of the leading one (leading zero of a negative number), or ~0; .SH: its distance from bit 31.
 void flo(Warp& w, const Instruction& n, Mask lanes) {
   const unsigned i = 1 + predicates_at(n, 1);
-  lanes = reached(n, lanes);
+  lanes = destination_lanes(n, lanes);
   Vector t;
   const Vector& a = source(w, n, i, t);
   const bool is_signed = n.scratch[0] & 1, distance = n.scratch[0] & 2;
@@ -147,14 +147,14 @@ void flo(Warp& w, const Instruction& n, Mask lanes) {
 
 Handler decode_flo(Instruction& n) {
   n.scratch[0] = (n.has("U32") ? 0u : 1u) | (n.has("SH") ? 2u : 0u);
-  return n.operands.size() >= 2 && only(n, {"U32", "S32", "SH"}) ? flo : nullptr;
+  return n.operands.size() >= 2 && has_only(n, {"U32", "S32", "SH"}) ? flo : nullptr;
 }
 
 void popc(Warp& w, const Instruction& n, Mask lanes) {
   Vector t;
   const Vector& a = source(w, n, 1, t);
   const u32 flip = inverted(n.operands[1]);
-  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
+  map(destination(w, n, 0), destination_lanes(n, lanes), [&](unsigned l) {
     u32 x = a.lane[l] ^ flip;
     x -= x >> 1 & 0x55555555u;
     x = (x & 0x33333333u) + (x >> 2 & 0x33333333u);
@@ -162,13 +162,13 @@ void popc(Warp& w, const Instruction& n, Mask lanes) {
   });
 }
 
-Handler decode_popc(Instruction& n) { return n.operands.size() == 2 && only(n, {}) ? popc : nullptr; }
+Handler decode_popc(Instruction& n) { return n.operands.size() == 2 && has_only(n, {}) ? popc : nullptr; }
 
 void brev(Warp& w, const Instruction& n, Mask lanes) {
   Vector t;
   const Vector& a = source(w, n, 1, t);
   const u32 flip = inverted(n.operands[1]);
-  map(destination(w, n, 0), reached(n, lanes), [&](unsigned l) {
+  map(destination(w, n, 0), destination_lanes(n, lanes), [&](unsigned l) {
     u32 x = a.lane[l] ^ flip;
     x = (x >> 1 & 0x55555555u) | (x & 0x55555555u) << 1;
     x = (x >> 2 & 0x33333333u) | (x & 0x33333333u) << 2;
@@ -177,16 +177,16 @@ void brev(Warp& w, const Instruction& n, Mask lanes) {
   });
 }
 
-Handler decode_brev(Instruction& n) { return n.operands.size() == 2 && only(n, {}) ? brev : nullptr; }
+Handler decode_brev(Instruction& n) { return n.operands.size() == 2 && has_only(n, {}) ? brev : nullptr; }
 
-const Opcode kShf("SHF", kAlu, decode_shf), kUshf("USHF", kUniformUnit, decode_shf);
-const Opcode kShl("SHL", kAlu, decode_shl), kUshl("USHL", kUniformUnit, decode_shl);
-const Opcode kShr("SHR", kAlu, decode_shr), kUshr("USHR", kUniformUnit, decode_shr);
-const Opcode kBmsk("BMSK", kAlu, decode_bmsk), kUbmsk("UBMSK", kUniformUnit, decode_bmsk);
-const Opcode kSgxt("SGXT", kAlu, decode_sgxt), kUsgxt("USGXT", kUniformUnit, decode_sgxt);
-const Opcode kFlo("FLO", kXu, decode_flo), kUflo("UFLO", kUniformUnit, decode_flo);
-const Opcode kPopc("POPC", kXu, decode_popc), kUpopc("UPOPC", kUniformUnit, decode_popc);
-const Opcode kBrev("BREV", kXu, decode_brev), kUbrev("UBREV", kUniformUnit, decode_brev);
+const Opcode kShf("SHF", kAlu, decode_shf), kUshf("USHF", kUniformPipe, decode_shf);
+const Opcode kShl("SHL", kAlu, decode_shl), kUshl("USHL", kUniformPipe, decode_shl);
+const Opcode kShr("SHR", kAlu, decode_shr), kUshr("USHR", kUniformPipe, decode_shr);
+const Opcode kBmsk("BMSK", kAlu, decode_bmsk), kUbmsk("UBMSK", kUniformPipe, decode_bmsk);
+const Opcode kSgxt("SGXT", kAlu, decode_sgxt), kUsgxt("USGXT", kUniformPipe, decode_sgxt);
+const Opcode kFlo("FLO", kXu, decode_flo), kUflo("UFLO", kUniformPipe, decode_flo);
+const Opcode kPopc("POPC", kXu, decode_popc), kUpopc("UPOPC", kUniformPipe, decode_popc);
+const Opcode kBrev("BREV", kXu, decode_brev), kUbrev("UBREV", kUniformPipe, decode_brev);
 
 }  // namespace
 }  // namespace ww::machine

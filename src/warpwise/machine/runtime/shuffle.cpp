@@ -1,4 +1,4 @@
-// SHFL, MATCH and MOVM: lanes that read what other lanes hold.
+// SHFL, MATCH and MOVM: data exchange between lanes.
 #include "access.h"
 
 namespace ww::machine {
@@ -7,8 +7,8 @@ namespace {
 
 enum Direction : unsigned { kIdx, kUp, kDown, kBfly };
 
-// SHFL.<direction> P, R, source, b, c. c holds the clamp in bits 0..4 and a mask of segments in bits 8..12; the
-// predicate says whether the lane that b names is in the segment, and a lane whose partner is not keeps its own value.
+// SHFL.<mode> P, R, source, b, c. c: clamp in bits 0..4, segment mask in bits 8..12. The predicate is true if the
+// source lane is in the segment; otherwise the lane keeps its own value.
 template <Direction D>
 void shuffle(Warp& warp, const Instruction& instruction, Mask lanes) {
   Vector room_b, room_c, room;
@@ -44,7 +44,7 @@ Opcode SHFL_opcode("SHFL", kLsu, [](Instruction& i) -> Handler {
                          : nullptr;
 });
 
-// MATCH.ANY R, source: the lanes that hold the same value. MATCH.ALL P, R, source: all lanes or none.
+// MATCH.ANY R, source: mask of lanes with the same value. MATCH.ALL P, R, source: all lanes, or 0 if values differ.
 template <bool Wide, bool All>
 void match(Warp& warp, const Instruction& instruction, Mask lanes) {
   constexpr unsigned kTo = All ? 1 : 0;
@@ -70,8 +70,8 @@ Opcode MATCH_opcode("MATCH", kAdu, [](Instruction& i) -> Handler {
   return all ? (wide ? match<true, true> : match<false, true>) : (wide ? match<true, false> : match<false, false>);
 });
 
-// MOVM.16.MT88: transposes an 8 x 8 matrix of 16-bit elements; lane l holds elements 2 (l mod 4) and the next of row
-// l/4.
+// MOVM.16.MT88: transposes an 8 x 8 matrix of 16-bit elements; lane l holds elements 2 (l mod 4) and 2 (l mod 4) + 1 of
+// row l / 4.
 void transpose(Warp& warp, const Instruction& instruction, Mask lanes) {
   const Vector from = source_word(warp, instruction.operands[1], 0);
   const auto element = [&](unsigned row, unsigned column) {

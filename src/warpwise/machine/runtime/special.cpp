@@ -31,16 +31,14 @@ u64 packed_thread(const Warp& warp, unsigned lane) {
   return thread_index<0>(warp, lane) | thread_index<1>(warp, lane) << 16 | thread_index<2>(warp, lane) << 26;
 }
 u64 virtual_id(const Warp& warp, unsigned) { return warp.number << 8; }
-u64 multiprocessor(const Warp& warp, unsigned) {
-  return warp.block->number % (launch.multiprocessors ? launch.multiprocessors : 1);
-}
-u64 multiprocessors(const Warp&, unsigned) { return launch.multiprocessors; }
+u64 multiprocessor(const Warp& warp, unsigned) { return warp.block->number % (launch.sm_count ? launch.sm_count : 1); }
+u64 sm_count(const Warp&, unsigned) { return launch.sm_count; }
 u64 equal_mask(const Warp&, unsigned lane) { return u32{1} << lane; }
 u64 less_mask(const Warp&, unsigned lane) { return (u32{1} << lane) - 1; }
 u64 less_equal_mask(const Warp&, unsigned lane) { return ~u32{0} >> (31 - lane); }
 u64 greater_mask(const Warp&, unsigned lane) { return ~(~u32{0} >> (31 - lane)) & ~u32{0}; }
 u64 greater_equal_mask(const Warp&, unsigned lane) { return ~u32{0} << lane & ~u32{0}; }
-// The warp's own time serves as a clock and, at 1 GHz, as the device's timer: a run is the same every time.
+// clock and globaltimer (at 1 GHz) are the warp's cycle count, so that runs are deterministic.
 u64 clock_now(const Warp& warp, unsigned) { return warp.cycle; }
 u64 clock_high(const Warp& warp, unsigned) { return warp.cycle >> 32; }
 u64 shared_window(const Warp&, unsigned) { return kSharedWindow >> 32; }
@@ -70,7 +68,7 @@ const struct {
     {"SR_LANEID", lane_number},
     {"SR_VIRTID", virtual_id},
     {"SR_VIRTUALSMID", multiprocessor},
-    {"SR_VIRTCFG", multiprocessors},
+    {"SR_VIRTCFG", sm_count},
     {"SR_EQMASK", equal_mask},
     {"SR_LTMASK", less_mask},
     {"SR_LEMASK", less_equal_mask},
@@ -87,7 +85,7 @@ const struct {
     {"SR_LWINLO", zero},
     {"SR_SMEMSZ", shared_size},
     {"SR_DYNAMICSMEMSZ", dynamic_shared_size},
-    // A block without a cluster is a cluster of one.
+    // Clusters are not modelled: each block is a cluster of one.
     {"SR_CgaCtaId", zero},
     {"SR_CgaSize", one},
     {"SR_CLUSTERID.X", block_index<0>},
@@ -119,7 +117,7 @@ void read_lanes(Warp& warp, const Instruction& instruction, Mask lanes) {
   for_lanes(lanes, [&](unsigned l) { target.lane[l] = static_cast<u32>(read(warp, l)); });
 }
 
-// thread indices lie ready as vectors.
+// threadIdx is stored as vectors.
 template <unsigned axis>
 void read_thread_index(Warp& warp, const Instruction& instruction, Mask lanes) {
   Vector& target = destination(warp, instruction, 0);
@@ -172,7 +170,7 @@ Handler decode_cs2r(Instruction& instruction) {
   return read == zero ? read_zero_pair : read_pair;
 }
 
-const Opcode opcodes[] = {{"S2R", kAdu, decode_s2r}, {"S2UR", kUniformUnit, decode_s2ur}, {"CS2R", kAlu, decode_cs2r}};
+const Opcode opcodes[] = {{"S2R", kAdu, decode_s2r}, {"S2UR", kUniformPipe, decode_s2ur}, {"CS2R", kAlu, decode_cs2r}};
 
 }  // namespace
 }  // namespace ww::machine

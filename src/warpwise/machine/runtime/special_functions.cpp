@@ -1,5 +1,5 @@
-// MUFU: reciprocals, roots, powers of two, logarithms, sines, the hyperbolic tangent. The hardware's tables are within
-// 1 to 2 ulp; these are rounded from double precision. As on the hardware, subnormal operands and results are zeros.
+// MUFU: reciprocal, square roots, exp2, log2, sine, cosine, tanh. The hardware's results are within 1 to 2 ulp; these
+// are rounded from double precision. As on the hardware, subnormal operands and results are flushed to zero.
 #include <cmath>
 
 #include "floats.h"
@@ -13,7 +13,7 @@ constexpr double kTwoPi = 6.283185307179586476925286766559;
 u32 result(float value) { return flushed(canonical(value)); }
 u32 result(double value) { return result(static_cast<float>(value)); }
 
-// Horner's scheme, unrolled: the coefficients from the highest power down.
+// Horner's method, unrolled; coefficients from the highest power down.
 template <class... Rest>
 inline double polynomial(double x, double sum, double next, Rest... rest) {
   if constexpr (sizeof...(rest) == 0)
@@ -22,7 +22,7 @@ inline double polynomial(double x, double sum, double next, Rest... rest) {
     return polynomial(x, sum * x + next, rest...);
 }
 
-// 2^x: the integral part goes to the exponent, the rest in [-1/2, 1/2] to the series of exp(x ln 2).
+// 2^x: the integer part is added to the exponent; for the rest in [-1/2, 1/2] the series of exp(x ln 2).
 u32 power_of_two(u32 x) {
   const u32 magnitude = x & 0x7fffffffu, sign = x & 0x80000000u;
   const float bounded = as_float(sign | choose(magnitude > 0x43480000u, 0x43480000u, magnitude));  // in [-200, 200]
@@ -36,9 +36,10 @@ u32 power_of_two(u32 x) {
   return choose(magnitude > 0x7f800000u, kCanonicalNan, choose(exponent > 254, 0x7f800000u, small));
 }
 
-// log2 x: the exponent, and for the mantissa in [sqrt(1/2), sqrt(2)) the series of artanh.
+// log2 x: the exponent plus, for the mantissa in [sqrt(1/2), sqrt(2)), the series of artanh.
 u32 logarithm(u32 x) {
-  const u32 usual = -static_cast<u32>(x - 0x00800000u < 0x7f000000u);  // positive, normal and finite, else 1 stands in
+  const u32 usual =
+      -static_cast<u32>(x - 0x00800000u < 0x7f000000u);  // positive, normal and finite; otherwise x is replaced by 1
   const u32 bits = (x & usual) | (0x3f800000u & ~usual);
   const i32 exponent = static_cast<i32>(bits - 0x3f3504f3u) >> 23;
   const double m = as_float(bits - (static_cast<u32>(exponent) << 23));
@@ -69,7 +70,7 @@ struct Logarithm {
   static constexpr bool kCheap = true;
   static u32 of(float x) { return logarithm(as_bits(x)); }
 };
-// Sines take turns, not radians.
+// MUFU.SIN and .COS take their argument in units of 2 pi.
 struct Sine {
   static constexpr bool kCheap = false;
   static u32 of(float x) {
@@ -94,12 +95,12 @@ void mufu(Warp& w, const Instruction& n, Mask lanes) {
   const FloatSign sign(n.operands[1]);
   const auto value = [&](unsigned l) { return Function::of(as_float(flushed(sign(a.lane[l])))); };
   if (Function::kCheap)
-    map(destination(w, n, 0), reached(n, lanes), value);
+    map(destination(w, n, 0), destination_lanes(n, lanes), value);
   else
-    map_active(destination(w, n, 0), reached(n, lanes), value);
+    map_active(destination(w, n, 0), destination_lanes(n, lanes), value);
 }
 
-// .F16 and .BF16: a half of the operand (R5.H1: the upper one), the result in the lower half.
+// .F16 and .BF16: one half of the operand (R5.H1: the upper half), result in the lower half.
 template <class Function>
 void mufu_half(Warp& w, const Instruction& n, Mask lanes) {
   Vector t;
@@ -116,7 +117,7 @@ void mufu_half(Warp& w, const Instruction& n, Mask lanes) {
   });
 }
 
-// Of a double's upper word, the upper word of the result: a first guess, which Newton's steps refine.
+// .RCP64H and .RSQ64H: upper word of a double to upper word of the result, the start value of Newton iterations.
 void mufu_64(Warp& w, const Instruction& n, Mask lanes) {
   Vector t;
   const Vector& a = source(w, n, 1, t);
@@ -137,7 +138,7 @@ Handler choose(const Instruction& n) {
 
 Handler decode_mufu(Instruction& n) {
   if (n.operands.size() != 2) return nullptr;
-  if (!only(n, {"RCP", "RSQ", "SQRT", "EX2", "LG2", "SIN", "COS", "TANH", "RCP64H", "RSQ64H", "F16", "BF16"}))
+  if (!has_only(n, {"RCP", "RSQ", "SQRT", "EX2", "LG2", "SIN", "COS", "TANH", "RCP64H", "RSQ64H", "F16", "BF16"}))
     return nullptr;
   const std::string& suffix = n.operands[1].suffix;
   const bool half = n.has("F16") || n.has("BF16");

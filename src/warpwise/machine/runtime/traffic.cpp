@@ -13,53 +13,53 @@ namespace ww::machine {
 
 namespace {
 
-constexpr u64 kLocalLine = u64{1} << 56;  // lines of local memory, apart from every global address
+constexpr u64 kLocalLine = u64{1} << 56;  // line number of local memory, above all global lines
 
-struct Kept {
-  std::unique_ptr<KeptRequest> first, worst;
+struct SampledRequests {
+  std::unique_ptr<RequestSample> first, worst;
   u32 worst_excess = 0;
 };
 
-// What a block touched: a line's sectors, as far as `turn` is that of the one that runs.
-struct Seen {
-  u32 turn;
+// Sectors of a line that the current block accessed; valid if `epoch` is the current one.
+struct BlockMark {
+  u32 epoch;
   u8 sectors;
 };
 struct Release {
-  void operator()(Seen* seen) const { std::free(seen); }
+  void operator()(BlockMark* block_marks) const { std::free(block_marks); }
 };
 
-// Sectors that were stored and wait in L1 to leave, oldest first.
-struct Waiting {
+// Stored sectors that wait in L1 to be written to L2, oldest first.
+struct StoreBuffer {
   unsigned lines = 0, sectors = 0;
-  u64 line[kWaitingSectors];
-  u8 mask[kWaitingSectors];
+  u64 line[kStoreBufferSectors];
+  u8 mask[kStoreBufferSectors];
 };
 
 struct Model {
   MemorySystem system;
   const Latencies* latency = kLatencies;
-  std::vector<Region> regions;     // by address
-  std::vector<size_t> first_mark;  // of each region, in the footprint
-  std::vector<u32> recent;         // by instruction: the region it last met
+  std::vector<Region> regions;     // sorted by address
+  std::vector<size_t> first_mark;  // of each region: index of its first line in the footprint
+  std::vector<u32> recent;         // per instruction: index of the region last accessed
   InstructionCounts* counts = nullptr;
-  std::vector<Kept> kept;
-  std::vector<SectoredCache> l1;  // by SM
+  std::vector<SampledRequests> samples;
+  std::vector<SectoredCache> l1;  // per SM
   SectoredCache l2;
   Footprint footprint;
   u64 l2_misses = 0, l2_rereads = 0;
-  SectoredCache share;                    // of L2, for one of the blocks that run at once
-  u64 block = 0;                          // that runs
-  u32 turn = 0;                           // how many did
-  std::unique_ptr<Seen[], Release> seen;  // by mark; zeros until touched
-  Waiting waiting;
-  u64 merges = 0;
+  SectoredCache l2_share;                             // one block's share of L2
+  u64 block = 0;                                      // current block
+  u32 epoch = 0;                                      // number of blocks started
+  std::unique_ptr<BlockMark[], Release> block_marks;  // per line of the footprint; calloc: zero pages until touched
+  StoreBuffer store_buffer;
+  u64 merge_count = 0;
 };
 Model model;
 
-void keep(std::unique_ptr<KeptRequest>& place, const Warp& warp, const Instruction& instruction, const Request& request,
-          unsigned sectors, unsigned wavefronts) {
-  if (!place) place = std::make_unique<KeptRequest>();
+void save_sample(std::unique_ptr<RequestSample>& place, const Warp& warp, const Instruction& instruction,
+                 const Request& request, unsigned sectors, unsigned wavefronts) {
+  if (!place) place = std::make_unique<RequestSample>();
   *place = {instruction.index,
             warp.number,
             request.lanes,
@@ -72,80 +72,81 @@ void keep(std::unique_ptr<KeptRequest>& place, const Warp& warp, const Instructi
   for_lanes(request.lanes, [&](unsigned l) { place->addresses[l] = request.addresses[l]; });
 }
 
-void keep_if_telling(const Warp& warp, const Instruction& instruction, const Request& request, unsigned got,
-                     unsigned ideal, unsigned sectors, unsigned wavefronts) {
-  Kept& kept = model.kept[instruction.index];
-  if (!kept.first) keep(kept.first, warp, instruction, request, sectors, wavefronts);
-  if (got > ideal + kept.worst_excess) {
-    kept.worst_excess = got - ideal;
-    keep(kept.worst, warp, instruction, request, sectors, wavefronts);
+void sample_request(const Warp& warp, const Instruction& instruction, const Request& request, unsigned got,
+                    unsigned ideal, unsigned sectors, unsigned wavefronts) {
+  SampledRequests& samples = model.samples[instruction.index];
+  if (!samples.first) save_sample(samples.first, warp, instruction, request, sectors, wavefronts);
+  if (got > ideal + samples.worst_excess) {
+    samples.worst_excess = got - ideal;
+    save_sample(samples.worst, warp, instruction, request, sectors, wavefronts);
   }
 }
 
-constexpr size_t kNowhere = ~size_t{0};
+constexpr size_t kNoLine = ~size_t{0};
 
-// The place of a line in the footprint.
-size_t mark_of(const Instruction& instruction, const Lines& lines, unsigned i) {
+// Index of a line in the footprint.
+size_t footprint_line(const Instruction& instruction, const Lines& lines, unsigned i) {
   const Region* region = find_region(instruction, lines.line[i] * kLineBytes, lines.line[i] * kLineBytes + 1);
-  if (!region) {  // a buffer may begin inside its first line
+  if (!region) {  // a buffer can start inside a line
     const u64 inside = lines.line[i] * kLineBytes + __builtin_ctz(lines.mask[i]) * kSectorBytes + kSectorBytes - 1;
     region = find_region(instruction, inside, inside + 1);
-    if (!region) return kNowhere;
+    if (!region) return kNoLine;
   }
   const size_t index = static_cast<size_t>(region - model.regions.data());
   return model.first_mark[index] + (lines.line[i] - region->address / kLineBytes);
 }
 
-void begin_turn(u64 block) {
-  model.block = block, model.turn++;
-  model.share.reset(std::max<u64>(model.system.l2_bytes / model.system.blocks_at_once, 8192), kL2Ways);
-  model.waiting.lines = model.waiting.sectors = 0;
+void begin_block(u64 block) {
+  model.block = block, model.epoch++;
+  model.l2_share.reset(std::max<u64>(model.system.l2_bytes / model.system.resident_blocks, 8192), kL2Ways);
+  model.store_buffer.lines = model.store_buffer.sectors = 0;
 }
 
-// The block that runs takes these sectors of a line to L2. Returns those that it had before and has pushed out since.
-unsigned lost_since(size_t mark, u64 line, unsigned sectors) {
-  const unsigned kept = model.share.access(line, sectors, true);
-  Seen& seen = model.seen[mark];
-  if (seen.turn != model.turn) seen = {model.turn, 0};
-  const unsigned before = seen.sectors;
-  seen.sectors |= static_cast<u8>(sectors);
-  return before & sectors & ~kept;
+// Records that the current block accesses these sectors of a line in L2. Returns those that it accessed before and that
+// have been evicted since.
+unsigned record_l2_access(size_t mark, u64 line, unsigned sectors) {
+  const unsigned resident = model.l2_share.access(line, sectors, true);
+  BlockMark& entry = model.block_marks[mark];
+  if (entry.epoch != model.epoch) entry = {model.epoch, 0};
+  const unsigned before = entry.sectors;
+  entry.sectors |= static_cast<u8>(sectors);
+  return before & sectors & ~resident;
 }
 
-// Of the sectors that a store writes to a line, those that leave with a store before it.
+// Returns the sectors of a store that are merged into an earlier store.
 unsigned merged(u64 line, unsigned sectors) {
-  Waiting& waiting = model.waiting;
+  StoreBuffer& store_buffer = model.store_buffer;
   unsigned place = 0, found = 0;
-  while (place < waiting.lines && waiting.line[place] != line) place++;
-  if (place < waiting.lines) {
-    for (unsigned rest = waiting.mask[place] & sectors; rest; rest &= rest - 1)
-      if (model.merges++ % 10 < kMergedOfTen) found |= rest & -rest;
-    sectors &= ~unsigned{waiting.mask[place]};
+  while (place < store_buffer.lines && store_buffer.line[place] != line) place++;
+  if (place < store_buffer.lines) {
+    for (unsigned rest = store_buffer.mask[place] & sectors; rest; rest &= rest - 1)
+      if (model.merge_count++ % 10 < kMergedPerTen) found |= rest & -rest;
+    sectors &= ~unsigned{store_buffer.mask[place]};
   }
   const unsigned more = static_cast<unsigned>(__builtin_popcount(sectors));
-  unsigned gone = 0;
-  while (gone < waiting.lines && waiting.sectors + more > kWaitingSectors)
-    waiting.sectors -= static_cast<unsigned>(__builtin_popcount(waiting.mask[gone++]));
-  if (gone) {
-    waiting.lines -= gone, place -= std::min(place, gone);
-    std::memmove(waiting.line, waiting.line + gone, waiting.lines * sizeof *waiting.line);
-    std::memmove(waiting.mask, waiting.mask + gone, waiting.lines);
+  unsigned drained = 0;
+  while (drained < store_buffer.lines && store_buffer.sectors + more > kStoreBufferSectors)
+    store_buffer.sectors -= static_cast<unsigned>(__builtin_popcount(store_buffer.mask[drained++]));
+  if (drained) {
+    store_buffer.lines -= drained, place -= std::min(place, drained);
+    std::memmove(store_buffer.line, store_buffer.line + drained, store_buffer.lines * sizeof *store_buffer.line);
+    std::memmove(store_buffer.mask, store_buffer.mask + drained, store_buffer.lines);
   }
   if (!more) return found;
-  if (place < waiting.lines && waiting.line[place] == line) {
-    waiting.mask[place] |= static_cast<u8>(sectors);
+  if (place < store_buffer.lines && store_buffer.line[place] == line) {
+    store_buffer.mask[place] |= static_cast<u8>(sectors);
   } else {
-    waiting.line[waiting.lines] = line, waiting.mask[waiting.lines++] = static_cast<u8>(sectors);
+    store_buffer.line[store_buffer.lines] = line, store_buffer.mask[store_buffer.lines++] = static_cast<u8>(sectors);
   }
-  waiting.sectors += more;
+  store_buffer.sectors += more;
   return found;
 }
 
-// Sectors of 4 whose 64-byte piece is asked for in part or whole.
+// Adds the other sector of each 64-byte fetch.
 unsigned with_neighbours(unsigned sectors) { return (sectors | (sectors & 5) << 1 | (sectors & 10) >> 1) & 15; }
 
-// Global and local memory: tags, sectors, caches. Returns the latency.
-u32 note_lines(Warp& warp, const Instruction& instruction, const Request& request) {
+// Global and local memory: tags, sectors, caches. Returns the latency in cycles.
+u32 record_lines(Warp& warp, const Instruction& instruction, const Request& request) {
   Lines lines;
   const bool local = request.space == Space::kLocal;
   (local ? local_lines : global_lines)(request.lanes, request.addresses, request.bytes, lines);
@@ -154,59 +155,59 @@ u32 note_lines(Warp& warp, const Instruction& instruction, const Request& reques
   const unsigned sectors = stores || loads ? lines.sectors : atomic_sectors(request.lanes, request.addresses, lines);
   const unsigned ideal = (lines.bytes + kSectorBytes - 1) / kSectorBytes;
   InstructionCounts& count = model.counts[instruction.index];
-  if (local && request.bytes > 4) count.requests += request.bytes / 4 - 1;  // each word is a request of its own
+  if (local && request.bytes > 4) count.requests += request.bytes / 4 - 1;  // each 4-byte word is a request
   count.tags += lines.count;
   count.sectors += sectors;
   count.ideal_sectors += ideal;
-  keep_if_telling(warp, instruction, request, sectors, ideal, sectors, 0);
+  sample_request(warp, instruction, request, sectors, ideal, sectors, 0);
 
   const u8 caching = caching_of(instruction);
   const bool through_l1 = stores || (loads && !(caching & kBypassL1));
   const u32 sm = static_cast<u32>(warp.block->number % model.system.sm_count);
-  // Each resident warp of an SM has its local memory at a place of its own, which later warps take over.
+  // Local memory has one address range per warp slot of an SM; later blocks reuse it.
   const u64 base = local ? kLocalLine + (u64{sm} << 36) + (u64{warp.number} << 24) : 0;
   SectoredCache& l1 = model.l1[sm];
-  if (model.block != warp.block->number || model.turn == 0) begin_turn(warp.block->number);
-  unsigned hits = 0, asked = 0, missed = 0, fetched = 0;
+  if (model.block != warp.block->number || model.epoch == 0) begin_block(warp.block->number);
+  unsigned hits = 0, requested = 0, missed = 0, fetched = 0;
   for (unsigned i = 0; i < lines.count; i++) {
     const u64 line = base + lines.line[i];
-    unsigned wanted = lines.mask[i];
+    unsigned needed = lines.mask[i];
     if (through_l1) {
-      const unsigned found = l1.access(line, wanted, !(caching & kNoAllocate));
+      const unsigned found = l1.access(line, needed, !(caching & kNoAllocate));
       if (loads) {
         hits += static_cast<unsigned>(__builtin_popcount(found));
-        wanted &= ~found;
+        needed &= ~found;
       }
     } else if (!loads) {
-      l1.drop(line, wanted);
+      l1.invalidate(line, needed);
     }
-    if (!wanted) continue;
-    const unsigned sent = stores && !local ? wanted & ~merged(line, wanted) : wanted;
-    asked += static_cast<unsigned>(__builtin_popcount(sent));
-    const unsigned taken = stores ? wanted : with_neighbours(wanted);
-    unsigned held = model.l2.access(line, taken, true);
-    const size_t mark = local ? kNowhere : mark_of(instruction, lines, i);
-    if (mark != kNowhere) {
+    if (!needed) continue;
+    const unsigned sent = stores && !local ? needed & ~merged(line, needed) : needed;
+    requested += static_cast<unsigned>(__builtin_popcount(sent));
+    const unsigned transferred = stores ? needed : with_neighbours(needed);
+    unsigned l2_resident = model.l2.access(line, transferred, true);
+    const size_t mark = local ? kNoLine : footprint_line(instruction, lines, i);
+    if (mark != kNoLine) {
       if (!stores) model.footprint.read(mark, lines.mask[i]);
       if (!loads) model.footprint.write(mark, lines.mask[i]);
-      const unsigned lost = lost_since(mark, line, taken);
-      held &= ~lost;
-      if (!stores) model.l2_rereads += static_cast<unsigned>(__builtin_popcount(lost));
+      const unsigned evicted = record_l2_access(mark, line, transferred);
+      l2_resident &= ~evicted;
+      if (!stores) model.l2_rereads += static_cast<unsigned>(__builtin_popcount(evicted));
     }
-    if (!stores && wanted & ~held) {
-      missed += static_cast<unsigned>(__builtin_popcount(wanted & ~held));
-      fetched += static_cast<unsigned>(__builtin_popcount(with_neighbours(wanted & ~held) & ~held));
+    if (!stores && needed & ~l2_resident) {
+      missed += static_cast<unsigned>(__builtin_popcount(needed & ~l2_resident));
+      fetched += static_cast<unsigned>(__builtin_popcount(with_neighbours(needed & ~l2_resident) & ~l2_resident));
     }
   }
-  count.l1_hits += local && stores ? sectors : hits;  // so ncu counts local stores
-  if (!loads && !stores) asked = sectors;
-  count.l2_sectors += asked;
-  count.l2_hits += asked - missed;
+  count.l1_hits += local && stores ? sectors : hits;  // ncu counts all local stores as hits
+  if (!loads && !stores) requested = sectors;
+  count.l2_sectors += requested;
+  count.l2_hits += requested - missed;
   count.dram_sectors += fetched;
   model.l2_misses += fetched;
   const Latencies& latency = *model.latency;
   if (stores) return latency.store;
-  const u32 farthest = fetched ? latency.dram : asked ? latency.l2 : latency.l1;
+  const u32 farthest = fetched ? latency.dram : requested ? latency.l2 : latency.l1;
   return std::max<u32>(farthest, loads ? 0 : latency.global_atomic) + (lines.count - 1) * latency.line;
 }
 
@@ -225,18 +226,18 @@ SharedKind shared_kind(const Instruction& instruction, Action action) {
   }
 }
 
-u32 note_banks(Warp& warp, const Instruction& instruction, const Request& request) {
+u32 record_banks(Warp& warp, const Instruction& instruction, const Request& request) {
   const SharedKind kind = shared_kind(instruction, request.action);
   const Passes passes = shared_passes(request.lanes, request.addresses, request.bytes, kind);
   const Latencies& latency = *model.latency;
   const bool casts = caching_of(instruction) & kCasts;
-  const unsigned conflicts = casts ? 0 : passes.turns - passes.groups;
-  const unsigned wavefronts = casts ? kCastWavefronts * passes.groups : passes.turns * shared_rule(kind).wavefronts;
+  const unsigned conflicts = casts ? 0 : passes.passes - passes.groups;
+  const unsigned wavefronts = casts ? kCastWavefronts * passes.groups : passes.passes * shared_rule(kind).wavefronts;
   InstructionCounts& count = model.counts[instruction.index];
   count.wavefronts += wavefronts;
   count.ideal_wavefronts += casts ? wavefronts : passes.groups * shared_rule(kind).wavefronts;
   count.conflicts += conflicts;
-  keep_if_telling(warp, instruction, request, wavefronts, wavefronts - conflicts, 0, wavefronts);
+  sample_request(warp, instruction, request, wavefronts, wavefronts - conflicts, 0, wavefronts);
   if (request.action == Action::kStore) return latency.store;
   const bool loads = request.action == Action::kLoad;
   return (loads ? latency.shared : latency.shared_atomic) + (wavefronts - 1) * latency.wavefront;
@@ -244,22 +245,22 @@ u32 note_banks(Warp& warp, const Instruction& instruction, const Request& reques
 
 }  // namespace
 
-u32 note_request(Warp& warp, const Instruction& instruction, const Request& request) {
+u32 record_request(Warp& warp, const Instruction& instruction, const Request& request) {
   InstructionCounts& count = model.counts[instruction.index];
   count.requests++;
   count.bytes += static_cast<u64>(__builtin_popcount(request.lanes)) * request.bytes;
-  return request.space == Space::kShared ? note_banks(warp, instruction, request)
-                                         : note_lines(warp, instruction, request);
+  return request.space == Space::kShared ? record_banks(warp, instruction, request)
+                                         : record_lines(warp, instruction, request);
 }
 
-void note_copy_into_shared(const Instruction& instruction, unsigned bytes, Mask reads, const u64* from, Mask writes,
+void record_copy_to_shared(const Instruction& instruction, unsigned bytes, Mask reads, const u64* from, Mask writes,
                            const u64* to) {
   if (caching_of(instruction) & kBypassL1) return;
   const Passes passes = copy_passes(reads, from, writes, to, bytes);
   InstructionCounts& count = model.counts[instruction.index];
-  count.wavefronts += passes.turns;
+  count.wavefronts += passes.passes;
   count.ideal_wavefronts += passes.groups;
-  count.conflicts += passes.turns - passes.groups;
+  count.conflicts += passes.passes - passes.groups;
 }
 
 void begin_traffic(const MemorySystem& system, std::vector<Region> regions, InstructionCounts* counts,
@@ -278,15 +279,15 @@ void begin_traffic(const MemorySystem& system, std::vector<Region> regions, Inst
   model.footprint.reset(lines);
   model.recent.assign(instructions, 0);
   model.counts = counts;
-  model.kept.clear();
-  model.kept.resize(instructions);
+  model.samples.clear();
+  model.samples.resize(instructions);
   model.l1.resize(model.system.sm_count);
   for (SectoredCache& l1 : model.l1) l1.reset(system.l1_bytes, kL1Ways);
   model.l2.reset(system.l2_bytes, kL2Ways);
   model.l2_misses = model.l2_rereads = 0;
-  model.turn = 0, model.merges = 0;
-  model.seen.reset(static_cast<Seen*>(std::calloc(lines + 1, sizeof(Seen))));
-  if (!model.seen) throw std::bad_alloc();
+  model.epoch = 0, model.merge_count = 0;
+  model.block_marks.reset(static_cast<BlockMark*>(std::calloc(lines + 1, sizeof(BlockMark))));
+  if (!model.block_marks) throw std::bad_alloc();
 }
 
 const Region* find_region(const Instruction& instruction, u64 first, u64 end) {
@@ -308,13 +309,13 @@ TrafficTotals traffic_totals() {
   return {model.footprint.sectors_read(), model.footprint.sectors_written(), model.l2_misses, model.l2_rereads};
 }
 
-std::vector<KeptRequest> take_requests() {
-  std::vector<KeptRequest> all;
-  for (Kept& kept : model.kept) {
-    if (kept.first) all.push_back(*kept.first);
-    if (kept.worst) all.push_back(*kept.worst);
+std::vector<RequestSample> take_samples() {
+  std::vector<RequestSample> all;
+  for (SampledRequests& samples : model.samples) {
+    if (samples.first) all.push_back(*samples.first);
+    if (samples.worst) all.push_back(*samples.worst);
   }
-  model.kept.clear();
+  model.samples.clear();
   return all;
 }
 

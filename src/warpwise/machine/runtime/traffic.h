@@ -1,32 +1,31 @@
-// What memory instructions ask of the hardware: counters, models of the caches, kept requests.
+// Memory traffic: counters of memory instructions, cache models, sampled requests.
 //
-// Blocks run one after another here. On a GPU they are dealt out to the SMs in order, so block b belongs to SM
-// b mod sm_count, and each SM has an L1 of its own, which sees its blocks one after another in place of interleaved. So
-// that a block does not find what its neighbours would have pushed out meanwhile, L1 is as large as its share of it,
-// and what it asks L2 for again must also lie in its share of L2.
+// Block b runs on SM b mod sm_count, and each SM has its own L1. Blocks run one after another here, but concurrently on
+// a GPU, where they evict each other's lines. Therefore the L1 model has the size of one block's share of L1, and a
+// block's second access to a sector hits in L2 only if the sector is still in the block's share of L2.
 #pragma once
 #include <vector>
 #include "machine.h"
 
 namespace ww::machine {
 
-// The part of the device that the models need.
+// Device parameters of the models.
 struct MemorySystem {
   u32 architecture = 90;
   u32 sm_count = 132;
-  u32 l1_bytes = 0;  // a block's share: L1 and shared memory together, less what is configured as shared memory
+  u32 l1_bytes = 0;  // a block's share of L1, without the shared memory carve-out
   u64 l2_bytes = 0;
-  u64 blocks_at_once = 1;  // on the whole device
+  u64 resident_blocks = 1;  // resident on the device
 };
 
-// A buffer in global memory and where its bytes are.
+// A buffer in global memory and the host memory behind it.
 struct Region {
   u64 address = 0, bytes = 0;
   u8* host = nullptr;
 };
 
-// One request kept for pictures. Python mirrors this (counts.Sample): 16 u32, then the addresses.
-struct KeptRequest {
+// A sampled request. runtime.py has the same structure: 16 u32, then the addresses.
+struct RequestSample {
   u32 instruction, warp, lanes, bytes;
   u32 block[3];
   u32 sectors, wavefronts;
@@ -35,27 +34,26 @@ struct KeptRequest {
 };
 
 struct TrafficTotals {
-  u64 sectors_read, sectors_written;  // distinct
+  u64 sectors_read, sectors_written;  // distinct sectors
   u64 l2_misses;                      // sectors fetched from DRAM for loads and atomics
-  u64 l2_rereads;  // sectors that a block asked L2 for again after it had pushed them out of its share
+  u64 l2_rereads;                     // sectors that a block requests again after their eviction from its share of L2
 };
 
-// The shared-memory side of LDGSTS, whose global side is a request of its own: nothing past L1, else the wavefronts
-// that reading L1's banks or writing those of shared memory takes, whichever are more.
-void note_copy_into_shared(const Instruction& instruction, unsigned bytes, Mask reads, const u64* from, Mask writes,
+// Records the shared-memory side of LDGSTS: the wavefronts of reading the L1 banks and writing the shared-memory banks
+// (none if the copy bypasses L1). Its global side is recorded by record_request.
+void record_copy_to_shared(const Instruction& instruction, unsigned bytes, Mask reads, const u64* from, Mask writes,
                            const u64* to);
 
-// Before a launch: `counts` has one entry an instruction and is added to by note_request.
+// Call before a launch. record_request adds to `counts`, one entry per instruction.
 void begin_traffic(const MemorySystem& system, std::vector<Region> regions, InstructionCounts* counts,
                    u32 instructions);
 TrafficTotals traffic_totals();
-// First and worst request of each memory instruction, first ones first; empties the store.
-std::vector<KeptRequest> take_requests();
-// The buffer that holds bytes [first, end), or nullptr; a run of calls for one instruction is fast.
+// Returns the first and the worst request of each memory instruction, and clears them.
+std::vector<RequestSample> take_samples();
+// The buffer that contains bytes [first, end), or nullptr. The last result of each instruction is cached.
 const Region* find_region(const Instruction& instruction, u64 first, u64 end);
 
-// What of an instruction the caches and banks heed; decoders of memory instructions leave it in scratch[0],
-// bits 32..39.
+// Properties of an instruction for the cache and bank models; decoders store them in scratch[0], bits 32..39.
 enum Caching : u8 {
   kCached = 0,
   kBypassL1 = 1,

@@ -1,4 +1,4 @@
-// VOTE, VOTEU, REDUX, CREDUX and ELECT: one value out of all lanes.
+// VOTE, VOTEU, REDUX, CREDUX and ELECT: warp-wide votes and reductions.
 #include "access.h"
 #include "floats.h"
 
@@ -6,7 +6,7 @@ namespace ww::machine {
 
 namespace {
 
-void write_everywhere(Warp& warp, const Instruction& instruction, unsigned operand, Mask lanes, u32 value) {
+void write_all_lanes(Warp& warp, const Instruction& instruction, unsigned operand, Mask lanes, u32 value) {
   Vector& to = destination(warp, instruction, operand);
   if (instruction.operands[operand].kind == Kind::kUniform) lanes = ~Mask{0};
   for_lanes(lanes, [&](unsigned l) { to.lane[l] = value; });
@@ -25,7 +25,7 @@ void vote(Warp& warp, const Instruction& instruction, Mask lanes) {
     if (to.kind == Kind::kPredicate || to.kind == Kind::kUniformPredicate)
       set_predicate(warp, to, lanes, result ? ~Mask{0} : 0);
     else
-      write_everywhere(warp, instruction, i, lanes, ballot);
+      write_all_lanes(warp, instruction, i, lanes, ballot);
   }
 }
 Handler decode_vote(Instruction& i) {
@@ -35,9 +35,9 @@ Handler decode_vote(Instruction& i) {
   return i.has("ALL") ? vote<kAll> : i.has("ANY") ? vote<kAny> : i.has("EQ") ? vote<kEq> : nullptr;
 }
 Opcode VOTE_opcode("VOTE", kAlu, decode_vote);
-Opcode VOTEU_opcode("VOTEU", kUniformUnit, decode_vote);
+Opcode VOTEU_opcode("VOTEU", kUniformPipe, decode_vote);
 
-// REDUX.<operation> UR, R over the lanes; without an operation it is AND.
+// REDUX.<operation> UR, R: reduction over the active lanes; the default operation is AND.
 enum Operation : unsigned { kAnd, kOr, kXor, kSum, kMin, kMax };
 template <Operation O, bool Signed>
 void reduce(Warp& warp, const Instruction& instruction, Mask lanes) {
@@ -54,9 +54,9 @@ void reduce(Warp& warp, const Instruction& instruction, Mask lanes) {
     if constexpr (O == kMin) total = less(value, total) ? value : total;
     if constexpr (O == kMax) total = less(total, value) ? value : total;
   });
-  write_everywhere(warp, instruction, 0, lanes, total);
+  write_all_lanes(warp, instruction, 0, lanes, total);
 }
-// CREDUX.MAX.F32 and .MIN.F32: NaNs count only where nothing else is there, or with .NAN.
+// CREDUX.MAX.F32 and .MIN.F32: NaN only if all lanes are NaN, or with .NAN if any lane is.
 void reduce_floats(Warp& warp, const Instruction& instruction, Mask lanes) {
   Vector room;
   const Vector& from = source(warp, instruction, 1, room);
@@ -64,13 +64,13 @@ void reduce_floats(Warp& warp, const Instruction& instruction, Mask lanes) {
   const u32 flip = instruction.has("MAX") ? 0x80000000u : 0, strict = instruction.has("NAN") ? 1 : 0;
   u32 total = sign(from.lane[__builtin_ctz(lanes)]) ^ flip;
   for_lanes(lanes, [&](unsigned l) { total = float_minimum(total, sign(from.lane[l]) ^ flip, strict); });
-  write_everywhere(warp, instruction, 0, lanes, is_nan(total) ? kCanonicalNan : total ^ flip);
+  write_all_lanes(warp, instruction, 0, lanes, is_nan(total) ? kCanonicalNan : total ^ flip);
 }
 
 Handler decode_reduce(Instruction& i) {
   if (i.operands.size() != 2) return nullptr;
   if (i.has("F32"))
-    return (i.has("MIN") || i.has("MAX")) && only(i, {"F32", "MIN", "MAX", "NAN"}) ? reduce_floats : nullptr;
+    return (i.has("MIN") || i.has("MAX")) && has_only(i, {"F32", "MIN", "MAX", "NAN"}) ? reduce_floats : nullptr;
   for (const std::string& modifier : i.modifiers)
     if (modifier != "AND" && modifier != "OR" && modifier != "XOR" && modifier != "SUM" && modifier != "MIN" &&
         modifier != "MAX" && modifier != "S32" && modifier != "U32")
@@ -86,12 +86,12 @@ Handler decode_reduce(Instruction& i) {
 Opcode REDUX_opcode("REDUX", kAdu, decode_reduce);
 Opcode CREDUX_opcode("CREDUX", kAlu, decode_reduce);
 
-// ELECT P, UR, source: the first lane whose source predicate holds, its number in UR.
+// ELECT P, UR, source: P is true in the first lane whose source predicate is true; UR is its lane index.
 void elect(Warp& warp, const Instruction& instruction, Mask lanes) {
   const Mask candidates = predicate(warp, instruction.operands[2]) & lanes;
   const u32 leader = candidates ? static_cast<u32>(__builtin_ctz(candidates)) : 0;
   set_predicate(warp, instruction.operands[0], lanes, candidates ? Mask{1} << leader : 0);
-  write_everywhere(warp, instruction, 1, lanes, leader);
+  write_all_lanes(warp, instruction, 1, lanes, leader);
 }
 Opcode ELECT_opcode("ELECT", kAlu, [](Instruction& i) -> Handler {
   return i.operands.size() == 3 && i.modifiers.empty() ? elect : nullptr;

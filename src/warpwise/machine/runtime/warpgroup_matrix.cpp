@@ -1,8 +1,8 @@
-// HGMMA, QGMMA and IGMMA (wgmma): D = A B + C by four warps, of which each makes 16 of the 64 rows.
+// HGMMA, QGMMA and IGMMA (wgmma): D = A B + C by a warpgroup of four warps; each warp computes 16 of the 64 rows.
 //
-// B, and A unless it comes from registers, lie in shared memory as a descriptor says: address, two strides and a
-// swizzle. A tile is made of cores of 8 rows of 16 bytes; a swizzle permutes the 16-byte pieces of 32, 64 or 128
-// neighbouring bytes by the row that they lie in. Source: PTX ISA, "Asynchronous warpgroup level matrix instructions".
+// B, and A unless it is in registers, are in shared memory, given by a matrix descriptor: address, two strides and the
+// swizzle mode. A tile consists of core matrices of 8 rows x 16 bytes; a swizzle permutes the 16-byte units of each 32,
+// 64 or 128 bytes by the row. Source: PTX ISA, "Asynchronous warpgroup level matrix instructions".
 #include <cstdio>
 #include <cstring>
 
@@ -16,13 +16,13 @@ namespace {
 enum class Element : u8 { kF16, kBF16, kTF32, kE4M3, kE5M2, kS8, kU8 };
 enum class Total : u8 { kF32, kF16, kS32 };
 
-// What the decoder found out, in scratch[1].
+// Decoded form of the instruction, in scratch[1].
 struct Form {
   u8 columns_by_8, k;
   Element a, b;
   Total total;
   bool a_in_registers;
-  u8 predicate;  // the operand that says whether C is added, or 0
+  u8 predicate;  // index of the scale-d predicate (adds C if true), or 0
 };
 Form form_of(const Instruction& instruction) {
   Form form;
@@ -41,7 +41,7 @@ double value_of(Element element, u32 bits) {
     case Element::kBF16:
       return bfloat_to_float(bits);
     case Element::kTF32:
-      return float_of_bits(bits & 0xffffe000);  // the unit does not see the lower 13 bits
+      return float_of_bits(bits & 0xffffe000);  // TF32 ignores the lower 13 bits
     case Element::kE4M3:
       return small_to_float(bits, 4, 3, false);
     case Element::kE5M2:
@@ -66,19 +66,19 @@ class Tile {
         transposed_(transposed) {}
 
   u32 address(unsigned outer, unsigned k) const {
-    u32 place = start_;
+    u32 at = start_;
     if (!transposed_) {
-      const u32 along = k * element_bytes_;
-      place += outer / 8 * stride_ + outer % 8 * row_bytes_;
-      place += layout_ ? along : along / 16 * leading_ + along % 16;
+      const u32 k_bytes = k * element_bytes_;
+      at += outer / 8 * stride_ + outer % 8 * row_bytes_;
+      at += layout_ ? k_bytes : k_bytes / 16 * leading_ + k_bytes % 16;
     } else {
-      const u32 along = outer * element_bytes_;
-      place += k % 8 * row_bytes_ + along % row_bytes_;
-      place +=
-          layout_ ? along / row_bytes_ * leading_ + k / 8 * stride_ : along / row_bytes_ * stride_ + k / 8 * leading_;
+      const u32 outer_bytes = outer * element_bytes_;
+      at += k % 8 * row_bytes_ + outer_bytes % row_bytes_;
+      at += layout_ ? outer_bytes / row_bytes_ * leading_ + k / 8 * stride_
+                    : outer_bytes / row_bytes_ * stride_ + k / 8 * leading_;
     }
-    const u32 mask = layout_ ? (8u >> (layout_ - 1)) - 1 : 0;  // of 8, 4 or 2 pieces
-    return place ^ (place >> 7 & mask) << 4;
+    const u32 mask = layout_ ? (8u >> (layout_ - 1)) - 1 : 0;  // of 8, 4 or 2 units of 16 bytes
+    return at ^ (at >> 7 & mask) << 4;
   }
 
  private:
@@ -89,7 +89,7 @@ class Tile {
   bool transposed_;
 };
 
-u64 descriptor_at(const Warp& warp, unsigned index) {
+u64 read_descriptor(const Warp& warp, unsigned index) {
   return warp.uniforms[index].lane[0] | u64{warp.uniforms[index + 1].lane[0]} << 32;
 }
 
@@ -107,9 +107,9 @@ void multiply(Warp& warp, const Instruction& instruction, Mask lanes) {
   double a[16][kMostK];
   static thread_local double b[kMostK][kMostColumns], d[16][kMostColumns];
 
-  const Operand& described = instruction.operands[form.a_in_registers ? 2 : 1];
-  const bool a_turned = described.suffix.find("tnspA") != std::string::npos;
-  const bool b_turned = described.suffix.find("tnspB") != std::string::npos;
+  const Operand& descriptor_operand = instruction.operands[form.a_in_registers ? 2 : 1];
+  const bool a_transposed = descriptor_operand.suffix.find("tnspA") != std::string::npos;
+  const bool b_transposed = descriptor_operand.suffix.find("tnspB") != std::string::npos;
   if (form.a_in_registers) {
     const unsigned each = 4 / a_bytes, across = 4 * each;
     for (unsigned word = 0; word < 2 * form.k / across; word++)
@@ -120,13 +120,13 @@ void multiply(Warp& warp, const Instruction& instruction, Mask lanes) {
           a[word % 2 * 8 + l / 4][word / 2 * across + l % 4 * each + i] = value_of(form.a, bits & ones);
         }
   } else {
-    const Tile tile(descriptor_at(warp, described.index), a_bytes, a_turned);
+    const Tile tile(read_descriptor(warp, descriptor_operand.index), a_bytes, a_transposed);
     for (unsigned row = 0; row < 16; row++)
       for (unsigned k = 0; k < form.k; k++)
         a[row][k] =
             value_of(form.a, element_bits(warp, instruction, tile.address(warp.number % 4 * 16 + row, k), a_bytes));
   }
-  const Tile tile(descriptor_at(warp, described.index + 2u), b_bytes, b_turned);
+  const Tile tile(read_descriptor(warp, descriptor_operand.index + 2u), b_bytes, b_transposed);
   for (unsigned k = 0; k < form.k; k++)
     for (unsigned column = 0; column < columns; column++)
       b[k][column] = value_of(form.b, element_bits(warp, instruction, tile.address(column, k), b_bytes));
@@ -134,13 +134,13 @@ void multiply(Warp& warp, const Instruction& instruction, Mask lanes) {
   const Operand& c = instruction.operands[form.a_in_registers ? 3 : 2];
   const bool adds = !form.predicate || predicate(warp, instruction.operands[form.predicate]);
   const bool half = form.total == Total::kF16;
-  const auto place = [&](unsigned block, unsigned row_half, unsigned i) {  // register of a fragment
+  const auto register_index = [&](unsigned block, unsigned row_half, unsigned i) {
     return half ? 2 * block + row_half : 4 * block + 2 * row_half + i;
   };
   for (unsigned block = 0; block < form.columns_by_8; block++)
     for (unsigned row_half = 0; row_half < 2; row_half++)
       for (unsigned i = 0; i < 2; i++) {
-        const Vector& from = source_word(warp, c, place(block, row_half, i));
+        const Vector& from = source_word(warp, c, register_index(block, row_half, i));
         for (unsigned l = 0; l < kLanes; l++) {
           const u32 bits = adds ? from.lane[l] : 0;
           d[row_half * 8 + l / 4][block * 8 + l % 4 * 2 + i] = form.total == Total::kS32
@@ -149,7 +149,7 @@ void multiply(Warp& warp, const Instruction& instruction, Mask lanes) {
                                                                       : float_of_bits(bits);
         }
       }
-  // Products and their sum in double precision, rounded once an instruction.
+  // Products and sums in double precision, rounded once per instruction.
   for (unsigned row = 0; row < 16; row++)
     for (unsigned k = 0; k < form.k; k++)
       for (unsigned column = 0; column < columns; column++) d[row][column] += a[row][k] * b[k][column];
@@ -159,7 +159,7 @@ void multiply(Warp& warp, const Instruction& instruction, Mask lanes) {
         const double* pair = &d[row_half * 8 + l / 4][block * 8 + l % 4 * 2];
         for (unsigned i = 0; i < 2; i++) {
           const float rounded = static_cast<float>(pair[i]);
-          u32& to = destination(warp, instruction, 0, place(block, row_half, i)).lane[l];
+          u32& to = destination(warp, instruction, 0, register_index(block, row_half, i)).lane[l];
           if (form.total == Total::kS32)
             to = static_cast<u32>(static_cast<i64>(pair[i]));
           else if (half)
@@ -184,8 +184,8 @@ bool element_of(const std::string& name, Element& element) {
   return false;
 }
 
-// HGMMA.64x64x16.F32.BF16 R24, gdesc[UR8].tnspB, R24, !UPT, gsb0: the shape, the sum's type, the elements' types
-// (float16 unless named); D, A and B, C, whether C counts, the scoreboard.
+// HGMMA.64x64x16.F32.BF16 R24, gdesc[UR8].tnspB, R24, !UPT, gsb0. Modifiers: shape, accumulator type, element types
+// (default float16). Operands: D, A and B, C, scale-d predicate, scoreboard.
 Handler decode(Instruction& instruction) {
   Form form{};
   unsigned rows = 0, columns = 0, k = 0;
@@ -208,11 +208,11 @@ Handler decode(Instruction& instruction) {
   const auto& operands = instruction.operands;
   if (operands.size() < 3) return nullptr;
   form.a_in_registers = operands[1].kind == Kind::kRegister;
-  const size_t described = form.a_in_registers ? 2 : 1;
-  if (operands.size() < described + 2 || operands[described].name != "gdesc" ||
-      operands[described + 1].kind != Kind::kRegister || operands[described + 1].negated)
+  const size_t descriptor_operand = form.a_in_registers ? 2 : 1;
+  if (operands.size() < descriptor_operand + 2 || operands[descriptor_operand].name != "gdesc" ||
+      operands[descriptor_operand + 1].kind != Kind::kRegister || operands[descriptor_operand + 1].negated)
     return nullptr;
-  for (size_t i = described + 2; i < operands.size(); i++) {
+  for (size_t i = descriptor_operand + 2; i < operands.size(); i++) {
     if (operands[i].kind == Kind::kPredicate || operands[i].kind == Kind::kUniformPredicate)
       form.predicate = static_cast<u8>(i);
     else if (operands[i].name.rfind("gsb", 0) != 0)

@@ -3,7 +3,7 @@
 import triton.language as tl
 
 from warpwise import triton as wt
-from warpwise.triton.lib import tile_index, tile_product
+from warpwise.triton.lib import tile_index, tile_matmul
 
 
 @wt.jit
@@ -15,7 +15,7 @@ def addmm_tiled(
     tile_m, tile_n = tile_index(tl.program_id(0), tl.cdiv(m, BLOCK_M), tl.cdiv(n, BLOCK_N), GROUP)
     rows = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
     columns = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
-    sums = alpha * tile_product(a_ptr, b_ptr, rows, columns, m, n, k, a_row, a_column, b_row, b_column, BLOCK_K)
+    sums = alpha * tile_matmul(a_ptr, b_ptr, rows, columns, m, n, k, a_row, a_column, b_row, b_column, BLOCK_K)
     rows, columns = rows[:, None], columns.to(tl.int64)[None, :]
     inside = (rows < m) & (columns < n)
     if ADDS:

@@ -7,7 +7,7 @@ residual is read once.
 import triton.language as tl
 
 from warpwise import triton as wt
-from warpwise.triton.lib import finished, tile_index, tile_product
+from warpwise.triton.lib import epilogue, tile_index, tile_matmul
 
 
 @wt.jit
@@ -23,8 +23,8 @@ def linear_tiled(
     tile_m, tile_n = tile_index(tl.program_id(0), tl.cdiv(m, BLOCK_M), tl.cdiv(n, BLOCK_N), GROUP)
     rows = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
     columns = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
-    sums = tile_product(x_ptr, w_ptr, rows, columns, m, n, k, x_row, x_column, w_column, w_row, BLOCK_K)
-    before, y = finished(sums, rows, columns, m, n, bias_ptr, scale_ptr, ACTIVATION)
+    sums = tile_matmul(x_ptr, w_ptr, rows, columns, m, n, k, x_row, x_column, w_column, w_row, BLOCK_K)
+    before, y = epilogue(sums, rows, columns, m, n, bias_ptr, scale_ptr, ACTIVATION)
     inside = (rows[:, None] < m) & (columns[None, :] < n)
     if residual_ptr is not None:
         from_residual = residual_ptr + rows[:, None] * residual_row + columns[None, :].to(tl.int64) * residual_column

@@ -8,7 +8,7 @@ ring of slices one stage longer.
 import triton.language as tl
 
 from warpwise import triton as wt
-from warpwise.triton.lib import finished, tile_index
+from warpwise.triton.lib import epilogue, tile_index
 
 
 @wt.jit
@@ -36,7 +36,7 @@ def linear_boxes(
 @wt.jit
 def _leave(sums, row, column, y, before, residual, bias_ptr, scale_ptr, m, n, ACTIVATION: tl.constexpr):
     rows, columns = row + tl.arange(0, sums.shape[0]), column + tl.arange(0, sums.shape[1])
-    h, result = finished(sums, rows, columns, m, n, bias_ptr, scale_ptr, ACTIVATION)
+    h, result = epilogue(sums, rows, columns, m, n, bias_ptr, scale_ptr, ACTIVATION)
     if residual is not None:
         result += residual.load([row, column]).to(tl.float32)
     y.store([row, column], result.to(y.dtype))

@@ -1,4 +1,4 @@
-"""Tables of expressions, each with what it must give, executed as machine code on arrays of operands."""
+"""Tables of CUDA expressions with expected values, executed as SASS on arrays of operands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tests.machine.bare import Pointer, aligned_copy
+from tests.machine.raw_launch import Pointer, aligned_copy
 
 from warpwise import cuda, machine
 
@@ -21,9 +21,9 @@ _THREADS = 64
 
 @dataclass(frozen=True)
 class Table:
-    """A kernel that evaluates every expression of ``a``, ``b``, ``c`` (arrays of the C types ``inputs``) into ``output``.
+    """A kernel that evaluates expressions of ``a``, ``b``, ``c`` (arrays of the C types ``inputs``).
 
-    ``rows`` are an expression and the function that gives what it must be; ``setup`` stands before all expressions.
+    ``rows`` are pairs of an expression and a function that returns the expected value; ``setup`` is code before them.
     """
 
     name: str
@@ -48,7 +48,7 @@ def _cubin(source: str, first: str, target: str) -> bytes:
 
 
 def evaluate(preamble: str, tables: Sequence[Table], table: Table, target: str, *operands: np.ndarray) -> np.ndarray:
-    """The values of all expressions, (rows, n). The kernels of ``tables`` are compiled together, once a target."""
+    """Return the values of all expressions: (rows, n). The kernels of ``tables`` are compiled once per target."""
     source = preamble + "".join(each.kernel() for each in tables)
     program = machine.load_program(_cubin(source, tables[0].name, target), table.name)
     count = len(operands[0])
@@ -64,7 +64,7 @@ def evaluate(preamble: str, tables: Sequence[Table], table: Table, target: str, 
 
 
 def integers(kind: type[np.integer[Any]], count: int, seed: int = 0) -> np.ndarray:
-    """Random numbers of all magnitudes among the extreme ones."""
+    """Random integers of all magnitudes, and edge cases."""
     random, info = np.random.default_rng(seed), np.iinfo(kind)
     edges = [0, 1, 2, 3, 7, 31, 32, 33, 127, 128, 255, 256, 65535, 65536, info.max, info.max - 1, info.min, info.min + 1, -1 if info.min else info.max // 3]  # fmt: skip
     wide = random.integers(info.min, info.max, count, dtype=kind, endpoint=True)
@@ -74,7 +74,7 @@ def integers(kind: type[np.integer[Any]], count: int, seed: int = 0) -> np.ndarr
 
 
 def floats(kind: type[np.floating[Any]], count: int, seed: int = 0) -> np.ndarray:
-    """Ordinary numbers, any bits (subnormal numbers and NaNs too), and extreme numbers."""
+    """Normally distributed numbers, random bit patterns (including subnormals and NaNs), and edge cases."""
     random, info = np.random.default_rng(seed), np.finfo(kind)
     bits = {2: np.uint16, 4: np.uint32, 8: np.uint64}[np.dtype(kind).itemsize]
     edges = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, info.max, info.min, info.tiny, info.smallest_subnormal, 0.5, 1.5, 2.5, -2.5, 7.25, 100.0]  # fmt: skip
@@ -86,7 +86,7 @@ def floats(kind: type[np.floating[Any]], count: int, seed: int = 0) -> np.ndarra
 
 
 def check_integers(table: Table, found: np.ndarray, values: Any) -> None:
-    """Every row equals its function of ``values``, to the bit: functions may give any integers of the same residue."""
+    """Assert that each row equals its function of ``values``, modulo 2**bits."""
     mask = (1 << 8 * found.dtype.itemsize) - 1
     unsigned = found.view(f"u{found.dtype.itemsize}")
     for row, (text, function) in enumerate(table.rows):

@@ -1,4 +1,4 @@
-"""Kernels compiled for an architecture and executed as machine code, on NumPy arrays that receive the outputs."""
+"""Compile a kernel for an architecture and execute its SASS on NumPy arrays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100")
 
 @dataclass(frozen=True)
 class Pointer:
-    """An array as a kernel's parameter."""
+    """An array argument."""
 
     name: str
     address: int
@@ -28,7 +28,7 @@ class Pointer:
 
 @dataclass(frozen=True)
 class Number:
-    """A scalar as a kernel's parameter."""
+    """A scalar argument."""
 
     name: str
     data: bytes
@@ -36,7 +36,7 @@ class Number:
 
 @functools.cache
 def program(source: str, target: str) -> machine.Program:
-    """The kernel ``k`` of ``source``."""
+    """Return the kernel ``k`` of ``source``."""
     compiled = cuda.load(source)["k"].compile(target)
     return machine.load_program(compiled.cubin, compiled.symbol)
 
@@ -50,9 +50,9 @@ def launch(
     shared_bytes: int = 0,
     blocks: int | None = None,
 ) -> Counts:
-    """Execute ``k[grid, block](*arguments)``, or ``blocks`` of its blocks; integers are passed as int, floats as float.
+    """Execute ``k[grid, block](*arguments)``, or a sample of ``blocks``; int and float arguments are 32-bit.
 
-    Arrays are changed in place.
+    Arrays are modified in place.
     """
     aligned = [aligned_copy(each) if isinstance(each, np.ndarray) else each for each in arguments]
     packed: list[Pointer | Number] = []
@@ -70,7 +70,7 @@ def launch(
 
 
 def aligned_copy(array: np.ndarray) -> np.ndarray:
-    """The same values from an address that is a multiple of 512, as cudaMalloc gives them."""
+    """Copy an array to memory aligned to 512 bytes, as from cudaMalloc."""
     room = np.zeros(array.nbytes + 512, np.uint8)
     start = -room.ctypes.data % 512
     copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)

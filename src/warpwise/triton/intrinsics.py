@@ -1,4 +1,4 @@
-"""What a rewritten kernel body calls (see ``rewrite``), and the functions of the language that are replaced whole."""
+"""Functions that a rewritten kernel body calls (see ``rewrite``), and replacements of ``triton.language`` functions."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ import triton.language as tl
 from warpwise.cuda.errors import CompileError, KernelTimeout
 from warpwise.triton import reductions
 from warpwise.triton.builder import values_of
-from warpwise.triton.compat import TritonSemantic, bound_function
+from warpwise.triton.compat import TritonSemantic, bind_semantic
 
 
-class Helper:
-    """What a rewritten kernel body calls (see ``rewrite``)."""
+class Intrinsics:
+    """Functions that a rewritten kernel body calls (see ``rewrite``)."""
 
     def __init__(self, semantic: TritonSemantic) -> None:
         self.semantic = semantic
         self.deadline = float("inf")
-        self._bound: dict[Any, Callable[..., Any]] = {}
+        self._language_functions: dict[Any, Callable[..., Any]] = {}
         self.timeout = 0.0
 
-    def value(self, value: Any) -> Any:
-        """Numbers as tensors; tensors and everything else as they are."""
+    def to_tensor(self, value: Any) -> Any:
+        """Convert numbers to tensors, as the compiler does on assignment; tensors are returned unchanged."""
         if isinstance(value, tl.tensor):
             return value
         if type(value) is tuple:
-            return tuple(self.value(item) for item in value)
+            return tuple(self.to_tensor(item) for item in value)
         return self.semantic.to_tensor(value, False)
 
-    def is_language(self, value: Any) -> bool:
-        return bound_function(value, self.semantic) is not None
+    def is_language_function(self, value: Any) -> bool:
+        return bind_semantic(value, self.semantic) is not None
 
-    def bound(self, value: Any) -> Any:
-        """A function of the language that the kernel's module imported by name."""
-        if value not in self._bound:
-            self._bound[value] = bound_function(value, self.semantic) or value
-        return self._bound[value]
+    def language_function(self, value: Any) -> Any:
+        """Return ``value``, a ``triton.language`` function imported by name, bound to the interpreter."""
+        if value not in self._language_functions:
+            self._language_functions[value] = bind_semantic(value, self.semantic) or value
+        return self._language_functions[value]
 
     def _condition(self, value: tl.tensor) -> tl.tensor:
         return value if value.type.scalar.is_int1() else value != 0
 
-    def both(self, left: Any, right: Callable[[], Any]) -> Any:
-        """``left and right``, element by element if a tensor is among them."""
+    def logical_and(self, left: Any, right: Callable[[], Any]) -> Any:
+        """``left and right``, elementwise if an operand is a tensor."""
         if not isinstance(left, tl.tensor):
             return left and right()
         other = right()
@@ -52,8 +52,8 @@ class Helper:
             return left if other else other
         return self._condition(left) & self._condition(other)
 
-    def either(self, left: Any, right: Callable[[], Any]) -> Any:
-        """``left or right``, element by element if a tensor is among them."""
+    def logical_or(self, left: Any, right: Callable[[], Any]) -> Any:
+        """``left or right``, elementwise if an operand is a tensor."""
         if not isinstance(left, tl.tensor):
             return left or right()
         other = right()
@@ -61,12 +61,12 @@ class Helper:
             return other or left
         return self._condition(left) | self._condition(other)
 
-    def negated(self, value: Any) -> Any:
-        """``not value``, element by element for a tensor."""
+    def logical_not(self, value: Any) -> Any:
+        """``not value``, elementwise for a tensor."""
         return value == 0 if isinstance(value, tl.tensor) else not value
 
-    def truth(self, value: Any) -> Any:
-        """A condition of ``if`` or ``while``, which no block of several elements can be."""
+    def scalar_condition(self, value: Any) -> Any:
+        """Return the condition of an ``if`` or ``while``; raise ``CompileError`` for a block of several elements."""
         if isinstance(value, tl.tensor) and value.handle.data.size != 1:
             raise CompileError(
                 f"a condition must be a scalar, got a block of shape {value.handle.data.shape}: use tl.where or a mask"
@@ -87,26 +87,26 @@ class Helper:
     def min(self, *values: Any) -> Any:
         return self._fold(min, tl.minimum, values)
 
-    def tick(self) -> None:
-        """Once per turn of a loop and per program: whether the time is up."""
+    def check_timeout(self) -> None:
+        """Raise ``KernelTimeout`` after the deadline; called once per loop iteration and per program."""
         if time.monotonic() > self.deadline:
             raise KernelTimeout(f"still running after {self.timeout:g} s")
 
 
-def only(block: tl.tensor) -> Any:
-    """The value of a scalar; a block of several has none."""
+def scalar_item(block: tl.tensor) -> Any:
+    """Return the value of a scalar tensor; raise ``ValueError`` for a block of several elements."""
     values = values_of(block.handle)
     if values.size != 1:
         raise ValueError(
-            f"a block of shape {values.shape} has no single truth value or integer: use tl.where, a mask, or reduce it first"
+            f"expected a scalar, got a block of shape {values.shape}: use tl.where, a mask, or reduce it first"
         )
     return values.item()
 
 
-def language() -> dict[str, Callable[..., Any]]:
-    """Functions of ``triton.language`` that the interpreter takes over whole."""
+def language_overrides() -> dict[str, Callable[..., Any]]:
+    """Return replacements for functions of ``triton.language``, by name."""
 
-    def counted(first: Any, last: Any = None, step: Any = None, **hints: Any) -> range:
+    def loop_range(first: Any, last: Any = None, step: Any = None, **hints: Any) -> range:
         start, stop = (0, first) if last is None else (first, last)
         return range(int(start), int(stop), 1 if step is None else int(step))
 
@@ -114,17 +114,17 @@ def language() -> dict[str, Callable[..., Any]]:
         if not condition:
             raise AssertionError(f"tl.static_assert: {getattr(message, 'value', message)}")
 
-    def hinted(value: Any, *hints: Any, **ignored: Any) -> Any:
+    def identity(value: Any, *hints: Any, **ignored: Any) -> Any:
         return value
 
     return {
-        "range": counted,
-        "static_range": counted,
+        "range": loop_range,
+        "static_range": loop_range,
         "static_assert": static_assert,
         "static_print": print,
-        "multiple_of": hinted,
-        "max_contiguous": hinted,
-        "max_constancy": hinted,
+        "multiple_of": identity,
+        "max_contiguous": identity,
+        "max_constancy": identity,
         "reduce": reductions.reduce,
         "associative_scan": reductions.associative_scan,
     }
