@@ -87,7 +87,7 @@ def test_a_vector_that_leaves_the_array_is_found_at_its_end() -> None:
 def test_a_null_and_a_wild_pointer() -> None:
     source = "__global__ void f(float* p, long long i) {\n p[i] = 1;\n}"
     assert "null pointer" in only(found(source, 1, None, 3), OutOfBounds).message
-    assert "no argument" in only(found(source, 1, zeros(8), 1 << 44), OutOfBounds).message
+    assert "not in an argument" in only(found(source, 1, zeros(8), 1 << 44), OutOfBounds).message
 
 
 def test_an_output_not_written_whole() -> None:
@@ -253,7 +253,7 @@ def test_a_barrier_that_some_threads_have_left_behind() -> None:
     finding = only(found(source, 64, zeros(64, "i4"), 40), BarrierDivergence)
     assert finding.access.line == 4
     assert finding.access.what == "__syncthreads()"
-    assert "40 of 64" in finding.message
+    assert "40 of the block's 64 threads" in finding.message
 
 
 TWO_BARRIERS = "__global__ void f() {\n if (threadIdx.x & 1)\n  __syncthreads();\n else\n  __syncthreads();\n}"

@@ -156,7 +156,7 @@ def test_launches_from_other_threads() -> None:
 
 def test_faults_in_kernels_without_checks_are_findings() -> None:
     before = [signal.getsignal(each) for each in (signal.SIGSEGV, signal.SIGFPE)]
-    with pytest.raises(OutOfBounds, match="far past|elements|no argument"):
+    with pytest.raises(OutOfBounds, match="elements|not in an argument"):
         MODULE["wild"][1, 1](np.zeros(8, "f4"), 1 << 28, checks="none")
     with pytest.raises(UndefinedBehaviour, match="division"):
         MODULE["divide"][1, 1](np.zeros(1, "i4"), 0, checks="none")

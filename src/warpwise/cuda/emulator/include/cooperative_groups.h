@@ -11,7 +11,7 @@ namespace cooperative_groups {
 namespace details {
 WW_INLINE unsigned low_lanes(unsigned count) { return count >= 32 ? 0xffffffffu : (1u << count) - 1; }
 // The lane of the member with that rank in a mask of lanes.
-WW_UNCHECKED unsigned lane_of_rank(unsigned mask, unsigned rank) {
+WW_UNINSTRUMENTED unsigned lane_of_rank(unsigned mask, unsigned rank) {
   for (unsigned lane = 0; lane < 32; lane++)
     if ((mask >> lane & 1) && rank-- == 0) return lane;
   return 32;
@@ -122,7 +122,7 @@ class coalesced_group {
   template <class T>
   WW_MEMBER T take(T value, unsigned rank, const char* what, int line) const {
     const ww_exchange table = ww_warp_exchange(mask_, &value, sizeof(T), what, line);
-    return ww::deposit<T>(table, details::lane_of_rank(mask_, rank), value, what, line);
+    return ww::lane_value<T>(table, details::lane_of_rank(mask_, rank), value, what, line);
   }
   WW_MEMBER unsigned by_rank(unsigned lanes) const {
     unsigned ranks = 0, rank = 0;
@@ -131,7 +131,7 @@ class coalesced_group {
   }
   unsigned mask_, meta_rank_, meta_size_;
 };
-WW_INLINE coalesced_group coalesced_threads(WW_LINE) { return coalesced_group(ww_converged(line)); }
+WW_INLINE coalesced_group coalesced_threads(WW_LINE) { return coalesced_group(ww_converged_lanes(line)); }
 
 // ---- Tiles of a power of two of consecutive threads
 template <unsigned Size, class Parent = void>
@@ -246,7 +246,7 @@ WW_INLINE thread_block_tile<Size, thread_block_tile<ParentSize, Grandparent>> ti
 
 // Tiles of consecutive ranks of the group, their size known at run time: a power of two up to 32.
 template <class Group>
-WW_UNCHECKED coalesced_group ww_partition(const Group& group, unsigned mask, unsigned size, int line) {
+WW_UNINSTRUMENTED coalesced_group ww_partition(const Group& group, unsigned mask, unsigned size, int line) {
   if (size < 1 || size > 32 || (size & (size - 1)))
     ww_fail(WW_UNDEFINED, "tiled_partition: the size must be a power of two up to 32", line);
   const unsigned rank = details::rank_in(mask), first = rank / size * size;
@@ -269,7 +269,7 @@ WW_INLINE thread_group tiled_partition(const thread_group& group, unsigned size,
 
 // The lanes of the group that pass the same label, and the groups numbered in the order of their first lanes.
 template <class Group, class Label>
-WW_UNCHECKED coalesced_group labeled_partition(const Group& group, Label label, WW_LINE) {
+WW_UNINSTRUMENTED coalesced_group labeled_partition(const Group& group, Label label, WW_LINE) {
   const unsigned mine = ww::matching(group.ww_mask(), label, "labeled_partition()", line);
   const ww_exchange table = ww_warp_exchange(group.ww_mask(), &mine, sizeof mine, "labeled_partition()", line);
   unsigned rank = 0, groups = 0;

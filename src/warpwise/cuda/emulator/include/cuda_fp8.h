@@ -22,10 +22,12 @@ WW_INLINE unsigned char fp8_bits(float f, __nv_saturation_t saturation) {
   const int exponent = static_cast<int>(magnitude >> 23), lowest_normal = 128 - bias;
   unsigned result;
   if (exponent >= lowest_normal) {
-    result = cut<Rounding::nearest>(magnitude - (static_cast<unsigned>(127 - bias) << 23), 23 - fraction, sign);
+    result =
+        drop_low_bits<Rounding::nearest>(magnitude - (static_cast<unsigned>(127 - bias) << 23), 23 - fraction, sign);
   } else {
     const unsigned significand = exponent ? (magnitude & 0x7fffffu) | 0x800000u : magnitude & 0x7fffffu;
-    result = cut<Rounding::nearest>(significand, 23 - fraction + lowest_normal - (exponent ? exponent : 1), sign);
+    result =
+        drop_low_bits<Rounding::nearest>(significand, 23 - fraction + lowest_normal - (exponent ? exponent : 1), sign);
   }
   if (result > largest) result = saturation == __NV_SATFINITE ? largest : beyond;
   return static_cast<unsigned char>(sign | result);

@@ -33,7 +33,7 @@ WW_INLINE void xorwow_step(unsigned* v) {
   v[0] = v[1], v[1] = v[2], v[2] = v[3], v[3] = v[4];
   v[4] = (v[4] ^ v[4] << 4) ^ (t ^ t << 1);
 }
-WW_UNCHECKED void xorwow_apply(const XorwowMatrix& m, unsigned* v) {
+WW_UNINSTRUMENTED void xorwow_apply(const XorwowMatrix& m, unsigned* v) {
   unsigned result[5] = {};
   for (int bit = 0; bit < 160; ++bit)
     if (v[bit / 32] >> (bit % 32) & 1)
@@ -41,7 +41,7 @@ WW_UNCHECKED void xorwow_apply(const XorwowMatrix& m, unsigned* v) {
   __builtin_memcpy(v, result, sizeof result);
 }
 // The map of 2^power steps, from the map of one by squaring; kept, since every thread asks for the same few.
-WW_UNCHECKED const XorwowMatrix& xorwow_power(int power) {
+WW_UNINSTRUMENTED const XorwowMatrix& xorwow_power(int power) {
   static XorwowMatrix* known[131] = {};
   if (known[power]) return *known[power];
   auto* m = static_cast<XorwowMatrix*>(malloc(sizeof(XorwowMatrix)));
@@ -58,7 +58,7 @@ WW_UNCHECKED const XorwowMatrix& xorwow_power(int power) {
   return *(known[power] = m);
 }
 // count * 2^first steps.
-WW_UNCHECKED void xorwow_skip(unsigned* v, unsigned long long count, int first) {
+WW_UNINSTRUMENTED void xorwow_skip(unsigned* v, unsigned long long count, int first) {
   for (int bit = 0; count >> bit && bit < 64; ++bit)
     if (count >> bit & 1) xorwow_apply(xorwow_power(first + bit), v);
 }
@@ -82,7 +82,7 @@ WW_INLINE void philox_advance(curandStatePhilox4_32_10* s, unsigned long long n)
 }
 constexpr float two_to_minus_32 = 2.3283064e-10f;
 constexpr double two_to_minus_53 = 1.1102230246251565e-16;
-WW_INLINE float uniform(unsigned x) { return keep(x * two_to_minus_32) + two_to_minus_32 / 2.0f; }
+WW_INLINE float uniform(unsigned x) { return uncontracted(x * two_to_minus_32) + two_to_minus_32 / 2.0f; }
 WW_INLINE double uniform(unsigned x, unsigned y) {
   const unsigned long long z = static_cast<unsigned long long>(x) ^ static_cast<unsigned long long>(y) << 21;
   return z * two_to_minus_53 + two_to_minus_53 / 2.0;
@@ -90,7 +90,7 @@ WW_INLINE double uniform(unsigned x, unsigned y) {
 // G. Box and M. Muller, "A note on the generation of random normal deviates" (1958).
 WW_INLINE float2 box_muller(unsigned x, unsigned y) {
   constexpr float turn = two_to_minus_32 * 6.2831855f;
-  const float radius = sqrtf(-2.0f * logf(uniform(x))), angle = keep(y * turn) + turn / 2.0f;
+  const float radius = sqrtf(-2.0f * logf(uniform(x))), angle = uncontracted(y * turn) + turn / 2.0f;
   return {sinf(angle) * radius, cosf(angle) * radius};
 }
 WW_INLINE double2 box_muller(unsigned x0, unsigned x1, unsigned y0, unsigned y1) {

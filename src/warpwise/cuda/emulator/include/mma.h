@@ -1,6 +1,6 @@
 // nvcuda::wmma: matrix fragments held by a warp.
 //
-// CUDA leaves open which lane holds which element. Here element e of a row-major tile lies in lane e % 32, place e /
+// CUDA leaves open which lane holds which element. Here element e of a row-major tile lies in lane e % 32, index e /
 // 32, except that a 16x16 accumulator has the layout that sm_80 and later use (two m16n8 tiles of mma.sync), since
 // kernels exist that rely on it.
 #pragma once
@@ -51,11 +51,11 @@ struct fragment {
   element_type x[num_elements];
 
   static constexpr bool tiled = is_accumulator && M == 16 && N == 16;
-  static inline __attribute__((always_inline)) int row(unsigned lane, int place) {
-    return tiled ? int(lane / 4) + 8 * (place >> 1 & 1) : (place * 32 + int(lane)) / columns;
+  static inline __attribute__((always_inline)) int row(unsigned lane, int index) {
+    return tiled ? int(lane / 4) + 8 * (index >> 1 & 1) : (index * 32 + int(lane)) / columns;
   }
-  static inline __attribute__((always_inline)) int column(unsigned lane, int place) {
-    return tiled ? 2 * int(lane % 4) + (place & 1) + 8 * (place >> 2) : (place * 32 + int(lane)) % columns;
+  static inline __attribute__((always_inline)) int column(unsigned lane, int index) {
+    return tiled ? 2 * int(lane % 4) + (index & 1) + 8 * (index >> 2) : (index * 32 + int(lane)) % columns;
   }
 };
 
@@ -72,7 +72,7 @@ WW_INLINE float __float_to_tf32(float x) {
 }
 
 namespace detail {
-WW_INLINE void meet(const char* what, const void* address, unsigned stride_bytes, int line) {
+WW_INLINE void check_and_sync(const char* what, const void* address, unsigned stride_bytes, int line) {
   if (reinterpret_cast<size_t>(address) % 16 || stride_bytes % 16)
     ww_fail(WW_UNDEFINED, "a wmma load or store needs an address and a leading dimension of multiples of 16 bytes",
             line);
@@ -80,7 +80,7 @@ WW_INLINE void meet(const char* what, const void* address, unsigned stride_bytes
 }
 template <class F, class P>
 WW_INLINE void load(F& f, const P* from, unsigned stride, bool by_columns, int line) {
-  meet("wmma::load_matrix_sync", from, stride * sizeof(P), line);
+  check_and_sync("wmma::load_matrix_sync", from, stride * sizeof(P), line);
   const unsigned lane = ww_lane();
   for (int i = 0; i < F::num_elements; ++i) {
     const unsigned r = F::row(lane, i), c = F::column(lane, i);
@@ -104,7 +104,7 @@ template <int M, int N, int K, class T, class P>
 WW_INLINE void store_matrix_sync(P* to, const fragment<accumulator, M, N, K, T>& f, unsigned stride, layout_t layout,
                                  WW_LINE) {
   typedef fragment<accumulator, M, N, K, T> F;
-  detail::meet("wmma::store_matrix_sync", to, stride * sizeof(P), line);
+  detail::check_and_sync("wmma::store_matrix_sync", to, stride * sizeof(P), line);
   const unsigned lane = ww_lane();
   for (int i = 0; i < F::num_elements; ++i) {
     const unsigned r = F::row(lane, i), c = F::column(lane, i);
@@ -114,9 +114,9 @@ WW_INLINE void store_matrix_sync(P* to, const fragment<accumulator, M, N, K, T>&
 
 // d = a b + c: every lane deposits its parts of a and b, then computes its own elements of d.
 template <int M, int N, int K, class T, class U, class LA, class LB, class TD, class TC>
-WW_UNCHECKED void mma_sync(fragment<accumulator, M, N, K, TD>& d, const fragment<matrix_a, M, N, K, T, LA>& a,
-                           const fragment<matrix_b, M, N, K, U, LB>& b, const fragment<accumulator, M, N, K, TC>& c,
-                           bool saturate, int line) {
+WW_UNINSTRUMENTED void mma_sync(fragment<accumulator, M, N, K, TD>& d, const fragment<matrix_a, M, N, K, T, LA>& a,
+                                const fragment<matrix_b, M, N, K, U, LB>& b,
+                                const fragment<accumulator, M, N, K, TC>& c, bool saturate, int line) {
   typedef fragment<matrix_a, M, N, K, T, LA> A;
   typedef fragment<matrix_b, M, N, K, U, LB> B;
   typedef fragment<accumulator, M, N, K, TC> C;

@@ -30,7 +30,7 @@ struct bit_xor {
 
 namespace details {
 template <class T, class Operation>
-WW_UNCHECKED T fold_wide(unsigned first, unsigned threads, T value, Operation operation, int line) {
+WW_UNINSTRUMENTED T fold_wide(unsigned first, unsigned threads, T value, Operation operation, int line) {
   const char* deposits = static_cast<const char*>(ww_group_exchange(first, threads, &value, sizeof value, line));
   T result;
   __builtin_memcpy(static_cast<void*>(&result), deposits, sizeof(T));

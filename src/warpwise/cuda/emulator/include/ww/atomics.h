@@ -7,7 +7,7 @@ template <class T, class... Allowed>
 constexpr bool is_one_of = (std::is_same_v<T, Allowed> || ...);
 
 template <class T, class F>
-WW_UNCHECKED T read_modify_write(T* address, const char* what, int line, F next) {
+WW_UNINSTRUMENTED T read_modify_write(T* address, const char* what, int line, F next) {
   ww_atomic(address, sizeof(T), what, line);
   const T old = *address;
   *address = next(old);

@@ -5,7 +5,7 @@
 // Small device functions vanish into their caller, so that an access inside has the caller's line.
 #define WW_INLINE static inline __attribute__((always_inline))
 // Code of ours that reads other lanes' deposits, which are no memory of the kernel's.
-#define WW_UNCHECKED static __attribute__((no_sanitize("thread", "bounds", "alignment", "undefined"), noinline))
+#define WW_UNINSTRUMENTED static __attribute__((no_sanitize("thread", "bounds", "alignment", "undefined"), noinline))
 // The line that calls a device function, as a parameter's default.
 #define WW_LINE int line = __builtin_LINE()
 

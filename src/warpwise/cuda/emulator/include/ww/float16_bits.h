@@ -24,7 +24,7 @@ WW_INLINE float narrowed(T x) {
 
 // a * b + c of floats whose product a double holds exactly, rounded to odd.
 WW_INLINE float fma_to_odd(float a, float b, float c) {
-  const double p = static_cast<double>(a) * b, s = keep(p + c), low = sum_error(p, static_cast<double>(c), s);
+  const double p = static_cast<double>(a) * b, s = uncontracted(p + c), low = sum_error(p, static_cast<double>(c), s);
   if (low == 0 || s != s || isinf(s)) return to_odd(s);
   const double toward_zero = (low > 0) == (s > 0) ? s : nextafter(s, 0.0);
   return to_odd(bits<double>(bits<unsigned long long>(toward_zero) | 1u));
@@ -32,7 +32,7 @@ WW_INLINE float fma_to_odd(float a, float b, float c) {
 
 // Cuts a magnitude's low `count` bits, rounding the rest up where the mode says so.
 template <Rounding mode>
-WW_INLINE unsigned cut(unsigned magnitude, int count, bool negative) {
+WW_INLINE unsigned drop_low_bits(unsigned magnitude, int count, bool negative) {
   if (count <= 0) return magnitude;
   if (count > 31) return magnitude && (mode == Rounding::up ? !negative : mode == Rounding::down && negative);
   const unsigned kept = magnitude >> count, rest = magnitude & ((1u << count) - 1u), half = 1u << (count - 1);
@@ -58,10 +58,10 @@ WW_INLINE unsigned short half_bits(float f) {
   const int exponent = static_cast<int>(magnitude >> 23);
   unsigned result;
   if (exponent >= 113) {  // normal: rebias 127 to 15; a carry runs into the exponent as it should
-    result = cut<mode>(magnitude - (112u << 23), 13, sign);
+    result = drop_low_bits<mode>(magnitude - (112u << 23), 13, sign);
   } else {  // subnormal, in units of 2^-24
     const unsigned significand = exponent ? (magnitude & 0x7fffffu) | 0x800000u : magnitude & 0x7fffffu;
-    result = cut<mode>(significand, exponent ? 126 - exponent : 125, sign);
+    result = drop_low_bits<mode>(significand, exponent ? 126 - exponent : 125, sign);
   }
   if (result >= 0x7c00u) {
     const bool infinite =
@@ -85,7 +85,7 @@ template <Rounding mode = Rounding::nearest>
 WW_INLINE unsigned short bfloat16_bits(float f) {
   const unsigned u = bits<unsigned>(f), sign = u >> 16 & 0x8000u, magnitude = u & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return 0x7fff;
-  unsigned result = cut<mode>(magnitude, 16, sign);
+  unsigned result = drop_low_bits<mode>(magnitude, 16, sign);
   const bool overflow = result == 0x7f80u && magnitude != 0x7f800000u;
   if (overflow && mode == Rounding::zero) result = 0x7f7fu;
   return static_cast<unsigned short>(sign | result);
