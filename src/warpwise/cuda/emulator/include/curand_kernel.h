@@ -1,6 +1,7 @@
-// cuRAND's device generators, with cuRAND's numbers: XORWOW (the default state) and Philox4x32-10, their uniform and
-// normal deviates. Sources: G. Marsaglia, "Xorshift RNGs" (2003); J. Salmon et al., "Parallel random numbers: as easy
-// as 1, 2, 3" (2011). Other generators and distributions are not emulated: a source that uses them does not compile.
+// curand_kernel.h for the emulator: the generators XORWOW (the default) and Philox4x32-10 with uniform and normal
+// distributions, bit-compatible with cuRAND. Sources: G. Marsaglia, "Xorshift RNGs" (2003); J. Salmon et al., "Parallel
+// random numbers: as easy as 1, 2, 3" (2011). Other generators and distributions are not emulated: a source that uses
+// them does not compile.
 #pragma once
 #include <warpwise_device.h>
 
@@ -24,7 +25,7 @@ typedef curandStateXORWOW curandState;
 typedef curandStatePhilox4_32_10 curandStatePhilox4_32_10_t;
 
 namespace ww {
-// ---- XORWOW: five words of xorshift, a linear map over GF(2), and a Weyl sequence added to the last
+// ---- XORWOW: a xorshift generator of five words, which is linear over GF(2), plus a Weyl sequence
 struct XorwowMatrix {
   unsigned column[160][5];
 };
@@ -40,7 +41,8 @@ WW_UNINSTRUMENTED void xorwow_apply(const XorwowMatrix& m, unsigned* v) {
       for (int word = 0; word < 5; ++word) result[word] ^= m.column[bit][word];
   __builtin_memcpy(v, result, sizeof result);
 }
-// The map of 2^power steps, from the map of one by squaring; kept, since every thread asks for the same few.
+// The matrix of 2^power steps, by repeated squaring of the matrix of one step. Cached, because all threads use the
+// same.
 WW_UNINSTRUMENTED const XorwowMatrix& xorwow_power(int power) {
   static XorwowMatrix* known[131] = {};
   if (known[power]) return *known[power];
@@ -57,7 +59,7 @@ WW_UNINSTRUMENTED const XorwowMatrix& xorwow_power(int power) {
   }
   return *(known[power] = m);
 }
-// count * 2^first steps.
+// Advances the state by count * 2^first steps.
 WW_UNINSTRUMENTED void xorwow_skip(unsigned* v, unsigned long long count, int first) {
   for (int bit = 0; count >> bit && bit < 64; ++bit)
     if (count >> bit & 1) xorwow_apply(xorwow_power(first + bit), v);
@@ -100,7 +102,7 @@ WW_INLINE double2 box_muller(unsigned x0, unsigned x1, unsigned y0, unsigned y1)
 constexpr int spare_float = 0xffffffff, spare_double = 0xfffffffd;
 }  // namespace ww
 
-// ---- Starting and skipping
+// ---- Initialisation and skip-ahead
 WW_INLINE void skipahead(unsigned long long n, curandStateXORWOW* state) {
   ww::xorwow_skip(state->v, n, 0);
   state->d += 362437u * static_cast<unsigned>(n);
@@ -160,10 +162,10 @@ WW_INLINE unsigned curand(curandStatePhilox4_32_10* state) {
   return result;
 }
 WW_INLINE uint4 curand4(curandStatePhilox4_32_10* state) {
-  return {curand(state), curand(state), curand(state), curand(state)};  // braces order the four calls
+  return {curand(state), curand(state), curand(state), curand(state)};  // braces fix the order of the four calls
 }
 
-// ---- Deviates: uniform in (0, 1], normal with mean 0 and deviation 1
+// ---- Distributions: uniform in (0, 1]; normal with mean 0 and standard deviation 1
 template <class S>
 WW_INLINE float curand_uniform(S* state) {
   return ww::uniform(curand(state));

@@ -1,8 +1,8 @@
-// nvcuda::wmma: matrix fragments held by a warp.
+// mma.h for the emulator: nvcuda::wmma, matrix fragments distributed over the lanes of a warp.
 //
-// CUDA leaves open which lane holds which element. Here element e of a row-major tile lies in lane e % 32, index e /
-// 32, except that a 16x16 accumulator has the layout that sm_80 and later use (two m16n8 tiles of mma.sync), since
-// kernels exist that rely on it.
+// CUDA does not specify which lane holds which element of a fragment. Here, element e of the row-major tile is x[e /
+// 32] of lane e % 32. A 16x16 accumulator instead has the layout of sm_80 and later (two m16n8 tiles of mma.sync),
+// because some kernels rely on it.
 #pragma once
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"
@@ -65,7 +65,7 @@ WW_INLINE void fill_fragment(fragment<Use, M, N, K, T, Layout>& f,
   for (int i = 0; i < f.num_elements; ++i) f.x[i] = value;
 }
 
-// The upper 19 bits of a float; the rest is what tensor cores ignore.
+// Rounds a float to the 19 bits of tf32; tensor cores ignore the others.
 WW_INLINE float __float_to_tf32(float x) {
   const unsigned u = ww::bits<unsigned>(x);
   return (u & 0x7fffffffu) > 0x7f800000u ? x : ww::bits<float>((u + 0x1000u) & 0xffffe000u);
@@ -74,8 +74,8 @@ WW_INLINE float __float_to_tf32(float x) {
 namespace detail {
 WW_INLINE void check_and_sync(const char* what, const void* address, unsigned stride_bytes, int line) {
   if (reinterpret_cast<size_t>(address) % 16 || stride_bytes % 16)
-    ww_fail(WW_UNDEFINED, "a wmma load or store needs an address and a leading dimension of multiples of 16 bytes",
-            line);
+    ww_fail(WW_UNDEFINED,
+            "a wmma load or store requires an address and a leading dimension that are multiples of 16 bytes", line);
   ww_warp_exchange(0xffffffffu, nullptr, 0, what, line);
 }
 template <class F, class P>
@@ -92,7 +92,7 @@ WW_INLINE void load(F& f, const P* from, unsigned stride, bool by_columns, int l
 template <class Use, int M, int N, int K, class T, class Layout, class P>
 WW_INLINE void load_matrix_sync(fragment<Use, M, N, K, T, Layout>& f, const P* from, unsigned stride, WW_LINE) {
   static_assert(!std::is_same_v<Use, accumulator>,
-                "loading an accumulator takes a layout: mem_row_major or mem_col_major");
+                "loading an accumulator requires a layout argument: mem_row_major or mem_col_major");
   detail::load(f, from, stride, std::is_same_v<Layout, col_major>, line);
 }
 template <int M, int N, int K, class T, class P>
@@ -112,7 +112,7 @@ WW_INLINE void store_matrix_sync(P* to, const fragment<accumulator, M, N, K, T>&
   }
 }
 
-// d = a b + c: every lane deposits its parts of a and b, then computes its own elements of d.
+// d = a b + c. The lanes exchange their elements of a and b; then each lane computes its own elements of d.
 template <int M, int N, int K, class T, class U, class LA, class LB, class TD, class TC>
 WW_UNINSTRUMENTED void mma_sync(fragment<accumulator, M, N, K, TD>& d, const fragment<matrix_a, M, N, K, T, LA>& a,
                                 const fragment<matrix_b, M, N, K, U, LB>& b,

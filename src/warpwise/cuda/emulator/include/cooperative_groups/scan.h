@@ -1,4 +1,5 @@
-// cooperative_groups::inclusive_scan and exclusive_scan over the lanes of a group, in the order of their ranks.
+// cooperative_groups/scan.h for the emulator: inclusive and exclusive scans over the lanes of a group, in the order of
+// their ranks.
 #pragma once
 #include "reduce.h"
 

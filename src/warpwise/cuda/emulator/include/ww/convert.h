@@ -4,8 +4,7 @@
 namespace ww {
 enum class Rounding { nearest, zero, down, up };
 
-// To an integer as PTX cvt does: a value outside the range saturates and NaN gives 0 (or the top bit, from double to 64
-// bits).
+// Conversion to an integer as by PTX cvt: values out of range saturate; NaN gives 0, or 0x8000000000000000 for 64 bits.
 template <class To, Rounding mode, class From>
 WW_INLINE To to_integer(From x) {
   const From r = mode == Rounding::nearest ? rint(x)
@@ -18,8 +17,7 @@ WW_INLINE To to_integer(From x) {
   return r >= static_cast<From>(highest) ? highest : static_cast<To>(r);
 }
 
-// Keeps a result from being contracted with the operation that uses it, or an operand from being shared with one that
-// is.
+// An optimisation barrier on x: prevents the contraction of a multiplication and an addition into an FMA.
 template <class T>
 WW_INLINE T uncontracted(T x) {
 #if defined(__x86_64__)
@@ -30,7 +28,7 @@ WW_INLINE T uncontracted(T x) {
   return x;
 }
 
-// The neighbour of the rounded-to-nearest r in the mode's direction, where the exact result is r + error.
+// Converts r, rounded to nearest, to the given rounding mode. `error` is the exact result minus r.
 template <Rounding mode, class T>
 WW_INLINE T directed(T r, double error) {
   if (error == 0 || !(fabs(error) <= DBL_MAX) || r != r) return uncontracted(r);

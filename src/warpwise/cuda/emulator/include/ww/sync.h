@@ -28,8 +28,8 @@ template <class T>
 WW_UNINSTRUMENTED T lane_value(ww_exchange table, unsigned source, T own, const char* what, int line) {
   if (!(table.present >> source & 1)) {
     char message[96];
-    snprintf(message, sizeof message, "%s reads the value of lane %u, which does not participate: the result is undefined", what,
-             source);
+    snprintf(message, sizeof message,
+             "%s reads the value of lane %u, which does not participate: the result is undefined", what, source);
     ww_warn(WW_WARP, message, line);
     return own;
   }
