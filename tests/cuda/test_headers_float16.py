@@ -110,20 +110,20 @@ def run(name: str, x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name, dtype", [*NARROW.items(), *EIGHT.items()])
-def test_every_bit_pattern_widens_as_torch_does(name: str, dtype: torch.dtype) -> None:
+def test_conversions_to_float_match_torch(name: str, dtype: torch.dtype) -> None:
     bits = torch.arange(1 << 16).to(torch.int16) if name in NARROW else torch.arange(256).to(torch.uint8)
     values = bits.view(dtype)
     assert same(run(f"widen<{name}>", values, torch.empty(values.numel())), values.float())
 
 
 @pytest.mark.parametrize("name, dtype", list(NARROW.items()))
-def test_floats_narrow_as_torch_does(name: str, dtype: torch.dtype) -> None:
+def test_conversions_from_float_match_torch(name: str, dtype: torch.dtype) -> None:
     x = floats()
     assert same(run(f"narrow<{name}>", x, torch.empty(x.numel(), dtype=dtype)), x.to(dtype))
 
 
 @pytest.mark.parametrize("kind, dtype", list(enumerate(EIGHT.values())))
-def test_floats_narrow_to_eight_bits_as_torch_does(kind: int, dtype: torch.dtype) -> None:
+def test_conversions_to_fp8_match_torch(kind: int, dtype: torch.dtype) -> None:
     x = floats()
     got = run(f"narrow_fp8<{kind}>", x, torch.empty(x.numel(), dtype=torch.uint8)).view(dtype)
     expected = x.to(dtype)
@@ -135,14 +135,14 @@ def test_floats_narrow_to_eight_bits_as_torch_does(kind: int, dtype: torch.dtype
 
 
 @pytest.mark.parametrize("name, dtype", list(EIGHT.items()))
-def test_eight_bit_constructors_saturate(name: str, dtype: torch.dtype) -> None:
+def test_fp8_constructors_saturate(name: str, dtype: torch.dtype) -> None:
     x = torch.tensor([1e9, -1e9, math.inf, -math.inf, 1.0, 0.3])
     largest = torch.finfo(dtype).max
     got = run(f"narrow<{name}>", x, torch.empty(6, dtype=dtype))
     assert got.float().tolist() == [largest, -largest, largest, -largest, 1.0, x[5].to(dtype).float().item()]
 
 
-def test_doubles_narrow_with_one_rounding() -> None:
+def test_doubles_convert_with_one_rounding() -> None:
     """1 + 2^-11 + 2^-40 is above a tie of halves, which a rounding to float would lose."""
     x = torch.tensor([1 + 2.0**-11 + 2.0**-40, 1 + 2.0**-11, 1 + 2.0**-11 - 2.0**-40], dtype=torch.float64)
     got = run("narrow_double<__half>", x, torch.empty(3, dtype=torch.float16))
@@ -191,7 +191,7 @@ def test_comparisons_with_nan(name: str, dtype: torch.dtype) -> None:
     assert out.tolist() == [equal, greater, unordered]
 
 
-def test_pairs() -> None:
+def test_vectors_of_two() -> None:
     a = torch.tensor([1.5, -2.25], dtype=torch.float16)
     out, f = torch.empty(10, dtype=torch.float16), torch.empty(4)
     MODULE["pairs"][1, 1](a, cuda.out(out), cuda.out(f))

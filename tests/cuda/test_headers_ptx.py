@@ -115,7 +115,7 @@ __global__ void copies(const float4* x, float4* y, int wait, int read) {
 """
 
 
-def test_asynchronous_copies_land_when_waited_for() -> None:
+def test_asynchronous_copies_complete_at_the_wait() -> None:
     x, y = torch.arange(128.0), torch.empty(128)
     copies = cuda.load(COPIES)["copies"]
     copies[1, 32](x, cuda.out(y), 1, 16)
@@ -193,7 +193,7 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("shape, types, dtype", SHAPES, ids=[f"{shape}.{types}" for shape, types, _ in SHAPES])
-def test_matrix_products(shape: str, types: str, dtype: torch.dtype) -> None:
+def test_mma(shape: str, types: str, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     k = int(shape.split("k")[1])
     integral = not dtype.is_floating_point
@@ -268,7 +268,7 @@ def test_matrix_loads_and_stores() -> None:
         ),
     ],
 )
-def test_instructions_that_stop(instruction: str, reason: str) -> None:
+def test_unsupported_instructions(instruction: str, reason: str) -> None:
     text = f'__global__ void k(int* x) {{\n  if (x[0])\n    asm volatile("{instruction}" :: "r"(0));\n}}'
     kernel = cuda.load(text)["k"]
     kernel[1, 32](np.zeros(1, np.int32))  # not reached, not refused

@@ -53,7 +53,7 @@ LAYOUTS = [
     LAYOUTS,
     ids=[f"{case[0]}-{case[-1]}".replace(", ", "-") for case in LAYOUTS],
 )
-def test_fragments_multiply(arguments: str, pointer: str, dtype: torch.dtype, wide: torch.dtype, layout: str) -> None:
+def test_mma_sync(arguments: str, pointer: str, dtype: torch.dtype, wide: torch.dtype, layout: str) -> None:
     torch.manual_seed(0)
     m, n, k = (int(word) for word in arguments.split(", ")[2:])
     draw = (
@@ -73,7 +73,7 @@ def test_fragments_multiply(arguments: str, pointer: str, dtype: torch.dtype, wi
     torch.testing.assert_close(d.double(), expected, rtol=tolerance, atol=tolerance)
 
 
-def test_a_leading_dimension_that_the_hardware_cannot_load() -> None:
+def test_an_unsupported_leading_dimension() -> None:
     with pytest.raises(cuda.UndefinedBehaviour, match="multiples of 16 bytes"):
         cuda.load(WMMA)["unaligned"][1, 32](torch.zeros(16 * 17).half(), torch.empty(32))
 
@@ -105,7 +105,7 @@ __global__ void moments(float* u, float* g) {
 """
 
 
-def test_xorwow_skips_as_far_as_it_would_step() -> None:
+def test_xorwow_skip_ahead() -> None:
     """Draws after an offset are the later draws without it; subsequences, which lie 2^67 draws apart, all differ."""
     x, u, g = np.empty(4, np.uint32), np.empty(4, np.float32), np.empty(4, np.float32)
     xorwow = cuda.load(RANDOM)["xorwow"]
@@ -132,7 +132,7 @@ def test_philox_known_answers() -> None:
     assert y.tolist() != x.tolist()
 
 
-def test_deviates_have_their_moments() -> None:
+def test_moments_of_the_distributions() -> None:
     u, g = torch.empty(1 << 15), torch.empty(1 << 15)
     cuda.load(RANDOM)["moments"][1, 512](cuda.out(u), cuda.out(g), checks="none")
     assert 0.0 < u.min() < u.max() <= 1.0
