@@ -1,4 +1,4 @@
-"""Arguments are checked and packed by what the kernel declares; every way to get one wrong has its message."""
+"""Arguments are checked against the kernel's parameters and packed; each kind of mismatch has its own message."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_an_output_must_not_be_const_or_share_memory() -> None:
     assert [part.nbytes for part in halves if isinstance(part, Buffer)] == [16, 16]
 
 
-def test_requires_grad_is_accepted_and_lazy_negation_raises() -> None:
+def test_requires_grad_is_accepted_and_lazy_conjugation_raises() -> None:
     assert buffer("float*", torch.zeros(4, requires_grad=True)).nbytes == 16
     assert buffer("float*", torch.nn.Parameter(torch.zeros(4))).nbytes == 16
     lazy = torch.zeros(4, dtype=torch.complex64).conj()
@@ -339,7 +339,7 @@ def test_structs_by_value_require_their_exact_size() -> None:
     refused("Colour", 2, "an enumeration as ctypes.c_int", 4)
 
 
-# ---- Whole calls
+# ---- Complete argument lists
 
 
 def test_the_number_of_arguments_is_checked_first() -> None:

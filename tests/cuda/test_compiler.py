@@ -1,4 +1,4 @@
-"""Builds: what compiles, what is kept, and what a user is told."""
+"""Compilation for the emulator: names, the cache, include folders, and compile errors."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_user_headers(tmp_path: Path) -> None:
     x = np.zeros(4, np.int32)
     cuda.load(text, include=[tmp_path])["from_header<4>"][1, 4](x)
     assert x.tolist() == [6, 6, 6, 6]
-    (tmp_path / "deep" / "more.h").write_text("#define FACTOR 8\n")  # a header's change is a new build
+    (tmp_path / "deep" / "more.h").write_text("#define FACTOR 8\n")  # a changed header causes a new build
     cuda.load(text, include=[tmp_path])["mine"][1, 1](x)
     assert x[0] == 8
 
@@ -136,7 +136,7 @@ def test_constants_are_exported_with_their_sizes() -> None:
 
 
 def test_fma_contraction() -> None:
-    """a * b + c is one rounding: (1 + 2^-12)^2 - 1 keeps its 2^-24."""
+    """a * b + c is rounded once: (1 + 2^-12)^2 - 1 keeps the term 2^-24."""
     text = "__global__ void k(float* x) { x[1] = x[0] * x[0] - 1.0f; x[2] = __fadd_rn(__fmul_rn(x[0], x[0]), -1.0f); }"
     for checks in ("all", "none"):
         x = np.array([1 + 2.0**-12, 0, 0], np.float32)
@@ -146,7 +146,7 @@ def test_fma_contraction() -> None:
 
 
 def test_local_arrays_may_be_read_as_vectors() -> None:
-    """A common idiom: four halves in registers, loaded and stored 8 bytes at a time."""
+    """A common idiom: four halves in registers, loaded and stored by 8-byte accesses."""
     text = """#include <cuda_fp16.h>
 __global__ void k(half* x, half* y) {
   half before, parts[4], after;

@@ -1,4 +1,4 @@
-"""Every kind of finding: its variable, index, block, thread and line, and for a race both sides."""
+"""Each kind of finding: its variable, index, block, thread and line; for a data race, those of both accesses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def zeros(count: int, dtype: str = "f4") -> np.ndarray:
 
 
 def found(source: str, block: int, *args: object, grid: int = 1, shared: int = 0, **options: object) -> list[Finding]:
-    """What a kernel called ``f`` does wrong; line 1 of ``source`` is its first."""
+    """The findings of a launch of the kernel ``f`` in ``source``, whose first line is line 1."""
     return cuda.load(source)["f"][grid, block, shared].check(*args, **options)
 
 
@@ -240,7 +240,7 @@ def test_the_limit_covers_static_and_dynamic_shared_memory() -> None:
         "__global__ void f(float* p) {\n __shared__ float s[10240];\n extern __shared__ float d[];\n"
         " s[0] = d[0] = 1; p[0] = s[0] + d[0];\n}"
     )
-    optin = 227 * 1024  # sm_90's shared memory of a block
+    optin = 227 * 1024  # sm_90's maximum per block
     assert found(source, 1, zeros(1), shared=optin - 40960) == []
     finding = only(found(source, 1, zeros(1), shared=optin - 40960 + 4), LaunchError)
     assert "232448 in all" in finding.message

@@ -1,4 +1,4 @@
-"""Cooperative groups, barrier objects, pipelines and asynchronous copies."""
+"""Cooperative groups, cuda::barrier, cuda::pipeline and asynchronous copies on the emulator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels without a defect: right results and no finding, in every order of blocks and threads."""
+"""Correct kernels: correct results and no findings, in every order of blocks and threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Launches: time limits, interrupts, faults, aliasing, poison, what is written back and what is printed."""
+"""Launches on the emulator: timeouts, interrupts, faults, aliasing, poisoned outputs, copy-back and printf."""
 
 from __future__ import annotations
 
@@ -84,10 +84,10 @@ def test_a_kernel_that_does_not_end_times_out(name: str, dtype: str, checks: str
 
 @pytest.mark.parametrize("checks", ["all", "bounds", "none"])
 @pytest.mark.parametrize("name,blocks,text", [
-    ("waits", 1, r"__syncthreads\(\);"),  # time runs out in a barrier, whose code has no line of the kernel's
-    ("nothing", 2**31 - 1, r"__global__ void nothing.*"),  # between two threads, where no kernel's code runs
+    ("waits", 1, r"__syncthreads\(\);"),  # the timeout occurs in a barrier, outside the kernel's code
+    ("nothing", 2**31 - 1, r"__global__ void nothing.*"),  # the timeout occurs between two threads
     ("brief", 2**31 - 1, r"__global__ void brief.*|if \(threadIdx.x == 0\)|p\[0\] = 1;"),
-    ("spin", 1, r"while \(\*p == 0\) \{\}"),  # gives way at every poll, so that ticks meet the scheduler too
+    ("spin", 1, r"while \(\*p == 0\) \{\}"),  # yields at every poll: the timer may fire in the scheduler
 ])  # fmt: skip
 def test_a_timeout_reports_the_last_known_line(name: str, blocks: int, text: str, checks: str) -> None:
     for attempt in range(4):
@@ -98,7 +98,7 @@ def test_a_timeout_reports_the_last_known_line(name: str, blocks: int, text: str
 
 
 def test_two_installations_can_share_a_cache(tmp_path: Path) -> None:
-    """A header precompiled by the one must not hide from the other which lines are the emulator's and which the kernel's."""
+    """Debug information from a header that another installation precompiled must not hide the kernel's lines."""
     installed = Path(warpwise.__file__).parent
     shutil.copytree(installed, tmp_path / "warpwise", ignore=shutil.ignore_patterns("ops", "lab", "__pycache__"))
     script = f"""
@@ -122,7 +122,7 @@ module = cuda.load({SOURCE!r})
 def run():
     module["compute"][1, 1](np.zeros(1, "f4"))
 x = np.zeros(4, "f4")
-module["copy"][1, 4](np.ones(4, "f4"), x), module["compute"].build()  # what has to be compiled first, is
+module["copy"][1, 4](np.ones(4, "f4"), x), module["compute"].build()  # compile before the interrupt
 """
     body = """
 for _ in range(3):
@@ -201,7 +201,7 @@ def test_disjoint_views_of_one_storage_have_separate_bounds() -> None:
 
 def test_overlapping_arguments_report_the_nearest_view() -> None:
     x = torch.zeros(16)
-    finding = MODULE["shift"][1, 32].check(x[:12], x[8:], 32)[-1]  # after the races that overlapping makes
+    finding = MODULE["shift"][1, 32].check(x[:12], x[8:], 32)[-1]  # after the data races of the overlapping views
     assert (finding.kind, finding.variable, finding.index) == (OutOfBounds, "to", 8)
 
 
@@ -240,7 +240,7 @@ def test_too_many_threads_per_block() -> None:
         MODULE["copy"][1, 1025](np.zeros(8, "f4"), np.zeros(8, "f4"))
 
 
-@FULL  # two builds of 13 s: what keeps them apart is tested by itself (test_cache.py)
+@FULL  # two builds of 13 s; test_cache.py tests the file lock itself
 def test_two_processes_may_build_the_runtime_at_once(tmp_path: object) -> None:
     program = "from warpwise.cuda.emulator import runtime; print(runtime.handle() is not None)"
     environment = {**os.environ, "WARPWISE_CACHE": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}

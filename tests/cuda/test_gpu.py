@@ -1,4 +1,4 @@
-"""Launches on a GPU; and the packing of parameters, which needs none."""
+"""Launches on a GPU; and the packing of parameters, which does not need one."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_parameter_of_a_different_size_raises() -> None:
 def test_a_kernel_adds_on_the_current_stream(module: ww.cuda.Module) -> None:
     a, b = torch.randn(2, 1000, device="cuda")
     c = torch.zeros(1000, device="cuda")
-    module["add"][4, 256](b, b, c, 1000)  # compiled and loaded before the sleep below
+    module["add"][4, 256](b, b, c, 1000)  # compile and load before the sleep below
     torch.cuda.synchronize()
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
@@ -123,7 +123,7 @@ def test_structures_and_vectors_by_value(module: ww.cuda.Module) -> None:
 
 
 @pytest.mark.gpu
-def test_large_dynamic_shared_memory_is_opted_into_automatically(module: ww.cuda.Module) -> None:
+def test_large_dynamic_shared_memory_needs_no_explicit_opt_in(module: ww.cuda.Module) -> None:
     x = torch.arange(SIZE, dtype=torch.float32, device="cuda")
     module["reversed"][1, 512, 4 * SIZE](x)
     assert torch.equal(x, torch.arange(SIZE - 1, -1, -1, dtype=torch.float32, device="cuda"))
@@ -317,7 +317,7 @@ def test_emulator_and_gpu_results_agree(module: ww.cuda.Module) -> None:
 def test_a_warm_launch_costs_microseconds(
     module: ww.cuda.Module, record_property: Callable[[str, object], None]
 ) -> None:
-    """Not asserted, as no test here holds a time: recorded, for whoever reads the log."""
+    """Records the time as a property of the test; tests do not assert times."""
     a = torch.zeros(8, device="cuda")
     kernel = module["add"][1, 8]
     kernel(a, a, a, 8)

@@ -1,4 +1,4 @@
-"""Device functions of CUDA that C++ lacks: mathematics, integers, conversions, SIMD, atomics, warp operations."""
+"""CUDA's device functions: math, integer intrinsics, conversions, SIMD, atomics, warp operations."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_names_that_the_c_library_also_declares() -> None:
     np.testing.assert_allclose(x, [math.e, 8, math.sin(0.5), math.cos(0.5), 1, 0.25], rtol=1e-6)
 
 
-def test_memcpy_and_memset_are_checked() -> None:
+def test_memcpy_is_checked() -> None:
     text = "__global__ void k(float* x, const float* y) { memcpy(x, y, 16); std::memcpy(x, y, sizeof(float) * 5); }"
     [finding] = cuda.load(text)["k"][1, 1].check(np.zeros(5, np.float32), np.ones(4, np.float32))
     assert finding.kind is cuda.OutOfBounds

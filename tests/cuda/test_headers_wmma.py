@@ -1,4 +1,4 @@
-"""Warp matrices (nvcuda::wmma) and random numbers (curand_kernel.h)."""
+"""Warp matrix functions (mma.h) and random numbers (curand_kernel.h) on the emulator."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CASES = [
 ]  # fmt: skip
 
 
-# Both layouts where the shape is 16x16x16 only: the layout is independent of the shape.
+# Both layouts for shape 16x16x16 only: the layout does not depend on the shape.
 LAYOUTS = [
     (*case, layout)
     for case in CASES
@@ -106,7 +106,7 @@ __global__ void moments(float* u, float* g) {
 
 
 def test_xorwow_skip_ahead() -> None:
-    """Draws after an offset are the later draws without it; subsequences, which lie 2^67 draws apart, all differ."""
+    """Numbers after an offset equal the later numbers without it; subsequences, 2^67 numbers apart, differ."""
     x, u, g = np.empty(4, np.uint32), np.empty(4, np.float32), np.empty(4, np.float32)
     xorwow = cuda.load(RANDOM)["xorwow"]
     xorwow[1, 4](1234, 0, cuda.out(x), cuda.out(u), cuda.out(g))
@@ -121,7 +121,7 @@ def test_xorwow_skip_ahead() -> None:
 
 
 def test_philox_known_answers() -> None:
-    """Random123's known answer for a zero counter and key; sequences and offsets move through the counter."""
+    """Random123's known answer for zero counter and key; the sequence and the offset advance the counter."""
     philox = cuda.load(RANDOM)["philox"]
     x, y = np.empty(8, np.uint32), np.empty(8, np.uint32)
     philox[1, 1](0, 0, 0, cuda.out(x))

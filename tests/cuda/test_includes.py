@@ -1,4 +1,4 @@
-"""Which headers a source takes from the user's folders."""
+"""The headers that a source includes from the user's folders."""
 
 from __future__ import annotations
 

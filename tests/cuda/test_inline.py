@@ -1,4 +1,4 @@
-"""load_inline without a GPU: extensions built by g++, their kernels emulated and checked."""
+"""load_inline without a GPU: host code compiled by g++, kernels run and checked by the emulator."""
 
 import os
 import subprocess
@@ -334,7 +334,7 @@ def test_user_defined_bindings():
     assert module.__doc__ == "two functions"
     assert module.scaled(torch.ones(4), shape=[2, 2]).tolist() == [[2.0, 2.0], [2.0, 2.0]]
     assert module.total((1, 2, 3)) == 6
-    # Without CUDA sources nothing stands in for a GPU.
+    # Without CUDA sources, the CPU is not presented as a CUDA device.
     assert module.is_cuda(torch.ones(1)) is False
 
 
@@ -365,7 +365,7 @@ def test_invalid_arguments_raise(arguments, message):
         cuda.load_inline(**arguments)
 
 
-# ---- the rewriting, without a compiler
+# ---- source rewriting, without a compiler
 
 
 def test_line_numbers_do_not_change():

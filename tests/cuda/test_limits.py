@@ -1,4 +1,4 @@
-"""Launches held against a device, before anything runs."""
+"""Launches checked against a device's limits before they run."""
 
 from __future__ import annotations
 

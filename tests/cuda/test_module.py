@@ -1,4 +1,4 @@
-"""Sources loaded, kernels named, launches made: the emulated path from Python to a result."""
+"""Loading sources, selecting kernels and launching them on the emulator."""
 
 from __future__ import annotations
 
@@ -209,7 +209,9 @@ def test_a_plain_call_raises_and_check_collects(module: ww.cuda.Module) -> None:
 
 def test_an_output_must_be_written_completely(module: ww.cuda.Module) -> None:
     a = torch.zeros(20)
-    with pytest.raises(UnwrittenOutput, match="^add: 10 of the 20 elements of 'c'"):  # its kind is the exception's type
+    with pytest.raises(
+        UnwrittenOutput, match="^add: 10 of the 20 elements of 'c'"
+    ):  # the exception's type gives the kind
         module["add"][1, 10](a, a, ww.cuda.out(torch.zeros(20)), 20)
 
 

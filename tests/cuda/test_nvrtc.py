@@ -1,4 +1,4 @@
-"""Machine code for a GPU made where there is none: what CI compiles of the GPU path."""
+"""Compilation with NVRTC on a machine without a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Launches recorded and repeated for other tensors: what is kept, what is refused, what a repetition computes."""
+"""Recording of launches and their replay with other tensors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def scaled(module: ww.cuda.Module, x: torch.Tensor, y: torch.Tensor) -> Any:
 
 
 class Launcher:
-    """Triton's, as far as launches go."""
+    """A stub of Triton's launcher."""
 
     global_scratch_size = 0
 
@@ -53,7 +53,7 @@ class Launcher:
 
 
 class Compiled:
-    """A kernel that Triton compiled."""
+    """A stub of a kernel compiled by Triton."""
 
     function, packed_metadata = "function", "metadata"
 
@@ -64,8 +64,8 @@ class Compiled:
         return lambda *values, stream: self._calls.append((grid, stream, *values))
 
 
-def test_a_recorded_triton_launch_runs_hooks(monkeypatch):
-    """Else it goes without them, and without what they are told: by the launcher, or its function in C."""
+def test_a_triton_launch_runs_installed_hooks(monkeypatch):
+    """Without hooks, a launch skips them and their metadata and calls the launcher or the launcher's C function."""
     from triton import knobs
 
     from warpwise.triton.compat import compiled_launch

@@ -1,4 +1,4 @@
-"""The rewriting of device code to C++: shared memory, inline PTX, line by line."""
+"""Rewriting of device code to C++: shared memory and inline PTX, with line numbers unchanged."""
 
 from __future__ import annotations
 

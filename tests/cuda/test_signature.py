@@ -1,4 +1,4 @@
-"""Function types, as demanglers print them, to parameters."""
+"""Parsing of demangled function types into parameters."""
 
 from __future__ import annotations
 

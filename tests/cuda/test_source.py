@@ -1,4 +1,4 @@
-"""Reading CUDA sources: tokens, kernels, and device code without the host's."""
+"""Parsing of CUDA sources: tokens, declarations of kernels, and removal of host code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensor maps: what the copy engine cannot do is said before the driver is asked."""
+"""Tensor maps: arguments that TMA does not support raise before the driver is called."""
 
 from __future__ import annotations
 
