@@ -1,5 +1,5 @@
 // curand_kernel.h for the emulator: the generators XORWOW (the default) and Philox4x32-10 with uniform and normal
-// distributions, bit-compatible with cuRAND. Sources: G. Marsaglia, "Xorshift RNGs" (2003); J. Salmon et al., "Parallel
+// distributions, giving cuRAND's numbers. Sources: G. Marsaglia, "Xorshift RNGs" (2003); J. Salmon et al., "Parallel
 // random numbers: as easy as 1, 2, 3" (2011). Other generators and distributions are not emulated: a source that uses
 // them does not compile.
 #pragma once

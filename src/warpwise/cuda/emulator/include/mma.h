@@ -1,8 +1,8 @@
 // mma.h for the emulator: nvcuda::wmma, matrix fragments distributed over the lanes of a warp.
 //
-// CUDA does not specify which lane holds which element of a fragment. Here, element e of the row-major tile is x[e /
-// 32] of lane e % 32. A 16x16 accumulator instead has the layout of sm_80 and later (two m16n8 tiles of mma.sync),
-// because some kernels rely on it.
+// CUDA does not specify which lane holds which element of a fragment. Here, x[i] of lane L is element 32 i + L of the
+// row-major tile. A 16x16 accumulator instead has the layout of sm_80 and later (two m16n8 tiles of mma.sync), because
+// some kernels rely on it.
 #pragma once
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"

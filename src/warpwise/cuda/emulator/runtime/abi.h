@@ -57,7 +57,7 @@ void ww_yield(int line);
 // a wait completes it, so a missing wait gives a finding. Bytes past from_bytes are filled with zeros.
 void ww_copy_async(void* to, const void* from, size_t bytes, size_t from_bytes, int line);
 void ww_copy_commit();                      // commits the thread's copies since the last commit as a group
-void ww_copy_wait(unsigned still_pending);  // until at most the newest `still_pending` groups are pending
+void ww_copy_wait(unsigned still_pending);  // until only the newest `still_pending` groups are pending
 
 void ww_fail(ww_problem, const char* message, int line);  // does not return
 void ww_warn(ww_problem, const char* message, int line);

@@ -128,8 +128,7 @@ bool bind_overlapping(size_t first, size_t last) {
   return true;
 }
 
-// Gives each array argument a slot of its own; arguments that overlap share one, so that they alias in the arena as
-// well.
+// Gives each array argument a slot of its own. Arguments that overlap share a slot, so that they alias in the arena.
 bool bind_arguments(const ww_launch& launch) {
   bindings.clear();
   slots_used = 0;
@@ -277,7 +276,7 @@ using namespace ww;
 
 #define WW_EXPORT extern "C" __attribute__((visibility("default")))
 
-// Runs a kernel. Returns 0, or 1 if the arena's address space cannot be reserved. The caller releases the result with
+// Runs a kernel. Returns 0, or 1 if the arena's address space cannot be reserved. Release the result with
 // ww_release_result.
 WW_EXPORT int ww_run(const ww_launch* launch, ww_result* result) {
   const std::lock_guard<std::mutex> lock(launch_mutex);

@@ -1,6 +1,5 @@
 // Vector clocks: happens-before among the threads of a block within one epoch, that is, between two __syncthreads().
-// They follow the synchronisation of some of the block's threads: __syncwarp, named barriers, cuda::barrier, tile
-// barriers.
+// They track synchronisation among some of the threads: __syncwarp, named barriers, cuda::barrier, barriers of tiles.
 //
 // Each thread's clock counts its release operations. An access is stamped with (thread, clock). It happens before an
 // access by another thread if that thread's vector clock holds at least this value for the first thread.
@@ -29,8 +28,8 @@ class VectorClocks {
   // True if what `other` did at clock `count` happens before the next operation of `thread`.
   bool is_ordered(unsigned thread, unsigned other, uint32_t count) const;
 
-  void sync_warp(unsigned first,
-                 uint32_t lanes);  // joins the clocks of `lanes` of the warp that starts at thread `first`
+  // Joins the clocks of `lanes` of the warp that starts at thread `first`.
+  void sync_warp(unsigned first, uint32_t lanes);
   void release(unsigned thread, VectorClock& into);
   void acquire(unsigned thread, const VectorClock& from);
   // Records a memory fence: a flag that the thread sets afterwards publishes its earlier writes.

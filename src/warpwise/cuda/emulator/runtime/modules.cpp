@@ -1,6 +1,5 @@
 // Global variables of a kernel's library (__device__, __constant__, constexpr tables). They are outside the arena;
-// their addresses and sizes come from the library's ELF symbol table, so that out-of-bounds accesses to them are found
-// as well.
+// their addresses and sizes come from the library's ELF symbol table, so that out-of-bounds accesses are found.
 #include <cxxabi.h>
 #include <dlfcn.h>
 #include <elf.h>

@@ -1,5 +1,4 @@
-// Runs the threads of one block: each pass resumes every ready fiber once, until all threads have exited or none is
-// ready.
+// Runs the threads of one block: each pass resumes every ready fiber once, until all have exited or none is ready.
 #include "scheduler.h"
 
 #include <algorithm>

@@ -81,8 +81,7 @@ inline __attribute__((always_inline)) void record_read(Slot& slot, Cell& cell, u
 // accessed since the last barrier or __syncwarp().
 void check_warp_synchronous(const Slot& slot, Address address, unsigned bytes, bool write, Address pc);
 
-// Marks words as the destination of a pending asynchronous copy of the running thread, and as written by a completed
-// one.
+// Mark words as the destination of a pending asynchronous copy of the running thread, and of a completed one.
 void mark_in_flight(Slot& slot, Address to, size_t bytes, uint64_t code);
 void mark_completed(Slot& slot, Address to, size_t bytes, uint64_t stamp);
 

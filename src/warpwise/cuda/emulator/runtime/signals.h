@@ -1,5 +1,5 @@
-// Signal handling during a launch: a timer for the timeout and for preemption, and handlers that turn faults (SIGSEGV,
-// ...) in a kernel into reports.
+// Signal handling during a launch: a timer for the timeout and for preemption, and handlers that turn a kernel's faults
+// (SIGSEGV, ...) into reports.
 #pragma once
 
 namespace ww {

@@ -134,12 +134,12 @@ using Entry = void (*)(void**);
 
 struct Runtime {
   // Hot: read at every access.
-  int64_t budget;           // accesses until the thread yields and checks for a timeout
-  uint64_t stamp;           // of the running thread: epoch << 40 | thread << 30 | clock << 19
-  uint32_t epoch;           // of the running block
-  uint32_t epoch_floor[2];  // accesses of older epochs are ordered: [0] global, [1] shared memory
-  bool pending_store, interleaved, clocks_used;
-  Address text;  // start of the kernel's code
+  int64_t budget;                                // accesses until the thread yields and checks for a timeout
+  uint64_t stamp;                                // of the running thread: epoch << 40 | thread << 30 | clock << 19
+  uint32_t epoch;                                // of the running block
+  uint32_t epoch_floor[2];                       // accesses of older epochs are ordered: [0] global, [1] shared memory
+  bool pending_store, interleaved, clocks_used;  // interleaved: several blocks have been resident at once
+  Address text;                                  // start of the kernel's code
   Thread* current;
   Block* block;
 
@@ -201,8 +201,7 @@ void park(ThreadState state);  // suspends the running thread in `state` until i
 void yield_thread();           // lets other threads run
 void make_ready(Thread& thread);
 [[noreturn]] void abort_launch();
-// The innermost return address into the kernel's code on the thread's stack, from address `from` on; 0 if there is
-// none.
+// The innermost return address into the kernel's code on the thread's stack, from address `from` on, or 0.
 Address innermost_kernel_pc(const Thread& thread, Address from);
 // `caller` gives the line if `pc` has no line information. Either may be 0.
 void report_timeout(Address pc, Address caller = 0);

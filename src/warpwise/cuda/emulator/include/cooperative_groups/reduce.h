@@ -31,12 +31,12 @@ struct bit_xor {
 namespace details {
 template <class T, class Operation>
 WW_UNINSTRUMENTED T fold_wide(unsigned first, unsigned threads, T value, Operation operation, int line) {
-  const char* deposits = static_cast<const char*>(ww_group_exchange(first, threads, &value, sizeof value, line));
+  const char* values = static_cast<const char*>(ww_group_exchange(first, threads, &value, sizeof value, line));
   T result;
-  __builtin_memcpy(static_cast<void*>(&result), deposits, sizeof(T));
+  __builtin_memcpy(static_cast<void*>(&result), values, sizeof(T));
   for (unsigned i = 1; i < threads; i++) {
     T other;
-    __builtin_memcpy(static_cast<void*>(&other), deposits + i * sizeof(T), sizeof(T));
+    __builtin_memcpy(static_cast<void*>(&other), values + i * sizeof(T), sizeof(T));
     result = operation(result, other);
   }
   return result;

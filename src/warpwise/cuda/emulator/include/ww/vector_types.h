@@ -1,5 +1,4 @@
-// CUDA's vector types (float4, ...) with their alignments and make_* functions, and dim3. CUDA defines no operators on
-// them.
+// CUDA's vector types (float4, ...) with their alignments and make_* functions, and dim3. CUDA defines no operators.
 #pragma once
 
 #define WW_VECTORS(T, N, ALIGN2, ALIGN4)                                    \
