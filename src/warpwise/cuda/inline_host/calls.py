@@ -144,7 +144,7 @@ class Call:
         return pointee.buffer(address, end, start, output)
 
     def _storage_of_live_tensor(self, address: int) -> tuple[int, int, bool] | None:
-        """For calls without a wrapper (operators) and tensors that C++ code did not receive as arguments."""
+        """The live tensor that contains ``address``: for calls of operators, which have no wrapper."""
         if self._live_tensors is None:
             tensors = (thing for thing in gc.get_objects() if type(thing) is torch.Tensor)
             self._live_tensors = [extent for tensor in tensors if (extent := _byte_range(tensor)) is not None]
