@@ -291,6 +291,7 @@ def test_a_lane_outside_its_mask_and_a_shuffle_from_an_exited_lane() -> None:
     finding = only(found(source, 32, zeros(32, "i4")), UndefinedBehaviour)
     assert finding.access.line == 3
     assert finding.count == 4
+    assert finding.message.endswith("reads the value of a lane that does not participate: the result is undefined")
 
 
 def test_assert_and_trap() -> None:

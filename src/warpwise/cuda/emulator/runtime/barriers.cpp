@@ -208,7 +208,7 @@ void report_deadlock(Block& block) {
     }
     if (first != i || ++named > 4) continue;
     char text[160], mask[32] = "";
-    if (block.state[i] == ThreadState::kAtWarpOperation) snprintf(mask, sizeof mask, " mask 0x%08x", thread.mask);
+    if (block.state[i] == ThreadState::kAtWarpOperation) snprintf(mask, sizeof mask, " with mask 0x%08x", thread.mask);
     const ww_dim3 index = runtime.thread_index[i];
     snprintf(text, sizeof text, "%sthread (%u, %u, %u)%s %s at %s%s, line %d", named > 1 ? "; " : "", index.x, index.y,
              index.z, alike > 1 ? (" and " + std::to_string(alike - 1) + " more").c_str() : "",

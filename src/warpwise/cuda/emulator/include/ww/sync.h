@@ -27,7 +27,7 @@ constexpr unsigned kFullMask = 0xffffffffu;
 template <class T>
 WW_UNINSTRUMENTED T lane_value(ww_exchange table, unsigned source, T own, const char* what, int line) {
   if (!(table.present >> source & 1)) {
-    char message[96];
+    char message[128];
     snprintf(message, sizeof message,
              "%s reads the value of lane %u, which does not participate: the result is undefined", what, source);
     ww_warn(WW_WARP, message, line);
@@ -92,7 +92,7 @@ WW_UNINSTRUMENTED bool all_vote(unsigned mask, int predicate, const char* what, 
 
 inline void check_width(int width, const char* what, int line) {
   if (width < 1 || width > 32 || (width & (width - 1))) {
-    char message[96];
+    char message[128];
     snprintf(message, sizeof message, "%s: width is %d, but must be a power of two from 1 to 32", what, width);
     ww_fail(WW_UNDEFINED, message, line);
   }
