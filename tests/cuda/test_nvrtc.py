@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import warpwise as ww
-from warpwise.cuda import includes, nvrtc
+from warpwise.cuda import directives, includes, nvrtc, reach
 from warpwise.cuda.errors import CompileError
 from warpwise.cuda.signature import parse
 
@@ -179,3 +180,14 @@ def test_the_cache_knows_headers_defines_and_constants(tmp_path: Path, own_cache
     (tmp_path / "value.cuh").write_text("#define VALUE 5\n")
     assert ww.cuda.load(kernel, define={"MORE": 1})["k"].cubin("sm_90") != first
     assert len(list((own_cache / "cubin").iterdir())) == 3
+
+
+@pytest.mark.parametrize("module", [directives, reach], ids=lambda module: module.__name__.rpartition(".")[2])
+def test_the_cache_key_changes_with_what_extracts_device_code(
+    module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edited = tmp_path / Path(module.__file__ or "").name
+    edited.write_text(Path(module.__file__ or "").read_text() + "# edited\n")
+    before = nvrtc._front_end.__wrapped__()
+    monkeypatch.setattr(module, "__file__", str(edited))
+    assert nvrtc._front_end.__wrapped__() != before

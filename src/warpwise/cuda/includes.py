@@ -1,14 +1,20 @@
-"""The headers that a source includes from folders of the user's, and where the CUDA toolkit's headers are."""
+"""Headers that a source includes, digests of a source with its headers, and the folders of the CUDA toolkit's headers."""
 
 from __future__ import annotations
 
+import ast
 import functools
 import importlib.util
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+
+from warpwise import cache
+
+DEVICE_HEADERS = Path(__file__).parent / "include"
+"""The folder of this package's device headers, ``<warpwise/...>``; every kernel may include them."""
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
 
@@ -31,6 +37,49 @@ def _collect(text: str, folders: Sequence[Path], found: dict[Path, str]) -> None
         if path is not None and path not in found:
             found[path] = path.read_text(errors="replace")
             _collect(found[path], (path.parent, *folders), found)
+
+
+def digest(text: str, headers: Mapping[Path, str]) -> str:
+    """A digest of a source text and of the ``headers`` that ``included`` returns for it."""
+    return cache.key(text, *(part for path, content in headers.items() for part in (path.name, content)))
+
+
+def source_digest(source: Path) -> str:
+    """A digest of a kernel's source file and of the files of its project that it includes or imports.
+
+    For CUDA C++ and C these are all headers, quoted or angled, that are found beside the including file or among the
+    package's device headers. For Python these are the modules of the same top-level package, or beside a file
+    outside any package, that the file itself imports. Returns "" if ``source`` is not a file.
+    """
+    if not source.is_file():
+        return ""
+    text = source.read_text(errors="replace")
+    if source.suffix == ".py":
+        return digest(text, {path: path.read_text(errors="replace") for path in _imported(text, source)})
+    return digest(text, included(text, (source.resolve().parent, DEVICE_HEADERS)))
+
+
+def _imported(text: str, source: Path) -> list[Path]:
+    """The module files of the top-level package of ``source`` that its text imports; packages are left out."""
+    root, package = source.resolve().parent, list[str]()
+    while (root / "__init__.py").is_file():
+        package.insert(0, root.name)
+        root = root.parent
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except SyntaxError:
+        return []
+    names: list[str] = []
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) + 1 - node.level] if node.level else []
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            names += [module, *(f"{module}.{alias.name}" for alias in node.names)]
+    parts = [name.split(".") for name in names if name]
+    files = [root.joinpath(*part).with_suffix(".py") for part in parts if not package or part[0] == package[0]]
+    return sorted({file for file in files if file.is_file()})
 
 
 @functools.lru_cache(maxsize=1)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from warpwise.cuda.nvrtc import Compiled
     from warpwise.device.profiles import Profile
 
-DEVICE_HEADERS = Path(__file__).parent / "include"
 CHECKS = ("all", "bounds", "none")
 _SOURCE_SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".cc")
 _KEPT_LAUNCHERS = 64
@@ -80,7 +79,7 @@ class Module:
         target: str | None = None,
     ) -> None:
         self.text, self.file, self.target = text, file, target
-        self.include = (*include, DEVICE_HEADERS)
+        self.include = (*include, includes.DEVICE_HEADERS)
         self.define = dict(define or {})
         self.constants = Constants()
         self._declared: dict[str, source.KernelDeclaration] | None = None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpwise import cache
-from warpwise.cuda import includes, source
+from warpwise.cuda import declarations, directives, includes, lexer, reach, source
 from warpwise.cuda.errors import CompileError
 from warpwise.cuda.signature import demangle
 from warpwise.device.profiles import parse_target
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 # Instantiated with a kernel's type, its symbol carries that type: demangled, it says how the parameters are declared.
 _SIGNATURE = "\ntemplate <class F> __global__ void ww_signature() {}\n"
-_FORMAT = 1  # of what is kept in the cache
+_FORMAT = 2  # of what is kept in the cache
+
+# The modules that decide which text NVRTC is given: source.device_code and all that it uses.
+_FRONT_END = (lexer, directives, declarations, reach, source)
 
 # The C and C++ standard headers that kernels use and that nvcc finds at the host compiler; NVRTC has none.
 _STANDARD_HEADERS = Path(__file__).parent / "include" / "nvrtc"
@@ -82,8 +85,8 @@ def compile(module: Module, expression: str, target: str, constants: tuple[str, 
     arch = architecture(target)
     headers = includes.included(module.text, module.include)
     key = cache.key(
-        _FORMAT, sorted(_OPTIONS.items()), _front_end(), module.text, module.file, expression, arch, sorted(module.define.items()), constants, toolchain(),
-        *(str(folder) for folder in module.include), *(part for path, content in headers.items() for part in (path, content)),
+        _FORMAT, sorted(_OPTIONS.items()), _front_end(), includes.digest(module.text, headers), module.file, expression, arch, sorted(module.define.items()), constants, toolchain(),
+        *map(str, module.include), *map(str, headers),
     )  # fmt: skip
     path = cache.cache_dir() / "cubin" / f"{key}.bin"
     kept = cache.load(path)
@@ -98,11 +101,11 @@ def compile(module: Module, expression: str, target: str, constants: tuple[str, 
 
 @functools.lru_cache(maxsize=1)
 def _front_end() -> str:
-    """What turns a source into its device code, as a key: reading it is faster than running it on every load."""
-    folder = Path(__file__).parent
-    files = [folder / name for name in ("lexer.py", "declarations.py", "source.py")] + sorted(
-        _STANDARD_HEADERS.iterdir()
-    )
+    """A digest of the modules that extract device code from a source, and of the standard headers added to it.
+
+    Reading these files is faster than extracting the device code on every load.
+    """
+    files = [*(Path(module.__file__ or "") for module in _FRONT_END), *sorted(_STANDARD_HEADERS.iterdir())]
     return cache.key(*(part for file in files for part in (file.name, file.read_bytes())))
 
 

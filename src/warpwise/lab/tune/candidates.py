@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from warpwise import cache
+from warpwise.cuda.includes import source_digest
 from warpwise.cuda.module import Launcher
 from warpwise.cuda.observe import observing
 from warpwise.lab.timing.environment import current
@@ -41,9 +42,12 @@ def candidates(op: Op, rungs: Sequence[Rung], args: Sequence[Any], device: torch
 
 
 def fingerprint(found: Sequence[Rung]) -> str:
-    """Changes when a candidate comes or goes, a kernel's file changes or PyTorch does: then a point is measured again."""
-    sources = {rung.source: rung.source.read_bytes() for rung in found if rung.source.exists()}
-    return cache.key(torch.__version__, *(rung.name for rung in found), *sources.values())
+    """A key of the candidates, their sources with all they include, and PyTorch's version.
+
+    A point of a table is measured again if its fingerprint differs.
+    """
+    sources = dict.fromkeys(rung.source for rung in found)
+    return cache.key(torch.__version__, *(rung.name for rung in found), *map(source_digest, sources))
 
 
 class Hopes:
