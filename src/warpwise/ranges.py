@@ -18,7 +18,7 @@ ASKED = "WARPWISE_NVTX"
 _nvtx = os.environ.get(ASKED, "") not in ("", "0") or any(name in os.environ for name in INJECTIONS)
 
 
-def watched() -> bool:
+def profiling_active() -> bool:
     """Whether anybody records ranges: torch's profiler in this thread, or a tool that listens to NVTX.
 
     NVTX ranges are made in a process that an Nsight tool started, or with ``WARPWISE_NVTX=1`` in the environment.

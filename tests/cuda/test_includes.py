@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from warpwise.cuda import includes
-from warpwise.cuda.includes import included, missing_header_advice, source_digest
+from warpwise.cuda.source import includes
+from warpwise.cuda.source.includes import included, missing_header_advice, source_digest
 
 
 def test_headers_are_followed_once_and_only_in_the_given_folders(tmp_path: Path) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 import warpwise as ww
-from warpwise.cuda import directives, includes, nvrtc, reach
+from warpwise import cache
 from warpwise.cuda.errors import CompileError
-from warpwise.cuda.signature import parse
+from warpwise.cuda.gpu import nvrtc
+from warpwise.cuda.gpu.nvrtc import Compiled
+from warpwise.cuda.source import device_code, includes
+from warpwise.cuda.source.signature import parse
 
 pytest.importorskip("cuda.bindings", reason="cuda-bindings is not installed")
 
@@ -182,12 +185,23 @@ def test_the_cache_knows_headers_defines_and_constants(tmp_path: Path, own_cache
     assert len(list((own_cache / "cubin").iterdir())) == 3
 
 
-@pytest.mark.parametrize("module", [directives, reach], ids=lambda module: module.__name__.rpartition(".")[2])
-def test_the_cache_key_changes_with_what_extracts_device_code(
-    module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("edited", ["lexer", "directives", "declarations", "reach", "kernels", "device_code"])
+def test_the_cache_key_changes_with_the_modules_that_extract_device_code(
+    edited: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    edited = tmp_path / Path(module.__file__ or "").name
-    edited.write_text(Path(module.__file__ or "").read_text() + "# edited\n")
-    before = nvrtc._front_end.__wrapped__()
-    monkeypatch.setattr(module, "__file__", str(edited))
-    assert nvrtc._front_end.__wrapped__() != before
+    shutil.copytree(Path(device_code.__file__ or "").parent, tmp_path / "source")
+    monkeypatch.setattr(device_code, "__file__", str(tmp_path / "source" / "device_code.py"))
+    before = device_code.code_digest.__wrapped__()
+    with (tmp_path / "source" / f"{edited}.py").open("a") as file:
+        file.write("# edited\n")
+    after = device_code.code_digest.__wrapped__()
+    assert after != before
+
+    module, keys = ww.cuda.load("__global__ void k() {}"), list[Path]()
+    monkeypatch.setattr(cache, "load", lambda path: keys.append(path))
+    monkeypatch.setattr(cache, "save", lambda path, data: None)
+    monkeypatch.setattr(nvrtc, "_compile", lambda *args: Compiled("k", "", "", "", 0, 0, 0, 0, 0, False, {}, "", b""))
+    for value in (before, after):
+        monkeypatch.setattr(nvrtc, "code_digest", lambda value=value: value)
+        nvrtc.compile(module, "k", "sm_90")
+    assert keys[0] != keys[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpwise.cuda.signature import Parameter, demangle, parse, parse_parameter, split
+from warpwise.cuda.source.signature import Parameter, demangle, parse, parse_parameter, split
 
 
 def test_a_function_type_gives_its_parameters_in_order() -> None:

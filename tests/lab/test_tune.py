@@ -13,7 +13,7 @@ from tests.lab import toys
 from tests.lab.fakes import FakeTimer
 
 from warpwise import lab, tuned
-from warpwise.cuda import includes
+from warpwise.cuda.source import includes
 from warpwise.lab.tune import Progress, TuneError
 from warpwise.lab.tune.candidates import Hopes, fingerprint
 from warpwise.registry import Case, Op, Rung

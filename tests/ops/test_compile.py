@@ -11,7 +11,7 @@ from tests.sampled import FULL
 
 from warpwise import cuda
 from warpwise import triton as wt
-from warpwise.triton.kernel import Launch
+from warpwise.triton.kernel import TritonLauncher
 
 
 def _case(op, rung, dtype):
@@ -61,7 +61,9 @@ def test_cuda_rungs_compile(op, rung, others, monkeypatch):
 def test_triton_rungs_compile(op, rung, others, monkeypatch):
     """For sm_90 in every dtype, for sm_80 in the first, or sm_89, before which Triton has no fp8 of three mantissa bits."""
     launched: list[tuple[wt.Kernel, tuple, dict]] = []
-    monkeypatch.setattr(Launch, "__call__", lambda self, *args, **meta: launched.append((self.kernel, args, meta)))
+    monkeypatch.setattr(
+        TritonLauncher, "__call__", lambda self, *args, **meta: launched.append((self.kernel, args, meta))
+    )
     for dtype in _dtypes(op, rung, others):
         launched.clear()
         args = _case(op, rung, dtype)

@@ -129,7 +129,7 @@ def test_wrong_ends_never_lead_outside(wrong):
 def test_no_launcher_looks_at_the_offsets(monkeypatch):
     for name in ("item", "tolist", "cpu", "__bool__", "__int__"):
         monkeypatch.setattr(torch.Tensor, name, lambda self, *args: pytest.fail("waited for the GPU"))
-    monkeypatch.setattr("warpwise.triton.kernel.Launch.__call__", lambda self, *args, **meta: None)
+    monkeypatch.setattr("warpwise.triton.kernel.TritonLauncher.__call__", lambda self, *args, **meta: None)
     monkeypatch.setattr("warpwise.cuda.Launcher.__call__", lambda self, *args, **options: None)
     a, b, grad, offsets = integers(40, 24), integers(2, 24, 16), integers(40, 16), ends(9, 30)
     for rung in RUNGS:

@@ -72,7 +72,7 @@ def run(
 ) -> Counts:
     """Execute a launch of ``program`` on copies of its arguments and count what every instruction did.
 
-    ``arguments`` are the kernel's parameters in order, as ``warpwise.cuda.arguments`` makes them: objects with ``data``
+    ``arguments`` are the kernel's parameters in order, as ``warpwise.cuda.launch.arguments`` makes them: objects with ``data``
     (bytes as declared), or buffers with ``name``, ``address``, ``nbytes``, ``element_bytes``, ``storage`` and ``const``.
     ``shared_bytes`` is the dynamic shared memory of a block. ``constants`` are contents of ``__constant__`` and
     ``__device__`` variables by symbol; names that the program does not hold are passed over. ``blocks`` runs about that

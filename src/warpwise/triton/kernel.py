@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -12,9 +12,9 @@ import triton
 from triton.compiler.errors import CompilationError
 from triton.runtime import autotuner
 
-from warpwise.cuda import observe
 from warpwise.cuda.errors import ArgumentError, Finding, LaunchError
-from warpwise.cuda.views import Out, Strided
+from warpwise.cuda.launch import intercept
+from warpwise.cuda.launch.views import Out, Strided
 from warpwise.triton.arguments import bind, tensors_in, unwrapped
 from warpwise.triton.compat import (
     LANGUAGE_IS_INTERPRETED,
@@ -25,6 +25,7 @@ from warpwise.triton.compat import (
     JITFunction,
     OutOfResources,
     TensorDescriptor,
+    compiled_launch,
     jit_options,
 )
 from warpwise.triton.interpreter import INTERPRETER
@@ -33,7 +34,7 @@ _SCALARS = frozenset({bool, int, float, str, type(None)})
 _OWN = ("timeout", "checks", "grid", "warmup")
 
 
-class Launch:
+class TritonLauncher:
     """A kernel with its grid, ready to be called."""
 
     __slots__ = ("grid", "kernel")
@@ -49,7 +50,7 @@ class Launch:
         exception, ``ArgumentError`` for arguments that do not fit or lie on several devices, ``LaunchError`` for a
         grid or resources that the device has not, ``CompileError`` with the kernel's line.
         """
-        if observe.OBSERVERS and observe.taken(self, args, {"timeout": timeout, "checks": checks, **meta}):
+        if intercept.INTERCEPTORS and intercept.intercepted(self, args, {"timeout": timeout, "checks": checks, **meta}):
             return None
         index = -1
         elsewhere = marked = False
@@ -110,6 +111,11 @@ class Launch:
         given = {**dict(zip(kernel.arg_names, args, strict=False)), **options}
         values = [unwrapped(given.get(parameter.name, parameter.default)) for parameter in kernel.params]
         return (*self.grid, 1, 1)[:3], values
+
+    @staticmethod
+    def relaunch(compiled: Any, grid: tuple[int, int, int], values: Sequence[Any]) -> Callable[[int, list[Any]], None]:
+        """A function of a stream and of values for all parameters that launches ``compiled`` again."""
+        return compiled_launch(compiled, grid, values)
 
     def check(self, *args: Any, timeout: float = 60.0, checks: str = "all", **meta: Any) -> list[Finding]:
         """Run interpreted and return every finding; CUDA tensors are copied to the CPU first and stay as they are."""
@@ -173,8 +179,8 @@ class _Launchable:
 
     jit_function: JITFunction
 
-    def __getitem__(self, grid: Any) -> Launch:
-        return Launch(self, grid)  # type: ignore[arg-type]
+    def __getitem__(self, grid: Any) -> TritonLauncher:
+        return TritonLauncher(self, grid)  # type: ignore[arg-type]
 
     def compile_for(self, *args: Any, target: str = "sm_90", **meta: Any) -> Any:
         """Compile as a launch with these arguments would (see ``wt.compile``); tensors may be on any device, also meta."""
@@ -216,7 +222,7 @@ class Kernel(_Launchable, JITFunction):
             first = next(tensors_in((*args, *kwargs.values())), None)
         if warmup or (first is not None and first.is_cuda):
             return JITFunction.run(self, *args, grid=grid, warmup=warmup, **kwargs)
-        return Launch(self, grid)(*args, **kwargs)
+        return TritonLauncher(self, grid)(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"Kernel({self.module}:{self.fn.__qualname__})"
@@ -247,7 +253,7 @@ class TunedKernel(_Launchable):
         """What Triton's own decorators call."""
         if warmup:
             return self.fn.run(*args, grid=grid, warmup=True, **kwargs)
-        return Launch(self, grid)(*args, **kwargs)
+        return TritonLauncher(self, grid)(*args, **kwargs)
 
     def configured(
         self, args: tuple[Any, ...], meta: dict[str, Any]

@@ -13,7 +13,7 @@ from tests.lab import toys
 from tests.lab.fakes import FakeTimer
 
 from warpwise import lab
-from warpwise.cuda.includes import source_digest
+from warpwise.cuda.source.includes import source_digest
 from warpwise.lab import Ceilings
 from warpwise.lab.store import Recorder, Store, UnreadableResults, read_results, repository_state
 

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from warpwise.cuda import copies, ctype
-from warpwise.cuda.arguments import Buffer, Scalar
+from warpwise.cuda import ctype
 from warpwise.cuda.errors import UnsupportedFeature
-from warpwise.cuda.limits import target_profile
+from warpwise.cuda.launch import copies
+from warpwise.cuda.launch.arguments import Buffer, Scalar
+from warpwise.cuda.launch.limits import target_profile
 from warpwise.lab.explain import launches
 from warpwise.lab.explain.accesses import Accesses
 from warpwise.lab.explain.explain import ATOMICS, Options, Run, assembled, execute
@@ -26,7 +27,7 @@ from warpwise.lab.explain.explanation import Agreement, Explanation, Resources
 if TYPE_CHECKING:
     from warpwise.machine.program import Program
     from warpwise.triton.compiler import Compiled
-    from warpwise.triton.kernel import Launch
+    from warpwise.triton.kernel import TritonLauncher
 
 _WARP = 32
 _FORMATS = {
@@ -39,7 +40,9 @@ _INFERRED = (
 )
 
 
-def explain_triton(launch: Launch, args: tuple[Any, ...], meta: dict[str, Any], options: Options) -> Explanation:
+def explain_triton(
+    launch: TritonLauncher, args: tuple[Any, ...], meta: dict[str, Any], options: Options
+) -> Explanation:
     """``explain_launch`` for a kernel of ``warpwise.triton`` with its grid; ``meta`` are the keyword arguments."""
     return _Triton(launch, args, meta, options).explanation()
 
@@ -47,7 +50,7 @@ def explain_triton(launch: Launch, args: tuple[Any, ...], meta: dict[str, Any], 
 class _Triton:
     """One Triton launch on its way to being explained."""
 
-    def __init__(self, launch: Launch, args: tuple[Any, ...], meta: dict[str, Any], options: Options) -> None:
+    def __init__(self, launch: TritonLauncher, args: tuple[Any, ...], meta: dict[str, Any], options: Options) -> None:
         from warpwise.triton.arguments import bind
 
         self.launch, self.options = launch, options

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from warpwise.cuda.includes import source_digest
+from warpwise.cuda.source.includes import source_digest
 from warpwise.lab.ladder import Ladder, result_folders
 from warpwise.lab.report.counters import Counted, read_counters
 from warpwise.lab.store import Measurement, OtherFile, Run, Store, read_results

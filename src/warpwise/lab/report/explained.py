@@ -16,7 +16,7 @@ import torch
 import warpwise
 from warpwise import cache
 from warpwise.cuda import KernelError
-from warpwise.cuda.includes import source_digest
+from warpwise.cuda.source.includes import source_digest
 from warpwise.lab.explain import Explanation, explain_rung
 from warpwise.lab.explain.explanation import Line
 from warpwise.lab.explain.rungs import checkable

@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 import torch
 
-from warpwise.cuda.includes import source_digest
+from warpwise.cuda.source.includes import source_digest
 from warpwise.lab.ladder import Ladder, Point
 from warpwise.lab.store.convert import of_live_point, of_live_verdict, run_from
 from warpwise.lab.store.provenance import repository_state

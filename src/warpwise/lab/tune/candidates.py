@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from warpwise import cache
-from warpwise.cuda.includes import source_digest
-from warpwise.cuda.module import Launcher
-from warpwise.cuda.observe import observing
+from warpwise.cuda.launch.intercept import intercepting
+from warpwise.cuda.launch.launcher import Launcher
+from warpwise.cuda.source.includes import source_digest
 from warpwise.lab.timing.environment import current
 from warpwise.registry import Case, Op, Rung
 from warpwise.tuned import Point, Tables
@@ -83,11 +83,11 @@ def compile_all(op: Op, found: Sequence[Rung], args: tuple[Any, ...], device: to
         return
 
     def compiled(rung: Rung) -> None:
-        def observer(launcher: Any, given: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+        def interceptor(launcher: Any, given: tuple[Any, ...], options: Mapping[str, Any]) -> None:
             if type(launcher) is Launcher:
                 launcher.kernel.compile()
 
-        with current(device), observing(observer):
+        with current(device), intercepting(interceptor):
             try:
                 op.launch(rung, op.spec.outputs(*args), *args)
             except Exception:  # noqa: BLE001 - the launch to come tells it

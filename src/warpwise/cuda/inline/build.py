@@ -25,7 +25,7 @@ import torch
 
 from warpwise.cache import cache_dir, key
 from warpwise.cuda.errors import CompileError
-from warpwise.cuda.inline_host import source
+from warpwise.cuda.inline import source
 
 HERE = Path(__file__).parent
 _INCLUDE = HERE / "include"

@@ -7,8 +7,8 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from warpwise.cuda.limits import target_profile
-from warpwise.cuda.signature import demangle
+from warpwise.cuda.launch.limits import target_profile
+from warpwise.cuda.source.signature import demangle
 
 
 class Argument(ctypes.Structure):
@@ -25,7 +25,7 @@ class Argument(ctypes.Structure):
     ]
 
 
-class Launch(ctypes.Structure):
+class LaunchRecord(ctypes.Structure):
     """``ww_launch``: one ``kernel<<<grid, block, shared>>>(arguments...)``."""
 
     _fields_ = [
@@ -77,14 +77,14 @@ class _DeviceProperties(ctypes.Structure):
     ]
 
 
-_Callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Launch))
+_Callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(LaunchRecord))
 _MEMORY_BYTES = 80 << 30
 _SMS = 132
 _library: ctypes.CDLL | None = None
 _kept: list[object] = []
 
 
-def load(path: Path, on_launch: Callable[[Launch], int]) -> None:
+def load(path: Path, on_launch: Callable[[LaunchRecord], int]) -> None:
     """Load the support library, once a process; extensions find it by its name."""
     global _library
     if _library is not None:

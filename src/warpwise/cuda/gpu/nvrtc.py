@@ -12,23 +12,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpwise import cache
-from warpwise.cuda import declarations, directives, includes, lexer, reach, source
 from warpwise.cuda.errors import CompileError
-from warpwise.cuda.signature import demangle
+from warpwise.cuda.source import includes
+from warpwise.cuda.source.device_code import code_digest, device_code
+from warpwise.cuda.source.signature import demangle
 from warpwise.device.profiles import parse_target
 
 if TYPE_CHECKING:
-    from warpwise.cuda.module import Module
+    from warpwise.cuda.launch.module import Module
 
 # Instantiated with a kernel's type, its symbol carries that type: demangled, it says how the parameters are declared.
 _SIGNATURE = "\ntemplate <class F> __global__ void ww_signature() {}\n"
 _FORMAT = 2  # of what is kept in the cache
 
-# The modules that decide which text NVRTC is given: source.device_code and all that it uses.
-_FRONT_END = (lexer, directives, declarations, reach, source)
-
 # The C and C++ standard headers that kernels use and that nvcc finds at the host compiler; NVRTC has none.
-_STANDARD_HEADERS = Path(__file__).parent / "include" / "nvrtc"
+_STANDARD_HEADERS = Path(__file__).parents[1] / "include" / "nvrtc"
 
 # Functions without __device__ count as device code, since nvcc lets constant expressions call constexpr ones. Diagnostic
 # 177 is a variable that nothing refers to: natural, as kernels are compiled one by one; 47 is a macro defined anew, as
@@ -85,13 +83,13 @@ def compile(module: Module, expression: str, target: str, constants: tuple[str, 
     arch = architecture(target)
     headers = includes.included(module.text, module.include)
     key = cache.key(
-        _FORMAT, sorted(_OPTIONS.items()), _front_end(), includes.digest(module.text, headers), module.file, expression, arch, sorted(module.define.items()), constants, toolchain(),
+        _FORMAT, sorted(_OPTIONS.items()), code_digest(), _standard_headers_digest(), includes.digest(module.text, headers), module.file, expression, arch, sorted(module.define.items()), constants, toolchain(),
         *map(str, module.include), *map(str, headers),
     )  # fmt: skip
     path = cache.cache_dir() / "cubin" / f"{key}.bin"
     kept = cache.load(path)
     if kept is None:
-        made = _compile(module, source.device_code(module.text), expression, arch, constants)
+        made = _compile(module, device_code(module.text), expression, arch, constants)
         facts = {name: value for name, value in asdict(made).items() if name != "cubin"}
         cache.save(path, json.dumps(facts).encode() + b"\n" + made.cubin)
         return made
@@ -100,13 +98,9 @@ def compile(module: Module, expression: str, target: str, constants: tuple[str, 
 
 
 @functools.lru_cache(maxsize=1)
-def _front_end() -> str:
-    """A digest of the modules that extract device code from a source, and of the standard headers added to it.
-
-    Reading these files is faster than extracting the device code on every load.
-    """
-    files = [*(Path(module.__file__ or "") for module in _FRONT_END), *sorted(_STANDARD_HEADERS.iterdir())]
-    return cache.key(*(part for file in files for part in (file.name, file.read_bytes())))
+def _standard_headers_digest() -> str:
+    """A digest of the standard headers that are added to every source."""
+    return cache.key(*(part for file in sorted(_STANDARD_HEADERS.iterdir()) for part in (file.name, file.read_bytes())))
 
 
 def toolchain() -> tuple[str, ...]:

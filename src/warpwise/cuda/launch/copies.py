@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from warpwise.cuda.views import Out, Strided
+from warpwise.cuda.launch.views import Out, Strided
 
 
 def to_cpu(args: Sequence[Any]) -> tuple[Any, ...]:

@@ -6,20 +6,22 @@ import ctypes
 import os
 import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from warpwise.cuda import limits, nvrtc
-from warpwise.cuda.arguments import Binder
-from warpwise.cuda.constants import wrong_size
 from warpwise.cuda.errors import LaunchError
-from warpwise.cuda.signature import parse
+from warpwise.cuda.gpu import driver, nvrtc
+from warpwise.cuda.launch import limits
+from warpwise.cuda.launch.arguments import Binder
+from warpwise.cuda.launch.constants import wrong_size
+from warpwise.cuda.source.signature import parse
 from warpwise.device import profile_of
 
 if TYPE_CHECKING:
-    from warpwise.cuda.module import Kernel, Launcher
+    from warpwise.cuda.launch.kernel import Kernel
+    from warpwise.cuda.launch.launcher import Launcher
 
 # Results by which an earlier kernel's failure is reported to whoever calls the driver next (cuda.h, CUresult).
 _EARLIER = {
@@ -35,27 +37,6 @@ _EARLIER = {
 }
 _INVALID_CONTEXT = 201
 _COOPERATIVE_TOO_LARGE = 720
-
-
-def driver() -> Any:
-    """NVIDIA's bindings of the CUDA driver. Raises ``ImportError`` saying what to install."""
-    try:
-        from cuda.bindings import driver as bindings
-    except ImportError as error:
-        raise ImportError(f"launching on a GPU needs cuda-bindings ({error}): pip install 'warpwise[cuda]'") from error
-    return bindings
-
-
-def _raw_stream() -> Callable[[int], int]:
-    """torch's current stream of a device as an address; the public way makes a Stream object and costs ten times more."""
-    fast: Callable[[int], int] | None = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-    return fast or (lambda index: torch.cuda.current_stream(index).cuda_stream)
-
-
-def _current_device() -> Callable[[], int]:
-    """The index of this thread's current device, in a process where CUDA is initialised."""
-    fast: Callable[[], int] | None = getattr(torch._C, "_cuda_getDevice", None)
-    return fast or torch.cuda.current_device
 
 
 class Parameters:
@@ -87,10 +68,10 @@ class GpuKernel:
 
     def __init__(self, kernel: Kernel, index: int) -> None:
         self.kernel, self.index = kernel, index
-        self.driver = driver()
+        self.driver = driver.driver()
         self.profile = profile_of(index)
         self._lock = threading.Lock()
-        self._stream, self._current_device = _raw_stream(), _current_device()
+        self._stream, self._current_device = driver.current_stream_function(), driver.current_device_function()
         self._launchable: set[Any] = set()
         self._shared_allowed = 0
         self._constants_version = -1

@@ -1,15 +1,17 @@
-"""What a CUDA source declares: its kernels, and its device code apart from the host's."""
+"""Device code of a CUDA source: the text without the declarations that only host code uses."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from pathlib import Path
 
-from warpwise.cuda.declarations import Declaration, declarations
-from warpwise.cuda.directives import Macro, macros, significant
-from warpwise.cuda.lexer import Lines, Token, blank, closing, lex, split
-from warpwise.cuda.reach import needed
+from warpwise import cache
+from warpwise.cuda.source.declarations import Declaration, declarations
+from warpwise.cuda.source.directives import Macro, macros, significant
+from warpwise.cuda.source.lexer import Token, blank, lex
+from warpwise.cuda.source.reach import needed
 
 # Standard headers whose contents no kernel can call; NVRTC has none of them, and g++ takes long to read them.
 _HOST_HEADER = re.compile(
@@ -32,62 +34,6 @@ _HALF_TYPES = frozenset(
 )
 _HALF_HEADER = "#include <cuda_bf16.h>"
 INCLUDE = re.compile(r"""#\s*include\s*(<[^>\n]+>|"[^"\n]+")""")
-
-
-@dataclass(frozen=True)
-class KernelDeclaration:
-    """A ``__global__`` function as its source declares it.
-
-    ``name`` carries its namespaces ("ns::scale"), ``line`` counts from 1, ``parameters`` are (declared type, name) pairs
-    and ``launch_bounds`` is the most threads a block may have, where that is a plain number.
-    """
-
-    name: str
-    line: int
-    parameters: tuple[tuple[str, str], ...]
-    launch_bounds: int | None
-    template: bool
-
-
-def kernels(text: str) -> dict[str, KernelDeclaration]:
-    """Every kernel that ``text`` defines or declares, by its name with namespaces, in source order."""
-    if "__global__" not in text:
-        return {}
-    tokens = lex(text)
-    lines = Lines(text)
-    defined = macros(tokens)
-    found: dict[str, KernelDeclaration] = {}
-    defined_names: set[str] = set()
-    for declaration in declarations(significant(tokens), defined):
-        if not declaration.kernel or declaration.parameters is None:
-            continue
-        # A definition replaces its prototype; of several overloads the first definition stays.
-        if declaration.name in defined_names or (declaration.name in found and not declaration.body):
-            continue
-        if declaration.body:
-            defined_names.add(declaration.name)
-        found[declaration.name] = KernelDeclaration(
-            name=declaration.name,
-            line=lines.at(declaration.tokens[declaration.parameters[0]].start)[1],
-            parameters=_parameters(declaration),
-            launch_bounds=_launch_bounds(declaration, {n: m.body for n, m in defined.items() if not m.function}),
-            template=declaration.tokens[0].text == "template",
-        )
-    return found
-
-
-def kernel_of(expression: str, found: dict[str, KernelDeclaration]) -> KernelDeclaration | None:
-    """The declaration among ``found`` that a name expression such as "ns::scale<float, 4>" means."""
-    tokens = lex(expression, directives=False)
-    names = [t.text for t in tokens if t.kind == "identifier"]
-    plain = expression.split("<")[0].replace(" ", "").lstrip("&").removeprefix("::")
-    if plain in found:
-        return found[plain]
-    for name in names:
-        matches = [kernel for kernel in found.values() if kernel.name.rsplit("::", 1)[-1] == name]
-        if matches:
-            return matches[0]
-    return None
 
 
 def device_code(text: str) -> str:
@@ -188,82 +134,10 @@ def _blanked(text: str, ranges: list[tuple[int, int]], directives: list[Token]) 
     return "".join(pieces)
 
 
-def _parameters(declaration: Declaration) -> tuple[tuple[str, str], ...]:
-    if declaration.parameters is None:
-        return ()
-    opening, close = declaration.parameters
-    result = []
-    for part in split(declaration.tokens[opening + 1 : close]):
-        tokens = split(part, "=")[0]
-        if not tokens or (len(tokens) == 1 and tokens[0].text == "void"):
-            continue
-        array = ""
-        while tokens[-1].text == "]":
-            start = max(i for i, t in enumerate(tokens) if t.text == "[")
-            tokens, array = tokens[:start], "*"
-        named = len(tokens) > 1 and tokens[-1].kind == "identifier" and tokens[-1].text not in _TYPE_WORDS
-        name = tokens[-1].text if named else ""
-        result.append((_spell(tokens[:-1] if named else tokens) + array, name))
-    return tuple(result)
+@functools.lru_cache(maxsize=1)
+def code_digest() -> str:
+    """A digest of this folder's modules, which determine what ``device_code`` and ``prune`` return.
 
-
-_TYPE_WORDS = frozenset({
-    "int", "float", "double", "char", "short", "long", "bool", "unsigned", "signed", "const", "volatile", "half", "__restrict__",
-})  # fmt: skip
-
-
-def _spell(tokens: list[Token]) -> str:
-    text = ""
-    for token in tokens:
-        glue = not text or token.text in "*&,>:" or token.text in ("::", "<") or text.endswith(("::", "<"))
-        text += token.text if glue else " " + token.text
-    return text
-
-
-def _launch_bounds(declaration: Declaration, values: dict[str, str]) -> int | None:
-    """The first argument of __launch_bounds__, if it comes down to integers, + - * / and object-like macros."""
-    tokens = declaration.tokens
-    at = next((i for i, token in enumerate(tokens[: declaration.head]) if token.text == "__launch_bounds__"), None)
-    if at is None or at + 1 >= len(tokens) or tokens[at + 1].text != "(":
-        return None
-    argument = split(tokens[at + 2 : closing(tokens, at + 1)])[0]
-    text = " ".join(t.text for t in argument)
-    for _ in range(8):
-        expanded = re.sub(r"[A-Za-z_]\w*", lambda match: f"({values.get(match[0], match[0])})", text)
-        if expanded == text:
-            break
-        text = expanded
-    return _integer(text)
-
-
-def _integer(text: str) -> int | None:
-    """The value of an expression of integers, + - * / and parentheses; None for anything else."""
-    if not re.fullmatch(r"[\d\s()+*/-]+", text):
-        return None
-    tokens = [t.text for t in lex(text, directives=False)]
-
-    def sum_() -> int:
-        value = product()
-        while tokens and tokens[0] in "+-":
-            value = value + product() if tokens.pop(0) == "+" else value - product()
-        return value
-
-    def product() -> int:
-        value = atom()
-        while tokens and tokens[0] in "*/":
-            value = value * atom() if tokens.pop(0) == "*" else value // atom()
-        return value
-
-    def atom() -> int:
-        word = tokens.pop(0)
-        if word == "(":
-            value = sum_()
-            tokens.pop(0)
-            return value
-        return int(word)
-
-    try:
-        value = sum_()
-    except (IndexError, ValueError, ZeroDivisionError):
-        return None
-    return value if not tokens else None
+    Cache keys of compiled kernels hold it: reading the modules is faster than extracting device code at every load.
+    """
+    return cache.key(*(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))

@@ -17,13 +17,15 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from warpwise.cuda import gpu, observe
-from warpwise.cuda.module import Launcher
-from warpwise.cuda.tensor_map import TensorMap, encoded
-from warpwise.cuda.views import Out, Strided
+from warpwise.cuda.gpu.driver import current_device_function, current_stream_function
+from warpwise.cuda.gpu.kernel import GpuKernel
+from warpwise.cuda.gpu.tensor_map import TensorMap, encoded
+from warpwise.cuda.launch import intercept
+from warpwise.cuda.launch.launcher import Launcher
+from warpwise.cuda.launch.views import Out, Strided
 
 _KEPT_MAPS = 256
-_current_device, _raw_stream = gpu._current_device(), gpu._raw_stream()
+_current_device, _raw_stream = current_device_function(), current_stream_function()
 
 
 class Recording:
@@ -63,7 +65,7 @@ class _Kernel:
     __slots__ = ("_gpu", "_launcher", "_maps", "_pointers", "_values")
 
     def __init__(
-        self, kernel: gpu.GpuKernel, launcher: Launcher, values: list[Any], pointers: Pointers,
+        self, kernel: GpuKernel, launcher: Launcher, values: list[Any], pointers: Pointers,
         maps: Sequence[tuple[int, int, int, _Maps]],
     ) -> None:  # fmt: skip
         self._gpu, self._launcher, self._values = kernel, launcher, values
@@ -219,9 +221,7 @@ class _Recorder(TorchDispatchMode):
                 values[slot] = None
             elif not (self._constant(value) or isinstance(value, str) or hasattr(value, "primitive_bitwidth")):
                 return None
-        from warpwise.triton.compat import compiled_launch
-
-        return _Triton(compiled_launch(compiled, grid, values), values, pointers, descriptors)
+        return _Triton(launcher.relaunch(compiled, grid, values), values, pointers, descriptors)
 
     def _place(self, tensor: torch.Tensor) -> tuple[int, int] | None:
         """Which of the tensors ``tensor`` is or lies in, and how many bytes after its beginning; None for memory of others."""
@@ -250,7 +250,7 @@ def record(launch: Callable[[], None], tensors: Sequence[torch.Tensor]) -> Recor
     memory, or a kernel's ``__constant__`` variables are set.
     """
     recorder = _Recorder(tensors)
-    with observe.observing(recorder.show), recorder:
+    with intercept.intercepting(recorder.show), recorder:
         launch()
     if not recorder.repeatable or not recorder.steps:
         return None

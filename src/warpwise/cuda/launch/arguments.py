@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,12 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from warpwise.cuda import scalars, views
-from warpwise.cuda.elements import element
 from warpwise.cuda.errors import ArgumentError
-from warpwise.cuda.signature import Parameter
-from warpwise.cuda.tensor_map import TensorMap
-from warpwise.cuda.views import Out, Strided
+from warpwise.cuda.launch import scalars, views
+from warpwise.cuda.launch.elements import element
+from warpwise.cuda.launch.views import Out, Strided
+from warpwise.cuda.source.signature import Parameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,17 @@ class Scalar:
 
     name: str
     data: bytes
+
+
+class TensorMap(ctypes.Structure):
+    """A CUtensorMap: 128 opaque bytes for a parameter ``const __grid_constant__ CUtensorMap``; keeps its tensor alive.
+
+    ``recipe`` holds the arguments of ``gpu.tensor_map.encoded`` except the address: layout, box, swizzle, promotion.
+    """
+
+    _fields_ = [("opaque", ctypes.c_uint64 * 16)]
+    tensor: torch.Tensor
+    recipe: tuple[Any, ...]
 
 
 class PointerSlot:

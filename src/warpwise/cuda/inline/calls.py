@@ -14,12 +14,12 @@ from typing import Any
 
 import torch
 
-from warpwise.cuda import limits
-from warpwise.cuda.arguments import Buffer, Scalar
-from warpwise.cuda.elements import element as element_type
 from warpwise.cuda.errors import ArgumentError, LaunchError, UnwrittenOutput
-from warpwise.cuda.inline_host import native
-from warpwise.cuda.inline_host.device import Extension, Launch
+from warpwise.cuda.inline import native
+from warpwise.cuda.inline.device import Extension, ExtensionLaunch
+from warpwise.cuda.launch import limits
+from warpwise.cuda.launch.arguments import Buffer, Scalar
+from warpwise.cuda.launch.elements import element as element_type
 
 _BY_VALUE, _POINTER, _OBJECT = range(3)
 _WORD = 8
@@ -77,7 +77,7 @@ class Call:
         self.error: BaseException | None = None
         self._live: list[tuple[int, int]] | None = None
 
-    def launch(self, record: native.Launch) -> None:
+    def launch(self, record: native.LaunchRecord) -> None:
         extension = Extension.of(record.extension.decode())
         name = extension.instance(record.instance)
         where = f"{name} (launched at {extension.file}:{record.line})" if record.line else name
@@ -92,7 +92,7 @@ class Call:
                 f"{where}: {record.shared_bytes:,} bytes of dynamic shared memory; more than {profile.shared_per_block:,} need "
                 "cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) before the launch"
             )
-        launch = Launch(grid, block, record.shared_bytes)
+        launch = ExtensionLaunch(grid, block, record.shared_bytes)
         for position in range(record.count):
             self._bind(where, position, record.arguments[position], launch)
         findings = extension.run(name, launch, profile)
@@ -103,7 +103,7 @@ class Call:
         if findings:
             raise findings[0].error()
 
-    def _bind(self, where: str, position: int, argument: native.Argument, launch: Launch) -> None:
+    def _bind(self, where: str, position: int, argument: native.Argument, launch: ExtensionLaunch) -> None:
         name = argument.name.decode() if argument.name else f"#{position}"
         data = ctypes.string_at(argument.data, argument.bytes)
         if argument.kind == _POINTER:
@@ -128,7 +128,7 @@ class Call:
                 if buffer is not None:
                     launch.pointers.append((position, offset, buffer))
 
-    def _buffer(self, address: int, pointee: Pointee, launch: Launch) -> Buffer | None:
+    def _buffer(self, address: int, pointee: Pointee, launch: ExtensionLaunch) -> Buffer | None:
         """What a pointer reaches: from where it points to the end of its tensor or block. None for unknown memory."""
         found = self.regions.find(address) or self._storage_of_live_tensor(address)
         if found is None:
@@ -215,7 +215,7 @@ def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def on_launch(record: native.Launch) -> int:
+def on_launch(record: native.LaunchRecord) -> int:
     """What the support library calls for each launch: 0, or 1 with the error kept for when Python is reached again."""
     call = getattr(_calls, "current", None)
     found = call or Call(())

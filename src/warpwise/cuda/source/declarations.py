@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from warpwise.cuda.directives import Macro, expanding, macros, significant
-from warpwise.cuda.lexer import Token, closing, closing_angle
+from warpwise.cuda.source.directives import Macro, expanding, macros, significant
+from warpwise.cuda.source.lexer import Token, closing, closing_angle
 
 __all__ = ["Declaration", "Macro", "declarations", "macros", "significant"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from warpwise.cuda.declarations import Declaration
-from warpwise.cuda.directives import Macro
+from warpwise.cuda.source.declarations import Declaration
+from warpwise.cuda.source.directives import Macro
 
 _HOST_NAMESPACES = frozenset({"torch", "at", "c10", "pybind11", "py", "thrust", "chrono", "std::chrono"})
 

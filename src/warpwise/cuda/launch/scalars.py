@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from warpwise.cuda.elements import ElementType, element
-from warpwise.cuda.views import Out, Slot, Strided, described
+from warpwise.cuda.launch.elements import ElementType, element
+from warpwise.cuda.launch.views import Out, Slot, Strided, described
 
 Convert = Callable[[Any], Any]
 Pack = Callable[[Any], bytes]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from warpwise.cuda.lexer import Token, lex
+from warpwise.cuda.source.lexer import Token, lex
 
 
 @dataclass

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from warpwise.cuda import constants
-from warpwise.cuda.arguments import Buffer, Scalar
 from warpwise.cuda.errors import Finding, Index3, UnsupportedFeature
-from warpwise.cuda.inline_host import native, source
-from warpwise.cuda.module import Module
+from warpwise.cuda.inline import native, source
+from warpwise.cuda.launch.arguments import Buffer, Scalar
+from warpwise.cuda.launch.module import Module
 from warpwise.device.profiles import Profile
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ _NULL = Buffer("", 0, 0, 1, "char", False, False, 0, False)
 
 
 @dataclass(frozen=True)
-class Launch:
+class ExtensionLaunch:
     """One launch: its arguments, and the pointers inside of them, as (parameter, offset in its bytes, what it points into).
 
     ``wholes`` are the whole tensors of pointers into their middle.
@@ -89,12 +88,13 @@ class Extension:
                 seen.add(base)
                 self.module[name].build(checked=True)
 
-    def run(self, name: str, launch: Launch, profile: Profile) -> list[Finding]:
+    def run(self, name: str, launch: ExtensionLaunch, profile: Profile) -> list[Finding]:
         """Run one launch of the kernel ``name`` emulated, the extension's global variables copied in and out."""
         from warpwise.cuda.emulator import launcher
+        from warpwise.cuda.emulator.constants import library_variables
 
         build, arguments = self._build(name, launch, profile)
-        inside = constants.library_variables(build.library)
+        inside = library_variables(build.library)
         both = [(symbol, inside[known]) for known, symbol in native.symbols(self.key).items() if known in inside]
         for symbol, (address, size) in both:
             ctypes.memmove(address, symbol.data, size)
@@ -107,7 +107,7 @@ class Extension:
                 if not symbol.constant:
                     ctypes.memmove(symbol.data, address, size)
 
-    def _build(self, name: str, launch: Launch, profile: Profile) -> tuple[Build, list[Buffer | Scalar]]:
+    def _build(self, name: str, launch: ExtensionLaunch, profile: Profile) -> tuple[Build, list[Buffer | Scalar]]:
         """The kernel's library and its arguments: messages show the user's text, without the prelude."""
         from warpwise.cuda.emulator import compiler
 

@@ -86,7 +86,7 @@ def load_inline(
     if extra_cuda_cflags is not None and isinstance(extra_cuda_cflags, str):
         raise ValueError("load_inline: extra_cuda_cflags: expected a list of flags, got a string")
 
-    from warpwise.cuda.inline_host.build import Sources
+    from warpwise.cuda.inline.build import Sources
 
     wrap = "torch::wrap_pybind_function({})" if with_pytorch_error_handling else "{}"
     sources = Sources(
@@ -137,8 +137,8 @@ def _quoted(text: str) -> str:
 
 
 def _on_cpu(sources: Any, folder: Path | None, verbose: bool, is_python_module: bool) -> Any:
-    from warpwise.cuda.inline_host import build, calls, native
-    from warpwise.cuda.inline_host.device import Extension
+    from warpwise.cuda.inline import build, calls, native
+    from warpwise.cuda.inline.device import Extension
 
     if folder is not None and not folder.is_dir():
         raise ValueError(f"load_inline: build_directory={str(folder)!r} is no directory")
@@ -197,7 +197,7 @@ def _on_gpu(
     """PyTorch's own build for one architecture, kept under a key of all that decides it."""
     major, minor = torch.cuda.get_device_capability() if torch.cuda.is_available() else (0, 0)
     architecture = os.environ.get("TORCH_CUDA_ARCH_LIST") or f"{major}.{minor}"
-    from warpwise.cuda.inline_host.build import states
+    from warpwise.cuda.inline.build import states
 
     made = key(
         name, *cpp, "|", *cuda, functions, sorted(options.items(), key=str), *states(options["extra_include_paths"]),

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from warpwise.cuda.errors import ArgumentError, LaunchError
+from warpwise.cuda.launch.arguments import TensorMap
 
 # Members of CUtensorMapDataType, cuda.h.
 _TYPES = {
@@ -20,17 +21,6 @@ _ROUNDED = 11  # float32 that arrives rounded to TF32
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 _PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
 _MAX_BOX, _MAX_DIMENSIONS, _ALIGNMENT = 256, 5, 16
-
-
-class TensorMap(ctypes.Structure):
-    """A CUtensorMap: 128 opaque bytes for a parameter ``const __grid_constant__ CUtensorMap``; keeps its tensor alive.
-
-    ``recipe`` is what ``encoded`` makes the same of at another address: layout, box, swizzle and promotion.
-    """
-
-    _fields_ = [("opaque", ctypes.c_uint64 * 16)]
-    tensor: torch.Tensor
-    recipe: tuple[Any, ...]
 
 
 def tensor_map(

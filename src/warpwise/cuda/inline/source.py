@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from warpwise.cuda.declarations import Declaration, Macro, declarations, macros, significant
 from warpwise.cuda.errors import CompileError
-from warpwise.cuda.lexer import Lines, Token, blank, closing, closing_angle, lex, split
+from warpwise.cuda.source.declarations import Declaration, Macro, declarations, macros, significant
+from warpwise.cuda.source.lexer import Lines, Token, blank, closing, closing_angle, lex, split
 
 _CONFIGURE = "::warpwise_host::configure"
 _STATEMENTS = frozenset({"else", "do", "return"})

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from warpwise import cache
 
-DEVICE_HEADERS = Path(__file__).parent / "include"
+DEVICE_HEADERS = Path(__file__).parents[1] / "include"
 """The folder of this package's device headers, ``<warpwise/...>``; every kernel may include them."""
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
