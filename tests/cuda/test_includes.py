@@ -37,7 +37,7 @@ def test_advice_is_for_the_toolkits_headers_only() -> None:
 
 def test_a_digest_changes_with_the_headers_beside_the_source(tmp_path: Path) -> None:
     kernel, header = tmp_path / "k01.cu", tmp_path / "tile.cuh"
-    kernel.write_text('#include <cuda_fp16.h>\n  # include "tile.cuh"\n#include "warpwise/reduce.cuh"\n')
+    kernel.write_text('#include <cuda_fp16.h>\n  # include "tile.cuh"\n#include "warpwise/core/reduce.cuh"\n')
     header.write_text('#include "k01.cu"\n#define TILE 16\n')
     first = source_digest(kernel)
     assert first == source_digest(kernel) != ""

@@ -13,6 +13,7 @@ import torch
 
 import warpwise as ww
 from warpwise import cuda, lab, machine
+from warpwise.cuda.launch.arguments import Buffer
 from warpwise.cuda.launch.intercept import INTERCEPTORS, intercepting
 from warpwise.lab.explain import Explanation, launches
 from warpwise.lab.explain.hardware import hardware
@@ -281,8 +282,8 @@ def test_snapshots_keep_what_overlaps_together() -> None:
     base = np.arange(64, dtype=np.uint8)
     start = base.ctypes.data
 
-    def buffer(name: str, offset: int, size: int, const: bool) -> cuda.arguments.Buffer:
-        return cuda.arguments.Buffer(name, start + offset, size, 1, "unsigned char", const, False, start, not const)
+    def buffer(name: str, offset: int, size: int, const: bool) -> Buffer:
+        return Buffer(name, start + offset, size, 1, "unsigned char", const, False, start, not const)
 
     written, read, apart = buffer("w", 8, 16, False), buffer("r", 16, 16, True), buffer("a", 48, 8, True)
     kept = launches.Snapshot([written, read, apart])
@@ -318,11 +319,11 @@ def test_values_rounded_to_16_bits_on_the_way_may_differ_by_that(element: str, s
     before, after = np.ones(8, np.float32), np.ones(8, np.float32)
     other = after * np.float32(1.0005)  # half of a rounding of __half
     width = 2 if element == "__half" else 4
-    read = cuda.arguments.Buffer("x", 2**20, 16, width, element, True, False, 2**20, False)
+    read = Buffer("x", 2**20, 16, width, element, True, False, 2**20, False)
 
-    def output(values: np.ndarray) -> cuda.arguments.Buffer:
+    def output(values: np.ndarray) -> Buffer:
         start = values.ctypes.data
-        return cuda.arguments.Buffer("y", start, values.nbytes, 4, "float", False, False, start, True)
+        return Buffer("y", start, values.nbytes, 4, "float", False, False, start, True)
 
     checked = launches.Snapshot([read, output(after)])
     found = launches.agreement(

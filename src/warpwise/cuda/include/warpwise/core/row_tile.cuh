@@ -1,15 +1,16 @@
-// How a team of THREADS shares a row: in each turn every thread takes the elements of one 16-byte vector.
+// A row distributed over THREADS threads: in each turn every thread holds the elements of one 16-byte vector.
 #pragma once
 
-#include <warpwise/numeric.cuh>
-#include <warpwise/pack.cuh>
+#include <warpwise/core/numeric.cuh>
+#include <warpwise/core/pack.cuh>
 
 namespace warpwise {
 
-// ALIGNED: every row starts on 16 bytes and holds whole vectors (columns % Pack<T>::size == 0); a thread's elements are
-// neighbours and move by one instruction. Otherwise they lie THREADS apart, so that each scalar access still coalesces.
+// ALIGNED: every row is 16-byte aligned and a multiple of 16 bytes (columns % Pack<T>::size == 0); the elements of a
+// thread are adjacent and one instruction moves them. Otherwise they are THREADS apart, so that scalar accesses
+// coalesce.
 template <class T, int THREADS, bool ALIGNED>
-struct RowTeam {
+struct RowTile {
   static constexpr int kElements = Pack<T>::size;
   static constexpr int kColumnsPerTurn = THREADS * kElements;
 

@@ -1,19 +1,18 @@
-// Several neighbouring elements moved by one instruction, also from an array that starts or ends between two
-// boundaries.
+// Vectorised access to adjacent elements, also of arrays whose start or end is not 16-byte aligned.
 #pragma once
 
-#include <warpwise/pack.cuh>
+#include <warpwise/core/pack.cuh>
 
 namespace warpwise {
 
-// N elements that lie on a multiple of their whole size, so that a copy of the struct is one load or store.
+// N elements aligned to their total size, so that a copy of the struct is one load or store.
 template <class T, int N>
 struct alignas(sizeof(T) * N) Vector {
   static_assert(sizeof(T) * N <= 16 && (N & (N - 1)) == 0, "one memory instruction carries 4, 8 or 16 bytes a thread");
   T at[N];
 };
 
-// The elements before the first 16-byte boundary at or after `pointer`, at most `count`.
+// Number of elements before the first 16-byte boundary at or after `pointer`, at most `count`.
 template <class T>
 __device__ inline long long elements_before_boundary(const T* pointer, long long count) {
   const long long bytes = (16 - reinterpret_cast<unsigned long long>(pointer) % 16) % 16;
@@ -21,8 +20,8 @@ __device__ inline long long elements_before_boundary(const T* pointer, long long
   return elements < count ? elements : count;
 }
 
-// The whole grid walks over x: (n,), `visit(pack, count)` gets each 16 bytes once, and what lies before the first and
-// after the last boundary as packs of which only `count` elements are there.
+// Grid-stride loop over x: (n). Calls `visit(pack, count)` once for each 16 bytes, and for the elements before the
+// first and after the last 16-byte boundary with packs that hold only `count` elements.
 template <class T, class Visit>
 __device__ inline void for_each_pack(const T* x, long long n, Visit visit) {
   constexpr int kElements = Pack<T>::size;

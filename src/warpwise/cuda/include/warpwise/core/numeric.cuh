@@ -1,4 +1,4 @@
-// Arithmetic in float32 whatever a tensor's type: conversions, infinities, rounding-up division.
+// Conversions to and from float32, infinities and ceiling division.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -33,25 +33,24 @@ __device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float value) {
   return __float2bfloat16_rn(value);
 }
 
-// Products are summed in float, those of int8 in int, exactly: what a factor becomes, and what its sums become.
+// The accumulator is float, or int for int8, which is exact: conversions of operands to it and of sums from it.
 template <class T>
-__device__ inline float to_summed(T value) {
+__device__ inline float to_accumulator(T value) {
   return to_float(value);
 }
-__device__ inline int to_summed(signed char value) { return value; }
+__device__ inline int to_accumulator(signed char value) { return value; }
 
 template <class Out>
-__device__ inline Out from_sum(float sum) {
+__device__ inline Out from_accumulator(float sum) {
   return from_float<Out>(sum);
 }
 template <class Out>
-__device__ inline Out from_sum(int sum) {
+__device__ inline Out from_accumulator(int sum) {
   return sum;
 }
 
-// e^value, as exact as T can show: expf is within 2 ulp of float32; ex2.approx of value * log2(e) is within about
-// |value| * 2^-23 of it, far below half a unit in the last place of a 2-byte result, in two instructions instead of
-// eight.
+// e^value to the precision of T. expf is within 2 ulp of float32. ex2.approx of value * log2(e) has a relative error of
+// about |value| * 2^-23, far below half an ulp of a 2-byte result, and takes two instructions instead of eight.
 template <class T>
 __device__ inline float exponential(float value) {
   return __expf(value);

@@ -1,25 +1,25 @@
-// Tiles of matrices in shared memory as wmma asks for them: in slabs as wide as a fragment, so that each begins on 32
-// bytes, with rows apart so that no bank is met twice.
+// Tiles in shared memory for wmma: slabs as wide as a fragment, so that each fragment is 32-byte aligned, with a row
+// pitch that avoids bank conflicts.
 #pragma once
 
-#include <warpwise/vector.cuh>
+#include <warpwise/core/vector.cuh>
 
 namespace warpwise {
 
-// ROWS x COLUMNS in slabs of WIDTH columns; rows of a slab lie PITCH elements apart.
+// ROWS x COLUMNS in slabs of WIDTH columns; rows of a slab are PITCH elements apart.
 template <class T, int ROWS, int COLUMNS, int WIDTH, int PITCH>
-struct Slabs {
+struct WmmaTile {
   static constexpr int kPitch = PITCH, kUnit = 16 / sizeof(T);  // elements
-  static_assert(COLUMNS % WIDTH == 0 && WIDTH % kUnit == 0, "slabs are whole 16 bytes");
+  static_assert(COLUMNS % WIDTH == 0 && WIDTH % kUnit == 0, "a slab is a multiple of 16 bytes wide");
   static_assert(PITCH * sizeof(T) % 16 == 0, "wmma's leading dimension is a multiple of 16 bytes");
   T at[COLUMNS / WIDTH][ROWS * PITCH];
 
-  // All THREADS fill it from `from`, row-major and `stride` wide, of which `rows` and `columns` exist; zeros follow.
-  // ALIGNED: rows begin on 16 bytes and are whole numbers of them. All loads are under way before the first is stored.
+  // All THREADS fill it from `from`, row-major with row stride `stride`, of which `rows` x `columns` exist; the rest is
+  // zero. ALIGNED: rows are 16-byte aligned and multiples of 16 bytes. All loads are issued before the first store.
   template <int THREADS, bool ALIGNED>
   __device__ void fill(const T* from, int stride, int rows, int columns) {
     constexpr int kUnits = COLUMNS / kUnit, kRounds = ROWS * kUnits / THREADS;
-    static_assert(kRounds * THREADS == ROWS * kUnits, "threads share units evenly");
+    static_assert(kRounds * THREADS == ROWS * kUnits, "units divide evenly among threads");
     Vector<T, kUnit> units[kRounds];
 #pragma unroll
     for (int round = 0; round < kRounds; ++round) {

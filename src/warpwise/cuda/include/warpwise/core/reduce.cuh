@@ -1,14 +1,14 @@
-// Reductions over a warp by shuffles and over a block by one shuffle round a warp and one over the warps' results.
+// Reductions over a warp by shuffles, and over a block by one warp reduction for each warp and one over their results.
 #pragma once
 
-#include <warpwise/numeric.cuh>
+#include <warpwise/core/numeric.cuh>
 
 namespace warpwise {
 
 constexpr int kWarp = 32;
 constexpr unsigned kFullMask = 0xffffffffu;
 
-// An associative, commutative operation on Value with its identity, and how a Value crosses lanes.
+// An associative, commutative operation on Value: its identity, and the exchange of a Value between lanes.
 struct Sum {
   using Value = float;
   static __device__ Value identity() { return 0.0f; }
@@ -23,8 +23,8 @@ struct Max {
   static __device__ Value exchange(Value value, int distance) { return __shfl_xor_sync(kFullMask, value, distance); }
 };
 
-// Softmax's two statistics of a set of x as one value: m = max x and s = sum e^(x - m). Joining two sets rescales each
-// sum to the common maximum. Equal maxima are kept as they are: e^(-inf - -inf) of two sets without finite x is NaN.
+// The two statistics of softmax over a set of x: m = max x and s = sum e^(x - m). Combining two sets rescales each sum
+// to the common maximum. A sum whose maximum is the common one is not rescaled: e^(-inf - -inf) would be NaN.
 struct MaxAndSum {
   struct Value {
     float max, sum;
@@ -37,7 +37,7 @@ struct MaxAndSum {
     const float max = fmaxf(a.max, b.max);
     return {max, rescaled(a, max) + rescaled(b, max)};
   }
-  // The set with one more element x. An x of -inf adds nothing, also to a set that holds nothing finite yet.
+  // Adds one element x to the set. x = -inf adds nothing, also if the set has no finite element.
   static __device__ Value with(Value value, float x) {
     const float max = fmaxf(value.max, x);
     return {max, rescaled(value, max) + (x == minus_infinity() ? 0.0f : expf(x - max))};
@@ -47,7 +47,7 @@ struct MaxAndSum {
   }
 };
 
-// The reduction over each LANES neighbours of a full warp, in every lane: log2(LANES) butterfly steps in registers.
+// Reduces over groups of LANES adjacent lanes of a full warp; every lane gets the result. log2(LANES) butterfly steps.
 template <class Operation, int LANES = kWarp>
 __device__ inline typename Operation::Value warp_reduce(typename Operation::Value value) {
   static_assert(LANES <= kWarp && (LANES & (LANES - 1)) == 0, "a butterfly joins powers of two");
@@ -58,21 +58,21 @@ __device__ inline typename Operation::Value warp_reduce(typename Operation::Valu
   return value;
 }
 
-// The reduction over a block of THREADS, in every thread. `of_warp` is shared memory for one Value a warp (32 suffice).
-// Every thread must call it; it may be called again at once with the same `of_warp`.
+// Reduces over a block of THREADS; every thread gets the result and must call this. `of_warp` is shared memory for one
+// Value for each warp (at most 32), which the next call may reuse.
 template <class Operation, int THREADS>
 __device__ inline typename Operation::Value block_reduce(typename Operation::Value value,
                                                          typename Operation::Value* of_warp) {
   static_assert(THREADS % kWarp == 0 && THREADS <= 1024, "whole warps, and no more of them than a warp has lanes");
   const int lane = threadIdx.x % kWarp;
   value = warp_reduce<Operation>(value);
-  __syncthreads();  // what an earlier call left in of_warp has been read
+  __syncthreads();  // an earlier call's reads of of_warp are complete
   if (lane == 0) of_warp[threadIdx.x / kWarp] = value;
   __syncthreads();
   return warp_reduce<Operation>(lane < THREADS / kWarp ? of_warp[lane] : Operation::identity());
 }
 
-// The reduction over THREADS neighbours in x: a warp or a part of one, without a barrier, or a whole block.
+// Reduces over THREADS adjacent threads in x: a warp or a part of one, without a barrier, or a whole block.
 template <class Operation, int THREADS>
 __device__ inline typename Operation::Value team_reduce(typename Operation::Value value,
                                                         typename Operation::Value* of_warp) {
@@ -83,7 +83,7 @@ __device__ inline typename Operation::Value team_reduce(typename Operation::Valu
   }
 }
 
-// A block's size: four warps if a row takes one of them or less, else the row's own threads.
+// Block size: four warps if a row needs at most one warp, else the threads of a row.
 constexpr int kWarpsOfTeams = 4;
 
 __host__ __device__ constexpr int block_of_teams(int threads) {

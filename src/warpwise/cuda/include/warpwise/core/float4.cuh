@@ -1,15 +1,15 @@
-// Four neighbours of a matrix row moved at once, as float32, with what lies past the row's end read as zero.
+// Loads and stores of four adjacent elements of a matrix row as float32; elements past the row's end read as zero.
 #pragma once
 
-#include <warpwise/numeric.cuh>
-#include <warpwise/vector.cuh>
+#include <warpwise/core/numeric.cuh>
+#include <warpwise/core/vector.cuh>
 
 namespace warpwise {
 
 using Float4 = Vector<float, 4>;
 
-// `valid` elements from `from` on exist, and zeros follow; none may. ALIGNED: `from` lies on 4 * sizeof(T) and the
-// row's length is a multiple of 4, so that all four exist or none, and one load carries them.
+// Only the first `valid` (0 to 4) elements at `from` exist; the others are zero. ALIGNED: `from` is aligned to
+// 4 * sizeof(T) and the row's length is a multiple of 4, so that all four exist or none, and one load is used.
 template <bool ALIGNED, class T>
 __device__ inline Float4 load4(const T* from, int valid) {
   Float4 result = {0.0f, 0.0f, 0.0f, 0.0f};

@@ -1,16 +1,16 @@
-// Slices of two factors in shared memory, swizzled so that no access of the tensor cores' warps meets a bank twice, and
-// the sums' way back to global memory in 16-byte stores. See mma.cuh for fragments.
+// Tiles of two operands in shared memory, swizzled so that fragment loads have no bank conflicts, and stores of the
+// sums to global memory in 16-byte units. See mma.cuh for fragments.
 #pragma once
 
-#include <warpwise/mma.cuh>
-#include <warpwise/numeric.cuh>
-#include <warpwise/vector.cuh>
+#include <warpwise/core/numeric.cuh>
+#include <warpwise/core/shared_memory.cuh>
+#include <warpwise/core/vector.cuh>
+#include <warpwise/sm80/mma.cuh>
 
 namespace warpwise {
 namespace mma {
 
-// Where element `lane` of group `group` of 8 lies, in rows of A or columns of B: `span` neighbours go to as many
-// groups.
+// Row of A or column of B of element `lane` of group `group` of 8: `span` adjacent ones belong to as many groups.
 __host__ __device__ constexpr int position(int span, int group, int lane) {
   return group / span * span * 8 + lane * span + group % span;
 }
@@ -19,18 +19,19 @@ enum class Side { kA, kB };
 
 using Quad = Vector<unsigned, 4>;
 
-// SIZE rows of A or columns of B, DEPTH bytes deep. ALONG: its lines run along the depth, as those of row-major A and
-// column-major B do, else across it, along the side.
+// SIZE rows of A or columns of B, DEPTH bytes of K. ALONG: the operand is K-major (row-major A, column-major B), else
+// MN-major. A line is contiguous in global memory.
 //
-// A unit is 16 bytes, a row of 8 x 8 matrices. The eight that are read together lie in one column of units, in lines
-// that differ in the three bits of swizzle(line); exclusive or with them deals the eight to all 32 banks.
+// A unit is 16 bytes, a row of an 8 x 8 matrix. The eight units that ldmatrix reads together are in one column of
+// units, in lines that differ in the three bits of swizzle(line); XOR with these bits spreads the eight over all 32
+// banks.
 template <Side SIDE, class T, int SIZE, int DEPTH, bool ALONG>
-struct Slice {
-  static constexpr int kSize = sizeof(T), kSpan = Factor<T>::kSpan, kUnit = 16 / kSize;  // elements
+struct OperandTile {
+  static constexpr int kSize = sizeof(T), kSpan = OperandTraits<T>::kSpan, kUnit = 16 / kSize;  // elements
   static constexpr int kLines = ALONG ? SIZE : DEPTH / kSize, kPitch = ALONG ? DEPTH : SIZE * kSize;
   static constexpr int kBytes = kLines * kPitch, kSteps = DEPTH / 32;
   static_assert(DEPTH == 64 || DEPTH == 128, "a line of 128 bytes holds one or two rows");
-  static_assert(ALONG || kPitch >= (kSpan == 2 ? 64 : 128), "lines across fill the 32 banks");
+  static_assert(ALONG || kPitch >= (kSpan == 2 ? 64 : 128), "lines of an MN-major tile fill the 32 banks");
 
   __device__ static constexpr int swizzle(int line) {
     if (ALONG) return line / (kSpan > 128 / kPitch ? kSpan : 128 / kPitch) & 7;
@@ -42,16 +43,16 @@ struct Slice {
     return static_cast<unsigned>((line * kPitch + unit * 16) ^ (swizzle(line) << 4));
   }
 
-  // After how many lines swizzle() repeats.
+  // Period of swizzle(), in lines.
   static constexpr int kPeriod = ALONG ? 8 * (kSpan > 128 / kPitch ? kSpan : 128 / kPitch) : kSpan == 2 ? 16 : 8;
 
-  // All threads bring the slice of `matrix` that begins at row or column `first` of `size` and at `depth` of k; its
-  // lines lie `stride` elements apart. What lies past an edge is zero.
+  // All threads copy the tile of `matrix` that begins at row or column `first` of `size` and at `depth` of k; its lines
+  // are `stride` elements apart. Elements past an edge are zero.
   template <int WORD, int THREADS>
   __device__ static void copy(unsigned char* to, const T* matrix, int stride, int first, int size, int depth, int k) {
-    constexpr int kUnits = kPitch / 16, kRound = THREADS / kUnits;  // lines that one round of copies brings
+    constexpr int kUnits = kPitch / 16, kRound = THREADS / kUnits;  // lines of one round of copies
     static_assert(THREADS % kUnits == 0 && kLines % kRound == 0, "whole rounds");
-    constexpr int kAlike = kPeriod > kRound ? kPeriod / kRound : 1;  // rounds whose units change places differently
+    constexpr int kAlike = kPeriod > kRound ? kPeriod / kRound : 1;  // rounds with different swizzles
     const int unit = static_cast<int>(threadIdx.x) % kUnits, line = static_cast<int>(threadIdx.x) / kUnits;
     const int lines = ALONG ? size - first : k - depth, elements = ALONG ? k - depth : size - first;
     const T* from = matrix + static_cast<long long>((ALONG ? first : depth) + line) * stride + (ALONG ? depth : first) +
@@ -65,15 +66,15 @@ struct Slice {
     }
   }
 
-  // The register of a pair of groups that holds one of them at one half of the depth: the products' operands are
-  // registers in a row, (group, half) (0, 0), (1, 0), (0, 1), (1, 1) of A and (0, 0), (0, 1) of a group of B.
+  // Register of a pair of groups for (group, half of K). mma.sync takes consecutive registers: (0, 0), (1, 0), (0, 1),
+  // (1, 1) of A and (0, 0), (0, 1) of a group of B.
   __device__ static constexpr int held(int group, int half) {
     return SIDE == Side::kA ? 2 * half + group : 2 * group + half;
   }
 
-  // Where this lane reads the warp's fragments, which begin at row or column `first`, in any slice.
+  // Offset in a tile at which this lane loads the warp's fragments, whose first row or column is `first`.
   __device__ static unsigned place(int first) {
-    const int lane = threadIdx.x % 32, i = lane / 8, j = lane % 8;  // matrix and row, as ldmatrix counts
+    const int lane = threadIdx.x % 32, i = lane / 8, j = lane % 8;  // matrix and row of ldmatrix
     const int group = SIDE == Side::kA ? i % 2 : i / 2, half = SIDE == Side::kA ? i / 2 : i % 2;
     if (ALONG) return offset(first + position(kSpan, group, j), half);
     if (kSpan == 1) return offset(half * 8 + j, first / kUnit + group);
@@ -81,7 +82,7 @@ struct Slice {
     return offset(lane % 4, first / kUnit + lane / 4);
   }
 
-  // Fragments of 16 * PAIRS rows or columns at 32 bytes of depth, number `step`: r[p] holds groups 2 p and 2 p + 1.
+  // Loads the fragments of 16 * PAIRS rows or columns at K step `step` (32 bytes): r[p] holds groups 2 p and 2 p + 1.
   template <int PAIRS>
   __device__ static void fetch(unsigned (&r)[PAIRS][4], const unsigned char* slice, unsigned place, int step) {
     const unsigned char* const lines = slice + step * (32 / kSize) * kPitch;
@@ -89,19 +90,19 @@ struct Slice {
     for (int p = 0; p < PAIRS; ++p) {
       const unsigned beside = p * 16 * kSize;
       if constexpr (ALONG) {
-        load_matrices(r[p], shared_address(slice + (place ^ step * 32u) + position(kSpan, 2 * p, 0) * kPitch));
+        ldmatrix_x4(r[p], shared_address(slice + (place ^ step * 32u) + position(kSpan, 2 * p, 0) * kPitch));
       } else if constexpr (kSpan == 1) {
-        load_matrices_transposed(r[p], shared_address(lines + (place ^ beside % 128) + beside / 128 * 128));
-      } else if constexpr (kSpan == 2) {  // pairs of neighbours at two depths, twice: four depths of each neighbour
+        ldmatrix_x4_trans(r[p], shared_address(lines + (place ^ beside % 128) + beside / 128 * 128));
+      } else if constexpr (kSpan == 2) {  // byte pairs at two depths, twice: four depths of each row
         unsigned pairs[4];
-        load_matrices_transposed(pairs, shared_address(lines + (place ^ beside % 128) + beside / 128 * 128));
+        ldmatrix_x4_trans(pairs, shared_address(lines + (place ^ beside % 128) + beside / 128 * 128));
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           r[p][held(0, half)] = __byte_perm(pairs[2 * half], pairs[2 * half + 1], 0x6420);
           r[p][held(1, half)] = __byte_perm(pairs[2 * half], pairs[2 * half + 1], 0x7531);
         }
       } else if (p % 2 == 0) {
-        static_assert(ALONG || kSpan < 4 || PAIRS % 2 == 0, "a quad of floats goes to four groups");
+        static_assert(ALONG || kSpan < 4 || PAIRS % 2 == 0, "four floats belong to four groups");
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           const auto quad = *reinterpret_cast<const Quad*>(lines + place + beside + half * 4 * kPitch);
@@ -113,21 +114,21 @@ struct Slice {
   }
 };
 
-// sums[i][j] += fragments a[i] of 16 rows times b's group j of 8 columns, in an order that goes back and forth.
+// sums[i][j] += a[i] (16 rows) times group j of b (8 columns), in serpentine order to reuse registers.
 template <class T, int I, int PAIRS, class Sum>
-__device__ inline void products(Sum (&sums)[I][2 * PAIRS][4], const unsigned (&a)[I][4],
-                                const unsigned (&b)[PAIRS][4]) {
+__device__ inline void mma_sync_tile(Sum (&sums)[I][2 * PAIRS][4], const unsigned (&a)[I][4],
+                                     const unsigned (&b)[PAIRS][4]) {
 #pragma unroll
   for (int j = 0; j < 2 * PAIRS; ++j) {
 #pragma unroll
     for (int step = 0; step < I; ++step) {
       const int i = j % 2 ? I - 1 - step : step;
-      product(sums[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1], T());
+      mma_sync(sums[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1], T());
     }
   }
 }
 
-// Four words of each of four neighbouring lanes, transposed: lane t gets word t of the four, in the lanes' order.
+// Transposes the 4 x 4 words of four adjacent lanes: lane t gets word t of each lane, in lane order.
 __device__ inline void transpose_quad(unsigned (&words)[4]) {
   const bool odd = threadIdx.x & 1, high = threadIdx.x & 2;
 #pragma unroll
@@ -152,7 +153,7 @@ __device__ inline unsigned pack(float low, float high, __half) {
   return *reinterpret_cast<const unsigned*>(&pair);
 }
 
-// 16 bytes of a row, of which `valid` elements exist.
+// Stores 16 bytes of a row, of which `valid` elements exist.
 template <bool ALIGNED, class Out>
 __device__ inline void store16(Out* to, const Vector<Out, 16 / sizeof(Out)>& values, int valid) {
   constexpr int kCount = 16 / sizeof(Out);
@@ -165,10 +166,11 @@ __device__ inline void store16(Out* to, const Vector<Out, 16 / sizeof(Out)>& val
     if (e < valid) to[e] = values.at[e];
 }
 
-// The warp's sums, whose first row and column are `row` and `column` of c: (m, n). ALIGNED: c's rows lie on 16 bytes.
+// Stores the warp's sums to c (m, n) at (row, column). ALIGNED: the rows of c are 16-byte aligned.
 template <class T, bool ALIGNED, class Out, class Sum, int I, int J>
 __device__ inline void store(const Sum (&sums)[I][J][4], Out* c, int m, int n, int row, int column) {
-  constexpr int kSpan = Factor<T>::kSpan, kGroups = kSpan == 2 ? 2 : 4;  // groups of columns that meet in a store
+  constexpr int kSpan = OperandTraits<T>::kSpan,
+                kGroups = kSpan == 2 ? 2 : 4;  // groups of columns that one store combines
   const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 #pragma unroll
   for (int i = 0; i < 2 * I; ++i) {

@@ -1,5 +1,6 @@
-// Up to 16 bytes of T moved by one instruction, and the type that sums of T are computed in.
+// Vectors of up to 16 bytes that one instruction moves, and the type in which T is accumulated.
 #pragma once
+
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -21,7 +22,7 @@ __device__ Pack<T, BYTES>* packs(T* pointer) {
   return reinterpret_cast<Pack<T, BYTES>*>(pointer);
 }
 
-// Whether every pointer may be read as packs: an access of BYTES needs an address divisible by BYTES.
+// True if every pointer may be read as packs: an access of BYTES needs an address divisible by BYTES.
 template <int BYTES = 16, typename... T>
 __device__ bool aligned(const T*... pointers) {
   return ((reinterpret_cast<unsigned long long>(pointers) | ...) & (BYTES - 1)) == 0;
@@ -40,11 +41,11 @@ struct ComputeType<__nv_bfloat16> {
   using type = float;
 };
 
-// float for 2-byte floating point, T itself otherwise.
+// float for 2-byte floating-point types, else T.
 template <typename T>
 using Compute = typename ComputeType<T>::type;
 
-// This thread's number in a one-dimensional grid, and how many there are.
+// Index of this thread in a one-dimensional grid, and the number of threads.
 __device__ inline long long global_thread() { return static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ inline long long global_threads() { return static_cast<long long>(gridDim.x) * blockDim.x; }
 
