@@ -80,7 +80,7 @@ def test_a_kernel_without_parameters_packs_nothing() -> None:
 
 
 def test_a_size_that_disagrees_is_refused() -> None:
-    with pytest.raises(ValueError, match="a parameter of 8 bytes was to be packed as 'i'"):
+    with pytest.raises(ValueError, match="a parameter of 8 bytes cannot be packed as 'i'"):
         Parameters(["i"], [0], [8])
 
 

@@ -1,4 +1,4 @@
-"""Tensor maps: what the copy engine cannot do is said before the driver is asked."""
+"""Tensor maps: unsupported arguments are refused before the driver is called."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from warpwise import cuda
         (torch.empty(8, 8).t(), (8, 8), {}, "a last stride of 1"),
         (torch.empty(8, 7), (8, 7), {}, "the others multiples of 16 bytes, got strides"),
         (torch.empty(9)[1:].view(2, 4), (2, 4), {}, "begins on a multiple of 16 bytes"),
-        (torch.empty(8, 8, dtype=torch.bool), (8, 8), {}, "a dtype of the copy engine"),
+        (torch.empty(8, 8, dtype=torch.bool), (8, 8), {}, "a dtype that TMA supports"),
         (torch.empty(0, 8), (8, 8), {}, "none of them empty"),
         (torch.empty(8, 8), (8, 8), {}, "a CUDA tensor"),
     ],

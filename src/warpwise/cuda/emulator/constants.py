@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from warpwise.cuda.emulator.compiler import Build
 
 _APPLIED: dict[str, int] = {}
-"""Version of the constants that each library holds. Modules of one source share a library, so the key is the library."""
+"""Version of the constants that each library holds. Modules of one source share a library, so the key is the library.
+"""
 
 
 def apply(constants: Constants, build: Build) -> None:

@@ -1,4 +1,4 @@
-"""Kernels on a GPU: loaded once a device, launched on torch's current stream."""
+"""``GpuKernel``: a kernel loaded on one GPU and launched on torch's current stream."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from warpwise.cuda.launch.kernel import Kernel
     from warpwise.cuda.launch.launcher import Launcher
 
-# Results by which an earlier kernel's failure is reported to whoever calls the driver next (cuda.h, CUresult).
+# CUresult codes (cuda.h) of a failure in an earlier kernel, which the driver returns from the next call.
 _EARLIER = {
     700: "a kernel accessed an address outside its memory",
     702: "a kernel ran longer than the display's time limit",
@@ -40,9 +40,9 @@ _COOPERATIVE_TOO_LARGE = 720
 
 
 class Parameters:
-    """The parameters of a launch in one block of memory, and the array of their addresses that the driver takes.
+    """The parameters of a launch in one block of memory, and the array of their addresses for the driver.
 
-    ``codes`` are ``struct`` formats, ``offsets`` and ``sizes`` (bytes) those of the compiled kernel.
+    ``codes`` are ``struct`` formats; ``offsets`` and ``sizes`` are the compiled kernel's, in bytes.
     """
 
     def __init__(self, codes: Sequence[str], offsets: Sequence[int], sizes: Sequence[int]) -> None:
@@ -52,7 +52,7 @@ class Parameters:
             layout += f"{offset - end}x{code}"
             end = offset + struct.calcsize("=" + code)
             if end != offset + size:
-                raise ValueError(f"a parameter of {size} bytes was to be packed as {code!r}")
+                raise ValueError(f"a parameter of {size} bytes cannot be packed as {code!r}")
         self._pack = struct.Struct(layout).pack_into
         self._memory = ctypes.create_string_buffer(max(end, 1))
         base = ctypes.addressof(self._memory)
@@ -64,7 +64,7 @@ class Parameters:
 
 
 class GpuKernel:
-    """One kernel on one device. The driver copies parameters when it is called, so one block of them serves all launches."""
+    """One kernel on one device. The driver copies the parameters at the call, so that all launches share one block."""
 
     def __init__(self, kernel: Kernel, index: int) -> None:
         self.kernel, self.index = kernel, index
@@ -75,14 +75,16 @@ class GpuKernel:
         self._launchable: set[Any] = set()
         self._shared_allowed = 0
         self._constants_version = -1
-        self._synchronous = os.environ.get("WARPWISE_SYNC") == "1"  # looked up once: it costs as much as packing
+        self._synchronous = os.environ.get("WARPWISE_SYNC") == "1"  # read once: a lookup takes as long as packing
         self._device = self._done(self.driver.cuDeviceGet(index), "loading")
         torch.cuda.init()
         self._context = self._done(self.driver.cuDevicePrimaryCtxRetain(self._device), "loading")
         self._load(())
 
     def _load(self, constants: tuple[str, ...]) -> None:
-        """Compile or fetch the cubin and load it into the device's primary context, which is torch's too."""
+        """Compile the cubin or take it from the cache, and load it into the device's primary context, which torch uses
+        too.
+        """
         cu, name = self.driver, self.kernel.expression
         self.compiled = nvrtc.compile(self.kernel.module, name, self.profile.name, constants)
         self.library = self._done(cu.cuLibraryLoadData(self.compiled.cubin, [], [], 0, [], [], 0), "loading")
@@ -90,7 +92,7 @@ class GpuKernel:
         self._handle = handle
         with torch.cuda.device(self.index):
             self._done(cu.cuCtxSetCurrent(self._context), "loading")
-            # Loading now, not at the first launch, keeps that launch free for a graph capture.
+            # Load now, so that the first launch can be captured into a CUDA graph.
             self._function = self._done(cu.cuKernelGetFunction(handle), "loading")
         attribute = cu.CUfunction_attribute
         self.max_threads = self._attribute(attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
@@ -114,7 +116,7 @@ class GpuKernel:
             constants.version != self._constants_version
             and not constants.values.keys() <= self.compiled.constants.keys()
         ):
-            with self._lock:  # their symbols were not asked for yet: compile again
+            with self._lock:  # the cubin does not have their symbols yet: compile again
                 self._load(tuple(sorted(constants.values)))
                 self._launchable.clear()
         shape = launcher.grid, launcher.block, launcher.shared_bytes
@@ -124,7 +126,7 @@ class GpuKernel:
         self.launch_values(launcher, values)
 
     def launch_values(self, launcher: Launcher, values: Sequence[Any]) -> None:
-        """Launch with values as the binder gave them, for a launcher that was launched, and so checked, before."""
+        """Launch with values that the binder returned. The launcher must have been checked by an earlier ``launch``."""
         if self._current_device() != self.index:
             with torch.cuda.device(self.index):
                 self._launch(launcher, values)
@@ -151,7 +153,7 @@ class GpuKernel:
                 self._copy_constants(stream)
             self.parameters.fill(values)
             result = self._call(launcher, stream)
-            if result == _INVALID_CONTEXT:  # this thread has not used the device yet
+            if result == _INVALID_CONTEXT:  # the first use of the device in this thread
                 self._done(self.driver.cuCtxSetCurrent(self._context), "launching")
                 result = self._call(launcher, stream)
         if result:
@@ -168,7 +170,7 @@ class GpuKernel:
         return int(launch(self._function, *shape, stream, self.parameters.address, *more)[0])
 
     def _copy_constants(self, stream: int) -> None:
-        """Bring the module's constants to the device, in the stream's order."""
+        """Copy the module's constants to the device, in stream order."""
         constants, cu = self.kernel.module.constants, self.driver
         for name, data in constants.values.items():
             symbol = self.compiled.constants[name]
@@ -179,7 +181,7 @@ class GpuKernel:
         self._constants_version = constants.version
 
     def _done(self, result: tuple[Any, ...], doing: str, pair: bool = False) -> Any:
-        """What a driver call gave. Raises ``LaunchError`` for its error code."""
+        """The values of a driver call's result. Raises ``LaunchError`` if its error code is not 0."""
         if int(result[0]):
             raise self._error(int(result[0]), doing)
         return result[1:] if pair else result[1] if len(result) > 1 else None

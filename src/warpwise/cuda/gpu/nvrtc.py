@@ -1,4 +1,4 @@
-"""CUDA C++ to machine code by NVRTC, through NVIDIA's cuda.core. Needs neither a GPU nor a driver."""
+"""Compilation of CUDA C++ to machine code by NVRTC, through NVIDIA's cuda.core. Needs no GPU and no driver."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from warpwise.device.profiles import parse_target
 if TYPE_CHECKING:
     from warpwise.cuda.launch.module import Module
 
-# Instantiated with a kernel's type, its symbol carries that type: demangled, it says how the parameters are declared.
+# The symbol of its instantiation with a kernel's type contains that type; demangled, it gives the parameter types.
 _SIGNATURE = "\ntemplate <class F> __global__ void ww_signature() {}\n"
-_FORMAT = 2  # of what is kept in the cache
+_FORMAT = 2  # of cache entries
 
-# The C and C++ standard headers that kernels use and that nvcc finds at the host compiler; NVRTC has none.
+# C and C++ standard headers that kernels use. nvcc takes them from the host compiler; NVRTC has none.
 _STANDARD_HEADERS = Path(__file__).parents[1] / "include" / "nvrtc"
 
-# Functions without __device__ count as device code, since nvcc lets constant expressions call constexpr ones. Diagnostic
-# 177 is a variable that nothing refers to: natural, as kernels are compiled one by one; 47 is a macro defined anew, as
-# libcu++ does INFINITY.
+# Functions without __device__ are device code, since nvcc allows constant expressions to call constexpr functions.
+# Diagnostic 177 (unused variable) is expected, as kernels are compiled one by one; 47 is a macro redefinition, which
+# libcu++ does to INFINITY.
 _OPTIONS = {
     "std": "c++17",
     "lineinfo": True,
@@ -38,18 +38,18 @@ _OPTIONS = {
     "ptxas_options": "-v",
     "device_as_default_execution_space": True,
     "diag_suppress": [177, 47],
-    "no_cache": True,  # from its own cache NVRTC gives no report of the assembler; ours keeps it
+    "no_cache": True,  # NVRTC's own cache does not keep the assembler's report; ours does
 }
 _NEEDED = "pip install 'warpwise[cuda]' (cuda-core, cuda-bindings, nvidia-cuda-nvrtc)"
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """One kernel's machine code, and what the assembler says of it.
+    """One kernel's machine code and resource usage.
 
-    ``registers`` are a thread's; ``shared`` is the static shared memory of a block, ``stack`` and the spills are a
-    thread's, all in bytes. ``cooperative`` says that the kernel synchronises its whole grid. ``constants`` maps C++
-    names of variables to their symbols in ``cubin``.
+    ``registers``: for each thread. ``shared``: static shared memory of a block; ``stack`` and the spills: of a thread;
+    all in bytes. ``cooperative``: the kernel synchronises the whole grid. ``constants`` maps C++ names of variables to
+    their symbols in ``cubin``.
     """
 
     expression: str
@@ -68,17 +68,17 @@ class Compiled:
 
 
 def architecture(target: str) -> str:
-    """The NVRTC architecture of a target: sm_90 and later get their own features (sm_90a), which cubins may use."""
+    """The NVRTC architecture of a target; from sm_90 on the architecture-specific one (sm_90a)."""
     major, minor = parse_target(target)
     name = f"sm_{major}{minor}"
     return f"{name}a" if (major, minor) >= (9, 0) else name
 
 
 def compile(module: Module, expression: str, target: str, constants: tuple[str, ...] = ()) -> Compiled:
-    """Compile the kernel that ``expression`` names, or take it from the cache.
+    """Compile the kernel that ``expression`` names, or load it from the cache.
 
-    ``constants`` are C++ names of variables whose symbols will be wanted. Raises ``CompileError`` with NVRTC's
-    message, and ``ImportError`` saying what to install where NVRTC is not there.
+    ``constants`` are C++ names of variables whose symbols the result contains. Raises ``CompileError`` with NVRTC's
+    message, and ``ImportError`` that names the packages to install if NVRTC is missing.
     """
     arch = architecture(target)
     headers = includes.included(module.text, module.include)
@@ -104,7 +104,7 @@ def _standard_headers_digest() -> str:
 
 
 def toolchain() -> tuple[str, ...]:
-    """What decides the machine code beside the source: versions of NVRTC and of the toolkit's headers."""
+    """The versions of NVRTC and of the toolkit's headers, which determine the machine code beside the source."""
     return (*_versions(), *(str(folder) for folder in includes.toolkit()))
 
 
@@ -118,7 +118,7 @@ def _versions() -> tuple[str, ...]:
             except importlib.metadata.PackageNotFoundError:
                 continue
     if not found:
-        # A toolkit outside of Python: its NVRTC says what it is, at the price of loading it.
+        # A toolkit that is not installed by pip: ask NVRTC for its version, which loads it.
         _cuda_core()
         from cuda.bindings import nvrtc
 
@@ -150,7 +150,7 @@ def _compile(module: Module, text: str, expression: str, arch: str, constants: t
         program = core.Program(text + _SIGNATURE, "c++", options)
         made = program.compile("cubin", name_expressions=[expression, signature, *references.values()], logs=log)
     except Exception as error:
-        if type(error).__name__ != "NVRTCError":  # cuda.core does not export its class
+        if type(error).__name__ != "NVRTCError":  # cuda.core does not export this class
             raise
         raise _compile_error(module, expression, arch, str(error)) from None
     names = {
@@ -171,7 +171,7 @@ def _macro(value: object) -> str:
 
 
 def _compile_error(module: Module, expression: str, arch: str, message: str) -> CompileError:
-    """NVRTC's message by itself: cuda.core puts an error code in front and the options behind."""
+    """The error with NVRTC's message, without the error code and options that cuda.core adds."""
     log = (message.partition("compilation log:")[2] or message).replace("\0", "")
     lines = [line.rstrip() for line in log.strip().splitlines()]
     body = "\n".join(line for line in lines if line and not re.match(r"ptxas (info\b|\s)", line))
@@ -181,7 +181,7 @@ def _compile_error(module: Module, expression: str, arch: str, message: str) -> 
 
 
 def _resources(log: str, symbol: str) -> dict[str, int]:
-    """Registers, shared memory, stack and spills of ``symbol`` in what ptxas -v prints."""
+    """Registers, shared memory, stack and spills of ``symbol`` from the output of ptxas -v."""
     part = re.search(
         rf"Compiling entry function '{re.escape(symbol)}'(.*?)(?=Compiling entry function|\Z)", log, re.DOTALL
     )
@@ -201,9 +201,9 @@ def _resources(log: str, symbol: str) -> dict[str, int]:
 
 
 def _synchronises_grid(cubin: bytes, symbol: str) -> bool:
-    """Whether the kernel reads the grid barrier's address, which a cooperative launch hands over in %envreg1 and 2.
+    """True if the kernel reads the grid barrier's address, which a cooperative launch passes in %envreg1 and %envreg2.
 
-    The PTX stands in the cubin because it is compiled with line information.
+    The cubin contains the PTX because it is compiled with line information.
     """
     start = cubin.find(b".entry " + symbol.encode() + b"(")
     end = cubin.find(b".entry ", start + 1)

@@ -1,9 +1,9 @@
-"""Launches recorded once and repeated for tensors that differ from the first ones by their addresses alone.
+"""Recorded launches, replayed for tensors that differ from the recorded ones only by their addresses.
 
-A launcher's Python (grids, names of kernels, tensor maps, checks of arguments) costs tens of microseconds, and gives the
-same for tensors of the same shapes, strides, dtypes and alignment. What it launched is therefore kept, with every
-pointer as a tensor's address and an offset, and a repetition packs addresses and calls the driver. Memory that the
-launcher allocated for itself is allocated anew each time.
+The Python code of a launch (grids, kernel names, tensor maps, argument checks) takes tens of microseconds, and its
+result depends only on the tensors' shapes, strides, dtypes and alignment. A recording keeps the launched kernels with
+every pointer as a tensor's address plus an offset; a replay packs addresses and calls the driver. Memory that the
+recorded code allocates is allocated again at each replay.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _current_device, _raw_stream = current_device_function(), current_stream_functio
 
 
 class Recording:
-    """Kernels of one launch, in order. Call it with the addresses of the tensors it was recorded for, or of others like them."""
+    """A sequence of kernels. Call it with the addresses of tensors that have the layout of the recorded ones."""
 
     __slots__ = ("_index", "_rooms", "_steps")
 
@@ -45,7 +45,7 @@ class Recording:
                 self(addresses)
             return
         if self._rooms:
-            rooms = [room() for room in self._rooms]  # the stream keeps what kernels before a later allocation need
+            rooms = [room() for room in self._rooms]  # freed memory is reused in stream order only
             addresses = [*addresses, *[room.data_ptr() for room in rooms]]
         stream = _raw_stream(self._index)
         for step in self._steps:
@@ -56,11 +56,11 @@ class Recording:
 
 
 Pointers = Sequence[tuple[int, int, int]]
-"""Which value is which tensor's address, and how many bytes past it."""
+"""(index of the parameter, index of the tensor, offset in bytes from the tensor's address)."""
 
 
 class _Kernel:
-    """A CUDA kernel: its launcher, the values of its parameters, and which of them follow the tensors."""
+    """A CUDA launch: its launcher, the values of its parameters, and the pointers and tensor maps among them."""
 
     __slots__ = ("_gpu", "_launcher", "_maps", "_pointers", "_values")
 
@@ -81,7 +81,9 @@ class _Kernel:
 
 
 class _Triton:
-    """A compiled Triton kernel with its grid, which takes addresses for tensors and what has a ``data_ptr`` for a descriptor's."""
+    """A Triton launch. It takes addresses in place of tensors, and an object with ``data_ptr`` in place of a
+    descriptor's base.
+    """
 
     __slots__ = ("_descriptors", "_launch", "_pointers", "_values")
 
@@ -103,14 +105,14 @@ class _Triton:
 
 
 class _Address(int):
-    """An address that can be asked for itself, as a tensor can."""
+    """An address with the ``data_ptr`` method of a tensor."""
 
     def data_ptr(self) -> int:
         return self
 
 
 class _Maps(OrderedDict[int, bytes]):
-    """Tensor maps of one layout and box by address, the latest ones kept."""
+    """An LRU cache of tensor maps of one layout and box, by address."""
 
     def __init__(self, recipe: tuple[Any, ...]) -> None:
         super().__init__()
@@ -130,7 +132,9 @@ _ALLOCATIONS = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_
 
 
 class _Recorder(TorchDispatchMode):
-    """Makes each launch that it is shown and keeps it; notes what torch allocates, and whether it does more than that."""
+    """Makes and records each intercepted launch. Also tracks torch's allocations, and other operators, which prevent a
+    replay.
+    """
 
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
         super().__init__()
@@ -138,7 +142,7 @@ class _Recorder(TorchDispatchMode):
         self.rooms: list[torch.Tensor] = []
         self._tensors = list(tensors)
         self._storages = {tensor.untyped_storage().data_ptr(): at for at, tensor in enumerate(tensors)}
-        # With one storage for two tensors nobody knows whose offset an address is.
+        # If two tensors share a storage, the owner of an address in it is ambiguous.
         self.repeatable = len(self._storages) == len(tensors)
 
     def __torch_dispatch__(
@@ -146,15 +150,15 @@ class _Recorder(TorchDispatchMode):
     ) -> Any:
         made = func(*args, **(kwargs or {}))
         if func.overloadpacket.__name__ in _ALLOCATIONS and made.is_cuda and made.numel():
-            self.rooms.append(made)  # held, so that nothing else is put there
+            self.rooms.append(made)  # kept alive, so that its memory is not reused during recording
             self._storages[made.untyped_storage().data_ptr()] = len(self._tensors)
             self._tensors.append(made)
         elif not func.is_view:
             self.repeatable = False
         return made
 
-    def show(self, launcher: Any, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
-        """Launch, and keep how to do it again."""
+    def intercept(self, launcher: Any, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+        """The interceptor: make the launch and record it."""
         result = launcher(*args, **options)
         step: _Kernel | _Triton | None = None
         if self.repeatable:
@@ -198,7 +202,7 @@ class _Recorder(TorchDispatchMode):
     def _triton(
         self, launcher: Any, args: tuple[Any, ...], options: Mapping[str, Any], compiled: Any
     ) -> _Triton | None:
-        """A launch of ``warpwise.triton``, which says what the compiled kernel is handed."""
+        """A step for a launch of ``warpwise.triton``, or None if it cannot be replayed."""
         bound = launcher.bound(args, options)
         if bound is None or not hasattr(compiled, "packed_metadata"):
             return None
@@ -216,7 +220,7 @@ class _Recorder(TorchDispatchMode):
                     pointers.append((slot, *place))
                 else:
                     template = copy.copy(value)
-                    template.base = None  # a recording keeps no tensor alive
+                    template.base = None  # a recording must not keep tensors alive
                     descriptors.append((slot, *place, template))
                 values[slot] = None
             elif not (self._constant(value) or isinstance(value, str) or hasattr(value, "primitive_bitwidth")):
@@ -224,12 +228,12 @@ class _Recorder(TorchDispatchMode):
         return _Triton(launcher.relaunch(compiled, grid, values), values, pointers, descriptors)
 
     def _place(self, tensor: torch.Tensor) -> tuple[int, int] | None:
-        """Which of the tensors ``tensor`` is or lies in, and how many bytes after its beginning; None for memory of others."""
+        """(index, offset in bytes) of ``tensor`` in the recorded tensors, or None if it is not in their storages."""
         at = self._storages.get(tensor.untyped_storage().data_ptr())
         return None if at is None else (at, tensor.data_ptr() - self._tensors[at].data_ptr())
 
     def _constant(self, value: Any) -> bool:
-        """Whether ``value`` is a number, and no address in one of the tensors, which would be another one next time."""
+        """True if ``value`` is a number, and not an address in one of the tensors, which would change at a replay."""
         if not isinstance(value, int | float | None):
             return False
         spans = ((tensor.untyped_storage().data_ptr(), tensor.untyped_storage().nbytes()) for tensor in self._tensors)
@@ -243,14 +247,15 @@ def _device(args: Sequence[Any]) -> torch.device:
 
 
 def record(launch: Callable[[], None], tensors: Sequence[torch.Tensor]) -> Recording | None:
-    """Run ``launch``, and give what it launched for ``tensors``, all of them on one GPU; None if that cannot be repeated.
+    """Run ``launch`` and return a recording of its kernels for ``tensors``, all on one GPU; None if it cannot be
+    replayed.
 
-    It cannot where the launch does more than allocate memory and start CUDA and Triton kernels on it and these tensors: runs
-    another operator of torch (a fill, a copy), or hands over a tensor from elsewhere; nor where two of the tensors share
-    memory, or a kernel's ``__constant__`` variables are set.
+    A launch can be replayed if it only allocates memory and launches CUDA and Triton kernels on that memory and
+    ``tensors``. It cannot if it runs another operator of torch (a fill, a copy), passes any other tensor, or sets
+    ``__constant__`` variables, or if two of the tensors share memory.
     """
     recorder = _Recorder(tensors)
-    with intercept.intercepting(recorder.show), recorder:
+    with intercept.intercepting(recorder.intercept), recorder:
         launch()
     if not recorder.repeatable or not recorder.steps:
         return None
@@ -258,9 +263,9 @@ def record(launch: Callable[[], None], tensors: Sequence[torch.Tensor]) -> Recor
 
 
 def allocator(tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
-    """What allocates tensors that lie in memory as ``tensor`` does, of its dtype and on its device.
+    """A function that allocates tensors with the shape, strides, dtype and device of ``tensor``.
 
-    Inductor's own function for that, if the device is the current one, costs half of what an operator costs.
+    Inductor's allocation function, used on the current device, takes half the time of an operator.
     """
     size, stride, dtype, index = tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.get_device()
     empty = tensor.new_empty(0).new_empty_strided  # dtype and device need no parsing then

@@ -1,4 +1,4 @@
-"""Tensor maps: what Hopper's copy engine (TMA) is told of a tensor, made by the driver and passed by value."""
+"""Tensor maps: descriptions of tensors for TMA, encoded by the driver and passed to kernels by value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TYPES = {
     torch.uint8: 0, torch.int8: 0, torch.uint16: 1, torch.uint32: 2, torch.int32: 3, torch.uint64: 4, torch.int64: 5, torch.float16: 6,
     torch.float32: 7, torch.float64: 8, torch.bfloat16: 9, torch.float8_e4m3fn: 0, torch.float8_e5m2: 0,
 }  # fmt: skip
-_ROUNDED = 11  # float32 that arrives rounded to TF32
+_ROUNDED = 11  # float32, rounded to TF32 when loaded
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 _PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
 _MAX_BOX, _MAX_DIMENSIONS, _ALIGNMENT = 256, 5, 16
@@ -31,17 +31,17 @@ def tensor_map(
     tf32: bool = False,
     layout: tuple[tuple[int, ...], tuple[int, ...]] | None = None,
 ) -> TensorMap:
-    """Describe ``tensor`` (1 to 5 dimensions, on a GPU) to the copy engine, to be moved in boxes.
+    """Make the tensor map of ``tensor`` (1 to 5 dimensions, on a GPU) for copies of boxes by TMA.
 
-    ``box`` gives a box's extent in each dimension of the tensor, in its order (rows, columns): 1 to 256 elements.
-    ``swizzle`` is the span in bytes (0, 32, 64 or 128) in which 16-byte units of shared memory change places, no less
-    than the box's last extent; ``promotion`` the granularity of reads into L2 (0, 64, 128 or 256 bytes). With ``tf32``
-    float32 elements are rounded to TF32, to nearest, as they are loaded. What a box holds past the tensor's edges reads
-    as zero and is never written. ``layout`` is a shape and strides to read the tensor's memory by in place of its own; they
-    may lead outside where no box goes.
+    ``box`` is the box's extent in each dimension of the tensor, in its order (rows, columns): 1 to 256 elements.
+    ``swizzle`` is the span of the shared-memory swizzle in bytes (0, 32, 64 or 128), at least the size of the box's
+    last dimension; ``promotion`` is the granularity of L2 reads (0, 64, 128 or 256 bytes). With ``tf32``, float32
+    elements are rounded to the nearest TF32 when loaded. Elements of a box outside the tensor read as zero and are not
+    written. ``layout`` is a shape and strides that replace the tensor's own; they may exceed the tensor's memory where
+    no box is loaded or stored.
 
-    Raises ``ArgumentError`` for what the engine cannot do: a last stride other than 1, strides or an address that are
-    no multiples of 16 bytes, other dtypes; ``LaunchError`` if the driver refuses.
+    Raises ``ArgumentError`` for what TMA does not support: a last stride other than 1, strides or an address that are
+    not multiples of 16 bytes, other dtypes; ``LaunchError`` if the driver reports an error.
     """
     shape, strides = layout or (tuple(tensor.shape), tensor.stride())
     _check(tensor, shape, strides, tuple(box), swizzle, promotion)
@@ -53,13 +53,11 @@ def tensor_map(
     return result
 
 
-@functools.lru_cache(
-    maxsize=4096
-)  # a map holds addresses and sizes alone, so that it serves any tensor that lies there
+@functools.lru_cache(maxsize=4096)  # a map holds an address and sizes only, so it is valid for any tensor with them
 def encoded(
     address: int, layout: tuple[Any, ...], box: tuple[int, ...], swizzle: int, promotion: int, tf32: bool = False
 ) -> bytes:
-    """The bytes of a tensor map. Raises ``LaunchError`` if the driver refuses."""
+    """The bytes of a tensor map. Raises ``LaunchError`` if the driver reports an error."""
     shape, strides, dtype = layout
     count, size = len(shape), dtype.itemsize
     room = _Aligned()
@@ -83,7 +81,7 @@ def encoded(
 
 
 class _Aligned(ctypes.Structure):
-    """Room for a tensor map on 64 bytes, as the driver asks."""
+    """Memory for a tensor map with the 64-byte alignment that the driver requires."""
 
     _fields_ = [("bytes", ctypes.c_uint8 * 192)]
 
@@ -112,7 +110,7 @@ def _check(
         return ArgumentError(f"tensor_map: expected {what}")
 
     if tensor.dtype not in _TYPES:
-        raise refuse(f"a dtype of the copy engine ({', '.join(str(dtype) for dtype in _TYPES)}), got {tensor.dtype}")
+        raise refuse(f"a dtype that TMA supports ({', '.join(str(dtype) for dtype in _TYPES)}), got {tensor.dtype}")
     if not 1 <= len(shape) <= _MAX_DIMENSIONS or 0 in shape:
         raise refuse(f"1 to {_MAX_DIMENSIONS} dimensions, none of them empty, got shape {shape}")
     if len(box) != len(shape) or not all(1 <= extent <= _MAX_BOX for extent in box):
@@ -132,4 +130,4 @@ def _check(
     if tensor.data_ptr() % _ALIGNMENT:
         raise refuse(f"data that begins on a multiple of {_ALIGNMENT} bytes, got address {tensor.data_ptr():#x}")
     if not tensor.is_cuda:
-        raise refuse(f"a CUDA tensor: the copy engine is a GPU's, got one on {tensor.device}")
+        raise refuse(f"a CUDA tensor, since TMA needs a GPU, got one on {tensor.device}")

@@ -1,4 +1,4 @@
-"""Arguments of a launch, checked and packed by the C type that the kernel declares, never by their Python type."""
+"""Arguments of a launch, checked and packed by the declared C types of the parameters."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from warpwise.cuda.source.signature import Parameter
 class Buffer:
     """A pointer parameter of an emulated launch.
 
-    ``address`` and ``nbytes`` give the view's first byte and extent (both 0 for a null pointer), ``storage`` the first
-    byte of the storage it lies in: alignment and aliasing are relative to it. ``const`` is the declaration's: writes
-    are errors. ``output`` marks an argument wrapped in ``cuda.out``. ``writable`` says that the host array may change.
+    ``address`` and ``nbytes`` are the view's first byte and size (both 0 for a null pointer); ``storage`` is the first
+    byte of its storage, to which alignment and aliasing refer. ``const``: the pointee is declared const, so that writes
+    are errors. ``output``: the argument is wrapped in ``cuda.out``. ``writable``: the host array may be written.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A by-value parameter of an emulated launch: its bytes exactly as declared."""
+    """A by-value parameter of an emulated launch: its bytes in the declared type."""
 
     name: str
     data: bytes
@@ -57,7 +57,7 @@ class TensorMap(ctypes.Structure):
 
 
 class PointerSlot:
-    """One pointer parameter: which arrays it takes, and what a launch is handed for them."""
+    """One pointer parameter: checks the array given for it and converts it to an address or a buffer."""
 
     def __init__(self, kernel: str, position: int, name: str, declared: str, parameter: Parameter) -> None:
         self.kernel, self.position, self.name, self.declared = kernel, position, name, declared
@@ -77,7 +77,7 @@ class PointerSlot:
         return _error(self, came, advice)
 
     def gpu(self, value: Any) -> int:
-        """The address for a launch on the GPU; the caller has checked that all arrays lie on one device."""
+        """The address for a launch on the GPU. The caller has checked that all arrays are on one device."""
         if type(value) is Out:
             if self.const:
                 raise self._out_of_const()
@@ -141,7 +141,7 @@ class PointerSlot:
         )  # fmt: skip
 
     def _plainly_fits(self, tensor: torch.Tensor) -> bool:
-        """Whether nothing about this tensor needs a closer look: the usual case, kept fast."""
+        """True in the usual case, where no further check is needed. This path is fast."""
         return (
             self.plain
             and tensor.layout is torch.strided
@@ -160,7 +160,7 @@ class PointerSlot:
         return self.type.bytes if self.type else itemsize
 
     def _check_type(self, view: views.View) -> None:
-        """The array's dtype against the element type; a type of the user's own is filled from raw bytes."""
+        """Check the array's dtype against the element type. A user-defined type takes raw bytes."""
         if self.any or view.dtype in self.dtypes:
             return
         if self.type is None and not self.addresses:
@@ -181,7 +181,7 @@ class PointerSlot:
         raise self.error(view.described, f"expected {expected}: {advice}")
 
     def _check_vector(self, view: views.View, offset: int) -> None:
-        """A vector such as float4 needs whole vectors at an address that is a multiple of its alignment."""
+        """Check that an array for a vector type such as float4 holds whole vectors and is aligned."""
         if self.type is None or self.type.lanes == 1 or view.dtype is None:
             return
         if view.nbytes % self.type.bytes:
@@ -220,9 +220,9 @@ def _error(slot: PointerSlot | ScalarSlot, came: str, advice: str) -> ArgumentEr
 
 
 class Binder:
-    """All parameters of one kernel. Making one is slow and done once a kernel; binding arguments is fast.
+    """All parameters of one kernel. It is made once for a kernel, which is slow; binding arguments is fast.
 
-    ``sizes`` are the parameters' ``sizeof``; ``declared`` their types and names as the source spells them, if known.
+    ``sizes`` are the parameters' sizes in bytes; ``declared`` their types and names as in the source, if known.
     """
 
     def __init__(
@@ -251,7 +251,7 @@ class Binder:
         self._gpu = [slot.gpu for slot in self.slots]
 
     def cpu(self, args: Sequence[Any]) -> list[Buffer | Scalar]:
-        """What an emulated launch is handed, in parameter order. Raises ``ArgumentError``."""
+        """Buffers and scalars for an emulated launch, in parameter order. Raises ``ArgumentError``."""
         if len(args) != len(self._cpu):
             raise self._count(args)
         bound = [bind(value) for bind, value in zip(self._cpu, args, strict=True)]
@@ -260,7 +260,7 @@ class Binder:
         return bound
 
     def gpu(self, args: Sequence[Any]) -> list[Any]:
-        """Values to pack with the slots' codes for a launch on the GPU. Raises ``ArgumentError``."""
+        """Values for ``struct.pack`` with the slots' codes, for a launch on the GPU. Raises ``ArgumentError``."""
         if len(args) != len(self._gpu):
             raise self._count(args)
         return [bind(value) for bind, value in zip(self._gpu, args, strict=True)]
@@ -272,7 +272,7 @@ class Binder:
         )
 
     def _check_outputs_alone(self, bound: Sequence[Buffer | Scalar]) -> None:
-        """An output is poisoned before the launch, so it may not lie where another argument is read from."""
+        """Check that no output overlaps another argument, since outputs are filled with NaN before the launch."""
         buffers = [part for part in bound if isinstance(part, Buffer) and part.nbytes]
         for output in (part for part in buffers if part.output):
             for other in buffers:
@@ -287,13 +287,13 @@ class Binder:
 
 
 def device_of(args: Sequence[Any], kernel: str) -> torch.device | None:
-    """The one device that every array among ``args`` lies on, or None without any array.
+    """The device of all arrays among ``args``, or None if there is no array.
 
-    Raises ``ArgumentError`` naming two arguments that lie on different devices.
+    Raises ``ArgumentError`` that names two arguments on different devices.
     """
     found: torch.device | None = None
     first = 0
-    numbers = False  # 0-dim arrays on the CPU, which may be by-value arguments
+    numbers = False  # there are 0-dim CPU arrays, which may be by-value arguments
     for position, value in enumerate(args):
         kind = type(value)
         if kind in _NO_ARRAY:

@@ -16,7 +16,7 @@ _VERSIONS = itertools.count()  # no two states of any module's constants have th
 
 
 class Constants:
-    """Values set by ``Module.set_constant``: bytes by the variable's C++ name. ``version`` changes with each of them."""
+    """Values set by ``Module.set_constant``: bytes by the variable's C++ name. ``version`` changes with each."""
 
     def __init__(self) -> None:
         self.values: dict[str, bytes] = {}

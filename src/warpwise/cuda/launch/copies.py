@@ -1,4 +1,4 @@
-"""Arguments of a GPU launch copied to the CPU, for an emulated run of the same launch."""
+"""Copies of a GPU launch's arguments to the CPU, for an emulated run of the same launch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from warpwise.cuda.launch.views import Out, Strided
 
 
 def to_cpu(args: Sequence[Any]) -> tuple[Any, ...]:
-    """``args`` with every CUDA array on the CPU. Views of one storage are views of one copy, at the same offsets."""
+    """``args`` with every CUDA array copied to the CPU. Views of one storage become views of one copy, at the same
+    offsets.
+    """
     storages: dict[int, torch.UntypedStorage] = {}
     return tuple(_copy(value, storages) for value in args)
 

@@ -17,8 +17,8 @@ Kind = Literal["int", "float", "bool", "half", "bf16", "fp8", "complex"]
 class ElementType:
     """A C type whose layout is known: ``lanes`` scalars of ``kind``, each ``bytes // lanes`` wide.
 
-    ``code`` is the ``struct`` format of the whole (bfloat16 and fp8 travel as integers of their width); ``dtypes``
-    are those that a pointer to it accepts; ``low`` and ``high`` bound an integer.
+    ``code`` is the ``struct`` format of the type (bfloat16 and fp8 are packed as integers of their width). ``dtypes``
+    are those that a pointer to it accepts. ``low`` and ``high`` are the bounds of an integer.
     """
 
     name: str
@@ -33,7 +33,7 @@ class ElementType:
 
     @property
     def vector(self) -> bool:
-        """Whether it is a struct of lanes, also of one ("float1")."""
+        """True for a vector type, including those of one lane ("float1")."""
         return self.lanes > 1 or self.name in _ONE_LANE
 
 
@@ -94,8 +94,9 @@ def _vector(name: str, base: str, lanes: int, align: int, *more: torch.dtype) ->
 
 
 def _vectors() -> list[ElementType]:
-    """CUDA's built-in vector types. Alignments are those of the programming guide's table: a three-vector is aligned
-    like its scalar, the others like their size, at most 16 bytes."""
+    """CUDA's built-in vector types. Alignments follow the programming guide's table: a vector of three is aligned like
+    its scalar, the others to their size, at most 16 bytes.
+    """
     made: list[ElementType] = []
     for stem, base in (
         ("char", "signed char"), ("uchar", "unsigned char"), ("short", "short"), ("ushort", "unsigned short"),
@@ -123,7 +124,9 @@ _COMPLEX = re.compile(r"(?:(?:cuda::)?std|thrust)(?:::\w+)*::complex<(float|doub
 
 @functools.lru_cache(maxsize=512)
 def element(name: str) -> ElementType | None:
-    """The known type called ``name`` ("unsigned int", "float4", "std::complex<float>"), or None for a user's own."""
+    """The known type called ``name`` ("unsigned int", "float4", "std::complex<float>"), or None for a user-defined
+    type.
+    """
     found = _BY_NAME.get(name)
     if found is None and (match := _COMPLEX.fullmatch(name)):
         pair = _BY_NAME[f"{match[1]}2"]
@@ -133,7 +136,7 @@ def element(name: str) -> ElementType | None:
 
 
 def known() -> tuple[ElementType, ...]:
-    """Every type known by its plain name."""
+    """Every known type, except those with template arguments."""
     return tuple(_BY_NAME.values())
 
 
@@ -152,7 +155,7 @@ def ctype(dtype: torch.dtype) -> str:
     >>> ctype(torch.float16)
     '__half'
 
-    Raises ``TypeError`` for a dtype that CUDA C++ has no type for.
+    Raises ``TypeError`` for a dtype without a CUDA C++ type.
     """
     if dtype not in _CTYPES:
         raise TypeError(

@@ -11,10 +11,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 Interceptor = Callable[[Any, tuple[Any, ...], Mapping[str, Any]], None]
-"""``interceptor(launcher, args, options)`` is called in place of ``launcher(*args, **options)``, which it may call itself."""
+"""``interceptor(launcher, args, options)`` is called in place of ``launcher(*args, **options)``, which it may call
+itself.
+"""
 
 INTERCEPTORS: list[tuple[int, Interceptor]] = []
-"""Active interceptors, each with the id of the thread whose launches it receives. A launcher only tests whether it is empty."""
+"""Active interceptors, each with the id of the thread whose launches it receives. A launcher only tests whether it is
+empty.
+"""
 
 
 @contextlib.contextmanager

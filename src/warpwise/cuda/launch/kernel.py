@@ -63,7 +63,8 @@ class Kernel:
         return launcher
 
     def compile(self, target: str | None = None) -> Compiled:
-        """Compile by NVRTC, which needs no GPU, and return the machine code with its registers, shared memory and spills.
+        """Compile by NVRTC, which needs no GPU, and return the machine code with its registers, shared memory and
+        spills.
 
         ``target`` ("sm_90") defaults to the module's target, else this machine's GPU, else $WARPWISE_TARGET or sm_90.
         Raises ``CompileError``.
@@ -80,7 +81,9 @@ class Kernel:
         return self.compile(target).cubin
 
     def build(self, checked: bool = True) -> Build:
-        """The library that emulated launches run; with ``checked`` every memory access is checked. Raises ``CompileError``."""
+        """The library that emulated launches run; with ``checked`` every memory access is checked. Raises
+        ``CompileError``.
+        """
         made = self._builds.get(checked)
         if made is None:
             from warpwise.cuda.emulator import compiler

@@ -1,4 +1,4 @@
-"""Launches checked against what a device can do: one check and one wording for the GPU and the CPU."""
+"""Checks of launches against the limits of a device, shared by the GPU and the emulator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_TARGET = "sm_90"
 
 
 def target_profile(target: str | None = None) -> Profile:
-    """The profile that emulated launches are held to: ``target``, else ``$WARPWISE_TARGET``, else sm_90."""
+    """The profile whose limits apply to emulated launches: ``target``, else ``$WARPWISE_TARGET``, else sm_90."""
     return _profile(target or os.environ.get("WARPWISE_TARGET") or DEFAULT_TARGET)
 
 
@@ -52,7 +52,7 @@ def check_launch(
 ) -> None:
     """Raise ``LaunchError`` if the device cannot launch this grid of blocks.
 
-    ``launch_bounds`` is the kernel's own ``__launch_bounds__``; ``max_threads`` what its registers leave room for.
+    ``launch_bounds`` is the kernel's ``__launch_bounds__``; ``max_threads`` is the limit that its registers impose.
     """
     for what, sizes, limits in (("grid", grid, profile.grid_dim), ("block", block, profile.block_dim)):
         for axis, size, limit in zip("xyz", sizes, limits, strict=True):
@@ -82,8 +82,8 @@ def check_launch(
 def check_shared(kernel: str, static: int, dynamic: int, profile: Profile) -> None:
     """Raise ``LaunchError`` if a block's shared memory does not fit. Sizes in bytes.
 
-    Static arrays may take 48 KiB on every device; with dynamic shared memory a block may have what the device lets
-    it opt in to, which ``load``'s kernels do by themselves.
+    Static arrays may take 48 KiB on every device. With dynamic shared memory a block may use the device's opt-in limit;
+    kernels of ``load`` opt in automatically.
     """
     if dynamic < 0:
         raise LaunchError(f"{kernel}: shared_bytes is {dynamic}, it must not be negative")

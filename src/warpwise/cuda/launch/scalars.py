@@ -19,8 +19,8 @@ Pack = Callable[[Any], bytes]
 
 
 def converter(name: str, size: int, slot: Slot) -> tuple[Convert, str, Pack]:
-    """How to pass the C type ``name`` of ``size`` bytes: a function that checks an argument and gives what
-    ``struct.pack`` takes, the format for it, and the packing alone."""
+    """Conversion to the C type ``name`` of ``size`` bytes: a function that checks an argument and returns the value for
+    ``struct.pack``, the format, and a function that packs."""
     known = element(name)
     if known is None:
         return _record(name, size, slot), f"{size}s", bytes
@@ -97,7 +97,7 @@ def _number(value: Any, slot: Slot) -> float:
         raise slot.error(described(value), "it does not fit a double") from error
 
 
-# The largest finite value of each floating type, and half a step above it: what rounds to infinity.
+# The smallest magnitude that rounds to infinity, by type: the largest finite value plus half an ulp.
 _OVERFLOW = {
     "float": (2 - 2**-23) * 2.0**127 + 2.0**103, "__half": 65520.0, "__nv_bfloat16": (2 - 2**-7) * 2.0**127 + 2.0**119,
     "__nv_fp8_e4m3": 464.0, "__nv_fp8_e5m2": 61440.0, "double": math.inf,
@@ -144,7 +144,7 @@ def _fp8(known: ElementType, slot: Slot) -> Convert:
 
 
 def _vector(known: ElementType, slot: Slot) -> Convert:
-    """``float4`` and its like by value: a sequence of as many numbers, or a complex number for two."""
+    """Vector types such as ``float4`` by value: a sequence of as many numbers, or a complex number for two lanes."""
     scalar = element(_scalar_of(known))
     if scalar is None:
         raise slot.error("any value", f"{known.name} cannot be passed by value from Python")
@@ -174,7 +174,7 @@ def _scalar_of(known: ElementType) -> str:
 
 
 def _raw(value: Any) -> bytes | None:
-    """The bytes of something that has a layout of its own."""
+    """The bytes of an object with a memory layout (bytes, ctypes, NumPy records), else None."""
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     if isinstance(value, ctypes.Structure | ctypes.Union | ctypes.Array):
@@ -193,7 +193,7 @@ def _sized(raw: bytes, size: int, name: str, value: Any, slot: Slot) -> bytes:
 
 
 def _record(name: str, size: int, slot: Slot) -> Convert:
-    """A type of the user's own: a ``ctypes`` structure or scalar, a NumPy record or bytes, of exactly its size."""
+    """A user-defined type: a ``ctypes`` structure or scalar, a NumPy record or bytes, of exactly its size."""
 
     def convert(value: Any) -> bytes:
         raw = bytes(value) if isinstance(value, ctypes._SimpleCData) else _raw(value)

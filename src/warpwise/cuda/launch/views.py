@@ -1,4 +1,4 @@
-"""Arrays as a launch sees them: address, extent, dtype; from PyTorch, NumPy and the CUDA array interface."""
+"""Arrays as arguments: address, extent and dtype, from PyTorch, NumPy and the CUDA array interface."""
 
 from __future__ import annotations
 
@@ -28,24 +28,26 @@ class Strided:
 
 
 def out(array: Any) -> Out:
-    """Mark an array that the kernel fills whole and does not read.
+    """Mark an array that the kernel writes entirely and does not read.
 
-    Emulated, it is poisoned with NaN before the launch, reading it before writing is an ``UninitializedRead`` and an
-    element that no thread wrote is an ``UnwrittenOutput``. On a GPU it changes nothing.
+    An emulated launch fills it with NaN first; a read before a write is an ``UninitializedRead``, and an element that
+    no thread writes is an ``UnwrittenOutput``. It has no effect on a GPU.
     """
     return array if isinstance(array, Out) else Out(array)
 
 
 def strided(array: Any) -> Strided:
-    """Mark an array whose strides the kernel itself is told: it need not be contiguous.
+    """Mark an array that need not be contiguous, because its strides are arguments of the kernel.
 
-    What the kernel may touch is then everything from its first to its last element.
+    The kernel may then access all memory from the array's first to its last element.
     """
     return array if isinstance(array, Strided) else Strided(array)
 
 
 class View(NamedTuple):
-    """An array of any kind. ``dtype`` is None for records; ``storage`` is where the memory it is a view of begins."""
+    """An array of any kind. ``dtype`` is None for records; ``storage`` is the address of the storage that it is a view
+    of.
+    """
 
     address: int
     nbytes: int
@@ -61,13 +63,13 @@ class View(NamedTuple):
 
 
 class Slot(Protocol):
-    """The parameter that an array is for: it words the error."""
+    """A parameter of a kernel; makes the error for an argument that does not fit."""
 
     def error(self, came: str, advice: str = ...) -> ArgumentError: ...
 
 
 def described(value: Any) -> str:
-    """What came, for a message: "a float64 tensor of shape (3, 4) on cpu"."""
+    """A description of ``value`` for a message: "a float64 tensor of shape (3, 4) on cpu"."""
     if isinstance(value, Out | Strided):
         return f"{type(value).__name__.lower()}({described(value.value)})"
     if isinstance(value, torch.Tensor):
@@ -81,7 +83,7 @@ def described(value: Any) -> str:
 
 
 def of_tensor(value: torch.Tensor, spread: bool, slot: Slot) -> View:
-    """A tensor's view; it must be dense and contiguous, or ``spread`` must say that the kernel knows its strides."""
+    """A tensor's view; it must be dense, and contiguous unless ``spread`` (the kernel has its strides)."""
     if value.layout is not torch.strided:
         raise slot.error(
             f"{described(value)} with layout {value.layout}", "a kernel sees plain memory: pass x.to_dense()"
@@ -172,7 +174,7 @@ def _dtype_named(name: str) -> torch.dtype | None:
 
 
 def cuda_device(value: Any) -> torch.device:
-    """The device of an object with the CUDA array interface: what it says of itself, else where its memory lies."""
+    """The device of an object with the CUDA array interface: its ``device`` attribute, else the current device."""
     owner = getattr(value, "device", None)
     index = getattr(owner, "id", None)
     return torch.device("cuda", int(index) if index is not None else torch.cuda.current_device())

@@ -27,7 +27,7 @@ _FOREIGN_DEVICE_MACRO = re.compile(r"[A-Z][A-Z0-9_]*DEVICE[A-Z0-9_]*|HD|HDINLINE
 class Declaration:
     """One declaration: ``kind`` is function, record, enum, alias, variable, using or other.
 
-    ``tokens`` holds all of it without comments and directives; ``tokens[:head]`` is what precedes a body,
+    ``tokens`` holds its tokens without comments and directives; ``tokens[:head]`` precedes the body;
     ``tokens[body[0]]`` and ``tokens[body[1]]`` are the braces of a function's or record's body.
     """
 
@@ -68,7 +68,7 @@ def _skip_template(tokens: Sequence[Token], index: int) -> int:
 
 
 def _after_operator(tokens: Sequence[Token], index: int) -> int:
-    """The last token of the operator's name that begins with the `operator` at ``index``: `operator+=`, `operator()`, ..."""
+    """The index of the last token of the operator name that begins with `operator` at ``index``: `operator+=`, ..."""
     end = index + 1
     while end < len(tokens) and tokens[end].text not in ("(", ";", "{"):
         end += 1
@@ -94,7 +94,7 @@ def _function_name(tokens: Sequence[Token], opening: int) -> str:
 
 
 def _parameters(tokens: Sequence[Token], head: int, device_words: frozenset[str]) -> tuple[int, int] | None:
-    """Where a function's parameter list opens and closes within ``tokens[:head]``."""
+    """The indices of the brackets of a function's parameter list within ``tokens[:head]``."""
     index = _skip_template(tokens, 0)
     operator = -2
     while index < head:
@@ -121,7 +121,7 @@ def _parameters(tokens: Sequence[Token], head: int, device_words: frozenset[str]
 
 
 def _record_names(tokens: Sequence[Token], head: int, body_end: int | None) -> frozenset[str]:
-    """The tag before the body, a base clause or a specialisation, and whatever is declared after the body."""
+    """The tag before the body, base clause or specialisation, and the names declared after the body."""
     names: set[str] = set()
     index = next((i for i in range(_skip_template(tokens, 0), head) if tokens[i].text in _RECORDS), head)
     while index < head and tokens[index].text not in (":", "<", "="):
@@ -137,7 +137,7 @@ def _record_names(tokens: Sequence[Token], head: int, body_end: int | None) -> f
 
 
 def _variable_names(tokens: Sequence[Token]) -> frozenset[str]:
-    """Identifiers that an initialiser, a bound, a comma or the end follows, outside all brackets."""
+    """Identifiers outside all brackets that precede an initialiser, an array bound, a comma or the end."""
     names: set[str] = set()
     index = _skip_template(tokens, 0)
     while index < len(tokens):
@@ -196,7 +196,7 @@ class _Parser:
             index = self._declaration(index, end, names)
 
     def _opens_scope(self, index: int, end: int) -> tuple[int, tuple[str, ...]] | None:
-        """For `namespace a::b {` or `extern "C" {`: where its brace is and the names it adds."""
+        """For `namespace a::b {` or `extern "C" {`: the index of its brace, and the namespaces it adds."""
         tokens = self.tokens
         if tokens[index].text == "extern" and index + 2 < end and tokens[index + 1].kind == "string":
             return (index + 2, ()) if tokens[index + 2].text == "{" else None
@@ -253,7 +253,7 @@ class _Parser:
         return index + 1
 
     def _macro_call(self, start: int, end: int) -> int | None:
-        """The end of `MACRO(...)` that stands alone, with no semicolon, before another declaration."""
+        """The end of a `MACRO(...)` that is a declaration by itself, without a semicolon."""
         tokens = self.tokens
         macro = self.defined.get(tokens[start].text)
         if macro is None or not macro.function or start + 1 >= end or tokens[start + 1].text != "(":
@@ -338,7 +338,7 @@ class _Parser:
 
 
 def declarations(tokens: list[Token], defined: dict[str, Macro], *, record: bool = False) -> list[Declaration]:
-    """The declarations among significant ``tokens``, namespaces entered, in source order."""
+    """The declarations among significant ``tokens``, including those in namespaces, in source order."""
     parser = _Parser(tokens, defined)
     parser.scope(0, len(tokens), (), record)
     return parser.found

@@ -13,7 +13,7 @@ from warpwise.cuda.source.directives import Macro, macros, significant
 from warpwise.cuda.source.lexer import Token, blank, lex
 from warpwise.cuda.source.reach import needed
 
-# Standard headers whose contents no kernel can call; NVRTC has none of them, and g++ takes long to read them.
+# Headers that contain host code only. NVRTC does not have them, and g++ takes long to parse them.
 _HOST_HEADER = re.compile(
     r"""(?:torch|ATen|c10|caffe2|pybind11|thrust|nvtx3|opencv2?|boost|omp|mpi|sys|Eigen|gtest|benchmark|glad|GL|GLFW)[/.].*
     | Python\.h | numpy/.* | cublas.* | cudnn.* | cufft.* | cusparse.* | cusolver.* | curand\.h | nvml.* | nvToolsExt.*
@@ -27,7 +27,7 @@ _HOST_HEADER = re.compile(
     """,
     re.VERBOSE,
 )
-# PyTorch's headers bring the half types with them.
+# PyTorch's headers define the half types.
 _TORCH_HEADER = re.compile(r"""[<"](?:torch|ATen|c10)/""")
 _HALF_TYPES = frozenset(
     {"half", "half2", "__half", "__half2", "nv_bfloat16", "__nv_bfloat16", "nv_bfloat162", "__nv_bfloat162"}
@@ -37,18 +37,18 @@ INCLUDE = re.compile(r"""#\s*include\s*(<[^>\n]+>|"[^"\n]+")""")
 
 
 def device_code(text: str) -> str:
-    """``text`` with all that only the host needs turned to blanks, each line where it was.
+    """``text`` with all host-only code replaced by spaces, so that line numbers are unchanged.
 
-    Kept are kernels, device functions and variables, and whatever these mention: structs, templates, constants, macros.
-    Host functions go, unless constexpr; so do includes of headers that hold host code (iostream, vector, torch/...).
+    Kernels, device functions and variables are kept with all that they mention: structs, templates, constants, macros.
+    Host functions are removed unless constexpr, as are includes of host headers (iostream, vector, torch/...).
     """
     return prune(text)
 
 
 def prune(text: str, roots: Iterable[str] | None = None, *, host_headers: bool = False) -> str:
-    """:func:`device_code`, but only what the names in ``roots`` need (None: every kernel and device declaration).
+    """:func:`device_code` reduced to the declarations that ``roots`` need (None: all kernels and device declarations).
 
-    ``host_headers`` keeps the includes of the C++ standard library where a kept declaration says ``std``.
+    ``host_headers`` keeps includes of the C++ standard library if a kept declaration uses ``std``.
     """
     tokens = lex(text)
     defined = macros(tokens)
@@ -86,7 +86,7 @@ def prune(text: str, roots: Iterable[str] | None = None, *, host_headers: bool =
 
 
 def is_host_header(name: str) -> bool:
-    """Whether `<name>` or `"name"` is a header that device code has no use for."""
+    """True if `<name>` or `"name"` is a header that contains host code only."""
     return _HOST_HEADER.fullmatch(name.strip('<>"')) is not None
 
 
@@ -115,7 +115,7 @@ def _host_members(record: Declaration, defined: dict[str, Macro]) -> list[tuple[
 
 
 def _blanked(text: str, ranges: list[tuple[int, int]], directives: list[Token]) -> str:
-    """Blank the ``ranges``, but no directive inside them: an `#if` keeps its `#endif`."""
+    """Blank the ``ranges`` except for directives inside them, so that an `#if` keeps its `#endif`."""
     pieces: list[str] = []
     position = 0
     for start, end in sorted(ranges):

@@ -1,4 +1,4 @@
-"""Preprocessor lines of a source: the macros they define, and the tokens that conditionals leave."""
+"""Preprocessor directives of a source: the macros they define, and the tokens that remain after conditionals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from warpwise.cuda.source.lexer import Token, lex
 
 @dataclass
 class Macro:
-    """An object-like or function-like ``#define``; ``body`` is what follows its name and parameters."""
+    """An object-like or function-like ``#define``; ``body`` is its replacement text."""
 
     name: str
     function: bool
@@ -20,7 +20,7 @@ class Macro:
 
 
 def macros(tokens: Iterable[Token]) -> dict[str, Macro]:
-    """The `#define`s among ``tokens``, the bodies of several of one name together."""
+    """The `#define`s among ``tokens``, by name. The bodies of several definitions of one name are joined."""
     found: dict[str, Macro] = {}
     for token in tokens:
         if token.kind != "directive":
@@ -45,12 +45,15 @@ def expanding(defined: dict[str, Macro], words: frozenset[str]) -> frozenset[str
 
 
 def significant(tokens: Iterable[Token]) -> list[Token]:
-    """Tokens that carry structure: no comments, no directives, no `#if 0`, one branch of a conditional that opens braces.
+    """The tokens without comments, directives and `#if 0` blocks.
 
-    Both branches of an `#if` stay where each is balanced; where the first is not (two heads of one body), only it stays.
+    Both branches of an `#if` are kept if the first one has balanced braces, else (two heads of one body) only the
+    first.
     """
     kept: list[Token] = []
-    frames: list[list[int]] = []  # of each open #if: the brace depth before it, and whether tokens are dropped now
+    frames: list[
+        list[int]
+    ] = []  # of each open #if: brace depth before it, whether tokens are dropped now, whether it began dropped
     depth = 0
     for token in tokens:
         if token.kind == "directive":

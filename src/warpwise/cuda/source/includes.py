@@ -1,4 +1,4 @@
-"""Headers that a source includes, digests of a source with its headers, and the folders of the CUDA toolkit's headers."""
+"""Headers that a source includes, digests of a source with its headers, and the CUDA toolkit's header folders."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ DEVICE_HEADERS = Path(__file__).parents[1] / "include"
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
 
-# Where CUDA's headers lie within NVIDIA's wheels: CUDA 13's share one folder, CUDA 12's have one a component.
+# Folders of CUDA's headers in NVIDIA's wheels: one for CUDA 13, one for each component for CUDA 12.
 _WHEEL_FOLDERS = ("cu13/include", "cuda_runtime/include", "cuda_cccl/include", "cuda_nvcc/include")
 _MISSING = "install CUDA's headers: pip install nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl, or set CUDA_HOME"
 
 
 def included(text: str, folders: Sequence[Path]) -> dict[Path, str]:
-    """The files under ``folders`` that ``text`` includes, and that those include, with their texts; others are left out."""
+    """The headers that ``text`` includes, directly or through other headers, with their texts.
+
+    Only headers found under ``folders`` or beside the including header are returned.
+    """
     found: dict[Path, str] = {}
     _collect(text, folders, found)
     return found
@@ -84,7 +87,7 @@ def _imported(text: str, source: Path) -> list[Path]:
 
 @functools.lru_cache(maxsize=1)
 def toolkit() -> tuple[Path, ...]:
-    """The folders that hold ``cuda_fp16.h``, ``mma.h``, ``cooperative_groups.h`` and ``cuda/barrier``; those that exist."""
+    """The existing folders of ``cuda_fp16.h``, ``mma.h``, ``cooperative_groups.h`` and ``cuda/barrier``."""
     folders: list[Path] = []
     for folder in _candidates():
         if folder.is_dir() and folder not in folders:
@@ -109,7 +112,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def missing_header_advice(log: str) -> str:
-    """What to install if a compiler's ``log`` says that a header of the toolkit is not there; else nothing."""
+    """Advice on what to install if a compiler's ``log`` reports a missing header of the CUDA toolkit, else ""."""
     match = re.search(r'could not open source file "([^"]+)"|cannot open source file "([^"]+)"', log)
     name = (match[1] or match[2]) if match else ""
     known = re.match(r"(cuda|mma|cooperative_groups|math_constants|crt/|cub/|nv/|vector_|device_)", name)

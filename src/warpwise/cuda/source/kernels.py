@@ -14,8 +14,8 @@ from warpwise.cuda.source.lexer import Lines, Token, closing, lex, split
 class KernelDeclaration:
     """A ``__global__`` function as its source declares it.
 
-    ``name`` carries its namespaces ("ns::scale"), ``line`` counts from 1, ``parameters`` are (declared type, name) pairs
-    and ``launch_bounds`` is the most threads a block may have, where that is a plain number.
+    ``name`` includes its namespaces ("ns::scale"), ``line`` counts from 1, ``parameters`` are (declared type, name)
+    pairs and ``launch_bounds`` is the maximum number of threads of a block, if it is a constant.
     """
 
     name: str
@@ -26,7 +26,7 @@ class KernelDeclaration:
 
 
 def kernels(text: str) -> dict[str, KernelDeclaration]:
-    """Every kernel that ``text`` defines or declares, by its name with namespaces, in source order."""
+    """Every kernel that ``text`` defines or declares, by qualified name, in source order."""
     if "__global__" not in text:
         return {}
     tokens = lex(text)
@@ -37,7 +37,7 @@ def kernels(text: str) -> dict[str, KernelDeclaration]:
     for declaration in declarations(significant(tokens), defined):
         if not declaration.kernel or declaration.parameters is None:
             continue
-        # A definition replaces its prototype; of several overloads the first definition stays.
+        # A definition replaces its prototype; of several overloads the first definition is kept.
         if declaration.name in defined_names or (declaration.name in found and not declaration.body):
             continue
         if declaration.body:
@@ -53,7 +53,7 @@ def kernels(text: str) -> dict[str, KernelDeclaration]:
 
 
 def kernel_of(expression: str, found: dict[str, KernelDeclaration]) -> KernelDeclaration | None:
-    """The declaration among ``found`` that a name expression such as "ns::scale<float, 4>" means."""
+    """The declaration among ``found`` that a name expression such as "ns::scale<float, 4>" names."""
     tokens = lex(expression, directives=False)
     names = [t.text for t in tokens if t.kind == "identifier"]
     plain = expression.split("<")[0].replace(" ", "").lstrip("&").removeprefix("::")
@@ -99,7 +99,7 @@ def _spell(tokens: list[Token]) -> str:
 
 
 def _launch_bounds(declaration: Declaration, values: dict[str, str]) -> int | None:
-    """The first argument of __launch_bounds__, if it comes down to integers, + - * / and object-like macros."""
+    """The first argument of __launch_bounds__, if it consists of integers, + - * / and object-like macros."""
     tokens = declaration.tokens
     at = next((i for i, token in enumerate(tokens[: declaration.head]) if token.text == "__launch_bounds__"), None)
     if at is None or at + 1 >= len(tokens) or tokens[at + 1].text != "(":

@@ -1,4 +1,4 @@
-"""C++ tokens, as much of them as reading and rewriting CUDA source needs; offsets always count in the original text."""
+"""C++ tokens, to the extent that reading and rewriting CUDA source needs them. Offsets refer to the original text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 class Token(NamedTuple):
     """``kind`` is identifier, number, string, character, punctuation, comment or directive.
 
-    A directive is a whole preprocessor line with its continuations. ``text`` is the source's [start, end).
+    A directive is a whole preprocessor line with its continuations. ``text`` is the source from ``start`` to ``end``.
     """
 
     kind: str
@@ -52,19 +52,19 @@ def lex(text: str, *, directives: bool = True) -> list[Token]:
         else:
             found = _TOKEN.match(text, position)
             kind = found.lastgroup or "" if found else ""
-        if found is None:  # cannot be: every character that is no space is at least punctuation
-            raise ValueError(f"character {text[position]!r} at offset {position} is no C++ token")
+        if found is None:  # unreachable: any character that is not a space matches punctuation
+            raise ValueError(f"character {text[position]!r} at offset {position} is not a C++ token")
         if kind in ("raw", "fence"):
             kind = "string"
         tokens.append(Token(kind, found.group(), position, found.end()))
-        # A comment leaves a line's start a line's start: `/* x */ #define Y` is a directive.
+        # A directive may follow a comment: `/* x */ #define Y`.
         line_start = line_start and kind == "comment"
         position = found.end()
     return tokens
 
 
 def closing(tokens: Sequence[Token], index: int) -> int:
-    """The index of the bracket that closes the one at ``index``; ``len(tokens)`` if none does."""
+    """The index of the bracket that closes the one at ``index``, or ``len(tokens)`` if there is none."""
     depth = 0
     for position in range(index, len(tokens)):
         token = tokens[position]
@@ -79,7 +79,9 @@ def closing(tokens: Sequence[Token], index: int) -> int:
 
 
 def closing_angle(tokens: Sequence[Token], index: int) -> int | None:
-    """The index of the '>' that closes the template list opened by the '<' at ``index``, or None if it is a less-than."""
+    """The index of the '>' that closes the template list opened by the '<' at ``index``, or None if the '<' is a
+    less-than.
+    """
     depth, position = 0, index
     while position < len(tokens):
         text = tokens[position].text
@@ -98,7 +100,7 @@ def closing_angle(tokens: Sequence[Token], index: int) -> int | None:
 
 
 def split(tokens: Sequence[Token], separator: str = ",") -> list[list[Token]]:
-    """Split at each ``separator`` that stands in no bracket and no template argument list."""
+    """Split at each ``separator`` outside all brackets and template argument lists."""
     parts: list[list[Token]] = [[]]
     position = 0
     while position < len(tokens):
@@ -138,5 +140,5 @@ class Lines:
 
 
 def blank(text: str) -> str:
-    """Spaces for everything but the line ends."""
+    """``text`` with every character except line ends replaced by a space."""
     return re.sub(r"[^\n]", " ", text)

@@ -1,4 +1,4 @@
-"""Which declarations of a source a kernel needs, by the names that each mentions."""
+"""The declarations that a kernel needs, found by the names that each declaration mentions."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ def _always(declaration: Declaration) -> bool:
 
 
 def needed(found: Sequence[Declaration], defined: dict[str, Macro], roots: Iterable[str]) -> set[int]:
-    """Indices of the declarations that ``roots`` (names) need: what they mention, what that mentions, and so on.
+    """Indices of the declarations that ``roots`` (names) mention, directly or through other declarations.
 
-    A function that is neither device code nor constexpr is never needed. Operators come with the types they take.
+    A function that is neither device code nor constexpr is never included. An operator is included with its operand
+    types.
     """
     by_name: dict[str, list[int]] = {}
     for index, declaration in enumerate(found):

@@ -1,8 +1,8 @@
 """The parameters of a kernel, read from its demangled function type.
 
 The CPU's compiler gives ``void (*)(int, float const*)`` for ``&kernel``; NVRTC gives
-``void ww_signature<void (*)(int, float const*)>()`` for a template instantiated with that type. Both are parsed here,
-so that arguments are packed by the same types on both paths.
+``void ww_signature<void (*)(int, float const*)>()`` for a template instantiated with that type. Both forms are parsed
+here, so that arguments are packed by the same types on CPU and GPU.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _INTEGER_SPELLINGS = {
 class Parameter:
     """One parameter's type: ``float const*`` has the element "float", ``pointers`` 1 and ``const`` true.
 
-    ``extent`` counts the elements behind one step of a pointer to an array: 16 for ``float (*) [16]``.
-    ``const`` says that the pointee may not be written; for a parameter passed by value it says nothing.
+    ``extent`` is the number of elements of the array that a pointer to an array points to: 16 for ``float (*) [16]``.
+    ``const`` is true if the pointee is const; it has no meaning for a parameter passed by value.
     """
 
     text: str
@@ -39,7 +39,7 @@ class Parameter:
 
 
 def split(text: str) -> list[str]:
-    """Cut a parameter list at its outermost commas: ``"a, b<c, d>"`` gives two."""
+    """Split a parameter list at its outermost commas: ``"a, b<c, d>"`` gives two."""
     parts: list[str] = []
     stack: list[str] = []
     start = 0
@@ -69,15 +69,15 @@ def parse_parameter(text: str) -> Parameter:
         for size in re.findall(r"\d+", array[2]):
             extent *= int(size)
         return Parameter(text, _element(array[1]), 1, bool(re.search(r"\bconst\b", array[1])), extent=extent)
-    if re.search(r"\(\*", text):  # a pointer to a function: opaque, by value
+    if re.search(r"\(\*", text):  # a pointer to a function: opaque, passed by value
         return Parameter(text, text)
     body = text
     reference = body.endswith("&")
     body = body.rstrip("& ")
-    inner = body.rfind(">") + 1  # asterisks before it belong to a template's arguments
+    inner = body.rfind(">") + 1  # asterisks before this belong to template arguments
     outside, *pointers = body[inner:].split("*")
     head = body[:inner] + outside
-    # In `T const* const*` what the last asterisk points to is the qualifier in front of it.
+    # In `T const* const*` the pointee of the last asterisk is qualified by the const in front of it.
     pointee = pointers[-2] if len(pointers) > 1 else re.sub(r"<.*>", "", head)
     const = bool(pointers) and bool(re.search(r"\bconst\b", pointee))
     return Parameter(text, _element(head), len(pointers), const, reference)
@@ -101,9 +101,9 @@ def parse(function_type: str) -> tuple[Parameter, ...]:
 
 
 def demangle(symbol: str) -> str:
-    """The C++ name behind an Itanium-ABI symbol, by the C++ runtime library's ``__cxa_demangle``.
+    """The C++ name of an Itanium-ABI symbol, by ``__cxa_demangle`` of libstdc++.
 
-    Raises ``ValueError`` for what is not a mangled name, and ``OSError`` where there is no libstdc++.
+    Raises ``ValueError`` if ``symbol`` is not a mangled name, and ``OSError`` if libstdc++ is not installed.
     """
     library = _libstdcxx()
     status = ctypes.c_int()

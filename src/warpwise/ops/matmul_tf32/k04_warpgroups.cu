@@ -5,7 +5,7 @@
 
 #include <warpwise/sm90/gemm_k_major.cuh>
 
-namespace deep = warpwise::deep;
+namespace gemm_k_major = warpwise::gemm_k_major;
 using warpwise::sm90::TensorMap;
 
 // a: (m, k), b: (n, k), c: (m, n), as maps; boxes, grid and dynamic shared memory as gemm_k_major::gemm has them.

@@ -6,6 +6,8 @@
 // pass through registers where it lies across K, or where its lines begin anywhere.
 
 #include <warpwise/core/partial_sums.cuh>
+#include <warpwise/sm90/cluster.cuh>
+#include <warpwise/sm90/warpgroup.cuh>
 
 #include "feed.cuh"
 

@@ -4,7 +4,11 @@
 #include <cuda_bf16.h>
 #include <cuda_fp8.h>
 
+#include <warpwise/sm90/cluster.cuh>
+#include <warpwise/sm90/mbarrier.cuh>
 #include <warpwise/sm90/unaligned_store.cuh>
+#include <warpwise/sm90/warpgroup.cuh>
+#include <warpwise/sm90/wgmma.cuh>
 
 #include "policies.cuh"
 

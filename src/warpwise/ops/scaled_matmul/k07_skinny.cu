@@ -8,6 +8,10 @@
 // The smallest products take as long as it takes to begin and to end: the first boxes are asked for before the block
 // meets, scales come under the products, and sums leave a warpgroup at a time, which waits for no other.
 
+#include <warpwise/core/shared_memory.cuh>
+#include <warpwise/sm90/cluster.cuh>
+#include <warpwise/sm90/mbarrier.cuh>
+#include <warpwise/sm90/warpgroup.cuh>
 #include "skinny_ring.cuh"
 #include "skinny_sums.cuh"
 

@@ -8,6 +8,9 @@
 #include <cuda_bf16.h>
 #include <cuda_fp8.h>
 
+#include <warpwise/core/shared_memory.cuh>
+#include <warpwise/sm90/mbarrier.cuh>
+#include <warpwise/sm90/wgmma.cuh>
 #include "policies.cuh"
 
 constexpr int kWarpgroupThreads = 128, kDepth = 128;  // of a slice, bytes of a line too

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <warpwise/core/partial_sums.cuh>
+#include <warpwise/sm90/cluster.cuh>
+#include <warpwise/sm90/warpgroup.cuh>
 
 #include "skinny_ring.cuh"
 
