@@ -31,12 +31,15 @@ _current_device, _raw_stream = current_device_function(), current_stream_functio
 class Recording:
     """A sequence of kernels. Call it with the addresses of tensors that have the layout of the recorded ones."""
 
-    __slots__ = ("_index", "_rooms", "_steps")
+    __slots__ = ("_allocators", "_index", "_steps")
 
     def __init__(
-        self, index: int, steps: Sequence[_Kernel | _Triton], rooms: Sequence[Callable[[], torch.Tensor]] = ()
+        self,
+        index: int,
+        steps: Sequence[_CudaStep | _TritonStep],
+        allocators: Sequence[Callable[[], torch.Tensor]] = (),
     ) -> None:
-        self._index, self._steps, self._rooms = index, tuple(steps), tuple(rooms)
+        self._index, self._steps, self._allocators = index, tuple(steps), tuple(allocators)
 
     def __call__(self, addresses: Sequence[int]) -> None:
         """Launch on torch's current stream. Raises ``LaunchError``."""
@@ -44,9 +47,9 @@ class Recording:
             with torch.cuda.device(self._index):
                 self(addresses)
             return
-        if self._rooms:
-            rooms = [room() for room in self._rooms]  # freed memory is reused in stream order only
-            addresses = [*addresses, *[room.data_ptr() for room in rooms]]
+        if self._allocators:
+            allocated = [allocate() for allocate in self._allocators]  # freed memory is reused in stream order only
+            addresses = [*addresses, *[tensor.data_ptr() for tensor in allocated]]
         stream = _raw_stream(self._index)
         for step in self._steps:
             step(addresses, stream)
@@ -59,7 +62,7 @@ Pointers = Sequence[tuple[int, int, int]]
 """(index of the parameter, index of the tensor, offset in bytes from the tensor's address)."""
 
 
-class _Kernel:
+class _CudaStep:
     """A CUDA launch: its launcher, the values of its parameters, and the pointers and tensor maps among them."""
 
     __slots__ = ("_gpu", "_launcher", "_maps", "_pointers", "_values")
@@ -80,7 +83,7 @@ class _Kernel:
         self._gpu.launch_values(self._launcher, values)
 
 
-class _Triton:
+class _TritonStep:
     """A Triton launch. It takes addresses in place of tensors, and an object with ``data_ptr`` in place of a
     descriptor's base.
     """
@@ -112,7 +115,7 @@ class _Address(int):
 
 
 class _Maps(OrderedDict[int, bytes]):
-    """An LRU cache of tensor maps of one layout and box, by address."""
+    """A FIFO cache of tensor maps of one layout and box, by address."""
 
     def __init__(self, recipe: tuple[Any, ...]) -> None:
         super().__init__()
@@ -138,8 +141,8 @@ class _Recorder(TorchDispatchMode):
 
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
         super().__init__()
-        self.steps: list[_Kernel | _Triton] = []
-        self.rooms: list[torch.Tensor] = []
+        self.steps: list[_CudaStep | _TritonStep] = []
+        self.allocated: list[torch.Tensor] = []
         self._tensors = list(tensors)
         self._storages = {tensor.untyped_storage().data_ptr(): at for at, tensor in enumerate(tensors)}
         # If two tensors share a storage, the owner of an address in it is ambiguous.
@@ -150,7 +153,7 @@ class _Recorder(TorchDispatchMode):
     ) -> Any:
         made = func(*args, **(kwargs or {}))
         if func.overloadpacket.__name__ in _ALLOCATIONS and made.is_cuda and made.numel():
-            self.rooms.append(made)  # kept alive, so that its memory is not reused during recording
+            self.allocated.append(made)  # kept alive, so that its memory is not reused during recording
             self._storages[made.untyped_storage().data_ptr()] = len(self._tensors)
             self._tensors.append(made)
         elif not func.is_view:
@@ -160,7 +163,7 @@ class _Recorder(TorchDispatchMode):
     def intercept(self, launcher: Any, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
         """The interceptor: make the launch and record it."""
         result = launcher(*args, **options)
-        step: _Kernel | _Triton | None = None
+        step: _CudaStep | _TritonStep | None = None
         if self.repeatable:
             step = (
                 self._kernel(launcher, args)
@@ -172,7 +175,7 @@ class _Recorder(TorchDispatchMode):
         else:
             self.steps.append(step)
 
-    def _kernel(self, launcher: Launcher, args: tuple[Any, ...]) -> _Kernel | None:
+    def _kernel(self, launcher: Launcher, args: tuple[Any, ...]) -> _CudaStep | None:
         if launcher.kernel.module.constants:
             return None
         values: list[Any] = []
@@ -182,14 +185,14 @@ class _Recorder(TorchDispatchMode):
         for slot, value in enumerate(args):
             given = value.value if isinstance(value, Out | Strided) else value
             if isinstance(given, TensorMap):
-                if (place := self._place(given.tensor)) is None:
+                if (place := self._locate(given.tensor)) is None:
                     return None
                 maps.append((slot, *place, _Maps(given.recipe)))
                 values.append(None)
             elif isinstance(given, torch.Tensor) and not given.data_ptr():
                 values.append(0)
             elif isinstance(given, torch.Tensor):
-                if (place := self._place(given)) is None or kernel.binder.slots[slot].code != "P":
+                if (place := self._locate(given)) is None or kernel.binder.slots[slot].code != "P":
                     return None
                 pointers.append((slot, *place))
                 values.append(None)
@@ -197,11 +200,11 @@ class _Recorder(TorchDispatchMode):
                 values.append(kernel.binder.slots[slot].gpu(given))
             else:
                 return None
-        return _Kernel(kernel, launcher, values, pointers, maps)
+        return _CudaStep(kernel, launcher, values, pointers, maps)
 
     def _triton(
         self, launcher: Any, args: tuple[Any, ...], options: Mapping[str, Any], compiled: Any
-    ) -> _Triton | None:
+    ) -> _TritonStep | None:
         """A step for a launch of ``warpwise.triton``, or None if it cannot be replayed."""
         bound = launcher.bound(args, options)
         if bound is None or not hasattr(compiled, "packed_metadata"):
@@ -214,7 +217,7 @@ class _Recorder(TorchDispatchMode):
             if tensor is value and isinstance(tensor, torch.Tensor) and not tensor.data_ptr():
                 values[slot] = 0
             elif isinstance(tensor, torch.Tensor):
-                if (place := self._place(tensor)) is None:
+                if (place := self._locate(tensor)) is None:
                     return None
                 if tensor is value:
                     pointers.append((slot, *place))
@@ -225,9 +228,9 @@ class _Recorder(TorchDispatchMode):
                 values[slot] = None
             elif not (self._constant(value) or isinstance(value, str) or hasattr(value, "primitive_bitwidth")):
                 return None
-        return _Triton(launcher.relaunch(compiled, grid, values), values, pointers, descriptors)
+        return _TritonStep(launcher.relaunch(compiled, grid, values), values, pointers, descriptors)
 
-    def _place(self, tensor: torch.Tensor) -> tuple[int, int] | None:
+    def _locate(self, tensor: torch.Tensor) -> tuple[int, int] | None:
         """(index, offset in bytes) of ``tensor`` in the recorded tensors, or None if it is not in their storages."""
         at = self._storages.get(tensor.untyped_storage().data_ptr())
         return None if at is None else (at, tensor.data_ptr() - self._tensors[at].data_ptr())
@@ -259,7 +262,7 @@ def record(launch: Callable[[], None], tensors: Sequence[torch.Tensor]) -> Recor
         launch()
     if not recorder.repeatable or not recorder.steps:
         return None
-    return Recording(tensors[0].get_device(), recorder.steps, [allocator(room) for room in recorder.rooms])
+    return Recording(tensors[0].get_device(), recorder.steps, [allocator(tensor) for tensor in recorder.allocated])
 
 
 def allocator(tensor: torch.Tensor) -> Callable[[], torch.Tensor]:

@@ -60,9 +60,9 @@ def encoded(
     """The bytes of a tensor map. Raises ``LaunchError`` if the driver reports an error."""
     shape, strides, dtype = layout
     count, size = len(shape), dtype.itemsize
-    room = _Aligned()
+    memory = _Aligned()
     code = _encode()(
-        ctypes.byref(room, room.offset),
+        ctypes.byref(memory, memory.offset),
         ctypes.c_int(_ROUNDED if tf32 else _TYPES[dtype]),
         ctypes.c_uint32(count),
         ctypes.c_void_p(address),
@@ -77,7 +77,7 @@ def encoded(
     )
     if code:
         raise LaunchError(f"tensor_map: the driver refused shape {shape}, strides {strides}, box {box} (error {code})")
-    return bytes(room)[room.offset : room.offset + ctypes.sizeof(TensorMap)]
+    return bytes(memory)[memory.offset : memory.offset + ctypes.sizeof(TensorMap)]
 
 
 class _Aligned(ctypes.Structure):

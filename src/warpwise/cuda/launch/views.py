@@ -98,7 +98,7 @@ def of_tensor(value: torch.Tensor, spread: bool, slot: Slot) -> View:
         if not spread:
             raise slot.error(
                 f"{described(value)} that is not contiguous (strides {value.stride()})",
-                "a raw pointer ignores strides: pass x.contiguous(), or cuda.strided(x) if the kernel is told its strides",
+                "a raw pointer ignores strides: pass x.contiguous(), or cuda.strided(x) if the kernel takes its strides",
             )
         span = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride(), strict=True))
         nbytes = span * itemsize if nbytes else 0
@@ -137,7 +137,7 @@ def _of_numpy(value: np.ndarray, spread: bool, slot: Slot) -> View:
             raise slot.error(
                 f"{described(value)} that is not contiguous (strides {value.strides} bytes)",
                 "a raw pointer ignores strides: pass numpy.ascontiguousarray(x), "
-                "or cuda.strided(x) if the kernel is told its strides and none is negative",
+                "or cuda.strided(x) if the kernel takes its strides and none is negative",
             )
         span = sum((size - 1) * stride for size, stride in zip(value.shape, value.strides, strict=True))
         nbytes = span + value.itemsize if nbytes else 0
