@@ -28,9 +28,9 @@ __device__ inline void skinny(const sm90::TensorMap& a, const sm90::TensorMap& b
   __shared__ unsigned long long barriers[2 * STAGES + 1];
   __shared__ bool is_last;
   if (threadIdx.x == 0) {
-    prefetch_tensormap(&b);
-    prefetch_tensormap(&a);
-    if (mapped) prefetch_tensormap(&map_of_c);
+    sm90::prefetch_tensormap(&b);
+    sm90::prefetch_tensormap(&a);
+    if (mapped) sm90::prefetch_tensormap(&map_of_c);
   }
   Ring ring(raw, barriers);
   const unsigned received = warpwise::shared_address(barriers + 2 * STAGES);

@@ -6,11 +6,6 @@
 
 namespace sm90 = warpwise::sm90;
 
-// The copy engine's cache of maps is asked for one.
-__device__ inline void prefetch_tensormap(const sm90::TensorMap* map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
-}
-
 __device__ inline void add_quad(float* sums, unsigned address) {
   float v[4];
   warpwise::ld_shared_v4(v, address);

@@ -19,8 +19,8 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
   constexpr int kParts = COLUMNS / 128;
   extern __shared__ unsigned char raw[];
   if (threadIdx.x == 0) {
-    prefetch_tensormap(&a);
-    prefetch_tensormap(&b);
+    sm90::prefetch_tensormap(&a);
+    sm90::prefetch_tensormap(&b);
   }
   const Room<COLUMNS, STAGES> room(raw);
   const int rank = static_cast<int>(sm90::cluster_ctarank()), slices = (k + kDepth - 1) / kDepth;

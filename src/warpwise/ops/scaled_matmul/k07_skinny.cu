@@ -36,8 +36,8 @@ __global__ void __launch_bounds__(Ring<A, B, GROUPS, SIDES, ROWS, SLICES>::kBloc
   __shared__ unsigned long long barriers[64], sums_arrived;
   const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);
   if (warp == kWarps && sm90::elect_one()) {
-    prefetch_tensormap(&b);
-    prefetch_tensormap(&a);
+    sm90::prefetch_tensormap(&b);
+    sm90::prefetch_tensormap(&a);
   }
   Room ring(raw, barriers, columns, stages);
   const unsigned arrived = warpwise::shared_address(&sums_arrived);

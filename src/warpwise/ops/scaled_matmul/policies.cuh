@@ -14,10 +14,6 @@ __device__ inline sm90::CachePolicy policy_for(int which) {
   return which == 1 ? sm90::createpolicy_evict_first() : which == 2 ? last : normal;
 }
 
-__device__ inline void prefetch_tensormap(const sm90::TensorMap* map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
-}
-
 __device__ inline void fetch(const float* address) { asm volatile("prefetch.global.L2 [%0];" ::"l"(address)); }
 
 // The scales of `rows` x `columns` of C, brought into L2 by the first threads of `thread`'s group while something else

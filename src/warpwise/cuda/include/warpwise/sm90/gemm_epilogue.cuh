@@ -144,11 +144,11 @@ __device__ inline void gemm_epilogue(const EpilogueMaps& maps, const EpiloguePar
   if (threadIdx.x < kWarpgroupThreads) {
     if constexpr (P::groups > 1) warpgroup_reg_dealloc<40>();
     if (threadIdx.x == 0) {
-      Producer<P> feeder(maps.a, maps.b, stages_a, stages_b, full, empty, cluster_m, cluster_n);
+      Producer<P> producer(maps.a, maps.b, stages_a, stages_b, full, empty, cluster_m, cluster_n);
       for (int number = first; number < order.tiles(); number += step) {
         const int row = (order.row(number) * P::cm + cluster_m) * P::bm;
         const int column = (order.column(number) * P::cn + cluster_n) * P::bn;
-        for (int s = 0; s < k_tiles; ++s) feeder.load(row, column, s);
+        for (int s = 0; s < k_tiles; ++s) producer.load(row, column, s);
       }
     }
   } else {

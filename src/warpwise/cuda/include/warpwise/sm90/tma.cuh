@@ -9,6 +9,11 @@ struct alignas(64) TensorMap {
   unsigned long long opaque[16];
 };
 
+// Prefetches a tensor map, which hides the latency of its first use.
+__device__ inline void prefetch_tensormap(const TensorMap* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
 // Loads a box to shared memory; x is its first column, y its first row. The bytes count towards `barrier`.
 __device__ inline void tma_load_2d(unsigned to, const TensorMap* map, unsigned barrier, int x, int y) {
   asm volatile(
