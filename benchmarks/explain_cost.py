@@ -24,7 +24,7 @@ import torch
 
 from warpwise import operation, ops  # noqa: F401 - importing ops registers them
 from warpwise.cache import atomic_write
-from warpwise.cuda.observe import observing
+from warpwise.cuda.launch.intercept import intercepting
 from warpwise.lab import explain
 from warpwise.lab.timing.environment import environment, place
 from warpwise.operation import Case
@@ -69,7 +69,7 @@ def main() -> None:
         if rung.language != "cuda" or op.refusal(rung, *args) is not None:
             continue
         made: list[tuple[Any, tuple[Any, ...]]] = []
-        with observing(lambda launcher, given, more, made=made: made.append((launcher, given))):  # type: ignore[misc]
+        with intercepting(lambda launcher, given, more, made=made: made.append((launcher, given))):  # type: ignore[misc]
             op.launch(rung, op.allocate(*args), *args)
         (launch,) = made
         found = figures[rung.name] = cost(*launch, options.repeats)

@@ -20,7 +20,7 @@ from benchmarks.fidelity_points import Kind, Problem, Selection, problems
 from benchmarks.fidelity_record import Record, Recorded
 
 from warpwise import operation
-from warpwise.cuda import nvrtc
+from warpwise.cuda.gpu import nvrtc
 from warpwise.lab.errors import MeasurementError
 from warpwise.lab.ncu import Launch, NcuError, NcuNotFound, NcuPermission, captured, profiled, tool
 from warpwise.lab.ncu.measure import environment as import_path

@@ -10,7 +10,7 @@ from benchmarks.fidelity_points import Kind, Problem, Selection, multiprocessors
 from benchmarks.fidelity_record import Record, Recorded
 
 from warpwise import operation
-from warpwise.cuda.observe import observing
+from warpwise.cuda.launch.intercept import intercepting
 from warpwise.lab.explain import Explanation, Options, explain_launch
 
 # How far apart counters may be, as a part of the measured one. In which rounds L1 hands atomics of many lanes to L2 is known
@@ -137,7 +137,7 @@ def _compare(problem: Problem, by_key: dict[tuple[object, ...], Recorded], optio
         ) -> None:
             made.append(explain_launch(launcher, given, None, options))
 
-        with observing(explain):
+        with intercepting(explain):
             problem.op.launch(rung, problem.op.allocate(*args), *args)
         for index, explanation in enumerate(made):
             recorded = by_key.pop((key[0], rung.name, *key[1:], index), None)

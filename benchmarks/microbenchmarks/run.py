@@ -236,7 +236,7 @@ def compile_part(part: int, parts: int) -> None:
     """Every ``parts``-th kernel, into the cache."""
     from benchmarks.microbenchmarks import timing
 
-    from warpwise.cuda import nvrtc
+    from warpwise.cuda.gpu import nvrtc
     from warpwise.device import profile_of
 
     target = profile_of(0).name

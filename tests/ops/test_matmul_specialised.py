@@ -25,7 +25,7 @@ SOME = [
 
 
 LEAVE = """
-#include <warpwise/tile.cuh>
+#include <warpwise/core/float4.cuh>
 #include "feed.cuh"
 #include "leaving.cuh"
 

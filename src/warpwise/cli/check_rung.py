@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from warpwise import cuda
-from warpwise.cuda.observe import observing
+from warpwise.cuda.launch.intercept import intercepting
 from warpwise.operation import Op, Rung
 
 CPU = torch.device("cpu")
@@ -62,7 +62,7 @@ def _found(op: Op, rung: Rung, args: tuple[Any, ...], timeout: float, options: M
         own = dict(options) if isinstance(launcher, cuda.Launcher) else {}
         findings.extend(launcher.check(*given, **{**meta, **own, "timeout": timeout}))
 
-    with observing(checked):
+    with intercepting(checked):
         op.launch(rung, op.allocate(*args), *args)
     return findings
 

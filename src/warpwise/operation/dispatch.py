@@ -17,9 +17,9 @@ from torch.compiler import is_dynamo_compiling
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from warpwise import ranges
-from warpwise.cuda import observe
-from warpwise.cuda.recording import record, replayer
-from warpwise.cuda.varying import VaryingScalar
+from warpwise.cuda.gpu.recording import record, replayer
+from warpwise.cuda.launch import intercept
+from warpwise.cuda.launch.varying import VaryingScalar
 from warpwise.operation import autograd, tables
 from warpwise.operation.rung import Rung, Unsized, finished
 from warpwise.operation.schema import Argument, Schema
@@ -160,13 +160,18 @@ class KernelPlan:
         self._replay: Callable[[tuple[Any, ...]], Any] | None = None
 
     def __call__(self, *args: Any) -> Any:
-        if self._replay is not None and not (observe.OBSERVERS or ranges.watched()):
+        if self._replay is not None and not (intercept.INTERCEPTORS or ranges.profiling_active()):
             replayed = self._replay(args)
             if replayed is not None:
                 return replayed
         op, outputs = self._op, self._op.allocate(*args)
         inputs = [args[at] for at in self._tensors]
-        if self._recorded or observe.OBSERVERS or ranges.watched() or not self._recordable(outputs, inputs):
+        if (
+            self._recorded
+            or intercept.INTERCEPTORS
+            or ranges.profiling_active()
+            or not self._recordable(outputs, inputs)
+        ):
             op.launch(self.rung, outputs, *args)
             return single(finished(outputs))
         self._recorded = True

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from warpwise.cuda import errors
 from warpwise.cuda.emulator.runtime import Report, Side
 from warpwise.cuda.errors import Access, Finding, Index3
-from warpwise.cuda.source import kernel_of, kernels
+from warpwise.cuda.source.kernels import kernel_of, kernels
 
 if TYPE_CHECKING:
     from warpwise.cuda.emulator.compiler import Build
