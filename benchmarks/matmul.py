@@ -1,7 +1,7 @@
 """Matrix products beside cuBLAS: six kinds of number at twenty shapes, each pair in one interleaved run.
 
     python benchmarks/matmul.py [--kind bf16 ...] [--shape cube_4096 ...] [--budget S] [--limit S] [--fresh] [--json FILE]
-    python benchmarks/matmul.py --show [--readme]
+    python benchmarks/matmul.py --show [--readme | --check]
 
 At each point: what the operation chooses and why; that rung checked against float64 element by element; both timed in
 turn, in random order, L2 flushed, launches hidden (``lab.time``); the ratio of medians a round with its 95 % interval; and
@@ -27,13 +27,13 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 import torch
-from benchmarks import matmul_picture
 from rich.console import Console
 from rich.table import Table
 
 from warpwise import lab, ops, registry  # noqa: F401 - importing ops registers them
 from warpwise.cache import atomic_write
 from warpwise.lab.problem import Instance, Problem
+from warpwise.lab.report import ratio_grid
 from warpwise.lab.timing.environment import environment, place
 from warpwise.lab.timing.timing import duration, ratio
 from warpwise.registry import Case, Op
@@ -238,7 +238,7 @@ def page(kept: dict[str, Any]) -> str:
         told = [ratio_text(kind, shape, points.get(f"{kind} {shape}", {})) for kind in kinds]
         if any(told):
             rows.append(f"| {' × '.join(map(str, sizes))} | {' | '.join(told)} |")
-    return "\n".join((f"Times as fast as cuBLAS, medians of interleaved rounds, {where(kept)}:", "", *rows))
+    return "\n".join((f"Speed relative to cuBLAS, medians of interleaved rounds, {where(kept)}:", "", *rows))
 
 
 def where(kept: dict[str, Any]) -> str:
@@ -248,7 +248,8 @@ def where(kept: dict[str, Any]) -> str:
 
 def picture(kept: dict[str, Any]) -> str:
     """The same as an SVG."""
-    return matmul_picture.drawn(kept["points"], list(KINDS), SHAPES, GOALS, where(kept))
+    title = f"Matrix multiplications: speed relative to cuBLAS, {where(kept)}"
+    return ratio_grid.drawn(kept["points"], list(KINDS), SHAPES, GOALS, title, "cuBLAS")
 
 
 def ratio_text(kind: str, shape: str, point: dict[str, Any]) -> str:
@@ -258,6 +259,11 @@ def ratio_text(kind: str, shape: str, point: dict[str, Any]) -> str:
     goal = GOALS.get(kind, {}).get(shape)
     text = f"{point['ratio'][0]:.3f}" + (f" of {goal:.2f}" if goal else "")
     return f"({text})" if point["chosen"] == "torch" else text
+
+
+def is_current(kept: dict[str, Any]) -> bool:
+    """True if the operation's README and the picture show ``kept``."""
+    return page(kept) in README.read_text() and PICTURE.read_text() == picture(kept)
 
 
 def write_page(kept: dict[str, Any]) -> None:
@@ -317,6 +323,9 @@ def main() -> None:
     parser.add_argument(
         "--readme", action="store_true", help="write what is kept into the operation's README and its picture"
     )
+    parser.add_argument(
+        "--check", action="store_true", help="exit with 1 unless the README and the picture are up to date"
+    )
     parser.add_argument("--json", type=Path, default=RESULTS, help="where points are kept")
     options = parser.parse_args()
     kinds, shapes = options.kind or list(KINDS), options.shape or list(SHAPES)
@@ -348,6 +357,8 @@ def main() -> None:
             torch.cuda.empty_cache()
             atomic_write(options.json, json.dumps(kept, indent=1) + "\n")
             console.print(key, *cells(kind, shape, points[key]))
+    if options.check:
+        sys.exit(None if is_current(kept) else f"{README} and {PICTURE} are out of date: --show --readme writes them")
     if options.readme:
         write_page(kept)
     console.print(drawn(points, kinds))
