@@ -135,7 +135,8 @@ def report_command(device: str, names: str, kinds: tuple[str, ...], budget: floa
     if write and not names and not kinds:
         kept = ("device", "date", "ncu", "nvrtc", "driver", "multiprocessors")
         data = {
-            "environment": {name: known[0].environment[name] for name in kept}, "summary": figures, "operations": operations,
+            "environment": {name: known[0].environment[name] for name in kept}, "summary": figures,
+            "operations": operations,
             "misses": misses, "exact": rows(found.exact), "large": rows(found.large),
         }  # fmt: skip
         write_json(RESULTS / device / "fidelity.json", data)

@@ -58,10 +58,13 @@ ONE_BLOCK = "One block: no unit is used above 1 %"
 EQUAL = "Both are used equally, as predicted: a difference of a few percent decides their order"
 WAITING = "Utilisation is low everywhere: warps wait for memory, and latency is the predicted limiter too"
 WRITTEN_BACK = (
-    "Issue slots, L2 and DRAM are used almost equally. ncu flushes L2 before the launch, and about 20 MB of results are still in "
-    "L2 at its end; the model writes every sector back to DRAM, as in repeated launches"
+    "Issue slots, L2 and DRAM are used almost equally. ncu flushes L2 before the launch, and about 20 MB of results "
+    "are still in L2 at its end; the model writes every sector back to DRAM, as in repeated launches"
 )
-LOW = "No unit is used above 40 %: warps wait for memory, and a difference of a few percent decides the order of the units"
+LOW = (
+    "No unit is used above 40 %: warps wait for memory, and a difference of a few percent decides the order of the "
+    "units"
+)
 ZEROS = "The model counts too few bank conflicts for lanes of a cp.async that write zeros"
 REASONS = (
     Reason("counters", "matmul k15_mma_sync", ZEROS),

@@ -38,12 +38,13 @@ MAX_EMULATED = 1 << 20  # elements up to which the file is run on the CPU before
 @click.option("--raw", is_flag=True, help="Write Inductor's code unchanged, as always for cpp.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def inductor(
-    expression: str, arguments: Sequence[str], output: Path | None, backend: str, where: str | None, raw: bool, force: bool
+    expression: str, arguments: Sequence[str], output: Path | None, backend: str, where: str | None, raw: bool,
+    force: bool
 ) -> int:  # fmt: skip
     """Write the code that torch.compile generates for EXPRESSION as a Python file that runs and checks itself.
 
-    EXPRESSION is Python that may use torch and the arguments. Without a GPU the Triton code is generated for the CPU, which
-    is close to the code for a GPU, and the file runs emulated.
+    EXPRESSION is Python that may use torch and the arguments. Without a GPU the Triton code is generated for the CPU,
+    which is close to the code for a GPU, and the file runs emulated.
 
     \b
     warpwise inductor 'torch.softmax(x, -1)' --arg 'x=f32[4096,4096]' -o k00_inductor.py
@@ -97,7 +98,7 @@ def _require_writable(output: Path | None, force: bool) -> None:
 
 
 def _heading(made: Generated, arguments: Sequence[str]) -> list[str]:
-    """The expression, the versions and the command that generated the file, and its differences from Inductor's code."""
+    """The expression, the versions and the command of a file, and its differences from Inductor's code."""
     triton = f" and Triton {importlib.metadata.version('triton')}" if made.backend == "triton" else ""
     given = "".join(f" --arg {shlex.quote(text)}" for text in arguments)
     backend = "" if made.backend == "triton" else f" --backend {made.backend}"
@@ -112,8 +113,8 @@ def _heading(made: Generated, arguments: Sequence[str]) -> list[str]:
         lines += ["", f"The kernels and the order of the calls are Inductor's. Block sizes were chosen {tuned}."]
     if made.backend == "triton" and made.device.type == "cpu":
         lines += [
-            "Generated without a GPU by Inductor's Triton back end for CPUs. For a GPU Inductor may fuse operators and split",
-            "reductions in another way, and call other elementary functions.",
+            "Generated without a GPU by Inductor's Triton back end for CPUs. For a GPU Inductor may fuse operators and",
+            "split reductions in another way, and call other elementary functions.",
         ]
     return lines
 

@@ -1,8 +1,9 @@
 """Register bank conflicts of FFMA loops, from a listing of machine code for Hopper (sm_90).
 
-Hopper's register file has two banks, selected by the parity of the register number, and each delivers one word a clock. An FFMA
-that reads n distinct registers of one bank takes n - 1 more clocks, except for a register that the preceding instruction kept in
-the operand cache of the same position (``.reuse``). ncu reports these clocks as ``stall_dispatch``.
+Hopper's register file has two banks, selected by the parity of the register number, and each delivers one word a
+clock. An FFMA that reads n distinct registers of one bank takes n - 1 more clocks, except for a register that the
+preceding instruction kept in the operand cache of the same position (``.reuse``). ncu reports these clocks as
+``stall_dispatch``.
 """
 
 from __future__ import annotations

@@ -44,9 +44,10 @@ class Children:
         with tempfile.TemporaryDirectory(prefix="warpwise_fidelity_") as name:
             command, problem = self.command(mode, points, Path(name)), ""
             try:
+                environment = {**os.environ, **import_path()}
                 done = subprocess.run(
-                    command, capture_output=True, text=True, timeout=LIMITS[mode], check=False, env={**os.environ, **import_path()}
-                )  # fmt: skip
+                    command, capture_output=True, text=True, timeout=LIMITS[mode], check=False, env=environment
+                )
                 if done.returncode:
                     problem = f"{mode} {_named(points)} ended with {done.returncode}: {done.stderr[-1500:]}"
             except subprocess.TimeoutExpired:
@@ -73,8 +74,9 @@ def collect(
 ) -> dict[str, Record]:  # fmt: skip
     """Measure the points of each operation, by name and kind, and write ``out/OP.json`` after each operation.
 
-    With ``into`` the launches replace those of the same rungs in the records that ``out`` holds. ``report`` receives a line for
-    each step and each failure; failures of a rung are also kept in its record. Raises ``NcuNotFound`` and ``NcuPermission``.
+    With ``into`` the launches replace those of the same rungs in the records that ``out`` holds. ``report`` receives a
+    line for each step and each failure; failures of a rung are also kept in its record. Raises ``NcuNotFound`` and
+    ``NcuPermission``.
     """
     out.mkdir(parents=True, exist_ok=True)
     version = tool.version(tool.find())

@@ -12,8 +12,8 @@ from warpwise.lab.explain import Explanation, Options, explain_launch
 from warpwise.lab.fidelity.points import Kind, Point, dtype_name, recorded_points
 from warpwise.lab.fidelity.record import Record, Recorded
 
-# Tolerances, relative to the measured counter. The model of how L1 sends the atomics of a warp to L2 considers one warp at a
-# time: it is 2 % off where thousands of warps contend.
+# Tolerances, relative to the measured counter. The model of how L1 sends the atomics of a warp to L2 considers one
+# warp at a time: it is 2 % off where thousands of warps contend.
 COUNTED, CONFLICTS, ATOMIC = 0.01, 0.02, 0.05
 _T = "l1tex__t_{}_pipe_lsu_mem_{}_op_{}.sum"
 _WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
@@ -31,7 +31,8 @@ COUNTERS: Mapping[str, float] = {
 RESOURCES = (
     "launch__registers_per_thread", "launch__occupancy_limit_blocks", "launch__occupancy_limit_registers",
     "launch__occupancy_limit_shared_mem", "launch__occupancy_limit_warps", "launch__shared_mem_per_block_static",
-    "launch__shared_mem_per_block_dynamic", "launch__shared_mem_per_block_allocated", "sm__maximum_warps_per_active_cycle_pct",
+    "launch__shared_mem_per_block_dynamic", "launch__shared_mem_per_block_allocated",
+    "sm__maximum_warps_per_active_cycle_pct",
 )  # fmt: skip
 """Metrics that must be equal, given the same compiler."""
 _SOURCE = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"

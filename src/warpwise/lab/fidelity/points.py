@@ -1,7 +1,7 @@
 """The points at which the counters of CUDA rungs are recorded and compared.
 
-A CPU executes every block of an exact point in well under a second, and the emulated counters must equal Nsight Compute's
-there. Large points are an operation's own sizes: they show which unit limits a rung and how long it takes.
+A CPU executes every block of an exact point in well under a second, and the emulated counters must equal Nsight
+Compute's there. Large points are an operation's own sizes: they show which unit limits a rung and how long it takes.
 """
 
 from __future__ import annotations
@@ -70,7 +70,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Selection:
-    """Dtypes and rungs to measure, by name. Without dtypes, each rung in the first one it accepts; without rungs, all."""
+    """Dtypes and rungs to measure, by name.
+
+    Without dtypes, each rung in the first one it accepts; without rungs, all.
+    """
 
     dtypes: tuple[str, ...] = ()
     rungs: tuple[str, ...] = ()

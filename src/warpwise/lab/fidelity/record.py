@@ -80,7 +80,8 @@ class Record:
             point["launches"].append({**rest, "values": values})
         head = {
             "schema": SCHEMA, "op": self.op, "environment": self.environment, "failures": self.failures,
-            "units": {name: unit for name, unit in self.units.items() if name in names}, "texts": self.texts, "metrics": names,
+            "units": {name: unit for name, unit in self.units.items() if name in names}, "texts": self.texts,
+            "metrics": names,
         }  # fmt: skip
         rows = [json.dumps({**json.loads(key), **point}) for key, point in points.items()]
         start = json.dumps(head, indent=1).removesuffix("\n}")

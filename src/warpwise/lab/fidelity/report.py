@@ -21,13 +21,16 @@ _PART = ".avg.pct_of_peak_sustained_elapsed"
 MEASURED_UNITS: Mapping[str, tuple[str, ...]] = {
     "DRAM": ("dram__cycles_active", "fbpa__dram_sectors"),
     "L2": (
-        "lts__t_sectors", "lts__t_tag_requests", "lts__d_sectors", "lts__d_sectors_fill_device", "lts__xbar2lts_cycles_active",
+        "lts__t_sectors", "lts__t_tag_requests", "lts__d_sectors", "lts__d_sectors_fill_device",
+        "lts__xbar2lts_cycles_active",
         "lts__lts2xbar_cycles_active", "lts__d_atomic_input_cycles_active", "l1tex__m_l1tex2xbar_req_cycles_active",
         "l1tex__m_xbar2l1tex_read_sectors",
     ),
     "L1": (
-        "l1tex__data_pipe_lsu_wavefronts", "l1tex__data_bank_reads", "l1tex__data_bank_writes", "l1tex__lsu_writeback_active",
-        "l1tex__lsuin_requests", "l1tex__t_sectors", "l1tex__t_requests", "l1tex__f_wavefronts", "sm__inst_executed_pipe_lsu",
+        "l1tex__data_pipe_lsu_wavefronts", "l1tex__data_bank_reads", "l1tex__data_bank_writes",
+        "l1tex__lsu_writeback_active",
+        "l1tex__lsuin_requests", "l1tex__t_sectors", "l1tex__t_requests", "l1tex__f_wavefronts",
+        "sm__inst_executed_pipe_lsu",
     ),
     "issue slots": ("sm__inst_executed", "sm__inst_issued", "sm__issue_active"),
     "ALU": ("sm__inst_executed_pipe_alu", "sm__pipe_alu_cycles_active"),
@@ -60,7 +63,9 @@ class Reason:
 
 @dataclass(frozen=True)
 class Limited:
-    """A launch at a large point: the predicted and the measured most-used unit, and how many points less the former is used."""
+    """A launch at a large point: the most-used unit as predicted and measured, and their difference in percentage
+    points.
+    """
 
     launch: Recorded
     predicted: str
@@ -145,7 +150,7 @@ class Report:
         return found
 
     def ladders(self) -> dict[str, float]:
-        """Kendall's tau between predicted and measured times at large points, for each ladder of at least three rungs."""
+        """Kendall's tau of predicted and measured times at large points, for each ladder of three or more rungs."""
         found = {}
         for ladder, parts in itertools.groupby(self.times(), key=lambda timed: timed.ladder):
             rungs = list(parts)
@@ -255,12 +260,14 @@ def rows(compared: Iterable[Compared]) -> list[dict[str, Any]]:
         used = utilisation(recorded.metrics)
         most = max(used, key=lambda unit: used[unit])
         made.append({
-            "op": recorded.op, "rung": recorded.rung, "dtype": recorded.dtype, "case": recorded.case, "launch": recorded.index,
+            "op": recorded.op, "rung": recorded.rung, "dtype": recorded.dtype, "case": recorded.case,
+            "launch": recorded.index,
             "error": one.error, "differences": [str(part) for part in one.differences()],
             "predicted_s": prediction.time if prediction else None,
             "measured_s": recorded.time["median_s"] if recorded.time else None,
             "profiled_s": recorded.metrics.get("gpu__time_duration.sum", math.nan) / 1e9,
-            "limiter": prediction.limiter if prediction else None, "busiest": prediction.busiest if prediction else None,
+            "limiter": prediction.limiter if prediction else None,
+            "busiest": prediction.busiest if prediction else None,
             "most_used": most, "most_used_percent": round(used[most], 1),
             "blocks": explanation.sampled if explanation else "",
         })  # fmt: skip

@@ -45,9 +45,9 @@ def generate(
 ) -> Generated:
     """Compile ``expression``, Python that may use ``torch`` and the ``arguments``, as one graph.
 
-    On a GPU the code also runs, which tunes its kernels. On a CPU it is only generated, for the backend "triton" by Inductor's
-    Triton back end for CPUs: that needs neither a GPU nor a Triton compiler.
-    Raises ``InductorError`` if the expression is invalid or cannot be compiled as one graph.
+    On a GPU the code also runs, which tunes its kernels. On a CPU it is only generated, for the backend "triton" by
+    Inductor's Triton back end for CPUs: that needs neither a GPU nor a Triton compiler. Raises ``InductorError`` if
+    the expression is invalid or cannot be compiled as one graph.
     """
     if backend == "cpp" and device.type != "cpu":
         raise InductorError("backend cpp: generates code for the CPU; expected the device cpu")
@@ -75,7 +75,7 @@ def generate(
 
 
 def _message(error: Exception, names: Sequence[str] = ()) -> str:
-    """The type and the first line of an error; for an unknown name also the nearest of ``names`` or of the object's own."""
+    """The type and first line of an error; for an unknown name also a similar one of ``names`` or of the object."""
     text = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
     if not isinstance(error, (NameError, AttributeError)):
         return text
@@ -138,7 +138,7 @@ def _input(placeholder: str, names: Sequence[str]) -> str:
 
 @contextlib.contextmanager
 def _triton_target() -> Iterator[None]:
-    """Give Triton a target where it finds no driver, which is all that generating code needs; restore its state afterwards."""
+    """Give Triton a target without a driver, which suffices to generate code, and restore its state afterwards."""
     from triton.backends.compiler import GPUTarget
     from triton.runtime import driver
 

@@ -58,13 +58,14 @@ def inputs(seed=0):
     torch.manual_seed(seed)
     made = {}
     for name, (shape, stride, dtype) in INPUTS.items():
-        values = torch.randn(shape) if dtype.is_floating_point else torch.randint(0, 2 if dtype == torch.bool else 100, shape)
+        high = 2 if dtype == torch.bool else 100
+        values = torch.randn(shape) if dtype.is_floating_point else torch.randint(0, high, shape)
         made[name] = torch.empty_strided(shape, stride, dtype=dtype, device=DEVICE).copy_(values)
     return made
 
 
 def check(given):
-    """Raise ``AssertionError`` if ``run`` and ``eager`` differ. Without a GPU the kernels run emulated, every access checked."""
+    """Raise ``AssertionError`` if ``run`` and ``eager`` differ. Without a GPU the kernels are emulated and checked."""
     results, expected = run(**given), eager(**given)
     if isinstance(results, torch.Tensor):
         results, expected = [results], [expected]
@@ -96,7 +97,7 @@ class NotWritable(ValueError):
 
 @dataclass(frozen=True)
 class Kernel:
-    """A Triton kernel: its function without decorators, the text of its heuristic, and the other functions and imports."""
+    """A Triton kernel: its function without decorators, the text of its heuristic, its helpers and imports."""
 
     function: str
     heuristic: str
@@ -267,7 +268,10 @@ def _block(name: str, constant: str, sizes: Mapping[str, str], most: int) -> int
 
 
 def checked(text: str) -> None:
-    """Run the ``check`` of a file of this text on its own inputs. Raises ``AssertionError`` or ``KernelError`` if it fails."""
+    """Run the ``check`` of a file of this text on its own inputs.
+
+    Raises ``AssertionError`` or ``KernelError`` if it fails.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "generated.py"
         path.write_text(text)

@@ -23,16 +23,18 @@ def drawn(
 ) -> str:  # fmt: skip
     """An SVG of the points named "KIND SHAPE", light or dark by the system's colour scheme.
 
-    A point holds ``ratio``, the speed relative to ``baseline`` with its confidence interval, and ``chosen``, the implementation
-    that the operation chooses there ("torch" for PyTorch's). Points without a ratio are left empty.
+    A point holds ``ratio``, the speed relative to ``baseline`` with its confidence interval, and ``chosen``, the
+    implementation that the operation chooses there ("torch" for PyTorch's). Points without a ratio are left empty.
     """
     shown = {shape: sizes for shape, sizes in shapes.items() if any(f"{kind} {shape}" in points for kind in kinds)}
     width, height = NAMES + CELL * len(kinds) + 10, TOP + ROW * len(shown) + 34
+    legend = f"bars start at 1, the speed of {baseline}; outlined: PyTorch is chosen; thick line: goal"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">',
         f"<title>{escape(title)}</title><style>{STYLE}</style>",
-        f'<rect class="ground" width="{width}" height="{height}"/><text class="head" x="8" y="22">{escape(title)}</text>',
-        f'<text class="dim" x="8" y="40">bars start at 1, the speed of {escape(baseline)}; outlined: PyTorch is chosen; thick line: goal</text>',
+        f'<rect class="ground" width="{width}" height="{height}"/>',
+        f'<text class="head" x="8" y="22">{escape(title)}</text>',
+        f'<text class="dim" x="8" y="40">{escape(legend)}</text>',
         f'<text class="dim" x="8" y="{TOP - 8}">M × N × K</text>',
     ]
     for column, kind in enumerate(kinds):
