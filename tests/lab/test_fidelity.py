@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 
@@ -27,8 +28,10 @@ from warpwise.lab.fidelity import (
     recorded_points,
     tables,
 )  # fmt: skip
+from warpwise.lab.fidelity.collect import joined
 from warpwise.lab.fidelity.compare import reference
 from warpwise.lab.fidelity.report import MISSES, kendall_tau, utilisation
+from warpwise.lab.ncu import Measured, NcuError
 from warpwise.ops._common import asked_about
 from warpwise.registry import Case
 
@@ -193,6 +196,18 @@ def test_a_reason_explains_the_misses_whose_place_starts_alike() -> None:
     assert miss["kind"] == "counters" and miss["why"] == "known"
     (miss,) = Report(exact, reasons=(Reason("counters", "op rung2", "of another rung"),)).misses()
     assert "why" not in miss
+
+
+def test_launches_are_joined_with_the_kernels_that_ncu_measured() -> None:
+    launched = {**asdict(launch({})), "symbol": "add"}
+    found = Measured("add", (1, 1, 1), (32, 1, 1), {"a.sum": 2.0}, {}, {})
+    key = tuple(launched[name] for name in ("op", "rung", "dtype", "case", "kind", "index"))
+    (recorded,) = joined([launched], [found], {key: {"median_s": 1e-6}})
+    assert recorded.metrics == {"a.sum": 2} and recorded.time == {"median_s": 1e-6}
+    with pytest.raises(NcuError, match="1 kernels of 2 launched; number 1 is nothing, expected add"):
+        joined([launched, launched], [found], {})
+    with pytest.raises(NcuError, match=r"launched with \(1, 1, 1\) x \(32, 1, 1\), ncu measured \(2, 1, 1\)"):
+        joined([launched], [replace(found, grid=(2, 1, 1))], {})
 
 
 def test_points_are_plain_data_for_another_process() -> None:
