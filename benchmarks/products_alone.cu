@@ -1,8 +1,7 @@
-// The products of a matrix product and nothing else: what a kernel that moved no data would take on the same SMs.
+// Tensor core instructions of a GEMM without its data movement: a bound for the GEMM on the same SMs.
 //
-// Each block holds STAGES slices of 128 x 64 of A and 64 x 256 of B in shared memory, from the start to the end, and
-// multiplies them as matmul's k20 does: two warpgroups, 64 x 256 sums each, one slice's products under way beside the
-// next's. sm_90a only.
+// Each block loads kStages k-tiles, 128 x 64 of A and 64 x 256 of B, into shared memory once, and multiplies them as
+// matmul's k20 does: two warpgroups with 64 x 256 accumulators each, one k-tile's wgmma in flight. sm_90a only.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -15,8 +14,8 @@ namespace sm90 = warpwise::sm90;
 constexpr int kStages = 4;
 constexpr unsigned kBytesA = 128 * 64 * 2, kBytesB = 256 * 64 * 2;
 
-// a, b: numbers to multiply, at least a ring's worth of each; c: a sum a thread, so that none is left out; tiles of
-// `slices` slices each for a block.
+// a, b: at least kStages k-tiles each. c: one sum for each thread, so that no wgmma is eliminated. A block computes
+// `tiles` tiles of `slices` k-tiles each.
 template <class T>
 __global__ void __launch_bounds__(256, 1) products_alone(const T* a, const T* b, float* c, int tiles, int slices) {
   extern __shared__ unsigned char raw[];

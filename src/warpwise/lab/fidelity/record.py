@@ -1,6 +1,6 @@
-"""What was measured of each rung's launches, as files: benchmarks/results/DEVICE/ncu/OP.json.
+"""Records of Nsight Compute's counters and of times, one JSON file an operation.
 
-A file names its metrics once; a launch holds their values in that order, null where ncu gave none.
+A file lists its metrics once; each launch has their values in that order, null where ncu reports none.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from typing import Any
 from warpwise import cache
 
 SCHEMA = 1
-RESULTS = Path(__file__).parent / "results"
 KEY = ("op", "rung", "dtype", "case", "sizes", "kind")
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """One launch: which of which rung at which point, its shape, ncu's metrics, and its time without a profiler.
+    """One launch of a rung at a point: its shape, ncu's metrics, and its time without a profiler.
 
     ``time`` holds ``median_s``, ``low_s``, ``high_s``, ``samples`` and ``clock_mhz`` (lowest, median, highest), or is
     None. ``index`` counts the rung's launches from 0. ``symbol`` is the mangled name; sizes are in bytes.
@@ -46,7 +45,7 @@ class Recorded:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Names the launch among those of all files."""
+        """Identifies the launch among those of all files."""
         return self.op, self.rung, self.dtype, self.case, self.kind, self.index
 
     def __str__(self) -> str:
@@ -55,7 +54,7 @@ class Recorded:
 
 @dataclass
 class Record:
-    """All launches of an operation, with where and by what they were measured and what could not be."""
+    """All launches of an operation, the environment they were measured in, and the measurements that failed."""
 
     op: str
     environment: dict[str, Any] = field(default_factory=dict)
@@ -65,12 +64,12 @@ class Record:
     failures: list[str] = field(default_factory=list)
 
     def without(self, rungs: Sequence[str]) -> Record:
-        """This record without the launches of some rungs, which are to be measured anew."""
+        """This record without the launches of ``rungs``, to measure those again."""
         kept = [launch for launch in self.launches if launch.rung not in rungs]
         return Record(self.op, self.environment, kept, self.units, self.texts)
 
     def save(self, path: Path) -> None:
-        """Write the file at ``path`` whole or not at all."""
+        """Write the file at ``path`` atomically."""
         names = sorted({name for launch in self.launches for name in launch.metrics})
         points: dict[str, dict[str, Any]] = {}
         for launch in self.launches:
@@ -81,7 +80,8 @@ class Record:
             point["launches"].append({**rest, "values": values})
         head = {
             "schema": SCHEMA, "op": self.op, "environment": self.environment, "failures": self.failures,
-            "units": {name: unit for name, unit in self.units.items() if name in names}, "texts": self.texts, "metrics": names,
+            "units": {name: unit for name, unit in self.units.items() if name in names}, "texts": self.texts,
+            "metrics": names,
         }  # fmt: skip
         rows = [json.dumps({**json.loads(key), **point}) for key, point in points.items()]
         start = json.dumps(head, indent=1).removesuffix("\n}")
@@ -89,10 +89,10 @@ class Record:
 
     @staticmethod
     def load(path: Path) -> Record:
-        """The record in a file. Raises ``ValueError`` for one of another schema."""
+        """Read a file that ``save`` wrote. Raises ``ValueError`` if its schema is another."""
         data = json.loads(path.read_text())
         if data.get("schema") != SCHEMA:
-            raise ValueError(f"{path}: schema {data.get('schema')!r}, expected {SCHEMA}; collect it anew")
+            raise ValueError(f"{path}: schema {data.get('schema')!r}, expected {SCHEMA}; collect it again")
         launches = []
         for point in data["points"]:
             for launch in point["launches"]:
@@ -105,7 +105,7 @@ class Record:
 
 
 def write(path: Path, data: dict[str, Any]) -> None:
-    """Data as JSON, a line for each row of its lists."""
+    """Write ``data`` as JSON, one line for each item of its lists."""
     parts = []
     for name, value in data.items():
         if isinstance(value, list):
@@ -117,13 +117,13 @@ def write(path: Path, data: dict[str, Any]) -> None:
 
 
 def _short(value: float | None) -> float | int | None:
-    """Whole numbers as such, others to nine digits, which is more than any counter of time or percent means."""
+    """Integers unchanged, other numbers rounded to nine significant digits."""
     if value is None:
         return None
     return int(value) if value == int(value) else float(f"{value:.9g}")
 
 
-def records(device: str = "h200") -> Iterator[Record]:
-    """The records of ``device``, by operation; none where nothing was collected."""
-    for path in sorted((RESULTS / device / "ncu").glob("*.json")):
+def records(folder: Path) -> Iterator[Record]:
+    """The records in ``folder``, sorted by operation."""
+    for path in sorted(folder.glob("*.json")):
         yield Record.load(path)

@@ -1,4 +1,4 @@
-"""Emulated counters and predictions beside the recorded ones, launch by launch."""
+"""Compares emulated counters and predictions with recorded ones, launch by launch."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import torch
-from benchmarks.fidelity_points import Kind, Problem, Selection, multiprocessors, problems
-from benchmarks.fidelity_record import Record, Recorded
 
-from warpwise import operation
 from warpwise.cuda.launch.intercept import intercepting
 from warpwise.lab.explain import Explanation, Options, explain_launch
+from warpwise.lab.fidelity.points import Kind, Point, dtype_name, recorded_points
+from warpwise.lab.fidelity.record import Record, Recorded
 
-# How far apart counters may be, as a part of the measured one. In which rounds L1 hands atomics of many lanes to L2 is known
-# by its rule for one warp at a time, which is 2 % off where thousands contend.
+# Tolerances, relative to the measured counter. The model of how L1 sends the atomics of a warp to L2 considers one
+# warp at a time: it is 2 % off where thousands of warps contend.
 COUNTED, CONFLICTS, ATOMIC = 0.01, 0.02, 0.05
 _T = "l1tex__t_{}_pipe_lsu_mem_{}_op_{}.sum"
 _WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
@@ -32,19 +31,20 @@ COUNTERS: Mapping[str, float] = {
 RESOURCES = (
     "launch__registers_per_thread", "launch__occupancy_limit_blocks", "launch__occupancy_limit_registers",
     "launch__occupancy_limit_shared_mem", "launch__occupancy_limit_warps", "launch__shared_mem_per_block_static",
-    "launch__shared_mem_per_block_dynamic", "launch__shared_mem_per_block_allocated", "sm__maximum_warps_per_active_cycle_pct",
+    "launch__shared_mem_per_block_dynamic", "launch__shared_mem_per_block_allocated",
+    "sm__maximum_warps_per_active_cycle_pct",
 )  # fmt: skip
-"""What must be equal, where the compiler is the same."""
+"""Metrics that must be equal, given the same compiler."""
 _SOURCE = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 _COPIES = "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum"
 
 
 def reference(metric: str, measured: Mapping[str, float]) -> float | None:
-    """What ``metric`` is compared with, of what ncu measured; None where it did not measure it.
+    """The measured value to compare ``metric`` with; None if it was not measured.
 
-    The hardware's counters of shared memory also count wavefronts that arbitration in the data stage adds, some more in
-    one run and less in the next. Where ncu counted what the machine code asks for (``smsp__sass_...``), that is taken: for
-    wavefronts as it is, for conflicts by leaving out the wavefronts that the hardware counts above it.
+    The hardware's counters of shared memory include wavefronts that arbitration in the data stage adds, a number that
+    varies between runs. Where ncu also counted by machine code (``smsp__sass_...``), that count is the reference for
+    wavefronts, and the hardware's excess over it is subtracted from the bank conflicts.
     """
     value = measured.get(metric)
     if value is None or "mem_shared_op_" not in metric or "pipe_lsu" not in metric:
@@ -53,7 +53,7 @@ def reference(metric: str, measured: Mapping[str, float]) -> float | None:
     if op == "ldgsts":
         return measured.get(_COPIES, value)
     hardware, asked = measured.get(_WAVEFRONTS.format(op)), measured.get(_SOURCE.format(op))
-    matrices = measured.get(_SOURCE.format("ldsm"), 0.0) if op == "ld" else 0.0  # the hardware's loads hold ldmatrix's
+    matrices = measured.get(_SOURCE.format("ldsm"), 0.0) if op == "ld" else 0.0  # the hardware counts ldmatrix as loads
     if hardware is None or (asked is None and not matrices):
         return value
     asked = (asked or 0.0) + matrices
@@ -62,7 +62,7 @@ def reference(metric: str, measured: Mapping[str, float]) -> float | None:
 
 @dataclass(frozen=True)
 class Difference:
-    """A metric of one launch that is not what ncu measured."""
+    """A metric of one launch that differs from ncu's."""
 
     metric: str
     emulated: float
@@ -70,7 +70,7 @@ class Difference:
 
     @property
     def relative(self) -> float:
-        """The difference as a part of what was measured."""
+        """The difference relative to the measured value."""
         return abs(self.emulated - self.measured) / max(abs(self.measured), 1.0)
 
     def __str__(self) -> str:
@@ -79,14 +79,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class Compared:
-    """One recorded launch with its explanation; ``error`` says why there is none."""
+    """One recorded launch and its explanation, or None and the reason in ``error``."""
 
     recorded: Recorded
     explanation: Explanation | None
     error: str = ""
 
     def differences(self) -> list[Difference]:
-        """Counters beyond their tolerance, and resources that are not equal."""
+        """Counters that differ by more than their tolerance, and resources that are not equal."""
         if self.explanation is None:
             return []
         emulated, measured = self.explanation.metrics, self.recorded.metrics
@@ -97,7 +97,7 @@ class Compared:
                 continue
             value = emulated.get(metric, 0.0)
             if metric == "launch__occupancy_limit_shared_mem":
-                # Of the shared memory that the driver set aside for this launch, which is its own choice.
+                # The limit depends on the shared memory carve-out, which the driver chooses.
                 value = measured["launch__shared_mem_config_size"] // emulated["launch__shared_mem_per_block_allocated"]
             if abs(value - expected) > tolerance * expected + 1e-6:
                 found.append(Difference(metric, value, expected))
@@ -105,31 +105,26 @@ class Compared:
 
     @property
     def agrees(self) -> bool:
-        """Whether everything that was compared agrees."""
+        """True if every compared metric agrees."""
         return not self.error and not self.differences()
 
 
 def compare(record: Record, kind: Kind, options: Options) -> Iterator[Compared]:
-    """Every recorded launch of ``kind``, in the record's order, explained on the CPU as for the recorded device."""
-    op = operation.get(record.op)
-    chosen = Selection(tuple(dict.fromkeys(launch.dtype for launch in record.launches)))
+    """Explain every recorded launch of ``kind`` on the CPU. Raises ``LookupError`` if the operation is not registered.
+
+    Grids are those of the recorded device only if launchers assume its number of SMs,
+    ``record.environment["multiprocessors"]``: the caller arranges that.
+    """
     by_key = {launch.key: launch for launch in record.launches if launch.kind == kind}
-    with multiprocessors(int(record.environment["multiprocessors"])):
-        for problem in problems(op, kind, chosen):
-            yield from _compare(problem, by_key, options)
+    for point in recorded_points(record, kind):
+        yield from _compare(point, by_key, options)
     yield from (Compared(launch, None, "not launched here") for launch in by_key.values())
 
 
-def _compare(problem: Problem, by_key: dict[tuple[object, ...], Recorded], options: Options) -> Iterator[Compared]:
-    """Explain the launches of each rung; those found are taken out of ``by_key``."""
-    key = problem.op.name, str(problem.dtype).removeprefix("torch."), problem.case.name, problem.kind
-    recorded_rungs = {rung for op, rung, *point, _ in by_key if (op, *point) == key}
-    if not recorded_rungs:
-        return
-    args = problem.arguments(torch.device("cpu"))
-    for rung in problem.rungs(*args):
-        if rung.name not in recorded_rungs:
-            continue
+def _compare(point: Point, by_key: dict[tuple[object, ...], Recorded], options: Options) -> Iterator[Compared]:
+    """Explain the launches of each rung, and remove them from ``by_key``."""
+    args = point.arguments(torch.device("cpu"))
+    for rung in point.rungs(*args):
         made: list[Explanation | str] = []
 
         def explain(
@@ -138,9 +133,10 @@ def _compare(problem: Problem, by_key: dict[tuple[object, ...], Recorded], optio
             made.append(explain_launch(launcher, given, None, options))
 
         with intercepting(explain):
-            problem.op.launch(rung, problem.op.allocate(*args), *args)
+            point.op.launch(rung, point.op.allocate(*args), *args)
         for index, explanation in enumerate(made):
-            recorded = by_key.pop((key[0], rung.name, *key[1:], index), None)
+            key = point.op.name, rung.name, dtype_name(point.dtype), point.case.name, point.kind, index
+            recorded = by_key.pop(key, None)
             if recorded is not None:
                 yield _checked(recorded, explanation)
 
@@ -153,7 +149,7 @@ def _checked(recorded: Recorded, explanation: Explanation | str) -> Compared:
     here = explanation.kernel, tuple(explanation.grid), tuple(explanation.block)
     there = recorded.expression, recorded.grid, recorded.block
     if here != there:
-        return Compared(recorded, None, f"launched as {here} here, as {there} there")
-    if explanation.counts is not None:  # without the buffers, which may take gigabytes
+        return Compared(recorded, None, f"launched as {here} here, recorded as {there}")
+    if explanation.counts is not None:  # drop the buffers, which may take gigabytes
         explanation = replace(explanation, counts=replace(explanation.counts, outputs={}))
     return Compared(recorded, explanation)

@@ -1,4 +1,4 @@
-"""How near the emulated counters, the predicted limiter and the predicted times are to what was measured, in figures."""
+"""Figures of accuracy: emulated counters, predicted limiters and predicted times against the measured ones."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.fidelity_compare import Compared
-from benchmarks.fidelity_points import NOT_EXECUTED
-from benchmarks.fidelity_reasons import why
-from benchmarks.fidelity_record import Recorded
+from warpwise.lab.fidelity.compare import Compared
+from warpwise.lab.fidelity.record import Recorded
 
-MISSES, LIMITERS, TIMES, TAU = 0.05, 0.8, 0.8, 0.8  # what must hold
+MISSES, LIMITERS, TIMES, TAU = 0.05, 0.8, 0.8, 0.8  # goals, as fractions; TAU is a correlation
 FACTOR = 2.0
-TIED = 0.02  # times as near as this have no order: another run may turn them round
-NEAR = 3.0  # percentage points in which two units are as good as equally used
+TIED = 0.02  # relative difference below which two times have no order, because another run may reverse it
+NEAR = 3.0  # percentage points within which two units are equally used
 
 _PART = ".avg.pct_of_peak_sustained_elapsed"
 MEASURED_UNITS: Mapping[str, tuple[str, ...]] = {
     "DRAM": ("dram__cycles_active", "fbpa__dram_sectors"),
     "L2": (
-        "lts__t_sectors", "lts__t_tag_requests", "lts__d_sectors", "lts__d_sectors_fill_device", "lts__xbar2lts_cycles_active",
+        "lts__t_sectors", "lts__t_tag_requests", "lts__d_sectors", "lts__d_sectors_fill_device",
+        "lts__xbar2lts_cycles_active",
         "lts__lts2xbar_cycles_active", "lts__d_atomic_input_cycles_active", "l1tex__m_l1tex2xbar_req_cycles_active",
         "l1tex__m_xbar2l1tex_read_sectors",
     ),
     "L1": (
-        "l1tex__data_pipe_lsu_wavefronts", "l1tex__data_bank_reads", "l1tex__data_bank_writes", "l1tex__lsu_writeback_active",
-        "l1tex__lsuin_requests", "l1tex__t_sectors", "l1tex__t_requests", "l1tex__f_wavefronts", "sm__inst_executed_pipe_lsu",
+        "l1tex__data_pipe_lsu_wavefronts", "l1tex__data_bank_reads", "l1tex__data_bank_writes",
+        "l1tex__lsu_writeback_active",
+        "l1tex__lsuin_requests", "l1tex__t_sectors", "l1tex__t_requests", "l1tex__f_wavefronts",
+        "sm__inst_executed_pipe_lsu",
     ),
     "issue slots": ("sm__inst_executed", "sm__inst_issued", "sm__issue_active"),
     "ALU": ("sm__inst_executed_pipe_alu", "sm__pipe_alu_cycles_active"),
@@ -42,14 +43,29 @@ MEASURED_UNITS: Mapping[str, tuple[str, ...]] = {
     "ADU": ("sm__inst_executed_pipe_adu",),
     "CBU": ("sm__inst_executed_pipe_cbu_pred_on_any",),
 }  # fmt: skip
-"""ncu's units, each with the metrics whose highest says how much of its peak was used."""
+"""ncu's units, each with the metrics whose maximum is its utilisation."""
 PREDICTED_UNITS = {"L1 tag stage": "L1", "L1 data stage": "L1", "LSU issue": "L1", "atomics": "L2"}
-"""Units that the prediction tells apart and ncu's figures do not."""
+"""Units that the prediction distinguishes and ncu's utilisations do not."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A known reason for the misses of one ``kind`` whose place starts with ``where``."""
+
+    kind: str
+    where: str
+    why: str
+
+    def explains(self, miss: Mapping[str, str]) -> bool:
+        """True if this is the reason for ``miss``."""
+        return miss["kind"] == self.kind and miss["where"].startswith(self.where)
 
 
 @dataclass(frozen=True)
 class Limited:
-    """A launch at a large point: its predicted and its measured most-used unit, and how much less the former is used."""
+    """A launch at a large point: the most-used unit as predicted and measured, and their difference in percentage
+    points.
+    """
 
     launch: Recorded
     predicted: str
@@ -62,7 +78,7 @@ class Limited:
 
 @dataclass(frozen=True)
 class Timed:
-    """A rung at one point: its launches together, in seconds."""
+    """A rung at one point: the sum of its launches, in seconds."""
 
     ladder: str
     rung: str
@@ -71,7 +87,7 @@ class Timed:
 
     @property
     def factor(self) -> float:
-        """How many times too long or too short the prediction is, at least 1."""
+        """The ratio of prediction to measurement or its inverse, whichever is at least 1."""
         return max(self.predicted / self.measured, self.measured / self.predicted)
 
     def text(self) -> str:
@@ -81,13 +97,18 @@ class Timed:
 
 @dataclass
 class Report:
-    """What was compared, and the figures that follow."""
+    """The compared launches, and the figures computed from them.
+
+    ``not_executed`` maps the CUDA rungs that no CPU executes, "OP RUNG", to the reason.
+    """
 
     exact: list[Compared] = field(default_factory=list)
     large: list[Compared] = field(default_factory=list)
+    not_executed: Mapping[str, str] = field(default_factory=dict)
+    reasons: Sequence[Reason] = ()
 
     def missing(self) -> dict[str, list[str]]:
-        """Rungs that miss a counter or a resource at an exact point, with what they miss."""
+        """Rungs with a counter or resource that differs at an exact point, and the differences."""
         found: dict[str, list[str]] = {}
         for one in self.exact:
             if not one.agrees:
@@ -97,7 +118,7 @@ class Report:
         return found
 
     def rungs(self) -> int:
-        """How many rungs, by dtype, were compared."""
+        """Number of rungs compared; a rung counts once for each dtype."""
         return len({(one.recorded.op, one.recorded.rung, one.recorded.dtype) for one in self.exact})
 
     def limiters(self) -> list[Limited]:
@@ -113,7 +134,7 @@ class Report:
         return found
 
     def times(self, kind: str = "large") -> list[Timed]:
-        """Each rung's time at each point of a kind, where all of its launches were predicted and timed."""
+        """Each rung's time at each point of a kind, if all of its launches were predicted and timed."""
         groups: dict[tuple[str, ...], list[Compared]] = {}
         for one in self.large if kind == "large" else self.exact:
             recorded = one.recorded
@@ -129,7 +150,7 @@ class Report:
         return found
 
     def ladders(self) -> dict[str, float]:
-        """Kendall's tau between predicted and measured times of each ladder of at least three rungs, at large points."""
+        """Kendall's tau of predicted and measured times at large points, for each ladder of three or more rungs."""
         found = {}
         for ladder, parts in itertools.groupby(self.times(), key=lambda timed: timed.ladder):
             rungs = list(parts)
@@ -138,10 +159,10 @@ class Report:
         return found
 
     def misses(self) -> list[dict[str, str]]:
-        """Everything that misses its goal: of which kind, where, by how much, and why, where that is known."""
+        """Everything that misses its goal: its kind, its place, by how much, and the reason if it is known."""
         found = [
             {"kind": "not executed", "where": where, "what": reason}
-            for where, reason in NOT_EXECUTED.items()
+            for where, reason in self.not_executed.items()
             if where.split()[0] in self.operations()
         ]
         found += [
@@ -165,7 +186,8 @@ class Report:
             for ladder, tau in self.ladders().items()
             if tau < TAU
         ]
-        return [{**miss, "why": text} if (text := why(miss["kind"], miss["where"])) else miss for miss in found]
+        why = [next((reason.why for reason in self.reasons if reason.explains(miss)), "") for miss in found]
+        return [{**miss, "why": text} if text else miss for miss, text in zip(found, why, strict=True)]
 
     def operations(self) -> dict[str, dict[str, Any]]:
         """The figures of each operation, by its name."""
@@ -173,7 +195,8 @@ class Report:
         return {name: self._of(name) for name in names}
 
     def _of(self, op: str) -> dict[str, Any]:
-        part = Report(*([one for one in rows if one.recorded.op == op] for rows in (self.exact, self.large)))
+        exact, large = ([one for one in rows if one.recorded.op == op] for rows in (self.exact, self.large))
+        part = Report(exact, large)
         ratios = sorted(one.predicted / one.measured for one in part.times())
         figures = part._figures()
         kept = ("rungs", "rungs_missing", "limiters", "limiters_equal", "times", "times_within")
@@ -184,8 +207,8 @@ class Report:
         }
 
     def summary(self) -> dict[str, Any]:
-        """The figures that are asked for, each with whether it is reached."""
-        figures, listed = self._figures(), len(NOT_EXECUTED)
+        """The figures of all operations, and whether each goal is reached."""
+        figures, listed = self._figures(), len(self.not_executed)
         return {
             **figures,
             "rungs_not_executed": listed,
@@ -211,15 +234,14 @@ class Report:
 
 
 def utilisation(metrics: Mapping[str, float]) -> dict[str, float]:
-    """How much of each unit's peak was used, percent."""
+    """Utilisation of each unit, percent of its peak."""
     return {unit: max(metrics.get(name + _PART, 0.0) for name in names) for unit, names in MEASURED_UNITS.items()}
 
 
 def kendall_tau(predicted: Sequence[float], measured: Sequence[float]) -> float:
-    """Kendall's tau: 1 if the two orders agree on every pair, -1 if on none.
+    """Kendall's tau: 1 if the two orders agree on every pair, -1 if they agree on none.
 
-    A pair whose measured times are within ``TIED`` of each other has no order and does not count; without any other
-    pair the orders agree.
+    A pair whose measured times differ by less than ``TIED`` does not count. With no pair to count the result is 1.
     """
     agreeing = pairs = 0
     for (a, b), (c, d) in itertools.combinations(zip(predicted, measured, strict=True), 2):
@@ -238,12 +260,14 @@ def rows(compared: Iterable[Compared]) -> list[dict[str, Any]]:
         used = utilisation(recorded.metrics)
         most = max(used, key=lambda unit: used[unit])
         made.append({
-            "op": recorded.op, "rung": recorded.rung, "dtype": recorded.dtype, "case": recorded.case, "launch": recorded.index,
+            "op": recorded.op, "rung": recorded.rung, "dtype": recorded.dtype, "case": recorded.case,
+            "launch": recorded.index,
             "error": one.error, "differences": [str(part) for part in one.differences()],
             "predicted_s": prediction.time if prediction else None,
             "measured_s": recorded.time["median_s"] if recorded.time else None,
             "profiled_s": recorded.metrics.get("gpu__time_duration.sum", math.nan) / 1e9,
-            "limiter": prediction.limiter if prediction else None, "busiest": prediction.busiest if prediction else None,
+            "limiter": prediction.limiter if prediction else None,
+            "busiest": prediction.busiest if prediction else None,
             "most_used": most, "most_used_percent": round(used[most], 1),
             "blocks": explanation.sampled if explanation else "",
         })  # fmt: skip
