@@ -15,13 +15,13 @@ WALK = """
 #include "shares.cuh"
 // Of each cluster the number of its pieces, and of each its tile, slices and slot; and the slots that it awaits.
 __global__ void walk(int* out, int slices, int tiles, int cut, int parts, int edge, int most) {
-  const Shares shares{slices, cut, static_cast<int>(gridDim.x), parts, edge};
+  const StreamK stream_k{slices, cut, static_cast<int>(gridDim.x), parts, edge};
   int *const to = out + blockIdx.x * 5 * most, *const awaited = to + 4 * most;
   int count = 0, others = 0;
-  for (Pieces pieces(shares, tiles, blockIdx.x); pieces.next(); ++count) {
+  for (WorkUnits pieces(stream_k, tiles, blockIdx.x); pieces.next(); ++count) {
     to[4 * count + 1] = pieces.tile, to[4 * count + 2] = pieces.from, to[4 * count + 3] = pieces.to;
     to[4 * count + 4] = pieces.slot;
-    pieces.each_other([&](int slot) { awaited[++others] = slot; });
+    pieces.for_each_peer([&](int slot) { awaited[++others] = slot; });
   }
   to[0] = count, awaited[0] = others;
 }

@@ -32,7 +32,8 @@ struct Columns {  // of tiles, one after another
 // Of each block the number of its tiles, and of each tile its first row and column, rows and columns.
 __global__ void walk(int* out, int bands, int strips, int wide, int flats, int most) {
   int *const to = out + blockIdx.x * most, count = 0;
-  Strips<Columns>{{bands, strips}, wide, flats}.each(blockIdx.x, gridDim.x, [&](auto tile, int row, int column) {
+  const VariableMTiles<Columns> tiles{{bands, strips}, wide, flats};
+  tiles.for_each_tile(blockIdx.x, gridDim.x, [&](auto tile, int row, int column) {
     using Of = decltype(tile);
     to[1 + 4 * count] = row, to[2 + 4 * count] = column;
     to[3 + 4 * count] = Of::rows, to[4 + 4 * count] = Of::boxes_b * 64;

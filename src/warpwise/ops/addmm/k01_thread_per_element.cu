@@ -1,9 +1,9 @@
-// One thread an element, which adds before it writes: C is read once, and the product is not written and read again.
+// One thread per element, which adds before it stores: C is read once, and A B makes no round trip through memory.
 
 #include <warpwise/core/numeric.cuh>
 
-// a: (m, k), b: (k, n), c: (m, n), each with its strides in elements, 0 where c is broadcast; result: (m, n),
-// contiguous. Block: (x, y) columns and rows; grid: as many as cover (n, m). Where beta is 0 c is not read.
+// a: (m, k), b: (k, n), c: (m, n), with strides in elements, 0 where c is broadcast; result: (m, n), contiguous.
+// Block: (x, y) columns and rows. Grid: (cdiv(n, blockDim.x), cdiv(m, blockDim.y)). If beta is 0, c is not read.
 template <class T>
 __global__ void addmm_thread_per_element(const T* a, const T* b, const T* c, T* result, int m, int n, int k,
                                          float alpha, float beta, long long a_row, long long a_column, long long b_row,

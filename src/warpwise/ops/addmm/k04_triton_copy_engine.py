@@ -1,7 +1,7 @@
-"""Programs that stay, one an SM: operands and the matrix that is added arrive in boxes by the copy engine, results leave so.
+"""Persistent programs, one per SM: TMA loads the operands and the matrix to add, and stores the result.
 
-What is added takes half a tile of shared memory beside the half that leaves, and so a stage of the ring of slices. A
-row, column or number that is broadcast is read by its strides.
+The matrix to add takes half a tile of shared memory beside the staging of the result, which is the memory of one
+pipeline stage. A broadcast c (row, column or scalar) is read by its strides.
 """
 
 import triton.language as tl
@@ -16,30 +16,33 @@ def addmm_boxes(
     A_TURNED: tl.constexpr, B_TURNED: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """Descriptors of a: (m, k), or turned (k, m); b: (k, n), or turned (n, k); result, c: (m, n), in boxes of half a
-    tile. A broadcast c comes as c_ptr with its strides; where both are None nothing is added. Grid: ``programs``."""
+    """Descriptors of a: (m, k), or transposed (k, m); b: (k, n), or transposed (n, k); result, c: (m, n), in boxes of
+    half a tile. A broadcast c is given as c_ptr with its strides; if both are None nothing is added.
+
+    Grid: ``programs``, each of which computes every programs-th tile.
+    """
     tiles_m, tiles_n = tl.cdiv(m, BLOCK_M), tl.cdiv(n, BLOCK_N)
     for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, programs, flatten=True):
         tile_m, tile_n = tile_index(tile, tiles_m, tiles_n, GROUP)
         row, column = tile_m * BLOCK_M, tile_n * BLOCK_N
-        sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+        accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
         for first in range(0, k, BLOCK_K):
-            a_slice = a.load([first, row]).T if A_TURNED else a.load([row, first])
-            b_slice = b.load([column, first]).T if B_TURNED else b.load([first, column])
-            sums = tl.dot(a_slice, b_slice, sums)
-        left, right = tl.split(tl.permute(tl.reshape(sums, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1)))
-        _leave(left, row, column, c, c_ptr, result, m, n, alpha, beta, c_row, c_column)
-        _leave(right, row, column + BLOCK_N // 2, c, c_ptr, result, m, n, alpha, beta, c_row, c_column)
+            a_tile = a.load([first, row]).T if A_TURNED else a.load([row, first])
+            b_tile = b.load([column, first]).T if B_TURNED else b.load([first, column])
+            accumulator = tl.dot(a_tile, b_tile, accumulator)
+        left, right = tl.split(tl.permute(tl.reshape(accumulator, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1)))
+        _epilogue(left, row, column, c, c_ptr, result, m, n, alpha, beta, c_row, c_column)
+        _epilogue(right, row, column + BLOCK_N // 2, c, c_ptr, result, m, n, alpha, beta, c_row, c_column)
 
 
 @wt.jit
-def _leave(sums, row, column, c, c_ptr, result, m, n, alpha, beta, c_row, c_column):
-    sums *= alpha
+def _epilogue(accumulator, row, column, c, c_ptr, result, m, n, alpha, beta, c_row, c_column):
+    accumulator *= alpha
     if c is not None:
-        sums += beta * c.load([row, column]).to(tl.float32)
+        accumulator += beta * c.load([row, column]).to(tl.float32)
     if c_ptr is not None:
-        rows = (row + tl.arange(0, sums.shape[0])).to(tl.int64)[:, None]
-        columns = (column + tl.arange(0, sums.shape[1])).to(tl.int64)[None, :]
+        rows = (row + tl.arange(0, accumulator.shape[0])).to(tl.int64)[:, None]
+        columns = (column + tl.arange(0, accumulator.shape[1])).to(tl.int64)[None, :]
         inside = (rows < m) & (columns < n)
-        sums += beta * tl.load(c_ptr + rows * c_row + columns * c_column, mask=inside, other=0.0).to(tl.float32)
-    result.store([row, column], sums.to(result.dtype))
+        accumulator += beta * tl.load(c_ptr + rows * c_row + columns * c_column, mask=inside, other=0.0).to(tl.float32)
+    result.store([row, column], accumulator.to(result.dtype))

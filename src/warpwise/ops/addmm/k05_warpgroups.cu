@@ -1,6 +1,6 @@
-// Hopper by hand: products by warpgroups, and what is added comes by the copy engine under them.
+// Hopper: warp-specialised GEMM by wgmma; TMA loads the matrix to add during the main loop.
 //
-// C waits in the registers that the finished tile will leave from: when the sums are done nothing is waited for.
+// C is loaded into the registers that later hold the finished tile, so the epilogue does not wait for it.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -8,8 +8,8 @@
 
 namespace sm90 = warpwise::sm90;
 
-// a: (m, k), or across (k, m); b: (n, k), or across (k, n); result, c: (m, n), as maps with boxes of 64 x 64; c is
-// added where ADDED, the row (n), which may be null, elsewhere. The parameters: as for linear's k05.
+// a: (m, k), or (k, m) if A_MN_MAJOR; b: (n, k), or (k, n) if B_MN_MAJOR; result, c: (m, n): tensor maps with boxes of
+// 64 x 64. ADDED: c is added; otherwise `row` (n), which may be null. The other parameters are those of k05 of linear.
 template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool A_MN_MAJOR, bool B_MN_MAJOR,
           bool ADDED>
 __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* CN, 1, 1)

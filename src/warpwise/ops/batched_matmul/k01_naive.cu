@@ -1,13 +1,14 @@
-// One thread an element of C: neighbouring threads take neighbouring columns, the grid's z takes the matrices in turn.
+// One thread per element of C: adjacent threads compute adjacent columns; the z dimension of the grid strides over
+// matrices.
 //
-// Factors are found by strides, so that a turned matrix or one that the whole batch shares needs no copy. Each of the
-// 2 * k loads behind an element is served by L1 at best.
+// Operands are addressed by strides, so transposed and broadcast matrices need no copy. Each element takes 2 * k
+// loads, at best from L1.
 
 #include <warpwise/core/numeric.cuh>
 
-// a: (batch, m, k), b: (batch, k, n), anyhow in memory: elements from one matrix, row or column to the next.
-// c: (batch, m, n), row-major. Block: (x, y) columns and rows; grid: as many as cover (n, m), and z, at most the
-// batch, of which each block takes every gridDim.z-th matrix.
+// a: (batch, m, k), b: (batch, k, n), with strides of matrix, row and column in elements. c: (batch, m, n), row-major.
+// Block: (x, y) columns and rows. Grid: (cdiv(n, blockDim.x), cdiv(m, blockDim.y), z), z <= batch; z strides over
+// matrices.
 template <class T>
 __global__ void batched_matmul_naive(const T* a, const T* b, T* c, int batch, int m, int n, int k, long long a_matrix,
                                      long long a_row, long long a_column, long long b_matrix, long long b_row,

@@ -1,7 +1,7 @@
-"""A tile of one matrix a program, in Triton: tensor cores for 2-byte types, fp32 units at full precision for float32.
+"""One tile of one matrix per program: tensor cores for 2-byte types, fp32 units for float32.
 
-Strides find the factors, so any layout is taken as it is. Programs are numbered matrix by matrix: those in flight share
-few matrices, which stay in L2.
+Operands are addressed by strides, so any layout is accepted. Programs are ordered matrix by matrix: those in flight
+share few matrices, which stay in L2.
 """
 
 import triton.language as tl
@@ -15,7 +15,7 @@ def batched_matmul_tiled(
     a_ptr, b_ptr, c_ptr, m, n, k, a_matrix, a_row, a_column, b_matrix, b_row, b_column,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """a: (batch, m, k), b: (batch, k, n), anyhow in memory: elements from one matrix, row or column to the next.
+    """a: (batch, m, k), b: (batch, k, n), with strides of matrix, row and column in elements.
 
     c: (batch, m, n), row-major. Grid: batch * cdiv(m, BLOCK_M) * cdiv(n, BLOCK_N) programs.
     """
@@ -25,18 +25,18 @@ def batched_matmul_tiled(
 
     rows = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
     columns = (tile_n * BLOCK_N + tl.arange(0, BLOCK_N)).to(tl.int64)
-    depth = tl.arange(0, BLOCK_K).to(tl.int64)
-    row_inside, column_inside = rows[:, None] < m, columns[None, :] < n
-    a_from = a_ptr + matrix.to(tl.int64) * a_matrix + rows[:, None] * a_row + depth[None, :] * a_column
-    b_from = b_ptr + matrix.to(tl.int64) * b_matrix + depth[:, None] * b_row + columns[None, :] * b_column
+    k_offsets = tl.arange(0, BLOCK_K).to(tl.int64)
+    row_mask, column_mask = rows[:, None] < m, columns[None, :] < n
+    a_ptrs = a_ptr + matrix.to(tl.int64) * a_matrix + rows[:, None] * a_row + k_offsets[None, :] * a_column
+    b_ptrs = b_ptr + matrix.to(tl.int64) * b_matrix + k_offsets[:, None] * b_row + columns[None, :] * b_column
 
-    sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     for first in range(0, k, BLOCK_K):
-        a = tl.load(a_from, mask=row_inside & (first + depth[None, :] < k), other=0.0)
-        b = tl.load(b_from, mask=(first + depth[:, None] < k) & column_inside, other=0.0)
-        # "ieee" keeps float32 from TF32, whose 10 bits of mantissa would be another operation.
-        sums = tl.dot(a, b, sums, input_precision="ieee")
-        a_from += BLOCK_K * tl.cast(a_column, tl.int64)
-        b_from += BLOCK_K * tl.cast(b_row, tl.int64)
+        a = tl.load(a_ptrs, mask=row_mask & (first + k_offsets[None, :] < k), other=0.0)
+        b = tl.load(b_ptrs, mask=(first + k_offsets[:, None] < k) & column_mask, other=0.0)
+        # "ieee": the default for float32 is TF32, which has 10 bits of mantissa.
+        accumulator = tl.dot(a, b, accumulator, input_precision="ieee")
+        a_ptrs += BLOCK_K * tl.cast(a_column, tl.int64)
+        b_ptrs += BLOCK_K * tl.cast(b_row, tl.int64)
     to = c_ptr + (matrix.to(tl.int64) * m + rows[:, None]) * n + columns[None, :]
-    tl.store(to, sums.to(c_ptr.dtype.element_ty), mask=row_inside & column_inside)
+    tl.store(to, accumulator.to(c_ptr.dtype.element_ty), mask=row_mask & column_mask)

@@ -1,7 +1,7 @@
-"""Boxes of the batch by the copy engine, a program an SM, and the loops over matrices, tiles and slices made one.
+"""Boxes of the batch by TMA, one persistent program per SM, and one fused loop over matrices, tiles and k-tiles.
 
-Attention's products are short sums: 128 deep, a tile of 128 x 128 is two slices. A pipeline that fills and drains for
-each tile would mostly wait; in one loop the next tile's slices, of the next matrix too, arrive while a tile is written.
+Attention has short sums: for K = 128 a tile of 128 x 128 is two k-tiles. A pipeline that fills and drains for each
+tile would mostly wait; in one loop the next tile's k-tiles, also of the next matrix, are loaded during the epilogue.
 """
 
 import triton.language as tl
@@ -16,10 +16,10 @@ def batched_matmul_descriptors(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
     A_SHARED: tl.constexpr, B_SHARED: tl.constexpr, A_TURNED: tl.constexpr, B_TURNED: tl.constexpr,
 ):  # fmt: skip
-    """Descriptors of a: (batch, m, k) and b: (batch, k, n), where turned with the last two exchanged, where shared of
-    one matrix; c: (batch, m, n), in boxes of half a tile.
+    """Descriptors of a: (batch, m, k) and b: (batch, k, n), transposed if TURNED, one matrix
+    if SHARED; c: (batch, m, n), in boxes of half a tile.
 
-    Grid: ``programs``, of which each takes every programs-th tile.
+    Grid: ``programs``, each of which computes every programs-th tile.
     """
     tiles_m, tiles_n = tl.cdiv(m, BLOCK_M), tl.cdiv(n, BLOCK_N)
     a_matrices, b_matrices = 0 if A_SHARED else 1, 0 if B_SHARED else 1
@@ -28,18 +28,18 @@ def batched_matmul_descriptors(
         tile_m, tile_n = lib.tile_index(tile % (tiles_m * tiles_n), tiles_m, tiles_n, GROUP)
         row, column = tile_m * BLOCK_M, tile_n * BLOCK_N
         a_matrix, b_matrix = matrix * a_matrices, matrix * b_matrices
-        sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+        accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
         for first in range(0, k, BLOCK_K):
             if A_TURNED:
-                a_slice = a.load([a_matrix, first, row]).reshape(BLOCK_K, BLOCK_M).T
+                a_tile = a.load([a_matrix, first, row]).reshape(BLOCK_K, BLOCK_M).T
             else:
-                a_slice = a.load([a_matrix, row, first]).reshape(BLOCK_M, BLOCK_K)
+                a_tile = a.load([a_matrix, row, first]).reshape(BLOCK_M, BLOCK_K)
             if B_TURNED:
-                b_slice = b.load([b_matrix, column, first]).reshape(BLOCK_N, BLOCK_K).T
+                b_tile = b.load([b_matrix, column, first]).reshape(BLOCK_N, BLOCK_K).T
             else:
-                b_slice = b.load([b_matrix, first, column]).reshape(BLOCK_K, BLOCK_N)
-            sums = tl.dot(a_slice, b_slice, sums)
-        halves = tl.permute(tl.reshape(sums, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1))
+                b_tile = b.load([b_matrix, first, column]).reshape(BLOCK_K, BLOCK_N)
+            accumulator = tl.dot(a_tile, b_tile, accumulator)
+        halves = tl.permute(tl.reshape(accumulator, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1))
         left, right = tl.split(halves)
         half: tl.constexpr = BLOCK_N // 2
         c.store([matrix, row, column], left.to(c.dtype).reshape(1, BLOCK_M, half))

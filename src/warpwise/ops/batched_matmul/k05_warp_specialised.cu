@@ -1,9 +1,9 @@
-// float32 on Hopper, matmul's k13 in halves: two blocks an SM, in each of which four warps feed a ring of slices and
-// four multiply, so that one block's sums leave while the other multiplies.
+// k13 of matmul with half the block: two blocks per SM, each with four producer and four consumer warps.
 //
-// A batch's sums may be 64 or 128 deep, and then k13, alone on its SM, would spend a quarter of its time on writing.
-// Four warps of 48 registers and four of 208, twice, are an SM's registers. A warp multiplies 64 x 64, a thread 8 x
-// 16; tiles of fewer than four such share out each slice's depth among the warps and add their sums at the end.
+// The epilogue of one block overlaps with the main loop of the other. In batches K may be 64 or 128; k13, with one
+// block per SM, would spend a quarter of its time in the epilogue. Four warps of 48 registers and four of 208, twice,
+// are the registers of an SM. A warp computes 64 x 64, a thread 8 x 16; in block tiles with fewer than four warp tiles
+// the warps divide each k-tile and add their sums in the epilogue.
 
 #include <warpwise/core/float4.cuh>
 #include <warpwise/core/shared_memory.cuh>
@@ -15,106 +15,111 @@
 #include "boxes.cuh"
 
 namespace sm90 = warpwise::sm90;
-using warpwise::Feed, warpwise::Operand, warpwise::PipelineState, warpwise::Float4, sm90::TensorMap;
+using warpwise::OperandLoad, warpwise::Operand, warpwise::PipelineState, warpwise::Float4, sm90::TensorMap;
 
-constexpr int kWarpTile = 64, kWarps = 4, kFeedWarps = 4, kThreads = (kFeedWarps + kWarps) * 32;
-constexpr int kFeeding = 48, kMultiplying = 208;                        // registers
-constexpr int kPitch = kWarpTile + 16, kStaging = kWarps * 8 * kPitch;  // sums on their way out
+constexpr int kWarpTile = 64, kWarps = 4, kProducerWarps = 4, kThreads = (kProducerWarps + kWarps) * 32;
+constexpr int kProducerRegisters = 48, kConsumerRegisters = 208;        // registers per thread
+constexpr int kPitch = kWarpTile + 16, kStaging = kWarps * 8 * kPitch;  // staged sums
 
-// A factor of every product of the batch: its first matrix, and the way to the next one, in elements, or in boxes where
-// the copy engine brings it; 0 if there is one for all.
-struct Factor {
+// An operand of a batch: its first matrix, and the stride to the next one, in elements, or in boxes for TMA; 0 if it
+// is broadcast.
+struct BatchOperand {
   Operand first;
   long long matrix;
 };
 
-// A block's tile is BM x BN; maps have boxes of 1 x DEPTH x BM and 1 x DEPTH x BN. rows, columns: tiles of a matrix.
-template <int BM, int BN, int DEPTH, int STAGES, Feed FEED_A, Feed FEED_B>
-__device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap* b_map, const Factor& a,
-                                         const Factor& b, float* __restrict__ c, int batch, int rows, int columns,
+// A block tile is BM x BN; tensor maps have boxes of 1 x TILE_K x BM and 1 x TILE_K x BN. rows, columns: tiles of a
+// matrix.
+template <int BM, int BN, int TILE_K, int STAGES, OperandLoad LOAD_A, OperandLoad LOAD_B>
+__device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap* b_map, const BatchOperand& a,
+                                         const BatchOperand& b, float* __restrict__ c, int batch, int rows, int columns,
                                          int group) {
   constexpr int kTilesN = BN / kWarpTile, kTiles = BM / kWarpTile * kTilesN, kSplit = kWarps / kTiles;
-  constexpr int kSteps = DEPTH / kSplit, kPitchA = slice_pitch(FEED_A, BM), kPitchB = slice_pitch(FEED_B, BN);
-  constexpr int kFloatsA = DEPTH * kPitchA, kFloats = kFloatsA + DEPTH * kPitchB;
-  constexpr bool kEngineA = FEED_A == warpwise::kEngine, kEngineB = FEED_B == warpwise::kEngine;
-  constexpr bool kEngine = kEngineA || kEngineB, kWords = !(kEngineA && kEngineB);
-  constexpr unsigned kBoxes = ((kEngineA ? BM : 0) + (kEngineB ? BN : 0)) * DEPTH * 4;
-  static_assert(kSplit * kTiles == kWarps && kSteps % 2 == 0, "all warps multiply, and fragments alternate");
-  static_assert(STAGES >= kFeedWarps, "a warp's next slice goes elsewhere than its last");
+  constexpr int kSteps = TILE_K / kSplit, kPitchA = k_tile_pitch(LOAD_A, BM), kPitchB = k_tile_pitch(LOAD_B, BN);
+  constexpr int kFloatsA = TILE_K * kPitchA, kFloats = kFloatsA + TILE_K * kPitchB;
+  constexpr bool kTmaA = LOAD_A == warpwise::kEngine, kTmaB = LOAD_B == warpwise::kEngine;
+  constexpr bool kTma = kTmaA || kTmaB, kCpAsync = !(kTmaA && kTmaB);
+  constexpr unsigned kTmaBytes = ((kTmaA ? BM : 0) + (kTmaB ? BN : 0)) * TILE_K * 4;
+  static_assert(kSplit * kTiles == kWarps && kSteps % 2 == 0,
+                "the tile occupies all warps; fragments are double-buffered");
+  static_assert(STAGES >= kProducerWarps, "consecutive k-tiles of a producer warp use different stages");
 
   extern __shared__ unsigned char raw[];
-  float* const ring = reinterpret_cast<float*>(raw + (-warpwise::shared_address(raw) & 127));  // boxes lie on 128 bytes
+  float* const ring =
+      reinterpret_cast<float*>(raw + (-warpwise::shared_address(raw) & 127));  // TMA needs 128-byte alignment
   float* const staging = ring + STAGES * kFloats;
   const unsigned full = warpwise::shared_address(staging + kStaging), empty = full + 8 * STAGES;
-  const int m = a.first.extent, n = b.first.extent, slices = (a.first.depth + DEPTH - 1) / DEPTH;
-  const int of_matrix = rows * columns, tiles = batch * of_matrix;
+  const int m = a.first.extent, n = b.first.extent, k_tiles = (a.first.k + TILE_K - 1) / TILE_K;
+  const int tiles_per_matrix = rows * columns, tiles = batch * tiles_per_matrix;
 
   if (threadIdx.x == 0) {
     for (int s = 0; s < STAGES; ++s) {
-      sm90::mbarrier_init(full + 8 * s, (kEngine ? 1 : 0) + (kWords ? 32 : 0));
+      sm90::mbarrier_init(full + 8 * s, (kTma ? 1 : 0) + (kCpAsync ? 32 : 0));
       sm90::mbarrier_init(empty + 8 * s, kWarps);
     }
     sm90::fence_mbarrier_init();
   }
   __syncthreads();
 
-  if (threadIdx.x < kFeedWarps * 32) {
-    sm90::warpgroup_reg_dealloc<kFeeding>();
-    int s = threadIdx.x / 32;   // a warp takes every fourth slice, counted on from tile to tile
-    PipelineState place{s, 1};  // all are free at first
-    for (int number = blockIdx.x; number < tiles; number += gridDim.x, s -= slices) {
-      const int matrix = number / of_matrix;
-      const int2 tile = warpwise::tile_at(number % of_matrix, rows, columns, group, BM, BN);
-      const int matrix_a = kEngineA ? matrix * static_cast<int>(a.matrix) : 0;
-      const int matrix_b = kEngineB ? matrix * static_cast<int>(b.matrix) : 0;
-      const Operand from_a = {a.first.at + matrix * a.matrix, a.first.stride, m, a.first.depth};
-      const Operand from_b = {b.first.at + matrix * b.matrix, b.first.stride, n, b.first.depth};
-      for (; s < slices; s += kFeedWarps, place.advance(kFeedWarps, STAGES)) {
-        const unsigned arrived = full + 8 * place.index;
-        float* const to = ring + place.index * kFloats;
-        sm90::mbarrier_wait(empty + 8 * place.index, place.phase);
-        if (kEngine && threadIdx.x % 32 == 0) {
-          sm90::mbarrier_arrive_expect_tx(arrived, kBoxes);
-          if (kEngineA)
-            warpwise::many::tma_load_2d(warpwise::shared_address(to), a_map, arrived, tile.x, s * DEPTH, matrix_a);
-          if (kEngineB)
-            warpwise::many::tma_load_2d(warpwise::shared_address(to + kFloatsA), b_map, arrived, tile.y, s * DEPTH,
-                                        matrix_b);
+  if (threadIdx.x < kProducerWarps * 32) {
+    sm90::warpgroup_reg_dealloc<kProducerRegisters>();
+    int s = threadIdx.x / 32;   // a warp loads every fourth k-tile, counted across tiles
+    PipelineState state{s, 1};  // all stages are free at first
+    for (int tile_index = blockIdx.x; tile_index < tiles; tile_index += gridDim.x, s -= k_tiles) {
+      const int matrix = tile_index / tiles_per_matrix;
+      const int2 tile = warpwise::tile_at(tile_index % tiles_per_matrix, rows, columns, group, BM, BN);
+      const int matrix_a = kTmaA ? matrix * static_cast<int>(a.matrix) : 0;
+      const int matrix_b = kTmaB ? matrix * static_cast<int>(b.matrix) : 0;
+      const Operand from_a = {a.first.at + matrix * a.matrix, a.first.stride, m, a.first.k};
+      const Operand from_b = {b.first.at + matrix * b.matrix, b.first.stride, n, b.first.k};
+      for (; s < k_tiles; s += kProducerWarps, state.advance(kProducerWarps, STAGES)) {
+        const unsigned full_barrier = full + 8 * state.index;
+        float* const to = ring + state.index * kFloats;
+        sm90::mbarrier_wait(empty + 8 * state.index, state.phase);
+        if (kTma && threadIdx.x % 32 == 0) {
+          sm90::mbarrier_arrive_expect_tx(full_barrier, kTmaBytes);
+          if (kTmaA)
+            warpwise::many::tma_load_3d(warpwise::shared_address(to), a_map, full_barrier, tile.x, s * TILE_K,
+                                        matrix_a);
+          if (kTmaB)
+            warpwise::many::tma_load_3d(warpwise::shared_address(to + kFloatsA), b_map, full_barrier, tile.y,
+                                        s * TILE_K, matrix_b);
         }
-        if constexpr (!kEngineA) warpwise::copy_slice<FEED_A, BM, DEPTH>(to, from_a, tile.x, s * DEPTH);
-        if constexpr (!kEngineB) warpwise::copy_slice<FEED_B, BN, DEPTH>(to + kFloatsA, from_b, tile.y, s * DEPTH);
-        if (kWords) sm90::cp_async_mbarrier_arrive(arrived);
+        if constexpr (!kTmaA) warpwise::copy_k_tile<LOAD_A, BM, TILE_K>(to, from_a, tile.x, s * TILE_K);
+        if constexpr (!kTmaB) warpwise::copy_k_tile<LOAD_B, BN, TILE_K>(to + kFloatsA, from_b, tile.y, s * TILE_K);
+        if (kCpAsync) sm90::cp_async_mbarrier_arrive(full_barrier);
       }
     }
     return;
   }
 
-  sm90::warpgroup_reg_alloc<kMultiplying>();
-  const int warp = threadIdx.x / 32 - kFeedWarps, lane = threadIdx.x % 32;
-  const int own = warp % kTiles, part = warp / kTiles;  // tile of 64 x 64, share of the depth
-  const float* const a_lane = ring + part * kSteps * kPitchA + own / kTilesN * kWarpTile + lane / 4 * 4;
-  const float* const b_lane = ring + kFloatsA + part * kSteps * kPitchB + own % kTilesN * kWarpTile + lane % 4 * 4;
-  const float zero = batch < 0 ? 1.0f : 0.0f;  // which the compiler does not know
-  PipelineState place{0, 0};
-  for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+  sm90::warpgroup_reg_alloc<kConsumerRegisters>();
+  const int warp = threadIdx.x / 32 - kProducerWarps, lane = threadIdx.x % 32;
+  const int warp_tile = warp % kTiles, k_group = warp / kTiles;  // the warp tile, and the warp's part of a k-tile
+  const float* const a_lane = ring + k_group * kSteps * kPitchA + warp_tile / kTilesN * kWarpTile + lane / 4 * 4;
+  const float* const b_lane =
+      ring + kFloatsA + k_group * kSteps * kPitchB + warp_tile % kTilesN * kWarpTile + lane % 4 * 4;
+  const float zero = batch < 0 ? 1.0f : 0.0f;  // unknown to the compiler
+  PipelineState state{0, 0};
+  for (int tile_index = blockIdx.x; tile_index < tiles; tile_index += gridDim.x) {
     float sums[8][16] = {};
-    warpwise::add_slices<kSteps, kFloats, kPitchA, kPitchB, STAGES>(sums, a_lane, b_lane, slices, place, full, empty,
-                                                                    lane == 0);
+    warpwise::multiply_k_tiles<kSteps, kFloats, kPitchA, kPitchB, STAGES>(sums, a_lane, b_lane, k_tiles, state, full,
+                                                                          empty, lane == 0);
 
-    const int2 tile = warpwise::tile_at(number % of_matrix, rows, columns, group, BM, BN);
-    const int thread = warpwise::thread_again() - kFeedWarps * 32, r = thread / 16, x = thread % 16 * 4;
-    float* const to = c + static_cast<long long>(number / of_matrix) * m * n + tile.y + x;
-    float* const mine = staging + (thread / 32 * 8 + thread % 32 / 4) * kPitch + thread % 4 * 4;
-    const bool quads = n % 4 == 0;
+    const int2 tile = warpwise::tile_at(tile_index % tiles_per_matrix, rows, columns, group, BM, BN);
+    const int thread = warpwise::reread_thread_index() - kProducerWarps * 32, r = thread / 16, x = thread % 16 * 4;
+    float* const to = c + static_cast<long long>(tile_index / tiles_per_matrix) * m * n + tile.y + x;
+    float* const own_words = staging + (thread / 32 * 8 + thread % 32 / 4) * kPitch + thread % 4 * 4;
+    const bool vectorised = n % 4 == 0;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {  // every fourth row of half a warp's tile at a time
+    for (int i = 0; i < 8; ++i) {  // every fourth row of half a warp tile at a time
       sm90::named_barrier_sync(1, kWarps * 32);
 #pragma unroll
       for (int q = 0; q < 4; ++q) {
-        // By way of an addition, since a quad's registers are neighbours, and sums in them would meet in their banks.
-        const Float4 quad = {sums[i][4 * q] + zero, sums[i][4 * q + 1] + zero, sums[i][4 * q + 2] + zero,
-                             sums[i][4 * q + 3] + zero};
-        *reinterpret_cast<Float4*>(mine + q * 16) = quad;
+        // The addition avoids accumulators in consecutive registers, which would have register bank conflicts.
+        const Float4 vector = {sums[i][4 * q] + zero, sums[i][4 * q + 1] + zero, sums[i][4 * q + 2] + zero,
+                               sums[i][4 * q + 3] + zero};
+        *reinterpret_cast<Float4*>(own_words + q * 16) = vector;
       }
       sm90::named_barrier_sync(1, kWarps * 32);
 #pragma unroll
@@ -122,13 +127,13 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
         Float4 sum = *reinterpret_cast<const Float4*>(staging + (t * 8 + r) * kPitch + x);
 #pragma unroll
         for (int p = 1; p < kSplit; ++p) {
-          const Float4 more = *reinterpret_cast<const Float4*>(staging + ((p * kTiles + t) * 8 + r) * kPitch + x);
+          const Float4 values = *reinterpret_cast<const Float4*>(staging + ((p * kTiles + t) * 8 + r) * kPitch + x);
 #pragma unroll
-          for (int e = 0; e < 4; ++e) sum.at[e] += more.at[e];
+          for (int e = 0; e < 4; ++e) sum.at[e] += values.at[e];
         }
         const int row = tile.x + t / kTilesN * kWarpTile + i / 4 * 32 + r * 4 + i % 4;
         const int column = t % kTilesN * kWarpTile, left = row < m ? n - tile.y - x - column : 0;
-        if (quads)
+        if (vectorised)
           warpwise::store4<true>(to + static_cast<long long>(row) * n + column, sum.at, left);
         else
           warpwise::store4<false>(to + static_cast<long long>(row) * n + column, sum.at, left);
@@ -137,31 +142,31 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
   }
 }
 
-// a: (batch, m, k), b: (batch, k, n), c: (batch, m, n), c row-major. Grid: at most two blocks an SM. Dynamic shared
-// memory: 128 bytes to align, STAGES slices, kStaging floats and 16 * STAGES bytes. Which kernel: whose operands the
-// copy engine brings; a_matrix, b_matrix as for Factor.
-template <int BM, int BN, int DEPTH, int STAGES>
+// a: (batch, m, k), b: (batch, k, n), c: (batch, m, n), c row-major; a_matrix, b_matrix: see BatchOperand. The kernels
+// differ in the operands that TMA loads. Grid: at most two blocks per SM. Dynamic shared memory: 128 bytes for
+// alignment, STAGES k-tiles, kStaging floats and 16 * STAGES bytes.
+template <int BM, int BN, int TILE_K, int STAGES>
 __global__ void __launch_bounds__(kThreads, 2) batched_matmul_boxes(
     const __grid_constant__ TensorMap a, long long a_matrix, const __grid_constant__ TensorMap b, long long b_matrix,
     float* __restrict__ c, int batch, int m, int n, int k, int rows, int columns, int group) {
-  multiply<BM, BN, DEPTH, STAGES, warpwise::kEngine, warpwise::kEngine>(
+  multiply<BM, BN, TILE_K, STAGES, warpwise::kEngine, warpwise::kEngine>(
       &a, &b, {{nullptr, 0, m, k}, a_matrix}, {{nullptr, 0, n, k}, b_matrix}, c, batch, rows, columns, group);
 }
 
-template <int BM, int BN, int DEPTH, int STAGES, Feed FEED_A>
+template <int BM, int BN, int TILE_K, int STAGES, OperandLoad LOAD_A>
 __global__ void __launch_bounds__(kThreads, 2) batched_matmul_words_and_boxes(
     const float* __restrict__ a, long long a_stride, long long a_matrix, const __grid_constant__ TensorMap b,
     long long b_matrix, float* __restrict__ c, int batch, int m, int n, int k, int rows, int columns, int group) {
-  multiply<BM, BN, DEPTH, STAGES, FEED_A, warpwise::kEngine>(
+  multiply<BM, BN, TILE_K, STAGES, LOAD_A, warpwise::kEngine>(
       nullptr, &b, {{a, a_stride, m, k}, a_matrix}, {{nullptr, 0, n, k}, b_matrix}, c, batch, rows, columns, group);
 }
 
-template <int BM, int BN, int DEPTH, int STAGES, Feed FEED_A, Feed FEED_B>
+template <int BM, int BN, int TILE_K, int STAGES, OperandLoad LOAD_A, OperandLoad LOAD_B>
 __global__ void __launch_bounds__(kThreads, 2) batched_matmul_words(const float* __restrict__ a, long long a_stride,
                                                                     long long a_matrix, const float* __restrict__ b,
                                                                     long long b_stride, long long b_matrix,
                                                                     float* __restrict__ c, int batch, int m, int n,
                                                                     int k, int rows, int columns, int group) {
-  multiply<BM, BN, DEPTH, STAGES, FEED_A, FEED_B>(nullptr, nullptr, {{a, a_stride, m, k}, a_matrix},
-                                                  {{b, b_stride, n, k}, b_matrix}, c, batch, rows, columns, group);
+  multiply<BM, BN, TILE_K, STAGES, LOAD_A, LOAD_B>(nullptr, nullptr, {{a, a_stride, m, k}, a_matrix},
+                                                   {{b, b_stride, n, k}, b_matrix}, c, batch, rows, columns, group);
 }

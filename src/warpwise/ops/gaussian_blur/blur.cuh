@@ -1,4 +1,4 @@
-// What every blur kernel shares: reflection at borders, and the arithmetic of a pixel type.
+// Shared by the blur kernels: reflection at borders, and the arithmetic of each pixel type.
 #pragma once
 #include <warpwise/core/pack.cuh>
 
@@ -16,7 +16,8 @@ struct Arithmetic {
   static __device__ T finish(Sum sum) { return static_cast<T>(sum); }
 };
 
-// 8-bit pixels: each window's weights sum to 2^12, so both make at most 255 * 2^24, exact in 32 unsigned bits.
+// 8-bit pixels: the fixed-point weights of each axis sum to 2^12, so the 2-D sum is at most 255 * 2^24, exact in 32
+// unsigned bits.
 template <>
 struct Arithmetic<unsigned char> {
   using Weight = int;

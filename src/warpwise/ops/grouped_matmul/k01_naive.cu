@@ -1,11 +1,10 @@
-// One thread an element of C, which looks for its row's group by halves; neighbouring threads take neighbouring
-// columns.
+// One thread per element of C, which finds its group by binary search; adjacent threads compute adjacent columns.
 //
-// A row knows its group after log2(groups) loads of ends that L1 keeps; the 2 * k loads of factors cost far more.
+// The search takes log2(groups) loads of `ends`, which hit in L1; the 2 * k loads of operands cost far more.
 
 #include <warpwise/core/numeric.cuh>
 
-// The first group that ends behind row, or groups if none does. A group without rows ends where it begins.
+// The first group that ends after `row`, or `groups` if none does. Empty groups end where they begin.
 __device__ int group_of(long long row, const int* ends, int groups) {
   int first = 0, last = groups;
   while (first < last) {
@@ -19,9 +18,8 @@ __device__ int group_of(long long row, const int* ends, int groups) {
   return first;
 }
 
-// a: (rows, k), b: (groups, k, n), anyhow in memory: elements from one matrix, row or column to the next. c: (rows, n),
-// row-major; rows past the last end are zero. Block: (x, y) columns and rows; grid: as many as cover (n, rows), and of
-// rows each block takes every gridDim.y-th stretch.
+// a: (rows, k), b: (groups, k, n), with strides of matrix, row and column in elements. c: (rows, n), row-major; rows
+// past the last end are zero. Block: (x, y) columns and rows. Grid: (cdiv(n, blockDim.x), y); y strides over rows.
 template <class T>
 __global__ void grouped_matmul_naive(const T* a, const T* b, const int* ends, T* c, int rows, int n, int k, int groups,
                                      long long a_row, long long a_column, long long b_matrix, long long b_row,

@@ -1,7 +1,7 @@
-"""A tile of one group's matrix a program, in Triton, which sums over the group's rows.
+"""One tile of one group's matrix per program, in Triton, which accumulator over the rows of the group.
 
-All matrices have one size, so the grid is known; only how deep a sum runs is read from the ends. Rows are masked at
-both factors: a row of the next group may hold an infinity, and 0 times it would be NaN.
+All matrices have the same size, so the grid is known on the host; the number of k-tiles is read from `ends`. Rows are
+masked in both operands: a row of the next group may contain an infinity, and 0 times infinity is NaN.
 """
 
 import triton.language as tl
@@ -14,7 +14,7 @@ def grouped_matmul_backward_tiled(
     a_ptr, grad_ptr, ends_ptr, result_ptr, rows, n, k, a_row, a_column, grad_row, grad_column,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """a: (rows, k), grad: (rows, n), anyhow in memory: elements from one row or column to the next.
+    """a: (rows, k), grad: (rows, n), with strides of row and column in elements.
 
     result: (groups, k, n), row-major. Grid: groups * cdiv(k, BLOCK_M) * cdiv(n, BLOCK_N) programs.
     """
@@ -26,16 +26,16 @@ def grouped_matmul_backward_tiled(
     line = (tile // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
     column = (tile % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N)).to(tl.int64)
     row = start + tl.arange(0, BLOCK_K).to(tl.int64)
-    line_inside, column_inside = line[:, None] < k, column[None, :] < n
-    a_from = a_ptr + line[:, None] * a_column + row[None, :] * a_row
-    grad_from = grad_ptr + row[:, None] * grad_row + column[None, :] * grad_column
-    sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    line_mask, column_mask = line[:, None] < k, column[None, :] < n
+    a_ptrs = a_ptr + line[:, None] * a_column + row[None, :] * a_row
+    grad_ptrs = grad_ptr + row[:, None] * grad_row + column[None, :] * grad_column
+    accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     for first in range(0, end - start, BLOCK_K):
-        inside = first + row < end
-        a = tl.load(a_from, mask=line_inside & inside[None, :], other=0.0)
-        grad = tl.load(grad_from, mask=inside[:, None] & column_inside, other=0.0)
-        sums = tl.dot(a, grad, sums, input_precision="ieee")
-        a_from += BLOCK_K * tl.cast(a_row, tl.int64)
-        grad_from += BLOCK_K * tl.cast(grad_row, tl.int64)
+        row_mask = first + row < end
+        a = tl.load(a_ptrs, mask=line_mask & row_mask[None, :], other=0.0)
+        grad = tl.load(grad_ptrs, mask=row_mask[:, None] & column_mask, other=0.0)
+        accumulator = tl.dot(a, grad, accumulator, input_precision="ieee")
+        a_ptrs += BLOCK_K * tl.cast(a_row, tl.int64)
+        grad_ptrs += BLOCK_K * tl.cast(grad_row, tl.int64)
     to = result_ptr + (group.to(tl.int64) * k + line[:, None]) * n + column[None, :]
-    tl.store(to, sums.to(result_ptr.dtype.element_ty), mask=line_inside & column_inside)
+    tl.store(to, accumulator.to(result_ptr.dtype.element_ty), mask=line_mask & column_mask)

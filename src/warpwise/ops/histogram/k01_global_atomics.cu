@@ -1,7 +1,7 @@
-// One atomic in global memory an element: 256 counters for everybody, and the whole chip queues for them.
+// One atomic in global memory per element: all threads of the GPU contend for 256 counters in L2.
 //
-// The L2 cache adds about once a clock to one address, so a skewed input is slower still: with one value throughout,
-// 2^26 elements stand in one queue.
+// L2 executes about one atomic per clock on one address, so skewed inputs are slower still: if all values are equal,
+// 2^26 atomics are serialised on one address.
 
 // x: (n,); counts: (bins,), zero before. Values outside [0, bins) are not counted. Grid: cdiv(n, block) blocks of any
 // size.

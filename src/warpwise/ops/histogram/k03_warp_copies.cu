@@ -1,6 +1,7 @@
-// A copy for each warp, and 16-byte loads: an eighth of the threads contend for a counter, in a sixteenth of the loads.
+// A private histogram per warp, and 16-byte loads: an eighth of the threads contend, with a sixteenth of the loads.
 //
-// A warp's byte load moved 32 bytes; now one instruction moves 512. All lanes of a warp still meet in one copy.
+// A warp's load of single bytes moved 32 bytes; one instruction now moves 512. The lanes of a warp still share one
+// histogram.
 
 #include <warpwise/core/vector.cuh>
 
@@ -12,24 +13,24 @@ constexpr int kWarps = kThreads / 32;
 template <class T>
 __global__ void __launch_bounds__(kThreads) histogram_warp_copies(const T* x, long long* counts, long long n,
                                                                   int bins) {
-  extern __shared__ unsigned of_warps[];
-  const int size = bins + 1;  // of a copy: the last counter takes every value that is no bin's, without a branch
-  for (int i = threadIdx.x; i < kWarps * size; i += kThreads) of_warps[i] = 0;
+  extern __shared__ unsigned warp_counts[];
+  const int size = bins + 1;  // the last counter counts all values outside [0, bins), without a branch
+  for (int i = threadIdx.x; i < kWarps * size; i += kThreads) warp_counts[i] = 0;
   __syncthreads();
 
-  unsigned* mine = of_warps + threadIdx.x / 32 * size;
+  unsigned* own_counts = warp_counts + threadIdx.x / 32 * size;
   warpwise::for_each_pack(x, n, [=](const warpwise::Pack<T>& values, int count) {
 #pragma unroll
     for (int e = 0; e < values.size; ++e) {
       const unsigned bin = min(static_cast<unsigned>(values.at[e]), static_cast<unsigned>(bins));
-      if (e < count) atomicAdd(mine + bin, 1u);
+      if (e < count) atomicAdd(own_counts + bin, 1u);
     }
   });
   __syncthreads();
 
   for (int bin = threadIdx.x; bin < bins; bin += kThreads) {
     unsigned long long total = 0;
-    for (int warp = 0; warp < kWarps; ++warp) total += of_warps[warp * size + bin];
+    for (int warp = 0; warp < kWarps; ++warp) total += warp_counts[warp * size + bin];
     if (total) atomicAdd(reinterpret_cast<unsigned long long*>(counts) + bin, total);
   }
 }

@@ -1,7 +1,7 @@
-// Equal neighbours are counted in a register first: one atomic a run, so flat areas do not queue for one counter.
+// Equal adjacent elements are counted in a register first: one atomic per run, so flat areas cause less contention.
 //
-// With one value throughout, 16 bytes cost one atomic instead of sixteen. Random bytes, of which 1 in 256 equals its
-// neighbour, pay for the comparisons and gain nothing.
+// If all values are equal, 16 bytes take one atomic instead of sixteen. Random bytes, of which 1 in 256 equals the
+// next one, pay for the comparisons without a gain.
 
 #include <warpwise/core/vector.cuh>
 
@@ -12,21 +12,21 @@ constexpr int kWarps = kThreads / 32;
 // Shared: kWarps * (bins + 1) * 4 bytes. Any grid of kThreads.
 template <class T>
 __global__ void __launch_bounds__(kThreads) histogram_runs(const T* x, long long* counts, long long n, int bins) {
-  extern __shared__ unsigned of_warps[];
-  const int size = bins + 1;  // of a copy: the last counter takes every value that is no bin's, without a branch
-  for (int i = threadIdx.x; i < kWarps * size; i += kThreads) of_warps[i] = 0;
+  extern __shared__ unsigned warp_counts[];
+  const int size = bins + 1;  // the last counter counts all values outside [0, bins), without a branch
+  for (int i = threadIdx.x; i < kWarps * size; i += kThreads) warp_counts[i] = 0;
   __syncthreads();
 
-  unsigned* mine = of_warps + threadIdx.x / 32 * size;
+  unsigned* own_counts = warp_counts + threadIdx.x / 32 * size;
   warpwise::for_each_pack(x, n, [=](const warpwise::Pack<T>& values, int count) {
-    unsigned run = 0;  // elements equal to the one before
+    unsigned run = 0;  // length of the current run of equal elements
 #pragma unroll
     for (int e = 0; e < values.size; ++e) {
       if (e >= count) continue;
       ++run;
       const bool ends = e + 1 == count || values.at[(e + 1) % values.size] != values.at[e];
       const unsigned bin = min(static_cast<unsigned>(values.at[e]), static_cast<unsigned>(bins));
-      if (ends) atomicAdd(mine + bin, run);
+      if (ends) atomicAdd(own_counts + bin, run);
       if (ends) run = 0;
     }
   });
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kThreads) histogram_runs(const T* x, long long
 
   for (int bin = threadIdx.x; bin < bins; bin += kThreads) {
     unsigned long long total = 0;
-    for (int warp = 0; warp < kWarps; ++warp) total += of_warps[warp * size + bin];
+    for (int warp = 0; warp < kWarps; ++warp) total += warp_counts[warp * size + bin];
     if (total) atomicAdd(reinterpret_cast<unsigned long long*>(counts) + bin, total);
   }
 }

@@ -1,7 +1,7 @@
-// A copy for each lane, in the lane's own bank: no two lanes of a warp ever meet, whatever the values.
+// A private histogram per lane, in the lane's own bank: no bank conflicts and no contention within a warp.
 //
-// Counter (bin, lane) lies at word bin * 32 + lane, so lane L always hits bank L: every atomic of a warp passes in one
-// go, for one value throughout as for random ones. 256 bins take 32 KB; four blocks of 512 threads fill an SM.
+// Counter (bin, lane) is word bin * 32 + lane, so lane L always accesses bank L: each atomic of a warp is
+// conflict-free, whether the values are equal or random. 256 bins take 32 KB; four blocks of 512 threads fill an SM.
 
 #include <warpwise/core/vector.cuh>
 
@@ -13,17 +13,17 @@ constexpr int kLanes = 32;
 template <class T>
 __global__ void __launch_bounds__(kThreads) histogram_lane_copies(const T* x, long long* counts, long long n,
                                                                   int bins) {
-  extern __shared__ unsigned of_lanes[];
-  // One counter more than there are bins takes every other value, without a branch.
-  for (int i = threadIdx.x; i < (bins + 1) * kLanes; i += kThreads) of_lanes[i] = 0;
+  extern __shared__ unsigned lane_counts[];
+  // The last counter counts all values outside [0, bins), without a branch.
+  for (int i = threadIdx.x; i < (bins + 1) * kLanes; i += kThreads) lane_counts[i] = 0;
   __syncthreads();
 
-  unsigned* mine = of_lanes + threadIdx.x % kLanes;
+  unsigned* own_counts = lane_counts + threadIdx.x % kLanes;
   warpwise::for_each_pack(x, n, [=](const warpwise::Pack<T>& values, int count) {
 #pragma unroll
     for (int e = 0; e < values.size; ++e) {
       const unsigned bin = min(static_cast<unsigned>(values.at[e]), static_cast<unsigned>(bins));
-      if (e < count) atomicAdd(mine + bin * kLanes, 1u);
+      if (e < count) atomicAdd(own_counts + bin * kLanes, 1u);
     }
   });
   __syncthreads();
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kThreads) histogram_lane_copies(const T* x, lo
   // A thread sums one bin, starting at its own lane, so that the 32 threads of a warp read 32 banks.
   for (int bin = threadIdx.x; bin < bins; bin += kThreads) {
     unsigned long long total = 0;
-    for (int lane = 0; lane < kLanes; ++lane) total += of_lanes[bin * kLanes + (bin + lane) % kLanes];
+    for (int lane = 0; lane < kLanes; ++lane) total += lane_counts[bin * kLanes + (bin + lane) % kLanes];
     if (total) atomicAdd(reinterpret_cast<unsigned long long*>(counts) + bin, total);
   }
 }

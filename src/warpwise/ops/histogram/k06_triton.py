@@ -1,4 +1,4 @@
-"""Triton's own histogram of each block of elements, added up in a register tile and once into global memory."""
+"""Triton's tl.histogram of each block of elements, accumulated in registers and added once to global memory."""
 
 import triton.language as tl
 

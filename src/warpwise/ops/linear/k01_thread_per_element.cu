@@ -1,11 +1,11 @@
-// One thread an element of the output, which never leaves its registers before it is finished: no pass over memory for
-// the bias, the activation or the residual. The product itself is as slow as can be.
+// One thread per element of the output, which stays in registers until it is final: no extra pass over memory for the
+// bias, the activation or the residual. The GEMM itself is the naive one.
 
 #include <warpwise/core/activation.cuh>
 
-// x: (m, k), w: (n, k), residual: (m, n), each with its strides in elements; bias: (n), scale: (m), y, before: (m, n),
-// contiguous; bias, residual, scale and before may be null. Block: (x, y) columns and rows; grid: as many as cover
-// (n, m). y = activate(scale * x w^T + bias) + residual; before is what is activated.
+// x: (m, k), w: (n, k), residual: (m, n), with strides in elements; bias: (n), scale: (m), y, before: (m, n),
+// contiguous; bias, residual, scale and before may be null. Block: (x, y) columns and rows. Grid: (cdiv(n,
+// blockDim.x), cdiv(m, blockDim.y)). y = activate(scale * x w^T + bias) + residual; before is the activation's input.
 template <class T, int ACTIVATION>
 __global__ void linear_thread_per_element(const T* x, const T* w, const T* bias, const T* residual, const T* scale,
                                           T* y, T* before, int m, int n, int k, long long x_row, long long x_column,
@@ -20,9 +20,9 @@ __global__ void linear_thread_per_element(const T* x, const T* w, const T* bias,
   }
   if (scale) sum *= warpwise::to_float(scale[row]);
   if (bias) sum += warpwise::to_float(bias[column]);
-  const long long to = static_cast<long long>(row) * n + column;
-  if (before) before[to] = warpwise::from_float<T>(sum);
+  const long long index = static_cast<long long>(row) * n + column;
+  if (before) before[index] = warpwise::from_float<T>(sum);
   float result = warpwise::activate<ACTIVATION, T>(sum);
   if (residual) result += warpwise::to_float(residual[row * residual_row + column * residual_column]);
-  y[to] = warpwise::from_float<T>(result);
+  y[index] = warpwise::from_float<T>(result);
 }

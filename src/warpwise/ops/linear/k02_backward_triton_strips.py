@@ -1,6 +1,6 @@
-"""Strips of rows a program, so that thousands of bytes are under way on every SM; a second kernel adds the strips' sums.
+"""Each program processes a strip of rows, so all SMs have loads in flight; a second kernel adds the strips' sums.
 
-The sums of columns are partial, (strips, n) in float32: some hundredths of the tensors' own bytes.
+The partial sums of columns are (strips, n) float32: a few percent of the traffic of the tensors.
 """
 
 import triton.language as tl
@@ -14,17 +14,20 @@ def activation_backward_strips(
     grad_ptr, before_ptr, result_ptr, partial_ptr, m, n, steps,
     ACTIVATION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """grad, before, result: (m, n); partial: (strips, n), float32. A strip is `steps` blocks of rows. Grid: (cdiv(n, BLOCK_N), strips)."""
+    """grad, before, result: (m, n); partial: (strips, n), float32. A strip is `steps` blocks of rows.
+
+    Grid: (cdiv(n, BLOCK_N), strips) programs.
+    """
     columns = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
-    sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)  # added over threads once, at the end
-    for step in range(steps):  # rows of the last strip may pass 2^31
+    sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)  # reduced over rows once, at the end
+    for step in range(steps):  # row indices may exceed 2^31
         rows = (tl.program_id(1).to(tl.int64) * steps + step) * BLOCK_M + tl.arange(0, BLOCK_M)
         inside = (rows[:, None] < m) & (columns[None, :] < n)
-        places = rows[:, None] * n + columns[None, :]
-        gradient = tl.load(grad_ptr + places, mask=inside, other=0.0).to(tl.float32)
-        before = tl.load(before_ptr + places, mask=inside, other=0.0).to(tl.float32)
+        offsets = rows[:, None] * n + columns[None, :]
+        gradient = tl.load(grad_ptr + offsets, mask=inside, other=0.0).to(tl.float32)
+        before = tl.load(before_ptr + offsets, mask=inside, other=0.0).to(tl.float32)
         gradient = activation_backward(gradient, before, ACTIVATION)
-        tl.store(result_ptr + places, gradient.to(result_ptr.dtype.element_ty), mask=inside)
+        tl.store(result_ptr + offsets, gradient.to(result_ptr.dtype.element_ty), mask=inside)
         sums += gradient
     tl.store(partial_ptr + tl.program_id(1).to(tl.int64) * n + columns, tl.sum(sums, 0), mask=columns < n)
 

@@ -1,6 +1,6 @@
-"""The fastest product, and behind it one pass that scales, adds, activates and adds again: one read, one write an element.
+"""The fastest matmul, then one pass that scales, adds, activates and adds: one read and one write per element.
 
-The product is rounded on its way, so this is a rung for float32 alone, where that rounding is the sum's own.
+The matmul rounds its result to the output type, so this rung is for float32 only, where that is the type of the sums.
 """
 
 import triton.language as tl
@@ -14,16 +14,19 @@ def linear_pass(
     product_ptr, y_ptr, before_ptr, bias_ptr, residual_ptr, scale_ptr, m, n, residual_row, residual_column,
     ACTIVATION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """product, y, before: (m, n), contiguous; the others as `epilogue` takes them. Grid: (cdiv(n, BLOCK_N), cdiv(m, BLOCK_M))."""
+    """product, y, before: (m, n), contiguous; the others as in `epilogue`.
+
+    Grid: (cdiv(n, BLOCK_N), cdiv(m, BLOCK_M)) programs.
+    """
     rows = (tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
     columns = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     inside = (rows[:, None] < m) & (columns[None, :] < n)
-    places = rows[:, None] * n + columns[None, :]
-    sums = tl.load(product_ptr + places, mask=inside, other=0.0).to(tl.float32)
+    offsets = rows[:, None] * n + columns[None, :]
+    sums = tl.load(product_ptr + offsets, mask=inside, other=0.0).to(tl.float32)
     before, y = epilogue(sums, rows, columns, m, n, bias_ptr, scale_ptr, ACTIVATION)
     if residual_ptr is not None:
-        from_residual = residual_ptr + rows[:, None] * residual_row + columns[None, :].to(tl.int64) * residual_column
-        y += tl.load(from_residual, mask=inside, other=0.0).to(tl.float32)
-    tl.store(y_ptr + places, y.to(y_ptr.dtype.element_ty), mask=inside)
+        residual_ptrs = residual_ptr + rows[:, None] * residual_row + columns[None, :].to(tl.int64) * residual_column
+        y += tl.load(residual_ptrs, mask=inside, other=0.0).to(tl.float32)
+    tl.store(y_ptr + offsets, y.to(y_ptr.dtype.element_ty), mask=inside)
     if before_ptr is not None:
-        tl.store(before_ptr + places, before.to(before_ptr.dtype.element_ty), mask=inside)
+        tl.store(before_ptr + offsets, before.to(before_ptr.dtype.element_ty), mask=inside)

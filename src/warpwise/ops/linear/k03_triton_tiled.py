@@ -1,7 +1,7 @@
-"""A tile of the output a program, finished in the registers that its sums lie in; x and W in any layout, by their strides.
+"""One output tile per program with the epilogue in registers; x and W in any layout, by their strides.
 
-What follows the product costs no pass over memory: the bias and the scale are one row and one column a tile, and the
-residual is read once.
+The epilogue costs no pass over memory: bias and scale are one row and one column per tile, and the residual is read
+once.
 """
 
 import triton.language as tl
@@ -16,20 +16,20 @@ def linear_tiled(
     x_row, x_column, w_row, w_column, residual_row, residual_column,
     ACTIVATION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """x: (m, k), w: (n, k), residual: (m, n), strided; bias: (n), scale: (m), y, before: (m, n). What is None is left out.
+    """x: (m, k), w: (n, k), residual: (m, n), strided; bias: (n), scale: (m), y, before: (m, n). Arguments may be None.
 
     Grid: cdiv(m, BLOCK_M) * cdiv(n, BLOCK_N) programs.
     """
     tile_m, tile_n = tile_index(tl.program_id(0), tl.cdiv(m, BLOCK_M), tl.cdiv(n, BLOCK_N), GROUP)
     rows = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
     columns = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
-    sums = tile_matmul(x_ptr, w_ptr, rows, columns, m, n, k, x_row, x_column, w_column, w_row, BLOCK_K)
-    before, y = epilogue(sums, rows, columns, m, n, bias_ptr, scale_ptr, ACTIVATION)
+    accumulator = tile_matmul(x_ptr, w_ptr, rows, columns, m, n, k, x_row, x_column, w_column, w_row, BLOCK_K)
+    before, y = epilogue(accumulator, rows, columns, m, n, bias_ptr, scale_ptr, ACTIVATION)
     inside = (rows[:, None] < m) & (columns[None, :] < n)
     if residual_ptr is not None:
-        from_residual = residual_ptr + rows[:, None] * residual_row + columns[None, :].to(tl.int64) * residual_column
-        y += tl.load(from_residual, mask=inside, other=0.0).to(tl.float32)
-    places = rows[:, None] * n + columns[None, :]
-    tl.store(y_ptr + places, y.to(y_ptr.dtype.element_ty), mask=inside)
+        residual_ptrs = residual_ptr + rows[:, None] * residual_row + columns[None, :].to(tl.int64) * residual_column
+        y += tl.load(residual_ptrs, mask=inside, other=0.0).to(tl.float32)
+    offsets = rows[:, None] * n + columns[None, :]
+    tl.store(y_ptr + offsets, y.to(y_ptr.dtype.element_ty), mask=inside)
     if before_ptr is not None:
-        tl.store(before_ptr + places, before.to(before_ptr.dtype.element_ty), mask=inside)
+        tl.store(before_ptr + offsets, before.to(before_ptr.dtype.element_ty), mask=inside)

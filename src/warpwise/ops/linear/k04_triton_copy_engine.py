@@ -1,8 +1,8 @@
-"""Programs that stay, one an SM, and move whole boxes: operands in, finished halves of a tile out, by the copy engine.
+"""Persistent programs, one per SM: TMA loads boxes of the operands and stores finished halves of a tile.
 
-A box's address is one thread's work and its data touch no register on the way in; on the way out the store of one
-tile goes on under the products of the next. A tile leaves in halves, so that the room for it is half as large and the
-ring of slices one stage longer.
+One thread issues a TMA load, whose data passes through no register; the store of a tile overlaps with the main loop
+of the next one. A tile is stored in halves, so that its staging takes half the memory and the pipeline has one more
+stage.
 """
 
 import triton.language as tl
@@ -17,26 +17,29 @@ def linear_boxes(
     X_TURNED: tl.constexpr, W_TURNED: tl.constexpr, ACTIVATION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """Descriptors of x: (m, k), or turned (k, m); w: (n, k), or turned (k, n); y, before, residual: (m, n), in boxes of
-    half a tile; bias: (n), scale: (m). What is None is left out. Grid: ``programs``."""
+    """Descriptors of x: (m, k), or transposed (k, m); w: (n, k), or transposed (k, n); y, before, residual: (m, n), in
+    boxes of half a tile; bias: (n), scale: (m). Arguments may be None.
+
+    Grid: ``programs``, each of which computes every programs-th tile.
+    """
     tiles_m, tiles_n = tl.cdiv(m, BLOCK_M), tl.cdiv(n, BLOCK_N)
     for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, programs, flatten=True):
         tile_m, tile_n = tile_index(tile, tiles_m, tiles_n, GROUP)
         row, column = tile_m * BLOCK_M, tile_n * BLOCK_N
-        sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+        accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
         for first in range(0, k, BLOCK_K):
-            x_slice = x.load([first, row]).T if X_TURNED else x.load([row, first])
-            w_slice = w.load([first, column]) if W_TURNED else w.load([column, first]).T
-            sums = tl.dot(x_slice, w_slice, sums)
-        left, right = tl.split(tl.permute(tl.reshape(sums, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1)))
-        _leave(left, row, column, y, before, residual, bias_ptr, scale_ptr, m, n, ACTIVATION)
-        _leave(right, row, column + BLOCK_N // 2, y, before, residual, bias_ptr, scale_ptr, m, n, ACTIVATION)
+            x_tile = x.load([first, row]).T if X_TURNED else x.load([row, first])
+            w_tile = w.load([first, column]) if W_TURNED else w.load([column, first]).T
+            accumulator = tl.dot(x_tile, w_tile, accumulator)
+        left, right = tl.split(tl.permute(tl.reshape(accumulator, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1)))
+        _epilogue(left, row, column, y, before, residual, bias_ptr, scale_ptr, m, n, ACTIVATION)
+        _epilogue(right, row, column + BLOCK_N // 2, y, before, residual, bias_ptr, scale_ptr, m, n, ACTIVATION)
 
 
 @wt.jit
-def _leave(sums, row, column, y, before, residual, bias_ptr, scale_ptr, m, n, ACTIVATION: tl.constexpr):
-    rows, columns = row + tl.arange(0, sums.shape[0]), column + tl.arange(0, sums.shape[1])
-    h, result = epilogue(sums, rows, columns, m, n, bias_ptr, scale_ptr, ACTIVATION)
+def _epilogue(accumulator, row, column, y, before, residual, bias_ptr, scale_ptr, m, n, ACTIVATION: tl.constexpr):
+    rows, columns = row + tl.arange(0, accumulator.shape[0]), column + tl.arange(0, accumulator.shape[1])
+    h, result = epilogue(accumulator, rows, columns, m, n, bias_ptr, scale_ptr, ACTIVATION)
     if residual is not None:
         result += residual.load([row, column]).to(tl.float32)
     y.store([row, column], result.to(y.dtype))

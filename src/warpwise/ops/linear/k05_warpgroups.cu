@@ -1,9 +1,9 @@
-// Hopper by hand: products by warpgroups, sums finished by few instructions, tiles stored under products.
+// Hopper: warp-specialised GEMM by wgmma with a fused epilogue of few instructions; stores overlap with the main loop.
 //
-// A power and a reciprocal an element, 16 a clock and SM, are 4096 clocks beside the 65536 of a tile's products at
-// K = 4096. Hiding them under products gained nothing on an H200, whose clock follows the power drawn; fewer
-// instructions do: gelu_tanh takes one reciprocal for two values. A finished tile leaves under the products of the
-// next.
+// One exponential and one reciprocal per element, at 16 per clock and SM, are 4096 clocks beside the 65536 of a tile's
+// wgmma at K = 4096. Overlapping them with wgmma gained nothing on an H200, whose clock is limited by power; fewer
+// instructions do: gelu_tanh takes one reciprocal for two values. A finished tile is stored during the main loop of
+// the next one.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -11,9 +11,9 @@
 
 namespace sm90 = warpwise::sm90;
 
-// x: (m, k), or across (k, m); w: (n, k), or across (k, n); y, residual, before: (m, n), as maps with boxes of 64 x 64.
-// y = activate(scale * x w^T + bias) + residual. rows, columns, group: of `TileScheduler`; the other parameters: of
-// `GemmConfig` and `gemm_epilogue`, which also say grid, block and shared memory.
+// x: (m, k), or (k, m) if X_MN_MAJOR; w: (n, k), or (k, n) if W_MN_MAJOR; y, residual, before: (m, n): tensor maps
+// with boxes of 64 x 64. y = activate(scale * x w^T + bias) + residual. rows, columns, group: of TileScheduler. For
+// the other parameters, grid, block and shared memory see GemmConfig and gemm_epilogue.
 template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool X_MN_MAJOR, bool W_MN_MAJOR,
           int ACTIVATION, bool RESIDUAL, bool KEEP>
 __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* CN, 1, 1)

@@ -1,6 +1,7 @@
-"""Three loops in Python: the definition, and what the rest of the ladder is measured from.
+"""Three loops in Python: the definition of the operation, and the baseline of the ladder.
 
-c[i][j] = sum over p of a[i][p] * b[p][j]. Some 50 ns a multiply-add; a GPU's fp32 units do one in 40 femtoseconds.
+c[i][j] = sum over p of a[i][p] * b[p][j]. About 50 ns per multiply-add; the fp32 units of a GPU average one per 40
+femtoseconds.
 """
 
 from __future__ import annotations
@@ -10,15 +11,15 @@ import torch
 
 def multiply(output: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     """a: (m, k), b: (k, n), output: (m, n), on the CPU."""
-    left, right = a.tolist(), b.tolist()
-    depth, columns = len(right), len(right[0])
-    product = []
-    for row in left:
+    a_rows, b_rows = a.tolist(), b.tolist()
+    k, n = len(b_rows), len(b_rows[0])
+    result = []
+    for row in a_rows:
         sums = []
-        for j in range(columns):
+        for j in range(n):
             total = 0.0
-            for p in range(depth):
-                total += row[p] * right[p][j]
+            for p in range(k):
+                total += row[p] * b_rows[p][j]
             sums.append(total)
-        product.append(sums)
-    output.copy_(torch.tensor(product, dtype=torch.float64))
+        result.append(sums)
+    output.copy_(torch.tensor(result, dtype=torch.float64))

@@ -1,12 +1,12 @@
-// One thread an element of C, in the order that comes first to mind: neighbouring threads take neighbouring rows.
+// One thread per element of C, with threadIdx.x along rows: the baseline, in which no access of A or C coalesces.
 //
-// At one moment the 32 lanes of a warp read 32 rows of A, k elements apart: 32 sectors of 32 bytes for 4 bytes each; C
-// is written the same way.
+// At each k the 32 lanes of a warp read 32 rows of A, k elements apart: 32 sectors of 32 bytes for 4 bytes each. C is
+// written the same way.
 
 #include <warpwise/core/numeric.cuh>
 
-// a: (m, k), b: (k, n), c: (m, n), row-major; of int8, c is int. Block: (x, y) rows and columns; grid: as many as cover
-// (m, n).
+// a: (m, k), b: (k, n), c: (m, n), row-major; for int8, c is int. Block: (x, y) rows and columns. Grid: (cdiv(m,
+// blockDim.x), cdiv(n, blockDim.y)).
 template <class T, class Out = T>
 __global__ void matmul_naive(const T* a, const T* b, Out* c, int m, int n, int k) {
   const int row = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,11 +1,11 @@
-// Neighbouring threads take neighbouring columns: a warp reads one broadcast element of A and 128 bytes of B in a row.
+// threadIdx.x indexes columns: a warp reads one element of A, broadcast, and 128 consecutive bytes of B.
 //
-// Two sectors' worth of requests in place of 33 for each of the k steps. Only threadIdx.x and threadIdx.y have changed
-// places.
+// A warp accesses 5 sectors per k instead of 33. The only change is the exchange of threadIdx.x and threadIdx.y.
 
 #include <warpwise/core/numeric.cuh>
 
-// a: (m, k), b: (k, n), c: (m, n), row-major. Block: (x, y) columns and rows; grid: as many as cover (n, m).
+// a: (m, k), b: (k, n), c: (m, n), row-major. Block: (x, y) columns and rows. Grid: (cdiv(n, blockDim.x), cdiv(m,
+// blockDim.y)).
 template <class T>
 __global__ void matmul_coalesced(const T* a, const T* b, T* c, int m, int n, int k) {
   const int row = blockIdx.y * blockDim.y + threadIdx.y;

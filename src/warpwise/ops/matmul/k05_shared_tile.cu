@@ -1,13 +1,14 @@
-// Tiles of A and B in shared memory: an element is read from global memory once for 32 threads, not once for each.
+// Tiles of A and B in shared memory: a block loads an element from global memory once for 32 threads.
 //
-// A block makes a 32 x 32 tile of C from 32-deep slices. Global traffic falls by 32; now every multiply-add pays for
-// two loads from shared memory, which can feed a quarter of them.
+// A block computes a 32 x 32 tile of C from k-tiles of 32. Global traffic falls by a factor of 32; each multiply-add
+// now takes two loads from shared memory, whose bandwidth supports a quarter of the fp32 rate.
 
 #include <warpwise/core/numeric.cuh>
 
 constexpr int kTile = 32;
 
-// a: (m, k), b: (k, n), c: (m, n), row-major. Block: (kTile, kTile) columns and rows; grid: as many as cover (n, m).
+// a: (m, k), b: (k, n), c: (m, n), row-major. Block: (kTile, kTile) columns and rows. Grid: (cdiv(n, kTile), cdiv(m,
+// kTile)). Shared memory: 8 KB.
 template <class T>
 __global__ void __launch_bounds__(kTile* kTile) matmul_shared_tile(const T* a, const T* b, T* c, int m, int n, int k) {
   __shared__ float a_tile[kTile][kTile];
@@ -22,7 +23,7 @@ __global__ void __launch_bounds__(kTile* kTile) matmul_shared_tile(const T* a, c
     b_tile[y][x] = b_inside ? warpwise::to_float(b[static_cast<long long>(first + y) * n + column]) : 0.0f;
     __syncthreads();
     for (int i = 0; i < kTile; ++i) sum += a_tile[y][i] * b_tile[i][x];
-    __syncthreads();  // the tiles are about to be overwritten
+    __syncthreads();  // the next iteration overwrites the tiles
   }
   if (row < m && column < n) c[static_cast<long long>(row) * n + column] = warpwise::from_float<T>(sum);
 }

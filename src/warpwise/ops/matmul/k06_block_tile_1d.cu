@@ -1,14 +1,14 @@
-// Eight elements of a column of C a thread: an element of B, once in a register, serves eight multiply-adds.
+// Eight elements of a column of C per thread: an element of B in a register is used by eight multiply-adds.
 //
-// Nine loads from shared memory for eight multiply-adds instead of sixteen. 512 threads make a 64 x 64 tile from 8-deep
-// slices.
+// Nine loads from shared memory for eight multiply-adds instead of sixteen. 512 threads compute a 64 x 64 tile from
+// k-tiles of 8.
 
 #include <warpwise/core/numeric.cuh>
 
-constexpr int kM = 64, kN = 64, kK = 8;  // the block's tile of C, and the depth of a slice
-constexpr int kRows = 8;                 // of C a thread
+constexpr int kM = 64, kN = 64, kK = 8;  // block tile of C, and the k-tile
+constexpr int kRows = 8;                 // of C per thread
 constexpr int kThreads = kM / kRows * kN;
-static_assert(kM * kK == kThreads && kK * kN == kThreads, "each thread loads one element of each slice");
+static_assert(kM * kK == kThreads && kK * kN == kThreads, "each thread loads one element of each operand's k-tile");
 
 // a: (m, k), b: (k, n), c: (m, n), row-major. Grid: (cdiv(n, kN), cdiv(m, kM)) blocks of kThreads.
 template <class T>
@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(kThreads) matmul_block_tile_1d(const T* a, con
   __shared__ float b_tile[kK][kN];
   const int thread = threadIdx.x;
   const int first_row = blockIdx.y * kM, first_column = blockIdx.x * kN;
-  const int column = thread % kN, row = thread / kN * kRows;  // of this thread's elements, in the tile
+  const int column = thread % kN, row = thread / kN * kRows;  // of this thread's elements, relative to the tile
 
   float sums[kRows] = {};
   for (int first = 0; first < k; first += kK) {

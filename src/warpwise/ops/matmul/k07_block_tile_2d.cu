@@ -1,14 +1,14 @@
-// An 8 x 8 tile of C a thread: 16 loads from shared memory feed 64 multiply-adds, an outer product in registers.
+// An 8 x 8 tile of C per thread: 16 loads from shared memory for 64 multiply-adds, an outer product in registers.
 //
-// A quarter of a load for each multiply-add instead of nine eighths. 256 threads make a 128 x 128 tile from 8-deep
-// slices.
+// A quarter of a load per multiply-add instead of nine eighths. 256 threads compute a 128 x 128 tile from k-tiles of
+// 8.
 
 #include <warpwise/core/numeric.cuh>
 
-constexpr int kM = 128, kN = 128, kK = 8;  // the block's tile of C, and the depth of a slice
-constexpr int kSide = 8;                   // of the tile of C that a thread makes
-constexpr int kThreads = (kM / kSide) * (kN / kSide);
-static_assert(kM * kK % kThreads == 0 && kK * kN % kThreads == 0, "threads share the loads of a slice evenly");
+constexpr int kM = 128, kN = 128, kK = 8;  // block tile of C, and the k-tile
+constexpr int kThreadTile = 8;             // rows and columns of C per thread
+constexpr int kThreads = (kM / kThreadTile) * (kN / kThreadTile);
+static_assert(kM * kK % kThreads == 0 && kK * kN % kThreads == 0, "every thread loads the same number of elements");
 
 // a: (m, k), b: (k, n), c: (m, n), row-major. Grid: (cdiv(n, kN), cdiv(m, kM)) blocks of kThreads.
 template <class T>
@@ -17,9 +17,10 @@ __global__ void __launch_bounds__(kThreads, 2) matmul_block_tile_2d(const T* a, 
   __shared__ float b_tile[kK][kN];
   const int thread = threadIdx.x;
   const int first_row = blockIdx.y * kM, first_column = blockIdx.x * kN;
-  const int row = thread / (kN / kSide) * kSide, column = thread % (kN / kSide) * kSide;  // in the tile
+  const int row = thread / (kN / kThreadTile) * kThreadTile,
+            column = thread % (kN / kThreadTile) * kThreadTile;  // relative to the block tile
 
-  float sums[kSide][kSide] = {};
+  float sums[kThreadTile][kThreadTile] = {};
   for (int first = 0; first < k; first += kK) {
     for (int i = thread; i < kM * kK; i += kThreads) {
       const int a_row = first_row + i / kK, a_column = first + i % kK;
@@ -34,25 +35,25 @@ __global__ void __launch_bounds__(kThreads, 2) matmul_block_tile_2d(const T* a, 
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < kK; ++i) {
-      float a_values[kSide], b_values[kSide];
+      float a_values[kThreadTile], b_values[kThreadTile];
 #pragma unroll
-      for (int r = 0; r < kSide; ++r) a_values[r] = a_tile[row + r][i];
+      for (int r = 0; r < kThreadTile; ++r) a_values[r] = a_tile[row + r][i];
 #pragma unroll
-      for (int s = 0; s < kSide; ++s) b_values[s] = b_tile[i][column + s];
+      for (int s = 0; s < kThreadTile; ++s) b_values[s] = b_tile[i][column + s];
 #pragma unroll
-      for (int r = 0; r < kSide; ++r) {
+      for (int r = 0; r < kThreadTile; ++r) {
 #pragma unroll
-        for (int s = 0; s < kSide; ++s) sums[r][s] += a_values[r] * b_values[s];
+        for (int s = 0; s < kThreadTile; ++s) sums[r][s] += a_values[r] * b_values[s];
       }
     }
     __syncthreads();
   }
 
 #pragma unroll
-  for (int r = 0; r < kSide; ++r) {
+  for (int r = 0; r < kThreadTile; ++r) {
     const long long c_row = first_row + row + r;
 #pragma unroll
-    for (int s = 0; s < kSide; ++s) {
+    for (int s = 0; s < kThreadTile; ++s) {
       const int c_column = first_column + column + s;
       if (c_row < m && c_column < n) c[c_row * n + c_column] = warpwise::from_float<T>(sums[r][s]);
     }

@@ -1,36 +1,39 @@
-// A tile of C for each warp inside the block's: lanes read few distinct words of shared memory, and no bank twice.
+// Warp tiles within the block tile: a warp loads few distinct words of shared memory, without bank conflicts.
 //
-// Quads of 4 x 4 are dealt to 4 x 8 lanes, 16 x 32 elements a deal. In k08 neighbouring lanes read 32 bytes apart, so
-// that eight of them met in half of the banks; here eight lanes read the 128 bytes of all 32 banks, and of A one quad
-// serves eight lanes. Slices are twice as deep: half the barriers.
+// A warp tile consists of 16 x 32 subtiles, in which each of 4 x 8 lanes computes 4 x 4 elements. In k08 adjacent
+// lanes read 32 bytes apart, so eight of them used half of the banks; here eight lanes read 128 consecutive bytes, one
+// word per bank, and eight lanes share each 16 bytes of A. K-tiles are twice as long, which halves the barriers.
 
 #include <warpwise/core/float4.cuh>
 
-// Elements of one deal of a warp: each lane has 4 x 4 of them.
-constexpr int kDealM = 16, kDealN = 32;
+// Elements of a subtile of a warp: 4 x 4 per lane.
+constexpr int kSubtileM = 16, kSubtileN = 32;
 
 constexpr int threads_of(int bm, int bn, int wm, int wn) { return (bm / wm) * (bn / wn) * 32; }
 
-// a: (m, k), b: (k, n), c: (m, n), row-major. ALIGNED: k and n are multiples of 4 and a, b, c lie on 4 elements.
-// BM x BN: the block's tile of C; BK: the depth of a slice; WM x WN: a warp's tile, WM * WN / 32 sums a thread.
-// Grid: (cdiv(n, BN), cdiv(m, BM)) blocks of THREADS.
+// a: (m, k), b: (k, n), c: (m, n), row-major. ALIGNED: k and n are multiples of 4, and a, b, c are aligned to 4
+// elements. BM x BN: block tile of C; BK: k-tile; WM x WN: warp tile, WM * WN / 32 sums per thread. Grid: (cdiv(n,
+// BN), cdiv(m, BM)) blocks of THREADS.
 template <class T, int BM, int BN, int BK, int WM, int WN, bool ALIGNED, int THREADS = threads_of(BM, BN, WM, WN)>
 __global__ void __launch_bounds__(THREADS, 2) matmul_warp_tile(const T* __restrict__ a, const T* __restrict__ b,
                                                                T* __restrict__ c, int m, int n, int k) {
   constexpr int kALoads = BM * BK / 4 / THREADS, kBLoads = BK * BN / 4 / THREADS;
-  constexpr int kDealsM = WM / kDealM, kDealsN = WN / kDealN;
-  static_assert(WM % kDealM == 0 && WN % kDealN == 0 && BM % WM == 0 && BN % WN == 0, "tiles are whole deals");
-  static_assert(kALoads * THREADS * 4 == BM * BK && kBLoads * THREADS * 4 == BK * BN, "threads share loads evenly");
+  constexpr int kSubtilesM = WM / kSubtileM, kSubtilesN = WN / kSubtileN;
+  static_assert(WM % kSubtileM == 0 && WN % kSubtileN == 0 && BM % WM == 0 && BN % WN == 0, "tiles are whole subtiles");
+  static_assert(kALoads * THREADS * 4 == BM * BK && kBLoads * THREADS * 4 == BK * BN,
+                "every thread executes the same number of loads");
 
-  // One quad more a row: A's transposing stores go to rows 4 apart, in the same banks without it; now two of them meet.
+  // Four elements of padding per row: the transposing stores of A access rows 4 apart, which share a bank without
+  // padding; with it the conflicts are two-way.
   __shared__ warpwise::Float4 a_tile[BK][BM / 4 + 1];
   __shared__ warpwise::Float4 b_tile[BK][BN / 4];
   const int thread = threadIdx.x, warp = thread / 32, lane = thread % 32;
   const int first_row = blockIdx.y * BM, first_column = blockIdx.x * BN;
-  const int row = warp / (BN / WN) * WM + lane / (kDealN / 4) * 4;  // of this lane's first quad, in the tile
-  const int column = warp % (BN / WN) * WN + lane % (kDealN / 4) * 4;
+  const int row = warp / (BN / WN) * WM +
+                  lane / (kSubtileN / 4) * 4;  // of this lane's first 4 x 4 elements, relative to the block tile
+  const int column = warp % (BN / WN) * WN + lane % (kSubtileN / 4) * 4;
 
-  float sums[kDealsM][kDealsN][4][4] = {};
+  float sums[kSubtilesM][kSubtilesN][4][4] = {};
   for (int first = 0; first < k; first += BK) {
 #pragma unroll
     for (int load = 0; load < kALoads; ++load) {
@@ -49,18 +52,18 @@ __global__ void __launch_bounds__(THREADS, 2) matmul_warp_tile(const T* __restri
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < BK; ++i) {
-      warpwise::Float4 a_quads[kDealsM], b_quads[kDealsN];
+      warpwise::Float4 a_fragment[kSubtilesM], b_fragment[kSubtilesN];
 #pragma unroll
-      for (int p = 0; p < kDealsM; ++p) a_quads[p] = a_tile[i][(row + p * kDealM) / 4];
+      for (int p = 0; p < kSubtilesM; ++p) a_fragment[p] = a_tile[i][(row + p * kSubtileM) / 4];
 #pragma unroll
-      for (int q = 0; q < kDealsN; ++q) b_quads[q] = b_tile[i][(column + q * kDealN) / 4];
+      for (int q = 0; q < kSubtilesN; ++q) b_fragment[q] = b_tile[i][(column + q * kSubtileN) / 4];
 #pragma unroll
-      for (int p = 0; p < kDealsM; ++p) {
+      for (int p = 0; p < kSubtilesM; ++p) {
 #pragma unroll
-        for (int q = 0; q < kDealsN; ++q) {
+        for (int q = 0; q < kSubtilesN; ++q) {
 #pragma unroll
           for (int element = 0; element < 16; ++element) {
-            sums[p][q][element / 4][element % 4] += a_quads[p].at[element / 4] * b_quads[q].at[element % 4];
+            sums[p][q][element / 4][element % 4] += a_fragment[p].at[element / 4] * b_fragment[q].at[element % 4];
           }
         }
       }
@@ -69,13 +72,13 @@ __global__ void __launch_bounds__(THREADS, 2) matmul_warp_tile(const T* __restri
   }
 
 #pragma unroll
-  for (int p = 0; p < kDealsM; ++p) {
+  for (int p = 0; p < kSubtilesM; ++p) {
 #pragma unroll
-    for (int q = 0; q < kDealsN; ++q) {
+    for (int q = 0; q < kSubtilesN; ++q) {
 #pragma unroll
       for (int r = 0; r < 4; ++r) {
-        const long long c_row = first_row + row + p * kDealM + r;
-        const int c_column = first_column + column + q * kDealN;
+        const long long c_row = first_row + row + p * kSubtileM + r;
+        const int c_column = first_column + column + q * kSubtileN;
         warpwise::store4<ALIGNED>(c + c_row * n + c_column, sums[p][q][r], c_row < m ? n - c_column : 0);
       }
     }

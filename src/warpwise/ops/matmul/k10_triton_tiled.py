@@ -1,7 +1,8 @@
-"""A tile of C a program, in Triton: the tensor cores for 2-byte types, fp32 units at full precision for float32.
+"""One tile of C per program, in Triton: tensor cores for 2-byte types, fp32 units at full precision for float32.
 
-Programs are numbered in groups of GROUP rows of tiles, column by column inside: the tiles in flight then share GROUP
-rows of A and few columns of B, which stay in L2. In plain row order each wave would read all of B.
+Programs are in grouped raster order: groups of GROUP rows of tiles, column by column within a group. The tiles in
+flight share GROUP tile rows of A and few tile columns of B, which stay in L2. In row-major order each wave would read
+all of B.
 """
 
 import triton.language as tl
@@ -20,19 +21,21 @@ def matmul_tiled(
 
     rows = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
     columns = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
-    depth = tl.arange(0, BLOCK_K)
-    a_from = a_ptr + rows[:, None] * k + depth[None, :]
-    b_from = b_ptr + depth[:, None].to(tl.int64) * n + columns[None, :]
-    row_inside, column_inside = rows[:, None] < m, columns[None, :] < n
+    k_offsets = tl.arange(0, BLOCK_K)
+    a_ptrs = a_ptr + rows[:, None] * k + k_offsets[None, :]
+    b_ptrs = b_ptr + k_offsets[:, None].to(tl.int64) * n + columns[None, :]
+    row_mask, column_mask = rows[:, None] < m, columns[None, :] < n
 
-    sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     for first in range(0, k, BLOCK_K):
-        a = tl.load(a_from, mask=row_inside & (first + depth[None, :] < k), other=0.0)
-        b = tl.load(b_from, mask=(first + depth[:, None] < k) & column_inside, other=0.0)
-        # "ieee" keeps float32 from TF32, whose 10 bits of mantissa would be another operation.
-        sums = tl.dot(a, b, sums, input_precision="ieee")
-        a_from += BLOCK_K
-        b_from += BLOCK_K * tl.cast(n, tl.int64)
+        a = tl.load(a_ptrs, mask=row_mask & (first + k_offsets[None, :] < k), other=0.0)
+        b = tl.load(b_ptrs, mask=(first + k_offsets[:, None] < k) & column_mask, other=0.0)
+        # "ieee": the default for float32 is TF32, which has 10 bits of mantissa.
+        accumulator = tl.dot(a, b, accumulator, input_precision="ieee")
+        a_ptrs += BLOCK_K
+        b_ptrs += BLOCK_K * tl.cast(n, tl.int64)
     tl.store(
-        c_ptr + rows[:, None] * n + columns[None, :], sums.to(c_ptr.dtype.element_ty), mask=row_inside & column_inside
+        c_ptr + rows[:, None] * n + columns[None, :],
+        accumulator.to(c_ptr.dtype.element_ty),
+        mask=row_mask & column_mask,
     )

@@ -1,11 +1,12 @@
-// Hopper's roles on the CUDA cores: four warps feed a ring of slices, eight multiply, and barriers in shared memory are
-// all that they share. Nobody waits for a block, and the loop of the multiplying warps holds no address, no edge and no
-// copy: 8 steps are 1024 multiply-adds in 1106 instructions.
+// Warp specialisation on the CUDA cores: four producer warps load k-tiles, eight consumer warps multiply; mbarriers.
 //
-// A step's two quads of A and four of B are fetched under the products of the step before. Tiles below 128 x 256 have
-// fewer than eight warp tiles: warps then share out each slice's depth and add their sums at the end, so that the loop
-// stays what it is at every size. Tiles that fill no round of blocks may be divided: their parts of K are pieces of
-// their own, whose sums a second launch adds.
+// The roles synchronise by mbarriers of a pipeline only, not by block barriers. The consumers' main loop contains no
+// address computation, no bounds check and no copy: 8 k are 1024 multiply-adds in 1106 instructions.
+//
+// Fragments, two float4 of A and four of B per k, are loaded during the multiply-adds of the k before. Block tiles
+// below 128 x 256 have fewer than eight warp tiles; warps then divide each k-tile and add their sums in the epilogue,
+// so the main loop is the same for all tile sizes. Tiles of an incomplete last wave may be split along K; a second
+// launch reduces their partial sums.
 
 #include <warpwise/core/float4.cuh>
 #include <warpwise/core/shared_memory.cuh>
@@ -17,153 +18,165 @@
 #include "leaving.cuh"
 
 namespace sm90 = warpwise::sm90;
-using warpwise::Feed, warpwise::Operand, warpwise::PipelineState, warpwise::Piece, warpwise::Parts, sm90::TensorMap;
+using warpwise::OperandLoad, warpwise::Operand, warpwise::PipelineState, warpwise::WorkUnit, warpwise::SplitK,
+    sm90::TensorMap;
 
-constexpr int kFeedWarps = 4, kThreads = kFeedWarps * 32 + warpwise::kMultiplying;
+constexpr int kProducerWarps = 4, kThreads = kProducerWarps * 32 + warpwise::kConsumerThreads;
 
-// A block's tile is BM x BN; maps have boxes of DEPTH x BM and DEPTH x BN.
-template <int BM, int BN, int DEPTH, int STAGES, Feed FEED_A, Feed FEED_B>
+// A block's tile is BM x BN; tensor maps have boxes of TILE_K x BM and TILE_K x BN.
+template <int BM, int BN, int TILE_K, int STAGES, OperandLoad LOAD_A, OperandLoad LOAD_B>
 __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap* b_map, const Operand& a,
                                          const Operand& b, float* __restrict__ c, int rows, int columns, int group,
-                                         const Parts& parts) {
+                                         const SplitK& split_k) {
   using W = warpwise::Warps<BM, BN>;
-  constexpr int kSteps = DEPTH / W::split, kPitchA = slice_pitch(FEED_A, BM), kPitchB = slice_pitch(FEED_B, BN);
-  constexpr int kFloatsA = DEPTH * kPitchA, kFloats = kFloatsA + DEPTH * kPitchB;
-  constexpr bool kEngineA = FEED_A == warpwise::kEngine, kEngineB = FEED_B == warpwise::kEngine;
-  constexpr bool kEngine = kEngineA || kEngineB, kWords = !(kEngineA && kEngineB);
-  constexpr unsigned kBoxes = ((kEngineA ? BM : 0) + (kEngineB ? BN : 0)) * DEPTH * 4;
-  // Registers that a feeding and a multiplying warp's lanes keep: in all those of 12 warps with 168.
-  constexpr int kGiven = W::split == 1 && kEngineB ? 56 : 72, kTaken = (12 * 168 - kFeedWarps * kGiven) / 8;
-  static_assert(kSteps % 8 == 0, "whole rounds of the loop");
-  static_assert(STAGES >= kFeedWarps, "a warp's next slice goes elsewhere than its last");
+  constexpr int kSteps = TILE_K / W::split, kPitchA = k_tile_pitch(LOAD_A, BM), kPitchB = k_tile_pitch(LOAD_B, BN);
+  constexpr int kFloatsA = TILE_K * kPitchA, kFloats = kFloatsA + TILE_K * kPitchB;
+  constexpr bool kTmaA = LOAD_A == warpwise::kEngine, kTmaB = LOAD_B == warpwise::kEngine;
+  constexpr bool kTma = kTmaA || kTmaB, kCpAsync = !(kTmaA && kTmaB);
+  constexpr unsigned kTmaBytes = ((kTmaA ? BM : 0) + (kTmaB ? BN : 0)) * TILE_K * 4;
+  // Registers per thread: 12 warps start with 168; the producers release some to the consumers.
+  constexpr int kProducerRegisters = W::split == 1 && kTmaB ? 56 : 72,
+                kConsumerRegisters = (12 * 168 - kProducerWarps * kProducerRegisters) / 8;
+  static_assert(kSteps % 8 == 0, "the main loop is unrolled by 8");
+  static_assert(STAGES >= kProducerWarps, "consecutive k-tiles of a producer warp use different stages");
 
   extern __shared__ unsigned char raw[];
-  float* const ring = reinterpret_cast<float*>(raw + (-warpwise::shared_address(raw) & 127));  // boxes lie on 128 bytes
+  float* const ring =
+      reinterpret_cast<float*>(raw + (-warpwise::shared_address(raw) & 127));  // TMA needs 128-byte alignment
   float* const staging = ring + STAGES * kFloats;
   const unsigned full = warpwise::shared_address(staging + warpwise::kStaging), empty = full + 8 * STAGES;
-  const int slices = (a.depth + DEPTH - 1) / DEPTH, tiles = rows * columns;
-  const int pieces = parts.whole + (tiles - parts.whole) * parts.count;
+  const int k_tiles = (a.k + TILE_K - 1) / TILE_K, tiles = rows * columns;
+  const int units = split_k.whole_tiles + (tiles - split_k.whole_tiles) * split_k.splits;
 
   if (threadIdx.x == 0) {
     for (int s = 0; s < STAGES; ++s) {
-      sm90::mbarrier_init(full + 8 * s, (kEngine ? 1 : 0) + (kWords ? 32 : 0));
+      sm90::mbarrier_init(full + 8 * s, (kTma ? 1 : 0) + (kCpAsync ? 32 : 0));
       sm90::mbarrier_init(empty + 8 * s, warpwise::kWarps);
     }
     sm90::fence_mbarrier_init();
   }
   __syncthreads();
 
-  if (threadIdx.x < kFeedWarps * 32) {
-    sm90::warpgroup_reg_dealloc<kGiven>();
-    int s = threadIdx.x / 32;   // a warp takes every fourth slice, counted on from piece to piece
-    PipelineState place{s, 1};  // all are free at first
-    for (int number = blockIdx.x; number < pieces; number += gridDim.x) {
-      const Piece piece(number, slices, parts);
-      const int2 tile = warpwise::tile_at(piece.tile, rows, columns, group, BM, BN);
-      for (; s < piece.slices; s += kFeedWarps, place.advance(kFeedWarps, STAGES)) {
-        const unsigned arrived = full + 8 * place.index;
-        float* const to = ring + place.index * kFloats;
-        const int depth = (piece.first + s) * DEPTH;
-        sm90::mbarrier_wait(empty + 8 * place.index, place.phase);
-        if (kEngine && threadIdx.x % 32 == 0) {
-          sm90::mbarrier_arrive_expect_tx(arrived, kBoxes);
-          if (kEngineA) sm90::tma_load_2d(warpwise::shared_address(to), a_map, arrived, tile.x, depth);
-          if (kEngineB) sm90::tma_load_2d(warpwise::shared_address(to + kFloatsA), b_map, arrived, tile.y, depth);
+  if (threadIdx.x < kProducerWarps * 32) {
+    sm90::warpgroup_reg_dealloc<kProducerRegisters>();
+    int s = threadIdx.x / 32;   // a warp loads every fourth k-tile, counted across work units
+    PipelineState state{s, 1};  // all stages are free at first
+    for (int unit_index = blockIdx.x; unit_index < units; unit_index += gridDim.x) {
+      const WorkUnit unit(unit_index, k_tiles, split_k);
+      const int2 tile = warpwise::tile_at(unit.tile, rows, columns, group, BM, BN);
+      for (; s < unit.k_tiles; s += kProducerWarps, state.advance(kProducerWarps, STAGES)) {
+        const unsigned full_barrier = full + 8 * state.index;
+        float* const to = ring + state.index * kFloats;
+        const int k_offset = (unit.first + s) * TILE_K;
+        sm90::mbarrier_wait(empty + 8 * state.index, state.phase);
+        if (kTma && threadIdx.x % 32 == 0) {
+          sm90::mbarrier_arrive_expect_tx(full_barrier, kTmaBytes);
+          if (kTmaA) sm90::tma_load_2d(warpwise::shared_address(to), a_map, full_barrier, tile.x, k_offset);
+          if (kTmaB) sm90::tma_load_2d(warpwise::shared_address(to + kFloatsA), b_map, full_barrier, tile.y, k_offset);
         }
-        if constexpr (!kEngineA) warpwise::copy_slice<FEED_A, BM, DEPTH>(to, a, tile.x, depth);
-        if constexpr (!kEngineB) warpwise::copy_slice<FEED_B, BN, DEPTH>(to + kFloatsA, b, tile.y, depth);
-        if (kWords) sm90::cp_async_mbarrier_arrive(arrived);
+        if constexpr (!kTmaA) warpwise::copy_k_tile<LOAD_A, BM, TILE_K>(to, a, tile.x, k_offset);
+        if constexpr (!kTmaB) warpwise::copy_k_tile<LOAD_B, BN, TILE_K>(to + kFloatsA, b, tile.y, k_offset);
+        if (kCpAsync) sm90::cp_async_mbarrier_arrive(full_barrier);
       }
-      s -= piece.slices;
+      s -= unit.k_tiles;
     }
     return;
   }
 
-  sm90::warpgroup_reg_alloc<kTaken>();
-  const int warp = threadIdx.x / 32 - kFeedWarps, lane = threadIdx.x % 32;
-  const int own = warp % W::tiles, share = warp / W::tiles * kSteps;  // tile of a warp, its share of the depth
-  const float* const a_lane = ring + share * kPitchA + own / W::tiles_n * W::rows + lane / W::across * 4;
-  const float* const b_lane = ring + kFloatsA + share * kPitchB + own % W::tiles_n * W::columns + lane % W::across * 4;
+  sm90::warpgroup_reg_alloc<kConsumerRegisters>();
+  const int warp = threadIdx.x / 32 - kProducerWarps, lane = threadIdx.x % 32;
+  const int warp_tile = warp % W::tiles,
+            k_begin = warp / W::tiles * kSteps;  // the warp tile and the first k of this warp in a k-tile
+  const float* const a_lane = ring + k_begin * kPitchA + warp_tile / W::tiles_n * W::rows + lane / W::lanes_n * 4;
+  const float* const b_lane =
+      ring + kFloatsA + k_begin * kPitchB + warp_tile % W::tiles_n * W::columns + lane % W::lanes_n * 4;
   const float zero = rows < 0 ? 1.0f : 0.0f;
-  PipelineState place{0, 0};
-  for (int number = blockIdx.x; number < pieces; number += gridDim.x) {
+  PipelineState state{0, 0};
+  for (int unit_index = blockIdx.x; unit_index < units; unit_index += gridDim.x) {
     float sums[8][16] = {};
-    const int count = Piece(number, slices, parts).slices;
-    warpwise::add_slices<kSteps, kFloats, kPitchA, kPitchB, STAGES, W::rows / 2, W::columns / 4, kEngineB>(
-        sums, a_lane, b_lane, count, place, full, empty, lane == 0);
+    const int count = WorkUnit(unit_index, k_tiles, split_k).k_tiles;
+    warpwise::multiply_k_tiles<kSteps, kFloats, kPitchA, kPitchB, STAGES, W::rows / 2, W::columns / 4, kTmaB>(
+        sums, a_lane, b_lane, count, state, full, empty, lane == 0);
 
-    const Piece piece(number, slices, parts);
-    const int2 tile = warpwise::tile_at(piece.tile, rows, columns, group, BM, BN);
-    const int thread = warpwise::thread_again() - kFeedWarps * 32;
-    const bool whole = piece.part < 0;
-    const long long slot = static_cast<long long>(piece.tile - parts.whole) * parts.count + piece.part;
-    warpwise::leave<BM, BN>(sums, staging, whole ? c : parts.sums + slot * (BM * BN), whole ? a.extent : BM,
-                            whole ? b.extent : BN, whole ? tile : int2{0, 0}, thread, zero);
+    const WorkUnit unit(unit_index, k_tiles, split_k);
+    const int2 tile = warpwise::tile_at(unit.tile, rows, columns, group, BM, BN);
+    const int thread = warpwise::reread_thread_index() - kProducerWarps * 32;
+    const bool whole = unit.split < 0;
+    const long long slot = static_cast<long long>(unit.tile - split_k.whole_tiles) * split_k.splits + unit.split;
+    warpwise::store_tile<BM, BN>(sums, staging, whole ? c : split_k.partials + slot * (BM * BN), whole ? a.extent : BM,
+                                 whole ? b.extent : BN, whole ? tile : int2{0, 0}, thread, zero);
   }
 }
 
-// a: (m, k), b: (k, n), c: (m, n), c row-major. Grid: at most one block an SM. Dynamic shared memory: 128 bytes to
-// align, STAGES slices, kStaging floats and 16 * STAGES bytes. Which kernel: whose operands the copy engine brings.
-template <int BM, int BN, int DEPTH, int STAGES>
+// a: (m, k), b: (k, n), c: (m, n), c row-major. The kernels differ in the operands that TMA loads. rows, columns:
+// tiles of C; group: of the raster order; partials, whole_tiles, splits: SplitK. Grid: at most one block per SM.
+// Dynamic shared memory: 128 bytes for alignment, STAGES k-tiles, kStaging floats and 16 * STAGES bytes.
+template <int BM, int BN, int TILE_K, int STAGES>
 __global__ void __launch_bounds__(kThreads, 1) matmul_boxes(const __grid_constant__ TensorMap a,
                                                             const __grid_constant__ TensorMap b, float* __restrict__ c,
                                                             int m, int n, int k, int rows, int columns, int group,
-                                                            float* sums, int whole, int count) {
-  multiply<BM, BN, DEPTH, STAGES, warpwise::kEngine, warpwise::kEngine>(&a, &b, {nullptr, 0, m, k}, {nullptr, 0, n, k},
-                                                                        c, rows, columns, group, {sums, whole, count});
+                                                            float* partials, int whole_tiles, int splits) {
+  multiply<BM, BN, TILE_K, STAGES, warpwise::kEngine, warpwise::kEngine>(
+      &a, &b, {nullptr, 0, m, k}, {nullptr, 0, n, k}, c, rows, columns, group, {partials, whole_tiles, splits});
 }
 
-template <int BM, int BN, int DEPTH, int STAGES, Feed FEED_A>
+template <int BM, int BN, int TILE_K, int STAGES, OperandLoad LOAD_A>
 __global__ void __launch_bounds__(kThreads, 1) matmul_words_and_boxes(const float* __restrict__ a, long long a_stride,
                                                                       const __grid_constant__ TensorMap b,
                                                                       float* __restrict__ c, int m, int n, int k,
-                                                                      int rows, int columns, int group, float* sums,
-                                                                      int whole, int count) {
-  multiply<BM, BN, DEPTH, STAGES, FEED_A, warpwise::kEngine>(nullptr, &b, {a, a_stride, m, k}, {nullptr, 0, n, k}, c,
-                                                             rows, columns, group, {sums, whole, count});
+                                                                      int rows, int columns, int group, float* partials,
+                                                                      int whole_tiles, int splits) {
+  multiply<BM, BN, TILE_K, STAGES, LOAD_A, warpwise::kEngine>(nullptr, &b, {a, a_stride, m, k}, {nullptr, 0, n, k}, c,
+                                                              rows, columns, group, {partials, whole_tiles, splits});
 }
 
-template <int BM, int BN, int DEPTH, int STAGES, Feed FEED_A, Feed FEED_B>
+template <int BM, int BN, int TILE_K, int STAGES, OperandLoad LOAD_A, OperandLoad LOAD_B>
 __global__ void __launch_bounds__(kThreads, 1) matmul_words(const float* __restrict__ a, long long a_stride,
                                                             const float* __restrict__ b, long long b_stride,
                                                             float* __restrict__ c, int m, int n, int k, int rows,
-                                                            int columns, int group, float* sums, int whole, int count) {
-  multiply<BM, BN, DEPTH, STAGES, FEED_A, FEED_B>(nullptr, nullptr, {a, a_stride, m, k}, {b, b_stride, n, k}, c, rows,
-                                                  columns, group, {sums, whole, count});
+                                                            int columns, int group, float* partials, int whole_tiles,
+                                                            int splits) {
+  multiply<BM, BN, TILE_K, STAGES, LOAD_A, LOAD_B>(nullptr, nullptr, {a, a_stride, m, k}, {b, b_stride, n, k}, c, rows,
+                                                   columns, group, {partials, whole_tiles, splits});
 }
 
-// Adds the parts of divided tiles in a fixed order and writes them to c: (m, n), V neighbours a thread; c's rows lie on
-// as many elements. `sums`, `whole`, `count`: as for Parts. Block: 256 threads, of which `groups` (1, 2, 4 or 8) take
-// every groups-th part of the same neighbours. Grid: BM * BN / V * groups / 256 blocks a tile from `whole` on.
+// Reduces the partial sums of split tiles in a fixed order and stores them to c: (m, n), V adjacent elements per
+// thread, to which the rows of c are aligned. partials, whole_tiles, splits: SplitK. Block: 256 threads in `groups`
+// (1, 2, 4 or 8) groups, which add every groups-th split of the same elements. Grid: BM * BN / V * groups / 256 blocks
+// per tile, from tile whole_tiles on.
 template <int BM, int BN, int V>
-__global__ void __launch_bounds__(256) add_parts(const float* __restrict__ sums, float* __restrict__ c, int m, int n,
-                                                 int rows, int columns, int group, int whole, int count, int groups) {
+__global__ void __launch_bounds__(256) add_parts(const float* __restrict__ partials, float* __restrict__ c, int m,
+                                                 int n, int rows, int columns, int group, int whole_tiles, int splits,
+                                                 int groups) {
   using Values = warpwise::Vector<float, V>;
-  constexpr int kOfRow = BN / V;
-  __shared__ Values of_thread[256];
-  const int at_once = 256 / groups, blocks = BM * kOfRow / at_once, rest = blockIdx.x / blocks;
-  const int item = blockIdx.x % blocks * at_once + threadIdx.x % at_once, first = threadIdx.x / at_once;
-  const int2 tile = warpwise::tile_at(whole + rest, rows, columns, group, BM, BN);
-  const int row = tile.x + item / kOfRow;
+  constexpr int kVectorsPerRow = BN / V;
+  __shared__ Values thread_sums[256];
+  const int elements_per_block = 256 / groups, blocks = BM * kVectorsPerRow / elements_per_block,
+            split_tile = blockIdx.x / blocks;
+  const int element = blockIdx.x % blocks * elements_per_block + threadIdx.x % elements_per_block,
+            first = threadIdx.x / elements_per_block;
+  const int2 tile = warpwise::tile_at(whole_tiles + split_tile, rows, columns, group, BM, BN);
+  const int row = tile.x + element / kVectorsPerRow;
   float* const line = c + static_cast<long long>(row) * n + tile.y;
-  const int x = item % kOfRow * V;
+  const int x = element % kVectorsPerRow * V;
   const bool inside = row < m && x < n - tile.y;
   Values sum = {};
   if (inside) {
-    const float* const from = sums + static_cast<long long>(rest) * count * (BM * BN) + item / kOfRow * BN + x;
+    const float* const from =
+        partials + static_cast<long long>(split_tile) * splits * (BM * BN) + element / kVectorsPerRow * BN + x;
 #pragma unroll 4
-    for (int part = first; part < count; part += groups) {
-      const auto more = *reinterpret_cast<const Values*>(from + part * (BM * BN));
+    for (int split = first; split < splits; split += groups) {
+      const auto values = *reinterpret_cast<const Values*>(from + split * (BM * BN));
 #pragma unroll
-      for (int i = 0; i < V; ++i) sum.at[i] += more.at[i];
+      for (int i = 0; i < V; ++i) sum.at[i] += values.at[i];
     }
   }
-  of_thread[threadIdx.x] = sum;
+  thread_sums[threadIdx.x] = sum;
   __syncthreads();
   if (!inside || first > 0) return;
-  for (int other = 1; other < groups; ++other) {
+  for (int g = 1; g < groups; ++g) {
 #pragma unroll
-    for (int i = 0; i < V; ++i) sum.at[i] += of_thread[other * at_once + threadIdx.x].at[i];
+    for (int i = 0; i < V; ++i) sum.at[i] += thread_sums[g * elements_per_block + threadIdx.x].at[i];
   }
   *reinterpret_cast<Values*>(line + x) = sum;
 }

@@ -1,8 +1,8 @@
-"""Hopper's way in plain Triton: boxes by the copy engine, a program an SM, and the next tile's boxes fetched early.
+"""Persistent programs in Triton: boxes by TMA, one program per SM, and prefetching across tiles.
 
-The copy engine fetches whole boxes by descriptors, so that no thread computes addresses or masks; what lies past an
-edge reads as zero and is not written. ``flatten`` makes one loop of the tiles and their slices: the pipeline does not
-drain between tiles, and the slices of the next one arrive while this one's sums are written.
+TMA loads and stores whole boxes by descriptors, so no thread computes addresses or masks; elements past an edge are
+read as zero and not written. ``flatten`` fuses the loops over tiles and k-tiles: the pipeline does not drain between
+tiles, and k-tiles of the next tile are loaded during the epilogue of this one.
 """
 
 import triton.language as tl
@@ -17,21 +17,22 @@ def matmul_descriptors(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
     A_TURNED: tl.constexpr, B_TURNED: tl.constexpr,
 ):  # fmt: skip
-    """Descriptors of a: (m, k), or turned (k, m); b: (k, n), or turned (n, k); c: (m, n), in boxes of half a tile.
+    """Descriptors of a: (m, k), or transposed (k, m); b: (k, n), or transposed (n, k); c: (m, n), in boxes of half
+    a tile.
 
-    Grid: ``programs``, of which each takes every programs-th tile.
+    Grid: ``programs``, each of which computes every programs-th tile.
     """
     tiles_m, tiles_n = tl.cdiv(m, BLOCK_M), tl.cdiv(n, BLOCK_N)
     for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, programs, flatten=True):
         tile_m, tile_n = lib.tile_index(tile, tiles_m, tiles_n, GROUP)
         row, column = tile_m * BLOCK_M, tile_n * BLOCK_N
-        sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+        accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
         for first in range(0, k, BLOCK_K):
-            a_slice = a.load([first, row]).T if A_TURNED else a.load([row, first])
-            b_slice = b.load([column, first]).T if B_TURNED else b.load([first, column])
-            sums = tl.dot(a_slice, b_slice, sums)
-        # Half a tile at a time goes through shared memory, which leaves room for one more stage of slices.
-        halves = tl.permute(tl.reshape(sums, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1))
+            a_tile = a.load([first, row]).T if A_TURNED else a.load([row, first])
+            b_tile = b.load([column, first]).T if B_TURNED else b.load([first, column])
+            accumulator = tl.dot(a_tile, b_tile, accumulator)
+        # Staging half a tile at a time saves the shared memory of one pipeline stage.
+        halves = tl.permute(tl.reshape(accumulator, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1))
         left, right = tl.split(halves)
         c.store([row, column], left.to(c.dtype))
         c.store([row, column + BLOCK_N // 2], right.to(c.dtype))

@@ -1,11 +1,12 @@
-"""float32 by the tensor cores: each factor as three bfloat16 parts, six products of parts for one of factors.
+"""bf16x3: float32 on the tensor cores by splitting each operand into three bfloat16 terms; six of nine products.
 
-A float32 has 24 bits of mantissa and a bfloat16 has 8 and the same exponents, so x = high + middle + low exactly, each
-part the leading bits of what is left (cut, not rounded: rounding could reach infinity). Of the nine products of parts,
-low * low, middle * low and low * middle lie below 2^-24 of the result and are left out. The tensor cores' own sums lose
-bits as they grow, so that a slice is summed there, smallest products first, and slices are added as float32.
+A float32 has 24 bits of mantissa; a bfloat16 has 8 and the same exponent range. So x = high + middle + low exactly,
+each term the leading bits of the remainder (truncated: rounding could overflow to infinity). Of the nine products,
+low * low, middle * low and low * middle are below 2^-24 of the result and are omitted. The accumulation of the tensor
+cores loses bits as the sum grows, so each k-tile is accumulated separately, smallest products first, and added to
+float32 sums.
 
-An infinity has no parts: infinity * 0 makes its row or column NaN.
+Infinities cannot be split: infinity * 0 makes their row or column NaN.
 """
 
 import triton.language as tl
@@ -15,15 +16,15 @@ from warpwise.triton.lib import tile_index
 
 
 @wt.jit
-def _leading(x):
-    """The 8 leading bits of x's mantissa, as a float32."""
+def _truncate(x):
+    """x truncated to bfloat16's 8 bits of mantissa, as float32."""
     return (x.to(tl.int32, bitcast=True) & -65536).to(tl.float32, bitcast=True)
 
 
 @wt.jit
-def _parts(x):
-    high = _leading(x)
-    middle = _leading(x - high)
+def _split(x):
+    high = _truncate(x)
+    middle = _truncate(x - high)
     low = x - high - middle
     return high.to(tl.bfloat16), middle.to(tl.bfloat16), low.to(tl.bfloat16)
 
@@ -38,24 +39,24 @@ def matmul_split_bfloat16(
 
     rows = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
     columns = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
-    depth = tl.arange(0, BLOCK_K)
-    a_from = a_ptr + rows[:, None] * k + depth[None, :]
-    b_from = b_ptr + depth[:, None].to(tl.int64) * n + columns[None, :]
-    row_inside, column_inside = rows[:, None] < m, columns[None, :] < n
+    k_offsets = tl.arange(0, BLOCK_K)
+    a_ptrs = a_ptr + rows[:, None] * k + k_offsets[None, :]
+    b_ptrs = b_ptr + k_offsets[:, None].to(tl.int64) * n + columns[None, :]
+    row_mask, column_mask = rows[:, None] < m, columns[None, :] < n
 
     sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     for first in range(0, k, BLOCK_K):
-        a = tl.load(a_from, mask=row_inside & (first + depth[None, :] < k), other=0.0)
-        b = tl.load(b_from, mask=(first + depth[:, None] < k) & column_inside, other=0.0)
-        a_high, a_middle, a_low = _parts(a)
-        b_high, b_middle, b_low = _parts(b)
-        products = tl.dot(a_low, b_high)
-        products = tl.dot(a_high, b_low, products)
-        products = tl.dot(a_middle, b_middle, products)
-        products = tl.dot(a_middle, b_high, products)
-        products = tl.dot(a_high, b_middle, products)
-        products = tl.dot(a_high, b_high, products)
-        sums += products
-        a_from += BLOCK_K
-        b_from += BLOCK_K * tl.cast(n, tl.int64)
-    tl.store(c_ptr + rows[:, None] * n + columns[None, :], sums, mask=row_inside & column_inside)
+        a = tl.load(a_ptrs, mask=row_mask & (first + k_offsets[None, :] < k), other=0.0)
+        b = tl.load(b_ptrs, mask=(first + k_offsets[:, None] < k) & column_mask, other=0.0)
+        a_high, a_middle, a_low = _split(a)
+        b_high, b_middle, b_low = _split(b)
+        partial = tl.dot(a_low, b_high)
+        partial = tl.dot(a_high, b_low, partial)
+        partial = tl.dot(a_middle, b_middle, partial)
+        partial = tl.dot(a_middle, b_high, partial)
+        partial = tl.dot(a_high, b_middle, partial)
+        partial = tl.dot(a_high, b_high, partial)
+        sums += partial
+        a_ptrs += BLOCK_K
+        b_ptrs += BLOCK_K * tl.cast(n, tl.int64)
+    tl.store(c_ptr + rows[:, None] * n + columns[None, :], sums, mask=row_mask & column_mask)

@@ -1,62 +1,65 @@
-// A few rows of A, in any dtype: B straight from global memory into registers, each element for all rows of A at once.
+// A few rows of A, any dtype: B is loaded from global memory to registers; each element is used for all rows of A.
 //
-// A tile of 64 or 128 rows would multiply mostly zeros, and one of few rows spends its time on shared memory. Here a
-// thread keeps sums for ROWS rows and a few columns; B passes by once, in 16-byte loads whichever way it lies, and A's
-// rows wait in shared memory. Blocks take parts of K, and the last one of a tile to finish adds the parts, in order.
+// A tile of 64 or 128 rows would mostly multiply zeros, and tiles of few rows are limited by shared memory. Here a
+// thread accumulates ROWS rows and a few columns; B is read once, by 16-byte loads in either layout, and rows of A are
+// in shared memory. Blocks split K, and the last block of a tile reduces the partial sums in a fixed order.
 
 #include <warpwise/core/pack.cuh>
 #include <warpwise/core/reduce.cuh>
 
 #include "parts_of_c.cuh"
 
-// a: (m, k) and b: (k, n), their rows a_stride and b_stride elements apart; c: (m, n). A warp's lanes take neighbouring
-// columns, BYTES each; the warps of a block, and `count` blocks, take different rows of b. partials: (count, m, n);
-// tickets: one a tile. BYTES: 16 where n and b_stride are multiples of it and b lies on it, else an element's size.
-// Grid: cdiv(m, ROWS) * cdiv(n, 32 * BYTES / sizeof(T)) * count blocks.
+// a: (m, k) and b: (k, n), with row strides a_stride and b_stride in elements; c: (m, n). The lanes of a warp compute
+// adjacent columns, BYTES of b each; the warps of a block, and `splits` blocks, different rows of b. partials:
+// (splits, m, n); semaphores: one per tile. BYTES: 16 if n and b_stride are multiples of 16 bytes and b is 16-byte
+// aligned, else the size of an element. Grid: cdiv(m, ROWS) * cdiv(n, 32 * BYTES / sizeof(T)) * splits blocks of
+// kThreads.
 template <class T, int ROWS, int BYTES>
 __global__ void __launch_bounds__(kThreads, 2) matmul_few_rows(const T* __restrict__ a, const T* __restrict__ b, T* c,
-                                                               float* partials, int* tickets, int m, int n, int k,
+                                                               float* partials, int* semaphores, int m, int n, int k,
                                                                long long a_stride, long long b_stride, int tiles_m,
-                                                               int count) {
+                                                               int splits) {
   using Pack = warpwise::Pack<T, BYTES>;
-  constexpr int kSize = Pack::size, kColumns = 32 * kSize, kTurns = ROWS > 8 ? 4 : 8, kTileK = kTurns * kWarps;
-  constexpr int kStride = ROWS % 4 ? ROWS : ROWS + 4;  // floats: fewer writers of a slice share a bank
-  __shared__ __align__(16) float of_a[2][kTileK][kStride];
-  __shared__ float room[kWarps][kColumns];
-  const int part = blockIdx.x % count, number = blockIdx.x / count, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int first_row = number % tiles_m * ROWS, first_column = number / tiles_m * kColumns;
+  constexpr int kSize = Pack::size, kColumns = 32 * kSize, kRowsPerWarp = ROWS > 8 ? 4 : 8,
+                kTileK = kRowsPerWarp * kWarps;
+  constexpr int kStride = ROWS % 4 ? ROWS : ROWS + 4;  // floats per k: fewer bank conflicts when the k-tile is stored
+  __shared__ __align__(16) float a_tiles[2][kTileK][kStride];
+  __shared__ float warp_sums[kWarps][kColumns];
+  const int split = blockIdx.x % splits, tile_index = blockIdx.x / splits, warp = threadIdx.x / 32,
+            lane = threadIdx.x % 32;
+  const int first_row = tile_index % tiles_m * ROWS, first_column = tile_index / tiles_m * kColumns;
   const Tile tile{first_row, first_column, min(ROWS, m - first_row), min(kColumns, n - first_column)};
-  const bool inside = lane * kSize < tile.columns;  // then so are all columns of its pack
-  const T* const from_b = b + first_column + (inside ? lane * kSize : 0);
-  const int slices = warpwise::cdiv(k, kTileK);
-  const int first = static_cast<int>(static_cast<long long>(slices) * part / count);
-  const int last = static_cast<int>(static_cast<long long>(slices) * (part + 1) / count);
+  const bool valid_columns = lane * kSize < tile.columns;  // if the first column of a pack is valid, all are
+  const T* const b_ptr = b + first_column + (valid_columns ? lane * kSize : 0);
+  const int k_tiles = warpwise::cdiv(k, kTileK);
+  const int first = static_cast<int>(static_cast<long long>(k_tiles) * split / splits);
+  const int last = static_cast<int>(static_cast<long long>(k_tiles) * (split + 1) / splits);
 
   float sums[ROWS][kSize] = {};
-  for (int slice = first; slice < last; ++slice) {
-    Pack of_b[kTurns];
+  for (int k_tile = first; k_tile < last; ++k_tile) {
+    Pack b_values[kRowsPerWarp];
 #pragma unroll
-    for (int turn = 0; turn < kTurns; ++turn) {
-      const int row = slice * kTileK + turn * kWarps + warp;
-      of_b[turn] = row < k ? *warpwise::packs<BYTES>(from_b + row * b_stride) : Pack{};
+    for (int i_row = 0; i_row < kRowsPerWarp; ++i_row) {
+      const int row = k_tile * kTileK + i_row * kWarps + warp;
+      b_values[i_row] = row < k ? *warpwise::packs<BYTES>(b_ptr + row * b_stride) : Pack{};
     }
-    auto& slice_of_a = of_a[slice % 2];
+    auto& a_tile = a_tiles[k_tile % 2];
     for (int i = threadIdx.x; i < kTileK * ROWS; i += kThreads) {
-      const int depth = i % kTileK, row = i / kTileK, at = slice * kTileK + depth;
-      const bool exists = at < k && row < tile.rows;
-      slice_of_a[depth][row] = exists ? warpwise::to_float(a[(first_row + row) * a_stride + at]) : 0.0f;
+      const int k_row = i % kTileK, row = i / kTileK, k_index = k_tile * kTileK + k_row;
+      const bool valid = k_index < k && row < tile.rows;
+      a_tile[k_row][row] = valid ? warpwise::to_float(a[(first_row + row) * a_stride + k_index]) : 0.0f;
     }
     __syncthreads();
 #pragma unroll
-    for (int turn = 0; turn < kTurns; ++turn) {
-      float x[ROWS];
+    for (int i_row = 0; i_row < kRowsPerWarp; ++i_row) {
+      float a_row[ROWS];
 #pragma unroll
-      for (int r = 0; r < ROWS; ++r) x[r] = slice_of_a[turn * kWarps + warp][r];
+      for (int r = 0; r < ROWS; ++r) a_row[r] = a_tile[i_row * kWarps + warp][r];
 #pragma unroll
       for (int e = 0; e < kSize; ++e) {
-        const float y = warpwise::to_float(of_b[turn].at[e]);
+        const float b_value = warpwise::to_float(b_values[i_row].at[e]);
 #pragma unroll
-        for (int r = 0; r < ROWS; ++r) sums[r][e] += x[r] * y;
+        for (int r = 0; r < ROWS; ++r) sums[r][e] += a_row[r] * b_value;
       }
     }
   }
@@ -65,69 +68,72 @@ __global__ void __launch_bounds__(kThreads, 2) matmul_few_rows(const T* __restri
   for (int r = 0; r < ROWS; ++r) {
     __syncthreads();
 #pragma unroll
-    for (int e = 0; e < kSize; ++e) room[warp][e * 32 + lane] = sums[r][e];
+    for (int e = 0; e < kSize; ++e) warp_sums[warp][e * 32 + lane] = sums[r][e];
     __syncthreads();
     if (r >= tile.rows) continue;
     for (int i = threadIdx.x; i < kColumns; i += kThreads) {
       const int column = i % 32 * kSize + i / 32;
       float total = 0.0f;
 #pragma unroll
-      for (int w = 0; w < kWarps; ++w) total += room[w][i];
+      for (int w = 0; w < kWarps; ++w) total += warp_sums[w][i];
       if (column < tile.columns)
-        put(c, partials, count, part, m, n, static_cast<long long>(first_row + r) * n + first_column + column, total);
+        store_sum(c, partials, splits, split, m, n, static_cast<long long>(first_row + r) * n + first_column + column,
+                  total);
     }
   }
-  add_parts(c, partials, tickets + number, count, m, n, tile);
+  split_k_reduce(c, partials, semaphores + tile_index, splits, m, n, tile);
 }
 
-// The same for a b whose columns lie one after another, b_stride elements apart: lanes walk along K, and each warp
-// keeps sums of COLUMNS columns, which it adds over its lanes at the end. BYTES: 16 where k and b_stride are multiples
-// of it and b lies on it. Grid: cdiv(m, ROWS) * cdiv(n, kWarps * COLUMNS) * count blocks.
+// The same for K-major b: its columns are contiguous, b_stride elements apart. Lanes stride along K; each warp
+// accumulates COLUMNS columns and reduces them over its lanes at the end. BYTES: 16 if k and b_stride are multiples of
+// 16 bytes and b is 16-byte aligned. Grid: cdiv(m, ROWS) * cdiv(n, kWarps * COLUMNS) * splits blocks of kThreads.
 template <class T, int ROWS, int COLUMNS, int BYTES>
 __global__ void __launch_bounds__(kThreads, 2) matmul_few_rows_by_columns(const T* __restrict__ a,
                                                                           const T* __restrict__ b, T* c,
-                                                                          float* partials, int* tickets, int m, int n,
-                                                                          int k, long long a_stride, long long b_stride,
-                                                                          int tiles_m, int count) {
+                                                                          float* partials, int* semaphores, int m,
+                                                                          int n, int k, long long a_stride,
+                                                                          long long b_stride, int tiles_m, int splits) {
   using Pack = warpwise::Pack<T, BYTES>;
   constexpr int kSize = Pack::size, kTileK = 32 * kSize, kColumns = kWarps * COLUMNS;
-  __shared__ float of_a[2][ROWS][kSize][32];
-  const int part = blockIdx.x % count, number = blockIdx.x / count, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int first_row = number % tiles_m * ROWS, first_column = number / tiles_m * kColumns;
+  __shared__ float a_tiles[2][ROWS][kSize][32];
+  const int split = blockIdx.x % splits, tile_index = blockIdx.x / splits, warp = threadIdx.x / 32,
+            lane = threadIdx.x % 32;
+  const int first_row = tile_index % tiles_m * ROWS, first_column = tile_index / tiles_m * kColumns;
   const Tile tile{first_row, first_column, min(ROWS, m - first_row), min(kColumns, n - first_column)};
-  const int slices = warpwise::cdiv(k, kTileK);
-  const int first = static_cast<int>(static_cast<long long>(slices) * part / count);
-  const int last = static_cast<int>(static_cast<long long>(slices) * (part + 1) / count);
-  const T* columns[COLUMNS];  // past the last one, the last one again
+  const int k_tiles = warpwise::cdiv(k, kTileK);
+  const int first = static_cast<int>(static_cast<long long>(k_tiles) * split / splits);
+  const int last = static_cast<int>(static_cast<long long>(k_tiles) * (split + 1) / splits);
+  const T* columns[COLUMNS];  // columns past the last one are clamped to it
 #pragma unroll
   for (int i = 0; i < COLUMNS; ++i)
     columns[i] = b + min(first_column + warp * COLUMNS + i, n - 1) * b_stride + lane * kSize;
 
   float sums[ROWS][COLUMNS] = {};
-  for (int slice = first; slice < last; ++slice) {
-    Pack of_b[COLUMNS];
-    const bool inside = slice * kTileK + lane * kSize < k;
+  for (int k_tile = first; k_tile < last; ++k_tile) {
+    Pack b_values[COLUMNS];
+    const bool valid_columns = k_tile * kTileK + lane * kSize < k;
 #pragma unroll
     for (int i = 0; i < COLUMNS; ++i)
-      of_b[i] = inside ? *warpwise::packs<BYTES>(columns[i] + static_cast<long long>(slice) * kTileK) : Pack{};
-    auto& slice_of_a = of_a[slice % 2];
+      b_values[i] =
+          valid_columns ? *warpwise::packs<BYTES>(columns[i] + static_cast<long long>(k_tile) * kTileK) : Pack{};
+    auto& a_tile = a_tiles[k_tile % 2];
     for (int i = threadIdx.x; i < kTileK * ROWS; i += kThreads) {
-      const int depth = i % kTileK, row = i / kTileK, at = slice * kTileK + depth;
-      const bool exists = at < k && row < tile.rows;
-      slice_of_a[row][depth % kSize][depth / kSize] =
-          exists ? warpwise::to_float(a[(first_row + row) * a_stride + at]) : 0.0f;
+      const int k_row = i % kTileK, row = i / kTileK, k_index = k_tile * kTileK + k_row;
+      const bool valid = k_index < k && row < tile.rows;
+      a_tile[row][k_row % kSize][k_row / kSize] =
+          valid ? warpwise::to_float(a[(first_row + row) * a_stride + k_index]) : 0.0f;
     }
     __syncthreads();
 #pragma unroll
     for (int e = 0; e < kSize; ++e) {
-      float y[COLUMNS];
+      float b_value[COLUMNS];
 #pragma unroll
-      for (int i = 0; i < COLUMNS; ++i) y[i] = warpwise::to_float(of_b[i].at[e]);
+      for (int i = 0; i < COLUMNS; ++i) b_value[i] = warpwise::to_float(b_values[i].at[e]);
 #pragma unroll
       for (int r = 0; r < ROWS; ++r) {
-        const float x = slice_of_a[r][e][lane];
+        const float a_row = a_tile[r][e][lane];
 #pragma unroll
-        for (int i = 0; i < COLUMNS; ++i) sums[r][i] += x * y[i];
+        for (int i = 0; i < COLUMNS; ++i) sums[r][i] += a_row * b_value[i];
       }
     }
   }
@@ -139,8 +145,8 @@ __global__ void __launch_bounds__(kThreads, 2) matmul_few_rows_by_columns(const 
       const float total = warpwise::warp_reduce<warpwise::Sum>(sums[r][i]);
       const int column = first_column + warp * COLUMNS + i;
       if (lane == 0 && r < tile.rows && column < n)
-        put(c, partials, count, part, m, n, static_cast<long long>(first_row + r) * n + column, total);
+        store_sum(c, partials, splits, split, m, n, static_cast<long long>(first_row + r) * n + column, total);
     }
   }
-  add_parts(c, partials, tickets + number, count, m, n, tile);
+  split_k_reduce(c, partials, semaphores + tile_index, splits, m, n, tile);
 }

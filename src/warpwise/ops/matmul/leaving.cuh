@@ -1,4 +1,4 @@
-// How a block's sums leave the registers of the eight warps that multiply: its pieces of C, and parts of tiles.
+// Epilogue of k13: the sums of eight consumer warps to tiles of C, or to partial tiles in global memory.
 #pragma once
 
 #include <warpwise/core/float4.cuh>
@@ -6,110 +6,111 @@
 
 namespace warpwise {
 
-constexpr int kWarps = 8, kMultiplying = kWarps * 32;  // threads that multiply, and meet at named barrier 1
+constexpr int kWarps = 8, kConsumerThreads = kWarps * 32;  // consumer threads, which synchronise at named barrier 1
 
-// Eight warps and a tile of BM x BN: a warp's tile is 64 x 64, or 32 x 128 of fewer rows, a thread's 8 x 16. Warps that
-// a small tile leaves idle share out each slice's depth, and add their sums at the end.
+// Eight warps compute a tile of BM x BN. A warp tile is 64 x 64, or 32 x 128 for BM = 32; a thread computes 8 x 16.
+// Tiles with fewer than eight warp tiles divide each k-tile among `split` warps, whose sums are added in the epilogue.
 template <int BM, int BN>
 struct Warps {
   static constexpr int rows = BM < 64 ? BM : 64, columns = 4096 / rows;
-  static constexpr int across = columns / 16, down = 32 / across;  // lanes
+  static constexpr int lanes_n = columns / 16, lanes_m = 32 / lanes_n;  // lanes of a warp across and down its tile
   static constexpr int tiles_n = BN / columns, tiles = BM / rows * tiles_n, split = kWarps / tiles;
-  static constexpr int pitch = columns + 16;  // of staged sums: a quad's eight lanes meet all banks
-  static_assert(split * tiles == kWarps && BN % columns == 0 && BM % rows == 0, "all warps multiply");
+  static constexpr int pitch = columns + 16;  // of staged sums: 16-byte accesses of eight lanes cover all banks
+  static_assert(split * tiles == kWarps && BN % columns == 0 && BM % rows == 0, "the tile occupies all warps");
 };
 
-constexpr int kStaging = kWarps * 8 * 80;  // floats: `down` rows of each warp, down * pitch at most
+constexpr int kStaging = kWarps * 8 * 80;  // floats: lanes_m rows of each warp, lanes_m * pitch <= 8 * 80
 
-// C's first `whole` tiles are a piece each; then each other tile is `count` pieces, whose sums go to `sums`: (tiles -
-// whole, count, BM, BN).
-struct Parts {
-  float* sums;
-  int whole, count;
+// Split-K of the last tiles: the first `whole_tiles` tiles of C are one work unit each; every other tile is `splits`
+// work units, whose partial sums are written to `partials`: (tiles - whole_tiles, splits, BM, BN).
+struct SplitK {
+  float* partials;
+  int whole_tiles, splits;
 };
 
-// Slices [first, first + slices) of a tile; part: -1 where these are all.
-struct Piece {
-  int tile, part = -1, first = 0, slices;
-  __device__ Piece(int number, int all, const Parts& parts) : tile(number), slices(all) {
-    if (number < parts.whole) return;
-    const int least = all / parts.count, more = all % parts.count;
-    tile = parts.whole + (number - parts.whole) / parts.count;
-    part = (number - parts.whole) % parts.count;
-    first = part * least + min(part, more);
-    slices = least + (part < more);
+// K-tiles [first, first + k_tiles) of a tile; split: its index, or -1 for the whole of K. `total`: k-tiles of a tile.
+struct WorkUnit {
+  int tile, split = -1, first = 0, k_tiles;
+  __device__ WorkUnit(int unit, int total, const SplitK& split_k) : tile(unit), k_tiles(total) {
+    if (unit < split_k.whole_tiles) return;
+    const int base = total / split_k.splits, remainder = total % split_k.splits;
+    tile = split_k.whole_tiles + (unit - split_k.whole_tiles) / split_k.splits;
+    split = (unit - split_k.whole_tiles) % split_k.splits;
+    first = split * base + min(split, remainder);
+    k_tiles = base + (split < remainder);
   }
 };
 
-// Adds `zero`, which the compiler does not know: a quad's registers are neighbours, and sums kept in such would meet in
-// their banks when they are multiplied.
-__device__ inline Float4 quad_of(const float* sums, float zero) {
+// Adds `zero`, whose value is unknown to the compiler. The registers of a 16-byte access are consecutive: accumulators
+// allocated there would have register bank conflicts in the main loop.
+__device__ inline Float4 to_float4(const float* sums, float zero) {
   return {sums[0] + zero, sums[1] + zero, sums[2] + zero, sums[3] + zero};
 }
 
-// Writes staged rows of a tile, every fourth of half a warp's tile from `first` on, to `to`: (m, n), row-major, from
-// row and column `at` on: V neighbours a thread; rows of C lie on as many elements.
+// Stores every fourth staged row of half a warp tile, from `first` on, to `to`: (m, n), row-major, at row and column
+// `at`; V elements per access, to which the rows of C are aligned.
 template <int BM, int BN, int V>
-__device__ __forceinline__ void leave_rows(const float* staging, float* to, int m, int n, int2 at, int thread,
-                                           int first) {
+__device__ __forceinline__ void store_staged_rows(const float* staging, float* to, int m, int n, int2 at, int thread,
+                                                  int first) {
   using W = Warps<BM, BN>;
-  constexpr int kLanes = BN / V < 32 ? BN / V : 32;  // on a row
+  constexpr int kLanes = BN / V < 32 ? BN / V : 32;  // per row
 #pragma unroll 1
-  for (int i = thread / kLanes; i < BM / W::rows * W::down; i += kMultiplying / kLanes) {
-    const int row = at.x + i / W::down * W::rows + first + i % W::down * 4, left = row < m ? n - at.y : 0;
-    const float* const staged = staging + (i / W::down * W::tiles_n * W::down + i % W::down) * W::pitch;
+  for (int i = thread / kLanes; i < BM / W::rows * W::lanes_m; i += kConsumerThreads / kLanes) {
+    const int row = at.x + i / W::lanes_m * W::rows + first + i % W::lanes_m * 4, left = row < m ? n - at.y : 0;
+    const float* const staged = staging + (i / W::lanes_m * W::tiles_n * W::lanes_m + i % W::lanes_m) * W::pitch;
     float* const line = to + static_cast<long long>(row) * n + at.y;
 #pragma unroll
-    for (int turn = 0; turn < BN; turn += kLanes * V) {
-      const int x = thread % kLanes * V + turn;
+    for (int offset = 0; offset < BN; offset += kLanes * V) {
+      const int x = thread % kLanes * V + offset;
       if (x >= left) continue;
       Vector<float, V> sum = {};
 #pragma unroll
-      for (int share = 0; share < W::split; ++share) {
-        const auto more = *reinterpret_cast<const Vector<float, V>*>(
-            staged + (share * W::tiles + x / W::columns) * W::down * W::pitch + x % W::columns);
+      for (int k_group = 0; k_group < W::split; ++k_group) {
+        const auto values = *reinterpret_cast<const Vector<float, V>*>(
+            staged + (k_group * W::tiles + x / W::columns) * W::lanes_m * W::pitch + x % W::columns);
 #pragma unroll
-        for (int e = 0; e < V; ++e) sum.at[e] += more.at[e];
+        for (int e = 0; e < V; ++e) sum.at[e] += values.at[e];
       }
       *reinterpret_cast<Vector<float, V>*>(line + x) = sum;
     }
   }
 }
 
-// Writes a tile's sums to `to`: (m, n), row-major, from row and column `at` on. `thread`: of those that multiply.
+// Stores the sums of a tile to `to`: (m, n), row-major, at row and column `at`. `thread`: index among the consumer
+// threads.
 template <int BM, int BN>
-__device__ __forceinline__ void leave(const float (&sums)[8][16], float* staging, float* to, int m, int n, int2 at,
-                                      int thread, float zero) {
+__device__ __forceinline__ void store_tile(const float (&sums)[8][16], float* staging, float* to, int m, int n, int2 at,
+                                           int thread, float zero) {
   using W = Warps<BM, BN>;
-  const bool quads = n % 4 == 0;
-  if (W::split == 1 && quads) {
-    const int row = at.x + thread / 32 / W::tiles_n * W::rows + thread % 32 / W::across * 4;
-    const int column = at.y + thread / 32 % W::tiles_n * W::columns + thread % W::across * 4;
+  const bool vectorised = n % 4 == 0;
+  if (W::split == 1 && vectorised) {
+    const int row = at.x + thread / 32 / W::tiles_n * W::rows + thread % 32 / W::lanes_n * 4;
+    const int column = at.y + thread / 32 % W::tiles_n * W::columns + thread % W::lanes_n * 4;
     float* line = to + static_cast<long long>(row) * n + column;
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       const int left = row + i / 4 * (W::rows / 2) + i % 4 < m ? n - column : 0;
 #pragma unroll
       for (int q = 0; q < 4; ++q)
-        store4<true>(line + q * (W::columns / 4), quad_of(&sums[i][4 * q], zero).at, left - q * (W::columns / 4));
+        store4<true>(line + q * (W::columns / 4), to_float4(&sums[i][4 * q], zero).at, left - q * (W::columns / 4));
       line += static_cast<long long>(i == 3 ? W::rows / 2 - 3 : 1) * n;
-      asm volatile("" ::: "memory");  // registers of one line at a time
+      asm volatile("" ::: "memory");  // bounds live registers to one row
     }
     return;
   }
-  float* const mine = staging + thread / W::across * W::pitch + thread % W::across * 4;
+  float* const own_words = staging + thread / W::lanes_n * W::pitch + thread % W::lanes_n * 4;
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    sm90::named_barrier_sync(1, kMultiplying);
+    sm90::named_barrier_sync(1, kConsumerThreads);
 #pragma unroll
     for (int q = 0; q < 4; ++q)
-      *reinterpret_cast<Float4*>(mine + q * (W::columns / 4)) = quad_of(&sums[i][4 * q], zero);
-    sm90::named_barrier_sync(1, kMultiplying);
+      *reinterpret_cast<Float4*>(own_words + q * (W::columns / 4)) = to_float4(&sums[i][4 * q], zero);
+    sm90::named_barrier_sync(1, kConsumerThreads);
     const int first = i / 4 * (W::rows / 2) + i % 4;
-    if (W::split > 1 && quads)
-      leave_rows<BM, BN, 4>(staging, to, m, n, at, thread, first);
+    if (W::split > 1 && vectorised)
+      store_staged_rows<BM, BN, 4>(staging, to, m, n, at, thread, first);
     else
-      leave_rows<BM, BN, 1>(staging, to, m, n, at, thread, first);
+      store_staged_rows<BM, BN, 1>(staging, to, m, n, at, thread, first);
   }
 }
 

@@ -1,33 +1,36 @@
-// Sums over parts of K on their way to C: written at once where there is one part, else left for the last block to add.
+// Split-K: with one split, sums are stored to C directly; otherwise the last block of a tile reduces the partial sums.
 #pragma once
 
 #include <warpwise/core/partial_sums.cuh>
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 
-// The elements of c: (m, n) from (first_row, first_column) on, rows x columns of them, where c or the part lies.
+// A tile of c: (m, n): rows x columns elements from (first_row, first_column) on.
 struct Tile {
   int first_row, first_column, rows, columns;
 };
 
-// After all threads wrote their block's part: the last block of `count` writes the tile of c.
+// Called after all threads stored the sums of their split: the last of `splits` blocks reduces the tile of c.
 template <class T>
-__device__ inline void add_parts(T* c, const float* parts, int* ticket, int count, int m, int n, Tile tile) {
-  if (count == 1 || !warpwise::is_last_block(ticket, count)) return;
+__device__ inline void split_k_reduce(T* c, const float* partials, int* semaphore, int splits, int m, int n,
+                                      Tile tile) {
+  if (splits == 1 || !warpwise::is_last_block(semaphore, splits)) return;
   for (int i = threadIdx.x; i < tile.rows * tile.columns; i += kThreads) {
-    const long long at =
+    const long long index =
         static_cast<long long>(tile.first_row + i / tile.columns) * n + tile.first_column + i % tile.columns;
     float sum = 0.0f;
 #pragma unroll 8
-    for (int part = 0; part < count; ++part) sum += __ldcg(parts + static_cast<long long>(part) * m * n + at);
-    c[at] = warpwise::from_float<T>(sum);
+    for (int split = 0; split < splits; ++split)
+      sum += __ldcg(partials + static_cast<long long>(split) * m * n + index);
+    c[index] = warpwise::from_float<T>(sum);
   }
 }
 
 template <class T>
-__device__ inline void put(T* c, float* parts, int count, int part, int m, int n, long long at, float sum) {
-  if (count == 1)
-    c[at] = warpwise::from_float<T>(sum);
+__device__ inline void store_sum(T* c, float* partials, int splits, int split, int m, int n, long long index,
+                                 float sum) {
+  if (splits == 1)
+    c[index] = warpwise::from_float<T>(sum);
   else
-    parts[static_cast<long long>(part) * m * n + at] = sum;
+    partials[static_cast<long long>(split) * m * n + index] = sum;
 }

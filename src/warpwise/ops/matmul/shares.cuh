@@ -1,87 +1,95 @@
-// Slices of tiles dealt evenly to clusters: who does which, and how sums pass from one to another.
+// Hybrid stream-K tile scheduler: the k-tiles of `sk_tiles` tiles are divided among all clusters; the other tiles are
+// computed whole.
 #pragma once
 
-// The slices of the first `cut` tiles, for `clusters` shares. parts = 0, in a row: share by share through one tile
-// after another; a boundary within `edge` slices of a tile's lies there, as sums that leave cost more than such a piece
-// evens out. parts >= 2, side by side: the first `cut` shares are the first `edge` slices of a tile each, and the
-// others what is left, in parts - 1 parts a tile; where these shares are fewer than tiles, each goes from tile to tile.
-struct Shares {
-  int slices, cut, clusters, parts, edge;
-  __device__ int begin(int share) const {  // in a row
-    const int total = cut * slices, at = share * (total / clusters) + min(share, total % clusters);
-    const int past = at % slices, left = slices - past;
-    return past <= edge ? at - past : left <= edge ? at + left : at;
+// Stream-K work of the first `sk_tiles` tiles, for `clusters` clusters.
+//
+// splits = 0: all k-tiles form one sequence, which is divided evenly; a boundary within `edge` k-tiles of a tile's
+// boundary is moved to it, since passing partial sums costs more than the imbalance.
+//
+// splits >= 2: the first `sk_tiles` clusters own a tile each and compute its first `edge` k-tiles; the other clusters
+// compute the remainder, in splits - 1 equal parts per tile. If these are fewer than the parts, each computes parts of
+// several tiles.
+struct StreamK {
+  int k_tiles, sk_tiles, clusters, splits, edge;
+  __device__ int begin(int worker) const {  // splits = 0
+    const int total = sk_tiles * k_tiles, at = worker * (total / clusters) + min(worker, total % clusters);
+    const int beyond = at % k_tiles, remaining = k_tiles - beyond;
+    return beyond <= edge ? at - beyond : remaining <= edge ? at + remaining : at;
   }
-  __device__ int bound(int part) const {  // side by side: where a part begins
-    return part == 0 ? 0 : edge + (slices - edge) * (part - 1) / (parts - 1);
+  __device__ int split_begin(int split) const {  // splits >= 2: the first k-tile of a split
+    return split == 0 ? 0 : edge + (k_tiles - edge) * (split - 1) / (splits - 1);
   }
 };
 
-// What a cluster does: its pieces of tiles, slices [from, to), those that begin inside a tile first, then every
-// clusters-th whole tile. Sums of a piece that begins inside a tile are left at `slot`, for the cluster that has the
-// tile's first slices. Shares are awaited by earlier ones alone, and dealt from the last on: nobody waits for a cluster
-// that starts later.
-struct Pieces {
-  const Shares& shares;
-  int tiles, share, at, end, whole, step = 0, part = 0, tile = 0, from = 0, to = 0, slot = 0;
-  __device__ Pieces(const Shares& shares, int tiles, int cluster)
-      : shares(shares), tiles(tiles), share(shares.clusters - 1 - cluster), whole(shares.cut + cluster) {
-    if (shares.parts) {
-      const int helper = share - shares.cut,
-                helpers = min(shares.clusters - shares.cut, (shares.parts - 1) * shares.cut);
-      end = helper < helpers ? shares.cut : 0;
-      at = helper < 0 ? share : helper % max(1, shares.cut);
-      part = helper < 0 ? 0 : 1 + helper / max(1, shares.cut);
-      step = helper < 0 ? shares.cut : helpers;
+// The work units of a cluster: k-tiles [from, to) of `tile`. Units that begin inside a tile come first; then every
+// clusters-th whole tile. The partial sums of a unit that begins inside a tile are stored at `slot`, for the cluster
+// that has the first k-tiles of the tile. Workers are numbered from the last cluster to the first: a cluster waits
+// only on clusters with a lower blockIdx, so it cannot deadlock.
+struct WorkUnits {
+  const StreamK& stream_k;
+  int tiles, worker, at, end, next_whole_tile, step = 0, split = 0, tile = 0, from = 0, to = 0, slot = 0;
+  __device__ WorkUnits(const StreamK& stream_k, int tiles, int cluster)
+      : stream_k(stream_k),
+        tiles(tiles),
+        worker(stream_k.clusters - 1 - cluster),
+        next_whole_tile(stream_k.sk_tiles + cluster) {
+    if (stream_k.splits) {
+      const int contributor = worker - stream_k.sk_tiles,
+                contributors = min(stream_k.clusters - stream_k.sk_tiles, (stream_k.splits - 1) * stream_k.sk_tiles);
+      end = contributor < contributors ? stream_k.sk_tiles : 0;
+      at = contributor < 0 ? worker : contributor % max(1, stream_k.sk_tiles);
+      split = contributor < 0 ? 0 : 1 + contributor / max(1, stream_k.sk_tiles);
+      step = contributor < 0 ? stream_k.sk_tiles : contributors;
     } else {
-      at = shares.begin(share);
-      end = shares.begin(share + 1);
+      at = stream_k.begin(worker);
+      end = stream_k.begin(worker + 1);
     }
   }
-  __device__ bool next() {  // whether there is one more
+  __device__ bool next() {  // advances; false if there are no more units
     if (at >= end) {
-      tile = whole, from = 0, to = shares.slices;
-      whole += shares.clusters;
-    } else if (shares.parts) {
-      tile = at, from = shares.bound(part), to = shares.bound(part + 1);
-      slot = tile + (part - 1) * shares.cut;
+      tile = next_whole_tile, from = 0, to = stream_k.k_tiles;
+      next_whole_tile += stream_k.clusters;
+    } else if (stream_k.splits) {
+      tile = at, from = stream_k.split_begin(split), to = stream_k.split_begin(split + 1);
+      slot = tile + (split - 1) * stream_k.sk_tiles;
       at += step;
     } else {
-      tile = at / shares.slices, from = at % shares.slices, to = min(shares.slices, from + end - at);
-      slot = share;
+      tile = at / stream_k.k_tiles, from = at % stream_k.k_tiles, to = min(stream_k.k_tiles, from + end - at);
+      slot = worker;
       at += to - from;
     }
     return tile < tiles;
   }
   template <class Visit>
-  __device__ void each_other(const Visit& visit) const {  // slot of the tile whose first slices these are
-    if (from > 0 || to == shares.slices) return;
-    if (shares.parts) {
-      for (int other = 0; other < shares.parts - 1; ++other) visit(tile + other * shares.cut);
+  __device__ void for_each_peer(const Visit& visit) const {  // visits the slots of the tile that this cluster owns
+    if (from > 0 || to == stream_k.k_tiles) return;
+    if (stream_k.splits) {
+      for (int peer = 0; peer < stream_k.splits - 1; ++peer) visit(tile + peer * stream_k.sk_tiles);
       return;
     }
-    const int last = (tile + 1) * shares.slices;
-    for (int other = share + 1, first = end; first < last; ++other) {
-      const int next = shares.begin(other + 1);
-      if (first < next) visit(other);
+    const int last = (tile + 1) * stream_k.k_tiles;
+    for (int peer = worker + 1, first = end; first < last; ++peer) {
+      const int next = stream_k.begin(peer + 1);
+      if (first < next) visit(peer);
       first = next;
     }
   }
 };
 
-// Ordinary stores to global memory come before what the copy engine reads of it, once a flag has told.
+// Orders earlier generic-proxy accesses of global memory before later accesses by TMA (async proxy).
 __device__ inline void global_proxy_fence() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 
-__device__ inline void raise(int* flag) { asm volatile("st.release.gpu.global.s32 [%0], 1;" ::"l"(flag) : "memory"); }
-__device__ inline void lower_once_raised(int* flag) {
-  int raised;
-  do asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(raised) : "l"(flag) : "memory");
-  while (!raised);
+__device__ inline void signal(int* flag) { asm volatile("st.release.gpu.global.s32 [%0], 1;" ::"l"(flag) : "memory"); }
+__device__ inline void wait_and_reset(int* flag) {
+  int ready;
+  do asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(ready) : "l"(flag) : "memory");
+  while (!ready);
   *flag = 0;  // for the next launch
 }
 
-// `bytes` of global memory, a multiple of 16, to shared memory.
-__device__ inline void load_bytes(unsigned to, const void* from, unsigned bytes, unsigned barrier) {
+// cp.async.bulk: copies `bytes` of global memory, a multiple of 16, to shared memory.
+__device__ inline void tma_load_bulk(unsigned to, const void* from, unsigned bytes, unsigned barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
                "l"(from), "r"(bytes), "r"(barrier)
                : "memory");

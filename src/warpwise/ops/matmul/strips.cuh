@@ -1,32 +1,33 @@
-// C in strips of 256 and 248 rows and at most one of 128: who has which tile.
+// Tile scheduler for variable-M tiles: C in strips of 256 and 248 rows and at most one of 128.
 #pragma once
 
-// A tile of ROWS x COLUMNS sums, of two warpgroups. TURNED, the matrix units are given its transpose, and a warpgroup
-// has 64 columns of it, else 64 rows. It leaves in four boxes of 64 x 64 a warpgroup, which may overlap.
-template <int ROWS, int COLUMNS, bool TURNED>
+// A tile of ROWS x COLUMNS, computed by two warpgroups. TRANSPOSED: wgmma computes the transposed tile, of which a
+// warpgroup has 64 columns of C; otherwise it has 64 rows. Each warpgroup stores four boxes of 64 x 64, which may
+// overlap.
+template <int ROWS, int COLUMNS, bool TRANSPOSED>
 struct Tile {
   static constexpr int rows = ROWS, boxes_a = (ROWS + 63) / 64, boxes_b = COLUMNS / 64;
-  static constexpr bool turned = TURNED;
+  static constexpr bool transposed = TRANSPOSED;
 };
 using Wide = Tile<256, 128, true>;
 using Narrow = Tile<248, 128, true>;
 using Flat = Tile<128, 256, false>;
 
-// `order.columns` strips, the first `wide` of them Wide, the others Narrow; where `flats` are told, one more of 128
-// rows in so many Flat tiles. `order`, whose rows are bands of 128 columns, is that of the tiles before them.
+// `order.columns` strips, the first `wide` of them Wide, the others Narrow; if flat_tiles > 0, one more strip of 128
+// rows in so many Flat tiles. `order`: the raster order of the other tiles; its rows are bands of 128 columns of C.
 template <class Order>
-struct Strips {
+struct VariableMTiles {
   Order order;
-  int wide, flats;
+  int wide, flat_tiles;
   __device__ int row(int strip) const { return strip * Narrow::rows + min(strip, wide) * (Wide::rows - Narrow::rows); }
-  // What a block does, every `step`-th of all: visit(Tile, row, column).
+  // Calls visit(Tile, row, column) for the tiles first, first + step, ...
   template <class Visit>
-  __device__ void each(int first, int step, const Visit& visit) const {
-    const int before = order.tiles();
-    for (int number = first; number < before + flats; number += step) {
-      const int strip = order.column(number), column = order.row(number) * 128;
-      if (number >= before)
-        visit(Flat(), row(order.columns), (number - before) * 256);
+  __device__ void for_each_tile(int first, int step, const Visit& visit) const {
+    const int regular_tiles = order.tiles();
+    for (int tile = first; tile < regular_tiles + flat_tiles; tile += step) {
+      const int strip = order.column(tile), column = order.row(tile) * 128;
+      if (tile >= regular_tiles)
+        visit(Flat(), row(order.columns), (tile - regular_tiles) * 256);
       else if (strip < wide)
         visit(Wide(), row(strip), column);
       else

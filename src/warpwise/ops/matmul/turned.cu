@@ -1,14 +1,13 @@
-// A matrix turned, for matrix units that read bytes and words along K alone.
+// Transposes a matrix, for wgmma operands of 1 and 4 bytes, which must be K-major.
 //
-// Of bytes, 4 x 4 change places in registers. A lane gathers 4 bytes of each of 4 rows, which are 4 bytes of each of 4
-// columns, and a warp writes 128 neighbouring bytes of a row of the result. In shared memory a word of row r lies at
-// column c ^ (r / 4), so that neither way do two lanes meet in a bank.
+// Bytes are transposed in blocks of 4 x 4 in registers: a lane loads 4 bytes of each of 4 rows and stores 4 bytes of
+// each of 4 columns; a warp stores 128 consecutive bytes of a row of the result. In shared memory the word of row r
+// and column c is at column c ^ (r / 4), so that neither access has bank conflicts.
 
 constexpr int kSide = 128, kWords = kSide / 4, kWarps = 8;
 
 // from: (rows, columns), to: (columns, rows), both in words of 4 bytes along their rows; rows and columns count bytes
-// and are multiples of 4. Block: 32 x kWarps threads; grid.x * grid.y tiles of kSide x kSide: x over columns, y over
-// rows.
+// and are multiples of 4. Block: (32, kWarps). Grid: (cdiv(columns, kSide), cdiv(rows, kSide)). Shared memory: 16 KB.
 __global__ void __launch_bounds__(32 * kWarps) turned_bytes(const unsigned* __restrict__ from,
                                                             unsigned* __restrict__ to, int rows, int columns) {
   __shared__ unsigned words[kSide][kWords];
@@ -33,18 +32,18 @@ __global__ void __launch_bounds__(32 * kWarps) turned_bytes(const unsigned* __re
     for (int r = 0; r < 4; ++r) w[r] = words[row + r][word ^ lane];
     const unsigned low01 = __byte_perm(w[0], w[1], 0x5140), low23 = __byte_perm(w[2], w[3], 0x5140);
     const unsigned high01 = __byte_perm(w[0], w[1], 0x7362), high23 = __byte_perm(w[2], w[3], 0x7362);
-    const unsigned turned[4] = {__byte_perm(low01, low23, 0x5410), __byte_perm(low01, low23, 0x7632),
-                                __byte_perm(high01, high23, 0x5410), __byte_perm(high01, high23, 0x7632)};
+    const unsigned transposed[4] = {__byte_perm(low01, low23, 0x5410), __byte_perm(low01, low23, 0x7632),
+                                    __byte_perm(high01, high23, 0x5410), __byte_perm(high01, high23, 0x7632)};
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
       const int column = first_column + word * 4 + c;
-      if (column < columns) to[(static_cast<long long>(column) * rows + first_row + row) / 4] = turned[c];
+      if (column < columns) to[(static_cast<long long>(column) * rows + first_row + row) / 4] = transposed[c];
     }
   }
 }
 
-// from: (rows, columns), to: (columns, rows). Block: 32 x kWarps threads; grid.x * grid.y tiles of 32 x 32: x over
-// columns, y over rows. A row of the tile in shared memory is a word longer than it, so that a column meets all banks.
+// from: (rows, columns), to: (columns, rows). Block: (32, kWarps). Grid: (cdiv(columns, 32), cdiv(rows, 32)). Rows in
+// shared memory have one word of padding, so that a column covers all banks.
 __global__ void __launch_bounds__(32 * kWarps) turned_words(const unsigned* __restrict__ from,
                                                             unsigned* __restrict__ to, int rows, int columns) {
   __shared__ unsigned words[32][33];

@@ -1,8 +1,8 @@
-"""Tiles in Triton, products asked for in TF32; C's tile is computed transposed, so that no factor must be turned.
+"""Tiles in Triton with TF32 tl.dot; C's tile is computed transposed, so that no operand is transposed in memory.
 
-Hopper's matrix units read 4-byte factors from shared memory along k alone, and their first factor from registers, which
-hold it in any order. A^T lies along k as A does, and B^T goes through registers: C^T = B^T A^T. Asked for A B, the
-compiler turns each slice of B in shared memory, and takes almost twice as long.
+wgmma reads 4-byte operands from shared memory K-major only; its A operand may come from registers in any layout. In
+C^T = B^T A^T, A is K-major and B^T passes through registers. For A B the compiler transposes each k-tile of B in
+shared memory and takes almost twice as long.
 """
 
 import triton.language as tl
@@ -21,16 +21,16 @@ def matmul_tiled(
 
     rows = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
     columns = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
-    depth = tl.arange(0, BLOCK_K)
-    a_from = a_ptr + rows[:, None] * k + depth[None, :]
-    b_from = b_ptr + depth[:, None].to(tl.int64) * n + columns[None, :]
-    row_inside, column_inside = rows[:, None] < m, columns[None, :] < n
+    k_offsets = tl.arange(0, BLOCK_K)
+    a_ptrs = a_ptr + rows[:, None] * k + k_offsets[None, :]
+    b_ptrs = b_ptr + k_offsets[:, None].to(tl.int64) * n + columns[None, :]
+    row_mask, column_mask = rows[:, None] < m, columns[None, :] < n
 
-    sums = tl.zeros((BLOCK_N, BLOCK_M), tl.float32)
+    accumulator = tl.zeros((BLOCK_N, BLOCK_M), tl.float32)
     for first in range(0, k, BLOCK_K):
-        a = tl.load(a_from, mask=row_inside & (first + depth[None, :] < k), other=0.0)
-        b = tl.load(b_from, mask=(first + depth[:, None] < k) & column_inside, other=0.0)
-        sums = tl.dot(tl.trans(b), tl.trans(a), sums, input_precision="tf32")
-        a_from += BLOCK_K
-        b_from += BLOCK_K * tl.cast(n, tl.int64)
-    tl.store(c_ptr + rows[:, None] * n + columns[None, :], tl.trans(sums), mask=row_inside & column_inside)
+        a = tl.load(a_ptrs, mask=row_mask & (first + k_offsets[None, :] < k), other=0.0)
+        b = tl.load(b_ptrs, mask=(first + k_offsets[:, None] < k) & column_mask, other=0.0)
+        accumulator = tl.dot(tl.trans(b), tl.trans(a), accumulator, input_precision="tf32")
+        a_ptrs += BLOCK_K
+        b_ptrs += BLOCK_K * tl.cast(n, tl.int64)
+    tl.store(c_ptr + rows[:, None] * n + columns[None, :], tl.trans(accumulator), mask=row_mask & column_mask)

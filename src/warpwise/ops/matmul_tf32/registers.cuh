@@ -1,4 +1,4 @@
-// A warpgroup product of TF32 whose first factor lies in registers. sm_90a only.
+// TF32 wgmma with the A operand in registers. sm_90a only.
 #pragma once
 
 namespace warpwise {
@@ -29,7 +29,7 @@ namespace sm90 {
 #define WW_SUMS_64 WW_SUMS_32, WW_SUMS16(32), WW_SUMS16(48)
 #define WW_SUMS_96 WW_SUMS_64, WW_SUMS16(64), WW_SUMS16(80)
 #define WW_SUMS_128 WW_SUMS_96, WW_SUMS16(96), WW_SUMS16(112)
-#define WW_PRODUCT(N, COUNT, A0, A1, A2, A3, B, ADDS)                                  \
+#define WW_WGMMA_RS(N, COUNT, A0, A1, A2, A3, B, ADDS)                                 \
   if constexpr (WIDTH == N)                                                            \
   asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" #ADDS                        \
                ", 0;\n"                                                                \
@@ -38,21 +38,22 @@ namespace sm90 {
                : WW_SUMS_##COUNT                                                       \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(adds)))
 
-// D = A B, or D += A B with `adds`: A (64, 8) in registers, B (8, WIDTH) in shared memory with K along its rows. Of
-// the warp's 16 rows, lane l has a[0] and a[1] of rows l / 4 and l / 4 + 8 at depth l % 4, a[2] and a[3] at l % 4 + 4.
+// D = A B, or D += A B if `adds`. A (64, 8) is in registers, B (8, WIDTH) in shared memory, K-major. Of the warp's 16
+// rows, lane l has in a[0] and a[1] rows l / 4 and l / 4 + 8 at k = l % 4, in a[2] and a[3] the same rows at k = l % 4
+// + 4.
 template <int WIDTH>
 __device__ inline void wgmma_rs(float (&d)[WIDTH / 2], const unsigned (&a)[4], unsigned long long b, bool adds) {
   static_assert(WIDTH == 8 || WIDTH == 16 || WIDTH == 32 || WIDTH == 64 || WIDTH == 128 || WIDTH == 192 || WIDTH == 256,
-                "a width written below");
-  WW_PRODUCT(8, 4, 4, 5, 6, 7, 8, 9);
-  WW_PRODUCT(16, 8, 8, 9, 10, 11, 12, 13);
-  WW_PRODUCT(32, 16, 16, 17, 18, 19, 20, 21);
-  WW_PRODUCT(64, 32, 32, 33, 34, 35, 36, 37);
-  WW_PRODUCT(128, 64, 64, 65, 66, 67, 68, 69);
-  WW_PRODUCT(192, 96, 96, 97, 98, 99, 100, 101);
-  WW_PRODUCT(256, 128, 128, 129, 130, 131, 132, 133);
+                "one of the widths below");
+  WW_WGMMA_RS(8, 4, 4, 5, 6, 7, 8, 9);
+  WW_WGMMA_RS(16, 8, 8, 9, 10, 11, 12, 13);
+  WW_WGMMA_RS(32, 16, 16, 17, 18, 19, 20, 21);
+  WW_WGMMA_RS(64, 32, 32, 33, 34, 35, 36, 37);
+  WW_WGMMA_RS(128, 64, 64, 65, 66, 67, 68, 69);
+  WW_WGMMA_RS(192, 96, 96, 97, 98, 99, 100, 101);
+  WW_WGMMA_RS(256, 128, 128, 129, 130, 131, 132, 133);
 }
-#undef WW_PRODUCT
+#undef WW_WGMMA_RS
 #undef WW_SUMS_128
 #undef WW_SUMS_96
 #undef WW_SUMS_64

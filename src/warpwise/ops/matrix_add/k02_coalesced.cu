@@ -1,4 +1,4 @@
-// threadIdx.x walks along a row: a warp's 32 addresses are consecutive, 4 sectors a load of float instead of 32.
+// threadIdx.x indexes columns: the 32 addresses of a warp are consecutive, 4 sectors per load of float instead of 32.
 #include <warpwise/core/pack.cuh>
 
 // a, b: (rows, cols) with row strides in elements; out: (rows, cols), contiguous. Block (32, 8): 8 rows, 32 columns.

@@ -1,8 +1,8 @@
-// 16 bytes an access along each row: fewer instructions, more bytes in flight; unaligned rows go one by one.
+// 16-byte accesses along each row: fewer instructions, more bytes in flight; unaligned rows use scalar accesses.
 #include <warpwise/core/pack.cuh>
 
 // a, b: (rows, cols) with row strides in elements; out: (rows, cols), contiguous.
-// Grid: x covers the packs of a row, y strides over rows. Without gaps the launcher hands the matrix over as one row.
+// Grid: x covers the packs of a row, y strides over rows. The launcher passes contiguous matrices as one row.
 template <typename T>
 __global__ void matrix_add(const T* a, const T* b, T* out, long long rows, long long cols, long long a_stride,
                            long long b_stride) {

@@ -1,4 +1,4 @@
-"""A program adds one tile, any strides: the tile's shape replaces threadIdx arithmetic, and Triton coalesces."""
+"""One tile per program, any strides: tile shapes replace index arithmetic by threads, and Triton coalesces."""
 
 import triton.language as tl
 
@@ -9,7 +9,7 @@ from warpwise import triton as wt
 def matrix_add(
     a_ptr, b_ptr, out_ptr, rows, cols, a_row, a_col, b_row, b_col, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
 ):
-    # a, b: (rows, cols), strides in elements; out: (rows, cols), contiguous. Grid: one program a tile, row by row.
+    # a, b: (rows, cols), strides in elements; out: (rows, cols), contiguous. Grid: one program per tile, row-major.
     tiles = tl.cdiv(cols, BLOCK_N)
     tile = tl.program_id(0)
     row = (tile // tiles).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]

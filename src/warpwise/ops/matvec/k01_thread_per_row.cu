@@ -1,8 +1,8 @@
-// The definition: a thread a row. In a row-major matrix the lanes of a warp read 32 rows at once, a sector each.
+// One thread per row: the definition. In a row-major matrix the lanes of a warp read 32 rows at once, one sector each.
 
 #include <warpwise/core/numeric.cuh>
 
-// a: (m, k), its rows row_stride elements apart, its columns column_stride; x: (k,); y: (m,).
+// a: (m, k), with row_stride and column_stride in elements; x: (k,); y: (m,).
 // Grid: cdiv(m, blockDim.x) blocks.
 template <class T>
 __global__ void matvec_thread_per_row(const T* a, const T* x, T* y, long long m, long long k, long long row_stride,

@@ -1,4 +1,4 @@
-"""The same in Triton for either order of the matrix: a tile of products a step, reduced once at the end."""
+"""Triton, for either layout of the matrix: products are accumulated in a 2-D tile and reduced once at the end."""
 
 import triton.language as tl
 
@@ -16,9 +16,9 @@ def matvec_tiled(
     a_from = a_ptr + rows[:, None] * row_stride + columns[None, :] * column_stride
     sums = tl.zeros((BLOCK_M, BLOCK_K), tl.float32)
     for first in range(0, k, BLOCK_K):
-        left = first + columns < k
-        a = tl.load(a_from, mask=inside & left[None, :], other=0.0).to(tl.float32)
-        x = tl.load(x_ptr + first + columns, mask=left, other=0.0).to(tl.float32)
+        valid = first + columns < k
+        a = tl.load(a_from, mask=inside & valid[None, :], other=0.0).to(tl.float32)
+        x = tl.load(x_ptr + first + columns, mask=valid, other=0.0).to(tl.float32)
         sums += a * x[None, :]
         a_from += BLOCK_K * tl.cast(column_stride, tl.int64)
     tl.store(y_ptr + rows, tl.sum(sums, axis=1).to(y_ptr.dtype.element_ty), mask=rows < m)

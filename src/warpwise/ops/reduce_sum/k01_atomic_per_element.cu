@@ -1,7 +1,7 @@
-// One atomic addition an element: right and short, but every addition to a sum waits for the one before it.
+// One atomic addition per element: short and correct, but the additions to one sum are serialised.
 //
-// The L2 cache does about one atomic a clock on one address: 2^28 elements of one sum queue for about 0.15 s. Which
-// addition comes first differs from run to run, so the rounding does too.
+// L2 executes about one atomic per clock on one address: 2^28 elements of one sum take about 0.15 s. The order of the
+// additions, and therefore the rounding, differs between runs.
 
 #include <warpwise/core/numeric.cuh>
 

@@ -1,7 +1,7 @@
-// The same tree folded in halves: the working threads are neighbours, so whole warps go idle, not half of every warp.
+// The same tree, halved from the top: the active threads are adjacent, so whole warps become idle, without divergence.
 //
 // A step of half h keeps h / 32 warps busy: 4, 2, 1, 1, 1, 1, 1, 1, where the interleaved tree kept 8, 8, 8, 8, 8, 4,
-// 2, 1. And t < h is a comparison where t % (2 * s) was a remainder.
+// 2, 1. The condition t < h is a comparison where t % (2 * s) was a remainder.
 
 #include <warpwise/core/numeric.cuh>
 
@@ -12,16 +12,16 @@ constexpr int kThreads = 256;
 template <class T>
 __global__ void __launch_bounds__(kThreads) sum_sequential_addressing(const T* x, float* totals, long long columns,
                                                                       int parts) {
-  __shared__ float of_thread[kThreads];
+  __shared__ float partials[kThreads];
   const int thread = threadIdx.x;
   const long long row = blockIdx.x / parts;
   const long long column = static_cast<long long>(blockIdx.x % parts) * kThreads + thread;
-  of_thread[thread] = column < columns ? warpwise::to_float(x[row * columns + column]) : 0.0f;
+  partials[thread] = column < columns ? warpwise::to_float(x[row * columns + column]) : 0.0f;
   __syncthreads();
 
   for (int half = kThreads / 2; half > 0; half /= 2) {
-    if (thread < half) of_thread[thread] += of_thread[thread + half];
+    if (thread < half) partials[thread] += partials[thread + half];
     __syncthreads();
   }
-  if (thread == 0) atomicAdd(totals + row, of_thread[0]);
+  if (thread == 0) atomicAdd(totals + row, partials[0]);
 }

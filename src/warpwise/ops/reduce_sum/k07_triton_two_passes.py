@@ -1,4 +1,4 @@
-"""The two passes in Triton: a program adds its share of a row elementwise and reduces once; the sums are added again."""
+"""The two passes in Triton: a program adds part of a row and reduces once; a second launch adds the sums."""
 
 import triton.language as tl
 

@@ -1,4 +1,5 @@
-// The grayscale value of one pixel, for every rung: exact integers for 8-bit images, float or double otherwise.
+// The grayscale value of one pixel, shared by the rungs: exact integer arithmetic for 8-bit images, else float or
+// double.
 #pragma once
 #include <warpwise/core/pack.cuh>
 
@@ -9,7 +10,7 @@ __device__ T gray(T red, T green, T blue) {
   return static_cast<T>(sum);
 }
 
-// Nearest integer, ties up; at most 9999 * 255 / 10000 rounded, so it fits.
+// Rounds to the nearest integer, ties up. The weights sum to 9999 / 10000, so the result is at most 255.
 template <>
 __device__ inline unsigned char gray(unsigned char red, unsigned char green, unsigned char blue) {
   return static_cast<unsigned char>((2989u * red + 5870u * green + 1140u * blue + 5000u) / 10000u);

@@ -1,4 +1,4 @@
-// One thread makes one pixel, wherever its channels lie: coalesced for planes, 3 bytes apart for interleaved uint8.
+// One thread per pixel, any strides: loads coalesce for planar images; for interleaved uint8 lanes are 3 bytes apart.
 #include "gray.cuh"
 
 // image: (n, 3, height, width) with strides in elements; out: (n, 1, height, width), contiguous. Grid: ceil(pixels /

@@ -1,4 +1,4 @@
-// 16 bytes of each plane a thread: 16 pixels of uint8 in 4 accesses instead of 64, and no division to find a pixel.
+// 16 bytes of each plane per thread: 16 uint8 pixels in 4 accesses instead of 64, and no division to find a pixel.
 #include "gray.cuh"
 
 // image: (n, 3, pixels), out: (n, pixels), contiguous. Grid: x covers the packs of a plane, y strides over images.
@@ -17,10 +17,10 @@ __global__ void rgb_to_grayscale(const T* image, T* out, long long n, long long 
       const Pack r = warpwise::packs(red)[p];
       const Pack g = warpwise::packs(green)[p];
       const Pack b = warpwise::packs(blue)[p];
-      Pack made;
+      Pack result;
 #pragma unroll
-      for (int k = 0; k < Pack::size; ++k) made.at[k] = gray(r.at[k], g.at[k], b.at[k]);
-      warpwise::packs(to)[p] = made;
+      for (int k = 0; k < Pack::size; ++k) result.at[k] = gray(r.at[k], g.at[k], b.at[k]);
+      warpwise::packs(to)[p] = result;
     }
     for (long long p = packs * Pack::size + thread; p < pixels; p += threads) to[p] = gray(red[p], green[p], blue[p]);
   }

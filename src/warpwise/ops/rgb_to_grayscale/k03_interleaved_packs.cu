@@ -1,4 +1,4 @@
-// Interleaved pixels, 48 bytes a thread in three 16-byte loads: 16 uint8 pixels at once, no copy to planes first.
+// Interleaved pixels, 48 bytes per thread in three 16-byte loads: 16 uint8 pixels at once, without a copy to planes.
 #include "gray.cuh"
 
 // image: (pixels, 3), out: (pixels), contiguous. Grid: ceil(pixels / (Pack::size * blockDim.x)).
@@ -11,15 +11,16 @@ __global__ void rgb_to_grayscale(const T* image, T* out, long long pixels) {
   for (long long p = thread; p < packs; p += threads) {
     const Pack in[3] = {warpwise::packs(image)[3 * p], warpwise::packs(image)[3 * p + 1],
                         warpwise::packs(image)[3 * p + 2]};
-    Pack made;
+    Pack result;
 #pragma unroll
     for (int k = 0; k < Pack::size; ++k) {
-      // Element e of the 3 * size read is element e % size of pack e / size, known when compiling.
+      // Element e of the 3 * size loaded is element e % size of pack e / size; the indices are compile-time
+      // constants.
       const int r = 3 * k, g = 3 * k + 1, b = 3 * k + 2;
-      made.at[k] = gray(in[r / Pack::size].at[r % Pack::size], in[g / Pack::size].at[g % Pack::size],
-                        in[b / Pack::size].at[b % Pack::size]);
+      result.at[k] = gray(in[r / Pack::size].at[r % Pack::size], in[g / Pack::size].at[g % Pack::size],
+                          in[b / Pack::size].at[b % Pack::size]);
     }
-    warpwise::packs(out)[p] = made;
+    warpwise::packs(out)[p] = result;
   }
   for (long long p = packs * Pack::size + thread; p < pixels; p += threads) {
     out[p] = gray(image[3 * p], image[3 * p + 1], image[3 * p + 2]);

@@ -1,4 +1,4 @@
-"""A program makes a block of pixels, any strides; the channel and pixel strides decide how well it coalesces."""
+"""One block of pixels per program, any strides; the channel and pixel strides determine how well loads coalesce."""
 
 import triton.language as tl
 

@@ -1,7 +1,7 @@
-"""A tile of C a program, in Triton: fp8 by the tensor cores where they know it, sums of each slice added in float32.
+"""One tile of C per program, in Triton: fp8 tensor cores where supported, k-tiles added in float32.
 
-``max_num_imprecise_acc`` is how many products Hopper's matrix units may sum by themselves, with 13 bits after the point
-of the largest: a slice's, no more. Elsewhere Triton computes fp8 by its own means, exactly.
+``max_num_imprecise_acc`` is the number of products that wgmma may accumulate with its 13 bits after the binary point:
+one k-tile. On other devices Triton computes fp8 exactly by conversion.
 """
 
 import triton.language as tl
@@ -17,30 +17,30 @@ def scaled_matmul_tiled(
 ):  # fmt: skip
     """a: (m, k), b: (n, k), c: (m, n), row-major; scales: one each, or (m,) and (n,) if BY_ROW.
 
-    Grid: cdiv(m, BLOCK_M) * cdiv(n, BLOCK_N) programs, in groups of GROUP rows of tiles, column by column inside.
+    Grid: cdiv(m, BLOCK_M) * cdiv(n, BLOCK_N) programs, in grouped raster order.
     """
     tiles_m, tiles_n = tl.cdiv(m, BLOCK_M), tl.cdiv(n, BLOCK_N)
     tile_m, tile_n = lib.tile_index(tl.program_id(0), tiles_m, tiles_n, GROUP)
     rows = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
     columns = (tile_n * BLOCK_N + tl.arange(0, BLOCK_N)).to(tl.int64)
-    depth = tl.arange(0, BLOCK_K)
-    a_from = a_ptr + rows[:, None] * k + depth[None, :]
-    b_from = b_ptr + columns[None, :] * k + depth[:, None]
-    row_inside, column_inside = rows < m, columns < n
+    k_offsets = tl.arange(0, BLOCK_K)
+    a_ptrs = a_ptr + rows[:, None] * k + k_offsets[None, :]
+    b_ptrs = b_ptr + columns[None, :] * k + k_offsets[:, None]
+    row_mask, column_mask = rows < m, columns < n
 
-    sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     for first in range(0, k, BLOCK_K):
-        a = tl.load(a_from, mask=row_inside[:, None] & (first + depth[None, :] < k), other=0.0)
-        b = tl.load(b_from, mask=(first + depth[:, None] < k) & column_inside[None, :], other=0.0)
-        sums = tl.dot(a, b, sums, max_num_imprecise_acc=BLOCK_K)
-        a_from += BLOCK_K
-        b_from += BLOCK_K
+        a = tl.load(a_ptrs, mask=row_mask[:, None] & (first + k_offsets[None, :] < k), other=0.0)
+        b = tl.load(b_ptrs, mask=(first + k_offsets[:, None] < k) & column_mask[None, :], other=0.0)
+        accumulator = tl.dot(a, b, accumulator, max_num_imprecise_acc=BLOCK_K)
+        a_ptrs += BLOCK_K
+        b_ptrs += BLOCK_K
     if BY_ROW:
-        across = tl.load(scale_b_ptr + columns, mask=column_inside, other=0.0)
-        sums *= tl.load(scale_a_ptr + rows, mask=row_inside, other=0.0)[:, None] * across[None, :]
+        column_scales = tl.load(scale_b_ptr + columns, mask=column_mask, other=0.0)
+        accumulator *= tl.load(scale_a_ptr + rows, mask=row_mask, other=0.0)[:, None] * column_scales[None, :]
     else:
-        sums *= tl.load(scale_a_ptr) * tl.load(scale_b_ptr)
+        accumulator *= tl.load(scale_a_ptr) * tl.load(scale_b_ptr)
     tl.store(
-        c_ptr + rows[:, None] * n + columns[None, :], sums.to(tl.bfloat16),
-        mask=row_inside[:, None] & column_inside[None, :],
+        c_ptr + rows[:, None] * n + columns[None, :], accumulator.to(tl.bfloat16),
+        mask=row_mask[:, None] & column_mask[None, :],
     )  # fmt: skip

@@ -1,7 +1,7 @@
-"""Persistent programs in Triton: boxes by the copy engine, and the next tile's first slices arrive under the last's end.
+"""Persistent programs in Triton: boxes by TMA, and k-tiles of the next tile loaded during the epilogue.
 
-No thread computes addresses or masks of A, B or C; what lies past an edge reads as zero and is not written. ``flatten``
-makes one loop of the tiles and their slices, so that the pipeline is filled once.
+No thread computes addresses or masks of A, B or C; elements past an edge are read as zero and not written.
+``flatten`` fuses the loops over tiles and k-tiles, so the pipeline is filled once.
 """
 
 import triton.language as tl
@@ -15,21 +15,24 @@ def scaled_matmul_descriptors(
     a, b, c, scale_a_ptr, scale_b_ptr, m, n, k, programs, BY_ROW: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """a: (m, k), b: (n, k), c: (m, n), descriptors of blocks (BLOCK_M, BLOCK_K), (BLOCK_N, BLOCK_K), (BLOCK_M, BLOCK_N).
+    """a: (m, k), b: (n, k), c: (m, n), descriptors with boxes of (BLOCK_M, BLOCK_K), (BLOCK_N, BLOCK_K),
+    (BLOCK_M, BLOCK_N).
 
-    scales: one each, or (m,) and (n,) if BY_ROW. Grid: ``programs``, of which each takes every programs-th tile.
+    Scales: one each, or (m,) and (n,) if BY_ROW. Grid: ``programs``, each of which computes every programs-th tile.
     """
     tiles_m, tiles_n = tl.cdiv(m, BLOCK_M), tl.cdiv(n, BLOCK_N)
     for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, programs, flatten=True):
         tile_m, tile_n = lib.tile_index(tile, tiles_m, tiles_n, GROUP)
         row, column = tile_m * BLOCK_M, tile_n * BLOCK_N
-        sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+        accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
         for first in range(0, k, BLOCK_K):
-            sums = tl.dot(a.load([row, first]), b.load([column, first]).T, sums, max_num_imprecise_acc=BLOCK_K)
+            accumulator = tl.dot(
+                a.load([row, first]), b.load([column, first]).T, accumulator, max_num_imprecise_acc=BLOCK_K
+            )
         if BY_ROW:
             rows, columns = row + tl.arange(0, BLOCK_M), column + tl.arange(0, BLOCK_N)
-            across = tl.load(scale_b_ptr + columns, mask=columns < n, other=0.0)
-            sums *= tl.load(scale_a_ptr + rows, mask=rows < m, other=0.0)[:, None] * across[None, :]
+            column_scales = tl.load(scale_b_ptr + columns, mask=columns < n, other=0.0)
+            accumulator *= tl.load(scale_a_ptr + rows, mask=rows < m, other=0.0)[:, None] * column_scales[None, :]
         else:
-            sums *= tl.load(scale_a_ptr) * tl.load(scale_b_ptr)
-        c.store([row, column], sums.to(tl.bfloat16))
+            accumulator *= tl.load(scale_a_ptr) * tl.load(scale_b_ptr)
+        c.store([row, column], accumulator.to(tl.bfloat16))

@@ -1,8 +1,8 @@
-// A ring of slices in shared memory for k07: from the copy engine to warpgroups, as many on their way as there is room.
+// The TMA pipeline of k07: k-tiles in shared memory, with as many stages as fit.
 //
-// A slice is 128 of K: a line of shared memory for each row of A and each column of B. Columns of B take the 64 rows of
-// the matrix units, rows of A their variable side. A tile may have fewer columns than its warpgroups take: they read
-// what lies behind B's lines too, and make sums that nobody writes.
+// A k-tile is 128 bytes of K for each row of A and each column of B. Columns of B take the M dimension of wgmma, rows
+// of A its N dimension. A tile may have fewer columns than its warpgroups compute: they also read the memory behind
+// B's lines, and the resulting sums are not stored.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -13,42 +13,44 @@
 #include <warpwise/sm90/wgmma.cuh>
 #include "policies.cuh"
 
-constexpr int kWarpgroupThreads = 128, kDepth = 128;  // of a slice, bytes of a line too
-constexpr int kColumns = 64;                          // of a warpgroup
+constexpr int kWarpgroupThreads = 128, kTileK = 128;  // elements and bytes of a line
+constexpr int kColumns = 64;                          // columns of C per warpgroup
 
-// GROUPS warpgroups side by side along the columns of B, SIDES along the rows of A, ROWS of these for each. A stage is
-// SLICES slices, of which two, 256 products, are summed in the matrix units.
-template <class A, class B, int GROUPS, int SIDES, int ROWS, int SLICES>
-struct Ring {
-  static constexpr int kTeams = GROUPS * SIDES, kThreads = kTeams * kWarpgroupThreads;  // that multiply; others feed
-  static constexpr int kTileRows = SIDES * ROWS;
-  static constexpr int kMost = kTeams > 2 ? 64 : 128, kPart = ROWS < kMost ? ROWS : kMost;  // rows at a time
-  // Where sums take most registers a warpgroup feeds, which gives its own up; there is one warp otherwise.
-  static constexpr bool kMoves = kTeams == 4 || ROWS > 128;
-  static constexpr int kBlock = kThreads + (kMoves ? kWarpgroupThreads : 32);
-  static constexpr int kMore = kTeams == 4 ? 112 : 232, kFewer = kTeams == 4 ? 32 : 40;
-  static constexpr unsigned kBytesA = kTileRows * kDepth;
-  static_assert(SLICES <= 2 || ROWS == kPart, "sums of several slices take the registers of several parts");
+// GROUPS_N x GROUPS_M consumer warpgroups along the columns of B and the rows of A, ROWS of these each. A stage is
+// K_TILES k-tiles; two of them, 256 products, are accumulated by wgmma before they are added in float32.
+template <class A, class B, int GROUPS_N, int GROUPS_M, int ROWS, int K_TILES>
+struct Pipeline {
+  static constexpr int kGroups = GROUPS_N * GROUPS_M,
+                       kThreads = kGroups * kWarpgroupThreads;  // consumers; the other threads produce
+  static constexpr int kTileRows = GROUPS_M * ROWS;
+  static constexpr int kMaxRows = kGroups > 2 ? 64 : 128,
+                       kWgmmaN = ROWS < kMaxRows ? ROWS : kMaxRows;  // rows per wgmma
+  // If the sums take most registers, the producer is a warpgroup, which deallocates registers; otherwise one warp.
+  static constexpr bool kReallocates = kGroups == 4 || ROWS > 128;
+  static constexpr int kBlock = kThreads + (kReallocates ? kWarpgroupThreads : 32);
+  static constexpr int kConsumerRegisters = kGroups == 4 ? 112 : 232, kProducerRegisters = kGroups == 4 ? 32 : 40;
+  static constexpr unsigned kBytesA = kTileRows * kTileK;
+  static_assert(K_TILES <= 2 || ROWS == kWgmmaN, "several accumulators only if one wgmma covers all rows");
 
-  unsigned ring, full, empty, bytes_b;  // shared addresses, barriers; bytes of B's lines in a slice
+  unsigned stages_base, full, empty, bytes_b;  // shared addresses of stages and barriers; bytes of B in a k-tile
   int stages, stage = 0;
   unsigned phase = 0;
 
-  __device__ Ring(unsigned char* raw, unsigned long long* barriers, int columns, int stages)
-      : ring((warpwise::shared_address(raw) + 1023) & ~1023u),  // a swizzled unit is 1 KiB
+  __device__ Pipeline(unsigned char* raw, unsigned long long* barriers, int columns, int stages)
+      : stages_base((warpwise::shared_address(raw) + 1023) & ~1023u),  // a swizzled unit is 1 KiB
         full(warpwise::shared_address(barriers)),
         empty(full + 8 * stages),
-        bytes_b(columns * kDepth),
+        bytes_b(columns * kTileK),
         stages(stages) {}
 
-  // By one thread: the barriers of a stage.
+  // Initialises the barriers of a stage; called by one thread.
   __device__ void init(int s) const {
     sm90::mbarrier_init(full + 8 * s, 1);
-    sm90::mbarrier_init(empty + 8 * s, kTeams);
+    sm90::mbarrier_init(empty + 8 * s, kGroups);
   }
 
-  __device__ unsigned slice(int i) const { return ring + (stage * SLICES + i) * (bytes_b + kBytesA); }
-  __device__ unsigned end() const { return ring + stages * SLICES * (bytes_b + kBytesA); }
+  __device__ unsigned k_tile(int i) const { return stages_base + (stage * K_TILES + i) * (bytes_b + kBytesA); }
+  __device__ unsigned end() const { return stages_base + stages * K_TILES * (bytes_b + kBytesA); }
 
   __device__ void next() {
     if (++stage == stages) {
@@ -57,49 +59,52 @@ struct Ring {
     }
   }
 
-  // One thread asks for the stage at `depth`.
-  __device__ void load(const sm90::TensorMap& a, const sm90::TensorMap& b, int depth, int row, int column,
-                       sm90::CachePolicy of_a, sm90::CachePolicy of_b) {
-    const unsigned arrived = full + 8 * stage;
-    sm90::mbarrier_arrive_expect_tx(arrived, SLICES * (bytes_b + kBytesA));
+  // One thread loads the stage at `k_offset`.
+  __device__ void load(const sm90::TensorMap& a, const sm90::TensorMap& b, int k_offset, int row, int column,
+                       sm90::CachePolicy policy_a, sm90::CachePolicy policy_b) {
+    const unsigned full_barrier = full + 8 * stage;
+    sm90::mbarrier_arrive_expect_tx(full_barrier, K_TILES * (bytes_b + kBytesA));
 #pragma unroll
-    for (int i = 0; i < SLICES; ++i, depth += kDepth) {
-      sm90::tma_load_2d(slice(i), &b, arrived, depth, column, of_b);
-      sm90::tma_load_2d(slice(i) + bytes_b, &a, arrived, depth, row, of_a);
+    for (int i = 0; i < K_TILES; ++i, k_offset += kTileK) {
+      sm90::tma_load_2d(k_tile(i), &b, full_barrier, k_offset, column, policy_b);
+      sm90::tma_load_2d(k_tile(i) + bytes_b, &a, full_barrier, k_offset, row, policy_a);
     }
     next();
   }
 
-  // sums = those of the next `count` stages, added in float32 every 256 products. All warpgroups that multiply.
+  // sums = the product over the next `count` stages, added in float32 every 256 products. Called by all consumer
+  // warpgroups.
   __device__ void multiply(float (&sums)[ROWS / 2], int count) {
-    constexpr int kParts = (SLICES + 1) / 2;
-    const int team = threadIdx.x / kWarpgroupThreads;
-    const unsigned of_b = team % GROUPS * kColumns * kDepth, of_a = bytes_b + team / GROUPS * ROWS * kDepth;
+    constexpr int kAccumulators = (K_TILES + 1) / 2;
+    const int group = threadIdx.x / kWarpgroupThreads;
+    const unsigned b_offset = group % GROUPS_N * kColumns * kTileK,
+                   a_offset = bytes_b + group / GROUPS_N * ROWS * kTileK;
 #pragma unroll
     for (int e = 0; e < ROWS / 2; ++e) sums[e] = 0.0f;
     for (int s = 0; s < count; ++s, next()) {
       sm90::mbarrier_wait(full + 8 * stage, phase);
 #pragma unroll
-      for (int from = 0; from < ROWS; from += kPart) {
-        float part[kParts][kPart / 2];
+      for (int from = 0; from < ROWS; from += kWgmmaN) {
+        float accumulator[kAccumulators][kWgmmaN / 2];
         sm90::wgmma_fence();
 #pragma unroll
-        for (int i = 0; i < SLICES; ++i) {
+        for (int i = 0; i < K_TILES; ++i) {
 #pragma unroll
-          for (int at = 0; at < kDepth; at += 32)
-            sm90::wgmma<sm90::Pair<B, A>, kPart>(
-                part[i / 2], sm90::matrix_descriptor(slice(i) + of_b + at, 16, 1024),
-                sm90::matrix_descriptor(slice(i) + of_a + from * kDepth + at, 16, 1024), at > 0 || i % 2 > 0);
+          for (int k_byte = 0; k_byte < kTileK; k_byte += 32)
+            sm90::wgmma<sm90::Pair<B, A>, kWgmmaN>(
+                accumulator[i / 2], sm90::matrix_descriptor(k_tile(i) + b_offset + k_byte, 16, 1024),
+                sm90::matrix_descriptor(k_tile(i) + a_offset + from * kTileK + k_byte, 16, 1024),
+                k_byte > 0 || i % 2 > 0);
         }
         sm90::wgmma_commit_group();
         sm90::wgmma_wait_group<0>();
 #pragma unroll
-        for (int i = 0; i < kParts; ++i) sm90::warpgroup_fence_operand(part[i]);
-        if (from + kPart == ROWS && threadIdx.x % kWarpgroupThreads == 0) sm90::mbarrier_arrive(empty + 8 * stage);
+        for (int i = 0; i < kAccumulators; ++i) sm90::warpgroup_fence_operand(accumulator[i]);
+        if (from + kWgmmaN == ROWS && threadIdx.x % kWarpgroupThreads == 0) sm90::mbarrier_arrive(empty + 8 * stage);
 #pragma unroll
-        for (int i = 0; i < kParts; ++i) {
+        for (int i = 0; i < kAccumulators; ++i) {
 #pragma unroll
-          for (int e = 0; e < kPart / 2; ++e) sums[from / 2 + e] += part[i][e];
+          for (int e = 0; e < kWgmmaN / 2; ++e) sums[from / 2 + e] += accumulator[i][e];
         }
       }
     }

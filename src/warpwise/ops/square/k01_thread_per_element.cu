@@ -1,4 +1,4 @@
-// One thread squares one element: the start, coalesced, with one 4-byte load in flight a thread.
+// One thread per element: the baseline, coalesced, with one 4-byte load in flight per thread.
 #include <warpwise/core/pack.cuh>
 
 // x, out: (n,). Grid: ceil(n / blockDim.x).

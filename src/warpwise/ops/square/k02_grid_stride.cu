@@ -1,4 +1,4 @@
-// A grid that just fills the chip walks over the elements, for any n with one launch configuration.
+// A grid-stride loop: a grid that fills the GPU once handles any n with one launch configuration.
 #include <warpwise/core/pack.cuh>
 
 // x, out: (n,). Any grid.

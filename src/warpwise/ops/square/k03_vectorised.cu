@@ -1,7 +1,7 @@
-// 16 bytes an access: a quarter of the instructions for float, an eighth for half, and more bytes in flight.
+// 16-byte accesses: a quarter of the instructions for float, an eighth for half, and more bytes in flight.
 #include <warpwise/core/pack.cuh>
 
-// x, out: (n,). The last n % Pack::size elements, or all if a pointer is not 16-byte aligned, go one by one.
+// x, out: (n,). The last n % Pack::size elements, or all if a pointer is not 16-byte aligned, are accessed one by one.
 template <typename T>
 __global__ void square(const T* x, T* out, long long n) {
   using C = warpwise::Compute<T>;

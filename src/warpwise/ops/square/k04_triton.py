@@ -1,4 +1,4 @@
-"""A program squares one block; Triton chooses the 16-byte loads that k03 spells out."""
+"""One block per program; Triton generates the 16-byte loads that k03 writes explicitly."""
 
 import triton.language as tl
 

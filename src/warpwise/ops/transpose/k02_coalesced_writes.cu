@@ -1,5 +1,5 @@
-// Threads follow the output's rows: writes are coalesced, reads are not, but their lines wait in L1 for neighbours.
-// in: (rows, cols), out: (cols, rows). Block (32, 8), a tile of 32 x 32; grid: tiles across, tiles down.
+// Threads index the output's rows: writes are coalesced; reads are not, but L1 serves adjacent columns from the same
+// lines. in: (rows, cols), out: (cols, rows). Block (32, 8), a tile of 32 x 32; grid: (cdiv(cols, 32), cdiv(rows, 32)).
 template <typename T>
 __global__ void transpose(const T* in, T* out, long long rows, long long cols) {
   const long long row = blockIdx.y * 32LL + threadIdx.x;

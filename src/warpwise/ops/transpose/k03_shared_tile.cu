@@ -1,5 +1,5 @@
-// A 32 x 32 tile turns in shared memory: both sides coalesced, but its columns lie in one bank, a 32-way conflict.
-// in: (rows, cols), out: (cols, rows). Block (32, 8); grid: tiles across, tiles down.
+// A 32 x 32 tile is transposed in shared memory: reads and writes coalesce, but a column is one bank, a 32-way
+// conflict. in: (rows, cols), out: (cols, rows). Block (32, 8); grid: (cdiv(cols, 32), cdiv(rows, 32)).
 template <typename T>
 __global__ void transpose(const T* in, T* out, long long rows, long long cols) {
   __shared__ T tile[32][32];

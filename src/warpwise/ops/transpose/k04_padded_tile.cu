@@ -1,8 +1,8 @@
-// A row of the tile gets one element of padding: (i, j) lies in bank (i + j) mod 32, and a column in all 32 banks.
-// in: (rows, cols), out: (cols, rows). Block (32, 8); grid: tiles across, tiles down.
+// One element of padding per row of the tile: (i, j) is in bank (i + j) mod 32, so a column covers all 32 banks.
+// in: (rows, cols), out: (cols, rows). Block (32, 8); grid: (cdiv(cols, 32), cdiv(rows, 32)).
 template <typename T>
 __global__ void transpose(const T* in, T* out, long long rows, long long cols) {
-  // For 1- and 2-byte elements the padding is a whole 4-byte bank.
+  // For 1- and 2-byte elements the padding is 4 bytes, one bank.
   constexpr int PADDING = sizeof(T) < 4 ? 4 / sizeof(T) : 1;
   __shared__ T tile[32][32 + PADDING];
   const long long row0 = blockIdx.y * 32LL, col0 = blockIdx.x * 32LL;

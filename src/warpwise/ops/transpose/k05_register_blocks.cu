@@ -1,11 +1,10 @@
-// Up to 16 bytes an access on both sides: threads turn V x V blocks in registers, shared memory moves whole packs.
+// Up to 16 bytes per access on both sides: threads transpose V x V blocks in registers; shared memory moves packs.
 #include <warpwise/core/pack.cuh>
 
-// Elements `column` onwards of a row whose elements lie side by side: one access if `wide`, else one by one up to the
-// row's end.
+// The elements of a contiguous row from `column` on: one access if `vectorised`, else one by one up to the row's end.
 template <int BYTES, typename T>
-__device__ warpwise::Pack<T, BYTES> read_pack(const T* row, long long column, long long columns, bool wide) {
-  if (wide) return *warpwise::packs<BYTES>(row + column);
+__device__ warpwise::Pack<T, BYTES> read_pack(const T* row, long long column, long long columns, bool vectorised) {
+  if (vectorised) return *warpwise::packs<BYTES>(row + column);
   warpwise::Pack<T, BYTES> pack{};
 #pragma unroll
   for (int k = 0; k < pack.size; ++k) {
@@ -15,8 +14,9 @@ __device__ warpwise::Pack<T, BYTES> read_pack(const T* row, long long column, lo
 }
 
 template <int BYTES, typename T>
-__device__ void write_pack(T* row, long long column, long long columns, bool wide, warpwise::Pack<T, BYTES> pack) {
-  if (wide) {
+__device__ void write_pack(T* row, long long column, long long columns, bool vectorised,
+                           warpwise::Pack<T, BYTES> pack) {
+  if (vectorised) {
     *warpwise::packs<BYTES>(row + column) = pack;
     return;
   }
@@ -26,29 +26,29 @@ __device__ void write_pack(T* row, long long column, long long columns, bool wid
   }
 }
 
-// in: (rows, cols), out: (cols, rows). V = BYTES / sizeof(T); a tile has LANES x LANES blocks of V x V, one a thread.
-// Grid: one block of LANES * LANES threads a tile, row of tiles by row.
+// in: (rows, cols), out: (cols, rows). V = BYTES / sizeof(T); a tile has LANES x LANES blocks of V x V, one per
+// thread. Block: LANES * LANES threads. Grid: one block per tile, in row-major order.
 template <typename T, int BYTES, int LANES>
 __global__ void __launch_bounds__(LANES* LANES) transpose(const T* in, T* out, long long rows, long long cols) {
   using Pack = warpwise::Pack<T, BYTES>;
   constexpr int V = Pack::size;
-  constexpr int EDGE = LANES * V;
-  static_assert(LANES * BYTES % 128 == 0, "the packs of one row of the tile fill whole rounds of the 32 banks");
-  // Row r of the turned tile is LANES packs; pack p stands at p ^ (r / V). The 128 / BYTES lanes that shared memory
-  // serves at once then lie in different banks, both when they write one pack of different rows and when they read one
-  // row.
-  __shared__ Pack tile[EDGE * LANES];
+  constexpr int SIDE = LANES * V;
+  static_assert(LANES * BYTES % 128 == 0, "a row of packs is a multiple of 128 bytes, the width of the 32 banks");
+  // Row r of the transposed tile is LANES packs; pack p is stored at p ^ (r / V). The 128 / BYTES lanes that shared
+  // memory serves at once then access different banks, both when they store one pack of different rows and when they
+  // load one row.
+  __shared__ Pack tile[SIDE * LANES];
 
-  const long long across = (cols + EDGE - 1) / EDGE;
-  const long long row0 = blockIdx.x / across * EDGE, col0 = blockIdx.x % across * EDGE;
+  const long long tiles_n = (cols + SIDE - 1) / SIDE;
+  const long long row0 = blockIdx.x / tiles_n * SIDE, col0 = blockIdx.x % tiles_n * SIDE;
   const int tx = threadIdx.x % LANES, ty = threadIdx.x / LANES;
-  const bool wide_in = warpwise::aligned<BYTES>(in) && cols % V == 0;
-  const bool wide_out = warpwise::aligned<BYTES>(out) && rows % V == 0;
+  const bool vectorised_in = warpwise::aligned<BYTES>(in) && cols % V == 0;
+  const bool vectorised_out = warpwise::aligned<BYTES>(out) && rows % V == 0;
 
-  // Most tiles lie whole inside: no condition stands between their loads, so that all V are in flight at once.
-  const bool whole = row0 + EDGE <= rows && col0 + EDGE <= cols;
+  // Tiles inside the matrix: no condition separates their loads, so all V are in flight at once.
+  const bool whole = row0 + SIDE <= rows && col0 + SIDE <= cols;
   Pack block[V] = {};
-  if (whole && wide_in) {
+  if (whole && vectorised_in) {
     const T* corner = in + (row0 + ty * V) * cols + col0 + tx * V;
 #pragma unroll
     for (int i = 0; i < V; ++i) block[i] = *warpwise::packs<BYTES>(corner + i * cols);
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(LANES* LANES) transpose(const T* in, T* out, l
 #pragma unroll
     for (int i = 0; i < V; ++i) {
       const long long row = row0 + ty * V + i, col = col0 + tx * V;
-      if (row < rows && col < cols) block[i] = read_pack<BYTES>(in + row * cols, col, cols, wide_in);
+      if (row < rows && col < cols) block[i] = read_pack<BYTES>(in + row * cols, col, cols, vectorised_in);
     }
   }
 #pragma unroll
@@ -72,10 +72,10 @@ __global__ void __launch_bounds__(LANES* LANES) transpose(const T* in, T* out, l
     const int r = s * LANES + ty;
     const Pack pack = tile[r * LANES + (tx ^ (r / V))];
     const long long out_row = col0 + r, out_col = row0 + tx * V;
-    if (whole && wide_out) {
+    if (whole && vectorised_out) {
       *warpwise::packs<BYTES>(out + out_row * rows + out_col) = pack;
     } else if (out_row < cols && out_col < rows) {
-      write_pack(out + out_row * rows, out_col, rows, wide_out, pack);
+      write_pack(out + out_row * rows, out_col, rows, vectorised_out, pack);
     }
   }
 }

@@ -1,4 +1,4 @@
-// One thread adds one element, the start: neighbours read neighbouring addresses, so a warp's load is 4 sectors.
+// One thread per element, the baseline: adjacent threads access adjacent addresses, so a warp's load is 4 sectors.
 #include <warpwise/core/pack.cuh>
 
 // a, b, out: (n,). Grid: ceil(n / blockDim.x).

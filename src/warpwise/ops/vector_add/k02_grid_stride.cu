@@ -1,4 +1,4 @@
-// A grid that just fills the chip walks over the vector: blocks start once, and many elements share index set-up.
+// A grid-stride loop: a grid that fills the GPU once; index set-up is amortised over many elements per thread.
 #include <warpwise/core/pack.cuh>
 
 // a, b, out: (n,). Any grid; a warp's addresses stay consecutive because the step is the whole grid.

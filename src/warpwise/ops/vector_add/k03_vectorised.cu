@@ -1,7 +1,8 @@
-// 16 bytes an access instead of sizeof(T): a quarter of the instructions for float, and four times the bytes in flight.
+// 16-byte accesses: a quarter of the instructions for float, and four times the bytes in flight per thread.
 #include <warpwise/core/pack.cuh>
 
-// a, b, out: (n,). The last n % Pack::size elements, or all if a pointer is not 16-byte aligned, go one by one.
+// a, b, out: (n,). The last n % Pack::size elements, or all if a pointer is not 16-byte aligned, are accessed one by
+// one.
 template <typename T>
 __global__ void vector_add(const T* a, const T* b, T* out, long long n) {
   using C = warpwise::Compute<T>;

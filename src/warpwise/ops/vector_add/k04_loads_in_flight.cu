@@ -1,7 +1,8 @@
-// Four packs of each input are asked for before the first is used: 4.3 TB/s wants some 25 KB in flight an SM.
+// Four packs of each input are loaded before the first is used: 4.3 TB/s needs about 25 KB in flight per SM.
 #include <warpwise/core/pack.cuh>
 
-// a, b, out: (n,). Grid: ceil(n / (DEPTH * Pack::size * blockDim.x)); a block owns DEPTH * blockDim.x packs in a row.
+// a, b, out: (n,). Grid: ceil(n / (DEPTH * Pack::size * blockDim.x)); a block computes DEPTH * blockDim.x
+// consecutive packs.
 template <typename T>
 __global__ void vector_add(const T* a, const T* b, T* out, long long n) {
   using C = warpwise::Compute<T>;

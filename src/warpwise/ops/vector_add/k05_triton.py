@@ -1,4 +1,4 @@
-"""A program adds one block; Triton chooses the 16-byte loads that k03 spells out. For comparison with CUDA C++."""
+"""One block per program; Triton generates the 16-byte loads of k03. For comparison with CUDA C++."""
 
 import triton.language as tl
 

@@ -1,8 +1,8 @@
-// One thread a pixel sums its whole window from global memory: kx * ky loads and as many weights, served mostly by L1.
+// One thread per pixel sums its whole window from global memory: kx * ky loads of pixels and weights, mostly L1 hits.
 #include "../blur.cuh"
 
-// image, out: (planes, height, width), contiguous; weights of 2 * radius + 1 taps. Block (32, 8); grid z strides over
-// planes.
+// image, out: (planes, height, width), contiguous; weights of 2 * radius + 1 taps. Block (32, 8); grid: (cdiv(width,
+// 32), cdiv(height, 8), z), z strides over planes.
 template <typename T>
 __global__ void gaussian_blur(const T* image, T* out, const typename Arithmetic<T>::Weight* weights_x,
                               const typename Arithmetic<T>::Weight* weights_y, long long planes, int height, int width,

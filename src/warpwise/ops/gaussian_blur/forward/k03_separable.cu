@@ -1,7 +1,8 @@
-// A Gaussian window is a product, so passes of kx and ky taps replace kx * ky, with an intermediate in memory.
+// The Gaussian window is separable: passes of kx and ky taps replace kx * ky, with an intermediate array in memory.
 #include "../blur.cuh"
 
-// image: (planes, height, width) -> sums of the same shape, not rounded. Block (32, 8); grid z strides over planes.
+// image: (planes, height, width) -> sums of the same shape, not rounded. Block (32, 8); grid:
+// (cdiv(width, 32), cdiv(height, 8), z), z strides over planes.
 template <typename T>
 __global__ void along_rows(const T* image, typename Arithmetic<T>::Sum* sums,
                            const typename Arithmetic<T>::Weight* weights, long long planes, int height, int width,

@@ -1,7 +1,8 @@
-// A tile with its halo in shared memory, both passes there: each pixel is read about once, and written once.
+// A tile and its halo in shared memory, and both passes there: each pixel is read about once and written once.
 #include "../blur.cuh"
 
-// image, out: (planes, height, width), contiguous. Block (32, 8) makes 32 x 32 pixels; grid z strides over planes.
+// image, out: (planes, height, width), contiguous. Block (32, 8) computes 32 x 32 pixels; grid z strides over
+// planes.
 // Dynamic shared memory: (32 + 2 radius_y) rows of 32 sums, then as many rows of 32 + 2 radius_x pixels.
 template <typename T>
 __global__ void gaussian_blur(const T* image, T* out, const typename Arithmetic<T>::Weight* weights_x,
@@ -18,7 +19,7 @@ __global__ void gaussian_blur(const T* image, T* out, const typename Arithmetic<
   for (long long plane = blockIdx.z; plane < planes; plane += gridDim.z) {
     const T* from = image + plane * height * width;
     T* to = out + plane * height * width;
-    // Rows and columns further than the halo of the last pixel are clamped: no output needs them.
+    // Indices beyond the halo of the last pixel are clamped; no output depends on them.
     for (int i = threadIdx.y; i < tile_rows; i += blockDim.y) {
       const int y = reflected(min(y0 + i - radius_y, height - 1 + radius_y), height);
       for (int j = threadIdx.x; j < tile_columns; j += blockDim.x) {
@@ -42,6 +43,7 @@ __global__ void gaussian_blur(const T* image, T* out, const typename Arithmetic<
       const int x = x0 + threadIdx.x, y = y0 + i;
       if (x < width && y < height) to[static_cast<long long>(y) * width + x] = Arithmetic<T>::finish(sum);
     }
-    // The next plane's tile is loaded into memory that only the pass along rows reads, and all have left that one.
+    // No barrier here: the next plane overwrites `tile`, which only the horizontal pass reads, and all threads
+    // have completed that pass.
   }
 }

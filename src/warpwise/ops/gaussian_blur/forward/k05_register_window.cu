@@ -1,8 +1,10 @@
-// Window sizes known when compiling: a thread makes 4 pixels of a row, 8 of a column, from a window in registers.
+// Window sizes as template parameters: a thread computes 4 pixels of a row, 8 of a column, from a register window.
 #include "../blur.cuh"
 
-// image, out: (planes, height, width), contiguous. 256 threads make 64 x 32 pixels; grid z strides over planes.
-// TAPS_X and TAPS_Y are odd. A word of shared memory serves 4 sums along rows and 8 along columns instead of 1.
+// image, out: (planes, height, width), contiguous. A block of 256 threads computes 64 x 32 pixels; grid z strides over
+// planes.
+// TAPS_X and TAPS_Y are odd. A word loaded from shared memory contributes to 4 sums along rows and 8 along columns
+// instead of 1.
 template <typename T, int TAPS_X, int TAPS_Y>
 __global__ void __launch_bounds__(256) gaussian_blur(const T* image, T* out,
                                                      const typename Arithmetic<T>::Weight* weights_x,
@@ -11,7 +13,7 @@ __global__ void __launch_bounds__(256) gaussian_blur(const T* image, T* out,
   using Sum = typename Arithmetic<T>::Sum;
   constexpr int TILE_X = 64, TILE_Y = 32, ALONG_ROW = 4, ALONG_COLUMN = 8;
   constexpr int ROWS = TILE_Y + TAPS_Y - 1, COLUMNS = TILE_X + TAPS_X - 1;
-  constexpr int PITCH = (COLUMNS + 3) / 4 * 4;  // a multiple of 4 words, so that reads merge into 16-byte ones
+  constexpr int PITCH = (COLUMNS + 3) / 4 * 4;  // a multiple of 4 words, for 16-byte loads
   __shared__ __align__(16) Sum tile[ROWS][PITCH];
   __shared__ __align__(16) Sum sums[ROWS][TILE_X];
   const int x0 = blockIdx.x * TILE_X, y0 = blockIdx.y * TILE_Y;
@@ -20,7 +22,7 @@ __global__ void __launch_bounds__(256) gaussian_blur(const T* image, T* out,
   for (long long plane = blockIdx.z; plane < planes; plane += gridDim.z) {
     const T* from = image + plane * height * width;
     T* to = out + plane * height * width;
-    // Rows and columns further than the halo of the last pixel are clamped: no output needs them.
+    // Indices beyond the halo of the last pixel are clamped; no output depends on them.
     for (int e = thread; e < ROWS * COLUMNS; e += 256) {
       const int i = e / COLUMNS, j = e % COLUMNS;
       const int y = reflected(min(y0 + i - TAPS_Y / 2, height - 1 + TAPS_Y / 2), height);

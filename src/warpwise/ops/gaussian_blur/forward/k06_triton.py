@@ -1,4 +1,4 @@
-"""One pass of the separable blur in Triton, along either axis; the number of taps is known when compiling."""
+"""One pass of the separable blur in Triton, along either axis; the number of taps is a compile-time constant."""
 
 import triton.language as tl
 

@@ -1,7 +1,9 @@
-// The gradient recomputes 2x + 1 from the saved input, 16 bytes an access: two reads and a write, nothing else kept.
+// The gradient recomputes 2x + 1 from the saved input by 16-byte accesses: two reads and one write, no other saved
+// data.
 #include "../polynomial.cuh"
 
-// grad, x, out: (n,). The last n % Pack::size elements, or all if a pointer is not 16-byte aligned, go one by one.
+// grad, x, out: (n,). The last n % Pack::size elements, or all if a pointer is not 16-byte aligned, are accessed one by
+// one.
 template <typename T>
 __global__ void polynomial_backward(const T* grad, const T* x, T* out, long long n) {
   using Pack = warpwise::Pack<T>;

@@ -1,4 +1,4 @@
-"""The gradient in Triton: a block a program, computed in float32 at least, rounded once."""
+"""The gradient in Triton: one block per program, computed in float32 or float64, rounded once."""
 
 import triton.language as tl
 

@@ -1,7 +1,7 @@
-// One kernel an operator, as eager PyTorch runs x * x + x + 1: intermediates go through memory, 7 passes for 2.
+// One kernel per operator, as eager PyTorch computes x * x + x + 1: 7 passes over memory where 2 suffice.
 #include <warpwise/core/pack.cuh>
 
-// x, out: (n,). Grid: ceil(n / blockDim.x). C is the type that is computed in: float for 2-byte inputs.
+// x, out: (n,). Grid: ceil(n / blockDim.x). C is the compute type: float for 2-byte inputs.
 template <typename T, typename C>
 __global__ void square(const T* x, C* out, long long n) {
   const long long i = warpwise::global_thread();

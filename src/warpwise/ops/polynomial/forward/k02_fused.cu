@@ -1,4 +1,4 @@
-// The whole expression in one kernel: intermediates stay in registers, so each element is read once and written once.
+// The whole expression in one kernel: intermediates stay in registers, so each element is read and written once.
 #include "../polynomial.cuh"
 
 // x, out: (n,). Grid: ceil(n / blockDim.x).

@@ -1,7 +1,7 @@
-// Fused, and 16 bytes an access: fewer instructions, more bytes in flight.
+// Fused, with 16-byte accesses: fewer instructions and more bytes in flight.
 #include "../polynomial.cuh"
 
-// x, out: (n,). The last n % Pack::size elements, or all if a pointer is not 16-byte aligned, go one by one.
+// x, out: (n,). The last n % Pack::size elements, or all if a pointer is not 16-byte aligned, are accessed one by one.
 template <typename T>
 __global__ void polynomial(const T* x, T* out, long long n) {
   using Pack = warpwise::Pack<T>;

@@ -1,4 +1,4 @@
-"""The fused expression in Triton: a block a program, computed in float32 at least, rounded once."""
+"""The fused expression in Triton: one block per program, computed in float32 or float64, rounded once."""
 
 import triton.language as tl
 

@@ -1,7 +1,7 @@
-// Backward, one thread a row: dx = y * (dy - sum(dy * y)), as the definition says. Uncoalesced like its forward.
+// Backward, one thread per row: dx = y * (dy - sum(dy * y)), by the definition. Uncoalesced, as the forward k01.
 //
-// Softmax's Jacobian is diag(y) - y y^T, so a row of the gradient needs one number of the whole row, sum(dy * y).
-// Traffic: dy and y are read twice, dx is written once.
+// The Jacobian of softmax is diag(y) - y y^T, so a row of the gradient depends on one reduction over the row, sum(dy *
+// y). Traffic: dy and y are read twice, dx is written once.
 
 #include <warpwise/core/numeric.cuh>
 

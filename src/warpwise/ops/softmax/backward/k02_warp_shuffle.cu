@@ -1,4 +1,4 @@
-// Backward, one block a row: coalesced loads, and sum(dy * y) by warp shuffles with two barriers.
+// Backward, one block per row: coalesced loads, and sum(dy * y) by warp shuffles with two barriers.
 
 #include <warpwise/core/numeric.cuh>
 #include <warpwise/core/reduce.cuh>
@@ -8,7 +8,7 @@ constexpr int kThreads = 256;
 // dy, y, dx: (rows, columns), contiguous. Grid: rows blocks of kThreads.
 template <class T>
 __global__ void __launch_bounds__(kThreads) softmax_backward_warp_shuffle(const T* dy, const T* y, T* dx, int columns) {
-  __shared__ float of_warp[warpwise::kWarp];
+  __shared__ float warp_values[warpwise::kWarp];
   const long long start = static_cast<long long>(blockIdx.x) * columns;
   dy += start;
   y += start;
@@ -16,7 +16,7 @@ __global__ void __launch_bounds__(kThreads) softmax_backward_warp_shuffle(const 
 
   float dot = 0.0f;
   for (int c = threadIdx.x; c < columns; c += kThreads) dot += warpwise::to_float(dy[c]) * warpwise::to_float(y[c]);
-  dot = warpwise::block_reduce<warpwise::Sum, kThreads>(dot, of_warp);
+  dot = warpwise::block_reduce<warpwise::Sum, kThreads>(dot, warp_values);
 
   for (int c = threadIdx.x; c < columns; c += kThreads) {
     dx[c] = warpwise::from_float<T>(warpwise::to_float(y[c]) * (warpwise::to_float(dy[c]) - dot));

@@ -1,6 +1,6 @@
-// Backward with both rows in registers: 16-byte loads, dy and y read once and dx written once, the least there is.
+// Backward with both rows in registers: 16-byte loads; dy and y are read once and dx is written once, the minimum.
 //
-// 16 elements of each input are up to 32 registers a thread, and 1024 threads carry 16384 columns.
+// 16 elements of each input take up to 32 registers per thread, so 1024 threads hold rows of 16384 columns.
 
 #include <warpwise/core/reduce.cuh>
 #include <warpwise/core/row_tile.cuh>
@@ -10,11 +10,11 @@
 template <class T, int THREADS, int VECTORS, bool ALIGNED, int BLOCK = warpwise::block_of_teams(THREADS)>
 __global__ void __launch_bounds__(BLOCK) softmax_backward_row_in_registers(const T* dy, const T* y, T* dx, int rows,
                                                                            int columns) {
-  using Team = warpwise::RowTile<T, THREADS, ALIGNED>;
-  static_assert(VECTORS * Team::kElements <= 16, "two rows of more than 16 elements a thread spill at 64 registers");
-  __shared__ float of_warp[warpwise::kWarp];
+  using Tile = warpwise::RowTile<T, THREADS, ALIGNED>;
+  static_assert(VECTORS * Tile::kElements <= 16, "two rows of more than 16 elements a thread spill at 64 registers");
+  __shared__ float warp_values[warpwise::kWarp];
   const long long row = static_cast<long long>(blockIdx.x) * blockDim.y + threadIdx.y;
-  if (row >= rows) columns = 0;  // a team past the end stays for its warp's shuffles, and touches nothing
+  if (row >= rows) columns = 0;  // threads past the last row take part in their warp's shuffles and access no memory
   dy += row * columns;
   y += row * columns;
   dx += row * columns;
@@ -22,29 +22,29 @@ __global__ void __launch_bounds__(BLOCK) softmax_backward_row_in_registers(const
   const T zero = warpwise::from_float<T>(0.0f);
   warpwise::Pack<T> gradient[VECTORS], probability[VECTORS];
 #pragma unroll
-  for (int turn = 0; turn < VECTORS; ++turn) {
-    gradient[turn] = Team::load(dy, columns, turn, zero);
-    probability[turn] = Team::load(y, columns, turn, zero);
+  for (int step = 0; step < VECTORS; ++step) {
+    gradient[step] = Tile::load(dy, columns, step, zero);
+    probability[step] = Tile::load(y, columns, step, zero);
   }
 
   float dot = 0.0f;
 #pragma unroll
-  for (int turn = 0; turn < VECTORS; ++turn) {
+  for (int step = 0; step < VECTORS; ++step) {
 #pragma unroll
-    for (int e = 0; e < Team::kElements; ++e) {
-      dot += warpwise::to_float(gradient[turn].at[e]) * warpwise::to_float(probability[turn].at[e]);
+    for (int e = 0; e < Tile::kElements; ++e) {
+      dot += warpwise::to_float(gradient[step].at[e]) * warpwise::to_float(probability[step].at[e]);
     }
   }
-  dot = warpwise::team_reduce<warpwise::Sum, THREADS>(dot, of_warp);
+  dot = warpwise::team_reduce<warpwise::Sum, THREADS>(dot, warp_values);
 
 #pragma unroll
-  for (int turn = 0; turn < VECTORS; ++turn) {
+  for (int step = 0; step < VECTORS; ++step) {
     warpwise::Pack<T> result;
 #pragma unroll
-    for (int e = 0; e < Team::kElements; ++e) {
-      const float difference = warpwise::to_float(gradient[turn].at[e]) - dot;
-      result.at[e] = warpwise::from_float<T>(warpwise::to_float(probability[turn].at[e]) * difference);
+    for (int e = 0; e < Tile::kElements; ++e) {
+      const float difference = warpwise::to_float(gradient[step].at[e]) - dot;
+      result.at[e] = warpwise::from_float<T>(warpwise::to_float(probability[step].at[e]) * difference);
     }
-    Team::store(dx, columns, turn, result);
+    Tile::store(dx, columns, step, result);
   }
 }

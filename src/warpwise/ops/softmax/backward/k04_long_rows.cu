@@ -1,4 +1,4 @@
-// Backward for rows too long for registers: two passes of 16-byte loads, the second answered by the L2 cache.
+// Backward for rows too long for registers: two passes of 16-byte loads, of which the second hits in L2.
 
 #include <warpwise/core/reduce.cuh>
 #include <warpwise/core/row_tile.cuh>
@@ -10,10 +10,10 @@ template <class T, bool ALIGNED>
 __global__ void __launch_bounds__(kThreads) softmax_backward_long_rows(const T* __restrict__ dy,
                                                                        const T* __restrict__ y, T* __restrict__ dx,
                                                                        int columns) {
-  using Team = warpwise::RowTile<T, kThreads, ALIGNED>;
-  __shared__ float of_warp[warpwise::kWarp];
+  using Tile = warpwise::RowTile<T, kThreads, ALIGNED>;
+  __shared__ float warp_values[warpwise::kWarp];
   const T zero = warpwise::from_float<T>(0.0f);
-  const int turns = warpwise::cdiv(columns, Team::kColumnsPerTurn);
+  const int steps = warpwise::cdiv(columns, Tile::kColumnsPerStep);
   const long long start = static_cast<long long>(blockIdx.x) * columns;
   dy += start;
   y += start;
@@ -21,26 +21,26 @@ __global__ void __launch_bounds__(kThreads) softmax_backward_long_rows(const T* 
 
   float dot = 0.0f;
 #pragma unroll 2
-  for (int turn = 0; turn < turns; ++turn) {
-    const auto gradient = Team::load(dy, columns, turn, zero);
-    const auto probability = Team::load(y, columns, turn, zero);
+  for (int step = 0; step < steps; ++step) {
+    const auto gradient = Tile::load(dy, columns, step, zero);
+    const auto probability = Tile::load(y, columns, step, zero);
 #pragma unroll
-    for (int e = 0; e < Team::kElements; ++e) {
+    for (int e = 0; e < Tile::kElements; ++e) {
       dot += warpwise::to_float(gradient.at[e]) * warpwise::to_float(probability.at[e]);
     }
   }
-  dot = warpwise::block_reduce<warpwise::Sum, kThreads>(dot, of_warp);
+  dot = warpwise::block_reduce<warpwise::Sum, kThreads>(dot, warp_values);
 
 #pragma unroll 2
-  for (int turn = 0; turn < turns; ++turn) {
-    const auto gradient = Team::load(dy, columns, turn, zero);
-    const auto probability = Team::load(y, columns, turn, zero);
+  for (int step = 0; step < steps; ++step) {
+    const auto gradient = Tile::load(dy, columns, step, zero);
+    const auto probability = Tile::load(y, columns, step, zero);
     warpwise::Pack<T> result;
 #pragma unroll
-    for (int e = 0; e < Team::kElements; ++e) {
+    for (int e = 0; e < Tile::kElements; ++e) {
       const float difference = warpwise::to_float(gradient.at[e]) - dot;
       result.at[e] = warpwise::from_float<T>(warpwise::to_float(probability.at[e]) * difference);
     }
-    Team::store(dx, columns, turn, result);
+    Tile::store(dx, columns, step, result);
   }
 }

@@ -1,4 +1,4 @@
-"""Backward in Triton for rows of any length: BLOCK columns a turn, the second read from L2."""
+"""Backward in Triton for rows of any length: BLOCK columns per iteration; the second read hits in L2."""
 
 import triton.language as tl
 
@@ -7,7 +7,7 @@ from warpwise import triton as wt
 
 @wt.jit
 def softmax_backward_loop(dy_ptr, y_ptr, dx_ptr, columns, BLOCK: tl.constexpr):
-    """dy, y, dx: (rows, columns), contiguous. Grid: rows programs; BLOCK columns a turn."""
+    """dy, y, dx: (rows, columns), contiguous. Grid: rows programs; BLOCK columns per iteration."""
     start = tl.program_id(0).to(tl.int64) * columns
     offsets = tl.arange(0, BLOCK)
 

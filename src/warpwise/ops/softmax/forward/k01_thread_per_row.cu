@@ -1,6 +1,6 @@
-// One thread a row: the definition and the baseline. Neighbouring threads stand a row apart, so nothing coalesces.
+// One thread per row: the definition and the baseline. Adjacent threads access different rows, so no access coalesces.
 //
-// y[r, c] = e^(x[r, c] - max_r) / sum_c e^(x[r, c] - max_r); subtracting the row's maximum keeps e^x from overflowing.
+// y[r, c] = e^(x[r, c] - max_r) / sum_c e^(x[r, c] - max_r); subtracting the row's maximum prevents overflow of e^x.
 // Traffic: each row is read three times (maximum, sum, result) and written once.
 
 #include <warpwise/core/numeric.cuh>

@@ -1,7 +1,7 @@
-"""The row in one Triton block: loaded once, reduced and stored without our saying how threads share it.
+"""The row in one Triton block: loaded once, reduced and stored; Triton distributes it over the threads.
 
-Triton makes the 16-byte loads, the shuffles and the register tile of k05 by itself, if BLOCK, the power of two at or
-above the number of columns, still fits the registers of one program: 65536 float32 over 1024 threads are 64 each.
+Triton generates the 16-byte loads, the shuffles and the register tile of k05, provided that BLOCK, the power of two
+at or above the number of columns, fits the registers of one program: 65536 float32 over 1024 threads are 64 each.
 """
 
 import triton.language as tl

@@ -35,8 +35,8 @@ template <class T>
 __device__ inline float normal_cdf(float x) {
   const float t = reciprocal(1.0f + 0.23164189f * fabsf(x));  // 0.3275911 / sqrt(2)
   const float sum = t * (0.12741480f + t * (-0.14224837f + t * (0.71070687f + t * (-0.72657601f + t * 0.53070271f))));
-  const float beyond = sum * gaussian(x);
-  return x > 0.0f ? 1.0f - beyond : beyond;
+  const float tail = sum * gaussian(x);
+  return x > 0.0f ? 1.0f - tail : tail;
 }
 template <>
 __device__ inline float normal_cdf<float>(float x) {
@@ -59,9 +59,9 @@ __device__ inline float activation_backward(float gradient, float x) {
   if (ACTIVATION == kRelu) return x <= 0.0f ? 0.0f : gradient;
   if (ACTIVATION == kGelu) return gradient * (normal_cdf<T>(x) + x * 0.39894228f * gaussian(x));
   if (ACTIVATION == kGeluTanh) {
-    const float share = tanh_cdf(x), exponent_slope = 1.5957691f + 0.21406445f * x * x;
-    // x times exponent_slope may overflow; share * (1 - share) is 0 there and is multiplied first.
-    return gradient * (share + share * (1.0f - share) * x * exponent_slope);
+    const float cdf = tanh_cdf(x), exponent_slope = 1.5957691f + 0.21406445f * x * x;
+    // x * exponent_slope may overflow where cdf * (1 - cdf) is 0: the latter is multiplied first.
+    return gradient * (cdf + cdf * (1.0f - cdf) * x * exponent_slope);
   }
   return gradient;
 }

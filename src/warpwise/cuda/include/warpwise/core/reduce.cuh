@@ -50,7 +50,7 @@ struct MaxAndSum {
 // Reduces over groups of LANES adjacent lanes of a full warp; every lane gets the result. log2(LANES) butterfly steps.
 template <class Operation, int LANES = kWarp>
 __device__ inline typename Operation::Value warp_reduce(typename Operation::Value value) {
-  static_assert(LANES <= kWarp && (LANES & (LANES - 1)) == 0, "a butterfly joins powers of two");
+  static_assert(LANES <= kWarp && (LANES & (LANES - 1)) == 0, "a butterfly reduction needs a power of two");
 #pragma unroll
   for (int distance = LANES / 2; distance > 0; distance /= 2) {
     value = Operation::combine(value, Operation::exchange(value, distance));
@@ -58,28 +58,28 @@ __device__ inline typename Operation::Value warp_reduce(typename Operation::Valu
   return value;
 }
 
-// Reduces over a block of THREADS; every thread gets the result and must call this. `of_warp` is shared memory for one
-// Value for each warp (at most 32), which the next call may reuse.
+// Reduces over a block of THREADS; every thread gets the result and must call this. `warp_values` is shared memory for
+// one Value for each warp (at most 32), which the next call may reuse.
 template <class Operation, int THREADS>
 __device__ inline typename Operation::Value block_reduce(typename Operation::Value value,
-                                                         typename Operation::Value* of_warp) {
-  static_assert(THREADS % kWarp == 0 && THREADS <= 1024, "whole warps, and no more of them than a warp has lanes");
+                                                         typename Operation::Value* warp_values) {
+  static_assert(THREADS % kWarp == 0 && THREADS <= 1024, "at most 32 whole warps: one warp reduces their results");
   const int lane = threadIdx.x % kWarp;
   value = warp_reduce<Operation>(value);
-  __syncthreads();  // an earlier call's reads of of_warp are complete
-  if (lane == 0) of_warp[threadIdx.x / kWarp] = value;
+  __syncthreads();  // an earlier call's reads of warp_values are complete
+  if (lane == 0) warp_values[threadIdx.x / kWarp] = value;
   __syncthreads();
-  return warp_reduce<Operation>(lane < THREADS / kWarp ? of_warp[lane] : Operation::identity());
+  return warp_reduce<Operation>(lane < THREADS / kWarp ? warp_values[lane] : Operation::identity());
 }
 
 // Reduces over THREADS adjacent threads in x: a warp or a part of one, without a barrier, or a whole block.
 template <class Operation, int THREADS>
 __device__ inline typename Operation::Value team_reduce(typename Operation::Value value,
-                                                        typename Operation::Value* of_warp) {
+                                                        typename Operation::Value* warp_values) {
   if constexpr (THREADS <= kWarp) {
     return warp_reduce<Operation, THREADS>(value);
   } else {
-    return block_reduce<Operation, THREADS>(value, of_warp);
+    return block_reduce<Operation, THREADS>(value, warp_values);
   }
 }
 

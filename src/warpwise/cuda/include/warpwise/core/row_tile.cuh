@@ -1,4 +1,4 @@
-// A row distributed over THREADS threads: in each turn every thread holds the elements of one 16-byte vector.
+// A row distributed over THREADS threads: in each step every thread holds the elements of one 16-byte vector.
 #pragma once
 
 #include <warpwise/core/numeric.cuh>
@@ -12,34 +12,34 @@ namespace warpwise {
 template <class T, int THREADS, bool ALIGNED>
 struct RowTile {
   static constexpr int kElements = Pack<T>::size;
-  static constexpr int kColumnsPerTurn = THREADS * kElements;
+  static constexpr int kColumnsPerStep = THREADS * kElements;
 
-  static __device__ int column(int turn, int element) {
-    return ALIGNED ? turn * kColumnsPerTurn + static_cast<int>(threadIdx.x) * kElements + element
-                   : turn * kColumnsPerTurn + element * THREADS + static_cast<int>(threadIdx.x);
+  static __device__ int column(int step, int element) {
+    return ALIGNED ? step * kColumnsPerStep + static_cast<int>(threadIdx.x) * kElements + element
+                   : step * kColumnsPerStep + element * THREADS + static_cast<int>(threadIdx.x);
   }
 
-  // This thread's elements in `turn`; those past the row's end are `fill`.
-  static __device__ Pack<T> load(const T* row, int columns, int turn, T fill) {
+  // This thread's elements of `step`; those past the row's end are `fill`.
+  static __device__ Pack<T> load(const T* row, int columns, int step, T fill) {
     Pack<T> loaded;
-    if (ALIGNED && column(turn, 0) < columns) {
-      loaded = *reinterpret_cast<const Pack<T>*>(row + column(turn, 0));
+    if (ALIGNED && column(step, 0) < columns) {
+      loaded = *reinterpret_cast<const Pack<T>*>(row + column(step, 0));
     } else {
 #pragma unroll
       for (int e = 0; e < kElements; ++e) {
-        loaded.at[e] = !ALIGNED && column(turn, e) < columns ? row[column(turn, e)] : fill;
+        loaded.at[e] = !ALIGNED && column(step, e) < columns ? row[column(step, e)] : fill;
       }
     }
     return loaded;
   }
 
-  static __device__ void store(T* row, int columns, int turn, const Pack<T>& values) {
+  static __device__ void store(T* row, int columns, int step, const Pack<T>& values) {
     if (ALIGNED) {
-      if (column(turn, 0) < columns) *reinterpret_cast<Pack<T>*>(row + column(turn, 0)) = values;
+      if (column(step, 0) < columns) *reinterpret_cast<Pack<T>*>(row + column(step, 0)) = values;
     } else {
 #pragma unroll
       for (int e = 0; e < kElements; ++e) {
-        if (column(turn, e) < columns) row[column(turn, e)] = values.at[e];
+        if (column(step, e) < columns) row[column(step, e)] = values.at[e];
       }
     }
   }

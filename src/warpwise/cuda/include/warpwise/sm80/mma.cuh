@@ -70,31 +70,31 @@ __device__ inline void mma_sync(int (&d)[4], const unsigned (&a)[4], unsigned b0
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// cp.async of 16 or 4 bytes; writes zeros if not `there`. (One predicate; __pipeline_memcpy_async compiles to a switch
+// cp.async of 16 or 4 bytes; writes zeros if not `valid`. (One predicate; __pipeline_memcpy_async compiles to a switch
 // over every number of bytes.)
 template <int BYTES>
-__device__ inline void cp_async(unsigned to, const void* from, bool there) {
+__device__ inline void cp_async(unsigned to, const void* from, bool valid) {
   static_assert(BYTES == 16 || BYTES == 4, "16 bytes, or 4 where lines are not 16-byte aligned");
-  const int read = there ? BYTES : 0;
+  const int read = valid ? BYTES : 0;
   if constexpr (BYTES == 16)
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(read) : "memory");
   else
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(read) : "memory");
 }
 
-// Copies 16 bytes from global to shared memory; only the first `left` elements exist, the rest are zeros. WORD: bytes
+// Copies 16 bytes from global to shared memory; only the first `valid` elements exist, the rest are zeros. WORD: bytes
 // of one copy, which exist entirely or not at all: 16 or 4 for cp.async, or one element for an ordinary load.
 template <int WORD, class T>
-__device__ inline void copy16(unsigned char* to, const T* from, int left) {
+__device__ inline void copy16(unsigned char* to, const T* from, int valid) {
   constexpr int kElements = 16 / sizeof(T);
   if constexpr (WORD >= 4) {
 #pragma unroll
     for (int i = 0; i < kElements; i += WORD / sizeof(T))
-      cp_async<WORD>(shared_address(to + i * sizeof(T)), from + i, i < left);
+      cp_async<WORD>(shared_address(to + i * sizeof(T)), from + i, i < valid);
   } else {
     Vector<T, kElements> unit;
 #pragma unroll
-    for (int i = 0; i < kElements; ++i) unit.at[i] = i < left ? from[i] : T(0.0f);
+    for (int i = 0; i < kElements; ++i) unit.at[i] = i < valid ? from[i] : T(0.0f);
     *reinterpret_cast<Vector<T, kElements>*>(to) = unit;
   }
 }

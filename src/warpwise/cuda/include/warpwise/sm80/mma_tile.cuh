@@ -19,22 +19,22 @@ enum class Side { kA, kB };
 
 using Quad = Vector<unsigned, 4>;
 
-// SIZE rows of A or columns of B, DEPTH bytes of K. ALONG: the operand is K-major (row-major A, column-major B), else
-// MN-major. A line is contiguous in global memory.
+// SIZE rows of A or columns of B, K_BYTES bytes of K. K_MAJOR: the operand is K-major (row-major A, column-major B),
+// else MN-major. A line is contiguous in global memory.
 //
 // A unit is 16 bytes, a row of an 8 x 8 matrix. The eight units that ldmatrix reads together are in one column of
 // units, in lines that differ in the three bits of swizzle(line); XOR with these bits spreads the eight over all 32
 // banks.
-template <Side SIDE, class T, int SIZE, int DEPTH, bool ALONG>
+template <Side SIDE, class T, int SIZE, int K_BYTES, bool K_MAJOR>
 struct OperandTile {
   static constexpr int kSize = sizeof(T), kSpan = OperandTraits<T>::kSpan, kUnit = 16 / kSize;  // elements
-  static constexpr int kLines = ALONG ? SIZE : DEPTH / kSize, kPitch = ALONG ? DEPTH : SIZE * kSize;
-  static constexpr int kBytes = kLines * kPitch, kSteps = DEPTH / 32;
-  static_assert(DEPTH == 64 || DEPTH == 128, "a line of 128 bytes holds one or two rows");
-  static_assert(ALONG || kPitch >= (kSpan == 2 ? 64 : 128), "lines of an MN-major tile fill the 32 banks");
+  static constexpr int kLines = K_MAJOR ? SIZE : K_BYTES / kSize, kPitch = K_MAJOR ? K_BYTES : SIZE * kSize;
+  static constexpr int kBytes = kLines * kPitch, kSteps = K_BYTES / 32;
+  static_assert(K_BYTES == 64 || K_BYTES == 128, "a line of 128 bytes holds one or two rows");
+  static_assert(K_MAJOR || kPitch >= (kSpan == 2 ? 64 : 128), "lines of an MN-major tile fill the 32 banks");
 
   __device__ static constexpr int swizzle(int line) {
-    if (ALONG) return line / (kSpan > 128 / kPitch ? kSpan : 128 / kPitch) & 7;
+    if (K_MAJOR) return line / (kSpan > 128 / kPitch ? kSpan : 128 / kPitch) & 7;
     if (kSpan == 2) return kPitch == 64 ? line >> 2 & 3 : (line >> 1 & 6) | (line & 1);
     return kSpan == 4 ? (line & 3) << 1 : line & 7;
   }
@@ -44,39 +44,40 @@ struct OperandTile {
   }
 
   // Period of swizzle(), in lines.
-  static constexpr int kPeriod = ALONG ? 8 * (kSpan > 128 / kPitch ? kSpan : 128 / kPitch) : kSpan == 2 ? 16 : 8;
+  static constexpr int kPeriod = K_MAJOR ? 8 * (kSpan > 128 / kPitch ? kSpan : 128 / kPitch) : kSpan == 2 ? 16 : 8;
 
-  // All threads copy the tile of `matrix` that begins at row or column `first` of `size` and at `depth` of k; its lines
-  // are `stride` elements apart. Elements past an edge are zero.
+  // All threads copy the tile of `matrix` that begins at row or column `first` of `size` and at `k_offset` of k; its
+  // lines are `stride` elements apart. Elements past an edge are zero.
   template <int WORD, int THREADS>
-  __device__ static void copy(unsigned char* to, const T* matrix, int stride, int first, int size, int depth, int k) {
-    constexpr int kUnits = kPitch / 16, kRound = THREADS / kUnits;  // lines of one round of copies
-    static_assert(THREADS % kUnits == 0 && kLines % kRound == 0, "whole rounds");
-    constexpr int kAlike = kPeriod > kRound ? kPeriod / kRound : 1;  // rounds with different swizzles
+  __device__ static void copy(unsigned char* to, const T* matrix, int stride, int first, int size, int k_offset,
+                              int k) {
+    constexpr int kUnits = kPitch / 16, kPassLines = THREADS / kUnits;  // lines that all threads copy in one pass
+    static_assert(THREADS % kUnits == 0 && kLines % kPassLines == 0, "every pass copies whole lines");
+    constexpr int kDistinctPasses = kPeriod > kPassLines ? kPeriod / kPassLines : 1;  // passes with different swizzles
     const int unit = static_cast<int>(threadIdx.x) % kUnits, line = static_cast<int>(threadIdx.x) / kUnits;
-    const int lines = ALONG ? size - first : k - depth, elements = ALONG ? k - depth : size - first;
-    const T* from = matrix + static_cast<long long>((ALONG ? first : depth) + line) * stride + (ALONG ? depth : first) +
-                    unit * kUnit;
+    const int lines = K_MAJOR ? size - first : k - k_offset, elements = K_MAJOR ? k - k_offset : size - first;
+    const T* from = matrix + static_cast<long long>((K_MAJOR ? first : k_offset) + line) * stride +
+                    (K_MAJOR ? k_offset : first) + unit * kUnit;
 #pragma unroll
-    for (int round = 0; round < kLines / kRound; ++round) {
-      unsigned char* const into =
-          to + offset(line + round % kAlike * kRound, unit) + round / kAlike * (kAlike * kRound * kPitch);
-      copy16<WORD>(into, from, line + round * kRound < lines ? elements - unit * kUnit : 0);
-      from += static_cast<long long>(kRound) * stride;
+    for (int pass = 0; pass < kLines / kPassLines; ++pass) {
+      unsigned char* const to_unit = to + offset(line + pass % kDistinctPasses * kPassLines, unit) +
+                                     pass / kDistinctPasses * (kDistinctPasses * kPassLines * kPitch);
+      copy16<WORD>(to_unit, from, line + pass * kPassLines < lines ? elements - unit * kUnit : 0);
+      from += static_cast<long long>(kPassLines) * stride;
     }
   }
 
   // Register of a pair of groups for (group, half of K). mma.sync takes consecutive registers: (0, 0), (1, 0), (0, 1),
   // (1, 1) of A and (0, 0), (0, 1) of a group of B.
-  __device__ static constexpr int held(int group, int half) {
+  __device__ static constexpr int register_index(int group, int half) {
     return SIDE == Side::kA ? 2 * half + group : 2 * group + half;
   }
 
   // Offset in a tile at which this lane loads the warp's fragments, whose first row or column is `first`.
-  __device__ static unsigned place(int first) {
+  __device__ static unsigned lane_offset(int first) {
     const int lane = threadIdx.x % 32, i = lane / 8, j = lane % 8;  // matrix and row of ldmatrix
     const int group = SIDE == Side::kA ? i % 2 : i / 2, half = SIDE == Side::kA ? i / 2 : i % 2;
-    if (ALONG) return offset(first + position(kSpan, group, j), half);
+    if (K_MAJOR) return offset(first + position(kSpan, group, j), half);
     if (kSpan == 1) return offset(half * 8 + j, first / kUnit + group);
     if (kSpan == 2) return offset(i / 2 * 16 + j / 2 * 4 + i % 2 * 2 + j % 2, first / kUnit);
     return offset(lane % 4, first / kUnit + lane / 4);
@@ -84,30 +85,31 @@ struct OperandTile {
 
   // Loads the fragments of 16 * PAIRS rows or columns at K step `step` (32 bytes): r[p] holds groups 2 p and 2 p + 1.
   template <int PAIRS>
-  __device__ static void fetch(unsigned (&r)[PAIRS][4], const unsigned char* slice, unsigned place, int step) {
-    const unsigned char* const lines = slice + step * (32 / kSize) * kPitch;
+  __device__ static void load_fragments(unsigned (&r)[PAIRS][4], const unsigned char* tile, unsigned lane_offset,
+                                        int step) {
+    const unsigned char* const lines = tile + step * (32 / kSize) * kPitch;
 #pragma unroll
     for (int p = 0; p < PAIRS; ++p) {
-      const unsigned beside = p * 16 * kSize;
-      if constexpr (ALONG) {
-        ldmatrix_x4(r[p], shared_address(slice + (place ^ step * 32u) + position(kSpan, 2 * p, 0) * kPitch));
+      const unsigned pair_offset = p * 16 * kSize;
+      if constexpr (K_MAJOR) {
+        ldmatrix_x4(r[p], shared_address(tile + (lane_offset ^ step * 32u) + position(kSpan, 2 * p, 0) * kPitch));
       } else if constexpr (kSpan == 1) {
-        ldmatrix_x4_trans(r[p], shared_address(lines + (place ^ beside % 128) + beside / 128 * 128));
-      } else if constexpr (kSpan == 2) {  // byte pairs at two depths, twice: four depths of each row
+        ldmatrix_x4_trans(r[p], shared_address(lines + (lane_offset ^ pair_offset % 128) + pair_offset / 128 * 128));
+      } else if constexpr (kSpan == 2) {  // byte pairs at two k, twice: four k of each row
         unsigned pairs[4];
-        ldmatrix_x4_trans(pairs, shared_address(lines + (place ^ beside % 128) + beside / 128 * 128));
+        ldmatrix_x4_trans(pairs, shared_address(lines + (lane_offset ^ pair_offset % 128) + pair_offset / 128 * 128));
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          r[p][held(0, half)] = __byte_perm(pairs[2 * half], pairs[2 * half + 1], 0x6420);
-          r[p][held(1, half)] = __byte_perm(pairs[2 * half], pairs[2 * half + 1], 0x7531);
+          r[p][register_index(0, half)] = __byte_perm(pairs[2 * half], pairs[2 * half + 1], 0x6420);
+          r[p][register_index(1, half)] = __byte_perm(pairs[2 * half], pairs[2 * half + 1], 0x7531);
         }
       } else if (p % 2 == 0) {
-        static_assert(ALONG || kSpan < 4 || PAIRS % 2 == 0, "four floats belong to four groups");
+        static_assert(K_MAJOR || kSpan < 4 || PAIRS % 2 == 0, "four floats belong to four groups");
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          const auto quad = *reinterpret_cast<const Quad*>(lines + place + beside + half * 4 * kPitch);
+          const auto quad = *reinterpret_cast<const Quad*>(lines + lane_offset + pair_offset + half * 4 * kPitch);
 #pragma unroll
-          for (int e = 0; e < 4; ++e) r[p + e / 2][held(e % 2, half)] = quad.at[e];
+          for (int e = 0; e < 4; ++e) r[p + e / 2][register_index(e % 2, half)] = quad.at[e];
         }
       }
     }
@@ -133,13 +135,13 @@ __device__ inline void transpose_quad(unsigned (&words)[4]) {
   const bool odd = threadIdx.x & 1, high = threadIdx.x & 2;
 #pragma unroll
   for (int i = 0; i < 4; i += 2) {
-    const unsigned came = __shfl_xor_sync(0xffffffffu, odd ? words[i] : words[i + 1], 1);
-    (odd ? words[i] : words[i + 1]) = came;
+    const unsigned received = __shfl_xor_sync(0xffffffffu, odd ? words[i] : words[i + 1], 1);
+    (odd ? words[i] : words[i + 1]) = received;
   }
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
-    const unsigned came = __shfl_xor_sync(0xffffffffu, high ? words[i] : words[i + 2], 2);
-    (high ? words[i] : words[i + 2]) = came;
+    const unsigned received = __shfl_xor_sync(0xffffffffu, high ? words[i] : words[i + 2], 2);
+    (high ? words[i] : words[i + 2]) = received;
   }
 }
 
@@ -178,21 +180,21 @@ __device__ inline void store(const Sum (&sums)[I][J][4], Out* c, int m, int n, i
     Out* const to = c + static_cast<long long>(c_row) * n;
 #pragma unroll
     for (int j = 0; j < J; j += kGroups) {
-      const Sum* const own[4] = {sums[i / 2][j] + i % 2 * 2, sums[i / 2][j + 1] + i % 2 * 2,
+      const Sum* const sum[4] = {sums[i / 2][j] + i % 2 * 2, sums[i / 2][j + 1] + i % 2 * 2,
                                  sums[i / 2][j + kGroups / 2] + i % 2 * 2, sums[i / 2][j + kGroups - 1] + i % 2 * 2};
       const int c_column = column + j * 8 + t * 2 * kGroups, left = c_row < m ? n - c_column : 0;
       if constexpr (sizeof(Out) == 2) {
         unsigned words[4];
 #pragma unroll
-        for (int e = 0; e < 4; ++e) words[e] = pack(own[e][0], own[e][1], Out());
+        for (int e = 0; e < 4; ++e) words[e] = pack(sum[e][0], sum[e][1], Out());
         transpose_quad(words);
         store16<ALIGNED>(to + c_column, *reinterpret_cast<const Vector<Out, 8>*>(words), left);
       } else if constexpr (kSpan == 2) {
-        store16<ALIGNED>(to + c_column, Vector<Out, 4>{own[0][0], own[1][0], own[0][1], own[1][1]}, left);
+        store16<ALIGNED>(to + c_column, Vector<Out, 4>{sum[0][0], sum[1][0], sum[0][1], sum[1][1]}, left);
       } else {
 #pragma unroll
         for (int e = 0; e < 2; ++e)
-          store16<ALIGNED>(to + c_column + e * 4, Vector<Out, 4>{own[0][e], own[1][e], own[2][e], own[3][e]},
+          store16<ALIGNED>(to + c_column + e * 4, Vector<Out, 4>{sum[0][e], sum[1][e], sum[2][e], sum[3][e]},
                            left - e * 4);
       }
     }

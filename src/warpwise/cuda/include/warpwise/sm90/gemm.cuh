@@ -1,9 +1,10 @@
 // Warp-specialised persistent GEMM for Hopper: the body of a kernel that has tensor maps of A, B and C. sm_90a only.
 //
-// Warpgroup 0 is the producer: it loads k-tiles into a ring of pipeline stages by TMA. One or two consumer warpgroups
-// multiply them, each computing a part of the block's tile of C. The blocks of a cluster compute neighbouring tiles,
-// and each loads its share of the common operands by multicast. A block is persistent. At the end of a tile the sums
-// are rounded, which frees the accumulators, and the tile is stored box by box while the next tile is multiplied.
+// Warpgroup 0 is the producer: it loads k-tiles into a circular buffer of pipeline stages by TMA. One or two consumer
+// warpgroups multiply them, each computing a part of the block's tile of C. The blocks of a cluster compute
+// neighbouring tiles, and each loads its share of the common operands by multicast. A block is persistent. At the end
+// of a tile the sums are rounded, which frees the accumulators, and the tile is stored box by box during the main loop
+// of the next tile.
 //
 // Include cuda_bf16.h or cuda_fp16.h first.
 #pragma once
@@ -33,19 +34,19 @@ struct GemmConfig {
   static constexpr bool a_mn_major = A_MN_MAJOR, b_mn_major = B_MN_MAJOR;
   static constexpr int groups = GM * GN, threads = (1 + groups) * kWarpgroupThreads, cluster = CM * CN;
   static constexpr int wgmmas = BM / GM / 64, width = BN / GN;  // of a warpgroup: `wgmmas` of 64 x width
-  static constexpr int parts = wgmmas * width / 64;             // boxes of C that it stores
+  static constexpr int subtiles = wgmmas * width / 64;          // boxes of C that it stores in the epilogue
   static constexpr unsigned bytes_a = BM / 64 * kBoxBytes, bytes_b = BN / 64 * kBoxBytes;  // of a k-tile
   static constexpr int loads_a = BM / 64 / CN, loads_b = BN / 64 / CM;  // boxes of a k-tile that a block loads
   // Dynamic shared memory in bytes: alignment of the swizzle, stages, barriers, and staging boxes for the epilogue, two
   // for each warpgroup if they fit into the SM's 227 KiB.
-  static constexpr unsigned ring = 1024 + STAGES * (bytes_a + bytes_b + 16), room = 232448;
-  static constexpr int boxes = ring + groups * 2 * kBoxBytes <= room ? 2 : 1;
+  static constexpr unsigned ring = 1024 + STAGES * (bytes_a + bytes_b + 16), max_shared = 232448;
+  static constexpr int boxes = ring + groups * 2 * kBoxBytes <= max_shared ? 2 : 1;
   static constexpr unsigned shared = ring + groups * boxes * kBoxBytes;
   static_assert(sizeof(T) == 2, "64 columns span the 128-byte swizzle");
   static_assert(groups == 1 || groups == 2, "64 x 256 accumulators of a warpgroup take 128 registers a thread");
   static_assert(BM % (64 * GM) == 0 && BN % (64 * GN) == 0, "a warpgroup multiplies and stores 64 x 64 at a time");
   static_assert(loads_a * CN * 64 == BM && loads_b * CM * 64 == BN, "a block loads whole boxes for its cluster");
-  static_assert(shared <= room, "an SM has 227 KiB for a block");
+  static_assert(shared <= max_shared, "an SM has 227 KiB for a block");
 };
 
 // Grouped raster order over `rows` x `columns` cluster tiles: groups of `group` rows, column by column within a group.
@@ -53,13 +54,13 @@ struct GemmConfig {
 struct TileScheduler {
   int rows, columns, group;
   __device__ int tiles() const { return rows * columns; }
-  __device__ int row(int number) const { return first(number) + number % per_group() % in_group(number); }
-  __device__ int column(int number) const { return number % per_group() / in_group(number); }
+  __device__ int row(int tile) const { return first(tile) + tile % per_group() % in_group(tile); }
+  __device__ int column(int tile) const { return tile % per_group() / in_group(tile); }
 
  private:
   __device__ int per_group() const { return group * columns; }
-  __device__ int first(int number) const { return number / per_group() * group; }
-  __device__ int in_group(int number) const { return min(group, rows - first(number)); }
+  __device__ int first(int tile) const { return tile / per_group() * group; }
+  __device__ int in_group(int tile) const { return min(group, rows - first(tile)); }
 };
 
 // A stage of the ring and the phase parity of its barriers.
@@ -94,15 +95,15 @@ __device__ inline unsigned rounded(float left, float right, __half) {
 }
 #endif
 
-// Loads the box of an operand at `along` (M or N) and `depth` (K), multicast to `blocks` if SHARED.
+// Loads the box of an operand at `mn` (M or N) and `k` (K), multicast to `blocks` if SHARED.
 template <bool MN_MAJOR, bool SHARED>
-__device__ inline void tma_load_operand(unsigned to, const TensorMap* map, unsigned arrived, int along, int depth,
+__device__ inline void tma_load_operand(unsigned to, const TensorMap* map, unsigned full_barrier, int mn, int k,
                                         unsigned short blocks) {
-  const int x = MN_MAJOR ? along : depth, y = MN_MAJOR ? depth : along;
+  const int x = MN_MAJOR ? mn : k, y = MN_MAJOR ? k : mn;
   if constexpr (SHARED)
-    tma_load_2d_multicast(to, map, arrived, x, y, blocks);
+    tma_load_2d_multicast(to, map, full_barrier, x, y, blocks);
   else
-    tma_load_2d(to, map, arrived, x, y);
+    tma_load_2d(to, map, full_barrier, x, y);
 }
 
 // The producer thread: loads k-tiles into the stages of the ring as they become free.
@@ -112,7 +113,7 @@ struct Producer {
   unsigned stages_a, stages_b, full, empty;   // shared addresses; barriers: full, empty
   int cluster_m, cluster_n;                   // the block's position in its cluster
   unsigned short blocks_a = 0, blocks_b = 0;  // masks of the blocks in the same row and in the same column
-  PipelineState<P::stages> at{0, 1};          // all stages are free at first
+  PipelineState<P::stages> state{0, 1};       // all stages are free at first
 
   __device__ Producer(const TensorMap* a, const TensorMap* b, unsigned stages_a, unsigned stages_b, unsigned full,
                       unsigned empty, int cluster_m, int cluster_n)
@@ -131,22 +132,22 @@ struct Producer {
   // Loads k-tile `s` of the tile whose first element is (row, column).
   __device__ void load(int row, int column, int s) {
     constexpr int kUnrolled = P::loads_a + P::loads_b > 4 ? 1 : 4;  // more does not fit into 40 registers
-    const unsigned arrived = full + 8 * at.stage;
-    mbarrier_wait(empty + 8 * at.stage, at.phase);
-    mbarrier_arrive_expect_tx(arrived, P::bytes_a + P::bytes_b);
+    const unsigned full_barrier = full + 8 * state.stage;
+    mbarrier_wait(empty + 8 * state.stage, state.phase);
+    mbarrier_arrive_expect_tx(full_barrier, P::bytes_a + P::bytes_b);
 #pragma unroll kUnrolled
     for (int i = 0; i < P::loads_a; ++i) {
       const int box = cluster_n * P::loads_a + i;
-      tma_load_operand<P::a_mn_major, (P::cn > 1)>(stages_a + at.stage * P::bytes_a + box * kBoxBytes, a, arrived,
-                                                   row + box * 64, s * kTileK, blocks_a);
+      tma_load_operand<P::a_mn_major, (P::cn > 1)>(stages_a + state.stage * P::bytes_a + box * kBoxBytes, a,
+                                                   full_barrier, row + box * 64, s * kTileK, blocks_a);
     }
 #pragma unroll kUnrolled
     for (int i = 0; i < P::loads_b; ++i) {
       const int box = cluster_m * P::loads_b + i;
-      tma_load_operand<P::b_mn_major, (P::cm > 1)>(stages_b + at.stage * P::bytes_b + box * kBoxBytes, b, arrived,
-                                                   column + box * 64, s * kTileK, blocks_b);
+      tma_load_operand<P::b_mn_major, (P::cm > 1)>(stages_b + state.stage * P::bytes_b + box * kBoxBytes, b,
+                                                   full_barrier, column + box * 64, s * kTileK, blocks_b);
     }
-    at.next();
+    state.next();
   }
 };
 
@@ -207,8 +208,8 @@ __device__ inline void gemm(const TensorMap& a, const TensorMap& b, const C& c, 
   if (threadIdx.x == 0) {
     for (int s = 0; s < P::stages; ++s) {
       mbarrier_init(full + 8 * s, 1);
-      mbarrier_init(empty + 8 * s,
-                    P::groups * (P::cm + P::cn - 1));  // arrivals of all consumers of what this block loads
+      // Arrivals of all consumers of what this block loads.
+      mbarrier_init(empty + 8 * s, P::groups * (P::cm + P::cn - 1));
     }
     fence_mbarrier_init();
   }
@@ -221,9 +222,9 @@ __device__ inline void gemm(const TensorMap& a, const TensorMap& b, const C& c, 
     if constexpr (P::groups > 1) warpgroup_reg_dealloc<40>();
     if (threadIdx.x == 0) {
       Producer<P> producer(&a, &b, stages_a, stages_b, full, empty, cluster_m, cluster_n);
-      for (int number = first; number < order.tiles(); number += step) {
-        const int row = (order.row(number) * P::cm + cluster_m) * P::bm;
-        const int column = (order.column(number) * P::cn + cluster_n) * P::bn;
+      for (int tile = first; tile < order.tiles(); tile += step) {
+        const int row = (order.row(tile) * P::cm + cluster_m) * P::bm;
+        const int column = (order.column(tile) * P::cn + cluster_n) * P::bn;
         for (int s = 0; s < k_tiles; ++s) producer.load(row, column, s);
       }
     }
@@ -234,74 +235,74 @@ __device__ inline void gemm(const TensorMap& a, const TensorMap& b, const C& c, 
     const unsigned own_a = stages_a + group_m * P::wgmmas * kBoxBytes,
                    own_b = stages_b + group_n * (P::width / 64) * kBoxBytes;
     const bool releases = thread < P::cluster && (thread % P::cm == cluster_m || thread / P::cm == cluster_n);
-    PipelineState<P::stages> at;
-    unsigned before = 0;  // empty barrier of the k-tile whose wgmma may be pending
+    PipelineState<P::stages> state;
+    unsigned previous_empty = 0;  // empty barrier of the k-tile whose wgmma may be pending
     float d[P::wgmmas][P::width / 2];
-    unsigned kept[P::parts][16];  // the previous tile, rounded, and its position
-    int kept_row = 0, kept_column = 0, box = 0;
-    bool keeps = false;
+    unsigned pending[P::subtiles][16];  // the previous tile, rounded, and its position in C
+    int pending_row = 0, pending_column = 0, box = 0;
+    bool has_pending = false;
 
     const auto k_tile = [&](int s) {
-      mbarrier_wait(full + 8 * at.stage, at.phase);
+      mbarrier_wait(full + 8 * state.stage, state.phase);
       wgmma_fence();
 #pragma unroll
       for (int i = 0; i < kTileK / 16; ++i) {
-        const unsigned long long part_b = operand_descriptor<P::b_mn_major>(own_b + at.stage * P::bytes_b, i);
+        const unsigned long long b_descriptor = operand_descriptor<P::b_mn_major>(own_b + state.stage * P::bytes_b, i);
 #pragma unroll
         for (int p = 0; p < P::wgmmas; ++p)
           wgmma<typename P::Element, P::width, P::a_mn_major, P::b_mn_major>(
-              d[p], operand_descriptor<P::a_mn_major>(own_a + at.stage * P::bytes_a + p * kBoxBytes, i), part_b,
-              s || i);
+              d[p], operand_descriptor<P::a_mn_major>(own_a + state.stage * P::bytes_a + p * kBoxBytes, i),
+              b_descriptor, s || i);
       }
       wgmma_commit_group();
       wgmma_wait_group<1>();
-      if (s > 0 && releases) mbarrier_arrive(before, thread);
-      before = empty + 8 * at.stage;
-      at.next();
+      if (s > 0 && releases) mbarrier_arrive(previous_empty, thread);
+      previous_empty = empty + 8 * state.stage;
+      state.next();
     };
-    const auto write = [&](int part) {
+    const auto store_subtile = [&](int subtile) {
       if constexpr (kIsTensorMap<C>) {
         if (thread == 0) tma_store_wait_read<P::boxes - 1>();
         named_barrier_sync(1 + group, kWarpgroupThreads);
       }
-      store_tile(staging + (group * P::boxes + box) * kBoxBytes, kept[part], group, &c,
-                 kept_row + part / (P::width / 64) * 64, kept_column + part % (P::width / 64) * 64);
+      store_tile(staging + (group * P::boxes + box) * kBoxBytes, pending[subtile], group, &c,
+                 pending_row + subtile / (P::width / 64) * 64, pending_column + subtile % (P::width / 64) * 64);
       if (P::boxes == 2) box ^= 1;
     };
 
-    for (int number = first; number < order.tiles(); number += step) {
+    for (int tile = first; tile < order.tiles(); tile += step) {
       k_tile(0);
-      int row = ((order.row(number) * P::cm + cluster_m) * P::gm + group_m) * P::wgmmas * 64;
-      int column = ((order.column(number) * P::cn + cluster_n) * P::gn + group_n) * P::width;
+      int row = ((order.row(tile) * P::cm + cluster_m) * P::gm + group_m) * P::wgmmas * 64;
+      int column = ((order.column(tile) * P::cn + cluster_n) * P::gn + group_n) * P::width;
       asm volatile("" : "+r"(row), "+r"(column));  // computed here, while wgmma runs
-      if (keeps) write(0);
+      if (has_pending) store_subtile(0);
 #pragma unroll
-      for (int part = 1; part < P::parts; ++part) {
-        if (part < k_tiles) k_tile(part);
-        if (keeps) write(part);
+      for (int subtile = 1; subtile < P::subtiles; ++subtile) {
+        if (subtile < k_tiles) k_tile(subtile);
+        if (has_pending) store_subtile(subtile);
       }
-      for (int s = P::parts; s < k_tiles; ++s) k_tile(s);
+      for (int s = P::subtiles; s < k_tiles; ++s) k_tile(s);
       wgmma_wait_group<0>();
-      if (releases) mbarrier_arrive(before, thread);
+      if (releases) mbarrier_arrive(previous_empty, thread);
 
-      kept_row = row;
-      kept_column = column;
-      keeps = true;
+      pending_row = row;
+      pending_column = column;
+      has_pending = true;
 #pragma unroll
-      for (int part = 0; part < P::parts; ++part) {
+      for (int subtile = 0; subtile < P::subtiles; ++subtile) {
 #pragma unroll
         for (int i = 0; i < 16; ++i) {
-          float* const pair = &d[part / (P::width / 64)][part % (P::width / 64) * 32 + 2 * i];
+          float* const pair = &d[subtile / (P::width / 64)][subtile % (P::width / 64) * 32 + 2 * i];
           epilogue(pair[0], pair[1],
-                   kept_row + part / (P::width / 64) * 64 + thread / 32 * 16 + thread % 32 / 4 + i % 2 * 8,
-                   kept_column + part % (P::width / 64) * 64 + i / 2 * 8 + thread % 4 * 2);
-          kept[part][i] = rounded(pair[0], pair[1], typename P::Element());
+                   pending_row + subtile / (P::width / 64) * 64 + thread / 32 * 16 + thread % 32 / 4 + i % 2 * 8,
+                   pending_column + subtile % (P::width / 64) * 64 + i / 2 * 8 + thread % 4 * 2);
+          pending[subtile][i] = rounded(pair[0], pair[1], typename P::Element());
         }
       }
     }
-    if (keeps) {
+    if (has_pending) {
 #pragma unroll
-      for (int part = 0; part < P::parts; ++part) write(part);
+      for (int subtile = 0; subtile < P::subtiles; ++subtile) store_subtile(subtile);
     }
     if (thread == 0) tma_store_wait_read<0>();  // the end of the kernel waits for the global writes
   }

@@ -26,9 +26,9 @@ struct Tile {
 };
 
 // Grouped raster order: groups of `group` pairs of tile rows, column by column within a group, for reuse in L2.
-__device__ inline Tile tile_at(int number, int pairs, int columns, int group, int rank) {
-  const int per_group = group * columns, first = number / per_group * group, in_group = min(group, pairs - first);
-  return {(first + number % per_group % in_group) * kCluster + rank, number % per_group / in_group};
+__device__ inline Tile tile_at(int tile_index, int pairs, int columns, int group, int rank) {
+  const int per_group = group * columns, first = tile_index / per_group * group, in_group = min(group, pairs - first);
+  return {(first + tile_index % per_group % in_group) * kCluster + rank, tile_index % per_group / in_group};
 }
 
 struct PipelineState {  // a stage of the ring and its phase parity
@@ -52,11 +52,11 @@ template <class Element, class C>
 __device__ inline void gemm(const sm90::TensorMap& a, const sm90::TensorMap& b, const C& c, int k, int pairs,
                             int columns, int group, unsigned shared) {
   using Sum = typename sm90::ElementOf<Element>::Sum;
-  constexpr int kDepth = 128 / sizeof(Element);
+  constexpr int kTileK = 128 / sizeof(Element);
   const unsigned base = (shared + 1023) & ~1023u;  // a swizzled unit is 1 KiB
-  const unsigned tiles_a = base, tiles_b = tiles_a + kStages * kBytesA, tiles_c = tiles_b + kStages * kBytesB;
-  const unsigned full = tiles_c + 4 * kBytesC, empty = full + 8 * kStages;  // barriers
-  const int rank = static_cast<int>(sm90::cluster_ctarank()), k_tiles = (k + kDepth - 1) / kDepth;
+  const unsigned stages_a = base, stages_b = stages_a + kStages * kBytesA, staging = stages_b + kStages * kBytesB;
+  const unsigned full = staging + 4 * kBytesC, empty = full + 8 * kStages;  // barriers
+  const int rank = static_cast<int>(sm90::cluster_ctarank()), k_tiles = (k + kTileK - 1) / kTileK;
   const int first = blockIdx.x / kCluster, step = gridDim.x / kCluster, tiles = pairs * columns;
 
   if (threadIdx.x == 0) {
@@ -71,53 +71,54 @@ __device__ inline void gemm(const sm90::TensorMap& a, const sm90::TensorMap& b, 
   if (threadIdx.x < kWarpgroupThreads) {
     sm90::warpgroup_reg_dealloc<40>();
     if (threadIdx.x == 0) {
-      PipelineState stage{0, 1};  // all stages are free at first
-      for (int number = first; number < tiles; number += step) {
-        const Tile tile = tile_at(number, pairs, columns, group, rank);
-        for (int s = 0; s < k_tiles; ++s, stage.next()) {
-          const unsigned arrived = full + 8 * stage.index;
-          sm90::mbarrier_wait(empty + 8 * stage.index, stage.phase);
-          sm90::mbarrier_arrive_expect_tx(arrived, kBytesA + kBytesB);
-          sm90::tma_load_2d(tiles_a + stage.index * kBytesA, &a, arrived, s * kDepth, tile.row * kRows);
-          sm90::tma_load_2d_multicast(tiles_b + stage.index * kBytesB + rank * kBoxBytes, &b, arrived, s * kDepth,
+      PipelineState state{0, 1};  // all stages are free at first
+      for (int tile_index = first; tile_index < tiles; tile_index += step) {
+        const Tile tile = tile_at(tile_index, pairs, columns, group, rank);
+        for (int s = 0; s < k_tiles; ++s, state.next()) {
+          const unsigned full_barrier = full + 8 * state.index;
+          sm90::mbarrier_wait(empty + 8 * state.index, state.phase);
+          sm90::mbarrier_arrive_expect_tx(full_barrier, kBytesA + kBytesB);
+          sm90::tma_load_2d(stages_a + state.index * kBytesA, &a, full_barrier, s * kTileK, tile.row * kRows);
+          sm90::tma_load_2d_multicast(stages_b + state.index * kBytesB + rank * kBoxBytes, &b, full_barrier, s * kTileK,
                                       tile.column * kColumns + rank * 128, 3);
         }
       }
     }
   } else {
     sm90::warpgroup_reg_alloc<232>();
-    const int own = threadIdx.x / kWarpgroupThreads - 1, thread = threadIdx.x % kWarpgroupThreads, lane = thread % 32;
-    const unsigned tiles_own = tiles_c + own * 2 * kBytesC;  // two staging boxes of C, used in turn
-    PipelineState stage;
-    int box = 0;
-    for (int number = first; number < tiles; number += step) {
-      const Tile tile = tile_at(number, pairs, columns, group, rank);
+    const int consumer = threadIdx.x / kWarpgroupThreads - 1, thread = threadIdx.x % kWarpgroupThreads,
+              lane = thread % 32;
+    const unsigned own_staging = staging + consumer * 2 * kBytesC;  // two staging boxes of C, used in turn
+    PipelineState state;
+    int next_box = 0;
+    for (int tile_index = first; tile_index < tiles; tile_index += step) {
+      const Tile tile = tile_at(tile_index, pairs, columns, group, rank);
       Sum d[128];
-      unsigned before = 0;  // empty barrier of the k-tile whose wgmma may be pending
-      for (int s = 0; s < k_tiles; ++s, stage.next()) {
-        sm90::mbarrier_wait(full + 8 * stage.index, stage.phase);
+      unsigned previous_empty = 0;  // empty barrier of the k-tile whose wgmma may be pending
+      for (int s = 0; s < k_tiles; ++s, state.next()) {
+        sm90::mbarrier_wait(full + 8 * state.index, state.phase);
         sm90::wgmma_fence();
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const unsigned from_a = tiles_a + stage.index * kBytesA + own * 64 * 128 + i * 32;
-          const unsigned from_b = tiles_b + stage.index * kBytesB + i * 32;
+          const unsigned from_a = stages_a + state.index * kBytesA + consumer * 64 * 128 + i * 32;
+          const unsigned from_b = stages_b + state.index * kBytesB + i * 32;
           sm90::wgmma<Element, 256>(d, sm90::matrix_descriptor(from_a, 16, 1024),
                                     sm90::matrix_descriptor(from_b, 16, 1024), s || i);
         }
         sm90::wgmma_commit_group();
         sm90::wgmma_wait_group<1>();
-        if (s > 0 && thread < kCluster) sm90::mbarrier_arrive(before, thread);
-        before = empty + 8 * stage.index;
+        if (s > 0 && thread < kCluster) sm90::mbarrier_arrive(previous_empty, thread);
+        previous_empty = empty + 8 * state.index;
       }
       sm90::wgmma_wait_group<0>();
-      if (thread < kCluster) sm90::mbarrier_arrive(before, thread);
+      if (thread < kCluster) sm90::mbarrier_arrive(previous_empty, thread);
 
 #pragma unroll
-      for (int part = 0; part < kColumns / 32; ++part, box ^= 1) {
-        const unsigned to = tiles_own + box * kBytesC;
+      for (int subtile = 0; subtile < kColumns / 32; ++subtile, next_box ^= 1) {
+        const unsigned to = own_staging + next_box * kBytesC;
         if constexpr (sm90::kIsTensorMap<C>) {
           if (thread == 0) sm90::tma_store_wait_read<1>();
-          sm90::named_barrier_sync(1 + own, kWarpgroupThreads);
+          sm90::named_barrier_sync(1 + consumer, kWarpgroupThreads);
         } else {
           __syncwarp();  // a warp stores and loads its own 16 rows
         }
@@ -125,20 +126,22 @@ __device__ inline void gemm(const sm90::TensorMap& a, const sm90::TensorMap& b, 
         for (int j = 0; j < 4; ++j) {  // 8 columns: two units of 16 bytes, swizzled by row
 #pragma unroll
           for (int half = 0; half < 2; ++half) {
-            const int row = thread / 32 * 16 + half * 8 + lane / 4, unit = j * 2 + lane % 4 / 2, at = part * 16 + j * 4;
-            warpwise::st_shared_v2(to + row * 128 + ((unit ^ (row & 7)) << 4) + lane % 2 * 8, bits(d[at + half * 2]),
-                                   bits(d[at + half * 2 + 1]));
+            const int row = thread / 32 * 16 + half * 8 + lane / 4, unit = j * 2 + lane % 4 / 2,
+                      first_register = subtile * 16 + j * 4;
+            warpwise::st_shared_v2(to + row * 128 + ((unit ^ (row & 7)) << 4) + lane % 2 * 8,
+                                   bits(d[first_register + half * 2]), bits(d[first_register + half * 2 + 1]));
           }
         }
         if constexpr (sm90::kIsTensorMap<C>) {
           sm90::fence_proxy_async();
-          sm90::named_barrier_sync(1 + own, kWarpgroupThreads);
-          if (thread == 0) sm90::tma_store_2d(&c, to, tile.column * kColumns + part * 32, tile.row * kRows + own * 64);
+          sm90::named_barrier_sync(1 + consumer, kWarpgroupThreads);
+          if (thread == 0)
+            sm90::tma_store_2d(&c, to, tile.column * kColumns + subtile * 32, tile.row * kRows + consumer * 64);
         } else {
           const int warp_row = thread / 32 * 16;
           __syncwarp();
-          sm90::store_rows(to + warp_row * 128, c, tile.row * kRows + own * 64 + warp_row,
-                           tile.column * kColumns + part * 32);
+          sm90::store_rows(to + warp_row * 128, c, tile.row * kRows + consumer * 64 + warp_row,
+                           tile.column * kColumns + subtile * 32);
         }
       }
     }

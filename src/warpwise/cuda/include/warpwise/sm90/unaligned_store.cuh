@@ -42,20 +42,20 @@ __device__ inline unsigned swizzled_word(unsigned rows_at, int row, int lane) {
 template <class T>
 __device__ inline void store_rows(unsigned rows_at, const DenseRows<T>& c, int row, int column) {
   static_assert(sizeof(T) == 2 || sizeof(T) == 4, "a word holds two elements or one");
-  constexpr int kAtOnce = 4, kInWord = 4 / sizeof(T);
-  const int lane = threadIdx.x % 32, rows = c.m - row, left = c.n - column - lane * kInWord;
-  T* to = c.at + static_cast<long long>(row) * c.n + column + lane * kInWord;
+  constexpr int kRowsInFlight = 4, kPerWord = 4 / sizeof(T);
+  const int lane = threadIdx.x % 32, rows = c.m - row, left = c.n - column - lane * kPerWord;
+  T* to = c.at + static_cast<long long>(row) * c.n + column + lane * kPerWord;
   if (sizeof(T) == 2 && c.n - column >= 64) {
     const int end = lane ? 16 : 0;  // bit offset of the single element that lane 0 or 31 stores
 #pragma unroll 1
-    for (int i = 0; i < min(16, rows); i += kAtOnce) {
-      unsigned words[kAtOnce], before[kAtOnce];
+    for (int i = 0; i < min(16, rows); i += kRowsInFlight) {
+      unsigned words[kRowsInFlight], before[kRowsInFlight];
 #pragma unroll
-      for (int j = 0; j < kAtOnce; ++j) words[j] = swizzled_word(rows_at, i + j, lane);
+      for (int j = 0; j < kRowsInFlight; ++j) words[j] = swizzled_word(rows_at, i + j, lane);
 #pragma unroll
-      for (int j = 0; j < kAtOnce; ++j) before[j] = __shfl_up_sync(0xffffffffu, words[j], 1);
+      for (int j = 0; j < kRowsInFlight; ++j) before[j] = __shfl_up_sync(0xffffffffu, words[j], 1);
 #pragma unroll
-      for (int j = 0; j < kAtOnce; ++j, to += c.n) {
+      for (int j = 0; j < kRowsInFlight; ++j, to += c.n) {
         const unsigned long long at = __cvta_generic_to_global(to);
         const unsigned between = static_cast<unsigned>(at) & 2;  // bytes past a word boundary
         const bool inside = i + j < rows;
