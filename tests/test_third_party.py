@@ -8,7 +8,6 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-import tomllib
 import torch
 
 from warpwise import lab, operation
@@ -20,6 +19,8 @@ HOME = Path(__file__).parents[1] / "examples" / "third_party"
 @pytest.fixture(scope="module")
 def package() -> Iterator[ModuleType]:
     """The module that the entry point of the package names, as ``operation.load_entry_points`` imports it."""
+    tomllib = pytest.importorskip("tomllib", reason="new in Python 3.11")
+    tomllib = pytest.importorskip("tomllib", reason="new in Python 3.11")
     entry = tomllib.loads((HOME / "pyproject.toml").read_text())["project"]["entry-points"]["warpwise.ops"]["mypackage"]
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(HOME)
