@@ -92,7 +92,7 @@ def test_sampled_and_trusted(source: Path) -> None:
     [
         (["scale.cu"], "a file needs --kernel, --grid and --block"),
         (["nowhere.cu", *LAUNCH], "no file 'nowhere.cu'"),
-        (["softmax"], "which rung? Say softmax:RUNG; there are k01_thread_per_row"),
+        (["softmax"], "expected softmax:RUNG; there are k01_thread_per_row"),
         (["softmax:k99"], "softmax: no rung 'k99'; there are k01_thread_per_row"),
         (["nonsense:k01"], "no operation 'nonsense'"),
         (["softmax:k03", "--dtype", "int8"], "no dtype 'int8'; there are float32"),

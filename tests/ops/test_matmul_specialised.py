@@ -6,10 +6,10 @@ import re
 
 import pytest
 import torch
-from benchmarks.register_banks import busiest_loop
 from tests.sampled import thinned
 
 from warpwise import cuda, ops, registry
+from warpwise.lab.register_banks import busiest_loop
 from warpwise.machine.disassemble import disassemble
 from warpwise.ops.matmul import _specialised
 from warpwise.ops.matmul._shared import HERE
@@ -25,7 +25,7 @@ SOME = [
 
 
 LEAVE = """
-#include <warpwise/tile.cuh>
+#include <warpwise/core/float4.cuh>
 #include "feed.cuh"
 #include "leaving.cuh"
 

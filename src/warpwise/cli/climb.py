@@ -1,4 +1,4 @@
-"""``warpwise climb``: verify an operation's rungs, time the right ones beside their opponents, and show the ladder."""
+"""``warpwise climb``: verify an operation's rungs, time the correct ones and their opponents, and show the ladder."""
 
 from __future__ import annotations
 
@@ -25,45 +25,46 @@ from warpwise.operation import Op
 
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="OP...")
-@click.option("--device", "where", help="cuda, cuda:1 or cpu; a GPU unless there is none.")
+@click.option("--device", "where", help="cuda, cuda:1 or cpu.  [default: a GPU if there is one]")
 @click.option(
     "--size",
     "sizes",
     multiple=True,
     metavar="NAME",
-    help="A size by name, 'all', or as in rows=1000,columns=77; the first unless given.",
+    help="A size by name, 'all', or as rows=1000,columns=77.  [default: the first]",
 )
 @click.option(
     "--dtype",
     "dtypes",
     multiple=True,
     metavar="DTYPE",
-    help="float32, bfloat16 …, or 'all'; the first unless given. Verification covers every dtype unless one is given.",
+    help="float32, bfloat16, ... or 'all'.  [default: verify all, time the first]",
 )
-@click.option("--rung", "rungs", multiple=True, help="A rung by name or number (k02); all unless given.")
+@click.option("--rung", "rungs", multiple=True, help="A rung by name or number (k02).  [default: all]")
 @click.option(
     "--budget",
     default=20.0,
     show_default=True,
     type=click.FloatRange(min=0, min_open=True),
-    help="Seconds to time one size and dtype for.",
+    help="Seconds to time one size and dtype.",
 )
 @click.option(
     "--json",
     "json_path",
     type=click.Path(path_type=Path),
-    help="Keep the results here; a folder if there are several operations.",
+    help="Write the results to this file, or to a folder for several operations.",
 )
-@click.option("--no-store", is_flag=True, help="Keep nothing in the results store that `warpwise history` shows.")
+@click.option("--no-store", is_flag=True, help="Write nothing to the results store that `warpwise history` shows.")
 def climb(
-    names: Sequence[str], where: str | None, sizes: Sequence[str], dtypes: Sequence[str], rungs: Sequence[str], budget: float,
+    names: Sequence[str], where: str | None, sizes: Sequence[str], dtypes: Sequence[str], rungs: Sequence[str],
+    budget: float,
     json_path: Path | None, no_store: bool,
 ) -> int:  # fmt: skip
-    """Verify every rung of OP against float64 and, on a GPU, time the right ones against PyTorch and the vendor's library.
+    """Verify every rung of OP against float64 and, on a GPU, time the correct ones, PyTorch and the vendor's library.
 
-    On a CPU the rungs run emulated and checked, and what was last recorded on a GPU stands beside their verdicts. OP may
-    be 'all', or a Python file that defines one (`warpwise new` writes it). Every verdict and time goes into the results
-    store as soon as it is there. Exits with 1 if a rung is wrong, or if one that was asked for could not be tested.
+    On a CPU the rungs run emulated with all checks, and the table shows the last times recorded on a GPU. OP may be
+    'all', or a Python file that defines an operation, as `warpwise new` writes it. Verdicts and times are stored as
+    soon as they are known. Exits with 1 if a rung is wrong, or if a rung named by --rung could not be tested.
     """
     console = wide_console()
     ops = _ops(names)
@@ -74,7 +75,7 @@ def climb(
     if json_path is not None:
         _require_writable(json_path)
     right = True
-    with contextlib.nullcontext() if no_store else open_store("; --no-store climbs without it") as store:
+    with contextlib.nullcontext() if no_store else open_store("; --no-store runs without it") as store:
         for op in ops:
             ladder = _climb(console, op, where, sizes, dtypes, rungs, budget, store)
             tested = not rungs or all(row.verdict.status != "untested" for row in ladder.rows)
@@ -82,7 +83,7 @@ def climb(
             if json_path is not None:
                 path = json_path if json_path.suffix == ".json" else json_path / f"{op.name}.json"
                 ladder.save(path)
-                console.print(f"[dim]kept in {path}[/]")
+                console.print(f"[dim]written to {path}[/]")
     return 0 if right else 1
 
 
@@ -100,7 +101,7 @@ def _require_rungs(ops: Sequence[Op], names: Sequence[str]) -> None:
 
 
 def _require_writable(path: Path) -> None:
-    """Refuse a place for results before hours go into making them."""
+    """Reject a path that cannot be written, before hours of measuring."""
     folder = path.parent if path.suffix == ".json" else path
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -117,10 +118,11 @@ def _ops(names: Sequence[str]) -> list[Op]:
 
 
 def _climb(
-    console: Console, op: Op, where: str | None, sizes: Sequence[str], dtypes: Sequence[str], rungs: Sequence[str], budget: float,
+    console: Console, op: Op, where: str | None, sizes: Sequence[str], dtypes: Sequence[str], rungs: Sequence[str],
+    budget: float,
     store: lab.store.Store | None,
 ) -> lab.Ladder:  # fmt: skip
-    """One ladder, drawn and kept while it is climbed."""
+    """Climb one ladder, and draw and store it meanwhile."""
     chosen_dtypes = dtypes_named(op, dtypes)
     cases = sizes_named(op, sizes)
     timed = chosen_dtypes or list(op.spec.dtypes[:1])
@@ -155,7 +157,7 @@ def _climb(
 
 
 class _Keeper:
-    """Puts a climb into the store, if there is one. If the disk fills meanwhile, the climb goes on and ends with a note."""
+    """Stores a climb, if there is a store. After a failure of the store the climb continues and ends with a note."""
 
     def __init__(self, store: lab.store.Store | None, op: Op, where: str | None) -> None:
         self.notes: list[str] = []
@@ -165,13 +167,13 @@ class _Keeper:
                 self._recorder = lab.store.Recorder(store, op, where)
 
     def keep(self, step: Step) -> None:
-        """What ``step`` ended with."""
+        """Store the result of ``step``."""
         with self._noted():
             if self._recorder is not None:
                 self._recorder(step)
 
     def finish(self, ladder: lab.Ladder) -> None:
-        """What is known only now."""
+        """Store what is known at the end."""
         with self._noted():
             if self._recorder is not None:
                 self._recorder.finish(ladder)
@@ -182,11 +184,11 @@ class _Keeper:
             yield
         except lab.store.StoreError as error:
             self._recorder = None
-            self.notes.append(f"not everything of this climb was kept: {error}")
+            self.notes.append(f"this climb was not stored completely: {error}")
 
 
 def dtypes_named(op: Op, names: Sequence[str]) -> list[torch.dtype] | None:
-    """The dtypes asked for; None leaves the choice to the lab (verify all, time the first)."""
+    """The dtypes of ``names``; None for the lab's default (verify all, time the first)."""
     if not names:
         return None
     if ALL in names:

@@ -1,4 +1,4 @@
-"""A ladder drawn as a table, while it is climbed and after."""
+"""A ladder as a table, during and after a climb."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ MARKS = {"right": "[green]✓ right[/]", "wrong": "[bold red]✗ wrong[/]", "unt
 STAGES = {
     "impostors": "trying impostors",
     "verify": "verifying",
-    "shrink": "shrinking a failure",
+    "shrink": "minimising a failure",
     "reference": "reference",
     "time": "timing",
 }
 
 
 class LadderTable:
-    """Rungs with verdicts, then times at each point; renders itself as it stands."""
+    """Rungs with verdicts, then times at each point. Renders its current state."""
 
     def __init__(self, op: Op, rungs: Sequence[Rung]) -> None:
         self.op, self.rungs = op, rungs
@@ -40,7 +40,7 @@ class LadderTable:
         self.shown: tuple[str, torch.dtype] | None = None
 
     def update(self, step: Step) -> None:
-        """Take in what has just happened."""
+        """Add the result of a step."""
         self.now = step
         if isinstance(step.result, Verdict):
             self.verdicts[step.result.rung] = step.result
@@ -48,7 +48,7 @@ class LadderTable:
             self.points.append(step.result)
 
     def finish(self, ladder: Ladder, size: str, dtype: torch.dtype) -> None:
-        """Show ``ladder``, which is complete; ``size`` and ``dtype`` say which recorded figures belong beside it."""
+        """Show the complete ``ladder``; ``size`` and ``dtype`` select the recorded times to show."""
         self.ladder, self.now, self.points = ladder, None, list(ladder.points)
         self.verdicts = {row.rung: row.verdict for row in ladder.rows}
         self.shown = (size, dtype)
@@ -69,7 +69,7 @@ class LadderTable:
             )
 
     def _verdicts(self) -> Table:
-        """Verdicts alone; beside them, on a CPU, the figures recorded on a GPU."""
+        """Verdicts only; on a CPU also the times recorded on a GPU."""
         recorded = self.ladder.recorded if self.ladder else None
         table = _table("rung", "idea", "verdict", "cases", "seconds")
         chosen = self._recorded_point(recorded)
@@ -132,7 +132,7 @@ def _table(*headings: str) -> Table:
 
 
 def _fitting(table: Table, console: Console, options: ConsoleOptions) -> Table:
-    """``table`` without the columns that matter least, as far as the console is too narrow for all; ideas fold first."""
+    """``table`` without its least important columns if the console is too narrow; ideas fold first."""
     for heading, least in (("idea", 16), ("95 % interval", 0), ("seconds", 0), ("cases", 0)):
         spare = console.measure(table, options=console.options.update(max_width=1000)).maximum - options.max_width
         widths = [

@@ -1,4 +1,4 @@
-"""``warpwise ops``: which operations there are, and which rungs, sizes and layouts one of them has."""
+"""``warpwise ops``: list the operations, or the rungs, sizes and layouts of one."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ LANGUAGES = {"cuda": "CUDA C++", "triton": "Triton", "c": "C", "python": "Python
 @click.command("ops")
 @click.argument("name", metavar="[OP]", required=False)
 def ops(name: str | None) -> int:
-    """List the operations; or the rungs of OP, and the sizes, dtypes and layouts that other commands take.
+    """List the operations, or the rungs, sizes, dtypes and layouts of OP.
 
-    Every name here is one for `climb`, `check`, `explain`, `profile` and `tune`; OP may be a Python file that defines one.
+    `climb`, `check`, `explain`, `profile` and `tune` accept these names. OP may be a Python file that defines an
+    operation.
     """
     console = wide_console()
     if name is None:
@@ -42,7 +43,7 @@ def _table(*headers: str) -> Table:
 
 
 def _operations(found: Iterable[Op]) -> Table:
-    table = _table("operation", "what it is", "rungs", "tune takes it")
+    table = _table("operation", "description", "rungs", "tunable")
     for op in found:
         tuned = "yes" if isinstance(op.tables, Tables) else ""
         table.add_row(op.name, escape(op.spec.summary), str(len(op.rungs)), tuned)

@@ -1,4 +1,4 @@
-"""What ``warpwise profile`` is asked to run: a rung, a ladder, or a function of a module, as something to call."""
+"""The targets of ``warpwise profile``: a rung, all rungs, or a function of a module, as a callable."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Target:
-    """What to call, under which name, and what to say about it; ``own`` is what to call on a clock of this machine's own."""
+    """A callable with its name and notes. ``own`` is the one to time here: eager mode if ``call`` is emulated."""
 
     name: str
     call: Callable[[], Any]
@@ -33,7 +33,7 @@ class Target:
 
 
 def near(name: str, names: Iterable[str]) -> str:
-    """``; did you mean softmax``, or nothing if no name is like it."""
+    """``; did you mean softmax``, or nothing if no name is similar."""
     found = difflib.get_close_matches(name, list(names), n=3)
     return f"; did you mean {' or '.join(found)}" if found else ""
 
@@ -41,9 +41,9 @@ def near(name: str, names: Iterable[str]) -> str:
 def resolve_target(
     text: str, device: torch.device, size: str | None, dtype: str | None, arguments: Sequence[str], seed: int = 0
 ) -> Target:
-    """What ``softmax``, ``softmax:k03``, ``softmax:all``, ``own.py:k02`` or ``module:function`` names.
+    """The target ``softmax``, ``softmax:k03``, ``softmax:all``, ``own.py:k02`` or ``module:function``.
 
-    Raises ``click.BadParameter`` saying what is near, or where a file fails.
+    Raises ``click.BadParameter`` with similar names, or the line at which a file fails.
     """
     if ".py:" in text:
         op, rung = find_target(text, "TARGET")
@@ -52,7 +52,9 @@ def resolve_target(
     ops = known_ops()
     if first in ops:
         if arguments:
-            raise click.BadParameter(f"{text}: --arg is for module:function; a rung takes --size", param_hint="--arg")
+            raise click.BadParameter(
+                f"{text}: --arg applies to module:function; use --size for a rung", param_hint="--arg"
+            )
         return _of_op(operation.get(first), rest if colon else "", device, size, dtype)
     if not colon or not rest:
         raise click.BadParameter(
@@ -62,7 +64,7 @@ def resolve_target(
         )
     for name, value in (("--size", size), ("--dtype", dtype)):
         if value is not None:
-            raise click.BadParameter(f"{text}: is for rungs; a function takes --arg", param_hint=name)
+            raise click.BadParameter(f"{text}: applies to rungs; use --arg for a function", param_hint=name)
     return _of_function(text, first, rest, ops, device, arguments, seed)
 
 
@@ -77,11 +79,11 @@ def _of_op(op: Op, name: str, device: torch.device, size: str | None, dtype: str
         if reason := op.refusal(rung, *args):
             if name != ALL:
                 raise click.BadParameter(f"{op.name}:{rung.name} {reason}", param_hint="TARGET")
-            notes.append(f"{rung.name} left out: {reason}")
+            notes.append(f"{rung.name} omitted: {reason}")
         else:
             taken.append(rung)
     if device.type == "cpu" and any(rung.language in ("cuda", "triton") for rung in taken):
-        notes.append("emulated on the CPU: the times are the emulator's and say nothing about a GPU's")
+        notes.append("emulated on the CPU: the times are the emulator's, not those of a GPU")
     filled = [(rung, op.allocate(*args)) for rung in taken]
 
     def call() -> None:
@@ -92,7 +94,7 @@ def _of_op(op: Op, name: str, device: torch.device, size: str | None, dtype: str
         op.spec.eager(*args)
 
     if not rungs:
-        notes.append("PyTorch's own: no rung is the default for these arguments")
+        notes.append("PyTorch: no rung is the default for these arguments")
         return Target(op.name, eager, tuple(notes), eager)
     native = device.type == "cuda" or all(rung.language in ("c", "python") for rung in taken)
     label = f"{op.name}:{taken[0].name}" if len(taken) == 1 else op.name
@@ -114,7 +116,7 @@ def _rungs(op: Op, name: str, args: tuple[Any, ...]) -> list[Rung]:
 
 
 def _case(op: Op, name: str, device: torch.device, size: str | None, dtype: torch.dtype) -> Case:
-    """The size asked for; else the first timed one, or for emulated kernels the largest ordinary test case they all take."""
+    """The named size. By default the first, or on a CPU the largest ordinary test case that all rungs accept."""
     if size is not None:
         return sizes_named(op, [size])[0]
     if device.type == "cuda":

@@ -1,4 +1,4 @@
-"""What an operation is called on the command line: its name, or the Python file that defines it."""
+"""Operations and rungs as named on the command line: by name, or by the Python file that defines them."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from warpwise.cli.kept import near
 from warpwise.operation import Case, Op, Rung
 
 ALL = "all"
-_OF_FILE: dict[Path, tuple[str, ...]] = {}  # which operations a file that was loaded registered
+_OF_FILE: dict[Path, tuple[str, ...]] = {}  # the operations that each loaded file registered
 
 
 def is_file(text: str) -> bool:
-    """Whether ``text`` means a Python file ("softplus.py", "softplus.py:softplus") and no operation's name."""
+    """True if ``text`` names a Python file ("softplus.py", "softplus.py:softplus")."""
     return text.endswith(".py") or ".py:" in text
 
 
 def is_rung(text: str) -> bool:
-    """Whether ``text`` means an operation, or a rung of it, and no file of kernels: "softmax:k03", "softplus.py:k01"."""
+    """True if ``text`` names an operation or a rung ("softmax:k03", "softplus.py:k01"), not a file of kernels."""
     return is_file(text) or (not Path(text).is_file() and (":" in text or text in known_ops()))
 
 
 def known_ops() -> list[str]:
-    """The names of all operations: Warpwise's, those of other packages, and those of files that were loaded."""
+    """The names of all operations: Warpwise's, other packages', and those of loaded files."""
     import warpwise.ops  # noqa: F401 - registers its operations
 
     operation.load_entry_points()
@@ -40,9 +40,10 @@ def known_ops() -> list[str]:
 
 
 def find_ops(text: str, hint: str = "OP") -> list[Op]:
-    """The operation called ``text``, or those that a file defines; ``file.py:name`` is one of several.
+    """The operation called ``text``, or those that a file defines; ``file.py:name`` selects one of them.
 
-    A file is loaded anew each time. Raises ``click.BadParameter`` saying what is near, or where the file fails.
+    A file is loaded again at each call. Raises ``click.BadParameter`` with similar names, or the line at which the
+    file fails.
     """
     names = known_ops()
     if not is_file(text):
@@ -62,7 +63,7 @@ def find_ops(text: str, hint: str = "OP") -> list[Op]:
 
 
 def find_op(text: str, hint: str = "OP") -> Op:
-    """The one operation that ``text`` names, as ``find_ops`` finds it."""
+    """As ``find_ops``, for exactly one operation."""
     found = find_ops(text, hint)
     if len(found) > 1:
         ways = ", ".join(f"{text}:{op.name}" for op in found)
@@ -71,7 +72,7 @@ def find_op(text: str, hint: str = "OP") -> Op:
 
 
 def find_target(text: str, hint: str = "OP:RUNG") -> tuple[Op, str]:
-    """The operation that ``softmax:k03``, ``own.py``, ``own.py:k02`` or ``own.py:softplus:k02`` names, and what it says of a rung."""
+    """The operation and the rung's name, "" if there is none: ``softmax:k03``, ``own.py``, ``own.py:softplus:k02``."""
     if not is_file(text):
         name, _, rung = text.partition(":")
         return find_op(name, hint), rung
@@ -83,12 +84,12 @@ def find_target(text: str, hint: str = "OP:RUNG") -> tuple[Op, str]:
             return op, rung
     if len(found) > 1:
         names = ", ".join(f"{file}.py:{op.name}" for op in found)
-        raise click.BadParameter(f"{text}: expected one of {names}, with :RUNG after it or not", param_hint=hint)
+        raise click.BadParameter(f"{text}: expected one of {names}, optionally followed by :RUNG", param_hint=hint)
     return found[0], rest
 
 
 def find_rung(op: Op, name: str, hint: str = "--rung") -> Rung:
-    """The rung of ``op`` called ``name``. Raises ``click.BadParameter`` saying which are near."""
+    """The rung of ``op`` called ``name``. Raises ``click.BadParameter`` with similar names."""
     try:
         return op.rung(name)
     except operation.UnknownRung as error:
@@ -97,9 +98,10 @@ def find_rung(op: Op, name: str, hint: str = "--rung") -> Rung:
 
 
 def load_file(path: Path, hint: str = "OP") -> list[Op]:
-    """Run a user's file and return the operations in it, which are registered then; a second time it replaces them.
+    """Run a user's file, and register and return its operations, replacing those of an earlier run.
 
-    Modules beside the file can be imported from it. Raises ``click.BadParameter`` naming the file, and the line it fails at.
+    The file can import modules of its folder. Raises ``click.BadParameter`` with the file and the line at which it
+    fails.
     """
     where = path.resolve()
     if not where.is_file():
@@ -124,8 +126,8 @@ def load_file(path: Path, hint: str = "OP") -> list[Op]:
 
 def _run(path: Path, where: Path, hint: str) -> ModuleType:
     if str(where.parent) not in sys.path:
-        sys.path.append(str(where.parent))  # last, so that a file beside it hides no module of anybody else's
-    linecache.checkcache(str(where))  # Triton and error messages read the source of what runs
+        sys.path.append(str(where.parent))  # last, so that no file of this folder shadows an installed module
+    linecache.checkcache(str(where))  # Triton and error messages read the source
     name = f"warpwise_file_{where.stem}_{key(where)}"
     spec = importlib.util.spec_from_file_location(name, where)
     if spec is None or spec.loader is None:
@@ -147,7 +149,7 @@ def _run(path: Path, where: Path, hint: str) -> ModuleType:
 
 
 def _line(error: BaseException, where: Path) -> str:
-    """``:12``, the line of the user's file that ``error`` comes from, if it is known."""
+    """``:12``, the line of the user's file that raised ``error``, or nothing."""
     if isinstance(error, SyntaxError) and error.filename == str(where):
         return f":{error.lineno}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(where)]
@@ -155,9 +157,9 @@ def _line(error: BaseException, where: Path) -> str:
 
 
 def sizes_named(op: Op, names: Sequence[str], more: Sequence[Case] = ()) -> list[Case]:
-    """The sizes of ``--size``: by name, ``all``, or spelled out (``rows=1000,columns=77``); the first one if none is named.
+    """The sizes of ``--size``: a name, ``all``, or explicit (``rows=1000,columns=77``); by default the first.
 
-    ``more`` can be named too, besides the operation's own.
+    ``more`` holds further sizes that can be named.
     """
     if not names:
         return list(op.spec.sizes[:1])
@@ -176,7 +178,7 @@ def sizes_named(op: Op, names: Sequence[str], more: Sequence[Case] = ()) -> list
 
 
 def _custom(op: Op, text: str) -> Case:
-    """The size that ``rows=1000,columns=77`` describes; what it leaves out is taken from the first size."""
+    """The size ``rows=1000,columns=77``; missing ones are taken from the first size."""
     sizes = dict(op.spec.sizes[0].sizes)
     for part in text.split(","):
         key, _, value = part.partition("=")

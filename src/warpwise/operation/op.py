@@ -126,7 +126,7 @@ class Op:
             return
         given = map_tensors(lambda tensor: _plain(tensor, rung.strided), args)
         filled = outputs[0] if len(outputs) == 1 else tuple(outputs)
-        if ranges.watched():
+        if ranges.profiling_active():
             with ranges.named(f"{self.name}:{rung.name}"):
                 rung.launch(filled, *given)
         else:

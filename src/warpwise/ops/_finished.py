@@ -1,4 +1,4 @@
-"""Launches of `warpwise/finished_product.cuh`: Hopper's products whose sums are finished before they leave."""
+"""Launches of `warpwise/sm90/gemm_epilogue.cuh`: Hopper's products whose sums are finished before they leave."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Plan(NamedTuple):
 
 
 def shared_bytes(cut: Cut) -> int:
-    """finish_shared of the header: what a cut of k20 takes; a bias, factors of rows and barriers for each warpgroup."""
+    """gemm_epilogue_shared of the header: what a cut of k20 takes; a bias, factors of rows and barriers for each warpgroup."""
     width = cut.columns // cut.groups[1]
     return cut.shared + cut.warpgroups * (width * 2 + 64 * 4 + 2 * 8)
 

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from warpwise import ranges, tuned
-from warpwise.cuda import observe
-from warpwise.cuda.recording import Recording, allocator, record
+from warpwise.cuda.gpu.recording import Recording, allocator, record
+from warpwise.cuda.launch import intercept
 from warpwise.ops._shortcuts import ALIGNMENT, MOST
 from warpwise.registry import Op, Outputs, Rung
 
@@ -92,14 +92,19 @@ class _Launch:
         self._recorded = False
 
     def __call__(self, *args: Any) -> Outputs:
-        if self._repeated is not None and not (observe.OBSERVERS or ranges.watched()):
+        if self._repeated is not None and not (intercept.INTERCEPTORS or ranges.profiling_active()):
             made = self._repeated(args)
             if made is not None:
                 return made
         made = self._op.spec.outputs(*args)
         results = (made,) if isinstance(made, torch.Tensor) else made
         inputs = [args[at] for at in self._tensors]
-        if self._recorded or observe.OBSERVERS or ranges.watched() or not self._recordable(results, inputs):
+        if (
+            self._recorded
+            or intercept.INTERCEPTORS
+            or ranges.profiling_active()
+            or not self._recordable(results, inputs)
+        ):
             self._op.launch(self.rung, made, *args)
             return made
         self._recorded = True

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from warpwise.cuda import observe
-from warpwise.cuda.recording import Recording, record
+from warpwise.cuda.gpu.recording import Recording, record
+from warpwise.cuda.launch import intercept
 from warpwise.ops._plans import description
 from warpwise.ops._shortcuts import MOST
 
@@ -22,7 +22,7 @@ class Repeated:
 
     def __call__(self, *args: Any) -> None:
         tensors = [value for value in args if isinstance(value, torch.Tensor)]
-        if observe.OBSERVERS or not tensors[0].is_cuda:  # what records all of it makes each launch itself
+        if intercept.INTERCEPTORS or not tensors[0].is_cuda:  # what records all of it makes each launch itself
             self._launch(*args)
             return
         key = tuple(description(args))

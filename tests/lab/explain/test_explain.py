@@ -13,7 +13,8 @@ import torch
 
 import warpwise as ww
 from warpwise import cuda, lab, machine
-from warpwise.cuda.observe import OBSERVERS, observing
+from warpwise.cuda.launch.arguments import Buffer
+from warpwise.cuda.launch.intercept import INTERCEPTORS, intercepting
 from warpwise.lab.explain import Explanation, launches
 from warpwise.lab.explain.hardware import hardware
 from warpwise.lab.explain.rungs import checkable
@@ -232,7 +233,7 @@ def test_every_launch_of_a_rung_is_explained_on_what_those_before_left() -> None
     assert [one.kernel for one in found] == ["twice", "once_more"]
     assert all(one.agrees for one in found), [one.agrees.text for one in found]
     assert found.time == sum(one.prediction.time for one in found if one.prediction)
-    assert str(found).count(f"predicted on one {hardware(None).name}") == 2 and not OBSERVERS
+    assert str(found).count(f"predicted on one {hardware(None).name}") == 2 and not INTERCEPTORS
     assert [one["kernel"] for one in found.to_dict()] == ["twice", "once_more"]
 
 
@@ -262,27 +263,27 @@ def test_a_rung_for_gpus_alone_is_executed_unchecked() -> None:
     assert [one.agrees.status for one in found] == ["not compared"] * 2 and found[0].metrics[SECTORS.format("st")] == 25
 
 
-def test_observers_take_launches_and_make_them_themselves(module: cuda.Module) -> None:
+def test_an_interceptor_receives_launches_and_may_make_them(module: cuda.Module) -> None:
     seen: list[str] = []
     x, y = torch.ones(32), torch.zeros(32)
 
-    def observer(launcher: object, args: tuple[object, ...], options: object) -> None:
+    def interceptor(launcher: object, args: tuple[object, ...], options: object) -> None:
         seen.append(launcher.kernel.expression)  # type: ignore[attr-defined]
         launcher(*args)  # type: ignore[operator]
 
-    with observing(observer):
+    with intercepting(interceptor):
         module["copy<1>"][1, 32](x, y, 32)
-        assert OBSERVERS
+        assert INTERCEPTORS
     module["copy<1>"][1, 32](x, y, 32)
-    assert seen == ["copy<1>"] and y[0] == 2.0 and not OBSERVERS
+    assert seen == ["copy<1>"] and y[0] == 2.0 and not INTERCEPTORS
 
 
 def test_snapshots_keep_what_overlaps_together() -> None:
     base = np.arange(64, dtype=np.uint8)
     start = base.ctypes.data
 
-    def buffer(name: str, offset: int, size: int, const: bool) -> cuda.arguments.Buffer:
-        return cuda.arguments.Buffer(name, start + offset, size, 1, "unsigned char", const, False, start, not const)
+    def buffer(name: str, offset: int, size: int, const: bool) -> Buffer:
+        return Buffer(name, start + offset, size, 1, "unsigned char", const, False, start, not const)
 
     written, read, apart = buffer("w", 8, 16, False), buffer("r", 16, 16, True), buffer("a", 48, 8, True)
     kept = launches.Snapshot([written, read, apart])
@@ -318,11 +319,11 @@ def test_values_rounded_to_16_bits_on_the_way_may_differ_by_that(element: str, s
     before, after = np.ones(8, np.float32), np.ones(8, np.float32)
     other = after * np.float32(1.0005)  # half of a rounding of __half
     width = 2 if element == "__half" else 4
-    read = cuda.arguments.Buffer("x", 2**20, 16, width, element, True, False, 2**20, False)
+    read = Buffer("x", 2**20, 16, width, element, True, False, 2**20, False)
 
-    def output(values: np.ndarray) -> cuda.arguments.Buffer:
+    def output(values: np.ndarray) -> Buffer:
         start = values.ctypes.data
-        return cuda.arguments.Buffer("y", start, values.nbytes, 4, "float", False, False, start, True)
+        return Buffer("y", start, values.nbytes, 4, "float", False, False, start, True)
 
     checked = launches.Snapshot([read, output(after)])
     found = launches.agreement(

@@ -229,9 +229,9 @@ def test_bytes_have_units():
 
 
 def test_a_range_costs_nothing_where_nobody_looks_and_is_seen_where_somebody_does():
-    assert not ranges.watched()
+    assert not ranges.profiling_active()
     with torch.profiler.profile(acc_events=True) as recorded:
-        assert ranges.watched()
+        assert ranges.profiling_active()
         with ranges.named("a part"):
             torch.ones(1)
     assert "a part" in {average.key for average in recorded.key_averages()}

@@ -8,8 +8,9 @@ from typing import Any
 
 from tests.lab.toys import AFFINE
 
+from warpwise.cuda.source.includes import source_digest
 from warpwise.lab import report
-from warpwise.lab.store import Measurement, Run, source_digest
+from warpwise.lab.store import Measurement, Run
 from warpwise.lab.timing.stats import Interval
 from warpwise.registry import Op, Rung
 

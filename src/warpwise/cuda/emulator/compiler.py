@@ -18,8 +18,9 @@ from warpwise.cuda.emulator import messages, preprocess, runtime, toolchain
 from warpwise.cuda.emulator.rewrite import rewrite
 from warpwise.cuda.emulator.toolchain import INCLUDE, SHARED_INCLUDE
 from warpwise.cuda.errors import CompileError
-from warpwise.cuda.lexer import lex
-from warpwise.cuda.source import kernel_of, kernels, prune
+from warpwise.cuda.source.device_code import prune
+from warpwise.cuda.source.kernels import kernel_of, kernels
+from warpwise.cuda.source.lexer import lex
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from warpwise.cuda.emulator import runtime
 from warpwise.cuda.errors import Finding, Index3, LaunchError
 
 if TYPE_CHECKING:
-    from warpwise.cuda.arguments import Buffer, Scalar
     from warpwise.cuda.emulator.compiler import Build
+    from warpwise.cuda.launch.arguments import Buffer, Scalar
     from warpwise.device.profiles import Profile
 
 ORDERS = {"forward": 0, "reverse": 1, "shuffle": 2}
@@ -89,7 +89,7 @@ def launch(
         raise ValueError(f"timeout={options.timeout!r}: expected seconds, or 0 for none")
     handle = runtime.handle()
     packed, kept = _pack(arguments)
-    asked = runtime.Launch(
+    asked = runtime.LaunchRequest(
         _entry(str(build.library)), ctypes.addressof(packed), len(arguments), grid, block, shared_bytes,
         profile.shared_per_block_optin if profile else _ANY_SHARED,
         *(CHECKS[options.checks] if build.checked else CHECKS["none"]),

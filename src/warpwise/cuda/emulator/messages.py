@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from warpwise.cuda.emulator.rewrite import ABSENT
 from warpwise.cuda.errors import UnsupportedFeature
-from warpwise.cuda.source import kernels
+from warpwise.cuda.source.kernels import kernels
 
 
 def refuse_absent(message: str, expression: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from warpwise.cuda.errors import CompileError
-from warpwise.cuda.source import INCLUDE as INCLUDE_LINE
+from warpwise.cuda.source.device_code import INCLUDE as INCLUDE_LINE
 
 _INCLUDE = re.compile(r'^([ \t]*)#([ \t]*)include[ \t]*(<[^>\n]+>|"[^"\n]+")', re.MULTILINE)
 _MARK = re.compile(r'^#pragma ww_include (<[^>\n]+>|"[^"\n]+")', re.MULTILINE)

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from warpwise.cuda.declarations import Declaration, declarations
-from warpwise.cuda.directives import Macro, macros, significant
 from warpwise.cuda.emulator.rewrite_shared import SharedVariable, shared_statement
 from warpwise.cuda.errors import CompileError
-from warpwise.cuda.lexer import Lines, Token, closing, lex, split
+from warpwise.cuda.source.declarations import Declaration, declarations
+from warpwise.cuda.source.directives import Macro, macros, significant
+from warpwise.cuda.source.lexer import Lines, Token, closing, lex, split
 
 # Libraries with no stand-in here: a file may include them, but a kernel that uses them is refused.
 ABSENT = ("cub", "cute", "cutlass", "nvshmem", "thrust")
@@ -51,7 +51,7 @@ class Rewritten:
 
 
 def rewrite(text: str, file: str = "kernel.cu") -> Rewritten:
-    """Turn device code (after :func:`warpwise.cuda.source.prune`) into C++; raises CompileError naming file and line."""
+    """Turn device code (after :func:`warpwise.cuda.source.device_code.prune`) into C++; raises CompileError naming file and line."""
     tokens = lex(text)
     defined = macros(tokens)
     code = significant(tokens)

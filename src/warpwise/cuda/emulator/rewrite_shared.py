@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warpwise.cuda.errors import CompileError
-from warpwise.cuda.lexer import Lines, Token, closing, closing_angle, split
+from warpwise.cuda.source.lexer import Lines, Token, closing, closing_angle, split
 
 _DROPPED = frozenset({"__shared__", "extern", "static", "inline", "constexpr"})
 _ALIGNING = frozenset({"alignas", "__align__", "__builtin_align__"})

@@ -66,7 +66,7 @@ class Argument(ctypes.Structure):
     ]
 
 
-class Launch(ctypes.Structure):
+class LaunchRequest(ctypes.Structure):
     """``ww_launch`` of api.cpp."""
 
     _fields_ = [
@@ -129,7 +129,7 @@ def handle() -> ctypes.CDLL:
     loaded = ctypes.CDLL(str(library()), mode=ctypes.RTLD_GLOBAL)
     sizes = (ctypes.c_size_t * 4)()
     loaded.ww_structure_sizes(sizes)
-    ours = [ctypes.sizeof(kind) for kind in (Argument, Launch, Result, Report)]
+    ours = [ctypes.sizeof(kind) for kind in (Argument, LaunchRequest, Result, Report)]
     if list(sizes) != ours:
         raise RuntimeError(f"the emulator's runtime has structures of {list(sizes)} bytes, runtime.py of {ours}")
     loaded.ww_run.argtypes = [ctypes.c_void_p, ctypes.c_void_p]

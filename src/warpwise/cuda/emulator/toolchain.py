@@ -10,6 +10,7 @@ from pathlib import Path
 
 from warpwise import cache, native
 from warpwise.cuda.errors import CompileError
+from warpwise.cuda.source.device_code import code_digest
 
 HERE = Path(__file__).parent
 INCLUDE = HERE / "include"
@@ -69,10 +70,7 @@ def headers_digest() -> str:
     files = sorted(path for path in headers if path.is_file())
     own = ("compiler.py", "toolchain.py", "rewrite.py", "rewrite_shared.py", "preprocess.py")
     sources = [HERE / name for name in own]
-    sources += [
-        HERE.parent / name for name in ("lexer.py", "directives.py", "declarations.py", "reach.py", "source.py")
-    ]
-    return cache.key(*(path.read_bytes() for path in [*files, *sources]))
+    return cache.key(code_digest(), *(path.read_bytes() for path in [*files, *sources]))
 
 
 @functools.lru_cache(maxsize=8)

@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from warpwise.cuda import Launcher, copies, limits, nvrtc
-from warpwise.cuda.arguments import Binder, device_of
-from warpwise.cuda.module import Kernel
-from warpwise.cuda.signature import parse
+from warpwise.cuda import Launcher
+from warpwise.cuda.gpu import nvrtc
+from warpwise.cuda.launch import copies, limits
+from warpwise.cuda.launch.arguments import Binder, device_of
+from warpwise.cuda.launch.kernel import Kernel
+from warpwise.cuda.source.signature import parse
 from warpwise.device import Profile
 from warpwise.lab.explain import launches, source_view
 from warpwise.lab.explain.explanation import Agreement, Explanation, Resources

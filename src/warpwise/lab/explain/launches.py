@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from warpwise.cuda.arguments import Buffer, Scalar
-from warpwise.cuda.elements import element
+from warpwise.cuda.launch.arguments import Buffer, Scalar
+from warpwise.cuda.launch.elements import element
 from warpwise.lab.explain.explanation import Agreement
 
 Arguments = Sequence[Buffer | Scalar]

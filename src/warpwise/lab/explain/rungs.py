@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from warpwise import operation
-from warpwise.cuda.observe import observing
+from warpwise.cuda.launch.intercept import intercepting
 from warpwise.lab.explain.explain import BUDGET, Blocks, Options, explain_launch
 from warpwise.lab.explain.explanation import Explanation, Explanations
 from warpwise.operation import Case, Op, Rung
@@ -100,11 +100,11 @@ def _collect(
         raise ValueError(f"{op.name}: {rung.name} {reason}{advice}")
     found: list[Explanation] = []
 
-    def observer(launcher: Any, given: tuple[Any, ...], more: Mapping[str, Any]) -> None:
+    def interceptor(launcher: Any, given: tuple[Any, ...], more: Mapping[str, Any]) -> None:
         own = {name: value for name, value in more.items() if name not in _LAUNCH_OPTIONS}
         found.append(explain_launch(launcher, given, own, options))
 
-    with observing(observer):
+    with intercepting(interceptor):
         op.launch(rung, op.allocate(*args), *args)
     if not found:
         raise ValueError(

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from warpwise.cuda import copies, ctype
-from warpwise.cuda.arguments import Buffer, Scalar
+from warpwise.cuda import ctype
 from warpwise.cuda.errors import UnsupportedFeature
-from warpwise.cuda.limits import target_profile
+from warpwise.cuda.launch import copies
+from warpwise.cuda.launch.arguments import Buffer, Scalar
+from warpwise.cuda.launch.limits import target_profile
 from warpwise.lab.explain import launches
 from warpwise.lab.explain.accesses import Accesses
 from warpwise.lab.explain.explain import ATOMICS, Options, Run, assembled, execute

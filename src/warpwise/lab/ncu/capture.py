@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from warpwise.cuda.module import Launcher
-from warpwise.cuda.observe import observing
+from warpwise.cuda.launch.intercept import intercepting
+from warpwise.cuda.launch.launcher import Launcher
 
 Around = Callable[[], contextlib.AbstractContextManager[object]]
 
@@ -49,7 +49,7 @@ def captured(around: Around = contextlib.nullcontext) -> Iterator[list[Launch]]:
         with around():
             launcher(*args, **options)
 
-    with observing(made):
+    with intercepting(made):
         yield launches
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from warpwise.cuda.views import Out, Strided
+from warpwise.cuda.launch.views import Out, Strided
 from warpwise.lab.ncu.capture import profiled
 from warpwise.lab.ncu.measure import restored
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 import warpwise
-from warpwise.cuda.views import Out, Strided
+from warpwise.cuda.launch.views import Out, Strided
 from warpwise.lab.errors import MeasurementError
 from warpwise.lab.ncu import tool
 from warpwise.lab.ncu.capture import Launch, captured
@@ -80,7 +80,7 @@ def described(launch: Launch) -> dict[str, Any]:
 
 def restored(data: dict[str, Any]) -> Launch:
     """The launch that ``described`` wrote down."""
-    from warpwise.cuda.module import Module
+    from warpwise.cuda.launch.module import Module
 
     module = Module(data["text"], data["file"], [Path(folder) for folder in data["include"]], data["define"], None)
     for name, value in data["constants"].items():

@@ -10,9 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from warpwise.cuda.source.includes import source_digest
 from warpwise.lab.ladder import Ladder, result_folders
 from warpwise.lab.report.counters import Counted, read_counters
-from warpwise.lab.store import Measurement, OtherFile, Run, Store, read_results, source_digest
+from warpwise.lab.store import Measurement, OtherFile, Run, Store, read_results
 from warpwise.lab.store.convert import of_point, of_verdict, run_from
 from warpwise.lab.verdict import dtype_name
 from warpwise.operation import Op, Rung

@@ -16,11 +16,11 @@ import torch
 import warpwise
 from warpwise import cache
 from warpwise.cuda import KernelError
+from warpwise.cuda.source.includes import source_digest
 from warpwise.lab.explain import Explanation, explain_rung
 from warpwise.lab.explain.explanation import Line
 from warpwise.lab.explain.rungs import checkable
 from warpwise.lab.report.collected import Point
-from warpwise.lab.store import source_digest
 from warpwise.lab.verdict import dtype_name
 from warpwise.operation import Case, Op, Rung
 

@@ -1,15 +1,10 @@
-"""Where a kernel comes from: the commit of its repository, and a digest of its source."""
+"""The commit of the repository that holds a kernel."""
 
 from __future__ import annotations
 
-import re
 import subprocess
 from pathlib import Path
 
-from warpwise.cache import key
-
-INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
-SHARED = Path(__file__).parents[2] / "cuda" / "include"  # the device headers that every kernel may include
 GIT_S = 10.0
 
 
@@ -38,20 +33,3 @@ def _git(folder: Path, *arguments: str) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return found.stdout.strip() if found.returncode == 0 else None
-
-
-def source_digest(source: Path) -> str:
-    """A digest of a kernel's file and of what it includes by ``#include "..."``, from beside it or our own headers.
-
-    "" where there is no such file.
-    """
-    parts: dict[Path, bytes] = {}
-    waiting = [source.resolve()]
-    while waiting:
-        path = waiting.pop()
-        if path in parts or not path.is_file():
-            continue
-        parts[path] = path.read_bytes()
-        for name in INCLUDE.findall(parts[path].decode(errors="replace")):
-            waiting += [(folder / name).resolve() for folder in (path.parent, SHARED) if (folder / name).is_file()][:1]
-    return key(*(parts[path] for path in sorted(parts))) if parts else ""

@@ -6,9 +6,10 @@ from datetime import datetime, timezone
 
 import torch
 
+from warpwise.cuda.source.includes import source_digest
 from warpwise.lab.ladder import Ladder, Point
 from warpwise.lab.store.convert import of_live_point, of_live_verdict, run_from
-from warpwise.lab.store.provenance import repository_state, source_digest
+from warpwise.lab.store.provenance import repository_state
 from warpwise.lab.store.records import Measurement, Run
 from warpwise.lab.store.store import Store
 from warpwise.lab.timing.environment import environment, resolve

@@ -2,7 +2,7 @@
 //
 // The sum runs down two columns, so that a warp's lanes read one row of both factors at a time.
 
-#include <warpwise/numeric.cuh>
+#include <warpwise/core/numeric.cuh>
 
 // a: (rows, k), grad: (rows, n), anyhow in memory: elements from one row or column to the next. result: (groups, k, n),
 // row-major. Block: (x, y) columns and rows of a matrix; grid: as many as cover (n, k), and z, at most the groups, of

@@ -3,7 +3,7 @@
 //
 // A row knows its group after log2(groups) loads of ends that L1 keeps; the 2 * k loads of factors cost far more.
 
-#include <warpwise/numeric.cuh>
+#include <warpwise/core/numeric.cuh>
 
 // The first group that ends behind row, or groups if none does. A group without rows ends where it begins.
 __device__ int group_of(long long row, const int* ends, int groups) {

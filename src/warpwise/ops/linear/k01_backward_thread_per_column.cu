@@ -1,7 +1,7 @@
 // One thread a column, down its rows: the gradient before the activation, and beside it the column's sum, in one pass
 // over memory where PyTorch makes two. Neighbouring threads take neighbouring columns, so that reads are coalesced.
 
-#include <warpwise/activation.cuh>
+#include <warpwise/core/activation.cuh>
 
 // grad, before, result: (m, n), bias: (n), contiguous. Grid: cdiv(n, block) blocks.
 template <class T, int ACTIVATION>

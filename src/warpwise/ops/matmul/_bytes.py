@@ -34,7 +34,7 @@ def deep(matrix: torch.Tensor) -> torch.Tensor:
 
 
 def launch(kernel: cuda.Kernel, c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    """Launch a kernel made of ``deep::multiply``."""
+    """Launch a kernel made of ``gemm_k_major::gemm``."""
     m, n, k = sizes(a, b)
     pairs, columns = cdiv(m, 256), cdiv(n, 256)
     clusters = min(pairs * columns, multiprocessors(a) // 2)

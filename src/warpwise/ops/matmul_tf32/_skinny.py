@@ -182,7 +182,7 @@ def skinny(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
         box = (tiles.columns if from_.by_columns else DEPTH, DEPTH)
         kernel(map_of_a, cuda.tensor_map(lines, box, tf32=True), *geometry)
     if sums is not c:
-        SKINNY["warpwise::sum_of_parts<float>"][cdiv(m * n, 128), 256](sums, cuda.out(c), m * n, tiles.outer)
+        SKINNY["warpwise::reduce_partials<float>"][cdiv(m * n, 128), 256](sums, cuda.out(c), m * n, tiles.outer)
 
 
 def pays(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -1,0 +1,3 @@
+// Replaces <ATen/ATen.h>.
+#pragma once
+#include <torch/types.h>

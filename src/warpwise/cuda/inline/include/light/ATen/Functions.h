@@ -1,0 +1,3 @@
+// Replaces <ATen/Functions.h>.
+#pragma once
+#include <torch/types.h>

@@ -1,0 +1,3 @@
+// Replaces <ATen/Operators.h>.
+#pragma once
+#include <torch/types.h>

@@ -1,0 +1,3 @@
+// Replaces <ATen/Tensor.h>.
+#pragma once
+#include <torch/types.h>

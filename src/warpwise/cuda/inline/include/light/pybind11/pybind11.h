@@ -1,0 +1,3 @@
+// Replaces <pybind11/pybind11.h>.
+#pragma once
+#include <warpwise_host/bind.h>

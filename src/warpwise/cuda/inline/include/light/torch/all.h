@@ -1,0 +1,3 @@
+// Replaces <torch/all.h>.
+#pragma once
+#include <torch/types.h>

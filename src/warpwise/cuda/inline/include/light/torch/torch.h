@@ -1,0 +1,3 @@
+// Replaces <torch/torch.h>.
+#pragma once
+#include <torch/types.h>

@@ -1,2 +1,0 @@
-// gpuAtomicAdd and its family are device code.
-#pragma once

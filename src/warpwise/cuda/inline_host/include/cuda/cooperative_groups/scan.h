@@ -1,3 +1,0 @@
-// Names only: see cooperative_groups.h.
-#pragma once
-#include <cooperative_groups.h>

@@ -1,3 +1,0 @@
-// Stands in for <ATen/ATen.h>.
-#pragma once
-#include <torch/types.h>

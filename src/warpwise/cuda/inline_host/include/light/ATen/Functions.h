@@ -1,3 +1,0 @@
-// Stands in for <ATen/Functions.h>.
-#pragma once
-#include <torch/types.h>

@@ -1,3 +1,0 @@
-// Stands in for <ATen/Operators.h>.
-#pragma once
-#include <torch/types.h>

@@ -1,2 +1,0 @@
-// ATen/ops/*.h include <ATen/TracerMode.h> and need nothing of it.
-#pragma once

@@ -1,3 +1,0 @@
-// Stands in for <pybind11/stl.h>.
-#pragma once
-#include <warpwise_host/bind.h>

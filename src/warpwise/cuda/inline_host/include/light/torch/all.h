@@ -1,3 +1,0 @@
-// Stands in for <torch/all.h>.
-#pragma once
-#include <torch/types.h>

@@ -1,3 +1,0 @@
-// Stands in for <torch/torch.h>.
-#pragma once
-#include <torch/types.h>
