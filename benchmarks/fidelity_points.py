@@ -40,8 +40,8 @@ EXACT: dict[str, tuple[Case, ...]] = {
     "rgb_to_grayscale": (
         Case("exact", {"n": 1, "height": 300, "width": 512}),
         Case("exact_ragged", {"n": 2, "height": 131, "width": 203}),
-        Case("exact_interleaved", {"n": 1, "height": 300, "width": 512, "channels_last": 1}),
-        Case("exact_ragged_interleaved", {"n": 2, "height": 131, "width": 203, "channels_last": 1}),
+        Case("exact_interleaved", {"n": 1, "height": 300, "width": 512}, layout="channels_last"),
+        Case("exact_ragged_interleaved", {"n": 2, "height": 131, "width": 203}, layout="channels_last"),
     ),
     "softmax": _ROWS,
     "softmax_backward": _ROWS,
