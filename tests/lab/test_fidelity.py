@@ -39,7 +39,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "h200"
 OPS = sorted(path.stem for path in (RESULTS / "ncu").glob("*.json"))
 COMPARED = thinned(OPS, every=2)
-NOT_EXECUTED = not_executed(registry.all_ops())
+NOT_EXECUTED = not_executed(operation.all_ops())
 
 # Rungs with a counter that differs at a recorded point, and the reason; at most 5 % of all rungs.
 KNOWN: dict[str, str] = {
@@ -211,7 +211,7 @@ def test_launches_are_joined_with_the_kernels_that_ncu_measured() -> None:
 
 
 def test_points_are_plain_data_for_another_process() -> None:
-    op = registry.get("matmul")
+    op = operation.get("matmul")
     (fp16,) = points(op, [Case("exact", {"m": 8, "n": 8, "k": 8})], "exact", Selection(("float16",), ("k14_wmma",)))
     assert Point.from_json(json.loads(json.dumps(fp16.to_json()))) == fp16
     by_dtype = {point.dtype: point.only for point in points(op, [fp16.case], "exact")}
@@ -224,7 +224,7 @@ def test_points_are_plain_data_for_another_process() -> None:
 @pytest.mark.parametrize("op", OPS)
 def test_recorded_points_are_those_of_the_operation(op: str) -> None:
     """A large point's case is rebuilt from its name and sizes: it must be the operation's own case of that name."""
-    own = {case.name: case for case in registry.get(op).spec.sizes}
+    own = {case.name: case for case in operation.get(op).spec.sizes}
     assert all(own[point.case.name] == point.case for point in recorded_points(record(op), "large"))
 
 

@@ -45,7 +45,12 @@ def traced(call: Callable[[], object], last: object = None) -> tuple[set[str], s
 
 @pytest.mark.parametrize("name,rung", [("softmax", "k02"), ("vector_add", "k03"), ("matmul", "k04"), ("linear", "k01")])
 def test_of_an_emulated_rung(name, rung):
-    shapes = {"softmax": [(5, 7)], "vector_add": [(33,), (33,)], "matmul": [(5, 6), (6, 7)], "linear": [(5, 6), (7, 6)]}[name]
+    shapes = {
+        "softmax": [(5, 7)],
+        "vector_add": [(33,), (33,)],
+        "matmul": [(5, 6), (6, 7)],
+        "linear": [(5, 6), (7, 6)],
+    }[name]
     function, op = getattr(ops, name), operation.get(name)
     function(*[torch.ones([2 * side for side in shape]) for shape in shapes], rung=rung)  # imports and compiles
     given = [torch.ones(shape) for shape in shapes]

@@ -14,7 +14,7 @@ from typing import Any
 from warpwise import cache
 
 SCHEMA = 1
-KEY = ("op", "rung", "dtype", "case", "sizes", "layout", "kind")
+KEY = ("op", "rung", "dtype", "case", "sizes", "attributes", "layout", "kind")
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class Recorded:
     time: dict[str, Any] | None = None
     metrics: dict[str, float] = field(default_factory=dict, repr=False)
     layout: str = "contiguous"
+    attributes: dict[str, Any] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[Any, ...]:
