@@ -11,6 +11,7 @@ gradient. A ``Rung`` is a kernel and its launch. ``register`` makes the operatio
 
 from warpwise.operation.autograd import Gradient as Gradient
 from warpwise.operation.autograd import Saved as Saved
+from warpwise.operation.checks import FLOATS as FLOATS
 from warpwise.operation.checks import check_dim as check_dim
 from warpwise.operation.checks import check_same as check_same
 from warpwise.operation.checks import check_same_shape as check_same_shape
@@ -19,6 +20,7 @@ from warpwise.operation.choice import Choice as Choice
 from warpwise.operation.choice import chosen as chosen
 from warpwise.operation.gpu import Device as Device
 from warpwise.operation.gpu import assume_sm_count as assume_sm_count
+from warpwise.operation.gpu import cdiv as cdiv
 from warpwise.operation.gpu import device_of as device_of
 from warpwise.operation.gpu import sm_count as sm_count
 from warpwise.operation.inputs import LAYOUTS as LAYOUTS

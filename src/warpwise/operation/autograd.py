@@ -38,15 +38,19 @@ class Gradient:
     output ``grad_<argument>`` is the gradient of that argument.
 
     A function is called as ``backward(saved, *grads)`` with a ``Saved`` of the arguments and outputs that ``saves`` names
-    and one gradient for each output; it returns a mapping from arguments to gradients. Gradients of outputs that were not
-    used are zeros, or None unless ``materialize``. ``eager_records(*args)`` says that where PyTorch computes the forward,
-    PyTorch's own autograd serves as well: ``eager`` is differentiable and its backward no slower than this one.
+    and one gradient for each output; it returns a mapping from arguments to gradients. ``saves(*args)`` may give the names
+    for these arguments instead, so that no tensor is kept that they do not need. Gradients of outputs that were not used
+    are zeros, or None unless ``materialize``.
+
+    ``eager_records(*args)`` says that where PyTorch computes the forward, PyTorch's own autograd serves as well: ``eager``
+    is differentiable and its backward no slower than this one. It may return a function without arguments, which is called
+    at every call and says whether that holds now.
     """
 
     backward: Any
-    saves: tuple[str, ...] = ()
+    saves: tuple[str, ...] | Callable[..., tuple[str, ...]] = ()
     materialize: bool = True
-    eager_records: Callable[..., bool] = lambda *args: False
+    eager_records: Callable[..., bool | Callable[[], bool]] = lambda *args: False
 
     @property
     def op(self) -> Any:
@@ -60,37 +64,50 @@ class Backward:
     def __init__(self, spec: Spec, gradient: Gradient) -> None:
         self.spec, self.gradient = spec, gradient
         self.arguments = [argument.name for argument in spec.parsed.arguments]
-        self.names = list(gradient.saves)
+        self._sources = [*self.arguments, *spec.parsed.outputs]
+        single = [argument.is_tensor and not argument.is_list for argument in spec.parsed.arguments]
+        self._is_tensor = [*single, *(True for _ in spec.parsed.outputs)]
+        self._places: dict[tuple[str, ...], tuple[list[int], list[int]]] = {}
+        self._saves = gradient.saves if callable(gradient.saves) else None
+        self._names: tuple[str, ...] = () if callable(gradient.saves) else gradient.saves
         if gradient.op is not None:
             linked = [argument.name for argument in gradient.op.spec.parsed.arguments]
-            self.names = [name for name in linked if not name.startswith((GRAD, NEEDS))]
-        sources = [*self.arguments, *spec.parsed.outputs]
-        unknown = [name for name in self.names if name not in sources]
-        if unknown:
-            raise ValueError(
-                f"{spec.name}: its backward needs {', '.join(map(repr, unknown))}, expected names of {', '.join(sources)}"
-            )
-        self.places = [sources.index(name) for name in self.names]
+            self._names = tuple(name for name in linked if not name.startswith((GRAD, NEEDS)))
+        self._of(self._names)
+
+    def _of(self, names: tuple[str, ...]) -> tuple[list[int], list[int]]:
+        """Where tensors and other values of these names are among arguments and outputs."""
+        if names not in self._places:
+            unknown = [name for name in names if name not in self._sources]
+            if unknown:
+                raise ValueError(
+                    f"{self.spec.name}: its backward needs {', '.join(map(repr, unknown))}, "
+                    f"expected names of {', '.join(self._sources)}"
+                )
+            at = [self._sources.index(name) for name in names]
+            self._places[names] = [a for a in at if self._is_tensor[a]], [a for a in at if not self._is_tensor[a]]
+        return self._places[names]
 
     def save(self, ctx: Any, args: Sequence[Any], outputs: Any) -> None:
         """Keep tensors by ``save_for_backward``, everything else on ``ctx``."""
-        values = (*args, *as_tuple(outputs))
-        kept = [values[place] for place in self.places]
-        ctx.save_for_backward(*[value if isinstance(value, torch.Tensor) else None for value in kept])
-        ctx.others = [None if isinstance(value, torch.Tensor) else value for value in kept]
+        places = self._places[self._names] if self._saves is None else self._of(self._saves(*args))
+        values = (*args, *outputs) if outputs.__class__ is tuple else (*args, *as_tuple(outputs))
+        ctx.save_for_backward(*[values[place] for place in places[0]])
+        ctx.places, ctx.others = places, [values[place] for place in places[1]]
         if not self.gradient.materialize:
             ctx.set_materialize_grads(False)
 
     def __call__(self, ctx: Any, grads: Sequence[Any], needed: Sequence[bool]) -> tuple[Any, ...]:
         """One gradient for each argument of the schema, None where there is none."""
-        kept = [other if value is None else value for value, other in zip(ctx.saved_tensors, ctx.others, strict=True)]
+        sources = self._sources
+        values = dict(zip([sources[place] for place in ctx.places[0]], ctx.saved_tensors, strict=True))
+        values |= zip([sources[place] for place in ctx.places[1]], ctx.others, strict=True)
         wanted = [name for name, need in zip(self.arguments, needed, strict=True) if need]
-        values = dict(zip(self.names, kept, strict=True))
         if self.gradient.op is None:
             found = self.gradient.backward(Saved(values, wanted), *grads)
         else:
             found = self._linked(values, grads, wanted)
-        return tuple(found.get(name) if need else None for name, need in zip(self.arguments, needed, strict=True))
+        return tuple([found.get(name) if need else None for name, need in zip(self.arguments, needed, strict=True)])
 
     def _linked(self, values: dict[str, Any], grads: Sequence[Any], wanted: Sequence[str]) -> dict[str, Any]:
         op = self.gradient.op
@@ -158,7 +175,8 @@ def register(spec: Spec, compute: Plan, fake: Plan, backward: Backward | None) -
             backward.save(ctx, (*inputs, *named), output)
 
         def gradients(ctx: Any, *grads: Any) -> tuple[Any, ...]:
-            needed = (*ctx.needs_input_grad, *[False] * len(keyword_only))[: len(parsed.arguments)]
+            # torch.library leaves out arguments that have their default, and keyword-only ones.
+            needed = (*ctx.needs_input_grad, *[False] * len(parsed.arguments))[: len(parsed.arguments)]
             return backward(ctx, grads, needed)[: len(parsed.arguments) - len(keyword_only)]
 
         opaque.register_autograd(gradients, setup_context=setup_context)

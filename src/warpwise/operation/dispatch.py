@@ -8,7 +8,7 @@ replayed. Under torch.compile, autocast, dispatch modes, tracing and function tr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import is_autocast_enabled, is_grad_enabled
@@ -38,8 +38,16 @@ _SENTINEL = torch.empty(0)
 Plan = Callable[..., Any]
 
 
-def dispatcher(op: Op) -> Callable[..., Any]:
-    """``call(*args, rung=None)`` of ``op``, with all arguments of the schema by position; registers the library operator.
+class Dispatcher(NamedTuple):
+    """``call(*args, rung=None)``, with all arguments of the schema by position, and ``planned(*args)``, the rung that is
+    chosen for these arguments, or None for PyTorch, cached like a plan."""
+
+    call: Callable[..., Any]
+    planned: Callable[..., Rung | None]
+
+
+def dispatcher(op: Op) -> Dispatcher:
+    """The calls of ``op``; registers the library operator.
 
     Raises what ``spec.check`` raises, ``UnknownRung``, and ``ValueError`` if ``rung`` refuses the arguments.
     """
@@ -73,12 +81,12 @@ def dispatcher(op: Op) -> Callable[..., Any]:
     def compute(*args: Any, rung: str | None = None, **named: Any) -> Any:
         """The library operator's kernel: outputs that are not present are tensors without elements there."""
         args = tuple(tuple(value) if type(value) is list and not list(tensors(value)) else value for value in args)
-        args = (*args, *named.values())
+        args = spec.parsed.bind(args, named)  # torch.library leaves out arguments that have their default
         made = as_tuple(without_autocast(lambda *values: plan_of(values, rung)(*values), args))
         return single([first_tensor(args).new_empty(0) if part is None else part for part in made])
 
     def fake(*args: Any, rung: str | None = None, **named: Any) -> Any:
-        args = (*args, *named.values())
+        args = spec.parsed.bind(args, named)
         spec.check(*args)
         return single([_fake(out, first_tensor(args)) for out in op.allocate(*args)])
 
@@ -126,8 +134,7 @@ def dispatcher(op: Op) -> Callable[..., Any]:
         if differentiating:
             if record_autograd is None:
                 return by_library(args, rung)
-            records = spec.gradient is not None and plan is spec.eager and spec.gradient.eager_records(*args)
-            plan = plan if records else record_autograd(plan)
+            plan = differentiable(plan, args, record_autograd)
         if spec.parsed.mutated:
             plan = _counting(plan, spec.parsed)
         result = plan(*args)
@@ -136,18 +143,39 @@ def dispatcher(op: Op) -> Callable[..., Any]:
         plans[key] = plan, given[0].device.type if given else "cpu"
         return result
 
+    def differentiable(plan: Plan, args: tuple[Any, ...], record_autograd: Callable[[Plan], Plan]) -> Plan:
+        """The plan with gradients: PyTorch's own autograd where that serves, else this operation's backward."""
+        if spec.gradient is None or plan is not spec.eager:
+            return record_autograd(plan)
+        records, eager, ours = spec.gradient.eager_records(*args), plan, record_autograd(plan)
+        if not callable(records):
+            return eager if records else ours
+        return lambda *values: eager(*values) if records() else ours(*values)
+
     def slow(args: tuple[Any, ...], rung: str | None) -> Any:
         """A call in which something traces or transforms operators; or ``make`` found nothing of the kind."""
         if not is_dynamo_compiling() and _in_forward_mode() and _has_tangent(args):
             return by_pytorch(args, rung)
         return by_library(args, rung)
 
-    call = generated(spec.parsed, spec.varying, plans, make, slow, without_key)
+    call, key_of = generated(spec.parsed, spec.varying, plans, make, slow, without_key)
+    chosen: dict[Any, Rung | None] = {}
+    tables.on_reload(chosen.clear)
+
+    def planned(*args: Any) -> Rung | None:
+        key = key_of(*args)
+        if key not in chosen:
+            spec.check(*args)
+            if len(chosen) >= MAX_PLANS:
+                chosen.clear()
+            chosen[key] = op.chosen(*args)
+        return chosen[key]
+
     if not everything:
         every = call
         call = lambda *args, rung=None: public(every(*args, rung=rung))
     call.__name__ = call.__qualname__ = op.name
-    return call
+    return Dispatcher(call, planned)
 
 
 class KernelPlan:
@@ -265,10 +293,10 @@ def call({names}, *, rung=None):
 
 def generated(
     schema: Schema, varying: Sequence[str], plans: dict[Any, Any], make: Plan, slow: Plan, without_key: Plan
-) -> Callable[..., Any]:
-    """``call(*args, rung=None)`` for the arguments of ``schema``, generated: a loop over them takes twice as long.
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """``call(*args, rung=None)`` for the arguments of ``schema``, and ``key(*args)``; generated, since loops take twice as long.
 
-    It looks the plan up by its key and calls it, unless a transform or tracer is active.
+    ``call`` looks the plan up by its key and calls it, unless a transform or tracer is active.
     """
     names = [f"a{number}" for number in range(len(schema.arguments))]
     key = ", ".join(
@@ -281,7 +309,7 @@ def generated(
         "make": make, "slow": slow, "without_key": without_key,
     }  # fmt: skip
     exec(_CALL.format(names=", ".join(names), key=key), scope)  # noqa: S102 - made of argument kinds alone
-    return scope["call"]  # type: ignore[no-any-return]
+    return scope["call"], scope["key"]
 
 
 def _kind(argument: Argument, varying: Sequence[str]) -> str:

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from warpwise import ranges
+from warpwise.cuda import observe
 from warpwise.operation.choice import Choice, choose
-from warpwise.operation.dispatch import dispatcher
+from warpwise.operation.dispatch import Dispatcher, dispatcher
+from warpwise.operation.gpu import HOPPER_SMS, assume_sm_count, assumed_sm_count, sm_count
+from warpwise.operation.launches import InterceptedLaunch
 from warpwise.operation.rung import Rung, UnknownRung, Unsized
 from warpwise.operation.spec import Spec, as_tuple, first_tensor, map_tensors, tensors
 
@@ -40,7 +43,37 @@ class Op:
     @functools.cached_property
     def call(self) -> Callable[..., Any]:
         """``call(*args, rung=None)`` with all arguments in the schema's order; the public function behind a typed one."""
+        return self._dispatcher.call
+
+    @functools.cached_property
+    def _dispatcher(self) -> Dispatcher:
         return dispatcher(self)
+
+    def fill(self, outputs: Sequence[torch.Tensor | Unsized | None], *args: Any) -> bool:
+        """Launch the rung that is chosen for ``args`` into ``outputs``; return False where PyTorch is chosen.
+
+        For launchers that call another operation: the choice is cached, and nothing is allocated or recorded.
+        """
+        rung = self._dispatcher.planned(*args)
+        if rung is None:
+            return False
+        self.launch(rung, outputs, *args)
+        return True
+
+    def kernels(self, rung: Rung, *args: Any) -> list[InterceptedLaunch]:
+        """The launches that ``rung`` makes for ``args``, on meta tensors, in order. Nothing runs, and no GPU is needed.
+
+        >>> [launch.compile("sm_90").registers for launch in op.kernels(op.rung("k02"), *args)]
+
+        Meta tensors stand for tensors on the rung's GPU; where no SM count is assumed it is that of an H100 and an H200.
+        """
+        launches: list[InterceptedLaunch] = []
+        with assume_sm_count(sm_count(first_tensor(args)) if assumed_sm_count() else HOPPER_SMS):
+            with observe.observing(
+                lambda launcher, given, named: launches.append(InterceptedLaunch(launcher, given, named))
+            ):
+                self.launch(rung, self.allocate(*args), *args)
+        return launches
 
     def __call__(self, *args: Any, rung: str | None = None, **named: Any) -> Any:
         """Check the arguments, choose a rung and run it; on CPU tensors PyTorch computes unless ``rung`` names one."""
@@ -99,8 +132,11 @@ class Op:
         if output.present is not None and not output.present(*args):
             return None
         like = args[position(output.like)] if output.like else first_tensor(args)
-        named = args[position(output.dtype)].dtype if isinstance(output.dtype, str) and output.dtype else like.dtype
-        dtype = output.dtype if isinstance(output.dtype, torch.dtype) else named
+        dtype = output.dtype
+        if isinstance(dtype, str):
+            dtype = args[position(dtype)].dtype if dtype else like.dtype
+        elif not isinstance(dtype, torch.dtype):
+            dtype = dtype(*args)
         shape = tuple(output.shape(*args)) if output.shape is not None else like.shape
         if None in shape:
             return Unsized(f"{self.name}, {name}", shape, dtype, like.device)
