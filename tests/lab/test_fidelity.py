@@ -32,7 +32,7 @@ from warpwise.lab.fidelity.collect import joined
 from warpwise.lab.fidelity.compare import reference
 from warpwise.lab.fidelity.report import MISSES, kendall_tau, utilisation
 from warpwise.lab.ncu import Measured, NcuError
-from warpwise.ops._common import asked_about
+from warpwise.operation import asked_about
 from warpwise.registry import Case
 
 ROOT = Path(__file__).resolve().parents[2]

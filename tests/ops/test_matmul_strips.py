@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from warpwise import cuda, ops
-from warpwise.ops._common import cdiv
+from warpwise.operation import cdiv
 from warpwise.ops.matmul import _strips
 from warpwise.ops.matmul._shared import HERE
 from warpwise.ops.matmul._strips import BAND, Strips

@@ -7,7 +7,7 @@ import torch
 from tests.sampled import thinned
 
 from warpwise import ops
-from warpwise.ops._common import asked_about
+from warpwise.operation import asked_about
 from warpwise.ops.matmul_tf32 import _skinny
 from warpwise.ops.matmul_tf32._skinny import From, Tiles
 

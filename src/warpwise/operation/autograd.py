@@ -39,20 +39,28 @@ class Gradient:
     argument.
 
     A function is called as ``backward(saved, *grads)`` with a ``Saved`` of what ``saves`` names in the same way
-    and one gradient for each output; it returns a mapping from arguments to gradients. Gradients of outputs that were not
-    used are zeros, or None unless ``materialize``. ``eager_records(*args)`` says that where PyTorch computes the forward,
-    PyTorch's own autograd serves as well: ``eager`` is differentiable and its backward no slower than this one.
+    and one gradient for each output; it returns a mapping from arguments to gradients. ``saves(*args)`` may give the names
+    for these arguments instead, so that no tensor is kept that they do not need. Gradients of outputs that were not used
+    are zeros, or None unless ``materialize``.
+
+    ``eager_records(*args)`` says that where PyTorch computes the forward, PyTorch's own autograd serves as well: ``eager``
+    is differentiable and its backward no slower than this one. It may return a function without arguments, which is called
+    at every call and says whether that holds now.
     """
 
     backward: Any
-    saves: tuple[str, ...] = ()
+    saves: tuple[str, ...] | Callable[..., tuple[str, ...]] = ()
     materialize: bool = True
-    eager_records: Callable[..., bool] = lambda *args: False
+    eager_records: Callable[..., bool | Callable[[], bool]] = lambda *args: False
 
     @property
     def op(self) -> Any:
         """The linked operation, or None."""
         return self.backward if hasattr(self.backward, "spec") else None
+
+
+_Places = tuple[list[tuple[str, int]], list[tuple[str, int, bool]]]
+"""(name, index) of tensors; (name, index, whether it is a shape) of other values."""
 
 
 class Backward:
@@ -61,42 +69,58 @@ class Backward:
     def __init__(self, spec: Spec, gradient: Gradient) -> None:
         self.spec, self.gradient = spec, gradient
         self.arguments = [argument.name for argument in spec.parsed.arguments]
-        self.names = list(gradient.saves)
+        self._sources = [*self.arguments, *spec.parsed.outputs]
+        single = [argument.is_tensor and not argument.is_list for argument in spec.parsed.arguments]
+        self._is_tensor = [*single, *(True for _ in spec.parsed.outputs)]
+        self._places: dict[tuple[str, ...], _Places] = {}
+        self._saves = gradient.saves if callable(gradient.saves) else None
+        self._names: tuple[str, ...] = () if callable(gradient.saves) else gradient.saves
         if gradient.op is not None:
             linked = [argument.name for argument in gradient.op.spec.parsed.arguments]
-            self.names = [name for name in linked if not name.startswith((GRAD, NEEDS))]
-        sources = [*self.arguments, *spec.parsed.outputs]
-        self.shapes = [name not in sources and name.startswith(SHAPE) for name in self.names]
-        needed = [name[len(SHAPE) :] if shape else name for name, shape in zip(self.names, self.shapes, strict=True)]
-        unknown = [name for name in needed if name not in sources]
-        if unknown:
-            raise ValueError(
-                f"{spec.name}: its backward needs {', '.join(map(repr, unknown))}, expected names of {', '.join(sources)}"
-            )
-        self.places = [sources.index(name) for name in needed]
+            self._names = tuple(name for name in linked if not name.startswith((GRAD, NEEDS)))
+        self._resolve(self._names)
+
+    def _resolve(self, names: tuple[str, ...]) -> _Places:
+        """Where the tensors and the other values of these names are among the arguments and outputs."""
+        if names not in self._places:
+            shapes = [name not in self._sources and name.startswith(SHAPE) for name in names]
+            needed = [name[len(SHAPE) :] if shape else name for name, shape in zip(names, shapes, strict=True)]
+            unknown = [name for name in needed if name not in self._sources]
+            if unknown:
+                raise ValueError(
+                    f"{self.spec.name}: its backward needs {', '.join(map(repr, unknown))}, "
+                    f"expected names of {', '.join(self._sources)}"
+                )
+            found = [
+                (name, self._sources.index(one), shape) for name, one, shape in zip(names, needed, shapes, strict=True)
+            ]
+            kept = [(name, at) for name, at, shape in found if self._is_tensor[at] and not shape]
+            self._places[names] = kept, [one for one in found if (one[0], one[1]) not in kept]
+        return self._places[names]
 
     def save(self, ctx: Any, args: Sequence[Any], outputs: Any) -> None:
         """Keep tensors by ``save_for_backward``, everything else on ``ctx``."""
-        values = (*args, *as_tuple(self.spec.without_absent(args, outputs)))
-        kept = [
-            values[place].shape if shape else values[place]
-            for place, shape in zip(self.places, self.shapes, strict=True)
-        ]
-        ctx.save_for_backward(*[value if isinstance(value, torch.Tensor) else None for value in kept])
-        ctx.others = [None if isinstance(value, torch.Tensor) else value for value in kept]
+        tensors, others = self._places[self._names] if self._saves is None else self._resolve(self._saves(*args))
+        if self.spec.optional:
+            outputs = self.spec.without_absent(args, outputs)
+        values = (*args, *outputs) if outputs.__class__ is tuple else (*args, *as_tuple(outputs))
+        ctx.save_for_backward(*[values[place] for _, place in tensors])
+        ctx.places = tensors, others
+        ctx.others = [values[place].shape if shape else values[place] for _, place, shape in others]
         if not self.gradient.materialize:
             ctx.set_materialize_grads(False)
 
     def __call__(self, ctx: Any, grads: Sequence[Any], needed: Sequence[bool]) -> tuple[Any, ...]:
         """One gradient for each argument of the schema, None where there is none."""
-        kept = [other if value is None else value for value, other in zip(ctx.saved_tensors, ctx.others, strict=True)]
+        tensors, others = ctx.places
+        values = dict(zip([name for name, _ in tensors], ctx.saved_tensors, strict=True))
+        values |= zip([name for name, _, _ in others], ctx.others, strict=True)
         wanted = [name for name, need in zip(self.arguments, needed, strict=True) if need]
-        values = dict(zip(self.names, kept, strict=True))
         if self.gradient.op is None:
             found = self.gradient.backward(Saved(values, wanted), *grads)
         else:
             found = self._linked(values, grads, wanted)
-        return tuple(found.get(name) if need else None for name, need in zip(self.arguments, needed, strict=True))
+        return tuple([found.get(name) if need else None for name, need in zip(self.arguments, needed, strict=True)])
 
     def _linked(self, values: dict[str, Any], grads: Sequence[Any], wanted: Sequence[str]) -> dict[str, Any]:
         op = self.gradient.op

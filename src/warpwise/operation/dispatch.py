@@ -8,7 +8,7 @@ replayed. Under torch.compile, autocast, dispatch modes, tracing and function tr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import is_autocast_enabled, is_grad_enabled
@@ -37,8 +37,16 @@ _SENTINEL = torch.empty(0)
 Plan = Callable[..., Any]
 
 
-def dispatcher(op: Op) -> Callable[..., Any]:
-    """``call(*args, rung=None)`` of ``op``, with all arguments of the schema by position; registers the library operator.
+class Dispatcher(NamedTuple):
+    """``call(*args, rung=None)``, with all arguments of the schema by position, and ``planned(*args)``, the rung that is
+    chosen for these arguments, or None for PyTorch, cached like a plan."""
+
+    call: Callable[..., Any]
+    planned: Callable[..., Rung | None]
+
+
+def dispatcher(op: Op) -> Dispatcher:
+    """The calls of ``op``; registers the library operator.
 
     Raises what ``spec.check`` raises, ``UnknownRung``, and ``ValueError`` if ``rung`` refuses the arguments.
     """
@@ -123,8 +131,7 @@ def dispatcher(op: Op) -> Callable[..., Any]:
         if differentiating:
             if record_autograd is None:
                 return by_library(args, rung)
-            records = spec.gradient is not None and plan is spec.eager and spec.gradient.eager_records(*args)
-            plan = plan if records else record_autograd(plan)
+            plan = differentiable(plan, args, record_autograd)
         if spec.parsed.mutated:
             plan = _counting(plan, spec.parsed)
         result = plan(*args)
@@ -133,18 +140,39 @@ def dispatcher(op: Op) -> Callable[..., Any]:
         plans[key] = plan, given[0].device.type if given else "cpu"
         return result
 
+    def differentiable(plan: Plan, args: tuple[Any, ...], record_autograd: Callable[[Plan], Plan]) -> Plan:
+        """The plan with gradients: PyTorch's own autograd where that serves, else this operation's backward."""
+        if spec.gradient is None or plan is not spec.eager:
+            return record_autograd(plan)
+        records, eager, ours = spec.gradient.eager_records(*args), plan, record_autograd(plan)
+        if not callable(records):
+            return eager if records else ours
+        return lambda *values: eager(*values) if records() else ours(*values)
+
     def slow(args: tuple[Any, ...], rung: str | None) -> Any:
         """A call in which something traces or transforms operators."""
         if not is_dynamo_compiling() and _in_forward_mode() and _has_tangent(args):
             return by_pytorch(args, rung)
         return by_library(args, rung)
 
-    call = generated(spec.parsed, spec.varying, plans, first, slow)
+    call, key_of = generated(spec.parsed, spec.varying, plans, first, slow)
+    chosen: dict[Any, Rung | None] = {}
+    tables.on_reload(chosen.clear)
+
+    def planned(*args: Any) -> Rung | None:
+        key = key_of(*args)
+        if key not in chosen:
+            spec.check(*args)
+            if len(chosen) >= MAX_PLANS:
+                chosen.clear()
+            chosen[key] = op.chosen(*args)
+        return chosen[key]
+
     if not everything:
         every = call
         call = lambda *args, rung=None: public(every(*args, rung=rung))
     call.__name__ = call.__qualname__ = op.name
-    return call
+    return Dispatcher(call, planned)
 
 
 class KernelPlan:
@@ -236,10 +264,10 @@ def call({names}, *, rung=None):
 
 def generated(
     schema: Schema, varying: Sequence[str], plans: dict[Any, Any], first: Plan, slow: Plan
-) -> Callable[..., Any]:
-    """``call(*args, rung=None)`` for the arguments of ``schema``, generated: a loop over them takes twice as long.
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """``call(*args, rung=None)`` and ``key(*args)`` for the arguments of ``schema``, generated: loops take twice as long.
 
-    It looks the plan up by its key and calls it, unless a transform or tracer is active.
+    ``call`` looks the plan up by its key and calls it, unless a transform or tracer is active.
     """
     names = [f"a{number}" for number in range(len(schema.arguments))]
     key = ", ".join(
@@ -252,7 +280,7 @@ def generated(
         "first": first, "slow": slow,
     }  # fmt: skip
     exec(_CALL.format(names=", ".join(names), key=key), scope)  # noqa: S102 - made of argument kinds alone
-    return scope["call"]
+    return scope["call"], scope["key"]
 
 
 def _kind(argument: Argument, varying: Sequence[str]) -> str:

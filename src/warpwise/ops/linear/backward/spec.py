@@ -1,4 +1,4 @@
-"""The backward of a layer's activation and bias: what it is, knowing no kernel."""
+"""The specification of activation_backward."""
 
 from __future__ import annotations
 
@@ -6,31 +6,25 @@ import math
 
 import torch
 
-from warpwise.ops._common import FLOATS, check_alike, check_tensor, draw
-from warpwise.ops.linear.spec import ACTIVATIONS, KERNEL_DTYPES, Two, check_activation
-from warpwise.registry import Case, Cost, Spec
+from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same_shape, check_tensor, draw
+from warpwise.ops.linear.spec import KERNEL_DTYPES, Two, check_activation
 
 
 def check(grad_output: torch.Tensor, preactivation: torch.Tensor, activation: str) -> None:
     check_tensor("activation_backward", "grad_output", grad_output, FLOATS)
     check_tensor("activation_backward", "preactivation", preactivation, FLOATS)
-    check_alike("activation_backward", ("grad_output", "preactivation"), (grad_output, preactivation))
+    check_same_shape("activation_backward", ("grad_output", "preactivation"), (grad_output, preactivation))
     if grad_output.dim() == 0:
         raise ValueError("activation_backward: expected grad_output of shape (..., N), got ()")
     check_activation("activation_backward", activation)
 
 
-def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[torch.Tensor, torch.Tensor, str]:
-    shape = [case.sizes["m"], case.sizes["n"]]
-    return (
-        draw(case, shape, dtype, device, 2 * seed, power=2),
-        draw(case, shape, dtype, device, 2 * seed + 1, power=2),
-        ACTIVATIONS[case.sizes["activation"] - 1],
-    )
-
-
-def outputs(grad_output: torch.Tensor, preactivation: torch.Tensor, activation: str) -> Two:
-    return grad_output.new_empty(grad_output.shape), grad_output.new_empty(grad_output.shape[-1])
+def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, torch.Tensor]:
+    shape = (case.sizes["m"], case.sizes["n"])
+    return {
+        "grad_output": draw(shape, dtype, device, 2 * seed, case.values, power=2),
+        "preactivation": draw(shape, dtype, device, 2 * seed + 1, case.values, power=2),
+    }
 
 
 def slope(values: torch.Tensor, activation: str) -> torch.Tensor:
@@ -70,10 +64,15 @@ def reference(grad_output: torch.Tensor, preactivation: torch.Tensor, activation
     return gradient, gradient.flatten(0, -2).sum(0) if gradient.dim() > 1 else gradient.clone()
 
 
-def magnitude(grad_output: torch.Tensor, preactivation: torch.Tensor, activation: str) -> Two:
-    """A slope is a sum of terms up to about 1.1, whatever it comes to."""
-    size = grad_output.double().abs() * (1 if activation == "relu" else 1.2)
-    return size, size.flatten(0, -2).sum(0) if size.dim() > 1 else size
+def magnitude(grad_output: torch.Tensor, preactivation: torch.Tensor, activation: str) -> torch.Tensor:
+    """Of grad_input. A slope of gelu is a sum whose terms have absolute values up to about 1.1."""
+    return grad_output.double().abs() * (1 if activation == "relu" else 1.2)
+
+
+def bias_magnitude(grad_output: torch.Tensor, preactivation: torch.Tensor, activation: str) -> torch.Tensor:
+    """Of grad_bias."""
+    size = magnitude(grad_output, preactivation, activation)
+    return size.flatten(0, -2).sum(0) if size.dim() > 1 else size
 
 
 def _gradient(grad_output: torch.Tensor, values: torch.Tensor, activation: str) -> torch.Tensor:
@@ -95,34 +94,40 @@ def cost(grad_output: torch.Tensor, preactivation: torch.Tensor, activation: str
     return Cost(bytes=(3 * count + grad_output.shape[-1]) * grad_output.element_size(), flops=10 * count)
 
 
+OUTPUTS = {
+    "grad_input": Output(like="grad_output", terms=2, magnitude=magnitude),
+    "grad_bias": Output(
+        shape=lambda grad_output, *rest: grad_output.shape[-1:],
+        terms=lambda grad_output, *rest: math.prod(grad_output.shape[:-1]) + 1,
+        magnitude=bias_magnitude,
+    ),
+}
 BACKWARD = Spec(
-    name="activation_backward",
+    schema="activation_backward(Tensor grad_output, Tensor preactivation, str activation) -> (Tensor grad_input, Tensor grad_bias)",
     summary="dy * activation'(h) and its sum over rows: the gradients before a layer's activation and of its bias",
+    outputs=OUTPUTS,
     inputs=inputs,
     check=check,
-    outputs=outputs,
     reference=reference,
     eager=eager,
     cost=cost,
     cases=(
-        Case("small", {"m": 4, "n": 5, "activation": 3}),
-        Case("gelu", {"m": 33, "n": 61, "activation": 2}),
-        Case("relu", {"m": 64, "n": 128, "activation": 1}),
-        Case("tall", {"m": 300, "n": 33, "activation": 3}),
-        Case("wide", {"m": 3, "n": 520, "activation": 2}),
-        Case("one_element", {"m": 1, "n": 1, "activation": 1}),
-        Case("empty", {"m": 0, "n": 7, "activation": 2}),
-        Case("huge", {"m": 9, "n": 20, "activation": 2}, values="huge"),
-        Case("huge_tanh", {"m": 9, "n": 20, "activation": 3}, values="huge"),
-        Case("strided", {"m": 30, "n": 28, "activation": 3}, layout="strided"),
-        Case("unaligned", {"m": 32, "n": 40, "activation": 2}, layout="unaligned"),
+        Case("small", {"m": 4, "n": 5}, {"activation": "gelu_tanh"}),
+        Case("gelu", {"m": 33, "n": 61}, {"activation": "gelu"}),
+        Case("relu", {"m": 64, "n": 128}, {"activation": "relu"}),
+        Case("tall", {"m": 300, "n": 33}, {"activation": "gelu_tanh"}),
+        Case("wide", {"m": 3, "n": 520}, {"activation": "gelu"}),
+        Case("one_element", {"m": 1, "n": 1}, {"activation": "relu"}),
+        Case("empty", {"m": 0, "n": 7}, {"activation": "gelu"}),
+        Case("huge", {"m": 9, "n": 20}, {"activation": "gelu"}, values="huge"),
+        Case("huge_tanh", {"m": 9, "n": 20}, {"activation": "gelu_tanh"}, values="huge"),
+        Case("strided", {"m": 30, "n": 28}, {"activation": "gelu_tanh"}, layout="strided"),
+        Case("unaligned", {"m": 32, "n": 40}, {"activation": "gelu"}, layout="unaligned"),
     ),
     sizes=(
-        Case("hidden", {"m": 8192, "n": 4096, "activation": 2}),
-        Case("up", {"m": 4096, "n": 14336, "activation": 3}),
-        Case("ragged", {"m": 4095, "n": 4095, "activation": 1}),
+        Case("hidden", {"m": 8192, "n": 4096}, {"activation": "gelu"}),
+        Case("up", {"m": 4096, "n": 14336}, {"activation": "gelu_tanh"}),
+        Case("ragged", {"m": 4095, "n": 4095}, {"activation": "relu"}),
     ),
     dtypes=KERNEL_DTYPES,
-    terms=lambda grad_output, preactivation, activation: math.prod(grad_output.shape[:-1]),
-    magnitude=magnitude,
 )

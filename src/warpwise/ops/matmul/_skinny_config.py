@@ -1,4 +1,4 @@
-"""The tiles of k19: what a block of it takes, which are worth a try, and an estimate of their time."""
+"""Configurations of k19: shared memory, candidates for a product, and a model of their time."""
 
 from __future__ import annotations
 
@@ -7,32 +7,34 @@ import itertools
 import re
 from dataclasses import dataclass, replace
 
-from warpwise.ops._common import cdiv
+from warpwise.gemm.limits import HOPPER_SHARED
+from warpwise.operation import cdiv
 
-BOX = 64  # elements: what 128 bytes of a swizzled row hold
-ROOM = 227 * 1024  # shared memory that a block may have on Hopper
-WIDTHS = (8, 16, 32, 64, 96, 128, 192, 256)  # rows of A that a product takes
-MOST_STAGES, IN_FLIGHT = 8, 21 << 20  # slices of a block, bytes of all of them
-SMALL, WIDEST = 1 << 20, 192 * 192  # elements of C that small tiles suit, of a tile that registers hold
+BOX = 64  # elements in 128 bytes, a swizzled row
+WIDTHS = (8, 16, 32, 64, 96, 128, 192, 256)  # rows of A: wgmma's n
+MOST_STAGES, IN_FLIGHT = 8, 21 << 20  # stages of a block, bytes in flight of all blocks
+SMALL, WIDEST = 1 << 20, 192 * 192  # elements: of a C for which small tiles are tried, of the largest tile in registers
 FORM = re.compile(r"(\d+)x(\d+)x(\d+)_s(\d+)_k(\d+)_o(\d+)(?:_c([12])x([12]))?")
 
-# An H200, fitted to 320 times of 27 products. Bytes a clock: of DRAM, and clocks that it takes; of L2, where A counts less since
-# neighbours ask for its lines at once; to an SM. Of what is not the slowest of these and of products, so much shows.
+# Fitted to 320 times of 27 products on an H200. Bytes a clock of DRAM, and its latency in clocks; bytes a clock of L2, and
+# the weight of A there, which neighbouring blocks load at once; bytes a clock into an SM; the fraction of the resources
+# other than the bottleneck that is not hidden.
 DRAM, LATENCY, L2, OF_A, ALL_A, INGRESS, SHOWS = 2380, 2400, 5570, 0.5, 0.14, 73, 0.14
-FULL = 160 * 1024  # bytes on their way to an SM, fewer of which come more slowly
-MANY = 32  # tiles side by side, whose blocks are given A's lines at once
-RAGGED = 1.8  # times as many lines where rows do not begin with one
-# Clocks: to begin a block, for a cluster, for a slice, for an element of C; to add sums of a cluster, and bytes a clock of
-# them; to add parts in global memory, and bytes a clock.
+FULL = 160 * 1024  # bytes in flight to an SM below which loads are slower
+MANY = 32  # tiles side by side whose blocks load the same rows of A at once
+RAGGED = 1.8  # times as many lines of L2 where rows do not begin on a line
+# Clocks: to start a block and a cluster, for a stage, for an element of C; to reduce in a cluster, and its bytes a clock;
+# to reduce through global memory, and its bytes a clock.
 START, CLUSTER, SLICE, ELEMENT, MEET, SENT, TICKET, ADDED = 1500, 1000, 18, 0.09, 220, 13, 5000, 54
 
 
 @dataclass(frozen=True)
-class Tiles:
-    """A configuration: ``columns`` of B x ``rows`` of A x ``depth`` a slice, ``stages`` slices on their way.
+class SkinnyConfig:
+    """A tile of ``columns`` of B x ``rows`` of A, ``depth`` of K in each of ``stages`` pipeline stages.
 
-    ``split`` blocks of a cluster divide K, and ``outer`` clusters divide it once more, by way of global memory. Blocks of
-    ``down`` x ``across`` neighbouring tiles, one or a pair, load for each other what they share.
+    ``split`` blocks of a cluster divide K and reduce through distributed shared memory; ``outer`` clusters divide it once
+    more and reduce through global memory. Blocks of ``down`` x ``across`` neighbouring tiles, one or a pair, multicast
+    what they share.
     """
 
     columns: int
@@ -50,7 +52,7 @@ class Tiles:
         return f"{tile}_s{self.stages}_k{self.split}_o{self.outer}{pair}"
 
     @classmethod
-    def named(cls, name: str) -> Tiles:
+    def named(cls, name: str) -> SkinnyConfig:
         """Raises ``ValueError`` for a name of another form."""
         if not (found := FORM.fullmatch(name)):
             raise ValueError(f"matmul: expected a configuration of the form {FORM.pattern}, got {name!r}")
@@ -58,7 +60,7 @@ class Tiles:
 
     @property
     def pair(self) -> int:
-        """Blocks that load for each other: one above the other they share B, side by side A."""
+        """Blocks that multicast: one above the other they share B, side by side A."""
         return self.down * self.across
 
     @property
@@ -67,24 +69,24 @@ class Tiles:
 
     @property
     def ring(self) -> int:
-        """Bytes of shared memory for slices, and to align them."""
+        """Bytes of shared memory of the stages and their alignment."""
         return 1024 + self.stages * (self.columns + self.rows) * 2 * self.depth
 
     @property
     def finish(self) -> int:
-        """Blocks of a cluster that add and write a share of the tile's rows each: whole matrices of eight rows."""
+        """Blocks of a cluster that each reduce and store a part of the tile's rows, in 8-row core matrices."""
         return min(self.split, self.rows // 8)
 
     @property
     def sent(self) -> int:
-        """Bytes that a block is sent by others."""
+        """Bytes of partial sums that a block receives from the others."""
         return (self.split - 1) * self.columns * self.rows * 4 // self.finish
 
     @property
     def apart(self) -> bool:
-        """Whether what is sent has room of its own, so that nobody waits for the other to have read its ring."""
-        blocks = ROOM // (self.ring + 1024)
-        return self.split > 1 and blocks * (self.ring + self.sent + 1024) <= ROOM
+        """True if received sums have shared memory of their own, so that no block waits for another to drain its stages."""
+        blocks = HOPPER_SHARED // (self.ring + 1024)
+        return self.split > 1 and blocks * (self.ring + self.sent + 1024) <= HOPPER_SHARED
 
     @property
     def shared_bytes(self) -> int:
@@ -92,23 +94,23 @@ class Tiles:
 
     @property
     def fits(self) -> bool:
-        """Whether a block has the room, and the ring holds what leaves: sums of others, unless apart, and its share of C."""
+        """True if the stages fit into a block's shared memory and the epilogue's data (received sums, C) into the stages."""
         leaving = (0 if self.apart else self.sent) + self.columns * self.rows // self.finish * 2
         whole = self.rows % (8 * self.finish) == 0 and self.rows % (8 * self.across) == 0
-        return whole and leaving <= self.ring - 1024 and self.shared_bytes + 1024 <= ROOM
+        return whole and leaving <= self.ring - 1024 and self.shared_bytes + 1024 <= HOPPER_SHARED
 
     def tiles(self, m: int, n: int) -> tuple[int, int]:
-        """C in pairs of tiles, or in tiles."""
+        """Rows and columns of pairs of tiles in C, or of tiles."""
         return max(1, cdiv(m, self.rows * self.down)), max(1, cdiv(n, self.columns * self.across))
 
     def clocks(self, m: int, n: int, k: int, processors: int) -> float:
-        """An estimate of SM clocks: waves of blocks, whose slices wait for DRAM, for L2, for the way to the SM or for products.
+        """An estimate of SM clocks: waves of blocks, each bound by DRAM, L2, the SM's ingress or wgmma.
 
-        64 columns x 64 deep x a row of A are 2 clocks of the matrix units.
+        wgmma takes 2 clocks for 64 columns x 64 of K x a row of A.
         """
         down, across = self.tiles(m, n)
         clusters = down * across * self.outer
-        waves = cdiv(clusters, held(self.cluster, processors) * (ROOM // (self.shared_bytes + 1024)))
+        waves = cdiv(clusters, held(self.cluster, processors) * (HOPPER_SHARED // (self.shared_bytes + 1024)))
         at_once = cdiv(clusters * self.cluster, waves)  # waves end one by one, not together
         busy, used = cdiv(at_once, processors), min(at_once, processors)
         of_a = ALL_A if down * self.down == 1 and across * self.across >= MANY else OF_A
@@ -135,15 +137,15 @@ class Tiles:
 
 
 def held(blocks: int, processors: int) -> int:
-    """Clusters that a GPU holds at once: of four and eight an H200's 132 SMs hold 30 and 15."""
+    """Clusters of ``blocks`` that run at once: 30 of four and 15 of eight on an H200's 132 SMs."""
     return max(1, processors // blocks if blocks <= 2 else processors * 10 // (11 * blocks))
 
 
-def stages(tiles: Tiles, m: int, blocks: int, room: int) -> int:
-    """Slices on their way in ``room`` bytes, by what more of them did to an H200.
+def stages(tiles: SkinnyConfig, m: int, blocks: int, room: int) -> int:
+    """Pipeline stages in ``room`` bytes, as measured on an H200.
 
-    Where B passes by once for few rows 64 or 80 KB of it are enough; where tiles share it and K is divided, some 21 MB of
-    all ``blocks``.
+    Up to 256 rows read B once, and 64 or 80 KB of it in flight are enough; where tiles share B and K is divided, some
+    21 MB over all ``blocks``.
     """
     slice_bytes = (tiles.columns + tiles.rows) * 2 * tiles.depth
     most = min(MOST_STAGES, room // slice_bytes)
@@ -154,8 +156,8 @@ def stages(tiles: Tiles, m: int, blocks: int, room: int) -> int:
     return most
 
 
-def candidates(m: int, n: int, k: int, processors: int) -> list[Tiles]:
-    """Tiles that hold all rows of A, or some of many, in pairs or not, with K whole or divided to fill the GPU.
+def candidates(m: int, n: int, k: int, processors: int) -> list[SkinnyConfig]:
+    """SkinnyConfig that hold all rows of A, or some of many, in pairs or not, with K whole or divided to fill the GPU.
 
     Each for one block an SM and for two, in slices of 64 and, for 64 rows or more, of 128.
     """
@@ -171,19 +173,19 @@ def candidates(m: int, n: int, k: int, processors: int) -> list[Tiles]:
             cluster = split * pair[0] * pair[1]
             if cluster > 8 or (cluster > 2 and blocks > 1) or (deep > 1 and rows < 64) or columns * rows > WIDEST:
                 continue
-            down, across = Tiles(columns, rows, BOX, 1, split, 1, *pair).tiles(m, n)
+            down, across = SkinnyConfig(columns, rows, BOX, 1, split, 1, *pair).tiles(m, n)
             fill = min(held(cluster, processors) * blocks // (down * across), cdiv(k, BOX) // (4 * split))
             for outer in sorted({1, max(1, fill)}):
-                tiles = Tiles(columns, rows, BOX * deep, 1, split, outer, *pair)
+                tiles = SkinnyConfig(columns, rows, BOX * deep, 1, split, outer, *pair)
                 many = min(down * across * outer * cluster, processors * blocks)
                 for sent in sorted({0, tiles.sent}):  # room for slices alone, or apart for what others send
-                    tiles = replace(tiles, stages=stages(tiles, m, many, ROOM // blocks - 2048 - sent))
+                    tiles = replace(tiles, stages=stages(tiles, m, many, HOPPER_SHARED // blocks - 2048 - sent))
                     if tiles.stages >= 4 and tiles.fits and cdiv(k, tiles.depth) >= split * outer:
                         found.append(tiles)
-    return list(dict.fromkeys(found)) or [Tiles(64, widest, BOX, 4)]
+    return list(dict.fromkeys(found)) or [SkinnyConfig(64, widest, BOX, 4)]
 
 
 @functools.lru_cache(maxsize=1024)
-def ranked(m: int, n: int, k: int, processors: int) -> tuple[Tiles, ...]:
-    """The candidates, the one that is estimated to be fastest first."""
+def ranked(m: int, n: int, k: int, processors: int) -> tuple[SkinnyConfig, ...]:
+    """The candidates, the fastest by ``clocks`` first."""
     return tuple(sorted(candidates(m, n, k, processors), key=lambda tiles: tiles.clocks(m, n, k, processors)))

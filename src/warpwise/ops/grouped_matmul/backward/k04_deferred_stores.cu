@@ -6,7 +6,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include "../batched_matmul/deferred.cuh"
+#include "../../batched_matmul/deferred.cuh"
 
 namespace sm90 = warpwise::sm90;
 namespace many = warpwise::many;
