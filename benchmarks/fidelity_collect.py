@@ -22,10 +22,10 @@ from benchmarks.fidelity_record import Record, Recorded
 from warpwise import registry
 from warpwise.cuda import nvrtc
 from warpwise.lab.errors import MeasurementError
-from warpwise.lab.ncu import Launch, NcuError, NcuNotFound, NcuPermission, captured, profiled, tool
-from warpwise.lab.ncu.measure import environment as import_path
-from warpwise.lab.ncu.metrics import DEFAULT, EVERYTHING, STORES
-from warpwise.lab.ncu.table import Measured
+from warpwise.lab.profile.ncu import Launch, NcuError, NcuNotFound, NcuPermission, captured, profiled, tool
+from warpwise.lab.profile.ncu.measure import environment as import_path
+from warpwise.lab.profile.ncu.metrics import DEFAULT, EVERYTHING, STORES
+from warpwise.lab.profile.ncu.table import Measured
 from warpwise.lab.timing import time
 from warpwise.lab.timing.compare import timer_for
 from warpwise.lab.timing.environment import environment

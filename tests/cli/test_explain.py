@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 
 from warpwise.cli import cli
 from warpwise.cli import measured as beside
-from warpwise.lab import ncu
-from warpwise.lab.explain.hardware import hardware
+from warpwise.lab.explain.model.hardware import hardware
+from warpwise.lab.profile import ncu
 
 SCALE = """
 __global__ void scale(const float* x, float alpha, float* y, int n) {

@@ -121,9 +121,9 @@ def _sanitized(
     console: Console, launcher: cuda.Launcher, given: Sequence[Any], tools: Sequence[str], timeout: float
 ) -> int:
     """Run the launch on the GPU under compute-sanitizer's tools and print what each of them found."""
-    from warpwise.lab import sanitizer
     from warpwise.lab.errors import MeasurementError
-    from warpwise.lab.ncu import Launch
+    from warpwise.lab.profile import sanitizer
+    from warpwise.lab.profile.ncu import Launch
 
     expression = launcher.kernel.expression
     chosen = [tool for tool in sanitizer.TOOLS if tool in tools or "all" in tools]

@@ -26,10 +26,11 @@ from warpwise.cli.kernel_options import (
 )
 from warpwise.cli.measured import compare, launches_of, require_gpu
 from warpwise.cli.targets import find_rung, find_target, is_rung, sizes_named
-from warpwise.lab.explain import Explanations, explain_rung, html, terminal
+from warpwise.lab.explain import Explanations, explain_rung
 from warpwise.lab.explain import explain as explain_kernel
+from warpwise.lab.explain.render import html, terminal
 from warpwise.lab.explain.rungs import checkable
-from warpwise.lab.ncu import Launch
+from warpwise.lab.profile.ncu import Launch
 from warpwise.registry import Case, Op, Rung
 
 SUFFIXES = (".cu", ".cuh")

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from warpwise.lab.errors import MeasurementError
 from warpwise.lab.explain import Explanation
-from warpwise.lab.ncu import Launch, Measured, NcuError, captured, measure
+from warpwise.lab.profile.ncu import Launch, Measured, NcuError, captured, measure
 from warpwise.registry import Case, Op, Rung
 
 CLOSE = 0.01  # a difference that rounding and scaling of samples may make

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 
 from warpwise.cache import atomic_write
+from warpwise.lab.display import render
 from warpwise.lab.timing.stats import Interval
 from warpwise.lab.timing.timing import Timing
 from warpwise.lab.verdict import Verdict, case_to_json, dtype_name, plain
@@ -112,9 +113,8 @@ class Ladder:
         return next((row for row in self.rows if row.rung == rung), None)
 
     def _repr_html_(self) -> str:
-        from warpwise.lab.report.notebook import ladder_html
-
-        return ladder_html(self)
+        made: str = render(self, "html")
+        return made
 
     def to_json(self) -> str:
         """The results file's text; ``schema`` counts up when its meaning changes."""

@@ -6,7 +6,7 @@ import pytest
 from tests.lab.explain.handmade import SOMETIMES, Row, explained, load, made, row, sample
 from tests.lab.explain.test_time_model import naive_matmul
 
-from warpwise.lab.explain.hint import Hint, stride
+from warpwise.lab.explain.hints.hint import Hint, stride
 from warpwise.machine.counts import Buffer
 
 

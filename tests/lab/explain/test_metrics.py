@@ -6,9 +6,9 @@ import pytest
 from tests.lab.explain.handmade import H200, load, made, row
 
 from warpwise.device import Profile
-from warpwise.lab.explain.metrics import Table, line_metrics, metrics
-from warpwise.lab.explain.occupancy import occupancy
-from warpwise.lab.explain.pipes import PIPE_OF, PIPES, multiply_adds, pipe_of, rates
+from warpwise.lab.explain.model.metrics import Table, line_metrics, metrics
+from warpwise.lab.explain.model.occupancy import occupancy
+from warpwise.lab.explain.model.pipes import PIPE_OF, PIPES, multiply_adds, pipe_of, rates
 
 
 def counted() -> dict[str, float]:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warpwise.device import Profile
-from warpwise.lab.explain.limits import shared_sizes, shared_unit
-from warpwise.lab.explain.occupancy import occupancy
+from warpwise.lab.explain.model.limits import shared_sizes, shared_unit
+from warpwise.lab.explain.model.occupancy import occupancy
 
 KIB = 1024
 TARGETS = [profile.name for profile in Profile.known()]

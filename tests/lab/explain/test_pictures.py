@@ -12,10 +12,13 @@ from rich.console import Console
 from tests.lab.explain.handmade import FILE, load, made, row, sample
 
 from warpwise.device import Profile
-from warpwise.lab.explain import figures, html, lanes, source_view, terminal
-from warpwise.lab.explain.explain import Options, Run, assembled
-from warpwise.lab.explain.explanation import Agreement, Explanation, Resources
-from warpwise.lab.explain.hardware import hardware
+from warpwise.lab.explain.execution import Run, assembled
+from warpwise.lab.explain.model import source_lines
+from warpwise.lab.explain.model.explanation import Agreement, Explanation, Resources
+from warpwise.lab.explain.model.hardware import hardware
+from warpwise.lab.explain.options import Options
+from warpwise.lab.explain.render import format as fmt
+from warpwise.lab.explain.render import html, lanes, terminal
 from warpwise.machine.counts import Buffer, Counts, Sample
 
 SOURCE = """__global__ void kernel(const float* x, float* y) {
@@ -80,7 +83,7 @@ def test_text_columns(explanation: Explanation) -> None:
 
 
 def test_narrow_text_keeps_the_memory_columns(explanation: Explanation) -> None:
-    assert [column.key for column in source_view.shown_columns(explanation.lines)] == [
+    assert [column.key for column in source_lines.shown_columns(explanation.lines)] == [
         "stall_cycles", "executed", "sectors", "wavefronts",
     ]  # fmt: skip
     narrow = explanation.text(84)
@@ -248,12 +251,12 @@ def test_without_counters_there_are_resources_and_occupancy() -> None:
 @pytest.mark.parametrize(
     "got, wanted",
     [
-        (figures.count(0), "0"), (figures.count(999), "999"), (figures.count(1234), "1.23 k"), (figures.count(16_777_216), "16.8 M"),
-        (figures.count(999_999), "1 M"), (figures.seconds(1.39e-4), "139 µs"), (figures.seconds(2e-6), "2 µs"),
-        (figures.seconds(9.9999e-4), "1 ms"), (figures.size(49152), "48 KiB"), (figures.percent(0.004), "< 1 %"),
-        (figures.times(8.01), "8×"), (figures.times(1.5), "1.5×"), (figures.dimensions((8, 1, 1)), "8"),
-        (figures.dimensions((8, 1, 2)), "8 × 1 × 2"), (figures.bar(0.5, 4), "██  "), (figures.bar(2, 2), "██"),
-        (figures.listed(["a", "b", "c"]), "a, b and c"), (figures.listed([]), ""), (source_view.ranges([3, 7, 8, 9]), "3, 7-9"),
+        (fmt.count(0), "0"), (fmt.count(999), "999"), (fmt.count(1234), "1.23 k"), (fmt.count(16_777_216), "16.8 M"),
+        (fmt.count(999_999), "1 M"), (fmt.seconds(1.39e-4), "139 µs"), (fmt.seconds(2e-6), "2 µs"),
+        (fmt.seconds(9.9999e-4), "1 ms"), (fmt.size(49152), "48 KiB"), (fmt.percent(0.004), "< 1 %"),
+        (fmt.times(8.01), "8×"), (fmt.times(1.5), "1.5×"), (fmt.dimensions((8, 1, 1)), "8"),
+        (fmt.dimensions((8, 1, 2)), "8 × 1 × 2"), (fmt.bar(0.5, 4), "██  "), (fmt.bar(2, 2), "██"),
+        (fmt.listed(["a", "b", "c"]), "a, b and c"), (fmt.listed([]), ""), (source_lines.ranges([3, 7, 8, 9]), "3, 7-9"),
     ],
 )  # fmt: skip
 def test_figures(got: str, wanted: str) -> None:
@@ -261,8 +264,8 @@ def test_figures(got: str, wanted: str) -> None:
 
 
 def test_lane_colours_are_distinct_and_light_enough_for_dark_text() -> None:
-    assert len(set(figures.LANE_COLOURS)) == 32
-    for colour in figures.LANE_COLOURS:
+    assert len(set(fmt.LANE_COLOURS)) == 32
+    for colour in fmt.LANE_COLOURS:
         red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
         assert 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2 > 0.25
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.lab.explain.handmade import load, made, row, sample
 
-from warpwise.lab.explain import stages
-from warpwise.lab.explain.metrics import Table
+from warpwise.lab.explain.model import stages
+from warpwise.lab.explain.model.metrics import Table
 
 
 @pytest.mark.parametrize(

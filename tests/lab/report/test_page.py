@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.lab.report.samples import CPU, full, ladder, source, timed, toy, verdict
 
 from warpwise.lab import report
-from warpwise.lab.explain.explanation import Line
+from warpwise.lab.explain.model.explanation import Line
 from warpwise.lab.report import charts, draw, markup
 from warpwise.lab.report.counters import Counted, Launch
 from warpwise.lab.report.explained import Advice, Explained, LaunchExplained

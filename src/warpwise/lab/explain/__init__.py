@@ -6,8 +6,11 @@
 
 from __future__ import annotations
 
-from warpwise.lab.explain.explain import Options, explain, explain_launch
-from warpwise.lab.explain.explanation import Access, Agreement, Explanation, Explanations, Line, Resources
+from warpwise.lab.explain.explain import explain
+from warpwise.lab.explain.launch import explain_launch
+from warpwise.lab.explain.model.explanation import Access, Agreement, Explanation, Explanations, Line, Resources
+from warpwise.lab.explain.options import Options
+from warpwise.lab.explain.render import html, terminal  # noqa: F401 - registers the rendering of Explanation
 from warpwise.lab.explain.rungs import explain_rung
 
 __all__ = [

@@ -11,8 +11,9 @@ import torch
 
 from warpwise import registry
 from warpwise.cuda.observe import observing
-from warpwise.lab.explain.explain import BUDGET, Blocks, Options, explain_launch
-from warpwise.lab.explain.explanation import Explanation, Explanations
+from warpwise.lab.explain.launch import explain_launch
+from warpwise.lab.explain.model.explanation import Explanation, Explanations
+from warpwise.lab.explain.options import BUDGET, Blocks, Options
 from warpwise.registry import Case, Op, Rung
 
 # What is checked in about a second: a product of the sizes, and of what this costs bytes and floating-point operations.

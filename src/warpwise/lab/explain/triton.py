@@ -18,10 +18,11 @@ from warpwise.cuda import copies, ctype
 from warpwise.cuda.arguments import Buffer, Scalar
 from warpwise.cuda.errors import UnsupportedFeature
 from warpwise.cuda.limits import target_profile
-from warpwise.lab.explain import launches
-from warpwise.lab.explain.accesses import Accesses
-from warpwise.lab.explain.explain import ATOMICS, Options, Run, assembled, execute
-from warpwise.lab.explain.explanation import Agreement, Explanation, Resources
+from warpwise.lab.explain import outputs
+from warpwise.lab.explain.execution import ATOMICS, Run, assembled, execute
+from warpwise.lab.explain.model.explanation import Agreement, Explanation, Resources
+from warpwise.lab.explain.options import Options
+from warpwise.lab.explain.triton_accesses import Accesses
 
 if TYPE_CHECKING:
     from warpwise.machine.program import Program
@@ -65,11 +66,11 @@ class _Triton:
     def explanation(self) -> Explanation:
         options, checked = self.options, self.options.checks != "none"
         buffers = {name: _buffer(name, value) for name, value in self.bound.items() if _tensor(value) is not None}
-        before = launches.Snapshot(list(buffers.values()))
+        before = outputs.Snapshot(list(buffers.values()))
         try:
             if checked:
                 self._timed("checked run", self._check)
-            after = launches.Snapshot(list(buffers.values()))
+            after = outputs.Snapshot(list(buffers.values()))
             compiled = self._timed("compilation", self._compile)
             program = self._timed("disassembly", lambda: _load(compiled))
             grid, block = self._grid(), (_WARP * compiled.num_warps, 1, 1)
@@ -81,7 +82,7 @@ class _Triton:
             self.seconds["execution"] = run.counts.seconds
             if checked:
                 adds = any(instruction.opcode in ATOMICS for instruction in program.instructions)
-                run.agrees = launches.agreement(
+                run.agrees = outputs.agreement(
                     list(buffers.values()), before, after, run.counts.outputs, run.counts.sampled, adds
                 )
         if self.on_gpu and options.keep:
@@ -124,7 +125,7 @@ class _Triton:
 
     def _run(
         self, compiled: Compiled, program: Program, grid: Any, block: Any, buffers: Mapping[str, Buffer],
-        before: launches.Snapshot,
+        before: outputs.Snapshot,
     ) -> Run:  # fmt: skip
         """The compiled kernel on the machine; what it cannot execute is said, and the rest of the explanation stays."""
         try:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from warpwise.lab.report import words
+from warpwise.lab.report import format as fmt
 from warpwise.lab.report.collected import Point
 from warpwise.lab.report.draw import svg
 from warpwise.lab.store import Measurement
@@ -73,21 +73,21 @@ def ladder(point: Point, order: Sequence[str], narrow: bool = False) -> str:
     """
     best = point.best.name if point.best else ""
     rival = point.rival
-    roof, unit = words.ceiling(point), words.rate_unit(point)
+    roof, unit = fmt.ceiling(point), fmt.rate_unit(point)
     rows: list[dict[str, Any]] = []
     for one in ladder_rows(point, order):
         if one.verdict == "untested" and not one.median:
             continue
-        rate = words.rate(one)
+        rate = fmt.rate(one)
         interval = one.interval
-        known = [part for part in (words.time(one), words.percent(one)) if part]
+        known = [part for part in (fmt.time(one), fmt.percent(one)) if part]
         rows.append({
             "name": one.name, "rate": rate or 0.0, "fill": colour(one, best), "href": f"#{one.name}",
             "low": rate * one.median / interval.high if rate and one.median and interval else None,
             "high": rate * one.median / interval.low if rate and one.median and interval else None,
-            "time": words.time(one), "rate_text": words.rate_words(one) if one.median else "",
-            "percent": words.percent(one), "ratio": words.ratio(one) if one.kind == "rung" else "", "short": " · ".join(known),
-            "ink": "var(--ink)" if one.kind == "rung" else "var(--soft)", "about": words.sentence(one, rival.name if rival else ""),
+            "time": fmt.time(one), "rate_text": fmt.rate_words(one) if one.median else "",
+            "percent": fmt.percent(one), "ratio": fmt.ratio(one) if one.kind == "rung" else "", "short": " · ".join(known),
+            "ink": "var(--ink)" if one.kind == "rung" else "var(--soft)", "about": fmt.sentence(one, rival.name if rival else ""),
             "strong": one.name == best,
         })  # fmt: skip
     top = max([roof or 0.0, *(row["rate"] for row in rows)], default=1.0) or 1.0
@@ -144,7 +144,7 @@ def _lines(point: Point, roof: float | None, unit: str, top: float, width: float
         drawn.append(
             (roof, f"ceiling {roof:,.3g} {unit}" if roof < 1000 else f"ceiling {roof:,.0f} {unit}", "var(--ink)", [])
         )
-    rate = words.rate(point.rival) if point.rival else None
+    rate = fmt.rate(point.rival) if point.rival else None
     if rate and point.rival:
         drawn.append((rate, point.rival.name, "var(--rival-ink)", [3, 3]))
     for number, (value, text, fill, dash) in enumerate(drawn):
@@ -212,7 +212,7 @@ def shade(number: int, of: int) -> str:
 def sizes(points: Sequence[Point], order: Sequence[str], what: str) -> str:
     """``what`` ("rate" or "time") of everybody over the sizes of one dtype, a line each, named at its end."""
     points = sorted(points, key=lambda point: max((one.bytes or 0) + (one.flops or 0) for one in point.entries))
-    units = {words.rate_unit(point) for point in points}
+    units = {fmt.rate_unit(point) for point in points}
     unit = units.pop() if len(units) == 1 else "GB/s"  # where one size is memory's and another the arithmetic's
     best = points[-1].best.name if points[-1].best else ""
     rows: list[dict[str, Any]] = []
@@ -220,11 +220,11 @@ def sizes(points: Sequence[Point], order: Sequence[str], what: str) -> str:
     for position, point in enumerate(points):
         rival = point.rival.name if point.rival else ""
         for one in behind_first(point):
-            value = one.median if what == "time" else words.rate(one, unit)
+            value = one.median if what == "time" else fmt.rate(one, unit)
             if value:
                 rows.append({
                     "at": position, "case": point.case, "value": value * (1e6 if what == "time" else 1), "name": one.name,
-                    "href": f"#{one.name}", "about": f"{point.case}, {point.size}: {words.sentence(one, rival)}",
+                    "href": f"#{one.name}", "about": f"{point.case}, {point.size}: {fmt.sentence(one, rival)}",
                     "opponent": one.kind == "opponent",
                     "fill": "var(--rival)" if one.kind == "opponent" else "var(--best)" if one.name == best
                     else shade(order.index(one.name), len(order)),
@@ -232,7 +232,7 @@ def sizes(points: Sequence[Point], order: Sequence[str], what: str) -> str:
     width, height = SMALL
     values = [row["value"] for row in rows]
     log = what == "time"
-    roofs = [(position, words.ceiling(point, unit)) for position, point in enumerate(points)]
+    roofs = [(position, fmt.ceiling(point, unit)) for position, point in enumerate(points)]
     top = max([*values, *(roof for _, roof in roofs if roof and not log)])
     domain = [10 ** math.floor(math.log10(min(values))), 10 ** math.ceil(math.log10(top))] if log else [0, top * 1.04]
     ends = _ends(rows, domain, height, log)

@@ -17,7 +17,7 @@ import warpwise
 from warpwise import cache
 from warpwise.cuda import KernelError
 from warpwise.lab.explain import Explanation, explain_rung
-from warpwise.lab.explain.explanation import Line
+from warpwise.lab.explain.model.explanation import Line
 from warpwise.lab.explain.rungs import checkable
 from warpwise.lab.report.collected import Point
 from warpwise.lab.store import source_digest

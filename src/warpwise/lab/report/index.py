@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from warpwise.lab.report import words
+from warpwise.lab.report import format as fmt
 from warpwise.lab.report.charts import (
     LETTER,
     NARROW,
@@ -21,9 +21,9 @@ from warpwise.lab.report.charts import (
 )
 from warpwise.lab.report.collected import Collected, Point
 from warpwise.lab.report.draw import svg
+from warpwise.lab.report.format import MARKS
 from warpwise.lab.report.markup import Markup, document, element, joined, table
 from warpwise.lab.report.page import bar, shown_first
-from warpwise.lab.report.rungs import MARKS
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Entry:
         """``2.32 × torch.compile``."""
         if self.point is None or self.point.rival is None or self.times is None or not self.times[1]:
             return ""
-        return f"{words.against(self.point)} {self.point.rival.name}"
+        return f"{fmt.against(self.point)} {self.point.rival.name}"
 
 
 def entry_of(collected: Collected, file: str) -> Entry:
@@ -104,12 +104,12 @@ def _row(entry: Entry) -> dict[str, Any]:
     if point is None or point.best is None:
         raise ValueError(f"{entry.collected.name}: expected a point with a rung that was timed")
     best, rival = point.best, point.rival
-    theirs = f"; {words.sentence(rival)}" if rival else ""
+    theirs = f"; {fmt.sentence(rival)}" if rival else ""
     return {
         "name": entry.collected.name, "href": f"#{entry.file}", "best": best.percent, "rival": rival.percent if rival else None,
-        "time": words.time(best), "rung": best.name, "percent": words.percent(best), "against": entry.against,
-        "short": f"{words.time(best)} · {words.percent(best)}", "ink": "var(--ink)", "strong": False,
-        "about": f"{entry.collected.name}, {point.case}, {point.dtype}: {words.sentence(best, rival.name if rival else '')}{theirs}",
+        "time": fmt.time(best), "rung": best.name, "percent": fmt.percent(best), "against": entry.against,
+        "short": f"{fmt.time(best)} · {fmt.percent(best)}", "ink": "var(--ink)", "strong": False,
+        "about": f"{entry.collected.name}, {point.case}, {point.dtype}: {fmt.sentence(best, rival.name if rival else '')}{theirs}",
     }  # fmt: skip
 
 
@@ -185,7 +185,7 @@ def _table(entries: Sequence[Entry]) -> Markup:
             continue
         best = point.best
         rows.append([
-            link, best.name, element("span", f"{point.case}, {point.dtype}", title=point.size), words.time(best), words.rate_words(best), words.percent(best),
+            link, best.name, element("span", f"{point.case}, {point.dtype}", title=point.size), fmt.time(best), fmt.rate_words(best), fmt.percent(best),
             entry.against, verdict,
         ])  # fmt: skip
     return table(["", "best rung", "at", "time", "rate", "of ceiling", "against", "rungs"], rows, kind="all")

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from warpwise.lab.report import charts, words
+from warpwise.lab.display import renders
+from warpwise.lab.ladder import Ladder
+from warpwise.lab.report import charts
+from warpwise.lab.report import format as fmt
 from warpwise.lab.report.collected import Point, Source, from_ladder, points_of, read_file
 from warpwise.lab.report.draw import MissingLibrary
+from warpwise.lab.report.format import MARKS
 from warpwise.lab.report.markup import Markup, element, folded, joined, resource, table
 from warpwise.lab.report.panels import figures
-from warpwise.lab.report.rungs import MARKS
-from warpwise.lab.timing.timing import duration, rate_text
-
-if TYPE_CHECKING:
-    from warpwise.lab.ladder import Ladder
-    from warpwise.lab.timing.timing import Timing
+from warpwise.lab.timing.timing import Timing, duration, rate_text
 
 _STYLE = """
 .ww-lab{background:var(--paper);color:var(--ink);font:14px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif;padding:.8rem 1rem;max-width:1100px}
@@ -39,6 +37,7 @@ def _fragment(*content: str) -> str:
     return element("div", element("style", Markup(style)), *content, class_="ww-lab")
 
 
+@renders(Ladder, "html")
 def ladder_html(ladder: Ladder) -> str:
     """Verdicts, and the bars and figures of each point; on a CPU those that were recorded on a GPU, said to be so."""
     source = from_ladder(ladder)
@@ -82,6 +81,7 @@ def _point(point: Point, order: tuple[str, ...], title: str) -> Markup:
     return joined(heading, drawn, folded("the figures as a table", listed))
 
 
+@renders(Timing, "html")
 def timing_html(timing: Timing) -> str:
     """The time, its interval, the rate and where it was measured."""
     if timing.void:
@@ -90,7 +90,7 @@ def timing_html(timing: Timing) -> str:
     spread = f"95 % interval {duration(timing.low)} to {duration(timing.high)}, {timing.samples} samples"
     facts = [part for part in (rate_text(timing.bound, timing.tflops, timing.gbps), share, spread) if part]
     clock = f", SM clock {timing.clock.median:,.0f} MHz" if timing.clock else ""
-    notes = [text for holds, text in words.flags(timing.converged, timing.throttled, timing.exposed) if holds]
+    notes = [text for holds, text in fmt.flags(timing.converged, timing.throttled, timing.exposed) if holds]
     return _fragment(
         element("p", duration(timing.median), class_="big"), element("p", joined(element("b", timing.name), *facts, by=" · ")),
         element("p", f"{timing.place}{clock}; {timing.method}{''.join(f'; {note}' for note in notes)}"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from warpwise.lab.ladder import told_once
-from warpwise.lab.report import charts, words
+from warpwise.lab.report import charts
+from warpwise.lab.report import format as fmt
 from warpwise.lab.report.collected import Collected, Point
 from warpwise.lab.report.explained import Explained
 from warpwise.lab.report.markup import Markup, element, folded, joined, table
@@ -50,37 +51,37 @@ def lead(collected: Collected, point: Point) -> Markup:
     if best is None or not best.median:
         return element("p", f"No rung was both right and timed at {point.case}, {point.dtype}.", class_="none")
     shown = [_figure(duration(best.median), best.name, f"the best rung at {point.case}, {point.size}, {point.dtype}")]
-    roof = words.ceiling(point)
+    roof = fmt.ceiling(point)
     if best.percent and roof:
-        unit = words.rate_unit(point)
+        unit = fmt.rate_unit(point)
         reached = (
-            f"{words.rate(best) or 0:,.0f} of {roof:,.0f} {unit}"
+            f"{fmt.rate(best) or 0:,.0f} of {roof:,.0f} {unit}"
             if roof >= 100
-            else f"{words.rate(best) or 0:.1f} of {roof:.1f} {unit}"
+            else f"{fmt.rate(best) or 0:.1f} of {roof:.1f} {unit}"
         )
-        shown.append(_figure(words.percent(best), f"of {words.ceiling_name(point, collected.device)}", reached))
+        shown.append(_figure(fmt.percent(best), f"of {fmt.ceiling_name(point, collected.device)}", reached))
     if rival is not None and rival.median:
         interval = f"{best.ratio.low:.2f} to {best.ratio.high:.2f}; " if best.ratio else ""
         others = [f"{one.name} takes {duration(one.median)}" for one in point.opponents if one.median]
-        value, kind = words.against(point), "ahead" if best.median <= rival.median else "behind"
+        value, kind = fmt.against(point), "ahead" if best.median <= rival.median else "behind"
         shown.append(_figure(value, f"the speed of {rival.name}", f"{interval}{', '.join(others)}", kind))
     return element("div", element("div", *shown, class_="figures"), paid(collected, point), class_="lead")
 
 
 def paid(collected: Collected, point: Point) -> Markup:
     """The rungs that were faster than the best before them, and in a line those that were not."""
-    found = words.steps(point, collected.rungs)
+    found = fmt.steps(point, collected.rungs)
     ideas = {rung.name: rung.idea for rung in collected.op.rungs}
     rows = [
         element(
-            "li", element("b", words.gain(step.factor or 0)),
+            "li", element("b", fmt.gain(step.factor or 0)),
             element("span", element("a", step.entry.name, href=f"#{step.entry.name}"), element("span", ideas.get(step.entry.name, ""))),
         )
         for step in found
         if step.paid
     ]  # fmt: skip
     rest = [
-        joined(element("a", charts.short(step.entry.name), href=f"#{step.entry.name}"), Markup(f"&nbsp;{words.gain(step.factor)}"))
+        joined(element("a", charts.short(step.entry.name), href=f"#{step.entry.name}"), Markup(f"&nbsp;{fmt.gain(step.factor)}"))
         for step in found
         if step.factor is not None and not step.paid
     ]  # fmt: skip
@@ -95,7 +96,7 @@ def paid(collected: Collected, point: Point) -> Markup:
 
 
 def _caption(collected: Collected, point: Point) -> Markup:
-    unit = words.rate_unit(point)
+    unit = fmt.rate_unit(point)
     what = {
         "GB/s": "Bytes that the operation must move, each once, a second.",
         "TFLOP/s": "FLOPs that the operation must do, a second.",
@@ -115,7 +116,7 @@ def _caption(collected: Collected, point: Point) -> Markup:
 def figures(point: Point, order: tuple[str, ...]) -> Markup:
     """The ladder's figures."""
     rival = point.rival.name if point.rival else ""
-    gains = {step.entry.name: step.factor for step in words.steps(point, order)}
+    gains = {step.entry.name: step.factor for step in fmt.steps(point, order)}
     rows = []
     for one in charts.ladder_rows(point, order):
         factor = gains.get(one.name)
@@ -123,8 +124,8 @@ def figures(point: Point, order: tuple[str, ...]) -> Markup:
             [
                 one.name,
                 *_cells(one),
-                words.gain(factor) if factor else "",
-                "; ".join(filter(None, (one.message, words.marks(one)))),
+                fmt.gain(factor) if factor else "",
+                "; ".join(filter(None, (one.message, fmt.marks(one)))),
             ]
         )
     heads = [
@@ -146,7 +147,7 @@ def _cells(one: Measurement) -> list[str]:
         return ["not timed", "", "", "", "", ""]
     interval = one.interval
     spread = f"{duration(interval.low)} – {duration(interval.high)}" if interval else ""
-    return [duration(one.median), spread, str(one.samples), words.rate_words(one), words.percent(one), words.ratio(one)]
+    return [duration(one.median), spread, str(one.samples), fmt.rate_words(one), fmt.percent(one), fmt.ratio(one)]
 
 
 def across(collected: Collected, points: list[Point], shown: bool) -> Markup:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from warpwise.lab.report import words
+from warpwise.lab.report import format as fmt
 from warpwise.lab.report.charts import Spec, _fixed, _title, behind_first, colour, short, spread
 from warpwise.lab.report.collected import Counted, Point, Roofs
 from warpwise.lab.report.draw import svg
@@ -115,7 +115,7 @@ def _rows(found: Sequence[Dot], point: Point, scale: float) -> list[dict[str, An
             "intensity": dot.intensity, "rate": dot.rate / scale, "fill": paint if dot.counted else "var(--paper)", "stroke": paint,
             "shape": "square" if dot.entry.kind == "opponent" else "triangle-up" if dot.entry.language == "triton" else "circle",
             "href": f"#{dot.entry.name}",
-            "about": f"{words.sentence(dot.entry, rival)}; {dot.intensity:.3g} {work} a byte of DRAM traffic, {how}",
+            "about": f"{fmt.sentence(dot.entry, rival)}; {dot.intensity:.3g} {work} a byte of DRAM traffic, {how}",
         })  # fmt: skip
     return rows
 

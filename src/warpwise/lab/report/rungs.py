@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from warpwise.lab.explain.figures import dimensions, listed, percent, seconds, size, times
-from warpwise.lab.report import words
+from warpwise.lab.explain.render.format import dimensions, listed, percent, seconds, size, times
+from warpwise.lab.report import format as fmt
 from warpwise.lab.report.collected import Collected, Point, Verified
 from warpwise.lab.report.explained import Explained, LaunchExplained
 from warpwise.lab.report.markup import Markup, element, folded, inline, joined
@@ -16,7 +16,6 @@ from warpwise.lab.report.source import before, difference, heated, source_of
 from warpwise.lab.timing.timing import duration
 from warpwise.registry import Rung
 
-MARKS = {"right": "✓ right", "wrong": "✗ wrong", "untested": "– untested", "": "not verified"}
 LANGUAGES = {"cuda": "CUDA C++", "triton": "Triton", "c": "C", "python": "Python"}
 
 
@@ -27,9 +26,7 @@ def rung_section(
     rung = collected.rung(name)
     status = collected.status(name)
     gains = {
-        (key(point), step.entry.name): step
-        for point in collected.points
-        for step in words.steps(point, collected.rungs)
+        (key(point), step.entry.name): step for point in collected.points for step in fmt.steps(point, collected.rungs)
     }
     figures = joined(*(
         element("span", _brief(point, name, gains.get((key(point), name))), data_point=key(point), hidden=point is not chosen, class_="brief")
@@ -37,7 +34,7 @@ def rung_section(
     ))  # fmt: skip
     summary = element(
         "summary", element("code", name, class_="name"), element("span", rung.idea if rung else "gone since it was measured", class_="idea"),
-        figures, element("span", MARKS[status], class_=f"verdict {status}"),
+        figures, element("span", fmt.MARKS[status], class_=f"verdict {status}"),
     )  # fmt: skip
     facts = _facts(collected, name, rung, told)
     body = [facts, *_findings(collected.verdicts.get(name, ()))]
@@ -55,12 +52,12 @@ def rung_section(
     )
 
 
-def _brief(point: Point, name: str, step: words.Step | None) -> str:
+def _brief(point: Point, name: str, step: fmt.Step | None) -> str:
     entry = point.entry(name)
     if entry is None or not entry.median:
         return "not timed"
-    gain = words.gain(step.factor) if step and step.factor else ""
-    return " · ".join(part for part in (duration(entry.median), words.percent(entry), gain) if part)
+    gain = fmt.gain(step.factor) if step and step.factor else ""
+    return " · ".join(part for part in (duration(entry.median), fmt.percent(entry), gain) if part)
 
 
 def _facts(collected: Collected, name: str, rung: Rung | None, told: Told) -> Markup:
@@ -92,7 +89,7 @@ def _came(collected: Collected, name: str, told: Told) -> Markup:
         entry = point.entry(name)
         if entry is not None and entry.median:
             rival = point.rival.name if point.rival else ""
-            lines.append(f"{point.case}, {point.dtype}: {words.sentence(entry, rival).removeprefix(f'{name}: ')}")
+            lines.append(f"{point.case}, {point.dtype}: {fmt.sentence(entry, rival).removeprefix(f'{name}: ')}")
     return joined(*lines, by=Markup("<br>"))
 
 
@@ -104,7 +101,7 @@ def _verdict(one: Verified, where: str) -> Markup:
         if one.worst == one.worst and one.status == "right" and one.worst > 0
         else ""
     )
-    text = f"{MARKS[one.status]}{' ' if where.startswith('emulated') else ' on '}{where}, {one.date:%Y-%m-%d}{cases}{skipped}{worst}"
+    text = f"{fmt.MARKS[one.status]}{' ' if where.startswith('emulated') else ' on '}{where}, {one.date:%Y-%m-%d}{cases}{skipped}{worst}"
     return joined(element("span", text, class_=one.status), *(f"; {note}" for note in one.notes))
 
 

@@ -8,14 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from pygments.lexer import Lexer
-from pygments.lexers import CLexer, CppLexer, PythonLexer
-from pygments.token import Token
-
-from warpwise.lab.explain import source_view
-from warpwise.lab.explain.explanation import Line
-from warpwise.lab.explain.figures import count, heat, percent, times
-from warpwise.lab.explain.source_view import Column
+from warpwise.lab.explain.model import source_lines
+from warpwise.lab.explain.model.explanation import Line
+from warpwise.lab.explain.model.source_lines import Column
+from warpwise.lab.explain.render.format import count, heat, percent, times
 from warpwise.lab.report.markup import Markup, element, joined
 from warpwise.registry import Op, Rung
 
@@ -23,10 +19,6 @@ WASTEFUL = 1.05
 CONTEXT = 3  # lines around a change
 ALIKE = 0.5  # of two lines' words, from where on their difference is shown word by word
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
-_KINDS = (
-    (Token.Comment.Preproc, "p"), (Token.Comment.PreprocFile, "s"), (Token.Comment, "c"), (Token.Literal.String.Doc, "c"), (Token.Keyword, "k"),
-    (Token.Name.Builtin, "k"), (Token.Name.Decorator, "p"), (Token.Literal.String, "s"), (Token.Literal.Number, "n"),
-)  # fmt: skip
 
 
 def source_of(rung: Rung) -> list[str]:
@@ -43,16 +35,25 @@ def before(op: Op, rung: Rung) -> Rung | None:
     return None
 
 
-def _lexer(path: Path) -> Lexer:
-    made: Lexer = {".py": PythonLexer, ".c": CLexer}.get(path.suffix, CppLexer)(stripnl=False, ensurenl=False)
-    return made
+def _tokens(text: str, path: Path) -> Iterator[tuple[str, str]]:
+    """Pieces of ``text`` with the CSS class of their kind: preprocessor, string, comment, keyword, number, or ""."""
+    from pygments.lexers import CLexer, CppLexer, PythonLexer
+    from pygments.token import Token
+
+    kinds = (
+        (Token.Comment.Preproc, "p"), (Token.Comment.PreprocFile, "s"), (Token.Comment, "c"), (Token.Literal.String.Doc, "c"),
+        (Token.Keyword, "k"), (Token.Name.Builtin, "k"), (Token.Name.Decorator, "p"), (Token.Literal.String, "s"),
+        (Token.Literal.Number, "n"),
+    )  # fmt: skip
+    lexer = {".py": PythonLexer, ".c": CLexer}.get(path.suffix, CppLexer)(stripnl=False, ensurenl=False)
+    for token, value in lexer.get_tokens(text):
+        yield next((name for group, name in kinds if token in group), ""), value
 
 
 def coloured(lines: Sequence[str], path: Path) -> list[Markup]:
     """Each line as HTML, with comments, keywords, strings, numbers and directives marked."""
     rows: list[list[str]] = [[]]
-    for token, value in _lexer(path).get_tokens("\n".join(lines)):
-        kind = next((name for group, name in _KINDS if token in group), "")
+    for kind, value in _tokens("\n".join(lines), path):
         for number, part in enumerate(value.split("\n")):
             if number:
                 rows.append([])
@@ -69,7 +70,7 @@ def heated(lines: Sequence[str], path: Path, counters: Mapping[int, Line], whole
 
     ``whole`` are the sums over every line of the kernel, those of included files too.
     """
-    columns = source_view.shown_columns(counters.values())
+    columns = source_lines.shown_columns(counters.values())
     heads = joined(
         *(
             element("th", column.title, scope="col", title=column.explained, class_=f"m m-{column.key}")
@@ -98,7 +99,7 @@ def _cell(line: Line | None, column: Column, whole: Mapping[str, float]) -> Mark
     if line is None or not value:
         return Markup(f'<td class="{kind}"></td>')
     share = value / whole[column.key]
-    factor = source_view.ratio(line, column)
+    factor = source_lines.ratio(line, column)
     waste = (
         f' <b title="{times(factor)} the least that would do">{times(factor)}</b>'
         if factor and factor > WASTEFUL

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from warpwise.lab.explain.figures import count, size, times
+from warpwise.lab.explain.render.format import count, size, times
 from warpwise.lab.report import counters as ncu
 from warpwise.lab.report.collected import Collected, Point
+from warpwise.lab.report.format import MARKS
 from warpwise.lab.report.markup import Markup, element, joined, table
 from warpwise.lab.report.panels import key
-from warpwise.lab.report.rungs import MARKS
 
 NAMES = {
     "device": "device", "date": "date", "driver": "driver", "cuda": "CUDA", "torch": "PyTorch", "triton": "Triton", "warpwise": "Warpwise",

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from warpwise.lab.display import render
 from warpwise.lab.timing.samples import Clock
 from warpwise.lab.timing.stats import Interval
 from warpwise.lab.timing.stats import ratio as paired
@@ -57,9 +58,8 @@ class Timing:
         return 100 * self.floor / self.median if self.floor and self.median > 0 else None
 
     def _repr_html_(self) -> str:
-        from warpwise.lab.report.notebook import timing_html
-
-        return timing_html(self)
+        made: str = render(self, "html")
+        return made
 
     def __str__(self) -> str:
         if self.void:

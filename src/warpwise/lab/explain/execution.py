@@ -1,0 +1,131 @@
+"""Execute a launch's machine code on the CPU and put its counters together into an ``Explanation``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from warpwise.device import Profile
+from warpwise.lab.explain.hints import hints
+from warpwise.lab.explain.model import source_lines
+from warpwise.lab.explain.model.explanation import Agreement, Explanation, Resources
+from warpwise.lab.explain.model.hardware import hardware
+from warpwise.lab.explain.model.metrics import line_metrics, metrics
+from warpwise.lab.explain.model.occupancy import occupancy
+from warpwise.lab.explain.model.time_model import predict
+from warpwise.lab.explain.options import Options
+
+if TYPE_CHECKING:
+    from warpwise.lab.explain.hints.hint import Hint
+    from warpwise.lab.explain.model.time_model import Prediction
+    from warpwise.machine.counts import Counts
+    from warpwise.machine.program import Program
+
+_SLOWER = 3.0  # the machine against the checked run of the same launch, at most
+ATOMICS = ("ATOM", "ATOMG", "RED", "REDG")
+
+
+@dataclass
+class Run:
+    """The machine's run of one launch, and what was compared with it."""
+
+    counts: Counts | None = None
+    unsupported: str = ""
+    agrees: Agreement = field(default_factory=lambda: Agreement("not compared", "the checked run was left out"))
+
+
+def execute(
+    program: Program, grid: Any, block: Any, shared: int, arguments: Sequence[Any], constants: Mapping[str, bytes],
+    options: Options, checked_seconds: float | None,
+) -> Run:  # fmt: skip
+    """Execute as many blocks as were asked for, or as fit into the budget; says what the machine cannot execute."""
+    from warpwise import machine
+
+    total = grid[0] * grid[1] * grid[2]
+
+    def run(blocks: int | None) -> Counts:
+        return machine.run(
+            program, grid, block, shared, arguments, constants=constants, blocks=blocks, timeout=options.timeout
+        )
+
+    try:
+        if options.blocks is not None:
+            wanted = None if options.blocks == "all" or options.blocks >= total else int(options.blocks)
+            return Run(run(wanted))
+        if checked_seconds is not None and _SLOWER * checked_seconds <= options.budget:
+            return Run(run(None))
+        first = run(min(total, _PILOT))
+        if first.blocks_run >= total:
+            return Run(first)
+        fit = int(options.budget / max(first.seconds / first.blocks_run, 1e-9))
+        if fit >= total:
+            return Run(run(None))
+        return Run(run(fit) if fit >= 2 * first.blocks_run else first)
+    except machine.MachineFault as error:
+        return Run(unsupported=str(error), agrees=Agreement("not compared", "the machine code was not executed"))
+
+
+_PILOT = 8  # blocks that tell how long one takes
+
+
+def assembled(
+    kernel: str, profile: Profile, grid: Any, block: Any, resources: Resources, program: Program, run: Run, file: str, text: str,
+    options: Options, seconds: Mapping[str, float],
+) -> Explanation:  # fmt: skip
+    """The explanation of a run: metrics, lines, occupancy, prediction, hints and what they cannot know."""
+    threads = block[0] * block[1] * block[2]
+    needs = (threads, resources.registers, resources.static_shared, resources.dynamic_shared)
+    fits = occupancy(profile.name, *needs)
+    everywhere = {
+        other.name: occupancy(other.name, *needs) for other in Profile.known() if other.compute_capability >= (7, 5)
+    }
+    counts = run.counts
+    by_line = line_metrics(counts) if counts is not None else {}
+    sources, names = source_lines.texts(program, file, text)
+    lines = source_lines.lines(program, counts, by_line, sources, names)
+    known: dict[str, float] = {}
+    expected: Prediction | None = None
+    found: tuple[Hint, ...] = ()
+    if counts is not None:
+        model = hardware(profile.name)
+        known = metrics(counts, fits, model)
+        expected = predict(counts, fits, model)
+        named = {theirs: sources[ours] for theirs, ours in names.items()}
+        advice = hints(counts, by_line, fits, expected, model, named)
+        found = tuple(replace(hint, file=names.get(hint.file, hint.file)) for hint in advice)
+    return Explanation(
+        kernel, profile.name, grid, block, resources, known, lines, fits, everywhere, expected, found, run.agrees,
+        caveats(lines, names.get(file, file), run, options), counts, (), run.unsupported, sources, dict(seconds),
+        names.get(file, file),
+    )  # fmt: skip
+
+
+def caveats(lines: Sequence[Any], own: str, run: Run, options: Options) -> tuple[str, ...]:
+    """What the counters of this run cannot see."""
+    found = []
+    if run.unsupported:
+        found.append(
+            f"Not executed: {run.unsupported}. Resources and occupancy are those of the compiled kernel all the same."
+        )
+    if options.checks == "none":
+        found.append("The kernel was not checked first: counters of a wrong kernel explain nothing.")
+    if run.agrees.status == "no":
+        found.append(
+            f"The executed machine code and the checked run disagree, so doubt these counters: {run.agrees.text}."
+        )
+    counts = run.counts
+    if counts is None:
+        return tuple(found)
+    if idle := source_lines.unreached(counts, lines, own):
+        found.append(f"Not reached with these arguments, so that it costs nothing here: {idle}.")
+    if counts.sampled:
+        found.append(
+            f"{counts.blocks_run:,} of {counts.blocks:,} blocks were executed and the counters scaled up; blocks that do "
+            "other work than those count wrongly."
+        )
+    found.append("Blocks ran one after another: contention, and who finds what in L2, may differ on a GPU.")
+    found.append(
+        "L1 and L2 hits come from models of the caches, waits from nominal latencies of a warp alone on its SM."
+    )
+    return tuple(found)

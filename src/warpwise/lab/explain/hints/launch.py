@@ -1,0 +1,121 @@
+"""Hints on the launch: occupancy and its cause, waves, grids too small, the launch's own cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from warpwise.lab.explain.hints.hint import WORTH, Hint, Launch, listed, percent
+from warpwise.lab.explain.model.time_model import imbalance
+
+_PER_SM = frozenset(
+    {
+        "L1 tag stage", "L1 data stage", "LSU issue", "FMA", "ALU", "FP64", "tensor", "SFU (XU)", "uniform", "ADU", "CBU",
+        "issue slots",
+    }
+)  # fmt: skip
+_CURES = {
+    "registers": "Ask for fewer registers: a smaller tile a thread, or __launch_bounds__ with more blocks.",
+    "shared memory": "Take a smaller tile, or the same tile with fewer bytes an element.",
+    "blocks": "Make blocks larger: an SM holds only so many, however small.",
+    "warps": "Take blocks whose warps divide what an SM holds.",
+    "barriers": "Use fewer named barriers a block.",
+}
+
+
+def occupancy(launch: Launch) -> Iterator[Hint]:
+    """Few resident warps, where more of them would hide waiting."""
+    fits, counts = launch.occupancy, launch.counts
+    most = fits.profile.warps_per_sm // fits.warps_per_block
+    of_sm = math.ceil(counts.blocks / launch.hardware.sm_count)
+    if not fits.blocks or fits.fraction > 0.75 or of_sm <= fits.blocks:
+        return
+    gain = launch.speedup({"latency": math.ceil(of_sm / most) / math.ceil(of_sm / fits.blocks)})
+    causes = [name for name in fits.binding if name != "warps" or fits.blocks == fits.limits["warps"]]
+    needs = {
+        "registers": f"{fits.registers} registers a thread ({fits.registers_allocated} allocated)",
+        "shared memory": f"{fits.shared_allocated:,} bytes of shared memory a block",
+        "blocks": f"{fits.threads} threads a block",
+        "warps": f"{fits.threads} threads a block",
+        "barriers": "barriers",
+    }
+    text = (
+        f"{fits.warps} of {fits.profile.warps_per_sm} warps fit an SM ({percent(fits.fraction)}): "
+        f"{listed(dict.fromkeys(needs[name] for name in causes))} let {fits.blocks} blocks in."
+    )
+    yield Hint(
+        "OPT" if gain >= WORTH else "INF", "low occupancy", text, gain, "sm__maximum_warps_per_active_cycle_pct",
+        100 * fits.fraction, idea=_CURES[causes[0]] if causes else "",
+    )  # fmt: skip
+
+
+def waves(launch: Launch) -> Iterator[Hint]:
+    """A last wave of blocks that leaves SMs idle."""
+    fits, blocks, sms = launch.occupancy, launch.counts.blocks, launch.hardware.sm_count
+    if not fits.blocks or blocks <= sms:
+        return
+    full = fits.waves(blocks, sms)
+    uneven, rounds = imbalance(blocks, sms), math.ceil(math.ceil(blocks / sms) / fits.blocks)
+    even = dict.fromkeys(_PER_SM, 1 / uneven) | {"latency": min(1.0, max(1.0, full) / rounds)}
+    gain = launch.speedup(even)
+    if gain < WORTH:
+        return
+    tail = fits.tail(blocks, sms)
+    text = (
+        f"{blocks:,} blocks are {full:.2f} waves of {fits.blocks * sms:,} ({fits.blocks} on each of {sms} SMs); in the last, "
+        f"{percent(tail)} of the places have a block."
+    )
+    yield Hint(
+        "OPT", "partial wave", text, gain, "launch__waves_per_multiprocessor", full,
+        idea="Choose blocks so that they come out as whole waves, or let as many as fit walk over the work in a loop.",
+    )  # fmt: skip
+
+
+def small_grid(launch: Launch) -> Iterator[Hint]:
+    """Fewer blocks than SMs."""
+    blocks, sms = launch.counts.blocks, launch.hardware.sm_count
+    if not 0 < blocks < sms:
+        return
+    share = blocks / sms
+    gain = launch.speedup(dict.fromkeys((*_PER_SM, "latency"), share))
+    text = f"{blocks} {'block leaves' if blocks == 1 else 'blocks leave'} {sms - blocks} of {sms} SMs idle."
+    yield Hint(
+        "OPT" if gain >= WORTH else "INF", "grid too small", text, gain, "launch__grid_size", float(blocks),
+        idea="Split the work among more blocks, and add up what they find in a second pass or by atomics.",
+    )  # fmt: skip
+
+
+def overhead(launch: Launch) -> Iterator[Hint]:
+    """Launches that take mostly what an empty kernel takes."""
+    time, empty = launch.prediction.time, launch.hardware.launch_s
+    if time > 2.5 * empty:
+        return
+    text = f"starting and ending a kernel takes about {empty * 1e6:.1f} µs of the {time * 1e6:.1f} µs predicted."
+    yield Hint(
+        "INF", "launch overhead", text, None, "gpu__time_duration.sum", time * 1e9,
+        idea="Do more in one kernel: fuse neighbouring operations, or batch small problems.",
+    )  # fmt: skip
+
+
+def roof(launch: Launch) -> Iterator[Hint]:
+    """Launches near what the device can do."""
+    prediction = launch.prediction
+    if prediction.floor_bytes and prediction.time <= 1.2 * prediction.floor and prediction.busiest == "DRAM":
+        share = prediction.floor / prediction.time
+        text = (
+            f"each byte crosses DRAM once: {prediction.floor_bytes / 1e6:,.1f} MB need {prediction.floor * 1e6:,.1f} µs, "
+            f"{percent(share)} of the {prediction.time * 1e6:,.1f} µs predicted. Only fewer bytes would be faster."
+        )
+        yield Hint(
+            "INF", "at the roof", text, None, "dram__bytes.sum", float(prediction.floor_bytes),
+            idea="Fuse with what comes before or after, so that intermediate results never reach DRAM.",
+        )  # fmt: skip
+        return
+    busiest = prediction.busiest if prediction.demands else ""
+    if busiest in ("FMA", "tensor", "FP64", "SFU (XU)") and prediction.utilisation(busiest) >= 0.8:
+        text = f"the {busiest} pipe is busy {percent(prediction.utilisation(busiest))} of the predicted time."
+        ideas = {"FMA": "Matrix units multiply several times faster, if the dtype allows them (bf16, fp16, TF32)."}
+        yield Hint(
+            "INF", "at the roof", text, None, "sm__inst_executed_pipe_fma.sum", prediction.demands[busiest].amount,
+            idea=ideas.get(busiest, ""),
+        )  # fmt: skip

@@ -1,0 +1,20 @@
+"""Nsight Compute's counters of launches on a GPU: ``measure(launches)`` and, for any code, ``collect(function)``."""
+
+from __future__ import annotations
+
+from warpwise.lab.profile.ncu.capture import Launch, captured, profiled
+from warpwise.lab.profile.ncu.errors import NcuError, NcuNotFound, NcuPermission
+from warpwise.lab.profile.ncu.measure import collect, measure
+from warpwise.lab.profile.ncu.table import Measured
+
+__all__ = [
+    "Launch",
+    "Measured",
+    "NcuError",
+    "NcuNotFound",
+    "NcuPermission",
+    "captured",
+    "collect",
+    "measure",
+    "profiled",
+]
