@@ -16,7 +16,7 @@ from tests.lab.report.samples import CPU, full, ladder, source, timed, toy, verd
 
 from warpwise.lab import report
 from warpwise.lab.explain.model.explanation import Line
-from warpwise.lab.report import charts, draw, markup
+from warpwise.lab.report import charts, draw, html
 from warpwise.lab.report.counters import Counted, Launch
 from warpwise.lab.report.explained import Advice, Explained, LaunchExplained
 from warpwise.lab.report.page import page
@@ -119,8 +119,8 @@ def test_the_page_needs_nothing_from_outside(drawn: Read) -> None:
         for name in ("src", "href", "xlink:href", "action", "srcset"):
             value = attributes.get(name, "")
             assert value.startswith(("#", "data:,")) or value in ("", "index.html"), f"{tag} {name}={value}"
-    assert "@import" not in markup.resource("page.css") and "url(" not in markup.resource("page.css")
-    assert "http" not in markup.resource("page.js")
+    assert "@import" not in html.resource("page.css") and "url(" not in html.resource("page.css")
+    assert "http" not in html.resource("page.js")
     assert "example.org" not in " ".join(value for _, attributes in drawn.elements for value in attributes.values())
 
 
@@ -240,7 +240,9 @@ def test_colouring_changes_no_line(lines: list[str]) -> None:
     for name in ("a.cu", "a.py", "a.c"):
         made = coloured(lines, Path(name))
         assert len(made) == len(lines)
-        assert ["".join(Read(line).words) for line in made] == lines
+        assert ["".join(text for _, text in line) for line in made] == lines
+        rows = Read(str(heated(lines, Path(name), {}, {}))).rows[1:]
+        assert [row[-1] for row in rows] == [line or " " for line in lines]
 
 
 def test_heat_follows_the_share_of_waiting() -> None:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup
+
 from warpwise.lab.report import format as fmt
 from warpwise.lab.report.charts import (
     LETTER,
@@ -22,8 +24,8 @@ from warpwise.lab.report.charts import (
 from warpwise.lab.report.collected import Collected, Point
 from warpwise.lab.report.draw import svg
 from warpwise.lab.report.format import MARKS
-from warpwise.lab.report.markup import Markup, document, element, joined, table
-from warpwise.lab.report.page import bar, shown_first
+from warpwise.lab.report.html import Cell, Content, Table, render
+from warpwise.lab.report.page import shown_first
 
 
 @dataclass(frozen=True)
@@ -58,29 +60,11 @@ def index(entries: Sequence[Entry]) -> str:
     """The whole document."""
     timed = [entry for entry in entries if entry.point is not None and entry.point.best is not None]
     devices = ", ".join(dict.fromkeys(entry.collected.device for entry in timed))
-    body = [
-        bar(Markup("<span></span>")),
-        element("header", element("h1", "Ladders"), element("p", _summary(entries, timed), class_="summary"),
-                element("p", devices, class_="stamp") if devices else Markup("")),
-    ]  # fmt: skip
-    ceilings = [entry for entry in timed if entry.point and entry.point.best and entry.point.best.percent]
-    if ceilings:
-        rows = [_row(entry) for entry in ceilings]
-        caption = (
-            "Share of the measured ceiling, the copy rate or torch.mm's, whichever is the nearer one: the best rung filled, "
-            "the best opponent hollow. Reading more than is written, or a cache, may pass 100 %."
-        )
-        body.append(
-            element(
-                "figure",
-                Markup(_chart(rows)),
-                Markup(_chart(rows, narrow=True)),
-                element("figcaption", caption),
-                class_="ladder",
-            )
-        )
-    body.append(element("section", element("h2", "All of them"), _table(entries)))
-    return document("Ladders · Warpwise", element("main", *body), element("div", id="tip", role="status", hidden=True))
+    rows = [_row(entry) for entry in timed if entry.point and entry.point.best and entry.point.best.percent]
+    drawn = [Markup(_chart(rows)), Markup(_chart(rows, narrow=True))] if rows else []
+    return str(render(
+        "index.html", title="Ladders", summary=_summary(entries, timed), devices=devices, charts=drawn, listed=_table(entries)
+    ))  # fmt: skip
 
 
 def _summary(entries: Sequence[Entry], timed: Sequence[Entry]) -> str:
@@ -170,22 +154,21 @@ def _chart(rows: list[dict[str, Any]], narrow: bool = False) -> str:
     return drawn.replace('href="#', 'href="')
 
 
-def _table(entries: Sequence[Entry]) -> Markup:
-    rows = []
+def _table(entries: Sequence[Entry]) -> Table:
+    rows: list[list[Content]] = []
     for entry in entries:
         collected, point = entry.collected, entry.point
         statuses = [collected.status(name) for name in collected.rungs]
-        verdict = joined(*(
-            element("span", f"{statuses.count(status)} {MARKS[status].partition(' ')[2]}", class_=status)
+        verdict = tuple(
+            Cell(f"{statuses.count(status)} {MARKS[status].partition(' ')[2]}", css=status)
             for status in ("right", "wrong", "untested") if statuses.count(status)
-        ), by=", ")  # fmt: skip
-        link = element("a", collected.name, href=entry.file)
+        )  # fmt: skip
+        link = Cell(collected.name, entry.file)
         if point is None or point.best is None:
             rows.append([link, "not timed", "", "", "", "", "", verdict])
             continue
-        best = point.best
+        best, at = point.best, Cell(f"{point.case}, {point.dtype}", title=point.size)
         rows.append([
-            link, best.name, element("span", f"{point.case}, {point.dtype}", title=point.size), fmt.time(best), fmt.rate_words(best), fmt.percent(best),
-            entry.against, verdict,
+            link, best.name, at, fmt.time(best), fmt.rate_words(best), fmt.percent(best), entry.against, verdict
         ])  # fmt: skip
-    return table(["", "best rung", "at", "time", "rate", "of ceiling", "against", "rungs"], rows, kind="all")
+    return Table(["", "best rung", "at", "time", "rate", "of ceiling", "against", "rungs"], rows, css="all")
