@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import html
+from collections.abc import Iterable
+
+from markupsafe import Markup
 
 from warpwise.lab.explain.render.format import LANE_COLOURS
 from warpwise.lab.explain.render.lanes import LANES, SECTOR, WORD, Request, Row
@@ -15,21 +17,28 @@ TOP, THREADS = 22, 56  # of the row of lanes, and the room for the threads betwe
 MOST_ROWS = 32
 
 
-def element(tag: str, content: str = "", **attributes: object) -> str:
-    """One element; ``class_`` and ``stroke_width`` give ``class`` and ``stroke-width``. ``content`` is markup already."""
-    written = "".join(
-        f' {name.rstrip("_").replace("_", "-")}="{html.escape(_number(value))}"' for name, value in attributes.items()
+def element(tag: str, *content: str, **attributes: object) -> Markup:
+    """One element; ``class_`` and ``stroke_width`` give ``class`` and ``stroke-width``. Text that is no markup is escaped."""
+    named = Markup("").join(
+        Markup(' {}="{}"').format(name.rstrip("_").replace("_", "-"), _number(value))
+        for name, value in attributes.items()
     )
-    return f"<{tag}{written}>{content}</{tag}>" if content else f"<{tag}{written}/>"
+    name, inner = Markup(tag), joined(content)
+    return Markup("<{0}{1}>{2}</{0}>").format(name, named, inner) if inner else Markup("<{}{}/>").format(name, named)
+
+
+def joined(parts: Iterable[str]) -> Markup:
+    """``parts`` one after another, text escaped."""
+    return Markup("").join(parts)
 
 
 def _number(value: object) -> str:
     return f"{value:.1f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
-def label(x: float, y: float, content: str, **attributes: object) -> str:
+def label(x: float, y: float, content: str, **attributes: object) -> Markup:
     """A text at a point."""
-    return element("text", html.escape(content), x=x, y=y, **attributes)
+    return element("text", content, x=x, y=y, **attributes)
 
 
 def column(word: int) -> float:
@@ -37,7 +46,7 @@ def column(word: int) -> float:
     return LEFT + word // 8 * GROUP + word % 8 * CELL
 
 
-def request(one: Request, identity: str) -> str:
+def request(one: Request, identity: str) -> Markup:
     """The drawing of one request, with a title and a description for those who do not see it."""
     shown = one.rows[:MOST_ROWS]
     top = TOP + CELL + THREADS
@@ -45,8 +54,8 @@ def request(one: Request, identity: str) -> str:
     title = f"{one.active} lanes, {one.bytes} bytes each: {one.cost} {one.unit}{'s' if one.cost != 1 else ''}, at best {one.ideal}"
     where = "; ".join(f"lane {lane}: {place}" for lane, place in one.lanes)
     parts = [
-        element("title", html.escape(title), id=f"{identity}-t"),
-        element("desc", html.escape(f"{one.pattern}. {where}"), id=f"{identity}-d"),
+        element("title", title, id=f"{identity}-t"),
+        element("desc", f"{one.pattern}. {where}", id=f"{identity}-d"),
         _heads(one, top),
         *(_panels(one, row, top + number * HEIGHT) for number, row in enumerate(shown)),
         _threads(one, shown, top),
@@ -57,12 +66,12 @@ def request(one: Request, identity: str) -> str:
         rest = f"and {len(one.rows) - len(shown)} more"
         parts.append(label(LEFT, top + len(shown) * HEIGHT + 16, rest, class_="ww-faint"))
     return element(
-        "svg", "".join(parts), viewBox=f"0 0 {WIDTH} {height}", role="img", class_="ww-lanes",
+        "svg", *parts, viewBox=f"0 0 {WIDTH} {height}", role="img", class_="ww-lanes",
         aria_labelledby=f"{identity}-t {identity}-d",
     )  # fmt: skip
 
 
-def _lanes(one: Request) -> str:
+def _lanes(one: Request) -> Markup:
     """The warp: a square a lane, hollow where a lane is off."""
     places = dict(one.lanes)
     parts = [label(LABEL, TOP + 14, "lane", class_="ww-label", text_anchor="end")]
@@ -75,12 +84,12 @@ def _lanes(one: Request) -> str:
         number = label(
             column(lane) + CELL / 2, TOP + 13, str(lane), class_="ww-lane" if on else "ww-faint", text_anchor="middle"
         )
-        tip = element("title", html.escape(f"lane {lane}: {places[lane]}" if on else f"lane {lane} is off"))
-        parts.append(element("g", tip + box + number))
-    return "".join(parts)
+        tip = element("title", f"lane {lane}: {places[lane]}" if on else f"lane {lane} is off")
+        parts.append(element("g", tip, box, number))
+    return joined(parts)
 
 
-def _threads(one: Request, shown: tuple[Row, ...], top: float) -> str:
+def _threads(one: Request, shown: tuple[Row, ...], top: float) -> Markup:
     """A thread from each lane to the first word it touches."""
     first: dict[int, tuple[int, int]] = {}
     for number, row in enumerate(shown):
@@ -94,26 +103,26 @@ def _threads(one: Request, shown: tuple[Row, ...], top: float) -> str:
         middle = start + THREADS * 0.62
         path = f"M{x:.0f} {start}C{x:.0f} {middle:.0f} {to:.0f} {top - THREADS * 0.45:.0f} {to:.0f} {end:.0f}"
         parts.append(element("path", d=path, stroke=LANE_COLOURS[lane]))
-    return element("g", "".join(parts), class_="ww-thread")
+    return element("g", *parts, class_="ww-thread")
 
 
-def _heads(one: Request, top: float) -> str:
+def _heads(one: Request, top: float) -> Markup:
     """Above the words: sectors with their bytes, or the banks' numbers."""
     y = top - 6
     if one.kind == "shared":
         heads = [
             label(column(bank) + CELL / 2, y, str(bank), class_="ww-head", text_anchor="middle") for bank in range(32)
         ]
-        return label(LABEL, y, "bank", class_="ww-label", text_anchor="end") + "".join(heads)
+        return label(LABEL, y, "bank", class_="ww-label", text_anchor="end") + joined(heads)
     heads = [
         label(column(8 * sector) + 1, y, f"sector {sector}", class_="ww-head")
         + label(column(8 * sector) + 8 * CELL - 1, y, f"+{sector * SECTOR} B", class_="ww-faint", text_anchor="end")
         for sector in range(4)
     ]
-    return label(LABEL, y, "128-byte line", class_="ww-label", text_anchor="end") + "".join(heads)
+    return label(LABEL, y, "128-byte line", class_="ww-label", text_anchor="end") + joined(heads)
 
 
-def _panels(one: Request, row: Row, y: float) -> str:
+def _panels(one: Request, row: Row, y: float) -> Markup:
     """The row's label, its sectors (those fetched stand out) or groups of banks, and how much of it is used."""
     parts = [label(LABEL, y + 15, row.label, class_="ww-label", text_anchor="end")]
     fetched = row.sectors if one.kind != "shared" else (False,) * 4
@@ -132,14 +141,14 @@ def _panels(one: Request, row: Row, y: float) -> str:
     else:
         note = f"{WORD * sum(1 for cell in row.cells if cell)} of {SECTOR * sum(fetched)} B"
     parts.append(label(LEFT + 4 * GROUP - GAP + 8, y + 15, note, class_="ww-faint"))
-    return "".join(parts)
+    return joined(parts)
 
 
-def _cells(one: Request, row: Row, y: float) -> str:
-    return "".join(_cell(one, row, word, cell, y) for word, cell in enumerate(row.cells) if cell)
+def _cells(one: Request, row: Row, y: float) -> Markup:
+    return joined(_cell(one, row, word, cell, y) for word, cell in enumerate(row.cells) if cell)
 
 
-def _cell(one: Request, row: Row, word: int, cell: tuple[int, ...], y: float) -> str:
+def _cell(one: Request, row: Row, word: int, cell: tuple[int, ...], y: float) -> Markup:
     places = dict(one.lanes)
     who = ", ".join(f"lane {lane} ({places[lane]})" for lane in cell[:4]) + (
         f" and {len(cell) - 4} more" if len(cell) > 4 else ""
@@ -149,5 +158,9 @@ def _cell(one: Request, row: Row, word: int, cell: tuple[int, ...], y: float) ->
         "rect", x=column(word) + 1, y=y + 1.5, width=CELL - 2, height=HEIGHT - 6, rx=3, fill=LANE_COLOURS[cell[0]]
     )
     number = label(column(word) + CELL / 2, y + 13.5, f"{cell[0]}", class_="ww-lane", text_anchor="middle")
-    more = element("circle", cx=column(word) + CELL - 3.5, cy=y + 4, r=2.2, class_="ww-more") if len(cell) > 1 else ""
-    return element("g", element("title", html.escape(f"{what}: {who}")) + box + number + more)
+    more = (
+        element("circle", cx=column(word) + CELL - 3.5, cy=y + 4, r=2.2, class_="ww-more")
+        if len(cell) > 1
+        else Markup("")
+    )
+    return element("g", element("title", f"{what}: {who}"), box, number, more)
