@@ -22,7 +22,7 @@ from benchmarks.fidelity_record import Record, Recorded
 from warpwise import registry
 from warpwise.cuda import nvrtc
 from warpwise.lab.errors import MeasurementError
-from warpwise.lab.profile.ncu import Launch, NcuError, NcuNotFound, NcuPermission, captured, profiled, tool
+from warpwise.lab.profile.ncu import CapturedLaunch, NcuError, NcuNotFound, NcuPermission, captured, profiled, tool
 from warpwise.lab.profile.ncu.measure import environment as import_path
 from warpwise.lab.profile.ncu.metrics import DEFAULT, EVERYTHING, STORES
 from warpwise.lab.profile.ncu.table import Measured
@@ -95,7 +95,7 @@ def outputs_device(outputs: Any) -> torch.device:
     return outputs.device if isinstance(outputs, torch.Tensor) else outputs[0].device
 
 
-def shape(index: int, launch: Launch, rung: Rung, device: torch.device) -> dict[str, Any]:
+def shape(index: int, launch: CapturedLaunch, rung: Rung, device: torch.device) -> dict[str, Any]:
     """A launch as a record has it."""
     compiled = launch.launcher.kernel.on_gpu(device).compiled
     return {
@@ -105,7 +105,7 @@ def shape(index: int, launch: Launch, rung: Rung, device: torch.device) -> dict[
     }  # fmt: skip
 
 
-def timed(launch: Launch, device: torch.device, timer: Timer) -> dict[str, Any]:
+def timed(launch: CapturedLaunch, device: torch.device, timer: Timer) -> dict[str, Any]:
     """The time of this launch alone, as the lab takes it."""
     timing = time(launch, device=device, timer=timer, budget_s=TIME_BUDGET, precision=0.01).to_json()
     return {

@@ -123,7 +123,7 @@ def _sanitized(
     """Run the launch on the GPU under compute-sanitizer's tools and print what each of them found."""
     from warpwise.lab.errors import MeasurementError
     from warpwise.lab.profile import sanitizer
-    from warpwise.lab.profile.ncu import Launch
+    from warpwise.lab.profile.ncu import CapturedLaunch
 
     expression = launcher.kernel.expression
     chosen = [tool for tool in sanitizer.TOOLS if tool in tools or "all" in tools]
@@ -131,7 +131,7 @@ def _sanitized(
     for tool in chosen:
         try:
             with console.status(f"{expression}: on the GPU under {tool}"):
-                findings = sanitizer.sanitize([Launch(launcher, tuple(given))], [tool], timeout)[tool]
+                findings = sanitizer.sanitize([CapturedLaunch(launcher, tuple(given))], [tool], timeout)[tool]
         except MeasurementError as error:
             raise click.ClickException(str(error)) from error
         for finding in findings:

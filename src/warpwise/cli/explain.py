@@ -30,7 +30,7 @@ from warpwise.lab.explain import Explanations, explain_rung
 from warpwise.lab.explain import explain as explain_kernel
 from warpwise.lab.explain.render import html, terminal
 from warpwise.lab.explain.rungs import checkable
-from warpwise.lab.profile.ncu import Launch
+from warpwise.lab.profile.ncu import CapturedLaunch
 from warpwise.registry import Case, Op, Rung
 
 SUFFIXES = (".cu", ".cuh")
@@ -99,7 +99,7 @@ def explain(
             launcher = kernel[grid, block, shared]
             with console.status(f"{expression}: checking and executing on the CPU"):
                 found = Explanations([explain_kernel(launcher, *given, **options)])
-            launches = [Launch(launcher, tuple(given))]
+            launches = [CapturedLaunch(launcher, tuple(given))]
         else:
             op, rung = _rung(what)
             kind = _dtype(op, rung, dtype)

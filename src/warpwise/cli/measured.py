@@ -12,13 +12,13 @@ from rich.table import Table
 
 from warpwise.lab.errors import MeasurementError
 from warpwise.lab.explain import Explanation
-from warpwise.lab.profile.ncu import Launch, Measured, NcuError, captured, measure
+from warpwise.lab.profile.ncu import CapturedLaunch, Measured, NcuError, captured, measure
 from warpwise.registry import Case, Op, Rung
 
 CLOSE = 0.01  # a difference that rounding and scaling of samples may make
 
 
-def launches_of(op: Op, rung: Rung, case: Case, dtype: torch.dtype, seed: int) -> list[Launch]:
+def launches_of(op: Op, rung: Rung, case: Case, dtype: torch.dtype, seed: int) -> list[CapturedLaunch]:
     """What the rung launches on this machine's GPU. Raises ``ClickException`` where there is none."""
     require_gpu()
     args = op.spec.inputs(case, dtype, torch.device("cuda"), seed)
@@ -36,7 +36,7 @@ def require_gpu() -> None:
         )
 
 
-def compare(console: Console, found: Sequence[Explanation], launches: Sequence[Launch]) -> None:
+def compare(console: Console, found: Sequence[Explanation], launches: Sequence[CapturedLaunch]) -> None:
     """Measure ``launches`` and print each beside its explanation. Raises ``ClickException`` saying what is missing."""
     try:
         measured = measure(launches)

@@ -115,7 +115,7 @@ def _told(one: pages.Collected) -> str:
 def _collected(
     asked: Mapping[str, str],
     given: Sequence[Path],
-    climbed: Mapping[str, pages.Source],
+    climbed: Mapping[str, pages.RecordedRun],
     device: str | None,
     every: bool,
 ) -> list[pages.Collected]:
@@ -139,7 +139,7 @@ def _collected(
     return found
 
 
-def _files(given: Sequence[Path] = ()) -> list[pages.Source]:
+def _files(given: Sequence[Path] = ()) -> list[pages.RecordedRun]:
     """What the files hold: those given, of which each must be a results file, or those recorded."""
     files = [path for path in given if path.is_file()]
     folders = [path for path in given if path.is_dir()]
@@ -161,12 +161,12 @@ def _files(given: Sequence[Path] = ()) -> list[pages.Source]:
     return found
 
 
-def _kept(ops: Sequence[Op]) -> list[pages.Source]:
+def _kept(ops: Sequence[Op]) -> list[pages.RecordedRun]:
     with open_store("; --results reports from files alone") as store:
         return [source for op in ops for source in pages.from_store(store, op.name)]
 
 
-def _climb(console: Console, op: Op, budget: float) -> pages.Source:
+def _climb(console: Console, op: Op, budget: float) -> pages.RecordedRun:
     """A climb at every size, of the first dtype, kept in the store."""
     try:
         with open_store() as store, console.status(f"{op.name}: climbing") as status:

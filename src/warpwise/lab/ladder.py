@@ -20,7 +20,7 @@ from warpwise.registry import Case
 SCHEMA = 1
 
 
-def told_once(notes: Iterable[tuple[str, str]]) -> list[str]:
+def group_notes(notes: Iterable[tuple[str, str]]) -> list[str]:
     """``name: note`` of every (name, note) that has one; what is noted of several names is told once: ``k12, k16: takes ...``."""
     names: dict[str, list[str]] = {}
     for name, note in notes:

@@ -32,7 +32,7 @@ Pairs = list[tuple[Op, Rung]]
 
 
 @dataclass(frozen=True)
-class Row:
+class RungState:
     """One rung as it stands: ``stage`` is what goes on; times are seconds, ``modelled`` by the model of explain if nothing was timed.
 
     ``last`` is the time of the save before this one and ``best`` the least of all saves before it.
@@ -56,7 +56,7 @@ class Board:
     """What there is to show: a row a rung, or the ``error`` for which the file could not be loaded."""
 
     file: Path
-    rows: tuple[Row, ...] = ()
+    rows: tuple[RungState, ...] = ()
     place: str = ""
     dtypes: str = ""
     error: str = ""
@@ -108,7 +108,7 @@ class Watch:
         self._connection: Connection | None = None
         self._started = 0.0
         self._failed: dict[str, tuple[str, ...]] = {}
-        self._earlier: dict[str, Row] = {}
+        self._earlier: dict[str, RungState] = {}
 
     def update(self, wait: float = 0.1) -> bool:
         """Start anew if the file was saved; else take in what the fork at work says, waiting for it up to ``wait`` seconds."""
@@ -187,14 +187,14 @@ class Watch:
         if self.board.verdict_after is None and self.board.rows and all(row.status for row in self.board.rows):
             self.board = replace(self.board, verdict_after=self._clock() - self._started)
 
-    def _row(self, name: str, idea: str) -> Row:
+    def _row(self, name: str, idea: str) -> RungState:
         before = self._earlier.get(name)
         if before is None:
-            return Row(name, idea, stage="waiting")
+            return RungState(name, idea, stage="waiting")
         known = [seconds for seconds in (before.seconds, before.best) if seconds]
-        return Row(name, idea, stage="waiting", last=before.seconds or before.last, best=min(known, default=None))
+        return RungState(name, idea, stage="waiting", last=before.seconds or before.last, best=min(known, default=None))
 
-    def _changed(self, row: Row, told: dict[str, Any]) -> Row:
+    def _changed(self, row: RungState, told: dict[str, Any]) -> RungState:
         row = replace(row, **told)
         if "failed" in told:
             self._failed[row.rung] = row.failed

@@ -285,7 +285,7 @@ def test_snapshots_keep_what_overlaps_together() -> None:
         return cuda.arguments.Buffer(name, start + offset, size, 1, "unsigned char", const, False, start, not const)
 
     written, read, apart = buffer("w", 8, 16, False), buffer("r", 16, 16, True), buffer("a", 48, 8, True)
-    kept = outputs.Snapshot([written, read, apart])
+    kept = outputs.ArgumentSnapshot([written, read, apart])
     base[8:32] = 0
     moved = kept.rebased([written, read, apart])
     assert moved[1].address - moved[0].address == 8 and moved[2] is apart  # type: ignore[union-attr]
@@ -324,9 +324,9 @@ def test_values_rounded_to_16_bits_on_the_way_may_differ_by_that(element: str, s
         start = values.ctypes.data
         return cuda.arguments.Buffer("y", start, values.nbytes, 4, "float", False, False, start, True)
 
-    checked = outputs.Snapshot([read, output(after)])
+    checked = outputs.ArgumentSnapshot([read, output(after)])
     found = outputs.agreement(
-        [read, output(after)], outputs.Snapshot([output(before)]), checked, {"y": other}, False, False
+        [read, output(after)], outputs.ArgumentSnapshot([output(before)]), checked, {"y": other}, False, False
     )
     assert found.status == status, found.text
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from tests.lab.explain.handmade import FILE, load, made, row, sample
 
 from warpwise.device import Profile
-from warpwise.lab.explain.execution import Run, assembled
+from warpwise.lab.explain.execution import MachineRun, assembled
 from warpwise.lab.explain.model import source_lines
 from warpwise.lab.explain.model.explanation import Agreement, Explanation, Resources
 from warpwise.lab.explain.model.hardware import hardware
@@ -50,7 +50,9 @@ def counted() -> Counts:
 
 @pytest.fixture(scope="module")
 def explanation() -> Explanation:
-    run = Run(counted(), agrees=Agreement("yes", "1,024 elements of 'y' equal those of the checked run up to rounding"))
+    run = MachineRun(
+        counted(), agrees=Agreement("yes", "1,024 elements of 'y' equal those of the checked run up to rounding")
+    )
     return assembled(
         "kernel", Profile.of("sm_90"), (1056, 1, 1), (256, 1, 1), Resources(32, 4096, instructions=4), run.counts.program, run,
         FILE, SOURCE, Options(), {},
@@ -239,7 +241,7 @@ def test_a_page_stands_alone(explanation: Explanation) -> None:
 
 def test_without_counters_there_are_resources_and_occupancy() -> None:
     program = counted().program
-    run = Run(None, "the interpreter does not know HGMMA")
+    run = MachineRun(None, "the interpreter does not know HGMMA")
     made = assembled(
         "kernel", Profile.of("sm_90"), (1, 1, 1), (128, 1, 1), Resources(32), program, run, FILE, SOURCE, Options(), {}
     )

@@ -17,7 +17,7 @@ from tests.lab.report.samples import CPU, full, ladder, source, timed, toy, verd
 from warpwise.lab import report
 from warpwise.lab.explain.model.explanation import Line
 from warpwise.lab.report import charts, draw, html
-from warpwise.lab.report.counters import Counted, Launch
+from warpwise.lab.report.counters import LaunchCounters, NcuCounters
 from warpwise.lab.report.explained import Advice, Explained, LaunchExplained
 from warpwise.lab.report.page import page
 from warpwise.lab.report.source import before, coloured, difference, heated
@@ -276,7 +276,7 @@ def test_the_index_leads_to_every_page(tmp_path: Path) -> None:
     one = full(toy(folders[0]))
     op = toy(folders[1], name="index")
     run = dataclasses.replace(source().run, op="index", device=CPU)
-    other = report.collect(op, [report.Source(run, (verdict("k01_naive", "wrong", "y[0]"),))])
+    other = report.collect(op, [report.RecordedRun(run, (verdict("k01_naive", "wrong", "y[0]"),))])
     made = report.write([one, other], tmp_path / "out")
     assert [path.name for path in made] == ["index.html", "affine.html", "index_.html"]
     read = Read(made[0].read_text())
@@ -337,9 +337,13 @@ def test_a_launch_that_a_gpu_does_not_get_is_not_compared(tmp_path: Path) -> Non
     text = Read(page(few, explained())).text
     assert "This is not the launch that a GPU gets: grid 4 here." in text
     assert "too low" not in text
-    counted = Counted({("k01_naive", "large", "float32"): (Launch("affine", (4, 1, 1), 32, 0, {}),)}, {"ncu": "1"})
+    counted = NcuCounters(
+        {("k01_naive", "large", "float32"): (LaunchCounters("affine", (4, 1, 1), 32, 0, {}),)}, {"ncu": "1"}
+    )
     assert "the prediction is 74% too low." in Read(page(dataclasses.replace(few, counters=counted), explained())).text
-    other = Counted({("k01_naive", "large", "float32"): (Launch("affine", (1056, 1, 1), 32, 0, {}),)}, {"ncu": "1"})
+    other = NcuCounters(
+        {("k01_naive", "large", "float32"): (LaunchCounters("affine", (1056, 1, 1), 32, 0, {}),)}, {"ncu": "1"}
+    )
     text = Read(page(dataclasses.replace(few, counters=other), explained())).text
     assert "grid 4 here, and grid 1,056 on the NVIDIA H200." in text
 

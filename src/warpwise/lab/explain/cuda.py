@@ -42,11 +42,11 @@ class _Cuda:
         bounds = kernel.declaration.launch_bounds if kernel.declaration else None
         limits.check_launch(kernel.expression, launcher.grid, launcher.block, self.profile, bounds)
         arguments = kernel.binder(kernel.build()).cpu(self.args) if checked else None
-        before = outputs.Snapshot(arguments) if arguments is not None else None
+        before = outputs.ArgumentSnapshot(arguments) if arguments is not None else None
         try:
             if checked:
                 self._timed("checked run", self._check)
-            after = outputs.Snapshot(arguments) if arguments is not None else None
+            after = outputs.ArgumentSnapshot(arguments) if arguments is not None else None
             compiled = self._timed("compilation", self._compile)
             limits.check_shared(kernel.expression, compiled.shared, launcher.shared_bytes, self.profile)
             program = self._timed("disassembly", lambda: _load(compiled))

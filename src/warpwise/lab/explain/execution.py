@@ -27,7 +27,7 @@ ATOMICS = ("ATOM", "ATOMG", "RED", "REDG")
 
 
 @dataclass
-class Run:
+class MachineRun:
     """The machine's run of one launch, and what was compared with it."""
 
     counts: Counts | None = None
@@ -38,7 +38,7 @@ class Run:
 def execute(
     program: Program, grid: Any, block: Any, shared: int, arguments: Sequence[Any], constants: Mapping[str, bytes],
     options: Options, checked_seconds: float | None,
-) -> Run:  # fmt: skip
+) -> MachineRun:  # fmt: skip
     """Execute as many blocks as were asked for, or as fit into the budget; says what the machine cannot execute."""
     from warpwise import machine
 
@@ -52,25 +52,25 @@ def execute(
     try:
         if options.blocks is not None:
             wanted = None if options.blocks == "all" or options.blocks >= total else int(options.blocks)
-            return Run(run(wanted))
+            return MachineRun(run(wanted))
         if checked_seconds is not None and _SLOWER * checked_seconds <= options.budget:
-            return Run(run(None))
+            return MachineRun(run(None))
         first = run(min(total, _PILOT))
         if first.blocks_run >= total:
-            return Run(first)
+            return MachineRun(first)
         fit = int(options.budget / max(first.seconds / first.blocks_run, 1e-9))
         if fit >= total:
-            return Run(run(None))
-        return Run(run(fit) if fit >= 2 * first.blocks_run else first)
+            return MachineRun(run(None))
+        return MachineRun(run(fit) if fit >= 2 * first.blocks_run else first)
     except machine.MachineFault as error:
-        return Run(unsupported=str(error), agrees=Agreement("not compared", "the machine code was not executed"))
+        return MachineRun(unsupported=str(error), agrees=Agreement("not compared", "the machine code was not executed"))
 
 
 _PILOT = 8  # blocks that tell how long one takes
 
 
 def assembled(
-    kernel: str, profile: Profile, grid: Any, block: Any, resources: Resources, program: Program, run: Run, file: str, text: str,
+    kernel: str, profile: Profile, grid: Any, block: Any, resources: Resources, program: Program, run: MachineRun, file: str, text: str,
     options: Options, seconds: Mapping[str, float],
 ) -> Explanation:  # fmt: skip
     """The explanation of a run: metrics, lines, occupancy, prediction, hints and what they cannot know."""
@@ -101,7 +101,7 @@ def assembled(
     )  # fmt: skip
 
 
-def caveats(lines: Sequence[Any], own: str, run: Run, options: Options) -> tuple[str, ...]:
+def caveats(lines: Sequence[Any], own: str, run: MachineRun, options: Options) -> tuple[str, ...]:
     """What the counters of this run cannot see."""
     found = []
     if run.unsupported:

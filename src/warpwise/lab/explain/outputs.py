@@ -18,7 +18,7 @@ _ALIGNMENT = 256
 _POISON = 0xA5
 
 
-class Snapshot:
+class ArgumentSnapshot:
     """The bytes of every buffer that a launch may write, as they were when this was made."""
 
     def __init__(self, arguments: Arguments) -> None:
@@ -88,8 +88,8 @@ def _room(address: int, nbytes: int) -> np.ndarray:
 
 def agreement(
     arguments: Arguments,
-    before: Snapshot,
-    checked: Snapshot,
+    before: ArgumentSnapshot,
+    checked: ArgumentSnapshot,
     outputs: Mapping[str, np.ndarray],
     sampled: bool,
     adds: bool,

@@ -19,7 +19,7 @@ from warpwise.cuda.arguments import Buffer, Scalar
 from warpwise.cuda.errors import UnsupportedFeature
 from warpwise.cuda.limits import target_profile
 from warpwise.lab.explain import outputs
-from warpwise.lab.explain.execution import ATOMICS, Run, assembled, execute
+from warpwise.lab.explain.execution import ATOMICS, MachineRun, assembled, execute
 from warpwise.lab.explain.model.explanation import Agreement, Explanation, Resources
 from warpwise.lab.explain.options import Options
 from warpwise.lab.explain.triton_accesses import Accesses
@@ -66,11 +66,11 @@ class _Triton:
     def explanation(self) -> Explanation:
         options, checked = self.options, self.options.checks != "none"
         buffers = {name: _buffer(name, value) for name, value in self.bound.items() if _tensor(value) is not None}
-        before = outputs.Snapshot(list(buffers.values()))
+        before = outputs.ArgumentSnapshot(list(buffers.values()))
         try:
             if checked:
                 self._timed("checked run", self._check)
-            after = outputs.Snapshot(list(buffers.values()))
+            after = outputs.ArgumentSnapshot(list(buffers.values()))
             compiled = self._timed("compilation", self._compile)
             program = self._timed("disassembly", lambda: _load(compiled))
             grid, block = self._grid(), (_WARP * compiled.num_warps, 1, 1)
@@ -125,13 +125,15 @@ class _Triton:
 
     def _run(
         self, compiled: Compiled, program: Program, grid: Any, block: Any, buffers: Mapping[str, Buffer],
-        before: outputs.Snapshot,
-    ) -> Run:  # fmt: skip
+        before: outputs.ArgumentSnapshot,
+    ) -> MachineRun:  # fmt: skip
         """The compiled kernel on the machine; what it cannot execute is said, and the rest of the explanation stays."""
         try:
             packed = _packed(compiled, program, self.bound, buffers)
         except UnsupportedFeature as error:
-            return Run(unsupported=str(error), agrees=Agreement("not compared", "the machine code was not executed"))
+            return MachineRun(
+                unsupported=str(error), agrees=Agreement("not compared", "the machine code was not executed")
+            )
         given = before.rebased(packed)
         return execute(program, grid, block, compiled.shared, given, {}, self.options, None)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import time as host
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 import torch
 
 from warpwise.lab.profile.record import _device, named
+from warpwise.lab.profile.result import TEMPLATES
 from warpwise.lab.timing.compare import time
 from warpwise.lab.timing.environment import current, place
 from warpwise.lab.timing.gpu import Gpu
@@ -27,7 +27,7 @@ ONLY_A_GPU = (
 
 
 @dataclass(frozen=True)
-class Reading:
+class ClockReading:
     """One way to time a call: what was done, the seconds that it gave, and what those seconds hold."""
 
     method: str
@@ -41,14 +41,14 @@ class NaiveClock:
 
     name: str
     place: str
-    readings: tuple[Reading, ...]
+    readings: tuple[ClockReading, ...]
     remark: str = ""
 
     @property
-    def lab(self) -> Reading:
+    def lab(self) -> ClockReading:
         return self.readings[-1]
 
-    def off(self, reading: Reading) -> str:
+    def off(self, reading: ClockReading) -> str:
         """How far a reading is from the lab's: ``12 x``, ``0.08 x``, or that they agree."""
         if reading is self.lab:
             return ""
@@ -67,15 +67,10 @@ class NaiveClock:
         return "\n".join([*lines, *([self.remark] if self.remark else [])])
 
     def _repr_html_(self) -> str:
-        cells = "".join(
-            "<tr>" + "".join(
-                f'<td style="text-align:left;padding:2px 10px">{html.escape(text)}</td>'
-                for text in (reading.method, duration(reading.seconds), self.off(reading), reading.why)
-            ) + "</tr>"
-            for reading in self.readings
-        )  # fmt: skip
-        heading = f"<strong>{html.escape(f'{self.name} on {self.place}')}</strong>"
-        return f'<div class="warpwise-clock">{heading}<table>{cells}</table><div>{html.escape(self.remark)}</div></div>'
+        rows = [
+            (reading.method, duration(reading.seconds), self.off(reading), reading.why) for reading in self.readings
+        ]
+        return str(TEMPLATES.render("naive_clock.html", clock=self, rows=rows))
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, seconds."""
@@ -119,7 +114,9 @@ def naive_clock(
             readings = _on_cpu(call, clock, repeats)
         timing = time(function, *args, device=where, timer=timer)
     what = f"{timing.method}, median of {timing.samples}"
-    readings.append(Reading(f"the lab ({what})", timing.median, _lab_holds(where.type == "cuda" or gpu is not None)))
+    readings.append(
+        ClockReading(f"the lab ({what})", timing.median, _lab_holds(where.type == "cuda" or gpu is not None))
+    )
     remark = "" if gpu is not None or where.type == "cuda" else ONLY_A_GPU
     return NaiveClock(name or named(function), place(where), tuple(readings), remark)
 
@@ -141,7 +138,7 @@ def _nothing() -> None:
     """A CPU call has ended when it returns."""
 
 
-def _on_gpu(call: Callable[[], None], gpu: Gpu, clock: Callable[[], float], repeats: int) -> list[Reading]:
+def _on_gpu(call: Callable[[], None], gpu: Gpu, clock: Callable[[], float], repeats: int) -> list[ClockReading]:
     gpu.synchronize()
     first = _once(call, clock, gpu.synchronize)
     launches, waited, events = [], [], []
@@ -165,46 +162,46 @@ def _on_gpu(call: Callable[[], None], gpu: Gpu, clock: Callable[[], float], repe
         end.synchronize()
         events.append(start.elapsed_time(end) * 1e-3)
     return [
-        Reading("time.time, the first call, synchronised", first, "compiling, loading the module and warming up, paid once"),
-        Reading(
+        ClockReading("time.time, the first call, synchronised", first, "compiling, loading the module and warming up, paid once"),
+        ClockReading(
             "time.time, not synchronised", median(launches),
             "the launch alone: the call returns when the kernel is queued, however long that runs",
         ),
-        Reading(
+        ClockReading(
             "time.time, synchronised after each call", median(waited),
             "the kernel, plus the launch before it and the host's waking up after it; inputs that fit are found in L2",
         ),
-        Reading(
+        ClockReading(
             f"time.time, synchronised once after {repeats} calls", loop,
             "launches hide behind the kernels before them: right for a long kernel, the launch rate for a short one; L2 warm",
         ),
-        Reading(
+        ClockReading(
             "CUDA events around one call", median(events),
             "no host clock, but the device waits between the events until the launch arrives; L2 warm",
         ),
     ]  # fmt: skip
 
 
-def _on_cpu(call: Callable[[], None], clock: Callable[[], float], repeats: int) -> list[Reading]:
+def _on_cpu(call: Callable[[], None], clock: Callable[[], float], repeats: int) -> list[ClockReading]:
     first = _once(call, clock, _nothing)
     singles = [_once(call, clock, _nothing) for _ in range(repeats)]
     tick = _tick(clock)
     return [
-        Reading("time.time, the first call", first, "imports, compiling, allocating and cold caches, paid once"),
-        Reading(
+        ClockReading("time.time, the first call", first, "imports, compiling, allocating and cold caches, paid once"),
+        ClockReading(
             "time.time, one call", singles[0],
             f"one sample of {repeats} that range from {duration(min(singles))} to {duration(max(singles))}; "
             f"the clock steps by {duration(tick)}",
         ),
-        Reading(
+        ClockReading(
             f"time.time, mean of {repeats} calls", mean(singles),
             f"every interruption is in it: the slowest call alone adds {duration(max(singles) / repeats)}",
         ),
-        Reading(
+        ClockReading(
             f"time.time, mean of {repeats} calls with the first", (first + sum(singles)) / (repeats + 1),
             "the usual loop without a warm-up: the first call is spread over all",
         ),
-        Reading(f"time.time, median of {repeats} calls", median(singles), "interruptions fall out; the clock's own step stays"),
+        ClockReading(f"time.time, median of {repeats} calls", median(singles), "interruptions fall out; the clock's own step stays"),
     ]  # fmt: skip
 
 

@@ -58,7 +58,7 @@ def profile(
         )
     where = _device(device, args)
     paths = trace_paths(trace, plan.repeat)
-    recorder = Recorder(plan, paths, shapes=shapes, stacks=stacks)
+    recorder = ProfileRecorder(plan, paths, shapes=shapes, stacks=stacks)
     with current(where), recorder:
         for _ in range(count):
             function(*args)
@@ -107,7 +107,7 @@ def trace_paths(trace: Path | str | None, repeat: int) -> tuple[Path, ...]:
 
 
 @final
-class Recorder:
+class ProfileRecorder:
     """A profiler for each repetition of ``schedule``, moved on by ``step``; without a schedule one that records everything.
 
     A context: whatever ends it, the traces of what was recorded are written. Ctrl-C ends it too and goes no further.
@@ -126,7 +126,7 @@ class Recorder:
         self._profiler: torch.profiler.profile | None = None
         self._seconds = self._started = 0.0
 
-    def __enter__(self) -> Recorder:
+    def __enter__(self) -> ProfileRecorder:
         self._started = time.perf_counter()
         self._begin()
         return self

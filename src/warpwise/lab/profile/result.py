@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from warpwise.lab.html_templates import Templates
 from warpwise.lab.profile.schedule import Schedule
 from warpwise.lab.timing.timing import duration
 
+TEMPLATES = Templates("warpwise.lab.profile")
 SHOWN = 20
 COLUMNS = {
     "name": "name", "calls": "calls", "self_cpu": "self CPU", "cpu": "CPU total", "self_cuda": "self CUDA",
@@ -21,7 +22,7 @@ BYTES = ("memory", "cuda_memory")
 
 
 @dataclass(frozen=True)
-class Row:
+class ProfileRow:
     """One operator, kernel or named range, summed over the recorded steps: seconds, and net bytes allocated.
 
     ``self_`` times leave out what was called inside. ``ranged`` marks a named range: it holds other rows.
@@ -70,7 +71,7 @@ class Profile:
     place: str
     schedule: Schedule | None
     steps: int
-    table: tuple[Row, ...]
+    table: tuple[ProfileRow, ...]
     seconds: float
     traces: tuple[Path, ...] = ()
     interrupted: bool = False
@@ -95,7 +96,7 @@ class Profile:
             if column in ("name", "calls") or any(getattr(row, column) for row in self.table)
         )
 
-    def sorted(self, by: str = "") -> list[Row]:
+    def sorted(self, by: str = "") -> list[ProfileRow]:
         """The rows, largest first by a column's name; by the GPU's own time if there is any, else the CPU's.
 
         Raises ``ValueError`` for what is no column.
@@ -132,26 +133,12 @@ class Profile:
 
     def _repr_html_(self) -> str:
         """A table for a notebook, readable in the dark as well."""
-        columns, escape = self.columns, html.escape
-        style = "text-align:right;padding:2px 10px;font-variant-numeric:tabular-nums"
-        left = style.replace("right", "left")
-        head = "".join(
-            f'<th style="{left if column == "name" else style}">{COLUMNS[column]}</th>' for column in columns
-        )
-        body = "".join(
-            "<tr>" + "".join(
-                f'<td style="{left if column == "name" else style}">{escape(row.cell(column))}</td>' for column in columns
-            ) + "</tr>"
-            for row in self.sorted()[:SHOWN]
-        )  # fmt: skip
-        rest = f"<div>… {len(self.table) - SHOWN} more</div>" if len(self.table) > SHOWN else ""
-        remarks = "".join(
-            f"<div>{escape(text)}</div>" for text in (*(f"trace: {path}" for path in self.traces), *self.notes)
-        )
-        return (
-            f'<div class="warpwise-profile"><strong>{escape(self.heading)}</strong>'
-            f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}{remarks}</div>'
-        )
+        more = [f"… {len(self.table) - SHOWN} more"] if len(self.table) > SHOWN else []
+        remarks = [*more, *(f"trace: {path}" for path in self.traces), *self.notes]
+        return str(TEMPLATES.render(
+            "profile.html", heading=self.heading, columns=self.columns, titles=COLUMNS, rows=self.sorted()[:SHOWN],
+            remarks=remarks,
+        ))  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: seconds and bytes."""
@@ -166,14 +153,14 @@ class Profile:
 STEP = "ProfilerStep"
 
 
-def rows_of(averages: Iterable[Iterable[Any]]) -> tuple[tuple[Row, ...], int]:
+def rows_of(averages: Iterable[Iterable[Any]]) -> tuple[tuple[ProfileRow, ...], int]:
     """Rows and the number of steps in the profiler's averages (``key_averages()``), one list for each repetition.
 
     A named range that launched kernels comes twice: as the host saw it and, mirrored, on the device. They become one row:
     the host's entry has the time of its operators' kernels, and of kernels launched without an operator only the mirror
     knows.
     """
-    found: dict[str, Row] = {}
+    found: dict[str, ProfileRow] = {}
     mirrored: dict[str, float] = {}
     steps = 0
     for average in (item for cycle in averages for item in cycle):
@@ -184,8 +171,8 @@ def rows_of(averages: Iterable[Iterable[Any]]) -> tuple[tuple[Row, ...], int]:
         if ranged and not _on_host(average):
             mirrored[average.key] = mirrored.get(average.key, 0.0) + average.device_time_total * 1e-6
             continue
-        before = found.get(average.key, Row(average.key, 0, 0.0, 0.0, 0.0, 0.0, 0, 0))
-        found[average.key] = Row(
+        before = found.get(average.key, ProfileRow(average.key, 0, 0.0, 0.0, 0.0, 0.0, 0, 0))
+        found[average.key] = ProfileRow(
             average.key,
             before.calls + average.count,
             before.self_cpu + average.self_cpu_time_total * 1e-6,

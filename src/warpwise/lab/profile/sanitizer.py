@@ -25,7 +25,7 @@ from warpwise.cuda.errors import (
     UninitializedRead,
 )
 from warpwise.lab.errors import MeasurementError
-from warpwise.lab.profile.ncu import Launch
+from warpwise.lab.profile.ncu import CapturedLaunch
 from warpwise.lab.profile.ncu.measure import described, environment, require_gpu
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
@@ -48,7 +48,7 @@ class SanitizerError(MeasurementError):
 
 
 def sanitize(
-    launches: Sequence[Launch], tools: Sequence[str] = TOOLS, timeout: float = 300.0
+    launches: Sequence[CapturedLaunch], tools: Sequence[str] = TOOLS, timeout: float = 300.0
 ) -> dict[str, list[Finding]]:
     """Run the launches on this machine's GPU under each of ``tools``; findings by tool, equal ones counted once.
 

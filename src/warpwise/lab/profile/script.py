@@ -13,7 +13,7 @@ from typing import Any
 
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from warpwise.lab.profile.record import ProfileError, Recorder, trace_paths
+from warpwise.lab.profile.record import ProfileError, ProfileRecorder, trace_paths
 from warpwise.lab.profile.result import Profile
 from warpwise.lab.profile.schedule import Schedule
 from warpwise.lab.timing.environment import place, resolve
@@ -38,7 +38,7 @@ def profile_script(
     if not script.is_file():
         raise ProfileError(f"profile: no file {script}")
     plan = None if schedule is None else Schedule.of(schedule)
-    recorder = Recorder(plan, trace_paths(trace, plan.repeat if plan else 1), shapes=shapes, stacks=stacks)
+    recorder = ProfileRecorder(plan, trace_paths(trace, plan.repeat if plan else 1), shapes=shapes, stacks=stacks)
     failure = ""
     with recorder, _as_main(script, argv), _stepping(recorder):
         try:
@@ -78,7 +78,7 @@ def _as_main(script: Path, argv: Sequence[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _stepping(recorder: Recorder) -> Iterator[None]:
+def _stepping(recorder: ProfileRecorder) -> Iterator[None]:
     """Every optimizer's step ends a step of the recorder."""
 
     def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:

@@ -58,7 +58,7 @@ TOOLS: Mapping[str, Tool] = {
 
 
 @dataclass(frozen=True)
-class Report:
+class ProfilerReport:
     """What a tool left behind: its exit status, its report if there is one, and a remark on what went wrong."""
 
     command: tuple[str, ...]
@@ -87,7 +87,7 @@ def command_line(tool: Tool, found: Path, report: Path, child: Sequence[str], wh
     return [str(found), *options, *child]
 
 
-def run_under(name: str, report: Path, child: Sequence[str], whole: bool = False) -> Report:
+def run_under(name: str, report: Path, child: Sequence[str], whole: bool = False) -> ProfilerReport:
     """Run ``child`` under ``nsys`` or ``ncu``, its output passed through; unless ``whole``, it marks what counts by ``captured``.
 
     Raises ``ProfileError`` with an explanation if the tool is not installed or there is no GPU.
@@ -110,7 +110,7 @@ def run_under(name: str, report: Path, child: Sequence[str], whole: bool = False
         )
     else:
         remark = said if ran.returncode else ""
-    return Report(tuple(command), ran.returncode, path if path.exists() else None, remark)
+    return ProfilerReport(tuple(command), ran.returncode, path if path.exists() else None, remark)
 
 
 def captured(call: Any, schedule: Schedule) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from warpwise.lab.report import format as fmt
-from warpwise.lab.report.collected import Point
+from warpwise.lab.report.collected import MeasuredPoint
 from warpwise.lab.report.draw import svg
 from warpwise.lab.store import Measurement
 from warpwise.lab.timing.timing import duration
@@ -60,13 +60,13 @@ def _title(text: str, x: float, y: float, align: str = "right", fill: str = "var
     }
 
 
-def ladder_rows(point: Point, order: Sequence[str]) -> list[Measurement]:
+def ladder_rows(point: MeasuredPoint, order: Sequence[str]) -> list[Measurement]:
     """The rungs in the order of the ladder, then the opponents, fastest last."""
     rungs = sorted(point.rungs, key=lambda one: order.index(one.name))
     return [*rungs, *sorted(point.opponents, key=lambda one: -(one.median or math.inf))]
 
 
-def ladder(point: Point, order: Sequence[str], narrow: bool = False) -> str:
+def ladder(point: MeasuredPoint, order: Sequence[str], narrow: bool = False) -> str:
     """Rates as bars, the ceiling and the best opponent as lines; figures in columns beside (or above) the bars.
 
     Rungs that do not take these arguments are left to the caption.
@@ -136,7 +136,7 @@ def _fixed(specification: Spec, margin: Mapping[str, float], width: float, heigh
     return {**specification, "padding": padding, "height": height, "autosize": {"type": "none"}}
 
 
-def _lines(point: Point, roof: float | None, unit: str, top: float, width: float, narrow: bool) -> list[Spec]:
+def _lines(point: MeasuredPoint, roof: float | None, unit: str, top: float, width: float, narrow: bool) -> list[Spec]:
     """The ceiling and the best opponent, each with its name above."""
     found: list[Spec] = []
     drawn: list[tuple[float, str, str, list[int]]] = []
@@ -198,7 +198,7 @@ def _narrow_columns(y: Spec, width: float) -> list[Spec]:
     return [cell]
 
 
-def behind_first(point: Point) -> list[Measurement]:
+def behind_first(point: MeasuredPoint) -> list[Measurement]:
     """The entries in the order to draw them in: opponents below the rungs, the best on top."""
     best = point.best.name if point.best else ""
     return sorted(point.entries, key=lambda one: (one.kind == "rung") + (one.name == best))
@@ -209,7 +209,7 @@ def shade(number: int, of: int) -> str:
     return f"var(--s{round(9 * number / max(1, of - 1))})"
 
 
-def sizes(points: Sequence[Point], order: Sequence[str], what: str) -> str:
+def sizes(points: Sequence[MeasuredPoint], order: Sequence[str], what: str) -> str:
     """``what`` ("rate" or "time") of everybody over the sizes of one dtype, a line each, named at its end."""
     points = sorted(points, key=lambda point: max((one.bytes or 0) + (one.flops or 0) for one in point.entries))
     units = {fmt.rate_unit(point) for point in points}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from warpwise.lab.ladder import Ladder, result_folders
-from warpwise.lab.report.counters import Counted, read_counters
+from warpwise.lab.report.counters import NcuCounters, read_counters
 from warpwise.lab.store import Measurement, OtherFile, Run, Store, read_results, source_digest
 from warpwise.lab.store.convert import of_point, of_verdict, run_from
 from warpwise.lab.verdict import dtype_name
@@ -40,7 +40,7 @@ class Verified:
 
 
 @dataclass(frozen=True)
-class Source:
+class RecordedRun:
     """One run and what it measured. ``verdicts`` are in full where a file or a climb tells them; ``path`` is the file."""
 
     run: Run
@@ -61,7 +61,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Point:
+class MeasuredPoint:
     """Everybody's time at one size and dtype, of one run. Rungs ``by_name`` are chosen by nobody who does not name them."""
 
     case: str
@@ -117,11 +117,11 @@ class Collected:
 
     op: Op
     device: str
-    points: tuple[Point, ...]
+    points: tuple[MeasuredPoint, ...]
     verdicts: Mapping[str, tuple[Verified, ...]]
     environment: Mapping[str, Any]
     roofs: Roofs = Roofs()
-    counters: Counted | None = None
+    counters: NcuCounters | None = None
     origins: tuple[str, ...] = ()
     changed: frozenset[str] = frozenset()
 
@@ -166,7 +166,7 @@ class NothingRecorded(LookupError):
     """Nothing is known of an operation; the message says what to run."""
 
 
-def collect(op: Op, sources: Iterable[Source], device: str | None = None) -> Collected:
+def collect(op: Op, sources: Iterable[RecordedRun], device: str | None = None) -> Collected:
     """Put together what ``sources`` know of ``op`` on the device whose name contains ``device``, else the one timed last.
 
     Of each point the newest run counts; verdicts stand for every place where there was one. Raises ``NothingRecorded``.
@@ -199,10 +199,10 @@ def collect(op: Op, sources: Iterable[Source], device: str | None = None) -> Col
 
 
 def points_of(
-    sources: Sequence[Source], cases: Sequence[str], dtypes: Sequence[str], by_name: frozenset[str] = frozenset()
-) -> tuple[Point, ...]:
+    sources: Sequence[RecordedRun], cases: Sequence[str], dtypes: Sequence[str], by_name: frozenset[str] = frozenset()
+) -> tuple[MeasuredPoint, ...]:
     """The newest of each point in ``sources``, which are the newest first, in the order of ``cases`` and ``dtypes``."""
-    found: dict[tuple[str, str, tuple[tuple[str, int], ...]], Point] = {}
+    found: dict[tuple[str, str, tuple[tuple[str, int], ...]], MeasuredPoint] = {}
     for source in sources:
         groups: dict[tuple[str, str, tuple[tuple[str, int], ...]], list[Measurement]] = {}
         for one in source.measurements:
@@ -211,9 +211,9 @@ def points_of(
         for key, entries in groups.items():
             if key not in found and any(one.timed for one in entries):
                 notes = source.notes.get((key[0], key[1]), ())
-                found[key] = Point(key[0], dict(key[2]), key[1], source.run, tuple(entries), notes, by_name)
+                found[key] = MeasuredPoint(key[0], dict(key[2]), key[1], source.run, tuple(entries), notes, by_name)
 
-    def order(point: Point) -> tuple[int, int]:
+    def order(point: MeasuredPoint) -> tuple[int, int]:
         return (
             cases.index(point.case) if point.case in cases else len(cases),
             dtypes.index(point.dtype) if point.dtype in dtypes else len(dtypes),
@@ -222,7 +222,7 @@ def points_of(
     return tuple(sorted(found.values(), key=order))
 
 
-def _verdicts(op: Op, sources: Sequence[Source]) -> dict[str, tuple[Verified, ...]]:
+def _verdicts(op: Op, sources: Sequence[RecordedRun]) -> dict[str, tuple[Verified, ...]]:
     """Each rung's newest verdict at every place, the newest place first."""
     found: dict[str, dict[str, Verified]] = {}
     for source in sources:
@@ -237,7 +237,7 @@ def _verdicts(op: Op, sources: Sequence[Source]) -> dict[str, tuple[Verified, ..
     return {name: tuple(places.values()) for name, places in found.items()}
 
 
-def _changed(op: Op, points: Sequence[Point]) -> frozenset[str]:
+def _changed(op: Op, points: Sequence[MeasuredPoint]) -> frozenset[str]:
     """Rungs whose source is not the one that was timed, as far as the records know it."""
     digests = {rung.name: source_digest(rung.source) for rung in op.rungs}
     return frozenset(
@@ -284,17 +284,17 @@ def recorded_files(name: str | None = None, folders: Sequence[Path] | None = Non
     return list(found.values())
 
 
-def read_file(path: Path) -> Source | None:
+def read_file(path: Path) -> RecordedRun | None:
     """The run in a results file; None for JSON that holds something else. Raises ``UnreadableResults`` or ``OSError``."""
     try:
         run, measurements, _ = read_results(path)
     except OtherFile:
         return None
     data = json.loads(path.read_text())
-    return Source(run, tuple(measurements), _told(data, run.started), _notes(data), path)
+    return RecordedRun(run, tuple(measurements), _told(data, run.started), _notes(data), path)
 
 
-def from_ladder(ladder: Ladder) -> Source:
+def from_ladder(ladder: Ladder) -> RecordedRun:
     """What has just been climbed."""
     data = json.loads(ladder.to_json())
     taken = datetime.fromisoformat(data["environment"]["date"])
@@ -303,15 +303,15 @@ def from_ladder(ladder: Ladder) -> Source:
     measurements = [of_verdict(row["name"], row["verdict"], taken, row["language"]) for row in data["rungs"]]
     for point in data["points"]:
         measurements += of_point(point, taken, languages, {})
-    return Source(run, tuple(measurements), _told(data, taken), _notes(data))
+    return RecordedRun(run, tuple(measurements), _told(data, taken), _notes(data))
 
 
-def from_store(store: Store, op: str) -> list[Source]:
+def from_store(store: Store, op: str) -> list[RecordedRun]:
     """Every run of ``op`` that the store keeps, newest first."""
     by_run: dict[str, list[Measurement]] = {}
     for one in store.measurements(op):
         by_run.setdefault(one.run, []).append(one)
-    return [Source(run, tuple(reversed(by_run[run.id]))) for run in store.runs(op) if run.id in by_run]
+    return [RecordedRun(run, tuple(reversed(by_run[run.id]))) for run in store.runs(op) if run.id in by_run]
 
 
 def _told(data: Mapping[str, Any], date: datetime) -> dict[str, Verified]:

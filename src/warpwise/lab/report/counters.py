@@ -20,7 +20,7 @@ OCCUPANCY = "sm__warps_active.avg.pct_of_peak_sustained_active"
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchCounters:
     """One launch of a rung: its kernel, grid, registers a thread, shared memory a block in bytes, and metrics by ncu's names."""
 
     expression: str
@@ -31,13 +31,13 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Counted:
+class NcuCounters:
     """All that was counted of an operation: launches by (rung, case, dtype), and with what."""
 
-    launches: Mapping[tuple[str, str, str], tuple[Launch, ...]]
+    launches: Mapping[tuple[str, str, str], tuple[LaunchCounters, ...]]
     environment: Mapping[str, Any]
 
-    def at(self, rung: str, case: str, dtype: str) -> tuple[Launch, ...]:
+    def at(self, rung: str, case: str, dtype: str) -> tuple[LaunchCounters, ...]:
         """The rung's launches at a point, in order; none if it was not counted there."""
         return self.launches.get((rung, case, dtype), ())
 
@@ -53,7 +53,7 @@ class Counted:
         return self.sum(rung, case, dtype, READ, WRITTEN) or None
 
 
-def read_counters(path: Path, device: str) -> Counted | None:
+def read_counters(path: Path, device: str) -> NcuCounters | None:
     """The counters in ``path`` if they are of ``device``; None if there is no such file, or of another schema."""
     try:
         data = json.loads(path.read_text())
@@ -63,13 +63,15 @@ def read_counters(path: Path, device: str) -> Counted | None:
         raise ValueError(f"{path}: expected ncu's counters as JSON, got what is not JSON: {error}") from error
     if data.get("schema") != SCHEMA or data["environment"].get("device") != device:
         return None
-    found: dict[tuple[str, str, str], tuple[Launch, ...]] = {}
+    found: dict[tuple[str, str, str], tuple[LaunchCounters, ...]] = {}
     for point in data["points"]:
         launches = []
         for launch in point["launches"]:
             values = zip(data["metrics"], launch["values"], strict=True)
             shared = launch["shared_bytes"] + launch["static_shared"]
             metrics = {name: float(value) for name, value in values if value is not None}
-            launches.append(Launch(launch["expression"], tuple(launch["grid"]), launch["registers"], shared, metrics))
+            launches.append(
+                LaunchCounters(launch["expression"], tuple(launch["grid"]), launch["registers"], shared, metrics)
+            )
         found[point["rung"], point["case"], point["dtype"]] = tuple(launches)
-    return Counted(found, data["environment"])
+    return NcuCounters(found, data["environment"])

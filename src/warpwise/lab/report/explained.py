@@ -19,7 +19,7 @@ from warpwise.cuda import KernelError
 from warpwise.lab.explain import Explanation, explain_rung
 from warpwise.lab.explain.model.explanation import Line
 from warpwise.lab.explain.rungs import checkable
-from warpwise.lab.report.collected import Point
+from warpwise.lab.report.collected import MeasuredPoint
 from warpwise.lab.store import source_digest
 from warpwise.lab.verdict import dtype_name
 from warpwise.registry import Case, Op, Rung
@@ -130,7 +130,7 @@ def _sum(*lines: Line) -> dict[str, float]:
 
 
 def explain_rungs(
-    op: Op, target: str, point: Point | None = None, progress: Callable[[str, int, int], None] | None = None
+    op: Op, target: str, point: MeasuredPoint | None = None, progress: Callable[[str, int, int], None] | None = None
 ) -> dict[str, Explained]:
     """Explain every rung that launches a GPU kernel: at ``point``, or at less of it if that is more than ``MOST_BYTES``.
 
@@ -145,7 +145,7 @@ def explain_rungs(
     return found
 
 
-def explain_one(op: Op, rung: Rung, target: str, point: Point | None = None) -> Explained:
+def explain_one(op: Op, rung: Rung, target: str, point: MeasuredPoint | None = None) -> Explained:
     """The explanation of one rung, from the cache if it is there. Whatever ends it is the ``reason`` that there is none."""
     if "cpu" not in rung.devices:
         return Explained(target=target, reason="needs what only the hardware has, so it cannot be executed on a CPU")
@@ -169,7 +169,7 @@ def explain_one(op: Op, rung: Rung, target: str, point: Point | None = None) -> 
     return made
 
 
-def _within(op: Op, dtype: torch.dtype, point: Point | None) -> Case:
+def _within(op: Op, dtype: torch.dtype, point: MeasuredPoint | None) -> Case:
     """The case of ``point``, or the first size, with its largest sizes halved until it moves at most ``MOST_BYTES``.
 
     At so many bytes a GPU is busy with every rung, which it is not at the sizes that are quick to check.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warpwise.lab.report.collected import Point
+from warpwise.lab.report.collected import MeasuredPoint
 from warpwise.lab.store import Measurement
 from warpwise.lab.timing.timing import duration, rate_text
 
@@ -13,7 +13,7 @@ MARKS = {"right": "✓ right", "wrong": "✗ wrong", "untested": "– untested",
 
 
 @dataclass(frozen=True)
-class Step:
+class Gain:
     """What a rung gained: ``factor`` times as fast as ``before``, the best rung above it on the ladder; None for the first."""
 
     entry: Measurement
@@ -26,16 +26,16 @@ class Step:
         return self.factor is not None and self.factor >= PAID
 
 
-def steps(point: Point, order: tuple[str, ...]) -> list[Step]:
+def steps(point: MeasuredPoint, order: tuple[str, ...]) -> list[Gain]:
     """Each rung that was right, timed and may be chosen, in the order of the ladder, against the best of those before it."""
-    found: list[Step] = []
+    found: list[Gain] = []
     best: Measurement | None = None
     for name in order:
         entry = point.entry(name)
         if entry is None or not entry.median or entry.verdict != "right" or name in point.by_name:
             continue
         found.append(
-            Step(entry, best.median / entry.median if best and best.median else None, best.name if best else "")
+            Gain(entry, best.median / entry.median if best and best.median else None, best.name if best else "")
         )
         if best is None or entry.median < (best.median or 0.0):
             best = entry
@@ -50,7 +50,7 @@ def rate(one: Measurement, unit: str = "") -> float | None:
     return told[unit] if unit else (one.tflops if one.bound == "compute" and one.tflops else one.gbps) or 1 / one.median
 
 
-def rate_unit(point: Point) -> str:
+def rate_unit(point: MeasuredPoint) -> str:
     """The unit of ``rate`` at this point."""
     timed = next((one for one in point.entries if one.median), None)
     if timed is None or not (timed.gbps or timed.tflops):
@@ -58,7 +58,7 @@ def rate_unit(point: Point) -> str:
     return "TFLOP/s" if timed.bound == "compute" and timed.tflops else "GB/s"
 
 
-def ceiling(point: Point, unit: str = "") -> float | None:
+def ceiling(point: MeasuredPoint, unit: str = "") -> float | None:
     """The measured ceiling in the unit of ``rate``: the work over its floor."""
     unit = unit or rate_unit(point)
     for one in point.entries:
@@ -68,7 +68,7 @@ def ceiling(point: Point, unit: str = "") -> float | None:
     return None
 
 
-def ceiling_name(point: Point, device: str) -> str:
+def ceiling_name(point: MeasuredPoint, device: str) -> str:
     """``what an NVIDIA H200 copies`` or ``what torch.mm reaches on an NVIDIA H200``."""
     if rate_unit(point) == "TFLOP/s":
         return f"what torch.mm reaches on the {device} in {point.dtype}"
@@ -99,7 +99,7 @@ def ratio(one: Measurement) -> str:
     return f"{one.ratio.median:.2f} ×" if one.ratio.median >= 0.1 else f"{one.ratio.median:.2g} ×"
 
 
-def against(point: Point) -> str:
+def against(point: MeasuredPoint) -> str:
     """``ratio`` of the best rung, or that of the medians where none was kept; "" without an opponent."""
     best, rival = point.best, point.rival
     if best is None or rival is None or not best.median or not rival.median:

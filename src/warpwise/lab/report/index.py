@@ -21,7 +21,7 @@ from warpwise.lab.report.charts import (
     _text,
     _title,
 )
-from warpwise.lab.report.collected import Collected, Point
+from warpwise.lab.report.collected import Collected, MeasuredPoint
 from warpwise.lab.report.draw import svg
 from warpwise.lab.report.format import MARKS
 from warpwise.lab.report.html import Cell, Content, Table, render
@@ -29,11 +29,11 @@ from warpwise.lab.report.page import shown_first
 
 
 @dataclass(frozen=True)
-class Entry:
+class IndexEntry:
     """One operation of the index: the point that its page shows first, and the page's file name."""
 
     collected: Collected
-    point: Point | None
+    point: MeasuredPoint | None
     file: str
 
     @property
@@ -51,12 +51,12 @@ class Entry:
         return f"{fmt.against(self.point)} {self.point.rival.name}"
 
 
-def entry_of(collected: Collected, file: str) -> Entry:
+def entry_of(collected: Collected, file: str) -> IndexEntry:
     """The operation with the point that its page shows first."""
-    return Entry(collected, shown_first(collected), file)
+    return IndexEntry(collected, shown_first(collected), file)
 
 
-def index(entries: Sequence[Entry]) -> str:
+def index(entries: Sequence[IndexEntry]) -> str:
     """The whole document."""
     timed = [entry for entry in entries if entry.point is not None and entry.point.best is not None]
     devices = ", ".join(dict.fromkeys(entry.collected.device for entry in timed))
@@ -67,7 +67,7 @@ def index(entries: Sequence[Entry]) -> str:
     ))  # fmt: skip
 
 
-def _summary(entries: Sequence[Entry], timed: Sequence[Entry]) -> str:
+def _summary(entries: Sequence[IndexEntry], timed: Sequence[IndexEntry]) -> str:
     raced = [entry.times for entry in timed if entry.times and entry.times[1]]
     wins = sum(1 for ours, theirs in raced if theirs and ours <= theirs)
     rungs = sum(len(entry.collected.rungs) for entry in entries)
@@ -83,7 +83,7 @@ def _summary(entries: Sequence[Entry], timed: Sequence[Entry]) -> str:
     return text + (f" Wrong: {', '.join(wrong)}." if wrong else "")
 
 
-def _row(entry: Entry) -> dict[str, Any]:
+def _row(entry: IndexEntry) -> dict[str, Any]:
     point = entry.point
     if point is None or point.best is None:
         raise ValueError(f"{entry.collected.name}: expected a point with a rung that was timed")
@@ -154,7 +154,7 @@ def _chart(rows: list[dict[str, Any]], narrow: bool = False) -> str:
     return drawn.replace('href="#', 'href="')
 
 
-def _table(entries: Sequence[Entry]) -> Table:
+def _table(entries: Sequence[IndexEntry]) -> Table:
     rows: list[list[Content]] = []
     for entry in entries:
         collected, point = entry.collected, entry.point

@@ -12,7 +12,7 @@ from warpwise.lab.display import renders
 from warpwise.lab.ladder import Ladder
 from warpwise.lab.report import charts
 from warpwise.lab.report import format as fmt
-from warpwise.lab.report.collected import Point, Source, from_ladder, points_of, read_file
+from warpwise.lab.report.collected import MeasuredPoint, RecordedRun, from_ladder, points_of, read_file
 from warpwise.lab.report.draw import MissingLibrary
 from warpwise.lab.report.format import MARKS
 from warpwise.lab.report.html import Cell, Content, Table, render, resource
@@ -63,11 +63,11 @@ def ladder_html(ladder: Ladder) -> str:
     ))  # fmt: skip
 
 
-def _points(source: Source, order: tuple[str, ...], title: str) -> list[dict[str, Any]]:
+def _points(source: RecordedRun, order: tuple[str, ...], title: str) -> list[dict[str, Any]]:
     return [_point(point, order, title) for point in points_of([source], [], [])]
 
 
-def _point(point: Point, order: tuple[str, ...], title: str) -> dict[str, Any]:
+def _point(point: MeasuredPoint, order: tuple[str, ...], title: str) -> dict[str, Any]:
     """A point's bars, or "" where they cannot be drawn, and its figures."""
     names = (*order, *(one.name for one in point.rungs if one.name not in order))
     drawn = ""

@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from warpwise.lab.report import panels, tables
-from warpwise.lab.report.collected import Collected, Point
+from warpwise.lab.report.collected import Collected, MeasuredPoint
 from warpwise.lab.report.explained import Explained
 from warpwise.lab.report.html import render
 from warpwise.lab.report.readme import Told, read
@@ -34,12 +34,12 @@ def page(collected: Collected, explained: Mapping[str, Explained] | None = None,
     ))  # fmt: skip
 
 
-def _named(point: Point, chosen: Point | None, **content: Any) -> dict[str, Any]:
+def _named(point: MeasuredPoint, chosen: MeasuredPoint | None, **content: Any) -> dict[str, Any]:
     """``content`` of one point, with the point's key and whether it is the one shown at first."""
     return {"key": panels.key(point), "shown": point is chosen, **content}
 
 
-def shown_first(collected: Collected) -> Point | None:
+def shown_first(collected: Collected) -> MeasuredPoint | None:
     """The point to show first: the one that the README's predictions are for, else the first."""
     for case, dtype in told_of(collected).points:
         for point in collected.points:
@@ -53,7 +53,7 @@ def told_of(collected: Collected) -> Told:
     return read(collected.op.rungs[0].source.parent) if collected.op.rungs else Told()
 
 
-def _stamp(collected: Collected, chosen: Point | None) -> str:
+def _stamp(collected: Collected, chosen: MeasuredPoint | None) -> str:
     """The device and date of the times, or ""."""
     if chosen is None:
         return ""
@@ -61,12 +61,12 @@ def _stamp(collected: Collected, chosen: Point | None) -> str:
     return f"{collected.device if collected.measured_on_gpu else on_cpu}, {chosen.run.started:%Y-%m-%d}"
 
 
-def _rooflines(collected: Collected, chosen: Point | None) -> list[dict[str, Any]]:
+def _rooflines(collected: Collected, chosen: MeasuredPoint | None) -> list[dict[str, Any]]:
     found = [(point, *panels.roof(collected, point)) for point in collected.points]
     return [_named(point, chosen, picture=drawn, caption=caption) for point, drawn, caption in found if drawn]
 
 
-def _curves(collected: Collected, chosen: Point | None) -> list[dict[str, Any]]:
+def _curves(collected: Collected, chosen: MeasuredPoint | None) -> list[dict[str, Any]]:
     """The charts over the sizes, by dtype."""
     found = []
     for dtype in dict.fromkeys(point.dtype for point in collected.points):
@@ -76,7 +76,7 @@ def _curves(collected: Collected, chosen: Point | None) -> list[dict[str, Any]]:
     return found
 
 
-def _counted(collected: Collected, chosen: Point | None) -> list[dict[str, Any]]:
+def _counted(collected: Collected, chosen: MeasuredPoint | None) -> list[dict[str, Any]]:
     """What ncu counted, by point."""
     found = [(point, tables.counted(collected, point)) for point in collected.points]
     return [_named(point, chosen, listed=listed) for point, listed in found if listed.rows]

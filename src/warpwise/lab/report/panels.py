@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from warpwise.lab.ladder import told_once
+from warpwise.lab.ladder import group_notes
 from warpwise.lab.report import charts
 from warpwise.lab.report import format as fmt
-from warpwise.lab.report.collected import Collected, Point
+from warpwise.lab.report.collected import Collected, MeasuredPoint
 from warpwise.lab.report.explained import Explained
 from warpwise.lab.report.html import Table, render
 from warpwise.lab.report.roofline import roofline
@@ -18,7 +18,7 @@ from warpwise.lab.store import Measurement
 from warpwise.lab.timing.timing import duration
 
 
-def panel(collected: Collected, point: Point, shown: bool) -> Markup:
+def panel(collected: Collected, point: MeasuredPoint, shown: bool) -> Markup:
     """Everything of one point, hidden unless ``shown``."""
     order = collected.rungs
     paid, unpaid = ideas(collected, point)
@@ -29,12 +29,12 @@ def panel(collected: Collected, point: Point, shown: bool) -> Markup:
     )  # fmt: skip
 
 
-def key(point: Point) -> str:
+def key(point: MeasuredPoint) -> str:
     """What a point is called in the page."""
     return f"{point.case} {point.dtype} {' '.join(str(size) for size in point.sizes.values())}"
 
 
-def label(point: Point) -> str:
+def label(point: MeasuredPoint) -> str:
     """What a reader chooses it by."""
     return f"{point.case} · {point.dtype} · {point.size}"
 
@@ -49,7 +49,7 @@ class Figure:
     css: str = ""
 
 
-def figures_of(collected: Collected, point: Point) -> list[Figure]:
+def figures_of(collected: Collected, point: MeasuredPoint) -> list[Figure]:
     """The best rung's time, its share of the ceiling, and its speed against the best opponent; none without a best rung."""
     best, rival = point.best, point.rival
     if best is None or not best.median:
@@ -81,7 +81,7 @@ class Idea:
         return charts.short(self.name)
 
 
-def ideas(collected: Collected, point: Point) -> tuple[list[Idea], list[Idea]]:
+def ideas(collected: Collected, point: MeasuredPoint) -> tuple[list[Idea], list[Idea]]:
     """The rungs that were faster than the best before them, and those that were not."""
     about = {rung.name: rung.idea for rung in collected.op.rungs}
     found = [step for step in fmt.steps(point, collected.rungs) if step.factor is not None]
@@ -91,7 +91,7 @@ def ideas(collected: Collected, point: Point) -> tuple[list[Idea], list[Idea]]:
     return [idea for paid, idea in made if paid], [idea for paid, idea in made if not paid]
 
 
-def _caption(collected: Collected, point: Point) -> str:
+def _caption(collected: Collected, point: MeasuredPoint) -> str:
     unit = fmt.rate_unit(point)
     what = {
         "GB/s": "Bytes that the operation must move, each once, a second.",
@@ -99,7 +99,7 @@ def _caption(collected: Collected, point: Point) -> str:
         "calls/s": "Calls a second.",
     }[unit]
     named = ((charts.short(one.name) if one.verdict == "untested" else one.name, one.message) for one in point.entries)
-    notes = [f"{note}." for note in told_once(named)]
+    notes = [f"{note}." for note in group_notes(named)]
     notes += [
         f"{one.name} runs for who names it alone." for one in point.rungs if one.median and one.name in point.by_name
     ]
@@ -107,7 +107,7 @@ def _caption(collected: Collected, point: Point) -> str:
     return " ".join([what, where, "Ticks at the bars' ends are 95 % intervals.", *notes, *point.notes])
 
 
-def figures(point: Point, order: tuple[str, ...]) -> Table:
+def figures(point: MeasuredPoint, order: tuple[str, ...]) -> Table:
     """The ladder's figures."""
     rival = point.rival.name if point.rival else ""
     gains = {step.entry.name: step.factor for step in fmt.steps(point, order)}
@@ -144,14 +144,14 @@ def _cells(one: Measurement) -> list[str]:
     return [duration(one.median), spread, str(one.samples), fmt.rate_words(one), fmt.percent(one), fmt.ratio(one)]
 
 
-def across(collected: Collected, points: list[Point]) -> list[Markup]:
+def across(collected: Collected, points: list[MeasuredPoint]) -> list[Markup]:
     """One dtype over its sizes: rate and time; none with a single size."""
     if len(points) < 2:
         return []
     return [Markup(charts.sizes(points, collected.rungs, what)) for what in ("rate", "time")]
 
 
-def roof(collected: Collected, point: Point) -> tuple[Markup, str]:
+def roof(collected: Collected, point: MeasuredPoint) -> tuple[Markup, str]:
     """The roofline of one point and its caption, which explains the marks; both empty where there is nothing to draw."""
     drawn = roofline(point, collected.roofs, collected.counters)
     counters = collected.counters

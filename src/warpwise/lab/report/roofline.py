@@ -13,7 +13,7 @@ from typing import Any
 
 from warpwise.lab.report import format as fmt
 from warpwise.lab.report.charts import Spec, _fixed, _title, behind_first, colour, short, spread
-from warpwise.lab.report.collected import Counted, Point, Roofs
+from warpwise.lab.report.collected import MeasuredPoint, NcuCounters, Roofs
 from warpwise.lab.report.draw import svg
 from warpwise.lab.store import Measurement
 
@@ -30,7 +30,7 @@ class Dot:
     counted: bool
 
 
-def dots(point: Point, counters: Counted | None) -> list[Dot]:
+def dots(point: MeasuredPoint, counters: NcuCounters | None) -> list[Dot]:
     """Everybody who was timed, with DRAM's bytes where ncu counted them and else the fewest that there can be."""
     found = []
     for one in behind_first(point):
@@ -42,7 +42,7 @@ def dots(point: Point, counters: Counted | None) -> list[Dot]:
     return found
 
 
-def roofline(point: Point, roofs: Roofs, counters: Counted | None) -> str:
+def roofline(point: MeasuredPoint, roofs: Roofs, counters: NcuCounters | None) -> str:
     """The chart, log-log; "" where nothing can be placed on it."""
     found = dots(point, counters)
     if not found or not roofs.bandwidth:
@@ -104,7 +104,7 @@ def _roof(bandwidth: float, peak: float, low: float, high: float, top: float) ->
     return [(low, bandwidth * low), (ridge, peak), (high, peak)] if low < ridge else [(low, peak), (high, peak)]
 
 
-def _rows(found: Sequence[Dot], point: Point, scale: float) -> list[dict[str, Any]]:
+def _rows(found: Sequence[Dot], point: MeasuredPoint, scale: float) -> list[dict[str, Any]]:
     best, rival = point.best.name if point.best else "", point.rival.name if point.rival else ""
     rows = []
     for dot in found:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from warpwise.lab.explain.render.format import dimensions, listed, percent, seconds, size, times
 from warpwise.lab.report import format as fmt
-from warpwise.lab.report.collected import Collected, Point, Verified
+from warpwise.lab.report.collected import Collected, MeasuredPoint, Verified
 from warpwise.lab.report.explained import Explained, LaunchExplained
 from warpwise.lab.report.html import render
 from warpwise.lab.report.panels import key
@@ -24,7 +24,7 @@ LANGUAGES = {"cuda": "CUDA C++", "triton": "Triton", "c": "C", "python": "Python
 
 
 def rung_section(
-    collected: Collected, name: str, told: Told, explained: Explained | None, chosen: Point | None, opened: bool
+    collected: Collected, name: str, told: Told, explained: Explained | None, chosen: MeasuredPoint | None, opened: bool
 ) -> Markup:
     """All of one rung, to be opened from a line that has its figures."""
     rung = collected.rung(name)
@@ -45,7 +45,7 @@ def rung_section(
     )  # fmt: skip
 
 
-def _briefs(collected: Collected, name: str, chosen: Point | None) -> list[dict[str, Any]]:
+def _briefs(collected: Collected, name: str, chosen: MeasuredPoint | None) -> list[dict[str, Any]]:
     """The rung's figures in a line, by point."""
     found = []
     for point in collected.points:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from warpwise.lab.explain.render.format import count, size, times
 from warpwise.lab.report import counters as ncu
-from warpwise.lab.report.collected import Collected, Point
+from warpwise.lab.report.collected import Collected, MeasuredPoint
 from warpwise.lab.report.format import MARKS
 from warpwise.lab.report.html import Cell, Content, Table
 
@@ -34,7 +34,7 @@ def verdicts(collected: Collected) -> Table:
     return Table(["", "verdict", "cases", "worst error / tolerance", "where", "date"], rows, css="verdicts")
 
 
-def counted(collected: Collected, point: Point) -> Table:
+def counted(collected: Collected, point: MeasuredPoint) -> Table:
     """What ncu counted of each rung at one point; without rows where nothing was counted."""
     known = collected.counters
     rows: list[list[Content]] = []

@@ -11,10 +11,10 @@ from warpwise.lab.store.convert import OtherFile, UnreadableResults, read_result
 from warpwise.lab.store.database import NewerStore, StoreError, store_path
 from warpwise.lab.store.provenance import repository_state, source_digest
 from warpwise.lab.store.recorder import Recorder
-from warpwise.lab.store.records import Kept, Measurement, Run
+from warpwise.lab.store.records import HistoryEntry, Measurement, Run
 from warpwise.lab.store.store import Store
 
 __all__ = [
-    "Change", "Comparison", "Difference", "Kept", "Measurement", "NewerStore", "OtherFile", "Recorder", "Run", "Store", "StoreError",
+    "Change", "Comparison", "Difference", "HistoryEntry", "Measurement", "NewerStore", "OtherFile", "Recorder", "Run", "Store", "StoreError",
     "UnreadableResults", "compare", "read_results", "repository_state", "source_digest", "store_path",
 ]  # fmt: skip

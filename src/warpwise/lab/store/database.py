@@ -19,7 +19,7 @@ SUFFIXES = (".sqlite3", ".sqlite", ".db")
 BESIDE = ("", "-wal", "-shm")  # a database and the files that SQLite keeps beside it
 DAMAGE = ("malformed", "not a database", "quick_check")
 
-Report = Callable[[str], None]
+Warn = Callable[[str], None]
 
 
 class StoreError(RuntimeError):
@@ -47,7 +47,7 @@ def store_path() -> Path:
     return (Path(shared) if shared else Path.home() / ".local" / "share") / "warpwise" / "runs.sqlite3"
 
 
-def connect(path: Path, report: Report) -> sqlite3.Connection:
+def connect(path: Path, report: Warn) -> sqlite3.Connection:
     """A connection to the store at ``path``, made or brought up to date if need be.
 
     A damaged file is renamed with a time stamp, never written to, and an empty store takes its place; ``report`` is told.
@@ -118,7 +118,7 @@ def _is_damage(error: Exception) -> bool:
     return isinstance(error, _Damaged) or any(word in str(error) for word in DAMAGE)
 
 
-def _replaced(path: Path, report: Report) -> sqlite3.Connection:
+def _replaced(path: Path, report: Warn) -> sqlite3.Connection:
     """A new store, after the damaged one was set aside; the caller holds the folder's lock.
 
     Another process may have done so since: what opens now is not damaged, and stays.

@@ -151,7 +151,7 @@ class Measurement:
 
 
 @dataclass(frozen=True)
-class Kept:
+class HistoryEntry:
     """A measurement with its run; ``before`` is the time, and ``before_run`` the run, of the same thing before it, if there is one.
 
     The same thing is the same rung of the same operation, at the same case, sizes and dtype, timed in the same way on the

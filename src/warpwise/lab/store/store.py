@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
-from warpwise.lab.store.database import Report, connect, store_path, translated
-from warpwise.lab.store.records import Kept, Measurement, Run
+from warpwise.lab.store.database import Warn, connect, store_path, translated
+from warpwise.lab.store.records import HistoryEntry, Measurement, Run
 from warpwise.lab.store.rows import (
     MEASUREMENT_COLUMNS,
     RUN_COLUMNS,
@@ -51,7 +51,7 @@ class Store:
         self._connection = connection
 
     @classmethod
-    def open(cls, path: Path | str | None = None, report: Report = _warn) -> Store:
+    def open(cls, path: Path | str | None = None, report: Warn = _warn) -> Store:
         """The store at ``path``, or the user's own (``store_path``); made if there is none.
 
         ``report`` gets the message if a damaged store was set aside. Raises ``NewerStore`` and ``StoreError``.
@@ -158,7 +158,7 @@ class Store:
         self, op: str | None = None, *, name: str | None = None, case: str | None = None, dtype: str | None = None,
         device: str | None = None, kind: Literal["rung", "opponent"] | None = "rung", since: datetime | None = None,
         limit: int | None = None,
-    ) -> list[Kept]:  # fmt: skip
+    ) -> list[HistoryEntry]:  # fmt: skip
         """Measurements with their runs and, for those with a time, the one before: the newest run first, each in its order.
 
         The verdict over all cases of a rung that is right is left out where the same run timed that rung as well.
@@ -188,7 +188,7 @@ class Store:
         for row in rows:
             number, *times = row[own:]
             before = Interval(*times) if number is not None else None
-            found.append(Kept(runs[row[1]], measurement_of(row[:own]), before, f"r{number}" if before else ""))
+            found.append(HistoryEntry(runs[row[1]], measurement_of(row[:own]), before, f"r{number}" if before else ""))
         return found
 
     def _runs_of(self, numbers: set[int]) -> dict[int, Run]:

@@ -47,7 +47,7 @@ class Clock:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptSamples:
     """The samples that count, a round each with NaN where there is none, and how many of which kind were dropped."""
 
     rounds: tuple[float, ...]
@@ -60,7 +60,7 @@ class Kept:
         return [seconds for seconds in self.rounds if not math.isnan(seconds)]
 
 
-def keep(readings: Sequence[Reading], max_mhz: float | None) -> Kept:
+def keep(readings: Sequence[Reading], max_mhz: float | None) -> KeptSamples:
     """Drop samples under three quarters of the highest clock, and those with launch overhead where others have none.
 
     Where that would drop more than half of the samples, the state is no accident but what the device does under this
@@ -84,4 +84,4 @@ def keep(readings: Sequence[Reading], max_mhz: float | None) -> Kept:
             dropped[reason] += 1
         rounds.append(math.nan if reason or math.isnan(reading.seconds) else reading.seconds)
     counts = {reason: count for reason, count in dropped.items() if count}
-    return Kept(tuple(rounds), counts, throttled, always_exposed)
+    return KeptSamples(tuple(rounds), counts, throttled, always_exposed)

@@ -15,7 +15,7 @@ from warpwise.cli import cli
 from warpwise.cuda.errors import BarrierDivergence, DataRace, MisalignedAccess, OutOfBounds, UninitializedRead
 from warpwise.lab.errors import MeasurementError
 from warpwise.lab.profile import sanitizer
-from warpwise.lab.profile.ncu import Launch
+from warpwise.lab.profile.ncu import CapturedLaunch
 from warpwise.lab.profile.sanitizer import SanitizerError, parse, sanitize
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -74,8 +74,8 @@ def test_nothing_found() -> None:
 
 
 @pytest.fixture
-def launch() -> Launch:
-    return Launch(cuda.load(SOURCE)["scale"][1, 32], (torch.ones(32), cuda.out(torch.empty(32)), 32))
+def launch() -> CapturedLaunch:
+    return CapturedLaunch(cuda.load(SOURCE)["scale"][1, 32], (torch.ones(32), cuda.out(torch.empty(32)), 32))
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_each_tool_runs_and_is_reported(launch: Launch, fake: Path) -> None:
+def test_each_tool_runs_and_is_reported(launch: CapturedLaunch, fake: Path) -> None:
     found = sanitize([launch])
     assert {tool: len(findings) for tool, findings in found.items()} == {
         "memcheck": 2, "racecheck": 2, "initcheck": 2, "synccheck": 1,
@@ -101,24 +101,26 @@ def test_each_tool_runs_and_is_reported(launch: Launch, fake: Path) -> None:
     assert (fake / "caching").read_text().strip() == "1"
 
 
-def test_a_run_without_a_summary_is_an_error(launch: Launch, fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_without_a_summary_is_an_error(
+    launch: CapturedLaunch, fake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sanitizer, "TOOLS", ("leakcheck",))
     with pytest.raises(SanitizerError, match="leakcheck ended with exit status 1"):
         sanitize([launch], ["leakcheck"])
 
 
-def test_an_unknown_tool(launch: Launch) -> None:
+def test_an_unknown_tool(launch: CapturedLaunch) -> None:
     with pytest.raises(ValueError, match="memcheck, racecheck, initcheck, synccheck"):
         sanitize([launch], ["leakcheck"])
 
 
-def test_without_a_gpu(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_gpu(launch: CapturedLaunch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(MeasurementError, match=r"--sanitizer.*no CUDA device"):
         sanitize([launch])
 
 
-def test_without_the_program(launch: Launch, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_the_program(launch: CapturedLaunch, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sanitizer.os, "access", lambda *args: False)

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from warpwise.lab.explain.model.hardware import Hardware
-from warpwise.lab.explain.model.metrics import Table
+from warpwise.lab.explain.model.metrics import CounterTable
 from warpwise.lab.explain.model.occupancy import Occupancy
 from warpwise.lab.explain.model.time_model import Prediction
 from warpwise.machine.counts import Counts, Sample
@@ -47,7 +47,7 @@ class Hint:
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchAnalysis:
     """Everything known of a launch. ``lines`` are ``line_metrics``, ``source`` maps files to their lines of text."""
 
     counts: Counts
@@ -58,9 +58,9 @@ class Launch:
     source: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @cached_property
-    def table(self) -> Table:
+    def table(self) -> CounterTable:
         """The counters, with masks by opcode and kind of access."""
-        return Table(self.counts)
+        return CounterTable(self.counts)
 
     def places(self, chosen: np.ndarray) -> dict[Place, np.ndarray]:
         """The instructions of a mask that were executed, as one mask for each source line."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from warpwise.lab.explain.hints.hint import WORTH, Hint, Launch, percent
+from warpwise.lab.explain.hints.hint import WORTH, Hint, LaunchAnalysis, percent
 from warpwise.lab.explain.model.metrics import SECTOR
 
 _ISSUE = ("issue slots", "FMA", "ALU", "SFU (XU)", "LSU issue", "FP64")
@@ -15,7 +15,7 @@ _LANES = 32
 _NOT_CODE = re.compile(r'"(?:\\.|[^"\\])*"|//.*|/\*.*?\*/')  # "%d" and comments divide nothing
 
 
-def divergence(launch: Launch) -> Iterator[Hint]:
+def divergence(launch: LaunchAnalysis) -> Iterator[Hint]:
     """Warps that run with few of their lanes."""
     table = launch.table
     executed, threads = table.sum("executed", table.all), table.sum("threads", table.all)
@@ -39,7 +39,7 @@ def divergence(launch: Launch) -> Iterator[Hint]:
     )  # fmt: skip
 
 
-def waiting(launch: Launch) -> Iterator[Hint]:
+def waiting(launch: LaunchAnalysis) -> Iterator[Hint]:
     """Latency binds: a warp waits for its loads, with too few bytes on their way."""
     prediction = launch.prediction
     wait = prediction.units.get("latency", 0.0)
@@ -70,7 +70,7 @@ def waiting(launch: Launch) -> Iterator[Hint]:
     )  # fmt: skip
 
 
-def _bytes_in_flight(launch: Launch) -> float:
+def _bytes_in_flight(launch: LaunchAnalysis) -> float:
     """Bytes that loads have on their way to one SM on average, by Little's law: rate times latency of a load from DRAM."""
     loads = launch.table.accesses("global", "ld")
     if not launch.prediction.time:
@@ -79,7 +79,7 @@ def _bytes_in_flight(launch: Launch) -> float:
     return rate * launch.hardware.latencies.dram / launch.hardware.clock_hz
 
 
-def division(launch: Launch) -> Iterator[Hint]:
+def division(launch: LaunchAnalysis) -> Iterator[Hint]:
     """Integer divisions and remainders by what the compiler does not know: about twenty instructions each."""
     table = launch.table
     reciprocal = np.array(
@@ -115,7 +115,7 @@ def division(launch: Launch) -> Iterator[Hint]:
         )  # fmt: skip
 
 
-def double_precision(launch: Launch) -> Iterator[Hint]:
+def double_precision(launch: LaunchAnalysis) -> Iterator[Hint]:
     """float64 arithmetic on values that come from float32, as a literal without f makes it."""
     table = launch.table
     widened = np.array(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from warpwise.lab.explain.hints.hint import WORTH, Hint, Launch, listed, percent
+from warpwise.lab.explain.hints.hint import WORTH, Hint, LaunchAnalysis, listed, percent
 from warpwise.lab.explain.model.time_model import imbalance
 
 _PER_SM = frozenset(
@@ -23,7 +23,7 @@ _CURES = {
 }
 
 
-def occupancy(launch: Launch) -> Iterator[Hint]:
+def occupancy(launch: LaunchAnalysis) -> Iterator[Hint]:
     """Few resident warps, where more of them would hide waiting."""
     fits, counts = launch.occupancy, launch.counts
     most = fits.profile.warps_per_sm // fits.warps_per_block
@@ -49,7 +49,7 @@ def occupancy(launch: Launch) -> Iterator[Hint]:
     )  # fmt: skip
 
 
-def waves(launch: Launch) -> Iterator[Hint]:
+def waves(launch: LaunchAnalysis) -> Iterator[Hint]:
     """A last wave of blocks that leaves SMs idle."""
     fits, blocks, sms = launch.occupancy, launch.counts.blocks, launch.hardware.sm_count
     if not fits.blocks or blocks <= sms:
@@ -71,7 +71,7 @@ def waves(launch: Launch) -> Iterator[Hint]:
     )  # fmt: skip
 
 
-def small_grid(launch: Launch) -> Iterator[Hint]:
+def small_grid(launch: LaunchAnalysis) -> Iterator[Hint]:
     """Fewer blocks than SMs."""
     blocks, sms = launch.counts.blocks, launch.hardware.sm_count
     if not 0 < blocks < sms:
@@ -85,7 +85,7 @@ def small_grid(launch: Launch) -> Iterator[Hint]:
     )  # fmt: skip
 
 
-def overhead(launch: Launch) -> Iterator[Hint]:
+def overhead(launch: LaunchAnalysis) -> Iterator[Hint]:
     """Launches that take mostly what an empty kernel takes."""
     time, empty = launch.prediction.time, launch.hardware.launch_s
     if time > 2.5 * empty:
@@ -97,7 +97,7 @@ def overhead(launch: Launch) -> Iterator[Hint]:
     )  # fmt: skip
 
 
-def roof(launch: Launch) -> Iterator[Hint]:
+def roof(launch: LaunchAnalysis) -> Iterator[Hint]:
     """Launches near what the device can do."""
     prediction = launch.prediction
     if prediction.floor_bytes and prediction.time <= 1.2 * prediction.floor and prediction.busiest == "DRAM":

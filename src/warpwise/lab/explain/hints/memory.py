@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from warpwise.lab.explain.hints.hint import WORTH, Hint, Launch, percent, stride
+from warpwise.lab.explain.hints.hint import WORTH, Hint, LaunchAnalysis, percent, stride
 from warpwise.lab.explain.model import contention, stages
 from warpwise.lab.explain.model.metrics import SECTOR
 from warpwise.lab.explain.model.time_model import distinct_sectors
@@ -29,7 +29,7 @@ _DENSE = (
 )
 
 
-def uncoalesced(launch: Launch) -> Iterator[Hint]:
+def uncoalesced(launch: LaunchAnalysis) -> Iterator[Hint]:
     """Lines whose requests touch more sectors than their bytes fill."""
     for op, (noun, verb) in _NAMES.items():
         for place, chosen in launch.places(launch.table.accesses("global", op)).items():
@@ -70,11 +70,11 @@ def _singly(chosen: np.ndarray) -> Iterator[np.ndarray]:
         yield one
 
 
-def _passes(launch: Launch, one: np.ndarray) -> float:
+def _passes(launch: LaunchAnalysis, one: np.ndarray) -> float:
     return stages.request_passes(launch.counts.samples.get(int(np.argmax(one)), ()))
 
 
-def reused(launch: Launch) -> Iterator[Hint]:
+def reused(launch: LaunchAnalysis) -> Iterator[Hint]:
     """Loads that ask for the same sectors again and again, from L1 or L2 in place of shared memory or registers."""
     loads = launch.table.accesses("global", "ld")
     asked, distinct = launch.sum("ideal_sectors", loads), distinct_sectors(launch.counts)[0]
@@ -101,7 +101,7 @@ def reused(launch: Launch) -> Iterator[Hint]:
     )  # fmt: skip
 
 
-def narrow(launch: Launch) -> Iterator[Hint]:
+def narrow(launch: LaunchAnalysis) -> Iterator[Hint]:
     """Neighbouring lanes that take neighbouring elements, of less than 16 bytes each."""
     found: list[tuple[float, float, str, tuple[str, int]]] = []
     requests_all = bytes_all = 0.0
@@ -140,7 +140,7 @@ def narrow(launch: Launch) -> Iterator[Hint]:
     )  # fmt: skip
 
 
-def local(launch: Launch) -> Iterator[Hint]:
+def local(launch: LaunchAnalysis) -> Iterator[Hint]:
     """Local memory: spilled registers, and arrays whose index the compiler does not know."""
     everywhere = launch.table.accesses("local")
     requests = launch.sum("requests", everywhere)
@@ -179,7 +179,7 @@ def local(launch: Launch) -> Iterator[Hint]:
     )  # fmt: skip
 
 
-def atomics(launch: Launch) -> Iterator[Hint]:
+def atomics(launch: LaunchAnalysis) -> Iterator[Hint]:
     """Atomics of many threads on few addresses of global memory."""
     for place, chosen in launch.places(launch.table.accesses("global", "red", "atom")).items():
         operations, targets = launch.sum("threads_on", chosen), contention.targets(launch.counts, chosen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from warpwise.lab.explain.hints.hint import WORTH, Hint, Launch, stride
+from warpwise.lab.explain.hints.hint import WORTH, Hint, LaunchAnalysis, stride
 from warpwise.machine.program import Instruction
 
 # Warpgroup products read their tiles from shared memory; the copy engine reads one memory and writes the other.
@@ -18,7 +18,7 @@ _ENDS = frozenset({"EXIT", "RET", "KILL"})
 _UNKNOWN = frozenset({"BRX", "BRXU", "JMX", "JMXU", "CALL"})  # where these go stands in no operand
 
 
-def conflicts(launch: Launch) -> Iterator[Hint]:
+def conflicts(launch: LaunchAnalysis) -> Iterator[Hint]:
     """Lines of shared memory whose lanes meet in a bank."""
     for op, noun in (("ld", "load from"), ("st", "store to")):
         for place, chosen in launch.places(launch.table.accesses("shared", op)).items():
@@ -42,7 +42,7 @@ def conflicts(launch: Launch) -> Iterator[Hint]:
             )  # fmt: skip
 
 
-def crowded_atomics(launch: Launch) -> Iterator[Hint]:
+def crowded_atomics(launch: LaunchAnalysis) -> Iterator[Hint]:
     """Atomics on shared memory whose lanes meet in a word or a bank."""
     for place, chosen in launch.places(launch.table.accesses("shared", "atom")).items():
         requests, passes = launch.sum("requests", chosen), launch.sum("wavefronts", chosen)
@@ -57,7 +57,7 @@ def crowded_atomics(launch: Launch) -> Iterator[Hint]:
         )  # fmt: skip
 
 
-def through_shared(launch: Launch) -> Iterator[Hint]:
+def through_shared(launch: LaunchAnalysis) -> Iterator[Hint]:
     """Multiply-adds that each need a value of their own from shared memory, where that is what binds."""
     loads = launch.table.accesses("shared", "ld")
     requests, passes = launch.sum("requests", loads), launch.sum("wavefronts", loads)
@@ -86,7 +86,7 @@ def through_shared(launch: Launch) -> Iterator[Hint]:
     )  # fmt: skip
 
 
-def idle_barriers(launch: Launch) -> Iterator[Hint]:
+def idle_barriers(launch: LaunchAnalysis) -> Iterator[Hint]:
     """Barriers that order nothing: no path before writes what a path after touches, or reads what it writes."""
     program = launch.counts.program.instructions
     executed = launch.counts.column("executed")

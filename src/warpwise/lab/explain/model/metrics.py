@@ -41,7 +41,7 @@ def metrics(counts: Counts, occupancy: Occupancy, hardware: Hardware) -> dict[st
     ``dram__bytes_write.sum`` are lower bounds: distinct sectors of global memory, once each; what the cache model adds
     is in ``lts__t_sectors_srcunit_tex_lookup_miss.sum``. ``barriers`` counts block-wide barriers passed, which ncu does not.
     """
-    table = Table(counts)
+    table = CounterTable(counts)
     found = _instruction_metrics(table, table.all) | _cache_metrics(table)
     found["barriers"] = float(counts.barriers)
     return found | launch_metrics(counts, occupancy, hardware)
@@ -54,7 +54,7 @@ def line_metrics(counts: Counts) -> dict[tuple[str, int], dict[str, float]]:
     ``ideal_wavefronts``, what full use of each sector and no bank conflict would need; ``bytes`` that lanes asked for;
     ``tags``, the 128-byte lines looked up; ``stall_cycles`` of lone warps, summed, and ``stall_share``, 0 to 1.
     """
-    table = Table(counts)
+    table = CounterTable(counts)
     rows: dict[tuple[str, int], list[int]] = {}
     for i, instruction in enumerate(counts.program.instructions):
         rows.setdefault((instruction.file, instruction.line), []).append(i)
@@ -100,7 +100,7 @@ def launch_metrics(counts: Counts, occupancy: Occupancy, hardware: Hardware) -> 
     }
 
 
-class Table:
+class CounterTable:
     """The counters with what each instruction is: masks by opcode, by kind of access and by pipe. Built once a launch."""
 
     def __init__(self, counts: Counts) -> None:
@@ -153,7 +153,7 @@ def _pipe(instruction: Instruction) -> str:
     return pipe_of(instruction.opcode, instruction.modifiers) or ""
 
 
-def _instruction_metrics(table: Table, chosen: np.ndarray) -> dict[str, float]:
+def _instruction_metrics(table: CounterTable, chosen: np.ndarray) -> dict[str, float]:
     executed, threads, on = (table.sum(name, chosen) for name in ("executed", "threads", "threads_on"))
     found = {
         "smsp__inst_executed.sum": executed,
@@ -192,7 +192,7 @@ def _instruction_metrics(table: Table, chosen: np.ndarray) -> dict[str, float]:
     return found | {f"sm__inst_executed_pipe_{pipe}.sum": by_pipe[pipe] for pipe in PIPES}
 
 
-def _cache_metrics(table: Table) -> dict[str, float]:
+def _cache_metrics(table: CounterTable) -> dict[str, float]:
     counts = table.counts
     everything = table.sum("l2_sectors", table.all)
     found = {

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from warpwise.lab.explain.model.metrics import SECTOR, Table
+from warpwise.lab.explain.model.metrics import SECTOR, CounterTable
 from warpwise.machine.counts import Sample
 
 TAGS_AT_ONCE = 4
@@ -25,14 +25,14 @@ BANKS, WORD = 32, 4
 _GROUP = {8: 16, 16: 8}  # lanes that are served together, by the bytes of each
 
 
-def tag_passes(table: Table) -> float:
+def tag_passes(table: CounterTable) -> float:
     """Clocks of the tag stage for all requests to global and local memory."""
     chosen = table.accesses("global") | table.accesses("local")
     requests, tags = table.counts.column("requests")[chosen], table.counts.column("tags")[chosen]
     return float(np.maximum(requests, tags / TAGS_AT_ONCE).sum())
 
 
-def data_passes(table: Table) -> tuple[float, float]:
+def data_passes(table: CounterTable) -> tuple[float, float]:
     """Clocks of the data stage: for shared memory and what passes with it, and for lines of the L1 cache."""
     shared = table.sum("wavefronts", table.all) + table.idle_passes(table.all)
     lines = 0.0
@@ -63,7 +63,7 @@ def request_passes(samples: Sequence[Sample]) -> float:
     return float(max(1, total))
 
 
-def l2_packets(table: Table) -> float:
+def l2_packets(table: CounterTable) -> float:
     """Packets that cross to L2: lines read, sectors written, and lines written in part. Atomics take two a sector."""
     counts = table.counts
     sectors, tags, crossed, nbytes = (

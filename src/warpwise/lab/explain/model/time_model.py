@@ -18,7 +18,7 @@ import numpy as np
 
 from warpwise.lab.explain.model import contention, stages
 from warpwise.lab.explain.model.hardware import Hardware
-from warpwise.lab.explain.model.metrics import SECTOR, Table
+from warpwise.lab.explain.model.metrics import SECTOR, CounterTable
 from warpwise.lab.explain.model.occupancy import Occupancy
 from warpwise.lab.explain.model.pipes import multiply_adds
 from warpwise.machine.counts import Counts
@@ -97,7 +97,7 @@ class Prediction:
 
 def predict(counts: Counts, occupancy: Occupancy, hardware: Hardware) -> Prediction:
     """Seconds by unit from a run's counters, and what they give together. Amounts are of the whole launch."""
-    table = Table(counts)
+    table = CounterTable(counts)
     uneven = imbalance(counts.blocks, hardware.sm_count)
     demands = {
         name: Demand(amount, what, per_clock * hardware.sm_count * hardware.clock_hz, seconds)
@@ -147,7 +147,7 @@ def distinct_sectors(counts: Counts) -> tuple[int, int]:
     """Sectors read and written, each once; a sample's, scaled up, count no more than the buffers touched have."""
     if not counts.sampled:
         return counts.sectors_read, counts.sectors_written
-    table = Table(counts)
+    table = CounterTable(counts)
     loads = contention.touched(counts, table.accesses("global", "ld", "ldgsts", "atom", "red"))
     stores = contention.touched(counts, table.accesses("global", "st", "atom", "red"))
     return (
@@ -166,7 +166,7 @@ def dram_sectors(counts: Counts) -> tuple[int, int]:
     return (read + counts.l2_rereads if counts.sampled else max(counts.l2_misses, read)), written
 
 
-def _of_multiprocessors(table: Table, hardware: Hardware) -> dict[str, tuple[float, str, float]]:
+def _of_multiprocessors(table: CounterTable, hardware: Hardware) -> dict[str, tuple[float, str, float]]:
     """What the SMs' own units are asked for: amount, of what, and how many a clock and SM."""
     pipes, rate = table.by_pipe(table.all), hardware.rates
     heavy = pipes["fmaheavy"] / rate["fmaheavy"] > pipes["fma"] / rate["fma"]
@@ -187,7 +187,7 @@ def _of_multiprocessors(table: Table, hardware: Hardware) -> dict[str, tuple[flo
     }  # fmt: skip
 
 
-def _matrix_flops(table: Table) -> float:
+def _matrix_flops(table: CounterTable) -> float:
     """FLOPs of matrix instructions, in those of half precision: TF32 counts twice, 8 bits half."""
     total = 0.0
     executed = table.counts.column("executed")
@@ -201,7 +201,7 @@ def _matrix_flops(table: Table) -> float:
     return total
 
 
-def _of_device(table: Table, hardware: Hardware) -> dict[str, Demand]:
+def _of_device(table: CounterTable, hardware: Hardware) -> dict[str, Demand]:
     """What units outside of the SMs are asked for."""
     counts = table.counts
     updates, clocks = table.accesses("global", "red", "atom"), 0.0

@@ -19,7 +19,7 @@ WORDS = LINE // WORD
 
 
 @dataclass(frozen=True)
-class Row:
+class MemoryRow:
     """A 128-byte line of memory, or a wavefront: for each of its 32 words or banks the lanes that touch it."""
 
     label: str
@@ -50,7 +50,7 @@ class Request:
     cost: int
     ideal: int
     requests: int
-    rows: tuple[Row, ...]
+    rows: tuple[MemoryRow, ...]
     lanes: tuple[tuple[int, str], ...]
     where: str = ""
     block: tuple[int, int, int] = (0, 0, 0)
@@ -111,7 +111,7 @@ def global_request(counts: Counts, sample: Sample) -> Request:
             row = touched.setdefault(byte // LINE * LINE, [[] for _ in range(WORDS)])
             row[byte % LINE // WORD].append(lane)
     rows = tuple(
-        Row(_place(name, address - start, element, local), tuple(tuple(cell) for cell in cells), address)
+        MemoryRow(_place(name, address - start, element, local), tuple(tuple(cell) for cell in cells), address)
         for address, cells in sorted(touched.items())
     )
     distinct = (
@@ -143,10 +143,10 @@ def shared_request(counts: Counts, sample: Sample) -> Request:
     """
     instruction = counts.program.instructions[sample.instruction]
     active, action = _active(sample), _action(instruction.opcode)
-    rows: list[Row] = []
+    rows: list[MemoryRow] = []
     for together in _groups(active, max(sample.bytes, WORD)):
         for cells in _wavefronts(together, max(sample.bytes, WORD), action != "atomic"):
-            rows.append(Row(f"wavefront {len(rows) + 1}", cells))
+            rows.append(MemoryRow(f"wavefront {len(rows) + 1}", cells))
     lanes = tuple((lane, f"byte {address}, bank {address // WORD % BANKS}") for lane, address in active)
     return Request(
         sample.instruction, instruction.text, "shared", action, sample.bytes, len(active), sample.wavefronts,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from markupsafe import Markup
 
 from warpwise.lab.explain.render.format import LANE_COLOURS
-from warpwise.lab.explain.render.lanes import LANES, SECTOR, WORD, Request, Row
+from warpwise.lab.explain.render.lanes import LANES, SECTOR, WORD, MemoryRow, Request
 
 CELL, HEIGHT, GAP, LABEL, NOTE = 20, 22, 14, 132, 66
 GROUP = 8 * CELL + GAP
@@ -89,7 +89,7 @@ def _lanes(one: Request) -> Markup:
     return joined(parts)
 
 
-def _threads(one: Request, shown: tuple[Row, ...], top: float) -> Markup:
+def _threads(one: Request, shown: tuple[MemoryRow, ...], top: float) -> Markup:
     """A thread from each lane to the first word it touches."""
     first: dict[int, tuple[int, int]] = {}
     for number, row in enumerate(shown):
@@ -122,7 +122,7 @@ def _heads(one: Request, top: float) -> Markup:
     return label(LABEL, y, "128-byte line", class_="ww-label", text_anchor="end") + joined(heads)
 
 
-def _panels(one: Request, row: Row, y: float) -> Markup:
+def _panels(one: Request, row: MemoryRow, y: float) -> Markup:
     """The row's label, its sectors (those fetched stand out) or groups of banks, and how much of it is used."""
     parts = [label(LABEL, y + 15, row.label, class_="ww-label", text_anchor="end")]
     fetched = row.sectors if one.kind != "shared" else (False,) * 4
@@ -144,11 +144,11 @@ def _panels(one: Request, row: Row, y: float) -> Markup:
     return joined(parts)
 
 
-def _cells(one: Request, row: Row, y: float) -> Markup:
+def _cells(one: Request, row: MemoryRow, y: float) -> Markup:
     return joined(_cell(one, row, word, cell, y) for word, cell in enumerate(row.cells) if cell)
 
 
-def _cell(one: Request, row: Row, word: int, cell: tuple[int, ...], y: float) -> Markup:
+def _cell(one: Request, row: MemoryRow, word: int, cell: tuple[int, ...], y: float) -> Markup:
     places = dict(one.lanes)
     who = ", ".join(f"lane {lane} ({places[lane]})" for lane in cell[:4]) + (
         f" and {len(cell) - 4} more" if len(cell) > 4 else ""

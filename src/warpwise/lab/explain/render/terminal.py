@@ -26,7 +26,7 @@ from warpwise.lab.explain.render.format import (
 )
 
 Span = tuple[str, str]
-Row = list[Span]
+StyledLine = list[Span]
 HOT, GOOD, BAR = "#e5533a", "#2a9d8f", "#7f97b0"  # readable on dark and on light
 HEAT = ("dim", "#c9a227", "#e08a3c", "#e76f51", f"bold {HOT}")
 MARKS = (" ", "░", "▒", "▓", "█")
@@ -42,7 +42,9 @@ def text(explanation: Explanation, width: int, line: int | None = None, all_line
     return "\n".join(plain(row) for row in rows(explanation, width, line, all_lines))
 
 
-def rows(explanation: Explanation, width: int, line: int | None = None, all_lines: bool = False) -> Iterator[Row]:
+def rows(
+    explanation: Explanation, width: int, line: int | None = None, all_lines: bool = False
+) -> Iterator[StyledLine]:
     """The whole picture, each row at most ``width`` (60 or more) columns; ``line`` is the one whose lanes are drawn."""
     width = max(width, 60)
     chosen = explanation.line(line) if line is not None else explanation.worst
@@ -50,7 +52,7 @@ def rows(explanation: Explanation, width: int, line: int | None = None, all_line
         yield _clipped(row, width)
 
 
-def _clipped(row: Row, width: int) -> Row:
+def _clipped(row: StyledLine, width: int) -> StyledLine:
     """The row without what lies beyond ``width``."""
     left, kept = width, []
     for text, style in row:
@@ -61,7 +63,7 @@ def _clipped(row: Row, width: int) -> Row:
     return kept
 
 
-def _picture(explanation: Explanation, width: int, chosen: Line | None, all_lines: bool) -> Iterator[Row]:
+def _picture(explanation: Explanation, width: int, chosen: Line | None, all_lines: bool) -> Iterator[StyledLine]:
     yield from _head(explanation, width)
     yield from _limiter(explanation, width)
     yield from _needs(explanation, width)
@@ -74,7 +76,7 @@ def _picture(explanation: Explanation, width: int, chosen: Line | None, all_line
     yield from _caveats(explanation, width)
 
 
-def plain(row: Row) -> str:
+def plain(row: StyledLine) -> str:
     """The row without styles."""
     return "".join(text for text, _ in row).rstrip()
 
@@ -86,7 +88,7 @@ def rich_rows(explanation: Explanation, console: Any, width: int) -> Iterator[An
         yield rich_text(row, console)
 
 
-def rich_text(row: Row, console: Any) -> Any:
+def rich_text(row: StyledLine, console: Any) -> Any:
     """One row as rich's ``Text``."""
     while len(row) > 1 and not row[-1][0].strip():
         row = row[:-1]
@@ -102,16 +104,16 @@ def _escaped(text: str) -> str:
     return text + " " if text.endswith("\\") else text
 
 
-def _rule(title: str, width: int) -> Row:
+def _rule(title: str, width: int) -> StyledLine:
     return [(f"── {title} ", "bold"), ("─" * max(0, width - len(title) - 4), "dim")]
 
 
-def _wrapped(text: str, width: int, indent: str = "  ", first: str = "", style: str = "") -> Iterator[Row]:
+def _wrapped(text: str, width: int, indent: str = "  ", first: str = "", style: str = "") -> Iterator[StyledLine]:
     for part in textwrap.wrap(text, width, initial_indent=first or indent, subsequent_indent=indent):
         yield [(part, style)]
 
 
-def _head(explanation: Explanation, width: int) -> Iterator[Row]:
+def _head(explanation: Explanation, width: int) -> Iterator[StyledLine]:
     facts = f"{explanation.target} · grid {dimensions(explanation.grid)} · block {dimensions(explanation.block)}"
     if explanation.sampled:
         facts += f" · sampled {explanation.sampled}"
@@ -123,7 +125,7 @@ def _head(explanation: Explanation, width: int) -> Iterator[Row]:
         yield [(facts, "dim")]
 
 
-def _limiter(explanation: Explanation, width: int) -> Iterator[Row]:
+def _limiter(explanation: Explanation, width: int) -> Iterator[StyledLine]:
     expected = explanation.prediction
     if expected is None:
         return
@@ -148,7 +150,7 @@ def _limiter(explanation: Explanation, width: int) -> Iterator[Row]:
         ]
 
 
-def _needs(explanation: Explanation, width: int) -> Iterator[Row]:
+def _needs(explanation: Explanation, width: int) -> Iterator[StyledLine]:
     needs, fits = explanation.resources, explanation.occupancy
     yield [("", "")]
     spills = f"{size(needs.spill_stores)} spilled a thread" if needs.spill_stores else "no spills"
@@ -171,20 +173,20 @@ def _needs(explanation: Explanation, width: int) -> Iterator[Row]:
     yield from _agreement(explanation, width)
 
 
-def _agreement(explanation: Explanation, width: int) -> Iterator[Row]:
+def _agreement(explanation: Explanation, width: int) -> Iterator[StyledLine]:
     agrees = explanation.agrees
     style = {"yes": GOOD, "no": f"bold {HOT}"}.get(agrees.status, "#c9a227")
     head = {"yes": "agree", "no": "DISAGREE"}.get(agrees.status, "not compared")
     yield from _labelled("Outputs    ", f"{head}: {agrees.text}", width, style)
 
 
-def _labelled(label: str, text: str, width: int, style: str) -> Iterator[Row]:
+def _labelled(label: str, text: str, width: int, style: str) -> Iterator[StyledLine]:
     """A fact behind its label, its further lines below one another."""
     for number, part in enumerate(textwrap.wrap(text, width - len(label))):
         yield [(label if not number else " " * len(label), "bold"), (part, style)]
 
 
-def _hints(explanation: Explanation, width: int) -> Iterator[Row]:
+def _hints(explanation: Explanation, width: int) -> Iterator[StyledLine]:
     if not explanation.hints:
         return
     yield [("", "")]
@@ -199,7 +201,7 @@ def _hints(explanation: Explanation, width: int) -> Iterator[Row]:
             yield from _wrapped(hint.idea, width, "      ", "    → ", "italic")
 
 
-def _source(explanation: Explanation, width: int, chosen: Line | None, all_lines: bool) -> Iterator[Row]:
+def _source(explanation: Explanation, width: int, chosen: Line | None, all_lines: bool) -> Iterator[StyledLine]:
     own = explanation.main_file
     if own is None:
         return
@@ -230,7 +232,7 @@ def _source(explanation: Explanation, width: int, chosen: Line | None, all_lines
 
 def _elsewhere(
     found: list[Line], columns: list[Column], most: dict[str, float], room: int, chosen: Line | None, all_lines: bool
-) -> Iterator[Row]:
+) -> Iterator[StyledLine]:
     """Lines of included headers, hottest first, without what stands between them."""
     found.sort(key=lambda line: -max(_share(line, column, most) for column in columns))
     shown = found if all_lines else found[:_MOST_ELSEWHERE]
@@ -244,10 +246,10 @@ def _elsewhere(
 
 def _source_row(
     number: int, code: str, line: Line | None, columns: list[Column], most: dict[str, float], room: int, chosen: Line | None
-) -> Row:  # fmt: skip
+) -> StyledLine:  # fmt: skip
     hottest = max((heat(_share(line, column, most)) for column in columns), default=0) if line else 0
     mark = "▶" if line is not None and line is chosen else " "
-    row: Row = [(f"{number:>5}", HEAT[hottest]), (mark, "bold cyan"), (MARKS[hottest] + " ", HEAT[hottest])]
+    row: StyledLine = [(f"{number:>5}", HEAT[hottest]), (mark, "bold cyan"), (MARKS[hottest] + " ", HEAT[hottest])]
     code = code if len(code) < room else code[: max(room - 2, 0)] + "…"
     row.append((code.ljust(room), "" if line is not None and line.counters.get("executed") else "dim"))
     for column in columns:
@@ -255,13 +257,13 @@ def _source_row(
     return row
 
 
-def _cell(line: Line | None, column: Column, most: dict[str, float]) -> Row:
+def _cell(line: Line | None, column: Column, most: dict[str, float]) -> StyledLine:
     value = line.counters.get(column.key, 0) if line is not None else 0
     if line is None or not value:
         return [(" " * _column_width(column), "")]
     share = _share(line, column, most)
     text = percent(share) if column.key == "stall_cycles" else count(value)
-    made: Row = [(" " + bar(share, _BAR), HEAT[heat(share)]), (f" {text:>7}", "dim" if share < 0.005 else "")]
+    made: StyledLine = [(" " + bar(share, _BAR), HEAT[heat(share)]), (f" {text:>7}", "dim" if share < 0.005 else "")]
     if column.best:
         factor = source_lines.ratio(line, column)
         wasteful = factor is not None and factor > 1.05
@@ -298,7 +300,7 @@ def _share(line: Line, column: Column, most: dict[str, float]) -> float:
     return line.counters.get(column.key, 0) / most[column.key]
 
 
-def _accesses(explanation: Explanation, width: int) -> Iterator[Row]:
+def _accesses(explanation: Explanation, width: int) -> Iterator[StyledLine]:
     """Loads and stores as Triton's interpreter saw them."""
     yield [("", "")]
     yield _rule("Loads and stores of the program, from the interpreter", width)
@@ -311,17 +313,17 @@ def _accesses(explanation: Explanation, width: int) -> Iterator[Row]:
         ]  # fmt: skip
 
 
-def _lanes(explanation: Explanation, line: Line, width: int) -> Iterator[Row]:
+def _lanes(explanation: Explanation, line: Line, width: int) -> Iterator[StyledLine]:
     for request in lanes.requests(explanation, line)[:2]:
         yield [("", "")]
         yield _rule(f"{line}, one warp's {request.action}: {request.kind} memory", width)
         yield from lane_rows(request, width)
 
 
-def lane_rows(request: lanes.Request, width: int) -> Iterator[Row]:
+def lane_rows(request: lanes.Request, width: int) -> Iterator[StyledLine]:
     """The grid of one request: lane numbers in the words or banks that they touch."""
     plural = "" if request.cost == 1 else "s"
-    cost: Row = [
+    cost: StyledLine = [
         (f"  {request.active} lanes, {request.bytes} bytes each: ", ""),
         (f"{request.cost} {request.unit}{plural}", "bold"),
     ]
@@ -362,8 +364,8 @@ def _spaced(cells: list[str], wide: bool) -> Iterator[str]:
         yield (("  " if wide else " ") if number and number % 8 == 0 else "") + cell
 
 
-def _lane_cells(row: lanes.Row, kind: str, wide: bool) -> Row:
-    made: Row = []
+def _lane_cells(row: lanes.MemoryRow, kind: str, wide: bool) -> StyledLine:
+    made: StyledLine = []
     for number, cell in enumerate(row.cells):
         if number and number % 8 == 0:
             made.append(("  " if wide else " ", ""))
@@ -378,7 +380,7 @@ def _lane_cells(row: lanes.Row, kind: str, wide: bool) -> Row:
     return made
 
 
-def _caveats(explanation: Explanation, width: int) -> Iterator[Row]:
+def _caveats(explanation: Explanation, width: int) -> Iterator[StyledLine]:
     if not explanation.caveats:
         return
     yield [("", "")]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from warpwise.lab.profile.ncu.capture import Launch, captured, profiled
+from warpwise.lab.profile.ncu.capture import CapturedLaunch, captured, profiled
 from warpwise.lab.profile.ncu.errors import NcuError, NcuNotFound, NcuPermission
 from warpwise.lab.profile.ncu.measure import collect, measure
 from warpwise.lab.profile.ncu.table import Measured
 
 __all__ = [
-    "Launch",
+    "CapturedLaunch",
     "Measured",
     "NcuError",
     "NcuNotFound",

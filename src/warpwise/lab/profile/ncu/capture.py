@@ -16,7 +16,7 @@ Around = Callable[[], contextlib.AbstractContextManager[object]]
 
 
 @dataclass(frozen=True)
-class Launch:
+class CapturedLaunch:
     """A launch of a kernel of ``warpwise.cuda``: ``kernel[grid, block, shared_bytes]`` and the arguments it was given."""
 
     launcher: Launcher
@@ -33,19 +33,19 @@ class Launch:
 
 
 @contextlib.contextmanager
-def captured(around: Around = contextlib.nullcontext) -> Iterator[list[Launch]]:
+def captured(around: Around = contextlib.nullcontext) -> Iterator[list[CapturedLaunch]]:
     """Every launch of a CUDA kernel that this thread makes inside the block; each runs within an ``around()``.
 
     >>> with captured() as launches:
     ...     op.launch(rung, outputs, *args)
     """
-    launches: list[Launch] = []
+    launches: list[CapturedLaunch] = []
 
     def made(launcher: Any, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
         if not isinstance(launcher, Launcher):
             launcher(*args, **options)
             return
-        launches.append(Launch(launcher, args))
+        launches.append(CapturedLaunch(launcher, args))
         with around():
             launcher(*args, **options)
 

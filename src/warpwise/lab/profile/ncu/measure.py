@@ -17,13 +17,15 @@ import warpwise
 from warpwise.cuda.views import Out, Strided
 from warpwise.lab.errors import MeasurementError
 from warpwise.lab.profile.ncu import tool
-from warpwise.lab.profile.ncu.capture import Launch, captured
+from warpwise.lab.profile.ncu.capture import CapturedLaunch, captured
 from warpwise.lab.profile.ncu.errors import NcuError
 from warpwise.lab.profile.ncu.metrics import DEFAULT
 from warpwise.lab.profile.ncu.table import Measured
 
 
-def measure(launches: Sequence[Launch], metrics: Sequence[str] = DEFAULT, timeout: float = 300.0) -> list[Measured]:
+def measure(
+    launches: Sequence[CapturedLaunch], metrics: Sequence[str] = DEFAULT, timeout: float = 300.0
+) -> list[Measured]:
     """The counters of each launch on this machine's GPU, by ncu. Arguments on the CPU are copied to the GPU.
 
     The launches run in another process, in order and each on what the ones before left, after one warm-up of them all
@@ -66,7 +68,7 @@ def environment() -> dict[str, str]:
     return {"PYTHONPATH": f"{source}{os.pathsep}{inherited}" if inherited else source}
 
 
-def described(launch: Launch) -> dict[str, Any]:
+def described(launch: CapturedLaunch) -> dict[str, Any]:
     """A launch as data that ``torch.save`` takes and ``restored`` makes a launch of again, in another process."""
     launcher = launch.launcher
     module = launcher.kernel.module
@@ -78,7 +80,7 @@ def described(launch: Launch) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def restored(data: dict[str, Any]) -> Launch:
+def restored(data: dict[str, Any]) -> CapturedLaunch:
     """The launch that ``described`` wrote down."""
     from warpwise.cuda.module import Module
 
@@ -86,7 +88,7 @@ def restored(data: dict[str, Any]) -> Launch:
     for name, value in data["constants"].items():
         module.set_constant(name, value)
     launcher = module[data["expression"]][data["grid"], data["block"], data["shared_bytes"]]
-    return Launch(launcher, tuple(data["args"]))
+    return CapturedLaunch(launcher, tuple(data["args"]))
 
 
 def _as_tensor(value: Any) -> Any:
