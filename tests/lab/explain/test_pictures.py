@@ -70,7 +70,7 @@ def test_text_keeps_to_the_width_and_says_what_there_is(explanation: Explanation
         "32 registers",
         "agree: 1,024",
         "kernel.cu",
-        "What these counters cannot see",
+        "Limits of these counters",
     ):
         assert wanted in text
     assert re.search(r"\b4▶.*tile\[threadIdx", text), "the line that wastes most is pointed at"
@@ -107,7 +107,7 @@ def test_rich_prints_the_same_text_in_colour_and_without(explanation: Explanatio
 
 def test_one_line_can_be_chosen(explanation: Explanation) -> None:
     text = explanation.text(120, line=5)
-    assert "kernel.cu:5, one warp's store: global memory" in text and "the least there is" in text
+    assert "kernel.cu:5, one warp's store: global memory" in text and "which is ideal" in text
     with pytest.raises(LookupError, match="no machine code for line 6"):
         explanation.text(120, line=6)
     assert " 1   __global__" not in explanation.text(120) and "1   __global__" in explanation.text(120, all_lines=True)
@@ -118,9 +118,9 @@ def test_a_strided_load_fills_a_sector_a_lane(explanation: Explanation) -> None:
     assert (one.kind, one.action, one.cost, one.ideal, one.counted, one.active) == ("global", "load", 32, 4, 32, 32)
     assert [row.label for row in one.rows[:3]] == ["x[0]", "x[256]", "x[512]"] and len(one.rows) == 32
     assert one.rows[5].cells[0] == (5,) and one.rows[5].sectors == (True, False, False, False)
-    assert one.pattern == "each lane is 256 elements from the one before"
+    assert one.pattern == "each lane is 256 elements from the previous lane"
     text = [terminal.plain(each) for each in terminal.lane_rows(one, 120)]
-    assert text[0].strip() == "32 lanes, 4 bytes each: 32 sectors where 4 would do (8×)"
+    assert text[0].strip() == "32 lanes, 4 bytes each: 32 sectors where 4 would be ideal (8×)"
     assert (
         any(line.split()[:3] == ["x[1,280]", "5", "··"] for line in text) and "20 more lines of 128 bytes" in text[-1]
     )
@@ -160,12 +160,12 @@ def test_wavefronts_of_shared_accesses(bytes: int, step: int, rows: int, first: 
 @pytest.mark.parametrize(
     "addresses, pattern",
     [
-        ([64] * 32, "all lanes go to one address"),
-        ([4 * (lane % 8) for lane in range(32)], "lanes repeat after 8: neighbouring lanes go to neighbouring addresses"),
+        ([64] * 32, "all lanes access one address"),
+        ([4 * (lane % 8) for lane in range(32)], "lanes repeat after 8: neighbouring lanes access neighbouring addresses"),
         ([4 * (lane // 8) for lane in range(32)], "groups of lanes share an address, 1 element apart"),
         ([4 * (lane % 16) + 4096 * (lane // 16) for lane in range(32)],
          "lanes step by 1 element, with jumps of 1,009 elements between groups"),
-        ([lane * lane * 4 for lane in range(32)], "lanes go to addresses without one stride"),
+        ([lane * lane * 4 for lane in range(32)], "lanes access addresses without a common stride"),
     ],
 )  # fmt: skip
 def test_patterns_in_words(addresses: list[int], pattern: str) -> None:
@@ -208,7 +208,7 @@ def test_html_is_well_formed_and_complete(explanation: Explanation) -> None:
         "limited by",
         "x[threadIdx.x * 256];  // <&>",
         "Outputs agree",
-        "What these counters cannot see",
+        "Limits of these counters",
         "8×",
         "90 %",
     ):

@@ -1,4 +1,5 @@
-"""Why a kernel is slow: its machine code executed on a CPU and counted, under Nsight Compute's names, with what that means.
+"""Why a kernel is slow: execute its machine code on a CPU, count it under Nsight Compute's names, and derive time and
+hints.
 
 >>> print(warpwise.explain(kernel[grid, block], *args))
 >>> for launch in lab.explain_rung("softmax", "k03_warp_shuffle", "ragged"): print(launch.prediction.limiter)

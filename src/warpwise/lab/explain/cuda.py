@@ -26,7 +26,7 @@ def explain_cuda(launcher: Launcher, args: tuple[Any, ...], options: Options) ->
 
 
 class _Cuda:
-    """One CUDA launch on its way to being explained."""
+    """Explain one launch of a CUDA kernel."""
 
     def __init__(self, launcher: Launcher, args: tuple[Any, ...], options: Options) -> None:
         self.launcher, self.kernel, self.options = launcher, launcher.kernel, options
@@ -97,11 +97,13 @@ def _load(compiled: nvrtc.Compiled) -> Program:
     from warpwise import machine
 
     program = machine.load_program(compiled.cubin, compiled.symbol)
-    return replace(program, spill_stores=compiled.spill_stores)  # the cubin does not say; the assembler does
+    return replace(
+        program, spill_stores=compiled.spill_stores
+    )  # from the assembler's report: the cubin does not hold it
 
 
 def _binder(kernel: Kernel, compiled: nvrtc.Compiled, program: Program) -> Binder:
-    """What packs the arguments without the emulator's build: the cubin knows the parameters' sizes."""
+    """Pack the arguments without the emulator's build: the cubin holds the parameters' sizes."""
     declared = kernel.declaration.parameters if kernel.declaration else ()
     sizes = [size for _, size in program.parameters]
     return Binder(kernel.expression, parse(compiled.function_type), sizes, declared)

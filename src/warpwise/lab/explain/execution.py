@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from warpwise.machine.counts import Counts
     from warpwise.machine.program import Program
 
-_SLOWER = 3.0  # the machine against the checked run of the same launch, at most
+_SLOWER = 3.0  # upper bound of the machine's time over the checked run's time
 ATOMICS = ("ATOM", "ATOMG", "RED", "REDG")
 
 
 @dataclass
 class MachineRun:
-    """The machine's run of one launch, and what was compared with it."""
+    """The executed machine code of one launch, and the comparison of its outputs with the checked run's."""
 
     counts: Counts | None = None
     unsupported: str = ""
@@ -39,7 +39,7 @@ def execute(
     program: Program, grid: Any, block: Any, shared: int, arguments: Sequence[Any], constants: Mapping[str, bytes],
     options: Options, checked_seconds: float | None,
 ) -> MachineRun:  # fmt: skip
-    """Execute as many blocks as were asked for, or as fit into the budget; says what the machine cannot execute."""
+    """Execute the requested number of blocks, or as many as fit into the budget; report what cannot be executed."""
     from warpwise import machine
 
     total = grid[0] * grid[1] * grid[2]
@@ -66,14 +66,14 @@ def execute(
         return MachineRun(unsupported=str(error), agrees=Agreement("not compared", "the machine code was not executed"))
 
 
-_PILOT = 8  # blocks that tell how long one takes
+_PILOT = 8  # blocks executed first, to estimate the time of one
 
 
 def assembled(
     kernel: str, profile: Profile, grid: Any, block: Any, resources: Resources, program: Program, run: MachineRun, file: str, text: str,
     options: Options, seconds: Mapping[str, float],
 ) -> Explanation:  # fmt: skip
-    """The explanation of a run: metrics, lines, occupancy, prediction, hints and what they cannot know."""
+    """Build the explanation of a run: metrics, lines, occupancy, prediction, hints and caveats."""
     threads = block[0] * block[1] * block[2]
     needs = (threads, resources.registers, resources.static_shared, resources.dynamic_shared)
     fits = occupancy(profile.name, *needs)
@@ -102,30 +102,31 @@ def assembled(
 
 
 def caveats(lines: Sequence[Any], own: str, run: MachineRun, options: Options) -> tuple[str, ...]:
-    """What the counters of this run cannot see."""
+    """What the counters of this run do not cover."""
     found = []
     if run.unsupported:
         found.append(
-            f"Not executed: {run.unsupported}. Resources and occupancy are those of the compiled kernel all the same."
+            f"Not executed: {run.unsupported}. Resources and occupancy are still those of the compiled kernel."
         )
     if options.checks == "none":
-        found.append("The kernel was not checked first: counters of a wrong kernel explain nothing.")
+        found.append("The kernel was not checked: the counters of an incorrect kernel may mislead.")
     if run.agrees.status == "no":
         found.append(
-            f"The executed machine code and the checked run disagree, so doubt these counters: {run.agrees.text}."
+            "The outputs of the machine code and of the checked run differ, so these counters may be wrong: "
+            f"{run.agrees.text}."
         )
     counts = run.counts
     if counts is None:
         return tuple(found)
     if idle := source_lines.unreached(counts, lines, own):
-        found.append(f"Not reached with these arguments, so that it costs nothing here: {idle}.")
+        found.append(f"Not executed with these arguments, so not counted: {idle}.")
     if counts.sampled:
         found.append(
-            f"{counts.blocks_run:,} of {counts.blocks:,} blocks were executed and the counters scaled up; blocks that do "
-            "other work than those count wrongly."
+            f"{counts.blocks_run:,} of {counts.blocks:,} blocks were executed and the counters scaled up; "
+            "blocks that do different work are miscounted."
         )
-    found.append("Blocks ran one after another: contention, and who finds what in L2, may differ on a GPU.")
+    found.append("Blocks ran one after another: contention and L2 hits may differ on a GPU.")
     found.append(
-        "L1 and L2 hits come from models of the caches, waits from nominal latencies of a warp alone on its SM."
+        "L1 and L2 hits come from cache models; stall cycles come from nominal latencies of a warp alone on its SM."
     )
     return tuple(found)

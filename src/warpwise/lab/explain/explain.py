@@ -1,4 +1,4 @@
-"""``explain``: a launch checked, compiled, its machine code executed on the same arguments, and what that says about time."""
+"""``explain``: check a launch, compile it, execute its machine code on the same arguments, and predict its time."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ def explain(
     timeout: float = 60.0,
     **more: Any,
 ) -> Any:
-    """Why ``launch`` takes the time it takes: ``explain(kernel[grid, block], *args)`` of a CUDA or Triton kernel.
+    """Explain the time of a launch of a CUDA or Triton kernel: ``explain(kernel[grid, block], *args)``.
 
-    The launch is emulated and checked first: what is found is raised, and nothing explained. Then it is compiled for
-    ``target`` ("sm_90"), and the machine code is executed on copies of the same arguments, so that every width, merged
-    access, spill and branch is the one that the GPU sees. The arguments themselves stay as they are; CUDA tensors are
-    copied to the CPU. No GPU is needed.
+    The launch is first emulated and checked; a finding is raised as an exception. Then the kernel is compiled for
+    ``target`` ("sm_90") and its machine code is executed on copies of the arguments, so access widths, spills and
+    branches are those of the GPU. The arguments are not modified; CUDA tensors are copied to the CPU. No GPU is needed.
 
-    ``blocks`` is how many of the grid's blocks to execute, or "all"; without it as many as fit into ``budget`` seconds.
-    ``checks`` is the checked run's, "none" to leave that run out for launches that are too large for it. ``timeout``
-    (s) holds for each run. ``more`` are a Triton kernel's keyword arguments.
+    ``blocks`` is the number of blocks to execute, or "all"; by default as many as fit into ``budget`` seconds.
+    ``checks`` selects the checks of the first run; "none" skips that run, for launches that are too large for it.
+    ``timeout`` is the limit of each run in seconds. ``more`` are a Triton kernel's keyword arguments.
 
-    ``explain("softmax:k03")`` explains a rung of a registered operation and returns ``Explanations``, one a launch;
-    then ``more`` are ``explain_rung``'s.
+    ``explain("softmax:k03")`` explains a rung of a registered operation and returns ``Explanations``, one per launch;
+    ``more`` are then the options of ``explain_rung``.
 
-    Raises the finding of the checked run, ``CompileError``, ``ArgumentError``, ``LaunchError``, and ``ImportError``
-    with what to install where NVRTC or nvdisasm is missing.
+    Raises the finding of the checked run, ``CompileError``, ``ArgumentError``, ``LaunchError``, and ``ImportError`` if
+    NVRTC or nvdisasm is not installed.
     """
     options = Options(target, blocks, budget, checks, timeout)
     if isinstance(launch, str):

@@ -14,7 +14,7 @@ from warpwise.lab.explain.options import Options
 def explain_launch(
     launcher: Any, args: Sequence[Any], meta: Mapping[str, Any] | None = None, options: Options = Options()
 ) -> Explanation:
-    """``explain`` for a launch with its arguments apart; ``meta`` are a Triton kernel's keyword arguments."""
+    """Explain ``launcher`` called with ``args``; ``meta`` are a Triton kernel's keyword arguments."""
     if isinstance(launcher, Launcher):
         if meta:
             raise TypeError(f"{launcher.kernel.expression}: explain has no option {next(iter(meta))!r}")

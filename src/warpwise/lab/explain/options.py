@@ -13,7 +13,7 @@ Blocks = int | Literal["all"] | None
 
 @dataclass(frozen=True)
 class Options:
-    """How to explain: see ``explain``. ``keep`` leaves the outputs written, as a launch would."""
+    """Options of ``explain``. With ``keep``, the arguments keep the outputs, as after a launch."""
 
     target: str | None = None
     blocks: Blocks = None

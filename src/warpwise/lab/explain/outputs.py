@@ -1,4 +1,4 @@
-"""The arguments of a launch, kept apart from what the launch does to them; and whether two runs left the same behind."""
+"""Save the arguments of a launch, and compare the outputs of two runs."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _POISON = 0xA5
 
 
 class ArgumentSnapshot:
-    """The bytes of every buffer that a launch may write, as they were when this was made."""
+    """A copy of the bytes of every buffer that a launch may write, made on construction."""
 
     def __init__(self, arguments: Arguments) -> None:
         self.spans = [(start, end, _copied(start, end)) for start, end in _written(arguments)]
         self._poisoned: dict[str, np.ndarray] = {}
 
     def rebased(self, arguments: Arguments) -> list[Buffer | Scalar]:
-        """``arguments`` with buffers that lie in the copies, which live as long as this object.
+        """``arguments`` with their buffers moved into the copies, which live as long as this object.
 
-        Those marked as outputs hold what nobody computes instead, so that what is written to them shows.
+        Buffers marked as outputs are filled with a poison pattern instead, so that elements never written are detected.
         """
         return [self._rebased(part) if isinstance(part, Buffer) else part for part in arguments]
 
@@ -45,12 +45,12 @@ class ArgumentSnapshot:
         return part
 
     def put_back(self) -> None:
-        """Write the bytes back to where they came from."""
+        """Restore the saved bytes."""
         for start, _, copy in self.spans:
             ctypes.memmove(start, copy.ctypes.data, copy.nbytes)
 
     def bytes_of(self, part: Buffer) -> np.ndarray:
-        """What the buffer held (an output that was handed over: its poison), uint8."""
+        """The saved bytes of a buffer, uint8; the poison pattern for an output that ``rebased`` filled."""
         if part.name in self._poisoned:
             return self._poisoned[part.name]
         for start, end, copy in self.spans:
@@ -60,7 +60,7 @@ class ArgumentSnapshot:
 
 
 def _written(arguments: Arguments) -> list[tuple[int, int]]:
-    """Address ranges of the buffers that may be written, together with all that overlaps them, as few as possible."""
+    """Address ranges of the buffers that may be written, merged with every buffer that overlaps them."""
     buffers = [part for part in arguments if isinstance(part, Buffer) and part.nbytes]
     spans: list[tuple[int, int, bool]] = []
     for part in sorted(buffers, key=lambda part: part.address):
@@ -73,14 +73,14 @@ def _written(arguments: Arguments) -> list[tuple[int, int]]:
 
 
 def _copied(start: int, end: int) -> np.ndarray:
-    """The bytes from ``start`` to ``end``, at an address that is aligned as ``start`` is."""
+    """A copy of the bytes from ``start`` to ``end`` with the alignment of ``start``."""
     copy = _room(start, end - start)
     ctypes.memmove(copy.ctypes.data, start, end - start)
     return copy
 
 
 def _room(address: int, nbytes: int) -> np.ndarray:
-    """Bytes at an address that is aligned as ``address`` is."""
+    """Allocate bytes with the alignment of ``address``."""
     room = np.empty(nbytes + _ALIGNMENT, dtype=np.uint8)
     shift = (address - room.ctypes.data) % _ALIGNMENT
     return room[shift : shift + nbytes]
@@ -94,11 +94,11 @@ def agreement(
     sampled: bool,
     adds: bool,
 ) -> Agreement:
-    """The outputs of the executed machine code against those of the checked run.
+    """Compare the outputs of the executed machine code with those of the checked run.
 
-    Of a ``sampled`` run only elements that it changed are compared, and none if it ``adds`` by atomics. Floats may
-    differ by rounding: g++ and NVRTC contract and order operations differently. Where any argument is of 16 bits or
-    fewer, so may be what is computed between, and a value that is rounded the other way there differs by that much.
+    If the run was ``sampled``, only the elements that it changed are compared, and none if it ``adds`` by atomics.
+    Floats may differ by rounding: g++ and NVRTC contract and order operations differently. If an argument has 16 bits
+    or fewer, intermediate values may have too, and results may differ by one rounding of that type.
     """
     if sampled and adds:
         return Agreement("not compared", "only a sample of the blocks ran, and they add into the outputs")
@@ -123,7 +123,7 @@ def agreement(
         looked_at, wrong, where = _different(part.name, dtype, machine, emulated, was, sampled, between)
         if wrong:
             return Agreement("no", f"{where}; {wrong:,} of {looked_at:,} elements differ")
-        if part.output or not np.array_equal(machine, was):  # what only was read says nothing
+        if part.output or not np.array_equal(machine, was):  # buffers that were only read are not compared
             compared += looked_at
             names.append(f"'{part.name}'")
     if opaque:
@@ -148,8 +148,9 @@ def _different(
     sampled: bool,
     between: float,
 ) -> tuple[int, int, str]:
-    """How many elements were compared, how many differ, and where the first one is. ``between`` is the precision of the
-    coarsest float type that the kernel may round to on the way, 0 for none narrower than float32."""
+    """The numbers of elements compared and of those that differ, and the first difference. ``between`` is the precision
+    of the coarsest float type that the kernel may round to on the way, 0 for none narrower than float32.
+    """
     size = dtype.itemsize
     whole = len(machine) - len(machine) % size
     chosen = np.ones(whole // size, dtype=bool)

@@ -1,4 +1,4 @@
-"""Explaining a Triton launch: what the interpreter saw of each load and store, and the compiled machine code executed."""
+"""Explain a Triton launch: accesses counted by the interpreter, and the compiled machine code executed."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _FORMATS = {
     "fp16": "<e", "fp32": "<f", "f32": "<f", "fp64": "<d",
 }  # fmt: skip
 _INFERRED = (
-    "Sectors of loads and stores from the interpreter are counted for warps of 32 lanes that take neighbouring elements, as "
-    "many bytes each as their addresses allow: the compiled kernel's layout may differ."
+    "Sectors of loads and stores from the interpreter assume that the 32 lanes of a warp access neighbouring elements, "
+    "with the widest vectors that the addresses allow; the compiled kernel's layout may differ."
 )
 
 
@@ -46,7 +46,7 @@ def explain_triton(launch: Launch, args: tuple[Any, ...], meta: dict[str, Any], 
 
 
 class _Triton:
-    """One Triton launch on its way to being explained."""
+    """Explain one launch of a Triton kernel."""
 
     def __init__(self, launch: Launch, args: tuple[Any, ...], meta: dict[str, Any], options: Options) -> None:
         from warpwise.triton.arguments import bind
@@ -105,7 +105,7 @@ class _Triton:
         return made
 
     def _check(self) -> None:
-        """The checked run, with every access of it counted."""
+        """The checked run, with its accesses counted."""
         with self.accesses.watching():
             findings = self.launch.check(
                 *self.args, timeout=self.options.timeout, checks=self.options.checks, **self.meta
@@ -127,7 +127,9 @@ class _Triton:
         self, compiled: Compiled, program: Program, grid: Any, block: Any, buffers: Mapping[str, Buffer],
         before: outputs.ArgumentSnapshot,
     ) -> MachineRun:  # fmt: skip
-        """The compiled kernel on the machine; what it cannot execute is said, and the rest of the explanation stays."""
+        """Execute the compiled kernel; if that is not supported, the result says why and the rest of the explanation is
+        kept.
+        """
         try:
             packed = _packed(compiled, program, self.bound, buffers)
         except UnsupportedFeature as error:
@@ -154,7 +156,7 @@ def _tensor(value: Any) -> torch.Tensor | None:
 
 
 def _buffer(name: str, value: Any) -> Buffer:
-    """A tensor argument as the machine takes it."""
+    """A tensor argument as a machine buffer."""
     from warpwise.triton.arguments import is_output
     from warpwise.triton.memory import extent_bytes
 
@@ -177,7 +179,7 @@ def _element(dtype: torch.dtype) -> str:
 def _packed(
     compiled: Compiled, program: Program, bound: Mapping[str, Any], buffers: Mapping[str, Buffer]
 ) -> list[Buffer | Scalar]:
-    """The compiled kernel's parameters in order: what is no constant, then scratch memory that is not used."""
+    """The compiled kernel's parameters in order: the arguments that are not constexpr, then unused scratch memory."""
     from warpwise.triton.arguments import unwrapped
 
     made: list[Buffer | Scalar] = []
@@ -189,7 +191,9 @@ def _packed(
         elif isinstance(kind, str) and kind in _FORMATS:
             made.append(Scalar(name, struct.pack(_FORMATS[kind], unwrapped(bound[name]))))
         else:
-            raise UnsupportedFeature(f"{compiled.name}: {name} is a {kind}, which the machine is not handed")
+            raise UnsupportedFeature(
+                f"{compiled.name}: {name} is a {kind}, which is not supported as an argument of executed machine code"
+            )
     scratch = len(program.parameters) - len(made)
     if scratch < 0:
         raise UnsupportedFeature(

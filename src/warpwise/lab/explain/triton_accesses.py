@@ -1,4 +1,4 @@
-"""Loads and stores of interpreted Triton programs, counted as the memory system would see a warp's."""
+"""Count the requests and sectors of loads and stores in interpreted Triton programs."""
 
 from __future__ import annotations
 
@@ -29,14 +29,16 @@ class _Sum:
 
 
 class Accesses:
-    """What a launch's loads, stores and atomics ask for, summed over its programs by place and tensor."""
+    """Requests, sectors and bytes of a launch's loads, stores and atomics, summed over programs by source line and
+    tensor.
+    """
 
     def __init__(self) -> None:
         self._sums: dict[tuple[str, int, str, str], _Sum] = {}
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        """Inside, every access of an interpreted program is counted."""
+        """Count every access of interpreted programs inside this context."""
         from warpwise.triton.interpreter import INTERPRETER
         from warpwise.triton.memory import Memory
 
@@ -72,7 +74,7 @@ class Accesses:
 
 
 def contiguous_last(pointer: Array, mask: Array | None, itemsize: int) -> tuple[Array, Array | None]:
-    """The block as a row of elements in the order that lanes take them: along the axis whose addresses are neighbours."""
+    """Flatten the block in the order in which lanes access it: the axis with consecutive addresses is the innermost."""
     if pointer.ndim > 1:
         for axis in range(pointer.ndim - 1, -1, -1):
             if pointer.shape[axis] > 1:
@@ -85,9 +87,9 @@ def contiguous_last(pointer: Array, mask: Array | None, itemsize: int) -> tuple[
 
 
 def vector(pointer: Array, mask: Array | None, itemsize: int) -> int:
-    """Elements that a lane can take at once: neighbours that start at a multiple of their size, all on or all off.
+    """Elements that a lane can access at once: consecutive, aligned to their total size, with one mask value.
 
-    At most 16 bytes, and no more than leave every one of a warp's lanes an element.
+    At most 16 bytes, and at least one vector for each lane of a warp.
     """
     width = max(1, WIDEST // itemsize)
     while width > 1:
@@ -102,11 +104,11 @@ def vector(pointer: Array, mask: Array | None, itemsize: int) -> int:
 
 
 def count(pointer: Array, mask: Array | None, itemsize: int, width: int) -> tuple[int, int, int]:
-    """Requests, their sectors, and the sectors that their distinct bytes would fill."""
+    """The numbers of requests, of sectors they access, and of sectors that their distinct bytes would fill."""
     warp = np.arange(pointer.size) // (LANES * width)
     if mask is not None:
         pointer, warp = pointer[mask], warp[mask]
-    # Elements lie on multiples of their size, so that none lies in two sectors.
+    # Elements are aligned to their size, so none spans two sectors.
     sectors = np.unique(np.stack((warp.astype(np.uint64), pointer // np.uint64(SECTOR))), axis=1).shape[1]
     distinct = np.unique(np.stack((warp.astype(np.uint64), pointer)), axis=1)[0]
     _, elements = np.unique(distinct, return_counts=True)

@@ -1,4 +1,4 @@
-"""What a hint is, and what those who look for one are given."""
+"""``Hint``, and the ``LaunchAnalysis`` that the rules examine."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from warpwise.lab.explain.model.occupancy import Occupancy
 from warpwise.lab.explain.model.time_model import Prediction
 from warpwise.machine.counts import Counts, Sample
 
-WORTH = 1.05  # a speed-up from which on a change is advised
+WORTH = 1.05  # least speed-up of an "OPT" hint
 Place = tuple[str, int]
 
 
 @dataclass(frozen=True)
 class Hint:
-    """One thing to know of a launch, in the manner of Nsight Compute.
+    """One hint on a launch, in the manner of Nsight Compute.
 
-    ``kind`` is "OPT" where something can be gained, "INF" where it is only good to know. ``speedup`` is estimated, as a
-    factor of the whole launch's time, or None; ``metric`` and ``value`` are the number behind it, ``file`` and ``line``
-    the place (line 0: the launch as a whole). ``idea`` is what to try: the next rung.
+    ``kind`` is "OPT" for an optimisation and "INF" for information. ``speedup`` is the estimated factor of the whole
+    launch's time, or None; ``metric`` and ``value`` are the number behind it, ``file`` and ``line`` the source line (0:
+    the whole launch). ``idea`` is a change to try.
     """
 
     kind: Literal["OPT", "INF"]
@@ -48,7 +48,9 @@ class Hint:
 
 @dataclass(frozen=True)
 class LaunchAnalysis:
-    """Everything known of a launch. ``lines`` are ``line_metrics``, ``source`` maps files to their lines of text."""
+    """A launch's counters and prediction. ``lines`` are ``line_metrics``, ``source`` maps files to their lines of
+    text.
+    """
 
     counts: Counts
     lines: Mapping[Place, Mapping[str, float]]
@@ -77,23 +79,23 @@ class LaunchAnalysis:
         return self.table.sum(name, chosen)
 
     def without(self, unit: str, amount: float) -> float:
-        """By what a unit's time is multiplied if it is asked for ``amount`` less."""
+        """The factor of a unit's time if its work is reduced by ``amount``."""
         demand = self.prediction.demands.get(unit)
         if demand is None or not demand.amount:
             return 1.0
         return max(0.0, 1.0 - amount / demand.amount)
 
     def speedup(self, factors: Mapping[str, float]) -> float:
-        """The whole launch's, if the times of these units were multiplied by these factors."""
+        """The speed-up of the launch if the time of each unit is multiplied by its factor."""
         return self.prediction.speedup(factors)
 
     def sample(self, chosen: np.ndarray) -> Sample | None:
-        """A request of one of these instructions, with the addresses of its lanes: the one with most lanes."""
+        """The sampled request of these instructions with the most active lanes, or None."""
         found = [each for i in np.flatnonzero(chosen) for each in self.counts.samples.get(int(i), ())]
         return max(found, key=lambda each: sum(each.lanes >> lane & 1 for lane in range(32)), default=None)
 
     def text(self, place: Place) -> str:
-        """The source text of a line, or nothing."""
+        """The source text of a line, or ""."""
         file, number = place
         for name, lines in self.source.items():
             if name == file or PurePath(name).name == PurePath(file).name:
@@ -102,7 +104,7 @@ class LaunchAnalysis:
 
 
 def stride(sample: Sample | None) -> int | None:
-    """Bytes between the addresses of neighbouring lanes, if it is the same for most of them; else None."""
+    """Bytes between the addresses of neighbouring lanes, if most of them have the same distance; else None."""
     if sample is None:
         return None
     lanes = [lane for lane in range(32) if sample.lanes >> lane & 1]

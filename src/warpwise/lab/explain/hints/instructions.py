@@ -12,7 +12,7 @@ from warpwise.lab.explain.model.metrics import SECTOR
 
 _ISSUE = ("issue slots", "FMA", "ALU", "SFU (XU)", "LSU issue", "FP64")
 _LANES = 32
-_NOT_CODE = re.compile(r'"(?:\\.|[^"\\])*"|//.*|/\*.*?\*/')  # "%d" and comments divide nothing
+_NOT_CODE = re.compile(r'"(?:\\.|[^"\\])*"|//.*|/\*.*?\*/')  # strings and comments, which may contain "/" and "%"
 
 
 def divergence(launch: LaunchAnalysis) -> Iterator[Hint]:
@@ -29,18 +29,18 @@ def divergence(launch: LaunchAnalysis) -> Iterator[Hint]:
     )
     here = launch.sum("threads", chosen) / launch.sum("executed", chosen)
     text = (
-        f"a warp instruction runs for {threads / executed:.1f} of 32 threads on average; most lanes are lost here, where "
-        f"{here:.1f} take part."
+        f"a warp instruction runs for {threads / executed:.1f} of 32 threads on average; most are inactive here, where "
+        f"{here:.1f} are active."
     )
     yield Hint(
         "OPT" if gain >= WORTH else "INF", "divergent warps", text, gain,
         "smsp__thread_inst_executed_per_inst_executed.ratio", threads / executed, *place,
-        "Let threads that work be neighbours, so that whole warps have work and whole warps have none.",
+        "Assign the work to consecutive threads, so that all lanes of a warp take the same branch.",
     )  # fmt: skip
 
 
 def waiting(launch: LaunchAnalysis) -> Iterator[Hint]:
-    """Latency binds: a warp waits for its loads, with too few bytes on their way."""
+    """Latency limits: warps stall on loads, with too few bytes in flight."""
     prediction = launch.prediction
     wait = prediction.units.get("latency", 0.0)
     if wait < 0.6 * prediction.time:
@@ -56,22 +56,22 @@ def waiting(launch: LaunchAnalysis) -> Iterator[Hint]:
     gain = launch.speedup({"latency": 0.25})
     flight = _bytes_in_flight(launch)
     rate = SECTOR * launch.counts.sectors_read / prediction.time
-    text = f"a warp spends {percent(share)} of its time waiting at this line"
+    text = f"a warp stalls {percent(share)} of its time at this line"
     if read and flight:
         text += (
-            f"; about {flight / 1024:,.1f} KiB are on their way from memory to an SM at a time, "
+            f"; about {flight / 1024:,.1f} KiB per SM are in flight on average, "
             f"and the predicted rate is {rate / 1e9:,.0f} of {launch.hardware.dram_bytes_per_s / 1e9:,.0f} GB/s"
         )
     yield Hint(
         "OPT" if gain >= WORTH else "INF", "waiting for memory" if read else "waiting", f"{text}.", gain,
         "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio", share, *place,
-        "Start several independent loads before the first is used: unroll the loop, read 16 bytes at a time, or take "
-        "several elements a thread.",
+        "Issue several independent loads before the first use: unroll the loop, load 16 bytes at a time, or compute "
+        "several elements per thread.",
     )  # fmt: skip
 
 
 def _bytes_in_flight(launch: LaunchAnalysis) -> float:
-    """Bytes that loads have on their way to one SM on average, by Little's law: rate times latency of a load from DRAM."""
+    """Bytes in flight to one SM on average, by Little's law: load rate times DRAM latency."""
     loads = launch.table.accesses("global", "ld")
     if not launch.prediction.time:
         return 0.0
@@ -80,7 +80,7 @@ def _bytes_in_flight(launch: LaunchAnalysis) -> float:
 
 
 def division(launch: LaunchAnalysis) -> Iterator[Hint]:
-    """Integer divisions and remainders by what the compiler does not know: about twenty instructions each."""
+    """Integer divisions and remainders by a run-time value: about twenty instructions each."""
     table = launch.table
     reciprocal = np.array(
         [each.opcode == "MUFU" and "RCP" in each.modifiers for each in launch.counts.program.instructions], dtype=bool
@@ -108,15 +108,15 @@ def division(launch: LaunchAnalysis) -> Iterator[Hint]:
                 "latency": 1 - launch.sum("stall_cycles", of_line) / max(1.0, table.sum("stall_cycles", table.all)),
             }
         )
-        text = f"the integer division here takes {percent(share)} of all instructions executed."
+        text = f"integer division is {percent(share)} of all instructions executed."
         yield Hint(
             "OPT" if gain >= WORTH else "INF", "integer division", text, gain, "smsp__inst_executed.sum", cost, *place,
-            "Make the divisor a template argument, give the grid a dimension for it, or step the quotient along in a loop.",
+            "Make the divisor a template argument, map the quotient to a grid dimension, or update it in a loop.",
         )  # fmt: skip
 
 
 def double_precision(launch: LaunchAnalysis) -> Iterator[Hint]:
-    """float64 arithmetic on values that come from float32, as a literal without f makes it."""
+    """float64 arithmetic on values converted from float32, often by a literal without the suffix f."""
     table = launch.table
     widened = np.array(
         [each.opcode == "F2F" and {"F64", "F32"} <= set(each.modifiers) for each in launch.counts.program.instructions],
@@ -134,7 +134,7 @@ def double_precision(launch: LaunchAnalysis) -> Iterator[Hint]:
     )
     place, _ = max(launch.places(double).items(), key=lambda item: launch.sum("executed", item[1]))
     yield Hint(
-        "OPT" if gain >= WORTH else "INF", "double precision by accident",
+        "OPT" if gain >= WORTH else "INF", "unintended double precision",
         f"{count:,.0f} float64 instructions work on values converted from float32.", gain, "sm__inst_executed_pipe_fp64.sum",
-        count, *place, "Write literals as 1.0f, and call expf, sqrtf and their kin.",
+        count, *place, "Write literals as 1.0f, and call expf, sqrtf and the other float functions.",
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Hints on the launch: occupancy and its cause, waves, grids too small, the launch's own cost."""
+"""Hints on the launch: occupancy, waves, small grids, launch overhead."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _PER_SM = frozenset(
     }
 )  # fmt: skip
 _CURES = {
-    "registers": "Ask for fewer registers: a smaller tile a thread, or __launch_bounds__ with more blocks.",
-    "shared memory": "Take a smaller tile, or the same tile with fewer bytes an element.",
-    "blocks": "Make blocks larger: an SM holds only so many, however small.",
-    "warps": "Take blocks whose warps divide what an SM holds.",
-    "barriers": "Use fewer named barriers a block.",
+    "registers": "Use fewer registers: a smaller tile per thread, or __launch_bounds__ with more blocks.",
+    "shared memory": "Use a smaller tile, or fewer bytes per element.",
+    "blocks": "Use larger blocks: the number of blocks per SM is limited.",
+    "warps": "Choose a number of warps per block that divides the maximum of the SM.",
+    "barriers": "Use fewer named barriers per block.",
 }
 
 
 def occupancy(launch: LaunchAnalysis) -> Iterator[Hint]:
-    """Few resident warps, where more of them would hide waiting."""
+    """Few resident warps, where more would hide latency."""
     fits, counts = launch.occupancy, launch.counts
     most = fits.profile.warps_per_sm // fits.warps_per_block
     of_sm = math.ceil(counts.blocks / launch.hardware.sm_count)
@@ -33,15 +33,15 @@ def occupancy(launch: LaunchAnalysis) -> Iterator[Hint]:
     gain = launch.speedup({"latency": math.ceil(of_sm / most) / math.ceil(of_sm / fits.blocks)})
     causes = [name for name in fits.binding if name != "warps" or fits.blocks == fits.limits["warps"]]
     needs = {
-        "registers": f"{fits.registers} registers a thread ({fits.registers_allocated} allocated)",
-        "shared memory": f"{fits.shared_allocated:,} bytes of shared memory a block",
-        "blocks": f"{fits.threads} threads a block",
-        "warps": f"{fits.threads} threads a block",
+        "registers": f"{fits.registers} registers per thread ({fits.registers_allocated} allocated)",
+        "shared memory": f"{fits.shared_allocated:,} bytes of shared memory per block",
+        "blocks": f"{fits.threads} threads per block",
+        "warps": f"{fits.threads} threads per block",
         "barriers": "barriers",
     }
     text = (
-        f"{fits.warps} of {fits.profile.warps_per_sm} warps fit an SM ({percent(fits.fraction)}): "
-        f"{listed(dict.fromkeys(needs[name] for name in causes))} let {fits.blocks} blocks in."
+        f"{fits.warps} of {fits.profile.warps_per_sm} warps fit on an SM ({percent(fits.fraction)}): "
+        f"{listed(dict.fromkeys(needs[name] for name in causes))} allow {fits.blocks} blocks."
     )
     yield Hint(
         "OPT" if gain >= WORTH else "INF", "low occupancy", text, gain, "sm__maximum_warps_per_active_cycle_pct",
@@ -50,7 +50,7 @@ def occupancy(launch: LaunchAnalysis) -> Iterator[Hint]:
 
 
 def waves(launch: LaunchAnalysis) -> Iterator[Hint]:
-    """A last wave of blocks that leaves SMs idle."""
+    """A partial last wave, in which SMs are idle."""
     fits, blocks, sms = launch.occupancy, launch.counts.blocks, launch.hardware.sm_count
     if not fits.blocks or blocks <= sms:
         return
@@ -62,12 +62,12 @@ def waves(launch: LaunchAnalysis) -> Iterator[Hint]:
         return
     tail = fits.tail(blocks, sms)
     text = (
-        f"{blocks:,} blocks are {full:.2f} waves of {fits.blocks * sms:,} ({fits.blocks} on each of {sms} SMs); in the last, "
-        f"{percent(tail)} of the places have a block."
+        f"{blocks:,} blocks are {full:.2f} waves of {fits.blocks * sms:,} ({fits.blocks} on each of {sms} SMs); "
+        f"the last wave is {percent(tail)} full."
     )
     yield Hint(
         "OPT", "partial wave", text, gain, "launch__waves_per_multiprocessor", full,
-        idea="Choose blocks so that they come out as whole waves, or let as many as fit walk over the work in a loop.",
+        idea="Choose a grid of whole waves, or a persistent kernel whose blocks loop over the work.",
     )  # fmt: skip
 
 
@@ -81,41 +81,42 @@ def small_grid(launch: LaunchAnalysis) -> Iterator[Hint]:
     text = f"{blocks} {'block leaves' if blocks == 1 else 'blocks leave'} {sms - blocks} of {sms} SMs idle."
     yield Hint(
         "OPT" if gain >= WORTH else "INF", "grid too small", text, gain, "launch__grid_size", float(blocks),
-        idea="Split the work among more blocks, and add up what they find in a second pass or by atomics.",
+        idea="Split the work among more blocks, and combine their results in a second pass or by atomics.",
     )  # fmt: skip
 
 
 def overhead(launch: LaunchAnalysis) -> Iterator[Hint]:
-    """Launches that take mostly what an empty kernel takes."""
+    """Launches whose time is mostly that of an empty kernel."""
     time, empty = launch.prediction.time, launch.hardware.launch_s
     if time > 2.5 * empty:
         return
-    text = f"starting and ending a kernel takes about {empty * 1e6:.1f} µs of the {time * 1e6:.1f} µs predicted."
+    text = f"launching an empty kernel takes about {empty * 1e6:.1f} µs of the {time * 1e6:.1f} µs predicted."
     yield Hint(
         "INF", "launch overhead", text, None, "gpu__time_duration.sum", time * 1e9,
-        idea="Do more in one kernel: fuse neighbouring operations, or batch small problems.",
+        idea="Fuse neighbouring operations into one kernel, or batch small problems.",
     )  # fmt: skip
 
 
 def roof(launch: LaunchAnalysis) -> Iterator[Hint]:
-    """Launches near what the device can do."""
+    """Launches near the roofline."""
     prediction = launch.prediction
     if prediction.floor_bytes and prediction.time <= 1.2 * prediction.floor and prediction.busiest == "DRAM":
         share = prediction.floor / prediction.time
         text = (
             f"each byte crosses DRAM once: {prediction.floor_bytes / 1e6:,.1f} MB need {prediction.floor * 1e6:,.1f} µs, "
-            f"{percent(share)} of the {prediction.time * 1e6:,.1f} µs predicted. Only fewer bytes would be faster."
+            f"{percent(share)} of the {prediction.time * 1e6:,.1f} µs predicted. "
+            "Only moving fewer bytes would be faster."
         )
         yield Hint(
-            "INF", "at the roof", text, None, "dram__bytes.sum", float(prediction.floor_bytes),
-            idea="Fuse with what comes before or after, so that intermediate results never reach DRAM.",
+            "INF", "near the roofline", text, None, "dram__bytes.sum", float(prediction.floor_bytes),
+            idea="Fuse with neighbouring operations, so that intermediate results do not go through DRAM.",
         )  # fmt: skip
         return
     busiest = prediction.busiest if prediction.demands else ""
     if busiest in ("FMA", "tensor", "FP64", "SFU (XU)") and prediction.utilisation(busiest) >= 0.8:
         text = f"the {busiest} pipe is busy {percent(prediction.utilisation(busiest))} of the predicted time."
-        ideas = {"FMA": "Matrix units multiply several times faster, if the dtype allows them (bf16, fp16, TF32)."}
+        ideas = {"FMA": "Tensor cores multiply several times faster, for bf16, fp16 and TF32."}
         yield Hint(
-            "INF", "at the roof", text, None, "sm__inst_executed_pipe_fma.sum", prediction.demands[busiest].amount,
+            "INF", "near the roofline", text, None, "sm__inst_executed_pipe_fma.sum", prediction.demands[busiest].amount,
             idea=ideas.get(busiest, ""),
         )  # fmt: skip

@@ -11,8 +11,8 @@ from warpwise.lab.explain.model import contention, stages
 from warpwise.lab.explain.model.metrics import SECTOR
 from warpwise.lab.explain.model.time_model import distinct_sectors
 
-_LINE = 128  # bytes that the tag stage looks up at once
-_VECTOR = 16  # bytes of the widest access of a lane
+_LINE = 128  # bytes per tag lookup
+_VECTOR = 16  # bytes of a lane's widest access
 _NAMES = {
     "ld": ("load", "reads"),
     "st": ("store", "writes"),
@@ -20,17 +20,17 @@ _NAMES = {
     "atom": ("atomic", "updates"),
 }
 _SCATTERED = (
-    "Let neighbouring lanes take neighbouring elements: exchange the roles of threadIdx.x and y, or go through a tile in "
+    "Let neighbouring lanes access neighbouring elements: swap the roles of threadIdx.x and y, or go through a tile in "
     "shared memory."
 )
 _DENSE = (
-    "Let the whole warp take part at once, in one run of addresses that starts at a multiple of 32 bytes: short rows, "
-    "divergent lanes and odd offsets part it."
+    "Let all lanes of a warp access one contiguous range that is aligned to 32 bytes: short rows, divergent lanes and "
+    "odd offsets split it."
 )
 
 
 def uncoalesced(launch: LaunchAnalysis) -> Iterator[Hint]:
-    """Lines whose requests touch more sectors than their bytes fill."""
+    """Source lines whose requests access more sectors than their bytes fill."""
     for op, (noun, verb) in _NAMES.items():
         for place, chosen in launch.places(launch.table.accesses("global", op)).items():
             requests, sectors, ideal = (launch.sum(name, chosen) for name in ("requests", "sectors", "ideal_sectors"))
@@ -48,7 +48,8 @@ def uncoalesced(launch: LaunchAnalysis) -> Iterator[Hint]:
                 }
             )
             step, on = stride(launch.sample(chosen)), launch.sum("threads_on", chosen)
-            # Lanes side by side that yet touch too much: parted by divergence, a short row, or a boundary of sectors.
+            # Consecutive addresses that still access more sectors: split by divergence, a short row, or sector
+            # alignment.
             dense = bool(step) and on > 0 and abs(step or 0) <= launch.sum("bytes", chosen) / on
             apart = f"; neighbouring lanes {verb[:-1]} addresses {abs(step):,} bytes apart" if step else ""
             text = (
@@ -63,7 +64,7 @@ def uncoalesced(launch: LaunchAnalysis) -> Iterator[Hint]:
 
 
 def _singly(chosen: np.ndarray) -> Iterator[np.ndarray]:
-    """The mask as one mask an instruction."""
+    """The mask as one mask per instruction."""
     for i in np.flatnonzero(chosen):
         one = np.zeros(len(chosen), dtype=bool)
         one[i] = True
@@ -75,14 +76,14 @@ def _passes(launch: LaunchAnalysis, one: np.ndarray) -> float:
 
 
 def reused(launch: LaunchAnalysis) -> Iterator[Hint]:
-    """Loads that ask for the same sectors again and again, from L1 or L2 in place of shared memory or registers."""
+    """Loads that read the same sectors repeatedly, from L1 or L2 instead of shared memory or registers."""
     loads = launch.table.accesses("global", "ld")
     asked, distinct = launch.sum("ideal_sectors", loads), distinct_sectors(launch.counts)[0]
     if not distinct or asked < 1.9 * distinct:
         return
     place, chosen = max(launch.places(loads).items(), key=lambda item: launch.sum("ideal_sectors", item[1]))
     times = asked / distinct
-    # A value in a register serves several uses: taken to be four, fewer if it is not read as often.
+    # Assume that a value in a register is used four times, or as often as it is read.
     saved = 1 - 1 / min(4.0, times)
     requests = launch.sum("requests", loads)
     path = {
@@ -91,18 +92,18 @@ def reused(launch: LaunchAnalysis) -> Iterator[Hint]:
     }
     gain = launch.speedup(path | {"L2": launch.without("L2", saved * launch.sum("l2_sectors", loads) / 4)})
     text = (
-        f"loads ask for {asked:,.0f} sectors at least, of which {distinct:,} are distinct: each is fetched "
-        f"{times:,.0f} times. This line asks for {percent(launch.sum('ideal_sectors', chosen) / asked)} of them."
+        f"loads read at least {asked:,.0f} sectors, of which {distinct:,} are distinct: each is fetched "
+        f"{times:,.0f} times. This line reads {percent(launch.sum('ideal_sectors', chosen) / asked)} of them."
     )
     yield Hint(
-        "OPT" if gain >= WORTH else "INF", "the same data read again", text, gain,
+        "OPT" if gain >= WORTH else "INF", "repeated loads of the same data", text, gain,
         "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", launch.sum("sectors", loads), *place,
         "Load a tile once into shared memory, or keep values in registers for several uses.",
     )  # fmt: skip
 
 
 def narrow(launch: LaunchAnalysis) -> Iterator[Hint]:
-    """Neighbouring lanes that take neighbouring elements, of less than 16 bytes each."""
+    """Neighbouring lanes that access neighbouring elements of less than 16 bytes each."""
     found: list[tuple[float, float, str, tuple[str, int]]] = []
     requests_all = bytes_all = 0.0
     for op in ("ld", "st"):
@@ -131,8 +132,8 @@ def narrow(launch: LaunchAnalysis) -> Iterator[Hint]:
         return
     _, width, op, place = max(found)
     text = (
-        f"{requests_all:,.0f} requests of {width:.0f} bytes a lane to consecutive addresses; 16-byte ones would be "
-        f"{requests_all * fewer:,.0f}, with {1 / fewer:.0f} times the bytes in flight."
+        f"{requests_all:,.0f} requests of {width:.0f} bytes per lane to consecutive addresses; with 16 bytes there would "
+        f"be {requests_all * fewer:,.0f}, with {1 / fewer:.0f} times the bytes in flight."
     )
     yield Hint(
         "OPT", "narrow accesses", text, gain, f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum", requests_all, *place,
@@ -141,7 +142,7 @@ def narrow(launch: LaunchAnalysis) -> Iterator[Hint]:
 
 
 def local(launch: LaunchAnalysis) -> Iterator[Hint]:
-    """Local memory: spilled registers, and arrays whose index the compiler does not know."""
+    """Local memory: spilled registers, and arrays with a run-time index."""
     everywhere = launch.table.accesses("local")
     requests = launch.sum("requests", everywhere)
     if not requests:
@@ -160,19 +161,22 @@ def local(launch: LaunchAnalysis) -> Iterator[Hint]:
     program, registers = launch.counts.program, launch.occupancy.registers
     sectors = launch.sum("sectors", everywhere)
     if program.spill_stores:
-        title, what = "spilled registers", f"the kernel spills: {registers} registers a thread are not enough, and"
-        idea = "Ask for less at once (a smaller tile a thread), or allow more registers by __launch_bounds__."
+        title, what = "spilled registers", f"the kernel spills: {registers} registers per thread are not enough, and"
+        idea = "Use a smaller tile per thread, or allow more registers by __launch_bounds__."
     elif (launch.places(launch.table.all)[place] & launch.table.of("CALL")).any():
-        title, what = "stack", "a call that is not inlined keeps registers and arguments on the stack, in local memory;"
-        idea = "Let the function be inlined, turn recursion into a loop, and leave printf out of what is timed."
+        title, what = (
+            "stack",
+            "a call that is not inlined stores registers and arguments on the stack, in local memory;",
+        )
+        idea = "Inline the function, replace recursion by a loop, and remove printf from timed kernels."
     else:
         title, what = (
             "local memory",
-            "an array of a thread lies in local memory, since an index is not known to the compiler;",
+            "a per-thread array is in local memory, because one of its indices is not a compile-time constant;",
         )
-        idea = "Unroll the loops that index it, so that every index is a constant and the array fits registers."
+        idea = "Unroll the loops that index it, so that every index is a constant and the array fits in registers."
     text = f"{what} {requests:,.0f} requests move {sectors:,.0f} sectors"
-    text += f" of {program.local_bytes} bytes a thread." if program.local_bytes else "."
+    text += f" of {program.local_bytes} bytes per thread." if program.local_bytes else "."
     yield Hint(
         "OPT" if gain >= WORTH else "INF", title, text, gain, "l1tex__t_requests_pipe_lsu_mem_local_op_ld.sum",
         launch.sum("requests", launch.table.accesses("local", "ld")), *place, idea,
@@ -180,7 +184,7 @@ def local(launch: LaunchAnalysis) -> Iterator[Hint]:
 
 
 def atomics(launch: LaunchAnalysis) -> Iterator[Hint]:
-    """Atomics of many threads on few addresses of global memory."""
+    """Contended atomics on few addresses of global memory."""
     for place, chosen in launch.places(launch.table.accesses("global", "red", "atom")).items():
         operations, targets = launch.sum("threads_on", chosen), contention.targets(launch.counts, chosen)
         if not targets or operations < 64 * targets:
@@ -189,9 +193,9 @@ def atomics(launch: LaunchAnalysis) -> Iterator[Hint]:
         if gain < WORTH:
             continue
         places = f"at most {targets:,} addresses" if targets > 1 else "one address"
-        text = f"{operations:,.0f} atomic operations fall on {places}, and those on one address wait in turn."
+        text = f"{operations:,.0f} atomic operations update {places}; those on one address are serialised."
         yield Hint(
             "OPT", "contended atomics", text, gain,
             "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum", launch.sum("requests", chosen), *place,
-            "Combine within the block first (shuffles, or copies in shared memory), and do one atomic a block.",
+            "Reduce within the block first (shuffles, or copies in shared memory), then use one atomic per block.",
         )  # fmt: skip

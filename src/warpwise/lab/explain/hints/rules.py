@@ -1,4 +1,4 @@
-"""What could be done about a launch: hints in the manner of Nsight Compute, the one that gains most first."""
+"""The rules that give hints on a launch, in the manner of Nsight Compute."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def hints(
     hardware: Hardware,
     source: Mapping[str, Sequence[str]] | None = None,
 ) -> list[Hint]:
-    """All that applies: "OPT" by estimated speed-up, then those without an estimate, then "INF".
+    """The hints that apply: "OPT" by estimated speed-up, then those without an estimate, then "INF".
 
-    ``lines`` are ``line_metrics``; ``source`` maps files to their lines of text, which some rules look at.
+    ``lines`` are ``line_metrics``; ``source`` maps files to their lines of text, which some rules examine.
     """
     analysis = LaunchAnalysis(counts, lines, occupancy, prediction, hardware, source or {})
     found = [hint for rule in RULES for hint in rule(analysis)]

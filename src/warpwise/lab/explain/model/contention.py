@@ -1,4 +1,6 @@
-"""How many places atomics on global memory fall on, as far as a run's kept requests tell."""
+"""The number of addresses and L2 slices that atomics on global memory update, estimated from a run's sampled
+requests.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,14 @@ import numpy as np
 from warpwise.lab.explain.model.metrics import SECTOR
 from warpwise.machine.counts import Buffer, Counts, Sample
 
-SLICE = 512  # neighbouring bytes that lie in one slice of L2, as atomics on a small buffer show
+SLICE = 512  # contiguous bytes in one slice of L2, measured by atomics on a small buffer
 
 
 def targets(counts: Counts, chosen: np.ndarray) -> int:
-    """An upper bound of the addresses that these instructions update, or 0 if no request of theirs was kept.
+    """An upper bound of the number of addresses that these instructions update, or 0 if no request was sampled.
 
-    That is the elements of the buffer that they fall into; or only those in the kept requests, if in each of them all
-    lanes went to one address.
+    It is the number of elements of the buffer that they update; or of the addresses in the sampled requests, if in each
+    of them all lanes access one address.
     """
     found = 0
     for i in np.flatnonzero(chosen):
@@ -31,7 +33,7 @@ def targets(counts: Counts, chosen: np.ndarray) -> int:
 
 
 def slices(counts: Counts, instruction: int) -> int:
-    """How many slices of L2 the targets of one instruction may lie in; at least 1."""
+    """The number of L2 slices that hold the addresses one instruction updates; at least 1."""
     chosen = np.zeros(len(counts.table), dtype=bool)
     chosen[instruction] = True
     width = max((each.bytes for each in counts.samples.get(instruction, ())), default=4)
@@ -39,9 +41,9 @@ def slices(counts: Counts, instruction: int) -> int:
 
 
 def operations(counts: Counts, instruction: int) -> float:
-    """What L2 does one after another for a request of one instruction, by the first that was kept.
+    """The number of operations that L2 serialises for a request of one instruction, from its first sample.
 
-    An operation updates all words of a 32-byte sector at once, but one lane's addition to each word.
+    One operation updates all words of a 32-byte sector, each by one lane.
     """
     kept = counts.samples.get(instruction, ())
     if not kept:
@@ -55,7 +57,7 @@ def operations(counts: Counts, instruction: int) -> float:
 
 
 def touched(counts: Counts, chosen: np.ndarray) -> int:
-    """Sectors of the buffers that these instructions' kept requests fall into; 0 if none was kept."""
+    """Sectors of the buffers that the sampled requests of these instructions access; 0 without samples."""
     found = set()
     for i in np.flatnonzero(chosen):
         for sample in counts.samples.get(int(i), ()):

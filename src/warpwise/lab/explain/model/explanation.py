@@ -1,4 +1,4 @@
-"""What a launch did and what it costs: the counters, lines, occupancy, prediction and hints of one explained kernel."""
+"""The result of ``explain``: counters, source lines, occupancy, prediction and hints of one launch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ Index3 = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Resources:
-    """What a kernel needs: registers a thread; shared memory a block, stack and spills a thread, in bytes."""
+    """Resources of a kernel: registers per thread; shared memory per block, and stack and spills per thread, in
+    bytes.
+    """
 
     registers: int
     static_shared: int = 0
@@ -43,10 +45,11 @@ class Resources:
 
 @dataclass(frozen=True)
 class Line:
-    """One source line that the machine code names. ``metrics`` are under ncu's names.
+    """One source line with machine code. ``metrics`` are under ncu's names.
 
-    ``counters`` are what pictures show: warp instructions ``executed``, ``stall_cycles`` of a lone warp, requests,
-    sectors and wavefronts by memory, with what they would be at best. ``instructions`` are indices into the program.
+    ``counters`` are those that the renderings show: warp instructions ``executed``, ``stall_cycles`` of a warp alone on
+    its SM, requests, sectors and wavefronts by memory space, with their ideal values. ``instructions`` are indices into
+    the program.
     """
 
     file: str
@@ -62,7 +65,9 @@ class Line:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Whether the outputs of the executed machine code equal those of the checked run; ``text`` says where, or why not."""
+    """Whether the outputs of the machine code equal those of the checked run; ``text`` gives the first difference or
+    the reason.
+    """
 
     status: Literal["yes", "no", "not compared"]
     text: str
@@ -73,9 +78,9 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Access:
-    """One `tl.load` or `tl.store` as Triton's interpreter saw it, summed over all programs.
+    """One `tl.load` or `tl.store` in Triton's interpreter, summed over all programs.
 
-    ``sectors`` are counted over warps of 32 lanes with ``vector`` bytes each, which is inferred from the addresses.
+    ``sectors`` are counted for warps of 32 lanes with ``vector`` bytes per lane, inferred from the addresses.
     """
 
     file: str
@@ -92,13 +97,13 @@ class Access:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a launch takes the time it takes, from its machine code executed on the launch's own arguments.
+    """The explanation of a launch's time, from its machine code executed on the launch's arguments.
 
-    ``metrics`` are totals under Nsight Compute's names, ``lines`` the same by source line. ``occupancy`` is the
-    target's, ``occupancies`` every profile's by its name. ``prediction`` has the seconds that each unit needs, the
-    ``limiter`` and the ``time``; both it and ``occupancy`` may be missing where ``unsupported`` says why. ``caveats``
-    are what a counter cannot see. ``sources`` holds the text of the files that ``lines`` name, by line; ``file`` is the one
-    that declares the kernel.
+    ``metrics`` are totals under Nsight Compute's names, ``lines`` the same by source line. ``occupancy`` is that of the
+    target, ``occupancies`` that of every device profile by name. ``prediction`` has the seconds of each unit, the
+    ``limiter`` and the ``time``; it is None if the machine code was not executed, and ``unsupported`` gives the reason.
+    ``caveats`` are limits of the counters. ``sources`` holds the text of the files that ``lines`` refer to, by line;
+    ``file`` is the one that declares the kernel.
     """
 
     kernel: str
@@ -129,13 +134,13 @@ class Explanation:
 
     @cached_property
     def worst(self) -> Line | None:
-        """The line to look at first: the one that wastes most sectors and wavefronts, else the one that waits longest."""
+        """The line with the most sectors and wavefronts beyond the ideal, else the most stall cycles."""
         return max(self.lines, key=_waste, default=None)
 
     def line(self, number: int, file: str = "") -> Line:
-        """The line of that number, in the kernel's own file unless ``file`` names another (its last part is enough).
+        """Line ``number`` of the kernel's file, or of ``file``, whose last path component suffices.
 
-        Raises ``LookupError`` listing the lines there are.
+        Raises ``LookupError`` if there is no machine code for it.
         """
         own = file or (self.main_file or "")
         found = [line for line in self.lines if line.number == number]
@@ -148,12 +153,12 @@ class Explanation:
         raise LookupError(f"{self.kernel}: no machine code for line {number}; there is for lines {there or '(none)'}")
 
     def has_line(self, number: int | None) -> bool:
-        """Whether there is machine code for a line of that number."""
+        """True if there is machine code for line ``number`` of any file."""
         return any(line.number == number for line in self.lines)
 
     @cached_property
     def main_file(self) -> str | None:
-        """The file that declares the kernel; the one that most of the machine code comes from if no line of that is known."""
+        """The file that declares the kernel, or the one with the most machine code if that file has no lines."""
         if any(line.file == self.file for line in self.lines):
             return self.file
         sizes: dict[str, int] = {}
@@ -162,7 +167,7 @@ class Explanation:
         return max(sizes, key=lambda name: sizes[name]) if sizes else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the program, the outputs and the sources' text, as plain values that JSON takes."""
+        """Everything but the program, the outputs and the sources, as values that JSON can represent."""
         left_out = {"counts", "sources", "agrees"}
         made = {
             item.name: _plain(getattr(self, item.name))
@@ -183,12 +188,12 @@ class Explanation:
         return json.dumps(self.to_dict(), indent=indent)
 
     def html(self, line: int | None = None, page: bool = False) -> str:
-        """The picture as HTML: a fragment, or with ``page`` a whole document; ``line`` opens that line's lanes."""
+        """HTML: a fragment, or with ``page`` a whole document; ``line`` is the line whose requests are opened."""
         made: str = render(self, "html", line, page)
         return made
 
     def text(self, width: int = 100, line: int | None = None, all_lines: bool = False) -> str:
-        """The picture as plain text of at most ``width`` columns."""
+        """Plain text of at most ``width`` columns."""
         made: str = render(self, "text", width, line, all_lines)
         return made
 
@@ -196,7 +201,7 @@ class Explanation:
         return self.text()
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
-        """What rich prints, as wide as its console."""
+        """Rows for rich, as wide as its console."""
         yield from render(self, "rich", console, options.max_width)
 
     def _repr_html_(self) -> str:
@@ -228,14 +233,14 @@ class Explanations(tuple[Explanation, ...]):
 def _waste(line: Line) -> tuple[float, float, float]:
     """Sectors and wavefronts beyond the least needed, then all of them, then cycles spent waiting."""
     get = line.counters.get
-    # A sector and a wavefront both cost their stage a clock, at one a clock and SM.
+    # A sector and a wavefront each take their stage one clock.
     extra = get("sectors", 0) - get("ideal_sectors", 0) + get("wavefronts", 0) - get("ideal_wavefronts", 0)
     traffic = get("sectors", 0) + get("wavefronts", 0) + get("local_sectors", 0)
     return max(extra, 0), traffic, get("stall_cycles", 0)
 
 
 def _plain(value: Any) -> Any:
-    """``value`` made of dicts, lists, numbers and strings alone."""
+    """``value`` as dicts, lists, numbers and strings."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {item.name: _plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What a device's units do a clock: the constants of the time model, each with where it comes from."""
+"""Constants of the time model: rates and latencies of a device's units, with their sources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GHZ, GBPS, MIB = 1e9, 1e9, 1 << 20
 
 @dataclass(frozen=True)
 class Latencies:
-    """Cycles from issue to use of a load, unloaded: from DRAM, from L2, from L1, from shared memory."""
+    """Cycles from issue to use of a load on an idle device: from DRAM, L2, L1 and shared memory."""
 
     dram: float
     l2: float
@@ -24,20 +24,20 @@ class Latencies:
 
 @dataclass(frozen=True)
 class Hardware:
-    """The constants that turn counters into seconds.
+    """Constants that convert counters to seconds.
 
-    ``clock_hz`` is the SM clock under load; ``dram_bytes_per_s`` is of as many reads as writes, and ``one_way`` how many
-    times faster either goes alone. Each of the ``l2_slices`` takes a packet a clock of ``l2_clock_hz``; an atomic on an
-    address takes it as many clocks as ``integer_atomic_clocks`` and ``float_atomic_clocks`` say before the next on the
-    same one. ``rates`` are warp instructions a clock and SM by pipe, and ``tensor_flops`` FLOPs a clock and SM by kind of
-    number. ``launch_s`` is what an empty kernel takes between two CUDA events. ``block_cycles`` pass from a block's end
-    until the block that takes its place issues.
+    ``clock_hz`` is the SM clock under load; ``dram_bytes_per_s`` is the rate of as many reads as writes, and
+    ``one_way`` the factor for reads or writes alone. Each of the ``l2_slices`` accepts a packet per clock of
+    ``l2_clock_hz``; atomics on one address are ``integer_atomic_clocks`` or ``float_atomic_clocks`` apart. ``rates``
+    are warp instructions per clock and SM by pipe, and ``tensor_flops`` FLOPs per clock and SM by dtype. ``launch_s``
+    is the time of an empty kernel between two CUDA events. ``block_cycles`` are the cycles from the end of a block
+    until the block that replaces it issues.
 
-    The defaults were read off on an H200 (benchmarks/results/h200). By microbenchmarks: the latencies, by pointer chasing,
-    and ``one_way``, by streams over 4 GiB. From the operations' launches: integer atomics from a histogram of one value,
-    float ones from a sum by one atomic an element; ``block_cycles`` from how many warps ncu saw active in vector_add's
-    first rung; ``launch_s`` from launches of one block, 1.6 µs of which are not in ncu's duration. ``source`` says where
-    the other figures come from.
+    The defaults were measured on an H200 (benchmarks/results/h200). By microbenchmarks: the latencies, by pointer
+    chasing, and ``one_way``, by streams over 4 GiB. From the operations' launches: integer atomics from a histogram of
+    one value, float ones from a sum by one atomic an element; ``block_cycles`` from how many warps ncu saw active in
+    vector_add's first rung; ``launch_s`` from launches of one block, 1.6 µs of which are not in ncu's duration.
+    ``source`` gives the source of the other figures.
     """
 
     name: str
@@ -59,12 +59,12 @@ class Hardware:
     block_cycles: float = 480.0
 
     def dram_rate(self, read: float, written: float) -> float:
-        """Bytes a second of DRAM, by how much of what crosses it is read and written."""
+        """DRAM rate in bytes/s for this mix of sectors read and written."""
         one_sided = abs(read - written) / (read + written) if read + written else 0.0
         return self.dram_bytes_per_s * (1.0 + (self.one_way - 1.0) * one_sided)
 
     def seconds(self, amount: float, per_clock: float) -> float:
-        """How long ``amount`` takes at ``per_clock`` a clock on every SM together."""
+        """Seconds of ``amount`` at ``per_clock`` per clock and SM, on all SMs together."""
         return amount / (per_clock * self.sm_count * self.clock_hz)
 
 
@@ -106,11 +106,11 @@ _DEVICES: dict[tuple[int, int], Hardware] = {
 
 
 def hardware(target: str | Profile | None = None) -> Hardware:
-    """The device to predict for: the GPU here if it has the target's compute capability, else one of that capability.
+    """The device to predict for: this machine's GPU if it has the target's compute capability, else a known device.
 
-    "sm_90" stands for an H200 where there is no such GPU, "cuda" is the GPU here, None that or an H200. A profile
-    always gives the device that stands for it. A GPU here has the constants of its capability, its own sizes and clocks,
-    and the copy rate that was measured on it, if one was. Raises ``ValueError`` for an unknown target.
+    "sm_90" is an H200 without such a GPU, "cuda" this machine's GPU, None that GPU or an H200. A ``Profile`` is always the
+    known device of its compute capability. A local GPU has the constants of its compute capability, its own sizes and
+    clocks, and its measured copy rate, if any. Raises ``ValueError`` for an unknown target.
     """
     if isinstance(target, Profile):
         return _of_profile(target)
@@ -136,7 +136,7 @@ def _of_gpu(here: Description, device: str) -> Hardware:
 
 
 def _of_profile(profile: Profile) -> Hardware:
-    """The device known for this capability, or its nearest older one's constants."""
+    """The constants of this compute capability, or those of the nearest older one."""
     known = _DEVICES.get(profile.compute_capability)
     if known is not None:
         return known

@@ -1,4 +1,4 @@
-"""The counters of a run under Nsight Compute's names: for the whole launch, and by source line."""
+"""A run's counters under Nsight Compute's names, for the launch and by source line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ACCESSES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "ATOMS": ("shared", "atom"),
     }
 )  # fmt: skip
-"""Opcodes that access memory: which one, and what ncu calls the operation."""
+"""Opcodes that access memory, with the memory space and ncu's name of the operation."""
 
 _T = "l1tex__t_{what}_pipe_lsu_mem_{space}_op_{op}.sum"
 _WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
@@ -38,8 +38,9 @@ def metrics(counts: Counts, occupancy: Occupancy, hardware: Hardware) -> dict[st
     """Totals of the launch, under ncu's names.
 
     Memory operations, instructions by pipe, L2 and DRAM traffic, launch and occupancy. ``dram__bytes_read.sum`` and
-    ``dram__bytes_write.sum`` are lower bounds: distinct sectors of global memory, once each; what the cache model adds
-    is in ``lts__t_sectors_srcunit_tex_lookup_miss.sum``. ``barriers`` counts block-wide barriers passed, which ncu does not.
+    ``dram__bytes_write.sum`` are lower bounds: each distinct sector of global memory once;
+    ``lts__t_sectors_srcunit_tex_lookup_miss.sum`` has the misses of the cache model. ``barriers`` counts block-wide
+    barriers, for which ncu has no metric.
     """
     table = CounterTable(counts)
     found = _instruction_metrics(table, table.all) | _cache_metrics(table)
@@ -50,9 +51,9 @@ def metrics(counts: Counts, occupancy: Occupancy, hardware: Hardware) -> dict[st
 def line_metrics(counts: Counts) -> dict[tuple[str, int], dict[str, float]]:
     """The counters of each source line that has machine code, by (file, line); names that stay 0 are left out.
 
-    ncu's names as in ``metrics``, and beside them plain names for what ncu does not count by line: ``ideal_sectors`` and
-    ``ideal_wavefronts``, what full use of each sector and no bank conflict would need; ``bytes`` that lanes asked for;
-    ``tags``, the 128-byte lines looked up; ``stall_cycles`` of lone warps, summed, and ``stall_share``, 0 to 1.
+    Names are ncu's as in ``metrics``, with plain names for counters that ncu does not have by line: ``ideal_sectors``
+    and ``ideal_wavefronts`` (with full sectors and without bank conflicts), ``bytes`` that lanes access, ``tags``
+    (128-byte lines looked up), ``stall_cycles`` of warps alone on their SM, and ``stall_share``, 0 to 1.
     """
     table = CounterTable(counts)
     rows: dict[tuple[str, int], list[int]] = {}
@@ -74,7 +75,7 @@ def line_metrics(counts: Counts) -> dict[tuple[str, int], dict[str, float]]:
 
 
 def launch_metrics(counts: Counts, occupancy: Occupancy, hardware: Hardware) -> dict[str, float]:
-    """What ncu says of the launch, its resources and its theoretical occupancy."""
+    """ncu's metrics of the launch, its resources and its theoretical occupancy."""
     limits, profile = occupancy.limits, occupancy.profile
     shared = occupancy.static_shared + occupancy.dynamic_shared + profile.shared_reserved_per_block
     return {
@@ -101,7 +102,7 @@ def launch_metrics(counts: Counts, occupancy: Occupancy, hardware: Hardware) -> 
 
 
 class CounterTable:
-    """The counters with what each instruction is: masks by opcode, by kind of access and by pipe. Built once a launch."""
+    """The counters with masks of instructions by opcode, memory access and pipe."""
 
     def __init__(self, counts: Counts) -> None:
         instructions = counts.program.instructions
@@ -111,7 +112,7 @@ class CounterTable:
         self.spaces = np.array([space for space, _ in accesses], dtype=object)
         self.ops = np.array([op for _, op in accesses], dtype=object)
         self.pipes = np.array([_pipe(instruction) for instruction in instructions], dtype=object)
-        # What passes through the data stage though it accesses nothing: shuffles, and indices of threads.
+        # Instructions that pass the data stage without a memory access: shuffles and S2R of thread indices.
         self.passing = self.of("SHFL") | (self.of("S2R") & (self.pipes == "lsu"))
         self.bypassing = np.array(["BYPASS" in instruction.modifiers for instruction in instructions], dtype=bool)
         self.all = np.ones(len(instructions), dtype=bool)
@@ -130,24 +131,26 @@ class CounterTable:
         return chosen & np.isin(self.ops, ops) if ops else chosen
 
     def idle_passes(self, chosen: np.ndarray) -> float:
-        """Passes of the data stage that access nothing: ``passing``, and shared accesses without a lane."""
+        """Passes of the data stage without an access: ``passing`` instructions, and shared accesses with no active
+        lane.
+        """
         idle = (self.spaces == "shared") & chosen
         return self.sum("executed", self.passing & chosen) + self.sum("executed", idle) - self.sum("requests", idle)
 
     def by_pipe(self, chosen: np.ndarray) -> dict[str, float]:
-        """Warp instructions by pipe; "fma" has those of "fmaheavy" in it, integers that only its heavy half takes."""
+        """Warp instructions by pipe; "fma" includes "fmaheavy", the integer instructions of its heavy half."""
         found = {pipe: self.sum("executed", chosen & (self.pipes == pipe)) for pipe in (*PIPES, "fmaheavy")}
         found["fma"] += found["fmaheavy"]
         return found
 
 
 def _requested(op: str) -> tuple[str, ...]:
-    """The operations whose requests to L1 ncu counts under ``op``: asynchronous copies are loads there."""
+    """The operations whose requests to L1 ncu counts as ``op``: asynchronous copies count as loads."""
     return ("ld", "ldgsts") if op == "ld" else (op,)
 
 
 def _pipe(instruction: Instruction) -> str:
-    """Its pipe. Of the special registers, a thread's index comes through the LSU and the block's from the ADU."""
+    """The pipe of an instruction. S2R reads thread indices through the LSU and block indices through the ADU."""
     if instruction.opcode == "S2R" and any("CTAID" in operand.name.upper() for operand in instruction.operands):
         return "adu"
     return pipe_of(instruction.opcode, instruction.modifiers) or ""

@@ -1,4 +1,4 @@
-"""Theoretical occupancy: how many blocks of a kernel an SM holds at once, and what keeps it from more."""
+"""Theoretical occupancy: the number of blocks of a kernel that fit on an SM, and the limits."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from warpwise.lab.explain.model.limits import (
 
 @dataclass(frozen=True)
 class Occupancy:
-    """What one block takes of an SM and how many fit. Sizes are in bytes, ``registers`` a thread's.
+    """Resources of one block on an SM, and the number of blocks that fit. Sizes are in bytes, ``registers`` per thread.
 
-    ``limits`` gives the blocks that would fit if only "blocks", "warps", "registers", "shared memory" or "barriers"
-    counted. ``shared_config`` is the size that the driver would give the SM's shared memory, enough for all blocks that
-    can be resident, and the limit by shared memory is for that size; what it leaves is L1 cache (``l1_bytes``). ``blocks`` is 0 for a
-    launch that the device refuses, and ``refusal`` then says why.
+    ``limits`` gives the number of blocks that fit by "blocks", "warps", "registers", "shared memory" or "barriers"
+    alone. ``shared_config`` is the shared memory size that the driver configures, enough for all resident blocks; the
+    limit by shared memory is for that size, and the rest is L1 cache (``l1_bytes``). ``blocks`` is 0 for a launch that
+    the device rejects, and ``refusal`` gives the reason.
     """
 
     profile: Profile
@@ -46,26 +46,26 @@ class Occupancy:
 
     @property
     def fraction(self) -> float:
-        """Resident warps of those that the SM can hold, 0 to 1."""
+        """Resident warps over the maximum of the SM, 0 to 1."""
         return self.warps / self.profile.warps_per_sm
 
     @property
     def l1_bytes(self) -> int:
-        """What the shared memory's configuration leaves for the L1 cache."""
+        """L1 cache size under the shared memory configuration."""
         return self.profile.l1_and_shared_per_sm - self.shared_config
 
     @property
     def binding(self) -> tuple[str, ...]:
-        """The limits that are lowest: more of these, and only of all of these, would let more blocks in."""
+        """The lowest limits; raising all of them is necessary for more resident blocks."""
         lowest = min(self.limits.values())
         return tuple(name for name, blocks in self.limits.items() if blocks == lowest)
 
     def waves(self, grid: int, sm_count: int) -> float:
-        """How often ``sm_count`` SMs fill up with blocks until ``grid`` blocks have run; below 1, none is full."""
+        """The number of waves: ``grid`` blocks over those that ``sm_count`` SMs hold at once."""
         return grid / (self.blocks * sm_count) if self.blocks else 0.0
 
     def tail(self, grid: int, sm_count: int) -> float:
-        """The part of the last wave's places that blocks take: 1 is a whole wave, and 0.1 leaves nine tenths idle."""
+        """The fraction of the last wave that is filled: 1 is a full wave."""
         places = self.blocks * sm_count
         return ((grid - 1) % places + 1) / places if places and grid else 0.0
 
@@ -81,9 +81,9 @@ def occupancy(
 ) -> Occupancy:
     """The occupancy of blocks of ``threads`` threads with ``registers`` registers each.
 
-    ``static_shared`` and ``dynamic_shared`` are a block's, ``local`` a thread's local memory, in bytes; the last limits
-    nothing. ``barriers`` are those that a block synchronises on (``__syncthreads()`` is one). Raises ``ValueError`` for
-    an unknown target and for negative sizes.
+    ``static_shared`` and ``dynamic_shared`` are bytes per block, ``local`` bytes of local memory per thread, which
+    limit nothing. ``barriers`` is the number of named barriers of a block (``__syncthreads()`` uses one). Raises
+    ``ValueError`` for an unknown target and for negative sizes.
     """
     profile = target if isinstance(target, Profile) else Profile.of(target)
     for name, value, least in (
@@ -122,20 +122,20 @@ def _round_up(value: int, unit: int) -> int:
 
 
 def _register_limit(profile: Profile, of_warp: int, warps: int) -> int:
-    """Warps get their registers in one sub-partition, so that what is left over in each is of no use."""
+    """A warp's registers are in one sub-partition, so the remainder of each sub-partition is unused."""
     of_partition = profile.registers_per_sm // PARTITIONS // of_warp
     return of_partition * PARTITIONS // warps
 
 
 def _refusal(profile: Profile, threads: int, registers: int, of_warp: int, warps: int, shared: int) -> str:
-    """Why no block of this kind can start, or nothing."""
+    """The reason why no such block can start, or ""."""
     if threads > profile.threads_per_block:
-        return f"{threads} threads a block; {profile.name} takes {profile.threads_per_block}"
+        return f"{threads} threads per block; {profile.name} takes {profile.threads_per_block}"
     if registers > profile.registers_per_thread:
-        return f"{registers} registers a thread; {profile.name} has {profile.registers_per_thread}"
-    # The launch is checked as if every sub-partition got as many warps as the fullest.
+        return f"{registers} registers per thread; {profile.name} has {profile.registers_per_thread}"
+    # The driver's check assumes as many warps in every sub-partition as in the fullest one.
     if (needed := of_warp * _round_up(warps, PARTITIONS)) > profile.registers_per_block:
-        return f"{needed} registers a block ({registers} for each of {threads} threads); {profile.name} has {profile.registers_per_block}"
+        return f"{needed} registers per block ({registers} for each of {threads} threads); {profile.name} has {profile.registers_per_block}"
     if shared > profile.shared_per_block_optin:
-        return f"{shared} bytes of shared memory a block; {profile.name} has {profile.shared_per_block_optin}"
+        return f"{shared} bytes of shared memory per block; {profile.name} has {profile.shared_per_block_optin}"
     return ""

@@ -1,4 +1,4 @@
-"""Which pipe of an SM executes an opcode, and how many warp instructions a clock each pipe takes.
+"""The pipe of an SM that executes an opcode, and the rate of each pipe in warp instructions per clock.
 
 Sources: the pipelines as Nsight Compute's Kernel Profiling Guide describes them, NVIDIA's statements on the FMA pipes of
 GA10x and GH100 (a heavy one for integers, a light one for float32 alone, both together for half precision), and the
@@ -34,7 +34,8 @@ PIPE_OF: Mapping[str, str] = MappingProxyType(
 )
 """Opcode to pipe, on sm_90, as ncu's counters by pipe add up on an H200 (benchmarks/results/h200/ncu).
 
-"fma" takes either half of the FMA pipe, "fmaheavy" the half that knows integers. BRA, ULDC, UMOV and NOP are in none.
+"fma" instructions use either half of the FMA pipe, "fmaheavy" only the half with integer units. BRA, ULDC, UMOV and NOP
+use no pipe.
 """
 
 PIPES = ("fma", "alu", "fp64", "xu", "lsu", "tex", "uniform", "tensor", "adu", "cbu")
@@ -67,27 +68,27 @@ _GEFORCE = {**_WIDE, "lsu": 0.5, "fp64": 2 / 32}  # GA10x and later of the same 
 
 
 def pipe_of(opcode: str, modifiers: Iterable[str] = ()) -> str | None:
-    """The pipe of an opcode ("HMMA": "tensor"), or None for one that takes none or is not known.
+    """The pipe of an opcode ("HMMA": "tensor"), or None if it uses no pipe or is unknown.
 
-    HFMA2.MMA, with which the compiler likes to load constants, is half precision on the matrix unit.
+    HFMA2.MMA, which the compiler often uses to load constants, runs on the tensor pipe.
     """
     return "tensor" if "MMA" in modifiers else PIPE_OF.get(opcode)
 
 
 def rates(profile: Profile) -> dict[str, float]:
-    """Warp instructions a clock and SM, by pipe; "issue" is what the four schedulers issue together."""
+    """Warp instructions per clock and SM by pipe; "issue" is the total of the four schedulers."""
     found = _RATES.get(profile.compute_capability)
     if found is None:
         found = _RATES[(10, 0)] if profile.threads_per_sm == 2048 else _GEFORCE
     if profile.compute_capability >= (12, 0):
-        found = {**found, "alu": 4.0}  # integers on all 128 lanes, says the RTX Blackwell white paper
+        found = {**found, "alu": 4.0}  # integers on all 128 lanes (RTX Blackwell white paper)
     return dict(found)
 
 
 def multiply_adds(modifiers: Iterable[str]) -> int:
     """Multiply-adds of one matrix instruction of a warp, by its shape: 16816 is 16 x 8 x 16. 0 if no modifier names one.
 
-    64x64x16 is that of four warps together, of which each executes the instruction and computes a quarter.
+    64x64x16 is the shape of a warpgroup: each of its four warps executes the instruction and computes a quarter.
     """
     for modifier in modifiers:
         digits = modifier.split("x")

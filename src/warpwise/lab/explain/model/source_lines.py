@@ -1,4 +1,4 @@
-"""The counters of every source line, with the line's text: what the picture of a kernel's source is drawn from."""
+"""Counters and text of every source line, for the renderings of a kernel's source."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ if TYPE_CHECKING:
 SHARED = ("LDS", "STS", "ATOMS", "LDSM", "STSM")
 LOCAL = ("LDL", "STL")
 GLOBAL = ("LDG", "STG", "LD", "ST", "ATOMG", "ATOM", "RED", "REDG", "LDGSTS", "LDGMC", "UBLKCP")
-_GAP = 6  # lines without machine code that are still shown
+_GAP = 6  # largest gap of lines without machine code that is shown
 _FLOW = ("BRA", "EXIT", "BSSY", "BSYNC", "BREAK", "WARPSYNC", "NOP")
 _TOTALS = ("executed", "threads", "threads_on", "stall_cycles", "bytes")
 
 
 @dataclass(frozen=True)
 class Column:
-    """One heat column: ``value`` is drawn as the bar; ``best``, if there is one, is what it would be at best."""
+    """One column of the source view: the counter ``key`` is drawn as a bar; ``best`` is the counter of its ideal value,
+    or "".
+    """
 
     key: str
     title: str
@@ -33,16 +35,16 @@ class Column:
 
 
 COLUMNS = (
-    Column("stall_cycles", "waits", explained="share of a lone warp's cycles spent before this line's instructions"),
+    Column("stall_cycles", "waits", explained="share of a warp's stall cycles, alone on its SM"),
     Column("executed", "instr", explained="warp instructions executed"),
-    Column("sectors", "sectors", "ideal_sectors", "32-byte sectors of global memory, and how many times the least that would do"),
-    Column("local_sectors", "local", explained="sectors of local memory: spills and arrays that are indexed"),
-    Column("wavefronts", "shared", "ideal_wavefronts", "passes through shared memory, and how many times the least that would do"),
+    Column("sectors", "sectors", "ideal_sectors", "32-byte sectors of global memory, and factor over the ideal"),
+    Column("local_sectors", "local", explained="sectors of local memory: spills and indexed arrays"),
+    Column("wavefronts", "shared", "ideal_wavefronts", "shared memory wavefronts, and factor over the ideal"),
 )  # fmt: skip
 
 
 def shown_columns(lines: Iterable[Line]) -> list[Column]:
-    """The columns that say anything about these lines."""
+    """The columns in which one of these lines has a value."""
     lines = list(lines)
     return [column for column in COLUMNS if any(line.counters.get(column.key) for line in lines)]
 
@@ -54,7 +56,9 @@ def lines(
     sources: Mapping[str, Sequence[str]],
     names: Mapping[str, str],
 ) -> tuple[Line, ...]:
-    """Every line that instructions name, by file and number. ``names`` maps the program's file names to ours."""
+    """Every source line of the instructions, by file and number. ``names`` maps the program's file names to those
+    shown.
+    """
     places: dict[tuple[str, int], list[int]] = {}
     for index, instruction in enumerate(program.instructions):
         if instruction.line and instruction.opcode != "NOP":
@@ -73,7 +77,7 @@ def lines(
 
 
 def _counters(program: Program, counts: Counts | None, indices: Sequence[int]) -> dict[str, float]:
-    """The counters of one line: totals, and those of each memory apart."""
+    """The counters of one line, in total and by memory space."""
     if counts is None:
         return {}
     found = {name: float(counts.column(name)[list(indices)].sum()) for name in _TOTALS}
@@ -92,7 +96,7 @@ def _of(program: Program, counts: Counts, name: str, indices: Sequence[int], opc
 
 
 def numbers(lines: Mapping[int, Line], between: bool = True) -> Iterator[int | None]:
-    """Line numbers to show: from the first with machine code to the last, with what stands ``between`` them; None for a gap."""
+    """Line numbers to show: those with machine code and, with ``between``, those in short gaps; None for a gap."""
     before: int | None = None
     for number in sorted(lines):
         if before is not None and number > before + 1:
@@ -105,16 +109,15 @@ def numbers(lines: Mapping[int, Line], between: bool = True) -> Iterator[int | N
 
 
 def ratio(line: Line, column: Column) -> float | None:
-    """How many times the least that would do a counter is; None where there is no least."""
+    """A counter over its ideal value; None if it has none."""
     best = line.counters.get(column.best, 0) if column.best else 0
     return line.counters.get(column.key, 0) / best if best else None
 
 
 def texts(program: Program, own: str, own_text: str) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
-    """The text of every file that the program names, and the names that they go by here.
+    """The text of every file in the program's line table, and a mapping from its file names to those shown.
 
-    ``own`` is the module's file, which may be text without a file: the compiler then calls it by the folder that it was
-    compiled in.
+    ``own`` is the module's file. For a module from text, the compiler's name has the compilation folder in front.
     """
     sources: dict[str, tuple[str, ...]] = {}
     names: dict[str, str] = {}
@@ -135,13 +138,13 @@ def _same(file: str, own: str) -> bool:
 
 
 def unreached(counts: Counts, lines: Iterable[Line], own: str) -> str:
-    """What of ``own`` no lane executed, in words: whole lines, and lines in part; "" if everything ran."""
+    """The lines of ``own`` that no lane executed, whole or in part, as text; "" if everything was executed."""
     on = counts.column("threads_on")
     whole, partly = [], []
     for line in lines:
         if line.file != own:
             continue
-        # A branch that nobody takes is how code behind it is passed over, and costs nothing more.
+        # A branch that is never taken skips the code behind it, and is not reported itself.
         idle = [i for i in line.instructions if not on[i] and counts.program.instructions[i].opcode not in _FLOW]
         if len(idle) == len(line.instructions):
             whole.append(line.number)

@@ -1,11 +1,11 @@
-"""The stages of the L1 cache and the way to L2: how often a request passes each.
+"""Passes of a request through the stages of the L1 cache and to L2.
 
-Learned from ncu on an H200 (benchmarks/results/h200): ``l1tex__t_output_wavefronts`` of microbenchmarks,
+Derived from ncu on an H200 (benchmarks/results/h200): ``l1tex__t_output_wavefronts`` of microbenchmarks,
 ``l1tex__data_pipe_lsu_wavefronts`` and ``lts__xbar2lts_cycles_active`` of every rung.
 
 - The tag stage looks up four 128-byte lines at a time, more often fewer if lanes are scattered.
-- The data stage has 32 banks of 4 bytes, for lines of L1 as for shared memory: lanes that read different words of one
-  bank take a pass each, so that 32 rows whose length is a multiple of 128 bytes take 32.
+- The data stage has 32 banks of 4 bytes, for L1 lines as for shared memory: lanes that read different words of one
+  bank take one pass each, so 32 rows whose length is a multiple of 128 bytes take 32.
 - L2 takes a packet for each line that is read, one for each sector that is written, and one more for a line of which
   some sector is written in part: it says which bytes.
 """
@@ -22,7 +22,7 @@ from warpwise.machine.counts import Sample
 
 TAGS_AT_ONCE = 4
 BANKS, WORD = 32, 4
-_GROUP = {8: 16, 16: 8}  # lanes that are served together, by the bytes of each
+_GROUP = {8: 16, 16: 8}  # lanes served together, by bytes per lane
 
 
 def tag_passes(table: CounterTable) -> float:
@@ -33,7 +33,7 @@ def tag_passes(table: CounterTable) -> float:
 
 
 def data_passes(table: CounterTable) -> tuple[float, float]:
-    """Clocks of the data stage: for shared memory and what passes with it, and for lines of the L1 cache."""
+    """Clocks of the data stage for shared memory and shuffles, and for lines of the L1 cache."""
     shared = table.sum("wavefronts", table.all) + table.idle_passes(table.all)
     lines = 0.0
     requests = table.counts.column("requests")
@@ -43,7 +43,7 @@ def data_passes(table: CounterTable) -> tuple[float, float]:
 
 
 def request_passes(samples: Sequence[Sample]) -> float:
-    """Passes through the data stage of a request to global memory, by the first that was kept."""
+    """Passes of a request to global memory through the data stage, from the first sample."""
     if not samples:
         return 1.0
     sample = samples[0]
@@ -70,7 +70,7 @@ def l2_packets(table: CounterTable) -> float:
         counts.column(name).astype(float) for name in ("sectors", "tags", "l2_sectors", "bytes")
     )
     lines = np.divide(crossed * tags, sectors, out=np.zeros_like(sectors), where=sectors > 0)
-    # The sectors at both ends of a run of bytes may be partial: as many as twice what there are more than needed.
+    # The sectors at both ends of a contiguous range may be partial: up to twice the excess over the ideal.
     share = np.divide(crossed, sectors, out=np.zeros_like(sectors), where=sectors > 0)
     partial = np.clip(2 * (sectors - nbytes / SECTOR), 0, tags) * share
     writes = (table.ops == "st") & (table.spaces != "shared")

@@ -1,11 +1,10 @@
-"""How long each unit of the device is busy with a launch, and so how long the launch takes.
+"""The time model: the busy time of each unit of the device, and the time of the launch.
 
-Units work side by side, so the slowest one decides, if there are warps enough to keep it fed: the time that a lone warp
-takes, times how often an SM fills up with blocks, is a bound like any other ("latency"). But nothing overlaps wholly:
-units that wait for one another in turn, such as DRAM and the pipes of an SM, add up as the root of their squares. That
-exponent was chosen on the times of 125 launches on an H200 (benchmarks/results/h200/ncu): of 1.5 to 3 in quarters, 2
-orders the ladders best, and 2.25 comes a little nearer to the times. No rung or operation has a constant of its own.
-Where ``hardware``'s constants were read off is said there.
+Units work concurrently, so the slowest one bounds the time. Latency is a bound too: the time of a block whose warps run
+alone, times the number of waves. Overlap is incomplete: the times of units that depend on one another, such as DRAM and
+the pipes of an SM, combine as the root of the sum of their squares. The exponent 2 was chosen on 125 launches on an
+H200 (benchmarks/results/h200/ncu): among 1.5 to 3 in steps of 0.25, it orders the ladders best, and 2.25 gives slightly
+closer times. No rung or operation has its own constant. ``hardware`` gives the sources of the constants.
 """
 
 from __future__ import annotations
@@ -31,19 +30,19 @@ GROUPS = (
     ("issue slots", "FMA", "ALU", "FP64", "tensor", "SFU (XU)", "uniform", "ADU", "CBU"),
     ("latency",),
 )
-"""Units that the same instructions pass through one after another, a pipeline, of which only the slowest stage counts."""
+"""Groups of units that an instruction passes in sequence: a pipeline, of which only the slowest stage counts."""
 
-FLOATS = frozenset({"F32", "F64", "F16x2", "BF16x2", "F16", "BF16"})  # among an atomic's modifiers
+FLOATS = frozenset({"F32", "F64", "F16x2", "BF16x2", "F16", "BF16"})  # modifiers of floating-point atomics
 THROUGHPUT = (
     "DRAM", "L2", "L1 tag stage", "L1 data stage", "atomics", "LSU issue", "FMA", "ALU", "FP64", "tensor", "SFU (XU)",
     "uniform", "ADU", "CBU", "issue slots",
 )  # fmt: skip
-"""Units that have a rate, and that ncu gives a utilisation of."""
+"""Units with a rate, for which ncu reports a utilisation."""
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What a launch asks of one unit: ``amount`` of ``what`` at ``rate`` a second take ``seconds``, on the busiest SM."""
+    """Work of one unit: ``amount`` of ``what`` at ``rate`` per second take ``seconds`` on the busiest SM."""
 
     amount: float
     what: str
@@ -58,10 +57,10 @@ class Demand:
 class Prediction:
     """Predicted seconds of a launch on ``device``.
 
-    ``units`` gives the seconds that each unit is busy, with "latency" (waiting, however fast the units) and "launch" (a
-    constant); ``demands`` has the figures that led to each. ``time`` is all of them together, ``limiter`` the one that is
-    largest, ``busiest`` the largest of those that have a rate, which is what ncu would show as most used. ``floor`` is
-    the least that the launch's distinct bytes need at DRAM's rate, launch included.
+    ``units`` gives the busy seconds of each unit, with "latency" (stalls, independent of rates) and "launch" (a
+    constant); ``demands`` has the work behind them. ``time`` combines all of them, ``limiter`` is the largest, and
+    ``busiest`` the largest with a rate, ncu's most utilised unit. ``floor`` is the time of the launch's distinct bytes
+    at the DRAM rate, launch overhead included.
     """
 
     device: str
@@ -73,17 +72,19 @@ class Prediction:
 
     @property
     def limiter(self) -> str:
-        """The unit, "latency" or "launch", that takes longest."""
+        """The unit with the longest time, or "latency" or "launch"."""
         return max(self.units, key=lambda name: self.units[name])
 
     @property
     def busiest(self) -> str:
-        """The unit with a rate that takes longest. Atomics that wait in one slice of L2 leave the others idle: not that."""
+        """The unit with a rate and the longest time. Atomics are excluded: contention in one L2 slice leaves the others
+        idle.
+        """
         rated = [name for name in self.demands if name != "atomics"] or list(self.units)
         return max(rated, key=lambda name: self.units[name])
 
     def utilisation(self, unit: str) -> float:
-        """The part of the predicted time that a unit is busy, 0 to 1."""
+        """Busy time of a unit over the predicted time, 0 to 1."""
         return self.units.get(unit, 0.0) / self.time if self.time else 0.0
 
     def scaled(self, factors: Mapping[str, float]) -> float:
@@ -96,7 +97,9 @@ class Prediction:
 
 
 def predict(counts: Counts, occupancy: Occupancy, hardware: Hardware) -> Prediction:
-    """Seconds by unit from a run's counters, and what they give together. Amounts are of the whole launch."""
+    """Predict the seconds of each unit and of the launch from a run's counters. Amounts are those of the whole
+    launch.
+    """
     table = CounterTable(counts)
     uneven = imbalance(counts.blocks, hardware.sm_count)
     demands = {
@@ -122,20 +125,22 @@ def predict(counts: Counts, occupancy: Occupancy, hardware: Hardware) -> Predict
 
 
 def combined(units: Mapping[str, float]) -> float:
-    """The launch's overhead, and after it the root of the squares of each group's slowest unit."""
+    """The launch overhead plus the root of the sum of squares over the slowest unit of each group."""
     slowest = (max((units.get(name, 0.0) for name in group), default=0.0) for group in GROUPS)
     return units.get("launch", 0.0) + math.sqrt(sum(seconds * seconds for seconds in slowest))
 
 
 def imbalance(blocks: int, sm_count: int) -> float:
-    """The busiest SM's blocks over the mean: 1 if ``blocks`` divide evenly among SMs, up to ``sm_count`` for one block."""
+    """The busiest SM's blocks over the mean: 1 if ``blocks`` is a multiple of ``sm_count``, and ``sm_count`` for one
+    block.
+    """
     return math.ceil(blocks / sm_count) * sm_count / blocks if blocks else 1.0
 
 
 def latency(counts: Counts, occupancy: Occupancy, hardware: Hardware) -> float:
-    """Seconds that the busiest SM takes if nothing but waiting counts: rounds of blocks, times a block's own time.
+    """Seconds of the busiest SM if only latency counts: its number of waves times the time of one block.
 
-    A block takes what a warp would take alone, and the time until the next block's warps issue.
+    The time of a block is that of a warp alone on the SM, plus the delay until the next block's warps issue.
     """
     if not occupancy.blocks or not counts.blocks:
         return 0.0
@@ -144,7 +149,7 @@ def latency(counts: Counts, occupancy: Occupancy, hardware: Hardware) -> float:
 
 
 def distinct_sectors(counts: Counts) -> tuple[int, int]:
-    """Sectors read and written, each once; a sample's, scaled up, count no more than the buffers touched have."""
+    """Distinct sectors read and written; if the run was sampled, at most those of the buffers accessed."""
     if not counts.sampled:
         return counts.sectors_read, counts.sectors_written
     table = CounterTable(counts)
@@ -157,17 +162,17 @@ def distinct_sectors(counts: Counts) -> tuple[int, int]:
 
 
 def dram_sectors(counts: Counts) -> tuple[int, int]:
-    """Sectors that cross DRAM: what L2 has to fetch, at least once each, and what is written.
+    """Sectors read from and written to DRAM: L2 misses, at least one per distinct sector, and distinct sectors written.
 
-    Of a sampled run the scaled misses say nothing of reuse between blocks, and L2 is taken to catch all of it; what a block
-    itself reads again, too late to find it, counts again.
+    The scaled misses of a sampled run do not account for reuse between blocks, so the model assumes that L2 serves all
+    of it; sectors that a block reads again after their eviction count again.
     """
     read, written = distinct_sectors(counts)
     return (read + counts.l2_rereads if counts.sampled else max(counts.l2_misses, read)), written
 
 
 def _of_multiprocessors(table: CounterTable, hardware: Hardware) -> dict[str, tuple[float, str, float]]:
-    """What the SMs' own units are asked for: amount, of what, and how many a clock and SM."""
+    """Work of the units of an SM: amount, its name, and the rate per clock and SM."""
     pipes, rate = table.by_pipe(table.all), hardware.rates
     heavy = pipes["fmaheavy"] / rate["fmaheavy"] > pipes["fma"] / rate["fma"]
     shared, lines = stages.data_passes(table)
@@ -188,7 +193,7 @@ def _of_multiprocessors(table: CounterTable, hardware: Hardware) -> dict[str, tu
 
 
 def _matrix_flops(table: CounterTable) -> float:
-    """FLOPs of matrix instructions, in those of half precision: TF32 counts twice, 8 bits half."""
+    """FLOPs of matrix instructions in units of half precision: TF32 counts twice, 8-bit types half."""
     total = 0.0
     executed = table.counts.column("executed")
     for i, instruction in enumerate(table.counts.program.instructions):
@@ -202,7 +207,7 @@ def _matrix_flops(table: CounterTable) -> float:
 
 
 def _of_device(table: CounterTable, hardware: Hardware) -> dict[str, Demand]:
-    """What units outside of the SMs are asked for."""
+    """Work of the units outside the SMs."""
     counts = table.counts
     updates, clocks = table.accesses("global", "red", "atom"), 0.0
     for i in np.flatnonzero(updates & (counts.column("requests") > 0)):

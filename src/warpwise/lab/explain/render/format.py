@@ -1,4 +1,4 @@
-"""Numbers as the pictures write them, and the colours that lanes and heat have."""
+"""Format numbers for the renderings; colours of lanes and heat."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def size(value: int) -> str:
 
 
 def percent(share: float) -> str:
-    """``61 %``; a share that would round to nothing is ``< 1 %``."""
+    """``61 %``; a share that would round to 0 is ``< 1 %``."""
     if 0 < share < 0.005:
         return "< 1 %"
     return f"{100 * share:.0f} %"
@@ -48,7 +48,7 @@ def times(factor: float) -> str:
 
 
 def dimensions(sizes: tuple[int, int, int]) -> str:
-    """``8 × 8`` for (8, 8, 1): trailing ones say nothing."""
+    """``8 × 8`` for (8, 8, 1): trailing ones are omitted."""
     last = max((axis for axis, size in enumerate(sizes) if size != 1), default=0)
     return " × ".join(f"{size:,}" for size in sizes[: last + 1])
 
@@ -75,7 +75,7 @@ def bar(share: float, width: int) -> str:
 
 
 def heat(share: float) -> int:
-    """0 (cold) to 4 (hot): how a share of the whole is coloured."""
+    """The colour step of a share of the whole, 0 (cold) to 4 (hot)."""
     return sum(share >= limit for limit in (0.03, 0.1, 0.25, 0.5))
 
 
@@ -101,4 +101,4 @@ def _srgb(lightness: float, chroma: float, hue: float) -> str:
 LANE_COLOURS = tuple(
     _srgb(0.74 + 0.10 * lane / (LANES - 1), 0.125, 285 - 225 * lane / (LANES - 1)) for lane in range(LANES)
 )
-"""Lane 0 violet to lane 31 amber, light enough for dark text: neighbours look alike, and a scattered warp is a mosaic."""
+"""Lane 0 violet to lane 31 amber, light enough for dark text; neighbouring lanes have similar colours."""

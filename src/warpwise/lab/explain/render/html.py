@@ -17,9 +17,9 @@ from warpwise.lab.explain.render import lanes, svg
 from warpwise.lab.explain.render.format import count, dimensions, heat, listed, percent, seconds, size, times
 from warpwise.lab.html_templates import Templates
 
-_MOST_LINES = 8  # whose lanes are drawn
+_MOST_LINES = 8  # lines whose requests are drawn
 _UNITS = 8
-_WASTEFUL = 1.05  # times the least that would do
+_WASTEFUL = 1.05  # factor over the ideal from which it is shown
 _TEMPLATES = Templates(
     "warpwise.lab.explain.render", count=count, listed=listed, percent=percent, seconds=seconds, size=size, times=times
 )
@@ -42,7 +42,7 @@ def page(explanations: Iterable[Explanation], line: int | None = None) -> str:
 
 
 def fragment(explanation: Explanation, line: int | None = None) -> str:
-    """One launch, with a style sheet that applies to nothing outside of the fragment."""
+    """One launch, with a style sheet that applies to the fragment only."""
     return str(_fragment(explanation, line, style=True))
 
 
@@ -69,7 +69,7 @@ def _anchor(identity: str, line: Line) -> str:
 
 
 def _drawn(explanation: Explanation, chosen: Line | None) -> Drawn:
-    """The lines whose lanes are drawn, the chosen one first and then those that cost most."""
+    """The lines whose requests are drawn, the chosen one first, then by sectors and wavefronts."""
 
     def traffic(line: Line) -> float:
         return sum(line.counters.get(name, 0) for name in ("sectors", "local_sectors", "wavefronts"))
@@ -96,7 +96,7 @@ def _facts(explanation: Explanation) -> list[tuple[str, str]]:
 
 
 def _units(explanation: Explanation) -> list[dict[str, Any]]:
-    """The units that are busy longest; bars are as wide as their share of the longest, in percent."""
+    """The units with the longest busy time; the width of each bar in percent."""
     expected = explanation.prediction
     if expected is None:
         return []
@@ -123,7 +123,7 @@ def _hints(explanation: Explanation, anchors: Mapping[tuple[str, int], str]) -> 
 def _files(
     explanation: Explanation, columns: Sequence[Column], anchors: Mapping[tuple[str, int], str]
 ) -> list[dict[str, Any]]:
-    """The source of each file that machine code comes from, the kernel's own file first."""
+    """The source of each file with machine code, the file that declares the kernel first."""
     whole = {
         column.key: sum(line.counters.get(column.key, 0) for line in explanation.lines) or 1.0 for column in columns
     }
@@ -153,7 +153,7 @@ def _file(
 
 
 def _cell(line: Line | None, column: Column, whole: Mapping[str, float]) -> dict[str, Any] | None:
-    """A counter of a line: its text, and the widths of its bar's two parts in percent, needed and wasted."""
+    """A counter of a line: its text, and the widths in percent of the bar's two parts, ideal and excess."""
     value = line.counters.get(column.key, 0) if line is not None else 0
     if line is None or not value:
         return None
@@ -165,5 +165,5 @@ def _cell(line: Line | None, column: Column, whole: Mapping[str, float]) -> dict
         "title": column.title, "best": column.best, "text": percent(share) if column.key == "stall_cycles" else count(value),
         "need": f"{100 * need:.1f}", "waste": f"{100 * (share - need):.1f}" if wasteful else "",
         "factor": times(factor) if factor else "",
-        "tip": f"{value:,.0f}: {percent(share)} of all" + (f", {times(factor)} the least" if factor else ""),
+        "tip": f"{value:,.0f}: {percent(share)} of all" + (f", {times(factor)} the ideal" if factor else ""),
     }  # fmt: skip

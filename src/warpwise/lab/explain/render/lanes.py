@@ -1,4 +1,4 @@
-"""One request of a warp laid out for a picture: which lane touches which sector, or which bank in which wavefront."""
+"""The layout of a warp's request: lanes by sector of global memory, or by bank and wavefront of shared memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORDS = LINE // WORD
 
 @dataclass(frozen=True)
 class MemoryRow:
-    """A 128-byte line of memory, or a wavefront: for each of its 32 words or banks the lanes that touch it."""
+    """A 128-byte line of memory, or a wavefront: the lanes that access each of its 32 words or banks."""
 
     label: str
     cells: tuple[tuple[int, ...], ...]
@@ -28,7 +28,7 @@ class MemoryRow:
 
     @property
     def sectors(self) -> tuple[bool, ...]:
-        """Which of the line's four sectors are touched."""
+        """True for each of the line's four sectors that is accessed."""
         return tuple(any(self.cells[first : first + 8]) for first in range(0, WORDS, 8))
 
 
@@ -36,9 +36,9 @@ class MemoryRow:
 class Request:
     """The lanes of one request. ``kind`` is "global", "shared" or "local"; ``cost`` counts sectors or wavefronts.
 
-    ``ideal`` is the least cost that would serve the same bytes. ``rows`` are lines of memory in order of address, or
-    wavefronts in order. ``lanes`` gives each active lane's place as text.
-    ``requests`` are those of all the ``alike`` instructions together; ``counted`` is the cost that ``rows`` show.
+    ``ideal`` is the least cost for the same bytes. ``rows`` are lines of memory in order of address, or wavefronts in
+    order. ``lanes`` gives the address of each active lane as text. ``requests`` are those of all ``alike`` instructions
+    together; ``counted`` is the cost that ``rows`` show.
     """
 
     instruction: int
@@ -65,12 +65,12 @@ class Request:
 
     @property
     def factor(self) -> float:
-        """How many times the least cost this request has."""
+        """The cost over the ideal cost."""
         return self.cost / self.ideal if self.ideal else 1.0
 
 
 def requests(explanation: Explanation, line: Line) -> list[Request]:
-    """The worst request of each memory instruction of ``line``, costliest waste first; instructions alike count as one."""
+    """The worst request of each memory instruction of ``line``, by excess cost; equal instructions are merged."""
     counts = explanation.counts
     if counts is None:
         return []
@@ -90,16 +90,16 @@ def _of_instruction(counts: Counts, index: int, samples: Sequence[Sample]) -> Re
 
 
 def _active(sample: Sample) -> list[tuple[int, int]]:
-    """Lane and address of every lane that is on."""
+    """Lane and address of every active lane."""
     return [(lane, sample.addresses[lane]) for lane in range(LANES) if sample.lanes >> lane & 1]
 
 
 def global_request(counts: Counts, sample: Sample) -> Request:
-    """The 128-byte lines that a request touches, each with four sectors of eight words, and the lanes at each word."""
+    """The 128-byte lines that a request accesses, each with four sectors of eight words, and the lanes at each word."""
     instruction = counts.program.instructions[sample.instruction]
     active = _active(sample)
     local = instruction.opcode in LOCAL
-    # A lane's own 4-byte words of local memory lie beside those of the other lanes: address is that of its first word.
+    # Local memory is interleaved: the 4-byte words of the 32 lanes at one local address are consecutive.
     places = [(lane, (address // WORD * LANES + lane) * WORD if local else address) for lane, address in active]
     stride = LANES * WORD if local else WORD
     words = {lane: _words(address, sample.bytes, stride) for lane, address in places}
@@ -130,16 +130,16 @@ def global_request(counts: Counts, sample: Sample) -> Request:
 
 
 def _words(address: int, size: int, stride: int) -> range:
-    """Where the 4-byte words lie that hold ``size`` bytes from ``address`` on, ``stride`` bytes apart."""
+    """The addresses of the 4-byte words that hold ``size`` bytes from ``address`` on, ``stride`` bytes apart."""
     first = address - address % WORD
     return range(first, first + -(-(address - first + size) // WORD) * stride, stride)
 
 
 def shared_request(counts: Counts, sample: Sample) -> Request:
-    """The 32 banks, a row each wavefront: what differs at one place of the banks waits for one another.
+    """The 32 banks, one row per wavefront: different words of one bank are in different wavefronts.
 
-    8-byte accesses go by half warps and 16-byte accesses by quarter warps, two of them together if every lane's
-    neighbour, or the lane two further, asks for the same.
+    8-byte accesses are served by half warps and 16-byte accesses by quarter warps, two of them together if each lane
+    accesses the same address as its neighbour or as the lane two further.
     """
     instruction = counts.program.instructions[sample.instruction]
     active, action = _active(sample), _action(instruction.opcode)
@@ -156,7 +156,7 @@ def shared_request(counts: Counts, sample: Sample) -> Request:
 
 
 def _groups(active: Sequence[tuple[int, int]], width: int) -> Iterator[list[tuple[int, int]]]:
-    """The lanes that go together."""
+    """The lanes that are served together."""
     size = LANES * WORD // width
     pair = min(2 * size, LANES)
     for first in range(0, LANES, pair):
@@ -179,7 +179,7 @@ def _partners_agree(together: Sequence[tuple[int, int]], distance: int) -> bool:
 def _wavefronts(
     together: Sequence[tuple[int, int]], width: int, words_join: bool
 ) -> Iterator[tuple[tuple[int, ...], ...]]:
-    """For each pass the lanes at every bank: each place of ``width`` bytes delivers one unit a pass."""
+    """The lanes at every bank, by pass: each group of banks of ``width`` bytes delivers one unit per pass."""
     places: dict[int, dict[int, list[int]]] = {}
     for lane, address in together:
         unit = address // width
@@ -195,7 +195,7 @@ def _wavefronts(
 
 
 def _ideal_wavefronts(counts: Counts, sample: Sample) -> int:
-    """The least for this request: what the instruction's requests would need on average."""
+    """The ideal wavefronts of a request: the instruction's mean."""
     requests = _requests(counts, sample.instruction)
     ideal = int(counts.column("ideal_wavefronts")[sample.instruction])
     return max(1, round(ideal / requests)) if requests else 1
@@ -210,7 +210,7 @@ def _holds(buffer: Buffer, active: Sequence[tuple[int, int]]) -> bool:
 
 
 def _place(name: str, offset: int, element: int, local: bool) -> str:
-    """``x[1024]``, or a byte where elements are of no known size."""
+    """``x[1024]``, or a byte offset if the element size is unknown."""
     if local:
         return f"local word {offset // (LANES * WORD)}"
     if not name:
@@ -227,18 +227,18 @@ def _action(opcode: str) -> str:
 
 
 def _pattern(addresses: Sequence[int], size: int, element: int) -> str:
-    """The pattern in words: lanes beside one another, strided, or all over the place."""
+    """The access pattern as text: consecutive, strided or irregular."""
     if not addresses:
-        return "no lane is on"
+        return "no lane is active"
     steps = Counter(after - before for before, after in itertools.pairwise(addresses))
     if len(addresses) == 1:
         return "one lane"
     if set(steps) == {0}:
-        return "all lanes go to one address"
+        return "all lanes access one address"
     if set(steps) == {size}:
-        return "neighbouring lanes go to neighbouring addresses"
+        return "neighbouring lanes access neighbouring addresses"
     if len(steps) == 1:
-        return f"each lane is {_bytes(next(iter(steps)), element)} from the one before"
+        return f"each lane is {_bytes(next(iter(steps)), element)} from the previous lane"
     for period in (2, 4, 8, 16):
         if len(addresses) == LANES and all(addresses[lane] == addresses[lane % period] for lane in range(LANES)):
             return f"lanes repeat after {period}: {_pattern(addresses[:period], size, element)}"
@@ -247,7 +247,7 @@ def _pattern(addresses: Sequence[int], size: int, element: int) -> str:
         if inner == 0:
             return f"groups of lanes share an address, {_bytes(outer, element)} apart"
         return f"lanes step by {_bytes(inner, element)}, with jumps of {_bytes(outer, element)} between groups"
-    return "lanes go to addresses without one stride"
+    return "lanes access addresses without a common stride"
 
 
 def _bytes(step: int, element: int) -> str:

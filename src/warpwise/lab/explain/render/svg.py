@@ -1,4 +1,4 @@
-"""A warp's request drawn as SVG: 32 lanes above, and below them the sectors or banks that each of them touches."""
+"""A warp's request as SVG: 32 lanes, and below them the sectors or banks that each lane accesses."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ CELL, HEIGHT, GAP, LABEL, NOTE = 20, 22, 14, 132, 66
 GROUP = 8 * CELL + GAP
 LEFT = LABEL + 8
 WIDTH = LEFT + 4 * GROUP - GAP + NOTE
-TOP, THREADS = 22, 56  # of the row of lanes, and the room for the threads between lanes and memory
+TOP, THREADS = 22, 56  # top of the row of lanes, and the height of the lines between lanes and memory
 MOST_ROWS = 32
 
 
 def element(tag: str, *content: str, **attributes: object) -> Markup:
-    """One element; ``class_`` and ``stroke_width`` give ``class`` and ``stroke-width``. Text that is no markup is escaped."""
+    """One element; ``class_`` and ``stroke_width`` give ``class`` and ``stroke-width``. Plain text is escaped."""
     named = Markup("").join(
         Markup(' {}="{}"').format(name.rstrip("_").replace("_", "-"), _number(value))
         for name, value in attributes.items()
@@ -28,7 +28,7 @@ def element(tag: str, *content: str, **attributes: object) -> Markup:
 
 
 def joined(parts: Iterable[str]) -> Markup:
-    """``parts`` one after another, text escaped."""
+    """``parts`` concatenated, plain text escaped."""
     return Markup("").join(parts)
 
 
@@ -37,17 +37,17 @@ def _number(value: object) -> str:
 
 
 def label(x: float, y: float, content: str, **attributes: object) -> Markup:
-    """A text at a point."""
+    """A text element at (x, y)."""
     return element("text", content, x=x, y=y, **attributes)
 
 
 def column(word: int) -> float:
-    """The left edge of a word or bank, 0 to 31; eight of them stand together."""
+    """The left edge of word or bank 0 to 31, in groups of eight."""
     return LEFT + word // 8 * GROUP + word % 8 * CELL
 
 
 def request(one: Request, identity: str) -> Markup:
-    """The drawing of one request, with a title and a description for those who do not see it."""
+    """The picture of one request, with a title and a description for screen readers."""
     shown = one.rows[:MOST_ROWS]
     top = TOP + CELL + THREADS
     height = top + len(shown) * HEIGHT + (26 if len(one.rows) > len(shown) else 8)
@@ -72,7 +72,7 @@ def request(one: Request, identity: str) -> Markup:
 
 
 def _lanes(one: Request) -> Markup:
-    """The warp: a square a lane, hollow where a lane is off."""
+    """The warp: a square per lane, hollow for inactive lanes."""
     places = dict(one.lanes)
     parts = [label(LABEL, TOP + 14, "lane", class_="ww-label", text_anchor="end")]
     for lane in range(LANES):
@@ -84,13 +84,13 @@ def _lanes(one: Request) -> Markup:
         number = label(
             column(lane) + CELL / 2, TOP + 13, str(lane), class_="ww-lane" if on else "ww-faint", text_anchor="middle"
         )
-        tip = element("title", f"lane {lane}: {places[lane]}" if on else f"lane {lane} is off")
+        tip = element("title", f"lane {lane}: {places[lane]}" if on else f"lane {lane} is inactive")
         parts.append(element("g", tip, box, number))
     return joined(parts)
 
 
 def _threads(one: Request, shown: tuple[MemoryRow, ...], top: float) -> Markup:
-    """A thread from each lane to the first word it touches."""
+    """A curve from each lane to the first word that it accesses."""
     first: dict[int, tuple[int, int]] = {}
     for number, row in enumerate(shown):
         for word, cell in enumerate(row.cells):
@@ -107,7 +107,7 @@ def _threads(one: Request, shown: tuple[MemoryRow, ...], top: float) -> Markup:
 
 
 def _heads(one: Request, top: float) -> Markup:
-    """Above the words: sectors with their bytes, or the banks' numbers."""
+    """The headings: sectors with their byte offsets, or bank numbers."""
     y = top - 6
     if one.kind == "shared":
         heads = [
@@ -123,7 +123,7 @@ def _heads(one: Request, top: float) -> Markup:
 
 
 def _panels(one: Request, row: MemoryRow, y: float) -> Markup:
-    """The row's label, its sectors (those fetched stand out) or groups of banks, and how much of it is used."""
+    """The row's label, its sectors (fetched ones highlighted) or groups of banks, and the fraction in use."""
     parts = [label(LABEL, y + 15, row.label, class_="ww-label", text_anchor="end")]
     fetched = row.sectors if one.kind != "shared" else (False,) * 4
     for group in range(4):

@@ -1,4 +1,4 @@
-"""The picture of an explanation as rows of styled text, for a terminal of any width and also without colour."""
+"""An explanation as rows of styled text, for a terminal of any width, with or without colour."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ from warpwise.lab.explain.render.format import (
 
 Span = tuple[str, str]
 StyledLine = list[Span]
-HOT, GOOD, BAR = "#e5533a", "#2a9d8f", "#7f97b0"  # readable on dark and on light
+HOT, GOOD, BAR = "#e5533a", "#2a9d8f", "#7f97b0"  # legible on dark and light backgrounds
 HEAT = ("dim", "#c9a227", "#e08a3c", "#e76f51", f"bold {HOT}")
 MARKS = (" ", "░", "▒", "▓", "█")
 _NARROWEST_SOURCE, _BAR = 36, 6
-_MOST_ROWS = 12  # of a picture of lanes
+_MOST_ROWS = 12  # rows of a request
 _MOST_ELSEWHERE = 6  # lines of included headers
 _DIGITS = "0123456789abcdefghijklmnopqrstuv"
 
 
 @renders(Explanation, "text")
 def text(explanation: Explanation, width: int, line: int | None = None, all_lines: bool = False) -> str:
-    """The rows without styles, one a line."""
+    """Plain text, one row per line."""
     return "\n".join(plain(row) for row in rows(explanation, width, line, all_lines))
 
 
 def rows(
     explanation: Explanation, width: int, line: int | None = None, all_lines: bool = False
 ) -> Iterator[StyledLine]:
-    """The whole picture, each row at most ``width`` (60 or more) columns; ``line`` is the one whose lanes are drawn."""
+    """All rows, each at most ``width`` (60 or more) columns; ``line`` is the line whose requests are drawn."""
     width = max(width, 60)
     chosen = explanation.line(line) if line is not None else explanation.worst
     for row in _picture(explanation, width, chosen, all_lines):
@@ -53,7 +53,7 @@ def rows(
 
 
 def _clipped(row: StyledLine, width: int) -> StyledLine:
-    """The row without what lies beyond ``width``."""
+    """The row clipped to ``width`` columns."""
     left, kept = width, []
     for text, style in row:
         if left <= 0:
@@ -83,7 +83,7 @@ def plain(row: StyledLine) -> str:
 
 @renders(Explanation, "rich")
 def rich_rows(explanation: Explanation, console: Any, width: int) -> Iterator[Any]:
-    """The rows as what rich prints; it brings its own console, so that nothing here needs rich."""
+    """The rows as rich's ``Text``, made by its console, so that this module does not import rich."""
     for row in rows(explanation, width):
         yield rich_text(row, console)
 
@@ -99,7 +99,7 @@ def rich_text(row: StyledLine, console: Any) -> Any:
 
 
 def _escaped(text: str) -> str:
-    """Square brackets are rich's markup, and a backslash before one escapes it."""
+    """Escape square brackets, which are rich's markup."""
     text = text.replace("[", "\\[")
     return text + " " if text.endswith("\\") else text
 
@@ -134,7 +134,7 @@ def _limiter(explanation: Explanation, width: int) -> Iterator[StyledLine]:
         (f"{seconds(expected.time)} predicted", "bold"), (" on one ", ""), (expected.device, ""), (", limited by ", ""),
         (expected.limiter, f"bold {HOT}"),
     ]  # fmt: skip
-    yield [(f"reading and writing every byte once takes {seconds(expected.floor)}", "dim")]
+    yield [(f"accessing each distinct byte once takes {seconds(expected.floor)}", "dim")]
     ordered = sorted(expected.units.items(), key=lambda item: -item[1])
     longest = ordered[0][1] or 1.0
     for name, needed in ordered[:6]:
@@ -181,7 +181,7 @@ def _agreement(explanation: Explanation, width: int) -> Iterator[StyledLine]:
 
 
 def _labelled(label: str, text: str, width: int, style: str) -> Iterator[StyledLine]:
-    """A fact behind its label, its further lines below one another."""
+    """A label and its text, with continuation lines indented."""
     for number, part in enumerate(textwrap.wrap(text, width - len(label))):
         yield [(label if not number else " " * len(label), "bold"), (part, style)]
 
@@ -233,7 +233,7 @@ def _source(explanation: Explanation, width: int, chosen: Line | None, all_lines
 def _elsewhere(
     found: list[Line], columns: list[Column], most: dict[str, float], room: int, chosen: Line | None, all_lines: bool
 ) -> Iterator[StyledLine]:
-    """Lines of included headers, hottest first, without what stands between them."""
+    """The lines of included files with the highest counters."""
     found.sort(key=lambda line: -max(_share(line, column, most) for column in columns))
     shown = found if all_lines else found[:_MOST_ELSEWHERE]
     for file in dict.fromkeys(line.file for line in shown):
@@ -281,7 +281,7 @@ def _column_width(column: Column) -> int:
 
 
 def _fitting(columns: list[Column], width: int) -> list[Column]:
-    """The columns that leave the source its room; memory traffic stays longest."""
+    """The columns that fit beside the source; memory traffic has priority."""
     order = ("sectors", "wavefronts", "stall_cycles", "local_sectors", "executed")
     left = width - 8 - _NARROWEST_SOURCE
     kept = []
@@ -301,7 +301,7 @@ def _share(line: Line, column: Column, most: dict[str, float]) -> float:
 
 
 def _accesses(explanation: Explanation, width: int) -> Iterator[StyledLine]:
-    """Loads and stores as Triton's interpreter saw them."""
+    """Loads and stores counted by Triton's interpreter."""
     yield [("", "")]
     yield _rule("Loads and stores of the program, from the interpreter", width)
     for one in explanation.accesses:
@@ -321,20 +321,20 @@ def _lanes(explanation: Explanation, line: Line, width: int) -> Iterator[StyledL
 
 
 def lane_rows(request: lanes.Request, width: int) -> Iterator[StyledLine]:
-    """The grid of one request: lane numbers in the words or banks that they touch."""
+    """The rows of one request: lane numbers in the words or banks that they access."""
     plural = "" if request.cost == 1 else "s"
     cost: StyledLine = [
         (f"  {request.active} lanes, {request.bytes} bytes each: ", ""),
         (f"{request.cost} {request.unit}{plural}", "bold"),
     ]
     if request.cost > request.ideal:
-        cost.append((f" where {request.ideal} would do ({times(request.factor)})", f"bold {HOT}"))
+        cost.append((f" where {request.ideal} would be ideal ({times(request.factor)})", f"bold {HOT}"))
     else:
-        cost.append((", the least there is", GOOD))
+        cost.append((", which is ideal", GOOD))
     yield cost
     yield from _wrapped(request.pattern, width)
     code = f"{request.text} · block {request.block}, warp {request.warp}"
-    more = f" · {request.alike} instructions alike" if request.alike > 1 else ""
+    more = f" · {request.alike} equal instructions" if request.alike > 1 else ""
     yield from _wrapped(f"{code}{more}", width, style="dim")
     label = max((len(row.label) for row in request.rows), default=0)
     label = max(label, len("bank"))
@@ -356,7 +356,7 @@ def lane_rows(request: lanes.Request, width: int) -> Iterator[StyledLine]:
         what = "wavefronts" if request.kind == "shared" else "lines of 128 bytes"
         yield [(f"  {'⋮':>{label}}  {len(request.rows) - _MOST_ROWS} more {what}", "dim")]
     if request.counted != request.cost:
-        yield [(f"  The hardware's rules make that {request.cost} {request.unit}{plural}.", "dim")]
+        yield [(f"  The hardware counts {request.cost} {request.unit}{plural}.", "dim")]
 
 
 def _spaced(cells: list[str], wide: bool) -> Iterator[str]:
@@ -384,6 +384,6 @@ def _caveats(explanation: Explanation, width: int) -> Iterator[StyledLine]:
     if not explanation.caveats:
         return
     yield [("", "")]
-    yield _rule("What these counters cannot see", width)
+    yield _rule("Limits of these counters", width)
     for text in explanation.caveats:
         yield from _wrapped(text, width, "    ", "  · ", "dim")
