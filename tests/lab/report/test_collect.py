@@ -90,7 +90,7 @@ def test_a_rung_that_runs_by_name_alone_is_shown_and_never_the_best(op: Op) -> N
     assert point.best is not None and point.best.name == "k03_triton"
     assert point.entry("k02_wide") is not None
     assert [step.entry.name for step in fmt.steps(point, found.rungs)] == ["k01_naive", "k03_triton"]
-    assert "k02_wide runs for who names it alone." in panels.panel(found, point, True)
+    assert "k02_wide runs only if the caller names it." in panels.panel(found, point, True)
 
 
 def test_a_source_that_changed_since_is_told(op: Op, tmp_path: Path) -> None:

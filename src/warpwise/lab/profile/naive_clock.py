@@ -73,7 +73,7 @@ class NaiveClock:
         return str(TEMPLATES.render("naive_clock.html", clock=self, rows=rows))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, seconds."""
+        """Values that JSON can represent; times in seconds."""
         return {
             "name": self.name, "place": self.place, "remark": self.remark,
             "readings": [

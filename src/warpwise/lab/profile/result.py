@@ -141,7 +141,7 @@ class Profile:
         ))  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data: seconds and bytes."""
+        """Values that JSON can represent: seconds and bytes."""
         return {
             "name": self.name, "place": self.place, "schedule": str(self.schedule) if self.schedule else None,
             "steps": self.steps, "seconds": round(self.seconds, 3), "interrupted": self.interrupted,

@@ -1,4 +1,4 @@
-"""The report: one HTML page an operation, and an index, from recorded ladders, the results store or a fresh climb.
+"""The report: one HTML page per operation and an index, from recorded ladders, the results store or a new climb.
 
 >>> report.write([report.collect(registry.get("softmax"), sources)], Path("report"), explain=None)
 """

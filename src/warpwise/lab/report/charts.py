@@ -15,7 +15,7 @@ from warpwise.lab.timing.timing import duration
 WIDE, NARROW = 1040, 350
 SMALL = (242, 224)
 ROW, NARROW_ROW = 24, 38
-LETTER = 7.0  # a letter's width in pixels at 12 px, on the wide side
+LETTER = 7.0  # upper estimate of a letter's width in pixels at 12 px
 BARS = 470
 DURATIONS = (
     "datum.value >= 1e6 ? format(datum.value / 1e6, ',~r') + ' s'"
@@ -26,7 +26,7 @@ Spec = dict[str, Any]
 
 
 def colour(one: Measurement, best: str) -> str:
-    """The variable that an entry is painted with."""
+    """The CSS variable of an entry's colour."""
     if one.kind == "opponent":
         return "var(--rival)"
     return "var(--best)" if one.name == best else "var(--rung)"
@@ -39,7 +39,7 @@ def _value(value: float) -> Spec:
 def _text(
     field: str, x: Spec, y: Spec, align: str, fill: str | None = None, size: float = 12, bold: bool = False
 ) -> Spec:
-    """A text mark; its colour is ``fill`` or comes from the data."""
+    """A text mark; without ``fill``, its colour is a field of the data."""
     mark: Spec = {
         "type": "text", "align": align, "baseline": "middle", "fontSize": size, "aria": False, "clip": False, "limit": 0
     }  # fmt: skip
@@ -61,7 +61,7 @@ def _title(text: str, x: float, y: float, align: str = "right", fill: str = "var
 
 
 def ladder_rows(point: MeasuredPoint, order: Sequence[str]) -> list[Measurement]:
-    """The rungs in the order of the ladder, then the opponents, fastest last."""
+    """The rungs in ladder order, then the opponents, the fastest last."""
     rungs = sorted(point.rungs, key=lambda one: order.index(one.name))
     return [*rungs, *sorted(point.opponents, key=lambda one: -(one.median or math.inf))]
 
@@ -69,7 +69,7 @@ def ladder_rows(point: MeasuredPoint, order: Sequence[str]) -> list[Measurement]
 def ladder(point: MeasuredPoint, order: Sequence[str], narrow: bool = False) -> str:
     """Rates as bars, the ceiling and the best opponent as lines; figures in columns beside (or above) the bars.
 
-    Rungs that do not take these arguments are left to the caption.
+    Rungs that do not support the arguments are in the caption only.
     """
     best = point.best.name if point.best else ""
     rival = point.rival
@@ -131,7 +131,7 @@ def ladder(point: MeasuredPoint, order: Sequence[str], narrow: bool = False) -> 
 
 
 def _fixed(specification: Spec, margin: Mapping[str, float], width: float, height: float, right: float) -> Spec:
-    """Room around the plot that does not depend on which fonts measured the text."""
+    """Set padding and size explicitly, so that they do not depend on font metrics."""
     padding = {"left": margin["left"], "right": right + 2, "top": margin["top"], "bottom": margin["bottom"]}
     return {**specification, "padding": padding, "height": height, "autosize": {"type": "none"}}
 
@@ -199,21 +199,23 @@ def _narrow_columns(y: Spec, width: float) -> list[Spec]:
 
 
 def behind_first(point: MeasuredPoint) -> list[Measurement]:
-    """The entries in the order to draw them in: opponents below the rungs, the best on top."""
+    """The entries in drawing order: opponents first, the best rung last."""
     best = point.best.name if point.best else ""
     return sorted(point.entries, key=lambda one: (one.kind == "rung") + (one.name == best))
 
 
 def shade(number: int, of: int) -> str:
-    """The variable for rung ``number`` of a ladder: later rungs are stronger."""
+    """The CSS variable for rung ``number`` of a ladder: later rungs are darker."""
     return f"var(--s{round(9 * number / max(1, of - 1))})"
 
 
 def sizes(points: Sequence[MeasuredPoint], order: Sequence[str], what: str) -> str:
-    """``what`` ("rate" or "time") of everybody over the sizes of one dtype, a line each, named at its end."""
+    """``what`` ("rate" or "time") of every rung and opponent over the sizes of one dtype, as lines labelled at the
+    end.
+    """
     points = sorted(points, key=lambda point: max((one.bytes or 0) + (one.flops or 0) for one in point.entries))
     units = {fmt.rate_unit(point) for point in points}
-    unit = units.pop() if len(units) == 1 else "GB/s"  # where one size is memory's and another the arithmetic's
+    unit = units.pop() if len(units) == 1 else "GB/s"  # if some sizes are memory-bound and others compute-bound
     best = points[-1].best.name if points[-1].best else ""
     rows: list[dict[str, Any]] = []
     names = [point.case for point in points]
@@ -292,7 +294,7 @@ def _powers(domain: Sequence[float]) -> list[float]:
 
 
 def _ends(rows: Sequence[Mapping[str, Any]], domain: Sequence[float], height: float, log: bool) -> list[Spec]:
-    """A name at the end of every line, moved apart where lines end close to each other."""
+    """The labels at the ends of the lines, moved apart vertically to avoid overlap."""
 
     def pixel(value: float) -> float:
         low, high = (math.log10(each) for each in domain) if log else domain
@@ -313,13 +315,13 @@ def _ends(rows: Sequence[Mapping[str, Any]], domain: Sequence[float], height: fl
 
 
 def short(name: str) -> str:
-    """A rung's number, ``k05``; other names as they are."""
+    """A rung's number, ``k05``; other names unchanged."""
     head = name.partition("_")[0]
     return head if head[:1] == "k" and head[1:].isdigit() else name
 
 
 def spread(spots: Sequence[float], least: float, low: float, high: float) -> list[float]:
-    """``spots``, in rising order, moved as little as need be to stand ``least`` apart between ``low`` and ``high``."""
+    """``spots``, ascending, moved to be at least ``least`` apart between ``low`` and ``high``."""
     found: list[float] = []
     for spot in spots:
         found.append(max(spot, found[-1] + least) if found else max(spot, low))
@@ -331,7 +333,7 @@ def spread(spots: Sequence[float], least: float, low: float, high: float) -> lis
 
 
 def predictions(rows: Sequence[tuple[str, float, str]], narrow: bool = False) -> str:
-    """Predicted seconds of each rung as outlined bars: what was computed must not look like what was measured."""
+    """Predicted seconds of each rung as outlined bars, distinct from the filled bars of measured times."""
     longest = max(seconds for _, seconds, _ in rows)
     left = 0 if narrow else round(LETTER * max(len(name) for name, _, _ in rows)) + 14
     width = NARROW - 4 if narrow else WIDE - left - 120
@@ -359,4 +361,4 @@ def predictions(rows: Sequence[tuple[str, float, str]], narrow: bool = False) ->
     specification: Spec = {"data": {"values": data}, "layer": layers, "width": width}
     margin = {"left": left, "top": 8, "bottom": 4}
     fixed = _fixed(specification, margin, width, step * len(rows), 0 if narrow else 116)
-    return svg(fixed, "Predicted time of each rung; nothing here was measured", "narrow" if narrow else "wide")
+    return svg(fixed, "Predicted time of each rung, not measured", "narrow" if narrow else "wide")

@@ -1,4 +1,4 @@
-"""What Nsight Compute counted of the rungs, from ``ncu/OP.json`` beside a results file."""
+"""Nsight Compute's counters of the rungs, from ``ncu/OP.json`` beside a results file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OCCUPANCY = "sm__warps_active.avg.pct_of_peak_sustained_active"
 
 @dataclass(frozen=True)
 class LaunchCounters:
-    """One launch of a rung: its kernel, grid, registers a thread, shared memory a block in bytes, and metrics by ncu's names."""
+    """One launch of a rung: kernel, grid, registers per thread, shared memory per block in bytes, and ncu's metrics."""
 
     expression: str
     grid: tuple[int, ...]
@@ -32,13 +32,13 @@ class LaunchCounters:
 
 @dataclass(frozen=True)
 class NcuCounters:
-    """All that was counted of an operation: launches by (rung, case, dtype), and with what."""
+    """The counters of an operation: launches by (rung, case, dtype), and the environment."""
 
     launches: Mapping[tuple[str, str, str], tuple[LaunchCounters, ...]]
     environment: Mapping[str, Any]
 
     def at(self, rung: str, case: str, dtype: str) -> tuple[LaunchCounters, ...]:
-        """The rung's launches at a point, in order; none if it was not counted there."""
+        """The rung's launches at a case and dtype, in order; empty if not measured."""
         return self.launches.get((rung, case, dtype), ())
 
     def sum(self, rung: str, case: str, dtype: str, *metrics: str) -> float | None:
@@ -49,12 +49,12 @@ class NcuCounters:
         return sum(launch.metrics[name] for launch in launches for name in metrics)
 
     def moved(self, rung: str, case: str, dtype: str) -> float | None:
-        """Bytes between L2 and DRAM, or None if they were not counted."""
+        """Bytes between L2 and DRAM, or None if not measured."""
         return self.sum(rung, case, dtype, READ, WRITTEN) or None
 
 
 def read_counters(path: Path, device: str) -> NcuCounters | None:
-    """The counters in ``path`` if they are of ``device``; None if there is no such file, or of another schema."""
+    """The counters in ``path``; None if there is no such file, or for another device or schema."""
     try:
         data = json.loads(path.read_text())
     except FileNotFoundError:

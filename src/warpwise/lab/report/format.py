@@ -1,4 +1,4 @@
-"""Figures of a measurement in words, the same on every chart, table and line of a page."""
+"""Format the figures of a measurement, the same in every chart, table and line of a page."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from warpwise.lab.report.collected import MeasuredPoint
 from warpwise.lab.store import Measurement
 from warpwise.lab.timing.timing import duration, rate_text
 
-PAID = 1.05  # times as fast as the best rung before it, from where on an idea paid
+PAID = 1.05  # least speed-up over the best rung before at which an idea paid off
 MARKS = {"right": "✓ right", "wrong": "✗ wrong", "untested": "– untested", "": "not verified"}
 
 
 @dataclass(frozen=True)
 class Gain:
-    """What a rung gained: ``factor`` times as fast as ``before``, the best rung above it on the ladder; None for the first."""
+    """A rung's speed-up: ``factor`` over ``before``, the best rung before it on the ladder; None for the first."""
 
     entry: Measurement
     factor: float | None
@@ -22,12 +22,12 @@ class Gain:
 
     @property
     def paid(self) -> bool:
-        """Whether the idea was worth it at this point."""
+        """True if the rung is at least ``PAID`` times as fast."""
         return self.factor is not None and self.factor >= PAID
 
 
 def steps(point: MeasuredPoint, order: tuple[str, ...]) -> list[Gain]:
-    """Each rung that was right, timed and may be chosen, in the order of the ladder, against the best of those before it."""
+    """The speed-up of each correct, timed rung over the best one before it, without rungs that run by name only."""
     found: list[Gain] = []
     best: Measurement | None = None
     for name in order:
@@ -43,11 +43,13 @@ def steps(point: MeasuredPoint, order: tuple[str, ...]) -> list[Gain]:
 
 
 def rate(one: Measurement, unit: str = "") -> float | None:
-    """GB/s, or TFLOP/s where arithmetic is the nearer ceiling; without a cost, calls a second. ``unit`` asks for one of them."""
+    """GB/s, or TFLOP/s if compute-bound, or calls/s without a cost; ``unit`` selects one of them."""
     if not one.median:
         return None
-    told = {"TFLOP/s": one.tflops, "GB/s": one.gbps, "calls/s": 1 / one.median}
-    return told[unit] if unit else (one.tflops if one.bound == "compute" and one.tflops else one.gbps) or 1 / one.median
+    rates = {"TFLOP/s": one.tflops, "GB/s": one.gbps, "calls/s": 1 / one.median}
+    return (
+        rates[unit] if unit else (one.tflops if one.bound == "compute" and one.tflops else one.gbps) or 1 / one.median
+    )
 
 
 def rate_unit(point: MeasuredPoint) -> str:
@@ -81,26 +83,26 @@ def time(one: Measurement) -> str:
 
 
 def rate_words(one: Measurement) -> str:
-    """``4,015 GB/s``, or nothing without a cost."""
+    """``4,015 GB/s``, or "" without a cost."""
     return rate_text(one.bound, one.tflops, one.gbps)
 
 
 def percent(one: Measurement) -> str:
-    """``94 %`` of the ceiling, or nothing where none is known. One digit more where a percent would hide everything."""
+    """``94 %`` of the ceiling, or "" without one; with one more digit below 1 %."""
     if one.percent is None:
         return ""
     return f"{one.percent:.1f} %" if one.percent < 0.95 else f"{one.percent:.0f} %"
 
 
 def ratio(one: Measurement) -> str:
-    """``2.32 ×``: how many times as fast as the best opponent."""
+    """``2.32 ×``: the speed relative to the best opponent."""
     if one.ratio is None:
         return ""
     return f"{one.ratio.median:.2f} ×" if one.ratio.median >= 0.1 else f"{one.ratio.median:.2g} ×"
 
 
 def against(point: MeasuredPoint) -> str:
-    """``ratio`` of the best rung, or that of the medians where none was kept; "" without an opponent."""
+    """``ratio`` of the best rung, or the ratio of the medians if none was recorded; "" without an opponent."""
     best, rival = point.best, point.rival
     if best is None or rival is None or not best.median or not rival.median:
         return ""
@@ -113,21 +115,21 @@ def gain(factor: float) -> str:
 
 
 def marks(one: Measurement) -> str:
-    """What a reader must know of how it was timed."""
+    """Remarks on the timing."""
     return "; ".join(text for holds, text in flags(one.converged, one.throttled, one.exposed) if holds)
 
 
 def flags(converged: bool, throttled: bool, exposed: bool) -> list[tuple[bool, str]]:
-    """Each of them, with whether it holds."""
+    """The possible remarks, each with whether it applies."""
     return [
-        (not converged, "the budget ended before the interval was narrow"),
+        (not converged, "the budget ended before the interval was narrow enough"),
         (throttled, "the SM clock was low"),
         (exposed, "launch overhead is in it"),
     ]
 
 
 def sentence(one: Measurement, rival: str = "") -> str:
-    """All figures of an entry, for a chart's mark and those who cannot see it."""
+    """All figures of an entry, as the tooltip and screen-reader label of a chart's mark."""
     if not one.median:
         return f"{one.name}: not timed: {one.message}" if one.message else f"{one.name}: not timed"
     interval = one.interval

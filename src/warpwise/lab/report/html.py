@@ -1,4 +1,4 @@
-"""What the report's templates are given: tables, and the Markdown that an operation's README uses within a paragraph."""
+"""Tables and inline Markdown for the report's templates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 
 
 def inline(text: str) -> Markup:
-    """A line of Markdown: code, bold, and links as their text alone, since a page links to nothing outside itself."""
+    """A line of Markdown with code and bold; links become their text, since a page has no external links."""
     made = str(escape(_LINK.sub(r"\1", text)))
     return Markup(_BOLD.sub(r"<b>\1</b>", _CODE.sub(r"<code>\1</code>", made)))
 
@@ -44,7 +44,7 @@ Content = str | Cell | tuple[Cell, ...]
 
 @dataclass(frozen=True)
 class Table:
-    """A table whose first column names the row; other columns in which every cell is empty are left out."""
+    """A table whose first column names the row; other columns are omitted if all their cells are empty."""
 
     headings: Sequence[str]
     rows: Sequence[Sequence[Content]]

@@ -1,4 +1,4 @@
-"""The page that leads to the others: every operation's best rung against its ceiling and its best opponent."""
+"""The index: every operation's best rung relative to its ceiling and its best opponent."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _row(entry: IndexEntry) -> dict[str, Any]:
 
 
 def _chart(rows: list[dict[str, Any]], narrow: bool = False) -> str:
-    """Two dots a row, best rung and best opponent, joined, on one axis of shares of the ceiling."""
+    """One row per operation: the shares of the ceiling of the best rung and the best opponent, joined by a line."""
     left = 0 if narrow else round(LETTER * max(len(row["name"]) for row in rows)) + 26
     columns = (
         []

@@ -1,4 +1,4 @@
-"""How a ladder and a timing show themselves in a notebook: a fragment with its own style, which touches nothing else."""
+"""Ladders and timings in a notebook: an HTML fragment whose style sheet applies to itself only."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def _style() -> Markup:
 
 @renders(Ladder, "html")
 def ladder_html(ladder: Ladder) -> str:
-    """Verdicts, and the bars and figures of each point; on a CPU those that were recorded on a GPU, said to be so."""
+    """Verdicts, and the bars and figures of each point; on a CPU, the recorded ones of a GPU under a heading that says
+    so.
+    """
     source = from_ladder(ladder)
     order = tuple(row.rung for row in ladder.rows)
     rows: list[list[Content]] = []

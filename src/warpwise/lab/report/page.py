@@ -11,13 +11,13 @@ from warpwise.lab.report import panels, tables
 from warpwise.lab.report.collected import Collected, MeasuredPoint
 from warpwise.lab.report.explained import Explained
 from warpwise.lab.report.html import render
-from warpwise.lab.report.readme import Told, read
+from warpwise.lab.report.readme import ReadmeNotes, read
 from warpwise.lab.report.rungs import rung_section
 
 
 def page(collected: Collected, explained: Mapping[str, Explained] | None = None, index: str = "index.html") -> str:
     """The whole document; ``index`` is the target of its first link."""
-    told = told_of(collected)
+    notes = readme_notes(collected)
     chosen = shown_first(collected)
     explained = explained or {}
     points = [_named(point, chosen, label=panels.label(point), dtype=point.dtype) for point in collected.points]
@@ -28,9 +28,9 @@ def page(collected: Collected, explained: Mapping[str, Explained] | None = None,
         stamp=_stamp(collected, chosen), points=points, panels=shown or [panels.predicted(collected, explained)],
         rooflines=_rooflines(collected, chosen), curves=_curves(collected, chosen), counted=_counted(collected, chosen),
         rungs=[
-            rung_section(collected, name, told, explained.get(name), chosen, name == best) for name in collected.rungs
+            rung_section(collected, name, notes, explained.get(name), chosen, name == best) for name in collected.rungs
         ],
-        notes=told.paragraphs, verdicts=tables.verdicts(collected), environment=tables.environment(collected),
+        notes=notes.paragraphs, verdicts=tables.verdicts(collected), environment=tables.environment(collected),
     ))  # fmt: skip
 
 
@@ -41,16 +41,16 @@ def _named(point: MeasuredPoint, chosen: MeasuredPoint | None, **content: Any) -
 
 def shown_first(collected: Collected) -> MeasuredPoint | None:
     """The point to show first: the one that the README's predictions are for, else the first."""
-    for case, dtype in told_of(collected).points:
+    for case, dtype in readme_notes(collected).points:
         for point in collected.points:
             if (point.case, point.dtype) == (case, dtype):
                 return point
     return next(iter(collected.points), None)
 
 
-def told_of(collected: Collected) -> Told:
-    """What the README beside the operation's rungs tells."""
-    return read(collected.op.rungs[0].source.parent) if collected.op.rungs else Told()
+def readme_notes(collected: Collected) -> ReadmeNotes:
+    """The notes in the README beside the operation's rungs."""
+    return read(collected.op.rungs[0].source.parent) if collected.op.rungs else ReadmeNotes()
 
 
 def _stamp(collected: Collected, chosen: MeasuredPoint | None) -> str:
@@ -77,6 +77,6 @@ def _curves(collected: Collected, chosen: MeasuredPoint | None) -> list[dict[str
 
 
 def _counted(collected: Collected, chosen: MeasuredPoint | None) -> list[dict[str, Any]]:
-    """What ncu counted, by point."""
+    """ncu's counters, by point."""
     found = [(point, tables.counted(collected, point)) for point in collected.points]
     return [_named(point, chosen, listed=listed) for point, listed in found if listed.rows]

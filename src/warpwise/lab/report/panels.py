@@ -1,4 +1,4 @@
-"""What a page shows of one point: the best rung against whom and against which ceiling, what paid, the ladder, the roofline."""
+"""The parts of a page for one size and dtype: headline figures, speed-ups, ladder and roofline."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from warpwise.lab.timing.timing import duration
 
 
 def panel(collected: Collected, point: MeasuredPoint, shown: bool) -> Markup:
-    """Everything of one point, hidden unless ``shown``."""
+    """The section of one point, hidden unless ``shown``."""
     order = collected.rungs
     paid, unpaid = ideas(collected, point)
     return render(
@@ -30,12 +30,12 @@ def panel(collected: Collected, point: MeasuredPoint, shown: bool) -> Markup:
 
 
 def key(point: MeasuredPoint) -> str:
-    """What a point is called in the page."""
+    """The identifier of a point in the page."""
     return f"{point.case} {point.dtype} {' '.join(str(size) for size in point.sizes.values())}"
 
 
 def label(point: MeasuredPoint) -> str:
-    """What a reader chooses it by."""
+    """The label of a point in the list of sizes and dtypes."""
     return f"{point.case} · {point.dtype} · {point.size}"
 
 
@@ -94,14 +94,16 @@ def ideas(collected: Collected, point: MeasuredPoint) -> tuple[list[Idea], list[
 def _caption(collected: Collected, point: MeasuredPoint) -> str:
     unit = fmt.rate_unit(point)
     what = {
-        "GB/s": "Bytes that the operation must move, each once, a second.",
-        "TFLOP/s": "FLOPs that the operation must do, a second.",
-        "calls/s": "Calls a second.",
+        "GB/s": "Bytes per second, counting each byte that the operation must move once.",
+        "TFLOP/s": "FLOPs of the operation per second.",
+        "calls/s": "Calls per second.",
     }[unit]
     named = ((charts.short(one.name) if one.verdict == "untested" else one.name, one.message) for one in point.entries)
     notes = [f"{note}." for note in group_notes(named)]
     notes += [
-        f"{one.name} runs for who names it alone." for one in point.rungs if one.median and one.name in point.by_name
+        f"{one.name} runs only if the caller names it."
+        for one in point.rungs
+        if one.median and one.name in point.by_name
     ]
     where = f"Measured on {collected.device}, {point.run.started:%Y-%m-%d}."
     return " ".join([what, where, "Ticks at the bars' ends are 95 % intervals.", *notes, *point.notes])
@@ -157,14 +159,14 @@ def roof(collected: Collected, point: MeasuredPoint) -> tuple[Markup, str]:
     counters = collected.counters
     counted = counters and any(counters.moved(one.name, point.case, point.dtype) for one in point.rungs)
     caption = (
-        f"{'Filled: DRAM bytes as ncu counted them. ' if counted else ''}Hollow: no byte moved twice. Circles CUDA, triangles "
-        "Triton, squares opponents. Ceilings as measured."
+        f"{'Filled: DRAM bytes as ncu counted them. ' if counted else ''}Hollow: assuming that each byte is moved once. "
+        "Circles CUDA, triangles Triton, squares opponents. Ceilings as measured."
     )
     return Markup(drawn), caption if drawn else ""
 
 
 def predicted(collected: Collected, explained: Mapping[str, Explained]) -> Markup:
-    """What takes the place of times where nothing was timed: the model's predictions, and a caption that says so."""
+    """The section shown instead of times if nothing was timed: the model's predictions, labelled as such."""
     rows, at = [], ""
     for name in collected.rungs:
         one = explained.get(name)

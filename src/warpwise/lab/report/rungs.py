@@ -1,4 +1,4 @@
-"""The part of a page about one rung: the idea, what was predicted and what came, verdicts, hints, source and difference."""
+"""The section of one rung: idea, prediction, result, verdicts, hints, source and difference."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from warpwise.lab.report.collected import Collected, MeasuredPoint, Verified
 from warpwise.lab.report.explained import Explained, LaunchExplained
 from warpwise.lab.report.html import render
 from warpwise.lab.report.panels import key
-from warpwise.lab.report.readme import Told
+from warpwise.lab.report.readme import ReadmeNotes
 from warpwise.lab.report.source import before, difference, heated, source_of
 from warpwise.lab.timing.timing import duration
 from warpwise.registry import Rung
@@ -24,17 +24,22 @@ LANGUAGES = {"cuda": "CUDA C++", "triton": "Triton", "c": "C", "python": "Python
 
 
 def rung_section(
-    collected: Collected, name: str, told: Told, explained: Explained | None, chosen: MeasuredPoint | None, opened: bool
+    collected: Collected,
+    name: str,
+    notes: ReadmeNotes,
+    explained: Explained | None,
+    chosen: MeasuredPoint | None,
+    opened: bool,
 ) -> Markup:
-    """All of one rung, to be opened from a line that has its figures."""
+    """The section of one rung, folded below a line with its figures."""
     rung = collected.rung(name)
     status = collected.status(name)
     verdicts = collected.verdicts.get(name, ())
     several = explained is not None and len(explained.launches) > 1
     return render(
-        "rung.html", name=name, idea=rung.idea if rung else "gone since it was measured", opened=opened or status == "wrong",
-        status=status, verdict=fmt.MARKS[status], briefs=_briefs(collected, name, chosen),
-        change=told.changes.get(name), prediction=told.predictions.get(name), came=_came(collected, name, told),
+        "rung.html", name=name, idea=rung.idea if rung else "removed since it was measured",
+        opened=opened or status == "wrong", status=status, verdict=fmt.MARKS[status], briefs=_briefs(collected, name, chosen),
+        change=notes.changes.get(name), prediction=notes.predictions.get(name), measured=_measured(collected, name, notes),
         verdicts=[_verdict(one, collected.ran(name, one)) for one in verdicts], changed=name in collected.changed,
         file=rung.source.name if rung else "", language=LANGUAGES.get(rung.language, rung.language) if rung else "",
         failures=[failure for one in verdicts for failure in one.failures],
@@ -59,9 +64,9 @@ def _briefs(collected: Collected, name: str, chosen: MeasuredPoint | None) -> li
     return found
 
 
-def _came(collected: Collected, name: str, told: Told) -> list[str]:
-    """The figures at the points that the predictions are for."""
-    found = [point for point in collected.points if (point.case, point.dtype) in told.points]
+def _measured(collected: Collected, name: str, notes: ReadmeNotes) -> list[str]:
+    """The measured figures at the points of the predictions."""
+    found = [point for point in collected.points if (point.case, point.dtype) in notes.points]
     lines = []
     for point in found or collected.points[:1]:
         entry = point.entry(name)
@@ -86,7 +91,9 @@ def _where(explained: Explained) -> str:
 
 
 def _beside(collected: Collected, name: str, explained: Explained) -> str:
-    """The predicted time beside the measured one of the same launch; or a note that a GPU gets another launch; or ""."""
+    """The measured time of the same launch and the prediction's error; or a note that the launch differs on a GPU; or
+    "".
+    """
     own = [launch.grid for launch in explained.launches]
     counted = collected.counters.at(name, explained.case, explained.dtype) if collected.counters else ()
     processors = int(collected.environment.get("multiprocessors", 0))
@@ -94,8 +101,8 @@ def _beside(collected: Collected, name: str, explained: Explained) -> str:
     if not alike:
         there = f", and {_grids([launch.grid for launch in counted])} on the {collected.device}" if counted else ""
         return (
-            f"This is not the launch that a GPU gets: {_grids(own)} here{there}. A rung that asks for as many blocks as a "
-            "device has room for finds one SM on a CPU."
+            f"The launch differs on a GPU: {_grids(own)} here{there}. "
+            "A rung that launches as many blocks as fit on the device assumes one SM on a CPU."
         )
     for point in collected.points if collected.measured_on_gpu else ():
         entry, at = point.entry(name), (point.case, dict(point.sizes), point.dtype)

@@ -1,4 +1,4 @@
-"""A rung's source: every line with what it cost, and how it differs from the rung before."""
+"""A rung's source with the counters of each line, and its difference from the rung before."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from warpwise.lab.report.html import render
 from warpwise.registry import Op, Rung
 
 WASTEFUL = 1.05
-CONTEXT = 3  # lines around a change
-ALIKE = 0.5  # of two lines' words, from where on their difference is shown word by word
-Pieces = list[tuple[str, str]]  # of a line: a mark and the text that has it
+CONTEXT = 3  # context lines around a change
+ALIKE = 0.5  # similarity of two lines from which their words are compared
+Pieces = list[tuple[str, str]]  # of a line: (mark, text)
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 
 
 def source_of(rung: Rung) -> list[str]:
-    """The lines of a rung's file; none if the file is gone."""
+    """The lines of a rung's file; empty if it does not exist."""
     return rung.source.read_text("utf-8", "replace").splitlines() if rung.source.is_file() else []
 
 
 def before(op: Op, rung: Rung) -> Rung | None:
-    """The rung that this one is compared with: the nearest one above it in the same language and another file."""
+    """The rung to compare with: the nearest one before it in the same language and another file, or None."""
     position = op.rungs.index(rung)
     for earlier in reversed(op.rungs[:position]):
         if earlier.language == rung.language and earlier.source != rung.source:
@@ -67,7 +67,8 @@ def coloured(lines: Sequence[str], path: Path) -> list[Pieces]:
 
 
 def heated(lines: Sequence[str], path: Path, counters: Mapping[int, Line], whole: Mapping[str, float]) -> Markup:
-    """The source, with the counters of each line at its left: share of the waiting, instructions, sectors and wavefronts.
+    """The source, with the counters of each line at its left: share of stall cycles, instructions, sectors and
+    wavefronts.
 
     ``whole`` are the sums over every line of the kernel, those of included files too.
     """
@@ -96,7 +97,7 @@ def _cell(line: Line | None, column: Column, whole: Mapping[str, float]) -> dict
 
 
 def difference(old: Sequence[str], new: Sequence[str], path: Path) -> Markup:
-    """What changed, with ``CONTEXT`` lines around, changed words marked; side by side where there is room."""
+    """The changed lines with ``CONTEXT`` lines around, side by side, with changed words marked."""
     rows: list[dict[str, Any] | None] = []
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     for number, group in enumerate(matcher.get_grouped_opcodes(CONTEXT)):
@@ -122,7 +123,7 @@ def _pair(a: int | None, left: str, b: int | None, right: str, changed: bool) ->
 
 
 def _words(left: str, right: str) -> tuple[Pieces, Pieces]:
-    """Both lines as pieces marked "del", "ins" or ""; unmarked if hardly any word is the same."""
+    """Both lines as pieces marked "del", "ins" or ""; unmarked if the lines share few words."""
     a, b = _WORDS.findall(left), _WORDS.findall(right)
     if difflib.SequenceMatcher(None, left.split(), right.split(), autojunk=False).ratio() < ALIKE:
         return [("", left)], [("", right)]

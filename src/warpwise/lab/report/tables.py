@@ -1,4 +1,4 @@
-"""The tables of a page: verdicts, what ncu counted, and where it was all measured."""
+"""The tables of a page: verdicts, ncu's counters, and the environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = {
 
 
 def verdicts(collected: Collected) -> Table:
-    """Each rung's verdict at every place."""
+    """Each rung's verdict on every device."""
     rows: list[list[Content]] = []
     for name in collected.rungs:
         for one in collected.verdicts.get(name, ()):
@@ -35,7 +35,7 @@ def verdicts(collected: Collected) -> Table:
 
 
 def counted(collected: Collected, point: MeasuredPoint) -> Table:
-    """What ncu counted of each rung at one point; without rows where nothing was counted."""
+    """ncu's counters of each rung at one point; without rows if there are none."""
     known = collected.counters
     rows: list[list[Content]] = []
     for name in collected.rungs if known else ():
@@ -78,7 +78,7 @@ def _over(part: float | None, whole: float | None) -> str:
 
 
 def environment(collected: Collected) -> list[tuple[str, str]]:
-    """Where, when and with what the figures were taken, as (name, text)."""
+    """The environment of the measurements, as (name, text)."""
     known = {**collected.environment, "device": collected.device or collected.environment.get("device", "")}
     rows = [
         (NAMES.get(name, name), str(known[name]))

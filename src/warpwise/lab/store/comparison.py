@@ -35,7 +35,7 @@ class Change:
         return self.direction == "slower" and self.ratio.low > 1 + percent / 100
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Values that JSON can represent."""
         ratio = {"median": self.ratio.median, "low": self.ratio.low, "high": self.ratio.high}
         return {
             "change": self.direction,
@@ -54,7 +54,7 @@ class Difference:
     reason: str
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Values that JSON can represent."""
         return {"reason": self.reason, "before": self.before.to_json(), "after": self.after.to_json()}
 
 
@@ -83,7 +83,7 @@ class Comparison:
         return [change for change in self.rungs if change.slower_by(percent)]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Values that JSON can represent."""
         return {
             "changes": [change.to_json() for change in self.changes], "new": [found.to_json() for found in self.new],
             "vanished": [found.to_json() for found in self.vanished], "unlike": [found.to_json() for found in self.unlike],

@@ -48,7 +48,7 @@ class Run:
         return f"{self.commit[:9]}{'+' if self.dirty else ''}"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; times in ISO 8601."""
+        """Values that JSON can represent; times in ISO 8601."""
         return {
             "id": self.id, "op": self.op, "device": self.device, "started": self.started.isoformat(),
             "finished": self.finished.isoformat() if self.finished else None, "driver": self.driver,
@@ -135,7 +135,7 @@ class Measurement:
         return ", ".join(text for text in (named, self.dtype) if text)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; seconds, and times in ISO 8601."""
+        """Values that JSON can represent; durations in seconds, times in ISO 8601."""
         ratio = self.ratio and {"median": self.ratio.median, "low": self.ratio.low, "high": self.ratio.high}
         return {
             "id": self.id, "run": self.run, "op": self.op, "device": self.device, "taken": self.taken.isoformat(),

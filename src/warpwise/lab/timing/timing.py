@@ -19,8 +19,9 @@ class Timing:
 
     ``floor`` is the least that the device's measured ceilings allow, in seconds, and ``bound`` the nearer one. ``void``
     says why the time must not be used; then the numbers are NaN. ``converged`` is False if the budget ended before the
-    interval was narrow enough, ``throttled`` if the SM clock was low throughout, and ``exposed`` if launch overhead is in
-    the time. ``dropped`` counts samples that were left out, by reason. ``spent`` is what this contestant's samples took.
+    interval was narrow enough enough, ``throttled`` if the SM clock was low throughout, and ``exposed`` if launch
+    overhead is in the time. ``dropped`` counts samples that were left out, by reason. ``spent`` is what this
+    contestant's samples took.
     """
 
     name: str
@@ -76,7 +77,7 @@ class Timing:
         return f"{self.name}: {spread}{rate}{percent} on {self.place}"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, seconds; the rounds are left out."""
+        """Values that JSON can represent; times in seconds, without the rounds."""
         return {
             "median_s": _finite(self.median), "low_s": _finite(self.low), "high_s": _finite(self.high), "samples": self.samples,
             "spent_s": round(self.spent, 3), "place": self.place, "method": self.method,
