@@ -185,7 +185,9 @@ class Watch:
         else:
             self.board = replace(
                 self.board,
-                rows=tuple(self._changed(row, values) if row.rung == values["rung"] else row for row in self.board.rows),
+                rows=tuple(
+                    self._changed(row, values) if row.rung == values["rung"] else row for row in self.board.rows
+                ),
             )
         if self.board.verdict_after is None and self.board.rows and all(row.status for row in self.board.rows):
             self.board = replace(self.board, verdict_after=self._clock() - self._started)
@@ -295,7 +297,9 @@ def _explained(connection: Connection, op: Op, rung: Rung, dtype: torch.dtype, m
     try:
         found = list(explain_rung(op, rung, dtype=dtype))
     except Exception as error:  # noqa: BLE001 - a kernel that cannot be explained is still verified
-        connection.send(("row", {"rung": rung.name, "hint": f"not explained: {_error_text(error).partition(chr(10))[0]}"}))
+        connection.send(
+            ("row", {"rung": rung.name, "hint": f"not explained: {_error_text(error).partition(chr(10))[0]}"})
+        )
         return
     hints = [hint for one in found for hint in one.hints]
     values: dict[str, Any] = {"rung": rung.name, "hint": ""}

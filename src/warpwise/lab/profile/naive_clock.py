@@ -135,7 +135,7 @@ def _once(call: Callable[[], None], clock: Callable[[], float], after: Callable[
 
 
 def _nothing() -> None:
-    """A CPU call has ended when it returns."""
+    """A CPU call is synchronous."""
 
 
 def _on_gpu(call: Callable[[], None], gpu: Gpu, clock: Callable[[], float], repeats: int) -> list[ClockReading]:

@@ -1,4 +1,4 @@
-"""The results store: every run's verdicts and times, with what they depend on, in one SQLite file.
+"""The results store: the verdicts and times of every run with their environment, in one SQLite file.
 
 >>> with store.Store.open() as kept:
 ...     kept.best("softmax", "k03_warp_shuffle", "large", "float32", "NVIDIA H200")
