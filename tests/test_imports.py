@@ -1,4 +1,6 @@
-"""The files of ``src/warpwise`` import one another in no cycle; imports inside functions count, those for type checkers do not."""
+"""The files of ``src/warpwise`` import one another in no cycle; imports inside functions count, those for type checkers
+do not.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Rendering of results, kept apart from the classes that hold them.
 
-A module that renders a class registers its functions here, and the class's ``_repr_html_`` and ``__str__`` call ``render``.
-Results therefore import no rendering code, and packages import the rendering module in their ``__init__``.
+A module that renders a class registers its functions here, and the class's ``_repr_html_`` and ``__str__`` call
+``render``. Results therefore import no rendering code, and packages import the rendering module in their ``__init__``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _RENDERERS: dict[tuple[type, str], Callable[..., Any]] = {}
 
 
 def renders(kind: type, form: str) -> Callable[[Renderer], Renderer]:
-    """Register the decorated function as what renders objects of class ``kind`` as ``form`` ("html", "text", "rich")."""
+    """Register the decorated function to render objects of class ``kind`` as ``form`` ("html", "text", "rich")."""
 
     def register(function: Renderer) -> Renderer:
         _RENDERERS[kind, form] = function

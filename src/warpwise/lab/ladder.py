@@ -121,7 +121,8 @@ class Ladder:
     def to_json(self) -> str:
         """The text of the results file; ``schema`` is its version."""
         data = {
-            "schema": SCHEMA, "op": self.op, "summary": self.summary, "place": self.place, "environment": self.environment,
+            "schema": SCHEMA, "op": self.op, "summary": self.summary, "place": self.place,
+            "environment": self.environment,
             "seconds": round(self.seconds, 3), "rungs": [row.to_json() for row in self.rows],
             "points": [point.to_json() for point in self.points], "notes": list(self.notes),
         }  # fmt: skip
@@ -200,7 +201,8 @@ def result_folders() -> list[Path]:
 
 
 def recorded(op: str, folders: list[Path] | None = None) -> Recorded | None:
-    """The newest recorded ladder of ``op`` that holds times, from ``<folder>/<device>/<op>.json``; None if there is none.
+    """The newest recorded ladder of ``op`` that holds times, from ``<folder>/<device>/<op>.json``; None if there is
+    none.
 
     Files of another schema are ignored. Raises ``ValueError`` naming the file if one is not JSON.
     """

@@ -70,7 +70,8 @@ _PILOT = 8  # blocks executed first, to estimate the time of one
 
 
 def assembled(
-    kernel: str, profile: Profile, grid: Any, block: Any, resources: Resources, program: Program, run: MachineRun, file: str, text: str,
+    kernel: str, profile: Profile, grid: Any, block: Any, resources: Resources, program: Program, run: MachineRun,
+    file: str, text: str,
     options: Options, seconds: Mapping[str, float],
 ) -> Explanation:  # fmt: skip
     """Build the explanation of a run: metrics, lines, occupancy, prediction, hints and caveats."""

@@ -164,7 +164,7 @@ def _different(
         if dtype.is_floating_point:
             finite = np.abs(expected[chosen & np.isfinite(expected)])
             scale = float(finite.max()) if finite.size else 0.0
-            # A few roundings of 16-bit results; for float32, what a sum of thousands of terms in another order may differ by.
+            # A few roundings of 16-bit results; for float32, the error of a sum of thousands of terms in another order.
             tolerance = max((4 if size < 4 else 128) * torch.finfo(dtype).eps, between)
             same |= np.abs(got - expected) <= tolerance * (np.abs(expected) + scale)
             same |= np.isnan(got) & np.isnan(expected)

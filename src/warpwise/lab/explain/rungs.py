@@ -47,7 +47,8 @@ def explain_rung(
     checks: str = "all",
     timeout: float = 60.0,
 ) -> Explanations:
-    """Explain each launch that ``rung`` of ``op`` makes, in order, for ``case`` (or the size of that name) and ``dtype``.
+    """Explain each launch that ``rung`` of ``op`` makes, in order, for ``case`` (or the size of that name) and
+    ``dtype``.
 
     By default, ``case`` is the operation's first size, halved until a checked run takes about a second. A larger case
     is counted without a check; the rung is then checked at that smaller size first, and a caveat notes it. Inputs are

@@ -1,4 +1,6 @@
-"""Where the time goes: torch's profiler with its schedule, a trace to look at, and what a host clock gets wrong."""
+"""Profilers: torch's with a schedule and a trace, Nsight Systems, Nsight Compute, compute-sanitizer, and host clocks
+compared.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a host clock lies: one call timed in every way that people time it, beside the lab's own figure."""
+"""Compare common ways to time a call with a host clock or CUDA events to the lab's timing."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from warpwise.lab.timing.samples import Timer
 from warpwise.lab.timing.timing import duration
 
 REPEATS = 100
-CLOSE = 0.05  # of the lab's figure: called the same
+CLOSE = 0.05  # relative difference from the lab's time that counts as the same
 ONLY_A_GPU = (
-    "Not shown, since this was no GPU: a CPU call has ended when it returns, so a clock that is read without synchronising, "
-    "which on a GPU times the launch and not the kernel, is right here. Run it on a machine with a GPU to see that."
+    "On a CPU a call is synchronous, so a clock that is read without synchronising is correct here; on a GPU it times "
+    "the launch and not the kernel. Run this on a machine with a GPU to see the difference."
 )
 
 
 @dataclass(frozen=True)
 class ClockReading:
-    """One way to time a call: what was done, the seconds that it gave, and what those seconds hold."""
+    """One way to time a call: the method, the seconds it gives, and what they include."""
 
     method: str
     seconds: float
@@ -37,7 +37,7 @@ class ClockReading:
 
 @dataclass(frozen=True)
 class NaiveClock:
-    """The readings of ``name`` on ``place``, the lab's own last; ``remark`` says what this machine cannot show."""
+    """The readings of ``name`` on ``place``, the lab's last; ``remark`` notes what this machine cannot show."""
 
     name: str
     place: str
@@ -49,7 +49,7 @@ class NaiveClock:
         return self.readings[-1]
 
     def off(self, reading: ClockReading) -> str:
-        """How far a reading is from the lab's: ``12 x``, ``0.08 x``, or that they agree."""
+        """A reading over the lab's: ``12 ×``, ``0.08 ×``, or "the same"."""
         if reading is self.lab:
             return ""
         factor = reading.seconds / self.lab.seconds
@@ -77,7 +77,8 @@ class NaiveClock:
         return {
             "name": self.name, "place": self.place, "remark": self.remark,
             "readings": [
-                {"method": reading.method, "seconds": reading.seconds, "times_lab": reading.seconds / self.lab.seconds, "why": reading.why}
+                {"method": reading.method, "seconds": reading.seconds, "times_lab": reading.seconds / self.lab.seconds,
+                 "why": reading.why}
                 for reading in self.readings
             ],
         }  # fmt: skip
@@ -93,12 +94,11 @@ def naive_clock(
     gpu: Gpu | None = None,
     timer: Timer | None = None,
 ) -> NaiveClock:
-    """Time ``function(*args)`` by ``time.time`` as it is usually done, by CUDA events, and by the lab; say what each figure holds.
+    """Time ``function(*args)`` by ``time.time``, by CUDA events and by the lab, and explain what each time includes.
 
-    On a GPU: without synchronising, synchronised after each call, synchronised once after a loop, by events. On a CPU, where
-    a call has ended when it returns: the first call, one call, a mean and a median. ``clock``, ``gpu`` and ``timer`` can be
-    replaced. The function must not be run before, or its first call is not the first. Raises ``ValueError`` unless ``repeats``
-    is at least 2.
+    On a GPU: without synchronising, synchronised after each call, synchronised once after a loop, by events. On a CPU:
+    the first call, one call, a mean and a median. ``clock``, ``gpu`` and ``timer`` can be replaced. The function must
+    not have run before, so that its first call is measured. Raises ``ValueError`` unless ``repeats`` is at least 2.
     """
     if repeats < 2:
         raise ValueError(f"naive_clock: expected repeats of at least 2, got {repeats}")
@@ -123,8 +123,8 @@ def naive_clock(
 
 def _lab_holds(on_gpu: bool) -> str:
     if on_gpu:
-        return "the kernel alone: launch hidden behind a spinning kernel, L2 flushed before each sample, outliers by clock left out"
-    return "as many calls a sample as the clock resolves, a median with its interval"
+        return "the kernel only: launch hidden by a spinning kernel, cold L2, throttled samples dropped"
+    return "enough calls per sample for the clock's resolution; a median with its interval"
 
 
 def _once(call: Callable[[], None], clock: Callable[[], float], after: Callable[[], None]) -> float:
@@ -162,22 +162,24 @@ def _on_gpu(call: Callable[[], None], gpu: Gpu, clock: Callable[[], float], repe
         end.synchronize()
         events.append(start.elapsed_time(end) * 1e-3)
     return [
-        ClockReading("time.time, the first call, synchronised", first, "compiling, loading the module and warming up, paid once"),
+        ClockReading(
+            "time.time, the first call, synchronised", first, "one-time compilation, module loading and warm-up",
+        ),
         ClockReading(
             "time.time, not synchronised", median(launches),
-            "the launch alone: the call returns when the kernel is queued, however long that runs",
+            "the launch only: the call returns when the kernel is queued",
         ),
         ClockReading(
             "time.time, synchronised after each call", median(waited),
-            "the kernel, plus the launch before it and the host's waking up after it; inputs that fit are found in L2",
+            "the kernel, its launch, and the host's wake-up after it; small inputs hit in L2",
         ),
         ClockReading(
             f"time.time, synchronised once after {repeats} calls", loop,
-            "launches hide behind the kernels before them: right for a long kernel, the launch rate for a short one; L2 warm",
+            "launches overlap with previous kernels: correct for a long kernel, else the launch rate; L2 warm",
         ),
         ClockReading(
             "CUDA events around one call", median(events),
-            "no host clock, but the device waits between the events until the launch arrives; L2 warm",
+            "no host clock, but the device idles between the events until the launch arrives; L2 warm",
         ),
     ]  # fmt: skip
 
@@ -187,7 +189,9 @@ def _on_cpu(call: Callable[[], None], clock: Callable[[], float], repeats: int) 
     singles = [_once(call, clock, _nothing) for _ in range(repeats)]
     tick = _tick(clock)
     return [
-        ClockReading("time.time, the first call", first, "imports, compiling, allocating and cold caches, paid once"),
+        ClockReading(
+            "time.time, the first call", first, "one-time imports, compilation and allocation, and cold caches",
+        ),
         ClockReading(
             "time.time, one call", singles[0],
             f"one sample of {repeats} that range from {duration(min(singles))} to {duration(max(singles))}; "
@@ -195,18 +199,21 @@ def _on_cpu(call: Callable[[], None], clock: Callable[[], float], repeats: int) 
         ),
         ClockReading(
             f"time.time, mean of {repeats} calls", mean(singles),
-            f"every interruption is in it: the slowest call alone adds {duration(max(singles) / repeats)}",
+            f"includes every interruption: the slowest call alone adds {duration(max(singles) / repeats)}",
         ),
         ClockReading(
             f"time.time, mean of {repeats} calls with the first", (first + sum(singles)) / (repeats + 1),
-            "the usual loop without a warm-up: the first call is spread over all",
+            "a loop without warm-up: includes the first call",
         ),
-        ClockReading(f"time.time, median of {repeats} calls", median(singles), "interruptions fall out; the clock's own step stays"),
+        ClockReading(
+            f"time.time, median of {repeats} calls", median(singles),
+            "excludes interruptions, but not the clock's resolution",
+        ),
     ]  # fmt: skip
 
 
 def _tick(clock: Callable[[], float]) -> float:
-    """The smallest step that the clock was seen to make, seconds."""
+    """The smallest observed step of the clock in seconds."""
     smallest = float("inf")
     for _ in range(20):
         started = now = clock()

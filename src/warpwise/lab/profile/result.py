@@ -1,4 +1,4 @@
-"""``Profile``: a table of what ran, where its trace lies, and both as text, HTML and plain data."""
+"""``Profile``: the recorded table and the paths of its traces, as text, HTML and JSON values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BYTES = ("memory", "cuda_memory")
 class ProfileRow:
     """One operator, kernel or named range, summed over the recorded steps: seconds, and net bytes allocated.
 
-    ``self_`` times leave out what was called inside. ``ranged`` marks a named range: it holds other rows.
+    ``self_`` times exclude callees. ``ranged`` marks a named range, which contains other rows.
     """
 
     name: str
@@ -39,7 +39,7 @@ class ProfileRow:
     ranged: bool = False
 
     def cell(self, column: str) -> str:
-        """The value under ``column`` with its unit; what is zero is left empty."""
+        """The value of ``column`` with its unit; "" for zero."""
         value = getattr(self, column)
         if column in TIMES:
             return duration(value) if value else ""
@@ -60,11 +60,11 @@ def byte_text(count: int) -> str:
 
 @dataclass(frozen=True)
 class Profile:
-    """What torch's profiler recorded of ``name`` on ``place``: ``table`` in no particular order, over ``steps`` active steps.
+    """A profile of ``name`` on ``place`` by torch's profiler: an unordered ``table`` over ``steps`` active steps.
 
-    ``traces`` are the Chrome traces written, one for each repetition of the schedule; ``trace`` is the first. ``seconds``
-    is what the whole run took, profiler included. ``interrupted`` says that Ctrl-C ended it and this is what there was,
-    ``failure`` the traceback of a script that did not end well.
+    ``traces`` are the Chrome traces written, one for each repetition of the schedule; ``trace`` is the first.
+    ``seconds`` is the time of the whole run, profiler included. ``interrupted`` is True if Ctrl-C ended the run, and
+    ``failure`` the traceback of a script that failed.
     """
 
     name: str
@@ -84,12 +84,12 @@ class Profile:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether any work of a GPU was recorded."""
+        """True if GPU work was recorded."""
         return any(row.self_cuda > 0 for row in self.table)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that hold anything."""
+        """The columns with any value."""
         return tuple(
             column
             for column in COLUMNS
@@ -97,9 +97,9 @@ class Profile:
         )
 
     def sorted(self, by: str = "") -> list[ProfileRow]:
-        """The rows, largest first by a column's name; by the GPU's own time if there is any, else the CPU's.
+        """The rows by column ``by``, the largest first; by default self CUDA time if there is any, else self CPU time.
 
-        Raises ``ValueError`` for what is no column.
+        Raises ``ValueError`` for an unknown column.
         """
         by = by or ("self_cuda" if self.on_gpu else "self_cpu")
         if by not in COLUMNS:
@@ -110,7 +110,7 @@ class Profile:
 
     @property
     def heading(self) -> str:
-        """One line: what, where, how many steps."""
+        """One line: name, device, number of steps."""
         how = f"{self.steps} step{'' if self.steps == 1 else 's'}" + (
             f" of schedule {self.schedule}" if self.schedule else ""
         )
@@ -132,7 +132,7 @@ class Profile:
         return "\n".join([*lines, *(f"trace: {path}" for path in self.traces), *self.notes])
 
     def _repr_html_(self) -> str:
-        """A table for a notebook, readable in the dark as well."""
+        """A table for a notebook."""
         more = [f"… {len(self.table) - SHOWN} more"] if len(self.table) > SHOWN else []
         remarks = [*more, *(f"trace: {path}" for path in self.traces), *self.notes]
         return str(TEMPLATES.render(
@@ -156,9 +156,8 @@ STEP = "ProfilerStep"
 def rows_of(averages: Iterable[Iterable[Any]]) -> tuple[tuple[ProfileRow, ...], int]:
     """Rows and the number of steps in the profiler's averages (``key_averages()``), one list for each repetition.
 
-    A named range that launched kernels comes twice: as the host saw it and, mirrored, on the device. They become one row:
-    the host's entry has the time of its operators' kernels, and of kernels launched without an operator only the mirror
-    knows.
+    A named range with kernels has two entries, one of the host and one mirrored on the device, which are merged: the
+    host's entry has the time of its operators' kernels, the mirror also that of kernels launched without an operator.
     """
     found: dict[str, ProfileRow] = {}
     mirrored: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""NVIDIA's compute-sanitizer on a launch, on a GPU: its four tools, and what they say as findings like the emulator's."""
+"""Run NVIDIA's compute-sanitizer on launches on a GPU, and convert the reports of its four tools to findings."""
 
 from __future__ import annotations
 
@@ -32,29 +32,30 @@ TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 PURPOSES = {
     "memcheck": "accesses outside of any allocation, or misaligned",
     "racecheck": "races in shared memory",
-    "initcheck": "reads of global memory that nobody wrote",
+    "initcheck": "reads of uninitialised global memory",
     "synccheck": "barriers that not all threads reach",
 }
-# Errors of API calls are PyTorch's own probing; what a kernel did wrong is reported without them.
+# PyTorch probes the API, so errors of API calls are not reported; errors of kernels are.
 _OPTIONS = ("--report-api-errors", "no", "--show-backtrace", "no", "--print-limit", "1000")
 _NOT_FOUND = """\
-compute-sanitizer is not here. It comes with the CUDA toolkit (`cuda-sanitizer` in NVIDIA's package repositories).
+compute-sanitizer was not found. It comes with the CUDA toolkit (`cuda-sanitizer` in NVIDIA's package repositories).
 Searched: $PATH, $CUDA_HOME/bin, /usr/local/cuda/bin. Without --sanitizer the kernel is checked on the CPU."""
 _SHOWN = 30  # lines of a failed run
 
 
 class SanitizerError(MeasurementError):
-    """compute-sanitizer is not there, or ended without an answer; the message says what it said."""
+    """compute-sanitizer was not found or failed; the message has the end of its output."""
 
 
 def sanitize(
     launches: Sequence[CapturedLaunch], tools: Sequence[str] = TOOLS, timeout: float = 300.0
 ) -> dict[str, list[Finding]]:
-    """Run the launches on this machine's GPU under each of ``tools``; findings by tool, equal ones counted once.
+    """Run the launches on this machine's GPU under each of ``tools``; returns findings by tool, equal ones merged.
 
-    Arguments on the CPU are copied to the GPU, in another process; what ``cuda.out`` marks is left uninitialised there.
-    Every tensor gets an allocation of its own, so that running past one is seen. ``timeout`` is in seconds a tool.
-    Raises ``MeasurementError`` without a GPU, ``SanitizerError`` without the program, ``ValueError`` for no such tool.
+    The launches run in another process. Arguments on the CPU are copied to the GPU; those marked by ``cuda.out`` stay
+    uninitialised. Every tensor has its own allocation, so that out-of-bounds accesses are found. ``timeout`` is in
+    seconds per tool. Raises ``MeasurementError`` without a GPU, ``SanitizerError`` without the program, ``ValueError``
+    for an unknown tool.
     """
     for tool in tools:
         if tool not in TOOLS:
@@ -69,7 +70,7 @@ def sanitize(
 
 
 def find() -> Path:
-    """The compute-sanitizer on $PATH or in the CUDA toolkit. Raises ``SanitizerError`` saying where to get it."""
+    """The compute-sanitizer on $PATH or in the CUDA toolkit. Raises ``SanitizerError`` if there is none."""
     if found := shutil.which("compute-sanitizer"):
         return Path(found)
     homes = [Path(os.environ[name]) for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
@@ -81,10 +82,10 @@ def find() -> Path:
 
 
 def _said(program: Path, tool: str, spec: Path, timeout: float) -> str:
-    """What a tool wrote about the launches. Raises ``SanitizerError`` where it came to no end of its own."""
+    """The output of a tool. Raises ``SanitizerError`` if it failed or timed out."""
     log = spec.with_name(f"{tool}.log")
     command = [sys.executable, "-m", "warpwise.lab.profile.ncu.child", str(spec), "--once"]
-    # PyTorch's caching allocator would put many tensors into one allocation, and hide what runs past one of them.
+    # PyTorch's caching allocator shares allocations between tensors, which would hide out-of-bounds accesses.
     surroundings = {**os.environ, **environment(), "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
     try:
         done = subprocess.run(
@@ -93,7 +94,7 @@ def _said(program: Path, tool: str, spec: Path, timeout: float) -> str:
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
         raise SanitizerError(
-            f"{tool} did not finish within {timeout:.0f} s; it makes kernels tens of times slower: take a smaller size"
+            f"{tool} did not finish within {timeout:.0f} s; it slows kernels tens of times: use a smaller size"
         ) from error
     said = log.read_text(errors="replace") if log.exists() else ""
     counted = sum(int(number) for number in re.findall(r"SUMMARY: (\d+) ", said))
@@ -104,13 +105,13 @@ def _said(program: Path, tool: str, spec: Path, timeout: float) -> str:
 
 
 _PREFIX = re.compile(r"^=+ ?")
-# Headlines that are no finding: the banner, totals, what the API or the process itself did.
+# Headlines other than findings: the banner, totals, messages about the API or the process.
 _OTHER = re.compile(
     r"COMPUTE-SANITIZER|.*SUMMARY|Program hit|Target application|(?:Error|Warning): (?:process|No attachable)|Internal"
 )
 _THREAD = re.compile(r"by thread \((\d+),(\d+),(\d+)\) in block \((\d+),(\d+),(\d+)\)")
-# "at scale(float *)+0x90 in scale.cu:7", "at scale(float *):0x90 in scale.cu:7", "at 0x90 in scale.cu:7:scale(float *)",
-# "at 0x90 in scale(float *)"
+# "at scale(float *)+0x90 in scale.cu:7", "at scale(float *):0x90 in scale.cu:7",
+# "at 0x90 in scale.cu:7:scale(float *)", "at 0x90 in scale(float *)"
 _PLACES = (
     re.compile(r"\bat (?P<kernel>.+?)[+:]0x[0-9a-f]+ in (?P<file>.+?):(?P<line>\d+)(?=\s|$)"),
     re.compile(r"\bat 0x[0-9a-f]+ in (?P<file>[^(]+?):(?P<line>\d+):(?P<kernel>.+?)(?: \[|$)"),
@@ -120,9 +121,9 @@ _PLACES = (
 
 
 def parse(text: str, sources: Mapping[str, str] | None = None) -> Iterator[Finding]:
-    """The findings in what a tool wrote: equal ones (kind, place) once, with their number in ``count``.
+    """The findings in a tool's output, merged by kind and source position with their number in ``count``.
 
-    ``sources`` are the texts of files by name, whose lines are shown.
+    ``sources`` are the texts of files by name, for quoting source lines.
     """
     found: dict[tuple[object, ...], Finding] = {}
     for report in _reports(text):
@@ -135,7 +136,7 @@ def parse(text: str, sources: Mapping[str, str] | None = None) -> Iterator[Findi
 
 
 def _reports(text: str) -> list[list[str]]:
-    """The lines of each report, without the row of equal signs that starts them."""
+    """The lines of each report, without the leading row of equal signs."""
     reports: list[list[str]] = []
     open_ = False
     for line in text.splitlines():
@@ -186,7 +187,7 @@ _SIDE = re.compile(r"(Write|Read|Atomic) access (at .+?)(?= \[| and (?:Write|Rea
 
 
 def _race(report: Sequence[str], sources: Mapping[str, str] | None) -> Finding:
-    """A report of racecheck: two accesses within a block, without saying of which threads."""
+    """A report of racecheck: two accesses within a block, without thread indices."""
     text, kernel, hazards = " ".join(report), "", 0
     sides = []
     for what, where in _SIDE.findall(text):
@@ -196,12 +197,12 @@ def _race(report: Sequence[str], sources: Mapping[str, str] | None) -> Finding:
         sides.append(f"{what.lower()}{at}")
     hazards = sum(int(number) for number in re.findall(r"\[(\d+) hazards?\]", text)) or 1
     message = "race in shared memory between\n    " + "\n    and ".join(sides or [text])
-    hint = "" if text.startswith("Error") else "a warning: as far as the tool can tell, the same value is written"
+    hint = "" if text.startswith("Error") else "a warning: the tool found that the same value is written"
     return Finding(DataRace, kernel, message, space="shared", count=hazards, hint=hint)
 
 
 def _place(parts: Iterable[str]) -> tuple[str, str, int]:
-    """Kernel, file and line where a report says that it happened; "" and 0 where it does not."""
+    """Kernel, file and line of a report; "" and 0 if it has none."""
     for part in parts:
         for pattern in _PLACES:
             if match := pattern.search(part):

@@ -21,6 +21,7 @@ from warpwise.lab.report.files import require_folder, write
 from warpwise.lab.report.page import shown_first
 
 __all__ = [
-    "Collected", "Explained", "MissingLibrary", "NothingRecorded", "RecordedRun", "collect", "explain_rungs", "from_ladder", "from_store", "read_file",
+    "Collected", "Explained", "MissingLibrary", "NothingRecorded", "RecordedRun", "collect", "explain_rungs",
+    "from_ladder", "from_store", "read_file",
     "recorded_files", "require_folder", "require_library", "shown_first", "write",
 ]  # fmt: skip

@@ -86,8 +86,10 @@ def ladder(point: MeasuredPoint, order: Sequence[str], narrow: bool = False) -> 
             "low": rate * one.median / interval.high if rate and one.median and interval else None,
             "high": rate * one.median / interval.low if rate and one.median and interval else None,
             "time": fmt.time(one), "rate_text": fmt.rate_words(one) if one.median else "",
-            "percent": fmt.percent(one), "ratio": fmt.ratio(one) if one.kind == "rung" else "", "short": " · ".join(known),
-            "ink": "var(--ink)" if one.kind == "rung" else "var(--soft)", "about": fmt.sentence(one, rival.name if rival else ""),
+            "percent": fmt.percent(one), "ratio": fmt.ratio(one) if one.kind == "rung" else "",
+            "short": " · ".join(known),
+            "ink": "var(--ink)" if one.kind == "rung" else "var(--soft)",
+            "about": fmt.sentence(one, rival.name if rival else ""),
             "strong": one.name == best,
         })  # fmt: skip
     top = max([roof or 0.0, *(row["rate"] for row in rows)], default=1.0) or 1.0
@@ -112,7 +114,8 @@ def ladder(point: MeasuredPoint, order: Sequence[str], narrow: bool = False) -> 
         "encoding": {"x": {**x, "axis": axis}, "y": y, "color": {"field": "fill", "type": "nominal", "scale": None},
                      "href": {"field": "href"}, "description": {"field": "about"}},
     }, {
-        "transform": [{"filter": "isValid(datum.low)"}], "mark": {"type": "rule", "color": "var(--ink)", "yOffset": shift, "aria": False},
+        "transform": [{"filter": "isValid(datum.low)"}],
+        "mark": {"type": "rule", "color": "var(--ink)", "yOffset": shift, "aria": False},
         "encoding": {"x": {**x, "field": "low"}, "x2": {"field": "high"}, "y": y},
     }]  # fmt: skip
     layers += _lines(point, roof, unit, top, bars, narrow)
@@ -126,7 +129,8 @@ def ladder(point: MeasuredPoint, order: Sequence[str], narrow: bool = False) -> 
     specification = _fixed(
         specification, layout, bars, step * max(1, len(rows)), 0 if narrow else sum(w for _, w in columns) + 14
     )
-    label = f"{unit} of each rung and opponent at {point.case}, {point.size}, {point.dtype}; the table below holds the figures"
+    at = f"{point.case}, {point.size}, {point.dtype}"
+    label = f"{unit} of each rung and opponent at {at}; the table below holds the figures"
     return svg(specification, label, "narrow" if narrow else "wide")
 
 
@@ -152,7 +156,8 @@ def _lines(point: MeasuredPoint, roof: float | None, unit: str, top: float, widt
         if dash:
             mark["strokeDash"] = dash
         found.append({
-            "data": {"values": [{"rate": value}]}, "mark": mark, "encoding": {"x": {"field": "rate", "type": "quantitative"}},
+            "data": {"values": [{"rate": value}]}, "mark": mark,
+            "encoding": {"x": {"field": "rate", "type": "quantitative"}},
         })  # fmt: skip
         at = value / (top * 1.005) * width
         near = len(drawn) == 2 and abs(drawn[0][0] - drawn[1][0]) / top * width < (LETTER * (len(drawn[0][1]) + 2))
@@ -225,7 +230,8 @@ def sizes(points: Sequence[MeasuredPoint], order: Sequence[str], what: str) -> s
             value = one.median if what == "time" else fmt.rate(one, unit)
             if value:
                 rows.append({
-                    "at": position, "case": point.case, "value": value * (1e6 if what == "time" else 1), "name": one.name,
+                    "at": position, "case": point.case, "value": value * (1e6 if what == "time" else 1),
+                    "name": one.name,
                     "href": f"#{one.name}", "about": f"{point.case}, {point.size}: {fmt.sentence(one, rival)}",
                     "opponent": one.kind == "opponent",
                     "fill": "var(--rival)" if one.kind == "opponent" else "var(--best)" if one.name == best
@@ -254,7 +260,8 @@ def sizes(points: Sequence[MeasuredPoint], order: Sequence[str], what: str) -> s
               "labelFlush": True, "labelOverlap": False, "labelFontSize": 10.5}  # fmt: skip
     heading = "time" if log else unit
     y: Spec = {
-        "field": "value", "type": "quantitative", "scale": {"domain": domain, "nice": False, **({"type": "log"} if log else {})},
+        "field": "value", "type": "quantitative",
+        "scale": {"domain": domain, "nice": False, **({"type": "log"} if log else {})},
         "axis": {"title": None, "grid": True, "domain": False, "ticks": False, "format": "~s" if log else ",~r",
                  "tickCount": 4, **({"values": _powers(domain), "labelExpr": DURATIONS} if log else {})},
     }  # fmt: skip
@@ -340,7 +347,8 @@ def predictions(rows: Sequence[tuple[str, float, str]], narrow: bool = False) ->
     step = NARROW_ROW if narrow else ROW
     data = [
         {"name": name, "seconds": seconds, "short": f"{duration(seconds)} predicted" if not narrow else duration(seconds),
-         "about": f"{name}: {duration(seconds)} predicted, limited by {limiter}", "href": f"#{name}", "ink": "var(--ink)",
+         "about": f"{name}: {duration(seconds)} predicted, limited by {limiter}", "href": f"#{name}",
+         "ink": "var(--ink)",
          "strong": False}
         for name, seconds, limiter in rows
     ]  # fmt: skip

@@ -167,7 +167,8 @@ class NothingRecorded(LookupError):
 
 
 def collect(op: Op, sources: Iterable[RecordedRun], device: str | None = None) -> Collected:
-    """Collect the results of ``op`` in ``sources`` on the device whose name contains ``device``, else the one timed last.
+    """Collect the results of ``op`` in ``sources`` on the device whose name contains ``device``, else the one timed
+    last.
 
     For each size and dtype the newest run is used; verdicts are those of every device. Raises ``NothingRecorded``.
     """

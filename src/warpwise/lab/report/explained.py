@@ -205,7 +205,8 @@ def _key(op: Op, rung: Rung, case: Case, dtype: torch.dtype, target: str) -> str
         cache.key(path.read_bytes()) for path in (*sorted(folder.glob("*.py")), *sorted(folder.glob("*.cuh"))) if path.is_file()
     ]  # fmt: skip
     return cache.key(
-        FORMAT, warpwise.__version__, torch.__version__, op.name, rung.name, case, dtype, target, source_digest(rung.source),
+        FORMAT, warpwise.__version__, torch.__version__, op.name, rung.name, case, dtype, target,
+        source_digest(rung.source),
         _code(), *beside,
     )  # fmt: skip
 
@@ -232,9 +233,11 @@ def _reduced(one: Explanation) -> LaunchExplained:
     )
     lines = tuple(dataclasses.replace(line, metrics={}, instructions=()) for line in one.lines)
     return LaunchExplained(
-        one.kernel, one.grid, one.block, needs.registers, needs.shared, needs.spill_stores, fits.fraction if fits else None,
+        one.kernel, one.grid, one.block, needs.registers, needs.shared, needs.spill_stores,
+        fits.fraction if fits else None,
         tuple(fits.binding) if fits else (), expected.device if expected else "", expected.time if expected else None,
-        expected.limiter if expected else "", tuple(units), one.agrees.status, one.agrees.text, one.unsupported, one.sampled,
+        expected.limiter if expected else "", tuple(units), one.agrees.status, one.agrees.text, one.unsupported,
+        one.sampled,
         hints, one.main_file or "", lines, tuple(one.caveats),
     )  # fmt: skip
 

@@ -37,7 +37,8 @@ def write(
 ) -> list[Path]:
     """Write the pages of ``found`` and their index into ``folder``, and return them, the index first.
 
-    ``explained`` holds each operation's explanations by rung. Raises ``OSError``, and ``MissingLibrary`` without vl-convert.
+    ``explained`` holds each operation's explanations by rung. Raises ``OSError``, and ``MissingLibrary`` without
+    vl-convert.
     """
     require_folder(folder)
     entries, paths = [], []

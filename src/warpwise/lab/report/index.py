@@ -63,7 +63,8 @@ def index(entries: Sequence[IndexEntry]) -> str:
     rows = [_row(entry) for entry in timed if entry.point and entry.point.best and entry.point.best.percent]
     drawn = [Markup(_chart(rows)), Markup(_chart(rows, narrow=True))] if rows else []
     return str(render(
-        "index.html", title="Ladders", summary=_summary(entries, timed), devices=devices, charts=drawn, listed=_table(entries)
+        "index.html", title="Ladders", summary=_summary(entries, timed), devices=devices, charts=drawn,
+        listed=_table(entries)
     ))  # fmt: skip
 
 
@@ -90,7 +91,8 @@ def _row(entry: IndexEntry) -> dict[str, Any]:
     best, rival = point.best, point.rival
     theirs = f"; {fmt.sentence(rival)}" if rival else ""
     return {
-        "name": entry.collected.name, "href": f"#{entry.file}", "best": best.percent, "rival": rival.percent if rival else None,
+        "name": entry.collected.name, "href": f"#{entry.file}", "best": best.percent,
+        "rival": rival.percent if rival else None,
         "time": fmt.time(best), "rung": best.name, "percent": fmt.percent(best), "against": entry.against,
         "short": f"{fmt.time(best)} · {fmt.percent(best)}", "ink": "var(--ink)", "strong": False,
         "about": f"{entry.collected.name}, {point.case}, {point.dtype}: {fmt.sentence(best, rival.name if rival else '')}{theirs}",

@@ -23,7 +23,8 @@ def panel(collected: Collected, point: MeasuredPoint, shown: bool) -> Markup:
     order = collected.rungs
     paid, unpaid = ideas(collected, point)
     return render(
-        "panel.html", point=point, key=key(point), shown=shown, figures=figures_of(collected, point), paid=paid, unpaid=unpaid,
+        "panel.html", point=point, key=key(point), shown=shown, figures=figures_of(collected, point), paid=paid,
+        unpaid=unpaid,
         wide=Markup(charts.ladder(point, order)), narrow=Markup(charts.ladder(point, order, narrow=True)),
         caption=_caption(collected, point), listed=figures(point, order),
     )  # fmt: skip
@@ -50,7 +51,9 @@ class Figure:
 
 
 def figures_of(collected: Collected, point: MeasuredPoint) -> list[Figure]:
-    """The best rung's time, its share of the ceiling, and its speed against the best opponent; none without a best rung."""
+    """The best rung's time, its share of the ceiling, and its speed against the best opponent; none without a best
+    rung.
+    """
     best, rival = point.best, point.rival
     if best is None or not best.median:
         return []
@@ -154,12 +157,13 @@ def across(collected: Collected, points: list[MeasuredPoint]) -> list[Markup]:
 
 
 def roof(collected: Collected, point: MeasuredPoint) -> tuple[Markup, str]:
-    """The roofline of one point and its caption, which explains the marks; both empty where there is nothing to draw."""
+    """The roofline of one point, and a caption that explains the marks; both empty without data."""
     drawn = roofline(point, collected.roofs, collected.counters)
     counters = collected.counters
     counted = counters and any(counters.moved(one.name, point.case, point.dtype) for one in point.rungs)
+    filled = "Filled: DRAM bytes as ncu counted them. " if counted else ""
     caption = (
-        f"{'Filled: DRAM bytes as ncu counted them. ' if counted else ''}Hollow: assuming that each byte is moved once. "
+        f"{filled}Hollow: assuming that each byte is moved once. "
         "Circles CUDA, triangles Triton, squares opponents. Ceilings as measured."
     )
     return Markup(drawn), caption if drawn else ""

@@ -77,7 +77,8 @@ def roofline(point: MeasuredPoint, roofs: Roofs, counters: NcuCounters | None) -
         "mark": {"type": "point", "size": 62, "strokeWidth": 1.6, "opacity": 1, "clip": False},
         "encoding": {
             **plain, "shape": {"field": "shape", "type": "nominal", "scale": None}, "href": {"field": "href"},
-            "fill": {"field": "fill", "type": "nominal", "scale": None}, "stroke": {"field": "stroke", "type": "nominal", "scale": None},
+            "fill": {"field": "fill", "type": "nominal", "scale": None},
+            "stroke": {"field": "stroke", "type": "nominal", "scale": None},
             "description": {"field": "about"},
         },
     }, _title(unit, -42, -12, "left")]  # fmt: skip
@@ -112,7 +113,8 @@ def _rows(found: Sequence[Dot], point: MeasuredPoint, scale: float) -> list[dict
         how = "counted by ncu" if dot.counted else "if each byte is moved once"
         work = "FLOP" if dot.entry.flops else "useful bytes"
         rows.append({
-            "intensity": dot.intensity, "rate": dot.rate / scale, "fill": paint if dot.counted else "var(--paper)", "stroke": paint,
+            "intensity": dot.intensity, "rate": dot.rate / scale, "fill": paint if dot.counted else "var(--paper)",
+            "stroke": paint,
             "shape": "square" if dot.entry.kind == "opponent" else "triangle-up" if dot.entry.language == "triton" else "circle",
             "href": f"#{dot.entry.name}",
             "about": f"{fmt.sentence(dot.entry, rival)}; {dot.intensity:.3g} {work} per byte of DRAM traffic, {how}",
@@ -132,7 +134,8 @@ def _labels(found: Sequence[Dot], axes: Spec, scale: float, ys: tuple[float, flo
             for dot, spot in zip(side, spots, strict=True)
         ]  # fmt: skip
         mark = {
-            "type": "text", "align": align, "dx": 8 if align == "left" else -8, "fontSize": 10.5, "baseline": "middle", "aria": False,
+            "type": "text", "align": align, "dx": 8 if align == "left" else -8, "fontSize": 10.5, "baseline": "middle",
+            "aria": False,
             "color": "var(--soft)",
         }  # fmt: skip
         made.append({"data": {"values": values}, "mark": mark, "encoding": {**axes, "text": {"field": "short"}}})

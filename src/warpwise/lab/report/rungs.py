@@ -38,8 +38,10 @@ def rung_section(
     several = explained is not None and len(explained.launches) > 1
     return render(
         "rung.html", name=name, idea=rung.idea if rung else "removed since it was measured",
-        opened=opened or status == "wrong", status=status, verdict=fmt.MARKS[status], briefs=_briefs(collected, name, chosen),
-        change=notes.changes.get(name), prediction=notes.predictions.get(name), measured=_measured(collected, name, notes),
+        opened=opened or status == "wrong", status=status, verdict=fmt.MARKS[status],
+        briefs=_briefs(collected, name, chosen),
+        change=notes.changes.get(name), prediction=notes.predictions.get(name),
+        measured=_measured(collected, name, notes),
         verdicts=[_verdict(one, collected.ran(name, one)) for one in verdicts], changed=name in collected.changed,
         file=rung.source.name if rung else "", language=LANGUAGES.get(rung.language, rung.language) if rung else "",
         failures=[failure for one in verdicts for failure in one.failures],
@@ -128,7 +130,8 @@ def _launch(one: LaunchExplained, several: bool) -> dict[str, Any]:
     needs = [
         f"{one.registers} registers", f"{size(one.shared_bytes)} of shared memory" if one.shared_bytes else "",
         f"{size(one.spilled_bytes)} spilled" if one.spilled_bytes else "", occupancy,
-        f"grid {dimensions(_three(one.grid))}, block {dimensions(_three(one.block))}", f"{one.sampled} executed" if one.sampled else "",
+        f"grid {dimensions(_three(one.grid))}, block {dimensions(_three(one.block))}",
+        f"{one.sampled} executed" if one.sampled else "",
     ]  # fmt: skip
     hints = [
         {"kind": hint.kind, "title": hint.title, "text": hint.text, "idea": hint.idea, "line": hint.line,

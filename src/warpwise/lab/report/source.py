@@ -45,7 +45,8 @@ def _tokens(text: str, path: Path) -> Iterator[tuple[str, str]]:
     from pygments.token import Token
 
     kinds = (
-        (Token.Comment.Preproc, "p"), (Token.Comment.PreprocFile, "s"), (Token.Comment, "c"), (Token.Literal.String.Doc, "c"),
+        (Token.Comment.Preproc, "p"), (Token.Comment.PreprocFile, "s"), (Token.Comment, "c"),
+        (Token.Literal.String.Doc, "c"),
         (Token.Keyword, "k"), (Token.Name.Builtin, "k"), (Token.Name.Decorator, "p"), (Token.Literal.String, "s"),
         (Token.Literal.Number, "n"),
     )  # fmt: skip

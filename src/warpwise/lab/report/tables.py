@@ -11,8 +11,10 @@ from warpwise.lab.report.format import MARKS
 from warpwise.lab.report.html import Cell, Content, Table
 
 NAMES = {
-    "device": "device", "date": "date", "driver": "driver", "cuda": "CUDA", "torch": "PyTorch", "triton": "Triton", "warpwise": "Warpwise",
-    "git_commit": "commit", "python": "Python", "system": "system", "target": "compute capability", "multiprocessors": "multiprocessors",
+    "device": "device", "date": "date", "driver": "driver", "cuda": "CUDA", "torch": "PyTorch", "triton": "Triton",
+    "warpwise": "Warpwise",
+    "git_commit": "commit", "python": "Python", "system": "system", "target": "compute capability",
+    "multiprocessors": "multiprocessors",
     "max_sm_mhz": "highest SM clock, MHz", "float32_matmul_precision": "float32 matmul precision",
 }  # fmt: skip
 
@@ -51,17 +53,21 @@ def counted(collected: Collected, point: MeasuredPoint) -> Table:
         moved = f"{times((read + written) / least)}" if read is not None and written is not None and least else ""
         occupancy = max((launch.metrics.get(ncu.OCCUPANCY, 0.0) for launch in launches), default=0.0)
         rows.append([
-            Cell(name, f"#{name}"), _size(read), _size(written), moved, _over(total(ncu.LOADS), total(ncu.LOAD_REQUESTS)),
-            _over(total(ncu.STORES), total(ncu.STORE_REQUESTS)), _count(total(ncu.SHARED)), _count(total(ncu.INSTRUCTIONS)),
+            Cell(name, f"#{name}"), _size(read), _size(written), moved,
+            _over(total(ncu.LOADS), total(ncu.LOAD_REQUESTS)),
+            _over(total(ncu.STORES), total(ncu.STORE_REQUESTS)), _count(total(ncu.SHARED)),
+            _count(total(ncu.INSTRUCTIONS)),
             str(max(launch.registers for launch in launches) or ""), f"{occupancy:.0f} %" if occupancy else "",
         ])  # fmt: skip
     if known is None:
         return Table([""], [])
     heads = [
-        "", "DRAM read", "DRAM written", "× least", "sectors/load", "sectors/store", "shared wavefr.", "instructions", "registers",
+        "", "DRAM read", "DRAM written", "× least", "sectors/load", "sectors/store", "shared wavefr.", "instructions",
+        "registers",
         "warps active",
     ]  # fmt: skip
-    version = f"Nsight Compute {known.environment.get('ncu', '')} on {known.environment.get('device', '')}, {str(known.environment.get('date', ''))[:10]}"
+    ncu_version, device, date = (str(known.environment.get(name, "")) for name in ("ncu", "device", "date"))
+    version = f"Nsight Compute {ncu_version} on {device}, {date[:10]}"
     return Table(heads, rows, f"{version}; {point.case}, {point.size}, {point.dtype}", "counted")
 
 

@@ -15,6 +15,7 @@ from warpwise.lab.store.records import HistoryEntry, Measurement, Run
 from warpwise.lab.store.store import Store
 
 __all__ = [
-    "Change", "Comparison", "Difference", "HistoryEntry", "Measurement", "NewerStore", "OtherFile", "Recorder", "Run", "Store", "StoreError",
+    "Change", "Comparison", "Difference", "HistoryEntry", "Measurement", "NewerStore", "OtherFile", "Recorder", "Run",
+    "Store", "StoreError",
     "UnreadableResults", "compare", "read_results", "repository_state", "source_digest", "store_path",
 ]  # fmt: skip

@@ -89,7 +89,8 @@ class Comparison:
         """Values that JSON can represent."""
         return {
             "changes": [change.to_json() for change in self.changes], "new": [found.to_json() for found in self.new],
-            "vanished": [found.to_json() for found in self.vanished], "unlike": [found.to_json() for found in self.unlike],
+            "vanished": [found.to_json() for found in self.vanished],
+            "unlike": [found.to_json() for found in self.unlike],
             "broken": [found.to_json() for found in self.broken],
         }  # fmt: skip
 
@@ -152,7 +153,8 @@ def compare(before: Iterable[Measurement], after: Iterable[Measurement], noise: 
     return Comparison(
         tuple(sorted(changes, key=lambda change: _order(change.after))),
         tuple(sorted(added.values(), key=_order)), tuple(sorted(vanished.values(), key=_order)),
-        tuple(sorted(unlike, key=lambda found: _order(found.after))), tuple(sorted(broken, key=lambda found: _order(found.after))),
+        tuple(sorted(unlike, key=lambda found: _order(found.after))),
+        tuple(sorted(broken, key=lambda found: _order(found.after))),
     )  # fmt: skip
 
 

@@ -37,7 +37,8 @@ def run_from(
         return str(environment.get(name, ""))
 
     return Run(
-        op, value("device"), started, value("driver"), value("warpwise"), value("torch"), value("triton"), value("cuda"),
+        op, value("device"), started, value("driver"), value("warpwise"), value("torch"), value("triton"),
+        value("cuda"),
         commit, dirty, made_by, dict(environment),
     )  # fmt: skip
 
@@ -79,7 +80,8 @@ def of_point(
                 case["values"], case["layout"], point["dtype"], message, median, low, high,
                 timing.get("samples", 0), timing.get("method", ""), timing.get("bytes"), timing.get("flops"),
                 timing.get("floor_s"), timing.get("bound", ""),
-                Interval(ratio["median"], ratio["low"], ratio["high"]) if ratio else None, Clock(*clock) if clock else None,
+                Interval(ratio["median"], ratio["low"], ratio["high"]) if ratio else None,
+                Clock(*clock) if clock else None,
                 timing.get("converged", True), timing.get("throttled", False), timing.get("exposed", False),
                 sources.get(rung, ""),
             )
@@ -123,7 +125,7 @@ def read_results(path: Path) -> tuple[Run, list[Measurement], str]:
         raise OtherFile(f"{path}: expected a results file of `warpwise climb --json`, got other JSON")
     if data["schema"] != SCHEMA:
         raise UnreadableResults(
-            f"{path}: expected a results file of schema {SCHEMA}, got {data['schema']!r}; made by another version of Warpwise"
+            f"{path}: expected a results file of schema {SCHEMA}, got {data['schema']!r}, of another version of Warpwise"
         )
     try:
         return _read(path, data)

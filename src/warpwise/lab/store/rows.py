@@ -18,9 +18,11 @@ RUN_COLUMNS = (
     "kernels_dirty", "made_by", "environment",
 )  # fmt: skip
 MEASUREMENT_COLUMNS = (
-    "id", "run", "taken", "op", "device", "name", "kind", "language", "case", "sizes", "values", "layout", "dtype", "verdict",
+    "id", "run", "taken", "op", "device", "name", "kind", "language", "case", "sizes", "values", "layout", "dtype",
+    "verdict",
     "message", "median", "low", "high", "samples", "mode", "bytes", "flops", "floor", "bound", "ratio", "ratio_low",
-    "ratio_high", "clock_low", "clock_median", "clock_highest", "converged", "throttled", "exposed", "source", "counters",
+    "ratio_high", "clock_low", "clock_median", "clock_highest", "converged", "throttled", "exposed", "source",
+    "counters",
 )  # fmt: skip
 
 
@@ -73,7 +75,8 @@ def run_of(row: Sequence[Any]) -> Run:
         environment,
     ) = row
     return Run(
-        op, device, datetime.fromisoformat(started), driver, warpwise, torch, triton, cuda, commit, bool(dirty), made_by,
+        op, device, datetime.fromisoformat(started), driver, warpwise, torch, triton, cuda, commit, bool(dirty),
+        made_by,
         _mapping(environment), datetime.fromisoformat(finished) if finished else None, f"r{number}",
     )  # fmt: skip
 
@@ -99,13 +102,18 @@ def measurement_row(measurement: Measurement, run: Run) -> dict[str, Any]:
 def measurement_of(row: Sequence[Any]) -> Measurement:
     """The measurement in a row of ``MEASUREMENT_COLUMNS``."""
     (
-        number, run, taken, op, device, name, kind, language, case, sizes, values, layout, dtype, verdict, message, median, low,
-        high, samples, mode, size, flops, floor, bound, ratio, ratio_low, ratio_high, clock_low, clock, clock_highest, converged, throttled,
+        number, run, taken, op, device, name, kind, language, case, sizes, values, layout, dtype, verdict, message,
+        median, low,
+        high, samples, mode, size, flops, floor, bound, ratio, ratio_low, ratio_high, clock_low, clock, clock_highest,
+        converged, throttled,
         exposed, source, counters,
     ) = row  # fmt: skip
     return Measurement(
-        name, verdict, datetime.fromisoformat(taken), kind, language, case, _mapping(sizes), values, layout, dtype, message,
-        median, low, high, samples, mode, size, flops, floor, bound, Interval(ratio, ratio_low, ratio_high) if ratio is not None else None,
-        Clock(clock_low, clock, clock_highest) if clock is not None else None, bool(converged), bool(throttled), bool(exposed), source,
+        name, verdict, datetime.fromisoformat(taken), kind, language, case, _mapping(sizes), values, layout, dtype,
+        message,
+        median, low, high, samples, mode, size, flops, floor, bound,
+        Interval(ratio, ratio_low, ratio_high) if ratio is not None else None,
+        Clock(clock_low, clock, clock_highest) if clock is not None else None, bool(converged), bool(throttled),
+        bool(exposed), source,
         _mapping(counters) if counters else MappingProxyType({}), op, device, f"r{run}", number,
     )  # fmt: skip

@@ -47,7 +47,9 @@ def is_file(text: str) -> bool:
 
 
 def from_files(text: str) -> Selection:
-    """The measurements of a results file, or of all those in a folder. Raises ``UnreadableResults``, ``UnknownSelection``."""
+    """The measurements of a results file, or of all those in a folder. Raises ``UnreadableResults``,
+    ``UnknownSelection``.
+    """
     path = Path(text)
     if not path.exists():
         raise UnknownSelection(f"{text}: no such file")

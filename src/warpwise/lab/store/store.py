@@ -203,25 +203,29 @@ class Store:
         return {row[0]: run_of(row) for row in self._rows(sql, (min(numbers), max(numbers))) if row[0] in numbers}
 
     def last(
-        self, op: str, name: str | None = None, case: str | None = None, dtype: str | None = None, device: str | None = None
+        self, op: str, name: str | None = None, case: str | None = None, dtype: str | None = None,
+        device: str | None = None
     ) -> Measurement | None:  # fmt: skip
         """The newest measurement with a time, or None."""
         return self._one(op, name, case, dtype, device, "m.taken DESC, m.id DESC")
 
     def best(
-        self, op: str, name: str | None = None, case: str | None = None, dtype: str | None = None, device: str | None = None
+        self, op: str, name: str | None = None, case: str | None = None, dtype: str | None = None,
+        device: str | None = None
     ) -> Measurement | None:  # fmt: skip
         """The fastest measurement of a correct rung (of any rung without ``name``), or None."""
         return self._one(op, name, case, dtype, device, "m.median, m.id", right=True)
 
     def _one(
-        self, op: str, name: str | None, case: str | None, dtype: str | None, device: str | None, order: str, right: bool = False
+        self, op: str, name: str | None, case: str | None, dtype: str | None, device: str | None, order: str,
+        right: bool = False
     ) -> Measurement | None:  # fmt: skip
         columns = {"op": op, "name": name, "case": case, "dtype": dtype, "device": device}
         if right:
             columns |= {"verdict": "right"} | ({} if name else {"kind": "rung"})
         where, values = _conditions("m", columns, "taken", None, None)
-        sql = f"SELECT {listed(MEASUREMENT_COLUMNS)} FROM measurements m{where} AND m.median IS NOT NULL ORDER BY {order} LIMIT 1"
+        found = f"SELECT {listed(MEASUREMENT_COLUMNS)} FROM measurements m{where} AND m.median IS NOT NULL"
+        sql = f"{found} ORDER BY {order} LIMIT 1"
         rows = self._rows(sql, values)
         return measurement_of(rows[0]) if rows else None
 

@@ -49,7 +49,8 @@ def time(
 ) -> Timing: ...  # fmt: skip
 @overload
 def time(
-    functions: Mapping[str, Callable[..., Any]], *args: Any, device: torch.device | str | None = ..., cost: Cost | None = ...,
+    functions: Mapping[str, Callable[..., Any]], *args: Any, device: torch.device | str | None = ...,
+    cost: Cost | None = ...,
     check: Check | None = ..., reset: Callable[[], None] | None = ..., budget_s: float = ..., precision: float = ...,
     ceilings: Ceilings | None = ..., mode: Literal["events", "graph"] = ..., timer: Timer | None = ..., seed: int = ...,
 ) -> dict[str, Timing]: ...  # fmt: skip
@@ -74,9 +75,9 @@ def time(
     tensors among ``args``, else the GPU if there is one. If the tensors fit in the cache, the calls rotate through
     copies of them. Emulated kernels must not be timed: their time predicts nothing.
 
-    ``cost`` and ``ceilings`` give the floor. ``reset`` runs after the warm-up (to poison outputs), and ``check(name, result)``
-    gets what each function's last call returned after the timed runs: a reason to distrust it, or None.
-    A time that is impossible, or whose outputs are wrong, is void: for one function that raises ``ImpossibleTime`` or
+    ``cost`` and ``ceilings`` give the floor. ``reset`` runs after the warm-up (to poison outputs), and ``check(name,
+    result)`` gets what each function's last call returned after the timed runs: a reason to distrust it, or None. A
+    time that is impossible, or whose outputs are wrong, is void: for one function that raises ``ImpossibleTime`` or
     ``WrongAfterTiming``, for several it says so in ``void``.
     """
     if budget_s <= 0 or precision <= 0:
@@ -216,7 +217,7 @@ def _checked(timing: Timing, call: Any, cost: Cost | None, ceilings: Ceilings | 
     if timing.median < least:
         return void(
             timing,
-            f"{IMPOSSIBLE}: {duration(timing.median)}, but the hardware needs at least {duration(least)} for this work; "
+            f"{IMPOSSIBLE}: {duration(timing.median)}, but the hardware needs at least {duration(least)}; "
             "check that the work is done and synchronised, and that its cost is correct",
         )
     return timing

@@ -29,8 +29,8 @@ class Interval:
 def rank(count: int) -> int:
     """The number of samples to leave out at each end so that the rest covers the median with 95 % probability.
 
-    The number of samples below the true median is binomial with p = 1/2, so that the interval from the k-th smallest to the
-    k-th largest misses it with probability 2 P(B < k). Returns k - 1, the index of the lower end.
+    The number of samples below the true median is binomial with p = 1/2, so that the interval from the k-th smallest to
+    the k-th largest misses it with probability 2 P(B < k). Returns k - 1, the index of the lower end.
     """
     if count > EXACT:
         return max(0, math.floor((count - 1 - Z * math.sqrt(count)) / 2))
@@ -58,7 +58,8 @@ def interval(values: Sequence[float]) -> Interval:
 
 
 def ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Interval:
-    """The median over rounds of ``numerator[i] / denominator[i]``, each pair timed in one round, with its 95 % interval.
+    """The median over rounds of ``numerator[i] / denominator[i]``, each pair timed in one round, with its 95 %
+    interval.
 
     Both times of a pair were measured under the same conditions, so drift cancels. NaN marks a missing time. Raises
     ``ValueError`` if no round has both.

@@ -135,6 +135,7 @@ def double_precision(launch: LaunchAnalysis) -> Iterator[Hint]:
     place, _ = max(launch.places(double).items(), key=lambda item: launch.sum("executed", item[1]))
     yield Hint(
         "OPT" if gain >= WORTH else "INF", "unintended double precision",
-        f"{count:,.0f} float64 instructions work on values converted from float32.", gain, "sm__inst_executed_pipe_fp64.sum",
+        f"{count:,.0f} float64 instructions work on values converted from float32.", gain,
+        "sm__inst_executed_pipe_fp64.sum",
         count, *place, "Write literals as 1.0f, and call expf, sqrtf and the other float functions.",
     )  # fmt: skip

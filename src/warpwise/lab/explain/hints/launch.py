@@ -10,7 +10,8 @@ from warpwise.lab.explain.model.time_model import imbalance
 
 _PER_SM = frozenset(
     {
-        "L1 tag stage", "L1 data stage", "LSU issue", "FMA", "ALU", "FP64", "tensor", "SFU (XU)", "uniform", "ADU", "CBU",
+        "L1 tag stage", "L1 data stage", "LSU issue", "FMA", "ALU", "FP64", "tensor", "SFU (XU)", "uniform", "ADU",
+        "CBU",
         "issue slots",
     }
 )  # fmt: skip
@@ -103,8 +104,8 @@ def roof(launch: LaunchAnalysis) -> Iterator[Hint]:
     if prediction.floor_bytes and prediction.time <= 1.2 * prediction.floor and prediction.busiest == "DRAM":
         share = prediction.floor / prediction.time
         text = (
-            f"each byte crosses DRAM once: {prediction.floor_bytes / 1e6:,.1f} MB need {prediction.floor * 1e6:,.1f} µs, "
-            f"{percent(share)} of the {prediction.time * 1e6:,.1f} µs predicted. "
+            f"each byte crosses DRAM once: {prediction.floor_bytes / 1e6:,.1f} MB need "
+            f"{prediction.floor * 1e6:,.1f} µs, {percent(share)} of the {prediction.time * 1e6:,.1f} µs predicted. "
             "Only moving fewer bytes would be faster."
         )
         yield Hint(
@@ -117,6 +118,7 @@ def roof(launch: LaunchAnalysis) -> Iterator[Hint]:
         text = f"the {busiest} pipe is busy {percent(prediction.utilisation(busiest))} of the predicted time."
         ideas = {"FMA": "Tensor cores multiply several times faster, for bf16, fp16 and TF32."}
         yield Hint(
-            "INF", "near the roofline", text, None, "sm__inst_executed_pipe_fma.sum", prediction.demands[busiest].amount,
+            "INF", "near the roofline", text, None, "sm__inst_executed_pipe_fma.sum",
+            prediction.demands[busiest].amount,
             idea=ideas.get(busiest, ""),
         )  # fmt: skip

@@ -132,11 +132,12 @@ def narrow(launch: LaunchAnalysis) -> Iterator[Hint]:
         return
     _, width, op, place = max(found)
     text = (
-        f"{requests_all:,.0f} requests of {width:.0f} bytes per lane to consecutive addresses; with 16 bytes there would "
+        f"{requests_all:,.0f} requests of {width:.0f} bytes per lane to consecutive addresses; with 16 there would "
         f"be {requests_all * fewer:,.0f}, with {1 / fewer:.0f} times the bytes in flight."
     )
     yield Hint(
-        "OPT", "narrow accesses", text, gain, f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum", requests_all, *place,
+        "OPT", "narrow accesses", text, gain, f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum", requests_all,
+        *place,
         "Give each thread several consecutive elements and read them as one float4 (16 bytes), where rows are aligned.",
     )  # fmt: skip
 

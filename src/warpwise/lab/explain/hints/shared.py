@@ -81,7 +81,8 @@ def through_shared(launch: LaunchAnalysis) -> Iterator[Hint]:
     place, _ = max(launch.places(loads).items(), key=lambda item: launch.sum("requests", item[1]))
     text = f"each load from shared memory serves {products / requests:.1f} multiply-adds; an 8 x 8 tile gives 16."
     yield Hint(
-        "OPT", "little reuse of values from shared memory", text, gain, "smsp__inst_executed_op_shared_ld.sum", requests, *place,
+        "OPT", "little reuse of values from shared memory", text, gain, "smsp__inst_executed_op_shared_ld.sum",
+        requests, *place,
         "Compute a tile of outputs per thread in registers, so that a loaded value is used by a whole row or column.",
     )  # fmt: skip
 

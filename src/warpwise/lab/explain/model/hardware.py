@@ -108,9 +108,9 @@ _DEVICES: dict[tuple[int, int], Hardware] = {
 def hardware(target: str | Profile | None = None) -> Hardware:
     """The device to predict for: this machine's GPU if it has the target's compute capability, else a known device.
 
-    "sm_90" is an H200 without such a GPU, "cuda" this machine's GPU, None that GPU or an H200. A ``Profile`` is always the
-    known device of its compute capability. A local GPU has the constants of its compute capability, its own sizes and
-    clocks, and its measured copy rate, if any. Raises ``ValueError`` for an unknown target.
+    "sm_90" is an H200 without such a GPU, "cuda" this machine's GPU, None that GPU or an H200. A ``Profile`` is always
+    the known device of its compute capability. A local GPU has the constants of its compute capability, its own sizes
+    and clocks, and its measured copy rate, if any. Raises ``ValueError`` for an unknown target.
     """
     if isinstance(target, Profile):
         return _of_profile(target)

@@ -112,7 +112,8 @@ def occupancy(
     config = configured(profile, shared, max(places, 1))
     limits["shared memory"] = config // shared if shared else profile.blocks_per_sm
     return Occupancy(
-        profile, threads, warps, registers, of_warp // profile.warp_size, static_shared, dynamic_shared, shared, config, local,
+        profile, threads, warps, registers, of_warp // profile.warp_size, static_shared, dynamic_shared, shared,
+        config, local,
         limits, 0 if refusal else min(limits.values()), refusal,
     )  # fmt: skip
 
@@ -135,7 +136,10 @@ def _refusal(profile: Profile, threads: int, registers: int, of_warp: int, warps
         return f"{registers} registers per thread; {profile.name} has {profile.registers_per_thread}"
     # The driver's check assumes as many warps in every sub-partition as in the fullest one.
     if (needed := of_warp * _round_up(warps, PARTITIONS)) > profile.registers_per_block:
-        return f"{needed} registers per block ({registers} for each of {threads} threads); {profile.name} has {profile.registers_per_block}"
+        return (
+            f"{needed} registers per block ({registers} for each of {threads} threads); "
+            f"{profile.name} has {profile.registers_per_block}"
+        )
     if shared > profile.shared_per_block_optin:
         return f"{shared} bytes of shared memory per block; {profile.name} has {profile.shared_per_block_optin}"
     return ""

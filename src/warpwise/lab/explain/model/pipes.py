@@ -1,7 +1,7 @@
 """The pipe of an SM that executes an opcode, and the rate of each pipe in warp instructions per clock.
 
-Sources: the pipelines as Nsight Compute's Kernel Profiling Guide describes them, NVIDIA's statements on the FMA pipes of
-GA10x and GH100 (a heavy one for integers, a light one for float32 alone, both together for half precision), and the
+Sources: the pipelines as Nsight Compute's Kernel Profiling Guide describes them, NVIDIA's statements on the FMA pipes
+of GA10x and GH100 (a heavy one for integers, a light one for float32 alone, both together for half precision), and the
 CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions", divided by 32 lanes.
 """
 
@@ -86,7 +86,8 @@ def rates(profile: Profile) -> dict[str, float]:
 
 
 def multiply_adds(modifiers: Iterable[str]) -> int:
-    """Multiply-adds of one matrix instruction of a warp, by its shape: 16816 is 16 x 8 x 16. 0 if no modifier names one.
+    """Multiply-adds of one matrix instruction of a warp, by its shape: 16816 is 16 x 8 x 16. 0 if no modifier names
+    one.
 
     64x64x16 is the shape of a warpgroup: each of its four warps executes the instruction and computes a quarter.
     """

@@ -84,7 +84,8 @@ def _drawn(explanation: Explanation, chosen: Line | None) -> Drawn:
 def _facts(explanation: Explanation) -> list[tuple[str, str]]:
     needs, fits = explanation.resources, explanation.occupancy
     facts = [
-        ("target", explanation.target), ("grid", dimensions(explanation.grid)), ("block", dimensions(explanation.block)),
+        ("target", explanation.target), ("grid", dimensions(explanation.grid)),
+        ("block", dimensions(explanation.block)),
         ("registers", f"{needs.registers}"), ("shared memory", size(needs.shared)),
         ("spilled", size(needs.spill_stores) if needs.spill_stores else "nothing"),
     ]  # fmt: skip
@@ -162,7 +163,8 @@ def _cell(line: Line | None, column: Column, whole: Mapping[str, float]) -> dict
     wasteful = factor is not None and factor > _WASTEFUL
     need = share / factor if factor and wasteful else share
     return {
-        "title": column.title, "best": column.best, "text": percent(share) if column.key == "stall_cycles" else count(value),
+        "title": column.title, "best": column.best,
+        "text": percent(share) if column.key == "stall_cycles" else count(value),
         "need": f"{100 * need:.1f}", "waste": f"{100 * (share - need):.1f}" if wasteful else "",
         "factor": times(factor) if factor else "",
         "tip": f"{value:,.0f}: {percent(share)} of all" + (f", {times(factor)} the ideal" if factor else ""),

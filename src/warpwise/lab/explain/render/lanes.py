@@ -122,7 +122,8 @@ def global_request(counts: Counts, sample: Sample) -> Request:
     lanes = tuple((lane, _place(name, address - start, element, local)) for lane, address in active)
     return Request(
         sample.instruction, instruction.text, "local" if local else "global", _action(instruction.opcode), sample.bytes,
-        len(active), sample.sectors, -(-len(distinct) // SECTOR), _requests(counts, sample.instruction), rows, lanes, name,
+        len(active), sample.sectors, -(-len(distinct) // SECTOR), _requests(counts, sample.instruction), rows, lanes,
+        name,
         sample.block, sample.warp,
         _pattern([address for _, address in places], min(WORD, sample.bytes) if local else sample.bytes, element),
         sum(sum(row.sectors) for row in rows),

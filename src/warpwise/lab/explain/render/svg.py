@@ -51,7 +51,8 @@ def request(one: Request, identity: str) -> Markup:
     shown = one.rows[:MOST_ROWS]
     top = TOP + CELL + THREADS
     height = top + len(shown) * HEIGHT + (26 if len(one.rows) > len(shown) else 8)
-    title = f"{one.active} lanes, {one.bytes} bytes each: {one.cost} {one.unit}{'s' if one.cost != 1 else ''}, at best {one.ideal}"
+    cost = f"{one.cost} {one.unit}{'s' if one.cost != 1 else ''}, at best {one.ideal}"
+    title = f"{one.active} lanes, {one.bytes} bytes each: {cost}"
     where = "; ".join(f"lane {lane}: {place}" for lane, place in one.lanes)
     parts = [
         element("title", title, id=f"{identity}-t"),

@@ -153,8 +153,9 @@ def _limiter(explanation: Explanation, width: int) -> Iterator[StyledLine]:
 def _needs(explanation: Explanation, width: int) -> Iterator[StyledLine]:
     needs, fits = explanation.resources, explanation.occupancy
     yield [("", "")]
-    spills = f"{size(needs.spill_stores)} spilled a thread" if needs.spill_stores else "no spills"
-    text = f"{needs.registers} registers · {size(needs.shared)} of shared memory · {spills} · {needs.instructions:,} instructions"
+    spills = f"{size(needs.spill_stores)} spilled per thread" if needs.spill_stores else "no spills"
+    text = f"{needs.registers} registers · {size(needs.shared)} of shared memory · {spills}"
+    text += f" · {needs.instructions:,} instructions"
     yield from _labelled("Resources  ", text, width, HOT if needs.spill_stores else "")
     if fits is None:
         return
@@ -245,7 +246,8 @@ def _elsewhere(
 
 
 def _source_row(
-    number: int, code: str, line: Line | None, columns: list[Column], most: dict[str, float], room: int, chosen: Line | None
+    number: int, code: str, line: Line | None, columns: list[Column], most: dict[str, float], room: int,
+    chosen: Line | None
 ) -> StyledLine:  # fmt: skip
     hottest = max((heat(_share(line, column, most)) for column in columns), default=0) if line else 0
     mark = "▶" if line is not None and line is chosen else " "

@@ -1,4 +1,4 @@
-"""Nsight Compute's counters of launches on a GPU: ``measure(launches)`` and, for any code, ``collect(function)``."""
+"""Nsight Compute's counters of launches on a GPU: ``measure(launches)``, or ``collect(function)`` for any code."""
 
 from __future__ import annotations
 

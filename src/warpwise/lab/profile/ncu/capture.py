@@ -1,4 +1,4 @@
-"""The launches that a piece of code makes, in order: what to profile, to time alone or to run again."""
+"""Capture the launches of a piece of code, to profile, time or repeat them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Around = Callable[[], contextlib.AbstractContextManager[object]]
 
 @dataclass(frozen=True)
 class CapturedLaunch:
-    """A launch of a kernel of ``warpwise.cuda``: ``kernel[grid, block, shared_bytes]`` and the arguments it was given."""
+    """A launch of a kernel of ``warpwise.cuda``: ``kernel[grid, block, shared_bytes]`` and its arguments."""
 
     launcher: Launcher
     args: tuple[Any, ...]
 
     def __call__(self) -> None:
-        """Launch again, with what the arguments hold by now."""
+        """Repeat the launch with the current contents of its arguments."""
         self.launcher(*self.args)
 
     @property
@@ -34,7 +34,7 @@ class CapturedLaunch:
 
 @contextlib.contextmanager
 def captured(around: Around = contextlib.nullcontext) -> Iterator[list[CapturedLaunch]]:
-    """Every launch of a CUDA kernel that this thread makes inside the block; each runs within an ``around()``.
+    """Capture every launch of a CUDA kernel in this thread inside the context; each runs within ``around()``.
 
     >>> with captured() as launches:
     ...     op.launch(rung, outputs, *args)
@@ -55,7 +55,7 @@ def captured(around: Around = contextlib.nullcontext) -> Iterator[list[CapturedL
 
 @contextlib.contextmanager
 def profiled() -> Iterator[None]:
-    """The range that ``ncu --profile-from-start off`` measures; what was launched before has finished by then."""
+    """The range that ``ncu --profile-from-start off`` measures; previous launches have finished when it starts."""
     torch.cuda.synchronize()
     torch.cuda.profiler.start()
     try:

@@ -1,6 +1,7 @@
-"""``python -m warpwise.lab.profile.ncu.child FILE``: what ncu and compute-sanitizer run. Launches what ``measure.described`` saved.
+"""``python -m warpwise.lab.profile.ncu.child FILE``: the child process of ncu and compute-sanitizer. It runs the
+launches saved by ``measure.described``.
 
-With ``--once`` there is no warm-up and no range to profile, and arrays that a kernel fills are left uninitialised.
+With ``--once`` there is no warm-up and no profiled range, and output arrays stay uninitialised.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from warpwise.lab.profile.ncu.measure import restored
 
 
 def main(path: Path, once: bool = False) -> None:
-    """Launch everything in the file at ``path``, on the GPU: a warm-up on copies of the arguments, then each profiled."""
+    """Run the launches in the file ``path`` on the GPU: a warm-up on copies of the arguments, then each one
+    profiled.
+    """
     if once:
         for data in uninitialised(_load(path)):
             restored(data)()
@@ -34,7 +37,7 @@ def main(path: Path, once: bool = False) -> None:
 
 
 def uninitialised(launches: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The launches with new memory for each argument that ``cuda.out`` marks and that no other argument shares."""
+    """The launches with new memory for each argument marked by ``cuda.out`` that shares no storage with another."""
     used = Counter(_storage(value) for data in launches for value in data["args"])
     return [
         {

@@ -1,12 +1,12 @@
-"""Why there are no measured counters, with what to do about it."""
+"""Errors of ncu, with remedies."""
 
 from __future__ import annotations
 
 from warpwise.lab.errors import MeasurementError
 
 PERMISSION = """\
-ncu may not read the GPU's performance counters (ERR_NVGPUCTRPERM): the driver keeps them for administrators, because
-counters let one user watch another's work. Any one of these lifts it:
+ncu has no permission to read the GPU's performance counters (ERR_NVGPUCTRPERM): the driver restricts them to
+administrators, because counters can leak other users' work. Any one of these allows it:
   - run as root, or give the process the capability CAP_SYS_ADMIN (sudo -E warpwise ...)
   - on your own machine, for everybody: write
         options nvidia NVreg_RestrictProfilingToAdminUsers=0
@@ -17,13 +17,13 @@ counters let one user watch another's work. Any one of these lifts it:
 Without counters, the same command without --ncu computes them from the machine code."""
 
 NOT_FOUND = """\
-ncu (NVIDIA Nsight Compute) is not here. It comes with the CUDA toolkit (`cuda-nsight-compute` in NVIDIA's package
+ncu (NVIDIA Nsight Compute) was not found. It comes with the CUDA toolkit (`cuda-nsight-compute` in NVIDIA's package
 repositories) and by itself from https://developer.nvidia.com/nsight-compute. Searched: $WARPWISE_NCU, $PATH,
 $CUDA_HOME/bin, /usr/local/cuda/bin, /opt/nvidia/nsight-compute."""
 
 
 class NcuError(MeasurementError):
-    """ncu was run and gave no usable counters; the message holds what it said."""
+    """ncu gave no usable counters; the message holds its output."""
 
 
 class NcuNotFound(NcuError):
@@ -34,7 +34,7 @@ class NcuNotFound(NcuError):
 
 
 class NcuPermission(NcuError):
-    """The driver does not let this user read performance counters."""
+    """The driver does not permit this user to read performance counters."""
 
     def __init__(self) -> None:
         super().__init__(PERMISSION)

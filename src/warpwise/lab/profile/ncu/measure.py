@@ -1,4 +1,4 @@
-"""Launches measured in a child process, since ncu can only look into a process that it started itself."""
+"""Measure launches in a child process, since ncu can only profile a process that it starts."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def measure(
 ) -> list[Measured]:
     """The counters of each launch on this machine's GPU, by ncu. Arguments on the CPU are copied to the GPU.
 
-    The launches run in another process, in order and each on what the ones before left, after one warm-up of them all
-    on the same arguments. ``timeout`` is in seconds. The ``kernel`` of a result is the C++ name expression.
+    The launches run in another process, in order on the same arguments, after one warm-up of all of them. ``timeout``
+    is in seconds. The ``kernel`` of a result is the C++ name expression.
 
     Raises ``MeasurementError`` without a GPU, ``NcuNotFound``, ``NcuPermission`` and ``NcuError``.
     """
@@ -47,14 +47,16 @@ def measure(
 
 
 def collect(function: Callable[[], object], metrics: Sequence[str] = DEFAULT, timeout: float = 300.0) -> list[Measured]:
-    """The counters of every launch of a ``warpwise.cuda`` kernel that ``function()`` makes; it is called once, here."""
+    """The counters of every launch of a ``warpwise.cuda`` kernel in ``function()``, which is called once in this
+    process.
+    """
     with captured() as launches:
         function()
     return measure(launches, metrics, timeout)
 
 
 def require_gpu(what: str) -> None:
-    """Raise ``MeasurementError`` where there is no CUDA device to measure on."""
+    """Raise ``MeasurementError`` without a CUDA device."""
     if not torch.cuda.is_available():
         raise MeasurementError(
             f"{what} runs the kernel on a GPU, and PyTorch finds no CUDA device here; without {what} it runs on the CPU"
@@ -62,14 +64,14 @@ def require_gpu(what: str) -> None:
 
 
 def environment() -> dict[str, str]:
-    """What a child process needs to import this very Warpwise."""
+    """The environment variables with which a child process imports this Warpwise."""
     source = str(Path(warpwise.__file__).parents[1])
     inherited = os.environ.get("PYTHONPATH")
     return {"PYTHONPATH": f"{source}{os.pathsep}{inherited}" if inherited else source}
 
 
 def described(launch: CapturedLaunch) -> dict[str, Any]:
-    """A launch as data that ``torch.save`` takes and ``restored`` makes a launch of again, in another process."""
+    """A launch as data for ``torch.save``, from which ``restored`` recreates it in another process."""
     launcher = launch.launcher
     module = launcher.kernel.module
     return {
@@ -81,7 +83,7 @@ def described(launch: CapturedLaunch) -> dict[str, Any]:
 
 
 def restored(data: dict[str, Any]) -> CapturedLaunch:
-    """The launch that ``described`` wrote down."""
+    """The launch described by ``described``."""
     from warpwise.cuda.module import Module
 
     module = Module(data["text"], data["file"], [Path(folder) for folder in data["include"]], data["define"], None)
@@ -92,7 +94,7 @@ def restored(data: dict[str, Any]) -> CapturedLaunch:
 
 
 def _as_tensor(value: Any) -> Any:
-    """Arrays as tensors, which ``torch.load`` can put on a GPU with their strides and offsets; the rest as it is."""
+    """Arrays as tensors, which ``torch.load`` maps to a GPU with their strides and offsets; other values unchanged."""
     if isinstance(value, Out | Strided):
         return type(value)(_as_tensor(value.value))
     return torch.from_numpy(value) if isinstance(value, np.ndarray) else value

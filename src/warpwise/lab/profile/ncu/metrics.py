@@ -1,7 +1,7 @@
-"""The counters to ask ncu for, in groups, under its own names.
+"""The metrics to request from ncu, in groups, by ncu's names.
 
-A metric that a device or a version of ncu does not have comes back as ``n/a`` and is left out of the result, so the lists
-hold the names of several generations.
+ncu reports ``n/a`` for a metric that the device or its version lacks, and the result omits it, so the lists hold the
+names of several generations.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ GLOBAL = _sums(
       for space in ("global", "local") for op in ("ld", "st") for found in ("hit", "miss")),
     "l1tex__t_requests_pipe_lsu_mem_global_op_ldgsts_cache_access",
     "l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_access",
-    "l1tex__t_requests", "l1tex__t_sectors", "l1tex__t_sectors_pipe_lsu_lookup_hit", "l1tex__t_sectors_pipe_lsu_lookup_miss",
+    "l1tex__t_requests", "l1tex__t_sectors", "l1tex__t_sectors_pipe_lsu_lookup_hit",
+    "l1tex__t_sectors_pipe_lsu_lookup_miss",
     "l1tex__t_set_accesses", "l1tex__t_set_conflicts",
     "l1tex__t_output_wavefronts", "l1tex__t_output_wavefronts_pipe_lsu",
     "l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_ld", "l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_st",
     "l1tex__m_xbar2l1tex_read_sectors", "l1tex__m_l1tex2xbar_write_sectors",
 )  # fmt: skip
-"""Global and local memory at the first level: requests, sectors, hits, the tag stage."""
+"""Global and local memory in L1: requests, sectors, hits, the tag stage."""
 
 SHARED = _sums(
     *(f"l1tex__data_{what}_mem_shared{op}"
@@ -44,7 +45,8 @@ INSTRUCTIONS = (
             "generic_atom_dot_alu", "generic_atom_dot_cas",
         )),
         *(f"sm__inst_executed_pipe_{pipe}" for pipe in (
-            "alu", "adu", "cbu", "fma", "fmaheavy", "fmalite", "fma_type_fp16", "fp16", "fp64", "ipa", "lsu", "tex", "tensor",
+            "alu", "adu", "cbu", "fma", "fmaheavy", "fmalite", "fma_type_fp16", "fp16", "fp64", "ipa", "lsu", "tex",
+            "tensor",
             "tensor_op_hmma", "tensor_op_gmma", "tensor_op_imma", "tensor_op_dmma", "uniform", "xu",
         )),
     ),
@@ -77,7 +79,8 @@ TIME = (
 LAUNCH = (
     "launch__registers_per_thread", "launch__registers_per_thread_allocated", "launch__grid_size", "launch__block_size",
     "launch__thread_count", "launch__shared_mem_per_block", "launch__shared_mem_per_block_static",
-    "launch__shared_mem_per_block_dynamic", "launch__shared_mem_per_block_driver", "launch__shared_mem_per_block_allocated",
+    "launch__shared_mem_per_block_dynamic", "launch__shared_mem_per_block_driver",
+    "launch__shared_mem_per_block_allocated",
     "launch__shared_mem_config_size", "launch__occupancy_limit_blocks", "launch__occupancy_limit_registers",
     "launch__occupancy_limit_shared_mem", "launch__occupancy_limit_warps", "launch__occupancy_limit_barriers",
     "launch__waves_per_multiprocessor", "launch__stack_size",
@@ -93,28 +96,32 @@ THROUGHPUT = (
     f"gpu__compute_memory_throughput.{_ELAPSED}", f"gpu__compute_memory_access_throughput.{_ELAPSED}",
     f"gpu__compute_memory_request_throughput.{_ELAPSED}", f"gpu__dram_throughput.{_ELAPSED}",
     f"breakdown:sm__throughput.{_ELAPSED}", f"breakdown:gpu__compute_memory_throughput.{_ELAPSED}",
-    f"breakdown:gpu__compute_memory_access_throughput.{_ELAPSED}", f"breakdown:gpu__compute_memory_request_throughput.{_ELAPSED}",
+    f"breakdown:gpu__compute_memory_access_throughput.{_ELAPSED}",
+    f"breakdown:gpu__compute_memory_request_throughput.{_ELAPSED}",
     f"l1tex__data_pipe_lsu_wavefronts.{_ELAPSED}", f"l1tex__lsuin_requests.{_ELAPSED}", f"l1tex__t_sectors.{_ELAPSED}",
     f"l1tex__t_requests.{_ELAPSED}", f"l1tex__data_bank_reads.{_ELAPSED}", f"l1tex__data_bank_writes.{_ELAPSED}",
     f"l1tex__m_xbar2l1tex_read_sectors.{_ELAPSED}", f"l1tex__m_l1tex2xbar_req_cycles_active.{_ELAPSED}",
     f"lts__t_sectors.{_ELAPSED}", f"lts__d_sectors.{_ELAPSED}", f"lts__t_tag_requests.{_ELAPSED}",
     f"lts__d_atomic_input_cycles_active.{_ELAPSED}", f"lts__lts2xbar_cycles_active.{_ELAPSED}",
     f"dram__cycles_active.{_ELAPSED}", f"sm__inst_issued.{_ELAPSED}", f"sm__issue_active.{_ELAPSED}",
-    f"sm__mio_inst_issued.{_ELAPSED}", f"sm__mio_pq_read_cycles_active.{_ELAPSED}", f"sm__mio2rf_writeback_active.{_ELAPSED}",
+    f"sm__mio_inst_issued.{_ELAPSED}", f"sm__mio_pq_read_cycles_active.{_ELAPSED}",
+    f"sm__mio2rf_writeback_active.{_ELAPSED}",
     *(f"sm__inst_executed_pipe_{pipe}.{_ELAPSED}" for pipe in (
         "alu", "adu", "cbu_pred_on_any", "fma", "fmaheavy", "fp16", "fp64", "lsu", "uniform", "xu", "tensor_op_hmma",
     )),
     *(f"sm__pipe_{pipe}_cycles_active.{_ELAPSED}" for pipe in ("alu", "fma", "fmaheavy", "shared", "tensor_op_hmma", "fp64", "xu")),
 )  # fmt: skip
-"""How near each unit is to its peak, in percent: ncu's Speed Of Light with what each of its figures consists of."""
+"""The utilisation of each unit in percent of its peak: ncu's Speed Of Light with its breakdowns."""
 
 SOURCE = _sums(
     *(f"smsp__sass_thread_inst_executed_op_{op}_pred_on" for op in (
-        "fadd", "fmul", "ffma", "hadd", "hmul", "hfma", "dadd", "dmul", "dfma", "integer", "conversion", "control", "memory",
+        "fadd", "fmul", "ffma", "hadd", "hmul", "hfma", "dadd", "dmul", "dfma", "integer", "conversion", "control",
+        "memory",
         "bit", "inter_thread_communication", "fp32", "fp16", "fp64", "uniform",
     )),
     *(f"smsp__sass_inst_executed_op_{op}" for op in (
-        "global", "global_ld", "global_st", "global_red", "global_atom", "local", "local_ld", "local_st", "shared", "shared_ld",
+        "global", "global_ld", "global_st", "global_red", "global_atom", "local", "local_ld", "local_st", "shared",
+        "shared_ld",
         "shared_st", "shared_atom", "ldsm", "ldgsts_cache_access", "ldgsts_cache_bypass", "branch",
     )),
     *(f"smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared{op}"
@@ -127,17 +134,18 @@ SOURCE = _sums(
       for space, ops in (("global", ("ld", "st", "red", "atom")), ("shared", ("ld", "st", "atom")), ("local", ("ld", "st")))
       for op in ops),
 )  # fmt: skip
-"""Counted in the machine code, which ncu rewrites for it: exact, and slow on long kernels."""
+"""Metrics collected by instrumenting the machine code: exact, and slow on long kernels."""
 
 STORES = _sums(
     "l1tex__t_requests_pipe_lsu_mem_global_op_st", "l1tex__t_sectors_pipe_lsu_mem_global_op_st",
     "l1tex__t_sectors_pipe_lsu_mem_global_op_st_lookup_hit", "l1tex__t_sectors_pipe_lsu_mem_global_op_st_lookup_miss",
 )  # fmt: skip
-"""Global stores in one pass. ncu adds hits and misses up to sectors: taken from different passes, in which stores of parts
-of a sector meet L1 in different states, their sum is off by some percent."""
+"""Global stores in one pass. Hits and misses add up to sectors only if they are from the same pass: partial sector
+stores meet L1 in different states in different passes, and the sum is off by some percent.
+"""
 
 DEFAULT = (*GLOBAL, *SHARED, *INSTRUCTIONS, *CACHES, *TIME, *LAUNCH, *THROUGHPUT)
-"""Everything that ``explain`` predicts, and every unit's throughput."""
+"""The metrics that ``explain`` predicts, and every unit's throughput."""
 EVERYTHING = (*DEFAULT, *SOURCE)
 COUNTERS = (*GLOBAL, *SHARED, *INSTRUCTIONS, *CACHES, *LAUNCH, *SOURCE)
-"""What counts events and does not depend on time."""
+"""The metrics that count events, independent of time."""

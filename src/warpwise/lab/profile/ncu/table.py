@@ -1,4 +1,4 @@
-"""The raw page that ``ncu --csv`` prints: a header, a row of units, and a row for each profiled launch."""
+"""Parse the raw page of ``ncu --csv``: a header, a row of units, and a row for each profiled launch."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _PLAIN = ("Process ID", "Process Name", "Host Name", "Context", "Stream", "Devic
 class Measured:
     """One profiled launch: ``metrics`` under ncu's own names, in base units (``units`` has them: "ns", "byte", "%").
 
-    ``kernel`` is the name as ncu was asked to print it. ``texts`` are metrics without a number, such as the list of
-    metrics that a breakdown consists of. What ncu could not measure is left out.
+    ``kernel`` is the name in the format requested from ncu. ``texts`` are metrics without a number, such as the list of
+    metrics of a breakdown. Metrics that ncu could not measure are omitted.
     """
 
     kernel: str
@@ -34,9 +34,9 @@ class Measured:
 
 
 def parse(text: str) -> list[Measured]:
-    """The launches in what ``ncu --csv --page raw`` printed; its own messages around the table are passed over.
+    """The launches in the output of ``ncu --csv --page raw``; messages around the table are ignored.
 
-    Raises ``NcuError`` where there is no table.
+    Raises ``NcuError`` if there is no table.
     """
     rows = list(csv.reader(_table_lines(text)))
     if not rows or rows[0][:1] != [_FIRST]:
@@ -54,7 +54,7 @@ def parse(text: str) -> list[Measured]:
 
 
 def _table_lines(text: str) -> Iterable[str]:
-    """From the header on, without lines by ncu itself (``==PROF== ...``), which may come at any point."""
+    """The lines from the header on, without ncu's messages (``==PROF== ...``), which may be anywhere."""
     started = False
     for line in text.splitlines(keepends=True):
         started = started or line.startswith(f'"{_FIRST}"')
@@ -80,7 +80,7 @@ def _launch(cells: dict[str, str], units: dict[str, str]) -> Measured:
 
 
 def number(text: str) -> float | None:
-    """The number that ncu wrote, whose thousands may be separated by commas; None for ``n/a``, ``inf``, ``nan`` and words."""
+    """A number in ncu's format, with optional thousands separators; None for ``n/a``, ``inf``, ``nan`` and text."""
     text = text.strip()
     if not _NUMBER.fullmatch(text):
         return None

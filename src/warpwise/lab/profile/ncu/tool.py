@@ -1,4 +1,4 @@
-"""ncu found, asked for its version, and run on a command."""
+"""Find ncu, query its version, and run it on a command."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from warpwise.lab.profile.ncu.errors import NcuError, NcuNotFound, NcuPermission
 from warpwise.lab.profile.ncu.metrics import DEFAULT
 from warpwise.lab.profile.ncu.table import Measured, parse
 
-# Clocks stay as they are: setting them needs rights, and what is measured is the machine as it runs. Caches are emptied
-# before every pass, so that each sees the same cold start.
+# Clocks are not locked: locking needs permissions, and the measurement is of the machine as it runs. Caches are flushed
+# # before every pass, so that each starts cold.
 OPTIONS = (
     "--csv", "--page", "raw", "--print-units", "base", "--print-kernel-base", "mangled", "--profile-from-start", "off",
     "--replay-mode", "kernel", "--cache-control", "all", "--clock-control", "none",
 )  # fmt: skip
 _DENIED = "ERR_NVGPUCTRPERM"
-_SHOWN = 40  # lines of a failed command
+_SHOWN = 40  # lines of output shown of a failed command
 
 
 def find() -> Path:
@@ -31,7 +31,7 @@ def find() -> Path:
     named = os.environ.get("WARPWISE_NCU")
     if named:
         if not os.access(named, os.X_OK):
-            raise NcuError(f"WARPWISE_NCU={named!r} is no program: name the file `ncu` itself")
+            raise NcuError(f"WARPWISE_NCU={named!r} is not executable: expected the path of `ncu` itself")
         return Path(named)
     if found := shutil.which("ncu"):
         return Path(found)
@@ -45,7 +45,7 @@ def find() -> Path:
 
 @functools.lru_cache(maxsize=4)
 def version(ncu: Path) -> str:
-    """The version that ncu says it is, such as ``2025.3.1.0``."""
+    """The version of ncu, such as ``2025.3.1.0``."""
     said = subprocess.run([ncu, "--version"], capture_output=True, text=True, check=False).stdout
     match = re.search(r"Version\s+([\d.]+)", said)
     return match[1] if match else "unknown"
@@ -58,10 +58,11 @@ def profile(
     environment: Mapping[str, str] | None = None,
     timeout: float | None = None,
 ) -> list[Measured]:
-    """Run ``command`` under ncu and return what was measured of each launch within ``cudaProfilerStart`` and ``Stop``.
+    """Run ``command`` under ncu; returns the metrics of each launch between ``cudaProfilerStart`` and
+    ``cudaProfilerStop``.
 
     Kernel names are mangled. ``timeout`` is in seconds. Raises ``NcuNotFound``, ``NcuPermission``, and ``NcuError``
-    with the end of the output where the command or ncu failed.
+    with the end of the output if the command or ncu failed.
     """
     ncu = find()
     with tempfile.TemporaryDirectory(prefix="warpwise_ncu_") as folder:
@@ -90,9 +91,9 @@ _PART = ".avg.pct_of_peak_sustained_elapsed"
 
 
 def _asked_for(measured: Measured, names: set[str]) -> Measured:
-    """``measured`` without what ncu adds by itself: every other roll-up of each metric, and the device's attributes.
+    """``measured`` without metrics that were not requested: other roll-ups, and device attributes.
 
-    What a breakdown expands to stays.
+    The expansions of a breakdown are kept.
     """
     parts = any(name.startswith("breakdown:") for name in names)
     kept = {
@@ -110,5 +111,5 @@ def _result(said: str, done: subprocess.CompletedProcess[str]) -> list[Measured]
     if done.returncode or '"ID"' not in said:
         lines = [line for line in output.splitlines() if line.strip() and not line.startswith('"')]
         what = f"ended with exit status {done.returncode}" if done.returncode else "profiled no kernel"
-        raise NcuError(f"ncu {what}; it said:\n" + "\n".join(lines[-_SHOWN:]))
+        raise NcuError(f"ncu {what}; its output:\n" + "\n".join(lines[-_SHOWN:]))
     return parse(said)
