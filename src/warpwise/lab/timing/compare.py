@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import time as host
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
@@ -138,7 +137,7 @@ def measure(
     check: Check | None = None,
     reset: Callable[[], None] | None = None,
     seed: int = 0,
-    clock: Callable[[], float] = host.perf_counter,
+    clock: Callable[[], float] | None = None,
     watch: Callable[[int, float], None] | None = None,
     own: Mapping[str, Ceilings | None] | None = None,
 ) -> dict[str, Timing]:
@@ -146,8 +145,9 @@ def measure(
 
     A call that has used up its share of the budget leaves after six rounds, so that slow ones leave time for fast ones.
     ``watch(rounds, seconds)`` is told how far it is. The order is drawn from ``seed``, so that nobody always follows the
-    same one. ``own`` holds the ceilings of calls that compute by other units than the rest.
+    same one. The budget is measured with ``clock``, by default the timer's. ``own`` holds the ceilings of calls that compute by other units than the rest.
     """
+    clock = clock or timer.clock
     for call in calls.values():
         timer.prepare(call)
     if reset is not None:

@@ -20,8 +20,12 @@ class Reading:
 
 
 class Timer(Protocol):
-    """Takes one sample after another. ``place`` and ``method`` go into every number."""
+    """Takes one sample after another. ``place`` and ``method`` go into every number.
 
+    ``clock`` is the host clock, in seconds, that budgets are measured with.
+    """
+
+    clock: Callable[[], float]
     place: str
     method: str
     max_mhz: float | None
