@@ -99,8 +99,8 @@ def library() -> Path:
     except native.NoCompiler as error:
         raise FileNotFoundError(f"machine: the interpreter of machine code needs a C++17 compiler: {error}") from None
     return native.library(
-        "machine/libwarpwise_machine", SOURCES, command, str, (),  # a unit for each file
-        lambda said: RuntimeError(f"{command[0]} cannot build the interpreter of machine code:\n{said}"),
+        "machine/libwarpwise_machine", SOURCES, command, str, (),  # one translation unit a file
+        lambda text: RuntimeError(f"{command[0]} cannot build the interpreter of machine code:\n{text}"), "precompiled.h",
     )  # fmt: skip
 
 

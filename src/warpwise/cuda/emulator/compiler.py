@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpwise import cache
+from warpwise import cache, native
 from warpwise.cuda.emulator import messages, preprocess, runtime, toolchain
 from warpwise.cuda.emulator.rewrite import rewrite
 from warpwise.cuda.emulator.toolchain import INCLUDE, SHARED_INCLUDE
@@ -157,7 +157,7 @@ def _compile(
     os.close(handle)
     headers = [INCLUDE, SHARED_INCLUDE]
     # The sanitizers' own libraries stay out: g++ would add them to any link, clang to none of a shared library.
-    if "clang" in toolchain.version(compiler):
+    if native.is_clang(compiler):
         own = ["-ferror-limit=8", "-fno-caret-diagnostics"]
     else:
         own = ["-fmax-errors=8", "-fno-diagnostics-show-caret"]

@@ -26,13 +26,6 @@ def command() -> tuple[str, ...]:
         raise CompileError(f"running a kernel on the CPU needs a C++17 compiler: {error}") from None
 
 
-@functools.lru_cache(maxsize=8)
-def version(compiler: tuple[str, ...]) -> str:
-    """What it says of itself."""
-    result = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=False)
-    return result.stdout
-
-
 # -ffp-contract=fast with an FMA unit contracts a * b + c as nvcc does; no other arithmetic is relaxed.
 _COMMON = (
     "-std=c++17", "-g1", "-fPIC", "-w", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=fast", "-fno-math-errno",
@@ -46,7 +39,7 @@ _INSTRUMENTED = ("-O1", "-fsanitize=thread", f"-fsanitize={_SANITIZERS}", "-DWW_
 def flags(compiler: tuple[str, ...], checked: bool) -> tuple[str, ...]:
     """For kernels whose accesses the runtime checks, or for fast ones."""
     common = (*_COMMON, *native.vector_flags())
-    if "clang" in version(compiler):
+    if native.is_clang(compiler):
         # A write over a read value hides the read from clang's instrumentation unless told.
         told = ("-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-distinguish-volatile=1")
         return (*common, *_INSTRUMENTED, *told) if checked else (*common, "-O2")
@@ -81,11 +74,11 @@ def precompiled(compiler: tuple[str, ...], flags: tuple[str, ...]) -> Path:
 
     It remembers where its headers lay, which tells their lines from a kernel's: another installation makes its own.
     """
-    name = cache.key(compiler, version(compiler), flags, INCLUDE, headers_digest())
+    name = cache.key(compiler, native.version(compiler), flags, INCLUDE, headers_digest())
     folder = cache.cache_dir() / "emulator" / f"pch-{name}"
     header, precompiled = folder / "warpwise_device.h", folder / "warpwise_device.h.gch"
-    with cache.made_once(precompiled) as missing:
-        if missing:
+    with cache.build_lock(precompiled) as must_build:
+        if must_build:
             cache.atomic_write(header, f'#include "{INCLUDE / "warpwise_device.h"}"\n')
             handle, made = tempfile.mkstemp(dir=folder, suffix=".gch")
             os.close(handle)

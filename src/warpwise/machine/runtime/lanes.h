@@ -29,14 +29,7 @@ inline unsigned predicates_at(const Instruction& instruction, unsigned first) {
 }
 
 // Whether every modifier is one of those that a decoder knows.
-inline bool only(const Instruction& instruction, std::initializer_list<const char*> known) {
-  for (const std::string& modifier : instruction.modifiers) {
-    bool found = false;
-    for (const char* each : known) found |= modifier == each;
-    if (!found) return false;
-  }
-  return true;
-}
+bool only(const Instruction& instruction, std::initializer_list<const char*> known);
 
 // ---- Signs
 

@@ -80,11 +80,7 @@ struct Instruction {
   std::string text;
   u64 scratch[2] = {0, 0};  // a decoder may leave what its handler needs: a width, an immediate LUT, ...
   u8 unit = 0;              // a Unit, set by the decoder's registration
-  bool has(const char* modifier) const {
-    for (const std::string& each : modifiers)
-      if (each == modifier) return true;
-    return false;
-  }
+  bool has(const char* modifier) const;
 };
 
 // The pipe that issues an instruction, as ncu names them (sm__inst_executed_pipe_*).
