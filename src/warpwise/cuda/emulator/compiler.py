@@ -161,7 +161,7 @@ def _compile(
         own = ["-ferror-limit=8", "-fno-caret-diagnostics"]
     else:
         own = ["-fmax-errors=8", "-fno-diagnostics-show-caret"]
-        own += ["-nodefaultlibs", "-lstdc++", "-lm", "-lgcc_s", "-lgcc", "-lc"]
+        own += ["-nodefaultlibs", "-lstdc++", "-lm", "-lgcc_s", "-lgcc", "-lc", *toolchain.linker()]
         headers.insert(0, toolchain.precompiled(compiler, flags))
     command = [
         *compiler, *flags, "-pipe", "-fdiagnostics-color=never", *(f"-I{folder}" for folder in headers),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -48,6 +49,12 @@ def flags(compiler: tuple[str, ...], checked: bool) -> tuple[str, ...]:
         return (*common, "-O2", "-fno-tree-slp-vectorize")
     # At -O1 the pass that contracts is off unless asked for.
     return (*common, *_INSTRUMENTED, "-fexpensive-optimizations", "--param", "tsan-distinguish-volatile=1")
+
+
+@functools.lru_cache(maxsize=1)
+def linker() -> tuple[str, ...]:
+    """Return the flag for g++ that selects gold if it is installed: it links a kernel in half of the time of ld.bfd."""
+    return ("-fuse-ld=gold",) if shutil.which("ld.gold") else ()
 
 
 @functools.lru_cache(maxsize=1)
