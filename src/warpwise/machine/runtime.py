@@ -9,8 +9,8 @@ from pathlib import Path
 from warpwise import native
 
 SOURCES = Path(__file__).parent / "runtime"
-# Every lane's arithmetic is one IEEE operation, or one that the handler asks for by name: nothing may be contracted.
-# Nobody looks at errno or at the exception flags, which would keep square roots and comparisons out of vectors.
+# Each arithmetic operation of a lane is one IEEE operation or an explicit fma: no contraction.
+# Neither errno nor the exception flags are read; keeping them would prevent vectorised square roots and comparisons.
 _FLAGS = ("-std=c++17", "-O3", "-g1", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fno-strict-aliasing", "-w")  # fmt: skip
 _Index = ctypes.c_uint32 * 3
 BANKS = 8
@@ -90,9 +90,9 @@ class Result(ctypes.Structure):
 
 @functools.lru_cache(maxsize=1)
 def library() -> Path:
-    """The runtime as a shared library, compiled if these sources and compiler have not met before.
+    """Return the runtime as a shared library, built on a miss.
 
-    Raises ``FileNotFoundError`` where there is no C++ compiler, ``RuntimeError`` where that refuses the runtime.
+    Raises ``FileNotFoundError`` if there is no C++ compiler, ``RuntimeError`` if it fails.
     """
     try:
         command = (*native.compiler(), *_FLAGS, *native.vector_flags())
@@ -106,7 +106,7 @@ def library() -> Path:
 
 @functools.lru_cache(maxsize=1)
 def handle() -> ctypes.CDLL:
-    """The runtime, loaded. Raises ``RuntimeError`` if it and this file disagree about a structure's size."""
+    """Return the loaded runtime. Raises ``RuntimeError`` if the size of a structure differs from that in this file."""
     from warpwise.machine.counts import FIELDS
 
     loaded = ctypes.CDLL(str(library()))

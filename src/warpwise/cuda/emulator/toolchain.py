@@ -1,4 +1,4 @@
-"""The C++ compiler that makes kernels for the CPU: which one, with what flags, and its precompiled headers."""
+"""The C++ compiler for emulated kernels: its command, its flags and its precompiled headers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SANITIZERS = "bounds,alignment,integer-divide-by-zero,shift-exponent"
 
 
 def command() -> tuple[str, ...]:
-    """The compiler as it is called. Raises ``CompileError`` naming what to install."""
+    """Return the command of the compiler. Raises ``CompileError`` with the packages to install."""
     try:
         return native.compiler()
     except native.NoCompiler as error:
@@ -38,12 +38,12 @@ _INSTRUMENTED = ("-O1", "-fsanitize=thread", f"-fsanitize={_SANITIZERS}", "-DWW_
 
 @functools.lru_cache(maxsize=8)
 def flags(compiler: tuple[str, ...], checked: bool) -> tuple[str, ...]:
-    """For kernels whose accesses the runtime checks, or for fast ones."""
+    """Return the flags for kernels with (``checked``) or without instrumented accesses."""
     common = (*_COMMON, *native.vector_flags())
     if native.is_clang(compiler):
-        # A write over a read value hides the read from clang's instrumentation unless told.
-        told = ("-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-distinguish-volatile=1")
-        return (*common, *_INSTRUMENTED, *told) if checked else (*common, "-O2")
+        # By default clang does not instrument a read that a write to the same address follows.
+        reads = ("-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-distinguish-volatile=1")
+        return (*common, *_INSTRUMENTED, *reads) if checked else (*common, "-O2")
     common = (*common, "-fno-gnu-unique", "-fno-trapping-math")
     if not checked:  # pairs of an addition and a subtraction would not be fused
         return (*common, "-O2", "-fno-tree-slp-vectorize")
@@ -59,7 +59,7 @@ def linker() -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=1)
 def headers_digest() -> str:
-    """Of all that a kernel's library is made of besides its source, the compiler and the runtime."""
+    """Return a digest of the inputs of a kernel's library other than its source, the compiler and the runtime."""
     headers = (
         *INCLUDE.rglob("*"),
         *SHARED_INCLUDE.rglob("*"),
@@ -77,9 +77,9 @@ def headers_digest() -> str:
 
 @functools.lru_cache(maxsize=8)
 def precompiled(compiler: tuple[str, ...], flags: tuple[str, ...]) -> Path:
-    """A folder with warpwise_device.h precompiled for these flags; the first kernel of each kind makes it.
+    """Return a folder with warpwise_device.h precompiled for these flags, built on a miss.
 
-    It remembers where its headers lay, which tells their lines from a kernel's: another installation makes its own.
+    The paths of the headers are part of the key and of the file: findings skip the lines of those headers.
     """
     name = cache.key(compiler, native.version(compiler), flags, INCLUDE, headers_digest())
     folder = cache.cache_dir() / "emulator" / f"pch-{name}"
@@ -99,5 +99,5 @@ def precompiled(compiler: tuple[str, ...], flags: tuple[str, ...]) -> Path:
 
 
 def environment() -> dict[str, str]:
-    """Messages in English, whatever the user's language: some are looked into."""
+    """Return an environment in which compilers print English messages, which are parsed."""
     return {**os.environ, "LC_ALL": "C.UTF-8"}
