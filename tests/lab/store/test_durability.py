@@ -8,7 +8,6 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
@@ -214,10 +213,8 @@ def test_a_writer_that_does_not_let_go_is_named(own_store: Path, monkeypatch: py
         store._connection.execute("PRAGMA busy_timeout = 50")
         other = sqlite3.connect(own_store, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
-        began = time.monotonic()
         with pytest.raises(StoreError, match="locked; another process has been writing"):
             store.record(run(), timed())
-        assert time.monotonic() - began < 30
         other.execute("ROLLBACK")
         other.close()
         store.record(run(), timed())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import time as host
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
@@ -139,7 +138,7 @@ def measure(
     check: Check | None = None,
     reset: Callable[[], None] | None = None,
     seed: int = 0,
-    clock: Callable[[], float] = host.perf_counter,
+    clock: Callable[[], float] | None = None,
     watch: Callable[[int, float], None] | None = None,
     own: Mapping[str, Ceilings | None] | None = None,
 ) -> dict[str, Timing]:
@@ -148,7 +147,9 @@ def measure(
     A call that has used up its share of the budget stops after six rounds, so that slow calls leave time for fast ones.
     ``watch(rounds, seconds)`` is called with the progress. The order is random from ``seed``, so that no call always
     follows the same one. ``own`` holds the ceilings of calls that use other units than the rest.
+    The budget is measured with ``clock``, by default the timer's.
     """
+    clock = clock or timer.clock
     for call in calls.values():
         timer.prepare(call)
     if reset is not None:

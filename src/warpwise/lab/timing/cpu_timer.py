@@ -22,7 +22,7 @@ class CpuTimer:
     cache_bytes = 0
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter, name: str | None = None) -> None:
-        self._clock = clock
+        self.clock = clock
         self._calls: dict[int, int] = {}
         self.place = name or place(torch.device("cpu"))
         self.method = "perf_counter, caches warm"
@@ -40,10 +40,10 @@ class CpuTimer:
         return Reading(self._run(call, count) / count)
 
     def _run(self, call: Callable[[], Any], count: int) -> float:
-        started = self._clock()
+        started = self.clock()
         for _ in range(count):
             call()
-        return self._clock() - started
+        return self.clock() - started
 
     def finish(self) -> None:
         """A CPU call is synchronous."""

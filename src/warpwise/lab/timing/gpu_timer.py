@@ -8,6 +8,7 @@ known number of clock cycles, which gives the SM clock of the sample.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +27,7 @@ class GpuTimer:
 
     def __init__(self, gpu: Gpu) -> None:
         self._gpu = gpu
+        self.clock: Callable[[], float] = time.perf_counter
         self._spins: dict[Callable[[], Any], int] = {}
         self._waits: set[Callable[[], Any]] = set()
         self.place = gpu.name

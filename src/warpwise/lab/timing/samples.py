@@ -20,8 +20,13 @@ class Reading:
 
 
 class Timer(Protocol):
-    """A timer. ``place`` and ``method`` are recorded with every timing."""
+    """A timer. ``place`` and ``method`` are recorded with every timing.
 
+
+    ``clock`` is the host clock, in seconds, that budgets are measured with.
+    """
+
+    clock: Callable[[], float]
     place: str
     method: str
     max_mhz: float | None
