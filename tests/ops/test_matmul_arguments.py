@@ -7,11 +7,11 @@ import functools
 import pytest
 import torch
 
-from warpwise import ops, registry
+from warpwise import operation, ops
+from warpwise.operation import Rung
 from warpwise.ops.matmul import chosen
-from warpwise.registry import Rung
 
-OP = registry.get("matmul")
+OP = operation.get("matmul")
 DTYPES = OP.spec.dtypes
 BEYOND = 2**31 + 2**17  # elements: more than 32 bits count
 LARGE = {"c": (65540, 32776, 16), "a": (131080, 16, 16400), "b": (16, 131080, 16400)}  # m, n, k with BEYOND elements

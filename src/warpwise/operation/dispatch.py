@@ -111,7 +111,8 @@ def dispatcher(op: Op) -> Dispatcher:
 
     def without_key(args: tuple[Any, ...], rung: str | None) -> Any:
         """Tensors that a transform of torch.func wraps, that are no dense ones, or arguments of a wrong type."""
-        if not all(isinstance(value, PLAIN) and value.layout is torch.strided for value in tensors(args)):
+        plain = all(isinstance(value, PLAIN) and value.layout is torch.strided for value in tensors(args))
+        if not plain or any(map(_is_no_tensor, args, spec.parsed.arguments)):
             spec.check(*args)
         if _in_forward_mode():
             return by_pytorch(args, rung)
@@ -360,6 +361,11 @@ def _fake(output: torch.Tensor | Unsized | None, like: torch.Tensor) -> torch.Te
         context = torch.library.get_ctx()
         return output.empty([context.new_dynamic_size() if size is None else size for size in output.shape])
     return like.new_empty(0) if output is None else output
+
+
+def _is_no_tensor(value: Any, argument: Argument) -> bool:
+    """True if ``value`` is not what a single tensor argument takes."""
+    return argument.is_tensor and not argument.is_list and not isinstance(value, torch.Tensor | None)
 
 
 def _in_forward_mode() -> bool:

@@ -17,7 +17,7 @@ def _in_memory_order(arrange: Callable[[torch.Tensor], torch.Tensor]) -> Callabl
     def arranged(values: torch.Tensor) -> torch.Tensor:
         if values.is_contiguous():
             return arrange(values)
-        order = sorted(range(values.dim()), key=lambda dim: -values.stride(dim))
+        order = sorted(range(values.dim()), key=values.stride, reverse=True)
         return arrange(values.permute(order)).permute([order.index(dim) for dim in range(values.dim())])
 
     return arranged
@@ -63,8 +63,10 @@ def draw(
     """Random values of ``shape`` from ``seed``.
 
     Floating point: standard normal; "huge" ``values`` are scaled so that their ``power``-th power stays finite.
-    Integers: uniform over the dtype's range; "huge" ones are within one of the largest.
+    Integers: uniform over the dtype's range; "huge" ones are within one of the largest. On the meta device no values.
     """
+    if device.type == "meta":
+        return torch.empty(tuple(shape), dtype=dtype, device=device)
     generator = torch.Generator(device).manual_seed(seed)
     if dtype.is_floating_point:
         drawn = torch.randn(tuple(shape), generator=generator, dtype=dtype, device=device)
