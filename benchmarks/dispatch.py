@@ -127,10 +127,15 @@ def main() -> None:
         kind = ", with a gradient" if gradient else ""
         print(f"\n{place(device)}, {name}, {options.size}^3, {dtype}{kind}{chosen and '; chooses '}{chosen}")
         for contestant, figures in found.items():
-            judged = contestant != PYTORCH and device.type == "cuda"  # the goal is a GPU's: here PyTorch computes either way
+            judged = (
+                contestant != PYTORCH and device.type == "cuda"
+            )  # the goal is a GPU's: here PyTorch computes either way
             verdict = ("pass" if figures["above_us"] <= GOAL else "MISS") if judged else ""
             span = f"({figures['low']:.2f} to {figures['high']:.2f})"
-            print(f"  {contestant:24}{figures['us']:8.2f} µs {span:20}{figures['above_us']:+8.2f} µs  {verdict}", flush=True)
+            print(
+                f"  {contestant:24}{figures['us']:8.2f} µs {span:20}{figures['above_us']:+8.2f} µs  {verdict}",
+                flush=True,
+            )
         point = {"operation": name, "dtype": str(dtype), "gradient": gradient, "size": options.size}
         points.append({**point, "chosen": str(chosen), "calls": found})
         if options.profile:

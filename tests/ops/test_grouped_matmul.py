@@ -119,13 +119,13 @@ def test_wrong_ends_never_lead_outside(wrong):
     found = set()
     for rung in RUNGS:
         try:
-            OP.launch(rung, torch.empty(80, 16, dtype=torch.float16), a, b, ends(*wrong))
+            OP.launch(rung, (torch.empty(80, 16, dtype=torch.float16),), a, b, ends(*wrong))
         except KernelError as error:
             found.add(type(error))
     assert found <= {DataRace, UnwrittenOutput}, "rows may be written twice or never"
     for rung in BACKWARD_RUNGS:
         result = torch.empty(3, 24, 16, dtype=torch.float16)
-        BACKWARD_OP.launch(rung, result, a, grad, ends(*wrong))
+        BACKWARD_OP.launch(rung, (result,), a, grad, ends(*wrong))
 
 
 def test_no_launcher_looks_at_the_offsets(monkeypatch):
@@ -136,10 +136,10 @@ def test_no_launcher_looks_at_the_offsets(monkeypatch):
     a, b, grad, offsets = integers(40, 24), integers(2, 24, 16), integers(40, 16), ends(9, 30)
     for rung in RUNGS:
         assert rung.limits(a, b, offsets) is None
-        OP.launch(rung, torch.empty(40, 16), a, b, offsets)
+        OP.launch(rung, (torch.empty(40, 16),), a, b, offsets)
     for rung in BACKWARD_RUNGS:
         assert rung.limits(a, grad, offsets) is None
-        BACKWARD_OP.launch(rung, torch.empty(2, 24, 16), a, grad, offsets)
+        BACKWARD_OP.launch(rung, (torch.empty(2, 24, 16),), a, grad, offsets)
 
 
 def test_gradients():

@@ -57,16 +57,16 @@ def test_infinity_and_nan_spread_along_their_row_only(rung):
 
 
 @pytest.mark.parametrize("sm_count", [1, 1000])
-def test_both_sizes_of_the_warp_tile(multiprocessors, monkeypatch):
-    monkeypatch.setattr(_simt, "sm_count", lambda tensor: multiprocessors)
+def test_both_sizes_of_the_warp_tile(sm_count, monkeypatch):
+    monkeypatch.setattr(_simt, "sm_count", lambda tensor: sm_count)
     for m, n, k in ((129, 132, 36), (70, 131, 17)):
         a, b = integers(m, k), integers(k, n, seed=1)
         assert torch.equal(ops.matmul(a, b, rung="k09"), a @ b)
 
 
-@pytest.mark.parametrize("shared_bytes", [0, 227 * 1024])
-def test_both_sizes_of_the_triton_tile(shared_bytes, monkeypatch):
-    monkeypatch.setattr(_triton, "shared_bytes", lambda tensor: shared_bytes)
+@pytest.mark.parametrize("room", [0, 227 * 1024])
+def test_both_sizes_of_the_triton_tile(room, monkeypatch):
+    monkeypatch.setattr(_triton, "shared_bytes", lambda tensor: room)
     a, b = integers(130, 70, dtype=torch.bfloat16), integers(70, 257, seed=1, dtype=torch.bfloat16)
     torch.testing.assert_close(ops.matmul(a, b, rung="k10"), a @ b, rtol=0, atol=0)
 

@@ -89,7 +89,7 @@ def test_configurations_are_those_that_fit():
 def test_a_factor_without_a_dense_dimension_is_copied():
     a = integers(20, 60, torch.bfloat16)[::2, ::2]
     found = mma.operand(a, 1)
-    assert (found.matrix.is_contiguous(), found.along, found.stride) == (True, True, 30)
+    assert (found.matrix.is_contiguous(), found.k_major, found.stride) == (True, True, 30)
     assert torch.equal(ops.matmul(a, a.t(), rung="k15"), product(a, a.t()))
 
 
@@ -131,7 +131,7 @@ def test_the_machine_code_meets_no_bank_twice(kind, transposed, place):
     found, tilings = operation.get(op), {"matmul": _ampere.CONFIGS, "matmul_tf32": rungs_tf32.CONFIGS}[op]
 
     def inputs(case, dtype, device, seed):
-        a, b = found.spec.inputs(case, dtype, device, seed)
+        a, b = found.spec.arguments(case, dtype, device, seed)
         return tuple(x.t() if turned else x for x, turned in zip((a, b), transposed, strict=True))
 
     op = replace(found, spec=replace(found.spec, inputs=inputs))

@@ -9,7 +9,6 @@ import torch
 
 from warpwise import operation, ops
 from warpwise.operation import Rung
-from warpwise.ops.matmul import chosen
 
 OP = operation.get("matmul")
 DTYPES = OP.spec.dtypes
@@ -176,7 +175,7 @@ def test_the_choice_takes_any_offset_and_layout(dtype):
     for first in (a, shifted(a), turned[0], wide[0]):
         for second in (b, shifted(b), turned[1], wide[1]):
             assert torch.equal(ops.matmul(first, second), truth), (
-                f"{first.stride()} {second.stride()} {chosen(first, second)}"
+                f"{first.stride()} {second.stride()} {operation.chosen(operation.get('matmul'), first, second)}"
             )
 
 

@@ -77,7 +77,9 @@ def test_a_device_can_be_asked_for_that_is_not_here(tmp_path, monkeypatch):
 def test_a_device_is_named_by_a_string_too_and_by_nothing_else(tmp_path, monkeypatch):
     monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
     a = torch.empty(4096, 4096, device="meta")
-    assert operation.chosen(OP, a, a, device="NVIDIA H200") == operation.chosen(OP, a, a, device=Device("NVIDIA H200", "sm_90", 132))
+    assert operation.chosen(OP, a, a, device="NVIDIA H200") == operation.chosen(
+        OP, a, a, device=Device("NVIDIA H200", "sm_90", 132)
+    )
     with pytest.raises(TypeError, match=r"matmul: expected device to be a GPU's name.* got device\(type='cuda'\)"):
         operation.chosen(OP, a, a, device=torch.device("cuda"))
     a = torch.empty(2, 3, device="meta")
@@ -85,7 +87,9 @@ def test_a_device_is_named_by_a_string_too_and_by_nothing_else(tmp_path, monkeyp
         operation.chosen(OP, a, a.t(), device="NVIDIA H200")
     with pytest.raises(LookupError, match=r"no table for H200; .* there is one for NVIDIA H200$"):
         operation.chosen(OP, a, a.t(), device="H200")
-    assert operation.chosen(OP, a.double(), a.double().t(), device="NVIDIA H200") == Choice(None, reason="no rung takes float64")
+    assert operation.chosen(OP, a.double(), a.double().t(), device="NVIDIA H200") == Choice(
+        None, reason="no rung takes float64"
+    )
     with pytest.raises(LookupError, match="no point near m=2, n=2, k=0"):
         operation.chosen(OP, a[:, :0], a.t()[:0], device="NVIDIA H200")
 
@@ -111,7 +115,9 @@ def test_no_time_below_a_launch_is_predicted(tmp_path, monkeypatch):
     small, half = torch.empty(100, 100, device="meta"), torch.empty(256, 192, device="meta")
     found = operation.chosen(OP, small, small, device=device)
     assert (found.seconds, found.rival_seconds) == (pytest.approx(5e-6), pytest.approx(1e-5))
-    assert operation.chosen(OP, half, torch.empty(192, 256, device="meta"), device=device).seconds == pytest.approx(0.75e-5)
+    assert operation.chosen(OP, half, torch.empty(192, 256, device="meta"), device=device).seconds == pytest.approx(
+        0.75e-5
+    )
     tuned.reload()
 
 

@@ -73,8 +73,8 @@ def test_configurations(m, n, k):
     for name in names:
         if "_t" in name:
             found = _even.parsed(name)
-            assert found.name == name and found.tiles <= 132 // found.cut.blocks * max(1, found.parts)
-            assert found.parts <= 2 or found.parts * found.tiles <= 132 // found.cut.blocks
+            assert found.name == name and found.tiles <= 132 // found.config.blocks * max(1, found.parts)
+            assert found.parts <= 2 or found.parts * found.tiles <= 132 // found.config.blocks
             assert not found.parts or 1 <= found.edge <= -(-k // 64) - found.parts + 1
 
 

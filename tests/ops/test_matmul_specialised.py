@@ -165,9 +165,7 @@ def test_infinity_stays_in_its_row_on_the_gpu():
     assert product[[0, 2, 3, 4]].tolist() == [[7.0] * 8] * 4
 
 
-@pytest.mark.parametrize(
-    "kind", thinned([(LARGEST, MN_MAJOR), *((tiling, K_MAJOR) for tiling in SOME)], every=2)
-)
+@pytest.mark.parametrize("kind", thinned([(LARGEST, MN_MAJOR), *((tiling, K_MAJOR) for tiling in SOME)], every=2))
 def test_a_slice_was_read_when_its_place_is_given_back(kind):
     """Where that is done at the slice's end ptxas may move the arrival up to loads that are still on their way."""
     tiling, feed_b = kind

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from numbers import Real
-from typing import Any
 
 import torch
 
