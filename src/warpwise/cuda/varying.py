@@ -15,7 +15,7 @@ class VaryingScalar:
 
     __slots__ = ("index", "read", "value")
 
-    def __init__(self, index: int, value: int | float) -> None:
+    def __init__(self, index: int, value: float) -> None:
         self.index, self.value, self.read = index, value, False
 
     def plain(self) -> int | float:

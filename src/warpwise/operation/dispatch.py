@@ -111,7 +111,10 @@ def dispatcher(op: Op) -> Dispatcher:
 
     def without_key(args: tuple[Any, ...], rung: str | None) -> Any:
         """Tensors that a transform of torch.func wraps, that are no dense ones, or arguments of a wrong type."""
-        plain = all(isinstance(value, PLAIN) and value.layout is torch.strided for value in tensors(args))
+        plain = all(
+            isinstance(value, PLAIN) and value.layout is torch.strided and not value.is_nested
+            for value in tensors(args)
+        )
         if not plain or any(map(_is_no_tensor, args, spec.parsed.arguments)):
             spec.check(*args)
         if _in_forward_mode():

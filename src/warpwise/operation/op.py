@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from warpwise import ranges
 from warpwise.cuda import observe
 from warpwise.operation.choice import Choice, choose
 from warpwise.operation.dispatch import Dispatcher, dispatcher
-from warpwise.operation.gpu import HOPPER_SMS, assume_sm_count, assumed_sm_count, sm_count
+from warpwise.operation.gpu import HOPPER_SMS, assume_sm_count, assumed_sm_count
 from warpwise.operation.launches import InterceptedLaunch
 from warpwise.operation.rung import Rung, UnknownRung, Unsized
 from warpwise.operation.spec import Spec, as_tuple, first_tensor, map_tensors, tensors
@@ -68,11 +68,12 @@ class Op:
         Meta tensors stand for tensors on the rung's GPU; where no SM count is assumed it is that of an H100 and an H200.
         """
         launches: list[InterceptedLaunch] = []
-        with assume_sm_count(sm_count(first_tensor(args)) if assumed_sm_count() else HOPPER_SMS):
-            with observe.observing(
-                lambda launcher, given, named: launches.append(InterceptedLaunch(launcher, given, named))
-            ):
-                self.launch(rung, self.allocate(*args), *args)
+
+        def intercept(launcher: Any, given: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+            launches.append(InterceptedLaunch(launcher, given, named))
+
+        with assume_sm_count(assumed_sm_count() or HOPPER_SMS), observe.observing(intercept):
+            self.launch(rung, self.allocate(*args), *args)
         return launches
 
     def __call__(self, *args: Any, rung: str | None = None, **named: Any) -> Any:
