@@ -26,8 +26,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "src")]
 
 import torch
 
-from warpwise import operation as operations
-from warpwise import ops
+from warpwise import operation, ops
 from warpwise.cache import atomic_write
 from warpwise.lab.timing.environment import environment, place
 from warpwise.lab.timing.stats import interval, ratio
@@ -58,7 +57,7 @@ def microseconds(call: Callable[[], Any], device: torch.device) -> float:
 
 def contestants(name: str, args: tuple[torch.Tensor, ...], rungs: list[str]) -> dict[str, Callable[[], Any]]:
     """PyTorch's function, ours with its own choice, and ours with each rung by name."""
-    op, ours, theirs = operations.get(name), getattr(ops, name), OPERATIONS[name][0]
+    op, ours, theirs = operation.get(name), getattr(ops, name), OPERATIONS[name][0]
     made: dict[str, Callable[[], Any]] = {PYTORCH: lambda: theirs(*args), name: lambda: ours(*args)}
     for rung in (op.rung(name) for name in rungs):
         if op.refusal(rung, *args) is None:
@@ -115,26 +114,30 @@ def main() -> None:
     options = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     generator = torch.Generator(device).manual_seed(0)
-    rungs = options.rung or [rung.name for rung in operations.get("matmul").rungs if device.type in rung.devices]
+    rungs = options.rung or [rung.name for rung in operation.get("matmul").rungs if device.type in rung.devices]
     if device.type == "cpu":
         rungs = []  # an emulated kernel is not a launch
     points = []
-    for operation, dtype, gradient in itertools.product(options.operation or OPERATIONS, DTYPES, (False, True)):
+    for name, dtype, gradient in itertools.product(options.operation or OPERATIONS, DTYPES, (False, True)):
         a, b = (torch.randn(options.size, options.size, generator=generator, device=device).to(dtype) for _ in "ab")
-        args = OPERATIONS[operation][1](a.requires_grad_(gradient), b)
-        names = rungs if operation == "matmul" and not gradient else []
-        found = measured(operation, args, names)
-        chosen, kind = ops.matmul.chosen(a, b) if operation == "matmul" else "", ", with a gradient" if gradient else ""
-        print(f"\n{place(device)}, {operation}, {options.size}^3, {dtype}{kind}{chosen and '; chooses '}{chosen}")
-        for name, figures in found.items():
-            judged = name != PYTORCH and device.type == "cuda"  # on a CPU PyTorch computes in both cases
+        args = OPERATIONS[name][1](a.requires_grad_(gradient), b)
+        names = rungs if name == "matmul" and not gradient else []
+        found = measured(name, args, names)
+        chosen = operation.chosen(operation.get("matmul"), a, b) if name == "matmul" else ""
+        kind = ", with a gradient" if gradient else ""
+        print(f"\n{place(device)}, {name}, {options.size}^3, {dtype}{kind}{chosen and '; chooses '}{chosen}")
+        for contestant, figures in found.items():
+            judged = contestant != PYTORCH and device.type == "cuda"  # on a CPU PyTorch computes in both cases
             verdict = ("pass" if figures["above_us"] <= GOAL else "MISS") if judged else ""
             span = f"({figures['low']:.2f} to {figures['high']:.2f})"
-            print(f"  {name:24}{figures['us']:8.2f} µs {span:20}{figures['above_us']:+8.2f} µs  {verdict}", flush=True)
-        point = {"operation": operation, "dtype": str(dtype), "gradient": gradient, "size": options.size}
+            print(
+                f"  {contestant:24}{figures['us']:8.2f} µs {span:20}{figures['above_us']:+8.2f} µs  {verdict}",
+                flush=True,
+            )
+        point = {"operation": name, "dtype": str(dtype), "gradient": gradient, "size": options.size}
         points.append({**point, "chosen": str(chosen), "calls": found})
         if options.profile:
-            profiled(contestants(operation, args, [])[operation])
+            profiled(contestants(name, args, [])[name])
     if options.json:
         kept = {"environment": environment(device), "goal_us": GOAL, "points": points}
         atomic_write(options.json, json.dumps(kept, indent=1) + "\n")

@@ -28,8 +28,8 @@ from benchmarks.microbenchmarks.questions import Question, all_questions
 
 from warpwise import cache, cuda
 from warpwise.lab.errors import MeasurementError
-from warpwise.lab.ncu import Measured, NcuError, NcuNotFound, NcuPermission, tool
-from warpwise.lab.ncu.metrics import CACHES, GLOBAL, SHARED, SOURCE
+from warpwise.lab.profile.ncu import Measured, NcuError, NcuNotFound, NcuPermission, tool
+from warpwise.lab.profile.ncu.metrics import CACHES, GLOBAL, SHARED, SOURCE
 
 HERE = Path(__file__).parent
 SCHEMA = 1
@@ -269,8 +269,8 @@ def time_all(out: Path) -> None:
 @cli.command(hidden=True)
 @click.argument("group", type=click.Choice(list(METRICS)))
 def profile(group: str) -> None:
-    """Launch the questions of a group, each once to warm up and once in a profiled range."""
-    from warpwise.lab.ncu import profiled
+    """Launch the questions of a group, each once to warm up and once within a profiled range."""
+    from warpwise.lab.profile.ncu import profiled
 
     device = torch.device("cuda", 0)
     for question in asked(group):

@@ -209,7 +209,7 @@ def test_a_damaged_store_is_reported_and_the_list_goes_on(own_store: Path) -> No
     result = command("history")
     assert result.return_value == 0
     assert "is damaged" in said(result)
-    assert "set aside as runs.sqlite3.damaged-" in said(result)
+    assert "moved to runs.sqlite3.damaged-" in said(result)
 
 
 def test_a_climb_goes_on_where_the_store_fails_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,7 @@ def test_one_file_and_one_device(tmp_path: Path) -> None:
     result = command("square", "-o", tmp_path, "--results", H200 / "square.json", "--device", "h200", "--no-explain")
     assert result.return_value == 0, said(result)
     result = command("square", "-o", tmp_path, "--results", H200 / "square.json", "--device", "A100", "--no-explain")
-    assert "square: nothing is recorded on a device called 'A100'; there are: NVIDIA H200" in said(result)
+    assert "square: no results of a device whose name contains 'A100'; there are: NVIDIA H200" in said(result)
 
 
 def test_the_store_is_where_a_newer_run_comes_from(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.sampled import thinned
 
-from warpwise import ops, registry  # noqa: F401 - importing ops registers them
+from warpwise import operation, ops  # noqa: F401 - importing ops registers them
 from warpwise.lab.explain import Options
 from warpwise.lab.fidelity import (
     COUNTERS,
@@ -32,14 +32,14 @@ from warpwise.lab.fidelity.collect import joined
 from warpwise.lab.fidelity.compare import reference
 from warpwise.lab.fidelity.report import MISSES, kendall_tau, utilisation
 from warpwise.lab.ncu import Measured, NcuError
-from warpwise.ops._common import asked_about
+from warpwise.operation import asked_about
 from warpwise.registry import Case
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "h200"
 OPS = sorted(path.stem for path in (RESULTS / "ncu").glob("*.json"))
 COMPARED = thinned(OPS, every=2)
-NOT_EXECUTED = not_executed(registry.all_ops())
+NOT_EXECUTED = not_executed(operation.all_ops())
 
 # Rungs with a counter that differs at a recorded point, and the reason; at most 5 % of all rungs.
 KNOWN: dict[str, str] = {
@@ -63,7 +63,7 @@ def compared(op: str) -> tuple[Compared, ...]:
 @pytest.mark.parametrize("op", OPS)
 def test_every_rung_is_recorded_at_two_sizes_and_large_ones(op: str) -> None:
     launches = record(op).launches
-    for rung in registry.get(op).rungs:
+    for rung in operation.get(op).rungs:
         if rung.language == "cuda" and f"{op} {rung.name}" not in NOT_EXECUTED:
             cases = {launch.case for launch in launches if launch.rung == rung.name and launch.kind == "exact"}
             assert len(cases) >= 2, rung.name
@@ -100,7 +100,7 @@ def test_rungs_that_are_not_executed_use_tensor_maps() -> None:
     """A rung for a GPU only has a tensor map among its kernel's parameters, or its launcher makes one."""
     for name in NOT_EXECUTED:
         op, _, number = name.partition(" ")
-        rung = registry.get(op).rung(number)
+        rung = operation.get(op).rung(number)
         lent = [value for value in vars(inspect.getmodule(rung.launch)).values() if inspect.ismodule(value)]
         others = [inspect.getsource(module) for module in lent if module.__name__.startswith("warpwise.ops.")]
         assert "TensorMap" in rung.source.read_text() or any("tensor_map(" in text for text in others), name
@@ -211,7 +211,7 @@ def test_launches_are_joined_with_the_kernels_that_ncu_measured() -> None:
 
 
 def test_points_are_plain_data_for_another_process() -> None:
-    op = registry.get("matmul")
+    op = operation.get("matmul")
     (fp16,) = points(op, [Case("exact", {"m": 8, "n": 8, "k": 8})], "exact", Selection(("float16",), ("k14_wmma",)))
     assert Point.from_json(json.loads(json.dumps(fp16.to_json()))) == fp16
     by_dtype = {point.dtype: point.only for point in points(op, [fp16.case], "exact")}
@@ -224,7 +224,7 @@ def test_points_are_plain_data_for_another_process() -> None:
 @pytest.mark.parametrize("op", OPS)
 def test_recorded_points_are_those_of_the_operation(op: str) -> None:
     """A large point's case is rebuilt from its name and sizes: it must be the operation's own case of that name."""
-    own = {case.name: case for case in registry.get(op).spec.sizes}
+    own = {case.name: case for case in operation.get(op).spec.sizes}
     assert all(own[point.case.name] == point.case for point in recorded_points(record(op), "large"))
 
 

@@ -7,10 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpwise import ops, registry
+from warpwise import operation, ops
 
 FEW = settings(max_examples=12, deadline=None, derandomize=True)
-RUNGS = [rung.name for rung in registry.get("reduce_sum").rungs]
+RUNGS = [rung.name for rung in operation.get("reduce_sum").rungs]
 
 
 @pytest.mark.parametrize("rung", RUNGS)
@@ -57,6 +57,17 @@ def test_two_passes_repeat_bit_by_bit():
     x = torch.randn(20001, generator=torch.Generator().manual_seed(0))
     results = {ops.reduce_sum(x, rung="k06").item() for _ in range(3)}
     assert len(results) == 1
+
+
+def test_the_gradient_keeps_the_shape_alone():
+    """The input is not saved: it may be overwritten, and its memory is free after the forward."""
+    x = torch.randn(3, 4, requires_grad=True)
+    value = x * 2
+    total = ops.reduce_sum(value, 1)
+    value.detach_()
+    value.zero_()
+    total.sum().backward()
+    assert torch.equal(x.grad, torch.full((3, 4), 2.0))
 
 
 def test_the_gradient_is_one_everywhere():

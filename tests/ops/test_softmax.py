@@ -7,17 +7,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpwise import ops, registry
+from warpwise import operation, ops
 
 FEW = settings(max_examples=12, deadline=None, derandomize=True)
 INF, NAN = float("inf"), float("nan")
-FORWARD = [rung.name for rung in registry.get("softmax").rungs]
-BACKWARD = [rung.name for rung in registry.get("softmax_backward").rungs]
+FORWARD = [rung.name for rung in operation.get("softmax").rungs]
+BACKWARD = [rung.name for rung in operation.get("softmax_backward").rungs]
 
 
 @pytest.mark.parametrize("rung", FORWARD)
 def test_infinities_and_nan_are_pytorchs(rung):
-    """A row of -inf is NaN as a whole, and so is one with NaN or +inf anywhere; a finite element makes -inf a zero."""
+    """A row of only -inf, or with NaN or +inf anywhere, is NaN; beside a finite element -inf gives 0."""
     rows = torch.zeros(6, 70)
     rows[0] = -INF
     rows[1, :69] = -INF
@@ -61,6 +61,15 @@ def test_any_dimension(shape, place, rung):
     )
 
 
+def test_a_dim_of_another_type_is_an_error_also_after_a_call():
+    """True == 1 == 1.0: a cached plan for dim 1 is not used for the others."""
+    x = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(ops.softmax(x, 1), torch.softmax(x, 1))
+    for dim in (1.0, True):
+        with pytest.raises(TypeError, match="softmax: expected dim to be an int"):
+            ops.softmax(x, dim)
+
+
 def test_no_dimensions():
     x = torch.tensor(3.0)
     for dim in (0, -1):
@@ -83,7 +92,7 @@ def test_rows_too_long_for_a_rung_are_refused_and_have_another():
         ops.softmax(torch.empty(1, 65537), rung="k07")
     with pytest.raises(ValueError, match="k03_row_in_registers takes rows of up to 16384"):
         ops.softmax_backward(long, long, rung="k03")
-    forward, backward = registry.get("softmax"), registry.get("softmax_backward")
+    forward, backward = operation.get("softmax"), operation.get("softmax_backward")
     assert forward.default(long[:, 1:], -1) == "k05_row_in_registers"
     assert forward.default(long, -1) == "k06_long_rows"
     assert forward.default(long.double(), -1) is None

@@ -119,9 +119,9 @@ def _sanitized(
     console: Console, launcher: cuda.Launcher, given: Sequence[Any], tools: Sequence[str], timeout: float
 ) -> int:
     """Run the launch on the GPU under compute-sanitizer's tools and print the findings of each."""
-    from warpwise.lab import sanitizer
     from warpwise.lab.errors import MeasurementError
-    from warpwise.lab.ncu import Launch
+    from warpwise.lab.profile import sanitizer
+    from warpwise.lab.profile.ncu import CapturedLaunch
 
     expression = launcher.kernel.expression
     chosen = [tool for tool in sanitizer.TOOLS if tool in tools or "all" in tools]
@@ -129,7 +129,7 @@ def _sanitized(
     for tool in chosen:
         try:
             with console.status(f"{expression}: on the GPU under {tool}"):
-                findings = sanitizer.sanitize([Launch(launcher, tuple(given))], [tool], timeout)[tool]
+                findings = sanitizer.sanitize([CapturedLaunch(launcher, tuple(given))], [tool], timeout)[tool]
         except MeasurementError as error:
             raise click.ClickException(str(error)) from error
         for finding in findings:

@@ -26,10 +26,11 @@ from warpwise.cli.kernel_options import (
 )
 from warpwise.cli.measured import compare, launches_of, require_gpu
 from warpwise.cli.targets import find_rung, find_target, is_rung, sizes_named
-from warpwise.lab.explain import Explanations, explain_rung, html, terminal
+from warpwise.lab.explain import Explanations, explain_rung
 from warpwise.lab.explain import explain as explain_kernel
+from warpwise.lab.explain.render import html, terminal
 from warpwise.lab.explain.rungs import checkable
-from warpwise.lab.ncu import Launch
+from warpwise.lab.profile.ncu import CapturedLaunch
 from warpwise.operation import Case, Op, Rung
 
 SUFFIXES = (".cu", ".cuh")
@@ -99,7 +100,7 @@ def explain(
             launcher = kernel[grid, block, shared]
             with console.status(f"{expression}: checking and executing on the CPU"):
                 found = Explanations([explain_kernel(launcher, *given, **options)])
-            launches = [Launch(launcher, tuple(given))]
+            launches = [CapturedLaunch(launcher, tuple(given))]
         else:
             op, rung = _rung(what)
             kind = _dtype(op, rung, dtype)

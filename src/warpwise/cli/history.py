@@ -18,7 +18,7 @@ from rich.console import Console
 from warpwise.cli.columns import Cell, Column, print_columns
 from warpwise.cli.console import wide_console
 from warpwise.cli.kept import StoreFailure, known, near, open_store
-from warpwise.lab.store import Kept, OtherFile, Store, StoreError, UnreadableResults, read_results
+from warpwise.lab.store import HistoryEntry, OtherFile, Store, StoreError, UnreadableResults, read_results
 from warpwise.lab.store.comparison import direction_of, ratio_of
 from warpwise.lab.store.records import Measurement
 from warpwise.lab.store.selection import moment
@@ -107,7 +107,7 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _newest_first(found: Sequence[Kept]) -> list[Kept]:
+def _newest_first(found: Sequence[HistoryEntry]) -> list[HistoryEntry]:
     """Newest run first; the measurements of one run in their order."""
     in_order = sorted(found, key=lambda kept: kept.measurement.id)
     return sorted(in_order, key=lambda kept: (kept.run.started, int(kept.run.id[1:])), reverse=True)
@@ -161,7 +161,7 @@ def _op(store: Store, name: str) -> str:
 def _listed(
     store: Store, op: str | None, rung: str | None, dtype: str | None, case: str | None, where: str | None,
     since: str | None, limit: int, opponents: bool,
-) -> list[Kept]:  # fmt: skip
+) -> list[HistoryEntry]:  # fmt: skip
     name = known("rung", rung, store.names("name", op), "--rung") if rung else None
     dtype = known("dtype", dtype, store.names("dtype", op), "--dtype") if dtype else None
     case = known("size", case, store.names("case", op), "--case") if case else None
@@ -201,7 +201,7 @@ def _since(text: str) -> datetime:
         ) from error
 
 
-def _row(kept: Kept) -> list[Cell]:
+def _row(kept: HistoryEntry) -> list[Cell]:
     run, one = kept.run, kept.measurement
     known_time = one.interval
     colour = "cyan" if one.kind == "opponent" else ""
@@ -255,7 +255,7 @@ def bars(values: Sequence[float]) -> str:
     return "".join(BARS[round(steps * (value - low) / (high - low)) if high > low else 0] for value in values)
 
 
-def _json(kept: Kept) -> dict[str, Any]:
+def _json(kept: HistoryEntry) -> dict[str, Any]:
     change, now, before = None, kept.measurement.interval, kept.before
     if now and before:
         ratio = ratio_of(now, before)

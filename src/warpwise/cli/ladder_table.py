@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from warpwise.lab import Entry, Ladder, Point, Recorded, Verdict
-from warpwise.lab.ladder import told_once
+from warpwise.lab.ladder import group_notes
 from warpwise.lab.timing.timing import duration, rate_text
 from warpwise.lab.verdict import Step, dtype_name
 from warpwise.operation import Op, Rung
@@ -113,7 +113,7 @@ class LadderTable:
             mark = _mark(self.verdicts.get(entry.name)) if entry.kind == "rung" else ""
             style = "cyan" if entry.kind == "opponent" else None
             table.add_row(entry.name, ideas.get(entry.name, ""), mark, *_cells(entry), style=style)
-        notes = told_once((entry.name, entry.note) for entry in point.entries)
+        notes = group_notes((entry.name, entry.note) for entry in point.entries)
         if notes or point.notes:
             table.caption, table.caption_justify = escape("\n".join((*notes, *point.notes))), "left"
         return table

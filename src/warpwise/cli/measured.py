@@ -12,13 +12,13 @@ from rich.table import Table
 
 from warpwise.lab.errors import MeasurementError
 from warpwise.lab.explain import Explanation
-from warpwise.lab.ncu import Launch, Measured, NcuError, captured, measure
+from warpwise.lab.profile.ncu import CapturedLaunch, Measured, NcuError, captured, measure
 from warpwise.operation import Case, Op, Rung
 
 CLOSE = 0.01  # relative difference that rounding and the scaling of a sample of blocks can cause
 
 
-def launches_of(op: Op, rung: Rung, case: Case, dtype: torch.dtype, seed: int) -> list[Launch]:
+def launches_of(op: Op, rung: Rung, case: Case, dtype: torch.dtype, seed: int) -> list[CapturedLaunch]:
     """The launches of a rung on the GPU. Raises ``ClickException`` if there is no GPU."""
     require_gpu()
     args = op.spec.arguments(case, dtype, torch.device("cuda"), seed)
@@ -36,7 +36,7 @@ def require_gpu() -> None:
         )
 
 
-def compare(console: Console, found: Sequence[Explanation], launches: Sequence[Launch]) -> None:
+def compare(console: Console, found: Sequence[Explanation], launches: Sequence[CapturedLaunch]) -> None:
     """Measure ``launches`` and print each beside its explanation. Raises ``ClickException`` if ncu cannot measure."""
     try:
         measured = measure(launches)

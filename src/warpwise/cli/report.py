@@ -115,7 +115,7 @@ def _told(one: pages.Collected) -> str:
 def _collected(
     asked: Mapping[str, str],
     given: Sequence[Path],
-    climbed: Mapping[str, pages.Source],
+    climbed: Mapping[str, pages.RecordedRun],
     device: str | None,
     every: bool,
 ) -> list[pages.Collected]:
@@ -137,7 +137,7 @@ def _collected(
     return found
 
 
-def _files(given: Sequence[Path] = ()) -> list[pages.Source]:
+def _files(given: Sequence[Path] = ()) -> list[pages.RecordedRun]:
     """The results in the given files and folders, or the recorded results."""
     files = [path for path in given if path.is_file()]
     folders = [path for path in given if path.is_dir()]
@@ -159,12 +159,12 @@ def _files(given: Sequence[Path] = ()) -> list[pages.Source]:
     return found
 
 
-def _kept(ops: Sequence[Op]) -> list[pages.Source]:
+def _kept(ops: Sequence[Op]) -> list[pages.RecordedRun]:
     with open_store("; --results reports from files only") as store:
         return [source for op in ops for source in pages.from_store(store, op.name)]
 
 
-def _climb(console: Console, op: Op, budget: float) -> pages.Source:
+def _climb(console: Console, op: Op, budget: float) -> pages.RecordedRun:
     """Climb at every size with the first dtype, and store the results."""
     try:
         with open_store() as store, console.status(f"{op.name}: climbing") as status:

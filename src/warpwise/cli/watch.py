@@ -19,7 +19,7 @@ from warpwise.cli.console import wide_console
 from warpwise.cli.kept import near
 from warpwise.cli.targets import known_ops, load_file
 from warpwise.lab.timing.timing import duration
-from warpwise.lab.watch import Board, Pairs, Row, Wanted, Watch
+from warpwise.lab.watch import Board, Pairs, RungState, Wanted, Watch
 
 OPS = Path(warpwise.__file__).parent / "ops"
 STYLES = {"right": "green", "wrong": "bold red", "untested": "yellow"}
@@ -132,7 +132,7 @@ def page(board: Board) -> Group:
     return Group(*parts)
 
 
-def _times(row: Row) -> tuple[str, str, str]:
+def _times(row: RungState) -> tuple[str, str, str]:
     if row.seconds is None:
         return "", "", ""
     time = f"{duration(row.seconds)}{' (modelled)' if row.modelled else ''}"

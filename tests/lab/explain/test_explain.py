@@ -13,10 +13,9 @@ import torch
 
 import warpwise as ww
 from warpwise import cuda, lab, machine
-from warpwise.cuda.launch.arguments import Buffer
 from warpwise.cuda.launch.intercept import INTERCEPTORS, intercepting
-from warpwise.lab.explain import Explanation, launches
-from warpwise.lab.explain.hardware import hardware
+from warpwise.lab.explain import Explanation, outputs
+from warpwise.lab.explain.model.hardware import hardware
 from warpwise.lab.explain.rungs import checkable
 from warpwise.registry import Case, Op, Rung, Spec
 
@@ -93,7 +92,7 @@ def test_the_kernels_own_file_is_the_main_one_however_much_an_included_one_does(
 
 def test_lines_that_did_not_run_are_said(module: cuda.Module) -> None:
     made = copied(module, 1)
-    assert any("Not reached with these arguments" in text and "parts of line 7" in text for text in made.caveats)
+    assert any("Not executed with these arguments" in text and "parts of line 7" in text for text in made.caveats)
     assert any("nominal latencies" in text for text in made.caveats)
 
 
@@ -117,7 +116,7 @@ def test_a_sample_of_blocks_is_scaled_up_and_said(module: cuda.Module) -> None:
 def test_the_budget_decides_how_many_blocks_run_where_nothing_was_checked(module: cuda.Module) -> None:
     made = copied(module, 1, n=256 * 4096, checks="none", budget=1e-5)
     assert made.sampled and made.agrees.status == "not compared"
-    assert any("was not checked first" in text for text in made.caveats)
+    assert any("was not checked:" in text for text in made.caveats)
 
 
 def test_added_outputs_of_a_sample_are_not_compared(module: cuda.Module) -> None:
@@ -149,7 +148,7 @@ def test_machine_code_that_computes_something_else_is_doubted(
     made = copied(module, 1)
     assert made.agrees.status == "no" and made.agrees.text.startswith("y[17] is ")
     assert "1 of 1,024 elements differ" in made.agrees.text
-    assert any("doubt these counters" in text for text in made.caveats)
+    assert any("these counters may be wrong" in text for text in made.caveats)
 
 
 def test_what_the_machine_cannot_execute_is_named_and_the_rest_kept(
@@ -286,7 +285,7 @@ def test_snapshots_keep_what_overlaps_together() -> None:
         return Buffer(name, start + offset, size, 1, "unsigned char", const, False, start, not const)
 
     written, read, apart = buffer("w", 8, 16, False), buffer("r", 16, 16, True), buffer("a", 48, 8, True)
-    kept = launches.Snapshot([written, read, apart])
+    kept = outputs.ArgumentSnapshot([written, read, apart])
     base[8:32] = 0
     moved = kept.rebased([written, read, apart])
     assert moved[1].address - moved[0].address == 8 and moved[2] is apart  # type: ignore[union-attr]
@@ -325,9 +324,9 @@ def test_values_rounded_to_16_bits_on_the_way_may_differ_by_that(element: str, s
         start = values.ctypes.data
         return Buffer("y", start, values.nbytes, 4, "float", False, False, start, True)
 
-    checked = launches.Snapshot([read, output(after)])
-    found = launches.agreement(
-        [read, output(after)], launches.Snapshot([output(before)]), checked, {"y": other}, False, False
+    checked = outputs.ArgumentSnapshot([read, output(after)])
+    found = outputs.agreement(
+        [read, output(after)], outputs.ArgumentSnapshot([output(before)]), checked, {"y": other}, False, False
     )
     assert found.status == status, found.text
 

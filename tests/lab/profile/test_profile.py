@@ -14,7 +14,7 @@ from tests.lab import toys
 
 from warpwise import ranges
 from warpwise.lab.profile import Profile, ProfileError, Schedule, profile
-from warpwise.lab.profile.result import Row, byte_text, rows_of
+from warpwise.lab.profile.result import ProfileRow, byte_text, rows_of
 
 
 def copies(out, x):
@@ -202,7 +202,7 @@ def test_a_kernel_without_an_operator_counts_for_its_range():
 
 
 def test_rows_sort_by_any_column_and_show_themselves():
-    rows = (Row("<a>", 1, 1e-6, 5e-6, 0, 0, 0, 0), Row("b", 9, 2e-6, 3e-6, 0, 0, 2048, 0))
+    rows = (ProfileRow("<a>", 1, 1e-6, 5e-6, 0, 0, 0, 0), ProfileRow("b", 9, 2e-6, 3e-6, 0, 0, 2048, 0))
     result = Profile("f", "cpu: x", Schedule(), 2, rows, 0.1, notes=("a & b",))
     assert [row.name for row in result.sorted()] == ["b", "<a>"]
     assert [row.name for row in result.sorted("cpu")] == ["<a>", "b"]

@@ -77,8 +77,8 @@ def ladder(scale: float = 1.0, case: str = "large", dtype: str = "float32", **mo
     return [one(name, micro) for name, micro in names.items()]
 
 
-def source(*measurements: Measurement, minutes: float = 0, device: str = GPU) -> report.Source:
-    return report.Source(run(minutes, device), tuple(measurements))
+def source(*measurements: Measurement, minutes: float = 0, device: str = GPU) -> report.RecordedRun:
+    return report.RecordedRun(run(minutes, device), tuple(measurements))
 
 
 def full(op: Op) -> report.Collected:

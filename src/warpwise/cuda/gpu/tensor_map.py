@@ -48,7 +48,9 @@ def tensor_map(
     if tf32 and tensor.dtype != torch.float32:
         raise ArgumentError(f"tensor_map: expected float32 to be rounded to TF32, got {tensor.dtype}")
     recipe = (shape, strides, tensor.dtype), tuple(box), swizzle, promotion, tf32
-    result = TensorMap.from_buffer_copy(encoded(tensor.data_ptr(), *recipe))
+    # A meta tensor has no address: its map is blank, and serves a launch that is intercepted.
+    blank = bytes(ctypes.sizeof(TensorMap)) if tensor.is_meta else None
+    result = TensorMap.from_buffer_copy(blank or encoded(tensor.data_ptr(), *recipe))
     result.tensor, result.recipe = tensor, recipe
     return result
 
@@ -129,5 +131,5 @@ def _check(
         )
     if tensor.data_ptr() % _ALIGNMENT:
         raise refuse(f"data that begins on a multiple of {_ALIGNMENT} bytes, got address {tensor.data_ptr():#x}")
-    if not tensor.is_cuda:
+    if not (tensor.is_cuda or tensor.is_meta):
         raise refuse(f"a CUDA tensor, since TMA needs a GPU, got one on {tensor.device}")

@@ -19,7 +19,7 @@ import torch
 
 from warpwise.cuda.gpu import nvrtc
 from warpwise.lab.fidelity.points import Point
-from warpwise.lab.ncu import Launch, captured, profiled
+from warpwise.lab.profile.ncu import CapturedLaunch, captured, profiled
 from warpwise.lab.timing import time
 from warpwise.lab.timing.compare import timer_for
 from warpwise.lab.timing.environment import environment
@@ -84,7 +84,7 @@ def outputs_device(outputs: Any) -> torch.device:
     return outputs.device if isinstance(outputs, torch.Tensor) else outputs[0].device
 
 
-def shape(index: int, launch: Launch, rung: Rung, device: torch.device) -> dict[str, Any]:
+def shape(index: int, launch: CapturedLaunch, rung: Rung, device: torch.device) -> dict[str, Any]:
     """The fields of a record that describe a launch."""
     compiled = launch.launcher.kernel.on_gpu(device).compiled
     return {
@@ -94,7 +94,7 @@ def shape(index: int, launch: Launch, rung: Rung, device: torch.device) -> dict[
     }  # fmt: skip
 
 
-def timed(launch: Launch, device: torch.device, timer: Timer) -> dict[str, Any]:
+def timed(launch: CapturedLaunch, device: torch.device, timer: Timer) -> dict[str, Any]:
     """The time of one launch, measured by ``lab.time``."""
     timing = time(launch, device=device, timer=timer, budget_s=TIME_BUDGET, precision=0.01).to_json()
     return {

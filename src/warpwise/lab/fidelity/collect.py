@@ -17,10 +17,10 @@ from typing import Any
 from warpwise.lab.errors import MeasurementError
 from warpwise.lab.fidelity.points import Kind, Point
 from warpwise.lab.fidelity.record import Record, Recorded
-from warpwise.lab.ncu import NcuError, NcuNotFound, NcuPermission, tool
-from warpwise.lab.ncu.measure import environment as import_path
-from warpwise.lab.ncu.metrics import DEFAULT, EVERYTHING, STORES
-from warpwise.lab.ncu.table import Measured
+from warpwise.lab.profile.ncu import NcuError, NcuNotFound, NcuPermission, tool
+from warpwise.lab.profile.ncu.measure import environment as import_path
+from warpwise.lab.profile.ncu.metrics import DEFAULT, EVERYTHING, STORES
+from warpwise.lab.profile.ncu.table import Measured
 
 # ncu patches the machine code for some counters, which makes a kernel a hundred times slower: exact points only.
 METRICS: Mapping[Kind, Sequence[str]] = {"exact": EVERYTHING, "large": DEFAULT}

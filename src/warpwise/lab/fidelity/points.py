@@ -7,7 +7,7 @@ Compute's there. Large points are an operation's own sizes: they show which unit
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -48,21 +48,24 @@ class Point:
         """The fields of a record that identify a rung at this point."""
         return {
             "op": self.op.name, "rung": rung.name, "dtype": dtype_name(self.dtype),
-            "case": self.case.name, "sizes": dict(self.case.sizes), "kind": self.kind,
+            "case": self.case.name, "sizes": dict(self.case.sizes), "attributes": dict(self.case.attributes),
+            "layout": self.case.layout, "kind": self.kind,
         }  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
         """The point as plain data."""
         return {
             "op": self.op.name, "dtype": dtype_name(self.dtype), "case": self.case.name,
-            "sizes": dict(self.case.sizes), "kind": self.kind, "only": list(self.only),
+            "sizes": dict(self.case.sizes), "attributes": dict(self.case.attributes), "layout": self.case.layout,
+            "kind": self.kind, "only": list(self.only),
         }  # fmt: skip
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Point:
         """The point that ``to_json`` wrote. Raises ``LookupError`` if its operation is not registered."""
-        case = Case(data["case"], data["sizes"])
-        return Point(get(data["op"]), getattr(torch, data["dtype"]), case, data["kind"], tuple(data["only"]))
+        op = get(data["op"])
+        case = recorded_case(op, data["case"], data["sizes"], data["layout"], data["attributes"])
+        return Point(op, getattr(torch, data["dtype"]), case, data["kind"], tuple(data["only"]))
 
     def __str__(self) -> str:
         return f"{self.op.name} {dtype_name(self.dtype)} {self.case}"
@@ -93,15 +96,23 @@ def recorded_points(record: Record, kind: Kind) -> list[Point]:
     """The points of one kind in a record, in its order, each with the rungs recorded there."""
     op = get(record.op)
     rungs: dict[tuple[str, str], dict[str, None]] = {}
-    sizes: dict[str, dict[str, int]] = {}
+    places: dict[str, tuple[dict[str, int], str, dict[str, Any]]] = {}
     for launch in record.launches:
         if launch.kind == kind:
             rungs.setdefault((launch.dtype, launch.case), {})[launch.rung] = None
-            sizes[launch.case] = launch.sizes
+            places[launch.case] = launch.sizes, launch.layout, launch.attributes
     return [
-        Point(op, getattr(torch, dtype), Case(case, sizes[case]), kind, tuple(names))
+        Point(op, getattr(torch, dtype), recorded_case(op, case, *places[case]), kind, tuple(names))
         for (dtype, case), names in rungs.items()
     ]
+
+
+def recorded_case(op: Op, name: str, sizes: Mapping[str, int], layout: str, attributes: Mapping[str, Any]) -> Case:
+    """The case ``name`` of ``op`` at the recorded sizes, with its own layout and attributes; a new case of another name."""
+    known = {case.name: case for case in (*op.spec.cases, *op.spec.sizes)}
+    if name not in known:
+        return Case(name, sizes, attributes, layout=layout)
+    return replace(known[name], sizes={key: sizes.get(key, size) for key, size in known[name].sizes.items()})
 
 
 def not_executed(ops: Iterable[Op]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from typing import Any
 from warpwise import cache
 
 SCHEMA = 1
-KEY = ("op", "rung", "dtype", "case", "sizes", "kind")
+KEY = ("op", "rung", "dtype", "case", "sizes", "attributes", "layout", "kind")
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ class Recorded:
     registers: int
     time: dict[str, Any] | None = None
     metrics: dict[str, float] = field(default_factory=dict, repr=False)
+    layout: str = "contiguous"
+    attributes: dict[str, Any] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[Any, ...]:

@@ -9,23 +9,23 @@ GIT_S = 10.0
 
 
 def repository_state(source: Path) -> tuple[str, bool]:
-    """The commit that the repository holding ``source`` is at, and whether tracked files differ; ("", False) outside one."""
+    """The commit of the repository that holds ``source``, and whether tracked files differ; ("", False) outside one."""
     folder = source if source.is_dir() else source.parent
     commit = _git(folder, "rev-parse", "HEAD")
     if not commit or _git(folder, "ls-files", "--", str(source)) == "":
-        return "", False  # no repository, no git, or one that the kernel only happens to lie in
+        return "", False  # no repository, no git, or a repository that does not track the kernel
     return commit, bool(_git(folder, "status", "--porcelain", "--untracked-files=no"))
 
 
 def resolved(reference: str) -> str | None:
-    """The commit that ``reference`` ("HEAD~1", a branch, a tag) means in the repository around the working folder, or None."""
+    """The commit of ``reference`` ("HEAD~1", a branch, a tag) in the repository of the working folder, or None."""
     if reference.startswith("-"):
         return None
     return _git(Path.cwd(), "rev-parse", "--verify", "--quiet", f"{reference}^{{commit}}")
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """What git says, stripped; None if there is no git, no repository, or git does not answer."""
+    """The output of git, stripped; None without git or a repository, or after a timeout."""
     try:
         found = subprocess.run(
             ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=GIT_S, check=False

@@ -12,7 +12,7 @@ import torch
 def multiply(output: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     """a: (m, k), b: (k, n), output: (m, n), on the CPU."""
     a_rows, b_rows = a.tolist(), b.tolist()
-    k, n = len(b_rows), len(b_rows[0])
+    k, n = len(b_rows), output.shape[1]
     result = []
     for row in a_rows:
         sums = []
