@@ -123,11 +123,9 @@ def main() -> None:
         args = OPERATIONS[name][1](a.requires_grad_(gradient), b)
         names = rungs if name == "matmul" and not gradient else []
         found = measured(name, args, names)
-        chosen, kind = (
-            operation.chosen(operation.get("matmul"), a, b) if operation == "matmul" else "",
-            ", with a gradient" if gradient else "",
-        )
-        print(f"\n{place(device)}, {operation}, {options.size}^3, {dtype}{kind}{chosen and '; chooses '}{chosen}")
+        chosen = operation.chosen(operation.get("matmul"), a, b) if name == "matmul" else ""
+        kind = ", with a gradient" if gradient else ""
+        print(f"\n{place(device)}, {name}, {options.size}^3, {dtype}{kind}{chosen and '; chooses '}{chosen}")
         for contestant, figures in found.items():
             judged = contestant != PYTORCH and device.type == "cuda"  # on a CPU PyTorch computes in both cases
             verdict = ("pass" if figures["above_us"] <= GOAL else "MISS") if judged else ""

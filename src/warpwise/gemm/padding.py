@@ -63,8 +63,8 @@ def tma_operands(*matrices: torch.Tensor) -> list[tuple[torch.Tensor, bool]]:
         found.append(view or dense(matrix))
     if to_copy:
         for at, copy in zip(to_copy, padded(*(found[at][0] for at in to_copy)), strict=True):
-            original, transposed = found[at]
-            found[at] = copy[: original.shape[0], : original.shape[1]], transposed
+            (rows, length), transposed = found[at][0].shape, found[at][1]
+            found[at] = copy[:rows, :length], transposed
     return found
 
 

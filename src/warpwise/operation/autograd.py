@@ -98,15 +98,19 @@ class Backward:
             self._places[names] = kept, [one for one in found if (one[0], one[1]) not in kept]
         return self._places[names]
 
-    def save(self, ctx: Any, args: Sequence[Any], outputs: Any) -> None:
+    def saved(self, args: Sequence[Any]) -> _Places:
+        """What a forward with arguments like ``args`` saves."""
+        return self._places[self._names] if self._saves is None else self._resolve(self._saves(*args))
+
+    def save(self, ctx: Any, saved: _Places, args: Sequence[Any], outputs: Any) -> None:
         """Keep tensors by ``save_for_backward``, everything else on ``ctx``."""
-        tensors, others = self._places[self._names] if self._saves is None else self._resolve(self._saves(*args))
         if self.spec.optional:
             outputs = self.spec.without_absent(args, outputs)
         values = (*args, *outputs) if outputs.__class__ is tuple else (*args, *as_tuple(outputs))
-        ctx.save_for_backward(*[values[place] for _, place in tensors])
-        ctx.places = tensors, others
-        ctx.others = [values[place].shape if shape else values[place] for _, place, shape in others]
+        ctx.save_for_backward(*[values[place] for _, place in saved[0]])
+        ctx.places = saved
+        if saved[1]:
+            ctx.others = [values[place].shape if shape else values[place] for _, place, shape in saved[1]]
         if not self.gradient.materialize:
             ctx.set_materialize_grads(False)
 
@@ -114,7 +118,8 @@ class Backward:
         """One gradient for each argument of the schema, None where there is none."""
         tensors, others = ctx.places
         values = dict(zip([name for name, _ in tensors], ctx.saved_tensors, strict=True))
-        values |= zip([name for name, _, _ in others], ctx.others, strict=True)
+        if others:
+            values |= zip([name for name, _, _ in others], ctx.others, strict=True)
         wanted = [name for name, need in zip(self.arguments, needed, strict=True) if need]
         if self.gradient.op is None:
             found = self.gradient.backward(Saved(values, wanted), *grads)
@@ -133,25 +138,29 @@ class Backward:
 Plan = Callable[..., Any]
 
 
-def recorded(name: str, backward: Backward) -> Callable[[Plan], Plan]:
-    """Return a function that makes a plan be recorded by autograd, for eager mode.
+def function(name: str, backward: Backward) -> Any:
+    """The ``autograd.Function`` that records a plan in eager mode, called with a plan, what it saves, and the arguments.
 
     The context is set up in ``forward``, which costs the host less than a separate ``setup_context``.
     """
 
-    def forward(ctx: Any, plan: Plan, *args: Any) -> Any:
+    def forward(ctx: Any, plan: Plan, saved: _Places, *args: Any) -> Any:
         outputs = plan(*args)
-        backward.save(ctx, args, outputs)
+        backward.save(ctx, saved, args, outputs)
         return outputs
 
     def gradients(ctx: Any, *grads: Any) -> tuple[Any, ...]:
-        return (None, *backward(ctx, grads, ctx.needs_input_grad[1:]))
+        return (None, None, *backward(ctx, grads, ctx.needs_input_grad[2:]))
 
     members = {"forward": staticmethod(forward), "backward": staticmethod(gradients)}
-    made = type(name, (torch.autograd.Function,), members)
+    return type(name, (torch.autograd.Function,), members)
+
+
+def recorded(function: Any, backward: Backward, plan: Plan, args: Sequence[Any]) -> Plan:
+    """``plan`` for arguments like ``args``, recorded by autograd."""
     # Function.apply handles function transforms first, and these take another path here; its base class records at once.
-    apply = super(torch.autograd.Function, made).apply  # type: ignore[misc]
-    return lambda plan: functools.partial(apply, plan)
+    apply = super(torch.autograd.Function, function).apply
+    return functools.partial(apply, plan, backward.saved(args))
 
 
 def transformed(name: str, library: Plan, backward: Backward) -> Plan:
@@ -164,7 +173,7 @@ def transformed(name: str, library: Plan, backward: Backward) -> Plan:
         return library(args, rung)
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        backward.save(ctx, inputs[1:], output)
+        backward.save(ctx, backward.saved(inputs[1:]), inputs[1:], output)
 
     def gradients(ctx: Any, *grads: Any) -> tuple[Any, ...]:
         return (None, *backward(ctx, grads, ctx.needs_input_grad[1:]))
@@ -185,7 +194,8 @@ def register(spec: Spec, compute: Plan, fake: Plan, backward: Backward | None) -
 
         def setup_context(ctx: Any, inputs: tuple[Any, ...], keyword_only_inputs: dict[str, Any], output: Any) -> None:
             named = {name: value for name, value in keyword_only_inputs.items() if name != "rung"}
-            backward.save(ctx, parsed.bind(inputs, named), output)
+            args = parsed.bind(inputs, named)
+            backward.save(ctx, backward.saved(args), args, output)
 
         def gradients(ctx: Any, *grads: Any) -> tuple[Any, ...]:
             given = ctx.needs_input_grad  # of positional arguments, without those at the end that have their default

@@ -63,8 +63,10 @@ def draw(
     """Random values of ``shape`` from ``seed``.
 
     Floating point: standard normal; "huge" ``values`` are scaled so that their ``power``-th power stays finite.
-    Integers: uniform over the dtype's range; "huge" ones are within one of the largest.
+    Integers: uniform over the dtype's range; "huge" ones are within one of the largest. On the meta device no values.
     """
+    if device.type == "meta":
+        return torch.empty(tuple(shape), dtype=dtype, device=device)
     generator = torch.Generator(device).manual_seed(seed)
     if dtype.is_floating_point:
         drawn = torch.randn(tuple(shape), generator=generator, dtype=dtype, device=device)

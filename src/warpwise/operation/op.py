@@ -10,7 +10,7 @@ import torch
 
 from warpwise import ranges
 from warpwise.cuda.launch import intercept
-from warpwise.device.target import HOPPER_SMS, assume_sm_count, assumed_sm_count, sm_count
+from warpwise.device.target import HOPPER_SMS, assume_sm_count, assumed_sm_count
 from warpwise.operation.choice import Choice, choose
 from warpwise.operation.dispatch import dispatcher
 from warpwise.operation.launches import InterceptedLaunch
@@ -75,8 +75,7 @@ class Op:
         def keep(launcher: Any, given: tuple[Any, ...], options: Mapping[str, Any]) -> None:
             launches.append(InterceptedLaunch(launcher, given, options))
 
-        count = sm_count(first_tensor(args)) if assumed_sm_count() else HOPPER_SMS
-        with assume_sm_count(count), intercept.intercepting(keep):
+        with assume_sm_count(assumed_sm_count() or HOPPER_SMS), intercept.intercepting(keep):
             self.launch(rung, self.allocate(*args), *args)
         return launches
 

@@ -15,8 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from warpwise import ranges
 from warpwise.cuda.gpu.driver import current_device_function, current_stream_function
 from warpwise.cuda.gpu.kernel import GpuKernel
 from warpwise.cuda.gpu.tensor_map import TensorMap, encoded
@@ -307,35 +309,47 @@ def allocator(tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
 
 
 def replayer(
-    recording: Recording, outputs: Sequence[torch.Tensor | None], places: Sequence[int], varying: Sequence[int]
-) -> Callable[[tuple[Any, ...]], Any]:
-    """``replay(args)``, which allocates tensors like ``outputs`` and repeats the recording for the arguments ``args``.
+    recording: Recording, outputs: Sequence[torch.Tensor | None], places: Sequence[int], varying: Sequence[int],
+    launch: Callable[..., Any],
+) -> Callable[..., Any]:  # fmt: skip
+    """``replay(*args)``, which allocates tensors like ``outputs`` and repeats the recording for the arguments ``args``.
 
     ``places`` are the positions of the recorded tensors in ``args``, ``varying`` those of the varying scalars. ``replay``
-    returns the output, or a tuple of several; None, and nothing is launched, if an output is not aligned to 256 bytes.
+    returns the output, or a tuple of several. It calls ``launch(*args)`` instead if launches are intercepted or profiled,
+    in forward-mode differentiation, for a negated view, and if an output is not aligned to 256 bytes.
     """
-    if len(outputs) == 1 and outputs[0] is not None and not varying:
-        allocate = allocator(outputs[0])
-
-        def replay_one(args: tuple[Any, ...]) -> Any:
-            result = allocate()
-            address = result.data_ptr()
-            if address & ALIGNMENT:
-                return None
-            recording([address, *[args[at].data_ptr() for at in places]])
-            return result
-
-        return replay_one
-
     allocators = [None if output is None else allocator(output) for output in outputs]
     filled = [at for at, output in enumerate(outputs) if output is not None and output.numel()]
+    alone = len(outputs) == 1
+    unpack_dual, interceptors, profiling = forward_ad.unpack_dual, intercept.INTERCEPTORS, ranges.profiling_active
 
-    def replay(args: tuple[Any, ...]) -> Any:
+    def replay(*args: Any) -> Any:
+        if interceptors or unpack_dual(_SENTINEL)[0] is not _SENTINEL or profiling():
+            return launch(*args)
         results: list[Any] = [None if allocate is None else allocate() for allocate in allocators]
         addresses = [results[at].data_ptr() for at in filled]
-        if any(address & ALIGNMENT for address in addresses):
-            return None
-        recording([*addresses, *[args[at].data_ptr() for at in places]], [args[at] for at in varying])
-        return results[0] if len(results) == 1 else tuple(results)
+        for address in addresses:
+            if address & ALIGNMENT:
+                return launch(*args)
+        for at in places:
+            tensor = args[at]
+            if tensor.is_neg():
+                return launch(*args)
+            addresses.append(tensor.data_ptr())
+        recording(addresses, [args[at] for at in varying] if varying else ())
+        return results[0] if alone else tuple(results)
 
     return replay
+
+
+def in_forward_mode() -> bool:
+    """True within a level of forward-mode differentiation: there, a tensor is unpacked as another object."""
+    return forward_ad.unpack_dual(_SENTINEL)[0] is not _SENTINEL
+
+
+def launches_observed() -> bool:
+    """True if launches are intercepted or profiled, and so must be made one by one."""
+    return bool(intercept.INTERCEPTORS) or ranges.profiling_active()
+
+
+_SENTINEL = torch.empty(0)

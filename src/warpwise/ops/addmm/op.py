@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from numbers import Real
-from typing import Any
 
 import torch
 
@@ -34,7 +34,7 @@ def _saves(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *scalars: floa
     return _SAVES if input.shape == (a.shape[0], b.shape[1]) else (*_SAVES, "input")
 
 
-def _eager_records(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *scalars: float) -> Any:
+def _eager_records(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *scalars: float) -> bool | Callable[[], bool]:
     return gradients.eager_records(MATMUL, a, b)
 
 

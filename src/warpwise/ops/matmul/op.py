@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +23,11 @@ def _backward(saved: Saved, grad: torch.Tensor) -> dict[str, torch.Tensor | None
     }
 
 
-_GRADIENT = Gradient(_backward, saves=("a", "b"), eager_records=lambda a, b: gradients.eager_records(MATMUL, a, b))
+def _eager_records(a: torch.Tensor, b: torch.Tensor) -> bool | Callable[[], bool]:
+    return gradients.eager_records(MATMUL, a, b)
+
+
+_GRADIENT = Gradient(_backward, saves=("a", "b"), eager_records=_eager_records)
 MATMUL: Op = register(Op(replace(SPEC, gradient=_GRADIENT), RUNGS, default, tables("matmul", Path(__file__).parent)))
 _matmul = MATMUL.call
 

@@ -46,7 +46,7 @@ def aligned(matrix: torch.Tensor) -> torch.Tensor:
 
 def k_major(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """a as (M, K) and b as (N, K), K-major with rows that begin on 16 bytes: in place or copied."""
-    if a.shape[1] > MAX_TRANSPOSED:
+    if a.shape[1] == 0 or a.shape[1] > MAX_TRANSPOSED:
         left, right = contiguous_operands(a, b)
         return aligned(left), aligned(right)
     left, right = k_major_operands(a.view(torch.int8), b.t().view(torch.int8))
