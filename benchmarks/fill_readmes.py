@@ -1,16 +1,23 @@
-"""Write recorded times into the `measured` column of the operations' READMEs, from benchmarks/results/DEVICE/*.json.
+"""Write recorded times into the `measured` columns of each operation's README.md and NOTES.md.
 
-A comment above a table selects the points it shows; this script also writes the line after the comment:
+python benchmarks/fill_readmes.py [DEVICE] [--check]
+
+The records are benchmarks/results/DEVICE/*.json (DEVICE: h200). A comment above a table selects the points that it
+shows; this script also writes the line after the comment:
 
     <!-- measured: random uint8 / one_value uint8 -->
+    <!-- measured softmax_backward: wide bfloat16 -->
 
-Without one, a table shows the operation's first recorded point. For a rung that no climb timed at these points it shows
-the record of benchmarks/matmul.py, or the point of the shipped table with its largest speedup; if there is neither, its
-cell is unchanged. Run it after each new recording.
+The second form names the operation, which a folder needs where two ladders have rungs of the same name. Without a
+comment, a table shows the operation's first recorded point. README.md gets the time and the speed relative to the best
+opponent, NOTES.md also the rate and the percentage of the ceiling. For a rung that no climb timed at these points the
+cell shows the record of benchmarks/matmul.py, or the point of the shipped table with its largest speedup; if there is
+neither, the cell is unchanged. Run the script after each new recording; --check only reports files that are out of date.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import sys
@@ -29,27 +36,29 @@ from warpwise.lab.verdict import dtype_name
 from warpwise.operation.tables import load as load_table
 
 RESULTS = Path(__file__).parent / "results"
-MARKER = re.compile(r"<!-- measured: (?P<points>.+?) -->")
+FILES = ("README.md", "NOTES.md")
+MARKER = re.compile(r"<!-- measured(?: (?P<op>\w+))?: (?P<points>.+?) -->")
 ROW = re.compile(r"^\| `(?P<rung>k\d\d_\w+)` \|.*\|$")
 
 
-def figure(record: Recorded, rung: str, name: str) -> str:
-    """A rung's time, rate, share of the ceiling and ratio to the best opponent at the point called "SIZE DTYPE".
+def figure(record: Recorded, rung: str, name: str, brief: bool) -> str:
+    """A rung's time and speed relative to the best opponent at the point called "SIZE DTYPE"; empty if not timed there.
 
-    Empty if it was not timed there.
+    Unless ``brief``, the rate and the percentage of the ceiling are between the two.
     """
     size, _, dtype = name.partition(" ")
     found, entry = record.point(size, dtype), record.entry(rung, size, dtype)
     timing = entry["timing"] if entry else None
     if found is None or entry is None or not timing or timing["void"] or timing["median_s"] is None:
         return ""
-    rate = rate_text(timing["bound"], timing["tflops"], timing["gbps"])
+    rate = f", {rate_text(timing['bound'], timing['tflops'], timing['gbps'])}"
     percent = f", {timing['percent']:.0f} %" if timing["percent"] else ""
+    rate = "" if brief else rate + percent
     ratio = f", {entry['ratio']['median']:.2f} × {found['best_opponent']}" if entry["ratio"] else ""
-    return f"{duration(timing['median_s'])}, {rate}{percent}{ratio}"
+    return f"{duration(timing['median_s'])}{rate}{ratio}"
 
 
-class Products:
+class Multiplications:
     """The records of benchmarks/matmul.py on a device, for the rung that the operation chose at each point."""
 
     def __init__(self, device: str) -> None:
@@ -62,15 +71,16 @@ class Products:
             if point.get("ours"):
                 self._points[of.op, dtype_name(of.dtype), matmul.SHAPES[shape]] = point
 
-    def figure(self, record: Recorded, rung: str, name: str) -> str:
-        """As the function ``figure``, without the share of the ceiling; empty if another rung was chosen."""
+    def figure(self, record: Recorded, rung: str, name: str, brief: bool) -> str:
+        """As the function ``figure``, without the percentage of the ceiling; empty if another rung was chosen."""
         size, _, dtype = name.partition(" ")
         found = record.point(size, dtype)
         point = self._points.get((record.path.stem, dtype, tuple(found["case"]["sizes"].values()))) if found else None
         if point is None or point["rung"].partition("@")[0] != rung:
             return ""
         seconds = point["ours"]["median_s"]
-        return f"{duration(seconds)}, {point['flops'] / seconds / 1e12:.1f} TFLOP/s, {point['ratio'][0]:.2f} × cuBLAS"
+        rate = "" if brief else f", {point['flops'] / seconds / 1e12:.1f} TFLOP/s"
+        return f"{duration(seconds)}{rate}, {point['ratio'][0]:.2f} × cuBLAS"
 
 
 def best_win(op: str, rung: str, device: str) -> str:
@@ -101,14 +111,21 @@ def table_points(line: str, records: dict[str, Recorded]) -> list[str]:
     return [f"{case.name} {dtype_name(dtype)}"]
 
 
-def caption(names: list[str], records: dict[str, Recorded]) -> str:
+def caption(names: list[str], records: dict[str, Recorded], brief: bool) -> str:
     """The line after a marker: the points, the device and the date of the record that has them."""
     asked = [(size, dtype) for size, _, dtype in (name.partition(" ") for name in names)]
     record = max(records.values(), key=lambda record: sum(record.point(*point) is not None for point in asked))
     there = [point for point in asked if record.point(*point)]
     shown = " / ".join(f"{size} ({dtype})" for size, dtype in there)
-    columns = "time, rate, share of the ceiling, × the best opponent"
+    rate = "" if brief else ", rate, percentage of the ceiling"
+    columns = f"median time{rate}, speed relative to the best opponent"
     return f"Measured on {record.device}, {record.date[:10]}: {shown}; {columns}."
+
+
+def folder_of(op: operation.Op) -> Path:
+    """The folder with the README of ``op``: that of its rungs, or the one above."""
+    folder = op.rungs[0].source.parent
+    return folder if (folder / FILES[0]).exists() else folder.parent
 
 
 def devices(op: str, rung: str) -> tuple[str, ...]:
@@ -116,23 +133,30 @@ def devices(op: str, rung: str) -> tuple[str, ...]:
     return next((each.devices for each in operation.get(op).rungs if each.name == rung), ())
 
 
-def filled(text: str, records: dict[str, Recorded], device: str) -> str:
+def filled(text: str, records: dict[str, Recorded], device: str, brief: bool) -> str:
     """``text`` with the last cell of every rung's row rewritten; ``records`` are those of the folder's operations."""
-    lines, names, products = text.splitlines(), table_points("", records), Products(device)
+    lines, names, multiplications = text.splitlines(), table_points("", records), Multiplications(device)
+    shown, measured = records, False
     for number, line in enumerate(lines):
-        if MARKER.search(line):
-            names = table_points(line, records)
+        if match := MARKER.search(line):
+            shown = {match["op"]: records[match["op"]]} if match["op"] else records
+            names = table_points(line, shown)
             if number + 1 < len(lines) and lines[number + 1].startswith("Measured on "):
-                lines[number + 1] = caption(names, records)
+                lines[number + 1] = caption(names, shown, brief)
             else:
-                lines[number] = f"{line}\n{caption(names, records)}"
-        if match := ROW.match(line):
-            for op, record in records.items():
+                lines[number] = f"{line}\n{caption(names, shown, brief)}"
+        if line.startswith("| rung |"):
+            measured = line.endswith("| measured |")
+        if (match := ROW.match(line)) and measured:
+            for op, record in shown.items():
                 rung = match["rung"]
                 if not devices(op, rung) and record.status(rung) is None:
                     continue
-                told = [figure(record, rung, name) or products.figure(record, rung, name) for name in names]
-                cell = " / ".join(filter(None, told)) or best_win(op, rung, device)
+                found = [
+                    figure(record, rung, name, brief) or multiplications.figure(record, rung, name, brief)
+                    for name in names
+                ]
+                cell = " / ".join(each or "–" for each in found) if any(found) else best_win(op, rung, device)
                 untimed = "not timed at these points" if "cuda" in devices(op, rung) else "not timed on a GPU"
                 cell = cell or line.split("|")[-2].strip() or untimed
                 head = line.rpartition(" | ")[0]
@@ -140,20 +164,30 @@ def filled(text: str, records: dict[str, Recorded], device: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main(device: str = "h200") -> int:
+def main(device: str, check: bool) -> int:
     folders: dict[Path, dict[str, Recorded]] = {}
     for op in operation.all_ops():
         path = RESULTS / device / f"{op.name}.json"
         if path.exists():
             record = Recorded(path, json.loads(path.read_text()))
             if record.points():
-                folders.setdefault(op.rungs[0].source.parent, {})[op.name] = record
+                folders.setdefault(folder_of(op), {})[op.name] = record
+    outdated = False
     for folder, records in folders.items():
-        readme = folder / "README.md"
-        readme.write_text(filled(readme.read_text(), records, device))
-        print(f"{readme.relative_to(Path.cwd())}: {', '.join(records)}")
-    return 0 if folders else 1
+        for path in (folder / name for name in FILES if (folder / name).exists()):
+            before = path.read_text()
+            after = filled(before, records, device, brief=path.name == FILES[0])
+            if check and before != after:
+                outdated = True
+                print(f"{path.relative_to(ROOT)} is out of date: benchmarks/fill_readmes.py {device} writes it")
+            elif not check:
+                path.write_text(after)
+                print(f"{path.relative_to(ROOT)}: {', '.join(records)}")
+    return 0 if folders and not outdated else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("device", nargs="?", default="h200", help="a folder of benchmarks/results")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file is out of date")
+    sys.exit(main(**vars(parser.parse_args())))

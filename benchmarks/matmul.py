@@ -1,7 +1,7 @@
 """Matrix multiplications against cuBLAS: six dtypes at twenty shapes, each pair timed in one interleaved run.
 
 python benchmarks/matmul.py [--kind bf16 ...] [--shape cube_4096 ...] [--budget S] [--limit S] [--fresh] [--json FILE]
-python benchmarks/matmul.py --show [--readme | --check]
+python benchmarks/matmul.py --show [--notes | --check]
 
 At each point the rung that the operation chooses is checked against float64 element by element, and timed in turn with
 cuBLAS, in random order, with L2 flushed and launches hidden (``lab.time``). Where the operation chooses PyTorch, the
@@ -39,7 +39,7 @@ from warpwise.lab.timing.timing import duration, ratio
 from warpwise.operation import Case, Op, get
 
 RESULTS = Path(__file__).parent / "results" / "h200" / "matmul_shapes.json"
-README = ROOT / "src" / "warpwise" / "ops" / "matmul" / "README.md"
+NOTES = ROOT / "src" / "warpwise" / "ops" / "matmul" / "NOTES.md"
 PICTURE = ROOT / "docs" / "pictures" / "matmul_h200.svg"
 MARKS = "<!-- shapes -->", "<!-- end of shapes -->"
 CHUNK = 1 << 24  # elements of float64 at a time
@@ -264,17 +264,17 @@ def ratio_text(kind: str, shape: str, point: dict[str, Any]) -> str:
 
 
 def is_current(kept: dict[str, Any]) -> bool:
-    """True if the operation's README and the picture show ``kept``."""
-    return page(kept) in README.read_text() and PICTURE.read_text() == picture(kept)
+    """True if the operation's notes and the picture show ``kept``."""
+    return page(kept) in NOTES.read_text() and PICTURE.read_text() == picture(kept)
 
 
 def write_page(kept: dict[str, Any]) -> None:
-    """Write ``page`` between the marks in the operation's README, and draw the picture."""
-    before, start, rest = README.read_text().partition(MARKS[0])
+    """Write ``page`` between the marks in the operation's notes, and draw the picture."""
+    before, start, rest = NOTES.read_text().partition(MARKS[0])
     _, end, after = rest.partition(MARKS[1])
     if not (start and end):
-        sys.exit(f"{README} has no {MARKS[0]} … {MARKS[1]}")
-    atomic_write(README, f"{before}{start}\n{page(kept)}\n{end}{after}")
+        sys.exit(f"{NOTES} has no {MARKS[0]} … {MARKS[1]}")
+    atomic_write(NOTES, f"{before}{start}\n{page(kept)}\n{end}{after}")
     PICTURE.parent.mkdir(exist_ok=True)
     atomic_write(PICTURE, picture(kept))
 
@@ -323,10 +323,10 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true", help="measure known points again")
     parser.add_argument("--show", action="store_true", help="print the stored points without measuring")
     parser.add_argument(
-        "--readme", action="store_true", help="write the stored points to the operation's README and its picture"
+        "--notes", action="store_true", help="write the stored points to the operation's NOTES.md and its picture"
     )
     parser.add_argument(
-        "--check", action="store_true", help="exit with 1 unless the README and the picture are up to date"
+        "--check", action="store_true", help="exit with 1 unless NOTES.md and the picture are up to date"
     )
     parser.add_argument("--json", type=Path, default=RESULTS, help="the file of the points")
     options = parser.parse_args()
@@ -360,8 +360,8 @@ def main() -> None:
             atomic_write(options.json, json.dumps(kept, indent=1) + "\n")
             console.print(key, *cells(kind, shape, points[key]))
     if options.check:
-        sys.exit(None if is_current(kept) else f"{README} and {PICTURE} are out of date: --show --readme writes them")
-    if options.readme:
+        sys.exit(None if is_current(kept) else f"{NOTES} and {PICTURE} are out of date: --show --notes writes them")
+    if options.notes:
         write_page(kept)
     console.print(drawn(points, kinds))
     console.print(summary(points))

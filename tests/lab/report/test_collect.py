@@ -15,7 +15,7 @@ from warpwise.lab import report
 from warpwise.lab.report import format as fmt
 from warpwise.lab.report import panels
 from warpwise.lab.report.counters import read_counters
-from warpwise.lab.report.readme import parse
+from warpwise.lab.report.readme import parse, read
 from warpwise.lab.store import Store
 from warpwise.registry import Op
 
@@ -164,6 +164,33 @@ def test_a_readme_tells_ideas_predictions_and_points() -> None:
     assert told.predictions == {"k01_naive": "3 ms: slow"}
     assert told.points == (("large", "float16"), ("small", "uint8"))
     assert told.paragraphs == (("Floor", "2 · N bytes, in a line."),)
+
+
+def test_notes_add_predictions_and_paragraphs() -> None:
+    told = parse(
+        "**Floor.** 2 · N bytes.\n\n| rung | what changes | measured |\n|---|---|---|\n| `k01_naive` | a thread | 4 ms |\n",
+        "# Notes\n\nAbout them.\n\n## Predictions\n\n<!-- measured: large float16 -->\n"
+        "| rung | prediction, large | measured |\n|---|---|---|\n| `k01_naive` | 3 ms | 4 ms |\n\n"
+        "## Dead ends\n\nTried\ntwice.\n\n- Larger tiles:\n  slower.\n- Smaller tiles.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n",
+    )
+    assert told.changes == {"k01_naive": "a thread"}
+    assert told.predictions == {"k01_naive": "3 ms"}
+    assert told.points == (("large", "float16"),)
+    assert told.paragraphs == (
+        ("Floor", "2 · N bytes."), ("Dead ends", "Tried twice."), ("", "• Larger tiles: slower."), ("", "• Smaller tiles."),
+    )  # fmt: skip
+
+
+def test_two_ladders_of_one_folder_are_told_apart(tmp_path: Path) -> None:
+    table = "| rung | what changes | measured |\n|---|---|---|\n| `k01_naive` | {} | 4 ms |\n"
+    (tmp_path / "README.md").write_text(
+        f"<!-- measured op: small uint8 -->\n{table.format('forward')}\n"
+        f"<!-- measured op_backward: large uint8 -->\n{table.format('backward')}"
+    )
+    (tmp_path / "backward").mkdir()
+    told = read(tmp_path / "backward", "op_backward")
+    assert told.changes == {"k01_naive": "backward"}
+    assert told.points == (("large", "uint8"),)
 
 
 def test_full_sample_has_all(op: Op) -> None:

@@ -49,8 +49,8 @@ def shown_first(collected: Collected) -> MeasuredPoint | None:
 
 
 def readme_notes(collected: Collected) -> ReadmeNotes:
-    """The notes in the README beside the operation's rungs."""
-    return read(collected.op.rungs[0].source.parent) if collected.op.rungs else ReadmeNotes()
+    """The README and the notes of the operation."""
+    return read(collected.op.rungs[0].source.parent, collected.name) if collected.op.rungs else ReadmeNotes()
 
 
 def _stamp(collected: Collected, chosen: MeasuredPoint | None) -> str:

@@ -1,0 +1,23 @@
+"""READMEs and notes show what is recorded."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+OPS = Path(__file__).parents[2] / "src" / "warpwise" / "ops"
+
+
+def test_readmes_and_notes_are_filled_from_the_records() -> None:
+    script = Path(__file__).parents[2] / "benchmarks" / "fill_readmes.py"
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("readme", sorted(OPS.glob("*/README.md")), ids=lambda path: path.parent.name)
+def test_a_readme_is_short_and_its_notes_are_beside_it(readme: Path) -> None:
+    assert len(readme.read_text().splitlines()) <= 80
+    assert (readme.parent / "NOTES.md").is_file()
