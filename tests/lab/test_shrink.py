@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpwise.lab.shrink import shrink
-from warpwise.registry import Case
+from warpwise.operation import Case
 
 
 def still() -> float:

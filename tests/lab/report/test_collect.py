@@ -16,7 +16,7 @@ from warpwise.lab.report import panels, words
 from warpwise.lab.report.counters import read_counters
 from warpwise.lab.report.readme import parse
 from warpwise.lab.store import Store
-from warpwise.registry import Op
+from warpwise.operation import Op
 
 H200 = Path(__file__).parents[3] / "benchmarks" / "results" / "h200"
 
