@@ -14,11 +14,10 @@ from rich.console import Console
 
 import warpwise
 import warpwise.ops
-from warpwise import registry
 from warpwise.cli import cli
 from warpwise.cli.ladder_table import LadderTable
 from warpwise.lab import Entry, Interval, Point, Timing
-from warpwise.registry import Cost
+from warpwise.operation import Cost, registry
 
 
 def run(*arguments: str | Path) -> Result:
@@ -56,7 +55,7 @@ def test_a_wrong_rung_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
         output.view(-1)[-1] += 1
 
     broken = dataclasses.replace(honest, rungs=(dataclasses.replace(honest.rungs[0], launch=off_by_one),))
-    monkeypatch.setitem(registry._OPS, "square", broken)
+    monkeypatch.setitem(registry._OPS, "warpwise::square", broken)
     result = run("climb", "square", "--device", "cpu", "--dtype", "float32")
     assert result.return_value == 1
     assert "wrong" in said(result)
@@ -69,7 +68,7 @@ def test_a_rung_held_to_a_configuration_is_climbed_and_kept(monkeypatch: pytest.
         output.copy_(x * x)
 
     rung = dataclasses.replace(honest.rungs[0], launch=squared, configs=lambda x: ("64", "128"))
-    monkeypatch.setitem(registry._OPS, "square", dataclasses.replace(honest, rungs=(rung,)))
+    monkeypatch.setitem(registry._OPS, "warpwise::square", dataclasses.replace(honest, rungs=(rung,)))
     result = run("climb", "square", "--device", "cpu", "--dtype", "float32", "--rung", "k01@64")
     assert result.exception is None, said(result)
     assert f"{rung.name}@64" in said(result) and "right" in said(result)

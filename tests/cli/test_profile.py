@@ -9,7 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from warpwise import registry
+from warpwise import operation
 from warpwise.cli import cli
 from warpwise.lab.profile import tools
 
@@ -114,6 +114,6 @@ def test_a_rung_of_ones_own_file(tmp_path):
     assert run(f"{path}:profiled:k03", "--size", "n=300", "--device", "cpu").exit_code == 0
     assert "did you mean k02_vectorised" in run(f"{path}:k02_vectorise").output
     assert "no such file" in run(f"{tmp_path / 'none.py'}:k01").output
-    registry.withdraw("profiled")
+    operation.unregister("profiled")
     assert "it defines the operation profiled" in run(path).output
-    registry.withdraw("profiled")
+    operation.unregister("profiled")

@@ -15,7 +15,7 @@ from benchmarks.fidelity_record import RESULTS, Record, Recorded
 from benchmarks.fidelity_report import MISSES, Report, kendall_tau, utilisation
 from tests.sampled import thinned
 
-from warpwise import ops, registry  # noqa: F401 - importing ops registers them
+from warpwise import operation, ops  # noqa: F401 - importing ops registers them
 from warpwise.lab.explain import Options
 
 OPS = sorted(EXACT)
@@ -43,7 +43,7 @@ def compared(op: str) -> tuple[Compared, ...]:
 @pytest.mark.parametrize("op", OPS)
 def test_every_rung_is_recorded_at_two_sizes_and_large_ones(op: str) -> None:
     launches = record(op).launches
-    for rung in registry.get(op).rungs:
+    for rung in operation.get(op).rungs:
         if rung.language == "cuda" and f"{op} {rung.name}" not in NOT_EXECUTED:
             cases = {launch.case for launch in launches if launch.rung == rung.name and launch.kind == "exact"}
             assert len(cases) >= 2, rung.name
@@ -80,7 +80,7 @@ def test_what_is_not_executed_is_of_the_copy_engine() -> None:
     """A rung that keeps to a GPU uses what only a GPU has: a tensor map among its kernels' parameters, or another rung's."""
     for name in NOT_EXECUTED:
         op, _, number = name.partition(" ")
-        rung = registry.get(op).rung(number)
+        rung = operation.get(op).rung(number)
         lent = [value for value in vars(inspect.getmodule(rung.launch)).values() if inspect.ismodule(value)]
         others = [inspect.getsource(module) for module in lent if module.__name__.startswith("warpwise.ops.")]
         assert "TensorMap" in rung.source.read_text() or any("tensor_map(" in text for text in others), name

@@ -13,7 +13,7 @@ from tests.ops.conftest import rungs
 from tests.sampled import FULL
 
 from warpwise.cuda.module import Launcher
-from warpwise.registry import Op, Rung
+from warpwise.operation import Op, Rung
 
 # The compilers contract and order sums differently, and MUFU exponentials are approximate: the tolerance is relative to
 # the largest value.
@@ -42,10 +42,10 @@ def test_sass_results_equal_the_emulator(op: Op, rung: Rung, number: int, monkey
 
     monkeypatch.setattr(Launcher, "__call__", both)
     dtype = op.spec.dtypes[0] if rung.dtypes is None else rung.dtypes[0]
-    args = op.spec.inputs(op.spec.cases[number], dtype, torch.device("cpu"), 0)
+    args = op.spec.arguments(op.spec.cases[number], dtype, torch.device("cpu"), 0)
     refusal = op.refusal(rung, *args)
     if refusal is None:
-        op.launch(rung, op.spec.outputs(*args), *args)
+        op.launch(rung, op.allocate(*args), *args)
     assert compared or refusal
 
 

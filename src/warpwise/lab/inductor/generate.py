@@ -15,7 +15,7 @@ from typing import Any, Literal
 import torch
 
 from warpwise.lab.inductor.parse import Program, parse
-from warpwise.lab.problem import parts
+from warpwise.operation.spec import as_tuple
 
 Backend = Literal["triton", "cpp"]
 Blocks = Mapping[str, Mapping[str, int]]
@@ -71,7 +71,7 @@ def generate(
     expected = _eager(function, expression, tensors)
     order: list[str] = []
     code, result = _compiled(function, tensors, asked, device, order)
-    difference = None if result is None else _difference(parts(result), expected)
+    difference = None if result is None else _difference(as_tuple(result), expected)
     program = parse(code)
     return Generated(
         expression, tensors, constants, asked, device, code, program, tuple(order), expected, difference,
