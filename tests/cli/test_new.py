@@ -14,7 +14,9 @@ from click.testing import CliRunner, Result
 from warpwise import operation
 from warpwise.cli import cli, targets
 from warpwise.lab import climb, template
+from warpwise.lab.gradient import verify_gradient
 from warpwise.lab.store import Store
+from warpwise.operation import registry
 
 TINY = """
 from pathlib import Path
@@ -26,7 +28,7 @@ def rung(out, x):
     out.copy_((2 * x.double() + 1).to(out.dtype))
 
 """
-ONE = TINY + "register(toys.op(replace(toys.AFFINE, name='tiny'), rung, source=Path(__file__)))\n"
+ONE = TINY + "register(toys.op(replace(toys.AFFINE, schema='tiny(Tensor x) -> Tensor'), rung, source=Path(__file__)))\n"
 
 
 def command(*arguments: str | Path) -> Result:
@@ -101,6 +103,18 @@ def test_it_is_an_operation_like_any_other() -> None:
     assert climb(op, device="cpu", rungs=["k03"], dtypes=[torch.float32], seeds=[0]).right
 
 
+def test_its_gradient_is_right() -> None:
+    Path("curve.py").write_text(template.operation("curve"))
+    op = targets.find_op("curve.py")
+    assert verify_gradient(op, device="cpu").right
+    x = torch.linspace(-3, 3, 7, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(op, (x,))
+    assert torch.autograd.gradgradcheck(op, (x,))
+    y = x.detach().float().requires_grad_()
+    op(y, rung="k01").sum().backward()
+    torch.testing.assert_close(y.grad, torch.sigmoid(y.detach()))
+
+
 @pytest.mark.parametrize(
     "arguments, words",
     [
@@ -135,7 +149,7 @@ def test_nothing_is_overwritten(arguments: list[str], words: str) -> None:
 def test_where_it_goes(arguments: list[str], path: str) -> None:
     assert command("new", *arguments).return_value == 0
     text = Path(path).read_text()
-    assert 'name="gelu2"' in text
+    assert 'schema="gelu2(Tensor x) -> Tensor"' in text
     assert "NAME" not in text
 
 
@@ -157,17 +171,17 @@ def test_a_file_that_changed_is_loaded_anew() -> None:
     second = targets.find_op("tiny.py")
     assert [rung.name for rung in first.rungs] == ["rung"]
     assert [rung.name for rung in second.rungs] == ["better_rung"]
-    assert registry.get("tiny") is second
-    path.write_text(ONE.replace("'tiny'", "'renamed'"))
+    assert operation.get("tiny") is second
+    path.write_text(ONE.replace("tiny(", "renamed("))
     assert targets.find_op("tiny.py").name == "renamed"
     with pytest.raises(LookupError):
-        registry.get("tiny")
+        operation.get("tiny")
 
 
 def test_a_file_may_hold_several_and_need_not_register_them() -> None:
     Path("two.py").write_text(
         TINY
-        + "A = toys.op(replace(toys.AFFINE, name='one'), rung)\nB = toys.op(replace(toys.AFFINE, name='two'), rung)\n"
+        + "A = toys.op(replace(toys.AFFINE, schema='one(Tensor x) -> Tensor'), rung)\nB = toys.op(replace(toys.AFFINE, schema='two(Tensor x) -> Tensor'), rung)\n"
     )
     assert [op.name for op in targets.find_ops("two.py")] == ["one", "two"]
     assert targets.find_op("two.py:two").name == "two"
@@ -180,7 +194,9 @@ def test_a_file_may_hold_several_and_need_not_register_them() -> None:
 def test_modules_beside_a_file_can_be_imported() -> None:
     Path("beside_tiny_helper.py").write_text("NAME = 'helped'\n")
     Path("tiny.py").write_text(
-        ONE.replace("'tiny'", "beside_tiny_helper.NAME").replace(TINY, f"import beside_tiny_helper\n{TINY}")
+        ONE.replace("'tiny(Tensor x) -> Tensor'", "f'{beside_tiny_helper.NAME}(Tensor x) -> Tensor'").replace(
+            TINY, f"import beside_tiny_helper\n{TINY}"
+        )
     )
     assert targets.find_op("tiny.py").name == "helped"
     del sys.modules["beside_tiny_helper"]
@@ -194,7 +210,7 @@ def test_modules_beside_a_file_can_be_imported() -> None:
         ("import sys\nsys.exit(3)\n", r"bad\.py:2: SystemExit: 3"),
         ("import torch\ntorch.zeros(2) @ torch.zeros(3)\n", r"bad\.py:2: RuntimeError"),
         ("x = 1\n", r"bad\.py: no operation in it: expected register\(Op\("),
-        (ONE.replace("'tiny'", "'softmax'"), r"bad\.py:10: ValueError: an operation called 'softmax' is registered already"),
+        (ONE.replace("tiny(", "softmax("), r"bad\.py:10: ValueError: an operation called 'warpwise::softmax' is registered already"),
         (ONE + "raise ValueError\n", r"bad\.py:11: ValueError"),
     ],
 )  # fmt: skip

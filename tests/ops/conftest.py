@@ -1,4 +1,4 @@
-"""Every operation of the package, found by itself, for tests over all of them."""
+"""The operations of the package and their rungs, as parameters of tests."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import pytest
 import torch
 
 import warpwise.ops
-from warpwise import lab, registry
-from warpwise.registry import Op, Rung
+from warpwise import lab, operation
+from warpwise.operation import Op, Rung
 
 HOME = Path(warpwise.ops.__file__).parent
-OPS: list[Op] = [op for op in registry.all_ops() if all(HOME in rung.source.parents for rung in op.rungs)]
+OPS: list[Op] = [op for op in operation.all_ops() if all(HOME in rung.source.parents for rung in op.rungs)]
 RUNGS: list[tuple[Op, Rung]] = [(op, rung) for op in OPS for rung in op.rungs]
 
 
 @functools.lru_cache(maxsize=4)
 def problem(op: str, device: str) -> lab.Problem:
     """The references of one operation, shared by the tests of its rungs."""
-    return lab.Problem(registry.get(op).spec, torch.device(device))
+    return lab.Problem(operation.get(op), torch.device(device))
 
 
 def rungs(language: str = "", device: str = "") -> list:

@@ -23,7 +23,7 @@ VECTOR, MATRIX, IMAGE = torch.zeros(4), torch.zeros(4, 4), torch.zeros(3, 8, 8)
         (lambda: ops.square(VECTOR.int()), TypeError, "square: expected input of dtype"),
         (lambda: ops.square(MATRIX.to_sparse()), TypeError, "square: expected input to be dense"),
         (lambda: ops.polynomial(None), TypeError, "polynomial: expected input to be a torch.Tensor, got NoneType"),
-        (lambda: ops.polynomial_backward(VECTOR, MATRIX), ValueError, "polynomial_backward: expected input of grad's shape"),
+        (lambda: ops.polynomial_backward(VECTOR, MATRIX), ValueError, "polynomial_backward: expected input of grad_output's shape"),
         (lambda: ops.transpose(VECTOR), ValueError, "transpose: expected input with 2 dimensions"),
         (lambda: ops.rgb_to_grayscale(torch.zeros(4, 8, 8)), ValueError, r"expected image of shape \(3, H, W\) or .* got \(4, 8, 8\)"),
         (lambda: ops.rgb_to_grayscale(MATRIX), ValueError, "rgb_to_grayscale: expected image with 3 or 4 dimensions"),
@@ -34,7 +34,7 @@ VECTOR, MATRIX, IMAGE = torch.zeros(4), torch.zeros(4, 4), torch.zeros(3, 8, 8)
         (lambda: ops.gaussian_blur(IMAGE, [3]), TypeError, "expected kernel_size to be two integers"),
         (lambda: ops.gaussian_blur(IMAGE, 3.0), TypeError, "expected kernel_size to be two integers"),
         (lambda: ops.gaussian_blur(IMAGE, 3, "wide"), TypeError, "expected sigma to be two numbers"),
-        (lambda: ops.gaussian_blur_backward(IMAGE.byte(), 3), TypeError, "gaussian_blur_backward: expected grad of dtype"),
+        (lambda: ops.gaussian_blur_backward(IMAGE.byte(), 3), TypeError, "gaussian_blur_backward: expected grad_output of dtype"),
     ],
 )  # fmt: skip
 def test_wrong_arguments(call, error, message):

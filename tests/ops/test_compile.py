@@ -6,7 +6,7 @@ import importlib
 
 import pytest
 import torch
-from tests.ops.conftest import EVERY_OP, rungs
+from tests.ops.conftest import EVERY_OP, HOME, rungs
 from tests.sampled import FULL
 
 from warpwise import cuda
@@ -17,7 +17,7 @@ from warpwise.triton.kernel import BoundKernel
 def _case(op, rung, dtype):
     """The first usual case, whose arguments the rung takes."""
     for case in op.spec.cases:
-        args = op.spec.inputs(case, dtype, torch.device("cpu"), 0)
+        args = op.spec.arguments(case, dtype, torch.device("cpu"), 0)
         if not any(value.numel() == 0 for value in args if isinstance(value, torch.Tensor)) and not op.refusal(
             rung, *args
         ):
@@ -48,7 +48,7 @@ def test_cuda_rungs_compile(op, rung, others, monkeypatch):
     for dtype in _dtypes(op, rung, others):
         launched.clear()
         args = _case(op, rung, dtype)
-        op.launch(rung, op.spec.outputs(*args), *args)
+        op.launch(rung, op.allocate(*args), *args)
         assert launched, f"{rung.name} launched nothing"
         for kernel in launched:
             for target in ("sm_90", "sm_80") if not others else ("sm_90",):
@@ -65,7 +65,7 @@ def test_triton_rungs_compile(op, rung, others, monkeypatch):
     for dtype in _dtypes(op, rung, others):
         launched.clear()
         args = _case(op, rung, dtype)
-        op.launch(rung, op.spec.outputs(*args), *args)
+        op.launch(rung, op.allocate(*args), *args)
         assert launched, f"{rung.name} launched nothing"
         oldest = "sm_89" if dtype == torch.float8_e4m3fn else "sm_80"
         for kernel, given, meta in launched:
@@ -84,7 +84,8 @@ def test_kernel_files_say_what_they_change(op, rung):
 
 @pytest.mark.parametrize("op,rung", rungs())
 def test_every_rung_is_in_its_readme(op, rung):
-    readme = rung.source.parent / "README.md"
+    folder = rung.source.parent
+    readme = (folder.parent if folder.name in ("forward", "backward") else folder) / "README.md"
     assert rung.name in readme.read_text(), f"{readme} does not mention {rung.name}"
 
 
@@ -92,7 +93,7 @@ def test_every_rung_is_in_its_readme(op, rung):
 def test_kernel_folders_hold_no_stray_kernel(op):
     """A kernel file that no rung launches is dead code."""
     folder = op.rungs[0].source.parent
-    module = importlib.import_module(f"warpwise.ops.{folder.name}.rungs")
+    module = importlib.import_module(".".join(["warpwise.ops", *folder.relative_to(HOME).parts, "rungs"]))
     ladders = [
         value for value in vars(module).values() if isinstance(value, tuple) and value and hasattr(value[0], "source")
     ]

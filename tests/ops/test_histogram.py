@@ -7,10 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpwise import ops, registry
+from warpwise import operation, ops
 
 FEW = settings(max_examples=12, deadline=None, derandomize=True)
-RUNGS = [rung.name for rung in registry.get("histogram").rungs]
+RUNGS = [rung.name for rung in operation.get("histogram").rungs]
 
 
 @pytest.mark.parametrize("rung", RUNGS)
@@ -52,7 +52,7 @@ def test_copies_beyond_shared_memory_are_refused_and_fewer_chosen():
         ops.histogram(x, 384, rung="k05")
     with pytest.raises(ValueError, match="k06_triton takes up to 1024 bins"):
         ops.histogram(x, 1025, rung="k06")
-    default = registry.get("histogram").default
+    default = operation.get("histogram").default
     chosen = [default(x, bins) for bins in (256, 383, 384, 1535, 1536, 12288, 12289)]
     lanes, runs, block = "k05_lane_copies", "k04_runs", "k02_block_copies"
     assert chosen == [lanes, lanes, runs, runs, block, block, "k01_global_atomics"]

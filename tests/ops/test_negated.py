@@ -1,4 +1,4 @@
-"""Views that are only marked negated, as the imaginary part of a conjugate is: read with their sign, on every rung."""
+"""Views with the negative bit set, as the imaginary part of a conjugate has it, on every rung."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import torch
 from tests.sampled import FULL
 
 import warpwise.ops  # noqa: F401 - registers its operations
-from warpwise import registry
+from warpwise import operation
 
 SEED = 0
 RUNGS = [
     pytest.param(op, rung, id=f"{op.name}-{rung.name}", marks=[FULL] if place else [])
-    for op in registry.all_ops()  # of each, one that is handed views as they are, if there is any
+    for op in operation.all_ops()  # of each operation a rung that gets views unchanged, if it has one
     for place, rung in enumerate(
         sorted((rung for rung in op.rungs if "cpu" in rung.devices), key=lambda rung: not rung.strided)
     )
@@ -20,7 +20,7 @@ RUNGS = [
 
 
 def marked(value: object) -> object:
-    """The same values, of which memory holds the opposite."""
+    """The same values, negated in memory."""
     floating = isinstance(value, torch.Tensor) and value.dtype in (torch.float32, torch.float16, torch.bfloat16)
     return torch._neg_view(-value) if floating and value.numel() else value
 
@@ -29,13 +29,13 @@ def marked(value: object) -> object:
 def test_a_negated_view_is_read_with_its_sign(op, rung):
     dtype = next((each for each in rung.dtypes or op.spec.dtypes if each in op.spec.dtypes), op.spec.dtypes[0])
     for case in op.spec.cases:
-        args = op.spec.inputs(case, dtype, torch.device("cpu"), SEED)
+        args = op.spec.arguments(case, dtype, torch.device("cpu"), SEED)
         if op.refusal(rung, *args) is None and args[0].numel():
             break
     else:
         pytest.skip("takes no case here")
     expected = op(*args, rung=rung.name)
-    for at, value in enumerate(args):  # one at a time: two signs too many would be none
+    for at, value in enumerate(args):  # one at a time: two sign errors would cancel
         given = (*args[:at], marked(value), *args[at + 1 :])
         if given[at] is value or op.refusal(rung, *given):
             continue

@@ -1,11 +1,10 @@
-"""Public functions: library operators with meta kernels, gradients, torch.compile, and a short way in eager mode."""
+"""Public functions: library operators with fake kernels, gradients, torch.compile, and eager calls."""
 
 from __future__ import annotations
 
 import math
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 import torch
@@ -13,21 +12,20 @@ from tests.ops.conftest import EVERY_OP, OPS
 from torch.autograd import forward_ad
 
 import warpwise.ops
-from warpwise.ops._plans import Plans
-from warpwise.ops._public import public
-from warpwise.registry import Op, UnknownRung
+from warpwise import operation
+from warpwise.operation import Op, UnknownRung
 
 NOT_DIFFERENTIABLE = {
-    "histogram",  # counts do not change with the input, but where they jump
-    "scaled_matmul",  # between two fp8 values there is nothing to move by
+    "histogram",  # of integers
+    "scaled_matmul",  # of fp8, which autograd does not differentiate
 }
 
 
 def example(op: Op, dtype: torch.dtype) -> tuple:
-    """The smallest arguments of more than one element that the operation's cases hold, with values that are not extreme."""
+    """The arguments of the smallest case with normal values whose tensors have more than one element."""
     usual = [case for case in op.spec.cases if case.values == "normal" and case.layout == "contiguous"]
     for case in sorted(usual, key=lambda case: math.prod(case.sizes.values())):
-        args = op.spec.inputs(case, dtype, torch.device("cpu"), 0)
+        args = op.spec.arguments(case, dtype, torch.device("cpu"), 0)
         if all(value.numel() > 1 for value in args if isinstance(value, torch.Tensor)):
             return args
     raise AssertionError(f"{op.name} has no usual case of more than one element")
@@ -38,6 +36,11 @@ def differentiable(op: Op) -> bool:
 
 
 DIFFERENTIABLE = [pytest.param(op, id=op.name) for op in OPS if differentiable(op)]
+
+
+@pytest.mark.parametrize("op", EVERY_OP)
+def test_an_operation_has_a_gradient(op):
+    assert (op.spec.gradient is not None) == differentiable(op)
 
 
 def requiring_grad(args: tuple) -> tuple:
@@ -83,8 +86,8 @@ def test_double_backward(op):
 
 
 @pytest.mark.parametrize("op", DIFFERENTIABLE)
-def test_the_short_way_with_a_gradient(op):
-    """In eager mode autograd records the plan itself; what it computes are the library operator's gradients, twice."""
+def test_an_eager_call_with_a_gradient(op):
+    """In eager mode autograd records the plan, not the library operator; the gradients are the same, also at a second call."""
     args = requiring_grad(example(op, torch.float64))
     product = operator(op)(*args)
     if not hasattr(warpwise.ops, op.name) or not isinstance(product, torch.Tensor):
@@ -209,24 +212,22 @@ def test_dynamic_shapes_make_one_graph():
 
 
 @pytest.mark.parametrize("op", EVERY_OP)
-def test_a_function_can_be_asked_what_it_runs(op):
-    """By its own arguments, defaults and all."""
-    function = getattr(warpwise.ops, op.name)
+def test_the_choice_of_a_call(op):
     args = example(op, float_dtype(op))
-    assert function.chosen(*args).reason == "on a CPU PyTorch computes unless a rung is named"
+    assert operation.chosen(op, *args).reason == "on a CPU PyTorch computes unless a rung is named"
     elsewhere = [value.to("meta") if isinstance(value, torch.Tensor) else value for value in args]
-    assert "on meta nothing is computed" in str(function.chosen(*elsewhere))
+    assert "on meta nothing is computed" in str(operation.chosen(op, *elsewhere))
     with pytest.raises(LookupError, match=f"{op.name}: no table for A GPU"):
-        function.chosen(*args, device="A GPU")
+        operation.chosen(op, *args, device="A GPU")
 
 
-def test_what_is_asked_has_the_defaults_of_the_call():
-    x, weight = torch.ones(2, 3), torch.ones(4, 3)
-    assert "PyTorch" in str(warpwise.ops.linear.chosen(x, weight, activation="gelu"))
+def test_the_choice_has_the_defaults_of_the_call():
+    op, x, weight = operation.get("linear"), torch.ones(2, 3), torch.ones(4, 3)
+    assert "PyTorch" in str(operation.chosen(op, x, weight, activation="gelu"))
     with pytest.raises(TypeError, match="weight"):
-        warpwise.ops.linear.chosen(x)
+        operation.chosen(op, x)
     with pytest.raises(ValueError, match="expected activation to be one of"):
-        warpwise.ops.linear.chosen(x, weight, activation="gul")
+        operation.chosen(op, x, weight, activation="gul")
 
 
 @pytest.mark.parametrize("op", EVERY_OP)
@@ -247,44 +248,32 @@ def test_the_transpose_of_a_transposed_view_is_a_copy():
 
 
 def test_rung_by_name_runs_it(monkeypatch):
-    """CPU tensors reach a kernel only where one is asked for by name."""
-    asked = []
-    op = warpwise.registry.get("square")
-    monkeypatch.setattr(Op, "launch", lambda self, rung, outputs, *args: (asked.append(rung.name), outputs.zero_()))
+    """On CPU tensors a kernel runs only if a rung is named."""
+    launched = []
+    op = operation.get("square")
+    monkeypatch.setattr(
+        Op, "launch", lambda self, rung, outputs, *args: (launched.append(rung.name), outputs[0].zero_())
+    )
     x = torch.ones(4)
     assert torch.equal(warpwise.ops.square(x), x)
-    assert asked == []
+    assert launched == []
     warpwise.ops.square(x, rung="k02")
     warpwise.ops.square(x.requires_grad_(), rung="grid_stride")
-    assert asked == ["k02_grid_stride", "k02_grid_stride"]
+    assert launched == ["k02_grid_stride", "k02_grid_stride"]
     with pytest.raises(UnknownRung, match="k01_thread_per_element"):
         op(x, rung="k99")
     with pytest.raises(TypeError, match="square: expected rung to be a name or None, got int"):
         warpwise.ops.square(x, rung=3)
 
 
-def test_a_gradient_flows_through_a_rung_asked_for_by_name():
+def test_a_rung_by_name_has_a_gradient():
     x = torch.linspace(-1, 1, 7, requires_grad=True)
     y = warpwise.ops.polynomial(x, rung="k04_triton")
     y.sum().backward()
     torch.testing.assert_close(x.grad, 2 * x.detach() + 1)
 
 
-def test_what_needs_no_gradient_skips_the_library(monkeypatch):
-    """No argument wants a gradient, or none is recorded: the arguments' plan is run, not the library operator."""
-    calls = []
-    monkeypatch.setattr(Plans, "plan", lambda self, args, rung: lambda args: calls.append("direct") or args[0].clone())
-    square = warpwise.registry.get("square")
-    op = replace(square, spec=replace(square.spec, name="needs_no_gradient"))
-    function = public(op, "(Tensor input) -> Tensor", lambda ctx, grad: grad)
-    x = torch.ones(3)
-    function(x)
-    with torch.no_grad():
-        function(x.clone().requires_grad_())
-    assert calls == ["direct", "direct"]
-
-
-def test_fake_tensors_meet_the_meta_kernel():
+def test_fake_tensors_reach_the_fake_kernel():
     from torch._subclasses import FakeTensorMode
 
     with FakeTensorMode():
@@ -301,37 +290,7 @@ def test_autocast_keeps_element_wise_dtypes():
         assert warpwise.ops.square(x.requires_grad_()).dtype == torch.float32
 
 
-@pytest.mark.parametrize(
-    "rule,expected", [("low_precision", torch.bfloat16), ("float32", torch.float32), ("keep", torch.float16)]
-)
-@pytest.mark.parametrize("needs_grad", [False, True])
-def test_autocast_rules(rule, expected, needs_grad):
-    """As torch.autocast does: a matmul goes to low precision, a softmax to float32, and neither touches float64."""
-    square = warpwise.registry.get("square")
-    op = replace(square, spec=replace(square.spec, name=f"autocast_{rule}_{needs_grad}".lower()))
-    function = public(op, "(Tensor input) -> Tensor", lambda ctx, grad: grad, autocast=rule)
-    x = torch.ones(4, dtype=torch.float16, requires_grad=needs_grad)
-    assert function(x).dtype == torch.float16
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert function(x).dtype == expected
-        assert function(x.double()).dtype == torch.float64
-
-
-def test_a_schema_with_rung_or_without_an_arrow_is_refused():
-    op = warpwise.registry.get("square")
-    with pytest.raises(ValueError, match="without rung"):
-        public(op, "(Tensor input, *, str? rung=None) -> Tensor")
-    with pytest.raises(ValueError, match=r"\(Tensor input\) -> Tensor"):
-        public(op, "Tensor input")
-
-
 def test_importing_the_operations_loads_no_compiler():
     code = "import sys, warpwise.ops; print([m for m in ('triton', 'cuda.core', 'torch._dynamo', 'torch._inductor') if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
-
-
-def test_every_folder_is_bound_to_its_function():
-    assert "square" in warpwise.ops.__all__
-    for name in warpwise.ops.__all__:
-        assert callable(getattr(warpwise.ops, name)), f"warpwise.ops.{name} is not a function"

@@ -7,10 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpwise import ops, registry
+from warpwise import operation, ops
 
 FEW = settings(max_examples=12, deadline=None, derandomize=True)
-RUNGS = [rung.name for rung in registry.get("reduce_sum").rungs]
+RUNGS = [rung.name for rung in operation.get("reduce_sum").rungs]
 
 
 @pytest.mark.parametrize("rung", RUNGS)

@@ -15,7 +15,7 @@ from warpwise import lab
 def test_rung_is_right_on_the_cpu(op, rung, half):
     """One seed: the emulator checks every access, and the cases hold every kind of shape and layout.
 
-    Where a rung takes bfloat16, its kernels of float16 differ by a conversion, and are verified by themselves.
+    Where a rung takes bfloat16, its kernels for float16 differ only by a conversion and are verified by `make test-full`.
     """
     taken = [dtype for dtype in op.spec.dtypes if rung.dtypes is None or dtype in rung.dtypes]
     apart = torch.bfloat16 in taken
@@ -36,36 +36,33 @@ def test_rung_is_right_on_the_gpu(op, rung):
 @pytest.mark.gpu
 @pytest.mark.parametrize("op", EVERY_OP)
 def test_the_default_rung_is_right(op):
-    """The public way on CUDA tensors: the rung that the operation chooses takes what it is chosen for."""
+    """A call on CUDA tensors: the rung that the operation chooses takes the arguments and is right."""
     for case in op.spec.cases:
         for dtype in op.spec.dtypes:
-            args = op.spec.inputs(case, dtype, torch.device("cuda"), 0)
+            args = op.spec.arguments(case, dtype, torch.device("cuda"), 0)
             name = op.default(*args)
             assert name is None or op.refusal(op.rung(name), *args) is None, f"{case} {dtype}: {name}"
             instance = problem(op.name, "cuda").instance(case, dtype, 0)
-            outputs = op(*instance.args)
-            made = (outputs,) if isinstance(outputs, torch.Tensor) else outputs
-            for position, tensor in enumerate(made):
+            for position, tensor in enumerate(instance.eager(op)):
                 by_pytorch = name is None and _rounded_often(instance, position, tensor)
                 assert by_pytorch or instance.compare(position, tensor).right, f"{case} {dtype}: {name}"
 
 
 @pytest.mark.parametrize("op", EVERY_OP)
 def test_the_default_is_a_rung_that_takes_the_arguments(op):
-    """Checked without a GPU: every case that a CUDA device may meet has a rung that does not refuse it, or PyTorch."""
+    """Checked without a GPU: for every case the default is PyTorch or a rung that takes it."""
     for case in (*op.spec.cases, *_small_timing_cases(op)):
         for dtype in op.spec.dtypes:
-            args = op.spec.inputs(case, dtype, torch.device("cpu"), 0)
+            args = op.spec.arguments(case, dtype, torch.device("cpu"), 0)
             name = op.default(*args)
             if name is None:
                 continue
-            rung = op.rung(name)
-            assert rung.dtypes is None or dtype in rung.dtypes, f"{case} {dtype}: {name} takes {rung.dtypes}"
-            assert rung.limits(*args) is None, f"{case} {dtype}: {name} {rung.limits(*args)}"
+            reason = op.unsupported(op.rung(name), *args)
+            assert reason is None, f"{case} {dtype}: {name} {reason}"
 
 
 def _small_timing_cases(op):
-    """Timing sizes are for a GPU; those below a million elements an axis product are looked at here too."""
+    """The timing cases of at most 2**20 elements."""
     for case in op.spec.sizes:
         product = 1
         for size in case.sizes.values():
@@ -76,15 +73,12 @@ def _small_timing_cases(op):
 
 @pytest.mark.parametrize("op", EVERY_OP)
 def test_pytorch_is_right(op):
-    """What a public function computes on CPU tensors, and what the rungs are compared with in speed."""
+    """What a public function computes on CPU tensors, and what the rungs are timed against."""
     for case in op.spec.cases:
         for dtype in op.spec.dtypes:
             instance = problem(op.name, "cpu").instance(case, dtype, 0)
-            outputs = op(*instance.args)
-            made = (outputs,) if isinstance(outputs, torch.Tensor) else outputs
-            promised = op.spec.outputs(*instance.args)
-            templates = (promised,) if isinstance(promised, torch.Tensor) else promised
-            for position, (tensor, template) in enumerate(zip(made, templates, strict=True)):
+            templates = instance.outputs(op.allocate(*instance.args), instance.args)
+            for position, (tensor, template) in enumerate(zip(instance.eager(op), templates, strict=True)):
                 assert (tensor.shape, tensor.dtype, tensor.stride()) == (
                     template.shape,
                     template.dtype,
@@ -95,8 +89,9 @@ def test_pytorch_is_right(op):
 
 
 def _rounded_often(instance, position, tensor) -> bool:
-    """PyTorch's own kernels round intermediate results of 2-byte dtypes too: four roundings are let through."""
+    """PyTorch rounds intermediate results of 2-byte dtypes: four roundings are allowed."""
     if not tensor.dtype.is_floating_point or tensor.dtype.itemsize != 2:
         return False
-    error = (tensor.double() - instance.references[position]).abs()
-    return bool((error <= 2 * torch.finfo(tensor.dtype).eps * instance.magnitudes[position]).all())
+    result = instance.results[position]
+    error = (tensor.double() - result.reference).abs()
+    return bool((error <= 2 * torch.finfo(tensor.dtype).eps * result.magnitude).all())

@@ -7,12 +7,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpwise import ops, registry
+from warpwise import operation, ops
 
 FEW = settings(max_examples=12, deadline=None, derandomize=True)
 INF, NAN = float("inf"), float("nan")
-FORWARD = [rung.name for rung in registry.get("softmax").rungs]
-BACKWARD = [rung.name for rung in registry.get("softmax_backward").rungs]
+FORWARD = [rung.name for rung in operation.get("softmax").rungs]
+BACKWARD = [rung.name for rung in operation.get("softmax_backward").rungs]
 
 
 @pytest.mark.parametrize("rung", FORWARD)
@@ -83,7 +83,7 @@ def test_rows_too_long_for_a_rung_are_refused_and_have_another():
         ops.softmax(torch.empty(1, 65537), rung="k07")
     with pytest.raises(ValueError, match="k03_row_in_registers takes rows of up to 16384"):
         ops.softmax_backward(long, long, rung="k03")
-    forward, backward = registry.get("softmax"), registry.get("softmax_backward")
+    forward, backward = operation.get("softmax"), operation.get("softmax_backward")
     assert forward.default(long[:, 1:], -1) == "k05_row_in_registers"
     assert forward.default(long, -1) == "k06_long_rows"
     assert forward.default(long.double(), -1) is None
