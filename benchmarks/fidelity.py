@@ -1,4 +1,4 @@
-"""How true the emulated counters are: record what ncu measures of every CUDA rung, and compare.
+"""Accuracy of the emulated counters: record ncu's measurements of every CUDA rung, and compare them.
 
 benchmarks/fidelity.py collect --out benchmarks/results/h200/ncu      # on a machine with a GPU and ncu
 benchmarks/fidelity.py report                                         # anywhere: fidelity.json

@@ -66,16 +66,16 @@ EXACT: dict[str, tuple[Case, ...]] = {
     "vector_add": (Case("exact", {"n": 2**17}), Case("exact_ragged", {"n": 100_003})),
 }
 
-COPY_ENGINE = "reads and writes through tensor maps, by the copy engine of a GPU, which is not emulated"
+TMA = "uses TMA, which is not emulated"
 NOT_EXECUTED = {
-    f"{op.name} {rung.name}": COPY_ENGINE
+    f"{op.name} {rung.name}": TMA
     for op in operation.all_ops()
     for rung in op.rungs
     if rung.language == "cuda" and rung.devices == ("cuda",)
 }
-"""CUDA rungs that no CPU executes, "OP RUNG", and why: nothing to compare."""
+"""CUDA rungs that ``warpwise.machine`` cannot execute, as "OP RUNG", and the reason."""
 
-# Beside an operation's first size and its ragged one: what a rung that takes neither is made for.
+# Further sizes, for rungs that support neither the operation's first size nor its ragged one.
 MORE_LARGE = {"matmul": ("few_rows",), "rgb_to_grayscale": ("batch_interleaved",)}
 
 

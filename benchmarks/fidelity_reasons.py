@@ -1,18 +1,17 @@
-"""Why a figure misses, for those misses whose reason was looked into."""
+"""The reasons of those differences between predicted and measured figures that were investigated."""
 
 from __future__ import annotations
 
-ONE_BLOCK = "One block: no unit is used above 1 %"
-ALIKE = "Both are used alike, as predicted: which comes first is a matter of a few percent"
-WAITING = "No unit is used much: warps wait for memory, which is the predicted limiter too (latency)"
+ONE_BLOCK = "One block: no unit is above 1 %"
+ALIKE = "Both units have almost equal utilisation, as predicted; a few percent decide which is higher"
+WAITING = "No unit has a high utilisation: warps wait for memory latency, which is also the predicted limiter"
 WRITTEN_BACK = (
-    "Issue slots, L2 and DRAM are used nearly alike. ncu empties L2 before the launch and ends with some 20 MB of results "
-    "still in it; the model lets every written sector cross DRAM, as in launch after launch"
+    "Issue slots, L2 and DRAM have almost equal utilisation. ncu flushes L2 before the launch, and about 20 MB of "
+    "results are still in L2 at its end; the model counts every written sector as DRAM traffic, as for repeated "
+    "launches"
 )
-LITTLE = "No unit is used above 40 %: warps wait for memory, and which unit comes first is a matter of a few percent"
-ZEROS = (
-    "Lanes of a cp.async that fill their place with zeros are modelled as if they met others in the banks less often"
-)
+LITTLE = "No unit is above 40 %: warps wait for memory, and a few percent decide which unit is highest"
+ZEROS = "The model counts too few bank conflicts for the lanes of a cp.async that are filled with zeros"
 WHY: dict[tuple[str, str], str] = {
     ("counters", "matmul k15_mma_sync"): ZEROS,
     ("limiter", "matmul k07_block_tile_2d"): ALIKE,
@@ -25,9 +24,9 @@ WHY: dict[tuple[str, str], str] = {
     ("limiter", "softmax k02_block_per_row float32 ragged"): WRITTEN_BACK,
     ("limiter", "softmax k03_warp_shuffle float32 ragged"): WRITTEN_BACK,
 }
-"""By the kind of the miss and how its place begins."""
+"""Reasons keyed by the kind of the difference and a prefix of its place."""
 
 
 def why(kind: str, where: str) -> str:
-    """The reason of a miss, or nothing."""
+    """The reason of a difference, or an empty string."""
     return next((text for (of, start), text in WHY.items() if of == kind and where.startswith(start)), "")

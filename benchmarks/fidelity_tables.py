@@ -39,7 +39,7 @@ def _shares(of: Mapping[str, Any]) -> tuple[str, str, str]:
 def as_text(
     figures: Mapping[str, Any], operations: Mapping[str, Mapping[str, Any]], misses: Sequence[Mapping[str, str]]
 ) -> str:
-    """The table in columns, and below it every miss."""
+    """The table in columns, followed by all differences."""
     rows = [HEAD, *cells(operations, figures)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
@@ -53,7 +53,7 @@ def as_text(
 
 
 def page(data: Mapping[str, Any]) -> str:
-    """docs/fidelity.md."""
+    """The text of docs/fidelity.md."""
     figures, environment = data["summary"], data["environment"]
     missed = "\n\n".join(
         _missed(title, [miss for miss in data["misses"] if miss["kind"] == kind]) for kind, title in KINDS.items()
@@ -78,31 +78,34 @@ def _missed(title: str, misses: Sequence[Mapping[str, str]]) -> str:
     return f"**{title}**\n\n" + "\n".join(lines)
 
 
-PAGE = """# How true explanations are
+PAGE = """# Accuracy of explanations
 
-`warpwise explain` executes a kernel's machine code on the CPU and counts what Nsight Compute counts. Here its figures stand
-beside ncu's: every CUDA rung of every operation on an {device} (ncu {ncu}, {nvrtc}, {date}), recorded
-in `benchmarks/results/h200/ncu/`. Written by `benchmarks/fidelity.py docs` from `fidelity.json`, which `fidelity.py report` makes on
-any machine; `tests/lab/test_fidelity.py` holds the counters there.
+`warpwise explain` executes a kernel's machine code on the CPU and computes Nsight Compute's counters. This page
+compares them with ncu's measurements of every CUDA rung of every operation on an {device} (ncu {ncu},
+{nvrtc}, {date}), recorded in `benchmarks/results/h200/ncu/`. `benchmarks/fidelity.py docs`
+writes this page from `fidelity.json`, which `fidelity.py report` computes on any machine;
+`tests/lab/test_fidelity.py` checks the counters.
 
 {table}
 
-- **Counters equal**: rungs all of whose launches agree at every small point (one of whole tiles, one ragged; every block
-  executed): requests and sectors of global and local memory, wavefronts of shared memory within 1 %, bank conflicts within
-  2 %, atomics on global memory within 5 %, registers, shared memory and occupancy exactly. Wavefronts are compared with
-  ncu's count by machine code (`smsp__sass_...`), since the hardware's counter adds those of arbitration, more in one run
-  and less in the next.
-- **Limiter**: launches at large sizes whose predicted busiest unit is the one that ncu saw used most, in percent of its peak.
-  {near_count} of {limiters} are within {near} points of it.
-- **Time**: rungs predicted within a factor of {factor} of the time that CUDA events gave without a profiler; then the median of
-  predicted over measured, with the least and the most.
-- **Order**: Kendall's tau between predicted and measured times of a ladder, pairs measured within 2 % of each other left out.
+- **Counters equal**: the number of rungs for which the counters of all launches agree at all small sizes (whole tiles and
+  ragged), where every block is executed. Tolerances: 1 % for requests and sectors of global and local memory and for
+  wavefronts of shared memory, 2 % for bank conflicts, 5 % for atomics on global memory; registers, shared memory and
+  occupancy are exact. Wavefronts are compared with ncu's `smsp__sass_...` counter, because the hardware's counter
+  includes arbitration, which varies from run to run.
+- **Limiter**: the number of launches at large sizes for which the predicted unit with the highest utilisation, in
+  percent of its peak, is the one that ncu measured. For {near_count} of {limiters}, its measured utilisation is
+  within {near} points of the highest.
+- **Time**: the number of rungs with a predicted time within a factor of {factor} of the time measured with CUDA events,
+  without a profiler. Then predicted over measured time: median (minimum to maximum).
+- **Order**: Kendall's tau between predicted and measured times of a ladder, without pairs whose measured times differ by
+  less than 2 %.
 
-At large sizes a sample of the blocks is executed, as many as two seconds allow. Blocks run one after another, so that who
-finds what in L2 is a model's word. Of the time model's constants, those that microbenchmarks did not give were fitted
-to this record (`time_model.py` and `hardware.py` say which), none to a single rung or operation.
+At large sizes, only a sample of the blocks is executed, as many as fit in two seconds. Blocks are executed one after
+another, so L2 hits come from a model. The time model's constants that do not come from microbenchmarks were fitted to
+this record (`time_model.py` and `hardware.py` list them), none of them to a single rung or operation.
 
-## What misses
+## Differences
 
 {misses}
 """

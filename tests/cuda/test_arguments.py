@@ -1,4 +1,4 @@
-"""Arguments are checked and packed by what the kernel declares; every way to get one wrong has its message."""
+"""Arguments are checked against the kernel's parameters and packed; each kind of mismatch has its own message."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def refused(types: str, value: Any, message: str, size: int | None = None) -> No
 # ---- Pointers
 
 
-def test_a_buffer_says_all_that_the_emulator_needs() -> None:
+def test_a_pointer_argument_becomes_a_buffer() -> None:
     storage = torch.zeros(100)
     view = storage[10:30]
     assert buffer("float const*", view) == Buffer(
@@ -73,7 +73,7 @@ def test_a_buffer_says_all_that_the_emulator_needs() -> None:
         ("Particle", torch.uint8),
     ],
 )  # fmt: skip
-def test_dtypes_that_fit_a_pointer(declared: str, dtype: torch.dtype) -> None:
+def test_matching_pointer_dtypes(declared: str, dtype: torch.dtype) -> None:
     tensor = torch.zeros(16, dtype=dtype)
     bound = buffer(f"{declared}*", tensor)
     assert (bound.address, bound.nbytes) == (tensor.data_ptr(), tensor.nbytes)
@@ -102,11 +102,11 @@ def test_dtypes_that_fit_a_pointer(declared: str, dtype: torch.dtype) -> None:
         ("Particle", torch.float32, r"pass the bytes of Particle: x.view\(torch.uint8\)"),
     ],
 )
-def test_dtypes_that_do_not(declared: str, dtype: torch.dtype, message: str) -> None:
+def test_mismatched_pointer_dtypes_raise(declared: str, dtype: torch.dtype, message: str) -> None:
     refused(f"{declared}*", torch.zeros(16, dtype=dtype), message)
 
 
-def test_vectors_come_whole_and_aligned() -> None:
+def test_vector_pointers_require_size_and_alignment() -> None:
     values = torch.zeros(17)
     assert buffer("float4*", values[4:12]).nbytes == 32
     refused("float4*", values[:10], "its 40 bytes are not a multiple of the 16 of one float4")
@@ -114,11 +114,11 @@ def test_vectors_come_whole_and_aligned() -> None:
     assert buffer("float3*", values[1:4]).nbytes == 12
 
 
-def test_a_pointer_to_an_array_takes_its_elements() -> None:
+def test_a_pointer_to_an_array_accepts_its_element_type() -> None:
     assert buffer("float (*) [16]", torch.zeros(4, 16)).element_bytes == 4
 
 
-def test_a_raw_pointer_ignores_strides_so_they_are_refused() -> None:
+def test_strided_tensors_raise() -> None:
     values = torch.zeros(6, 8)
     refused("float*", values.t(), r"not contiguous \(strides \(1, 8\)\).*pass x.contiguous\(\), or cuda.strided\(x\)")
     refused("float*", values[:, 1:3], "not contiguous")
@@ -126,7 +126,7 @@ def test_a_raw_pointer_ignores_strides_so_they_are_refused() -> None:
     assert buffer("float*", values[2:4]).nbytes == 64
 
 
-def test_strided_waives_it_and_spans_what_is_touched() -> None:
+def test_strided_accepts_them_and_spans_all_elements() -> None:
     values = torch.zeros(6, 8)
     bound = buffer("float*", strided(values[1:3, 2:5]))
     assert (bound.address, bound.nbytes) == (values.data_ptr() + 40, 4 * (8 + 3))
@@ -136,7 +136,7 @@ def test_strided_waives_it_and_spans_what_is_touched() -> None:
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.data())
-def test_a_strided_span_reaches_exactly_its_last_element(shape: list[int], data: st.DataObject) -> None:
+def test_a_strided_span_ends_at_the_last_element(shape: list[int], data: st.DataObject) -> None:
     whole = torch.arange(math.prod(size * 3 for size in shape)).reshape([size * 3 for size in shape])
     starts = [data.draw(st.integers(0, 2)) for _ in shape]
     steps = [data.draw(st.integers(1, 3)) for _ in shape]
@@ -147,13 +147,13 @@ def test_a_strided_span_reaches_exactly_its_last_element(shape: list[int], data:
     assert bound.nbytes == 8 * (last - first + 1)
 
 
-def test_none_is_a_null_pointer_and_empty_has_no_bytes() -> None:
+def test_none_is_a_null_pointer_and_an_empty_tensor_has_no_bytes() -> None:
     assert (buffer("float*", None).address, buffer("float*", None).nbytes) == (0, 0)
     assert (buffer("float*", torch.zeros(0)).address, buffer("float*", torch.zeros(0)).nbytes) == (0, 0)
     refused("float*", out(None), "an output needs an array")
 
 
-def test_an_output_is_not_const_and_shares_no_memory() -> None:
+def test_an_output_must_not_be_const_or_share_memory() -> None:
     refused("float const*", out(torch.zeros(4)), "a const pointer cannot be an output")
     values = torch.zeros(8)
     with pytest.raises(ArgumentError, match=r"'b' is marked out\(\) but shares memory with 'a'"):
@@ -162,7 +162,7 @@ def test_an_output_is_not_const_and_shares_no_memory() -> None:
     assert [part.nbytes for part in halves if isinstance(part, Buffer)] == [16, 16]
 
 
-def test_gradients_do_not_matter_but_lazy_signs_do() -> None:
+def test_requires_grad_is_accepted_and_lazy_conjugation_raises() -> None:
     assert buffer("float*", torch.zeros(4, requires_grad=True)).nbytes == 16
     assert buffer("float*", torch.nn.Parameter(torch.zeros(4))).nbytes == 16
     lazy = torch.zeros(4, dtype=torch.complex64).conj()
@@ -181,15 +181,15 @@ def test_gradients_do_not_matter_but_lazy_signs_do() -> None:
         (b"bytes", "got bytes b'bytes'; a kernel takes arrays"),
     ],
 )
-def test_what_is_no_array_is_no_pointer(value: Any, message: str) -> None:
+def test_non_arrays_raise_for_a_pointer(value: Any, message: str) -> None:
     refused("float*", value, message)
 
 
-def test_a_pointer_to_pointers_needs_a_gpu() -> None:
+def test_a_pointer_to_pointers_requires_a_gpu() -> None:
     refused("float**", torch.zeros(4, dtype=torch.int64), "cannot be followed on the CPU")
 
 
-def test_numpy_arrays_are_arrays() -> None:
+def test_numpy_arrays() -> None:
     base = np.zeros((4, 6), np.float32)
     bound = buffer("float const*", base[2:])
     assert (bound.address, bound.nbytes, bound.storage) == (base.ctypes.data + 48, 48, base.ctypes.data)
@@ -201,14 +201,14 @@ def test_numpy_arrays_are_arrays() -> None:
     refused("float*", np.array([object()]), "Python objects cannot be passed")
 
 
-def test_a_read_only_array_is_only_for_const_pointers() -> None:
+def test_a_read_only_array_requires_a_const_pointer() -> None:
     values = np.zeros(4, np.float32)
     values.flags.writeable = False
     assert not buffer("float const*", values).writable
     refused("float*", values, "which is read-only; declare the parameter const or pass a copy")
 
 
-def test_records_fill_a_type_of_the_users_own() -> None:
+def test_record_arrays_match_user_defined_structs() -> None:
     records = np.zeros(3, [("x", "f4"), ("n", "i4")])
     bound = buffer("Particle const*", records)
     assert (bound.nbytes, bound.element_bytes, bound.element) == (24, 8, "Particle")
@@ -233,7 +233,7 @@ def test_integers_are_packed_by_declared_width_and_range(declared: str, code: st
 
 
 @given(st.integers(-(2**31), 2**31 - 1))
-def test_integers_of_every_origin_pack_alike(value: int) -> None:
+def test_python_numpy_and_torch_integers_pack_the_same(value: int) -> None:
     expected = struct.pack("=i", value)
     assert scalar("int", value) == expected
     assert scalar("int", np.int64(value)) == expected
@@ -242,7 +242,7 @@ def test_integers_of_every_origin_pack_alike(value: int) -> None:
     assert scalar("int", ctypes.c_int(value)) == expected
 
 
-def test_true_is_one() -> None:
+def test_true_packs_as_one() -> None:
     assert scalar("int", True) == b"\1\0\0\0"
     assert scalar("int", np.bool_(True)) == b"\1\0\0\0"
     assert scalar("bool", True) == b"\1"
@@ -268,18 +268,18 @@ def test_true_is_one() -> None:
         (out(torch.zeros(1)), r"got out\(a float32 tensor .*; out\(\) and strided\(\) mark arrays"),
     ],
 )
-def test_what_is_no_integer_is_refused(value: Any, message: str) -> None:
+def test_non_integers_raise(value: Any, message: str) -> None:
     refused("int", value, message)
 
 
 @given(st.floats(width=32))
-def test_a_python_float_becomes_the_declared_type(value: float) -> None:
+def test_a_python_float_converts_to_the_declared_type(value: float) -> None:
     assert scalar("float", value) == struct.pack("=f", value)
     assert scalar("double", value) == struct.pack("=d", value)
     assert scalar("float", np.float64(value)) == struct.pack("=f", value)
 
 
-def test_numbers_too_large_for_the_declared_type() -> None:
+def test_out_of_range_numbers_raise() -> None:
     assert scalar("float", 3) == struct.pack("=f", 3.0)
     assert scalar("float", math.inf) == struct.pack("=f", math.inf)
     assert scalar("__half", 65519.0) == struct.pack("=e", 65504.0)
@@ -293,18 +293,18 @@ def test_numbers_too_large_for_the_declared_type() -> None:
 
 
 @given(st.floats(-60000, 60000))
-def test_half_is_rounded_as_torch_rounds(value: float) -> None:
+def test_half_rounds_as_in_torch(value: float) -> None:
     expected = torch.tensor(value, dtype=torch.float64).to(torch.float16)
     assert scalar("__half", value) == struct.pack("=H", expected.view(torch.uint16).item())
 
 
 @given(st.floats(-(2.0**127), 2.0**127, width=32))
-def test_bfloat16_is_rounded_as_torch_rounds(value: float) -> None:
+def test_bfloat16_rounds_as_in_torch(value: float) -> None:
     expected = torch.tensor(value, dtype=torch.float32).to(torch.bfloat16)
     assert scalar("__nv_bfloat16", value) == struct.pack("=H", expected.view(torch.uint16).item())
 
 
-def test_small_floating_types_by_value() -> None:
+def test_16_bit_floats_by_value() -> None:
     assert struct.unpack("=H", scalar("__nv_bfloat16", math.nan))[0] & 0x7FFF > 0x7F80
     assert scalar("__nv_fp8_e4m3", 1.5) == torch.tensor(1.5).to(torch.float8_e4m3fn).view(torch.uint8).numpy().tobytes()
 
@@ -326,7 +326,7 @@ class Particle(ctypes.Structure):
     _fields_ = (("x", ctypes.c_float), ("n", ctypes.c_int))
 
 
-def test_structures_by_value_have_exactly_their_size() -> None:
+def test_structs_by_value_require_their_exact_size() -> None:
     expected = struct.pack("=fi", 1.5, 7)
     record = np.array((1.5, 7), [("x", "f4"), ("n", "i4")])
     for value in (Particle(1.5, 7), expected, bytearray(expected), record, record[()]):
@@ -339,10 +339,10 @@ def test_structures_by_value_have_exactly_their_size() -> None:
     refused("Colour", 2, "an enumeration as ctypes.c_int", 4)
 
 
-# ---- Whole calls
+# ---- Complete argument lists
 
 
-def test_the_count_is_checked_first() -> None:
+def test_the_number_of_arguments_is_checked_first() -> None:
     made = binder("float*, int", names=("x", "n"))
     with pytest.raises(ArgumentError, match=r"kernel<4>: takes 2 arguments \(float\* x, int n\), got 1"):
         made.cpu([torch.zeros(3)])
@@ -352,17 +352,17 @@ def test_the_count_is_checked_first() -> None:
         Binder("k", (), ()).cpu([1])
 
 
-def test_a_message_names_position_and_parameter() -> None:
+def test_a_message_gives_position_and_parameter() -> None:
     with pytest.raises(ArgumentError, match="kernel<4>: argument 1 'n' is declared int, got float 2.0"):
         binder("float*, int", names=("x", "n")).cpu([torch.zeros(3), 2.0])
 
 
-def test_references_are_refused_when_the_kernel_is_first_used() -> None:
+def test_reference_parameters_raise_at_the_first_use() -> None:
     with pytest.raises(ArgumentError, match="'a' is a reference"):
         binder("float&", (8,))
 
 
-def test_all_arrays_lie_on_one_device() -> None:
+def test_all_arrays_must_be_on_one_device() -> None:
     cpu, meta = torch.zeros(2), torch.zeros(2, device="meta")
     assert device_of([1, 2.0, None], "k") is None
     assert device_of([1, out(strided(cpu)), np.zeros(2)], "k") == torch.device("cpu")
@@ -381,7 +381,7 @@ def test_an_argument_error_is_a_type_error() -> None:
         binder("int").cpu([])
 
 
-def test_ctype_names_the_element_type() -> None:
+def test_ctype_gives_the_element_type() -> None:
     assert ww.cuda.ctype(torch.float16) == "__half"
     assert ww.cuda.ctype(torch.int64) == "long long"
     for dtype in (torch.float32, torch.bfloat16, torch.float8_e4m3fn, torch.uint8, torch.bool, torch.complex64):

@@ -1,4 +1,4 @@
-"""Builds: what compiles, what is kept, and what a user is told."""
+"""Compilation for the emulator: names, the cache, include folders, and compile errors."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def test_a_template_in_a_namespace() -> None:
     assert made.library.exists()
 
 
-def test_an_overload_is_chosen_by_a_cast() -> None:
+def test_a_cast_selects_an_overload() -> None:
     made = build(NAMES.replace("half h", "int h"), "names.cu", "static_cast<void (*)(int*)>(&overloaded)")
     assert made.function_type == "void (*)(int*)"
 
 
-def test_a_second_build_comes_from_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_build_uses_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "__global__ void once(int* x) { x[0] = 1; }"
     first = build(text, "once.cu", "once")
 
@@ -58,7 +58,7 @@ def test_definitions_target_and_arch() -> None:
         build(text, "k.cu", "k", target="gfx90a")
 
 
-def test_headers_of_the_user(tmp_path: Path) -> None:
+def test_user_headers(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "helper.cuh").write_text(
         '#pragma once\n#include "deep/more.h"\n#include <vector>\n'
@@ -70,12 +70,12 @@ def test_headers_of_the_user(tmp_path: Path) -> None:
     x = np.zeros(4, np.int32)
     cuda.load(text, include=[tmp_path])["from_header<4>"][1, 4](x)
     assert x.tolist() == [6, 6, 6, 6]
-    (tmp_path / "deep" / "more.h").write_text("#define FACTOR 8\n")  # a header's change is a new build
+    (tmp_path / "deep" / "more.h").write_text("#define FACTOR 8\n")  # a changed header causes a new build
     cuda.load(text, include=[tmp_path])["mine"][1, 1](x)
     assert x[0] == 8
 
 
-def test_an_error_has_the_users_line_and_text() -> None:
+def test_an_error_shows_the_users_line_and_text() -> None:
     with pytest.raises(cuda.CompileError) as caught:
         build("__global__ void k(float* x) {\n  x[0] = missing;\n}\n", "folder/wrong.cu", "k")
     assert "folder/wrong.cu:2: error: ‘missing’ was not declared in this scope" in str(caught.value)
@@ -83,7 +83,7 @@ def test_an_error_has_the_users_line_and_text() -> None:
     assert "warpwise_device" not in str(caught.value)
 
 
-def test_an_error_in_a_header_names_the_header(tmp_path: Path) -> None:
+def test_an_error_in_a_header_gives_its_file(tmp_path: Path) -> None:
     (tmp_path / "bad.cuh").write_text("#define OK 1\n\n__device__ int f() { return nothing; }\n")
     with pytest.raises(cuda.CompileError, match=r"bad\.cuh:3: error: ‘nothing’ was not declared"):
         build('#include "bad.cuh"\n__global__ void k(int* x) { x[0] = f(); }', "k.cu", "k", include=[tmp_path])
@@ -100,13 +100,13 @@ def test_an_error_in_a_header_names_the_header(tmp_path: Path) -> None:
     ],
     ids=["typo", "none", "number", "argument", "undefined"],
 )
-def test_what_cannot_be_a_kernel(text: str, expression: str, message: str) -> None:
+def test_expressions_that_are_not_kernels_raise(text: str, expression: str, message: str) -> None:
     with pytest.raises(cuda.CompileError) as caught:
         build(text, "k.cu", expression)
     assert message in str(caught.value)
 
 
-def test_a_library_without_stand_in_is_refused_only_where_used() -> None:
+def test_an_unsupported_library_raises_only_if_it_is_used() -> None:
     text = (
         "#include <cub/cub.cuh>\n__global__ void uses(float* x) {\n  typedef cub::BlockReduce<float, 32> Reduce;\n}\n"
         "__global__ void plain(float* x) { x[0] = 1; }\n"
@@ -116,7 +116,7 @@ def test_a_library_without_stand_in_is_refused_only_where_used() -> None:
     assert build(text, "k.cu", "plain").sizes == (8,)
 
 
-def test_without_a_compiler_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_compiler_raises_with_install_advice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("WARPWISE_CXX", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(cuda.CompileError, match=r"install g\+\+"):
@@ -126,7 +126,7 @@ def test_without_a_compiler_the_error_says_what_to_install(monkeypatch: pytest.M
         toolchain.command()
 
 
-def test_constants_are_exported_with_their_extent() -> None:
+def test_constants_are_exported_with_their_sizes() -> None:
     text = "namespace n { __constant__ float w[8]; }\n__global__ void k(float* x) { x[threadIdx.x] = n::w[threadIdx.x]; }\n"
     module = cuda.load(text)
     module.set_constant("n::w", np.arange(8, dtype=np.float32))
@@ -135,8 +135,8 @@ def test_constants_are_exported_with_their_extent() -> None:
     np.testing.assert_array_equal(x, np.arange(8))
 
 
-def test_contraction_as_on_the_device() -> None:
-    """a * b + c is one rounding: (1 + 2^-12)^2 - 1 keeps its 2^-24."""
+def test_fma_contraction() -> None:
+    """a * b + c is rounded once: (1 + 2^-12)^2 - 1 keeps the term 2^-24."""
     text = "__global__ void k(float* x) { x[1] = x[0] * x[0] - 1.0f; x[2] = __fadd_rn(__fmul_rn(x[0], x[0]), -1.0f); }"
     for checks in ("all", "none"):
         x = np.array([1 + 2.0**-12, 0, 0], np.float32)
@@ -146,7 +146,7 @@ def test_contraction_as_on_the_device() -> None:
 
 
 def test_local_arrays_may_be_read_as_vectors() -> None:
-    """A common idiom: four halves in registers, loaded and stored 8 bytes at a time."""
+    """A common idiom: four halves in registers, loaded and stored by 8-byte accesses."""
     text = """#include <cuda_fp16.h>
 __global__ void k(half* x, half* y) {
   half before, parts[4], after;

@@ -1,4 +1,4 @@
-"""Every kind of finding: its variable, index, block, thread and line, and for a race both sides."""
+"""Each kind of finding: its variable, index, block, thread and line; for a data race, those of both accesses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def zeros(count: int, dtype: str = "f4") -> np.ndarray:
 
 
 def found(source: str, block: int, *args: object, grid: int = 1, shared: int = 0, **options: object) -> list[Finding]:
-    """What a kernel called ``f`` does wrong; line 1 of ``source`` is its first."""
+    """The findings of a launch of the kernel ``f`` in ``source``, whose first line is line 1."""
     return cuda.load(source)["f"][grid, block, shared].check(*args, **options)
 
 
@@ -48,7 +48,7 @@ def add(guard: str, shift: str = "", **options: object) -> list[Finding]:
     return found(source, 256, zeros(1000), zeros(1000), cuda.out(zeros(1000)), 1000, **options)
 
 
-def test_a_missing_guard_names_the_first_element_past_the_end() -> None:
+def test_a_missing_bounds_check_reports_the_first_element_past_the_end() -> None:
     finding = only(add("", grid=4), OutOfBounds)
     assert (finding.variable, finding.index, finding.size, finding.space) == ("a", 1000, 1000, "global")
     assert finding.access is not None
@@ -57,14 +57,14 @@ def test_a_missing_guard_names_the_first_element_past_the_end() -> None:
     assert "a[1000]" in str(finding)
 
 
-def test_a_negative_index_is_out_of_bounds_of_its_own_array() -> None:
+def test_a_negative_index_reports_its_own_array() -> None:
     finding = only(add("if (i < n)", "-1 +", grid=4), OutOfBounds)
     assert (finding.variable, finding.index) == ("b", -1)
     assert "before the first" in finding.message
 
 
 @pytest.mark.parametrize("offset", [2**31 - 1, -(2**31), 10**6])
-def test_an_access_far_off_still_names_its_array(offset: int) -> None:
+def test_a_distant_access_reports_its_own_array(offset: int) -> None:
     finding = only(
         found("__global__ void f(float* p, float* q, int i) {\n q[i] = 1; p[0] = 0;\n}", 1, zeros(8), zeros(8), offset),
         OutOfBounds,
@@ -72,7 +72,7 @@ def test_an_access_far_off_still_names_its_array(offset: int) -> None:
     assert (finding.variable, finding.index, finding.access.line) == ("q", offset, 2)
 
 
-def test_a_vector_that_leaves_the_array_is_found_at_its_end() -> None:
+def test_a_vector_access_across_the_end_reports_the_first_element_past_it() -> None:
     finding = only(
         found(
             "__global__ void f(float* p) {\n *reinterpret_cast<float4*>(p + 4) = make_float4(0, 0, 0, 0);\n}",
@@ -87,10 +87,10 @@ def test_a_vector_that_leaves_the_array_is_found_at_its_end() -> None:
 def test_a_null_and_a_wild_pointer() -> None:
     source = "__global__ void f(float* p, long long i) {\n p[i] = 1;\n}"
     assert "null pointer" in only(found(source, 1, None, 3), OutOfBounds).message
-    assert "no argument" in only(found(source, 1, zeros(8), 1 << 44), OutOfBounds).message
+    assert "not in an argument" in only(found(source, 1, zeros(8), 1 << 44), OutOfBounds).message
 
 
-def test_an_output_not_written_whole() -> None:
+def test_a_partly_written_output() -> None:
     finding = only(add("if (i < n)", grid=3), UnwrittenOutput)
     assert (finding.variable, finding.index, finding.size) == ("c", 768, 1000)
     assert "232" in finding.message and "without out" in finding.message
@@ -114,7 +114,7 @@ def test_a_write_through_a_const_pointer_and_to_constant_memory() -> None:
     assert (finding.variable, finding.index, finding.size, finding.space) == ("table", 5, 8, "module")
 
 
-def test_past_the_end_of_a_device_array() -> None:
+def test_an_index_past_the_end_of_a_device_array() -> None:
     source = (
         "__device__ float table[8];\n__global__ void f(float* p, int i) {\n const float* t = table;\n p[0] = t[i];\n}"
     )
@@ -134,7 +134,7 @@ def test_a_misaligned_vector() -> None:
     assert (finding.variable, finding.index, finding.access.line) == ("p", 1, 2)
 
 
-def test_an_index_past_a_type_s_bound_and_a_division_by_zero() -> None:
+def test_an_index_past_a_local_array_and_a_division_by_zero() -> None:
     source = "__global__ void f(int* p, int n) {\n int r[8];\n for (int i = 0; i <= n; i++)\n  r[i] = i;\n p[threadIdx.x] = r[p[0]];\n}"
     finding = only(found(source, 32, zeros(32, "i4"), 8), UndefinedBehaviour)
     assert (finding.variable, finding.index, finding.size, finding.access.line) == ("r", 8, 8, 4)
@@ -154,7 +154,7 @@ REVERSE = """__global__ void f(const float* x, float* y) {
 }"""
 
 
-def test_a_missing_barrier_is_a_race_with_both_sides() -> None:
+def test_a_missing_barrier_is_a_data_race_with_both_accesses() -> None:
     findings = found(REVERSE.replace("SYNC", ""), 64, zeros(64), cuda.out(zeros(64)))
     finding = findings[0]
     assert finding.kind is DataRace
@@ -170,7 +170,7 @@ def test_a_warp_barrier_does_not_order_two_warps() -> None:
     assert findings[0].kind is DataRace
 
 
-def test_blocks_that_write_different_values_to_one_element() -> None:
+def test_blocks_that_write_different_values_to_one_element_race() -> None:
     finding = only(found("__global__ void f(int* p) {\n p[1] = blockIdx.x;\n}", 1, zeros(2, "i4"), grid=3), DataRace)
     assert (finding.variable, finding.index, finding.access.block, finding.other.block) == (
         "p",
@@ -181,14 +181,14 @@ def test_blocks_that_write_different_values_to_one_element() -> None:
     assert "blocks" in finding.hint
 
 
-def test_a_plain_write_beside_atomics() -> None:
+def test_a_weak_write_races_with_atomics() -> None:
     source = "__global__ void f(int* p) {\n if (threadIdx.x == 0) p[0] = 3;\n else atomicAdd(p, 1);\n}"
     finding = only(found(source, 64, zeros(1, "i4")), DataRace)
     assert (finding.access.what, finding.other.what) == ("atomic", "write")
     assert (finding.access.line, finding.other.line) == (3, 2)
 
 
-def test_lanes_that_rely_on_volatile_instead_of_a_barrier() -> None:
+def test_implicit_warp_synchronous_code_is_a_data_race() -> None:
     source = """__global__ void f(int* p) {
   __shared__ volatile int s[64];
   int t = threadIdx.x;
@@ -208,7 +208,7 @@ def test_shared_memory_read_before_it_is_written() -> None:
     assert (finding.variable, finding.index, finding.access.thread, finding.access.line) == ("s", 0, (0, 0, 0), 4)
 
 
-def test_dynamic_shared_memory_that_the_launch_forgot() -> None:
+def test_a_launch_without_dynamic_shared_memory() -> None:
     source = "__global__ void f(float* p) {\n extern __shared__ float s[];\n s[threadIdx.x] = 1; p[threadIdx.x] = s[threadIdx.x];\n}"
     finding = only(found(source, 32, zeros(32)), OutOfBounds)
     assert (finding.variable, finding.size) == ("s", 0)
@@ -226,7 +226,7 @@ def test_too_much_static_shared_memory() -> None:
         cuda.load(source)["f"][1, 1](zeros(1))
 
 
-def test_local_arrays_up_to_cuda_s_limit_run_and_larger_ones_say_so() -> None:
+def test_local_arrays_up_to_cudas_limit_run_and_larger_ones_overflow_the_stack() -> None:
     source = "__global__ void f(int* y) {{\n double a[{n}];\n for (int i = 0; i < {n}; i++) a[i] = i;\n y[0] = a[y[0] + 5];\n}}"
     y = zeros(1, "i4")
     assert found(source.format(n=512 * 1024 // 8), 1, y) == []
@@ -235,51 +235,51 @@ def test_local_arrays_up_to_cuda_s_limit_run_and_larger_ones_say_so() -> None:
     assert "stack overflow" in finding.message
 
 
-def test_static_and_dynamic_shared_memory_must_fit_together() -> None:
+def test_the_limit_covers_static_and_dynamic_shared_memory() -> None:
     source = (
         "__global__ void f(float* p) {\n __shared__ float s[10240];\n extern __shared__ float d[];\n"
         " s[0] = d[0] = 1; p[0] = s[0] + d[0];\n}"
     )
-    optin = 227 * 1024  # sm_90's shared memory of a block
+    optin = 227 * 1024  # sm_90's maximum per block
     assert found(source, 1, zeros(1), shared=optin - 40960) == []
     finding = only(found(source, 1, zeros(1), shared=optin - 40960 + 4), LaunchError)
     assert "232448 in all" in finding.message
 
 
-def test_a_barrier_that_some_threads_have_left_behind() -> None:
+def test_a_barrier_after_some_threads_have_exited() -> None:
     source = (
         "__global__ void f(int* p, int n) {\n if (threadIdx.x >= n) return;\n p[threadIdx.x] = 1;\n __syncthreads();\n}"
     )
     finding = only(found(source, 64, zeros(64, "i4"), 40), BarrierDivergence)
     assert finding.access.line == 4
     assert finding.access.what == "__syncthreads()"
-    assert "40 of 64" in finding.message
+    assert "40 of the block's 64 threads" in finding.message
 
 
 TWO_BARRIERS = "__global__ void f() {\n if (threadIdx.x & 1)\n  __syncthreads();\n else\n  __syncthreads();\n}"
 
 
-def test_barriers_at_different_lines_are_found_under_all_checks_only() -> None:
+def test_barriers_at_different_lines_are_reported_with_all_checks_only() -> None:
     finding = only(found(TWO_BARRIERS, 64), BarrierDivergence)
     assert {finding.access.line, finding.other.line} == {3, 5}
     assert found(TWO_BARRIERS, 64, checks="bounds") == []
 
 
-def test_a_deadlock_names_what_everyone_waits_for() -> None:
+def test_a_deadlock_reports_where_the_threads_wait() -> None:
     source = "__global__ void f(int* p) {\n if (threadIdx.x & 1)\n  __syncthreads();\n else\n  p[0] = __shfl_sync(~0u, 1, 0);\n}"
     finding = only(found(source, 32, zeros(1, "i4")), Deadlock)
     assert {finding.access.line, finding.other.line} == {3, 5}
     assert "0xffffffff" in finding.message
 
 
-def test_lanes_that_meet_in_different_operations() -> None:
+def test_lanes_of_one_warp_in_different_operations() -> None:
     source = "__global__ void f(int* p) {\n if (threadIdx.x < 16)\n  p[0] = __shfl_sync(~0u, 1, 0);\n else\n  p[1] = __any_sync(~0u, 1);\n}"
     finding = only(found(source, 32, zeros(2, "i4")), BarrierDivergence)
     assert {finding.access.what, finding.other.what} == {"__shfl_sync", "__any_sync"}
     assert {finding.access.line, finding.other.line} == {3, 5}
 
 
-def test_a_lane_outside_its_own_mask_and_a_shuffle_from_a_lane_that_returned() -> None:
+def test_a_lane_outside_its_mask_and_a_shuffle_from_an_exited_lane() -> None:
     finding = only(
         found("__global__ void f(int* p) {\n p[threadIdx.x] = __shfl_sync(0xffff, 1, 0);\n}", 32, zeros(32, "i4")),
         UndefinedBehaviour,
@@ -291,6 +291,7 @@ def test_a_lane_outside_its_own_mask_and_a_shuffle_from_a_lane_that_returned() -
     finding = only(found(source, 32, zeros(32, "i4")), UndefinedBehaviour)
     assert finding.access.line == 3
     assert finding.count == 4
+    assert finding.message.endswith("reads the value of a lane that does not participate: the result is undefined")
 
 
 def test_assert_and_trap() -> None:

@@ -1,4 +1,4 @@
-"""Cooperative groups, barrier objects, pipelines and asynchronous copies."""
+"""Cooperative groups, cuda::barrier, cuda::pipeline and asynchronous copies on the emulator."""
 
 from __future__ import annotations
 
@@ -288,12 +288,12 @@ def test_a_missing_grid_barrier_is_a_race_between_blocks() -> None:
     assert findings[0].access.block != findings[0].other.block
 
 
-def test_clusters_are_refused() -> None:
+def test_clusters_are_unsupported() -> None:
     finding = check("cluster", 1, 1, np.zeros(1, "i4"))[0]
     assert (finding.kind, finding.access.text[-18:]) == (UnsupportedFeature, "().num_blocks(); }")
 
 
-def test_a_grid_too_large_to_wait_together() -> None:
+def test_a_grid_too_large_for_a_grid_barrier() -> None:
     findings = check("grid_steps", 40, 1024, np.zeros(40 * 1024, "i4"), 1)
     assert [finding.kind for finding in findings] == [UnsupportedFeature]
     assert "smaller grid" in findings[0].message
@@ -308,7 +308,7 @@ def test_copies_by_a_group(name: str, order: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["group_copy", "barrier_copy"])
-def test_a_copy_that_nobody_waited_for(name: str) -> None:
+def test_a_missing_wait_for_a_copy_is_a_data_race(name: str) -> None:
     findings = check(name, 1, 64, np.arange(64, dtype="f4"), cuda.out(np.zeros(64, "f4")), 0)
     assert findings[0].kind is DataRace
     assert findings[0].variable == "s"
@@ -328,14 +328,14 @@ def test_barrier_objects() -> None:
 
 
 @pytest.mark.parametrize("order", ["forward", "reverse", "shuffle"])
-def test_producers_and_consumers(order: str) -> None:
+def test_producer_and_consumer_barriers(order: str) -> None:
     x, y = np.arange(160, dtype="f4"), np.zeros(160, "f4")
     assert check("producer_consumer", 1, 64, x, cuda.out(y), 5, order=order) == []
     assert (y.reshape(5, 32) == x.reshape(5, 32)[:, ::-1]).all()
 
 
 @pytest.mark.parametrize("order", ["forward", "reverse", "shuffle"])
-def test_a_warp_that_produces_for_the_others(order: str) -> None:
+def test_a_producer_warp(order: str) -> None:
     x, y = np.arange(320, dtype="f4"), np.zeros(320, "f4")
     assert check("producing_warp", 2, 96, x, cuda.out(y), 5, order=order) == []
     assert (y.reshape(5, 64) == x.reshape(5, 64)[:, ::-1]).all()
@@ -360,14 +360,14 @@ def test_pipelines(name: str, argument: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     "name,argument", [("pipelined<false, true>", ()), ("own_pipeline", (1,)), ("primitives", (2,))]
 )
-def test_a_pipeline_stage_read_too_early(name: str, argument: tuple[int, ...]) -> None:
+def test_a_pipeline_stage_read_before_its_wait(name: str, argument: tuple[int, ...]) -> None:
     findings = check(name, 1, 64, np.arange(256, dtype="f4"), cuda.out(np.zeros(256, "f4")), 4, *argument)
     assert findings[0].kind is DataRace
     assert findings[0].variable == "s"
     assert "asynchronous copy" in {findings[0].access.what, findings[0].other.what}
 
 
-def test_a_source_that_changes_under_its_copy_and_a_size_that_no_copy_has() -> None:
+def test_a_write_to_the_source_of_a_pending_copy_and_an_invalid_copy_size() -> None:
     findings = check("overwritten_source", 1, 32, np.zeros(32, "f4"), cuda.out(np.zeros(32, "f4")))
     assert [(finding.kind, finding.variable) for finding in findings] == [(DataRace, "x")]
     assert [finding.kind for finding in check("odd_copy", 1, 1, np.zeros(32, "f4"))] == [UndefinedBehaviour]

@@ -1,4 +1,4 @@
-"""Kernels without a defect: right results and no finding, in every order of blocks and threads."""
+"""Correct kernels: correct results and no findings, in every order of blocks and threads."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def test_histogram_by_atomics_in_shared_and_global_memory() -> None:
     assert (bins == np.bincount(x, minlength=256)).all()
 
 
-def test_neighbours_in_one_word_do_not_race() -> None:
+def test_adjacent_bytes_of_one_word_do_not_race() -> None:
     x, y = np.arange(128, dtype="u1"), np.arange(128, dtype="i2")
     runs("bytes_in_place", 2, 64, x, y)
     assert x.tolist() == list(range(1, 129))
@@ -264,7 +264,7 @@ def test_blocks_without_the_fence_race() -> None:
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("checks", ["all", "none"])
-def test_threads_that_spin(checks: str, order: str) -> None:
+def test_threads_that_poll(checks: str, order: str) -> None:
     flag, data, out = np.zeros(1, "i4"), np.zeros(1, "i4"), np.zeros(1, "i4")
     runs("spin_on_flag", 1, 64, flag, data, out, checks=checks, order=order)
     assert out[0] == 42

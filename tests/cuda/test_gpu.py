@@ -1,4 +1,4 @@
-"""Launches on a GPU; and the packing of parameters, which needs none."""
+"""Launches on a GPU; and the packing of parameters, which does not need one."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def read(parameters: Parameters, index: int, size: int) -> bytes:
     return ctypes.string_at(table[index], size)
 
 
-def test_parameters_lie_at_the_kernels_offsets() -> None:
+def test_parameters_are_packed_at_the_kernels_offsets() -> None:
     codes, offsets, sizes = ["b", "P", "8s", "e", "d"], [0, 8, 16, 24, 32], [1, 8, 8, 2, 8]
     parameters = Parameters(codes, offsets, sizes)
     for turn in (1, 2):
@@ -79,7 +79,7 @@ def test_a_kernel_without_parameters_packs_nothing() -> None:
     assert parameters.address != 0
 
 
-def test_a_size_that_disagrees_is_refused() -> None:
+def test_a_parameter_of_a_different_size_raises() -> None:
     with pytest.raises(ValueError, match="a parameter of 8 bytes was to be packed as 'i'"):
         Parameters(["i"], [0], [8])
 
@@ -88,7 +88,7 @@ def test_a_size_that_disagrees_is_refused() -> None:
 def test_a_kernel_adds_on_the_current_stream(module: ww.cuda.Module) -> None:
     a, b = torch.randn(2, 1000, device="cuda")
     c = torch.zeros(1000, device="cuda")
-    module["add"][4, 256](b, b, c, 1000)  # compiled and loaded before the sleep below
+    module["add"][4, 256](b, b, c, 1000)  # compile and load before the sleep below
     torch.cuda.synchronize()
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
@@ -123,14 +123,14 @@ def test_structures_and_vectors_by_value(module: ww.cuda.Module) -> None:
 
 
 @pytest.mark.gpu
-def test_much_dynamic_shared_memory_is_asked_for_by_itself(module: ww.cuda.Module) -> None:
+def test_large_dynamic_shared_memory_needs_no_explicit_opt_in(module: ww.cuda.Module) -> None:
     x = torch.arange(SIZE, dtype=torch.float32, device="cuda")
     module["reversed"][1, 512, 4 * SIZE](x)
     assert torch.equal(x, torch.arange(SIZE - 1, -1, -1, dtype=torch.float32, device="cuda"))
 
 
 @pytest.mark.gpu
-def test_constants_reach_every_kernel_also_later_ones() -> None:
+def test_constants_apply_to_kernels_compiled_later() -> None:
     module = ww.cuda.load(SOURCE, define={"SIZE": SIZE})
     x = torch.zeros(3, device="cuda")
     module["weighted"][1, 3](x)
@@ -149,7 +149,7 @@ def test_constants_reach_every_kernel_also_later_ones() -> None:
 
 
 @pytest.mark.gpu
-def test_bad_arguments_are_refused_before_the_launch(module: ww.cuda.Module) -> None:
+def test_invalid_arguments_raise_before_the_launch(module: ww.cuda.Module) -> None:
     a = torch.zeros(8, device="cuda")
     add = module["add"][1, 8]
     with pytest.raises(ArgumentError, match="takes 4 arguments .*got 3"):
@@ -171,7 +171,7 @@ def test_bad_arguments_are_refused_before_the_launch(module: ww.cuda.Module) -> 
 
 
 @pytest.mark.gpu
-def test_launches_beyond_the_device_are_refused(module: ww.cuda.Module) -> None:
+def test_launches_beyond_the_device_limits_raise(module: ww.cuda.Module) -> None:
     x = torch.zeros(2048, device="cuda")
     with pytest.raises(LaunchError, match="is the problem size 0"):
         module["add"][0, 32](x, x, x, 0)
@@ -198,7 +198,7 @@ def test_a_graph_captures_launches(module: ww.cuda.Module) -> None:
 
 
 @pytest.mark.gpu
-def test_threads_launch_together(module: ww.cuda.Module) -> None:
+def test_launches_from_several_threads(module: ww.cuda.Module) -> None:
     outs = [torch.zeros(256, dtype=torch.int32, device="cuda") for _ in range(8)]
 
     def work(number: int) -> None:
@@ -215,7 +215,7 @@ def test_threads_launch_together(module: ww.cuda.Module) -> None:
 
 
 @pytest.mark.gpu
-def test_check_runs_emulated_on_copies(module: ww.cuda.Module) -> None:
+def test_check_runs_on_the_emulator_on_copies(module: ww.cuda.Module) -> None:
     storage = torch.ones(20, device="cuda")
     a, c = storage[:8], torch.zeros(8, device="cuda")
     assert module["add"][1, 8].check(a, storage[8:16], c, 8) == []
@@ -225,7 +225,7 @@ def test_check_runs_emulated_on_copies(module: ww.cuda.Module) -> None:
 
 
 @pytest.mark.gpu
-def test_the_cuda_array_interface_is_an_array(module: ww.cuda.Module) -> None:
+def test_the_cuda_array_interface_is_accepted(module: ww.cuda.Module) -> None:
     class Foreign:
         def __init__(self, tensor: torch.Tensor) -> None:
             self.__cuda_array_interface__ = tensor.__cuda_array_interface__
@@ -269,12 +269,12 @@ def _python(code: str, **environment: str) -> str:
 
 
 @pytest.mark.gpu
-def test_a_failed_kernel_raises_at_the_call_when_asked() -> None:
+def test_a_failed_kernel_raises_at_the_call_with_synchronous_launches() -> None:
     assert "LaunchError astray: running it failed with CUDA_ERROR_ILLEGAL_ADDRESS" in _python(ASTRAY, WARPWISE_SYNC="1")
 
 
 @pytest.mark.gpu
-def test_a_failed_kernel_otherwise_shows_at_a_later_launch() -> None:
+def test_a_failed_kernel_raises_at_a_later_launch_by_default() -> None:
     said = _python(ASTRAY, WARPWISE_SYNC="0")
     assert "later" in said
     assert "an earlier launch, since kernels run asynchronously. WARPWISE_SYNC=1 raises at the call" in said
@@ -294,7 +294,7 @@ print(x.sum().item(), round(1e3 * (time.perf_counter() - start)), "ms")
 
 
 @pytest.mark.gpu
-def test_a_second_process_takes_the_kernel_from_the_cache(tmp_path: Path) -> None:
+def test_a_second_process_loads_the_kernel_from_the_cache(tmp_path: Path) -> None:
     first = _python(SECOND, WARPWISE_CACHE=str(tmp_path))
     entries = {path: path.stat().st_mtime_ns for path in (tmp_path / "cubin").iterdir()}
     second = _python(SECOND, WARPWISE_CACHE=str(tmp_path))
@@ -305,7 +305,7 @@ def test_a_second_process_takes_the_kernel_from_the_cache(tmp_path: Path) -> Non
 
 
 @pytest.mark.gpu
-def test_an_emulated_launch_and_a_launch_agree(module: ww.cuda.Module) -> None:
+def test_emulator_and_gpu_results_agree(module: ww.cuda.Module) -> None:
     a, b = torch.randn(2, 77)
     emulated, launched = torch.zeros(77), torch.zeros(77, device="cuda")
     module["add"][3, 32](a, b, emulated, 77)
@@ -317,7 +317,7 @@ def test_an_emulated_launch_and_a_launch_agree(module: ww.cuda.Module) -> None:
 def test_a_warm_launch_costs_microseconds(
     module: ww.cuda.Module, record_property: Callable[[str, object], None]
 ) -> None:
-    """Not asserted, as no test here holds a time: recorded, for whoever reads the log."""
+    """Records the time as a property of the test; tests do not assert times."""
     a = torch.zeros(8, device="cuda")
     kernel = module["add"][1, 8]
     kernel(a, a, a, 8)

@@ -1,4 +1,4 @@
-"""__half, __nv_bfloat16 and the 8-bit types: every bit pattern against torch's casts, and the intrinsics."""
+"""__half, __nv_bfloat16 and the 8-bit types: all bit patterns against torch's conversions, and the intrinsics."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ EIGHT = {"__nv_fp8_e4m3": torch.float8_e4m3fn, "__nv_fp8_e5m2": torch.float8_e5m
 
 
 def same(got: torch.Tensor, expected: torch.Tensor) -> bool:
-    """Equal bits, any NaN for any NaN."""
+    """Assert equal bits; all NaNs are equal."""
     nan = expected.float().isnan()
     bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32}[got.element_size()]
     return bool((got.float().isnan() == nan).all() and (got.view(bits)[~nan] == expected.view(bits)[~nan]).all())
 
 
 def floats() -> torch.Tensor:
-    """Random bit patterns, and all 16-bit values with the floats next to them and halfway between them."""
+    """Random bit patterns, and all 16-bit values with the adjacent floats and the midpoints between them."""
     generator = torch.Generator().manual_seed(0)
     patterns = torch.randint(-(2**31), 2**31, (1 << 16,), generator=generator).to(torch.int32).view(torch.float32)
     exact = torch.arange(-(1 << 15), 1 << 15).to(torch.int16).view(torch.float16).float()
@@ -96,7 +96,7 @@ def floats() -> torch.Tensor:
 
 
 def to_odd(x: torch.Tensor) -> torch.Tensor:
-    """Doubles as floats rounded to odd, so that narrowing them further rounds once."""
+    """Doubles converted to float with rounding to odd, so that a further conversion rounds only once."""
     nearest = x.float()
     away = nearest.double().abs() > x.abs()
     toward_zero = torch.where(away, torch.nextafter(nearest, torch.zeros(())), nearest)
@@ -110,24 +110,24 @@ def run(name: str, x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name, dtype", [*NARROW.items(), *EIGHT.items()])
-def test_every_bit_pattern_widens_as_torch_does(name: str, dtype: torch.dtype) -> None:
+def test_conversions_to_float_match_torch(name: str, dtype: torch.dtype) -> None:
     bits = torch.arange(1 << 16).to(torch.int16) if name in NARROW else torch.arange(256).to(torch.uint8)
     values = bits.view(dtype)
     assert same(run(f"widen<{name}>", values, torch.empty(values.numel())), values.float())
 
 
 @pytest.mark.parametrize("name, dtype", list(NARROW.items()))
-def test_floats_narrow_as_torch_does(name: str, dtype: torch.dtype) -> None:
+def test_conversions_from_float_match_torch(name: str, dtype: torch.dtype) -> None:
     x = floats()
     assert same(run(f"narrow<{name}>", x, torch.empty(x.numel(), dtype=dtype)), x.to(dtype))
 
 
 @pytest.mark.parametrize("kind, dtype", list(enumerate(EIGHT.values())))
-def test_floats_narrow_to_eight_bits_as_torch_does(kind: int, dtype: torch.dtype) -> None:
+def test_conversions_to_fp8_match_torch(kind: int, dtype: torch.dtype) -> None:
     x = floats()
     got = run(f"narrow_fp8<{kind}>", x, torch.empty(x.numel(), dtype=torch.uint8)).view(dtype)
     expected = x.to(dtype)
-    if dtype is torch.float8_e4m3fn:  # 464 to 480 rounds to 448 or NaN: torch's limit and CUDA's agree below it
+    if dtype is torch.float8_e4m3fn:  # torch and CUDA differ from 464 to 480, which rounds to 448 or NaN
         assert same(got[x.abs() <= 464], expected[x.abs() <= 464])
         assert got[x.abs() > 464].float().isnan().all()
     else:
@@ -135,15 +135,15 @@ def test_floats_narrow_to_eight_bits_as_torch_does(kind: int, dtype: torch.dtype
 
 
 @pytest.mark.parametrize("name, dtype", list(EIGHT.items()))
-def test_eight_bit_constructors_saturate(name: str, dtype: torch.dtype) -> None:
+def test_fp8_constructors_saturate(name: str, dtype: torch.dtype) -> None:
     x = torch.tensor([1e9, -1e9, math.inf, -math.inf, 1.0, 0.3])
     largest = torch.finfo(dtype).max
     got = run(f"narrow<{name}>", x, torch.empty(6, dtype=dtype))
     assert got.float().tolist() == [largest, -largest, largest, -largest, 1.0, x[5].to(dtype).float().item()]
 
 
-def test_doubles_narrow_with_one_rounding() -> None:
-    """1 + 2^-11 + 2^-40 is above a tie of halves, which a rounding to float would lose."""
+def test_doubles_convert_with_one_rounding() -> None:
+    """1 + 2^-11 + 2^-40 is just above the midpoint of two halves; rounding to float first would give the midpoint."""
     x = torch.tensor([1 + 2.0**-11 + 2.0**-40, 1 + 2.0**-11, 1 + 2.0**-11 - 2.0**-40], dtype=torch.float64)
     got = run("narrow_double<__half>", x, torch.empty(3, dtype=torch.float16))
     assert got.tolist() == [1 + 2.0**-10, 1.0, 1.0]
@@ -172,7 +172,9 @@ def test_arithmetic_is_correctly_rounded(name: str, dtype: torch.dtype) -> None:
         assert same(part, want)
     fused = wide_a * wide_b + wide_c
     product = wide_a * wide_b
-    exact = fused.isnan() | ((fused - wide_c == product) & (fused - product == wide_c))  # where double holds the sum
+    exact = fused.isnan() | (
+        (fused - wide_c == product) & (fused - product == wide_c)
+    )  # where the sum is exact in double
     assert exact.float().mean() > 0.1
     assert same(out[4 * 4096 : 5 * 4096][exact], to_odd(fused).to(dtype)[exact])
     number = torch.where(a.isnan(), b, torch.where(b.isnan(), a, torch.maximum(a, b)))
@@ -191,7 +193,7 @@ def test_comparisons_with_nan(name: str, dtype: torch.dtype) -> None:
     assert out.tolist() == [equal, greater, unordered]
 
 
-def test_pairs() -> None:
+def test_vectors_of_two() -> None:
     a = torch.tensor([1.5, -2.25], dtype=torch.float16)
     out, f = torch.empty(10, dtype=torch.float16), torch.empty(4)
     MODULE["pairs"][1, 1](a, cuda.out(out), cuda.out(f))

@@ -1,4 +1,4 @@
-"""Device functions of CUDA that C++ lacks: mathematics, integers, conversions, SIMD, atomics, warp operations."""
+"""CUDA's device functions: math, integer intrinsics, conversions, SIMD, atomics, warp operations."""
 
 from __future__ import annotations
 
@@ -185,12 +185,12 @@ def test_atomics() -> None:
     assert d.tolist() == [16.0]
 
 
-def test_an_atomic_that_cuda_lacks_is_refused() -> None:
+def test_an_atomic_type_that_cuda_does_not_support() -> None:
     with pytest.raises(cuda.CompileError, match="atomicAdd has no overload for this type in CUDA"):
         cuda.load(ATOMICS)["wrong"][1, 1](np.zeros(1, np.int64))
 
 
-def test_names_that_the_c_library_takes_too() -> None:
+def test_names_that_the_c_library_also_declares() -> None:
     text = (
         "#include <time.h>\n#include <math.h>\n__global__ void k(float* x) { x[0] = __expf(1.0f); x[1] = __powf(2.0f, 3.0f);\n"
         "  __sincosf(0.5f, &x[2], &x[3]); x[4] = clock64() >= clock() - clock(); x[5] = __fdividef(1.0f, 4.0f); }"
@@ -200,7 +200,7 @@ def test_names_that_the_c_library_takes_too() -> None:
     np.testing.assert_allclose(x, [math.e, 8, math.sin(0.5), math.cos(0.5), 1, 0.25], rtol=1e-6)
 
 
-def test_library_copies_are_checked() -> None:
+def test_memcpy_is_checked() -> None:
     text = "__global__ void k(float* x, const float* y) { memcpy(x, y, 16); std::memcpy(x, y, sizeof(float) * 5); }"
     [finding] = cuda.load(text)["k"][1, 1].check(np.zeros(5, np.float32), np.ones(4, np.float32))
     assert finding.kind is cuda.OutOfBounds
@@ -218,7 +218,7 @@ def test_vector_types_have_cuda_alignment() -> None:
     assert x.tolist() == [16, 4, 12, 16, 4, 32, 16, 231, 4, 32]
 
 
-def test_textures_are_refused_where_they_are_fetched() -> None:
+def test_a_texture_fetch_is_unsupported() -> None:
     text = "__global__ void k(float* x, int n) {\n  if (n) x[0] = tex2D<float>(cudaTextureObject_t(1), 0.5f, 0.5f);\n}"
     x = np.zeros(1, np.float32)
     cuda.load(text)["k"][1, 1](x, 0)

@@ -1,4 +1,4 @@
-"""Inline PTX, executed by the interpreter: one kernel an instruction group, and every mma shape against float64."""
+"""Inline PTX on the emulator: one kernel per group of instructions, and every mma shape against float64."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_memory_instructions() -> None:
 def test_memory_instructions_are_checked() -> None:
     with pytest.raises(cuda.OutOfBounds, match=r"x\[8\]"):
         cuda.load(MEMORY)["outside"][1, 1](torch.zeros(8), torch.zeros(1))
-    with pytest.raises(cuda.KernelError, match="no multiple of 8"):
+    with pytest.raises(cuda.KernelError, match="not a multiple of 8"):
         cuda.load(MEMORY)["odd"][1, 1](torch.zeros(8), torch.zeros(1))
 
 
@@ -115,12 +115,12 @@ __global__ void copies(const float4* x, float4* y, int wait, int read) {
 """
 
 
-def test_asynchronous_copies_land_when_waited_for() -> None:
+def test_asynchronous_copies_complete_at_the_wait() -> None:
     x, y = torch.arange(128.0), torch.empty(128)
     copies = cuda.load(COPIES)["copies"]
     copies[1, 32](x, cuda.out(y), 1, 16)
     assert torch.equal(y.view(32, 4), x.view(32, 4).flip(0))
-    copies[1, 32](x, cuda.out(y), 1, 8)  # the rest is zero-filled
+    copies[1, 32](x, cuda.out(y), 1, 8)  # the other bytes are filled with zeros
     assert torch.equal(y.view(32, 4)[:, 2:], torch.zeros(32, 2))
     assert copies[1, 32].check(x, cuda.out(y), 0, 16) != []
 
@@ -150,7 +150,7 @@ def test_warp_instructions() -> None:
 
 
 def mma_kernel(shape: str, types: str, a: int, b: int, c: int, accumulator: str) -> str:
-    """A kernel whose lanes read registers a, b, c of each operand from memory and write d."""
+    """A kernel in which each lane loads ``a``, ``b`` and ``c`` registers of the operands and stores the result."""
     names = [f"%{i}" for i in range(c + a + b + c)]
     groups = [names[:c], names[c : c + a], names[c + a : c + a + b], names[c + a + b :]]
     text = (
@@ -167,7 +167,7 @@ def mma_kernel(shape: str, types: str, a: int, b: int, c: int, accumulator: str)
 
 
 def fragments(matrix: torch.Tensor, per_register: int, transposed: bool) -> torch.Tensor:
-    """Registers of the 32 lanes, as the PTX manual's figures place the elements of A (16 x K) or of B (K x 8)."""
+    """The registers of the 32 lanes for A (16 x K) or B (K x 8), in the layout of the PTX ISA's figures."""
     k = matrix.shape[0] if transposed else matrix.shape[1]
     lanes = []
     for lane in range(32):
@@ -193,13 +193,13 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("shape, types, dtype", SHAPES, ids=[f"{shape}.{types}" for shape, types, _ in SHAPES])
-def test_matrix_products(shape: str, types: str, dtype: torch.dtype) -> None:
+def test_mma(shape: str, types: str, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     k = int(shape.split("k")[1])
     integral = not dtype.is_floating_point
     draw = (lambda *s: torch.randint(-128, 256, s).to(dtype)) if integral else (lambda *s: torch.randn(*s).to(dtype))
     a, b = draw(16, k), draw(k, 8)
-    if dtype is torch.float32:  # tf32 keeps 10 bits of the fraction
+    if dtype is torch.float32:  # tf32 has 10 fraction bits
         a, b = ((x.view(torch.int32) & ~0x1FFF).view(torch.float32) for x in (a, b))
     per_register = 4 // a.element_size()
     half = types.startswith("f16")
@@ -268,10 +268,10 @@ def test_matrix_loads_and_stores() -> None:
         ),
     ],
 )
-def test_instructions_that_stop(instruction: str, reason: str) -> None:
+def test_unsupported_instructions(instruction: str, reason: str) -> None:
     text = f'__global__ void k(int* x) {{\n  if (x[0])\n    asm volatile("{instruction}" :: "r"(0));\n}}'
     kernel = cuda.load(text)["k"]
-    kernel[1, 32](np.zeros(1, np.int32))  # not reached, not refused
+    kernel[1, 32](np.zeros(1, np.int32))  # not executed, so no error
     with pytest.raises(cuda.UnsupportedFeature, match=reason) as caught:
         kernel[1, 32](np.ones(1, np.int32))
     assert caught.value.finding is not None

@@ -1,4 +1,4 @@
-"""Warp matrices (nvcuda::wmma) and random numbers (curand_kernel.h)."""
+"""Warp matrix functions (mma.h) and random numbers (curand_kernel.h) on the emulator."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CASES = [
 ]  # fmt: skip
 
 
-# Both layouts where the shape is 16x16x16 only: the layout is independent of the shape.
+# Both layouts for shape 16x16x16 only: the layout does not depend on the shape.
 LAYOUTS = [
     (*case, layout)
     for case in CASES
@@ -53,7 +53,7 @@ LAYOUTS = [
     LAYOUTS,
     ids=[f"{case[0]}-{case[-1]}".replace(", ", "-") for case in LAYOUTS],
 )
-def test_fragments_multiply(arguments: str, pointer: str, dtype: torch.dtype, wide: torch.dtype, layout: str) -> None:
+def test_mma_sync(arguments: str, pointer: str, dtype: torch.dtype, wide: torch.dtype, layout: str) -> None:
     torch.manual_seed(0)
     m, n, k = (int(word) for word in arguments.split(", ")[2:])
     draw = (
@@ -73,7 +73,7 @@ def test_fragments_multiply(arguments: str, pointer: str, dtype: torch.dtype, wi
     torch.testing.assert_close(d.double(), expected, rtol=tolerance, atol=tolerance)
 
 
-def test_a_leading_dimension_that_the_hardware_cannot_load() -> None:
+def test_an_unsupported_leading_dimension() -> None:
     with pytest.raises(cuda.UndefinedBehaviour, match="multiples of 16 bytes"):
         cuda.load(WMMA)["unaligned"][1, 32](torch.zeros(16 * 17).half(), torch.empty(32))
 
@@ -105,8 +105,8 @@ __global__ void moments(float* u, float* g) {
 """
 
 
-def test_xorwow_skips_as_far_as_it_would_step() -> None:
-    """Draws after an offset are the later draws without it; subsequences, which lie 2^67 draws apart, all differ."""
+def test_xorwow_skip_ahead() -> None:
+    """Numbers after an offset equal the later numbers without it; subsequences, 2^67 numbers apart, differ."""
     x, u, g = np.empty(4, np.uint32), np.empty(4, np.float32), np.empty(4, np.float32)
     xorwow = cuda.load(RANDOM)["xorwow"]
     xorwow[1, 4](1234, 0, cuda.out(x), cuda.out(u), cuda.out(g))
@@ -121,7 +121,7 @@ def test_xorwow_skips_as_far_as_it_would_step() -> None:
 
 
 def test_philox_known_answers() -> None:
-    """Random123's known answer for a zero counter and key; sequences and offsets move through the counter."""
+    """Random123's known answer for zero counter and key; the sequence and the offset advance the counter."""
     philox = cuda.load(RANDOM)["philox"]
     x, y = np.empty(8, np.uint32), np.empty(8, np.uint32)
     philox[1, 1](0, 0, 0, cuda.out(x))
@@ -132,7 +132,7 @@ def test_philox_known_answers() -> None:
     assert y.tolist() != x.tolist()
 
 
-def test_deviates_have_their_moments() -> None:
+def test_moments_of_the_distributions() -> None:
     u, g = torch.empty(1 << 15), torch.empty(1 << 15)
     cuda.load(RANDOM)["moments"][1, 512](cuda.out(u), cuda.out(g), checks="none")
     assert 0.0 < u.min() < u.max() <= 1.0

@@ -1,4 +1,4 @@
-"""Which headers a source takes from the user's folders."""
+"""The headers that a source includes from the user's folders."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from warpwise.cuda.includes import included, missing_header_advice
 
 
-def test_headers_are_followed_once_and_only_in_the_given_folders(tmp_path: Path) -> None:
+def test_headers_are_read_once_and_only_from_the_given_folders(tmp_path: Path) -> None:
     for name, text in {
         "a.cuh": '#pragma once\n#include "b.cuh"\n#include <vector>\n',
         "b.cuh": '  #  include "a.cuh"\n#include <lib/c.cuh>\n',
@@ -24,7 +24,7 @@ def test_headers_are_followed_once_and_only_in_the_given_folders(tmp_path: Path)
     assert included('#include "a.cuh"\n', []) == {}
 
 
-def test_advice_is_for_the_toolkits_headers_only() -> None:
+def test_only_missing_toolkit_headers_give_install_advice() -> None:
     assert "pip install nvidia-cuda-runtime" in missing_header_advice(
         'k.cu(1): catastrophic error: cannot open source file "mma.h"'
     )

@@ -1,4 +1,4 @@
-"""load_inline without a GPU: extensions built by g++, their kernels emulated and checked."""
+"""load_inline without a GPU: host code compiled by g++, kernels run and checked by the emulator."""
 
 import os
 import subprocess
@@ -185,7 +185,7 @@ def test_the_square_matrix_example_on_a_gpu(capsys, monkeypatch):
 
 
 @pytest.mark.gpu
-def test_an_error_for_nvcc_is_a_compile_error():
+def test_an_nvcc_error_is_a_compile_error():
     with pytest.raises(cuda.CompileError, match="wrong_name"):
         cuda.load_inline("warpwise_test_nvcc", "void f();", "void f() { wrong_name; }", functions="f")
 
@@ -203,12 +203,12 @@ def test_template_under_dispatch(extension, dtype):
     torch.testing.assert_close(extension.relu(x), x.relu())
 
 
-def test_dispatch_refuses_a_dtype_as_pytorch_does(extension):
+def test_dispatch_raises_for_an_unsupported_dtype_as_in_pytorch(extension):
     with pytest.raises(RuntimeError, match="not implemented for 'Int'"):
         extension.relu(torch.ones(3, dtype=torch.int32))
 
 
-def test_checks_of_the_source_raise(extension):
+def test_torch_check_raises(extension):
     with pytest.raises(RuntimeError, match="x must be contiguous"):
         extension.affine(torch.ones(4, 4).t()[1:], None, 1.0)
     with pytest.raises(ValueError, match="expected 3 weights, got 2"):
@@ -220,7 +220,7 @@ def test_half_precision_and_a_functor_by_value(extension):
     torch.testing.assert_close(extension.add_half(a, b), (a + b) * 2)
 
 
-def test_packed_accessors_are_followed_and_checked(extension):
+def test_packed_accessors_are_checked(extension):
     x = torch.randn(8, 5, dtype=torch.float64)[:, 1:4]
     torch.testing.assert_close(extension.row_sum(x, 0), x.sum(1))
     with pytest.raises(cuda.OutOfBounds) as caught:
@@ -229,7 +229,7 @@ def test_packed_accessors_are_followed_and_checked(extension):
     assert (finding.variable, finding.index, finding.size) == ("y", 8, 8)
 
 
-def test_constants_globals_and_pointers_into_the_middle(extension):
+def test_constants_globals_and_pointers_to_inner_elements(extension):
     x = torch.arange(10.0)
     y, first = extension.filter(x, [1.0, -2.0, 4.0])
     torch.testing.assert_close(y, x[:-2] - 2 * x[1:-1] + 4 * x[2:])
@@ -237,7 +237,7 @@ def test_constants_globals_and_pointers_into_the_middle(extension):
     assert second == first + 1
 
 
-def test_an_access_past_the_end_names_the_line(extension):
+def test_an_access_past_the_end_reports_the_line(extension):
     with pytest.raises(cuda.OutOfBounds) as caught:
         extension.fill(40, 40)
     finding = caught.value.finding
@@ -248,7 +248,7 @@ def test_an_access_past_the_end_names_the_line(extension):
     assert "fill_kernel" in str(caught.value)
 
 
-def test_device_memory_of_the_runtime_api(extension):
+def test_device_memory_from_cudamalloc(extension):
     values, count = extension.fill(40, 64)
     assert values.tolist() == list(range(40))
     assert count.item() == 40
@@ -268,18 +268,18 @@ def test_memory_from_torch_empty_is_uninitialised(extension):
         (1, 32, 500_000, "500,000"),
     ],
 )
-def test_launches_the_device_would_refuse(extension, grid, block, shared_bytes, message):
+def test_launches_beyond_the_device_limits_raise(extension, grid, block, shared_bytes, message):
     with pytest.raises(cuda.LaunchError, match=message):
         extension.launch(torch.zeros(32), grid, block, shared_bytes, False)
 
 
-def test_dynamic_shared_memory_after_opting_in(extension):
+def test_dynamic_shared_memory_after_opt_in(extension):
     y = torch.zeros(32)
     extension.launch(y, 1, 32, 60_000, True)
     assert y.sum().item() == 32
 
 
-def test_functions_carry_their_docs_and_refuse_other_arguments(extension):
+def test_functions_have_docstrings_and_check_their_arguments(extension):
     assert extension.affine.__doc__.startswith(
         "affine(arg0: torch.Tensor, arg1: Optional[torch.Tensor], arg2: float) -> torch.Tensor"
     )
@@ -297,7 +297,7 @@ def test_the_same_sources_are_loaded_once(extension, monkeypatch):
     assert cuda.load_inline("warpwise_test_features", CPP, [CUDA], functions=FUNCTIONS, device="cpu") is extension
 
 
-def test_another_process_finds_the_build(extension):
+def test_another_process_uses_the_cached_build(extension):
     script = (
         "from tests.cuda.test_inline import *\n"
         "from warpwise.cuda.inline_host import build\n"
@@ -316,7 +316,7 @@ def _environment(root):
     return {**os.environ, "PYTHONPATH": f"{root / 'src'}:{root}"}
 
 
-def test_bindings_of_ones_own():
+def test_user_defined_bindings():
     module = cuda.load_inline(
         "warpwise_test_bindings",
         """
@@ -334,18 +334,18 @@ def test_bindings_of_ones_own():
     assert module.__doc__ == "two functions"
     assert module.scaled(torch.ones(4), shape=[2, 2]).tolist() == [[2.0, 2.0], [2.0, 2.0]]
     assert module.total((1, 2, 3)) == 6
-    # Without CUDA sources nothing stands in for a GPU.
+    # Without CUDA sources, the CPU is not presented as a CUDA device.
     assert module.is_cuda(torch.ones(1)) is False
 
 
-def test_an_error_in_the_host_code_has_its_line():
+def test_an_error_in_host_code_reports_its_line():
     with pytest.raises(cuda.CompileError, match=r"warpwise_test_error\.cpp:3:.*\n?.*wrong_name"):
         cuda.load_inline(
             "warpwise_test_error", "\nint64_t f(int64_t x) {\n  return wrong_name + x;\n}", functions="f", device="cpu"
         )
 
 
-def test_an_error_in_a_kernel_has_its_line():
+def test_an_error_in_a_kernel_reports_its_line():
     kernel = "\n__global__ void k(float* x) {\n  x[threadIdx.x] = wrong_name;\n}\nvoid f(torch::Tensor x) { k<<<1, 1>>>(x.data_ptr<float>()); }"
     with pytest.raises(cuda.CompileError, match=r"warpwise_test_kernel\.cu:3:.*wrong_name"):
         cuda.load_inline("warpwise_test_kernel", "void f(torch::Tensor x);", kernel, functions="f", device="cpu")
@@ -360,15 +360,15 @@ def test_an_error_in_a_kernel_has_its_line():
         ({"name": "a", "cpp_sources": "", "build_directory": "/no/such/folder", "device": "cpu"}, "build_directory"),
     ],
 )
-def test_arguments_that_cannot_be_met(arguments, message):
+def test_invalid_arguments_raise(arguments, message):
     with pytest.raises(ValueError, match=message):
         cuda.load_inline(**arguments)
 
 
-# ---- the rewriting, without a compiler
+# ---- source rewriting, without a compiler
 
 
-def test_every_line_stays_where_it_was():
+def test_line_numbers_do_not_change():
     made = source.on_cpu(source.host_code(CUDA, "x.cu"))
     body = made.split('\n#line 1 "<variables>"')[0]
     assert body.count("\n") == CUDA.count("\n")
@@ -392,8 +392,8 @@ def test_launches_become_calls(launch, expected):
     assert source.host_code(f"void f() {{ {launch} }}", "x.cu") == f"void f() {{ {expected} }}"
 
 
-def test_a_launch_that_cannot_be_read_is_named():
-    with pytest.raises(cuda.CompileError, match=r"x\.cu:2: a launch is written"):
+def test_an_unparsable_launch_raises_with_its_line():
+    with pytest.raises(cuda.CompileError, match=r"x\.cu:2: cannot parse this launch"):
         source.host_code("void f() {\n k<<<1, 2>>(x); }", "x.cu")
 
 
@@ -413,7 +413,7 @@ def test_a_launch_that_cannot_be_read_is_named():
         ("at::cuda::getCurrentCUDAStream()", "at::cuda::getCurrentCUDAStream()"),
     ],
 )
-def test_device_names_mean_the_cpu(written, meant):
+def test_device_names_are_replaced_by_the_cpus(written, meant):
     assert source.on_cpu(written) == meant
 
 
@@ -428,6 +428,6 @@ def test_device_names_mean_the_cpu(written, meant):
         ("warpwise_host::instance<&(void k<A<int, long> >(A<int, long>))>", "k<A<int, long> >"),
     ],
 )
-def test_names_of_instances(monkeypatch, shown, name):
+def test_instance_names(monkeypatch, shown, name):
     monkeypatch.setattr(device.native, "type_name", lambda mangled: shown)
     assert device.instance_name.__wrapped__(b"") == name

@@ -1,4 +1,4 @@
-"""Launches held against a device, before anything runs."""
+"""Launches checked against a device's limits before they run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HOPPER = Profile.of("sm_90")
         (torch.tensor(4), (4, 1, 1)),
     ],
 )
-def test_dimensions_are_integers_up_to_three(given: Any, expected: tuple[int, int, int]) -> None:
+def test_one_to_three_dimensions(given: Any, expected: tuple[int, int, int]) -> None:
     assert dimensions("k", "grid", given) == expected
 
 
@@ -44,7 +44,7 @@ def test_dimensions_are_integers_up_to_three(given: Any, expected: tuple[int, in
         (None, "None is not an integer"),
     ],
 )
-def test_other_dimensions_are_refused(given: Any, message: str) -> None:
+def test_invalid_dimensions_raise(given: Any, message: str) -> None:
     with pytest.raises(LaunchError, match=message):
         dimensions("k", "grid", given)
 
@@ -62,7 +62,7 @@ def test_other_dimensions_are_refused(given: Any, message: str) -> None:
         ((1, 1, 1), (32, 33, 1), r"block \(32, 33, 1\) has 1,056 threads; sm_90 allows 1,024"),
     ],
 )
-def test_grids_and_blocks_beyond_the_device(grid: Any, block: Any, message: str) -> None:
+def test_grids_and_blocks_beyond_the_device_limits_raise(grid: Any, block: Any, message: str) -> None:
     with pytest.raises(LaunchError, match=message):
         check_launch("k", grid, block, HOPPER)
 
@@ -73,7 +73,7 @@ def test_the_largest_launch_passes() -> None:
     check_shared("k", 48 * 1024, 179 * 1024, HOPPER)
 
 
-def test_a_kernel_may_allow_fewer_threads() -> None:
+def test_launch_bounds_and_registers_limit_the_block() -> None:
     with pytest.raises(LaunchError, match=r"has 256 threads, but the kernel is declared __launch_bounds__\(128\)"):
         check_launch("k", (1, 1, 1), (256, 1, 1), HOPPER, launch_bounds=128)
     with pytest.raises(LaunchError, match="registers leave room for 512 on sm_90"):
@@ -89,7 +89,7 @@ def test_a_kernel_may_allow_fewer_threads() -> None:
         (49153, 0, "take 49,153 bytes; 49,152 is the most that static ones may"),
     ],
 )
-def test_shared_memory_beyond_the_device(static: int, dynamic: int, message: str) -> None:
+def test_shared_memory_beyond_the_device_limits_raises(static: int, dynamic: int, message: str) -> None:
     with pytest.raises(LaunchError, match=message):
         check_shared("k", static, dynamic, HOPPER)
 

@@ -1,4 +1,4 @@
-"""Sources loaded, kernels named, launches made: the emulated path from Python to a result."""
+"""Loading sources, selecting kernels and launching them on the emulator."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def module() -> ww.cuda.Module:
 # ---- Loading
 
 
-def test_text_and_paths_are_told_apart(tmp_path: Path) -> None:
+def test_source_text_and_paths_are_distinguished(tmp_path: Path) -> None:
     file = tmp_path / "add.cu"
     file.write_text(ADD)
     for given_source in (ADD, file, str(file)):
@@ -59,7 +59,7 @@ def test_text_and_paths_are_told_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", ["missing.cu", "folder/missing.cuh", "sgemm"])
-def test_a_missing_file_is_told_as_one(missing: str, tmp_path: Path) -> None:
+def test_a_missing_file_raises(missing: str, tmp_path: Path) -> None:
     for path in (missing, tmp_path / missing):
         with pytest.raises(FileNotFoundError, match=r"cuda.load: no file '.*(missing|sgemm).*'"):
             ww.cuda.load(path)
@@ -74,7 +74,7 @@ def test_loading_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert repr(module) == "Module('kernel.cu': no kernels)"
 
 
-def test_kernels_are_kept_and_unknown_ones_listed(module: ww.cuda.Module) -> None:
+def test_kernels_are_cached_and_unknown_names_raise(module: ww.cuda.Module) -> None:
     assert module["add"] is module["add"]
     assert "add" in module
     assert "ad" not in module
@@ -98,7 +98,7 @@ def test_kernels_of_included_files_are_found(tmp_path: Path) -> None:
     assert x.item() == 9
 
 
-def test_folders_to_include_from(tmp_path: Path) -> None:
+def test_include_folders(tmp_path: Path) -> None:
     (tmp_path / "value.cuh").write_text("#define VALUE 3\n")
     module = ww.cuda.load('#include "value.cuh"\n__global__ void k(int* x) { x[0] = VALUE; }\n', include=[tmp_path])
     x = torch.zeros(1, dtype=torch.int32)
@@ -121,7 +121,7 @@ def test_a_kernel_runs_on_tensors_and_arrays(module: ww.cuda.Module) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(1, 300), st.integers(1, 5), st.integers(1, 64), st.floats(-4, 4, width=16), st.sampled_from([1, 2]))
-def test_template_arguments_and_values_arrive(n: int, grid: int, block: int, alpha: float, step: int) -> None:
+def test_template_arguments_and_values(n: int, grid: int, block: int, alpha: float, step: int) -> None:
     x, y = torch.arange(float(n)), torch.ones(n)
     expected = y.clone()
     expected[::step] += alpha * x[::step]
@@ -129,7 +129,7 @@ def test_template_arguments_and_values_arrive(n: int, grid: int, block: int, alp
     assert torch.allclose(y, expected)
 
 
-def test_shapes_of_every_spelling_make_one_launcher(module: ww.cuda.Module) -> None:
+def test_equal_launch_shapes_share_a_launcher(module: ww.cuda.Module) -> None:
     kernel = module["add"]
     assert kernel[4, 32] is kernel[4, 32]
     for spelled in ((4, 32), ((4,), [32]), (np.int32(4), torch.Size([32])), (torch.tensor(4), (32, 1, 1), 0)):
@@ -137,7 +137,7 @@ def test_shapes_of_every_spelling_make_one_launcher(module: ww.cuda.Module) -> N
         assert (launcher.grid, launcher.block, launcher.shared_bytes) == ((4, 1, 1), (32, 1, 1), 0)
 
 
-def test_a_kernel_needs_its_shape(module: ww.cuda.Module) -> None:
+def test_a_launch_without_a_shape_raises(module: ww.cuda.Module) -> None:
     kernel = module["add"]
     for wrong in (4, (4,), (1, 2, 3, 4)):
         with pytest.raises(LaunchError, match=r"expected kernel\[grid, block\] or kernel\[grid, block, shared_bytes\]"):
@@ -156,13 +156,13 @@ def test_a_kernel_needs_its_shape(module: ww.cuda.Module) -> None:
         ((1, 32, -1), "shared_bytes is -1"),
     ],
 )
-def test_launches_beyond_the_target_are_refused(module: ww.cuda.Module, shape: Any, message: str) -> None:
+def test_launches_beyond_the_target_limits_raise(module: ww.cuda.Module, shape: Any, message: str) -> None:
     x = torch.zeros(8)
     with pytest.raises(LaunchError, match=message):
         module["add"][shape](x, x, x, 8)
 
 
-def test_the_target_decides_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_target_sets_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     source = "__global__ void k(int* x) { extern __shared__ int s[]; s[0] = 5; x[0] = s[0]; }"
     x = torch.zeros(1, dtype=torch.int32)
     ww.cuda.load(source)["k"][1, 1, 100_000](x)
@@ -175,13 +175,13 @@ def test_the_target_decides_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Profile.of("sm_86").shared_per_block_optin == 101_376
 
 
-def test_too_much_static_shared_memory_is_refused() -> None:
+def test_too_much_static_shared_memory_raises() -> None:
     source = "__global__ void k(int* x) { __shared__ int s[20000]; s[threadIdx.x] = 5; x[0] = s[0]; }"
     with pytest.raises(LaunchError, match="80,?000"):
         ww.cuda.load(source)["k"][1, 1](torch.zeros(1, dtype=torch.int32))
 
 
-def test_arguments_are_checked_by_the_compiled_declaration(module: ww.cuda.Module) -> None:
+def test_arguments_are_checked_against_the_compiled_declaration(module: ww.cuda.Module) -> None:
     a = torch.zeros(8)
     add = module["add"][1, 8]
     with pytest.raises(ArgumentError, match=r"add: takes 4 arguments \(.*const float ?\* ?a.*int n\), got 2"):
@@ -207,19 +207,21 @@ def test_a_plain_call_raises_and_check_collects(module: ww.cuda.Module) -> None:
     assert module["add"][2, 32].check(c, c, torch.zeros(40), 40) == []
 
 
-def test_an_output_is_written_whole(module: ww.cuda.Module) -> None:
+def test_an_output_must_be_written_completely(module: ww.cuda.Module) -> None:
     a = torch.zeros(20)
-    with pytest.raises(UnwrittenOutput, match="^add: 10 of the 20 elements of 'c'"):  # its kind is the exception's type
+    with pytest.raises(
+        UnwrittenOutput, match="^add: 10 of the 20 elements of 'c'"
+    ):  # the exception's type gives the kind
         module["add"][1, 10](a, a, ww.cuda.out(torch.zeros(20)), 20)
 
 
-def test_views_keep_their_aliasing(module: ww.cuda.Module) -> None:
+def test_overlapping_views_alias(module: ww.cuda.Module) -> None:
     values = torch.arange(12.0)
     module["add"][1, 8](values[:8], values[:8], values[:8], 8)
     assert values.tolist() == [0, 2, 4, 6, 8, 10, 12, 14, 8, 9, 10, 11]
 
 
-def test_checks_are_named_and_may_come_from_the_environment(
+def test_checks_come_from_the_argument_or_the_environment(
     module: ww.cuda.Module, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, c = torch.ones(8), torch.zeros(8)
@@ -235,7 +237,7 @@ def test_checks_are_named_and_may_come_from_the_environment(
 
 
 @pytest.mark.parametrize("order", ["forward", "reverse", "shuffle"])
-def test_a_right_kernel_is_right_in_every_order(module: ww.cuda.Module, order: str) -> None:
+def test_a_correct_kernel_passes_in_every_order(module: ww.cuda.Module, order: str) -> None:
     a, b = torch.randn(2, 100)
     c = torch.zeros(100)
     module["add"][4, 32](a, b, c, 100, order=order, seed=3)
@@ -256,7 +258,7 @@ def test_structures_and_vectors_by_value() -> None:
     assert out.item() == 2 * (20 + 5) - 3 + 0.5 + 0.25 + 100
 
 
-def test_the_known_types_have_the_layout_of_the_device_headers() -> None:
+def test_element_types_match_the_device_headers() -> None:
     names = [known.name for known in elements.known()]
     text = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <cuda_fp8.h>\n__global__ void k(int* layout, "
     text += ", ".join(f"{name} v{i}" for i, name in enumerate(names)) + ") {\n"
@@ -271,7 +273,7 @@ def test_the_known_types_have_the_layout_of_the_device_headers() -> None:
     assert [p.element for p in parse(kernel.build().function_type)][1:] == names
 
 
-def test_a_null_pointer_is_passed_as_one() -> None:
+def test_null_pointers() -> None:
     source = "__global__ void k(const float* bias, float* y) { y[0] = bias ? bias[0] : -1.0f; }"
     y = torch.zeros(1)
     kernel = ww.cuda.load(source)["k"][1, 1]
@@ -281,7 +283,7 @@ def test_a_null_pointer_is_passed_as_one() -> None:
     assert y.item() == 2
 
 
-def test_kernels_in_namespaces_have_their_names() -> None:
+def test_kernels_in_namespaces() -> None:
     module = ww.cuda.load("namespace a { namespace b { __global__ void k(int* x) { x[0] = 4; } } }")
     x = torch.zeros(1, dtype=torch.int32)
     module["a::b::k"][1, 1](x)
@@ -298,7 +300,7 @@ __global__ void weighted_twice(float* x) { x[threadIdx.x] = 2 * weights[threadId
 """
 
 
-def test_a_constant_reaches_every_kernel_also_later_ones() -> None:
+def test_constants_apply_to_kernels_compiled_later() -> None:
     module = ww.cuda.load(WEIGHTED)
     x = torch.zeros(3)
     module["weighted"][1, 3](x)
@@ -315,7 +317,7 @@ def test_a_constant_reaches_every_kernel_also_later_ones() -> None:
     assert x.tolist() == [2, 4, 6]
 
 
-def test_modules_of_one_source_hold_their_own_constants() -> None:
+def test_modules_of_one_source_have_separate_constants() -> None:
     first, second, x = ww.cuda.load(WEIGHTED), ww.cuda.load(WEIGHTED), torch.zeros(3)
     for module, value in ((first, 1.0), (second, 2.0), (first, 1.0), (second, 2.0)):
         module.set_constant("weights", torch.full((3,), value))
@@ -324,7 +326,7 @@ def test_modules_of_one_source_hold_their_own_constants() -> None:
         assert x.tolist() == [value] * 3
 
 
-def test_wrong_constants_are_refused() -> None:
+def test_invalid_constants_raise() -> None:
     module = ww.cuda.load(WEIGHTED)
     with pytest.raises(CompileError, match="set_constant: the source declares no variable 'weight'"):
         module.set_constant("weight", torch.zeros(3))

@@ -1,4 +1,4 @@
-"""Machine code for a GPU made where there is none: what CI compiles of the GPU path."""
+"""Compilation with NVRTC on a machine without a GPU."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def module() -> ww.cuda.Module:
     return ww.cuda.load(SOURCE, define={"LIMIT": 7})
 
 
-def test_a_template_compiles_and_says_its_type_and_resources(module: ww.cuda.Module) -> None:
+def test_a_template_compiles_with_its_type_and_resources(module: ww.cuda.Module) -> None:
     made = module["scaled<32, float>"].compile("sm_90")
     assert made.cubin[:4] == b"\x7fELF"
     assert made.target == "sm_90a"
@@ -68,7 +68,7 @@ def test_the_module_target_is_the_default(module: ww.cuda.Module) -> None:
     assert ww.cuda.load(SOURCE, define={"LIMIT": 7}, target="sm_75")["plain"].compile().target == "sm_75"
 
 
-def test_spills_are_seen() -> None:
+def test_register_spills_are_reported() -> None:
     source = """__global__ void __launch_bounds__(1024, 2) k(float* x) {
         float v[64];
         for (int i = 0; i < 64; ++i) v[i] = x[i * 1024 + threadIdx.x];
@@ -85,7 +85,7 @@ def test_spills_are_seen() -> None:
     assert made.spill_loads > 0
 
 
-def test_a_grid_wide_barrier_asks_for_a_cooperative_launch() -> None:
+def test_a_grid_barrier_requires_a_cooperative_launch() -> None:
     source = """#include <cooperative_groups.h>
     __global__ void whole(int* x) { cooperative_groups::this_grid().sync(); x[0] = 1; }
     __global__ void part(int* x) { cooperative_groups::this_thread_block().sync(); x[0] = 1; }"""
@@ -100,7 +100,7 @@ def test_constants_are_found_by_their_cpp_names(module: ww.cuda.Module) -> None:
     assert all(symbol.encode() in made.cubin for symbol in made.constants.values())
 
 
-def test_a_constexpr_helper_serves_constants_as_with_nvcc() -> None:
+def test_constexpr_functions_in_constants() -> None:
     source = """constexpr int twice(int n) { return 2 * n; }
     __global__ void k(int* x) {
         __shared__ int s[twice(8)];
@@ -111,7 +111,7 @@ def test_a_constexpr_helper_serves_constants_as_with_nvcc() -> None:
     assert ww.cuda.load(source)["k"].compile("sm_90").shared == 64
 
 
-def test_errors_keep_the_users_lines(module: ww.cuda.Module) -> None:
+def test_errors_report_the_users_lines(module: ww.cuda.Module) -> None:
     broken = ww.cuda.load("// one\n__global__ void k(int* x) {\n  x[0] = missing;\n}\n")
     with pytest.raises(
         CompileError, match=r'k does not compile for sm_90a:\nkernel.cu\(3\): error: identifier "missing"'
@@ -121,7 +121,7 @@ def test_errors_keep_the_users_lines(module: ww.cuda.Module) -> None:
         module["scaled<32>"].compile("sm_90")
 
 
-def test_a_missing_header_of_the_toolkit_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_toolkit_header_gives_install_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(includes, "toolkit", lambda: ())
     module = ww.cuda.load("#include <mma.h>\n__global__ void k() {}\n")
     with pytest.raises(
@@ -134,7 +134,7 @@ def test_a_missing_header_of_the_toolkit_says_what_to_install(monkeypatch: pytes
     assert "pip install" not in str(caught.value)
 
 
-def test_standard_headers_serve_as_with_nvcc() -> None:
+def test_standard_headers() -> None:
     headers = (
         "stdio.h stdlib.h string.h math.h float.h limits.h stdint.h stddef.h assert.h cstdio cstdlib cstring cassert cmath"
         " cfloat climits cstdint cstddef limits type_traits utility tuple array complex cuda_pipeline.h"
@@ -151,12 +151,12 @@ template <class T> __global__ void k(T* y, std::int64_t n) {
     assert ww.cuda.load(includes_ + text)["k<float>"].compile("sm_80").registers > 0
 
 
-def test_the_math_macros_need_no_include() -> None:
+def test_math_macros_without_an_include() -> None:
     text = "__global__ void k(float* y) { y[0] = isnan(y[1]) ? NAN : -INFINITY; }"
     assert ww.cuda.load(text)["k"].compile("sm_90").registers > 0
 
 
-def test_the_cache_serves_a_second_compile_and_survives_damage(
+def test_a_second_compile_uses_the_cache_and_a_damaged_entry_is_replaced(
     own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = "__global__ void k(int* x) { x[0] = 1; }"
@@ -170,7 +170,7 @@ def test_the_cache_serves_a_second_compile_and_survives_damage(
     assert (again.cubin, again.symbol, again.function_type) == (first.cubin, first.symbol, first.function_type)
 
 
-def test_the_cache_knows_headers_defines_and_constants(tmp_path: Path, own_cache: Path) -> None:
+def test_the_cache_key_covers_headers_defines_and_constants(tmp_path: Path, own_cache: Path) -> None:
     (tmp_path / "value.cuh").write_text("#define VALUE 1\n")
     kernel = tmp_path / "k.cu"
     kernel.write_text('#include "value.cuh"\n__global__ void k(int* x) { x[0] = VALUE + MORE; }\n')

@@ -1,4 +1,4 @@
-"""Launches recorded and repeated for other tensors: what is kept, what is refused, what a repetition computes."""
+"""Recording of launches and their replay with other tensors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def scaled(module: ww.cuda.Module, x: torch.Tensor, y: torch.Tensor) -> Any:
 
 
 class Launcher:
-    """Triton's, as far as launches go."""
+    """A stub of Triton's launcher."""
 
     global_scratch_size = 0
 
@@ -53,7 +53,7 @@ class Launcher:
 
 
 class Compiled:
-    """A kernel that Triton compiled."""
+    """A stub of a kernel compiled by Triton."""
 
     function, packed_metadata = "function", "metadata"
 
@@ -64,8 +64,8 @@ class Compiled:
         return lambda *values, stream: self._calls.append((grid, stream, *values))
 
 
-def test_a_triton_launch_runs_hooks_where_there_are_any(monkeypatch):
-    """Else it goes without them, and without what they are told: by the launcher, or its function in C."""
+def test_a_triton_launch_runs_installed_hooks(monkeypatch):
+    """Without hooks, a launch skips them and their metadata and calls the launcher or the launcher's C function."""
     from triton import knobs
 
     from warpwise.triton.compat import direct_launcher
@@ -92,7 +92,7 @@ def test_a_triton_launch_runs_hooks_where_there_are_any(monkeypatch):
 
 
 @pytest.mark.gpu
-def test_a_repetition_takes_other_tensors_on_any_stream(module):
+def test_replay_with_other_tensors_on_another_stream(module):
     x, y = vectors(0)
     recording = record(lambda: scaled(module, x, y), [x, y])
     assert recording is not None
@@ -109,7 +109,7 @@ def test_a_repetition_takes_other_tensors_on_any_stream(module):
 
 
 @pytest.mark.gpu
-def test_several_kernels_and_parts_of_tensors_are_repeated(module):
+def test_replay_of_several_kernels_on_views(module):
     def launch(x: torch.Tensor, y: torch.Tensor) -> None:
         module["scaled"][1, 256](x[:100], y[:100], 2.0, 100)
         module["scaled"][4, 256](x[100:], y[100:], 5.0, N - 100)
@@ -124,7 +124,7 @@ def test_several_kernels_and_parts_of_tensors_are_repeated(module):
 
 
 @pytest.mark.gpu
-def test_a_repetition_can_be_captured_in_a_graph(module):
+def test_replay_under_cuda_graph_capture(module):
     x, y = vectors(0)
     recording = record(lambda: scaled(module, x, y), [x, y])
     y.zero_()
@@ -137,7 +137,7 @@ def test_a_repetition_can_be_captured_in_a_graph(module):
 
 
 @pytest.mark.gpu
-def test_what_cannot_be_repeated_is_launched_all_the_same(module):
+def test_launches_that_cannot_be_replayed_still_run(module):
     set_up = ww.cuda.load(SOURCE)
     set_up.set_constant("offset", np.float32(1.5))
 
@@ -168,7 +168,7 @@ def test_what_cannot_be_repeated_is_launched_all_the_same(module):
 
 
 @pytest.mark.gpu
-def test_memory_of_the_launchers_own_is_allocated_anew(module):
+def test_replay_allocates_the_launchers_temporaries(module):
     def launch(x: torch.Tensor, y: torch.Tensor) -> None:
         doubled = x.new_empty(N)
         module["scaled"][4, 256](x, doubled, 2.0, N)
@@ -186,7 +186,7 @@ def test_memory_of_the_launchers_own_is_allocated_anew(module):
 
 
 @pytest.mark.gpu
-def test_tensors_that_share_memory_are_not_told_apart(module):
+def test_tensors_that_share_memory_are_not_replayed(module):
     both = torch.randn(2 * N, device="cuda")
     x, y = both[:N], both[N:]
     assert record(lambda: module["scaled"][4, 256](x, y, 2.0, N), [x, y]) is None

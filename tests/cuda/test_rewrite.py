@@ -1,4 +1,4 @@
-"""The rewriting of device code to C++: shared memory, inline PTX, line by line."""
+"""Rewriting of device code to C++: shared memory and inline PTX, with line numbers unchanged."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def test_shared_declarations(declaration: str, names: list[str]) -> None:
     assert all(f"{macro}({name}," in result.text for name in names)
 
 
-def test_a_declaration_over_several_lines_keeps_the_lines_after_it() -> None:
+def test_a_multi_line_declaration_keeps_line_numbers() -> None:
     text = "__global__ void k() {\n  __shared__ float\n    a[4],\n    b[4];\n  int here;\n}\n"
     lines = rewrite(text).text.split("\n")
     assert lines[4].strip() == "int here;"
 
 
-def test_an_unreadable_shared_declaration_names_its_line() -> None:
+def test_an_unparsable_shared_declaration_raises_with_its_line() -> None:
     with pytest.raises(cuda.CompileError, match=r"kernel\.cu:3: cannot read this __shared__ declaration"):
         rewrite("__global__ void k() {\n  int a;\n  __shared__ = 3;\n}")
 
 
-def test_file_scope_shared_memory_is_bound_where_it_is_used() -> None:
+def test_file_scope_shared_memory() -> None:
     text = (
         "extern __shared__ float buffer[];\n"
         "__device__ float first() { return buffer[0]; }\n"
@@ -109,7 +109,7 @@ __global__ void many(T* out) {
 
 
 @pytest.mark.parametrize("type_, dtype", [("float", np.float32), ("int", np.int32)])
-def test_every_kind_of_shared_variable_holds_what_was_written(type_: str, dtype: type) -> None:
+def test_every_kind_of_shared_variable(type_: str, dtype: type) -> None:
     out = np.empty(4, dtype)
     cuda.load(SHARED)[f"many<{type_}, 4>"][1, 4, 16](cuda.out(out))
     following = (np.arange(4) + 1) % 4
@@ -130,7 +130,7 @@ __global__ void late(float* x) {
 """
 
 
-def test_macros_that_make_kernels_shared_memory_and_asm() -> None:
+def test_macros_that_expand_to_shared_memory_and_asm() -> None:
     module = cuda.load(MACROS)
     x, y = np.arange(32, dtype=np.float32), np.empty(32, np.float32)
     module["sum_float"][1, 32](x, cuda.out(y))
@@ -140,7 +140,7 @@ def test_macros_that_make_kernels_shared_memory_and_asm() -> None:
     assert number[0] == 42
 
 
-def test_lines_stay_right_after_the_preprocessor() -> None:
+def test_line_numbers_after_preprocessing() -> None:
     [finding] = cuda.load(MACROS)["late"][1, 1].check(np.zeros(1, np.float32))
     assert finding.kind is cuda.UninitializedRead
     assert finding.access is not None

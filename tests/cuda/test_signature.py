@@ -1,4 +1,4 @@
-"""Function types, as demanglers print them, to parameters."""
+"""Parsing of demangled function types into parameters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from warpwise.cuda.signature import Parameter, demangle, parse, parse_parameter, split
 
 
-def test_a_function_type_gives_its_parameters_in_order() -> None:
+def test_parameters_of_a_function_type() -> None:
     assert parse("void (*)(int, float const*, unsigned long)") == (
         Parameter("int", "int"),
         Parameter("float const*", "float", 1, const=True),
@@ -15,17 +15,17 @@ def test_a_function_type_gives_its_parameters_in_order() -> None:
     )
 
 
-def test_the_gpu_wraps_the_same_type() -> None:
+def test_the_type_from_nvrtc_is_parsed_the_same() -> None:
     assert parse("void ww_signature<void (*)(int, float const*)>()") == parse("void (*)(int, float const*)")
 
 
 @pytest.mark.parametrize("text", ["void (*)()", "void (*)(void)", "void ww_signature<void (*)()>()"])
-def test_a_kernel_may_take_nothing(text: str) -> None:
+def test_a_kernel_without_parameters(text: str) -> None:
     assert parse(text) == ()
 
 
 @pytest.mark.parametrize("text", ["int (*)(int)", "float", "void (*)(int", ""])
-def test_what_is_no_kernel_type_is_refused(text: str) -> None:
+def test_other_types_raise(text: str) -> None:
     with pytest.raises(ValueError, match="expected the type of a kernel"):
         parse(text)
 
@@ -53,7 +53,7 @@ def test_what_is_no_kernel_type_is_refused(text: str) -> None:
         ("std::complex<float> const*", "std::complex<float>", 1, True),
     ],
 )
-def test_pointers_and_what_they_point_to(text: str, element: str, pointers: int, const: bool) -> None:
+def test_pointers_and_their_element_types(text: str, element: str, pointers: int, const: bool) -> None:
     parameter = parse_parameter(text)
     assert (parameter.pointers, parameter.const) == (pointers, const)
     if "<" not in text:
@@ -62,12 +62,12 @@ def test_pointers_and_what_they_point_to(text: str, element: str, pointers: int,
         assert parameter.element.replace(" ", "").split("<")[0] == element.replace(" ", "").split("<")[0]
 
 
-def test_a_pointer_to_an_array_counts_its_elements() -> None:
+def test_a_pointer_to_an_array_gives_its_length() -> None:
     parameter = parse_parameter("float const (*) [4][16]")
     assert (parameter.element, parameter.pointers, parameter.const, parameter.extent) == ("float", 1, True, 64)
 
 
-def test_a_reference_is_seen() -> None:
+def test_a_reference_parameter() -> None:
     assert parse_parameter("float const&").reference
     assert parse_parameter("int&&").reference
 
@@ -86,7 +86,7 @@ def test_commas_inside_brackets_do_not_split() -> None:
     assert split("") == []
 
 
-def test_the_runtime_demangles() -> None:
+def test_demangle() -> None:
     assert demangle("_Z12ww_signatureIPFvPfPKfiEEvv") == "void ww_signature<void (*)(float*, float const*, int)>()"
     with pytest.raises(ValueError, match="not a mangled C"):
         demangle("sgemm")

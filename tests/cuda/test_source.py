@@ -1,4 +1,4 @@
-"""Reading CUDA sources: tokens, kernels, and device code without the host's."""
+"""Parsing of CUDA sources: tokens, declarations of kernels, and removal of host code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ int after = 0x1p-3 > .5e+3;
 """
 
 
-def test_lexer_keeps_strings_characters_and_comments_whole() -> None:
+def test_strings_characters_and_comments_are_single_tokens() -> None:
     tokens = lex(HARD)
     kinds = {token.text: token.kind for token in tokens}
     assert kinds['R"x(an " unbalanced { quote )y" )x"'] == "string"
@@ -32,7 +32,7 @@ def test_lexer_keeps_strings_characters_and_comments_whole() -> None:
     assert not any(token.text == "{" for token in tokens)
 
 
-def test_a_directive_ends_with_its_last_continuation() -> None:
+def test_a_directive_includes_its_continuation_lines() -> None:
     tokens = lex("#define A(x) \\\n  do { x } \\\n  while (0)\nint y;")
     assert tokens[0].kind == "directive"
     assert tokens[0].text.endswith("while (0)")
@@ -40,7 +40,7 @@ def test_a_directive_ends_with_its_last_continuation() -> None:
 
 
 @given(st.text(alphabet="ab {}()<>\"'/*\\#\n;1.:", max_size=60))
-def test_tokens_lie_in_the_text_in_order(text: str) -> None:
+def test_tokens_are_in_the_order_of_the_text(text: str) -> None:
     position = 0
     for token in lex(text):
         assert token.start >= position
@@ -48,7 +48,7 @@ def test_tokens_lie_in_the_text_in_order(text: str) -> None:
         position = token.end
 
 
-def test_lines_follow_line_directives() -> None:
+def test_line_directives() -> None:
     text = 'a\n#line 40 "other.cuh"\nb\nc\n# 7 "back.cu" 2\nd\n'
     lines = Lines(text, "first.cu")
     assert [lines.at(text.index(letter + "\n")) for letter in "abcd"] == [
@@ -99,7 +99,7 @@ def test_kernels_with_their_parameters_bounds_and_lines() -> None:
         ("nothing", None),
     ],
 )
-def test_a_name_expression_finds_its_kernel(expression: str, name: str | None) -> None:
+def test_kernel_of_a_name_expression(expression: str, name: str | None) -> None:
     kernel = kernel_of(expression, kernels(KERNELS))
     assert (kernel.name if kernel else None) == name
 
@@ -133,14 +133,14 @@ PYBIND11_MODULE(name, m) { m.def("main", &main); }
 """
 
 
-def test_device_code_leaves_every_line_where_it_was() -> None:
+def test_device_code_keeps_line_numbers() -> None:
     code = device_code(HOST)
     assert code.count("\n") == HOST.count("\n")
     for line, (kept, original) in enumerate(zip(code.split("\n"), HOST.split("\n"), strict=True), start=1):
         assert kept.strip() in original or "cuda_bf16" in kept, line
 
 
-def test_device_code_drops_the_host_and_keeps_what_kernels_mention() -> None:
+def test_device_code_removes_host_code_that_kernels_do_not_use() -> None:
     code = device_code(HOST)
     for gone in ("iostream", "vector", "Settings", "main", "ceil_div", "PYBIND11_MODULE", "print", "torch/"):
         assert gone not in code, gone
@@ -157,7 +157,7 @@ def test_device_code_drops_the_host_and_keeps_what_kernels_mention() -> None:
         assert kept in code, kept
 
 
-def test_prune_keeps_what_one_kernel_needs() -> None:
+def test_prune_keeps_the_dependencies_of_a_kernel() -> None:
     code = prune(HOST, {"kernel"})
     assert "void kernel" in code
     assert "twice" in code
@@ -165,7 +165,7 @@ def test_prune_keeps_what_one_kernel_needs() -> None:
     assert "unused[]" not in code
 
 
-def test_half_types_come_with_torch_headers() -> None:
+def test_torch_headers_declare_half_types() -> None:
     code = device_code("#include <torch/types.h>\n__global__ void k(half* x) { x[0] = x[1]; }\n")
     assert code.startswith("#include <cuda_bf16.h>")
 
@@ -185,7 +185,7 @@ def test_half_types_come_with_torch_headers() -> None:
     ],
     ids=["operator", "call", "lambda", "enum", "alias", "if0", "branches", "macro", "specialisation"],
 )  # fmt: skip
-def test_declarations_that_kernels_need_stay(text: str, kept: str) -> None:
+def test_declarations_that_kernels_use_are_kept(text: str, kept: str) -> None:
     code = prune(text, {"k", "k_float"})
     assert kept in code
     assert "main" not in code

@@ -1,4 +1,4 @@
-"""Tensor maps: what the copy engine cannot do is said before the driver is asked."""
+"""Tensor maps: arguments that TMA does not support raise before the driver is called."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from warpwise import cuda
         (torch.empty(8, 8), (8, 8), {}, "a CUDA tensor"),
     ],
 )
-def test_what_the_copy_engine_cannot_do(tensor, box, options, message):
+def test_arguments_that_tma_does_not_support_raise(tensor, box, options, message):
     with pytest.raises(cuda.ArgumentError, match=message):
         cuda.tensor_map(tensor, box, **options)
 

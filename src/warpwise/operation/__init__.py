@@ -9,6 +9,10 @@ A ``Spec`` knows no kernel: a schema string as ``torch.library`` takes it, a flo
 gradient. A ``Rung`` is a kernel and its launch. ``register`` makes the operation known to the lab and the command.
 """
 
+from warpwise.device.target import Device as Device
+from warpwise.device.target import assume_sm_count as assume_sm_count
+from warpwise.device.target import device_of as device_of
+from warpwise.device.target import sm_count as sm_count
 from warpwise.operation.autograd import Gradient as Gradient
 from warpwise.operation.autograd import Saved as Saved
 from warpwise.operation.checks import check_dim as check_dim
@@ -17,10 +21,6 @@ from warpwise.operation.checks import check_same_shape as check_same_shape
 from warpwise.operation.checks import check_tensor as check_tensor
 from warpwise.operation.choice import Choice as Choice
 from warpwise.operation.choice import chosen as chosen
-from warpwise.operation.gpu import Device as Device
-from warpwise.operation.gpu import assume_sm_count as assume_sm_count
-from warpwise.operation.gpu import device_of as device_of
-from warpwise.operation.gpu import sm_count as sm_count
 from warpwise.operation.inputs import LAYOUTS as LAYOUTS
 from warpwise.operation.inputs import draw as draw
 from warpwise.operation.op import Op as Op

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from warpwise.operation.gpu import Device, assume_sm_count
+from warpwise.device.target import Device, assume_sm_count
 from warpwise.operation.spec import first_tensor, tensors
 
 if TYPE_CHECKING:

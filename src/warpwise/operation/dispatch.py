@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from warpwise import ranges
 from warpwise.cuda import observe
-from warpwise.cuda.recording import Recording, allocator, record
+from warpwise.cuda.recording import record, replayer
 from warpwise.cuda.varying import VaryingScalar
 from warpwise.operation import autograd, tables
 from warpwise.operation.rung import Rung, Unsized, finished
@@ -28,7 +28,6 @@ from warpwise.operation.spec import as_tuple, first_tensor, map_tensors, single,
 if TYPE_CHECKING:
     from warpwise.operation.op import Op
 
-ALIGNMENT = 255  # kernels look at an address modulo 256 bytes at most, the alignment of torch's allocations
 MAX_PLANS = 1024  # of one operation; then all are dropped
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 LOW_PRECISION = (torch.float16, torch.bfloat16, torch.float32)  # what autocast converts
@@ -179,7 +178,7 @@ class KernelPlan:
         filled = [output for output in made if output is not None and output.numel()]
         recording = record(lambda: op.launch(self.rung, outputs, *marked), [*filled, *inputs], scalars)
         if recording is not None:
-            self._replay = _replay(recording, made, self._tensors, self._varying)
+            self._replay = replayer(recording, made, self._tensors, self._varying)
         return single(outputs)
 
     def _recordable(self, outputs: Sequence[Any], inputs: Sequence[torch.Tensor]) -> bool:
@@ -196,38 +195,6 @@ class KernelPlan:
 
 def _empty(output: torch.Tensor | Unsized) -> bool:
     return isinstance(output, torch.Tensor) and not output.numel()
-
-
-def _replay(
-    recording: Recording, outputs: Sequence[Any], places: Sequence[int], varying: Sequence[int]
-) -> Callable[[tuple[Any, ...]], Any]:
-    """A function that allocates outputs and replays the recording; None if an output is not aligned to 256 bytes."""
-    if len(outputs) == 1 and isinstance(outputs[0], torch.Tensor) and not varying:
-        allocate = allocator(outputs[0])
-
-        def replay_one(args: tuple[Any, ...]) -> Any:
-            result = allocate()
-            address = result.data_ptr()
-            if address & ALIGNMENT:
-                return None
-            recording([address, *[args[at].data_ptr() for at in places]])
-            return result
-
-        return replay_one
-
-    allocators = [None if output is None else allocator(output) for output in outputs]
-    filled = [at for at, output in enumerate(outputs) if output is not None and output.numel()]
-    alone = len(outputs) == 1
-
-    def replay(args: tuple[Any, ...]) -> Any:
-        results: tuple[Any, ...] = tuple([None if allocate is None else allocate() for allocate in allocators])
-        addresses = [results[at].data_ptr() for at in filled]
-        if any(address & ALIGNMENT for address in addresses):
-            return None
-        recording([*addresses, *[args[at].data_ptr() for at in places]], [args[at] for at in varying])
-        return results[0] if alone else results
-
-    return replay
 
 
 _TENSOR = "{0}.__class__, {0}.shape, {0}.stride(), {0}.dtype, {0}.device, {0}.data_ptr() & 255, {0}.requires_grad, {0}.is_neg()"

@@ -131,7 +131,9 @@ def parse(text: str) -> Schema:
         raise ValueError(f"{name}: expected a schema without rung, which is added to it, got {text!r}")
     late = [argument.name for argument in arguments if argument.is_tensor and argument.keyword_only]
     if late:
-        raise ValueError(f"{name}: expected tensors before the '*', since torch.library takes them by position, got {late[0]!r}")
+        raise ValueError(
+            f"{name}: expected tensors before the '*', since torch.library takes them by position, got {late[0]!r}"
+        )
     outputs = tuple(_outputs(name, returns))
     repeated = sorted({one for one in (*names, *outputs) if (*names, *outputs).count(one) > 1})
     if repeated:

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpwise.cache import atomic_write, cache_dir
+from warpwise.device.target import Device, device_of
 from warpwise.operation.choice import Choice
-from warpwise.operation.gpu import Device, device_of
 from warpwise.operation.rung import UnknownRung
 from warpwise.operation.spec import Case, first_tensor
 

@@ -1,4 +1,5 @@
-// The processor's arithmetic as a GPU's by default: to nearest, denormals kept, whatever the process has set.
+// DefaultArithmetic: sets the host's floating-point environment to a GPU's defaults (round to nearest, subnormals not
+// flushed to zero). The destructor restores the previous environment.
 #pragma once
 #include <fenv.h>
 

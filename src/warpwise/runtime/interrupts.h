@@ -1,14 +1,17 @@
-// Ctrl-C while a runtime works on a thread without Python: the work is stopped, and whoever listened before is told.
+// InterruptGuard: lets Ctrl-C (SIGINT) stop a launch while a runtime runs outside Python's interpreter. The handler
+// sets a flag that the runtime polls, and calls the previous handler, so that Python raises KeyboardInterrupt
+// afterwards.
 #pragma once
 #include <signal.h>
 #include <string.h>
 
 namespace ww {
 
-// Include it in one source of a library: each library has a handler of its own, and guards of one do not overlap.
+// Include this header in one source file of a library: each library has its own handler. Two guards of the same library
+// must not exist at the same time.
 class InterruptGuard {
  public:
-  // Sets `stop` to 0, and to `value` when an interrupt comes, from now until the guard's end.
+  // Sets `stop` to 0, and to `value` if an interrupt arrives during the guard's lifetime.
   InterruptGuard(volatile int& stop, int value) {
     stop = 0;
     value_ = value;
@@ -16,7 +19,7 @@ class InterruptGuard {
     struct sigaction found;
     sigaction(SIGINT, nullptr, &found);
     const bool informed = found.sa_flags & SA_SIGINFO;
-    // Another library's guard that has begun since our last one calls ours already: no second place in that chain.
+    // Already installed, or another library's handler calls this one: do not install it twice.
     if (informed && (in_chain_ || found.sa_sigaction == on_interrupt)) return;
     if (!informed && (found.sa_handler == SIG_DFL || found.sa_handler == SIG_IGN)) return;
     before_ = found;
@@ -27,7 +30,7 @@ class InterruptGuard {
     sigaction(SIGINT, &ours, nullptr);
     in_chain_ = true;
   }
-  // Under another library's handler ours stays where it is, and only passes on what comes.
+  // If another library's handler was installed later, this one stays in its chain and only forwards signals.
   ~InterruptGuard() {
     stop_ = nullptr;
     struct sigaction found;
@@ -45,7 +48,7 @@ class InterruptGuard {
       before_.sa_sigaction(signal, info, context);
     else
       before_.sa_handler(signal);
-    // Last: Python's flag must be up when the work ends, or a second KeyboardInterrupt would follow the first.
+    // After the previous handler: Python must record the interrupt before the launch ends, or it would raise it twice.
     if (volatile int* stop = stop_) *stop = value_;
   }
 

@@ -170,7 +170,7 @@ def _message(kind: type[errors.KernelError], report: Report, variable: str, spac
         owner = "is declared __constant__ or const" if space == "module" else "the kernel declares const"
         return f"write to {what}, which {owner}"
     if kind is errors.UndefinedBehaviour and report.count > 1:
-        said = re.sub(r" reads lane \d+, which does", " reads a lane that does", said)
+        said = re.sub(r"of lane \d+, which does", "of a lane that does", said)
     if kind is errors.MisalignedAccess and variable:
         detail = said or f"{report.access_bytes} bytes at an address that is not a multiple of {report.access_bytes}"
         return f"{action} {_space(space)}{what}: {detail}"

@@ -1,1 +1,1 @@
-"""What lets the host code of a CUDA extension run on a machine without a GPU; see :mod:`warpwise.cuda.inline`."""
+"""Builds and runs CUDA extensions on a machine without a GPU, for :func:`warpwise.cuda.load_inline`."""

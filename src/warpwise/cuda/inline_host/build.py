@@ -1,7 +1,7 @@
-"""Compile an extension for the CPU: host code by g++ against light headers, kernels by the emulator's compiler.
+"""Compile the host code of an extension for the CPU, with g++.
 
-PyTorch's own ``torch/extension.h`` takes 20 s to read. The headers under ``include/light`` stand in for it and take 2;
-what they lack is noticed by the compiler's message, and the extension is then built against the real ones.
+PyTorch's ``torch/extension.h`` takes g++ 20 s. The light headers under ``include/light`` are a subset that takes 2 s.
+If they lack something that the extension uses, its compilation fails, and it is compiled again with PyTorch's headers.
 """
 
 from __future__ import annotations
@@ -30,25 +30,26 @@ from warpwise.cuda.inline_host import source
 HERE = Path(__file__).parent
 _INCLUDE = HERE / "include"
 _TORCH = Path(torch.__file__).parent
-_VECTOR_TYPES = HERE.parent / "emulator"
+_EMULATOR = HERE.parent / "emulator"
 _LIBRARIES = ("c10", "torch_cpu", "torch", "torch_python")
-# What only PyTorch's and pybind11's own headers have; the light ones need not be tried.
+# Names that only PyTorch's and pybind11's own headers declare: the light headers are not tried.
 _REAL_ONLY = re.compile(
     r"\b(?:torch|at)\s*::\s*(?:nn|autograd|jit|data|optim|serialize|class_|CustomClassHolder|native|parallel_for)\b"
-    r"|\bpy(?:bind11)?\s*::\s*(?:class_|enum_|object|dict|list|tuple|str|function|handle|array|array_t|buffer|kwargs|args|bytes|capsule)\b"
+    r"|\bpy(?:bind11)?\s*::\s*(?:class_|enum_|object|dict|list|tuple|str|function|handle|array|array_t|buffer|kwargs"
+    r"|args|bytes|capsule)\b"
 )
-# Messages that mean "the light headers lack this", as against a mistake in the source: names and types of PyTorch.
-_LIGHT_LACKS = re.compile(
+# Compiler errors that the light headers may cause, because they concern names and types of PyTorch and pybind11.
+_MISSING_FROM_LIGHT = re.compile(
     r"WARPWISE_NOT_LIGHT"
     r"|fatal error: (?:torch|ATen|c10|caffe2|pybind11)/"
-    r"|error: (?=[^\n]*\b(?:torch|at|c10|pybind11|py)\b)[^\n]*(?:is not a member of|has not been declared|does not name a t"
-    r"|has no member|incomplete type|no match|invalid initialization|could not convert|did you mean)"
+    r"|error: (?=[^\n]*\b(?:torch|at|c10|pybind11|py)\b)[^\n]*(?:is not a member of|has not been declared"
+    r"|does not name a t|has no member|incomplete type|no match|invalid initialization|could not convert|did you mean)"
 )
 
 
 @dataclass
 class Sources:
-    """The texts of an extension and how to compile them, as ``load_inline`` was given them."""
+    """The sources of an extension and its compiler flags: the arguments of ``load_inline``."""
 
     name: str
     cpp: str
@@ -63,13 +64,13 @@ class Sources:
 
     def __post_init__(self) -> None:
         self.key = key(
-            self.name, self.cpp, self.cuda, self.bindings, self.implicit_headers, *self.cflags, "|", *self.cuda_cflags, "|",
-            *self.ldflags, "|", *self.include, *states(self.include), toolchain_key(),
+            self.name, self.cpp, self.cuda, self.bindings, self.implicit_headers, *self.cflags, "|", *self.cuda_cflags,
+            "|", *self.ldflags, "|", *self.include, *states(self.include), toolchain_key(),
         )  # fmt: skip
 
 
 def states(folders: Sequence[str]) -> list[str]:
-    """Name, size and time of each header in the user's include folders."""
+    """Name, size and modification time of each header in the include folders ``folders``."""
     found = []
     for folder in folders:
         for root, _, files in os.walk(folder):
@@ -82,30 +83,30 @@ def states(folders: Sequence[str]) -> list[str]:
 
 @lru_cache(maxsize=1)
 def compiler() -> str:
-    """The C++ compiler: ``$CXX`` or g++. Raises ``CompileError`` where there is none."""
+    """The path of the C++ compiler, ``$CXX`` or g++. Raises ``CompileError`` if it is not found."""
     wanted = os.environ.get("CXX", "g++")
     found = shutil.which(wanted)
     if found is None:
-        raise CompileError(f"load_inline needs a C++ compiler, and there is no {wanted!r}: install g++ or set CXX")
+        raise CompileError(f"load_inline needs a C++ compiler, and {wanted!r} is not found: install g++ or set CXX")
     return found
 
 
 @lru_cache(maxsize=1)
 def toolchain_key() -> str:
-    """What decides every build besides the sources: compiler, Python, PyTorch, and the files of this folder."""
+    """The part of the cache key that all extensions share: compiler, Python, PyTorch, and the files of this folder."""
     state = os.stat(os.path.realpath(compiler()))
     own = sorted(
         path for path in (*_INCLUDE.rglob("*"), *(HERE / "support").iterdir(), *HERE.glob("*.py")) if path.is_file()
     )
     return key(
         compiler(), state.st_size, state.st_mtime_ns, sys.version, torch.__version__,
-        *(path.read_bytes() for path in own), (_VECTOR_TYPES / "include/ww/vector_types.h").read_bytes(),
+        *(path.read_bytes() for path in own), (_EMULATOR / "include/ww/vector_types.h").read_bytes(),
     )  # fmt: skip
 
 
 @lru_cache(maxsize=1)
 def _common_flags() -> tuple[str, ...]:
-    """The flags that PyTorch's own builds have, with the language standard of this PyTorch."""
+    """The flags that PyTorch passes for an extension, with the C++ standard of the installed version."""
     text = (_TORCH / "utils/cpp_extension.py").read_text()
     standard = re.search(r"-std=(c\+\+\d\d)", text)
     return (
@@ -118,20 +119,20 @@ def _include_flags(light: bool) -> list[str]:
     first = [_INCLUDE / "light"] if light else []
     own = [f"-I{folder}" for folder in (*first, _INCLUDE / "cuda", _INCLUDE / "host")]
     system = (_TORCH / "include", _TORCH / "include/torch/csrc/api/include", sysconfig.get_path("include"))
-    return [*own, *(part for folder in system for part in ("-isystem", str(folder))), "-idirafter", str(_VECTOR_TYPES)]
+    return [*own, *(part for folder in system for part in ("-isystem", str(folder))), "-idirafter", str(_EMULATOR)]
 
 
 def run(command: Sequence[str], verbose: bool = False) -> None:
-    """Run a compiler. Raises ``CompileError`` with what it says."""
+    """Run a compiler. Raises ``CompileError`` with its messages if it fails."""
     if verbose:
         print(shlex.join(command), flush=True)
     done = subprocess.run(command, check=False, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
     if done.returncode:
-        raise CompileError(done.stderr.strip() or f"{command[0]} ended with status {done.returncode}")
+        raise CompileError(done.stderr.strip() or f"{command[0]} exited with status {done.returncode}")
 
 
 def _workers() -> ThreadPoolExecutor:
-    """Compilers side by side, as many as there are cores (or ``$MAX_JOBS``)."""
+    """A pool that runs one compiler per core, or ``$MAX_JOBS``."""
     limit = os.environ.get("MAX_JOBS", "")
     return ThreadPoolExecutor(int(limit) if limit.isdigit() and int(limit) else os.cpu_count() or 1)
 
@@ -144,7 +145,7 @@ def support_library_path() -> Path:
 
 
 def _start_support(workers: ThreadPoolExecutor, folder: Path, verbose: bool) -> list[tuple[Path, Future[None]]]:
-    """Start compiling the support library's parts unless it is there."""
+    """Start to compile the support library's files, unless the library exists. Returns (object file, future) pairs."""
     if support_library_path().exists():
         return []
     declared = (_TORCH / "include/torch/csrc/autograd/python_variable.h").read_text()
@@ -158,7 +159,7 @@ def _start_support(workers: ThreadPoolExecutor, folder: Path, verbose: bool) -> 
 
 
 def _link(output: Path, objects: Sequence[Path], more: Sequence[str], verbose: bool) -> None:
-    """Link under another name and rename: whoever finds the library finds all of it."""
+    """Link to a temporary file and rename it, so that other processes never load a partial library."""
     output.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=output.parent, suffix=".so")
     os.close(handle)
@@ -175,7 +176,10 @@ def _link(output: Path, objects: Sequence[Path], more: Sequence[str], verbose: b
 
 
 def extension(sources: Sources, output: Path, verbose: bool = False) -> None:
-    """Compile ``sources`` to the shared library ``output``. Raises ``CompileError`` with the line numbers of the sources."""
+    """Compile ``sources`` to the shared library ``output``.
+
+    Raises ``CompileError`` with the line numbers of the sources.
+    """
     light = _REAL_ONLY.search(sources.cpp + sources.cuda) is None
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent) as scratch, _workers() as workers:
@@ -184,7 +188,7 @@ def extension(sources: Sources, output: Path, verbose: bool = False) -> None:
         try:
             objects = _compile(sources, folder, workers, light, verbose)
         except CompileError as error:
-            if not (light and _LIGHT_LACKS.search(str(error))):
+            if not (light and _MISSING_FROM_LIGHT.search(str(error))):
                 raise
             if verbose:
                 print(error)
@@ -192,8 +196,8 @@ def extension(sources: Sources, output: Path, verbose: bool = False) -> None:
             objects = _compile(sources, folder, workers, light, verbose)
         if not light:
             warnings.warn(
-                f"load_inline: {sources.name!r} needs all of PyTorch's headers, which take g++ 20 s and more; "
-                "it is built once and then kept",
+                f"load_inline: {sources.name!r} needs all of PyTorch's headers, which take g++ at least 20 s; "
+                "the build is cached",
                 stacklevel=4,
             )
         for _, part in support:
@@ -208,9 +212,9 @@ def extension(sources: Sources, output: Path, verbose: bool = False) -> None:
 def _compile(sources: Sources, folder: Path, workers: ThreadPoolExecutor, light: bool, verbose: bool) -> list[Path]:
     flags = [*_common_flags(), f"-DTORCH_EXTENSION_NAME={sources.name}", f'-DWW_EXTENSION="{sources.key}"']
     flags += [*(f"-I{path}" for path in sources.include), *_include_flags(light)]
-    parts = [("main", _main(sources, light), sources.cflags)]
+    parts = [("main", _host_source(sources, light), sources.cflags)]
     if sources.cuda:
-        parts.append(("cuda", _cuda(sources, light), _host_flags(sources.cuda_cflags)))
+        parts.append(("cuda", _cuda_host_source(sources, light), _host_flags(sources.cuda_cflags)))
     started = []
     for stem, text, more in parts:
         path = folder / f"{stem}.cpp"
@@ -230,7 +234,7 @@ def _compile(sources: Sources, folder: Path, workers: ThreadPoolExecutor, light:
 
 
 def _host_flags(cuda_cflags: Sequence[str]) -> list[str]:
-    """Those of nvcc's flags that g++ has too; ``-Xcompiler`` hands on what follows it."""
+    """The flags of nvcc that also apply to g++, and those that ``-Xcompiler`` forwards."""
     kept: list[str] = []
     flags = iter(cuda_cflags)
     for flag in flags:
@@ -242,34 +246,35 @@ def _host_flags(cuda_cflags: Sequence[str]) -> list[str]:
     return kept
 
 
-def _main(sources: Sources, light: bool) -> str:
+def _host_source(sources: Sources, light: bool) -> str:
     text = sources.cpp if not sources.cuda else source.on_cpu(sources.cpp)
     head = ["#include <torch/extension.h>"] if sources.implicit_headers else []
-    head += _functions(text, light)
+    head += _operator_includes(text, light)
     bindings = ["#include <torch/extension.h>", sources.bindings] if sources.bindings else []
     return "\n".join(
         [*head, f'#line 1 "{sources.name}.cpp"', text, f'#line 1 "{sources.name} (bindings)"', *bindings, ""]
     )
 
 
-def _cuda(sources: Sources, light: bool) -> str:
+def _cuda_host_source(sources: Sources, light: bool) -> str:
     file = f"{sources.name}.cu"
     text = source.on_cpu(source.host_code(sources.cuda, file))
     head = ["#include <torch/types.h>"] if sources.implicit_headers else []
     head += [
         "#include <cuda.h>",
         "#include <cuda_runtime.h>",
-        *_functions(text, light),
+        *_operator_includes(text, light),
         "#include <warpwise_host/launch.h>",
     ]
     return "\n".join([*head, f'#line 1 "{file}"', text, ""])
 
 
-def _functions(text: str, light: bool) -> list[str]:
-    """The headers of the free functions that ``text`` names: PyTorch has one for each."""
+def _operator_includes(text: str, light: bool) -> list[str]:
+    """``#include`` lines for PyTorch's free functions that ``text`` uses; each has a header of its own."""
     if not light:
         return []
-    found = [f"#include <ATen/ops/{name}.h>" for name in sorted(source.functions_of(text)) if _has_operation(name)]
+    names = sorted(source.functions_of(text))
+    found = [f"#include <ATen/ops/{name}.h>" for name in names if _has_operator_header(name)]
     if "TORCH_LIBRARY" in text:
         found.append("#include <torch/library.h>")
     if re.search(r"\bindexing\b", text):
@@ -277,5 +282,5 @@ def _functions(text: str, light: bool) -> list[str]:
     return found
 
 
-def _has_operation(name: str) -> bool:
+def _has_operator_header(name: str) -> bool:
     return (_TORCH / f"include/ATen/ops/{name}.h").is_file()

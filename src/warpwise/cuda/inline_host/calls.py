@@ -1,4 +1,4 @@
-"""Calls into an extension built for the CPU: which memory its kernels may touch, and each launch handed to the emulator."""
+"""Calls into an extension built for the CPU: tracks the memory that kernels may access, and runs their launches."""
 
 from __future__ import annotations
 
@@ -28,30 +28,33 @@ _POISON = b"\xff\x7f"  # of support/memory.h
 
 
 class Regions:
-    """Stretches of memory that a call was given, as (first byte, end), the views of one tensor each."""
+    """The address ranges (first byte, end) of the tensors that are arguments of a call."""
 
     def __init__(self, tensors: Iterable[torch.Tensor]) -> None:
-        self._known = sorted({extent for tensor in tensors if (extent := _extent(tensor)) is not None})
+        self._known = sorted({extent for tensor in tensors if (extent := _byte_range(tensor)) is not None})
 
     def find(self, address: int) -> tuple[int, int, bool] | None:
-        """First byte, end and freshness of what ``address`` points into, or None. Fresh memory has only been allocated."""
+        """The first byte, end and freshness of the memory that contains ``address``, or None.
+
+        Memory is fresh if it was allocated during the call and no kernel has been launched on it.
+        """
         for start, end in self._known:
             if start <= address < end:
-                return self._joined(start, end)
+                return self._merge_overlapping(start, end)
         block = native.find(address)
         if block is not None:
             return block.address, block.address + block.bytes, bool(block.fresh)
         return next(((start, end, False) for start, end in self._known if address == end), None)
 
-    def _joined(self, start: int, end: int) -> tuple[int, int, bool]:
-        """Views that overlap are one stretch: a kernel may reach one through the other's pointer."""
+    def _merge_overlapping(self, start: int, end: int) -> tuple[int, int, bool]:
+        """The union of the ranges that overlap: a kernel may access one view through a pointer to another."""
         for first, last in self._known:
             if first < end and start < last:
                 start, end = min(first, start), max(last, end)
         return start, end, False
 
 
-def _extent(tensor: torch.Tensor) -> tuple[int, int] | None:
+def _byte_range(tensor: torch.Tensor) -> tuple[int, int] | None:
     if tensor.device.type != "cpu" or tensor.layout != torch.strided or tensor.numel() == 0:
         return None
     span = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
@@ -70,12 +73,12 @@ def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
 
 
 class Call:
-    """One call from Python into an extension. ``error`` is what a launch raised on the way."""
+    """One call from Python into an extension. ``error`` is the exception of a launch during the call."""
 
     def __init__(self, arguments: Iterable[Any]) -> None:
         self.regions = Regions(_tensors(arguments))
         self.error: BaseException | None = None
-        self._live: list[tuple[int, int]] | None = None
+        self._live_tensors: list[tuple[int, int]] | None = None
 
     def launch(self, record: native.Launch) -> None:
         extension = Extension.of(record.extension.decode())
@@ -89,21 +92,22 @@ class Call:
         limits.check_shared(where, 0, record.shared_bytes, profile)
         if record.shared_bytes > max(profile.shared_per_block, record.shared_limit):
             raise LaunchError(
-                f"{where}: {record.shared_bytes:,} bytes of dynamic shared memory; more than {profile.shared_per_block:,} need "
+                f"{where}: {record.shared_bytes:,} bytes of dynamic shared memory; more than "
+                f"{profile.shared_per_block:,} require "
                 "cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) before the launch"
             )
         launch = Launch(grid, block, record.shared_bytes)
         for position in range(record.count):
-            self._bind(where, position, record.arguments[position], launch)
+            self._bind_argument(where, position, record.arguments[position], launch)
         findings = extension.run(name, launch, profile)
         for buffer in launch.buffers():
             native.used(buffer.address)
-        # A tensor from torch::empty may be filled by several launches, so no single one need write it whole.
+        # Several launches together may fill a tensor from torch::empty.
         findings = [finding for finding in findings if finding.kind is not UnwrittenOutput]
         if findings:
             raise findings[0].error()
 
-    def _bind(self, where: str, position: int, argument: native.Argument, launch: Launch) -> None:
+    def _bind_argument(self, where: str, position: int, argument: native.Argument, launch: Launch) -> None:
         name = argument.name.decode() if argument.name else f"#{position}"
         data = ctypes.string_at(argument.data, argument.bytes)
         if argument.kind == _POINTER:
@@ -111,11 +115,11 @@ class Call:
                 name, native.type_name(argument.element), argument.element_bytes, bool(argument.pointee_const)
             )
             address = int.from_bytes(data, "little")
-            buffer = self._buffer(address, pointee, launch) if address else pointee.buffer(0, 0, 0)
+            buffer = self._buffer_at(address, pointee, launch) if address else pointee.buffer(0, 0, 0)
             if buffer is None:
                 raise ArgumentError(
-                    f"{where}: argument '{name}' is the pointer {address:#x}, which is in no tensor that this call was given or "
-                    "made and in no memory from cudaMalloc: pass the tensor to the function"
+                    f"{where}: argument '{name}' is the pointer {address:#x}, which is not in a tensor that the call "
+                    "received or allocated, and not in memory from cudaMalloc: pass the tensor to the function"
                 )
             launch.arguments.append(buffer)
             return
@@ -124,32 +128,32 @@ class Call:
             pointee = _pointee_of(name, native.type_name(argument.element))
             for offset in range(0, len(data) - _WORD + 1, _WORD):
                 address = int.from_bytes(data[offset : offset + _WORD], "little")
-                buffer = self._buffer(address, pointee, launch) if address >= _LOWEST_ADDRESS else None
+                buffer = self._buffer_at(address, pointee, launch) if address >= _LOWEST_ADDRESS else None
                 if buffer is not None:
                     launch.pointers.append((position, offset, buffer))
 
-    def _buffer(self, address: int, pointee: Pointee, launch: Launch) -> Buffer | None:
-        """What a pointer reaches: from where it points to the end of its tensor or block. None for unknown memory."""
+    def _buffer_at(self, address: int, pointee: Pointee, launch: Launch) -> Buffer | None:
+        """The memory from ``address`` to the end of its tensor or block. None if the address is in neither."""
         found = self.regions.find(address) or self._storage_of_live_tensor(address)
         if found is None:
             return None
         start, end, fresh = found
-        output = fresh and _untouched(start, end)
-        if address > start:  # it may be followed backwards: the whole stretch comes along and shares the slot
-            launch.wholes.append(pointee.buffer(start, end, start, output))
+        output = fresh and _is_poisoned(start, end)
+        if address > start:  # the kernel may index backwards: bind the whole range, which shares the arena's slot
+            launch.whole_tensors.append(pointee.buffer(start, end, start, output))
         return pointee.buffer(address, end, start, output)
 
     def _storage_of_live_tensor(self, address: int) -> tuple[int, int, bool] | None:
-        """For calls that do not come through a wrapped function, and tensors that C++ took from elsewhere."""
-        if self._live is None:
+        """The live tensor that contains ``address``: for calls of operators, which have no wrapper."""
+        if self._live_tensors is None:
             tensors = (thing for thing in gc.get_objects() if type(thing) is torch.Tensor)
-            self._live = [extent for tensor in tensors if (extent := _extent(tensor)) is not None]
-        return next(((start, end, False) for start, end in self._live if start <= address < end), None)
+            self._live_tensors = [extent for tensor in tensors if (extent := _byte_range(tensor)) is not None]
+        return next(((start, end, False) for start, end in self._live_tensors if start <= address < end), None)
 
 
 @dataclass(frozen=True)
 class Pointee:
-    """What a pointer points to, as its declaration tells."""
+    """The declared type of a pointer's target."""
 
     name: str
     element: str
@@ -170,12 +174,12 @@ class Pointee:
         )
 
 
-# The element type in the name of PyTorch's accessors: `...Accessor<float const, 2ul, ...>` or `..., float const, 2ul, ...`.
+# The element type in an accessor's type name: `...Accessor<float const, 2ul, ...>` or `..., float const, 2ul, ...`.
 _ACCESSOR = re.compile(r"[<,] ?([\w:]+(?: [\w:]+)*?)( const)?, \d+ul\b")
 
 
 def _pointee_of(name: str, type_name: str) -> Pointee:
-    """What an accessor's elements are; single bytes for any other object."""
+    """The element type of an accessor; bytes for any other object."""
     match = _ACCESSOR.search(type_name) if "Accessor" in type_name else None
     known = element_type(match[1]) if match else None
     if match is None or known is None:
@@ -183,8 +187,8 @@ def _pointee_of(name: str, type_name: str) -> Pointee:
     return Pointee(name, known.name, known.bytes, bool(match[2]))
 
 
-def _untouched(start: int, end: int) -> bool:
-    """Whether the bytes are as the allocator left them: memory that a kernel must not read before it is written."""
+def _is_poisoned(start: int, end: int) -> bool:
+    """True if all bytes still hold the allocator's poison pattern, so the memory is uninitialised."""
     size = end - start
     return ctypes.string_at(start, size) == (_POISON * (size // len(_POISON) + 1))[:size]
 
@@ -195,7 +199,7 @@ _calls = threading.local()
 
 
 def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` of an extension with its tensors known to the kernels that it launches, and their errors raised."""
+    """Wrap ``function`` of an extension: track its tensors, and raise the exceptions of its launches."""
 
     @functools.wraps(function, updated=())
     def call(*args: Any, **named: Any) -> Any:
@@ -216,7 +220,7 @@ def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def on_launch(record: native.Launch) -> int:
-    """What the support library calls for each launch: 0, or 1 with the error kept for when Python is reached again."""
+    """The support library's callback for a launch. Returns 0, or 1 after storing the exception in the current call."""
     call = getattr(_calls, "current", None)
     found = call or Call(())
     try:

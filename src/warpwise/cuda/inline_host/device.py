@@ -1,4 +1,4 @@
-"""The kernels of an extension: its CUDA source as a module of the emulator, and its global variables."""
+"""The device side of an extension: its CUDA source as a module of the emulator, and its global variables."""
 
 from __future__ import annotations
 
@@ -23,22 +23,24 @@ if TYPE_CHECKING:
     from warpwise.cuda.emulator.compiler import Build
 
 _PRELUDE = Path(__file__).parent / "include/device/torch.cuh"
-# C10's qualifiers, which kernels of extensions are written with.
+# c10's macros for qualifiers, which kernels of extensions use.
 _MACROS = {
-    "C10_DEVICE": "__device__", "C10_HOST": "__host__", "C10_HOST_DEVICE": "__host__ __device__", "C10_RESTRICT": "__restrict__",
-    "C10_LAUNCH_BOUNDS_0": "", "C10_LAUNCH_BOUNDS_1(...)": "", "C10_LAUNCH_BOUNDS_2(...)": "", "CUDA_KERNEL_ASSERT(...)": "assert(__VA_ARGS__)",
+    "C10_DEVICE": "__device__", "C10_HOST": "__host__", "C10_HOST_DEVICE": "__host__ __device__",
+    "C10_RESTRICT": "__restrict__", "C10_LAUNCH_BOUNDS_0": "", "C10_LAUNCH_BOUNDS_1(...)": "",
+    "C10_LAUNCH_BOUNDS_2(...)": "", "CUDA_KERNEL_ASSERT(...)": "assert(__VA_ARGS__)",
 }  # fmt: skip
 
 
-_MOST_POINTERS = 16  # of include/device/torch.cuh
+_MAX_POINTERS = 16  # as in include/device/torch.cuh
 _NULL = Buffer("", 0, 0, 1, "char", False, False, 0, False)
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch: its arguments, and the pointers inside of them, as (parameter, offset in its bytes, what it points into).
+    """One launch.
 
-    ``wholes`` are the whole tensors of pointers into their middle.
+    ``pointers`` lists the pointers that objects among the arguments contain, as (parameter, byte offset, memory).
+    ``whole_tensors`` holds the complete tensor for each pointer to an element other than its first.
     """
 
     grid: Index3
@@ -46,16 +48,16 @@ class Launch:
     shared_bytes: int
     arguments: list[Buffer | Scalar] = field(default_factory=list)
     pointers: list[tuple[int, int, Buffer]] = field(default_factory=list)
-    wholes: list[Buffer] = field(default_factory=list)
+    whole_tensors: list[Buffer] = field(default_factory=list)
 
     def buffers(self) -> list[Buffer]:
-        """All memory that it may touch."""
-        beside = (buffer for _, _, buffer in self.pointers)
-        return [buffer for buffer in (*self.arguments, *beside) if isinstance(buffer, Buffer) and buffer.nbytes]
+        """All memory that the launch may access."""
+        embedded = (buffer for _, _, buffer in self.pointers)
+        return [buffer for buffer in (*self.arguments, *embedded) if isinstance(buffer, Buffer) and buffer.nbytes]
 
 
 class Extension:
-    """What the launches of one extension need. ``key`` names it in its own library."""
+    """The kernels of one extension. ``key`` identifies the extension; its library passes it with each launch."""
 
     _known: ClassVar[dict[str, Extension]] = {}
 
@@ -74,7 +76,7 @@ class Extension:
         return instance_name(mangled)
 
     def build_kernels(self) -> None:
-        """Compile the kernels that are no templates, so that their errors show now. Raises ``CompileError``."""
+        """Compile the kernels that are not templates. Raises ``CompileError``."""
         for declared in self.module.declarations.values():
             if not declared.template:
                 self.module[declared.name].build(checked=True)
@@ -90,35 +92,38 @@ class Extension:
                 self.module[name].build(checked=True)
 
     def run(self, name: str, launch: Launch, profile: Profile) -> list[Finding]:
-        """Run one launch of the kernel ``name`` emulated, the extension's global variables copied in and out."""
+        """Run one launch of the kernel ``name`` on the emulator.
+
+        The extension's global variables are copied to the kernel's library before, and back after.
+        """
         from warpwise.cuda.emulator import launcher
 
         build, arguments = self._build(name, launch, profile)
-        inside = constants.library_variables(build.library)
-        both = [(symbol, inside[known]) for known, symbol in native.symbols(self.key).items() if known in inside]
-        for symbol, (address, size) in both:
+        copies = constants.library_variables(build.library)
+        variables = [(symbol, copies[found]) for found, symbol in native.symbols(self.key).items() if found in copies]
+        for symbol, (address, size) in variables:
             ctypes.memmove(address, symbol.data, size)
         try:
             return launcher.launch(
                 build, launch.grid, launch.block, launch.shared_bytes, arguments, launcher.Options(), profile
             )
         finally:
-            for symbol, (address, size) in both:
+            for symbol, (address, size) in variables:
                 if not symbol.constant:
                     ctypes.memmove(symbol.data, address, size)
 
     def _build(self, name: str, launch: Launch, profile: Profile) -> tuple[Build, list[Buffer | Scalar]]:
-        """The kernel's library and its arguments: messages show the user's text, without the prelude."""
+        """The compiled kernel, with the user's source text for messages, and its arguments."""
         from warpwise.cuda.emulator import compiler
 
         if not launch.pointers:
             return dataclasses.replace(self.module[name].build(checked=True), text=self.text), [
                 *launch.arguments,
-                *launch.wholes,
+                *launch.whole_tensors,
             ]
-        if len(launch.pointers) > _MOST_POINTERS:
+        if len(launch.pointers) > _MAX_POINTERS:
             raise UnsupportedFeature(
-                f"{name}: its parameters hold {len(launch.pointers)} pointers; {_MOST_POINTERS} is the most"
+                f"{name}: the parameters contain {len(launch.pointers)} pointers; at most {_MAX_POINTERS} are supported"
             )
         module = self.module
         build = compiler.build(
@@ -126,15 +131,15 @@ class Extension:
             define=module.define, target=profile.name, checked=True,
         )  # fmt: skip
         places = [(parameter, offset) for parameter, offset, _ in launch.pointers]
-        places += [(0, 0)] * (_MOST_POINTERS - len(places))
+        places += [(0, 0)] * (_MAX_POINTERS - len(places))
         packed = struct.pack(
-            f"<{2 * _MOST_POINTERS}HI", *(number for place in places for number in place), len(launch.pointers)
+            f"<{2 * _MAX_POINTERS}HI", *(number for place in places for number in place), len(launch.pointers)
         )
-        beside = [buffer for _, _, buffer in launch.pointers]
-        beside += [_NULL] * (_MOST_POINTERS - len(beside))
+        embedded = [buffer for _, _, buffer in launch.pointers]
+        embedded += [_NULL] * (_MAX_POINTERS - len(embedded))
         return (
             dataclasses.replace(build, expression=name, text=self.text),
-            [*launch.arguments, Scalar("places", packed), *beside, *launch.wholes],
+            [*launch.arguments, Scalar("places", packed), *embedded, *launch.whole_tensors],
         )
 
 
@@ -145,7 +150,7 @@ def _split_define(define: str) -> tuple[str, str]:
 
 @functools.lru_cache(maxsize=1024)
 def instance_name(mangled: bytes) -> str:
-    """The kernel that a stub's ``typeid(warpwise_host::instance<&kernel<float, 4>>)`` names: "kernel<float, 4>"."""
+    """The kernel's name, "kernel<float, 4>", from ``typeid(warpwise_host::instance<&kernel<float, 4>>).name()``."""
     text = native.type_name(mangled).removeprefix("warpwise_host::instance<").removesuffix(">").strip().lstrip("&")
     text = text.replace("(anonymous namespace)::", "")
     if text.startswith("("):
@@ -153,7 +158,7 @@ def instance_name(mangled: bytes) -> str:
     depth = 0
     for position, letter in enumerate(text):
         depth += (letter in "<(") - (letter in ">)")
-        if letter == "(" and depth == 1:  # the parameters; a template's name has its result type in front
+        if letter == "(" and depth == 1:  # the parameter list; before a template's name comes its return type
             text = text[:position]
             break
     depth = 0

@@ -1,4 +1,4 @@
-"""The support library from Python: its structures (``warpwise_host/api.h``) and its functions."""
+"""Python bindings of the support library: its structures (``warpwise_host/api.h``) and functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from warpwise.cuda.signature import demangle
 
 
 class Argument(ctypes.Structure):
-    """``ww_argument``: one parameter of a kernel."""
+    """``ww_argument``: one argument of a launch."""
 
     _fields_ = [
         ("name", ctypes.c_char_p),
@@ -43,7 +43,7 @@ class Launch(ctypes.Structure):
 
 
 class Region(ctypes.Structure):
-    """``ww_region``: memory that a tensor or cudaMalloc took."""
+    """``ww_region``: a tracked block of memory, of a tensor or from cudaMalloc."""
 
     _fields_ = [
         ("address", ctypes.c_uint64),
@@ -54,7 +54,7 @@ class Region(ctypes.Structure):
 
 
 class Symbol(ctypes.Structure):
-    """``ww_symbol``: a ``__device__`` or ``__constant__`` variable of the host code."""
+    """``ww_symbol``: the host's shadow of a ``__device__`` or ``__constant__`` variable."""
 
     _fields_ = [
         ("name", ctypes.c_char_p),
@@ -85,27 +85,27 @@ _kept: list[object] = []
 
 
 def load(path: Path, on_launch: Callable[[Launch], int]) -> None:
-    """Load the support library, once a process; extensions find it by its name."""
+    """Load the support library, once per process; the extensions link to it."""
     global _library
     if _library is not None:
         return
     library = ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
-    library.ww_host_find.argtypes = [ctypes.c_uint64, ctypes.POINTER(Region)]
-    library.ww_host_used.argtypes = [ctypes.c_uint64]
-    library.ww_host_declared.argtypes = [ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint64)]
-    library.ww_host_declared.restype = ctypes.POINTER(Symbol)
-    library.ww_host_device_bytes.restype = ctypes.c_size_t
-    if library.ww_host_device_bytes() != ctypes.sizeof(_DeviceProperties):
-        raise RuntimeError(f"{path} is of another version of Warpwise: remove it, and it is built again")
+    library.ww_host_find_region.argtypes = [ctypes.c_uint64, ctypes.POINTER(Region)]
+    library.ww_host_mark_used.argtypes = [ctypes.c_uint64]
+    library.ww_host_find_symbols.argtypes = [ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint64)]
+    library.ww_host_find_symbols.restype = ctypes.POINTER(Symbol)
+    library.ww_host_device_properties_bytes.restype = ctypes.c_size_t
+    if library.ww_host_device_properties_bytes() != ctypes.sizeof(_DeviceProperties):
+        raise RuntimeError(f"{path} was built by another version of Warpwise: remove it; the next call builds it again")
     callback = _Callback(lambda pointer: on_launch(pointer.contents))
-    _kept.append(callback)  # the library keeps the address only
+    _kept.append(callback)  # the library stores only the address
     library.ww_host_on_launch(callback)
-    library.ww_host_device(ctypes.byref(_properties()))
+    library.ww_host_set_device_properties(ctypes.byref(_properties()))
     _library = library
 
 
 def _properties() -> _DeviceProperties:
-    """The target's profile; the number of multiprocessors and the memory, which no profile fixes, are an H100's."""
+    """The properties of the target's profile; the multiprocessor count and the memory size are those of an H100."""
     profile = target_profile()
     major, minor = profile.compute_capability
     return _DeviceProperties(
@@ -113,41 +113,42 @@ def _properties() -> _DeviceProperties:
         total=_MEMORY_BYTES, shared=profile.shared_per_block, shared_optin=profile.shared_per_block_optin,
         shared_per_sm=profile.shared_per_sm, constant=profile.constant_bytes,
         registers=profile.registers_per_block, registers_per_sm=profile.registers_per_sm, warp=profile.warp_size,
-        threads=profile.threads_per_block, block=profile.block_dim, grid=profile.grid_dim, major=major, minor=minor, sms=_SMS,
+        threads=profile.threads_per_block, block=profile.block_dim, grid=profile.grid_dim,
+        major=major, minor=minor, sms=_SMS,
         threads_per_sm=profile.threads_per_sm, blocks_per_sm=profile.blocks_per_sm, cooperative=1,
     )  # fmt: skip
 
 
 def _loaded() -> ctypes.CDLL:
     if _library is None:
-        raise RuntimeError("the support library of load_inline is not loaded yet")
+        raise RuntimeError("the support library of load_inline is not loaded")
     return _library
 
 
 def enter() -> None:
-    """Track what this thread's tensors take, until ``leave``."""
-    _loaded().ww_host_enter()
+    """Track the memory of this thread's new tensors until the matching ``leave``."""
+    _loaded().ww_host_start_tracking()
 
 
 def leave() -> None:
-    _loaded().ww_host_leave()
+    _loaded().ww_host_stop_tracking()
 
 
 def find(address: int) -> Region | None:
-    """The tracked memory that holds ``address``, or ends there."""
+    """The tracked block that contains ``address`` or ends at it."""
     region = Region()
-    return region if _loaded().ww_host_find(address, ctypes.byref(region)) else None
+    return region if _loaded().ww_host_find_region(address, ctypes.byref(region)) else None
 
 
 def used(address: int) -> None:
-    """The memory at ``address`` is fresh no more: a kernel has run on it."""
-    _loaded().ww_host_used(address)
+    """Mark the block at ``address`` as used by a kernel: it is no longer fresh."""
+    _loaded().ww_host_mark_used(address)
 
 
 def symbols(extension: str) -> dict[str, Symbol]:
-    """The ``__device__`` and ``__constant__`` variables of an extension's host code, by their C++ names."""
+    """The ``__device__`` and ``__constant__`` variables of an extension, keyed by their C++ names."""
     count = ctypes.c_uint64()
-    table = _loaded().ww_host_declared(extension.encode(), ctypes.byref(count))
+    table = _loaded().ww_host_find_symbols(extension.encode(), ctypes.byref(count))
     return {symbol.name.decode(): symbol for symbol in table[: count.value]} if table else {}
 
 

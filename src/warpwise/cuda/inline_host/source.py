@@ -1,7 +1,7 @@
-"""CUDA sources turned into what g++ compiles as host code.
+"""Rewrite CUDA sources to host code that g++ compiles.
 
-As nvcc does, each kernel becomes a stub of its own signature that launches it, and ``kernel<<<grid, block>>>(x)``
-becomes ``configure(grid, block), kernel(x)``. Device functions lose their bodies. Every line stays where it was.
+As with nvcc, each kernel becomes a host stub of the same signature that launches it, and ``kernel<<<grid, block>>>(x)``
+becomes ``configure(grid, block), kernel(x)``. The bodies of device functions are removed. Line numbers do not change.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TYPE_WORDS = frozenset(
 
 @dataclass(frozen=True)
 class Edit:
-    """``text`` in place of the source's [start, end)."""
+    """A replacement of the source's characters [start, end) by ``text``."""
 
     start: int
     end: int
@@ -31,7 +31,7 @@ class Edit:
 
 
 def apply(text: str, edits: Iterable[Edit]) -> str:
-    """``text`` with ``edits`` made; an edit inside another one is dropped."""
+    """Apply ``edits`` to ``text``. An edit inside another one is ignored."""
     pieces: list[str] = []
     position = 0
     for edit in sorted(edits, key=lambda edit: (edit.start, -edit.end)):
@@ -43,21 +43,24 @@ def apply(text: str, edits: Iterable[Edit]) -> str:
 
 
 def host_code(text: str, file: str) -> str:
-    """The host side of a CUDA source. Raises ``CompileError`` for a launch that cannot be read."""
+    """The host code of a CUDA source. Raises ``CompileError`` for a launch that cannot be parsed."""
     tokens = lex(text)
     defined = macros(tokens)
     edits = list(_launches(text, tokens, Lines(text, file)))
     found = declarations(significant(tokens), defined)
     for declaration in found:
-        edits += _without_device_code(text, tokens, declaration, defined)
-    symbols = ", ".join(_symbols(found))
+        edits += _strip_device_code(text, tokens, declaration, defined)
+    symbols = ", ".join(_symbol_entries(found))
     table = f"static const ww_symbol ww_symbols[] = {{{symbols}}};\n" if symbols else ""
-    declare = "[[maybe_unused]] static const int ww_declared = ww_host_declare(WW_EXTENSION, ww_symbols, sizeof ww_symbols / sizeof *ww_symbols);"
+    declare = (
+        "[[maybe_unused]] static const int ww_symbols_registered = "
+        "ww_host_register_symbols(WW_EXTENSION, ww_symbols, sizeof ww_symbols / sizeof *ww_symbols);"
+    )
     return apply(text, edits) + (f'\n#line 1 "<variables>"\n{table}{declare}\n' if symbols else "")
 
 
-def _symbols(found: Iterable[Declaration]) -> Iterable[str]:
-    """Initialisers of ``ww_symbol``, one for each __device__ or __constant__ variable at namespace scope."""
+def _symbol_entries(found: Iterable[Declaration]) -> Iterable[str]:
+    """An initialiser of ``ww_symbol`` for each ``__device__`` or ``__constant__`` variable at namespace scope."""
     for declaration in found:
         words = [token.text for token in declaration.tokens]
         if declaration.kind != "variable" or words[0] in ("template", "extern") or "__shared__" in words:
@@ -66,20 +69,21 @@ def _symbols(found: Iterable[Declaration]) -> Iterable[str]:
         if constant or "__device__" in words or "__managed__" in words:
             for name in sorted(declaration.names):
                 full = "::".join((*declaration.scope, name))
-                yield f'{{"{full}", const_cast<void*>(static_cast<const volatile void*>(&::{full})), sizeof(::{full}), {int(constant)}}}'
+                address = f"const_cast<void*>(static_cast<const volatile void*>(&::{full}))"
+                yield f'{{"{full}", {address}, sizeof(::{full}), {int(constant)}}}'
 
 
 _BEFORE_CODE = re.compile(r"\s+")
 
 
 def with_prelude(text: str, prelude: str) -> str:
-    """``text`` with ``prelude`` in front of its first declaration, on the same line: every line keeps its number."""
+    """Insert ``prelude`` as one line before the first declaration of ``text``: line numbers do not change."""
     one_line = _BEFORE_CODE.sub(" ", re.sub(r"//[^\n]*", "", prelude)).strip()
     first = next((token.start for token in lex(text) if token.kind not in ("comment", "directive")), len(text))
     return f"{text[:first]}{one_line} {text[first:]}"
 
 
-def _without_device_code(
+def _strip_device_code(
     text: str, tokens: Sequence[Token], declaration: Declaration, defined: dict[str, Macro]
 ) -> list[Edit]:
     if declaration.body is None:
@@ -87,7 +91,7 @@ def _without_device_code(
     if declaration.kind == "record":
         inside = declaration.tokens[declaration.body[0] + 1 : declaration.body[1]]
         members = declarations(inside, defined, record=True)
-        return [edit for member in members for edit in _without_device_code(text, tokens, member, defined)]
+        return [edit for member in members for edit in _strip_device_code(text, tokens, member, defined)]
     if declaration.kind != "function":
         return []
     if declaration.kernel:
@@ -99,11 +103,11 @@ def _without_device_code(
         return []
     start = declaration.tokens[_end_of_head(declaration)].start
     end = declaration.tokens[declaration.body[1]].end
-    return [Edit(start, end, ";" + _remains(text, tokens, start, end))]
+    return [Edit(start, end, ";" + _preserved_lines(text, tokens, start, end))]
 
 
 def _end_of_head(declaration: Declaration) -> int:
-    """The index of the token that ends a function's head: its ``{``, or the ``:`` of a constructor's initialisers."""
+    """The index of the token after a function's declarator: ``{``, or ``:`` of a constructor's initialiser list."""
     assert declaration.body is not None
     after = declaration.parameters[1] if declaration.parameters else 0
     for index in range(after + 1, declaration.body[0]):
@@ -112,8 +116,8 @@ def _end_of_head(declaration: Declaration) -> int:
     return declaration.body[0]
 
 
-def _remains(text: str, tokens: Sequence[Token], start: int, end: int) -> str:
-    """The line ends of ``text[start:end]``, and its preprocessor lines: an ``#if`` keeps its ``#endif``."""
+def _preserved_lines(text: str, tokens: Sequence[Token], start: int, end: int) -> str:
+    """The newlines and preprocessor directives of ``text[start:end]``, which must stay when the code is removed."""
     pieces = []
     position = start
     for token in tokens:
@@ -128,7 +132,7 @@ def _remains(text: str, tokens: Sequence[Token], start: int, end: int) -> str:
 
 
 def _stub(text: str, tokens: Sequence[Token], kernel: Declaration) -> list[Edit]:
-    """The kernel's body replaced by its launch. The stub names its own instance: ``&scale<T, N>``."""
+    """Replace the kernel's body by a launch of its own instance, ``&scale<T, N>``."""
     assert kernel.body is not None
     assert kernel.parameters is not None
     opening, close = kernel.parameters
@@ -147,22 +151,22 @@ def _stub(text: str, tokens: Sequence[Token], kernel: Declaration) -> list[Edit]
         pack = pack or bool(dots)
         names.append(name + dots)
     types = ", ".join(
-        f"::warpwise_host::plain_t<decltype({name.removesuffix('...')})>{'...' if name.endswith('...') else ''}"
+        f"::warpwise_host::unqualified_t<decltype({name.removesuffix('...')})>{'...' if name.endswith('...') else ''}"
         for name in names
     )
-    # A pack's parameters share one name, so those of such a kernel go without.
+    # The parameters of a pack share one name, so a kernel with a pack passes no names.
     quoted = ", ".join([f'"{name}"' for name in names] + ["nullptr"])
     launch = ", ".join(["nullptr" if pack else "ww_names", *names])
     body = (
         f"{{ static const char* const ww_names[] = {{{quoted}}}; (void)ww_names; "
-        f"::warpwise_host::launch<static_cast<void (*)({types})>(&{_own_name(text, kernel)})>({launch}); }}"
+        f"::warpwise_host::launch<static_cast<void (*)({types})>(&{_instance_name(text, kernel)})>({launch}); }}"
     )
     start, end = kernel.tokens[kernel.body[0]].start, kernel.tokens[kernel.body[1]].end
-    return [*edits, Edit(start, end, body + _remains(text, tokens, start, end))]
+    return [*edits, Edit(start, end, body + _preserved_lines(text, tokens, start, end))]
 
 
 def _parameter_name(declared: Sequence[Token]) -> str | None:
-    """The name in a parameter's declaration; None if it has none."""
+    """The name of a declared parameter; None if it has none."""
     for index, token in enumerate(declared[:-2]):
         if token.text == "(" and declared[index + 1].text in ("*", "&") and declared[index + 2].kind == "identifier":
             return declared[index + 2].text  # float (*rows)[16]
@@ -174,8 +178,8 @@ def _parameter_name(declared: Sequence[Token]) -> str | None:
     return last.text if named and last.kind == "identifier" and last.text not in _TYPE_WORDS else None
 
 
-def _own_name(text: str, kernel: Declaration) -> str:
-    """What ``&`` is put in front of, inside the kernel, to mean the very instance."""
+def _instance_name(text: str, kernel: Declaration) -> str:
+    """The expression that names the kernel's own instance inside its body, without ``&``."""
     assert kernel.parameters is not None
     tokens, opening = kernel.tokens, kernel.parameters[0]
     if tokens[opening - 1].text == ">":  # an explicit specialisation: `void scale<float>(...)`
@@ -189,14 +193,14 @@ def _own_name(text: str, kernel: Declaration) -> str:
         declared = split(part, "=")[0]
         named = len(declared) > 1 and declared[-1].kind == "identifier" and declared[-1].text not in _TYPE_WORDS
         if not named or declared[-1].text in ("typename", "class"):
-            break  # nameless: it has a default, as all after it have
+            break  # unnamed: it has a default, as do all that follow
         pack = any(token.text == "..." for token in declared)
         arguments.append(declared[-1].text + ("..." if pack else ""))
     return f"{name}<{', '.join(arguments)}>"
 
 
 def _opening_angle(tokens: Sequence[Token], index: int) -> int:
-    """The ``<`` that the ``>`` at ``index`` closes, reading backwards; -1 if there is none."""
+    """The index of the ``<`` that matches the ``>`` at ``index``; -1 if there is none."""
     depth = 0
     while index >= 0:
         text = tokens[index].text
@@ -215,7 +219,7 @@ def _opening_angle(tokens: Sequence[Token], index: int) -> int:
 
 
 def _opening(tokens: Sequence[Token], index: int) -> int:
-    """The bracket that the one at ``index`` closes, reading backwards; -1 if there is none."""
+    """The index of the bracket that matches the closing one at ``index``; -1 if there is none."""
     depth = 0
     for position in range(index, -1, -1):
         text = tokens[position].text
@@ -230,34 +234,32 @@ def _opening(tokens: Sequence[Token], index: int) -> int:
 
 def _launches(text: str, tokens: Sequence[Token], lines: Lines) -> Iterable[Edit]:
     code = [token for token in tokens if token.kind not in ("comment", "directive")]
-    yield from _launches_among(text, code, lines)
+    yield from _launch_edits(text, code, lines)
     for token in tokens:
         if token.kind == "directive" and "<<<" in token.text:
             inner = [t for t in lex(token.text, directives=False) if t.kind != "comment"]
             moved = [Token(t.kind, t.text, t.start + token.start, t.end + token.start) for t in inner]
-            yield from _launches_among(text, moved, lines)
+            yield from _launch_edits(text, moved, lines)
 
 
-def _launches_among(text: str, tokens: Sequence[Token], lines: Lines) -> Iterable[Edit]:
+def _launch_edits(text: str, tokens: Sequence[Token], lines: Lines) -> Iterable[Edit]:
     for index, token in enumerate(tokens):
         if token.text != "<<<":
             continue
         end = _closing_chevrons(tokens, index)
-        start = _callee(tokens, index)
+        start = _callee_start(tokens, index)
         if end is None or start is None:
             file, line = lines.at(token.start)
-            raise CompileError(
-                f"{file}:{line}: a launch is written kernel<<<grid, block>>>(arguments); this one cannot be read"
-            )
+            raise CompileError(f"{file}:{line}: cannot parse this launch; expected kernel<<<grid, block>>>(arguments)")
         configuration = text[token.end : tokens[end].start]
         first = tokens[start].start
         callee = text[first : token.start]
-        # One edit: the configuration moves in front of the kernel's name with its line ends.
+        # One edit, since the configuration moves before the kernel's name with its newlines.
         yield Edit(first, tokens[end + 2].end, f"{_CONFIGURE}(__LINE__, {configuration}), {callee.rstrip()}")
 
 
 def _closing_chevrons(tokens: Sequence[Token], index: int) -> int | None:
-    """The first ``>`` of the ``>>>`` that closes the launch opened at ``index``."""
+    """The index of the first ``>`` of the ``>>>`` that matches the ``<<<`` at ``index``."""
     position = index + 1
     while position + 2 < len(tokens):
         text = tokens[position].text
@@ -277,8 +279,8 @@ def _closing_chevrons(tokens: Sequence[Token], index: int) -> int | None:
     return None
 
 
-def _callee(tokens: Sequence[Token], chevrons: int) -> int | None:
-    """Where the expression in front of ``<<<`` begins: ``ns::scale<float, 4>``, ``(*kernel)`` or ``kernels[i]``."""
+def _callee_start(tokens: Sequence[Token], chevrons: int) -> int | None:
+    """The first token of the expression before ``<<<``: ``ns::scale<float, 4>``, ``(*kernel)`` or ``kernels[i]``."""
     index = chevrons - 1
     while index >= 0 and tokens[index].text in (")", "]"):
         index = _opening(tokens, index)
@@ -309,8 +311,11 @@ _ON_CPU = {"is_cuda": "is_cpu", "is_cpu": "is_cuda", "cuda": "cpu", "kCUDA": "kC
 
 
 def on_cpu(text: str) -> str:
-    """``text`` with CUDA's device names meaning the CPU: ``x.is_cuda()`` is true of a CPU tensor, ``torch::kCUDA`` is
-    ``torch::kCPU``, ``x.cuda()`` is ``x.cpu()``. Comments and strings stay, but for the device in ``Device("cuda")``."""
+    """Replace PyTorch's names for the CUDA device by those for the CPU.
+
+    ``x.is_cuda()`` becomes ``x.is_cpu()``, ``torch::kCUDA`` becomes ``torch::kCPU``, ``x.cuda()`` becomes ``x.cpu()``.
+    Comments and strings do not change, except ``Device("cuda")``.
+    """
     edits: list[Edit] = []
     tokens = lex(text)
     for token in tokens:
@@ -336,20 +341,20 @@ def _devices(tokens: Sequence[Token]) -> Iterable[Edit]:
         elif (
             token.text in ("CUDA", "CPU") and before == "," and "TORCH_LIBRARY_IMPL" in texts[max(0, index - 4) : index]
         ):
-            # An operator may have both implementations: the one for the CPU makes room.
+            # An operator may have both implementations: they are swapped, so that the CUDA one runs.
             yield Edit(token.start, token.end, "CPU" if token.text == "CUDA" else "CUDA")
         elif token.text == "CUDA" and before == "::" and texts[index - 2] in ("DeviceType", "DispatchKey", "Backend"):
             yield Edit(token.start, token.end, "CPU")
         elif token.text in ("is_cuda", "is_cpu", "cuda") and before in (".", "->") and after == ["(", ")"]:
             if texts[max(0, index - 5) : index - 1] == [".", "type", "(", ")"] and token.text == "is_cuda":
-                # x.type().is_cuda(), of PyTorch's first years: a tensor type that knows no is_cpu().
+                # x.type().is_cuda(), deprecated: the type has no is_cpu().
                 yield Edit(tokens[index - 5].start, token.end, ".is_cpu")
             else:
                 yield Edit(token.start, token.end, _ON_CPU[token.text])
 
 
 def functions_of(text: str) -> frozenset[str]:
-    """Names that ``text`` calls in ``torch::`` or ``at::``, or could, if it says ``using namespace torch``."""
+    """The names that ``text`` uses from ``torch::`` or ``at::``; with ``using namespace``, all names that it calls."""
     code = "".join(blank(t.text) if t.kind in ("comment", "string") else t.text + " " for t in lex(text))
     names = set(re.findall(r"\b(?:torch|at)\s*::\s*(\w+)\b", code))
     if re.search(r"\busing\s+namespace\s+(?:torch|at)\b", code):

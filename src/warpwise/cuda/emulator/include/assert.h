@@ -1,2 +1,2 @@
-// assert() of device code, whichever header asks for it.
+// Forwards to the assert() of device code.
 #include "ww/assert.h"

@@ -1,4 +1,4 @@
-// Cooperative groups: the block, its tiles, lanes that are together, and the grid.
+// cooperative_groups.h for the emulator: the grid, the block, tiles of a block, and coalesced groups of a warp's lanes.
 #pragma once
 #include "warpwise_device.h"
 
@@ -10,8 +10,8 @@ namespace cooperative_groups {
 
 namespace details {
 WW_INLINE unsigned low_lanes(unsigned count) { return count >= 32 ? 0xffffffffu : (1u << count) - 1; }
-// The lane of the member with that rank in a mask of lanes.
-WW_UNCHECKED unsigned lane_of_rank(unsigned mask, unsigned rank) {
+// The lane of the member with this rank in a mask of lanes; 32 if there is none.
+WW_UNINSTRUMENTED unsigned lane_of_rank(unsigned mask, unsigned rank) {
   for (unsigned lane = 0; lane < 32; lane++)
     if ((mask >> lane & 1) && rank-- == 0) return lane;
   return 32;
@@ -60,7 +60,7 @@ class thread_block {
   static WW_MEMBER dim3 dim_threads() { return blockDim; }
 };
 WW_INLINE thread_block this_thread_block() { return {}; }
-// Scratch memory for tiles of more than a warp, which the CPU does without.
+// Scratch memory that CUDA requires for tiles of more than a warp; the emulator does not use it.
 template <unsigned MaxBlockSize = 1024>
 struct block_tile_memory {
   char bytes[MaxBlockSize >= 32 ? MaxBlockSize / 32 * 8 : 8];
@@ -71,11 +71,11 @@ WW_INLINE thread_block this_thread_block(block_tile_memory<MaxBlockSize>&) {
 }
 
 namespace details {
-// The lanes that this thread's warp has: fewer than 32 in the last warp of a ragged block.
+// The mask of the lanes of this thread's warp; the last warp of a block may have fewer than 32.
 WW_INLINE unsigned lanes_of_warp() { return low_lanes(thread_block::size() - (ww_thread_rank() & ~31u)); }
 }  // namespace details
 
-// ---- Lanes of one warp, named by a mask
+// ---- A group of lanes of one warp, given by a mask
 class coalesced_group {
  public:
   WW_MEMBER explicit coalesced_group(unsigned mask, unsigned meta_rank = 0, unsigned meta_size = 1)
@@ -122,7 +122,7 @@ class coalesced_group {
   template <class T>
   WW_MEMBER T take(T value, unsigned rank, const char* what, int line) const {
     const ww_exchange table = ww_warp_exchange(mask_, &value, sizeof(T), what, line);
-    return ww::deposit<T>(table, details::lane_of_rank(mask_, rank), value, what, line);
+    return ww::lane_value<T>(table, details::lane_of_rank(mask_, rank), value, what, line);
   }
   WW_MEMBER unsigned by_rank(unsigned lanes) const {
     unsigned ranks = 0, rank = 0;
@@ -131,17 +131,17 @@ class coalesced_group {
   }
   unsigned mask_, meta_rank_, meta_size_;
 };
-WW_INLINE coalesced_group coalesced_threads(WW_LINE) { return coalesced_group(ww_converged(line)); }
+WW_INLINE coalesced_group coalesced_threads(WW_LINE) { return coalesced_group(ww_converged_lanes(line)); }
 
-// ---- Tiles of a power of two of consecutive threads
+// ---- Tiles: consecutive threads, a power of two of them
 template <unsigned Size, class Parent = void>
 class thread_block_tile {
   static_assert(Size >= 1 && Size <= 1024 && (Size & (Size - 1)) == 0,
-                "a tile has a power of two of threads, up to 1024");
+                "the size of a tile must be a power of two up to 1024");
 
  public:
   thread_block_tile() = default;
-  // thread_block_tile<32> stands for a tile of whatever parent.
+  // thread_block_tile<32> is constructible from a tile with any parent.
   template <class Other, std::enable_if_t<!std::is_same_v<Other, Parent> && std::is_void_v<Parent>, int> = 0>
   WW_MEMBER thread_block_tile(const thread_block_tile<Size, Other>&) {}
 
@@ -191,7 +191,7 @@ class thread_block_tile {
 
  private:
   WW_MEMBER unsigned warp_mask() const {
-    static_assert(Size <= 32, "shuffles and votes need a tile of at most 32 threads");
+    static_assert(Size <= 32, "shuffles and votes require a tile of at most 32 threads");
     return ww_mask();
   }
   WW_MEMBER unsigned shifted(unsigned lanes) const { return (lanes & ww_mask()) >> (ww_lane() & ~(Size - 1)); }
@@ -203,7 +203,7 @@ class thread_block_tile {
   }
 };
 
-// ---- A group whose kind is known at run time only
+// ---- A group whose type is not known at compile time
 class thread_group {
  public:
   WW_MEMBER thread_group(const thread_block&) : first_(0), size_(thread_block::size()), mask_(0) {}
@@ -240,15 +240,15 @@ WW_INLINE thread_block_tile<Size, thread_block> tiled_partition(const thread_blo
 template <unsigned Size, unsigned ParentSize, class Grandparent>
 WW_INLINE thread_block_tile<Size, thread_block_tile<ParentSize, Grandparent>> tiled_partition(
     const thread_block_tile<ParentSize, Grandparent>&) {
-  static_assert(Size <= ParentSize, "a tile lies within its parent");
+  static_assert(Size <= ParentSize, "a tile cannot be larger than its parent");
   return {};
 }
 
-// Tiles of consecutive ranks of the group, their size known at run time: a power of two up to 32.
+// Tiles of consecutive ranks of a group. `size`, known at run time only, is a power of two up to 32.
 template <class Group>
-WW_UNCHECKED coalesced_group ww_partition(const Group& group, unsigned mask, unsigned size, int line) {
+WW_UNINSTRUMENTED coalesced_group ww_partition(const Group& group, unsigned mask, unsigned size, int line) {
   if (size < 1 || size > 32 || (size & (size - 1)))
-    ww_fail(WW_UNDEFINED, "tiled_partition: the size must be a power of two up to 32", line);
+    ww_fail(WW_UNDEFINED, "tiled_partition: the size must be a power of two from 1 to 32", line);
   const unsigned rank = details::rank_in(mask), first = rank / size * size;
   unsigned tile = 0;
   for (unsigned i = first; i < first + size; i++) {
@@ -267,9 +267,9 @@ WW_INLINE thread_group tiled_partition(const thread_group& group, unsigned size,
   return ww_partition(group, group.ww_mask() ? group.ww_mask() : details::lanes_of_warp(), size, line);
 }
 
-// The lanes of the group that pass the same label, and the groups numbered in the order of their first lanes.
+// The lanes of the group with the same label. The new groups are numbered in the order of their first lanes.
 template <class Group, class Label>
-WW_UNCHECKED coalesced_group labeled_partition(const Group& group, Label label, WW_LINE) {
+WW_UNINSTRUMENTED coalesced_group labeled_partition(const Group& group, Label label, WW_LINE) {
   const unsigned mine = ww::matching(group.ww_mask(), label, "labeled_partition()", line);
   const ww_exchange table = ww_warp_exchange(group.ww_mask(), &mine, sizeof mine, "labeled_partition()", line);
   unsigned rank = 0, groups = 0;
@@ -315,7 +315,7 @@ WW_INLINE auto group_size(const Group& group) {
   return group.size();
 }
 
-// Clusters: refused where the kernel asks for its own.
+// Thread block clusters are not emulated: this_cluster() fails at run time.
 class cluster_group {
  public:
   static WW_MEMBER void sync() {}

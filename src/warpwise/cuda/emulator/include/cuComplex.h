@@ -1,4 +1,4 @@
-// Complex numbers as float2 and double2.
+// cuComplex.h for the emulator: complex numbers as float2 and double2.
 #pragma once
 #include <warpwise_device.h>
 

@@ -1,4 +1,4 @@
-// CUDA's bfloat16, under its usual names.
+// cuda_bf16.h for the emulator: the public names of bfloat16. warpwise_device.h declares the types.
 #pragma once
 #include "cuda_fp16.h"
 

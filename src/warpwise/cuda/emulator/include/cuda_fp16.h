@@ -1,4 +1,4 @@
-// CUDA's half precision, under its usual names.
+// cuda_fp16.h for the emulator: the public names of half precision. warpwise_device.h declares the types.
 #pragma once
 #include <warpwise_device.h>
 

@@ -1,3 +1,3 @@
-// Included by sources that name the implementation header.
+// CUDA's implementation header, for sources that include it directly.
 #pragma once
 #include "cuda_fp16.h"

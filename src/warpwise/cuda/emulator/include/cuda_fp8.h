@@ -1,5 +1,5 @@
-// The 8-bit floating types: e4m3 (bias 7, no infinity, largest 448) and e5m2 (bias 15), with their pairs and
-// quadruples.
+// cuda_fp8.h for the emulator: the 8-bit floating-point types e4m3 (exponent bias 7, no infinity, maximum 448) and e5m2
+// (exponent bias 15), and vectors of two and four of them.
 #pragma once
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"
@@ -7,12 +7,12 @@
 typedef unsigned char __nv_fp8_storage_t;
 typedef unsigned short __nv_fp8x2_storage_t;
 typedef unsigned int __nv_fp8x4_storage_t;
-// Past the largest finite value: NaN (e4m3) or infinity (e5m2), or that largest value.
+// The result of a conversion that overflows: NaN (e4m3) or infinity (e5m2); or the largest finite value.
 enum __nv_saturation_t { __NV_NOSAT, __NV_SATFINITE };
 enum __nv_fp8_interpretation_t { __NV_E4M3, __NV_E5M2 };
 
 namespace ww {
-// e5m2 is the upper byte of a half. e4m3 has one exponent bit less, hence a rebias by 120 from float.
+// e5m2 is the upper byte of a half. e4m3 has 4 exponent bits; its bias differs from float's by 120.
 template <__nv_fp8_interpretation_t kind>
 WW_INLINE unsigned char fp8_bits(float f, __nv_saturation_t saturation) {
   constexpr int fraction = kind == __NV_E4M3 ? 3 : 2, bias = kind == __NV_E4M3 ? 7 : 15;
@@ -22,10 +22,12 @@ WW_INLINE unsigned char fp8_bits(float f, __nv_saturation_t saturation) {
   const int exponent = static_cast<int>(magnitude >> 23), lowest_normal = 128 - bias;
   unsigned result;
   if (exponent >= lowest_normal) {
-    result = cut<Rounding::nearest>(magnitude - (static_cast<unsigned>(127 - bias) << 23), 23 - fraction, sign);
+    result =
+        drop_low_bits<Rounding::nearest>(magnitude - (static_cast<unsigned>(127 - bias) << 23), 23 - fraction, sign);
   } else {
     const unsigned significand = exponent ? (magnitude & 0x7fffffu) | 0x800000u : magnitude & 0x7fffffu;
-    result = cut<Rounding::nearest>(significand, 23 - fraction + lowest_normal - (exponent ? exponent : 1), sign);
+    result =
+        drop_low_bits<Rounding::nearest>(significand, 23 - fraction + lowest_normal - (exponent ? exponent : 1), sign);
   }
   if (result > largest) result = saturation == __NV_SATFINITE ? largest : beyond;
   return static_cast<unsigned char>(sign | result);
@@ -74,7 +76,7 @@ WW_FP8_PAIR(__nv_cvt_halfraw2_to_fp8x2, __half2_raw, ww::half_value(x.x), ww::ha
 WW_FP8_PAIR(__nv_cvt_bfloat16raw2_to_fp8x2, __nv_bfloat162_raw, ww::bfloat16_value(x.x), ww::bfloat16_value(x.y))
 #undef WW_FP8_PAIR
 
-// The types convert explicitly, saturating.
+// Conversions are explicit and saturate to the largest finite value.
 #define WW_FP8(KIND, SUFFIX)                                                                                           \
   struct __nv_fp8_##SUFFIX {                                                                                           \
     __nv_fp8_storage_t __x;                                                                                            \

@@ -1,4 +1,4 @@
-// CUDA's pipeline header: the primitives and cuda::pipeline.
+// cuda_pipeline.h for the emulator: the pipeline primitives and cuda::pipeline.
 #pragma once
 #include "cuda_pipeline_primitives.h"
 #include "cuda/pipeline"

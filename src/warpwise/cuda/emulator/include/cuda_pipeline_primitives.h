@@ -1,4 +1,4 @@
-// __pipeline_memcpy_async and its waits: cp.async without inline PTX.
+// cuda_pipeline_primitives.h for the emulator: __pipeline_memcpy_async, __pipeline_commit and __pipeline_wait_prior.
 #pragma once
 #include "ww/async.h"
 
@@ -8,8 +8,10 @@ WW_INLINE void __pipeline_memcpy_async(void* __restrict__ to, const void* __rest
   if (bytes != 4 && bytes != 8 && bytes != 16)
     ww_fail(WW_UNDEFINED, "__pipeline_memcpy_async copies 4, 8 or 16 bytes", line);
   if (both % bytes)
-    ww_fail(WW_UNDEFINED, "__pipeline_memcpy_async: both addresses must be multiples of the bytes copied", line);
-  if (zeroed > bytes) ww_fail(WW_UNDEFINED, "__pipeline_memcpy_async: more bytes to zero than to copy", line);
+    ww_fail(WW_UNDEFINED, "__pipeline_memcpy_async: both addresses must be multiples of the number of bytes copied",
+            line);
+  if (zeroed > bytes)
+    ww_fail(WW_UNDEFINED, "__pipeline_memcpy_async: zfill is larger than the number of bytes copied", line);
   ww::copy_async(to, from, bytes, zeroed, line);
 }
 WW_INLINE void __pipeline_commit() { ww_copy_commit(); }

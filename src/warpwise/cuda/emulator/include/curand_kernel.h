@@ -1,6 +1,7 @@
-// cuRAND's device generators, with cuRAND's numbers: XORWOW (the default state) and Philox4x32-10, their uniform and
-// normal deviates. Sources: G. Marsaglia, "Xorshift RNGs" (2003); J. Salmon et al., "Parallel random numbers: as easy
-// as 1, 2, 3" (2011). Other generators and distributions are not emulated: a source that uses them does not compile.
+// curand_kernel.h for the emulator: the generators XORWOW (the default) and Philox4x32-10 with uniform and normal
+// distributions, giving cuRAND's numbers. Sources: G. Marsaglia, "Xorshift RNGs" (2003); J. Salmon et al., "Parallel
+// random numbers: as easy as 1, 2, 3" (2011). Other generators and distributions are not emulated: a source that uses
+// them does not compile.
 #pragma once
 #include <warpwise_device.h>
 
@@ -24,7 +25,7 @@ typedef curandStateXORWOW curandState;
 typedef curandStatePhilox4_32_10 curandStatePhilox4_32_10_t;
 
 namespace ww {
-// ---- XORWOW: five words of xorshift, a linear map over GF(2), and a Weyl sequence added to the last
+// ---- XORWOW: a xorshift generator of five words, which is linear over GF(2), plus a Weyl sequence
 struct XorwowMatrix {
   unsigned column[160][5];
 };
@@ -33,15 +34,16 @@ WW_INLINE void xorwow_step(unsigned* v) {
   v[0] = v[1], v[1] = v[2], v[2] = v[3], v[3] = v[4];
   v[4] = (v[4] ^ v[4] << 4) ^ (t ^ t << 1);
 }
-WW_UNCHECKED void xorwow_apply(const XorwowMatrix& m, unsigned* v) {
+WW_UNINSTRUMENTED void xorwow_apply(const XorwowMatrix& m, unsigned* v) {
   unsigned result[5] = {};
   for (int bit = 0; bit < 160; ++bit)
     if (v[bit / 32] >> (bit % 32) & 1)
       for (int word = 0; word < 5; ++word) result[word] ^= m.column[bit][word];
   __builtin_memcpy(v, result, sizeof result);
 }
-// The map of 2^power steps, from the map of one by squaring; kept, since every thread asks for the same few.
-WW_UNCHECKED const XorwowMatrix& xorwow_power(int power) {
+// The matrix of 2^power steps, by repeated squaring of the matrix of one step. Cached, because all threads use the
+// same.
+WW_UNINSTRUMENTED const XorwowMatrix& xorwow_power(int power) {
   static XorwowMatrix* known[131] = {};
   if (known[power]) return *known[power];
   auto* m = static_cast<XorwowMatrix*>(malloc(sizeof(XorwowMatrix)));
@@ -57,8 +59,8 @@ WW_UNCHECKED const XorwowMatrix& xorwow_power(int power) {
   }
   return *(known[power] = m);
 }
-// count * 2^first steps.
-WW_UNCHECKED void xorwow_skip(unsigned* v, unsigned long long count, int first) {
+// Advances the state by count * 2^first steps.
+WW_UNINSTRUMENTED void xorwow_skip(unsigned* v, unsigned long long count, int first) {
   for (int bit = 0; count >> bit && bit < 64; ++bit)
     if (count >> bit & 1) xorwow_apply(xorwow_power(first + bit), v);
 }
@@ -82,7 +84,7 @@ WW_INLINE void philox_advance(curandStatePhilox4_32_10* s, unsigned long long n)
 }
 constexpr float two_to_minus_32 = 2.3283064e-10f;
 constexpr double two_to_minus_53 = 1.1102230246251565e-16;
-WW_INLINE float uniform(unsigned x) { return keep(x * two_to_minus_32) + two_to_minus_32 / 2.0f; }
+WW_INLINE float uniform(unsigned x) { return uncontracted(x * two_to_minus_32) + two_to_minus_32 / 2.0f; }
 WW_INLINE double uniform(unsigned x, unsigned y) {
   const unsigned long long z = static_cast<unsigned long long>(x) ^ static_cast<unsigned long long>(y) << 21;
   return z * two_to_minus_53 + two_to_minus_53 / 2.0;
@@ -90,7 +92,7 @@ WW_INLINE double uniform(unsigned x, unsigned y) {
 // G. Box and M. Muller, "A note on the generation of random normal deviates" (1958).
 WW_INLINE float2 box_muller(unsigned x, unsigned y) {
   constexpr float turn = two_to_minus_32 * 6.2831855f;
-  const float radius = sqrtf(-2.0f * logf(uniform(x))), angle = keep(y * turn) + turn / 2.0f;
+  const float radius = sqrtf(-2.0f * logf(uniform(x))), angle = uncontracted(y * turn) + turn / 2.0f;
   return {sinf(angle) * radius, cosf(angle) * radius};
 }
 WW_INLINE double2 box_muller(unsigned x0, unsigned x1, unsigned y0, unsigned y1) {
@@ -100,7 +102,7 @@ WW_INLINE double2 box_muller(unsigned x0, unsigned x1, unsigned y0, unsigned y1)
 constexpr int spare_float = 0xffffffff, spare_double = 0xfffffffd;
 }  // namespace ww
 
-// ---- Starting and skipping
+// ---- Initialisation and skip-ahead
 WW_INLINE void skipahead(unsigned long long n, curandStateXORWOW* state) {
   ww::xorwow_skip(state->v, n, 0);
   state->d += 362437u * static_cast<unsigned>(n);
@@ -160,10 +162,10 @@ WW_INLINE unsigned curand(curandStatePhilox4_32_10* state) {
   return result;
 }
 WW_INLINE uint4 curand4(curandStatePhilox4_32_10* state) {
-  return {curand(state), curand(state), curand(state), curand(state)};  // braces order the four calls
+  return {curand(state), curand(state), curand(state), curand(state)};  // braces fix the order of the four calls
 }
 
-// ---- Deviates: uniform in (0, 1], normal with mean 0 and deviation 1
+// ---- Distributions: uniform in (0, 1]; normal with mean 0 and standard deviation 1
 template <class S>
 WW_INLINE float curand_uniform(S* state) {
   return ww::uniform(curand(state));

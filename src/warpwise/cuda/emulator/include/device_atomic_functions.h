@@ -1,3 +1,3 @@
-// Part of the device language, which is included before every kernel source.
+// Forwards to warpwise_device.h, which declares the device language and is included before every kernel source.
 #pragma once
 #include <warpwise_device.h>

@@ -1,4 +1,4 @@
-// CUDA's named constants, correctly rounded.
+// math_constants.h for the emulator: CUDA's CUDART_* constants, correctly rounded.
 #pragma once
 #include <warpwise_device.h>
 

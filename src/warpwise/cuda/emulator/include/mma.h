@@ -1,8 +1,8 @@
-// nvcuda::wmma: matrix fragments held by a warp.
+// mma.h for the emulator: nvcuda::wmma, matrix fragments distributed over the lanes of a warp.
 //
-// CUDA leaves open which lane holds which element. Here element e of a row-major tile lies in lane e % 32, place e /
-// 32, except that a 16x16 accumulator has the layout that sm_80 and later use (two m16n8 tiles of mma.sync), since
-// kernels exist that rely on it.
+// CUDA does not specify which lane holds which element of a fragment. Here, x[i] of lane L is element 32 i + L of the
+// row-major tile. A 16x16 accumulator instead has the layout of sm_80 and later (two m16n8 tiles of mma.sync), because
+// some kernels rely on it.
 #pragma once
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"
@@ -51,11 +51,11 @@ struct fragment {
   element_type x[num_elements];
 
   static constexpr bool tiled = is_accumulator && M == 16 && N == 16;
-  static inline __attribute__((always_inline)) int row(unsigned lane, int place) {
-    return tiled ? int(lane / 4) + 8 * (place >> 1 & 1) : (place * 32 + int(lane)) / columns;
+  static inline __attribute__((always_inline)) int row(unsigned lane, int index) {
+    return tiled ? int(lane / 4) + 8 * (index >> 1 & 1) : (index * 32 + int(lane)) / columns;
   }
-  static inline __attribute__((always_inline)) int column(unsigned lane, int place) {
-    return tiled ? 2 * int(lane % 4) + (place & 1) + 8 * (place >> 2) : (place * 32 + int(lane)) % columns;
+  static inline __attribute__((always_inline)) int column(unsigned lane, int index) {
+    return tiled ? 2 * int(lane % 4) + (index & 1) + 8 * (index >> 2) : (index * 32 + int(lane)) % columns;
   }
 };
 
@@ -65,22 +65,22 @@ WW_INLINE void fill_fragment(fragment<Use, M, N, K, T, Layout>& f,
   for (int i = 0; i < f.num_elements; ++i) f.x[i] = value;
 }
 
-// The upper 19 bits of a float; the rest is what tensor cores ignore.
+// Rounds a float to the 19 bits of tf32; tensor cores ignore the others.
 WW_INLINE float __float_to_tf32(float x) {
   const unsigned u = ww::bits<unsigned>(x);
   return (u & 0x7fffffffu) > 0x7f800000u ? x : ww::bits<float>((u + 0x1000u) & 0xffffe000u);
 }
 
 namespace detail {
-WW_INLINE void meet(const char* what, const void* address, unsigned stride_bytes, int line) {
+WW_INLINE void check_and_sync(const char* what, const void* address, unsigned stride_bytes, int line) {
   if (reinterpret_cast<size_t>(address) % 16 || stride_bytes % 16)
-    ww_fail(WW_UNDEFINED, "a wmma load or store needs an address and a leading dimension of multiples of 16 bytes",
-            line);
+    ww_fail(WW_UNDEFINED,
+            "a wmma load or store requires an address and a leading dimension that are multiples of 16 bytes", line);
   ww_warp_exchange(0xffffffffu, nullptr, 0, what, line);
 }
 template <class F, class P>
 WW_INLINE void load(F& f, const P* from, unsigned stride, bool by_columns, int line) {
-  meet("wmma::load_matrix_sync", from, stride * sizeof(P), line);
+  check_and_sync("wmma::load_matrix_sync", from, stride * sizeof(P), line);
   const unsigned lane = ww_lane();
   for (int i = 0; i < F::num_elements; ++i) {
     const unsigned r = F::row(lane, i), c = F::column(lane, i);
@@ -92,7 +92,7 @@ WW_INLINE void load(F& f, const P* from, unsigned stride, bool by_columns, int l
 template <class Use, int M, int N, int K, class T, class Layout, class P>
 WW_INLINE void load_matrix_sync(fragment<Use, M, N, K, T, Layout>& f, const P* from, unsigned stride, WW_LINE) {
   static_assert(!std::is_same_v<Use, accumulator>,
-                "loading an accumulator takes a layout: mem_row_major or mem_col_major");
+                "loading an accumulator requires a layout argument: mem_row_major or mem_col_major");
   detail::load(f, from, stride, std::is_same_v<Layout, col_major>, line);
 }
 template <int M, int N, int K, class T, class P>
@@ -104,7 +104,7 @@ template <int M, int N, int K, class T, class P>
 WW_INLINE void store_matrix_sync(P* to, const fragment<accumulator, M, N, K, T>& f, unsigned stride, layout_t layout,
                                  WW_LINE) {
   typedef fragment<accumulator, M, N, K, T> F;
-  detail::meet("wmma::store_matrix_sync", to, stride * sizeof(P), line);
+  detail::check_and_sync("wmma::store_matrix_sync", to, stride * sizeof(P), line);
   const unsigned lane = ww_lane();
   for (int i = 0; i < F::num_elements; ++i) {
     const unsigned r = F::row(lane, i), c = F::column(lane, i);
@@ -112,11 +112,11 @@ WW_INLINE void store_matrix_sync(P* to, const fragment<accumulator, M, N, K, T>&
   }
 }
 
-// d = a b + c: every lane deposits its parts of a and b, then computes its own elements of d.
+// d = a b + c. The lanes exchange their elements of a and b; then each lane computes its own elements of d.
 template <int M, int N, int K, class T, class U, class LA, class LB, class TD, class TC>
-WW_UNCHECKED void mma_sync(fragment<accumulator, M, N, K, TD>& d, const fragment<matrix_a, M, N, K, T, LA>& a,
-                           const fragment<matrix_b, M, N, K, U, LB>& b, const fragment<accumulator, M, N, K, TC>& c,
-                           bool saturate, int line) {
+WW_UNINSTRUMENTED void mma_sync(fragment<accumulator, M, N, K, TD>& d, const fragment<matrix_a, M, N, K, T, LA>& a,
+                                const fragment<matrix_b, M, N, K, U, LB>& b,
+                                const fragment<accumulator, M, N, K, TC>& c, bool saturate, int line) {
   typedef fragment<matrix_a, M, N, K, T, LA> A;
   typedef fragment<matrix_b, M, N, K, U, LB> B;
   typedef fragment<accumulator, M, N, K, TC> C;

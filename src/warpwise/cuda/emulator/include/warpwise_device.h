@@ -1,4 +1,6 @@
-// CUDA C++'s device language for a C++ compiler of the host: included before every kernel source.
+// The device language of CUDA C++ for a host C++ compiler: qualifiers, built-in variables, vector types, intrinsics,
+// math functions, and the entry points of a kernel's library. Included before every kernel source. The headers under
+// ww/ are parts of it and are included in this order.
 #pragma once
 #include "ww/libm.h"
 

@@ -1,4 +1,6 @@
-// What device headers and the runtime agree on: every entry point that a compiled kernel calls.
+// The ABI between compiled kernels and the emulator's runtime: every function that the device headers under
+// emulator/include call. A kernel is host code here: one CUDA thread runs as one fiber, and these functions switch
+// fibers, check memory accesses and report findings. `line` is always the line of the call in the kernel's source.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -7,17 +9,18 @@ struct ww_dim3 {
   unsigned x, y, z;
 };
 
-// One __shared__ declaration, as the rewritten source describes it; `launch` and `addr` are the runtime's.
+// One __shared__ declaration of the kernel's source. The runtime caches the variable's address for one block in
+// `block_instance` and `address`.
 struct ww_site {
   const char* name;
   uint32_t element_bytes, bytes, align;  // bytes is 0 for extern __shared__
   int line;
-  uint64_t launch;
-  void* addr;
+  uint64_t block_instance;
+  void* address;
 };
 
-// A warp operation's table: lane L's deposit lies at data + L * stride if bit L of present is set.
-// Valid until the calling lane's next warp operation.
+// The values that the lanes of a warp exchange in one operation: lane L's value is at data + L * stride if bit L of
+// `present` is set. Valid until the calling lane's next warp operation.
 struct ww_exchange {
   const char* data;
   unsigned stride, present;
@@ -27,7 +30,7 @@ enum ww_problem { WW_ASSERT, WW_UNDEFINED, WW_UNSUPPORTED, WW_WARP };
 
 #pragma GCC visibility push(default)
 extern "C" {
-// Constant for a thread's life, so the compiler may merge calls.
+// Constant during a thread's lifetime, so the compiler may merge calls.
 ww_dim3 ww_thread_index() __attribute__((const));
 ww_dim3 ww_block_index() __attribute__((const));
 ww_dim3 ww_block_dim() __attribute__((const));
@@ -43,43 +46,47 @@ void ww_named_barrier(unsigned id, unsigned threads, int arrive_only, int line);
 void ww_grid_sync(int line);
 void ww_syncwarp(unsigned mask, int line);
 ww_exchange ww_warp_exchange(unsigned mask, const void* in, unsigned bytes, const char* what, int line);
-unsigned ww_activemask();  // the lanes that have not returned
+unsigned ww_activemask();  // the lanes that have not exited
 
-void ww_atomic(void* address, unsigned bytes, const char* what, int line);  // before each read-modify-write
-void ww_touch(const void* address, size_t bytes, int write, int line);      // a checked access made by a header
-void ww_fence(int scope);                                                   // 0 block, 1 device, 2 system
+void ww_atomic(void* address, unsigned bytes, const char* what, int line);     // before each read-modify-write
+void ww_check_access(const void* address, size_t bytes, int write, int line);  // a checked access made by a header
+void ww_fence(int scope);                                                      // 0 block, 1 device, 2 system
 void ww_yield(int line);
 
-// Asynchronous copies. The bytes land when they are waited for, so a missing wait is seen; zero-filled past from_bytes.
+// Asynchronous copies (cp.async). The runtime reads the source when the copy is issued and writes the destination when
+// a wait completes it, so a missing wait gives a finding. Bytes past from_bytes are filled with zeros.
 void ww_copy_async(void* to, const void* from, size_t bytes, size_t from_bytes, int line);
-void ww_copy_commit();                      // closes this thread's group
-void ww_copy_wait(unsigned still_pending);  // all but the newest `still_pending` groups of this thread have landed
+void ww_copy_commit();                      // commits the thread's copies since the last commit as a group
+void ww_copy_wait(unsigned still_pending);  // until only the newest `still_pending` groups are pending
 
 void ww_fail(ww_problem, const char* message, int line);  // does not return
 void ww_warn(ww_problem, const char* message, int line);
 int ww_printf(const char* format, ...) __attribute__((format(printf, 1, 2)));
 unsigned long long ww_clock();
 
-// Shared addresses as PTX sees them: 32 bits, slot << 22 | offset; 0xffffffff if the address is not shared.
+// Addresses in PTX's .shared window: 32 bits, slot << 22 | offset. ww_to_shared gives 0xffffffff for an address outside
+// shared memory.
 unsigned ww_to_shared(const void*);
 void* ww_from_shared(uint64_t);
 
-// Barriers of `threads` consecutive threads of the block that begin at thread `first` (tiles of more than a warp).
+// A barrier of `threads` consecutive threads of the block, from thread `first` on (thread_block_tile of more than 32).
 void ww_group_barrier(unsigned first, unsigned threads, int line);
-// The same with a deposit of each; gives all deposits in order, valid until this thread's next call.
+// The same barrier, exchanging one value of each thread. Returns the values in thread order, valid until the calling
+// thread's next exchange.
 const void* ww_group_exchange(unsigned first, unsigned threads, const void* in, unsigned bytes, int line);
 
-// Barrier objects (cuda::barrier), known by their address; `bytes` of it are taken as written by init.
+// cuda::barrier objects, identified by their address. ww_barrier_init counts as a write of `bytes` bytes.
 void ww_barrier_init(void* barrier, unsigned bytes, unsigned expected, int line);
-uint64_t ww_barrier_arrive(void* barrier, unsigned count, int drop, int line);  // gives the phase to wait for
+uint64_t ww_barrier_arrive(void* barrier, unsigned count, int drop, int line);  // returns the phase
 void ww_barrier_wait(void* barrier, uint64_t phase, int line);
-int ww_barrier_test(void* barrier, uint64_t phase, int line);
-uint64_t ww_barrier_phase(void* barrier, int line);  // how many phases have completed
-void ww_barrier_track_copies(void* barrier);         // this thread's copies so far land when the phase completes
+int ww_barrier_try_wait(void* barrier, uint64_t phase, int line);
+uint64_t ww_barrier_phase(void* barrier, int line);  // number of completed phases
+// Like cp.async.mbarrier.arrive: the thread's pending copies complete when the barrier's current phase completes.
+void ww_barrier_track_copies(void* barrier);
 
-// The lanes of the warp that are here together: waits until no other lane can come any more (__activemask,
-// coalesced_threads).
-unsigned ww_converged(int line);
+// The lanes of the warp that execute this call together (__activemask, coalesced_threads). Returns once every other
+// lane of the warp waits elsewhere or has exited.
+unsigned ww_converged_lanes(int line);
 unsigned ww_thread_rank() __attribute__((const));  // linear index in the block
 }
 #pragma GCC visibility pop

@@ -1,4 +1,6 @@
-// One access by the kernel: where it may go, what it may do there, and what the shadow says.
+// The checks of one memory access by a kernel: bounds, alignment, const, initialisation, and data races by way of
+// shadow memory. access() is the hot path, called before each load and store; access_range() takes any size and
+// alignment.
 #pragma once
 #include "shadow.h"
 
@@ -6,18 +8,18 @@ namespace ww {
 
 enum : unsigned { kPlainAccess = 0, kStrongAccess = 1, kCopyAccess = 2 };
 
-void out_of_bounds(const Slot& slot, Address address, size_t bytes, bool write, Address pc, int line = 0);
-void misaligned(const Slot& slot, Address address, size_t bytes, bool write, Address pc, int line = 0);
-void constant_written(const Slot& slot, Address address, size_t bytes, Address pc, int line = 0);
-void unwritten_read(const Slot& slot, Address address, size_t bytes, Address pc, int line = 0);
-void access_elsewhere(Address address, size_t bytes, bool write, Address pc, int line = 0);
-void budget_spent(Address pc);
-// Any length and alignment, word by word; `flags` as above.
+void report_out_of_bounds(const Slot& slot, Address address, size_t bytes, bool write, Address pc, int line = 0);
+void report_misaligned(const Slot& slot, Address address, size_t bytes, bool write, Address pc, int line = 0);
+void report_const_write(const Slot& slot, Address address, size_t bytes, Address pc, int line = 0);
+void report_uninitialized_read(const Slot& slot, Address address, size_t bytes, Address pc, int line = 0);
+void access_outside_arena(Address address, size_t bytes, bool write, Address pc, int line = 0);
+void budget_exhausted(Address pc);
+// Checks an access of any size and alignment, one 4-byte word at a time.
 void access_range(Address address, size_t bytes, bool write, Address pc, unsigned flags = kPlainAccess, int line = 0);
 
-// Up to 16 bytes: sets the written-bits, or reports the ones that are missing.
-inline __attribute__((always_inline)) void follow_bytes(const Slot& slot, Address address, unsigned bytes, bool write,
-                                                        Address pc) {
+// For an access of up to 16 bytes: a write sets the written bits; a read reports bytes that were never written.
+inline __attribute__((always_inline)) void check_written_bits(const Slot& slot, Address address, unsigned bytes,
+                                                              bool write, Address pc) {
   char* at = reinterpret_cast<char*>(slot.written + (address >> 3));
   const uint32_t bits = ((1u << bytes) - 1) << (address & 7);  // at most 16 + 7 bits
   uint32_t have;
@@ -26,33 +28,33 @@ inline __attribute__((always_inline)) void follow_bytes(const Slot& slot, Addres
     have |= bits;
     __builtin_memcpy(at, &have, sizeof have);
   } else if (__builtin_expect((have & bits) != bits && slot.report_unwritten_reads, 0)) {
-    unwritten_read(slot, address, bytes, pc);
+    report_uninitialized_read(slot, address, bytes, pc);
   }
 }
 
 template <unsigned kBytes, bool kWriting>
 inline __attribute__((always_inline)) void access(Address address, Address pc) {
-  if (__builtin_expect(--world.budget < 0, 0)) budget_spent(pc);
+  if (__builtin_expect(--runtime.budget < 0, 0)) budget_exhausted(pc);
   Slot* found = slot_of(address);
-  if (__builtin_expect(!found, 0)) return access_elsewhere(address, kBytes, kWriting, pc);
+  if (__builtin_expect(!found, 0)) return access_outside_arena(address, kBytes, kWriting, pc);
   Slot& slot = *found;
   const Address offset = address - slot.start;
   if (__builtin_expect(offset >= slot.bytes || slot.bytes - offset < kBytes, 0))
-    out_of_bounds(slot, address, kBytes, kWriting, pc);
-  if (__builtin_expect(address & (kBytes - 1), 0)) misaligned(slot, address, kBytes, kWriting, pc);
-  if (kWriting && __builtin_expect(slot.constant, 0)) constant_written(slot, address, kBytes, pc);
-  if (slot.written) follow_bytes(slot, address, kBytes, kWriting, pc);
+    report_out_of_bounds(slot, address, kBytes, kWriting, pc);
+  if (__builtin_expect(address & (kBytes - 1), 0)) report_misaligned(slot, address, kBytes, kWriting, pc);
+  if (kWriting && __builtin_expect(slot.constant, 0)) report_const_write(slot, address, kBytes, pc);
+  if (slot.written) check_written_bits(slot, address, kBytes, kWriting, pc);
   if (!slot.cells) return;
-  if (__builtin_expect(world.pending_store, 0)) settle_store();
+  if (__builtin_expect(runtime.pending_store, 0)) resolve_pending_store();
   constexpr uint32_t kMask = kBytes >= 4 ? 0xf : (1u << kBytes) - 1;
   const uint32_t mask = kBytes >= 4 ? kMask : kMask << (address & 3);
   Cell* cell = cell_of(slot, address);
   for (unsigned word = 0; word < (kBytes + 3) / 4; word++) {
     const Address at = address + 4 * word;
     if (kWriting)
-      note_write(slot, cell[word], mask, {address, kBytes, pc, false, 0, false}, at);
+      record_write(slot, cell[word], mask, {address, kBytes, pc, false, 0, false}, at);
     else
-      note_read(slot, cell[word], mask, at, kBytes, pc);
+      record_read(slot, cell[word], mask, at, kBytes, pc);
   }
 }
 

@@ -1,3 +1,4 @@
+// Allocation of slots, shadow cells and written bits; see arena.h.
 #include "arena.h"
 
 #include <stdio.h>
@@ -13,11 +14,12 @@ Address arena_start = 0;
 
 namespace {
 
-constexpr size_t kKeptBytes = size_t{32} << 20;  // memory of a slot above this goes back to the system after a launch
+constexpr size_t kRetainedBytes = size_t{32} << 20;  // a slot with more memory is returned to the system after a launch
 
-// No two slots' memory lies a power of two apart, where a garbage index would be likely to find it.
+// Offsets slots against each other so that their memory is not a power of two apart: an index with one wrong bit must
+// not reach another slot's memory.
 constexpr Address kStagger = Address{16} << 20;
-constexpr size_t kMostBytes = kSlotBytes / 2 - kSlots * kStagger;
+constexpr size_t kMaxBytes = kSlotBytes / 2 - kSlots * kStagger;
 
 size_t pages(size_t bytes) { return (bytes + kPage - 1) & ~(kPage - 1); }
 
@@ -26,8 +28,8 @@ char* map(size_t bytes) {
   return memory == MAP_FAILED ? nullptr : static_cast<char*>(memory);
 }
 
-// Zeroed memory of at least `bytes`, kept from use to use and grown when too small.
-bool ensure(char*& memory, size_t& have, size_t bytes) {
+// Makes `memory` at least `bytes` long. New memory is zero; existing memory is reused as it is.
+bool ensure_capacity(char*& memory, size_t& have, size_t bytes) {
   if (have >= bytes) return true;
   if (memory) munmap(memory, have);
   memory = nullptr;
@@ -39,7 +41,7 @@ bool ensure(char*& memory, size_t& have, size_t bytes) {
   return true;
 }
 
-void release(char*& memory, size_t& have) {
+void unmap(char*& memory, size_t& have) {
   if (memory) munmap(memory, have);
   memory = nullptr;
   have = 0;
@@ -59,11 +61,11 @@ bool reserve_arena() {
 
 bool commit(Slot& slot, size_t offset, size_t bytes, bool exact) {
   const size_t need = pages(offset + bytes + 1);
-  if (need > kMostBytes) return false;
+  if (need > kMaxBytes) return false;
   if (need > slot.committed) {
     if (mprotect(reinterpret_cast<void*>(slot.middle), need, PROT_READ | PROT_WRITE)) return false;
     slot.committed = need;
-  } else if (exact && need < slot.committed) {  // nothing but the page table watches: let it see what lies beyond
+  } else if (exact && need < slot.committed) {  // without checks, page faults find accesses past the end
     mprotect(reinterpret_cast<void*>(slot.middle + need), slot.committed - need, PROT_NONE);
     slot.committed = need;
   }
@@ -73,16 +75,16 @@ bool commit(Slot& slot, size_t offset, size_t bytes, bool exact) {
   return true;
 }
 
-void follow_races(Slot& slot) {
+void allocate_shadow_cells(Slot& slot) {
   const Address first = slot.start >> 2, last = (slot.start + slot.bytes) >> 2;
-  if (ensure(slot.cell_memory, slot.cell_bytes, (last - first + 1) * sizeof(Cell)))
+  if (ensure_capacity(slot.cell_memory, slot.cell_bytes, (last - first + 1) * sizeof(Cell)))
     slot.cells = reinterpret_cast<Address>(slot.cell_memory) - first * sizeof(Cell);
 }
 
-bool follow_writes(Slot& slot) {
+bool allocate_written_bits(Slot& slot) {
   const Address first = slot.start >> 3, last = (slot.start + slot.bytes) >> 3;
   const size_t need = last - first + 1 + sizeof(uint32_t);
-  if (!ensure(slot.written_memory, slot.written_bytes, need)) return false;
+  if (!ensure_capacity(slot.written_memory, slot.written_bytes, need)) return false;
   memset(slot.written_memory, 0, need);
   slot.written = reinterpret_cast<Address>(slot.written_memory) - first;
   return true;
@@ -99,20 +101,20 @@ void mark_written(Slot& slot, Address from, size_t bytes) {
   for (; from < end; from++) base[from >> 3] |= static_cast<uint8_t>(1 << (from & 7));
 }
 
-void retire(Slot& slot) {
+void release_slot(Slot& slot) {
   slot.bytes = 0;
   slot.cells = slot.written = 0;
   slot.views.clear();
-  if (slot.committed > kKeptBytes) {
+  if (slot.committed > kRetainedBytes) {
     madvise(reinterpret_cast<void*>(slot.middle), slot.committed, MADV_DONTNEED);
     mprotect(reinterpret_cast<void*>(slot.middle), slot.committed, PROT_NONE);
     slot.committed = 0;
   }
-  if (slot.cell_bytes > kKeptBytes) release(slot.cell_memory, slot.cell_bytes);
-  if (slot.written_bytes > kKeptBytes) release(slot.written_memory, slot.written_bytes);
+  if (slot.cell_bytes > kRetainedBytes) unmap(slot.cell_memory, slot.cell_bytes);
+  if (slot.written_bytes > kRetainedBytes) unmap(slot.written_memory, slot.written_bytes);
 }
 
-void forget_cells() {
+void clear_shadow_cells() {
   for (Slot& slot : slots)
     if (slot.cell_memory) madvise(slot.cell_memory, slot.cell_bytes, MADV_DONTNEED);
 }

@@ -1,5 +1,6 @@
-// The arena: one huge stretch of reserved address space cut into slots. Each tensor and each shared variable lies in
-// the middle of a slot of its own, so that an access past its end still tells whose end it was, however far off.
+// The arena: reserved address space divided into slots of 32 GiB. Each array argument and each shared variable is
+// placed in the middle of a slot of its own, so that any out-of-bounds address within 16 GiB identifies the array it
+// was computed from. Most of a slot is never backed by memory.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -10,14 +11,14 @@
 
 namespace ww {
 
-constexpr int kSlotShift = 35;  // 32 GiB a slot: a 32-bit index times 4 bytes stays inside
+constexpr int kSlotShift = 35;  // 32 GiB per slot: a 32-bit index of 4-byte elements stays inside
 constexpr Address kSlotBytes = Address{1} << kSlotShift;
 constexpr unsigned kTensorSlots = 128, kSharedSlots = 384, kSlots = kTensorSlots + kSharedSlots;
 constexpr Address kArenaBytes = Address{kSlots} << kSlotShift;
 
 constexpr size_t kPage = 4096;
 
-// A named stretch of a slot: one argument, or one shared variable.
+// A named range of a slot: one argument or one shared variable.
 struct View {
   Address start;
   size_t bytes;
@@ -27,45 +28,45 @@ struct View {
 };
 
 struct Slot {
-  Address start;     // first byte that may be touched
-  size_t bytes;      // how many may be; 0 while the slot is not in use
-  Address cells;     // biased: the cell of address p is at cells + (p >> 2) * sizeof(Cell); 0 without race checks
-  Address written;   // biased: bit p & 7 of the byte at written + (p >> 3); 0 if not followed
-  uint8_t shared;    // 1 for shared memory, indexes World::floors
-  uint8_t constant;  // no view may be written; kSomeConstant if it depends on the view
+  Address start;     // first byte that is in bounds
+  size_t bytes;      // number of bytes in bounds; 0 while the slot is not in use
+  Address cells;     // biased: address p's shadow cell is at cells + (p >> 2) * sizeof(Cell); 0 without race checks
+  Address written;   // biased: address p's written bit is bit p & 7 of the byte at written + (p >> 3); 0 if not tracked
+  uint8_t shared;    // 1 for shared memory, 0 for global; an index of Runtime::epoch_floor
+  uint8_t constant;  // 1 if every view is const, kMixedConstant if some are
   uint8_t report_unwritten_reads;
   Space space;
   std::vector<View> views;
 
-  size_t committed;  // bytes readable and writable from `middle`
+  size_t committed;  // bytes from `middle` on that are mapped readable and writable
   Address middle;
   char* cell_memory;
   size_t cell_bytes;
   char* written_memory;
   size_t written_bytes;
 };
-constexpr uint8_t kSomeConstant = 2;
+constexpr uint8_t kMixedConstant = 2;
 
 extern Slot slots[kSlots + 1];
 extern Address arena_start;
 
 // Reserves the address space; false if the system refuses it.
 bool reserve_arena();
-// Makes `bytes` bytes usable, `offset` bytes past the slot's middle.
+// Maps `bytes` bytes, from `offset` bytes past the slot's middle. `exact`: unmaps pages beyond them.
 bool commit(Slot& slot, size_t offset, size_t bytes, bool exact);
-void follow_races(Slot& slot);   // gives the slot cells for its extent
-bool follow_writes(Slot& slot);  // gives the slot cleared written-bits for its extent
+void allocate_shadow_cells(Slot& slot);  // for the slot's bytes
+bool allocate_written_bits(Slot& slot);  // for the slot's bytes, all clear
 void mark_written(Slot& slot, Address from, size_t bytes);
-void retire(Slot& slot);  // ends a use; returns large memory to the system
-void forget_cells();      // zeroes every cell, for when epochs run out
+void release_slot(Slot& slot);  // ends the slot's use; returns large allocations to the system
+void clear_shadow_cells();      // called when epoch numbers run out
 
 inline Slot* slot_of(Address address) {
   const Address offset = address - arena_start;
   return offset < kArenaBytes ? &slots[offset >> kSlotShift] : nullptr;
 }
-// The view that holds the address, or the one nearest to it.
+// The view that contains the address, or the nearest one.
 const View* nearest_view(const Slot& slot, Address address);
-// Fills variable, index, size and space for an address in a slot.
+// Fills in the report's variable, index, size and memory space for an address in a slot.
 void describe(Report& report, const Slot& slot, Address address);
 
 }  // namespace ww

@@ -1,3 +1,4 @@
+// Stack allocation, and the context switch for x86-64, AArch64 and (through ucontext) other processors.
 #include "arena.h"
 #include "fibers.h"
 
@@ -10,7 +11,7 @@
 namespace ww {
 namespace {
 
-constexpr size_t kChunk = 128;  // stacks mapped at a time
+constexpr size_t kChunk = 128;  // stacks per mmap
 struct Chunk {
   char* base;
 };
@@ -35,7 +36,7 @@ void grow() {
 
 }  // namespace
 
-char* take_stack() {
+char* acquire_stack() {
   if (free_stacks.empty() && stacks_made < kMaxFibers) grow();
   if (free_stacks.empty()) return nullptr;
   char* stack = free_stacks.back();
@@ -43,7 +44,7 @@ char* take_stack() {
   return stack;
 }
 
-void give_stack(char* stack) { free_stacks.push_back(stack); }
+void release_stack(char* stack) { free_stacks.push_back(stack); }
 
 size_t stacks_in_use() { return stacks_made - free_stacks.size(); }
 
@@ -68,7 +69,7 @@ bool in_guard_page(Address address) {
   return false;
 }
 
-// Stacks lie a multiple of the page size apart, so their tops would share a few sets of the cache: shift each one.
+// Stacks are a multiple of the page size apart, so their tops would map to the same few cache sets. Offset each one.
 static char* stack_top(char* stack) {
   const size_t index = reinterpret_cast<Address>(stack) / kStride;
   return stack + kStackBytes - (index % 64) * 704 - 64;
@@ -77,7 +78,7 @@ static char* stack_top(char* stack) {
 }  // namespace ww
 
 #if defined(__x86_64__) && !defined(WW_UCONTEXT)
-// Callee-saved registers of the System V ABI; the rest is the caller's to save around the call.
+// Saves the callee-saved registers of the System V ABI; the compiler saves the others around the call.
 asm(R"(
 .text
 .globl ww_switch_fiber
@@ -168,7 +169,7 @@ void* make_fiber(char* stack, void (*entry)()) {
 #include <ucontext.h>
 
 namespace ww {
-// A saved fiber is a ucontext_t on its own stack; slow (two system calls a switch), for other processors.
+// For other processors. A saved fiber is a ucontext_t on its own stack; each switch costs two system calls.
 void switch_fiber(void** save, void* to) {
   ucontext_t here;
   *save = &here;

@@ -1,5 +1,5 @@
-// Blocks one after another, or several alive at once where threads wait for other blocks: at a grid-wide barrier, or
-// for a flag that a later block sets.
+// Runs the blocks of a grid one after another. A block that waits for other blocks, at the grid barrier or for a flag
+// in global memory, stays resident, and the next block starts beside it.
 #include <algorithm>
 
 #include "fibers.h"
@@ -8,165 +8,165 @@
 
 namespace ww {
 
-World world;
+Runtime runtime;
 
 uint32_t next_random() {
-  world.seed = world.seed * 1664525u + 1013904223u;
-  return world.seed >> 8;
+  runtime.seed = runtime.seed * 1664525u + 1013904223u;
+  return runtime.seed >> 8;
 }
 
 namespace {
 
-constexpr size_t kBlocksKept = 4;  // a quarter of a megabyte each
+constexpr size_t kPooledBlocks = 4;  // about 0.25 MB each
 
-Block* take_block() {
-  if (world.blocks_kept.empty()) return new Block();
-  Block* block = world.blocks_kept.back().release();
-  world.blocks_kept.pop_back();
+Block* acquire_block() {
+  if (runtime.block_pool.empty()) return new Block();
+  Block* block = runtime.block_pool.back().release();
+  runtime.block_pool.pop_back();
   return block;
 }
 
 void start_block(uint64_t number) {
-  Block* block = take_block();
+  Block* block = acquire_block();
   static uint64_t instances = 0;
-  const uint64_t x = world.grid.x, y = world.grid.y;
+  const uint64_t x = runtime.grid.x, y = runtime.grid.y;
   block->index = {static_cast<unsigned>(number % x), static_cast<unsigned>(number / x % y),
                   static_cast<unsigned>(number / (x * y))};
   block->number = number;
   block->instance = ++instances;
-  block->threads = world.threads;
-  block->finished = block->at_barrier = block->at_grid = block->quiet_passes = 0;
-  block->strong_seen = false;
+  block->threads = runtime.threads;
+  block->finished = block->at_barrier = block->at_grid = block->polling_passes = 0;
+  block->strong_access_seen = false;
   block->static_shared = 0;
-  for (unsigned i = 0; i < world.threads; i++) {
+  for (unsigned i = 0; i < runtime.threads; i++) {
     Thread& thread = block->thread[i];
     thread.block = block;
     thread.id = i;
-    thread.held = thread.waiting = nullptr;
+    thread.last_operation = thread.waiting_operation = nullptr;
     thread.copy_group = 0;
-    thread.copies.clear();  // a thread that has returned may have left some to a barrier
-    block->state[i] = State::kNew;
+    thread.copies.clear();  // an exited thread may have pending copies bound to a barrier
+    block->state[i] = ThreadState::kNew;
   }
-  for (unsigned w = 0; w * 32 < world.threads; w++) {
+  for (unsigned w = 0; w * 32 < runtime.threads; w++) {
     Warp& warp = block->warps[w];
-    const unsigned lanes = world.threads - w * 32;
+    const unsigned lanes = runtime.threads - w * 32;
     warp.exists = lanes >= 32 ? ~0u : (1u << lanes) - 1;
     warp.exited = warp.converging = 0;
-    for (WarpOperation& operation : warp.operations) operation.open = false, operation.holders = 0;
+    for (WarpOperation& operation : warp.operations) operation.open = false, operation.readers = 0;
   }
-  block->clocks.start(world.threads);
+  block->clocks.start(runtime.threads);
   next_epoch(*block);
   block->first_epoch = block->epoch;
-  world.alive.push_back(block);
-  if (world.alive.size() > 1) world.interleaved = true;
+  runtime.resident.push_back(block);
+  if (runtime.resident.size() > 1) runtime.interleaved = true;
   start_shared(*block);
 }
 
 void end_block(Block* block) {
   end_shared(*block);
-  forget_barriers(*block);
-  world.alive.erase(std::find(world.alive.begin(), world.alive.end(), block));
-  if (world.alive.empty()) world.interleaved = false;
-  world.blocks_kept.emplace_back(block);
-  world.finished_blocks++;
+  clear_barriers(*block);
+  runtime.resident.erase(std::find(runtime.resident.begin(), runtime.resident.end(), block));
+  if (runtime.resident.empty()) runtime.interleaved = false;
+  runtime.block_pool.emplace_back(block);
+  runtime.finished_blocks++;
 }
 
-// Whether another block could free one of the block's threads: at the grid's barrier, or at one in global memory.
-bool may_be_woken(const Block& block) {
+// True if a thread of the block waits at the grid barrier, or at a cuda::barrier in global memory.
+bool may_wait_for_other_blocks(const Block& block) {
   if (block.at_grid) return true;
   for (unsigned i = 0; i < block.threads; i++) {
-    if (block.state[i] != State::kAtObject) continue;
+    if (block.state[i] != ThreadState::kAtBarrierObject) continue;
     const Slot* slot = slot_of(reinterpret_cast<Address>(block.thread[i].object));
     if (slot && !slot->shared) return true;
   }
   return false;
 }
 
-// All live threads of all blocks wait for the grid: let them go on, with everything so far ordered.
+// Completes the grid barrier if every thread that has not exited waits at it. All earlier accesses are then ordered.
 bool release_grid() {
-  if (world.finished_blocks + world.alive.size() < world.blocks) return false;
+  if (runtime.finished_blocks + runtime.resident.size() < runtime.blocks) return false;
   unsigned waiting = 0;
-  for (Block* block : world.alive) {
+  for (Block* block : runtime.resident) {
     if (block->at_grid + block->finished < block->threads) return false;
     waiting += block->at_grid;
   }
   if (!waiting) return false;
-  world.floors[0] = world.last_epoch + 1;
-  for (Block* block : world.alive) {
+  runtime.epoch_floor[0] = runtime.last_epoch + 1;
+  for (Block* block : runtime.resident) {
     next_epoch(*block);
     block->at_grid = 0;
     for (unsigned i = 0; i < block->threads; i++)
-      if (block->state[i] == State::kAtGrid) block->state[i] = State::kReady;
+      if (block->state[i] == ThreadState::kAtGridBarrier) block->state[i] = ThreadState::kReady;
   }
   return true;
 }
 
-void fail_for_stacks(Block& block) {
+void report_too_many_threads(Block& block) {
   enter(block);
   Report report = new_report(kUnsupportedFeature);
   for (unsigned i = 0; i < block.threads; i++)
-    if (block.state[i] == State::kAtGrid) report.access.line = block.thread[i].line;
+    if (block.state[i] == ThreadState::kAtGridBarrier) report.access.line = block.thread[i].line;
   set_message(
       report,
-      "a grid-wide wait needs all %llu blocks of %u threads alive at once; the emulator holds at most %zu threads: "
-      "launch a smaller grid",
-      static_cast<unsigned long long>(world.blocks), world.threads, kMaxFibers);
+      "a wait for other blocks needs all %llu blocks of %u threads resident at once; the emulator holds at most %zu "
+      "threads: launch a smaller grid",
+      static_cast<unsigned long long>(runtime.blocks), runtime.threads, kMaxFibers);
   add_report(report);
-  world.aborted = true;
+  runtime.aborted = true;
 }
 
-uint64_t number_in_order(uint64_t position, const std::vector<uint32_t>& shuffled) {
-  if (world.order == Order::kReverse) return world.blocks - 1 - position;
+uint64_t block_at(uint64_t position, const std::vector<uint32_t>& shuffled) {
+  if (runtime.order == Order::kReverse) return runtime.blocks - 1 - position;
   return shuffled.empty() ? position : shuffled[position];
 }
 
-std::vector<uint32_t> shuffled_blocks() {
-  constexpr uint64_t kMost = 1 << 20;  // a larger grid's blocks run in order: the list would outgrow the tensors
+std::vector<uint32_t> shuffled_order() {
+  constexpr uint64_t kMaxShuffled = 1 << 20;  // blocks of a larger grid run in order
   std::vector<uint32_t> order;
-  if (world.order != Order::kShuffle || world.blocks > kMost) return order;
-  order.resize(world.blocks);
+  if (runtime.order != Order::kShuffle || runtime.blocks > kMaxShuffled) return order;
+  order.resize(runtime.blocks);
   for (uint32_t i = 0; i < order.size(); i++) order[i] = i;
   for (size_t i = order.size() - 1; i > 0; i--) std::swap(order[i], order[next_random() % (i + 1)]);
   return order;
 }
 
-// Found between threads: the first that has begun and not ended tells where.
-void time_out(Block& block) {
+// Reports a timeout noticed while no thread runs, at the line of the first thread that has started and not exited.
+void report_block_timeout(Block& block) {
   Address pc = 0;
   for (unsigned i = 0; i < block.threads && !pc; i++) {
-    if (block.state[i] == State::kNew || block.state[i] == State::kDone) continue;
-    world.current = &block.thread[i];
-    pc = place_on_stack(*world.current, reinterpret_cast<Address>(world.current->stack_pointer));
+    if (block.state[i] == ThreadState::kNew || block.state[i] == ThreadState::kDone) continue;
+    runtime.current = &block.thread[i];
+    pc = innermost_kernel_pc(*runtime.current, reinterpret_cast<Address>(runtime.current->stack_pointer));
   }
   report_timeout(pc);
-  world.current = nullptr;
-  world.aborted = true;
+  runtime.current = nullptr;
+  runtime.aborted = true;
 }
 
-struct Round {
+struct RoundResult {
   bool finished = false, polling = false;
 };
 
-// Runs every block that is alive until it ends or can do nothing but wait.
-Round run_alive() {
-  Round round;
-  const std::vector<Block*> blocks = world.alive;
+// Runs each resident block until it ends, or until its threads only wait.
+RoundResult run_resident_blocks() {
+  RoundResult round;
+  const std::vector<Block*> blocks = runtime.resident;
   for (Block* block : blocks) {
     const Outcome outcome = run_block(*block);
-    if (world.aborted) break;
-    if (world.stop) {
-      if (world.stop == static_cast<int>(Stop::kTimeout)) time_out(*block);
-      world.aborted = true;
+    if (runtime.aborted) break;
+    if (runtime.stop) {
+      if (runtime.stop == static_cast<int>(Stop::kTimeout)) report_block_timeout(*block);
+      runtime.aborted = true;
       break;
     }
     if (outcome == Outcome::kFinished) {
       end_block(block);
       round.finished = true;
     } else if (outcome == Outcome::kOutOfStacks) {
-      fail_for_stacks(*block);
-    } else if (outcome == Outcome::kPolls) {
+      report_too_many_threads(*block);
+    } else if (outcome == Outcome::kPolling) {
       round.polling = true;
-    } else if (outcome == Outcome::kStuck && !may_be_woken(*block)) {
+    } else if (outcome == Outcome::kBlocked && !may_wait_for_other_blocks(*block)) {
       report_deadlock(*block);
     }
   }
@@ -176,31 +176,31 @@ Round run_alive() {
 }  // namespace
 
 void run_grid() {
-  const std::vector<uint32_t> shuffled = shuffled_blocks();
+  const std::vector<uint32_t> shuffled = shuffled_order();
   uint64_t started = 0;
-  while (!world.aborted && (started < world.blocks || !world.alive.empty())) {
-    if (world.alive.empty()) start_block(number_in_order(started++, shuffled));
-    const Round round = run_alive();
-    if (world.aborted) break;
+  while (!runtime.aborted && (started < runtime.blocks || !runtime.resident.empty())) {
+    if (runtime.resident.empty()) start_block(block_at(started++, shuffled));
+    const RoundResult round = run_resident_blocks();
+    if (runtime.aborted) break;
     if (release_grid() || round.finished) continue;
-    Block& waiting = *world.alive.front();
-    if (started < world.blocks && stacks_in_use() + world.threads <= kMaxFibers) {
-      start_block(number_in_order(started++, shuffled));
-    } else if (started < world.blocks && waiting.at_grid) {
-      fail_for_stacks(waiting);
+    Block& waiting = *runtime.resident.front();
+    if (started < runtime.blocks && stacks_in_use() + runtime.threads <= kMaxFibers) {
+      start_block(block_at(started++, shuffled));
+    } else if (started < runtime.blocks && waiting.at_grid) {
+      report_too_many_threads(waiting);
     } else if (!round.polling) {
       report_deadlock(waiting);
     }
   }
   report_fault();
-  for (Block* block : world.alive) {
+  for (Block* block : runtime.resident) {
     end_shared(*block);
-    forget_barriers(*block);
+    clear_barriers(*block);
     for (unsigned i = 0; i < block->threads; i++) block->thread[i].copies.clear();
-    world.blocks_kept.emplace_back(block);
+    runtime.block_pool.emplace_back(block);
   }
-  world.alive.clear();
-  if (world.blocks_kept.size() > kBlocksKept) world.blocks_kept.resize(kBlocksKept);
+  runtime.resident.clear();
+  if (runtime.block_pool.size() > kPooledBlocks) runtime.block_pool.resize(kPooledBlocks);
   reclaim_all_stacks();
 }
 

@@ -1,5 +1,6 @@
-// The entry points that g++ and clang call under -fsanitize=thread: one call before each access that the kernel makes.
-// No ThreadSanitizer runtime is linked; these are all there is.
+// The interface of ThreadSanitizer's instrumentation: kernels are compiled with -fsanitize=thread, so that g++ and
+// clang call one of these functions before each memory access. They replace the ThreadSanitizer runtime, which is not
+// linked.
 #include <string.h>
 
 #include "access.h"
@@ -9,16 +10,17 @@ using namespace ww;
 #define WW_PC reinterpret_cast<Address>(__builtin_return_address(0))
 #define WW_HOOK extern "C" __attribute__((visibility("default"))) void
 
-// A polled flag is read by volatile or relaxed accesses: they race with plain ones only, and let other threads run.
-// Lanes of one warp that rely on volatile instead of __syncwarp() do race: since Volta they need not run in lockstep.
+// A volatile access is a strong operation of the PTX memory model: it races with weak accesses only. A thread that
+// polls a flag yields after some of them. Implicit warp-synchronous code, which uses volatile shared memory in place of
+// __syncwarp(), is a data race: since Volta, the lanes of a warp need not run in lockstep.
 static void strong_access(Address address, unsigned bytes, bool write, Address pc) {
-  if (!runs_kernel()) return;
-  world.block->strong_seen = true;
+  if (!on_kernel_fiber()) return;
+  runtime.block->strong_access_seen = true;
   const Slot* slot = slot_of(address);
   if (slot && slot->shared && slot->cells && address - slot->start < slot->bytes)
-    check_lockstep(*slot, address, bytes, write, pc);
+    check_warp_synchronous(*slot, address, bytes, write, pc);
   access_range(address, bytes, write, pc, kStrongAccess);
-  if (!write && --world.strong_budget < 0) give_way();
+  if (!write && --runtime.strong_budget < 0) yield_thread();
 }
 
 #define WW_HOOKS(N)                                                                                                    \
@@ -45,7 +47,7 @@ WW_HOOKS(8)
 WW_HOOKS(16)
 #undef WW_HOOKS
 
-// A struct is copied by one range access: a float4 is one vector access on a GPU.
+// A struct copy is one range access. A float4 or float2 is one vector access on a GPU and is checked as one.
 WW_HOOK __tsan_read_range(void* p, size_t bytes) {
   if (bytes == 16 && !(reinterpret_cast<Address>(p) & 15))
     access<16, false>(reinterpret_cast<Address>(p), WW_PC);
@@ -86,14 +88,14 @@ __attribute__((visibility("default"))) void* __tsan_memset(void* to, int value, 
 }
 }
 
-// Compiler builtins (__atomic_fetch_add and the like) in kernels: one OS thread runs all fibers, so a plain
+// Atomic builtins of the compiler (__atomic_fetch_add, ...). One OS thread runs all fibers, so a plain
 // read-modify-write is atomic.
 #define WW_VISIBLE extern "C" __attribute__((visibility("default")))
 template <class T>
 static void before_atomic(const volatile T* p, bool write, Address pc) {
-  if (!runs_kernel()) return;
-  world.block->strong_seen = true;
-  if (--world.strong_budget < 0) give_way();
+  if (!on_kernel_fiber()) return;
+  runtime.block->strong_access_seen = true;
+  if (--runtime.strong_budget < 0) yield_thread();
   access_range(reinterpret_cast<Address>(p), sizeof(T), write, pc, kStrongAccess);
 }
 #define WW_FETCH(BITS, T, NAME, EXPRESSION)                                \
@@ -137,6 +139,6 @@ WW_ATOMICS(16, uint16_t)
 WW_ATOMICS(32, uint32_t)
 WW_ATOMICS(64, uint64_t)
 WW_VISIBLE void __tsan_atomic_thread_fence(int) {
-  if (runs_kernel()) ww_fence(2);
+  if (on_kernel_fiber()) ww_fence(2);
 }
 WW_VISIBLE void __tsan_atomic_signal_fence(int) {}

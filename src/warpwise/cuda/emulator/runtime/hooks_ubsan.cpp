@@ -1,5 +1,5 @@
-// The entry points that -fsanitize=bounds,alignment,integer-divide-by-zero calls once it has seen undefined behaviour.
-// The structures are the ones that the compiler emits.
+// The interface of UndefinedBehaviorSanitizer's instrumentation (-fsanitize=bounds,alignment,integer-divide-by-zero):
+// the functions that a kernel calls when a check fails. The structures are laid out as the compiler emits them.
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ struct SourceLocation {
   uint32_t line, column;
 };
 struct TypeDescriptor {
-  uint16_t kind, info;  // an integer's info: bit 0 signed, the rest log2 of its width
+  uint16_t kind, info;  // info of an integer type: bit 0 is set if signed, the other bits are log2 of its width
   char name[1];
 };
 struct OutOfBoundsData {
@@ -59,14 +59,15 @@ void type_mismatch(const TypeMismatchData* data, Address pointer, Address pc) {
     fatal_report(report, "null pointer");
   }
   if (!(pointer & (alignment - 1))) return;
-  // nvcc aligns a local array as its uses need (half pair[4] read as float2); here only those of 16 bytes and more are.
+  // nvcc raises a local array's alignment to that of its accesses (half pair[4] read as float2); g++ aligns only arrays
+  // of 16 bytes and more.
   if (alignment <= 8 && in_stacks(pointer)) return;
   Report report = new_report(kMisalignedAccess, pc, static_cast<int>(data->location.line));
   report.access_bytes = alignment;
   report.access.action = data->kind == 1 ? kWrite : kRead;
   report.address = pointer;
   if (const Slot* slot = slot_of(pointer)) describe(report, *slot, pointer);
-  fatal_report(report, "type %s needs an address that is a multiple of %u", data->type->name, alignment);
+  fatal_report(report, "type %s requires an address that is a multiple of %u", data->type->name, alignment);
 }
 
 void division(const OverflowData* data, Address divisor, Address pc) {
@@ -77,7 +78,7 @@ void division(const OverflowData* data, Address divisor, Address pc) {
 
 }  // namespace
 
-// Each handler exists twice: one that may return, one for -fno-sanitize-recover.
+// Each handler has a second form, _abort, for -fno-sanitize-recover.
 #define WW_HANDLER(NAME, PARAMETERS, BODY)                                                          \
   extern "C" __attribute__((visibility("default"))) void __ubsan_handle_##NAME PARAMETERS {         \
     const Address pc = reinterpret_cast<Address>(__builtin_return_address(0));                      \
@@ -92,9 +93,9 @@ WW_HANDLER(out_of_bounds, (OutOfBoundsData * data, Address index), index_out_of_
 WW_HANDLER(type_mismatch_v1, (TypeMismatchData * data, Address pointer), type_mismatch(data, pointer, pc))
 WW_HANDLER(divrem_overflow, (OverflowData * data, Address, Address divisor), division(data, divisor, pc))
 WW_HANDLER(shift_out_of_bounds, (ShiftData * data, Address, Address by),
-           fatal_report(undefined(data->location, pc), "shift of %s by %lld", data->left->name,
+           fatal_report(undefined(data->location, pc), "shift of type %s by %lld", data->left->name,
                         as_signed(*data->right, by)))
 WW_HANDLER(builtin_unreachable, (SourceLocation * location),
-           fatal_report(undefined(*location, pc), "code marked unreachable was reached"))
+           fatal_report(undefined(*location, pc), "the kernel reaches code that is marked unreachable"))
 WW_HANDLER(missing_return, (SourceLocation * location),
            fatal_report(undefined(*location, pc), "a function ends without returning a value"))

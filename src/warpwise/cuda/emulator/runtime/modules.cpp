@@ -1,5 +1,5 @@
-// Globals of a kernel's library (__device__, __constant__, constexpr tables): their extents from its symbol table, so
-// that an access past one is found although it lies in no slot of the arena.
+// Global variables of a kernel's library (__device__, __constant__, constexpr tables). They are outside the arena;
+// their addresses and sizes come from the library's ELF symbol table, so that out-of-bounds accesses are found.
 #include <cxxabi.h>
 #include <dlfcn.h>
 #include <elf.h>
@@ -19,10 +19,10 @@
 namespace ww {
 namespace {
 
-struct Object {
+struct GlobalVariable {
   Address start;
   size_t bytes;
-  uint32_t element_bytes;  // 0 if the kernel's own table does not list it
+  uint32_t element_bytes;  // 0 if ww_entry_globals does not list the variable
   bool constant;
   std::string name;
 };
@@ -32,11 +32,11 @@ struct Segment {
 };
 struct Module {
   std::vector<Segment> segments;
-  std::vector<Object> objects;  // by address
+  std::vector<GlobalVariable> objects;  // sorted by address
   Address text, bias;
 };
-std::unordered_map<Address, std::unique_ptr<Module>> modules;  // by entry point
-Module* entered = nullptr;
+std::unordered_map<Address, std::unique_ptr<Module>> modules;  // keyed by entry point
+Module* current_module = nullptr;
 
 // `kernel(float*)::table` -> `table`
 std::string short_name(const char* symbol) {
@@ -52,7 +52,7 @@ std::string short_name(const char* symbol) {
   return name;
 }
 
-void read_symbols(const char* file, Address base, std::vector<Object>& objects) {
+void read_symbols(const char* file, Address base, std::vector<GlobalVariable>& objects) {
   const int descriptor = open(file, O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return;
   struct stat status;
@@ -80,8 +80,8 @@ void read_symbols(const char* file, Address base, std::vector<Object>& objects) 
   munmap(mapped, static_cast<size_t>(status.st_size));
 }
 
-// The table that the rewritten source exports knows more: the element's size, and what was declared __constant__.
-void read_table(const char* file, std::vector<Object>& objects) {
+// Adds what the library's ww_entry_globals table lists: the size of an element, and which variables are __constant__.
+void read_table(const char* file, std::vector<GlobalVariable>& objects) {
   void* library = dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
   if (!library) return;
   using Table = const ww_global* (*)(size_t*);
@@ -91,9 +91,10 @@ void read_table(const char* file, std::vector<Object>& objects) {
     for (size_t i = 0; i < count; i++) {
       if (!globals[i].name) continue;
       const Address start = reinterpret_cast<Address>(globals[i].address);
-      const auto known =
-          std::find_if(objects.begin(), objects.end(), [&](const Object& object) { return object.start == start; });
-      const Object object{start, globals[i].bytes, globals[i].element_bytes, globals[i].constant != 0, globals[i].name};
+      const auto known = std::find_if(objects.begin(), objects.end(),
+                                      [&](const GlobalVariable& object) { return object.start == start; });
+      const GlobalVariable object{start, globals[i].bytes, globals[i].element_bytes, globals[i].constant != 0,
+                                  globals[i].name};
       if (known == objects.end())
         objects.push_back(object);
       else
@@ -109,7 +110,7 @@ struct Search {
   std::string file;
 };
 
-int visit(dl_phdr_info* info, size_t, void* data) {
+int find_module(dl_phdr_info* info, size_t, void* data) {
   Search& search = *static_cast<Search*>(data);
   bool holds_entry = false;
   std::vector<Segment> segments;
@@ -132,39 +133,40 @@ int visit(dl_phdr_info* info, size_t, void* data) {
 
 }  // namespace
 
-void enter_module(Address entry) {
+void select_module(Address entry) {
   std::unique_ptr<Module>& module = modules[entry];
   if (!module) {
     module = std::make_unique<Module>();
     Search search{entry, module.get(), ""};
-    dl_iterate_phdr(visit, &search);
-    std::vector<Object>& objects = module->objects;
+    dl_iterate_phdr(find_module, &search);
+    std::vector<GlobalVariable>& objects = module->objects;
     read_symbols(search.file.c_str(), module->bias, objects);
     read_table(search.file.c_str(), objects);
-    std::sort(objects.begin(), objects.end(), [](const Object& a, const Object& b) { return a.start < b.start; });
+    std::sort(objects.begin(), objects.end(),
+              [](const GlobalVariable& a, const GlobalVariable& b) { return a.start < b.start; });
   }
-  entered = module.get();
-  world.text = module->text;
+  current_module = module.get();
+  runtime.text = module->text;
 }
 
-Address load_bias() { return entered->bias; }
+Address load_bias() { return current_module->bias; }
 
 bool in_kernel_code(Address pc) {
-  for (const Segment& segment : entered->segments)
+  for (const Segment& segment : current_module->segments)
     if (segment.code && pc >= segment.start && pc < segment.end) return true;
   return false;
 }
 
 void check_module_access(Address address, size_t bytes, bool write, Address pc, int line) {
   const Segment* inside = nullptr;
-  for (const Segment& segment : entered->segments)
+  for (const Segment& segment : current_module->segments)
     if (address >= segment.start && address + bytes <= segment.end) inside = &segment;
-  const std::vector<Object>& objects = entered->objects;
+  const std::vector<GlobalVariable>& objects = current_module->objects;
   const auto after = std::upper_bound(objects.begin(), objects.end(), address,
-                                      [](Address a, const Object& object) { return a < object.start; });
-  const Object* object = after == objects.begin() ? nullptr : &*(after - 1);
+                                      [](Address a, const GlobalVariable& object) { return a < object.start; });
+  const GlobalVariable* object = after == objects.begin() ? nullptr : &*(after - 1);
   if (inside && object && address + bytes <= object->start + object->bytes && !(write && object->constant)) return;
-  if (inside && !inside->writable && !write) return;  // literals and tables of the compiler's have no symbols
+  if (inside && !inside->writable && !write) return;  // literals and compiler-generated tables have no symbols
   Report report = new_report(kOutOfBounds, pc, line);
   report.address = address;
   report.access.action = write ? kWrite : kRead;
@@ -172,7 +174,7 @@ void check_module_access(Address address, size_t bytes, bool write, Address pc, 
   constexpr size_t kNear = size_t{1} << 20;
   if (!object && after != objects.end() && after->start - address < kNear) object = &*after;
   if (!object || (address > object->start && address - object->start > object->bytes + kNear))
-    fatal_report(report, "the address belongs to no argument, shared or local variable");
+    fatal_report(report, "the address is not in an argument, a shared variable or a local variable");
   snprintf(report.variable, sizeof report.variable, "%s", object->name.c_str());
   report.space = kModule;
   const size_t width = object->element_bytes ? object->element_bytes : bytes;

@@ -1,4 +1,4 @@
-// Inline PTX: which instruction is executed by what, and the execution of an asm statement.
+// The interpreter of inline PTX: the table from opcodes to handlers, and ww_ptx, which executes one asm statement.
 #include <algorithm>
 #include <climits>
 #include <cstdio>
@@ -73,19 +73,19 @@ Handler handler_of(const Instruction& instruction) {
                                                                    {"fence", fence},
                                                                    {"nanosleep", sleep},
                                                                    {"trap", trap},
-                                                                   {"brkpt", nothing},
+                                                                   {"brkpt", no_operation},
                                                                    {"bra", branch},
                                                                    {"ldmatrix", ldmatrix},
                                                                    {"stmatrix", stmatrix},
                                                                    {"movmatrix", movmatrix},
                                                                    {"mma", mma},
-                                                                   {"prefetch", nothing},
-                                                                   {"prefetchu", nothing},
-                                                                   {"applypriority", nothing},
-                                                                   {"discard", nothing},
+                                                                   {"prefetch", no_operation},
+                                                                   {"prefetchu", no_operation},
+                                                                   {"applypriority", no_operation},
+                                                                   {"discard", no_operation},
                                                                    {"createpolicy", create_policy},
-                                                                   {"griddepcontrol", nothing},
-                                                                   {"pmevent", nothing},
+                                                                   {"griddepcontrol", no_operation},
+                                                                   {"pmevent", no_operation},
                                                                    {"wgmma", unsupported_hardware},
                                                                    {"mbarrier", unsupported_hardware},
                                                                    {"tensormap", unsupported_hardware},
@@ -108,9 +108,9 @@ Handler handler_of(const Instruction& instruction) {
 }
 }  // namespace
 
-void prepare(Instruction& instruction) {
+void resolve(Instruction& instruction) {
   instruction.handler = handler_of(instruction);
-  if (instruction.handler == mma) instruction.product = product_of(instruction);
+  if (instruction.handler == mma) instruction.shape = mma_shape_of(instruction);
 }
 }  // namespace ptx
 
@@ -121,7 +121,7 @@ extern "C" __attribute__((visibility("default"))) void ww_ptx(ww_ptx_site* site,
   ptx::u64 few[16] = {};
   std::vector<ptx::u64> many(program->registers > 16 ? static_cast<size_t>(program->registers) : 0);
   ptx::Context context = {operands, count, many.empty() ? few : many.data(), site->line, program, 0};
-  if (!program->error.empty()) context.fail(WW_UNSUPPORTED, "inline PTX: cannot read " + program->error);
+  if (!program->error.empty()) context.fail(WW_UNSUPPORTED, "inline PTX: cannot parse " + program->error);
   const int end = static_cast<int>(program->instructions.size());
   while (context.next < end) {
     const ptx::Instruction& instruction = program->instructions[static_cast<size_t>(context.next++)];
@@ -131,7 +131,7 @@ extern "C" __attribute__((visibility("default"))) void ww_ptx(ww_ptx_site* site,
       guard.index = instruction.guard < 0 ? ~(instruction.guard + 1) : instruction.guard;
       if (context.predicate(guard) == instruction.guard_negated) continue;
     }
-    const ptx::Word& first = instruction.parts[0];
+    const ptx::NamePart& first = instruction.parts[0];
     if (first == "exit" || first == "ret") break;
     instruction.handler(context, instruction);
   }

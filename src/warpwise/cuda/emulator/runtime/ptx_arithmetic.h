@@ -1,4 +1,5 @@
-// PTX instructions on registers alone: moves, integer and floating arithmetic, comparisons, conversions.
+// The handlers of PTX instructions that only use registers: moves, integer and floating-point arithmetic, bit
+// operations, comparisons and conversions.
 #pragma once
 #include "ptx_context.h"
 
@@ -26,13 +27,13 @@ inline void mov(Context& c, const Instruction& i) {
     c.set_bits(to, i.type == "pred" ? c.predicate(from) : c.bits(from), bytes ? bytes : 8);
   }
 }
-inline void nothing(Context&, const Instruction&) {}
+inline void no_operation(Context&, const Instruction&) {}
 inline void create_policy(Context& c, const Instruction& i) { c.set_bits(i.operands[0], 0); }
 
 // ---- Integers
 inline u64 truncated(u64 value, unsigned bytes) { return bytes >= 8 ? value : value & ((1ull << (8 * bytes)) - 1); }
 
-inline u64 integer_result(const Word& what, const Instruction& i, u64 a, u64 b, Context& c) {
+inline u64 integer_result(const NamePart& what, const Instruction& i, u64 a, u64 b, Context& c) {
   const bool is_signed = i.type[0] == 's';
   const unsigned width = 8 * type_bytes(i.type);
   const auto sa = static_cast<long long>(a), sb = static_cast<long long>(b);
@@ -61,7 +62,7 @@ inline u64 integer_result(const Word& what, const Instruction& i, u64 a, u64 b, 
   if (what == "and") return a & b;
   if (what == "or") return a | b;
   if (what == "xor") return a ^ b;
-  // Shift counts past the width shift everything out.
+  // A shift by the width or more shifts out every bit.
   const u64 count = b & 0xffffffffu;
   if (what == "shl") return count >= width ? 0 : a << count;
   return count >= width ? (is_signed && sa < 0 ? ~0ull : 0)
@@ -81,7 +82,7 @@ inline float rounded_f32(double exact, const Instruction& i) {
   if (i.has("rp")) return ww::directed<ww::Rounding::up>(nearest, error);
   return nearest;
 }
-inline double float_operation(const Word& what, double a, double b, const Instruction& i) {
+inline double float_operation(const NamePart& what, double a, double b, const Instruction& i) {
   if (what == "add") return a + b;
   if (what == "sub") return a - b;
   if (what == "mul") return a * b;
@@ -91,7 +92,7 @@ inline double float_operation(const Word& what, double a, double b, const Instru
   if (what == "max") return nan ? NAN : fmax(a, b);
   return copysign(b, a);  // copysign d, a, b: the sign of a on b
 }
-inline void store_real(Context& c, const Operand& to, double value, const Word& type, const Instruction& i) {
+inline void store_float(Context& c, const Operand& to, double value, const NamePart& type, const Instruction& i) {
   if (i.has("sat")) value = value > 0 ? std::min(value, 1.0) : 0.0;
   if (i.has("relu")) value = value < 0 ? 0.0 : value;
   if (type == "f64")
@@ -103,18 +104,18 @@ inline void store_real(Context& c, const Operand& to, double value, const Word& 
   else
     c.set_f32(to, flushed(rounded_f32(value, i), i));
 }
-// Packed types do the operation on each half.
+// Applies `operation` to the sources, or to each half of packed sources (f16x2, bf16x2).
 template <class F>
-inline void on_reals(Context& c, const Instruction& i, F operation) {
+inline void apply_elementwise(Context& c, const Instruction& i, F operation) {
   const size_t sources = i.operands.size() - 1;
   if (i.type != "f16x2" && i.type != "bf16x2") {
     double in[3] = {};
     for (size_t k = 0; k < sources && k < 3; ++k)
       in[k] = i.type == "f32" ? flushed(c.f32(i.operands[k + 1]), i) : c.real(c.bits(i.operands[k + 1]), i.type);
-    store_real(c, i.operands[0], operation(in[0], in[1], in[2]), i.type, i);
+    store_float(c, i.operands[0], operation(in[0], in[1], in[2]), i.type, i);
     return;
   }
-  const Word half = i.type == "f16x2" ? "f16" : "bf16";
+  const NamePart half = i.type == "f16x2" ? "f16" : "bf16";
   u64 packed = 0;
   for (int lane = 0; lane < 2; ++lane) {
     double in[3] = {};
@@ -130,9 +131,9 @@ inline void on_reals(Context& c, const Instruction& i, F operation) {
 }
 
 inline void binary(Context& c, const Instruction& i) {
-  const Word& what = i.parts[0];
+  const NamePart& what = i.parts[0];
   if (is_float(i.type)) {
-    on_reals(c, i, [&](double a, double b, double) { return float_operation(what, a, b, i); });
+    apply_elementwise(c, i, [&](double a, double b, double) { return float_operation(what, a, b, i); });
     return;
   }
   if (i.type == "pred") {
@@ -154,18 +155,18 @@ inline void multiply_add(Context& c, const Instruction& i) {
                                     : fmaf(c.f32(i.operands[1]), c.f32(i.operands[2]), c.f32(i.operands[3])),
                         i));
     else
-      on_reals(c, i, [](double a, double b, double d) { return fma(a, b, d); });
+      apply_elementwise(c, i, [](double a, double b, double d) { return fma(a, b, d); });
     return;
   }
   const unsigned bytes = type_bytes(i.type) * (i.has("wide") ? 2 : 1);
-  const u64 product = integer_result("mad", i, c.integer(i.operands[1], i.type), c.integer(i.operands[2], i.type), c);
-  const Word wide = i.type[0] + std::to_string(8 * bytes);
-  c.set_bits(i.operands[0], truncated(product + c.integer(i.operands[3], wide), bytes), bytes);
+  const u64 shape = integer_result("mad", i, c.integer(i.operands[1], i.type), c.integer(i.operands[2], i.type), c);
+  const NamePart wide = i.type[0] + std::to_string(8 * bytes);
+  c.set_bits(i.operands[0], truncated(shape + c.integer(i.operands[3], wide), bytes), bytes);
 }
 inline void unary(Context& c, const Instruction& i) {
-  const Word& what = i.parts[0];
+  const NamePart& what = i.parts[0];
   if (is_float(i.type)) {
-    on_reals(c, i, [&](double a, double, double) -> double {
+    apply_elementwise(c, i, [&](double a, double, double) -> double {
       if (what == "neg") return -a;
       if (what == "abs") return fabs(a);
       if (what == "ex2") return i.type == "f32" ? exp2f(static_cast<float>(a)) : exp2(a);
@@ -252,7 +253,7 @@ inline void dp4a(Context& c, const Instruction& i) {
 
 // ---- Comparison and selection
 inline bool compares(Context& c, const Instruction& i, const Operand& x, const Operand& y) {
-  const Word& how = i.parts[1];
+  const NamePart& how = i.parts[1];
   if (is_float(i.type)) {
     const double a = i.type == "f32" ? c.f32(x) : c.real(c.bits(x), i.type),
                  b = i.type == "f32" ? c.f32(y) : c.real(c.bits(y), i.type);
@@ -260,12 +261,12 @@ inline bool compares(Context& c, const Instruction& i, const Operand& x, const O
     if (how == "num") return !unordered;
     if (how == "nan") return unordered;
     if (unordered) return how[1] && how[2] == 'u' && !how[3];
-    return how.begins("eq")   ? a == b
-           : how.begins("ne") ? a != b
-           : how.begins("lt") ? a < b
-           : how.begins("le") ? a <= b
-           : how.begins("gt") ? a > b
-                              : a >= b;
+    return how.starts_with("eq")   ? a == b
+           : how.starts_with("ne") ? a != b
+           : how.starts_with("lt") ? a < b
+           : how.starts_with("le") ? a <= b
+           : how.starts_with("gt") ? a > b
+                                   : a >= b;
   }
   const u64 a = c.integer(x, i.type), b = c.integer(y, i.type);
   const auto sa = static_cast<long long>(a), sb = static_cast<long long>(b);
@@ -294,10 +295,10 @@ inline void selp(Context& c, const Instruction& i) {
 
 // ---- Conversion: cvt{.rounding}{.sat}.to.from
 template <ww::Rounding mode>
-inline u64 converted_to_narrow(float x, const Word& to) {
+inline u64 converted_to_narrow(float x, const NamePart& to) {
   return to == "f16" ? ww::half_bits<mode>(x) : ww::bfloat16_bits<mode>(x);
 }
-inline u64 to_narrow(float x, const Word& to, const Instruction& i) {
+inline u64 to_narrow(float x, const NamePart& to, const Instruction& i) {
   if (i.has("relu") && x < 0) x = 0;
   if (i.has("rz") || i.has("rzi")) return converted_to_narrow<ww::Rounding::zero>(x, to);
   if (i.has("rm")) return converted_to_narrow<ww::Rounding::down>(x, to);
@@ -311,11 +312,11 @@ inline double rounded_to_integer(double x, const Instruction& i) {
   return trunc(x);
 }
 inline void cvt(Context& c, const Instruction& i) {
-  const Word &to = i.type, &from = i.source_type;
+  const NamePart &to = i.type, &from = i.source_type;
   const Operand& result = i.operands[0];
-  if (to == "f16x2" || to == "bf16x2") {  // the first source is the upper half
+  if (to == "f16x2" || to == "bf16x2") {  // the first source goes to the upper half
     if (i.operands.size() < 3) c.fail(WW_UNSUPPORTED, "inline PTX: " + i.name + " is not emulated");
-    const Word half = to == "f16x2" ? "f16" : "bf16";
+    const NamePart half = to == "f16x2" ? "f16" : "bf16";
     c.set_bits(result, to_narrow(c.f32(i.operands[1]), half, i) << 16 | to_narrow(c.f32(i.operands[2]), half, i), 4);
     return;
   }
@@ -334,7 +335,7 @@ inline void cvt(Context& c, const Instruction& i) {
       if (to == "f16" || to == "bf16")
         c.set_bits(result, to_narrow(from == "f64" ? ww::to_odd(x) : static_cast<float>(x), to, i), 2);
       else
-        store_real(c, result, x, to, i);
+        store_float(c, result, x, to, i);
       return;
     }
     const double r = rounded_to_integer(x, i);
@@ -373,7 +374,7 @@ inline void cvt(Context& c, const Instruction& i) {
                     high = to[0] == 's' ? (1ll << (width - 1)) - 1 : (1ll << width) - 1;
     narrowed = static_cast<u64>(x < low ? low : x > high ? high : x);
   }
-  // A result narrower than its register is extended to it.
+  // A result narrower than its register is sign- or zero-extended.
   c.set_bits(result, to[0] == 's' ? narrowed : truncated(narrowed, type_bytes(to)));
 }
 }  // namespace ptx

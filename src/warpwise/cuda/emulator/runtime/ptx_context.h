@@ -1,5 +1,5 @@
-// The state of one execution of an asm statement by one thread: operands, virtual registers, and reading and writing
-// both.
+// Context: the state of one thread's execution of an asm statement. Handlers read and write asm operands, virtual
+// registers and special registers through it.
 #pragma once
 #include <cfloat>
 #include <climits>
@@ -22,7 +22,7 @@ struct Context {
   u64* registers;
   int line;
   const Program* program;
-  int next;  // the instruction to execute next
+  int next;  // index of the next instruction
 
   [[noreturn]] void fail(ww_problem problem, const std::string& message) const {
     ww_fail(problem, message.c_str(), line);
@@ -88,7 +88,7 @@ struct Context {
     return 0;
   }
 
-  // The raw bits of an operand, in the low end.
+  // The bits of an operand, in the low-order bytes.
   u64 bits(const Operand& operand) const {
     switch (operand.kind) {
       case Kind::operand: {
@@ -113,13 +113,13 @@ struct Context {
   void set_bits(const Operand& operand, u64 value, unsigned bytes = 8) {
     if (operand.kind == Kind::operand) {
       ww_ptx_operand& given = operands[operand.index];
-      if (!given.target) fail(WW_UNDEFINED, "inline PTX writes to an operand that is an input");
+      if (!given.target) fail(WW_UNDEFINED, "inline PTX: the statement writes to an input operand");
       const unsigned wanted = given.bytes < 8 ? given.bytes : 8;
       __builtin_memcpy(given.target, &value, wanted);
     } else if (operand.kind == Kind::reg) {
       registers[operand.index] = bytes >= 8 ? value : value & ((1ull << (8 * bytes)) - 1);
     } else if (operand.kind != Kind::sink) {
-      fail(WW_UNSUPPORTED, "inline PTX: a result goes to something that is no register");
+      fail(WW_UNSUPPORTED, "inline PTX: the destination of a result is not a register");
     }
   }
   bool predicate(const Operand& operand) const {
@@ -136,16 +136,16 @@ struct Context {
   void set_f32(const Operand& operand, float value) { set_bits(operand, ww::bits<unsigned>(value), 4); }
   void set_f64(const Operand& operand, double value) { set_bits(operand, ww::bits<u64>(value)); }
 
-  // A value of a PTX type as a signed or unsigned 64-bit integer.
-  u64 integer(const Operand& operand, const Word& type) const {
+  // An operand of an integer type, sign- or zero-extended to 64 bits.
+  u64 integer(const Operand& operand, const NamePart& type) const {
     const u64 value = bits(operand);
     const int width = type.number();
     if (width >= 64 || width == 0) return value;
     const u64 low = value & ((1ull << width) - 1);
     return type[0] == 's' && low >> (width - 1) ? low | ~((1ull << width) - 1) : low;
   }
-  // A value of a floating PTX type, exactly.
-  double real(u64 value, const Word& type) const {
+  // The value of the bits of a floating-point type; exact.
+  double real(u64 value, const NamePart& type) const {
     if (type == "f64") return ww::bits<double>(value);
     if (type == "f16") return ww::half_value(static_cast<unsigned short>(value));
     if (type == "bf16") return ww::bfloat16_value(static_cast<unsigned short>(value));
@@ -153,14 +153,14 @@ struct Context {
   }
 };
 
-inline unsigned type_bytes(const Word& type) {
+inline unsigned type_bytes(const NamePart& type) {
   if (type == "pred") return 1;
   if (type == "f16x2" || type == "bf16x2" || type == "tf32") return 4;
   if (type == "bf16" || type == "e4m3x2" || type == "e5m2x2") return 2;
   if (type == "e4m3" || type == "e5m2") return 1;
   return static_cast<unsigned>(type.number()) / 8;
 }
-inline bool is_float(const Word& type) {
+inline bool is_float(const NamePart& type) {
   return type[0] == 'f' || type == "bf16" || type == "bf16x2" || type == "tf32";
 }
 }  // namespace ptx

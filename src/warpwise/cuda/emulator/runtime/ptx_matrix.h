@@ -1,4 +1,5 @@
-// PTX matrix instructions: ldmatrix, stmatrix, movmatrix, mma.sync. Lane L has group g = L / 4 and place q = L % 4.
+// The handlers of PTX matrix instructions: ldmatrix, stmatrix, movmatrix and mma.sync. For lane L, g = L / 4 is PTX's
+// groupID and q = L % 4 its threadID_in_group.
 #pragma once
 #include "ptx_warp.h"
 
@@ -8,8 +9,8 @@ inline const Operand& element(const Operand& operand, size_t index) {
   return operand.kind == Kind::vector ? operand.parts[index] : operand;
 }
 
-// Matrix m's row r is at the address that lane 8 m + r gives: 8 halves, of which lane 4 r + k gets number 2 k and 2 k
-// + 1.
+// Row r of matrix m is 8 16-bit elements at the address passed by lane 8m + r. Lane 4r + k receives its elements 2k and
+// 2k + 1.
 inline void ldmatrix(Context& c, const Instruction& i) {
   const int count = matrix_count(i);
   struct Row {
@@ -19,16 +20,16 @@ inline void ldmatrix(Context& c, const Instruction& i) {
   if (ww_lane() < static_cast<unsigned>(8 * count)) {
     const char* row = address_of(c, i, i.operands[1]);
     check_aligned(c, i, row, 16);
-    ww_touch(row, 16, 0, c.line);
+    ww_check_access(row, 16, 0, c.line);
     __builtin_memcpy(&own, row, 16);
   }
   const ww_exchange table = ww_warp_exchange(0xffffffffu, &own, sizeof own, "ldmatrix", c.line);
   const unsigned g = ww_lane() / 4, q = ww_lane() % 4;
-  const bool turned = i.has("trans");
+  const bool transposed = i.has("trans");
   for (int m = 0; m < count; ++m) {
     unsigned value = 0;
     for (unsigned j = 0; j < 2; ++j) {
-      const unsigned row = turned ? 2 * q + j : g, column = turned ? g : 2 * q + j;
+      const unsigned row = transposed ? 2 * q + j : g, column = transposed ? g : 2 * q + j;
       Row from;
       __builtin_memcpy(&from, table.data + (8 * static_cast<unsigned>(m) + row) * table.stride, sizeof from);
       value |= static_cast<unsigned>(from.halves[column]) << (16 * j);
@@ -53,7 +54,7 @@ inline void stmatrix(Context& c, const Instruction& i) {
   }
   char* to = address_of(c, i, i.operands[0]);
   check_aligned(c, i, to, 16);
-  ww_touch(to, 16, 1, c.line);
+  ww_check_access(to, 16, 1, c.line);
   __builtin_memcpy(to, row, 16);
 }
 inline void movmatrix(Context& c, const Instruction& i) {
@@ -62,13 +63,14 @@ inline void movmatrix(Context& c, const Instruction& i) {
   const unsigned g = ww_lane() / 4, q = ww_lane() % 4;
   unsigned value = 0;
   for (unsigned j = 0; j < 2; ++j)  // element (g, 2q + j) of the transpose is (2q + j, g)
-    value |= static_cast<unsigned>(deposit(table, (2 * q + j) * 4 + g / 2) >> (16 * (g % 2)) & 0xffff) << (16 * j);
+    value |= static_cast<unsigned>(lane_value(table, (2 * q + j) * 4 + g / 2) >> (16 * (g % 2)) & 0xffff) << (16 * j);
   c.set_bits(i.operands[0], value, 4);
 }
 
-// mma.sync.aligned.m16n8kK.row.col.D.A.B.C. A register holds 32 / width elements (one of f64). Register r of A is row
-// g + 8 (r % 2), columns from e q + 4 e (r / 2); register r of B is column g, rows from e q + 4 e r; C and D hold
-// rows g and g + 8, columns 2 q and 2 q + 1.
+// mma.sync.aligned.m16n8kK.row.col.D.A.B.C. A register holds e = 32 / width elements (one element of f64).
+//   Register r of A: row g + 8 (r % 2), e columns from e q + 4 e (r / 2) on.
+//   Register r of B: column g, e rows from e q + 4 e r on.
+//   C and D: rows g and g + 8, columns 2q and 2q + 1.
 inline double element_value(u64 bits, Element type, int index) {
   switch (type) {
     case Element::f16:
@@ -91,7 +93,7 @@ inline double element_value(u64 bits, Element type, int index) {
   return static_cast<int>(bits >> (4 * index) & 15);
 }
 
-inline bool read_element(const Word& type, Element& element) {
+inline bool read_element(const NamePart& type, Element& element) {
   static constexpr const char* names[] = {"f16", "bf16", "tf32", "f64", "s8", "u8", "s4", "u4"};
   for (int which = 0; which < 8; ++which)
     if (std::strcmp(type.text, names[which]) == 0) {
@@ -101,82 +103,82 @@ inline bool read_element(const Word& type, Element& element) {
   return false;
 }
 
-// What an mma's name says; not `known` where it is not emulated.
-inline Product product_of(const Instruction& i) {
-  Product product;
-  product.saturates = i.has("satfinite");
+// The shape and types of an mma instruction, from its name; `known` is false if it is not emulated.
+inline MmaShape mma_shape_of(const Instruction& i) {
+  MmaShape shape;
+  shape.satfinite = i.has("satfinite");
   const size_t end = i.parts.size() - (!i.parts.empty() && i.parts.back() == "satfinite" ? 1 : 0);
-  if (end < 4 || i.has("sp") || i.has("block_scale") || !i.has("row") || !i.has("col")) return product;
-  if (!read_element(i.parts[end - 3], product.a) || !read_element(i.parts[end - 2], product.b)) return product;
-  product.d = i.parts[end - 4];
-  product.c = i.parts[end - 1];
+  if (end < 4 || i.has("sp") || i.has("block_scale") || !i.has("row") || !i.has("col")) return shape;
+  if (!read_element(i.parts[end - 3], shape.a) || !read_element(i.parts[end - 2], shape.b)) return shape;
+  shape.d = i.parts[end - 4];
+  shape.c = i.parts[end - 1];
   int m = 0, n = 0;
-  for (const Word& part : i.parts) std::sscanf(part.text, "m%dn%dk%d", &m, &n, &product.k);
+  for (const NamePart& part : i.parts) std::sscanf(part.text, "m%dn%dk%d", &m, &n, &shape.k);
   static constexpr int widths[] = {16, 16, 32, 64, 8, 8, 4, 4};
-  const bool f64_tile = product.a == Element::f64 && m == 8 && n == 8 && product.k == 4;
-  if (n != 8 || (m != 16 && !f64_tile)) return product;
-  const int width = widths[static_cast<int>(product.a)];
-  product.per_register = width == 64 ? 1 : 32 / width;
-  product.tall = m == 16;
-  product.b_registers = product.k / (4 * product.per_register);
-  product.a_registers = product.b_registers * (product.tall ? 2 : 1);
-  product.known = product.k % (4 * product.per_register) == 0 && product.b_registers >= 1 && product.a_registers <= 8;
-  return product;
+  const bool f64_tile = shape.a == Element::f64 && m == 8 && n == 8 && shape.k == 4;
+  if (n != 8 || (m != 16 && !f64_tile)) return shape;
+  const int width = widths[static_cast<int>(shape.a)];
+  shape.elements_per_register = width == 64 ? 1 : 32 / width;
+  shape.m16 = m == 16;
+  shape.b_registers = shape.k / (4 * shape.elements_per_register);
+  shape.a_registers = shape.b_registers * (shape.m16 ? 2 : 1);
+  shape.known = shape.k % (4 * shape.elements_per_register) == 0 && shape.b_registers >= 1 && shape.a_registers <= 8;
+  return shape;
 }
 
 inline void mma(Context& c, const Instruction& i) {
-  const Product& product = i.product;
-  if (!product.known) {
+  const MmaShape& shape = i.shape;
+  if (!shape.known) {
     unsupported(c, i);
     return;
   }
-  struct Deposit {
+  struct Fragments {
     u64 a[8], b[4];
   } own = {};
-  for (int r = 0; r < product.a_registers; ++r) own.a[r] = c.bits(element(i.operands[1], static_cast<size_t>(r)));
-  for (int r = 0; r < product.b_registers; ++r) own.b[r] = c.bits(element(i.operands[2], static_cast<size_t>(r)));
+  for (int r = 0; r < shape.a_registers; ++r) own.a[r] = c.bits(element(i.operands[1], static_cast<size_t>(r)));
+  for (int r = 0; r < shape.b_registers; ++r) own.b[r] = c.bits(element(i.operands[2], static_cast<size_t>(r)));
   const ww_exchange table = ww_warp_exchange(0xffffffffu, &own, sizeof own, "mma.sync", c.line);
   const unsigned g = ww_lane() / 4, q = ww_lane() % 4;
-  const int e = product.per_register, rows = product.tall ? 2 : 1;
+  const int e = shape.elements_per_register, rows = shape.m16 ? 2 : 1;
   double a[2][64] = {}, b[2][64] = {};  // this lane's two rows of A and two columns of B
-  for (unsigned place = 0; place < 4; ++place) {
-    Deposit row, column[2];
-    __builtin_memcpy(&row, table.data + (4 * g + place) * table.stride, sizeof row);
+  for (unsigned member = 0; member < 4; ++member) {
+    Fragments row, column[2];
+    __builtin_memcpy(&row, table.data + (4 * g + member) * table.stride, sizeof row);
     for (unsigned j = 0; j < 2; ++j)
-      __builtin_memcpy(&column[j], table.data + (4 * (2 * q + j) + place) * table.stride, sizeof row);
-    for (int r = 0; r < product.b_registers; ++r)
+      __builtin_memcpy(&column[j], table.data + (4 * (2 * q + j) + member) * table.stride, sizeof row);
+    for (int r = 0; r < shape.b_registers; ++r)
       for (int j = 0; j < e; ++j) {
-        const int k = e * static_cast<int>(place) + 4 * e * r + j;
-        for (int half = 0; half < rows; ++half) a[half][k] = element_value(row.a[rows * r + half], product.a, j);
-        for (int n = 0; n < 2; ++n) b[n][k] = element_value(column[n].b[r], product.b, j);
+        const int k = e * static_cast<int>(member) + 4 * e * r + j;
+        for (int half = 0; half < rows; ++half) a[half][k] = element_value(row.a[rows * r + half], shape.a, j);
+        for (int n = 0; n < 2; ++n) b[n][k] = element_value(column[n].b[r], shape.b, j);
       }
   }
   u64 results[4] = {};
-  const bool narrow = product.d == "f16";  // two results of one row in a register
-  const bool adds_to_narrow = product.c == "f16", whole = product.d == "s32", wide = product.d == "f64";
+  const bool is_f16 = shape.d == "f16";  // a register holds two results of one row
+  const bool c_is_f16 = shape.c == "f16", is_s32 = shape.d == "s32", is_f64 = shape.d == "f64";
   for (int half = 0; half < rows; ++half)
     for (int n = 0; n < 2; ++n) {
       const size_t at = static_cast<size_t>(2 * half + n);
-      const u64 start = adds_to_narrow ? c.bits(element(i.operands[3], at / 2)) >> (16 * (at % 2)) & 0xffff
-                                       : c.bits(element(i.operands[3], at));
-      if (whole) {
+      const u64 start = c_is_f16 ? c.bits(element(i.operands[3], at / 2)) >> (16 * (at % 2)) & 0xffff
+                                 : c.bits(element(i.operands[3], at));
+      if (is_s32) {
         long long sum = static_cast<int>(start);
-        for (int k = 0; k < product.k; ++k) sum += static_cast<long long>(a[half][k] * b[n][k]);
-        if (product.saturates) sum = std::min<long long>(std::max<long long>(sum, INT_MIN), INT_MAX);
+        for (int k = 0; k < shape.k; ++k) sum += static_cast<long long>(a[half][k] * b[n][k]);
+        if (shape.satfinite) sum = std::min<long long>(std::max<long long>(sum, INT_MIN), INT_MAX);
         results[at] = static_cast<unsigned>(sum);
-      } else if (wide) {
+      } else if (is_f64) {
         double sum = ww::bits<double>(start);
-        for (int k = 0; k < product.k; ++k) sum = fma(a[half][k], b[n][k], sum);
+        for (int k = 0; k < shape.k; ++k) sum = fma(a[half][k], b[n][k], sum);
         results[at] = ww::bits<u64>(sum);
-      } else {  // products of 16-bit and tf32 values are exact in double
-        float sum = adds_to_narrow ? ww::half_value(static_cast<unsigned short>(start))
-                                   : ww::bits<float>(static_cast<unsigned>(start));
-        for (int k = 0; k < product.k; ++k) sum = static_cast<float>(sum + a[half][k] * b[n][k]);
-        results[at] = narrow ? ww::half_bits(sum) : ww::bits<unsigned>(sum);
+      } else {  // the product of two 16-bit or tf32 values is exact in double
+        float sum = c_is_f16 ? ww::half_value(static_cast<unsigned short>(start))
+                             : ww::bits<float>(static_cast<unsigned>(start));
+        for (int k = 0; k < shape.k; ++k) sum = static_cast<float>(sum + a[half][k] * b[n][k]);
+        results[at] = is_f16 ? ww::half_bits(sum) : ww::bits<unsigned>(sum);
       }
     }
-  for (size_t at = 0; at < static_cast<size_t>(2 * rows); at += narrow ? 2 : 1) {
-    if (narrow)
+  for (size_t at = 0; at < static_cast<size_t>(2 * rows); at += is_f16 ? 2 : 1) {
+    if (is_f16)
       c.set_bits(element(i.operands[0], at / 2), results[at] | results[at + 1] << 16, 4);
     else
       c.set_bits(element(i.operands[0], at), results[at]);

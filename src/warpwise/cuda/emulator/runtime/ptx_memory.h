@@ -1,9 +1,9 @@
-// PTX loads, stores, atomics, address conversions and asynchronous copies.
+// The handlers of PTX loads, stores, atomics, address conversions and asynchronous copies (cp.async).
 #pragma once
 #include "ptx_arithmetic.h"
 
 namespace ptx {
-// The generic address an operand names: an offset in the shared window is turned into where the variable lies.
+// The generic address of an operand; an address in the shared window is converted.
 inline char* address_of(Context& c, const Instruction& i, const Operand& operand) {
   u64 at = 0;
   if (operand.kind == Kind::address) {
@@ -13,10 +13,10 @@ inline char* address_of(Context& c, const Instruction& i, const Operand& operand
     at = c.bits(operand);
   }
   bool shared = false;
-  for (const Word& part : i.parts) shared = shared || part.begins("shared");
+  for (const NamePart& part : i.parts) shared = shared || part.starts_with("shared");
   return static_cast<char*>(shared && at <= 0xffffffffu ? ww_from_shared(at) : reinterpret_cast<void*>(at));
 }
-// cp.async names two spaces; only its destination is shared.
+// The source address of cp.async, which is in global memory although the instruction's name also contains `shared`.
 inline char* global_address(Context& c, const Operand& operand) {
   u64 at = static_cast<u64>(operand.offset);
   for (const Operand& part : operand.parts) at += c.bits(part);
@@ -24,29 +24,29 @@ inline char* global_address(Context& c, const Operand& operand) {
 }
 inline void check_aligned(Context& c, const Instruction& i, const char* address, unsigned bytes) {
   if (reinterpret_cast<u64>(address) % bytes)
-    c.fail(WW_UNDEFINED, "inline PTX: the address of " + i.name + " is no multiple of " + std::to_string(bytes));
+    c.fail(WW_UNDEFINED, "inline PTX: the address of " + i.name + " is not a multiple of " + std::to_string(bytes));
 }
-inline bool spins(const Instruction& i) { return i.has("volatile") || i.has("acquire") || i.has("relaxed"); }
+inline bool yields_after(const Instruction& i) { return i.has("volatile") || i.has("acquire") || i.has("relaxed"); }
 
 inline void load(Context& c, const Instruction& i) {
   const unsigned bytes = type_bytes(i.type), all = bytes * static_cast<unsigned>(i.vector_width);
   const char* from = address_of(c, i, i.operands[1]);
   check_aligned(c, i, from, all);
-  ww_touch(from, all, 0, c.line);
+  ww_check_access(from, all, 0, c.line);
   for (int k = 0; k < i.vector_width; ++k) {
     u64 value = 0;
     __builtin_memcpy(&value, from + k * bytes, bytes);
     if (i.type[0] == 's' && bytes < 8 && value >> (8 * bytes - 1) & 1) value |= ~0ull << (8 * bytes);
     c.set_bits(i.vector_width > 1 ? i.operands[0].parts[static_cast<size_t>(k)] : i.operands[0], value);
   }
-  if (spins(i)) ww_yield(c.line);
+  if (yields_after(i)) ww_yield(c.line);
 }
 inline void store(Context& c, const Instruction& i) {
   const unsigned bytes = type_bytes(i.type), all = bytes * static_cast<unsigned>(i.vector_width);
   char* to = address_of(c, i, i.operands[0]);
   check_aligned(c, i, to, all);
   if (i.has("release")) ww_fence(i.has("cta") ? 0 : 1);
-  ww_touch(to, all, 1, c.line);
+  ww_check_access(to, all, 1, c.line);
   for (int k = 0; k < i.vector_width; ++k) {
     const Operand& from = i.vector_width > 1 ? i.operands[1].parts[static_cast<size_t>(k)] : i.operands[1];
     const u64 value = i.type == "f32" ? ww::bits<unsigned>(c.f32(from)) : c.bits(from);
@@ -54,8 +54,8 @@ inline void store(Context& c, const Instruction& i) {
   }
 }
 
-// atom d, [a], b{, c} and red [a], b: f16x2 and vectors an element at a time.
-inline u64 updated(Context& c, const Instruction& i, u64 old, u64 b, u64 with) {
+// The new value of atom d, [a], b{, c} and of red [a], b. Vectors are handled one element at a time.
+inline u64 atomic_result(Context& c, const Instruction& i, u64 old, u64 b, u64 with) {
   if (i.has("add")) {
     if (i.type == "f32")
       return ww::bits<unsigned>(ww::bits<float>(static_cast<unsigned>(old)) +
@@ -103,13 +103,13 @@ inline void atomic(Context& c, const Instruction& i) {
     __builtin_memcpy(&old, at, bytes);
     const u64 b = truncated(c.bits(element(i.operands[first + 1])), bytes);
     const u64 with = i.has("cas") ? truncated(c.bits(i.operands[first + 2]), bytes) : 0;
-    const u64 next = truncated(updated(c, i, old, b, with), bytes);
+    const u64 next = truncated(atomic_result(c, i, old, b, with), bytes);
     __builtin_memcpy(at, &next, bytes);
     if (returns) c.set_bits(element(i.operands[0]), old, bytes);
   }
 }
 
-// cvta.to.shared.u64 d, a and cvta.shared.u64 d, a; the shared window's addresses have 32 bits.
+// cvta.to.shared.u64 d, a and cvta.shared.u64 d, a; addresses in the shared window have 32 bits.
 inline void cvta(Context& c, const Instruction& i) {
   const u64 value = c.bits(i.operands[1]);
   const bool shared = i.has("shared");
@@ -133,12 +133,12 @@ inline void copy_async(Context& c, const Instruction& i) {
   const unsigned bytes = c.u32(i.operands[2]);
   unsigned read = bytes;
   if (i.operands.size() > 3) {
-    const Operand& last = i.operands[3];  // a predicate here means: ignore the source
+    const Operand& last = i.operands[3];  // a predicate is the ignore-src operand
     const bool ignore = last.kind == Kind::reg && c.program->registers > 0;
     read = ignore ? (c.predicate(last) ? 0 : bytes) : c.u32(last);
   }
   if ((bytes != 4 && bytes != 8 && bytes != 16) || read > bytes)
-    c.fail(WW_UNDEFINED, "inline PTX: cp.async copies 4, 8 or 16 bytes and reads at most as many");
+    c.fail(WW_UNDEFINED, "inline PTX: cp.async copies 4, 8 or 16 bytes, and its src-size is at most that");
   check_aligned(c, i, to, bytes);
   check_aligned(c, i, from, bytes);
   ww_copy_async(to, from, bytes, read, c.line);

@@ -1,4 +1,5 @@
-// The PTX parser: statements, guards, labels, register declarations and operands.
+// The parser of inline PTX: splits an asm statement's text into instructions with their guard predicates, labels and
+// operands.
 #pragma once
 #include <cctype>
 #include <cstdlib>
@@ -28,7 +29,7 @@ class Parser {
   }
 
  private:
-  // Comments become blanks.
+  // Removes comments.
   static std::string clean(const char* text) {
     std::string result;
     for (const char* p = text; *p;) {
@@ -45,7 +46,7 @@ class Parser {
     return result;
   }
 
-  // Split at ';'. Braces around statements are scopes and fall away; braces around operands stay.
+  // Splits the text at ';'. Removes braces around statements, which are scopes; keeps braces around vector operands.
   std::vector<std::string> statements() const {
     std::vector<std::string> result;
     std::string current;
@@ -63,7 +64,7 @@ class Parser {
         continue;
       }
       if (!std::isspace(static_cast<unsigned char>(c))) in_operands = true;
-      if (c == ':') in_operands = false;  // a label; what follows is a statement of its own
+      if (c == ':') in_operands = false;  // a label; another statement follows
       if (c == '\n' && current.find_first_not_of(" \t\n\r") == std::string::npos) continue;
       current += c;
     }
@@ -72,7 +73,7 @@ class Parser {
   }
 
   void read_statement(Program& program, std::string statement) {
-    for (;;) {  // labels in front
+    for (;;) {  // leading labels
       const size_t start = statement.find_first_not_of(" \t\n\r");
       if (start == std::string::npos) return;
       statement = statement.substr(start);
@@ -105,7 +106,7 @@ class Parser {
     split_name(instruction);
     if (end < statement.size())
       for (const std::string& text : split(statement.substr(end))) instruction.operands.push_back(operand(text));
-    prepare(instruction);
+    resolve(instruction);
     program.instructions.push_back(instruction);
   }
 
@@ -119,15 +120,15 @@ class Parser {
       instruction.parts.push_back(part);
       part.clear();
     }
-    for (const Word& each : instruction.parts) {
+    for (const NamePart& each : instruction.parts) {
       if (is_type(each)) {
-        instruction.source_type = instruction.type.empty() ? Word() : each;
+        instruction.source_type = instruction.type.empty() ? NamePart() : each;
         if (instruction.type.empty()) instruction.type = each;
       }
       if (each == "v2" || each == "v4" || each == "v8") instruction.vector_width = each[1] - '0';
     }
   }
-  static bool is_type(const Word& part) {
+  static bool is_type(const NamePart& part) {
     if (part == "pred" || part == "bf16" || part == "bf16x2" || part == "f16x2" || part == "tf32" || part == "e4m3x2" ||
         part == "e5m2x2" || part == "e4m3" || part == "e5m2")
       return true;
@@ -205,7 +206,7 @@ class Parser {
       result.kind = Kind::operand;
       result.index = text[1] == '[' ? named(text.substr(2, text.size() - 3)) : std::atoi(text.c_str() + 1);
       if (result.index < 0 || result.index >= static_cast<int>(count_))
-        error_ = "operand " + text + ", which the statement does not have";
+        error_ = "operand " + text + ": the statement has no such operand";
       return result;
     }
     while (!text.empty() && text[0] == '%') text = text.substr(1);  // %%laneid
@@ -230,7 +231,7 @@ class Parser {
     return result;
   }
 
-  // 0f3F800000 and 0d... are bit patterns; the rest as in C.
+  // 0f... and 0d... are the bits of an f32 or f64 in hexadecimal; other literals are as in C.
   static void read_number(const std::string& text, Operand& result) {
     result.kind = Kind::immediate;
     if (text.size() > 2 && text[0] == '0' && (text[1] == 'f' || text[1] == 'F')) {
@@ -258,12 +259,13 @@ class Parser {
   int label(const Operand& operand) {
     const auto found = labels_.find(label_names_[operand.bits]);
     if (found != labels_.end()) return found->second;
-    error_ = "the label " + label_names_[operand.bits];
+    error_ = "the undefined label " + label_names_[operand.bits];
     return 0;
   }
 
  public:
-  // A branch before its label takes the label for a register; its target is known once all is read.
+  // The position of a branch's label, or -1. A forward branch is parsed before its label, as a branch to a register of
+  // the same name; call this once the whole text is parsed.
   int branch_target(const Operand& operand) {
     if (operand.kind == Kind::label) return operand.index;
     const auto found = labels_.find(label_of_register_[operand.index]);
@@ -323,7 +325,7 @@ inline const Program* parse(const char* text, const ww_ptx_operand* operands, un
     if (instruction.parts[0] != "bra" || instruction.operands.empty()) continue;
     Operand& target = instruction.operands[0];
     const int position = parser.branch_target(target);
-    if (position < 0) program->error = "a branch to a label outside its asm statement";
+    if (position < 0) program->error = "a branch to a label outside the asm statement";
     target.kind = Kind::label;
     target.index = position;
   }

@@ -1,4 +1,5 @@
-// Inline PTX as a list of instructions, parsed once for each asm statement.
+// The parsed form of an asm statement: a list of instructions, each with its handler. Parsed at the statement's first
+// execution.
 #pragma once
 #include <cstring>
 #include <string>
@@ -7,17 +8,17 @@
 #include "abi_extra.h"
 
 namespace ptx {
-// A part of an instruction's name. Comparing one with a literal compares a few words of memory: handlers ask at every
-// execution. A name too long for it equals no literal.
-struct Word {
+// One part of an instruction's name: the opcode, a modifier or a type. The characters are stored inline because
+// handlers compare parts with literals at every execution. A part that is too long is truncated and equals no literal.
+struct NamePart {
   char text[24] = {};
 
-  Word() = default;
-  Word(const char* from) { std::strncpy(text, from, sizeof text - 1); }
-  Word(const std::string& from) : Word(from.c_str()) {}
+  NamePart() = default;
+  NamePart(const char* from) { std::strncpy(text, from, sizeof text - 1); }
+  NamePart(const std::string& from) : NamePart(from.c_str()) {}
   template <size_t N>
   bool operator==(const char (&literal)[N]) const {
-    static_assert(N < sizeof text, "a word of PTX is shorter");
+    static_assert(N < sizeof text, "the literal does not fit in a NamePart");
     return __builtin_memcmp(text, literal, N) == 0;
   }
   template <size_t N>
@@ -25,7 +26,7 @@ struct Word {
     return !(*this == literal);
   }
   template <size_t N>
-  bool begins(const char (&literal)[N]) const {
+  bool starts_with(const char (&literal)[N]) const {
     return __builtin_memcmp(text, literal, N - 1) == 0;
   }
   char operator[](size_t at) const { return text[at]; }
@@ -35,8 +36,9 @@ struct Word {
 
 enum class Kind { none, operand, reg, immediate, special, vector, address, label, sink };
 
-// One operand of an instruction. `index` is an asm operand's or a virtual register's number, a special register's, or a
-// label's position; an address is parts[0] + offset; a vector's elements are `parts`; `p|q` has the second in `parts`.
+// One operand of an instruction. `index`: the number of the asm operand, virtual register or special register, or the
+// position of the label. `parts`: the elements of a vector; the base of an address, to which `offset` is added; the
+// second register of a pair p|q.
 struct Operand {
   Kind kind = Kind::none;
   int index = 0;
@@ -82,32 +84,32 @@ struct Context;
 struct Instruction;
 typedef void (*Handler)(Context&, const Instruction&);
 
-// What mma.sync's name says of shapes and types. A register holds per_register elements of A or B.
+// The shape and element types of an mma.sync, from its name.
 enum class Element { f16, bf16, tf32, f64, s8, u8, s4, u4 };
-struct Product {
-  bool known = false;  // else it is not emulated
+struct MmaShape {
+  bool known = false;  // false: not emulated
   Element a = Element::f16, b = Element::f16;
-  Word c, d;
-  bool tall = false;  // m16, else m8
-  bool saturates = false;
-  int k = 0, per_register = 1, a_registers = 0, b_registers = 0;
+  NamePart c, d;
+  bool m16 = false;  // true: m16; false: m8
+  bool satfinite = false;
+  int k = 0, elements_per_register = 1, a_registers = 0, b_registers = 0;
 };
 
 struct Instruction {
-  std::string name;         // "ld.global.v4.f32", for messages
-  std::vector<Word> parts;  // "ld", "global", "v4", "f32"
+  std::string name;             // "ld.global.v4.f32", for messages
+  std::vector<NamePart> parts;  // "ld", "global", "v4", "f32"
   std::vector<Operand> operands;
   Handler handler = nullptr;
-  int guard = -1;  // a predicate register, or -1
+  int guard = -1;  // the predicate's register, -1 for none, or ~(asm operand) - 1
   bool guard_negated = false;
-  // What the handlers ask most, found at parsing.
-  Word type;         // the first part that is a type
-  Word source_type;  // cvt's and set's second type
+  // Derived from the name when it is parsed.
+  NamePart type;         // the first part that is a type
+  NamePart source_type;  // the second type of cvt and set
   int vector_width = 1;
-  Product product;  // of mma
+  MmaShape shape;  // of mma.sync
   template <size_t N>
   bool has(const char (&part)[N]) const {
-    for (const Word& each : parts)
+    for (const NamePart& each : parts)
       if (each == part) return true;
     return false;
   }
@@ -116,11 +118,11 @@ struct Instruction {
 struct Program {
   std::vector<Instruction> instructions;
   int registers = 0;
-  std::string error;  // why the text could not be read
+  std::string error;  // not empty if the text cannot be parsed
 };
 
-// Reads `text` whose operands are described by `operands`.
+// Parses the text of an asm statement with these operands.
 const Program* parse(const char* text, const ww_ptx_operand* operands, unsigned count);
-// Finds the handler of an instruction, and what that would otherwise find in its name at each execution.
-void prepare(Instruction& instruction);
+// Sets the instruction's handler and, for mma.sync, its shape.
+void resolve(Instruction& instruction);
 }  // namespace ptx

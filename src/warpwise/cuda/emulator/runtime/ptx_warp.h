@@ -1,16 +1,16 @@
-// PTX barriers, fences, shuffles, votes and reductions.
+// The handlers of PTX warp operations (shfl, vote, match, redux, elect), barriers, fences and branches.
 #pragma once
 #include "ptx_memory.h"
 
 namespace ptx {
-inline u64 deposit(const ww_exchange& table, unsigned lane) {
+inline u64 lane_value(const ww_exchange& table, unsigned lane) {
   u64 value = 0;
   __builtin_memcpy(&value, table.data + lane * table.stride, sizeof value);
   return value;
 }
 
-// shfl.sync.{up,down,bfly,idx}.b32 d{|p}, a, b, c, mask: c holds the clamp in its low bits, the segment mask from
-// bit 8.
+// shfl.sync.{up,down,bfly,idx}.b32 d{|p}, a, b, c, mask: c holds the clamp value in bits 0 to 4 and the
+// segment mask in bits 8 to 12.
 inline void shuffle(Context& c, const Instruction& i) {
   const u64 own = c.bits(i.operands[1]);
   const unsigned b = c.u32(i.operands[2]) & 31, control = c.u32(i.operands[3]), mask = c.u32(i.operands[4]);
@@ -35,9 +35,9 @@ inline void shuffle(Context& c, const Instruction& i) {
   const ww_exchange table = ww_warp_exchange(mask, &own, sizeof own, "shfl.sync", c.line);
   u64 value = own;
   if (table.present >> source & 1)
-    value = deposit(table, source);
+    value = lane_value(table, source);
   else
-    ww_warn(WW_WARP, "shfl.sync reads a lane that does not take part: the value is undefined", c.line);
+    ww_warn(WW_WARP, "shfl.sync reads the value of a lane that does not participate: the result is undefined", c.line);
   c.set_bits(i.operands[0], value, 4);
   if (i.operands[0].pair) c.set_bits(i.operands[0].parts[0], inside, 4);
 }
@@ -46,7 +46,7 @@ inline void vote(Context& c, const Instruction& i) {
   const ww_exchange table = ww_warp_exchange(c.u32(i.operands[2]), &own, sizeof own, "vote.sync", c.line);
   unsigned yes = 0;
   for (unsigned lane = 0; lane < 32; ++lane)
-    if (table.present >> lane & 1) yes |= static_cast<unsigned>(deposit(table, lane) != 0) << lane;
+    if (table.present >> lane & 1) yes |= static_cast<unsigned>(lane_value(table, lane) != 0) << lane;
   u64 result = yes;
   if (i.has("all")) result = yes == table.present;
   if (i.has("any")) result = yes != 0;
@@ -59,7 +59,7 @@ inline void match(Context& c, const Instruction& i) {
   const ww_exchange table = ww_warp_exchange(mask, &own, sizeof own, "match.sync", c.line);
   unsigned same = 0;
   for (unsigned lane = 0; lane < 32; ++lane)
-    if (table.present >> lane & 1) same |= static_cast<unsigned>(deposit(table, lane) == own) << lane;
+    if (table.present >> lane & 1) same |= static_cast<unsigned>(lane_value(table, lane) == own) << lane;
   const bool all = same == table.present;
   c.set_bits(i.operands[0], i.has("all") && !all ? 0 : same, 4);
   if (i.operands[0].pair) c.set_bits(i.operands[0].parts[0], all, 4);
@@ -71,7 +71,7 @@ inline void redux(Context& c, const Instruction& i) {
   bool first = true;
   for (unsigned lane = 0; lane < 32; ++lane) {
     if (!(table.present >> lane & 1)) continue;
-    result = first ? deposit(table, lane) : truncated(updated(c, i, result, deposit(table, lane), 0), 4);
+    result = first ? lane_value(table, lane) : truncated(atomic_result(c, i, result, lane_value(table, lane), 0), 4);
     first = false;
   }
   c.set_bits(i.operands[0], result, 4);
@@ -96,7 +96,7 @@ inline void barrier(Context& c, const Instruction& i) {
     const size_t source = i.operands.size() - 1;
     const int kind = i.has("popc") ? 1 : i.has("and") ? 2 : 3;
     if (c.u32(i.operands[1]) != 0 || i.operands.size() > 3)
-      c.fail(WW_UNSUPPORTED, "inline PTX: " + i.name + " is emulated for barrier 0 and the whole block only");
+      c.fail(WW_UNSUPPORTED, "inline PTX: " + i.name + " is emulated only for barrier 0 with all threads of the block");
     c.set_bits(i.operands[0], static_cast<u64>(ww_syncthreads(kind, c.predicate(i.operands[source]), c.line)), 4);
     return;
   }
@@ -109,13 +109,14 @@ inline void barrier(Context& c, const Instruction& i) {
 }
 inline void fence(Context&, const Instruction& i) { ww_fence(i.has("cta") ? 0 : i.has("sys") ? 2 : 1); }
 inline void sleep(Context& c, const Instruction&) { ww_yield(c.line); }
-inline void trap(Context& c, const Instruction&) { c.fail(WW_ASSERT, "trap was executed"); }
+inline void trap(Context& c, const Instruction&) { c.fail(WW_ASSERT, "inline PTX: trap is executed"); }
 inline void branch(Context& c, const Instruction& i) {
-  if (i.operands[0].index < c.next) ww_yield(c.line);  // a loop may wait for another thread
+  if (i.operands[0].index < c.next)
+    ww_yield(c.line);  // a backward branch: the loop may poll for another thread's write
   c.next = i.operands[0].index;
 }
 inline void unsupported_hardware(Context& c, const Instruction& i) {
-  c.fail(WW_UNSUPPORTED, "inline PTX: " + i.name + " needs sm_90 hardware; the CPU cannot stand in for it");
+  c.fail(WW_UNSUPPORTED, "inline PTX: " + i.name + " needs sm_90 hardware and is not emulated");
 }
 inline void unsupported(Context& c, const Instruction& i) {
   c.fail(WW_UNSUPPORTED, "inline PTX: " + i.name + " is not emulated");

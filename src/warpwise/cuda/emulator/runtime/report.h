@@ -1,4 +1,5 @@
-// What a launch found, in the layout that Python reads (runtime.py mirrors these structures and compares their sizes).
+// Reports: one for each defect found during a launch, in the layout that Python reads. runtime.py mirrors the
+// structures, and findings.py turns each report into a finding with a line of the kernel's source.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -23,17 +24,18 @@ enum Kind : int32_t {
   kLaunchError,
 };
 
-enum Action : int32_t { kRead, kWrite, kAtomic, kAsyncCopy, kWait, kReturned, kExecuted, kNobody };
+enum Action : int32_t { kRead, kWrite, kAtomic, kAsyncCopy, kWait, kReturned, kExecuted, kUnknownThread };
 
 enum Space : int32_t { kNoSpace, kGlobal, kShared, kDynamicShared, kModule, kLocal };
 
-// One side of a report. `pc` is a return address in the kernel's library, `line` is known for calls that carry it.
+// One of the threads in a report, and what it did. `pc` is a return address in the kernel's library; `line` is set for
+// operations that pass their line, else 0.
 struct Side {
   uint32_t block[3], thread[3];
   Action action;
   int32_t line;
   uint64_t pc;
-  char label[32];  // of what is waited for
+  char label[32];  // name of the barrier or warp operation that the thread waits at
 };
 
 struct Report {
@@ -48,11 +50,11 @@ struct Report {
   char message[320];
 };
 
-// A report about what the current thread does; `access.action` is kExecuted until set.
+// A new report about the current thread, with `access.action` kExecuted.
 Report new_report(Kind kind, Address pc = 0, int line = 0);
-// Adds a report, or counts it if the same one stands already.
+// Adds a report, or increments the count of an equal one.
 void add_report(const Report& report);
-// Adds a report and ends the launch: switches to the scheduler and never comes back.
+// Adds a report and ends the launch: switches to the scheduler's fiber and does not return.
 [[noreturn]] void fatal_report(Report report, const char* format, ...) __attribute__((format(printf, 2, 3)));
 void set_message(Report& report, const char* format, ...) __attribute__((format(printf, 2, 3)));
 

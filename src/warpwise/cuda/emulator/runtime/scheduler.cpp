@@ -1,4 +1,4 @@
-// Threads of a block in turn, round by round, until all are done or none can go on.
+// Runs the threads of one block: each pass resumes every ready fiber once, until all have exited or none is ready.
 #include "scheduler.h"
 
 #include <algorithm>
@@ -11,43 +11,44 @@ namespace ww {
 
 namespace {
 
-constexpr unsigned kPollingPasses = 200;  // passes without progress until the block is taken to wait for another one
+constexpr unsigned kMaxPollingPasses =
+    200;  // passes without progress after which the block counts as waiting for another block
 
 void thread_main() {
-  world.entry(world.arguments);
-  Thread& thread = *world.current;
+  runtime.entry(runtime.arguments);
+  Thread& thread = *runtime.current;
   Block& block = *thread.block;
-  settle_store();
-  release_held(thread);
-  block.state[thread.id] = State::kDone;
+  resolve_pending_store();
+  release_last_operation(thread);
+  block.state[thread.id] = ThreadState::kDone;
   block.finished++;
-  lane_exits(thread);
-  check_barrier(block);
+  on_lane_exit(thread);
+  try_complete_barrier(block);
   void* never;
-  switch_fiber(&never, world.scheduler);
+  switch_fiber(&never, runtime.scheduler);
   __builtin_unreachable();
 }
 
-// Runs a thread until it waits, gives way or ends; false if there is no stack for it.
-bool resume(Thread& thread, State& state) {
-  if (state == State::kNew) {
-    thread.stack = take_stack();
+// Runs a thread until it waits, yields or exits. Returns false if no stack is left for it.
+bool resume(Thread& thread, ThreadState& state) {
+  if (state == ThreadState::kNew) {
+    thread.stack = acquire_stack();
     if (!thread.stack) return false;
     thread.stack_pointer = make_fiber(thread.stack, thread_main);
-    state = State::kReady;
+    state = ThreadState::kReady;
   }
-  world.current = &thread;
-  world.polled = false;
-  world.budget = kAccessBudget;
+  runtime.current = &thread;
+  runtime.polled = false;
+  runtime.budget = kAccessBudget;
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  if (world.stop) world.budget = 0;  // a tick that came while no thread ran has set the one of the thread before
-  world.strong_budget = kStrongBudget;
-  world.resumes++;
+  if (runtime.stop) runtime.budget = 0;  // the signal handler may have set it between two threads
+  runtime.strong_budget = kStrongBudget;
+  runtime.resumes++;
   refresh_stamp();
-  switch_fiber(&world.scheduler, thread.stack_pointer);
-  world.current = nullptr;
-  if (state == State::kDone) {
-    give_stack(thread.stack);
+  switch_fiber(&runtime.scheduler, thread.stack_pointer);
+  runtime.current = nullptr;
+  if (state == ThreadState::kDone) {
+    release_stack(thread.stack);
     thread.stack = nullptr;
   }
   return true;
@@ -65,39 +66,39 @@ void run_warp(Block& block, unsigned first, unsigned last, const uint16_t* order
     bool computing = false;
     for (unsigned k = first; k < last; k++) {
       const unsigned id = order ? order[k] : k;
-      State& state = block.state[id];
-      if (state > State::kReady) continue;
+      ThreadState& state = block.state[id];
+      if (state > ThreadState::kReady) continue;
       if (!resume(block.thread[id], state)) {
         pass.out_of_stacks = true;
         return;
       }
-      if (world.aborted) return;
-      if (world.polled)
+      if (runtime.aborted) return;
+      if (runtime.polled)
         pass.polled = true;
       else
         pass.progress = true;
-      computing |= !world.polled && state == State::kReady;
+      computing |= !runtime.polled && state == ThreadState::kReady;
     }
     again = warp.woken;
     for (unsigned w = first; w < last; w += 32)
-      if (block.warps[w / 32].converging && !again && !computing) again |= release_converged(block, w);
+      if (block.warps[w / 32].converging && !again && !computing) again |= release_converging_lanes(block, w);
     pass.progress |= again;
   } while (again && !order);
 }
 
-// Every ready thread runs once; in the plain order, a warp goes on while its warp operations complete.
+// Resumes every ready thread once. In forward order, a warp runs on for as long as its warp operations complete.
 Pass run_pass(Block& block) {
   enter(block);
-  world.preempted = false;
+  runtime.preempted = false;
   Pass pass;
-  if (world.order == Order::kForward) {
-    for (unsigned first = 0; first < block.threads && !world.aborted && !pass.out_of_stacks; first += 32)
+  if (runtime.order == Order::kForward) {
+    for (unsigned first = 0; first < block.threads && !runtime.aborted && !pass.out_of_stacks; first += 32)
       run_warp(block, first, std::min(first + 32, block.threads), nullptr, pass);
     return pass;
   }
   uint16_t order[kMaxThreads];
   for (unsigned i = 0; i < block.threads; i++) order[i] = static_cast<uint16_t>(block.threads - 1 - i);
-  if (world.order == Order::kShuffle)
+  if (runtime.order == Order::kShuffle)
     for (unsigned i = block.threads - 1; i > 0; i--) std::swap(order[i], order[next_random() % (i + 1)]);
   run_warp(block, 0, block.threads, order, pass);
   return pass;
@@ -106,69 +107,69 @@ Pass run_pass(Block& block) {
 }  // namespace
 
 void enter(Block& block) {
-  world.block = &block;
-  world.epoch = block.epoch;
-  world.floors[1] = block.first_epoch;
-  world.clocks_used = block.clocks.used();
+  runtime.block = &block;
+  runtime.epoch = block.epoch;
+  runtime.epoch_floor[1] = block.first_epoch;
+  runtime.clocks_used = block.clocks.used();
 }
 
 Outcome run_block(Block& block) {
   for (;;) {
     const Pass pass = run_pass(block);
-    if (world.aborted) return Outcome::kAborted;
+    if (runtime.aborted) return Outcome::kAborted;
     if (block.finished == block.threads) return Outcome::kFinished;
     if (pass.out_of_stacks) return Outcome::kOutOfStacks;
     if (pass.progress) {
-      block.quiet_passes = 0;
+      block.polling_passes = 0;
       continue;
     }
     if (pass.polled) {
-      if (!world.preempted && ++block.quiet_passes < kPollingPasses) continue;
-      block.quiet_passes = 0;
-      return Outcome::kPolls;
+      if (!runtime.preempted && ++block.polling_passes < kMaxPollingPasses) continue;
+      block.polling_passes = 0;
+      return Outcome::kPolling;
     }
     bool woken = false;
-    for (unsigned i = 0; i < block.threads && !woken; i++) woken = block.state[i] <= State::kReady;
+    for (unsigned i = 0; i < block.threads && !woken; i++) woken = block.state[i] <= ThreadState::kReady;
     if (woken) continue;
-    return Outcome::kStuck;
+    return Outcome::kBlocked;
   }
 }
 
 void refresh_stamp() {
-  const Block& block = *world.block;
-  const unsigned id = world.current->id;
-  world.clocks_used = block.clocks.used();
-  world.stamp = make_stamp(world.epoch, id, world.clocks_used ? block.clocks.now(id) : 1);
+  const Block& block = *runtime.block;
+  const unsigned id = runtime.current->id;
+  runtime.clocks_used = block.clocks.used();
+  runtime.stamp = make_stamp(runtime.epoch, id, runtime.clocks_used ? block.clocks.now(id) : 1);
 }
 
-void park(State state) {
-  Thread& thread = *world.current;
-  settle_store();
+void park(ThreadState state) {
+  Thread& thread = *runtime.current;
+  resolve_pending_store();
   thread.block->state[thread.id] = state;
-  switch_fiber(&thread.stack_pointer, world.scheduler);
+  switch_fiber(&thread.stack_pointer, runtime.scheduler);
 }
 
-void give_way() {
-  if (!world.current) return;
-  world.polled = true;
-  park(State::kReady);
+void yield_thread() {
+  if (!runtime.current) return;
+  runtime.polled = true;
+  park(ThreadState::kReady);
 }
 
 void make_ready(Thread& thread) {
   Block& block = *thread.block;
-  block.state[thread.id] = State::kReady;
-  if (world.current && world.current->block == &block && world.current->id / 32 == thread.id / 32)
+  block.state[thread.id] = ThreadState::kReady;
+  if (runtime.current && runtime.current->block == &block && runtime.current->id / 32 == thread.id / 32)
     block.warps[thread.id / 32].woken = true;
 }
 
-void leave_launch() {
-  world.aborted = true;
+void abort_launch() {
+  runtime.aborted = true;
   void* never;
-  switch_fiber(&never, world.scheduler);
+  switch_fiber(&never, runtime.scheduler);
   __builtin_unreachable();
 }
 
-Address place_on_stack(const Thread& thread, Address from) {
+Address innermost_kernel_pc(const Thread& thread, Address from) {
   const Address word = sizeof(Address), end = reinterpret_cast<Address>(thread.stack) + kStackBytes;
   for (Address at = (from + word - 1) & ~(word - 1); at < end; at += word) {
     const Address value = *reinterpret_cast<const Address*>(at);
@@ -180,18 +181,19 @@ Address place_on_stack(const Thread& thread, Address from) {
 void report_timeout(Address pc, Address caller) {
   Report report = new_report(kKernelTimeout, pc);
   report.other.pc = caller;
-  set_message(report, "still running after %.1f s (%llu of %llu blocks done)", world.timeout,
-              static_cast<unsigned long long>(world.finished_blocks), static_cast<unsigned long long>(world.blocks));
-  if (world.reports.size() >= world.max_findings && !world.reports.empty()) world.reports.pop_back();
+  set_message(report, "the kernel is still running after %.1f s; %llu of its %llu blocks have finished",
+              runtime.timeout, static_cast<unsigned long long>(runtime.finished_blocks),
+              static_cast<unsigned long long>(runtime.blocks));
+  if (runtime.reports.size() >= runtime.max_findings && !runtime.reports.empty()) runtime.reports.pop_back();
   add_report(report);
 }
 
-void budget_spent(Address pc) {
-  world.budget = kAccessBudget;
-  if (!runs_kernel()) return;
-  if (world.stop == static_cast<int>(Stop::kTimeout)) report_timeout(pc);
-  if (world.stop) leave_launch();
-  park(State::kReady);  // whoever it may be waiting for gets a turn
+void budget_exhausted(Address pc) {
+  runtime.budget = kAccessBudget;
+  if (!on_kernel_fiber()) return;
+  if (runtime.stop == static_cast<int>(Stop::kTimeout)) report_timeout(pc);
+  if (runtime.stop) abort_launch();
+  park(ThreadState::kReady);  // the thread may be polling: let the others run
 }
 
 }  // namespace ww

@@ -1,13 +1,13 @@
-// Between the parts of the scheduler: one block's run, and the grid's.
+// The interface between the grid's scheduler (grid.cpp) and that of one block (scheduler.cpp).
 #pragma once
 #include "state.h"
 
 namespace ww {
 
-enum class Outcome { kFinished, kPolls, kStuck, kAborted, kOutOfStacks };
-// Runs a block until it ends or can do nothing but wait.
+enum class Outcome { kFinished, kPolling, kBlocked, kAborted, kOutOfStacks };
+// Runs a block until it ends, or until its threads only wait.
 Outcome run_block(Block& block);
-void enter(Block& block);  // makes it the block that runs
+void enter(Block& block);  // makes `block` the running block
 uint32_t next_random();
 
 }  // namespace ww

@@ -1,3 +1,4 @@
+// Signal handlers and the timer of a launch; see signals.h.
 #include "signals.h"
 
 #include <signal.h>
@@ -26,7 +27,7 @@ pthread_t launching;
 stack_t old_stack;
 alignas(64) char fault_stack[64 * 1024];
 
-// Set by the fault handler, read once the scheduler runs again.
+// Written by the signal handlers, read by the scheduler.
 volatile sig_atomic_t fault_signal = 0;
 Address fault_address = 0, fault_pc = 0, fault_stack_pointer = 0;
 Thread* fault_thread = nullptr;
@@ -55,53 +56,57 @@ Address stack_pointer(void* context) {
   return static_cast<Address>(interrupted->uc_mcontext.sp);
 #else
   (void)interrupted;
-  return reinterpret_cast<Address>(&context);  // of the handler, which runs further down on the same stack
+  return reinterpret_cast<Address>(
+      &context);  // an address in the handler's frame, below the kernel's on the same stack
 #endif
 }
 
-void note_place(void* context) {
+void record_fault_location(void* context) {
   fault_pc = program_counter(context);
   fault_stack_pointer = stack_pointer(context);
-  fault_thread = world.current;
+  fault_thread = runtime.current;
 }
 
 void set_timer(long every);
 
-// A fault in a kernel ends the launch; any other goes where it would have gone.
+// A fault in a kernel ends the launch; any other is passed to the previous handler.
 void on_fault(int signal, siginfo_t* info, void* context) {
-  if (!runs_kernel()) {
+  if (!on_kernel_fiber()) {
     for (int i = 0; i < 4; i++)
       if (kFaults[i] == signal) sigaction(signal, &old_faults[i], nullptr);
-    return;  // it happens again, under the old handler
+    return;  // the faulting instruction repeats, with the previous handler installed
   }
   fault_signal = signal;
   fault_address = reinterpret_cast<Address>(info->si_addr);
-  note_place(context);
-  leave_launch();
+  record_fault_location(context);
+  abort_launch();
 }
 
-// Kernels without checks never give way by themselves, and one that only computes never looks at the clock.
+// Timer handler. Enforces the timeout, and preempts threads of kernels that are compiled without checks: these call no
+// hooks that would let other threads run.
 void on_tick(int, siginfo_t*, void* context) {
   if (!pthread_equal(pthread_self(), launching)) return;
-  if (!world.stop && world.deadline > 0 && now() > world.deadline) world.stop = static_cast<int>(Stop::kTimeout);
-  if (world.stop) {
-    world.budget = 0;
-    if (++ticks_stopped < kTicksUntilForced || !world.current) return;
-    if (stack_pointer(context) - reinterpret_cast<Address>(world.current->stack) >= kStackBytes) return;  // on its way
+  if (!runtime.stop && runtime.deadline > 0 && now() > runtime.deadline)
+    runtime.stop = static_cast<int>(Stop::kTimeout);
+  if (runtime.stop) {
+    runtime.budget = 0;
+    if (++ticks_stopped < kTicksUntilForced || !runtime.current) return;
+    if (stack_pointer(context) - reinterpret_cast<Address>(runtime.current->stack) >= kStackBytes)
+      return;  // no longer on the thread's stack: already switching
     if (!in_kernel_code(program_counter(context)) && ticks_stopped < 20 * kTicksUntilForced) return;
-    note_place(context);
+    record_fault_location(context);
     forced = 1;
-    leave_launch();
+    abort_launch();
   }
-  if (world.resumes != resumes_seen) {
-    resumes_seen = world.resumes;
+  if (runtime.resumes != resumes_seen) {
+    resumes_seen = runtime.resumes;
     ticks_without_switch = 0;
-  } else if (!world.checks.any && ++ticks_without_switch >= 2 && world.current &&
+  } else if (!runtime.checks.any && ++ticks_without_switch >= 2 && runtime.current &&
              in_kernel_code(program_counter(context))) {
     ticks_without_switch = 0;
-    world.preempted = true;
-    set_timer(kTick / 10);  // it will happen again: be quicker
-    give_way();
+    runtime.preempted = true;
+    set_timer(kTick / 10);  // the kernel polls: preempt sooner from now on
+    yield_thread();
   }
 }
 
@@ -111,15 +116,14 @@ struct sigaction action(void (*handler)(int, siginfo_t*, void*), int flags) {
   struct sigaction result;
   memset(&result, 0, sizeof result);
   result.sa_sigaction = handler;
-  result.sa_flags =
-      SA_SIGINFO | SA_NODEFER | flags;  // handlers are left by switching fibers, so nothing may stay blocked
+  result.sa_flags = SA_SIGINFO | SA_NODEFER | flags;  // a handler may switch fibers and not return: block no signals
   return result;
 }
 
-// One timer an OS thread, made when it first launches and set for each launch.
+// One timer per OS thread, created at its first launch.
 struct Timer {
   timer_t id;
-  pid_t owner = 0;  // a forked process has no timers
+  pid_t owner = 0;  // a forked process does not inherit timers
   bool made = false;
   void make() {
     if (owner == getpid()) return;
@@ -147,15 +151,15 @@ void set_timer(long every) {
 
 }  // namespace
 
-bool runs_kernel() { return world.current && pthread_equal(pthread_self(), launching); }
+bool on_kernel_fiber() { return runtime.current && pthread_equal(pthread_self(), launching); }
 
 SignalGuard::SignalGuard(double timeout) {
   launching = pthread_self();
   fault_signal = forced = 0;
   ticks_stopped = ticks_without_switch = 0;
-  world.timeout = timeout;
-  world.started = now();
-  world.deadline = timeout > 0 ? world.started + timeout : 0;
+  runtime.timeout = timeout;
+  runtime.started = now();
+  runtime.deadline = timeout > 0 ? runtime.started + timeout : 0;
   stack_t stack;
   memset(&stack, 0, sizeof stack);
   stack.ss_sp = fault_stack;
@@ -178,7 +182,7 @@ namespace {
 void report_signal() {
   if (fault_signal == SIGFPE) {
     Report report = new_report(kUndefinedBehaviour, fault_pc + 1);
-    set_message(report, "integer division by zero, or one that overflows");
+    set_message(report, "integer division by zero, or an integer division that overflows");
     add_report(report);
     return;
   }
@@ -186,16 +190,17 @@ void report_signal() {
   report.address = fault_address;
   if (fault_signal == SIGILL) {
     report.kind = kUndefinedBehaviour;
-    set_message(report, "code marked unreachable was reached");
+    set_message(report, "the kernel reaches code that is marked unreachable");
   } else if (in_guard_page(fault_address)) {
     report.space = kLocal;
-    set_message(report, "stack overflow: a thread's local variables and calls need more than %zu KB",
+    set_message(report, "stack overflow: a thread's local variables and function calls take more than %zu KB",
                 kStackBytes / 1024);
   } else if (const Slot* slot = slot_of(fault_address); slot && !slot->views.empty()) {
     describe(report, *slot, fault_address);
   } else {
-    set_message(report,
-                fault_address < 4096 ? "null pointer" : "the address belongs to no argument, shared or local variable");
+    set_message(report, fault_address < 4096
+                            ? "null pointer"
+                            : "the address is not in an argument, a shared variable or a local variable");
   }
   add_report(report);
 }
@@ -204,12 +209,13 @@ void report_signal() {
 
 void report_fault() {
   if (!forced && !fault_signal) return;
-  world.current = fault_thread;
+  runtime.current = fault_thread;
   if (fault_signal)
     report_signal();
-  else if (world.stop == static_cast<int>(Stop::kTimeout))
-    report_timeout(in_kernel_code(fault_pc) ? fault_pc + 1 : 0, place_on_stack(*fault_thread, fault_stack_pointer));
-  world.current = nullptr;
+  else if (runtime.stop == static_cast<int>(Stop::kTimeout))
+    report_timeout(in_kernel_code(fault_pc) ? fault_pc + 1 : 0,
+                   innermost_kernel_pc(*fault_thread, fault_stack_pointer));
+  runtime.current = nullptr;
 }
 
 }  // namespace ww

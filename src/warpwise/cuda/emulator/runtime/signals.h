@@ -1,9 +1,10 @@
-// Signals while a kernel runs: a timer for kernels that never call us, and faults that become findings.
+// Signal handling during a launch: a timer for the timeout and for preemption, and handlers that turn a kernel's faults
+// (SIGSEGV, ...) into reports.
 #pragma once
 
 namespace ww {
 
-// Installs handlers and starts the timer; the destructor puts back what was there before.
+// Installs the handlers and starts the timer; the destructor restores the previous state.
 class SignalGuard {
  public:
   explicit SignalGuard(double timeout);
@@ -12,7 +13,7 @@ class SignalGuard {
   SignalGuard& operator=(const SignalGuard&) = delete;
 };
 
-// Turns a fault that ended the launch into a report, while blocks and stacks are as they were.
+// Adds a report if a fault or the timer ended the launch. Call it before the blocks and stacks are released.
 void report_fault();
 
 }  // namespace ww

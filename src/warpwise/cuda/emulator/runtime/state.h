@@ -1,4 +1,5 @@
-// The state of a launch: threads, warps, blocks and what the hot paths read. One launch runs at a time.
+// The state of a launch: threads, warps, blocks, barriers and the Runtime structure that the hot paths read. One launch
+// runs at a time in a process. The functions that the runtime's files share are declared at the end.
 #pragma once
 #include <deque>
 #include <memory>
@@ -15,37 +16,47 @@ namespace ww {
 
 constexpr unsigned kMaxWarps = kMaxThreads / 32;
 
-enum class State : uint8_t { kNew, kReady, kAtBarrier, kAtWarp, kConverging, kAtObject, kAtGrid, kDone };
+enum class ThreadState : uint8_t {
+  kNew,
+  kReady,
+  kAtBarrier,
+  kAtWarpOperation,
+  kConverging,
+  kAtBarrierObject,
+  kAtGridBarrier,
+  kDone
+};
 
 struct Block;
 struct Barrier;
 
-// An asynchronous copy that has not landed. Its bytes were taken when it was issued.
+// A pending asynchronous copy. `data` holds the source's bytes, read when the copy was issued.
 struct Copy {
   Address to, from;
   uint32_t bytes, from_bytes;
-  uint32_t group;    // of the issuing thread, counted by its commits
-  Barrier* barrier;  // lands when this barrier's phase completes, if one tracks it
+  uint32_t group;    // number of commits by the issuing thread before the copy
+  Barrier* barrier;  // if not null, the copy completes with this barrier's phase
   int line;
   Address pc;
   std::vector<char> data;
 };
 
-// One warp operation in progress. Deposits stay until every lane that took part begins another one.
+// A warp operation (__syncwarp, shuffle, vote, ...). The lanes' values stay valid until every participating lane starts
+// another operation; `readers` counts the lanes that have not.
 struct WarpOperation {
-  uint32_t mask, arrived, holders;
+  uint32_t mask, arrived, readers;
   bool open;
   int line;
   const char* what;
   unsigned stride;
-  std::vector<char> deposits;
+  std::vector<char> values;
 };
 
 struct Warp {
   uint32_t exists, exited;
-  bool woken;                            // an operation completed while its lanes ran
-  unsigned converging;                   // lanes that wait to see who else comes
-  std::deque<WarpOperation> operations;  // grows as needed; elements never move
+  bool woken;                            // a lane of the warp has become ready during the pass
+  unsigned converging;                   // lanes that wait in ww_converged_lanes
+  std::deque<WarpOperation> operations;  // a deque: pointers to elements stay valid as it grows
 };
 
 struct Thread {
@@ -53,30 +64,30 @@ struct Thread {
   char* stack;
   Block* block;
   unsigned id;
-  const char* what;  // what it waits for, and where
+  const char* what;  // the operation that the thread waits at; `line` is its line
   int line;
   uint32_t mask;
   int predicate, kind;
   const void* object;
   uint64_t phase;
-  WarpOperation *held, *waiting;
+  WarpOperation *last_operation, *waiting_operation;
   uint32_t copy_group;
   std::vector<Copy> copies;
 };
 
-// A barrier of some threads: cuda::barrier by its address, PTX named barriers and group barriers by made-up keys.
+// A barrier of some threads of a block: a cuda::barrier, keyed by its address; a PTX named barrier or the barrier of a
+// tile, keyed by a small number.
 struct Barrier {
   uint32_t expected, next_expected, pending;
   uint64_t phase;
-  bool counts_arrivals_only;  // a named barrier: everyone who comes is counted
-  uint32_t epoch;             // of the counts: older ones are ordered anyway
-  Counts arriving, completed;
+  uint32_t epoch;  // of the clocks: in a later epoch they are stale
+  VectorClock arrived_clock, completed_clock;
   struct Arrival {
     unsigned thread;
     uint64_t stamp;
   };
-  std::vector<Arrival> arrivals;  // of this phase, for the copies bound to it
-  std::vector<char> deposits[2];  // of a group's exchange, by the phase's parity: nobody is a whole phase ahead
+  std::vector<Arrival> arrivals;  // of the current phase
+  std::vector<char> values[2];    // of ww_group_exchange, double-buffered by the parity of the phase
   int line;
 };
 
@@ -87,16 +98,16 @@ struct SharedVariable {
 
 struct Block {
   ww_dim3 index;
-  uint64_t number;    // linear index in the grid
-  uint64_t instance;  // unique in the process: what ww_site::launch caches
+  uint64_t number;    // linear block index
+  uint64_t instance;  // unique in the process; see ww_site::block_instance
   unsigned threads, finished, at_barrier, at_grid;
   uint32_t epoch, first_epoch;
-  bool strong_seen;  // some thread read a flag (an atomic or a volatile access) since the last barrier
+  bool strong_access_seen;  // a thread has made a strong access since the last barrier
   int barrier_result;
-  unsigned quiet_passes;  // passes in a row in which threads only polled
-  Clocks clocks;
+  unsigned polling_passes;  // consecutive passes in which threads only polled
+  VectorClocks clocks;
   Warp warps[kMaxWarps];
-  State state[kMaxThreads];
+  ThreadState state[kMaxThreads];
   Thread thread[kMaxThreads];
   std::vector<SharedVariable> shared;
   size_t static_shared;
@@ -110,7 +121,8 @@ struct Checks {
   bool any, races, uninitialised, strict_barriers;
 };
 
-// A store of a value that may turn out to be the one that is there already: judged once it has happened.
+// A racing write whose report is pending: it is dropped if the write leaves the bytes unchanged, since two writes of
+// the same value are benign.
 struct PendingStore {
   Address address;
   unsigned bytes;
@@ -120,18 +132,18 @@ struct PendingStore {
 
 using Entry = void (*)(void**);
 
-struct World {
-  // Read at every access.
-  int64_t budget;      // accesses until the next look at the clock and at other threads
-  uint64_t stamp;      // epoch << 40 | thread << 30 | clock << 19 of the running thread
-  uint32_t epoch;      // of the running block
-  uint32_t floors[2];  // accesses of older epochs do not matter: [0] global memory, [1] shared memory
-  bool pending_store, interleaved, clocks_used;
-  Address text;  // where the kernel's code begins
+struct Runtime {
+  // Hot: read at every access.
+  int64_t budget;                                // accesses until the thread yields and checks for a timeout
+  uint64_t stamp;                                // of the running thread: epoch << 40 | thread << 30 | clock << 19
+  uint32_t epoch;                                // of the running block
+  uint32_t epoch_floor[2];                       // accesses of older epochs are ordered: [0] global, [1] shared memory
+  bool pending_store, interleaved, clocks_used;  // interleaved: several blocks have been resident at once
+  Address text;                                  // start of the kernel's code
   Thread* current;
   Block* block;
 
-  void* scheduler;  // the fiber of the OS thread that launched
+  void* scheduler;  // saved fiber of the OS thread that runs the launch
   Entry entry;
   void** arguments;
   ww_dim3 grid, dim;
@@ -139,32 +151,32 @@ struct World {
   uint64_t blocks, finished_blocks;
   ww_dim3 thread_index[kMaxThreads];
   size_t dynamic_shared;
-  size_t shared_limit;  // static and dynamic, for a block
+  size_t shared_limit;  // of a block: static and dynamic
   Checks checks;
   Order order;
   uint32_t seed;
   size_t max_findings;
   double started, deadline, timeout;
-  int strong_budget;  // atomics and volatile accesses until the thread lets others run
-  bool polled;        // the running thread gave way because it polls
-  bool preempted;     // some thread of the pass had to be stopped: no check will ever stop it
+  int strong_budget;  // strong accesses until the thread yields
+  bool polled;        // the running thread yielded because it polls
+  bool preempted;     // the timer preempted a thread of the pass
   bool aborted;
-  volatile int stop;  // a Stop, set by signal handlers
-  uint64_t resumes, barriers_passed;
+  volatile int stop;  // a Stop, set by the signal handlers
+  uint64_t resumes, barriers_completed;
   uint32_t last_epoch;
   PendingStore pending;
   std::vector<Report> reports;
   std::string text_output;
   uint64_t text_dropped;
 
-  std::vector<Block*> alive;
-  std::vector<std::unique_ptr<Block>> blocks_kept;         // to be used again
+  std::vector<Block*> resident;
+  std::vector<std::unique_ptr<Block>> block_pool;          // for reuse
   std::vector<std::pair<uint32_t, uint64_t>> epoch_owner;  // (first epoch, block number), ascending
-  std::vector<uint32_t> fence_epochs;                      // by block number: its last device-wide fence
+  std::vector<uint32_t> fence_epochs;                      // by block number: the epoch of its last device-wide fence
   std::vector<unsigned> free_shared_slots;
 };
 
-extern World world;
+extern Runtime runtime;
 
 constexpr int64_t kAccessBudget = 1 << 16;
 constexpr int kStrongBudget = 64;
@@ -179,48 +191,50 @@ void refresh_stamp();
 void run_grid();
 
 // epochs.cpp
-void next_epoch(Block& block);  // what the block has done so far is ordered before what follows
+void next_epoch(Block& block);  // orders all of the block's accesses so far before those that follow
 ww_dim3 block_index_of(uint32_t epoch);
 uint64_t block_number_of(uint32_t epoch);
 void copy_index(uint32_t* to, ww_dim3 from);
 
 // scheduler.cpp
-void park(State state);  // the running thread waits in `state`; returns once it is resumed
-void give_way();         // lets other threads run
+void park(ThreadState state);  // suspends the running thread in `state` until it is resumed
+void yield_thread();           // lets other threads run
 void make_ready(Thread& thread);
-[[noreturn]] void leave_launch();
-// The return address into the kernel's code that lies nearest to `from` on the thread's stack, or 0.
-Address place_on_stack(const Thread& thread, Address from);
-// `caller` is asked for a line where `pc` has none; either may be 0.
+[[noreturn]] void abort_launch();
+// The innermost return address into the kernel's code on the thread's stack, from address `from` on, or 0.
+Address innermost_kernel_pc(const Thread& thread, Address from);
+// `caller` gives the line if `pc` has no line information. Either may be 0.
 void report_timeout(Address pc, Address caller = 0);
 
 // barriers.cpp
-void check_barrier(Block& block);  // completes the block's barrier if nobody is missing
+void try_complete_barrier(Block& block);  // completes the block's barrier if all its threads wait or have exited
 void report_deadlock(Block& block);
-void forget_barriers(Block& block);
+void clear_barriers(Block& block);
 void describe_wait(Side& side, const Thread& thread);
 
 // warp.cpp
-void lane_exits(Thread& thread);
-bool release_converged(Block& block, unsigned first);  // no other lane can come: those at one line go on together
-void release_held(Thread& thread);
+void on_lane_exit(Thread& thread);
+// Resumes the lanes that wait in ww_converged_lanes; those at the same line are converged. Call it once no other lane
+// of the warp that starts at thread `first` can arrive.
+bool release_converging_lanes(Block& block, unsigned first);
+void release_last_operation(Thread& thread);
 
 // async_copy.cpp
-void land_barrier_copies(Block& block, Barrier& barrier);
+void complete_barrier_copies(Block& block, Barrier& barrier);
 
 // services.cpp
 void start_shared(Block& block);
 void end_shared(Block& block);
 
 // signals.cpp
-// Whether this is a kernel's thread. A library's own functions and initialisers call the hooks too, at any time.
-bool runs_kernel();
+// True on the fiber of a CUDA thread. A library's initialisers and other instrumented functions call the hooks as well.
+bool on_kernel_fiber();
 
 // modules.cpp
-void enter_module(Address entry);
-// What a checked access outside arena and stacks may touch; reports what it may not.
+void select_module(Address entry);
+// Checks an access outside the arena and the stacks: only global variables of the kernel's library are in bounds.
 void check_module_access(Address address, size_t bytes, bool write, Address pc, int line);
 bool in_kernel_code(Address pc);
-Address load_bias();  // of the kernel's library: code address minus address in the file
+Address load_bias();  // of the kernel's library: an address in memory minus its address in the file
 
 }  // namespace ww

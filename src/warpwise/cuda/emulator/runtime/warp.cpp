@@ -1,4 +1,5 @@
-// Warp operations: lanes that name the same mask meet, exchange deposits, and go on together.
+// Warp operations (__syncwarp, shuffles, votes, ...): the lanes that call with the same mask wait for each other,
+// exchange values, and continue together.
 #include <string.h>
 
 #include <algorithm>
@@ -9,19 +10,20 @@ namespace ww {
 
 static Warp& warp_of(const Thread& thread) { return thread.block->warps[thread.id / 32]; }
 
-// Lets the lanes go if all that can come have come. Lanes that have exited are not waited for.
+// Completes the operation if every lane of its mask has arrived or exited.
 static bool try_complete(Block& block, unsigned first, Warp& warp, WarpOperation& operation) {
   const uint32_t needed = operation.mask & warp.exists & ~warp.exited;
   if ((operation.arrived & needed) != needed) return false;
   operation.open = false;
   for (uint32_t rest = operation.arrived; rest; rest &= rest - 1) {
     const unsigned id = first + static_cast<unsigned>(__builtin_ctz(rest));
-    if (block.state[id] == State::kAtWarp && block.thread[id].waiting == &operation) make_ready(block.thread[id]);
+    if (block.state[id] == ThreadState::kAtWarpOperation && block.thread[id].waiting_operation == &operation)
+      make_ready(block.thread[id]);
   }
   return true;
 }
 
-void lane_exits(Thread& thread) {
+void on_lane_exit(Thread& thread) {
   Warp& warp = warp_of(thread);
   const unsigned lane = thread.id & 31;
   warp.exited |= 1u << lane;
@@ -29,12 +31,12 @@ void lane_exits(Thread& thread) {
     if (operation.open) try_complete(*thread.block, thread.id & ~31u, warp, operation);
 }
 
-bool release_converged(Block& block, unsigned first) {
+bool release_converging_lanes(Block& block, unsigned first) {
   Warp& warp = block.warps[first / 32];
   warp.converging = 0;
   uint32_t waiting = 0;
   for (unsigned lane = 0; lane < 32 && first + lane < block.threads; lane++)
-    if (block.state[first + lane] == State::kConverging) waiting |= 1u << lane;
+    if (block.state[first + lane] == ThreadState::kConverging) waiting |= 1u << lane;
   const bool any = waiting != 0;
   while (waiting) {
     const int line = block.thread[first + static_cast<unsigned>(__builtin_ctz(waiting))].line;
@@ -46,23 +48,23 @@ bool release_converged(Block& block, unsigned first) {
     for (uint32_t rest = together; rest; rest &= rest - 1) {
       const unsigned id = first + static_cast<unsigned>(__builtin_ctz(rest));
       block.thread[id].mask = together;
-      block.state[id] = State::kReady;
+      block.state[id] = ThreadState::kReady;
     }
     waiting &= ~together;
   }
   return any;
 }
 
-void release_held(Thread& thread) {
-  if (thread.held) thread.held->holders--;
-  thread.held = nullptr;
+void release_last_operation(Thread& thread) {
+  if (thread.last_operation) thread.last_operation->readers--;
+  thread.last_operation = nullptr;
 }
 
 static WarpOperation& find_operation(Warp& warp, unsigned lane, uint32_t mask) {
   WarpOperation* unused = nullptr;
   for (WarpOperation& operation : warp.operations) {
     if (operation.open && operation.mask == mask && !(operation.arrived >> lane & 1)) return operation;
-    if (!operation.open && !operation.holders && !unused) unused = &operation;
+    if (!operation.open && !operation.readers && !unused) unused = &operation;
   }
   if (!unused) {
     warp.operations.emplace_back();
@@ -72,26 +74,26 @@ static WarpOperation& find_operation(Warp& warp, unsigned lane, uint32_t mask) {
   return *unused;
 }
 
-static WarpOperation& meet(unsigned mask, const void* in, unsigned bytes, const char* what, int line) {
-  Thread& thread = *world.current;
+static WarpOperation& synchronize_lanes(unsigned mask, const void* in, unsigned bytes, const char* what, int line) {
+  Thread& thread = *runtime.current;
   Block& block = *thread.block;
   Warp& warp = warp_of(thread);
   const unsigned lane = thread.id & 31;
-  settle_store();
-  release_held(thread);
+  resolve_pending_store();
+  release_last_operation(thread);
   if (!(mask >> lane & 1)) {
-    fatal_report(new_report(kUndefinedBehaviour, 0, line), "%s: lane %u calls with mask 0x%08x, which does not name it",
-                 what, lane, mask);
+    fatal_report(new_report(kUndefinedBehaviour, 0, line),
+                 "%s: lane %u calls with mask 0x%08x, which does not contain the lane", what, lane, mask);
   }
   WarpOperation& operation = find_operation(warp, lane, mask);
   if (!operation.open) {
     operation.open = true;
     operation.mask = mask;
-    operation.arrived = operation.holders = 0;
+    operation.arrived = operation.readers = 0;
     operation.line = line;
     operation.what = what;
     operation.stride = std::max(8u, (bytes + 7) & ~7u);
-    if (operation.deposits.size() < 32 * operation.stride) operation.deposits.resize(32 * operation.stride);
+    if (operation.values.size() < 32 * operation.stride) operation.values.resize(32 * operation.stride);
   } else if (operation.what != what && strcmp(operation.what, what)) {
     thread.what = what;
     thread.line = line;
@@ -100,19 +102,19 @@ static WarpOperation& meet(unsigned mask, const void* in, unsigned bytes, const 
     describe_wait(report.other,
                   block.thread[(thread.id & ~31u) + static_cast<unsigned>(__builtin_ctz(operation.arrived))]);
     report.has_other = 1;
-    fatal_report(report, "lanes of one warp meet in different operations with mask 0x%08x: %s and %s", mask, what,
+    fatal_report(report, "lanes of one warp execute different operations with mask 0x%08x: %s and %s", mask, what,
                  operation.what);
   } else if (bytes > operation.stride) {
     fatal_report(new_report(kBarrierDivergence, 0, line), "%s: lanes of one warp pass values of different sizes", what);
   }
   operation.arrived |= 1u << lane;
-  operation.holders++;
-  thread.held = thread.waiting = &operation;
+  operation.readers++;
+  thread.last_operation = thread.waiting_operation = &operation;
   thread.what = what;
   thread.line = line;
   thread.mask = mask;
-  if (bytes) memcpy(operation.deposits.data() + lane * operation.stride, in, bytes);
-  if (!try_complete(block, thread.id & ~31u, warp, operation)) park(State::kAtWarp);
+  if (bytes) memcpy(operation.values.data() + lane * operation.stride, in, bytes);
+  if (!try_complete(block, thread.id & ~31u, warp, operation)) park(ThreadState::kAtWarpOperation);
   return operation;
 }
 
@@ -121,30 +123,30 @@ static WarpOperation& meet(unsigned mask, const void* in, unsigned bytes, const 
 using namespace ww;
 
 extern "C" void ww_syncwarp(unsigned mask, int line) {
-  Thread& thread = *world.current;
-  WarpOperation& operation = meet(mask, nullptr, 0, "__syncwarp()", line);
-  if (world.checks.races && operation.holders == static_cast<uint32_t>(__builtin_popcount(operation.arrived)))
-    thread.block->clocks.sync_warp(thread.id & ~31u, operation.arrived);  // the first to go on speaks for all
-  release_held(thread);
+  Thread& thread = *runtime.current;
+  WarpOperation& operation = synchronize_lanes(mask, nullptr, 0, "__syncwarp()", line);
+  if (runtime.checks.races && operation.readers == static_cast<uint32_t>(__builtin_popcount(operation.arrived)))
+    thread.block->clocks.sync_warp(thread.id & ~31u, operation.arrived);  // once, by the first lane to resume
+  release_last_operation(thread);
   if (thread.block->clocks.exhausted()) next_epoch(*thread.block);
   refresh_stamp();
 }
 
 extern "C" ww_exchange ww_warp_exchange(unsigned mask, const void* in, unsigned bytes, const char* what, int line) {
-  WarpOperation& operation = meet(mask, in, bytes, what, line);
-  return {operation.deposits.data(), operation.stride, operation.arrived};
+  WarpOperation& operation = synchronize_lanes(mask, in, bytes, what, line);
+  return {operation.values.data(), operation.stride, operation.arrived};
 }
 
-extern "C" unsigned ww_converged(int line) {
-  Thread& thread = *world.current;
-  thread.what = "the other lanes of its warp";
+extern "C" unsigned ww_converged_lanes(int line) {
+  Thread& thread = *runtime.current;
+  thread.what = "warp convergence";
   thread.line = line;
   warp_of(thread).converging++;
-  park(State::kConverging);
+  park(ThreadState::kConverging);
   return thread.mask;
 }
 
 extern "C" unsigned ww_activemask() {
-  const Warp& warp = warp_of(*world.current);
+  const Warp& warp = warp_of(*runtime.current);
   return warp.exists & ~warp.exited;
 }

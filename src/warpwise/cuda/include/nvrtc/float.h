@@ -1,4 +1,4 @@
-// The limits of IEEE binary32 and binary64.
+// <float.h> for NVRTC: limits of IEEE binary32 and binary64.
 #pragma once
 
 #define FLT_RADIX 2

@@ -1,4 +1,4 @@
-// What nvcc includes before every source and NVRTC does not: the macros of math.h.
+// Included before every source for NVRTC: the macros of math.h. nvcc includes math.h implicitly; NVRTC does not.
 #pragma once
 
 #ifndef INFINITY

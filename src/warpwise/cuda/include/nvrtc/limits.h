@@ -1,4 +1,4 @@
-// Limits of the integers, from libcu++.
+// <limits.h> for NVRTC: limits of the integer types, from libcu++.
 #pragma once
 
 #include <cuda/std/climits>

@@ -1,2 +1,2 @@
-// Built into NVRTC: printf, assert, malloc, free, memcpy, memset and the math functions.
+// Empty <math.h> for NVRTC, which declares printf, assert, malloc, free, memcpy, memset and the math functions.
 #pragma once

@@ -1,4 +1,4 @@
-// Integers of fixed width, from libcu++.
+// <stdint.h> for NVRTC: fixed-width integer types, from libcu++.
 #pragma once
 
 #include <cuda/std/cstdint>

@@ -1,2 +1,3 @@
-// Built into NVRTC: printf, assert, malloc, free, memcpy, memset and the math functions.
+// Empty <string.h> for NVRTC, which declares printf, assert, malloc, free, memcpy, memset and the math functions
+// itself.
 #pragma once

@@ -1,10 +1,10 @@
-// The conversions of warpwise_host/convert.h that are no templates.
+// The conversions declared in warpwise_host/convert.h that are not templates.
 #include <warpwise_host/convert.h>
 #include <warpwise_host/function.h>
 
 #include <cstring>
 
-// Exported by libtorch_python; which of the two forms is there depends on the PyTorch version.
+// Exported by libtorch_python. Which of the two signatures exists depends on the PyTorch version.
 #if WW_WRAP_BY_REFERENCE
 extern PyObject* THPVariable_Wrap(const at::TensorBase&);
 #else

@@ -1,5 +1,6 @@
-// The CUDA runtime API of cuda_runtime.h. Device memory comes from the heap, filled with NaN and known to the byte; a
-// copy past the end of a known block is an error, as it is on a GPU under compute-sanitizer.
+// The implementation of the CUDA runtime API that include/cuda/cuda_runtime.h declares. Device memory is heap memory,
+// poisoned with NaN and tracked with exact bounds; a copy past the end of a tracked block is an error, as under
+// compute-sanitizer.
 #include <cuda_runtime.h>
 #include <time.h>
 
@@ -11,16 +12,16 @@ struct CUevent_st {
 };
 
 namespace {
-thread_local cudaError_t last = cudaSuccess;
+thread_local cudaError_t last_error = cudaSuccess;
 cudaDeviceProp properties{};
 
-cudaError_t failed(cudaError_t error) {
-  if (error != cudaSuccess) last = error;
+cudaError_t set_last_error(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
   return error;
 }
 
-// Memory that nothing tracks (host variables, the caller's tensors) is taken as it is.
-bool ends_too_early(const void* address, size_t bytes) { return warpwise_host::holds(address, bytes) == 0; }
+// Memory that is not tracked (host variables, the caller's tensors) is not checked.
+bool out_of_range(const void* address, size_t bytes) { return warpwise_host::check_range(address, bytes) == 0; }
 
 struct Message {
   cudaError_t error;
@@ -50,16 +51,16 @@ const Message* message(cudaError_t error) {
 }  // namespace
 
 extern "C" {
-// What cudaGetDeviceProperties tells; Python fills it from the target's profile.
-void ww_host_device(const cudaDeviceProp* given) { properties = *given; }
-size_t ww_host_device_bytes() { return sizeof(cudaDeviceProp); }
+// Sets the result of cudaGetDeviceProperties. Python calls it with the target's profile.
+void ww_host_set_device_properties(const cudaDeviceProp* device_properties) { properties = *device_properties; }
+size_t ww_host_device_properties_bytes() { return sizeof(cudaDeviceProp); }
 
 cudaError_t cudaGetLastError() {
-  const cudaError_t error = last;
-  last = cudaSuccess;
+  const cudaError_t error = last_error;
+  last_error = cudaSuccess;
   return error;
 }
-cudaError_t cudaPeekAtLastError() { return last; }
+cudaError_t cudaPeekAtLastError() { return last_error; }
 const char* cudaGetErrorName(cudaError_t error) {
   const Message* known = message(error);
   return known ? known->name : "unrecognized error code";
@@ -73,18 +74,18 @@ cudaError_t cudaGetDevice(int* device) {
   *device = 0;
   return cudaSuccess;
 }
-cudaError_t cudaSetDevice(int device) { return failed(device == 0 ? cudaSuccess : cudaErrorInvalidDevice); }
+cudaError_t cudaSetDevice(int device) { return set_last_error(device == 0 ? cudaSuccess : cudaErrorInvalidDevice); }
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;
   return cudaSuccess;
 }
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* asked, int device) {
-  if (device != 0) return failed(cudaErrorInvalidDevice);
-  *asked = properties;
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* result, int device) {
+  if (device != 0) return set_last_error(cudaErrorInvalidDevice);
+  *result = properties;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int* value, enum cudaDeviceAttr attribute, int device) {
-  if (device != 0) return failed(cudaErrorInvalidDevice);
+  if (device != 0) return set_last_error(cudaErrorInvalidDevice);
   switch (attribute) {
     case cudaDevAttrMaxThreadsPerBlock:
       *value = properties.maxThreadsPerBlock;
@@ -114,7 +115,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, enum cudaDeviceAttr attribute, in
       *value = properties.cooperativeLaunch;
       break;
     default:
-      return failed(cudaErrorInvalidValue);
+      return set_last_error(cudaErrorInvalidValue);
   }
   return cudaSuccess;
 }
@@ -133,16 +134,16 @@ cudaError_t cudaDriverGetVersion(int* version) { return cudaRuntimeGetVersion(ve
 cudaError_t ww_cuda_malloc(void** pointer, size_t bytes) {
   *pointer = nullptr;
   if (bytes == 0) return cudaSuccess;
-  void* block = aligned_alloc(256, (bytes + 255) / 256 * 256);  // cudaMalloc aligns to 256 bytes at least
-  if (!block) return failed(cudaErrorMemoryAllocation);
+  void* block = aligned_alloc(256, (bytes + 255) / 256 * 256);  // cudaMalloc aligns to at least 256 bytes
+  if (!block) return set_last_error(cudaErrorMemoryAllocation);
   warpwise_host::poison(block, bytes);
-  warpwise_host::remember(block, bytes, true);
+  warpwise_host::track(block, bytes, true);
   *pointer = block;
   return cudaSuccess;
 }
 cudaError_t cudaFree(void* pointer) {
   if (!pointer) return cudaSuccess;
-  if (!warpwise_host::forget(pointer, true)) return failed(cudaErrorInvalidValue);
+  if (!warpwise_host::untrack(pointer, true)) return set_last_error(cudaErrorInvalidValue);
   free(pointer);
   return cudaSuccess;
 }
@@ -151,27 +152,28 @@ cudaError_t cudaFreeHost(void* pointer) { return cudaFree(pointer); }
 
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, enum cudaMemcpyKind) {
   if (bytes == 0) return cudaSuccess;
-  if (!to || !from || ends_too_early(to, bytes) || ends_too_early(from, bytes)) return failed(cudaErrorInvalidValue);
+  if (!to || !from || out_of_range(to, bytes) || out_of_range(from, bytes))
+    return set_last_error(cudaErrorInvalidValue);
   memmove(to, from, bytes);
   return cudaSuccess;
 }
 cudaError_t cudaMemset(void* pointer, int value, size_t bytes) {
   if (bytes == 0) return cudaSuccess;
-  if (!pointer || ends_too_early(pointer, bytes)) return failed(cudaErrorInvalidValue);
+  if (!pointer || out_of_range(pointer, bytes)) return set_last_error(cudaErrorInvalidValue);
   memset(pointer, value, bytes);
   return cudaSuccess;
 }
 cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
                          enum cudaMemcpyKind kind) {
-  if (width > to_pitch || width > from_pitch) return failed(cudaErrorInvalidValue);
+  if (width > to_pitch || width > from_pitch) return set_last_error(cudaErrorInvalidValue);
   for (size_t row = 0; row < height; row++) {
     const cudaError_t error = cudaMemcpy((char*)to + row * to_pitch, (const char*)from + row * from_pitch, width, kind);
     if (error != cudaSuccess) return error;
   }
   return cudaSuccess;
 }
-cudaError_t ww_cuda_symbol(void* symbol, size_t symbol_bytes, void* host, size_t bytes, size_t offset, int write) {
-  if (offset > symbol_bytes || bytes > symbol_bytes - offset) return failed(cudaErrorInvalidValue);
+cudaError_t ww_cuda_copy_symbol(void* symbol, size_t symbol_bytes, void* host, size_t bytes, size_t offset, int write) {
+  if (offset > symbol_bytes || bytes > symbol_bytes - offset) return set_last_error(cudaErrorInvalidValue);
   char* place = static_cast<char*>(symbol) + offset;
   memmove(write ? place : host, write ? host : place, bytes);
   return cudaSuccess;
@@ -194,17 +196,17 @@ cudaError_t cudaEventCreate(cudaEvent_t* event) {
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return cudaEventCreate(event); }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
-  if (!event) return failed(cudaErrorInvalidResourceHandle);
+  if (!event) return set_last_error(cudaErrorInvalidResourceHandle);
   clock_gettime(CLOCK_MONOTONIC, &event->at);
   event->recorded = true;
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  return failed(event ? cudaSuccess : cudaErrorInvalidResourceHandle);
+  return set_last_error(event ? cudaSuccess : cudaErrorInvalidResourceHandle);
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
-  if (!start || !end || !start->recorded || !end->recorded) return failed(cudaErrorInvalidResourceHandle);
+  if (!start || !end || !start->recorded || !end->recorded) return set_last_error(cudaErrorInvalidResourceHandle);
   const double seconds = double(end->at.tv_sec - start->at.tv_sec) + 1e-9 * double(end->at.tv_nsec - start->at.tv_nsec);
   *milliseconds = float(1e3 * seconds);
   return cudaSuccess;

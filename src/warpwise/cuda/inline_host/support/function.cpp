@@ -1,4 +1,5 @@
-// Python functions made of C++ overloads: arguments by position and name, defaults, and C++ exceptions as Python's.
+// Python functions implemented by C++ overloads: matches positional and keyword arguments and defaults, and translates
+// C++ exceptions to Python's.
 #include <warpwise_host/function.h>
 
 #include <c10/util/Exception.h>
@@ -31,7 +32,7 @@ std::string signature(const Function& function, const Overload& overload) {
   return text + ") -> " + overload.result;
 }
 
-void document(Function& function, const char* text) {
+void update_doc(Function& function, const char* text) {
   std::string all;
   for (const Overload& overload : function.overloads) all += function.name + signature(function, overload) + "\n";
   if (text && *text) all += std::string("\n") + text + "\n";
@@ -39,8 +40,9 @@ void document(Function& function, const char* text) {
   function.method.ml_doc = function.doc.c_str();
 }
 
-// Borrowed references in the order of the parameters; false where the arguments are not those of this overload.
-bool arrange(const Overload& overload, PyObject* args, PyObject* named, std::vector<PyObject*>& given) {
+// Fills `arguments` with borrowed references in the order of the parameters. Returns false if this overload does not
+// accept the number or the names of the arguments.
+bool match_arguments(const Overload& overload, PyObject* args, PyObject* named, std::vector<PyObject*>& arguments) {
   const Py_ssize_t count = PyTuple_GET_SIZE(args), names = named ? PyDict_GET_SIZE(named) : 0;
   if (count + names > Py_ssize_t(overload.parameters.size())) return false;
   Py_ssize_t used = 0;
@@ -51,7 +53,7 @@ bool arrange(const Overload& overload, PyObject* args, PyObject* named, std::vec
     if (by_name) used++;
     PyObject* object = i < count ? PyTuple_GET_ITEM(args, i) : by_name ? by_name : parameter.value;
     if (!object) return false;
-    given.push_back(object);
+    arguments.push_back(object);
   }
   return used == names;
 }
@@ -84,17 +86,17 @@ PyObject* raise(PyObject* type, const char* text) {
 
 PyObject* run(Function& function, PyObject* args, PyObject* named) {
   for (Overload& overload : function.overloads) {
-    std::vector<PyObject*> given;
-    if (!arrange(overload, args, named, given)) continue;
-    given.push_back(nullptr);
-    PyObject* result = overload.call(given.data());
+    std::vector<PyObject*> arguments;
+    if (!match_arguments(overload, args, named, arguments)) continue;
+    arguments.push_back(nullptr);
+    PyObject* result = overload.call(arguments.data());
     if (result || PyErr_Occurred()) return result;
   }
   mismatch(function, args, named);
   return nullptr;
 }
 
-// The exceptions of PyTorch and of the C++ library, as PyTorch's own bindings translate them.
+// Calls the function. Translates the exceptions of PyTorch and the C++ library as PyTorch's own bindings do.
 PyObject* call(PyObject* self, PyObject* args, PyObject* named) {
   auto* function = static_cast<Function*>(PyCapsule_GetPointer(self, kCapsule));
   if (!function) return nullptr;
@@ -126,19 +128,19 @@ PyCFunction as_method(PyObject* (*function)(PyObject*, PyObject*, PyObject*)) {
 
 void define(PyObject* owner, const char* name, const char* doc, Overload overload) {
   if (PyObject_HasAttrString(owner, name)) {
-    PyObject* there = PyObject_GetAttrString(owner, name);
-    PyObject* self = there && PyCFunction_Check(there) ? PyCFunction_GET_SELF(there) : nullptr;
+    PyObject* existing = PyObject_GetAttrString(owner, name);
+    PyObject* self = existing && PyCFunction_Check(existing) ? PyCFunction_GET_SELF(existing) : nullptr;
     auto* function = self ? static_cast<Function*>(PyCapsule_GetPointer(self, kCapsule)) : nullptr;
-    Py_XDECREF(there);
+    Py_XDECREF(existing);
     if (!function) throw python_error();
     function->overloads.push_back(std::move(overload));
-    document(*function, doc);
+    update_doc(*function, doc);
     return;
   }
-  auto* function = new Function{name, "", {}, {}};  // lives as long as the process, as the module does
+  auto* function = new Function{name, "", {}, {}};  // never freed: extension modules are not unloaded
   function->overloads.push_back(std::move(overload));
   function->method = {function->name.c_str(), as_method(call), METH_VARARGS | METH_KEYWORDS, ""};
-  document(*function, doc);
+  update_doc(*function, doc);
   PyObject* self = PyCapsule_New(function, kCapsule, nullptr);
   PyObject* module_name = PyModule_GetNameObject(owner);
   PyObject* made = self ? PyCFunction_NewEx(&function->method, self, module_name) : nullptr;

@@ -1,5 +1,6 @@
-// What memory there is, to the byte. Tensors that a tracked call makes come through an allocator that stands in front
-// of PyTorch's own: it notes each block until it is freed, and fills it with NaN, so that reading torch::empty shows.
+// The memory that kernels may access, with exact bounds. While a call is tracked, tensors are allocated by a wrapper
+// around PyTorch's CPU allocator, which records each block until it is freed and poisons it with NaN, so that a read of
+// uninitialised memory is found.
 #include "memory.h"
 
 #include <c10/core/CPUAllocator.h>
@@ -12,28 +13,28 @@ namespace {
 constexpr uint8_t kPriority = 255;
 
 std::mutex guard;
-std::map<uint64_t, ww_region> regions;  // by address
-thread_local int tracked = 0;
+std::map<uint64_t, ww_region> regions;  // keyed by address
+thread_local int tracking_depth = 0;
 
-// The last block that begins at or before the address, if the address is in it or at its end.
-std::map<uint64_t, ww_region>::iterator around(uint64_t address) {
+// The block that contains the address or ends at it.
+std::map<uint64_t, ww_region>::iterator find_block(uint64_t address) {
   auto after = regions.upper_bound(address);
   if (after == regions.begin()) return regions.end();
   --after;
   return address <= after->first + after->second.bytes ? after : regions.end();
 }
 
-class Tracking final : public c10::Allocator {
+class TrackingAllocator final : public c10::Allocator {
  public:
-  explicit Tracking(c10::Allocator* base) : base_(base) { free_ = base->raw_deleter(); }
+  explicit TrackingAllocator(c10::Allocator* base) : base_(base) { free_ = base->raw_deleter(); }
 
   c10::DataPtr allocate(size_t bytes) override {
     c10::DataPtr made = base_->allocate(bytes);
-    // A block with a context of its own (an arena, a mapped file) has a deleter that only its allocator understands.
-    if (tracked == 0 || !made || made.get_context() != made.get()) return made;
+    // If the context is not the block itself (an arena, a mapped file), the deleter cannot be wrapped.
+    if (tracking_depth == 0 || !made || made.get_context() != made.get()) return made;
     if (!free_ || !made.compare_exchange_deleter(free_, &release)) return made;
     poison(made.get(), bytes);
-    remember(made.get(), bytes, false);
+    track(made.get(), bytes, false);
     return made;
   }
   c10::DeleterFnPtr raw_deleter() const override { return free_ ? &release : nullptr; }
@@ -41,26 +42,27 @@ class Tracking final : public c10::Allocator {
 
  private:
   static void release(void* block) {
-    forget(block, false);
+    untrack(block, false);
     free_(block);
   }
   static inline c10::DeleterFnPtr free_ = nullptr;
   c10::Allocator* base_;
 };
 
-Tracking& tracking() {
-  static auto* const allocator = new Tracking(c10::GetCPUAllocator());  // blocks may outlive every static object
+TrackingAllocator& tracking_allocator() {
+  // Never destroyed: blocks may be freed after static destructors have run.
+  static auto* const allocator = new TrackingAllocator(c10::GetCPUAllocator());
   return *allocator;
 }
 }  // namespace
 
-void remember(const void* address, size_t bytes, bool device) {
+void track(const void* address, size_t bytes, bool device) {
   const std::lock_guard<std::mutex> lock(guard);
   const auto key = reinterpret_cast<uint64_t>(address);
   regions[key] = {key, bytes, 1, device};
 }
 
-bool forget(const void* address, bool device) {
+bool untrack(const void* address, bool device) {
   const std::lock_guard<std::mutex> lock(guard);
   const auto found = regions.find(reinterpret_cast<uint64_t>(address));
   if (found == regions.end() || bool(found->second.device) != device) return false;
@@ -68,10 +70,10 @@ bool forget(const void* address, bool device) {
   return true;
 }
 
-int holds(const void* address, size_t bytes) {
+int check_range(const void* address, size_t bytes) {
   const std::lock_guard<std::mutex> lock(guard);
   const auto key = reinterpret_cast<uint64_t>(address);
-  const auto found = around(key);
+  const auto found = find_block(key);
   if (found == regions.end()) return -1;
   return key + bytes <= found->first + found->second.bytes;
 }
@@ -80,23 +82,23 @@ int holds(const void* address, size_t bytes) {
 using namespace warpwise_host;
 
 extern "C" {
-void ww_host_enter() {
-  Tracking& allocator = tracking();
-  if (tracked++ == 0 && c10::GetCPUAllocator() != &allocator) c10::SetCPUAllocator(&allocator, kPriority);
+void ww_host_start_tracking() {
+  TrackingAllocator& allocator = tracking_allocator();
+  if (tracking_depth++ == 0 && c10::GetCPUAllocator() != &allocator) c10::SetCPUAllocator(&allocator, kPriority);
 }
-void ww_host_leave() { tracked--; }
+void ww_host_stop_tracking() { tracking_depth--; }
 
-int ww_host_find(uint64_t address, ww_region* found) {
+int ww_host_find_region(uint64_t address, ww_region* found) {
   const std::lock_guard<std::mutex> lock(guard);
-  const auto block = around(address);
+  const auto block = find_block(address);
   if (block == regions.end()) return 0;
   *found = block->second;
   return 1;
 }
 
-void ww_host_used(uint64_t address) {
+void ww_host_mark_used(uint64_t address) {
   const std::lock_guard<std::mutex> lock(guard);
-  const auto block = around(address);
+  const auto block = find_block(address);
   if (block != regions.end()) block->second.fresh = 0;
 }
 }

@@ -1,4 +1,4 @@
-// The memory that kernels may be handed: what tensors and cudaMalloc took while a call was tracked.
+// The record of the memory that kernels may access: tensors allocated while a call is tracked, and cudaMalloc's blocks.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -6,14 +6,15 @@
 #include <warpwise_host/api.h>
 
 namespace warpwise_host {
-// Fills fresh memory with a value that every float type reads as NaN and no program is likely to store.
+// Fills new memory with a pattern that is NaN in every floating-point type and that programs are unlikely to store.
 inline void poison(void* memory, size_t bytes) {
   unsigned char* const at = static_cast<unsigned char*>(memory);
   for (size_t i = 0; i < bytes; i++) at[i] = i % 2 ? 0x7f : 0xff;
 }
 
-void remember(const void* address, size_t bytes, bool device);
-bool forget(const void* address, bool device);  // false: no such block
-// The block that holds [address, address + bytes): 1 if there is one, 0 if it ends too early, -1 if none begins there.
-int holds(const void* address, size_t bytes);
+void track(const void* address, size_t bytes, bool device);
+bool untrack(const void* address, bool device);  // returns false if there is no such block
+// Checks [address, address + bytes): 1 if it is inside a tracked block, 0 if it extends past the block's end, -1 if the
+// address is in no tracked block.
+int check_range(const void* address, size_t bytes);
 }  // namespace warpwise_host

@@ -1,4 +1,5 @@
-// cooperative_groups::memcpy_async: a group copies to shared memory together; the bytes land at wait().
+// cooperative_groups/memcpy_async.h for the emulator: the threads of a group copy to shared memory asynchronously;
+// wait() completes the copy.
 #pragma once
 #include "../cooperative_groups.h"
 #include "../ww/async.h"
@@ -15,7 +16,7 @@ WW_INLINE void memcpy_async(const Group& group, void* to, const void* from, cons
   ww::copy_part_async(to, from, static_cast<size_t>(bytes), group.thread_rank(), group.size(), line);
   ww_copy_commit();
 }
-// Elements: as many as both ends have.
+// The sizes are in elements; copies the smaller number of the two.
 template <class Group, class T, class To, class From>
 WW_INLINE void memcpy_async(const Group& group, T* to, const To& to_elements, const T* from, const From& from_elements,
                             WW_LINE) {

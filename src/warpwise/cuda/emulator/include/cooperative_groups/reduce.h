@@ -1,4 +1,4 @@
-// cooperative_groups::reduce over the lanes of a group.
+// cooperative_groups/reduce.h for the emulator: reductions over the threads of a group, in the order of their ranks.
 #pragma once
 #include "../cooperative_groups.h"
 
@@ -30,13 +30,13 @@ struct bit_xor {
 
 namespace details {
 template <class T, class Operation>
-WW_UNCHECKED T fold_wide(unsigned first, unsigned threads, T value, Operation operation, int line) {
-  const char* deposits = static_cast<const char*>(ww_group_exchange(first, threads, &value, sizeof value, line));
+WW_UNINSTRUMENTED T fold_wide(unsigned first, unsigned threads, T value, Operation operation, int line) {
+  const char* values = static_cast<const char*>(ww_group_exchange(first, threads, &value, sizeof value, line));
   T result;
-  __builtin_memcpy(static_cast<void*>(&result), deposits, sizeof(T));
+  __builtin_memcpy(static_cast<void*>(&result), values, sizeof(T));
   for (unsigned i = 1; i < threads; i++) {
     T other;
-    __builtin_memcpy(static_cast<void*>(&other), deposits + i * sizeof(T), sizeof(T));
+    __builtin_memcpy(static_cast<void*>(&other), values + i * sizeof(T), sizeof(T));
     result = operation(result, other);
   }
   return result;
@@ -55,7 +55,7 @@ WW_INLINE T reduce(const thread_block_tile<Size, Parent>& tile, T value, Operati
     return details::fold_wide(ww_thread_rank() & ~(Size - 1), Size, value, operation, line);
   }
 }
-// One atomic for the whole group.
+// Stores the result with one atomic operation per group.
 template <class Group, class Atomic, class T, class Operation>
 WW_INLINE void reduce_store_async(const Group& group, Atomic& destination, T value, Operation&& operation, WW_LINE) {
   const T result = ww::fold(group.ww_mask(), value, "reduce_store_async()", line, operation);

@@ -1,11 +1,12 @@
-// cooperative_groups::inclusive_scan and exclusive_scan over the lanes of a group, in the order of their ranks.
+// cooperative_groups/scan.h for the emulator: inclusive and exclusive scans over the lanes of a group, in the order of
+// their ranks.
 #pragma once
 #include "reduce.h"
 
 namespace cooperative_groups {
 namespace details {
 template <class T, class Operation>
-WW_UNCHECKED T scan(unsigned mask, T value, Operation operation, bool inclusive, const char* what, int line) {
+WW_UNINSTRUMENTED T scan(unsigned mask, T value, Operation operation, bool inclusive, const char* what, int line) {
   const ww_exchange table = ww_warp_exchange(mask, &value, sizeof(T), what, line);
   const unsigned last = ww_lane() + (inclusive ? 1 : 0);
   T result{};

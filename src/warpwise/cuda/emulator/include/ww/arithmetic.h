@@ -1,4 +1,4 @@
-// min, max and the absolute values, overloaded at global scope as CUDA has them.
+// CUDA's overloads of min and max at global scope.
 #pragma once
 
 #define WW_MIN_MAX(R, A, B)                                                               \
@@ -15,7 +15,7 @@ WW_MIN_MAX_SIGNS(long long, unsigned long long)
 #undef WW_MIN_MAX_SIGNS
 #undef WW_MIN_MAX
 
-// Of a number and a NaN, fmin and fmax give the number.
+// If one argument is NaN, the result is the other, as with fmin and fmax.
 #define WW_MIN_MAX_FLOAT(R, A, B, SUFFIX)                                                                        \
   WW_INLINE R min(const A a, const B b) { return __builtin_fmin##SUFFIX(static_cast<R>(a), static_cast<R>(b)); } \
   WW_INLINE R max(const A a, const B b) { return __builtin_fmax##SUFFIX(static_cast<R>(a), static_cast<R>(b)); }

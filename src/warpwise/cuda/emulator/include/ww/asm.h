@@ -1,9 +1,10 @@
-// What an asm statement becomes. rewrite.py turns asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x)) into a block that
-// hands the text and the operands' values to the PTX interpreter, then stores the results as the kernel's own writes.
+// Support for inline PTX. rewrite.py replaces asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x)) by a block that passes
+// the text and the operands' values to the PTX interpreter (ww_ptx) and then stores the results to the outputs.
 #pragma once
 
 namespace ww {
-// A result is written back by the destructor, in code that the compiler instruments like the kernel's.
+// An output operand. The destructor stores the result; it is inlined, so the compiler instruments the store as the
+// kernel's.
 template <class T>
 class PtxOutput {
  public:
@@ -28,11 +29,11 @@ template <class T>
 WW_INLINE ww_ptx_operand ptx_input(const char* name, const char* constraint, const T& value) {
   ww_ptx_operand result = {name, constraint, nullptr, sizeof(T), {}};
   if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) {
-    const long long wide = static_cast<long long>(value);  // a narrow integer fills its register
+    const long long wide = static_cast<long long>(value);  // a narrow integer is extended to its register's width
     __builtin_memcpy(result.value, &wide, sizeof wide);
     result.bytes = sizeof wide;
   } else {
-    static_assert(sizeof(T) <= sizeof(result.value), "an operand of inline PTX has at most 16 bytes");
+    static_assert(sizeof(T) <= sizeof(result.value), "an operand of inline PTX can have at most 16 bytes");
     __builtin_memcpy(result.value, static_cast<const void*>(&value), sizeof(T));
   }
   return result;

@@ -1,4 +1,4 @@
-// assert() and printf() of device code.
+// assert() and printf() of device code, as calls into the runtime.
 #undef assert
 #ifdef NDEBUG
 #define assert(...) static_cast<void>(0)

@@ -1,5 +1,5 @@
-// Atomic operations at block, device and system scope. One host thread runs every CUDA thread and switches only where
-// the runtime says so, hence a plain read-modify-write is atomic; the runtime is told of each.
+// Atomic functions at block, device and system scope. All CUDA threads are fibers of one OS thread, so a plain
+// read-modify-write is atomic. ww_atomic reports each one to the runtime as a strong access.
 #pragma once
 
 namespace ww {
@@ -7,7 +7,7 @@ template <class T, class... Allowed>
 constexpr bool is_one_of = (std::is_same_v<T, Allowed> || ...);
 
 template <class T, class F>
-WW_UNCHECKED T read_modify_write(T* address, const char* what, int line, F next) {
+WW_UNINSTRUMENTED T read_modify_write(T* address, const char* what, int line, F next) {
   ww_atomic(address, sizeof(T), what, line);
   const T old = *address;
   *address = next(old);
@@ -15,7 +15,7 @@ WW_UNCHECKED T read_modify_write(T* address, const char* what, int line, F next)
 }
 typedef unsigned long long ull;
 
-// Integers wrap.
+// Signed overflow wraps around.
 WW_INLINE int wrap_add(int a, int b) { return static_cast<int>(static_cast<unsigned>(a) + static_cast<unsigned>(b)); }
 template <class T>
 WW_INLINE T wrap_add(T a, T b) {
@@ -74,7 +74,7 @@ WW_INLINE T atomicCAS_system(T* address, ww::same_t<T> compare, ww::same_t<T> va
   return atomicCAS(address, compare, value, line);
 }
 
-// Vector sums are atomic an element at a time.
+// Each element is a separate atomic operation.
 WW_INLINE float2 atomicAdd(float2* address, float2 value, WW_LINE) {
   return {atomicAdd(&address->x, value.x, line), atomicAdd(&address->y, value.y, line)};
 }

@@ -1,4 +1,4 @@
-// threadIdx, blockIdx, blockDim, gridDim and warpSize.
+// The built-in variables threadIdx, blockIdx, blockDim, gridDim and warpSize; the clock; __trap.
 #pragma once
 
 namespace ww {

@@ -4,8 +4,7 @@
 namespace ww {
 enum class Rounding { nearest, zero, down, up };
 
-// To an integer as PTX cvt does: a value outside the range saturates and NaN gives 0 (or the top bit, from double to 64
-// bits).
+// Conversion to an integer as by PTX cvt: values out of range saturate; NaN gives 0, or 0x8000000000000000 for 64 bits.
 template <class To, Rounding mode, class From>
 WW_INLINE To to_integer(From x) {
   const From r = mode == Rounding::nearest ? rint(x)
@@ -18,10 +17,9 @@ WW_INLINE To to_integer(From x) {
   return r >= static_cast<From>(highest) ? highest : static_cast<To>(r);
 }
 
-// Keeps a result from being contracted with the operation that uses it, or an operand from being shared with one that
-// is.
+// An optimisation barrier on x: prevents the contraction of a multiplication and an addition into an FMA.
 template <class T>
-WW_INLINE T keep(T x) {
+WW_INLINE T uncontracted(T x) {
 #if defined(__x86_64__)
   __asm__("" : "+x"(x));
 #elif defined(__aarch64__)
@@ -30,53 +28,54 @@ WW_INLINE T keep(T x) {
   return x;
 }
 
-// The neighbour of the rounded-to-nearest r in the mode's direction, where the exact result is r + error.
+// Converts r, rounded to nearest, to the given rounding mode. `error` is the exact result minus r.
 template <Rounding mode, class T>
 WW_INLINE T directed(T r, double error) {
-  if (error == 0 || !(fabs(error) <= DBL_MAX) || r != r) return keep(r);
+  if (error == 0 || !(fabs(error) <= DBL_MAX) || r != r) return uncontracted(r);
   const bool grow = mode == Rounding::up || (mode == Rounding::zero && r < 0);
   const bool shrink = mode == Rounding::down || (mode == Rounding::zero && r > 0);
-  if (error > 0 && grow) return keep(static_cast<T>(nextafter(r, T(INFINITY))));
-  if (error < 0 && shrink) return keep(static_cast<T>(nextafter(r, T(-INFINITY))));
-  return keep(r);
+  if (error > 0 && grow) return uncontracted(static_cast<T>(nextafter(r, T(INFINITY))));
+  if (error < 0 && shrink) return uncontracted(static_cast<T>(nextafter(r, T(-INFINITY))));
+  return uncontracted(r);
 }
 template <class T>
 WW_INLINE double sum_error(T a, T b, T s) {
-  const T part = keep(s - a);
-  return static_cast<double>(keep(keep(a - keep(s - part)) + keep(b - part)));
+  const T part = uncontracted(s - a);
+  return static_cast<double>(uncontracted(uncontracted(a - uncontracted(s - part)) + uncontracted(b - part)));
 }
 template <Rounding mode, class T>
 WW_INLINE T add(T a, T b) {
-  const T s = keep(keep(a) + b);
+  const T s = uncontracted(uncontracted(a) + b);
   return directed<mode>(s, mode == Rounding::nearest ? 0.0 : sum_error(a, b, s));
 }
 template <Rounding mode, class T>
 WW_INLINE T multiply(T a, T b) {
-  const T p = keep(keep(a) * b);
+  const T p = uncontracted(uncontracted(a) * b);
   return directed<mode>(p, mode == Rounding::nearest ? 0.0 : static_cast<double>(fma(a, b, -p)));
 }
 template <Rounding mode, class T>
 WW_INLINE T divide(T a, T b) {
-  const T q = keep(a / b);
+  const T q = uncontracted(a / b);
   const double rest = static_cast<double>(fma(-q, b, a));
   return directed<mode>(q, mode == Rounding::nearest ? 0.0 : b < 0 ? -rest : rest);
 }
 template <Rounding mode, class T>
 WW_INLINE T root(T a) {
-  const T r = keep(static_cast<T>(sqrt(a)));
+  const T r = uncontracted(static_cast<T>(sqrt(a)));
   return directed<mode>(r, mode == Rounding::nearest ? 0.0 : static_cast<double>(fma(-r, r, a)));
 }
 template <Rounding mode>
 WW_INLINE float multiply_add(float a, float b, float c) {
-  const float r = keep(fmaf(a, b, c));
-  const double product = static_cast<double>(a) * b, sum = keep(product + c);  // the product of two floats is exact
+  const float r = uncontracted(fmaf(a, b, c));
+  const double product = static_cast<double>(a) * b,
+               sum = uncontracted(product + c);  // the product of two floats is exact
   return directed<mode>(r,
                         mode == Rounding::nearest ? 0.0 : (sum - r) + sum_error(product, static_cast<double>(c), sum));
 }
 template <Rounding mode>
 WW_INLINE double multiply_add(double a, double b, double c) {
-  const double r = keep(fma(a, b, c));
-  const double p = keep(a * b), low = fma(a, b, -p), s = keep(p + c), rest = sum_error(p, c, s);
+  const double r = uncontracted(fma(a, b, c));
+  const double p = uncontracted(a * b), low = fma(a, b, -p), s = uncontracted(p + c), rest = sum_error(p, c, s);
   return directed<mode>(r, mode == Rounding::nearest ? 0.0 : (s - r) + (rest + low));
 }
 template <Rounding mode, class To, class From>
@@ -125,7 +124,9 @@ WW_ROUNDED(ru, ww::Rounding::up)
 #undef WW_ROUNDED
 WW_INLINE double __int2double_rn(int x) { return x; }
 WW_INLINE double __uint2double_rn(unsigned x) { return x; }
-WW_INLINE float __frsqrt_rn(float x) { return ww::keep(static_cast<float>(1.0 / sqrt(static_cast<double>(x)))); }
+WW_INLINE float __frsqrt_rn(float x) {
+  return ww::uncontracted(static_cast<float>(1.0 / sqrt(static_cast<double>(x))));
+}
 
 WW_INLINE int __float_as_int(float x) { return ww::bits<int>(x); }
 WW_INLINE unsigned __float_as_uint(float x) { return ww::bits<unsigned>(x); }

@@ -1,4 +1,5 @@
-// What a compiled kernel's library exports: its entry point, its type, and the sizes of its parameters.
+// The functions that a kernel's library exports: ww_entry calls the kernel, ww_entry_type and ww_entry_sizes give its
+// type and the sizes of its parameters, ww_entry_globals lists its global variables.
 #pragma once
 
 namespace ww {

@@ -1,4 +1,5 @@
-// __half and __nv_bfloat16. cuda_fp16.h and cuda_bf16.h add the names without underscores.
+// __half and __nv_bfloat16 with their functions: float16_type.inc, float16_math.inc and float16_convert.inc are
+// included once for each type. cuda_fp16.h and cuda_bf16.h add the public names.
 #pragma once
 #include "ww/float16_bits.h"
 

@@ -1,38 +1,39 @@
-// The bits of IEEE half (1.5.10) and bfloat16 (1.8.7), converted from and to float with each rounding mode.
+// Conversions between float and the bits of IEEE half (1 sign, 5 exponent, 10 fraction bits) and bfloat16 (1, 8, 7), in
+// each rounding mode.
 #pragma once
 
 namespace ww {
-// Rounds to odd: a further rounding to at least two bits less is then as if it were the only one.
+// Rounds to odd. Rounding the result again, to at least two bits fewer, gives the same as rounding x once.
 WW_INLINE float to_odd(double x) {
   const float f = static_cast<float>(x);
   if (static_cast<double>(f) == x || x != x || isinf(f)) return isinf(f) && !isinf(x) ? copysignf(FLT_MAX, f) : f;
   const float toward_zero = fabs(static_cast<double>(f)) > fabs(x) ? nextafterf(f, 0.0f) : f;
   return bits<float>(bits<unsigned>(toward_zero) | 1u);
 }
-// Any number as a float that rounds to 16 bits as the number itself would.
+// Converts a number to a float that rounds to 16 bits as the number itself does.
 WW_INLINE float narrowed(float x) { return x; }
 WW_INLINE float narrowed(double x) { return to_odd(x); }
 template <class T>
 WW_INLINE float narrowed(T x) {
   static_assert(std::is_integral_v<T>);
-  const double d = static_cast<double>(x);  // from 64 bits inexact: restore the sticky bit
+  const double d = static_cast<double>(x);  // inexact for 64-bit integers: restore the sticky bit
   if (sizeof(T) < 8 || static_cast<__int128>(d) == static_cast<__int128>(x)) return to_odd(d);
   const bool above = static_cast<__int128>(d) > static_cast<__int128>(x);
   const double toward_zero = (d > 0) == above ? nextafter(d, 0.0) : d;
   return to_odd(bits<double>(bits<unsigned long long>(toward_zero) | 1u));
 }
 
-// a * b + c of floats whose product a double holds exactly, rounded to odd.
+// a * b + c, rounded to odd; the product is exact in double.
 WW_INLINE float fma_to_odd(float a, float b, float c) {
-  const double p = static_cast<double>(a) * b, s = keep(p + c), low = sum_error(p, static_cast<double>(c), s);
+  const double p = static_cast<double>(a) * b, s = uncontracted(p + c), low = sum_error(p, static_cast<double>(c), s);
   if (low == 0 || s != s || isinf(s)) return to_odd(s);
   const double toward_zero = (low > 0) == (s > 0) ? s : nextafter(s, 0.0);
   return to_odd(bits<double>(bits<unsigned long long>(toward_zero) | 1u));
 }
 
-// Cuts a magnitude's low `count` bits, rounding the rest up where the mode says so.
+// Drops the low `count` bits of a magnitude, rounding by the given mode.
 template <Rounding mode>
-WW_INLINE unsigned cut(unsigned magnitude, int count, bool negative) {
+WW_INLINE unsigned drop_low_bits(unsigned magnitude, int count, bool negative) {
   if (count <= 0) return magnitude;
   if (count > 31) return magnitude && (mode == Rounding::up ? !negative : mode == Rounding::down && negative);
   const unsigned kept = magnitude >> count, rest = magnitude & ((1u << count) - 1u), half = 1u << (count - 1);
@@ -53,15 +54,15 @@ WW_INLINE unsigned short half_bits(float f) {
   }
 #endif
   const unsigned u = bits<unsigned>(f), sign = u >> 16 & 0x8000u, magnitude = u & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return 0x7fff;  // the device's NaN
+  if (magnitude > 0x7f800000u) return 0x7fff;  // the canonical NaN of NVIDIA GPUs
   if (magnitude == 0x7f800000u) return static_cast<unsigned short>(sign | 0x7c00u);
   const int exponent = static_cast<int>(magnitude >> 23);
   unsigned result;
-  if (exponent >= 113) {  // normal: rebias 127 to 15; a carry runs into the exponent as it should
-    result = cut<mode>(magnitude - (112u << 23), 13, sign);
+  if (exponent >= 113) {  // normal: change the bias from 127 to 15; a carry increments the exponent
+    result = drop_low_bits<mode>(magnitude - (112u << 23), 13, sign);
   } else {  // subnormal, in units of 2^-24
     const unsigned significand = exponent ? (magnitude & 0x7fffffu) | 0x800000u : magnitude & 0x7fffffu;
-    result = cut<mode>(significand, exponent ? 126 - exponent : 125, sign);
+    result = drop_low_bits<mode>(significand, exponent ? 126 - exponent : 125, sign);
   }
   if (result >= 0x7c00u) {
     const bool infinite =
@@ -85,7 +86,7 @@ template <Rounding mode = Rounding::nearest>
 WW_INLINE unsigned short bfloat16_bits(float f) {
   const unsigned u = bits<unsigned>(f), sign = u >> 16 & 0x8000u, magnitude = u & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return 0x7fff;
-  unsigned result = cut<mode>(magnitude, 16, sign);
+  unsigned result = drop_low_bits<mode>(magnitude, 16, sign);
   const bool overflow = result == 0x7f80u && magnitude != 0x7f800000u;
   if (overflow && mode == Rounding::zero) result = 0x7f7fu;
   return static_cast<unsigned short>(sign | result);

@@ -1,4 +1,4 @@
-// Integer intrinsics: bits, bytes, high products, funnel shifts and dot products.
+// Integer intrinsics: bit counts, byte permutation, high halves of products, funnel shifts and dot products.
 #pragma once
 
 WW_INLINE int __popc(unsigned x) { return __builtin_popcount(x); }
@@ -49,7 +49,7 @@ WW_INLINE unsigned long long __umul64hi(unsigned long long a, unsigned long long
 WW_INLINE int mulhi(int a, int b) { return __mulhi(a, b); }
 WW_INLINE unsigned mulhi(unsigned a, unsigned b) { return __umulhi(a, b); }
 WW_INLINE long long mul64hi(long long a, long long b) { return __mul64hi(a, b); }
-// 24-bit products take the low 24 bits of each factor.
+// Multiplies the low 24 bits of the operands.
 WW_INLINE int __mul24(int a, int b) { return static_cast<int>(unsigned(a << 8 >> 8) * unsigned(b << 8 >> 8)); }
 WW_INLINE unsigned __umul24(unsigned a, unsigned b) { return (a & 0xffffffu) * (b & 0xffffffu); }
 WW_INLINE int mul24(int a, int b) { return __mul24(a, b); }
@@ -63,7 +63,7 @@ WW_INLINE int __rhadd(int a, int b) { return static_cast<int>((static_cast<long 
 WW_INLINE unsigned __uhadd(unsigned a, unsigned b) { return static_cast<unsigned>((0ull + a + b) >> 1); }
 WW_INLINE unsigned __urhadd(unsigned a, unsigned b) { return static_cast<unsigned>((1ull + a + b) >> 1); }
 
-// hi:lo shifted by a count modulo 32, or by at most 32 (the _lc and _rc forms).
+// Shifts hi:lo by shift mod 32, or by min(shift, 32) in the _lc and _rc forms.
 WW_INLINE unsigned __funnelshift_l(unsigned lo, unsigned hi, unsigned shift) {
   return static_cast<unsigned>((static_cast<unsigned long long>(hi) << 32 | lo) << (shift & 31) >> 32);
 }
@@ -78,7 +78,7 @@ WW_INLINE unsigned __funnelshift_rc(unsigned lo, unsigned hi, unsigned shift) {
 }
 
 namespace ww {
-// Sum of the products of four bytes of a with four bytes of b, or with half as many 16-bit values (dp2a).
+// c plus a dot product: dot4 (dp4a) of four bytes of a and b, dot2 (dp2a) of two 16-bit values of a and two bytes of b.
 template <class A, class B, class R>
 WW_INLINE R dot4(unsigned a, unsigned b, R c) {
   for (int i = 0; i < 4; ++i) c = R(unsigned(c) + unsigned(int(A(a >> (8 * i))) * int(B(b >> (8 * i)))));

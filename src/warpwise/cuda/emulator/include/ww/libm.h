@@ -1,12 +1,12 @@
-// The C library's <math.h> and <time.h> without the names that CUDA defines for itself. glibc declares __expf and its
-// like, and from 2.41 on also rsqrtf and sinpif, with C linkage; under a macro its declarations take other names.
+// The C library's <math.h> and <time.h> without the names that CUDA defines itself. glibc declares functions such as
+// __expf, and since 2.41 rsqrtf and sinpif, with C linkage; macros rename these declarations.
 #pragma once
-#include <cstddef>  // defines the macro, where the library is libstdc++
+#include <cstddef>  // libstdc++ defines the macro here
 #ifdef _GLIBCXX_USE_STD_SPEC_FUNCS
 #undef _GLIBCXX_USE_STD_SPEC_FUNCS
-#define _GLIBCXX_USE_STD_SPEC_FUNCS 0  // no device has C++17's special functions: half of the header, and of its cost
+#define _GLIBCXX_USE_STD_SPEC_FUNCS 0  // C++17's special functions are half of <cmath>'s compile time; CUDA lacks them
 #endif
-#define clock ww_libc_clock  // a device function, too
+#define clock ww_libc_clock  // CUDA has a device function of this name
 #include <time.h>
 #undef clock
 #define __expf ww_libm_expf

@@ -1,7 +1,7 @@
-// CUDA's mathematical functions that the C library lacks, in single and double precision, and the fast single ones.
+// CUDA's math functions that the C library does not have, in single and double precision, and the fast intrinsics.
 #pragma once
 
-// Fast single-precision intrinsics: the CPU gives the accurate result, within the error bound that CUDA documents.
+// Fast single-precision intrinsics: the accurate result, which is within the error bounds that CUDA documents.
 WW_INLINE float __expf(float x) { return expf(x); }
 WW_INLINE float __exp10f(float x) { return exp10f(x); }
 WW_INLINE float __logf(float x) { return logf(x); }
@@ -13,7 +13,7 @@ WW_INLINE float __tanf(float x) { return tanf(x); }
 WW_INLINE float __tanhf(float x) { return tanhf(x); }
 WW_INLINE float __powf(float x, float y) { return powf(x, y); }
 WW_INLINE void __sincosf(float x, float* s, float* c) { *s = sinf(x), *c = cosf(x); }
-// The quotient is 0 for divisors from 2^126 to 2^128, as on the device.
+// The quotient is 0 if 2^126 < |y| < 2^128, as on a GPU.
 WW_INLINE float __fdividef(float x, float y) {
   const float size = fabsf(y);
   return size > 0x1p126f && size < INFINITY ? (isinf(x) ? NAN : copysignf(0.0f, x) * copysignf(1.0f, y)) : x / y;
@@ -30,7 +30,7 @@ WW_INLINE double rcbrt(double x) { return 1.0 / cbrt(x); }
 WW_INLINE float rcbrt(float x) { return rcbrtf(x); }
 
 namespace ww {
-// sin and cos of pi x for |x| reduced exactly to at most one half.
+// sin(pi x) and cos(pi x). The reduction of x to [-1/2, 1/2] is exact.
 WW_INLINE double sin_pi(double x) {
   if (!isfinite(x)) return NAN;
   const double n = rint(x), r = x - n;  // x = n + r
@@ -43,7 +43,7 @@ WW_INLINE double cos_pi(double x) {
   const double c = fabs(r) == 0.5 ? 0.0 : cos(M_PI * r);
   return fmod(n, 2.0) == 0.0 ? c : -c;
 }
-// Newton's method on erf from a first guess (S. Winitzki's approximation); converges to rounding in three steps.
+// The inverse of erf: S. Winitzki's approximation, then three steps of Newton's method, which reach full precision.
 WW_INLINE double erf_inverse(double y) {
   if (!(fabs(y) < 1.0)) return fabs(y) == 1.0 ? copysign(INFINITY, y) : NAN;
   const double l = log1p(-y * y), t = 2.0 / (M_PI * 0.147) + 0.5 * l;
@@ -100,7 +100,7 @@ WW_INLINE void sincospi(double x, double* s, double* c) { *s = ww::sin_pi(x), *c
 WW_INLINE void sincospif(float x, float* s, float* c) { *s = sinpif(x), *c = cospif(x); }
 WW_INLINE void sincos(float x, float* s, float* c) { *s = sinf(x), *c = cosf(x); }
 
-// Lengths and their reciprocals, in double so that squares of floats neither overflow nor underflow.
+// Norms and reciprocal norms, computed in double so that squares of floats neither overflow nor underflow.
 WW_INLINE double norm3d(double a, double b, double c) { return hypot(hypot(a, b), c); }
 WW_INLINE double norm4d(double a, double b, double c, double d) { return hypot(hypot(a, b), hypot(c, d)); }
 WW_INLINE double rnorm3d(double a, double b, double c) { return 1.0 / norm3d(a, b, c); }

@@ -1,4 +1,4 @@
-// Loads and stores with cache hints, memcpy and its like, and what address space a pointer points to.
+// Loads and stores with cache hints, memcpy, memmove and memset, and conversions between address spaces.
 #pragma once
 
 #define WW_LOAD(NAME)            \
@@ -24,19 +24,19 @@ WW_STORE(__stcs)
 WW_STORE(__stwt)
 #undef WW_STORE
 
-// A library call is no access that the compiler reports, so these announce what they touch.
-WW_UNCHECKED void* ww_memcpy(void* to, const void* from, size_t bytes, WW_LINE) {
-  ww_touch(from, bytes, 0, line);
-  ww_touch(to, bytes, 1, line);
+// The compiler does not instrument calls to library functions, so these functions check their accesses themselves.
+WW_UNINSTRUMENTED void* ww_memcpy(void* to, const void* from, size_t bytes, WW_LINE) {
+  ww_check_access(from, bytes, 0, line);
+  ww_check_access(to, bytes, 1, line);
   return __builtin_memcpy(to, from, bytes);
 }
-WW_UNCHECKED void* ww_memmove(void* to, const void* from, size_t bytes, WW_LINE) {
-  ww_touch(from, bytes, 0, line);
-  ww_touch(to, bytes, 1, line);
+WW_UNINSTRUMENTED void* ww_memmove(void* to, const void* from, size_t bytes, WW_LINE) {
+  ww_check_access(from, bytes, 0, line);
+  ww_check_access(to, bytes, 1, line);
   return __builtin_memmove(to, from, bytes);
 }
-WW_UNCHECKED void* ww_memset(void* to, int value, size_t bytes, WW_LINE) {
-  ww_touch(to, bytes, 1, line);
+WW_UNINSTRUMENTED void* ww_memset(void* to, int value, size_t bytes, WW_LINE) {
+  ww_check_access(to, bytes, 1, line);
   return __builtin_memset(to, value, bytes);
 }
 namespace std {

@@ -1,4 +1,4 @@
-// Function and variable qualifiers of CUDA C++, and the macros that device code tests.
+// CUDA C++'s function and variable qualifiers, and the macros that identify the compiler and the CUDA version.
 #pragma once
 
 #define __global__ __attribute__((noinline))

@@ -1,5 +1,5 @@
-// What a __shared__ declaration becomes. rewrite.py turns `__shared__ float tile[32][33];` into a typedef ww_type_tile
-// and WW_SHARED(tile, ...): a reference to the variable's own place in the runtime's memory.
+// Support for __shared__ variables. rewrite_shared.py replaces `__shared__ float tile[32][33];` by a typedef
+// ww_type_tile and WW_SHARED(tile, ...), which declares a reference to memory that the runtime allocates for the block.
 #pragma once
 
 namespace ww {

@@ -1,4 +1,5 @@
-// Barriers, fences and warp operations of CUDA C++. Every one goes through the runtime, which switches fibers.
+// Barriers, fences and warp operations of CUDA C++ (__syncthreads, __threadfence, __shfl_sync, ...), as calls into the
+// runtime, which switches fibers until all participating threads have arrived.
 #pragma once
 
 // ---- Barriers of a block
@@ -17,18 +18,18 @@ WW_INLINE void __nanosleep(unsigned, WW_LINE) { ww_yield(line); }
 
 // ---- Warp operations
 WW_INLINE void __syncwarp(unsigned mask = 0xffffffffu, WW_LINE) { ww_syncwarp(mask, line); }
-WW_INLINE unsigned __activemask(WW_LINE) { return ww_converged(line); }
+WW_INLINE unsigned __activemask(WW_LINE) { return ww_converged_lanes(line); }
 
 namespace ww {
 constexpr unsigned kFullMask = 0xffffffffu;
 
-// What lane `source` deposited. Without a deposit (it exited, or is not in the mask) CUDA leaves the value undefined.
+// The value of lane `source`. If the lane has exited or is not in the mask, the result is undefined in CUDA.
 template <class T>
-WW_UNCHECKED T deposit(ww_exchange table, unsigned source, T own, const char* what, int line) {
+WW_UNINSTRUMENTED T lane_value(ww_exchange table, unsigned source, T own, const char* what, int line) {
   if (!(table.present >> source & 1)) {
-    char message[96];
-    snprintf(message, sizeof message, "%s reads lane %u, which does not take part: the value is undefined", what,
-             source);
+    char message[128];
+    snprintf(message, sizeof message,
+             "%s reads the value of lane %u, which does not participate: the result is undefined", what, source);
     ww_warn(WW_WARP, message, line);
     return own;
   }
@@ -37,9 +38,9 @@ WW_UNCHECKED T deposit(ww_exchange table, unsigned source, T own, const char* wh
   return value;
 }
 
-// The deposits of all lanes that take part, folded in lane order: the same result in every lane.
+// Reduces the values of all participating lanes in lane order, so that every lane gets the same result.
 template <class T, class F>
-WW_UNCHECKED T fold(unsigned mask, T own, const char* what, int line, F f) {
+WW_UNINSTRUMENTED T fold(unsigned mask, T own, const char* what, int line, F f) {
   const ww_exchange table = ww_warp_exchange(mask, &own, sizeof(T), what, line);
   T result = own;
   bool first = true;
@@ -53,9 +54,9 @@ WW_UNCHECKED T fold(unsigned mask, T own, const char* what, int line, F f) {
   return result;
 }
 
-// The lanes whose deposit has the same bytes as this lane's.
+// The mask of the lanes whose value has the same bytes as this lane's.
 template <class T>
-WW_UNCHECKED unsigned matching(unsigned mask, T own, const char* what, int line) {
+WW_UNINSTRUMENTED unsigned matching(unsigned mask, T own, const char* what, int line) {
   const ww_exchange table = ww_warp_exchange(mask, &own, sizeof(T), what, line);
   unsigned same = 0;
   for (unsigned lane = 0; lane < 32; lane++)
@@ -64,9 +65,9 @@ WW_UNCHECKED unsigned matching(unsigned mask, T own, const char* what, int line)
   return same;
 }
 
-// Whether every lane that takes part deposits the same bytes.
+// True if the values of all participating lanes have the same bytes.
 template <class T>
-WW_UNCHECKED bool all_match(unsigned mask, T own, const char* what, int line) {
+WW_UNINSTRUMENTED bool all_match(unsigned mask, T own, const char* what, int line) {
   const ww_exchange table = ww_warp_exchange(mask, &own, sizeof(T), what, line);
   for (unsigned lane = 0; lane < 32; lane++)
     if ((table.present >> lane & 1) && __builtin_memcmp(&own, table.data + lane * table.stride, sizeof(T)))
@@ -74,7 +75,7 @@ WW_UNCHECKED bool all_match(unsigned mask, T own, const char* what, int line) {
   return true;
 }
 
-WW_UNCHECKED unsigned ballot(unsigned mask, int predicate, const char* what, int line) {
+WW_UNINSTRUMENTED unsigned ballot(unsigned mask, int predicate, const char* what, int line) {
   const ww_exchange table = ww_warp_exchange(mask, &predicate, sizeof predicate, what, line);
   unsigned votes = 0;
   for (unsigned lane = 0; lane < 32; lane++) {
@@ -85,14 +86,14 @@ WW_UNCHECKED unsigned ballot(unsigned mask, int predicate, const char* what, int
   return votes;
 }
 
-WW_UNCHECKED bool all_vote(unsigned mask, int predicate, const char* what, int line) {
+WW_UNINSTRUMENTED bool all_vote(unsigned mask, int predicate, const char* what, int line) {
   return ballot(mask, !predicate, what, line) == 0;
 }
 
 inline void check_width(int width, const char* what, int line) {
   if (width < 1 || width > 32 || (width & (width - 1))) {
-    char message[96];
-    snprintf(message, sizeof message, "%s: width is %d; it must be a power of two from 1 to 32", what, width);
+    char message[128];
+    snprintf(message, sizeof message, "%s: width is %d, but must be a power of two from 1 to 32", what, width);
     ww_fail(WW_UNDEFINED, message, line);
   }
 }
@@ -102,7 +103,7 @@ WW_INLINE T shuffle(unsigned mask, T value, int source, int width, const char* w
   check_width(width, what, line);
   const unsigned lane = ww_lane();
   const ww_exchange table = ww_warp_exchange(mask, &value, sizeof(T), what, line);
-  return deposit<T>(table, (lane & ~(width - 1u)) | (source & (width - 1u)), value, what, line);
+  return lane_value<T>(table, (lane & ~(width - 1u)) | (source & (width - 1u)), value, what, line);
 }
 
 template <class T>
@@ -110,7 +111,7 @@ WW_INLINE T shuffle_xor(unsigned mask, T value, int lanes, int width, const char
   check_width(width, what, line);
   const unsigned lane = ww_lane(), source = lane ^ static_cast<unsigned>(lanes);
   const ww_exchange table = ww_warp_exchange(mask, &value, sizeof(T), what, line);
-  return source > (lane | (width - 1u)) ? value : deposit<T>(table, source, value, what, line);
+  return source > (lane | (width - 1u)) ? value : lane_value<T>(table, source, value, what, line);
 }
 
 template <class T>
@@ -120,7 +121,7 @@ WW_INLINE T shuffle_down(unsigned mask, T value, unsigned delta, int width, cons
   const ww_exchange table = ww_warp_exchange(mask, &value, sizeof(T), what, line);
   return (lane & (width - 1u)) + delta >= static_cast<unsigned>(width)
              ? value
-             : deposit<T>(table, lane + delta, value, what, line);
+             : lane_value<T>(table, lane + delta, value, what, line);
 }
 
 template <class T>
@@ -128,7 +129,7 @@ WW_INLINE T shuffle_up(unsigned mask, T value, unsigned delta, int width, const 
   check_width(width, what, line);
   const unsigned lane = ww_lane();
   const ww_exchange table = ww_warp_exchange(mask, &value, sizeof(T), what, line);
-  return (lane & (width - 1u)) < delta ? value : deposit<T>(table, lane - delta, value, what, line);
+  return (lane & (width - 1u)) < delta ? value : lane_value<T>(table, lane - delta, value, what, line);
 }
 }  // namespace ww
 

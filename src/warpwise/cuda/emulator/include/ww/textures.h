@@ -1,5 +1,5 @@
-// Textures and surfaces are not emulated: their types exist, so that a file which also uses them compiles, and a fetch
-// stops.
+// Textures and surfaces are not emulated. Their types and functions are declared, so that files that use them compile;
+// a texture fetch or surface access at run time is an UnsupportedFeature finding.
 #pragma once
 
 typedef unsigned long long cudaTextureObject_t;

@@ -1,4 +1,4 @@
-// float4 and its family, with CUDA's alignments. CUDA defines no arithmetic on them, so neither does this.
+// CUDA's vector types (float4, ...) with their alignments and make_* functions, and dim3. CUDA defines no operators.
 #pragma once
 
 #define WW_VECTORS(T, N, ALIGN2, ALIGN4)                                    \

@@ -1,4 +1,4 @@
-// Names only: kernels, which use these, are compiled elsewhere.
+// A stub for host code: kernels, which use this header's contents, are compiled by the emulator.
 #pragma once
 #include <cuda_runtime.h>
 

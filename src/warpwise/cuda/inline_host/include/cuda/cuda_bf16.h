@@ -1,4 +1,4 @@
-// bfloat16 in host code: the types that kernels take, and conversions. Their arithmetic is device code.
+// cuda_bf16.h for host code: the types, which kernels take as arguments, and conversions. Arithmetic is device code.
 #pragma once
 #include <cuda_fp16.h>
 
@@ -8,7 +8,7 @@ struct alignas(2) __nv_bfloat16 {
   __nv_bfloat16(float value) {
     unsigned wide;
     memcpy(&wide, &value, sizeof wide);
-    // To nearest, ties to even; a NaN stays one.
+    // Round to nearest even; NaN stays NaN.
     const bool nan = (wide & 0x7fffffffu) > 0x7f800000u;
     bits = nan ? 0x7fffu : static_cast<unsigned short>((wide + 0x7fffu + (wide >> 16 & 1u)) >> 16);
   }

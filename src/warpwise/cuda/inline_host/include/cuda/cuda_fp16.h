@@ -1,4 +1,4 @@
-// Half precision in host code: the types that kernels take, and conversions. Their arithmetic is device code.
+// cuda_fp16.h for host code: the types, which kernels take as arguments, and conversions. Arithmetic is device code.
 #pragma once
 #include <cuda_runtime.h>
 

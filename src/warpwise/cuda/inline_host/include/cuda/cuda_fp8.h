@@ -1,4 +1,4 @@
-// The 8-bit floats in host code: types that kernels take. Their conversions are device code.
+// cuda_fp8.h for host code: the types, which kernels take as arguments. Conversions are device code.
 #pragma once
 #include <cuda_bf16.h>
 

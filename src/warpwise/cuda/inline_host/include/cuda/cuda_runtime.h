@@ -1,5 +1,5 @@
-// The CUDA runtime API as host code sees it on a machine without a GPU: device memory is host memory, every call is
-// finished when it returns, and there is one device, whose properties are those of the target.
+// The CUDA runtime API for host code on a machine without a GPU (cuda_api.cpp implements it): device memory is host
+// memory, all calls are synchronous, and there is one device, with the properties of the target.
 #pragma once
 #include <math.h>
 #include <stddef.h>
@@ -126,7 +126,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, enum cudaMemcpy
 cudaError_t cudaMemset(void*, int value, size_t bytes);
 cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
                          enum cudaMemcpyKind);
-cudaError_t ww_cuda_symbol(void* symbol, size_t symbol_bytes, void* host, size_t bytes, size_t offset, int write);
+cudaError_t ww_cuda_copy_symbol(void* symbol, size_t symbol_bytes, void* host, size_t bytes, size_t offset, int write);
 
 cudaError_t cudaStreamCreate(cudaStream_t*);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t*, unsigned flags);
@@ -136,7 +136,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t);
 cudaError_t cudaStreamQuery(cudaStream_t);
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned flags);
 
-// Events record the host's clock; the time between two is what the emulation took, never a GPU's.
+// Events record the host's clock: elapsed times are those of the emulation, not of a GPU.
 cudaError_t cudaEventCreate(cudaEvent_t*);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t*, unsigned flags);
 cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t);
@@ -149,7 +149,7 @@ cudaError_t ww_cuda_function_attribute(const void* stub, enum cudaFuncAttribute,
 void ww_host_configure(const uint32_t* grid, const uint32_t* block, uint64_t shared_bytes, int cooperative, int line);
 }
 
-// The defaults and overloads of the real header.
+// The default arguments and overloads of CUDA's header.
 template <class T>
 cudaError_t cudaMalloc(T** pointer, size_t bytes) {
   return ww_cuda_malloc(reinterpret_cast<void**>(pointer), bytes);
@@ -186,7 +186,7 @@ inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event) {
 template <class T>
 cudaError_t cudaMemcpyToSymbol(T& symbol, const void* from, size_t bytes, size_t offset = 0,
                                enum cudaMemcpyKind = cudaMemcpyHostToDevice) {
-  return ww_cuda_symbol((void*)&symbol, sizeof symbol, const_cast<void*>(from), bytes, offset, 1);
+  return ww_cuda_copy_symbol((void*)&symbol, sizeof symbol, const_cast<void*>(from), bytes, offset, 1);
 }
 template <class T>
 cudaError_t cudaMemcpyToSymbolAsync(T& symbol, const void* from, size_t bytes, size_t offset, enum cudaMemcpyKind kind,
@@ -196,7 +196,7 @@ cudaError_t cudaMemcpyToSymbolAsync(T& symbol, const void* from, size_t bytes, s
 template <class T>
 cudaError_t cudaMemcpyFromSymbol(void* to, T& symbol, size_t bytes, size_t offset = 0,
                                  enum cudaMemcpyKind = cudaMemcpyDeviceToHost) {
-  return ww_cuda_symbol((void*)&symbol, sizeof symbol, to, bytes, offset, 0);
+  return ww_cuda_copy_symbol((void*)&symbol, sizeof symbol, to, bytes, offset, 0);
 }
 template <class T>
 cudaError_t cudaMemcpyFromSymbolAsync(void* to, T& symbol, size_t bytes, size_t offset, enum cudaMemcpyKind kind,

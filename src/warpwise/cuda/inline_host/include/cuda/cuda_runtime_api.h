@@ -1,3 +1,3 @@
-// Host code gets all it needs of <cuda_runtime_api.h> from here.
+// <cuda_runtime_api.h> for host code: forwards to cuda_runtime.h.
 #pragma once
 #include <cuda_runtime.h>

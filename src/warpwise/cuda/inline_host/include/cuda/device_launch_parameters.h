@@ -1,3 +1,3 @@
-// Host code gets all it needs of <device_launch_parameters.h> from here.
+// <device_launch_parameters.h> for host code: forwards to cuda_runtime.h.
 #pragma once
 #include <cuda_runtime.h>

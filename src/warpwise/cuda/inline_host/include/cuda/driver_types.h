@@ -1,3 +1,3 @@
-// Host code gets all it needs of <driver_types.h> from here.
+// <driver_types.h> for host code: forwards to cuda_runtime.h.
 #pragma once
 #include <cuda_runtime.h>

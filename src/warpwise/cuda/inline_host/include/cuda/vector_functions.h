@@ -1,3 +1,3 @@
-// make_float4 and its family come with the types.
+// <vector_functions.h> for host code: vector_types.h defines make_float4 and the others.
 #pragma once
 #include <vector_types.h>

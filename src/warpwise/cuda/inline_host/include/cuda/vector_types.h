@@ -1,4 +1,4 @@
-// dim3, float4 and their family: the emulator's own, so that host and kernels agree on every layout.
+// dim3 and the vector types (float4, ...): the emulator's own header, so that host and device layouts are the same.
 #pragma once
 #ifndef WW_INLINE
 #define WW_INLINE static inline

@@ -1,5 +1,6 @@
-// What kernels of PyTorch extensions use of PyTorch, with PyTorch's layouts: 16-bit floats and tensor accessors.
-// It is put in front of a kernel's source in one line, so it holds no preprocessor lines.
+// The parts of PyTorch that kernels of extensions use, with the same memory layout: 16-bit floating-point types and
+// tensor accessors. source.py joins this file into one line in front of a kernel's source, so it must not contain
+// directives.
 namespace c10 {
 struct alignas(2) Half {
   unsigned short x;
@@ -16,7 +17,7 @@ struct alignas(2) BFloat16 {
   __host__ __device__ constexpr BFloat16(unsigned short bits, from_bits_t) : x(bits) {}
   __host__ __device__ BFloat16(float value) : x(rounded(ww::bits<unsigned>(value))) {}
   __host__ __device__ operator float() const { return ww::bits<float>(static_cast<unsigned>(x) << 16); }
-  // To nearest, ties to even; a NaN stays one.
+  // Round to nearest even; NaN stays NaN.
   __host__ __device__ static unsigned short rounded(unsigned bits) {
     return (bits & 0x7fffffffu) > 0x7f800000u
                ? 0x7fc0u
@@ -24,154 +25,155 @@ struct alignas(2) BFloat16 {
   }
 };
 
-// Arithmetic with a float or a double gives that type, with itself or an integer the 16-bit type, as in PyTorch.
+// As in PyTorch, arithmetic with float or double gives that type; with an integer or the same type, the 16-bit type.
 template <class T>
-struct is_small_float {
+struct is_16_bit_float {
   static constexpr bool value = false;
 };
 template <>
-struct is_small_float<Half> {
+struct is_16_bit_float<Half> {
   static constexpr bool value = true;
 };
 template <>
-struct is_small_float<BFloat16> {
+struct is_16_bit_float<BFloat16> {
   static constexpr bool value = true;
 };
 template <class T, class R>
-using small_t = typename std::enable_if<is_small_float<T>::value, R>::type;
+using if_16_bit_t = typename std::enable_if<is_16_bit_float<T>::value, R>::type;
 template <class T, class U>
-using with_integer_t = typename std::enable_if<is_small_float<T>::value && std::is_integral<U>::value, T>::type;
+using if_16_bit_and_integer_t =
+    typename std::enable_if<is_16_bit_float<T>::value && std::is_integral<U>::value, T>::type;
 
 template <class T>
-__host__ __device__ small_t<T, T> operator+(T a, T b) {
+__host__ __device__ if_16_bit_t<T, T> operator+(T a, T b) {
   return T(float(a) + float(b));
 }
 template <class T>
-__host__ __device__ small_t<T, T> operator-(T a, T b) {
+__host__ __device__ if_16_bit_t<T, T> operator-(T a, T b) {
   return T(float(a) - float(b));
 }
 template <class T>
-__host__ __device__ small_t<T, T> operator*(T a, T b) {
+__host__ __device__ if_16_bit_t<T, T> operator*(T a, T b) {
   return T(float(a) * float(b));
 }
 template <class T>
-__host__ __device__ small_t<T, T> operator/(T a, T b) {
+__host__ __device__ if_16_bit_t<T, T> operator/(T a, T b) {
   return T(float(a) / float(b));
 }
 template <class T>
-__host__ __device__ small_t<T, T> operator-(T a) {
+__host__ __device__ if_16_bit_t<T, T> operator-(T a) {
   return T(-float(a));
 }
 template <class T>
-__host__ __device__ small_t<T, float> operator+(T a, float b) {
+__host__ __device__ if_16_bit_t<T, float> operator+(T a, float b) {
   return float(a) + b;
 }
 template <class T>
-__host__ __device__ small_t<T, float> operator-(T a, float b) {
+__host__ __device__ if_16_bit_t<T, float> operator-(T a, float b) {
   return float(a) - b;
 }
 template <class T>
-__host__ __device__ small_t<T, float> operator*(T a, float b) {
+__host__ __device__ if_16_bit_t<T, float> operator*(T a, float b) {
   return float(a) * b;
 }
 template <class T>
-__host__ __device__ small_t<T, float> operator/(T a, float b) {
+__host__ __device__ if_16_bit_t<T, float> operator/(T a, float b) {
   return float(a) / b;
 }
 template <class T>
-__host__ __device__ small_t<T, float> operator+(float a, T b) {
+__host__ __device__ if_16_bit_t<T, float> operator+(float a, T b) {
   return a + float(b);
 }
 template <class T>
-__host__ __device__ small_t<T, float> operator-(float a, T b) {
+__host__ __device__ if_16_bit_t<T, float> operator-(float a, T b) {
   return a - float(b);
 }
 template <class T>
-__host__ __device__ small_t<T, float> operator*(float a, T b) {
+__host__ __device__ if_16_bit_t<T, float> operator*(float a, T b) {
   return a * float(b);
 }
 template <class T>
-__host__ __device__ small_t<T, float> operator/(float a, T b) {
+__host__ __device__ if_16_bit_t<T, float> operator/(float a, T b) {
   return a / float(b);
 }
 template <class T>
-__host__ __device__ small_t<T, double> operator+(T a, double b) {
+__host__ __device__ if_16_bit_t<T, double> operator+(T a, double b) {
   return float(a) + b;
 }
 template <class T>
-__host__ __device__ small_t<T, double> operator-(T a, double b) {
+__host__ __device__ if_16_bit_t<T, double> operator-(T a, double b) {
   return float(a) - b;
 }
 template <class T>
-__host__ __device__ small_t<T, double> operator*(T a, double b) {
+__host__ __device__ if_16_bit_t<T, double> operator*(T a, double b) {
   return float(a) * b;
 }
 template <class T>
-__host__ __device__ small_t<T, double> operator/(T a, double b) {
+__host__ __device__ if_16_bit_t<T, double> operator/(T a, double b) {
   return float(a) / b;
 }
 template <class T>
-__host__ __device__ small_t<T, double> operator+(double a, T b) {
+__host__ __device__ if_16_bit_t<T, double> operator+(double a, T b) {
   return a + float(b);
 }
 template <class T>
-__host__ __device__ small_t<T, double> operator-(double a, T b) {
+__host__ __device__ if_16_bit_t<T, double> operator-(double a, T b) {
   return a - float(b);
 }
 template <class T>
-__host__ __device__ small_t<T, double> operator*(double a, T b) {
+__host__ __device__ if_16_bit_t<T, double> operator*(double a, T b) {
   return a * float(b);
 }
 template <class T>
-__host__ __device__ small_t<T, double> operator/(double a, T b) {
+__host__ __device__ if_16_bit_t<T, double> operator/(double a, T b) {
   return a / float(b);
 }
 template <class T, class U>
-__host__ __device__ with_integer_t<T, U> operator+(T a, U b) {
+__host__ __device__ if_16_bit_and_integer_t<T, U> operator+(T a, U b) {
   return a + T(float(b));
 }
 template <class T, class U>
-__host__ __device__ with_integer_t<T, U> operator-(T a, U b) {
+__host__ __device__ if_16_bit_and_integer_t<T, U> operator-(T a, U b) {
   return a - T(float(b));
 }
 template <class T, class U>
-__host__ __device__ with_integer_t<T, U> operator*(T a, U b) {
+__host__ __device__ if_16_bit_and_integer_t<T, U> operator*(T a, U b) {
   return a * T(float(b));
 }
 template <class T, class U>
-__host__ __device__ with_integer_t<T, U> operator/(T a, U b) {
+__host__ __device__ if_16_bit_and_integer_t<T, U> operator/(T a, U b) {
   return a / T(float(b));
 }
 template <class T, class U>
-__host__ __device__ with_integer_t<T, U> operator+(U a, T b) {
+__host__ __device__ if_16_bit_and_integer_t<T, U> operator+(U a, T b) {
   return T(float(a)) + b;
 }
 template <class T, class U>
-__host__ __device__ with_integer_t<T, U> operator-(U a, T b) {
+__host__ __device__ if_16_bit_and_integer_t<T, U> operator-(U a, T b) {
   return T(float(a)) - b;
 }
 template <class T, class U>
-__host__ __device__ with_integer_t<T, U> operator*(U a, T b) {
+__host__ __device__ if_16_bit_and_integer_t<T, U> operator*(U a, T b) {
   return T(float(a)) * b;
 }
 template <class T, class U>
-__host__ __device__ with_integer_t<T, U> operator/(U a, T b) {
+__host__ __device__ if_16_bit_and_integer_t<T, U> operator/(U a, T b) {
   return T(float(a)) / b;
 }
 template <class T, class U>
-__host__ __device__ small_t<T, T&> operator+=(T& a, U b) {
+__host__ __device__ if_16_bit_t<T, T&> operator+=(T& a, U b) {
   return a = T(float(a) + float(b));
 }
 template <class T, class U>
-__host__ __device__ small_t<T, T&> operator-=(T& a, U b) {
+__host__ __device__ if_16_bit_t<T, T&> operator-=(T& a, U b) {
   return a = T(float(a) - float(b));
 }
 template <class T, class U>
-__host__ __device__ small_t<T, T&> operator*=(T& a, U b) {
+__host__ __device__ if_16_bit_t<T, T&> operator*=(T& a, U b) {
   return a = T(float(a) * float(b));
 }
 template <class T, class U>
-__host__ __device__ small_t<T, T&> operator/=(T& a, U b) {
+__host__ __device__ if_16_bit_t<T, T&> operator/=(T& a, U b) {
   return a = T(float(a) / float(b));
 }
 }  // namespace c10
@@ -189,7 +191,7 @@ struct RestrictPtrTraits {
   typedef T* __restrict__ PtrType;
 };
 
-// A view of N dimensions whose sizes and strides lie elsewhere; indexing takes one dimension off.
+// A view of N dimensions that refers to its sizes and strides; indexing gives a view of N - 1 dimensions.
 template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, class index_t = int64_t>
 struct TensorAccessor {
   typename Traits<T>::PtrType data_;
@@ -217,7 +219,7 @@ struct TensorAccessor<T, 1, Traits, index_t> {
   __host__ __device__ T& operator[](index_t i) const { return data_[strides_[0] * i]; }
 };
 
-// What packed_accessor32 gives: the view with its sizes and strides in it, passed to a kernel by value.
+// The result of packed_accessor32: a view that contains its sizes and strides, passed to kernels by value.
 template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, class index_t = int64_t>
 struct GenericPackedTensorAccessor {
   typename Traits<T>::PtrType data_;
@@ -247,7 +249,7 @@ using PackedTensorAccessor32 = GenericPackedTensorAccessor<T, N, Traits, int32_t
 template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
 using PackedTensorAccessor64 = GenericPackedTensorAccessor<T, N, Traits, int64_t>;
 
-// The type that sums of T are kept in.
+// The type in which values of T are accumulated.
 template <class T>
 struct OpMathType {
   using type = T;
@@ -277,26 +279,27 @@ __device__ void gpuAtomicAddNoReturn(T* address, T value) {
   atomicAdd(address, value);
 }
 
-// A kernel whose parameters are objects with pointers in them: the pointers come beside them and are put in place here.
+// A wrapper around a kernel whose parameters are objects that contain pointers. The emulator passes each pointer as an
+// additional argument, so that it maps to the arena; the wrapper stores it into its object.
 namespace warpwise_pointers {
-struct Place {
+struct PointerField {
   unsigned short parameter, offset;
 };
-struct Places {
-  Place at[16];
+struct PointerFields {
+  PointerField at[16];
   unsigned count;
 };
 template <auto kernel, class F = decltype(kernel)>
 struct with_pointers;
 template <auto kernel, class... P>
 struct with_pointers<kernel, void (*)(P...)> {
-  static __global__ void run(P... values, Places places, char* a, char* b, char* c, char* d, char* e, char* f, char* g,
-                             char* h, char* i, char* j, char* k, char* l, char* m, char* n, char* o, char* p) {
+  static __global__ void run(P... values, PointerFields fields, char* a, char* b, char* c, char* d, char* e, char* f,
+                             char* g, char* h, char* i, char* j, char* k, char* l, char* m, char* n, char* o, char* p) {
     char* const pointers[] = {a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p};
     void* const parameters[] = {(void*)&values...};
-    for (unsigned at = 0; at < places.count; at++) {
-      __builtin_memcpy(static_cast<char*>(parameters[places.at[at].parameter]) + places.at[at].offset, &pointers[at],
-                       sizeof(char*));
+    for (unsigned index = 0; index < fields.count; index++) {
+      __builtin_memcpy(static_cast<char*>(parameters[fields.at[index].parameter]) + fields.at[index].offset,
+                       &pointers[index], sizeof(char*));
     }
     kernel(values...);
   }

@@ -1,4 +1,4 @@
-// cuda::std is the host library here: what it offers to constant expressions is what device code may use.
+// Makes cuda::std an alias of the host's standard library.
 #pragma once
 
 namespace std {}

@@ -1,3 +1,3 @@
-// Names only: see cooperative_groups.h.
+// A stub for host code; see cooperative_groups.h.
 #pragma once
 #include <cooperative_groups.h>

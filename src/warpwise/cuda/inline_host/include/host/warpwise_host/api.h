@@ -1,17 +1,22 @@
-// What an extension built for the CPU and the support library behind it agree on; plain C, so Python can call it too.
+// The C interface between an extension built for the CPU, the support library that it links to, and Python (native.py
+// mirrors the structures).
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
 
-enum ww_argument_kind { WW_BY_VALUE, WW_POINTER, WW_OBJECT };  // WW_OBJECT: a class by value, which may hold pointers
+enum ww_argument_kind {
+  WW_BY_VALUE,
+  WW_POINTER,
+  WW_OBJECT
+};  // WW_OBJECT: an object of class type, which may contain pointers
 
-// One parameter of a kernel: where its value lies, and what it declares.
+// One argument of a launch: the address of its value, and its parameter's declared type.
 struct ww_argument {
   const char* name;
   const void* data;
-  const char* element;     // typeid().name() of what a pointer points to, or of the value
+  const char* element;     // typeid().name() of the pointee, or of the value
   uint32_t bytes;          // sizeof the parameter
-  uint32_t element_bytes;  // sizeof what a pointer points to (1 for void)
+  uint32_t element_bytes;  // sizeof the pointee (1 for void)
   int32_t kind;
   int32_t pointee_const;
 };
@@ -22,19 +27,20 @@ struct ww_launch {
   const char* instance;  // typeid().name() of warpwise_host::instance<&kernel<float, 4>>
   uint32_t grid[3], block[3];
   uint64_t shared_bytes;
-  int64_t shared_limit;  // what cudaFuncSetAttribute allows this kernel, -1 unless it was called
+  int64_t shared_limit;  // set by cudaFuncSetAttribute; -1 if it was not called
   int32_t cooperative, line;
   const ww_argument* arguments;
   uint64_t count;
 };
 
-// Memory that a tensor or cudaMalloc took while a call was tracked. `fresh`: nothing has been launched on it yet.
+// A tracked block of memory, from a tensor or cudaMalloc. `fresh`: no kernel has been launched on it yet.
 struct ww_region {
   uint64_t address, bytes;
-  int32_t fresh, device;  // device: from cudaMalloc
+  int32_t fresh, device;  // device: allocated by cudaMalloc
 };
 
-// A __device__ or __constant__ variable as host code sees it. Kernels have copies, brought up to date around a launch.
+// The host's shadow of a __device__ or __constant__ variable. Kernels have a copy of their own; the values are copied
+// to it before a launch and back after it.
 struct ww_symbol {
   const char* name;
   void* data;
@@ -46,14 +52,15 @@ typedef int (*ww_launch_callback)(const ww_launch*);
 
 extern "C" {
 void ww_host_on_launch(ww_launch_callback);
-void ww_host_enter();  // tensors that this thread makes from here on are tracked, until as many ww_host_leave
-void ww_host_leave();
-int ww_host_find(uint64_t address, ww_region* found);
-void ww_host_used(uint64_t address);
-int ww_host_declare(const char* extension, const ww_symbol* symbols, uint64_t count);
-const ww_symbol* ww_host_declared(const char* extension, uint64_t* count);
+// Tracks the tensors that this thread allocates. Calls nest: tracking ends with the matching stop.
+void ww_host_start_tracking();
+void ww_host_stop_tracking();
+int ww_host_find_region(uint64_t address, ww_region* found);
+void ww_host_mark_used(uint64_t address);
+int ww_host_register_symbols(const char* extension, const ww_symbol* symbols, uint64_t count);
+const ww_symbol* ww_host_find_symbols(const char* extension, uint64_t* count);
 
-// The <<<...>>> of the next stub that this thread calls.
+// Sets the execution configuration <<<...>>> of the next stub that this thread calls.
 void ww_host_configure(const uint32_t* grid, const uint32_t* block, uint64_t shared_bytes, int cooperative, int line);
 void ww_host_launch(const char* extension, const char* instance, const void* stub, const ww_argument* arguments,
                     uint64_t count);

@@ -1,5 +1,5 @@
-// Between Python objects and the C++ types of an extension's functions, with pybind11's and PyTorch's rules:
-// load() is false where the object is of another type; cast() returns a new reference.
+// Conversions between Python objects and the C++ types of an extension's functions, by pybind11's and PyTorch's rules.
+// load() returns false if the object has a different type; cast() returns a new reference.
 #pragma once
 #include <Python.h>
 
@@ -21,7 +21,7 @@
 #include <vector>
 
 namespace warpwise_host {
-// In the support library.
+// Defined in the support library (convert.cpp).
 bool is_tensor(PyObject*);
 at::Tensor to_tensor(PyObject*);
 PyObject* from_tensor(const at::Tensor&);
@@ -38,7 +38,7 @@ PyObject* from_number(const c10::Scalar&);
 
 template <class T, class = void>
 struct Convert {
-  static_assert(!sizeof(T), "WARPWISE_NOT_LIGHT: a parameter or result of a type that only the real pybind11 converts");
+  static_assert(!sizeof(T), "WARPWISE_NOT_LIGHT: the type of a parameter or result requires pybind11 itself");
 };
 
 template <class T>
@@ -152,7 +152,7 @@ struct Convert<std::optional<T>> {
   }
 };
 
-// A new reference to the object's items as a list or tuple, or null: a string is no sequence of characters here.
+// The items of a sequence as a list or tuple (a new reference). Null for other objects, and for strings and tensors.
 inline PyObject* items(PyObject* object) {
   if (!PySequence_Check(object) || PyUnicode_Check(object) || PyBytes_Check(object) || is_tensor(object))
     return nullptr;

@@ -1,4 +1,5 @@
-// A Python function made of C++ overloads. The part that needs no template is compiled once, in the support library.
+// A Python function implemented by C++ overloads. The parts that are not templates are compiled once, in the support
+// library (function.cpp).
 #pragma once
 #include <Python.h>
 
@@ -8,17 +9,17 @@
 #include <vector>
 
 namespace warpwise_host {
-// Thrown where a Python error is already set.
+// Thrown when a Python exception is already set.
 struct python_error : std::runtime_error {
-  python_error() : std::runtime_error("a Python error is set") {}
+  python_error() : std::runtime_error("a Python exception is set") {}
 };
 
 struct Parameter {
   std::string name, type;
-  PyObject* value = nullptr;  // its default, owned for ever
+  PyObject* value = nullptr;  // the default: an owned reference that is never released
 };
 
-// Takes one object a parameter; returns null without an error set where an object does not convert.
+// Takes one object per parameter. Returns null, without an exception set, if an object does not convert.
 using Call = std::function<PyObject*(PyObject* const*)>;
 
 struct Overload {
@@ -27,7 +28,7 @@ struct Overload {
   Call call;
 };
 
-// Adds an overload to the function `name` of `owner` (a module), making the function if it is not there.
+// Adds an overload to the function `name` of the module `owner`; creates the function if necessary.
 void define(PyObject* owner, const char* name, const char* doc, Overload overload);
 PyObject* make_module(const char* name, void (*fill)(PyObject*));
 }  // namespace warpwise_host

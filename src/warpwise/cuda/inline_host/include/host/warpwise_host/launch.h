@@ -1,6 +1,6 @@
-// Kernel launches in host code. As nvcc does, each __global__ function becomes a stub of the same signature, and
-// kernel<<<grid, block>>>(x, n) becomes warpwise_host::configure(line, grid, block), kernel(x, n): overloads, deduced
-// template arguments and conversions of the arguments are the compiler's own.
+// Kernel launches in host code. As with nvcc, each __global__ function becomes a host stub of the same signature, and
+// kernel<<<grid, block>>>(x, n) becomes warpwise_host::configure(line, grid, block), kernel(x, n). The C++ compiler
+// thus resolves overloads, deduces template arguments and converts arguments.
 #pragma once
 #include <type_traits>
 #include <typeinfo>
@@ -9,11 +9,11 @@
 #include <warpwise_host/api.h>
 
 #ifndef WW_EXTENSION
-#error "load_inline defines WW_EXTENSION, which names the extension whose kernels these are"
+#error "WW_EXTENSION is not defined: load_inline defines it as the key of the extension"
 #endif
 
 #ifndef __CUDACC__
-// PyTorch has this one for nvcc only.
+// PyTorch defines this only for nvcc.
 namespace at {
 template <class T>
 struct RestrictPtrTraits {
@@ -23,26 +23,26 @@ struct RestrictPtrTraits {
 #endif
 
 namespace warpwise_host {
-// A parameter's type as its function's type has it: without what qualifies the parameter itself.
+// The type of a parameter in its function's type, that is, without top-level const, volatile and __restrict__.
 template <class T>
-struct plain {
+struct unqualified {
   using type = std::remove_cv_t<T>;
 };
 template <class T>
-struct plain<T* __restrict__> {
+struct unqualified<T* __restrict__> {
   using type = T*;
 };
 template <class T>
-struct plain<T* const __restrict__> {
+struct unqualified<T* const __restrict__> {
   using type = T*;
 };
 template <class T>
-using plain_t = typename plain<T>::type;
+using unqualified_t = typename unqualified<T>::type;
 
 template <auto kernel>
 struct instance {};
 
-// A stream is taken and ignored: launches run one after another, each to its end.
+// The stream is ignored: launches are synchronous.
 inline void configure(int line, dim3 grid, dim3 block, size_t shared_bytes = 0, cudaStream_t = nullptr) {
   const uint32_t blocks[3] = {grid.x, grid.y, grid.z}, threads[3] = {block.x, block.y, block.z};
   ww_host_configure(blocks, threads, shared_bytes, 0, line);
@@ -57,16 +57,16 @@ ww_argument describe(const char* name, const void* data) {
     return {
         name, data, typeid(std::remove_cv_t<Pointee>).name(), sizeof(T), bytes, WW_POINTER, std::is_const_v<Pointee>};
   } else {
-    static_assert(std::is_trivially_copyable_v<T>, "a kernel's parameters are copied byte by byte");
+    static_assert(std::is_trivially_copyable_v<T>, "a kernel's parameters must be trivially copyable");
     return {name, data, typeid(T).name(), sizeof(T), sizeof(T), std::is_class_v<T> ? WW_OBJECT : WW_BY_VALUE, 0};
   }
 }
 
 template <auto kernel, class... T>
 void launch(const char* const* names, const T&... values) {
-  static constexpr const char* const nameless[sizeof...(T) + 1] = {};
-  const char* const* name = names ? names : nameless;
-  const ww_argument arguments[] = {describe<plain_t<T>>(*name++, (const void*)&values)..., ww_argument{}};
+  static constexpr const char* const no_names[sizeof...(T) + 1] = {};
+  const char* const* name = names ? names : no_names;
+  const ww_argument arguments[] = {describe<unqualified_t<T>>(*name++, (const void*)&values)..., ww_argument{}};
   ww_host_launch(WW_EXTENSION, typeid(instance<kernel>).name(), reinterpret_cast<const void*>(kernel), arguments,
                  sizeof...(values));
 }

@@ -1,3 +1,3 @@
-// Stands in for <ATen/ATen.h>.
+// Replaces <ATen/ATen.h>.
 #pragma once
 #include <torch/types.h>

@@ -1,3 +1,3 @@
-// Stands in for <ATen/Functions.h>.
+// Replaces <ATen/Functions.h>.
 #pragma once
 #include <torch/types.h>

@@ -1,3 +1,3 @@
-// Stands in for <ATen/Operators.h>.
+// Replaces <ATen/Operators.h>.
 #pragma once
 #include <torch/types.h>

@@ -1,3 +1,3 @@
-// Stands in for <ATen/Tensor.h>.
+// Replaces <ATen/Tensor.h>.
 #pragma once
 #include <torch/types.h>

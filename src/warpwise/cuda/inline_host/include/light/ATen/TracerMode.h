@@ -1,2 +1,2 @@
-// ATen/ops/*.h include <ATen/TracerMode.h> and need nothing of it.
+// Replaces <ATen/TracerMode.h>, which ATen/ops/*.h include without using it.
 #pragma once

@@ -1,3 +1,3 @@
-// Stands in for <pybind11/functional.h>.
+// Replaces <pybind11/functional.h>.
 #pragma once
 #include <warpwise_host/bind.h>

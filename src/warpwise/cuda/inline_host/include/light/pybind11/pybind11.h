@@ -1,3 +1,3 @@
-// Stands in for <pybind11/pybind11.h>.
+// Replaces <pybind11/pybind11.h>.
 #pragma once
 #include <warpwise_host/bind.h>

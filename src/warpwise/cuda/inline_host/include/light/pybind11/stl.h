@@ -1,3 +1,3 @@
-// Stands in for <pybind11/stl.h>.
+// Replaces <pybind11/stl.h>.
 #pragma once
 #include <warpwise_host/bind.h>

@@ -1,3 +1,3 @@
-// Stands in for <torch/all.h>.
+// Replaces <torch/all.h>.
 #pragma once
 #include <torch/types.h>

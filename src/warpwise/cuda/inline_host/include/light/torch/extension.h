@@ -1,4 +1,4 @@
-// Stands in for <torch/extension.h>: the light headers and the light bindings.
+// Replaces <torch/extension.h>: the light headers and the light bindings.
 #pragma once
 #include <torch/types.h>
 #include <warpwise_host/bind.h>

@@ -1,3 +1,3 @@
-// Stands in for <torch/torch.h>.
+// Replaces <torch/torch.h>.
 #pragma once
 #include <torch/types.h>

@@ -1,5 +1,5 @@
-// Stands in for <torch/types.h>: the tensor, the dtypes and the dispatch macros, without 300,000 lines of the rest.
-// Free functions (torch::empty ...) come from ATen/ops/*.h, one header for each that the source names.
+// Replaces <torch/types.h>, which has 300,000 lines more: the tensor, dtypes and dispatch macros. Free functions
+// (torch::empty, ...) come from ATen/ops/*.h; build.py includes the header of each one that the source uses.
 #pragma once
 #ifndef AT_PER_OPERATOR_HEADERS
 #define AT_PER_OPERATOR_HEADERS
@@ -19,7 +19,7 @@
 #include <tuple>
 #include <vector>
 
-// What c10/macros and ATen/ATen.h make visible as well.
+// Standard headers that c10/macros and ATen/ATen.h include.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

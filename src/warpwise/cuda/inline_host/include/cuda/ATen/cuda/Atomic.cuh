@@ -1,2 +1,2 @@
-// gpuAtomicAdd and its family are device code.
+// A stub for host code: gpuAtomicAdd and the others are device code (include/device/torch.cuh).
 #pragma once

@@ -1,3 +1,4 @@
+// <ATen/cuda/CUDAContext.h> on a machine without a GPU: the device's properties and the stream.
 #pragma once
 #include <ATen/cuda/Exceptions.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -9,9 +10,9 @@ using c10::cuda::device_count;
 inline bool is_available() { return true; }
 inline cudaDeviceProp* getDeviceProperties(c10::DeviceIndex) {
   static cudaDeviceProp properties = [] {
-    cudaDeviceProp asked;
-    cudaGetDeviceProperties(&asked, 0);
-    return asked;
+    cudaDeviceProp result;
+    cudaGetDeviceProperties(&result, 0);
+    return result;
   }();
   return &properties;
 }

@@ -1,3 +1,4 @@
+// <ATen/cuda/Exceptions.h> for host code: AT_CUDA_CHECK.
 #pragma once
 #include <c10/cuda/CUDAException.h>
 

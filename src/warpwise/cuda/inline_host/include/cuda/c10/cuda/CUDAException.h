@@ -1,3 +1,4 @@
+// <c10/cuda/CUDAException.h> for host code: error checks, and the launch macro.
 #pragma once
 #include <c10/util/Exception.h>
 #include <cuda_runtime.h>

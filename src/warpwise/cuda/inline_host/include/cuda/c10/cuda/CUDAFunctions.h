@@ -1,3 +1,4 @@
+// <c10/cuda/CUDAFunctions.h> on a machine without a GPU: device 0 is the only device.
 #pragma once
 #include <c10/core/Device.h>
 #include <c10/cuda/CUDAException.h>

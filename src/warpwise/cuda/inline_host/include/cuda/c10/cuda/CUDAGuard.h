@@ -1,4 +1,4 @@
-// Guards of the current device and stream, of which there is one each.
+// <c10/cuda/CUDAGuard.h> on a machine without a GPU: guards without effect, since there is one device and one stream.
 #pragma once
 #include <c10/core/Device.h>
 #include <c10/cuda/CUDAFunctions.h>

@@ -1,1 +1,2 @@
+// <c10/cuda/CUDAMacros.h> for host code: empty.
 #pragma once

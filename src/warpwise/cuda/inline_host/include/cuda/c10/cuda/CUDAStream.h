@@ -1,4 +1,4 @@
-// The one stream there is: launches run one after another, each to its end.
+// <c10/cuda/CUDAStream.h> on a machine without a GPU: a single stream, on which launches are synchronous.
 #pragma once
 #include <c10/core/Device.h>
 #include <c10/core/Stream.h>
