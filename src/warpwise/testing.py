@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,7 +89,7 @@ def check(
                 for seed in tries:
                     outcome = attempt(subject.op, subject.op.rungs[0], problem.instance(case, kind, seed))
                     worst = max(worst, outcome.worst)
-                    _require_right(subject.op, case, kind, seed, device, outcome)
+                    _require_right(subject.name, case, kind, seed, device, outcome)
     return worst
 
 
@@ -116,33 +117,34 @@ class _Subject:
     ) -> None:  # fmt: skip
         self._cases, self._dtype, self._reference = cases, dtype, reference
         self._last: tuple[tuple[Any, ...], Results] | None = None
-        name = str(getattr(fn, "__name__", type(fn).__name__))
-        example = self.arguments(next(iter(cases)), 0)
+        self.name = str(getattr(fn, "__name__", type(fn).__name__))
+        first = next(iter(cases))
+        example = self.arguments(first, 0)
+        _first_tensor(first, example)
         count = len(as_tuple(self._truth(*example)))
-        names = ["output"] if count == 1 else [f"output {number}" for number in range(count)]
+        names = ["output"] if count == 1 else [f"output_{number}" for number in range(count)]
 
         def described(position: int) -> Output:
             sized = None if magnitude is None else lambda *args: as_tuple(magnitude(*_exact(args)))[position]
             return Output(terms=terms, magnitude=sized)
 
-        self._names = [f"argument{number}" for number in range(len(example))]
-        self._places = [position.replace(" ", "_") for position in names]
+        self._names = _argument_names(reference, len(example))
         spec = Spec(
-            schema=self._schema(example), outputs={name: described(at) for at, name in enumerate(self._places)},
+            schema=self._schema(example, names), outputs={name: described(at) for at, name in enumerate(names)},
             inputs=self._inputs, reference=self._truth, eager=self._truth, cost=lambda *args: Cost(0),
         )  # fmt: skip
         launch = fn if outputs is not None else _filling(fn)
         source = Path(getattr(inspect.unwrap(fn), "__code__", _filling.__code__).co_filename)
-        rung = Rung(name, "", "cuda", launch, source, strided=True, deterministic=deterministic)
+        rung = Rung(self.name, "", "cuda", launch, source, strided=True, deterministic=deterministic)
         self.op = _Direct(spec, (rung,), make=outputs or self._outputs)
 
-    def _schema(self, example: Sequence[Any]) -> str:
+    def _schema(self, example: Sequence[Any], outputs: Sequence[str]) -> str:
         """A schema for arguments like ``example``; what is no tensor is passed on as it is."""
         kinds = ["Tensor[]" if isinstance(value, (list, tuple)) and list(tensors(value)) else
                  "Tensor" if isinstance(value, torch.Tensor) else "Scalar" for value in example]  # fmt: skip
         arguments = ", ".join(f"{kind} {name}" for kind, name in zip(kinds, self._names, strict=True))
-        returns = ", ".join(f"Tensor {name}" for name in self._places)
-        return f"check({arguments}) -> ({returns})"
+        returns = ", ".join(f"Tensor {name}" for name in outputs)
+        return f"{re.sub(r'[^a-zA-Z0-9_]', '_', self.name)}({arguments}) -> ({returns})"
 
     def arguments(self, name: str, seed: int) -> tuple[Any, ...]:
         """The arguments of one case, made anew if a function makes them."""
@@ -168,6 +170,17 @@ class _Subject:
 
         truth = self._truth(*args)
         return tuple(like(part) for part in as_tuple(truth))
+
+
+def _argument_names(reference: Callable[..., Any], count: int) -> list[str]:
+    """The names of the reference's parameters; ``argument_0`` and so on where it does not name each of ``count``."""
+    try:
+        parameters = inspect.signature(reference).parameters.values()
+    except (TypeError, ValueError):  # built into C
+        parameters = {}.values()
+    names = [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    named = len(names) >= count and not any(name.startswith("output") for name in names)
+    return names[:count] if named else [f"argument_{number}" for number in range(count)]
 
 
 def _filling(fn: Callable[..., Any]) -> Callable[..., None]:
@@ -221,14 +234,19 @@ def _require_telling(instance: Instance) -> None:
                 )
 
 
-def _require_right(op: Op, case: Case, dtype: torch.dtype, seed: int, device: torch.device, outcome: Attempt) -> None:
+def _require_right(
+    name: str, case: Case, dtype: torch.dtype, seed: int, device: torch.device, outcome: Attempt
+) -> None:
     layout = "" if case.layout == "contiguous" else f", {case.layout}"
     where = f"{case.name}{layout}, {str(dtype).removeprefix('torch.')}, seed {seed}, on {place(device)}"
     if outcome.skipped:
-        raise UnsupportedFeature(f"{op.name} cannot be checked here ({where}): {outcome.skipped}")
+        raise UnsupportedFeature(f"{name} cannot be checked here ({where}): {outcome.skipped}")
     if outcome.failure is None:
         return
-    lines = [f"{op.name} is wrong ({where}):", outcome.failure.message]
+    message = outcome.failure.message
+    if outcome.failure.kind == "input":  # what follows is about the schema of an operation
+        message = f"{message.partition(';')[0]}: an input must not change"
+    lines = [f"{name} is wrong ({where}):", message]
     if outcome.failure.kind == "value" and outcome.worst:
         lines.append(f"the largest error is {outcome.worst:.3g} times what rounding allows")
     if outcome.lost:

@@ -126,4 +126,6 @@ def test_rounding_that_a_long_sum_hides_is_said_not_refused():
     spec = toys.judged(toys.AFFINE, magnitude=lambda x: 3000 * (2 * x.double().abs() + 1))
     with pytest.raises(VacuousProblem, match="values rounded to float16 passes each of the 1 cases"):
         require_no_impostor(Problem(toys.op(spec), CPU), torch.float32, spec.cases[:1], (0, 1))
-    assert require_telling(Problem(toys.op(spec), CPU), spec.sizes[0], torch.float32, (0,)) == ("values rounded to float16",)
+    assert require_telling(Problem(toys.op(spec), CPU), spec.sizes[0], torch.float32, (0,)) == (
+        "values rounded to float16",
+    )

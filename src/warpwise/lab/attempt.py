@@ -195,7 +195,7 @@ def _mutation(instance: Instance) -> Failure | None:
     position, byte = changed
     name = instance.spec.parsed.arguments[position].name
     message = (
-        f"changed {name}, first at byte {byte} of its storage: the schema does not mark it as mutated, "
+        f"changed {name}, first at byte {byte} of its storage; the schema does not mark it as mutated, "
         f"as in 'Tensor(a!) {name}'"
     )
     return _failure(instance, "input", message)
