@@ -39,7 +39,7 @@ EXACT: dict[str, tuple[Case, ...]] = {
     "histogram": (
         Case("exact", {"n": 2**17, "bins": 256}),
         Case("exact_ragged", {"n": 100_003, "bins": 250}),
-        Case("one_value_exact", {"n": 2**16, "bins": 256}),
+        Case("one_value_exact", {"n": 2**16, "bins": 256}, {"pattern": "one_value"}),
     ),
     "matmul": (
         Case("exact", {"m": 256, "n": 256, "k": 256}),
@@ -56,8 +56,8 @@ EXACT: dict[str, tuple[Case, ...]] = {
     "rgb_to_grayscale": (
         Case("exact", {"n": 1, "height": 300, "width": 512}),
         Case("exact_ragged", {"n": 2, "height": 131, "width": 203}),
-        Case("exact_interleaved", {"n": 1, "height": 300, "width": 512, "channels_last": 1}),
-        Case("exact_ragged_interleaved", {"n": 2, "height": 131, "width": 203, "channels_last": 1}),
+        Case("exact_interleaved", {"n": 1, "height": 300, "width": 512}, layout="channels_last"),
+        Case("exact_ragged_interleaved", {"n": 2, "height": 131, "width": 203}, layout="channels_last"),
     ),
     "softmax": _ROWS,
     "softmax_backward": _ROWS,
