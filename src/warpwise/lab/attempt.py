@@ -206,16 +206,13 @@ def _difference(
 ) -> Failure | None:
     """Two runs on the same inputs that are not the same bit by bit."""
     for position, (before, after) in enumerate(zip(first, second, strict=True)):
-        before, after = before.contiguous(), after.contiguous()
         if before.shape != after.shape:
             shapes = f"{tuple(before.shape)}, then {tuple(after.shape)}"
             return _failure(instance, "nondeterministic", f"{instance.results[position].name} had shape {shapes}")
-        if before.numel() == 0 or torch.equal(
-            before.reshape(-1).view(torch.uint8), after.reshape(-1).view(torch.uint8)
-        ):
+        differ = _bytes(before) != _bytes(after)
+        if not bool(differ.any()):
             continue
-        bytes_differ = before.reshape(-1).view(torch.uint8) != after.reshape(-1).view(torch.uint8)
-        elements = bytes_differ.view(before.numel(), before.element_size()).any(1)
+        elements = differ.view(before.numel(), before.element_size()).any(1)
         at = int(elements.nonzero()[0])
         index = tuple(int(axis) for axis in torch.unravel_index(torch.tensor(at), before.shape))
         old, new = before.reshape(-1)[at].item(), after.reshape(-1)[at].item()
@@ -229,3 +226,8 @@ def _difference(
             wrong=int(elements.sum()), total=before.numel(),
         )  # fmt: skip
     return None
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """The bytes of the elements in order. A tensor of one element may have any stride, and a view of it as bytes may not."""
+    return tensor.reshape(-1).clone(memory_format=torch.contiguous_format).view(torch.uint8)
