@@ -24,6 +24,7 @@ STAGES = {
     "verify": "verifying",
     "shrink": "shrinking a failure",
     "reference": "reference",
+    "gradient": "verifying the gradient",
     "time": "timing",
 }
 

@@ -11,6 +11,8 @@ import torch
 
 from warpwise import operation
 from warpwise.lab.contest import opponents, time_point
+from warpwise.lab.explain.rungs import too_large
+from warpwise.lab.gradient import verify_gradient
 from warpwise.lab.ladder import Ladder, Point, Row, recorded
 from warpwise.lab.problem import Problem
 from warpwise.lab.timing.ceilings import ceilings_for
@@ -41,10 +43,13 @@ def climb(
 ) -> Ladder:
     """Verify the rungs and, on a GPU, time each right one at ``sizes``, interleaved with PyTorch and the other opponents.
 
-    ``sizes`` are cases or names among the specification's sizes (all of them unless told), ``rungs`` names. Rungs are
+    ``sizes`` are cases, or names among the specification's sizes; by default all of these. ``rungs`` are names. Rungs are
     verified in ``dtypes`` and timed in ``timed_dtypes``, which are the same unless given. Each size and dtype gets about
-    ``budget_s`` seconds. On a CPU kernels are emulated and not timed; the ladder then carries what was last recorded on a
-    GPU. ``timer`` replaces the device's own, and then a CPU times the rungs that run on it as they are.
+    ``budget_s`` seconds. The gradient of the operation, if it has one, is verified too.
+
+    On a CPU kernels are emulated and not timed. Rungs are verified at the ``sizes`` given as well, unless these are too
+    large to emulate, and the ladder holds the last times recorded on a GPU. With a ``timer``, which replaces the device's
+    own, a CPU times the rungs that run on it natively.
 
     Raises ``ProblemError`` if the specification cannot judge, ``UnknownRung``, or ``ValueError`` for an unknown size.
     """
@@ -52,13 +57,17 @@ def climb(
     report, started = progress or silent, time.perf_counter()
     where = resolve(device)
     chosen = [op.rung(name) for name in rungs] if rungs else list(op.rungs)
-    points_at = [(case, dtype) for case in _cases(op, sizes) for dtype in timed_dtypes or dtypes or op.spec.dtypes]
+    cases = _cases(op, sizes)
+    points_at = [(case, dtype) for case in cases for dtype in timed_dtypes or dtypes or op.spec.dtypes]
+    timed = timer is not None or where.type == "cuda"
+    large = [case for case in cases if too_large(op, case, points_at[0][1])] if not timed and sizes is not None else []
+    further = [case for case in cases if case not in large] if not timed and sizes is not None else []
     problem = Problem(op, where)
-    rows = _verified(op, chosen, problem, dtypes, seeds, report)
+    rows = _verified(op, chosen, problem, (*op.spec.cases, *further), dtypes, seeds, report)
     problem.forget()
     lost = any(row.verdict.lost for row in rows)
+    gradient = None if lost else _gradient(op, where, report)
     points: list[Point] = []
-    timed = timer is not None or where.type == "cuda"
     if timed and not lost:
         timer = timer or timer_for(where)
         for done, (case, dtype) in enumerate(points_at):
@@ -82,11 +91,22 @@ def climb(
             report(Step("time", "", detail, done + 1, len(points_at), point))
             if lost:
                 break
-    notes = ("the CUDA context was lost, so nothing more could be run",) if lost else ()
+    notes = [f"{case}: too large for a checked run on a CPU, and ignored" for case in large]
+    if lost:
+        notes.append("the CUDA context was lost, so nothing more could be run")
     return Ladder(
         op.name, op.spec.summary, place(where), environment(where), tuple(rows), tuple(points),
-        time.perf_counter() - started, None if timed else recorded(op.name), notes,
+        time.perf_counter() - started, None if timed else recorded(op.name), tuple(notes), gradient,
     )  # fmt: skip
+
+
+def _gradient(op: Op, device: torch.device, report: Progress) -> Verdict | None:
+    """The verdict on the operation's gradient, or None if it has none."""
+    if op.spec.gradient is None:
+        return None
+    report(Step("gradient", "", op.name, 0, 1))
+    with current(device):
+        return verify_gradient(op, device=device)
 
 
 def _native(rung: Rung, device: torch.device) -> bool:
@@ -108,6 +128,7 @@ def _verified(
     op: Op,
     rungs: Sequence[Rung],
     problem: Problem,
+    cases: Sequence[Case],
     dtypes: Sequence[torch.dtype] | None,
     seeds: Sequence[int],
     report: Progress,
@@ -120,7 +141,7 @@ def _verified(
                 op.name, rung.name, rows[-1].verdict.place, "untested", notes=("an earlier rung lost the CUDA context",)
             )
         else:
-            verdict = verify(op, rung, dtypes=dtypes, seeds=seeds, progress=report, problem=problem)
+            verdict = verify(op, rung, cases=cases, dtypes=dtypes, seeds=seeds, progress=report, problem=problem)
         rows.append(Row(rung.name, rung.idea, rung.language, verdict))
     return rows
 

@@ -101,11 +101,13 @@ class Ladder:
     seconds: float = 0.0
     recorded: Recorded | None = None
     notes: tuple[str, ...] = field(default=())
+    gradient: Verdict | None = None
 
     @property
     def right(self) -> bool:
-        """Whether no rung is wrong."""
-        return all(row.verdict.status != "wrong" for row in self.rows)
+        """Whether no rung is wrong, and the gradient is right if there is one."""
+        gradient = self.gradient is None or self.gradient.right
+        return gradient and all(row.verdict.status != "wrong" for row in self.rows)
 
     def row(self, rung: str) -> Row | None:
         """The row of one rung."""
@@ -122,6 +124,7 @@ class Ladder:
             "schema": SCHEMA, "op": self.op, "summary": self.summary, "place": self.place, "environment": self.environment,
             "seconds": round(self.seconds, 3), "rungs": [row.to_json() for row in self.rows],
             "points": [point.to_json() for point in self.points], "notes": list(self.notes),
+            "gradient": self.gradient.to_json() if self.gradient else None,
         }  # fmt: skip
         return json.dumps(_plain(data), indent=1, allow_nan=False) + "\n"
 
@@ -162,9 +165,10 @@ class Recorded:
         found = []
         for point in self.data["points"]:
             case = point["case"]
-            found.append(
-                (Case(case["name"], case["sizes"], case["values"], case["layout"]), getattr(torch, point["dtype"]))
-            )
+            read = Case(
+                case["name"], case["sizes"], case.get("attributes", {}), case["values"], case["layout"], case.get("layouts", {})
+            )  # fmt: skip
+            found.append((read, getattr(torch, point["dtype"])))
         return found
 
     def point(self, case: str, dtype: torch.dtype | str) -> dict[str, Any] | None:

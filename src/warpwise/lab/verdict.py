@@ -150,7 +150,7 @@ class Step:
     ``result`` is what the stage ended with (a ``Verdict``, a ``Timing``), if it has just ended.
     """
 
-    stage: Literal["impostors", "verify", "shrink", "reference", "time"]
+    stage: Literal["impostors", "verify", "shrink", "reference", "gradient", "time"]
     rung: str
     detail: str
     done: int
