@@ -32,6 +32,19 @@ def test_every_rung_is_listed(name):
         assert str(case) in said
 
 
+def test_the_schema_outputs_gradient_and_attributes_are_shown():
+    lines = dict(line.split(maxsplit=1) for line in run("softmax").output.splitlines() if line[:1].isalpha())
+    assert lines["schema"] == "softmax(Tensor input, int dim=-1) -> Tensor"
+    assert lines["outputs"] == "output"
+    assert lines["gradient"] == "by softmax_backward"
+    assert lines["attribute"] == "masked: True"
+    said = run("histogram").output
+    assert "histogram(Tensor input, int bins=256) -> Tensor" in said
+    assert "output (int64)" in said
+    assert "attribute   pattern: 'one_value', 'runs'" in said
+    assert "gradient    none" in said
+
+
 def test_what_a_rung_takes_and_what_is_tuned():
     said = run("matmul").output
     line = next(line for line in said.splitlines() if line.startswith("k22_warpgroups_int8"))

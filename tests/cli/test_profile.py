@@ -88,6 +88,15 @@ def test_what_cannot_be_profiled_is_said(words, said):
     assert said in done.output
 
 
+def test_attributes_are_part_of_the_size():
+    size = ("--size", "rows=3,columns=40", "--device", "cpu")
+    done = run("softmax:k03", *size, "--attr", "masked=true", "--schedule", "0,0,1,1")
+    assert done.exit_code == 0, done.output
+    assert "rows=3,columns=40,masked=true(rows=3, columns=40, masked=True), float32" in done.output
+    assert "no attribute 'colour'; there are masked" in run("softmax:k03", *size, "--attr", "colour=1").output
+    assert "is for rungs; a function takes --arg" in run("math:sqrt", "--attr", "masked=true").output
+
+
 def test_the_naive_clock_names_its_ways():
     done = run("--naive-clock", "vector_add", "--device", "cpu", "--json")
     assert done.exit_code == 0, done.output

@@ -93,6 +93,10 @@ def test_a_size_can_be_spelled_out_and_the_file_named(file, tmp_path):
     assert [(point["sizes"], point["dtype"]) for point in points(out)] == [({"n": 300}, "float32")]
 
 
+def test_an_attribute_that_the_operation_lacks_is_refused(file):
+    assert "doubled: no attribute 'bias'; it has none" in said(run(file, "--device", "cpu", "--attr", "bias=true"))
+
+
 def test_ctrl_c_says_what_is_kept(file, monkeypatch):
     def stopped(op: Any, progress: Any, **options: Any) -> None:
         progress(Progress(1, 2, "short", point=TunedPoint("float32", "", {"n": 512}, "torch", 1e-6, "", None, 1)))
