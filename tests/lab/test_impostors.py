@@ -9,7 +9,7 @@ import torch
 from tests.lab import toys
 
 from warpwise.lab import Problem, VacuousProblem, verify
-from warpwise.lab.impostors import require_no_impostor, require_telling
+from warpwise.lab.impostors import require_no_impostor, require_no_impostor_at
 from warpwise.operation import Case, Output
 
 CPU = torch.device("cpu")
@@ -59,9 +59,9 @@ def test_sound_problems_are_accepted(spec):
     problem = Problem(toys.op(spec), CPU)
     for dtype in spec.dtypes:
         require_no_impostor(problem, dtype, spec.cases, (0, 1, 2))
-    assert len(problem.sound) == len(spec.dtypes)
+    assert len(problem.without_impostors) == len(spec.dtypes)
     for case in spec.sizes:
-        require_telling(problem, case, spec.dtypes[0], (0, 1))
+        require_no_impostor_at(problem, case, spec.dtypes[0], (0, 1))
 
 
 def test_one_vacuous_output_of_two_is_enough():
@@ -94,7 +94,7 @@ def test_an_output_that_is_left_out_is_not_judged(second, left_out):
     problem = Problem(toys.op(spec), CPU)
     assert not problem.instance(spec.cases[0], torch.float32, 0).empty
     require_no_impostor(problem, torch.float32, spec.cases, (0, 1))
-    require_telling(problem, spec.sizes[0], torch.float32, (0, 1))
+    require_no_impostor_at(problem, spec.sizes[0], torch.float32, (0, 1))
     vacuous = replace(spec, reference=lambda x: (0 * x.double(), left_out(x.double())))
     with pytest.raises(VacuousProblem, match="line: "):
         require_no_impostor(Problem(toys.op(vacuous), CPU), torch.float32, spec.cases, (0, 1))
@@ -113,19 +113,19 @@ def test_a_sum_over_everything_has_one_element_and_is_no_constant():
         require_no_impostor(Problem(nothing, CPU), torch.float32, spec.cases, (0, 1))
 
 
-def test_a_timed_size_that_tells_nothing_is_refused():
+def test_a_timed_size_that_an_impostor_passes_is_refused():
     spec = replace(toys.AFFINE, inputs=constant_inputs(1.0), sizes=(Case("large", {"n": 4096}),))
     with pytest.raises(
         VacuousProblem,
         match=r"large\(n=4096\), torch.float32, output: a constant and another seed.s output pass at this size",
     ):
-        require_telling(Problem(toys.op(spec), CPU), spec.sizes[0], torch.float32, (0,))
+        require_no_impostor_at(Problem(toys.op(spec), CPU), spec.sizes[0], torch.float32, (0,))
 
 
-def test_rounding_that_a_long_sum_hides_is_said_not_refused():
+def test_rounding_within_the_tolerance_of_a_long_sum_is_returned_not_refused():
     spec = toys.judged(toys.AFFINE, magnitude=lambda x: 3000 * (2 * x.double().abs() + 1))
     with pytest.raises(VacuousProblem, match="values rounded to float16 passes each of the 1 cases"):
         require_no_impostor(Problem(toys.op(spec), CPU), torch.float32, spec.cases[:1], (0, 1))
-    assert require_telling(Problem(toys.op(spec), CPU), spec.sizes[0], torch.float32, (0,)) == (
+    assert require_no_impostor_at(Problem(toys.op(spec), CPU), spec.sizes[0], torch.float32, (0,)) == (
         "values rounded to float16",
     )

@@ -1,4 +1,4 @@
-"""``climb``: every rung of an operation verified, and on a GPU timed beside its opponents."""
+"""``climb``: verify the rungs of an operation and, on a GPU, time the right ones and their opponents."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dataclasses import replace
 import torch
 
 from warpwise import operation
-from warpwise.lab.contest import opponents, time_point
 from warpwise.lab.explain.rungs import too_large
 from warpwise.lab.gradient import verify_gradient
 from warpwise.lab.ladder import Ladder, Point, Row, recorded
 from warpwise.lab.problem import Problem
+from warpwise.lab.time_point import opponents, time_point
 from warpwise.lab.timing.ceilings import ceilings_for
 from warpwise.lab.timing.compare import Rules, timer_for
 from warpwise.lab.timing.environment import current, environment, place, resolve
@@ -51,7 +51,7 @@ def climb(
     large to emulate, and the ladder holds the last times recorded on a GPU. With a ``timer``, which replaces the device's
     own, a CPU times the rungs that run on it natively.
 
-    Raises ``ProblemError`` if the specification cannot judge, ``UnknownRung``, or ``ValueError`` for an unknown size.
+    Raises ``ProblemError`` if the specification cannot reject wrong results, ``UnknownRung``, or ``ValueError`` for an unknown size.
     """
     op = operation.get(op) if isinstance(op, str) else op
     report, started = progress or silent, time.perf_counter()
@@ -76,11 +76,11 @@ def climb(
             right = [rung for rung, row in zip(chosen, rows, strict=True) if row.verdict.right and _native(rung, where)]
             try:
                 with current(where):
-                    point, contest = time_point(
+                    point, at_size = time_point(
                         op, problem, case, dtype, right, seeds, timer, Rules(precision, budget_s),
                         functools.partial(ceilings, where), opponents(op, compiled), _watch(report, detail, done, len(points_at)),
                     )  # fmt: skip
-                rows, lost = [_blamed(row, contest.failures, contest.lost) for row in rows], contest.lost
+                rows, lost = [_with_failure(row, at_size.failures, at_size.lost) for row in rows], at_size.lost
             except torch.cuda.OutOfMemoryError as error:
                 point = Point(
                     case, dtype, (), notes=(f"not timed, too little GPU memory: {str(error).partition('. ')[0]}",)
@@ -110,7 +110,7 @@ def _gradient(op: Op, device: torch.device, report: Progress) -> Verdict | None:
 
 
 def _native(rung: Rung, device: torch.device) -> bool:
-    """Whether ``rung`` runs on ``device`` itself: an emulated kernel's time says nothing about the kernel."""
+    """Whether ``rung`` runs natively on ``device``. The time of an emulated kernel says nothing about the kernel."""
     return device.type == "cuda" or rung.language in ("c", "python")
 
 
@@ -133,7 +133,7 @@ def _verified(
     seeds: Sequence[int],
     report: Progress,
 ) -> list[Row]:
-    """A row for each rung; once the CUDA context is lost, the rest are untested."""
+    """Return a row for each rung. Once the CUDA context is lost, the remaining rungs are untested."""
     rows: list[Row] = []
     for rung in rungs:
         if any(row.verdict.lost for row in rows):
@@ -153,8 +153,8 @@ def _watch(report: Progress, detail: str, done: int, total: int) -> Callable[[in
     return watch
 
 
-def _blamed(row: Row, failures: dict[str, Failure], lost: bool) -> Row:
-    """``row`` with what was found at a timed size: a rung that is wrong there is wrong."""
+def _with_failure(row: Row, failures: dict[str, Failure], lost: bool) -> Row:
+    """``row`` with the failure of its rung at a timed size, if there is one: a rung that is wrong there is wrong."""
     failure = failures.get(row.rung)
     if failure is None:
         return row

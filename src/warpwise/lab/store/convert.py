@@ -17,7 +17,7 @@ from warpwise.lab.timing.samples import Clock
 from warpwise.lab.timing.stats import Interval
 from warpwise.lab.verdict import Status, Verdict
 
-WRONG_HERE = "wrong at this size"  # the note of lab.contest
+WRONG_HERE = "wrong at this size"  # the note of lab.time_point
 
 
 class UnreadableResults(ValueError):
