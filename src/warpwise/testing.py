@@ -47,21 +47,22 @@ def check(
     deterministic: bool = True,
     impostors: bool = True,
 ) -> float:
-    """Raise ``AssertionError`` unless ``fn`` computes ``reference``; return the largest ratio of an error to its tolerance.
+    """Raise ``AssertionError`` unless ``fn`` computes ``reference``; return the largest ratio of error to tolerance.
 
-    ``fn(*args)`` returns its outputs. With ``outputs``, ``fn(out, *args)`` fills what ``outputs(*args)`` allocates, a tensor
-    or a tuple of tensors, which are poisoned and lie between guard bands. ``inputs`` are the arguments, a tensor or a
-    sequence, or ``inputs(seed)`` returns them; a mapping names several such cases. On CPU tensors a CUDA or Triton kernel
-    runs emulated, and the message has the file and line of what the emulator finds.
+    ``fn(*args)`` returns its outputs. With ``outputs``, ``fn(out, *args)`` fills what ``outputs(*args)`` allocates, a
+    tensor or a tuple of tensors, which are poisoned and lie between guard bands. ``inputs`` are the arguments, a tensor
+    or a sequence, or ``inputs(seed)`` returns them; a mapping names several such cases. On CPU tensors a CUDA or Triton
+    kernel runs emulated, and the message has the file and line of what the emulator finds.
 
-    ``reference(*args)`` gets floating-point inputs as float64 and returns float64, or exact integers. The tolerance of an
-    element follows from ``terms``, the length of the longest sum that an element is, and ``magnitude(*args)``, float64, that
-    sum over absolute values (by default the absolute value of the reference). For a matrix product these are ``K`` and
-    ``lambda a, b: a.abs() @ b.abs()``. ``dtype`` is that of the outputs, by default that of the first floating-point input.
+    ``reference(*args)`` gets floating-point inputs as float64 and returns float64, or exact integers. The tolerance of
+    an element follows from ``terms``, the length of the longest sum that an element is, and ``magnitude(*args)``,
+    float64, that sum over absolute values (by default the absolute value of the reference). For a matrix product these
+    are ``K`` and ``lambda a, b: a.abs() @ b.abs()``. ``dtype`` is that of the outputs, by default that of the first
+    floating-point input.
 
-    ``layouts`` adds "strided" and "unaligned" copies of the inputs. Inputs must not change, and two runs must give the same
-    bits unless ``deterministic`` is false. Raises ``VacuousProblem`` if zeros, a constant, an input, the result of another
-    seed or rounded values would pass (``impostors=False`` for an operation that computes one of these), and
+    ``layouts`` adds "strided" and "unaligned" copies of the inputs. Inputs must not change, and two runs must give the
+    same bits unless ``deterministic`` is false. Raises ``VacuousProblem`` if zeros, a constant, an input, the result of
+    another seed or rounded values would pass (``impostors=False`` for an operation that computes one of these), and
     ``UnsupportedFeature`` if the CPU cannot emulate the kernel.
     """
     cases = dict(inputs) if isinstance(inputs, Mapping) else {"inputs": inputs}
@@ -190,7 +191,8 @@ def _filling(fn: Callable[..., Any]) -> Callable[..., None]:
         result = fn(*args)
         if not isinstance(result, (torch.Tensor, tuple, list)):
             raise TypeError(
-                f"expected a tensor or a tuple of tensors, got {type(result).__name__}; does it fill an output? Pass outputs="
+                f"expected a tensor or a tuple of tensors, got {type(result).__name__}; "
+                "does it fill an output? Pass outputs="
             )
         made, wanted = as_tuple(result), as_tuple(out)
         if len(made) != len(wanted):
@@ -198,7 +200,8 @@ def _filling(fn: Callable[..., Any]) -> Callable[..., None]:
         for got, place_for in zip(made, wanted, strict=True):
             if got.shape != place_for.shape or got.dtype != place_for.dtype:
                 raise TypeError(
-                    f"returned {got.dtype} of shape {tuple(got.shape)}, expected {place_for.dtype} of shape {tuple(place_for.shape)}"
+                    f"returned {got.dtype} of shape {tuple(got.shape)}, "
+                    f"expected {place_for.dtype} of shape {tuple(place_for.shape)}"
                     + ("" if got.dtype == place_for.dtype else " (pass dtype= if the output has another dtype)")
                 )
             place_for.copy_(got)
@@ -214,9 +217,8 @@ def _exact(args: Sequence[Any]) -> tuple[Any, ...]:
 def _first_tensor(name: str, args: Sequence[Any]) -> torch.Tensor:
     found = next((value for value in args if isinstance(value, torch.Tensor)), None)
     if found is None:
-        raise TypeError(
-            f"check: {name}: expected a tensor among the inputs, got {', '.join(type(value).__name__ for value in args)}"
-        )
+        types = ", ".join(type(value).__name__ for value in args)
+        raise TypeError(f"check: {name}: expected a tensor among the inputs, got {types}")
     return found
 
 
@@ -229,8 +231,8 @@ def _require_no_impostor(instance: Instance) -> None:
         for name, result in impostors(instance, references, position):
             if name != "another seed's output" and instance.compare(position, result).right:
                 raise VacuousProblem(
-                    f"{instance.case.name}, {one.name}: {name} would pass, so these inputs do not verify a kernel. What to "
-                    f"change: {REMEDY[name]}; or pass impostors=False if the operation computes that"
+                    f"{instance.case.name}, {one.name}: {name} would pass, so these inputs do not verify a kernel. "
+                    f"What to change: {REMEDY[name]}; or pass impostors=False if the operation computes that"
                 )
 
 

@@ -1,4 +1,4 @@
-"""The cases that ``--size`` and ``--attr`` name: timing sizes, sizes spelled out, and attributes such as ``bias=true``."""
+"""The cases that ``--size`` and ``--attr`` name: timing sizes, sizes spelled out, attributes such as ``bias=true``."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def cases_named(op: Op, names: Sequence[str], attributes: Sequence[str] = (), mo
 
 
 def _spelled_out(op: Op, text: str, more: Sequence[Case]) -> Case:
-    """The size that ``rows=1000,columns=77`` describes, with the attributes of the first timing size that has its dimensions."""
+    """The size ``rows=1000,columns=77``, with the attributes of the first timing size that has the same dimensions."""
     cases = (*op.spec.sizes, *more, *op.spec.cases)
     shapes = list(dict.fromkeys(tuple(case.sizes) for case in cases))
     expected = " or ".join(",".join(f"{name}=N" for name in shape) for shape in shapes)
@@ -70,7 +70,8 @@ def _spelled_out(op: Op, text: str, more: Sequence[Case]) -> Case:
 def with_attributes(op: Op, cases: Sequence[Case], texts: Sequence[str]) -> list[Case]:
     """``cases`` with the attributes that ``texts`` (``NAME=VALUE``) describe, which become part of their names.
 
-    Values are Python literals, ``true`` or ``false``, else text. Raises ``click.BadParameter`` that lists what there is.
+    Values are Python literals, ``true`` or ``false``, else text. Raises ``click.BadParameter`` that lists what there
+    is.
     """
     if not texts:
         return list(cases)
@@ -92,7 +93,7 @@ def attributes_of(op: Op) -> dict[str, tuple[Any, ...]]:
     scalars = [one.name for one in op.spec.parsed.arguments if not one.is_tensor and one.name not in derived]
     names = dict.fromkeys([*scalars, *(name for case in cases for name in case.attributes)])
     return {
-        name: tuple({repr(case.attributes[name]): case.attributes[name] for case in cases if name in case.attributes}.values())
+        name: tuple({repr(one.attributes[name]): one.attributes[name] for one in cases if name in one.attributes}.values())
         for name in names
     }  # fmt: skip
 
@@ -135,7 +136,7 @@ def _typed(op: Op, argument: Argument, text: str) -> Any:
 
 
 def _require_used(op: Op, attributes: dict[str, Any]) -> None:
-    """Raise ``click.BadParameter`` for an argument that the operation's inputs set, or a value that they do not take."""
+    """Raise ``click.BadParameter`` for an argument that ``Spec.inputs`` sets, or a value that it does not take."""
     scalars = {one.name for one in op.spec.parsed.arguments if not one.is_tensor}
     for case in op.spec.cases[:1]:
         tried = replace(case, attributes={**case.attributes, **attributes})

@@ -189,7 +189,7 @@ def _write_outside(instance: Instance, trial: Trial) -> Failure | None:
 
 
 def _changed_input(instance: Instance) -> Failure | None:
-    """Restore an input that changed although the schema does not mark it as mutated, and return the failure, or None."""
+    """Restore an input that changed and that the schema does not mark as mutated; return the failure, or None."""
     changed = instance.inputs.changed()
     if changed is None:
         return None
@@ -219,7 +219,8 @@ def _difference(
         index = tuple(int(axis) for axis in torch.unravel_index(torch.tensor(at), before.shape))
         old, new = before.reshape(-1)[at].item(), after.reshape(-1)[at].item()
         message = (
-            f"two runs on the same inputs differ: {instance.results[position].name}{list(index)} was {number(old)}, then {number(new)}; "
+            f"two runs on the same inputs differ: {instance.results[position].name}{list(index)} was {number(old)}, "
+            f"then {number(new)}; "
             f"{int(elements.sum()):,} of {before.numel():,} elements differ. If the order of atomics may vary, "
             "set deterministic=False in the rung"
         )
@@ -231,5 +232,5 @@ def _difference(
 
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """The bytes of the elements in order. A tensor of one element may have any stride, and a view of it as bytes may not."""
+    """The bytes of the elements. The copy has stride 1: a single element may have any, which a view as bytes may not."""
     return tensor.reshape(-1).clone(memory_format=torch.contiguous_format).view(torch.uint8)

@@ -41,17 +41,18 @@ def climb(
     ceilings: Callable[[torch.device, torch.dtype | str], Ceilings | None] = ceilings_for,
     compiled: bool = True,
 ) -> Ladder:
-    """Verify the rungs and, on a GPU, time each right one at ``sizes``, interleaved with PyTorch and the other opponents.
+    """Verify the rungs and, on a GPU, time the right ones at ``sizes``, interleaved with PyTorch and other opponents.
 
-    ``sizes`` are cases, or names among the specification's sizes; by default all of these. ``rungs`` are names. Rungs are
-    verified in ``dtypes`` and timed in ``timed_dtypes``, which are the same unless given. Each size and dtype gets about
-    ``budget_s`` seconds. The gradient of the operation, if it has one, is verified too.
+    ``sizes`` are cases, or names among the specification's sizes; by default all of these. ``rungs`` are names. Rungs
+    are verified in ``dtypes`` and timed in ``timed_dtypes``, which are the same unless given. Each size and dtype gets
+    about ``budget_s`` seconds. The gradient of the operation, if it has one, is verified too.
 
     On a CPU kernels are emulated and not timed. Rungs are verified at the ``sizes`` given as well, unless these are too
-    large to emulate, and the ladder holds the last times recorded on a GPU. With a ``timer``, which replaces the device's
-    own, a CPU times the rungs that run on it natively.
+    large to emulate, and the ladder holds the last times recorded on a GPU. With a ``timer``, which replaces the
+    device's own, a CPU times the rungs that run on it natively.
 
-    Raises ``ProblemError`` if the specification cannot reject wrong results, ``UnknownRung``, or ``ValueError`` for an unknown size.
+    Raises ``ProblemError`` if the specification cannot reject wrong results, ``UnknownRung``, or ``ValueError`` for an
+    unknown size.
     """
     op = operation.get(op) if isinstance(op, str) else op
     report, started = progress or silent, time.perf_counter()

@@ -8,11 +8,11 @@ class ProblemError(ValueError):
 
 
 class IncompleteCases(ProblemError):
-    """The cases lack a kind (ragged, empty, one element, huge, strided, unaligned) and the specification gives no reason."""
+    """The cases lack a kind (ragged, empty, one element, huge, strided, unaligned) and there is no reason in ``exempt``."""
 
 
 class VacuousProblem(ProblemError):
-    """A result that does not compute the operation passes: zeros, a constant, an input, another seed's output, rounded values."""
+    """An impostor passes: zeros, a constant, an input, another seed's output or rounded values."""
 
 
 class MeasurementError(RuntimeError):
@@ -20,7 +20,7 @@ class MeasurementError(RuntimeError):
 
 
 class ImpossibleTime(MeasurementError):
-    """A time below what the device needs for the bytes or FLOPs: work was skipped, not synchronised with, or miscounted."""
+    """A time below what the device needs for the bytes or FLOPs: work was skipped, not awaited, or miscounted."""
 
 
 class WrongAfterTiming(MeasurementError):

@@ -30,8 +30,8 @@ def verify_gradient(
     """Compare the gradients of ``op`` with autograd of its float64 reference, for random gradients of its outputs.
 
     For each case of normal values this compares the float64 reference of a linked backward operation, and the gradients
-    that a call of ``op`` records, computed in float64 if the operation takes it, else in its first floating-point dtype.
-    ``verify`` compares the rungs of a linked backward operation with its reference.
+    that a call of ``op`` records, computed in float64 if the operation takes it, else in its first floating-point
+    dtype. ``verify`` compares the rungs of a linked backward operation with its reference.
 
     Raises ``ProblemError`` if ``op`` has no gradient, mutates arguments, or its reference is not differentiable.
     """

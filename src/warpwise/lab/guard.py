@@ -17,7 +17,7 @@ LARGEST_GUARD = 1 << 20
 
 
 def poison(dtype: torch.dtype, run: int = 0) -> int:
-    """The byte that outputs are filled with: NaN for floating point. Any integer may be right, so two patterns alternate."""
+    """The byte that outputs are filled with: NaN for floating point; for integers two patterns alternate by run."""
     if dtype.is_floating_point or dtype.is_complex:
         return 0xFF
     if dtype == torch.bool:
@@ -27,7 +27,7 @@ def poison(dtype: torch.dtype, run: int = 0) -> int:
 
 @dataclass(frozen=True)
 class Guarded:
-    """An output or a mutated argument: ``view`` lies in ``buffer``, whose bytes are all ``pattern``, between guard bands."""
+    """An output or a mutated argument, ``view``, between guard bands in ``buffer``, which is filled with ``pattern``."""
 
     view: torch.Tensor
     buffer: torch.Tensor

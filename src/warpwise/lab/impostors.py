@@ -1,4 +1,4 @@
-"""Impostors: results that do not compute the operation. A problem that accepts one of them cannot detect wrong kernels."""
+"""Impostors: results that do not compute the operation. A problem that accepts one cannot detect wrong kernels."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ REMEDY = {
     "a constant": "draw inputs whose results differ from element to element",
     "an input returned": "draw inputs that the operation changes",
     "another seed's output": "make the result depend on the values that the seed draws",
-    "values rounded to float16": "draw values that need float32, and check that `terms` and `magnitude` are not too large",
-    "values rounded to float32": "draw values that need float64, and check that `terms` and `magnitude` are not too large",
+    "values rounded to float16": "draw values that need float32; check that `terms` and `magnitude` are not too large",
+    "values rounded to float32": "draw values that need float64; check that `terms` and `magnitude` are not too large",
 }
 
 
 def impostors(instance: Instance, other: Sequence[torch.Tensor], position: int) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the name and the result of each impostor for result ``position``; ``other`` are the results for another seed."""
+    """Yield the name and result of each impostor for result ``position``; ``other`` are the results of another seed."""
     reference, dtype = instance.results[position].reference, instance.results[position].dtype
     yield "zeros", torch.zeros_like(reference, dtype=dtype)
     if reference.numel() > 1:

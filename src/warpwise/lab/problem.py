@@ -43,7 +43,7 @@ def kinds(case: Case, cases: Sequence[Case]) -> set[str]:
 
 
 def require_kinds(spec: Spec) -> None:
-    """Raise ``IncompleteCases`` unless there is a case of each kind, or ``spec.exempt`` gives a reason for the missing ones.
+    """Raise ``IncompleteCases`` unless there is a case of each kind or ``spec.exempt`` gives the reason why not.
 
     An operation with integer dtypes only needs no huge values.
     """
@@ -64,8 +64,8 @@ def require_kinds(spec: Spec) -> None:
 class Result:
     """One tensor that a rung computes: an output, a mutated argument, or one tensor of a mutated list (``params[2]``).
 
-    ``reference`` is float64 or exact. ``magnitude`` is the float64 scale of rounding errors, None for integers. ``base`` is
-    the name in the schema.
+    ``reference`` is float64 or exact. ``magnitude`` is the float64 scale of rounding errors, None for integers.
+    ``base`` is the name in the schema.
     """
 
     name: str
@@ -123,7 +123,7 @@ class Instance:
         return compare(actual, result.reference.to(actual.device), magnitude, result.terms, accumulate)
 
     def outputs(self, made: Sequence[Any], args: Sequence[Any]) -> tuple[torch.Tensor, ...]:
-        """The actual results, in the order of ``results``: ``made`` outputs, then the mutated arguments among ``args``."""
+        """The actual results in the order of ``results``: outputs ``made``, then the mutated arguments in ``args``."""
         values = [made[position] for position in range(len(self.spec.parsed.outputs))]
         values = [value.tensor if isinstance(value, Unsized) else value for value in values]
         mutated = [args[self.spec.parsed.index(name)] for name in self.spec.parsed.mutated]
@@ -149,7 +149,7 @@ def copied(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class Problem:
-    """The instances of ``op`` on ``device``. Each is computed once and kept while all kept ones fit in ``keep`` bytes."""
+    """The instances of ``op`` on ``device``. Each is computed once; the latest are kept, up to ``keep`` bytes."""
 
     def __init__(self, op: Op, device: torch.device, keep: int = KEPT_BYTES) -> None:
         self.op, self.spec, self.device, self.keep = op, op.spec, device, keep

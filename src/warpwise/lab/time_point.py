@@ -44,7 +44,7 @@ Invocation = Callable[[tuple[Any, ...], tuple[Any, ...]], Any]
 
 
 class _Candidate:
-    """A rung or an opponent with input sets of its own; a rung also has outputs. ``result`` is that of the last call."""
+    """A rung or an opponent with its own input sets and, for a rung, outputs. ``result`` is that of the last call."""
 
     def __init__(
         self, name: str, call: Invocation, sets: Sequence[tuple[Any, ...]], outputs: Sequence[tuple[Any, ...]]
@@ -106,7 +106,7 @@ class TimedPoint:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     result = instance.eager(function)
-            except Exception as error:  # noqa: BLE001 - a library may raise anything for a size that it does not support
+            except Exception as error:  # noqa: BLE001 - a library may raise anything for a size
                 self.notes[name] = f"did not run: {type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
                 continue
             if reason := _wrong(instance, result):
@@ -127,7 +127,7 @@ class TimedPoint:
                 self.failures[name] = Failure("value", timing.void, self.case, self.dtype, self.seed)
 
     def point(self, timings: dict[str, Timing], passing: tuple[str, ...]) -> Point:
-        """Return the entries in the order in which they were added, each rung with its ratio to the fastest opponent."""
+        """Return the entries in the order of addition, each rung with its ratio to the fastest opponent."""
         usable = {name: timing for name, timing in timings.items() if not timing.void}
         rivals = [name for name in usable if self.kinds[name] == "opponent" and not self.notes.get(name)]
         best = min(rivals, key=lambda name: usable[name].median, default="")

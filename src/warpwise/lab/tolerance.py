@@ -8,21 +8,21 @@ The bound on ``|out - ref|`` of an output element that is a sum of ``n`` terms i
 inputs and outputs are float64, float32 otherwise, so half-precision inputs do not excuse half-precision sums.
 
 - ``u_out * |ref|`` is the rounding of the result to the output's dtype.
-- The error of a sum of ``n`` terms in any order is at most ``(n - 1) * u * magnitude``, where ``magnitude`` is the sum of
-  the absolute values of the terms. If rounding errors are independent with mean zero, it is below
-  ``t * sqrt(n) * u * magnitude`` with probability ``1 - 2 * exp(-t**2 / 2)`` (Higham and Mary, "A new approach to
-  probabilistic rounding error analysis", 2019). This assumes that each rounding error is ``u`` and each partial sum equals
-  the magnitude. The standard deviation of a rounding error is below ``u / 2``, and the root mean square of the partial sums
-  of terms with equal signs is ``magnitude / sqrt(3)``, so ``t = 6`` is 20 standard deviations. This covers the truncating
-  sums of tensor cores, whose errors have a mean other than zero. Below 36 terms the first bound is the smaller one.
-- ``16`` covers the operations around the sum: the product in each term, a division, and elementary functions. The errors of
-  CUDA's fast versions (``__expf``, ``ex2.approx``) are 2 to 4 ulp, 4 to 8 ``u``, near the middle of their range. An
-  operation that amplifies errors more (``exp`` of a long difference) includes this in its ``magnitude``.
-- ``tiny_acc`` is the smallest normal number: a kernel may flush each smaller term to zero. Half of the smallest subnormal
-  number of the output's dtype is the rounding of a result in that range.
+- The error of a sum of ``n`` terms in any order is at most ``(n - 1) * u * magnitude``, where ``magnitude`` is the sum
+  of the absolute values of the terms. If rounding errors are independent with mean zero, it is below ``t * sqrt(n) * u
+  * magnitude`` with probability ``1 - 2 * exp(-t**2 / 2)`` (Higham and Mary, "A new approach to probabilistic rounding
+  error analysis", 2019). This assumes that each rounding error is ``u`` and each partial sum equals the magnitude. The
+  standard deviation of a rounding error is below ``u / 2``, and the root mean square of the partial sums of terms with
+  equal signs is ``magnitude / sqrt(3)``, so ``t = 6`` is 20 standard deviations. This covers the truncating sums of
+  tensor cores, whose errors have a mean other than zero. Below 36 terms the first bound is the smaller one.
+- ``16`` covers the operations around the sum: the product in each term, a division, and elementary functions. The
+  errors of CUDA's fast versions (``__expf``, ``ex2.approx``) are 2 to 4 ulp, 4 to 8 ``u``, near the middle of their
+  range. An operation that amplifies errors more (``exp`` of a long difference) includes this in its ``magnitude``.
+- ``tiny_acc`` is the smallest normal number: a kernel may flush each smaller term to zero. Half of the smallest
+  subnormal number of the output's dtype is the rounding of a result in that range.
 
-Integers and booleans must be equal. Where the reference is NaN or infinity, the result must be NaN or the same infinity.
-Where the reference is finite but rounds to infinity in the output's dtype, infinity is right.
+Integers and booleans must be equal. Where the reference is NaN or infinity, the result must be NaN or the same
+infinity. Where the reference is finite but rounds to infinity in the output's dtype, infinity is right.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CHUNK = 1 << 24
 
 @dataclass(frozen=True)
 class Comparison:
-    """The comparison of one output: wrong elements, the first of them, and the largest ratio of an error to its tolerance."""
+    """The comparison of one output: the wrong elements, and ``worst``, the largest ratio of an error to its tolerance."""
 
     wrong: int
     total: int

@@ -28,7 +28,7 @@ def number(value: float | bool | None) -> str:
 
 @dataclass(frozen=True)
 class Failure:
-    """A failure in one case. ``index`` is the first wrong element of result number ``output``; ``wrong`` of ``total`` are wrong."""
+    """A failure in one case. ``index`` is the first of ``wrong`` elements of result number ``output``, of ``total``."""
 
     kind: FailureKind
     message: str

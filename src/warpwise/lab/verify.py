@@ -35,11 +35,11 @@ def verify(
 ) -> Verdict:
     """Run ``rung`` on every case, dtype and seed and compare it with the specification's float64 reference.
 
-    On a CPU a CUDA or Triton rung runs emulated; by default the GPU is used if there is one. Outputs and mutated arguments
-    are poisoned or copied, and lie between guard bands. Other arguments must not change. Two runs must give the same bits
-    (on a CPU for the first seed only) unless the rung is not deterministic. A finding of the emulator is a failure. The
-    first failing case is shrunk while the rung still fails. ``problem`` shares references among calls for one operation
-    and device.
+    On a CPU a CUDA or Triton rung runs emulated; by default the GPU is used if there is one. Outputs and mutated
+    arguments are poisoned or copied, and lie between guard bands. Other arguments must not change. Two runs must give
+    the same bits (on a CPU for the first seed only) unless the rung is not deterministic. A finding of the emulator is
+    a failure. The first failing case is shrunk while the rung still fails. ``problem`` shares references among calls
+    for one operation and device.
 
     Raises ``IncompleteCases`` or ``VacuousProblem`` if the cases cannot reject wrong kernels, ``UnknownRung``, and
     ``ValueError`` if there is no seed.
@@ -57,7 +57,7 @@ def verify(
 
 @contextlib.contextmanager
 def _threads(rung: Rung, device: torch.device) -> Iterator[None]:
-    """Use one PyTorch thread while a kernel is emulated: for small tensors, starting a second one costs more than it saves.
+    """Use one PyTorch thread while a kernel is emulated: for small tensors a second one costs more than it saves.
 
     A C rung keeps all threads, since races between them are verified too.
     """
@@ -147,7 +147,7 @@ class _Run:
         return attempt(self.op, self.rung, instance, runs=2 if twice else 1)  # type: ignore[arg-type]
 
     def _record(self, outcome: Attempt) -> None:
-        """Keep the failure. The first one is shrunk, unless the CUDA context is lost or each attempt would take minutes."""
+        """Keep the failure. The first is shrunk, unless the CUDA context is lost or each attempt would take minutes."""
         failure = outcome.failure
         if failure is None:
             return

@@ -1,4 +1,4 @@
-"""The candidates at a point: each rung that supports the arguments, with each of its configurations, compiled in advance."""
+"""The candidates at a point: each rung that supports the arguments, with each of its configurations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def arranged(op: Op, tables: Tables, layout: str) -> Op:
 
 
 def candidates(op: Op, rungs: Sequence[Rung], args: Sequence[Any], device: torch.device) -> list[Rung]:
-    """The rungs that may be chosen and run natively with ``args`` on the device, one for each of their configurations."""
+    """The rungs that may be chosen and run natively with ``args`` on the device, once for each configuration."""
     found: list[Rung] = []
     for rung in rungs:
         native = device.type == "cuda" or rung.language in ("c", "python")
@@ -41,7 +41,7 @@ def candidates(op: Op, rungs: Sequence[Rung], args: Sequence[Any], device: torch
 
 
 def fingerprint(found: Sequence[Rung]) -> str:
-    """A digest of the candidates, their source files and the PyTorch version. If it changes, a point is measured again."""
+    """A digest of candidates, their sources and the PyTorch version. If it changes, a point is measured again."""
     sources = {rung.source: rung.source.read_bytes() for rung in found if rung.source.exists()}
     return cache.key(torch.__version__, *(rung.name for rung in found), *sources.values())
 

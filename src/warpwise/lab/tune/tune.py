@@ -38,7 +38,7 @@ class TuneError(ValueError):
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress: ``done`` of ``total`` points. ``point`` has just ended; it is ``kept`` if an earlier run measured it."""
+    """Progress: ``done`` of ``total`` points. ``point`` has just ended, ``kept`` if an earlier run measured it."""
 
     done: int
     total: int
@@ -72,14 +72,14 @@ def tune(
     progress: Callable[[Progress], None] | None = None,
     timer: Timer | None = None,
 ) -> Tuned:
-    """Find the fastest rung at each of ``sizes``, ``dtypes`` and ``layouts``, and write it to ``path``, or the user's table.
+    """Find the fastest rung at each of ``sizes``, ``dtypes`` and ``layouts``; write it to ``path`` or the user's table.
 
-    By default sizes are those of the tables of ``op``, or its timing sizes, with all dtypes and layouts. Small points come
-    first, so that rungs that are far slower there are skipped at larger ones. Timing one point takes about ``budget_s``
-    seconds, without compilation and verification. ``fresh`` measures points again that the file has.
+    By default sizes are those of the tables of ``op``, or its timing sizes, with all dtypes and layouts. Small points
+    come first, so that rungs that are far slower there are skipped at larger ones. Timing one point takes about
+    ``budget_s`` seconds, without compilation and verification. ``fresh`` measures points again that the file has.
 
-    Raises ``TuneError`` if ``op`` has no tables, if none of its rungs can be timed on ``device``, or if there is no GPU and
-    no ``device`` is given, ``ValueError`` for an unknown device or layout, and ``UnknownRung``.
+    Raises ``TuneError`` if ``op`` has no tables, if none of its rungs can be timed on ``device``, or if there is no GPU
+    and no ``device`` is given, ``ValueError`` for an unknown device or layout, and ``UnknownRung``.
     """
     where, tables = resolve(device), op.tables
     if not isinstance(tables, Tables):
@@ -225,7 +225,7 @@ class _Tuner:
         instance: Instance,
         last: bool,
     ) -> dict[str, Timing]:
-        """Time one round. In the last one outputs are poisoned after the warm-up and compared with the reference afterwards."""
+        """Time one round. In the last, outputs are poisoned after the warm-up and compared with the reference at the end."""
         if not taking_part:
             return {}
 
@@ -241,7 +241,7 @@ class _Tuner:
 
 
 def _won(blank: TunedPoint, times: Mapping[str, float]) -> TunedPoint | None:
-    """The point with the fastest of ``times``; its rival is PyTorch, or the fastest rung if PyTorch wins. None if there are no times."""
+    """The point with the fastest of ``times`` and its rival: PyTorch, or the fastest rung if PyTorch wins."""
     if not times:
         return None
     winner = min(times, key=lambda name: (times[name], name == TORCH))
