@@ -6,12 +6,13 @@ STAMP  := $(VENV)/.installed
 EXTRAS := cuda,report,test
 JOBS   ?= 2
 
-.PHONY: demo test test-full test-gpu browser lint types contracts format docs clean
+.PHONY: demo test test-full test-gpu browser lint types native contracts format docs clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
 
-test: $(STAMP) browser lint types contracts
+test: $(STAMP) browser
+	$(MAKE) --no-print-directory -j$(JOBS) --output-sync=target lint types contracts native
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 # Every combination of tiles, layouts and dtypes, of which `make test` takes a sample.
@@ -34,6 +35,10 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	git ls-files '*.cu' '*.cuh' '*.cpp' '*.h' | xargs $(BIN)/clang-format --dry-run -Werror
+
+# The C++ runtimes, beside the checks: mypy keeps one core busy.
+native: $(STAMP)
+	$(BIN)/python -m tests.prebuild
 
 types: $(STAMP)
 	$(BIN)/mypy

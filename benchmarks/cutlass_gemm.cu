@@ -1,7 +1,7 @@
-// C = A B by CUTLASS's collective builders for Hopper: the opponent that `cutlass_opponent.py` builds and calls.
+// C = A B with CUTLASS's collective builders for Hopper, built and called by `cutlass_opponent.py`.
 //
-// -DELEMENT=cutlass::bfloat16_t, -DROWS=128 -DCOLUMNS=256 (a block's tile; 64 deep), -DSCHEDULE and -DEPILOGUE: members
-// of cutlass::gemm and cutlass::epilogue.
+// Macros: ELEMENT (cutlass::bfloat16_t), ROWS and COLUMNS (the tile of a block, whose K is 64), SCHEDULE (a member of
+// cutlass::gemm) and EPILOGUE (a member of cutlass::epilogue).
 
 #include <cutlass/cutlass.h>
 #include <cutlass/epilogue/collective/collective_builder.hpp>
@@ -50,7 +50,7 @@ extern "C" long long workspace_bytes(int m, int n, int k) {
   return static_cast<long long>(Gemm::get_workspace_size(arguments(nullptr, nullptr, nullptr, m, n, k)));
 }
 
-// 0, or the number of the cutlass::Status that says what went wrong.
+// Returns 0, or the cutlass::Status of the failure.
 extern "C" int multiply(const void* a, const void* b, void* c, int m, int n, int k, void* workspace, void* stream) {
   Gemm gemm;
   const auto given = arguments(a, b, c, m, n, k);

@@ -1,8 +1,8 @@
-"""CUTLASS as an opponent of matmul: its Hopper kernels, built from the headers of the wheel `nvidia-cutlass` by nvcc.
+"""CUTLASS's Hopper kernels as opponents of matmul, built with nvcc from the headers of the wheel `nvidia-cutlass`.
 
 >>> multiplied = cutlass_opponent.build(torch.bfloat16)   # {"CUTLASS 128x256 Cooperative": function, ...}
 
-Raises ``Unavailable`` where there is no nvcc, no CUTLASS or no Hopper GPU, and says which.
+Raises ``Unavailable`` if nvcc, CUTLASS or a Hopper GPU is missing.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ EPILOGUES = {"Cooperative": "TmaWarpSpecializedCooperative", "Pingpong": "TmaWar
 
 
 class Unavailable(RuntimeError):
-    """CUTLASS cannot be built or run here; the message says why."""
+    """CUTLASS cannot be built or run here; the message gives the reason."""
 
 
 def headers() -> list[Path]:
-    """CUTLASS's folders of headers: below $CUTLASS_PATH, or in the wheel `nvidia-cutlass`."""
+    """CUTLASS's include folders, in $CUTLASS_PATH or in the wheel `nvidia-cutlass`."""
     given = os.environ.get("CUTLASS_PATH")
     spec = None if given else importlib.util.find_spec("cutlass_library")
     if not given and (spec is None or not spec.submodule_search_locations):
@@ -43,12 +43,12 @@ def headers() -> list[Path]:
 
 
 def build(dtype: torch.dtype, tiles: Sequence[tuple[int, int, str]] = TILES) -> dict[str, Callable[..., torch.Tensor]]:
-    """A function (a, b) -> a @ b of contiguous matrices for each tile, by name; they are built once, side by side."""
+    """A function (a, b) -> a @ b of contiguous matrices for each tile, by name. They are built once, in parallel."""
     nvcc = shutil.which("nvcc")
     if nvcc is None:
         raise Unavailable("no nvcc on PATH")
     if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
-        raise Unavailable("its kernels here need a GPU of compute capability 9.0")
+        raise Unavailable("these kernels need a GPU of compute capability 9.0")
     folders = headers()
     with ThreadPoolExecutor(len(tiles)) as pool:
         libraries = list(pool.map(lambda tile: _library(nvcc, folders, dtype, tile), tiles))
@@ -63,7 +63,8 @@ def _library(nvcc: str, folders: Sequence[Path], dtype: torch.dtype, tile: tuple
     options = [
         "-std=c++17", "-O3", "-DNDEBUG", "-gencode=arch=compute_90a,code=sm_90a", "--expt-relaxed-constexpr", "-w",
         "-Xcompiler", "-fPIC", "-shared", f"-DELEMENT={ELEMENTS[dtype]}", f"-DROWS={rows}", f"-DCOLUMNS={columns}",
-        f"-DSCHEDULE=KernelTmaWarpSpecialized{schedule}", f"-DEPILOGUE={EPILOGUES[schedule]}", *(f"-I{folder}" for folder in folders),
+        f"-DSCHEDULE=KernelTmaWarpSpecialized{schedule}", f"-DEPILOGUE={EPILOGUES[schedule]}",
+        *(f"-I{folder}" for folder in folders),
     ]  # fmt: skip
     target = cache.cache_dir() / "cutlass" / f"{cache.key(SOURCE.read_text(), nvcc, *options)}.so"
     if not target.exists():
@@ -89,5 +90,5 @@ def _multiply(library: ctypes.CDLL, a: torch.Tensor, b: torch.Tensor) -> torch.T
     stream = torch.cuda.current_stream(a.device).cuda_stream
     status = library.multiply(a.data_ptr(), b.data_ptr(), c.data_ptr(), m, n, k, workspace.data_ptr(), stream)
     if status:
-        raise Unavailable(f"CUTLASS refuses {m} x {n} x {k}: status {status}")
+        raise Unavailable(f"CUTLASS does not support {m} x {n} x {k}: status {status}")
     return c

@@ -1,10 +1,10 @@
-"""What a call costs on the host: matmul, addmm and linear beside PyTorch's own, without waiting for the GPU.
+"""The host time of a call: matmul, addmm and linear, ours and PyTorch's, without waiting for the GPU.
 
     python benchmarks/dispatch.py [--operation matmul] [--json FILE] [--profile]
 
-Small shapes, whose kernels end before the next call begins; each round times CALLS calls of each contestant without a
-synchronisation, in random order, and what counts is the median over rounds, in µs a call. The goal is 10 µs above
-PyTorch's own, with a gradient to be recorded and without. ``--profile`` says where the time of one of ours goes.
+The shapes are small, so that a kernel ends before the next call starts. Each round times CALLS calls of each function
+without synchronisation, in random order; the result is the median over rounds, in µs a call. The goal is at most 10 µs
+more than PyTorch, with and without autograd. ``--profile`` prints where one of our calls spends its time.
 """
 
 from __future__ import annotations
@@ -26,15 +26,14 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "src")]
 
 import torch
 
-from warpwise import operation as operations
-from warpwise import ops
+from warpwise import operation, ops
 from warpwise.cache import atomic_write
 from warpwise.lab.timing.environment import environment, place
 from warpwise.lab.timing.stats import interval, ratio
 
 CALLS, ROUNDS = 300, 41
 GOAL = 10.0  # µs above PyTorch's own
-DTYPES = (torch.float32, torch.bfloat16, torch.float64)  # float64 is PyTorch's: what passing a call on costs
+DTYPES = (torch.float32, torch.bfloat16, torch.float64)  # float64 is passed on to PyTorch
 OPERATIONS: dict[
     str, tuple[Callable[..., Any], Callable[..., tuple[torch.Tensor, ...]]]
 ] = {  # PyTorch's, and arguments
@@ -46,7 +45,7 @@ PYTORCH = "PyTorch"
 
 
 def microseconds(call: Callable[[], Any], device: torch.device) -> float:
-    """µs a call, of the host alone: what is queued is waited for afterwards."""
+    """Host time in µs a call; the GPU is synchronised after the measurement."""
     start = time.perf_counter()
     for _ in range(CALLS):
         call()
@@ -57,8 +56,8 @@ def microseconds(call: Callable[[], Any], device: torch.device) -> float:
 
 
 def contestants(name: str, args: tuple[torch.Tensor, ...], rungs: list[str]) -> dict[str, Callable[[], Any]]:
-    """PyTorch's function, and ours as it chooses and as it is told to run each rung."""
-    op, ours, theirs = operations.get(name), getattr(ops, name), OPERATIONS[name][0]
+    """PyTorch's function, ours with its own choice, and ours with each rung by name."""
+    op, ours, theirs = operation.get(name), getattr(ops, name), OPERATIONS[name][0]
     made: dict[str, Callable[[], Any]] = {PYTORCH: lambda: theirs(*args), name: lambda: ours(*args)}
     for rung in (op.rung(name) for name in rungs):
         if op.refusal(rung, *args) is None:
@@ -67,14 +66,14 @@ def contestants(name: str, args: tuple[torch.Tensor, ...], rungs: list[str]) -> 
 
 
 def measured(name: str, args: tuple[torch.Tensor, ...], rungs: list[str]) -> dict[str, dict[str, Any]]:
-    """Each contestant's µs a call with a 95 % interval, and how much that is above PyTorch's in the same round."""
+    """Each function's µs a call with its 95 % interval, and the difference from PyTorch in the same rounds."""
     device, calls = args[0].device, contestants(name, args, rungs)
     rounds: dict[str, list[float]] = {}
     for key, call in list(calls.items()):
         try:
             microseconds(call, device)
             rounds[key] = []
-        except Exception as error:  # noqa: BLE001 - a rung that cannot run here has no cost
+        except Exception as error:  # noqa: BLE001 - skip a rung that cannot run here
             print(f"{key}: {type(error).__name__}: {error}", file=sys.stderr)
             del calls[key]
     order, shuffler = list(calls), random.Random(0)
@@ -96,7 +95,7 @@ def measured(name: str, args: tuple[torch.Tensor, ...], rungs: list[str]) -> dic
 
 
 def profiled(call: Callable[[], Any]) -> None:
-    """Where the host's time goes, by function; profiling itself makes short functions look longer than they are."""
+    """Print the host time by Python function. The profiler's overhead inflates short functions."""
     call()
     profiler = cProfile.Profile()
     with profiler:
@@ -107,34 +106,38 @@ def profiled(call: Callable[[], Any]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--operation", action="append", choices=list(OPERATIONS), help="all of them unless given")
+    parser.add_argument("--operation", action="append", choices=list(OPERATIONS), help="default: all")
     parser.add_argument("--size", type=int, default=128, help="rows, columns and depth")
-    parser.add_argument("--rung", action="append", help="rungs of matmul to measure; all that run here unless given")
-    parser.add_argument("--profile", action="store_true", help="say where the time goes")
-    parser.add_argument("--json", type=Path, help="write the figures there too")
+    parser.add_argument("--rung", action="append", help="rungs of matmul to measure; default: all that run here")
+    parser.add_argument("--profile", action="store_true", help="print the host time by function")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     generator = torch.Generator(device).manual_seed(0)
-    rungs = options.rung or [rung.name for rung in operations.get("matmul").rungs if device.type in rung.devices]
+    rungs = options.rung or [rung.name for rung in operation.get("matmul").rungs if device.type in rung.devices]
     if device.type == "cpu":
-        rungs = []  # emulated kernels are no launches
+        rungs = []  # an emulated kernel is not a launch
     points = []
-    for operation, dtype, gradient in itertools.product(options.operation or OPERATIONS, DTYPES, (False, True)):
+    for name, dtype, gradient in itertools.product(options.operation or OPERATIONS, DTYPES, (False, True)):
         a, b = (torch.randn(options.size, options.size, generator=generator, device=device).to(dtype) for _ in "ab")
-        args = OPERATIONS[operation][1](a.requires_grad_(gradient), b)
-        names = rungs if operation == "matmul" and not gradient else []
-        found = measured(operation, args, names)
-        chosen, kind = ops.matmul.chosen(a, b) if operation == "matmul" else "", ", with a gradient" if gradient else ""
-        print(f"\n{place(device)}, {operation}, {options.size}^3, {dtype}{kind}{chosen and '; chooses '}{chosen}")
-        for name, figures in found.items():
-            judged = name != PYTORCH and device.type == "cuda"  # the goal is a GPU's: here PyTorch computes either way
+        args = OPERATIONS[name][1](a.requires_grad_(gradient), b)
+        names = rungs if name == "matmul" and not gradient else []
+        found = measured(name, args, names)
+        chosen = operation.chosen(operation.get("matmul"), a, b) if name == "matmul" else ""
+        kind = ", with a gradient" if gradient else ""
+        print(f"\n{place(device)}, {name}, {options.size}^3, {dtype}{kind}{chosen and '; chooses '}{chosen}")
+        for contestant, figures in found.items():
+            judged = contestant != PYTORCH and device.type == "cuda"  # on a CPU PyTorch computes in both cases
             verdict = ("pass" if figures["above_us"] <= GOAL else "MISS") if judged else ""
             span = f"({figures['low']:.2f} to {figures['high']:.2f})"
-            print(f"  {name:24}{figures['us']:8.2f} µs {span:20}{figures['above_us']:+8.2f} µs  {verdict}", flush=True)
-        point = {"operation": operation, "dtype": str(dtype), "gradient": gradient, "size": options.size}
+            print(
+                f"  {contestant:24}{figures['us']:8.2f} µs {span:20}{figures['above_us']:+8.2f} µs  {verdict}",
+                flush=True,
+            )
+        point = {"operation": name, "dtype": str(dtype), "gradient": gradient, "size": options.size}
         points.append({**point, "chosen": str(chosen), "calls": found})
         if options.profile:
-            profiled(contestants(operation, args, [])[operation])
+            profiled(contestants(name, args, [])[name])
     if options.json:
         kept = {"environment": environment(device), "goal_us": GOAL, "points": points}
         atomic_write(options.json, json.dumps(kept, indent=1) + "\n")

@@ -1,14 +1,15 @@
-"""What the CPU path costs: compiling, launching, checking, memory. Run it by itself on an idle machine.
+"""The cost of emulation: compilation, launches, checks, memory. Run it on an idle machine.
 
     python benchmarks/emulator.py [--json FILE]
 
-Times are the least of several runs, in seconds; memory is the growth of the process's peak over the bytes of the
-kernel's arrays, those included. Goals stand beside the figures.
+Times are the minimum of several runs, in ms. Memory is the growth of the process's peak, relative to the bytes of the
+kernel's arrays, which it includes.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import platform
@@ -72,7 +73,7 @@ def least(run: Callable[[], object], repeats: int = 5) -> float:
 
 
 def compile_times() -> dict[str, float]:
-    """The first kernel also builds the runtime and precompiles the device headers."""
+    """Seconds to compile. The first kernel also builds the runtime and precompiles the device headers."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "WARPWISE_CACHE": folder}
         program = (
@@ -83,10 +84,8 @@ def compile_times() -> dict[str, float]:
         )
         names = ["fill", "sgemm_naive", "sgemm_tiled", "warp_sums"]
         command = [sys.executable, "-c", program, str(Path(__file__).parent), *names]
-        cold, warm = (
-            [float(line) for line in subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()]
-            for _ in range(2)
-        )  # fmt: skip
+        runs = (subprocess.run(command, env=environment, capture_output=True, text=True, check=True) for _ in range(2))
+        cold, warm = ([float(line) for line in run.stdout.split()] for run in runs)
     return {"first": cold[0], "next": min(cold[1:]), "cached": min(warm[1:])}
 
 
@@ -98,7 +97,8 @@ def sgemm_times(size: int = 256) -> dict[str, float]:
     for name in ("sgemm_naive", "sgemm_tiled"):
         kernel = module[name][(size // 32, size // 32), (32, 32)]
         for checks in ("all", "bounds", "none"):
-            times[f"{name} {checks}"] = least(lambda: kernel(size, size, size, a, b, cuda.out(c), checks=checks))  # noqa: B023
+            run = functools.partial(kernel, size, size, size, a, b, cuda.out(c), checks=checks)
+            times[f"{name} {checks}"] = least(run)
         np.testing.assert_allclose(c, a @ b, rtol=1e-3, atol=1e-4)
     return times
 
@@ -114,9 +114,10 @@ def launch_times() -> dict[str, float]:
 
 
 def memory_ratio(kind: str, dtype: str, checks: str) -> float:
-    """Run in a process of its own: peak memory cannot be reset."""
+    """Peak memory of a launch, in a process of its own, because the peak cannot be reset."""
     program = (
-        "import resource, sys; import numpy as np; from warpwise import cuda; sys.path.insert(0, sys.argv[1]); import emulator\n"
+        "import resource, sys; import numpy as np; from warpwise import cuda\n"
+        "sys.path.insert(0, sys.argv[1]); import emulator\n"
         "kind, dtype, checks = sys.argv[2:]\n"
         "kernel = cuda.load(emulator.SOURCE)[f'copy<{kind}>'][64, 256]\n"
         "small = np.zeros(64, dtype); kernel(small, cuda.out(np.zeros(64, dtype)), 64, checks=checks)\n"
@@ -131,7 +132,7 @@ def memory_ratio(kind: str, dtype: str, checks: str) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="write the figures there too")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     goals = {
         "compile next": 0.5, "compile cached": 0.02, "sgemm_naive all": 0.4, "sgemm_naive none": 0.05,

@@ -1,10 +1,10 @@
-"""What an explanation costs beside the checked run that it contains. Run it by itself on an idle machine.
+"""The time of an explanation relative to the checked run that it contains. Run it on an idle machine.
 
     python benchmarks/explain_cost.py [--size 256] [--json FILE]
 
-For each CUDA rung of matmul that a CPU executes, at SIZE x SIZE x SIZE in float32, with everything compiled before:
-``kernel[...].check(...)`` and ``explain(kernel[...], ...)`` on the same arguments, in turn; the least of several runs, in
-seconds, and where the explanation's time goes.
+For each CUDA rung of matmul that a CPU executes, at SIZE x SIZE x SIZE in float32 and after compilation, it times
+``kernel[...].check(...)`` and ``explain(kernel[...], ...)`` on the same arguments in turn. It prints the minimum of
+several runs, and the parts of the explanation's time.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ import torch
 
 from warpwise import operation, ops  # noqa: F401 - importing ops registers them
 from warpwise.cache import atomic_write
-from warpwise.cuda.observe import observing
+from warpwise.cuda.launch.intercept import intercepting
 from warpwise.lab import explain
 from warpwise.lab.timing.environment import environment, place
 from warpwise.operation import Case
 
-GOAL = 4.0  # times the checked run
+GOAL = 4.0  # relative to the checked run
 CPU = torch.device("cpu")
 
 
@@ -40,7 +40,7 @@ def seconds(call: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def cost(launcher: Any, args: tuple[Any, ...], repeats: int) -> dict[str, Any]:
-    """Seconds of the checked run and of the explanation, their ratio, and what the explanation's run took by part."""
+    """Seconds of the checked run and of the explanation, their ratio, and the parts of the explanation's time."""
     launcher.check(*args)
     explain(launcher, *args)
     checked, explained = [], []
@@ -49,7 +49,8 @@ def cost(launcher: Any, args: tuple[Any, ...], repeats: int) -> dict[str, Any]:
         explained.append(seconds(lambda: explain(launcher, *args)))
     least, explanation = min(explained, key=lambda each: each[0])
     return {
-        "checked_s": min(checked), "explained_s": least, "ratio": least / min(checked), "parts_s": dict(explanation.seconds),
+        "checked_s": min(checked), "explained_s": least, "ratio": least / min(checked),
+        "parts_s": dict(explanation.seconds),
         "blocks": f"{explanation.counts.blocks_run} of {explanation.counts.blocks}" if explanation.counts else "none",
     }  # fmt: skip
 
@@ -57,8 +58,8 @@ def cost(launcher: Any, args: tuple[Any, ...], repeats: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=int, default=256, help="rows, columns and depth")
-    parser.add_argument("--repeats", type=int, default=5, help="runs of each, of which the least counts")
-    parser.add_argument("--json", type=Path, help="write the figures there too")
+    parser.add_argument("--repeats", type=int, default=5, help="runs of each; the minimum counts")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     op, sizes = operation.get("matmul"), dict.fromkeys("mnk", options.size)
     args = op.spec.arguments(Case("cube", sizes), torch.float32, CPU, 0)
@@ -69,7 +70,7 @@ def main() -> None:
         if rung.language != "cuda" or op.refusal(rung, *args) is not None:
             continue
         made: list[tuple[Any, tuple[Any, ...]]] = []
-        with observing(lambda launcher, given, more, made=made: made.append((launcher, given))):  # type: ignore[misc]
+        with intercepting(lambda launcher, given, more, made=made: made.append((launcher, given))):  # type: ignore[misc]
             op.launch(rung, op.allocate(*args), *args)
         (launch,) = made
         found = figures[rung.name] = cost(*launch, options.repeats)

@@ -1,25 +1,9 @@
-"""At which sizes the counters of every rung are recorded.
-
-Exact points are small: a CPU executes every block of them in well under a second, and the emulated counters must equal
-ncu's. Each operation has a size of whole tiles and a ragged one. Large points are an operation's own sizes; they show
-which unit limits a rung and how long it takes.
-"""
+"""What `benchmarks/fidelity.py` records: the sizes of each operation; and the known reasons for what differs."""
 
 from __future__ import annotations
 
-import contextlib
-import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
-
-import torch
-
-from warpwise import operation, ops  # noqa: F401 - importing ops registers them
-from warpwise.operation import Case, Op, Rung
-
-Kind = Literal["exact", "large"]
-SEED = 0
+from warpwise.lab.fidelity import Reason
+from warpwise.operation import Case
 
 
 def _elementwise(ragged: tuple[int, int]) -> tuple[Case, ...]:
@@ -65,105 +49,32 @@ EXACT: dict[str, tuple[Case, ...]] = {
     "transpose": _elementwise((237, 395)),
     "vector_add": (Case("exact", {"n": 2**17}), Case("exact_ragged", {"n": 100_003})),
 }
+"""Exact points: small sizes of whole tiles, and ragged ones."""
 
-TMA = "uses TMA, which is not emulated"
-NOT_EXECUTED = {
-    f"{op.name} {rung.name}": TMA
-    for op in operation.all_ops()
-    for rung in op.rungs
-    if rung.language == "cuda" and rung.devices == ("cuda",)
-}
-"""CUDA rungs that ``warpwise.machine`` cannot execute, as "OP RUNG", and the reason."""
-
-# Further sizes, for rungs that support neither the operation's first size nor its ragged one.
+# Large points are an operation's first size, its ragged one, and these, for the rungs that accept neither.
 MORE_LARGE = {"matmul": ("few_rows",), "rgb_to_grayscale": ("batch_interleaved",)}
 
-
-@dataclass(frozen=True)
-class Problem:
-    """One operation at one case and dtype, which every rung that takes it is measured at; of ``only``, if given, those alone."""
-
-    op: Op
-    dtype: torch.dtype
-    case: Case
-    kind: Kind
-    only: tuple[str, ...] = ()
-
-    def arguments(self, device: torch.device) -> tuple[Any, ...]:
-        """The operation's arguments. Those of exact points are drawn on the CPU, so that a CPU and a GPU see the same."""
-        if self.kind == "large":
-            return self.op.spec.arguments(self.case, self.dtype, device, SEED)
-        drawn = self.op.spec.arguments(self.case, self.dtype, torch.device("cpu"), SEED)
-        return tuple(value.to(device) if isinstance(value, torch.Tensor) else value for value in drawn)
-
-    def rungs(self, *args: Any) -> list[Rung]:
-        """The CUDA rungs that take these arguments, slowest idea first."""
-        return [
-            rung
-            for rung in self.op.rungs
-            if rung.language == "cuda"
-            and (not self.only or rung.name in self.only)
-            and self.op.refusal(rung, *args) is None
-        ]
-
-    def key(self, rung: Rung) -> dict[str, Any]:
-        """What names a rung's point in a record."""
-        return {
-            "op": self.op.name, "rung": rung.name, "dtype": str(self.dtype).removeprefix("torch."),
-            "case": self.case.name, "sizes": dict(self.case.sizes), "kind": self.kind,
-        }  # fmt: skip
-
-    def __str__(self) -> str:
-        return f"{self.op.name} {str(self.dtype).removeprefix('torch.')} {self.case}"
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Which dtypes and which rungs, by name. Without dtypes each rung in the first one that it takes; without rungs all."""
-
-    dtypes: tuple[str, ...] = ()
-    rungs: tuple[str, ...] = ()
-
-
-def problems(op: Op, kind: Kind, chosen: Selection = Selection()) -> list[Problem]:
-    """The points of one kind: small ones by ``EXACT``, large ones from the operation's own sizes."""
-    sizes = op.spec.sizes
-    large = [case for case in sizes if case is sizes[0] or case.name in ("ragged", *MORE_LARGE.get(op.name, ()))]
-    cases = large if kind == "large" else EXACT.get(op.name, ())
-    dtypes = [getattr(torch, name) for name in chosen.dtypes]
-    groups = (
-        {dtype: chosen.rungs for dtype in dtypes if dtype in op.spec.dtypes} if dtypes else _groups(op, chosen.rungs)
-    )
-    return [Problem(op, dtype, case, kind, only) for dtype, only in groups.items() for case in cases]
-
-
-def _groups(op: Op, rungs: Sequence[str]) -> dict[torch.dtype, tuple[str, ...]]:
-    """The CUDA rungs that a CPU executes, by the first dtype that each takes."""
-    found: dict[torch.dtype, tuple[str, ...]] = {}
-    for rung in op.rungs:
-        if (
-            rung.language == "cuda"
-            and f"{op.name} {rung.name}" not in NOT_EXECUTED
-            and (not rungs or rung.name in rungs)
-        ):
-            dtype = next(dtype for dtype in op.spec.dtypes if rung.dtypes is None or dtype in rung.dtypes)
-            found[dtype] = (*found.get(dtype, ()), rung.name)
-    return found
-
-
-@contextlib.contextmanager
-def multiprocessors(count: int) -> Iterator[None]:
-    """Launchers size their grids as for a GPU with ``count`` SMs, also for tensors on a CPU."""
-    modules = [
-        module
-        for name, module in list(sys.modules.items())
-        if name.startswith("warpwise.ops.") and hasattr(module, "multiprocessors")
-    ]
-    kept = [module.multiprocessors for module in modules]
-    for module in modules:
-        vars(module)["multiprocessors"] = lambda tensor: count
-    try:
-        yield
-    finally:
-        for module, function in zip(modules, kept, strict=True):
-            vars(module)["multiprocessors"] = function
+ONE_BLOCK = "One block: no unit is used above 1 %"
+EQUAL = "Both are used equally, as predicted: a difference of a few percent decides their order"
+WAITING = "Utilisation is low everywhere: warps wait for memory, and latency is the predicted limiter too"
+WRITTEN_BACK = (
+    "Issue slots, L2 and DRAM are used almost equally. ncu flushes L2 before the launch, and about 20 MB of results "
+    "are still in L2 at its end; the model writes every sector back to DRAM, as in repeated launches"
+)
+LOW = (
+    "No unit is used above 40 %: warps wait for memory, and a difference of a few percent decides the order of the "
+    "units"
+)
+ZEROS = "The model counts too few bank conflicts for lanes of a cp.async that write zeros"
+REASONS = (
+    Reason("counters", "matmul k15_mma_sync", ZEROS),
+    Reason("limiter", "matmul k07_block_tile_2d", EQUAL),
+    Reason("limiter", "matmul k15_mma_sync float16 few_rows", LOW),
+    Reason("limiter", "matmul k24_few_rows", LOW),
+    Reason("limiter", "transpose k04_padded_tile", EQUAL),
+    Reason("limiter", "reduce_sum k06_two_passes float32 square launch 1", ONE_BLOCK),
+    Reason("limiter", "reduce_sum k06_two_passes float32 ragged launch 1", ONE_BLOCK),
+    Reason("limiter", "rgb_to_grayscale k02_planar_packs uint8 ragged", WAITING),
+    Reason("limiter", "softmax k02_block_per_row float32 ragged", WRITTEN_BACK),
+    Reason("limiter", "softmax k03_warp_shuffle float32 ragged", WRITTEN_BACK),
+)

@@ -1,12 +1,12 @@
-"""Write recorded figures into the `measured` column of the operations' READMEs, from benchmarks/results/DEVICE/*.json.
+"""Write recorded times into the `measured` column of the operations' READMEs, from benchmarks/results/DEVICE/*.json.
 
-A comment above a table says which points it shows, and the line after the comment is written here too:
+A comment above a table selects the points it shows; this script also writes the line after the comment:
 
     <!-- measured: random uint8 / one_value uint8 -->
 
-Without one, a table shows the operation's first recorded point. A rung that no climb timed at these points shows what
-benchmarks/matmul.py recorded of it there, or where it wins by most in the shipped table; its cell stays as it is if there
-is neither. Run again after each new recording.
+Without one, a table shows the operation's first recorded point. For a rung that no climb timed at these points it shows
+the record of benchmarks/matmul.py, or the point of the shipped table with its largest speedup; if there is neither, its
+cell is unchanged. Run it after each new recording.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def figure(record: Recorded, rung: str, name: str) -> str:
 
 
 class Products:
-    """What benchmarks/matmul.py recorded on a device, of the rung that the operation chose at each of its points."""
+    """The records of benchmarks/matmul.py on a device, for the rung that the operation chose at each point."""
 
     def __init__(self, device: str) -> None:
         path = RESULTS / device / "matmul_shapes.json"
@@ -63,7 +63,7 @@ class Products:
                 self._points[of.op, dtype_name(of.dtype), matmul.SHAPES[shape]] = point
 
     def figure(self, record: Recorded, rung: str, name: str) -> str:
-        """As the function of this name, without a share; empty where another rung was chosen."""
+        """As the function ``figure``, without the share of the ceiling; empty if another rung was chosen."""
         size, _, dtype = name.partition(" ")
         found = record.point(size, dtype)
         point = self._points.get((record.path.stem, dtype, tuple(found["case"]["sizes"].values()))) if found else None
@@ -74,7 +74,7 @@ class Products:
 
 
 def best_win(op: str, rung: str, device: str) -> str:
-    """Where ``rung`` is ahead by most among the points of the table that is shipped for a device, or empty."""
+    """The point with the largest speedup of ``rung`` in the table shipped for a device, or an empty string."""
     chooser = operation.get(op).tables
     folder = chooser.folder if chooser is not None else None
     tables = [load_table(path) for path in sorted(folder.glob(f"*{device}.json"))] if folder else []
@@ -89,11 +89,12 @@ def best_win(op: str, rung: str, device: str) -> str:
         return ""
     ratio, point = max(won, key=lambda each: each[0])
     sizes = " × ".join(map(str, point.sizes.values()))
-    return f"tuned, {sizes} ({point.dtype}, {point.kind}): {duration(point.seconds)}, {ratio:.2f} × {point.rival.partition('@')[0]}"
+    rival = point.rival.partition("@")[0]
+    return f"tuned, {sizes} ({point.dtype}, {point.kind}): {duration(point.seconds)}, {ratio:.2f} × {rival}"
 
 
 def table_points(line: str, records: dict[str, Recorded]) -> list[str]:
-    """The points that a marker names, or the first that the records hold."""
+    """The points that a marker names, or the first recorded one."""
     if match := MARKER.search(line):
         return [name.strip() for name in match["points"].split("/")]
     case, dtype = next(iter(records.values())).points()[0]
@@ -101,16 +102,17 @@ def table_points(line: str, records: dict[str, Recorded]) -> list[str]:
 
 
 def caption(names: list[str], records: dict[str, Recorded]) -> str:
-    """What stands after a marker: the points, the device and the date, of the operation whose record has them."""
+    """The line after a marker: the points, the device and the date of the record that has them."""
     asked = [(size, dtype) for size, _, dtype in (name.partition(" ") for name in names)]
     record = max(records.values(), key=lambda record: sum(record.point(*point) is not None for point in asked))
     there = [point for point in asked if record.point(*point)]
     shown = " / ".join(f"{size} ({dtype})" for size, dtype in there)
-    return f"Measured on {record.device}, {record.date[:10]}: {shown}; time, rate, share of the ceiling, × the best opponent."
+    columns = "time, rate, share of the ceiling, × the best opponent"
+    return f"Measured on {record.device}, {record.date[:10]}: {shown}; {columns}."
 
 
 def devices(op: str, rung: str) -> tuple[str, ...]:
-    """Where a rung of an operation runs, nowhere if there is none of that name any more."""
+    """The devices of a rung, none if the operation no longer has it."""
     return next((each.devices for each in operation.get(op).rungs if each.name == rung), ())
 
 

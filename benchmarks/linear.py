@@ -1,11 +1,11 @@
-"""nn.Linear beside torch.nn.Linear, forward and backward: the layers of a transformer's MLP, with gelu and without.
+"""nn.Linear against torch.nn.Linear, forward and backward: the layers of a transformer's MLP, with and without GELU.
 
     python benchmarks/linear.py [--layer up ...] [--dtype bf16 ...] [--budget S] [--limit S] [--json FILE]
 
-A step is the layer, its activation, and the gradients of the input, the weight and the bias. At each point: all four
-results of either module checked against float64, then both modules' forward and step timed in turn, in random order, L2
-flushed, launches hidden (``lab.time``). ``ratio`` is how many times as fast as torch.nn.Linear and its GELU ours is, with
-its 95 % interval. float32 is never rounded to TF32.
+A step is the layer, its activation, and the gradients of the input, the weight and the bias. At each point all four
+results of both modules are checked against float64; then the forward pass and the step of both are timed in turn, in
+random order, with L2 flushed and launches hidden (``lab.time``). ``ratio`` is our speed relative to torch.nn.Linear and
+its GELU, with its 95 % interval. float32 is never rounded to TF32.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Layer:
     outputs: int
 
 
-# Of a model of 8 billion parameters in bfloat16; a quarter as wide in float32, whose products are 15 times as slow.
+# Of a model of 8 billion parameters in bfloat16; a quarter as wide in float32, whose GEMMs are 15 times slower.
 LAYERS = {
     "bf16": {"up": Layer(4096, 4096, 14336), "down": Layer(4096, 14336, 4096)},
     "fp32": {"up": Layer(4096, 1024, 4096), "down": Layer(4096, 4096, 1024)},
@@ -68,7 +68,7 @@ def modules(layer: Layer, activation: str, device: torch.device, dtype: torch.dt
 
 
 def step(module: torch.nn.Module, x: torch.Tensor, gradient: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """y, and the gradients of the input, the weight and the bias."""
+    """y and the gradients of the input, the weight and the bias."""
     y = module(x)
     return (y, *torch.autograd.grad(y, (x, *module.parameters()), gradient))
 
@@ -87,13 +87,13 @@ def errors(found: tuple[torch.Tensor, ...], exact: tuple[torch.Tensor, ...]) -> 
 
 
 def allowed(layer: Layer, dtype: torch.dtype) -> float:
-    """Of ``errors``: what is computed in ``dtype`` is rounded up to three times on its way, sums in float32 besides."""
+    """The bound on ``errors``: up to three roundings to ``dtype``, and float32 sums."""
     longest = max(layer.rows, layer.inputs, layer.outputs)
     return 2 * torch.finfo(dtype).eps + math.sqrt(longest) * torch.finfo(torch.float32).eps
 
 
 def measured(layer: Layer, activation: str, dtype: torch.dtype, device: torch.device, budget: float) -> dict[str, Any]:
-    """One point as plain data. Raises what the kernels raise."""
+    """Measure one point. Raises the errors of the kernels."""
     torch.manual_seed(0)
     x = torch.randn(layer.rows, layer.inputs, device=device, dtype=dtype, requires_grad=True)
     gradient = torch.randn(layer.rows, layer.outputs, device=device, dtype=dtype)
@@ -127,7 +127,7 @@ def measured(layer: Layer, activation: str, dtype: torch.dtype, device: torch.de
 
 
 def told(key: str, point: dict[str, Any]) -> str:
-    """A point as a line."""
+    """One line of text for a point."""
     if not point.get("right"):
         return f"{key:20} {point.get('note') or point['errors']['ours']}"
     parts = []
@@ -135,18 +135,18 @@ def told(key: str, point: dict[str, Any]) -> str:
         it = point[part]
         faster, low, high = it["ratio"]
         ours, theirs = duration(it["ours"]["median_s"]), duration(it["theirs"]["median_s"])
-        parts.append(f"{part} {ours} beside {theirs}, {faster:.3f} ({low:.3f}–{high:.3f}) ×")
+        parts.append(f"{part} {ours}, theirs {theirs}, {faster:.3f} ({low:.3f}–{high:.3f}) ×")
     worst = {who: max(values.values()) for who, values in point["errors"].items()}
     return f"{key:20} {'; '.join(parts)}; error {worst['ours']:.1e}, theirs {worst['theirs']:.1e}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--layer", action="append", choices=LAYERS["bf16"], help="layers; all unless given")
-    parser.add_argument("--dtype", action="append", choices=DTYPES, help="dtypes; all unless given")
-    parser.add_argument("--budget", type=float, default=1.2, help="seconds to time a point for")
-    parser.add_argument("--limit", type=float, default=math.inf, help="seconds after which no further point is begun")
-    parser.add_argument("--json", type=Path, default=RESULTS, help="where points are kept")
+    parser.add_argument("--layer", action="append", choices=LAYERS["bf16"], help="layers; default: all")
+    parser.add_argument("--dtype", action="append", choices=DTYPES, help="dtypes; default: all")
+    parser.add_argument("--budget", type=float, default=1.2, help="seconds to time a point")
+    parser.add_argument("--limit", type=float, default=math.inf, help="seconds after which no further point is started")
+    parser.add_argument("--json", type=Path, default=RESULTS, help="the file of the points")
     options = parser.parse_args()
     if not torch.cuda.is_available():
         sys.exit("no CUDA device: emulated kernels are not timed")
@@ -163,7 +163,7 @@ def main() -> None:
                 sizes = {"rows": layer.rows, "inputs": layer.inputs, "outputs": layer.outputs}
                 try:
                     points[key] = sizes | measured(layer, activation, DTYPES[dtype], device, options.budget)
-                except Exception as problem:  # noqa: BLE001 - one point that fails is told and does not end the others
+                except Exception as problem:  # noqa: BLE001 - a point that fails is recorded
                     points[key] = sizes | {"note": f"{type(problem).__name__}: {problem}".partition("\n")[0]}
                 torch.cuda.empty_cache()
                 options.json.parent.mkdir(parents=True, exist_ok=True)

@@ -1,14 +1,14 @@
-"""Matrix products beside cuBLAS: six kinds of number at twenty shapes, each pair in one interleaved run.
+"""Matrix multiplications against cuBLAS: six dtypes at twenty shapes, each pair timed in one interleaved run.
 
-    python benchmarks/matmul.py [--kind bf16 ...] [--shape cube_4096 ...] [--budget S] [--limit S] [--fresh] [--json FILE]
-    python benchmarks/matmul.py --show [--readme]
+python benchmarks/matmul.py [--kind bf16 ...] [--shape cube_4096 ...] [--budget S] [--limit S] [--fresh] [--json FILE]
+python benchmarks/matmul.py --show [--readme | --check]
 
-At each point: what the operation chooses and why; that rung checked against float64 element by element; both timed in
-turn, in random order, L2 flushed, launches hidden (``lab.time``); the ratio of medians a round with its 95 % interval; and
-the error of either, in the Frobenius norm relative to float64. Where PyTorch is chosen, our best rung is timed beside it
-all the same. ``ratio`` is how many times as fast as cuBLAS ours is; ``goal`` is what the project set itself there.
+At each point the rung that the operation chooses is checked against float64 element by element, and timed in turn with
+cuBLAS, in random order, with L2 flushed and launches hidden (``lab.time``). Where the operation chooses PyTorch, the
+best rung is timed all the same. The table shows the ratio of medians with its 95 % interval (above 1: faster than
+cuBLAS), the project's goal for it, and both errors relative to float64 in the Frobenius norm.
 
-Points are kept as soon as they are measured; what is in the file is not measured again.
+Points are stored as soon as they are measured, and are not measured again.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 import torch
-from benchmarks import matmul_picture
 from rich.console import Console
 from rich.table import Table
 
 from warpwise import lab, ops  # noqa: F401 - importing ops registers them
 from warpwise.cache import atomic_write
 from warpwise.lab.problem import Instance, Problem
+from warpwise.lab.report import ratio_grid
 from warpwise.lab.timing.environment import environment, place
 from warpwise.lab.timing.timing import duration, ratio
 from warpwise.operation import Case, Op, get
@@ -47,7 +47,7 @@ CHUNK = 1 << 24  # elements of float64 at a time
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of number: the operation that multiplies it, its dtype there, and what it is compared with."""
+    """A dtype: the operation that multiplies it, its torch.dtype, and its opponent."""
 
     op: str
     dtype: torch.dtype
@@ -87,7 +87,7 @@ GOALS: dict[str, dict[str, float]] = {
 
 
 def operation(kind: Kind) -> Op | None:
-    """The operation, or None where this version has none of that name or not for that dtype."""
+    """The operation, or None if this version does not have it for that dtype."""
     try:
         op = get(kind.op)
     except LookupError:
@@ -114,7 +114,7 @@ def measured(
     budget: float,
     others: Mapping[str, Callable[..., torch.Tensor]],
 ) -> dict[str, Any]:
-    """One point as plain data, with what ``others`` take there if they take it. Raises what the kernels raise."""
+    """Measure one point; ``others`` are timed too if they accept it. Raises the errors of the kernels."""
     by_row = {"by_row": 0} if any("by_row" in case.sizes for case in op.spec.sizes) else {}
     case = Case("point", dict(zip("mnk", shape, strict=True)) | by_row)
     instance = Problem(op, device).make(case, kind.dtype, 0)
@@ -134,7 +134,7 @@ def measured(
         point |= {"right": found.right, "worst": found.worst, "error": error(result, instance.references[0])}
         del result
         if not found.right:
-            return point | {"note": f"{rung} is wrong here: {found.wrong} of {found.total} elements"}
+            return point | {"note": f"{rung} is wrong: {found.wrong} of {found.total} elements"}
         contestants["ours"] = lambda *values: op(*values, rung=rung)
     point["their_error"] = error(op.spec.eager(*args), instance.references[0])
     cost = op.spec.cost(*args)
@@ -151,13 +151,13 @@ def measured(
 
 
 def runnable(op: Op, name: str, args: Sequence[Any]) -> str | None:
-    """``name``, a rung of the nearest point, or without its configuration where that is none for these arguments, or None."""
+    """``name`` if the rung accepts the arguments, else the rung without its configuration, else None."""
     named = [candidate for candidate in (name, name.partition("@")[0]) if candidate.startswith("k")]
     return next((candidate for candidate in named if op.refusal(op.rung(candidate), *args) is None), None)
 
 
 def runs(function: Callable[..., torch.Tensor], args: Sequence[Any], instance: Instance) -> bool:
-    """Whether another library takes these arguments, and is right there."""
+    """True if another library accepts these arguments and its result is correct."""
     try:
         return instance.compare(0, function(*args)).right
     except RuntimeError:
@@ -165,7 +165,7 @@ def runs(function: Callable[..., torch.Tensor], args: Sequence[Any], instance: I
 
 
 def verdict(kind: str, shape: str, point: dict[str, Any]) -> str:
-    """Whether the goal of this point, if it has one, is met by what the operation chooses."""
+    """ "pass" or "MISS" if the point has a goal, for the implementation that the operation chooses."""
     goal = GOALS.get(kind, {}).get(shape)
     if goal is None or "theirs" not in point:
         return ""
@@ -173,7 +173,7 @@ def verdict(kind: str, shape: str, point: dict[str, Any]) -> str:
 
 
 def drawn(points: dict[str, dict[str, Any]], kinds: list[str]) -> Table:
-    """Every point of ``kinds``, a row each."""
+    """A table with one row for each point of ``kinds``."""
     table = Table(box=None, padding=(0, 1, 0, 0))
     for heading in ("kind", "shape", "m × n × k", "rung"):
         table.add_column(heading, no_wrap=True)
@@ -208,15 +208,17 @@ def cells(kind: str, shape: str, point: dict[str, Any]) -> list[str]:
     goal = GOALS.get(kind, {}).get(shape)
     faster = point.get("ratio")
     return [
-        f"{point['rung'] or 'none'}{mark}", *spread(ours), f"{point['flops'] / ours['median_s'] / 1e12:.1f}" if ours else "",
+        f"{point['rung'] or 'none'}{mark}", *spread(ours),
+        f"{point['flops'] / ours['median_s'] / 1e12:.1f}" if ours else "",
         *spread(theirs), f"{faster[0]:.3f}" if faster else "", f"{faster[1]:.3f}–{faster[2]:.3f}" if faster else "",
-        f"{goal:.2f}" if goal else "", verdict(kind, shape, point), f"{point['error']:.2e}" if ours else "", f"{point['their_error']:.2e}",
+        f"{goal:.2f}" if goal else "", verdict(kind, shape, point), f"{point['error']:.2e}" if ours else "",
+        f"{point['their_error']:.2e}",
         best_other(point),
     ]  # fmt: skip
 
 
 def best_other(point: dict[str, Any]) -> str:
-    """The fastest of the other libraries' kernels, as many times as fast as cuBLAS."""
+    """The fastest of the other libraries' kernels, with its speed relative to cuBLAS."""
     timed = {name: timing["median_s"] for name, timing in point.get("others", {}).items() if timing["median_s"]}
     if not timed or not point["theirs"]["median_s"]:
         return ""
@@ -231,28 +233,29 @@ def spread(timing: dict[str, Any] | None) -> list[str]:
 
 
 def page(kept: dict[str, Any]) -> str:
-    """How many times as fast as cuBLAS, a row a shape and a column a kind, as Markdown; empty where nothing was measured."""
+    """The speed relative to cuBLAS as Markdown: one row a shape, one column a dtype; empty if not measured."""
     points, kinds = kept["points"], list(KINDS)
     rows = ["| M × N × K | " + " | ".join(kinds) + " |", "|---" * (len(kinds) + 1) + "|"]
     for shape, sizes in SHAPES.items():
         told = [ratio_text(kind, shape, points.get(f"{kind} {shape}", {})) for kind in kinds]
         if any(told):
             rows.append(f"| {' × '.join(map(str, sizes))} | {' | '.join(told)} |")
-    return "\n".join((f"Times as fast as cuBLAS, medians of interleaved rounds, {where(kept)}:", "", *rows))
+    return "\n".join((f"Speed relative to cuBLAS, medians of interleaved rounds, {where(kept)}:", "", *rows))
 
 
 def where(kept: dict[str, Any]) -> str:
-    """The device and the day."""
+    """The device and the date."""
     return f"{kept['place']}, {kept['environment']['date'][:10]}"
 
 
 def picture(kept: dict[str, Any]) -> str:
     """The same as an SVG."""
-    return matmul_picture.drawn(kept["points"], list(KINDS), SHAPES, GOALS, where(kept))
+    title = f"Matrix multiplications: speed relative to cuBLAS, {where(kept)}"
+    return ratio_grid.drawn(kept["points"], list(KINDS), SHAPES, GOALS, title, "cuBLAS")
 
 
 def ratio_text(kind: str, shape: str, point: dict[str, Any]) -> str:
-    """The ratio of a point with its goal, if it has one; a rung that is measured though PyTorch is chosen in brackets."""
+    """The ratio of a point and its goal; in brackets if the operation chooses PyTorch there."""
     if "ratio" not in point:
         return ""
     goal = GOALS.get(kind, {}).get(shape)
@@ -260,8 +263,13 @@ def ratio_text(kind: str, shape: str, point: dict[str, Any]) -> str:
     return f"({text})" if point["chosen"] == "torch" else text
 
 
+def is_current(kept: dict[str, Any]) -> bool:
+    """True if the operation's README and the picture show ``kept``."""
+    return page(kept) in README.read_text() and PICTURE.read_text() == picture(kept)
+
+
 def write_page(kept: dict[str, Any]) -> None:
-    """Put ``page`` into the operation's README, between its marks, and draw the picture that stands above it."""
+    """Write ``page`` between the marks in the operation's README, and draw the picture."""
     before, start, rest = README.read_text().partition(MARKS[0])
     _, end, after = rest.partition(MARKS[1])
     if not (start and end):
@@ -272,7 +280,7 @@ def write_page(kept: dict[str, Any]) -> None:
 
 
 def summary(points: dict[str, dict[str, Any]]) -> str:
-    """Goals met and missed, and how far the misses are."""
+    """The goals met and missed, and the ratios of those missed."""
     lines = []
     for kind, goals in GOALS.items():
         named = {shape: points[f"{kind} {shape}"] for shape in goals if f"{kind} {shape}" in points}
@@ -287,7 +295,7 @@ def summary(points: dict[str, dict[str, Any]]) -> str:
 
 
 def cutlass(dtype: torch.dtype) -> Mapping[str, Callable[..., torch.Tensor]]:
-    """CUTLASS's kernels for ``dtype``, none for a dtype that they are not written for; says why where they cannot be had."""
+    """CUTLASS's kernels for ``dtype``; none, with a message, if they are not available."""
     from benchmarks import cutlass_opponent
 
     if dtype not in cutlass_opponent.ELEMENTS:
@@ -305,19 +313,22 @@ def loaded(path: Path) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kind", action="append", choices=KINDS, help="kinds of number; all unless given")
-    parser.add_argument("--shape", action="append", choices=SHAPES, help="shapes; all unless given")
-    parser.add_argument("--budget", type=float, default=1.0, help="seconds to time a point for")
-    parser.add_argument("--limit", type=float, default=math.inf, help="seconds after which no further point is begun")
+    parser.add_argument("--kind", action="append", choices=KINDS, help="dtypes; default: all")
+    parser.add_argument("--shape", action="append", choices=SHAPES, help="shapes; default: all")
+    parser.add_argument("--budget", type=float, default=1.0, help="seconds to time a point")
+    parser.add_argument("--limit", type=float, default=math.inf, help="seconds after which no further point is started")
     parser.add_argument(
-        "--cutlass", action="store_true", help="time CUTLASS's kernels beside bf16 and fp16 (cutlass_opponent.py)"
+        "--cutlass", action="store_true", help="also time CUTLASS's kernels for bf16 and fp16 (cutlass_opponent.py)"
     )
-    parser.add_argument("--fresh", action="store_true", help="measure what is known again")
-    parser.add_argument("--show", action="store_true", help="measure nothing, print what is kept")
+    parser.add_argument("--fresh", action="store_true", help="measure known points again")
+    parser.add_argument("--show", action="store_true", help="print the stored points without measuring")
     parser.add_argument(
-        "--readme", action="store_true", help="write what is kept into the operation's README and its picture"
+        "--readme", action="store_true", help="write the stored points to the operation's README and its picture"
     )
-    parser.add_argument("--json", type=Path, default=RESULTS, help="where points are kept")
+    parser.add_argument(
+        "--check", action="store_true", help="exit with 1 unless the README and the picture are up to date"
+    )
+    parser.add_argument("--json", type=Path, default=RESULTS, help="the file of the points")
     options = parser.parse_args()
     kinds, shapes = options.kind or list(KINDS), options.shape or list(SHAPES)
     others = {kind: cutlass(KINDS[kind].dtype) if options.cutlass else {} for kind in kinds}
@@ -325,7 +336,7 @@ def main() -> None:
     points: dict[str, dict[str, Any]] = kept["points"]
     if not options.show:
         if not torch.cuda.is_available():
-            sys.exit("no CUDA device: emulated kernels are not timed; --show prints what is kept")
+            sys.exit("no CUDA device: emulated kernels are not timed; --show prints the stored points")
         device, began = torch.device("cuda", torch.cuda.current_device()), time.perf_counter()
         kept = {"place": place(device), "environment": environment(device), "points": points}
         for kind, shape in ((kind, shape) for kind in kinds for shape in shapes):
@@ -336,11 +347,11 @@ def main() -> None:
             if key in points and not options.fresh:
                 continue
             if time.perf_counter() - began > options.limit:
-                console.print("the limit is reached; the same command goes on from here")
+                console.print("the limit is reached; the same command continues from here")
                 break
             try:
                 points[key] = measured(op, KINDS[kind], SHAPES[shape], device, options.budget, others[kind])
-            except Exception as problem:  # noqa: BLE001 - one point that fails is told and does not end the others
+            except Exception as problem:  # noqa: BLE001 - a point that fails is recorded
                 points[key] = {
                     "rung": None,
                     "note": f"{type(problem).__name__}: {str(problem).strip().partition(chr(10))[0]}",
@@ -348,6 +359,8 @@ def main() -> None:
             torch.cuda.empty_cache()
             atomic_write(options.json, json.dumps(kept, indent=1) + "\n")
             console.print(key, *cells(kind, shape, points[key]))
+    if options.check:
+        sys.exit(None if is_current(kept) else f"{README} and {PICTURE} are out of date: --show --readme writes them")
     if options.readme:
         write_page(kept)
     console.print(drawn(points, kinds))

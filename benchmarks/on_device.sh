@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
-# On a machine with a CUDA device: runs the steps asked for, and leaves their logs and results in one archive under $OUT.
+# Runs steps on a machine with a CUDA device, and writes their logs and results to the archive $OUT/results.tar.gz.
 #
 #   OUT=results benchmarks/on_device.sh doctor tests climb:softmax,matmul bench:matmul,dispatch tune:matmul
 #
-# climb:OPS is timed for BUDGET seconds a point (5); tune:OPS for TUNE_BUDGET (1), with the options in TUNE ("--dtype bfloat16"),
-# into the operation's own table for the GPU that TABLE names (nvidia_h200), which later steps then choose by;
-# bench:NAMES are benchmarks/NAME.py. JOBS is the number of processes for tests, one unless given (pytest-xdist). CLIMB and BENCH hold options for the other two. A step that fails does not keep the later ones from running; the script then exits with 1.
+# tests[:PATHS] runs the tests marked gpu in JOBS processes (1; more need pytest-xdist).
+# climb:OPS times each point for BUDGET seconds (5), with the options in CLIMB.
+# bench:NAMES runs benchmarks/NAME.py with the options in BENCH.
+# tune:OPS tunes each point for TUNE_BUDGET seconds (1), with the options in TUNE ("--dtype bfloat16"), and writes the
+# operation's own table for the GPU named by TABLE (nvidia_h200); later steps choose by it.
+#
+# A step that fails does not stop the later ones; the script then exits with 1.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export PYTHONPATH=src PYTHONUNBUFFERED=1 COLUMNS=${COLUMNS:-160}
@@ -26,7 +30,7 @@ step() {
   echo "== $name took $((SECONDS - start)) s"
 }
 
-# Before anything else runs on the GPU: shares of a ceiling that was measured beside other processes would be too high.
+# First, while the GPU is idle: a ceiling measured beside other processes would be too low.
 step ceilings "$PYTHON" -m warpwise device --measure
 
 for request in "$@"; do

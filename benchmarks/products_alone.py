@@ -1,12 +1,12 @@
-"""What power leaves to a kernel: cuBLAS, matmul's k20, and the same products on operands that never move.
+"""The bound that power sets on a GEMM: cuBLAS, matmul's k20, and the same wgmma on operands that do not move.
 
     python benchmarks/products_alone.py [--json FILE]
 
-A bfloat16 product on an H200 draws more power than the board may, and the clock falls until it does not: time is energy.
-``alone`` (products_alone.cu) multiplies what lies in shared memory, on as many SMs and as often as k20 does or on all of
-them, and loads, waits for and stores nothing. No kernel that feeds the same instructions can be faster, so that cuBLAS's
-time over its own is the most that can be gained. All run in turn, in random order (``lab.time``); cuBLAS and our rungs are
-checked by benchmarks/matmul.py.
+A bfloat16 GEMM on an H200 reaches the board's power limit, and the clock is lowered: its time is proportional to its
+energy. ``alone`` (products_alone.cu) issues the same wgmma on operands that stay in shared memory, on as many SMs as
+k20 uses or on all of them, and neither loads nor stores. No kernel with these instructions can be faster, so the ratio
+of cuBLAS's time to its time bounds the speedup over cuBLAS. All run in turn, in random order (``lab.time``).
+benchmarks/matmul.py checks cuBLAS and our rungs.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ from warpwise.lab.timing.environment import environment, place
 from warpwise.lab.timing.timing import duration, ratio
 
 RESULTS = Path(__file__).parent / "results" / "h200" / "products_alone.json"
-SHARED = 1024 + 4 * (128 + 256) * 64 * 2  # bytes: to align, the ring
-SOME = 128  # SMs that k20 takes at these sizes
+SHARED = 1024 + 4 * (128 + 256) * 64 * 2  # bytes: alignment, then 4 stages of A and B
+SOME = 128  # SMs that k20 uses at these sizes
 
 
 def alone(blocks: int, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The products of a (m, k) times b (k, n), bfloat16, whole tiles of 128 x 256, on so many SMs, but for slices that cannot be
-    dealt evenly (``share``)."""
+    """Multiply as often as a (m, k) times b (k, n) requires, bfloat16, in tiles of 128 x 256, on ``blocks`` SMs.
+
+    A remainder of k-tiles that cannot be distributed evenly is left out (``share``).
+    """
     sums = torch.empty(blocks * 256, device=a.device)
     tiles, slices = dealt(blocks, a, b)
     MODULE["products_alone<__nv_bfloat16>"][blocks, 256, SHARED](a, b, cuda.out(sums), tiles, slices)
@@ -43,14 +45,14 @@ def alone(blocks: int, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def dealt(blocks: int, a: torch.Tensor, b: torch.Tensor) -> tuple[int, int]:
-    """Tiles of a block and slices of 64 of a tile's depth, as many as make no more products than a times b."""
+    """The tiles of each block and the k-tiles of 64 of each tile: together at most those of a times b."""
     tiles = a.size(0) * b.size(1) // (128 * 256)
     each = -(-tiles // blocks)
     return each, tiles * (a.size(1) // 64) // (blocks * each)
 
 
 def share(blocks: int, a: torch.Tensor, b: torch.Tensor) -> float:
-    """How much of the products ``alone`` does: 1 where they can be dealt evenly."""
+    """The fraction of the multiplications that ``alone`` does: 1 if they can be distributed evenly."""
     each, slices = dealt(blocks, a, b)
     return blocks * each * slices * 128 * 256 * 64 / (a.size(0) * a.size(1) * b.size(1))
 
@@ -60,11 +62,11 @@ MODULE = cuda.load(Path(__file__).with_suffix(".cu"))
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--budget", type=float, default=3.0, help="seconds to time a size for")
-    parser.add_argument("--json", type=Path, default=RESULTS, help="where the result is kept")
+    parser.add_argument("--budget", type=float, default=3.0, help="seconds to time a size")
+    parser.add_argument("--json", type=Path, default=RESULTS, help="file for the result")
     options = parser.parse_args()
     if not torch.cuda.is_available():
-        sys.exit("no CUDA device: the products are Hopper's")
+        sys.exit("no CUDA device: wgmma needs Hopper")
     device = torch.device("cuda", torch.cuda.current_device())
     points: dict[str, Any] = {}
     for side in (4096, 8192):

@@ -1,4 +1,4 @@
-"""The main job, from one command: ladders climbed, a photograph put through our kernels, broken kernels found out."""
+"""A tour: climbs two ladders, processes a photograph with our kernels, and finds the bugs in three broken kernels."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def heading(text: str) -> None:
 
 
 def run(command: str) -> int:
-    """Run ``warpwise COMMAND`` in this process, after showing it; returns its exit code."""
+    """Print ``warpwise COMMAND``, run it in this process, and return its exit code."""
     console.print(f"[dim]$[/] [cyan]warpwise {command.replace(str(HERE), HERE.name)}[/]")
     return cli(shlex.split(command), standalone_mode=False)
 
 
 def photograph() -> None:
-    """Turn a photograph gray and blur it, with one kernel source each, wherever this runs."""
+    """Convert a photograph to grayscale and blur it, with the same kernel sources on a GPU and on a CPU."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     where = torch.cuda.get_device_name() if device == "cuda" else "the CPU, emulated and checked"
     pixels = torch.from_numpy(load_sample_image("flower.jpg").copy()).permute(2, 0, 1).contiguous().to(device)
@@ -63,9 +63,9 @@ BROKEN = {
 def main() -> int:
     heading("1. Two ladders: every rung verified against float64")
     failed = run("climb matmul softmax")
-    heading("2. A photograph through our kernels")
+    heading("2. A photograph processed by our kernels")
     photograph()
-    heading("3. Three kernels that are wrong, and what is found")
+    heading("3. Three broken kernels, and their findings")
     missed = []
     for what, command in BROKEN.items():
         console.print(f"\n[bold]{what}[/]")
@@ -74,14 +74,16 @@ def main() -> int:
     heading("What to try next")
     for command, meaning in (
         ("warpwise climb transpose --rung k03", "one rung of another ladder"),
-        ("warpwise check examples/broken_guard.cu --help", "your own CUDA file, checked"),
+        ("warpwise check examples/broken_guard.cu --help", "check your own CUDA file"),
         ("warpwise doctor", "what works on this machine"),
         ("open src/warpwise/ops/matmul/README.md", "a ladder, rung by rung"),
     ):
         console.print(f"  [cyan]{command}[/]  {meaning}")
     console.print(f"  The pictures are in {OUT}/. With a GPU, the same commands time every rung against PyTorch.")
     if failed or missed:
-        console.print(f"[red]the demo failed: {'a rung is wrong' if failed else 'not found: ' + ', '.join(missed)}[/]")
+        console.print(
+            f"[red]the demo failed: {'a rung is wrong' if failed else 'no finding for ' + ', '.join(missed)}[/]"
+        )
     return 1 if failed or missed else 0
 
 

@@ -1,7 +1,7 @@
-"""The classic first CUDA extension: a kernel, a C++ function around it that takes and gives tensors, one Python call.
+"""A first CUDA extension: a kernel, a C++ function that launches it on tensors, and one Python call.
 
-The very same source is built by nvcc where there is a GPU and runs there; on any other machine g++ builds the C++ part
-and the kernel is emulated with every access checked. Run it: ``python examples/square_matrix.py``.
+On a machine with a GPU nvcc builds the source and it runs there. On any other machine g++ builds the C++ part of the
+same source, and the kernel is emulated with every access checked. Run it: ``python examples/square_matrix.py``.
 """
 
 import torch
@@ -37,7 +37,7 @@ CPP_SOURCE = "torch::Tensor square_matrix(torch::Tensor matrix);"
 
 
 def build():
-    """The extension module; after the first time it comes from the cache at once."""
+    """Build the extension module, or load it from the cache."""
     return load_inline("square_matrix_extension", CPP_SOURCE, CUDA_SOURCE, functions=["square_matrix"])
 
 
@@ -48,7 +48,7 @@ def main() -> None:
     print(extension.square_matrix(matrix))
     large = torch.randn(100, 37, device=device)
     torch.testing.assert_close(extension.square_matrix(large), large * large)
-    print(f"(100, 37) on {device}: equal to PyTorch's")
+    print(f"(100, 37) on {device}: equal to PyTorch")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""A softmax in Triton with a missing mask, found on a machine without a GPU; then the same kernel right, and compiled.
+"""Finds a missing mask in a Triton softmax without a GPU, then runs and compiles the corrected kernel.
 
-Run it, then put ``breakpoint()`` anywhere into a kernel: the debugger stops there with the blocks as NumPy arrays.
+Put ``breakpoint()`` anywhere into a kernel: the debugger stops there, and the blocks are NumPy arrays.
 """
 
 from __future__ import annotations
@@ -37,11 +37,10 @@ def main() -> None:
     for finding in softmax_unmasked[rows].check(x, wt.out(out), cols, BLOCK=block):
         print(finding, end="\n\n")
     softmax_row[rows](x, wt.out(out), cols, BLOCK=block)
-    print(f"softmax_row: greatest difference to PyTorch {(out - x.softmax(-1)).abs().max().item():.1e}")
+    print(f"softmax_row: largest difference from PyTorch {(out - x.softmax(-1)).abs().max().item():.1e}")
     compiled = softmax_row.compile_for(x, out, cols, BLOCK=block, target="sm_90")
-    print(
-        f"for {compiled.target}: {compiled.registers} registers, {compiled.shared} bytes shared, {compiled.spills} spilled"
-    )
+    resources = f"{compiled.registers} registers, {compiled.shared} bytes shared, {compiled.spills} spilled"
+    print(f"for {compiled.target}: {resources}")
 
 
 if __name__ == "__main__":

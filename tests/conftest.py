@@ -9,8 +9,15 @@ from pathlib import Path
 # Inductor then takes a CPU's vector instructions by its flags, and does not compile a program for each to try them: 28 s.
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
 
+import hypothesis
 import pytest
 import torch
+
+# No test depends on the machine's speed: an example may take any time, and so may drawing one.
+hypothesis.settings.register_profile(
+    "no deadline", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("no deadline")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -13,6 +13,7 @@ _FRAME = """
 import signal, sys, threading, time
 import numpy as np
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell inherits SIG_IGN
 {setup}
 
 def once(run):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import time
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,54 +69,66 @@ def test_what_is_damaged_reads_as_absent(tmp_path: Path) -> None:
         assert cache.load(path) is None
 
 
-def _write_often(path: Path, letter: bytes) -> None:
-    for _ in range(200):
-        cache.save(path, letter * 10_000)
+WRITER = """
+import sys
+from pathlib import Path
+from warpwise import cache
+for _ in range(200):
+    cache.save(Path(sys.argv[1]), sys.argv[2].encode() * 10_000)
+"""
+
+
+def _start(program: str, *arguments: object) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 
 def test_processes_writing_one_entry_leave_one_of_theirs(tmp_path: Path) -> None:
     path = tmp_path / "entry"
-    context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=_write_often, args=(path, letter)) for letter in (b"a", b"b")]
-    for writer in writers:
-        writer.start()
+    writers = [_start(WRITER, path, letter) for letter in "ab"]
     seen = set()
-    while any(writer.is_alive() for writer in writers):
+    while any(writer.poll() is None for writer in writers):
         if path.exists():
             seen.add(cache.load(path))
     for writer in writers:
-        writer.join()
-        assert writer.exitcode == 0
+        writer.communicate()
+        assert writer.returncode == 0
     seen.add(cache.load(path))
     assert seen <= {b"a" * 10_000, b"b" * 10_000}
 
 
-def _make_once(path: Path, made: Path) -> None:
-    with cache.made_once(path) as missing:
-        if missing:
-            with made.open("a") as file:
-                file.write("made\n")
-            time.sleep(0.3)
-            cache.atomic_write(path, "whole")
-    assert path.read_text() == "whole"
+OTHER_PROCESS = """
+import fcntl, sys
+from pathlib import Path
+from warpwise import cache
+path = Path(sys.argv[1])
+with path.with_name(f".{path.name}.lock").open() as lock:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print("locked", flush=True)
+with cache.build_lock(path) as must_build:
+    print(must_build, path.read_text(), flush=True)
+"""
 
 
-def test_what_several_processes_need_one_of_them_makes(tmp_path: Path) -> None:
-    path, made = tmp_path / "deep" / "entry", tmp_path / "made"
-    context = multiprocessing.get_context("spawn")
-    makers = [context.Process(target=_make_once, args=(path, made)) for _ in range(3)]
-    for maker in makers:
-        maker.start()
-    for maker in makers:
-        maker.join()
-        assert maker.exitcode == 0
-    assert made.read_text() == "made\n"
+def test_one_of_several_processes_builds_and_the_others_wait(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "entry"
+    with cache.build_lock(path) as must_build:
+        assert must_build
+        others = [_start(OTHER_PROCESS, path) for _ in range(2)]
+        assert [other.stdout.readline() for other in others if other.stdout] == ["locked\n"] * 2
+        cache.atomic_write(path, "whole")
+    assert [other.communicate()[0] for other in others] == ["False whole\n"] * 2
 
 
-def test_what_could_not_be_made_the_next_one_makes(tmp_path: Path) -> None:
+def test_a_build_that_failed_is_repeated_by_the_next_one(tmp_path: Path) -> None:
     path = tmp_path / "entry"
-    with cache.made_once(path) as missing:
-        assert missing  # and nothing is made
-    _make_once(path, tmp_path / "made")
-    _make_once(path, tmp_path / "made")
-    assert (tmp_path / "made").read_text() == "made\n"
+    with cache.build_lock(path) as must_build:
+        assert must_build  # and nothing is written
+    with cache.build_lock(path) as must_build:
+        assert must_build
+        cache.atomic_write(path, "whole")
+    with cache.build_lock(path) as must_build:
+        assert not must_build

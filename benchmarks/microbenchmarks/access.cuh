@@ -1,7 +1,6 @@
-// One access of memory a lane, by exactly the instruction that a question is about.
+// One memory access for each lane, with a given instruction.
 //
-// Lane l accesses byte offsets[l] from a base, if bit l of active is set: the access is predicated, never branched
-// around.
+// Lane l accesses byte offsets[l] from a base if bit l of active is set. The access is predicated, without a branch.
 #pragma once
 
 __constant__ unsigned offsets[32];

@@ -31,7 +31,7 @@ ATOMIC(global_atomic_u64, "atom.global.add.u64", unsigned long long, "+l", "l")
 ATOMIC(global_atomic_exchange, "atom.global.exch.b32", unsigned, "+r", "r")
 #undef ATOMIC
 
-// As a kernel writes it: the compiler adds up lanes of one address first, if it can tell that there is one.
+// Plain atomicAdd: the compiler first sums the lanes of one address if it can prove that they share it.
 __global__ void global_increment_one_address(unsigned* counter) {
   if (on()) atomicAdd(counter, 1u);
 }

@@ -1,7 +1,7 @@
-// How many cycles until the result of an instruction can be used? One warp, a chain in which each needs the one before.
+// Latency of an instruction in cycles: one warp runs a chain in which each instruction depends on the previous one.
 //
-// A kernel runs `rounds` rounds of 32 links and writes the cycles they took; the host takes the difference of two
-// numbers of rounds, so that what stands around the chain does not count.
+// A kernel runs `rounds` rounds of 32 links and writes their cycles. The host subtracts the results of two values of
+// `rounds`, which removes the code around the chain.
 constexpr int kLinks = 32;
 
 __device__ long long now() {
@@ -31,7 +31,7 @@ CHAIN(latency_hfma2, unsigned, a, asm volatile("fma.rn.f16x2 %0, %0, %1, %2;" : 
 CHAIN(latency_imad, int, a, asm volatile("mad.lo.s32 %0, %0, %1, %2;" : "+r"(x) : "r"(a), "r"(b)))
 CHAIN(latency_imad_wide, long long, a,
       asm volatile("{ .reg .u32 l; cvt.u32.u64 l, %0; mad.wide.u32 %0, l, l, %1; }" : "+l"(x) : "l"(b)))
-// Additions alone would be merged by the assembler: a link is an addition and a LOP3.
+// A link is an addition and a LOP3, because the assembler would merge a chain of additions.
 CHAIN(latency_iadd_and_lop3, int, a,
       asm volatile("add.s32 %0, %0, %1; lop3.b32 %0, %0, %2, %1, 0x96;" : "+r"(x) : "r"(b), "r"(a)))
 CHAIN(latency_lop3, int, a, asm volatile("lop3.b32 %0, %0, %1, %2, 0x96;" : "+r"(x) : "r"(a), "r"(b)))
@@ -55,7 +55,7 @@ CHAIN(latency_barrier, int, a, __syncthreads())
 CHAIN(latency_membar_block, int, a, __threadfence_block())
 CHAIN(latency_membar_gpu, int, a, __threadfence())
 
-// m16n8k16, half in, float accumulators; a link is one mma.sync on the accumulators of the one before.
+// m16n8k16, half in, float accumulators; a link is one mma.sync on the accumulators of the previous one.
 template <int = 0>
 __global__ void latency_hmma(long long* cycles, float* out, unsigned a, unsigned b, int rounds) {
   float x[4] = {};
@@ -119,8 +119,7 @@ __global__ void latency_shared_atomic(long long* cycles, unsigned* out, unsigned
   if (threadIdx.x == 0) *cycles = end - start;
 }
 
-// One lane follows a chain of addresses in global memory; `hops` is how many links it has, and a warm-up follows them
-// first.
+// One lane follows a chain of `hops` addresses in global memory, after a warm-up over the same chain.
 #define CHASE(NAME, INSTRUCTION)                                                                                      \
   template <int = 0>                                                                                                  \
   __global__ void NAME(long long* cycles, unsigned* out, const unsigned char* data, int hops, int warm_up) {          \

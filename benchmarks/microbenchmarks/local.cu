@@ -1,7 +1,7 @@
 // How many requests and sectors does local memory cost?
 #include "access.cuh"
 
-// An array indexed by data lives in local memory, which interleaves the lanes' words.
+// An array with dynamic indices is in local memory, which interleaves the words of the lanes.
 template <int = 0>
 __global__ void local_array(unsigned* out) {
   unsigned values[16];

@@ -1,4 +1,4 @@
-"""Which byte each lane of a warp accesses, by name; and which lanes do."""
+"""Access patterns of a warp by name: the byte offset of each lane, and masks of active lanes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The questions about counting: one launch of one warp each, with the lanes' addresses as data."""
+"""The measurements of counters: one launch of one warp each, with the lanes' addresses as data."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ WIDTHS = (1, 2, 4, 8, 16)
 
 @dataclass(frozen=True)
 class Question:
-    """A kernel, the lanes' byte offsets and the active lanes; ``arguments`` are the buffers it takes, in order.
+    """A kernel, the lanes' byte offsets and the active lanes; ``arguments`` are the kernel's buffers in order.
 
-    ``group`` says which counters answer it. ``source``: also those that are counted in the machine code.
+    ``group`` selects the counters, ``source`` adds those that ncu counts in the machine code.
     """
 
     name: str

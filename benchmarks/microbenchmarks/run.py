@@ -1,9 +1,9 @@
-"""Measures how the hardware counts and how long it takes, one kernel a question.
+"""Measures hardware counters, latencies and throughputs, one kernel for each question.
 
-    benchmarks/microbenchmarks/run.py --out benchmarks/results/h200      # on a machine with a GPU and ncu
+benchmarks/microbenchmarks/run.py --out benchmarks/results/h200      # on a machine with a GPU and ncu
 
-Writes microbenchmarks.json: for every question the lanes' addresses and ncu's counters, and with `compare` (which needs no
-GPU) those of the emulated machine beside them; latencies and throughputs in cycles.
+Writes microbenchmarks.json: the lanes' addresses and ncu's counters for every question, and latencies and throughputs
+in cycles. `compare`, which needs no GPU, adds the emulated counters.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from benchmarks.microbenchmarks.questions import Question, all_questions
 
 from warpwise import cache, cuda
 from warpwise.lab.errors import MeasurementError
-from warpwise.lab.ncu import Measured, NcuError, NcuNotFound, NcuPermission, tool
-from warpwise.lab.ncu.metrics import CACHES, GLOBAL, SHARED, SOURCE
+from warpwise.lab.profile.ncu import Measured, NcuError, NcuNotFound, NcuPermission, tool
+from warpwise.lab.profile.ncu.metrics import CACHES, GLOBAL, SHARED, SOURCE
 
 HERE = Path(__file__).parent
 SCHEMA = 1
@@ -47,14 +47,14 @@ MODULES: dict[str, cuda.Module] = {}
 
 
 def module(file: str) -> cuda.Module:
-    """The kernels of one file, whose constants the questions set in turn."""
+    """The kernels of one file. Each question sets the file's constants."""
     if file not in MODULES:
         MODULES[file] = cuda.load(HERE / file)
     return MODULES[file]
 
 
 def asked(group: str) -> list[Question]:
-    """The questions that the counters of a group answer."""
+    """The questions of a group."""
     questions = all_questions()
     return [question for question in questions if (question.source if group == "source" else question.group == group)]
 
@@ -77,12 +77,12 @@ def prepare(question: Question, device: torch.device) -> tuple[Any, tuple[torch.
 
 
 @click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="The folder for microbenchmarks.json.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for microbenchmarks.json.")
 @click.option(
-    "--jobs", type=click.IntRange(min=1), default=12, show_default=True, help="Compiling processes at a time."
+    "--jobs", type=click.IntRange(min=1), default=12, show_default=True, help="Number of compiling processes."
 )
 @click.option(
-    "--only", multiple=True, type=click.Choice(["time", *METRICS]), help="Measure this part anew, keep the rest."
+    "--only", multiple=True, type=click.Choice(["time", *METRICS]), help="Measure this part again and keep the rest."
 )
 @click.pass_context
 def cli(context: click.Context, out: Path | None, jobs: int, only: tuple[str, ...]) -> None:
@@ -98,9 +98,9 @@ def cli(context: click.Context, out: Path | None, jobs: int, only: tuple[str, ..
 
 
 def measure(path: Path, jobs: int, only: Sequence[str] = ()) -> int:
-    """Compile, time, then profile group by group; the file is written after each. Returns how many parts failed.
+    """Compile, time, then profile each group, and write the file after each. Returns the number of failed parts.
 
-    ``only`` names parts to measure anew in a file that has the others.
+    ``only`` names the parts to measure again in an existing file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     version = tool.version(tool.find())
@@ -149,13 +149,13 @@ def measure(path: Path, jobs: int, only: Sequence[str] = ()) -> int:
 
 
 def join(record: dict[str, Any], questions: list[Question], found: list[Measured]) -> None:
-    """Put what was measured beside the questions; counters that are zero are left out."""
+    """Add the measured counters to the questions, without those that are zero."""
     if len(found) != len(questions):
         raise NcuError(f"ncu measured {len(found)} launches of {len(questions)}")
     for question, measured in zip(questions, found, strict=True):
         name = question.kernel.partition("<")[0]
         if name not in measured.kernel:
-            raise NcuError(f"ncu measured {measured.kernel} where {question.kernel} was launched")
+            raise NcuError(f"ncu measured {measured.kernel}, expected {question.kernel}")
         counted = {
             metric: int(value) if value == int(value) else value for metric, value in measured.metrics.items() if value
         }
@@ -166,7 +166,7 @@ def join(record: dict[str, Any], questions: list[Question], found: list[Measured
 
 
 def dumped(record: dict[str, Any]) -> str:
-    """The record as text, a line a question."""
+    """The record as JSON, one line for each question."""
     questions = [f"  {json.dumps(name)}: {json.dumps(entry)}" for name, entry in record["questions"].items()]
     head = json.dumps({name: value for name, value in record.items() if name != "questions"}, indent=1).removesuffix(
         "\n}"
@@ -202,7 +202,7 @@ def _timed() -> tuple[dict[str, Any], str]:
     "--record", type=click.Path(exists=True, dir_okay=False, path_type=Path), default=RECORD, show_default=True
 )
 def compare(record: Path) -> None:
-    """Count every question on the CPU, write it beside what was measured, and print where the two differ."""
+    """Count every question on the CPU, add the counters to the file, and print the differences."""
     from warpwise.lab.explain import Options, explain_launch
 
     data = json.loads(record.read_text())
@@ -233,10 +233,10 @@ def compare(record: Path) -> None:
 @click.argument("part", type=int)
 @click.argument("parts", type=int)
 def compile_part(part: int, parts: int) -> None:
-    """Every ``parts``-th kernel, into the cache."""
+    """Compile every ``parts``-th kernel into the cache."""
     from benchmarks.microbenchmarks import timing
 
-    from warpwise.cuda import nvrtc
+    from warpwise.cuda.gpu import nvrtc
     from warpwise.device import profile_of
 
     target = profile_of(0).name
@@ -251,7 +251,7 @@ def compile_part(part: int, parts: int) -> None:
 @cli.command("time", hidden=True)
 @click.argument("out", type=click.Path(path_type=Path))
 def time_all(out: Path) -> None:
-    """Latencies and throughputs, written to OUT after each part."""
+    """Measure latencies and throughputs, and write OUT after each part."""
     from benchmarks.microbenchmarks import timing
 
     from warpwise.lab.timing.environment import environment
@@ -270,7 +270,7 @@ def time_all(out: Path) -> None:
 @click.argument("group", type=click.Choice(list(METRICS)))
 def profile(group: str) -> None:
     """Launch the questions of a group, each once to warm up and once within a profiled range."""
-    from warpwise.lab.ncu import profiled
+    from warpwise.lab.profile.ncu import profiled
 
     device = torch.device("cuda", 0)
     for question in asked(group):

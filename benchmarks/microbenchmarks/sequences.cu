@@ -1,7 +1,7 @@
-// What do two accesses one after the other cost: in branches, of one line, after a write?
+// Counters of two consecutive accesses: in divergent branches, to one line, after a store.
 #include "access.cuh"
 
-// Two halves of a warp that took different branches: are their accesses separate requests?
+// Two halves of a warp in different branches: are their accesses separate requests?
 template <int = 0>
 __global__ void shared_load_divergent_halves(unsigned* out) {
   __shared__ __align__(128) unsigned char tile[32 * 1024];
@@ -24,7 +24,7 @@ __global__ void global_load_divergent_halves(unsigned* out, const unsigned char*
     out[lane()] = load_global<4>(from, 1) * 5;
 }
 
-// The same line again: is the second one a hit in L1?
+// The same line twice: does the second access hit in L1?
 template <int = 0>
 __global__ void global_load_twice(unsigned* out, const unsigned char* data) {
   unsigned first = load_global<4>(data + offsets[lane()], on());
@@ -32,21 +32,21 @@ __global__ void global_load_twice(unsigned* out, const unsigned char* data) {
   out[lane()] = first + second;
 }
 
-// First one sector of a line, then the others: a line is filled by sectors.
+// One sector of a line, then the others: a line is filled by sectors.
 template <int = 0>
 __global__ void global_load_rest_of_line(unsigned* out, const unsigned char* data) {
   unsigned first = load_global<4>(data + (offsets[lane()] & ~127u), on());
   out[lane()] = first + load_global<4>(data + offsets[lane()] + (first & 0), on());
 }
 
-// Written, then read by the same thread: does the write leave the line in L1?
+// A store, then a load by the same thread: does the store leave the sector in L1?
 template <int = 0>
 __global__ void global_load_after_store(unsigned* out, unsigned char* data) {
   store_global<4>(data + offsets[lane()], on());
   out[lane()] = load_global<4>(data + offsets[lane()], on());
 }
 
-// Read, written, read again: does the write throw the line out of L1?
+// Load, store, load: does the store evict the line from L1?
 template <int = 0>
 __global__ void global_load_store_load(unsigned* out, unsigned char* data) {
   unsigned first = load_global<4>(data + offsets[lane()], on());

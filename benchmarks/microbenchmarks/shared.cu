@@ -40,7 +40,7 @@ __global__ void ldmatrix(unsigned* out) {
   out[lane()] = a ^ b ^ c ^ d;
 }
 
-// From global to shared memory past the registers: consecutive in global memory, by the pattern in shared memory.
+// cp.async: consecutive in global memory, by the pattern in shared memory.
 template <int BYTES, bool BYPASS_L1>
 __global__ void cp_async_to_pattern(unsigned* out, const unsigned char* data) {
   __shared__ __align__(128) unsigned char tile[kBytes];
@@ -57,7 +57,7 @@ __global__ void cp_async_to_pattern(unsigned* out, const unsigned char* data) {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-// The other way round: by the pattern in global memory, consecutive in shared memory.
+// cp.async: by the pattern in global memory, consecutive in shared memory.
 template <int BYTES, bool BYPASS_L1>
 __global__ void cp_async_from_pattern(unsigned* out, const unsigned char* data) {
   __shared__ __align__(128) unsigned char tile[kBytes];

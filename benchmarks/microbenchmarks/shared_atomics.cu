@@ -41,7 +41,7 @@ __global__ void shared_atomic_compare_and_swap(unsigned* out) {
   out[lane()] = old;
 }
 
-// Shared memory has no floating-point add: the compiler writes a loop of compare-and-swap.
+// Shared memory has no floating-point add: the compiler generates a compare-and-swap loop.
 __global__ void shared_atomic_add_float(unsigned* out) {
   __shared__ __align__(128) unsigned char tile[kBytes];
   for (int i = lane(); i < kBytes / 4; i += 32) reinterpret_cast<unsigned*>(tile)[i] = 0;

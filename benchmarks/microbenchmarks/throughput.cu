@@ -1,7 +1,7 @@
-// How many instructions of a kind does an SM finish a cycle? One block that fills an SM, independent chains in each
+// Throughput of an instruction in warp instructions a cycle: one block fills an SM, with independent chains in each
 // thread.
 //
-// Every warp writes when it started and ended; the host takes the last end less the first start, of one SM.
+// Every warp writes its start and end times; the host subtracts the first start from the last end of one SM.
 constexpr int kChains = 8, kLinks = 8;
 
 __device__ long long now() {
@@ -86,7 +86,7 @@ __global__ void throughput_hmma(long long* times, float* out, unsigned a, unsign
 
 // Lane l of every warp accesses words at l * stride bytes: how many cycles does an SM need for such a request?
 //
-// `step` is 0, which the compiler does not know: otherwise it would make one access of those to the same address.
+// `step` is 0 at run time, so that the compiler cannot merge the accesses to the same address.
 #define REQUESTS(NAME, SPACE, LINK)                                                                              \
   template <int BYTES>                                                                                           \
   __global__ void NAME(long long* times, unsigned* out, unsigned char* data, int stride, int step, int rounds) { \
@@ -147,8 +147,7 @@ REQUESTS(throughput_global_reduction, 128,
 REQUESTS(throughput_global_atomic, 128,
          asm volatile("atom.global.add.u32 %0, [%1], %2;" : "=r"(a) : "l"(global), "r"(threadIdx.x) : "memory"))
 
-// Every block reads `bytes` from its own part of `data`, again and again: from L2 if all parts fit there, else from
-// DRAM.
+// Every block repeatedly reads `bytes` of its own part of `data`: from L2 if all parts fit, else from DRAM.
 template <int = 0>
 __global__ void throughput_read(unsigned* out, const uint4* data, long long vectors, int rounds) {
   unsigned sum = 0;
@@ -172,6 +171,6 @@ __global__ void throughput_write(uint4* data, long long vectors, int rounds) {
       data[i] = make_uint4(round, i, 0, 0);
 }
 
-// An empty kernel: what a launch costs by itself.
+// An empty kernel: the cost of a launch.
 template <int = 0>
 __global__ void nothing() {}

@@ -1,4 +1,4 @@
-"""Latencies and throughputs in cycles of the SM's clock: kernels that read the clock themselves."""
+"""Latencies and throughputs in SM cycles, from kernels that read the clock."""
 
 from __future__ import annotations
 
@@ -25,14 +25,18 @@ TYPES = {
     "unsigned": torch.uint32,
 }
 CHAINS: dict[str, str] = {
-    "ffma": "float", "fadd": "float", "dfma": "double", "hfma2": "unsigned", "imad": "int", "imad_wide": "long", "iadd_and_lop3": "int",
+    "ffma": "float", "fadd": "float", "dfma": "double", "hfma2": "unsigned", "imad": "int", "imad_wide": "long",
+    "iadd_and_lop3": "int",
     "lop3": "int", "shf": "int", "popc": "int", "ex2": "float", "rsqrt": "float", "sqrt": "float",
-    "int_to_float_and_back": "float", "integer_division": "unsigned", "float_division": "float", "exp": "float", "shfl": "int",
-    "vote": "unsigned", "redux": "int", "match_any": "unsigned", "syncwarp": "int", "barrier": "int", "membar_block": "int",
+    "int_to_float_and_back": "float", "integer_division": "unsigned", "float_division": "float", "exp": "float",
+    "shfl": "int",
+    "vote": "unsigned", "redux": "int", "match_any": "unsigned", "syncwarp": "int", "barrier": "int",
+    "membar_block": "int",
     "membar_gpu": "int",
 }  # fmt: skip
 STREAMS: dict[str, str] = {
-    "ffma": "float", "fadd": "float", "dfma": "double", "hfma2": "unsigned", "imad": "int", "iadd_and_lop3": "int", "lop3": "int",
+    "ffma": "float", "fadd": "float", "dfma": "double", "hfma2": "unsigned", "imad": "int", "iadd_and_lop3": "int",
+    "lop3": "int",
     "shf": "int", "popc": "int", "ex2": "float", "int_to_float": "float", "float_to_half": "float",
     "shfl": "int", "vote": "unsigned", "redux": "int", "barrier": "int",
 }  # fmt: skip
@@ -65,23 +69,23 @@ def expressions() -> list[tuple[cuda.Module, str]]:
 
 
 def zeros(count: int, dtype: torch.dtype) -> torch.Tensor:
-    """Zeros on the GPU; unsigned ones as a view of signed ones."""
+    """Zeros on the GPU; for an unsigned dtype a view of the signed one."""
     plain = {torch.uint32: torch.int32}.get(dtype, dtype)
     return torch.zeros(count, dtype=plain, device="cuda").view(dtype)
 
 
 def fastest(run: Callable[[], int]) -> int:
-    """The fewest cycles of several runs."""
+    """The minimum number of cycles of several runs."""
     return min(run() for _ in range(REPEATS))
 
 
 def per_round(run: Callable[[int], int], few: int = 4, many: int = 20) -> float:
-    """Cycles a round, without what the first and the last round add."""
+    """Cycles a round, from the difference of two numbers of rounds."""
     return (fastest(partial(run, many)) - fastest(partial(run, few))) / (many - few)
 
 
 def latencies() -> dict[str, float]:
-    """Cycles from issue to use, by instruction."""
+    """Latency of each instruction, in cycles from issue to use."""
     found = {}
     cycles = zeros(1, torch.int64)
     for name, kind in CHAINS.items():
@@ -119,7 +123,7 @@ def latencies() -> dict[str, float]:
     return found
 
 
-# Kernel, bytes that the chain spans, bytes between its links, links that are timed, whether the chain was walked before.
+# Kernel, bytes that the chain spans, bytes between its links, number of timed links, whether a warm-up precedes.
 CHASES: dict[str, tuple[str, int, int, int, bool]] = {
     "global_load_l1_hit": ("global_cached_in_l1", 8 << 10, 128, 64, True),
     "global_load_l2_hit": ("global_cached_in_l2", 1 << 20, 128, 4096, True),
@@ -131,7 +135,7 @@ CHASES: dict[str, tuple[str, int, int, int, bool]] = {
 
 
 def chase(kernel: str, span: int, spacing: int, hops: int, warm: bool) -> float:
-    """Cycles a link of a random cycle through ``span`` bytes."""
+    """Cycles for each link of a random cyclic chain through ``span`` bytes."""
     nodes = span // spacing
     order = np.random.default_rng(0).permutation(np.arange(1, nodes))
     places = np.concatenate([[0], order, [0]]) * spacing
@@ -150,7 +154,7 @@ def chase(kernel: str, span: int, spacing: int, hops: int, warm: bool) -> float:
 
 
 def throughputs() -> dict[str, dict[str, float]]:
-    """Of one SM with 32 warps: warp instructions a cycle, and for memory requests the cycles of one."""
+    """Throughput of one SM with 32 warps: warp instructions a cycle, or cycles a memory request."""
     found: dict[str, dict[str, float]] = {}
     warps = 32
     times = zeros(2 * warps, torch.int64)
@@ -186,7 +190,7 @@ def throughputs() -> dict[str, dict[str, float]]:
 
 
 def whole_gpu() -> dict[str, dict[str, Any]]:
-    """Of all SMs at once: bytes from L2 and DRAM, contended atomics, and an empty launch."""
+    """Throughput of all SMs: bytes from L2 and DRAM, contended atomics; and the time of an empty launch."""
     device = torch.device("cuda", torch.cuda.current_device())
     described = describe(device)
     sms = described.sm_count or torch.cuda.get_device_properties(device).multi_processor_count

@@ -1,4 +1,4 @@
-"""What Warpwise keeps on disk: compiled kernels and measured ceilings, safe with several processes at once."""
+"""The cache on disk: compiled kernels, measured ceilings and reports. Safe for concurrent processes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _DIGEST_BYTES = 32
 
 
 def cache_dir() -> Path:
-    """The folder of everything kept, made if need be: ``$WARPWISE_CACHE``, else ``warpwise`` under the XDG cache folder.
+    """Return the cache folder, ``$WARPWISE_CACHE`` or ``warpwise`` in the XDG cache folder; create it if necessary.
 
-    Raises ``OSError`` saying which variable to set where the folder cannot be made.
+    Raises ``OSError``, naming the variable to set, if the folder cannot be created.
     """
     named = os.environ.get("WARPWISE_CACHE")
     if named:
@@ -28,16 +28,16 @@ def cache_dir() -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OSError(
-            f"cannot make the cache folder {folder} ({error}); set WARPWISE_CACHE to a writable one"
+            f"cannot create the cache folder {folder} ({error}); set WARPWISE_CACHE to a writable one"
         ) from error
     return folder
 
 
 def key(*parts: object) -> str:
-    """A name for whatever ``parts`` decide: 20 hexadecimal digits of SHA-256, which no two lists of parts share.
+    """Return 20 hexadecimal digits of the SHA-256 digest of ``parts``.
 
-    Each part is hashed with its length, so ``key("ab", "c")`` and ``key("a", "bc")`` differ. Bytes and text are
-    taken as they are, anything else by its ``str``.
+    Each part is hashed with its length, so ``key("ab", "c")`` and ``key("a", "bc")`` differ. Bytes and text are hashed
+    as they are, other objects as ``str(part)``.
     """
     digest = hashlib.sha256()
     for part in parts:
@@ -48,9 +48,9 @@ def key(*parts: object) -> str:
 
 
 def atomic_write(path: Path, data: bytes | str) -> None:
-    """Write a file so that readers see all of it or none: a temporary file in the same folder takes its name.
+    """Write a file so that readers see all of it or none: write a temporary file in the same folder, then rename it.
 
-    Of several processes that write one path at a time, the last wins whole.
+    If several processes write ``path`` at a time, the last one's file stays.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -66,15 +66,15 @@ def atomic_write(path: Path, data: bytes | str) -> None:
 
 
 @contextlib.contextmanager
-def made_once(path: Path) -> Iterator[bool]:
-    """Whether ``path`` is yet to be made, while no other process may: those that would wait here, and then find it there."""
+def build_lock(path: Path) -> Iterator[bool]:
+    """Hold a file lock; yield True if this process must build ``path``, False if it exists."""
     if path.exists():
         yield False
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        with contextlib.suppress(OSError):  # a file system without locks: several make it, and the last one's stays
+        with contextlib.suppress(OSError):  # without locks, several processes build it and the last one's file stays
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield not path.exists()
     finally:
@@ -82,12 +82,12 @@ def made_once(path: Path) -> Iterator[bool]:
 
 
 def save(path: Path, data: bytes) -> None:
-    """Keep ``data`` under ``path`` with its digest in front, for ``load``."""
+    """Write the SHA-256 digest of ``data``, then ``data``, to ``path``."""
     atomic_write(path, hashlib.sha256(data).digest() + data)
 
 
 def load(path: Path) -> bytes | None:
-    """What ``save`` kept under ``path``, or None where there is nothing or what is there is damaged: build it again."""
+    """Return what ``save`` wrote to ``path``, or None if there is no such file or its digest does not match."""
     try:
         stored = path.read_bytes()
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""Named ranges: under which name a profiler shows a piece of work. Where none is on, a range costs one look.
+"""Named ranges, which profilers show as the name of a piece of work. Without an active profiler they are skipped.
 
-``torch.profiler`` gets them as ``record_function`` events on any device, Nsight Systems and Nsight Compute as NVTX ranges.
+They are ``record_function`` events for ``torch.profiler`` and NVTX ranges for Nsight Systems and Nsight Compute.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from collections.abc import Iterator
 
 import torch
 
-# The NVTX library loads a tool's side of itself from here; Nsight tools set it in the process that they watch.
+# The NVTX library loads a tool's implementation from here; Nsight tools set it in the profiled process.
 INJECTIONS = ("NVTX_INJECTION64_PATH", "NVTX_INJECTION32_PATH")
 ASKED = "WARPWISE_NVTX"
 
 _nvtx = os.environ.get(ASKED, "") not in ("", "0") or any(name in os.environ for name in INJECTIONS)
 
 
-def watched() -> bool:
-    """Whether anybody records ranges: torch's profiler in this thread, or a tool that listens to NVTX.
+def profiling_active() -> bool:
+    """True if ranges are recorded: torch's profiler is active in this thread, or NVTX ranges are enabled.
 
-    NVTX ranges are made in a process that an Nsight tool started, or with ``WARPWISE_NVTX=1`` in the environment.
+    NVTX ranges are enabled in a process that an Nsight tool started, and by ``WARPWISE_NVTX=1`` in the environment.
     """
     return _nvtx or torch.autograd._profiler_enabled()
 
 
 @contextlib.contextmanager
 def named(name: str) -> Iterator[None]:
-    """What runs inside is shown as ``name``, to torch's profiler and, where there is a GPU, as an NVTX range."""
+    """Name the enclosed work ``name`` for torch's profiler and, on a machine with a GPU, as an NVTX range."""
     nvtx = _nvtx and torch.cuda.is_available()
     if nvtx:
         torch.cuda.nvtx.range_push(name)

@@ -173,7 +173,7 @@ def test_bad_input_says_what_there_is(arguments: list[str], words: str) -> None:
 def test_a_target_is_described() -> None:
     result = run("device", "--target", "sm_90")
     assert result.return_value == 0
-    for words in ("9.0 (Hopper)", "227 KiB", "nothing was measured"):
+    for words in ("9.0 (Hopper)", "227 KiB", "limits only"):
         assert words in said(result)
 
 

@@ -62,10 +62,10 @@ def test_slower_faster_new_and_vanished_are_told() -> None:
     text = said(result)
     assert "softmax k01_naive large float32 H200 100 µs 105 µs × 1.050 1.049 – 1.051 slower" in text
     assert "softmax k02_tiled large float32 H200 50 µs 40 µs × 0.800 0.799 – 0.801 faster" in text
-    assert "of 2 times of rungs in both: 1 slower, 1 faster, 0 within noise" in text
-    assert "new, in B alone: softmax: k04_new, large(rows=64), float32" in text
-    assert "vanished, in A alone: softmax: k03_gone" in text
-    assert "torch was 2.10, and is 2.11 now" in text
+    assert "2 times of rungs in both: 1 slower, 1 faster, 0 within noise" in text
+    assert "new, only in B: softmax: k04_new, large(rows=64), float32" in text
+    assert "missing, only in A: softmax: k03_gone" in text
+    assert "torch: 2.10 in A, 2.11 in B" in text
     assert "at 4f0c2d1aa" in text
     assert "at 91ab2d1aa+" in text
     assert "within noise" not in "".join(line for line in result.output.splitlines() if "torch" in line)
@@ -125,7 +125,7 @@ def test_opponents_that_moved_make_the_machine_suspect(tmp_path: Path) -> None:
     path = scaled("square", {"torch": 1.04, "torch.compile": 1.04, "k03_vectorised": 1.04}, tmp_path)
     result = command(H200 / "square.json", path, "--fail-slower", "3%")
     assert result.return_value == 1
-    assert "24 of 24 times of opponents changed as well" in said(result)
+    assert "24 of 24 times of opponents changed too" in said(result)
 
 
 def test_results_files_and_folders_need_no_store(tmp_path: Path, own_store: Path) -> None:
@@ -159,7 +159,7 @@ def test_json_holds_ratios_and_both_sides() -> None:
         (["r1", "nowhere.json"], "nowhere.json: no such file"),
         (["r1", str(ROOT / "docs")], "docs: no results file of `warpwise climb --json` is in it"),
         (["r1", "last~5"], "last~5: there is no such run"),
-        (["r1", "r2", "--op", "softmx"], "no operation 'softmx' is kept; did you mean 'softmax'?"),
+        (["r1", "r2", "--op", "softmx"], "no operation 'softmx' in the store; did you mean 'softmax'?"),
         (["r1", "r2", "--device", "b200"], "nothing was measured on 'b200'"),
         (["r1", "r2", "--fail-slower", "three"], "'three': expected a percentage such as 3%"),
         (["r1"], "Missing argument 'B'"),

@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 
 from warpwise.cli import cli
 from warpwise.cli import measured as beside
-from warpwise.lab import ncu
-from warpwise.lab.explain.hardware import hardware
+from warpwise.lab.explain.model.hardware import hardware
+from warpwise.lab.profile import ncu
 
 SCALE = """
 __global__ void scale(const float* x, float alpha, float* y, int n) {
@@ -52,7 +52,7 @@ def test_a_kernel_of_a_file(source: Path) -> None:
         f"predicted on one {hardware('sm_90').name}, limited by launch" in text
         and "agree: 1,000 elements of 'y'" in text
     )
-    assert "scale.cu:4, one warp's load: global memory" in text and "32 sectors where 4 would do (8×)" in text
+    assert "scale.cu:4, one warp's load: global memory" in text and "32 sectors where 4 would be ideal (8×)" in text
 
 
 def test_a_line_a_picture_and_the_counters(source: Path) -> None:
@@ -84,7 +84,7 @@ def test_sampled_and_trusted(source: Path) -> None:
         source, "--kernel", "scale", "--grid", "391", "--block", "256", *arguments, "--blocks", "8", "--trusted"
     )
     assert result.return_value == 0, said(result)
-    assert "of 391 blocks" in said(result) and "was not checked first" in said(result)
+    assert "of 391 blocks" in said(result) and "was not checked:" in said(result)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_sampled_and_trusted(source: Path) -> None:
     [
         (["scale.cu"], "a file needs --kernel, --grid and --block"),
         (["nowhere.cu", *LAUNCH], "no file 'nowhere.cu'"),
-        (["softmax"], "which rung? Say softmax:RUNG; there are k01_thread_per_row"),
+        (["softmax"], "expected softmax:RUNG; there are k01_thread_per_row"),
         (["softmax:k99"], "softmax: no rung 'k99'; there are k01_thread_per_row"),
         (["nonsense:k01"], "no operation 'nonsense'"),
         (["softmax:k03", "--dtype", "int8"], "no dtype 'int8'; there are float32"),

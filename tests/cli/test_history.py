@@ -127,14 +127,14 @@ def test_how_long_ago() -> None:
     "arguments, words",
     [
         (["softmxa"], "no operation 'softmxa'; did you mean 'softmax'"),
-        (["square"], "nothing of 'square' is kept yet; `warpwise climb square`"),
-        (["softmax", "--rung", "k01_naiv"], "no rung 'k01_naiv' is kept; did you mean 'k01_naive'?"),
-        (["softmax", "--rung", "k77"], "no rung 'k77' is kept"),
+        (["square"], "no measurement of 'square' in the store; `warpwise climb square`"),
+        (["softmax", "--rung", "k01_naiv"], "no rung 'k01_naiv' in the store; did you mean 'k01_naive'?"),
+        (["softmax", "--rung", "k77"], "no rung 'k77' in the store"),
         (["--dtype", "float23"], "did you mean 'float"),
         (["--case", "larg"], "did you mean 'large'?"),
         (["--device", "a100"], "nothing was measured on 'a100'; there are NVIDIA H200, cpu: EPYC"),
-        (["--since", "yesterday"], "expected a date (2026-11-20, 2026-11-20T15:30) or how long ago"),
-        (["--since", "99999999999w"], "before any date"),
+        (["--since", "yesterday"], "expected a date (2026-11-20, 2026-11-20T15:30) or an age"),
+        (["--since", "99999999999w"], "before the first date"),
         (["--import"], "--import needs results files"),
         (["--import", "nowhere.json"], "nowhere.json"),
     ],
@@ -148,7 +148,7 @@ def test_bad_input_says_what_is_near(arguments: list[str], words: str) -> None:
 def test_an_empty_store_says_how_to_fill_it() -> None:
     result = command("history")
     assert result.return_value == 0
-    assert "nothing of that kind is kept in" in said(result)
+    assert "no such measurement in" in said(result)
     assert "`warpwise climb OP`" in said(result)
 
 
@@ -157,7 +157,7 @@ def test_recorded_results_are_brought_in_once() -> None:
     assert "r1, 76 measurements of square on NVIDIA H200" in said(first)
     assert "r2, 102 measurements of transpose" in said(first)
     again = command("history", "--import", H200 / "square.json")
-    assert "is kept already" in said(again)
+    assert "is in the store already" in said(again)
     listed = command("history", "square", "--rung", "k03", "--case", "large", "--dtype", "float32")
     assert "510.4 µs" in listed.output
     assert "4,207 GB/s" in listed.output
@@ -167,12 +167,12 @@ def test_a_damaged_file_brings_nothing_in_and_another_kind_is_passed_over(tmp_pa
     damaged, other = tmp_path / "damaged.json", tmp_path / "clocks.json"
     damaged.write_text('{"schema": 1, "points"')
     other.write_text('{"clocks": []}')
-    assert "nothing was brought in" in said(command("history", "--import", H200 / "square.json", damaged))
-    assert "got other JSON; nothing was brought in" in said(command("history", "--import", other))
+    assert "nothing was imported" in said(command("history", "--import", H200 / "square.json", damaged))
+    assert "got other JSON; nothing was imported" in said(command("history", "--import", other))
     with Store.open() as store:
         assert store.runs() == []
     result = said(command("history", "--import", other, H200 / "square.json"))
-    assert "passed over: " in result
+    assert "skipped: " in result
     assert "r1, 76 measurements" in result
 
 
@@ -209,7 +209,7 @@ def test_a_damaged_store_is_reported_and_the_list_goes_on(own_store: Path) -> No
     result = command("history")
     assert result.return_value == 0
     assert "is damaged" in said(result)
-    assert "set aside as runs.sqlite3.damaged-" in said(result)
+    assert "moved to runs.sqlite3.damaged-" in said(result)
 
 
 def test_a_climb_goes_on_where_the_store_fails_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +222,7 @@ def test_a_climb_goes_on_where_the_store_fails_and_says_so(monkeypatch: pytest.M
     result = command("climb", "square", "--device", "cpu", "--rung", "k04", "--dtype", "float32")
     assert result.return_value == 0
     assert "right" in said(result)
-    assert said(result).count("not everything of this climb was kept: the disk is full") == 1
+    assert said(result).count("this climb was not stored completely: the disk is full") == 1
 
 
 @pytest.mark.parametrize("width, gone", [(200, []), (60, ["b"]), (26, ["b", "c"])])

@@ -118,12 +118,12 @@ def test_its_gradient_is_right() -> None:
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (["softmax"], "there is an operation 'softmax' already"),
+        (["softmax"], "the operation 'softmax' exists"),
         (["soft plus"], "'soft plus': expected a Python name"),
         (["lambda"], "'lambda': expected a Python name"),
-        (["there"], "there.py is there already, and stays as it is"),
-        (["other", "-o", "there.py"], "there.py is there already"),
-        (["other", "-o", "other.txt"], "expected a file that ends in .py"),
+        (["there"], "there.py exists"),
+        (["other", "-o", "there.py"], "there.py exists"),
+        (["other", "-o", "other.txt"], "expected a file name that ends in .py"),
         (["other", "-o", "there.py/other.py"], "cannot be written"),
     ],
 )

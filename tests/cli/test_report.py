@@ -76,7 +76,7 @@ def test_one_file_and_one_device(tmp_path: Path) -> None:
     result = command("square", "-o", tmp_path, "--results", H200 / "square.json", "--device", "h200", "--no-explain")
     assert result.return_value == 0, said(result)
     result = command("square", "-o", tmp_path, "--results", H200 / "square.json", "--device", "A100", "--no-explain")
-    assert "square: nothing is recorded on a device called 'A100'; there are: NVIDIA H200" in said(result)
+    assert "square: no results of a device whose name contains 'A100'; there are: NVIDIA H200" in said(result)
 
 
 def test_the_store_is_where_a_newer_run_comes_from(tmp_path: Path) -> None:
@@ -94,8 +94,8 @@ def test_the_store_is_where_a_newer_run_comes_from(tmp_path: Path) -> None:
 def test_a_users_own_file_climbed_here_shows_verdicts_and_no_time(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(MINE)
     nothing = command(tmp_path / "mine.py", "-o", tmp_path / "out")
-    ask = f"`warpwise climb {tmp_path / 'mine.py'}` records it, or add --climb"
-    assert f"mine: nothing is recorded of it; {ask}" in said(nothing)
+    advice = f"`warpwise climb {tmp_path / 'mine.py'}` or --climb makes them"
+    assert f"mine: no recorded results; {advice}" in said(nothing)
     result = command(tmp_path / "mine.py", "--climb", "-o", tmp_path / "out")
     assert result.return_value == 0, said(result)
     text = (tmp_path / "out" / "mine.html").read_text()
@@ -112,7 +112,7 @@ def test_a_users_own_file_climbed_here_shows_verdicts_and_no_time(tmp_path: Path
         (["square", "--results", "{tmp}/empty"], "no results file in"),
         (["square", "--results", "{tmp}/other.json"], "other.json: expected a results file of `warpwise climb --json`, got other JSON"),
         (["square", "--results", "{tmp}/broken.json"], "broken.json: expected a results file"),
-        (["softmax", "--results", str(H200 / "square.json")], "softmax: nothing is recorded of it; `warpwise climb softmax` records it"),
+        (["softmax", "--results", str(H200 / "square.json")], "softmax: no recorded results; `warpwise climb softmax` or --climb makes them"),
     ],
 )  # fmt: skip
 def test_bad_input_is_named(tmp_path: Path, arguments: list[str], message: str) -> None:

@@ -78,7 +78,7 @@ def test_a_tune_is_kept_in_the_cache_and_known_the_next_time(file, tmp_path):
         "torch", "k01_pieces@1024", "k01_pieces@64",
     }  # fmt: skip
     assert "2 points measured; the table has 2" in said(result)
-    assert "doubled will not ask this table: on a CPU PyTorch computes unless a rung is named" in said(result)
+    assert "doubled does not use this table: on a CPU PyTorch computes unless a rung is named" in said(result)
     assert str(table) in said(result).replace(" ", "")
     again = run(file, "--device", "cpu", "--budget", "0.05")
     assert "0 points measured; the table has 2" in said(again)
@@ -105,7 +105,7 @@ def test_ctrl_c_says_what_is_kept(file, monkeypatch):
     monkeypatch.setattr(lab, "tune", stopped)
     result = run(file, "--device", "cpu")
     assert type(result.exception).__name__ == "Abort"
-    assert "stopped after 1 new points, which are kept; the same command goes on from there" in said(result)
+    assert "stopped after 1 new points, which are stored; the same command continues" in said(result)
 
 
 @pytest.mark.parametrize(

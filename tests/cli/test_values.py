@@ -69,5 +69,5 @@ def test_dimensions(text: str, expected: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("text", ["", "a", "1,2,3,4", "1.5"])
 def test_bad_dimensions(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="one to three whole numbers"):
+    with pytest.raises(click.BadParameter, match="one to three integers"):
         Dim3().convert(text, None, None)

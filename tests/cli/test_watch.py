@@ -12,7 +12,7 @@ from rich.console import Console
 
 import warpwise
 from warpwise.cli.watch import find, page, watch
-from warpwise.lab.watch import Board, Row
+from warpwise.lab.watch import Board, RungState
 
 SOFTMAX = Path(warpwise.__file__).parent / "ops" / "softmax"
 
@@ -78,9 +78,9 @@ def drawn(board):
 
 def test_the_page_shows_times_against_the_last_and_the_best():
     rows = (
-        Row("k01", status="right", seconds=9e-6, last=10e-6, best=8e-6, hint="OPT uncoalesced"),
-        Row("k02", status="right", seconds=5e-6, last=5e-6, modelled=True),
-        Row("k03", status="wrong", stage="shrinking a failure: n=8", message="output[0] is [1]"),
+        RungState("k01", status="right", seconds=9e-6, last=10e-6, best=8e-6, hint="OPT uncoalesced"),
+        RungState("k02", status="right", seconds=5e-6, last=5e-6, modelled=True),
+        RungState("k03", status="wrong", stage="shrinking a failure: n=8", message="output[0] is [1]"),
     )
     said = drawn(Board(Path("k.cu"), rows, "cpu: x", "float32", saves=3, verdict_after=0.8))
     assert "k01 ✓ right 9 µs -10.0 % +12.5 %" in said

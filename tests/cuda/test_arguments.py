@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import warpwise as ww
-from warpwise.cuda.arguments import Binder, Buffer, Scalar, device_of
-from warpwise.cuda.elements import element
 from warpwise.cuda.errors import ArgumentError
-from warpwise.cuda.signature import parse
-from warpwise.cuda.views import out, strided
+from warpwise.cuda.launch.arguments import Binder, Buffer, Scalar, device_of
+from warpwise.cuda.launch.elements import element
+from warpwise.cuda.launch.views import out, strided
+from warpwise.cuda.source.signature import parse
 
 
 def binder(types: str, sizes: tuple[int, ...] = (), names: tuple[str, ...] = ()) -> Binder:

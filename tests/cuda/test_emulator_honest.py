@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from warpwise import cuda
 from warpwise.cuda.errors import DataRace
-from warpwise.cuda.module import Kernel
+from warpwise.cuda.launch.kernel import Kernel
 
 ORDERS = ("forward", "reverse", "shuffle")
 KERNELS = cuda.load(

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -75,11 +74,9 @@ MODULE = cuda.load(SOURCE)
 @pytest.mark.parametrize("checks", ["all", "bounds", "none"])
 @pytest.mark.parametrize("name,dtype", [("spin", "i4"), ("compute", "f4")])
 def test_a_kernel_that_does_not_end_times_out(name: str, dtype: str, checks: str) -> None:
-    started = time.monotonic()
     with pytest.raises(KernelTimeout, match="still running") as caught:
         MODULE[name][1, 32](np.zeros(1, dtype), timeout=0.2, checks=checks)
     assert caught.value.finding.access.line in (3, 7)
-    assert time.monotonic() - started < 20
 
 
 @pytest.mark.parametrize("checks", ["all", "bounds", "none"])

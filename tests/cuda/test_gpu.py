@@ -18,7 +18,7 @@ import torch
 
 import warpwise as ww
 from warpwise.cuda.errors import ArgumentError, LaunchError
-from warpwise.cuda.gpu import Parameters
+from warpwise.cuda.gpu.kernel import Parameters
 
 SOURCE = """
 #include <cuda_fp16.h>
@@ -80,7 +80,7 @@ def test_a_kernel_without_parameters_packs_nothing() -> None:
 
 
 def test_a_parameter_of_a_different_size_raises() -> None:
-    with pytest.raises(ValueError, match="a parameter of 8 bytes was to be packed as 'i'"):
+    with pytest.raises(ValueError, match="a parameter of 8 bytes cannot be packed as 'i'"):
         Parameters(["i"], [0], [8])
 
 

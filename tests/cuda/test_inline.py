@@ -10,8 +10,8 @@ import torch
 from examples import square_matrix
 
 from warpwise import cuda
-from warpwise.cuda import inline
-from warpwise.cuda.inline_host import build, device, source
+from warpwise.cuda.inline import build, device, source
+from warpwise.cuda.inline import load_inline as inline
 
 CUDA = r"""
 #include <c10/cuda/CUDAException.h>
@@ -300,7 +300,7 @@ def test_the_same_sources_are_loaded_once(extension, monkeypatch):
 def test_another_process_uses_the_cached_build(extension):
     script = (
         "from tests.cuda.test_inline import *\n"
-        "from warpwise.cuda.inline_host import build\n"
+        "from warpwise.cuda.inline import build\n"
         "build.extension = None\n"
         "made = cuda.load_inline('warpwise_test_features', CPP, CUDA, functions=FUNCTIONS, device='cpu')\n"
         "print(made.fill(3, 4)[0].tolist())"

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from warpwise.cuda.errors import LaunchError
-from warpwise.cuda.limits import check_launch, check_shared, dimensions, target_profile
+from warpwise.cuda.launch.limits import check_launch, check_shared, dimensions, target_profile
 from warpwise.device import Profile
 
 HOPPER = Profile.of("sm_90")

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import warpwise as ww
-from warpwise.cuda import elements
 from warpwise.cuda.errors import ArgumentError, CompileError, LaunchError, OutOfBounds, UnwrittenOutput
-from warpwise.cuda.signature import parse
+from warpwise.cuda.launch import elements
+from warpwise.cuda.source.signature import parse
 from warpwise.device import Profile
 
 ADD = """
@@ -142,7 +142,7 @@ def test_a_launch_without_a_shape_raises(module: ww.cuda.Module) -> None:
     for wrong in (4, (4,), (1, 2, 3, 4)):
         with pytest.raises(LaunchError, match=r"expected kernel\[grid, block\] or kernel\[grid, block, shared_bytes\]"):
             kernel[wrong]
-    with pytest.raises(LaunchError, match=r"say the grid and the block: kernel\[grid, block\]"):
+    with pytest.raises(LaunchError, match=r"expected a grid and a block: kernel\[grid, block\]"):
         kernel(torch.zeros(1))
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 import warpwise as ww
-from warpwise.cuda import includes, nvrtc
+from warpwise import cache
 from warpwise.cuda.errors import CompileError
-from warpwise.cuda.signature import parse
+from warpwise.cuda.gpu import nvrtc
+from warpwise.cuda.gpu.nvrtc import Compiled
+from warpwise.cuda.source import device_code, includes
+from warpwise.cuda.source.signature import parse
 
 pytest.importorskip("cuda.bindings", reason="cuda-bindings is not installed")
 
@@ -179,3 +183,25 @@ def test_the_cache_key_covers_headers_defines_and_constants(tmp_path: Path, own_
     (tmp_path / "value.cuh").write_text("#define VALUE 5\n")
     assert ww.cuda.load(kernel, define={"MORE": 1})["k"].cubin("sm_90") != first
     assert len(list((own_cache / "cubin").iterdir())) == 3
+
+
+@pytest.mark.parametrize("edited", ["lexer", "directives", "declarations", "reach", "kernels", "device_code"])
+def test_the_cache_key_changes_with_the_modules_that_extract_device_code(
+    edited: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(Path(device_code.__file__ or "").parent, tmp_path / "source")
+    monkeypatch.setattr(device_code, "__file__", str(tmp_path / "source" / "device_code.py"))
+    before = device_code.code_digest.__wrapped__()
+    with (tmp_path / "source" / f"{edited}.py").open("a") as file:
+        file.write("# edited\n")
+    after = device_code.code_digest.__wrapped__()
+    assert after != before
+
+    module, keys = ww.cuda.load("__global__ void k() {}"), list[Path]()
+    monkeypatch.setattr(cache, "load", lambda path: keys.append(path))
+    monkeypatch.setattr(cache, "save", lambda path, data: None)
+    monkeypatch.setattr(nvrtc, "_compile", lambda *args: Compiled("k", "", "", "", 0, 0, 0, 0, 0, False, {}, "", b""))
+    for value in (before, after):
+        monkeypatch.setattr(nvrtc, "code_digest", lambda value=value: value)
+        nvrtc.compile(module, "k", "sm_90")
+    assert keys[0] != keys[1]

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import warpwise as ww
-from warpwise.cuda.recording import record
+from warpwise.cuda.gpu.recording import record
 
 SOURCE = """
 __global__ void scaled(const float* x, float* y, float factor, int n) {

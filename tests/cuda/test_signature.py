@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpwise.cuda.signature import Parameter, demangle, parse, parse_parameter, split
+from warpwise.cuda.source.signature import Parameter, demangle, parse, parse_parameter, split
 
 
 def test_parameters_of_a_function_type() -> None:

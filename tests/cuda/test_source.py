@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpwise.cuda.lexer import Lines, lex, split
-from warpwise.cuda.source import device_code, kernel_of, kernels, prune
+from warpwise.cuda.source.device_code import device_code, prune
+from warpwise.cuda.source.kernels import kernel_of, kernels
+from warpwise.cuda.source.lexer import Lines, lex, split
 
 HARD = r"""
 #include <cuda_runtime.h>

@@ -19,7 +19,7 @@ from warpwise import cuda
         (torch.empty(8, 8).t(), (8, 8), {}, "a last stride of 1"),
         (torch.empty(8, 7), (8, 7), {}, "the others multiples of 16 bytes, got strides"),
         (torch.empty(9)[1:].view(2, 4), (2, 4), {}, "begins on a multiple of 16 bytes"),
-        (torch.empty(8, 8, dtype=torch.bool), (8, 8), {}, "a dtype of the copy engine"),
+        (torch.empty(8, 8, dtype=torch.bool), (8, 8), {}, "a dtype that TMA supports"),
         (torch.empty(0, 8), (8, 8), {}, "none of them empty"),
         (torch.empty(8, 8), (8, 8), {}, "a CUDA tensor"),
     ],
@@ -32,20 +32,22 @@ def test_arguments_that_tma_does_not_support_raise(tensor, box, options, message
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_a_box_past_the_edge_reads_zeros():
     source = r"""
-    #include <warpwise/hopper.cuh>
-    namespace hopper = warpwise::hopper;
-    extern "C" __global__ void copy(const __grid_constant__ hopper::TensorMap map, float* out, int x, int y) {
+    #include <warpwise/core/shared_memory.cuh>
+    #include <warpwise/sm90/mbarrier.cuh>
+    #include <warpwise/sm90/tma.cuh>
+    namespace sm90 = warpwise::sm90;
+    extern "C" __global__ void copy(const __grid_constant__ sm90::TensorMap map, float* out, int x, int y) {
       __shared__ alignas(128) float box[8][8];
       __shared__ unsigned long long barrier;
-      const unsigned at = hopper::shared_address(&barrier);
+      const unsigned at = warpwise::shared_address(&barrier);
       if (threadIdx.x == 0) {
-        hopper::barrier_init(at, 1);
-        hopper::barrier_init_fence();
-        hopper::barrier_expect(at, sizeof box);
-        hopper::load_box(hopper::shared_address(box), &map, at, x, y);
+        sm90::mbarrier_init(at, 1);
+        sm90::fence_mbarrier_init();
+        sm90::mbarrier_arrive_expect_tx(at, sizeof box);
+        sm90::tma_load_2d(warpwise::shared_address(box), &map, at, x, y);
       }
       __syncthreads();
-      hopper::barrier_wait(at, 0);
+      sm90::mbarrier_wait(at, 0);
       out[threadIdx.x] = box[threadIdx.x / 8][threadIdx.x % 8];
     }
     """

@@ -92,7 +92,10 @@ class FakeGpu:
 
 
 class FakeTimer:
-    """Gives each call the samples that a test wrote for it, the last one again and again; logs who was sampled."""
+    """Return the samples that a test lists for each call, and repeat the last one; ``log`` holds the calls' names.
+
+    Its clock advances by each sample, so a budget allows the same number of samples on every machine.
+    """
 
     place = "Fake GPU"
     method = "a list"
@@ -106,6 +109,10 @@ class FakeTimer:
         self.log: list[str] = []
         self.prepared: list[str] = []
         self.finished = False
+        self.now = 0.0
+
+    def clock(self) -> float:
+        return self.now
 
     def prepare(self, call: Any) -> None:
         self.prepared.append(self._name(call))
@@ -115,7 +122,9 @@ class FakeTimer:
         name = self._name(call)
         self.log.append(name)
         value = next(self._samples[name])
-        return value if isinstance(value, Reading) else Reading(value)
+        reading = value if isinstance(value, Reading) else Reading(value)
+        self.now += reading.seconds
+        return reading
 
     def finish(self) -> None:
         self.finished = True

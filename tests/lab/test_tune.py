@@ -13,8 +13,9 @@ from tests.lab import toys
 from tests.lab.fakes import FakeTimer
 
 from warpwise import lab
+from warpwise.cuda.source import includes
 from warpwise.lab.tune import Progress, TuneError
-from warpwise.lab.tune.candidates import Pruner
+from warpwise.lab.tune.candidates import Pruner, fingerprint
 from warpwise.operation import Case, Device, Op, Rung, Tables
 from warpwise.operation.tables import Table, TunedPoint, load
 
@@ -166,6 +167,19 @@ def test_other_candidates_make_a_point_stale(tmp_path):
     run(tunable(rung("k01_plain")), tmp_path, FakeTimer(**times))
     made, _ = run(tunable(rung("k01_plain"), CONFIGURED), tmp_path, FakeTimer(**times))
     assert made.measured == 2
+
+
+def test_a_fingerprint_changes_with_a_shared_device_header(tmp_path, monkeypatch):
+    monkeypatch.setattr(includes, "DEVICE_HEADERS", tmp_path)
+    header, kernel = tmp_path / "warpwise" / "x.cuh", tmp_path / "k01.cu"
+    header.parent.mkdir()
+    header.write_text("#define X 1\n")
+    kernel.write_text("#include <warpwise/x.cuh>\n")
+    candidate = replace(rung("k01_plain"), source=kernel)
+    first = fingerprint([candidate])
+    assert fingerprint([candidate]) == first
+    header.write_text("#define X 2\n")
+    assert fingerprint([candidate]) != first
 
 
 def test_another_devices_table_is_not_mixed_in(tmp_path):

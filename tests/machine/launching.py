@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from warpwise import machine
-from warpwise.cuda import nvrtc
-from warpwise.cuda.module import Launcher
+from warpwise.cuda.gpu import nvrtc
+from warpwise.cuda.launch.launcher import Launcher
 from warpwise.machine.counts import Counts
 
 

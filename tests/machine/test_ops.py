@@ -12,7 +12,7 @@ from tests.machine.launching import machine_run
 from tests.ops.conftest import rungs
 from tests.sampled import FULL
 
-from warpwise.cuda.module import Launcher
+from warpwise.cuda.launch.launcher import Launcher
 from warpwise.operation import Op, Rung
 
 # The compilers contract and order sums differently, and MUFU exponentials are approximate: the tolerance is relative to

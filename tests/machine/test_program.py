@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from warpwise import cuda, machine
-from warpwise.cuda import nvrtc
+from warpwise.cuda.gpu import nvrtc
 from warpwise.machine import disassemble, sass
 from warpwise.machine.program import Operand, Program
 

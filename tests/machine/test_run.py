@@ -13,7 +13,7 @@ from tests.interrupting import interrupted
 from tests.machine.launching import agree, machine_run
 
 from warpwise import cuda, machine
-from warpwise.cuda import nvrtc
+from warpwise.cuda.gpu import nvrtc
 from warpwise.machine.block_sampling import sample_blocks
 from warpwise.machine.memory import ALIGNMENT, copy_buffers
 

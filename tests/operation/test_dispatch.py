@@ -89,7 +89,7 @@ def test_calls_alike_share_a_plan_and_others_do_not():
     assert not planned(at(0, 4, 6))
     for name, other in {
         "offset": at(4, 4, 6), "shape": at(0, 6, 4), "size": at(0, 4, 5), "stride": at(0, 6, 4).t(),
-        "dtype": at(0, 4, 6).double(), "gradient": at(0, 4, 6).requires_grad_(), "negated": at(0, 4, 6)._neg_view(),
+        "dtype": at(0, 4, 6).double(), "gradient": at(0, 4, 6).requires_grad_(),
         "parameter": torch.nn.Parameter(at(0, 4, 6), requires_grad=False),
     }.items():  # fmt: skip
         assert planned(other), name
@@ -97,6 +97,14 @@ def test_calls_alike_share_a_plan_and_others_do_not():
     assert planned(at(0, 4, 6), rung="k01")
     assert planned(at(0, 4, 6), pair=(1, 2))
     assert not planned(at(0, 4, 6), pair=[1, 2])
+
+
+@pytest.mark.parametrize("rung", [None, "k01"])
+def test_a_negated_view_keeps_its_sign(rung):
+    """It may share the plan of a tensor that is not negated."""
+    op, x = scale(), at(0, 4, 6)
+    for value in (x, x._neg_view(), x):
+        assert torch.equal(op(value, rung=rung), 2 * value)
 
 
 def test_a_thousand_learning_rates_make_one_plan():

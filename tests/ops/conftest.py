@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import warpwise.ops
-from warpwise import lab, operation
+from warpwise import operation
 from warpwise.operation import Op, Rung
 
 HOME = Path(warpwise.ops.__file__).parent
@@ -18,8 +18,10 @@ RUNGS: list[tuple[Op, Rung]] = [(op, rung) for op in OPS for rung in op.rungs]
 
 
 @functools.lru_cache(maxsize=4)
-def problem(op: str, device: str) -> lab.Problem:
+def problem(op: str, device: str):
     """The references of one operation, shared by the tests of its rungs."""
+    from warpwise import lab
+
     return lab.Problem(operation.get(op), torch.device(device))
 
 

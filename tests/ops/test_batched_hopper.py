@@ -5,70 +5,39 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.sampled import combinations, thinned
 
-from warpwise import ops, registry, tuned
-from warpwise.ops import _boxes
-from warpwise.ops.batched_matmul import _deferred, _specialised
-from warpwise.ops.batched_matmul._specialised import ALONG_DEPTH, ALONG_EXTENT, ENGINE, TILINGS, factor
-from warpwise.ops.batched_matmul._tables import TABLES, described
-from warpwise.ops.grouped_matmul import _launch
-from warpwise.ops.matmul import _hopper
+from warpwise import operation, ops
+from warpwise.gemm import batched
+from warpwise.gemm import boxes as gemm_boxes
+from warpwise.gemm.limits import HOPPER_SHARED
+from warpwise.operation import tables as tuned
+from warpwise.ops.batched_matmul import _specialised
+from warpwise.ops.batched_matmul._specialised import CONFIGS, K_MAJOR, MN_MAJOR, TMA, operand
+from warpwise.ops.batched_matmul._tables import TABLES, describe
 
-OP = registry.get("batched_matmul")
+OP = operation.get("batched_matmul")
 BATCHES = [(3, 64, 64, 64), (9, 512, 520, 128), (5, 300, 260, 100), (2, 1, 1, 1), (4, 129, 67, 35), (70, 136, 72, 16)]
 
 
-def template(tiling: _specialised.Tiling) -> str:
+def template(tiling: _specialised.SimtConfig) -> str:
     return f"{tiling.rows}, {tiling.columns}, {tiling.depth}, {tiling.stages}"
 
 
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        *thinned([f"batched_matmul_words_and_boxes<{template(tiling)}, {ALONG_DEPTH}>" for tiling in TILINGS]),
-        f"batched_matmul_boxes<{template(TILINGS[0])}>",
-        f"batched_matmul_words<{template(TILINGS[0])}, {ALONG_DEPTH}, {ALONG_DEPTH}>",
-        f"batched_matmul_words<{template(TILINGS[0])}, {ALONG_EXTENT}, {ALONG_EXTENT}>",
-    ],
-)
-def test_warps_with_roles_do_not_spill(kernel):
-    compiled = _specialised.WARP_SPECIALISED[kernel].compile("sm_90")
-    assert compiled.registers == 128, "two blocks of 256 threads start with an SM's registers"
-    assert (compiled.spill_stores, compiled.stack) == (0, 0)
-
-
-@pytest.mark.parametrize(
-    "cut,across",
-    combinations(_deferred.CUTS, ["false, false", "false, true", "true, true"], names=[lambda cut: cut.name]),
-)
-def test_deferred_stores_do_not_spill(cut, across):
-    name = f"batched_matmul_deferred_stores<{cut.template(torch.bfloat16)}, {str(cut.at_once).lower()}, {across}>"
-    compiled = _deferred.DEFERRED[name].compile("sm_90")
-    assert (compiled.spill_stores, compiled.stack) == (0, 0)
-
-
-def test_the_gradient_of_groups_does_not_spill():
-    name = f"grouped_matmul_backward_deferred_stores<{_deferred.CUTS[1].template(torch.float16)}>"
-    compiled = _launch.BACKWARD_DEFERRED[name].compile("sm_90")
-    assert (compiled.spill_stores, compiled.stack) == (0, 0)
-
-
 def test_every_ring_fits_hopper():
-    assert max(tiling.shared for tiling in TILINGS) <= _specialised.ROOM
-    assert max(cut.shared for cut in _deferred.CUTS) <= _hopper.ROOM
+    assert max(tiling.shared for tiling in CONFIGS) <= 113 * 1024
+    assert max(cut.shared for cut in batched.CONFIGS) <= HOPPER_SHARED
 
 
 def test_how_a_factor_comes():
     a = torch.empty(3, 8, 12)
-    assert factor(a)[1:] == (ALONG_DEPTH, 12, 96)
-    assert factor(a.mT)[1:] == (ENGINE, 12, 96)
-    assert factor(a[0].t())[1:] == (ENGINE, 12, 0), "one matrix for all"
-    assert factor(a[:1].mT.expand(3, 12, 8))[1:] == (ENGINE, 12, 0)
-    assert factor(torch.empty(3, 8, 13)[:, :, 1:].mT)[1:] == (ALONG_EXTENT, 13, 104), "lines begin anywhere"
-    assert factor(torch.empty(3, 100)[:, :97].unfold(1, 12, 12).mT).feed == ENGINE
-    assert factor(torch.empty(3, 101)[:, 1:].unfold(1, 12, 12).mT).feed == ALONG_EXTENT, "as do matrices"
-    assert factor(a[:, ::2, ::2]).lines.is_contiguous(), "neighbours along neither dimension: copied"
+    assert operand(a)[1:] == (K_MAJOR, 12, 96)
+    assert operand(a.mT)[1:] == (TMA, 12, 96)
+    assert operand(a[0].t())[1:] == (TMA, 12, 0), "one matrix for all"
+    assert operand(a[:1].mT.expand(3, 12, 8))[1:] == (TMA, 12, 0)
+    assert operand(torch.empty(3, 8, 13)[:, :, 1:].mT)[1:] == (MN_MAJOR, 13, 104), "lines begin anywhere"
+    assert operand(torch.empty(3, 100)[:, :97].unfold(1, 12, 12).mT).feed == TMA
+    assert operand(torch.empty(3, 101)[:, 1:].unfold(1, 12, 12).mT).feed == MN_MAJOR, "as do matrices"
+    assert operand(a[:, ::2, ::2]).lines.is_contiguous(), "neighbours along neither dimension: copied"
 
 
 def test_what_they_take():
@@ -86,12 +55,12 @@ def test_the_tile_follows_the_size():
     def first(ranked, *size):
         return ranked(*size, 132)[0]
 
-    assert first(_deferred.ranked, 64, 2048, 2048, 128) == "128x256x64_s3_whole"
-    assert first(_deferred.ranked, 16, 1024, 1024, 1024) == "128x256x64_s4"
-    assert "128x256x64_s3_whole" not in _deferred.ranked(16, 1024, 1024, 1024, 132), "it is for short sums"
-    assert first(_deferred.ranked, 8, 64, 64, 64) == "64x64x64_s8"
-    assert min(TILINGS, key=lambda tiling: tiling.clocks(16, 1024, 1024, 1024, 132)).name == "128x128x8_s12"
-    assert min(TILINGS, key=lambda tiling: tiling.clocks(512, 1024, 64, 1024, 132)).name == "256x64x8_s9"
+    assert first(batched.ranked, 64, 2048, 2048, 128) == "128x256x64_s3_whole"
+    assert first(batched.ranked, 16, 1024, 1024, 1024) == "128x256x64_s4"
+    assert "128x256x64_s3_whole" not in batched.ranked(16, 1024, 1024, 1024, 132), "it is for short sums"
+    assert first(batched.ranked, 8, 64, 64, 64) == "64x64x64_s8"
+    assert min(CONFIGS, key=lambda tiling: tiling.clocks(16, 1024, 1024, 1024, 132)).name == "128x128x8_s12"
+    assert min(CONFIGS, key=lambda tiling: tiling.clocks(512, 1024, 64, 1024, 132)).name == "256x64x8_s9"
 
 
 def integers(*shape: int, dtype: torch.dtype) -> torch.Tensor:
@@ -112,15 +81,15 @@ def layouts(batch: int, rows: int, columns: int, dtype: torch.dtype) -> list[tor
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("rung,config,dtype", [
-    *(("k05", tiling.name, torch.float32) for tiling in TILINGS), *(("k06", cut.name, torch.bfloat16) for cut in _deferred.CUTS),
+    *(("k05", tiling.name, torch.float32) for tiling in CONFIGS), *(("k06", cut.name, torch.bfloat16) for cut in batched.CONFIGS),
 ])  # fmt: skip
 @pytest.mark.parametrize("batch,m,n,k", BATCHES)
 def test_tiles_and_layouts(rung, config, dtype, batch, m, n, k):
     found = OP.rung(f"{rung}@{config}")
     every = config in (
-        TILINGS[0].name,
-        _deferred.CUTS[0].name,
-        _deferred.CUTS[1].name,
+        CONFIGS[0].name,
+        batched.CONFIGS[0].name,
+        batched.CONFIGS[1].name,
     )  # each way of feeding is a kernel to compile
     a_layouts, b_layouts = layouts(batch, m, k, dtype), layouts(batch, k, n, dtype)
     for i, a in enumerate(a_layouts if every else a_layouts[:1]):
@@ -144,7 +113,7 @@ def test_infinity_stays_in_its_row_and_matrix(rung, dtype):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("config", [cut.name for cut in _deferred.CUTS if not cut.at_once])
+@pytest.mark.parametrize("config", [cut.name for cut in batched.CONFIGS if not cut.whole])
 @pytest.mark.parametrize("k,n,ends", [
     (64, 64, [3, 64, 64, 200]), (136, 264, [0, 1, 130, 131, 400, 400]), (72, 520, [700, 701]), (128, 256, [5, 70, 600]),
 ])  # fmt: skip
@@ -161,17 +130,17 @@ def test_gradients_of_groups(config, k, n, ends):
 
 def test_kinds_of_batches():
     a, b = torch.empty(3, 8, 16), torch.empty(3, 16, 24)
-    assert described(a, b) == ("nn", {"batch": 3, "m": 8, "n": 24, "k": 16})
-    assert described(b.mT, a.mT) == ("tt", {"batch": 3, "m": 24, "n": 8, "k": 16})
-    assert described(a, b[0])[0] == "nn", "a factor that the batch shares lies as it does"
-    assert described(a[:, :, :15], b[:, :15])[0] == "nn", "lines begin on 16 bytes whatever they hold"
-    assert described(torch.empty(3, 8, 15), b[:, :15])[0] == "nn unaligned"
-    assert described(torch.empty(3, 8 * 16 + 1)[:, 1:].unflatten(1, (8, 16)), b)[0] == "nn unaligned", (
+    assert describe(a, b) == ("nn", {"batch": 3, "m": 8, "n": 24, "k": 16})
+    assert describe(b.mT, a.mT) == ("tt", {"batch": 3, "m": 24, "n": 8, "k": 16})
+    assert describe(a, b[0])[0] == "nn", "a factor that the batch shares lies as it does"
+    assert describe(a[:, :, :15], b[:, :15])[0] == "nn", "lines begin on 16 bytes whatever they hold"
+    assert describe(torch.empty(3, 8, 15), b[:, :15])[0] == "nn unaligned"
+    assert describe(torch.empty(3, 8 * 16 + 1)[:, 1:].unflatten(1, (8, 16)), b)[0] == "nn unaligned", (
         "matrices begin anywhere"
     )
-    assert described(a[:0], b[:0])[1]["batch"] == 0
+    assert describe(a[:0], b[:0])[1]["batch"] == 0
     for kind, arranged in TABLES.arrangements.items():
-        assert described(*arranged(a, b))[0] == kind
+        assert describe(*arranged(a, b))[0] == kind
 
 
 @pytest.mark.parametrize("path", sorted(TABLES.folder.glob("*.json")), ids=lambda path: path.stem)
@@ -184,6 +153,6 @@ def test_shipped_points_name_rungs_and_configurations(path):
             rung, _, config = name.partition("@")
             found = OP.rung(rung)
             assert getattr(torch, point.dtype) in found.dtypes, point
-            known = {tiling.name for tiling in (*TILINGS, *_deferred.CUTS, *_boxes.CHOICES)}
+            known = {tiling.name for tiling in (*CONFIGS, *batched.CONFIGS, *gemm_boxes.TILES)}
             assert not config or config in known, point
         assert point.rival_seconds >= point.seconds, point

@@ -7,13 +7,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpwise import ops, registry
-from warpwise.ops import _boxes
+from warpwise import operation, ops
+from warpwise.gemm import boxes as gemm_boxes
 from warpwise.ops.batched_matmul import rungs, spec
 
 FEW = settings(max_examples=10, deadline=None, derandomize=True)
 RUNGS = [rung.name for rung in rungs.RUNGS if "cpu" in rung.devices]
-OP = registry.get("batched_matmul")
+OP = operation.get("batched_matmul")
 
 
 def integers(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float16) -> torch.Tensor:
@@ -95,15 +95,15 @@ def test_a_mask_of_stray_rows_is_not_needed_where_matrices_touch():
     assert torch.equal(ops.batched_matmul(a, b, rung="k04"), exact(a, b))
 
 
-@pytest.mark.parametrize("multiprocessors", [1, 1000])
+@pytest.mark.parametrize("sm_count", [1, 1000])
 @pytest.mark.parametrize("rung", ["k02", "k03", "k04"])
-def test_large_and_small_tiles(rung, multiprocessors, monkeypatch):
-    monkeypatch.setattr(rungs, "multiprocessors", lambda tensor: multiprocessors)
+def test_large_and_small_tiles(rung, sm_count, monkeypatch):
+    monkeypatch.setattr(rungs, "sm_count", lambda tensor: sm_count)
     a, b = integers(2, 130, 40), integers(2, 40, 136, seed=1)
     assert torch.equal(ops.batched_matmul(a, b, rung=rung), exact(a, b))
 
 
-@pytest.mark.parametrize("config", [boxes.name for boxes in _boxes.CHOICES])
+@pytest.mark.parametrize("config", [tile.name for tile in gemm_boxes.TILES])
 def test_every_configuration(config):
     a, b = integers(2, 136, 72), integers(2, 72, 264, seed=1)
     assert torch.equal(ops.batched_matmul(a, b, rung=f"k04@{config}"), exact(a, b))
@@ -111,10 +111,10 @@ def test_every_configuration(config):
 
 def test_the_own_choice_fills_the_gpu():
     """On 132 SMs: large tiles where there are many, small ones where few would leave SMs idle, two programs for short sums."""
-    assert _boxes.ranked(64, 2048, 2048, 128, 132)[0] == "128x128x64_s3_w4"
-    assert _boxes.ranked(16, 1024, 1024, 1024, 132)[0] == "128x256x64_s4_w8"
-    assert _boxes.ranked(1, 512, 512, 4096, 132)[0].startswith("64x64")
-    assert set(_boxes.ranked(1, 8, 8, 8, 132)) == {boxes.name for boxes in _boxes.CHOICES}
+    assert gemm_boxes.ranked(64, 2048, 2048, 128, 132)[0] == "128x128x64_s3_w4"
+    assert gemm_boxes.ranked(16, 1024, 1024, 1024, 132)[0] == "128x256x64_s4_w8"
+    assert gemm_boxes.ranked(1, 512, 512, 4096, 132)[0].startswith("64x64")
+    assert set(gemm_boxes.ranked(1, 8, 8, 8, 132)) == {tile.name for tile in gemm_boxes.TILES}
 
 
 def test_half_precision_is_accumulated_in_float32():

@@ -1,79 +1,129 @@
-"""Every kernel of every rung compiles for the GPUs that it is meant for, which needs no GPU."""
+"""Every kernel of every rung compiles for the GPUs that it is made for, which needs no GPU."""
 
 from __future__ import annotations
 
-import importlib
+import functools
+import re
+from collections.abc import Iterator, Sequence
 
 import pytest
 import torch
-from tests.ops.conftest import EVERY_OP, HOME, rungs
-from tests.sampled import FULL
+from tests.ops.conftest import EVERY_OP, rungs
 
-from warpwise import cuda
-from warpwise import triton as wt
-from warpwise.triton.kernel import BoundKernel
+from warpwise import operation
+from warpwise.operation import Case, Op, Rung
+from warpwise.operation.launches import InterceptedLaunch
+from warpwise.operation.spec import tensors
 
-
-def _case(op, rung, dtype):
-    """The first usual case, whose arguments the rung takes."""
-    for case in op.spec.cases:
-        args = op.spec.arguments(case, dtype, torch.device("cpu"), 0)
-        if not any(value.numel() == 0 for value in args if isinstance(value, torch.Tensor)) and not op.refusal(
-            rung, *args
-        ):
-            return args
-    pytest.skip(f"{rung.name} takes no case of {dtype}")
+META = torch.device("meta")
 
 
-def _dtypes(op, rung, others):
-    """The first, or the others."""
-    found = [dtype for dtype in op.spec.dtypes if rung.dtypes is None or dtype in rung.dtypes]
-    return found[1:] if others else found[:1]
+def _arguments(op: Op, rung: Rung, dtype: torch.dtype, cases: Sequence[Case]) -> Iterator[tuple]:
+    """The arguments on the meta device that the rung takes: of each case, and of sizes and layouts that tables distinguish."""
+    given = [op.spec.arguments(case, dtype, META, 0) for case in cases]
+    if op.tables is not None:
+        tuned = [op.spec.arguments(case, dtype, META, 0) for case in op.tables.sizes[::6]]
+        given += [arranged(*args) for args in tuned for arranged in op.tables.arrangements.values()]
+    for args in given:
+        if all(tensor.numel() for tensor in tensors(args)) and op.unsupported(rung, *args) is None:
+            yield args
 
 
-DTYPES = pytest.mark.parametrize(
-    "others", [pytest.param(False, id="first"), pytest.param(True, id="others", marks=FULL)]
-)
+def _dtypes(op: Op, rung: Rung) -> list[torch.dtype]:
+    return [dtype for dtype in op.spec.dtypes if rung.dtypes is None or dtype in rung.dtypes]
 
 
-@DTYPES
-@pytest.mark.parametrize("op,rung", rungs("cuda"))
-def test_cuda_rungs_compile(op, rung, others, monkeypatch):
-    """For sm_90 in every dtype; for sm_80 in the first, since what differs there is instructions, not types."""
+def _name(launch: InterceptedLaunch) -> str:
+    return launch.name.partition("<")[0].rpartition("::")[2]
+
+
+def _kernels(op: Op, rung: Rung, dtype: torch.dtype) -> dict[str, InterceptedLaunch]:
+    """The first launch of each kernel of the rung, over all cases and timed sizes."""
+    return _kernels_of(op.name, rung.name, dtype)
+
+
+@functools.cache
+def _kernels_of(name: str, rung_name: str, dtype: torch.dtype) -> dict[str, InterceptedLaunch]:
+    op = operation.get(name)
+    rung = op.rung(rung_name)
+    found: dict[str, InterceptedLaunch] = {}
+    for args in _arguments(op, rung, dtype, (*op.spec.cases, *op.spec.sizes)):
+        for launch in op.kernels(rung, *args):
+            found.setdefault(_name(launch), launch)
+    assert found, f"{rung.name} takes no case of {dtype}"
+    return found
+
+
+def _target(rung: Rung, dtype: torch.dtype) -> str:
+    """The oldest GPU: Hopper for rungs that only run on GPUs; before sm_89 Triton has no float8_e4m3fn."""
+    if rung.devices == ("cuda",):
+        return "sm_90"
+    return "sm_89" if dtype.itemsize == 1 and dtype.is_floating_point and rung.language == "triton" else "sm_80"
+
+
+def _compile(launch: InterceptedLaunch, target: str) -> None:
+    compiled = launch.compile(target)
+    assert compiled.cubin[:4] == b"\x7fELF", f"{launch.name} {target}"
+    if launch.language == "cuda" and target == "sm_90":
+        assert "serialized" not in compiled.log, f"{launch.name}: wgmma instructions that wait for each other"
+        assert (compiled.spill_stores, compiled.stack) == (0, 0), launch.name
+
+
+LADDERS = rungs("cuda") + rungs("triton")
+
+
+@pytest.mark.parametrize("op,rung", LADDERS)
+def test_every_kernel_compiles(op, rung):
+    """For sm_90 and for the oldest GPU that the rung is made for, in its first dtype."""
     pytest.importorskip(
         "cuda.bindings", reason="NVRTC is reached through cuda.core and cuda-bindings", exc_type=ImportError
     )
-    launched: list[cuda.Kernel] = []
-    monkeypatch.setattr(cuda.Launcher, "__call__", lambda self, *args, **options: launched.append(self.kernel))
-    for dtype in _dtypes(op, rung, others):
-        launched.clear()
-        args = _case(op, rung, dtype)
-        op.launch(rung, op.allocate(*args), *args)
-        assert launched, f"{rung.name} launched nothing"
-        for kernel in launched:
-            for target in ("sm_90", "sm_80") if not others else ("sm_90",):
-                made = kernel.compile(target)
-                assert made.cubin[:4] == b"\x7fELF", f"{kernel} {target}"
+    dtype = _dtypes(op, rung)[0]
+    for launch in _kernels(op, rung, dtype).values():
+        for target in {"sm_90", _target(rung, dtype)}:
+            _compile(launch, target)
 
 
-@DTYPES
-@pytest.mark.parametrize("op,rung", rungs("triton"))
-def test_triton_rungs_compile(op, rung, others, monkeypatch):
-    """For sm_90 in every dtype, for sm_80 in the first, or sm_89, before which Triton has no fp8 of three mantissa bits."""
-    launched: list[tuple[wt.Kernel, tuple, dict]] = []
-    monkeypatch.setattr(BoundKernel, "__call__", lambda self, *args, **meta: launched.append((self.kernel, args, meta)))
-    for dtype in _dtypes(op, rung, others):
-        launched.clear()
-        args = _case(op, rung, dtype)
-        op.launch(rung, op.allocate(*args), *args)
-        assert launched, f"{rung.name} launched nothing"
-        oldest = "sm_89" if dtype == torch.float8_e4m3fn else "sm_80"
-        for kernel, given, meta in launched:
-            for target in ("sm_90", oldest) if not others else ("sm_90",):
-                assert kernel.compile_for(*given, target=target, **meta).cubin[:4] == b"\x7fELF"
+@pytest.mark.full
+@pytest.mark.parametrize("op,rung", LADDERS)
+def test_every_kernel_compiles_in_the_other_dtypes(op, rung):
+    """For sm_90: older GPUs differ in instructions, not in types."""
+    for dtype in _dtypes(op, rung)[1:]:
+        for launch in _kernels(op, rung, dtype).values():
+            _compile(launch, "sm_90")
 
 
-@pytest.mark.parametrize("op,rung", rungs("cuda") + rungs("triton"))
+@pytest.mark.full
+@pytest.mark.parametrize("op,rung", LADDERS)
+def test_every_configuration_compiles(op, rung):
+    """In the first dtype, at the first timed size that the rung takes, in each layout."""
+    dtype = _dtypes(op, rung)[0]
+    compiled = set()
+    for args in _arguments(op, rung, dtype, (*op.spec.sizes, *op.spec.cases)):
+        for config in rung.configs(*args):
+            for launch in op.kernels(rung.at(config), *args):
+                if (config, launch.name) not in compiled:
+                    compiled.add((config, launch.name))
+                    _compile(launch, "sm_90")
+        if len(compiled) >= 40:
+            return
+
+
+@pytest.mark.parametrize("op,rung", rungs("cuda"))
+def test_every_kernel_of_a_source_is_launched(op, rung):
+    """A ``__global__`` function that no case and no timed size reaches is dead code, or lacks a case."""
+    text = re.sub(r"//[^\n]*", "", rung.source.read_text())
+    declared = set(re.findall(r"__global__\s+void\s+(?:__\w+__\s*\([^()]*(?:\([^()]*\)[^()]*)*\)\s*)*(\w+)\s*\(", text))
+    launched = set().union(*(_kernels(op, rung, dtype) for dtype in _dtypes(op, rung)))
+    assert declared <= launched
+
+
+def _readme(rung: Rung):
+    folder = rung.source.parent
+    return next(parent / "README.md" for parent in (folder, folder.parent) if (parent / "README.md").exists())
+
+
+@pytest.mark.parametrize("op,rung", LADDERS)
 def test_kernel_files_say_what_they_change(op, rung):
     """Line 1 of a kernel file is its idea; a rung's name is its file's."""
     assert rung.source.stem == rung.name
@@ -84,8 +134,7 @@ def test_kernel_files_say_what_they_change(op, rung):
 
 @pytest.mark.parametrize("op,rung", rungs())
 def test_every_rung_is_in_its_readme(op, rung):
-    folder = rung.source.parent
-    readme = (folder.parent if folder.name in ("forward", "backward") else folder) / "README.md"
+    readme = _readme(rung)
     assert rung.name in readme.read_text(), f"{readme} does not mention {rung.name}"
 
 
@@ -93,10 +142,5 @@ def test_every_rung_is_in_its_readme(op, rung):
 def test_kernel_folders_hold_no_stray_kernel(op):
     """A kernel file that no rung launches is dead code."""
     folder = op.rungs[0].source.parent
-    module = importlib.import_module(".".join(["warpwise.ops", *folder.relative_to(HOME).parts, "rungs"]))
-    ladders = [
-        value for value in vars(module).values() if isinstance(value, tuple) and value and hasattr(value[0], "source")
-    ]
-    known = {rung.source.name for ladder in ladders for rung in ladder}
-    files = {path.name for path in folder.glob("k[0-9][0-9]_*")}
-    assert files <= known
+    known = {rung.source for other in EVERY_OP for rung in other.values[0].rungs}
+    assert set(folder.glob("k[0-9][0-9]_*")) <= known

@@ -7,18 +7,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpwise import ops, registry
+from warpwise import operation, ops
 from warpwise.cuda.errors import DataRace, KernelError, UnwrittenOutput
-from warpwise.ops import _boxes
-from warpwise.ops.grouped_matmul import _launch, rungs, spec
+from warpwise.gemm import boxes as gemm_boxes
+from warpwise.ops.grouped_matmul import spec
+from warpwise.ops.grouped_matmul.backward import rungs as backward_rungs
+from warpwise.ops.grouped_matmul.forward import rungs
 
 FEW = settings(max_examples=10, deadline=None, derandomize=True)
 RUNGS, BACKWARD_RUNGS = (
-    [rung for rung in ladder if "cpu" in rung.devices] for ladder in (rungs.RUNGS, rungs.BACKWARD_RUNGS)
+    [rung for rung in ladder if "cpu" in rung.devices] for ladder in (rungs.RUNGS, backward_rungs.RUNGS)
 )
 NAMES = [rung.name for rung in RUNGS]
 BACKWARD_NAMES = [rung.name for rung in BACKWARD_RUNGS]
-OP, BACKWARD_OP = registry.get("grouped_matmul"), registry.get("grouped_matmul_backward")
+OP, BACKWARD_OP = operation.get("grouped_matmul"), operation.get("grouped_matmul_backward")
 
 
 def integers(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float16) -> torch.Tensor:
@@ -64,7 +66,7 @@ def test_any_division_into_groups_backward(counts, past, rung):
     assert torch.equal(ops.grouped_matmul_backward(a, grad, offsets, rung=rung), expected)
 
 
-@pytest.mark.parametrize("config", [boxes.name for boxes in _boxes.CHOICES])
+@pytest.mark.parametrize("config", [tile.name for tile in gemm_boxes.TILES])
 def test_every_configuration(config):
     a, b, offsets = integers(300, 72), integers(3, 72, 264, seed=1), ends(130, 130, 290)
     assert torch.equal(ops.grouped_matmul(a, b, offsets, rung=f"k03@{config}"), exact(a, b, offsets))
@@ -117,13 +119,13 @@ def test_wrong_ends_never_lead_outside(wrong):
     found = set()
     for rung in RUNGS:
         try:
-            OP.launch(rung, torch.empty(80, 16, dtype=torch.float16), a, b, ends(*wrong))
+            OP.launch(rung, (torch.empty(80, 16, dtype=torch.float16),), a, b, ends(*wrong))
         except KernelError as error:
             found.add(type(error))
     assert found <= {DataRace, UnwrittenOutput}, "rows may be written twice or never"
     for rung in BACKWARD_RUNGS:
         result = torch.empty(3, 24, 16, dtype=torch.float16)
-        BACKWARD_OP.launch(rung, result, a, grad, ends(*wrong))
+        BACKWARD_OP.launch(rung, (result,), a, grad, ends(*wrong))
 
 
 def test_no_launcher_looks_at_the_offsets(monkeypatch):
@@ -134,10 +136,10 @@ def test_no_launcher_looks_at_the_offsets(monkeypatch):
     a, b, grad, offsets = integers(40, 24), integers(2, 24, 16), integers(40, 16), ends(9, 30)
     for rung in RUNGS:
         assert rung.limits(a, b, offsets) is None
-        OP.launch(rung, torch.empty(40, 16), a, b, offsets)
+        OP.launch(rung, (torch.empty(40, 16),), a, b, offsets)
     for rung in BACKWARD_RUNGS:
         assert rung.limits(a, grad, offsets) is None
-        BACKWARD_OP.launch(rung, torch.empty(2, 24, 16), a, grad, offsets)
+        BACKWARD_OP.launch(rung, (torch.empty(2, 24, 16),), a, grad, offsets)
 
 
 def test_gradients():
@@ -182,7 +184,7 @@ def test_what_a_rung_cannot_take_is_refused():
     assert BACKWARD_OP.refusal(backward, a, grad, offsets) is None
     assert "takes grad_output with contiguous rows" in backward.limits(a, integers(8, 8).t(), offsets)
     assert "takes columns of a in multiples of 8, not 15" in backward.limits(integers(8, 16)[:, :15], grad, offsets)
-    many = _launch.MOST_GROUPS + 1
+    many = rungs.MAX_GROUPS + 1
     with pytest.raises(ValueError, match="k02_triton_tiled takes up to 4095 groups, not 4096"):
         ops.grouped_matmul(a, torch.empty(1).half().expand(many, 16, 8), torch.zeros(many).int(), rung="k02")
 
@@ -193,8 +195,8 @@ def test_defaults():
     assert OP.default(a.float(), b.float(), offsets) == "k02_triton_tiled"
     assert OP.default(a[:, :15], b[:, :15, :7], offsets) == "k02_triton_tiled"
     assert OP.default(a.double(), b.double(), offsets) is None
-    assert BACKWARD_OP.default(a, grad, offsets) == "k03_backward_triton_descriptors"
-    assert BACKWARD_OP.default(a.float(), grad.float(), offsets) == "k02_backward_triton_tiled"
+    assert BACKWARD_OP.default(a, grad, offsets) == "k03_triton_descriptors"
+    assert BACKWARD_OP.default(a.float(), grad.float(), offsets) == "k02_triton_tiled"
     assert BACKWARD_OP.default(a.double(), grad.double(), offsets) is None
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.sampled import thinned
 
-from warpwise import ops, registry, tuned
-from warpwise.ops import _finished
-from warpwise.ops.linear import _launch, spec
-from warpwise.ops.matmul import _hopper
+from warpwise import operation, ops
+from warpwise.gemm import config as gemm_config
+from warpwise.gemm import epilogue
+from warpwise.operation import tables as tuned
+from warpwise.ops.linear import spec
 
-LINEAR = registry.get("linear")
-CUTS = [cut for cut in _hopper.CUTS if cut.warpgroups <= 2]
+LINEAR = operation.get("linear")
+CUTS = [cut for cut in gemm_config.CONFIGS if cut.warpgroups <= 2]
 # An orientation changes two bits of an instruction: all for the largest tile alone.
 CONFIGS = [cut.name for cut in CUTS]
 TRIED = [(config, False) for config in CONFIGS] + [(CONFIGS[0], True)]
@@ -37,42 +37,35 @@ COMPILED = [
 ]
 
 
-@pytest.mark.parametrize("arguments", thinned(COMPILED))
-def test_epilogues_compile_without_spills(arguments):
-    compiled = _launch.WARPGROUPS[f"linear_warpgroups<{arguments}>"].compile("sm_90")
-    assert (compiled.spill_stores, compiled.stack) == (0, 0)
-    assert "serialized" not in compiled.log, "products that wait for each other"
-
-
 @pytest.mark.parametrize("cut", CUTS, ids=lambda cut: cut.name)
 def test_there_is_room_for_vectors_and_barriers(cut):
-    assert _finished.shared_bytes(cut) <= 227 * 1024
+    assert epilogue.shared_bytes(cut) <= 227 * 1024
 
 
 def test_configurations():
-    taken = _hopper.ranked(8192, 4096, 4096, 132)
+    taken = gemm_config.ranked(8192, 4096, 4096, 132)
     assert taken[0] == "128x256x64_s4_c2x1"
     assert sorted(taken) == sorted(CONFIGS)
 
 
 def test_how_it_is_launched(monkeypatch):
-    monkeypatch.setattr(_finished.cuda, "tensor_map", lambda matrix, box: (tuple(matrix.shape), matrix.stride(), box))
+    monkeypatch.setattr(epilogue.cuda, "tensor_map", lambda matrix, box: (tuple(matrix.shape), matrix.stride(), box))
     a, b, y = torch.empty(64, 300).half().t(), torch.empty(512, 64).half(), torch.empty(300, 512).half()
-    plan = _finished.plan(a, b, y, None, None, "128x256x64_s4_c2x1")
-    assert plan.cut == "__half, 128, 256, 2, 1, 4, 2, 1, true, false"
+    plan = epilogue.epilogue_launch(a, b, y, None, None, "128x256x64_s4_c2x1")
+    assert plan.parameters == "__half, 128, 256, 2, 1, 4, 2, 1, true, false"
     assert plan.maps[:2] == (((64, 300), (300, 1), (64, 64)), ((512, 64), (64, 1), (64, 64)))
     assert plan.maps[2:] == (((300, 512), (512, 1), (64, 64)),) * 3, "y stands for what there is not"
-    assert plan.launch == (2, 384, _finished.shared_bytes(CUTS[0])), "one SM: as many rounds as there are tiles"
-    assert plan.order[:2] == (2, 2)
+    assert plan.launch == (2, 384, epilogue.shared_bytes(CUTS[0])), "one SM: as many rounds as there are tiles"
+    assert plan.tiles[:2] == (2, 2)
 
 
 @pytest.mark.parametrize("op", ["linear", "addmm"])
 def test_the_shipped_tables_name_what_there_is(op):
-    for path in registry.get(op).chooser.folder.glob("*.json"):
+    for path in operation.get(op).tables.folder.glob("*.json"):
         for point in tuned.load(path).points:
             for name in {point.winner, point.rival} - {tuned.TORCH}:
                 rung, _, config = name.partition("@")
-                assert registry.get(op).rung(rung).name == rung
+                assert operation.get(op).rung(rung).name == rung
                 assert config in CONFIGS or rung != "k05_warpgroups"
 
 
@@ -100,8 +93,8 @@ def test_what_cublas_fuses_is_right(activation, dtype):
 
 def test_vectors_lie_on_pairs():
     vector = torch.arange(9).half()
-    assert _finished.in_pairs(vector) is vector
-    moved = _finished.in_pairs(vector[1:])
+    assert epilogue.aligned_pairs(vector) is vector
+    moved = epilogue.aligned_pairs(vector[1:])
     assert moved.data_ptr() % 4 == 0 and torch.equal(moved, vector[1:])
 
 

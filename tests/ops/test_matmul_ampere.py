@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.sampled import combinations
 
-from warpwise import ops, registry
+from warpwise import operation, ops
+from warpwise.gemm import mma_sync as mma
 from warpwise.lab.explain import explain_rung
+from warpwise.operation import Case
 from warpwise.ops.matmul import _ampere
 from warpwise.ops.matmul_tf32 import rungs as rungs_tf32
-from warpwise.registry import Case
 
 DTYPES = (torch.bfloat16, torch.float16, torch.int8)
 WIDTHS = (torch.bfloat16, torch.int8)  # float16's kernels differ from bfloat16's in the names of two instructions
@@ -56,7 +57,7 @@ def test_any_size_alignment_and_layout(m, n, k, shift, gap, transposed, dtype):
     assert torch.equal(ops.matmul(a, b, rung="k15"), product(a, b))
 
 
-@pytest.mark.parametrize("tiling,turned,dtype", combinations(_ampere.TILINGS, (False, True), WIDTHS, names=[NAMED]))
+@pytest.mark.parametrize("tiling,turned,dtype", combinations(_ampere.CONFIGS, (False, True), WIDTHS, names=[NAMED]))
 def test_every_tile(tiling, turned, dtype):
     """More tiles than blocks, so that slices of the next tile arrive while one leaves; ragged at each edge."""
     a, b = laid(264, 152, dtype, 0, turned, 0, 8), laid(152, 272, dtype, 1, turned, 0, 8)
@@ -66,7 +67,7 @@ def test_every_tile(tiling, turned, dtype):
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True)])
-@pytest.mark.parametrize("tiling", _ampere.TILINGS, ids=lambda tiling: tiling.name(torch.bfloat16))
+@pytest.mark.parametrize("tiling", _ampere.CONFIGS, ids=lambda tiling: tiling.name(torch.bfloat16))
 def test_every_tile_on_the_gpu(tiling, transposed, dtype):
     """Some 45 tiles of the largest for each SM: the ring of slices goes round across many of them."""
     m, n, k = 12_000, 16_000, 520
@@ -79,52 +80,40 @@ def test_every_tile_on_the_gpu(tiling, transposed, dtype):
 
 def test_configurations_are_those_that_fit():
     a = torch.empty(4, 4, dtype=torch.bfloat16)
-    names = registry.get("matmul").rung("k15").configs(a, a)
-    assert len(set(names)) == len(_ampere.TILINGS)
+    names = operation.get("matmul").rung("k15").configs(a, a)
+    assert len(set(names)) == len(_ampere.CONFIGS)
     assert names[0] == "64x64x32_w32x32_s4", "a small product on a CPU"
-    assert "128x256x128_w64x64_s4" in registry.get("matmul").rung("k15").configs(a.char(), a.char())
+    assert "128x256x128_w64x64_s4" in operation.get("matmul").rung("k15").configs(a.char(), a.char())
 
 
 def test_a_factor_without_a_dense_dimension_is_copied():
     a = integers(20, 60, torch.bfloat16)[::2, ::2]
-    found = _ampere.lines(a, 1)
-    assert (found.matrix.is_contiguous(), found.along, found.stride) == (True, True, 30)
+    found = mma.operand(a, 1)
+    assert (found.matrix.is_contiguous(), found.k_major, found.stride) == (True, True, 30)
     assert torch.equal(ops.matmul(a, a.t(), rung="k15"), product(a, a.t()))
 
 
 def test_lines_are_walked_as_they_lie():
     matrix = torch.empty(6, 16, dtype=torch.float16)
-    assert _ampere.lines(matrix, 1)[1:] == (True, 16, 16)
-    assert _ampere.lines(matrix.t(), 1)[1:] == (False, 16, 16)
-    assert _ampere.lines(matrix[:, :8], 0)[1:] == (False, 16, 16)
-    assert _ampere.lines(matrix[:, :7], 0)[1:] == (False, 16, 2), "part of a unit exists"
-    assert _ampere.lines(matrix.flatten()[2:82].view(8, 10), 1)[1:] == (True, 10, 4)
-    assert _ampere.lines(matrix.flatten()[1:91].view(10, 9), 1)[1:] == (True, 9, 2)
-    assert _ampere.lines(matrix[:1].expand(4, 16), 1)[1:] == (True, 0, 16)
+    assert mma.operand(matrix, 1)[1:] == (True, 16, 16)
+    assert mma.operand(matrix.t(), 1)[1:] == (False, 16, 16)
+    assert mma.operand(matrix[:, :8], 0)[1:] == (False, 16, 16)
+    assert mma.operand(matrix[:, :7], 0)[1:] == (False, 16, 2), "part of a unit exists"
+    assert mma.operand(matrix.flatten()[2:82].view(8, 10), 1)[1:] == (True, 10, 4)
+    assert mma.operand(matrix.flatten()[1:91].view(10, 9), 1)[1:] == (True, 9, 2)
+    assert mma.operand(matrix[:1].expand(4, 16), 1)[1:] == (True, 0, 16)
     for step in (1, 17, 2**33):  # to a next line, where there is none
-        assert _ampere.lines(matrix.flatten()[:16].as_strided((1, 16), (step, 1)), 1)[1:] == (True, 16, 16), step
-    assert _ampere.lines(matrix[0, :1].as_strided((1, 1), (2**33, 2**33)), 1)[1:] == (True, 1, 2)
+        assert mma.operand(matrix.flatten()[:16].as_strided((1, 16), (step, 1)), 1)[1:] == (True, 16, 16), step
+    assert mma.operand(matrix[0, :1].as_strided((1, 1), (2**33, 2**33)), 1)[1:] == (True, 1, 2)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("large", [False, True])
 def test_both_sizes_of_wmma(dtype, large, monkeypatch):
-    monkeypatch.setattr(_ampere, "fills", lambda a, tiles, blocks: large)
+    monkeypatch.setattr(_ampere, "fills_gpu", lambda a, tiles: large)
     for m, n, k in ((129, 144, 80), (70, 131, 17)):
         a, b = integers(m, k, dtype), integers(k, n, dtype, seed=1)
         assert torch.equal(ops.matmul(a, b, rung="k14"), product(a, b))
-
-
-@pytest.mark.parametrize(
-    "tiling,along,dtype",
-    combinations(
-        _ampere.TILINGS, [("true", "false"), ("true", "true"), ("false", "false")], WIDTHS, names=[NAMED, "-".join]
-    ),
-)
-def test_no_register_spills(tiling, along, dtype):
-    name = f"{ELEMENTS[dtype]}, {SUMS[dtype].split(', ')[1]}, {', '.join(map(str, tiling))}, {', '.join(along)}, 16, 16, true"
-    compiled = _ampere.MMA_SYNC[f"matmul_mma_sync<{name}>"].compile("sm_90")
-    assert (compiled.spill_stores, compiled.stack) == (0, 0), name
 
 
 @pytest.mark.parametrize(
@@ -139,10 +128,10 @@ def test_no_register_spills(tiling, along, dtype):
 def test_the_machine_code_meets_no_bank_twice(kind, transposed, place):
     """Executed and counted: copies into swizzled slices and fragments out of them; the products are the emulator's."""
     op, dtype = kind
-    found, tilings = registry.get(op), {"matmul": _ampere.TILINGS, "matmul_tf32": rungs_tf32.TILINGS}[op]
+    found, tilings = operation.get(op), {"matmul": _ampere.CONFIGS, "matmul_tf32": rungs_tf32.CONFIGS}[op]
 
     def inputs(case, dtype, device, seed):
-        a, b = found.spec.inputs(case, dtype, device, seed)
+        a, b = found.spec.arguments(case, dtype, device, seed)
         return tuple(x.t() if turned else x for x, turned in zip((a, b), transposed, strict=True))
 
     op = replace(found, spec=replace(found.spec, inputs=inputs))

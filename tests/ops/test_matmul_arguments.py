@@ -7,11 +7,10 @@ import functools
 import pytest
 import torch
 
-from warpwise import ops, registry
-from warpwise.ops.matmul import chosen
-from warpwise.registry import Rung
+from warpwise import operation, ops
+from warpwise.operation import Rung
 
-OP = registry.get("matmul")
+OP = operation.get("matmul")
 DTYPES = OP.spec.dtypes
 BEYOND = 2**31 + 2**17  # elements: more than 32 bits count
 LARGE = {"c": (65540, 32776, 16), "a": (131080, 16, 16400), "b": (16, 131080, 16400)}  # m, n, k with BEYOND elements
@@ -176,7 +175,7 @@ def test_the_choice_takes_any_offset_and_layout(dtype):
     for first in (a, shifted(a), turned[0], wide[0]):
         for second in (b, shifted(b), turned[1], wide[1]):
             assert torch.equal(ops.matmul(first, second), truth), (
-                f"{first.stride()} {second.stride()} {chosen(first, second)}"
+                f"{first.stride()} {second.stride()} {operation.chosen(operation.get('matmul'), first, second)}"
             )
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from warpwise import registry
-from warpwise.ops.matmul import _bytes
-from warpwise.ops.matmul_tf32 import rungs
+from warpwise import operation
+from warpwise.gemm import k_major
 
 
 def drawn(rows: int, columns: int) -> torch.Tensor:
@@ -17,46 +16,37 @@ def drawn(rows: int, columns: int) -> torch.Tensor:
 @pytest.mark.parametrize("rows,columns", [(4, 4), (128, 128), (132, 260), (272, 36), (16, 300)])
 def test_bytes_are_turned(rows, columns):
     matrix = drawn(rows, columns)
-    assert torch.equal(_bytes.turned(matrix), matrix.t())
+    assert torch.equal(k_major.transposed(matrix), matrix.t())
 
 
 @pytest.mark.parametrize("rows,columns", [(1, 1), (32, 32), (33, 70), (100, 7)])
 def test_words_are_turned(rows, columns):
     matrix = torch.randn(rows, columns, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(_bytes.turned(matrix), matrix.t())
+    assert torch.equal(k_major.transposed(matrix), matrix.t())
 
 
 def test_what_lies_along_k_is_not_copied():
     matrix = drawn(16, 32)
-    assert _bytes.deep(matrix) is matrix
-    across = _bytes.deep(matrix.t())
+    assert k_major.k_major(matrix) is matrix
+    across = k_major.k_major(matrix.t())
     assert across.is_contiguous()
     assert torch.equal(across, matrix.t())
     gaps = drawn(16, 64)[:, ::2]
-    assert torch.equal(_bytes.deep(gaps), gaps)
+    assert torch.equal(k_major.k_major(gaps), gaps)
     odd = drawn(16, 6)  # rows of 6 bytes are no words, as those that are turned are read
-    assert torch.equal(_bytes.deep(odd.t()), odd.t())
+    assert torch.equal(k_major.k_major(odd.t()), odd.t())
     shifted = drawn(1, 513)[0, 1:].view(16, 32)
-    assert _bytes.deep(shifted).data_ptr() % 16 == 0
-    assert torch.equal(_bytes.deep(shifted.t()), shifted.t())
+    assert k_major.k_major(shifted).data_ptr() % 16 == 0
+    assert torch.equal(k_major.k_major(shifted.t()), shifted.t())
 
 
 def test_what_is_refused():
-    op = registry.get("matmul")
+    op = operation.get("matmul")
     rung = op.rung("k22")
     assert op.refusal(rung, drawn(8, 16), drawn(16, 8)) == "runs on cuda, not on cpu"
     assert rung.limits(drawn(8, 16), drawn(16, 8)) is None
     assert "not n = 6 and k = 16" in rung.limits(drawn(8, 16), drawn(16, 6))
     assert "not n = 8 and k = 24" in rung.limits(drawn(8, 24), drawn(24, 8))
-
-
-@pytest.mark.parametrize(
-    "kernel", [_bytes.WARPGROUPS["matmul_warpgroups_int8"], rungs.WARPGROUPS["matmul_warpgroups_tf32"]]
-)
-def test_both_compile_for_hopper_without_spills(kernel):
-    compiled = kernel.compile("sm_90")
-    assert compiled.registers == 168, "the third of an SM's registers that three warpgroups start with"
-    assert (compiled.spill_stores, compiled.stack) == (0, 0)
 
 
 @pytest.mark.gpu
@@ -68,6 +58,6 @@ def test_both_are_exact_on_a_gpu(name, rung, dtype, m, n, k, across):
     a, b = drawn(m, k), drawn(k, n) if across else drawn(n, k).t()
     if dtype == torch.float32:
         a, b = a % 16, b % 16
-    op = registry.get(name)
+    op = operation.get(name)
     made = op(a.to("cuda", dtype), b.to("cuda", dtype), rung=rung)
     assert torch.equal(made.cpu().double(), a.double() @ b.double())

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from warpwise import ops, registry, tuned
-from warpwise.ops._tables import described
-from warpwise.ops.matmul import chosen
-from warpwise.registry import Choice
-from warpwise.tuned import TORCH, Device, Point, Table
+from warpwise import operation
+from warpwise.gemm.tables import describe
+from warpwise.operation import Choice, Device
+from warpwise.operation import tables as tuned
+from warpwise.operation.tables import TORCH, Table, TunedPoint
 
-OP = registry.get("matmul")
-TABLES = OP.chooser
+OP = operation.get("matmul")
+TABLES = OP.tables
 SHIPPED = sorted(TABLES.folder.glob("*.json"))
 
 
@@ -27,29 +27,28 @@ def empty(rows: int, columns: int, dtype: torch.dtype = torch.float32, layout: s
 
 def test_layouts_and_alignment_are_kinds():
     a, b = torch.ones(8, 12), torch.ones(12, 16)
-    assert described(a, b) == ("nn", {"m": 8, "n": 16, "k": 12})
-    assert described(b.t(), a.t()) == ("tt", {"m": 16, "n": 8, "k": 12})
-    assert described(a, torch.empty(16, 12).t())[0] == "nt"
-    assert described(a, torch.empty(12, 32)[:, :16])[0] == "nn", "rows may have gaps between them"
-    assert described(a, torch.empty(12, 33)[:, :16])[0] == "nn unaligned"
-    assert described(a, torch.empty(12, 32)[:, ::2])[0] == "nn", "what is copied lies as its copy does"
-    assert described(torch.empty(8 * 12 + 1)[1:].view(8, 12), b)[0] == "nn unaligned"
-    assert described(torch.empty(8, 13), torch.empty(13, 16))[0] == "nn unaligned"
-    assert described(torch.empty(8, 1), torch.empty(1, 16))[0] == "nn unaligned", "rows of four bytes"
+    assert describe(a, b) == ("nn", {"m": 8, "n": 16, "k": 12})
+    assert describe(b.t(), a.t()) == ("tt", {"m": 16, "n": 8, "k": 12})
+    assert describe(a, torch.empty(16, 12).t())[0] == "nt"
+    assert describe(a, torch.empty(12, 32)[:, :16])[0] == "nn", "rows may have gaps between them"
+    assert describe(a, torch.empty(12, 33)[:, :16])[0] == "nn unaligned"
+    assert describe(a, torch.empty(12, 32)[:, ::2])[0] == "nn", "what is copied lies as its copy does"
+    assert describe(torch.empty(8 * 12 + 1)[1:].view(8, 12), b)[0] == "nn unaligned"
+    assert describe(torch.empty(8, 13), torch.empty(13, 16))[0] == "nn unaligned"
+    assert describe(torch.empty(8, 1), torch.empty(1, 16))[0] == "nn unaligned", "rows of four bytes"
     for layout, arrangement in TABLES.arrangements.items():
         arranged = arrangement(a, b)
-        assert described(*arranged)[0] == layout
+        assert describe(*arranged)[0] == layout
         assert torch.equal(arranged[0], a)
         assert torch.equal(arranged[1], b)
 
 
-def test_chosen_belongs_to_the_function_and_to_the_folder():
-    assert ops.matmul.chosen is chosen
-    found = chosen(torch.ones(2, 2), torch.ones(2, 2))
+def test_chosen_on_a_cpu():
+    found = operation.chosen(OP, torch.ones(2, 2), torch.ones(2, 2))
     assert found.name is None
     assert str(found) == "PyTorch (device: on a CPU PyTorch computes unless a rung is named)"
     with pytest.raises(ValueError, match="as many rows as a has columns"):
-        chosen(torch.ones(2, 3), torch.ones(2, 3))
+        operation.chosen(OP, torch.ones(2, 3), torch.ones(2, 3))
 
 
 def test_a_device_can_be_asked_for_that_is_not_here(tmp_path, monkeypatch):
@@ -57,60 +56,69 @@ def test_a_device_can_be_asked_for_that_is_not_here(tmp_path, monkeypatch):
     device = Device("A GPU", "sm_99", 7)
     a, b = torch.empty(1024, 1024), torch.empty(1024, 1024)
     with pytest.raises(LookupError, match="matmul: no table for A GPU; `warpwise tune matmul` makes one on that GPU"):
-        chosen(a, b, device=device)
+        operation.chosen(OP, a, b, device=device)
     sizes = dict.fromkeys("mnk", 1024)
-    point = Point("float32", "nn", sizes, "k11_async_copies", 1e-4, TORCH, 1.1e-4, 2 * 1024**3)
-    Table("matmul", device, (point,)).save(TABLES.users(device))
-    found = chosen(a, b, device=device)
+    point = TunedPoint("float32", "nn", sizes, "k11_async_copies", 1e-4, TORCH, 1.1e-4, 2 * 1024**3)
+    Table("matmul", device, (point,)).save(TABLES.user_file(device))
+    found = operation.chosen(OP, a, b, device=device)
     assert (found.rung, found.source, found.rival, found.rival_seconds) == (
         "k11_async_copies",
         "user's table",
         TORCH,
         1.1e-4,
     )
-    half = Point("bfloat16", "nn", sizes, TORCH, 1e-4, "", None, 2 * 1024**3)
-    Table("matmul", device, (point, half)).save(TABLES.users(device))
-    found = chosen(a.half(), b.half(), device=device)
+    half = TunedPoint("bfloat16", "nn", sizes, TORCH, 1e-4, "", None, 2 * 1024**3)
+    Table("matmul", device, (point, half)).save(TABLES.user_file(device))
+    found = operation.chosen(OP, a.half(), b.half(), device=device)
     assert (found.name, found.source) == (None, "user's table, bfloat16"), "float16 goes by its kin"
-    tuned.forget()
+    tuned.reload()
 
 
 def test_a_device_is_named_by_a_string_too_and_by_nothing_else(tmp_path, monkeypatch):
     monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
     a = torch.empty(4096, 4096, device="meta")
-    assert chosen(a, a, device="NVIDIA H200") == chosen(a, a, device=Device("NVIDIA H200", "sm_90", 132))
+    assert operation.chosen(OP, a, a, device="NVIDIA H200") == operation.chosen(
+        OP, a, a, device=Device("NVIDIA H200", "sm_90", 132)
+    )
     with pytest.raises(TypeError, match=r"matmul: expected device to be a GPU's name.* got device\(type='cuda'\)"):
-        chosen(a, a, device=torch.device("cuda"))
+        operation.chosen(OP, a, a, device=torch.device("cuda"))
     a = torch.empty(2, 3, device="meta")
     with pytest.raises(LookupError, match="NVIDIA H200's table has no point near m=2, n=2, k=3 for float32 and nt"):
-        chosen(a, a.t(), device="NVIDIA H200")
+        operation.chosen(OP, a, a.t(), device="NVIDIA H200")
     with pytest.raises(LookupError, match=r"no table for H200; .* there is one for NVIDIA H200$"):
-        chosen(a, a.t(), device="H200")
-    assert chosen(a.double(), a.double().t(), device="NVIDIA H200") == Choice(None, reason="no rung takes float64")
-    assert "no elements" in str(chosen(a[:, :0], a.t()[:0], device="NVIDIA H200")), "an empty sum"
+        operation.chosen(OP, a, a.t(), device="H200")
+    assert operation.chosen(OP, a.double(), a.double().t(), device="NVIDIA H200") == Choice(
+        None, reason="no rung takes float64"
+    )
+    with pytest.raises(LookupError, match="no point near m=2, n=2, k=0"):
+        operation.chosen(OP, a[:, :0], a.t()[:0], device="NVIDIA H200")
 
 
-def test_configurations_are_those_of_the_device_that_is_asked_about(tmp_path, monkeypatch):
+def test_configurations_are_those_of_the_device_that_is_assume_sm_count(tmp_path, monkeypatch):
     """k24 divides K by the number of multiprocessors, of which a CPU has one."""
     monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
     device, a, b = Device("A GPU", "sm_99", 132), torch.empty(16, 4096, device="meta"), torch.empty(4096, 4096)
-    point = Point("float32", "nn", {"m": 16, "n": 4096, "k": 4096}, "k24_few_rows@r16_p8", 1e-4, TORCH, 2e-4, 2**29)
-    Table("matmul", device, (point,)).save(TABLES.users(device))
-    assert chosen(a, b.to("meta"), device=device).name == "k24_few_rows@r16_p8"
-    assert chosen(a, b.to("meta"), device="A GPU").config == "r16_p8", "the table says what GPU it is"
-    tuned.forget()
+    point = TunedPoint(
+        "float32", "nn", {"m": 16, "n": 4096, "k": 4096}, "k24_few_rows@r16_p8", 1e-4, TORCH, 2e-4, 2**29
+    )
+    Table("matmul", device, (point,)).save(TABLES.user_file(device))
+    assert operation.chosen(OP, a, b.to("meta"), device=device).name == "k24_few_rows@r16_p8"
+    assert operation.chosen(OP, a, b.to("meta"), device="A GPU").config == "r16_p8", "the table says what GPU it is"
+    tuned.reload()
 
 
 def test_no_time_below_a_launch_is_predicted(tmp_path, monkeypatch):
     monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
     device, sizes = Device("A GPU"), dict.fromkeys("mnk", 256)
-    point = Point("float32", "nn", sizes, TORCH, 1e-5, "k11_async_copies", 2e-5, 2 * 256**3)
-    Table("matmul", device, (point,)).save(TABLES.users(device))
+    point = TunedPoint("float32", "nn", sizes, TORCH, 1e-5, "k11_async_copies", 2e-5, 2 * 256**3)
+    Table("matmul", device, (point,)).save(TABLES.user_file(device))
     small, half = torch.empty(100, 100, device="meta"), torch.empty(256, 192, device="meta")
-    found = chosen(small, small, device=device)
+    found = operation.chosen(OP, small, small, device=device)
     assert (found.seconds, found.rival_seconds) == (pytest.approx(5e-6), pytest.approx(1e-5))
-    assert chosen(half, torch.empty(192, 256, device="meta"), device=device).seconds == pytest.approx(0.75e-5)
-    tuned.forget()
+    assert operation.chosen(OP, half, torch.empty(192, 256, device="meta"), device=device).seconds == pytest.approx(
+        0.75e-5
+    )
+    tuned.reload()
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
@@ -146,4 +154,4 @@ def test_shipped_tables_choose(path: Path, tmp_path, monkeypatch):
         first, second = point.kind.split()[0]
         a = empty(point.sizes["m"], point.sizes["k"], dtype, first)
         b = empty(point.sizes["k"], point.sizes["n"], dtype, second)
-        assert chosen(a, b, device=table.device).name is None
+        assert operation.chosen(OP, a, b, device=table.device).name is None

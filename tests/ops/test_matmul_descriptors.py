@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from warpwise import ops, registry
-from warpwise.ops import _boxes
+from warpwise import operation, ops
+from warpwise.gemm import boxes as gemm_boxes
 from warpwise.ops.matmul import _descriptors
 
-OP = registry.get("matmul")
+OP = operation.get("matmul")
 RUNG = OP.rung("k16")
 
 
@@ -22,7 +22,7 @@ def exact(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return (a.double() @ b.double()).to(a.dtype)
 
 
-@pytest.mark.parametrize("config", [boxes.name for boxes in _boxes.CHOICES])
+@pytest.mark.parametrize("config", [tile.name for tile in gemm_boxes.TILES])
 def test_every_configuration(config):
     a, b = integers(136, 72), integers(72, 264, seed=1)
     assert torch.equal(ops.matmul(a, b, rung=f"k16@{config}"), exact(a, b))
@@ -39,7 +39,7 @@ def test_any_orientation_without_copies(a_turned, b_turned, monkeypatch):
 
 def test_programs_that_take_several_tiles(monkeypatch):
     """A grid as large as the GPU, here of one SM, walks all tiles; the last group of tile rows is lower than the others."""
-    monkeypatch.setattr(_boxes, "multiprocessors", lambda tensor: 1)
+    monkeypatch.setattr(gemm_boxes, "sm_count", lambda tensor: 1)
     a, b = integers(9 * 64 + 8, 40), integers(40, 200, seed=1)
     assert torch.equal(ops.matmul(a, b, rung="k16@64x64x64_s4_w4"), exact(a, b))
 
@@ -54,12 +54,12 @@ def test_infinity_and_nan_spread_along_their_row_only():
 
 
 def test_the_large_tile_comes_with_three_stages(monkeypatch):
-    monkeypatch.setattr(_descriptors, "multiprocessors", lambda tensor: 132)
+    monkeypatch.setattr(_descriptors, "sm_count", lambda tensor: 132)
     row = torch.empty(1, 1, dtype=torch.half)
     large = row.expand(8192, 8192)
     found = _descriptors.configs(large, large)
     assert found[0] == "128x256x64_s3_w8"
-    assert sorted(found) == sorted(boxes.name for boxes in _boxes.CHOICES)
+    assert sorted(found) == sorted(tile.name for tile in gemm_boxes.TILES)
     assert _descriptors.configs(row.expand(512, 4096), row.expand(4096, 512))[0] == "64x64x64_s4_w4"
 
 
@@ -76,7 +76,7 @@ def test_what_the_copy_engine_cannot_address_is_refused():
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("config", [boxes.name for boxes in _boxes.CHOICES])
+@pytest.mark.parametrize("config", [tile.name for tile in gemm_boxes.TILES])
 def test_on_the_gpu(config):
     m, n, k = 1000, 3000, 776
     a, b = (torch.randn(size, device="cuda", dtype=torch.bfloat16) for size in ((m, k), (n, k)))

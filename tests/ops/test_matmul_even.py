@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
-from tests.sampled import thinned
 
-from warpwise import cuda
-from warpwise.ops.matmul import _even, _hopper
-from warpwise.ops.matmul._shared import HERE
+from warpwise import cuda, ops
+from warpwise.gemm import config as gemm_config
+from warpwise.ops.matmul import _even
 
-LARGE = _hopper.CUTS[0].name
+HERE = Path(ops.__path__[0]) / "matmul"
+
+LARGE = gemm_config.CONFIGS[0].name
 WALK = """
 #include "shares.cuh"
 // Of each cluster the number of its pieces, and of each its tile, slices and slot; and the slots that it awaits.
@@ -61,23 +64,17 @@ def test_every_slice_has_one_cluster(clusters, tiles, cut, slices, parts, edge):
         assert awaiting[slot][0] > cluster and awaiting[slot][1] == tile
 
 
-@pytest.mark.parametrize("cut", thinned(_hopper.CUTS, name=lambda cut: cut.name))
-def test_no_cut_spills(cut):
-    compiled = _even.EVEN[_even.kernel(torch.bfloat16, cut, False, True)].compile("sm_90")
-    assert (compiled.spill_stores, compiled.stack) == (0, 0) and "serialized" not in compiled.log
-
-
 @pytest.mark.parametrize(
     "m,n,k", [(3072, 3072, 3072), (8192, 8192, 8192), (256, 8192, 8192), (64, 64, 64), (4096, 4096, 8)]
 )
 def test_configurations(m, n, k):
     names = _even.ranked(m, n, k, 132)
-    assert len(set(names)) == len(names) and {cut.name for cut in _hopper.CUTS} <= set(names)
+    assert len(set(names)) == len(names) and {cut.name for cut in gemm_config.CONFIGS} <= set(names)
     for name in names:
         if "_t" in name:
             found = _even.parsed(name)
-            assert found.name == name and found.tiles <= 132 // found.cut.blocks * max(1, found.parts)
-            assert found.parts <= 2 or found.parts * found.tiles <= 132 // found.cut.blocks
+            assert found.name == name and found.tiles <= 132 // found.config.blocks * max(1, found.parts)
+            assert found.parts <= 2 or found.parts * found.tiles <= 132 // found.config.blocks
             assert not found.parts or 1 <= found.edge <= -(-k // 64) - found.parts + 1
 
 
@@ -121,12 +118,12 @@ def test_every_shape_exactly(a_turned, b_turned, dtype):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("cut", _hopper.CUTS, ids=lambda cut: cut.name)
+@pytest.mark.parametrize("cut", gemm_config.CONFIGS, ids=lambda cut: cut.name)
 def test_every_cut_exactly(cut):
     for m, n, k in ((1024, 1536, 776), (1536, 3080, 328), (128, 512, 1032)):
         a, b = integers(m, k, False, 0, torch.bfloat16), integers(k, n, False, 1, torch.bfloat16)
         truth = (a.float() @ b.float()).to(a.dtype)
-        for shares in _even.shares(cut, m, n, k, 132):
+        for shares in _even.stream_k_configs(cut, m, n, k, 132):
             assert torch.equal(product(a, b, shares.name), truth), (m, n, k, shares.name)
 
 

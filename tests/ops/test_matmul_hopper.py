@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.sampled import thinned
 
-from warpwise import ops, registry
-from warpwise.ops.matmul import _hopper, _skinny
+from warpwise import operation, ops
+from warpwise.gemm import config as gemm_config
+from warpwise.gemm.operands import tma_operand
 
-RUNG = registry.get("matmul").rung("k20")
+RUNG = operation.get("matmul").rung("k20")
 LAYOUTS = [(a, b) for a in (False, True) for b in (False, True)]
 
 
@@ -22,26 +22,12 @@ def integers(rows: int, columns: int, turned: bool, seed: int, device: str = "cp
 
 
 # An orientation changes two bits of an instruction and a stride: all four for the largest tile alone.
-COMPILED = [(cut, False, True) for cut in _hopper.CUTS] + [(_hopper.CUTS[0], *layout) for layout in LAYOUTS]
+COMPILED = [(cut, False, True) for cut in gemm_config.CONFIGS] + [
+    (gemm_config.CONFIGS[0], *layout) for layout in LAYOUTS
+]
 
 
-@pytest.mark.parametrize("kind", thinned(COMPILED, every=2, name=lambda kind: f"{kind[0].name}-{kind[1]}-{kind[2]}"))
-def test_every_cut_compiles_without_spills(kind):
-    cut, a_across, b_across = kind
-    name = _hopper.deferred_kernel(torch.bfloat16, cut, a_across, b_across)
-    compiled = _hopper.DEFERRED[name].compile("sm_90")
-    assert (compiled.spill_stores, compiled.stack) == (0, 0)
-    assert "serialized" not in compiled.log, "products that wait for each other"
-    if cut.warpgroups == 2:
-        assert compiled.registers == 168, "the third of an SM's registers that three warpgroups start with"
-
-
-def test_float16_compiles_too():
-    name = _hopper.deferred_kernel(torch.float16, _hopper.CUTS[0], False, True)
-    assert _hopper.DEFERRED[name].compile("sm_90").spill_stores == 0
-
-
-@pytest.mark.parametrize("cut", _hopper.CUTS, ids=lambda cut: cut.name)
+@pytest.mark.parametrize("cut", gemm_config.CONFIGS, ids=lambda cut: cut.name)
 def test_a_block_has_the_shared_memory_that_a_cut_takes(cut):
     assert cut.shared <= 227 * 1024
 
@@ -57,16 +43,16 @@ def test_what_is_taken():
     assert RUNG.limits(ragged.t().contiguous().t(), b[:20]) is None, (
         "k needs no multiple of 8 where m runs along the rows"
     )
-    assert registry.get("matmul").refusal(RUNG, a, b) == "runs on cuda, not on cpu"
+    assert operation.get("matmul").refusal(RUNG, a, b) == "runs on cuda, not on cpu"
 
 
 def test_what_is_read_in_place():
     wide = torch.randn(64, 48).half()
     for view in (wide, wide[3:, 8:40], wide.t(), wide.t()[8:, 5:]):
-        read, turned = _skinny.laid_out(view)
+        read, turned = tma_operand(view)
         assert read.data_ptr() == view.data_ptr() and turned == (view.stride(1) != 1)
     for view in (wide[:, ::2], wide[:, 1:], wide[:1].expand(9, 48), wide.view(-1)[3:51].view(2, 24)):
-        read, turned = _skinny.laid_out(view)
+        read, turned = tma_operand(view)
         assert torch.equal(read, view) and read.data_ptr() != view.data_ptr() and read.stride() == (view.shape[1], 1)
         assert not turned
 
@@ -86,13 +72,13 @@ def test_what_is_read_in_place():
 )  # fmt: skip
 def test_the_tile_follows_the_size(m, n, k, name):
     """What was fastest on an H200 comes first as ``Cut.clocks`` has it; all of them are offered."""
-    ranked = _hopper.ranked(m, n, k, 132)
+    ranked = gemm_config.ranked(m, n, k, 132)
     assert ranked[0] == name
-    assert sorted(ranked) == sorted(cut.name for cut in _hopper.CUTS)
+    assert sorted(ranked) == sorted(cut.name for cut in gemm_config.CONFIGS)
 
 
 def test_rounds_are_even():
-    cut = _hopper.CUTS[0]
+    cut = gemm_config.CONFIGS[0]
     assert cut.clusters(256, 132) == 64, "four rounds need no more"
     assert cut.clusters(66, 132) == 66
     assert cut.clusters(67, 132) == 34
@@ -101,11 +87,11 @@ def test_rounds_are_even():
 
 def test_an_unknown_configuration():
     with pytest.raises(ValueError, match="expected config to be one of 128x256x64_s4_c2x1, .* got '7x7'"):
-        _hopper.named("7x7")
+        gemm_config.named("7x7")
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("cut", _hopper.CUTS, ids=lambda cut: cut.name)
+@pytest.mark.parametrize("cut", gemm_config.CONFIGS, ids=lambda cut: cut.name)
 @pytest.mark.parametrize("a_turned,b_turned", LAYOUTS)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_every_orientation_exactly(cut, a_turned, b_turned, dtype):

@@ -20,10 +20,10 @@ def test_the_product_of_bytes_is_exact():
 
 
 def test_sums_that_32_bits_cannot_hold_are_refused():
-    longest = torch.empty(1, 1, dtype=torch.int8).expand(1, spec.INT8_DEPTH)
+    longest = torch.empty(1, 1, dtype=torch.int8).expand(1, spec.MAX_INT8_K)
     spec.check(longest, longest.t())
-    assert spec.INT8_DEPTH * 2**14 < 2**31 <= (spec.INT8_DEPTH + 1) * 2**14
-    longer = torch.empty(1, 1, dtype=torch.int8).expand(1, spec.INT8_DEPTH + 1)
+    assert spec.MAX_INT8_K * 2**14 < 2**31 <= (spec.MAX_INT8_K + 1) * 2**14
+    longer = torch.empty(1, 1, dtype=torch.int8).expand(1, spec.MAX_INT8_K + 1)
     with pytest.raises(
         ValueError, match=r"matmul: expected a of torch.int8 with up to 131071 columns.* got \(1, 131072\)"
     ):
@@ -32,8 +32,8 @@ def test_sums_that_32_bits_cannot_hold_are_refused():
 
 def test_what_moves_is_counted_by_its_width():
     a, b = torch.empty(4, 8, dtype=torch.int8), torch.empty(8, 2, dtype=torch.int8)
-    assert spec.cost(a, b).bytes == 4 * 8 + 8 * 2 + 4 * 4 * 2
-    assert spec.cost(a.half(), b.half()).bytes == 2 * (4 * 8 + 8 * 2 + 4 * 2)
+    assert spec.product_cost(a, b).bytes == 4 * 8 + 8 * 2 + 4 * 4 * 2
+    assert spec.product_cost(a.half(), b.half()).bytes == 2 * (4 * 8 + 8 * 2 + 4 * 2)
 
 
 def test_compiles_into_one_graph():

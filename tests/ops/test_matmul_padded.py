@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from tests.sampled import thinned
 
-from warpwise import ops, registry
-from warpwise.ops.matmul import _hopper, _padded
+from warpwise import operation, ops
+from warpwise.gemm import config as gemm_config
+from warpwise.gemm import padding
 
-RUNG = registry.get("matmul").rung("k23")
+RUNG = operation.get("matmul").rung("k23")
 LAYOUTS = [(a, b) for a in (False, True) for b in (False, True)]
 DTYPES = (torch.float16, torch.bfloat16, torch.int8)
 
@@ -52,24 +52,24 @@ def test_the_pass_copies_lines_from_any_byte_on(dtype, shift, gap):
         first = integers(lines, length, False, 0, dtype, shift, gap)
         second = integers(length, lines, False, 1, dtype, gap, shift)
         for factors in ((first,), (first, second)):
-            for factor, copy in zip(factors, _padded.padded(*factors), strict=True):
+            for factor, copy in zip(factors, padding.padded(*factors), strict=True):
                 assert copy.stride(0) * copy.element_size() % 128 == 0 and copy.shape[0] % 16 == 0
                 assert torch.equal(copy[: factor.shape[0], : factor.shape[1]], factor)
 
 
 def test_lines_that_lie_one_upon_the_other():
     row = integers(1, 37, False, 0, torch.bfloat16)
-    assert torch.equal(_padded.padded(row.expand(6, 37))[0][:6, :37], row.expand(6, 37))
+    assert torch.equal(padding.padded(row.expand(6, 37))[0][:6, :37], row.expand(6, 37))
 
 
 def test_only_what_the_copy_engine_cannot_read_is_copied():
     aligned, ragged = torch.randn(24, 16).half(), torch.randn(16, 33).half()
-    (read_a, across), (read_b, by_columns) = _padded.readable(aligned, ragged)
+    (read_a, across), (read_b, by_columns) = padding.tma_operands(aligned, ragged)
     assert read_a.data_ptr() == aligned.data_ptr() and not across
     assert torch.equal(read_b, ragged) and read_b.stride() == (64, 1) and not by_columns
-    (read, turned), _ = _padded.readable(ragged.t(), aligned)
+    (read, turned), _ = padding.tma_operands(ragged.t(), aligned)
     assert turned and torch.equal(read.t(), ragged.t())
-    (read, turned), _ = _padded.readable(ragged[:, ::2], aligned)
+    (read, turned), _ = padding.tma_operands(ragged[:, ::2], aligned)
     assert torch.equal(read, ragged[:, ::2]) and not turned
 
 
@@ -77,30 +77,18 @@ def test_only_what_the_copy_engine_cannot_read_is_copied():
 @pytest.mark.parametrize("m,n,k", [(33, 17, 20), (32, 16, 48), (5, 64, 7), (64, 20, 32)])
 def test_bytes_come_to_lie_along_k(m, n, k, turned):
     a, b = integers(m, k, turned[0], 0, torch.int8), integers(k, n, turned[1], 1, torch.int8)
-    for factor, made in zip((a, b.t()), _padded.along_k(a, b.t()), strict=True):
+    for factor, made in zip((a, b.t()), padding.k_major_operands(a, b.t()), strict=True):
         assert torch.equal(made, factor)
         assert made.stride(1) == 1 and made.stride(0) % 16 == 0 and made.data_ptr() % 16 == 0
-
-
-@pytest.mark.parametrize("cut", thinned(_hopper.CUTS, every=5, name=lambda cut: cut.name))
-def test_every_cut_compiles_without_spills(cut):
-    name = _hopper.deferred_kernel(torch.bfloat16, cut, False, True, "matmul_to_rows")
-    compiled = _padded.PADDED[name].compile("sm_90")
-    assert (compiled.spill_stores, compiled.stack) == (0, 0)
-    assert "serialized" not in compiled.log, "products that wait for each other"
-
-
-@pytest.mark.parametrize("name", ["matmul_int8_to_rows", *(f"pad_lines<{t}>" for t in ("signed char", "__half"))])
-def test_the_others_compile_without_spills(name):
-    compiled = _padded.PADDED[name].compile("sm_90")
-    assert (compiled.spill_stores, compiled.stack) == (0, 0)
 
 
 def test_what_is_taken():
     assert RUNG.limits(torch.empty(3, 5), torch.empty(5, 7)) is None
     assert RUNG.configs(torch.empty(3, 5).char(), torch.empty(5, 7).char()) == ()
     assert RUNG.configs(torch.empty(64, 5).half(), torch.empty(5, 7).half()) == (), "k19 multiplies few rows"
-    assert RUNG.configs(torch.empty(65, 5).half(), torch.empty(5, 7).half())[0] in {cut.name for cut in _hopper.CUTS}
+    assert RUNG.configs(torch.empty(65, 5).half(), torch.empty(5, 7).half())[0] in {
+        cut.name for cut in gemm_config.CONFIGS
+    }
 
 
 def test_what_need_not_be_copied_is_left_to_who_reads_it_where_it_lies():
@@ -139,7 +127,7 @@ def test_every_orientation_exactly(turned, dtype, shift):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("cut", _hopper.CUTS, ids=lambda cut: cut.name)
+@pytest.mark.parametrize("cut", gemm_config.CONFIGS, ids=lambda cut: cut.name)
 def test_every_cut_on_the_gpu(cut):
     for m, n, k in ((333, 1023, 777), (2050, 3081, 71)):
         a = integers(m, k, False, 0, torch.bfloat16, device="cuda")

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 import torch
-from benchmarks.register_banks import busiest_loop
 from tests.sampled import thinned
 
-from warpwise import cuda, ops, registry
+from warpwise import cuda, operation, ops
+from warpwise.lab.register_banks import busiest_loop
 from warpwise.machine.disassemble import disassemble
 from warpwise.ops.matmul import _specialised
-from warpwise.ops.matmul._shared import HERE
-from warpwise.ops.matmul._specialised import ALONG_DEPTH, ALONG_EXTENT, ENGINE, TILINGS, WARP_SPECIALISED
+
+HERE = Path(ops.__path__[0]) / "matmul"
+from warpwise.ops.matmul._specialised import CONFIGS, K_MAJOR, MN_MAJOR, TMA, WARP_SPECIALISED
 
 RUNG = "k13_warp_specialised"
-LARGEST, SMALLEST = TILINGS[0], TILINGS[-1]
+LARGEST, SMALLEST = CONFIGS[0], CONFIGS[-1]
 SOME = [
     LARGEST,
-    *(tiling for tiling in TILINGS if tiling.name in ("32x256x32_s5", "64x128x32_s8")),
+    *(tiling for tiling in CONFIGS if tiling.name in ("32x256x32_s5", "64x128x32_s8")),
     SMALLEST,
 ]  # to compile
 
 
 LEAVE = """
-#include <warpwise/tile.cuh>
+#include <warpwise/core/float4.cuh>
 #include "feed.cuh"
 #include "leaving.cuh"
 
@@ -50,53 +52,15 @@ __global__ void leave_all(float* c, int m, int n) {
 """
 
 
-def template(tiling: _specialised.Tiling) -> str:
+def template(tiling: _specialised.SimtConfig) -> str:
     return f"{tiling.rows}, {tiling.columns}, {tiling.depth}, {tiling.stages}"
 
 
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        f"matmul_boxes<{template(LARGEST)}>",
-        f"matmul_words_and_boxes<{template(LARGEST)}, {ALONG_EXTENT}>",
-        *thinned([f"matmul_words_and_boxes<{template(tiling)}, {ALONG_DEPTH}>" for tiling in SOME], every=2),
-        *thinned(
-            [
-                f"matmul_words<{template(LARGEST)}, {a}, {b}>"
-                for a in (ALONG_EXTENT, ALONG_DEPTH)
-                for b in (ALONG_EXTENT, ALONG_DEPTH)
-            ]
-        ),
-    ],
-)
-def test_nothing_spills(kernel):
-    compiled = WARP_SPECIALISED[kernel].compile("sm_90")
-    assert compiled.registers == 168, "the third of an SM's registers that three warpgroups start with"
-    assert (compiled.spill_stores, compiled.stack) == (0, 0)
-
-
-@pytest.mark.parametrize(
-    "kind", thinned([(LARGEST, ALONG_EXTENT), *((tiling, ALONG_DEPTH) for tiling in SOME)], every=2)
-)
-def test_a_slice_was_read_when_its_place_is_given_back(kind):
-    """Where that is done at the slice's end ptxas may move the arrival up to loads that are still on their way."""
-    tiling, feed_b = kind
-    kernel = WARP_SPECIALISED[f"matmul_words<{template(tiling)}, {ALONG_DEPTH}, {feed_b}>"]
-    loop = busiest_loop(disassemble(kernel.compile("sm_90").cubin))
-    (wait,) = (i for i, text in enumerate(loop) if "PHASECHK" in text)
-    (arrival,) = (i for i, text in enumerate(loop) if "SYNCS.ARRIVE" in text)
-    for i, text in enumerate(loop[:wait]):
-        if found := re.match(r"LDS\.128 R(\d+),", text):
-            quad = {f"R{int(found[1]) + e}" for e in range(4)}
-            operands = (later.partition(" ")[2].partition(",")[2] for later in loop[i + 1 : arrival])
-            assert any(quad & set(re.findall(r"\bR\d+\b", text)) for text in operands), text
-
-
 def test_every_ring_fits_hopper():
-    assert max(tiling.shared(8) for tiling in TILINGS) <= 227 * 1024
+    assert max(tiling.shared(8) for tiling in CONFIGS) <= 227 * 1024
 
 
-@pytest.mark.parametrize("tiling", thinned(TILINGS, every=5, name=lambda tiling: tiling.name))
+@pytest.mark.parametrize("tiling", thinned(CONFIGS, every=5, name=lambda tiling: tiling.name))
 def test_every_element_leaves_once_to_its_place(tiling):
     """Emulated, with rows of C that begin anywhere, and nothing written beside them."""
     kernel = cuda.load(LEAVE, include=[HERE])[f"leave_all<{tiling.rows}, {tiling.columns}>"]
@@ -110,14 +74,14 @@ def test_every_element_leaves_once_to_its_place(tiling):
 
 
 def test_it_says_what_it_takes():
-    op = registry.get("matmul")
+    op = operation.get("matmul")
     a = torch.empty(3, 5)
     assert op.refusal(op.rung("k13"), a, a.t()) == "runs on cuda, not on cpu"
     assert op.rung("k13").limits(a, a.t()) is None
 
 
 def test_the_tile_follows_the_size(monkeypatch):
-    monkeypatch.setattr(_specialised, "multiprocessors", lambda tensor: 132)
+    monkeypatch.setattr(_specialised, "sm_count", lambda tensor: 132)
 
     def first(m, n, k):
         return _specialised.configs(torch.empty(m, k, device="meta"), torch.empty(k, n, device="meta"))[0]
@@ -129,13 +93,13 @@ def test_the_tile_follows_the_size(monkeypatch):
 
 
 def test_tiles_that_fill_no_round_are_divided(monkeypatch):
-    monkeypatch.setattr(_specialised, "multiprocessors", lambda tensor: 132)
+    monkeypatch.setattr(_specialised, "sm_count", lambda tensor: 132)
 
     def rounds(m, n, k):
         """Rounds of tiles, and the fewest that so many tiles could take."""
         config = _specialised.configs(torch.empty(m, k, device="meta"), torch.empty(k, n, device="meta"))[0]
         name, _, parts = config.partition("_p")
-        rows, columns = next(tiling for tiling in TILINGS if tiling.name == name).tiles(m, n)
+        rows, columns = next(tiling for tiling in CONFIGS if tiling.name == name).tiles(m, n)
         whole, left = divmod(rows * columns, 132)
         return whole + -(-left * int(parts or 1) // 132) / int(parts or 1), rows * columns / 132
 
@@ -147,16 +111,16 @@ def test_tiles_that_fill_no_round_are_divided(monkeypatch):
 
 def test_how_an_operand_comes():
     a = torch.empty(8, 12)
-    assert _specialised.feed(a) == (ALONG_DEPTH, 12)
-    assert _specialised.feed(a.t()) == (ENGINE, 12)
-    assert _specialised.feed(a[:, 1:].t()) == (ALONG_EXTENT, 12), "does not begin on 16 bytes"
-    assert _specialised.feed(torch.empty(8, 13).t()) == (ALONG_EXTENT, 13), "lines do not"
-    assert _specialised.feed(torch.empty(1, 8).expand(4, 8).t()) == (ALONG_EXTENT, 0), "one line for all"
-    assert _specialised.feed(torch.empty(1, 8)) == (ALONG_DEPTH, 8)
+    assert _specialised.feed(a) == (K_MAJOR, 12)
+    assert _specialised.feed(a.t()) == (TMA, 12)
+    assert _specialised.feed(a[:, 1:].t()) == (MN_MAJOR, 12), "does not begin on 16 bytes"
+    assert _specialised.feed(torch.empty(8, 13).t()) == (MN_MAJOR, 13), "lines do not"
+    assert _specialised.feed(torch.empty(1, 8).expand(4, 8).t()) == (MN_MAJOR, 0), "one line for all"
+    assert _specialised.feed(torch.empty(1, 8)) == (K_MAJOR, 8)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("config", [tiling.name for tiling in TILINGS])
+@pytest.mark.parametrize("config", [tiling.name for tiling in CONFIGS])
 @pytest.mark.parametrize("m,n,k", [(1, 1, 1), (300, 520, 100), (129, 67, 515), (257, 260, 8), (1030, 1028, 36)])
 def test_tiles_and_layouts(config, m, n, k):
     """Small integers: every partial sum is exact, so results must be equal and not merely close."""
@@ -177,10 +141,10 @@ def test_tiles_and_layouts(config, m, n, k):
 @pytest.mark.gpu
 @pytest.mark.parametrize("parts", [2, 3, 7])
 @pytest.mark.parametrize("processors", [3, 132])
-@pytest.mark.parametrize("tiling", TILINGS, ids=lambda tiling: tiling.name)
+@pytest.mark.parametrize("tiling", CONFIGS, ids=lambda tiling: tiling.name)
 def test_parts_of_tiles(monkeypatch, tiling, processors, parts):
     """Whole tiles and parts, several rounds of either, parts of unequal depth, ragged C; tickets are left as they were."""
-    monkeypatch.setattr(_specialised, "multiprocessors", lambda tensor: processors)
+    monkeypatch.setattr(_specialised, "sm_count", lambda tensor: processors)
     generator = torch.Generator("cuda").manual_seed(0)
     for m, n, k in ((300, 520, 1000), (129, 67, 515), (1, 1, 1)):
         a = torch.randint(-3, 4, (m, k), device="cuda", generator=generator).float()
@@ -199,3 +163,18 @@ def test_infinity_stays_in_its_row_on_the_gpu():
     product = ops.matmul(a, b, rung=RUNG)
     assert product[1].tolist() == [float("inf")] * 8
     assert product[[0, 2, 3, 4]].tolist() == [[7.0] * 8] * 4
+
+
+@pytest.mark.parametrize("kind", thinned([(LARGEST, MN_MAJOR), *((tiling, K_MAJOR) for tiling in SOME)], every=2))
+def test_a_slice_was_read_when_its_place_is_given_back(kind):
+    """Where that is done at the slice's end ptxas may move the arrival up to loads that are still on their way."""
+    tiling, feed_b = kind
+    kernel = WARP_SPECIALISED[f"matmul_words<{template(tiling)}, {K_MAJOR}, {feed_b}>"]
+    loop = busiest_loop(disassemble(kernel.compile("sm_90").cubin))
+    (wait,) = (i for i, text in enumerate(loop) if "PHASECHK" in text)
+    (arrival,) = (i for i, text in enumerate(loop) if "SYNCS.ARRIVE" in text)
+    for i, text in enumerate(loop[:wait]):
+        if found := re.match(r"LDS\.128 R(\d+),", text):
+            quad = {f"R{int(found[1]) + e}" for e in range(4)}
+            operands = (later.partition(" ")[2].partition(",")[2] for later in loop[i + 1 : arrival])
+            assert any(quad & set(re.findall(r"\bR\d+\b", text)) for text in operands), text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from warpwise import ops, registry
+from warpwise import operation, ops
 
 RUNG = "k21_split_bfloat16"
 
@@ -42,7 +42,7 @@ def test_an_infinity_has_no_parts():
     assert product[1].tolist() == [2.0, 2.0]
 
 
-@pytest.mark.parametrize("config", registry.get("matmul").rung(RUNG).configs(torch.ones(1, 1), torch.ones(1, 1)))
+@pytest.mark.parametrize("config", operation.get("matmul").rung(RUNG).configs(torch.ones(1, 1), torch.ones(1, 1)))
 def test_every_configuration(config):
     generator = torch.Generator().manual_seed(1)
     a, b = torch.randn(130, 70, generator=generator), torch.randn(70, 66, generator=generator)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
 from warpwise import cuda, ops
-from warpwise.ops._common import cdiv
+from warpwise.operation import cdiv
 from warpwise.ops.matmul import _strips
-from warpwise.ops.matmul._shared import HERE
-from warpwise.ops.matmul._strips import BAND, Strips
+
+HERE = Path(ops.__path__[0]) / "matmul"
+from warpwise.ops.matmul._strips import BAND, VariableRows
 
 SIZES = [
     (4096, 4096),
@@ -62,9 +65,9 @@ def test_every_element_has_one_tile(m, n):
 
 def test_strips_shorten_the_longest_share():
     assert _strips.ranked(4096, 4096, 132) == ("256x128x64_s4_n16f",)
-    assert Strips(16, flat=True).wide(4096) == 0 and Strips(16, flat=True).tiles(4096) == 4 * 132
-    assert Strips(33).wide(8192) == 1 and Strips(33).tiles(8192) == 16 * 132
-    assert Strips(33).wide(8193) == 2 and Strips(31).wide(8192) is None and Strips(1).wide(40) == 0
+    assert VariableRows(16, flat=True).wide(4096) == 0 and VariableRows(16, flat=True).tiles(4096) == 4 * 132
+    assert VariableRows(33).wide(8192) == 1 and VariableRows(33).tiles(8192) == 16 * 132
+    assert VariableRows(33).wide(8193) == 2 and VariableRows(31).wide(8192) is None and VariableRows(1).wide(40) == 0
     assert _strips.ranked(1024, 1024, 132) == ()
     with pytest.raises(ValueError, match="expected a configuration of the form"):
         _strips.parsed("128x256x64_s4_c2x1")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.sampled import combinations
 
-from warpwise import lab, ops, registry
+from warpwise import lab, operation, ops
 from warpwise.ops.matmul_tf32 import _turned, rungs, spec
 
 RUNGS = [rung.name for rung in rungs.RUNGS if "cpu" in rung.devices]
@@ -42,7 +42,7 @@ def test_any_size_alignment_and_layout(m, n, k, shift, gap, transposed):
     assert torch.equal(ops.matmul_tf32(a, b, rung="k02"), a @ b)
 
 
-@pytest.mark.parametrize("tiling,transposed", combinations(rungs.TILINGS, (False, True), names=[NAMED]))
+@pytest.mark.parametrize("tiling,transposed", combinations(rungs.CONFIGS, (False, True), names=[NAMED]))
 def test_every_tile(tiling, transposed):
     a, b = laid(264, 76, 0, transposed, 0, 8), laid(76, 272, 1, transposed, 0, 8)
     assert torch.equal(ops.matmul_tf32(a, b, rung=f"k02@{tiling.name(torch.float32)}"), a @ b)
@@ -136,30 +136,7 @@ def test_the_opponent_rounds_and_leaves_the_setting_as_it_was():
         assert 1e-3 < error < 0.2
 
 
-@pytest.mark.parametrize(
-    "tiling,along",
-    combinations(rungs.TILINGS, [("true", "false"), ("true", "true"), ("false", "false")], names=[NAMED, "-".join]),
-)
-def test_no_register_spills(tiling, along):
-    name = f"matmul_mma_sync<{', '.join(map(str, tiling))}, {', '.join(along)}, 16, 16, true>"
-    compiled = rungs.MMA_SYNC[name].compile("sm_90")
-    assert (compiled.spill_stores, compiled.stack) == (0, 0), name
-
-
 TURNED = {"nn": (True, True), "nt": (False, False), "tt": (True, False), "tn": (True, True)}
-
-
-@pytest.mark.parametrize(
-    "tile,layout,words",
-    combinations(_turned.TILES, sorted(set(TURNED.values())), ["", "_words"], names=[lambda tile: tile.name]),
-)
-def test_what_turns_in_registers_does_not_spill(tile, layout, words):
-    flags = ", ".join(str(flag).lower() for flag in layout)
-    name = f"matmul_turned_in_registers{words}<{flags}, {tile.width}, {tile.cluster}, {tile.stages}>"
-    compiled = _turned.TURNED[name].compile("sm_90")
-    assert compiled.registers == 168, "the third of an SM's registers that three warpgroups start with"
-    assert (compiled.spill_stores, compiled.stack) == (0, 0)
-    assert tile.shared <= 227 * 1024
 
 
 @pytest.mark.parametrize("layouts", TURNED)
@@ -171,14 +148,14 @@ def test_which_factor_goes_through_registers(layouts, m, n, k):
     left, right = (b.t(), a) if turned else (a, b.t())
     assert torch.equal(first, left.t() if across else left)
     assert torch.equal(second, right)
-    assert _turned.addressable(first)
-    assert _turned.addressable(second)
+    assert _turned.aligned_rows(first)
+    assert _turned.aligned_rows(second)
     if layouts != "tn" and m > 37:
         assert {first.data_ptr(), second.data_ptr()} == {a.data_ptr(), b.data_ptr()}, "nothing is copied"
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("tile", [tile.name for tile in _turned.TILES])
+@pytest.mark.parametrize("tile", [tile.name for tile in _turned.CONFIGS])
 @pytest.mark.parametrize("m,n,k", [(256, 256, 64), (300, 516, 404), (1, 4, 16), (129, 67, 35), (640, 1000, 200)])
 @pytest.mark.parametrize("transposed", [(False, False), (False, True), (True, False), (True, True)])
 def test_every_tile_of_warpgroups(tile, m, n, k, transposed):
@@ -194,7 +171,7 @@ def test_the_copy_engine_rounds_both_factors_to_nearest():
 
 
 def test_defaults():
-    default = registry.get("matmul_tf32").default
+    default = operation.get("matmul_tf32").default
     a = torch.empty(64, 64)
     assert default(a, a) == "k02_mma_sync"
     assert default(a.double(), a.double()) is None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.sampled import thinned
 
 from warpwise import ops
-from warpwise.ops._common import asked_about
+from warpwise.gemm.limits import HOPPER_SHARED
+from warpwise.operation import assume_sm_count
 from warpwise.ops.matmul_tf32 import _skinny
-from warpwise.ops.matmul_tf32._skinny import From, Tiles
+from warpwise.ops.matmul_tf32._skinny import Layout, SkinnyConfig
 
-FROM = [From(by_columns, shifted) for by_columns in (False, True) for shifted in (False, True)]
+FROM = [Layout(by_columns, shifted) for by_columns in (False, True) for shifted in (False, True)]
 SHAPES = (
     (1, 4096, 4096),
     (16, 4096, 14336),
@@ -28,8 +28,8 @@ def test_configurations_of_any_size(m, n, k):
     found = _skinny.ranked(m, n, k, 132)
     assert found
     for tiles in found:
-        assert Tiles.named(str(tiles)) == tiles
-        assert max(map(tiles.shared_bytes, FROM)) + 16 * tiles.stages <= _skinny.ROOM
+        assert SkinnyConfig.named(str(tiles)) == tiles
+        assert max(map(tiles.shared_bytes, FROM)) + 16 * tiles.stages <= HOPPER_SHARED
         assert 1 <= tiles.split * tiles.outer <= max(1, k // 64)
 
 
@@ -48,41 +48,31 @@ def test_the_fastest_tiles_as_measured(m, n, k, expected):
 
 
 def test_where_it_should_take_less_than_large_tiles():
-    with asked_about(132):
+    with assume_sm_count(132):
         for m, n, k, pays in ((16, 4096, 4096, True), (1024, 1024, 1024, True), (2048, 2048, 2048, False)):
             a, b = torch.empty(m, k, device="meta"), torch.empty(k, n, device="meta")
-            assert _skinny.pays(a, b) == pays
+            assert _skinny.is_profitable(a, b) == pays
         a, b = torch.empty(1024, 1024, device="meta"), torch.empty(1024, 1024, device="meta")
-        assert not _skinny.pays(a.t(), b.t()), "A would be turned first"
-
-
-@pytest.mark.parametrize("from_", thinned(FROM, every=2))
-def test_no_register_spills(from_):
-    kernels = {tiles.kernel(from_) for shape in SHAPES for tiles in _skinny.ranked(*shape, 132)[:1]}
-    kernels.add(Tiles(128, 256, 4, 2).kernel(from_))
-    for kernel in sorted(kernels):
-        compiled = _skinny.SKINNY[kernel].compile("sm_90")
-        assert (compiled.spill_stores, compiled.stack) == (0, 0), kernel
-        assert "C75" not in compiled.log, f"{kernel}: products one after another"
+        assert not _skinny.is_profitable(a.t(), b.t()), "A would be turned first"
 
 
 def test_where_lines_of_b_begin():
     b = torch.empty(40, 36)
-    assert _skinny.where(b) == (b, From(False, False))
-    lines, from_ = _skinny.where(b.t())
-    assert (lines.data_ptr(), from_) == (b.data_ptr(), From(True, False))
+    assert _skinny.b_operand(b) == (b, Layout(False, False))
+    lines, layout = _skinny.b_operand(b.t())
+    assert (lines.data_ptr(), layout) == (b.data_ptr(), Layout(True, False))
     for odd, expected in (
-        (b[:, 1:], From(False, True)),
-        (b[:, 1:].t(), From(True, True)),
-        (b[:, :35], From(False, False)),
-        (torch.empty(7, 9), From(False, True)),
-        (torch.empty(7, 9).t(), From(True, True)),
+        (b[:, 1:], Layout(False, True)),
+        (b[:, 1:].t(), Layout(True, True)),
+        (b[:, :35], Layout(False, False)),
+        (torch.empty(7, 9), Layout(False, True)),
+        (torch.empty(7, 9).t(), Layout(True, True)),
     ):
-        lines, from_ = _skinny.where(odd)
-        assert (lines.data_ptr(), from_) == (odd.data_ptr(), expected)
+        lines, layout = _skinny.b_operand(odd)
+        assert (lines.data_ptr(), layout) == (odd.data_ptr(), expected)
     for hard in (torch.empty(3, 9), b[::2, ::2], b[:1].expand(40, 36)):
-        lines, from_ = _skinny.where(hard)
-        assert from_ == From(False, False)
+        lines, layout = _skinny.b_operand(hard)
+        assert layout == Layout(False, False)
         assert lines.data_ptr() != hard.data_ptr(), "copied"
         assert torch.equal(lines.nan_to_num(), hard.nan_to_num())
 

@@ -7,9 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpwise import ops, registry, tuned
+from warpwise import operation, ops
+from warpwise.operation import tables as tuned
 from warpwise.ops.matvec import rungs
-from warpwise.ops.matvec._tables import TABLES, described
+from warpwise.ops.matvec._tables import TABLES, describe
 
 FEW = settings(max_examples=15, deadline=None, derandomize=True)
 RUNGS = [rung.name for rung in rungs.RUNGS]
@@ -46,7 +47,7 @@ def test_views(rung):
 @pytest.mark.parametrize("rung", ["k03_rows_together", "k04_columns"])
 def test_every_configuration(rung):
     """Also what a rung would not choose for these sizes: more lanes than a column has rows, more threads than a row has elements."""
-    found = registry.get("matvec").rung(rung)
+    found = operation.get("matvec").rung(rung)
     for m, k in ((70, 1200), (3, 40)):
         a, x = integers(m, k), integers(k, seed=1)
         for matrix in (a, a.t().contiguous().t()):
@@ -55,10 +56,10 @@ def test_every_configuration(rung):
 
 
 @pytest.mark.parametrize("rung", ["k03_rows_together", "k04_columns"])
-@pytest.mark.parametrize("multiprocessors", [1, 3, 1000])
-def test_every_division_of_the_work(rung, multiprocessors, monkeypatch):
+@pytest.mark.parametrize("sm_count", [1, 3, 1000])
+def test_every_division_of_the_work(rung, sm_count, monkeypatch):
     """Rows a team, a warp or a block a row, and parts of K follow from the sizes and the GPU's SMs."""
-    monkeypatch.setattr(rungs, "multiprocessors", lambda tensor: multiprocessors)
+    monkeypatch.setattr(rungs, "sm_count", lambda tensor: sm_count)
     for m, k in ((600, 33), (130, 260), (9, 5000), (1, 9001)):
         a, x = integers(m, k), integers(k, seed=1)
         for matrix in (a, a.t().contiguous().t()):
@@ -86,12 +87,12 @@ def test_few_columns_are_loaded_at_once():
 
 def test_kinds_and_shipped_points():
     a, x = torch.empty(8, 12), torch.empty(12)
-    assert described(a, x) == ("n", {"m": 8, "k": 12})
-    assert described(a.t(), x[:8])[0] == "t"
-    assert described(a[:, 1:], x[1:])[0] == "n unaligned"
-    assert described(torch.empty(8, 13), torch.empty(13))[0] == "n unaligned"
-    assert described(a[:, ::3], x[::3])[0] == "n", "what has gaps is copied"
-    op = registry.get("matvec")
+    assert describe(a, x) == ("n", {"m": 8, "k": 12})
+    assert describe(a.t(), x[:8])[0] == "t"
+    assert describe(a[:, 1:], x[1:])[0] == "n unaligned"
+    assert describe(torch.empty(8, 13), torch.empty(13))[0] == "n unaligned"
+    assert describe(a[:, ::3], x[::3])[0] == "n", "what has gaps is copied"
+    op = operation.get("matvec")
     for path in TABLES.folder.glob("*.json"):
         for point in tuned.load(path).points:
             for name in {point.winner, point.rival} - {tuned.TORCH}:
@@ -99,14 +100,14 @@ def test_kinds_and_shipped_points():
 
 
 def test_triton_counts_columns_in_32_bits():
-    rung = registry.get("matvec").rung("k05")
+    rung = operation.get("matvec").rung("k05")
     long = torch.empty(1).expand(1, 2**31 - 512)
     assert "takes up to 2147482624 columns, or 2**31 and more" in rung.limits(long, long[0])
     assert rung.limits(torch.empty(1).expand(1, 2**31), torch.empty(1).expand(2**31)) is None
 
 
 def test_the_default_follows_the_order_in_memory():
-    default = registry.get("matvec").default
+    default = operation.get("matvec").default
     a, x = torch.empty(4, 6), torch.empty(6)
     assert default(a, x) == "k03_rows_together"
     assert default(torch.empty(6, 4).t(), x) == "k04_columns"

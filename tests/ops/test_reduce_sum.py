@@ -59,6 +59,17 @@ def test_two_passes_repeat_bit_by_bit():
     assert len(results) == 1
 
 
+def test_the_gradient_keeps_the_shape_alone():
+    """The input is not saved: it may be overwritten, and its memory is free after the forward."""
+    x = torch.randn(3, 4, requires_grad=True)
+    value = x * 2
+    total = ops.reduce_sum(value, 1)
+    value.detach_()
+    value.zero_()
+    total.sum().backward()
+    assert torch.equal(x.grad, torch.full((3, 4), 2.0))
+
+
 def test_the_gradient_is_one_everywhere():
     x = torch.randn(3, 4, requires_grad=True)
     ops.reduce_sum(x).backward()

@@ -7,10 +7,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.ops.test_matmul import integers
-from tests.sampled import thinned
 
-from warpwise import ops, registry
-from warpwise.ops import _tickets
+from warpwise import operation, ops
+from warpwise.gemm import semaphores
+from warpwise.gemm.limits import HOPPER_SHARED
+from warpwise.gemm.operands import addressable, tma_operand
 from warpwise.ops.matmul import _few_rows, _skinny
 
 FEW = settings(max_examples=10, deadline=None, derandomize=True)
@@ -33,7 +34,7 @@ def test_split_k_with_any_number_of_parts(m, n, k, parts, dtype, transposed):
 
 
 def test_split_k_fills_the_gpu(monkeypatch):
-    monkeypatch.setattr(_skinny, "multiprocessors", lambda tensor: 132)
+    monkeypatch.setattr(_skinny, "sm_count", lambda tensor: 132)
     a, b = torch.empty(16, 4096, dtype=torch.half), torch.empty(4096, 4096, dtype=torch.half)
     assert _skinny.split_k_configs(a, b)[0] == "16x64x128_w4_s4_p5"
     assert _skinny.split_k_configs(a[:, :32], b[:32])[0] == "16x64x128_w4_s4_p1"
@@ -63,26 +64,24 @@ def test_one_column_is_one_row_turned():
 
 def test_what_the_copy_engine_reads_is_not_copied():
     weight = torch.empty(48, 64, dtype=torch.half)
-    read, by_columns = _skinny.laid_out(weight.t())
+    read, by_columns = tma_operand(weight.t())
     assert by_columns
     assert read.data_ptr() == weight.data_ptr()
-    read, by_columns = _skinny.laid_out(weight[:, :33])
+    read, by_columns = tma_operand(weight[:, :33])
     assert not by_columns
     assert read.stride() == (64, 1)
-    assert _skinny.addressable(weight[:, 1:]) is None, "rows that do not begin on 16 bytes"
-    assert _skinny.addressable(weight[:1].expand(48, 64)) is None, "rows on top of each other"
-    assert _skinny.addressable(torch.empty(1, 7, dtype=torch.half)).stride() == (8, 1), (
-        "one row has no distance to the next"
-    )
+    assert addressable(weight[:, 1:]) is None, "rows that do not begin on 16 bytes"
+    assert addressable(weight[:1].expand(48, 64)) is None, "rows on top of each other"
+    assert addressable(torch.empty(1, 7, dtype=torch.half)).stride() == (8, 1), "one row has no distance to the next"
     for hard in (weight[:, ::2], torch.empty(40 * 24 + 1, dtype=torch.half)[1:].view(40, 24)):
-        copied, by_columns = _skinny.laid_out(hard)
+        copied, by_columns = tma_operand(hard)
         assert not by_columns
         assert copied.is_contiguous()
         assert copied.data_ptr() % 16 == 0
 
 
 def test_what_hopper_rungs_refuse():
-    op = registry.get("matmul")
+    op = operation.get("matmul")
     a, b = torch.empty(3, 40, dtype=torch.half), torch.empty(40, 24, dtype=torch.half)
     for rung in (op.rung("k18"), op.rung("k19")):
         assert op.refusal(rung, a, b) == "runs on cuda, not on cpu"
@@ -101,7 +100,7 @@ def test_what_hopper_rungs_refuse():
 @pytest.mark.parametrize("rung", ["k17", "k18", "k19", "k24"])
 def test_configurations_of_any_size(rung):
     """A table is asked about empty factors too. A rung's own choice comes first and each name once."""
-    found = registry.get("matmul").rung(rung)
+    found = operation.get("matmul").rung(rung)
     for m, n, k in ((0, 8, 8), (8, 0, 8), (8, 8, 0), (1, 1, 1), (300, 5000, 70)):
         names = found.configs(torch.empty(m, k, dtype=torch.half), torch.empty(k, n, dtype=torch.half))
         assert names
@@ -109,10 +108,10 @@ def test_configurations_of_any_size(rung):
 
 
 def test_tickets_on_a_cpu_are_fresh_zeros():
-    first = _tickets.tickets(torch.empty(1), 5)
+    first = semaphores.semaphores(torch.empty(1), 5)
     assert first.tolist() == [0] * 5
     first.add_(1)
-    assert _tickets.tickets(torch.empty(1), 5).tolist() == [0] * 5
+    assert semaphores.semaphores(torch.empty(1), 5).tolist() == [0] * 5
 
 
 @pytest.mark.parametrize(
@@ -127,7 +126,7 @@ def test_tickets_on_a_cpu_are_fresh_zeros():
 )
 def test_k19_fills_an_h200_in_one_wave(sizes, expected):
     """Columns, rows, halves of K and parts by way of memory, as they were measured to be fastest."""
-    tiles = _skinny.tiles_for(*sizes, 132)
+    tiles = _skinny.ranked(*sizes, 132)[0]
     assert (tiles.columns, tiles.rows, tiles.split, tiles.outer) == expected
 
 
@@ -137,14 +136,14 @@ def test_what_k19_considers_fits_a_block(m, n, k, processors):
     found = _skinny.ranked(m, n, k, processors)
     assert len(set(found)) == len(found) > 0
     for tiles in found:
-        assert _skinny.Tiles.named(str(tiles)) == tiles
-        assert tiles.shared_bytes + 1024 <= _skinny.ROOM
+        assert _skinny.SkinnyConfig.named(str(tiles)) == tiles
+        assert tiles.shared_bytes + 1024 <= HOPPER_SHARED
         assert tiles.fits, "what leaves takes the ring's place"
 
 
 def kernels(sizes: tuple[int, int, int], monkeypatch) -> set[str]:
     """Name expressions of what k18 and k19 launch for their configurations at these sizes, in both layouts of b."""
-    monkeypatch.setattr(_skinny, "multiprocessors", lambda tensor: 132)
+    monkeypatch.setattr(_skinny, "sm_count", lambda tensor: 132)
     m, n, k = sizes
     a, b = (
         torch.empty(m, k, dtype=torch.bfloat16, device="meta"),
@@ -153,20 +152,11 @@ def kernels(sizes: tuple[int, int, int], monkeypatch) -> set[str]:
     found = set()
     for by_columns in (False, True):
         found |= {
-            _skinny.skinny_kernel(a, _skinny.Tiles.named(name), by_columns) for name in _skinny.skinny_configs(a, b)[:4]
+            _skinny.skinny_kernel(a, _skinny.SkinnyConfig.named(name), by_columns)
+            for name in _skinny.skinny_configs(a, b)[:4]
         }
         found |= {_skinny.stream_k_kernel(a, name, by_columns) for name in _skinny.stream_k_configs(a, b)}
     return found
-
-
-@pytest.mark.parametrize(
-    "sizes", thinned([(256, 14336, 4096), (1, 4096, 4096), (64, 8192, 8192), (512, 512, 16384)], every=4)
-)
-def test_configurations_compile_for_hopper_without_spills(sizes, monkeypatch):
-    for expression in sorted(kernels(sizes, monkeypatch)):
-        module = _skinny.SKINNY if "skinny" in expression else _skinny.STREAM_K
-        compiled = module[expression].compile("sm_90")
-        assert (compiled.spill_stores, compiled.stack) == (0, 0), expression
 
 
 def configurations() -> list:
@@ -184,7 +174,7 @@ def configurations() -> list:
 @pytest.mark.parametrize("dtype", HALF)
 def test_hopper_rungs_are_exact(rung, config, dtype):
     """Ragged in every direction, in both layouts of b, twice, since what a launch leaves behind serves the next one."""
-    launch = registry.get("matmul").rung(rung).launch
+    launch = operation.get("matmul").rung(rung).launch
     for m, n, k in ((1, 64, 8), (5, 200, 136), (16, 136, 1000), (130, 264, 328), (300, 520, 776), (256, 2048, 512)):
         a = integers(m, k, dtype=dtype).cuda()
         b = integers(k, n, seed=1, dtype=dtype).cuda()

@@ -17,7 +17,7 @@ BACKWARD = [rung.name for rung in operation.get("softmax_backward").rungs]
 
 @pytest.mark.parametrize("rung", FORWARD)
 def test_infinities_and_nan_are_pytorchs(rung):
-    """A row of -inf is NaN as a whole, and so is one with NaN or +inf anywhere; a finite element makes -inf a zero."""
+    """A row of only -inf, or with NaN or +inf anywhere, is NaN; beside a finite element -inf gives 0."""
     rows = torch.zeros(6, 70)
     rows[0] = -INF
     rows[1, :69] = -INF
@@ -59,6 +59,15 @@ def test_any_dimension(shape, place, rung):
     torch.testing.assert_close(
         ops.softmax_backward(x, y, dim, rung="k03_row_in_registers"), y * (x - (x * y).sum(dim, keepdim=True))
     )
+
+
+def test_a_dim_of_another_type_is_an_error_also_after_a_call():
+    """True == 1 == 1.0: a cached plan for dim 1 is not used for the others."""
+    x = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(ops.softmax(x, 1), torch.softmax(x, 1))
+    for dim in (1.0, True):
+        with pytest.raises(TypeError, match="softmax: expected dim to be an int"):
+            ops.softmax(x, dim)
 
 
 def test_no_dimensions():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -347,10 +346,8 @@ def endless(x_ptr):
 
 
 def test_timeout_of_an_endless_kernel() -> None:
-    began = time.monotonic()
     with pytest.raises(KernelTimeout, match=r"program \(0, 0, 0\): still running after 0.2 s") as caught:
         endless[1](torch.zeros(1), timeout=0.2)
-    assert time.monotonic() - began < 30
     assert caught.value.finding is not None
     assert caught.value.finding.access.file == __file__
 

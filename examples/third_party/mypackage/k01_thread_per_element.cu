@@ -1,5 +1,5 @@
 // silu(gate) * up, one thread an element: two reads and one write, and silu(gate) stays in a register.
-#include <warpwise/pack.cuh>
+#include <warpwise/core/pack.cuh>
 
 // gate, up, out: (n,). Grid: ceil(n / blockDim.x). Computed in float32.
 template <typename T>

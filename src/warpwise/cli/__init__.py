@@ -1,4 +1,4 @@
-"""The command and its subcommands. The one place that puts the parts together."""
+"""The ``warpwise`` command and its subcommands."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ for command in (
 
 
 def main() -> None:
-    """Entry point of the ``warpwise`` script; Ctrl-C ends it with the shell's own exit code for it, 130."""
+    """Entry point of the ``warpwise`` script. Ctrl-C exits with 130."""
     try:
         code = cli(standalone_mode=False)
     except click.exceptions.Abort:
-        click.echo("interrupted; nothing was left half-written", err=True)
+        click.echo("interrupted; no file is incomplete", err=True)
         code = 130
     except OSError as error:
         click.echo(f"Error: {error}", err=True)

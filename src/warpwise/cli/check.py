@@ -1,4 +1,4 @@
-"""``warpwise check``: run one kernel of a CUDA file emulated on the CPU and print everything found wrong with it."""
+"""``warpwise check``: run a kernel of a CUDA file, or a rung, emulated on the CPU and print every finding."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ from warpwise.cli.values import Value
 @click.option(
     "--reference",
     metavar="MODULE:FUNCTION",
-    help="Called with the arguments by name; what it returns is what the outputs must hold.",
+    help="Function of the arguments, passed by name, that returns the expected outputs.",
 )
-@click.option("--target", default="sm_90", show_default=True, help="The device whose limits hold.")
+@click.option("--target", default="sm_90", show_default=True, help="The device whose limits apply.")
 @click.option(
     "--order",
     type=click.Choice(["forward", "reverse", "shuffle"]),
     default="forward",
     show_default=True,
-    help="In which order threads run.",
+    help="The order in which threads run.",
 )
 @seed_option
 @click.option(
@@ -52,15 +52,18 @@ from warpwise.cli.values import Value
     "tools",
     multiple=True,
     type=click.Choice(["all", "memcheck", "racecheck", "initcheck", "synccheck"]),
-    help="On a GPU under this tool of NVIDIA's compute-sanitizer, in place of the CPU; may be given again.",
+    help="Run on a GPU under this compute-sanitizer tool instead. Repeatable.",
 )
 @timeout_option
 def check(
-    what: str, expression: str | None, grid: tuple[int, ...] | None, block: tuple[int, ...] | None, shared: int, texts: Sequence[str],
-    include: Sequence[Path], define: Sequence[str], reference: str | None, target: str, order: str, seed: int, tools: Sequence[str], timeout: float,
+    what: str, expression: str | None, grid: tuple[int, ...] | None, block: tuple[int, ...] | None, shared: int,
+    texts: Sequence[str],
+    include: Sequence[Path], define: Sequence[str], reference: str | None, target: str, order: str, seed: int,
+    tools: Sequence[str], timeout: float,
 ) -> int:  # fmt: skip
-    """Run one kernel of FILE, or every kernel of a rung, on the CPU, checked, and print every finding. Exits with 1 if
-    there is any.
+    """Run one kernel of FILE, or every kernel of a rung, on the CPU with all checks, and print every finding.
+
+    Exits with 1 if there is a finding.
 
     \b
     warpwise check softmax:k03
@@ -74,16 +77,16 @@ def check(
         op, name = find_target(what)
         names = ", ".join(rung.name for rung in op.rungs)
         if not name:
-            raise click.BadParameter(f"{what}: which rung? Say {what}:RUNG; there are {names}", param_hint="OP:RUNG")
+            raise click.BadParameter(f"{what}: expected {what}:RUNG; there are {names}", param_hint="OP:RUNG")
         return check_rung(console, op, find_rung(op, name, "OP:RUNG"), seed, timeout, order=order)
     file = Path(what)
     if not file.is_file():
         raise click.BadParameter(f"no file {what!r}, and no OP:RUNG such as softmax:k03", param_hint="FILE")
     if expression is None or grid is None or block is None:
-        raise click.UsageError("a file needs --kernel, --grid and --block: which kernel, and how it is launched")
+        raise click.UsageError("a file needs --kernel, --grid and --block")
     given = given_values(texts, seed)
     if tools and reference:
-        raise click.UsageError("--reference is compared with what the CPU computed; leave it out with --sanitizer")
+        raise click.UsageError("--reference compares the outputs of the CPU: it cannot be combined with --sanitizer")
     expected = _load_reference(reference) if reference else None
     try:
         kernel = load_kernel(file, expression, include, define, target)
@@ -104,15 +107,10 @@ def check(
     for line in wrong:
         console.print(f"[bold red]wrong[/]: {escape(line)}")
     if findings or wrong:
-        console.print(
-            f"[red]{len(findings) or len(wrong)} finding{'s' if len(findings or wrong) > 1 else ''}[/] in {escape(expression)}"
-        )
+        count = len(findings or wrong)
+        console.print(f"[red]{count} finding{'s' if count > 1 else ''}[/] in {escape(expression)}")
         return 1
-    note = (
-        "equals the reference"
-        if wanted is not None
-        else "no reference given: that it runs clean does not say that it is right"
-    )
+    note = "equals the reference" if wanted is not None else "without --reference the results are not verified"
     console.print(f"[green]no finding[/] in {escape(expression)}, {note}")
     return 0
 
@@ -120,10 +118,10 @@ def check(
 def _sanitized(
     console: Console, launcher: cuda.Launcher, given: Sequence[Any], tools: Sequence[str], timeout: float
 ) -> int:
-    """Run the launch on the GPU under compute-sanitizer's tools and print what each of them found."""
-    from warpwise.lab import sanitizer
+    """Run the launch on the GPU under compute-sanitizer's tools and print the findings of each."""
     from warpwise.lab.errors import MeasurementError
-    from warpwise.lab.ncu import Launch
+    from warpwise.lab.profile import sanitizer
+    from warpwise.lab.profile.ncu import CapturedLaunch
 
     expression = launcher.kernel.expression
     chosen = [tool for tool in sanitizer.TOOLS if tool in tools or "all" in tools]
@@ -131,7 +129,7 @@ def _sanitized(
     for tool in chosen:
         try:
             with console.status(f"{expression}: on the GPU under {tool}"):
-                findings = sanitizer.sanitize([Launch(launcher, tuple(given))], [tool], timeout)[tool]
+                findings = sanitizer.sanitize([CapturedLaunch(launcher, tuple(given))], [tool], timeout)[tool]
         except MeasurementError as error:
             raise click.ClickException(str(error)) from error
         for finding in findings:
@@ -147,7 +145,7 @@ def _sanitized(
 
 
 def _expected(reference: Callable[..., Any], values: Sequence[Value]) -> Any:
-    """What the reference makes of copies of the arguments, which it gets by name."""
+    """The result of the reference for copies of the arguments, passed by name."""
     try:
         return reference(**{value.name: _copy(value.value) for value in values})
     except Exception as error:
@@ -162,7 +160,7 @@ def _copy(value: Any) -> Any:
 
 
 def _load_reference(path: str) -> Callable[..., Any]:
-    """The function that MODULE:FUNCTION names; modules beside the caller are found too."""
+    """Import MODULE:FUNCTION; modules of the working directory are found too."""
     module, colon, function = path.partition(":")
     if not colon:
         raise click.BadParameter(f"{path!r}: expected MODULE:FUNCTION", param_hint="--reference")
@@ -176,7 +174,7 @@ def _load_reference(path: str) -> Callable[..., Any]:
 
 
 def _differences(values: Sequence[Value], wanted: Any) -> list[str]:
-    """What differs between the outputs and the reference, a line an output; NaN equals NaN alone."""
+    """One line for each output that differs from the reference. NaN equals NaN only."""
     outputs = [value for value in values if value.output]
     if not outputs:
         raise click.UsageError("--reference needs an output to compare: mark one with --arg NAME=out:DTYPE[SHAPE]")
@@ -188,9 +186,8 @@ def _differences(values: Sequence[Value], wanted: Any) -> list[str]:
         else list(wanted)
     )
     if len(parts) != len(outputs):
-        raise click.UsageError(
-            f"the reference returned {len(parts)} values for {len(outputs)} outputs ({', '.join(value.name for value in outputs)})"
-        )
+        names = ", ".join(value.name for value in outputs)
+        raise click.UsageError(f"the reference returned {len(parts)} values for {len(outputs)} outputs ({names})")
     lines = []
     for value, part in zip(outputs, parts, strict=True):
         got = value.value

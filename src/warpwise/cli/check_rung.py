@@ -1,4 +1,4 @@
-"""``warpwise check OP:RUNG``: every kernel that a rung launches, run checked on the operation's own cases."""
+"""``warpwise check OP:RUNG``: check every launch of a rung on the operation's cases."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from rich.console import Console
 from rich.markup import escape
 
 from warpwise import cuda
-from warpwise.cuda.observe import observing
+from warpwise.cuda.launch.intercept import intercepting
 from warpwise.operation import Op, Rung
 
 CPU = torch.device("cpu")
 
 
 def check_rung(console: Console, op: Op, rung: Rung, seed: int, timeout: float, **options: Any) -> int:
-    """Print what each kernel of ``rung`` does wrong on each case and dtype; 1 if there is any finding.
+    """Print the findings of each launch of ``rung``, for each case and dtype. Returns 1 if there are any, else 0.
 
-    A launch is repeated for all its findings, so that later launches of a rung see what it wrote. ``options`` are those of
-    a CUDA launch's ``check``: ``order``.
+    ``options`` are passed to ``check`` of CUDA launches: ``order``.
     """
     total = ran = 0
     refusals = Counter[str]()
@@ -42,15 +41,15 @@ def check_rung(console: Console, op: Op, rung: Rung, seed: int, timeout: float, 
     if not ran:
         why = "".join(f": {reason}" for reason, _ in refusals.most_common(1))
         console.print(
-            escape(f"{op.name}:{rung.name} takes none of the operation's cases on a CPU{why}"), soft_wrap=True
+            escape(f"{op.name}:{rung.name} accepts none of the operation's cases on a CPU{why}"), soft_wrap=True
         )
         return 1
     if total:
         console.print(f"[red]{total} finding{'s' if total > 1 else ''}[/] in {op.name}:{rung.name}")
         return 1
     console.print(
-        f"[green]no finding[/] in {op.name}:{rung.name} on {ran} cases; `warpwise climb {op.name} --rung {rung.name}` says "
-        "whether its results are right"
+        f"[green]no finding[/] in {op.name}:{rung.name} on {ran} cases; "
+        f"`warpwise climb {op.name} --rung {rung.name}` verifies its results"
     )
     return 0
 
@@ -62,7 +61,7 @@ def _found(op: Op, rung: Rung, args: tuple[Any, ...], timeout: float, options: M
         own = dict(options) if isinstance(launcher, cuda.Launcher) else {}
         findings.extend(launcher.check(*given, **{**meta, **own, "timeout": timeout}))
 
-    with observing(checked):
+    with intercepting(checked):
         op.launch(rung, op.allocate(*args), *args)
     return findings
 

@@ -1,4 +1,4 @@
-"""``warpwise climb``: verify an operation's rungs, time the right ones beside their opponents, and show the ladder."""
+"""``warpwise climb``: verify an operation's rungs, time the correct ones and their opponents, and show the ladder."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from warpwise.operation import Op
 
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="OP...")
-@click.option("--device", "where", help="cuda, cuda:1 or cpu; a GPU unless there is none.")
+@click.option("--device", "where", help="cuda, cuda:1 or cpu.  [default: a GPU if there is one]")
 @click.option(
     "--size",
     "sizes",
     multiple=True,
     metavar="NAME",
-    help="A size by name, 'all', or as in rows=1000,columns=77; the first unless given.",
+    help="A size by name, 'all', or as rows=1000,columns=77.  [default: the first]",
 )
 @attr_option
 @click.option(
@@ -40,33 +40,34 @@ from warpwise.operation import Op
     "dtypes",
     multiple=True,
     metavar="DTYPE",
-    help="float32, bfloat16 …, or 'all'; the first unless given. Verification covers every dtype unless one is given.",
+    help="float32, bfloat16, ... or 'all'.  [default: verify all, time the first]",
 )
-@click.option("--rung", "rungs", multiple=True, help="A rung by name or number (k02); all unless given.")
+@click.option("--rung", "rungs", multiple=True, help="A rung by name or number (k02).  [default: all]")
 @click.option(
     "--budget",
     default=20.0,
     show_default=True,
     type=click.FloatRange(min=0, min_open=True),
-    help="Seconds to time one size and dtype for.",
+    help="Seconds to time one size and dtype.",
 )
 @click.option(
     "--json",
     "json_path",
     type=click.Path(path_type=Path),
-    help="Keep the results here; a folder if there are several operations.",
+    help="Write the results to this file, or to a folder for several operations.",
 )
-@click.option("--no-store", is_flag=True, help="Keep nothing in the results store that `warpwise history` shows.")
+@click.option("--no-store", is_flag=True, help="Write nothing to the results store that `warpwise history` shows.")
 def climb(
     names: Sequence[str], where: str | None, sizes: Sequence[str], attributes: Sequence[str], dtypes: Sequence[str],
     rungs: Sequence[str], budget: float, json_path: Path | None, no_store: bool,
 ) -> int:  # fmt: skip
-    """Verify every rung of OP against float64 and, on a GPU, time the right ones against PyTorch and the vendor's library.
+    """Verify every rung of OP against float64 and, on a GPU, time the correct ones, PyTorch and the vendor's library.
 
-    On a CPU the rungs run emulated and checked, also at the sizes and attributes that are named, and the table shows the
-    last times recorded on a GPU. If OP has a gradient, it is compared with autograd of the float64 reference. OP may be
-    'all', or a Python file that defines one (`warpwise new` writes it). Each result is stored as soon as there is one.
-    Exits with 1 if a rung or the gradient is wrong, or if a named rung could not be tested.
+    On a CPU the rungs run emulated with all checks, also at the sizes and attributes that are named, and the table shows
+    the last times recorded on a GPU. If OP has a gradient, it is compared with autograd of the float64 reference. OP may
+    be 'all', or a Python file that defines an operation, as `warpwise new` writes it. Verdicts and times are stored as
+    soon as they are known. Exits with 1 if a rung or the gradient is wrong, or if a rung named by --rung could not be
+    tested.
 
     \b
     warpwise climb softmax
@@ -82,7 +83,7 @@ def climb(
     if json_path is not None:
         _require_writable(json_path)
     right = True
-    with contextlib.nullcontext() if no_store else open_store("; --no-store climbs without it") as store:
+    with contextlib.nullcontext() if no_store else open_store("; --no-store runs without it") as store:
         for op in ops:
             ladder = _climb(console, op, where, sizes, attributes, dtypes, rungs, budget, store)
             tested = not rungs or all(row.verdict.status != "untested" for row in ladder.rows)
@@ -90,7 +91,7 @@ def climb(
             if json_path is not None:
                 path = json_path if json_path.suffix == ".json" else json_path / f"{op.name}.json"
                 ladder.save(path)
-                console.print(f"[dim]kept in {path}[/]")
+                console.print(f"[dim]written to {path}[/]")
     return 0 if right else 1
 
 
@@ -108,7 +109,7 @@ def _require_rungs(ops: Sequence[Op], names: Sequence[str]) -> None:
 
 
 def _require_writable(path: Path) -> None:
-    """Refuse a place for results before hours go into making them."""
+    """Reject a path that cannot be written, before hours of measuring."""
     folder = path.parent if path.suffix == ".json" else path
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -128,7 +129,7 @@ def _climb(
     console: Console, op: Op, where: str | None, sizes: Sequence[str], attributes: Sequence[str], dtypes: Sequence[str],
     rungs: Sequence[str], budget: float, store: lab.store.Store | None,
 ) -> lab.Ladder:  # fmt: skip
-    """One ladder, drawn and kept while it is climbed."""
+    """Climb one ladder, and draw and store it meanwhile."""
     chosen_dtypes = dtypes_named(op, dtypes)
     cases = cases_named(op, sizes, attributes)
     named = bool(sizes or attributes) or resolve(where).type == "cuda"
@@ -174,7 +175,7 @@ def _gradient_line(verdict: lab.Verdict) -> str:
 
 
 class _Keeper:
-    """Puts a climb into the store, if there is one. If the disk fills meanwhile, the climb goes on and ends with a note."""
+    """Stores a climb, if there is a store. After a failure of the store the climb continues and ends with a note."""
 
     def __init__(self, store: lab.store.Store | None, op: Op, where: str | None) -> None:
         self.notes: list[str] = []
@@ -184,13 +185,13 @@ class _Keeper:
                 self._recorder = lab.store.Recorder(store, op, where)
 
     def keep(self, step: Step) -> None:
-        """What ``step`` ended with."""
+        """Store the result of ``step``."""
         with self._noted():
             if self._recorder is not None:
                 self._recorder(step)
 
     def finish(self, ladder: lab.Ladder) -> None:
-        """What is known only now."""
+        """Store what is known at the end."""
         with self._noted():
             if self._recorder is not None:
                 self._recorder.finish(ladder)
@@ -201,11 +202,11 @@ class _Keeper:
             yield
         except lab.store.StoreError as error:
             self._recorder = None
-            self.notes.append(f"not everything of this climb was kept: {error}")
+            self.notes.append(f"this climb was not stored completely: {error}")
 
 
 def dtypes_named(op: Op, names: Sequence[str]) -> list[torch.dtype] | None:
-    """The dtypes asked for; None leaves the choice to the lab (verify all, time the first)."""
+    """The dtypes of ``names``; None for the lab's default (verify all, time the first)."""
     if not names:
         return None
     if ALL in names:

@@ -1,4 +1,4 @@
-"""Long lists in columns: ten thousand lines in a fraction of the time that a table of boxes and wraps takes."""
+"""Long lists in columns, printed much faster than a rich table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.console import Console
 
 @dataclass(frozen=True)
 class Column:
-    """A column's heading; numbers stand to the right. The highest ``spare`` is the first to go where it is narrow; 0 stays."""
+    """A column. On a narrow console the column with the highest ``spare`` is dropped first, one with 0 never."""
 
     heading: str
     right: bool = False
@@ -33,7 +33,7 @@ GAP = "  "
 
 
 def print_columns(console: Console, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
-    """Print ``rows`` under their headings, without the columns that do not fit the console and matter least."""
+    """Print ``rows`` under their headings, dropping columns by ``spare`` until they fit the console."""
     widths = [
         max([cell_len(column.heading), *(_width(row[at].text) for row in rows)]) if _filled(rows, at) else 0
         for at, column in enumerate(columns)
@@ -48,7 +48,8 @@ def print_columns(console: Console, columns: Sequence[Column], rows: Sequence[Se
 
 
 def _lines(
-    columns: Sequence[Column], rows: Sequence[Sequence[Cell]], widths: Sequence[int], shown: Sequence[int], coloured: bool
+    columns: Sequence[Column], rows: Sequence[Sequence[Cell]], widths: Sequence[int], shown: Sequence[int],
+    coloured: bool
 ) -> Iterator[str]:  # fmt: skip
     headings = [Cell(column.heading, dim=True) for column in columns]
     for row in (headings, *rows):

@@ -1,4 +1,4 @@
-"""``warpwise compare``: which rung became faster or slower between two runs, commits, dates or results files."""
+"""``warpwise compare``: the rungs that became faster or slower between two runs, commits, dates or results files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from warpwise.lab.store.selection import Selection, UnknownSelection, from_files
 from warpwise.lab.timing.timing import duration
 
 PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%?")
-SHOWN = 8  # names listed of what is in one set alone
+SHOWN = 8  # names listed of those in one set only
 ENVIRONMENT = ("driver", "torch", "triton", "cuda", "warpwise")
 COLUMNS = (
     Column("op", spare=2), Column("rung"), Column("size", spare=3), Column("dtype", spare=4), Column("device", spare=5),
@@ -50,10 +50,11 @@ class Percent(click.ParamType):
 @click.command()
 @click.argument("before", metavar="A")
 @click.argument("after", metavar="B")
-@click.option("--op", "ops", multiple=True, help="This operation alone; may be given again.")
-@click.option("--device", "where", help="A device by name, or a part of it: h200, cpu.")
+@click.option("--op", "ops", multiple=True, help="Only this operation. Repeatable.")
+@click.option("--device", "where", help="A device by name or part of it: h200, cpu.")
 @click.option(
-    "--fail-slower", "limit", type=Percent(), metavar="PERCENT", help="Exit with 1 if a rung is slower by more than this beyond noise."
+    "--fail-slower", "limit", type=Percent(), metavar="PERCENT",
+    help="Exit with 1 if a rung is slower by more than this beyond noise.",
 )  # fmt: skip
 @click.option(
     "--noise",
@@ -61,22 +62,23 @@ class Percent(click.ParamType):
     default=f"{100 * BETWEEN_RUNS:g}%",
     show_default=True,
     metavar="PERCENT",
-    help="What two runs of one code may differ by.",
+    help="Difference between two runs of the same code.",
 )
-@click.option("--all", "everything", is_flag=True, help="List also what stayed the same.")
+@click.option("--all", "everything", is_flag=True, help="Also list unchanged times.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def compare(
     before: str, after: str, ops: Sequence[str], where: str | None, limit: float | None, noise: float, everything: bool,
     as_json: bool,
 ) -> int:  # fmt: skip
-    """Compare the times in A with those in B: which rung became faster or slower beyond the noise of both.
+    """Compare the times in A with those in B, and list the rungs that became faster or slower by more than the noise.
 
-    A and B are each a run's id (r12), 'last', 'last~1' (the last run of each operation on each device, and the one before
-    it), a git commit, a date (2026-11-20: what was known at its end), a results file of `climb --json`, or a folder of those.
-    A time changed if the two 95 % intervals lie apart and that of the ratio excludes 1 by more than --noise.
+    A and B are each a run's id (r12), 'last', 'last~1' (the last run of each operation on each device, and the one
+    before it), a git commit, a date (2026-11-20: the state at the end of that day), a results file of `climb --json`,
+    or a folder of such files. A time changed if the two 95 % intervals are disjoint and that of the ratio excludes 1
+    by more than --noise.
 
-    Exits with 0; with 1 if --fail-slower is given and the lower end of a rung's ratio is beyond it, or a rung that was right
-    is wrong; and with 2 for wrong usage, a store that cannot be used, or if there is no time in common to hold to --fail-slower.
+    Exits with 1 if --fail-slower is given and the lower end of a rung's ratio exceeds it, or a rung that was correct
+    is now wrong; and with 2 for a usage error, a store that cannot be used, or --fail-slower without a common time.
 
     \b
     warpwise compare last~1 last
@@ -95,7 +97,7 @@ def compare(
 
 
 def _selections(before: str, after: str, ops: Sequence[str], where: str | None) -> tuple[Selection, Selection]:
-    """A and B; the store is opened if one of them is not a file."""
+    """Read A and B. The store is opened if one of them is not a file."""
     with contextlib.ExitStack() as stack:
         store = None if is_file(before) and is_file(after) else stack.enter_context(open_store())
         try:
@@ -116,12 +118,10 @@ def _selected(store: Store | None, text: str, ops: Sequence[str], where: str | N
         else:
             for op in ops:
                 if op not in (kept := store.names("op")):
-                    raise click.BadParameter(f"no operation {op!r} is kept{near(op, kept)}", param_hint="--op")
+                    raise click.BadParameter(f"no operation {op!r} in the store{near(op, kept)}", param_hint="--op")
             devices: Sequence[str | None] = devices_like(store, where) if where else [None]
             if len(devices) > 1:
-                raise click.BadParameter(
-                    f"{where!r} is a part of {' and '.join(map(str, devices))}", param_hint="--device"
-                )
+                raise click.BadParameter(f"{where!r} matches {' and '.join(map(str, devices))}", param_hint="--device")
             found = select(store, text, ops, devices[0])
     except (UnknownSelection, UnreadableResults, OSError) as error:
         raise click.BadParameter(
@@ -142,7 +142,7 @@ def _narrowed(found: Selection, ops: Sequence[str], where: str | None) -> Select
 def _judged(console: Console, compared: Comparison, limit: float, quiet: bool) -> int:
     slower, timed = compared.slower(limit), compared.rungs
     if not timed and not compared.broken:
-        raise click.UsageError("no rung was timed in both A and B, so that --fail-slower has nothing to hold")
+        raise click.UsageError("no rung was timed in both A and B: --fail-slower has nothing to compare")
     if not quiet:
         broken = f", {len(compared.broken)} wrong" if compared.broken else ""
         verdict = "[red]failed[/]" if slower or compared.broken else "[green]passed[/]"
@@ -166,13 +166,13 @@ def _show(console: Console, old: Selection, new: Selection, compared: Comparison
     for reason in dict.fromkeys(found.reason for found in compared.unlike):
         for line in _gathered([found.after for found in compared.unlike if found.reason == reason]):
             console.print(f"[yellow]not compared[/]: {escape(line)}: {escape(reason)}", soft_wrap=True)
-    for title, ones in (("new, in B alone", compared.new), ("vanished, in A alone", compared.vanished)):
+    for title, ones in (("new, only in B", compared.new), ("missing, only in A", compared.vanished)):
         for line in _gathered(ones):
             console.print(f"{title}: {escape(line)}", soft_wrap=True)
 
 
 def _gathered(ones: Sequence[Measurement]) -> list[str]:
-    """A line an operation: which rungs and opponents, at how many points."""
+    """One line for each operation: its rungs and opponents, and the number of points."""
     lines = []
     for op in dict.fromkeys(one.op for one in ones):
         names = list(dict.fromkeys(one.name for one in ones if one.op == op))
@@ -189,14 +189,14 @@ def _summary(console: Console, compared: Comparison) -> None:
         for direction in ("slower", "faster", "same")
     }
     console.print(
-        f"of {len(compared.rungs)} times of rungs in both: {counts['slower']} slower, {counts['faster']} faster, "
+        f"{len(compared.rungs)} times of rungs in both: {counts['slower']} slower, {counts['faster']} faster, "
         f"{counts['same']} within noise"
     )
     if compared.drift:
         opponents = len(compared.changes) - len(compared.rungs)
         console.print(
-            f"[yellow]{len(compared.drift)} of {opponents} times of opponents changed as well, and nobody edits those: "
-            "the machine, its clocks or its libraries are not what they were[/]",
+            f"[yellow]{len(compared.drift)} of {opponents} times of opponents changed too, whose code is the same: "
+            "the machine, its clocks or its libraries are different[/]",
             soft_wrap=True,
         )
 
@@ -220,7 +220,7 @@ def _described(side: Selection) -> str:
 
 
 def _environments(old: Sequence[Run], new: Sequence[Run]) -> list[str]:
-    """What differs between the software of the runs that are compared, a line each."""
+    """One line for each difference in software between the compared runs."""
     both = {(run.op, run.device) for run in old} & {(run.op, run.device) for run in new}
     lines = []
     for name in ENVIRONMENT:
@@ -229,7 +229,7 @@ def _environments(old: Sequence[Run], new: Sequence[Run]) -> list[str]:
             for side in (old, new)
         )
         if was and now and was != now:
-            lines.append(f"{name} was {', '.join(sorted(was))}, and is {', '.join(sorted(now))} now")
+            lines.append(f"{name}: {', '.join(sorted(was))} in A, {', '.join(sorted(now))} in B")
     return lines
 
 

@@ -1,4 +1,4 @@
-"""Where the command prints to."""
+"""The console that the commands print to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PIPED_COLUMNS = 160
 
 
 def wide_console() -> Console:
-    """The terminal; or, into a file or a pipe, lines wide enough for a table, unless $COLUMNS says otherwise."""
+    """A console for standard output. For a file or a pipe it is ``PIPED_COLUMNS`` wide, unless $COLUMNS is set."""
     console = Console(highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console = Console(highlight=False, width=PIPED_COLUMNS)

@@ -1,4 +1,4 @@
-"""``warpwise device``: what a GPU can do, by its limits, by computation and by measurement."""
+"""``warpwise device``: a device's limits, computed peaks and measured ceilings."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from warpwise.device.measure import Ceilings, ceilings, measure_ceilings
 
 
 @click.command()
-@click.option("--target", help="A target such as sm_90, or cuda:1, or cpu; the current GPU unless given, else the CPU.")
-@click.option("--measure", is_flag=True, help="Measure bandwidth and matrix rates again, also on a CPU.")
+@click.option("--target", help="sm_90, cuda:1 or cpu.  [default: the current GPU, or the CPU]")
+@click.option("--measure", is_flag=True, help="Measure the bandwidth and matmul rates again, also on a CPU.")
 def device(target: str | None, measure: bool) -> int:
-    """Tell what a device can do: its limits, its computed peaks and, measured on it, its copy bandwidth and matrix rates.
+    """Show a device's limits, its computed peaks, and its measured copy bandwidth and matmul rates.
 
-    On a GPU the measurement is made once, takes a few seconds and is kept in the cache.
+    On a GPU the rates are measured once, which takes a few seconds, and stored in the cache.
     """
     console = wide_console()
     try:
@@ -29,7 +29,7 @@ def device(target: str | None, measure: bool) -> int:
         table.add_row(label, text)
     console.print(table)
     if what.place == "target":
-        console.print("[dim]limits only: nothing was measured, since no such device was asked[/]")
+        console.print("[dim]limits only: a target is not a device to measure on[/]")
         return 0
     found = None if measure else ceilings(target)
     if found is None and (measure or what.place == "gpu"):
@@ -41,11 +41,11 @@ def device(target: str | None, measure: bool) -> int:
 
 def _show(console: Console, found: Ceilings | None) -> None:
     if found is None:
-        console.print("[dim]nothing measured yet; --measure does[/]")
+        console.print("[dim]not measured yet; --measure does it[/]")
         return
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_row("copy, measured", f"{found.copy / 1e9:,.0f} GB/s read and written")
     for kind, rate in found.matmul.items():
-        table.add_row(f"{kind} matrix product, measured", f"{rate / 1e12:,.2f} TFLOP/s")
+        table.add_row(f"{kind} matmul, measured", f"{rate / 1e12:,.2f} TFLOP/s")
     console.print(table)
     console.print(f"[dim]{found.provenance}[/]")

@@ -1,4 +1,4 @@
-"""``warpwise doctor``: what works on this machine, and what to install for the rest."""
+"""``warpwise doctor``: check what works on this machine, and name what to install for the rest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from warpwise.cli.console import wide_console
 
 @dataclass(frozen=True)
 class Check:
-    """One thing looked at: what was found, whether it works, what it is for and what to do if it does not work."""
+    """One check: its subject, whether it works, what was found, its purpose, and the remedy if it does not work."""
 
     what: str
     works: bool
@@ -66,7 +66,7 @@ def _emulator() -> Check:
             False,
             str(error).partition("\n")[0],
             purpose,
-            "see the message; `warpwise check` shows it whole",
+            "`warpwise check` shows the whole message",
         )
     works = bool((tensor == torch.arange(32)).all())
     return Check("emulator", works, "ran a kernel of 32 threads", purpose, "report this as a bug")
@@ -106,9 +106,9 @@ def _gpu() -> Check:
         driver = ctypes.util.find_library("cuda")
         found = "none" if not driver else "a driver, but this torch sees no device"
         remedy = (
-            "none is needed; with one, install a CUDA build of torch"
+            "not required; to use one, install a CUDA build of torch"
             if torch.version.cuda is None
-            else "look at nvidia-smi"
+            else "check nvidia-smi"
         )
         return Check("GPU", False, found, "running and timing on a GPU", remedy)
     names = {torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())}
@@ -135,10 +135,10 @@ def _cache() -> Check:
             "cache",
             False,
             str(error),
-            "compiled kernels are kept",
-            "set WARPWISE_CACHE to a folder that can be written",
+            "stores compiled kernels",
+            "set WARPWISE_CACHE to a writable folder",
         )
-    return Check("cache", True, f"{_home(folder)}, {size / 1e6:.0f} MB", "compiled kernels are kept")
+    return Check("cache", True, f"{_home(folder)}, {size / 1e6:.0f} MB", "stores compiled kernels")
 
 
 def _home(path: Path) -> str:
@@ -146,7 +146,7 @@ def _home(path: Path) -> str:
 
 
 def checks() -> Iterator[Check]:
-    """Everything looked at, in order; each runs when it is asked for."""
+    """All checks in order, each run when the iterator reaches it."""
     yield Check("Python", True, platform.python_version(), "")
     built = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU"
     yield Check("torch", True, f"{torch.__version__} ({built} build)", "tensors and opponents")
@@ -159,14 +159,14 @@ def checks() -> Iterator[Check]:
 
 @click.command()
 def doctor() -> int:
-    """Say what works on this machine, and what to install for the rest. Exits with 1 if no kernel can run."""
+    """Show what works on this machine, and what to install for the rest. Exits with 1 if no kernel can run."""
     console = wide_console()
     console.print(f"warpwise {warpwise.__version__} on {platform.system()} {platform.machine()}")
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     results = []
-    with console.status("looking"):
+    with console.status("checking"):
         for check in checks():
             results.append(check)
             mark = "[green]✓[/]" if check.works else "[yellow]–[/]"

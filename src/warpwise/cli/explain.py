@@ -1,4 +1,4 @@
-"""``warpwise explain``: why a kernel takes the time it takes, from its machine code executed on the CPU."""
+"""``warpwise explain``: why a kernel is slow, from its machine code executed on the CPU."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ from warpwise.cli.kernel_options import (
 )
 from warpwise.cli.measured import compare, launches_of, require_gpu
 from warpwise.cli.targets import find_rung, find_target, is_rung
-from warpwise.lab.explain import Explanations, explain_rung, html, terminal
+from warpwise.lab.explain import Explanations, explain_rung
 from warpwise.lab.explain import explain as explain_kernel
+from warpwise.lab.explain.render import html, terminal
 from warpwise.lab.explain.rungs import checkable
-from warpwise.lab.ncu import Launch
+from warpwise.lab.profile.ncu import CapturedLaunch
 from warpwise.operation import Case, Op, Rung
 
 SUFFIXES = (".cu", ".cuh")
@@ -50,31 +51,34 @@ class Blocks(click.ParamType):
 @click.command()
 @click.argument("what", metavar="FILE.cu|OP:RUNG")
 @kernel_options(required=False)
-@click.option("--size", metavar="NAME", help="OP:RUNG: a size by name, or as in rows=1000,columns=77.")
+@click.option("--size", metavar="NAME", help="OP:RUNG: a size by name, or as rows=1000,columns=77.")
 @attr_option
-@click.option("--dtype", help="OP:RUNG: float32, bfloat16 …; the first unless given.")
-@click.option("--target", default="sm_90", show_default=True, help="The device to compile and predict for.")
-@click.option("--line", type=click.IntRange(min=1), help="The line whose lanes are drawn; the worst unless given.")
-@click.option("--all-lines", is_flag=True, help="The whole source, and every line of included files.")
-@click.option("--blocks", type=Blocks(), help="How many blocks to execute; as many as take some seconds unless given.")
-@click.option("--trusted", is_flag=True, help="Leave the checked run out, which large launches take long for.")
+@click.option("--dtype", help="OP:RUNG: float32, bfloat16, ...  [default: the first]")
+@click.option("--target", default="sm_90", show_default=True, help="The device to compile for and to predict.")
+@click.option("--line", type=click.IntRange(min=1), help="The line whose lanes are drawn.  [default: the worst]")
+@click.option("--all-lines", is_flag=True, help="Show the whole source, and every line of included files.")
+@click.option("--blocks", type=Blocks(), help="Number of blocks to execute.  [default: a few seconds of them]")
+@click.option("--trusted", is_flag=True, help="Omit the checked run, which takes long for large launches.")
+@click.option("--ncu", is_flag=True, help="Also measure the counters with Nsight Compute on the GPU.")
 @click.option(
-    "--ncu", is_flag=True, help="Measure the same counters by Nsight Compute on this machine's GPU, beside them."
+    "--html", "html_path", type=click.Path(path_type=Path, dir_okay=False), help="Write the page to this file."
 )
-@click.option("--html", "html_path", type=click.Path(path_type=Path, dir_okay=False), help="Write the picture here.")
-@click.option("--json", "json_path", type=click.Path(path_type=Path, dir_okay=False), help="Write the counters here.")
+@click.option(
+    "--json", "json_path", type=click.Path(path_type=Path, dir_okay=False), help="Write the counters to this file."
+)
 @seed_option
 @timeout_option
 def explain(
     what: str, expression: str | None, grid: tuple[int, ...] | None, block: tuple[int, ...] | None, shared: int,
     texts: Sequence[str], include: Sequence[Path], define: Sequence[str], size: str | None, attributes: Sequence[str],
-    dtype: str | None, target: str, line: int | None, all_lines: bool, blocks: object, trusted: bool, ncu: bool, html_path: Path | None,
+    dtype: str | None, target: str, line: int | None, all_lines: bool, blocks: object, trusted: bool, ncu: bool,
+    html_path: Path | None,
     json_path: Path | None, seed: int, timeout: float,
 ) -> int:  # fmt: skip
-    """Say why a kernel takes the time it takes: its counters, what limits it, which line, and what to try.
+    """Explain why a kernel is slow: its counters, what limits it, the lines that cost most, and what to try.
 
-    The kernel is checked first, as by `warpwise check`; then its machine code is executed on the CPU and counted under
-    Nsight Compute's names. No GPU is needed. Exits with 1 if the kernel is wrong.
+    The kernel is first checked as by `warpwise check`. Then its machine code is executed on the CPU and counted under
+    Nsight Compute's metric names. No GPU is needed. Exits with 1 if the kernel is wrong.
 
     \b
     warpwise explain softmax:k03 --size rows=512,columns=1024
@@ -92,15 +96,13 @@ def explain(
         if what.endswith(SUFFIXES) or not is_rung(what):
             file = _file(what)
             if expression is None or grid is None or block is None:
-                raise click.UsageError(
-                    "a file needs --kernel, --grid and --block: which kernel, and how it is launched"
-                )
+                raise click.UsageError("a file needs --kernel, --grid and --block")
             kernel = load_kernel(file, expression, include, define, target)
             given = arguments(in_order(kernel, given_values(texts, seed)))
             launcher = kernel[grid, block, shared]
             with console.status(f"{expression}: checking and executing on the CPU"):
                 found = Explanations([explain_kernel(launcher, *given, **options)])
-            launches = [Launch(launcher, tuple(given))]
+            launches = [CapturedLaunch(launcher, tuple(given))]
         else:
             op, rung = _rung(what)
             kind = _dtype(op, rung, dtype)
@@ -115,9 +117,9 @@ def explain(
             _require_line(found, line)
         _show(console, found, line, all_lines)
         if html_path is not None:
-            _write(console, html_path, html.page(found, line), "the picture")
+            _write(console, html_path, html.page(found, line), "page")
         if json_path is not None:
-            _write(console, json_path, json.dumps(found.to_dict(), indent=1), "the counters")
+            _write(console, json_path, json.dumps(found.to_dict(), indent=1), "counters")
     except cuda.KernelError as error:
         console.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}", soft_wrap=True)
         return 1
@@ -136,11 +138,11 @@ def _file(what: str) -> Path:
 
 
 def _rung(what: str) -> tuple[Op, Rung]:
-    """The operation and rung of ``softmax:k03``, or of a user's own ``softplus.py:k01``."""
+    """The operation and rung of ``softmax:k03`` or ``softplus.py:k01``."""
     op, name = find_target(what)
     if not name:
         names = ", ".join(rung.name for rung in op.rungs)
-        raise click.BadParameter(f"{what}: which rung? Say {what}:RUNG; there are {names}", param_hint="OP:RUNG")
+        raise click.BadParameter(f"{what}: expected {what}:RUNG; there are {names}", param_hint="OP:RUNG")
     return op, find_rung(op, name, "OP:RUNG")
 
 
@@ -155,7 +157,7 @@ def _sizes(case: Case) -> str:
 
 
 def _dtype(op: Op, rung: Rung, name: str | None) -> torch.dtype:
-    """The dtype of that name, or the first that the rung takes."""
+    """The dtype called ``name``, or the first that the rung accepts."""
     known = {
         str(one).removeprefix("torch."): one for one in op.spec.dtypes if rung.dtypes is None or one in rung.dtypes
     }
@@ -169,7 +171,7 @@ def _dtype(op: Op, rung: Rung, name: str | None) -> torch.dtype:
 
 
 def _require_line(found: Explanations, line: int) -> None:
-    """Refuse a line that none of the launches has machine code for."""
+    """Raise ``click.BadParameter`` if no launch has machine code of this line."""
     if any(one.has_line(line) for one in found):
         return
     try:
@@ -182,7 +184,7 @@ def _show(console: Console, found: Explanations, line: int | None, all_lines: bo
     for number, one in enumerate(found):
         if number:
             console.print()
-        # A rung's launches share no lines: the one that has the line draws it.
+        # The launches of a rung share no lines: only one has this line.
         there = line if one.has_line(line) else None
         for row in terminal.rows(one, console.width, there, all_lines):
             console.print(terminal.rich_text(row, console), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""``warpwise history``: what was measured when, from the results store, with the change against the run before."""
+"""``warpwise history``: the measurements in the results store, each with its change from the previous run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rich.console import Console
 from warpwise.cli.columns import Cell, Column, print_columns
 from warpwise.cli.console import wide_console
 from warpwise.cli.kept import StoreFailure, known, near, open_store
-from warpwise.lab.store import Kept, OtherFile, Store, StoreError, UnreadableResults, read_results
+from warpwise.lab.store import HistoryEntry, OtherFile, Store, StoreError, UnreadableResults, read_results
 from warpwise.lab.store.comparison import direction_of, ratio_of
 from warpwise.lab.store.records import Measurement
 from warpwise.lab.store.selection import moment
@@ -30,9 +30,10 @@ COLOURS = {"faster": "green", "slower": "red", "same": ""}
 AGO = re.compile(r"(\d+)\s*([mhdw])")
 UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 BARS = "▁▂▃▄▅▆▇█"
-TRENDS = 12  # series that get a line of bars under the list
+TRENDS = 12  # maximum number of series drawn below the list
 COLUMNS = (
-    Column("run"), Column("when (UTC)", spare=4), Column("op"), Column("rung"), Column("size", spare=2), Column("dtype", spare=3),
+    Column("run"), Column("when (UTC)", spare=4), Column("op"), Column("rung"), Column("size", spare=2),
+    Column("dtype", spare=3),
     Column("device", spare=6), Column("commit", spare=7), Column("verdict"), Column("time", right=True),
     Column("±", right=True, spare=5), Column("rate", right=True, spare=8), Column("change", right=True, spare=1),
 )  # fmt: skip
@@ -41,28 +42,31 @@ COLUMNS = (
 @click.command()
 @click.argument("names", nargs=-1, metavar="[OP]...")
 @click.option("--rung", help="A rung by name or number (k02), or an opponent by name.")
-@click.option("--dtype", help="float32, bfloat16 …")
+@click.option("--dtype", help="float32, bfloat16, ...")
 @click.option("--case", help="A size by name.")
-@click.option("--device", "where", help="A device by name, or a part of it: h200, cpu.")
+@click.option("--device", "where", help="A device by name or part of it: h200, cpu.")
+@click.option("--since", metavar="WHEN", help="A date (2026-11-20, 2026-11-20T15:30, UTC) or an age: 90m, 12h, 7d, 2w.")
 @click.option(
-    "--since", metavar="WHEN", help="A date (2026-11-20, 2026-11-20T15:30, UTC), or how long ago: 90m, 12h, 7d, 2w."
+    "--limit",
+    type=click.IntRange(min=0),
+    default=40,
+    show_default=True,
+    help="Number of newest measurements; 0 for all.",
 )
+@click.option("--opponents", is_flag=True, help="Also list opponents.")
+@click.option("--json", "as_json", is_flag=True, help="Print all stored data as JSON.")
 @click.option(
-    "--limit", type=click.IntRange(min=0), default=40, show_default=True, help="The newest so many; 0 for all."
-)
-@click.option("--opponents", is_flag=True, help="Opponents too.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, with everything that is kept.")
-@click.option(
-    "--import", "importing", is_flag=True, help="Bring results files (`climb --json`) into the store: history --import FILE..."
+    "--import", "importing", is_flag=True,
+    help="Import results files (`climb --json`) into the store: history --import FILE...",
 )  # fmt: skip
 def history(
     names: Sequence[str], rung: str | None, dtype: str | None, case: str | None, where: str | None, since: str | None,
     limit: int, opponents: bool, as_json: bool, importing: bool,
 ) -> int:  # fmt: skip
-    """List what was measured, the newest first: each time with its interval and the change against the run before.
+    """List the stored measurements, newest first: each time with its interval and its change from the previous run.
 
-    Every `warpwise climb` is kept in $WARPWISE_STORE, or in warpwise/runs.sqlite3 under the user's data folder.
-    A change is coloured if it is beyond the noise of both runs. Exits with 2 if the store cannot be used.
+    `warpwise climb` writes to the store: $WARPWISE_STORE, or warpwise/runs.sqlite3 in the user's data folder.
+    A change is coloured if it exceeds the noise of both runs. Exits with 2 if the store cannot be used.
 
     \b
     warpwise history softmax --rung k05 --since 7d
@@ -83,7 +87,7 @@ def history(
         if as_json:
             click.echo(json.dumps([_json(kept) for kept in found], indent=1, allow_nan=False))
         elif not found:
-            console.print(f"nothing of that kind is kept in {store.path}; `warpwise climb OP` keeps what it measures")
+            console.print(f"no such measurement in {store.path}; `warpwise climb OP` stores what it measures")
         else:
             print_columns(console, COLUMNS, [_row(kept) for kept in found])
             if names or rung:
@@ -93,7 +97,7 @@ def history(
 
 @contextlib.contextmanager
 def _uncollected() -> Iterator[None]:
-    """No search for garbage while a long list grows: each would go through all of torch's objects, and takes as long as the list."""
+    """Disable garbage collection: while a long list grows, each collection visits all of torch's objects."""
     before = gc.isenabled()
     gc.disable()
     try:
@@ -103,14 +107,14 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _newest_first(found: Sequence[Kept]) -> list[Kept]:
-    """The newest run first, the measurements of one in their order."""
+def _newest_first(found: Sequence[HistoryEntry]) -> list[HistoryEntry]:
+    """Newest run first; the measurements of one run in their order."""
     in_order = sorted(found, key=lambda kept: kept.measurement.id)
     return sorted(in_order, key=lambda kept: (kept.run.started, int(kept.run.id[1:])), reverse=True)
 
 
 def _import(console: Console, store: Store, names: Sequence[str]) -> int:
-    """Every file is read before the first one is kept, so that a damaged one leaves the store as it was."""
+    """Import results files. All are read before the first is stored: a damaged one leaves the store unchanged."""
     if not names:
         raise click.UsageError("--import needs results files: warpwise history --import FILE.json ...")
     results, others = [], []
@@ -121,20 +125,24 @@ def _import(console: Console, store: Store, names: Sequence[str]) -> int:
             except OtherFile as error:
                 others.append(str(error))
     except (UnreadableResults, OSError) as error:
-        raise click.UsageError(f"{error}; nothing was brought in") from error
+        raise click.UsageError(f"{error}; nothing was imported") from error
     if not results:
-        raise click.UsageError(f"{others[0]}; nothing was brought in")
+        raise click.UsageError(f"{others[0]}; nothing was imported")
     for other in others:
-        console.print(f"passed over: {other}", soft_wrap=True, markup=False)
+        console.print(f"skipped: {other}", soft_wrap=True, markup=False)
     for name, run, measurements, origin in results:
         kept = store.add(run, measurements, origin)
-        said = f"{kept.id}, {len(measurements)} measurements of {run.op} on {run.device}" if kept else "is kept already"
+        said = (
+            f"{kept.id}, {len(measurements)} measurements of {run.op} on {run.device}"
+            if kept
+            else "is in the store already"
+        )
         console.print(f"{name}: {said}", soft_wrap=True, markup=False)
     return 0
 
 
 def _op(store: Store, name: str) -> str:
-    """The operation called ``name``, if something of it is kept; else the user learns what is, and what there could be."""
+    """Return ``name`` if the store has measurements of this operation. Raises ``click.BadParameter`` with the names."""
     kept = store.names("op")
     if name in kept:
         return name
@@ -145,7 +153,7 @@ def _op(store: Store, name: str) -> str:
     there = [op.name for op in operation.all_ops()]
     if name in there:
         raise click.BadParameter(
-            f"nothing of {name!r} is kept yet; `warpwise climb {name}` keeps what it measures", param_hint="OP"
+            f"no measurement of {name!r} in the store; `warpwise climb {name}` stores what it measures", param_hint="OP"
         )
     raise click.BadParameter(f"no operation {name!r}{near(name, sorted({*kept, *there}))}", param_hint="OP")
 
@@ -153,7 +161,7 @@ def _op(store: Store, name: str) -> str:
 def _listed(
     store: Store, op: str | None, rung: str | None, dtype: str | None, case: str | None, where: str | None,
     since: str | None, limit: int, opponents: bool,
-) -> list[Kept]:  # fmt: skip
+) -> list[HistoryEntry]:  # fmt: skip
     name = known("rung", rung, store.names("name", op), "--rung") if rung else None
     dtype = known("dtype", dtype, store.names("dtype", op), "--dtype") if dtype else None
     case = known("size", case, store.names("case", op), "--case") if case else None
@@ -170,7 +178,7 @@ def _listed(
 
 
 def devices_like(store: Store, text: str) -> list[str]:
-    """The devices that ``text`` is the name of, or a part of it. Raises ``click.BadParameter`` saying which there are."""
+    """The devices whose name is or contains ``text``. Raises ``click.BadParameter`` with the known ones."""
     there = store.names("device")
     found = [name for name in there if name == text] or [name for name in there if text.lower() in name.lower()]
     if not found:
@@ -183,23 +191,24 @@ def _since(text: str) -> datetime:
         try:
             return datetime.now(timezone.utc) - timedelta(**{UNITS[match[2]]: int(match[1])})
         except OverflowError as error:
-            raise click.BadParameter(f"{text!r}: that is before any date", param_hint="--since") from error
+            raise click.BadParameter(f"{text!r}: before the first date", param_hint="--since") from error
     try:
         return moment(text)
     except ValueError as error:
         raise click.BadParameter(
-            f"{text!r}: expected a date (2026-11-20, 2026-11-20T15:30) or how long ago (90m, 12h, 7d, 2w)",
+            f"{text!r}: expected a date (2026-11-20, 2026-11-20T15:30) or an age (90m, 12h, 7d, 2w)",
             param_hint="--since",
         ) from error
 
 
-def _row(kept: Kept) -> list[Cell]:
+def _row(kept: HistoryEntry) -> list[Cell]:
     run, one = kept.run, kept.measurement
     known_time = one.interval
     colour = "cyan" if one.kind == "opponent" else ""
     return [
         Cell(run.id, dim=True), Cell(f"{one.taken:%Y-%m-%d %H:%M}", dim=True), Cell(one.op), Cell(one.name, colour),
-        Cell(one.case or "every case"), Cell(one.dtype), Cell(short_device(one.device)), Cell(run.kernels), VERDICTS[one.verdict],
+        Cell(one.case or "every case"), Cell(one.dtype), Cell(short_device(one.device)), Cell(run.kernels),
+        VERDICTS[one.verdict],
         Cell(duration(known_time.median) if known_time else ""),
         Cell(f"{100 * known_time.half_width:.1f} %" if known_time else ""),
         Cell(rate_text(one.bound, one.tflops, one.gbps)), _change(known_time, kept.before),
@@ -207,7 +216,7 @@ def _row(kept: Kept) -> list[Cell]:
 
 
 def short_device(name: str) -> str:
-    """A device's name as far as a column has room for it."""
+    """A device's name shortened for a column."""
     return "cpu" if name.startswith("cpu") else name.removeprefix("NVIDIA ")
 
 
@@ -220,7 +229,7 @@ def _change(now: Interval | None, before: Interval | None) -> Cell:
 
 
 def _trends(console: Console, measurements: Sequence[Measurement]) -> None:
-    """A line of bars for each thing that was timed more than once: its medians, oldest first."""
+    """A line of bars for each series of more than one time: its medians, oldest first."""
     series: dict[tuple[str, ...], list[Measurement]] = {}
     for one in sorted(measurements, key=lambda one: (one.taken, one.id)):
         if one.timed:
@@ -246,7 +255,7 @@ def bars(values: Sequence[float]) -> str:
     return "".join(BARS[round(steps * (value - low) / (high - low)) if high > low else 0] for value in values)
 
 
-def _json(kept: Kept) -> dict[str, Any]:
+def _json(kept: HistoryEntry) -> dict[str, Any]:
     change, now, before = None, kept.measurement.interval, kept.before
     if now and before:
         ratio = ratio_of(now, before)

@@ -1,4 +1,4 @@
-"""The options that say which kernel of a CUDA file to launch, and how: those of ``check`` and of ``explain``."""
+"""The options of ``check`` and ``explain`` that select a kernel of a CUDA file and its launch."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ def kernel_options(required: bool) -> Callable[[Command], Command]:
     """``--kernel``, ``--grid``, ``--block``, ``--shared``, ``--arg``, ``--include`` and ``--define``."""
     options = (
         click.option(
-            "--kernel", "expression", required=required, help="The kernel, with template arguments if it has any: 'sgemm<32>'."
+            "--kernel", "expression", required=required, help="The kernel, with its template arguments: 'sgemm<32>'."
         ),
-        click.option("--grid", type=Dim3(), required=required, help="Blocks."),
-        click.option("--block", type=Dim3(), required=required, help="Threads a block."),
-        click.option("--shared", type=click.IntRange(min=0), default=0, show_default=True, help="Dynamic shared memory, bytes."),
+        click.option("--grid", type=Dim3(), required=required, help="Number of blocks."),
+        click.option("--block", type=Dim3(), required=required, help="Threads per block."),
+        click.option("--shared", type=click.IntRange(min=0), default=0, show_default=True,
+            help="Dynamic shared memory, bytes."),
         click.option(
             "--arg", "texts", multiple=True, metavar="NAME=VALUE",
-            help="n=1000, x=f32[1000], y=out:f32[1000], w=@w.npy; once for each parameter.",
+            help="n=1000, x=f32[1000], y=out:f32[1000], w=@w.npy; one for each parameter.",
         ),
         click.option(
-            "--include", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path), help="A folder for #include."
+            "--include", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path),
+            help="Folder for #include."
         ),
         click.option("--define", multiple=True, metavar="NAME[=VALUE]", help="A macro."),
     )  # fmt: skip
@@ -43,14 +45,20 @@ def kernel_options(required: bool) -> Callable[[Command], Command]:
     return add
 
 
-seed_option = click.option("--seed", type=int, default=0, show_default=True, help="For random tensors and the order.")
+seed_option = click.option(
+    "--seed", type=int, default=0, show_default=True, help="Seed of random tensors and of --order shuffle."
+)
 timeout_option = click.option(
-    "--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True, help="Seconds."
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="Seconds for a launch.",
 )
 
 
 def require_target(target: str) -> None:
-    """Refuse a target that is not known."""
+    """Raise ``click.BadParameter`` if the target is unknown."""
     try:
         Profile.of(target)
     except ValueError as error:
@@ -60,25 +68,26 @@ def require_target(target: str) -> None:
 def load_kernel(
     file: Path, expression: str, include: Sequence[Path], define: Sequence[str], target: str
 ) -> cuda.Kernel:
-    """The kernel that the options name."""
+    """The kernel that the options select."""
     defines = {name: value if equals else 1 for name, equals, value in (text.partition("=") for text in define)}
     return cuda.load(file, include=include, define=defines, target=target)[expression]
 
 
 def given_values(texts: Sequence[str], seed: int) -> list[Value]:
-    """The values of ``--arg``, random ones from ``seed`` on."""
+    """The values of ``--arg``; random tensors use ``seed`` and the following seeds."""
     return [parse(text, seed + position) for position, text in enumerate(texts)]
 
 
 def arguments(values: Sequence[Value]) -> list[Any]:
-    """What the launch is called with: outputs marked as such."""
+    """The arguments of the launch, with outputs marked by ``cuda.out``."""
     return [cuda.out(value.value) if value.output else value.value for value in values]
 
 
 def in_order(kernel: cuda.Kernel, given: Sequence[Value]) -> list[Value]:
-    """``given`` in the order of the kernel's parameters; says which are missing, unknown or given twice.
+    """``given`` in the order of the kernel's parameters. Raises ``click.UsageError`` if one is missing, unknown or
+    repeated.
 
-    A kernel that a macro makes has no declaration to read names from: its arguments keep the order they were given in.
+    A kernel that a macro expands to has no declaration to read names from: its arguments keep their order.
     """
     if kernel.declaration is None:
         return list(given)
@@ -96,9 +105,8 @@ def in_order(kernel: cuda.Kernel, given: Sequence[Value]) -> list[Value]:
     for name in by_name:
         if name not in names:
             near = difflib.get_close_matches(name, names, 1)
-            raise click.UsageError(
-                f"no parameter {name!r}{f', did you mean {near[0]!r}?' if near else ''}; the kernel declares ({declared})"
-            )
+            hint = f", did you mean {near[0]!r}?" if near else ""
+            raise click.UsageError(f"no parameter {name!r}{hint}; the kernel declares ({declared})")
     if missing := [name for name in names if name not in by_name]:
         raise click.UsageError(f"no --arg for {', '.join(missing)}; the kernel declares ({declared})")
     return [by_name[name] for name in names]

@@ -1,4 +1,4 @@
-"""A ladder drawn as a table, while it is climbed and after."""
+"""A ladder as a table, during and after a climb."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from warpwise.lab import Entry, Ladder, Point, Recorded, Verdict
-from warpwise.lab.ladder import told_once
+from warpwise.lab.ladder import group_notes
 from warpwise.lab.timing.timing import duration, rate_text
 from warpwise.lab.verdict import Step, dtype_name
 from warpwise.operation import Op, Rung
@@ -22,7 +22,7 @@ MARKS = {"right": "[green]✓ right[/]", "wrong": "[bold red]✗ wrong[/]", "unt
 STAGES = {
     "impostors": "trying impostors",
     "verify": "verifying",
-    "shrink": "shrinking a failure",
+    "shrink": "minimising a failure",
     "reference": "reference",
     "gradient": "verifying the gradient",
     "time": "timing",
@@ -30,7 +30,7 @@ STAGES = {
 
 
 class LadderTable:
-    """Rungs with verdicts, then times at each point; renders itself as it stands."""
+    """Rungs with verdicts, then times at each point. Renders its current state."""
 
     def __init__(self, op: Op, rungs: Sequence[Rung]) -> None:
         self.op, self.rungs = op, rungs
@@ -41,7 +41,7 @@ class LadderTable:
         self.shown: tuple[str, torch.dtype] | None = None
 
     def update(self, step: Step) -> None:
-        """Take in what has just happened."""
+        """Add the result of a step."""
         self.now = step
         if isinstance(step.result, Verdict):
             self.verdicts[step.result.rung] = step.result
@@ -49,7 +49,7 @@ class LadderTable:
             self.points.append(step.result)
 
     def finish(self, ladder: Ladder, size: str, dtype: torch.dtype) -> None:
-        """Show ``ladder``, which is complete; ``size`` and ``dtype`` say which recorded figures belong beside it."""
+        """Show the complete ``ladder``; ``size`` and ``dtype`` select the recorded times to show."""
         self.ladder, self.now, self.points = ladder, None, list(ladder.points)
         self.verdicts = {row.rung: row.verdict for row in ladder.rows}
         self.shown = (size, dtype)
@@ -70,7 +70,7 @@ class LadderTable:
             )
 
     def _verdicts(self) -> Table:
-        """Verdicts alone; beside them, on a CPU, the figures recorded on a GPU."""
+        """Verdicts only; on a CPU also the times recorded on a GPU."""
         recorded = self.ladder.recorded if self.ladder else None
         table = _table("rung", "idea", "verdict", "cases", "seconds")
         chosen = self._recorded_point(recorded)
@@ -114,7 +114,7 @@ class LadderTable:
             mark = _mark(self.verdicts.get(entry.name)) if entry.kind == "rung" else ""
             style = "cyan" if entry.kind == "opponent" else None
             table.add_row(entry.name, ideas.get(entry.name, ""), mark, *_cells(entry), style=style)
-        notes = told_once((entry.name, entry.note) for entry in point.entries)
+        notes = group_notes((entry.name, entry.note) for entry in point.entries)
         if notes or point.notes:
             table.caption, table.caption_justify = escape("\n".join((*notes, *point.notes))), "left"
         return table
@@ -133,7 +133,7 @@ def _table(*headings: str) -> Table:
 
 
 def _fitting(table: Table, console: Console, options: ConsoleOptions) -> Table:
-    """``table`` without the columns that matter least, as far as the console is too narrow for all; ideas fold first."""
+    """``table`` without its least important columns if the console is too narrow; ideas fold first."""
     for heading, least in (("idea", 16), ("95 % interval", 0), ("seconds", 0), ("cases", 0)):
         spare = console.measure(table, options=console.options.update(max_width=1000)).maximum - options.max_width
         widths = [

@@ -1,4 +1,4 @@
-"""Counters from executed machine code beside those that Nsight Compute measures, metric by metric."""
+"""``explain --ncu``: counters of the executed machine code beside Nsight Compute's."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rich.table import Table
 
 from warpwise.lab.errors import MeasurementError
 from warpwise.lab.explain import Explanation
-from warpwise.lab.ncu import Launch, Measured, NcuError, captured, measure
+from warpwise.lab.profile.ncu import CapturedLaunch, Measured, NcuError, captured, measure
 from warpwise.operation import Case, Op, Rung
 
-CLOSE = 0.01  # a difference that rounding and scaling of samples may make
+CLOSE = 0.01  # relative difference that rounding and the scaling of a sample of blocks can cause
 
 
-def launches_of(op: Op, rung: Rung, case: Case, dtype: torch.dtype, seed: int) -> list[Launch]:
-    """What the rung launches on this machine's GPU. Raises ``ClickException`` where there is none."""
+def launches_of(op: Op, rung: Rung, case: Case, dtype: torch.dtype, seed: int) -> list[CapturedLaunch]:
+    """The launches of a rung on the GPU. Raises ``ClickException`` if there is no GPU."""
     require_gpu()
     args = op.spec.arguments(case, dtype, torch.device("cuda"), seed)
     with captured() as found:
@@ -28,7 +28,7 @@ def launches_of(op: Op, rung: Rung, case: Case, dtype: torch.dtype, seed: int) -
 
 
 def require_gpu() -> None:
-    """Say at once that measuring needs a GPU, before anything takes time."""
+    """Raise ``ClickException`` if there is no GPU to measure on."""
     if not torch.cuda.is_available():
         raise click.ClickException(
             "--ncu measures on a GPU with Nsight Compute (ncu), and PyTorch finds no CUDA device here; "
@@ -36,8 +36,8 @@ def require_gpu() -> None:
         )
 
 
-def compare(console: Console, found: Sequence[Explanation], launches: Sequence[Launch]) -> None:
-    """Measure ``launches`` and print each beside its explanation. Raises ``ClickException`` saying what is missing."""
+def compare(console: Console, found: Sequence[Explanation], launches: Sequence[CapturedLaunch]) -> None:
+    """Measure ``launches`` and print each beside its explanation. Raises ``ClickException`` if ncu cannot measure."""
     try:
         measured = measure(launches)
     except (MeasurementError, NcuError) as error:
@@ -47,7 +47,7 @@ def compare(console: Console, found: Sequence[Explanation], launches: Sequence[L
 
 
 def side_by_side(explanation: Explanation, measured: Measured) -> Table:
-    """The metrics that both know, with the difference in percent of the measured one."""
+    """The common metrics, with the difference in percent of the measured value."""
     table = Table(
         title=f"{explanation.kernel}: executed on the CPU and measured by ncu", title_justify="left", box=None
     )
@@ -61,7 +61,7 @@ def side_by_side(explanation: Explanation, measured: Measured) -> Table:
 
 
 def rows(ours: Any, theirs: Any) -> list[tuple[str, float, float]]:
-    """Name and both values of every metric that both sides have and that is not 0 on both."""
+    """The name and both values of every common metric that is not 0 in both."""
     both = [(name, float(ours[name]), float(theirs[name])) for name in ours if name in theirs]
     return [row for row in both if row[1] or row[2]]
 

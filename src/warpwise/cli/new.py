@@ -12,9 +12,7 @@ from warpwise.lab import template
 
 @click.command()
 @click.argument("name")
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="The file, or a folder for it; NAME.py here unless given."
-)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="A file, or a folder for it.  [default: NAME.py]")
 def new(name: str, output: Path | None) -> int:
     """Write a Python file with an operation called NAME: a specification, a gradient and three rungs, which are verified.
 
@@ -31,15 +29,15 @@ def new(name: str, output: Path | None) -> int:
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="NAME") from error
     if name in known_ops():
-        raise click.BadParameter(f"there is an operation {name!r} already; choose another name", param_hint="NAME")
+        raise click.BadParameter(f"the operation {name!r} exists; choose another name", param_hint="NAME")
     path = output or Path(f"{name}.py")
     path = path / f"{name}.py" if path.is_dir() else path
     if path.suffix != ".py":
         raise click.BadParameter(
-            f"{path}: expected a file that ends in .py, or a folder that is there", param_hint="--output"
+            f"{path}: expected a file name that ends in .py, or an existing folder", param_hint="--output"
         )
     if path.exists():
-        raise click.UsageError(f"{path} is there already, and stays as it is; -o names another file")
+        raise click.UsageError(f"{path} exists; -o selects another file")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x") as file:

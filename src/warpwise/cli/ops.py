@@ -24,9 +24,10 @@ LANGUAGES = {"cuda": "CUDA C++", "triton": "Triton", "c": "C", "python": "Python
 @click.command("ops")
 @click.argument("name", metavar="[OP]", required=False)
 def ops(name: str | None) -> int:
-    """List the operations; or the schema, outputs and rungs of OP, and the sizes, attributes, dtypes and layouts it takes.
+    """List the operations, or the schema, rungs, sizes, attributes, dtypes and layouts of OP.
 
-    `climb`, `check`, `explain`, `profile` and `tune` take these names. OP may be a Python file that defines one.
+    `climb`, `check`, `explain`, `profile` and `tune` accept these names. OP may be a Python file that defines an
+    operation.
     """
     console = wide_console()
     if name is None:
@@ -45,7 +46,7 @@ def _table(*headers: str) -> Table:
 
 
 def _operations(found: Iterable[Op]) -> Table:
-    table = _table("operation", "what it is", "rungs", "tune takes it")
+    table = _table("operation", "description", "rungs", "tunable")
     for op in found:
         tuned = "yes" if isinstance(op.tables, Tables) else ""
         table.add_row(op.name, escape(op.spec.summary), str(len(op.rungs)), tuned)

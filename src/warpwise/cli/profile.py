@@ -1,4 +1,4 @@
-"""``warpwise profile``: what ran and for how long, as a table and a trace; and why a host clock lies."""
+"""``warpwise profile``: PyTorch's profiler as a table and a trace; and the errors of naive timing."""
 
 from __future__ import annotations
 
@@ -37,49 +37,51 @@ CLOCK_TARGET = "vector_add"
     "--schedule",
     "schedule_text",
     metavar="W,U,A,R",
-    help=f"Wait, warm-up, active steps, repeated; {DEFAULT} unless given. In a script a step ends with an optimizer's step().",
+    help=f"Wait, warm-up, active steps and repeats. A script's step ends with optimizer.step().  [default: {DEFAULT}]",
 )
-@click.option(
-    "--steps", type=click.IntRange(min=1), help="How often to call; as often as the schedule needs unless given."
-)
+@click.option("--steps", type=click.IntRange(min=1), help="Number of calls.  [default: those of the schedule]")
 @click.option(
     "--trace",
     type=click.Path(path_type=Path),
-    help="Keep a Chrome trace: FILE.json, or FILE.pt.trace.json for TensorBoard.",
+    help="Write a Chrome trace: FILE.json, or FILE.pt.trace.json for TensorBoard.",
 )
 @click.option(
-    "--sort", type=click.Choice(list(COLUMNS)), help="The column to sort by; the GPU's own time, or the CPU's."
+    "--sort",
+    type=click.Choice(list(COLUMNS)),
+    help="Column to sort by.  [default: self time on the GPU, or on the CPU]",
 )
-@click.option("--rows", type=click.IntRange(min=1), default=20, show_default=True, help="Rows shown.")
-@click.option("--size", help="A rung's size: by name, or as in rows=1000,columns=77.")
+@click.option("--rows", type=click.IntRange(min=1), default=20, show_default=True, help="Number of rows.")
+@click.option("--size", help="A rung's size by name, or as rows=1000,columns=77.")
 @attr_option
-@click.option("--dtype", help="A rung's dtype: float32, bfloat16 …; the first unless given.")
+@click.option("--dtype", help="A rung's dtype: float32, bfloat16, ...  [default: the first]")
 @click.option(
     "--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument of module:function: n=3, x=f32[64,64]."
 )
-@click.option("--device", "where", help="cuda, cuda:1 or cpu; a GPU unless there is none.")
-@click.option("--stacks", is_flag=True, help="Record the Python lines too.")
-@click.option("--json", "as_json", is_flag=True, help="Print plain data.")
+@click.option("--device", "where", help="cuda, cuda:1 or cpu.  [default: a GPU if there is one]")
+@click.option("--stacks", is_flag=True, help="Also record Python stacks.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--with",
     "tool",
     type=click.Choice(list(TOOLS)),
-    help="Run under NVIDIA's Nsight Systems or Nsight Compute instead.",
+    help="Run under Nsight Systems or Nsight Compute instead.",
 )
-@click.option("--report", type=click.Path(path_type=Path), help="Where --with keeps its report.")
+@click.option("--report", type=click.Path(path_type=Path), help="The report file of --with.")
 @click.option(
-    "--naive-clock", "clock", is_flag=True, help="Show why a host clock lies: one call timed in every usual way."
+    "--naive-clock", "clock", is_flag=True, help="Time one call by every usual method, and show the error of each."
 )
 @click.option("--captured", "inside", is_flag=True, hidden=True)
 def profile(
-    target: str | None, argv: Sequence[str], schedule_text: str | None, steps: int | None, trace: Path | None, sort: str | None,
-    rows: int, size: str | None, attributes: Sequence[str], dtype: str | None, arguments: Sequence[str], where: str | None,
-    stacks: bool, as_json: bool, tool: str | None, report: Path | None, clock: bool, inside: bool,
+    target: str | None, argv: Sequence[str], schedule_text: str | None, steps: int | None, trace: Path | None,
+    sort: str | None, rows: int, size: str | None, attributes: Sequence[str], dtype: str | None,
+    arguments: Sequence[str], where: str | None, stacks: bool, as_json: bool, tool: str | None, report: Path | None,
+    clock: bool, inside: bool,
 ) -> int:  # fmt: skip
-    """Run TARGET under PyTorch's profiler and show where the time goes.
+    """Run TARGET under PyTorch's profiler and show where the time is spent.
 
-    TARGET is a rung (softmax:k03; softmax is its default rung, softmax:all every rung), a function (package.module:function)
-    or a script (train.py), whose own arguments follow --. A rung of your own file is own.py:k02. On a machine without a GPU the CPU's work is profiled.
+    TARGET is a rung (softmax:k03; softmax is its default rung, softmax:all every rung), a function
+    (package.module:function) or a script (train.py), whose own arguments follow --. own.py:k02 is a rung of a file.
+    Without a GPU the CPU is profiled.
 
     \b
     warpwise profile softmax:k03 --trace softmax.pt.trace.json
@@ -131,7 +133,7 @@ def _script(
     before = known_ops()
     result = profile_script(script, argv, schedule=plan, trace=trace, stacks=stacks)
     made = [op.name for op in operation.all_ops() if op.name not in before]
-    notes = [f"it defines the operation {name}: {script}:RUNG or {script}:all profiles its kernels" for name in made]
+    notes = [f"defines the operation {name}: {script}:RUNG or {script}:all profiles its kernels" for name in made]
     status = _shown(console, result, sort, rows, as_json, notes)
     if result.failure:
         click.echo(result.failure.rstrip(), err=True)
@@ -139,7 +141,7 @@ def _script(
 
 
 def _shown(console: Console, result: Profile, sort: str | None, rows: int, as_json: bool, notes: Sequence[str]) -> int:
-    """Print what was recorded; 130, the shell's code for Ctrl-C, if that ended it."""
+    """Print the result. Returns 130 if Ctrl-C ended the run, else 0."""
     if as_json:
         click.echo(json.dumps(result.to_json() | {"notes": [*notes, *result.notes]}, indent=1))
     else:
@@ -151,12 +153,12 @@ def _shown(console: Console, result: Profile, sort: str | None, rows: int, as_js
         for path in result.traces:
             console.print(f"trace: {escape(str(path))}  [dim]open in https://ui.perfetto.dev or chrome://tracing[/]")
         if not result.traces and result.table:
-            console.print("[dim]--trace FILE.json keeps a time line for Perfetto or TensorBoard[/]")
+            console.print("[dim]--trace FILE.json writes a timeline for Perfetto or TensorBoard[/]")
     return 130 if result.interrupted else 0
 
 
 def profile_table(result: Profile, sort: str = "", rows: int = 20) -> Table:
-    """The first ``rows`` rows as a table for a terminal; named ranges are in colour."""
+    """The first ``rows`` rows as a table; named ranges are coloured."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for column in result.columns:
         table.add_column(
@@ -184,19 +186,19 @@ def _clock(console: Console, chosen: Target, device: torch.device, as_json: bool
     if result.remark:
         console.print(escape(result.remark))
     if chosen.own is not chosen.call:
-        console.print("[dim]PyTorch's own computation is timed: an emulated kernel's time says nothing[/]")
+        console.print("[dim]PyTorch is timed, because the time of an emulated kernel is not that of a GPU[/]")
     return 0
 
 
 def clock_table(result: NaiveClock) -> Table:
-    """A row for each way to time, the lab's last."""
+    """One row for each method of timing, ``lab.time`` last."""
     table = Table(
         box=None, padding=(0, 2, 0, 0), title=escape(f"{result.name} on {result.place}"), title_justify="left"
     )
-    table.add_column("how", overflow="fold")
+    table.add_column("method", overflow="fold")
     table.add_column("a call", justify="right", no_wrap=True)
-    table.add_column("× the lab's", justify="right", no_wrap=True)
-    table.add_column("what is in it", overflow="fold")
+    table.add_column("× lab.time", justify="right", no_wrap=True)
+    table.add_column("what it measures", overflow="fold")
     for reading in result.readings:
         table.add_row(
             escape(reading.method), duration(reading.seconds), result.off(reading), escape(reading.why),
@@ -208,7 +210,7 @@ def clock_table(result: NaiveClock) -> Table:
 def _under(
     console: Console, tool: str, report: Path | None, text: str, script: Path | None, argv: Sequence[str]
 ) -> int:
-    """Run a script, or this very command again, as a child of NVIDIA's tool and without torch's profiler."""
+    """Run a script, or this command again, under NVIDIA's tool and without torch's profiler."""
     stem = script.stem if script else text.replace(":", "-").replace(".", "-")
     place = report or Path(f"{stem}{TOOLS[tool].ending}")
     try:
@@ -223,14 +225,14 @@ def _under(
     if result.remark:
         console.print(f"[yellow]{escape(result.remark)}[/]")
     if result.path is None:
-        console.print(f"[red]{tool} ended with {result.status} and left no report[/]")
+        console.print(f"[red]{tool} exited with {result.status} and wrote no report[/]")
         return 1
     console.print(f"report: {escape(str(result.path))}  [dim]open with {TOOLS[tool].viewer}[/]")
     return 0 if result.status == 0 else 1
 
 
 def _child(text: str) -> list[str]:
-    """This command with the options that say what to run, for a process that marks its active steps."""
+    """This command with the options that select the target, for a process that marks its active steps."""
     given = click.get_current_context().params
     child = [sys.executable, "-m", "warpwise", "profile", text, "--captured"]
     for option, name in (

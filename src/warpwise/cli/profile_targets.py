@@ -1,4 +1,4 @@
-"""What ``warpwise profile`` is asked to run: a rung, a ladder, or a function of a module, as something to call."""
+"""The targets of ``warpwise profile``: a rung, all rungs, or a function of a module, as a callable."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Target:
-    """What to call, under which name, and what to say about it; ``own`` is what to call on a clock of this machine's own."""
+    """A callable with its name and notes. ``own`` is the one to time here: eager mode if ``call`` is emulated."""
 
     name: str
     call: Callable[[], Any]
@@ -34,7 +34,7 @@ class Target:
 
 
 def near(name: str, names: Iterable[str]) -> str:
-    """``; did you mean softmax``, or nothing if no name is like it."""
+    """``; did you mean softmax``, or nothing if no name is similar."""
     found = difflib.get_close_matches(name, list(names), n=3)
     return f"; did you mean {' or '.join(found)}" if found else ""
 
@@ -43,9 +43,9 @@ def resolve_target(
     text: str, device: torch.device, size: str | None, dtype: str | None, arguments: Sequence[str],
     attributes: Sequence[str] = (), seed: int = 0,
 ) -> Target:  # fmt: skip
-    """What ``softmax``, ``softmax:k03``, ``softmax:all``, ``own.py:k02`` or ``module:function`` names.
+    """The target ``softmax``, ``softmax:k03``, ``softmax:all``, ``own.py:k02`` or ``module:function``.
 
-    Raises ``click.BadParameter`` saying what is near, or where a file fails.
+    Raises ``click.BadParameter`` with similar names, or the line at which a file fails.
     """
     if ".py:" in text:
         op, rung = find_target(text, "TARGET")
@@ -55,7 +55,7 @@ def resolve_target(
     if first in ops:
         if arguments:
             raise click.BadParameter(
-                f"{text}: --arg is for module:function; a rung takes --size and --attr", param_hint="--arg"
+                f"{text}: --arg applies to module:function; use --size and --attr for a rung", param_hint="--arg"
             )
         return _of_op(operation.get(first), rest if colon else "", device, size, dtype, attributes)
     if not colon or not rest:
@@ -66,7 +66,7 @@ def resolve_target(
         )
     for name, value in (("--size", size), ("--dtype", dtype), ("--attr", attributes or None)):
         if value is not None:
-            raise click.BadParameter(f"{text}: is for rungs; a function takes --arg", param_hint=name)
+            raise click.BadParameter(f"{text}: applies to rungs; use --arg for a function", param_hint=name)
     return _of_function(text, first, rest, ops, device, arguments, seed)
 
 
@@ -83,11 +83,11 @@ def _of_op(
         if reason := op.refusal(rung, *args):
             if name != ALL:
                 raise click.BadParameter(f"{op.name}:{rung.name} {reason}", param_hint="TARGET")
-            notes.append(f"{rung.name} left out: {reason}")
+            notes.append(f"{rung.name} omitted: {reason}")
         else:
             taken.append(rung)
     if device.type == "cpu" and any(rung.language in ("cuda", "triton") for rung in taken):
-        notes.append("emulated on the CPU: the times are the emulator's and say nothing about a GPU's")
+        notes.append("emulated on the CPU: the times are the emulator's, not those of a GPU")
     filled = [(rung, op.allocate(*args)) for rung in taken]
 
     def call() -> None:
@@ -98,7 +98,7 @@ def _of_op(
         op.spec.eager(*args)
 
     if not rungs:
-        notes.append("PyTorch's own: no rung is the default for these arguments")
+        notes.append("PyTorch: no rung is the default for these arguments")
         return Target(op.name, eager, tuple(notes), eager)
     native = device.type == "cuda" or all(rung.language in ("c", "python") for rung in taken)
     label = f"{op.name}:{taken[0].name}" if len(taken) == 1 else op.name
@@ -122,7 +122,7 @@ def _rungs(op: Op, name: str, args: tuple[Any, ...]) -> list[Rung]:
 def _case(
     op: Op, name: str, device: torch.device, size: str | None, attributes: Sequence[str], dtype: torch.dtype
 ) -> Case:
-    """The size asked for; else the first timed one, or for emulated kernels the largest ordinary test case they all take."""
+    """The named size. By default the first, or on a CPU the largest ordinary test case that all rungs accept."""
     if size is not None:
         return cases_named(op, [size], attributes)[0]
     if device.type == "cuda":

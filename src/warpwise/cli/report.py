@@ -1,4 +1,4 @@
-"""``warpwise report``: pages to look at, one an operation, from what was recorded, what the store keeps or a fresh climb."""
+"""``warpwise report``: one HTML page for each operation, from recorded results, the results store or a new climb."""
 
 from __future__ import annotations
 
@@ -29,36 +29,36 @@ ALL = "all"
     required=True,
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Where the pages go.",
+    help="Folder for the pages.",
 )
 @click.option(
     "--results", "given", multiple=True, type=click.Path(path_type=Path, exists=True), metavar="DIR|FILE",
-    help="Use these results (of `warpwise climb --json`) alone, in place of the recorded ones and the store.",
+    help="Use only these results (of `warpwise climb --json`).  [default: recorded ones and the store]",
 )  # fmt: skip
 @click.option(
     "--device",
     "device",
     metavar="NAME",
-    help="Times of the device whose name contains NAME; of the one timed last unless given.",
+    help="Times of the device whose name contains NAME.  [default: the one timed last]",
 )
 @click.option(
     "--climb",
     "fresh",
     is_flag=True,
-    help="Climb first: verify here and, on a GPU, time at every size. Kept in the store.",
+    help="Climb first: verify and, on a GPU, time every size. Results are stored.",
 )
 @click.option(
     "--budget",
     default=10.0,
     show_default=True,
     type=click.FloatRange(min=0, min_open=True),
-    help="With --climb: seconds to time one size for.",
+    help="With --climb: seconds to time one size.",
 )
 @click.option(
     "--explain/--no-explain",
     default=True,
     show_default=True,
-    help="Execute each rung on the CPU: seconds a rung, once.",
+    help="Explain each rung: takes seconds for a rung, once.",
 )
 def report(
     names: Sequence[str],
@@ -71,8 +71,8 @@ def report(
 ) -> int:
     """Write a page for each OP, and an index, into DIR: its ladder, roofline, sizes, sources, differences and hints.
 
-    OP may be 'all', which is meant without one: every operation of which something is recorded; or a Python file that
-    defines one. A page needs nothing but a browser: no network, no other file.
+    OP may be 'all', the default: every operation with recorded results; or a Python file that defines an operation. A
+    page needs only a browser: no network, no other file.
 
     \b
     warpwise report softmax -o report
@@ -98,7 +98,7 @@ def report(
         with console.status("drawing") as status:
             made = pages.write(found, folder, explained, lambda name: status.update(f"drawing {name}"))
     except OSError as error:
-        raise click.ClickException(f"{folder}: the pages could not all be written: {error}") from error
+        raise click.ClickException(f"{folder}: not all pages could be written: {error}") from error
     for one, path in zip(found, made[1:], strict=True):
         console.print(f"{escape(str(path))}  [dim]{escape(_told(one))}[/]", soft_wrap=True)
     console.print(f"[bold]{escape(str(made[0]))}[/]", soft_wrap=True)
@@ -115,32 +115,30 @@ def _told(one: pages.Collected) -> str:
 def _collected(
     asked: Mapping[str, str],
     given: Sequence[Path],
-    climbed: Mapping[str, pages.Source],
+    climbed: Mapping[str, pages.RecordedRun],
     device: str | None,
     every: bool,
 ) -> list[pages.Collected]:
-    """What is known of each that was ``asked`` for; without names, only of those of which there is something."""
+    """The results of each operation in ``asked``; with ``every``, operations without results are skipped."""
     ops = [operation.get(name) for name in asked]
     sources = _files(given) if given else [*_files(), *_kept(ops)]
     found, missing = [], []
     for op in ops:
         own = [climbed[op.name]] if op.name in climbed else []
         if not own and not any(source.run.op == op.name for source in sources):
-            missing.append(
-                f"{op.name}: nothing is recorded of it; `warpwise climb {asked[op.name]}` records it, or add --climb"
-            )
+            missing.append(f"{op.name}: no recorded results; `warpwise climb {asked[op.name]}` or --climb makes them")
             continue
         try:
             found.append(pages.collect(op, [*own, *sources], device))
         except pages.NothingRecorded as error:
             missing.append(str(error))
-    if missing and not (every and found):  # of all operations, those without anything are passed over
+    if missing and not (every and found):  # skip operations without results
         raise click.ClickException("\n".join(missing))
     return found
 
 
-def _files(given: Sequence[Path] = ()) -> list[pages.Source]:
-    """What the files hold: those given, of which each must be a results file, or those recorded."""
+def _files(given: Sequence[Path] = ()) -> list[pages.RecordedRun]:
+    """The results in the given files and folders, or the recorded results."""
     files = [path for path in given if path.is_file()]
     folders = [path for path in given if path.is_dir()]
     found = []
@@ -161,13 +159,13 @@ def _files(given: Sequence[Path] = ()) -> list[pages.Source]:
     return found
 
 
-def _kept(ops: Sequence[Op]) -> list[pages.Source]:
-    with open_store("; --results reports from files alone") as store:
+def _kept(ops: Sequence[Op]) -> list[pages.RecordedRun]:
+    with open_store("; --results reports from files only") as store:
         return [source for op in ops for source in pages.from_store(store, op.name)]
 
 
-def _climb(console: Console, op: Op, budget: float) -> pages.Source:
-    """A climb at every size, of the first dtype, kept in the store."""
+def _climb(console: Console, op: Op, budget: float) -> pages.RecordedRun:
+    """Climb at every size with the first dtype, and store the results."""
     try:
         with open_store() as store, console.status(f"{op.name}: climbing") as status:
             recorder = lab.store.Recorder(store, op)
@@ -184,10 +182,10 @@ def _climb(console: Console, op: Op, budget: float) -> pages.Source:
 
 
 def _explain(console: Console, one: pages.Collected) -> dict[str, pages.Explained]:
-    """Each rung at the point that the page shows first."""
+    """Explain each rung at the point that the page shows first."""
     with console.status(f"{one.name}: explaining") as status:
 
         def progress(rung: str, done: int, of: int) -> None:
-            status.update(f"{one.name}: explaining {rung} ({done + 1} of {of}); seconds each, kept for the next time")
+            status.update(f"{one.name}: explaining {rung} ({done + 1} of {of}); seconds each, then cached")
 
         return pages.explain_rungs(one.op, one.target, pages.shown_first(one), progress)

@@ -1,4 +1,4 @@
-"""What an operation is called on the command line: its name, or the Python file that defines it."""
+"""Operations and rungs as named on the command line: by name, or by the Python file that defines them."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from warpwise.cache import key
 from warpwise.cli.kept import near
 from warpwise.operation import Op, Rung
 
-_OF_FILE: dict[Path, tuple[str, ...]] = {}  # which operations a file that was loaded registered
+_OF_FILE: dict[Path, tuple[str, ...]] = {}  # the operations that each loaded file registered
 
 
 def is_file(text: str) -> bool:
-    """Whether ``text`` means a Python file ("softplus.py", "softplus.py:softplus") and no operation's name."""
+    """True if ``text`` names a Python file ("softplus.py", "softplus.py:softplus")."""
     return text.endswith(".py") or ".py:" in text
 
 
 def is_rung(text: str) -> bool:
-    """Whether ``text`` means an operation, or a rung of it, and no file of kernels: "softmax:k03", "softplus.py:k01"."""
+    """True if ``text`` names an operation or a rung ("softmax:k03", "softplus.py:k01"), not a file of kernels."""
     return is_file(text) or (not Path(text).is_file() and (":" in text or text in known_ops()))
 
 
 def known_ops() -> list[str]:
-    """The names of all operations: Warpwise's, those of other packages, and those of files that were loaded."""
+    """The names of all operations: Warpwise's, other packages', and those of loaded files."""
     import warpwise.ops  # noqa: F401 - registers its operations
 
     operation.load_entry_points()
@@ -38,9 +38,10 @@ def known_ops() -> list[str]:
 
 
 def find_ops(text: str, hint: str = "OP") -> list[Op]:
-    """The operation called ``text``, or those that a file defines; ``file.py:name`` is one of several.
+    """The operation called ``text``, or those that a file defines; ``file.py:name`` selects one of them.
 
-    A file is loaded anew each time. Raises ``click.BadParameter`` saying what is near, or where the file fails.
+    A file is loaded again at each call. Raises ``click.BadParameter`` with similar names, or the line at which the
+    file fails.
     """
     names = known_ops()
     if not is_file(text):
@@ -60,7 +61,7 @@ def find_ops(text: str, hint: str = "OP") -> list[Op]:
 
 
 def find_op(text: str, hint: str = "OP") -> Op:
-    """The one operation that ``text`` names, as ``find_ops`` finds it."""
+    """As ``find_ops``, for exactly one operation."""
     found = find_ops(text, hint)
     if len(found) > 1:
         ways = ", ".join(f"{text}:{op.name}" for op in found)
@@ -69,7 +70,7 @@ def find_op(text: str, hint: str = "OP") -> Op:
 
 
 def find_target(text: str, hint: str = "OP:RUNG") -> tuple[Op, str]:
-    """The operation that ``softmax:k03``, ``own.py``, ``own.py:k02`` or ``own.py:softplus:k02`` names, and what it says of a rung."""
+    """The operation and the rung's name, "" if there is none: ``softmax:k03``, ``own.py``, ``own.py:softplus:k02``."""
     if not is_file(text):
         name, _, rung = text.partition(":")
         return find_op(name, hint), rung
@@ -81,12 +82,12 @@ def find_target(text: str, hint: str = "OP:RUNG") -> tuple[Op, str]:
             return op, rung
     if len(found) > 1:
         names = ", ".join(f"{file}.py:{op.name}" for op in found)
-        raise click.BadParameter(f"{text}: expected one of {names}, with :RUNG after it or not", param_hint=hint)
+        raise click.BadParameter(f"{text}: expected one of {names}, optionally followed by :RUNG", param_hint=hint)
     return found[0], rest
 
 
 def find_rung(op: Op, name: str, hint: str = "--rung") -> Rung:
-    """The rung of ``op`` called ``name``. Raises ``click.BadParameter`` saying which are near."""
+    """The rung of ``op`` called ``name``. Raises ``click.BadParameter`` with similar names."""
     try:
         return op.rung(name)
     except operation.UnknownRung as error:
@@ -95,9 +96,10 @@ def find_rung(op: Op, name: str, hint: str = "--rung") -> Rung:
 
 
 def load_file(path: Path, hint: str = "OP") -> list[Op]:
-    """Run a user's file and return the operations in it, which are registered then; a second time it replaces them.
+    """Run a user's file, and register and return its operations, replacing those of an earlier run.
 
-    Modules beside the file can be imported from it. Raises ``click.BadParameter`` naming the file, and the line it fails at.
+    The file can import modules of its folder. Raises ``click.BadParameter`` with the file and the line at which it
+    fails.
     """
     where = path.resolve()
     if not where.is_file():
@@ -122,8 +124,8 @@ def load_file(path: Path, hint: str = "OP") -> list[Op]:
 
 def _run(path: Path, where: Path, hint: str) -> ModuleType:
     if str(where.parent) not in sys.path:
-        sys.path.append(str(where.parent))  # last, so that a file beside it hides no module of anybody else's
-    linecache.checkcache(str(where))  # Triton and error messages read the source of what runs
+        sys.path.append(str(where.parent))  # last, so that no file of this folder shadows an installed module
+    linecache.checkcache(str(where))  # Triton and error messages read the source
     name = f"warpwise_file_{where.stem}_{key(where)}"
     spec = importlib.util.spec_from_file_location(name, where)
     if spec is None or spec.loader is None:
@@ -145,7 +147,7 @@ def _run(path: Path, where: Path, hint: str) -> ModuleType:
 
 
 def _line(error: BaseException, where: Path) -> str:
-    """``:12``, the line of the user's file that ``error`` comes from, if it is known."""
+    """``:12``, the line of the user's file that raised ``error``, or nothing."""
     if isinstance(error, SyntaxError) and error.filename == str(where):
         return f":{error.lineno}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(where)]

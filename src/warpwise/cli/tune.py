@@ -1,4 +1,4 @@
-"""``warpwise tune``: find the fastest rung and tile of an operation on this GPU, and keep it for the operation to choose by."""
+"""``warpwise tune``: find the fastest rung and tile of an operation on this GPU, and store them in its table."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name", metavar="OP")
-@click.option("--device", "where", help="cuda, cuda:1 or cpu; the GPU unless given.")
+@click.option("--device", "where", help="cuda, cuda:1 or cpu.  [default: the GPU]")
 @click.option(
     "--size", "sizes", multiple=True, metavar="NAME",
-    help="A size by name, or as in m=1000,n=77,k=512; those that the operation tunes unless given.",
+    help="A size by name, or as m=1000,n=77,k=512.  [default: the operation's tuned sizes]",
 )  # fmt: skip
 @attr_option
-@click.option("--dtype", "dtypes", multiple=True, metavar="DTYPE", help="float32, bfloat16 …; all unless given.")
+@click.option("--dtype", "dtypes", multiple=True, metavar="DTYPE", help="float32, bfloat16, ...  [default: all]")
 @click.option(
-    "--layout", "layouts", multiple=True, metavar="NAME", help="How operands lie: nn, nt …; all unless given."
+    "--layout", "layouts", multiple=True, metavar="NAME", help="Layout of the operands: nn, nt, ...  [default: all]"
 )
-@click.option("--rung", "rungs", multiple=True, help="A rung by name or number (k12); all unless given.")
+@click.option("--rung", "rungs", multiple=True, help="A rung by name or number (k12).  [default: all]")
 @click.option(
     "--budget", default=2.0, show_default=True, type=click.FloatRange(min=0, min_open=True),
-    help="Seconds to time one size, dtype and layout for.",
+    help="Seconds to time one size, dtype and layout.",
 )  # fmt: skip
+@click.option("--resume/--fresh", default=True, show_default=True, help="Skip known points, or measure them again.")
 @click.option(
-    "--resume/--fresh", default=True, show_default=True, help="Leave points that are known, or measure again."
+    "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the table to this file instead of the cache."
 )
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Keep the table here, not in the cache.")
 def tune(
     name: str, where: str | None, sizes: Sequence[str], attributes: Sequence[str], dtypes: Sequence[str],
     layouts: Sequence[str], rungs: Sequence[str], budget: float, resume: bool, out: Path | None,
 ) -> int:  # fmt: skip
-    """Search the rungs of OP and their tiles for the fastest at each size, dtype and layout, beside PyTorch.
+    """Find the fastest rung and tile of OP, or PyTorch, at each size, dtype and layout.
 
-    Every candidate is verified at the size before it is timed, and all are timed in turn. The winners go into a table in
-    the cache, from which OP chooses on this GPU from then on. All sizes, dtypes and layouts take hours, so that you may
-    name those that matter. Stop it whenever you like: each point is kept as soon as it is measured, and the same command
-    goes on from there. On a CPU nothing asks a table, since PyTorch computes there.
+    Every candidate is verified at the size before it is timed, and all are timed in turn. The winners are written to a
+    table in the cache, from which OP then chooses on this GPU. All sizes, dtypes and layouts take hours; the options
+    select some of them. Each point is stored as soon as it is measured: after Ctrl-C the same command continues. On a
+    CPU the table is not used, because PyTorch computes there.
     """
     console = wide_console()
     op = find_op(name)
@@ -69,7 +69,7 @@ def tune(
                 rungs=rungs or None, budget_s=budget, fresh=not resume, path=out, progress=shown.update,
             )  # fmt: skip
     except KeyboardInterrupt:
-        console.print(f"stopped after {shown.measured} new points, which are kept; the same command goes on from there")
+        console.print(f"stopped after {shown.measured} new points, which are stored; the same command continues")
         raise click.Abort from None
     except (ValueError, RuntimeError) as error:
         raise click.ClickException(str(error)) from error
@@ -77,9 +77,9 @@ def tune(
         console.print(f"[yellow]{escape(note)}[/]", soft_wrap=True)
     won = [point for point in tuned.table.points if point.winner != TORCH]
     console.print(f"{tuned.measured} points measured; the table has {len(tuned.table.points)}, {len(won)} of them ours")
-    console.print(f"[dim]kept in {tuned.path}[/]", soft_wrap=True)
+    console.print(f"[dim]written to {tuned.path}[/]", soft_wrap=True)
     if tuned.table.device.name == "cpu":
-        console.print(f"[yellow]{op.name} will not ask this table: on a CPU PyTorch computes unless a rung is named[/]")
+        console.print(f"[yellow]{op.name} does not use this table: on a CPU PyTorch computes unless a rung is named[/]")
     return 0
 
 
@@ -91,7 +91,7 @@ def _sizes(op: Op, names: Sequence[str], attributes: Sequence[str]) -> list[Case
 
 
 class _Shown:
-    """A line for each point, and below them how far the tune is."""
+    """One line for each point, and a progress bar below."""
 
     def __init__(self, console: Console) -> None:
         self.measured = 0
@@ -108,7 +108,7 @@ class _Shown:
         self._bar.stop()
 
     def update(self, progress: Progress) -> None:
-        """Take in what has just happened."""
+        """Show a step of the tuning."""
         label = escape(f"{progress.label}: {progress.stage}" if progress.stage else progress.label)
         self._bar.update(self._task, completed=progress.done, total=progress.total, description=label)
         if progress.point is not None:

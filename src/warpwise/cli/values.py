@@ -1,4 +1,4 @@
-"""Kernel arguments written on a command line: ``n=1000``, ``x=f32[1000]``, ``y=out:f32[32,32]``, ``w=@weights.npy``."""
+"""Kernel arguments on the command line: ``n=1000``, ``x=f32[1000]``, ``y=out:f32[32,32]``, ``w=@weights.npy``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TENSOR = re.compile(r"(?:(?P<fill>[a-z]+):)?(?P<dtype>[a-z]+\d*)\[(?P<shape>[\d
 
 @dataclass(frozen=True)
 class Value:
-    """One argument of a kernel: its name, a number or a tensor, and whether the kernel is to write it whole."""
+    """One argument of a kernel: its name, a number or a tensor, and whether the kernel must write all of it."""
 
     name: str
     value: int | float | torch.Tensor
@@ -29,7 +29,7 @@ class Value:
 
 
 def parse(text: str, seed: int) -> Value:
-    """The argument that ``NAME=VALUE`` describes; random tensors are drawn from ``seed``."""
+    """Parse ``NAME=VALUE``; random tensors use ``seed``."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip().isidentifier() or not value.strip():
         raise click.BadParameter(f"{text!r}: expected NAME=VALUE, such as n=1000, x=f32[1000] or y=out:f32[1000]")
@@ -46,7 +46,7 @@ def parse(text: str, seed: int) -> Value:
         try:
             return Value(name, _filled(fill, DTYPES[match["dtype"]], shape, seed), output=fill == "out")
         except RuntimeError as error:
-            raise click.BadParameter(f"{text!r}: too large for this machine's memory") from error
+            raise click.BadParameter(f"{text!r}: does not fit into memory") from error
     if value in ("true", "false"):
         return Value(name, value == "true")
     try:
@@ -94,5 +94,5 @@ class Dim3(click.ParamType):
         except ValueError:
             sizes = ()
         if not 1 <= len(sizes) <= 3:
-            self.fail(f"{value!r}: expected one to three whole numbers, such as 256 or 16,16", param, ctx)
+            self.fail(f"{value!r}: expected one to three integers, such as 256 or 16,16", param, ctx)
         return sizes

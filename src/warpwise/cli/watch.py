@@ -1,4 +1,4 @@
-"""``warpwise watch``: a page that stays in place and says, at every save of a kernel, whether it is right and what it costs."""
+"""``warpwise watch``: verify, explain and time the kernels of a file at every save."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from warpwise.cli.console import wide_console
 from warpwise.cli.kept import near
 from warpwise.cli.targets import known_ops, load_file
 from warpwise.lab.timing.timing import duration
-from warpwise.lab.watch import Board, Pairs, Row, Wanted, Watch
+from warpwise.lab.watch import Board, Pairs, RungState, Wanted, Watch
 
 OPS = Path(warpwise.__file__).parent / "ops"
 STYLES = {"right": "green", "wrong": "bold red", "untested": "yellow"}
@@ -28,29 +28,29 @@ MARKS = {"right": "✓ right", "wrong": "✗ wrong", "untested": "– untested"}
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--rung", "rungs", multiple=True, help="A rung by name or number (k02); all of the file unless given.")
-@click.option("--device", "where", help="cuda, cuda:1 or cpu; a GPU unless there is none.")
+@click.option("--rung", "rungs", multiple=True, help="A rung by name or number (k02).  [default: all of the file]")
+@click.option("--device", "where", help="cuda, cuda:1 or cpu.  [default: a GPU if there is one]")
 @click.option(
-    "--dtype", "dtypes", multiple=True, metavar="DTYPE", help="float32, bfloat16 …, or 'all'; the first unless given."
+    "--dtype", "dtypes", multiple=True, metavar="DTYPE", help="float32, bfloat16, ... or 'all'.  [default: the first]"
 )
-@click.option("--no-explain", "plain", is_flag=True, help="Leave the hint and the modelled time out.")
-@click.option("--once", is_flag=True, help="Do it once, then exit: 1 if a rung is wrong.")
+@click.option("--no-explain", "plain", is_flag=True, help="Omit the hint and the modelled time.")
+@click.option("--once", is_flag=True, help="Run once, and exit with 1 if a rung is wrong.")
 def watch(file: Path, rungs: Sequence[str], where: str | None, dtypes: Sequence[str], plain: bool, once: bool) -> int:
     """Verify, explain and time the kernels of FILE now and at every save, until Ctrl-C.
 
-    FILE is the source of a rung (k03_warp_shuffle.cu) or a Python file with an operation of your own (`warpwise new`
-    writes one). Cases that failed at the last save come first. The verdict is for one seed; climb takes three.
+    FILE is the source of a rung (k03_warp_shuffle.cu), or a Python file that defines an operation, as `warpwise new`
+    writes it. Cases that failed at the last save run first. One seed is verified; climb verifies three.
     """
     console = wide_console()
     path = file.resolve()
     if OPS not in path.parents:
-        known_ops()  # imported here once, the fork for a save has them
+        known_ops()  # imported once: the process forked at each save inherits them
     wanted = Wanted(lambda: find(path, rungs), where, dtypes, not plain)
     watched = Watch(path, wanted)
     try:
         _loop(console, watched, once)
     except KeyboardInterrupt:
-        console.print("[dim]no longer watched[/]")
+        console.print("[dim]stopped[/]")
         return 0
     finally:
         watched.close()
@@ -58,7 +58,7 @@ def watch(file: Path, rungs: Sequence[str], where: str | None, dtypes: Sequence[
 
 
 def _loop(console: Console, watched: Watch, once: bool) -> None:
-    """Draw the board whenever it changes; into a pipe, once a save."""
+    """Draw the board when it changes; into a pipe, once for each save."""
     if not console.is_terminal:
         shown = -1
         while True:
@@ -76,9 +76,9 @@ def _loop(console: Console, watched: Watch, once: bool) -> None:
 
 
 def find(path: Path, names: Sequence[str]) -> Pairs:
-    """The rungs that ``path`` is the source of, or that an operation in it has; of those the ones called ``names``.
+    """The rungs whose source is ``path``, or those of the operations it defines; only those in ``names`` if given.
 
-    Raises ``click.BadParameter`` for a file that is neither, or does not load.
+    Raises ``click.BadParameter`` if there are none, or the file does not load.
     """
     known_ops()
     pairs = [(op, rung) for op in operation.all_ops() for rung in op.rungs if rung.source.resolve() == path]
@@ -92,7 +92,7 @@ def find(path: Path, names: Sequence[str]) -> Pairs:
     if not pairs:
         raise click.BadParameter(
             f"{path.name}: expected the source of a rung, or a Python file with an operation; "
-            "`warpwise check` runs a lone CUDA file",
+            "`warpwise check` runs a CUDA file",
             param_hint="FILE",
         )
     chosen: Pairs = []
@@ -107,9 +107,10 @@ def find(path: Path, names: Sequence[str]) -> Pairs:
 
 
 def page(board: Board) -> Group:
-    """The whole page: where, a row a rung, then the first failure or the hint of each."""
+    """The page: the device, one row for each rung, then the first failure or the hint of each."""
     when = f", verdict {board.verdict_after:.1f} s after the save" if board.verdict_after is not None else ""
-    head = f"{board.file.name}  [dim]{escape(board.place)}{', ' + board.dtypes if board.dtypes else ''}, save {board.saves}{when}[/]"
+    dtypes = f", {board.dtypes}" if board.dtypes else ""
+    head = f"{board.file.name}  [dim]{escape(board.place)}{dtypes}, save {board.saves}{when}[/]"
     parts: list[Text | Table] = [Text.from_markup(head)]
     if board.error:
         parts.append(Text(board.error, style="red"))
@@ -117,7 +118,7 @@ def page(board: Board) -> Group:
         table = Table(box=None, padding=(0, 2, 0, 0))
         for heading in ("rung", "verdict"):
             table.add_column(heading, no_wrap=True)
-        for heading in ("time", "against the last", "against the best"):
+        for heading in ("time", "vs last", "vs best"):
             table.add_column(heading, justify="right", no_wrap=True)
         table.add_column("", style="dim", overflow="ellipsis", no_wrap=True)
         for row in board.rows:
@@ -132,7 +133,7 @@ def page(board: Board) -> Group:
     return Group(*parts)
 
 
-def _times(row: Row) -> tuple[str, str, str]:
+def _times(row: RungState) -> tuple[str, str, str]:
     if row.seconds is None:
         return "", "", ""
     time = f"{duration(row.seconds)}{' (modelled)' if row.modelled else ''}"

@@ -1,4 +1,4 @@
-"""CUDA C++ kernels from Python: the same source on a GPU and, emulated and checked, on the CPU.
+"""CUDA C++ kernels from Python: the same source on a GPU and, emulated and checked, on a CPU.
 
 >>> module = ww.cuda.load("softmax.cu")
 >>> module["softmax_rows<float>"][grid, block](x, ww.cuda.out(y), rows, cols)
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from warpwise.cuda.elements import ctype
 from warpwise.cuda.errors import (
     Access,
     ArgumentError,
@@ -29,9 +28,13 @@ from warpwise.cuda.errors import (
     UnsupportedFeature,
     UnwrittenOutput,
 )
-from warpwise.cuda.module import Kernel, Launcher, Module, load
-from warpwise.cuda.tensor_map import TensorMap, tensor_map
-from warpwise.cuda.views import out, strided
+from warpwise.cuda.gpu.tensor_map import tensor_map
+from warpwise.cuda.launch.arguments import TensorMap
+from warpwise.cuda.launch.elements import ctype
+from warpwise.cuda.launch.kernel import Kernel
+from warpwise.cuda.launch.launcher import Launcher
+from warpwise.cuda.launch.module import Module, load
+from warpwise.cuda.launch.views import out, strided
 
 __all__ = [
     "Access", "ArgumentError", "BarrierDivergence", "CompileError", "DataRace", "Deadlock", "Finding", "Kernel",
@@ -43,7 +46,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "load_inline":
-        from warpwise.cuda.inline import load_inline
+        from warpwise.cuda.inline.load_inline import load_inline
 
         return load_inline
     raise AttributeError(f"module 'warpwise.cuda' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""What can be wrong with a kernel or its launch, as exceptions; and a finding, which says where."""
+"""Exceptions for errors in a kernel or its launch, and findings of the emulator, which locate them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ Index3 = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Access:
-    """One side of a finding: who touched the memory (or waited), where, and how.
+    """One side of a finding: the thread that accessed the memory (or waited), the source line and the kind of access.
 
     ``what`` is "read", "write", "atomic", "asynchronous copy" or the name of a barrier; ``line`` counts from 1
-    in ``file``, and 0 means that it is not known.
+    in ``file``; 0 means unknown.
     """
 
     what: str
@@ -29,7 +29,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Finding:
-    """One defect seen while a kernel ran on the CPU, with every occurrence of it counted once in ``count``."""
+    """One defect found while a kernel ran on the CPU; ``count`` is the number of its occurrences."""
 
     kind: type[KernelError]
     kernel: str
@@ -61,7 +61,7 @@ class Finding:
 
 
 class KernelError(RuntimeError):
-    """Anything wrong with a kernel or its launch; ``findings`` holds what the emulator saw, first one first."""
+    """Base class of errors in a kernel or its launch; ``findings`` are the emulator's, in order of occurrence."""
 
     def __init__(self, message: str, findings: tuple[Finding, ...] = ()) -> None:
         super().__init__(message)
@@ -81,19 +81,19 @@ class ArgumentError(KernelError, TypeError):
 
 
 class LaunchError(KernelError):
-    """A grid, block or shared-memory size that the device cannot launch, or a launch that the driver refused."""
+    """A grid, block or shared-memory size that the device cannot launch, or an error of the driver at a launch."""
 
 
 class OutOfBounds(KernelError):
-    """An access outside every buffer that the kernel was given."""
+    """An access outside all buffers of the launch."""
 
 
 class DataRace(KernelError):
-    """Two threads touch one address, one of them writes, and nothing orders the two."""
+    """Unordered accesses of two threads to one address, at least one of them a write."""
 
 
 class UninitializedRead(KernelError):
-    """Memory read before any thread wrote it."""
+    """A read of memory that no thread has written."""
 
 
 class UnwrittenOutput(KernelError):
@@ -109,11 +109,11 @@ class MisalignedAccess(KernelError):
 
 
 class BarrierDivergence(KernelError):
-    """A barrier or warp operation that not all of its threads reach, or that they reach at different lines."""
+    """A barrier or warp operation that not all of its threads reach, or that they reach at different source lines."""
 
 
 class Deadlock(KernelError):
-    """Every live thread waits, and none can go on."""
+    """All live threads wait, and none can continue."""
 
 
 class UndefinedBehaviour(KernelError):
@@ -125,8 +125,8 @@ class KernelAssertion(KernelError):
 
 
 class KernelTimeout(KernelError):
-    """The kernel was still running when its time was up."""
+    """The kernel did not finish within the timeout."""
 
 
 class UnsupportedFeature(KernelError):
-    """Something the CPU cannot stand in for: textures, wgmma, TMA, mbarrier instructions."""
+    """A feature that the emulator does not support: textures, wgmma, TMA, mbarrier instructions."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+HOPPER_SMS = 132  # of an H100 SXM and an H200
 _SM_COUNT: ContextVar[int] = ContextVar("SM count to assume", default=0)
 
 
@@ -23,6 +24,16 @@ def assume_sm_count(count: int) -> Iterator[None]:
         yield
     finally:
         _SM_COUNT.reset(token)
+
+
+def assumed_sm_count() -> int:
+    """The count of the innermost ``assume_sm_count``, or 0."""
+    return _SM_COUNT.get()
+
+
+def cdiv(count: int, size: int) -> int:
+    """``count / size``, rounded up."""
+    return -(-count // size)
 
 
 def sm_count(tensor: torch.Tensor) -> int:

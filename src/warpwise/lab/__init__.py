@@ -17,6 +17,7 @@ from warpwise.lab.gradient import verify_gradient
 from warpwise.lab.ladder import Entry, Ladder, Point, Recorded, Row, recorded
 from warpwise.lab.problem import Problem
 from warpwise.lab.profile import NaiveClock, Profile, ProfileError, Schedule, naive_clock, profile
+from warpwise.lab.report import notebook  # noqa: F401 - registers the rendering of Ladder and Timing
 from warpwise.lab.timing import Ceilings, Interval, Timing, ratio, time
 from warpwise.lab.tune import Tuned, TuneError, tune
 from warpwise.lab.verdict import CaseResult, Failure, Step, Verdict

@@ -107,7 +107,8 @@ class _Differentiated:
         for name, value in self.outputs.items():
             values[GRAD + name] = self.grads.get(name, torch.zeros_like(value) if value is not None else None)
         values |= {NEEDS + argument.name: True for argument in self.spec.parsed.arguments}
-        values |= {SHAPE + name: value.shape for name, value in values.items() if isinstance(value, torch.Tensor)}
+        shapes = {SHAPE + name: value.shape for name, value in values.items() if isinstance(value, torch.Tensor)}
+        values = shapes | values
         made = backward.spec.reference(*(values[argument.name] for argument in backward.spec.parsed.arguments))
         results = (made,) if len(backward.spec.results) == 1 else as_tuple(made)
         found = {name.removeprefix(GRAD): value for name, value in zip(backward.spec.results, results, strict=True)}

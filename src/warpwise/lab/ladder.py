@@ -1,4 +1,4 @@
-"""What climbing an operation's ladder gave, as data: verdicts, times and ratios, and the file that keeps them."""
+"""The results of climbing an operation's ladder: verdicts, times and ratios, and the results file."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 
 from warpwise.cache import atomic_write
+from warpwise.lab.display import render
 from warpwise.lab.timing.stats import Interval
 from warpwise.lab.timing.timing import Timing
 from warpwise.lab.verdict import Verdict, case_to_json, dtype_name, plain
@@ -19,8 +20,10 @@ from warpwise.operation import Case
 SCHEMA = 1
 
 
-def told_once(notes: Iterable[tuple[str, str]]) -> list[str]:
-    """``name: note`` of every (name, note) that has one; what is noted of several names is told once: ``k12, k16: takes ...``."""
+def group_notes(notes: Iterable[tuple[str, str]]) -> list[str]:
+    """``name: note`` for each (name, note) with a note; names with the same note are grouped: ``k12, k16: takes
+    ...``.
+    """
     names: dict[str, list[str]] = {}
     for name, note in notes:
         if note:
@@ -30,9 +33,9 @@ def told_once(notes: Iterable[tuple[str, str]]) -> list[str]:
 
 @dataclass(frozen=True)
 class Entry:
-    """One contestant's time at one point; ``ratio`` is how many times as fast as the best opponent it is.
+    """The time of a rung or opponent at one point; ``ratio`` is its speed relative to the best opponent.
 
-    ``note`` says what a reader must know: an opponent that is less exact than the tolerance, a rung left out and why.
+    ``note`` is a remark: an opponent outside the tolerance, or why a rung was not timed.
     """
 
     name: str
@@ -42,7 +45,7 @@ class Entry:
     note: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Values that JSON can represent."""
         ratio = self.ratio and {"median": self.ratio.median, "low": self.ratio.low, "high": self.ratio.high}
         timing = self.timing.to_json() if self.timing else None
         return {"name": self.name, "kind": self.kind, "timing": timing, "ratio": ratio, "note": self.note}
@@ -50,7 +53,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Point:
-    """One size and dtype with everybody timed there, interleaved; ``best`` is the fastest opponent's name."""
+    """The times at one size and dtype, interleaved; ``best`` is the name of the fastest opponent."""
 
     case: Case
     dtype: torch.dtype
@@ -63,7 +66,7 @@ class Point:
         return next((entry for entry in self.entries if entry.name == name), None)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Values that JSON can represent."""
         return {
             "case": case_to_json(self.case), "dtype": dtype_name(self.dtype), "best_opponent": self.best,
             "entries": [entry.to_json() for entry in self.entries], "notes": list(self.notes),
@@ -80,7 +83,7 @@ class Row:
     verdict: Verdict
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Values that JSON can represent."""
         return {"name": self.rung, "idea": self.idea, "language": self.language, "verdict": self.verdict.to_json()}
 
 
@@ -88,8 +91,8 @@ class Row:
 class Ladder:
     """An operation's ladder, climbed on ``place``: a verdict for each rung, and times where there is a GPU.
 
-    On a CPU ``points`` is empty, since emulated kernels are not timed; ``recorded`` then holds the last figures kept
-    from a GPU, if there are any.
+    On a CPU ``points`` is empty, since emulated kernels are not timed; ``recorded`` then holds the last results
+    recorded on a GPU, or None.
     """
 
     op: str
@@ -105,7 +108,7 @@ class Ladder:
 
     @property
     def right(self) -> bool:
-        """Whether no rung is wrong, and the gradient is right if there is one."""
+        """True if no rung is wrong, and the gradient is right if there is one."""
         gradient = self.gradient is None or self.gradient.right
         return gradient and all(row.verdict.status != "wrong" for row in self.rows)
 
@@ -114,14 +117,14 @@ class Ladder:
         return next((row for row in self.rows if row.rung == rung), None)
 
     def _repr_html_(self) -> str:
-        from warpwise.lab.report.notebook import ladder_html
-
-        return ladder_html(self)
+        made: str = render(self, "html")
+        return made
 
     def to_json(self) -> str:
-        """The results file's text; ``schema`` counts up when its meaning changes."""
+        """The text of the results file; ``schema`` is its version."""
         data = {
-            "schema": SCHEMA, "op": self.op, "summary": self.summary, "place": self.place, "environment": self.environment,
+            "schema": SCHEMA, "op": self.op, "summary": self.summary, "place": self.place,
+            "environment": self.environment,
             "seconds": round(self.seconds, 3), "rungs": [row.to_json() for row in self.rows],
             "points": [point.to_json() for point in self.points], "notes": list(self.notes),
             "gradient": self.gradient.to_json() if self.gradient else None,
@@ -129,7 +132,7 @@ class Ladder:
         return json.dumps(_plain(data), indent=1, allow_nan=False) + "\n"
 
     def save(self, path: Path) -> None:
-        """Write the results file whole or not at all."""
+        """Write the results file atomically."""
         atomic_write(path, self.to_json())
 
 
@@ -143,7 +146,7 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Recorded:
-    """Figures kept from an earlier climb: of that ``device`` on that ``date``, never of this machine today."""
+    """Results recorded by an earlier climb on ``device`` at ``date``."""
 
     path: Path
     data: dict[str, Any] = field(repr=False)
@@ -172,33 +175,40 @@ class Recorded:
         return found
 
     def point(self, case: str, dtype: torch.dtype | str) -> dict[str, Any] | None:
-        """What stands in the file for the case of that name: keys ``case``, ``dtype``, ``best_opponent`` and ``entries``."""
+        """The file's entry for a case and dtype: keys ``case``, ``dtype``, ``best_opponent`` and ``entries``; None
+        without one.
+        """
         named = dtype if isinstance(dtype, str) else dtype_name(dtype)
         return next(
             (point for point in self.data["points"] if (point["case"]["name"], point["dtype"]) == (case, named)), None
         )
 
     def entry(self, name: str, case: str, dtype: torch.dtype | str) -> dict[str, Any] | None:
-        """What stands there for a rung or opponent: keys ``kind``, ``timing``, ``ratio`` and ``note``."""
+        """The file's entry for a rung or opponent: keys ``kind``, ``timing``, ``ratio`` and ``note``; None without
+        one.
+        """
         point = self.point(case, dtype)
         return next((entry for entry in point["entries"] if entry["name"] == name), None) if point else None
 
     def opponents(self, case: str, dtype: torch.dtype | str) -> list[str]:
-        """The names of the opponents that took part there."""
+        """The names of the opponents timed there."""
         point = self.point(case, dtype)
         return [entry["name"] for entry in point["entries"] if entry["kind"] == "opponent"] if point else []
 
 
 def result_folders() -> list[Path]:
-    """Where results are looked for: ``benchmarks/results`` below the working folder and the checkout, then the package."""
+    """The folders searched for results: ``benchmarks/results`` below the working folder and the checkout, then the
+    package.
+    """
     package = Path(__file__).parents[1]
     return [Path.cwd() / "benchmarks" / "results", package.parents[1] / "benchmarks" / "results", package / "results"]
 
 
 def recorded(op: str, folders: list[Path] | None = None) -> Recorded | None:
-    """The newest recorded ladder of ``op`` that holds times, from ``<folder>/<device>/<op>.json``; None if there is none.
+    """The newest recorded ladder of ``op`` that holds times, from ``<folder>/<device>/<op>.json``; None if there is
+    none.
 
-    Files of another schema are passed over. Raises ``ValueError`` naming the file if one is not JSON.
+    Files of another schema are ignored. Raises ``ValueError`` naming the file if one is not JSON.
     """
     found: dict[Path, Recorded] = {}
     for folder in folders if folders is not None else result_folders():

@@ -1,7 +1,7 @@
-"""The inner loop: a kernel verified, explained and timed anew whenever its file is saved, each time in a process of its own.
+"""Watch a file: verify, explain and time its kernels whenever it is saved, each time in a new process.
 
-The process that watches imports what takes seconds to import, runs nothing itself, and forks for each save: the fork
-loads the file as it now is, so that nothing of the version before is left, and a kernel that crashes takes only it down.
+The watching process imports the slow modules, runs nothing itself, and forks for each save. The fork loads the current
+file, so no state of the previous version remains, and a kernel that crashes ends only the fork.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from warpwise.lab.verdict import Step, dtype_name
 from warpwise.lab.verify import verify
 from warpwise.operation import Case, Op, Rung
 
-SETTLED = 0.03  # seconds that a file stays as it is before it counts as saved
+SETTLED = 0.03  # seconds without a change before a file counts as saved
 SEEDS = (0,)
 SHARE = 2.0  # seconds to time a rung for
 
@@ -32,10 +32,11 @@ Pairs = list[tuple[Op, Rung]]
 
 
 @dataclass(frozen=True)
-class Row:
-    """One rung as it stands: ``stage`` is what goes on; times are seconds, ``modelled`` by the model of explain if nothing was timed.
+class RungState:
+    """The state of one rung: ``stage`` is the current activity; times are in seconds, ``modelled`` if predicted, not
+    measured.
 
-    ``last`` is the time of the save before this one and ``best`` the least of all saves before it.
+    ``last`` is the time at the previous save and ``best`` the least of all previous saves.
     """
 
     rung: str
@@ -53,10 +54,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Board:
-    """What there is to show: a row a rung, or the ``error`` for which the file could not be loaded."""
+    """The state of all rungs, or the ``error`` that loading the file raised."""
 
     file: Path
-    rows: tuple[Row, ...] = ()
+    rows: tuple[RungState, ...] = ()
     place: str = ""
     dtypes: str = ""
     error: str = ""
@@ -66,13 +67,15 @@ class Board:
 
     @property
     def right(self) -> bool:
-        """Whether everything is verified and right."""
+        """True if every rung is verified and correct."""
         return not self.error and bool(self.rows) and all(row.status == "right" for row in self.rows)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to do at each save: ``load()`` runs in the fork and finds the rungs that the file means; each is timed ``timed_s`` seconds."""
+    """What to do at each save: ``load()`` runs in the fork and returns the rungs of the file; each is timed for
+    ``timed_s`` s.
+    """
 
     load: Callable[[], Pairs]
     device: str | None = None
@@ -85,7 +88,7 @@ Signature = tuple[tuple[str, int, int, int], ...]
 
 
 def signature(paths: Iterable[Path]) -> Signature:
-    """What changes when one of the files is written, or replaced as editors do; a file that is not there is left out."""
+    """A value that changes when one of the files is written or replaced; missing files are left out."""
     found = []
     for path in sorted(set(paths)):
         try:
@@ -97,7 +100,7 @@ def signature(paths: Iterable[Path]) -> Signature:
 
 
 class Watch:
-    """A file watched; ``update`` does what there is to do and says whether ``board`` has changed."""
+    """A watched file; ``update`` advances the work and returns whether ``board`` has changed."""
 
     def __init__(self, file: Path, wanted: Wanted, clock: Callable[[], float] = time.perf_counter) -> None:
         self.board = Board(file)
@@ -108,10 +111,10 @@ class Watch:
         self._connection: Connection | None = None
         self._started = 0.0
         self._failed: dict[str, tuple[str, ...]] = {}
-        self._earlier: dict[str, Row] = {}
+        self._earlier: dict[str, RungState] = {}
 
     def update(self, wait: float = 0.1) -> bool:
-        """Start anew if the file was saved; else take in what the fork at work says, waiting for it up to ``wait`` seconds."""
+        """Restart if the file was saved; else receive the fork's messages, waiting up to ``wait`` seconds."""
         now = signature(self._paths)
         if now != self._seen and now:
             time.sleep(SETTLED)
@@ -134,7 +137,7 @@ class Watch:
         return changed
 
     def close(self) -> None:
-        """End the fork at work, if there is one."""
+        """End the running fork, if any."""
         if self._process is not None:
             self._process.kill()
             self._process.join()
@@ -154,12 +157,12 @@ class Watch:
         self._connection, theirs = context.Pipe(duplex=False)
         self._process = context.Process(target=_work, args=(theirs, self._wanted, dict(self._failed)), daemon=True)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # libraries' idle threads, which the fork does without
+            warnings.simplefilter("ignore", DeprecationWarning)  # the fork does not need the idle threads of libraries
             self._process.start()
         theirs.close()
 
     def _ended(self) -> None:
-        """The fork is gone: done, or crashed."""
+        """Handle the end of the fork, regular or by a crash."""
         code = None
         if self._process is not None:
             self._process.join()
@@ -171,49 +174,51 @@ class Watch:
         rows = tuple(replace(row, stage="") for row in self.board.rows)
         self.board = replace(self.board, rows=rows, error=error, working=False)
 
-    def _take(self, what: str, told: dict[str, Any]) -> None:
+    def _take(self, what: str, values: dict[str, Any]) -> None:
         if what == "rungs":
-            self._paths |= set(told.pop("sources"))
+            self._paths |= set(values.pop("sources"))
             self._seen = signature(self._paths)
-            rows = tuple(self._row(name, idea) for name, idea in told.pop("rungs"))
-            self.board = replace(self.board, rows=rows, **told)
+            rows = tuple(self._row(name, idea) for name, idea in values.pop("rungs"))
+            self.board = replace(self.board, rows=rows, **values)
         elif what == "error":
-            self.board = replace(self.board, error=told["text"])
+            self.board = replace(self.board, error=values["text"])
         else:
             self.board = replace(
                 self.board,
-                rows=tuple(self._changed(row, told) if row.rung == told["rung"] else row for row in self.board.rows),
+                rows=tuple(
+                    self._changed(row, values) if row.rung == values["rung"] else row for row in self.board.rows
+                ),
             )
         if self.board.verdict_after is None and self.board.rows and all(row.status for row in self.board.rows):
             self.board = replace(self.board, verdict_after=self._clock() - self._started)
 
-    def _row(self, name: str, idea: str) -> Row:
+    def _row(self, name: str, idea: str) -> RungState:
         before = self._earlier.get(name)
         if before is None:
-            return Row(name, idea, stage="waiting")
+            return RungState(name, idea, stage="waiting")
         known = [seconds for seconds in (before.seconds, before.best) if seconds]
-        return Row(name, idea, stage="waiting", last=before.seconds or before.last, best=min(known, default=None))
+        return RungState(name, idea, stage="waiting", last=before.seconds or before.last, best=min(known, default=None))
 
-    def _changed(self, row: Row, told: dict[str, Any]) -> Row:
-        row = replace(row, **told)
-        if "failed" in told:
+    def _changed(self, row: RungState, values: dict[str, Any]) -> RungState:
+        row = replace(row, **values)
+        if "failed" in values:
             self._failed[row.rung] = row.failed
         return row
 
 
 def _work(connection: Connection, wanted: Wanted, failed: dict[str, tuple[str, ...]]) -> None:
-    """The fork: load, verify every rung, then explain and time those that are right. Says what it knows as soon as it knows it."""
+    """The fork: load, verify every rung, then explain and time the correct ones. Each result is sent at once."""
     try:
         pairs = wanted.load()
         device = resolve(wanted.device)
         op = pairs[0][0]
         dtypes = _dtypes(op, wanted.dtypes)
-        told: dict[str, Any] = {
+        values: dict[str, Any] = {
             "rungs": [(rung.name, rung.idea) for _, rung in pairs], "sources": [rung.source for _, rung in pairs],
             "place": place(device), "dtypes": ", ".join(dtype_name(dtype) for dtype in dtypes),
         }  # fmt: skip
-        connection.send(("rungs", told))
-        # Whoever failed last comes first.
+        connection.send(("rungs", values))
+        # Rungs that failed at the previous save come first.
         order = sorted(pairs, key=lambda pair: not failed.get(pair[1].name))
         right = [
             (op, rung)
@@ -228,12 +233,12 @@ def _work(connection: Connection, wanted: Wanted, failed: dict[str, tuple[str, .
             connection.send(("row", {"rung": rung.name, "stage": ""}))
     except (BrokenPipeError, KeyboardInterrupt):
         return
-    except Exception as error:  # noqa: BLE001 - whatever the file does wrong is shown, and watching goes on
-        connection.send(("error", {"text": _said(error)}))
+    except Exception as error:  # noqa: BLE001 - any error in the file is shown, and watching continues
+        connection.send(("error", {"text": _error_text(error)}))
 
 
-def _said(error: Exception) -> str:
-    """The message, with the innermost line of the traceback for what has no place of its own in it."""
+def _error_text(error: Exception) -> str:
+    """The error's message; for errors without a source position, with the innermost line of the traceback."""
     text = getattr(error, "message", "") or f"{type(error).__name__}: {error}"
     if hasattr(error, "message") or not error.__traceback__:
         return str(text)
@@ -261,7 +266,7 @@ def _verified(
     dtypes: Sequence[torch.dtype],
     failed: Sequence[str],
 ) -> bool:
-    """Verify one rung, the cases first that failed last, and say how it went; early, as soon as a failure is shrunk."""
+    """Verify one rung and send the verdict; cases that failed at the previous save come first."""
     cases: list[Case] = sorted(op.spec.cases, key=lambda case: case.name not in failed)
 
     def progress(step: Step) -> None:
@@ -276,36 +281,38 @@ def _verified(
     message = str(verdict.failures[0]) if verdict.failures else ""
     if verdict.status == "untested":
         message = "; ".join(sorted({result.reason for result in verdict.cases if result.reason}))
-    told = {
+    values = {
         "rung": rung.name, "status": verdict.status, "stage": "", "message": message, "seconds": None, "hint": "",
         "failed": tuple(dict.fromkeys(failure.case.name for failure in verdict.failures)),
     }  # fmt: skip
-    connection.send(("row", told))
+    connection.send(("row", values))
     return verdict.right
 
 
 def _explained(connection: Connection, op: Op, rung: Rung, dtype: torch.dtype, modelled: bool) -> None:
-    """The hint that promises most and, if nothing will be timed, the time that the model predicts for all launches."""
+    """Send the hint with the largest speed-up and, with ``modelled``, the predicted time of all launches."""
     from warpwise.lab.explain import explain_rung
 
     connection.send(("row", {"rung": rung.name, "stage": "explaining"}))
     try:
         found = list(explain_rung(op, rung, dtype=dtype))
     except Exception as error:  # noqa: BLE001 - a kernel that cannot be explained is still verified
-        connection.send(("row", {"rung": rung.name, "hint": f"not explained: {_said(error).partition(chr(10))[0]}"}))
+        connection.send(
+            ("row", {"rung": rung.name, "hint": f"not explained: {_error_text(error).partition(chr(10))[0]}"})
+        )
         return
     hints = [hint for one in found for hint in one.hints]
-    told: dict[str, Any] = {"rung": rung.name, "hint": ""}
+    values: dict[str, Any] = {"rung": rung.name, "hint": ""}
     if hints:
-        told["hint"] = str(max(hints, key=lambda hint: (hint.kind == "OPT", hint.speedup or 0.0)))
+        values["hint"] = str(max(hints, key=lambda hint: (hint.kind == "OPT", hint.speedup or 0.0)))
     predictions = [one.prediction for one in found]
     if modelled and predictions and all(prediction is not None for prediction in predictions):
-        told |= {"seconds": sum(prediction.time for prediction in predictions if prediction), "modelled": True}
-    connection.send(("row", told))
+        values |= {"seconds": sum(prediction.time for prediction in predictions if prediction), "modelled": True}
+    connection.send(("row", values))
 
 
 def _timed(connection: Connection, op: Op, rung: Rung, device: torch.device, dtype: torch.dtype, budget: float) -> None:
-    """The rung's time at the operation's first size."""
+    """Time the rung at the operation's first size."""
     connection.send(("row", {"rung": rung.name, "stage": "timing"}))
     args = op.spec.arguments(op.spec.sizes[0], dtype, device, 0)
     outputs = op.allocate(*args)

@@ -11,10 +11,12 @@ gradient. A ``Rung`` is a kernel and its launch. ``register`` makes the operatio
 
 from warpwise.device.target import Device as Device
 from warpwise.device.target import assume_sm_count as assume_sm_count
+from warpwise.device.target import cdiv as cdiv
 from warpwise.device.target import device_of as device_of
 from warpwise.device.target import sm_count as sm_count
 from warpwise.operation.autograd import Gradient as Gradient
 from warpwise.operation.autograd import Saved as Saved
+from warpwise.operation.checks import FLOATS as FLOATS
 from warpwise.operation.checks import check_dim as check_dim
 from warpwise.operation.checks import check_same as check_same
 from warpwise.operation.checks import check_same_shape as check_same_shape

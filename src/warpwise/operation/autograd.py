@@ -39,20 +39,28 @@ class Gradient:
     argument.
 
     A function is called as ``backward(saved, *grads)`` with a ``Saved`` of what ``saves`` names in the same way
-    and one gradient for each output; it returns a mapping from arguments to gradients. Gradients of outputs that were not
-    used are zeros, or None unless ``materialize``. ``eager_records(*args)`` says that where PyTorch computes the forward,
-    PyTorch's own autograd serves as well: ``eager`` is differentiable and its backward no slower than this one.
+    and one gradient for each output; it returns a mapping from arguments to gradients. ``saves(*args)`` may give the names
+    for these arguments instead, so that no tensor is kept that they do not need. Gradients of outputs that were not used
+    are zeros, or None unless ``materialize``.
+
+    ``eager_records(*args)`` says that where PyTorch computes the forward, PyTorch's own autograd serves as well: ``eager``
+    is differentiable and its backward no slower than this one. It may return a function without arguments, which is called
+    at every call and says whether that holds now.
     """
 
     backward: Any
-    saves: tuple[str, ...] = ()
+    saves: tuple[str, ...] | Callable[..., tuple[str, ...]] = ()
     materialize: bool = True
-    eager_records: Callable[..., bool] = lambda *args: False
+    eager_records: Callable[..., bool | Callable[[], bool]] = lambda *args: False
 
     @property
     def op(self) -> Any:
         """The linked operation, or None."""
         return self.backward if hasattr(self.backward, "spec") else None
+
+
+_Places = tuple[list[tuple[str, int]], list[tuple[str, int, bool]]]
+"""(name, index) of tensors; (name, index, whether it is a shape) of other values."""
 
 
 class Backward:
@@ -61,42 +69,63 @@ class Backward:
     def __init__(self, spec: Spec, gradient: Gradient) -> None:
         self.spec, self.gradient = spec, gradient
         self.arguments = [argument.name for argument in spec.parsed.arguments]
-        self.names = list(gradient.saves)
+        self._sources = [*self.arguments, *spec.parsed.outputs]
+        single = [argument.is_tensor and not argument.is_list for argument in spec.parsed.arguments]
+        self._is_tensor = [*single, *(True for _ in spec.parsed.outputs)]
+        self._places: dict[tuple[str, ...], _Places] = {}
+        self._saves = gradient.saves if callable(gradient.saves) else None
+        self._names: tuple[str, ...] = () if callable(gradient.saves) else gradient.saves
         if gradient.op is not None:
             linked = [argument.name for argument in gradient.op.spec.parsed.arguments]
-            self.names = [name for name in linked if not name.startswith((GRAD, NEEDS))]
-        sources = [*self.arguments, *spec.parsed.outputs]
-        self.shapes = [name not in sources and name.startswith(SHAPE) for name in self.names]
-        needed = [name[len(SHAPE) :] if shape else name for name, shape in zip(self.names, self.shapes, strict=True)]
-        unknown = [name for name in needed if name not in sources]
-        if unknown:
-            raise ValueError(
-                f"{spec.name}: its backward needs {', '.join(map(repr, unknown))}, expected names of {', '.join(sources)}"
-            )
-        self.places = [sources.index(name) for name in needed]
+            self._names = tuple(name for name in linked if not name.startswith((GRAD, NEEDS)))
+        self._resolve(self._names)
 
-    def save(self, ctx: Any, args: Sequence[Any], outputs: Any) -> None:
+    def _resolve(self, names: tuple[str, ...]) -> _Places:
+        """Where the tensors and the other values of these names are among the arguments and outputs."""
+        if names not in self._places:
+            shapes = [name not in self._sources and name.startswith(SHAPE) for name in names]
+            needed = [name[len(SHAPE) :] if shape else name for name, shape in zip(names, shapes, strict=True)]
+            unknown = [name for name in needed if name not in self._sources]
+            if unknown:
+                raise ValueError(
+                    f"{self.spec.name}: its backward needs {', '.join(map(repr, unknown))}, "
+                    f"expected names of {', '.join(self._sources)}"
+                )
+            found = [
+                (name, self._sources.index(one), shape) for name, one, shape in zip(names, needed, shapes, strict=True)
+            ]
+            kept = [(name, at) for name, at, shape in found if self._is_tensor[at] and not shape]
+            self._places[names] = kept, [one for one in found if (one[0], one[1]) not in kept]
+        return self._places[names]
+
+    def saved(self, args: Sequence[Any]) -> _Places:
+        """What a forward with arguments like ``args`` saves."""
+        return self._places[self._names] if self._saves is None else self._resolve(self._saves(*args))
+
+    def save(self, ctx: Any, saved: _Places, args: Sequence[Any], outputs: Any) -> None:
         """Keep tensors by ``save_for_backward``, everything else on ``ctx``."""
-        values = (*args, *as_tuple(self.spec.without_absent(args, outputs)))
-        kept = [
-            values[place].shape if shape else values[place]
-            for place, shape in zip(self.places, self.shapes, strict=True)
-        ]
-        ctx.save_for_backward(*[value if isinstance(value, torch.Tensor) else None for value in kept])
-        ctx.others = [None if isinstance(value, torch.Tensor) else value for value in kept]
+        if self.spec.optional:
+            outputs = self.spec.without_absent(args, outputs)
+        values = (*args, *outputs) if outputs.__class__ is tuple else (*args, *as_tuple(outputs))
+        ctx.save_for_backward(*[values[place] for _, place in saved[0]])
+        ctx.places = saved
+        if saved[1]:
+            ctx.others = [values[place].shape if shape else values[place] for _, place, shape in saved[1]]
         if not self.gradient.materialize:
             ctx.set_materialize_grads(False)
 
     def __call__(self, ctx: Any, grads: Sequence[Any], needed: Sequence[bool]) -> tuple[Any, ...]:
         """One gradient for each argument of the schema, None where there is none."""
-        kept = [other if value is None else value for value, other in zip(ctx.saved_tensors, ctx.others, strict=True)]
+        tensors, others = ctx.places
+        values = dict(zip([name for name, _ in tensors], ctx.saved_tensors, strict=True))
+        if others:
+            values |= zip([name for name, _, _ in others], ctx.others, strict=True)
         wanted = [name for name, need in zip(self.arguments, needed, strict=True) if need]
-        values = dict(zip(self.names, kept, strict=True))
         if self.gradient.op is None:
             found = self.gradient.backward(Saved(values, wanted), *grads)
         else:
             found = self._linked(values, grads, wanted)
-        return tuple(found.get(name) if need else None for name, need in zip(self.arguments, needed, strict=True))
+        return tuple([found.get(name) if need else None for name, need in zip(self.arguments, needed, strict=True)])
 
     def _linked(self, values: dict[str, Any], grads: Sequence[Any], wanted: Sequence[str]) -> dict[str, Any]:
         op = self.gradient.op
@@ -109,25 +138,29 @@ class Backward:
 Plan = Callable[..., Any]
 
 
-def recorded(name: str, backward: Backward) -> Callable[[Plan], Plan]:
-    """Return a function that makes a plan be recorded by autograd, for eager mode.
+def function(name: str, backward: Backward) -> Any:
+    """The ``autograd.Function`` that records a plan in eager mode, called with a plan, what it saves, and the arguments.
 
     The context is set up in ``forward``, which costs the host less than a separate ``setup_context``.
     """
 
-    def forward(ctx: Any, plan: Plan, *args: Any) -> Any:
+    def forward(ctx: Any, plan: Plan, saved: _Places, *args: Any) -> Any:
         outputs = plan(*args)
-        backward.save(ctx, args, outputs)
+        backward.save(ctx, saved, args, outputs)
         return outputs
 
     def gradients(ctx: Any, *grads: Any) -> tuple[Any, ...]:
-        return (None, *backward(ctx, grads, ctx.needs_input_grad[1:]))
+        return (None, None, *backward(ctx, grads, ctx.needs_input_grad[2:]))
 
     members = {"forward": staticmethod(forward), "backward": staticmethod(gradients)}
-    made = type(name, (torch.autograd.Function,), members)
+    return type(name, (torch.autograd.Function,), members)
+
+
+def recorded(function: Any, backward: Backward, plan: Plan, args: Sequence[Any]) -> Plan:
+    """``plan`` for arguments like ``args``, recorded by autograd."""
     # Function.apply handles function transforms first, and these take another path here; its base class records at once.
-    apply = super(torch.autograd.Function, made).apply  # type: ignore[misc]
-    return lambda plan: functools.partial(apply, plan)
+    apply = super(torch.autograd.Function, function).apply
+    return functools.partial(apply, plan, backward.saved(args))
 
 
 def transformed(name: str, library: Plan, backward: Backward) -> Plan:
@@ -140,7 +173,7 @@ def transformed(name: str, library: Plan, backward: Backward) -> Plan:
         return library(args, rung)
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        backward.save(ctx, inputs[1:], output)
+        backward.save(ctx, backward.saved(inputs[1:]), inputs[1:], output)
 
     def gradients(ctx: Any, *grads: Any) -> tuple[Any, ...]:
         return (None, *backward(ctx, grads, ctx.needs_input_grad[1:]))
@@ -161,7 +194,8 @@ def register(spec: Spec, compute: Plan, fake: Plan, backward: Backward | None) -
 
         def setup_context(ctx: Any, inputs: tuple[Any, ...], keyword_only_inputs: dict[str, Any], output: Any) -> None:
             named = {name: value for name, value in keyword_only_inputs.items() if name != "rung"}
-            backward.save(ctx, parsed.bind(inputs, named), output)
+            args = parsed.bind(inputs, named)
+            backward.save(ctx, backward.saved(args), args, output)
 
         def gradients(ctx: Any, *grads: Any) -> tuple[Any, ...]:
             given = ctx.needs_input_grad  # of positional arguments, without those at the end that have their default

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+
 
 def check_tensor(op: str, name: str, value: Any, dtypes: Sequence[torch.dtype] = (), dims: Sequence[int] = ()) -> None:
     """Raise unless ``value`` is a dense tensor of one of ``dtypes`` and with one of the numbers of dimensions ``dims``."""

@@ -8,7 +8,7 @@ replayed. Under torch.compile, autocast, dispatch modes, tracing and function tr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import is_autocast_enabled, is_grad_enabled
@@ -16,10 +16,8 @@ from torch.autograd import forward_ad
 from torch.compiler import is_dynamo_compiling
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
-from warpwise import ranges
-from warpwise.cuda import observe
-from warpwise.cuda.recording import record, replayer
-from warpwise.cuda.varying import VaryingScalar
+from warpwise.cuda.gpu.recording import in_forward_mode, launches_observed, record, replayer
+from warpwise.cuda.launch.varying import VaryingScalar
 from warpwise.operation import autograd, tables
 from warpwise.operation.rung import Rung, Unsized, finished
 from warpwise.operation.schema import Argument, Schema
@@ -32,13 +30,21 @@ MAX_PLANS = 1024  # of one operation; then all are dropped
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 LOW_PRECISION = (torch.float16, torch.bfloat16, torch.float32)  # what autocast converts
 _NO_KEY = (RuntimeError, TypeError, AttributeError)  # tensors without memory (torch.func's, sparse ones), wrong types
-_SENTINEL = torch.empty(0)
+GENERATED = "<warpwise dispatch>"  # the file name of generated code in tracebacks
 
 Plan = Callable[..., Any]
 
 
-def dispatcher(op: Op) -> Callable[..., Any]:
-    """``call(*args, rung=None)`` of ``op``, with all arguments of the schema by position; registers the library operator.
+class Dispatcher(NamedTuple):
+    """``call(*args, rung=None)``, with all arguments of the schema by position, and ``planned(*args)``, the rung that is
+    chosen for these arguments, or None for PyTorch, cached like a plan."""
+
+    call: Callable[..., Any]
+    planned: Callable[..., Rung | None]
+
+
+def dispatcher(op: Op) -> Dispatcher:
+    """The calls of ``op``; registers the library operator.
 
     Raises what ``spec.check`` raises, ``UnknownRung``, and ``ValueError`` if ``rung`` refuses the arguments.
     """
@@ -47,27 +53,21 @@ def dispatcher(op: Op) -> Callable[..., Any]:
     tables.on_reload(plans.clear)
     backward = autograd.Backward(spec, spec.gradient) if spec.gradient is not None else None
     listed = any(argument.is_list and argument.is_tensor for argument in spec.parsed.arguments)
-    record_autograd = autograd.recorded(spec.name, backward) if backward is not None and not listed else None
+    function = autograd.function(spec.name, backward) if backward is not None else None
 
     def plan_of(args: tuple[Any, ...], rung: str | None) -> Plan:
         """The plan without gradients: PyTorch, or a rung."""
         spec.check(*args)
         chosen = op.chosen(*args, rung=rung)
-        return KernelPlan(op, chosen, args) if chosen is not None else spec.eager
-
-    def by_pytorch(args: tuple[Any, ...], rung: str | None) -> Any:
-        if rung is not None:
-            raise NotImplementedError(
-                f"{op.name}: expected no rung where a forward-mode derivative is computed, since only PyTorch's operators "
-                f"have one, got {rung!r}"
-            )
-        spec.check(*args)
-        return without_autocast(spec.eager, lowered(args))
+        return spec.eager if chosen is None else KernelPlan(op, chosen, args, rung)
 
     rule = spec.autocast
 
     def lowered(args: tuple[Any, ...]) -> tuple[Any, ...]:
         return args if rule == "keep" else autocast_arguments(args, rule)
+
+    def by_pytorch(args: tuple[Any, ...], rung: str | None) -> Any:
+        return without_autocast(lambda *values: _by_pytorch(op, values, rung), lowered(args))
 
     def compute(*args: Any, rung: str | None = None, **named: Any) -> Any:
         """The library operator's kernel: outputs that are not present are tensors without elements there."""
@@ -98,7 +98,7 @@ def dispatcher(op: Op) -> Callable[..., Any]:
         """A call with tensors that a transform of torch.func wraps, with sparse ones, or with arguments of a wrong type."""
         spec.check(*args)
         spec.parsed.check_kinds(args)
-        if _in_forward_mode():
+        if in_forward_mode():
             return by_pytorch(args, rung)
         if transformed is None:
             return by_library(args, rung)
@@ -114,59 +114,80 @@ def dispatcher(op: Op) -> Callable[..., Any]:
         if key is None:
             return without_key(args, rung)
         given = list(tensors(args))
-        if _in_forward_mode() or any(is_autocast_enabled(kind) for kind in ("cuda", "cpu")) or torch.jit.is_tracing():
+        if in_forward_mode() or any(is_autocast_enabled(kind) for kind in ("cuda", "cpu")) or torch.jit.is_tracing():
             return slow(args, rung)
         if not all(type(value) in PLAIN and value.device.type in ("cpu", "cuda") for value in given):
             return by_library(args, rung)
         differentiating = is_grad_enabled() and any(value.requires_grad for value in given)
+        if differentiating and (backward is None or listed):
+            return by_library(args, rung)
         plan = plan_of(args, rung)
-        if differentiating:
-            if record_autograd is None:
-                return by_library(args, rung)
-            records = spec.gradient is not None and plan is spec.eager and spec.gradient.eager_records(*args)
-            plan = plan if records else record_autograd(plan)
+        run = differentiable(plan, args) if differentiating else plan
+        result = run(*args)
+        if isinstance(plan, KernelPlan) and plan.replay is not None:
+            run = differentiable(plan.replay, args) if differentiating else plan.replay
         if spec.parsed.mutated:
-            plan = _counting(plan, spec.parsed)
-        result = plan(*args)
+            run = _counting(run, spec.parsed)
+            _count(args, spec.parsed)
         if len(plans) >= MAX_PLANS:
             plans.clear()
-        plans[key] = plan, given[0].device.type if given else "cpu"
+        plans[key] = run, given[0].device.type if given else "cpu"
         return result
+
+    def differentiable(plan: Plan, args: tuple[Any, ...]) -> Plan:
+        """The plan with gradients: PyTorch's own autograd where that serves, else this operation's backward."""
+        assert backward is not None and spec.gradient is not None
+        ours = autograd.recorded(function, backward, plan, args)
+        if plan is not spec.eager:
+            return ours
+        records = spec.gradient.eager_records(*args)
+        if not callable(records):
+            return plan if records else ours
+        return lambda *values: plan(*values) if records() else ours(*values)
 
     def slow(args: tuple[Any, ...], rung: str | None) -> Any:
         """A call in which something traces or transforms operators."""
-        if not is_dynamo_compiling() and _in_forward_mode() and _has_tangent(args):
+        if not is_dynamo_compiling() and in_forward_mode() and _has_tangent(args):
             return by_pytorch(args, rung)
         return by_library(args, rung)
 
-    call = generated(spec.parsed, spec.varying, plans, first, slow)
+    call, key_of = generated(spec.parsed, spec.varying, plans, first, slow)
+    chosen: dict[Any, Rung | None] = {}
+    tables.on_reload(chosen.clear)
+
+    def planned(*args: Any) -> Rung | None:
+        key = key_of(*args)
+        if key not in chosen:
+            spec.check(*args)
+            if len(chosen) >= MAX_PLANS:
+                chosen.clear()
+            chosen[key] = op.chosen(*args)
+        return chosen[key]
+
     if not everything:
         every = call
         call = lambda *args, rung=None: public(every(*args, rung=rung))
     call.__name__ = call.__qualname__ = op.name
-    return call
+    return Dispatcher(call, planned)
 
 
 class KernelPlan:
-    """A rung for arguments of one key: recorded at its first launch on a GPU, replayed from then on if that is possible."""
+    """A rung for arguments of one key. ``replay`` repeats what its first launch on a GPU recorded, if that is possible."""
 
-    __slots__ = ("_op", "_recorded", "_replay", "_tensors", "_varying", "rung")
-
-    def __init__(self, op: Op, rung: Rung, args: Sequence[Any]) -> None:
-        self._op, self.rung = op, rung
+    def __init__(self, op: Op, rung: Rung, args: Sequence[Any], name: str | None) -> None:
+        self.op, self.rung, self.name = op, rung, name
+        self.replay: Plan | None = None
         self._tensors = [at for at, value in enumerate(args) if isinstance(value, torch.Tensor)]
         self._varying = [op.spec.parsed.index(name) for name in op.spec.varying]
         self._recorded = any(argument.is_tensor and argument.is_list for argument in op.spec.parsed.arguments)
-        self._replay: Callable[[tuple[Any, ...]], Any] | None = None
 
     def __call__(self, *args: Any) -> Any:
-        if self._replay is not None and not (observe.OBSERVERS or ranges.watched()):
-            replayed = self._replay(args)
-            if replayed is not None:
-                return replayed
-        op, outputs = self._op, self._op.allocate(*args)
+        """Launch the rung, and record the launches if this is the first time that they can be recorded."""
+        if in_forward_mode() and _has_tangent(args):
+            return _by_pytorch(self.op, args, self.name)
+        op, outputs = self.op, self.op.allocate(*args)
         inputs = [args[at] for at in self._tensors]
-        if self._recorded or observe.OBSERVERS or ranges.watched() or not self._recordable(outputs, inputs):
+        if self._recorded or launches_observed() or not self._recordable(outputs, inputs):
             op.launch(self.rung, outputs, *args)
             return single(finished(outputs))
         self._recorded = True
@@ -178,7 +199,7 @@ class KernelPlan:
         filled = [output for output in made if output is not None and output.numel()]
         recording = record(lambda: op.launch(self.rung, outputs, *marked), [*filled, *inputs], scalars)
         if recording is not None:
-            self._replay = replayer(recording, made, self._tensors, self._varying)
+            self.replay = replayer(recording, made, self._tensors, self._varying, self)
         return single(outputs)
 
     def _recordable(self, outputs: Sequence[Any], inputs: Sequence[torch.Tensor]) -> bool:
@@ -197,7 +218,7 @@ def _empty(output: torch.Tensor | Unsized) -> bool:
     return isinstance(output, torch.Tensor) and not output.numel()
 
 
-_TENSOR = "{0}.__class__, {0}.shape, {0}.stride(), {0}.dtype, {0}.device, {0}.data_ptr() & 255, {0}.requires_grad, {0}.is_neg()"
+_TENSOR = "{0}.__class__, {0}.shape, {0}.stride(), {0}.dtype, {0}.device, {0}.data_ptr() & 255, {0}.requires_grad"
 _KEYS = {
     "tensor": _TENSOR,
     "optional": f"None if {{0}} is None else ({_TENSOR})",
@@ -223,18 +244,23 @@ def call({names}, *, rung=None):
     if found is None:
         return first(key, ({names},), rung)
     plan, device = found
-    if unpack_dual(SENTINEL)[0] is not SENTINEL or autocast(device) or tracing():
+    if autocast(device):
         return slow(({names},), rung)
-    return plan({names})
+    try:
+        return plan({names})
+    except NotImplementedError:  # an autograd.Function has no forward-mode derivative
+        if not in_forward_mode():
+            raise
+    return slow(({names},), rung)
 """
 
 
 def generated(
     schema: Schema, varying: Sequence[str], plans: dict[Any, Any], first: Plan, slow: Plan
-) -> Callable[..., Any]:
-    """``call(*args, rung=None)`` for the arguments of ``schema``, generated: a loop over them takes twice as long.
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """``call(*args, rung=None)`` and ``key(*args)`` for the arguments of ``schema``, generated: loops take twice as long.
 
-    It looks the plan up by its key and calls it, unless a transform or tracer is active.
+    ``call`` looks the plan up by its key and calls it, unless a transform or tracer is active.
     """
     names = [f"a{number}" for number in range(len(schema.arguments))]
     key = ", ".join(
@@ -242,12 +268,11 @@ def generated(
     )
     scope: dict[str, Any] = {
         "compiling": is_dynamo_compiling, "in_dispatch_mode": is_in_torch_dispatch_mode, "recording": is_grad_enabled,
-        "autocast": is_autocast_enabled, "tracing": torch.jit.is_tracing, "unpack_dual": forward_ad.unpack_dual,
-        "SENTINEL": _SENTINEL, "NO_KEY": _NO_KEY, "one": _one, "plans": plans,
+        "autocast": is_autocast_enabled, "in_forward_mode": in_forward_mode, "NO_KEY": _NO_KEY, "one": _one, "plans": plans,
         "first": first, "slow": slow,
     }  # fmt: skip
-    exec(_CALL.format(names=", ".join(names), key=key), scope)  # noqa: S102 - made of argument kinds alone
-    return scope["call"]
+    exec(compile(_CALL.format(names=", ".join(names), key=key), GENERATED, "exec"), scope)  # noqa: S102 - of argument kinds alone
+    return scope["call"], scope["key"]
 
 
 def _kind(argument: Argument, varying: Sequence[str]) -> str:
@@ -281,16 +306,19 @@ def autocast_arguments(args: tuple[Any, ...], rule: str) -> tuple[Any, ...]:
 
 def _counting(plan: Plan, schema: Schema) -> Plan:
     """``plan``, after which autograd knows that the mutated arguments have changed."""
-    places = [schema.index(name) for name in schema.mutated]
 
     def counting(*args: Any) -> Any:
         result = plan(*args)
-        for place in places:
-            for tensor in tensors(args[place]):
-                torch.autograd.graph.increment_version(tensor)
+        _count(args, schema)
         return result
 
     return counting
+
+
+def _count(args: Sequence[Any], schema: Schema) -> None:
+    for name in schema.mutated:
+        for tensor in tensors(args[schema.index(name)]):
+            torch.autograd.graph.increment_version(tensor)
 
 
 def _fake(output: torch.Tensor | Unsized | None, like: torch.Tensor) -> torch.Tensor:
@@ -300,9 +328,15 @@ def _fake(output: torch.Tensor | Unsized | None, like: torch.Tensor) -> torch.Te
     return like.new_empty(0) if output is None else output
 
 
-def _in_forward_mode() -> bool:
-    """Whether a level of forward-mode differentiation is active: a tensor is unpacked as another object then."""
-    return forward_ad.unpack_dual(_SENTINEL).primal is not _SENTINEL
+def _by_pytorch(op: Op, args: Sequence[Any], rung: str | None) -> Any:
+    """What PyTorch computes, whose operators have forward-mode derivatives. Raises ``NotImplementedError`` for a rung."""
+    if rung is not None:
+        raise NotImplementedError(
+            f"{op.name}: expected no rung where a forward-mode derivative is computed, since only PyTorch's operators "
+            f"have one, got {rung!r}"
+        )
+    op.spec.check(*args)
+    return op.spec.eager(*args)
 
 
 def _has_tangent(args: Sequence[Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -9,6 +10,20 @@ from types import MappingProxyType
 import torch
 
 
+def _in_memory_order(arrange: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+    """``arrange`` applied to the dimensions in the order of their strides, so that a transposed view stays one."""
+
+    @functools.wraps(arrange)
+    def arranged(values: torch.Tensor) -> torch.Tensor:
+        if values.is_contiguous():
+            return arrange(values)
+        order = sorted(range(values.dim()), key=values.stride, reverse=True)
+        return arrange(values.permute(order)).permute([order.index(dim) for dim in range(values.dim())])
+
+    return arranged
+
+
+@_in_memory_order
 def strided(values: torch.Tensor) -> torch.Tensor:
     """The same values with gaps in every row."""
     if not values.dim():
@@ -17,6 +32,7 @@ def strided(values: torch.Tensor) -> torch.Tensor:
     return wide[..., 1::2].copy_(values)
 
 
+@_in_memory_order
 def unaligned(values: torch.Tensor) -> torch.Tensor:
     """The same values, starting one element past an aligned address."""
     shifted = values.new_empty(values.numel() + 1)
@@ -47,8 +63,10 @@ def draw(
     """Random values of ``shape`` from ``seed``.
 
     Floating point: standard normal; "huge" ``values`` are scaled so that their ``power``-th power stays finite.
-    Integers: uniform over the dtype's range; "huge" ones are within one of the largest.
+    Integers: uniform over the dtype's range; "huge" ones are within one of the largest. On the meta device no values.
     """
+    if device.type == "meta":
+        return torch.empty(tuple(shape), dtype=dtype, device=device)
     generator = torch.Generator(device).manual_seed(seed)
     if dtype.is_floating_point:
         drawn = torch.randn(tuple(shape), generator=generator, dtype=dtype, device=device)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from warpwise import ranges
+from warpwise.cuda.launch import intercept
+from warpwise.device.target import HOPPER_SMS, assume_sm_count, assumed_sm_count
 from warpwise.operation.choice import Choice, choose
 from warpwise.operation.dispatch import dispatcher
+from warpwise.operation.launches import InterceptedLaunch
 from warpwise.operation.rung import Rung, UnknownRung, Unsized
 from warpwise.operation.spec import Spec, as_tuple, first_tensor, map_tensors, tensors
 
@@ -33,17 +36,48 @@ class Op:
     tables: Tables | None = None
     call: Callable[..., Any] = field(init=False, repr=False, compare=False)
     """``call(*args, rung=None)`` with all arguments in the schema's order: what a typed public function calls."""
+    planned: Callable[..., Rung | None] = field(init=False, repr=False, compare=False)
+    """``planned(*args)``: the rung that is chosen for these arguments, or None for PyTorch, cached as a plan is."""
 
     @property
     def name(self) -> str:
         return self.spec.name
 
     def __getattr__(self, name: str) -> Any:
-        """Build ``call`` at its first use, which registers the library operator."""
-        if name != "call":
+        """Build the dispatcher at its first use, which registers the library operator."""
+        if name not in ("call", "planned"):
             raise AttributeError(f"Op has no attribute {name!r}")
-        object.__setattr__(self, "call", dispatcher(self))
-        return self.call
+        call, planned = dispatcher(self)
+        object.__setattr__(self, "call", call)
+        object.__setattr__(self, "planned", planned)
+        return self.__dict__[name]
+
+    def fill(self, outputs: Sequence[torch.Tensor | Unsized | None], *args: Any) -> bool:
+        """Launch the rung that is chosen for ``args`` into ``outputs``; return False where PyTorch is chosen.
+
+        For launchers that call another operation: the choice is cached, and nothing is allocated or recorded.
+        """
+        rung = self.planned(*args)
+        if rung is None:
+            return False
+        self.launch(rung, outputs, *args)
+        return True
+
+    def kernels(self, rung: Rung, *args: Any) -> list[InterceptedLaunch]:
+        """The launches that ``rung`` makes for ``args``, on meta tensors, in order. Nothing runs, and no GPU is needed.
+
+        >>> [launch.compile("sm_90").registers for launch in op.kernels(op.rung("k02"), *args)]
+
+        Meta tensors stand for tensors on the rung's GPU; where no SM count is assumed it is that of an H100 and an H200.
+        """
+        launches: list[InterceptedLaunch] = []
+
+        def keep(launcher: Any, given: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+            launches.append(InterceptedLaunch(launcher, given, options))
+
+        with assume_sm_count(assumed_sm_count() or HOPPER_SMS), intercept.intercepting(keep):
+            self.launch(rung, self.allocate(*args), *args)
+        return launches
 
     def __call__(self, *args: Any, rung: str | None = None, **named: Any) -> Any:
         """Check the arguments, choose a rung and run it; on CPU tensors PyTorch computes unless ``rung`` names one."""
@@ -102,8 +136,11 @@ class Op:
         if output.present is not None and not output.present(*args):
             return None
         like = args[position(output.like)] if output.like else first_tensor(args)
-        named = args[position(output.dtype)].dtype if isinstance(output.dtype, str) and output.dtype else like.dtype
-        dtype = output.dtype if isinstance(output.dtype, torch.dtype) else named
+        dtype = output.dtype
+        if isinstance(dtype, str):
+            dtype = args[position(dtype)].dtype if dtype else like.dtype
+        elif not isinstance(dtype, torch.dtype):
+            dtype = dtype(*args)
         shape: tuple[Any, ...] = tuple(output.shape(*args)) if output.shape is not None else like.shape
         if None in shape:
             return Unsized(f"{self.name}, {name}", shape, dtype, like.device)
@@ -126,7 +163,7 @@ class Op:
             return
         given = map_tensors(lambda tensor: _plain(tensor, rung.strided), args)
         filled = outputs[0] if len(outputs) == 1 else tuple(outputs)
-        if ranges.watched():
+        if ranges.profiling_active():
             with ranges.named(f"{self.name}:{rung.name}"):
                 rung.launch(filled, *given)
         else:

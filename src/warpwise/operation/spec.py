@@ -52,8 +52,8 @@ class Output:
     """One output: its shape, dtype and memory, and how an actual value is compared with the reference.
 
     ``like`` names the argument whose shape and dtype it has. ``shape(*args)`` gives the shape otherwise; a ``None`` in it is
-    a size that the data decide, which the rung passes to ``Unsized.allocate``. ``dtype`` is a dtype or the name of an
-    argument (the first tensor unless given). ``memory_format(*args)`` gives a ``torch.memory_format``; contiguous by default.
+    a size that the data decide, which the rung passes to ``Unsized.allocate``. ``dtype`` is a dtype, the
+    name of an argument (the first tensor unless given), or ``dtype(*args)`` gives it. ``memory_format(*args)`` gives a ``torch.memory_format``; contiguous by default.
     Where ``present(*args)`` is false the output is None. A ``saved`` output is kept for the backward and not returned.
 
     An element may differ from the reference by the rounding error of a sum of ``terms(*args)`` terms whose absolute values
@@ -64,7 +64,7 @@ class Output:
 
     like: str = ""
     shape: Callable[..., Sequence[int | None]] | None = None
-    dtype: torch.dtype | str = ""
+    dtype: torch.dtype | str | Callable[..., torch.dtype] = ""
     memory_format: Callable[..., torch.memory_format] | None = None
     present: Callable[..., bool] | None = None
     saved: bool = False

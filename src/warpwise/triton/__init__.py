@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from triton import Config, cdiv, next_power_of_2
 
-from warpwise.cuda.views import out
+from warpwise.cuda.launch.views import out
 from warpwise.triton.compiler import CompiledKernel, compile
 from warpwise.triton.kernel import Kernel, TunedKernel, autotune, heuristics, jit
 

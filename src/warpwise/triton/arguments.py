@@ -10,7 +10,7 @@ import torch
 import triton.language as tl
 
 from warpwise.cuda.errors import ArgumentError
-from warpwise.cuda.views import Out, Strided
+from warpwise.cuda.launch.views import Out, Strided
 from warpwise.triton.builder import handle_of
 from warpwise.triton.compat import (
     JITFunction,

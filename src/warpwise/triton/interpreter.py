@@ -22,7 +22,7 @@ from warpwise.cuda.errors import (
     KernelError,
     LaunchError,
 )
-from warpwise.cuda.limits import check_launch, dimensions, target_profile
+from warpwise.cuda.launch.limits import check_launch, dimensions, target_profile
 from warpwise.triton import rewrite
 from warpwise.triton.arguments import ArgumentConverter
 from warpwise.triton.builder import Builder, values_of

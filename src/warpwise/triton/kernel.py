@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -12,9 +12,9 @@ import triton
 from triton.compiler.errors import CompilationError
 from triton.runtime import autotuner
 
-from warpwise.cuda import observe
 from warpwise.cuda.errors import ArgumentError, Finding, LaunchError
-from warpwise.cuda.views import Out, Strided
+from warpwise.cuda.launch import intercept
+from warpwise.cuda.launch.views import Out, Strided
 from warpwise.triton.arguments import bind, tensors_in, unwrap
 from warpwise.triton.compat import (
     COMPILATION_DISABLED,
@@ -25,6 +25,7 @@ from warpwise.triton.compat import (
     JITFunction,
     OutOfResources,
     TensorDescriptor,
+    direct_launcher,
     jit_options,
 )
 from warpwise.triton.interpreter import INTERPRETER
@@ -49,7 +50,7 @@ class BoundKernel:
         the first finding; ``ArgumentError`` for wrong arguments or tensors on several devices; ``LaunchError`` if the
         grid or the resources exceed the device's limits; ``CompileError`` with the kernel's line.
         """
-        if observe.OBSERVERS and observe.taken(self, args, {"timeout": timeout, "checks": checks, **meta}):
+        if intercept.INTERCEPTORS and intercept.intercepted(self, args, {"timeout": timeout, "checks": checks, **meta}):
             return None
         device_index = -1
         on_cpu = wrapped = False
@@ -112,6 +113,11 @@ class BoundKernel:
         given = {**dict(zip(kernel.arg_names, args, strict=False)), **options}
         values = [unwrap(given.get(parameter.name, parameter.default)) for parameter in kernel.params]
         return (*self.grid, 1, 1)[:3], values
+
+    @staticmethod
+    def relaunch(compiled: Any, grid: tuple[int, int, int], values: Sequence[Any]) -> Callable[[int, list[Any]], None]:
+        """A function of a stream and of values for all parameters that launches ``compiled`` again."""
+        return direct_launcher(compiled, grid, values)
 
     def check(self, *args: Any, timeout: float = 60.0, checks: str = "all", **meta: Any) -> list[Finding]:
         """Run interpreted and return all findings. CUDA tensors are copied to the CPU; the originals do not change."""

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from warpwise.device import Profile
-from warpwise.lab.explain.hardware import Hardware, hardware
-from warpwise.lab.explain.hint import Hint
 from warpwise.lab.explain.hints import hints
-from warpwise.lab.explain.metrics import line_metrics
-from warpwise.lab.explain.occupancy import Occupancy, occupancy
-from warpwise.lab.explain.time_model import Prediction, predict
+from warpwise.lab.explain.hints.hint import Hint
+from warpwise.lab.explain.model.hardware import Hardware, hardware
+from warpwise.lab.explain.model.metrics import line_metrics
+from warpwise.lab.explain.model.occupancy import Occupancy, occupancy
+from warpwise.lab.explain.model.time_model import Prediction, predict
 from warpwise.machine.counts import FIELDS, Buffer, Counts, Sample
 from warpwise.machine.program import Control, Instruction, Operand, Program
 

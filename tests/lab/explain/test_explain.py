@@ -13,9 +13,10 @@ import torch
 
 import warpwise as ww
 from warpwise import cuda, lab, machine
-from warpwise.cuda.observe import OBSERVERS, observing
-from warpwise.lab.explain import Explanation, launches
-from warpwise.lab.explain.hardware import hardware
+from warpwise.cuda.launch.arguments import Buffer
+from warpwise.cuda.launch.intercept import INTERCEPTORS, intercepting
+from warpwise.lab.explain import Explanation, outputs
+from warpwise.lab.explain.model.hardware import hardware
 from warpwise.lab.explain.rungs import checkable
 from warpwise.operation import Case, Cost, Op, Output, Rung, Spec
 
@@ -92,7 +93,7 @@ def test_the_kernels_own_file_is_the_main_one_however_much_an_included_one_does(
 
 def test_lines_that_did_not_run_are_said(module: cuda.Module) -> None:
     made = copied(module, 1)
-    assert any("Not reached with these arguments" in text and "parts of line 7" in text for text in made.caveats)
+    assert any("Not executed with these arguments" in text and "parts of line 7" in text for text in made.caveats)
     assert any("nominal latencies" in text for text in made.caveats)
 
 
@@ -116,7 +117,7 @@ def test_a_sample_of_blocks_is_scaled_up_and_said(module: cuda.Module) -> None:
 def test_the_budget_decides_how_many_blocks_run_where_nothing_was_checked(module: cuda.Module) -> None:
     made = copied(module, 1, n=256 * 4096, checks="none", budget=1e-5)
     assert made.sampled and made.agrees.status == "not compared"
-    assert any("was not checked first" in text for text in made.caveats)
+    assert any("was not checked:" in text for text in made.caveats)
 
 
 def test_added_outputs_of_a_sample_are_not_compared(module: cuda.Module) -> None:
@@ -148,7 +149,7 @@ def test_machine_code_that_computes_something_else_is_doubted(
     made = copied(module, 1)
     assert made.agrees.status == "no" and made.agrees.text.startswith("y[17] is ")
     assert "1 of 1,024 elements differ" in made.agrees.text
-    assert any("doubt these counters" in text for text in made.caveats)
+    assert any("these counters may be wrong" in text for text in made.caveats)
 
 
 def test_what_the_machine_cannot_execute_is_named_and_the_rest_kept(
@@ -232,7 +233,7 @@ def test_every_launch_of_a_rung_is_explained_on_what_those_before_left() -> None
     assert [one.kernel for one in found] == ["twice", "once_more"]
     assert all(one.agrees for one in found), [one.agrees.text for one in found]
     assert found.time == sum(one.prediction.time for one in found if one.prediction)
-    assert str(found).count(f"predicted on one {hardware(None).name}") == 2 and not OBSERVERS
+    assert str(found).count(f"predicted on one {hardware(None).name}") == 2 and not INTERCEPTORS
     assert [one["kernel"] for one in found.to_dict()] == ["twice", "once_more"]
 
 
@@ -262,30 +263,30 @@ def test_a_rung_for_gpus_alone_is_executed_unchecked() -> None:
     assert [one.agrees.status for one in found] == ["not compared"] * 2 and found[0].metrics[SECTORS.format("st")] == 25
 
 
-def test_observers_take_launches_and_make_them_themselves(module: cuda.Module) -> None:
+def test_an_interceptor_receives_launches_and_may_make_them(module: cuda.Module) -> None:
     seen: list[str] = []
     x, y = torch.ones(32), torch.zeros(32)
 
-    def observer(launcher: object, args: tuple[object, ...], options: object) -> None:
+    def interceptor(launcher: object, args: tuple[object, ...], options: object) -> None:
         seen.append(launcher.kernel.expression)  # type: ignore[attr-defined]
         launcher(*args)  # type: ignore[operator]
 
-    with observing(observer):
+    with intercepting(interceptor):
         module["copy<1>"][1, 32](x, y, 32)
-        assert OBSERVERS
+        assert INTERCEPTORS
     module["copy<1>"][1, 32](x, y, 32)
-    assert seen == ["copy<1>"] and y[0] == 2.0 and not OBSERVERS
+    assert seen == ["copy<1>"] and y[0] == 2.0 and not INTERCEPTORS
 
 
 def test_snapshots_keep_what_overlaps_together() -> None:
     base = np.arange(64, dtype=np.uint8)
     start = base.ctypes.data
 
-    def buffer(name: str, offset: int, size: int, const: bool) -> cuda.arguments.Buffer:
-        return cuda.arguments.Buffer(name, start + offset, size, 1, "unsigned char", const, False, start, not const)
+    def buffer(name: str, offset: int, size: int, const: bool) -> Buffer:
+        return Buffer(name, start + offset, size, 1, "unsigned char", const, False, start, not const)
 
     written, read, apart = buffer("w", 8, 16, False), buffer("r", 16, 16, True), buffer("a", 48, 8, True)
-    kept = launches.Snapshot([written, read, apart])
+    kept = outputs.ArgumentSnapshot([written, read, apart])
     base[8:32] = 0
     moved = kept.rebased([written, read, apart])
     assert moved[1].address - moved[0].address == 8 and moved[2] is apart  # type: ignore[union-attr]
@@ -318,15 +319,15 @@ def test_values_rounded_to_16_bits_on_the_way_may_differ_by_that(element: str, s
     before, after = np.ones(8, np.float32), np.ones(8, np.float32)
     other = after * np.float32(1.0005)  # half of a rounding of __half
     width = 2 if element == "__half" else 4
-    read = cuda.arguments.Buffer("x", 2**20, 16, width, element, True, False, 2**20, False)
+    read = Buffer("x", 2**20, 16, width, element, True, False, 2**20, False)
 
-    def output(values: np.ndarray) -> cuda.arguments.Buffer:
+    def output(values: np.ndarray) -> Buffer:
         start = values.ctypes.data
-        return cuda.arguments.Buffer("y", start, values.nbytes, 4, "float", False, False, start, True)
+        return Buffer("y", start, values.nbytes, 4, "float", False, False, start, True)
 
-    checked = launches.Snapshot([read, output(after)])
-    found = launches.agreement(
-        [read, output(after)], launches.Snapshot([output(before)]), checked, {"y": other}, False, False
+    checked = outputs.ArgumentSnapshot([read, output(after)])
+    found = outputs.agreement(
+        [read, output(after)], outputs.ArgumentSnapshot([output(before)]), checked, {"y": other}, False, False
     )
     assert found.status == status, found.text
 

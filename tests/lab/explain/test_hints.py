@@ -6,7 +6,7 @@ import pytest
 from tests.lab.explain.handmade import SOMETIMES, Row, explained, load, made, row, sample
 from tests.lab.explain.test_time_model import naive_matmul
 
-from warpwise.lab.explain.hint import Hint, stride
+from warpwise.lab.explain.hints.hint import Hint, stride
 from warpwise.machine.counts import Buffer
 
 
@@ -60,10 +60,10 @@ def test_lanes_side_by_side_that_touch_too_much_are_not_told_to_stand_side_by_si
 
 
 def test_data_read_again_asks_for_shared_memory() -> None:
-    hint = titled(explained(naive_matmul())[2], "the same data read again")
+    hint = titled(explained(naive_matmul())[2], "repeated loads of the same data")
     assert hint is not None and hint.line == 16 and "fetched 640 times" in hint.text
     once = made(load("LDG.E", 3, 10**6, sectors=4, ideal=4, tags=1), sectors_read=4 * 10**6)
-    assert titled(explained(once)[2], "the same data read again") is None
+    assert titled(explained(once)[2], "repeated loads of the same data") is None
 
 
 def test_narrow_accesses_ask_for_vectors() -> None:
@@ -77,7 +77,7 @@ def test_narrow_accesses_ask_for_vectors() -> None:
         )  # fmt: skip
 
     hint = titled(explained(elementwise("LDG.E", 4))[2], "narrow accesses")
-    assert hint is not None and hint.kind == "OPT" and "4 bytes a lane" in hint.text and hint.line in (3, 4)
+    assert hint is not None and hint.kind == "OPT" and "4 bytes per lane" in hint.text and hint.line in (3, 4)
     assert hint.speedup is not None and 1.1 < hint.speedup < 4
     assert titled(explained(elementwise("LDG.E.128", 16))[2], "narrow accesses") is None
 
@@ -89,7 +89,7 @@ def test_spills_and_local_arrays() -> None:
     array = titled(explained(made(*rows))[2], "local memory")
     assert array is not None and "Unroll" in array.idea
     called = titled(explained(made(*rows, row("CALL.REL.NOINC", 6, 10)))[2], "stack")
-    assert called is not None and "inlined" in called.idea and "0 bytes" not in called.text
+    assert called is not None and "Inline the function" in called.idea and "0 bytes" not in called.text
 
 
 def test_contended_atomics() -> None:
@@ -127,7 +127,7 @@ def test_values_from_shared_memory_that_serve_once() -> None:
     counts = made(
         row("LDS", 20, 10**8, requests=10**8, wavefronts=10**8, ideal_wavefronts=10**8), row("FFMA", 20, 10**8)
     )
-    hint = titled(explained(counts)[2], "little use of each value from shared memory")
+    hint = titled(explained(counts)[2], "little reuse of values from shared memory")
     assert hint is not None and "1.0 multiply-adds" in hint.text and "registers" in hint.idea
 
 
@@ -148,7 +148,7 @@ def test_values_from_shared_memory_that_serve_once() -> None:
 )
 def test_barriers_that_separate_nothing(rows: list[str], idle: bool) -> None:
     counts = made(*(row(text, 10 + i, 100) for i, text in enumerate(rows)))
-    hint = titled(explained(counts)[2], "barrier that separates nothing")
+    hint = titled(explained(counts)[2], "redundant barrier")
     assert (hint is not None) == idle
     if hint is not None:
         assert hint.line == 10 + rows.index("BAR.SYNC")
@@ -162,22 +162,22 @@ def test_a_barrier_at_a_loops_end_separates_its_rounds() -> None:
         row("EXIT", 4, 9),
         row("STS", 5, 9),
     ]
-    assert titled(explained(made(*loop, row("BRA", 6, 9, to=0)))[2], "barrier that separates nothing") is None
+    assert titled(explained(made(*loop, row("BRA", 6, 9, to=0)))[2], "redundant barrier") is None
     straight: list[Row] = [*loop[:4], row("NOP", 5, 9), row("BRA", 6, 9, to=0)]
-    assert titled(explained(made(*straight))[2], "barrier that separates nothing") is not None
+    assert titled(explained(made(*straight))[2], "redundant barrier") is not None
     unknown = [*straight, row("BRX", 7, 9)]
-    assert titled(explained(made(*unknown))[2], "barrier that separates nothing") is None
+    assert titled(explained(made(*unknown))[2], "redundant barrier") is None
 
 
 def test_low_occupancy_names_its_cause() -> None:
     counts = made(row("FFMA", 1, 10**6), blocks=132 * 64, cycles=50_000.0, registers=128)
     hint = titled(explained(counts)[2], "low occupancy")
-    assert hint is not None and "128 registers a thread" in hint.text and "let 2 blocks in" in hint.text
+    assert hint is not None and "128 registers per thread" in hint.text and "allow 2 blocks" in hint.text
     assert hint.speedup == pytest.approx(4, rel=0.1) and hint.value == 25 and "__launch_bounds__" in hint.idea
     shared = titled(
         explained(made(row("FFMA", 1, 1), blocks=132 * 64, cycles=5e4), dynamic_shared=100 * 1024)[2], "low occupancy"
     )
-    assert shared is not None and "shared memory a block" in shared.text
+    assert shared is not None and "shared memory per block" in shared.text
     assert titled(explained(made(row("FFMA", 1, 1), blocks=132 * 64, cycles=5e4))[2], "low occupancy") is None
 
 
@@ -192,7 +192,7 @@ def test_partial_waves_and_small_grids() -> None:
 def test_divergence() -> None:
     counts = made(row("FFMA", 3, 10**8), row("FFMA", 7, 10**8, threads=10**8), cycles=1e5)
     hint = titled(explained(counts)[2], "divergent warps")
-    assert hint is not None and hint.line == 7 and "16.5 of 32 threads" in hint.text and "1.0 take part" in hint.text
+    assert hint is not None and hint.line == 7 and "16.5 of 32 threads" in hint.text and "1.0 are active" in hint.text
     assert titled(explained(made(row("FFMA", 3, 10**8)))[2], "divergent warps") is None
 
 
@@ -221,7 +221,7 @@ def test_integer_division() -> None:
 
 def test_double_precision_by_accident() -> None:
     counts = made(row("F2F.F64.F32", 4, 10**7), row("DMUL", 4, 10**8), row("F2F.F32.F64", 4, 10**7))
-    hint = titled(explained(counts)[2], "double precision by accident")
+    hint = titled(explained(counts)[2], "unintended double precision")
     assert hint is not None and hint.line == 4 and "1.0f" in hint.idea
 
 
@@ -233,14 +233,14 @@ def test_at_the_roof_nothing_is_to_gain() -> None:
         blocks=2**18, sectors_read=2**25, sectors_written=2**25, l2_misses=2**25,
     )  # fmt: skip
     found = explained(counts)[2]
-    roof = titled(found, "at the roof")
+    roof = titled(found, "near the roofline")
     assert roof is not None and roof.kind == "INF" and "2,147.5 MB" in roof.text
     assert not [hint for hint in found if hint.kind == "OPT"]
 
 
 def test_matrix_units_are_the_idea_at_the_arithmetic_roof() -> None:
-    hint = titled(explained(made(row("FFMA", 1, 10**10), cycles=1.0))[2], "at the roof")
-    assert hint is not None and "FMA pipe" in hint.text and "Matrix units" in hint.idea
+    hint = titled(explained(made(row("FFMA", 1, 10**10), cycles=1.0))[2], "near the roofline")
+    assert hint is not None and "FMA pipe" in hint.text and "Tensor cores" in hint.idea
 
 
 def test_the_order_is_by_gain_and_information_comes_last() -> None:

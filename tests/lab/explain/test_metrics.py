@@ -6,9 +6,9 @@ import pytest
 from tests.lab.explain.handmade import H200, load, made, row
 
 from warpwise.device import Profile
-from warpwise.lab.explain.metrics import Table, line_metrics, metrics
-from warpwise.lab.explain.occupancy import occupancy
-from warpwise.lab.explain.pipes import PIPE_OF, PIPES, multiply_adds, pipe_of, rates
+from warpwise.lab.explain.model.metrics import CounterTable, line_metrics, metrics
+from warpwise.lab.explain.model.occupancy import occupancy
+from warpwise.lab.explain.model.pipes import PIPE_OF, PIPES, multiply_adds, pipe_of, rates
 
 
 def counted() -> dict[str, float]:
@@ -136,7 +136,7 @@ def test_masks_by_access() -> None:
     found = metrics(made(row("S2R", 1, 9)), occupancy("sm_90", 256, 12), H200)
     assert found["l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"] == 9  # special registers come that way
     assert found["launch__registers_per_thread"] == 16  # the driver gives no fewer
-    table = Table(made(row("LDG"), row("STS"), row("LDL"), row("ATOMS"), row("FADD")))
+    table = CounterTable(made(row("LDG"), row("STS"), row("LDL"), row("ATOMS"), row("FADD")))
     assert table.accesses("shared").tolist() == [False, True, False, True, False]
     assert table.accesses("global", "ld").tolist() == [True, False, False, False, False]
     assert table.of("LDL", "FADD").tolist() == [False, False, True, False, True]

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warpwise.device import Profile
-from warpwise.lab.explain.limits import shared_sizes, shared_unit
-from warpwise.lab.explain.occupancy import occupancy
+from warpwise.lab.explain.model.limits import shared_sizes, shared_unit
+from warpwise.lab.explain.model.occupancy import occupancy
 
 KIB = 1024
 TARGETS = [profile.name for profile in Profile.known()]
@@ -97,8 +97,8 @@ def test_more_of_anything_never_helps(target: str) -> None:
     "threads, registers, dynamic, said",
     [
         (1025, 32, 0, "1025 threads"),
-        (128, 256, 0, "256 registers a thread"),
-        (1024, 72, 0, "73728 registers a block"),
+        (128, 256, 0, "256 registers per thread"),
+        (1024, 72, 0, "73728 registers per block"),
         (128, 32, 227 * KIB + 1, "bytes of shared memory"),
     ],
 )

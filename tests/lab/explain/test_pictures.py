@@ -12,10 +12,13 @@ from rich.console import Console
 from tests.lab.explain.handmade import FILE, load, made, row, sample
 
 from warpwise.device import Profile
-from warpwise.lab.explain import figures, html, lanes, source_view, terminal
-from warpwise.lab.explain.explain import Options, Run, assembled
-from warpwise.lab.explain.explanation import Agreement, Explanation, Resources
-from warpwise.lab.explain.hardware import hardware
+from warpwise.lab.explain.execution import MachineRun, assembled
+from warpwise.lab.explain.model import source_lines
+from warpwise.lab.explain.model.explanation import Agreement, Explanation, Resources
+from warpwise.lab.explain.model.hardware import hardware
+from warpwise.lab.explain.options import Options
+from warpwise.lab.explain.render import format as fmt
+from warpwise.lab.explain.render import html, lanes, terminal
 from warpwise.machine.counts import Buffer, Counts, Sample
 
 SOURCE = """__global__ void kernel(const float* x, float* y) {
@@ -47,7 +50,9 @@ def counted() -> Counts:
 
 @pytest.fixture(scope="module")
 def explanation() -> Explanation:
-    run = Run(counted(), agrees=Agreement("yes", "1,024 elements of 'y' equal those of the checked run up to rounding"))
+    run = MachineRun(
+        counted(), agrees=Agreement("yes", "1,024 elements of 'y' equal those of the checked run up to rounding")
+    )
     return assembled(
         "kernel", Profile.of("sm_90"), (1056, 1, 1), (256, 1, 1), Resources(32, 4096, instructions=4), run.counts.program, run,
         FILE, SOURCE, Options(), {},
@@ -65,7 +70,7 @@ def test_text_keeps_to_the_width_and_says_what_there_is(explanation: Explanation
         "32 registers",
         "agree: 1,024",
         "kernel.cu",
-        "What these counters cannot see",
+        "Limits of these counters",
     ):
         assert wanted in text
     assert re.search(r"\b4▶.*tile\[threadIdx", text), "the line that wastes most is pointed at"
@@ -80,7 +85,7 @@ def test_text_columns(explanation: Explanation) -> None:
 
 
 def test_narrow_text_keeps_the_memory_columns(explanation: Explanation) -> None:
-    assert [column.key for column in source_view.shown_columns(explanation.lines)] == [
+    assert [column.key for column in source_lines.shown_columns(explanation.lines)] == [
         "stall_cycles", "executed", "sectors", "wavefronts",
     ]  # fmt: skip
     narrow = explanation.text(84)
@@ -102,7 +107,7 @@ def test_rich_prints_the_same_text_in_colour_and_without(explanation: Explanatio
 
 def test_one_line_can_be_chosen(explanation: Explanation) -> None:
     text = explanation.text(120, line=5)
-    assert "kernel.cu:5, one warp's store: global memory" in text and "the least there is" in text
+    assert "kernel.cu:5, one warp's store: global memory" in text and "which is ideal" in text
     with pytest.raises(LookupError, match="no machine code for line 6"):
         explanation.text(120, line=6)
     assert " 1   __global__" not in explanation.text(120) and "1   __global__" in explanation.text(120, all_lines=True)
@@ -113,9 +118,9 @@ def test_a_strided_load_fills_a_sector_a_lane(explanation: Explanation) -> None:
     assert (one.kind, one.action, one.cost, one.ideal, one.counted, one.active) == ("global", "load", 32, 4, 32, 32)
     assert [row.label for row in one.rows[:3]] == ["x[0]", "x[256]", "x[512]"] and len(one.rows) == 32
     assert one.rows[5].cells[0] == (5,) and one.rows[5].sectors == (True, False, False, False)
-    assert one.pattern == "each lane is 256 elements from the one before"
+    assert one.pattern == "each lane is 256 elements from the previous lane"
     text = [terminal.plain(each) for each in terminal.lane_rows(one, 120)]
-    assert text[0].strip() == "32 lanes, 4 bytes each: 32 sectors where 4 would do (8×)"
+    assert text[0].strip() == "32 lanes, 4 bytes each: 32 sectors where 4 would be ideal (8×)"
     assert (
         any(line.split()[:3] == ["x[1,280]", "5", "··"] for line in text) and "20 more lines of 128 bytes" in text[-1]
     )
@@ -155,12 +160,12 @@ def test_wavefronts_of_shared_accesses(bytes: int, step: int, rows: int, first: 
 @pytest.mark.parametrize(
     "addresses, pattern",
     [
-        ([64] * 32, "all lanes go to one address"),
-        ([4 * (lane % 8) for lane in range(32)], "lanes repeat after 8: neighbouring lanes go to neighbouring addresses"),
+        ([64] * 32, "all lanes access one address"),
+        ([4 * (lane % 8) for lane in range(32)], "lanes repeat after 8: neighbouring lanes access neighbouring addresses"),
         ([4 * (lane // 8) for lane in range(32)], "groups of lanes share an address, 1 element apart"),
         ([4 * (lane % 16) + 4096 * (lane // 16) for lane in range(32)],
          "lanes step by 1 element, with jumps of 1,009 elements between groups"),
-        ([lane * lane * 4 for lane in range(32)], "lanes go to addresses without one stride"),
+        ([lane * lane * 4 for lane in range(32)], "lanes access addresses without a common stride"),
     ],
 )  # fmt: skip
 def test_patterns_in_words(addresses: list[int], pattern: str) -> None:
@@ -203,7 +208,7 @@ def test_html_is_well_formed_and_complete(explanation: Explanation) -> None:
         "limited by",
         "x[threadIdx.x * 256];  // <&>",
         "Outputs agree",
-        "What these counters cannot see",
+        "Limits of these counters",
         "8×",
         "90 %",
     ):
@@ -236,7 +241,7 @@ def test_a_page_stands_alone(explanation: Explanation) -> None:
 
 def test_without_counters_there_are_resources_and_occupancy() -> None:
     program = counted().program
-    run = Run(None, "the interpreter does not know HGMMA")
+    run = MachineRun(None, "the interpreter does not know HGMMA")
     made = assembled(
         "kernel", Profile.of("sm_90"), (1, 1, 1), (128, 1, 1), Resources(32), program, run, FILE, SOURCE, Options(), {}
     )
@@ -248,12 +253,12 @@ def test_without_counters_there_are_resources_and_occupancy() -> None:
 @pytest.mark.parametrize(
     "got, wanted",
     [
-        (figures.count(0), "0"), (figures.count(999), "999"), (figures.count(1234), "1.23 k"), (figures.count(16_777_216), "16.8 M"),
-        (figures.count(999_999), "1 M"), (figures.seconds(1.39e-4), "139 µs"), (figures.seconds(2e-6), "2 µs"),
-        (figures.seconds(9.9999e-4), "1 ms"), (figures.size(49152), "48 KiB"), (figures.percent(0.004), "< 1 %"),
-        (figures.times(8.01), "8×"), (figures.times(1.5), "1.5×"), (figures.dimensions((8, 1, 1)), "8"),
-        (figures.dimensions((8, 1, 2)), "8 × 1 × 2"), (figures.bar(0.5, 4), "██  "), (figures.bar(2, 2), "██"),
-        (figures.listed(["a", "b", "c"]), "a, b and c"), (figures.listed([]), ""), (source_view.ranges([3, 7, 8, 9]), "3, 7-9"),
+        (fmt.count(0), "0"), (fmt.count(999), "999"), (fmt.count(1234), "1.23 k"), (fmt.count(16_777_216), "16.8 M"),
+        (fmt.count(999_999), "1 M"), (fmt.seconds(1.39e-4), "139 µs"), (fmt.seconds(2e-6), "2 µs"),
+        (fmt.seconds(9.9999e-4), "1 ms"), (fmt.size(49152), "48 KiB"), (fmt.percent(0.004), "< 1 %"),
+        (fmt.times(8.01), "8×"), (fmt.times(1.5), "1.5×"), (fmt.dimensions((8, 1, 1)), "8"),
+        (fmt.dimensions((8, 1, 2)), "8 × 1 × 2"), (fmt.bar(0.5, 4), "██  "), (fmt.bar(2, 2), "██"),
+        (fmt.listed(["a", "b", "c"]), "a, b and c"), (fmt.listed([]), ""), (source_lines.ranges([3, 7, 8, 9]), "3, 7-9"),
     ],
 )  # fmt: skip
 def test_figures(got: str, wanted: str) -> None:
@@ -261,8 +266,8 @@ def test_figures(got: str, wanted: str) -> None:
 
 
 def test_lane_colours_are_distinct_and_light_enough_for_dark_text() -> None:
-    assert len(set(figures.LANE_COLOURS)) == 32
-    for colour in figures.LANE_COLOURS:
+    assert len(set(fmt.LANE_COLOURS)) == 32
+    for colour in fmt.LANE_COLOURS:
         red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
         assert 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2 > 0.25
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.lab.explain.handmade import load, made, row, sample
 
-from warpwise.lab.explain import stages
-from warpwise.lab.explain.metrics import Table
+from warpwise.lab.explain.model import stages
+from warpwise.lab.explain.model.metrics import CounterTable
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_requests_whose_addresses_are_unknown_take_one_pass() -> None:
 
 
 def test_four_lines_are_looked_up_at_a_time() -> None:
-    table = Table(
+    table = CounterTable(
         made(load("LDG.E", 1, 10, sectors=32, ideal=4, tags=32), load("LDG.E", 2, 10, sectors=4, ideal=4, tags=1))
     )
     assert stages.tag_passes(table) == 10 * 8 + 10
@@ -37,7 +37,7 @@ def test_the_data_stage_passes_shared_memory_shuffles_and_lines() -> None:
         row("LDS", 1, 5, requests=5, wavefronts=40), row("SHFL", 1, 7), row("S2R", 1, 3), load("LDG.E", 2, 10, sectors=4, ideal=4, tags=1),
         samples={3: (sample(3, 128),)},
     )  # fmt: skip
-    assert stages.data_passes(Table(counts)) == (40 + 7 + 3, 320)
+    assert stages.data_passes(CounterTable(counts)) == (40 + 7 + 3, 320)
 
 
 @pytest.mark.parametrize(
@@ -50,9 +50,9 @@ def test_the_data_stage_passes_shared_memory_shuffles_and_lines() -> None:
 )  # fmt: skip
 def test_packets_to_l2(text: str, sectors: int, nbytes: int, tags: int, packets: float) -> None:
     counts = made(load(text, 1, 100, sectors=sectors, ideal=4, tags=tags, bytes=nbytes))
-    assert stages.l2_packets(Table(counts)) == 100 * packets
+    assert stages.l2_packets(CounterTable(counts)) == 100 * packets
 
 
 def test_hits_in_l1_send_nothing() -> None:
     counts = made(load("LDG.E", 1, 100, sectors=4, ideal=4, tags=1, l2_sectors=0, l1_hits=400))
-    assert stages.l2_packets(Table(counts)) == 0
+    assert stages.l2_packets(CounterTable(counts)) == 0

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.lab.explain.handmade import H200, explained, load, made, row, sample
 
 from warpwise.device import Profile
-from warpwise.lab.explain.hardware import hardware
-from warpwise.lab.explain.occupancy import occupancy
-from warpwise.lab.explain.time_model import combined, imbalance, latency, predict
+from warpwise.lab.explain.model.hardware import hardware
+from warpwise.lab.explain.model.occupancy import occupancy
+from warpwise.lab.explain.model.time_model import combined, imbalance, latency, predict
 from warpwise.machine.counts import Buffer
 
 MS = 1e-3

@@ -11,7 +11,8 @@ from tests.lab.explain import triton_kernels as kernels
 
 import warpwise as ww
 from warpwise import cuda, machine
-from warpwise.lab.explain import Explanation, accesses
+from warpwise.lab.explain import Explanation
+from warpwise.lab.explain import triton_accesses as accesses
 from warpwise.triton.memory import Memory
 
 SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"

@@ -14,7 +14,7 @@ from tests.lab import toys
 
 from warpwise import ranges
 from warpwise.lab.profile import Profile, ProfileError, Schedule, profile
-from warpwise.lab.profile.result import Row, byte_text, rows_of
+from warpwise.lab.profile.result import ProfileRow, byte_text, rows_of
 
 
 def copies(out, x):
@@ -202,7 +202,7 @@ def test_a_kernel_without_an_operator_counts_for_its_range():
 
 
 def test_rows_sort_by_any_column_and_show_themselves():
-    rows = (Row("<a>", 1, 1e-6, 5e-6, 0, 0, 0, 0), Row("b", 9, 2e-6, 3e-6, 0, 0, 2048, 0))
+    rows = (ProfileRow("<a>", 1, 1e-6, 5e-6, 0, 0, 0, 0), ProfileRow("b", 9, 2e-6, 3e-6, 0, 0, 2048, 0))
     result = Profile("f", "cpu: x", Schedule(), 2, rows, 0.1, notes=("a & b",))
     assert [row.name for row in result.sorted()] == ["b", "<a>"]
     assert [row.name for row in result.sorted("cpu")] == ["<a>", "b"]
@@ -229,9 +229,9 @@ def test_bytes_have_units():
 
 
 def test_a_range_costs_nothing_where_nobody_looks_and_is_seen_where_somebody_does():
-    assert not ranges.watched()
+    assert not ranges.profiling_active()
     with torch.profiler.profile(acc_events=True) as recorded:
-        assert ranges.watched()
+        assert ranges.profiling_active()
         with ranges.named("a part"):
             torch.ones(1)
     assert "a part" in {average.key for average in recorded.key_averages()}

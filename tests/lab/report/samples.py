@@ -8,8 +8,9 @@ from typing import Any
 
 from tests.lab.toys import AFFINE
 
+from warpwise.cuda.source.includes import source_digest
 from warpwise.lab import report
-from warpwise.lab.store import Measurement, Run, source_digest
+from warpwise.lab.store import Measurement, Run
 from warpwise.lab.timing.stats import Interval
 from warpwise.operation import Op, Rung
 
@@ -76,8 +77,8 @@ def ladder(scale: float = 1.0, case: str = "large", dtype: str = "float32", **mo
     return [one(name, micro) for name, micro in names.items()]
 
 
-def source(*measurements: Measurement, minutes: float = 0, device: str = GPU) -> report.Source:
-    return report.Source(run(minutes, device), tuple(measurements))
+def source(*measurements: Measurement, minutes: float = 0, device: str = GPU) -> report.RecordedRun:
+    return report.RecordedRun(run(minutes, device), tuple(measurements))
 
 
 def full(op: Op) -> report.Collected:

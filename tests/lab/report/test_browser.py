@@ -37,7 +37,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, other = tmp_path_factory.mktemp("op"), tmp_path_factory.mktemp("other")
     op = toy(other, name="emulated")
     run = dataclasses.replace(source().run, op="emulated", device=CPU)
-    emulated = report.collect(op, [report.Source(run, tuple(verdict(rung.name) for rung in op.rungs))])
+    emulated = report.collect(op, [report.RecordedRun(run, tuple(verdict(rung.name) for rung in op.rungs))])
     out = tmp_path_factory.mktemp("out")
     report.write([full(toy(folder, README)), emulated], out, {"affine": explained(), "emulated": explained()})
     return out

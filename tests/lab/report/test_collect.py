@@ -12,7 +12,8 @@ import pytest
 from tests.lab.report.samples import BYTES, CPU, FLOOR, GPU, digest, full, ladder, source, timed, toy, verdict
 
 from warpwise.lab import report
-from warpwise.lab.report import panels, words
+from warpwise.lab.report import format as fmt
+from warpwise.lab.report import panels
 from warpwise.lab.report.counters import read_counters
 from warpwise.lab.report.readme import parse
 from warpwise.lab.store import Store
@@ -75,7 +76,7 @@ def test_ceilings_come_back_from_floors(op: Op) -> None:
 
 def test_ideas_are_measured_against_the_best_before_them(op: Op) -> None:
     found = report.collect(op, [source(*ladder())])
-    steps = words.steps(found.points[0], found.rungs)
+    steps = fmt.steps(found.points[0], found.rungs)
     assert [(step.entry.name, step.factor, step.before) for step in steps] == [
         ("k01_naive", None, ""), ("k02_wide", pytest.approx(4.0), "k01_naive"), ("k03_triton", pytest.approx(0.8), "k02_wide"),
     ]  # fmt: skip
@@ -88,8 +89,8 @@ def test_a_rung_that_runs_by_name_alone_is_shown_and_never_the_best(op: Op) -> N
     (point,) = found.points
     assert point.best is not None and point.best.name == "k03_triton"
     assert point.entry("k02_wide") is not None
-    assert [step.entry.name for step in words.steps(point, found.rungs)] == ["k01_naive", "k03_triton"]
-    assert "k02_wide runs for who names it alone." in panels.panel(found, point, True)
+    assert [step.entry.name for step in fmt.steps(point, found.rungs)] == ["k01_naive", "k03_triton"]
+    assert "k02_wide runs only if the caller names it." in panels.panel(found, point, True)
 
 
 def test_a_source_that_changed_since_is_told(op: Op, tmp_path: Path) -> None:

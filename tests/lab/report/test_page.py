@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tests.lab.report.samples import CPU, full, ladder, source, timed, toy, verdict
 
 from warpwise.lab import report
-from warpwise.lab.explain.explanation import Line
-from warpwise.lab.report import charts, draw, markup
-from warpwise.lab.report.counters import Counted, Launch
+from warpwise.lab.explain.model.explanation import Line
+from warpwise.lab.report import charts, draw, html
+from warpwise.lab.report.counters import LaunchCounters, NcuCounters
 from warpwise.lab.report.explained import Advice, Explained, LaunchExplained
 from warpwise.lab.report.page import page
 from warpwise.lab.report.source import before, coloured, difference, heated
@@ -109,7 +109,7 @@ def test_marks_of_the_charts_carry_their_figures(drawn: Read) -> None:
     ]
     wanted = "k02_wide: 40 µs (95 % interval 39.6 µs to 40.4 µs, 20 samples), 1,600 GB/s, 40 % of the ceiling, 1.50 × torch.compile"
     assert sum(label == wanted for label in labels) == 4, "two ladders, wide and narrow, for both dtypes"
-    assert any(label.startswith(wanted) and "FLOP a byte of DRAM traffic" in label for label in labels)
+    assert any(label.startswith(wanted) and "FLOP per byte of DRAM traffic" in label for label in labels)
     assert any(label.startswith("small, 2048: torch: 20 µs") for label in labels)
 
 
@@ -119,8 +119,8 @@ def test_the_page_needs_nothing_from_outside(drawn: Read) -> None:
         for name in ("src", "href", "xlink:href", "action", "srcset"):
             value = attributes.get(name, "")
             assert value.startswith(("#", "data:,")) or value in ("", "index.html"), f"{tag} {name}={value}"
-    assert "@import" not in markup.resource("page.css") and "url(" not in markup.resource("page.css")
-    assert "http" not in markup.resource("page.js")
+    assert "@import" not in html.resource("page.css") and "url(" not in html.resource("page.css")
+    assert "http" not in html.resource("page.js")
     assert "example.org" not in " ".join(value for _, attributes in drawn.elements for value in attributes.values())
 
 
@@ -179,7 +179,7 @@ def test_what_was_emulated_never_looks_timed(tmp_path: Path) -> None:
     read = Read(text)
     assert "Nothing was timed." in read.text
     assert (
-        "GPU kernels ran emulated on EPYC 9654: that tells whether they are right, and nothing of a GPU's speed."
+        "GPU kernels ran emulated on EPYC 9654: that verifies their results, and does not predict their speed on a GPU."
         in read.text
     )
     assert "Predicted, not measured" in read.text
@@ -201,7 +201,7 @@ def test_the_explanation_says_where_the_time_goes(drawn: Read) -> None:
     assert "42 µs predicted on one H200 SXM, limited by DRAM (DRAM 40 µs, L2 9 µs)" in drawn.text
     assert "uncoalesced <loads> up to 4× faster line 4: 8 × the sectors Change the order." in drawn.text
     assert "Not explained: OutOfBounds: y[<9>]" in drawn.text
-    assert "Of the waiting, in files that it includes: pack.cuh 25 %." in drawn.text
+    assert "Stall cycles in included files: pack.cuh 25 %." in drawn.text
     row = next(
         row for row in drawn.rows if row[-1:] == ["  if (i < n) y[i] = 2 * x[i] + 1;  // <b>&amp;"] and len(row) == 5
     )
@@ -240,7 +240,9 @@ def test_colouring_changes_no_line(lines: list[str]) -> None:
     for name in ("a.cu", "a.py", "a.c"):
         made = coloured(lines, Path(name))
         assert len(made) == len(lines)
-        assert ["".join(Read(line).words) for line in made] == lines
+        assert ["".join(text for _, text in line) for line in made] == lines
+        rows = Read(str(heated(lines, Path(name), {}, {}))).rows[1:]
+        assert [row[-1] for row in rows] == [line or " " for line in lines]
 
 
 def test_heat_follows_the_share_of_waiting() -> None:
@@ -274,7 +276,7 @@ def test_the_index_leads_to_every_page(tmp_path: Path) -> None:
     one = full(toy(folders[0]))
     op = toy(folders[1], schema="index(Tensor x) -> Tensor")
     run = dataclasses.replace(source().run, op="index", device=CPU)
-    other = report.collect(op, [report.Source(run, (verdict("k01_naive", "wrong", "y[0]"),))])
+    other = report.collect(op, [report.RecordedRun(run, (verdict("k01_naive", "wrong", "y[0]"),))])
     made = report.write([one, other], tmp_path / "out")
     assert [path.name for path in made] == ["index.html", "affine.html", "index_.html"]
     read = Read(made[0].read_text())
@@ -318,7 +320,7 @@ def test_without_ceilings_cost_or_opponents_there_is_still_a_ladder(tmp_path: Pa
         timed("k02_wide", 1e-5, bytes=None, flops=None, floor=None),
     ]
     read = Read(page(report.collect(toy(tmp_path), [source(*bare)])))
-    assert "10 µs" in read.text and "Calls a second." in read.text
+    assert "10 µs" in read.text and "Calls per second." in read.text
     assert "the speed of" not in read.text and "The roofline" not in read.text
 
 
@@ -333,11 +335,15 @@ def test_a_launch_that_a_gpu_does_not_get_is_not_compared(tmp_path: Path) -> Non
     found = full(toy(tmp_path))
     few = dataclasses.replace(found, environment={**found.environment, "multiprocessors": 132})
     text = Read(page(few, explained())).text
-    assert "This is not the launch that a GPU gets: grid 4 here." in text
+    assert "The launch differs on a GPU: grid 4 here." in text
     assert "too low" not in text
-    counted = Counted({("k01_naive", "large", "float32"): (Launch("affine", (4, 1, 1), 32, 0, {}),)}, {"ncu": "1"})
+    counted = NcuCounters(
+        {("k01_naive", "large", "float32"): (LaunchCounters("affine", (4, 1, 1), 32, 0, {}),)}, {"ncu": "1"}
+    )
     assert "the prediction is 74% too low." in Read(page(dataclasses.replace(few, counters=counted), explained())).text
-    other = Counted({("k01_naive", "large", "float32"): (Launch("affine", (1056, 1, 1), 32, 0, {}),)}, {"ncu": "1"})
+    other = NcuCounters(
+        {("k01_naive", "large", "float32"): (LaunchCounters("affine", (1056, 1, 1), 32, 0, {}),)}, {"ncu": "1"}
+    )
     text = Read(page(dataclasses.replace(few, counters=other), explained())).text
     assert "grid 4 here, and grid 1,056 on the NVIDIA H200." in text
 

@@ -179,8 +179,8 @@ def test_a_selection_may_be_narrowed(store: Store) -> None:
     [
         ("r99", "r99: there is no such run"),
         ("last~9", "there is no such run: `warpwise history`"),
-        ("abcdef0", "no run was made at such a commit"),
-        ("2020-01-01", "nothing was measured up to then"),
+        ("abcdef0", "no run was made at that commit"),
+        ("2020-01-01", "there are no measurements up to that time"),
         ("2026-13-01", "expected a date like 2026-11-20"),
         ("--upload-pack=x", "expected a run's id (r12), last"),
         ("best", "expected a run's id (r12), last"),
@@ -194,7 +194,7 @@ def test_what_names_nothing(store: Store, text: str, words: str) -> None:
 
 def test_one_beginning_of_two_commits(store: Store) -> None:
     store.record(run(minutes=5, commit="4f0c9999aaaaa"), timed(minutes=5))
-    with pytest.raises(UnknownSelection, match="2 commits begin so: 4f0c2d1aaaaa, 4f0c9999aaaa"):
+    with pytest.raises(UnknownSelection, match="2 commits start with it: 4f0c2d1aaaaa, 4f0c9999aaaa"):
         select(store, "4f0c")
 
 

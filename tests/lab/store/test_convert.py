@@ -13,8 +13,9 @@ from tests.lab import toys
 from tests.lab.fakes import FakeTimer
 
 from warpwise import lab
+from warpwise.cuda.source.includes import source_digest
 from warpwise.lab import Ceilings
-from warpwise.lab.store import Recorder, Store, UnreadableResults, read_results, repository_state, source_digest
+from warpwise.lab.store import Recorder, Store, UnreadableResults, read_results, repository_state
 
 RESULTS = (Path(__file__).parents[3] / "benchmarks" / "results" / "h200").glob("*.json")
 H200 = [path for path in sorted(RESULTS) if {"schema", "points"} <= json.loads(path.read_text()).keys()]
@@ -138,19 +139,6 @@ def test_what_is_no_results_file(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(UnreadableResults, match="wrong.json") as caught:
         read_results(path)
     assert words in str(caught.value)
-
-
-def test_a_kernels_digest_changes_with_what_it_includes(tmp_path: Path) -> None:
-    kernel, header = tmp_path / "k01.cu", tmp_path / "tile.cuh"
-    kernel.write_text('#include <cuda_fp16.h>\n  # include "tile.cuh"\n#include "warpwise/reduce.cuh"\n')
-    header.write_text('#include "k01.cu"\n#define TILE 16\n')
-    first = source_digest(kernel)
-    assert first == source_digest(kernel) != ""
-    header.write_text("#define TILE 32\n")
-    second = source_digest(kernel)
-    kernel.write_text('#include "tile.cuh"\n')
-    assert len({first, second, source_digest(kernel)}) == 3
-    assert source_digest(tmp_path / "nothing.cu") == ""
 
 
 def test_the_commit_is_that_of_the_kernels_repository(tmp_path: Path) -> None:

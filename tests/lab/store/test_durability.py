@@ -8,7 +8,6 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
@@ -42,7 +41,7 @@ def test_a_newer_store_is_refused_and_stays_as_it_is(own_store: Path) -> None:
         store.record(run(), timed())
         store._connection.execute(f"PRAGMA user_version = {VERSION + 1}")
     before = own_store.read_bytes()
-    with pytest.raises(NewerStore, match=rf"schema is {VERSION + 1}, this version knows {VERSION}.*update Warpwise"):
+    with pytest.raises(NewerStore, match=rf"schema is {VERSION + 1}, this version supports {VERSION}.*update Warpwise"):
         Store.open()
     assert own_store.read_bytes() == before
 
@@ -51,7 +50,7 @@ def test_a_damaged_store_is_reported_and_set_aside(own_store: Path) -> None:
     with Store.open() as store:
         store.record(run(), *(timed(message="x" * 500) for _ in range(200)))
     damaged = damage(own_store)
-    with pytest.warns(RuntimeWarning, match=r"runs\.sqlite3 is damaged .* set aside as runs\.sqlite3\.damaged-"):
+    with pytest.warns(RuntimeWarning, match=r"runs\.sqlite3 is damaged .* moved to runs\.sqlite3\.damaged-"):
         store = Store.open()
     with store:
         assert store.runs() == []
@@ -76,7 +75,7 @@ def test_a_store_that_lost_its_end_is_set_aside(own_store: Path) -> None:
     messages: list[str] = []
     with Store.open(report=messages.append) as store:
         assert store.runs() == []
-    assert "set aside" in messages[0]
+    assert "moved to" in messages[0]
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "notes"])
@@ -96,7 +95,7 @@ def test_another_programs_database_is_left_alone(own_store: Path) -> None:
         other.execute("CREATE TABLE runs (mileage)")
     other.close()
     before = own_store.read_bytes()
-    with pytest.raises(StoreError, match="database of something else"):
+    with pytest.raises(StoreError, match="another database"):
         Store.open()
     assert own_store.read_bytes() == before
 
@@ -214,10 +213,8 @@ def test_a_writer_that_does_not_let_go_is_named(own_store: Path, monkeypatch: py
         store._connection.execute("PRAGMA busy_timeout = 50")
         other = sqlite3.connect(own_store, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
-        began = time.monotonic()
         with pytest.raises(StoreError, match="locked; another process has been writing"):
             store.record(run(), timed())
-        assert time.monotonic() - began < 30
         other.execute("ROLLBACK")
         other.close()
         store.record(run(), timed())
@@ -241,7 +238,7 @@ def test_processes_that_find_one_store_damaged_set_it_aside_once(own_store: Path
     ]
     said = [writer.communicate("go\n", timeout=120) for writer in writers]
     assert [errors for _, errors in said] == ["", ""]
-    assert sum("set aside" in output for output, _ in said) == 1
+    assert sum("moved to" in output for output, _ in said) == 1
     (aside,) = own_store.parent.glob("*.damaged-*")
     assert aside.read_bytes() == damaged
     with Store.open(report=pytest.fail) as store:

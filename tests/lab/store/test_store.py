@@ -185,7 +185,7 @@ def test_lists_are_made_from_indexes(arguments: dict[str, object], index: str) -
 
 def test_a_place_that_cannot_be_made_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARPWISE_STORE", "/dev/null/runs.sqlite3")
-    with pytest.raises(StoreError, match="/dev/null/runs.sqlite3 cannot be made.*WARPWISE_STORE"):
+    with pytest.raises(StoreError, match="/dev/null/runs.sqlite3 cannot be created.*WARPWISE_STORE"):
         Store.open()
 
 
@@ -194,7 +194,7 @@ def test_a_full_disk_is_an_error_that_says_what_to_do(own_store: Path) -> None:
         kept = store.record(run(), timed())
         (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
         store._connection.execute(f"PRAGMA max_page_count = {pages}")
-        with pytest.raises(StoreError, match="full.*room on the disk"):
+        with pytest.raises(StoreError, match="full.*check the disk space"):
             store.record(kept, *(timed(message="x" * 2000) for _ in range(50)))
         assert len(store.measurements()) == 1
     assert sqlite3.connect(own_store).execute("SELECT count(*) FROM measurements").fetchone() == (1,)

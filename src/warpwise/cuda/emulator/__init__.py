@@ -1,1 +1,1 @@
-"""CUDA kernels on a CPU, with every access checked: rewritten, compiled with instrumentation, run by fibers."""
+"""CUDA kernels on a CPU with every access checked: rewritten as C++, compiled with instrumentation, run by fibers."""

@@ -1,4 +1,4 @@
-"""Kernel source to a shared library for the CPU, kept in the cache."""
+"""Compile a kernel for the CPU into a shared library in the cache."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpwise import cache
+from warpwise import cache, native
 from warpwise.cuda.emulator import messages, preprocess, runtime, toolchain
 from warpwise.cuda.emulator.rewrite import rewrite
 from warpwise.cuda.emulator.toolchain import INCLUDE, SHARED_INCLUDE
 from warpwise.cuda.errors import CompileError
-from warpwise.cuda.lexer import lex
-from warpwise.cuda.source import kernel_of, kernels, prune
+from warpwise.cuda.source.device_code import prune
+from warpwise.cuda.source.kernels import kernel_of, kernels
+from warpwise.cuda.source.lexer import lex
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,10 @@ def build(
     target: str = "sm_90",
     checked: bool = True,
 ) -> Build:
-    """Compile the kernel that ``expression`` names ("ns::scale<float, 4>"), or fetch it from the cache.
+    """Return the kernel that ``expression`` names ("ns::scale<float, 4>"), compiled on a cache miss.
 
-    ``checked`` has every access, array index, division and shift call the runtime. Raises CompileError: the compiler's
-    message with the lines of ``file``, or which kernels there are, or which compiler to install.
+    With ``checked`` every access, array index, division and shift is checked by the runtime. Raises ``CompileError``
+    with the compiler's messages and the lines of ``file``, the names of the kernels, or the compiler to install.
     """
     folders = preprocess.search_path(file, [*include, SHARED_INCLUDE])
     headers = preprocess.user_headers(text, folders)
@@ -112,7 +113,7 @@ def _translation_unit(
 
 
 def _check_name(text: str, file: str, expression: str) -> None:
-    """Refuse an expression that mentions no name of the source, before the compiler says so less clearly."""
+    """Raise ``CompileError`` if the expression names nothing in the source: the compiler's message is less clear."""
     if "__global__" not in text:
         raise CompileError(f"{file}: no __global__ function in this source, so no kernel {expression!r}")
     names = [token.text for token in lex(expression, directives=False) if token.kind == "identifier"]
@@ -131,7 +132,7 @@ def _instead(name: str, found: Sequence[str]) -> str:
 
 
 def _definitions(define: Mapping[str, object], target: str) -> str:
-    """`#define` lines, after the device headers so that these can be precompiled."""
+    """Return the `#define` lines. They follow the device headers, which are precompiled without them."""
     match = re.fullmatch(r"(?:sm|compute)_(\d+)(\d)[af]?", target)
     if match is None:
         raise CompileError(f"target must read like 'sm_90', got {target!r}")
@@ -152,16 +153,16 @@ def _compile(
     text: str,
     expression: str,
 ) -> None:
-    """One compiler process from ``unit`` to ``library``; the source reaches it through its standard input."""
+    """Compile ``unit``, passed on standard input, into ``library``."""
     handle, made = tempfile.mkstemp(dir=library.parent, suffix=".so")
     os.close(handle)
     headers = [INCLUDE, SHARED_INCLUDE]
-    # The sanitizers' own libraries stay out: g++ would add them to any link, clang to none of a shared library.
-    if "clang" in toolchain.version(compiler):
+    # Do not link the sanitizers' libraries: g++ adds them unless -nodefaultlibs is given, clang does not.
+    if native.is_clang(compiler):
         own = ["-ferror-limit=8", "-fno-caret-diagnostics"]
     else:
         own = ["-fmax-errors=8", "-fno-diagnostics-show-caret"]
-        own += ["-nodefaultlibs", "-lstdc++", "-lm", "-lgcc_s", "-lgcc", "-lc"]
+        own += ["-nodefaultlibs", "-lstdc++", "-lm", "-lgcc_s", "-lgcc", "-lc", *toolchain.linker()]
         headers.insert(0, toolchain.precompiled(compiler, flags))
     command = [
         *compiler, *flags, "-pipe", "-fdiagnostics-color=never", *(f"-I{folder}" for folder in headers),
@@ -185,7 +186,7 @@ def _compile(
 
 
 def _facts(library: Path) -> dict[str, object]:
-    """What the library says of its kernel: the type, demangled, and the bytes of each parameter."""
+    """Return the demangled type of the library's kernel and the size of each parameter in bytes."""
     loaded = ctypes.CDLL(str(library))
     loaded.ww_entry_type.restype = ctypes.c_char_p
     loaded.ww_entry_sizes.restype = ctypes.POINTER(ctypes.c_size_t)

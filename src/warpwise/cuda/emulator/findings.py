@@ -1,4 +1,4 @@
-"""The runtime's reports as findings: which source line, whose element, and what to do about it."""
+"""Translate the runtime's reports into findings with a source line, an element of an array, and a hint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from warpwise.cuda import errors
 from warpwise.cuda.emulator.runtime import Report, Side
 from warpwise.cuda.errors import Access, Finding, Index3
-from warpwise.cuda.source import kernel_of, kernels
+from warpwise.cuda.source.kernels import kernel_of, kernels
 
 if TYPE_CHECKING:
     from warpwise.cuda.emulator.compiler import Build
@@ -49,7 +49,7 @@ _WARP = 32
 
 
 def translate(build: Build, reports: Sequence[Report], load_bias: int, block: Index3) -> list[Finding]:
-    """``reports`` as findings, first one first, with the lines of the user's source."""
+    """Return ``reports`` as findings with lines of the user's source, in the order in which they occurred."""
     places = _lines(
         build, [side.pc - load_bias for report in reports for side in (report.access, report.other) if side.pc]
     )
@@ -58,7 +58,7 @@ def translate(build: Build, reports: Sequence[Report], load_bias: int, block: In
 
 
 def _merged(findings: Iterable[Finding]) -> list[Finding]:
-    """One finding for several instructions of one line, with the counts added up."""
+    """Merge the findings of several instructions of one line, and add their counts."""
     kept: dict[object, Finding] = {}
     for finding in findings:
         sides = [(side.what, side.file, side.line) for side in (finding.access, finding.other) if side]
@@ -70,7 +70,7 @@ def _merged(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _rank(findings: Sequence[Finding], finding: Finding) -> int:
-    """A read of what another thread is yet to write is reported twice: as the race that it is, then as uninitialised."""
+    """Return a sort key. A race on unwritten memory is also an uninitialised read; the race comes first."""
     first = findings.index(finding)
     if finding.kind is errors.DataRace:
         twins = [
@@ -120,7 +120,7 @@ def _access(build: Build, side: Side, places: dict[int, tuple[str, int]], load_b
 def _last_known(
     build: Build, report: Report, access: Access, places: dict[int, tuple[str, int]], load_bias: int
 ) -> Access:
-    """Time ran out where no line is known, or between threads: the line that was left for there, or the kernel's first."""
+    """After a timeout at an unknown line or between threads: the caller's line, or the first line of the kernel."""
     caller = _access(build, report.other, places, load_bias)
     declared = kernel_of(build.expression, kernels(build.text))
     file, line = (caller.file, caller.line) if caller.line else (build.file, declared.line if declared else 0)
@@ -128,7 +128,7 @@ def _last_known(
 
 
 def _indexed(text: str) -> str:
-    """The one array that a line of source indexes, or nothing if it indexes several."""
+    """Return the array that a line of source indexes, or '' if it indexes several."""
     names = set(re.findall(r"([A-Za-z_]\w*)\s*\[", text))
     return names.pop() if len(names) == 1 else ""
 
@@ -144,7 +144,7 @@ def _text(build: Build, file: str, line: int) -> str:
     return lines[line - 1].strip() if 0 < line <= len(lines) else ""
 
 
-# ---- What happened, in words
+# ---- Messages
 
 
 def _message(kind: type[errors.KernelError], report: Report, variable: str, space: str) -> str:
@@ -219,7 +219,7 @@ def _warp(side: Side, block: Index3) -> int:
 
 
 def _lines(build: Build, addresses: Iterable[int]) -> dict[int, tuple[str, int]]:
-    """For each return address, the innermost line that is not one of the emulator's headers."""
+    """Return for each address the innermost source line outside the emulator's headers."""
     wanted = sorted(set(addresses))
     program = shutil.which("addr2line") or shutil.which("llvm-addr2line")
     if not wanted or not program:
@@ -239,7 +239,7 @@ def _lines(build: Build, addresses: Iterable[int]) -> dict[int, tuple[str, int]]
 
 
 def _user_file(build: Build, file: str) -> str:
-    """The name for a message, or nothing for a file of the emulator's. The debugger knows relative names with a folder."""
+    """Return the file name for a message, or '' for a header of the emulator. Debug information adds a folder to it."""
     if file == build.file or file.endswith(("/" + build.file, "<stdin>")):  # the source comes through standard input
         return build.file
     if file.startswith("?") or "<" in file or Path(file).is_relative_to(_HEADERS) or not Path(file).is_file():

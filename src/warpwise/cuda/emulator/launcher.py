@@ -1,4 +1,4 @@
-"""One emulated launch: arguments handed to the runtime, its reports handed back as findings."""
+"""An emulated launch: pass the arguments to the runtime and return its reports as findings."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from warpwise.cuda.emulator import runtime
 from warpwise.cuda.errors import Finding, Index3, LaunchError
 
 if TYPE_CHECKING:
-    from warpwise.cuda.arguments import Buffer, Scalar
     from warpwise.cuda.emulator.compiler import Build
+    from warpwise.cuda.launch.arguments import Buffer, Scalar
     from warpwise.device.profiles import Profile
 
 ORDERS = {"forward": 0, "reverse": 1, "shuffle": 2}
@@ -29,7 +29,7 @@ _ANY_SHARED = 2**63
 
 @dataclass(frozen=True)
 class Options:
-    """How a launch is emulated.
+    """Options of an emulated launch.
 
     ``timeout`` is in seconds (0: none). ``checks`` is "all", "bounds" (no races, no uninitialised memory) or "none" (a
     build without instrumentation). ``order`` is the order of blocks and threads: "forward", "reverse" or "shuffle" by
@@ -45,7 +45,7 @@ class Options:
 
 @functools.lru_cache(maxsize=512)
 def _entry(library: str) -> int:
-    """The address of a kernel library's entry; the library stays loaded."""
+    """Return the address of the entry of a kernel's library, which stays loaded."""
     runtime.handle()
     loaded = ctypes.CDLL(library)
     _LOADED.append(loaded)
@@ -70,11 +70,11 @@ def launch(
     options: Options,
     profile: Profile | None,
 ) -> list[Finding]:
-    """Run the kernel on copies of its buffers, write those that it may write back, and return what was found.
+    """Run the kernel on copies of its buffers, copy the writable ones back, and return the findings.
 
-    After a finding that ends the launch (an access out of bounds, say) no buffer is written back. What the kernel
-    prints goes to ``sys.stdout``. Raises ``LaunchError`` for a launch the emulator cannot hold and
-    ``KeyboardInterrupt`` if Ctrl-C stopped it.
+    No buffer is copied back after a finding that ends the launch, such as an access out of bounds. The kernel prints to
+    ``sys.stdout``. Raises ``LaunchError`` if the launch exceeds a limit of the emulator and ``KeyboardInterrupt`` if
+    Ctrl-C stopped it.
     """
     threads = block[0] * block[1] * block[2]
     if not 0 < threads <= MAX_THREADS or min(grid) < 1:
@@ -89,7 +89,7 @@ def launch(
         raise ValueError(f"timeout={options.timeout!r}: expected seconds, or 0 for none")
     handle = runtime.handle()
     packed, kept = _pack(arguments)
-    asked = runtime.Launch(
+    asked = runtime.LaunchRequest(
         _entry(str(build.library)), ctypes.addressof(packed), len(arguments), grid, block, shared_bytes,
         profile.shared_per_block_optin if profile else _ANY_SHARED,
         *(CHECKS[options.checks] if build.checked else CHECKS["none"]),
@@ -120,7 +120,7 @@ def launch(
 
 
 def _pack(arguments: Sequence[Buffer | Scalar]) -> tuple[ctypes.Array[ctypes.c_char], object]:
-    """``ww_argument`` structures, and what must live as long as they do."""
+    """Return the ``ww_argument`` structures, and the object that must live as long as they do."""
     packed = ctypes.create_string_buffer(_ARGUMENT.size * max(1, len(arguments)))
     scalars = bytearray()
     places = []
@@ -144,5 +144,5 @@ def _pack(arguments: Sequence[Buffer | Scalar]) -> tuple[ctypes.Array[ctypes.c_c
 
 
 def _interrupted(kernel: str) -> None:
-    """Python's own handler has been told, and raises at the next call in the main thread; other threads stop here."""
+    """Raise ``KeyboardInterrupt``. Python's handler raises it in the main thread already; other threads need it here."""
     raise KeyboardInterrupt(f"{kernel}: interrupted")

@@ -1,4 +1,4 @@
-"""What a compiler said of a kernel, in the terms of the user's file."""
+"""The compiler's messages about a kernel, in terms of the user's file."""
 
 from __future__ import annotations
 
@@ -7,27 +7,29 @@ from collections.abc import Mapping
 
 from warpwise.cuda.emulator.rewrite import ABSENT
 from warpwise.cuda.errors import UnsupportedFeature
-from warpwise.cuda.source import kernels
+from warpwise.cuda.source.kernels import kernels
+
+_UNDEFINED = re.compile(r"undefined reference to [`']([^']+)'")  # of ld.bfd and of gold
 
 
 def refuse_absent(message: str, expression: str) -> None:
-    """Raise UnsupportedFeature where the compiler misses a library that has no stand-in on the CPU."""
+    """Raise ``UnsupportedFeature`` if the compiler misses a library that the emulator does not implement."""
     names = "|".join((*ABSENT, "atomic", "atomic_ref", "ptx"))
     missed = r"(?:has not been declared|is not a member of ['‘]cuda['’]|does not name)"
     match = re.search(rf"^(.+?:\d+):.* error: ['‘](?:cuda::)?({names})['’] {missed}", message, re.MULTILINE)
     if match:
         raise UnsupportedFeature(
-            f"{match[1]}: kernel {expression} uses {match[2]}, which has no stand-in on the CPU; run it on a GPU"
+            f"{match[1]}: kernel {expression} uses {match[2]}, which the emulator does not implement; run it on a GPU"
         )
 
 
 def readable(message: str, file: str, text: str, expression: str) -> str:
-    """The compiler's errors, each with the user's line under it, without the notes about generated code."""
+    """Return the compiler's errors, each with the user's line below it, without notes about generated code."""
     source = text.splitlines()
     lines = []
     for line in message.splitlines():
         match = re.match(r"(.+?):(\d+):(?:(\d+):)? (?:fatal )?(error|note): (.*)", line)
-        if match is None:
+        if match is None or _UNDEFINED.search(line):
             continue
         where, number, kind = match[1], int(match[2]), match[4]
         if kind == "note" and where != file:
@@ -39,7 +41,7 @@ def readable(message: str, file: str, text: str, expression: str) -> str:
         lines.append(f"{where}:{number}: {kind}: {match[5]}")
         if where == file and 0 < number <= len(source):
             lines.append(f"    {source[number - 1].strip()}")
-    for name in dict.fromkeys(re.findall(r"undefined reference to `([^']+)'", message)):
+    for name in dict.fromkeys(_UNDEFINED.findall(message)):
         lines.append(f"{name} is declared, but defined neither in this file nor in the headers it includes")
     return f"{file}: kernel {expression} does not compile:\n" + "\n".join(lines or message.splitlines()[-20:])
 

@@ -1,4 +1,4 @@
-"""Sources that only make sense after the preprocessor: the user's own headers, and declarations made by macros."""
+"""Preprocess sources that include the user's own headers or declare kernels and variables by macros."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from warpwise.cuda.errors import CompileError
-from warpwise.cuda.source import INCLUDE as INCLUDE_LINE
+from warpwise.cuda.source.device_code import INCLUDE as INCLUDE_LINE
 
 _INCLUDE = re.compile(r'^([ \t]*)#([ \t]*)include[ \t]*(<[^>\n]+>|"[^"\n]+")', re.MULTILINE)
 _MARK = re.compile(r'^#pragma ww_include (<[^>\n]+>|"[^"\n]+")', re.MULTILINE)
@@ -18,13 +18,13 @@ _REWRITTEN = re.compile(r"\b(?:__shared__|__asm__|asm|__global__|__constant__)\b
 
 
 def search_path(file: str, include: Sequence[Path]) -> list[Path]:
-    """Where `#include "x.cuh"` looks: beside the file, then the folders given."""
+    """Return the folders searched for `#include "x.cuh"`: that of the file, then ``include``."""
     beside = Path(file).parent
     return [*([beside] if beside.is_dir() and Path(file).exists() else []), *map(Path, include)]
 
 
 def wants(text: str) -> bool:
-    """Whether a macro expands to something that the rewriting has to see."""
+    """Return True if a macro expands to something that ``rewrite`` must replace."""
     return any(_REWRITTEN.search(define[0].split("define", 1)[1]) for define in _DEFINE.finditer(text))
 
 
@@ -37,7 +37,7 @@ def _resolve(name: str, folders: Sequence[Path]) -> Path | None:
 
 
 def user_headers(text: str, folders: Sequence[Path]) -> list[str]:
-    """The contents of every header that ``text`` includes from ``folders``, directly or not."""
+    """Return the contents of every header that ``text`` includes from ``folders``, directly or indirectly."""
     return [content for _, content in _walk(text, folders)]
 
 
@@ -56,9 +56,9 @@ def _walk(text: str, folders: Sequence[Path]) -> Iterator[tuple[Path, str]]:
 
 
 def expand(text: str, file: str, folders: Sequence[Path], definitions: str, compiler: Sequence[str]) -> str:
-    """``text`` after the preprocessor, with its own headers in it and every other `#include` left as it was.
+    """Return ``text`` preprocessed, with the user's headers inserted and every other `#include` unchanged.
 
-    Lines are told by `# 3 "file.cu"` marks.
+    `#line 3 "file.cu"` directives give the lines of the source. Raises ``CompileError`` if the preprocessor fails.
     """
     with tempfile.TemporaryDirectory(prefix="warpwise-") as made:
         copies: dict[Path, Path] = {}
@@ -86,7 +86,7 @@ def expand(text: str, file: str, folders: Sequence[Path], definitions: str, comp
     return _MARK.sub(lambda match: f"#include {match[1]}", _own_lines(output, file))
 
 
-# What a source may test with #if, as include/ww/qualifiers.h defines it.
+# The macros that include/ww/qualifiers.h defines, for #if in a source.
 _KNOWN = """#define __CUDACC__ 1
 #define __NVCC__ 1
 #define __CUDACC_VER_MAJOR__ 13
@@ -97,7 +97,7 @@ _KNOWN = """#define __CUDACC__ 1
 
 
 def _own_lines(output: str, file: str) -> str:
-    """Drop what the preprocessor prints before the first line of ``file``; keep its line marks without their flags."""
+    """Drop the output before the first line of ``file``, and the flags of the line directives."""
     start = output.find(f'# 1 "{file}"')
     body = output[start:] if start >= 0 else output
     return re.sub(r'^# (\d+) ("[^"\n]*")[^\n]*', r"#line \1 \2", body, flags=re.MULTILINE)

@@ -1,4 +1,4 @@
-"""CUDA C++ to the C++ that g++ and clang compile, each line where it was; the headers in include/ww give it meaning."""
+"""Rewrite CUDA C++ as C++ for g++ and clang, without moving a line; include/ww declares the names that it uses."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from warpwise.cuda.declarations import Declaration, declarations
-from warpwise.cuda.directives import Macro, macros, significant
 from warpwise.cuda.emulator.rewrite_shared import SharedVariable, shared_statement
 from warpwise.cuda.errors import CompileError
-from warpwise.cuda.lexer import Lines, Token, closing, lex, split
+from warpwise.cuda.source.declarations import Declaration, declarations
+from warpwise.cuda.source.directives import Macro, macros, significant
+from warpwise.cuda.source.lexer import Lines, Token, closing, lex, split
 
-# Libraries with no stand-in here: a file may include them, but a kernel that uses them is refused.
+# Libraries that the emulator does not implement: a file may include them, but a kernel may not use them.
 ABSENT = ("cub", "cute", "cutlass", "nvshmem", "thrust")
 ABSENT_HEADER = re.compile(
     r"""#\s*include\s*[<"](?:cub|cute|cutlass|nvshmem|cuda/(?:std/)?(?:atomic|semaphore|latch)|cuda/ptx|cudaTypedefs)"""
@@ -21,7 +21,7 @@ ABSENT_HEADER = re.compile(
 
 @dataclass
 class Edits:
-    """Replacements of ranges of a text; a replacement ends with as many line ends as its range had."""
+    """Replacements of ranges of a text. A replacement keeps the number of line ends of its range."""
 
     text: str
     changes: list[tuple[int, int, str]] = field(default_factory=list)
@@ -44,14 +44,14 @@ class Edits:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """``text`` has the lines of its source; ``variables`` are C++ initialisers of `ww_global` for its global variables."""
+    """The rewritten source: ``variables`` holds the C++ initialisers of `ww_global`, one for each global variable."""
 
     text: str
     variables: tuple[str, ...]
 
 
 def rewrite(text: str, file: str = "kernel.cu") -> Rewritten:
-    """Turn device code (after :func:`warpwise.cuda.source.prune`) into C++; raises CompileError naming file and line."""
+    """Rewrite device code, pruned by :func:`warpwise.cuda.source.device_code.prune`. Raises ``CompileError`` with file and line."""
     tokens = lex(text)
     defined = macros(tokens)
     code = significant(tokens)
@@ -73,7 +73,7 @@ def rewrite(text: str, file: str = "kernel.cu") -> Rewritten:
 def _rewrite_shared(
     edits: Edits, code: list[Token], found: Sequence[Declaration], defined: dict[str, Macro], lines: Lines
 ) -> None:
-    """Replace the __shared__ declarations; those at file scope are bound again inside each function that uses them."""
+    """Replace the `__shared__` declarations. Each function that uses one at file scope gets a binding of its own."""
     places = [index for index, token in enumerate(code) if token.text == "__shared__"]
     if not places:
         return
@@ -104,7 +104,7 @@ def _rewrite_shared(
 def _function_bodies(
     found: Iterable[Declaration], defined: dict[str, Macro]
 ) -> Iterable[tuple[int, int, frozenset[str], frozenset[str]]]:
-    """Of each function: the offsets inside its braces, the words in them, and its parameters' words."""
+    """Return for each function the offsets inside its braces, the words there, and the words of its parameters."""
     for declaration in found:
         if declaration.body is None:
             continue
@@ -136,8 +136,8 @@ def _rewrite_asm(edits: Edits, code: list[Token], lines: Lines) -> None:
 
 
 def _asm_block(inside: list[Token], lines: Lines, at: Token) -> str:
-    """`({ ... })` for `"text" : outputs : inputs : clobbers`."""
-    # `::` is two section marks here.
+    """Return the `({ ... })` that replaces `"text" : outputs : inputs : clobbers`."""
+    # `::` separates two sections here.
     marks: list[Token] = []
     for token in inside:
         marks += [token._replace(text=":", end=token.start + 1)] * 2 if token.text == "::" else [token]
@@ -162,7 +162,7 @@ def _asm_block(inside: list[Token], lines: Lines, at: Token) -> str:
 
 
 def _sections(tokens: Sequence[Token]) -> list[list[Token]]:
-    """Split at each ':' outside brackets that is no conditional operator's."""
+    """Split at each ':' outside brackets that does not belong to a conditional operator."""
     parts: list[list[Token]] = [[]]
     index = 0
     while index < len(tokens):

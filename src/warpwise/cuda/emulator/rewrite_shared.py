@@ -1,4 +1,4 @@
-"""One `__shared__` declaration: its statement, its declarators, and the C++ that stands for each."""
+"""A `__shared__` declaration: its statement, its declarators, and the C++ that replaces each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warpwise.cuda.errors import CompileError
-from warpwise.cuda.lexer import Lines, Token, closing, closing_angle, split
+from warpwise.cuda.source.lexer import Lines, Token, closing, closing_angle, split
 
 _DROPPED = frozenset({"__shared__", "extern", "static", "inline", "constexpr"})
 _ALIGNING = frozenset({"alignas", "__align__", "__builtin_align__"})
@@ -14,7 +14,7 @@ _ALIGNING = frozenset({"alignas", "__align__", "__builtin_align__"})
 
 @dataclass(frozen=True)
 class SharedVariable:
-    """A variable in shared memory: ``declaration`` is its C++ type as a typedef of ww_type_<name>."""
+    """A variable in shared memory. ``declaration`` is a typedef of its C++ type as `ww_type_<name>`."""
 
     name: str
     declaration: str
@@ -22,12 +22,12 @@ class SharedVariable:
     dynamic: bool
 
     def local(self) -> str:
-        """For a declaration inside a function."""
+        """Return the replacement of a declaration inside a function."""
         macro = "WW_DYNAMIC_SHARED" if self.dynamic else "WW_SHARED"
         return f"{self.declaration} {macro}({self.name}, {self.align})"
 
     def site(self) -> str:
-        """For a declaration at file scope: all but the variable itself, which each function that uses it binds anew."""
+        """Return the replacement of a declaration at file scope. Each function that uses the variable declares it."""
         macro = "WW_DYNAMIC_SITE" if self.dynamic else "WW_SITE"
         return f"{self.declaration} {macro}({self.name}, {self.align})"
 
@@ -37,11 +37,11 @@ class SharedVariable:
 
 
 def shared_statement(code: Sequence[Token], place: int, lines: Lines) -> tuple[int, int, list[SharedVariable]]:
-    """The declaration around the `__shared__` at ``place``: its first and last token, and its variables."""
+    """Return the first and last token of the declaration around the `__shared__` at ``place``, and its variables."""
     start = place
     while start > 0 and code[start - 1].text not in (";", "{", "}", ":"):
         start -= 1
-    # A label's or macro call's parenthesis in front of the declaration is none of ours; an alignment's is.
+    # A parenthesis before the declaration belongs to it if it is an alignment's, not if it is a label's or macro call's.
     end = place
     while end < len(code) and code[end].text != ";":
         end = closing(code, end) + 1 if code[end].text in ("(", "[", "{") else end + 1
@@ -73,10 +73,10 @@ def shared_statement(code: Sequence[Token], place: int, lines: Lines) -> tuple[i
 def _variable(base: str, declarator: list[Token], at: int, alignments: list[str], dynamic: bool) -> SharedVariable:
     name = declarator[at].text
     before, after = _spell(declarator[:at]), list(declarator[at + 1 :])
-    if dynamic and after and after[0].text == "[":  # the first bound of `extern __shared__ T x[][4]` is the launch's
+    if dynamic and after and after[0].text == "[":  # the launch gives the first bound of `extern __shared__ T x[][4]`
         after = after[closing(after, 0) + 1 :]
     declaration, align = f"typedef {base} {before} ww_type_{name} {_spell(after)};", "1"
-    if alignments:  # a member takes a type or a number, whichever the kernel wrote
+    if alignments:  # the operand of alignas may be a type or a number
         asked = " ".join(f"alignas({each})" for each in alignments)
         declaration += f" typedef struct {{ {asked} char byte; }} ww_align_{name};"
         align = f"alignof(ww_align_{name})"
@@ -84,7 +84,7 @@ def _variable(base: str, declarator: list[Token], at: int, alignments: list[str]
 
 
 def _without_qualifiers(tokens: Sequence[Token]) -> tuple[list[Token], list[str], bool]:
-    """The tokens of the bare declaration, the alignments asked for, and whether it is extern."""
+    """Return the tokens of the declaration without specifiers, its alignments, and whether it is extern."""
     kept: list[Token] = []
     alignments: list[str] = []
     dynamic = False
@@ -113,7 +113,7 @@ def _without_qualifiers(tokens: Sequence[Token]) -> tuple[list[Token], list[str]
 
 
 def _declared(tokens: Sequence[Token]) -> int | None:
-    """The index of the declared name: the last identifier before a bound, an initialiser or the end."""
+    """Return the index of the declared name: the last identifier before a bound, an initialiser or the end."""
     index, found = 0, None
     while index < len(tokens):
         token = tokens[index]

@@ -66,7 +66,7 @@ class Argument(ctypes.Structure):
     ]
 
 
-class Launch(ctypes.Structure):
+class LaunchRequest(ctypes.Structure):
     """``ww_launch`` of api.cpp."""
 
     _fields_ = [
@@ -107,29 +107,29 @@ class Result(ctypes.Structure):
 
 @functools.lru_cache(maxsize=1)
 def library() -> Path:
-    """The runtime as a shared library, compiled if this source and compiler have not met before (a few seconds).
+    """Return the runtime as a shared library, built on a miss in a few seconds.
 
-    Raises ``CompileError`` where there is no C++ compiler, or where it refuses the runtime.
+    Raises ``CompileError`` if there is no C++ compiler or if it fails.
     """
     command = (*toolchain.command(), *_FLAGS)
     return native.library(
         "emulator/libwarpwise_runtime", SOURCES, command, _unit_of, ("-ldl", "-lrt"),
-        lambda said: CompileError(f"{command[0]} cannot compile the emulator's runtime:\n{said}"),
+        lambda text: CompileError(f"{command[0]} cannot compile the emulator's runtime:\n{text}"),
     )  # fmt: skip
 
 
 def _unit_of(file: str) -> str:
-    """What executes PTX is compiled beside the rest, whose hot paths inline across files."""
+    """Return the translation unit of a file: ptx.cpp, or all others together, whose hot paths inline across files."""
     return "ptx" if file == "ptx.cpp" else "rest"
 
 
 @functools.lru_cache(maxsize=1)
 def handle() -> ctypes.CDLL:
-    """The runtime, loaded. Raises ``RuntimeError`` if it and this file disagree about a structure's size."""
+    """Return the loaded runtime. Raises ``RuntimeError`` if the size of a structure differs from that in this file."""
     loaded = ctypes.CDLL(str(library()), mode=ctypes.RTLD_GLOBAL)
     sizes = (ctypes.c_size_t * 4)()
     loaded.ww_structure_sizes(sizes)
-    ours = [ctypes.sizeof(kind) for kind in (Argument, Launch, Result, Report)]
+    ours = [ctypes.sizeof(kind) for kind in (Argument, LaunchRequest, Result, Report)]
     if list(sizes) != ours:
         raise RuntimeError(f"the emulator's runtime has structures of {list(sizes)} bytes, runtime.py of {ours}")
     loaded.ww_run.argtypes = [ctypes.c_void_p, ctypes.c_void_p]

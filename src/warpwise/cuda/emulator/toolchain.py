@@ -1,15 +1,17 @@
-"""The C++ compiler that makes kernels for the CPU: which one, with what flags, and its precompiled headers."""
+"""The C++ compiler for emulated kernels: its command, its flags and its precompiled headers."""
 
 from __future__ import annotations
 
 import functools
 import os
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
 from warpwise import cache, native
 from warpwise.cuda.errors import CompileError
+from warpwise.cuda.source.device_code import code_digest
 
 HERE = Path(__file__).parent
 INCLUDE = HERE / "include"
@@ -19,18 +21,11 @@ _SANITIZERS = "bounds,alignment,integer-divide-by-zero,shift-exponent"
 
 
 def command() -> tuple[str, ...]:
-    """The compiler as it is called. Raises ``CompileError`` naming what to install."""
+    """Return the command of the compiler. Raises ``CompileError`` with the packages to install."""
     try:
         return native.compiler()
     except native.NoCompiler as error:
         raise CompileError(f"running a kernel on the CPU needs a C++17 compiler: {error}") from None
-
-
-@functools.lru_cache(maxsize=8)
-def version(compiler: tuple[str, ...]) -> str:
-    """What it says of itself."""
-    result = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=False)
-    return result.stdout
 
 
 # -ffp-contract=fast with an FMA unit contracts a * b + c as nvcc does; no other arithmetic is relaxed.
@@ -44,12 +39,12 @@ _INSTRUMENTED = ("-O1", "-fsanitize=thread", f"-fsanitize={_SANITIZERS}", "-DWW_
 
 @functools.lru_cache(maxsize=8)
 def flags(compiler: tuple[str, ...], checked: bool) -> tuple[str, ...]:
-    """For kernels whose accesses the runtime checks, or for fast ones."""
+    """Return the flags for kernels with (``checked``) or without instrumented accesses."""
     common = (*_COMMON, *native.vector_flags())
-    if "clang" in version(compiler):
-        # A write over a read value hides the read from clang's instrumentation unless told.
-        told = ("-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-distinguish-volatile=1")
-        return (*common, *_INSTRUMENTED, *told) if checked else (*common, "-O2")
+    if native.is_clang(compiler):
+        # By default clang does not instrument a read that a write to the same address follows.
+        reads = ("-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-distinguish-volatile=1")
+        return (*common, *_INSTRUMENTED, *reads) if checked else (*common, "-O2")
     common = (*common, "-fno-gnu-unique", "-fno-trapping-math")
     if not checked:  # pairs of an addition and a subtraction would not be fused
         return (*common, "-O2", "-fno-tree-slp-vectorize")
@@ -58,8 +53,14 @@ def flags(compiler: tuple[str, ...], checked: bool) -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=1)
+def linker() -> tuple[str, ...]:
+    """Return the flag for g++ that selects gold if it is installed: it links a kernel in half of the time of ld.bfd."""
+    return ("-fuse-ld=gold",) if shutil.which("ld.gold") else ()
+
+
+@functools.lru_cache(maxsize=1)
 def headers_digest() -> str:
-    """Of all that a kernel's library is made of besides its source, the compiler and the runtime."""
+    """Return a digest of the inputs of a kernel's library other than its source, the compiler and the runtime."""
     headers = (
         *INCLUDE.rglob("*"),
         *SHARED_INCLUDE.rglob("*"),
@@ -69,23 +70,20 @@ def headers_digest() -> str:
     files = sorted(path for path in headers if path.is_file())
     own = ("compiler.py", "toolchain.py", "rewrite.py", "rewrite_shared.py", "preprocess.py")
     sources = [HERE / name for name in own]
-    sources += [
-        HERE.parent / name for name in ("lexer.py", "directives.py", "declarations.py", "reach.py", "source.py")
-    ]
-    return cache.key(*(path.read_bytes() for path in [*files, *sources]))
+    return cache.key(code_digest(), *(path.read_bytes() for path in [*files, *sources]))
 
 
 @functools.lru_cache(maxsize=8)
 def precompiled(compiler: tuple[str, ...], flags: tuple[str, ...]) -> Path:
-    """A folder with warpwise_device.h precompiled for these flags; the first kernel of each kind makes it.
+    """Return a folder with warpwise_device.h precompiled for these flags, built on a miss.
 
-    It remembers where its headers lay, which tells their lines from a kernel's: another installation makes its own.
+    The paths of the headers are part of the key and of the file: findings skip the lines of those headers.
     """
-    name = cache.key(compiler, version(compiler), flags, INCLUDE, headers_digest())
+    name = cache.key(compiler, native.version(compiler), flags, INCLUDE, headers_digest())
     folder = cache.cache_dir() / "emulator" / f"pch-{name}"
     header, precompiled = folder / "warpwise_device.h", folder / "warpwise_device.h.gch"
-    with cache.made_once(precompiled) as missing:
-        if missing:
+    with cache.build_lock(precompiled) as must_build:
+        if must_build:
             cache.atomic_write(header, f'#include "{INCLUDE / "warpwise_device.h"}"\n')
             handle, made = tempfile.mkstemp(dir=folder, suffix=".gch")
             os.close(handle)
@@ -99,5 +97,5 @@ def precompiled(compiler: tuple[str, ...], flags: tuple[str, ...]) -> Path:
 
 
 def environment() -> dict[str, str]:
-    """Messages in English, whatever the user's language: some are looked into."""
+    """Return an environment in which compilers print English messages, which are parsed."""
     return {**os.environ, "LC_ALL": "C.UTF-8"}

@@ -1,4 +1,5 @@
-"""Why a kernel is slow: its machine code executed on a CPU and counted, under Nsight Compute's names, with what that means.
+"""Why a kernel is slow: execute its machine code on a CPU, count it under Nsight Compute's names, and derive time and
+hints.
 
 >>> print(warpwise.explain(kernel[grid, block], *args))
 >>> for launch in lab.explain_rung("softmax", "k03_warp_shuffle", "ragged"): print(launch.prediction.limiter)
@@ -6,8 +7,11 @@
 
 from __future__ import annotations
 
-from warpwise.lab.explain.explain import Options, explain, explain_launch
-from warpwise.lab.explain.explanation import Access, Agreement, Explanation, Explanations, Line, Resources
+from warpwise.lab.explain.explain import explain
+from warpwise.lab.explain.launch import explain_launch
+from warpwise.lab.explain.model.explanation import Access, Agreement, Explanation, Explanations, Line, Resources
+from warpwise.lab.explain.options import Options
+from warpwise.lab.explain.render import html, terminal  # noqa: F401 - registers the rendering of Explanation
 from warpwise.lab.explain.rungs import explain_rung
 
 __all__ = [

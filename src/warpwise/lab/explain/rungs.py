@@ -1,4 +1,4 @@
-"""``explain_rung``: every kernel that a rung launches, explained on one of the operation's sizes."""
+"""``explain_rung``: explain every kernel that a rung launches at one of the operation's sizes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Any
 import torch
 
 from warpwise import operation
-from warpwise.cuda.observe import observing
-from warpwise.lab.explain.explain import BUDGET, Blocks, Options, explain_launch
-from warpwise.lab.explain.explanation import Explanation, Explanations
+from warpwise.cuda.launch.intercept import intercepting
+from warpwise.lab.explain.launch import explain_launch
+from warpwise.lab.explain.model.explanation import Explanation, Explanations
+from warpwise.lab.explain.options import BUDGET, Blocks, Options
 from warpwise.operation import Case, Op, Rung
 
-# What is checked in about a second: a product of the sizes, and of what this costs bytes and floating-point operations.
+# Limits for a checked run of about a second: the product of the sizes, bytes and floating-point operations.
 CHECKED_SIZES, CHECKED_BYTES, CHECKED_FLOPS = 2**24, 2**24, 2**25
 
 
@@ -46,13 +47,14 @@ def explain_rung(
     checks: str = "all",
     timeout: float = 60.0,
 ) -> Explanations:
-    """Explain each launch that ``rung`` of ``op`` makes, in order, for ``case`` (or the size of that name) and ``dtype``.
+    """Explain each launch that ``rung`` of ``op`` makes, in order, for ``case`` (or the size of that name) and
+    ``dtype``.
 
-    Without a ``case`` the operation's first size is taken, halved until a checked run takes about a second. A case that
-    is larger is counted without being checked; the rung is then checked at that smaller size first, and every
-    explanation says so. Inputs are made on ``device`` from ``seed``; the rest is as for ``explain``.
+    By default, ``case`` is the operation's first size, halved until a checked run takes about a second. A larger case
+    is counted without a check; the rung is then checked at that smaller size first, and a caveat notes it. Inputs are
+    made on ``device`` from ``seed``; the other options are those of ``explain``.
 
-    Raises ``ValueError`` for a rung that takes no such case or launches no kernel, else as ``explain``.
+    Raises ``ValueError`` if the rung does not support the case or launches no kernel, and what ``explain`` raises.
     """
     op = operation.get(op) if isinstance(op, str) else op
     rung = op.rung(rung) if isinstance(rung, str) else rung
@@ -76,35 +78,35 @@ def explain_rung(
 
 
 def _noted(one: Explanation, note: str, launches: int) -> Explanation:
-    """``one`` with ``note`` in the place of what says that nothing was checked."""
+    """``one`` with ``note`` in place of the caveat that the kernel was not checked."""
     rest = [text for text in one.caveats if not text.startswith("The kernel was not checked")]
     if launches > 1:
-        note += " Each launch was counted on buffers that those before it did not fill."
+        note += " Each launch was counted on buffers that the launches before it did not fill."
     return dataclasses.replace(one, caveats=(note, *rest))
 
 
 def _collect(
     op: Op, rung: Rung, case: Case, dtype: torch.dtype, device: torch.device, seed: int, options: Options
 ) -> list[Explanation]:
-    """Run the rung with every launch of it explained in place of being made."""
+    """Run the rung, explaining each of its launches instead of making it."""
     args = op.spec.arguments(case, dtype, device, seed)
     op.spec.check(*args)
-    # What the emulator cannot check, the machine may still execute.
+    # The machine may execute a kernel that the emulator does not support.
     unchecked = options.checks == "none" and device.type not in rung.devices
     if reason := rung.limits(*args) if unchecked else op.refusal(rung, *args):
         advice = (
-            "; checks='none' (--trusted) executes its machine code unchecked, unless it reads by the copy engine's tensor maps"
+            "; checks='none' (--trusted) executes its machine code unchecked, unless it reads through TMA tensor maps"
             if device.type not in rung.devices
             else ""
         )
         raise ValueError(f"{op.name}: {rung.name} {reason}{advice}")
     found: list[Explanation] = []
 
-    def observer(launcher: Any, given: tuple[Any, ...], more: Mapping[str, Any]) -> None:
+    def interceptor(launcher: Any, given: tuple[Any, ...], more: Mapping[str, Any]) -> None:
         own = {name: value for name, value in more.items() if name not in _LAUNCH_OPTIONS}
         found.append(explain_launch(launcher, given, own, options))
 
-    with observing(observer):
+    with intercepting(interceptor):
         op.launch(rung, op.allocate(*args), *args)
     if not found:
         raise ValueError(
@@ -123,7 +125,7 @@ def checkable(op: Op, dtype: torch.dtype) -> Case:
         return known
     case = op.spec.sizes[0]
     while too_large(op, case, dtype) and (largest := max(case.sizes.values())) > 1:
-        # All of the largest at once, so that square problems stay square.
+        # Every dimension of the largest size is halved, so square problems stay square.
         sizes = {name: size // 2 if size == largest else size for name, size in case.sizes.items()}
         case = dataclasses.replace(case, name=_described(sizes), sizes=sizes)
     return _CHECKABLE.setdefault((op.name, dtype), case)
@@ -137,7 +139,7 @@ def _described(sizes: Mapping[str, int]) -> str:
 
 
 def too_large(op: Op, case: Case, dtype: torch.dtype) -> bool:
-    """Whether checking this case takes much more than a second."""
+    """True if checking this case takes much more than a second."""
     if math.prod(max(1, size) for size in case.sizes.values()) > CHECKED_SIZES:
         return True
     cost = op.spec.cost(*op.spec.arguments(case, dtype, torch.device("cpu"), 0))

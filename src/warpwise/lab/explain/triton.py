@@ -1,4 +1,4 @@
-"""Explaining a Triton launch: what the interpreter saw of each load and store, and the compiled machine code executed."""
+"""Explain a Triton launch: accesses counted by the interpreter, and the compiled machine code executed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from warpwise.cuda import copies, ctype
-from warpwise.cuda.arguments import Buffer, Scalar
+from warpwise.cuda import ctype
 from warpwise.cuda.errors import UnsupportedFeature
-from warpwise.cuda.limits import target_profile
-from warpwise.lab.explain import launches
-from warpwise.lab.explain.accesses import Accesses
-from warpwise.lab.explain.explain import ATOMICS, Options, Run, assembled, execute
-from warpwise.lab.explain.explanation import Agreement, Explanation, Resources
+from warpwise.cuda.launch import copies
+from warpwise.cuda.launch.arguments import Buffer, Scalar
+from warpwise.cuda.launch.limits import target_profile
+from warpwise.lab.explain import outputs
+from warpwise.lab.explain.execution import ATOMICS, MachineRun, assembled, execute
+from warpwise.lab.explain.model.explanation import Agreement, Explanation, Resources
+from warpwise.lab.explain.options import Options
+from warpwise.lab.explain.triton_accesses import Accesses
 
 if TYPE_CHECKING:
     from warpwise.machine.program import Program
@@ -30,12 +32,13 @@ if TYPE_CHECKING:
 
 _WARP = 32
 _FORMATS = {
-    "i1": "<B", "u1": "<B", "i8": "<b", "u8": "<B", "i16": "<h", "u16": "<H", "i32": "<i", "u32": "<I", "i64": "<q", "u64": "<Q",
+    "i1": "<B", "u1": "<B", "i8": "<b", "u8": "<B", "i16": "<h", "u16": "<H", "i32": "<i", "u32": "<I", "i64": "<q",
+    "u64": "<Q",
     "fp16": "<e", "fp32": "<f", "f32": "<f", "fp64": "<d",
 }  # fmt: skip
 _INFERRED = (
-    "Sectors of loads and stores from the interpreter are counted for warps of 32 lanes that take neighbouring elements, as "
-    "many bytes each as their addresses allow: the compiled kernel's layout may differ."
+    "Sectors of loads and stores from the interpreter assume that the 32 lanes of a warp access neighbouring elements, "
+    "with the widest vectors that the addresses allow; the compiled kernel's layout may differ."
 )
 
 
@@ -45,7 +48,7 @@ def explain_triton(launch: BoundKernel, args: tuple[Any, ...], meta: dict[str, A
 
 
 class _Triton:
-    """One Triton launch on its way to being explained."""
+    """Explain one launch of a Triton kernel."""
 
     def __init__(self, launch: BoundKernel, args: tuple[Any, ...], meta: dict[str, Any], options: Options) -> None:
         from warpwise.triton.arguments import bind
@@ -65,11 +68,11 @@ class _Triton:
     def explanation(self) -> Explanation:
         options, checked = self.options, self.options.checks != "none"
         buffers = {name: _buffer(name, value) for name, value in self.bound.items() if _tensor(value) is not None}
-        before = launches.Snapshot(list(buffers.values()))
+        before = outputs.ArgumentSnapshot(list(buffers.values()))
         try:
             if checked:
                 self._timed("checked run", self._check)
-            after = launches.Snapshot(list(buffers.values()))
+            after = outputs.ArgumentSnapshot(list(buffers.values()))
             compiled = self._timed("compilation", self._compile)
             program = self._timed("disassembly", lambda: _load(compiled))
             grid, block = self._grid(), (_WARP * compiled.num_warps, 1, 1)
@@ -81,7 +84,7 @@ class _Triton:
             self.seconds["execution"] = run.counts.seconds
             if checked:
                 adds = any(instruction.opcode in ATOMICS for instruction in program.instructions)
-                run.agrees = launches.agreement(
+                run.agrees = outputs.agreement(
                     list(buffers.values()), before, after, run.counts.outputs, run.counts.sampled, adds
                 )
         if self.on_gpu and options.keep:
@@ -104,7 +107,7 @@ class _Triton:
         return made
 
     def _check(self) -> None:
-        """The checked run, with every access of it counted."""
+        """The checked run, with its accesses counted."""
         with self.accesses.watching():
             findings = self.launch.check(
                 *self.args, timeout=self.options.timeout, checks=self.options.checks, **self.meta
@@ -124,13 +127,17 @@ class _Triton:
 
     def _run(
         self, compiled: CompiledKernel, program: Program, grid: Any, block: Any, buffers: Mapping[str, Buffer],
-        before: launches.Snapshot,
-    ) -> Run:  # fmt: skip
-        """The compiled kernel on the machine; what it cannot execute is said, and the rest of the explanation stays."""
+        before: outputs.ArgumentSnapshot,
+    ) -> MachineRun:  # fmt: skip
+        """Execute the compiled kernel; if that is not supported, the result says why and the rest of the explanation is
+        kept.
+        """
         try:
             packed = _packed(compiled, program, self.bound, buffers)
         except UnsupportedFeature as error:
-            return Run(unsupported=str(error), agrees=Agreement("not compared", "the machine code was not executed"))
+            return MachineRun(
+                unsupported=str(error), agrees=Agreement("not compared", "the machine code was not executed")
+            )
         given = before.rebased(packed)
         return execute(program, grid, block, compiled.shared, given, {}, self.options, None)
 
@@ -151,7 +158,7 @@ def _tensor(value: Any) -> torch.Tensor | None:
 
 
 def _buffer(name: str, value: Any) -> Buffer:
-    """A tensor argument as the machine takes it."""
+    """A tensor argument as a machine buffer."""
     from warpwise.triton.arguments import is_output
     from warpwise.triton.memory import extent_bytes
 
@@ -174,7 +181,7 @@ def _element(dtype: torch.dtype) -> str:
 def _packed(
     compiled: CompiledKernel, program: Program, bound: Mapping[str, Any], buffers: Mapping[str, Buffer]
 ) -> list[Buffer | Scalar]:
-    """The compiled kernel's parameters in order: what is no constant, then scratch memory that is not used."""
+    """The compiled kernel's parameters in order: the arguments that are not constexpr, then unused scratch memory."""
     from warpwise.triton.arguments import unwrap
 
     made: list[Buffer | Scalar] = []
@@ -186,7 +193,9 @@ def _packed(
         elif isinstance(kind, str) and kind in _FORMATS:
             made.append(Scalar(name, struct.pack(_FORMATS[kind], unwrap(bound[name]))))
         else:
-            raise UnsupportedFeature(f"{compiled.name}: {name} is a {kind}, which the machine is not handed")
+            raise UnsupportedFeature(
+                f"{compiled.name}: {name} is a {kind}, which is not supported as an argument of executed machine code"
+            )
     scratch = len(program.parameters) - len(made)
     if scratch < 0:
         raise UnsupportedFeature(

@@ -1,20 +1,8 @@
-"""What torch.compile makes of an expression, as a file of its own: the Triton kernels to start from."""
+"""The code that torch.compile generates for an expression, as one file that runs and checks itself."""
 
 from __future__ import annotations
 
-from warpwise.lab.inductor.generate import NEEDS, Generated, InductorError, generate
-from warpwise.lab.inductor.parse import Kernel, NotWritable, Program, parse
-from warpwise.lab.inductor.write import checked, standalone
+from warpwise.lab.inductor.generate import Generated, InductorError, generate
+from warpwise.lab.inductor.standalone import NotWritable, checked, standalone
 
-__all__ = [
-    "NEEDS",
-    "Generated",
-    "InductorError",
-    "Kernel",
-    "NotWritable",
-    "Program",
-    "checked",
-    "generate",
-    "parse",
-    "standalone",
-]
+__all__ = ["Generated", "InductorError", "NotWritable", "checked", "generate", "standalone"]

@@ -1,19 +1,21 @@
-"""Where the time goes: torch's profiler with its schedule, a trace to look at, and what a host clock gets wrong."""
+"""Profilers: torch's with a schedule and a trace, Nsight Systems, Nsight Compute, compute-sanitizer, and host clocks
+compared.
+"""
 
 from __future__ import annotations
 
-from warpwise.lab.profile.naive_clock import NaiveClock, Reading, naive_clock
+from warpwise.lab.profile.naive_clock import ClockReading, NaiveClock, naive_clock
 from warpwise.lab.profile.record import ProfileError, profile
-from warpwise.lab.profile.result import Profile, Row
+from warpwise.lab.profile.result import Profile, ProfileRow
 from warpwise.lab.profile.schedule import Schedule
 from warpwise.lab.profile.script import profile_script
 
 __all__ = [
+    "ClockReading",
     "NaiveClock",
     "Profile",
     "ProfileError",
-    "Reading",
-    "Row",
+    "ProfileRow",
     "Schedule",
     "naive_clock",
     "profile",

@@ -1,8 +1,7 @@
-"""Why a host clock lies: one call timed in every way that people time it, beside the lab's own figure."""
+"""Compare common ways to time a call with a host clock or CUDA events to the lab's timing."""
 
 from __future__ import annotations
 
-import html
 import time as host
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 import torch
 
 from warpwise.lab.profile.record import _device, named
+from warpwise.lab.profile.result import TEMPLATES
 from warpwise.lab.timing.compare import time
 from warpwise.lab.timing.environment import current, place
 from warpwise.lab.timing.gpu import Gpu
@@ -19,16 +19,16 @@ from warpwise.lab.timing.samples import Timer
 from warpwise.lab.timing.timing import duration
 
 REPEATS = 100
-CLOSE = 0.05  # of the lab's figure: called the same
+CLOSE = 0.05  # relative difference from the lab's time that counts as the same
 ONLY_A_GPU = (
-    "Not shown, since this was no GPU: a CPU call has ended when it returns, so a clock that is read without synchronising, "
-    "which on a GPU times the launch and not the kernel, is right here. Run it on a machine with a GPU to see that."
+    "On a CPU a call is synchronous, so a clock that is read without synchronising is correct here; on a GPU it times "
+    "the launch and not the kernel. Run this on a machine with a GPU to see the difference."
 )
 
 
 @dataclass(frozen=True)
-class Reading:
-    """One way to time a call: what was done, the seconds that it gave, and what those seconds hold."""
+class ClockReading:
+    """One way to time a call: the method, the seconds it gives, and what they include."""
 
     method: str
     seconds: float
@@ -37,19 +37,19 @@ class Reading:
 
 @dataclass(frozen=True)
 class NaiveClock:
-    """The readings of ``name`` on ``place``, the lab's own last; ``remark`` says what this machine cannot show."""
+    """The readings of ``name`` on ``place``, the lab's last; ``remark`` notes what this machine cannot show."""
 
     name: str
     place: str
-    readings: tuple[Reading, ...]
+    readings: tuple[ClockReading, ...]
     remark: str = ""
 
     @property
-    def lab(self) -> Reading:
+    def lab(self) -> ClockReading:
         return self.readings[-1]
 
-    def off(self, reading: Reading) -> str:
-        """How far a reading is from the lab's: ``12 x``, ``0.08 x``, or that they agree."""
+    def off(self, reading: ClockReading) -> str:
+        """A reading over the lab's: ``12 ×``, ``0.08 ×``, or "the same"."""
         if reading is self.lab:
             return ""
         factor = reading.seconds / self.lab.seconds
@@ -67,22 +67,18 @@ class NaiveClock:
         return "\n".join([*lines, *([self.remark] if self.remark else [])])
 
     def _repr_html_(self) -> str:
-        cells = "".join(
-            "<tr>" + "".join(
-                f'<td style="text-align:left;padding:2px 10px">{html.escape(text)}</td>'
-                for text in (reading.method, duration(reading.seconds), self.off(reading), reading.why)
-            ) + "</tr>"
-            for reading in self.readings
-        )  # fmt: skip
-        heading = f"<strong>{html.escape(f'{self.name} on {self.place}')}</strong>"
-        return f'<div class="warpwise-clock">{heading}<table>{cells}</table><div>{html.escape(self.remark)}</div></div>'
+        rows = [
+            (reading.method, duration(reading.seconds), self.off(reading), reading.why) for reading in self.readings
+        ]
+        return str(TEMPLATES.render("naive_clock.html", clock=self, rows=rows))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, seconds."""
+        """Values that JSON can represent; times in seconds."""
         return {
             "name": self.name, "place": self.place, "remark": self.remark,
             "readings": [
-                {"method": reading.method, "seconds": reading.seconds, "times_lab": reading.seconds / self.lab.seconds, "why": reading.why}
+                {"method": reading.method, "seconds": reading.seconds, "times_lab": reading.seconds / self.lab.seconds,
+                 "why": reading.why}
                 for reading in self.readings
             ],
         }  # fmt: skip
@@ -98,12 +94,11 @@ def naive_clock(
     gpu: Gpu | None = None,
     timer: Timer | None = None,
 ) -> NaiveClock:
-    """Time ``function(*args)`` by ``time.time`` as it is usually done, by CUDA events, and by the lab; say what each figure holds.
+    """Time ``function(*args)`` by ``time.time``, by CUDA events and by the lab, and explain what each time includes.
 
-    On a GPU: without synchronising, synchronised after each call, synchronised once after a loop, by events. On a CPU, where
-    a call has ended when it returns: the first call, one call, a mean and a median. ``clock``, ``gpu`` and ``timer`` can be
-    replaced. The function must not be run before, or its first call is not the first. Raises ``ValueError`` unless ``repeats``
-    is at least 2.
+    On a GPU: without synchronising, synchronised after each call, synchronised once after a loop, by events. On a CPU:
+    the first call, one call, a mean and a median. ``clock``, ``gpu`` and ``timer`` can be replaced. The function must
+    not have run before, so that its first call is measured. Raises ``ValueError`` unless ``repeats`` is at least 2.
     """
     if repeats < 2:
         raise ValueError(f"naive_clock: expected repeats of at least 2, got {repeats}")
@@ -119,15 +114,17 @@ def naive_clock(
             readings = _on_cpu(call, clock, repeats)
         timing = time(function, *args, device=where, timer=timer)
     what = f"{timing.method}, median of {timing.samples}"
-    readings.append(Reading(f"the lab ({what})", timing.median, _lab_holds(where.type == "cuda" or gpu is not None)))
+    readings.append(
+        ClockReading(f"the lab ({what})", timing.median, _lab_holds(where.type == "cuda" or gpu is not None))
+    )
     remark = "" if gpu is not None or where.type == "cuda" else ONLY_A_GPU
     return NaiveClock(name or named(function), place(where), tuple(readings), remark)
 
 
 def _lab_holds(on_gpu: bool) -> str:
     if on_gpu:
-        return "the kernel alone: launch hidden behind a spinning kernel, L2 flushed before each sample, outliers by clock left out"
-    return "as many calls a sample as the clock resolves, a median with its interval"
+        return "the kernel only: launch hidden by a spinning kernel, cold L2, throttled samples dropped"
+    return "enough calls per sample for the clock's resolution; a median with its interval"
 
 
 def _once(call: Callable[[], None], clock: Callable[[], float], after: Callable[[], None]) -> float:
@@ -138,10 +135,10 @@ def _once(call: Callable[[], None], clock: Callable[[], float], after: Callable[
 
 
 def _nothing() -> None:
-    """A CPU call has ended when it returns."""
+    """A CPU call is synchronous."""
 
 
-def _on_gpu(call: Callable[[], None], gpu: Gpu, clock: Callable[[], float], repeats: int) -> list[Reading]:
+def _on_gpu(call: Callable[[], None], gpu: Gpu, clock: Callable[[], float], repeats: int) -> list[ClockReading]:
     gpu.synchronize()
     first = _once(call, clock, gpu.synchronize)
     launches, waited, events = [], [], []
@@ -165,51 +162,58 @@ def _on_gpu(call: Callable[[], None], gpu: Gpu, clock: Callable[[], float], repe
         end.synchronize()
         events.append(start.elapsed_time(end) * 1e-3)
     return [
-        Reading("time.time, the first call, synchronised", first, "compiling, loading the module and warming up, paid once"),
-        Reading(
+        ClockReading(
+            "time.time, the first call, synchronised", first, "one-time compilation, module loading and warm-up",
+        ),
+        ClockReading(
             "time.time, not synchronised", median(launches),
-            "the launch alone: the call returns when the kernel is queued, however long that runs",
+            "the launch only: the call returns when the kernel is queued",
         ),
-        Reading(
+        ClockReading(
             "time.time, synchronised after each call", median(waited),
-            "the kernel, plus the launch before it and the host's waking up after it; inputs that fit are found in L2",
+            "the kernel, its launch, and the host's wake-up after it; small inputs hit in L2",
         ),
-        Reading(
+        ClockReading(
             f"time.time, synchronised once after {repeats} calls", loop,
-            "launches hide behind the kernels before them: right for a long kernel, the launch rate for a short one; L2 warm",
+            "launches overlap with previous kernels: correct for a long kernel, else the launch rate; L2 warm",
         ),
-        Reading(
+        ClockReading(
             "CUDA events around one call", median(events),
-            "no host clock, but the device waits between the events until the launch arrives; L2 warm",
+            "no host clock, but the device idles between the events until the launch arrives; L2 warm",
         ),
     ]  # fmt: skip
 
 
-def _on_cpu(call: Callable[[], None], clock: Callable[[], float], repeats: int) -> list[Reading]:
+def _on_cpu(call: Callable[[], None], clock: Callable[[], float], repeats: int) -> list[ClockReading]:
     first = _once(call, clock, _nothing)
     singles = [_once(call, clock, _nothing) for _ in range(repeats)]
     tick = _tick(clock)
     return [
-        Reading("time.time, the first call", first, "imports, compiling, allocating and cold caches, paid once"),
-        Reading(
+        ClockReading(
+            "time.time, the first call", first, "one-time imports, compilation and allocation, and cold caches",
+        ),
+        ClockReading(
             "time.time, one call", singles[0],
             f"one sample of {repeats} that range from {duration(min(singles))} to {duration(max(singles))}; "
             f"the clock steps by {duration(tick)}",
         ),
-        Reading(
+        ClockReading(
             f"time.time, mean of {repeats} calls", mean(singles),
-            f"every interruption is in it: the slowest call alone adds {duration(max(singles) / repeats)}",
+            f"includes every interruption: the slowest call alone adds {duration(max(singles) / repeats)}",
         ),
-        Reading(
+        ClockReading(
             f"time.time, mean of {repeats} calls with the first", (first + sum(singles)) / (repeats + 1),
-            "the usual loop without a warm-up: the first call is spread over all",
+            "a loop without warm-up: includes the first call",
         ),
-        Reading(f"time.time, median of {repeats} calls", median(singles), "interruptions fall out; the clock's own step stays"),
+        ClockReading(
+            f"time.time, median of {repeats} calls", median(singles),
+            "excludes interruptions, but not the clock's resolution",
+        ),
     ]  # fmt: skip
 
 
 def _tick(clock: Callable[[], float]) -> float:
-    """The smallest step that the clock was seen to make, seconds."""
+    """The smallest observed step of the clock in seconds."""
     smallest = float("inf")
     for _ in range(20):
         started = now = clock()

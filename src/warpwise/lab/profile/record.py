@@ -1,4 +1,4 @@
-"""``profile``: a callable run step by step under torch's profiler, by a schedule, its trace written whole or not at all."""
+"""``profile``: run a callable step by step under torch's profiler with a schedule, and write its trace atomically."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENDINGS = (".pt.trace.json.gz", ".pt.trace.json", ".json.gz", ".json")
 
 
 class ProfileError(ValueError):
-    """What was asked for cannot be profiled, or its trace cannot be kept; nothing has run."""
+    """The request cannot be profiled, or its trace cannot be written; nothing has run."""
 
 
 def profile(
@@ -36,19 +36,20 @@ def profile(
     stacks: bool = False,
     name: str | None = None,
 ) -> Profile:
-    """Call ``function(*args)`` once a step under torch's profiler and return what ran, with a Chrome trace if asked for.
+    """Call ``function(*args)`` once per step under torch's profiler; return a table, and optionally write a Chrome
+    trace.
 
     ``function`` is any callable: a kernel's launcher, a module, a whole training step. ``schedule`` is (wait, warm-up,
-    active, repeat); ``steps`` says how often to call, by default as often as the schedule needs. On a machine with a GPU its
-    kernels are recorded too; on one without, the CPU's work, emulated rungs included. Rungs, and what ``warpwise.ranges.named``
-    surrounds, appear under their names. ``shapes`` records the operators' input shapes and ``stacks`` the Python lines.
+    active, repeat); ``steps`` is the number of calls, by default that of the schedule. GPU kernels are recorded on a
+    machine with a GPU, CPU work on any, including emulated rungs. Rungs and ranges of ``warpwise.ranges.named`` appear
+    under their names. ``shapes`` records the operators' input shapes and ``stacks`` the Python lines.
 
-    ``trace`` is a file that Perfetto and ``chrome://tracing`` open, and TensorBoard if it ends in ``.pt.trace.json``; if the
-    schedule repeats there is one a repetition, numbered. It takes its name when it is complete. Ctrl-C ends the run and
-    what was recorded until then is returned; an exception of ``function`` is raised on, its trace written before.
+    ``trace`` is a file for Perfetto and ``chrome://tracing``, and for TensorBoard if it ends in ``.pt.trace.json``; if
+    the schedule repeats, there is a numbered file per repetition. It is renamed into place when complete. Ctrl-C ends
+    the run and returns what was recorded; an exception of ``function`` is re-raised after its trace is written.
 
-    Raises ``ProfileError`` before anything runs if the trace cannot be written or no step would be recorded, and ``ValueError`` for
-    a bad schedule.
+    Raises ``ProfileError`` before anything runs if the trace cannot be written or no step would be recorded, and
+    ``ValueError`` for a bad schedule.
     """
     plan = Schedule.of(schedule)
     count = plan.steps if steps is None else steps
@@ -58,7 +59,7 @@ def profile(
         )
     where = _device(device, args)
     paths = trace_paths(trace, plan.repeat)
-    recorder = Recorder(plan, paths, shapes=shapes, stacks=stacks)
+    recorder = ProfileRecorder(plan, paths, shapes=shapes, stacks=stacks)
     with current(where), recorder:
         for _ in range(count):
             function(*args)
@@ -67,7 +68,7 @@ def profile(
 
 
 def named(function: Callable[..., Any]) -> str:
-    """What a callable is called: its own name, or its class's."""
+    """The name of a callable, or of its class."""
     return str(getattr(function, "__name__", type(function).__name__))
 
 
@@ -77,9 +78,9 @@ def _device(device: torch.device | str | None, args: Sequence[Any]) -> torch.dev
 
 
 def trace_paths(trace: Path | str | None, repeat: int) -> tuple[Path, ...]:
-    """A path for each repetition, tried for writing: ``t.json``, or ``t.1.json``, ``t.2.json`` if there are several.
+    """A writable path for each repetition: ``t.json``, or ``t.1.json``, ``t.2.json`` if there are several.
 
-    Raises ``ProfileError`` saying what is wrong with the path.
+    Raises ``ProfileError`` with the reason if a path cannot be written.
     """
     if trace is None:
         return ()
@@ -107,10 +108,11 @@ def trace_paths(trace: Path | str | None, repeat: int) -> tuple[Path, ...]:
 
 
 @final
-class Recorder:
-    """A profiler for each repetition of ``schedule``, moved on by ``step``; without a schedule one that records everything.
+class ProfileRecorder:
+    """A profiler for each repetition of ``schedule``, advanced by ``step``; without a schedule, one that records
+    everything.
 
-    A context: whatever ends it, the traces of what was recorded are written. Ctrl-C ends it too and goes no further.
+    A context manager: on any exit it writes the traces. It suppresses KeyboardInterrupt.
     """
 
     def __init__(
@@ -126,7 +128,7 @@ class Recorder:
         self._profiler: torch.profiler.profile | None = None
         self._seconds = self._started = 0.0
 
-    def __enter__(self) -> Recorder:
+    def __enter__(self) -> ProfileRecorder:
         self._started = time.perf_counter()
         self._begin()
         return self
@@ -142,7 +144,7 @@ class Recorder:
         return self.interrupted
 
     def step(self) -> None:
-        """The end of one step."""
+        """Mark the end of one step."""
         self.stepped += 1
         if self._profiler is None or self.schedule is None:
             return
@@ -160,12 +162,12 @@ class Recorder:
         plan = None
         if self.schedule is not None:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # that there is no warm-up is said in a note
+                warnings.simplefilter("ignore")  # a note reports a missing warm-up
                 plan = torch.profiler.schedule(
                     wait=self.schedule.wait, warmup=self.schedule.warmup, active=self.schedule.active, repeat=1
                 )
             if self.schedule.warmup == 0 and not self.notes:
-                self.notes.append("no warm-up step: the profiler's own start is in the first recorded one")
+                self.notes.append("no warm-up step: the first recorded step includes the profiler's start-up")
         self._profiler = torch.profiler.profile(
             activities=activities,
             schedule=plan,
@@ -173,7 +175,7 @@ class Recorder:
             record_shapes=self._shapes,
             with_stack=self._stacks,
             profile_memory=True,
-            acc_events=True,  # each profiler is of one cycle; without, torch warns that it clears the events between cycles
+            acc_events=True,  # one cycle per profiler; otherwise torch warns that it clears the events
         )
         self._profiler.start()
 
@@ -190,7 +192,7 @@ class Recorder:
             self.written.append(path)
 
     def result(self, name: str, where: str) -> Profile:
-        """What was recorded, of what is called ``name``."""
+        """The recorded profile, under ``name``."""
         table, steps = rows_of(self._averages)
         if self.schedule is None:
             steps = 1
@@ -210,7 +212,7 @@ class Recorder:
 
 
 def export(profiler: torch.profiler.profile, path: Path) -> None:
-    """Write the trace under a temporary name in the same folder, then give it its own."""
+    """Write the trace to a temporary file in the same folder, then rename it."""
     ending = ".json.gz" if path.name.endswith(".gz") else ".json"
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=ending)
     os.close(handle)

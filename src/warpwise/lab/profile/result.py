@@ -1,16 +1,17 @@
-"""``Profile``: a table of what ran, where its trace lies, and both as text, HTML and plain data."""
+"""``Profile``: the recorded table and the paths of its traces, as text, HTML and JSON values."""
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from warpwise.lab.html_templates import Templates
 from warpwise.lab.profile.schedule import Schedule
 from warpwise.lab.timing.timing import duration
 
+TEMPLATES = Templates("warpwise.lab.profile")
 SHOWN = 20
 COLUMNS = {
     "name": "name", "calls": "calls", "self_cpu": "self CPU", "cpu": "CPU total", "self_cuda": "self CUDA",
@@ -21,10 +22,10 @@ BYTES = ("memory", "cuda_memory")
 
 
 @dataclass(frozen=True)
-class Row:
+class ProfileRow:
     """One operator, kernel or named range, summed over the recorded steps: seconds, and net bytes allocated.
 
-    ``self_`` times leave out what was called inside. ``ranged`` marks a named range: it holds other rows.
+    ``self_`` times exclude callees. ``ranged`` marks a named range, which contains other rows.
     """
 
     name: str
@@ -38,7 +39,7 @@ class Row:
     ranged: bool = False
 
     def cell(self, column: str) -> str:
-        """The value under ``column`` with its unit; what is zero is left empty."""
+        """The value of ``column`` with its unit; "" for zero."""
         value = getattr(self, column)
         if column in TIMES:
             return duration(value) if value else ""
@@ -59,18 +60,18 @@ def byte_text(count: int) -> str:
 
 @dataclass(frozen=True)
 class Profile:
-    """What torch's profiler recorded of ``name`` on ``place``: ``table`` in no particular order, over ``steps`` active steps.
+    """A profile of ``name`` on ``place`` by torch's profiler: an unordered ``table`` over ``steps`` active steps.
 
-    ``traces`` are the Chrome traces written, one for each repetition of the schedule; ``trace`` is the first. ``seconds``
-    is what the whole run took, profiler included. ``interrupted`` says that Ctrl-C ended it and this is what there was,
-    ``failure`` the traceback of a script that did not end well.
+    ``traces`` are the Chrome traces written, one for each repetition of the schedule; ``trace`` is the first.
+    ``seconds`` is the time of the whole run, profiler included. ``interrupted`` is True if Ctrl-C ended the run, and
+    ``failure`` the traceback of a script that failed.
     """
 
     name: str
     place: str
     schedule: Schedule | None
     steps: int
-    table: tuple[Row, ...]
+    table: tuple[ProfileRow, ...]
     seconds: float
     traces: tuple[Path, ...] = ()
     interrupted: bool = False
@@ -83,22 +84,22 @@ class Profile:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether any work of a GPU was recorded."""
+        """True if GPU work was recorded."""
         return any(row.self_cuda > 0 for row in self.table)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that hold anything."""
+        """The columns with any value."""
         return tuple(
             column
             for column in COLUMNS
             if column in ("name", "calls") or any(getattr(row, column) for row in self.table)
         )
 
-    def sorted(self, by: str = "") -> list[Row]:
-        """The rows, largest first by a column's name; by the GPU's own time if there is any, else the CPU's.
+    def sorted(self, by: str = "") -> list[ProfileRow]:
+        """The rows by column ``by``, the largest first; by default self CUDA time if there is any, else self CPU time.
 
-        Raises ``ValueError`` for what is no column.
+        Raises ``ValueError`` for an unknown column.
         """
         by = by or ("self_cuda" if self.on_gpu else "self_cpu")
         if by not in COLUMNS:
@@ -109,7 +110,7 @@ class Profile:
 
     @property
     def heading(self) -> str:
-        """One line: what, where, how many steps."""
+        """One line: name, device, number of steps."""
         how = f"{self.steps} step{'' if self.steps == 1 else 's'}" + (
             f" of schedule {self.schedule}" if self.schedule else ""
         )
@@ -131,30 +132,16 @@ class Profile:
         return "\n".join([*lines, *(f"trace: {path}" for path in self.traces), *self.notes])
 
     def _repr_html_(self) -> str:
-        """A table for a notebook, readable in the dark as well."""
-        columns, escape = self.columns, html.escape
-        style = "text-align:right;padding:2px 10px;font-variant-numeric:tabular-nums"
-        left = style.replace("right", "left")
-        head = "".join(
-            f'<th style="{left if column == "name" else style}">{COLUMNS[column]}</th>' for column in columns
-        )
-        body = "".join(
-            "<tr>" + "".join(
-                f'<td style="{left if column == "name" else style}">{escape(row.cell(column))}</td>' for column in columns
-            ) + "</tr>"
-            for row in self.sorted()[:SHOWN]
-        )  # fmt: skip
-        rest = f"<div>… {len(self.table) - SHOWN} more</div>" if len(self.table) > SHOWN else ""
-        remarks = "".join(
-            f"<div>{escape(text)}</div>" for text in (*(f"trace: {path}" for path in self.traces), *self.notes)
-        )
-        return (
-            f'<div class="warpwise-profile"><strong>{escape(self.heading)}</strong>'
-            f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}{remarks}</div>'
-        )
+        """A table for a notebook."""
+        more = [f"… {len(self.table) - SHOWN} more"] if len(self.table) > SHOWN else []
+        remarks = [*more, *(f"trace: {path}" for path in self.traces), *self.notes]
+        return str(TEMPLATES.render(
+            "profile.html", heading=self.heading, columns=self.columns, titles=COLUMNS, rows=self.sorted()[:SHOWN],
+            remarks=remarks,
+        ))  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data: seconds and bytes."""
+        """Values that JSON can represent: seconds and bytes."""
         return {
             "name": self.name, "place": self.place, "schedule": str(self.schedule) if self.schedule else None,
             "steps": self.steps, "seconds": round(self.seconds, 3), "interrupted": self.interrupted,
@@ -166,14 +153,13 @@ class Profile:
 STEP = "ProfilerStep"
 
 
-def rows_of(averages: Iterable[Iterable[Any]]) -> tuple[tuple[Row, ...], int]:
+def rows_of(averages: Iterable[Iterable[Any]]) -> tuple[tuple[ProfileRow, ...], int]:
     """Rows and the number of steps in the profiler's averages (``key_averages()``), one list for each repetition.
 
-    A named range that launched kernels comes twice: as the host saw it and, mirrored, on the device. They become one row:
-    the host's entry has the time of its operators' kernels, and of kernels launched without an operator only the mirror
-    knows.
+    A named range with kernels has two entries, one of the host and one mirrored on the device, which are merged: the
+    host's entry has the time of its operators' kernels, the mirror also that of kernels launched without an operator.
     """
-    found: dict[str, Row] = {}
+    found: dict[str, ProfileRow] = {}
     mirrored: dict[str, float] = {}
     steps = 0
     for average in (item for cycle in averages for item in cycle):
@@ -184,8 +170,8 @@ def rows_of(averages: Iterable[Iterable[Any]]) -> tuple[tuple[Row, ...], int]:
         if ranged and not _on_host(average):
             mirrored[average.key] = mirrored.get(average.key, 0.0) + average.device_time_total * 1e-6
             continue
-        before = found.get(average.key, Row(average.key, 0, 0.0, 0.0, 0.0, 0.0, 0, 0))
-        found[average.key] = Row(
+        before = found.get(average.key, ProfileRow(average.key, 0, 0.0, 0.0, 0.0, 0.0, 0, 0))
+        found[average.key] = ProfileRow(
             average.key,
             before.calls + average.count,
             before.self_cpu + average.self_cpu_time_total * 1e-6,

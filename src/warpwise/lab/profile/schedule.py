@@ -1,4 +1,4 @@
-"""Which steps are recorded: wait, warm-up and active steps, repeated, as ``torch.profiler.schedule`` has them."""
+"""The steps to record: wait, warm-up and active steps, repeated, as in ``torch.profiler.schedule``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ EXPECTED = (
 
 @dataclass(frozen=True)
 class Schedule:
-    """``wait`` steps unrecorded, ``warmup`` recorded and thrown away, ``active`` kept; all that ``repeat`` times."""
+    """``wait`` steps are not recorded, ``warmup`` recorded and discarded, ``active`` kept; repeated ``repeat``
+    times.
+    """
 
     wait: int = 1
     warmup: int = 1
@@ -28,7 +30,7 @@ class Schedule:
 
     @classmethod
     def of(cls, given: Schedule | Iterable[int] | str) -> Schedule:
-        """The schedule that four numbers or their text ("1,1,2,1") describe; ``ValueError`` says what was expected."""
+        """A schedule from four numbers or their text ("1,1,2,1"). Raises ``ValueError`` for anything else."""
         if isinstance(given, Schedule):
             return given
         parts = given.split(",") if isinstance(given, str) else list(given)
@@ -43,7 +45,7 @@ class Schedule:
 
     @property
     def steps(self) -> int:
-        """Steps that it takes to run it whole."""
+        """The number of steps of the whole schedule."""
         return (self.wait + self.warmup + self.active) * self.repeat
 
     def __str__(self) -> str:

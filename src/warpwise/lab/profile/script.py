@@ -1,4 +1,4 @@
-"""A script run as ``__main__`` under torch's profiler."""
+"""Run a script as ``__main__`` under torch's profiler."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from warpwise.lab.profile.record import ProfileError, Recorder, trace_paths
+from warpwise.lab.profile.record import ProfileError, ProfileRecorder, trace_paths
 from warpwise.lab.profile.result import Profile
 from warpwise.lab.profile.schedule import Schedule
 from warpwise.lab.timing.environment import place, resolve
@@ -30,15 +30,15 @@ def profile_script(
 ) -> Profile:
     """Run the Python file ``path`` as ``python path *argv`` would, under torch's profiler.
 
-    Without a ``schedule`` all of it is recorded. With one, a step is what ends with an optimizer's ``step()``, whichever
-    optimizer of torch the script uses. However the script ends, what was recorded is returned; if by an exception, ``failure`` holds the
-    traceback. Raises ``ProfileError`` before anything runs if there is no such file or the trace cannot be written.
+    Without a ``schedule`` all of it is recorded. With one, a step ends with the ``step()`` of any torch optimizer. The
+    profile is returned even if the script fails; ``failure`` then holds the traceback. Raises ``ProfileError`` before
+    anything runs if there is no such file or the trace cannot be written.
     """
     script = Path(path)
     if not script.is_file():
         raise ProfileError(f"profile: no file {script}")
     plan = None if schedule is None else Schedule.of(schedule)
-    recorder = Recorder(plan, trace_paths(trace, plan.repeat if plan else 1), shapes=shapes, stacks=stacks)
+    recorder = ProfileRecorder(plan, trace_paths(trace, plan.repeat if plan else 1), shapes=shapes, stacks=stacks)
     failure = ""
     with recorder, _as_main(script, argv), _stepping(recorder):
         try:
@@ -46,17 +46,17 @@ def profile_script(
         except SystemExit as error:
             if error.code not in (None, 0):
                 failure = f"SystemExit: {error.code}"
-        except Exception as error:  # noqa: BLE001 - whatever the script raises is its own failure, and is handed on
+        except Exception as error:  # noqa: BLE001 - an exception of the script is reported in the profile
             failure = _traceback(error)
     result = recorder.result(script.name, place(resolve(None)))
     if plan is not None and recorder.stepped == 0:
-        note = "the script called no optimizer's step(), which is what ends a step; without a schedule all of it is recorded"
+        note = "the script called no optimizer's step(), which ends a step; without a schedule all of it is recorded"
         result = replace(result, notes=(*result.notes, note))
     return replace(result, failure=failure)
 
 
 def _traceback(error: Exception) -> str:
-    """The traceback from the script's own first line on."""
+    """The traceback, starting at the script's frames."""
     trail = error.__traceback__
     while trail is not None and (
         trail.tb_frame.f_code.co_filename == __file__ or "runpy" in trail.tb_frame.f_code.co_filename
@@ -67,7 +67,7 @@ def _traceback(error: Exception) -> str:
 
 @contextlib.contextmanager
 def _as_main(script: Path, argv: Sequence[str]) -> Iterator[None]:
-    """``sys.argv`` and the first folder of the search path as the script expects them."""
+    """Set ``sys.argv`` and ``sys.path[0]`` as for a script."""
     before, path = sys.argv, list(sys.path)
     sys.argv = [str(script), *argv]
     sys.path.insert(0, str(script.resolve().parent))
@@ -78,8 +78,8 @@ def _as_main(script: Path, argv: Sequence[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _stepping(recorder: Recorder) -> Iterator[None]:
-    """Every optimizer's step ends a step of the recorder."""
+def _stepping(recorder: ProfileRecorder) -> Iterator[None]:
+    """Advance the recorder with every optimizer's step."""
 
     def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
         recorder.step()

@@ -1,4 +1,4 @@
-"""NVIDIA's own profilers around a run: Nsight Systems (``nsys``) and Nsight Compute (``ncu``)."""
+"""Run a command under Nsight Systems (``nsys``) or Nsight Compute (``ncu``)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_COUNTERS = "ERR_NVGPUCTRPERM"
 
 @dataclass(frozen=True)
 class Tool:
-    """A profiler of NVIDIA's: its command, what it shows, how to get it, and the ending of its reports."""
+    """A profiler: its command, what it shows, how to install it, and the file suffix of its reports."""
 
     command: str
     title: str
@@ -32,24 +32,26 @@ class Tool:
     viewer: str
 
     def find(self) -> Path | None:
-        """The command on the search path, or where NVIDIA's packages put it."""
+        """The command on $PATH or in the install folders of NVIDIA's packages, or None."""
         found = shutil.which(self.command) or shutil.which(self.command, path=os.pathsep.join(TOOLKIT))
         return Path(found) if found else None
 
     def explanation(self) -> str:
-        """What to read where it is not installed."""
+        """The message if it is not installed."""
         return f"{self.command} is not installed here. {self.title} {self.shows} {self.get}"
 
 
 TOOLS: Mapping[str, Tool] = {
     "nsys": Tool(
-        "nsys", "Nsight Systems", "shows when each kernel, copy and launch ran, on one time line with named ranges of the host.",
+        "nsys", "Nsight Systems",
+        "shows when each kernel, copy and launch ran, on one timeline with named ranges of the host.",
         "To get it: apt install nsight-systems from NVIDIA's CUDA repository, or https://developer.nvidia.com/nsight-systems; "
-        "the CUDA toolkit's installer has it too. Without it, --trace FILE.json records the same time line through torch.",
+        "the CUDA toolkit's installer has it too. Without it, --trace FILE.json records the same timeline through torch.",
         ".nsys-rep", "nsys-ui REPORT, or nsys stats REPORT in a terminal",
     ),
     "ncu": Tool(
-        "ncu", "Nsight Compute", "reads the hardware's counters for each kernel: bandwidth, occupancy, stalls, bank conflicts.",
+        "ncu", "Nsight Compute",
+        "reads the hardware's counters for each kernel: bandwidth, occupancy, stalls, bank conflicts.",
         "To get it: apt install nsight-compute from NVIDIA's CUDA repository, or https://developer.nvidia.com/nsight-compute; "
         "the CUDA toolkit has it too. It needs a GPU and the right to read its counters.",
         ".ncu-rep", "ncu-ui REPORT, or ncu --import REPORT in a terminal",
@@ -58,8 +60,8 @@ TOOLS: Mapping[str, Tool] = {
 
 
 @dataclass(frozen=True)
-class Report:
-    """What a tool left behind: its exit status, its report if there is one, and a remark on what went wrong."""
+class ProfilerReport:
+    """The result of a tool: its exit status, its report or None, and a remark on errors."""
 
     command: tuple[str, ...]
     status: int
@@ -68,7 +70,9 @@ class Report:
 
 
 def command_line(tool: Tool, found: Path, report: Path, child: Sequence[str], whole: bool = False) -> list[str]:
-    """The command that runs ``child`` under ``tool`` into ``report``: all of it if ``whole``, else what it marks (see ``captured``)."""
+    """The command that profiles ``child`` with ``tool`` into ``report``: all of it if ``whole``, else the range of
+    ``captured``.
+    """
     if tool.command == "nsys":
         marked = [] if whole else ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"]
         options = [
@@ -81,16 +85,18 @@ def command_line(tool: Tool, found: Path, report: Path, child: Sequence[str], wh
     else:
         marked = [] if whole else ["--profile-from-start", "off"]
         options = [
-            "--log-file", "stderr", "--set", "full", "--nvtx", "--target-processes", "all", *marked, "--import-source", "yes",
+            "--log-file", "stderr", "--set", "full", "--nvtx", "--target-processes", "all", *marked, "--import-source",
+            "yes",
             "--force-overwrite", "--export", str(report),
         ]  # fmt: skip
     return [str(found), *options, *child]
 
 
-def run_under(name: str, report: Path, child: Sequence[str], whole: bool = False) -> Report:
-    """Run ``child`` under ``nsys`` or ``ncu``, its output passed through; unless ``whole``, it marks what counts by ``captured``.
+def run_under(name: str, report: Path, child: Sequence[str], whole: bool = False) -> ProfilerReport:
+    """Run ``child`` under ``nsys`` or ``ncu``, passing its output through; unless ``whole``, only the range of
+    ``captured``.
 
-    Raises ``ProfileError`` with an explanation if the tool is not installed or there is no GPU.
+    Raises ``ProfileError`` if the tool is not installed or there is no GPU.
     """
     tool = TOOLS[name]
     found = tool.find()
@@ -105,16 +111,18 @@ def run_under(name: str, report: Path, child: Sequence[str], whole: bool = False
     said = ran.stderr.strip()
     if NO_COUNTERS in said:
         remark = (
-            "this account may not read the GPU's counters (ERR_NVGPUCTRPERM): run as root, give the container the capability "
+            "no permission to read the GPU's counters (ERR_NVGPUCTRPERM): run as root, give the container the capability "
             "SYS_ADMIN, or load the driver with NVreg_RestrictProfilingToAdminUsers=0"
         )
     else:
         remark = said if ran.returncode else ""
-    return Report(tuple(command), ran.returncode, path if path.exists() else None, remark)
+    return ProfilerReport(tuple(command), ran.returncode, path if path.exists() else None, remark)
 
 
 def captured(call: Any, schedule: Schedule) -> None:
-    """The steps of ``schedule`` without torch's profiler, the active ones between ``cudaProfilerStart`` and ``cudaProfilerStop``."""
+    """The steps of ``schedule`` without torch's profiler, the active ones between ``cudaProfilerStart`` and
+    ``cudaProfilerStop``.
+    """
     for _ in range(schedule.repeat):
         for _ in range(schedule.wait + schedule.warmup):
             call()

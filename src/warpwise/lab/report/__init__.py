@@ -1,4 +1,4 @@
-"""The report: one HTML page an operation, and an index, from recorded ladders, the results store or a fresh climb.
+"""The report: one HTML page per operation and an index, from recorded ladders, the results store or a new climb.
 
 >>> report.write([report.collect(operation.get("softmax"), sources)], Path("report"), explain=None)
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from warpwise.lab.report.collected import (
     Collected,
     NothingRecorded,
-    Source,
+    RecordedRun,
     collect,
     from_ladder,
     from_store,
@@ -21,6 +21,7 @@ from warpwise.lab.report.files import require_folder, write
 from warpwise.lab.report.page import shown_first
 
 __all__ = [
-    "Collected", "Explained", "MissingLibrary", "NothingRecorded", "Source", "collect", "explain_rungs", "from_ladder", "from_store", "read_file",
+    "Collected", "Explained", "MissingLibrary", "NothingRecorded", "RecordedRun", "collect", "explain_rungs",
+    "from_ladder", "from_store", "read_file",
     "recorded_files", "require_folder", "require_library", "shown_first", "write",
 ]  # fmt: skip

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from warpwise.lab.report import words
-from warpwise.lab.report.collected import Point
+from warpwise.lab.report import format as fmt
+from warpwise.lab.report.collected import MeasuredPoint
 from warpwise.lab.report.draw import svg
 from warpwise.lab.store import Measurement
 from warpwise.lab.timing.timing import duration
@@ -15,7 +15,7 @@ from warpwise.lab.timing.timing import duration
 WIDE, NARROW = 1040, 350
 SMALL = (242, 224)
 ROW, NARROW_ROW = 24, 38
-LETTER = 7.0  # a letter's width in pixels at 12 px, on the wide side
+LETTER = 7.0  # upper estimate of a letter's width in pixels at 12 px
 BARS = 470
 DURATIONS = (
     "datum.value >= 1e6 ? format(datum.value / 1e6, ',~r') + ' s'"
@@ -26,7 +26,7 @@ Spec = dict[str, Any]
 
 
 def colour(one: Measurement, best: str) -> str:
-    """The variable that an entry is painted with."""
+    """The CSS variable of an entry's colour."""
     if one.kind == "opponent":
         return "var(--rival)"
     return "var(--best)" if one.name == best else "var(--rung)"
@@ -39,7 +39,7 @@ def _value(value: float) -> Spec:
 def _text(
     field: str, x: Spec, y: Spec, align: str, fill: str | None = None, size: float = 12, bold: bool = False
 ) -> Spec:
-    """A text mark; its colour is ``fill`` or comes from the data."""
+    """A text mark; without ``fill``, its colour is a field of the data."""
     mark: Spec = {
         "type": "text", "align": align, "baseline": "middle", "fontSize": size, "aria": False, "clip": False, "limit": 0
     }  # fmt: skip
@@ -60,34 +60,36 @@ def _title(text: str, x: float, y: float, align: str = "right", fill: str = "var
     }
 
 
-def ladder_rows(point: Point, order: Sequence[str]) -> list[Measurement]:
-    """The rungs in the order of the ladder, then the opponents, fastest last."""
+def ladder_rows(point: MeasuredPoint, order: Sequence[str]) -> list[Measurement]:
+    """The rungs in ladder order, then the opponents, the fastest last."""
     rungs = sorted(point.rungs, key=lambda one: order.index(one.name))
     return [*rungs, *sorted(point.opponents, key=lambda one: -(one.median or math.inf))]
 
 
-def ladder(point: Point, order: Sequence[str], narrow: bool = False) -> str:
+def ladder(point: MeasuredPoint, order: Sequence[str], narrow: bool = False) -> str:
     """Rates as bars, the ceiling and the best opponent as lines; figures in columns beside (or above) the bars.
 
-    Rungs that do not take these arguments are left to the caption.
+    Rungs that do not support the arguments are in the caption only.
     """
     best = point.best.name if point.best else ""
     rival = point.rival
-    roof, unit = words.ceiling(point), words.rate_unit(point)
+    roof, unit = fmt.ceiling(point), fmt.rate_unit(point)
     rows: list[dict[str, Any]] = []
     for one in ladder_rows(point, order):
         if one.verdict == "untested" and not one.median:
             continue
-        rate = words.rate(one)
+        rate = fmt.rate(one)
         interval = one.interval
-        known = [part for part in (words.time(one), words.percent(one)) if part]
+        known = [part for part in (fmt.time(one), fmt.percent(one)) if part]
         rows.append({
             "name": one.name, "rate": rate or 0.0, "fill": colour(one, best), "href": f"#{one.name}",
             "low": rate * one.median / interval.high if rate and one.median and interval else None,
             "high": rate * one.median / interval.low if rate and one.median and interval else None,
-            "time": words.time(one), "rate_text": words.rate_words(one) if one.median else "",
-            "percent": words.percent(one), "ratio": words.ratio(one) if one.kind == "rung" else "", "short": " · ".join(known),
-            "ink": "var(--ink)" if one.kind == "rung" else "var(--soft)", "about": words.sentence(one, rival.name if rival else ""),
+            "time": fmt.time(one), "rate_text": fmt.rate_words(one) if one.median else "",
+            "percent": fmt.percent(one), "ratio": fmt.ratio(one) if one.kind == "rung" else "",
+            "short": " · ".join(known),
+            "ink": "var(--ink)" if one.kind == "rung" else "var(--soft)",
+            "about": fmt.sentence(one, rival.name if rival else ""),
             "strong": one.name == best,
         })  # fmt: skip
     top = max([roof or 0.0, *(row["rate"] for row in rows)], default=1.0) or 1.0
@@ -112,7 +114,8 @@ def ladder(point: Point, order: Sequence[str], narrow: bool = False) -> str:
         "encoding": {"x": {**x, "axis": axis}, "y": y, "color": {"field": "fill", "type": "nominal", "scale": None},
                      "href": {"field": "href"}, "description": {"field": "about"}},
     }, {
-        "transform": [{"filter": "isValid(datum.low)"}], "mark": {"type": "rule", "color": "var(--ink)", "yOffset": shift, "aria": False},
+        "transform": [{"filter": "isValid(datum.low)"}],
+        "mark": {"type": "rule", "color": "var(--ink)", "yOffset": shift, "aria": False},
         "encoding": {"x": {**x, "field": "low"}, "x2": {"field": "high"}, "y": y},
     }]  # fmt: skip
     layers += _lines(point, roof, unit, top, bars, narrow)
@@ -126,17 +129,18 @@ def ladder(point: Point, order: Sequence[str], narrow: bool = False) -> str:
     specification = _fixed(
         specification, layout, bars, step * max(1, len(rows)), 0 if narrow else sum(w for _, w in columns) + 14
     )
-    label = f"{unit} of each rung and opponent at {point.case}, {point.size}, {point.dtype}; the table below holds the figures"
+    at = f"{point.case}, {point.size}, {point.dtype}"
+    label = f"{unit} of each rung and opponent at {at}; the table below holds the figures"
     return svg(specification, label, "narrow" if narrow else "wide")
 
 
 def _fixed(specification: Spec, margin: Mapping[str, float], width: float, height: float, right: float) -> Spec:
-    """Room around the plot that does not depend on which fonts measured the text."""
+    """Set padding and size explicitly, so that they do not depend on font metrics."""
     padding = {"left": margin["left"], "right": right + 2, "top": margin["top"], "bottom": margin["bottom"]}
     return {**specification, "padding": padding, "height": height, "autosize": {"type": "none"}}
 
 
-def _lines(point: Point, roof: float | None, unit: str, top: float, width: float, narrow: bool) -> list[Spec]:
+def _lines(point: MeasuredPoint, roof: float | None, unit: str, top: float, width: float, narrow: bool) -> list[Spec]:
     """The ceiling and the best opponent, each with its name above."""
     found: list[Spec] = []
     drawn: list[tuple[float, str, str, list[int]]] = []
@@ -144,7 +148,7 @@ def _lines(point: Point, roof: float | None, unit: str, top: float, width: float
         drawn.append(
             (roof, f"ceiling {roof:,.3g} {unit}" if roof < 1000 else f"ceiling {roof:,.0f} {unit}", "var(--ink)", [])
         )
-    rate = words.rate(point.rival) if point.rival else None
+    rate = fmt.rate(point.rival) if point.rival else None
     if rate and point.rival:
         drawn.append((rate, point.rival.name, "var(--rival-ink)", [3, 3]))
     for number, (value, text, fill, dash) in enumerate(drawn):
@@ -152,7 +156,8 @@ def _lines(point: Point, roof: float | None, unit: str, top: float, width: float
         if dash:
             mark["strokeDash"] = dash
         found.append({
-            "data": {"values": [{"rate": value}]}, "mark": mark, "encoding": {"x": {"field": "rate", "type": "quantitative"}},
+            "data": {"values": [{"rate": value}]}, "mark": mark,
+            "encoding": {"x": {"field": "rate", "type": "quantitative"}},
         })  # fmt: skip
         at = value / (top * 1.005) * width
         near = len(drawn) == 2 and abs(drawn[0][0] - drawn[1][0]) / top * width < (LETTER * (len(drawn[0][1]) + 2))
@@ -198,33 +203,36 @@ def _narrow_columns(y: Spec, width: float) -> list[Spec]:
     return [cell]
 
 
-def behind_first(point: Point) -> list[Measurement]:
-    """The entries in the order to draw them in: opponents below the rungs, the best on top."""
+def behind_first(point: MeasuredPoint) -> list[Measurement]:
+    """The entries in drawing order: opponents first, the best rung last."""
     best = point.best.name if point.best else ""
     return sorted(point.entries, key=lambda one: (one.kind == "rung") + (one.name == best))
 
 
 def shade(number: int, of: int) -> str:
-    """The variable for rung ``number`` of a ladder: later rungs are stronger."""
+    """The CSS variable for rung ``number`` of a ladder: later rungs are darker."""
     return f"var(--s{round(9 * number / max(1, of - 1))})"
 
 
-def sizes(points: Sequence[Point], order: Sequence[str], what: str) -> str:
-    """``what`` ("rate" or "time") of everybody over the sizes of one dtype, a line each, named at its end."""
+def sizes(points: Sequence[MeasuredPoint], order: Sequence[str], what: str) -> str:
+    """``what`` ("rate" or "time") of every rung and opponent over the sizes of one dtype, as lines labelled at the
+    end.
+    """
     points = sorted(points, key=lambda point: max((one.bytes or 0) + (one.flops or 0) for one in point.entries))
-    units = {words.rate_unit(point) for point in points}
-    unit = units.pop() if len(units) == 1 else "GB/s"  # where one size is memory's and another the arithmetic's
+    units = {fmt.rate_unit(point) for point in points}
+    unit = units.pop() if len(units) == 1 else "GB/s"  # if some sizes are memory-bound and others compute-bound
     best = points[-1].best.name if points[-1].best else ""
     rows: list[dict[str, Any]] = []
     names = [point.case for point in points]
     for position, point in enumerate(points):
         rival = point.rival.name if point.rival else ""
         for one in behind_first(point):
-            value = one.median if what == "time" else words.rate(one, unit)
+            value = one.median if what == "time" else fmt.rate(one, unit)
             if value:
                 rows.append({
-                    "at": position, "case": point.case, "value": value * (1e6 if what == "time" else 1), "name": one.name,
-                    "href": f"#{one.name}", "about": f"{point.case}, {point.size}: {words.sentence(one, rival)}",
+                    "at": position, "case": point.case, "value": value * (1e6 if what == "time" else 1),
+                    "name": one.name,
+                    "href": f"#{one.name}", "about": f"{point.case}, {point.size}: {fmt.sentence(one, rival)}",
                     "opponent": one.kind == "opponent",
                     "fill": "var(--rival)" if one.kind == "opponent" else "var(--best)" if one.name == best
                     else shade(order.index(one.name), len(order)),
@@ -232,7 +240,7 @@ def sizes(points: Sequence[Point], order: Sequence[str], what: str) -> str:
     width, height = SMALL
     values = [row["value"] for row in rows]
     log = what == "time"
-    roofs = [(position, words.ceiling(point, unit)) for position, point in enumerate(points)]
+    roofs = [(position, fmt.ceiling(point, unit)) for position, point in enumerate(points)]
     top = max([*values, *(roof for _, roof in roofs if roof and not log)])
     domain = [10 ** math.floor(math.log10(min(values))), 10 ** math.ceil(math.log10(top))] if log else [0, top * 1.04]
     ends = _ends(rows, domain, height, log)
@@ -252,7 +260,8 @@ def sizes(points: Sequence[Point], order: Sequence[str], what: str) -> str:
               "labelFlush": True, "labelOverlap": False, "labelFontSize": 10.5}  # fmt: skip
     heading = "time" if log else unit
     y: Spec = {
-        "field": "value", "type": "quantitative", "scale": {"domain": domain, "nice": False, **({"type": "log"} if log else {})},
+        "field": "value", "type": "quantitative",
+        "scale": {"domain": domain, "nice": False, **({"type": "log"} if log else {})},
         "axis": {"title": None, "grid": True, "domain": False, "ticks": False, "format": "~s" if log else ",~r",
                  "tickCount": 4, **({"values": _powers(domain), "labelExpr": DURATIONS} if log else {})},
     }  # fmt: skip
@@ -292,7 +301,7 @@ def _powers(domain: Sequence[float]) -> list[float]:
 
 
 def _ends(rows: Sequence[Mapping[str, Any]], domain: Sequence[float], height: float, log: bool) -> list[Spec]:
-    """A name at the end of every line, moved apart where lines end close to each other."""
+    """The labels at the ends of the lines, moved apart vertically to avoid overlap."""
 
     def pixel(value: float) -> float:
         low, high = (math.log10(each) for each in domain) if log else domain
@@ -313,13 +322,13 @@ def _ends(rows: Sequence[Mapping[str, Any]], domain: Sequence[float], height: fl
 
 
 def short(name: str) -> str:
-    """A rung's number, ``k05``; other names as they are."""
+    """A rung's number, ``k05``; other names unchanged."""
     head = name.partition("_")[0]
     return head if head[:1] == "k" and head[1:].isdigit() else name
 
 
 def spread(spots: Sequence[float], least: float, low: float, high: float) -> list[float]:
-    """``spots``, in rising order, moved as little as need be to stand ``least`` apart between ``low`` and ``high``."""
+    """``spots``, ascending, moved to be at least ``least`` apart between ``low`` and ``high``."""
     found: list[float] = []
     for spot in spots:
         found.append(max(spot, found[-1] + least) if found else max(spot, low))
@@ -331,14 +340,15 @@ def spread(spots: Sequence[float], least: float, low: float, high: float) -> lis
 
 
 def predictions(rows: Sequence[tuple[str, float, str]], narrow: bool = False) -> str:
-    """Predicted seconds of each rung as outlined bars: what was computed must not look like what was measured."""
+    """Predicted seconds of each rung as outlined bars, distinct from the filled bars of measured times."""
     longest = max(seconds for _, seconds, _ in rows)
     left = 0 if narrow else round(LETTER * max(len(name) for name, _, _ in rows)) + 14
     width = NARROW - 4 if narrow else WIDE - left - 120
     step = NARROW_ROW if narrow else ROW
     data = [
         {"name": name, "seconds": seconds, "short": f"{duration(seconds)} predicted" if not narrow else duration(seconds),
-         "about": f"{name}: {duration(seconds)} predicted, limited by {limiter}", "href": f"#{name}", "ink": "var(--ink)",
+         "about": f"{name}: {duration(seconds)} predicted, limited by {limiter}", "href": f"#{name}",
+         "ink": "var(--ink)",
          "strong": False}
         for name, seconds, limiter in rows
     ]  # fmt: skip
@@ -359,4 +369,4 @@ def predictions(rows: Sequence[tuple[str, float, str]], narrow: bool = False) ->
     specification: Spec = {"data": {"values": data}, "layer": layers, "width": width}
     margin = {"left": left, "top": 8, "bottom": 4}
     fixed = _fixed(specification, margin, width, step * len(rows), 0 if narrow else 116)
-    return svg(fixed, "Predicted time of each rung; nothing here was measured", "narrow" if narrow else "wide")
+    return svg(fixed, "Predicted time of each rung, not measured", "narrow" if narrow else "wide")

@@ -1,4 +1,4 @@
-"""What is known of an operation's ladder on one device: times at each point, verdicts, counters and ceilings."""
+"""An operation's recorded results on one device: times, verdicts, counters and ceilings."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from warpwise.cuda.source.includes import source_digest
 from warpwise.lab.ladder import Ladder, result_folders
-from warpwise.lab.report.counters import Counted, read_counters
-from warpwise.lab.store import Measurement, OtherFile, Run, Store, read_results, source_digest
+from warpwise.lab.report.counters import NcuCounters, read_counters
+from warpwise.lab.store import Measurement, OtherFile, Run, Store, read_results
 from warpwise.lab.store.convert import of_point, of_verdict, run_from
 from warpwise.lab.verdict import dtype_name
 from warpwise.operation import Op, Rung
@@ -22,7 +23,7 @@ DEFAULT_TARGET = "sm_90"
 
 @dataclass(frozen=True)
 class Verified:
-    """One rung's verdict at one place: ``worst`` is the largest error over its tolerance, NaN where it was not kept."""
+    """One rung's verdict on one device: ``worst`` is the largest error over its tolerance, NaN if not recorded."""
 
     status: str
     place: str
@@ -35,13 +36,13 @@ class Verified:
 
     @property
     def on_cpu(self) -> bool:
-        """Whether a CPU ran it, GPU kernels emulated."""
+        """True if it ran on a CPU, with GPU kernels emulated."""
         return self.place.startswith("cpu")
 
 
 @dataclass(frozen=True)
-class Source:
-    """One run and what it measured. ``verdicts`` are in full where a file or a climb tells them; ``path`` is the file."""
+class RecordedRun:
+    """One run and its measurements. ``verdicts`` are complete for a file or a climb; ``path`` is the file."""
 
     run: Run
     measurements: tuple[Measurement, ...]
@@ -51,18 +52,18 @@ class Source:
 
     @property
     def timed(self) -> bool:
-        """Whether there is any time in it."""
+        """True if it holds a time."""
         return any(one.timed for one in self.measurements)
 
     @property
     def origin(self) -> str:
-        """Where it was found, in words."""
+        """Its origin as text."""
         return self.path.name if self.path else f"results store, run {self.run.id}" if self.run.id else "this climb"
 
 
 @dataclass(frozen=True)
-class Point:
-    """Everybody's time at one size and dtype, of one run. Rungs ``by_name`` are chosen by nobody who does not name them."""
+class MeasuredPoint:
+    """The times of one run at one size and dtype. Rungs in ``by_name`` run only if the caller names them."""
 
     case: str
     sizes: Mapping[str, int]
@@ -74,28 +75,28 @@ class Point:
 
     @property
     def size(self) -> str:
-        """``16384 × 8192``, with names where two sizes would not explain themselves."""
+        """``16384 × 8192``; with more than two sizes, each with its name."""
         values = [f"{size}" if len(self.sizes) < 3 else f"{name} {size}" for name, size in self.sizes.items()]
         return (" × " if len(self.sizes) < 3 else ", ").join(values)
 
     @property
     def rungs(self) -> list[Measurement]:
-        """The rungs that took part, timed or not."""
+        """The rungs, timed or not."""
         return [one for one in self.entries if one.kind == "rung"]
 
     @property
     def opponents(self) -> list[Measurement]:
-        """The opponents that took part."""
+        """The opponents."""
         return [one for one in self.entries if one.kind == "opponent"]
 
     @cached_property
     def best(self) -> Measurement | None:
-        """The fastest rung that was right and may be chosen."""
+        """The fastest correct rung, without those that run by name only."""
         return _fastest(one for one in self.rungs if one.verdict == "right" and one.name not in self.by_name)
 
     @cached_property
     def rival(self) -> Measurement | None:
-        """The fastest opponent that is as exact as a rung must be."""
+        """The fastest opponent within the tolerance of the rungs."""
         return _fastest(one for one in self.opponents if not one.message)
 
     def entry(self, name: str) -> Measurement | None:
@@ -105,7 +106,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Roofs:
-    """Measured ceilings: ``bandwidth`` in bytes/s, ``flops`` in FLOP/s by dtype; 0 or absent where nobody measured them."""
+    """Measured ceilings: ``bandwidth`` in bytes/s, ``flops`` in FLOP/s by dtype; 0 or absent if not measured."""
 
     bandwidth: float = 0.0
     flops: Mapping[str, float] = field(default_factory=dict)
@@ -113,15 +114,15 @@ class Roofs:
 
 @dataclass(frozen=True)
 class Collected:
-    """Everything that a page shows of ``op`` but its explanations. ``device`` is where the times are from, or ""."""
+    """The content of the page of ``op``, without explanations. ``device`` is the device of the times, or ""."""
 
     op: Op
     device: str
-    points: tuple[Point, ...]
+    points: tuple[MeasuredPoint, ...]
     verdicts: Mapping[str, tuple[Verified, ...]]
     environment: Mapping[str, Any]
     roofs: Roofs = Roofs()
-    counters: Counted | None = None
+    counters: NcuCounters | None = None
     origins: tuple[str, ...] = ()
     changed: frozenset[str] = frozenset()
 
@@ -131,54 +132,55 @@ class Collected:
 
     @property
     def target(self) -> str:
-        """The compute capability that the figures are of, and that explanations are made for."""
+        """The compute capability of the device, which explanations target."""
         return str(self.environment.get("target") or DEFAULT_TARGET)
 
     @property
     def measured_on_gpu(self) -> bool:
-        """Whether the times are a GPU's."""
+        """True if the times are those of a GPU."""
         return bool(self.points) and not self.device.startswith("cpu")
 
     @cached_property
     def rungs(self) -> tuple[str, ...]:
-        """The names of the rungs in the order of the ladder; those that only the records know come last."""
+        """The names of the rungs in ladder order; rungs that were removed since come last."""
         names = [rung.name for rung in self.op.rungs]
         known = dict.fromkeys(one.name for point in self.points for one in point.rungs)
         return (*names, *(name for name in known if name not in names))
 
     def rung(self, name: str) -> Rung | None:
-        """The rung of that name, unless it is gone since it was measured."""
+        """The rung of that name, or None if it was removed."""
         return next((rung for rung in self.op.rungs if rung.name == name), None)
 
     def ran(self, name: str, verdict: Verified) -> str:
-        """Where rung ``name`` got ``verdict``, in words: a CPU emulates GPU kernels and runs the others."""
+        """The device of ``verdict`` as text, with "emulated on" for a GPU kernel on a CPU."""
         rung = self.rung(name)
         emulated = verdict.on_cpu and (rung is None or rung.language in ("cuda", "triton"))
         return f"{'emulated on ' if emulated else ''}{verdict.place.removeprefix('cpu: ')}"
 
     def status(self, name: str) -> str:
-        """The worst that any place said of a rung: ``wrong`` outweighs ``right``, which outweighs ``untested``."""
+        """A rung's status over all devices: "wrong" if any is, else "right" if any is, else "untested"."""
         found = {one.status for one in self.verdicts.get(name, ())}
         return next((status for status in ("wrong", "right", "untested") if status in found), "")
 
 
 class NothingRecorded(LookupError):
-    """Nothing is known of an operation; the message says what to run."""
+    """There are no results of an operation; the message names the command that records them."""
 
 
-def collect(op: Op, sources: Iterable[Source], device: str | None = None) -> Collected:
-    """Put together what ``sources`` know of ``op`` on the device whose name contains ``device``, else the one timed last.
+def collect(op: Op, sources: Iterable[RecordedRun], device: str | None = None) -> Collected:
+    """Collect the results of ``op`` in ``sources`` on the device whose name contains ``device``, else the one timed
+    last.
 
-    Of each point the newest run counts; verdicts stand for every place where there was one. Raises ``NothingRecorded``.
+    For each size and dtype the newest run is used; verdicts are those of every device. Raises ``NothingRecorded``.
     """
     known = sorted(
         (source for source in sources if source.run.op == op.name), key=lambda source: source.run.started, reverse=True
     )
     if device is not None and not any(device.casefold() in source.run.device.casefold() for source in known):
         places = ", ".join(dict.fromkeys(source.run.device for source in known)) or "none"
-        raise NothingRecorded(f"{op.name}: nothing is recorded on a device called {device!r}; there are: {places}")
+        raise NothingRecorded(f"{op.name}: no results of a device whose name contains {device!r}; there are: {places}")
     if not known:
-        raise NothingRecorded(f"{op.name}: nothing is recorded of it; `warpwise climb {op.name}` records it")
+        raise NothingRecorded(f"{op.name}: no results; `warpwise climb {op.name}` records them")
     fit = [source for source in known if device is None or device.casefold() in source.run.device.casefold()]
     newest = next((source for source in fit if source.timed), fit[0])
     chosen = newest.run.device
@@ -199,10 +201,12 @@ def collect(op: Op, sources: Iterable[Source], device: str | None = None) -> Col
 
 
 def points_of(
-    sources: Sequence[Source], cases: Sequence[str], dtypes: Sequence[str], by_name: frozenset[str] = frozenset()
-) -> tuple[Point, ...]:
-    """The newest of each point in ``sources``, which are the newest first, in the order of ``cases`` and ``dtypes``."""
-    found: dict[tuple[str, str, tuple[tuple[str, int], ...]], Point] = {}
+    sources: Sequence[RecordedRun], cases: Sequence[str], dtypes: Sequence[str], by_name: frozenset[str] = frozenset()
+) -> tuple[MeasuredPoint, ...]:
+    """The newest result for each size and dtype, in the order of ``cases`` and ``dtypes``; ``sources`` are newest
+    first.
+    """
+    found: dict[tuple[str, str, tuple[tuple[str, int], ...]], MeasuredPoint] = {}
     for source in sources:
         groups: dict[tuple[str, str, tuple[tuple[str, int], ...]], list[Measurement]] = {}
         for one in source.measurements:
@@ -211,9 +215,9 @@ def points_of(
         for key, entries in groups.items():
             if key not in found and any(one.timed for one in entries):
                 notes = source.notes.get((key[0], key[1]), ())
-                found[key] = Point(key[0], dict(key[2]), key[1], source.run, tuple(entries), notes, by_name)
+                found[key] = MeasuredPoint(key[0], dict(key[2]), key[1], source.run, tuple(entries), notes, by_name)
 
-    def order(point: Point) -> tuple[int, int]:
+    def order(point: MeasuredPoint) -> tuple[int, int]:
         return (
             cases.index(point.case) if point.case in cases else len(cases),
             dtypes.index(point.dtype) if point.dtype in dtypes else len(dtypes),
@@ -222,23 +226,23 @@ def points_of(
     return tuple(sorted(found.values(), key=order))
 
 
-def _verdicts(op: Op, sources: Sequence[Source]) -> dict[str, tuple[Verified, ...]]:
-    """Each rung's newest verdict at every place, the newest place first."""
+def _verdicts(op: Op, sources: Sequence[RecordedRun]) -> dict[str, tuple[Verified, ...]]:
+    """Each rung's newest verdict on every device, the newest first."""
     found: dict[str, dict[str, Verified]] = {}
     for source in sources:
-        told = dict(source.verdicts)
+        verdicts = dict(source.verdicts)
         for one in source.measurements:
-            if one.kind == "rung" and not one.case and one.name not in told:
+            if one.kind == "rung" and not one.case and one.name not in verdicts:
                 failures = (one.message,) if one.verdict == "wrong" else ()
                 notes = (one.message,) if one.message and one.verdict != "wrong" else ()
-                told[one.name] = Verified(one.verdict, source.run.device, one.taken, failures=failures, notes=notes)
-        for name, verdict in told.items():
+                verdicts[one.name] = Verified(one.verdict, source.run.device, one.taken, failures=failures, notes=notes)
+        for name, verdict in verdicts.items():
             found.setdefault(name, {}).setdefault(verdict.place, verdict)
     return {name: tuple(places.values()) for name, places in found.items()}
 
 
-def _changed(op: Op, points: Sequence[Point]) -> frozenset[str]:
-    """Rungs whose source is not the one that was timed, as far as the records know it."""
+def _changed(op: Op, points: Sequence[MeasuredPoint]) -> frozenset[str]:
+    """Rungs whose source differs from the timed one, where its digest was recorded."""
     digests = {rung.name: source_digest(rung.source) for rung in op.rungs}
     return frozenset(
         one.name for point in points for one in point.rungs if one.source and digests.get(one.name) != one.source
@@ -250,7 +254,7 @@ def _fastest(entries: Iterable[Measurement]) -> Measurement | None:
 
 
 def _roofs(measurements: Iterable[Measurement]) -> Roofs:
-    """The ceilings behind the floors that were kept: a floor is bytes over bandwidth or FLOPs over their rate."""
+    """The ceilings, from recorded floors: a floor is bytes over bandwidth, or FLOPs over their rate."""
     bandwidth, flops = 0.0, dict[str, float]()
     for one in measurements:
         if not one.floor:
@@ -263,7 +267,9 @@ def _roofs(measurements: Iterable[Measurement]) -> Roofs:
 
 
 def _beside(folder: Path, device: str) -> Iterator[Measurement]:
-    """What the other results files of the same device hold: an operation that memory bounds tells no rate of arithmetic."""
+    """Measurements in other results files of the same device: a memory-bound operation has no arithmetic ceiling of its
+    own.
+    """
     for path in sorted(folder.glob("*.json")):
         try:
             run, measurements, _ = read_results(path)
@@ -274,7 +280,7 @@ def _beside(folder: Path, device: str) -> Iterator[Measurement]:
 
 
 def recorded_files(name: str | None = None, folders: Sequence[Path] | None = None) -> list[Path]:
-    """The results files of operation ``name``, or of all, in ``folders`` and in the folders in these."""
+    """The results files of operation ``name``, or of all operations, in ``folders`` and their subfolders."""
     pattern = f"{name}.json" if name else "*.json"
     found: dict[Path, Path] = {}
     for folder in folders if folders is not None else result_folders():
@@ -284,18 +290,18 @@ def recorded_files(name: str | None = None, folders: Sequence[Path] | None = Non
     return list(found.values())
 
 
-def read_file(path: Path) -> Source | None:
-    """The run in a results file; None for JSON that holds something else. Raises ``UnreadableResults`` or ``OSError``."""
+def read_file(path: Path) -> RecordedRun | None:
+    """The run in a results file; None for JSON of another kind. Raises ``UnreadableResults`` or ``OSError``."""
     try:
         run, measurements, _ = read_results(path)
     except OtherFile:
         return None
     data = json.loads(path.read_text())
-    return Source(run, tuple(measurements), _told(data, run.started), _notes(data), path)
+    return RecordedRun(run, tuple(measurements), _verdicts_in(data, run.started), _notes(data), path)
 
 
-def from_ladder(ladder: Ladder) -> Source:
-    """What has just been climbed."""
+def from_ladder(ladder: Ladder) -> RecordedRun:
+    """The results of a climb."""
     data = json.loads(ladder.to_json())
     taken = datetime.fromisoformat(data["environment"]["date"])
     run = run_from(ladder.op, {**data["environment"], "device": ladder.place}, taken, "climb")
@@ -303,18 +309,18 @@ def from_ladder(ladder: Ladder) -> Source:
     measurements = [of_verdict(row["name"], row["verdict"], taken, row["language"]) for row in data["rungs"]]
     for point in data["points"]:
         measurements += of_point(point, taken, languages, {})
-    return Source(run, tuple(measurements), _told(data, taken), _notes(data))
+    return RecordedRun(run, tuple(measurements), _verdicts_in(data, taken), _notes(data))
 
 
-def from_store(store: Store, op: str) -> list[Source]:
-    """Every run of ``op`` that the store keeps, newest first."""
+def from_store(store: Store, op: str) -> list[RecordedRun]:
+    """Every run of ``op`` in the store, newest first."""
     by_run: dict[str, list[Measurement]] = {}
     for one in store.measurements(op):
         by_run.setdefault(one.run, []).append(one)
-    return [Source(run, tuple(reversed(by_run[run.id]))) for run in store.runs(op) if run.id in by_run]
+    return [RecordedRun(run, tuple(reversed(by_run[run.id]))) for run in store.runs(op) if run.id in by_run]
 
 
-def _told(data: Mapping[str, Any], date: datetime) -> dict[str, Verified]:
+def _verdicts_in(data: Mapping[str, Any], date: datetime) -> dict[str, Verified]:
     found = {}
     for row in data["rungs"]:
         verdict = row["verdict"]

@@ -1,4 +1,4 @@
-"""What Nsight Compute counted of the rungs, from ``ncu/OP.json`` beside a results file."""
+"""Nsight Compute's counters of the rungs, from ``ncu/OP.json`` beside a results file."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ OCCUPANCY = "sm__warps_active.avg.pct_of_peak_sustained_active"
 
 
 @dataclass(frozen=True)
-class Launch:
-    """One launch of a rung: its kernel, grid, registers a thread, shared memory a block in bytes, and metrics by ncu's names."""
+class LaunchCounters:
+    """One launch of a rung: kernel, grid, registers per thread, shared memory per block in bytes, and ncu's metrics."""
 
     expression: str
     grid: tuple[int, ...]
@@ -31,14 +31,14 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Counted:
-    """All that was counted of an operation: launches by (rung, case, dtype), and with what."""
+class NcuCounters:
+    """The counters of an operation: launches by (rung, case, dtype), and the environment."""
 
-    launches: Mapping[tuple[str, str, str], tuple[Launch, ...]]
+    launches: Mapping[tuple[str, str, str], tuple[LaunchCounters, ...]]
     environment: Mapping[str, Any]
 
-    def at(self, rung: str, case: str, dtype: str) -> tuple[Launch, ...]:
-        """The rung's launches at a point, in order; none if it was not counted there."""
+    def at(self, rung: str, case: str, dtype: str) -> tuple[LaunchCounters, ...]:
+        """The rung's launches at a case and dtype, in order; empty if not measured."""
         return self.launches.get((rung, case, dtype), ())
 
     def sum(self, rung: str, case: str, dtype: str, *metrics: str) -> float | None:
@@ -49,12 +49,12 @@ class Counted:
         return sum(launch.metrics[name] for launch in launches for name in metrics)
 
     def moved(self, rung: str, case: str, dtype: str) -> float | None:
-        """Bytes between L2 and DRAM, or None if they were not counted."""
+        """Bytes between L2 and DRAM, or None if not measured."""
         return self.sum(rung, case, dtype, READ, WRITTEN) or None
 
 
-def read_counters(path: Path, device: str) -> Counted | None:
-    """The counters in ``path`` if they are of ``device``; None if there is no such file, or of another schema."""
+def read_counters(path: Path, device: str) -> NcuCounters | None:
+    """The counters in ``path``; None if there is no such file, or for another device or schema."""
     try:
         data = json.loads(path.read_text())
     except FileNotFoundError:
@@ -63,13 +63,15 @@ def read_counters(path: Path, device: str) -> Counted | None:
         raise ValueError(f"{path}: expected ncu's counters as JSON, got what is not JSON: {error}") from error
     if data.get("schema") != SCHEMA or data["environment"].get("device") != device:
         return None
-    found: dict[tuple[str, str, str], tuple[Launch, ...]] = {}
+    found: dict[tuple[str, str, str], tuple[LaunchCounters, ...]] = {}
     for point in data["points"]:
         launches = []
         for launch in point["launches"]:
             values = zip(data["metrics"], launch["values"], strict=True)
             shared = launch["shared_bytes"] + launch["static_shared"]
             metrics = {name: float(value) for name, value in values if value is not None}
-            launches.append(Launch(launch["expression"], tuple(launch["grid"]), launch["registers"], shared, metrics))
+            launches.append(
+                LaunchCounters(launch["expression"], tuple(launch["grid"]), launch["registers"], shared, metrics)
+            )
         found[point["rung"], point["case"], point["dtype"]] = tuple(launches)
-    return Counted(found, data["environment"])
+    return NcuCounters(found, data["environment"])

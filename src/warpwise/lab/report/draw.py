@@ -1,7 +1,7 @@
-"""Vega-Lite specifications drawn as SVG, once, while a page is built: a page carries pictures and no plotting library.
+"""Draw Vega-Lite specifications as SVG when a page is built, so that a page needs no plotting library.
 
-Colours are CSS variables, so that a chart follows the page between light and dark. Each mark that has a ``description``
-carries it as its label, for screen readers and for the page's script, which shows it under the pointer or finger.
+Colours are CSS variables, for light and dark pages. The ``description`` of a mark is its label,
+for screen readers and for the page's script, which shows it as a tooltip.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ CONFIG: dict[str, Any] = {
     "background": None,
     "view": {"stroke": None},
     "axis": {
-        "labelColor": "var(--soft)", "titleColor": "var(--soft)", "domainColor": "var(--line)", "tickColor": "var(--line)",
-        "gridColor": "var(--line)", "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal", "titlePadding": 6,
+        "labelColor": "var(--soft)", "titleColor": "var(--soft)", "domainColor": "var(--line)",
+        "tickColor": "var(--line)",
+        "gridColor": "var(--line)", "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal",
+        "titlePadding": 6,
         "labelLimit": 400, "grid": False,
     },
     "text": {"color": "var(--ink)", "fontSize": 11.5},
@@ -43,11 +45,11 @@ _NOISE = re.compile(
 
 
 class MissingLibrary(ImportError):
-    """vl-convert-python is not installed; the message says how to get it."""
+    """vl-convert-python is not installed; the message gives the pip command."""
 
 
 def require_library() -> None:
-    """Raise ``MissingLibrary`` unless charts can be drawn here."""
+    """Raise ``MissingLibrary`` unless vl-convert-python can be imported."""
     try:
         import vl_convert  # noqa: F401
     except ImportError as error:
@@ -75,7 +77,7 @@ def svg(specification: dict[str, Any], label: str, name: str = "") -> str:
 
 
 def tidy(drawn: str) -> str:
-    """The same picture in a third of the text: no empty groups, no hundredths of pixels, links within the page alone."""
+    """Shorten an SVG: remove empty groups and digits beyond tenths of pixels, and make links relative to the page."""
     head = _HEAD.match(drawn)
     if head is None:
         raise ValueError(f"expected an SVG document with a viewBox, got {drawn[:80]!r}")

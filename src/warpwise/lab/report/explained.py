@@ -1,4 +1,4 @@
-"""Explanations of a ladder's rungs, reduced to what a page shows of them and kept in the cache: each takes seconds."""
+"""Explanations of a ladder's rungs, reduced to the content of a page and cached, since each takes seconds."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ import torch
 import warpwise
 from warpwise import cache
 from warpwise.cuda import KernelError
+from warpwise.cuda.source.includes import source_digest
 from warpwise.lab.explain import Explanation, explain_rung
-from warpwise.lab.explain.explanation import Line
+from warpwise.lab.explain.model.explanation import Line
 from warpwise.lab.explain.rungs import checkable
-from warpwise.lab.report.collected import Point
-from warpwise.lab.store import source_digest
+from warpwise.lab.report.collected import MeasuredPoint
 from warpwise.lab.verdict import dtype_name
 from warpwise.operation import Case, Op, Rung
 
-FORMAT = 2  # counts up when what is kept changes
-CODE = Path(__file__).parents[2]  # the package: another interpreter or time model explains anew
+FORMAT = 2  # version of the cached data
+CODE = Path(__file__).parents[2]  # the package, whose code is part of the cache key
 UNITS = 5
 MOST_BYTES = 2**28
-BUDGET_S = 2.5  # of executing a launch: as many of its blocks as fit
+BUDGET_S = 2.5  # seconds to execute a launch: as many blocks as fit
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ class Advice:
 
 @dataclass(frozen=True)
 class LaunchExplained:
-    """One launch: what it needs, what limits it, and the counters of each of its source lines.
+    """One launch: its resources, its limiter, and the counters of its source lines.
 
-    ``seconds`` is predicted on ``device``; ``units`` are the seconds that each unit is busy, the longest first.
+    ``seconds`` is predicted on ``device``; ``units`` are the busy seconds of each unit, the longest first.
     """
 
     kernel: str
@@ -74,7 +74,9 @@ class LaunchExplained:
 
 @dataclass(frozen=True)
 class Explained:
-    """The explanation of one rung at ``case`` and ``dtype`` for ``target``; ``reason`` says why there is none."""
+    """The explanation of one rung at ``case`` and ``dtype`` for ``target``; without launches, ``reason`` is the
+    cause.
+    """
 
     case: str = ""
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -85,7 +87,7 @@ class Explained:
 
     @property
     def seconds(self) -> float | None:
-        """Predicted seconds of all launches, or None where one was not predicted."""
+        """Predicted seconds of all launches, or None if one has no prediction."""
         times = [launch.seconds for launch in self.launches]
         return sum(time for time in times if time is not None) if times and None not in times else None
 
@@ -95,7 +97,7 @@ class Explained:
         return [hint for launch in self.launches for hint in launch.hints]
 
     def lines(self, file: Path) -> dict[int, Line]:
-        """The counters of ``file``'s lines by number, those of several launches added up."""
+        """The counters of ``file`` by line number, summed over launches."""
         found: dict[int, Line] = {}
         for line in self._every():
             if Path(line.file).name == file.name:
@@ -108,7 +110,7 @@ class Explained:
         return _sum(*self._every())
 
     def elsewhere(self, file: Path) -> dict[str, float]:
-        """What share of the waiting falls on the lines of other files than ``file``, by name, the largest first."""
+        """The share of stall cycles in each file other than ``file``, by name, the largest first."""
         total = self.whole().get("stall_cycles", 0.0)
         found: dict[str, float] = {}
         for line in self._every():
@@ -130,11 +132,11 @@ def _sum(*lines: Line) -> dict[str, float]:
 
 
 def explain_rungs(
-    op: Op, target: str, point: Point | None = None, progress: Callable[[str, int, int], None] | None = None
+    op: Op, target: str, point: MeasuredPoint | None = None, progress: Callable[[str, int, int], None] | None = None
 ) -> dict[str, Explained]:
-    """Explain every rung that launches a GPU kernel: at ``point``, or at less of it if that is more than ``MOST_BYTES``.
+    """Explain every rung that launches a GPU kernel, at the size of ``point`` reduced to at most ``MOST_BYTES``.
 
-    ``progress`` gets each rung's name, how many are done and how many there are.
+    ``progress`` is called with each rung's name, the number of rungs done and their total.
     """
     chosen = [rung for rung in op.rungs if rung.language in ("cuda", "triton")]
     found = {}
@@ -145,10 +147,10 @@ def explain_rungs(
     return found
 
 
-def explain_one(op: Op, rung: Rung, target: str, point: Point | None = None) -> Explained:
-    """The explanation of one rung, from the cache if it is there. Whatever ends it is the ``reason`` that there is none."""
+def explain_one(op: Op, rung: Rung, target: str, point: MeasuredPoint | None = None) -> Explained:
+    """The explanation of one rung, from the cache if available. An exception becomes the ``reason``."""
     if "cpu" not in rung.devices:
-        return Explained(target=target, reason="needs what only the hardware has, so it cannot be executed on a CPU")
+        return Explained(target=target, reason="uses hardware features that cannot be executed on a CPU")
     known = {dtype_name(dtype): dtype for dtype in op.spec.dtypes if rung.dtypes is None or dtype in rung.dtypes}
     name = point.dtype if point is not None and point.dtype in known else next(iter(known))
     dtype = known[name]
@@ -162,17 +164,17 @@ def explain_one(op: Op, rung: Rung, target: str, point: Point | None = None) -> 
         launches = tuple(_reduced(one) for one in explain_rung(op, rung, case, dtype, target=target, budget=BUDGET_S))
     except KernelError as error:
         return Explained(**named, reason=f"{type(error).__name__}: {error}")
-    except Exception as error:  # noqa: BLE001 - a user's launcher may raise anything, and the page says what
+    except Exception as error:  # noqa: BLE001 - a user's launcher may raise anything; the page shows it
         return Explained(**named, reason=f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}")
     made = Explained(**named, launches=launches)
     cache.save(path, json.dumps(dataclasses.asdict(made)).encode())
     return made
 
 
-def _within(op: Op, dtype: torch.dtype, point: Point | None) -> Case:
+def _within(op: Op, dtype: torch.dtype, point: MeasuredPoint | None) -> Case:
     """The case of ``point``, or the first size, with its largest sizes halved until it moves at most ``MOST_BYTES``.
 
-    At so many bytes a GPU is busy with every rung, which it is not at the sizes that are quick to check.
+    At that size every rung fills a GPU, unlike at the sizes that are quick to check.
     """
     known = {case.name: case for case in op.spec.sizes}
     case = known.get(point.case, op.spec.sizes[0]) if point is not None else op.spec.sizes[0]
@@ -197,20 +199,21 @@ def _product(case: Case) -> int:
 
 
 def _key(op: Op, rung: Rung, case: Case, dtype: torch.dtype, target: str) -> str:
-    """What decides an explanation: the kernel's sources, where and on what it is launched, and the code that explains."""
+    """The cache key of an explanation: the kernel's sources, the case, dtype and target, and the code that explains."""
     folder = rung.source.parent
     beside = [
         cache.key(path.read_bytes()) for path in (*sorted(folder.glob("*.py")), *sorted(folder.glob("*.cuh"))) if path.is_file()
     ]  # fmt: skip
     return cache.key(
-        FORMAT, warpwise.__version__, torch.__version__, op.name, rung.name, case, dtype, target, source_digest(rung.source),
+        FORMAT, warpwise.__version__, torch.__version__, op.name, rung.name, case, dtype, target,
+        source_digest(rung.source),
         _code(), *beside,
     )  # fmt: skip
 
 
 @lru_cache(maxsize=1)
 def _code() -> str:
-    """A digest of everything that has a say in an explanation."""
+    """A digest of the code that explanations depend on."""
     return cache.key(*(
         path.read_bytes()
         for package in ("machine", "lab/explain", "cuda", "triton", "device")
@@ -230,9 +233,11 @@ def _reduced(one: Explanation) -> LaunchExplained:
     )
     lines = tuple(dataclasses.replace(line, metrics={}, instructions=()) for line in one.lines)
     return LaunchExplained(
-        one.kernel, one.grid, one.block, needs.registers, needs.shared, needs.spill_stores, fits.fraction if fits else None,
+        one.kernel, one.grid, one.block, needs.registers, needs.shared, needs.spill_stores,
+        fits.fraction if fits else None,
         tuple(fits.binding) if fits else (), expected.device if expected else "", expected.time if expected else None,
-        expected.limiter if expected else "", tuple(units), one.agrees.status, one.agrees.text, one.unsupported, one.sampled,
+        expected.limiter if expected else "", tuple(units), one.agrees.status, one.agrees.text, one.unsupported,
+        one.sampled,
         hints, one.main_file or "", lines, tuple(one.caveats),
     )  # fmt: skip
 

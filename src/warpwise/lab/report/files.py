@@ -1,4 +1,4 @@
-"""Pages on disk: one an operation and an index, each whole or not there."""
+"""Write the pages, one per operation, and their index; each file is written atomically."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ INDEX = "index.html"
 
 
 def require_folder(folder: Path) -> None:
-    """Make ``folder`` and see that files can be made in it. Raises ``OSError``: before the work, not after it."""
+    """Create ``folder`` and check that it is writable. Raises ``OSError``."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=folder):
         pass
 
 
 def file_name(name: str) -> str:
-    """The file of an operation's page; none is called like the index."""
+    """The file name of an operation's page, different from the index's."""
     plain = re.sub(r"[^\w.-]", "_", name)
     return f"{plain}_.html" if f"{plain}.html" == INDEX else f"{plain}.html"
 
@@ -37,7 +37,8 @@ def write(
 ) -> list[Path]:
     """Write the pages of ``found`` and their index into ``folder``, and return them, the index first.
 
-    ``explained`` holds each operation's explanations by rung. Raises ``OSError``, and ``MissingLibrary`` without vl-convert.
+    ``explained`` holds each operation's explanations by rung. Raises ``OSError``, and ``MissingLibrary`` without
+    vl-convert.
     """
     require_folder(folder)
     entries, paths = [], []

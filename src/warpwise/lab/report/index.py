@@ -1,4 +1,4 @@
-"""The page that leads to the others: every operation's best rung against its ceiling and its best opponent."""
+"""The index: every operation's best rung relative to its ceiling and its best opponent."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from warpwise.lab.report import words
+from markupsafe import Markup
+
+from warpwise.lab.report import format as fmt
 from warpwise.lab.report.charts import (
     LETTER,
     NARROW,
@@ -19,19 +21,19 @@ from warpwise.lab.report.charts import (
     _text,
     _title,
 )
-from warpwise.lab.report.collected import Collected, Point
+from warpwise.lab.report.collected import Collected, MeasuredPoint
 from warpwise.lab.report.draw import svg
-from warpwise.lab.report.markup import Markup, document, element, joined, table
-from warpwise.lab.report.page import bar, shown_first
-from warpwise.lab.report.rungs import MARKS
+from warpwise.lab.report.format import MARKS
+from warpwise.lab.report.html import Cell, Content, Table, render
+from warpwise.lab.report.page import shown_first
 
 
 @dataclass(frozen=True)
-class Entry:
+class IndexEntry:
     """One operation of the index: the point that its page shows first, and the page's file name."""
 
     collected: Collected
-    point: Point | None
+    point: MeasuredPoint | None
     file: str
 
     @property
@@ -46,44 +48,27 @@ class Entry:
         """``2.32 × torch.compile``."""
         if self.point is None or self.point.rival is None or self.times is None or not self.times[1]:
             return ""
-        return f"{words.against(self.point)} {self.point.rival.name}"
+        return f"{fmt.against(self.point)} {self.point.rival.name}"
 
 
-def entry_of(collected: Collected, file: str) -> Entry:
+def entry_of(collected: Collected, file: str) -> IndexEntry:
     """The operation with the point that its page shows first."""
-    return Entry(collected, shown_first(collected), file)
+    return IndexEntry(collected, shown_first(collected), file)
 
 
-def index(entries: Sequence[Entry]) -> str:
+def index(entries: Sequence[IndexEntry]) -> str:
     """The whole document."""
     timed = [entry for entry in entries if entry.point is not None and entry.point.best is not None]
     devices = ", ".join(dict.fromkeys(entry.collected.device for entry in timed))
-    body = [
-        bar(Markup("<span></span>")),
-        element("header", element("h1", "Ladders"), element("p", _summary(entries, timed), class_="summary"),
-                element("p", devices, class_="stamp") if devices else Markup("")),
-    ]  # fmt: skip
-    ceilings = [entry for entry in timed if entry.point and entry.point.best and entry.point.best.percent]
-    if ceilings:
-        rows = [_row(entry) for entry in ceilings]
-        caption = (
-            "Share of the measured ceiling, the copy rate or torch.mm's, whichever is the nearer one: the best rung filled, "
-            "the best opponent hollow. Reading more than is written, or a cache, may pass 100 %."
-        )
-        body.append(
-            element(
-                "figure",
-                Markup(_chart(rows)),
-                Markup(_chart(rows, narrow=True)),
-                element("figcaption", caption),
-                class_="ladder",
-            )
-        )
-    body.append(element("section", element("h2", "All of them"), _table(entries)))
-    return document("Ladders · Warpwise", element("main", *body), element("div", id="tip", role="status", hidden=True))
+    rows = [_row(entry) for entry in timed if entry.point and entry.point.best and entry.point.best.percent]
+    drawn = [Markup(_chart(rows)), Markup(_chart(rows, narrow=True))] if rows else []
+    return str(render(
+        "index.html", title="Ladders", summary=_summary(entries, timed), devices=devices, charts=drawn,
+        listed=_table(entries)
+    ))  # fmt: skip
 
 
-def _summary(entries: Sequence[Entry], timed: Sequence[Entry]) -> str:
+def _summary(entries: Sequence[IndexEntry], timed: Sequence[IndexEntry]) -> str:
     raced = [entry.times for entry in timed if entry.times and entry.times[1]]
     wins = sum(1 for ours, theirs in raced if theirs and ours <= theirs)
     rungs = sum(len(entry.collected.rungs) for entry in entries)
@@ -99,22 +84,23 @@ def _summary(entries: Sequence[Entry], timed: Sequence[Entry]) -> str:
     return text + (f" Wrong: {', '.join(wrong)}." if wrong else "")
 
 
-def _row(entry: Entry) -> dict[str, Any]:
+def _row(entry: IndexEntry) -> dict[str, Any]:
     point = entry.point
     if point is None or point.best is None:
         raise ValueError(f"{entry.collected.name}: expected a point with a rung that was timed")
     best, rival = point.best, point.rival
-    theirs = f"; {words.sentence(rival)}" if rival else ""
+    theirs = f"; {fmt.sentence(rival)}" if rival else ""
     return {
-        "name": entry.collected.name, "href": f"#{entry.file}", "best": best.percent, "rival": rival.percent if rival else None,
-        "time": words.time(best), "rung": best.name, "percent": words.percent(best), "against": entry.against,
-        "short": f"{words.time(best)} · {words.percent(best)}", "ink": "var(--ink)", "strong": False,
-        "about": f"{entry.collected.name}, {point.case}, {point.dtype}: {words.sentence(best, rival.name if rival else '')}{theirs}",
+        "name": entry.collected.name, "href": f"#{entry.file}", "best": best.percent,
+        "rival": rival.percent if rival else None,
+        "time": fmt.time(best), "rung": best.name, "percent": fmt.percent(best), "against": entry.against,
+        "short": f"{fmt.time(best)} · {fmt.percent(best)}", "ink": "var(--ink)", "strong": False,
+        "about": f"{entry.collected.name}, {point.case}, {point.dtype}: {fmt.sentence(best, rival.name if rival else '')}{theirs}",
     }  # fmt: skip
 
 
 def _chart(rows: list[dict[str, Any]], narrow: bool = False) -> str:
-    """Two dots a row, best rung and best opponent, joined, on one axis of shares of the ceiling."""
+    """One row per operation: the shares of the ceiling of the best rung and the best opponent, joined by a line."""
     left = 0 if narrow else round(LETTER * max(len(row["name"]) for row in rows)) + 26
     columns = (
         []
@@ -170,22 +156,21 @@ def _chart(rows: list[dict[str, Any]], narrow: bool = False) -> str:
     return drawn.replace('href="#', 'href="')
 
 
-def _table(entries: Sequence[Entry]) -> Markup:
-    rows = []
+def _table(entries: Sequence[IndexEntry]) -> Table:
+    rows: list[list[Content]] = []
     for entry in entries:
         collected, point = entry.collected, entry.point
         statuses = [collected.status(name) for name in collected.rungs]
-        verdict = joined(*(
-            element("span", f"{statuses.count(status)} {MARKS[status].partition(' ')[2]}", class_=status)
+        verdict = tuple(
+            Cell(f"{statuses.count(status)} {MARKS[status].partition(' ')[2]}", css=status)
             for status in ("right", "wrong", "untested") if statuses.count(status)
-        ), by=", ")  # fmt: skip
-        link = element("a", collected.name, href=entry.file)
+        )  # fmt: skip
+        link = Cell(collected.name, entry.file)
         if point is None or point.best is None:
             rows.append([link, "not timed", "", "", "", "", "", verdict])
             continue
-        best = point.best
+        best, at = point.best, Cell(f"{point.case}, {point.dtype}", title=point.size)
         rows.append([
-            link, best.name, element("span", f"{point.case}, {point.dtype}", title=point.size), words.time(best), words.rate_words(best), words.percent(best),
-            entry.against, verdict,
+            link, best.name, at, fmt.time(best), fmt.rate_words(best), fmt.percent(best), entry.against, verdict
         ])  # fmt: skip
-    return table(["", "best rung", "at", "time", "rate", "of ceiling", "against", "rungs"], rows, kind="all")
+    return Table(["", "best rung", "at", "time", "rate", "of ceiling", "against", "rungs"], rows, css="all")

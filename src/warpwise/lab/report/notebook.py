@@ -1,21 +1,23 @@
-"""How a ladder and a timing show themselves in a notebook: a fragment with its own style, which touches nothing else."""
+"""Ladders and timings in a notebook: an HTML fragment whose style sheet applies to itself only."""
 
 from __future__ import annotations
 
+import contextlib
 import re
-from typing import TYPE_CHECKING
+from typing import Any
 
-from warpwise.lab.report import charts, words
-from warpwise.lab.report.collected import Point, Source, from_ladder, points_of, read_file
+from markupsafe import Markup
+
+from warpwise.lab.display import renders
+from warpwise.lab.ladder import Ladder
+from warpwise.lab.report import charts
+from warpwise.lab.report import format as fmt
+from warpwise.lab.report.collected import MeasuredPoint, RecordedRun, from_ladder, points_of, read_file
 from warpwise.lab.report.draw import MissingLibrary
-from warpwise.lab.report.markup import Markup, element, folded, joined, resource, table
+from warpwise.lab.report.format import MARKS
+from warpwise.lab.report.html import Cell, Content, Table, render, resource
 from warpwise.lab.report.panels import figures
-from warpwise.lab.report.rungs import MARKS
-from warpwise.lab.timing.timing import duration, rate_text
-
-if TYPE_CHECKING:
-    from warpwise.lab.ladder import Ladder
-    from warpwise.lab.timing.timing import Timing
+from warpwise.lab.timing.timing import Timing, duration, rate_text
 
 _STYLE = """
 .ww-lab{background:var(--paper);color:var(--ink);font:14px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif;padding:.8rem 1rem;max-width:1100px}
@@ -33,65 +35,59 @@ _VARIABLES = re.compile(r":root \{(?P<body>.*?)\n\}", re.DOTALL)
 _LINK = re.compile(r'<a href="#[^"]*">|</a>')
 
 
-def _fragment(*content: str) -> str:
+def _style() -> Markup:
     variables = _VARIABLES.search(resource("page.css"))
-    style = f".ww-lab{{{variables['body'] if variables else ''}}}{_STYLE}"
-    return element("div", element("style", Markup(style)), *content, class_="ww-lab")
+    return Markup(f".ww-lab{{{variables['body'] if variables else ''}}}{_STYLE}")
 
 
+@renders(Ladder, "html")
 def ladder_html(ladder: Ladder) -> str:
-    """Verdicts, and the bars and figures of each point; on a CPU those that were recorded on a GPU, said to be so."""
+    """Verdicts, and the bars and figures of each point; on a CPU, the recorded ones of a GPU under a heading that says
+    so.
+    """
     source = from_ladder(ladder)
     order = tuple(row.rung for row in ladder.rows)
-    rows = []
+    rows: list[list[Content]] = []
     for row in ladder.rows:
         tested = sum(result.status != "untested" for result in row.verdict.cases)
-        mark = element("span", MARKS[row.verdict.status], class_=row.verdict.status)
+        mark = Cell(MARKS[row.verdict.status], css=row.verdict.status)
         rows.append([row.rung, row.idea, mark, f"{tested} cases"])
-    failures = [element("pre", str(row.verdict)) for row in ladder.rows if row.verdict.status == "wrong"]
     on_cpu = ladder.place.startswith("cpu")
     where = f"on a CPU ({ladder.place.removeprefix('cpu: ')}), GPU kernels emulated" if on_cpu else f"on {ladder.place}"
-    body: list[str] = [
-        element("h2", ladder.op),
-        element("p", f"{ladder.summary}; verified {where}"),
-        table(["", "idea", "verdict", ""], rows),
-    ]
-    body += [*failures, *(element("p", note) for note in ladder.notes)]
-    body += _points(source, order, "Timed")
+    points = _points(source, order, "Timed")
     if not source.timed and ladder.recorded is not None:
         kept = read_file(ladder.recorded.path) if ladder.recorded.path.is_file() else None
         title = f"Recorded on {ladder.recorded.device}, {ladder.recorded.date[:10]}, not measured here"
-        body += _points(kept, order, title)[:1] if kept else []
-    return _fragment(*body)
+        points += _points(kept, order, title)[:1] if kept else []
+    return str(render(
+        "notebook_ladder.html", style=_style(), ladder=ladder, where=where,
+        verdicts=Table(["", "idea", "verdict", ""], rows),
+        failures=[str(row.verdict) for row in ladder.rows if row.verdict.status == "wrong"], points=points,
+    ))  # fmt: skip
 
 
-def _points(source: Source | None, order: tuple[str, ...], title: str) -> list[Markup]:
-    if source is None:
-        return []
+def _points(source: RecordedRun, order: tuple[str, ...], title: str) -> list[dict[str, Any]]:
     return [_point(point, order, title) for point in points_of([source], [], [])]
 
 
-def _point(point: Point, order: tuple[str, ...], title: str) -> Markup:
+def _point(point: MeasuredPoint, order: tuple[str, ...], title: str) -> dict[str, Any]:
+    """A point's bars, or "" where they cannot be drawn, and its figures."""
     names = (*order, *(one.name for one in point.rungs if one.name not in order))
-    heading = element("h3", f"{title}: {point.case}, {point.size}, {point.dtype}")
-    listed = figures(point, names)
-    try:
+    drawn = ""
+    with contextlib.suppress(MissingLibrary):
         drawn = Markup(_LINK.sub("", charts.ladder(point, names)))
-    except MissingLibrary:
-        return joined(heading, listed)
-    return joined(heading, drawn, folded("the figures as a table", listed))
+    heading = f"{title}: {point.case}, {point.size}, {point.dtype}"
+    return {"title": heading, "picture": drawn, "listed": figures(point, names)}
 
 
+@renders(Timing, "html")
 def timing_html(timing: Timing) -> str:
     """The time, its interval, the rate and where it was measured."""
-    if timing.void:
-        return _fragment(element("p", element("b", timing.name), f": void: {timing.void}", class_="wrong"))
     share = f"{timing.percent:.0f} % of the ceiling" if timing.percent else ""
     spread = f"95 % interval {duration(timing.low)} to {duration(timing.high)}, {timing.samples} samples"
     facts = [part for part in (rate_text(timing.bound, timing.tflops, timing.gbps), share, spread) if part]
     clock = f", SM clock {timing.clock.median:,.0f} MHz" if timing.clock else ""
-    notes = [text for holds, text in words.flags(timing.converged, timing.throttled, timing.exposed) if holds]
-    return _fragment(
-        element("p", duration(timing.median), class_="big"), element("p", joined(element("b", timing.name), *facts, by=" · ")),
-        element("p", f"{timing.place}{clock}; {timing.method}{''.join(f'; {note}' for note in notes)}"),
-    )  # fmt: skip
+    notes = [text for holds, text in fmt.flags(timing.converged, timing.throttled, timing.exposed) if holds]
+    place = f"{timing.place}{clock}; {'; '.join([timing.method, *notes])}"
+    time = duration(timing.median)
+    return str(render("notebook_timing.html", style=_style(), timing=timing, time=time, facts=facts, place=place))

@@ -1,121 +1,121 @@
-"""What a page shows of one point: the best rung against whom and against which ceiling, what paid, the ladder, the roofline."""
+"""The parts of a page for one size and dtype: headline figures, speed-ups, ladder and roofline."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from warpwise.lab.ladder import told_once
-from warpwise.lab.report import charts, words
-from warpwise.lab.report.collected import Collected, Point
+from markupsafe import Markup
+
+from warpwise.lab.ladder import group_notes
+from warpwise.lab.report import charts
+from warpwise.lab.report import format as fmt
+from warpwise.lab.report.collected import Collected, MeasuredPoint
 from warpwise.lab.report.explained import Explained
-from warpwise.lab.report.markup import Markup, element, folded, joined, table
+from warpwise.lab.report.html import Table, render
 from warpwise.lab.report.roofline import roofline
 from warpwise.lab.store import Measurement
 from warpwise.lab.timing.timing import duration
 
 
-def panel(collected: Collected, point: Point, shown: bool) -> Markup:
-    """Everything of one point; only that of the chosen one is ``shown``."""
+def panel(collected: Collected, point: MeasuredPoint, shown: bool) -> Markup:
+    """The section of one point, hidden unless ``shown``."""
     order = collected.rungs
-    ladder = element(
-        "figure", Markup(charts.ladder(point, order)), Markup(charts.ladder(point, order, narrow=True)),
-        element("figcaption", _caption(collected, point)), class_="ladder",
-    )  # fmt: skip
-    return element(
-        "section", lead(collected, point), element("h2", "The ladder"), ladder, folded("the figures as a table", figures(point, order)),
-        hidden=not shown, data_point=key(point), class_="panel",
+    paid, unpaid = ideas(collected, point)
+    return render(
+        "panel.html", point=point, key=key(point), shown=shown, figures=figures_of(collected, point), paid=paid,
+        unpaid=unpaid,
+        wide=Markup(charts.ladder(point, order)), narrow=Markup(charts.ladder(point, order, narrow=True)),
+        caption=_caption(collected, point), listed=figures(point, order),
     )  # fmt: skip
 
 
-def key(point: Point) -> str:
-    """What a point is called in the page."""
+def key(point: MeasuredPoint) -> str:
+    """The identifier of a point in the page."""
     return f"{point.case} {point.dtype} {' '.join(str(size) for size in point.sizes.values())}"
 
 
-def label(point: Point) -> str:
-    """What a reader chooses it by."""
+def label(point: MeasuredPoint) -> str:
+    """The label of a point in the list of sizes and dtypes."""
     return f"{point.case} · {point.dtype} · {point.size}"
 
 
-def _figure(value: str, head: str, text: str, kind: str = "") -> Markup:
-    big = element("b", value)
-    return element(
-        "div", big, element("span", head, class_="head"), element("span", text), class_=f"figure {kind}".strip()
-    )
+@dataclass(frozen=True)
+class Figure:
+    """A number in large type, what it is, and a line below; ``css`` is "ahead" or "behind"."""
+
+    value: str
+    head: str
+    text: str
+    css: str = ""
 
 
-def lead(collected: Collected, point: Point) -> Markup:
-    """How fast, how far from the ceiling, against whom; and which ideas paid."""
+def figures_of(collected: Collected, point: MeasuredPoint) -> list[Figure]:
+    """The best rung's time, its share of the ceiling, and its speed against the best opponent; none without a best
+    rung.
+    """
     best, rival = point.best, point.rival
     if best is None or not best.median:
-        return element("p", f"No rung was both right and timed at {point.case}, {point.dtype}.", class_="none")
-    shown = [_figure(duration(best.median), best.name, f"the best rung at {point.case}, {point.size}, {point.dtype}")]
-    roof = words.ceiling(point)
+        return []
+    shown = [Figure(duration(best.median), best.name, f"the best rung at {point.case}, {point.size}, {point.dtype}")]
+    roof = fmt.ceiling(point)
     if best.percent and roof:
-        unit = words.rate_unit(point)
-        reached = (
-            f"{words.rate(best) or 0:,.0f} of {roof:,.0f} {unit}"
-            if roof >= 100
-            else f"{words.rate(best) or 0:.1f} of {roof:.1f} {unit}"
-        )
-        shown.append(_figure(words.percent(best), f"of {words.ceiling_name(point, collected.device)}", reached))
+        unit, digits = fmt.rate_unit(point), 0 if roof >= 100 else 1
+        reached = f"{fmt.rate(best) or 0:,.{digits}f} of {roof:,.{digits}f} {unit}"
+        shown.append(Figure(fmt.percent(best), f"of {fmt.ceiling_name(point, collected.device)}", reached))
     if rival is not None and rival.median:
         interval = f"{best.ratio.low:.2f} to {best.ratio.high:.2f}; " if best.ratio else ""
         others = [f"{one.name} takes {duration(one.median)}" for one in point.opponents if one.median]
-        value, kind = words.against(point), "ahead" if best.median <= rival.median else "behind"
-        shown.append(_figure(value, f"the speed of {rival.name}", f"{interval}{', '.join(others)}", kind))
-    return element("div", element("div", *shown, class_="figures"), paid(collected, point), class_="lead")
+        css = "ahead" if best.median <= rival.median else "behind"
+        shown.append(Figure(fmt.against(point), f"the speed of {rival.name}", f"{interval}{', '.join(others)}", css))
+    return shown
 
 
-def paid(collected: Collected, point: Point) -> Markup:
-    """The rungs that were faster than the best before them, and in a line those that were not."""
-    found = words.steps(point, collected.rungs)
-    ideas = {rung.name: rung.idea for rung in collected.op.rungs}
-    rows = [
-        element(
-            "li", element("b", words.gain(step.factor or 0)),
-            element("span", element("a", step.entry.name, href=f"#{step.entry.name}"), element("span", ideas.get(step.entry.name, ""))),
-        )
-        for step in found
-        if step.paid
-    ]  # fmt: skip
-    rest = [
-        joined(element("a", charts.short(step.entry.name), href=f"#{step.entry.name}"), Markup(f"&nbsp;{words.gain(step.factor)}"))
-        for step in found
-        if step.factor is not None and not step.paid
-    ]  # fmt: skip
-    if not rows and not rest:
-        return Markup("")
-    not_here = (
-        element("p", Markup("did not, at this size: "), joined(*rest, by=", "), class_="rest") if rest else Markup("")
-    )
-    none = element("p", "None was faster than the first rung.", class_="rest") if not rows else Markup("")
-    heading = element("h2", "Ideas that paid", element("small", " against the best rung before"))
-    return element("div", heading, element("ol", *rows), none, not_here, class_="paid")
+@dataclass(frozen=True)
+class Idea:
+    """A rung beside the best one before it: ``gain`` is "×1.84", ``short`` its number."""
+
+    name: str
+    gain: str
+    idea: str
+
+    @property
+    def short(self) -> str:
+        return charts.short(self.name)
 
 
-def _caption(collected: Collected, point: Point) -> Markup:
-    unit = words.rate_unit(point)
+def ideas(collected: Collected, point: MeasuredPoint) -> tuple[list[Idea], list[Idea]]:
+    """The rungs that were faster than the best before them, and those that were not."""
+    about = {rung.name: rung.idea for rung in collected.op.rungs}
+    found = [step for step in fmt.steps(point, collected.rungs) if step.factor is not None]
+    made = [
+        (step.paid, Idea(step.entry.name, fmt.gain(step.factor or 0), about.get(step.entry.name, ""))) for step in found
+    ]
+    return [idea for paid, idea in made if paid], [idea for paid, idea in made if not paid]
+
+
+def _caption(collected: Collected, point: MeasuredPoint) -> str:
+    unit = fmt.rate_unit(point)
     what = {
-        "GB/s": "Bytes that the operation must move, each once, a second.",
-        "TFLOP/s": "FLOPs that the operation must do, a second.",
-        "calls/s": "Calls a second.",
+        "GB/s": "Bytes per second, counting each byte that the operation must move once.",
+        "TFLOP/s": "FLOPs of the operation per second.",
+        "calls/s": "Calls per second.",
     }[unit]
     named = ((charts.short(one.name) if one.verdict == "untested" else one.name, one.message) for one in point.entries)
-    notes = [f"{note}." for note in told_once(named)]
+    notes = [f"{note}." for note in group_notes(named)]
     notes += [
-        f"{one.name} runs for who names it alone." for one in point.rungs if one.median and one.name in point.by_name
+        f"{one.name} runs only if the caller names it."
+        for one in point.rungs
+        if one.median and one.name in point.by_name
     ]
     where = f"Measured on {collected.device}, {point.run.started:%Y-%m-%d}."
-    return joined(
-        f"{what} {where} Ticks at the bars' ends are 95 % intervals. ", *(f"{note} " for note in (*notes, *point.notes))
-    )
+    return " ".join([what, where, "Ticks at the bars' ends are 95 % intervals.", *notes, *point.notes])
 
 
-def figures(point: Point, order: tuple[str, ...]) -> Markup:
+def figures(point: MeasuredPoint, order: tuple[str, ...]) -> Table:
     """The ladder's figures."""
     rival = point.rival.name if point.rival else ""
-    gains = {step.entry.name: step.factor for step in words.steps(point, order)}
+    gains = {step.entry.name: step.factor for step in fmt.steps(point, order)}
     rows = []
     for one in charts.ladder_rows(point, order):
         factor = gains.get(one.name)
@@ -123,8 +123,8 @@ def figures(point: Point, order: tuple[str, ...]) -> Markup:
             [
                 one.name,
                 *_cells(one),
-                words.gain(factor) if factor else "",
-                "; ".join(filter(None, (one.message, words.marks(one)))),
+                fmt.gain(factor) if factor else "",
+                "; ".join(filter(None, (one.message, fmt.marks(one)))),
             ]
         )
     heads = [
@@ -138,7 +138,7 @@ def figures(point: Point, order: tuple[str, ...]) -> Markup:
         "step",
         "notes",
     ]
-    return table(heads, rows, f"{point.case}, {point.size}, {point.dtype}")
+    return Table(heads, rows, f"{point.case}, {point.size}, {point.dtype}")
 
 
 def _cells(one: Measurement) -> list[str]:
@@ -146,31 +146,31 @@ def _cells(one: Measurement) -> list[str]:
         return ["not timed", "", "", "", "", ""]
     interval = one.interval
     spread = f"{duration(interval.low)} – {duration(interval.high)}" if interval else ""
-    return [duration(one.median), spread, str(one.samples), words.rate_words(one), words.percent(one), words.ratio(one)]
+    return [duration(one.median), spread, str(one.samples), fmt.rate_words(one), fmt.percent(one), fmt.ratio(one)]
 
 
-def across(collected: Collected, points: list[Point], shown: bool) -> Markup:
-    """One dtype over its sizes: rate and time. Nothing to draw with a single size."""
+def across(collected: Collected, points: list[MeasuredPoint]) -> list[Markup]:
+    """One dtype over its sizes: rate and time; none with a single size."""
     if len(points) < 2:
-        return Markup("")
-    made = [element("figure", Markup(charts.sizes(points, collected.rungs, what))) for what in ("rate", "time")]
-    return element("div", *made, hidden=not shown, data_dtype=points[0].dtype, class_="charts")
+        return []
+    return [Markup(charts.sizes(points, collected.rungs, what)) for what in ("rate", "time")]
 
 
-def roof(collected: Collected, point: Point, shown: bool) -> Markup:
-    """The roofline of one point, with what its marks mean."""
+def roof(collected: Collected, point: MeasuredPoint) -> tuple[Markup, str]:
+    """The roofline of one point, and a caption that explains the marks; both empty without data."""
     drawn = roofline(point, collected.roofs, collected.counters)
-    if not drawn:
-        return Markup("")
-    counted = "Filled: DRAM bytes as ncu counted them. " if collected.counters and any(
-        collected.counters.moved(one.name, point.case, point.dtype) for one in point.rungs
-    ) else ""  # fmt: skip
-    caption = f"{counted}Hollow: no byte moved twice. Circles CUDA, triangles Triton, squares opponents. Ceilings as measured."
-    return element("figure", Markup(drawn), element("figcaption", caption), hidden=not shown, data_point=key(point))
+    counters = collected.counters
+    counted = counters and any(counters.moved(one.name, point.case, point.dtype) for one in point.rungs)
+    filled = "Filled: DRAM bytes as ncu counted them. " if counted else ""
+    caption = (
+        f"{filled}Hollow: assuming that each byte is moved once. "
+        "Circles CUDA, triangles Triton, squares opponents. Ceilings as measured."
+    )
+    return Markup(drawn), caption if drawn else ""
 
 
 def predicted(collected: Collected, explained: Mapping[str, Explained]) -> Markup:
-    """In place of times, where nothing was timed: what the executed machine code predicts, and said to be so."""
+    """The section shown instead of times if nothing was timed: the model's predictions, labelled as such."""
     rows, at = [], ""
     for name in collected.rungs:
         one = explained.get(name)
@@ -179,27 +179,11 @@ def predicted(collected: Collected, explained: Mapping[str, Explained]) -> Marku
             device = one.launches[0].device
             at = f"{', '.join(f'{key} {size}' for key, size in one.sizes.items())}, {one.dtype}, on one {device}"
     places = ", ".join(dict.fromkeys(one.place for found in collected.verdicts.values() for one in found if one.on_cpu))
-    ran = (
-        f" GPU kernels ran emulated on {places.removeprefix('cpu: ')}: that tells whether they are right, and nothing of a GPU's speed."
-        if places
-        else ""
+    listed = Table(
+        ["", "predicted", "limited by"], [(name, duration(seconds), limiter) for name, seconds, limiter in rows]
     )
-    nothing = element("p", element("b", "Nothing was timed."), ran, class_="none")
-    if not rows:
-        return element("section", nothing, class_="panel")
-    figure = element(
-        "figure", Markup(charts.predictions(rows)), Markup(charts.predictions(rows, narrow=True)),
-        element("figcaption", f"Predicted, not measured: machine code executed on a CPU, its counters put into a model of the time. {at}."),
-        class_="ladder",
+    return render(
+        "predicted.html", places=places.removeprefix("cpu: "), at=at, listed=listed,
+        wide=Markup(charts.predictions(rows) if rows else ""),
+        narrow=Markup(charts.predictions(rows, narrow=True) if rows else ""),
     )  # fmt: skip
-    listed = table(
-        ["", "predicted", "limited by"], [[name, duration(seconds), limiter] for name, seconds, limiter in rows]
-    )
-    return element(
-        "section",
-        nothing,
-        element("h2", "Predicted times"),
-        figure,
-        folded("the figures as a table", listed),
-        class_="panel",
-    )

@@ -1,4 +1,4 @@
-"""What an operation's README tells of its rungs: the idea, the prediction made beforehand, and what was learnt."""
+"""Read an operation's README: each rung's idea and prediction, and notes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ LEAD = re.compile(r"^\*\*(?P<lead>[^*]+)\*\*(?P<rest>.*)$", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Told:
-    """``changes`` and ``predictions`` by rung; ``points`` as (case, dtype), which they are for; ``paragraphs`` as (lead, text)."""
+class ReadmeNotes:
+    """``changes`` and ``predictions`` by rung; ``points``, the (case, dtype) of the predictions; ``paragraphs`` as
+    (lead, text).
+    """
 
     changes: Mapping[str, str] = field(default_factory=dict)
     predictions: Mapping[str, str] = field(default_factory=dict)
@@ -22,14 +24,14 @@ class Told:
     paragraphs: tuple[tuple[str, str], ...] = ()
 
 
-def read(folder: Path) -> Told:
-    """The README in ``folder``; nothing is told where there is none."""
+def read(folder: Path) -> ReadmeNotes:
+    """The notes in the README of ``folder``; empty without one."""
     path = folder / "README.md"
-    return parse(path.read_text()) if path.is_file() else Told()
+    return parse(path.read_text()) if path.is_file() else ReadmeNotes()
 
 
-def parse(text: str) -> Told:
-    """Tables whose first column names rungs, the comment that says which points they are of, and paragraphs with a bold lead."""
+def parse(text: str) -> ReadmeNotes:
+    """Parse tables whose first column names rungs, the comment with their points, and paragraphs with a bold lead."""
     changes: dict[str, str] = {}
     predictions: dict[str, str] = {}
     for line in text.splitlines():
@@ -43,4 +45,4 @@ def parse(text: str) -> Told:
     for block in re.split(r"\n\s*\n", text):
         if lead := LEAD.match(block.strip()):
             paragraphs.append((lead["lead"].strip().rstrip("."), " ".join(lead["rest"].split())))
-    return Told(changes, predictions, tuple((size, dtype) for size, _, dtype in points), tuple(paragraphs))
+    return ReadmeNotes(changes, predictions, tuple((size, dtype) for size, _, dtype in points), tuple(paragraphs))

@@ -1,7 +1,7 @@
-"""The roofline: what a rung does a second, against what each byte that it moves through DRAM lets it do.
+"""The roofline: work per second over work per byte of DRAM traffic.
 
-S. Williams, A. Waterman, D. Patterson: Roofline: an insightful visual performance model for multicore architectures, 2009.
-Operations that do no arithmetic have their useful bytes as work: a byte that must move is worth one, one moved twice less.
+S. Williams, A. Waterman, D. Patterson: Roofline: an insightful visual performance model for multicore architectures,
+2009. For operations without arithmetic, the work is the bytes that must move, so the intensity is at most about 1.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from warpwise.lab.report import words
+from warpwise.lab.report import format as fmt
 from warpwise.lab.report.charts import Spec, _fixed, _title, behind_first, colour, short, spread
-from warpwise.lab.report.collected import Counted, Point, Roofs
+from warpwise.lab.report.collected import MeasuredPoint, NcuCounters, Roofs
 from warpwise.lab.report.draw import svg
 from warpwise.lab.store import Measurement
 
@@ -22,7 +22,7 @@ WIDTH, HEIGHT = 296, 224
 
 @dataclass(frozen=True)
 class Dot:
-    """One entry: ``intensity`` in work a byte, ``rate`` in work a second, and whether the bytes were ``counted`` by ncu."""
+    """One entry: ``intensity`` in work per byte, ``rate`` in work per second, and whether ncu ``counted`` the bytes."""
 
     entry: Measurement
     intensity: float
@@ -30,8 +30,8 @@ class Dot:
     counted: bool
 
 
-def dots(point: Point, counters: Counted | None) -> list[Dot]:
-    """Everybody who was timed, with DRAM's bytes where ncu counted them and else the fewest that there can be."""
+def dots(point: MeasuredPoint, counters: NcuCounters | None) -> list[Dot]:
+    """Every timed entry, with the DRAM bytes that ncu counted, else the least possible number."""
     found = []
     for one in behind_first(point):
         work = one.flops or one.bytes
@@ -42,8 +42,8 @@ def dots(point: Point, counters: Counted | None) -> list[Dot]:
     return found
 
 
-def roofline(point: Point, roofs: Roofs, counters: Counted | None) -> str:
-    """The chart, log-log; "" where nothing can be placed on it."""
+def roofline(point: MeasuredPoint, roofs: Roofs, counters: NcuCounters | None) -> str:
+    """The chart, log-log; "" if it would be empty."""
     found = dots(point, counters)
     if not found or not roofs.bandwidth:
         return ""
@@ -57,7 +57,7 @@ def roofline(point: Point, roofs: Roofs, counters: Counted | None) -> str:
     unit, scale = ("TFLOP/s", 1e12) if arithmetic else ("GB/s of useful bytes", 1e9)
     x: Spec = {
         "field": "intensity", "type": "quantitative", "scale": {"type": "log", "domain": [low, high], "nice": False},
-        "axis": {"title": "FLOP a byte of DRAM traffic" if arithmetic else "useful bytes a byte of DRAM traffic", "tickCount": 4,
+        "axis": {"title": f"{'FLOP' if arithmetic else 'useful bytes'} per byte of DRAM traffic", "tickCount": 4,
                  "values": _ticks(low, high), "format": "~r", "titleAnchor": "end"},
     }  # fmt: skip
     y: Spec = {
@@ -77,7 +77,8 @@ def roofline(point: Point, roofs: Roofs, counters: Counted | None) -> str:
         "mark": {"type": "point", "size": 62, "strokeWidth": 1.6, "opacity": 1, "clip": False},
         "encoding": {
             **plain, "shape": {"field": "shape", "type": "nominal", "scale": None}, "href": {"field": "href"},
-            "fill": {"field": "fill", "type": "nominal", "scale": None}, "stroke": {"field": "stroke", "type": "nominal", "scale": None},
+            "fill": {"field": "fill", "type": "nominal", "scale": None},
+            "stroke": {"field": "stroke", "type": "nominal", "scale": None},
             "description": {"field": "about"},
         },
     }, _title(unit, -42, -12, "left")]  # fmt: skip
@@ -104,24 +105,25 @@ def _roof(bandwidth: float, peak: float, low: float, high: float, top: float) ->
     return [(low, bandwidth * low), (ridge, peak), (high, peak)] if low < ridge else [(low, peak), (high, peak)]
 
 
-def _rows(found: Sequence[Dot], point: Point, scale: float) -> list[dict[str, Any]]:
+def _rows(found: Sequence[Dot], point: MeasuredPoint, scale: float) -> list[dict[str, Any]]:
     best, rival = point.best.name if point.best else "", point.rival.name if point.rival else ""
     rows = []
     for dot in found:
         paint = colour(dot.entry, best)
-        how = "counted by ncu" if dot.counted else "if it moves no byte twice"
+        how = "counted by ncu" if dot.counted else "if each byte is moved once"
         work = "FLOP" if dot.entry.flops else "useful bytes"
         rows.append({
-            "intensity": dot.intensity, "rate": dot.rate / scale, "fill": paint if dot.counted else "var(--paper)", "stroke": paint,
+            "intensity": dot.intensity, "rate": dot.rate / scale, "fill": paint if dot.counted else "var(--paper)",
+            "stroke": paint,
             "shape": "square" if dot.entry.kind == "opponent" else "triangle-up" if dot.entry.language == "triton" else "circle",
             "href": f"#{dot.entry.name}",
-            "about": f"{words.sentence(dot.entry, rival)}; {dot.intensity:.3g} {work} a byte of DRAM traffic, {how}",
+            "about": f"{fmt.sentence(dot.entry, rival)}; {dot.intensity:.3g} {work} per byte of DRAM traffic, {how}",
         })  # fmt: skip
     return rows
 
 
 def _labels(found: Sequence[Dot], axes: Spec, scale: float, ys: tuple[float, float]) -> list[Spec]:
-    """The number of each rung beside its mark, by turns right and left, moved apart in the vertical."""
+    """The number of each rung beside its mark, alternately right and left, moved apart vertically."""
     rungs = sorted((dot for dot in found if dot.entry.kind == "rung"), key=lambda dot: -dot.rate)
     span = math.log(ys[1] / ys[0])
     made: list[Spec] = []
@@ -132,7 +134,8 @@ def _labels(found: Sequence[Dot], axes: Spec, scale: float, ys: tuple[float, flo
             for dot, spot in zip(side, spots, strict=True)
         ]  # fmt: skip
         mark = {
-            "type": "text", "align": align, "dx": 8 if align == "left" else -8, "fontSize": 10.5, "baseline": "middle", "aria": False,
+            "type": "text", "align": align, "dx": 8 if align == "left" else -8, "fontSize": 10.5, "baseline": "middle",
+            "aria": False,
             "color": "var(--soft)",
         }  # fmt: skip
         made.append({"data": {"values": values}, "mark": mark, "encoding": {**axes, "text": {"field": "short"}}})
@@ -140,7 +143,7 @@ def _labels(found: Sequence[Dot], axes: Spec, scale: float, ys: tuple[float, flo
 
 
 def _along(text: str, bandwidth: float, xs: tuple[float, float], ys: tuple[float, float], peak: float) -> Spec:
-    """A label that runs along the sloping part of the roof."""
+    """A label along the sloping part of the roof."""
     across, up = WIDTH / math.log(xs[1] / xs[0]), HEIGHT / math.log(ys[1] / ys[0])
     angle = -math.degrees(math.atan2(up, across))
     end = min(xs[1], (peak or ys[1]) / bandwidth)

@@ -1,26 +1,27 @@
-"""The tables of a page: verdicts, what ncu counted, and where it was all measured."""
+"""The tables of a page: verdicts, ncu's counters, and the environment."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from warpwise.lab.explain.figures import count, size, times
+from warpwise.lab.explain.render.format import count, size, times
 from warpwise.lab.report import counters as ncu
-from warpwise.lab.report.collected import Collected, Point
-from warpwise.lab.report.markup import Markup, element, joined, table
-from warpwise.lab.report.panels import key
-from warpwise.lab.report.rungs import MARKS
+from warpwise.lab.report.collected import Collected, MeasuredPoint
+from warpwise.lab.report.format import MARKS
+from warpwise.lab.report.html import Cell, Content, Table
 
 NAMES = {
-    "device": "device", "date": "date", "driver": "driver", "cuda": "CUDA", "torch": "PyTorch", "triton": "Triton", "warpwise": "Warpwise",
-    "git_commit": "commit", "python": "Python", "system": "system", "target": "compute capability", "multiprocessors": "multiprocessors",
+    "device": "device", "date": "date", "driver": "driver", "cuda": "CUDA", "torch": "PyTorch", "triton": "Triton",
+    "warpwise": "Warpwise",
+    "git_commit": "commit", "python": "Python", "system": "system", "target": "compute capability",
+    "multiprocessors": "multiprocessors",
     "max_sm_mhz": "highest SM clock, MHz", "float32_matmul_precision": "float32 matmul precision",
 }  # fmt: skip
 
 
-def verdicts(collected: Collected) -> Markup:
-    """Each rung's verdict at every place."""
-    rows = []
+def verdicts(collected: Collected) -> Table:
+    """Each rung's verdict on every device."""
+    rows: list[list[Content]] = []
     for name in collected.rungs:
         for one in collected.verdicts.get(name, ()):
             worst = f"{one.worst:.2g}" if one.worst == one.worst and one.tested else ""
@@ -30,17 +31,15 @@ def verdicts(collected: Collected) -> Markup:
                 else ""
             )
             where = collected.ran(name, one)
-            mark = element("span", MARKS[one.status], class_=one.status)
-            rows.append([element("a", name, href=f"#{name}"), mark, tested, worst, where, f"{one.date:%Y-%m-%d}"])
-    if not rows:
-        return Markup("")
-    return table(["", "verdict", "cases", "worst error / tolerance", "where", "date"], rows, kind="verdicts")
+            mark = Cell(MARKS[one.status], css=one.status)
+            rows.append([Cell(name, f"#{name}"), mark, tested, worst, where, f"{one.date:%Y-%m-%d}"])
+    return Table(["", "verdict", "cases", "worst error / tolerance", "where", "date"], rows, css="verdicts")
 
 
-def counted(collected: Collected, point: Point, shown: bool) -> Markup:
-    """What ncu counted of each rung at one point; nothing where it was not there."""
+def counted(collected: Collected, point: MeasuredPoint) -> Table:
+    """ncu's counters of each rung at one point; without rows if there are none."""
     known = collected.counters
-    rows = []
+    rows: list[list[Content]] = []
     for name in collected.rungs if known else ():
         launches = known.at(name, point.case, point.dtype) if known else ()
         if not known or not launches:
@@ -54,20 +53,22 @@ def counted(collected: Collected, point: Point, shown: bool) -> Markup:
         moved = f"{times((read + written) / least)}" if read is not None and written is not None and least else ""
         occupancy = max((launch.metrics.get(ncu.OCCUPANCY, 0.0) for launch in launches), default=0.0)
         rows.append([
-            element("a", name, href=f"#{name}"), _size(read), _size(written), moved, _over(total(ncu.LOADS), total(ncu.LOAD_REQUESTS)),
-            _over(total(ncu.STORES), total(ncu.STORE_REQUESTS)), _count(total(ncu.SHARED)), _count(total(ncu.INSTRUCTIONS)),
+            Cell(name, f"#{name}"), _size(read), _size(written), moved,
+            _over(total(ncu.LOADS), total(ncu.LOAD_REQUESTS)),
+            _over(total(ncu.STORES), total(ncu.STORE_REQUESTS)), _count(total(ncu.SHARED)),
+            _count(total(ncu.INSTRUCTIONS)),
             str(max(launch.registers for launch in launches) or ""), f"{occupancy:.0f} %" if occupancy else "",
         ])  # fmt: skip
-    if not rows or known is None:
-        return Markup("")
-    heading = element("h2", "What ncu counted")
+    if known is None:
+        return Table([""], [])
     heads = [
-        "", "DRAM read", "DRAM written", "× least", "sectors/load", "sectors/store", "shared wavefr.", "instructions", "registers",
+        "", "DRAM read", "DRAM written", "× least", "sectors/load", "sectors/store", "shared wavefr.", "instructions",
+        "registers",
         "warps active",
     ]  # fmt: skip
-    version = f"Nsight Compute {known.environment.get('ncu', '')} on {known.environment.get('device', '')}, {str(known.environment.get('date', ''))[:10]}"
-    made = table(heads, rows, f"{version}; {point.case}, {point.size}, {point.dtype}", "counted")
-    return element("section", heading, made, hidden=not shown, data_point=key(point))
+    ncu_version, device, date = (str(known.environment.get(name, "")) for name in ("ncu", "device", "date"))
+    version = f"Nsight Compute {ncu_version} on {device}, {date[:10]}"
+    return Table(heads, rows, f"{version}; {point.case}, {point.size}, {point.dtype}", "counted")
 
 
 def _size(value: float | None) -> str:
@@ -82,8 +83,8 @@ def _over(part: float | None, whole: float | None) -> str:
     return f"{part / whole:.3g}" if part is not None and whole else ""
 
 
-def environment(collected: Collected) -> Markup:
-    """Where, when and with what the figures were taken."""
+def environment(collected: Collected) -> list[tuple[str, str]]:
+    """The environment of the measurements, as (name, text)."""
     known = {**collected.environment, "device": collected.device or collected.environment.get("device", "")}
     rows = [
         (NAMES.get(name, name), str(known[name]))
@@ -111,7 +112,7 @@ def environment(collected: Collected) -> Markup:
         if _used(collected, dtype)
     ]
     rows.append(("figures from", ", ".join(_few(dict.fromkeys(collected.origins)))))
-    return element("dl", *(joined(element("dt", head), element("dd", text)) for head, text in rows), class_="facts env")
+    return rows
 
 
 def _used(collected: Collected, dtype: str) -> bool:

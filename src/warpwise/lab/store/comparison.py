@@ -1,4 +1,4 @@
-"""Two sets of measurements compared: what became faster or slower by more than the noise of either."""
+"""Compare two sets of measurements: changes in time beyond the noise of both."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, Literal
 from warpwise.lab.store.records import Measurement
 from warpwise.lab.timing.stats import Interval
 
-# Two runs of one code differ by more than their intervals, which know the noise within a run alone: where its tensors lie,
-# how warm the device is. PyTorch's own kernels differed by 0.45 % between two sessions on an H200.
+# Two runs of the same code differ by more than their intervals, which cover the noise within a run only: tensor
+# addresses # and the device temperature differ. PyTorch's kernels differed by 0.45 % between two sessions on an H200.
 BETWEEN_RUNS = 0.005
 
 Direction = Literal["slower", "faster", "same"]
@@ -22,7 +22,8 @@ Key = tuple[str, ...]
 class Change:
     """One rung or opponent timed in both sets. ``ratio`` is the new time over the old one, above 1 if it became slower.
 
-    ``direction`` is "same" unless the two intervals lie apart and the ratio's excludes 1 by more than runs differ anyway.
+    ``direction`` is "same" unless the two intervals are disjoint and that of the ratio excludes 1 by more than the
+    noise.
     """
 
     before: Measurement
@@ -31,11 +32,11 @@ class Change:
     direction: Direction
 
     def slower_by(self, percent: float) -> bool:
-        """Whether it is slower by more than ``percent`` beyond noise: the lower end of the ratio's interval says so."""
+        """True if it is slower by more than ``percent`` beyond noise, by the lower end of the ratio's interval."""
         return self.direction == "slower" and self.ratio.low > 1 + percent / 100
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Values that JSON can represent."""
         ratio = {"median": self.ratio.median, "low": self.ratio.low, "high": self.ratio.high}
         return {
             "change": self.direction,
@@ -47,20 +48,22 @@ class Change:
 
 @dataclass(frozen=True)
 class Difference:
-    """Two measurements of one rung that cannot be set against each other as times, and why."""
+    """Two measurements of one rung whose times cannot be compared, and the reason."""
 
     before: Measurement
     after: Measurement
     reason: str
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Values that JSON can represent."""
         return {"reason": self.reason, "before": self.before.to_json(), "after": self.after.to_json()}
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """``changes`` among what both sets timed; what is ``new`` or ``vanished``; what is ``unlike``, and ``broken``: right before, wrong now."""
+    """``changes`` of what both sets timed, ``new`` and ``vanished`` entries, ``unlike`` (not comparable), and
+    ``broken`` ones: right before, wrong now.
+    """
 
     changes: tuple[Change, ...] = ()
     new: tuple[Measurement, ...] = ()
@@ -70,12 +73,12 @@ class Comparison:
 
     @property
     def rungs(self) -> list[Change]:
-        """Changes of rungs: an opponent's are no news of ours."""
+        """Changes of rungs, without opponents."""
         return [change for change in self.changes if change.after.kind == "rung"]
 
     @property
     def drift(self) -> list[Change]:
-        """Opponents that changed beyond noise: nobody edits them, so that the machine, its clocks or its libraries did."""
+        """Opponents that changed beyond noise: the machine, its clocks or its libraries have changed."""
         return [change for change in self.changes if change.after.kind == "opponent" and change.direction != "same"]
 
     def slower(self, percent: float = 0.0) -> list[Change]:
@@ -83,19 +86,20 @@ class Comparison:
         return [change for change in self.rungs if change.slower_by(percent)]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Values that JSON can represent."""
         return {
             "changes": [change.to_json() for change in self.changes], "new": [found.to_json() for found in self.new],
-            "vanished": [found.to_json() for found in self.vanished], "unlike": [found.to_json() for found in self.unlike],
+            "vanished": [found.to_json() for found in self.vanished],
+            "unlike": [found.to_json() for found in self.unlike],
             "broken": [found.to_json() for found in self.broken],
         }  # fmt: skip
 
 
 def ratio_of(after: Interval, before: Interval) -> Interval:
-    """``after / before`` with a 95 % interval from the two medians' own, which were not measured in pairs.
+    """``after / before`` with a 95 % interval from those of the two medians, which were not measured in pairs.
 
-    By recovering the variances from the limits on a logarithmic scale (MOVER; Donner and Zou, Statistical Methods in Medical
-    Research 21, 2012): the distances from the medians to the limits add up in squares, each side for itself.
+    By recovering the variances from the limits on a logarithmic scale (MOVER; Donner and Zou, Statistical Methods in
+    Medical Research 21, 2012): the squared distances from the medians to the limits add up, for each side.
     """
     middle = math.log(after.median / before.median)
     down = math.hypot(math.log(after.median / after.low), math.log(before.high / before.median))
@@ -104,7 +108,9 @@ def ratio_of(after: Interval, before: Interval) -> Interval:
 
 
 def direction_of(after: Interval, before: Interval, noise: float = BETWEEN_RUNS) -> Direction:
-    """What became of a time: the two intervals lie apart, and the ratio's excludes 1 by more than ``noise``; or "same"."""
+    """The direction of a change: "same" unless the intervals are disjoint and that of the ratio excludes 1 by
+    ``noise``.
+    """
     if after.low <= before.high and after.high >= before.low:
         return "same"
     ratio = ratio_of(after, before)
@@ -112,7 +118,7 @@ def direction_of(after: Interval, before: Interval, noise: float = BETWEEN_RUNS)
 
 
 def change_between(before: Measurement, after: Measurement, noise: float = BETWEEN_RUNS) -> Change | None:
-    """How the time changed, or None if either has none."""
+    """The change of the time, or None if either measurement has none."""
     old, new = before.interval, after.interval
     if old is None or new is None:
         return None
@@ -120,10 +126,11 @@ def change_between(before: Measurement, after: Measurement, noise: float = BETWE
 
 
 def compare(before: Iterable[Measurement], after: Iterable[Measurement], noise: float = BETWEEN_RUNS) -> Comparison:
-    """Every rung and opponent of ``before`` beside the same one of ``after``: of one operation, case, dtype and device.
+    """Compare each rung and opponent of ``before`` with that of ``after`` for the same operation, case, dtype and
+    device.
 
-    ``noise`` is the fraction by which two runs of one code may differ. Of several measurements of one thing the newest
-    counts. Other sizes under one name, another way of timing, or another device are no change of the rung: they are ``unlike``.
+    ``noise`` is the fraction by which two runs of the same code may differ. The newest measurement of each entry is
+    used. Entries with other sizes, another timing method or another device are ``unlike``.
     """
     old, new = newest(before), newest(after)
     changes, unlike, broken = [], [], []
@@ -146,12 +153,13 @@ def compare(before: Iterable[Measurement], after: Iterable[Measurement], noise: 
     return Comparison(
         tuple(sorted(changes, key=lambda change: _order(change.after))),
         tuple(sorted(added.values(), key=_order)), tuple(sorted(vanished.values(), key=_order)),
-        tuple(sorted(unlike, key=lambda found: _order(found.after))), tuple(sorted(broken, key=lambda found: _order(found.after))),
+        tuple(sorted(unlike, key=lambda found: _order(found.after))),
+        tuple(sorted(broken, key=lambda found: _order(found.after))),
     )  # fmt: skip
 
 
 def newest(measurements: Iterable[Measurement]) -> dict[Key, Measurement]:
-    """The newest measurement of each thing; a verdict over all cases stands for itself."""
+    """The newest measurement of each entry; a verdict over all cases is an entry of its own."""
     found: dict[Key, Measurement] = {}
     for measurement in measurements:
         key = (measurement.op, measurement.name, measurement.case, measurement.dtype, measurement.device)
@@ -173,7 +181,7 @@ def _order(one: Measurement) -> tuple[object, ...]:
 
 
 def _unlike(was: Measurement, now: Measurement) -> str:
-    """Why two measurements of one name are not of one thing, or ""."""
+    """The reason why two measurements are not comparable, or ""."""
     if dict(was.sizes) != dict(now.sizes):
         return f"{was.case} was {dict(was.sizes)}, and is {dict(now.sizes)} now"
     if (was.values, was.layout) != (now.values, now.layout):

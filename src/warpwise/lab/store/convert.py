@@ -1,4 +1,4 @@
-"""Runs and measurements from what a climb reports as it goes, and from the results files of schema 1."""
+"""Runs and measurements from the progress of a climb, and from results files of schema 1."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ WRONG_HERE = "wrong at this size"  # the note of lab.time_point
 
 
 class UnreadableResults(ValueError):
-    """A results file that cannot be brought into the store; the message says what was expected."""
+    """A results file that cannot be imported; the message gives the expected format."""
 
 
 class OtherFile(UnreadableResults):
-    """JSON that holds something else; results folders hold other measurements beside ladders."""
+    """JSON of another kind: results folders also hold other measurements."""
 
 
 def run_from(
     op: str, environment: Mapping[str, Any], started: datetime, made_by: str, commit: str = "", dirty: bool = False
 ) -> Run:
-    """A run from what ``lab.timing.environment.environment`` tells of a machine."""
+    """A run from the values of ``lab.timing.environment.environment``."""
 
-    def told(name: str) -> str:
+    def value(name: str) -> str:
         return str(environment.get(name, ""))
 
     return Run(
-        op, told("device"), started, told("driver"), told("warpwise"), told("torch"), told("triton"), told("cuda"),
+        op, value("device"), started, value("driver"), value("warpwise"), value("torch"), value("triton"),
+        value("cuda"),
         commit, dirty, made_by, dict(environment),
     )  # fmt: skip
 
@@ -63,12 +64,12 @@ def _reasons(verdict: Mapping[str, Any]) -> str:
 def of_point(
     point: Mapping[str, Any], taken: datetime, languages: Mapping[str, str], sources: Mapping[str, str]
 ) -> list[Measurement]:
-    """Everybody's time at one point, from ``Point.to_json``; languages and digests of sources by rung."""
+    """The measurements of one point, from ``Point.to_json``; languages and source digests by rung."""
     case = point["case"]
     found = []
     for entry in point["entries"]:
         timing, ratio = entry["timing"] or {}, entry["ratio"]
-        rung = entry["name"].partition("@")[0]  # held to a configuration it is the same kernel
+        rung = entry["name"].partition("@")[0]  # the same kernel in a fixed configuration
         clock = timing.get("clock_mhz")
         void = timing.get("void", "")
         status, message = _status(entry, void)
@@ -79,7 +80,8 @@ def of_point(
                 case["values"], case["layout"], point["dtype"], message, median, low, high,
                 timing.get("samples", 0), timing.get("method", ""), timing.get("bytes"), timing.get("flops"),
                 timing.get("floor_s"), timing.get("bound", ""),
-                Interval(ratio["median"], ratio["low"], ratio["high"]) if ratio else None, Clock(*clock) if clock else None,
+                Interval(ratio["median"], ratio["low"], ratio["high"]) if ratio else None,
+                Clock(*clock) if clock else None,
                 timing.get("converged", True), timing.get("throttled", False), timing.get("exposed", False),
                 sources.get(rung, ""),
             )
@@ -88,7 +90,7 @@ def of_point(
 
 
 def _status(entry: Mapping[str, Any], void: str) -> tuple[Status, str]:
-    """What an entry says of its maker at that point. Who is timed was compared with the reference there, before and after."""
+    """The verdict of an entry at a point: what is timed was compared with the reference before and after."""
     note = entry["note"]
     if note == WRONG_HERE or void.startswith(WRONG):
         return "wrong", void or note
@@ -109,9 +111,9 @@ def of_live_verdict(verdict: Verdict, taken: datetime, language: str, source: st
 
 
 def read_results(path: Path) -> tuple[Run, list[Measurement], str]:
-    """The run in a results file (``warpwise climb --json``), its measurements, and a digest of the file's meaning.
+    """The run in a results file (``warpwise climb --json``), its measurements, and a digest of its content.
 
-    Raises ``UnreadableResults`` for what is no such file (``OtherFile`` for JSON of something else), and ``OSError`` if there is none.
+    Raises ``UnreadableResults`` (``OtherFile`` for JSON of another kind), and ``OSError`` if it cannot be read.
     """
     try:
         data = json.loads(path.read_text())
@@ -123,7 +125,7 @@ def read_results(path: Path) -> tuple[Run, list[Measurement], str]:
         raise OtherFile(f"{path}: expected a results file of `warpwise climb --json`, got other JSON")
     if data["schema"] != SCHEMA:
         raise UnreadableResults(
-            f"{path}: expected a results file of schema {SCHEMA}, got {data['schema']!r}; made by another version of Warpwise"
+            f"{path}: expected a results file of schema {SCHEMA}, got {data['schema']!r}, of another version of Warpwise"
         )
     try:
         return _read(path, data)
@@ -132,11 +134,11 @@ def read_results(path: Path) -> tuple[Run, list[Measurement], str]:
 
 
 def _read(path: Path, data: dict[str, Any]) -> tuple[Run, list[Measurement], str]:
-    told = {**data["environment"], "device": data["place"]}
-    taken = datetime.fromisoformat(told["date"])
+    environment = {**data["environment"], "device": data["place"]}
+    taken = datetime.fromisoformat(environment["date"])
     taken = taken if taken.tzinfo else taken.replace(tzinfo=timezone.utc)
-    commit = str(told.get("git_commit", ""))
-    run = run_from(data["op"], told, taken, str(path), commit.rstrip("+"), commit.endswith("+"))
+    commit = str(environment.get("git_commit", ""))
+    run = run_from(data["op"], environment, taken, str(path), commit.rstrip("+"), commit.endswith("+"))
     languages = {row["name"]: row["language"] for row in data["rungs"]}
     measurements = [of_verdict(row["name"], row["verdict"], taken, row["language"]) for row in data["rungs"]]
     for point in data["points"]:

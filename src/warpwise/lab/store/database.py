@@ -1,4 +1,4 @@
-"""The store's file: where it is, how it is opened, and what happens to one that is damaged, foreign or newer."""
+"""The store's file: its path, opening it, and handling damaged, foreign or newer files."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from pathlib import Path
 
 from warpwise.lab.store.schema import APPLICATION, VERSION, migrate
 
-BUSY_S = 30.0  # how long a writer waits for another one
+BUSY_S = 30.0  # seconds that a writer waits for another one
 HEADER = b"SQLite format 3\0"
 SUFFIXES = (".sqlite3", ".sqlite", ".db")
-BESIDE = ("", "-wal", "-shm")  # a database and the files that SQLite keeps beside it
+BESIDE = ("", "-wal", "-shm")  # a database and SQLite's files beside it
 DAMAGE = ("malformed", "not a database", "quick_check")
 
-Report = Callable[[str], None]
+Warn = Callable[[str], None]
 
 
 class StoreError(RuntimeError):
-    """The results store cannot be used; the message says why and what to do. Nothing in it was changed."""
+    """The results store cannot be used; the message gives the reason and a remedy. The store is unchanged."""
 
 
 class NewerStore(StoreError):
@@ -31,13 +31,13 @@ class NewerStore(StoreError):
 
 
 class _Damaged(Exception):
-    """SQLite's own check found the file inconsistent."""
+    """SQLite's integrity check failed."""
 
 
 def store_path() -> Path:
     """The store's file: ``$WARPWISE_STORE``, else ``warpwise/runs.sqlite3`` under the XDG data folder.
 
-    Data and not cache: a cache may be deleted at any time, and what was measured last month cannot be made again.
+    It is data, not cache: caches may be deleted at any time, and old measurements cannot be repeated.
     """
     named = os.environ.get("WARPWISE_STORE")
     if named:
@@ -47,17 +47,18 @@ def store_path() -> Path:
     return (Path(shared) if shared else Path.home() / ".local" / "share") / "warpwise" / "runs.sqlite3"
 
 
-def connect(path: Path, report: Report) -> sqlite3.Connection:
-    """A connection to the store at ``path``, made or brought up to date if need be.
+def connect(path: Path, report: Warn) -> sqlite3.Connection:
+    """Connect to the store at ``path``, creating or migrating it if necessary.
 
-    A damaged file is renamed with a time stamp, never written to, and an empty store takes its place; ``report`` is told.
-    Raises ``NewerStore``, or ``StoreError`` for what is no store or cannot be opened; both leave the file as it is.
+    A damaged file is renamed with a time stamp, never written to, and replaced by an empty store; ``report`` gets a
+    message. Raises ``NewerStore``, or ``StoreError`` if it is not a store or cannot be opened; the file is then
+    unchanged.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(
-            f"the results store {path} cannot be made: {error}; set WARPWISE_STORE to a place for it"
+            f"the results store {path} cannot be created: {error}; set WARPWISE_STORE to another path"
         ) from error
     with translated(path):
         try:
@@ -76,13 +77,11 @@ def _opened(path: Path) -> sqlite3.Connection:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if application != APPLICATION and (application or version or tables):
-            raise StoreError(
-                f"{path} is a database of something else, not a results store; set WARPWISE_STORE to another file"
-            )
+            raise StoreError(f"{path} is another database, not a results store; set WARPWISE_STORE to another file")
         if version > VERSION:
             raise NewerStore(
-                f"the results store {path} was made by a newer Warpwise (its schema is {version}, this version knows {VERSION}); "
-                "update Warpwise, or set WARPWISE_STORE to another file. Nothing in it was changed"
+                f"the results store {path} was made by a newer Warpwise (its schema is {version}, "
+                f"this version supports {VERSION}); update Warpwise, or set WARPWISE_STORE to another file. Nothing in it was changed"
             )
         for (line,) in connection.execute("PRAGMA quick_check(1)"):
             if line != "ok":
@@ -99,9 +98,10 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Readers beside one writer. A file system without shared memory keeps the rollback journal, which is as safe.
+    """Enable WAL, for readers beside one writer. File systems without shared memory keep the rollback journal, as
+    safely.
 
-    SQLite does not wait for another process while it changes the mode, so the waiting is done here.
+    SQLite does not wait for another process that changes the mode, so this function retries.
     """
     until = time.monotonic() + BUSY_S
     while connection.execute("PRAGMA journal_mode").fetchone()[0] == "delete":
@@ -118,10 +118,10 @@ def _is_damage(error: Exception) -> bool:
     return isinstance(error, _Damaged) or any(word in str(error) for word in DAMAGE)
 
 
-def _replaced(path: Path, report: Report) -> sqlite3.Connection:
-    """A new store, after the damaged one was set aside; the caller holds the folder's lock.
+def _replaced(path: Path, report: Warn) -> sqlite3.Connection:
+    """Move a damaged store aside and create a new one; the caller holds the folder's lock.
 
-    Another process may have done so since: what opens now is not damaged, and stays.
+    If the store opens now, another process has already replaced it.
     """
     try:
         return _opened(path)
@@ -133,7 +133,9 @@ def _replaced(path: Path, report: Report) -> sqlite3.Connection:
                 f"{path} is not a results store; set WARPWISE_STORE to another file ({', '.join(SUFFIXES)})"
             ) from error
         aside = _set_aside(path)
-        report(f"the results store {path} is damaged ({error}); it was set aside as {aside.name}, and a new one begun")
+        report(
+            f"the results store {path} is damaged ({error}); it was moved to {aside.name}, and a new one was created"
+        )
     return _opened(path)
 
 
@@ -149,7 +151,7 @@ def _set_aside(path: Path) -> Path:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Hold ``folder`` against other processes that would set a store aside at the same time."""
+    """Lock ``folder`` against other processes that replace a store."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -160,7 +162,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """SQLite's errors as ``StoreError``, with the file's name and what to do."""
+    """Convert SQLite's errors to ``StoreError``, with the file's name and a remedy."""
     try:
         yield
     except sqlite3.Error as error:
@@ -168,7 +170,7 @@ def translated(path: Path) -> Iterator[None]:
         if "locked" in message:
             advice = f"another process has been writing for {BUSY_S:.0f} s; try again when it has ended"
         elif _is_damage(error):
-            advice = "it is damaged; the next command that opens it sets it aside"
+            advice = "it is damaged; the next command that opens it replaces it"
         else:
-            advice = "is there room on the disk, and may you write there? WARPWISE_STORE names another place for it"
+            advice = "check the disk space and permissions, or set WARPWISE_STORE to another path"
         raise StoreError(f"the results store {path}: {message}; {advice}") from error

@@ -1,4 +1,4 @@
-"""What the store keeps: a ``Run`` of one operation's ladder and the ``Measurement``s that it made."""
+"""The store's records: a ``Run`` of one operation's ladder and its ``Measurement``s."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def _nothing() -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Run:
-    """One operation measured once, on ``device`` at ``started`` (UTC). The store gives it its ``id``: "r12".
+    """One run of an operation's ladder on ``device`` at ``started`` (UTC). The store assigns the ``id``, "r12".
 
     ``commit`` is the git commit of the repository that holds the kernels, "" outside one, and ``dirty`` whether tracked
-    files there differed from it. ``environment`` is everything else known of the machine (``lab.timing.environment``).
-    ``finished`` is None for a run that was killed, or goes on. ``made_by`` is the command, or the file it came from.
+    files differed from it. ``environment`` has the other properties of the machine (``lab.timing.environment``).
+    ``finished`` is None for a run that was killed or is in progress. ``made_by`` is the command, or the file of origin.
     """
 
     op: str
@@ -44,11 +44,11 @@ class Run:
 
     @property
     def kernels(self) -> str:
-        """The commit in few digits, with ``+`` if files differed from it."""
+        """The abbreviated commit, with ``+`` if files differed from it."""
         return f"{self.commit[:9]}{'+' if self.dirty else ''}"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; times in ISO 8601."""
+        """Values that JSON can represent; times in ISO 8601."""
         return {
             "id": self.id, "op": self.op, "device": self.device, "started": self.started.isoformat(),
             "finished": self.finished.isoformat() if self.finished else None, "driver": self.driver,
@@ -59,13 +59,13 @@ class Run:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one rung or opponent (``name``) did at one case and dtype; without a case, its verdict over all of them.
+    """The result of one rung or opponent (``name``) at one case and dtype; without a case, its verdict over all cases.
 
-    ``median``, ``low`` and ``high`` are seconds a call, the median and its 95 % interval over ``samples`` samples taken by
-    ``mode``, or None where nothing was timed or the time is void. ``bytes`` and ``flops`` are what the operation must move
-    and do, ``floor`` the least that the measured ceilings allow in seconds. ``ratio`` is how many times as fast as the best
-    opponent of that point it is. ``message`` is why a verdict is not "right", or why there is no time. ``source`` is a
-    digest of the kernel's file and what it includes. ``counters`` are an explanation's, by Nsight Compute's names.
+    ``median``, ``low`` and ``high`` are seconds per call, the median and its 95 % interval over ``samples`` samples by
+    the method ``mode``, or None without a valid time. ``bytes`` and ``flops`` are the operation's cost, ``floor`` the
+    least time in seconds at the measured ceilings. ``ratio`` is the speed relative to the best opponent of that point.
+    ``message`` is the reason for a verdict other than "right" or for a missing time. ``source`` is a digest of the
+    kernel's file and its includes. ``counters`` are those of an explanation, by Nsight Compute's names.
     """
 
     name: str
@@ -102,24 +102,24 @@ class Measurement:
 
     @property
     def timed(self) -> bool:
-        """Whether there is a time that may be used."""
+        """True if there is a valid time."""
         return self.median is not None
 
     @property
     def interval(self) -> Interval | None:
-        """The time and its 95 % interval, in seconds, if there is one."""
+        """The time and its 95 % interval in seconds, or None."""
         if not self.median or not self.low or not self.high:
             return None
         return Interval(self.median, self.low, self.high)
 
     @property
     def gbps(self) -> float | None:
-        """The bytes that the operation must move, in GB (1e9) a second."""
+        """The bytes that the operation must move, in GB/s (1e9)."""
         return self.bytes / self.median / 1e9 if self.bytes and self.median else None
 
     @property
     def tflops(self) -> float | None:
-        """The FLOPs that the operation must do, in 1e12 a second."""
+        """The FLOPs of the operation, in TFLOP/s."""
         return self.flops / self.median / 1e12 if self.flops and self.median else None
 
     @property
@@ -129,13 +129,13 @@ class Measurement:
 
     @property
     def where(self) -> str:
-        """Case, sizes and dtype in words: ``large(rows=16384, columns=4096), float32``."""
+        """Case, sizes and dtype as text: ``large(rows=16384, columns=4096), float32``."""
         sizes = ", ".join(f"{key}={value}" for key, value in self.sizes.items())
         named = self.case if "=" in self.case or not sizes else f"{self.case}({sizes})"
         return ", ".join(text for text in (named, self.dtype) if text)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; seconds, and times in ISO 8601."""
+        """Values that JSON can represent; durations in seconds, times in ISO 8601."""
         ratio = self.ratio and {"median": self.ratio.median, "low": self.ratio.low, "high": self.ratio.high}
         return {
             "id": self.id, "run": self.run, "op": self.op, "device": self.device, "taken": self.taken.isoformat(),
@@ -151,11 +151,12 @@ class Measurement:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A measurement with its run; ``before`` is the time, and ``before_run`` the run, of the same thing before it, if there is one.
+class HistoryEntry:
+    """A measurement with its run; ``before`` and ``before_run`` are the previous time of the same entry and its run, if
+    any.
 
-    The same thing is the same rung of the same operation, at the same case, sizes and dtype, timed in the same way on the
-    same device.
+    The same entry is the same rung of the same operation, at the same case, sizes and dtype, timed by the same method
+    on the same device.
     """
 
     run: Run
@@ -165,5 +166,5 @@ class Kept:
 
 
 def finite(value: Any) -> float | None:
-    """A number that can be kept, or None for what is none (a void time is NaN)."""
+    """``value`` as a finite float, else None (a void time is NaN)."""
     return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else None

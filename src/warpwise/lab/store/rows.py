@@ -18,19 +18,21 @@ RUN_COLUMNS = (
     "kernels_dirty", "made_by", "environment",
 )  # fmt: skip
 MEASUREMENT_COLUMNS = (
-    "id", "run", "taken", "op", "device", "name", "kind", "language", "case", "sizes", "values", "layout", "dtype", "verdict",
+    "id", "run", "taken", "op", "device", "name", "kind", "language", "case", "sizes", "values", "layout", "dtype",
+    "verdict",
     "message", "median", "low", "high", "samples", "mode", "bytes", "flops", "floor", "bound", "ratio", "ratio_low",
-    "ratio_high", "clock_low", "clock_median", "clock_highest", "converged", "throttled", "exposed", "source", "counters",
+    "ratio_high", "clock_low", "clock_median", "clock_highest", "converged", "throttled", "exposed", "source",
+    "counters",
 )  # fmt: skip
 
 
 def listed(columns: Sequence[str], table: str = "") -> str:
-    """``columns`` as SQL names them; two of ours are words of SQL."""
+    """``columns`` quoted for SQL, since two of them are keywords."""
     return ", ".join(f'{table}."{column}"' if table else f'"{column}"' for column in columns)
 
 
 def stamp(moment: datetime) -> str:
-    """A time as the store keeps it: UTC, to the microsecond, sorting as text. One without a zone is taken for UTC."""
+    """A time as stored: UTC, to the microsecond, sortable as text. A time without a zone is UTC."""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
     return aware.astimezone(timezone.utc).isoformat(timespec="microseconds")
 
@@ -45,7 +47,7 @@ def _json(value: Any) -> str:
 
 
 def run_row(run: Run) -> dict[str, Any]:
-    """The columns of a run that has no id yet."""
+    """The columns of a run without an id."""
     return {
         "started": stamp(run.started), "finished": stamp(run.finished) if run.finished else None, "op": run.op,
         "device": run.device, "driver": run.driver, "warpwise": run.warpwise, "torch": run.torch, "triton": run.triton,
@@ -55,7 +57,7 @@ def run_row(run: Run) -> dict[str, Any]:
 
 
 def run_of(row: Sequence[Any]) -> Run:
-    """The run behind a row of ``RUN_COLUMNS``."""
+    """The run in a row of ``RUN_COLUMNS``."""
     (
         number,
         started,
@@ -73,13 +75,14 @@ def run_of(row: Sequence[Any]) -> Run:
         environment,
     ) = row
     return Run(
-        op, device, datetime.fromisoformat(started), driver, warpwise, torch, triton, cuda, commit, bool(dirty), made_by,
+        op, device, datetime.fromisoformat(started), driver, warpwise, torch, triton, cuda, commit, bool(dirty),
+        made_by,
         _mapping(environment), datetime.fromisoformat(finished) if finished else None, f"r{number}",
     )  # fmt: skip
 
 
 def measurement_row(measurement: Measurement, run: Run) -> dict[str, Any]:
-    """The columns of a measurement that ``run`` made."""
+    """The columns of a measurement of ``run``."""
     ratio, clock = measurement.ratio, measurement.clock
     return {
         "run": int(run.id[1:]), "taken": stamp(measurement.taken), "op": run.op, "device": run.device,
@@ -97,15 +100,20 @@ def measurement_row(measurement: Measurement, run: Run) -> dict[str, Any]:
 
 
 def measurement_of(row: Sequence[Any]) -> Measurement:
-    """The measurement behind a row of ``MEASUREMENT_COLUMNS``."""
+    """The measurement in a row of ``MEASUREMENT_COLUMNS``."""
     (
-        number, run, taken, op, device, name, kind, language, case, sizes, values, layout, dtype, verdict, message, median, low,
-        high, samples, mode, size, flops, floor, bound, ratio, ratio_low, ratio_high, clock_low, clock, clock_highest, converged, throttled,
+        number, run, taken, op, device, name, kind, language, case, sizes, values, layout, dtype, verdict, message,
+        median, low,
+        high, samples, mode, size, flops, floor, bound, ratio, ratio_low, ratio_high, clock_low, clock, clock_highest,
+        converged, throttled,
         exposed, source, counters,
     ) = row  # fmt: skip
     return Measurement(
-        name, verdict, datetime.fromisoformat(taken), kind, language, case, _mapping(sizes), values, layout, dtype, message,
-        median, low, high, samples, mode, size, flops, floor, bound, Interval(ratio, ratio_low, ratio_high) if ratio is not None else None,
-        Clock(clock_low, clock, clock_highest) if clock is not None else None, bool(converged), bool(throttled), bool(exposed), source,
+        name, verdict, datetime.fromisoformat(taken), kind, language, case, _mapping(sizes), values, layout, dtype,
+        message,
+        median, low, high, samples, mode, size, flops, floor, bound,
+        Interval(ratio, ratio_low, ratio_high) if ratio is not None else None,
+        Clock(clock_low, clock, clock_highest) if clock is not None else None, bool(converged), bool(throttled),
+        bool(exposed), source,
         _mapping(counters) if counters else MappingProxyType({}), op, device, f"r{run}", number,
     )  # fmt: skip

@@ -1,12 +1,12 @@
-"""The store's tables. ``PRAGMA user_version`` counts the migrations that a file has been through."""
+"""The store's tables. ``PRAGMA user_version`` is the number of migrations applied to a file."""
 
 from __future__ import annotations
 
 import sqlite3
 
-APPLICATION = 0x57617270  # "Warp": PRAGMA application_id, which tells a store from anybody else's database
+APPLICATION = 0x57617270  # "Warp": PRAGMA application_id, which distinguishes a store from other databases
 
-# One entry a version, oldest first. An entry that was released is never edited: what comes later is appended.
+# One entry per version, oldest first. Released entries are never edited, only appended to.
 MIGRATIONS = (
     """
     CREATE TABLE runs (
@@ -76,7 +76,7 @@ VERSION = len(MIGRATIONS)
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Bring the tables to ``VERSION``, all steps or none; of two processes at once the second finds it done."""
+    """Migrate the tables to ``VERSION`` in one transaction; of two concurrent processes, the second does nothing."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -92,7 +92,7 @@ def migrate(connection: sqlite3.Connection) -> None:
 
 
 def _statements(script: str) -> list[str]:
-    """The statements of ``script``: ``executescript`` would commit the transaction that they belong to."""
+    """The statements of ``script``: ``executescript`` would commit the surrounding transaction."""
     found, text = [], ""
     for line in script.splitlines(keepends=True):
         text += line

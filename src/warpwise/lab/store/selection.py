@@ -1,4 +1,4 @@
-"""What ``last~1``, a run's id, a commit, a date or a results file stands for."""
+"""Resolve ``last~1``, a run's id, a commit, a date or a results file to measurements."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ FORMS = "a run's id (r12), last, last~1, a git commit (4f0c2d1, HEAD~1), a date 
 
 
 class UnknownSelection(LookupError):
-    """What was asked for names nothing that is kept; the message says what would."""
+    """The selection names nothing in the store; the message lists what is available."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Measurements, the runs that made them, and what to call them."""
+    """Measurements, their runs, and a label."""
 
     text: str
     label: str
@@ -36,18 +36,20 @@ class Selection:
 
 
 def moment(text: str) -> datetime:
-    """The time that ``2026-11-20`` or ``2026-11-20T15:30`` stands for, UTC unless it says otherwise. Raises ``ValueError``."""
+    """The time of ``2026-11-20`` or ``2026-11-20T15:30``, UTC unless it has an offset. Raises ``ValueError``."""
     found = datetime.fromisoformat(text.replace("Z", "+00:00"))
     return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
 
 
 def is_file(text: str) -> bool:
-    """Whether ``text`` means a results file or a folder of them, and so needs no store."""
+    """True if ``text`` is a results file or a folder, which needs no store."""
     return text.endswith(".json") or "/" in text or Path(text).is_dir()
 
 
 def from_files(text: str) -> Selection:
-    """The measurements of a results file, or of all those in a folder. Raises ``UnreadableResults``, ``UnknownSelection``."""
+    """The measurements of a results file, or of all those in a folder. Raises ``UnreadableResults``,
+    ``UnknownSelection``.
+    """
     path = Path(text)
     if not path.exists():
         raise UnknownSelection(f"{text}: no such file")
@@ -67,15 +69,15 @@ def from_files(text: str) -> Selection:
 
 
 def select(store: Store, text: str, ops: Sequence[str] = (), device: str | None = None) -> Selection:
-    """What ``text`` names, of ``ops`` alone if there are any, and on ``device`` if one is given.
+    """Resolve ``text``, limited to ``ops`` and ``device`` if given.
 
-    ``last`` is the last run of each operation on each device, ``last~1`` the one before it. A commit is the newest
-    measurement of each thing made at it, and a date the newest one up to that day's end, or that moment.
+    ``last`` is the last run of each operation on each device, ``last~1`` the one before it. A commit selects the newest
+    measurement of each entry at that commit, a date the newest one up to the end of that day or to that time.
     """
     runs = [run for run in store.runs(device=device) if not ops or run.op in ops]
     if match := LAST.fullmatch(text):
         chosen = _nth(runs, int(match[1] or 0))
-        return _of_runs(store, text, text, chosen, "there is no such run: `warpwise history` lists what is kept")
+        return _of_runs(store, text, text, chosen, "there is no such run: `warpwise history` lists all runs")
     if RUN_ID.fullmatch(text):
         run = store.run(text)
         chosen = [run] if run and run in runs else []
@@ -89,7 +91,7 @@ def select(store: Store, text: str, ops: Sequence[str] = (), device: str | None 
 
 
 def _nth(runs: Sequence[Run], back: int) -> list[Run]:
-    """Of each operation on each device, the run that many before the last; ``runs`` are newest first."""
+    """For each operation and device, the run ``back`` before the last; ``runs`` are newest first."""
     seen: dict[tuple[str, str], int] = {}
     chosen = []
     for run in runs:
@@ -102,7 +104,7 @@ def _nth(runs: Sequence[Run], back: int) -> list[Run]:
 
 def _nearest(text: str, ids: Sequence[str]) -> str:
     near = difflib.get_close_matches(text, ids, 3)
-    return f"there is no such run; near it are {', '.join(near)}" if near else "there is no such run"
+    return f"there is no such run; similar ids are {', '.join(near)}" if near else "there is no such run"
 
 
 def _of_runs(store: Store, text: str, label: str, runs: Sequence[Run], otherwise: str) -> Selection:
@@ -120,7 +122,7 @@ def _as_of(store: Store, text: str, runs: Sequence[Run]) -> Selection:
     allowed = {run.id: run for run in runs}
     found = newest(one for one in store.measurements(until=until) if one.run in allowed)
     if not found:
-        raise UnknownSelection(f"{text}: nothing was measured up to then")
+        raise UnknownSelection(f"{text}: there are no measurements up to that time")
     named = sorted({one.run for one in found.values()}, key=lambda run_id: int(run_id[1:]))
     return Selection(text, f"as of {text}", tuple(allowed[run_id] for run_id in named), tuple(found.values()))
 
@@ -129,8 +131,8 @@ def _at_commit(store: Store, text: str, runs: Sequence[Run]) -> Selection:
     commits = sorted({run.commit[:12] for run in runs})
     if len(commits) > 1:
         raise UnknownSelection(
-            f"{text}: {len(commits)} commits begin so: {', '.join(commit[:12] for commit in commits)}"
+            f"{text}: {len(commits)} commits start with it: {', '.join(commit[:12] for commit in commits)}"
         )
     clean = [run for run in runs if not run.dirty]
-    note = "" if clean else ", with changes that were not committed"
-    return _of_runs(store, text, f"commit {text}{note}", clean or runs, "no run was made at such a commit")
+    note = "" if clean else ", with uncommitted changes"
+    return _of_runs(store, text, f"commit {text}{note}", clean or runs, "no run was made at that commit")

@@ -1,4 +1,4 @@
-"""``Store``: every run and measurement, in one SQLite file that several processes may use at once."""
+"""``Store``: all runs and measurements in one SQLite file, for concurrent processes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
-from warpwise.lab.store.database import Report, connect, store_path, translated
-from warpwise.lab.store.records import Kept, Measurement, Run
+from warpwise.lab.store.database import Warn, connect, store_path, translated
+from warpwise.lab.store.records import HistoryEntry, Measurement, Run
 from warpwise.lab.store.rows import (
     MEASUREMENT_COLUMNS,
     RUN_COLUMNS,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 RUN_ID = re.compile(r"r\d+")
 BEFORE_COLUMNS = ("run", "median", "low", "high")
-# What must be equal for two measurements to be of one thing; SQL's names of the columns.
+# The columns that are equal for two measurements of the same entry.
 SAME = ("op", "name", "case", "dtype", "device", "sizes", "mode", "values", "layout")
 
 
@@ -41,9 +41,9 @@ def _warn(message: str) -> None:
 
 
 class Store:
-    """The results store. Every ``record`` is on disk when it returns, whatever becomes of the process after it.
+    """The results store. ``record`` returns after the data are on disk.
 
-    A connection belongs to the thread that opened it; every process and thread opens its own.
+    A connection belongs to the thread that opened it; each process and thread opens its own.
     """
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
@@ -51,16 +51,16 @@ class Store:
         self._connection = connection
 
     @classmethod
-    def open(cls, path: Path | str | None = None, report: Report = _warn) -> Store:
-        """The store at ``path``, or the user's own (``store_path``); made if there is none.
+    def open(cls, path: Path | str | None = None, report: Warn = _warn) -> Store:
+        """Open the store at ``path``, by default the user's (``store_path``), creating it if necessary.
 
-        ``report`` gets the message if a damaged store was set aside. Raises ``NewerStore`` and ``StoreError``.
+        ``report`` gets a message if a damaged store was replaced. Raises ``NewerStore`` and ``StoreError``.
         """
         where = Path(path) if path is not None else store_path()
         return cls(where, connect(where, report))
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the connection."""
         self._connection.close()
 
     def __enter__(self) -> Self:
@@ -73,13 +73,15 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """All that is written inside, or nothing; begun as a writer, so that it cannot fail halfway for another one."""
+        """A write transaction, with the write lock taken at its start, so that it cannot fail halfway for another
+        writer.
+        """
         with translated(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
             except BaseException:
-                if self._connection.in_transaction:  # SQLite itself rolls back for a full disk
+                if self._connection.in_transaction:  # SQLite has rolled back itself if the disk is full
                     self._connection.execute("ROLLBACK")
                 raise
             self._connection.execute("COMMIT")
@@ -96,7 +98,7 @@ class Store:
         return int(cursor.lastrowid or 0)
 
     def record(self, run: Run, *measurements: Measurement) -> Run:
-        """Keep ``measurements``, all or none, on disk at once; returns ``run`` with its id, given to it if it has none yet."""
+        """Record ``measurements`` in one transaction; returns ``run`` with its id, a new one if it has none."""
         with self._transaction():
             kept = run if run.id else replace(run, id=f"r{self._insert('runs', run_row(run))}")
             for measurement in measurements:
@@ -104,7 +106,7 @@ class Store:
         return kept
 
     def finish(self, run: Run) -> Run:
-        """Note that ``run`` came to its end."""
+        """Record that ``run`` is finished."""
         ended = replace(run, finished=datetime.now(timezone.utc))
         with self._transaction():
             self._connection.execute(
@@ -113,7 +115,9 @@ class Store:
         return ended
 
     def add(self, run: Run, measurements: Iterable[Measurement], origin: str) -> Run | None:
-        """A whole run from a file, at once; None if one of this ``origin``, a digest of its text, is here already."""
+        """Record a whole run from a file in one transaction; None if one with this ``origin``, a digest of its text,
+        exists.
+        """
         with self._transaction():
             if self._connection.execute("SELECT 1 FROM runs WHERE origin = ?", (origin,)).fetchone():
                 return None
@@ -133,7 +137,7 @@ class Store:
         self, op: str | None = None, *, device: str | None = None, commit: str | None = None,
         since: datetime | None = None, until: datetime | None = None, limit: int | None = None,
     ) -> list[Run]:  # fmt: skip
-        """Runs, the newest first. ``commit`` is the beginning of one; ``since`` is included and ``until`` is not."""
+        """Runs, the newest first. ``commit`` is a prefix; ``since`` is inclusive and ``until`` exclusive."""
         where, values = _conditions(
             "runs", {"op": op, "device": device}, "started", since, until, {"kernels_commit": commit}
         )
@@ -158,15 +162,16 @@ class Store:
         self, op: str | None = None, *, name: str | None = None, case: str | None = None, dtype: str | None = None,
         device: str | None = None, kind: Literal["rung", "opponent"] | None = "rung", since: datetime | None = None,
         limit: int | None = None,
-    ) -> list[Kept]:  # fmt: skip
-        """Measurements with their runs and, for those with a time, the one before: the newest run first, each in its order.
+    ) -> list[HistoryEntry]:  # fmt: skip
+        """Measurements with their runs and the previous time of the same entry; the newest run first, each in its
+        order.
 
-        The verdict over all cases of a rung that is right is left out where the same run timed that rung as well.
+        The verdict over all cases of a correct rung is omitted if the same run also timed that rung.
         """
         of_runs, run_values = _conditions("r", {"op": op, "device": device}, "started", since, None)
         columns = {"name": name, "case": case, "dtype": dtype, "kind": kind}
         of_measurements, values = _conditions("m", columns, "taken", None, None)
-        told = (
+        relevant = (
             """NOT (m."case" = '' AND m.verdict = 'right' AND EXISTS"""
             """ (SELECT 1 FROM measurements t WHERE t.run = m.run AND t.name = m.name AND t."case" <> ''))"""
         )
@@ -179,7 +184,7 @@ class Store:
         sql = (
             f"SELECT {listed(MEASUREMENT_COLUMNS, 'm')}, {listed(BEFORE_COLUMNS, 'p')} FROM runs r"
             f" CROSS JOIN measurements m ON m.run = r.id LEFT JOIN measurements p ON p.id = ({previous})"
-            f" WHERE {told}{' AND ' if terms else ''}{terms} ORDER BY r.started DESC, r.id DESC, m.id LIMIT ?"
+            f" WHERE {relevant}{' AND ' if terms else ''}{terms} ORDER BY r.started DESC, r.id DESC, m.id LIMIT ?"
         )
         values = (*run_values, *values)
         rows, own = self._rows(sql, (*values, -1 if limit is None else limit)), len(MEASUREMENT_COLUMNS)
@@ -188,7 +193,7 @@ class Store:
         for row in rows:
             number, *times = row[own:]
             before = Interval(*times) if number is not None else None
-            found.append(Kept(runs[row[1]], measurement_of(row[:own]), before, f"r{number}" if before else ""))
+            found.append(HistoryEntry(runs[row[1]], measurement_of(row[:own]), before, f"r{number}" if before else ""))
         return found
 
     def _runs_of(self, numbers: set[int]) -> dict[int, Run]:
@@ -198,30 +203,34 @@ class Store:
         return {row[0]: run_of(row) for row in self._rows(sql, (min(numbers), max(numbers))) if row[0] in numbers}
 
     def last(
-        self, op: str, name: str | None = None, case: str | None = None, dtype: str | None = None, device: str | None = None
+        self, op: str, name: str | None = None, case: str | None = None, dtype: str | None = None,
+        device: str | None = None
     ) -> Measurement | None:  # fmt: skip
-        """The newest measurement of a rung or opponent that has a time, or None."""
+        """The newest measurement with a time, or None."""
         return self._one(op, name, case, dtype, device, "m.taken DESC, m.id DESC")
 
     def best(
-        self, op: str, name: str | None = None, case: str | None = None, dtype: str | None = None, device: str | None = None
+        self, op: str, name: str | None = None, case: str | None = None, dtype: str | None = None,
+        device: str | None = None
     ) -> Measurement | None:  # fmt: skip
-        """The fastest time of a rung (of any, without a ``name``) that was right, or None."""
+        """The fastest measurement of a correct rung (of any rung without ``name``), or None."""
         return self._one(op, name, case, dtype, device, "m.median, m.id", right=True)
 
     def _one(
-        self, op: str, name: str | None, case: str | None, dtype: str | None, device: str | None, order: str, right: bool = False
+        self, op: str, name: str | None, case: str | None, dtype: str | None, device: str | None, order: str,
+        right: bool = False
     ) -> Measurement | None:  # fmt: skip
         columns = {"op": op, "name": name, "case": case, "dtype": dtype, "device": device}
         if right:
             columns |= {"verdict": "right"} | ({} if name else {"kind": "rung"})
         where, values = _conditions("m", columns, "taken", None, None)
-        sql = f"SELECT {listed(MEASUREMENT_COLUMNS)} FROM measurements m{where} AND m.median IS NOT NULL ORDER BY {order} LIMIT 1"
+        found = f"SELECT {listed(MEASUREMENT_COLUMNS)} FROM measurements m{where} AND m.median IS NOT NULL"
+        sql = f"{found} ORDER BY {order} LIMIT 1"
         rows = self._rows(sql, values)
         return measurement_of(rows[0]) if rows else None
 
     def names(self, column: Literal["op", "name", "case", "dtype", "device"], op: str | None = None) -> list[str]:
-        """The different values that ``column`` holds, for ``op`` or for all."""
+        """The distinct values of ``column``, for ``op`` or all operations."""
         where, values = _conditions("m", {"op": op}, "taken", None, None)
         rows = self._rows(f'SELECT DISTINCT m."{column}" FROM measurements m{where} ORDER BY 1', values)
         return [row[0] for row in rows if row[0]]
@@ -231,7 +240,7 @@ def _conditions(
     table: str, equal: dict[str, Any], moment: str, since: datetime | None, until: datetime | None,
     starts: dict[str, str | None] | None = None,
 ) -> tuple[str, tuple[Any, ...]]:  # fmt: skip
-    """A WHERE clause, or nothing, with its values; what is None is no condition. ``starts`` are prefixes."""
+    """A WHERE clause, or "", with its values; None is no condition. ``starts`` are prefixes."""
     terms = [(f'{table}."{column}" = ?', value) for column, value in equal.items() if value is not None]
     terms += [(f'{table}."{moment}" {sign} ?', stamp(value)) for sign, value in ((">=", since), ("<", until)) if value]
     for column, prefix in (starts or {}).items():

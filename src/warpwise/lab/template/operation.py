@@ -73,7 +73,7 @@ SPEC = Spec(
 # source of the rung: cuda.load(Path(__file__).with_name("kernel.cu")).
 
 CUDA = cuda.load(r"""
-#include <warpwise/pack.cuh>
+#include <warpwise/core/pack.cuh>
 
 // log(1 + e^x) in float32.
 __device__ float value_of(float x) { return fmaxf(x, 0.f) + log1pf(expf(-fabsf(x))); }

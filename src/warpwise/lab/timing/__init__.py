@@ -1,4 +1,4 @@
-"""How long a kernel takes: timers for GPU and CPU, the loop that decides when enough was measured, and the floor under it."""
+"""Time kernels: timers for GPU and CPU, the adaptive measuring loop, and the floor from measured ceilings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which ceilings of a device hold for a dtype, or for the units that compute in its place."""
+"""The ceilings of a device for a dtype, or for the units that compute in its place."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ KINDS = {
 def ceilings_for(device: torch.device, units: torch.dtype | str) -> Ceilings | None:
     """The ceilings of ``device`` for arithmetic on a dtype, or by the units of that name ("tf32"); None for a CPU.
 
-    Rates are those that ``warpwise.device`` measured there, now if it had not yet (a few seconds); where it measures none
-    for a kind of number, the hardware's peak stands in.
+    Rates are those that ``warpwise.device`` measures on the device, on first use (a few seconds); for a dtype without a
+    measurement it is the hardware's peak.
     """
     if device.type != "cuda":
         return None
@@ -26,7 +26,7 @@ def ceilings_for(device: torch.device, units: torch.dtype | str) -> Ceilings | N
 
 
 def combined(described: devices.Description, measured: devices.Ceilings, kind: str) -> Ceilings:
-    """What was measured as the floor's ceilings, and what the clocks and units allow as the peaks; 0 is unknown."""
+    """The measured rates as ceilings of the floor, and the theoretical rates as peaks; 0 is unknown."""
     peak = described.peaks.get(kind, 0.0)
     return Ceilings(
         bandwidth=measured.copy, flops=measured.matmul.get(kind, peak), peak_bandwidth=described.peak_bandwidth or 0.0,

@@ -1,10 +1,9 @@
-"""``time``: contestants timed in turn, in random order round by round, until the medians are known well enough."""
+"""``time``: time functions interleaved, in random order in each round, until the medians are precise enough."""
 
 from __future__ import annotations
 
 import math
 import random
-import time as host
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
@@ -23,19 +22,19 @@ from warpwise.lab.timing.stats import interval, median
 from warpwise.lab.timing.timing import Timing, duration
 from warpwise.operation import Cost
 
-FEWEST = 3  # rounds that are made even when the budget is spent
-FEW = 6  # samples from which a 95 % interval can be had
-ENOUGH = 20  # rounds before anybody stops because the interval is narrow
+FEWEST = 3  # least number of rounds, even beyond the budget
+FEW = 6  # least number of samples for a 95 % interval
+ENOUGH = 20  # rounds before a function may stop because its interval is narrow
 MOST = 5000
 IMPOSSIBLE, WRONG = "impossible", "wrong after the timed runs"
-EVERY = 5  # rounds between looks at the intervals
+EVERY = 5  # rounds between checks of the intervals
 
 Check = Callable[[str, Any], str | None]
 
 
 @dataclass(frozen=True)
 class Rules:
-    """When to stop: at ``precision`` (half of the interval over the median) or after ``budget`` seconds in all."""
+    """When to stop: at ``precision`` (half of the interval over the median) or after ``budget`` seconds in total."""
 
     precision: float = 0.005
     budget: float = 5.0
@@ -49,7 +48,8 @@ def time(
 ) -> Timing: ...  # fmt: skip
 @overload
 def time(
-    functions: Mapping[str, Callable[..., Any]], *args: Any, device: torch.device | str | None = ..., cost: Cost | None = ...,
+    functions: Mapping[str, Callable[..., Any]], *args: Any, device: torch.device | str | None = ...,
+    cost: Cost | None = ...,
     check: Check | None = ..., reset: Callable[[], None] | None = ..., budget_s: float = ..., precision: float = ...,
     ceilings: Ceilings | None = ..., mode: Literal["events", "graph"] = ..., timer: Timer | None = ..., seed: int = ...,
 ) -> dict[str, Timing]: ...  # fmt: skip
@@ -67,16 +67,16 @@ def time(
     timer: Timer | None = None,
     seed: int = 0,
 ) -> Timing | dict[str, Timing]:
-    """Seconds that a call of each function with ``args`` takes: one function gives a ``Timing``, a mapping one for each name.
+    """Time calls with ``args``, in seconds: a function gives a ``Timing``, a mapping of functions one for each name.
 
     On a GPU: CUDA events, L2 flushed before each sample, the launch hidden; ``mode="graph"`` times a CUDA graph of many
-    calls instead, for kernels of a few microseconds. On a CPU: ``perf_counter``. Without ``device``, where the tensors among
-    ``args`` are, or the GPU if there is one. If the tensors fit in the cache, copies of them are used in turn. Emulated
-    kernels are no kernels to time: time what runs where it will run.
+    calls instead, for kernels of a few microseconds. On a CPU: ``perf_counter``. The default ``device`` is that of the
+    tensors among ``args``, else the GPU if there is one. If the tensors fit in the cache, the calls rotate through
+    copies of them. Emulated kernels must not be timed: their time predicts nothing.
 
-    ``cost`` and ``ceilings`` give the floor. ``reset`` runs after the warm-up (to poison outputs), and ``check(name, result)``
-    gets what each function's last call returned after the timed runs: a reason to distrust it, or None.
-    A time that is impossible, or whose outputs are wrong, is void: for one function that raises ``ImpossibleTime`` or
+    ``cost`` and ``ceilings`` give the floor. ``reset`` runs after the warm-up (to poison outputs), and ``check(name,
+    result)`` gets what each function's last call returned after the timed runs: a reason to distrust it, or None. A
+    time that is impossible, or whose outputs are wrong, is void: for one function that raises ``ImpossibleTime`` or
     ``WrongAfterTiming``, for several it says so in ``void``.
     """
     if budget_s <= 0 or precision <= 0:
@@ -103,7 +103,7 @@ def time(
 
 
 def timer_for(device: torch.device, mode: Literal["events", "graph"] = "events") -> Timer:
-    """The timer for ``device``. Raises ``MeasurementError`` for a device that none is for."""
+    """The timer for ``device``. Raises ``MeasurementError`` for an unsupported device."""
     if device.type == "cuda":
         return GpuTimer(Gpu(device)) if mode == "events" else GraphTimer(Gpu(device))
     if device.type == "cpu":
@@ -117,7 +117,7 @@ def _device(device: torch.device | str | None, args: Sequence[Any]) -> torch.dev
 
 
 class _Call:
-    """A function bound to input sets that it is called with in turn; ``result`` is what the last call returned."""
+    """A function that is called with the input sets in turn; ``result`` is the return value of the last call."""
 
     def __init__(self, function: Callable[..., Any], sets: Sequence[tuple[Any, ...]]) -> None:
         self._function, self._sets, self._next = function, sets, 0
@@ -138,16 +138,18 @@ def measure(
     check: Check | None = None,
     reset: Callable[[], None] | None = None,
     seed: int = 0,
-    clock: Callable[[], float] = host.perf_counter,
+    clock: Callable[[], float] | None = None,
     watch: Callable[[int, float], None] | None = None,
     own: Mapping[str, Ceilings | None] | None = None,
 ) -> dict[str, Timing]:
-    """The loop behind ``time``: rounds in which every call that is not known well enough yet is sampled once, in random order.
+    """The loop behind ``time``: each round samples every unconverged call once, in random order.
 
-    A call that has used up its share of the budget leaves after six rounds, so that slow ones leave time for fast ones.
-    ``watch(rounds, seconds)`` is told how far it is. The order is drawn from ``seed``, so that nobody always follows the
-    same one. ``own`` holds the ceilings of calls that compute by other units than the rest.
+    A call that has used up its share of the budget stops after six rounds, so that slow calls leave time for fast ones.
+    ``watch(rounds, seconds)`` is called with the progress. The order is random from ``seed``, so that no call always
+    follows the same one. ``own`` holds the ceilings of calls that use other units than the rest.
+    The budget is measured with ``clock``, by default the timer's.
     """
+    clock = clock or timer.clock
     for call in calls.values():
         timer.prepare(call)
     if reset is not None:
@@ -208,7 +210,7 @@ def _timing(
 
 
 def _checked(timing: Timing, call: Any, cost: Cost | None, ceilings: Ceilings | None, check: Check | None) -> Timing:
-    """The timing, or a void one if it cannot be or if what the timed runs left behind is wrong."""
+    """The timing, void if it is impossible or if the outputs of the timed runs are wrong."""
     reason = check(timing.name, getattr(call, "result", None)) if check else None
     if reason:
         return void(timing, f"{WRONG}: {reason}")
@@ -216,12 +218,12 @@ def _checked(timing: Timing, call: Any, cost: Cost | None, ceilings: Ceilings | 
     if timing.median < least:
         return void(
             timing,
-            f"{IMPOSSIBLE}: {duration(timing.median)}, but the hardware needs at least {duration(least)} for this work; "
-            "was it done, was it waited for, and is the cost counted right?",
+            f"{IMPOSSIBLE}: {duration(timing.median)}, but the hardware needs at least {duration(least)}; "
+            "check that the work is done and synchronised, and that its cost is correct",
         )
     return timing
 
 
 def void(timing: Timing, reason: str) -> Timing:
-    """``timing`` without its numbers, and why."""
+    """``timing`` with NaN in place of its numbers, and the reason."""
     return replace(timing, median=math.nan, low=math.nan, high=math.nan, rounds=(), void=reason)

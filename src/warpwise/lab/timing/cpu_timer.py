@@ -1,4 +1,4 @@
-"""Samples on a CPU: ``perf_counter`` around as many calls as the clock needs to resolve them."""
+"""Samples on a CPU: ``perf_counter`` around enough calls for the clock's resolution."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import torch
 from warpwise.lab.timing.environment import place
 from warpwise.lab.timing.samples import Reading
 
-SHORTEST = 50e-6  # seconds a sample lasts at least, a thousand times the clock's resolution
+SHORTEST = 50e-6  # least seconds of a sample, a thousand times the clock's resolution
 MOST_CALLS = 1 << 16
 
 
 class CpuTimer:
-    """Times calls on the host's clock, caches warm. The clock can be replaced."""
+    """Time calls with the host's clock and warm caches. The clock can be replaced."""
 
     max_mhz: float | None = None
     cache_bytes = 0
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter, name: str | None = None) -> None:
-        self._clock = clock
+        self.clock = clock
         self._calls: dict[int, int] = {}
         self.place = name or place(torch.device("cpu"))
         self.method = "perf_counter, caches warm"
 
     def prepare(self, call: Callable[[], Any]) -> None:
-        """Call it once, then double the calls a sample until one lasts long enough."""
+        """Call it once, then double the calls per sample until a sample is long enough."""
         call()
         count = 1
         while self._run(call, count) < SHORTEST and count < MOST_CALLS:
@@ -40,10 +40,10 @@ class CpuTimer:
         return Reading(self._run(call, count) / count)
 
     def _run(self, call: Callable[[], Any], count: int) -> float:
-        started = self._clock()
+        started = self.clock()
         for _ in range(count):
             call()
-        return self._clock() - started
+        return self.clock() - started
 
     def finish(self) -> None:
-        """A CPU call has ended when it returns."""
+        """A CPU call is synchronous."""

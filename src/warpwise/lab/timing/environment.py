@@ -1,4 +1,4 @@
-"""Where a number was measured: the device's name, its software and its clocks."""
+"""The environment of a measurement: device, software and clocks."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ PACKAGES = ("torch", "triton", "cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc"
 
 
 def resolve(device: torch.device | str | None) -> torch.device:
-    """The device that was asked for, or the GPU if there is one, or the CPU.
+    """The given device, else the GPU if there is one, else the CPU.
 
-    Raises ``ValueError`` for what is no CPU and no CUDA device, and for one that is not here.
+    Raises ``ValueError`` for a device other than a CPU or an available CUDA device.
     """
     there = torch.cuda.device_count() if torch.cuda.is_available() else 0
     try:
@@ -40,19 +40,19 @@ def resolve(device: torch.device | str | None) -> torch.device:
 
 
 def current(device: torch.device) -> contextlib.AbstractContextManager[object]:
-    """A context in which ``device`` is the one that launches go to."""
+    """A context in which ``device`` is the current device."""
     return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
 
 
 @lru_cache(maxsize=8)
 def place(device: torch.device) -> str:
-    """Where a number comes from: ``NVIDIA H200``, or ``cpu: `` and the processor's name."""
+    """The name of a device: ``NVIDIA H200``, or ``cpu: `` and the processor's name."""
     name = describe(device).name
     return name if device.type == "cuda" else f"cpu: {name}"
 
 
 def environment(device: torch.device) -> dict[str, Any]:
-    """Everything about this machine that a number depends on, as plain data; what is not known is left out."""
+    """The properties of this machine that timings depend on, as JSON values; unknown ones are left out."""
     found: dict[str, Any] = {
         "device": place(device),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -87,7 +87,7 @@ def _version(package: str) -> str | None:
 
 
 def git_commit(folder: Path | None = None) -> str | None:
-    """The commit that this code is at, with ``+`` after it if files differ from it; None outside a checkout."""
+    """The commit of this checkout, with ``+`` if files differ from it; None outside a checkout."""
     where = folder or Path(__file__).parents[4]
     if not (where / ".git").exists():
         return None

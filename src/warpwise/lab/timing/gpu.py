@@ -1,4 +1,4 @@
-"""The few things that a GPU timer asks of a device, through torch and the driver; a fake with the same methods tests the timer."""
+"""The device functions that the GPU timer uses, through torch and the driver; tests replace the class by a fake."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch
 
 from warpwise.device import describe
 
-FLUSH = 2  # times the L2 cache: what is written to push everything else out of it
+FLUSH = 2  # size of the flush buffer in L2 sizes
 
 
 class Event(Protocol):
-    """A point in the stream, as ``torch.cuda.Event`` with timing has it."""
+    """An event in the stream, like ``torch.cuda.Event`` with timing."""
 
     def record(self) -> None: ...
     def query(self) -> bool: ...
@@ -36,22 +36,22 @@ class Gpu:
 
     @property
     def resets_persisting(self) -> bool:
-        """Whether persisting L2 lines can be reset here."""
+        """True if persisting L2 lines can be reset."""
         return self._driver is not None
 
     def event(self) -> Event:
         return torch.cuda.Event(enable_timing=True)
 
     def spin(self, cycles: int) -> None:
-        """Keep the stream busy for so many SM clock cycles."""
+        """Keep the stream busy for this many SM clock cycles."""
         torch.cuda._sleep(cycles)
 
     def flush(self) -> None:
-        """Write twice the L2 cache's size."""
+        """Flush the L2 cache: write twice its size."""
         self._scratch.zero_()
 
     def reset_persisting(self) -> None:
-        """Turn persisting L2 lines into ordinary ones, which a flush can then push out."""
+        """Reset persisting L2 lines to normal, so that a flush evicts them."""
         if self._driver is not None:
             status = self._driver.cuCtxResetPersistingL2Cache()
             if status:
@@ -61,7 +61,7 @@ class Gpu:
         torch.cuda.synchronize(self.device)
 
     def graph(self, call: Any, repeats: int) -> Any:
-        """A CUDA graph of ``repeats`` calls one after another; ``call`` must be ready to be captured."""
+        """A CUDA graph of ``repeats`` consecutive calls; ``call`` must be capturable."""
         side = torch.cuda.Stream(self.device)
         side.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(side):

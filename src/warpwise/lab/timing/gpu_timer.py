@@ -1,31 +1,33 @@
-"""Samples on a GPU: CUDA events around one call, with cold caches and with the launch hidden behind a spinning kernel.
+"""Samples on a GPU: CUDA events around one call, with cold caches and the launch hidden behind a spinning kernel.
 
-In the stream: spin | event | spin | event | flush L2 | event | the call | event. While the device spins, the host has
-queued everything behind it, so that the two last events enclose device work only. If the device had come as far as the
-call before the host was done, the launch may be in the time: the next sample spins twice as long. The first two events tell
-how long a known number of clock cycles took, which is the SM clock beside this very sample.
+In the stream: spin | event | spin | event | flush L2 | event | the call | event. While the device spins, the host
+queues everything behind it, so the last two events enclose device work only. If the device reaches the call before the
+host has queued it, the launch may be in the time, and the next sample spins twice as long. The first two events time a
+known number of clock cycles, which gives the SM clock of the sample.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 from warpwise.lab.timing.gpu import Gpu
 from warpwise.lab.timing.samples import Reading
 
-LEAD = 40_000  # cycles, about 20 µs: covers the launch of what measures the clock
-SPIN = 400_000  # cycles, about 200 µs: covers the launch of a few kernels and measures the clock to 1 %
-LONGEST_SPIN = 20_000_000  # cycles, about 10 ms: a call that is not queued by then waits for the device itself
+LEAD = 40_000  # cycles, about 20 µs: hides the launch of the clock measurement
+SPIN = 400_000  # cycles, about 200 µs: hides the launch of a few kernels and measures the clock to 1 %
+LONGEST_SPIN = 20_000_000  # cycles, about 10 ms: a call that is not queued by then synchronises itself
 WARM_UPS = 3
 GRAPH_REPEATS = 20
 
 
 class GpuTimer:
-    """One call a sample. ``gpu`` is a ``Gpu`` or what stands in for one."""
+    """One call per sample. ``gpu`` is a ``Gpu`` or a fake."""
 
     def __init__(self, gpu: Gpu) -> None:
         self._gpu = gpu
+        self.clock: Callable[[], float] = time.perf_counter
         self._spins: dict[Callable[[], Any], int] = {}
         self._waits: set[Callable[[], Any]] = set()
         self.place = gpu.name
@@ -35,7 +37,7 @@ class GpuTimer:
         self.method = f"CUDA events, L2 flushed ({reset}), launch hidden"
 
     def prepare(self, call: Callable[[], Any]) -> None:
-        """Warm up, and find how long to spin so that the launch of ``call`` is hidden; no spin hides one that waits itself."""
+        """Warm up, and find a spin that hides the launch of ``call``; no spin hides a call that synchronises."""
         for _ in range(WARM_UPS):
             call()
         self._gpu.synchronize()
@@ -74,9 +76,9 @@ class GpuTimer:
 
 
 class GraphTimer(GpuTimer):
-    """A CUDA graph of many calls a sample, for kernels of a few microseconds: no gap between launches, and a warm L2.
+    """A CUDA graph of many calls per sample, for kernels of a few microseconds: no gaps between launches, warm L2.
 
-    The cache is cold for the first call of a sample alone; rotating inputs keeps the others from finding theirs in it.
+    Only the first call of a sample has a cold cache; rotating inputs avoids hits in the others.
     """
 
     _repeats = GRAPH_REPEATS

@@ -1,4 +1,4 @@
-"""The floor under a time: bytes over bandwidth, FLOPs over the rate of the unit that does them."""
+"""The least time of an operation: bytes over bandwidth, or FLOPs over the rate of their unit."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from warpwise.operation import Cost
 
-MARGIN = 0.05  # what clocks may run above their nominal rate, and events err, before a time is called impossible
+MARGIN = 0.05  # tolerance for clocks above nominal and for event resolution before a time is impossible
 
 
 @dataclass(frozen=True)
 class Ceilings:
-    """Rates of one device for one dtype, in bytes and FLOPs a second, 0 where unknown.
+    """Rates of one device for one dtype, in bytes/s and FLOP/s, 0 if unknown.
 
-    ``bandwidth`` and ``flops`` were measured there and make the floor; ``peak_bandwidth`` and ``peak_flops`` are what the
-    hardware could do at best and tell the impossible. ``cache_bytes`` may never reach memory during the time.
+    ``bandwidth`` and ``flops`` are measured and define the floor; ``peak_bandwidth`` and ``peak_flops`` are the
+    theoretical peaks, which detect impossible times. Up to ``cache_bytes`` may not reach memory during the call.
     """
 
     bandwidth: float = 0.0
@@ -25,19 +25,19 @@ class Ceilings:
     source: str = ""
 
     def floor(self, cost: Cost) -> float:
-        """Seconds that this work takes at the measured ceilings, the larger of the two; 0 if they are not known."""
+        """Seconds of this work at the measured ceilings, the larger of the two; 0 if unknown."""
         return max(_over(cost.bytes, self.bandwidth), _over(cost.flops, self.flops))
 
     def bound(self, cost: Cost) -> str:
-        """Which ceiling is the nearer one: ``memory``, ``compute`` or, without ceilings, nothing."""
+        """The limiting ceiling: ``memory``, ``compute``, or "" without ceilings."""
         moving, computing = _over(cost.bytes, self.bandwidth), _over(cost.flops, self.flops)
         return "" if not moving and not computing else "memory" if moving >= computing else "compute"
 
     def impossible(self, cost: Cost) -> float:
-        """Seconds below which the work cannot have been done.
+        """Seconds below which a measured time is impossible.
 
-        Writes may still be in the L2 cache when the kernel ends, and what it read may have come from there, so only
-        bytes beyond the cache count, at the peak rates of the hardware.
+        Reads may hit in the L2 cache, and writes may still be there when the kernel ends, so only bytes beyond the
+        cache size count, at the peak rates of the hardware.
         """
         beyond = max(0, cost.bytes - self.cache_bytes)
         return (1 - MARGIN) * max(_over(beyond, self.peak_bandwidth), _over(cost.flops, self.peak_flops))

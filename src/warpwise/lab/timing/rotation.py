@@ -1,4 +1,4 @@
-"""Copies of inputs to take in turn, so that small ones are not found in the cache."""
+"""Rotate through copies of small inputs, so that they are not in the cache."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Any
 import torch
 
 MOST_SETS = 16
-BEYOND = 2  # times the cache's size that all sets together have at least
+BEYOND = 2  # least size of all sets together in cache sizes
 
 
 def sets_needed(args: tuple[Any, ...], cache_bytes: int) -> int:
-    """How many sets of the tensors among ``args`` exceed twice the cache, up to 16; one if a single set does not fit in it."""
+    """The number of copies of the tensors in ``args`` that exceed twice the cache, up to 16; 1 if one set does not fit
+    in it.
+    """
     size = sum(value.nbytes for value in args if isinstance(value, torch.Tensor))
     if size == 0 or size >= cache_bytes:
         return 1
@@ -19,7 +21,7 @@ def sets_needed(args: tuple[Any, ...], cache_bytes: int) -> int:
 
 
 def copied(value: Any) -> Any:
-    """A copy of a tensor with the same shape, strides and offset in a storage of its own; anything else as it is."""
+    """A copy of a tensor with the same shape, strides and offset in its own storage; other values unchanged."""
     if not isinstance(value, torch.Tensor):
         return value
     storage = value.untyped_storage().clone()
@@ -28,5 +30,5 @@ def copied(value: Any) -> Any:
 
 
 def rotated(args: tuple[Any, ...], cache_bytes: int) -> list[tuple[Any, ...]]:
-    """``args`` and as many copies of them as are needed for ``cache_bytes``."""
+    """``args`` and the copies of them that ``cache_bytes`` requires."""
     return [args, *(tuple(copied(value) for value in args) for _ in range(sets_needed(args, cache_bytes) - 1))]

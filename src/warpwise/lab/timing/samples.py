@@ -1,4 +1,4 @@
-"""What a timer reads, and what is worth keeping of it."""
+"""A timer's samples, and which of them are kept."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-SLOW_CLOCK = 0.75  # of the highest SM clock: samples below were taken while the device was throttled or waking up
+SLOW_CLOCK = 0.75  # fraction of the highest SM clock; below it the device was throttled or idle
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One sample: seconds a call, the SM clock beside it in MHz (None if unknown), and whether launch overhead is in it."""
+    """One sample: seconds per call, the SM clock in MHz (None if unknown), and whether it includes launch overhead."""
 
     seconds: float
     mhz: float | None = None
@@ -20,8 +20,13 @@ class Reading:
 
 
 class Timer(Protocol):
-    """Takes one sample after another. ``place`` and ``method`` go into every number."""
+    """A timer. ``place`` and ``method`` are recorded with every timing.
 
+
+    ``clock`` is the host clock, in seconds, that budgets are measured with.
+    """
+
+    clock: Callable[[], float]
     place: str
     method: str
     max_mhz: float | None
@@ -31,15 +36,15 @@ class Timer(Protocol):
         """Warm up whatever ``call`` needs before its first sample."""
 
     def sample(self, call: Callable[[], Any]) -> Reading:
-        """Run ``call`` once, or a few times over, and time it."""
+        """Run and time ``call`` once or a few times."""
 
     def finish(self) -> None:
-        """Wait until everything that was started has ended."""
+        """Synchronise."""
 
 
 @dataclass(frozen=True)
 class Clock:
-    """The SM clock in MHz beside the samples that were kept, and the highest that the device reaches."""
+    """The SM clock in MHz during the kept samples, and the highest clock of the device."""
 
     low: float
     median: float
@@ -47,8 +52,8 @@ class Clock:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """The samples that count, a round each with NaN where there is none, and how many of which kind were dropped."""
+class KeptSamples:
+    """The kept samples by round, NaN for dropped ones, and the number of dropped samples by reason."""
 
     rounds: tuple[float, ...]
     dropped: dict[str, int]
@@ -60,11 +65,11 @@ class Kept:
         return [seconds for seconds in self.rounds if not math.isnan(seconds)]
 
 
-def keep(readings: Sequence[Reading], max_mhz: float | None) -> Kept:
-    """Drop samples under three quarters of the highest clock, and those with launch overhead where others have none.
+def keep(readings: Sequence[Reading], max_mhz: float | None) -> KeptSamples:
+    """Drop samples below three quarters of the highest clock, and samples with launch overhead if others have none.
 
-    Where that would drop more than half of the samples, the state is no accident but what the device does under this
-    load (a power limit), or what the function does (it waits for the device): all are kept, and it is said.
+    If that would drop more than half of the samples, the cause is systematic, such as a power limit or a function that
+    synchronises: all samples are kept and the result is flagged.
     """
     highest = max_mhz or max((reading.mhz for reading in readings if reading.mhz), default=0.0)
     slow = [reading.mhz is not None and reading.mhz < SLOW_CLOCK * highest for reading in readings]
@@ -84,4 +89,4 @@ def keep(readings: Sequence[Reading], max_mhz: float | None) -> Kept:
             dropped[reason] += 1
         rounds.append(math.nan if reason or math.isnan(reading.seconds) else reading.seconds)
     counts = {reason: count for reason, count in dropped.items() if count}
-    return Kept(tuple(rounds), counts, throttled, always_exposed)
+    return KeptSamples(tuple(rounds), counts, throttled, always_exposed)

@@ -1,4 +1,4 @@
-"""Medians with intervals that assume nothing about the distribution of the samples."""
+"""Medians with distribution-free confidence intervals."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-EXACT = 500  # samples up to which the binomial distribution is summed; above, the normal one is as good
+EXACT = 500  # samples up to which the binomial distribution is exact; above, the normal approximation is used
 Z = 1.959963984540054  # the normal distribution's 97.5th percentile
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A median and the 95 % interval around it. Under six samples no pair of them has that coverage: then the extremes."""
+    """A median and its 95 % interval; the extremes for fewer than six samples, which cannot have that coverage."""
 
     median: float
     low: float
@@ -27,10 +27,10 @@ class Interval:
 
 @lru_cache(maxsize=4096)
 def rank(count: int) -> int:
-    """How many samples to leave out at either end so that the rest covers the median with 95 % probability.
+    """The number of samples to leave out at each end so that the rest covers the median with 95 % probability.
 
-    The number of samples below the true median is binomial with p = 1/2, so that the interval from the k-th smallest to the
-    k-th largest misses it with probability 2 P(B < k). Returns k - 1, the index of the lower end.
+    The number of samples below the true median is binomial with p = 1/2, so that the interval from the k-th smallest to
+    the k-th largest misses it with probability 2 P(B < k). Returns k - 1, the index of the lower end.
     """
     if count > EXACT:
         return max(0, math.floor((count - 1 - Z * math.sqrt(count)) / 2))
@@ -44,7 +44,7 @@ def rank(count: int) -> int:
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle value, or the mean of the two in the middle. Raises ``ValueError`` without any."""
+    """The middle value, or the mean of the two in the middle. Raises ``ValueError`` if empty."""
     if not values:
         raise ValueError("median: expected at least one value, got none")
     ordered, half = sorted(values), len(values) // 2
@@ -58,10 +58,11 @@ def interval(values: Sequence[float]) -> Interval:
 
 
 def ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Interval:
-    """The median over rounds of ``numerator[i] / denominator[i]``, each pair timed in one round, with its 95 % interval.
+    """The median over rounds of ``numerator[i] / denominator[i]``, each pair timed in one round, with its 95 %
+    interval.
 
-    A pair shares whatever the clocks and the neighbours did during its round, so that drift cancels. NaN marks a round
-    that either side is missing from. Raises ``ValueError`` if no round has both.
+    Both times of a pair were measured under the same conditions, so drift cancels. NaN marks a missing time. Raises
+    ``ValueError`` if no round has both.
     """
     pairs = [
         above / below

@@ -1,4 +1,4 @@
-"""``Timing``: one contestant's time, where and how it was measured, and how far it is from the ceiling."""
+"""``Timing``: the time of one function, with its environment and its ceiling."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from warpwise.lab.display import render
 from warpwise.lab.timing.samples import Clock
 from warpwise.lab.timing.stats import Interval
 from warpwise.lab.timing.stats import ratio as paired
@@ -14,12 +15,13 @@ from warpwise.operation import Cost
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds a call: the median and its 95 % interval over ``samples`` rounds, measured on ``place`` by ``method``.
+    """Seconds per call: the median and its 95 % interval over ``samples`` rounds, measured on ``place`` by ``method``.
 
-    ``floor`` is the least that the device's measured ceilings allow, in seconds, and ``bound`` the nearer one. ``void``
-    says why the time must not be used; then the numbers are NaN. ``converged`` is False if the budget ended before the
-    interval was narrow enough, ``throttled`` if the SM clock was low throughout, and ``exposed`` if launch overhead is in
-    the time. ``dropped`` counts samples that were left out, by reason. ``spent`` is what this contestant's samples took.
+    ``floor`` is the least time in seconds at the device's measured ceilings, and ``bound`` the limiting one. ``void``
+    is the reason why the time must not be used, or ""; the numbers are then NaN. ``converged`` is False if the budget
+    ended before the interval was narrow enough enough, ``throttled`` if the SM clock was low throughout, and
+    ``exposed`` if launch overhead is in the time. ``dropped`` counts dropped samples by reason. ``spent`` is the time
+    of all samples in seconds.
     """
 
     name: str
@@ -43,23 +45,22 @@ class Timing:
 
     @property
     def gbps(self) -> float | None:
-        """The bytes that the operation must move, in GB (1e9) a second, or None without a cost."""
+        """The bytes that the operation must move, in GB/s (1e9), or None without a cost."""
         return self.cost.bytes / self.median / 1e9 if self.cost and self.median > 0 else None
 
     @property
     def tflops(self) -> float | None:
-        """The FLOPs that the operation must do, in 1e12 a second, or None where it has none."""
+        """The FLOPs of the operation, in TFLOP/s, or None if it has none."""
         return self.cost.flops / self.median / 1e12 if self.cost and self.cost.flops and self.median > 0 else None
 
     @property
     def percent(self) -> float | None:
-        """The floor as a percentage of the time, or None where no ceiling is known; small sizes in a cache may exceed 100."""
+        """The floor in percent of the time, or None without a ceiling; above 100 if inputs are in a cache."""
         return 100 * self.floor / self.median if self.floor and self.median > 0 else None
 
     def _repr_html_(self) -> str:
-        from warpwise.lab.report.notebook import timing_html
-
-        return timing_html(self)
+        made: str = render(self, "html")
+        return made
 
     def __str__(self) -> str:
         if self.void:
@@ -76,14 +77,17 @@ class Timing:
         return f"{self.name}: {spread}{rate}{percent} on {self.place}"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, seconds; the rounds are left out."""
+        """Values that JSON can represent; times in seconds, without the rounds."""
         return {
-            "median_s": _finite(self.median), "low_s": _finite(self.low), "high_s": _finite(self.high), "samples": self.samples,
+            "median_s": _finite(self.median), "low_s": _finite(self.low), "high_s": _finite(self.high),
+            "samples": self.samples,
             "spent_s": round(self.spent, 3), "place": self.place, "method": self.method,
             "bytes": self.cost.bytes if self.cost else None, "flops": self.cost.flops if self.cost else None,
-            "gbps": self.gbps, "tflops": self.tflops, "floor_s": self.floor or None, "bound": self.bound, "percent": self.percent,
+            "gbps": self.gbps, "tflops": self.tflops, "floor_s": self.floor or None, "bound": self.bound,
+            "percent": self.percent,
             "clock_mhz": [self.clock.low, self.clock.median, self.clock.highest] if self.clock else None,
-            "converged": self.converged, "throttled": self.throttled, "exposed": self.exposed, "dropped": self.dropped, "void": self.void,
+            "converged": self.converged, "throttled": self.throttled, "exposed": self.exposed, "dropped": self.dropped,
+            "void": self.void,
         }  # fmt: skip
 
 
@@ -100,16 +104,16 @@ def duration(seconds: float) -> str:
 
 
 def rate_text(bound: str, tflops: float | None, gbps: float | None) -> str:
-    """The rate that matters where the nearer ceiling is ``bound``: arithmetic if that is "compute", else bandwidth."""
+    """The rate for the ceiling ``bound``: TFLOP/s for "compute", else GB/s."""
     if bound == "compute" and tflops:
         return f"{tflops:.1f} TFLOP/s"
     return f"{gbps:,.0f} GB/s" if gbps else ""
 
 
 def ratio(above: Timing, below: Timing) -> Interval:
-    """How many times as long ``above`` takes as ``below``, with a 95 % interval, from the rounds that both were timed in.
+    """The time of ``above`` over that of ``below``, with a 95 % interval, from the rounds that have both.
 
-    Both must come from one call of ``time``: what is compared was interleaved. Raises ``ValueError`` if either is void.
+    Both must come from one call of ``time``, which interleaves them. Raises ``ValueError`` if either is void.
     """
     for timing in (above, below):
         if timing.void:

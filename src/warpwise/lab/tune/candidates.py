@@ -10,8 +10,9 @@ from typing import Any
 import torch
 
 from warpwise import cache
-from warpwise.cuda.module import Launcher
-from warpwise.cuda.observe import observing
+from warpwise.cuda.launch.intercept import intercepting
+from warpwise.cuda.launch.launcher import Launcher
+from warpwise.cuda.source.includes import source_digest
 from warpwise.lab.timing.environment import current
 from warpwise.operation import Case, Op, Rung
 from warpwise.operation.tables import Tables, TunedPoint
@@ -41,9 +42,12 @@ def candidates(op: Op, rungs: Sequence[Rung], args: Sequence[Any], device: torch
 
 
 def fingerprint(found: Sequence[Rung]) -> str:
-    """A digest of candidates, their sources and the PyTorch version. If it changes, a point is measured again."""
-    sources = {rung.source: rung.source.read_bytes() for rung in found if rung.source.exists()}
-    return cache.key(torch.__version__, *(rung.name for rung in found), *sources.values())
+    """A key of the candidates, their sources with all they include, and PyTorch's version.
+
+    A point of a table is measured again if its fingerprint differs.
+    """
+    sources = dict.fromkeys(rung.source for rung in found)
+    return cache.key(torch.__version__, *(rung.name for rung in found), *map(source_digest, sources))
 
 
 class Pruner:
@@ -81,11 +85,11 @@ def compile_all(op: Op, found: Sequence[Rung], args: tuple[Any, ...], device: to
         return
 
     def compiled(rung: Rung) -> None:
-        def observer(launcher: Any, given: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+        def interceptor(launcher: Any, given: tuple[Any, ...], options: Mapping[str, Any]) -> None:
             if type(launcher) is Launcher:
                 launcher.kernel.compile()
 
-        with current(device), observing(observer):
+        with current(device), intercepting(interceptor):
             try:
                 op.launch(rung, op.allocate(*args), *args)
             except Exception:  # noqa: BLE001 - raised again by the launch

@@ -99,14 +99,14 @@ Mask compared(Warp& w, const Instruction& n, unsigned i) {
 
 void dsetp(Warp& w, const Instruction& n, Mask lanes) {
   const Mask found = compared(w, n, 2), given = predicate(w, n.operands[4]);
-  const Logic logic = logic_of(n);
+  const Logic logic = static_cast<Logic>(n.scratch[1] & 3);
   set_predicate(w, n.operands[0], lanes, combine(logic, found, given));
   set_predicate(w, n.operands[1], lanes, combine(logic, ~found, given));
 }
 
 void dset(Warp& w, const Instruction& n, Mask lanes) {
-  const Mask found = combine(logic_of(n), compared(w, n, 1), predicate(w, n.operands[3]));
-  const u32 truth = n.has("BF") ? 0x3f800000u : ~u32{0};
+  const Mask found = combine(static_cast<Logic>(n.scratch[1] & 3), compared(w, n, 1), predicate(w, n.operands[3]));
+  const u32 truth = n.scratch[1] & 4 ? 0x3f800000u : ~u32{0};
   map(destination(w, n, 0), lanes, [&](unsigned l) { return is_active(found, l) ? truth : 0; });
 }
 
@@ -114,6 +114,7 @@ bool decode_comparison(Instruction& n) {
   if (!has_only(n, {"F",   "LT",  "EQ",  "LE",  "GT", "NE",  "GE",  "NUM", "NAN", "LTU", "EQU",
                     "LEU", "GTU", "NEU", "GEU", "T",  "MIN", "MAX", "AND", "OR",  "XOR", "BF"}))
     return false;
+  n.scratch[1] = static_cast<u64>(logic_of(n)) | n.has("BF") * 4u;
   n.scratch[0] = n.has("MIN") ? kMinimum : n.has("MAX") ? kMaximum : float_relation(n);
   return n.scratch[0] != kNoRelation;
 }

@@ -232,14 +232,15 @@ Mask compared(Warp& w, const Instruction& n, unsigned i, unsigned half) {
   Floats a, b;
   load(w, n, i, half, a);
   load(w, n, i + 1, half, b);
-  return compare(n.scratch[1] >> 8, [&](unsigned l) { return a.lane[l]; }, [&](unsigned l) { return b.lane[l]; });
+  return compare(
+      n.scratch[1] >> 8 & 0xff, [&](unsigned l) { return a.lane[l]; }, [&](unsigned l) { return b.lane[l]; });
 }
 
 void hset2(Warp& w, const Instruction& n, Mask lanes) {
   const u64 form = n.scratch[1];
   const u32 truth = form & kOnes ? form & kBfloat16 ? 0x3f80 : 0x3c00 : 0xffff;
   const Mask given = predicate(w, n.operands[3]);
-  const Logic logic = logic_of(n);
+  const Logic logic = static_cast<Logic>(n.scratch[1] >> 32);
   const Mask low = combine(logic, compared(w, n, 1, 0), given), high = combine(logic, compared(w, n, 1, 1), given);
   map(destination(w, n, 0), lanes,
       [&](unsigned l) { return (is_active(low, l) ? truth : 0) | (is_active(high, l) ? truth << 16 : 0); });
@@ -247,7 +248,7 @@ void hset2(Warp& w, const Instruction& n, Mask lanes) {
 
 void hsetp2(Warp& w, const Instruction& n, Mask lanes) {
   const Mask given = predicate(w, n.operands[4]);
-  const Logic logic = logic_of(n);
+  const Logic logic = static_cast<Logic>(n.scratch[1] >> 32);
   const Mask low = compared(w, n, 2, 0), high = compared(w, n, 2, 1);
   set_predicate(w, n.operands[0], lanes, combine(logic, low, given));
   set_predicate(w, n.operands[1], lanes, combine(logic, high, given));
@@ -259,7 +260,7 @@ bool decode_comparison(Instruction& n, unsigned first) {
     return false;
   const u64 relation = float_relation(n);
   if (relation == kNoRelation || !decode_operands(n, first, 2)) return false;
-  n.scratch[1] |= relation << 8;
+  n.scratch[1] |= relation << 8 | static_cast<u64>(logic_of(n)) << 32;
   return n.operands.size() == first + 3 && is_predicate(n.operands[first + 2]);
 }
 

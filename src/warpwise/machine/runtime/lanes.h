@@ -29,14 +29,7 @@ inline unsigned predicates_at(const Instruction& instruction, unsigned first) {
 }
 
 // True if every modifier is in `known`.
-inline bool has_only(const Instruction& instruction, std::initializer_list<const char*> known) {
-  for (const std::string& modifier : instruction.modifiers) {
-    bool found = false;
-    for (const char* each : known) found |= modifier == each;
-    if (!found) return false;
-  }
-  return true;
-}
+bool has_only(const Instruction& instruction, std::initializer_list<const char*> known);
 
 // ---- Signs
 

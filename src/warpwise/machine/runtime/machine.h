@@ -80,11 +80,7 @@ struct Instruction {
   std::string text;
   u64 scratch[2] = {0, 0};  // decoded by the decoder for its handler: a width, an immediate LUT, ...
   u8 pipe = 0;              // a Pipe, set by the decoder's registration
-  bool has(const char* modifier) const {
-    for (const std::string& each : modifiers)
-      if (each == modifier) return true;
-    return false;
-  }
+  bool has(const char* modifier) const;
 };
 
 // The pipe that executes an instruction, named as in ncu's sm__inst_executed_pipe_*.

@@ -1,9 +1,11 @@
 // Parses the program text from Python (program.py), and holds the registry of opcodes.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 
 #include "core.h"
+#include "lanes.h"
 
 namespace ww::machine {
 namespace {
@@ -96,6 +98,17 @@ IssueEntry issue_entry(const Instruction& instruction) {
 }
 
 }  // namespace
+
+// Not inline: decoders call them hundreds of times, and inlining them costs a sixth of the compile time.
+bool Instruction::has(const char* modifier) const {
+  return std::find(modifiers.begin(), modifiers.end(), modifier) != modifiers.end();
+}
+
+bool has_only(const Instruction& instruction, std::initializer_list<const char*> known) {
+  return std::all_of(instruction.modifiers.begin(), instruction.modifiers.end(), [&](const std::string& modifier) {
+    return std::find(known.begin(), known.end(), modifier) != known.end();
+  });
+}
 
 Opcode::Opcode(const char* name, Pipe pipe, Decoder decode) { registry()[name] = {pipe, decode}; }
 

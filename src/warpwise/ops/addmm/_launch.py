@@ -1,4 +1,4 @@
-"""Launchers of addmm's kernels, what they are limited to and which tiles they take."""
+"""Launchers of addmm's kernels, their limits and their configurations."""
 
 from __future__ import annotations
 
@@ -8,49 +8,48 @@ from typing import Any
 import torch
 
 from warpwise import cuda
-from warpwise.ops import _boxes, _finished, _tiles
-from warpwise.ops._common import cdiv, multiprocessors, not_hopper
-from warpwise.ops._plans import Plans
-from warpwise.ops._repeated import Repeated
-from warpwise.ops.matmul import _hopper
-from warpwise.ops.matmul._shared import sizes
+from warpwise.gemm import boxes, tiles
+from warpwise.gemm import config as gemm_config
+from warpwise.gemm import limits as gemm_limits
+from warpwise.gemm.epilogue import aligned_pairs, epilogue_launch
+from warpwise.gemm.operands import flags, sizes
+from warpwise.operation import cdiv, sm_count
 from warpwise.ops.matmul.op import MATMUL
 
 HERE = Path(__file__).parent
 THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
 WARPGROUPS = cuda.load(HERE / "k05_warpgroups.cu")
-PRODUCT = Plans(MATMUL)  # asks matmul's table once for arguments of one description
 
 
 # ---- limits
 
 
 def grid_of_elements(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> str | None:
-    return _tiles.rows_of_grid(*sizes(a, b), rows=8)
+    return gemm_limits.rows_limit(*sizes(a, b), rows=8)
 
 
 def grid_of_pass(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> str | None:
-    return _tiles.rows_of_grid(*sizes(a, b), rows=16)
+    return gemm_limits.rows_limit(*sizes(a, b), rows=16)
 
 
 def grid_of_tiles(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> str | None:
-    return _tiles.grid_of_tiles(*sizes(a, b))
+    return gemm_limits.tiles_limit(*sizes(a, b))
 
 
-def copy_engine(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> str | None:
-    """The limits of k04: a GPU with a copy engine, and factors that it can address."""
-    if a.numel() == 0:
-        return None  # no kernel runs
+def tma_limits(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> str | None:
+    """k04's: a GPU with TMA, and operands that it can address."""
+    if reason := gemm_limits.requires_k(a.shape[1]):
+        return reason
     unit = 16 // a.element_size()
     if b.shape[1] % unit:
         return f"takes n in multiples of {unit}, so that rows of the result begin on 16 bytes, not {b.shape[1]}"
-    reason = _boxes.engine(a) or _boxes.boxable("a", a) or _boxes.boxable("b", b)
+    reason = gemm_limits.requires_tma(a) or boxes.not_boxable("a", a) or boxes.not_boxable("b", b)
     return reason or grid_of_tiles(input, a, b)
 
 
-def warpgroup_products(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float) -> str | None:
-    """The limits of k05: those of k04 on a Hopper GPU, and an input that is a matrix in boxes or a row."""
-    if reason := not_hopper(a) or copy_engine(input, a, b):
+def warpgroups_limits(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float) -> str | None:
+    """k05's: those of k04, a Hopper GPU, and an input that is a row, or a matrix that TMA can address."""
+    if reason := gemm_limits.requires_hopper(a) or tma_limits(input, a, b):
         return reason
     if beta == 0 or _is_row(input, b) or (input.shape == sizes(a, b)[:2] and _boxed(input)):
         return None
@@ -61,7 +60,7 @@ def warpgroup_products(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, be
 
 
 def _added(input: torch.Tensor, result: torch.Tensor) -> tuple[torch.Tensor, int, int]:
-    """The input as a matrix of the result's shape, whose strides are 0 where it is broadcast."""
+    """The input expanded to the result's shape, and its strides, 0 where it is broadcast."""
     c = input.expand(result.shape)
     return c, c.stride(0), c.stride(1)
 
@@ -88,17 +87,17 @@ def _add(product: torch.Tensor, input: torch.Tensor, result: torch.Tensor, beta:
     )  # fmt: skip
 
 
-PASS = Repeated(_add)
-
-
 def product_and_pass(
     result: torch.Tensor, input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float
 ) -> None:
-    PASS(PRODUCT((a, b), None), input, result, beta, alpha)
+    product = torch.empty_like(result)
+    if not MATMUL.fill((product,), a, b):
+        product = MATMUL.spec.eager(a, b)
+    _add(product, input, result, beta, alpha)
 
 
 def tiled_configs(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> tuple[str, ...]:
-    return _tiles.configs(a, *sizes(a, b)[:2])
+    return tiles.configs(a, *sizes(a, b)[:2])
 
 
 def triton_tiled(
@@ -108,7 +107,7 @@ def triton_tiled(
     from warpwise.ops.addmm.k03_triton_tiled import addmm_tiled
 
     m, n, k = sizes(a, b)
-    tile = _tiles.named(config or tiled_configs(input, a, b)[0])
+    tile = tiles.named(config or tiled_configs(input, a, b)[0])
     addmm_tiled[(cdiv(m, tile.m) * cdiv(n, tile.n),)](
         a, b, input, result, m, n, k, alpha, beta, *a.stride(), *b.stride(), *_added(input, result)[1:],
         ADDS=beta != 0, BLOCK_M=tile.m, BLOCK_N=tile.n, BLOCK_K=tile.k, GROUP=8,
@@ -117,14 +116,14 @@ def triton_tiled(
 
 
 def _boxed(input: torch.Tensor) -> bool:
-    """Whether the input is a whole matrix that the copy engine can bring, row by row."""
-    return input.dim() == 2 and not _boxes.turned(input) and _boxes.boxable("input", input) is None
+    """True if the input is a row-major matrix that TMA can address."""
+    return input.dim() == 2 and not boxes.transposed(input) and boxes.not_boxable("input", input) is None
 
 
 def boxes_configs(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> tuple[str, ...]:
-    """Every tile, the one that keeps the SMs busiest first; beside a whole input those that leave room for half a tile of it."""
+    """Every tile, the fastest by ``BoxTile.time`` first; for a whole matrix as input those that leave room for half a tile of it."""
     whole = input.shape == sizes(a, b)[:2]
-    return tuple(name for name in _boxes.ranked(1, *sizes(a, b), multiprocessors(a)) if _boxes.fits(name, int(whole)))
+    return tuple(name for name in boxes.ranked(1, *sizes(a, b), sm_count(a)) if boxes.fits(name, int(whole)))
 
 
 def triton_boxes(
@@ -134,34 +133,34 @@ def triton_boxes(
     from warpwise.ops.addmm.k04_triton_copy_engine import addmm_boxes
 
     m, n, k = sizes(a, b)
-    boxes = _boxes.named(config or boxes_configs(input, a, b)[0])
-    programs = _boxes.programs(boxes, cdiv(m, boxes.m) * cdiv(n, boxes.n), a)
-    half = (boxes.m, boxes.n // 2)
+    tile = boxes.named(config or boxes_configs(input, a, b)[0])
+    programs = boxes.programs(tile, cdiv(m, tile.m) * cdiv(n, tile.n), a)
+    half = (tile.m, tile.n // 2)
     whole = beta != 0 and input.shape == result.shape and _boxed(input)
     addmm_boxes[(programs,)](
-        _boxes.described(a, (boxes.m, boxes.k)), _boxes.described(b, (boxes.k, boxes.n)),
-        _boxes.described(input, half) if whole else None, input if beta != 0 and not whole else None,
-        cuda.out(_boxes.described(result, half)), m, n, k, alpha, beta, *_added(input, result)[1:], programs,
-        A_TURNED=_boxes.turned(a), B_TURNED=_boxes.turned(b),
-        BLOCK_M=boxes.m, BLOCK_N=boxes.n, BLOCK_K=boxes.k, GROUP=8, num_warps=boxes.warps, num_stages=boxes.stages,
+        boxes.descriptor(a, (tile.m, tile.k)), boxes.descriptor(b, (tile.k, tile.n)),
+        boxes.descriptor(input, half) if whole else None, input if beta != 0 and not whole else None,
+        cuda.out(boxes.descriptor(result, half)), m, n, k, alpha, beta, *_added(input, result)[1:], programs,
+        A_TURNED=boxes.transposed(a), B_TURNED=boxes.transposed(b),
+        BLOCK_M=tile.m, BLOCK_N=tile.n, BLOCK_K=tile.k, GROUP=8, num_warps=tile.warps, num_stages=tile.stages,
     )  # fmt: skip
 
 
 def _is_row(input: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether one contiguous row is added to all rows."""
+    """True if the input is one contiguous row, which is added to all rows."""
     return input.dim() > 0 and input.numel() == input.shape[-1] == b.shape[1] and input.is_contiguous()
 
 
 def warpgroups_configs(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> tuple[str, ...]:
-    return _hopper.ranked(*sizes(a, b), multiprocessors(a))
+    return gemm_config.configs(a, b)
 
 
 def warpgroups(
     result: torch.Tensor, input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float,
     config: str | None = None,
 ) -> None:  # fmt: skip
-    row = _finished.in_pairs(input).view(-1) if beta != 0 and _is_row(input, b) else None
+    row = aligned_pairs(input).view(-1) if beta != 0 and _is_row(input, b) else None
     added = input if beta != 0 and row is None else None
-    plan = _finished.plan(a, b.t(), result, added, None, config)
-    kernel = WARPGROUPS[f"addmm_warpgroups<{plan.cut}, {_finished.words(added is not None)}>"]
-    kernel[plan.launch](*plan.maps[:4], row, alpha, beta, *sizes(a, b), *plan.order)
+    plan = epilogue_launch(a, b.t(), result, added, None, config)
+    kernel = WARPGROUPS[f"addmm_warpgroups<{plan.parameters}, {flags(added is not None)}>"]
+    kernel[plan.launch](*plan.maps[:4], row, alpha, beta, *sizes(a, b), *plan.tiles)

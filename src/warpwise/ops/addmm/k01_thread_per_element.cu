@@ -1,6 +1,6 @@
 // One thread an element, which adds before it writes: C is read once, and the product is not written and read again.
 
-#include <warpwise/numeric.cuh>
+#include <warpwise/core/numeric.cuh>
 
 // a: (m, k), b: (k, n), c: (m, n), each with its strides in elements, 0 where c is broadcast; result: (m, n),
 // contiguous. Block: (x, y) columns and rows; grid: as many as cover (n, m). Where beta is 0 c is not read.

@@ -4,19 +4,20 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <warpwise/finished_product.cuh>
+#include <warpwise/sm90/gemm_epilogue.cuh>
 
-namespace hopper = warpwise::hopper;
+namespace sm90 = warpwise::sm90;
 
 // a: (m, k), or across (k, m); b: (n, k), or across (k, n); result, c: (m, n), as maps with boxes of 64 x 64; c is
 // added where ADDED, the row (n), which may be null, elsewhere. The parameters: as for linear's k05.
-template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool A_ACROSS, bool B_ACROSS, bool ADDED>
+template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool A_MN_MAJOR, bool B_MN_MAJOR,
+          bool ADDED>
 __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* CN, 1, 1)
-    addmm_warpgroups(const __grid_constant__ hopper::TensorMap a, const __grid_constant__ hopper::TensorMap b,
-                     const __grid_constant__ hopper::TensorMap result, const __grid_constant__ hopper::TensorMap c,
+    addmm_warpgroups(const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,
+                     const __grid_constant__ sm90::TensorMap result, const __grid_constant__ sm90::TensorMap c,
                      const T* row, float alpha, float beta, int m, int n, int k, int rows, int columns, int group) {
-  using P = hopper::Plan<T, BM, BN, GM, GN, STAGES, CM, CN, A_ACROSS, B_ACROSS>;
-  hopper::finished_product<P, warpwise::kIdentity, ADDED, false>({&a, &b, &result, &c, &result},
-                                                                 {row, nullptr, alpha, beta, beta}, m, n, k,
-                                                                 hopper::TileOrder{rows, columns, group});
+  using P = sm90::GemmConfig<T, BM, BN, GM, GN, STAGES, CM, CN, A_MN_MAJOR, B_MN_MAJOR>;
+  sm90::gemm_epilogue<P, warpwise::kIdentity, ADDED, false>({&a, &b, &result, &c, &result},
+                                                            {row, nullptr, alpha, beta, beta}, m, n, k,
+                                                            sm90::TileScheduler{rows, columns, group});
 }

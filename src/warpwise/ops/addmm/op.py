@@ -2,44 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from numbers import Real
-from typing import Any
 
 import torch
 
-from warpwise.ops._public import public
+from warpwise.gemm import gradients
+from warpwise.operation import Gradient, Op, Saved, register
 from warpwise.ops.addmm.rungs import RUNGS, default
 from warpwise.ops.addmm.spec import SPEC
 from warpwise.ops.addmm.tables import TABLES
-from warpwise.ops.matmul.op import matmul
-from warpwise.registry import Op, register
-
-ADDMM = register(Op(SPEC, RUNGS, default, TABLES))
-
-Gradient = torch.Tensor | None
+from warpwise.ops.matmul.op import MATMUL, matmul
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    input, a, b, beta, alpha = inputs
-    ctx.rest = input.shape, beta, alpha
-    ctx.save_for_backward(a, b)
+def _backward(saved: Saved, grad: torch.Tensor) -> dict[str, torch.Tensor | None]:
+    """dC = beta dD, summed over broadcast dimensions, dA = alpha dD B^T, dB = alpha A^T dD."""
+    to_input = saved.beta * grad if saved.wants("input") else None
+    if to_input is not None and (input := getattr(saved, "input", None)) is not None:
+        to_input = to_input.sum_to_size(input.shape)
+    to_a = saved.alpha * matmul(grad, saved.b.t()) if saved.wants("a") else None
+    to_b = saved.alpha * matmul(saved.a.t(), grad) if saved.wants("b") else None
+    return {"input": to_input, "a": to_a, "b": to_b}
 
 
-def _backward(ctx: Any, grad: torch.Tensor) -> tuple[Gradient, Gradient, Gradient, None, None]:
-    """dC = beta dD summed over what was broadcast, dA = alpha dD B^T, dB = alpha A^T dD."""
-    a, b = ctx.saved_tensors
-    added, beta, alpha = ctx.rest
-    wants_input, wants_a, wants_b = ctx.needs_input_grad[:3]
-    to_input = (beta * grad).sum_to_size(added) if wants_input else None
-    to_a = alpha * matmul(grad, b.t()) if wants_a else None
-    to_b = alpha * matmul(a.t(), grad) if wants_b else None
-    return to_input, to_a, to_b, None, None
+_SAVES = ("a", "b", "beta", "alpha")
 
 
-_addmm = public(
-    ADDMM, "(Tensor input, Tensor a, Tensor b, float beta, float alpha) -> Tensor", _backward, _save,
-    autocast="low_precision", eager_records=True,
-)  # fmt: skip
+def _saves(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *scalars: float) -> tuple[str, ...]:
+    """The input only if it is broadcast: for its shape."""
+    return _SAVES if input.shape == (a.shape[0], b.shape[1]) else (*_SAVES, "input")
+
+
+def _eager_records(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *scalars: float) -> bool | Callable[[], bool]:
+    return gradients.eager_records(MATMUL, a, b)
+
+
+_GRADIENT = Gradient(_backward, saves=_saves, eager_records=_eager_records)
+ADDMM = register(Op(replace(SPEC, gradient=_GRADIENT), RUNGS, default, TABLES))
+_addmm = ADDMM.call
 
 
 def addmm(
@@ -54,19 +55,20 @@ def addmm(
     """``beta * input + alpha * (a @ b)`` as torch.addmm: a (M, K), b (K, N) and the result (M, N), in any layout.
 
     ``input`` is (M, N) or broadcasts to it: (N,), (1, N), (M, 1), (). All are of one dtype, float16, bfloat16, float32 or
-    float64; sums and what is added to them are float32 and rounded once (float64 for float64, which PyTorch computes), and
-    float32 is never rounded to TF32. Where ``beta`` is 0 ``input`` is not read, NaN in it or not; where ``alpha``
-    is 0 a rung of ours multiplies all the same, and NaN stays NaN. An empty sum, K = 0, is 0.
+    float64. Sums are accumulated and added in float32 and rounded once (in float64 for float64, which PyTorch computes);
+    float32 is never rounded to TF32. Where ``beta`` is 0 ``input`` is not read, so that a NaN in it does not propagate;
+    where ``alpha`` is 0 the rungs multiply all the same, and NaN propagates. An empty sum, K = 0, is 0.
 
-    On a GPU torch.addmm computes where it was measured to be faster, in float32 always: ``warpwise tune addmm`` measures
-    for a GPU at hand.
+    On a GPU torch.addmm computes where it was measured to be faster, in float32 always; ``warpwise tune addmm`` measures
+    on another GPU.
 
-    Differentiable. Raises ``TypeError`` or ``ValueError`` naming the argument that does not fit. ``rung`` asks for one
-    kernel of the ladder by name.
+    Differentiable. Raises ``TypeError`` or ``ValueError`` that names the argument. ``rung`` names one rung,
+    ``name@config`` one of its configurations.
     """
     if not (type(beta) is type(alpha) is float):
         beta, alpha = _number("beta", beta), _number("alpha", alpha)
-    return _addmm(input, a, b, beta, alpha, rung=rung)
+    output: torch.Tensor = _addmm(input, a, b, beta, alpha, rung=rung)
+    return output
 
 
 def _number(name: str, value: float) -> float:

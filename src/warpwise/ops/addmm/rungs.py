@@ -1,37 +1,40 @@
-"""The ladder of addmm, slowest idea first. Launchers: `_launch`."""
+"""The ladder of addmm, slowest idea first."""
 
 from __future__ import annotations
 
 import torch
 
-from warpwise.ops._common import cdiv, is_hopper, make_rung, multiprocessors
+from warpwise.gemm.limits import is_hopper
+from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops.addmm import _launch
 from warpwise.ops.addmm._launch import HERE
 from warpwise.ops.addmm.spec import KERNEL_DTYPES
 
 RUNGS = (
-    make_rung(HERE, "k01_thread_per_element", "one thread an element, which adds before it writes",
+    make_rung(HERE, "k01_thread_per_element", "one thread an element, which adds before it stores",
               _launch.thread_per_element, dtypes=KERNEL_DTYPES, limits=_launch.grid_of_elements, strided=True),
     make_rung(HERE, "k02_triton_pass", "matmul's fastest product, then one pass over it", _launch.product_and_pass,
               dtypes=(torch.float32,), limits=_launch.grid_of_pass, strided=True),
     make_rung(HERE, "k03_triton_tiled", "tiles in Triton, added to in registers, any strides", _launch.triton_tiled,
               dtypes=KERNEL_DTYPES, limits=_launch.grid_of_tiles, strided=True, configs=_launch.tiled_configs),
-    make_rung(HERE, "k04_triton_copy_engine", "Hopper through Triton: boxes by the copy engine, programs that stay",
-              _launch.triton_boxes, dtypes=(torch.float16, torch.bfloat16), limits=_launch.copy_engine, strided=True,
+    make_rung(HERE, "k04_triton_copy_engine", "Hopper through Triton: operands by TMA, persistent programs",
+              _launch.triton_boxes, dtypes=(torch.float16, torch.bfloat16), limits=_launch.tma_limits, strided=True,
               configs=_launch.boxes_configs),
-    make_rung(HERE, "k05_warpgroups", "Hopper by hand: what is added comes under the products", _launch.warpgroups,
-              dtypes=(torch.float16, torch.bfloat16), limits=_launch.warpgroup_products, strided=True, devices=("cuda",),
+    make_rung(HERE, "k05_warpgroups", "Hopper in CUDA: the input is loaded under the products", _launch.warpgroups,
+              dtypes=(torch.float16, torch.bfloat16), limits=_launch.warpgroups_limits, strided=True, devices=("cuda",),
               configs=_launch.warpgroups_configs),
 )  # fmt: skip
 
 
 def default(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float) -> str | None:
-    """Hopper's warpgroups for 2-byte types where they have tiles enough, of which a row takes more, as cuBLASLt adds that
-    under its own product; PyTorch else."""
+    """The rung for sizes that no table covers: k05 for 2-byte types on Hopper with enough tiles, else PyTorch.
+
+    A row as input needs more tiles, since cuBLASLt adds it in its own epilogue.
+    """
     if not is_hopper(a) or a.dtype not in (torch.float16, torch.bfloat16):
         return None
     (m, k), n = a.shape, b.shape[1]
-    tiles, full = cdiv(m, 128) * cdiv(n, 256), multiprocessors(a)
+    tiles, full = cdiv(m, 128) * cdiv(n, 256), sm_count(a)
     whole = beta != 0 and input.shape == (m, n)
     enough = 4 * tiles >= 3 * full or m * n * k <= 2**30 if whole else tiles >= 4 * full
-    return "k05_warpgroups" if enough and not _launch.warpgroup_products(input, a, b, beta, alpha) else None
+    return "k05_warpgroups" if enough and not _launch.warpgroups_limits(input, a, b, beta, alpha) else None

@@ -1,4 +1,4 @@
-"""A scaled matrix added to a scaled product: what it is, knowing no kernel."""
+"""The specification of addmm."""
 
 from __future__ import annotations
 
@@ -6,36 +6,34 @@ from typing import Any
 
 import torch
 
-from warpwise.ops._common import FLOATS, check_companion, check_factors, check_tensor, draw, without_tf32
-from warpwise.registry import Case, Cost, Spec
+from warpwise.gemm.operands import check_operands
+from warpwise.gemm.precision import without_tf32
+from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same, check_tensor, draw
 
 KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def check(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float) -> None:
     check_tensor("addmm", "input", input, FLOATS, dims=(0, 1, 2))
-    check_factors("addmm", a, b, FLOATS)
-    check_companion("addmm", ("a", "input"), a, input)
+    check_operands("addmm", a, b, FLOATS)
+    check_same("addmm", ("a", "input"), a, input)
     shape = (a.shape[0], b.shape[1])
     backwards = zip(reversed(input.shape), reversed(shape), strict=False)
     if any(size != wanted and size != 1 for size, wanted in backwards):
         raise ValueError(f"addmm: expected input to broadcast to {shape}, got {tuple(input.shape)}")
 
 
-def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[Any, ...]:
-    """Sizes m, n, k. The input has the shape ``added`` counts: 1 (M, N), 2 (N,), 3 (M, 1), 4 (); beta is -1.5 and alpha
-    0.5 where ``scaled`` is 1, else both are 1."""
+def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
+    """The attribute "input_shape" is the input's shape: "matrix" (M, N) by default, "row" (N,), "column" (M, 1), "scalar" ()."""
     m, n, k = (case.sizes[name] for name in ("m", "n", "k"))
-    shape = ((m, n), (n,), (m, 1), ())[case.sizes.get("added", 1) - 1]
-    factors = (-1.5, 0.5) if case.sizes.get("scaled") else (1.0, 1.0)
-    return (
-        draw(case, shape, dtype, device, 3 * seed, power=2), draw(case, (m, k), dtype, device, 3 * seed + 1, power=2),
-        draw(case, (k, n), dtype, device, 3 * seed + 2, power=2), *factors,
-    )  # fmt: skip
+    shape = {"matrix": (m, n), "row": (n,), "column": (m, 1), "scalar": ()}[
+        case.attributes.get("input_shape", "matrix")
+    ]
 
+    def drawn(number: int, *shape: int) -> torch.Tensor:
+        return draw(shape, dtype, device, 3 * seed + number, case.values, power=2)
 
-def outputs(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float) -> torch.Tensor:
-    return a.new_empty((a.shape[0], b.shape[1]))
+    return {"input": drawn(0, *shape), "a": drawn(1, m, k), "b": drawn(2, k, n)}
 
 
 def reference(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float) -> torch.Tensor:
@@ -66,41 +64,47 @@ def cost(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alp
     return Cost(bytes=(read + m * n) * a.element_size(), flops=2 * m * n * k)
 
 
+SCALED = {"beta": -1.5, "alpha": 0.5}
+OUTPUT = Output(
+    shape=lambda input, a, b, *rest: (a.shape[0], b.shape[1]),
+    dtype="a",
+    terms=lambda input, a, *rest: a.shape[1] + 1,
+    magnitude=magnitude,
+)
 SPEC = Spec(
-    name="addmm",
+    schema="addmm(Tensor input, Tensor a, Tensor b, float beta=1.0, float alpha=1.0) -> Tensor",
     summary="beta * C + alpha * A B, accumulated and added in float32",
+    outputs={"output": OUTPUT},
     inputs=inputs,
     check=check,
-    outputs=outputs,
     reference=reference,
     eager=eager,
     cost=cost,
+    autocast="low_precision",
     cases=(
-        Case("small", {"m": 4, "n": 5, "k": 3, "scaled": 1}),
-        Case("square", {"m": 48, "n": 48, "k": 48, "scaled": 1}),
-        Case("ragged", {"m": 33, "n": 61, "k": 17, "added": 1}),
-        Case("several_tiles", {"m": 130, "n": 136, "k": 24, "scaled": 1}),
-        Case("ragged_tiles", {"m": 129, "n": 67, "k": 19, "added": 2, "scaled": 1}),
-        Case("column", {"m": 70, "n": 40, "k": 32, "added": 3, "scaled": 1}),
-        Case("scalar", {"m": 17, "n": 24, "k": 16, "added": 4}),
+        Case("small", {"m": 4, "n": 5, "k": 3}, SCALED),
+        Case("square", {"m": 48, "n": 48, "k": 48}, SCALED),
+        Case("ragged", {"m": 33, "n": 61, "k": 17}),
+        Case("several_tiles", {"m": 130, "n": 136, "k": 24}, SCALED),
+        Case("ragged_tiles", {"m": 129, "n": 67, "k": 19}, {"input_shape": "row", **SCALED}),
+        Case("column", {"m": 70, "n": 40, "k": 32}, {"input_shape": "column", **SCALED}),
+        Case("scalar", {"m": 17, "n": 24, "k": 16}, {"input_shape": "scalar"}),
         Case("deep", {"m": 5, "n": 3, "k": 515}),
-        Case("one_row", {"m": 1, "n": 70, "k": 33, "added": 2}),
-        Case("one_element", {"m": 1, "n": 1, "k": 1, "added": 1, "scaled": 1}),
+        Case("one_row", {"m": 1, "n": 70, "k": 33}, {"input_shape": "row"}),
+        Case("one_element", {"m": 1, "n": 1, "k": 1}, SCALED),
         Case("empty", {"m": 0, "n": 7, "k": 5}),
-        Case("empty_sum", {"m": 6, "n": 7, "k": 0, "added": 2, "scaled": 1}),
-        Case("huge", {"m": 20, "n": 24, "k": 36, "scaled": 1}, values="huge"),
-        Case("strided", {"m": 30, "n": 28, "k": 20, "scaled": 1}, layout="strided"),
-        Case("unaligned", {"m": 32, "n": 40, "k": 48, "scaled": 1}, layout="unaligned"),
+        Case("empty_sum", {"m": 6, "n": 7, "k": 0}, {"input_shape": "row", **SCALED}),
+        Case("huge", {"m": 20, "n": 24, "k": 36}, SCALED, values="huge"),
+        Case("strided", {"m": 30, "n": 28, "k": 20}, SCALED, layout="strided"),
+        Case("unaligned", {"m": 32, "n": 40, "k": 48}, SCALED, layout="unaligned"),
     ),
     sizes=(
-        Case("square", {"m": 4096, "n": 4096, "k": 4096, "scaled": 1}),
-        Case("bias", {"m": 4096, "n": 4096, "k": 4096, "added": 2}),
-        Case("shallow", {"m": 8192, "n": 8192, "k": 512, "scaled": 1}),
-        Case("large", {"m": 8192, "n": 8192, "k": 8192, "scaled": 1}),
-        Case("ragged", {"m": 1000, "n": 3000, "k": 777, "scaled": 1}),
+        Case("square", {"m": 4096, "n": 4096, "k": 4096}, SCALED),
+        Case("bias", {"m": 4096, "n": 4096, "k": 4096}, {"input_shape": "row"}),
+        Case("shallow", {"m": 8192, "n": 8192, "k": 512}, SCALED),
+        Case("large", {"m": 8192, "n": 8192, "k": 8192}, SCALED),
+        Case("ragged", {"m": 1000, "n": 3000, "k": 777}, SCALED),
     ),
     dtypes=KERNEL_DTYPES,
-    terms=lambda input, a, *rest: a.shape[1] + 1,
-    magnitude=magnitude,
     vendor="cuBLAS",
 )

@@ -1,4 +1,4 @@
-"""What addmm's choice depends on: layouts and alignment as for matmul, and the shape of what is added."""
+"""The tables of addmm: layouts and alignment as for matmul, and the shape of the input."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Any
 
 import torch
 
-from warpwise.ops import _tables
+from warpwise.gemm import tables
+from warpwise.operation import Tables
 from warpwise.ops.addmm._launch import HERE
-from warpwise.tuned import Tables
 
 
-def described(
+def describe(
     input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float
 ) -> tuple[str, dict[str, int]]:
-    """``_tables.described`` of the factors, and what is added to their product: a matrix, a row, a column, nothing."""
-    kind, sizes = _tables.described(a, b)
+    """``gemm.tables.describe`` of a and b, and the input's shape: a matrix, a row, a column, a number, or nothing for beta = 0."""
+    kind, sizes = tables.describe(a, b)
     rows, columns = (1, 1, *input.shape)[-2:]
     if beta == 0:
         return f"{kind} nothing", sizes
@@ -23,12 +23,12 @@ def described(
     return f"{kind} {shape[rows > 1, columns > 1]}", sizes
 
 
-def _row(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *factors: Any) -> tuple[Any, ...]:
-    return (input[0], a, b, *factors)
+def _row(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *scalars: Any) -> tuple[Any, ...]:
+    return (input[0], a, b, *scalars)
 
 
 ARRANGEMENTS = {
-    **{f"{name} matrix": lambda input, a, b, *rest, lay=lay: (input, *lay(a, b, *rest)) for name, lay in _tables.ARRANGEMENTS.items()},
+    **{f"{name} matrix": lambda input, a, b, *rest, lay=lay: (input, *lay(a, b, *rest)) for name, lay in tables.ARRANGEMENTS.items()},
     "nn row": _row,
 }  # fmt: skip
-TABLES = Tables("addmm", HERE / "tuned", described, ARRANGEMENTS, _tables.SIZES, {"float16": "bfloat16"})
+TABLES = Tables("addmm", HERE / "tuned", describe, ARRANGEMENTS, tables.SIZES, tables.FALLBACK)

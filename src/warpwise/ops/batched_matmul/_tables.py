@@ -1,4 +1,4 @@
-"""The tables of batched_matmul: what the choice depends on besides dtype and sizes, and the sizes worth measuring."""
+"""The tables of batched_matmul: kinds of operands, and sizes worth measuring."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from pathlib import Path
 
 import torch
 
-from warpwise.ops import _tables
+from warpwise.gemm import tables
+from warpwise.operation import Case, Tables
 from warpwise.ops.batched_matmul.spec import sizes
-from warpwise.registry import Case
-from warpwise.tuned import Tables
 
 _SHAPES = {  # batch, m, n, k
     "square": (16, 1024, 1024, 1024), "two": (2, 4096, 4096, 4096), "many_512": (64, 512, 512, 512), "few_512": (8, 512, 512, 512),
@@ -21,42 +20,27 @@ _SHAPES = {  # batch, m, n, k
 SIZES = tuple(Case(name, dict(zip(("batch", "m", "n", "k"), shape, strict=True))) for name, shape in _SHAPES.items())
 
 
-def described(a: torch.Tensor, b: torch.Tensor) -> tuple[str, dict[str, int]]:
-    """The layouts of a's and b's matrices, n for rows side by side and t for columns, whether lines begin on 16 bytes, and
-    the sizes.
+def describe(a: torch.Tensor, b: torch.Tensor) -> tuple[str, dict[str, int]]:
+    """The layouts of a's and b's matrices, n for row-major and t for column-major, whether rows begin on 16 bytes, and the
+    sizes.
 
-    >>> described(torch.empty(3, 8, 16), torch.empty(3, 24, 16).mT)
+    >>> describe(torch.empty(3, 8, 16), torch.empty(3, 24, 16).mT)
     ("nt", {"batch": 3, "m": 8, "n": 24, "k": 16})
     """
     found = dict(zip(("batch", "m", "n", "k"), sizes(a, b), strict=True))
     if not found["batch"]:
         return "nn", found
-    kind, _ = _tables.described(*(factor[0] if factor.dim() == 3 else factor for factor in (a, b)))
-    if any(_step(factor) % 16 for factor in (a, b)) and not kind.endswith("unaligned"):
+    kind, _ = tables.describe(*(operand[0] if operand.dim() == 3 else operand for operand in (a, b)))
+    if any(_step(operand) % 16 for operand in (a, b)) and not kind.endswith("unaligned"):
         kind += " unaligned"
     return kind, found
 
 
-def _step(factor: torch.Tensor) -> int:
-    """Bytes from one matrix to the next; 0 where there is but one."""
-    return factor.stride(0) * factor.element_size() if factor.dim() == 3 and factor.shape[0] > 1 else 0
-
-
-def _columns(factor: torch.Tensor) -> torch.Tensor:
-    """The same matrices, with their columns side by side in memory."""
-    return factor.mT.contiguous().mT
+def _step(operand: torch.Tensor) -> int:
+    """The stride of matrices in bytes; 0 if there is one."""
+    return operand.stride(0) * operand.element_size() if operand.dim() == 3 and operand.shape[0] > 1 else 0
 
 
 TABLES = Tables(
-    "batched_matmul",
-    Path(__file__).parent / "tuned",
-    described,
-    {
-        "nn": lambda a, b: (a, b),
-        "nt": lambda a, b: (a, _columns(b)),
-        "tn": lambda a, b: (_columns(a), b),
-        "tt": lambda a, b: (_columns(a), _columns(b)),
-    },
-    SIZES,
-    {"float16": "bfloat16"},
+    "batched_matmul", Path(__file__).parent / "tuned", describe, tables.ARRANGEMENTS, SIZES, tables.FALLBACK
 )

@@ -1,12 +1,12 @@
 // Boxes of three dimensions by the copy engine: of a row of matrices, x counts columns, y rows, z matrices.
 #pragma once
 
-#include <warpwise/hopper.cuh>
+#include <warpwise/sm90/tma.cuh>
 
 namespace warpwise {
 namespace many {
 
-__device__ inline void load_box(unsigned to, const hopper::TensorMap* map, unsigned barrier, int x, int y, int z) {
+__device__ inline void tma_load_2d(unsigned to, const sm90::TensorMap* map, unsigned barrier, int x, int y, int z) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
       " [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
@@ -14,7 +14,7 @@ __device__ inline void load_box(unsigned to, const hopper::TensorMap* map, unsig
       : "memory");
 }
 
-__device__ inline void store_box(const hopper::TensorMap* map, unsigned from, int x, int y, int z) {
+__device__ inline void tma_store_2d(const sm90::TensorMap* map, unsigned from, int x, int y, int z) {
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
                "r"(from), "r"(x), "r"(y), "r"(z)
                : "memory");

@@ -3,7 +3,7 @@
 // Factors are found by strides, so that a turned matrix or one that the whole batch shares needs no copy. Each of the
 // 2 * k loads behind an element is served by L1 at best.
 
-#include <warpwise/numeric.cuh>
+#include <warpwise/core/numeric.cuh>
 
 // a: (batch, m, k), b: (batch, k, n), anyhow in memory: elements from one matrix, row or column to the next.
 // c: (batch, m, n), row-major. Block: (x, y) columns and rows; grid: as many as cover (n, m), and z, at most the

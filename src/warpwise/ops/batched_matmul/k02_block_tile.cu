@@ -5,7 +5,7 @@
 // on the way. Two quads of sums each way take 4 loads of 16 bytes for 64 multiply-adds; small matrices take one each
 // way, so that a tile of 64 x 64 is not mostly padding.
 
-#include <warpwise/tile.cuh>
+#include <warpwise/core/float4.cuh>
 
 constexpr int kDepth = 16;               // of a slice
 constexpr int kLanesM = 4, kLanesN = 8;  // of a warp: its quads of one row read 8 distinct quads of B, 4 of A

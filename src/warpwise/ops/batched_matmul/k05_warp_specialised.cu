@@ -5,14 +5,17 @@
 // Four warps of 48 registers and four of 208, twice, are an SM's registers. A warp multiplies 64 x 64, a thread 8 x
 // 16; tiles of fewer than four such share out each slice's depth among the warps and add their sums at the end.
 
-#include <warpwise/hopper.cuh>
-#include <warpwise/tile.cuh>
+#include <warpwise/core/float4.cuh>
+#include <warpwise/core/shared_memory.cuh>
+#include <warpwise/sm90/mbarrier.cuh>
+#include <warpwise/sm90/tma.cuh>
+#include <warpwise/sm90/warpgroup.cuh>
 
 #include "../matmul/feed.cuh"
 #include "boxes.cuh"
 
-namespace hopper = warpwise::hopper;
-using warpwise::Feed, warpwise::Operand, warpwise::Place, warpwise::Float4, hopper::TensorMap;
+namespace sm90 = warpwise::sm90;
+using warpwise::Feed, warpwise::Operand, warpwise::PipelineState, warpwise::Float4, sm90::TensorMap;
 
 constexpr int kWarpTile = 64, kWarps = 4, kFeedWarps = 4, kThreads = (kFeedWarps + kWarps) * 32;
 constexpr int kFeeding = 48, kMultiplying = 208;                        // registers
@@ -40,25 +43,25 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
   static_assert(STAGES >= kFeedWarps, "a warp's next slice goes elsewhere than its last");
 
   extern __shared__ unsigned char raw[];
-  float* const ring = reinterpret_cast<float*>(raw + (-hopper::shared_address(raw) & 127));  // boxes lie on 128 bytes
+  float* const ring = reinterpret_cast<float*>(raw + (-warpwise::shared_address(raw) & 127));  // boxes lie on 128 bytes
   float* const staging = ring + STAGES * kFloats;
-  const unsigned full = hopper::shared_address(staging + kStaging), empty = full + 8 * STAGES;
+  const unsigned full = warpwise::shared_address(staging + kStaging), empty = full + 8 * STAGES;
   const int m = a.first.extent, n = b.first.extent, slices = (a.first.depth + DEPTH - 1) / DEPTH;
   const int of_matrix = rows * columns, tiles = batch * of_matrix;
 
   if (threadIdx.x == 0) {
     for (int s = 0; s < STAGES; ++s) {
-      hopper::barrier_init(full + 8 * s, (kEngine ? 1 : 0) + (kWords ? 32 : 0));
-      hopper::barrier_init(empty + 8 * s, kWarps);
+      sm90::mbarrier_init(full + 8 * s, (kEngine ? 1 : 0) + (kWords ? 32 : 0));
+      sm90::mbarrier_init(empty + 8 * s, kWarps);
     }
-    hopper::barrier_init_fence();
+    sm90::fence_mbarrier_init();
   }
   __syncthreads();
 
   if (threadIdx.x < kFeedWarps * 32) {
-    hopper::give_registers<kFeeding>();
-    int s = threadIdx.x / 32;  // a warp takes every fourth slice, counted on from tile to tile
-    Place place{s, 1};         // all are free at first
+    sm90::warpgroup_reg_dealloc<kFeeding>();
+    int s = threadIdx.x / 32;   // a warp takes every fourth slice, counted on from tile to tile
+    PipelineState place{s, 1};  // all are free at first
     for (int number = blockIdx.x; number < tiles; number += gridDim.x, s -= slices) {
       const int matrix = number / of_matrix;
       const int2 tile = warpwise::tile_at(number % of_matrix, rows, columns, group, BM, BN);
@@ -69,30 +72,30 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
       for (; s < slices; s += kFeedWarps, place.advance(kFeedWarps, STAGES)) {
         const unsigned arrived = full + 8 * place.index;
         float* const to = ring + place.index * kFloats;
-        hopper::barrier_wait(empty + 8 * place.index, place.phase);
+        sm90::mbarrier_wait(empty + 8 * place.index, place.phase);
         if (kEngine && threadIdx.x % 32 == 0) {
-          hopper::barrier_expect(arrived, kBoxes);
+          sm90::mbarrier_arrive_expect_tx(arrived, kBoxes);
           if (kEngineA)
-            warpwise::many::load_box(hopper::shared_address(to), a_map, arrived, tile.x, s * DEPTH, matrix_a);
+            warpwise::many::tma_load_2d(warpwise::shared_address(to), a_map, arrived, tile.x, s * DEPTH, matrix_a);
           if (kEngineB)
-            warpwise::many::load_box(hopper::shared_address(to + kFloatsA), b_map, arrived, tile.y, s * DEPTH,
-                                     matrix_b);
+            warpwise::many::tma_load_2d(warpwise::shared_address(to + kFloatsA), b_map, arrived, tile.y, s * DEPTH,
+                                        matrix_b);
         }
         if constexpr (!kEngineA) warpwise::copy_slice<FEED_A, BM, DEPTH>(to, from_a, tile.x, s * DEPTH);
         if constexpr (!kEngineB) warpwise::copy_slice<FEED_B, BN, DEPTH>(to + kFloatsA, from_b, tile.y, s * DEPTH);
-        if (kWords) hopper::barrier_arrive_after_copies(arrived);
+        if (kWords) sm90::cp_async_mbarrier_arrive(arrived);
       }
     }
     return;
   }
 
-  hopper::take_registers<kMultiplying>();
+  sm90::warpgroup_reg_alloc<kMultiplying>();
   const int warp = threadIdx.x / 32 - kFeedWarps, lane = threadIdx.x % 32;
   const int own = warp % kTiles, part = warp / kTiles;  // tile of 64 x 64, share of the depth
   const float* const a_lane = ring + part * kSteps * kPitchA + own / kTilesN * kWarpTile + lane / 4 * 4;
   const float* const b_lane = ring + kFloatsA + part * kSteps * kPitchB + own % kTilesN * kWarpTile + lane % 4 * 4;
   const float zero = batch < 0 ? 1.0f : 0.0f;  // which the compiler does not know
-  Place place{0, 0};
+  PipelineState place{0, 0};
   for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
     float sums[8][16] = {};
     warpwise::add_slices<kSteps, kFloats, kPitchA, kPitchB, STAGES>(sums, a_lane, b_lane, slices, place, full, empty,
@@ -105,7 +108,7 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
     const bool quads = n % 4 == 0;
 #pragma unroll
     for (int i = 0; i < 8; ++i) {  // every fourth row of half a warp's tile at a time
-      hopper::named_barrier(1, kWarps * 32);
+      sm90::named_barrier_sync(1, kWarps * 32);
 #pragma unroll
       for (int q = 0; q < 4; ++q) {
         // By way of an addition, since a quad's registers are neighbours, and sums in them would meet in their banks.
@@ -113,7 +116,7 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
                              sums[i][4 * q + 3] + zero};
         *reinterpret_cast<Float4*>(mine + q * 16) = quad;
       }
-      hopper::named_barrier(1, kWarps * 32);
+      sm90::named_barrier_sync(1, kWarps * 32);
 #pragma unroll
       for (int t = 0; t < kTiles; ++t) {
         Float4 sum = *reinterpret_cast<const Float4*>(staging + (t * 8 + r) * kPitch + x);

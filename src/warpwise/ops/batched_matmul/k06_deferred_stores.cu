@@ -9,12 +9,12 @@
 
 #include "deferred.cuh"
 
-namespace hopper = warpwise::hopper;
+namespace sm90 = warpwise::sm90;
 namespace many = warpwise::many;
-using hopper::TensorMap;
+using sm90::TensorMap;
 
 struct Batch {
-  hopper::TileOrder order;
+  sm90::TileScheduler order;
   int count, a_step, b_step, depth_slices;  // matrices; 1, or 0 where there is one factor for all
   __device__ int tiles() const { return count * order.tiles(); }
   __device__ int slices(int number) const { return depth_slices; }
@@ -25,13 +25,13 @@ struct Batch {
   }
 };
 
-// a: (batch, m, k) or, ACROSS, (batch, k, m); b: (batch, n, k) or, ACROSS, (batch, k, n); c: (batch, m, n). rows,
-// columns: a matrix in tiles of BM x BN; group: of their order. Plan says what the other parameters are.
-template <class T, int BM, int BN, int GM, int GN, int STAGES, bool AT_ONCE, bool A_ACROSS, bool B_ACROSS>
+// a: (batch, m, k) or, MN_MAJOR, (batch, k, m); b: (batch, n, k) or, MN_MAJOR, (batch, k, n); c: (batch, m, n). rows,
+// columns: a matrix in tiles of BM x BN; group: of their order. GemmConfig says what the other parameters are.
+template <class T, int BM, int BN, int GM, int GN, int STAGES, bool AT_ONCE, bool A_MN_MAJOR, bool B_MN_MAJOR>
 __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) batched_matmul_deferred_stores(
     const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, const __grid_constant__ TensorMap c,
     int a_step, int b_step, int batch, int k, int rows, int columns, int group) {
-  using P = hopper::Plan<T, BM, BN, GM, GN, STAGES, 1, 1, A_ACROSS, B_ACROSS>;
+  using P = sm90::GemmConfig<T, BM, BN, GM, GN, STAGES, 1, 1, A_MN_MAJOR, B_MN_MAJOR>;
   many::multiply<P, AT_ONCE>(
-      a, b, c, Batch{{rows, columns, group}, batch, a_step, b_step, (k + hopper::kSlice - 1) / hopper::kSlice});
+      a, b, c, Batch{{rows, columns, group}, batch, a_step, b_step, (k + sm90::kTileK - 1) / sm90::kTileK});
 }

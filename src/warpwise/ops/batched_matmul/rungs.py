@@ -1,4 +1,4 @@
-"""The ladder of batched_matmul, slowest idea first, and its launchers."""
+"""The ladder of batched_matmul, slowest idea first, with the launchers of k01 to k04."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from typing import Any
 import torch
 
 from warpwise import cuda
-from warpwise.ops import _boxes
-from warpwise.ops._common import cdiv, make_rung, multiprocessors
+from warpwise.gemm import boxes
+from warpwise.gemm.limits import GRID_Y, requires_k, requires_tma
+from warpwise.gemm.limits import sizes_limit as limit_of
+from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops.batched_matmul import _deferred, _specialised
 from warpwise.ops.batched_matmul.spec import KERNEL_DTYPES, sizes
 
 HERE = Path(__file__).parent
 NAIVE = cuda.load(HERE / "k01_naive.cu")
 BLOCK_TILE = cuda.load(HERE / "k02_block_tile.cu")
-SIDE = 2**31 - 1024  # sizes are 32 bits, and rows and columns reach up to a tile past the end
-GRID_Y, LARGE = 65535, 128  # the most blocks in y and z; the side of k02's large tile
+LARGE = 128  # the side of k02's large tile
 
 
 def strides(matrices: torch.Tensor) -> tuple[int, int, int]:
-    """Elements from one matrix, row and column to the next; a factor with 2 dimensions is shared by all: 0."""
+    """The strides of matrices, rows and columns in elements; 0 for matrices if the operand has 2 dimensions."""
     across, along = matrices.stride()[-2:]
     return matrices.stride(0) if matrices.dim() == 3 else 0, across, along
 
@@ -33,21 +34,21 @@ def naive(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     kernel[grid, (32, 8)](cuda.strided(a), cuda.strided(b), cuda.out(c), batch, m, n, k, *strides(a), *strides(b))
 
 
-def whole_quads(factor: torch.Tensor) -> bool:
-    """Whether four neighbours along memory's order exist together, next to each other and on their size, in every matrix."""
-    matrix, across, along = strides(factor)
-    length = factor.shape[-1]
-    if _boxes.turned(factor):
-        across, along, length = along, across, factor.shape[-2]
-    aligned = factor.data_ptr() % (4 * factor.element_size()) == 0
+def vectorisable(operand: torch.Tensor) -> bool:
+    """True if the contiguous dimension of every matrix can be read in aligned vectors of four elements."""
+    matrix, across, along = strides(operand)
+    length = operand.shape[-1]
+    if boxes.transposed(operand):
+        across, along, length = along, across, operand.shape[-2]
+    aligned = operand.data_ptr() % (4 * operand.element_size()) == 0
     return aligned and along == 1 and not (length % 4 or across % 4 or matrix % 4)
 
 
 def block_tile(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     batch, m, n, k = sizes(a, b)
-    large = m > LARGE // 2 and n > LARGE // 2 and batch * cdiv(m, LARGE) * cdiv(n, LARGE) >= multiprocessors(a)
+    large = m > LARGE // 2 and n > LARGE // 2 and batch * cdiv(m, LARGE) * cdiv(n, LARGE) >= sm_count(a)
     side = LARGE if large else LARGE // 2
-    flags = _boxes.turned(a), _boxes.turned(b), whole_quads(a), whole_quads(b), whole_quads(c)
+    flags = boxes.transposed(a), boxes.transposed(b), vectorisable(a), vectorisable(b), vectorisable(c)
     arguments = ", ".join([cuda.ctype(a.dtype), str(2 if large else 1), *(str(flag).lower() for flag in flags)])
     tiles_n = cdiv(n, side)
     tiles = cdiv(m, side) * tiles_n
@@ -62,7 +63,7 @@ def triton_tiled(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     batch, m, n, k = sizes(a, b)
     if a.dtype == torch.float32:
         block_m, block_n, block_k, warps, stages = 64, 64, 32, 4, 3
-    elif batch * cdiv(m, 128) * cdiv(n, 128) >= multiprocessors(a):
+    elif batch * cdiv(m, 128) * cdiv(n, 128) >= sm_count(a):
         block_m, block_n, block_k, warps, stages = 128, 128, 64, 8, 3
     else:
         block_m, block_n, block_k, warps, stages = 64, 64, 64, 4, 4
@@ -74,40 +75,38 @@ def triton_tiled(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
 
 
 def descriptors_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """Every tile, the one that keeps the SMs busiest first."""
-    return _boxes.ranked(*sizes(a, b), multiprocessors(a))
+    """Every tile, the fastest by ``BoxTile.time`` first."""
+    return boxes.ranked(*sizes(a, b), sm_count(a))
 
 
-def shared(factor: torch.Tensor) -> bool:
-    """Whether every product takes the same matrix."""
-    return factor.dim() == 2 or factor.shape[0] == 1 or factor.stride(0) == 0
+def shared(operand: torch.Tensor) -> bool:
+    """True if all products share one matrix."""
+    return operand.dim() == 2 or operand.shape[0] == 1 or operand.stride(0) == 0
 
 
 def triton_descriptors(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
     from warpwise import triton as wt
     from warpwise.ops.batched_matmul.k04_triton_descriptors import batched_matmul_descriptors
 
-    boxes = _boxes.named(config or descriptors_configs(a, b)[0])
+    tile = boxes.named(config or descriptors_configs(a, b)[0])
     batch, m, n, k = sizes(a, b)
 
-    def described(factor: torch.Tensor, rows: int, columns: int) -> Any:
-        matrices = factor[None] if factor.dim() == 2 else factor
-        return _boxes.described(matrices[:1] if shared(matrices) else matrices, (rows, columns))
+    def descriptor(operand: torch.Tensor, rows: int, columns: int) -> Any:
+        matrices = operand[None] if operand.dim() == 2 else operand
+        return boxes.descriptor(matrices[:1] if shared(matrices) else matrices, (rows, columns))
 
-    programs = _boxes.programs(boxes, batch * cdiv(m, boxes.m) * cdiv(n, boxes.n), a)
+    programs = boxes.programs(tile, batch * cdiv(m, tile.m) * cdiv(n, tile.n), a)
     batched_matmul_descriptors[(programs,)](
-        described(a, boxes.m, boxes.k), described(b, boxes.k, boxes.n), wt.out(described(c, boxes.m, boxes.n // 2)),
-        batch, m, n, k, programs, BLOCK_M=boxes.m, BLOCK_N=boxes.n, BLOCK_K=boxes.k, GROUP=8,
-        A_SHARED=shared(a), B_SHARED=shared(b), A_TURNED=_boxes.turned(a), B_TURNED=_boxes.turned(b),
-        num_warps=boxes.warps, num_stages=boxes.stages,
+        descriptor(a, tile.m, tile.k), descriptor(b, tile.k, tile.n), wt.out(descriptor(c, tile.m, tile.n // 2)),
+        batch, m, n, k, programs, BLOCK_M=tile.m, BLOCK_N=tile.n, BLOCK_K=tile.k, GROUP=8,
+        A_SHARED=shared(a), B_SHARED=shared(b), A_TURNED=boxes.transposed(a), B_TURNED=boxes.transposed(b),
+        num_warps=tile.warps, num_stages=tile.stages,
     )  # fmt: skip
 
 
 def sizes_limit(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    for name, size in zip(("batch", "m", "n", "k"), sizes(a, b), strict=True):
-        if size > SIDE:
-            return f"takes sizes up to {SIDE}, not {name} = {size}"
-    return None
+    batch, m, n, k = sizes(a, b)
+    return limit_of(batch=batch, m=m, n=n, k=k)
 
 
 def naive_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
@@ -123,11 +122,12 @@ def tiles_limit(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 
 def descriptors_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """A GPU with a copy engine, and matrices that it can address."""
+    """A GPU with TMA, and matrices that it can address."""
     unit = 16 // a.element_size()
     if b.shape[-1] % unit:
         return f"takes n in multiples of {unit}, so that rows of C begin on 16 bytes, not {b.shape[-1]}"
-    return _boxes.engine(a) or _boxes.boxable("a", a) or _boxes.boxable("b", b) or tiles_limit(a, b)
+    addressable = requires_tma(a) or boxes.not_boxable("a", a) or boxes.not_boxable("b", b)
+    return requires_k(a.shape[-1]) or addressable or tiles_limit(a, b)
 
 
 def specialised_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
@@ -141,34 +141,36 @@ def deferred_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 RUNGS = (
     make_rung(HERE, "k01_naive", "one thread an element, any strides", naive,
               dtypes=KERNEL_DTYPES, limits=naive_limits, strided=True),
-    make_rung(HERE, "k02_block_tile", "tiles in shared memory, loads along memory's order", block_tile,
+    make_rung(HERE, "k02_block_tile", "tiles in shared memory, coalesced loads in any layout", block_tile,
               dtypes=KERNEL_DTYPES, limits=tiles_limit, strided=True),
     make_rung(HERE, "k03_triton_tiled", "tiles in Triton, any strides", triton_tiled,
               dtypes=KERNEL_DTYPES, limits=tiles_limit, strided=True),
-    make_rung(HERE, "k04_triton_descriptors", "boxes by the copy engine; matrices, tiles and slices one loop",
+    make_rung(HERE, "k04_triton_descriptors", "operands by TMA; one loop over matrices, tiles and k",
               triton_descriptors, dtypes=(torch.float16, torch.bfloat16), limits=descriptors_limits,
               configs=descriptors_configs, strided=True),
-    make_rung(HERE, "k05_warp_specialised", "float32: two blocks an SM, in each of which four warps feed and four multiply",
+    make_rung(HERE, "k05_warp_specialised", "float32: two blocks an SM, each with four producer warps and four consumer warps",
               _specialised.warp_specialised, dtypes=(torch.float32,), limits=specialised_limits, devices=("cuda",),
               configs=_specialised.configs, strided=True),
-    make_rung(HERE, "k06_deferred_stores", "Hopper: a tile leaves under the next one's products, of the next matrix too",
+    make_rung(HERE, "k06_deferred_stores", "Hopper: the epilogue overlaps the products of the next tile or matrix",
               _deferred.deferred_stores, dtypes=(torch.float16, torch.bfloat16), limits=deferred_limits, devices=("cuda",),
               configs=_deferred.configs, strided=True),
 )  # fmt: skip
 
 
 def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """Hopper's kernels where they take the factors and have tiles for most SMs. Elsewhere descriptors where the copy engine
-    can address 2-byte factors, tiles in Triton, and tiles in CUDA for a turned float32 B, which Triton reads at a third of
-    the speed; PyTorch for float64 and huge sizes."""
+    """The rung for sizes that no table covers; PyTorch for float64 and huge sizes.
+
+    Hopper's kernels where they take the operands and have tiles for most SMs. Elsewhere k04 where TMA can address 2-byte
+    operands, else k03; k02 for a column-major float32 B, which Triton reads at a third of the speed.
+    """
     if a.dtype not in KERNEL_DTYPES or tiles_limit(a, b):
         return None
     batch, m, n, _ = sizes(a, b)
-    if a.is_cuda and 4 * batch * cdiv(m, 128) * cdiv(n, 128) >= 3 * multiprocessors(a):
+    if a.is_cuda and 4 * batch * cdiv(m, 128) * cdiv(n, 128) >= 3 * sm_count(a):
         if a.dtype == torch.float32 and not specialised_limits(a, b):
             return "k05_warp_specialised"
         if a.dtype != torch.float32 and not deferred_limits(a, b):
             return "k06_deferred_stores"
     if a.dtype == torch.float32:
-        return "k02_block_tile" if _boxes.turned(b) else "k03_triton_tiled"
+        return "k02_block_tile" if boxes.transposed(b) else "k03_triton_tiled"
     return "k03_triton_tiled" if descriptors_limits(a, b) else "k04_triton_descriptors"

@@ -1,4 +1,4 @@
-"""The products of two batches of matrices: what they are, knowing no kernel."""
+"""The specification of batched_matmul."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import math
 
 import torch
 
-from warpwise.ops._common import FLOATS, check_companion, check_tensor, draw, without_tf32
-from warpwise.registry import Case, Cost, Spec
+from warpwise.gemm.operands import product_magnitude
+from warpwise.gemm.precision import without_tf32
+from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same, check_tensor, draw
 
 KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 OP = "batched_matmul"
@@ -16,7 +17,7 @@ OP = "batched_matmul"
 def check(a: torch.Tensor, b: torch.Tensor) -> None:
     check_tensor(OP, "a", a, FLOATS, dims=(2, 3))
     check_tensor(OP, "b", b, FLOATS, dims=(2, 3))
-    check_companion(OP, "ab", a, b)
+    check_same(OP, "ab", a, b)
     shapes = f"got {tuple(a.shape)} and {tuple(b.shape)}"
     if a.dim() == b.dim() == 2:
         raise ValueError(f"{OP}: expected a batch of matrices, (B, M, K) or (B, K, N), as a or b, {shapes}; see matmul")
@@ -27,36 +28,31 @@ def check(a: torch.Tensor, b: torch.Tensor) -> None:
 
 
 def sizes(a: torch.Tensor, b: torch.Tensor) -> tuple[int, int, int, int]:
-    """How many matrices, then m, n and k."""
+    """The number of matrices, m, n and k."""
     batch = a.shape[0] if a.dim() == 3 else b.shape[0]
     return batch, a.shape[-2], b.shape[-1], a.shape[-1]
 
 
-def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """(B, M, K) and (B, K, N); one matrix for all where a case shares it, columns in memory's order where it is turned."""
+def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, torch.Tensor]:
+    """(B, M, K) and (B, K, N). Attributes: "shared_a" for one matrix a, "transposed_a" for column-major ones; b likewise."""
 
     def drawn(name: str, rows: int, columns: int, seed: int) -> torch.Tensor:
-        batch = () if case.sizes.get(f"shared_{name}") else (case.sizes["batch"],)
-        turned = case.sizes.get(f"turned_{name}")
-        shape = (*batch, columns, rows) if turned else (*batch, rows, columns)
-        matrices = draw(case, shape, dtype, device, seed, power=2)
-        return matrices.mT if turned else matrices
+        batch = () if case.attributes.get(f"shared_{name}") else (case.sizes["batch"],)
+        transposed = case.attributes.get(f"transposed_{name}")
+        shape = (*batch, columns, rows) if transposed else (*batch, rows, columns)
+        matrices = draw(shape, dtype, device, seed, case.values, power=2)
+        return matrices.mT if transposed else matrices
 
     m, n, k = (case.sizes[name] for name in ("m", "n", "k"))
-    return drawn("a", m, k, 2 * seed), drawn("b", k, n, 2 * seed + 1)
+    return {"a": drawn("a", m, k, 2 * seed), "b": drawn("b", k, n, 2 * seed + 1)}
 
 
-def outputs(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    batch, m, n, _ = sizes(a, b)
-    return a.new_empty((batch, m, n))
+def output_shape(a: torch.Tensor, b: torch.Tensor) -> tuple[int, int, int]:
+    return sizes(a, b)[:3]
 
 
 def reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return a.double() @ b.double()
-
-
-def magnitude(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return a.double().abs() @ b.double().abs()
 
 
 def eager(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -66,7 +62,7 @@ def eager(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def distinct(tensor: torch.Tensor) -> int:
-    """Elements in memory: a dimension that is broadcast, of stride 0, counts once."""
+    """The number of elements in memory: a broadcast dimension, of stride 0, counts once."""
     return math.prod(size if stride else 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
 
 
@@ -75,26 +71,28 @@ def cost(a: torch.Tensor, b: torch.Tensor) -> Cost:
     return Cost(bytes=(distinct(a) + distinct(b) + batch * m * n) * a.element_size(), flops=2 * batch * m * n * k)
 
 
+OUTPUT = Output(shape=output_shape, terms=lambda a, b: a.shape[-1], magnitude=product_magnitude)
 SPEC = Spec(
-    name=OP,
+    schema="batched_matmul(Tensor a, Tensor b) -> Tensor",
     summary="the products of two batches of matrices, accumulated in float32",
+    outputs={"output": OUTPUT},
     inputs=inputs,
     check=check,
-    outputs=outputs,
     reference=reference,
     eager=eager,
     cost=cost,
+    autocast="low_precision",
     cases=(
         Case("square", {"batch": 3, "m": 48, "n": 48, "k": 48}),
         Case("ragged", {"batch": 2, "m": 33, "n": 61, "k": 17}),
         Case("several_tiles", {"batch": 2, "m": 130, "n": 136, "k": 72}),
         Case("ragged_tiles", {"batch": 2, "m": 129, "n": 67, "k": 19}),
         Case("many", {"batch": 37, "m": 3, "n": 5, "k": 4}),
-        Case("turned_a", {"batch": 2, "m": 40, "n": 24, "k": 56, "turned_a": 1}),
-        Case("turned_b", {"batch": 2, "m": 40, "n": 24, "k": 56, "turned_b": 1}),
-        Case("turned", {"batch": 2, "m": 72, "n": 24, "k": 40, "turned_a": 1, "turned_b": 1}),
-        Case("shared_a", {"batch": 3, "m": 24, "n": 16, "k": 40, "shared_a": 1}),
-        Case("shared_b", {"batch": 3, "m": 24, "n": 16, "k": 40, "shared_b": 1}),
+        Case("turned_a", {"batch": 2, "m": 40, "n": 24, "k": 56}, {"transposed_a": True}),
+        Case("turned_b", {"batch": 2, "m": 40, "n": 24, "k": 56}, {"transposed_b": True}),
+        Case("turned", {"batch": 2, "m": 72, "n": 24, "k": 40}, {"transposed_a": True, "transposed_b": True}),
+        Case("shared_a", {"batch": 3, "m": 24, "n": 16, "k": 40}, {"shared_a": True}),
+        Case("shared_b", {"batch": 3, "m": 24, "n": 16, "k": 40}, {"shared_b": True}),
         Case("one_element", {"batch": 1, "m": 1, "n": 1, "k": 1}),
         Case("empty", {"batch": 0, "m": 6, "n": 7, "k": 5}),
         Case("empty_sum", {"batch": 2, "m": 6, "n": 7, "k": 0}),
@@ -104,13 +102,11 @@ SPEC = Spec(
     ),
     sizes=(
         Case("square", {"batch": 16, "m": 1024, "n": 1024, "k": 1024}),
-        Case("scores", {"batch": 64, "m": 2048, "n": 2048, "k": 128, "turned_b": 1}),
+        Case("scores", {"batch": 64, "m": 2048, "n": 2048, "k": 128}, {"transposed_b": True}),
         Case("values", {"batch": 64, "m": 2048, "n": 128, "k": 2048}),
         Case("small", {"batch": 512, "m": 128, "n": 128, "k": 128}),
         Case("ragged", {"batch": 16, "m": 1000, "n": 777, "k": 999}),
     ),
     dtypes=KERNEL_DTYPES,
-    terms=lambda a, b: a.shape[-1],
-    magnitude=magnitude,
     vendor="cuBLAS",
 )

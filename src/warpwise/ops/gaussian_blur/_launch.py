@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from warpwise.ops._common import cdiv
+from warpwise.operation import cdiv
 
 BLOCK = (32, 8)
 MAX_GRID = 65535  # in y and in z

@@ -1,6 +1,6 @@
 // What every blur kernel shares: reflection at borders, and the arithmetic of a pixel type.
 #pragma once
-#include <warpwise/pack.cuh>
+#include <warpwise/core/pack.cuh>
 
 // Position i of an axis of n pixels, reflected about the first and the last; -n < i < 2 n - 1.
 __device__ inline int reflected(int i, int n) {

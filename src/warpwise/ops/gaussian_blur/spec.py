@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from warpwise.operation import Case, Cost, Output, Spec, check_tensor, draw
-from warpwise.ops._common import FLOATS
+from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_tensor, draw
 from warpwise.ops.gaussian_blur.weights import FIXED_BITS, computed, windows
 
 DTYPES = (torch.float32, torch.uint8, torch.float16, torch.bfloat16, torch.float64)

@@ -1,4 +1,4 @@
-"""Products of groups of rows, each with a matrix of its own, and the gradient of those matrices: what they are, knowing no kernel."""
+"""The specifications of grouped_matmul and grouped_matmul_backward."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Iterator
 
 import torch
 
-from warpwise.ops._common import FLOATS, check_companion, check_tensor, draw, without_tf32
-from warpwise.registry import Case, Cost, Spec
+from warpwise.gemm.precision import without_tf32
+from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same, check_tensor, draw
 
-KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+HALVES = (torch.float16, torch.bfloat16)
+KERNEL_DTYPES = (torch.float32, *HALVES)
 OP, BACKWARD_OP = "grouped_matmul", "grouped_matmul_backward"
 
 
 def check_offsets(op: str, rows: torch.Tensor, offsets: torch.Tensor) -> None:
-    """One end for each group; on a CPU also that they rise within the rows. A GPU is not waited for to look at them."""
+    """Raise unless there is one end for each group; on a CPU also unless they ascend. Not checked on a GPU: that would synchronise."""
     check_tensor(op, "offsets", offsets, (torch.int32,), dims=(1,))
     if offsets.device != rows.device:
         raise ValueError(f"{op}: expected offsets on a's device {rows.device}, got {offsets.device}")
@@ -23,7 +24,7 @@ def check_offsets(op: str, rows: torch.Tensor, offsets: torch.Tensor) -> None:
 
 
 def check_rising(op: str, rows: torch.Tensor, offsets: torch.Tensor) -> None:
-    """Raise unless the ends rise from 0 to the number of rows. Waits for a GPU."""
+    """Raise unless the ends ascend from 0 to the number of rows. Synchronises with a GPU."""
     ends = offsets.tolist()
     if ends and (ends != sorted(ends) or ends[0] < 0 or ends[-1] > rows.shape[0]):
         raise ValueError(f"{op}: expected offsets that rise from 0 up to a's {rows.shape[0]} rows, got {ends}")
@@ -32,7 +33,7 @@ def check_rising(op: str, rows: torch.Tensor, offsets: torch.Tensor) -> None:
 def check(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> None:
     check_tensor(OP, "a", a, FLOATS, dims=(2,))
     check_tensor(OP, "b", b, FLOATS, dims=(3,))
-    check_companion(OP, ("a", "b"), a, b)
+    check_same(OP, ("a", "b"), a, b)
     shapes = f"got {tuple(a.shape)} and {tuple(b.shape)}"
     if b.shape[1] != a.shape[1]:
         raise ValueError(f"{OP}: expected b with as many rows as a has columns, a (T, K) and b (G, K, N), {shapes}")
@@ -46,7 +47,7 @@ def check(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> None:
 def check_backward(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> None:
     check_tensor(BACKWARD_OP, "a", a, FLOATS, dims=(2,))
     check_tensor(BACKWARD_OP, "grad_output", grad_output, FLOATS, dims=(2,))
-    check_companion(BACKWARD_OP, ("a", "grad_output"), a, grad_output)
+    check_same(BACKWARD_OP, ("a", "grad_output"), a, grad_output)
     if grad_output.shape[0] != a.shape[0]:
         raise ValueError(
             f"{BACKWARD_OP}: expected grad_output with a's {a.shape[0]} rows, got shape {tuple(grad_output.shape)}"
@@ -55,7 +56,7 @@ def check_backward(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Te
 
 
 def ends(case: Case, device: torch.device, seed: int) -> torch.Tensor:
-    """Every row in a group drawn for it, but for the last ones of a case that leaves some past the end."""
+    """Each row in a random group, but for the last "past" rows, which are past the last end."""
     rows, groups = case.sizes["rows"] - case.sizes.get("past", 0), case.sizes["groups"]
     if not groups:
         return torch.empty(0, dtype=torch.int32, device=device)
@@ -63,34 +64,30 @@ def ends(case: Case, device: torch.device, seed: int) -> torch.Tensor:
     return torch.bincount(chosen, minlength=groups).cumsum(0).to(device, torch.int32)
 
 
-def inputs(
-    case: Case, dtype: torch.dtype, device: torch.device, seed: int
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, torch.Tensor]:
+    """The attribute "transposed_b" makes b's matrices column-major."""
     rows, groups, n, k = (case.sizes[name] for name in ("rows", "groups", "n", "k"))
-    a = draw(case, (rows, k), dtype, device, 2 * seed, power=2)
-    turned = case.sizes.get("turned_b")
-    b = draw(case, (groups, n, k) if turned else (groups, k, n), dtype, device, 2 * seed + 1, power=2)
-    return a, b.mT if turned else b, ends(case, device, seed)
+    transposed = case.attributes.get("transposed_b")
+    shape = (groups, n, k) if transposed else (groups, k, n)
+    b = draw(shape, dtype, device, 2 * seed + 1, case.values, power=2)
+    return {
+        "a": draw((rows, k), dtype, device, 2 * seed, case.values, power=2),
+        "b": b.mT if transposed else b,
+        "offsets": ends(case, device, seed),
+    }
 
 
-def inputs_backward(
-    case: Case, dtype: torch.dtype, device: torch.device, seed: int
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def inputs_backward(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, torch.Tensor]:
     rows, n, k = (case.sizes[name] for name in ("rows", "n", "k"))
-    a = draw(case, (rows, k), dtype, device, 2 * seed, power=2)
-    return a, draw(case, (rows, n), dtype, device, 2 * seed + 1, power=2), ends(case, device, seed)
-
-
-def outputs(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    return a.new_empty((a.shape[0], b.shape[2]))
-
-
-def outputs_backward(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    return a.new_empty((offsets.shape[0], a.shape[1], grad_output.shape[1]))
+    return {
+        "a": draw((rows, k), dtype, device, 2 * seed, case.values, power=2),
+        "grad_output": draw((rows, n), dtype, device, 2 * seed + 1, case.values, power=2),
+        "offsets": ends(case, device, seed),
+    }
 
 
 def spans(offsets: torch.Tensor) -> Iterator[tuple[int, slice]]:
-    """The number of each group that has rows, and those rows. Waits for a GPU."""
+    """The index of each group that has rows, and those rows. Synchronises with a GPU."""
     begin = 0
     for group, end in enumerate(offsets.tolist()):
         if end > begin:
@@ -121,7 +118,7 @@ def magnitude_backward(a: torch.Tensor, grad_output: torch.Tensor, offsets: torc
 
 
 def eager(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    """A loop of torch.mm, for which a GPU is waited for; float32 without TF32."""
+    """A loop of torch.mm, which synchronises with a GPU; float32 without TF32."""
 
     def loop(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         check_rising(OP, a, offsets)  # values differ from call to call where shapes do not
@@ -134,7 +131,7 @@ def eager(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> torch.Tens
 
 
 def eager_backward(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    """A loop of torch.mm, for which a GPU is waited for; float32 without TF32."""
+    """A loop of torch.mm, which synchronises with a GPU; float32 without TF32."""
 
     def loop(a: torch.Tensor, grad_output: torch.Tensor) -> torch.Tensor:
         check_rising(BACKWARD_OP, a, offsets)
@@ -147,13 +144,13 @@ def eager_backward(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Te
 
 
 def grouped_mm(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    """PyTorch's own, CUTLASS on a Hopper GPU, for bfloat16; what lies past the last end it leaves as it was."""
+    """PyTorch's own, CUTLASS on a Hopper GPU, for bfloat16. Rows past the last end are undefined."""
     result: torch.Tensor = torch._grouped_mm(a, b, offs=offsets)
     return result
 
 
 def grouped_mm_backward(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    """The same of two matrices, whose columns and rows the groups divide."""
+    """PyTorch's own for two matrices whose columns and rows the groups divide."""
     result: torch.Tensor = torch._grouped_mm(a.t(), grad_output, offs=offsets)
     return result
 
@@ -164,7 +161,7 @@ def longest(offsets: torch.Tensor) -> int:
 
 
 def cost(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> Cost:
-    """Rows past the last end are not read, nor matrices of groups without rows; every row of the result is written."""
+    """Rows past the last end and matrices of groups without rows are not read; every row of the result is written."""
     taken = list(spans(offsets))
     rows, (_, k, n) = sum(rows.stop - rows.start for _, rows in taken), b.shape
     moved = rows * k + len(taken) * k * n + a.shape[0] * n
@@ -201,39 +198,49 @@ SIZES = (
 )
 
 SPEC = Spec(
-    name=OP,
+    schema="grouped_matmul(Tensor a, Tensor b, Tensor offsets) -> Tensor",
     summary="groups of rows times a matrix for each group, accumulated in float32",
+    outputs={
+        "output": Output(
+            shape=lambda a, b, offsets: (a.shape[0], b.shape[2]),
+            terms=lambda a, b, offsets: a.shape[1],
+            magnitude=magnitude,
+        )
+    },
     inputs=inputs,
     check=check,
-    outputs=outputs,
     reference=reference,
     eager=eager,
     cost=cost,
     cases=(
         *CASES,
         Case("empty_sum", {"rows": 6, "groups": 2, "n": 7, "k": 0}),
-        Case("turned_b", {"rows": 96, "groups": 3, "n": 40, "k": 72, "turned_b": 1}),
+        Case("transposed_b", {"rows": 96, "groups": 3, "n": 40, "k": 72}, {"transposed_b": True}),
     ),
     sizes=SIZES,
     dtypes=KERNEL_DTYPES,
-    terms=lambda a, b, offsets: a.shape[1],
-    magnitude=magnitude,
+    autocast="low_precision",
     opponents={"torch._grouped_mm": grouped_mm},
 )
 
 BACKWARD = Spec(
-    name=BACKWARD_OP,
+    schema="grouped_matmul_backward(Tensor a, Tensor grad_output, Tensor offsets) -> (Tensor grad_b)",
     summary="for each group of rows the product of a's, transposed, with the gradient's: the gradient of the matrices",
+    outputs={
+        "grad_b": Output(
+            shape=lambda a, grad_output, offsets: (offsets.shape[0], a.shape[1], grad_output.shape[1]),
+            terms=lambda a, grad_output, offsets: longest(offsets),
+            magnitude=magnitude_backward,
+        )
+    },
     inputs=inputs_backward,
     check=check_backward,
-    outputs=outputs_backward,
     reference=reference_backward,
     eager=eager_backward,
     cost=cost_backward,
     cases=CASES,
     sizes=SIZES[:2],
     dtypes=KERNEL_DTYPES,
-    terms=lambda a, grad_output, offsets: longest(offsets),
-    magnitude=magnitude_backward,
+    autocast="low_precision",
     opponents={"torch._grouped_mm": grouped_mm_backward},
 )

@@ -2,7 +2,7 @@
 //
 // A warp's byte load moved 32 bytes; now one instruction moves 512. All lanes of a warp still meet in one copy.
 
-#include <warpwise/vector.cuh>
+#include <warpwise/core/vector.cuh>
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;

@@ -3,7 +3,7 @@
 // With one value throughout, 16 bytes cost one atomic instead of sixteen. Random bytes, of which 1 in 256 equals its
 // neighbour, pay for the comparisons and gain nothing.
 
-#include <warpwise/vector.cuh>
+#include <warpwise/core/vector.cuh>
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;

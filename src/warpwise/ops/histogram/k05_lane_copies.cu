@@ -3,7 +3,7 @@
 // Counter (bin, lane) lies at word bin * 32 + lane, so lane L always hits bank L: every atomic of a warp passes in one
 // go, for one value throughout as for random ones. 256 bins take 32 KB; four blocks of 512 threads fill an SM.
 
-#include <warpwise/vector.cuh>
+#include <warpwise/core/vector.cuh>
 
 constexpr int kThreads = 512;
 constexpr int kLanes = 32;

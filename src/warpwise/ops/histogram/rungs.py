@@ -8,8 +8,7 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.operation import Rung, make_rung, sm_count
-from warpwise.ops._common import cdiv
+from warpwise.operation import Rung, cdiv, make_rung, sm_count
 
 HERE = Path(__file__).parent
 BLOCK, LANE_BLOCK = 256, 512  # kThreads of k03 and k04, and of k05

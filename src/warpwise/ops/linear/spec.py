@@ -1,4 +1,4 @@
-"""A linear layer with what follows it, and the backward of its activation: what they are, knowing no kernel."""
+"""The specification of linear."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from warpwise.ops._common import FLOATS, check_companion, check_tensor, draw, without_tf32
-from warpwise.registry import Case, Cost, Spec
+from warpwise.gemm.precision import without_tf32
+from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same, check_tensor, draw
 
 KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh")  # gelu by the error function, gelu_tanh its approximation by tanh
-STEEPEST = 1.13  # of the slopes of gelu, so what an error before it becomes at most
+STEEPEST = 1.13  # the largest slope of gelu, by which it amplifies an error
 
 Two = tuple[torch.Tensor, torch.Tensor]
+Results = tuple[torch.Tensor, torch.Tensor | None]
 Optional = torch.Tensor | None
 
 
@@ -27,7 +28,7 @@ def check_activation(op: str, activation: str | None, *others: None) -> None:
 
 def check(
     input: torch.Tensor, weight: torch.Tensor, bias: Optional, activation: str | None, residual: Optional,
-    row_scale: Optional, keep: bool,
+    row_scale: Optional, return_preactivation: bool,
 ) -> None:  # fmt: skip
     check_tensor("linear", "input", input, FLOATS)
     check_tensor("linear", "weight", weight, FLOATS, dims=(2,))
@@ -46,34 +47,23 @@ def check(
                 raise ValueError(f"linear: expected {name} of shape {shape}, got {tuple(value.shape)}")
     for name, value in (("weight", weight), ("bias", bias), ("residual", residual), ("row_scale", row_scale)):
         if value is not None:
-            check_companion("linear", ("input", name), input, value)
+            check_same("linear", ("input", name), input, value)
 
 
-def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[Any, ...]:
-    """Sizes m, n, k and, where there are several matrices of rows, batch; activation counts from 1 in ``ACTIVATIONS``;
-    bias, residual, row_scale and keep are 1 where they are asked for."""
-    sizes = case.sizes
-    m, n, k, kind = sizes["m"], sizes["n"], sizes["k"], sizes.get("activation", 0)
-    rows = [sizes["batch"], m] if "batch" in sizes else [m]
-    power = 3 if sizes.get("row_scale") else 2
-
-    def drawn(name: str, number: int, shape: list[int]) -> Optional:
-        return draw(case, shape, dtype, device, 5 * seed + number, power) if sizes.get(name) else None
-
-    return (
-        draw(case, [*rows, k], dtype, device, 5 * seed, power), draw(case, [n, k], dtype, device, 5 * seed + 1, power),
-        drawn("bias", 2, [n]), ACTIVATIONS[kind - 1] if kind else None, drawn("residual", 3, [*rows, n]),
-        drawn("row_scale", 4, rows), bool(sizes.get("keep")),
-    )  # fmt: skip
-
-
-def outputs(
-    input: torch.Tensor, weight: torch.Tensor, bias: Optional, activation: str | None, residual: Optional,
-    row_scale: Optional, keep: bool,
-) -> Two:  # fmt: skip
-    """The layer's output (..., N) and what its activation was applied to, which has no elements unless kept."""
-    shape = (*input.shape[:-1], weight.shape[0])
-    return input.new_empty(shape), input.new_empty(shape if keep else (0,))
+def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
+    """Sizes m, n, k and, for an input with three dimensions, batch. The attribute "with" names the optional tensors."""
+    m, n, k = (case.sizes[name] for name in ("m", "n", "k"))
+    rows = (case.sizes["batch"], m) if "batch" in case.sizes else (m,)
+    present = case.attributes.get("with", ())
+    shapes = {
+        "input": (*rows, k), "weight": (n, k), "bias": (n,), "residual": (*rows, n), "row_scale": rows,
+    }  # fmt: skip
+    power = 3 if "row_scale" in present else 2
+    return {
+        name: draw(shape, dtype, device, 5 * seed + number, case.values, power)
+        for number, (name, shape) in enumerate(shapes.items())
+        if name in ("input", "weight", *present)
+    }
 
 
 def activated(values: torch.Tensor, activation: str | None) -> torch.Tensor:
@@ -86,9 +76,9 @@ def activated(values: torch.Tensor, activation: str | None) -> torch.Tensor:
 
 def _layer(
     input: torch.Tensor, weight: torch.Tensor, bias: Optional, activation: str | None, residual: Optional,
-    row_scale: Optional, keep: bool,
+    row_scale: Optional, return_preactivation: bool,
 ) -> Two:  # fmt: skip
-    """The layer, and what its activation was applied to, which may be the same tensor."""
+    """The output and the preactivation, which may be the same tensor."""
     if row_scale is None:
         before = functional.linear(input, weight, bias)
     else:
@@ -102,57 +92,59 @@ def _in(dtype: torch.dtype, args: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(value.to(dtype) if isinstance(value, torch.Tensor) else value for value in args)
 
 
-def reference(*args: Any) -> Two:
-    output, before = _layer(*_in(torch.float64, args))
-    return output, before.clone() if args[-1] else before.new_empty(0)
+def reference(*args: Any) -> Results:
+    output, preactivation = _layer(*_in(torch.float64, args))
+    return output, preactivation.clone() if args[-1] else None
 
 
-def magnitude(
+def preactivation_magnitude(
     input: torch.Tensor, weight: torch.Tensor, bias: Optional, activation: str | None, residual: Optional,
-    row_scale: Optional, keep: bool,
-) -> Two:  # fmt: skip
-    sizes = tuple(None if value is None else value.abs() for value in (input, weight, bias, residual, row_scale))
-    x, w, b, r, s = _in(torch.float64, sizes)
-    before, _ = _layer(x, w, b, None, None, s, False)
-    output = before * (STEEPEST if activation in ("gelu", "gelu_tanh") else 1)
-    return output if r is None else output + r, before if keep else before.new_empty(0)
+    row_scale: Optional, return_preactivation: bool,
+) -> torch.Tensor:  # fmt: skip
+    x, w, b, s = _in(
+        torch.float64, tuple(None if value is None else value.abs() for value in (input, weight, bias, row_scale))
+    )
+    return _layer(x, w, b, None, None, s, False)[1]
 
 
-def eager(*args: Any) -> Two:
+def magnitude(*args: Any) -> torch.Tensor:
+    activation, residual = args[3:5]
+    size = preactivation_magnitude(*args) * (STEEPEST if activation in ("gelu", "gelu_tanh") else 1)
+    return size if residual is None else size + residual.double().abs()
+
+
+def eager(
+    input: torch.Tensor, weight: torch.Tensor, bias: Optional, activation: str | None, residual: Optional,
+    row_scale: Optional, return_preactivation: bool,
+) -> Results:  # fmt: skip
     """The fastest of PyTorch's ways, never in TF32: cuBLASLt's fused bias and activation where it has them, else
     functional.linear, whose bias cuBLASLt adds, and what follows, one operation after the other.
 
-    For 2-byte types on a CPU in float32, since the rounding of every intermediate result is no part of the operation.
+    2-byte types on a CPU are computed in float32: rounding every intermediate result is not part of the operation.
     """
-    output, before = by_pytorch(*args)
-    return output, output.new_empty(0) if before is None else before
-
-
-def by_pytorch(
-    input: torch.Tensor, weight: torch.Tensor, bias: Optional, activation: str | None, residual: Optional,
-    row_scale: Optional, keep: bool,
-) -> tuple[torch.Tensor, Optional]:  # fmt: skip
-    """``eager``, with None for what is not kept: an output more, if an empty one, costs the host 2 µs."""
     halves = input.is_cpu and input.dtype.itemsize == 2
     if activation is residual is row_scale is None and not halves:
         output = without_tf32(functional.linear, input, weight, bias).contiguous()
-        return output, output.clone() if keep else None
-    args = (input, weight, bias, activation, residual, row_scale, keep)
+        return output, output.clone() if return_preactivation else None
+    args = (input, weight, bias, activation, residual, row_scale, return_preactivation)
     if halves:
         output, before = _layer(*_in(torch.float32, args))
-        return output.to(input.dtype), before.to(input.dtype) if keep else None
+        return output.to(input.dtype), before.to(input.dtype) if return_preactivation else None
     if input.is_cuda and input.dtype in KERNEL_DTYPES and min(input.numel(), weight.numel()) > 0 and fuses(*args):
         return without_tf32(fused_by_cublas, *args)
     output, before = without_tf32(_layer, *args)
-    return output.contiguous(), (before.clone() if before is output else before.contiguous()) if keep else None
+    kept = None
+    if return_preactivation:
+        kept = before.clone() if before is output else before.contiguous()
+    return output.contiguous(), kept
 
 
 def fuses(
     input: torch.Tensor, weight: torch.Tensor, bias: Optional, activation: str | None, residual: Optional,
-    row_scale: Optional, keep: bool,
+    row_scale: Optional, return_preactivation: bool,
 ) -> bool:  # fmt: skip
-    """Whether torch._addmm_activation does what follows the product; its gelu on a GPU is the one by tanh."""
-    alone = residual is None and row_scale is None and not keep
+    """True if torch._addmm_activation computes the epilogue; on a GPU its gelu is the tanh approximation."""
+    alone = residual is None and row_scale is None and not return_preactivation
     return bias is not None and activation in ("relu", "gelu_tanh") and alone
 
 
@@ -167,52 +159,66 @@ def fused_by_cublas(
 
 def cost(
     input: torch.Tensor, weight: torch.Tensor, bias: Optional, activation: str | None, residual: Optional,
-    row_scale: Optional, keep: bool,
+    row_scale: Optional, return_preactivation: bool,
 ) -> Cost:  # fmt: skip
     results = math.prod(input.shape[:-1]) * weight.shape[0]
     read = sum(value.numel() for value in (input, weight, bias, residual, row_scale) if value is not None)
-    written = results * (2 if keep else 1)
+    written = results * (2 if return_preactivation else 1)
     return Cost(bytes=(read + written) * input.element_size(), flops=2 * results * weight.shape[1])
 
 
-FULL = {"bias": 1, "residual": 1, "row_scale": 1, "keep": 1}
+def output_shape(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> tuple[int, ...]:
+    return (*input.shape[:-1], weight.shape[0])
 
+
+def _terms(input: torch.Tensor, *rest: Any) -> int:
+    return input.shape[-1] + 2
+
+
+ALL = {"with": ("bias", "residual", "row_scale"), "return_preactivation": True}
+BIAS = {"with": ("bias",)}
+OUTPUTS = {
+    "output": Output(shape=output_shape, terms=_terms, magnitude=magnitude),
+    "preactivation": Output(
+        shape=output_shape, present=lambda *args: bool(args[-1]), terms=_terms, magnitude=preactivation_magnitude
+    ),
+}
 SPEC = Spec(
-    name="linear",
+    schema="linear(Tensor input, Tensor weight, Tensor? bias=None, str? activation=None, Tensor? residual=None, "
+    "Tensor? row_scale=None, bool return_preactivation=False) -> (Tensor output, Tensor preactivation)",
     summary="activation(row_scale * (x W^T) + bias) + residual, accumulated and finished in float32",
+    outputs=OUTPUTS,
     inputs=inputs,
     check=check,
-    outputs=outputs,
     reference=reference,
     eager=eager,
     cost=cost,
+    autocast="low_precision",
     cases=(
-        Case("small", {"m": 4, "n": 5, "k": 3, "activation": 2, "bias": 1, "residual": 1, "row_scale": 1}),
+        Case("small", {"m": 4, "n": 5, "k": 3}, {"activation": "gelu", "with": ("bias", "residual", "row_scale")}),
         Case("product_alone", {"m": 48, "n": 40, "k": 32}),
-        Case("bias_gelu", {"m": 33, "n": 61, "k": 17, "activation": 2, "bias": 1}),
-        Case("several_tiles", {"m": 130, "n": 136, "k": 24, "activation": 3, **FULL}),
-        Case("ragged_tiles", {"m": 129, "n": 67, "k": 19, "activation": 1, "bias": 1, "residual": 1}),
-        Case("batch", {"batch": 3, "m": 5, "n": 16, "k": 8, "activation": 2, "bias": 1, "keep": 1}),
-        Case("deep", {"m": 5, "n": 3, "k": 515, "row_scale": 1}),
-        Case("one_row", {"m": 1, "n": 70, "k": 33, "activation": 3, "bias": 1}),
+        Case("bias_gelu", {"m": 33, "n": 61, "k": 17}, {"activation": "gelu", **BIAS}),
+        Case("several_tiles", {"m": 130, "n": 136, "k": 24}, {"activation": "gelu_tanh", **ALL}),
+        Case("ragged_tiles", {"m": 129, "n": 67, "k": 19}, {"activation": "relu", "with": ("bias", "residual")}),
+        Case("batch", {"batch": 3, "m": 5, "n": 16, "k": 8}, {"activation": "gelu", **BIAS, "return_preactivation": True}),
+        Case("deep", {"m": 5, "n": 3, "k": 515}, {"with": ("row_scale",)}),
+        Case("one_row", {"m": 1, "n": 70, "k": 33}, {"activation": "gelu_tanh", **BIAS}),
         Case("one_element", {"m": 1, "n": 1, "k": 1}),
-        Case("empty", {"m": 0, "n": 7, "k": 5, "bias": 1}),
-        Case("empty_sum", {"m": 6, "n": 7, "k": 0, "activation": 2, **FULL}),
-        Case("huge", {"m": 20, "n": 24, "k": 36, "activation": 2, "bias": 1}, values="huge"),
-        Case("huge_scaled", {"m": 20, "n": 24, "k": 36, "activation": 3, **FULL}, values="huge"),
-        Case("strided", {"m": 30, "n": 28, "k": 20, "activation": 2, **FULL}, layout="strided"),
-        Case("unaligned", {"m": 32, "n": 40, "k": 48, "activation": 1, **FULL}, layout="unaligned"),
+        Case("empty", {"m": 0, "n": 7, "k": 5}, BIAS),
+        Case("empty_sum", {"m": 6, "n": 7, "k": 0}, {"activation": "gelu", **ALL}),
+        Case("huge", {"m": 20, "n": 24, "k": 36}, {"activation": "gelu", **BIAS}, values="huge"),
+        Case("huge_scaled", {"m": 20, "n": 24, "k": 36}, {"activation": "gelu_tanh", **ALL}, values="huge"),
+        Case("strided", {"m": 30, "n": 28, "k": 20}, {"activation": "gelu", **ALL}, layout="strided"),
+        Case("unaligned", {"m": 32, "n": 40, "k": 48}, {"activation": "relu", **ALL}, layout="unaligned"),
     ),
     sizes=(
-        Case("gelu", {"m": 8192, "n": 4096, "k": 4096, "activation": 2, "bias": 1}),
-        Case("gelu_tanh", {"m": 8192, "n": 4096, "k": 4096, "activation": 3, "bias": 1}),
-        Case("up", {"m": 4096, "n": 14336, "k": 4096, "activation": 3, "bias": 1}),
-        Case("down", {"m": 4096, "n": 4096, "k": 14336, "bias": 1, "residual": 1}),
-        Case("kept", {"m": 8192, "n": 4096, "k": 4096, "activation": 2, "bias": 1, "keep": 1}),
-        Case("ragged", {"m": 1000, "n": 3000, "k": 777, "activation": 2, "bias": 1}),
+        Case("gelu", {"m": 8192, "n": 4096, "k": 4096}, {"activation": "gelu", **BIAS}),
+        Case("gelu_tanh", {"m": 8192, "n": 4096, "k": 4096}, {"activation": "gelu_tanh", **BIAS}),
+        Case("up", {"m": 4096, "n": 14336, "k": 4096}, {"activation": "gelu_tanh", **BIAS}),
+        Case("down", {"m": 4096, "n": 4096, "k": 14336}, {"with": ("bias", "residual")}),
+        Case("kept", {"m": 8192, "n": 4096, "k": 4096}, {"activation": "gelu", **BIAS, "return_preactivation": True}),
+        Case("ragged", {"m": 1000, "n": 3000, "k": 777}, {"activation": "gelu", **BIAS}),
     ),
     dtypes=KERNEL_DTYPES,
-    terms=lambda input, *rest: input.shape[-1] + 2,
-    magnitude=magnitude,
     vendor="cuBLAS",
 )  # fmt: skip

@@ -1,37 +1,41 @@
-"""What linear's choice depends on: layouts and alignment as for matmul, and what follows the product."""
+"""The tables of linear: layouts and alignment as for matmul, and the epilogue."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from warpwise.ops import _tables
-from warpwise.ops.linear._launch import HERE
-from warpwise.tuned import Tables
+from warpwise.gemm import tables
+from warpwise.operation import Tables
 
 
-def described(
+def describe(
     input: torch.Tensor,
     weight: torch.Tensor,
     bias: Any,
     activation: str | None,
     residual: Any,
     row_scale: Any,
-    keep: bool,
+    return_preactivation: bool,
 ) -> tuple[str, dict[str, int]]:
-    """``_tables.described`` of x and the transpose of W, and the names of what follows: "nt bias gelu kept"."""
+    """``gemm.tables.describe`` of x and the transpose of W, and the epilogue: "nt bias gelu kept"."""
     rows = input.reshape(math.prod(input.shape[:-1]), input.shape[-1])
-    kind, sizes = _tables.described(rows, weight.t())
+    kind, sizes = tables.describe(rows, weight.t())
     given = {"bias": bias, activation or "": activation, "residual": residual, "row_scale": row_scale}
-    words = [kind, *(name for name, value in given.items() if value is not None), *(["kept"] if keep else [])]
+    words = [
+        kind,
+        *(name for name, value in given.items() if value is not None),
+        *(["kept"] if return_preactivation else []),
+    ]
     return " ".join(words), sizes
 
 
 def _followed(activation: str | None, residual: bool = False, keep: bool = False) -> Callable[..., tuple[Any, ...]]:
-    """A bias, and what is asked for, beside the factors of a case."""
+    """A case's operands with a bias and this epilogue."""
 
     def arranged(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> tuple[Any, ...]:
         added = input[:, :1] * weight[:, 0] if residual else None
@@ -49,4 +53,4 @@ ARRANGEMENTS = {
     "bias gelu_tanh kept": _followed("gelu_tanh", keep=True),
     "bias residual": _followed(None, residual=True),
 }
-TABLES = Tables("linear", HERE / "tuned", described, ARRANGEMENTS, _tables.SIZES, {"float16": "bfloat16"})
+TABLES = Tables("linear", Path(__file__).parent / "tuned", describe, ARRANGEMENTS, tables.SIZES, tables.FALLBACK)

@@ -1,6 +1,6 @@
-"""The product of two matrices: from three loops in Python to a tile for each warp."""
+"""The product of two matrices: from three loops in Python to Hopper's warp-specialised kernels."""
 
-from warpwise.ops.matmul.op import chosen as chosen
+from warpwise.ops.matmul.op import MATMUL as MATMUL
 from warpwise.ops.matmul.op import matmul
 
 __all__ = ["matmul"]

@@ -1,12 +1,15 @@
-"""Launchers of the ladder's first steps, on the CPU."""
+"""Launchers of the first rungs, which run on a CPU."""
 
 from __future__ import annotations
 
 import ctypes
+from pathlib import Path
 
 import torch
 
-from warpwise.ops.matmul._shared import HERE, sizes
+from warpwise.gemm.operands import sizes
+
+HERE = Path(__file__).parent
 
 PYTHON_PRODUCTS = 2**17  # multiply-adds: some 10 ms in Python
 

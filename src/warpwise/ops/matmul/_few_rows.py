@@ -1,24 +1,28 @@
-"""The launcher of k24: a few rows of A, or one column of B, in any dtype and order."""
+"""The launcher of k24: few rows of A, or one column of B, in any dtype and layout."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import torch
 
 from warpwise import cuda
-from warpwise.ops._common import cdiv, multiprocessors
-from warpwise.ops._tickets import tickets
-from warpwise.ops.matmul._shared import HERE, sizes, too_large
+from warpwise.gemm.limits import size_limit
+from warpwise.gemm.operands import sizes
+from warpwise.gemm.semaphores import semaphores
+from warpwise.operation import cdiv, sm_count
+
+HERE = Path(__file__).parent
 
 FEW_ROWS = cuda.load(HERE / "k24_few_rows.cu")
 MOST_ROWS = 256
 THREADS, WARPS = 256, 8
-FORM = re.compile(r"r(\d+)_p(\d+)")  # rows of A a tile, parts of K
+FORM = re.compile(r"r(\d+)_p(\d+)")  # rows of A in a tile, splits of K
 
 
-def turned(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The factors with the few rows first: C of one column is, as it lies in memory, C of one row."""
+def few_rows_first(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """a and b, or for one column of C their transposes: in memory it equals one row of the transposed product."""
     return (b.t(), a.t()) if b.shape[1] == 1 else (a, b)
 
 
@@ -26,11 +30,11 @@ def few_rows_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     m, n, _ = sizes(a, b)
     if m > MOST_ROWS and n > 1:
         return f"takes up to {MOST_ROWS} rows of a, or one column of b, not {m} and {n}"
-    return too_large(a, b)
+    return size_limit(a, b)
 
 
 def columns_of_tile(b: torch.Tensor, rows: int) -> tuple[bool, int, int]:
-    """Whether b's columns lie one after another, bytes a load, and a tile's columns."""
+    """True if b is column-major; bytes a load; columns of a tile."""
     k, n = b.shape
     size = b.element_size()
     by_columns = b.stride(0) == 1 and b.stride(1) != 1
@@ -41,12 +45,12 @@ def columns_of_tile(b: torch.Tensor, rows: int) -> tuple[bool, int, int]:
 
 
 def few_rows_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """Rows by what A has, and parts of K so that two blocks come to each SM; half and twice as many."""
-    a, b = turned(a, b)
+    """Rows as A has, and splits of K that give each SM two blocks; half and twice as many."""
+    a, b = few_rows_first(a, b)
     m, n, k = sizes(a, b)
     rows = next((count for count in (1, 4, 8) if count >= m), 16)
     tiles = cdiv(m, rows) * cdiv(n, columns_of_tile(b, rows)[2])
-    fill = max(1, 2 * multiprocessors(a) // max(1, tiles))
+    fill = max(1, 2 * sm_count(a) // max(1, tiles))
     return tuple(dict.fromkeys(f"r{rows}_p{max(1, min(parts, k // 128))}" for parts in (fill, 2 * fill, cdiv(fill, 2))))
 
 
@@ -55,7 +59,7 @@ def few_rows(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | No
     if not found:
         raise ValueError(f"matmul: expected a configuration of the form {FORM.pattern}, got {config!r}")
     rows, parts = map(int, found.groups())
-    a, b = turned(a, b)
+    a, b = few_rows_first(a, b)
     a = a if a.stride(1) == 1 else a.contiguous()
     b = b if 1 in b.stride() else b.contiguous()
     m, n, k = sizes(a, b)
@@ -65,7 +69,7 @@ def few_rows(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | No
     name = "matmul_few_rows_by_columns" if by_columns else "matmul_few_rows"
     kernel = FEW_ROWS[f"{name}<{cuda.ctype(a.dtype)}, {rows}{more}, {bytes_a_load}>"]
     partials = c.new_empty((parts, m, n), dtype=torch.float32) if parts > 1 else None
-    counters = tickets(a, tiles) if parts > 1 else None
+    counters = semaphores(a, tiles) if parts > 1 else None
     pitch = b.stride(1) if by_columns else b.stride(0)
     kernel[tiles * parts, THREADS](
         cuda.strided(a), cuda.strided(b), c if parts > 1 else cuda.out(c), partials, counters,

@@ -1,12 +1,18 @@
-"""Launchers of the kernels that multiply on the CUDA cores, k03 to k11."""
+"""Launchers of the kernels that multiply on the CUDA cores, k03 to k09 and k11."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
 
 import torch
 
 from warpwise import cuda
-from warpwise.ops._common import cdiv, multiprocessors
-from warpwise.ops.matmul._shared import HERE, Launch, sizes
+from warpwise.gemm.limits import grid_of_tiles, requires_k
+from warpwise.gemm.operands import sizes
+from warpwise.operation import cdiv, sm_count
+
+HERE = Path(__file__).parent
 
 NAIVE = cuda.load(HERE / "k03_naive.cu")
 WARP_TILE = cuda.load(HERE / "k09_warp_tile.cu")
@@ -14,13 +20,15 @@ ASYNC_COPIES = cuda.load(HERE / "k11_async_copies.cu")
 
 
 def in_fours(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> str:
-    """Whether rows of all three are whole groups of four elements that lie on their size, as a template argument."""
+    """True, as a template argument, if rows of all three can be read in aligned vectors of four elements."""
     four = 4 * a.element_size()
     whole = a.shape[1] % 4 == 0 and b.shape[1] % 4 == 0 and all(value.data_ptr() % four == 0 for value in (a, b, c))
     return "true" if whole else "false"
 
 
-def tiled(kernel: str, file: str, tile: tuple[int, int], block: int | tuple[int, int], vectors: bool = False) -> Launch:
+def tiled(
+    kernel: str, file: str, tile: tuple[int, int], block: int | tuple[int, int], vectors: bool = False
+) -> Callable[..., None]:
     """A launch of one block for each ``tile`` (rows, columns) of C; grid.x counts columns."""
     module = cuda.load(HERE / file)
 
@@ -42,7 +50,7 @@ def naive(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
 def warp_tile(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     m, n, k = sizes(a, b)
     # 128 x 128 a block, 32 x 64 a warp, 8 x 8 a thread; a quarter of that where the large tiles would not fill the GPU.
-    large = m > 64 and n > 64 and cdiv(m, 128) * cdiv(n, 128) >= multiprocessors(a)
+    large = m > 64 and n > 64 and cdiv(m, 128) * cdiv(n, 128) >= sm_count(a)
     side, tiles, threads = (128, "128, 128, 16, 32, 64", 256) if large else (64, "64, 64, 16, 32, 32", 128)
     kernel = WARP_TILE[f"matmul_warp_tile<{cuda.ctype(a.dtype)}, {tiles}, {in_fours(c, a, b)}>"]
     kernel[(cdiv(n, side), cdiv(m, side)), threads](a, b, cuda.out(c), m, n, k)
@@ -51,7 +59,7 @@ def warp_tile(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
 def async_copies(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     m, n, k = sizes(a, b)
     # 8 x 8 sums in 256 threads, two blocks an SM; 8 x 16 in 128, three blocks, where large tiles would not fill the GPU.
-    large = cdiv(m, 128) * cdiv(n, 128) >= 2 * multiprocessors(a)
+    large = cdiv(m, 128) * cdiv(n, 128) >= 2 * sm_count(a)
     rows, threads, stages, arguments = (
         (128, 256, 3, "128, 128, 16, 32, 64, 4, 3, 2, false")
         if large
@@ -62,3 +70,8 @@ def async_copies(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     kernel = ASYNC_COPIES[f"matmul_async_copies<{arguments}, {str(whole).lower()}>"]
     shared = stages * 16 * (rows + 4 + 128) * 4
     kernel[tiles[0] * tiles[1], threads, shared](a, b, cuda.out(c), m, n, k, *tiles, 8)
+
+
+def async_copies_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """A grid of tiles, and a k-tile, which the kernel loads ahead of its loop."""
+    return requires_k(a.shape[1]) or grid_of_tiles(a, b)

@@ -1,24 +1,23 @@
-"""The launcher of float32 as bfloat16 parts, k21."""
+"""The launcher of k21, float32 by bf16x3."""
 
 from __future__ import annotations
 
 import torch
 
-from warpwise.ops._common import cdiv, multiprocessors
-from warpwise.ops._tiles import shared_bytes
-from warpwise.ops.matmul._shared import sizes
+from warpwise.gemm.limits import HOPPER_SHARED, shared_bytes
+from warpwise.gemm.operands import sizes
+from warpwise.operation import cdiv, sm_count
 
-# Tiles of C, depth of a slice, warps, slices in flight; the shared memory that slices of both float32 factors take.
+# Tiles of C, the k of a stage, warps, stages.
 LARGE = ("128x128x64_w8_s3", "128x128x32_w8_s3", "128x64x32_w4_s3")
 SMALL = ("64x64x32_w4_s3", "64x64x64_w4_s3")
-HOPPER_SHARED = 227 * 1024
 
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """Large tiles first where they fill the GPU; its deepest slices take the shared memory of an H100."""
+    """Large tiles first where they fill the GPU; the deepest stages need the shared memory of Hopper."""
     m, n, _ = sizes(a, b)
     large = LARGE if shared_bytes(a) >= HOPPER_SHARED else LARGE[1:]
-    fills = a.is_cuda and cdiv(m, 128) * cdiv(n, 128) >= multiprocessors(a)
+    fills = not a.is_cpu and cdiv(m, 128) * cdiv(n, 128) >= sm_count(a)
     return (*large, *SMALL) if fills else (*SMALL, *large)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from warpwise.ops._common import cdiv, multiprocessors
-from warpwise.ops._tiles import shared_bytes
-from warpwise.ops.matmul._shared import sizes
+from warpwise.gemm.limits import shared_bytes
+from warpwise.gemm.operands import sizes
+from warpwise.operation import cdiv, sm_count
 
 
 def triton_tiled(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
@@ -15,7 +15,7 @@ def triton_tiled(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     m, n, k = sizes(a, b)
     if a.dtype == torch.float32:
         block_m, block_n, block_k, warps, stages = 64, 64, 32, 4, 3
-    elif cdiv(m, 128) * cdiv(n, 256) >= multiprocessors(a) and shared_bytes(a) >= 3 * 2 * 64 * (128 + 256):
+    elif cdiv(m, 128) * cdiv(n, 256) >= sm_count(a) and shared_bytes(a) >= 3 * 2 * 64 * (128 + 256):
         block_m, block_n, block_k, warps, stages = 128, 256, 64, 8, 3
     else:
         block_m, block_n, block_k, warps, stages = 64, 64, 64, 4, 4

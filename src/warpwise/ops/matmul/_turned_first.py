@@ -1,23 +1,27 @@
-"""The launcher of k25: factors that the copy engine cannot bring to k13 as they lie, turned or copied once."""
+"""The launcher of k25: operands that TMA cannot load for k13 are transposed or copied once."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import torch
 
 from warpwise import cuda
-from warpwise.ops._common import cdiv, multiprocessors
+from warpwise.gemm.operands import sizes
+from warpwise.gemm.padding import padded, pitch
+from warpwise.operation import cdiv, sm_count
 from warpwise.ops.matmul import _specialised
-from warpwise.ops.matmul._padded import padded, pitch
-from warpwise.ops.matmul._shared import HERE, sizes
-from warpwise.ops.matmul._specialised import ALONG_DEPTH, ALONG_EXTENT, feed, in_boxes, with_lines
+from warpwise.ops.matmul._specialised import K_MAJOR, MN_MAJOR, contiguous_rows, feed, loaded_by_tma
+
+HERE = Path(__file__).parent
 
 TURN = cuda.load(HERE / "k25_turned_first.cu")
-SIDE = 64  # of a tile of the pass
-PAYS = 768  # rows of a for which boxes save as much as the pass costs
+SIDE = 64  # of a tile of the transposing kernel
+MIN_ROWS = 768  # of a, from which TMA loads save as much as the transposing kernel costs
 
 
-def turned(lines: torch.Tensor) -> torch.Tensor:
-    """``lines`` (rows, columns), float32 with its columns side by side, as (columns, rows) in rows that begin on 128 bytes."""
+def transposed(lines: torch.Tensor) -> torch.Tensor:
+    """The transpose of ``lines`` (rows, columns), float32 with contiguous rows, in rows that begin on 128 bytes."""
     rows, columns = lines.shape
     to = lines.new_empty((columns, pitch(rows, lines.element_size())))
     grid = cdiv(rows, SIDE) * cdiv(columns, SIDE)
@@ -28,16 +32,16 @@ def turned(lines: torch.Tensor) -> torch.Tensor:
 
 
 def copies(a: torch.Tensor, b: torch.Tensor) -> tuple[bool, bool]:
-    """Whether a and b are to be copied: a b that does not come in boxes as it lies, and an a along m that does not."""
-    return 1 in a.stride() and feed(a)[0] == ALONG_EXTENT, not in_boxes(b)
+    """Whether a and b are copied: an MN-major a, and any b, that TMA cannot load in place."""
+    return 1 in a.stride() and feed(a)[0] == MN_MAJOR, not loaded_by_tma(b)
 
 
 def turned_first(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
-    a, b = with_lines(a), with_lines(b)
+    a, b = contiguous_rows(a), contiguous_rows(b)
     m, n, k = sizes(a, b)
     pad_a, pad_b = copies(a, b)
-    if pad_b and feed(b.t())[0] == ALONG_DEPTH:
-        b, pad_b = turned(b.t()), False
+    if pad_b and feed(b.t())[0] == K_MAJOR:
+        b, pad_b = transposed(b.t()), False
     ragged = [matrix for matrix, pad in ((a.t(), pad_a), (b, pad_b)) if pad]
     made = padded(*ragged) if ragged else []
     if pad_b:
@@ -48,17 +52,19 @@ def turned_first(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str 
 
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """k13's where the copy engine brings b."""
-    return _specialised.ranked(*sizes(a, b), multiprocessors(a), True)
+    """k13's, with b loaded by TMA."""
+    return _specialised.ranked(*sizes(a, b), sm_count(a), True)
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """k13's, and something to be copied."""
+    """k13's, and an operand that must be copied."""
     if not any(copies(a, b)):
-        return "takes factors that must be turned or copied for the copy engine; k13_warp_specialised takes these where they lie"
+        return (
+            "takes operands that must be transposed or copied for TMA; k13_warp_specialised takes these where they lie"
+        )
     return _specialised.limits(a, b)
 
 
-def pays(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether, where k13 pays, the pass costs less than words do: a tenth of the products' time."""
-    return a.shape[0] >= PAYS and not limits(a, b)
+def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """True if, where k13 is profitable, the copies cost less than loads word by word: a tenth of the products' time."""
+    return a.shape[0] >= MIN_ROWS and not limits(a, b)

@@ -4,8 +4,8 @@
 #pragma once
 
 #include <cuda_pipeline.h>
-#include <warpwise/hopper.cuh>
-#include <warpwise/tile.cuh>
+#include <warpwise/core/float4.cuh>
+#include <warpwise/sm90/mbarrier.cuh>
 
 namespace warpwise {
 
@@ -64,7 +64,7 @@ __device__ inline void copy_slice(float* to, const Operand& from, int x, int z) 
     copy_slice_words<FEED, EXTENT, DEPTH, false>(to, from, x, z);
 }
 
-struct Place {  // in the ring, and the parity of its phase
+struct PipelineState {  // in the ring, and the parity of its phase
   int index;
   unsigned phase;
   __device__ void advance(int places, int ring) {
@@ -98,7 +98,7 @@ __device__ inline int thread_again() {
 template <int STEPS, int FLOATS, int PITCH_A, int PITCH_B, int STAGES, int NEXT_A = 32, int NEXT_B = 16,
           bool LATE = false>
 __device__ __forceinline__ void add_slices(float (&sums)[8][16], const float* a_lane, const float* b_lane, int slices,
-                                           Place& place, unsigned full, unsigned empty, bool releases) {
+                                           PipelineState& place, unsigned full, unsigned empty, bool releases) {
   Float4 a_quads[2][2], b_quads[2][4];
   const auto fetch = [&](int step) {
     const float* const a_now = a_lane + place.index * FLOATS + step * PITCH_A;
@@ -108,7 +108,7 @@ __device__ __forceinline__ void add_slices(float (&sums)[8][16], const float* a_
 #pragma unroll
     for (int q = 0; q < 4; ++q) b_quads[step % 2][q] = *reinterpret_cast<const Float4*>(b_now + q * NEXT_B);
   };
-  hopper::barrier_wait(full + 8 * place.index, place.phase);
+  sm90::mbarrier_wait(full + 8 * place.index, place.phase);
   fetch(0);
   unsigned read = 0;
   for (int s = 0; s < slices; ++s) {
@@ -118,10 +118,10 @@ __device__ __forceinline__ void add_slices(float (&sums)[8][16], const float* a_
       // After the last slice, the next one's fragment is whatever lies there, and nobody uses it.
       if (step + 1 == STEPS) {
         place.advance(1, STAGES);
-        if (s + 1 < slices) hopper::barrier_wait(full + 8 * place.index, place.phase);
+        if (s + 1 < slices) sm90::mbarrier_wait(full + 8 * place.index, place.phase);
       }
       fetch((step + 1) % STEPS);
-      if (LATE && step == 0 && s > 0 && releases) hopper::barrier_arrive(read, 0);
+      if (LATE && step == 0 && s > 0 && releases) sm90::mbarrier_arrive(read, 0);
       if (LATE && step + 2 == STEPS) read = empty + 8 * place.index;
       // A column up, the next one down: B's element stays in the operand cache along a column, A's around each turn.
 #pragma unroll
@@ -133,9 +133,9 @@ __device__ __forceinline__ void add_slices(float (&sums)[8][16], const float* a_
         }
       }
     }
-    if (!LATE && releases) hopper::barrier_arrive(read, 0);
+    if (!LATE && releases) sm90::mbarrier_arrive(read, 0);
   }
-  if (LATE && releases) hopper::barrier_arrive(read, 0);
+  if (LATE && releases) sm90::mbarrier_arrive(read, 0);
 }
 
 }  // namespace warpwise

@@ -11,7 +11,7 @@ import torch
 def multiply(output: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     """a: (m, k), b: (k, n), output: (m, n), on the CPU."""
     left, right = a.tolist(), b.tolist()
-    depth, columns = len(right), len(right[0])
+    depth, columns = len(right), output.shape[1]
     product = []
     for row in left:
         sums = []

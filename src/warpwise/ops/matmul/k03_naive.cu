@@ -3,7 +3,7 @@
 // At one moment the 32 lanes of a warp read 32 rows of A, k elements apart: 32 sectors of 32 bytes for 4 bytes each; C
 // is written the same way.
 
-#include <warpwise/numeric.cuh>
+#include <warpwise/core/numeric.cuh>
 
 // a: (m, k), b: (k, n), c: (m, n), row-major; of int8, c is int. Block: (x, y) rows and columns; grid: as many as cover
 // (m, n).
@@ -12,10 +12,10 @@ __global__ void matmul_naive(const T* a, const T* b, Out* c, int m, int n, int k
   const int row = blockIdx.x * blockDim.x + threadIdx.x;
   const int column = blockIdx.y * blockDim.y + threadIdx.y;
   if (row >= m || column >= n) return;
-  decltype(warpwise::to_summed(*a)) sum = 0;
+  decltype(warpwise::to_accumulator(*a)) sum = 0;
   for (int i = 0; i < k; ++i) {
-    sum += warpwise::to_summed(a[static_cast<long long>(row) * k + i]) *
-           warpwise::to_summed(b[static_cast<long long>(i) * n + column]);
+    sum += warpwise::to_accumulator(a[static_cast<long long>(row) * k + i]) *
+           warpwise::to_accumulator(b[static_cast<long long>(i) * n + column]);
   }
-  c[static_cast<long long>(row) * n + column] = warpwise::from_sum<Out>(sum);
+  c[static_cast<long long>(row) * n + column] = warpwise::from_accumulator<Out>(sum);
 }

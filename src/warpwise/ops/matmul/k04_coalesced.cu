@@ -3,7 +3,7 @@
 // Two sectors' worth of requests in place of 33 for each of the k steps. Only threadIdx.x and threadIdx.y have changed
 // places.
 
-#include <warpwise/numeric.cuh>
+#include <warpwise/core/numeric.cuh>
 
 // a: (m, k), b: (k, n), c: (m, n), row-major. Block: (x, y) columns and rows; grid: as many as cover (n, m).
 template <class T>

@@ -3,7 +3,7 @@
 // A block makes a 32 x 32 tile of C from 32-deep slices. Global traffic falls by 32; now every multiply-add pays for
 // two loads from shared memory, which can feed a quarter of them.
 
-#include <warpwise/numeric.cuh>
+#include <warpwise/core/numeric.cuh>
 
 constexpr int kTile = 32;
 

@@ -3,7 +3,7 @@
 // Nine loads from shared memory for eight multiply-adds instead of sixteen. 512 threads make a 64 x 64 tile from 8-deep
 // slices.
 
-#include <warpwise/numeric.cuh>
+#include <warpwise/core/numeric.cuh>
 
 constexpr int kM = 64, kN = 64, kK = 8;  // the block's tile of C, and the depth of a slice
 constexpr int kRows = 8;                 // of C a thread

@@ -3,7 +3,7 @@
 // A quarter of a load for each multiply-add instead of nine eighths. 256 threads make a 128 x 128 tile from 8-deep
 // slices.
 
-#include <warpwise/numeric.cuh>
+#include <warpwise/core/numeric.cuh>
 
 constexpr int kM = 128, kN = 128, kK = 8;  // the block's tile of C, and the depth of a slice
 constexpr int kSide = 8;                   // of the tile of C that a thread makes

@@ -4,7 +4,7 @@
 // 64 multiply-adds, by right and not because the compiler found neighbours in an unrolled loop. Two LDG.128 and five
 // stores a slice replace eight LDG.32 and eight stores.
 
-#include <warpwise/tile.cuh>
+#include <warpwise/core/float4.cuh>
 
 constexpr int kM = 128, kN = 128, kK = 8;  // the block's tile of C, and the depth of a slice
 constexpr int kSide = 8;                   // of the tile of C that a thread makes

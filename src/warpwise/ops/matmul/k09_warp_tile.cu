@@ -4,7 +4,7 @@
 // that eight of them met in half of the banks; here eight lanes read the 128 bytes of all 32 banks, and of A one quad
 // serves eight lanes. Slices are twice as deep: half the barriers.
 
-#include <warpwise/tile.cuh>
+#include <warpwise/core/float4.cuh>
 
 // Elements of one deal of a warp: each lane has 4 x 4 of them.
 constexpr int kDealM = 16, kDealN = 32;

@@ -6,7 +6,7 @@
 // and they lie in different banks where the sums are not tied to aligned quads: hence STAGED and single stores below.
 
 #include <cuda_pipeline.h>
-#include <warpwise/tile.cuh>
+#include <warpwise/core/float4.cuh>
 
 constexpr int threads_of(int bm, int bn, int wm, int wn) { return (bm / wm) * (bn / wn) * 32; }
 

@@ -7,14 +7,17 @@
 // stays what it is at every size. Tiles that fill no round of blocks may be divided: their parts of K are pieces of
 // their own, whose sums a second launch adds.
 
-#include <warpwise/hopper.cuh>
-#include <warpwise/tile.cuh>
+#include <warpwise/core/float4.cuh>
+#include <warpwise/core/shared_memory.cuh>
+#include <warpwise/sm90/mbarrier.cuh>
+#include <warpwise/sm90/tma.cuh>
+#include <warpwise/sm90/warpgroup.cuh>
 
 #include "feed.cuh"
 #include "leaving.cuh"
 
-namespace hopper = warpwise::hopper;
-using warpwise::Feed, warpwise::Operand, warpwise::Place, warpwise::Piece, warpwise::Parts, hopper::TensorMap;
+namespace sm90 = warpwise::sm90;
+using warpwise::Feed, warpwise::Operand, warpwise::PipelineState, warpwise::Piece, warpwise::Parts, sm90::TensorMap;
 
 constexpr int kFeedWarps = 4, kThreads = kFeedWarps * 32 + warpwise::kMultiplying;
 
@@ -35,25 +38,25 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
   static_assert(STAGES >= kFeedWarps, "a warp's next slice goes elsewhere than its last");
 
   extern __shared__ unsigned char raw[];
-  float* const ring = reinterpret_cast<float*>(raw + (-hopper::shared_address(raw) & 127));  // boxes lie on 128 bytes
+  float* const ring = reinterpret_cast<float*>(raw + (-warpwise::shared_address(raw) & 127));  // boxes lie on 128 bytes
   float* const staging = ring + STAGES * kFloats;
-  const unsigned full = hopper::shared_address(staging + warpwise::kStaging), empty = full + 8 * STAGES;
+  const unsigned full = warpwise::shared_address(staging + warpwise::kStaging), empty = full + 8 * STAGES;
   const int slices = (a.depth + DEPTH - 1) / DEPTH, tiles = rows * columns;
   const int pieces = parts.whole + (tiles - parts.whole) * parts.count;
 
   if (threadIdx.x == 0) {
     for (int s = 0; s < STAGES; ++s) {
-      hopper::barrier_init(full + 8 * s, (kEngine ? 1 : 0) + (kWords ? 32 : 0));
-      hopper::barrier_init(empty + 8 * s, warpwise::kWarps);
+      sm90::mbarrier_init(full + 8 * s, (kEngine ? 1 : 0) + (kWords ? 32 : 0));
+      sm90::mbarrier_init(empty + 8 * s, warpwise::kWarps);
     }
-    hopper::barrier_init_fence();
+    sm90::fence_mbarrier_init();
   }
   __syncthreads();
 
   if (threadIdx.x < kFeedWarps * 32) {
-    hopper::give_registers<kGiven>();
-    int s = threadIdx.x / 32;  // a warp takes every fourth slice, counted on from piece to piece
-    Place place{s, 1};         // all are free at first
+    sm90::warpgroup_reg_dealloc<kGiven>();
+    int s = threadIdx.x / 32;   // a warp takes every fourth slice, counted on from piece to piece
+    PipelineState place{s, 1};  // all are free at first
     for (int number = blockIdx.x; number < pieces; number += gridDim.x) {
       const Piece piece(number, slices, parts);
       const int2 tile = warpwise::tile_at(piece.tile, rows, columns, group, BM, BN);
@@ -61,28 +64,28 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
         const unsigned arrived = full + 8 * place.index;
         float* const to = ring + place.index * kFloats;
         const int depth = (piece.first + s) * DEPTH;
-        hopper::barrier_wait(empty + 8 * place.index, place.phase);
+        sm90::mbarrier_wait(empty + 8 * place.index, place.phase);
         if (kEngine && threadIdx.x % 32 == 0) {
-          hopper::barrier_expect(arrived, kBoxes);
-          if (kEngineA) hopper::load_box(hopper::shared_address(to), a_map, arrived, tile.x, depth);
-          if (kEngineB) hopper::load_box(hopper::shared_address(to + kFloatsA), b_map, arrived, tile.y, depth);
+          sm90::mbarrier_arrive_expect_tx(arrived, kBoxes);
+          if (kEngineA) sm90::tma_load_2d(warpwise::shared_address(to), a_map, arrived, tile.x, depth);
+          if (kEngineB) sm90::tma_load_2d(warpwise::shared_address(to + kFloatsA), b_map, arrived, tile.y, depth);
         }
         if constexpr (!kEngineA) warpwise::copy_slice<FEED_A, BM, DEPTH>(to, a, tile.x, depth);
         if constexpr (!kEngineB) warpwise::copy_slice<FEED_B, BN, DEPTH>(to + kFloatsA, b, tile.y, depth);
-        if (kWords) hopper::barrier_arrive_after_copies(arrived);
+        if (kWords) sm90::cp_async_mbarrier_arrive(arrived);
       }
       s -= piece.slices;
     }
     return;
   }
 
-  hopper::take_registers<kTaken>();
+  sm90::warpgroup_reg_alloc<kTaken>();
   const int warp = threadIdx.x / 32 - kFeedWarps, lane = threadIdx.x % 32;
   const int own = warp % W::tiles, share = warp / W::tiles * kSteps;  // tile of a warp, its share of the depth
   const float* const a_lane = ring + share * kPitchA + own / W::tiles_n * W::rows + lane / W::across * 4;
   const float* const b_lane = ring + kFloatsA + share * kPitchB + own % W::tiles_n * W::columns + lane % W::across * 4;
   const float zero = rows < 0 ? 1.0f : 0.0f;
-  Place place{0, 0};
+  PipelineState place{0, 0};
   for (int number = blockIdx.x; number < pieces; number += gridDim.x) {
     float sums[8][16] = {};
     const int count = Piece(number, slices, parts).slices;

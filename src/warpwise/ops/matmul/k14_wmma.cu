@@ -4,15 +4,15 @@
 // decides which lane holds which element, so that tiles lie as wmma asks: every fragment begins on 32 bytes.
 
 #include <mma.h>
-#include <warpwise/numeric.cuh>
-#include <warpwise/slabs.cuh>
+#include <warpwise/core/numeric.cuh>
+#include <warpwise/sm80/wmma_tile.cuh>
 
 namespace wmma = nvcuda::wmma;
 
 // Rows of 2-byte elements lie 48 bytes apart, so that eight rows' 16 bytes fall into all 32 banks; rows of bytes do so
 // 16 bytes apart.
 template <class T, int ROWS, int COLUMNS>
-using Tile = warpwise::Slabs<T, ROWS, COLUMNS, 16, sizeof(T) == 2 ? 24 : 16>;
+using Tile = warpwise::WmmaTile<T, ROWS, COLUMNS, 16, sizeof(T) == 2 ? 24 : 16>;
 
 // a: (m, k), b: (k, n), c: (m, n), row-major. ALIGNED: rows of a and b are whole units of 16 bytes that lie on 16.
 // BM x BN: the block's tile; BK: the depth of a slice; WM x WN: a warp's tile.
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(THREADS) matmul_wmma(const T* __restrict__ a, 
       for (int e = lane; e < 16 * 16; e += 32) {
         const int c_row = first_row + row + i * 16 + e / 16, c_column = first_column + column + j * 16 + e % 16;
         if (c_row < m && c_column < n)
-          c[static_cast<long long>(c_row) * n + c_column] = warpwise::from_sum<Out>(leaving[warp][e]);
+          c[static_cast<long long>(c_row) * n + c_column] = warpwise::from_accumulator<Out>(leaving[warp][e]);
       }
       __syncwarp();
     }

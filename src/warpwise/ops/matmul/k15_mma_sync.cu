@@ -5,7 +5,7 @@
 // next tile's slices arrive while this tile's sums leave: those go by shuffles into 16-byte stores and need neither
 // shared memory nor a barrier. A transposed factor is the same slice with its lines the other way.
 
-#include <warpwise/mma_tile.cuh>
+#include <warpwise/sm80/mma_tile.cuh>
 
 namespace mma = warpwise::mma;
 
@@ -34,8 +34,8 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) matmul_mma_sync(const T* __re
                                                                    const T* __restrict__ b, int b_stride,
                                                                    Out* __restrict__ c, int m, int n, int k,
                                                                    int tiles_m, int tiles_n, int group) {
-  using SliceA = mma::Slice<mma::Side::kA, T, BM, DEPTH, A_ALONG>;
-  using SliceB = mma::Slice<mma::Side::kB, T, BN, DEPTH, B_ALONG>;
+  using SliceA = mma::OperandTile<mma::Side::kA, T, BM, DEPTH, A_ALONG>;
+  using SliceB = mma::OperandTile<mma::Side::kB, T, BN, DEPTH, B_ALONG>;
   constexpr int kDepth = DEPTH / sizeof(T), kSteps = DEPTH / 32, kStage = SliceA::kBytes + SliceB::kBytes;
   static_assert(WM % 32 == 0 && WN % 32 == 0 && kSteps % 2 == 0, "whole stores; fragments alternate");
 
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) matmul_mma_sync(const T* __re
   fetch(0, 0, 0);
   int stage = 0, freed = STAGES - 1;
   for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
-    typename mma::Factor<T>::Sum sums[WM / 16][WN / 8][4] = {};
+    typename mma::OperandTraits<T>::Sum sums[WM / 16][WN / 8][4] = {};
     for (int done = 0; done < k; done += kDepth) {
       const int next = stage + 1 == STAGES ? 0 : stage + 1;
 #pragma unroll
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) matmul_mma_sync(const T* __re
           fetch(stage, step + 1, (step + 1) % 2);
         }
         if (step == 0) copy(freed);
-        mma::products<T>(sums, a_now[step % 2], b_now[step % 2]);
+        mma::mma_sync_tile<T>(sums, a_now[step % 2], b_now[step % 2]);
       }
       advance();
       freed = stage;

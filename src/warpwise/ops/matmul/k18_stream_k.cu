@@ -43,8 +43,8 @@ __device__ inline void add_sums(const float4* from, float (&d)[COUNT], int threa
 // floats, in the order of the registers; tickets: an int a tile, 0 before and after. Grid: at most one block a slice.
 // Dynamic shared memory: 1 KiB to align + STAGES slices + min(M, 32) * (64 GROUPS + 4) floats.
 template <class T, int GROUPS, int M, bool BY_COLUMNS, int DEPTH, int STAGES>
-__global__ void __launch_bounds__(GROUPS* kGroupThreads + 32) matmul_stream_k(
-    const __grid_constant__ hopper::TensorMap a, const __grid_constant__ hopper::TensorMap b, T* c, float* partials,
+__global__ void __launch_bounds__(GROUPS* kWarpgroupThreads + 32) matmul_stream_k(
+    const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b, T* c, float* partials,
     int* tickets, int m, int n, int k, int tiles_m, int tiles) {
   using Ring = Slices<T, GROUPS, M, BY_COLUMNS, DEPTH, STAGES>;
   constexpr int kThreads = Ring::kThreads, kRows = M < 32 ? M : 32;  // of C at once on their way out
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(GROUPS* kGroupThreads + 32) matmul_stream_k(
   }
 
   float* const staged =
-      reinterpret_cast<float*>(raw + (ring.ring - hopper::shared_address(raw)) + STAGES * Ring::kBytes);
+      reinterpret_cast<float*>(raw + (ring.ring - warpwise::shared_address(raw)) + STAGES * Ring::kBytes);
   const bool fours = in_fours(c, n);
   for (long long slice = work.first(blockIdx.x); slice < last;) {
     const int tile = static_cast<int>(slice / slices);
@@ -85,9 +85,9 @@ __global__ void __launch_bounds__(GROUPS* kGroupThreads + 32) matmul_stream_k(
         return reinterpret_cast<float4*>(partials) + (2ll * block + which) * (16 * GROUPS * M) + threadIdx.x;
       };
       const auto arrive = [&] {  // how many did before
-        hopper::named_barrier(1, kThreads);
+        sm90::named_barrier_sync(1, kThreads);
         if (threadIdx.x == 0) ticket = atomicAdd(tickets + tile, 1);
-        hopper::named_barrier(1, kThreads);
+        sm90::named_barrier_sync(1, kThreads);
         return ticket;
       };
       const bool pair = to == from + 1;
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(GROUPS* kGroupThreads + 32) matmul_stream_k(
         while (*static_cast<volatile int*>(tickets + tile) < 3) {
         }
       }
-      hopper::named_barrier(1, kThreads);
+      sm90::named_barrier_sync(1, kThreads);
       __threadfence();
       if (threadIdx.x == 0) tickets[tile] = 0;  // for the next launch
       for (int block = from; block <= to; ++block)
@@ -115,9 +115,9 @@ __global__ void __launch_bounds__(GROUPS* kGroupThreads + 32) matmul_stream_k(
     const int quad = threadIdx.x % kQuads * 4, left = n - first_column - quad;
 #pragma unroll
     for (int from = 0; from < M; from += kRows) {
-      hopper::named_barrier(1, kThreads);
+      sm90::named_barrier_sync(1, kThreads);
       Ring::template stage_rows<kRows>(staged, d, from);
-      hopper::named_barrier(1, kThreads);
+      sm90::named_barrier_sync(1, kThreads);
       const int rows = min(kRows, m - first_row - from);
       for (int row = threadIdx.x / kQuads; row < rows; row += kThreads / kQuads)
         store_quad(c + static_cast<long long>(first_row + from + row) * n + first_column + quad,

@@ -8,7 +8,7 @@
 
 #include "slices.cuh"
 #include "sums_of_cluster.cuh"
-#include <warpwise/warpgroups.cuh>
+#include <warpwise/sm90/gemm.cuh>
 
 // a: (m, k), b: (k, n), in boxes as Slices says; c: (m, n), row-major, by `map_of_c` in boxes of kRows x 64 where it
 // can be mapped; parts: sums of each of `outer` parts of K, and tickets: zeros, both where outer > 1.
@@ -16,9 +16,8 @@
 // they ask L2 for the same lines of A at once, and DRAM for neighbouring ones of B.
 // Dynamic shared memory: 1 KiB to align + STAGES slices + APART, room for what others send.
 template <class T, int GROUPS, int M, bool BY_COLUMNS, int DEPTH, int STAGES, int SPLIT, bool APART, Shared SHARED>
-__device__ inline void skinny(const hopper::TensorMap& a, const hopper::TensorMap& b, const hopper::TensorMap& map_of_c,
-                              T* c, float* parts, int* tickets, bool mapped, int m, int n, int k, int tiles_m,
-                              int outer) {
+__device__ inline void skinny(const sm90::TensorMap& a, const sm90::TensorMap& b, const sm90::TensorMap& map_of_c, T* c,
+                              float* parts, int* tickets, bool mapped, int m, int n, int k, int tiles_m, int outer) {
   using Ring = Slices<T, GROUPS, M, BY_COLUMNS, DEPTH, STAGES, SHARED>;
   constexpr int kFinish = M / 8 < SPLIT ? M / 8 : SPLIT;  // blocks that finish kRows of the tile's rows each
   constexpr int kRows = M / kFinish, kOwn = kRows / 2, kQuads = kOwn / 4, kThreads = Ring::kThreads;
@@ -29,17 +28,17 @@ __device__ inline void skinny(const hopper::TensorMap& a, const hopper::TensorMa
   __shared__ unsigned long long barriers[2 * STAGES + 1];
   __shared__ bool is_last;
   if (threadIdx.x == 0) {
-    fetch_map(&b);
-    fetch_map(&a);
-    if (mapped) fetch_map(&map_of_c);
+    sm90::prefetch_tensormap(&b);
+    sm90::prefetch_tensormap(&a);
+    if (mapped) sm90::prefetch_tensormap(&map_of_c);
   }
   Ring ring(raw, barriers);
-  const unsigned received = hopper::shared_address(barriers + 2 * STAGES);
+  const unsigned received = warpwise::shared_address(barriers + 2 * STAGES);
   const unsigned inbox = ring.ring + (APART ? STAGES * Ring::kBytes : 0);
 
   constexpr int kPair = Ring::kPairs ? 2 : 1, kCluster = SPLIT * kPair;
   constexpr bool kMeet = Ring::kPairs || (SPLIT > 1 && APART);  // at the start: barriers are to be found by others
-  const int place = kCluster > 1 ? static_cast<int>(hopper::cluster_rank()) : 0, rank = place / kPair;
+  const int place = kCluster > 1 ? static_cast<int>(sm90::cluster_ctarank()) : 0, rank = place / kPair;
   ring.half = place % kPair;
   ring.first = rank * kPair;
   const int cluster = blockIdx.x / kCluster, number = cluster / outer, part = cluster % outer;
@@ -50,35 +49,35 @@ __device__ inline void skinny(const hopper::TensorMap& a, const hopper::TensorMa
   const int slices = warpwise::cdiv(k, DEPTH), every = outer * SPLIT, first = part * SPLIT + rank;
 
   if (SPLIT > 1 && threadIdx.x == kThreads) {
-    hopper::barrier_init(received, 1);
-    hopper::barrier_expect(received, (SPLIT - 1) * kSent);
+    sm90::mbarrier_init(received, 1);
+    sm90::mbarrier_arrive_expect_tx(received, (SPLIT - 1) * kSent);
   }
   ring.init();
-  if (kMeet) hopper::cluster_arrive();
+  if (kMeet) sm90::cluster_arrive_relaxed();
   if (Ring::feeds()) {
-    if (Ring::kPairs) hopper::cluster_wait();
+    if (Ring::kPairs) sm90::cluster_wait();
     if (threadIdx.x == kThreads)
       for (int slice = first; slice < slices; slice += every) ring.load(a, b, slice * DEPTH, first_row, first_column);
     __syncwarp();
-    if (SPLIT > 1 && !APART) hopper::cluster_arrive();
+    if (SPLIT > 1 && !APART) sm90::cluster_arrive_relaxed();
     return;
   }
   float d[M / 2];
   ring.multiply(d, (slices - first + every - 1) / every);
   if (SPLIT > 1) {
     if (!APART) {
-      if (kMeet) hopper::cluster_wait();
-      hopper::cluster_arrive();
+      if (kMeet) sm90::cluster_wait();
+      sm90::cluster_arrive_relaxed();
     }
-    hopper::cluster_wait();  // all have begun; unless there is room apart, all have read their rings
+    sm90::cluster_wait();  // all have begun; unless there is room apart, all have read their rings
 #pragma unroll
     for (int other = 0; other < kFinish; ++other) {
       if (other == rank) continue;
       const unsigned to =
-          hopper::in_block(inbox + (rank - (rank > other)) * kSent + threadIdx.x * 16, other * kPair + ring.half);
-      const unsigned counts = hopper::in_block(received, other * kPair + ring.half);
+          sm90::mapa(inbox + (rank - (rank > other)) * kSent + threadIdx.x * 16, other * kPair + ring.half);
+      const unsigned counts = sm90::mapa(received, other * kPair + ring.half);
 #pragma unroll
-      for (int i = 0; i < kQuads; ++i) hopper::store_to_block(to + i * kThreads * 16, counts, d + other * kOwn + 4 * i);
+      for (int i = 0; i < kQuads; ++i) sm90::st_async_v4(to + i * kThreads * 16, counts, d + other * kOwn + 4 * i);
     }
     if (rank >= kFinish) return;
   }
@@ -89,7 +88,7 @@ __device__ inline void skinny(const hopper::TensorMap& a, const hopper::TensorMa
     for (int i = 0; i < kOwn; ++i) sums[i] = other == 0 || other == rank ? d[other * kOwn + i] : sums[i];
   }
   if (SPLIT > 1) {
-    hopper::barrier_wait_for_blocks(received, 0);
+    sm90::mbarrier_wait_cluster(received, 0);
 #pragma unroll 1
     for (int other = 0; other < SPLIT - 1; ++other) {
 #pragma unroll
@@ -104,9 +103,9 @@ __device__ inline void skinny(const hopper::TensorMap& a, const hopper::TensorMa
     for (int i = 0; i < kQuads; ++i)
       __stcg(own + (part * kQuads + i) * kThreads,
              make_float4(sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]));
-    hopper::named_barrier(1, kThreads);
+    sm90::named_barrier_sync(1, kThreads);
     if (threadIdx.x == 0) is_last = takes_last(tickets + tile * kFinish + rank, outer);
-    hopper::named_barrier(1, kThreads);
+    sm90::named_barrier_sync(1, kThreads);
     if (!is_last) return;
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) sums[i] = 0.0f;
@@ -121,40 +120,39 @@ __device__ inline void skinny(const hopper::TensorMap& a, const hopper::TensorMa
   }
 
   // Rounded and turned, a warpgroup's 64 columns of kRows rows leave as a box.
-  const int group = threadIdx.x / kGroupThreads, thread = threadIdx.x % kGroupThreads, lane = thread % 32;
+  const int group = threadIdx.x / kWarpgroupThreads, thread = threadIdx.x % kWarpgroupThreads, lane = thread % 32;
   const unsigned box = ring.ring + kLeaving + group * kRows * 128;
   const int row = first_row + rank * kRows, column = first_column + group * 64;
-  if (SPLIT == 1 || APART) hopper::named_barrier(1, kThreads);  // nobody reads the ring any more
+  if (SPLIT == 1 || APART) sm90::named_barrier_sync(1, kThreads);  // nobody reads the ring any more
 #pragma unroll
   for (int j = 0; j < kRows / 8; ++j) {
     const int unit = thread / 32 * 2 + lane / 8 % 2;  // of 16 bytes; swizzled by the row
     store_turned(box + (j * 8 + lane % 8) * 128 + ((unit ^ lane % 8) << 4),
-                 hopper::rounded(sums[4 * j], sums[4 * j + 1], T()),
-                 hopper::rounded(sums[4 * j + 2], sums[4 * j + 3], T()));
+                 sm90::rounded(sums[4 * j], sums[4 * j + 1], T()),
+                 sm90::rounded(sums[4 * j + 2], sums[4 * j + 3], T()));
   }
-  if (mapped) hopper::async_proxy_fence();
-  hopper::named_barrier(3 + group, kGroupThreads);
+  if (mapped) sm90::fence_proxy_async();
+  sm90::named_barrier_sync(3 + group, kWarpgroupThreads);
   if (mapped) {
     if (thread == 0) {
-      hopper::store_box(&map_of_c, box, column, row);
-      hopper::stores_have_read<0>();
+      sm90::tma_store_2d(&map_of_c, box, column, row);
+      sm90::tma_store_wait_read<0>();
     }
     return;
   }
-  for (int i = thread; i < kRows * 64; i += kGroupThreads) {
+  for (int i = thread; i < kRows * 64; i += kWarpgroupThreads) {
     const int y = i / 64, x = i % 64;
     if (row + y < m && column + x < n)
       c[static_cast<long long>(row + y) * n + column + x] =
-          reinterpret_cast<const T*>(raw + (box - hopper::shared_address(raw)))[y * 64 + (x ^ (y % 8 * 8))];
+          reinterpret_cast<const T*>(raw + (box - warpwise::shared_address(raw)))[y * 64 + (x ^ (y % 8 * 8))];
   }
 }
 
 template <class T, int GROUPS, int M, bool BY_COLUMNS, int DEPTH, int STAGES, int SPLIT, bool APART, Shared SHARED>
-__global__ void __launch_bounds__(GROUPS* kGroupThreads + 32) __cluster_dims__(SPLIT*(SHARED == Shared::nothing ? 1
-                                                                                                                : 2),
-                                                                               1, 1)
-    matmul_skinny(const __grid_constant__ hopper::TensorMap a, const __grid_constant__ hopper::TensorMap b,
-                  const __grid_constant__ hopper::TensorMap map_of_c, T* c, float* parts, int* tickets, bool mapped,
+__global__ void __launch_bounds__(GROUPS* kWarpgroupThreads + 32) __cluster_dims__(
+    SPLIT*(SHARED == Shared::nothing ? 1 : 2), 1, 1)
+    matmul_skinny(const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,
+                  const __grid_constant__ sm90::TensorMap map_of_c, T* c, float* parts, int* tickets, bool mapped,
                   int m, int n, int k, int tiles_m, int outer) {
   skinny<T, GROUPS, M, BY_COLUMNS, DEPTH, STAGES, SPLIT, APART, SHARED>(a, b, map_of_c, c, parts, tickets, mapped, m, n,
                                                                         k, tiles_m, outer);
@@ -162,9 +160,9 @@ __global__ void __launch_bounds__(GROUPS* kGroupThreads + 32) __cluster_dims__(S
 
 // The same of blocks alone, which begin sooner than clusters of one.
 template <class T, int GROUPS, int M, bool BY_COLUMNS, int DEPTH, int STAGES, int SPLIT, bool APART, Shared SHARED>
-__global__ void __launch_bounds__(GROUPS* kGroupThreads + 32) matmul_skinny_alone(
-    const __grid_constant__ hopper::TensorMap a, const __grid_constant__ hopper::TensorMap b,
-    const __grid_constant__ hopper::TensorMap map_of_c, T* c, float* parts, int* tickets, bool mapped, int m, int n,
+__global__ void __launch_bounds__(GROUPS* kWarpgroupThreads + 32) matmul_skinny_alone(
+    const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,
+    const __grid_constant__ sm90::TensorMap map_of_c, T* c, float* parts, int* tickets, bool mapped, int m, int n,
     int k, int tiles_m, int outer) {
   static_assert(SPLIT == 1 && SHARED == Shared::nothing, "nobody to send to");
   skinny<T, GROUPS, M, BY_COLUMNS, DEPTH, STAGES, SPLIT, APART, SHARED>(a, b, map_of_c, c, parts, tickets, mapped, m, n,

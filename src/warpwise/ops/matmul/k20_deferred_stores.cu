@@ -7,26 +7,27 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <warpwise/warpgroups.cuh>
+#include <warpwise/sm90/gemm.cuh>
 
-namespace hopper = warpwise::hopper;
+namespace sm90 = warpwise::sm90;
 
-// a: (m, k) or, ACROSS, (k, m); b: (n, k) or, ACROSS, (k, n); c: (m, n): maps with boxes of 64 x 64. rows, columns: C
-// in tiles of a cluster, BM * CM x BN * CN; group: of the tiles' order. Plan says what the other parameters are.
-template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool A_ACROSS, bool B_ACROSS>
+// a: (m, k) or, MN_MAJOR, (k, m); b: (n, k) or, MN_MAJOR, (k, n); c: (m, n): maps with boxes of 64 x 64. rows, columns:
+// C in tiles of a cluster, BM * CM x BN * CN; group: of the tiles' order. GemmConfig says what the other parameters
+// are.
+template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool A_MN_MAJOR, bool B_MN_MAJOR>
 __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* CN, 1, 1)
-    matmul_deferred_stores(const __grid_constant__ hopper::TensorMap a, const __grid_constant__ hopper::TensorMap b,
-                           const __grid_constant__ hopper::TensorMap c, int k, int rows, int columns, int group) {
-  using P = hopper::Plan<T, BM, BN, GM, GN, STAGES, CM, CN, A_ACROSS, B_ACROSS>;
-  hopper::multiply<P>(a, b, c, k, hopper::TileOrder{rows, columns, group}, hopper::Sums());
+    matmul_deferred_stores(const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,
+                           const __grid_constant__ sm90::TensorMap c, int k, int rows, int columns, int group) {
+  using P = sm90::GemmConfig<T, BM, BN, GM, GN, STAGES, CM, CN, A_MN_MAJOR, B_MN_MAJOR>;
+  sm90::gemm<P>(a, b, c, k, sm90::TileScheduler{rows, columns, group}, sm90::IdentityEpilogue());
 }
 
 // The same of blocks alone: launched as clusters, if only of one, they took 5 to 12 % longer below 2048.
-template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool A_ACROSS, bool B_ACROSS>
+template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool A_MN_MAJOR, bool B_MN_MAJOR>
 __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) matmul_deferred_stores_alone(
-    const __grid_constant__ hopper::TensorMap a, const __grid_constant__ hopper::TensorMap b,
-    const __grid_constant__ hopper::TensorMap c, int k, int rows, int columns, int group) {
+    const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,
+    const __grid_constant__ sm90::TensorMap c, int k, int rows, int columns, int group) {
   static_assert(CM * CN == 1, "no block loads for another");
-  using P = hopper::Plan<T, BM, BN, GM, GN, STAGES, CM, CN, A_ACROSS, B_ACROSS>;
-  hopper::multiply<P>(a, b, c, k, hopper::TileOrder{rows, columns, group}, hopper::Sums());
+  using P = sm90::GemmConfig<T, BM, BN, GM, GN, STAGES, CM, CN, A_MN_MAJOR, B_MN_MAJOR>;
+  sm90::gemm<P>(a, b, c, k, sm90::TileScheduler{rows, columns, group}, sm90::IdentityEpilogue());
 }

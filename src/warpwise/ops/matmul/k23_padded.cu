@@ -7,10 +7,10 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <warpwise/deep.cuh>
-#include <warpwise/warpgroups.cuh>
+#include <warpwise/sm90/gemm.cuh>
+#include <warpwise/sm90/gemm_k_major.cuh>
 
-namespace hopper = warpwise::hopper;
+namespace sm90 = warpwise::sm90;
 
 constexpr int kLines = 4;  // of a block: their loads are on the way together
 
@@ -79,28 +79,31 @@ __global__ void __launch_bounds__(256) pad_lines(const T* a, long long pitch_a, 
 }
 
 // k20 with C: (m, n) in rows that begin anywhere.
-template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool A_ACROSS, bool B_ACROSS>
+template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool A_MN_MAJOR, bool B_MN_MAJOR>
 __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* CN, 1, 1)
-    matmul_to_rows(const __grid_constant__ hopper::TensorMap a, const __grid_constant__ hopper::TensorMap b, T* c,
-                   int m, int n, int k, int rows, int columns, int group) {
-  using P = hopper::Plan<T, BM, BN, GM, GN, STAGES, CM, CN, A_ACROSS, B_ACROSS>;
-  hopper::multiply<P>(a, b, hopper::Rows<T>{c, m, n}, k, hopper::TileOrder{rows, columns, group}, hopper::Sums());
+    matmul_to_rows(const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b, T* c, int m,
+                   int n, int k, int rows, int columns, int group) {
+  using P = sm90::GemmConfig<T, BM, BN, GM, GN, STAGES, CM, CN, A_MN_MAJOR, B_MN_MAJOR>;
+  sm90::gemm<P>(a, b, sm90::DenseRows<T>{c, m, n}, k, sm90::TileScheduler{rows, columns, group},
+                sm90::IdentityEpilogue());
 }
 
-template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool A_ACROSS, bool B_ACROSS>
+template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool A_MN_MAJOR, bool B_MN_MAJOR>
 __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) matmul_to_rows_alone(
-    const __grid_constant__ hopper::TensorMap a, const __grid_constant__ hopper::TensorMap b, T* c, int m, int n, int k,
+    const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b, T* c, int m, int n, int k,
     int rows, int columns, int group) {
   static_assert(CM * CN == 1, "no block loads for another");
-  using P = hopper::Plan<T, BM, BN, GM, GN, STAGES, CM, CN, A_ACROSS, B_ACROSS>;
-  hopper::multiply<P>(a, b, hopper::Rows<T>{c, m, n}, k, hopper::TileOrder{rows, columns, group}, hopper::Sums());
+  using P = sm90::GemmConfig<T, BM, BN, GM, GN, STAGES, CM, CN, A_MN_MAJOR, B_MN_MAJOR>;
+  sm90::gemm<P>(a, b, sm90::DenseRows<T>{c, m, n}, k, sm90::TileScheduler{rows, columns, group},
+                sm90::IdentityEpilogue());
 }
 
 // k22 with such a C.
-__global__ void __launch_bounds__(warpwise::deep::kThreads, 1) __cluster_dims__(warpwise::deep::kCluster, 1, 1)
-    matmul_int8_to_rows(const __grid_constant__ hopper::TensorMap a, const __grid_constant__ hopper::TensorMap b,
-                        int* c, int m, int n, int k, int pairs, int columns, int group) {
+__global__ void __launch_bounds__(warpwise::gemm_k_major::kThreads, 1) __cluster_dims__(
+    warpwise::gemm_k_major::kCluster, 1, 1)
+    matmul_int8_to_rows(const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b, int* c,
+                        int m, int n, int k, int pairs, int columns, int group) {
   extern __shared__ unsigned char raw[];
-  warpwise::deep::multiply<signed char>(a, b, hopper::Rows<int>{c, m, n}, k, pairs, columns, group,
-                                        hopper::shared_address(raw));
+  warpwise::gemm_k_major::gemm<signed char>(a, b, sm90::DenseRows<int>{c, m, n}, k, pairs, columns, group,
+                                            warpwise::shared_address(raw));
 }

@@ -4,8 +4,8 @@
 // thread keeps sums for ROWS rows and a few columns; B passes by once, in 16-byte loads whichever way it lies, and A's
 // rows wait in shared memory. Blocks take parts of K, and the last one of a tile to finish adds the parts, in order.
 
-#include <warpwise/pack.cuh>
-#include <warpwise/reduce.cuh>
+#include <warpwise/core/pack.cuh>
+#include <warpwise/core/reduce.cuh>
 
 #include "parts_of_c.cuh"
 
@@ -19,16 +19,16 @@ __global__ void __launch_bounds__(kThreads, 2) matmul_few_rows(const T* __restri
                                                                long long a_stride, long long b_stride, int tiles_m,
                                                                int count) {
   using Pack = warpwise::Pack<T, BYTES>;
-  constexpr int kSize = Pack::size, kColumns = 32 * kSize, kTurns = ROWS > 8 ? 4 : 8, kSlice = kTurns * kWarps;
+  constexpr int kSize = Pack::size, kColumns = 32 * kSize, kTurns = ROWS > 8 ? 4 : 8, kTileK = kTurns * kWarps;
   constexpr int kStride = ROWS % 4 ? ROWS : ROWS + 4;  // floats: fewer writers of a slice share a bank
-  __shared__ __align__(16) float of_a[2][kSlice][kStride];
+  __shared__ __align__(16) float of_a[2][kTileK][kStride];
   __shared__ float room[kWarps][kColumns];
   const int part = blockIdx.x % count, number = blockIdx.x / count, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int first_row = number % tiles_m * ROWS, first_column = number / tiles_m * kColumns;
   const Tile tile{first_row, first_column, min(ROWS, m - first_row), min(kColumns, n - first_column)};
   const bool inside = lane * kSize < tile.columns;  // then so are all columns of its pack
   const T* const from_b = b + first_column + (inside ? lane * kSize : 0);
-  const int slices = warpwise::cdiv(k, kSlice);
+  const int slices = warpwise::cdiv(k, kTileK);
   const int first = static_cast<int>(static_cast<long long>(slices) * part / count);
   const int last = static_cast<int>(static_cast<long long>(slices) * (part + 1) / count);
 
@@ -37,12 +37,12 @@ __global__ void __launch_bounds__(kThreads, 2) matmul_few_rows(const T* __restri
     Pack of_b[kTurns];
 #pragma unroll
     for (int turn = 0; turn < kTurns; ++turn) {
-      const int row = slice * kSlice + turn * kWarps + warp;
+      const int row = slice * kTileK + turn * kWarps + warp;
       of_b[turn] = row < k ? *warpwise::packs<BYTES>(from_b + row * b_stride) : Pack{};
     }
     auto& slice_of_a = of_a[slice % 2];
-    for (int i = threadIdx.x; i < kSlice * ROWS; i += kThreads) {
-      const int depth = i % kSlice, row = i / kSlice, at = slice * kSlice + depth;
+    for (int i = threadIdx.x; i < kTileK * ROWS; i += kThreads) {
+      const int depth = i % kTileK, row = i / kTileK, at = slice * kTileK + depth;
       const bool exists = at < k && row < tile.rows;
       slice_of_a[depth][row] = exists ? warpwise::to_float(a[(first_row + row) * a_stride + at]) : 0.0f;
     }
@@ -90,12 +90,12 @@ __global__ void __launch_bounds__(kThreads, 2) matmul_few_rows_by_columns(const 
                                                                           int k, long long a_stride, long long b_stride,
                                                                           int tiles_m, int count) {
   using Pack = warpwise::Pack<T, BYTES>;
-  constexpr int kSize = Pack::size, kSlice = 32 * kSize, kColumns = kWarps * COLUMNS;
+  constexpr int kSize = Pack::size, kTileK = 32 * kSize, kColumns = kWarps * COLUMNS;
   __shared__ float of_a[2][ROWS][kSize][32];
   const int part = blockIdx.x % count, number = blockIdx.x / count, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int first_row = number % tiles_m * ROWS, first_column = number / tiles_m * kColumns;
   const Tile tile{first_row, first_column, min(ROWS, m - first_row), min(kColumns, n - first_column)};
-  const int slices = warpwise::cdiv(k, kSlice);
+  const int slices = warpwise::cdiv(k, kTileK);
   const int first = static_cast<int>(static_cast<long long>(slices) * part / count);
   const int last = static_cast<int>(static_cast<long long>(slices) * (part + 1) / count);
   const T* columns[COLUMNS];  // past the last one, the last one again
@@ -106,13 +106,13 @@ __global__ void __launch_bounds__(kThreads, 2) matmul_few_rows_by_columns(const 
   float sums[ROWS][COLUMNS] = {};
   for (int slice = first; slice < last; ++slice) {
     Pack of_b[COLUMNS];
-    const bool inside = slice * kSlice + lane * kSize < k;
+    const bool inside = slice * kTileK + lane * kSize < k;
 #pragma unroll
     for (int i = 0; i < COLUMNS; ++i)
-      of_b[i] = inside ? *warpwise::packs<BYTES>(columns[i] + static_cast<long long>(slice) * kSlice) : Pack{};
+      of_b[i] = inside ? *warpwise::packs<BYTES>(columns[i] + static_cast<long long>(slice) * kTileK) : Pack{};
     auto& slice_of_a = of_a[slice % 2];
-    for (int i = threadIdx.x; i < kSlice * ROWS; i += kThreads) {
-      const int depth = i % kSlice, row = i / kSlice, at = slice * kSlice + depth;
+    for (int i = threadIdx.x; i < kTileK * ROWS; i += kThreads) {
+      const int depth = i % kTileK, row = i / kTileK, at = slice * kTileK + depth;
       const bool exists = at < k && row < tile.rows;
       slice_of_a[row][depth % kSize][depth / kSize] =
           exists ? warpwise::to_float(a[(first_row + row) * a_stride + at]) : 0.0f;

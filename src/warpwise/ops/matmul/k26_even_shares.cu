@@ -8,33 +8,34 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <warpwise/warpgroups.cuh>
+#include <warpwise/sm90/gemm.cuh>
 
 #include "shares.cuh"
 
-namespace hopper = warpwise::hopper;
+namespace sm90 = warpwise::sm90;
 
-// a: (m, k) or, ACROSS, (k, m); b: (n, k) or, ACROSS, (k, n); c: (m, n): maps with boxes of 64 x 64. rows, columns: C
-// in tiles of a cluster; group_of_rows: of the tiles' order; cut, parts, edge: Shares. sums: BM x BN floats a block,
-// flags: an int a block and warpgroup, 0 before and after; of each as many as blocks in the grid. Plan says what the
-// other parameters are, and hopper::multiply how the ring turns. Grid: clusters that the GPU holds all at once.
-template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool A_ACROSS, bool B_ACROSS>
+// a: (m, k) or, MN_MAJOR, (k, m); b: (n, k) or, MN_MAJOR, (k, n); c: (m, n): maps with boxes of 64 x 64. rows, columns:
+// C in tiles of a cluster; group_of_rows: of the tiles' order; cut, parts, edge: Shares. sums: BM x BN floats a block,
+// flags: an int a block and warpgroup, 0 before and after; of each as many as blocks in the grid. GemmConfig says what
+// the other parameters are, and sm90::gemm how the ring turns. Grid: clusters that the GPU holds all at once.
+template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool A_MN_MAJOR, bool B_MN_MAJOR>
 __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* CN, 1, 1)
-    matmul_even_shares(const __grid_constant__ hopper::TensorMap a, const __grid_constant__ hopper::TensorMap b,
-                       const __grid_constant__ hopper::TensorMap c, float* sums, int* flags, int slices, int rows,
+    matmul_even_shares(const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,
+                       const __grid_constant__ sm90::TensorMap c, float* sums, int* flags, int slices, int rows,
                        int columns, int group_of_rows, int cut, int parts, int edge) {
-  using P = hopper::Plan<T, BM, BN, GM, GN, STAGES, CM, CN, A_ACROSS, B_ACROSS>;
-  constexpr unsigned kBox = hopper::kBox;
+  using P = sm90::GemmConfig<T, BM, BN, GM, GN, STAGES, CM, CN, A_MN_MAJOR, B_MN_MAJOR>;
+  constexpr unsigned kBoxBytes = sm90::kBoxBytes;
   extern __shared__ unsigned char raw[];
-  const unsigned base = (hopper::shared_address(raw) + 1023) & ~1023u;  // a swizzled unit is 1 KiB
+  const unsigned base = (warpwise::shared_address(raw) + 1023) & ~1023u;  // a swizzled unit is 1 KiB
   const unsigned slices_a = base, slices_b = slices_a + P::stages * P::bytes_a;
   const unsigned leaving = slices_b + P::stages * P::bytes_b;
-  const unsigned full = leaving + P::groups * P::boxes * kBox, empty = full + 8 * P::stages;  // barriers: arrived, read
-  const int rank = static_cast<int>(hopper::cluster_rank()), place_m = rank % P::cm, place_n = rank / P::cm;
-  const hopper::TileOrder order{rows, columns, group_of_rows};
+  const unsigned full = leaving + P::groups * P::boxes * kBoxBytes,
+                 empty = full + 8 * P::stages;  // barriers: arrived, read
+  const int rank = static_cast<int>(sm90::cluster_ctarank()), cluster_m = rank % P::cm, cluster_n = rank / P::cm;
+  const sm90::TileScheduler order{rows, columns, group_of_rows};
   // Sums pass from block to block in turns, each through a stage's room for B, where a warpgroup has kQuads of a
   // thread.
-  constexpr int kTurns = BM / 32, kQuads = P::products * P::width / 8 / kTurns;
+  constexpr int kTurns = BM / 32, kQuads = P::wgmmas * P::width / 8 / kTurns;
   static_assert(kTurns * P::bytes_b == BM * BN * sizeof(float), "all of a block's sums");
   const auto sums_of = [&](int share, int turn) {
     return reinterpret_cast<float4*>(sums) + ((share * P::cluster + rank) * kTurns + turn) * (BM * BN / 4 / kTurns);
@@ -45,31 +46,31 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
   const int cluster = blockIdx.x / P::cluster;
   if (threadIdx.x == 0) {
     for (int s = 0; s < P::stages; ++s) {
-      hopper::barrier_init(full + 8 * s, 1);
-      hopper::barrier_init(empty + 8 * s, P::groups * (P::cm + P::cn - 1));  // by all readers of what this block loads
+      sm90::mbarrier_init(full + 8 * s, 1);
+      sm90::mbarrier_init(empty + 8 * s, P::groups * (P::cm + P::cn - 1));  // by all readers of what this block loads
     }
-    hopper::barrier_init_fence();
+    sm90::fence_mbarrier_init();
   }
-  hopper::cluster_meet();
+  sm90::cluster_sync_relaxed();
 
-  if (threadIdx.x < hopper::kGroupThreads) {
-    if constexpr (P::groups > 1) hopper::give_registers<40>();
+  if (threadIdx.x < sm90::kWarpgroupThreads) {
+    if constexpr (P::groups > 1) sm90::warpgroup_reg_dealloc<40>();
     if (threadIdx.x == 0) {
-      hopper::Feeder<P> feeder(&a, &b, slices_a, slices_b, full, empty, place_m, place_n);
+      sm90::Producer<P> feeder(&a, &b, slices_a, slices_b, full, empty, cluster_m, cluster_n);
       Pieces pieces(shares, order.tiles(), cluster);
       while (pieces.next()) {
-        const int row = (order.row(pieces.tile) * P::cm + place_m) * P::bm;
-        const int column = (order.column(pieces.tile) * P::cn + place_n) * P::bn;
+        const int row = (order.row(pieces.tile) * P::cm + cluster_m) * P::bm;
+        const int column = (order.column(pieces.tile) * P::cn + cluster_n) * P::bn;
 #pragma unroll 1
         for (int s = pieces.from; s < pieces.to; ++s) feeder.load(row, column, s);
         pieces.each_other([&](int other) {
           for (int g = 0; g < P::groups; ++g) lower_once_raised(flag_of(other, g));
           global_proxy_fence();
-          hopper::Place<P::stages>& at = feeder.at;
+          sm90::PipelineState<P::stages>& at = feeder.at;
           for (int turn = 0; turn < kTurns; ++turn, at.next()) {
             const unsigned arrived = full + 8 * at.stage;
-            hopper::barrier_wait(empty + 8 * at.stage, at.phase);
-            hopper::barrier_expect(arrived, P::bytes_b);
+            sm90::mbarrier_wait(empty + 8 * at.stage, at.phase);
+            sm90::mbarrier_arrive_expect_tx(arrived, P::bytes_b);
             load_bytes(slices_b + at.stage * P::bytes_b, sums_of(other, turn), P::bytes_b, arrived);
           }
         });
@@ -78,38 +79,40 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
     const int warp = threadIdx.x / 32;
     if (warp >= 1 && warp <= P::groups) {
       for (Pieces pieces(shares, order.tiles(), cluster); pieces.next() && pieces.from > 0;) {
-        hopper::named_barrier(2 + warp, hopper::kGroupThreads + 32);
+        sm90::named_barrier_sync(2 + warp, sm90::kWarpgroupThreads + 32);
         if (threadIdx.x % 32 == 0) raise(flag_of(pieces.slot, warp - 1));
         __syncwarp();
       }
     }
   } else {
-    if constexpr (P::groups > 1) hopper::take_registers<232>();
-    const int group = threadIdx.x / hopper::kGroupThreads - 1, group_m = group % P::gm, group_n = group / P::gm;
-    const int thread = threadIdx.x % hopper::kGroupThreads;
-    const unsigned own_a = slices_a + group_m * P::products * kBox, own_b = slices_b + group_n * (P::width / 64) * kBox;
-    const bool releases = thread < P::cluster && (thread % P::cm == place_m || thread / P::cm == place_n);
-    hopper::Place<P::stages> at;
+    if constexpr (P::groups > 1) sm90::warpgroup_reg_alloc<232>();
+    const int group = threadIdx.x / sm90::kWarpgroupThreads - 1, group_m = group % P::gm, group_n = group / P::gm;
+    const int thread = threadIdx.x % sm90::kWarpgroupThreads;
+    const unsigned own_a = slices_a + group_m * P::wgmmas * kBoxBytes,
+                   own_b = slices_b + group_n * (P::width / 64) * kBoxBytes;
+    const bool releases = thread < P::cluster && (thread % P::cm == cluster_m || thread / P::cm == cluster_n);
+    sm90::PipelineState<P::stages> at;
     unsigned before = 0;  // the barrier of the slice whose products may still run
-    float d[P::products][P::width / 2];
+    float d[P::wgmmas][P::width / 2];
     unsigned kept[P::parts][16];  // the last tile, rounded, and where it belongs
     int kept_row = 0, kept_column = 0, slot = 0, box = 0;
     bool keeps = false, leaves = false;  // the tile; half of the sums of a piece
 
     const auto slice = [&](int s) {
-      hopper::barrier_wait(full + 8 * at.stage, at.phase);
-      hopper::products_begin();
+      sm90::mbarrier_wait(full + 8 * at.stage, at.phase);
+      sm90::wgmma_fence();
 #pragma unroll
-      for (int i = 0; i < hopper::kSlice / 16; ++i) {
-        const unsigned long long part_b = hopper::operand<P::b_across>(own_b + at.stage * P::bytes_b, i);
+      for (int i = 0; i < sm90::kTileK / 16; ++i) {
+        const unsigned long long part_b = sm90::operand_descriptor<P::b_mn_major>(own_b + at.stage * P::bytes_b, i);
 #pragma unroll
-        for (int p = 0; p < P::products; ++p)
-          hopper::product<T, P::width, P::a_across, P::b_across>(
-              d[p], hopper::operand<P::a_across>(own_a + at.stage * P::bytes_a + p * kBox, i), part_b, s || i);
+        for (int p = 0; p < P::wgmmas; ++p)
+          sm90::wgmma<T, P::width, P::a_mn_major, P::b_mn_major>(
+              d[p], sm90::operand_descriptor<P::a_mn_major>(own_a + at.stage * P::bytes_a + p * kBoxBytes, i), part_b,
+              s || i);
       }
-      hopper::products_commit();
-      hopper::products_wait<1>();
-      if (s > 0 && releases) hopper::barrier_arrive(before, thread);
+      sm90::wgmma_commit_group();
+      sm90::wgmma_wait_group<1>();
+      if (s > 0 && releases) sm90::mbarrier_arrive(before, thread);
       before = empty + 8 * at.stage;
       at.next();
     };
@@ -118,29 +121,29 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
       for (int j = 0; j < 4; ++j) {
         const int i = (P::parts + part) * 4 + j;
         const unsigned* const of = &kept[part][4 * j];
-        __stcg(sums_of(slot, i / kQuads) + (group * kQuads + i % kQuads) * hopper::kGroupThreads + thread,
+        __stcg(sums_of(slot, i / kQuads) + (group * kQuads + i % kQuads) * sm90::kWarpgroupThreads + thread,
                make_float4(__uint_as_float(of[0]), __uint_as_float(of[1]), __uint_as_float(of[2]),
                            __uint_as_float(of[3])));
       }
       if (part == P::parts - 1) {
         global_proxy_fence();
-        hopper::named_barrier(3 + group, hopper::kGroupThreads + 32);
+        sm90::named_barrier_sync(3 + group, sm90::kWarpgroupThreads + 32);
         leaves = false;
       }
     };
     const auto write = [&](int part) {
-      if (thread == 0) hopper::stores_have_read<P::boxes - 1>();
-      hopper::named_barrier(1 + group, hopper::kGroupThreads);
-      hopper::write_box(leaving + (group * P::boxes + box) * kBox, kept[part], group, &c,
-                        kept_row + part / (P::width / 64) * 64, kept_column + part % (P::width / 64) * 64);
+      if (thread == 0) sm90::tma_store_wait_read<P::boxes - 1>();
+      sm90::named_barrier_sync(1 + group, sm90::kWarpgroupThreads);
+      sm90::store_tile(leaving + (group * P::boxes + box) * kBoxBytes, kept[part], group, &c,
+                       kept_row + part / (P::width / 64) * 64, kept_column + part % (P::width / 64) * 64);
       if (P::boxes == 2) box ^= 1;
     };
     Pieces pieces(shares, order.tiles(), cluster);
     while (pieces.next()) {
       const int count = pieces.to - pieces.from;
       slice(0);
-      int row = ((order.row(pieces.tile) * P::cm + place_m) * P::gm + group_m) * P::products * 64;
-      int column = ((order.column(pieces.tile) * P::cn + place_n) * P::gn + group_n) * P::width;
+      int row = ((order.row(pieces.tile) * P::cm + cluster_m) * P::gm + group_m) * P::wgmmas * 64;
+      int column = ((order.column(pieces.tile) * P::cn + cluster_n) * P::gn + group_n) * P::width;
       asm volatile("" : "+r"(row), "+r"(column));  // known here, under the products, and not when the tile ends
       if (keeps) write(0);
       if (leaves) leave_kept(0);
@@ -151,8 +154,8 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
         if (leaves) leave_kept(part);
       }
       for (int s = P::parts; s < count; ++s) slice(s);
-      hopper::products_wait<0>();
-      if (releases) hopper::barrier_arrive(before, thread);
+      sm90::wgmma_wait_group<0>();
+      if (releases) sm90::mbarrier_arrive(before, thread);
 
       keeps = pieces.from == 0;
       if (!keeps) {
@@ -160,7 +163,7 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
 #pragma unroll
         for (int i = 0; i < kTurns * kQuads / 2; ++i) {
           const float* const of = &d[i / (P::width / 8)][i % (P::width / 8) * 4];
-          __stcg(sums_of(slot, i / kQuads) + (group * kQuads + i % kQuads) * hopper::kGroupThreads + thread,
+          __stcg(sums_of(slot, i / kQuads) + (group * kQuads + i % kQuads) * sm90::kWarpgroupThreads + thread,
                  make_float4(of[0], of[1], of[2], of[3]));
         }
         // A copy that the compiler cannot see through: else it shares D's registers, and products wait for each other.
@@ -177,20 +180,20 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
       pieces.each_other([&](int) {
 #pragma unroll
         for (int turn = 0; turn < kTurns; ++turn, at.next()) {
-          hopper::barrier_wait(full + 8 * at.stage, at.phase);
+          sm90::mbarrier_wait(full + 8 * at.stage, at.phase);
           const unsigned quads =
-              slices_b + at.stage * P::bytes_b + (group * kQuads * hopper::kGroupThreads + thread) * 16;
+              slices_b + at.stage * P::bytes_b + (group * kQuads * sm90::kWarpgroupThreads + thread) * 16;
 #pragma unroll
           for (int i = 0; i < kQuads; ++i) {
             float more[4];
-            hopper::load_quad(more, quads + i * hopper::kGroupThreads * 16);
+            warpwise::ld_shared_v4(more, quads + i * sm90::kWarpgroupThreads * 16);
             float* const to = &d[(turn * kQuads + i) / (P::width / 8)][(turn * kQuads + i) % (P::width / 8) * 4];
             to[0] += more[0], to[1] += more[1], to[2] += more[2], to[3] += more[3];
             // Added now: registers of one turn at a time.
             asm volatile("" : "+f"(to[0]), "+f"(to[1]), "+f"(to[2]), "+f"(to[3]));
           }
-          hopper::named_barrier(1 + group, hopper::kGroupThreads);
-          if (releases) hopper::barrier_arrive(empty + 8 * at.stage, thread);
+          sm90::named_barrier_sync(1 + group, sm90::kWarpgroupThreads);
+          if (releases) sm90::mbarrier_arrive(empty + 8 * at.stage, thread);
         }
       });
       kept_row = row;
@@ -200,7 +203,7 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
 #pragma unroll
         for (int i = 0; i < 16; ++i) {
           const float* const pair = &d[part / (P::width / 64)][part % (P::width / 64) * 32 + 2 * i];
-          kept[part][i] = hopper::rounded(pair[0], pair[1], T());
+          kept[part][i] = sm90::rounded(pair[0], pair[1], T());
         }
       }
     }
@@ -211,7 +214,7 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
         if (leaves) leave_kept(part);
       }
     }
-    if (thread == 0) hopper::stores_have_read<0>();  // the kernel's end waits for the rest
+    if (thread == 0) sm90::tma_store_wait_read<0>();  // the kernel's end waits for the rest
   }
-  hopper::cluster_meet();  // nobody leaves while another block may still arrive at its barriers
+  sm90::cluster_sync_relaxed();  // nobody leaves while another block may still arrive at its barriers
 }

@@ -1,8 +1,8 @@
 // How a block's sums leave the registers of the eight warps that multiply: its pieces of C, and parts of tiles.
 #pragma once
 
-#include <warpwise/hopper.cuh>
-#include <warpwise/tile.cuh>
+#include <warpwise/core/float4.cuh>
+#include <warpwise/sm90/warpgroup.cuh>
 
 namespace warpwise {
 
@@ -100,11 +100,11 @@ __device__ __forceinline__ void leave(const float (&sums)[8][16], float* staging
   float* const mine = staging + thread / W::across * W::pitch + thread % W::across * 4;
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    hopper::named_barrier(1, kMultiplying);
+    sm90::named_barrier_sync(1, kMultiplying);
 #pragma unroll
     for (int q = 0; q < 4; ++q)
       *reinterpret_cast<Float4*>(mine + q * (W::columns / 4)) = quad_of(&sums[i][4 * q], zero);
-    hopper::named_barrier(1, kMultiplying);
+    sm90::named_barrier_sync(1, kMultiplying);
     const int first = i / 4 * (W::rows / 2) + i % 4;
     if (W::split > 1 && quads)
       leave_rows<BM, BN, 4>(staging, to, m, n, at, thread, first);

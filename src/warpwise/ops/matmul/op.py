@@ -2,61 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import torch
 
-from warpwise.ops import _tables
-from warpwise.ops._public import public
-from warpwise.ops.matmul._shared import HERE
+from warpwise.gemm import gradients
+from warpwise.gemm.tables import tables
+from warpwise.operation import Gradient, Op, Saved, register
 from warpwise.ops.matmul.rungs import RUNGS, default
 from warpwise.ops.matmul.spec import SPEC
-from warpwise.registry import Choice, Op, register
-from warpwise.tuned import Device
-
-MATMUL = register(Op(SPEC, RUNGS, default, _tables.tables("matmul", HERE)))
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    ctx.save_for_backward(*inputs)
+def _backward(saved: Saved, grad: torch.Tensor) -> dict[str, torch.Tensor | None]:
+    """dA = dC B^T and dB = A^T dC, by the same operation, which is differentiable again."""
+    return {
+        "a": _matmul(grad, saved.b.t()) if saved.wants("a") else None,
+        "b": _matmul(saved.a.t(), grad) if saved.wants("b") else None,
+    }
 
 
-def _backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """dA = dC B^T and dB = A^T dC, by the same operation, so that it can be differentiated again."""
-    a, b = ctx.saved_tensors
-    wants_a, wants_b = ctx.needs_input_grad[:2]
-    return _matmul(grad, b.t()) if wants_a else None, _matmul(a.t(), grad) if wants_b else None
+def _eager_records(a: torch.Tensor, b: torch.Tensor) -> bool | Callable[[], bool]:
+    return gradients.eager_records(MATMUL, a, b)
 
 
-_matmul = public(
-    MATMUL, "(Tensor a, Tensor b) -> Tensor", _backward, _save, autocast="low_precision", eager_records=True
-)
+_GRADIENT = Gradient(_backward, saves=("a", "b"), eager_records=_eager_records)
+MATMUL: Op = register(Op(replace(SPEC, gradient=_GRADIENT), RUNGS, default, tables("matmul", Path(__file__).parent)))
+_matmul = MATMUL.call
 
 
 def matmul(a: torch.Tensor, b: torch.Tensor, *, rung: str | None = None) -> torch.Tensor:
     """``a @ b`` for matrices a (M, K) and b (K, N): (M, N), all of one dtype, float16, bfloat16, float32 or float64.
 
-    Products are summed in float32 (float64 for float64, which PyTorch computes), and float32 is never rounded to TF32.
-    The product of two int8 matrices is int32 and exact; K is up to 131071 then. An empty sum, K = 0, is 0. Any strides and
-    offsets are right, more than 2^31 elements too; where a size alone is above 2^31 - 1024 PyTorch computes.
-    Differentiable in floating point. Raises ``TypeError`` or ``ValueError`` if the two are no matrices, differ in dtype
-    or device, or do not fit. ``rung`` asks for one kernel of the ladder by name, ``name@config`` for one of its tiles;
-    without it ``matmul.chosen(a, b)`` says what runs.
+    Products are summed in float32 (in float64 for float64, which PyTorch computes); float32 is never rounded to TF32.
+    The product of two int8 matrices is int32 and exact, with K up to 131071. An empty sum, K = 0, is 0. Any strides,
+    offsets and more than 2^31 elements are supported; where one size exceeds 2^31 - 1024 PyTorch computes.
+
+    Differentiable in floating point; where PyTorch computes forward and backward, its autograd records the product, and
+    ``torch.backends.cuda.matmul`` applies to a float32 backward if TF32 is switched on after the forward. Raises
+    ``TypeError`` or ``ValueError`` if a or b is not 2-D, if they differ in dtype or device, or if their shapes do not
+    match. ``rung`` names one rung, ``name@config`` one of its configurations; ``warpwise.operation.chosen(MATMUL, a, b)``
+    returns what runs without it.
     """
-    return _matmul(a, b, rung=rung)
-
-
-def chosen(a: torch.Tensor, b: torch.Tensor, *, device: Device | str | None = None) -> Choice:
-    """What ``matmul(a, b)`` runs, a rung with its tile or PyTorch, with the reason and the times measured nearby.
-
-    ``device`` asks for another GPU than the tensors lie on, by its tables alone: ``"NVIDIA H200"``, or a
-    ``warpwise.tuned.Device``, whose target and number of multiprocessors find a table of a GPU alike. Nothing is computed,
-    so that a and b may be on the meta device. Raises as ``matmul`` does, and ``LookupError`` if these tables have no point
-    nearby.
-
-    >>> print(ww.ops.matmul.chosen(a, b))
-    """
-    return _tables.chosen(MATMUL, a, b, device=device)
-
-
-matmul.chosen = chosen  # type: ignore[attr-defined]  # warpwise.ops.matmul is the function, not this folder
+    output: torch.Tensor = _matmul(a, b, rung=rung)
+    return output

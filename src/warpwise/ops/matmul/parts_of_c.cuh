@@ -1,7 +1,7 @@
 // Sums over parts of K on their way to C: written at once where there is one part, else left for the last block to add.
 #pragma once
 
-#include <warpwise/parts.cuh>
+#include <warpwise/core/partial_sums.cuh>
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 
@@ -13,7 +13,7 @@ struct Tile {
 // After all threads wrote their block's part: the last block of `count` writes the tile of c.
 template <class T>
 __device__ inline void add_parts(T* c, const float* parts, int* ticket, int count, int m, int n, Tile tile) {
-  if (count == 1 || !warpwise::is_last_of(ticket, count)) return;
+  if (count == 1 || !warpwise::is_last_block(ticket, count)) return;
   for (int i = threadIdx.x; i < tile.rows * tile.columns; i += kThreads) {
     const long long at =
         static_cast<long long>(tile.first_row + i / tile.columns) * n + tile.first_column + i % tile.columns;

@@ -1,8 +1,6 @@
 // Slices of tiles dealt evenly to clusters: who does which, and how sums pass from one to another.
 #pragma once
 
-#include <warpwise/hopper.cuh>
-
 // The slices of the first `cut` tiles, for `clusters` shares. parts = 0, in a row: share by share through one tile
 // after another; a boundary within `edge` slices of a tile's lies there, as sums that leave cost more than such a piece
 // evens out. parts >= 2, side by side: the first `cut` shares are the first `edge` slices of a tile each, and the

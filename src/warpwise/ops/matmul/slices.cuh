@@ -6,12 +6,16 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <warpwise/hopper.cuh>
-#include <warpwise/tile.cuh>
+#include <warpwise/core/float4.cuh>
+#include <warpwise/core/shared_memory.cuh>
+#include <warpwise/sm90/mbarrier.cuh>
+#include <warpwise/sm90/tma.cuh>
+#include <warpwise/sm90/warpgroup.cuh>
+#include <warpwise/sm90/wgmma.cuh>
 
-namespace hopper = warpwise::hopper;
+namespace sm90 = warpwise::sm90;
 
-constexpr int kGroupThreads = 128;  // a warpgroup takes 64 columns of B
+constexpr int kWarpgroupThreads = 128;  // a warpgroup takes 64 columns of B
 
 // What the two blocks of a pair load once for both of them, half each.
 enum class Shared { nothing, a, b };
@@ -23,7 +27,7 @@ struct Slices {
   static constexpr int kBoxes = DEPTH / 64;  // side by side along K, 128 bytes each
   static constexpr unsigned kBoxB = GROUPS * 64 * 128, kBoxA = M * 128, kBytesB = kBoxes * kBoxB;
   static constexpr unsigned kBytes = kBytesB + kBoxes * kBoxA;
-  static constexpr int kThreads = GROUPS * kGroupThreads;  // that multiply; one more warp feeds
+  static constexpr int kThreads = GROUPS * kWarpgroupThreads;  // that multiply; one more warp feeds
   static constexpr int kStaged = GROUPS * 64 + 4;  // floats of a staged row: lanes two rows apart are 8 banks apart
   static constexpr bool kPairs = SHARED != Shared::nothing;
   static_assert(M % (SHARED == Shared::a ? 16 : 8) == 0, "A's rows come in swizzled units of 8");
@@ -36,8 +40,8 @@ struct Slices {
 
   // `raw`: 1 KiB to align, then STAGES slices; `barriers`: 2 * STAGES.
   __device__ Slices(unsigned char* raw, unsigned long long* barriers)
-      : ring((hopper::shared_address(raw) + 1023) & ~1023u),  // a swizzled unit is 1 KiB
-        full(hopper::shared_address(barriers)),
+      : ring((warpwise::shared_address(raw) + 1023) & ~1023u),  // a swizzled unit is 1 KiB
+        full(warpwise::shared_address(barriers)),
         empty(full + 8 * STAGES),
         phase(feeds()) {}  // every place is free at first
 
@@ -46,16 +50,16 @@ struct Slices {
   // The warp that feeds makes the barriers and goes on at once; those that multiply wait for them.
   __device__ void init() const {
     if (!feeds()) {
-      hopper::named_barrier(2, kThreads + 32);
+      sm90::named_barrier_sync(2, kThreads + 32);
       return;
     }
     if (threadIdx.x == kThreads) {
       for (int s = 0; s < STAGES; ++s) {
-        hopper::barrier_init(full + 8 * s, 1);
-        hopper::barrier_init(empty + 8 * s, kPairs ? 2 * GROUPS : GROUPS);
+        sm90::mbarrier_init(full + 8 * s, 1);
+        sm90::mbarrier_init(empty + 8 * s, kPairs ? 2 * GROUPS : GROUPS);
       }
-      hopper::barrier_init_fence();
-      hopper::async_proxy_fence();
+      sm90::fence_mbarrier_init();
+      sm90::fence_proxy_async();
     }
     __syncwarp();
     asm volatile("bar.arrive 2, %0;" ::"n"(kThreads + 32) : "memory");
@@ -69,18 +73,18 @@ struct Slices {
   }
 
   // One thread asks for the slice at `depth`, and for the other block of a pair for half of what they share.
-  __device__ void load(const hopper::TensorMap& a, const hopper::TensorMap& b, int depth, int row, int column) {
+  __device__ void load(const sm90::TensorMap& a, const sm90::TensorMap& b, int depth, int row, int column) {
     const unsigned arrived = full + 8 * stage, to_b = ring + stage * kBytes, to_a = to_b + kBytesB;
-    const hopper::Policy policy = hopper::evict_first();  // both pass by once
+    const sm90::CachePolicy policy = sm90::createpolicy_evict_first();  // both pass by once
     const int half_a = SHARED == Shared::a ? half * (M / 2) : 0, half_b = SHARED == Shared::b ? half : 0;
-    const auto ask = [&](bool shared, unsigned to, const hopper::TensorMap* map, int x, int y) {
+    const auto ask = [&](bool shared, unsigned to, const sm90::TensorMap* map, int x, int y) {
       if (shared)
-        hopper::load_box_multicast(to, map, arrived, x, y, static_cast<unsigned short>(3 << first), policy);
+        sm90::tma_load_2d_multicast(to, map, arrived, x, y, static_cast<unsigned short>(3 << first), policy);
       else
-        hopper::load_box(to, map, arrived, x, y, policy);
+        sm90::tma_load_2d(to, map, arrived, x, y, policy);
     };
-    hopper::barrier_wait(empty + 8 * stage, phase);
-    hopper::barrier_expect(arrived, kBytes);
+    sm90::mbarrier_wait(empty + 8 * stage, phase);
+    sm90::mbarrier_arrive_expect_tx(arrived, kBytes);
 #pragma unroll
     for (int box = 0; box < kBoxes; ++box, depth += 64) {
       if (BY_COLUMNS)
@@ -101,32 +105,32 @@ struct Slices {
 
   // D = the sum of the next `count` slices' products. All warpgroups that multiply; then nobody reads those slices.
   __device__ void multiply(float (&d)[M / 2], int count) {
-    const int group = threadIdx.x / kGroupThreads, thread = threadIdx.x % kGroupThreads;
+    const int group = threadIdx.x / kWarpgroupThreads, thread = threadIdx.x % kWarpgroupThreads;
     unsigned before = 0;  // the barrier of the slice whose products may still run
     // Nobody waits for the last places to be free, and the other block of a pair may be gone by then.
     const auto release = [&](int s) {
       if (!kPairs && thread == 0) arrive(before);
-      if (kPairs && thread < 2 && s + STAGES < count) hopper::barrier_arrive(before, first + thread);
+      if (kPairs && thread < 2 && s + STAGES < count) sm90::mbarrier_arrive(before, first + thread);
     };
 #pragma unroll
     for (int i = 0; i < M / 2; ++i) d[i] = 0.0f;
     for (int s = 0; s < count; ++s, next()) {
       const unsigned from_b = ring + stage * kBytes + group * 8192, from_a = ring + stage * kBytes + kBytesB;
-      hopper::barrier_wait(full + 8 * stage, phase);
-      hopper::products_begin();
+      sm90::mbarrier_wait(full + 8 * stage, phase);
+      sm90::wgmma_fence();
 #pragma unroll
       for (int i = 0; i < DEPTH / 16; ++i) {
         const unsigned b_now = from_b + i / 4 * kBoxB + i % 4 * (BY_COLUMNS ? 32 : 2048);
         const unsigned a_now = from_a + i / 4 * kBoxA + i % 4 * 32;
-        hopper::product<T, M, !BY_COLUMNS, false>(d, hopper::matrix(b_now, BY_COLUMNS ? 16 : 8192, 1024),
-                                                  hopper::matrix(a_now, 16, 1024), true);
+        sm90::wgmma<T, M, !BY_COLUMNS, false>(d, sm90::matrix_descriptor(b_now, BY_COLUMNS ? 16 : 8192, 1024),
+                                              sm90::matrix_descriptor(a_now, 16, 1024), true);
       }
-      hopper::products_commit();
-      hopper::products_wait<1>();
+      sm90::wgmma_commit_group();
+      sm90::wgmma_wait_group<1>();
       if (s > 0) release(s - 1);
       before = empty + 8 * stage;
     }
-    hopper::products_wait<0>();
+    sm90::wgmma_wait_group<0>();
     if (count > 0) release(count - 1);
   }
 

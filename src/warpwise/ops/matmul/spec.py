@@ -1,57 +1,43 @@
-"""The product of two matrices: what it is, knowing no kernel."""
+"""The specification of matmul."""
 
 from __future__ import annotations
 
 import torch
 
-from warpwise.ops._common import FLOATS, check_factors, check_tensor, draw, without_tf32
-from warpwise.registry import Case, Cost, Spec
+from warpwise.gemm.operands import check_operands, draw_operands, product_cost, product_magnitude
+from warpwise.gemm.precision import without_tf32
+from warpwise.operation import FLOATS, Case, Output, Spec, check_tensor
 
 KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 DTYPES = (*FLOATS, torch.int8)
-ELSEWHERE = {1: "ops.matvec multiplies a matrix by a vector", 3: "ops.batched_matmul multiplies batches of matrices"}
-SCALED = (torch.float8_e4m3fn, torch.float8_e5m2)
-INT8_DEPTH = 2**17 - 1  # products of int8 are up to 2^14, and so many of them stay below 2^31
+OTHER_OPS = {1: "ops.matvec multiplies a matrix by a vector", 3: "ops.batched_matmul multiplies batches of matrices"}
+FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
+MAX_INT8_K = 2**17 - 1  # int8 products are up to 2^14; sums of so many stay below 2^31
 
 
 def check(a: torch.Tensor, b: torch.Tensor) -> None:
-    for name, factor in (("a", a), ("b", b)):
-        if isinstance(factor, torch.Tensor) and factor.dtype in SCALED:
+    for name, operand in (("a", a), ("b", b)):
+        if isinstance(operand, torch.Tensor) and operand.dtype in FP8:
             known = ", ".join(map(str, DTYPES))
             raise TypeError(
-                f"matmul: expected {name} of dtype {known}, got {factor.dtype}; ops.scaled_matmul multiplies fp8"
+                f"matmul: expected {name} of dtype {known}, got {operand.dtype}; ops.scaled_matmul multiplies fp8"
             )
-        check_tensor("matmul", name, factor, DTYPES)
-        if factor.dim() in ELSEWHERE:
+        check_tensor("matmul", name, operand, DTYPES)
+        if operand.dim() in OTHER_OPS:
             raise ValueError(
-                f"matmul: expected {name} with 2 dimensions, got shape {tuple(factor.shape)}; {ELSEWHERE[factor.dim()]}"
+                f"matmul: expected {name} with 2 dimensions, got shape {tuple(operand.shape)}; {OTHER_OPS[operand.dim()]}"
             )
-    check_factors("matmul", a, b, DTYPES)
-    if a.dtype == torch.int8 and a.shape[1] > INT8_DEPTH:
+    check_operands("matmul", a, b, DTYPES)
+    if a.dtype == torch.int8 and a.shape[1] > MAX_INT8_K:
         raise ValueError(
-            f"matmul: expected a of torch.int8 with up to {INT8_DEPTH} columns, whose sums of products fit in 32 bits, "
+            f"matmul: expected a of torch.int8 with up to {MAX_INT8_K} columns, whose sums of products fit in 32 bits, "
             f"got {tuple(a.shape)}"
         )
-
-
-def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    m, n, k = (case.sizes[name] for name in ("m", "n", "k"))
-    return draw(case, (m, k), dtype, device, 2 * seed, power=2), draw(
-        case, (k, n), dtype, device, 2 * seed + 1, power=2
-    )
-
-
-def outputs(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return a.new_empty((a.shape[0], b.shape[1]), dtype=torch.int32 if a.dtype == torch.int8 else a.dtype)
 
 
 def reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """In float64, which holds the sums of int8 products exactly."""
     return a.double() @ b.double()
-
-
-def magnitude(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return a.double().abs() @ b.double().abs()
 
 
 def eager(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -60,10 +46,10 @@ def eager(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _of_int8(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """torch._int_mm, which on a GPU is cuBLAS, of factors as it likes them: padded by zeros, b in columns.
+    """torch._int_mm, which on a GPU is cuBLAS, with operands padded by zeros and b column-major.
 
-    An H200's cuBLAS takes a row-major b at a seventh of its speed, and not at every size. On a CPU it may sum pairs of
-    products in 16 bits, with saturation, where the CPU lacks VNNI; int32 factors do not.
+    On an H200 cuBLAS takes a row-major b at a seventh of the speed, and not at every size. On a CPU without VNNI
+    torch._int_mm may sum pairs of products in 16 bits, with saturation; int32 operands avoid that.
     """
     if not a.is_cuda:
         return torch.mm(a.int(), b.int())
@@ -78,25 +64,26 @@ def _of_int8(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         b = torch.nn.functional.pad(b, (0, depth, 0, columns))
     a, b = a.contiguous(), b.contiguous()
     if not torch.compiler.is_compiling():
-        a, b = (factor.clone() if factor.data_ptr() % 16 else factor for factor in (a, b))
+        a, b = (operand.clone() if operand.data_ptr() % 16 else operand for operand in (a, b))
     return torch._int_mm(a, b.t())[:m, :n].contiguous()
 
 
-def cost(a: torch.Tensor, b: torch.Tensor) -> Cost:
-    (m, k), n = a.shape, b.shape[1]
-    written = m * n * (4 if a.dtype == torch.int8 else a.element_size())
-    return Cost(bytes=(m * k + k * n) * a.element_size() + written, flops=2 * m * n * k)
-
-
+OUTPUT = Output(
+    shape=lambda a, b: (a.shape[0], b.shape[1]),
+    dtype=lambda a, b: torch.int32 if a.dtype == torch.int8 else a.dtype,
+    terms=lambda a, b: a.shape[1],
+    magnitude=product_magnitude,
+)
 SPEC = Spec(
-    name="matmul",
+    schema="matmul(Tensor a, Tensor b) -> Tensor",
     summary="the product of two matrices, accumulated in float32, or of int8 in int32",
-    inputs=inputs,
+    outputs={"output": OUTPUT},
+    inputs=draw_operands,
     check=check,
-    outputs=outputs,
     reference=reference,
     eager=eager,
-    cost=cost,
+    cost=product_cost,
+    autocast="low_precision",
     cases=(
         Case("square", {"m": 48, "n": 48, "k": 48}),
         Case("ragged", {"m": 33, "n": 61, "k": 17}),
@@ -120,7 +107,5 @@ SPEC = Spec(
         Case("few_rows", {"m": 16, "n": 4096, "k": 4096}),
     ),
     dtypes=(*KERNEL_DTYPES, torch.int8),
-    terms=lambda a, b: a.shape[1],
-    magnitude=magnitude,
     vendor="cuBLAS",
 )

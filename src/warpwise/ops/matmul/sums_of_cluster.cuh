@@ -1,18 +1,14 @@
 // Sums that blocks of a cluster hand each other from register to register's place, and the end of a tile of C^T.
 #pragma once
 
-#include <warpwise/hopper.cuh>
+#include <warpwise/core/shared_memory.cuh>
+#include <warpwise/sm90/tma.cuh>
 
-namespace hopper = warpwise::hopper;
-
-// The copy engine's cache of maps is asked for one.
-__device__ inline void fetch_map(const hopper::TensorMap* map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
-}
+namespace sm90 = warpwise::sm90;
 
 __device__ inline void add_quad(float* sums, unsigned address) {
   float v[4];
-  hopper::load_quad(v, address);
+  warpwise::ld_shared_v4(v, address);
 #pragma unroll
   for (int e = 0; e < 4; ++e) sums[e] += v[e];
 }

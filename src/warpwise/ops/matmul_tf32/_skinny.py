@@ -1,4 +1,4 @@
-"""The launcher of k06: few rows or few tiles, where what fills the GPU is a division of K."""
+"""The launcher of k06, for few rows or few tiles: K is divided to fill the GPU."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from typing import NamedTuple
 import torch
 
 from warpwise import cuda
-from warpwise.ops._common import cdiv, multiprocessors
-from warpwise.ops.matmul._shared import sizes
-from warpwise.ops.matmul._skinny import numbers
-from warpwise.ops.matmul._tiles import ROOM
-from warpwise.ops.matmul_tf32._turned import TILES as TURNED_TILES
-from warpwise.ops.matmul_tf32._turned import addressable, along, copied
+from warpwise.gemm.config import config_numbers
+from warpwise.gemm.limits import HOPPER_SHARED
+from warpwise.gemm.operands import sizes
+from warpwise.operation import cdiv, sm_count
+from warpwise.ops.matmul_tf32._turned import CONFIGS as TURNED_CONFIGS
+from warpwise.ops.matmul_tf32._turned import aligned_copy, aligned_rows, k_major
 
 SKINNY = cuda.load(Path(__file__).parent / "k06_skinny.cu")
 REORDERED = cuda.load(Path(__file__).parent / "reordered.cu")
-WIDTHS = (8, 16, 32, 64, 128, 256)  # rows of A that a product takes
-DEPTH = 32  # of a slice: what 128 bytes of a swizzled row hold
-BEGIN = 8600  # clocks of a kernel that multiplies nothing
-TILES = re.compile(rf"(\d+)x(\d+)x{DEPTH}_s(\d+)_k(\d+)_o(\d+)")
+WIDTHS = (8, 16, 32, 64, 128, 256)  # rows of A: wgmma's n
+DEPTH = 32  # of a stage: 128 bytes, a swizzled row
+BEGIN = 8600  # clocks of a kernel without products
+FORM = re.compile(rf"(\d+)x(\d+)x{DEPTH}_s(\d+)_k(\d+)_o(\d+)")
 
 
-class From(NamedTuple):
-    """Whether B's columns are what lies one after another, and whether its lines begin between 16 bytes."""
+class Layout(NamedTuple):
+    """B's: whether it is K-major (column-major), and whether its rows or columns begin between multiples of 16 bytes."""
 
-    by_columns: bool
+    k_major: bool
     shifted: bool
 
 
-class Tiles(NamedTuple):
-    """``columns`` of B x ``rows`` of A, ``stages`` slices on their way.
+class SkinnyConfig(NamedTuple):
+    """A tile of ``columns`` of B x ``rows`` of A, and pipeline stages.
 
-    ``split`` blocks of a cluster divide K, and ``outer`` clusters divide it once more, by way of global memory.
+    ``split`` blocks of a cluster divide K; ``outer`` clusters divide it once more and reduce through global memory.
     """
 
     columns: int
@@ -49,35 +49,35 @@ class Tiles(NamedTuple):
         return f"{self.columns}x{self.rows}x{DEPTH}_s{self.stages}_k{self.split}_o{self.outer}"
 
     @classmethod
-    def named(cls, name: str) -> Tiles:
-        return cls(*numbers(name, TILES))
+    def named(cls, name: str) -> SkinnyConfig:
+        return cls(*config_numbers("matmul_tf32", name, FORM))
 
-    def kernel(self, from_: From) -> str:
+    def kernel(self, layout: Layout) -> str:
         rest = f"{self.columns // 64}, {self.rows}, {self.stages}, {self.split}"
-        return f"matmul_skinny{'_shifted' if from_.shifted else ''}<{str(from_.by_columns).lower()}, {rest}>"
+        return f"matmul_skinny{'_shifted' if layout.shifted else ''}<{str(layout.k_major).lower()}, {rest}>"
 
-    def shared_bytes(self, from_: From) -> int:
-        """Dynamic shared memory: the parts of a slice begin on 1 KiB, and lines of B that are shifted are four words longer."""
-        longer = 4 * (self.columns if from_.by_columns else DEPTH) if from_.shifted else 0
+    def shared_bytes(self, layout: Layout) -> int:
+        """Dynamic shared memory: operands of a stage begin on 1 KiB; shifted rows of B are four words longer."""
+        longer = 4 * (self.columns if layout.k_major else DEPTH) if layout.shifted else 0
         of_b = cdiv((self.columns * DEPTH + longer) * 4, 1024) * 1024
         return 1024 + self.stages * (of_b + self.rows * DEPTH * 4)
 
-    def threads(self, from_: From) -> int:
-        """Those that multiply, and a warp that feeds them; a warpgroup where it has to give registers."""
-        moves = self.columns == 128 and self.rows == 256 and from_ != From(True, False)
+    def threads(self, layout: Layout) -> int:
+        """Consumers, and a producer warp, or a warpgroup where it gives up registers (setmaxnreg)."""
+        moves = self.columns == 128 and self.rows == 256 and layout != Layout(True, False)
         return 2 * self.columns + (128 if moves else 32)
 
     def clocks(self, m: int, n: int, k: int, processors: int) -> float:
-        """An estimate of SM clocks: waves of blocks, whose slices wait for DRAM, for L2, for the way to the SM or for products.
+        """An estimate of SM clocks: waves of blocks, each bound by DRAM, L2, the SM's ingress or wgmma.
 
-        An H200's DRAM brings 2700 bytes a clock, 23 to an SM; L2 gives 5200, counting half of A, whose lines neighbours ask for
-        at once; an SM takes 80. A slice of 64 columns is 2 clocks of the matrix units a row of A. What is not the slowest of
-        these is hidden but for a ninth. A wave costs 8600 clocks to begin and to end, and its sums pass shared memory at 16
-        bytes a clock; parts in global memory cost a launch more. Fitted to 500 times of 18 shapes.
+        On an H200 DRAM delivers 2700 bytes a clock, 23 to an SM; L2 5200, counting half of A, whose lines neighbours load at
+        once; an SM receives 80. wgmma takes 2 clocks a row of A for 64 columns of a stage. A ninth of what is not the
+        bottleneck is not hidden. A wave takes 8600 clocks to start and end, and its sums pass through shared memory at 16
+        bytes a clock; partial sums in global memory take one launch more. Fitted to 500 times of 18 shapes.
         """
         tiles_m, tiles_n = max(1, cdiv(m, self.rows)), max(1, cdiv(n, self.columns))
         blocks = tiles_m * tiles_n * self.split * self.outer
-        an_sm = min(128 // self.columns, ROOM // (self.shared_bytes(From(False, False)) + 1024))
+        an_sm = min(128 // self.columns, HOPPER_SHARED // (self.shared_bytes(Layout(False, False)) + 1024))
         places = processors * an_sm
         waves = cdiv(blocks, places if self.split < 4 else places * 10 // 11)  # 30 clusters of 4 are at once on 132 SMs
         at_once = cdiv(blocks, waves)  # waves end one by one, not together
@@ -95,14 +95,16 @@ class Tiles(NamedTuple):
 
 
 def stages_of(columns: int, rows: int, an_sm: int) -> int:
-    """Slices on their way, of ``an_sm`` blocks an SM: 64 KB of B are enough, 80 with 128 columns or two blocks, and with more
-    blocks drift apart along K."""
+    """Pipeline stages of ``an_sm`` blocks an SM. 64 KB of B in flight are enough, 80 with 128 columns or two blocks; with
+    more, blocks drift apart along K."""
     enough = 5 if columns == 128 or an_sm == 2 else 8 if rows < 128 else 6
-    return min(enough, (ROOM // an_sm - 2048) // (cdiv((columns + 4) * DEPTH * 4, 1024) * 1024 + rows * DEPTH * 4))
+    return min(
+        enough, (HOPPER_SHARED // an_sm - 2048) // (cdiv((columns + 4) * DEPTH * 4, 1024) * 1024 + rows * DEPTH * 4)
+    )
 
 
-def candidates(m: int, n: int, k: int, processors: int) -> list[Tiles]:
-    """Tiles that hold all rows of A, or fewer of many, with K whole, halved, or divided to fill the GPU."""
+def candidates(m: int, n: int, k: int, processors: int) -> list[SkinnyConfig]:
+    """Configurations whose tile holds all rows of A, or fewer of many, with K whole, halved, or divided to fill the GPU."""
     widest = next((width for width in WIDTHS if width >= m), WIDTHS[-1])
     tiles_128 = cdiv(m, 128) * cdiv(n, 64)
     narrow = tiles_128 < processors if m > 128 else 4 * tiles_128 < processors  # else tiles of all rows, or of 128
@@ -113,39 +115,41 @@ def candidates(m: int, n: int, k: int, processors: int) -> list[Tiles]:
             stages = stages_of(columns, rows, an_sm)
             tiles = max(1, cdiv(m, rows) * cdiv(n, columns))
             for outer in (1, an_sm * processors // (split * tiles)):
-                whole = rows * (columns + 4) <= stages * (rows + columns) * DEPTH  # the sums take the slices' place
+                whole = rows * (columns + 4) <= stages * (rows + columns) * DEPTH  # sums reuse the stages' memory
                 deep = split * outer == 1 or k >= 2 * DEPTH * split * outer
                 if stages >= 3 and whole and deep and outer >= 1 and (an_sm == 1 or columns == 64):
-                    found.append(Tiles(columns, rows, stages, split, outer))
+                    found.append(SkinnyConfig(columns, rows, stages, split, outer))
     return list(dict.fromkeys(found))
 
 
 @functools.lru_cache(maxsize=1024)
-def ranked(m: int, n: int, k: int, processors: int) -> tuple[Tiles, ...]:
-    """The candidates, the one that is estimated to be fastest first."""
+def ranked(m: int, n: int, k: int, processors: int) -> tuple[SkinnyConfig, ...]:
+    """The candidates, the fastest by ``clocks`` first."""
     return tuple(sorted(candidates(m, n, k, processors), key=lambda tiles: tiles.clocks(m, n, k, processors)))
 
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """Its own choice, then those that are estimated to come next."""
-    return tuple(map(str, ranked(*sizes(a, b), multiprocessors(a))[:8]))
+    """The eight fastest by ``clocks``."""
+    return tuple(map(str, ranked(*sizes(a, b), sm_count(a))[:8]))
 
 
-def where(b: torch.Tensor) -> tuple[torch.Tensor, From]:
-    """B's lines, as rows, and how they lie: where they are, if the copy engine can read them, which takes four lines at least
-    where they begin between 16 bytes; else in a copy."""
+def b_operand(b: torch.Tensor) -> tuple[torch.Tensor, Layout]:
+    """B's rows or columns, as rows, and its layout: in place if TMA can load them, else a copy.
+
+    Shifted ones, which begin between multiples of 16 bytes, can be loaded in place if there are four or more.
+    """
     for by_columns, lines in ((True, b.t()), (False, b)):
-        if addressable(lines):
-            return lines, From(by_columns, False)
+        if aligned_rows(lines):
+            return lines, Layout(by_columns, False)
     storage = b.data_ptr() - b.storage_offset() * 4
     for by_columns, lines in ((True, b.t()), (False, b)):
         if lines.stride(1) == 1 and lines.stride(0) >= lines.shape[1] and lines.shape[0] >= 4 and storage % 16 == 0:
-            return lines, From(by_columns, True)
-    return copied(b), From(False, False)
+            return lines, Layout(by_columns, True)
+    return aligned_copy(b), Layout(False, False)
 
 
 def every_fourth(lines: torch.Tensor, box: tuple[int, int]) -> list[cuda.TensorMap]:
-    """Maps of lines 4 j + i, each from the 16 bytes on in which its first line begins."""
+    """Tensor maps of rows 4 j + i for i = 0 to 3: each begins at the multiple of 16 bytes below its first row."""
     count, length, pitch = int(lines.shape[0]), int(lines.shape[1]), int(lines.stride(0))
     maps = []
     for first in range(4):
@@ -157,7 +161,7 @@ def every_fourth(lines: torch.Tensor, box: tuple[int, int]) -> list[cuda.TensorM
 
 
 def reordered(a: torch.Tensor) -> torch.Tensor:
-    """A in rows of whole slices, in the order in which products of shifted rows take it."""
+    """A in rows of whole stages, its k permuted as products with shifted rows of B need it."""
     m, k = a.shape
     result = a.new_empty((m, cdiv(k, DEPTH) * DEPTH))
     REORDERED["reordered"][cdiv(result.numel(), 256), 256](cuda.strided(a), *a.stride(), cuda.out(result), m, k)
@@ -166,31 +170,31 @@ def reordered(a: torch.Tensor) -> torch.Tensor:
 
 def skinny(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
     m, n, k = sizes(a, b)
-    tiles = Tiles.named(config) if config else ranked(m, n, k, multiprocessors(a))[0]
-    lines, from_ = where(b)
+    tiles = SkinnyConfig.named(config) if config else ranked(m, n, k, sm_count(a))[0]
+    lines, layout = b_operand(b)
     tiles_m, clusters = cdiv(m, tiles.rows), cdiv(n, tiles.columns) * tiles.outer
-    rows = reordered(a) if from_ == From(False, True) else along(a)
+    rows = reordered(a) if layout == Layout(False, True) else k_major(a)
     map_of_a = cuda.tensor_map(rows, (tiles.rows, DEPTH), tf32=True)
     sums = c if tiles.outer == 1 else c.new_empty((tiles.outer, m, n))
-    grid = clusters * tiles_m * tiles.split, tiles.threads(from_), tiles.shared_bytes(from_)
-    kernel, geometry = SKINNY[tiles.kernel(from_)][grid], (cuda.out(sums), m, n, k, tiles_m, tiles.outer)
-    if from_.shifted:
-        box = (tiles.columns // 4, DEPTH + 4) if from_.by_columns else (DEPTH // 4, tiles.columns + 4)
+    grid = clusters * tiles_m * tiles.split, tiles.threads(layout), tiles.shared_bytes(layout)
+    kernel, geometry = SKINNY[tiles.kernel(layout)][grid], (cuda.out(sums), m, n, k, tiles_m, tiles.outer)
+    if layout.shifted:
+        box = (tiles.columns // 4, DEPTH + 4) if layout.k_major else (DEPTH // 4, tiles.columns + 4)
         maps = every_fourth(lines, box)
         kernel(map_of_a, *maps, lines.storage_offset() % 4, lines.stride(0) % 4, *geometry)
     else:
-        box = (tiles.columns if from_.by_columns else DEPTH, DEPTH)
+        box = (tiles.columns if layout.k_major else DEPTH, DEPTH)
         kernel(map_of_a, cuda.tensor_map(lines, box, tf32=True), *geometry)
     if sums is not c:
-        SKINNY["warpwise::sum_of_parts<float>"][cdiv(m * n, 128), 256](sums, cuda.out(c), m * n, tiles.outer)
+        SKINNY["warpwise::reduce_partials<float>"][cdiv(m * n, 128), 256](sums, cuda.out(c), m * n, tiles.outer)
 
 
-def pays(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether k06 should take less than k05: nearly always with up to 256 rows, whose time is DRAM's."""
+def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """True if k06 is estimated to be faster than k05: up to 256 rows, bound by DRAM, always."""
     m, n, k = sizes(a, b)
-    processors = multiprocessors(a)
+    processors = sm_count(a)
     first, second = (m, n) if b.stride(0) == 1 else (n, m)
-    other = min(tile.clocks(first, second, k, processors) for tile in TURNED_TILES)
-    turned = a.stride(1) != 1 and b.stride(0) == 1  # k05 takes such an A as it lies
-    turning = 4400 + 8 * m * k / 1600 if turned else 0
-    return m <= 256 or ranked(m, n, k, processors)[0].clocks(m, n, k, processors) + turning < BEGIN + other
+    other = min(tile.clocks(first, second, k, processors) for tile in TURNED_CONFIGS)
+    in_place = a.stride(1) != 1 and b.stride(0) == 1  # k05 takes such an A in place
+    transposing = 4400 + 8 * m * k / 1600 if in_place else 0
+    return m <= 256 or ranked(m, n, k, processors)[0].clocks(m, n, k, processors) + transposing < BEGIN + other

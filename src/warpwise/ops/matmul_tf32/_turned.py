@@ -1,4 +1,4 @@
-"""The launcher of k05, which turns a factor on its way to registers: which factor that is, and which tile."""
+"""The launcher of k05: the MN-major operand goes through registers, where it is transposed."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import NamedTuple
 import torch
 
 from warpwise import cuda
-from warpwise.ops._common import cdiv, multiprocessors, not_hopper
-from warpwise.ops.matmul._bytes import turned
-from warpwise.ops.matmul._shared import GRID_Y, sizes, too_large
+from warpwise.gemm.k_major import transposed
+from warpwise.gemm.limits import GRID_Y, requires_hopper, requires_k, size_limit
+from warpwise.gemm.operands import sizes
+from warpwise.operation import cdiv, sm_count
 
 TURNED = cuda.load(Path(__file__).parent / "k05_turned_in_registers.cu")
-THREADS, DEPTH, LEAVING = 384, 32, 4 * 8192  # bytes of C on its way out
-PRODUCTS, FROM_L2 = 1024, 46  # of an SM and clock: multiply-adds, and bytes from L2 while all SMs read
+THREADS, DEPTH, STAGED = 384, 32, 4 * 8192  # bytes of C's boxes
+MMA_RATE, L2_RATE = 1024, 46  # of an SM and clock: multiply-adds, and bytes from L2 while all SMs read
 
 
-class Tile(NamedTuple):
-    """A block's tile is 128 of the factor in registers by ``width`` of the other; slices in the ring, blocks that share."""
+class TransposedConfig(NamedTuple):
+    """A block's tile: 128 rows of the operand in registers by ``width`` of the other; blocks of a cluster, pipeline stages."""
 
     width: int
     cluster: int
@@ -31,91 +32,90 @@ class Tile(NamedTuple):
 
     @property
     def shared(self) -> int:
-        return 1024 + self.stages * ((128 + self.width) * DEPTH * 4 + 16) + LEAVING
+        return 1024 + self.stages * ((128 + self.width) * DEPTH * 4 + 16) + STAGED
 
     def tiles(self, first: int, second: int) -> tuple[int, int]:
-        """The result in tiles of a cluster."""
+        """Rows and columns of cluster tiles in the result."""
         return cdiv(first, 128 * self.cluster), cdiv(second, self.width)
 
     def clocks(self, first: int, second: int, k: int, processors: int) -> float:
-        """About what the busiest SM takes: its products, or its slices' way from L2, and the writing of its tiles; an eighth more
-        for what that leaves out."""
+        """An estimate of the busiest SM's clocks: products or loads from L2, and stores; 9/8 accounts for what is left out."""
         rows, columns = self.tiles(first, second)
-        products = 128 * self.width * DEPTH / PRODUCTS
-        arriving = (128 + self.width / self.cluster) * DEPTH * 4 / FROM_L2
+        products = 128 * self.width * DEPTH / MMA_RATE
+        arriving = (128 + self.width / self.cluster) * DEPTH * 4 / L2_RATE
         rounds = cdiv(rows * columns, max(1, processors // self.cluster))
         return 9 / 8 * rounds * (cdiv(k, DEPTH) * max(products, arriving) + 1000 + 12 * self.width)
 
 
-TILES = (
-    Tile(256, 2, 4),
-    Tile(256, 1, 4),
-    Tile(192, 2, 4),
-    Tile(192, 1, 4),
-    Tile(128, 2, 6),
-    Tile(128, 1, 6),
-    Tile(64, 1, 8),
+CONFIGS = (
+    TransposedConfig(256, 2, 4),
+    TransposedConfig(256, 1, 4),
+    TransposedConfig(192, 2, 4),
+    TransposedConfig(192, 1, 4),
+    TransposedConfig(128, 2, 6),
+    TransposedConfig(128, 1, 6),
+    TransposedConfig(64, 1, 8),
 )
-_NAMED = {tile.name: tile for tile in TILES}
+_NAMED = {tile.name: tile for tile in CONFIGS}
 
 
-def addressable(matrix: torch.Tensor) -> bool:
-    """Whether the copy engine can read the rows of ``matrix`` where they lie."""
-    pitch, along = matrix.stride()
-    return along == 1 and pitch % 4 == 0 and pitch >= matrix.shape[1] and matrix.data_ptr() % 16 == 0
+def aligned_rows(matrix: torch.Tensor) -> bool:
+    """True if TMA can load the rows of ``matrix`` in place."""
+    pitch, step = matrix.stride()
+    return step == 1 and pitch % 4 == 0 and pitch >= matrix.shape[1] and matrix.data_ptr() % 16 == 0
 
 
-def copied(matrix: torch.Tensor) -> torch.Tensor:
+def aligned_copy(matrix: torch.Tensor) -> torch.Tensor:
     """A copy whose rows begin on 16 bytes."""
     rows, columns = matrix.shape
     return matrix.new_empty((rows, cdiv(columns, 4) * 4))[:, :columns].copy_(matrix)
 
 
-def along(matrix: torch.Tensor) -> torch.Tensor:
-    """``matrix`` with addressable rows: itself or a copy."""
-    if addressable(matrix):
+def k_major(matrix: torch.Tensor) -> torch.Tensor:
+    """``matrix`` (rows, K) with aligned rows: itself or a copy."""
+    if aligned_rows(matrix):
         return matrix
     whole = matrix.t().is_contiguous() and matrix.shape[1] % 4 == 0 and matrix.shape[1] <= 32 * GRID_Y
-    return turned(matrix.t()) if whole else copied(matrix)
+    return transposed(matrix.t()) if whole else aligned_copy(matrix)
 
 
 def readable(matrix: torch.Tensor) -> torch.Tensor:
-    """``matrix`` itself where its rows or its columns are addressable, or a copy in the same order."""
-    if addressable(matrix) or addressable(matrix.t()):
+    """``matrix`` itself if TMA can load its rows or its columns, or a copy in the same layout."""
+    if aligned_rows(matrix) or aligned_rows(matrix.t()):
         return matrix
-    return copied(matrix.t()).t() if matrix.stride(0) == 1 else copied(matrix)
+    return aligned_copy(matrix.t()).t() if matrix.stride(0) == 1 else aligned_copy(matrix)
 
 
 def roles(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, bool, bool]:
-    """(first, second, across, turned): the first factor goes through registers, as (K, extent) where it lies ``across`` K, else
-    (extent, K); the second is (extent, K). ``turned``: B comes first. What can be read neither way is copied, and one of two
-    that lie across."""
+    """(first, second, mn_major, swapped): the first operand goes through registers, as (K, extent) if it is MN-major, else as
+    (extent, K); the second is (extent, K). ``swapped``: B is the first. What TMA can load in neither layout is copied, and
+    one of two MN-major operands."""
     left, right = readable(a), readable(b.t())
-    if not addressable(right):  # a row-major B
-        return right.t(), along(left), True, True
-    return (left, right, False, False) if addressable(left) else (left.t(), right, True, False)
+    if not aligned_rows(right):  # a row-major B
+        return right.t(), k_major(left), True, True
+    return (left, right, False, False) if aligned_rows(left) else (left.t(), right, True, False)
 
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """Every tile, the one that should be done first in front."""
+    """Every configuration, the fastest by ``clocks`` first."""
     m, n, k = sizes(a, b)
     first, second = (m, n) if b.stride(0) == 1 else (n, m)
-    processors = multiprocessors(a)
-    return tuple(tile.name for tile in sorted(TILES, key=lambda tile: tile.clocks(first, second, k, processors)))
+    processors = sm_count(a)
+    return tuple(tile.name for tile in sorted(CONFIGS, key=lambda tile: tile.clocks(first, second, k, processors)))
 
 
 def turned_in_registers(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
     m, n, k = sizes(a, b)
     tile = _NAMED[config or configs(a, b)[0]]
-    first, second, across, turned = roles(a, b)
-    rows, columns = tile.tiles(n if turned else m, m if turned else n)
-    clusters = min(rows * columns, max(1, multiprocessors(a) // tile.cluster))
+    first, second, mn_major, swapped = roles(a, b)
+    rows, columns = tile.tiles(n if swapped else m, m if swapped else n)
+    clusters = min(rows * columns, max(1, sm_count(a) // tile.cluster))
     group = max(1, round(math.sqrt(clusters * tile.width / (128 * tile.cluster))))
     maps = (
-        cuda.tensor_map(first, (32, 32) if across else (128, DEPTH), tf32=True),
+        cuda.tensor_map(first, (32, 32) if mn_major else (128, DEPTH), tf32=True),
         cuda.tensor_map(second, (tile.width // tile.cluster, DEPTH), tf32=True),
     )
-    flags = ", ".join(str(flag).lower() for flag in (across, turned))
+    flags = ", ".join(str(flag).lower() for flag in (mn_major, swapped))
     template = f"<{flags}, {tile.width}, {tile.cluster}, {tile.stages}>"
     geometry = k, rows, columns, min(group, rows)
     grid = clusters * tile.cluster, THREADS, tile.shared
@@ -127,4 +127,5 @@ def turned_in_registers(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, confi
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    return not_hopper(a) or too_large(a, b)
+    """A Hopper GPU."""
+    return requires_hopper(a) or requires_k(a.shape[1]) or size_limit(a, b)

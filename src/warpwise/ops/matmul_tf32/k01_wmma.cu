@@ -4,7 +4,7 @@
 // asks for a rounding of each element (to nearest, ties away from zero); the hardware would cut the 13 bits off.
 
 #include <mma.h>
-#include <warpwise/slabs.cuh>
+#include <warpwise/sm80/wmma_tile.cuh>
 
 namespace wmma = nvcuda::wmma;
 using TF32 = wmma::precision::tf32;
@@ -12,9 +12,9 @@ using TF32 = wmma::precision::tf32;
 // Lanes of a fragment of A read 4 neighbours in 8 rows, of B 8 neighbours in 4 rows: 12 and 24 floats apart, these fall
 // into all 32 banks.
 template <int BM, int BK>
-using TileA = warpwise::Slabs<float, BM, BK, 8, 12>;
+using TileA = warpwise::WmmaTile<float, BM, BK, 8, 12>;
 template <int BK, int BN>
-using TileB = warpwise::Slabs<float, BK, BN, 16, 24>;
+using TileB = warpwise::WmmaTile<float, BK, BN, 16, 24>;
 
 template <class Fragment>
 __device__ inline void round_to_tf32(Fragment& fragment) {

@@ -5,7 +5,7 @@
 // to four groups of columns, and the columns of a group lie four apart. The sums then come out as neighbours, 16 bytes
 // a store.
 
-#include <warpwise/mma_tile.cuh>
+#include <warpwise/sm80/mma_tile.cuh>
 
 namespace mma = warpwise::mma;
 
@@ -34,8 +34,8 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) matmul_mma_sync(const float* 
                                                                    const float* __restrict__ b, int b_stride,
                                                                    float* __restrict__ c, int m, int n, int k,
                                                                    int tiles_m, int tiles_n, int group) {
-  using SliceA = mma::Slice<mma::Side::kA, float, BM, DEPTH, A_ALONG>;
-  using SliceB = mma::Slice<mma::Side::kB, float, BN, DEPTH, B_ALONG>;
+  using SliceA = mma::OperandTile<mma::Side::kA, float, BM, DEPTH, A_ALONG>;
+  using SliceB = mma::OperandTile<mma::Side::kB, float, BN, DEPTH, B_ALONG>;
   constexpr int kDepth = DEPTH / 4, kSteps = DEPTH / 32, kStage = SliceA::kBytes + SliceB::kBytes;
   static_assert(WM % 32 == 0 && WN % 32 == 0 && kSteps % 2 == 0, "whole stores; fragments alternate");
 
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) matmul_mma_sync(const float* 
       }
       round_to_tf32(a_now[step % 2]);
       round_to_tf32(b_now[step % 2]);
-      mma::products<float>(sums, a_now[step % 2], b_now[step % 2]);
+      mma::mma_sync_tile<float>(sums, a_now[step % 2], b_now[step % 2]);
     }
     freed = stage;
     stage = next;

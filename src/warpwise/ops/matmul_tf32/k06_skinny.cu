@@ -5,14 +5,16 @@
 // K is divided: the blocks of a cluster add their sums through each other's shared memory, in a fixed order. B's words
 // pass through registers where it lies across K, or where its lines begin anywhere.
 
-#include <warpwise/parts.cuh>
+#include <warpwise/core/partial_sums.cuh>
+#include <warpwise/sm90/cluster.cuh>
+#include <warpwise/sm90/warpgroup.cuh>
 
 #include "feed.cuh"
 
-using hopper::TensorMap;
+using sm90::TensorMap;
 
 template <From FROM, int GROUPS, int M>
-constexpr int threads_of = GROUPS * kGroupThreads + Slices<FROM, GROUPS, M, 1>::kFeeders;
+constexpr int threads_of = GROUPS * kWarpgroupThreads + Slices<FROM, GROUPS, M, 1>::kFeeders;
 
 // What the launchers below pass on. b: a map, or four, whose lines begin start + i * step words into 16 bytes.
 template <From FROM, int GROUPS, int M, int STAGES, int SPLIT, int MAPS>
@@ -25,7 +27,7 @@ __device__ inline void multiply(const TensorMap& a, const TensorMap* const (&b)[
   __shared__ unsigned long long barriers[2 * STAGES];
   Ring ring(raw, barriers);
 
-  const int split = SPLIT > 1 ? static_cast<int>(hopper::cluster_rank()) : 0;
+  const int split = SPLIT > 1 ? static_cast<int>(sm90::cluster_ctarank()) : 0;
   const int cluster = blockIdx.x / SPLIT, part = cluster % outer * SPLIT + split, tile = cluster / outer;
   const int first_row = tile % tiles_m * M, first_column = tile / tiles_m * GROUPS * 64;
   const int parts = outer * SPLIT;  // a part takes every parts-th slice, in pairs; what lies past K is read as zeros
@@ -33,26 +35,26 @@ __device__ inline void multiply(const TensorMap& a, const TensorMap* const (&b)[
 
   ring.init();
   if (Ring::feeds()) {
-    if (Ring::kMoves) hopper::give_registers<40>();
+    if (Ring::kMoves) sm90::warpgroup_reg_dealloc<40>();
     if (threadIdx.x == Ring::kThreads)
       for (int s = 0; s < slices; ++s) ring.load(a, b, (s * parts + part) * kDepth, first_row, first_column);
     __syncwarp();
-    if (SPLIT > 1) hopper::cluster_sync();
+    if (SPLIT > 1) sm90::cluster_sync();
   } else {
-    if (Ring::kMoves) hopper::take_registers<232>();
+    if (Ring::kMoves) sm90::warpgroup_reg_alloc<232>();
     float d[M / 2];
     ring.multiply(d, slices, start, step);
-    hopper::named_barrier(1, Ring::kThreads);  // nobody reads the ring any more
-    float* const staged = reinterpret_cast<float*>(raw + (ring.ring - hopper::shared_address(raw)));
+    sm90::named_barrier_sync(1, Ring::kThreads);  // nobody reads the ring any more
+    float* const staged = reinterpret_cast<float*>(raw + (ring.ring - warpwise::shared_address(raw)));
 #pragma unroll
     for (int i = 0; i < M / 2; ++i) {
       const int row = i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2;
-      staged[row * kStaged + threadIdx.x / kGroupThreads * 64 + Ring::column_of(i / 2 % 2)] = d[i];
+      staged[row * kStaged + threadIdx.x / kWarpgroupThreads * 64 + Ring::column_of(i / 2 % 2)] = d[i];
     }
     if (SPLIT > 1)
-      hopper::cluster_sync();
+      sm90::cluster_sync();
     else
-      hopper::named_barrier(1, Ring::kThreads);
+      sm90::named_barrier_sync(1, Ring::kThreads);
 
     // Each of the SPLIT blocks adds and writes every SPLIT-th row of the tile, four columns a thread, kAtOnce rows
     // whose sums are on their way from the other blocks at once.
@@ -69,7 +71,7 @@ __device__ inline void multiply(const TensorMap& a, const TensorMap* const (&b)[
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
           float more[4];
-          hopper::load_of_block(more, ring.ring + (min(begin + i * kRows, M - 1) * kStaged + quad) * 4, other);
+          sm90::ld_shared_cluster_v4(more, ring.ring + (min(begin + i * kRows, M - 1) * kStaged + quad) * 4, other);
 #pragma unroll
           for (int e = 0; e < 4; ++e) sum[i][e] += more[e];
         }
@@ -87,7 +89,7 @@ __device__ inline void multiply(const TensorMap& a, const TensorMap* const (&b)[
     }
     __syncwarp();
   }
-  if (SPLIT > 1) hopper::cluster_sync();  // nobody leaves while another may read its sums
+  if (SPLIT > 1) sm90::cluster_sync();  // nobody leaves while another may read its sums
 }
 
 // a: (m, k), in boxes of M x 32; b: (k, n), in boxes as From says; c: (outer, m, n), row-major, sums over each of

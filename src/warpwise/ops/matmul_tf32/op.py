@@ -2,40 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import torch
 
-from warpwise.ops import _tables
-from warpwise.ops._public import public
+from warpwise.gemm.tables import tables
+from warpwise.operation import Gradient, Op, Saved, register
 from warpwise.ops.matmul_tf32.rungs import HERE, RUNGS, default
 from warpwise.ops.matmul_tf32.spec import SPEC
-from warpwise.registry import Op, register
-
-MATMUL_TF32 = register(Op(SPEC, RUNGS, default, _tables.tables("matmul_tf32", HERE)))
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    ctx.save_for_backward(*inputs)
+def _backward(saved: Saved, grad: torch.Tensor) -> dict[str, torch.Tensor | None]:
+    """dA = dC B^T and dB = A^T dC, by the same operation, which is differentiable again."""
+    return {
+        "a": _matmul_tf32(grad, saved.b.t()) if saved.wants("a") else None,
+        "b": _matmul_tf32(saved.a.t(), grad) if saved.wants("b") else None,
+    }
 
 
-def _backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """dA = dC B^T and dB = A^T dC, by the same operation, so that it can be differentiated again."""
-    a, b = ctx.saved_tensors
-    wants_a, wants_b = ctx.needs_input_grad[:2]
-    return _matmul(grad, b.t()) if wants_a else None, _matmul(a.t(), grad) if wants_b else None
-
-
-_matmul = public(MATMUL_TF32, "(Tensor a, Tensor b) -> Tensor", _backward, _save)
+_GRADIENT = Gradient(_backward, saves=("a", "b"))
+MATMUL_TF32 = register(Op(replace(SPEC, gradient=_GRADIENT), RUNGS, default, tables("matmul_tf32", HERE)))
+_matmul_tf32 = MATMUL_TF32.call
 
 
 def matmul_tf32(a: torch.Tensor, b: torch.Tensor, *, rung: str | None = None) -> torch.Tensor:
     """``a @ b`` for float32 matrices a (M, K) and b (K, N), whose elements may be rounded to TF32: (M, N), float32.
 
-    TF32 keeps the 8 bits of float32's exponent and 10 bits of its mantissa; products are exact and summed in float32: an
-    error is at most 2^-9 of ``abs(a) @ abs(b)``, beside that of the sum itself. On CPU tensors, and for float64, PyTorch
-    computes and nothing is rounded. An empty sum, K = 0, is 0. Differentiable, by products of the same kind. Raises
-    ``TypeError`` or ``ValueError`` if the two are no matrices, differ in dtype or device, or do not fit. ``rung`` asks for
-    one kernel of the ladder by name, ``name@config`` for one of its tiles.
+    TF32 has float32's 8 bits of exponent and 10 bits of mantissa; products are exact and summed in float32. The error is
+    at most 2^-9 of ``abs(a) @ abs(b)``, beside that of the sum. On CPU tensors and for float64 PyTorch computes without
+    rounding. An empty sum, K = 0, is 0. Differentiable, by products of the same kind. Raises ``TypeError`` or
+    ``ValueError`` if a or b is not 2-D, if they differ in dtype or device, or if their shapes do not match. ``rung``
+    names one rung, ``name@config`` one of its configurations.
     """
-    return _matmul(a, b, rung=rung)
+    output: torch.Tensor = _matmul_tf32(a, b, rung=rung)
+    return output

@@ -2,7 +2,7 @@
 #pragma once
 
 namespace warpwise {
-namespace hopper {
+namespace sm90 {
 
 #define WW_D4 "%0, %1, %2, %3"
 #define WW_D8 WW_D4 ", %4, %5, %6, %7"
@@ -41,8 +41,7 @@ namespace hopper {
 // D = A B, or D += A B with `adds`: A (64, 8) in registers, B (8, WIDTH) in shared memory with K along its rows. Of
 // the warp's 16 rows, lane l has a[0] and a[1] of rows l / 4 and l / 4 + 8 at depth l % 4, a[2] and a[3] at l % 4 + 4.
 template <int WIDTH>
-__device__ inline void product_of_registers(float (&d)[WIDTH / 2], const unsigned (&a)[4], unsigned long long b,
-                                            bool adds) {
+__device__ inline void wgmma_rs(float (&d)[WIDTH / 2], const unsigned (&a)[4], unsigned long long b, bool adds) {
   static_assert(WIDTH == 8 || WIDTH == 16 || WIDTH == 32 || WIDTH == 64 || WIDTH == 128 || WIDTH == 192 || WIDTH == 256,
                 "a width written below");
   WW_PRODUCT(8, 4, 4, 5, 6, 7, 8, 9);
@@ -71,5 +70,5 @@ __device__ inline void product_of_registers(float (&d)[WIDTH / 2], const unsigne
 #undef WW_D8
 #undef WW_D4
 
-}  // namespace hopper
+}  // namespace sm90
 }  // namespace warpwise

@@ -1,6 +1,6 @@
 // What goes before k06 where a row-major B's rows begin anywhere: A in the order that it is taken in.
 
-#include <warpwise/tile.cuh>
+#include <warpwise/core/float4.cuh>
 
 // to: (m, k, up to a multiple of 32) = a: (m, k), row_stride and column_stride elements apart, and zeros: of each 32
 // columns, columns 4 d + i at place 8 i + d. Grid: a thread an element.

@@ -1,4 +1,4 @@
-"""The product of two float32 matrices whose elements may be rounded to TF32: what it is, knowing no kernel."""
+"""The specification of matmul_tf32."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import math
 
 import torch
 
-from warpwise.ops._common import check_factors, with_tf32
-from warpwise.ops.matmul.spec import cost, inputs, outputs
-from warpwise.registry import Case, Spec
+from warpwise.gemm.operands import check_operands, draw_operands, product_cost
+from warpwise.gemm.precision import with_tf32
+from warpwise.operation import Case, Output, Spec
 
 UNIT = 2.0**-24  # a rounding to float32
-TRUNCATED = 2.0**-10  # a factor that loses the bits after TF32's tenth errs by less than this share of itself
+TRUNCATED = 2.0**-10  # the relative error of an operand truncated to TF32's 10 bits of mantissa
 
 
 def check(a: torch.Tensor, b: torch.Tensor) -> None:
-    check_factors("matmul_tf32", a, b, (torch.float32, torch.float64))
+    check_operands("matmul_tf32", a, b, (torch.float32, torch.float64))
 
 
 def reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The product of the factors as they are, in float64."""
+    """The product of the operands without rounding, in float64."""
     return a.double() @ b.double()
 
 
 def magnitude(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """What the lab's tolerance of one term, 17 units of 2^-24, is to be multiplied by to give::
+    """The scale for which the lab's tolerance of one term, 17 units of 2^-24, is::
 
         (2 * t + u * (16 + min(k, 6 * sqrt(k)))) * (|a| @ |b|),    t = 2^-10, u = 2^-24
 
-    The first part is what two factors, each too small by up to t of itself, take from a product: 2^-9. A kernel
-    that rounds to nearest errs by half of that. It is a bound, and no estimate: where all truncated bits are ones, all
-    products err alike. The second is the sum in float32 as of any matrix product (see the lab's tolerances). bfloat16
-    rounds factors by up to 2^-8 of themselves and errs by up to four times the first part: cases with k = 1 refuse it.
+    The first term bounds the error of a product whose two operands are each truncated by a relative t: 2^-9. Rounding to
+    nearest halves it. It is attained where all truncated bits are ones. The second term is that of any float32 sum (see
+    the lab's tolerances). bfloat16 rounds operands by up to 2^-8 and exceeds the first term fourfold: cases with k = 1
+    reject it.
     """
     terms = max(1, a.shape[1])
     allowed = 2 * TRUNCATED + UNIT * (16 + min(terms, 6 * math.sqrt(terms)))
@@ -43,16 +43,17 @@ def eager(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return with_tf32(torch.mm, a, b)
 
 
+OUTPUT = Output(shape=lambda a, b: (a.shape[0], b.shape[1]), terms=1, magnitude=magnitude)
 SPEC = Spec(
-    name="matmul_tf32",
+    schema="matmul_tf32(Tensor a, Tensor b) -> Tensor",
     units="tf32",
     summary="the product of two float32 matrices, their elements rounded to TF32, accumulated in float32",
-    inputs=inputs,
+    outputs={"output": OUTPUT},
+    inputs=draw_operands,
     check=check,
-    outputs=outputs,
     reference=reference,
     eager=eager,
-    cost=cost,
+    cost=product_cost,
     cases=(
         Case("square", {"m": 48, "n": 48, "k": 48}),
         Case("ragged", {"m": 33, "n": 61, "k": 17}),
@@ -76,7 +77,5 @@ SPEC = Spec(
         Case("oblong", {"m": 1000, "n": 3000, "k": 777}),
     ),
     dtypes=(torch.float32,),
-    terms=lambda a, b: 1,
-    magnitude=magnitude,
     vendor="cuBLAS",
 )

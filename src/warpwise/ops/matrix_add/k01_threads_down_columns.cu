@@ -1,5 +1,5 @@
 // threadIdx.x walks down a column, as in many a first 2-D kernel: a warp's load touches 32 sectors instead of 4.
-#include <warpwise/pack.cuh>
+#include <warpwise/core/pack.cuh>
 
 // a, b: (rows, cols) with row strides in elements; out: (rows, cols), contiguous. Block (32, 8): 32 rows, 8 columns.
 template <typename T>

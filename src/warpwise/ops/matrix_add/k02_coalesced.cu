@@ -1,5 +1,5 @@
 // threadIdx.x walks along a row: a warp's 32 addresses are consecutive, 4 sectors a load of float instead of 32.
-#include <warpwise/pack.cuh>
+#include <warpwise/core/pack.cuh>
 
 // a, b: (rows, cols) with row strides in elements; out: (rows, cols), contiguous. Block (32, 8): 8 rows, 32 columns.
 template <typename T>

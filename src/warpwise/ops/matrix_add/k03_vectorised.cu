@@ -1,5 +1,5 @@
 // 16 bytes an access along each row: fewer instructions, more bytes in flight; unaligned rows go one by one.
-#include <warpwise/pack.cuh>
+#include <warpwise/core/pack.cuh>
 
 // a, b: (rows, cols) with row strides in elements; out: (rows, cols), contiguous.
 // Grid: x covers the packs of a row, y strides over rows. Without gaps the launcher hands the matrix over as one row.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from warpwise.operation import (
+    FLOATS,
     Case,
     Cost,
     Gradient,
@@ -15,7 +16,6 @@ from warpwise.operation import (
     check_tensor,
     draw,
 )
-from warpwise.ops._common import FLOATS
 
 
 def check(a: torch.Tensor, b: torch.Tensor) -> None:

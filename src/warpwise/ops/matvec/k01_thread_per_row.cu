@@ -1,6 +1,6 @@
 // The definition: a thread a row. In a row-major matrix the lanes of a warp read 32 rows at once, a sector each.
 
-#include <warpwise/numeric.cuh>
+#include <warpwise/core/numeric.cuh>
 
 // a: (m, k), its rows row_stride elements apart, its columns column_stride; x: (k,); y: (m,).
 // Grid: cdiv(m, blockDim.x) blocks.

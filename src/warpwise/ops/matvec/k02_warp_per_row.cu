@@ -1,6 +1,6 @@
 // A warp a row: neighbouring lanes read neighbouring elements, and a butterfly of shuffles adds the 32 sums.
 
-#include <warpwise/reduce.cuh>
+#include <warpwise/core/reduce.cuh>
 
 // a: (m, k), its rows row_stride elements apart, its columns column_stride; x: (k,); y: (m,).
 // Block: (32, rows). Grid: cdiv(m, rows) blocks.

@@ -3,8 +3,8 @@
 // What DRAM needs in flight is its rate times its latency, some 40 KB an SM. Where there are fewer rows than teams,
 // several blocks take parts of a row, and the last one to finish adds the parts, in order.
 
-#include <warpwise/parts.cuh>
-#include <warpwise/reduce.cuh>
+#include <warpwise/core/partial_sums.cuh>
+#include <warpwise/core/reduce.cuh>
 
 // a: (m, k), its rows row_stride elements apart; x: (k,); y: (m,). With parts > 1, partials: (parts, m), and tickets:
 // one for each group of ROWS rows. BYTES a load: 16 where the rows of a and x lie on 16 bytes, else an element's size.
@@ -67,8 +67,8 @@ __global__ void __launch_bounds__(THREADS < 128 ? 128 : THREADS) matvec_rows_tog
       partials[part * m + first + r] = total;
   }
   if constexpr (THREADS >= warpwise::kWarp) {
-    if (parts == 1 || !warpwise::is_last_of(tickets + group, parts)) return;
-    const float total = warpwise::total_of_parts<ROWS, THREADS>(partials, m, first, parts, room, threadIdx.x);
+    if (parts == 1 || !warpwise::is_last_block(tickets + group, parts)) return;
+    const float total = warpwise::reduce_partial_rows<ROWS, THREADS>(partials, m, first, parts, room, threadIdx.x);
     if (threadIdx.x < ROWS && first + threadIdx.x < m) y[first + threadIdx.x] = warpwise::from_float<T>(total);
   }
 }

@@ -4,8 +4,8 @@
 // other columns of the same rows, as do the block's other warps, and other blocks; their sums meet in shared memory,
 // and those of blocks in the last one to finish, in order.
 
-#include <warpwise/pack.cuh>
-#include <warpwise/parts.cuh>
+#include <warpwise/core/pack.cuh>
+#include <warpwise/core/partial_sums.cuh>
 
 constexpr int kThreads = 256;
 
@@ -69,9 +69,9 @@ __global__ void __launch_bounds__(kThreads) matvec_columns(const T* a, const T* 
     else
       partials[part * m + to] = total;
   }
-  if (parts == 1 || !warpwise::is_last_of(tickets + group, parts)) return;
+  if (parts == 1 || !warpwise::is_last_block(tickets + group, parts)) return;
 
   static_assert(kRows <= kThreads, "a thread a row at most");
-  const float total = warpwise::total_of_parts<kRows, kThreads>(partials, m, first, parts, room, threadIdx.x);
+  const float total = warpwise::reduce_partial_rows<kRows, kThreads>(partials, m, first, parts, room, threadIdx.x);
   if (threadIdx.x < kRows && first + threadIdx.x < m) y[first + threadIdx.x] = warpwise::from_float<T>(total);
 }

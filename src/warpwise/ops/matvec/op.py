@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import torch
 
-from warpwise.ops._public import public
+from warpwise.operation import Gradient, Op, Saved, register
 from warpwise.ops.matvec._tables import TABLES
 from warpwise.ops.matvec.rungs import RUNGS, default
 from warpwise.ops.matvec.spec import SPEC
-from warpwise.registry import Op, register
-
-MATVEC = register(Op(SPEC, RUNGS, default, TABLES))
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    ctx.save_for_backward(*inputs)
+def _backward(saved: Saved, grad: torch.Tensor) -> dict[str, torch.Tensor | None]:
+    """dA = dy x^T and dx = A^T dy, the latter by the same operation, which is differentiable again."""
+    return {
+        "a": torch.outer(grad, saved.x) if saved.wants("a") else None,
+        "x": _matvec(saved.a.t(), grad) if saved.wants("x") else None,
+    }
 
 
-def _backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """dA = dy x^T and dx = A^T dy, the latter by the same operation, so that it can be differentiated again."""
-    a, x = ctx.saved_tensors
-    wants_a, wants_x = ctx.needs_input_grad[:2]
-    return torch.outer(grad, x) if wants_a else None, _matvec(a.t(), grad) if wants_x else None
-
-
-_matvec = public(MATVEC, "(Tensor a, Tensor x) -> Tensor", _backward, _save, autocast="low_precision")
+MATVEC = register(Op(replace(SPEC, gradient=Gradient(_backward, saves=("a", "x"))), RUNGS, default, TABLES))
+_matvec = MATVEC.call
 
 
 def matvec(a: torch.Tensor, x: torch.Tensor, *, rung: str | None = None) -> torch.Tensor:
     """``a @ x`` for a matrix a (M, K) and a vector x (K,): (M,), all of one dtype, float16, bfloat16, float32 or float64.
 
-    Products are summed in float32 (float64 for float64, which PyTorch computes); an empty sum, K = 0, is 0. Rows of a may lie
-    any distance apart, and a may be a transposed view: neither is copied. Differentiable. Raises ``TypeError`` or
-    ``ValueError`` if a is no matrix or x no vector, or if they differ in dtype or device or do not fit. ``rung`` asks for
-    one kernel of the ladder by name.
+    Products are summed in float32 (in float64 for float64, which PyTorch computes). An empty sum, K = 0, is 0. A row-major
+    or column-major a of any row stride is read without a copy. Differentiable. Raises ``TypeError`` or ``ValueError`` if
+    a is not 2-D or x not 1-D, if they differ in dtype or device, or if their shapes do not match. ``rung`` names one rung,
+    ``name@config`` one of its configurations.
     """
-    return _matvec(a, x, rung=rung)
+    output: torch.Tensor = _matvec(a, x, rung=rung)
+    return output

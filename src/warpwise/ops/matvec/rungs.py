@@ -1,4 +1,4 @@
-"""The ladder of matvec, slowest idea first."""
+"""The ladder of matvec, slowest idea first, and its launchers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from warpwise import cuda
-from warpwise.ops._common import cdiv, make_rung, multiprocessors
-from warpwise.ops._tickets import tickets
+from warpwise.gemm.config import config_numbers
+from warpwise.gemm.semaphores import semaphores
+from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops.matvec.spec import KERNEL_DTYPES
-from warpwise.registry import Rung
 
 HERE = Path(__file__).parent
 THREADS = 256
@@ -23,8 +23,8 @@ THREAD_PER_ROW = cuda.load(HERE / "k01_thread_per_row.cu")
 WARP_PER_ROW = cuda.load(HERE / "k02_warp_per_row.cu")
 ROWS_TOGETHER = cuda.load(HERE / "k03_rows_together.cu")
 COLUMNS_KERNELS = cuda.load(HERE / "k04_columns.cu")
-ROWS = re.compile(r"t(\d+)_r(\d+)_u(\d+)")  # threads a row, rows a team, turns at once
-COLUMNS = re.compile(r"l(\d+)_u(\d+)")  # lanes in a column, columns at once
+ROWS = re.compile(r"t(\d+)_r(\d+)_u(\d+)")  # threads a row, rows a team, loads in flight
+COLUMNS = re.compile(r"l(\d+)_u(\d+)")  # lanes in a column, columns in flight
 
 
 def thread_per_row(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor) -> None:
@@ -39,32 +39,25 @@ def warp_per_row(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor) -> None:
     kernel[cdiv(m, WARPS), (WARP, WARPS)](cuda.strided(a), x.contiguous(), cuda.out(y), m, k, *a.stride())
 
 
-def lies_on(size: int, *values: int) -> bool:
+def aligned(size: int, *values: int) -> bool:
+    """True if all values are multiples of ``size``."""
     return all(value % size == 0 for value in values)
 
 
-def numbers(config: str, form: re.Pattern[str]) -> tuple[int, ...]:
-    """The numbers in a configuration's name. Raises ``ValueError`` for a name of another form."""
-    found = form.fullmatch(config)
-    if not found:
-        raise ValueError(f"matvec: expected a configuration of the form {form.pattern}, got {config!r}")
-    return tuple(map(int, found.groups()))
-
-
 def _shared(y: torch.Tensor, groups: int, parts: int) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """Room for the sums of ``parts`` blocks, and a ticket for each group of rows that they share; nothing for one part."""
+    """Memory for the partial sums of ``parts`` blocks, and a semaphore for each group of rows; None for one part."""
     if parts == 1:
         return None, None
-    return y.new_empty((parts, len(y)), dtype=torch.float32), tickets(y, groups)
+    return y.new_empty((parts, len(y)), dtype=torch.float32), semaphores(y, groups)
 
 
 ROWS_TOGETHER_CONFIGS = ("t128_r4_u2", "t128_r2_u2", "t128_r8_u1", "t32_r2_u2", "t32_r1_u4", "t256_r2_u2", "t256_r1_u4")
 
 
 def rows_configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
-    """Four warps a team, or of short rows so few threads that each has two loads of a row."""
+    """Four warps a team; fewer threads for short rows, so that each makes two loads of a row."""
     packs = a.shape[1] * a.element_size() // 16
-    if packs >= 128 or a.shape[0] < 64 * multiprocessors(a):
+    if packs >= 128 or a.shape[0] < 64 * sm_count(a):
         return ROWS_TOGETHER_CONFIGS
     few = 4
     while few < 32 and few * 4 <= packs:
@@ -75,12 +68,12 @@ def rows_configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
 def rows_together(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None = None) -> None:
     a, x = a if a.stride(1) == 1 else a.contiguous(), x.contiguous()
     (m, k), pitch, size = a.shape, a.stride(0), a.element_size()
-    bytes_a_load = 16 if lies_on(16, a.data_ptr(), x.data_ptr(), pitch * size) else size
-    threads, rows, turns = numbers(config or rows_configs(a, x)[0], ROWS)
+    bytes_a_load = 16 if aligned(16, a.data_ptr(), x.data_ptr(), pitch * size) else size
+    threads, rows, turns = config_numbers("matvec", config or rows_configs(a, x)[0], ROWS)
     turns = turns * 16 // max(bytes_a_load, 4)
     teams = 128 // threads if threads < 128 else 1
     groups = cdiv(m, rows)
-    parts = max(1, min(1024 * multiprocessors(a) // (groups * threads), k * size // (threads * 64)))
+    parts = max(1, min(1024 * sm_count(a) // (groups * threads), k * size // (threads * 64)))
     if threads < WARP:
         parts = 1
     elif parts > 1:
@@ -94,7 +87,7 @@ def rows_together(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str
 
 
 def columns_configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
-    """Lanes along a column: no more than a column needs, and a few for wide loads of long ones."""
+    """Lanes along a column: as many as its loads of 16 bytes, 16 at most."""
     lanes = 1
     while lanes < 16 and lanes * 16 < a.shape[0] * a.element_size():
         lanes *= 2
@@ -104,10 +97,10 @@ def columns_configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
 def columns(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None = None) -> None:
     a, x = a if a.stride(0) == 1 else a.t().contiguous().t(), x.contiguous()
     (m, k), pitch, size = a.shape, a.stride(1), a.element_size()
-    bytes_a_load = 16 if lies_on(16, a.data_ptr(), m * size, pitch * size) else size
-    lanes, turns = numbers(config or columns_configs(a, x)[0], COLUMNS)
+    bytes_a_load = 16 if aligned(16, a.data_ptr(), m * size, pitch * size) else size
+    lanes, turns = config_numbers("matvec", config or columns_configs(a, x)[0], COLUMNS)
     groups = cdiv(m, lanes * bytes_a_load // size)
-    parts = max(1, min(6 * multiprocessors(a) // groups, k * lanes // (2 * turns * THREADS)))
+    parts = max(1, min(6 * sm_count(a) // groups, k * lanes // (2 * turns * THREADS)))
     sums, counters = _shared(y, groups, parts)
     short = str(parts == 1 and k * lanes <= turns * THREADS).lower()
     kernel = COLUMNS_KERNELS[f"matvec_columns<{cuda.ctype(a.dtype)}, {bytes_a_load}, {lanes}, {turns}, {short}>"]
@@ -126,12 +119,12 @@ def triton_tiled(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor) -> None:
 
 
 def limits(a: torch.Tensor, x: torch.Tensor) -> str | None:
-    """Blocks of a grid: the smallest of the ladder's take 8 rows; k03 with a block a row goes on along K alone."""
+    """A grid with a block a row, as k03 may have."""
     return f"takes up to {MOST_BLOCKS} rows, not {a.shape[0]}" if a.shape[0] > MOST_BLOCKS else None
 
 
 def triton_limits(a: torch.Tensor, x: torch.Tensor) -> str | None:
-    """Of k05, whose loop along K counts in 32 bits below 2^31, a tile past the end."""
+    """k05's: its loop over K counts in 32 bits, up to a tile past the end."""
     if 2**31 - 1024 < a.shape[1] < 2**31:
         return f"takes up to {2**31 - 1024} columns, or 2**31 and more, not {a.shape[1]}"
     return limits(a, x)
@@ -146,7 +139,7 @@ def rung(name: str, idea: str, launch: Any, **options: Any) -> Rung:
 RUNGS = (
     rung("k01_thread_per_row", "one thread a row", thread_per_row),
     rung("k02_warp_per_row", "a warp a row, coalesced", warp_per_row),
-    rung("k03_rows_together", "16-byte loads, several rows and turns at once", rows_together, configs=rows_configs),
+    rung("k03_rows_together", "16-byte loads, several rows and loads in flight", rows_together, configs=rows_configs),
     rung(
         "k04_columns", "for transposed views: lanes keep rows and walk along columns", columns, configs=columns_configs
     ),
@@ -155,12 +148,12 @@ RUNGS = (
 
 
 def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
-    """By the order in which the matrix lies in memory, and Triton for many rows that begin between 16 bytes, of which it
-    keeps more loads in flight; PyTorch for float64."""
+    """The rung for sizes that no table covers: k04 for a column-major a, k03 for a row-major one, k05 for many rows that do
+    not begin on 16 bytes, of which Triton keeps more loads in flight; PyTorch for float64."""
     if a.dtype not in KERNEL_DTYPES or limits(a, x):
         return None
     if a.stride(0) == 1 and a.stride(1) != 1 and a.shape[0] > 1:
         return "k04_columns"
-    aligned = lies_on(16, a.data_ptr(), a.stride(0) * a.element_size()) or a.stride(1) != 1
-    few = a.shape[0] < 32 * multiprocessors(a) or triton_limits(a, x)
-    return "k03_rows_together" if aligned or few else "k05_triton"
+    vectors = aligned(16, a.data_ptr(), a.stride(0) * a.element_size()) or a.stride(1) != 1
+    few = a.shape[0] < 32 * sm_count(a) or triton_limits(a, x)
+    return "k03_rows_together" if vectors or few else "k05_triton"

@@ -1,6 +1,6 @@
 // x² + x + 1 and its gradient for one element, rounded once.
 #pragma once
-#include <warpwise/pack.cuh>
+#include <warpwise/core/pack.cuh>
 
 template <typename T>
 __device__ T value(T element) {

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from warpwise.operation import Case, Cost, Output, Spec, check_same_shape, check_tensor, draw
-from warpwise.ops._common import FLOATS
+from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same_shape, check_tensor, draw
 
 
 def _computed(values: torch.Tensor) -> torch.Tensor:

@@ -3,7 +3,7 @@
 // The L2 cache does about one atomic a clock on one address: 2^28 elements of one sum queue for about 0.15 s. Which
 // addition comes first differs from run to run, so the rounding does too.
 
-#include <warpwise/numeric.cuh>
+#include <warpwise/core/numeric.cuh>
 
 // x: (rows, columns), contiguous; totals: (rows,), zero before. Grid: cdiv(rows * columns, block) blocks of any size.
 template <class T>

@@ -3,7 +3,7 @@
 // Step s adds words s apart, in the threads whose number 2s divides. Up to s = 16 every warp still has such a thread,
 // so all 8 warps run those steps while the number of working threads halves each time.
 
-#include <warpwise/numeric.cuh>
+#include <warpwise/core/numeric.cuh>
 
 constexpr int kThreads = 256;
 

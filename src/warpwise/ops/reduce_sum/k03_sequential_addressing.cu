@@ -3,7 +3,7 @@
 // A step of half h keeps h / 32 warps busy: 4, 2, 1, 1, 1, 1, 1, 1, where the interleaved tree kept 8, 8, 8, 8, 8, 4,
 // 2, 1. And t < h is a comparison where t % (2 * s) was a remainder.
 
-#include <warpwise/numeric.cuh>
+#include <warpwise/core/numeric.cuh>
 
 constexpr int kThreads = 256;
 

@@ -3,7 +3,7 @@
 // A resident grid walks over the row in steps of all its threads. The tree's 9 barriers, which cost more than the 256
 // loads they follow, are paid once a block, and there are a few hundred blocks instead of a million.
 
-#include <warpwise/numeric.cuh>
+#include <warpwise/core/numeric.cuh>
 
 constexpr int kThreads = 256;
 

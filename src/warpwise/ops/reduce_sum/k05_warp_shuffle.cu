@@ -1,7 +1,7 @@
 // The tree by warp shuffles: registers instead of shared memory, two barriers instead of nine.
 
-#include <warpwise/numeric.cuh>
-#include <warpwise/reduce.cuh>
+#include <warpwise/core/numeric.cuh>
+#include <warpwise/core/reduce.cuh>
 
 constexpr int kThreads = 256;
 

@@ -3,9 +3,9 @@
 // A quarter of the load instructions keep the same bytes in flight. Without atomics nothing depends on which block is
 // first. A row short enough for one block, or for one warp of a block, needs no second launch.
 
-#include <warpwise/numeric.cuh>
-#include <warpwise/reduce.cuh>
-#include <warpwise/vector.cuh>
+#include <warpwise/core/numeric.cuh>
+#include <warpwise/core/reduce.cuh>
+#include <warpwise/core/vector.cuh>
 
 // x: (rows, columns), contiguous; sums: (rows, parts). Block: (THREADS, 1), or (32, kWarpsOfTeams) with parts = 1.
 // Grid: cdiv(rows, rows in a block) * parts blocks; a row's parts share its columns.

@@ -8,8 +8,7 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.operation import Rung, make_rung, sm_count
-from warpwise.ops._common import cdiv
+from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._dims import is_last, length_along
 from warpwise.ops.reduce_sum.spec import KERNEL_DTYPES
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import torch
 
-from warpwise.operation import Case, Cost, Gradient, Output, Saved, Spec, check_dim, check_tensor, draw
-from warpwise.ops._common import FLOATS
+from warpwise.operation import FLOATS, Case, Cost, Gradient, Output, Saved, Spec, check_dim, check_tensor, draw
 from warpwise.ops._dims import length_along
 
 KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)

@@ -1,6 +1,6 @@
 // The grayscale value of one pixel, for every rung: exact integers for 8-bit images, float or double otherwise.
 #pragma once
-#include <warpwise/pack.cuh>
+#include <warpwise/core/pack.cuh>
 
 template <typename T>
 __device__ T gray(T red, T green, T blue) {

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from warpwise.operation import LAYOUTS, Case, Cost, Gradient, Output, Saved, Spec, check_tensor, draw
-from warpwise.ops._common import FLOATS
+from warpwise.operation import FLOATS, LAYOUTS, Case, Cost, Gradient, Output, Saved, Spec, check_tensor, draw
 
 DTYPES = (torch.uint8, *FLOATS)
 WEIGHTS = (0.2989, 0.587, 0.114)

@@ -1,4 +1,4 @@
-"""The launcher of k07: few rows, few tiles, and any size, by tiles of any multiple of eight columns."""
+"""The launcher of k07, for few rows or few tiles: tiles of any multiple of eight columns, K divided."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from dataclasses import dataclass, replace
 import torch
 
 from warpwise import cuda
-from warpwise.ops._common import cdiv, multiprocessors, not_hopper
-from warpwise.ops._tickets import tickets
-from warpwise.ops.scaled_matmul._operands import HERE, along_k, hints, scales, too_large
+from warpwise.gemm.limits import GRID_Y, HOPPER_SHARED, requires_hopper, requires_k, size_limit
+from warpwise.gemm.semaphores import semaphores
+from warpwise.operation import cdiv, sm_count
+from warpwise.ops.scaled_matmul._operands import HERE, contiguous_scales, k_major, l2_hints
 
 SKINNY = cuda.load(HERE / "k07_skinny.cu")
-ROOM = 227 * 1024 - 1024  # shared memory that a block may have on Hopper, but what the kernel declares itself
-GRID_Y = 65535
+ROOM = HOPPER_SHARED - 1024  # a block's dynamic shared memory, beside the kernel's static
 MOST_STAGES = 32  # two barriers each
 WIDTHS = (8, 16, 32, 64, 128, 256)
 FORM = re.compile(r"(\d+)x(\d+)x(\d+)_s(\d+)_k(\d+)_o(\d+)_w(\d+)_e(\d+)")
 
 
 @dataclass(frozen=True)
-class Tiles:
-    """A configuration: ``columns`` of B x ``rows`` of A x ``depth`` a stage, ``stages`` of them on their way.
+class Fp8SkinnyConfig:
+    """A tile of ``columns`` of B x ``rows`` of A, ``depth`` of K in each of ``stages`` pipeline stages.
 
-    ``split`` blocks of a cluster divide K, and ``outer`` clusters once more, by way of global memory. ``sides``: the
-    warpgroups that divide the rows. ``hints``: what L2 is told, as policies.cuh has it.
+    ``split`` blocks of a cluster divide K, and ``outer`` clusters divide it once more and reduce through global memory.
+    ``sides``: warpgroups that divide the rows. ``hints``: L2 eviction policies, as in policies.cuh.
     """
 
     columns: int
@@ -44,15 +44,15 @@ class Tiles:
         return f"{tile}_s{self.stages}_k{self.split}_o{self.outer}_w{self.sides}_e{self.hints}"
 
     @classmethod
-    def named(cls, name: str) -> Tiles:
+    def named(cls, name: str) -> Fp8SkinnyConfig:
         """Raises ``ValueError`` for a name of another form."""
         if not (found := FORM.fullmatch(name)):
             raise ValueError(f"expected a configuration of the form {FORM.pattern}, got {name!r}")
         return cls(*map(int, found.groups()))
 
     @classmethod
-    def deep(cls, k: int, columns: int, rows: int, **options: int) -> Tiles:
-        """Stages of two slices, where two of them fit, and as many as DRAM's latency asks for, or as a part of ``k`` has."""
+    def deep(cls, k: int, columns: int, rows: int, **options: int) -> Fp8SkinnyConfig:
+        """The configuration with stages of 256 of K where two fit, and as many as cover DRAM's latency or a split of ``k``."""
         for depth in (256, 128) if k > 128 else (128,):
             one = cls(columns, rows, depth, 1, **options)
             most = (ROOM - one.shared + one.stage_bytes) // one.stage_bytes
@@ -69,7 +69,7 @@ class Tiles:
 
     @property
     def threads(self) -> int:
-        """Those that multiply, and a warp that feeds, or a warpgroup where registers are moved from it."""
+        """Consumers, and a producer warp, or a warpgroup where it gives up registers (setmaxnreg)."""
         teams = self.groups * self.sides
         return teams * 128 + (128 if teams == 4 or self.rows // self.sides > 128 else 32)
 
@@ -79,24 +79,24 @@ class Tiles:
 
     @property
     def behind(self) -> int:
-        """Bytes past the last slice that warpgroups wider than the tile read."""
+        """Bytes past the last stage that warpgroups wider than the tile read."""
         return max(0, self.groups * 64 - self.columns - self.rows) * 128
 
     @property
     def owned(self) -> int:
-        """Rows of the tile that a block of a cluster finishes."""
+        """Rows of the tile that a block of a cluster reduces and stores."""
         return self.rows // min(self.split, max(1, self.rows // self.sides // 16))
 
     @property
     def shared(self) -> int:
-        """Bytes of shared memory: alignment, the stages, and behind them 4 KiB a warpgroup and what other blocks send."""
+        """Bytes of shared memory: alignment, the stages, 4 KiB a warpgroup, and partial sums that other blocks send."""
         sent = (self.split - 1) * self.groups * 64 * self.owned * 4
         behind = max(self.behind, self.groups * self.sides * 4096 + sent)
         return 1024 + self.stages * self.stage_bytes + behind
 
     def time(self, m: int, n: int, k: int, processors: int) -> float:
-        """Microseconds beside those of a launch, by a model fitted to an H200: what an SM reads, its products, DRAM, and
-        what it costs to add parts and to begin blocks."""
+        """An estimate in µs, without the launch, fitted to an H200: an SM's loads, its products, DRAM, reducing splits,
+        starting blocks."""
         tiles_m, parts = cdiv(m, self.rows), self.split * self.outer
         blocks = tiles_m * cdiv(n, self.columns) * parts
         work = cdiv(blocks, processors) * cdiv(max(k, 1), 128) * 128 / parts
@@ -106,7 +106,7 @@ class Tiles:
         added = (self.split > 1) * (1.8 + 3.5 * max(0.0, size - 1))
         added += (self.outer > 1) * (4.0 + 0.6 * self.outer * size / self.split)
         shape = (self.columns < 64) * 0.15 + (self.groups > 2) * 1.0 + tiles_m * 0.002 + min(blocks, processors) * 1e-3
-        shape += (tiles_m > 1) * n * k / 16e6  # several SMs ask DRAM for the same of B at once
+        shape += (tiles_m > 1) * n * k / 16e6  # several SMs load the same of B from DRAM at once
         return max(read, products, (m + n) * k / 4.2e6) + 0.2 * (read + products) + added + shape
 
     def kernel(self, a: torch.Tensor, b: torch.Tensor, by_row: bool, aligned: bool) -> str:
@@ -119,17 +119,17 @@ def skinny(
     c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
     *, config: str | None = None,
 ) -> None:  # fmt: skip
-    tiles = Tiles.named(config or skinny_configs(a, b, scale_a, scale_b)[0])
+    tiles = Fp8SkinnyConfig.named(config or skinny_configs(a, b, scale_a, scale_b)[0])
     (m, k), n = a.shape, b.shape[1]
-    left, right = along_k(a, b)
-    scale_a, scale_b, by_row = scales(scale_a, scale_b)
+    left, right = k_major(a, b)
+    scale_a, scale_b, by_row = contiguous_scales(scale_a, scale_b)
     of_a, of_b = cuda.tensor_map(left, (tiles.rows, 128)), cuda.tensor_map(right, (tiles.columns, 128))
     across = cdiv(n, tiles.columns) * tiles.split
     down, deep = cdiv(m, tiles.rows), cdiv(k, tiles.depth)
     parts = counters = None
     if tiles.outer > 1:
         sums = tiles.outer * across * down * tiles.groups * 64 * tiles.owned
-        parts, counters = torch.empty(sums, dtype=torch.float32, device=c.device), tickets(a, across * down)
+        parts, counters = torch.empty(sums, dtype=torch.float32, device=c.device), semaphores(a, across * down)
     aligned = n % 8 == 0 and c.data_ptr() % 16 == 0
     SKINNY[tiles.kernel(a, b, by_row, aligned)][(across, down, tiles.outer), tiles.threads, tiles.shared](
         of_a, of_b, cuda.out(c), scale_a, scale_b, parts, counters, m, n, tiles.columns, tiles.stages, deep,
@@ -138,8 +138,8 @@ def skinny(
 
 
 def skinny_configs(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> tuple[str, ...]:
-    """The tiles that a model of the GPU finds fastest, then those that come next, for a table to be made of."""
-    return _ranked(a.shape[0], b.shape[1], a.shape[1], multiprocessors(a))
+    """The twelve fastest by ``time``."""
+    return _ranked(a.shape[0], b.shape[1], a.shape[1], sm_count(a))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -148,8 +148,8 @@ def _ranked(m: int, n: int, k: int, processors: int) -> tuple[str, ...]:
     return tuple(map(str, sorted(found, key=lambda tiles: tiles.time(m, n, k, processors))[:12]))
 
 
-def candidates(m: int, n: int, k: int, processors: int) -> Iterator[Tiles]:
-    """Tiles of a warpgroup's 64 columns, and of those that give each SM a tile, however K is divided."""
+def candidates(m: int, n: int, k: int, processors: int) -> Iterator[Fp8SkinnyConfig]:
+    """Tiles of a warpgroup's 64 columns, and of as many as give each SM a tile, with K divided or not."""
     for rows in (width for width in WIDTHS if width < 2 * max(m, 8) and cdiv(m, width) <= GRID_Y):
         tiles_m = max(1, cdiv(m, rows))
         for split in (1, 2):
@@ -157,27 +157,26 @@ def candidates(m: int, n: int, k: int, processors: int) -> Iterator[Tiles]:
             filled = max(16, cdiv(max(n, 1), slots * 8) * 8)
             for columns in dict.fromkeys((64, min(filled, 32768 // rows, 256))):
                 blocks = tiles_m * cdiv(max(n, 1), columns) * split
-                room = min(processors // blocks, cdiv(k, 128 * split * 8))  # parts of eight slices or more
-                # A single warpgroup would multiply, wait and add in turn.
+                room = min(processors // blocks, cdiv(k, 128 * split * 8))  # splits of eight k-tiles or more
+                # A single warpgroup would multiply, wait and add one after the other.
                 sides = 2 if rows >= 128 and columns <= 64 else 1
                 for outer in dict.fromkeys(max(1, min(room, most)) for most in (1, 4, 16)):
                     parts = {"split": split, "outer": outer, "sides": sides}
-                    yield Tiles.deep(k, columns, rows, hints=hints(m, n, k), **parts)
+                    yield Fp8SkinnyConfig.deep(k, columns, rows, hints=l2_hints(m, n, k), **parts)
 
 
 def few_tiles(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether k05's pairs of tiles waste rows, or there is one round of tiles, so short that its start and end decide.
+    """True if k05's pairs of tiles waste rows, or if a single short wave is dominated by prologue and epilogue.
 
-    Factors that are copied first, as their lines begin between 16 bytes, are not read sooner by k07: 1000 x 3000 x 777 took
-    it 23.9 us on an H200 and k05 19.1.
+    k07 gains nothing where operands must be copied first: 1000 x 3000 x 777 took it 23.9 µs on an H200, and k05 19.1 µs.
     """
-    (m, k), n, processors = a.shape, b.shape[1], multiprocessors(a)
-    one_round = k % 16 == 0 and cdiv(m, 256) * cdiv(n, 128) <= processors
-    return m <= 128 or (one_round and cdiv(m, 128) * cdiv(n, 128) * k <= 4096 * processors)
+    (m, k), n, processors = a.shape, b.shape[1], sm_count(a)
+    one_wave = k % 16 == 0 and cdiv(m, 256) * cdiv(n, 128) <= processors
+    return m <= 128 or (one_wave and cdiv(m, 128) * cdiv(n, 128) * k <= 4096 * processors)
 
 
 def any_size(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
-    """The limits of k07: a Hopper GPU, and a grid of its largest tiles."""
+    """A Hopper GPU, and a grid of the largest tiles."""
     if a.shape[0] > 256 * GRID_Y:
         return f"takes up to {256 * GRID_Y} rows of a (grid.y is 16 bits), not {a.shape[0]}"
-    return not_hopper(a) or too_large(a, b)
+    return requires_hopper(a) or requires_k(a.shape[1]) or size_limit(a, b)

@@ -4,12 +4,16 @@
 #include <cuda_bf16.h>
 #include <cuda_fp8.h>
 
-#include <warpwise/rows.cuh>
+#include <warpwise/sm90/cluster.cuh>
+#include <warpwise/sm90/mbarrier.cuh>
+#include <warpwise/sm90/unaligned_store.cuh>
+#include <warpwise/sm90/warpgroup.cuh>
+#include <warpwise/sm90/wgmma.cuh>
 
 #include "policies.cuh"
 
 constexpr int kCluster = 2, kRows = 128, kDepth = 128;
-constexpr int kThreads = 384, kGroupThreads = 128;  // warpgroup 0 feeds, 1 and 2 take 64 rows each
+constexpr int kThreads = 384, kWarpgroupThreads = 128;  // warpgroup 0 feeds, 1 and 2 take 64 rows each
 constexpr unsigned kBytesA = kRows * kDepth, kBytesC = 64 * 64 * 2;
 
 struct Tile {
@@ -46,19 +50,19 @@ struct Room {
   unsigned a, b, c, full, empty;  // barriers: slices arrived, places free
 
   __device__ explicit Room(const unsigned char* raw) {
-    a = (hopper::shared_address(raw) + 1023) & ~1023u;  // a swizzled unit is 1 KiB
+    a = (warpwise::shared_address(raw) + 1023) & ~1023u;  // a swizzled unit is 1 KiB
     b = a + STAGES * kBytesA;
     c = b + STAGES * kBytesB;
     full = c + 4 * kBytesC;
     empty = full + 8 * STAGES;
     if (threadIdx.x == 0) {
       for (int s = 0; s < STAGES; ++s) {
-        hopper::barrier_init(full + 8 * s, 1);
-        hopper::barrier_init(empty + 8 * s, 2 * kCluster);  // both multiplying warpgroups of both blocks
+        sm90::mbarrier_init(full + 8 * s, 1);
+        sm90::mbarrier_init(empty + 8 * s, 2 * kCluster);  // both multiplying warpgroups of both blocks
       }
-      hopper::barrier_init_fence();
+      sm90::fence_mbarrier_init();
     }
-    hopper::cluster_sync();
+    sm90::cluster_sync();
   }
 
   __device__ unsigned slice_a(int stage) const { return a + stage * kBytesA; }
@@ -67,20 +71,20 @@ struct Room {
 
 // One thread's work: every slice of every tile of this cluster, of B the half that this block loads for both.
 template <int COLUMNS, int STAGES>
-__device__ inline void feed(const Room<COLUMNS, STAGES>& room, const hopper::TensorMap& a, const hopper::TensorMap& b,
+__device__ inline void feed(const Room<COLUMNS, STAGES>& room, const sm90::TensorMap& a, const sm90::TensorMap& b,
                             const Tiles& tiles, int slices, int rank, int hints) {
   constexpr unsigned kBytesB = Room<COLUMNS, STAGES>::kBytesB;
-  const hopper::Policy of_a = policy_for(hints / 4), of_b = policy_for(hints % 4);
+  const sm90::CachePolicy of_a = policy_for(hints / 4), of_b = policy_for(hints % 4);
   Stage<STAGES> stage{0, 1};  // every place is free at first
   for (int number = blockIdx.x / kCluster; number < tiles.count(); number += gridDim.x / kCluster) {
     const Tile tile = tiles.at(number, rank);
     for (int s = 0; s < slices; ++s, stage.next()) {
       const unsigned arrived = room.full + 8 * stage.index;
-      hopper::barrier_wait(room.empty + 8 * stage.index, stage.phase);
-      hopper::barrier_expect(arrived, kBytesA + kBytesB);
-      hopper::load_box(room.slice_a(stage.index), &a, arrived, s * kDepth, tile.row * kRows, of_a);
-      hopper::load_box_multicast(room.slice_b(stage.index) + rank * (kBytesB / 2), &b, arrived, s * kDepth,
-                                 tile.column * COLUMNS + rank * (COLUMNS / 2), 3, of_b);
+      sm90::mbarrier_wait(room.empty + 8 * stage.index, stage.phase);
+      sm90::mbarrier_arrive_expect_tx(arrived, kBytesA + kBytesB);
+      sm90::tma_load_2d(room.slice_a(stage.index), &a, arrived, s * kDepth, tile.row * kRows, of_a);
+      sm90::tma_load_2d_multicast(room.slice_b(stage.index) + rank * (kBytesB / 2), &b, arrived, s * kDepth,
+                                  tile.column * COLUMNS + rank * (COLUMNS / 2), 3, of_b);
     }
   }
 }
@@ -88,12 +92,12 @@ __device__ inline void feed(const Room<COLUMNS, STAGES>& room, const hopper::Ten
 // Begins a slice's products of 64 rows of A and 128 columns of B, in place of what `part` holds or added to it.
 template <class A, class B>
 __device__ inline void multiply(float (&part)[64], unsigned a, unsigned b, bool adds) {
-  hopper::products_begin();
+  sm90::wgmma_fence();
 #pragma unroll
   for (int i = 0; i < kDepth / 32; ++i)
-    hopper::product<hopper::Pair<A, B>, 128>(part, hopper::matrix(a + i * 32, 16, 1024),
-                                             hopper::matrix(b + i * 32, 16, 1024), adds || i > 0);
-  hopper::products_commit();
+    sm90::wgmma<sm90::Pair<A, B>, 128>(part, sm90::matrix_descriptor(a + i * 32, 16, 1024),
+                                       sm90::matrix_descriptor(b + i * 32, 16, 1024), adds || i > 0);
+  sm90::wgmma_commit_group();
 }
 
 __device__ inline unsigned pack(float low, float high) {
@@ -104,8 +108,8 @@ __device__ inline unsigned pack(float low, float high) {
 // Where a tile goes: to boxes of 64 x 64, by the copy engine, or to rows that begin anywhere, by threads.
 template <bool BY_MAP>
 struct Target {
-  const hopper::TensorMap* map;
-  hopper::Rows<__nv_bfloat16> rows;
+  const sm90::TensorMap* map;
+  sm90::DenseRows<__nv_bfloat16> rows;
 };
 
 // A warpgroup's 64 rows, from `row` on, of a tile whose columns begin at `column`: scaled, rounded and stored in boxes
@@ -115,7 +119,7 @@ template <bool BY_ROW, bool BY_MAP, int PARTS>
 __device__ inline void leave(const float (&sums)[PARTS][32], const Target<BY_MAP>& target, const float* scale_a,
                              const float* scale_b, int row, int column, int m, int n, unsigned room, int& box,
                              int own) {
-  const int thread = threadIdx.x % kGroupThreads, lane = thread % 32;
+  const int thread = threadIdx.x % kWarpgroupThreads, lane = thread % 32;
   const int first = row + thread / 32 * 16 + lane / 4;  // of this thread's two rows
   const float scale = BY_ROW ? 1.0f : *scale_a * *scale_b;
   const float upper = BY_ROW ? scale_a[min(first, m - 1)] : scale;
@@ -140,8 +144,8 @@ __device__ inline void leave(const float (&sums)[PARTS][32], const Target<BY_MAP
     const unsigned to = room + box * kBytesC;
     if (part + 1 < PARTS) fetch(part + 1);
     if (BY_MAP) {
-      if (thread == 0) hopper::stores_have_read<1>();
-      hopper::named_barrier(1 + own, kGroupThreads);
+      if (thread == 0) sm90::tma_store_wait_read<1>();
+      sm90::named_barrier_sync(1 + own, kWarpgroupThreads);
     }
 #pragma unroll
     for (int j = 0; j < 4; ++j) {  // 16 columns: two pairs of 8 x 8
@@ -154,16 +158,16 @@ __device__ inline void leave(const float (&sums)[PARTS][32], const Target<BY_MAP
         r[2 * pair + 1] = pack(four[2] * (lower * of.x), four[3] * (lower * of.y));
       }
       const int to_row = thread / 32 * 16 + lane % 16, unit = j * 2 + lane / 16;  // of 16 bytes; swizzled by the row
-      hopper::store_matrices(to + to_row * 128 + ((unit ^ (to_row & 7)) << 4), r);
+      sm90::stmatrix_x4(to + to_row * 128 + ((unit ^ (to_row & 7)) << 4), r);
     }
     if (BY_MAP) {
-      hopper::async_proxy_fence();
-      hopper::named_barrier(1 + own, kGroupThreads);
-      if (thread == 0) hopper::store_box(target.map, to, column + part * 64, row);
+      sm90::fence_proxy_async();
+      sm90::named_barrier_sync(1 + own, kWarpgroupThreads);
+      if (thread == 0) sm90::tma_store_2d(target.map, to, column + part * 64, row);
     } else {
       const int warp_row = thread / 32 * 16;  // a warp wrote these 16 rows alone
       __syncwarp();
-      hopper::write_rows(to + warp_row * 128, target.rows, row + warp_row, column + part * 64);
+      sm90::store_rows(to + warp_row * 128, target.rows, row + warp_row, column + part * 64);
     }
   }
 }

@@ -17,21 +17,21 @@ constexpr int kColumns = 256, kStages = 4;
 // (128 + kColumns) * 128 + 4 * kBytesC + 16 * kStages bytes.
 template <class A, class B, bool BY_ROW, bool BY_MAP>
 __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
-    scaled_matmul_warpgroups(const __grid_constant__ hopper::TensorMap a, const __grid_constant__ hopper::TensorMap b,
-                             const __grid_constant__ hopper::TensorMap c, __nv_bfloat16* rows,
+    scaled_matmul_warpgroups(const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,
+                             const __grid_constant__ sm90::TensorMap c, __nv_bfloat16* rows,
                              const float* __restrict__ scale_a, const float* __restrict__ scale_b, int m, int n, int k,
                              int pairs, int columns, int group, int hints) {
   extern __shared__ unsigned char raw[];
   const Room<kColumns, kStages> room(raw);
-  const int rank = static_cast<int>(hopper::cluster_rank()), slices = (k + kDepth - 1) / kDepth;
+  const int rank = static_cast<int>(sm90::cluster_ctarank()), slices = (k + kDepth - 1) / kDepth;
   const Tiles tiles{pairs, columns, group};
 
-  if (threadIdx.x < kGroupThreads) {
-    hopper::give_registers<40>();
+  if (threadIdx.x < kWarpgroupThreads) {
+    sm90::warpgroup_reg_dealloc<40>();
     if (threadIdx.x == 0) feed(room, a, b, tiles, slices, rank, hints);
   } else {
-    hopper::take_registers<232>();
-    const int own = threadIdx.x / kGroupThreads - 1, thread = threadIdx.x % kGroupThreads;
+    sm90::warpgroup_reg_alloc<232>();
+    const int own = threadIdx.x / kWarpgroupThreads - 1, thread = threadIdx.x % kWarpgroupThreads;
     Stage<kStages> stage;
     int box = 0;
     for (int number = blockIdx.x / kCluster; number < tiles.count(); number += gridDim.x / kCluster) {
@@ -39,15 +39,15 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
       fetch_scales(scale_a, scale_b, BY_ROW, tile.row * kRows, tile.column * kColumns, kRows, kColumns, m, n, thread);
       float sums[kColumns / 64][32] = {};
       for (int s = 0; s < slices; ++s, stage.next()) {
-        hopper::barrier_wait(room.full + 8 * stage.index, stage.phase);
+        sm90::mbarrier_wait(room.full + 8 * stage.index, stage.phase);
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           float part[64];
           multiply<A, B>(part, room.slice_a(stage.index) + own * 64 * 128, room.slice_b(stage.index) + half * 128 * 128,
                          false);
-          hopper::products_wait<0>();
-          hopper::settled(part);
-          if (half == 1 && thread < kCluster) hopper::barrier_arrive(room.empty + 8 * stage.index, thread);
+          sm90::wgmma_wait_group<0>();
+          sm90::warpgroup_fence_operand(part);
+          if (half == 1 && thread < kCluster) sm90::mbarrier_arrive(room.empty + 8 * stage.index, thread);
 #pragma unroll
           for (int e = 0; e < 64; ++e) sums[half * 2 + e / 32][e % 32] += part[e];
         }
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
       leave<BY_ROW>(sums, target, scale_a, scale_b, tile.row * kRows + own * 64, tile.column * kColumns, m, n,
                     room.c + own * 2 * kBytesC, box, own);
     }
-    if (BY_MAP && thread == 0) hopper::stores_are_done();
+    if (BY_MAP && thread == 0) sm90::tma_store_wait();
   }
-  hopper::cluster_sync();  // nobody leaves while the other block may still arrive at its barriers
+  sm90::cluster_sync();  // nobody leaves while the other block may still arrive at its barriers
 }

@@ -13,23 +13,23 @@
 // KiB to align + STAGES * (128 + COLUMNS) * 128 + 4 * kBytesC + 16 * STAGES bytes.
 template <class A, class B, bool BY_ROW, bool BY_MAP, int COLUMNS, int STAGES>
 __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
-    scaled_matmul_parts(const __grid_constant__ hopper::TensorMap a, const __grid_constant__ hopper::TensorMap b,
-                        const __grid_constant__ hopper::TensorMap c, __nv_bfloat16* rows,
+    scaled_matmul_parts(const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,
+                        const __grid_constant__ sm90::TensorMap c, __nv_bfloat16* rows,
                         const float* __restrict__ scale_a, const float* __restrict__ scale_b, int m, int n, int k,
                         int pairs, int columns, int group, int hints) {
   constexpr int kParts = COLUMNS / 64;
   static_assert(kParts % 2 == 0, "parts lie in two sets of registers in turn");
   extern __shared__ unsigned char raw[];
   const Room<COLUMNS, STAGES> room(raw);
-  const int rank = static_cast<int>(hopper::cluster_rank()), slices = (k + kDepth - 1) / kDepth;
+  const int rank = static_cast<int>(sm90::cluster_ctarank()), slices = (k + kDepth - 1) / kDepth;
   const Tiles tiles{pairs, columns, group};
 
-  if (threadIdx.x < kGroupThreads) {
-    hopper::give_registers<40>();
+  if (threadIdx.x < kWarpgroupThreads) {
+    sm90::warpgroup_reg_dealloc<40>();
     if (threadIdx.x == 0) feed(room, a, b, tiles, slices, rank, hints);
   } else {
-    hopper::take_registers<232>();
-    const int own = threadIdx.x / kGroupThreads - 1, thread = threadIdx.x % kGroupThreads, lane = thread % 32;
+    sm90::warpgroup_reg_alloc<232>();
+    const int own = threadIdx.x / kWarpgroupThreads - 1, thread = threadIdx.x % kWarpgroupThreads, lane = thread % 32;
     Stage<STAGES> stage;
     int box = 0;
     for (int number = blockIdx.x / kCluster; number < tiles.count(); number += gridDim.x / kCluster) {
@@ -38,22 +38,21 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
       float sums[kParts][32] = {}, parts[2][32];
       unsigned left[kDepth / 32][4];  // this thread's bytes of A's slice
       const auto gather = [&] {
-        hopper::barrier_wait(room.full + 8 * stage.index, stage.phase);
+        sm90::mbarrier_wait(room.full + 8 * stage.index, stage.phase);
         const int row = own * 64 + thread / 32 * 16 + lane % 16;
         const unsigned from = room.slice_a(stage.index) + row * 128;
 #pragma unroll
         for (int i = 0; i < kDepth / 32; ++i)
-          hopper::load_matrices(from + ((i * 2 + lane / 16) ^ (row & 7)) * 16, left[i]);
+          warpwise::ldmatrix_x4(left[i], from + ((i * 2 + lane / 16) ^ (row & 7)) * 16);
       };
       const auto begin = [&](int part) {
-        hopper::products_begin();
+        sm90::wgmma_fence();
 #pragma unroll
         for (int i = 0; i < kDepth / 32; ++i) {
           const unsigned from = room.slice_b(stage.index) + part * 64 * 128 + i * 32;
-          hopper::product_of_registers<hopper::Pair<A, B>>(parts[part % 2], left[i], hopper::matrix(from, 16, 1024),
-                                                           i > 0);
+          sm90::wgmma_rs<sm90::Pair<A, B>>(parts[part % 2], left[i], sm90::matrix_descriptor(from, 16, 1024), i > 0);
         }
-        hopper::products_commit();
+        sm90::wgmma_commit_group();
       };
       const auto add = [&](int part) {
 #pragma unroll
@@ -66,13 +65,13 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
 #pragma unroll
         for (int part = 1; part < kParts; ++part) {
           begin(part);
-          hopper::products_wait<1>();
-          hopper::settled(parts[(part - 1) % 2]);
+          sm90::wgmma_wait_group<1>();
+          sm90::warpgroup_fence_operand(parts[(part - 1) % 2]);
           add(part - 1);
         }
-        hopper::products_wait<0>();
-        hopper::settled(parts[1]);
-        if (thread < kCluster) hopper::barrier_arrive(room.empty + 8 * stage.index, thread);
+        sm90::wgmma_wait_group<0>();
+        sm90::warpgroup_fence_operand(parts[1]);
+        if (thread < kCluster) sm90::mbarrier_arrive(room.empty + 8 * stage.index, thread);
         stage.next();
         if (++s == slices) break;
         gather();
@@ -84,7 +83,7 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
       leave<BY_ROW>(sums, target, scale_a, scale_b, tile.row * kRows + own * 64, tile.column * COLUMNS, m, n,
                     room.c + own * 2 * kBytesC, box, own);
     }
-    if (BY_MAP && thread == 0) hopper::stores_are_done();
+    if (BY_MAP && thread == 0) sm90::tma_store_wait();
   }
-  hopper::cluster_sync();  // nobody leaves while the other block may still arrive at its barriers
+  sm90::cluster_sync();  // nobody leaves while the other block may still arrive at its barriers
 }

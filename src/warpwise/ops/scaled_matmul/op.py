@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from warpwise.ops._public import public
+from warpwise.operation import Op, register
 from warpwise.ops.scaled_matmul.rungs import RUNGS, default
 from warpwise.ops.scaled_matmul.spec import SPEC
 from warpwise.ops.scaled_matmul.tables import TABLES
-from warpwise.registry import Op, register
 
 SCALED_MATMUL = register(Op(SPEC, RUNGS, default, TABLES))
-
-_scaled_matmul = public(SCALED_MATMUL, "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b) -> Tensor")
+_scaled_matmul = SCALED_MATMUL.call
 
 
 def scaled_matmul(
@@ -20,14 +18,15 @@ def scaled_matmul(
 ) -> torch.Tensor:
     """``(a * scale_a) @ (b * scale_b)`` for fp8 matrices a (M, K) and b (K, N): (M, N), bfloat16.
 
-    a and b are float8_e4m3fn, one of them may be float8_e5m2. The scales are float32, one for each matrix, of shape ()
-    or (1,), or one for each row of a, (M, 1), and each column of b, (1, N). Fastest where a is row-major and b
-    column-major, as the transposed weight of a linear layer is; other layouts are copied first, and on Hopper rows of K that do not
-    begin on 16 bytes.
+    a and b are float8_e4m3fn, one of them may be float8_e5m2. The scales are float32: one for each matrix, of shape ()
+    or (1,), or one for each row of a, (M, 1), and for each column of b, (1, N). Fastest where a is row-major and b
+    column-major, as a linear layer's transposed weight is; other layouts are copied first, and on Hopper operands whose
+    rows of K do not begin on 16 bytes.
 
-    Sums are float32 over groups of at most 256 products; inside a group Hopper's matrix units cut what is below 2^-13 of
-    the largest of 32 products, as they do under ``torch._scaled_mm`` without ``use_fast_accum``, in groups of 128. An
-    empty sum, K = 0, is 0. Not differentiable. Raises ``TypeError`` or ``ValueError`` for other dtypes, shapes that do
-    not fit, or tensors on several devices. ``rung`` asks for one kernel of the ladder by name.
+    Groups of at most 256 products are added in float32. Inside a group Hopper's tensor cores truncate what is below 2^-13
+    of the largest of 32 products, as under ``torch._scaled_mm`` without ``use_fast_accum``, in groups of 128. An empty
+    sum, K = 0, is 0. Not differentiable. Raises ``TypeError`` or ``ValueError`` for other dtypes, for shapes that do not
+    match, and for tensors on several devices. ``rung`` names one rung, ``name@config`` one of its configurations.
     """
-    return _scaled_matmul(a, b, scale_a, scale_b, rung=rung)
+    output: torch.Tensor = _scaled_matmul(a, b, scale_a, scale_b, rung=rung)
+    return output

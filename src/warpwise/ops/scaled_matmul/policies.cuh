@@ -1,21 +1,17 @@
 // What L2 is told: to drop first what is read once, and to have ready what is needed last.
 #pragma once
 
-#include <warpwise/hopper.cuh>
+#include <warpwise/sm90/tma.cuh>
 
-namespace hopper = warpwise::hopper;
+namespace sm90 = warpwise::sm90;
 
 // What a box brings into L2: 0 as ever, 1 is the first to leave it, 2 the last. A call's hints are B's policy + 4 *
 // A's.
-__device__ inline hopper::Policy policy_for(int which) {
-  hopper::Policy normal, last;
+__device__ inline sm90::CachePolicy policy_for(int which) {
+  sm90::CachePolicy normal, last;
   asm volatile("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(normal));
   asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(last));
-  return which == 1 ? hopper::evict_first() : which == 2 ? last : normal;
-}
-
-__device__ inline void fetch_map(const hopper::TensorMap* map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+  return which == 1 ? sm90::createpolicy_evict_first() : which == 2 ? last : normal;
 }
 
 __device__ inline void fetch(const float* address) { asm volatile("prefetch.global.L2 [%0];" ::"l"(address)); }

@@ -1,13 +1,13 @@
-"""The ladder of scaled_matmul, slowest idea first. Launchers: `_launch`, `_hopper`."""
+"""The ladder of scaled_matmul, slowest idea first."""
 
 from __future__ import annotations
 
 import torch
 
-from warpwise.ops._common import make_rung
+from warpwise.operation import make_rung
 from warpwise.ops.scaled_matmul._hopper import configs, hopper, parts_in_flight, two_slices, warpgroups
 from warpwise.ops.scaled_matmul._launch import (
-    described,
+    descriptor_limits,
     grid_of_rows,
     grid_of_tiles,
     naive,
@@ -19,23 +19,23 @@ from warpwise.ops.scaled_matmul._skinny import any_size, few_tiles, skinny, skin
 
 RUNGS = (
     make_rung(HERE, "k01_naive", "one thread an element", naive, limits=grid_of_rows, strided=True),
-    make_rung(HERE, "k02_triton_tiled", "tiles in Triton, slices' sums added in float32", triton_tiled,
+    make_rung(HERE, "k02_triton_tiled", "tiles in Triton, sums of k-tiles added in float32", triton_tiled,
               limits=grid_of_tiles, strided=True),
-    make_rung(HERE, "k03_triton_descriptors", "persistent programs, boxes by the copy engine", triton_descriptors,
-              limits=described, strided=True),
-    make_rung(HERE, "k04_warpgroups", "Hopper: warpgroups multiply in turn and add while the other multiplies",
+    make_rung(HERE, "k03_triton_descriptors", "persistent programs, operands by TMA", triton_descriptors,
+              limits=descriptor_limits, strided=True),
+    make_rung(HERE, "k04_warpgroups", "Hopper: two warpgroups alternate, one adds while the other multiplies",
               warpgroups, limits=hopper, devices=("cuda",), strided=True),
-    make_rung(HERE, "k05_two_slices", "Hopper: sums of 256 products at a time in the matrix units", two_slices,
+    make_rung(HERE, "k05_two_slices", "Hopper: sums of 256 products at a time in wgmma", two_slices,
               limits=hopper, devices=("cuda",), strided=True, configs=configs),
-    make_rung(HERE, "k06_parts_in_flight", "Hopper: A in registers, two parts of 64 columns in flight in each warpgroup",
+    make_rung(HERE, "k06_parts_in_flight", "Hopper: A in registers, two wgmma of 64 columns in flight in each warpgroup",
               parts_in_flight, limits=hopper, devices=("cuda",), strided=True, configs=configs),
-    make_rung(HERE, "k07_skinny", "Hopper, few rows: columns of B on the matrix units' 64 rows, K divided", skinny,
+    make_rung(HERE, "k07_skinny", "Hopper, few rows as wgmma's n, K divided", skinny,
               limits=any_size, devices=("cuda",), strided=True, configs=skinny_configs),
 )  # fmt: skip
 
 
 def default(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
-    """On a Hopper GPU k07 where rows or tiles are few, k05 elsewhere; Triton on other GPUs; else k01."""
+    """The rung for sizes that no table covers: on Hopper k07 for few rows or tiles, else k05; k02 on other GPUs; else k01."""
     first = "k07_skinny" if few_tiles(a, b) else "k05_two_slices"
     rules = {first: hopper, "k02_triton_tiled": grid_of_tiles, "k01_naive": grid_of_rows}
     usable = (name for name, limits in rules.items() if limits(a, b, scale_a, scale_b) is None)

@@ -8,21 +8,24 @@
 #include <cuda_bf16.h>
 #include <cuda_fp8.h>
 
+#include <warpwise/core/shared_memory.cuh>
+#include <warpwise/sm90/mbarrier.cuh>
+#include <warpwise/sm90/wgmma.cuh>
 #include "policies.cuh"
 
-constexpr int kGroupThreads = 128, kDepth = 128;  // of a slice, bytes of a line too
-constexpr int kColumns = 64;                      // of a warpgroup
+constexpr int kWarpgroupThreads = 128, kDepth = 128;  // of a slice, bytes of a line too
+constexpr int kColumns = 64;                          // of a warpgroup
 
 // GROUPS warpgroups side by side along the columns of B, SIDES along the rows of A, ROWS of these for each. A stage is
 // SLICES slices, of which two, 256 products, are summed in the matrix units.
 template <class A, class B, int GROUPS, int SIDES, int ROWS, int SLICES>
 struct Ring {
-  static constexpr int kTeams = GROUPS * SIDES, kThreads = kTeams * kGroupThreads;  // that multiply; others feed
+  static constexpr int kTeams = GROUPS * SIDES, kThreads = kTeams * kWarpgroupThreads;  // that multiply; others feed
   static constexpr int kTileRows = SIDES * ROWS;
   static constexpr int kMost = kTeams > 2 ? 64 : 128, kPart = ROWS < kMost ? ROWS : kMost;  // rows at a time
   // Where sums take most registers a warpgroup feeds, which gives its own up; there is one warp otherwise.
   static constexpr bool kMoves = kTeams == 4 || ROWS > 128;
-  static constexpr int kBlock = kThreads + (kMoves ? kGroupThreads : 32);
+  static constexpr int kBlock = kThreads + (kMoves ? kWarpgroupThreads : 32);
   static constexpr int kMore = kTeams == 4 ? 112 : 232, kFewer = kTeams == 4 ? 32 : 40;
   static constexpr unsigned kBytesA = kTileRows * kDepth;
   static_assert(SLICES <= 2 || ROWS == kPart, "sums of several slices take the registers of several parts");
@@ -32,16 +35,16 @@ struct Ring {
   unsigned phase = 0;
 
   __device__ Ring(unsigned char* raw, unsigned long long* barriers, int columns, int stages)
-      : ring((hopper::shared_address(raw) + 1023) & ~1023u),  // a swizzled unit is 1 KiB
-        full(hopper::shared_address(barriers)),
+      : ring((warpwise::shared_address(raw) + 1023) & ~1023u),  // a swizzled unit is 1 KiB
+        full(warpwise::shared_address(barriers)),
         empty(full + 8 * stages),
         bytes_b(columns * kDepth),
         stages(stages) {}
 
   // By one thread: the barriers of a stage.
   __device__ void init(int s) const {
-    hopper::barrier_init(full + 8 * s, 1);
-    hopper::barrier_init(empty + 8 * s, kTeams);
+    sm90::mbarrier_init(full + 8 * s, 1);
+    sm90::mbarrier_init(empty + 8 * s, kTeams);
   }
 
   __device__ unsigned slice(int i) const { return ring + (stage * SLICES + i) * (bytes_b + kBytesA); }
@@ -55,14 +58,14 @@ struct Ring {
   }
 
   // One thread asks for the stage at `depth`.
-  __device__ void load(const hopper::TensorMap& a, const hopper::TensorMap& b, int depth, int row, int column,
-                       hopper::Policy of_a, hopper::Policy of_b) {
+  __device__ void load(const sm90::TensorMap& a, const sm90::TensorMap& b, int depth, int row, int column,
+                       sm90::CachePolicy of_a, sm90::CachePolicy of_b) {
     const unsigned arrived = full + 8 * stage;
-    hopper::barrier_expect(arrived, SLICES * (bytes_b + kBytesA));
+    sm90::mbarrier_arrive_expect_tx(arrived, SLICES * (bytes_b + kBytesA));
 #pragma unroll
     for (int i = 0; i < SLICES; ++i, depth += kDepth) {
-      hopper::load_box(slice(i), &b, arrived, depth, column, of_b);
-      hopper::load_box(slice(i) + bytes_b, &a, arrived, depth, row, of_a);
+      sm90::tma_load_2d(slice(i), &b, arrived, depth, column, of_b);
+      sm90::tma_load_2d(slice(i) + bytes_b, &a, arrived, depth, row, of_a);
     }
     next();
   }
@@ -70,29 +73,29 @@ struct Ring {
   // sums = those of the next `count` stages, added in float32 every 256 products. All warpgroups that multiply.
   __device__ void multiply(float (&sums)[ROWS / 2], int count) {
     constexpr int kParts = (SLICES + 1) / 2;
-    const int team = threadIdx.x / kGroupThreads;
+    const int team = threadIdx.x / kWarpgroupThreads;
     const unsigned of_b = team % GROUPS * kColumns * kDepth, of_a = bytes_b + team / GROUPS * ROWS * kDepth;
 #pragma unroll
     for (int e = 0; e < ROWS / 2; ++e) sums[e] = 0.0f;
     for (int s = 0; s < count; ++s, next()) {
-      hopper::barrier_wait(full + 8 * stage, phase);
+      sm90::mbarrier_wait(full + 8 * stage, phase);
 #pragma unroll
       for (int from = 0; from < ROWS; from += kPart) {
         float part[kParts][kPart / 2];
-        hopper::products_begin();
+        sm90::wgmma_fence();
 #pragma unroll
         for (int i = 0; i < SLICES; ++i) {
 #pragma unroll
           for (int at = 0; at < kDepth; at += 32)
-            hopper::product<hopper::Pair<B, A>, kPart>(part[i / 2], hopper::matrix(slice(i) + of_b + at, 16, 1024),
-                                                       hopper::matrix(slice(i) + of_a + from * kDepth + at, 16, 1024),
-                                                       at > 0 || i % 2 > 0);
+            sm90::wgmma<sm90::Pair<B, A>, kPart>(
+                part[i / 2], sm90::matrix_descriptor(slice(i) + of_b + at, 16, 1024),
+                sm90::matrix_descriptor(slice(i) + of_a + from * kDepth + at, 16, 1024), at > 0 || i % 2 > 0);
         }
-        hopper::products_commit();
-        hopper::products_wait<0>();
+        sm90::wgmma_commit_group();
+        sm90::wgmma_wait_group<0>();
 #pragma unroll
-        for (int i = 0; i < kParts; ++i) hopper::settled(part[i]);
-        if (from + kPart == ROWS && threadIdx.x % kGroupThreads == 0) hopper::barrier_arrive(empty + 8 * stage);
+        for (int i = 0; i < kParts; ++i) sm90::warpgroup_fence_operand(part[i]);
+        if (from + kPart == ROWS && threadIdx.x % kWarpgroupThreads == 0) sm90::mbarrier_arrive(empty + 8 * stage);
 #pragma unroll
         for (int i = 0; i < kParts; ++i) {
 #pragma unroll

@@ -2,7 +2,9 @@
 // bytes.
 #pragma once
 
-#include <warpwise/parts.cuh>
+#include <warpwise/core/partial_sums.cuh>
+#include <warpwise/sm90/cluster.cuh>
+#include <warpwise/sm90/warpgroup.cuh>
 
 #include "skinny_ring.cuh"
 
@@ -45,20 +47,20 @@ __device__ inline bool exchange(const float (&sums)[SUMS], float (&own)[SUMS / O
 #pragma unroll
       for (int e = 0; e < kQuads * 4; ++e) own[e] = share[e];
     } else {
-      const unsigned there = hopper::in_block(place(rank, to), to), barrier = hopper::in_block(arrived, to);
+      const unsigned there = sm90::mapa(place(rank, to), to), barrier = sm90::mapa(arrived, to);
 #pragma unroll
-      for (int q = 0; q < kQuads; ++q) hopper::store_to_block(there + q * THREADS * 16, barrier, share + 4 * q);
+      for (int q = 0; q < kQuads; ++q) sm90::st_async_v4(there + q * THREADS * 16, barrier, share + 4 * q);
     }
   }
   if (rank >= OWNERS) return false;
-  hopper::barrier_wait_for_blocks(arrived, 0);
+  sm90::mbarrier_wait_cluster(arrived, 0);
 #pragma unroll
   for (int q = 0; q < kQuads; ++q) {
     float sum[4] = {};
 #pragma unroll
     for (int from = 0; from < SPLIT; ++from) {
       float more[4];
-      if (from != rank) hopper::load_quad(more, place(from, rank) + q * THREADS * 16);
+      if (from != rank) warpwise::ld_shared_v4(more, place(from, rank) + q * THREADS * 16);
 #pragma unroll
       for (int e = 0; e < 4; ++e) sum[e] += from == rank ? own[4 * q + e] : more[e];
     }
@@ -77,7 +79,7 @@ __device__ inline bool add_parts(float (&sums)[SUMS], float4* parts, long long s
   for (int q = 0; q < SUMS / 4; ++q)
     parts[part * stride + q * THREADS + threadIdx.x] =
         make_float4(sums[4 * q], sums[4 * q + 1], sums[4 * q + 2], sums[4 * q + 3]);
-  if (!warpwise::is_last_of(ticket, outer, [] { hopper::named_barrier(1, THREADS); })) return false;
+  if (!warpwise::is_last_block(ticket, outer, [] { sm90::named_barrier_sync(1, THREADS); })) return false;
 #pragma unroll
   for (int e = 0; e < SUMS; ++e) sums[e] = 0.0f;
   for (int from = 0; from < outer; ++from) {
@@ -100,12 +102,12 @@ template <bool BY_ROW, bool ALIGNED, int SUMS>
 __device__ inline void leave(const float (&sums)[SUMS], const Scales<BY_ROW, SUMS * 2>& scales, __nv_bfloat16* c,
                              int row, int column, int m, int n, int end, unsigned room, int barrier) {
   constexpr int kRows = SUMS * 2, kOnce = kRows < 32 ? kRows : 32;
-  const int thread = threadIdx.x % kGroupThreads, lane = thread % 32;
+  const int thread = threadIdx.x % kWarpgroupThreads, lane = thread % 32;
   const int own_row = thread / 8, unit = thread % 8, first = column + unit * 8;  // of what this thread writes
   __nv_bfloat16* const to = c + static_cast<long long>(row + own_row) * n + first;
 #pragma unroll
   for (int begin = 0; begin < kRows; begin += kOnce) {
-    if (begin > 0) hopper::named_barrier(barrier, kGroupThreads);  // the rows before have been read
+    if (begin > 0) sm90::named_barrier_sync(barrier, kWarpgroupThreads);  // the rows before have been read
 #pragma unroll
     for (int j = begin / 8; j < (begin + kOnce) / 8; j += 2) {  // 16 rows: two eights
       unsigned r[4] = {};
@@ -121,14 +123,14 @@ __device__ inline void leave(const float (&sums)[SUMS], const Scales<BY_ROW, SUM
         }
       }
       const int to_row = j * 8 - begin + lane / 16 * 8 + lane % 8, to_unit = thread / 32 * 2 + lane / 8 % 2;
-      hopper::store_matrices_transposed(room + to_row * 128 + ((to_unit ^ (to_row & 7)) << 4), r);
+      sm90::stmatrix_x4_trans(room + to_row * 128 + ((to_unit ^ (to_row & 7)) << 4), r);
     }
-    hopper::named_barrier(barrier, kGroupThreads);
+    sm90::named_barrier_sync(barrier, kWarpgroupThreads);
 #pragma unroll
     for (int i = 0; i < kOnce; i += 16) {
       if (first >= end || row + begin + i + own_row >= m || (kOnce < 16 && own_row >= kOnce)) continue;
       unsigned eight[4];
-      hopper::load_quad(eight, room + (i + own_row) * 128 + ((unit ^ (own_row & 7)) << 4));
+      warpwise::ld_shared_v4(eight, room + (i + own_row) * 128 + ((unit ^ (own_row & 7)) << 4));
       __nv_bfloat16* const at = to + static_cast<long long>(begin + i) * n;
       if (ALIGNED) {
         *reinterpret_cast<uint4*>(at) = make_uint4(eight[0], eight[1], eight[2], eight[3]);

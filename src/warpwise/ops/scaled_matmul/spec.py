@@ -1,10 +1,10 @@
-"""The product of two scaled fp8 matrices: what it is, knowing no kernel.
+"""The specification of scaled_matmul.
 
-How exact it is. A product of two fp8 values has 8 significant bits at most, and the matrix units of Hopper sum 32 of
-them, and what they add to, after aligning all to the largest and cutting 13 bits after its binary point. A sum that
-stays in them loses its last bits once every 32 products, always towards zero. This operation promises float32 sums over
-groups of at most 256 products: only inside a group are values cut, each by less than 2^-13 of the largest there.
-``torch._scaled_mm`` without ``use_fast_accum`` does the same on Hopper with groups of 128, to judge by its errors.
+Accuracy. A product of two fp8 values has at most 8 significant bits. Hopper's tensor cores add 32 products and the
+accumulator after aligning them to the largest and truncating 13 bits after its binary point, so that an accumulator in
+wgmma loses its last bits every 32 products, always towards zero. This operation adds groups of at most 256 products in
+float32: truncation happens inside a group alone, by less than 2^-13 of the largest value there. Its errors show that
+``torch._scaled_mm`` without ``use_fast_accum`` does the same on Hopper with groups of 128.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ import math
 
 import torch
 
-from warpwise.ops._common import check_tensor, draw
-from warpwise.registry import Case, Cost, Spec, arranged
+from warpwise.operation import Case, Cost, Output, Spec, check_tensor, draw
 
 DTYPES = (torch.float8_e4m3fn, torch.float8_e5m2)
-STEP = 32  # products that the matrix units align to each other
-CUT = 2.0**-14  # of the largest of them: the mean of what is cut
+STEP = 32  # products that tensor cores align to each other
+TRUNCATED = 2.0**-14  # of the largest of them: the mean truncation error
 FLOAT32 = 2.0**-24
 
 
@@ -46,31 +45,25 @@ def check(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torc
         )
 
 
-def inputs(
-    case: Case, dtype: torch.dtype, device: torch.device, seed: int
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """a in ``dtype``, b in e4m3 and column-major, as the transposed weight of a linear layer is."""
+def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, torch.Tensor]:
+    """a in ``dtype``, b in e4m3 and column-major, as a linear layer's transposed weight; "by_row": a scale for each row."""
     m, n, k = (case.sizes[name] for name in ("m", "n", "k"))
-    by_row = case.sizes.get("by_row", 0) == 1
-    a = _fp8(case, (m, k), dtype, device, 4 * seed)
-    b = _fp8(case, (n, k), torch.float8_e4m3fn, device, 4 * seed + 1).t()
-    scales = Case("scales", {}, layout=case.layout)
-    scale_a = draw(scales, (m, 1) if by_row else (1,), torch.float32, device, 4 * seed + 2)
-    scale_b = draw(scales, (1, n) if by_row else (1,), torch.float32, device, 4 * seed + 3)
-    return a, b, scale_a, scale_b
+    by_row = case.attributes.get("by_row", False)
+    return {
+        "a": _fp8(case, (m, k), dtype, device, 4 * seed),
+        "b": _fp8(case, (n, k), torch.float8_e4m3fn, device, 4 * seed + 1).t(),
+        "scale_a": draw((m, 1) if by_row else (1,), torch.float32, device, 4 * seed + 2),
+        "scale_b": draw((1, n) if by_row else (1,), torch.float32, device, 4 * seed + 3),
+    }
 
 
 def _fp8(case: Case, shape: tuple[int, int], dtype: torch.dtype, device: torch.device, seed: int) -> torch.Tensor:
-    """Standard normal; huge: up to the largest value, which a scaled tensor holds where its own largest value was."""
-    plain = draw(Case(case.name, case.sizes), shape, torch.float32, device, seed)
+    """Standard normal; huge: up to the dtype's largest value, which a tensor's largest element is scaled to."""
+    values = draw(shape, torch.float32, device, seed)
     top = torch.finfo(dtype).max
     if case.values == "huge":
-        plain = plain.mul_(top / 2).clamp_(-top, top)
-    return arranged(plain.to(dtype), case.layout)
-
-
-def outputs(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> torch.Tensor:
-    return a.new_empty((a.shape[0], b.shape[1]), dtype=torch.bfloat16)
+        values = values.mul_(top / 2).clamp_(-top, top)
+    return values.to(dtype)
 
 
 def reference(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> torch.Tensor:
@@ -78,7 +71,7 @@ def reference(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: 
 
 
 def magnitude(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> torch.Tensor:
-    """The sum of absolute products, whose roundings are float32's, and the size of what is cut, in units of float32's.
+    """The sum of absolute products, rounded as float32, and the truncation error in units of float32's rounding.
 
     The largest of 32 products is at most their Euclidean norm, and over all steps of a sum that norm has the root mean
     square ``sqrt(32 / k) * |products|``.
@@ -86,16 +79,16 @@ def magnitude(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: 
     left, right = a.double() * scale_a.double(), b.double() * scale_b.double()
     norm = (left.square() @ right.square()).sqrt()
     step = math.sqrt(min(1.0, STEP / max(1, a.shape[1])))
-    return left.abs() @ right.abs() + CUT / FLOAT32 * step * norm
+    return left.abs() @ right.abs() + TRUNCATED / FLOAT32 * step * norm
 
 
 def eager(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> torch.Tensor:
-    """torch._scaled_mm, which on a GPU is cuBLAS, with float32 sums; float32 factors where it takes no such sizes."""
+    """torch._scaled_mm, which on a GPU is cuBLAS, with float32 sums; float32 operands for sizes that it does not take."""
     return _scaled_mm(a, b, scale_a, scale_b, fast=False)
 
 
 def fast_accumulation(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> torch.Tensor:
-    """torch._scaled_mm with ``use_fast_accum``: sums stay in the matrix units, as the docstring above tells."""
+    """torch._scaled_mm with ``use_fast_accum``: sums stay in the tensor cores, see the docstring above."""
     return _scaled_mm(a, b, scale_a, scale_b, fast=True)
 
 
@@ -124,44 +117,48 @@ def cost(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch
     return Cost(bytes=m * k + k * n + 2 * m * n + scales, flops=2 * m * n * k)
 
 
+OUTPUT = Output(
+    shape=lambda a, b, scale_a, scale_b: (a.shape[0], b.shape[1]),
+    dtype=torch.bfloat16,
+    terms=lambda a, b, scale_a, scale_b: a.shape[1],
+    magnitude=magnitude,
+)
 SPEC = Spec(
-    name="scaled_matmul",
+    schema="scaled_matmul(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b) -> Tensor",
     summary="the product of two fp8 matrices and their scales, bfloat16, accumulated in float32",
+    outputs={"output": OUTPUT},
     inputs=inputs,
     check=check,
-    outputs=outputs,
     reference=reference,
     eager=eager,
     cost=cost,
     cases=(
         Case("square", {"m": 48, "n": 48, "k": 48}),
-        Case("square_by_row", {"m": 64, "n": 64, "k": 64, "by_row": 1}),
+        Case("square_by_row", {"m": 64, "n": 64, "k": 64}, {"by_row": True}),
         Case("ragged", {"m": 33, "n": 61, "k": 17}),
-        Case("ragged_by_row", {"m": 29, "n": 35, "k": 71, "by_row": 1}),
-        Case("several_tiles", {"m": 130, "n": 272, "k": 144, "by_row": 1}),
+        Case("ragged_by_row", {"m": 29, "n": 35, "k": 71}, {"by_row": True}),
+        Case("several_tiles", {"m": 130, "n": 272, "k": 144}, {"by_row": True}),
         Case("deep", {"m": 5, "n": 3, "k": 515}),
-        Case("one_row", {"m": 1, "n": 72, "k": 32, "by_row": 1}),
-        Case("one_element", {"m": 1, "n": 1, "k": 1, "by_row": 1}),
+        Case("one_row", {"m": 1, "n": 72, "k": 32}, {"by_row": True}),
+        Case("one_element", {"m": 1, "n": 1, "k": 1}, {"by_row": True}),
         Case("empty", {"m": 0, "n": 7, "k": 5}),
         Case("empty_sum", {"m": 6, "n": 7, "k": 0}),
         Case("huge", {"m": 20, "n": 24, "k": 48}, values="huge"),
         Case("strided", {"m": 30, "n": 28, "k": 20}, layout="strided"),
-        Case("unaligned", {"m": 32, "n": 40, "k": 48, "by_row": 1}, layout="unaligned"),
+        Case("unaligned", {"m": 32, "n": 40, "k": 48}, {"by_row": True}, layout="unaligned"),
     ),
     sizes=(
         Case("square", {"m": 4096, "n": 4096, "k": 4096}),
-        Case("square_by_row", {"m": 4096, "n": 4096, "k": 4096, "by_row": 1}),
+        Case("square_by_row", {"m": 4096, "n": 4096, "k": 4096}, {"by_row": True}),
         Case("small", {"m": 1024, "n": 1024, "k": 1024}),
         Case("large", {"m": 8192, "n": 8192, "k": 8192}),
-        Case("large_by_row", {"m": 8192, "n": 8192, "k": 8192, "by_row": 1}),
+        Case("large_by_row", {"m": 8192, "n": 8192, "k": 8192}, {"by_row": True}),
         Case("shallow", {"m": 8192, "n": 8192, "k": 512}),
-        Case("projection", {"m": 4096, "n": 14336, "k": 4096, "by_row": 1}),
-        Case("back_projection", {"m": 4096, "n": 4096, "k": 14336, "by_row": 1}),
+        Case("projection", {"m": 4096, "n": 14336, "k": 4096}, {"by_row": True}),
+        Case("back_projection", {"m": 4096, "n": 4096, "k": 14336}, {"by_row": True}),
         Case("ragged", {"m": 4095, "n": 4080, "k": 4080}),
     ),
     dtypes=DTYPES,
-    terms=lambda a, b, scale_a, scale_b: a.shape[1],
-    magnitude=magnitude,
     opponents={"cuBLAS, fast accumulation": fast_accumulation},
     vendor="cuBLAS",
 )  # fmt: skip

@@ -1,19 +1,19 @@
-"""What scaled_matmul's choice depends on: layouts and alignment as for matmul, and whether the scales are one or many."""
+"""The tables of scaled_matmul: layouts and alignment as for matmul, and whether each row has a scale."""
 
 from __future__ import annotations
 
 import torch
 
-from warpwise.ops import _tables
+from warpwise.gemm import tables
+from warpwise.operation import Tables
 from warpwise.ops.scaled_matmul._operands import HERE
-from warpwise.tuned import Tables
 
 
-def described(
+def describe(
     a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor
 ) -> tuple[str, dict[str, int]]:
-    """``_tables.described``, with "by row" where each row of a and column of b has its scale."""
-    kind, sizes = _tables.described(a, b)
+    """``gemm.tables.describe``, with "by row" where each row of a and column of b has its scale."""
+    kind, sizes = tables.describe(a, b)
     return (f"{kind} by row" if scale_a.dim() == 2 else kind), sizes
 
 
@@ -23,7 +23,7 @@ def _by_row(
     return a, b, scale_a.repeat(a.shape[0], 1), scale_b.repeat(1, b.shape[1])
 
 
-# b comes column-major, as the transposed weight of a linear layer is, and as cuBLAS asks.
+# b is column-major, as a linear layer's transposed weight is and as cuBLAS requires.
 TABLES = Tables(
-    "scaled_matmul", HERE / "tuned", described, {"nt": lambda *args: args, "nt by row": _by_row}, _tables.SIZES
+    "scaled_matmul", HERE / "tuned", describe, {"nt": lambda *args: args, "nt by row": _by_row}, tables.SIZES
 )

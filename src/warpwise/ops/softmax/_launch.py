@@ -9,8 +9,7 @@ from typing import Any
 import torch
 
 from warpwise import cuda
-from warpwise.operation import Rung, make_rung
-from warpwise.ops._common import cdiv
+from warpwise.operation import Rung, cdiv, make_rung
 from warpwise.ops._dims import is_last, length_along
 from warpwise.ops.softmax.spec import KERNEL_DTYPES
 

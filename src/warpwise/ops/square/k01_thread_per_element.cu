@@ -1,5 +1,5 @@
 // One thread squares one element: the start, coalesced, with one 4-byte load in flight a thread.
-#include <warpwise/pack.cuh>
+#include <warpwise/core/pack.cuh>
 
 // x, out: (n,). Grid: ceil(n / blockDim.x).
 template <typename T>

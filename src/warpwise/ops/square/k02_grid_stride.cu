@@ -1,5 +1,5 @@
 // A grid that just fills the chip walks over the elements, for any n with one launch configuration.
-#include <warpwise/pack.cuh>
+#include <warpwise/core/pack.cuh>
 
 // x, out: (n,). Any grid.
 template <typename T>

@@ -1,5 +1,5 @@
 // 16 bytes an access: a quarter of the instructions for float, an eighth for half, and more bytes in flight.
-#include <warpwise/pack.cuh>
+#include <warpwise/core/pack.cuh>
 
 // x, out: (n,). The last n % Pack::size elements, or all if a pointer is not 16-byte aligned, go one by one.
 template <typename T>

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from warpwise.operation import Case, Cost, Gradient, Output, Saved, Spec, check_tensor, draw
-from warpwise.ops._common import FLOATS
+from warpwise.operation import FLOATS, Case, Cost, Gradient, Output, Saved, Spec, check_tensor, draw
 
 
 def check(input: torch.Tensor) -> None:

@@ -1,5 +1,5 @@
 // Up to 16 bytes an access on both sides: threads turn V x V blocks in registers, shared memory moves whole packs.
-#include <warpwise/pack.cuh>
+#include <warpwise/core/pack.cuh>
 
 // Elements `column` onwards of a row whose elements lie side by side: one access if `wide`, else one by one up to the
 // row's end.

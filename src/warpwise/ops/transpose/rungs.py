@@ -8,8 +8,7 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.operation import make_rung
-from warpwise.ops._common import cdiv
+from warpwise.operation import cdiv, make_rung
 
 HERE = Path(__file__).parent
 MAX_GRID_Y = 65535

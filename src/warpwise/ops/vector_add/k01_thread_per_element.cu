@@ -1,5 +1,5 @@
 // One thread adds one element, the start: neighbours read neighbouring addresses, so a warp's load is 4 sectors.
-#include <warpwise/pack.cuh>
+#include <warpwise/core/pack.cuh>
 
 // a, b, out: (n,). Grid: ceil(n / blockDim.x).
 template <typename T>

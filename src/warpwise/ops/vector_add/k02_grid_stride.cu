@@ -1,5 +1,5 @@
 // A grid that just fills the chip walks over the vector: blocks start once, and many elements share index set-up.
-#include <warpwise/pack.cuh>
+#include <warpwise/core/pack.cuh>
 
 // a, b, out: (n,). Any grid; a warp's addresses stay consecutive because the step is the whole grid.
 template <typename T>

@@ -1,5 +1,5 @@
 // 16 bytes an access instead of sizeof(T): a quarter of the instructions for float, and four times the bytes in flight.
-#include <warpwise/pack.cuh>
+#include <warpwise/core/pack.cuh>
 
 // a, b, out: (n,). The last n % Pack::size elements, or all if a pointer is not 16-byte aligned, go one by one.
 template <typename T>

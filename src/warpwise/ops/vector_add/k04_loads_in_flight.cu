@@ -1,5 +1,5 @@
 // Four packs of each input are asked for before the first is used: 4.3 TB/s wants some 25 KB in flight an SM.
-#include <warpwise/pack.cuh>
+#include <warpwise/core/pack.cuh>
 
 // a, b, out: (n,). Grid: ceil(n / (DEPTH * Pack::size * blockDim.x)); a block owns DEPTH * blockDim.x packs in a row.
 template <typename T>

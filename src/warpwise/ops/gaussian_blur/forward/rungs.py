@@ -8,8 +8,7 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.operation import make_rung
-from warpwise.ops._common import cdiv
+from warpwise.operation import cdiv, make_rung
 from warpwise.ops.gaussian_blur._launch import BLOCK, extents, grid, grid_limit
 from warpwise.ops.gaussian_blur.weights import FIXED_BITS, computed, tensors, windows
 

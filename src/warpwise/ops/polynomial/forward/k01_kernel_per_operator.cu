@@ -1,5 +1,5 @@
 // One kernel an operator, as eager PyTorch runs x * x + x + 1: intermediates go through memory, 7 passes for 2.
-#include <warpwise/pack.cuh>
+#include <warpwise/core/pack.cuh>
 
 // x, out: (n,). Grid: ceil(n / blockDim.x). C is the type that is computed in: float for 2-byte inputs.
 template <typename T, typename C>

@@ -7,8 +7,7 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.operation import make_rung
-from warpwise.ops._common import cdiv
+from warpwise.operation import cdiv, make_rung
 
 HERE = Path(__file__).parent
 BLOCK = 256

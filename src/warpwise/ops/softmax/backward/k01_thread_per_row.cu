@@ -3,7 +3,7 @@
 // Softmax's Jacobian is diag(y) - y y^T, so a row of the gradient needs one number of the whole row, sum(dy * y).
 // Traffic: dy and y are read twice, dx is written once.
 
-#include <warpwise/numeric.cuh>
+#include <warpwise/core/numeric.cuh>
 
 // dy, y, dx: (rows, columns), contiguous. Grid: cdiv(rows, block) blocks of any size.
 template <class T>

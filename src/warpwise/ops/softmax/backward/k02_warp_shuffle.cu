@@ -1,7 +1,7 @@
 // Backward, one block a row: coalesced loads, and sum(dy * y) by warp shuffles with two barriers.
 
-#include <warpwise/numeric.cuh>
-#include <warpwise/reduce.cuh>
+#include <warpwise/core/numeric.cuh>
+#include <warpwise/core/reduce.cuh>
 
 constexpr int kThreads = 256;
 

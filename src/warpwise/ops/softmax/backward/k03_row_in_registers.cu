@@ -2,15 +2,15 @@
 //
 // 16 elements of each input are up to 32 registers a thread, and 1024 threads carry 16384 columns.
 
-#include <warpwise/reduce.cuh>
-#include <warpwise/row.cuh>
+#include <warpwise/core/reduce.cuh>
+#include <warpwise/core/row_tile.cuh>
 
 // dy, y, dx: (rows, columns), contiguous; columns <= THREADS * VECTORS * Pack<T>::size.
 // Block: (THREADS, 1), or (THREADS, 128 / THREADS) up to a warp. Grid: cdiv(rows, rows in a block).
 template <class T, int THREADS, int VECTORS, bool ALIGNED, int BLOCK = warpwise::block_of_teams(THREADS)>
 __global__ void __launch_bounds__(BLOCK) softmax_backward_row_in_registers(const T* dy, const T* y, T* dx, int rows,
                                                                            int columns) {
-  using Team = warpwise::RowTeam<T, THREADS, ALIGNED>;
+  using Team = warpwise::RowTile<T, THREADS, ALIGNED>;
   static_assert(VECTORS * Team::kElements <= 16, "two rows of more than 16 elements a thread spill at 64 registers");
   __shared__ float of_warp[warpwise::kWarp];
   const long long row = static_cast<long long>(blockIdx.x) * blockDim.y + threadIdx.y;

@@ -1,7 +1,7 @@
 // Backward for rows too long for registers: two passes of 16-byte loads, the second answered by the L2 cache.
 
-#include <warpwise/reduce.cuh>
-#include <warpwise/row.cuh>
+#include <warpwise/core/reduce.cuh>
+#include <warpwise/core/row_tile.cuh>
 
 constexpr int kThreads = 1024;
 
@@ -10,7 +10,7 @@ template <class T, bool ALIGNED>
 __global__ void __launch_bounds__(kThreads) softmax_backward_long_rows(const T* __restrict__ dy,
                                                                        const T* __restrict__ y, T* __restrict__ dx,
                                                                        int columns) {
-  using Team = warpwise::RowTeam<T, kThreads, ALIGNED>;
+  using Team = warpwise::RowTile<T, kThreads, ALIGNED>;
   __shared__ float of_warp[warpwise::kWarp];
   const T zero = warpwise::from_float<T>(0.0f);
   const int turns = warpwise::cdiv(columns, Team::kColumnsPerTurn);

@@ -3,7 +3,7 @@
 // y[r, c] = e^(x[r, c] - max_r) / sum_c e^(x[r, c] - max_r); subtracting the row's maximum keeps e^x from overflowing.
 // Traffic: each row is read three times (maximum, sum, result) and written once.
 
-#include <warpwise/numeric.cuh>
+#include <warpwise/core/numeric.cuh>
 
 // x, y: (rows, columns), contiguous. Grid: cdiv(rows, block) blocks of any size.
 template <class T>

@@ -3,7 +3,7 @@
 // 32 threads now read one 128-byte line instead of 32 of them. The tree in shared memory costs log2(256) = 8 barriers
 // for each of the two reductions.
 
-#include <warpwise/numeric.cuh>
+#include <warpwise/core/numeric.cuh>
 
 constexpr int kThreads = 256;
 

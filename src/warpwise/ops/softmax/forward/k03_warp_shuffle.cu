@@ -4,8 +4,8 @@
 // The row is still read three times, but a row of 8192 float32 (32 KB) comes from L1 or L2 the second and the third
 // time.
 
-#include <warpwise/numeric.cuh>
-#include <warpwise/reduce.cuh>
+#include <warpwise/core/numeric.cuh>
+#include <warpwise/core/reduce.cuh>
 
 constexpr int kThreads = 256;
 

@@ -4,8 +4,8 @@
 // (m, s) join by the same rule, which is associative (MaxAndSum in reduce.cuh), so one block reduction serves for two.
 // Source: Milakov and Gimelshein, "Online normalizer calculation for softmax", arXiv 1805.02867.
 
-#include <warpwise/numeric.cuh>
-#include <warpwise/reduce.cuh>
+#include <warpwise/core/numeric.cuh>
+#include <warpwise/core/reduce.cuh>
 
 constexpr int kThreads = 256;
 

@@ -4,14 +4,14 @@
 // 32 registers a thread carry 32768 columns with 1024 threads. Short rows take a warp or
 // a part of one each, and need no barrier at all.
 
-#include <warpwise/reduce.cuh>
-#include <warpwise/row.cuh>
+#include <warpwise/core/reduce.cuh>
+#include <warpwise/core/row_tile.cuh>
 
 // x, y: (rows, columns), contiguous; columns <= THREADS * VECTORS * Pack<T>::size.
 // Block: (THREADS, 1), or (THREADS, 128 / THREADS) up to a warp. Grid: cdiv(rows, rows in a block).
 template <class T, int THREADS, int VECTORS, bool ALIGNED, int BLOCK = warpwise::block_of_teams(THREADS)>
 __global__ void __launch_bounds__(BLOCK) softmax_row_in_registers(const T* x, T* y, int rows, int columns) {
-  using Team = warpwise::RowTeam<T, THREADS, ALIGNED>;
+  using Team = warpwise::RowTile<T, THREADS, ALIGNED>;
   static_assert(VECTORS * Team::kElements <= 32, "more than 32 registers for the row spill with 1024 threads of 64");
   __shared__ float of_warp[warpwise::kWarp];
   const long long row = static_cast<long long>(blockIdx.x) * blockDim.y + threadIdx.y;

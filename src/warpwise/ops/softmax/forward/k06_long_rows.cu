@@ -4,15 +4,15 @@
 // still sees each element about once. A vector's maximum is taken first, so the running sum is rescaled once in 16
 // bytes.
 
-#include <warpwise/reduce.cuh>
-#include <warpwise/row.cuh>
+#include <warpwise/core/reduce.cuh>
+#include <warpwise/core/row_tile.cuh>
 
 constexpr int kThreads = 1024;
 
 // x, y: (rows, columns), contiguous. Grid: rows blocks of kThreads.
 template <class T, bool ALIGNED>
 __global__ void __launch_bounds__(kThreads) softmax_long_rows(const T* __restrict__ x, T* __restrict__ y, int columns) {
-  using Team = warpwise::RowTeam<T, kThreads, ALIGNED>;
+  using Team = warpwise::RowTile<T, kThreads, ALIGNED>;
   using Statistics = warpwise::MaxAndSum::Value;
   __shared__ Statistics of_warp[warpwise::kWarp];
   const T fill = warpwise::from_float<T>(warpwise::minus_infinity());

@@ -1,0 +1,355 @@
+"""Recorded launches, replayed for tensors that differ from the recorded ones only by their addresses.
+
+The Python code of a launch (grids, kernel names, tensor maps, argument checks) takes tens of microseconds, and its
+result depends only on the tensors' shapes, strides, dtypes and alignment. A recording keeps the launched kernels with
+every pointer as a tensor's address plus an offset; a replay packs addresses and calls the driver. Memory that the
+recorded code allocates is allocated again at each replay.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from warpwise import ranges
+from warpwise.cuda.gpu.driver import current_device_function, current_stream_function
+from warpwise.cuda.gpu.kernel import GpuKernel
+from warpwise.cuda.gpu.tensor_map import TensorMap, encoded
+from warpwise.cuda.launch import intercept
+from warpwise.cuda.launch.launcher import Launcher
+from warpwise.cuda.launch.varying import VaryingScalar, plain
+from warpwise.cuda.launch.views import Out, Strided
+
+_KEPT_MAPS = 256
+ALIGNMENT = 255  # kernels look at an address modulo 256 bytes at most, the alignment of torch's allocations
+_current_device, _raw_stream = current_device_function(), current_stream_function()
+
+
+class Recording:
+    """A sequence of kernels. Call it with the addresses of tensors that have the layout of the recorded ones."""
+
+    __slots__ = ("_allocators", "_index", "_steps")
+
+    def __init__(
+        self,
+        index: int,
+        steps: Sequence[_CudaStep | _TritonStep],
+        allocators: Sequence[Callable[[], torch.Tensor]] = (),
+    ) -> None:
+        self._index, self._steps, self._allocators = index, tuple(steps), tuple(allocators)
+
+    def __call__(self, addresses: Sequence[int], scalars: Sequence[Any] = ()) -> None:
+        """Launch on torch's current stream, with new values of the varying scalars. Raises ``LaunchError``."""
+        if _current_device() != self._index:
+            with torch.cuda.device(self._index):
+                self(addresses, scalars)
+            return
+        if self._allocators:
+            allocated = [allocate() for allocate in self._allocators]  # freed memory is reused in stream order only
+            addresses = [*addresses, *[tensor.data_ptr() for tensor in allocated]]
+        stream = _raw_stream(self._index)
+        for step in self._steps:
+            step(addresses, stream, scalars)
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+
+Pointers = Sequence[tuple[int, int, int]]
+"""(index of the parameter, index of the tensor, offset in bytes from the tensor's address)."""
+Scalars = Sequence[tuple[int, int, Callable[[Any], Any]]]
+"""(index of the parameter, index of the varying scalar, the function that checks and converts its value)."""
+
+
+class _CudaStep:
+    """A CUDA launch: its launcher, the values of its parameters, and the pointers and tensor maps among them."""
+
+    __slots__ = ("_gpu", "_launcher", "_maps", "_pointers", "_scalars", "_values")
+
+    def __init__(
+        self, kernel: GpuKernel, launcher: Launcher, values: list[Any], pointers: Pointers,
+        maps: Sequence[tuple[int, int, int, _Maps]], scalars: Scalars,
+    ) -> None:  # fmt: skip
+        self._gpu, self._launcher, self._values = kernel, launcher, values
+        self._pointers, self._maps, self._scalars = tuple(pointers), tuple(maps), tuple(scalars)
+
+    def __call__(self, addresses: Sequence[int], stream: int, scalars: Sequence[Any]) -> None:
+        values = self._values.copy()
+        for slot, index, bind in self._scalars:
+            values[slot] = bind(scalars[index])
+        for slot, tensor, offset in self._pointers:
+            values[slot] = addresses[tensor] + offset
+        for slot, tensor, offset, made in self._maps:
+            values[slot] = made[addresses[tensor] + offset]
+        self._gpu.launch_values(self._launcher, values)
+
+
+class _TritonStep:
+    """A Triton launch. It takes addresses in place of tensors, and an object with ``data_ptr`` in place of a
+    descriptor's base.
+    """
+
+    __slots__ = ("_descriptors", "_launch", "_pointers", "_scalars", "_values")
+
+    def __init__(
+        self, launch: Callable[[int, list[Any]], None], values: list[Any], pointers: Pointers,
+        descriptors: Sequence[tuple[int, int, int, Any]], scalars: Scalars,
+    ) -> None:  # fmt: skip
+        self._launch, self._values = launch, values
+        self._pointers, self._descriptors, self._scalars = tuple(pointers), tuple(descriptors), tuple(scalars)
+
+    def __call__(self, addresses: Sequence[int], stream: int, scalars: Sequence[Any]) -> None:
+        values = self._values.copy()
+        for slot, index, bind in self._scalars:
+            values[slot] = bind(scalars[index])
+        for slot, tensor, offset in self._pointers:
+            values[slot] = addresses[tensor] + offset
+        for slot, tensor, offset, descriptor in self._descriptors:
+            values[slot] = described = copy.copy(descriptor)
+            described.base = _Address(addresses[tensor] + offset)
+        self._launch(stream, values)
+
+
+class _Address(int):
+    """An address with the ``data_ptr`` method of a tensor."""
+
+    def data_ptr(self) -> int:
+        return self
+
+
+class _Maps(OrderedDict[int, bytes]):
+    """A FIFO cache of tensor maps of one layout and box, by address."""
+
+    def __init__(self, recipe: tuple[Any, ...]) -> None:
+        super().__init__()
+        self._recipe = recipe
+        self._lock = threading.Lock()
+
+    def __missing__(self, address: int) -> bytes:
+        made = encoded(address, *self._recipe)
+        with self._lock:
+            self[address] = made
+            if len(self) > _KEPT_MAPS:
+                self.popitem(last=False)
+        return made
+
+
+_ALLOCATIONS = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
+
+
+class _Recorder(TorchDispatchMode):
+    """Makes and records each intercepted launch. Also tracks torch's allocations, and other operators, which prevent a
+    replay.
+    """
+
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        super().__init__()
+        self.steps: list[_CudaStep | _TritonStep] = []
+        self.allocated: list[torch.Tensor] = []
+        self._tensors = list(tensors)
+        self._storages = {tensor.untyped_storage().data_ptr(): at for at, tensor in enumerate(tensors)}
+        # If two tensors share a storage, the owner of an address in it is ambiguous.
+        self.repeatable = len(self._storages) == len(tensors)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        made = func(*args, **(kwargs or {}))
+        if func.overloadpacket.__name__ in _ALLOCATIONS and made.is_cuda and made.numel():
+            self.allocated.append(made)  # kept alive, so that its memory is not reused during recording
+            self._storages[made.untyped_storage().data_ptr()] = len(self._tensors)
+            self._tensors.append(made)
+        elif not func.is_view:
+            self.repeatable = False
+        return made
+
+    def intercept(self, launcher: Any, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+        """The interceptor: make the launch and record it."""
+        result = launcher(*map(plain, args), **{name: plain(value) for name, value in options.items()})
+        step: _CudaStep | _TritonStep | None = None
+        if self.repeatable:
+            step = (
+                self._kernel(launcher, args)
+                if type(launcher) is Launcher
+                else self._triton(launcher, args, options, result)
+            )
+        if step is None:
+            self.repeatable = False
+        else:
+            self.steps.append(step)
+
+    def _kernel(self, launcher: Launcher, args: tuple[Any, ...]) -> _CudaStep | None:
+        if launcher.kernel.module.constants:
+            return None
+        values: list[Any] = []
+        pointers: list[tuple[int, int, int]] = []
+        maps: list[tuple[int, int, int, _Maps]] = []
+        scalars: list[tuple[int, int, Callable[[Any], Any]]] = []
+        kernel = launcher.kernel.on_gpu(_device(args))
+        for slot, value in enumerate(args):
+            given = value.value if isinstance(value, Out | Strided) else value
+            if isinstance(given, VaryingScalar):
+                scalars.append((slot, given.index, kernel.binder.slots[slot].gpu))
+                values.append(None)
+                continue
+            if isinstance(given, TensorMap):
+                if (place := self._locate(given.tensor)) is None:
+                    return None
+                maps.append((slot, *place, _Maps(given.recipe)))
+                values.append(None)
+            elif isinstance(given, torch.Tensor) and not given.data_ptr():
+                values.append(0)
+            elif isinstance(given, torch.Tensor):
+                if (place := self._locate(given)) is None or kernel.binder.slots[slot].code != "P":
+                    return None
+                pointers.append((slot, *place))
+                values.append(None)
+            elif self._constant(given):
+                values.append(kernel.binder.slots[slot].gpu(given))
+            else:
+                return None
+        return _CudaStep(kernel, launcher, values, pointers, maps, scalars)
+
+    def _triton(
+        self, launcher: Any, args: tuple[Any, ...], options: Mapping[str, Any], compiled: Any
+    ) -> _TritonStep | None:
+        """A step for a launch of ``warpwise.triton``, or None if it cannot be replayed."""
+        bound = launcher.resolve_arguments(args, options)
+        if bound is None or not hasattr(compiled, "packed_metadata"):
+            return None
+        grid, values = bound
+        pointers: list[tuple[int, int, int]] = []
+        descriptors: list[tuple[int, int, int, Any]] = []
+        scalars: list[tuple[int, int, Callable[[Any], Any]]] = []
+        for slot, value in enumerate(values):
+            if isinstance(value, VaryingScalar):
+                if not _takes_any_value(launcher.kernel.params[slot], value.value):
+                    return None
+                scalars.append((slot, value.index, type(value.value)))
+                values[slot] = value.value
+                continue
+            tensor = value if isinstance(value, torch.Tensor) else getattr(value, "base", None)
+            if tensor is value and isinstance(tensor, torch.Tensor) and not tensor.data_ptr():
+                values[slot] = 0
+            elif isinstance(tensor, torch.Tensor):
+                if (place := self._locate(tensor)) is None:
+                    return None
+                if tensor is value:
+                    pointers.append((slot, *place))
+                else:
+                    template = copy.copy(value)
+                    template.base = None  # a recording must not keep tensors alive
+                    descriptors.append((slot, *place, template))
+                values[slot] = None
+            elif not (self._constant(value) or isinstance(value, str) or hasattr(value, "primitive_bitwidth")):
+                return None
+        return _TritonStep(launcher.relaunch(compiled, grid, values), values, pointers, descriptors, scalars)
+
+    def _locate(self, tensor: torch.Tensor) -> tuple[int, int] | None:
+        """(index, offset in bytes) of ``tensor`` in the recorded tensors, or None if it is not in their storages."""
+        at = self._storages.get(tensor.untyped_storage().data_ptr())
+        return None if at is None else (at, tensor.data_ptr() - self._tensors[at].data_ptr())
+
+    def _constant(self, value: Any) -> bool:
+        """True if ``value`` is a number, and not an address in one of the tensors, which would change at a replay."""
+        if not isinstance(value, int | float | None):
+            return False
+        spans = ((tensor.untyped_storage().data_ptr(), tensor.untyped_storage().nbytes()) for tensor in self._tensors)
+        return not value or not any(start <= value < start + size for start, size in spans)
+
+
+def _takes_any_value(parameter: Any, value: Any) -> bool:
+    """Whether a Triton kernel compiled for ``value`` is right for others of its type: it specialises on integers."""
+    return not parameter.is_constexpr and (isinstance(value, float) or bool(parameter.do_not_specialize))
+
+
+def _device(args: Sequence[Any]) -> torch.device:
+    given = (value.value if isinstance(value, Out | Strided) else value for value in args)
+    tensors = (value.tensor if isinstance(value, TensorMap) else value for value in given)
+    return next((value.device for value in tensors if isinstance(value, torch.Tensor)), torch.device("cuda"))
+
+
+def record(
+    launch: Callable[[], None], tensors: Sequence[torch.Tensor], scalars: Sequence[VaryingScalar] = ()
+) -> Recording | None:
+    """Run ``launch`` and return a recording of its kernels for ``tensors``, all on one GPU; None if it cannot be
+    replayed.
+
+    A launch can be replayed if it only allocates memory and launches CUDA and Triton kernels on that memory and
+    ``tensors``. It cannot if it runs another operator of torch (a fill, a copy), passes any other tensor, or sets
+    ``__constant__`` variables, or if two of the tensors share memory. ``scalars`` are the varying scalars that ``launch``
+    passes to kernels; a replay takes new values for them, by their index.
+    """
+    recorder = _Recorder(tensors)
+    with intercept.intercepting(recorder.intercept), recorder:
+        launch()
+    if not recorder.repeatable or not recorder.steps or any(scalar.read for scalar in scalars):
+        return None
+    return Recording(tensors[0].get_device(), recorder.steps, [allocator(tensor) for tensor in recorder.allocated])
+
+
+def allocator(tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
+    """A function that allocates tensors with the shape, strides, dtype and device of ``tensor``.
+
+    Inductor's allocation function, used on the current device, takes half the time of an operator.
+    """
+    size, stride, dtype, index = tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.get_device()
+    empty = tensor.new_empty(0).new_empty_strided  # dtype and device need no parsing then
+    direct = getattr(getattr(torch._C._dynamo, "guards", None), "_empty_strided_cuda", None)
+    if direct is None or not tensor.is_cuda:
+        return lambda: empty(size, stride)
+    return lambda: direct(size, stride, dtype) if _current_device() == index else empty(size, stride)
+
+
+def replayer(
+    recording: Recording, outputs: Sequence[torch.Tensor | None], places: Sequence[int], varying: Sequence[int],
+    launch: Callable[..., Any],
+) -> Callable[..., Any]:  # fmt: skip
+    """``replay(*args)``, which allocates tensors like ``outputs`` and repeats the recording for the arguments ``args``.
+
+    ``places`` are the positions of the recorded tensors in ``args``, ``varying`` those of the varying scalars. ``replay``
+    returns the output, or a tuple of several. It calls ``launch(*args)`` instead if launches are intercepted or profiled,
+    in forward-mode differentiation, for a negated view, and if an output is not aligned to 256 bytes.
+    """
+    allocators = [None if output is None else allocator(output) for output in outputs]
+    filled = [at for at, output in enumerate(outputs) if output is not None and output.numel()]
+    alone = len(outputs) == 1
+    unpack_dual, interceptors, profiling = forward_ad.unpack_dual, intercept.INTERCEPTORS, ranges.profiling_active
+
+    def replay(*args: Any) -> Any:
+        if interceptors or unpack_dual(_SENTINEL)[0] is not _SENTINEL or profiling():
+            return launch(*args)
+        results: list[Any] = [None if allocate is None else allocate() for allocate in allocators]
+        addresses = [results[at].data_ptr() for at in filled]
+        for address in addresses:
+            if address & ALIGNMENT:
+                return launch(*args)
+        for at in places:
+            tensor = args[at]
+            if tensor.is_neg():
+                return launch(*args)
+            addresses.append(tensor.data_ptr())
+        recording(addresses, [args[at] for at in varying] if varying else ())
+        return results[0] if alone else tuple(results)
+
+    return replay
+
+
+def in_forward_mode() -> bool:
+    """True within a level of forward-mode differentiation: there, a tensor is unpacked as another object."""
+    return forward_ad.unpack_dual(_SENTINEL)[0] is not _SENTINEL
+
+
+def launches_observed() -> bool:
+    """True if launches are intercepted or profiled, and so must be made one by one."""
+    return bool(intercept.INTERCEPTORS) or ranges.profiling_active()
+
+
+_SENTINEL = torch.empty(0)

@@ -1,0 +1,135 @@
+"""Tensor maps: descriptions of tensors for TMA, encoded by the driver and passed to kernels by value."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from warpwise.cuda.errors import ArgumentError, LaunchError
+from warpwise.cuda.launch.arguments import TensorMap
+
+# Members of CUtensorMapDataType, cuda.h.
+_TYPES = {
+    torch.uint8: 0, torch.int8: 0, torch.uint16: 1, torch.uint32: 2, torch.int32: 3, torch.uint64: 4, torch.int64: 5, torch.float16: 6,
+    torch.float32: 7, torch.float64: 8, torch.bfloat16: 9, torch.float8_e4m3fn: 0, torch.float8_e5m2: 0,
+}  # fmt: skip
+_ROUNDED = 11  # float32, rounded to TF32 when loaded
+_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
+_PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
+_MAX_BOX, _MAX_DIMENSIONS, _ALIGNMENT = 256, 5, 16
+
+
+def tensor_map(
+    tensor: torch.Tensor,
+    box: Sequence[int],
+    swizzle: int = 128,
+    promotion: int = 256,
+    tf32: bool = False,
+    layout: tuple[tuple[int, ...], tuple[int, ...]] | None = None,
+) -> TensorMap:
+    """Make the tensor map of ``tensor`` (1 to 5 dimensions, on a GPU) for copies of boxes by TMA.
+
+    ``box`` is the box's extent in each dimension of the tensor, in its order (rows, columns): 1 to 256 elements.
+    ``swizzle`` is the span of the shared-memory swizzle in bytes (0, 32, 64 or 128), at least the size of the box's
+    last dimension; ``promotion`` is the granularity of L2 reads (0, 64, 128 or 256 bytes). With ``tf32``, float32
+    elements are rounded to the nearest TF32 when loaded. Elements of a box outside the tensor read as zero and are not
+    written. ``layout`` is a shape and strides that replace the tensor's own; they may exceed the tensor's memory where
+    no box is loaded or stored.
+
+    Raises ``ArgumentError`` for what TMA does not support: a last stride other than 1, strides or an address that are
+    not multiples of 16 bytes, other dtypes; ``LaunchError`` if the driver reports an error.
+    """
+    shape, strides = layout or (tuple(tensor.shape), tensor.stride())
+    _check(tensor, shape, strides, tuple(box), swizzle, promotion)
+    if tf32 and tensor.dtype != torch.float32:
+        raise ArgumentError(f"tensor_map: expected float32 to be rounded to TF32, got {tensor.dtype}")
+    recipe = (shape, strides, tensor.dtype), tuple(box), swizzle, promotion, tf32
+    # A meta tensor has no address: its map is blank, and serves a launch that is intercepted.
+    blank = bytes(ctypes.sizeof(TensorMap)) if tensor.is_meta else None
+    result = TensorMap.from_buffer_copy(blank or encoded(tensor.data_ptr(), *recipe))
+    result.tensor, result.recipe = tensor, recipe
+    return result
+
+
+@functools.lru_cache(maxsize=4096)  # a map holds an address and sizes only, so it is valid for any tensor with them
+def encoded(
+    address: int, layout: tuple[Any, ...], box: tuple[int, ...], swizzle: int, promotion: int, tf32: bool = False
+) -> bytes:
+    """The bytes of a tensor map. Raises ``LaunchError`` if the driver reports an error."""
+    shape, strides, dtype = layout
+    count, size = len(shape), dtype.itemsize
+    memory = _Aligned()
+    code = _encode()(
+        ctypes.byref(memory, memory.offset),
+        ctypes.c_int(_ROUNDED if tf32 else _TYPES[dtype]),
+        ctypes.c_uint32(count),
+        ctypes.c_void_p(address),
+        (ctypes.c_uint64 * count)(*reversed(shape)),
+        (ctypes.c_uint64 * count)(*(stride * size for stride in reversed(strides[:-1]))),
+        (ctypes.c_uint32 * count)(*reversed(box)),
+        (ctypes.c_uint32 * count)(*(1,) * count),
+        ctypes.c_int(0),
+        ctypes.c_int(_SWIZZLES[swizzle]),
+        ctypes.c_int(_PROMOTIONS[promotion]),
+        ctypes.c_int(0),
+    )
+    if code:
+        raise LaunchError(f"tensor_map: the driver refused shape {shape}, strides {strides}, box {box} (error {code})")
+    return bytes(memory)[memory.offset : memory.offset + ctypes.sizeof(TensorMap)]
+
+
+class _Aligned(ctypes.Structure):
+    """Memory for a tensor map with the 64-byte alignment that the driver requires."""
+
+    _fields_ = [("bytes", ctypes.c_uint8 * 192)]
+
+    @property
+    def offset(self) -> int:
+        return -ctypes.addressof(self) % 64
+
+
+@functools.lru_cache(maxsize=1)
+def _encode() -> Any:
+    try:
+        return ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled
+    except (OSError, AttributeError) as error:
+        raise LaunchError(f"tensor_map: needs a GPU and its driver, CUDA 12 or later ({error})") from error
+
+
+def _check(
+    tensor: torch.Tensor,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    box: tuple[int, ...],
+    swizzle: int,
+    promotion: int,
+) -> None:
+    def refuse(what: str) -> ArgumentError:
+        return ArgumentError(f"tensor_map: expected {what}")
+
+    if tensor.dtype not in _TYPES:
+        raise refuse(f"a dtype that TMA supports ({', '.join(str(dtype) for dtype in _TYPES)}), got {tensor.dtype}")
+    if not 1 <= len(shape) <= _MAX_DIMENSIONS or 0 in shape:
+        raise refuse(f"1 to {_MAX_DIMENSIONS} dimensions, none of them empty, got shape {shape}")
+    if len(box) != len(shape) or not all(1 <= extent <= _MAX_BOX for extent in box):
+        raise refuse(f"box to hold {len(shape)} extents of 1 to {_MAX_BOX} elements, got {box}")
+    if swizzle not in _SWIZZLES or promotion not in _PROMOTIONS:
+        raise refuse(
+            f"swizzle one of {', '.join(map(str, _SWIZZLES))} and promotion one of {', '.join(map(str, _PROMOTIONS))} bytes, "
+            f"got {swizzle} and {promotion}"
+        )
+    size = tensor.element_size()
+    if swizzle and box[-1] * size > swizzle:
+        raise refuse(f"box[-1] of at most {swizzle // size} elements with swizzle={swizzle}, got {box[-1]}")
+    if strides[-1] != 1 or any(stride * size % _ALIGNMENT for stride in strides[:-1]):
+        raise refuse(
+            f"a last stride of 1 and the others multiples of {_ALIGNMENT} bytes, got strides {strides} of {size}-byte elements"
+        )
+    if tensor.data_ptr() % _ALIGNMENT:
+        raise refuse(f"data that begins on a multiple of {_ALIGNMENT} bytes, got address {tensor.data_ptr():#x}")
+    if not (tensor.is_cuda or tensor.is_meta):
+        raise refuse(f"a CUDA tensor, since TMA needs a GPU, got one on {tensor.device}")

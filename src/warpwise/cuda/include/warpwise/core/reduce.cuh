@@ -1,0 +1,93 @@
+// Reductions over a warp by shuffles, and over a block by one warp reduction for each warp and one over their results.
+#pragma once
+
+#include <warpwise/core/numeric.cuh>
+
+namespace warpwise {
+
+constexpr int kWarp = 32;
+constexpr unsigned kFullMask = 0xffffffffu;
+
+// An associative, commutative operation on Value: its identity, and the exchange of a Value between lanes.
+struct Sum {
+  using Value = float;
+  static __device__ Value identity() { return 0.0f; }
+  static __device__ Value combine(Value a, Value b) { return a + b; }
+  static __device__ Value exchange(Value value, int distance) { return __shfl_xor_sync(kFullMask, value, distance); }
+};
+
+struct Max {
+  using Value = float;
+  static __device__ Value identity() { return minus_infinity(); }
+  static __device__ Value combine(Value a, Value b) { return fmaxf(a, b); }
+  static __device__ Value exchange(Value value, int distance) { return __shfl_xor_sync(kFullMask, value, distance); }
+};
+
+// The two statistics of softmax over a set of x: m = max x and s = sum e^(x - m). Combining two sets rescales each sum
+// to the common maximum. A sum whose maximum is the common one is not rescaled: e^(-inf - -inf) would be NaN.
+struct MaxAndSum {
+  struct Value {
+    float max, sum;
+  };
+  static __device__ Value identity() { return {minus_infinity(), 0.0f}; }
+  static __device__ float rescaled(Value value, float max) {
+    return value.max == max ? value.sum : value.sum * expf(value.max - max);
+  }
+  static __device__ Value combine(Value a, Value b) {
+    const float max = fmaxf(a.max, b.max);
+    return {max, rescaled(a, max) + rescaled(b, max)};
+  }
+  // Adds one element x to the set. x = -inf adds nothing, also if the set has no finite element.
+  static __device__ Value with(Value value, float x) {
+    const float max = fmaxf(value.max, x);
+    return {max, rescaled(value, max) + (x == minus_infinity() ? 0.0f : expf(x - max))};
+  }
+  static __device__ Value exchange(Value value, int distance) {
+    return {__shfl_xor_sync(kFullMask, value.max, distance), __shfl_xor_sync(kFullMask, value.sum, distance)};
+  }
+};
+
+// Reduces over groups of LANES adjacent lanes of a full warp; every lane gets the result. log2(LANES) butterfly steps.
+template <class Operation, int LANES = kWarp>
+__device__ inline typename Operation::Value warp_reduce(typename Operation::Value value) {
+  static_assert(LANES <= kWarp && (LANES & (LANES - 1)) == 0, "a butterfly joins powers of two");
+#pragma unroll
+  for (int distance = LANES / 2; distance > 0; distance /= 2) {
+    value = Operation::combine(value, Operation::exchange(value, distance));
+  }
+  return value;
+}
+
+// Reduces over a block of THREADS; every thread gets the result and must call this. `of_warp` is shared memory for one
+// Value for each warp (at most 32), which the next call may reuse.
+template <class Operation, int THREADS>
+__device__ inline typename Operation::Value block_reduce(typename Operation::Value value,
+                                                         typename Operation::Value* of_warp) {
+  static_assert(THREADS % kWarp == 0 && THREADS <= 1024, "whole warps, and no more of them than a warp has lanes");
+  const int lane = threadIdx.x % kWarp;
+  value = warp_reduce<Operation>(value);
+  __syncthreads();  // an earlier call's reads of of_warp are complete
+  if (lane == 0) of_warp[threadIdx.x / kWarp] = value;
+  __syncthreads();
+  return warp_reduce<Operation>(lane < THREADS / kWarp ? of_warp[lane] : Operation::identity());
+}
+
+// Reduces over THREADS adjacent threads in x: a warp or a part of one, without a barrier, or a whole block.
+template <class Operation, int THREADS>
+__device__ inline typename Operation::Value team_reduce(typename Operation::Value value,
+                                                        typename Operation::Value* of_warp) {
+  if constexpr (THREADS <= kWarp) {
+    return warp_reduce<Operation, THREADS>(value);
+  } else {
+    return block_reduce<Operation, THREADS>(value, of_warp);
+  }
+}
+
+// Block size: four warps if a row needs at most one warp, else the threads of a row.
+constexpr int kWarpsOfTeams = 4;
+
+__host__ __device__ constexpr int block_of_teams(int threads) {
+  return threads <= kWarp ? kWarpsOfTeams * kWarp : threads;
+}
+
+}  // namespace warpwise

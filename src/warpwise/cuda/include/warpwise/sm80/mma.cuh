@@ -1,0 +1,103 @@
+// Tensor cores of Ampere by PTX: cp.async and mma.sync.
+//
+// A fragment is the part of a matrix that the 32 lanes of a warp hold. Lane l has group g = l / 4 and index t = l % 4
+// in it. One mma.sync takes 16 rows of A and 8 columns of B, both 32 bytes of K, and every register holds 4 bytes along
+// K: indices 0 to 3 cover the first or the second half of K. In bytes the layout is the same for 2-byte types, int8 and
+// TF32:
+//   a[0], a[1]: rows g and g + 8 of the first half; a[2], a[3]: the same rows of the second; b[0], b[1]: column g.
+//   d[0], d[1]: row g, columns 2 t and 2 t + 1; d[2], d[3]: row g + 8.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_pipeline.h>
+#include <warpwise/core/shared_memory.cuh>
+#include <warpwise/core/vector.cuh>
+
+namespace warpwise {
+namespace mma {
+
+// Properties of an operand's type. `Sum` is the accumulator type. `kSpan`: the number of adjacent rows of A or columns
+// of B that one lane loads at once from an MN-major tile; they belong to kSpan groups of 8. ldmatrix.trans transposes
+// 2-byte elements (span 1) and moves bytes in pairs (span 2); floats are loaded four at a time (span 4).
+template <class T>
+struct OperandTraits {
+  using Sum = float;
+  static constexpr int kSpan = 1;
+};
+template <>
+struct OperandTraits<signed char> {
+  using Sum = int;
+  static constexpr int kSpan = 2;
+};
+template <>
+struct OperandTraits<float> {  // mma.sync uses the upper 19 bits (TF32)
+  using Sum = float;
+  static constexpr int kSpan = 4;
+};
+
+// d += a b: 16 x 8 sums of a warp.
+__device__ inline void mma_sync(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, __nv_bfloat16) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+__device__ inline void mma_sync(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, __half) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// The lower 13 bits of each float are ignored.
+__device__ inline void mma_sync(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, float) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+__device__ inline void mma_sync(int (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, signed char) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// cp.async of 16 or 4 bytes; writes zeros if not `there`. (One predicate; __pipeline_memcpy_async compiles to a switch
+// over every number of bytes.)
+template <int BYTES>
+__device__ inline void cp_async(unsigned to, const void* from, bool there) {
+  static_assert(BYTES == 16 || BYTES == 4, "16 bytes, or 4 where lines are not 16-byte aligned");
+  const int read = there ? BYTES : 0;
+  if constexpr (BYTES == 16)
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(read) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(read) : "memory");
+}
+
+// Copies 16 bytes from global to shared memory; only the first `left` elements exist, the rest are zeros. WORD: bytes
+// of one copy, which exist entirely or not at all: 16 or 4 for cp.async, or one element for an ordinary load.
+template <int WORD, class T>
+__device__ inline void copy16(unsigned char* to, const T* from, int left) {
+  constexpr int kElements = 16 / sizeof(T);
+  if constexpr (WORD >= 4) {
+#pragma unroll
+    for (int i = 0; i < kElements; i += WORD / sizeof(T))
+      cp_async<WORD>(shared_address(to + i * sizeof(T)), from + i, i < left);
+  } else {
+    Vector<T, kElements> unit;
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) unit.at[i] = i < left ? from[i] : T(0.0f);
+    *reinterpret_cast<Vector<T, kElements>*>(to) = unit;
+  }
+}
+
+}  // namespace mma
+}  // namespace warpwise

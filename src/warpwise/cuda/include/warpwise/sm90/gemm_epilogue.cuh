@@ -1,0 +1,267 @@
+// GEMM (gemm.cuh) with an epilogue: scale, bias, activation and the addition of another matrix. sm_90a only.
+//
+// As in `gemm`, a finished tile is stored while the next one is multiplied. The matrix to add is loaded by TMA, also
+// during the multiplication, into the registers that later hold the finished tile.
+//
+// Include cuda_bf16.h or cuda_fp16.h first.
+#pragma once
+
+#include <warpwise/core/activation.cuh>
+#include <warpwise/core/shared_memory.cuh>
+#include <warpwise/sm90/cluster.cuh>
+#include <warpwise/sm90/gemm.cuh>
+#include <warpwise/sm90/mbarrier.cuh>
+#include <warpwise/sm90/tma.cuh>
+#include <warpwise/sm90/warpgroup.cuh>
+#include <warpwise/sm90/wgmma.cuh>
+
+namespace warpwise {
+namespace sm90 {
+
+// h = alpha * scale[row] * sum + gamma * bias[column], y = activate(h) + beta * added.
+struct EpilogueParams {
+  const void* bias;   // (n), 4-byte aligned, or null
+  const void* scale;  // (m), or null
+  float alpha, gamma, beta;
+};
+
+struct EpilogueMaps {  // a, b as in `gemm`; y, added, before (h): (m, n). All boxes are 64 x 64
+  const TensorMap *a, *b, *y, *added, *before;
+};
+
+#ifdef __CUDA_BF16_TYPES_EXIST__
+__device__ inline float2 unpack(unsigned pair, __nv_bfloat16) {
+  return __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(&pair));
+}
+#endif
+#ifdef __CUDA_FP16_TYPES_EXIST__
+__device__ inline float2 unpack(unsigned pair, __half) {
+  return __half22float2(*reinterpret_cast<const __half2*>(&pair));
+}
+#endif
+
+// Loads 64 x 64 from a box in shared memory to a warpgroup's registers; the inverse of `registers_to_shared`.
+__device__ inline void shared_to_registers(unsigned box, unsigned (&pairs)[16]) {
+  const int thread = threadIdx.x % kWarpgroupThreads, lane = thread % 32, own_row = thread / 32 * 16 + lane % 16;
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    const int unit = j * 2 + lane / 16;
+    unsigned r[4];
+    ldmatrix_x4(r, box + own_row * 128 + ((unit ^ (own_row & 7)) << 4));
+#pragma unroll
+    for (int i = 0; i < 4; ++i) pairs[4 * j + i] = r[i];
+  }
+}
+
+// The bias of the tile's columns and the scale of its rows, loaded from global memory and written to shared memory
+// while wgmma runs.
+template <class P>
+struct EpilogueVectors {
+  using T = typename P::Element;
+  static constexpr unsigned bytes = P::width * 2 + 64 * 4;
+  static_assert(P::width / 2 <= kWarpgroupThreads, "a thread loads a pair");
+  unsigned at, pair = 0;  // shared memory
+  float factor = 0.0f;
+  int thread;
+
+  __device__ void fetch(const EpilogueParams& then, int row, int column, int m, int n) {
+    pair = 0;
+    if (then.bias && thread < P::width / 2 && column + 2 * thread < n)  // n is even
+      pair = static_cast<const unsigned*>(then.bias)[column / 2 + thread];
+    factor = then.alpha;
+    if (then.scale && thread < 64 && row + thread < m)
+      factor *= to_float(static_cast<const T*>(then.scale)[row + thread]);
+  }
+  __device__ void put() const {
+    if (thread < P::width / 2) asm volatile("st.shared.b32 [%0], %1;" ::"r"(at + 4 * thread), "r"(pair) : "memory");
+    if (thread < 64)
+      asm volatile("st.shared.f32 [%0], %1;" ::"r"(at + P::width * 2 + 4 * thread), "f"(factor) : "memory");
+  }
+  __device__ float row_factor(int half) const {
+    float value;
+    const int row = thread / 32 * 16 + thread % 32 / 4 + 8 * half;
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(at + P::width * 2 + 4 * row));
+    return value;
+  }
+  __device__ float2 bias(int eighth) const {  // of this thread's two of the eight columns
+    unsigned value;
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(at + eighth * 16 + thread % 4 * 4));
+    return unpack(value, T());
+  }
+};
+
+// activate() of two values. gelu_tanh uses one reciprocal for both: 1 / p = q / (p q), where p and q are
+// 2^-60 (1 + e^(-2 u)) <= 2^63, so that p q is a normal number. The exponent is bounded, not the value, so that NaN
+// does not spread to the other value; where the bound applies, below -10, the result is x 2^-123.
+__device__ inline float scaled_divisor(float x) {
+  return power_of_two(fminf(fmaf(-x, 2.3022082f + 0.10294324f * x * x, -60.0f), 63.0f)) + 0x1p-60f;
+}
+template <int ACTIVATION, class T>
+__device__ inline void activate2(float& left, float& right) {
+  if constexpr (ACTIVATION == kGeluTanh) {
+    const float p = scaled_divisor(left), q = scaled_divisor(right), both = 0x1p-60f * reciprocal(p * q);
+    left *= both * q;
+    right *= both * p;
+  } else {
+    left = activate<ACTIVATION, T>(left);
+    right = activate<ACTIVATION, T>(right);
+  }
+}
+
+template <class P>
+constexpr unsigned gemm_epilogue_shared = P::shared + P::groups * (EpilogueVectors<P>::bytes + P::boxes * 8);
+
+// Launch configuration as for `gemm`, with gemm_epilogue_shared<P> bytes of dynamic shared memory. KEEP: h is stored
+// too, at the end of the tile.
+template <class P, int ACTIVATION, bool ADDED, bool KEEP>
+__device__ inline void gemm_epilogue(const EpilogueMaps& maps, const EpilogueParams& then, int m, int n, int k,
+                                     TileScheduler order) {
+  using T = typename P::Element;
+  static_assert(P::wgmmas == 1, "a warpgroup computes 64 rows");
+  static_assert(gemm_epilogue_shared<P> <= P::room, "an SM has 227 KiB for a block");
+  extern __shared__ unsigned char raw[];
+  const unsigned base = (shared_address(raw) + 1023) & ~1023u;  // a swizzled unit is 1 KiB
+  const unsigned stages_a = base, stages_b = stages_a + P::stages * P::bytes_a;
+  const unsigned staging = stages_b + P::stages * P::bytes_b;
+  const unsigned full = staging + P::groups * P::boxes * kBoxBytes,
+                 empty = full + 8 * P::stages;  // barriers
+  const unsigned arrived = empty + 8 * P::stages, vectors = arrived + 8 * P::groups * P::boxes;
+  const int rank = static_cast<int>(cluster_ctarank()), cluster_m = rank % P::cm, cluster_n = rank / P::cm;
+  const int k_tiles = (k + kTileK - 1) / kTileK;
+  const int first = blockIdx.x / P::cluster, step = gridDim.x / P::cluster;
+
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < P::stages; ++s) {
+      mbarrier_init(full + 8 * s, 1);
+      mbarrier_init(empty + 8 * s,
+                    P::groups * (P::cm + P::cn - 1));  // arrivals of all consumers of what this block loads
+    }
+    for (int i = 0; i < P::groups * P::boxes; ++i) mbarrier_init(arrived + 8 * i, 1);
+    fence_mbarrier_init();
+  }
+  cluster_sync();
+
+  if (threadIdx.x < kWarpgroupThreads) {
+    if constexpr (P::groups > 1) warpgroup_reg_dealloc<40>();
+    if (threadIdx.x == 0) {
+      Producer<P> producer(maps.a, maps.b, stages_a, stages_b, full, empty, cluster_m, cluster_n);
+      for (int number = first; number < order.tiles(); number += step) {
+        const int row = (order.row(number) * P::cm + cluster_m) * P::bm;
+        const int column = (order.column(number) * P::cn + cluster_n) * P::bn;
+        for (int s = 0; s < k_tiles; ++s) producer.load(row, column, s);
+      }
+    }
+  } else {
+    if constexpr (P::groups > 1) warpgroup_reg_alloc<232>();
+    const int group = threadIdx.x / kWarpgroupThreads - 1, group_m = group % P::gm, group_n = group / P::gm;
+    const int thread = threadIdx.x % kWarpgroupThreads;
+    const unsigned own_a = stages_a + group_m * kBoxBytes, own_b = stages_b + group_n * (P::width / 64) * kBoxBytes;
+    const unsigned own_boxes = staging + group * P::boxes * kBoxBytes, own_arrived = arrived + 8 * group * P::boxes;
+    const bool releases = thread < P::cluster && (thread % P::cm == cluster_m || thread / P::cm == cluster_n);
+    EpilogueVectors<P> vector{vectors + group * EpilogueVectors<P>::bytes};
+    vector.thread = thread;
+    PipelineState<P::stages> at;
+    unsigned before = 0;  // empty barrier of the k-tile whose wgmma may be pending
+    float d[P::width / 2];
+    unsigned kept[P::parts][16];  // the matrix to add; then the finished tile, and its position
+    int kept_row = 0, kept_column = 0, box = 0;
+    unsigned added_phase = 0;
+    bool keeps = false;
+
+    const auto k_tile = [&](int s) {
+      mbarrier_wait(full + 8 * at.stage, at.phase);
+      wgmma_fence();
+#pragma unroll
+      for (int i = 0; i < kTileK / 16; ++i)
+        wgmma<T, P::width, P::a_mn_major, P::b_mn_major>(
+            d, operand_descriptor<P::a_mn_major>(own_a + at.stage * P::bytes_a, i),
+            operand_descriptor<P::b_mn_major>(own_b + at.stage * P::bytes_b, i), s || i);
+      wgmma_commit_group();
+      wgmma_wait_group<1>();
+      if (s > 0 && releases) mbarrier_arrive(before, thread);
+      before = empty + 8 * at.stage;
+      at.next();
+    };
+    const auto store = [&](const unsigned (&pairs)[16], const TensorMap* map, int row, int column) {
+      if (thread == 0) tma_store_wait_read<P::boxes - 1>();
+      named_barrier_sync(1 + group, kWarpgroupThreads);
+      store_tile(own_boxes + box * kBoxBytes, pairs, group, map, row, column);
+      if (P::boxes == 2) box ^= 1;
+    };
+
+    for (int number = first; number < order.tiles(); number += step) {
+      k_tile(0);
+      int row = ((order.row(number) * P::cm + cluster_m) * P::gm + group_m) * 64;
+      int column = ((order.column(number) * P::cn + cluster_n) * P::gn + group_n) * P::width;
+      asm volatile("" : "+r"(row), "+r"(column));  // computed here, while wgmma runs
+      vector.fetch(then, row, column, m, n);
+      const auto request = [&](int part) {  // of the matrix to add
+        const int slot = part % P::boxes;
+        if (thread == 0) {
+          mbarrier_arrive_expect_tx(own_arrived + 8 * slot, kBoxBytes);
+          tma_load_2d(own_boxes + slot * kBoxBytes, maps.added, own_arrived + 8 * slot, column + part * 64, row);
+        }
+      };
+      // Between the first k-tiles the previous tile is stored; then each part to add arrives, two k-tiles after its
+      // request.
+      constexpr int kChores = ADDED ? 2 * P::parts + 2 : P::parts > 1 ? P::parts : 2;
+#pragma unroll
+      for (int chore = 0; chore < kChores; ++chore) {
+        if (chore > 0 && chore < k_tiles) k_tile(chore);
+        if (chore == 1) vector.put();
+        if (chore < P::parts && keeps) store(kept[chore], maps.y, kept_row, kept_column + chore * 64);
+        if (ADDED && chore == P::parts) {
+          if (thread == 0) tma_store_wait_read<0>();
+#pragma unroll
+          for (int part = 0; part < P::boxes && part < P::parts; ++part) request(part);
+        }
+        if (ADDED && chore >= P::parts + 2) {
+          const int part = chore - P::parts - 2, slot = part % P::boxes;
+          mbarrier_wait(own_arrived + 8 * slot, (added_phase >> slot) & 1);
+          added_phase ^= 1 << slot;
+          shared_to_registers(own_boxes + slot * kBoxBytes, kept[part]);
+          fence_proxy_async();  // the next load must not overwrite the box before it is read
+          named_barrier_sync(1 + group, kWarpgroupThreads);
+          if (part + P::boxes < P::parts) request(part + P::boxes);
+        }
+      }
+      if (!ADDED) named_barrier_sync(1 + group, kWarpgroupThreads);  // bias and scale are in shared memory
+      for (int s = kChores; s < k_tiles; ++s) k_tile(s);
+      wgmma_wait_group<0>();
+      warpgroup_fence_operand(d);
+      if (releases) mbarrier_arrive(before, thread);
+
+      kept_row = row;
+      kept_column = column;
+      keeps = number + step < order.tiles();  // the last tile is stored at once
+      const float factor[2] = {vector.row_factor(0), vector.row_factor(1)};
+#pragma unroll
+      for (int part = 0; part < P::parts; ++part) {
+        unsigned held[16];
+#pragma unroll
+        for (int i = 0; i < 16; ++i) {  // two columns of the i / 2-th eight, row half i % 2
+          const float2 bias = vector.bias(part * 8 + i / 2);
+          const float* const pair = &d[part * 32 + 2 * i];
+          const float h[2] = {factor[i % 2] * pair[0] + then.gamma * bias.x,
+                              factor[i % 2] * pair[1] + then.gamma * bias.y};
+          if (KEEP) held[i] = rounded(h[0], h[1], T());
+          float y[2] = {h[0], h[1]};
+          activate2<ACTIVATION, T>(y[0], y[1]);
+          if (ADDED) {
+            const float2 other = unpack(kept[part][i], T());
+            y[0] += then.beta * other.x;
+            y[1] += then.beta * other.y;
+          }
+          kept[part][i] = rounded(y[0], y[1], T());
+        }
+        if (KEEP) store(held, maps.before, row, column + part * 64);
+        if (!keeps) store(kept[part], maps.y, row, column + part * 64);
+      }
+    }
+    if (thread == 0) tma_store_wait_read<0>();  // the end of the kernel waits for the global writes
+  }
+  cluster_sync();  // a block must not exit while others may arrive at its barriers
+}
+
+}  // namespace sm90
+}  // namespace warpwise

@@ -1,0 +1,151 @@
+// Warp-specialised persistent GEMM for Hopper with K-major operands of 1 or 4 bytes, for which wgmma supports no other
+// layout. Results have 4 bytes: int for int8, float for TF32.
+//
+// A producer warpgroup loads k-tiles of 128 bytes by TMA; two consumer warpgroups compute 64 x 256 each. The two blocks
+// of a cluster compute vertically adjacent tiles and share B by multicast. A block is persistent.
+#pragma once
+
+#include <warpwise/core/shared_memory.cuh>
+#include <warpwise/sm90/cluster.cuh>
+#include <warpwise/sm90/mbarrier.cuh>
+#include <warpwise/sm90/tma.cuh>
+#include <warpwise/sm90/unaligned_store.cuh>
+#include <warpwise/sm90/warpgroup.cuh>
+#include <warpwise/sm90/wgmma.cuh>
+
+namespace warpwise {
+namespace gemm_k_major {
+
+constexpr int kCluster = 2, kStages = 4, kRows = 128, kColumns = 256;
+constexpr int kThreads = 384, kWarpgroupThreads = 128;  // warpgroup 0 produces, 1 and 2 compute 64 rows each
+constexpr unsigned kBoxBytes = 128 * 128;               // 128 rows of 128 bytes
+constexpr unsigned kBytesA = kBoxBytes, kBytesB = 2 * kBoxBytes, kBytesC = 64 * 32 * 4;
+
+struct Tile {
+  int row, column;  // in tiles
+};
+
+// Grouped raster order: groups of `group` pairs of tile rows, column by column within a group, for reuse in L2.
+__device__ inline Tile tile_at(int number, int pairs, int columns, int group, int rank) {
+  const int per_group = group * columns, first = number / per_group * group, in_group = min(group, pairs - first);
+  return {(first + number % per_group % in_group) * kCluster + rank, number % per_group / in_group};
+}
+
+struct PipelineState {  // a stage of the ring and its phase parity
+  int index = 0;
+  unsigned phase = 0;
+  __device__ void next() {
+    if (++index == kStages) {
+      index = 0;
+      phase ^= 1;
+    }
+  }
+};
+
+__device__ inline int bits(int value) { return value; }
+__device__ inline int bits(float value) { return __float_as_int(value); }
+
+// Element: signed char or float. a: (m, k) and b: (n, k), maps with boxes of 128 rows x 128 bytes; c: (m, n), with
+// boxes of 64 x 32, or DenseRows. `shared`: 1 KiB for alignment + kStages * (kBytesA + kBytesB) + 4 * kBytesC + 16 *
+// kStages bytes. Grid: a multiple of kCluster, at most one block for each SM. Block: kThreads.
+template <class Element, class C>
+__device__ inline void gemm(const sm90::TensorMap& a, const sm90::TensorMap& b, const C& c, int k, int pairs,
+                            int columns, int group, unsigned shared) {
+  using Sum = typename sm90::ElementOf<Element>::Sum;
+  constexpr int kDepth = 128 / sizeof(Element);
+  const unsigned base = (shared + 1023) & ~1023u;  // a swizzled unit is 1 KiB
+  const unsigned tiles_a = base, tiles_b = tiles_a + kStages * kBytesA, tiles_c = tiles_b + kStages * kBytesB;
+  const unsigned full = tiles_c + 4 * kBytesC, empty = full + 8 * kStages;  // barriers
+  const int rank = static_cast<int>(sm90::cluster_ctarank()), k_tiles = (k + kDepth - 1) / kDepth;
+  const int first = blockIdx.x / kCluster, step = gridDim.x / kCluster, tiles = pairs * columns;
+
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < kStages; ++s) {
+      sm90::mbarrier_init(full + 8 * s, 1);
+      sm90::mbarrier_init(empty + 8 * s, 2 * kCluster);  // both consumer warpgroups of both blocks
+    }
+    sm90::fence_mbarrier_init();
+  }
+  sm90::cluster_sync();
+
+  if (threadIdx.x < kWarpgroupThreads) {
+    sm90::warpgroup_reg_dealloc<40>();
+    if (threadIdx.x == 0) {
+      PipelineState stage{0, 1};  // all stages are free at first
+      for (int number = first; number < tiles; number += step) {
+        const Tile tile = tile_at(number, pairs, columns, group, rank);
+        for (int s = 0; s < k_tiles; ++s, stage.next()) {
+          const unsigned arrived = full + 8 * stage.index;
+          sm90::mbarrier_wait(empty + 8 * stage.index, stage.phase);
+          sm90::mbarrier_arrive_expect_tx(arrived, kBytesA + kBytesB);
+          sm90::tma_load_2d(tiles_a + stage.index * kBytesA, &a, arrived, s * kDepth, tile.row * kRows);
+          sm90::tma_load_2d_multicast(tiles_b + stage.index * kBytesB + rank * kBoxBytes, &b, arrived, s * kDepth,
+                                      tile.column * kColumns + rank * 128, 3);
+        }
+      }
+    }
+  } else {
+    sm90::warpgroup_reg_alloc<232>();
+    const int own = threadIdx.x / kWarpgroupThreads - 1, thread = threadIdx.x % kWarpgroupThreads, lane = thread % 32;
+    const unsigned tiles_own = tiles_c + own * 2 * kBytesC;  // two staging boxes of C, used in turn
+    PipelineState stage;
+    int box = 0;
+    for (int number = first; number < tiles; number += step) {
+      const Tile tile = tile_at(number, pairs, columns, group, rank);
+      Sum d[128];
+      unsigned before = 0;  // empty barrier of the k-tile whose wgmma may be pending
+      for (int s = 0; s < k_tiles; ++s, stage.next()) {
+        sm90::mbarrier_wait(full + 8 * stage.index, stage.phase);
+        sm90::wgmma_fence();
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const unsigned from_a = tiles_a + stage.index * kBytesA + own * 64 * 128 + i * 32;
+          const unsigned from_b = tiles_b + stage.index * kBytesB + i * 32;
+          sm90::wgmma<Element, 256>(d, sm90::matrix_descriptor(from_a, 16, 1024),
+                                    sm90::matrix_descriptor(from_b, 16, 1024), s || i);
+        }
+        sm90::wgmma_commit_group();
+        sm90::wgmma_wait_group<1>();
+        if (s > 0 && thread < kCluster) sm90::mbarrier_arrive(before, thread);
+        before = empty + 8 * stage.index;
+      }
+      sm90::wgmma_wait_group<0>();
+      if (thread < kCluster) sm90::mbarrier_arrive(before, thread);
+
+#pragma unroll
+      for (int part = 0; part < kColumns / 32; ++part, box ^= 1) {
+        const unsigned to = tiles_own + box * kBytesC;
+        if constexpr (sm90::kIsTensorMap<C>) {
+          if (thread == 0) sm90::tma_store_wait_read<1>();
+          sm90::named_barrier_sync(1 + own, kWarpgroupThreads);
+        } else {
+          __syncwarp();  // a warp stores and loads its own 16 rows
+        }
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {  // 8 columns: two units of 16 bytes, swizzled by row
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            const int row = thread / 32 * 16 + half * 8 + lane / 4, unit = j * 2 + lane % 4 / 2, at = part * 16 + j * 4;
+            warpwise::st_shared_v2(to + row * 128 + ((unit ^ (row & 7)) << 4) + lane % 2 * 8, bits(d[at + half * 2]),
+                                   bits(d[at + half * 2 + 1]));
+          }
+        }
+        if constexpr (sm90::kIsTensorMap<C>) {
+          sm90::fence_proxy_async();
+          sm90::named_barrier_sync(1 + own, kWarpgroupThreads);
+          if (thread == 0) sm90::tma_store_2d(&c, to, tile.column * kColumns + part * 32, tile.row * kRows + own * 64);
+        } else {
+          const int warp_row = thread / 32 * 16;
+          __syncwarp();
+          sm90::store_rows(to + warp_row * 128, c, tile.row * kRows + own * 64 + warp_row,
+                           tile.column * kColumns + part * 32);
+        }
+      }
+    }
+    if (thread == 0) sm90::tma_store_wait();
+  }
+  sm90::cluster_sync();  // a block must not exit while the other may arrive at its barriers
+}
+
+}  // namespace gemm_k_major
+}  // namespace warpwise

@@ -1,0 +1,194 @@
+// wgmma: asynchronous matrix multiply-accumulate of a warpgroup. sm_90a only.
+#pragma once
+
+namespace warpwise {
+namespace sm90 {
+
+// Shared-memory matrix descriptor for the 128-byte swizzle, whose unit is 8 rows x 128 bytes. `stride`: bytes from one
+// unit to the next below it; `leading`: bytes to the next 128 bytes of a row, used for MN-major operands only. Both are
+// multiples of 16.
+__device__ inline unsigned long long matrix_descriptor(unsigned address, unsigned leading, unsigned stride) {
+  return static_cast<unsigned long long>((address & 0x3ffff) >> 4) |
+         static_cast<unsigned long long>(leading >> 4) << 16 | static_cast<unsigned long long>(stride >> 4) << 32 |
+         1ull << 62;
+}
+
+__device__ inline void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ inline void wgmma_commit_group() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+// Waits until at most `PENDING` committed groups are pending.
+template <int PENDING>
+__device__ inline void wgmma_wait_group() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+}
+
+// Prevents the compiler from moving reads of the accumulators above the preceding wgmma_wait_group.
+template <int COUNT>
+__device__ inline void warpgroup_fence_operand(float (&sums)[COUNT]) {
+#pragma unroll
+  for (int i = 0; i < COUNT; ++i) asm volatile("" : "+f"(sums[i])::"memory");
+}
+
+// Operand types of wgmma.
+enum class Element { bf16, f16, e4m3, e5m2, e4m3_e5m2, e5m2_e4m3, s8, tf32 };
+template <class A, class B>
+struct Pair {  // fp8 types of A and of B
+  A a;
+};
+template <Element ELEMENT, class S = float>
+struct Multiplied {
+  static constexpr Element value = ELEMENT;
+  using Sum = S;
+};
+template <class T>
+struct ElementOf;
+template <class A>
+struct ElementOf<Pair<A, A>> : ElementOf<A> {};
+template <>
+struct ElementOf<signed char> : Multiplied<Element::s8, int> {};
+template <>
+struct ElementOf<float> : Multiplied<Element::tf32> {};
+#ifdef __CUDA_BF16_TYPES_EXIST__
+template <>
+struct ElementOf<__nv_bfloat16> : Multiplied<Element::bf16> {};
+#endif
+#ifdef __CUDA_FP16_TYPES_EXIST__
+template <>
+struct ElementOf<__half> : Multiplied<Element::f16> {};
+#endif
+#ifdef __CUDA_FP8_TYPES_EXIST__
+template <>
+struct ElementOf<__nv_fp8_e4m3> : Multiplied<Element::e4m3> {};
+template <>
+struct ElementOf<__nv_fp8_e5m2> : Multiplied<Element::e5m2> {};
+template <>
+struct ElementOf<Pair<__nv_fp8_e4m3, __nv_fp8_e5m2>> : Multiplied<Element::e4m3_e5m2> {};
+template <>
+struct ElementOf<Pair<__nv_fp8_e5m2, __nv_fp8_e4m3>> : Multiplied<Element::e5m2_e4m3> {};
+#endif
+
+// The registers of D: their names in PTX and their asm operands, by their number.
+#define WW_NAMES_4 "%0, %1, %2, %3"
+#define WW_NAMES_8 WW_NAMES_4 ", %4, %5, %6, %7"
+#define WW_NAMES_16 WW_NAMES_8 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define WW_NAMES_32 WW_NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define WW_NAMES_48 WW_NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+#define WW_NAMES_64 WW_NAMES_48 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define WW_NAMES_80 WW_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
+#define WW_NAMES_96 WW_NAMES_80 ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define WW_NAMES_124                                                                                           \
+  WW_NAMES_96                                                                                                  \
+  ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, " \
+  "%114, %115, %116, %117, %118, %119, %120, %121, %122, %123"
+#define WW_NAMES_128 WW_NAMES_124 ", %124, %125, %126, %127"
+#define WW_SUMS4(c, i) c(d[i]), c(d[i + 1]), c(d[i + 2]), c(d[i + 3])
+#define WW_SUMS16(c, i) WW_SUMS4(c, i), WW_SUMS4(c, i + 4), WW_SUMS4(c, i + 8), WW_SUMS4(c, i + 12)
+#define WW_SUMS_4(c) WW_SUMS4(c, 0)
+#define WW_SUMS_8(c) WW_SUMS4(c, 0), WW_SUMS4(c, 4)
+#define WW_SUMS_16(c) WW_SUMS16(c, 0)
+#define WW_SUMS_32(c) WW_SUMS_16(c), WW_SUMS16(c, 16)
+#define WW_SUMS_48(c) WW_SUMS_32(c), WW_SUMS16(c, 32)
+#define WW_SUMS_64(c) WW_SUMS_48(c), WW_SUMS16(c, 48)
+#define WW_SUMS_80(c) WW_SUMS_64(c), WW_SUMS16(c, 64)
+#define WW_SUMS_96(c) WW_SUMS_80(c), WW_SUMS16(c, 80)
+#define WW_SUMS_112(c) WW_SUMS_96(c), WW_SUMS16(c, 96)
+#define WW_SUMS_124(c) WW_SUMS_112(c), WW_SUMS4(c, 112), WW_SUMS4(c, 116), WW_SUMS4(c, 120)
+#define WW_SUMS_128(c) WW_SUMS_112(c), WW_SUMS16(c, 112)
+
+#define WW_WGMMA(TYPES, CONSTRAINT, SWITCHES, N, COUNT, B, ADDS, TRANS_A, TRANS_B)                         \
+  asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" #ADDS                                            \
+               ", 0;\n"                                                                                    \
+               "wgmma.mma_async.sync.aligned.m64n" #N TYPES " {" WW_NAMES_##COUNT "}, %" #COUNT ", %" #B   \
+                                                                                  ", adds" SWITCHES ";\n}" \
+               : WW_SUMS_##COUNT(CONSTRAINT)                                                               \
+               : "l"(a), "l"(b), "r"(static_cast<int>(adds)), "n"(static_cast<int>(A_MN_MAJOR)),           \
+                 "n"(static_cast<int>(B_MN_MAJOR)))
+
+// One instruction of N columns: operand numbers of D's COUNT registers, a, b, adds and the two transpose flags.
+#define WW_WIDTH(N, COUNT, B, ADDS, TRANS_A, TRANS_B)                                                                \
+  if constexpr (WIDTH == N) {                                                                                        \
+    if constexpr (kind == Element::bf16)                                                                             \
+      WW_WGMMA("k16.f32.bf16.bf16", "+f", ", 1, 1, %" #TRANS_A ", %" #TRANS_B, N, COUNT, B, ADDS, TRANS_A, TRANS_B); \
+    if constexpr (kind == Element::f16)                                                                              \
+      WW_WGMMA("k16.f32.f16.f16", "+f", ", 1, 1, %" #TRANS_A ", %" #TRANS_B, N, COUNT, B, ADDS, TRANS_A, TRANS_B);   \
+    if constexpr (kind == Element::e4m3)                                                                             \
+      WW_WGMMA("k32.f32.e4m3.e4m3", "+f", ", 1, 1", N, COUNT, B, ADDS, TRANS_A, TRANS_B);                            \
+    if constexpr (kind == Element::e5m2)                                                                             \
+      WW_WGMMA("k32.f32.e5m2.e5m2", "+f", ", 1, 1", N, COUNT, B, ADDS, TRANS_A, TRANS_B);                            \
+    if constexpr (kind == Element::e4m3_e5m2)                                                                        \
+      WW_WGMMA("k32.f32.e4m3.e5m2", "+f", ", 1, 1", N, COUNT, B, ADDS, TRANS_A, TRANS_B);                            \
+    if constexpr (kind == Element::e5m2_e4m3)                                                                        \
+      WW_WGMMA("k32.f32.e5m2.e4m3", "+f", ", 1, 1", N, COUNT, B, ADDS, TRANS_A, TRANS_B);                            \
+    if constexpr (kind == Element::s8) WW_WGMMA("k32.s32.s8.s8", "+r", "", N, COUNT, B, ADDS, TRANS_A, TRANS_B);     \
+    if constexpr (kind == Element::tf32)                                                                             \
+      WW_WGMMA("k8.f32.tf32.tf32", "+f", ", 1, 1", N, COUNT, B, ADDS, TRANS_A, TRANS_B);                             \
+  }
+
+// D = A B, or D += A B if `adds`. A (64, K) and B (K, WIDTH) are in shared memory, given by descriptors; K is 32 bytes
+// of elements. An operand is K-major (K along its rows of 128 bytes) or MN-major (M or N along the rows; 2-byte
+// elements only): a row-major A is K-major, a row-major B is MN-major. The next K step is 32 bytes further for K-major
+// operands, 16 rows further for MN-major ones. tf32 uses the upper 19 bits of each float. Lane l of warp w holds row 16
+// w + l / 4 + 8 half, column 8 j + 2 (l % 4) + c of D in d[4 j + 2 half + c].
+template <class T, int WIDTH, bool A_MN_MAJOR = false, bool B_MN_MAJOR = false>
+__device__ inline void wgmma(typename ElementOf<T>::Sum (&d)[WIDTH / 2], unsigned long long a, unsigned long long b,
+                             bool adds) {
+  constexpr Element kind = ElementOf<T>::value;
+  static_assert(WIDTH == 8 || WIDTH == 16 || (WIDTH % 32 == 0 && WIDTH <= 192) || WIDTH == 248 || WIDTH == 256,
+                "one of the widths below");
+  static_assert(sizeof(T) == 2 || !(A_MN_MAJOR || B_MN_MAJOR), "only 2-byte elements may be MN-major");
+  WW_WIDTH(8, 4, 5, 6, 7, 8)
+  WW_WIDTH(16, 8, 9, 10, 11, 12)
+  WW_WIDTH(32, 16, 17, 18, 19, 20)
+  WW_WIDTH(64, 32, 33, 34, 35, 36)
+  WW_WIDTH(96, 48, 49, 50, 51, 52)
+  WW_WIDTH(128, 64, 65, 66, 67, 68)
+  WW_WIDTH(160, 80, 81, 82, 83, 84)
+  WW_WIDTH(192, 96, 97, 98, 99, 100)
+  WW_WIDTH(248, 124, 125, 126, 127, 128)
+  WW_WIDTH(256, 128, 129, 130, 131, 132)
+}
+// The same with A in registers, for fp8 and 64 columns. a[0] and a[1] of lane l are 4 bytes, from byte 4 (l % 4), of
+// rows l / 4 and l / 4 + 8 of the warp's 16; a[2] and a[3] are 16 bytes further, as `ldmatrix_x4` loads them.
+#define WW_WGMMA_REGISTERS(TYPES)                                                                                 \
+  asm volatile(                                                                                                   \
+      "{\n.reg .pred adds;\nsetp.ne.b32 adds, %37, 0;\n"                                                          \
+      "wgmma.mma_async.sync.aligned.m64n64" TYPES " {" WW_NAMES_32 "}, {%32, %33, %34, %35}, %36, adds, 1, 1;\n}" \
+      : WW_SUMS_32("+f")                                                                                          \
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(adds)))
+template <class T>
+__device__ inline void wgmma_rs(float (&d)[32], const unsigned (&a)[4], unsigned long long b, bool adds) {
+  constexpr Element kind = ElementOf<T>::value;
+  static_assert(sizeof(T) == 1 && kind != Element::s8, "written for fp8");
+  if constexpr (kind == Element::e4m3) WW_WGMMA_REGISTERS("k32.f32.e4m3.e4m3");
+  if constexpr (kind == Element::e4m3_e5m2) WW_WGMMA_REGISTERS("k32.f32.e4m3.e5m2");
+  if constexpr (kind == Element::e5m2_e4m3) WW_WGMMA_REGISTERS("k32.f32.e5m2.e4m3");
+}
+#undef WW_WGMMA_REGISTERS
+#undef WW_WIDTH
+#undef WW_WGMMA
+#undef WW_NAMES_4
+#undef WW_SUMS_4
+#undef WW_NAMES_8
+#undef WW_SUMS_8
+#undef WW_NAMES_16
+#undef WW_SUMS_16
+#undef WW_NAMES_32
+#undef WW_SUMS_32
+#undef WW_NAMES_48
+#undef WW_SUMS_48
+#undef WW_NAMES_64
+#undef WW_SUMS_64
+#undef WW_NAMES_80
+#undef WW_SUMS_80
+#undef WW_NAMES_96
+#undef WW_SUMS_96
+#undef WW_SUMS_112
+#undef WW_NAMES_124
+#undef WW_SUMS_124
+#undef WW_NAMES_128
+#undef WW_SUMS_128
+#undef WW_SUMS16
+#undef WW_SUMS4
+
+}  // namespace sm90
+}  // namespace warpwise

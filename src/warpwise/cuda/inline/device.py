@@ -1,0 +1,169 @@
+"""The device side of an extension: its CUDA source as a module of the emulator, and its global variables."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import functools
+import re
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from warpwise.cuda.errors import Finding, Index3, UnsupportedFeature
+from warpwise.cuda.inline import native, source
+from warpwise.cuda.launch.arguments import Buffer, Scalar
+from warpwise.cuda.launch.module import Module
+from warpwise.device.profiles import Profile
+
+if TYPE_CHECKING:
+    from warpwise.cuda.emulator.compiler import Build
+
+_PRELUDE = Path(__file__).parent / "include/device/torch.cuh"
+# c10's macros for qualifiers, which kernels of extensions use.
+_MACROS = {
+    "C10_DEVICE": "__device__", "C10_HOST": "__host__", "C10_HOST_DEVICE": "__host__ __device__",
+    "C10_RESTRICT": "__restrict__", "C10_LAUNCH_BOUNDS_0": "", "C10_LAUNCH_BOUNDS_1(...)": "",
+    "C10_LAUNCH_BOUNDS_2(...)": "", "CUDA_KERNEL_ASSERT(...)": "assert(__VA_ARGS__)",
+}  # fmt: skip
+
+
+_MAX_POINTERS = 16  # as in include/device/torch.cuh
+_NULL = Buffer("", 0, 0, 1, "char", False, False, 0, False)
+
+
+@dataclass(frozen=True)
+class ExtensionLaunch:
+    """One launch.
+
+    ``pointers`` lists the pointers that objects among the arguments contain, as (parameter, byte offset, memory).
+    ``whole_tensors`` holds the complete tensor for each pointer to an element other than its first.
+    """
+
+    grid: Index3
+    block: Index3
+    shared_bytes: int
+    arguments: list[Buffer | Scalar] = field(default_factory=list)
+    pointers: list[tuple[int, int, Buffer]] = field(default_factory=list)
+    whole_tensors: list[Buffer] = field(default_factory=list)
+
+    def buffers(self) -> list[Buffer]:
+        """All memory that the launch may access."""
+        embedded = (buffer for _, _, buffer in self.pointers)
+        return [buffer for buffer in (*self.arguments, *embedded) if isinstance(buffer, Buffer) and buffer.nbytes]
+
+
+class Extension:
+    """The kernels of one extension. ``key`` identifies the extension; its library passes it with each launch."""
+
+    _known: ClassVar[dict[str, Extension]] = {}
+
+    def __init__(self, key: str, name: str, text: str, include: Sequence[str], defines: Sequence[str]) -> None:
+        self.key, self.text, self.file = key, text, f"{name}.cu"
+        given = dict(_split_define(define) for define in defines)
+        whole = source.with_prelude(text, _PRELUDE.read_text())
+        self.module = Module(whole, self.file, [Path(folder) for folder in include], {**_MACROS, **given})
+        Extension._known[key] = self
+
+    @staticmethod
+    def of(key: str) -> Extension:
+        return Extension._known[key]
+
+    def instance(self, mangled: bytes) -> str:
+        return instance_name(mangled)
+
+    def build_kernels(self) -> None:
+        """Compile the kernels that are not templates. Raises ``CompileError``."""
+        for declared in self.module.declarations.values():
+            if not declared.template:
+                self.module[declared.name].build(checked=True)
+
+    def build_first_instances(self, library: Path) -> None:
+        """Compile one instance of each template that the host code launches. Raises ``CompileError``."""
+        seen = set()
+        for mangled in re.findall(rb"N13warpwise_host8instanceI[^\0]+", library.read_bytes()):
+            name = instance_name(mangled)
+            base = name.partition("<")[0]
+            if "<" in name and base not in seen:
+                seen.add(base)
+                self.module[name].build(checked=True)
+
+    def run(self, name: str, launch: ExtensionLaunch, profile: Profile) -> list[Finding]:
+        """Run one launch of the kernel ``name`` on the emulator.
+
+        The extension's global variables are copied to the kernel's library before, and back after.
+        """
+        from warpwise.cuda.emulator import launcher
+        from warpwise.cuda.emulator.constants import library_variables
+
+        build, arguments = self._build(name, launch, profile)
+        copies = library_variables(build.library)
+        variables = [(symbol, copies[found]) for found, symbol in native.symbols(self.key).items() if found in copies]
+        for symbol, (address, size) in variables:
+            ctypes.memmove(address, symbol.data, size)
+        try:
+            return launcher.launch(
+                build, launch.grid, launch.block, launch.shared_bytes, arguments, launcher.Options(), profile
+            )
+        finally:
+            for symbol, (address, size) in variables:
+                if not symbol.constant:
+                    ctypes.memmove(symbol.data, address, size)
+
+    def _build(self, name: str, launch: ExtensionLaunch, profile: Profile) -> tuple[Build, list[Buffer | Scalar]]:
+        """The compiled kernel, with the user's source text for messages, and its arguments."""
+        from warpwise.cuda.emulator import compiler
+
+        if not launch.pointers:
+            return dataclasses.replace(self.module[name].build(checked=True), text=self.text), [
+                *launch.arguments,
+                *launch.whole_tensors,
+            ]
+        if len(launch.pointers) > _MAX_POINTERS:
+            raise UnsupportedFeature(
+                f"{name}: the parameters contain {len(launch.pointers)} pointers; at most {_MAX_POINTERS} are supported"
+            )
+        module = self.module
+        build = compiler.build(
+            module.text, module.file, f"warpwise_pointers::with_pointers<{name}>::run", include=module.include,
+            define=module.define, target=profile.name, checked=True,
+        )  # fmt: skip
+        places = [(parameter, offset) for parameter, offset, _ in launch.pointers]
+        places += [(0, 0)] * (_MAX_POINTERS - len(places))
+        packed = struct.pack(
+            f"<{2 * _MAX_POINTERS}HI", *(number for place in places for number in place), len(launch.pointers)
+        )
+        embedded = [buffer for _, _, buffer in launch.pointers]
+        embedded += [_NULL] * (_MAX_POINTERS - len(embedded))
+        return (
+            dataclasses.replace(build, expression=name, text=self.text),
+            [*launch.arguments, Scalar("places", packed), *embedded, *launch.whole_tensors],
+        )
+
+
+def _split_define(define: str) -> tuple[str, str]:
+    name, _, value = define.partition("=")
+    return name, value or "1"
+
+
+@functools.lru_cache(maxsize=1024)
+def instance_name(mangled: bytes) -> str:
+    """The kernel's name, "kernel<float, 4>", from ``typeid(warpwise_host::instance<&kernel<float, 4>>).name()``."""
+    text = native.type_name(mangled).removeprefix("warpwise_host::instance<").removesuffix(">").strip().lstrip("&")
+    text = text.replace("(anonymous namespace)::", "")
+    if text.startswith("("):
+        text = text[1:-1]
+    depth = 0
+    for position, letter in enumerate(text):
+        depth += (letter in "<(") - (letter in ">)")
+        if letter == "(" and depth == 1:  # the parameter list; before a template's name comes its return type
+            text = text[:position]
+            break
+    depth = 0
+    for position in range(len(text) - 1, -1, -1):
+        depth += (text[position] in ">)") - (text[position] in "<(")
+        if text[position] == " " and depth == 0:
+            return text[position + 1 :]
+    return text

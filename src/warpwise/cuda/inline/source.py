@@ -1,0 +1,362 @@
+"""Rewrite CUDA sources to host code that g++ compiles.
+
+As with nvcc, each kernel becomes a host stub of the same signature that launches it, and ``kernel<<<grid, block>>>(x)``
+becomes ``configure(grid, block), kernel(x)``. The bodies of device functions are removed. Line numbers do not change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from warpwise.cuda.errors import CompileError
+from warpwise.cuda.source.declarations import Declaration, Macro, declarations, macros, significant
+from warpwise.cuda.source.lexer import Lines, Token, blank, closing, closing_angle, lex, split
+
+_CONFIGURE = "::warpwise_host::configure"
+_STATEMENTS = frozenset({"else", "do", "return"})
+_TYPE_WORDS = frozenset(
+    {"int", "float", "double", "char", "short", "long", "bool", "unsigned", "signed", "const", "volatile"}
+)
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A replacement of the source's characters [start, end) by ``text``."""
+
+    start: int
+    end: int
+    text: str
+
+
+def apply(text: str, edits: Iterable[Edit]) -> str:
+    """Apply ``edits`` to ``text``. An edit inside another one is ignored."""
+    pieces: list[str] = []
+    position = 0
+    for edit in sorted(edits, key=lambda edit: (edit.start, -edit.end)):
+        if edit.start < position:
+            continue
+        pieces += [text[position : edit.start], edit.text]
+        position = edit.end
+    return "".join([*pieces, text[position:]])
+
+
+def host_code(text: str, file: str) -> str:
+    """The host code of a CUDA source. Raises ``CompileError`` for a launch that cannot be parsed."""
+    tokens = lex(text)
+    defined = macros(tokens)
+    edits = list(_launches(text, tokens, Lines(text, file)))
+    found = declarations(significant(tokens), defined)
+    for declaration in found:
+        edits += _strip_device_code(text, tokens, declaration, defined)
+    symbols = ", ".join(_symbol_entries(found))
+    table = f"static const ww_symbol ww_symbols[] = {{{symbols}}};\n" if symbols else ""
+    declare = (
+        "[[maybe_unused]] static const int ww_symbols_registered = "
+        "ww_host_register_symbols(WW_EXTENSION, ww_symbols, sizeof ww_symbols / sizeof *ww_symbols);"
+    )
+    return apply(text, edits) + (f'\n#line 1 "<variables>"\n{table}{declare}\n' if symbols else "")
+
+
+def _symbol_entries(found: Iterable[Declaration]) -> Iterable[str]:
+    """An initialiser of ``ww_symbol`` for each ``__device__`` or ``__constant__`` variable at namespace scope."""
+    for declaration in found:
+        words = [token.text for token in declaration.tokens]
+        if declaration.kind != "variable" or words[0] in ("template", "extern") or "__shared__" in words:
+            continue
+        constant = "__constant__" in words
+        if constant or "__device__" in words or "__managed__" in words:
+            for name in sorted(declaration.names):
+                full = "::".join((*declaration.scope, name))
+                address = f"const_cast<void*>(static_cast<const volatile void*>(&::{full}))"
+                yield f'{{"{full}", {address}, sizeof(::{full}), {int(constant)}}}'
+
+
+_BEFORE_CODE = re.compile(r"\s+")
+
+
+def with_prelude(text: str, prelude: str) -> str:
+    """Insert ``prelude`` as one line before the first declaration of ``text``: line numbers do not change."""
+    one_line = _BEFORE_CODE.sub(" ", re.sub(r"//[^\n]*", "", prelude)).strip()
+    first = next((token.start for token in lex(text) if token.kind not in ("comment", "directive")), len(text))
+    return f"{text[:first]}{one_line} {text[first:]}"
+
+
+def _strip_device_code(
+    text: str, tokens: Sequence[Token], declaration: Declaration, defined: dict[str, Macro]
+) -> list[Edit]:
+    if declaration.body is None:
+        return []
+    if declaration.kind == "record":
+        inside = declaration.tokens[declaration.body[0] + 1 : declaration.body[1]]
+        members = declarations(inside, defined, record=True)
+        return [edit for member in members for edit in _strip_device_code(text, tokens, member, defined)]
+    if declaration.kind != "function":
+        return []
+    if declaration.kernel:
+        return _stub(text, tokens, declaration)
+    head = {token.text for token in declaration.tokens[: declaration.head]}
+    host = any("__host__" in word or "HOST" in word or word in ("HD", "constexpr", "auto") for word in head)
+    host = host or any("__host__" in defined[word].body for word in head & defined.keys())
+    if host or not declaration.device:
+        return []
+    start = declaration.tokens[_end_of_head(declaration)].start
+    end = declaration.tokens[declaration.body[1]].end
+    return [Edit(start, end, ";" + _preserved_lines(text, tokens, start, end))]
+
+
+def _end_of_head(declaration: Declaration) -> int:
+    """The index of the token after a function's declarator: ``{``, or ``:`` of a constructor's initialiser list."""
+    assert declaration.body is not None
+    after = declaration.parameters[1] if declaration.parameters else 0
+    for index in range(after + 1, declaration.body[0]):
+        if declaration.tokens[index].text == ":":
+            return index
+    return declaration.body[0]
+
+
+def _preserved_lines(text: str, tokens: Sequence[Token], start: int, end: int) -> str:
+    """The newlines and preprocessor directives of ``text[start:end]``, which must stay when the code is removed."""
+    pieces = []
+    position = start
+    for token in tokens:
+        if token.kind == "directive" and start <= token.start < end and not re.match(r"#\s*pragma", token.text):
+            pieces += ["\n" * text.count("\n", position, token.start), token.text]
+            position = token.end
+    pieces.append("\n" * text.count("\n", position, end))
+    return "".join(pieces)
+
+
+# ---- stubs
+
+
+def _stub(text: str, tokens: Sequence[Token], kernel: Declaration) -> list[Edit]:
+    """Replace the kernel's body by a launch of its own instance, ``&scale<T, N>``."""
+    assert kernel.body is not None
+    assert kernel.parameters is not None
+    opening, close = kernel.parameters
+    edits: list[Edit] = []
+    names: list[str] = []
+    pack = False
+    for part in split(kernel.tokens[opening + 1 : close]):
+        declared = split(part, "=")[0]
+        if not declared or [token.text for token in declared] == ["void"]:
+            continue
+        name = _parameter_name(declared)
+        if name is None:
+            name = f"ww_{len(names)}"
+            edits.append(Edit(declared[-1].end, declared[-1].end, " " + name))
+        dots = "..." if any(token.text == "..." for token in declared) else ""
+        pack = pack or bool(dots)
+        names.append(name + dots)
+    types = ", ".join(
+        f"::warpwise_host::unqualified_t<decltype({name.removesuffix('...')})>{'...' if name.endswith('...') else ''}"
+        for name in names
+    )
+    # The parameters of a pack share one name, so a kernel with a pack passes no names.
+    quoted = ", ".join([f'"{name}"' for name in names] + ["nullptr"])
+    launch = ", ".join(["nullptr" if pack else "ww_names", *names])
+    body = (
+        f"{{ static const char* const ww_names[] = {{{quoted}}}; (void)ww_names; "
+        f"::warpwise_host::launch<static_cast<void (*)({types})>(&{_instance_name(text, kernel)})>({launch}); }}"
+    )
+    start, end = kernel.tokens[kernel.body[0]].start, kernel.tokens[kernel.body[1]].end
+    return [*edits, Edit(start, end, body + _preserved_lines(text, tokens, start, end))]
+
+
+def _parameter_name(declared: Sequence[Token]) -> str | None:
+    """The name of a declared parameter; None if it has none."""
+    for index, token in enumerate(declared[:-2]):
+        if token.text == "(" and declared[index + 1].text in ("*", "&") and declared[index + 2].kind == "identifier":
+            return declared[index + 2].text  # float (*rows)[16]
+    kept = list(declared)
+    while kept[-1].text == "]":
+        kept = kept[: max(i for i, token in enumerate(kept) if token.text == "[")]
+    last, before = kept[-1], kept[-2] if len(kept) > 1 else None
+    named = before is not None and before.text not in ("::", "struct", "class", "enum", "typename", "const")
+    return last.text if named and last.kind == "identifier" and last.text not in _TYPE_WORDS else None
+
+
+def _instance_name(text: str, kernel: Declaration) -> str:
+    """The expression that names the kernel's own instance inside its body, without ``&``."""
+    assert kernel.parameters is not None
+    tokens, opening = kernel.tokens, kernel.parameters[0]
+    if tokens[opening - 1].text == ">":  # an explicit specialisation: `void scale<float>(...)`
+        start = _opening_angle(tokens, opening - 1)
+        return tokens[start - 1].text + text[tokens[start].start : tokens[opening - 1].end]
+    name = tokens[opening - 1].text
+    if tokens[0].text != "template" or (end := closing_angle(tokens, 1)) is None:
+        return name
+    arguments = []
+    for part in split(tokens[2:end]):
+        declared = split(part, "=")[0]
+        named = len(declared) > 1 and declared[-1].kind == "identifier" and declared[-1].text not in _TYPE_WORDS
+        if not named or declared[-1].text in ("typename", "class"):
+            break  # unnamed: it has a default, as do all that follow
+        pack = any(token.text == "..." for token in declared)
+        arguments.append(declared[-1].text + ("..." if pack else ""))
+    return f"{name}<{', '.join(arguments)}>"
+
+
+def _opening_angle(tokens: Sequence[Token], index: int) -> int:
+    """The index of the ``<`` that matches the ``>`` at ``index``; -1 if there is none."""
+    depth = 0
+    while index >= 0:
+        text = tokens[index].text
+        if text in (")", "]", "}"):
+            index = _opening(tokens, index)
+        elif text == ">":
+            depth += 1
+        elif text == "<":
+            depth -= 1
+            if depth == 0:
+                return index
+        elif text in (";", "{", "("):
+            break
+        index -= 1
+    return -1
+
+
+def _opening(tokens: Sequence[Token], index: int) -> int:
+    """The index of the bracket that matches the closing one at ``index``; -1 if there is none."""
+    depth = 0
+    for position in range(index, -1, -1):
+        text = tokens[position].text
+        depth += (text in (")", "]", "}")) - (text in ("(", "[", "{"))
+        if depth == 0:
+            return position
+    return -1
+
+
+# ---- launches
+
+
+def _launches(text: str, tokens: Sequence[Token], lines: Lines) -> Iterable[Edit]:
+    code = [token for token in tokens if token.kind not in ("comment", "directive")]
+    yield from _launch_edits(text, code, lines)
+    for token in tokens:
+        if token.kind == "directive" and "<<<" in token.text:
+            inner = [t for t in lex(token.text, directives=False) if t.kind != "comment"]
+            moved = [Token(t.kind, t.text, t.start + token.start, t.end + token.start) for t in inner]
+            yield from _launch_edits(text, moved, lines)
+
+
+def _launch_edits(text: str, tokens: Sequence[Token], lines: Lines) -> Iterable[Edit]:
+    for index, token in enumerate(tokens):
+        if token.text != "<<<":
+            continue
+        end = _closing_chevrons(tokens, index)
+        start = _callee_start(tokens, index)
+        if end is None or start is None:
+            file, line = lines.at(token.start)
+            raise CompileError(f"{file}:{line}: cannot parse this launch; expected kernel<<<grid, block>>>(arguments)")
+        configuration = text[token.end : tokens[end].start]
+        first = tokens[start].start
+        callee = text[first : token.start]
+        # One edit, since the configuration moves before the kernel's name with its newlines.
+        yield Edit(first, tokens[end + 2].end, f"{_CONFIGURE}(__LINE__, {configuration}), {callee.rstrip()}")
+
+
+def _closing_chevrons(tokens: Sequence[Token], index: int) -> int | None:
+    """The index of the first ``>`` of the ``>>>`` that matches the ``<<<`` at ``index``."""
+    position = index + 1
+    while position + 2 < len(tokens):
+        text = tokens[position].text
+        if text in ("(", "[", "{"):
+            position = closing(tokens, position)
+        elif text == "<" and tokens[position - 1].kind == "identifier":
+            position = closing_angle(tokens, position) or position
+        elif text == ">" and tokens[position + 1].text == ">" and tokens[position + 2].text == ">":
+            adjacent = (
+                tokens[position].end == tokens[position + 1].start
+                and tokens[position + 1].end == tokens[position + 2].start
+            )
+            return position if adjacent else None
+        elif text in (";", ")", "}"):
+            return None
+        position += 1
+    return None
+
+
+def _callee_start(tokens: Sequence[Token], chevrons: int) -> int | None:
+    """The first token of the expression before ``<<<``: ``ns::scale<float, 4>``, ``(*kernel)`` or ``kernels[i]``."""
+    index = chevrons - 1
+    while index >= 0 and tokens[index].text in (")", "]"):
+        index = _opening(tokens, index)
+        if index > 0 and (tokens[index - 1].kind == "identifier" or tokens[index - 1].text in (")", "]", ">")):
+            index -= 1
+        else:
+            return index if index >= 0 else None
+    while index >= 0:
+        if tokens[index].text == ">":
+            index = _opening_angle(tokens, index) - 1
+        if index < 0 or tokens[index].kind != "identifier":
+            return None
+        if index and tokens[index - 1].text == "template":
+            index -= 1
+        if index == 0 or tokens[index - 1].text not in ("::", ".", "->", "##"):
+            return index
+        before = tokens[index - 2] if index > 1 else None
+        if before is None or before.text in _STATEMENTS or (before.kind != "identifier" and before.text != ">"):
+            return index - 1  # ::scale
+        index -= 2
+    return None
+
+
+# ---- devices
+
+
+_ON_CPU = {"is_cuda": "is_cpu", "is_cpu": "is_cuda", "cuda": "cpu", "kCUDA": "kCPU"}
+
+
+def on_cpu(text: str) -> str:
+    """Replace PyTorch's names for the CUDA device by those for the CPU.
+
+    ``x.is_cuda()`` becomes ``x.is_cpu()``, ``torch::kCUDA`` becomes ``torch::kCPU``, ``x.cuda()`` becomes ``x.cpu()``.
+    Comments and strings do not change, except ``Device("cuda")``.
+    """
+    edits: list[Edit] = []
+    tokens = lex(text)
+    for token in tokens:
+        if token.kind == "directive" and not re.match(r"#\s*include", token.text):
+            inner = lex(token.text, directives=False)
+            edits += _devices([Token(t.kind, t.text, t.start + token.start, t.end + token.start) for t in inner])
+    edits += _devices([token for token in tokens if token.kind not in ("comment", "directive")])
+    return apply(text, edits)
+
+
+def _devices(tokens: Sequence[Token]) -> Iterable[Edit]:
+    texts = [token.text for token in tokens]
+    for index, token in enumerate(tokens):
+        before = texts[index - 1] if index else ""
+        after = texts[index + 1 : index + 3]
+        if token.kind == "string" and re.match(r'"cuda(:\d+)?"$', token.text):
+            if before == "(" and index > 1 and texts[index - 2] in ("Device", "device"):
+                yield Edit(token.start, token.end, '"cpu"')
+        elif token.kind != "identifier":
+            continue
+        elif token.text == "kCUDA":
+            yield Edit(token.start, token.end, "kCPU")
+        elif (
+            token.text in ("CUDA", "CPU") and before == "," and "TORCH_LIBRARY_IMPL" in texts[max(0, index - 4) : index]
+        ):
+            # An operator may have both implementations: they are swapped, so that the CUDA one runs.
+            yield Edit(token.start, token.end, "CPU" if token.text == "CUDA" else "CUDA")
+        elif token.text == "CUDA" and before == "::" and texts[index - 2] in ("DeviceType", "DispatchKey", "Backend"):
+            yield Edit(token.start, token.end, "CPU")
+        elif token.text in ("is_cuda", "is_cpu", "cuda") and before in (".", "->") and after == ["(", ")"]:
+            if texts[max(0, index - 5) : index - 1] == [".", "type", "(", ")"] and token.text == "is_cuda":
+                # x.type().is_cuda(), deprecated: the type has no is_cpu().
+                yield Edit(tokens[index - 5].start, token.end, ".is_cpu")
+            else:
+                yield Edit(token.start, token.end, _ON_CPU[token.text])
+
+
+def functions_of(text: str) -> frozenset[str]:
+    """The names that ``text`` uses from ``torch::`` or ``at::``; with ``using namespace``, all names that it calls."""
+    code = "".join(blank(t.text) if t.kind in ("comment", "string") else t.text + " " for t in lex(text))
+    names = set(re.findall(r"\b(?:torch|at)\s*::\s*(\w+)\b", code))
+    if re.search(r"\busing\s+namespace\s+(?:torch|at)\b", code):
+        names |= set(re.findall(r"\b(\w+)\s*\(", code))
+    return frozenset(names)

@@ -1,0 +1,1 @@
+"""Kernels and their launches: arguments checked and packed, limits, modules and launchers."""

@@ -1,0 +1,113 @@
+"""``Kernel``: one kernel of a module, compiled at its first launch on each device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from warpwise.cuda.errors import LaunchError
+from warpwise.cuda.launch import limits
+from warpwise.cuda.launch.arguments import Binder
+from warpwise.cuda.launch.launcher import Launcher
+from warpwise.cuda.source.kernels import KernelDeclaration
+from warpwise.cuda.source.signature import parse
+
+if TYPE_CHECKING:
+    from warpwise.cuda.emulator.compiler import Build
+    from warpwise.cuda.gpu.kernel import GpuKernel
+    from warpwise.cuda.gpu.nvrtc import Compiled
+    from warpwise.cuda.launch.module import Module
+
+_KEPT_LAUNCHERS = 64
+
+
+class Kernel:
+    """One kernel of a module. ``kernel[grid, block]`` or ``kernel[grid, block, shared_bytes]`` returns a launcher.
+
+    ``grid`` and ``block`` are an integer or a tuple of up to three; ``shared_bytes`` is the dynamic shared memory of
+    a block, in bytes.
+    """
+
+    def __init__(self, module: Module, expression: str, declaration: KernelDeclaration | None) -> None:
+        self.module, self.expression, self.declaration = module, expression, declaration
+        self._launchers: dict[Any, Launcher] = {}
+        self._builds: dict[bool, Build] = {}
+        self._binder: Binder | None = None
+        self._gpu: dict[int, GpuKernel] = {}
+
+    def __repr__(self) -> str:
+        return f"Kernel({self.expression!r} of {self.module.file!r})"
+
+    def __call__(self, *args: Any, **options: Any) -> None:
+        raise LaunchError(f"{self.expression}: expected a grid and a block: kernel[grid, block](...)")
+
+    def __getitem__(self, shape: Any) -> Launcher:
+        try:
+            return self._launchers[shape]
+        except (KeyError, TypeError):  # a new shape, or one that holds a list or an array
+            pass
+        if not isinstance(shape, tuple) or len(shape) not in (2, 3):
+            raise LaunchError(f"{self.expression}: expected kernel[grid, block] or kernel[grid, block, shared_bytes]")
+        grid = limits.dimensions(self.expression, "grid", shape[0])
+        block = limits.dimensions(self.expression, "block", shape[1])
+        shared = limits.dimensions(self.expression, "shared_bytes", shape[2])[0] if len(shape) == 3 else 0
+        plain = (grid, block, shared)
+        launcher = self._launchers.get(plain)
+        if launcher is None:
+            if len(self._launchers) >= _KEPT_LAUNCHERS:
+                self._launchers.clear()
+            launcher = self._launchers[plain] = Launcher(self, grid, block, shared)
+        if all(type(part) is int or type(part) is tuple for part in shape):
+            self._launchers[shape] = launcher
+        return launcher
+
+    def compile(self, target: str | None = None) -> Compiled:
+        """Compile by NVRTC, which needs no GPU, and return the machine code with its registers, shared memory and
+        spills.
+
+        ``target`` ("sm_90") defaults to the module's target, else this machine's GPU, else $WARPWISE_TARGET or sm_90.
+        Raises ``CompileError``.
+        """
+        from warpwise.cuda.gpu import nvrtc
+
+        if target is None and self.module.target is None and torch.cuda.is_available():
+            target = ".".join(map(str, torch.cuda.get_device_capability()))
+        target = target or limits.target_profile(self.module.target).name
+        return nvrtc.compile(self.module, self.expression, target)
+
+    def cubin(self, target: str | None = None) -> bytes:
+        """The machine code for ``target``; see ``compile``."""
+        return self.compile(target).cubin
+
+    def build(self, checked: bool = True) -> Build:
+        """The library that emulated launches run; with ``checked`` every memory access is checked. Raises
+        ``CompileError``.
+        """
+        made = self._builds.get(checked)
+        if made is None:
+            from warpwise.cuda.emulator import compiler
+
+            module = self.module
+            made = self._builds[checked] = compiler.build(
+                module.text, module.file, self.expression, include=module.include, define=module.define,
+                target=limits.target_profile(module.target).name, checked=checked,
+            )  # fmt: skip
+        return made
+
+    def binder(self, build: Build) -> Binder:
+        """The binder that checks and packs this kernel's arguments for the emulator."""
+        if self._binder is None:
+            declared = self.declaration.parameters if self.declaration else ()
+            self._binder = Binder(self.expression, parse(build.function_type), build.sizes, declared)
+        return self._binder
+
+    def on_gpu(self, device: torch.device) -> GpuKernel:
+        """This kernel loaded on ``device``."""
+        index = device.index if device.index is not None else torch.cuda.current_device()
+        loaded = self._gpu.get(index)
+        if loaded is None:
+            from warpwise.cuda.gpu import kernel
+
+            loaded = self._gpu[index] = kernel.GpuKernel(self, index)
+        return loaded

@@ -1,0 +1,93 @@
+"""``Launcher``: a kernel with its grid, block and dynamic shared memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from warpwise.cuda.errors import Finding
+from warpwise.cuda.launch import copies, intercept, limits
+from warpwise.cuda.launch.arguments import device_of
+
+if TYPE_CHECKING:
+    from warpwise.cuda.launch.kernel import Kernel
+    from warpwise.device.profiles import Profile
+
+CHECKS = ("all", "bounds", "none")
+_CPU = torch.device("cpu")
+
+
+class Launcher:
+    """A kernel with its grid, block and dynamic shared memory. Call it with the kernel's arguments."""
+
+    __slots__ = ("_checked_for", "block", "grid", "kernel", "shared_bytes")
+
+    def __init__(
+        self, kernel: Kernel, grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int
+    ) -> None:
+        self.kernel, self.grid, self.block, self.shared_bytes = kernel, grid, block, shared_bytes
+        self._checked_for: Profile | None = None
+
+    def __call__(
+        self, *args: Any, timeout: float = 60.0, checks: str | None = None, order: str = "forward", seed: int = 0
+    ) -> None:
+        """Launch on a GPU for CUDA tensors, on torch's current stream; emulated for CPU tensors and NumPy arrays.
+
+        The keyword arguments apply to emulated launches only. ``timeout`` is in seconds. ``checks`` is "all",
+        "bounds" (no checks for races or uninitialised memory) or "none"; the default is $WARPWISE_CHECKS, else "all".
+        ``order`` is the order in which blocks and threads run: "forward", "reverse" or "shuffle" (by ``seed``).
+
+        Raises ``CompileError``, ``ArgumentError``, ``LaunchError``; an emulated launch raises its first finding as a
+        ``KernelError``.
+        """
+        if intercept.INTERCEPTORS:
+            options = {"timeout": timeout, "checks": checks, "order": order, "seed": seed}
+            if intercept.intercepted(self, args, options):
+                return
+        device = device_of(args, self.kernel.expression)
+        if device is None:
+            device = torch.device("cuda") if torch.cuda.is_available() and self.kernel.module.target is None else _CPU
+        if device.type == "cuda":
+            self.kernel.on_gpu(device).launch(self, args)
+            return
+        findings = self._emulate(args, timeout, checks, order, seed)
+        if findings:
+            raise findings[0].error()
+
+    def check(
+        self, *args: Any, timeout: float = 60.0, checks: str | None = None, order: str = "forward", seed: int = 0
+    ) -> list[Finding]:
+        """Run emulated and return every finding instead of raising the first. CUDA tensors are copied to the CPU."""
+        device = device_of(args, self.kernel.expression)
+        if device is not None and device.type == "cuda":
+            args = copies.to_cpu(args)
+        return self._emulate(args, timeout, checks, order, seed)
+
+    def _emulate(self, args: Sequence[Any], timeout: float, checks: str | None, order: str, seed: int) -> list[Finding]:
+        from warpwise.cuda.emulator import constants, launcher
+
+        kernel = self.kernel
+        checks = _checks(checks)
+        profile = limits.target_profile(kernel.module.target)
+        if self._checked_for is not profile:
+            bounds = kernel.declaration.launch_bounds if kernel.declaration else None
+            limits.check_launch(kernel.expression, self.grid, self.block, profile, bounds)
+            limits.check_shared(kernel.expression, 0, self.shared_bytes, profile)
+            self._checked_for = profile
+        build = kernel.build(checked=checks != "none")
+        bound = kernel.binder(build).cpu(args)
+        if kernel.module.constants:
+            constants.apply(kernel.module.constants, build)
+        options = launcher.Options(timeout=timeout, checks=checks, order=order, seed=seed)
+        return launcher.launch(build, self.grid, self.block, self.shared_bytes, bound, options, profile)
+
+
+def _checks(given: str | None) -> str:
+    checks = given if given is not None else os.environ.get("WARPWISE_CHECKS", "all")
+    if checks not in CHECKS:
+        where = "checks" if given is not None else "WARPWISE_CHECKS"
+        raise ValueError(f"{where}={checks!r}: expected one of {', '.join(CHECKS)}")
+    return checks

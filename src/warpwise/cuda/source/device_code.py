@@ -1,0 +1,143 @@
+"""Device code of a CUDA source: the text without the declarations that only host code uses."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from warpwise import cache
+from warpwise.cuda.source.declarations import Declaration, declarations
+from warpwise.cuda.source.directives import Macro, macros, significant
+from warpwise.cuda.source.lexer import Token, blank, lex
+from warpwise.cuda.source.reach import needed
+
+# Headers that contain host code only. NVRTC does not have them, and g++ takes long to parse them.
+_HOST_HEADER = re.compile(
+    r"""(?:torch|ATen|c10|caffe2|pybind11|thrust|nvtx3|opencv2?|boost|omp|mpi|sys|Eigen|gtest|benchmark|glad|GL|GLFW)[/.].*
+    | Python\.h | numpy/.* | cublas.* | cudnn.* | cufft.* | cusparse.* | cusolver.* | curand\.h | nvml.* | nvToolsExt.*
+    | nccl.* | nvrtc.* | cuda_profiler_api\.h | cudaProfiler.* | helper_(?:cuda|timer|functions|image|string|gl)\.h
+    | unistd\.h | getopt\.h | time\.h | signal\.h | pthread\.h | dirent\.h | fcntl\.h | errno\.h | locale\.h
+    | algorithm | any | bitset | cerrno | charconv | chrono | clocale | codecvt | condition_variable | csignal | ctime | deque
+    | execution | exception | filesystem | format | forward_list | fstream | functional | future | iomanip | ios | iosfwd
+    | iostream | istream | iterator | list | locale | map | memory | mutex | numeric | optional | ostream | queue | random
+    | ranges | ratio | regex | set | shared_mutex | sstream | stack | stdexcept | streambuf | string | string_view | strstream
+    | system_error | thread | typeindex | typeinfo | unordered_map | unordered_set | variant | vector | print | span
+    """,
+    re.VERBOSE,
+)
+# PyTorch's headers define the half types.
+_TORCH_HEADER = re.compile(r"""[<"](?:torch|ATen|c10)/""")
+_HALF_TYPES = frozenset(
+    {"half", "half2", "__half", "__half2", "nv_bfloat16", "__nv_bfloat16", "nv_bfloat162", "__nv_bfloat162"}
+)
+_HALF_HEADER = "#include <cuda_bf16.h>"
+INCLUDE = re.compile(r"""#\s*include\s*(<[^>\n]+>|"[^"\n]+")""")
+
+
+def device_code(text: str) -> str:
+    """``text`` with all host-only code replaced by spaces, so that line numbers are unchanged.
+
+    Kernels, device functions and variables are kept with all that they mention: structs, templates, constants, macros.
+    Host functions are removed unless constexpr, as are includes of host headers (iostream, vector, torch/...).
+    """
+    return prune(text)
+
+
+def prune(text: str, roots: Iterable[str] | None = None, *, host_headers: bool = False) -> str:
+    """:func:`device_code` reduced to the declarations that ``roots`` need (None: all kernels and device declarations).
+
+    ``host_headers`` keeps includes of the C++ standard library if a kept declaration uses ``std``.
+    """
+    tokens = lex(text)
+    defined = macros(tokens)
+    found = declarations(significant(tokens), defined)
+    if roots is None:
+        wanted = {name for d in found if d.device and (d.kind in ("function", "variable")) for name in d.names}
+        wanted |= {name for d in found if d.kind == "other" and d.device for name in d.words}
+    else:
+        wanted = set(roots)
+    kept = needed(found, defined, wanted)
+    calls = {index for index, d in enumerate(found) if d.tokens[0].text in defined and _expands_to_device(d, defined)}
+    kept |= calls
+    for index in calls:
+        kept |= needed(found, defined, found[index].words)
+    uses_std = any("std" in found[index].words for index in kept)
+    ranges = [(d.start, d.end) for index, d in enumerate(found) if index not in kept]
+    for index in kept:
+        if found[index].kind == "record" and found[index].body:
+            ranges += _host_members(found[index], defined)
+    dropped: list[Token] = []
+    for token in tokens:
+        include = INCLUDE.match(token.text) if token.kind == "directive" else None
+        if include and is_host_header(include[1]) and not (host_headers and uses_std and _is_standard(include[1])):
+            dropped.append(token)
+            ranges.append((token.start, token.end))
+    result = _blanked(text, ranges, [t for t in tokens if t.kind == "directive" and t not in dropped])
+    torch = next((t for t in dropped if _TORCH_HEADER.search(t.text)), None)
+    if torch and any(_HALF_TYPES & found[index].words for index in kept):
+        result = (
+            result[: torch.start]
+            + _HALF_HEADER.ljust(len(torch.text))
+            + result[max(torch.end, torch.start + len(_HALF_HEADER)) :]
+        )
+    return result
+
+
+def is_host_header(name: str) -> bool:
+    """True if `<name>` or `"name"` is a header that contains host code only."""
+    return _HOST_HEADER.fullmatch(name.strip('<>"')) is not None
+
+
+def _is_standard(name: str) -> bool:
+    return name.startswith("<") and re.fullmatch(r"[a-z_]+", name.strip("<>")) is not None
+
+
+def _expands_to_device(declaration: Declaration, defined: dict[str, Macro]) -> bool:
+    macro = defined[declaration.tokens[0].text]
+    return macro.function and declaration.kind in ("other", "variable", "function") and declaration.device
+
+
+def _host_members(record: Declaration, defined: dict[str, Macro]) -> list[tuple[int, int]]:
+    """Member functions with a body that are neither device code, constexpr nor defaulted."""
+    if record.body is None:
+        return []
+    inside = record.tokens[record.body[0] + 1 : record.body[1]]
+    ranges = []
+    for member in declarations(inside, defined, record=True):
+        constant = any(t.text in ("constexpr", "consteval") for t in member.tokens[: member.head])
+        if member.kind == "function" and member.body and not member.device and not constant:
+            ranges.append((member.start, member.end))
+        elif member.kind == "record" and member.body:
+            ranges += _host_members(member, defined)
+    return ranges
+
+
+def _blanked(text: str, ranges: list[tuple[int, int]], directives: list[Token]) -> str:
+    """Blank the ``ranges`` except for directives inside them, so that an `#if` keeps its `#endif`."""
+    pieces: list[str] = []
+    position = 0
+    for start, end in sorted(ranges):
+        if end <= position:
+            continue
+        pieces.append(text[position : max(position, start)])
+        position = max(position, start)
+        for directive in directives:
+            if position < directive.start < end:
+                pieces.append(blank(text[position : directive.start]))
+                pieces.append(text[directive.start : directive.end])
+                position = directive.end
+        pieces.append(blank(text[position:end]))
+        position = max(position, end)
+    pieces.append(text[position:])
+    return "".join(pieces)
+
+
+@functools.lru_cache(maxsize=1)
+def code_digest() -> str:
+    """A digest of this folder's modules, which determine what ``device_code`` and ``prune`` return.
+
+    Cache keys of compiled kernels hold it: reading the modules is faster than extracting device code at every load.
+    """
+    return cache.key(*(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))

@@ -1,0 +1,119 @@
+"""Headers that a source includes, digests of a source with its headers, and the CUDA toolkit's header folders."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib.util
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from warpwise import cache
+
+DEVICE_HEADERS = Path(__file__).parents[1] / "include"
+"""The folder of this package's device headers, ``<warpwise/...>``; every kernel may include them."""
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
+
+# Folders of CUDA's headers in NVIDIA's wheels: one for CUDA 13, one for each component for CUDA 12.
+_WHEEL_FOLDERS = ("cu13/include", "cuda_runtime/include", "cuda_cccl/include", "cuda_nvcc/include")
+_MISSING = "install CUDA's headers: pip install nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl, or set CUDA_HOME"
+
+
+def included(text: str, folders: Sequence[Path]) -> dict[Path, str]:
+    """The headers that ``text`` includes, directly or through other headers, with their texts.
+
+    Only headers found under ``folders`` or beside the including header are returned.
+    """
+    found: dict[Path, str] = {}
+    _collect(text, folders, found)
+    return found
+
+
+def _collect(text: str, folders: Sequence[Path], found: dict[Path, str]) -> None:
+    for quoted, angled in _INCLUDE.findall(text):
+        name = quoted or angled
+        path = next((folder / name for folder in folders if (folder / name).is_file()), None)
+        if path is not None and path not in found:
+            found[path] = path.read_text(errors="replace")
+            _collect(found[path], (path.parent, *folders), found)
+
+
+def digest(text: str, headers: Mapping[Path, str]) -> str:
+    """A digest of a source text and of the ``headers`` that ``included`` returns for it."""
+    return cache.key(text, *(part for path, content in headers.items() for part in (path.name, content)))
+
+
+def source_digest(source: Path) -> str:
+    """A digest of a kernel's source file and of the files of its project that it includes or imports.
+
+    For CUDA C++ and C these are all headers, quoted or angled, that are found beside the including file or among the
+    package's device headers. For Python these are the modules of the same top-level package, or beside a file
+    outside any package, that the file itself imports. Returns "" if ``source`` is not a file.
+    """
+    if not source.is_file():
+        return ""
+    text = source.read_text(errors="replace")
+    if source.suffix == ".py":
+        return digest(text, {path: path.read_text(errors="replace") for path in _imported(text, source)})
+    return digest(text, included(text, (source.resolve().parent, DEVICE_HEADERS)))
+
+
+def _imported(text: str, source: Path) -> list[Path]:
+    """The module files of the top-level package of ``source`` that its text imports; packages are left out."""
+    root, package = source.resolve().parent, list[str]()
+    while (root / "__init__.py").is_file():
+        package.insert(0, root.name)
+        root = root.parent
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except SyntaxError:
+        return []
+    names: list[str] = []
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) + 1 - node.level] if node.level else []
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            names += [module, *(f"{module}.{alias.name}" for alias in node.names)]
+    parts = [name.split(".") for name in names if name]
+    files = [root.joinpath(*part).with_suffix(".py") for part in parts if not package or part[0] == package[0]]
+    return sorted({file for file in files if file.is_file()})
+
+
+@functools.lru_cache(maxsize=1)
+def toolkit() -> tuple[Path, ...]:
+    """The existing folders of ``cuda_fp16.h``, ``mma.h``, ``cooperative_groups.h`` and ``cuda/barrier``."""
+    folders: list[Path] = []
+    for folder in _candidates():
+        if folder.is_dir() and folder not in folders:
+            folders.append(folder)
+            if (folder / "cccl").is_dir():
+                folders.append(folder / "cccl")
+    return tuple(folders)
+
+
+def _candidates() -> Iterator[Path]:
+    spec = importlib.util.find_spec("nvidia")
+    for root in (spec.submodule_search_locations or ()) if spec else ():
+        for part in _WHEEL_FOLDERS:
+            yield Path(root) / part
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if os.environ.get(variable):
+            yield Path(os.environ[variable]) / "include"
+    nvcc = shutil.which("nvcc")
+    if nvcc:
+        yield Path(nvcc).resolve().parents[1] / "include"
+    yield Path("/usr/local/cuda/include")
+
+
+def missing_header_advice(log: str) -> str:
+    """Advice on what to install if a compiler's ``log`` reports a missing header of the CUDA toolkit, else ""."""
+    match = re.search(r'could not open source file "([^"]+)"|cannot open source file "([^"]+)"', log)
+    name = (match[1] or match[2]) if match else ""
+    known = re.match(r"(cuda|mma|cooperative_groups|math_constants|crt/|cub/|nv/|vector_|device_)", name)
+    return f"{name} is one of the CUDA toolkit's headers: {_MISSING}" if known else ""

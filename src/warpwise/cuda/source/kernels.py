@@ -1,0 +1,147 @@
+"""Kernels that a CUDA source declares."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from warpwise.cuda.source.declarations import Declaration, declarations
+from warpwise.cuda.source.directives import macros, significant
+from warpwise.cuda.source.lexer import Lines, Token, closing, lex, split
+
+
+@dataclass(frozen=True)
+class KernelDeclaration:
+    """A ``__global__`` function as its source declares it.
+
+    ``name`` includes its namespaces ("ns::scale"), ``line`` counts from 1, ``parameters`` are (declared type, name)
+    pairs and ``launch_bounds`` is the maximum number of threads of a block, if it is a constant.
+    """
+
+    name: str
+    line: int
+    parameters: tuple[tuple[str, str], ...]
+    launch_bounds: int | None
+    template: bool
+
+
+def kernels(text: str) -> dict[str, KernelDeclaration]:
+    """Every kernel that ``text`` defines or declares, by qualified name, in source order."""
+    if "__global__" not in text:
+        return {}
+    tokens = lex(text)
+    lines = Lines(text)
+    defined = macros(tokens)
+    found: dict[str, KernelDeclaration] = {}
+    defined_names: set[str] = set()
+    for declaration in declarations(significant(tokens), defined):
+        if not declaration.kernel or declaration.parameters is None:
+            continue
+        # A definition replaces its prototype; of several overloads the first definition is kept.
+        if declaration.name in defined_names or (declaration.name in found and not declaration.body):
+            continue
+        if declaration.body:
+            defined_names.add(declaration.name)
+        found[declaration.name] = KernelDeclaration(
+            name=declaration.name,
+            line=lines.at(declaration.tokens[declaration.parameters[0]].start)[1],
+            parameters=_parameters(declaration),
+            launch_bounds=_launch_bounds(declaration, {n: m.body for n, m in defined.items() if not m.function}),
+            template=declaration.tokens[0].text == "template",
+        )
+    return found
+
+
+def kernel_of(expression: str, found: dict[str, KernelDeclaration]) -> KernelDeclaration | None:
+    """The declaration among ``found`` that a name expression such as "ns::scale<float, 4>" names."""
+    tokens = lex(expression, directives=False)
+    names = [t.text for t in tokens if t.kind == "identifier"]
+    plain = expression.split("<")[0].replace(" ", "").lstrip("&").removeprefix("::")
+    if plain in found:
+        return found[plain]
+    for name in names:
+        matches = [kernel for kernel in found.values() if kernel.name.rsplit("::", 1)[-1] == name]
+        if matches:
+            return matches[0]
+    return None
+
+
+def _parameters(declaration: Declaration) -> tuple[tuple[str, str], ...]:
+    if declaration.parameters is None:
+        return ()
+    opening, close = declaration.parameters
+    result = []
+    for part in split(declaration.tokens[opening + 1 : close]):
+        tokens = split(part, "=")[0]
+        if not tokens or (len(tokens) == 1 and tokens[0].text == "void"):
+            continue
+        array = ""
+        while tokens[-1].text == "]":
+            start = max(i for i, t in enumerate(tokens) if t.text == "[")
+            tokens, array = tokens[:start], "*"
+        named = len(tokens) > 1 and tokens[-1].kind == "identifier" and tokens[-1].text not in _TYPE_WORDS
+        name = tokens[-1].text if named else ""
+        result.append((_spell(tokens[:-1] if named else tokens) + array, name))
+    return tuple(result)
+
+
+_TYPE_WORDS = frozenset({
+    "int", "float", "double", "char", "short", "long", "bool", "unsigned", "signed", "const", "volatile", "half", "__restrict__",
+})  # fmt: skip
+
+
+def _spell(tokens: list[Token]) -> str:
+    text = ""
+    for token in tokens:
+        glue = not text or token.text in "*&,>:" or token.text in ("::", "<") or text.endswith(("::", "<"))
+        text += token.text if glue else " " + token.text
+    return text
+
+
+def _launch_bounds(declaration: Declaration, values: dict[str, str]) -> int | None:
+    """The first argument of __launch_bounds__, if it consists of integers, + - * / and object-like macros."""
+    tokens = declaration.tokens
+    at = next((i for i, token in enumerate(tokens[: declaration.head]) if token.text == "__launch_bounds__"), None)
+    if at is None or at + 1 >= len(tokens) or tokens[at + 1].text != "(":
+        return None
+    argument = split(tokens[at + 2 : closing(tokens, at + 1)])[0]
+    text = " ".join(t.text for t in argument)
+    for _ in range(8):
+        expanded = re.sub(r"[A-Za-z_]\w*", lambda match: f"({values.get(match[0], match[0])})", text)
+        if expanded == text:
+            break
+        text = expanded
+    return _integer(text)
+
+
+def _integer(text: str) -> int | None:
+    """The value of an expression of integers, + - * / and parentheses; None for anything else."""
+    if not re.fullmatch(r"[\d\s()+*/-]+", text):
+        return None
+    tokens = [t.text for t in lex(text, directives=False)]
+
+    def sum_() -> int:
+        value = product()
+        while tokens and tokens[0] in "+-":
+            value = value + product() if tokens.pop(0) == "+" else value - product()
+        return value
+
+    def product() -> int:
+        value = atom()
+        while tokens and tokens[0] in "*/":
+            value = value * atom() if tokens.pop(0) == "*" else value // atom()
+        return value
+
+    def atom() -> int:
+        word = tokens.pop(0)
+        if word == "(":
+            value = sum_()
+            tokens.pop(0)
+            return value
+        return int(word)
+
+    try:
+        value = sum_()
+    except (IndexError, ValueError, ZeroDivisionError):
+        return None
+    return value if not tokens else None

@@ -1,0 +1,61 @@
+"""The declarations that a kernel needs, found by the names that each declaration mentions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from warpwise.cuda.source.declarations import Declaration
+from warpwise.cuda.source.directives import Macro
+
+_HOST_NAMESPACES = frozenset({"torch", "at", "c10", "pybind11", "py", "thrust", "chrono", "std::chrono"})
+
+
+def _always(declaration: Declaration) -> bool:
+    if declaration.kind == "using":
+        words = [t.text for t in declaration.tokens if t.kind == "identifier"]
+        return not _HOST_NAMESPACES.intersection(words)
+    return False
+
+
+def needed(found: Sequence[Declaration], defined: dict[str, Macro], roots: Iterable[str]) -> set[int]:
+    """Indices of the declarations that ``roots`` (names) mention, directly or through other declarations.
+
+    A function that is neither device code nor constexpr is never included. An operator is included with its operand
+    types.
+    """
+    by_name: dict[str, list[int]] = {}
+    for index, declaration in enumerate(found):
+        for name in declaration.names:
+            by_name.setdefault(name, []).append(index)
+    kept = {index for index, declaration in enumerate(found) if _always(declaration)}
+    seen: set[str] = set()
+    pending = set(roots)
+
+    def usable(declaration: Declaration) -> bool:
+        constant = any(t.text in ("constexpr", "consteval") for t in declaration.tokens[: declaration.head])
+        return declaration.kind != "function" or declaration.device or constant
+
+    while True:
+        while pending:
+            name = pending.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            if name in defined:
+                pending |= defined[name].words
+            for index in by_name.get(name, ()):
+                if index not in kept and usable(found[index]):
+                    kept.add(index)
+                    pending |= found[index].words
+        types = [(i, d) for i, d in enumerate(found) if d.kind in ("record", "enum", "alias")]
+        left_out = {n for i, d in types if i not in kept for n in d.names} - {n for i in kept for n in found[i].names}
+        for index, declaration in enumerate(found):
+            operator = declaration.kind == "function" and "operator" in declaration.words and usable(declaration)
+            if index in kept or not (operator or declaration.kind == "assertion"):
+                continue
+            mentioned = {t.text for t in declaration.tokens[: declaration.head] if t.kind == "identifier"}
+            if not (mentioned - declaration.names) & left_out:
+                kept.add(index)
+                pending |= declaration.words
+        if not pending - seen:
+            return kept

@@ -1,0 +1,58 @@
+"""K-major operands of 1-byte and 4-byte elements, which wgmma takes in no other order: transposed or copied as needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from warpwise import cuda
+from warpwise.gemm.limits import GRID_Y, requires_hopper, requires_k, size_limit
+from warpwise.gemm.operands import sizes
+from warpwise.operation import cdiv, sm_count
+
+TRANSPOSE = cuda.load(Path(__file__).parent / "turned.cu")
+SHARED = 1024 + 4 * 3 * 16384 + 4 * 8192 + 64  # alignment, four stages of A and B, C's boxes, barriers
+
+
+def transposed(matrix: torch.Tensor) -> torch.Tensor:
+    """The transpose of a contiguous matrix, contiguous. Elements have 1 byte or 4; of bytes, sizes are multiples of 4."""
+    rows, columns = matrix.shape
+    result = matrix.new_empty((columns, rows))
+    words, to = matrix.view(torch.int32), result.view(torch.int32)
+    kernel, side = (TRANSPOSE["turned_bytes"], 128) if matrix.element_size() == 1 else (TRANSPOSE["turned_words"], 32)
+    kernel[(cdiv(columns, side), cdiv(rows, side)), (32, 8)](words, cuda.out(to), rows, columns)
+    return result
+
+
+def k_major(matrix: torch.Tensor) -> torch.Tensor:
+    """``matrix`` (rows, K), contiguous and beginning on 16 bytes: itself, or a copy."""
+    if matrix.is_contiguous():
+        return matrix if matrix.data_ptr() % 16 == 0 else matrix.clone()
+    words = matrix.data_ptr() % 4 == 0 and matrix.shape[0] * matrix.element_size() % 4 == 0  # what ``transposed`` reads
+    if words and matrix.t().is_contiguous():
+        return transposed(matrix.t())
+    return matrix.contiguous()
+
+
+def launch(kernel: cuda.Kernel, c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    """Launch a kernel made of ``deep::multiply``, with clusters of two blocks."""
+    m, n, k = sizes(a, b)
+    pairs, columns = cdiv(m, 256), cdiv(n, 256)
+    clusters = min(pairs * columns, max(1, sm_count(a) // 2))
+    box = 128, 128 // a.element_size()
+    maps = cuda.tensor_map(k_major(a), box), cuda.tensor_map(k_major(b.t()), box), cuda.tensor_map(c, (64, 32))
+    kernel[2 * clusters, 384, SHARED](*maps, k, pairs, columns, 8)
+
+
+def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """A Hopper GPU, and rows of A, of the transpose of B and of C that TMA can address."""
+    m, n, k = sizes(a, b)
+    if reason := requires_hopper(a) or requires_k(k):
+        return reason
+    unit = 16 // a.element_size()
+    if n % 4 or k % unit:
+        return f"takes n in multiples of 4 and k of {unit}, whose rows begin on 16 bytes, not n = {n} and k = {k}"
+    if (longest := max(m, k)) > 32 * GRID_Y:
+        return f"takes m and k up to {32 * GRID_Y} (the transposing kernel's grid.y is 16 bits), not {longest}"
+    return size_limit(a, b)

@@ -1,0 +1,101 @@
+"""Limits of matrix product kernels: the GPU's compute capability and shared memory, the range of sizes and grids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from warpwise.gemm.operands import sizes
+from warpwise.operation import cdiv
+
+MAX_SIZE = 2**31 - 1024  # indices of rows, columns and k are 32 bits and reach up to a tile past the end
+GRID_Y = 65535
+HOPPER_SHARED = 227 * 1024  # bytes of shared memory that a block may have on Hopper
+SMALLEST_TILE = 64
+
+
+def is_hopper(tensor: torch.Tensor) -> bool:
+    """True on a GPU of compute capability 9.0."""
+    return tensor.is_cuda and torch.cuda.get_device_capability(tensor.device) == (9, 0)
+
+
+def requires_hopper(tensor: torch.Tensor, because: str = "wgmma exists there alone") -> str | None:
+    """Why the tensor's GPU cannot run a kernel for Hopper, or None. Only CUDA tensors are refused."""
+    if tensor.is_cuda and not is_hopper(tensor):
+        return f"takes a GPU of compute capability 9.0: {because}"
+    return None
+
+
+def requires_tma(tensor: torch.Tensor) -> str | None:
+    """Why the tensor's GPU cannot run a kernel with TMA loads, or None. Only CUDA tensors are refused."""
+    if tensor.is_cuda and torch.cuda.get_device_capability(tensor.device) < (9, 0):
+        return "takes a GPU of compute capability 9.0 or above, which has TMA"
+    return None
+
+
+def requires_ampere(tensor: torch.Tensor) -> str | None:
+    """Why the tensor's GPU has no cp.async and no mma.sync of these types, or None."""
+    if tensor.is_cuda and torch.cuda.get_device_capability(tensor.device) < (8, 0):
+        return "takes a GPU of compute capability 8.0 or later"
+    return None
+
+
+def requires_k(k: int) -> str | None:
+    """Why a kernel with tensor maps of the operands refuses an empty sum, or None: no map has a dimension of 0."""
+    return "takes k of 1 or more, not 0" if k == 0 else None
+
+
+def shared_bytes(tensor: torch.Tensor) -> int:
+    """Bytes of shared memory that a block may have on the tensor's GPU: 0 on a CPU, Hopper's for a meta tensor."""
+    if tensor.is_meta:
+        return HOPPER_SHARED
+    if not tensor.is_cuda:
+        return 0
+    properties: Any = torch.cuda.get_device_properties(tensor.device)
+    return int(properties.shared_memory_per_block_optin)
+
+
+def sizes_limit(**named: int) -> str | None:
+    """Why these sizes do not fit into 32 bits, or None."""
+    for name, size in named.items():
+        if size > MAX_SIZE:
+            return f"takes sizes up to {MAX_SIZE}, not {name} = {size}"
+    return None
+
+
+def size_limit(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """The limit of kernels of a (M, K) and b (K, N) whose grid has one dimension."""
+    m, n, k = sizes(a, b)
+    return sizes_limit(m=m, n=n, k=k)
+
+
+def rows_limit(m: int, n: int, k: int, rows: int) -> str | None:
+    """The limit of a grid whose y counts blocks of ``rows`` rows."""
+    if m > rows * GRID_Y:
+        return f"takes up to {rows * GRID_Y} rows (grid.y is 16 bits), not {m}"
+    return sizes_limit(m=m, n=n, k=k)
+
+
+def tiles_limit(m: int, n: int, k: int) -> str | None:
+    """The limit of a grid with one program for each tile of 64 x 64."""
+    tiles = cdiv(m, SMALLEST_TILE) * cdiv(n, SMALLEST_TILE)
+    return f"takes up to 2**31 - 1 tiles of 64 x 64, not {tiles}" if tiles >= 2**31 else sizes_limit(m=m, n=n, k=k)
+
+
+def grid_of_tiles(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """``tiles_limit`` of the product of a and b."""
+    return tiles_limit(*sizes(a, b))
+
+
+def grid_y_of(tile: int, dimension: int) -> Callable[..., str | None]:
+    """The limits of a grid whose y counts tiles of ``tile`` along dimension 0 (m) or 1 (n)."""
+
+    def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
+        if (size := sizes(a, b)[dimension]) > tile * GRID_Y:
+            what = ("rows of a", "columns of b")[dimension]
+            return f"takes up to {tile * GRID_Y} {what} (grid.y is 16 bits), not {size}"
+        return size_limit(a, b)
+
+    return limits

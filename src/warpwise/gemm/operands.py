@@ -1,0 +1,89 @@
+"""Operands of a matrix product: checks, random operands, cost, and views that TMA can address."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from warpwise.operation import Case, Cost, cdiv, check_same, check_tensor, draw
+
+ALIGNMENT = 16  # bytes: the address and the strides of a tensor map are multiples of it
+
+
+def check_operands(op: str, a: torch.Tensor, b: torch.Tensor, dtypes: Sequence[torch.dtype]) -> None:
+    """Raise unless a (M, K) and b (K, N) are matrices that can be multiplied, of one of ``dtypes`` and on one device."""
+    check_tensor(op, "a", a, dtypes, dims=(2,))
+    check_tensor(op, "b", b, dtypes, dims=(2,))
+    check_same(op, "ab", a, b)
+    if b.shape[0] != a.shape[1]:
+        raise ValueError(
+            f"{op}: expected b with as many rows as a has columns, a (M, K) and b (K, N), "
+            f"got {tuple(a.shape)} and {tuple(b.shape)}"
+        )
+
+
+def sizes(a: torch.Tensor, b: torch.Tensor) -> tuple[int, int, int]:
+    """m, n and k of a (M, K) and b (K, N)."""
+    return a.shape[0], b.shape[1], a.shape[1]
+
+
+def draw_operands(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, torch.Tensor]:
+    """Random a (M, K) and b (K, N) of the case's sizes m, n and k."""
+    m, n, k = (case.sizes[name] for name in ("m", "n", "k"))
+    return {
+        "a": draw((m, k), dtype, device, 2 * seed, case.values, power=2),
+        "b": draw((k, n), dtype, device, 2 * seed + 1, case.values, power=2),
+    }
+
+
+def product_cost(a: torch.Tensor, b: torch.Tensor) -> Cost:
+    """Each operand read once and the product written once; a sum of int8 products has 4 bytes."""
+    m, n, k = sizes(a, b)
+    written = m * n * (4 if a.dtype == torch.int8 else a.element_size())
+    return Cost(bytes=(m * k + k * n) * a.element_size() + written, flops=2 * m * n * k)
+
+
+def product_magnitude(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The sums of the absolute values of the terms, in float64."""
+    return a.double().abs() @ b.double().abs()
+
+
+def addressable(matrix: torch.Tensor) -> torch.Tensor | None:
+    """``matrix`` of 2-byte elements as TMA can address it in place, row by row, or None: each row begins on 16 bytes."""
+    rows, columns = matrix.shape
+    if (matrix.stride(1) != 1 and columns > 1) or matrix.data_ptr() % ALIGNMENT:
+        return None
+    pitch = matrix.stride(0) if rows > 1 else cdiv(columns, 8) * 8
+    if pitch % 8 or pitch < columns:
+        return None
+    return matrix.as_strided((rows, columns), (pitch, 1))
+
+
+def row_major_copy(matrix: torch.Tensor) -> torch.Tensor:
+    """A row-major copy; unlike ``contiguous`` it copies a row-major matrix that begins between multiples of 16 bytes."""
+    return matrix.clone(memory_format=torch.contiguous_format)
+
+
+def addressable_view(matrix: torch.Tensor) -> tuple[torch.Tensor, bool] | None:
+    """``matrix`` or its transpose, whichever TMA can address in place, and True for the transpose; None if neither."""
+    for transposed, view in ((False, matrix), (True, matrix.t())):
+        if (rows := addressable(view)) is not None:
+            return rows, transposed
+    return None
+
+
+def tma_operand(matrix: torch.Tensor) -> tuple[torch.Tensor, bool]:
+    """``addressable_view``, or a row-major copy if TMA can address neither the matrix nor its transpose."""
+    return addressable_view(matrix) or (row_major_copy(matrix), False)
+
+
+def on_16_bytes(matrix: torch.Tensor) -> bool:
+    """True if rows begin on 16 bytes: TMA writes 16 bytes at a time, also past a row's end."""
+    aligned = matrix.data_ptr() % ALIGNMENT == 0 and matrix.stride(0) * matrix.element_size() % ALIGNMENT == 0
+    return aligned and matrix.stride(0) >= matrix.shape[1]
+
+
+def flags(*values: bool) -> str:
+    """Template arguments in C++."""
+    return ", ".join(str(value).lower() for value in values)

@@ -1,0 +1,83 @@
+"""Tables of measured choices for matrix products: kinds of operands, layouts to tune in, and sizes worth measuring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from warpwise.operation import Case, Tables
+
+# (N, K) of the layers of decoders with 8 and 70 billion parameters, whose feed-forward layers are 3.5 times as wide.
+_WIDTHS = {
+    "square": (4096, 4096),
+    "up": (14336, 4096),
+    "down": (4096, 14336),
+    "wide": (8192, 8192),
+    "wide_up": (28672, 8192),
+}
+
+
+def _case(name: str, m: int, n: int, k: int) -> Case:
+    return Case(name, {"m": m, "n": n, "k": k})
+
+
+SIZES = (
+    *(
+        _case(f"cube_{side}", side, side, side)
+        for side in (128, 256, 512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 16384)
+    ),
+    *(_case(f"tokens_{m}_{name}", m, n, k) for name, (n, k) in _WIDTHS.items() for m in (1, 16, 64, 256, 2048)),
+    *(_case(f"shallow_{side}", side, side, 512) for side in (1024, 2048, 4096, 8192)),
+    *(_case(f"deep_{side}", side, side, 16384) for side in (128, 256, 512, 1024, 2048)),
+    *(_case(f"tall_{n}", 16384, n, 4096) for n in (64, 256, 1024)),
+    _case("vocabulary", 512, 128256, 4096),
+    *(_case(f"ragged_{side}", side, side, side) for side in (255, 1023, 2047, 4095, 8191)),
+    _case("ragged_oblong", 1000, 3000, 777),
+    _case("ragged_half", 2047, 1023, 4095),
+    _case("ragged_tokens", 33, 4097, 4095),
+)
+
+
+def describe(a: torch.Tensor, b: torch.Tensor, *rest: object) -> tuple[str, dict[str, int]]:
+    """The layouts of a and b, n for row-major and t for column-major, whether rows begin on 16 bytes, and the sizes.
+
+    >>> describe(a, b.t())   # both contiguous, of sizes that are multiples of 16 bytes
+    ("nt", {"m": ..., "n": ..., "k": ...})
+    """
+    (m, k), n = a.shape, b.shape[1]
+    (first, a_aligned), (second, b_aligned) = _layout(a), _layout(b)
+    return first + second + ("" if a_aligned and b_aligned else " unaligned"), {"m": m, "n": n, "k": k}
+
+
+def _layout(matrix: torch.Tensor) -> tuple[str, bool]:
+    """One matrix's letter, and True if its rows or columns begin on 16 bytes; one with neither contiguous is copied first."""
+    rows, columns = matrix.stride()
+    if columns == 1 or matrix.is_contiguous():
+        letter, step = "n", rows
+    elif rows == 1:
+        letter, step = "t", columns
+    else:
+        return "n", matrix.shape[1] * matrix.element_size() % 16 == 0
+    return letter, step * matrix.element_size() % 16 == 0 and matrix.data_ptr() % 16 == 0
+
+
+def column_major(matrices: torch.Tensor) -> torch.Tensor:
+    """The same matrices with contiguous columns."""
+    return matrices.mT.contiguous().mT
+
+
+ARRANGEMENTS: Mapping[str, Callable[..., tuple[Any, ...]]] = {
+    "nn": lambda a, b, *rest: (a, b, *rest),
+    "nt": lambda a, b, *rest: (a, column_major(b), *rest),
+    "tn": lambda a, b, *rest: (column_major(a), b, *rest),
+    "tt": lambda a, b, *rest: (column_major(a), column_major(b), *rest),
+}
+FALLBACK = {"float16": "bfloat16"}
+
+
+def tables(op: str, folder: Path) -> Tables:
+    """The tables of an operation whose first two arguments are a (M, K) and b (K, N); ``folder/tuned`` has those shipped."""
+    return Tables(op, folder / "tuned", describe, ARRANGEMENTS, SIZES, FALLBACK)

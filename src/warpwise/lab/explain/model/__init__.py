@@ -1,0 +1,1 @@
+"""From a run's counters to metrics, occupancy and predicted time."""

@@ -1,0 +1,8 @@
+"""Building of the package's C++ parts. ``include`` holds the headers that several of them use."""
+
+from __future__ import annotations
+
+from warpwise.native.build import library
+from warpwise.native.toolchain import NoCompiler, compiler, is_clang, vector_flags, version
+
+__all__ = ["NoCompiler", "compiler", "is_clang", "library", "vector_flags", "version"]

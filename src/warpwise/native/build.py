@@ -1,0 +1,86 @@
+"""Shared libraries built from the package's own C++ sources, once, into the cache."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from warpwise import cache
+from warpwise.native.toolchain import compiler, is_clang
+
+INCLUDE = Path(__file__).parent / "include"
+
+
+def library(
+    stem: str,
+    sources: Path,
+    command: Sequence[str],
+    unit_of: Callable[[str], str],
+    link: Sequence[str],
+    error: Callable[[str], Exception],
+    precompiled: str = "",
+) -> Path:
+    """Return ``<cache>/<stem>_<key>.so``, built from the .cpp files in ``sources`` unless the cache has it.
+
+    The key covers the files, ``command`` (the compiler and its flags) and ``link`` (arguments of the linker). Files for
+    which ``unit_of`` returns the same name form one translation unit; units are compiled in parallel. ``precompiled``
+    names a header in ``sources`` that g++ precompiles and includes at the start of every unit.
+
+    Raises ``error(text)`` with the compiler's messages if it fails.
+    """
+    files = [
+        path for folder in (sources, INCLUDE) for path in sorted(folder.iterdir()) if path.suffix in (".cpp", ".h")
+    ]
+    name = cache.key(*command, *link, precompiled, *(part for path in files for part in (path.name, path.read_bytes())))
+    target = cache.cache_dir() / f"{stem}_{name}.so"
+    with cache.build_lock(target) as must_build:
+        if must_build:
+            with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+                build = _Build((*command, f"-I{sources}", f"-I{INCLUDE}"), Path(folder), error)
+                objects = build.compile(_units(files, unit_of), sources / precompiled if precompiled else None)
+                made = f"{folder}/{target.name}"
+                build.run(("-shared", *objects, f"-Wl,-soname,{target.name}", "-o", made, *link))
+                os.replace(made, target)
+    return target
+
+
+def _units(files: Sequence[Path], unit_of: Callable[[str], str]) -> list[str]:
+    """The text of each translation unit, the largest first: a long compilation must not be the last to start."""
+    text: dict[str, str] = {}
+    size: dict[str, int] = {}
+    for path in files:
+        if path.suffix == ".cpp":
+            unit = unit_of(path.name)
+            text[unit] = text.get(unit, "") + f'#include "{path.name}"\n'
+            size[unit] = size.get(unit, 0) + path.stat().st_size
+    return [text[unit] for unit in sorted(text, key=lambda unit: size[unit], reverse=True)]
+
+
+class _Build:
+    """Compiler processes that write into one temporary folder."""
+
+    def __init__(self, command: Sequence[str], folder: Path, error: Callable[[str], Exception]) -> None:
+        self._command, self._folder, self._error = command, folder, error
+
+    def run(self, arguments: Sequence[str], text: str = "") -> None:
+        done = subprocess.run([*self._command, *arguments], input=text, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise self._error(done.stderr)
+
+    def compile(self, units: Sequence[str], precompiled: Path | None) -> list[str]:
+        """Compile each unit; return the paths of the objects."""
+        first: tuple[str, ...] = ()
+        if precompiled is not None and not is_clang(compiler()):
+            header = self._folder / "precompiled.h"
+            header.write_text(f'#include "{precompiled}"\n')
+            self.run(("-x", "c++-header", str(header), "-o", f"{header}.gch"))
+            first = ("-include", str(header))
+        objects = [f"{self._folder}/{number}.o" for number in range(len(units))]
+        arguments = [(*first, "-x", "c++", "-", "-c", "-o", path) for path in objects]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(self.run, arguments, units))
+        return objects

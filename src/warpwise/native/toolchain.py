@@ -1,0 +1,76 @@
+"""The C++ compiler of this machine, and the vector instructions of its processor."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+# Features in /proc/cpuinfo, and the flags that allow the compiler to use them.
+_FEATURES = {
+    "avx2": "avx2",
+    "fma": "fma",
+    "f16c": "f16c",
+    "bmi1": "bmi",
+    "bmi2": "bmi2",
+    "popcnt": "popcnt",
+    "abm": "lzcnt",
+}
+
+
+class NoCompiler(FileNotFoundError):
+    """There is no C++17 compiler; the message says what to install."""
+
+
+def compiler() -> tuple[str, ...]:
+    """Return the command of the C++17 compiler: ``$WARPWISE_CXX``, or the first of g++, clang++, c++ and ziglang.
+
+    Raises ``NoCompiler``.
+    """
+    return _find(os.environ.get("WARPWISE_CXX"), os.environ.get("PATH", ""))
+
+
+@functools.lru_cache(maxsize=4)
+def _find(named: str | None, path: str) -> tuple[str, ...]:
+    if named and (words := named.split()):
+        if shutil.which(words[0], path=path) is None:
+            raise NoCompiler(f"WARPWISE_CXX={named!r}: there is no such program")
+        return tuple(words)
+    for program in ("g++", "clang++", "c++"):
+        if shutil.which(program, path=path):
+            return (program,)
+    try:
+        import ziglang
+    except ImportError:
+        raise NoCompiler(
+            "install g++ (apt install g++, dnf install gcc-c++), or `pip install ziglang`, or set WARPWISE_CXX"
+        ) from None
+    return (str(Path(ziglang.__file__).parent / "zig"), "c++")
+
+
+@functools.lru_cache(maxsize=8)
+def version(command: tuple[str, ...]) -> str:
+    """Return what the compiler ``command`` prints for ``--version``."""
+    return subprocess.run([*command, "--version"], capture_output=True, text=True, check=False).stdout
+
+
+def is_clang(command: tuple[str, ...]) -> bool:
+    """Return True for clang, which takes other flags than g++ and writes other precompiled headers."""
+    return "clang" in version(command)
+
+
+def vector_flags() -> tuple[str, ...]:
+    """Return a flag for each vector feature of this processor.
+
+    Unlike ``-march=native``, these flags are part of a library's cache key and name exactly what the library needs.
+    """
+    if platform.machine() != "x86_64":
+        return ()
+    try:
+        present = set(Path("/proc/cpuinfo").read_text().split())
+    except OSError:
+        return ()
+    return tuple(f"-m{flag}" for feature, flag in _FEATURES.items() if feature in present)

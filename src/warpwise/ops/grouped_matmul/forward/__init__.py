@@ -1,0 +1,1 @@
+"""The ladder of grouped_matmul."""

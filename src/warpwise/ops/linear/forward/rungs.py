@@ -1,0 +1,57 @@
+"""The ladder of linear, slowest idea first."""
+
+from __future__ import annotations
+
+import torch
+
+from warpwise.gemm.limits import is_hopper
+from warpwise.operation import cdiv, make_rung, sm_count
+from warpwise.ops.linear.forward import launch
+from warpwise.ops.linear.forward.launch import HERE
+from warpwise.ops.linear.spec import KERNEL_DTYPES, fuses
+from warpwise.ops.matmul.op import MATMUL
+
+RUNGS = (
+    make_rung(HERE, "k01_thread_per_element", "one thread an element, the epilogue before its store",
+              launch.thread_per_element, dtypes=KERNEL_DTYPES, limits=launch.grid_of_elements, strided=True),
+    make_rung(HERE, "k02_triton_pass", "matmul's fastest product, then one pass over it", launch.product_and_pass,
+              dtypes=(torch.float32,), limits=launch.grid_of_pass, strided=True),
+    make_rung(HERE, "k03_triton_tiled", "tiles in Triton, the epilogue in registers, any strides", launch.triton_tiled,
+              dtypes=KERNEL_DTYPES, limits=launch.grid_of_tiles, strided=True, configs=launch.tiled_configs),
+    make_rung(HERE, "k04_triton_copy_engine", "Hopper through Triton: operands by TMA, persistent programs",
+              launch.triton_boxes, dtypes=(torch.float16, torch.bfloat16), limits=launch.tma_limits, strided=True,
+              configs=launch.boxes_configs),
+    make_rung(HERE, "k05_warpgroups", "Hopper in CUDA: an epilogue of few instructions, overlapped with the next tile's products",
+              launch.warpgroups, dtypes=(torch.float16, torch.bfloat16), limits=launch.warpgroups_limits, strided=True,
+              devices=("cuda",), configs=launch.warpgroups_configs),
+)  # fmt: skip
+
+_LIMITS = {rung.name: rung.limits for rung in RUNGS}
+
+
+def default(
+    input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, activation: str | None,
+    residual: torch.Tensor | None, row_scale: torch.Tensor | None, return_preactivation: bool,
+) -> str | None:  # fmt: skip
+    """The rung for sizes that no table covers.
+
+    float32 takes k02 where matmul chooses a rung, unless only a bias follows; 2-byte types take k05 on Hopper with enough
+    tiles, and k03 on other GPUs; PyTorch computes the rest, and what cuBLASLt fuses into one kernel as fast.
+    """
+    rest = (bias, activation, residual, row_scale, return_preactivation)
+    alone = activation is residual is row_scale is None
+    if input.dtype not in KERNEL_DTYPES or (alone and not is_hopper(input)):
+        return None
+    m, n, k = launch.sizes(input, weight)
+    name = None if alone else "k03_triton_tiled"
+    if input.dtype == torch.float32:
+        theirs = input.is_cuda and MATMUL.choice(input.reshape(m, k), weight.t()).name is None
+        theirs = theirs or (alone and bias is not None)  # which cuBLASLt fuses, and k02 adds in a second kernel
+        name = None if theirs else "k02_triton_pass"
+    elif is_hopper(input) and not launch.tma_limits(input, weight, *rest):
+        tiles, full = cdiv(m, 128) * cdiv(n, 256), sm_count(input)
+        enough = 4 * tiles >= 3 * full or m * n * k <= 2**30
+        if alone or fuses(input, weight, *rest):
+            enough = tiles >= 4 * full and activation != "gelu_tanh"
+        name = "k05_warpgroups" if enough else None
+    return None if name is None or _LIMITS[name](input, weight, *rest) else name
