@@ -18,11 +18,11 @@ import torch
 
 from warpwise import ranges
 from warpwise.cuda.errors import UnsupportedFeature
-from warpwise.lab.attempt import Attempt, attempt
 from warpwise.lab.errors import VacuousProblem
-from warpwise.lab.impostors import REMEDY, impostors, require_no_impostor
-from warpwise.lab.problem import Instance, Problem
 from warpwise.lab.timing.environment import current, place
+from warpwise.lab.verify.attempt import Attempt, attempt
+from warpwise.lab.verify.impostors import REMEDY, impostors, require_no_impostor
+from warpwise.lab.verify.problem import Instance, Problem
 from warpwise.operation import Case, Cost, Op, Output, Rung, Spec
 from warpwise.operation.spec import as_tuple, map_tensors, single, tensors
 

@@ -273,7 +273,7 @@ def test_json_has_no_nan(tmp_path):
 
 
 def test_after_a_lost_context_nothing_else_runs(monkeypatch):
-    import warpwise.lab.attempt as attempts
+    from warpwise.lab.verify import attempt as attempts
 
     ran = []
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpwise.lab.guard import guarded, poison, snapshot
+from warpwise.lab.verify.guard import guarded, poison, snapshot
 
 DTYPES = [
     torch.float32,

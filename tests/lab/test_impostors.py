@@ -9,7 +9,7 @@ import torch
 from tests.lab import toys
 
 from warpwise.lab import Problem, VacuousProblem, verify
-from warpwise.lab.impostors import require_no_impostor, require_no_impostor_at
+from warpwise.lab.verify.impostors import require_no_impostor, require_no_impostor_at
 from warpwise.operation import Case, Output
 
 CPU = torch.device("cpu")

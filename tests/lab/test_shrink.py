@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpwise.lab.shrink import shrink
+from warpwise.lab.verify.shrink import shrink
 from warpwise.operation import Case
 
 

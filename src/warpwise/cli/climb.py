@@ -20,7 +20,7 @@ from warpwise.cli.kept import open_store
 from warpwise.cli.ladder_table import LadderTable
 from warpwise.cli.targets import find_ops, find_rung, known_ops
 from warpwise.lab.timing.environment import resolve
-from warpwise.lab.verdict import Step
+from warpwise.lab.verify.verdict import Step
 from warpwise.operation import Op
 
 

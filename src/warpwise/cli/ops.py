@@ -14,7 +14,7 @@ from warpwise import operation
 from warpwise.cli.cases import attributes_of
 from warpwise.cli.console import wide_console
 from warpwise.cli.targets import find_op, known_ops
-from warpwise.lab.verdict import dtype_name
+from warpwise.lab.verify.verdict import dtype_name
 from warpwise.operation import Op, Tables
 from warpwise.operation.schema import REQUIRED
 

@@ -11,17 +11,17 @@ import torch
 
 from warpwise import operation
 from warpwise.lab.explain.rungs import too_large
-from warpwise.lab.gradient import verify_gradient
 from warpwise.lab.ladder import Ladder, Point, Row, recorded
-from warpwise.lab.problem import Problem
 from warpwise.lab.time_point import opponents, time_point
 from warpwise.lab.timing.ceilings import ceilings_for
 from warpwise.lab.timing.compare import Rules, timer_for
 from warpwise.lab.timing.environment import current, environment, place, resolve
 from warpwise.lab.timing.roofline import Ceilings
 from warpwise.lab.timing.samples import Timer
-from warpwise.lab.verdict import Failure, Progress, Step, Verdict, dtype_name, silent
 from warpwise.lab.verify import verify
+from warpwise.lab.verify.gradient import verify_gradient
+from warpwise.lab.verify.problem import Problem
+from warpwise.lab.verify.verdict import Failure, Progress, Step, Verdict, dtype_name, silent
 from warpwise.operation import Case, Op, Rung
 
 

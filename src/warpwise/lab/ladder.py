@@ -14,7 +14,7 @@ from warpwise.cache import atomic_write
 from warpwise.lab.display import render
 from warpwise.lab.timing.stats import Interval
 from warpwise.lab.timing.timing import Timing
-from warpwise.lab.verdict import Verdict, case_to_json, dtype_name, plain
+from warpwise.lab.verify.verdict import Verdict, case_to_json, dtype_name, plain
 from warpwise.operation import Case
 
 SCHEMA = 1

@@ -9,17 +9,17 @@ from typing import Any, Literal
 
 import torch
 
-from warpwise.lab.attempt import attempt
-from warpwise.lab.guard import poison, storage_bytes
-from warpwise.lab.impostors import require_no_impostor_at
 from warpwise.lab.ladder import Entry, Point
-from warpwise.lab.problem import Instance, Problem, with_copies
 from warpwise.lab.timing.compare import WRONG, Rules, measure
 from warpwise.lab.timing.roofline import Ceilings
 from warpwise.lab.timing.rotation import rotated
 from warpwise.lab.timing.samples import Timer
 from warpwise.lab.timing.timing import Timing, ratio
-from warpwise.lab.verdict import Failure, number
+from warpwise.lab.verify.attempt import attempt
+from warpwise.lab.verify.guard import poison, storage_bytes
+from warpwise.lab.verify.impostors import require_no_impostor_at
+from warpwise.lab.verify.problem import Instance, Problem, with_copies
+from warpwise.lab.verify.verdict import Failure, number
 from warpwise.operation import Case, Op, Rung, Unsized
 from warpwise.operation.spec import as_tuple, single
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 
-from warpwise.lab.problem import Instance, Problem
 from warpwise.lab.time_point import TimedPoint, eager_name
 from warpwise.lab.timing.compare import Rules, measure, timer_for
 from warpwise.lab.timing.environment import current, environment, resolve
@@ -24,7 +23,8 @@ from warpwise.lab.timing.rotation import rotated
 from warpwise.lab.timing.samples import Timer
 from warpwise.lab.timing.timing import Timing
 from warpwise.lab.tune.candidates import Pruner, arranged, candidates, compile_all, fingerprint
-from warpwise.lab.verdict import dtype_name
+from warpwise.lab.verify.problem import Instance, Problem
+from warpwise.lab.verify.verdict import dtype_name
 from warpwise.operation import Case, Op, Rung, Tables, device_of
 from warpwise.operation.tables import TORCH, Table, TunedPoint, load
 

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from warpwise.lab.errors import IncompleteCases, ProblemError
-from warpwise.lab.guard import Snapshot, snapshot
-from warpwise.lab.tolerance import Comparison, accumulator, compare, rejected
+from warpwise.lab.verify.guard import Snapshot, snapshot
+from warpwise.lab.verify.tolerance import Comparison, accumulator, compare, rejected
 from warpwise.operation import Case, Op, Spec, Unsized
 from warpwise.operation.spec import as_tuple, map_tensors, tensors
 

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from warpwise.cuda.errors import KernelError, UnsupportedFeature
-from warpwise.lab.guard import Guarded, GuardedUnsized, guarded, guarded_copy
-from warpwise.lab.problem import Instance
-from warpwise.lab.verdict import Failure, number
+from warpwise.lab.verify.guard import Guarded, GuardedUnsized, guarded, guarded_copy
+from warpwise.lab.verify.problem import Instance
+from warpwise.lab.verify.verdict import Failure, number
 from warpwise.operation import Op, Rung, Unsized
 from warpwise.operation.spec import map_tensors
 

@@ -10,7 +10,7 @@ import torch
 
 from warpwise.lab.errors import ProblemError
 from warpwise.lab.timing.environment import place, resolve
-from warpwise.lab.verdict import CaseResult, Failure, Verdict
+from warpwise.lab.verify.verdict import CaseResult, Failure, Verdict
 from warpwise.operation import Case, Op
 from warpwise.operation.autograd import GRAD, NEEDS, SHAPE
 from warpwise.operation.spec import as_tuple, first_tensor, map_tensors, tensors

@@ -10,12 +10,12 @@ from dataclasses import replace
 import torch
 
 from warpwise.cuda.errors import CompileError, Deadlock, KernelTimeout
-from warpwise.lab.attempt import Attempt, attempt
-from warpwise.lab.impostors import require_no_impostor
-from warpwise.lab.problem import Problem, require_kinds
-from warpwise.lab.shrink import shrink
 from warpwise.lab.timing.environment import current, place, resolve
-from warpwise.lab.verdict import CaseResult, Failure, Progress, Status, Step, Verdict, dtype_name, silent
+from warpwise.lab.verify.attempt import Attempt, attempt
+from warpwise.lab.verify.impostors import require_no_impostor
+from warpwise.lab.verify.problem import Problem, require_kinds
+from warpwise.lab.verify.shrink import shrink
+from warpwise.lab.verify.verdict import CaseResult, Failure, Progress, Status, Step, Verdict, dtype_name, silent
 from warpwise.operation import Case, Op, Rung
 
 FINAL = (KernelTimeout, Deadlock)  # each further case would run until the timeout as well

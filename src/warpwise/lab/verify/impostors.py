@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from warpwise.lab.errors import VacuousProblem
-from warpwise.lab.problem import Instance, Problem
+from warpwise.lab.verify.problem import Instance, Problem
 from warpwise.operation import Case
 from warpwise.operation.spec import as_tuple, tensors
 
