@@ -187,7 +187,7 @@ def test_doctor_says_that_the_cache_cannot_be_made(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("WARPWISE_CACHE", "/dev/null/cache")
     result = run("doctor")
     assert not isinstance(result.exception, OSError)
-    assert "cannot make the cache folder /dev/null/cache" in said(result)
+    assert "cannot create the cache folder /dev/null/cache" in said(result)
 
 
 def test_what_is_said_of_several_rungs_is_said_once() -> None:
