@@ -115,7 +115,7 @@ def test_ctrl_c_says_what_is_kept(file, monkeypatch):
         (["square", "--device", "cpu"], "square: has no tables to be tuned"),
         pytest.param(
             ["matmul"],
-            "matmul: there is no GPU here, and on a CPU no table is asked",
+            "matmul: there is no GPU here, and on a CPU no table is used",
             marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
         ),
         (["matmul", "--device", "cpu", "--rung", "k12"], "no rung can be timed on cpu: there its kernels are emulated"),
