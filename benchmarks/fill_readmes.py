@@ -32,7 +32,7 @@ import matmul
 from warpwise import operation, ops  # noqa: F401 - importing ops registers them
 from warpwise.lab import Recorded
 from warpwise.lab.timing.timing import duration, rate_text
-from warpwise.lab.verdict import dtype_name
+from warpwise.lab.verify.verdict import dtype_name
 from warpwise.operation.tables import load as load_table
 
 RESULTS = Path(__file__).parent / "results"

@@ -32,10 +32,10 @@ from rich.table import Table
 
 from warpwise import lab, ops  # noqa: F401 - importing ops registers them
 from warpwise.cache import atomic_write
-from warpwise.lab.problem import Instance, Problem
 from warpwise.lab.report import ratio_grid
 from warpwise.lab.timing.environment import environment, place
 from warpwise.lab.timing.timing import duration, ratio
+from warpwise.lab.verify.problem import Instance, Problem
 from warpwise.operation import Case, Op, get
 
 RESULTS = Path(__file__).parent / "results" / "h200" / "matmul_shapes.json"

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from warpwise import lab, operation
-from warpwise.lab.gradient import verify_gradient
+from warpwise.lab.verify.gradient import verify_gradient
 
 HOME = Path(__file__).parents[1] / "examples" / "third_party"
 

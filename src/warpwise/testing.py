@@ -1,4 +1,4 @@
-"""``check``: a kernel of your own held against its float64 reference, in one line of a pytest suite.
+"""``check``: compare a kernel with its float64 reference, in one line of a pytest suite.
 
 >>> from warpwise.testing import check
 >>> def test_scale():
@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +18,11 @@ import torch
 
 from warpwise import ranges
 from warpwise.cuda.errors import UnsupportedFeature
-from warpwise.lab.attempt import Attempt, attempt
 from warpwise.lab.errors import VacuousProblem
-from warpwise.lab.impostors import REMEDY, impostors, require_no_impostor
-from warpwise.lab.problem import Instance, Problem
 from warpwise.lab.timing.environment import current, place
+from warpwise.lab.verify.attempt import Attempt, attempt
+from warpwise.lab.verify.impostors import REMEDY, impostors, require_no_impostor
+from warpwise.lab.verify.problem import Instance, Problem
 from warpwise.operation import Case, Cost, Op, Output, Rung, Spec
 from warpwise.operation.spec import as_tuple, map_tensors, single, tensors
 
@@ -46,22 +47,23 @@ def check(
     deterministic: bool = True,
     impostors: bool = True,
 ) -> float:
-    """Raise ``AssertionError`` unless ``fn`` computes what ``reference`` does; return the largest error over its tolerance.
+    """Raise ``AssertionError`` unless ``fn`` computes ``reference``; return the largest ratio of error to tolerance.
 
-    ``fn(*args)`` returns its outputs; or, with ``outputs``, ``fn(out, *args)`` fills what ``outputs(*args)`` allocates (a tuple
-    of tensors if there are several), and then those start as poison between guard bands. ``inputs`` are the arguments, a tensor
-    or a sequence, or ``inputs(seed)`` makes them; a mapping names several such cases. On CPU tensors a CUDA or Triton
-    kernel runs emulated, and what the emulator finds is in the message with its file and line.
+    ``fn(*args)`` returns its outputs. With ``outputs``, ``fn(out, *args)`` fills what ``outputs(*args)`` allocates, a
+    tensor or a tuple of tensors, which are poisoned and lie between guard bands. ``inputs`` are the arguments, a tensor
+    or a sequence, or ``inputs(seed)`` returns them; a mapping names several such cases. On CPU tensors a CUDA or Triton
+    kernel runs emulated, and the message has the file and line of what the emulator finds.
 
-    ``reference(*args)`` gets floating-point inputs as float64 and returns float64, or exact integers. An element may be
-    as far off as rounding makes it: ``terms`` is the length of the longest sum behind one element, and ``magnitude(*args)`` that sum
-    over absolute values, float64 as well (by default the reference's own absolute value): for a matrix product ``terms=K`` and
-    ``magnitude=lambda a, b: a.abs() @ b.abs()``. ``dtype`` is the output's if it is not the first floating-point input's.
+    ``reference(*args)`` gets floating-point inputs as float64 and returns float64, or exact integers. The tolerance of
+    an element follows from ``terms``, the length of the longest sum that an element is, and ``magnitude(*args)``,
+    float64, that sum over absolute values (by default the absolute value of the reference). For a matrix product these
+    are ``K`` and ``lambda a, b: a.abs() @ b.abs()``. ``dtype`` is that of the outputs, by default that of the first
+    floating-point input.
 
-    ``layouts`` adds "strided" and "unaligned" copies of the inputs. Inputs must not change, and two runs must agree bit by bit
-    unless not ``deterministic``. Raises ``VacuousProblem`` if the inputs could not tell the operation from zeros, a constant, an
-    input, another seed's result or rounded values (``impostors=False`` for an operation that is one of those), and
-    ``UnsupportedFeature`` for what the CPU cannot stand in for.
+    ``layouts`` adds "strided" and "unaligned" copies of the inputs. Inputs must not change, and two runs must give the
+    same bits unless ``deterministic`` is false. Raises ``VacuousProblem`` if zeros, a constant, an input, the result of
+    another seed or rounded values would pass (``impostors=False`` for an operation that computes one of these), and
+    ``UnsupportedFeature`` if the CPU cannot emulate the kernel.
     """
     cases = dict(inputs) if isinstance(inputs, Mapping) else {"inputs": inputs}
     if not cases:
@@ -83,18 +85,18 @@ def check(
             if impostors and callable(given):
                 require_no_impostor(problem, kind, variants, tries)
             elif impostors:
-                _require_telling(problem.instance(variants[0], kind, 0))
+                _require_no_impostor(problem.instance(variants[0], kind, 0))
             for case in variants:
                 for seed in tries:
                     outcome = attempt(subject.op, subject.op.rungs[0], problem.instance(case, kind, seed))
                     worst = max(worst, outcome.worst)
-                    _require_right(subject.op, case, kind, seed, device, outcome)
+                    _require_right(subject.name, case, kind, seed, device, outcome)
     return worst
 
 
 @dataclass(frozen=True)
 class _Direct(Op):
-    """An operation whose kernel is called with the arguments as they are, also for empty inputs."""
+    """An operation that calls its kernel with unchanged arguments, also if they are empty."""
 
     make: Callable[..., Results] = lambda *args: ()
 
@@ -107,7 +109,7 @@ class _Direct(Op):
 
 
 class _Subject:
-    """What is checked, as an operation of one rung, and the cases it is checked on."""
+    """The function as an operation with one rung, and its cases."""
 
     def __init__(
         self, fn: Callable[..., Any], reference: Callable[..., Results], cases: Mapping[str, Inputs],
@@ -116,36 +118,37 @@ class _Subject:
     ) -> None:  # fmt: skip
         self._cases, self._dtype, self._reference = cases, dtype, reference
         self._last: tuple[tuple[Any, ...], Results] | None = None
-        name = str(getattr(fn, "__name__", type(fn).__name__))
-        example = self.arguments(next(iter(cases)), 0)
-        count = len(as_tuple(self._truth(*example)))
-        names = ["output"] if count == 1 else [f"output {number}" for number in range(count)]
+        self.name = str(getattr(fn, "__name__", type(fn).__name__))
+        first = next(iter(cases))
+        example = self.arguments(first, 0)
+        _first_tensor(first, example)
+        count = len(as_tuple(self._reference_of(*example)))
+        names = ["output"] if count == 1 else [f"output_{number}" for number in range(count)]
 
         def described(position: int) -> Output:
             sized = None if magnitude is None else lambda *args: as_tuple(magnitude(*_exact(args)))[position]
             return Output(terms=terms, magnitude=sized)
 
-        self._names = [f"argument{number}" for number in range(len(example))]
-        self._places = [position.replace(" ", "_") for position in names]
+        self._names = _argument_names(reference, len(example))
         spec = Spec(
-            schema=self._schema(example), outputs={name: described(at) for at, name in enumerate(self._places)},
-            inputs=self._inputs, reference=self._truth, eager=self._truth, cost=lambda *args: Cost(0),
+            schema=self._schema(example, names), outputs={name: described(at) for at, name in enumerate(names)},
+            inputs=self._inputs, reference=self._reference_of, eager=self._reference_of, cost=lambda *args: Cost(0),
         )  # fmt: skip
         launch = fn if outputs is not None else _filling(fn)
         source = Path(getattr(inspect.unwrap(fn), "__code__", _filling.__code__).co_filename)
-        rung = Rung(name, "", "cuda", launch, source, strided=True, deterministic=deterministic)
+        rung = Rung(self.name, "", "cuda", launch, source, strided=True, deterministic=deterministic)
         self.op = _Direct(spec, (rung,), make=outputs or self._outputs)
 
-    def _schema(self, example: Sequence[Any]) -> str:
-        """A schema for arguments like ``example``; what is no tensor is passed on as it is."""
+    def _schema(self, example: Sequence[Any], outputs: Sequence[str]) -> str:
+        """A schema for arguments like ``example``. Arguments that are not tensors are passed unchanged."""
         kinds = ["Tensor[]" if isinstance(value, (list, tuple)) and list(tensors(value)) else
                  "Tensor" if isinstance(value, torch.Tensor) else "Scalar" for value in example]  # fmt: skip
         arguments = ", ".join(f"{kind} {name}" for kind, name in zip(kinds, self._names, strict=True))
-        returns = ", ".join(f"Tensor {name}" for name in self._places)
-        return f"check({arguments}) -> ({returns})"
+        returns = ", ".join(f"Tensor {name}" for name in outputs)
+        return f"{re.sub(r'[^a-zA-Z0-9_]', '_', self.name)}({arguments}) -> ({returns})"
 
     def arguments(self, name: str, seed: int) -> tuple[Any, ...]:
-        """The arguments of one case, made anew if a function makes them."""
+        """The arguments of one case."""
         given = self._cases[name]
         made = given(seed) if callable(given) else given
         return (made,) if isinstance(made, torch.Tensor) else tuple(made)
@@ -153,8 +156,8 @@ class _Subject:
     def _inputs(self, case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> Mapping[str, Any]:
         return dict(zip(self._names, self.arguments(case.name, seed), strict=True))
 
-    def _truth(self, *args: Any) -> Results:
-        """The reference of exact copies of ``args``; the last one is kept, since it serves shapes, values and magnitudes."""
+    def _reference_of(self, *args: Any) -> Results:
+        """The reference of float64 copies of ``args``. The last one is kept, since shapes and values need it."""
         if self._last is None or any(old is not new for old, new in zip(self._last[0], args, strict=True)):
             self._last = (args, self._reference(*_exact(args)))
         return self._last[1]
@@ -166,18 +169,30 @@ class _Subject:
             usual = floating[0] if floating and truth.dtype.is_floating_point else truth.dtype
             return torch.empty(truth.shape, dtype=self._dtype or usual, device=truth.device)
 
-        truth = self._truth(*args)
+        truth = self._reference_of(*args)
         return tuple(like(part) for part in as_tuple(truth))
 
 
+def _argument_names(reference: Callable[..., Any], count: int) -> list[str]:
+    """The names of the reference's parameters; ``argument_0`` and so on where it does not name each of ``count``."""
+    try:
+        parameters = inspect.signature(reference).parameters.values()
+    except (TypeError, ValueError):  # built into C
+        parameters = {}.values()
+    names = [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    named = len(names) >= count and not any(name.startswith("output") for name in names)
+    return names[:count] if named else [f"argument_{number}" for number in range(count)]
+
+
 def _filling(fn: Callable[..., Any]) -> Callable[..., None]:
-    """``fn``, which returns its outputs, as a launcher that fills given ones."""
+    """A launcher that fills outputs with what ``fn`` returns."""
 
     def launch(out: Results, *args: Any) -> None:
         result = fn(*args)
         if not isinstance(result, (torch.Tensor, tuple, list)):
             raise TypeError(
-                f"expected a tensor or a tuple of tensors, got {type(result).__name__}; does it fill an output? Say outputs="
+                f"expected a tensor or a tuple of tensors, got {type(result).__name__}; "
+                "does it fill an output? Pass outputs="
             )
         made, wanted = as_tuple(result), as_tuple(out)
         if len(made) != len(wanted):
@@ -185,8 +200,9 @@ def _filling(fn: Callable[..., Any]) -> Callable[..., None]:
         for got, place_for in zip(made, wanted, strict=True):
             if got.shape != place_for.shape or got.dtype != place_for.dtype:
                 raise TypeError(
-                    f"returned {got.dtype} of shape {tuple(got.shape)}, expected {place_for.dtype} of shape {tuple(place_for.shape)}"
-                    + ("" if got.dtype == place_for.dtype else " (say dtype= if the output's is another)")
+                    f"returned {got.dtype} of shape {tuple(got.shape)}, "
+                    f"expected {place_for.dtype} of shape {tuple(place_for.shape)}"
+                    + ("" if got.dtype == place_for.dtype else " (pass dtype= if the output has another dtype)")
                 )
             place_for.copy_(got)
 
@@ -194,43 +210,47 @@ def _filling(fn: Callable[..., Any]) -> Callable[..., None]:
 
 
 def _exact(args: Sequence[Any]) -> tuple[Any, ...]:
-    """Copies, floating point as float64: the reference must neither round nor change what the kernel gets."""
+    """Copies with floating point as float64, so that the reference neither rounds nor changes the arguments."""
     return tuple(map_tensors(lambda value: (value.double() if value.is_floating_point() else value).clone(), args))
 
 
 def _first_tensor(name: str, args: Sequence[Any]) -> torch.Tensor:
     found = next((value for value in args if isinstance(value, torch.Tensor)), None)
     if found is None:
-        raise TypeError(
-            f"check: {name}: expected a tensor among the inputs, got {', '.join(type(value).__name__ for value in args)}"
-        )
+        types = ", ".join(type(value).__name__ for value in args)
+        raise TypeError(f"check: {name}: expected a tensor among the inputs, got {types}")
     return found
 
 
-def _require_telling(instance: Instance) -> None:
+def _require_no_impostor(instance: Instance) -> None:
     """Raise ``VacuousProblem`` if an impostor passes on the one given set of inputs."""
     if instance.empty:
         return
     references = [result.reference for result in instance.results]
-    for position, told in enumerate(instance.results):
+    for position, one in enumerate(instance.results):
         for name, result in impostors(instance, references, position):
             if name != "another seed's output" and instance.compare(position, result).right:
                 raise VacuousProblem(
-                    f"{instance.case.name}, {told.name}: {name} would pass, so passing says nothing. What to change: "
-                    f"{REMEDY[name]}; or impostors=False, if that is what the operation is"
+                    f"{instance.case.name}, {one.name}: {name} would pass, so these inputs do not verify a kernel. "
+                    f"What to change: {REMEDY[name]}; or pass impostors=False if the operation computes that"
                 )
 
 
-def _require_right(op: Op, case: Case, dtype: torch.dtype, seed: int, device: torch.device, outcome: Attempt) -> None:
+def _require_right(
+    name: str, case: Case, dtype: torch.dtype, seed: int, device: torch.device, outcome: Attempt
+) -> None:
     layout = "" if case.layout == "contiguous" else f", {case.layout}"
     where = f"{case.name}{layout}, {str(dtype).removeprefix('torch.')}, seed {seed}, on {place(device)}"
     if outcome.skipped:
-        raise UnsupportedFeature(f"{op.name} cannot be checked here ({where}): {outcome.skipped}")
+        raise UnsupportedFeature(f"{name} cannot be checked here ({where}): {outcome.skipped}")
     if outcome.failure is None:
         return
-    lines = [f"{op.name} is wrong ({where}):", outcome.failure.message]
+    message = outcome.failure.message
+    if outcome.failure.kind == "input":  # what follows is about the schema of an operation
+        message = f"{message.partition(';')[0]}: an input must not change"
+    lines = [f"{name} is wrong ({where}):", message]
     if outcome.failure.kind == "value" and outcome.worst:
-        lines.append(f"the largest error is {outcome.worst:.3g} times what rounding allows")
+        lines.append(f"the largest error is {outcome.worst:.3g} times the tolerance")
     if outcome.lost:
         lines.append("the CUDA context is lost: nothing else can run on the GPU in this process")
     raise AssertionError("\n".join(lines))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from warpwise import registry
+from warpwise import operation
 from warpwise.cli import cli
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -148,8 +148,8 @@ BROKEN_RUNG = '''
 from pathlib import Path
 
 import torch
-from warpwise import cuda, registry
-from warpwise.registry import Case, Cost, Op, Rung, Spec
+from warpwise import cuda
+from warpwise.operation import Case, Cost, Op, Output, Rung, Spec, register
 
 KERNEL = cuda.load("""
 __global__ void twice(const float* x, float* y, int n) {
@@ -158,19 +158,19 @@ __global__ void twice(const float* x, float* y, int n) {
 }
 """)["twice"]
 SPEC = Spec(
-    "twice_broken", "2 x", lambda case, dtype, device, seed: (torch.ones(case.sizes["n"], device=device),), lambda x: None,
-    torch.empty_like, lambda x: 2 * x.double(), lambda x: 2 * x, lambda x: Cost(8 * x.numel()),
+    "toys::twice_broken(Tensor x) -> Tensor", {"output": Output()}, lambda x: 2 * x.double(),
+    lambda case, dtype, device, seed: {"x": torch.ones(case.sizes["n"], device=device)}, lambda x: 2 * x, lambda x: Cost(8 * x.numel()),
     (Case("whole", {"n": 64}), Case("ragged", {"n": 33})), (Case("large", {"n": 64}),),
 )
 RUNG = Rung("k01_unguarded", "no guard", "cuda", lambda y, x: KERNEL[-(-len(x) // 32), 32](x, cuda.out(y), len(x)), Path(__file__))
-registry.register(Op(SPEC, (RUNG,), lambda x: None))
+register(Op(SPEC, (RUNG,)))
 '''
 
 
 @pytest.fixture
 def withdrawn():
     yield
-    registry.withdraw("twice_broken")
+    operation.unregister("twice_broken")
 
 
 def test_a_rung_of_ones_own_file_and_what_is_wrong_with_it(tmp_path, withdrawn):

@@ -14,11 +14,10 @@ from rich.console import Console
 
 import warpwise
 import warpwise.ops
-from warpwise import registry
 from warpwise.cli import cli
 from warpwise.cli.ladder_table import LadderTable
 from warpwise.lab import Entry, Interval, Point, Timing
-from warpwise.registry import Cost
+from warpwise.operation import Cost, registry
 
 
 def run(*arguments: str | Path) -> Result:
@@ -56,10 +55,76 @@ def test_a_wrong_rung_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
         output.view(-1)[-1] += 1
 
     broken = dataclasses.replace(honest, rungs=(dataclasses.replace(honest.rungs[0], launch=off_by_one),))
-    monkeypatch.setitem(registry._OPS, "square", broken)
+    monkeypatch.setitem(registry._OPS, "warpwise::square", broken)
     result = run("climb", "square", "--device", "cpu", "--dtype", "float32")
     assert result.return_value == 1
     assert "wrong" in said(result)
+
+
+def replaced(monkeypatch: pytest.MonkeyPatch, name: str, **changes: object) -> None:
+    """Replace the operation ``name`` by one with other fields of its specification."""
+    op = registry.get(name)
+    spec = dataclasses.replace(op.spec, **changes)
+    monkeypatch.setitem(registry._OPS, f"warpwise::{name}", dataclasses.replace(op, spec=spec))
+
+
+CLIMB = ("climb", "square", "--device", "cpu", "--dtype", "float32", "--no-store")
+
+
+def test_on_a_cpu_a_small_size_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = registry.get("square")
+
+    def wrong_at_a_size(output: torch.Tensor, x: torch.Tensor) -> None:
+        output.copy_(x * x)
+        if tuple(x.shape) == (3, 1001):
+            output[2, 1000] += 1
+
+    broken = dataclasses.replace(honest, rungs=(dataclasses.replace(honest.rungs[0], launch=wrong_at_a_size),))
+    monkeypatch.setitem(registry._OPS, "warpwise::square", broken)
+    assert run(*CLIMB).return_value == 0
+    result = run(*CLIMB, "--size", "rows=3,cols=1001")
+    assert result.return_value == 1
+    assert "rows=3,cols=1001(rows=3, cols=1001), float32, seed 0" in said(result)
+    assert "output[2, 1000] is" in said(result)
+
+
+def test_on_a_cpu_a_large_size_is_ignored_with_a_note() -> None:
+    result = run(*CLIMB, "--rung", "k01", "--size", "rows=100000,cols=1001")
+    assert result.return_value == 0, said(result)
+    assert "rows=100000, cols=1001): too large for a checked run on a CPU, and ignored" in said(result)
+    assert "too large" not in said(run(*CLIMB, "--rung", "k01"))
+
+
+def test_an_attribute_reaches_the_inputs() -> None:
+    result = run("climb", "softmax", "--device", "cpu", "--rung", "k03", "--dtype", "float32", "--no-store",
+                 "--size", "rows=3,columns=40", "--attr", "masked=true")  # fmt: skip
+    assert result.return_value == 0, said(result)
+    result = run("climb", "histogram", "--device", "cpu", "--rung", "k01", "--no-store", "--size", "n=900,bins=7",
+                 "--attr", "pattern=one_value", "--json", "/dev/null/x.json")  # fmt: skip
+    assert "cannot be written" in said(result)
+
+
+def test_the_gradient_is_verified_and_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    result = run("climb", "polynomial", "--device", "cpu", "--rung", "k01", "--dtype", "float32", "--no-store",
+                 "--json", tmp_path / "polynomial.json")  # fmt: skip
+    assert result.return_value == 0, said(result)
+    cases = [case for case in registry.get("polynomial").spec.cases if case.values == "normal"]
+    assert f"gradient: right ({len(cases)} cases)" in said(result)
+    assert json.loads((tmp_path / "polynomial.json").read_text())["gradient"]["status"] == "right"
+    assert "gradient" not in said(run("climb", "histogram", "--device", "cpu", "--rung", "k01", "--no-store"))
+
+
+def test_a_wrong_gradient_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    backward = registry.get("polynomial").spec.gradient.op
+    wrong = dataclasses.replace(backward.spec, reference=lambda grad, x: 1.5 * grad.double() * (2 * x.double() + 1))
+    gradient = dataclasses.replace(
+        registry.get("polynomial").spec.gradient, backward=dataclasses.replace(backward, spec=wrong)
+    )
+    replaced(monkeypatch, "polynomial", gradient=gradient)
+    result = run("climb", "polynomial", "--device", "cpu", "--rung", "k01", "--dtype", "float32", "--no-store")
+    assert result.return_value == 1
+    assert "gradient: wrong:" in said(result)
+    assert "polynomial_backward's reference: the gradient of" in said(result)
 
 
 def test_a_rung_held_to_a_configuration_is_climbed_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +134,7 @@ def test_a_rung_held_to_a_configuration_is_climbed_and_kept(monkeypatch: pytest.
         output.copy_(x * x)
 
     rung = dataclasses.replace(honest.rungs[0], launch=squared, configs=lambda x: ("64", "128"))
-    monkeypatch.setitem(registry._OPS, "square", dataclasses.replace(honest, rungs=(rung,)))
+    monkeypatch.setitem(registry._OPS, "warpwise::square", dataclasses.replace(honest, rungs=(rung,)))
     result = run("climb", "square", "--device", "cpu", "--dtype", "float32", "--rung", "k01@64")
     assert result.exception is None, said(result)
     assert f"{rung.name}@64" in said(result) and "right" in said(result)
@@ -86,6 +151,10 @@ def test_a_rung_held_to_a_configuration_is_climbed_and_kept(monkeypatch: pytest.
         (["climb", "square", "--rung", "k99"], "no rung 'k99'"),
         (["climb", "square", "--size", "huge"], "no size 'huge'"),
         (["climb", "square", "--size", "rows=x"], "expected"),
+        (["climb", "square", "--size", "rows=3"], "'rows=3' lacks cols: expected rows=N,cols=N"),
+        (["climb", "square", "--attr", "bias=true"], "no attribute 'bias'; it has none"),
+        (["climb", "softmax", "--attr", "colour=1"], "no attribute 'colour'; there are masked"),
+        (["climb", "softmax", "--attr", "masked"], "expected NAME=VALUE"),
         (["climb", "square", "--dtype", "float7"], "no dtype 'float7'"),
         (["climb", "square", "vector_add", "--json", "results.json"], "need a folder"),
         (["climb", "square", "--json", "/dev/null/results.json"], "cannot be written"),
@@ -118,7 +187,7 @@ def test_doctor_says_that_the_cache_cannot_be_made(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("WARPWISE_CACHE", "/dev/null/cache")
     result = run("doctor")
     assert not isinstance(result.exception, OSError)
-    assert "cannot make the cache folder /dev/null/cache" in said(result)
+    assert "cannot create the cache folder /dev/null/cache" in said(result)
 
 
 def test_what_is_said_of_several_rungs_is_said_once() -> None:

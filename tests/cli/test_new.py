@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 from warpwise import operation
 from warpwise.cli import cli, targets
 from warpwise.lab import climb, template
-from warpwise.lab.gradient import verify_gradient
 from warpwise.lab.store import Store
+from warpwise.lab.verify.gradient import verify_gradient
 from warpwise.operation import registry
 
 TINY = """

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.cli.test_tune import SOURCE
 
-from warpwise import registry
+from warpwise import operation
 from warpwise.cli import cli
 
 
@@ -18,7 +18,7 @@ def run(*arguments: str | Path) -> Result:
 
 def test_every_operation_is_listed():
     said = run().output
-    for op in registry.all_ops():
+    for op in operation.all_ops():
         assert op.name in said.split()
     assert "the product of two matrices" in said
 
@@ -26,10 +26,23 @@ def test_every_operation_is_listed():
 @pytest.mark.parametrize("name", ["matmul", "softmax", "grouped_matmul"])
 def test_every_rung_is_listed(name):
     said = run(name).output
-    for rung in registry.get(name).rungs:
+    for rung in operation.get(name).rungs:
         assert rung.name in said.split()
-    for case in registry.get(name).spec.sizes:
+    for case in operation.get(name).spec.sizes:
         assert str(case) in said
+
+
+def test_the_schema_outputs_gradient_and_attributes_are_shown():
+    lines = dict(line.split(maxsplit=1) for line in run("softmax").output.splitlines() if line[:1].isalpha())
+    assert lines["schema"] == "softmax(Tensor input, int dim=-1) -> Tensor"
+    assert lines["outputs"] == "output"
+    assert lines["gradient"] == "by softmax_backward"
+    assert lines["attribute"] == "masked: True"
+    said = run("histogram").output
+    assert "histogram(Tensor input, int bins=256) -> Tensor" in said
+    assert "output (int64)" in said
+    assert "attribute   pattern: 'one_value', 'runs'" in said
+    assert "gradient    none" in said
 
 
 def test_what_a_rung_takes_and_what_is_tuned():
@@ -50,7 +63,7 @@ def test_a_file_of_ones_own(tmp_path):
     path.write_text(SOURCE)
     said = run(path).output
     assert "k01_pieces" in said and "layouts one" in said
-    registry.withdraw("doubled")
+    operation.unregister("doubled")
 
 
 def test_an_unknown_operation():

@@ -9,7 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from warpwise import registry
+from warpwise import operation
 from warpwise.cli import cli
 from warpwise.lab.profile import tools
 
@@ -74,7 +74,7 @@ WRONG = [
     (("sofmax",), "did you mean softmax"), (("sofmax:k01",), "no operation and no module 'sofmax'; did you mean softmax"),
     (("softmax:k03_warp_shufle",), "did you mean k03_warp_shuffle"), (("torch:sofmax",), "torch has no 'sofmax'; did you mean softmax"),
     (("torch:float32",), "expected a function, got dtype"), (("softmax", "--dtype", "flot32"), "did you mean float32"),
-    (("softmax", "--schedule", "1,1"), "expected wait,warm-up,active,repeat"), (("softmax", "--arg", "n=1"), "use --size for a rung"),
+    (("softmax", "--schedule", "1,1"), "expected wait,warm-up,active,repeat"), (("softmax", "--arg", "n=1"), "use --size and --attr for a rung"),
     (("softmax", "--trace", "/proc/no/t.json"), "cannot be written"), (("softmax", "--trace", "t.txt"), "expected a name that ends in"),
     (("nothing.py",), "no file nothing.py"), (("softmax", "extra"), "a script does, after --"), ((), "Missing argument 'TARGET'"),
     (("softmax:k05", "--device", "cpu", "--size", "rows=1,columns=40000"), "takes rows of up to"),
@@ -86,6 +86,15 @@ def test_what_cannot_be_profiled_is_said(words, said):
     done = run(*words)
     assert done.exit_code in (1, 2)
     assert said in done.output
+
+
+def test_attributes_are_part_of_the_size():
+    size = ("--size", "rows=3,columns=40", "--device", "cpu")
+    done = run("softmax:k03", *size, "--attr", "masked=true", "--schedule", "0,0,1,1")
+    assert done.exit_code == 0, done.output
+    assert "rows=3,columns=40,masked=true(rows=3, columns=40, masked=True), float32" in done.output
+    assert "no attribute 'colour'; there are masked" in run("softmax:k03", *size, "--attr", "colour=1").output
+    assert "applies to rungs; use --arg for a function" in run("math:sqrt", "--attr", "masked=true").output
 
 
 def test_the_naive_clock_names_its_ways():
@@ -114,6 +123,6 @@ def test_a_rung_of_ones_own_file(tmp_path):
     assert run(f"{path}:profiled:k03", "--size", "n=300", "--device", "cpu").exit_code == 0
     assert "did you mean k02_vectorised" in run(f"{path}:k02_vectorise").output
     assert "no such file" in run(f"{tmp_path / 'none.py'}:k01").output
-    registry.withdraw("profiled")
+    operation.unregister("profiled")
     assert "defines the operation profiled" in run(path).output
-    registry.withdraw("profiled")
+    operation.unregister("profiled")

@@ -20,12 +20,13 @@ MINE = """
 from pathlib import Path
 from tests.lab.toys import AFFINE
 import dataclasses
-from warpwise.registry import Op, Rung, register
+from warpwise.operation import Op, Rung, register
 
 def double(output, x):
     output.copy_((2 * x.double() + 1).to(x.dtype))
 
-register(Op(dataclasses.replace(AFFINE, name="mine"), (Rung("k01_mine", "a copy", "python", double, Path(__file__)),), lambda *_: None))
+SPEC = dataclasses.replace(AFFINE, schema="toys::mine(Tensor x) -> Tensor")
+register(Op(SPEC, (Rung("k01_mine", "a copy", "python", double, Path(__file__)),)))
 """
 
 

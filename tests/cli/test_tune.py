@@ -10,10 +10,10 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
-from warpwise import lab, registry
+from warpwise import lab, operation
 from warpwise.cli import cli
 from warpwise.lab.tune import Progress
-from warpwise.tuned import Point
+from warpwise.operation.tables import TunedPoint
 
 SOURCE = '''
 """Twice a vector, in pieces."""
@@ -22,8 +22,7 @@ from pathlib import Path
 
 import torch
 
-from warpwise.registry import Case, Cost, Op, Rung, Spec, register
-from warpwise.tuned import Tables
+from warpwise.operation import Case, Cost, Op, Output, Rung, Spec, Tables, register
 
 
 def pieces(output, x, config=None):
@@ -33,17 +32,17 @@ def pieces(output, x, config=None):
 
 
 SPEC = Spec(
-    name="doubled", summary="twice a vector",
-    inputs=lambda case, dtype, device, seed: (torch.arange(case.sizes["n"], device=device).to(dtype),),
-    check=lambda x: None, outputs=torch.empty_like, reference=lambda x: 2 * x.double(), eager=lambda x: x.add(x).add(0),
-    cost=lambda x: Cost(2 * x.nbytes), cases=(), sizes=(Case("short", {"n": 512}), Case("long", {"n": 4096})),
+    schema="toys::doubled(Tensor x) -> Tensor", summary="twice a vector", outputs={"output": Output()},
+    inputs=lambda case, dtype, device, seed: {"x": torch.arange(case.sizes["n"], device=device).to(dtype)},
+    reference=lambda x: 2 * x.double(), eager=lambda x: x.add(x).add(0), cost=lambda x: Cost(2 * x.nbytes),
+    sizes=(Case("short", {"n": 512}), Case("long", {"n": 4096})),
 )
 RUNG = Rung(
     "k01_pieces", "piece by piece", "python", pieces, Path(__file__), devices=("cpu",),
     configs=lambda x: ("1024", "64") if x.shape[0] > 1024 else ("64",),
 )
 TABLES = Tables("doubled", None, lambda x: ("", {"n": x.shape[0]}))
-register(Op(SPEC, (RUNG,), lambda x: None, TABLES))
+register(Op(SPEC, (RUNG,), tables=TABLES))
 '''
 
 
@@ -53,7 +52,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "doubled.py"
     path.write_text(SOURCE)
     yield path
-    registry.withdraw("doubled")
+    operation.unregister("doubled")
 
 
 def run(*arguments: str | Path) -> Result:
@@ -94,9 +93,13 @@ def test_a_size_can_be_spelled_out_and_the_file_named(file, tmp_path):
     assert [(point["sizes"], point["dtype"]) for point in points(out)] == [({"n": 300}, "float32")]
 
 
+def test_an_attribute_that_the_operation_lacks_is_refused(file):
+    assert "doubled: no attribute 'bias'; it has none" in said(run(file, "--device", "cpu", "--attr", "bias=true"))
+
+
 def test_ctrl_c_says_what_is_kept(file, monkeypatch):
     def stopped(op: Any, progress: Any, **options: Any) -> None:
-        progress(Progress(1, 2, "short", point=Point("float32", "", {"n": 512}, "torch", 1e-6, "", None, 1)))
+        progress(Progress(1, 2, "short", point=TunedPoint("float32", "", {"n": 512}, "torch", 1e-6, "", None, 1)))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(lab, "tune", stopped)
@@ -112,7 +115,7 @@ def test_ctrl_c_says_what_is_kept(file, monkeypatch):
         (["square", "--device", "cpu"], "square: has no tables to be tuned"),
         pytest.param(
             ["matmul"],
-            "matmul: there is no GPU here, and on a CPU no table is asked",
+            "matmul: there is no GPU here, and on a CPU no table is used",
             marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
         ),
         (["matmul", "--device", "cpu", "--rung", "k12"], "no rung can be timed on cpu: there its kernels are emulated"),

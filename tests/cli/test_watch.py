@@ -24,7 +24,7 @@ def run(*words):
 
 
 def test_the_source_of_a_rung_is_verified_and_explained():
-    done = run(SOFTMAX / "k03_warp_shuffle.cu", "--no-explain")
+    done = run(SOFTMAX / "forward" / "k03_warp_shuffle.cu", "--no-explain")
     assert done.code == 0, done.output
     assert "k03_warp_shuffle ✓ right" in done.output
     assert "float32, save 1, verdict" in done.output
@@ -45,10 +45,11 @@ def test_an_operation_of_ones_own_and_a_wrong_rung_in_it(tmp_path):
 
 
 def test_a_file_means_its_rung_or_all_of_its_folder():
-    names = [rung.name for _, rung in find(SOFTMAX / "k04_online.cu", ())]
+    names = [rung.name for _, rung in find(SOFTMAX / "forward" / "k04_online.cu", ())]
     assert names == ["k04_online"]
-    folder = [rung.name for _, rung in find(SOFTMAX / "rungs.py", ())]
-    assert len(folder) > 8
+    forward = [rung.name for op, rung in find(SOFTMAX / "forward" / "rungs.py", ()) if op.name == "softmax"]
+    assert forward == [rung.name for _, rung in find(SOFTMAX / "forward" / "rungs.py", ())]
+    assert {op.name for op, _ in find(SOFTMAX / "op.py", ())} == {"softmax", "softmax_backward"}
     assert [rung.name for _, rung in find(SOFTMAX / "spec.py", ["k02_block_per_row"])] == ["k02_block_per_row"]
     with pytest.raises(click.BadParameter, match="no rung 'k04_onlin'; did you mean 'k04_online'"):
         find(SOFTMAX / "spec.py", ["k04_onlin"])

@@ -12,7 +12,7 @@ from tests.lab import toys
 from tests.lab.fakes import FakeTimer
 
 from warpwise.lab import Ceilings, VacuousProblem, climb, recorded
-from warpwise.registry import UnknownRung
+from warpwise.operation import UnknownRung
 
 CEILINGS = Ceilings(bandwidth=1e9, flops=1e9, source="a test")
 F32 = [torch.float32]
@@ -94,7 +94,7 @@ def test_a_rung_that_cheats_while_it_is_timed_is_found_out_afterwards():
 
     ladder = climbed(stops_working, times={"stops_working": [0.5]})
     timing = ladder.points[0].entry("stops_working").timing
-    assert timing.void.startswith("wrong after the timed runs: output 0[0] is nan")
+    assert timing.void.startswith("wrong after the timed runs: output[0] is nan")
     assert math.isnan(timing.median)
     assert ladder.points[0].entry("stops_working").ratio is None
     assert ladder.row("stops_working").verdict.status == "wrong"
@@ -205,7 +205,7 @@ def test_fewer_dtypes_can_be_timed_than_verified():
 def test_a_vacuous_size_is_refused():
     def inputs(case, dtype, device, seed):
         if case.name == "large":
-            return (torch.ones(case.sizes["n"], dtype=dtype),)
+            return {"x": torch.ones(case.sizes["n"], dtype=dtype)}
         return toys.affine_inputs(case, dtype, device, seed)
 
     with pytest.raises(VacuousProblem, match="large"):
@@ -273,7 +273,7 @@ def test_json_has_no_nan(tmp_path):
 
 
 def test_after_a_lost_context_nothing_else_runs(monkeypatch):
-    import warpwise.lab.attempt as attempts
+    from warpwise.lab.verify import attempt as attempts
 
     ran = []
 

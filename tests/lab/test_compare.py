@@ -13,7 +13,7 @@ from warpwise.lab import Ceilings, ImpossibleTime, MeasurementError, WrongAfterT
 from warpwise.lab.timing.compare import ENOUGH, FEWEST, Rules, measure, timer_for
 from warpwise.lab.timing.samples import Reading
 from warpwise.lab.timing.timing import duration
-from warpwise.registry import Cost
+from warpwise.operation import Cost
 
 
 def first() -> str:

@@ -12,7 +12,7 @@ from warpwise import device as devices
 from warpwise.lab.timing.ceilings import ceilings_for, combined
 from warpwise.lab.timing.environment import environment, git_commit, place, resolve
 from warpwise.lab.timing.roofline import Ceilings
-from warpwise.registry import Cost
+from warpwise.operation import Cost
 
 CPU = torch.device("cpu")
 

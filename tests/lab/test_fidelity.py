@@ -31,9 +31,8 @@ from warpwise.lab.fidelity import (
 from warpwise.lab.fidelity.collect import joined
 from warpwise.lab.fidelity.compare import reference
 from warpwise.lab.fidelity.report import MISSES, kendall_tau, utilisation
-from warpwise.lab.ncu import Measured, NcuError
-from warpwise.operation import asked_about
-from warpwise.registry import Case
+from warpwise.lab.profile.ncu import Measured, NcuError
+from warpwise.operation import Case, assume_sm_count
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "h200"
@@ -56,7 +55,7 @@ def record(op: str) -> Record:
 @cache
 def compared(op: str) -> tuple[Compared, ...]:
     """Every launch of the exact points; those of all operations take about 15 s."""
-    with asked_about(int(record(op).environment["multiprocessors"])):
+    with assume_sm_count(int(record(op).environment["multiprocessors"])):
         return tuple(compare(record(op), "exact", Options(checks="none", blocks="all")))
 
 

@@ -10,7 +10,7 @@ from warpwise import cuda
 from warpwise.lab import Ceilings, ImpossibleTime, climb, ratio, time, verify
 from warpwise.lab.timing.gpu import Gpu
 from warpwise.lab.timing.gpu_timer import GpuTimer
-from warpwise.registry import Cost
+from warpwise.operation import Cost
 
 pytestmark = pytest.mark.gpu
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpwise.lab.guard import guarded, poison, snapshot
+from warpwise.lab.verify.guard import guarded, poison, snapshot
 
 DTYPES = [
     torch.float32,
@@ -33,7 +33,7 @@ def test_an_output_starts_as_poison_in_intact_bands(dtype):
         assert bool(made.view.float().isnan().all())
     made.view[2, 4] = 1
     assert not made.unwritten((2, 4)) or dtype == torch.bool
-    assert made.trespass() is None
+    assert made.write_outside() is None
 
 
 def test_integers_are_poisoned_differently_in_the_second_run():
@@ -47,21 +47,21 @@ def test_a_write_beside_the_output_is_found(offset):
     made = guarded(torch.empty(2, 3))
     made.view.fill_(0)
     made.view.as_strided((1,), (1,), made.view.storage_offset() + offset).fill_(1.5)
-    assert made.trespass() == offset * 4
+    assert made.write_outside() == offset * 4
 
 
 def test_gaps_between_the_rows_of_a_strided_output_are_guarded():
     made = guarded(torch.empty_strided((2, 3), (5, 1)))
     made.view.fill_(0)
-    assert made.trespass() is None
+    assert made.write_outside() is None
     made.view.as_strided((1,), (1,), made.view.storage_offset() + 3).fill_(2)
-    assert made.trespass() == 12
+    assert made.write_outside() == 12
 
 
 def test_an_empty_output_is_all_guard():
     made = guarded(torch.empty(0, 4))
     assert made.view.numel() == 0
-    assert made.trespass() is None
+    assert made.write_outside() is None
 
 
 @settings(deadline=None)
@@ -71,7 +71,7 @@ def test_any_shape_and_dtype(shape, dtype):
     assert made.view.shape == tuple(shape)
     made.view.copy_(torch.ones(shape).to(dtype))
     assert bool((made.view.float() == 1).all())
-    assert made.trespass() is None
+    assert made.write_outside() is None
 
 
 def test_a_changed_input_is_named_and_put_back():

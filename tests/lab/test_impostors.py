@@ -9,15 +9,15 @@ import torch
 from tests.lab import toys
 
 from warpwise.lab import Problem, VacuousProblem, verify
-from warpwise.lab.impostors import require_no_impostor, require_telling
-from warpwise.registry import Case
+from warpwise.lab.verify.impostors import require_no_impostor, require_no_impostor_at
+from warpwise.operation import Case, Output
 
 CPU = torch.device("cpu")
 
 
 def constant_inputs(value):
     def inputs(case, dtype, device, seed):
-        return (torch.full((case.sizes["n"],), value, dtype=dtype, device=device),)
+        return {"x": torch.full((case.sizes["n"],), value, dtype=dtype, device=device)}
 
     return inputs
 
@@ -33,7 +33,7 @@ VACUOUS = [
     ("another seed's output", replace(toys.AFFINE, reference=lambda x: torch.arange(len(x), dtype=torch.float64) / 3)),
     ("values rounded to float16", replace(toys.AFFINE, reference=double(torch.sign), dtypes=(torch.float32,))),
     ("values rounded to float32", replace(toys.AFFINE, reference=double(torch.sign), dtypes=(torch.float64,))),
-    ("zeros", replace(toys.AFFINE, magnitude=lambda x: 1e9 * x.double().abs() + 1e9)),
+    ("zeros", toys.judged(toys.AFFINE, magnitude=lambda x: 1e9 * x.double().abs() + 1e9)),
     ("a constant", replace(toys.AFFINE, inputs=constant_inputs(1.0))),
     ("a constant", replace(toys.COUNTS, reference=lambda x: torch.full((16,), 7))),
 ]  # fmt: skip
@@ -56,70 +56,76 @@ def test_a_vacuous_problem_is_refused_before_any_rung_runs(impostor, spec):
     "spec", [toys.AFFINE, toys.ROW_SUM, toys.SOFTMAX, toys.MATMUL, toys.COUNTS], ids=lambda spec: spec.name
 )
 def test_sound_problems_are_accepted(spec):
-    problem = Problem(spec, CPU)
+    problem = Problem(toys.op(spec), CPU)
     for dtype in spec.dtypes:
         require_no_impostor(problem, dtype, spec.cases, (0, 1, 2))
-    assert len(problem.sound) == len(spec.dtypes)
+    assert len(problem.without_impostors) == len(spec.dtypes)
     for case in spec.sizes:
-        require_telling(problem, case, spec.dtypes[0], (0, 1))
+        require_no_impostor_at(problem, case, spec.dtypes[0], (0, 1))
 
 
 def test_one_vacuous_output_of_two_is_enough():
     spec = replace(
         toys.AFFINE,
-        outputs=lambda x: (torch.empty_like(x), torch.empty_like(x)),
+        schema="toys::affine(Tensor x) -> (Tensor line, Tensor nothing)",
+        outputs={"line": toys.AFFINE.outputs["output"], "nothing": Output(magnitude=lambda x: x.double().abs())},
         reference=lambda x: (2 * x.double() + 1, 0 * x.double()),
-        magnitude=lambda x: (2 * x.double().abs() + 1, x.double().abs()),
     )
-    with pytest.raises(VacuousProblem, match="output 1: a constant, .* and zeros pass each of the"):
-        require_no_impostor(Problem(spec, CPU), torch.float32, spec.cases, (0, 1))
+    with pytest.raises(VacuousProblem, match="nothing: a constant, .* and zeros pass each of the"):
+        require_no_impostor(Problem(toys.op(spec), CPU), torch.float32, spec.cases, (0, 1))
 
 
-def test_an_output_that_is_left_out_is_no_empty_problem():
-    """A second output without elements hides nothing of the first, and is itself nothing to judge."""
+@pytest.mark.parametrize(
+    "second,left_out",
+    [
+        (Output(shape=lambda x: (0,), magnitude=lambda x: x.double()[:0]), lambda x: x[:0]),
+        (Output(present=lambda x: False), lambda x: None),
+    ],
+    ids=["without elements", "not present"],
+)
+def test_an_output_that_is_left_out_is_not_judged(second, left_out):
     spec = replace(
         toys.AFFINE,
-        outputs=lambda x: (torch.empty_like(x), x.new_empty(0)),
-        reference=lambda x: (2 * x.double() + 1, x.double()[:0]),
-        magnitude=lambda x: (2 * x.double().abs() + 1, x.double()[:0]),
-        eager=lambda x: (2 * x + 1, x[:0]),
+        schema="toys::affine(Tensor x) -> (Tensor line, Tensor rest)",
+        outputs={"line": toys.AFFINE.outputs["output"], "rest": second},
+        reference=lambda x: (2 * x.double() + 1, left_out(x.double())),
+        eager=lambda x: (2 * x + 1, left_out(x)),
     )
-    problem = Problem(spec, CPU)
+    problem = Problem(toys.op(spec), CPU)
     assert not problem.instance(spec.cases[0], torch.float32, 0).empty
     require_no_impostor(problem, torch.float32, spec.cases, (0, 1))
-    require_telling(problem, spec.sizes[0], torch.float32, (0, 1))
-    vacuous = replace(spec, reference=lambda x: (0 * x.double(), x.double()[:0]))
-    with pytest.raises(VacuousProblem, match="output 0: "):
-        require_no_impostor(Problem(vacuous, CPU), torch.float32, spec.cases, (0, 1))
+    require_no_impostor_at(problem, spec.sizes[0], torch.float32, (0, 1))
+    vacuous = replace(spec, reference=lambda x: (0 * x.double(), left_out(x.double())))
+    with pytest.raises(VacuousProblem, match="line: "):
+        require_no_impostor(Problem(toys.op(vacuous), CPU), torch.float32, spec.cases, (0, 1))
 
 
 def test_a_sum_over_everything_has_one_element_and_is_no_constant():
     spec = replace(
         toys.AFFINE,
-        outputs=lambda x: torch.empty((), dtype=x.dtype),
+        outputs={"output": Output(shape=lambda x: (), terms=len, magnitude=lambda x: x.double().abs().sum())},
         reference=lambda x: x.double().sum(),
-        magnitude=lambda x: x.double().abs().sum(),
-        terms=lambda x: len(x),
         dtypes=(torch.float32,),
     )
-    require_no_impostor(Problem(spec, CPU), torch.float32, spec.cases, (0, 1))
+    require_no_impostor(Problem(toys.op(spec), CPU), torch.float32, spec.cases, (0, 1))
+    nothing = toys.op(replace(spec, reference=lambda x: 0 * x.double().sum()))
     with pytest.raises(VacuousProblem, match="zeros"):
-        require_no_impostor(
-            Problem(replace(spec, reference=lambda x: 0 * x.double().sum()), CPU), torch.float32, spec.cases, (0, 1)
-        )
+        require_no_impostor(Problem(nothing, CPU), torch.float32, spec.cases, (0, 1))
 
 
-def test_a_timed_size_that_tells_nothing_is_refused():
+def test_a_timed_size_that_an_impostor_passes_is_refused():
     spec = replace(toys.AFFINE, inputs=constant_inputs(1.0), sizes=(Case("large", {"n": 4096}),))
     with pytest.raises(
         VacuousProblem,
-        match=r"large\(n=4096\), torch.float32, output 0: a constant and another seed.s output pass at this size",
+        match=r"large\(n=4096\), torch.float32, output: a constant and another seed.s output pass at this size",
     ):
-        require_telling(Problem(spec, CPU), spec.sizes[0], torch.float32, (0,))
+        require_no_impostor_at(Problem(toys.op(spec), CPU), spec.sizes[0], torch.float32, (0,))
 
 
-def test_rounding_that_a_long_sum_hides_is_said_not_refused():
-    spec = replace(toys.AFFINE, magnitude=lambda x: 3000 * (2 * x.double().abs() + 1))
+def test_rounding_within_the_tolerance_of_a_long_sum_is_returned_not_refused():
+    spec = toys.judged(toys.AFFINE, magnitude=lambda x: 3000 * (2 * x.double().abs() + 1))
     with pytest.raises(VacuousProblem, match="values rounded to float16 passes each of the 1 cases"):
-        require_no_impostor(Problem(spec, CPU), torch.float32, spec.cases[:1], (0, 1))
-    assert require_telling(Problem(spec, CPU), spec.sizes[0], torch.float32, (0,)) == ("values rounded to float16",)
+        require_no_impostor(Problem(toys.op(spec), CPU), torch.float32, spec.cases[:1], (0, 1))
+    assert require_no_impostor_at(Problem(toys.op(spec), CPU), spec.sizes[0], torch.float32, (0,)) == (
+        "values rounded to float16",
+    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpwise.lab.shrink import shrink
-from warpwise.registry import Case
+from warpwise.lab.verify.shrink import shrink
+from warpwise.operation import Case
 
 
 def still() -> float:

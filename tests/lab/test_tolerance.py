@@ -9,7 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpwise.lab.tolerance import accumulator, bound, compare, growth
+from warpwise.lab.verify import tolerance
+from warpwise.lab.verify.tolerance import accumulator, bound, compare, growth
 
 F32, F64, F16 = torch.float32, torch.float64, torch.float16
 NAN, INF = math.nan, math.inf
@@ -61,7 +62,7 @@ def test_the_largest_error_is_given_over_its_tolerance():
 
 
 def test_chunks_are_put_together(monkeypatch):
-    monkeypatch.setattr("warpwise.lab.tolerance.CHUNK", 8)
+    monkeypatch.setattr(tolerance, "CHUNK", 8)
     actual = torch.arange(30.0)
     actual[[9, 20]] = -1
     found = compare(actual.reshape(5, 6), torch.arange(30, dtype=F64).reshape(5, 6), None, 1, F32)

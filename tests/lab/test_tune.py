@@ -12,12 +12,12 @@ import torch
 from tests.lab import toys
 from tests.lab.fakes import FakeTimer
 
-from warpwise import lab, tuned
+from warpwise import lab
 from warpwise.cuda.source import includes
 from warpwise.lab.tune import Progress, TuneError
-from warpwise.lab.tune.candidates import Hopes, fingerprint
-from warpwise.registry import Case, Op, Rung
-from warpwise.tuned import Device, Point, Table, Tables
+from warpwise.lab.tune.candidates import Pruner, fingerprint
+from warpwise.operation import Case, Device, Op, Rung, Tables
+from warpwise.operation.tables import Table, TunedPoint, load
 
 CPU = Device("cpu")
 SMALL, LARGE = Case("small", {"n": 64}), Case("large", {"n": 4096})
@@ -43,7 +43,7 @@ def rung(name: str, launch: Any = plain, **options: Any) -> Rung:
 
 def tunable(*rungs: Rung, folder: Path | None = None, **options: Any) -> Op:
     tables = Tables("affine", folder, described, **options)
-    return replace(toys.op(toys.AFFINE), rungs=rungs, chooser=tables)
+    return replace(toys.op(toys.AFFINE), rungs=rungs, tables=tables)
 
 
 CONFIGURED = rung("k02_tiled", configs=lambda x: ("64", "128") if x.shape[0] > 100 else ("64",))
@@ -67,7 +67,7 @@ def test_the_fastest_right_candidate_wins_and_pytorch_is_one(tmp_path):
     assert (large.candidates, large.work) == (4, 2 * 4096)
     assert len(made.notes) == 2, "a wrong rung is told at both sizes"
     assert "k03_wrong" in made.notes[0]
-    assert tuned.load(made.path) == made.table
+    assert load(made.path) == made.table
 
 
 def test_nothing_is_timed_where_there_is_nothing(tmp_path):
@@ -88,8 +88,8 @@ def test_a_point_that_could_not_be_asked_is_passed_over_when_it_is_read(tmp_path
     data = json.loads(path.read_text())
     data["points"][0].update(wrong)
     path.write_text(json.dumps(data))
-    with pytest.warns(UserWarning, match="not a table of tuned choices, passed over"):
-        assert tuned.load(path) is None
+    with pytest.warns(UserWarning, match="not a table of tuned choices, ignored"):
+        assert load(path) is None
 
 
 def test_a_rung_by_name_is_never_chosen(tmp_path, monkeypatch):
@@ -123,17 +123,17 @@ def test_who_is_far_behind_is_not_tried_at_larger_sizes(tmp_path):
 
 
 def test_one_good_showing_keeps_a_rung_among_the_candidates():
-    def point(m: int, k: int) -> Point:
-        return Point("float32", "", {"m": m, "k": k}, "k02", MICRO, "", None, 1, 2, "")
+    def point(m: int, k: int) -> TunedPoint:
+        return TunedPoint("float32", "", {"m": m, "k": k}, "k02", MICRO, "", None, 1, 2, "")
 
-    hopes, found = Hopes(), [rung("k01"), rung("k02@64")]
-    hopes.note(point(128, 16384), {"k01": 50 * MICRO, "k02@64": 2 * MICRO})
-    assert [each.name for each in hopes.left(found, "float32", {"m": 256, "k": 16384})] == ["k02@64"]
-    assert hopes.left(found, "float32", {"m": 64, "k": 16384}) == found, "smaller in one dimension"
-    assert hopes.left(found, "bfloat16", {"m": 256, "k": 16384}) == found
-    hopes.note(point(1024, 1024), {"k01": 3 * MICRO, "k02@32": 2 * MICRO})
-    assert [each.name for each in hopes.left(found, "float32", {"m": 512, "k": 16384})] == ["k02@64"]
-    assert hopes.left(found, "float32", {"m": 1024, "k": 16384}) == found
+    pruner, found = Pruner(), [rung("k01"), rung("k02@64")]
+    pruner.note(point(128, 16384), {"k01": 50 * MICRO, "k02@64": 2 * MICRO})
+    assert [each.name for each in pruner.remaining(found, "float32", {"m": 256, "k": 16384})] == ["k02@64"]
+    assert pruner.remaining(found, "float32", {"m": 64, "k": 16384}) == found, "smaller in one dimension"
+    assert pruner.remaining(found, "bfloat16", {"m": 256, "k": 16384}) == found
+    pruner.note(point(1024, 1024), {"k01": 3 * MICRO, "k02@32": 2 * MICRO})
+    assert [each.name for each in pruner.remaining(found, "float32", {"m": 512, "k": 16384})] == ["k02@64"]
+    assert pruner.remaining(found, "float32", {"m": 1024, "k": 16384}) == found
 
 
 def test_a_stopped_tune_goes_on_where_it_was(tmp_path):
@@ -150,7 +150,7 @@ def test_a_stopped_tune_goes_on_where_it_was(tmp_path):
     times = {"k01_plain": [1 * MICRO], "torch": [2 * MICRO]}
     with pytest.raises(KeyboardInterrupt):
         run(op, tmp_path, Stopped(**times))
-    kept = tuned.load(tmp_path / "t.json")
+    kept = load(tmp_path / "t.json")
     assert kept is not None
     assert [point.sizes["n"] for point in kept.points] == [64]
     made, steps = run(op, tmp_path, FakeTimer(**times))
@@ -192,7 +192,7 @@ def test_another_devices_table_is_not_mixed_in(tmp_path):
 def test_layouts_are_points_of_their_own(tmp_path):
     arrangements = {"plain": lambda x: (x,), "gaps": lambda x: (x.repeat_interleave(2)[::2],)}
     tables = Tables("affine", None, lambda x: ("gaps" if x.stride(0) > 1 else "plain", {"n": x.shape[0]}), arrangements)
-    op = replace(tunable(rung("k01_plain", strided=True)), chooser=tables)
+    op = replace(tunable(rung("k01_plain", strided=True)), tables=tables)
     timer = FakeTimer(k01_plain=[1 * MICRO], torch=[2 * MICRO])
     made, _ = run(op, tmp_path, timer, sizes=[SMALL])
     assert {point.kind for point in made.table.points} == {"plain", "gaps"}
@@ -208,12 +208,12 @@ def test_what_cannot_be_tuned_says_why(tmp_path):
         run(tunable(replace(rung("k01_plain"), language="cuda")), tmp_path, timer)
 
 
-def _point(winner: str, n: int, seconds: float = 1e-5, kind: str = "", dtype: str = "float32") -> Point:
-    return Point(dtype, kind, {"n": n}, winner, seconds, "torch", 2e-5, 2 * n)
+def _point(winner: str, n: int, seconds: float = 1e-5, kind: str = "", dtype: str = "float32") -> TunedPoint:
+    return TunedPoint(dtype, kind, {"n": n}, winner, seconds, "torch", 2e-5, 2 * n)
 
 
 def chosen(op: Op, n: int, device: Device = CPU, dtype: torch.dtype = torch.float32) -> Any:
-    return op.chooser.choice(op, torch.ones(n, dtype=dtype), device=device)
+    return op.tables.choice(op, torch.ones(n, dtype=dtype), device=device)
 
 
 def test_the_nearest_point_chooses(tmp_path, monkeypatch):
@@ -252,7 +252,7 @@ def test_the_users_table_comes_before_the_shipped_one(tmp_path, monkeypatch):
     op = tunable(rung("k01_plain"), rung("k02_other"), folder=tmp_path)
     Table("affine", CPU, (_point("k01_plain", 64), _point("torch", 1024))).save(tmp_path / "cpu.json")
     assert chosen(op, 64).source == "shipped table"
-    Table("affine", CPU, (_point("k02_other", 64),)).save(op.chooser.users(CPU))
+    Table("affine", CPU, (_point("k02_other", 64),)).save(op.tables.user_file(CPU))
     assert (chosen(op, 64).name, chosen(op, 64).source) == ("k02_other", "user's table")
     assert chosen(op, 1000).name is None, "the shipped point is nearer"
 
@@ -274,10 +274,10 @@ def test_a_damaged_table_is_passed_over_with_a_warning(text, tmp_path):
     path = tmp_path / "cpu.json"
     path.write_text(text)
     with pytest.warns(UserWarning, match="not a table of tuned choices"):
-        assert tuned.load(path) is None
+        assert load(path) is None
 
 
 def test_a_table_of_another_schema_is_no_table(tmp_path):
     (tmp_path / "cpu.json").write_text(json.dumps({"schema": 99}))
-    assert tuned.load(tmp_path / "cpu.json") is None
-    assert tuned.load(tmp_path / "nothing.json") is None
+    assert load(tmp_path / "cpu.json") is None
+    assert load(tmp_path / "nothing.json") is None

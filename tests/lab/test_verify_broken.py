@@ -10,7 +10,7 @@ import torch
 from tests.lab import toys
 
 from warpwise.lab import verify
-from warpwise.registry import Spec
+from warpwise.operation import Spec
 
 CPU = torch.device("cpu")
 
@@ -168,10 +168,10 @@ BROKEN: list[tuple[Spec, Callable[..., None], str, str, dict[str, Any]]] = [
     (toys.AFFINE, off_by_one_tail, "unwritten", "was never written", {}),
     (toys.AFFINE, one_nan, "value", "is nan, expected", {}),
     (toys.ROW_SUM, forgets_last_row, "unwritten", "output[31] was never written", {}),
-    (toys.AFFINE, mutates_input, "input", "changed argument 0", {}),
-    (toys.AFFINE, writes_past_the_end, "guard", "wrote outside output 0, at byte 2048 of 2048", {}),
+    (toys.AFFINE, mutates_input, "input", "changed x, first at byte", {}),
+    (toys.AFFINE, writes_past_the_end, "guard", "wrote outside output, at byte 2048 of 2048", {}),
     (toys.AFFINE, writes_before_the_start, "guard", "4 bytes before its first byte", {}),
-    (toys.SOFTMAX, writes_a_row_too_many, "guard", "wrote outside output 0, at byte", {}),
+    (toys.SOFTMAX, writes_a_row_too_many, "guard", "wrote outside output, at byte", {}),
     (toys.AFFINE, adds_to_the_output, "unwritten", "or only added to", {}),
     (toys.AFFINE, takes_strides_for_contiguous, "value", "strided", {"strided": True}),
     (toys.AFFINE, ignores_the_offset, "value", "unaligned", {}),
@@ -212,7 +212,7 @@ def test_a_failure_says_index_values_tolerance_and_count():
     assert first.index == (256,)
     assert first.output == 0
     assert (first.wrong, first.total) == (256, 512)
-    (x,) = toys.AFFINE.inputs(first.case, torch.float32, CPU, first.seed)
+    (x,) = toys.AFFINE.arguments(first.case, torch.float32, CPU, first.seed)
     assert first.expected == pytest.approx(2 * x[256].item() + 1)
     assert first.actual == pytest.approx(2 * x[0].item() + 1)
     assert 0 < first.tolerance < 1e-4
@@ -242,7 +242,8 @@ def test_a_mutated_input_is_put_back_for_the_next_rung():
 
     from warpwise.lab import Problem
 
-    op, problem = toys.op(toys.AFFINE, mutates_input, honest), Problem(toys.AFFINE, CPU)
+    op = toys.op(toys.AFFINE, mutates_input, honest)
+    problem = Problem(op, CPU)
     assert verify(op, "mutates_input", problem=problem).status == "wrong"
     assert verify(op, "honest", problem=problem).status == "right"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.lab import toys
 
 from warpwise.lab import IncompleteCases, ProblemError, verify
-from warpwise.registry import Case, UnknownRung
+from warpwise.operation import Case, UnknownRung
 
 CPU = torch.device("cpu")
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from warpwise.registry import Case, Cost, Op, Rung, Spec, arranged
+from warpwise.operation import Case, Cost, Op, Output, Rung, Spec
 
 
 def cases(**shapes: tuple[int, ...]) -> tuple[Case, ...]:
@@ -32,102 +33,110 @@ def draw(
 ) -> torch.Tensor:
     generator = torch.Generator(device).manual_seed(seed)
     values = torch.randn(shape, generator=generator, device=device)
-    return arranged((values * (huge if case.values == "huge" else 1.0)).to(dtype), case.layout)
+    return (values * (huge if case.values == "huge" else 1.0)).to(dtype)
 
 
-def nothing_to_check(*args: Any) -> None:
-    return None
+def judged(spec: Spec, **options: Any) -> Spec:
+    """``spec``, whose one output is called ``output``, with other options of that output."""
+    return replace(spec, outputs={"output": replace(spec.outputs["output"], **options)})
 
 
-def affine_inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[Any, ...]:
-    return (draw(case, (case.sizes["n"],), dtype, device, seed, 1e4),)
+def affine_inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> Mapping[str, Any]:
+    return {"x": draw(case, (case.sizes["n"],), dtype, device, seed, 1e4)}
 
 
 AFFINE = Spec(
-    name="affine",
+    schema="toys::affine(Tensor x) -> Tensor",
     summary="2 x + 1, element by element.",
     inputs=affine_inputs,
-    check=nothing_to_check,
-    outputs=lambda x: torch.empty(x.shape, dtype=x.dtype, device=x.device),
+    outputs={"output": Output(like="x", magnitude=lambda x: 2 * x.double().abs() + 1)},
     reference=lambda x: 2 * x.double() + 1,
     eager=lambda x: 2 * x + 1,
     cost=lambda x: Cost(2 * x.nbytes, 2 * x.numel()),
-    magnitude=lambda x: 2 * x.double().abs() + 1,
     cases=cases(n=(1037, 512)),
     sizes=(Case("large", {"n": 8192}),),
     dtypes=(torch.float32, torch.float16),
 )
 
 
-def matrix_inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[Any, ...]:
-    return (draw(case, (case.sizes["rows"], case.sizes["columns"]), dtype, device, seed, 500.0),)
+def matrix_inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> Mapping[str, Any]:
+    return {"x": draw(case, (case.sizes["rows"], case.sizes["columns"]), dtype, device, seed, 500.0)}
 
 
 ROW_SUM = Spec(
-    name="row_sum",
+    schema="toys::row_sum(Tensor x) -> Tensor",
     summary="The sum of each row.",
     inputs=matrix_inputs,
-    check=nothing_to_check,
-    outputs=lambda x: torch.empty(x.shape[:1], dtype=x.dtype, device=x.device),
+    outputs={
+        "output": Output(
+            shape=lambda x: x.shape[:1], terms=lambda x: x.shape[1], magnitude=lambda x: x.double().abs().sum(1)
+        )
+    },
     reference=lambda x: x.double().sum(1),
     eager=lambda x: x.sum(1),
     cost=lambda x: Cost(x.nbytes + x.shape[0] * x.element_size(), x.numel()),
-    terms=lambda x: x.shape[1],
-    magnitude=lambda x: x.double().abs().sum(1),
     cases=cases(rows=(37, 32), columns=(301, 256)),
     sizes=(Case("large", {"rows": 64, "columns": 64}),),
     dtypes=(torch.float32, torch.float16),
 )
 
 SOFTMAX = Spec(
-    name="row_softmax",
+    schema="toys::row_softmax(Tensor x) -> Tensor",
     summary="Softmax of each row.",
     inputs=matrix_inputs,
-    check=nothing_to_check,
-    outputs=lambda x: torch.empty(x.shape, dtype=x.dtype, device=x.device),
+    outputs={
+        "output": Output(
+            like="x",
+            terms=lambda x: x.shape[1],
+            magnitude=lambda x: torch.softmax(x.double(), 1) * (1 + x.double().amax(1, keepdim=True) - x.double()),
+        )
+    },
     reference=lambda x: torch.softmax(x.double(), 1),
     eager=lambda x: torch.softmax(x, 1),
     cost=lambda x: Cost(2 * x.nbytes, 5 * x.numel()),
-    terms=lambda x: x.shape[1],
-    magnitude=lambda x: torch.softmax(x.double(), 1) * (1 + x.double().amax(1, keepdim=True) - x.double()),
     cases=cases(rows=(19, 16), columns=(101, 64)),
     sizes=(Case("large", {"rows": 64, "columns": 64}),),
 )
 
 
-def product_inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[Any, ...]:
+def product_inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> Mapping[str, Any]:
     m, n, k = (case.sizes[name] for name in "mnk")
-    return draw(case, (m, k), dtype, device, 2 * seed, 300.0), draw(case, (k, n), dtype, device, 2 * seed + 1, 300.0)
+    return {
+        "a": draw(case, (m, k), dtype, device, 2 * seed, 300.0),
+        "b": draw(case, (k, n), dtype, device, 2 * seed + 1, 300.0),
+    }
 
 
 MATMUL = Spec(
-    name="product",
+    schema="toys::product(Tensor a, Tensor b) -> Tensor",
     summary="A matrix product.",
     inputs=product_inputs,
-    check=nothing_to_check,
-    outputs=lambda a, b: torch.empty(a.shape[0], b.shape[1], dtype=a.dtype, device=a.device),
+    outputs={
+        "output": Output(
+            shape=lambda a, b: (a.shape[0], b.shape[1]),
+            terms=lambda a, b: a.shape[1],
+            magnitude=lambda a, b: a.double().abs() @ b.double().abs(),
+        )
+    },
     reference=lambda a, b: a.double() @ b.double(),
     eager=lambda a, b: a @ b,
     cost=lambda a, b: Cost(a.nbytes + b.nbytes, 2 * a.shape[0] * a.shape[1] * b.shape[1]),
-    terms=lambda a, b: a.shape[1],
-    magnitude=lambda a, b: a.double().abs() @ b.double().abs(),
     cases=cases(m=(33, 32), n=(21, 32), k=(75, 64)),
     sizes=(Case("large", {"m": 64, "n": 64, "k": 64}),),
 )
 
 
-def keys(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[Any, ...]:
+def keys(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> Mapping[str, Any]:
     generator = torch.Generator(device).manual_seed(seed)
     values = torch.randint(0, 16, (case.sizes["n"],), generator=generator, device=device).to(dtype)
-    return (arranged(values, case.layout),)
+    return {"x": values}
 
 
 COUNTS = Spec(
-    name="counts",
+    schema="toys::counts(Tensor x) -> Tensor",
     summary="How often each of 16 values occurs.",
     inputs=keys,
-    check=nothing_to_check,
-    outputs=lambda x: torch.empty(16, dtype=torch.int32, device=x.device),
+    outputs={"output": Output(shape=lambda x: (16,), dtype=torch.int32)},
     reference=lambda x: torch.bincount(x.long(), minlength=16),
     eager=lambda x: torch.bincount(x, minlength=16).int(),
     cost=lambda x: Cost(x.nbytes + 64),
@@ -141,4 +150,4 @@ def op(spec: Spec, *launches: Callable[..., None], **options: Any) -> Op:
     """``spec`` with one plain-Python rung for each function, named after it."""
     options = {"language": "python", "source": Path(__file__), **options}
     rungs = tuple(Rung(name=launch.__name__, idea="a test", launch=launch, **options) for launch in launches)
-    return Op(spec, rungs, default=lambda *args: None)
+    return Op(spec, rungs)

@@ -20,7 +20,7 @@ from tests.operation.nine import (
 )
 
 from warpwise import lab
-from warpwise.lab.contest import opponents, time_point
+from warpwise.lab.time_point import opponents, time_point
 from warpwise.lab.timing.compare import Rules
 from warpwise.lab.timing.cpu_timer import CpuTimer
 from warpwise.operation import Rung
@@ -51,11 +51,11 @@ def test_it_is_timed_beside_pytorch(op):
     """The emulated kernel, by a CPU's clock: what is shown is that the lab times such operations, not how fast they are."""
     problem = lab.Problem(op, CPU)
     case = next(case for case in op.spec.cases if case.name == "ragged")
-    point, contest = time_point(
+    point, timed_point = time_point(
         op, problem, case, op.spec.dtypes[0], op.rungs, (0, 1), CpuTimer(), Rules(0.5, 0.2), lambda units: None,
         opponents(op, compiled=False),
     )  # fmt: skip
-    assert not contest.failures, contest.failures
+    assert not timed_point.failures, timed_point.failures
     timed = {entry.name: entry.timing for entry in point.entries}
     assert set(timed) == {op.rungs[0].name, "torch"}
     assert all(timing is not None and timing.median > 0 for timing in timed.values()), point

@@ -105,7 +105,7 @@ def test_factors_come_to_lie_along_k_in_rows_on_16_bytes(m, n, k, shift, turned)
 def test_the_tolerance_tells_sums_that_stay_in_the_matrix_units():
     """A sum that is cut to 13 bits after its point every 32 products is refused where it is long, as cuBLAS makes it
     with ``use_fast_accum``; in groups of 128 or 256, added in float32, it passes."""
-    from warpwise.lab.tolerance import compare
+    from warpwise.lab.verify.tolerance import compare
 
     case = spec.Case("long", {"m": 32, "n": 32, "k": 16384})
     args = spec.SPEC.arguments(case, E4M3, torch.device("cpu"), 0)

@@ -14,12 +14,13 @@ from rich.live import Live
 from rich.markup import escape
 
 from warpwise import lab, operation
+from warpwise.cli.cases import ALL, attr_option, cases_named
 from warpwise.cli.console import wide_console
 from warpwise.cli.kept import open_store
 from warpwise.cli.ladder_table import LadderTable
-from warpwise.cli.targets import ALL, find_ops, find_rung, known_ops, sizes_named
+from warpwise.cli.targets import find_ops, find_rung, known_ops
 from warpwise.lab.timing.environment import resolve
-from warpwise.lab.verdict import Step
+from warpwise.lab.verify.verdict import Step
 from warpwise.operation import Op
 
 
@@ -33,6 +34,7 @@ from warpwise.operation import Op
     metavar="NAME",
     help="A size by name, 'all', or as rows=1000,columns=77.  [default: the first]",
 )
+@attr_option
 @click.option(
     "--dtype",
     "dtypes",
@@ -56,15 +58,21 @@ from warpwise.operation import Op
 )
 @click.option("--no-store", is_flag=True, help="Write nothing to the results store that `warpwise history` shows.")
 def climb(
-    names: Sequence[str], where: str | None, sizes: Sequence[str], dtypes: Sequence[str], rungs: Sequence[str],
-    budget: float,
-    json_path: Path | None, no_store: bool,
+    names: Sequence[str], where: str | None, sizes: Sequence[str], attributes: Sequence[str], dtypes: Sequence[str],
+    rungs: Sequence[str], budget: float, json_path: Path | None, no_store: bool,
 ) -> int:  # fmt: skip
     """Verify every rung of OP against float64 and, on a GPU, time the correct ones, PyTorch and the vendor's library.
 
-    On a CPU the rungs run emulated with all checks, and the table shows the last times recorded on a GPU. OP may be
-    'all', or a Python file that defines an operation, as `warpwise new` writes it. Verdicts and times are stored as
-    soon as they are known. Exits with 1 if a rung is wrong, or if a rung named by --rung could not be tested.
+    On a CPU the rungs run emulated with all checks, also at the sizes and attributes that are named, and the table shows
+    the last times recorded on a GPU. If OP has a gradient, it is compared with autograd of the float64 reference. OP may
+    be 'all', or a Python file that defines an operation, as `warpwise new` writes it. Verdicts and times are stored as
+    soon as they are known. Exits with 1 if a rung or the gradient is wrong, or if a rung named by --rung could not be
+    tested.
+
+    \b
+    warpwise climb softmax
+    warpwise climb matmul --rung k08 --size m=64,n=64,k=8
+    warpwise climb linear --attr activation=gelu --attr return_preactivation=true
     """
     console = wide_console()
     ops = _ops(names)
@@ -77,7 +85,7 @@ def climb(
     right = True
     with contextlib.nullcontext() if no_store else open_store("; --no-store runs without it") as store:
         for op in ops:
-            ladder = _climb(console, op, where, sizes, dtypes, rungs, budget, store)
+            ladder = _climb(console, op, where, sizes, attributes, dtypes, rungs, budget, store)
             tested = not rungs or all(row.verdict.status != "untested" for row in ladder.rows)
             right = right and ladder.right and tested
             if json_path is not None:
@@ -118,13 +126,13 @@ def _ops(names: Sequence[str]) -> list[Op]:
 
 
 def _climb(
-    console: Console, op: Op, where: str | None, sizes: Sequence[str], dtypes: Sequence[str], rungs: Sequence[str],
-    budget: float,
-    store: lab.store.Store | None,
+    console: Console, op: Op, where: str | None, sizes: Sequence[str], attributes: Sequence[str], dtypes: Sequence[str],
+    rungs: Sequence[str], budget: float, store: lab.store.Store | None,
 ) -> lab.Ladder:  # fmt: skip
     """Climb one ladder, and draw and store it meanwhile."""
     chosen_dtypes = dtypes_named(op, dtypes)
-    cases = sizes_named(op, sizes)
+    cases = cases_named(op, sizes, attributes)
+    named = bool(sizes or attributes) or resolve(where).type == "cuda"
     timed = chosen_dtypes or list(op.spec.dtypes[:1])
     try:
         shown = [op.rung(name) for name in rungs] if rungs else list(op.rungs)
@@ -137,23 +145,33 @@ def _climb(
                 keeper.keep(step)
 
             ladder = lab.climb(
-                op, device=where, sizes=cases, dtypes=chosen_dtypes, timed_dtypes=timed,
+                op, device=where, sizes=cases if named else None, dtypes=chosen_dtypes, timed_dtypes=timed,
                 rungs=[rung.name for rung in shown], progress=progress, budget_s=budget,
             )  # fmt: skip
-            table.finish(ladder, cases[0].name, timed[0])
+            table.finish(ladder, cases[0].name if cases else "", timed[0])
             keeper.finish(ladder)
         if not console.is_terminal:
             console.print(table)
-    except (ValueError, RuntimeError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:
         raise click.ClickException(f"{op.name}: {error}" if op.name not in str(error) else str(error)) from error
     for row in ladder.rows:
         if row.verdict.status == "wrong":
             console.print(f"[bold red]wrong[/] {escape(str(row.verdict))}", soft_wrap=True)
         elif rungs and row.verdict.status == "untested":
             console.print(f"[yellow]untested[/] {escape(str(row.verdict))}", soft_wrap=True)
+    if ladder.gradient is not None:
+        console.print(_gradient_line(ladder.gradient), soft_wrap=True)
     for note in (*ladder.notes, *keeper.notes):
         console.print(f"[yellow]{escape(note)}[/]", soft_wrap=True)
     return ladder
+
+
+def _gradient_line(verdict: lab.Verdict) -> str:
+    """``gradient: right (12 cases)``, or the first failure."""
+    if verdict.right:
+        return f"gradient: [green]right[/] ({len(verdict.cases)} cases)"
+    failed = escape(str(verdict.failures[0])) if verdict.failures else "no case has a gradient"
+    return f"gradient: [bold red]{verdict.status}[/]: {failed}"
 
 
 class _Keeper:

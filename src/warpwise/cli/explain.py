@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from warpwise import cuda
+from warpwise.cli.cases import attr_option, cases_named, with_attributes
 from warpwise.cli.console import wide_console
 from warpwise.cli.kernel_options import (
     arguments,
@@ -25,7 +26,7 @@ from warpwise.cli.kernel_options import (
     timeout_option,
 )
 from warpwise.cli.measured import compare, launches_of, require_gpu
-from warpwise.cli.targets import find_rung, find_target, is_rung, sizes_named
+from warpwise.cli.targets import find_rung, find_target, is_rung
 from warpwise.lab.explain import Explanations, explain_rung
 from warpwise.lab.explain import explain as explain_kernel
 from warpwise.lab.explain.render import html, terminal
@@ -51,6 +52,7 @@ class Blocks(click.ParamType):
 @click.argument("what", metavar="FILE.cu|OP:RUNG")
 @kernel_options(required=False)
 @click.option("--size", metavar="NAME", help="OP:RUNG: a size by name, or as rows=1000,columns=77.")
+@attr_option
 @click.option("--dtype", help="OP:RUNG: float32, bfloat16, ...  [default: the first]")
 @click.option("--target", default="sm_90", show_default=True, help="The device to compile for and to predict.")
 @click.option("--line", type=click.IntRange(min=1), help="The line whose lanes are drawn.  [default: the worst]")
@@ -68,9 +70,9 @@ class Blocks(click.ParamType):
 @timeout_option
 def explain(
     what: str, expression: str | None, grid: tuple[int, ...] | None, block: tuple[int, ...] | None, shared: int,
-    texts: Sequence[str], include: Sequence[Path], define: Sequence[str], size: str | None, dtype: str | None,
-    target: str,
-    line: int | None, all_lines: bool, blocks: object, trusted: bool, ncu: bool, html_path: Path | None,
+    texts: Sequence[str], include: Sequence[Path], define: Sequence[str], size: str | None, attributes: Sequence[str],
+    dtype: str | None, target: str, line: int | None, all_lines: bool, blocks: object, trusted: bool, ncu: bool,
+    html_path: Path | None,
     json_path: Path | None, seed: int, timeout: float,
 ) -> int:  # fmt: skip
     """Explain why a kernel is slow: its counters, what limits it, the lines that cost most, and what to try.
@@ -104,7 +106,7 @@ def explain(
         else:
             op, rung = _rung(what)
             kind = _dtype(op, rung, dtype)
-            case = _case(op, size) if size else None
+            case = _case(op, kind, size, attributes)
             with console.status(f"{op.name} {rung.name}: checking and executing on the CPU"):
                 found = explain_rung(op, rung, case, kind, seed=seed, **options)
             chosen = case or checkable(op, kind)
@@ -144,8 +146,10 @@ def _rung(what: str) -> tuple[Op, Rung]:
     return op, find_rung(op, name, "OP:RUNG")
 
 
-def _case(op: Op, size: str) -> Case:
-    return sizes_named(op, [size])[0]
+def _case(op: Op, dtype: torch.dtype, size: str | None, attributes: Sequence[str]) -> Case | None:
+    if size:
+        return cases_named(op, [size], attributes)[0]
+    return with_attributes(op, [checkable(op, dtype)], attributes)[0] if attributes else None
 
 
 def _sizes(case: Case) -> str:

@@ -15,7 +15,7 @@ from rich.text import Text
 from warpwise.lab import Entry, Ladder, Point, Recorded, Verdict
 from warpwise.lab.ladder import group_notes
 from warpwise.lab.timing.timing import duration, rate_text
-from warpwise.lab.verdict import Step, dtype_name
+from warpwise.lab.verify.verdict import Step, dtype_name
 from warpwise.operation import Op, Rung
 
 MARKS = {"right": "[green]✓ right[/]", "wrong": "[bold red]✗ wrong[/]", "untested": "[yellow]– untested[/]"}
@@ -24,6 +24,7 @@ STAGES = {
     "verify": "verifying",
     "shrink": "minimising a failure",
     "reference": "reference",
+    "gradient": "verifying the gradient",
     "time": "timing",
 }
 

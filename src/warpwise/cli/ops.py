@@ -1,19 +1,22 @@
-"""``warpwise ops``: list the operations, or the rungs, sizes and layouts of one."""
+"""``warpwise ops``: the operations, or the schema, rungs, sizes and attributes of one of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 import click
+import torch
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from warpwise import operation
+from warpwise.cli.cases import attributes_of
 from warpwise.cli.console import wide_console
 from warpwise.cli.targets import find_op, known_ops
-from warpwise.lab.verdict import dtype_name
+from warpwise.lab.verify.verdict import dtype_name
 from warpwise.operation import Op, Tables
+from warpwise.operation.schema import REQUIRED
 
 LANGUAGES = {"cuda": "CUDA C++", "triton": "Triton", "c": "C", "python": "Python"}
 
@@ -21,7 +24,7 @@ LANGUAGES = {"cuda": "CUDA C++", "triton": "Triton", "c": "C", "python": "Python
 @click.command("ops")
 @click.argument("name", metavar="[OP]", required=False)
 def ops(name: str | None) -> int:
-    """List the operations, or the rungs, sizes, dtypes and layouts of OP.
+    """List the operations, or the schema, rungs, sizes, attributes, dtypes and layouts of OP.
 
     `climb`, `check`, `explain`, `profile` and `tune` accept these names. OP may be a Python file that defines an
     operation.
@@ -52,6 +55,9 @@ def _operations(found: Iterable[Op]) -> Table:
 
 def _print_ladder(console: Console, op: Op) -> None:
     console.print(f"[bold]{op.name}[/]  {escape(op.spec.summary)}")
+    console.print(f"schema      {escape(' '.join(op.spec.schema.split()))}", soft_wrap=True)
+    console.print(f"outputs     {escape(', '.join(_output(op, name) for name in op.spec.results))}", soft_wrap=True)
+    console.print(f"gradient    {escape(_gradient(op))}", soft_wrap=True)
     table = _table("rung", "idea", "language", "dtypes", "runs on")
     for rung in op.rungs:
         dtypes = "all" if rung.dtypes is None else ", ".join(map(dtype_name, rung.dtypes))
@@ -59,9 +65,41 @@ def _print_ladder(console: Console, op: Op) -> None:
         idea = f"{rung.idea}{' (by name alone)' if rung.by_name else ''}"
         table.add_row(rung.name, escape(idea), LANGUAGES[rung.language], dtypes, places)
     console.print(table)
-    console.print(f"sizes    {', '.join(escape(str(case)) for case in op.spec.sizes)}", soft_wrap=True)
-    console.print(f"dtypes   {', '.join(map(dtype_name, op.spec.dtypes))}")
+    console.print(f"sizes       {', '.join(escape(str(case)) for case in op.spec.sizes)}", soft_wrap=True)
+    for name, values in attributes_of(op).items():
+        shown = f"{name}: {', '.join(map(repr, values)) or _default(op, name)}"
+        console.print(f"attribute   {escape(shown)}", soft_wrap=True)
+    console.print(f"dtypes      {', '.join(map(dtype_name, op.spec.dtypes))}")
     if isinstance(op.tables, Tables):
         sizes = op.tables.sizes or op.spec.sizes
         layouts = ", ".join(filter(None, op.tables.arrangements)) or "one"
-        console.print(f"tuned    at {len(sizes)} sizes by `warpwise tune {op.name}`; layouts {layouts}", soft_wrap=True)
+        console.print(
+            f"tuned       at {len(sizes)} sizes by `warpwise tune {op.name}`; layouts {layouts}", soft_wrap=True
+        )
+
+
+def _output(op: Op, name: str) -> str:
+    """``mean (saved)``, ``params (mutated)``: an output's name and what is special about it."""
+    output, marks = op.spec.outputs.get(name), []
+    if name in op.spec.parsed.mutated:
+        marks.append("mutated")
+    if output is not None and output.saved:
+        marks.append("saved")
+    if output is not None and output.present is not None:
+        marks.append("optional")
+    if output is not None and isinstance(output.dtype, torch.dtype):
+        marks.append(dtype_name(output.dtype))
+    return f"{name} ({', '.join(marks)})" if marks else name
+
+
+def _gradient(op: Op) -> str:
+    gradient = op.spec.gradient
+    if gradient is None:
+        return "none"
+    return f"by {gradient.op.name}" if gradient.op is not None else "by differentiable operations"
+
+
+def _default(op: Op, name: str) -> str:
+    """The default of the argument ``name``, where no case has a value for it."""
+    argument = op.spec.parsed.arguments[op.spec.parsed.index(name)]
+    return "required" if argument.default is REQUIRED else f"{argument.default!r}"

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from warpwise import operation
+from warpwise.cli.cases import attr_option
 from warpwise.cli.console import wide_console
 from warpwise.cli.profile_targets import Target, resolve_target
 from warpwise.cli.targets import known_ops
@@ -51,6 +52,7 @@ CLOCK_TARGET = "vector_add"
 )
 @click.option("--rows", type=click.IntRange(min=1), default=20, show_default=True, help="Number of rows.")
 @click.option("--size", help="A rung's size by name, or as rows=1000,columns=77.")
+@attr_option
 @click.option("--dtype", help="A rung's dtype: float32, bfloat16, ...  [default: the first]")
 @click.option(
     "--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument of module:function: n=3, x=f32[64,64]."
@@ -71,10 +73,9 @@ CLOCK_TARGET = "vector_add"
 @click.option("--captured", "inside", is_flag=True, hidden=True)
 def profile(
     target: str | None, argv: Sequence[str], schedule_text: str | None, steps: int | None, trace: Path | None,
-    sort: str | None,
-    rows: int, size: str | None, dtype: str | None, arguments: Sequence[str], where: str | None, stacks: bool,
-    as_json: bool,
-    tool: str | None, report: Path | None, clock: bool, inside: bool,
+    sort: str | None, rows: int, size: str | None, attributes: Sequence[str], dtype: str | None,
+    arguments: Sequence[str], where: str | None, stacks: bool, as_json: bool, tool: str | None, report: Path | None,
+    clock: bool, inside: bool,
 ) -> int:  # fmt: skip
     """Run TARGET under PyTorch's profiler and show where the time is spent.
 
@@ -110,7 +111,7 @@ def profile(
             return _script(console, script, argv, plan, trace, stacks, sort, rows, as_json)
         if script is not None:
             raise click.UsageError("--naive-clock times a rung or a function, not a script")
-        chosen = resolve_target(text, device, size, dtype, arguments)
+        chosen = resolve_target(text, device, size, dtype, arguments, attributes)
         if inside:
             captured(chosen.call, plan or Schedule.of(DEFAULT))
             return 0
@@ -242,6 +243,7 @@ def _child(text: str) -> list[str]:
     ):
         if given[name] is not None:
             child += [option, given[name]]
-    for argument in given["arguments"]:
-        child += ["--arg", argument]
+    for option, name in (("--arg", "arguments"), ("--attr", "attributes")):
+        for argument in given[name]:
+            child += [option, argument]
     return child

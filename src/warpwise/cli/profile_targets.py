@@ -15,7 +15,8 @@ import click
 import torch
 
 from warpwise import operation
-from warpwise.cli.targets import find_target, known_ops, sizes_named
+from warpwise.cli.cases import cases_named, with_attributes
+from warpwise.cli.targets import find_target, known_ops
 from warpwise.cli.values import parse
 from warpwise.operation import Case, Op, Rung
 
@@ -39,38 +40,41 @@ def near(name: str, names: Iterable[str]) -> str:
 
 
 def resolve_target(
-    text: str, device: torch.device, size: str | None, dtype: str | None, arguments: Sequence[str], seed: int = 0
-) -> Target:
+    text: str, device: torch.device, size: str | None, dtype: str | None, arguments: Sequence[str],
+    attributes: Sequence[str] = (), seed: int = 0,
+) -> Target:  # fmt: skip
     """The target ``softmax``, ``softmax:k03``, ``softmax:all``, ``own.py:k02`` or ``module:function``.
 
     Raises ``click.BadParameter`` with similar names, or the line at which a file fails.
     """
     if ".py:" in text:
         op, rung = find_target(text, "TARGET")
-        return _of_op(op, rung, device, size, dtype)
+        return _of_op(op, rung, device, size, dtype, attributes)
     first, colon, rest = text.partition(":")
     ops = known_ops()
     if first in ops:
         if arguments:
             raise click.BadParameter(
-                f"{text}: --arg applies to module:function; use --size for a rung", param_hint="--arg"
+                f"{text}: --arg applies to module:function; use --size and --attr for a rung", param_hint="--arg"
             )
-        return _of_op(operation.get(first), rest if colon else "", device, size, dtype)
+        return _of_op(operation.get(first), rest if colon else "", device, size, dtype, attributes)
     if not colon or not rest:
         raise click.BadParameter(
             f"{text!r}: no operation of that name{near(first, ops) or '; there are ' + ', '.join(ops)}. "
             "Expected OP, OP:RUNG, MODULE:FUNCTION or FILE.py",
             param_hint="TARGET",
         )
-    for name, value in (("--size", size), ("--dtype", dtype)):
+    for name, value in (("--size", size), ("--dtype", dtype), ("--attr", attributes or None)):
         if value is not None:
             raise click.BadParameter(f"{text}: applies to rungs; use --arg for a function", param_hint=name)
     return _of_function(text, first, rest, ops, device, arguments, seed)
 
 
-def _of_op(op: Op, name: str, device: torch.device, size: str | None, dtype: str | None) -> Target:
+def _of_op(
+    op: Op, name: str, device: torch.device, size: str | None, dtype: str | None, attributes: Sequence[str]
+) -> Target:
     kind = _dtype(op, dtype)
-    case = _case(op, name, device, size, kind)
+    case = _case(op, name, device, size, attributes, kind)
     args = op.spec.arguments(case, kind, device, 0)
     rungs = _rungs(op, name, args)
     notes = [f"{case}, {str(kind).removeprefix('torch.')}"]
@@ -115,14 +119,17 @@ def _rungs(op: Op, name: str, args: tuple[Any, ...]) -> list[Rung]:
         raise click.BadParameter(f"{error}{like}", param_hint="TARGET") from error
 
 
-def _case(op: Op, name: str, device: torch.device, size: str | None, dtype: torch.dtype) -> Case:
+def _case(
+    op: Op, name: str, device: torch.device, size: str | None, attributes: Sequence[str], dtype: torch.dtype
+) -> Case:
     """The named size. By default the first, or on a CPU the largest ordinary test case that all rungs accept."""
     if size is not None:
-        return sizes_named(op, [size])[0]
+        return cases_named(op, [size], attributes)[0]
     if device.type == "cuda":
-        return op.spec.sizes[0]
+        return cases_named(op, [], attributes)[0]
     plain = [case for case in op.spec.cases if case.layout == "contiguous" and case.values == "normal"]
     plain = sorted(plain or op.spec.cases, key=lambda case: prod(case.sizes.values()), reverse=True)
+    plain = with_attributes(op, plain, attributes)
     for case in plain:
         args = op.spec.arguments(case, dtype, device, 0)
         if not any(op.refusal(rung, *args) for rung in _rungs(op, name or ALL, args)):

@@ -14,7 +14,7 @@ from warpwise.cli.console import wide_console
 from warpwise.cli.kept import open_store
 from warpwise.cli.targets import find_ops, known_ops
 from warpwise.lab import report as pages
-from warpwise.lab.verdict import Step
+from warpwise.lab.verify.verdict import Step
 from warpwise.operation import Op
 
 ALL = "all"

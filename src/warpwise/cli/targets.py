@@ -6,7 +6,6 @@ import importlib.util
 import linecache
 import sys
 import traceback
-from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -15,9 +14,8 @@ import click
 from warpwise import operation
 from warpwise.cache import key
 from warpwise.cli.kept import near
-from warpwise.operation import Case, Op, Rung
+from warpwise.operation import Op, Rung
 
-ALL = "all"
 _OF_FILE: dict[Path, tuple[str, ...]] = {}  # the operations that each loaded file registered
 
 
@@ -154,36 +152,3 @@ def _line(error: BaseException, where: Path) -> str:
         return f":{error.lineno}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(where)]
     return f":{lines[-1]}" if lines else ""
-
-
-def sizes_named(op: Op, names: Sequence[str], more: Sequence[Case] = ()) -> list[Case]:
-    """The sizes of ``--size``: a name, ``all``, or explicit (``rows=1000,columns=77``); by default the first.
-
-    ``more`` holds further sizes that can be named.
-    """
-    if not names:
-        return list(op.spec.sizes[:1])
-    if ALL in names:
-        return list(op.spec.sizes)
-    known = {case.name: case for case in (*op.spec.sizes, *more)}
-    found = []
-    for name in names:
-        if name in known:
-            found.append(known[name])
-        elif "=" in name:
-            found.append(_custom(op, name))
-        else:
-            raise click.BadParameter(f"{op.name}: no size {name!r}; there are {', '.join(known)}", param_hint="--size")
-    return found
-
-
-def _custom(op: Op, text: str) -> Case:
-    """The size ``rows=1000,columns=77``; missing ones are taken from the first size."""
-    sizes = dict(op.spec.sizes[0].sizes)
-    for part in text.split(","):
-        key, _, value = part.partition("=")
-        if key.strip() not in sizes or not value.strip().isdigit():
-            expected = ",".join(f"{name}=N" for name in sizes)
-            raise click.BadParameter(f"{op.name}: {part!r}: expected {expected}", param_hint="--size")
-        sizes[key.strip()] = int(value)
-    return Case(text, sizes)

@@ -13,9 +13,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 from warpwise import lab
+from warpwise.cli.cases import ALL, attr_option, cases_named, with_attributes
 from warpwise.cli.climb import dtypes_named
 from warpwise.cli.console import wide_console
-from warpwise.cli.targets import ALL, find_op, find_rung, sizes_named
+from warpwise.cli.targets import find_op, find_rung
 from warpwise.lab.timing.timing import duration
 from warpwise.lab.tune import Progress
 from warpwise.operation import Case, Op, Tables
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     "--size", "sizes", multiple=True, metavar="NAME",
     help="A size by name, or as m=1000,n=77,k=512.  [default: the operation's tuned sizes]",
 )  # fmt: skip
+@attr_option
 @click.option("--dtype", "dtypes", multiple=True, metavar="DTYPE", help="float32, bfloat16, ...  [default: all]")
 @click.option(
     "--layout", "layouts", multiple=True, metavar="NAME", help="Layout of the operands: nn, nt, ...  [default: all]"
@@ -46,9 +48,8 @@ if TYPE_CHECKING:
     "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the table to this file instead of the cache."
 )
 def tune(
-    name: str, where: str | None, sizes: Sequence[str], dtypes: Sequence[str], layouts: Sequence[str],
-    rungs: Sequence[str],
-    budget: float, resume: bool, out: Path | None,
+    name: str, where: str | None, sizes: Sequence[str], attributes: Sequence[str], dtypes: Sequence[str],
+    layouts: Sequence[str], rungs: Sequence[str], budget: float, resume: bool, out: Path | None,
 ) -> int:  # fmt: skip
     """Find the fastest rung and tile of OP, or PyTorch, at each size, dtype and layout.
 
@@ -64,7 +65,7 @@ def tune(
     try:
         with _Shown(console) as shown:
             tuned = lab.tune(
-                op, device=where, sizes=_sizes(op, sizes), dtypes=dtypes_named(op, dtypes), layouts=layouts or None,
+                op, device=where, sizes=_sizes(op, sizes, attributes), dtypes=dtypes_named(op, dtypes), layouts=layouts or None,
                 rungs=rungs or None, budget_s=budget, fresh=not resume, path=out, progress=shown.update,
             )  # fmt: skip
     except KeyboardInterrupt:
@@ -82,9 +83,11 @@ def tune(
     return 0
 
 
-def _sizes(op: Op, names: Sequence[str]) -> list[Case] | None:
+def _sizes(op: Op, names: Sequence[str], attributes: Sequence[str]) -> list[Case] | None:
     tables = op.tables.sizes if isinstance(op.tables, Tables) else ()
-    return sizes_named(op, names, tables) if names and ALL not in names else None
+    if names and ALL not in names:
+        return cases_named(op, names, attributes, tables)
+    return with_attributes(op, tables or op.spec.sizes, attributes) if attributes else None
 
 
 class _Shown:

@@ -83,8 +83,9 @@ def find(path: Path, names: Sequence[str]) -> Pairs:
     known_ops()
     pairs = [(op, rung) for op in operation.all_ops() for rung in op.rungs if rung.source.resolve() == path]
     if not pairs and OPS in path.parents:
+        below = path.parent
         pairs = [
-            (op, rung) for op in operation.all_ops() for rung in op.rungs if rung.source.resolve().parent == path.parent
+            (op, rung) for op in operation.all_ops() for rung in op.rungs if below in rung.source.resolve().parents
         ]
     if not pairs and path.suffix == ".py":
         pairs = [(op, rung) for op in load_file(path, "FILE") for rung in op.rungs]

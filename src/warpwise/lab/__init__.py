@@ -13,15 +13,15 @@ from warpwise.lab.errors import (
     WrongAfterTiming,
 )
 from warpwise.lab.explain import Explanation, Explanations, explain, explain_launch, explain_rung
-from warpwise.lab.gradient import verify_gradient
 from warpwise.lab.ladder import Entry, Ladder, Point, Recorded, Row, recorded
-from warpwise.lab.problem import Problem
 from warpwise.lab.profile import NaiveClock, Profile, ProfileError, Schedule, naive_clock, profile
 from warpwise.lab.report import notebook  # noqa: F401 - registers the rendering of Ladder and Timing
 from warpwise.lab.timing import Ceilings, Interval, Timing, ratio, time
 from warpwise.lab.tune import Tuned, TuneError, tune
-from warpwise.lab.verdict import CaseResult, Failure, Step, Verdict
 from warpwise.lab.verify import verify
+from warpwise.lab.verify.gradient import verify_gradient
+from warpwise.lab.verify.problem import Problem
+from warpwise.lab.verify.verdict import CaseResult, Failure, Step, Verdict
 
 __all__ = [
     "CaseResult", "Ceilings", "Entry", "Explanation", "Explanations", "Failure", "ImpossibleTime", "IncompleteCases", "Interval",

@@ -1,4 +1,4 @@
-"""``climb``: every rung of an operation verified, and on a GPU timed beside its opponents."""
+"""``climb``: verify the rungs of an operation and, on a GPU, time the right ones and their opponents."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from dataclasses import replace
 import torch
 
 from warpwise import operation
-from warpwise.lab.contest import opponents, time_point
+from warpwise.lab.explain.rungs import too_large
 from warpwise.lab.ladder import Ladder, Point, Row, recorded
-from warpwise.lab.problem import Problem
+from warpwise.lab.time_point import opponents, time_point
 from warpwise.lab.timing.ceilings import ceilings_for
 from warpwise.lab.timing.compare import Rules, timer_for
 from warpwise.lab.timing.environment import current, environment, place, resolve
 from warpwise.lab.timing.roofline import Ceilings
 from warpwise.lab.timing.samples import Timer
-from warpwise.lab.verdict import Failure, Progress, Step, Verdict, dtype_name, silent
 from warpwise.lab.verify import verify
+from warpwise.lab.verify.gradient import verify_gradient
+from warpwise.lab.verify.problem import Problem
+from warpwise.lab.verify.verdict import Failure, Progress, Step, Verdict, dtype_name, silent
 from warpwise.operation import Case, Op, Rung
 
 
@@ -39,26 +41,34 @@ def climb(
     ceilings: Callable[[torch.device, torch.dtype | str], Ceilings | None] = ceilings_for,
     compiled: bool = True,
 ) -> Ladder:
-    """Verify the rungs and, on a GPU, time each right one at ``sizes``, interleaved with PyTorch and the other opponents.
+    """Verify the rungs and, on a GPU, time the right ones at ``sizes``, interleaved with PyTorch and other opponents.
 
-    ``sizes`` are cases or names among the specification's sizes (all of them unless told), ``rungs`` names. Rungs are
-    verified in ``dtypes`` and timed in ``timed_dtypes``, which are the same unless given. Each size and dtype gets about
-    ``budget_s`` seconds. On a CPU kernels are emulated and not timed; the ladder then carries what was last recorded on a
-    GPU. ``timer`` replaces the device's own, and then a CPU times the rungs that run on it as they are.
+    ``sizes`` are cases, or names among the specification's sizes; by default all of these. ``rungs`` are names. Rungs
+    are verified in ``dtypes`` and timed in ``timed_dtypes``, which are the same unless given. Each size and dtype gets
+    about ``budget_s`` seconds. The gradient of the operation, if it has one, is verified too.
 
-    Raises ``ProblemError`` if the specification cannot judge, ``UnknownRung``, or ``ValueError`` for an unknown size.
+    On a CPU kernels are emulated and not timed. Rungs are verified at the ``sizes`` given as well, unless these are too
+    large to emulate, and the ladder holds the last times recorded on a GPU. With a ``timer``, which replaces the
+    device's own, a CPU times the rungs that run on it natively.
+
+    Raises ``ProblemError`` if the specification cannot reject wrong results, ``UnknownRung``, or ``ValueError`` for an
+    unknown size.
     """
     op = operation.get(op) if isinstance(op, str) else op
     report, started = progress or silent, time.perf_counter()
     where = resolve(device)
     chosen = [op.rung(name) for name in rungs] if rungs else list(op.rungs)
-    points_at = [(case, dtype) for case in _cases(op, sizes) for dtype in timed_dtypes or dtypes or op.spec.dtypes]
+    cases = _cases(op, sizes)
+    points_at = [(case, dtype) for case in cases for dtype in timed_dtypes or dtypes or op.spec.dtypes]
+    timed = timer is not None or where.type == "cuda"
+    large = [case for case in cases if too_large(op, case, points_at[0][1])] if not timed and sizes is not None else []
+    further = [case for case in cases if case not in large] if not timed and sizes is not None else []
     problem = Problem(op, where)
-    rows = _verified(op, chosen, problem, dtypes, seeds, report)
+    rows = _verified(op, chosen, problem, (*op.spec.cases, *further), dtypes, seeds, report)
     problem.forget()
     lost = any(row.verdict.lost for row in rows)
+    gradient = None if lost else _gradient(op, where, report)
     points: list[Point] = []
-    timed = timer is not None or where.type == "cuda"
     if timed and not lost:
         timer = timer or timer_for(where)
         for done, (case, dtype) in enumerate(points_at):
@@ -67,11 +77,11 @@ def climb(
             right = [rung for rung, row in zip(chosen, rows, strict=True) if row.verdict.right and _native(rung, where)]
             try:
                 with current(where):
-                    point, contest = time_point(
+                    point, at_size = time_point(
                         op, problem, case, dtype, right, seeds, timer, Rules(precision, budget_s),
                         functools.partial(ceilings, where), opponents(op, compiled), _watch(report, detail, done, len(points_at)),
                     )  # fmt: skip
-                rows, lost = [_blamed(row, contest.failures, contest.lost) for row in rows], contest.lost
+                rows, lost = [_with_failure(row, at_size.failures, at_size.lost) for row in rows], at_size.lost
             except torch.cuda.OutOfMemoryError as error:
                 point = Point(
                     case, dtype, (), notes=(f"not timed, too little GPU memory: {str(error).partition('. ')[0]}",)
@@ -82,15 +92,26 @@ def climb(
             report(Step("time", "", detail, done + 1, len(points_at), point))
             if lost:
                 break
-    notes = ("the CUDA context was lost, so nothing more could be run",) if lost else ()
+    notes = [f"{case}: too large for a checked run on a CPU, and ignored" for case in large]
+    if lost:
+        notes.append("the CUDA context was lost, so nothing more could be run")
     return Ladder(
         op.name, op.spec.summary, place(where), environment(where), tuple(rows), tuple(points),
-        time.perf_counter() - started, None if timed else recorded(op.name), notes,
+        time.perf_counter() - started, None if timed else recorded(op.name), tuple(notes), gradient,
     )  # fmt: skip
 
 
+def _gradient(op: Op, device: torch.device, report: Progress) -> Verdict | None:
+    """The verdict on the operation's gradient, or None if it has none."""
+    if op.spec.gradient is None:
+        return None
+    report(Step("gradient", "", op.name, 0, 1))
+    with current(device):
+        return verify_gradient(op, device=device)
+
+
 def _native(rung: Rung, device: torch.device) -> bool:
-    """Whether ``rung`` runs on ``device`` itself: an emulated kernel's time says nothing about the kernel."""
+    """Whether ``rung`` runs natively on ``device``. The time of an emulated kernel says nothing about the kernel."""
     return device.type == "cuda" or rung.language in ("c", "python")
 
 
@@ -108,11 +129,12 @@ def _verified(
     op: Op,
     rungs: Sequence[Rung],
     problem: Problem,
+    cases: Sequence[Case],
     dtypes: Sequence[torch.dtype] | None,
     seeds: Sequence[int],
     report: Progress,
 ) -> list[Row]:
-    """A row for each rung; once the CUDA context is lost, the rest are untested."""
+    """Return a row for each rung. Once the CUDA context is lost, the remaining rungs are untested."""
     rows: list[Row] = []
     for rung in rungs:
         if any(row.verdict.lost for row in rows):
@@ -120,7 +142,7 @@ def _verified(
                 op.name, rung.name, rows[-1].verdict.place, "untested", notes=("an earlier rung lost the CUDA context",)
             )
         else:
-            verdict = verify(op, rung, dtypes=dtypes, seeds=seeds, progress=report, problem=problem)
+            verdict = verify(op, rung, cases=cases, dtypes=dtypes, seeds=seeds, progress=report, problem=problem)
         rows.append(Row(rung.name, rung.idea, rung.language, verdict))
     return rows
 
@@ -132,8 +154,8 @@ def _watch(report: Progress, detail: str, done: int, total: int) -> Callable[[in
     return watch
 
 
-def _blamed(row: Row, failures: dict[str, Failure], lost: bool) -> Row:
-    """``row`` with what was found at a timed size: a rung that is wrong there is wrong."""
+def _with_failure(row: Row, failures: dict[str, Failure], lost: bool) -> Row:
+    """``row`` with the failure of its rung at a timed size, if there is one: a rung that is wrong there is wrong."""
     failure = failures.get(row.rung)
     if failure is None:
         return row

@@ -14,7 +14,7 @@ from warpwise.cache import atomic_write
 from warpwise.lab.display import render
 from warpwise.lab.timing.stats import Interval
 from warpwise.lab.timing.timing import Timing
-from warpwise.lab.verdict import Verdict, case_to_json, dtype_name, plain
+from warpwise.lab.verify.verdict import Verdict, case_to_json, dtype_name, plain
 from warpwise.operation import Case
 
 SCHEMA = 1
@@ -104,11 +104,13 @@ class Ladder:
     seconds: float = 0.0
     recorded: Recorded | None = None
     notes: tuple[str, ...] = field(default=())
+    gradient: Verdict | None = None
 
     @property
     def right(self) -> bool:
-        """True if no rung is wrong."""
-        return all(row.verdict.status != "wrong" for row in self.rows)
+        """True if no rung is wrong, and the gradient is right if there is one."""
+        gradient = self.gradient is None or self.gradient.right
+        return gradient and all(row.verdict.status != "wrong" for row in self.rows)
 
     def row(self, rung: str) -> Row | None:
         """The row of one rung."""
@@ -125,6 +127,7 @@ class Ladder:
             "environment": self.environment,
             "seconds": round(self.seconds, 3), "rungs": [row.to_json() for row in self.rows],
             "points": [point.to_json() for point in self.points], "notes": list(self.notes),
+            "gradient": self.gradient.to_json() if self.gradient else None,
         }  # fmt: skip
         return json.dumps(_plain(data), indent=1, allow_nan=False) + "\n"
 
@@ -165,9 +168,10 @@ class Recorded:
         found = []
         for point in self.data["points"]:
             case = point["case"]
-            found.append(
-                (Case(case["name"], case["sizes"], case["values"], case["layout"]), getattr(torch, point["dtype"]))
-            )
+            read = Case(
+                case["name"], case["sizes"], case.get("attributes", {}), case["values"], case["layout"], case.get("layouts", {})
+            )  # fmt: skip
+            found.append((read, getattr(torch, point["dtype"])))
         return found
 
     def point(self, case: str, dtype: torch.dtype | str) -> dict[str, Any] | None:

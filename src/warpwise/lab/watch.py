@@ -20,8 +20,8 @@ import torch
 
 from warpwise.lab.timing.compare import time as timed
 from warpwise.lab.timing.environment import place, resolve
-from warpwise.lab.verdict import Step, dtype_name
 from warpwise.lab.verify import verify
+from warpwise.lab.verify.verdict import Step, dtype_name
 from warpwise.operation import Case, Op, Rung
 
 SETTLED = 0.03  # seconds without a change before a file counts as saved

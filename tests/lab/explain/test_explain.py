@@ -13,11 +13,12 @@ import torch
 
 import warpwise as ww
 from warpwise import cuda, lab, machine
+from warpwise.cuda.launch.arguments import Buffer
 from warpwise.cuda.launch.intercept import INTERCEPTORS, intercepting
 from warpwise.lab.explain import Explanation, outputs
 from warpwise.lab.explain.model.hardware import hardware
 from warpwise.lab.explain.rungs import checkable
-from warpwise.registry import Case, Op, Rung, Spec
+from warpwise.operation import Case, Cost, Op, Output, Rung, Spec
 
 SOURCE = """
 __constant__ float factor[1];
@@ -216,15 +217,15 @@ def toy() -> Op:
         module["once_more"][-(-n // 64), 64](y, n)
 
     spec = Spec(
-        "explained_toy", "2 x + 1", lambda case, dtype, device, seed: (torch.ones(case.sizes["n"], device=device),),
-        lambda x: None, torch.empty_like, lambda x: 2 * x.double() + 1, lambda x: 2 * x + 1,
-        lambda x: ww.registry.Cost(8 * x.numel(), 2 * x.numel()), (), (Case("large", {"n": 2**28}), Case("small", {"n": 200})),
+        "toys::explained_toy(Tensor x) -> Tensor", {"output": Output()}, lambda x: 2 * x.double() + 1,
+        lambda case, dtype, device, seed: {"x": torch.ones(case.sizes["n"], device=device)}, lambda x: 2 * x + 1,
+        lambda x: Cost(8 * x.numel(), 2 * x.numel()), sizes=(Case("large", {"n": 2**28}), Case("small", {"n": 200})),
     )  # fmt: skip
     rungs = (
         Rung("k01_two", "two launches", "cuda", launch, source=None),  # type: ignore[arg-type]
         Rung("k02_none", "no kernel", "python", lambda y, x: y.copy_(2 * x + 1), source=None),  # type: ignore[arg-type]
     )
-    return Op(spec, rungs, lambda *args: None)
+    return Op(spec, rungs)
 
 
 def test_every_launch_of_a_rung_is_explained_on_what_those_before_left() -> None:

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 import warpwise.ops  # noqa: F401 - registers its operations
-from warpwise import registry
+from warpwise import operation
 from warpwise.lab.profile import naive_clock, profile
 
 pytestmark = pytest.mark.gpu
 
 
 def test_a_rungs_kernel_is_in_the_table_and_under_its_range_in_the_trace(tmp_path):
-    op = registry.get("softmax")
+    op = operation.get("softmax")
     x = torch.randn(512, 512, device="cuda")
     result = profile(lambda: op(x, -1, rung="k03"), trace=tmp_path / "t.json", device="cuda")
     rows = {row.name: row for row in result.table}

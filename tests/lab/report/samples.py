@@ -12,7 +12,7 @@ from warpwise.cuda.source.includes import source_digest
 from warpwise.lab import report
 from warpwise.lab.store import Measurement, Run
 from warpwise.lab.timing.stats import Interval
-from warpwise.registry import Op, Rung
+from warpwise.operation import Op, Rung
 
 START = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
 GPU, CPU = "NVIDIA H200", "cpu: EPYC 9654"
@@ -43,7 +43,7 @@ def toy(folder: Path, readme: str = "", **spec: Any) -> Op:
         Rung(name.partition(".")[0], f"idea <{number}> & more", "triton" if name.endswith("py") else "cuda", launch, folder / name)
         for number, name in enumerate(SOURCES)
     )  # fmt: skip
-    return Op(dataclasses.replace(AFFINE, **spec), rungs, default=lambda *args: None)
+    return Op(dataclasses.replace(AFFINE, **spec), rungs)
 
 
 def run(minutes: float = 0, device: str = GPU, **more: Any) -> Run:

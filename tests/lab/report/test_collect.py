@@ -17,7 +17,7 @@ from warpwise.lab.report import panels
 from warpwise.lab.report.counters import read_counters
 from warpwise.lab.report.readme import parse, read
 from warpwise.lab.store import Store
-from warpwise.registry import Op
+from warpwise.operation import Op
 
 H200 = Path(__file__).parents[3] / "benchmarks" / "results" / "h200"
 
@@ -119,7 +119,10 @@ def test_the_recorded_ladders_hold_what_their_files_hold(tmp_path: Path) -> None
     read = report.read_file(H200 / "square.json")
     assert read is not None
     found = report.collect(
-        dataclasses.replace(toy(tmp_path), spec=dataclasses.replace(toy(tmp_path).spec, name="square")), [read]
+        dataclasses.replace(
+            toy(tmp_path), spec=dataclasses.replace(toy(tmp_path).spec, schema="square(Tensor x) -> Tensor")
+        ),
+        [read],
     )
     there = {(point["case"]["name"], point["dtype"]): point for point in data["points"]}
     assert {(point.case, point.dtype) for point in found.points} == set(there)

@@ -14,7 +14,7 @@ from tests.lab.toys import AFFINE, op
 from warpwise import lab
 from warpwise.lab.report import draw
 from warpwise.lab.timing.samples import Clock
-from warpwise.registry import Cost
+from warpwise.operation import Cost
 
 
 def good(output: torch.Tensor, x: torch.Tensor) -> None:

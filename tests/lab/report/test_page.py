@@ -274,7 +274,7 @@ def test_the_index_leads_to_every_page(tmp_path: Path) -> None:
     for folder in folders:
         folder.mkdir()
     one = full(toy(folders[0]))
-    op = toy(folders[1], name="index")
+    op = toy(folders[1], schema="index(Tensor x) -> Tensor")
     run = dataclasses.replace(source().run, op="index", device=CPU)
     other = report.collect(op, [report.RecordedRun(run, (verdict("k01_naive", "wrong", "y[0]"),))])
     made = report.write([one, other], tmp_path / "out")

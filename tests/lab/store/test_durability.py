@@ -153,7 +153,7 @@ def test_a_climb_that_is_killed_keeps_the_verdicts_it_had() -> None:
     climber = child("""
         import time
         from tests.lab import toys
-        from warpwise import registry
+        from warpwise import operation
         from warpwise.cli import cli
 
         def honest(out, x):
@@ -166,7 +166,7 @@ def test_a_climb_that_is_killed_keeps_the_verdicts_it_had() -> None:
             print("hanging", flush=True)
             time.sleep(600)
 
-        registry.register(toys.op(toys.AFFINE, honest, broken, endless))
+        operation.register(toys.op(toys.AFFINE, honest, broken, endless))
         cli(["climb", "affine", "--device", "cpu", "--dtype", "float32"])
     """)
     with climber:

@@ -62,7 +62,7 @@ def explain_rung(
     where = torch.device(device)
     chosen = checkable(op, dtype) if case is None else _case(op, case)
     options = Options(target, blocks, budget, checks, timeout, keep=True)
-    large = case is not None and checks != "none" and _too_large(op, chosen, dtype)
+    large = case is not None and checks != "none" and too_large(op, chosen, dtype)
     if large:
         small = checkable(op, dtype)
         _collect(op, rung, small, dtype, where, seed, dataclasses.replace(options, blocks=1))
@@ -124,7 +124,7 @@ def checkable(op: Op, dtype: torch.dtype) -> Case:
     if known is not None:
         return known
     case = op.spec.sizes[0]
-    while _too_large(op, case, dtype) and (largest := max(case.sizes.values())) > 1:
+    while too_large(op, case, dtype) and (largest := max(case.sizes.values())) > 1:
         # Every dimension of the largest size is halved, so square problems stay square.
         sizes = {name: size // 2 if size == largest else size for name, size in case.sizes.items()}
         case = dataclasses.replace(case, name=_described(sizes), sizes=sizes)
@@ -138,7 +138,7 @@ def _described(sizes: Mapping[str, int]) -> str:
     return ",".join(f"{name}={size}" for name, size in sizes.items())
 
 
-def _too_large(op: Op, case: Case, dtype: torch.dtype) -> bool:
+def too_large(op: Op, case: Case, dtype: torch.dtype) -> bool:
     """True if checking this case takes much more than a second."""
     if math.prod(max(1, size) for size in case.sizes.values()) > CHECKED_SIZES:
         return True

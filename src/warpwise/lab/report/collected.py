@@ -15,7 +15,7 @@ from warpwise.lab.ladder import Ladder, result_folders
 from warpwise.lab.report.counters import NcuCounters, read_counters
 from warpwise.lab.store import Measurement, OtherFile, Run, Store, read_results
 from warpwise.lab.store.convert import of_point, of_verdict, run_from
-from warpwise.lab.verdict import dtype_name
+from warpwise.lab.verify.verdict import dtype_name
 from warpwise.operation import Op, Rung
 
 DEFAULT_TARGET = "sm_90"

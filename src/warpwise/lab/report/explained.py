@@ -21,7 +21,7 @@ from warpwise.lab.explain import Explanation, explain_rung
 from warpwise.lab.explain.model.explanation import Line
 from warpwise.lab.explain.rungs import checkable
 from warpwise.lab.report.collected import MeasuredPoint
-from warpwise.lab.verdict import dtype_name
+from warpwise.lab.verify.verdict import dtype_name
 from warpwise.operation import Case, Op, Rung
 
 FORMAT = 2  # version of the cached data

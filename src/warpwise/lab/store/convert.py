@@ -15,9 +15,9 @@ from warpwise.lab.store.records import Measurement, Run, finite
 from warpwise.lab.timing.compare import WRONG
 from warpwise.lab.timing.samples import Clock
 from warpwise.lab.timing.stats import Interval
-from warpwise.lab.verdict import Status, Verdict
+from warpwise.lab.verify.verdict import Status, Verdict
 
-WRONG_HERE = "wrong at this size"  # the note of lab.contest
+WRONG_HERE = "wrong at this size"  # the note of lab.time_point
 
 
 class UnreadableResults(ValueError):

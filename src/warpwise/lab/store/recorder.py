@@ -13,7 +13,7 @@ from warpwise.lab.store.provenance import repository_state
 from warpwise.lab.store.records import Measurement, Run
 from warpwise.lab.store.store import Store
 from warpwise.lab.timing.environment import environment, resolve
-from warpwise.lab.verdict import Status, Step, Verdict
+from warpwise.lab.verify.verdict import Status, Step, Verdict
 from warpwise.operation import Op
 
 

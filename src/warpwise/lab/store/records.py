@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from warpwise.lab.timing.samples import Clock
 from warpwise.lab.timing.stats import Interval
-from warpwise.lab.verdict import Status
+from warpwise.lab.verify.verdict import Status
 
 
 def _nothing() -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Which rung, at which configuration, is fastest where: measured point by point, into a table that operations choose by."""
+"""Measure which rung and configuration is fastest at each point, and write the tables that operations choose by."""
 
 from __future__ import annotations
 

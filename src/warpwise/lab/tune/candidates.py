@@ -1,4 +1,4 @@
-"""Who takes part at a point: every rung that takes the arguments, at each of its configurations, compiled beforehand."""
+"""The candidates at a point: each rung that supports the arguments, with each of its configurations."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from warpwise.lab.timing.environment import current
 from warpwise.operation import Case, Op, Rung
 from warpwise.operation.tables import Tables, TunedPoint
 
-COMPILERS = 8  # threads; NVRTC leaves Python's lock alone while it compiles
-HOPELESS = 4.0  # times the winner's time: not tried again at sizes that are no smaller in any dimension
+COMPILERS = 8  # threads; NVRTC releases the GIL while it compiles
+PRUNING_FACTOR = 4.0  # times the winner's time: skipped at sizes that are no smaller in any dimension
 
 
 def arranged(op: Op, tables: Tables, layout: str) -> Op:
-    """``op`` with inputs in the table's arrangement called ``layout``."""
+    """``op`` with its inputs in the arrangement of ``tables`` called ``layout``."""
     spec, arrangement = op.spec, tables.arrangements[layout]
 
     def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> Mapping[str, Any]:
@@ -32,7 +32,7 @@ def arranged(op: Op, tables: Tables, layout: str) -> Op:
 
 
 def candidates(op: Op, rungs: Sequence[Rung], args: Sequence[Any], device: torch.device) -> list[Rung]:
-    """The rungs that may be chosen and take ``args`` on the device itself, held to each of their configurations."""
+    """The rungs that may be chosen and run natively with ``args`` on the device, once for each configuration."""
     found: list[Rung] = []
     for rung in rungs:
         native = device.type == "cuda" or rung.language in ("c", "python")
@@ -51,34 +51,36 @@ def fingerprint(found: Sequence[Rung]) -> str:
 
 
 class Pruner:
-    """Drops rungs that were far slower than the winner at every smaller size: a naive kernel is timed at small sizes only.
+    """Drops rungs that were far slower than the winner at every smaller size, as naive kernels are.
 
-    A rung that was close to the winner once stays: one that is slow with few tiles may win where there are many.
+    A rung that was close to the winner at one size stays: one that is slow with few tiles may win with many.
     """
 
     def __init__(self) -> None:
-        self._shown: list[tuple[str, str, Mapping[str, int], bool]] = []  # rung, dtype, sizes, was it far behind
+        self._measured: list[
+            tuple[str, str, Mapping[str, int], bool]
+        ] = []  # rung, dtype, sizes, whether it was far slower
 
     def note(self, point: TunedPoint, times: Mapping[str, float]) -> None:
-        """Record each candidate's seconds at ``point``; the best configuration of a rung counts."""
+        """Record the seconds of each candidate at ``point``, for a rung those of its fastest configuration."""
         best: dict[str, float] = {}
         for name, seconds in times.items():
             rung = name.partition("@")[0]
             best[rung] = min(best.get(rung, seconds), seconds)
-        limit = HOPELESS * min(best.values(), default=0.0)
-        self._shown += [(rung, point.dtype, point.sizes, seconds > limit) for rung, seconds in best.items()]
+        limit = PRUNING_FACTOR * min(best.values(), default=0.0)
+        self._measured += [(rung, point.dtype, point.sizes, seconds > limit) for rung, seconds in best.items()]
 
     def remaining(self, found: Sequence[Rung], dtype: str, sizes: Mapping[str, int]) -> list[Rung]:
         """``found`` without the rungs that were far slower at every point whose sizes are all at most ``sizes``."""
         behind: dict[str, bool] = {}
-        for rung, kind, tried, far in self._shown:
+        for rung, kind, tried, far in self._measured:
             if kind == dtype and all(sizes[axis] >= size for axis, size in tried.items()):
                 behind[rung] = far and behind.get(rung, True)
         return [rung for rung in found if not behind.get(rung.name.partition("@")[0], False)]
 
 
 def compile_all(op: Op, found: Sequence[Rung], args: tuple[Any, ...], device: torch.device) -> None:
-    """Compile the CUDA kernels that ``found`` would launch, several at a time; what fails, fails again when it is launched."""
+    """Compile the CUDA kernels that ``found`` launch, several at a time. A kernel that fails raises at its launch."""
     if device.type != "cuda":
         return
 
@@ -90,7 +92,7 @@ def compile_all(op: Op, found: Sequence[Rung], args: tuple[Any, ...], device: to
         with current(device), intercepting(interceptor):
             try:
                 op.launch(rung, op.allocate(*args), *args)
-            except Exception:  # noqa: BLE001 - the launch to come tells it
+            except Exception:  # noqa: BLE001 - raised again by the launch
                 return
 
     with ThreadPoolExecutor(COMPILERS) as pool:

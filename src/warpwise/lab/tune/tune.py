@@ -1,7 +1,7 @@
-"""``tune``: at each size, dtype and layout the candidates are verified, then timed in turn by successive halving beside PyTorch.
+"""``tune``: verify the candidates at each size, dtype and layout, and time them and PyTorch by successive halving.
 
-Each point is in the file before the next begins. A tune that was stopped goes on where it was: points whose candidates
-and kernels are the same are left as they are.
+Each point is written to the file before the next begins. Tuning that was stopped resumes there: points whose candidates
+and kernels have not changed are not measured again.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Any
 
 import torch
 
-from warpwise.lab.contest import Contest, eager_name
-from warpwise.lab.problem import Instance, Problem
+from warpwise.lab.time_point import TimedPoint, eager_name
 from warpwise.lab.timing.compare import Rules, measure, timer_for
 from warpwise.lab.timing.environment import current, environment, resolve
 from warpwise.lab.timing.rotation import rotated
 from warpwise.lab.timing.samples import Timer
 from warpwise.lab.timing.timing import Timing
 from warpwise.lab.tune.candidates import Pruner, arranged, candidates, compile_all, fingerprint
-from warpwise.lab.verdict import dtype_name
+from warpwise.lab.verify.problem import Instance, Problem
+from warpwise.lab.verify.verdict import dtype_name
 from warpwise.operation import Case, Op, Rung, Tables, device_of
 from warpwise.operation.tables import TORCH, Table, TunedPoint, load
 
@@ -33,12 +33,12 @@ SEED = 0
 
 
 class TuneError(ValueError):
-    """This operation or device cannot be tuned; the message says why."""
+    """The operation or device cannot be tuned. The message says why."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a tune is: ``done`` of ``total`` points; ``point`` is the one that has just ended, ``kept`` if an earlier tune had it."""
+    """Progress: ``done`` of ``total`` points. ``point`` has just ended, ``kept`` if an earlier run measured it."""
 
     done: int
     total: int
@@ -50,7 +50,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a tune gave: the table, its file, how many of the points asked for were measured now, and what went wrong."""
+    """The result of tuning: the table, its file, the number of points measured now, and notes on what failed."""
 
     table: Table
     path: Path
@@ -72,22 +72,22 @@ def tune(
     progress: Callable[[Progress], None] | None = None,
     timer: Timer | None = None,
 ) -> Tuned:
-    """Find who is fastest at each of ``sizes``, ``dtypes`` and ``layouts``, and keep it in ``path``, or the user's table.
+    """Find the fastest rung at each of ``sizes``, ``dtypes`` and ``layouts``; write it to ``path`` or the user's table.
 
-    Unless given, sizes are those of ``op``'s tables, or its timing sizes; dtypes and layouts all there are. Small points come
-    first, so that rungs far behind there need not be tried at larger ones. Timing one point takes about ``budget_s``
-    seconds; compiling and verifying come on top. ``fresh`` measures again what is in the file.
+    By default sizes are those of the tables of ``op``, or its timing sizes, with all dtypes and layouts. Small points
+    come first, so that rungs that are far slower there are skipped at larger ones. Timing one point takes about
+    ``budget_s`` seconds, without compilation and verification. ``fresh`` measures points again that the file has.
 
-    Raises ``TuneError`` if ``op`` has no tables, if none of its rungs can be timed on ``device`` or there is no GPU and none
-    is named, ``ValueError`` for an unknown device, ``UnknownRung`` for a rung.
+    Raises ``TuneError`` if ``op`` has no tables, if none of its rungs can be timed on ``device``, or if there is no GPU
+    and no ``device`` is given, ``ValueError`` for an unknown device or layout, and ``UnknownRung``.
     """
     where, tables = resolve(device), op.tables
     if not isinstance(tables, Tables):
         raise TuneError(f"{op.name}: has no tables to be tuned: its Op needs tables=operation.Tables(...)")
     if device is None and where.type != "cuda":
         raise TuneError(
-            f"{op.name}: there is no GPU here, and on a CPU no table is asked, since PyTorch computes there; "
-            "device='cpu' (--device cpu) times the rungs that a CPU runs itself all the same"
+            f"{op.name}: there is no GPU here, and on a CPU no table is used, since PyTorch computes there; "
+            "device='cpu' (--device cpu) times the rungs that run natively on a CPU"
         )
     chosen = [op.rung(name) for name in rungs] if rungs else list(op.rungs)
     if not any(_native(rung, where) for rung in chosen):
@@ -101,10 +101,10 @@ def tune(
     if table is None or table.device != about:
         table = Table(op.name, about)
     table = replace(table, environment=environment(where))
-    asked = list(_asked(op, tables, sizes, dtypes, layouts))
-    tuner = _Tuner(op, tables, chosen, where, budget_s, lambda: timer or timer_for(where), report, len(asked))
+    points = list(_points(op, tables, sizes, dtypes, layouts))
+    tuner = _Tuner(op, tables, chosen, where, budget_s, lambda: timer or timer_for(where), report, len(points))
     measured, notes = 0, list[str]()
-    for done, (case, dtype, layout) in enumerate(asked):
+    for done, (case, dtype, layout) in enumerate(points):
         try:
             with current(where):
                 point = tuner.point(done, case, dtype, layout, table, fresh)
@@ -120,7 +120,7 @@ def tune(
     return Tuned(table, file, measured, (*notes, *tuner.notes))
 
 
-def _asked(
+def _points(
     op: Op, tables: Tables, sizes: Sequence[Case] | None, dtypes: Sequence[torch.dtype] | None, layouts: Sequence[str] | None
 ) -> Iterator[tuple[Case, torch.dtype, str]]:  # fmt: skip
     cases = list(sizes if sizes is not None else tables.sizes or op.spec.sizes)
@@ -133,7 +133,7 @@ def _native(rung: Rung, device: torch.device) -> bool:
 
 
 class _Tuner:
-    """The measuring of one point after another."""
+    """Measures one point after another."""
 
     def __init__(
         self, op: Op, tables: Tables, rungs: Sequence[Rung], device: torch.device, budget_s: float,
@@ -146,7 +146,7 @@ class _Tuner:
     def point(
         self, done: int, case: Case, dtype: torch.dtype, layout: str, table: Table, fresh: bool
     ) -> TunedPoint | None:
-        """The point measured, or None if the table has it already or nobody takes part."""
+        """Measure the point; return None if the table has it already or nothing can be timed."""
         op = arranged(self.op, self.tables, layout)
         label = f"{case.name} {dtype_name(dtype)} {layout}".strip()
         self.report(Progress(done, self.total, label, "making inputs"))
@@ -182,28 +182,28 @@ class _Tuner:
     def _times(
         self, op: Op, found: Sequence[Rung], case: Case, dtype: torch.dtype, say: Callable[[str], None]
     ) -> tuple[dict[str, float], dict[str, float]]:
-        """Seconds of each candidate that is right here, from the last round that it was in; and of the last round, with PyTorch."""
+        """Return the seconds of each right candidate in its last round, and those of the last round, with PyTorch."""
         problem = Problem(op, self.device)
-        instance, timer = problem.make(case, dtype, SEED), self.timer()  # a timer keeps what it has timed
-        contest = Contest(op, problem, case, dtype, SEED)
+        instance, timer = problem.make(case, dtype, SEED), self.timer()  # a timer keeps references to what it has timed
+        timed = TimedPoint(op, problem, case, dtype, SEED)
         sets = rotated(instance.args, timer.cache_bytes)
         say(f"verifying {len(found)} candidates")
-        contest.enter_rungs(found, instance, sets)
-        self.lost = contest.lost
-        if contest.lost:
+        timed.add_rungs(found, instance, sets)
+        self.lost = timed.lost
+        if timed.lost:
             return {}, {}
         rival = eager_name(op)
-        contest.enter_opponents({rival: op.spec.eager}, instance, sets)
-        self.notes += [f"{name}, {case}: {failure.message}" for name, failure in contest.failures.items()]
-        runners: dict[str, Any] = dict(contest.runners)
-        active, times = [name for name in runners if name != rival], dict[str, float]()
+        timed.add_opponents({rival: op.spec.eager}, instance, sets)
+        self.notes += [f"{name}, {case}: {failure.message}" for name, failure in timed.failures.items()]
+        every: dict[str, Any] = dict(timed.candidates)
+        active, times = [name for name in every if name != rival], dict[str, float]()
         rounds = max(0, math.ceil(math.log2(max(1, len(active) / FINALISTS))))
         while True:
             last = len(active) <= FINALISTS
             say(f"timing {len(active)} candidates")
             budget = self.budget / 2 if last else self.budget / 2 / max(1, rounds)
-            taking_part = {name: runners[name] for name in (*active, rival) if name in runners}
-            timings = self._measured(contest, taking_part, timer, budget, instance, last)
+            taking_part = {name: every[name] for name in (*active, rival) if name in every}
+            timings = self._measured(timed, taking_part, timer, budget, instance, last)
             wrong = [name for name, timing in timings.items() if timing.void]
             self.notes += [f"{name}, {case}: {timings[name].void}" for name in wrong]
             final = {name: timing.median for name, timing in timings.items() if not timing.void}
@@ -212,30 +212,36 @@ class _Tuner:
                 break
             active = sorted((name for name in active if name in final), key=lambda name: final[name])
             active = active[: max(FINALISTS, math.ceil(len(active) / 2))]
-        return {name: times[name] for name in runners if name in times and name != rival}, {
+        return {name: times[name] for name in every if name in times and name != rival}, {
             TORCH if name == rival else name: seconds for name, seconds in final.items()
         }
 
     def _measured(
-        self, contest: Contest, runners: Mapping[str, Any], timer: Timer, budget: float, instance: Instance, last: bool
+        self,
+        timed: TimedPoint,
+        taking_part: Mapping[str, Any],
+        timer: Timer,
+        budget: float,
+        instance: Instance,
+        last: bool,
     ) -> dict[str, Timing]:
-        """One round. In the last one outputs are poisoned after the warm-up, and compared with the reference afterwards."""
-        if not runners:
+        """Time one round. In the last, outputs are poisoned after the warm-up and compared with the reference at the end."""
+        if not taking_part:
             return {}
 
         def poisoned() -> None:
-            for runner in runners.values():
-                runner.poison()
+            for candidate in taking_part.values():
+                candidate.poison()
 
         def check(name: str, result: Any) -> str | None:
-            return contest.wrong(instance, name, result)
+            return timed.compare(instance, name, result)
 
         rules = Rules(precision=0.003 if last else 0.01, budget=budget)
-        return measure(runners, timer, rules, check=check if last else None, reset=poisoned if last else None)
+        return measure(taking_part, timer, rules, check=check if last else None, reset=poisoned if last else None)
 
 
 def _won(blank: TunedPoint, times: Mapping[str, float]) -> TunedPoint | None:
-    """The fastest of ``times``, and as its rival PyTorch, or our best where PyTorch is fastest; None if nobody was timed."""
+    """The point with the fastest of ``times`` and its rival: PyTorch, or the fastest rung if PyTorch wins."""
     if not times:
         return None
     winner = min(times, key=lambda name: (times[name], name == TORCH))

@@ -151,4 +151,4 @@ def test_the_command_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.Monk
     result = CliRunner().invoke(cli, command(tmp_path, "--sanitizer", "all"))
     assert result.exit_code == 1 and "no CUDA device" in result.output
     result = CliRunner().invoke(cli, command(tmp_path, "--sanitizer", "all", "--reference", "math:sqrt"))
-    assert result.exit_code == 2 and "leave it out with --sanitizer" in result.output
+    assert result.exit_code == 2 and "it cannot be combined with --sanitizer" in result.output

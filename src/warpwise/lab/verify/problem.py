@@ -1,4 +1,4 @@
-"""The instances of a specification: for each case, dtype and seed the arguments and the reference of each result."""
+"""The instances of a specification: arguments and reference results for each case, dtype and seed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from warpwise.lab.errors import IncompleteCases, ProblemError
-from warpwise.lab.guard import Snapshot, snapshot
-from warpwise.lab.tolerance import Comparison, accumulator, compare, rejected
+from warpwise.lab.verify.guard import Snapshot, snapshot
+from warpwise.lab.verify.tolerance import Comparison, accumulator, compare, rejected
 from warpwise.operation import Case, Op, Spec, Unsized
 from warpwise.operation.spec import as_tuple, map_tensors, tensors
 
@@ -27,7 +27,7 @@ KINDS = {
 
 
 def kinds(case: Case, cases: Sequence[Case]) -> set[str]:
-    """Which of ``KINDS`` ``case`` is, among ``cases``."""
+    """The keys of ``KINDS`` that describe ``case``, one of ``cases``."""
     sizes, found = case.sizes, set[str]()
     found |= {layout for layout in (case.layout, *case.layouts.values()) if layout != "contiguous"}
     if case.values == "huge":
@@ -43,20 +43,20 @@ def kinds(case: Case, cases: Sequence[Case]) -> set[str]:
 
 
 def require_kinds(spec: Spec) -> None:
-    """Raise ``IncompleteCases`` unless the cases hold every kind, or ``spec.exempt`` gives a reason for the missing ones.
+    """Raise ``IncompleteCases`` unless there is a case of each kind or ``spec.exempt`` gives the reason why not.
 
-    An operation on integers alone needs no huge values.
+    An operation with integer dtypes only needs no huge values.
     """
     present = set().union(*(kinds(case, spec.cases) for case in spec.cases)) if spec.cases else set()
-    excused = dict(spec.exempt)
+    exempt = dict(spec.exempt)
     if not any(dtype.is_floating_point for dtype in spec.dtypes):
-        excused.setdefault("huge", "integers")
-    missing = [kind for kind in KINDS if kind not in present and not excused.get(kind)]
+        exempt.setdefault("huge", "integers")
+    missing = [kind for kind in KINDS if kind not in present and not exempt.get(kind)]
     if missing:
         wanted = "; ".join(f"{kind}: {KINDS[kind]}" for kind in missing)
         raise IncompleteCases(
             f"{spec.name}: the cases lack {', '.join(missing)}. Add a case with each of ({wanted}), "
-            "or say in the specification's `exempt` why the operation has none"
+            "or give the reason why there is none in the specification's `exempt`"
         )
 
 
@@ -64,8 +64,8 @@ def require_kinds(spec: Spec) -> None:
 class Result:
     """One tensor that a rung computes: an output, a mutated argument, or one tensor of a mutated list (``params[2]``).
 
-    ``reference`` is float64 or exact. ``magnitude`` is the float64 scale of rounding errors, None for integers. ``base`` is
-    the name in the schema.
+    ``reference`` is float64 or exact. ``magnitude`` is the float64 scale of rounding errors, None for integers.
+    ``base`` is the name in the schema.
     """
 
     name: str
@@ -94,7 +94,7 @@ class Instance:
 
     @property
     def empty(self) -> bool:
-        """Whether no kernel runs, since no result has an element."""
+        """Whether no result has an element, so that no kernel runs."""
         return all(result.reference.numel() == 0 for result in self.results)
 
     @property
@@ -123,7 +123,7 @@ class Instance:
         return compare(actual, result.reference.to(actual.device), magnitude, result.terms, accumulate)
 
     def outputs(self, made: Sequence[Any], args: Sequence[Any]) -> tuple[torch.Tensor, ...]:
-        """The actual results, in the order of ``results``: ``made`` outputs, then the mutated arguments among ``args``."""
+        """The actual results in the order of ``results``: outputs ``made``, then the mutated arguments in ``args``."""
         values = [made[position] for position in range(len(self.spec.parsed.outputs))]
         values = [value.tensor if isinstance(value, Unsized) else value for value in values]
         mutated = [args[self.spec.parsed.index(name)] for name in self.spec.parsed.mutated]
@@ -149,15 +149,15 @@ def copied(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class Problem:
-    """The instances of ``op`` on ``device``, each computed once and kept while they fit in ``keep`` bytes."""
+    """The instances of ``op`` on ``device``. Each is computed once; the latest are kept, up to ``keep`` bytes."""
 
     def __init__(self, op: Op, device: torch.device, keep: int = KEPT_BYTES) -> None:
         self.op, self.spec, self.device, self.keep = op, op.spec, device, keep
-        self.sound: set[object] = set()
+        self.without_impostors: set[object] = set()  # dtypes and cases that reject every impostor
         self._kept: OrderedDict[tuple[object, ...], Instance] = OrderedDict()
 
     def instance(self, case: Case, dtype: torch.dtype, seed: int) -> Instance:
-        """The arguments and references of one case, dtype and seed."""
+        """The instance of one case, dtype and seed, kept for the next call."""
         key = (repr(case), dtype, seed)
         if key in self._kept:
             self._kept.move_to_end(key)
@@ -173,7 +173,7 @@ class Problem:
         self._kept.clear()
 
     def make(self, case: Case, dtype: torch.dtype, seed: int) -> Instance:
-        """Arguments and references, computed anew and not kept."""
+        """Compute the instance of one case, dtype and seed, without keeping it."""
         args = self.spec.arguments(case, dtype, self.device, seed)
         self.spec.check(*args)
         results = tuple(self._results(case, args))
@@ -183,23 +183,23 @@ class Problem:
         spec, outputs = self.spec, self.op.allocate(*args)
         mutated = [args[spec.parsed.index(name)] for name in spec.parsed.mutated]
         try:
-            truths, magnitudes = self._truths(case, args), self._magnitudes(args)
-        except torch.cuda.OutOfMemoryError:  # float64 is too large for the GPU: the CPU computes it
+            references, magnitudes = self._references(case, args), self._magnitudes(args)
+        except torch.cuda.OutOfMemoryError:  # float64 does not fit on the GPU
             torch.cuda.empty_cache()
             moved = map_tensors(lambda tensor: tensor.cpu(), args)
-            truths, magnitudes = self._truths(case, moved), self._magnitudes(moved)
-        for base, template, truth in zip(spec.results, (*outputs, *mutated), truths, strict=True):
-            pairs = list(zip(_listed(template), _listed(truth), strict=False))
-            if len(_listed(template)) != len(_listed(truth)):
+            references, magnitudes = self._references(case, moved), self._magnitudes(moved)
+        for base, template, reference in zip(spec.results, (*outputs, *mutated), references, strict=True):
+            pairs = list(zip(_listed(template), _listed(reference), strict=False))
+            if len(_listed(template)) != len(_listed(reference)):
                 raise ProblemError(
-                    f"{spec.name}, {case}: the reference gives {len(_listed(truth))} tensors for {base}, expected "
+                    f"{spec.name}, {case}: the reference gives {len(_listed(reference))} tensors for {base}, expected "
                     f"{len(_listed(template))}"
                 )
             for number, (made, value) in enumerate(pairs):
                 name = f"{base}[{number}]" if isinstance(template, (list, tuple)) else base
                 yield self._result(case, name, base, made, value, magnitudes.get(base), spec.terms(base, args))
 
-    def _truths(self, case: Case, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _references(self, case: Case, args: tuple[Any, ...]) -> tuple[Any, ...]:
         names = self.spec.results
         returned = self.spec.reference(*args)
         values = (returned,) if len(names) == 1 else as_tuple(returned)
@@ -218,24 +218,24 @@ class Problem:
         name: str,
         base: str,
         made: Any,
-        truth: torch.Tensor,
+        reference: torch.Tensor,
         magnitude: torch.Tensor | None,
         terms: int,
     ) -> Result:
         where = f"{self.spec.name}, {case}: the reference of {name}"
-        if not isinstance(truth, torch.Tensor):
-            raise ProblemError(f"{where} is {type(truth).__name__}, expected a tensor")
-        known = [size for size in made.shape]
-        if len(known) != truth.dim() or any(
-            want not in (None, got) for want, got in zip(known, truth.shape, strict=True)
+        if not isinstance(reference, torch.Tensor):
+            raise ProblemError(f"{where} is {type(reference).__name__}, expected a tensor")
+        known = list(made.shape)
+        if len(known) != reference.dim() or any(
+            want not in (None, got) for want, got in zip(known, reference.shape, strict=True)
         ):
-            raise ProblemError(f"{where} has shape {tuple(truth.shape)}, expected {tuple(known)}")
+            raise ProblemError(f"{where} has shape {tuple(reference.shape)}, expected {tuple(known)}")
         if not made.dtype.is_floating_point:
-            return Result(name, base, truth, None, terms, made.dtype)
-        if truth.dtype != torch.float64:
-            raise ProblemError(f"{where} is {truth.dtype}, expected torch.float64: it must be computed in float64")
-        scale = truth.abs() if magnitude is None else magnitude.to(torch.float64)
-        return Result(name, base, truth, scale, terms, made.dtype)
+            return Result(name, base, reference, None, terms, made.dtype)
+        if reference.dtype != torch.float64:
+            raise ProblemError(f"{where} is {reference.dtype}, expected torch.float64: it must be computed in float64")
+        scale = reference.abs() if magnitude is None else magnitude.to(torch.float64)
+        return Result(name, base, reference, scale, terms, made.dtype)
 
 
 def _listed(value: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""From a failing case to a smaller one that still fails."""
+"""``shrink``: find a smaller case that still fails."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ def shrink(
     attempts: int = ATTEMPTS,
     seconds: float = SECONDS,
 ) -> tuple[Case, T] | None:
-    """The smallest case found on which ``fails`` returns something, with what it returned; None if none smaller fails.
+    """Return the smallest failing case found and what ``fails`` returned for it, or None if no smaller case fails.
 
-    Each size in turn is bisected between 1 and itself, until none gets smaller; attributes, layouts and values stay as they
-    are. ``fails`` is called at most ``attempts`` times and not after ``seconds`` by ``clock``. Sizes stay above 0.
+    Each size in turn is bisected between 1 and its value, until none decreases. Attributes, layouts and values stay as
+    they are. ``fails`` returns None for a case that passes; it is called at most ``attempts`` times, and not after
+    ``seconds`` measured by ``clock``.
     """
     deadline, left = clock() + seconds, attempts
     best: tuple[Case, T] | None = None

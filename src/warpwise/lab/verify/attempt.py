@@ -1,4 +1,4 @@
-"""One attempt of a rung at one instance: poisoned outputs, guarded memory, read-only inputs, run once or twice."""
+"""``attempt``: run a rung on one instance and check results, guard bands, inputs and determinism."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from typing import Any
 import torch
 
 from warpwise.cuda.errors import KernelError, UnsupportedFeature
-from warpwise.lab.guard import Guarded, GuardedUnsized, guarded, guarded_copy
-from warpwise.lab.problem import Instance
-from warpwise.lab.verdict import Failure, number
+from warpwise.lab.verify.guard import Guarded, GuardedUnsized, guarded, guarded_copy
+from warpwise.lab.verify.problem import Instance
+from warpwise.lab.verify.verdict import Failure, number
 from warpwise.operation import Op, Rung, Unsized
 from warpwise.operation.spec import map_tensors
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """What one attempt gave: a failure or none, or why it could not be made; ``worst`` is the largest error over its tolerance.
+    """The outcome of an attempt: ``failure``, or the reason why it was ``skipped``, or neither if the rung is right.
 
-    ``error`` is the kind of ``KernelError`` that ended it; ``lost`` says that the CUDA context went with it.
+    ``worst`` is the largest ratio of an error to its tolerance. ``error`` is the type of the ``KernelError`` that ended
+    the attempt. ``lost`` is true if the CUDA context was destroyed.
     """
 
     failure: Failure | None = None
@@ -32,7 +33,7 @@ class Attempt:
 
 
 def attempt(op: Op, rung: Rung, instance: Instance, runs: int = 2) -> Attempt:
-    """Run ``rung`` on ``instance`` ``runs`` times, each into outputs poisoned anew, and check everything there is to check."""
+    """Run ``rung`` on ``instance`` ``runs`` times, each time with newly poisoned outputs, and check each run."""
     if reason := op.refusal(rung, *instance.args):
         return Attempt(skipped=reason)
     worst, earlier = 0.0, None
@@ -40,12 +41,13 @@ def attempt(op: Op, rung: Rung, instance: Instance, runs: int = 2) -> Attempt:
         trial = Trial(op, instance, run)
         stopped = _launch(op, rung, instance, trial)
         if stopped is not None:
-            instance.inputs.restore() if not stopped.lost else None
+            if not stopped.lost:
+                instance.inputs.restore()
             return stopped
         results = tuple(result.clone() for result in trial.results())
-        failure, ratio = _judge(instance, trial, results)
+        failure, ratio = _compare(instance, trial, results)
         worst = max(worst, ratio)
-        failure = failure or _trespass(instance, trial) or _mutation(instance)
+        failure = failure or _write_outside(instance, trial) or _changed_input(instance)
         if failure is None and earlier is not None and rung.deterministic:
             failure = _difference(instance, earlier, results)
         if failure is not None:
@@ -94,7 +96,7 @@ class Trial:
         return list(self.all_guards())[position]
 
     def all_guards(self) -> Sequence[Guarded]:
-        """Guarded memory in the order of the results."""
+        """The guarded memory of each result, in order."""
         rest = iter(self.guards)
         outputs = [output.guard if isinstance(output, GuardedUnsized) else next(rest) for output in self._present()]
         return [*outputs, *rest]
@@ -108,7 +110,7 @@ def _failure(instance: Instance, kind: str, message: str) -> Failure:
 
 
 def _launch(op: Op, rung: Rung, instance: Instance, trial: Trial) -> Attempt | None:
-    """Launch and wait; None if it succeeded."""
+    """Launch and synchronise. Return None if it succeeded."""
     on_gpu = any(result.reference.is_cuda for result in instance.results) or any(g.view.is_cuda for g in trial.guards)
     try:
         op.launch(rung, trial.outputs, *trial.args)
@@ -123,7 +125,7 @@ def _launch(op: Op, rung: Rung, instance: Instance, trial: Trial) -> Attempt | N
         failure = _failure(instance, "finding", str(error.finding or error))
         lost = on_gpu and _context_lost()
         return Attempt(replace(failure, findings=error.findings), lost=lost, error=type(error))
-    except Exception as error:  # noqa: BLE001 - whatever a rung raises is the rung's failure, and the verdict says it
+    except Exception as error:  # noqa: BLE001 - any exception of a rung is a failure of the rung
         last = traceback.extract_tb(error.__traceback__)[-1]
         message = f"{type(error).__name__}: {_first_line(error)} (at {last.filename.rpartition('/')[2]}:{last.lineno})"
         return Attempt(_failure(instance, "exception", message), lost=on_gpu and _context_lost())
@@ -135,7 +137,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _context_lost() -> bool:
-    """Whether the last error destroyed the CUDA context, as an illegal address does."""
+    """Whether the last error destroyed the CUDA context, as an illegal memory access does."""
     try:
         torch.cuda.synchronize()
         torch.zeros(1, device="cuda").add_(1).item()
@@ -144,8 +146,8 @@ def _context_lost() -> bool:
     return False
 
 
-def _judge(instance: Instance, trial: Trial, results: tuple[torch.Tensor, ...]) -> tuple[Failure | None, float]:
-    """The first result with a wrong element, and the largest error over its tolerance in any result."""
+def _compare(instance: Instance, trial: Trial, results: tuple[torch.Tensor, ...]) -> tuple[Failure | None, float]:
+    """Return the failure of the first wrong result, if any, and the largest ratio of an error to its tolerance."""
     worst, failure = 0.0, None
     for position, result in enumerate(results):
         found = instance.compare(position, result, results)
@@ -158,7 +160,7 @@ def _judge(instance: Instance, trial: Trial, results: tuple[torch.Tensor, ...]) 
             continue
         guard = trial.guard(position)
         unwritten = guard is not None and guard.unwritten(found.index)
-        # Arithmetic on a NaN returns that NaN, so the poison also survives a sum into the output.
+        # NaN + x keeps the payload of the NaN, so the poison also survives an addition to the output.
         added = ", or only added to" if result.dtype.is_floating_point else ""
         what = f"was never written{added}" if unwritten else f"is {number(found.actual)}"
         allowed = f" ± {found.tolerance:.3g}" if found.tolerance else ""
@@ -173,10 +175,10 @@ def _judge(instance: Instance, trial: Trial, results: tuple[torch.Tensor, ...]) 
     return failure, worst
 
 
-def _trespass(instance: Instance, trial: Trial) -> Failure | None:
-    """A write outside a result, into its guard band."""
+def _write_outside(instance: Instance, trial: Trial) -> Failure | None:
+    """Return the failure of a write to a guard band, or None."""
     for position, made in enumerate(trial.all_guards()):
-        offset = made.trespass()
+        offset = made.write_outside()
         if offset is None:
             continue
         where = f"{-offset} bytes before its first byte" if offset < 0 else f"at byte {offset} of {made.view.nbytes}"
@@ -186,8 +188,8 @@ def _trespass(instance: Instance, trial: Trial) -> Failure | None:
     return None
 
 
-def _mutation(instance: Instance) -> Failure | None:
-    """A changed input that the schema does not mark as mutated; it is restored."""
+def _changed_input(instance: Instance) -> Failure | None:
+    """Restore an input that changed and that the schema does not mark as mutated; return the failure, or None."""
     changed = instance.inputs.changed()
     if changed is None:
         return None
@@ -195,7 +197,7 @@ def _mutation(instance: Instance) -> Failure | None:
     position, byte = changed
     name = instance.spec.parsed.arguments[position].name
     message = (
-        f"changed {name}, first at byte {byte} of its storage: the schema does not mark it as mutated, "
+        f"changed {name}, first at byte {byte} of its storage; the schema does not mark it as mutated, "
         f"as in 'Tensor(a!) {name}'"
     )
     return _failure(instance, "input", message)
@@ -204,28 +206,31 @@ def _mutation(instance: Instance) -> Failure | None:
 def _difference(
     instance: Instance, first: tuple[torch.Tensor, ...], second: tuple[torch.Tensor, ...]
 ) -> Failure | None:
-    """Two runs on the same inputs that are not the same bit by bit."""
+    """Return the failure if the results of two runs on the same inputs differ in a bit, or None."""
     for position, (before, after) in enumerate(zip(first, second, strict=True)):
-        before, after = before.contiguous(), after.contiguous()
         if before.shape != after.shape:
             shapes = f"{tuple(before.shape)}, then {tuple(after.shape)}"
             return _failure(instance, "nondeterministic", f"{instance.results[position].name} had shape {shapes}")
-        if before.numel() == 0 or torch.equal(
-            before.reshape(-1).view(torch.uint8), after.reshape(-1).view(torch.uint8)
-        ):
+        differ = _bytes(before) != _bytes(after)
+        if not bool(differ.any()):
             continue
-        bytes_differ = before.reshape(-1).view(torch.uint8) != after.reshape(-1).view(torch.uint8)
-        elements = bytes_differ.view(before.numel(), before.element_size()).any(1)
+        elements = differ.view(before.numel(), before.element_size()).any(1)
         at = int(elements.nonzero()[0])
         index = tuple(int(axis) for axis in torch.unravel_index(torch.tensor(at), before.shape))
         old, new = before.reshape(-1)[at].item(), after.reshape(-1)[at].item()
         message = (
-            f"two runs on the same inputs differ: {instance.results[position].name}{list(index)} was {number(old)}, then {number(new)}; "
-            f"{int(elements.sum()):,} of {before.numel():,} elements differ. If the order of atomics is meant to vary, "
-            "say deterministic=False in the rung"
+            f"two runs on the same inputs differ: {instance.results[position].name}{list(index)} was {number(old)}, "
+            f"then {number(new)}; "
+            f"{int(elements.sum()):,} of {before.numel():,} elements differ. If the order of atomics may vary, "
+            "set deterministic=False in the rung"
         )
         return replace(
             _failure(instance, "nondeterministic", message), output=position, index=index, expected=old, actual=new,
             wrong=int(elements.sum()), total=before.numel(),
         )  # fmt: skip
     return None
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """The bytes of the elements. The copy has stride 1: a single element may have any, which a view as bytes may not."""
+    return tensor.reshape(-1).clone(memory_format=torch.contiguous_format).view(torch.uint8)

@@ -1,4 +1,4 @@
-"""``verify_gradient``: is the backward of an operation right? Held to autograd of its float64 reference."""
+"""``verify_gradient``: compare the gradients of an operation with autograd of its float64 reference."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import torch
 
 from warpwise.lab.errors import ProblemError
 from warpwise.lab.timing.environment import place, resolve
-from warpwise.lab.verdict import CaseResult, Failure, Verdict
+from warpwise.lab.verify.verdict import CaseResult, Failure, Verdict
 from warpwise.operation import Case, Op
 from warpwise.operation.autograd import GRAD, NEEDS, SHAPE
 from warpwise.operation.spec import as_tuple, first_tensor, map_tensors, tensors
 
 EXACT = 1e-9  # of the largest element: two float64 computations of one formula differ by less
-STEPS = 64.0  # roundings of the operation's own dtype, where it does not take float64
+ROUNDINGS = 64.0  # units of eps of the operation's own dtype, where it does not take float64
 
 
 def verify_gradient(
@@ -29,19 +29,24 @@ def verify_gradient(
 ) -> Verdict:
     """Compare the gradients of ``op`` with autograd of its float64 reference, for random gradients of its outputs.
 
-    Two things are compared for each case of normal values: a linked backward operation's own reference, in float64, and the
-    gradients that a call of ``op`` records, in float64 if the operation takes it, else in the case's dtype. The rungs of
-    the backward are verified by ``verify``, against that reference.
+    For each case of normal values this compares the float64 reference of a linked backward operation, and the gradients
+    that a call of ``op`` records, computed in float64 if the operation takes it, else in its first floating-point
+    dtype. ``verify`` compares the rungs of a linked backward operation with its reference.
 
-    Raises ``ProblemError`` if ``op`` has no gradient, or its reference cannot be differentiated.
+    Raises ``ProblemError`` if ``op`` has no gradient, mutates arguments, or its reference is not differentiable.
     """
     if op.spec.gradient is None:
         raise ProblemError(f"{op.name}: has no gradient to verify")
+    if op.spec.parsed.mutated:
+        raise ProblemError(f"{op.name}: an operation that mutates arguments has no gradient: PyTorch records none")
+    floating = [dtype for dtype in op.spec.dtypes if dtype.is_floating_point]
+    if not floating:
+        raise ProblemError(f"{op.name}: none of its dtypes is floating-point, so it has no gradient")
     where, started = resolve(device), clock()
     results, failures = list[CaseResult](), list[Failure]()
     for case in cases or [case for case in op.spec.cases if case.values == "normal"]:
         for seed in seeds:
-            dtype = op.spec.dtypes[0]
+            dtype = floating[0]
             problem = _Differentiated(op, case, dtype, where, seed)
             wrong = problem.linked() or problem.called()
             if wrong:
@@ -54,7 +59,7 @@ def verify_gradient(
 
 
 class _Differentiated:
-    """One case: the arguments, gradients of the outputs, and the true gradients of the arguments."""
+    """One case: the arguments, random gradients of the outputs, and the reference gradients of the arguments."""
 
     def __init__(self, op: Op, case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> None:
         self.op, self.spec = op, op.spec
@@ -72,7 +77,7 @@ class _Differentiated:
             raise ProblemError(
                 f"{op.name}, {case}: the reference cannot be differentiated: no output requires a gradient"
             )
-        self.truth = self._differentiated(exact, self.outputs)
+        self.expected = self._differentiated(exact, self.outputs)
         self.exact = map_tensors(torch.Tensor.detach, exact)
 
     def _differentiated(self, args: Sequence[Any], outputs: Mapping[str, Any]) -> dict[str, torch.Tensor | None]:
@@ -91,7 +96,7 @@ class _Differentiated:
         return named
 
     def linked(self) -> str | None:
-        """What is wrong with the linked backward operation's reference, or None."""
+        """Return what is wrong with the reference of the linked backward operation, or None."""
         assert self.spec.gradient is not None
         backward = self.spec.gradient.op
         if backward is None:
@@ -110,7 +115,7 @@ class _Differentiated:
         return self._wrong(found, f"{backward.name}'s reference", EXACT)
 
     def called(self) -> str | None:
-        """What is wrong with the gradients that a call records, or None."""
+        """Return what is wrong with the gradients that a call records, or None."""
         try:
             self.spec.check(*self.exact)
             args, tolerance = map_tensors(_leaf, self.exact), EXACT
@@ -118,7 +123,9 @@ class _Differentiated:
             args = map_tensors(
                 lambda tensor: tensor.detach().clone().requires_grad_(tensor.is_floating_point()), self.args
             )
-            tolerance = STEPS * torch.finfo(first_tensor([t for t in tensors(args) if t.is_floating_point()]).dtype).eps
+            tolerance = (
+                ROUNDINGS * torch.finfo(first_tensor([t for t in tensors(args) if t.is_floating_point()]).dtype).eps
+            )
         made = dict(zip(self.spec.returned, as_tuple(self.op.call(*args)), strict=True))
         made = {name: made[name] for name in self.grads}
         unrecorded = [name for name, value in made.items() if not value.requires_grad]
@@ -127,23 +134,26 @@ class _Differentiated:
         return self._wrong(self._differentiated(args, made), "a call", tolerance)
 
     def _wrong(self, found: Mapping[str, Any], source: str, tolerance: float) -> str | None:
-        for name, truth in self.truth.items():
+        for name, reference in self.expected.items():
             actual: Any = found.get(name)
-            if actual is None and truth is None:
+            if actual is None and reference is None:
                 continue
             wanted: Any = (
-                torch.zeros(actual.shape, dtype=torch.float64, device=actual.device) if truth is None else truth
+                torch.zeros(actual.shape, dtype=torch.float64, device=actual.device) if reference is None else reference
             )
             if actual is None:
                 if wanted.abs().sum() == 0:
                     continue
                 return f"{source} gives no gradient of {name}, autograd of the reference does"
-            scale = max(1.0, float(wanted.abs().max())) if wanted.numel() else 1.0
+            finite = wanted[wanted.isfinite()]
+            scale = max(1.0, float(finite.abs().max())) if finite.numel() else 1.0
             if actual.shape != wanted.shape:
                 return f"{source} gives a gradient of {name} of shape {tuple(actual.shape)}, expected {tuple(wanted.shape)}"
-            error = (actual.double() - wanted).abs()
-            if bool((~(error <= tolerance * scale)).any()):  # NaN is an error too
-                at = int((~(error <= tolerance * scale)).flatten().nonzero()[0])
+            given = actual.double()
+            right = (given - wanted).abs() <= tolerance * scale
+            right |= (given == wanted) | (given.isnan() & wanted.isnan())
+            if not bool(right.all()):
+                at = int((~right).flatten().nonzero()[0])
                 index = [int(axis) for axis in torch.unravel_index(torch.tensor(at), wanted.shape)]
                 got, expected = float(actual.flatten()[at]), float(wanted.flatten()[at])
                 return f"{source}: the gradient of {name}{index} is {got:.9g}, expected {expected:.9g}"

@@ -1,4 +1,4 @@
-"""Outputs that start as poison in the middle of a guard band, and inputs whose every byte is remembered."""
+"""Poisoned outputs between guard bands, and snapshots of inputs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import torch
 from warpwise.operation import Unsized
 from warpwise.operation.spec import tensors
 
-ALIGNMENT = 512  # bytes: what torch's CUDA allocator gives an output, and more than any access needs
-SMALLEST_GUARD = 1 << 13  # more than a block of 256 threads writes with 16 bytes each
+ALIGNMENT = 512  # bytes: the alignment of PyTorch's CUDA allocator
+SMALLEST_GUARD = 1 << 13  # bytes: more than 256 threads write with 16-byte stores
 LARGEST_GUARD = 1 << 20
 
 
 def poison(dtype: torch.dtype, run: int = 0) -> int:
-    """The byte that outputs are filled with: NaN for floating point; for integers, of which any may be right, two in turn."""
+    """The byte that outputs are filled with: NaN for floating point; for integers two patterns alternate by run."""
     if dtype.is_floating_point or dtype.is_complex:
         return 0xFF
     if dtype == torch.bool:
@@ -27,21 +27,21 @@ def poison(dtype: torch.dtype, run: int = 0) -> int:
 
 @dataclass(frozen=True)
 class Guarded:
-    """``view``: an output as the kernel gets it; ``buffer``: its bytes and as many before and after it, all ``pattern``."""
+    """An output or a mutated argument, ``view``, between guard bands in ``buffer``, which is filled with ``pattern``."""
 
     view: torch.Tensor
     buffer: torch.Tensor
     pattern: int
 
     def unwritten(self, index: tuple[int, ...]) -> bool:
-        """Whether every byte of the element at ``index`` still is poison."""
+        """Whether every byte of the element at ``index`` is still the pattern."""
         element = self.view[index].reshape(1).view(torch.uint8)
         return bool((element == self.pattern).all())
 
-    def trespass(self) -> int | None:
-        """Byte offset, relative to the output's first byte, of the first guard byte that changed, or None.
+    def write_outside(self) -> int | None:
+        """Return the offset in bytes, from the first byte of ``view``, of the first guard byte that changed, or None.
 
-        It is looked for by poisoning the output itself again, so take the result out of ``view`` before.
+        Fills ``view`` with the pattern again: copy the result first.
         """
         start = int(self.view.storage_offset()) * self.view.element_size()
         if self.view.numel():
@@ -72,10 +72,10 @@ def guarded_copy(values: torch.Tensor, run: int = 0) -> Guarded:
 
 
 def guarded(template: torch.Tensor, run: int = 0, shift: int = 0) -> Guarded:
-    """A poisoned output of ``template``'s shape, strides, dtype and device, with guard bands of 8 KiB to 1 MiB around it.
+    """A poisoned tensor of ``template``'s shape, strides, dtype and device, between guard bands of 8 KiB to 1 MiB.
 
-    The bands are as long as the output itself within those limits, so that a row or a block too many lands in them.
-    ``shift`` is the number of elements by which it starts after an address that is aligned to 512 bytes.
+    Within these limits the bands are as long as the tensor, so that an extra row or block is written into them.
+    ``shift`` is the offset in elements of the first one from an address that is aligned to 512 bytes.
     """
     size = template.element_size()
     extent = 1 + sum((length - 1) * stride for length, stride in zip(template.shape, template.stride(), strict=True))
@@ -89,26 +89,26 @@ def guarded(template: torch.Tensor, run: int = 0, shift: int = 0) -> Guarded:
 
 
 def storage_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """Every byte of the storage that ``tensor`` is a view of, gaps included, as a uint8 view of it."""
+    """The whole storage of ``tensor``, gaps included, as a uint8 tensor that shares its memory."""
     return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The inputs' storages as they were."""
+    """Copies of the storages of the inputs."""
 
     live: tuple[tuple[int, torch.Tensor], ...]
     saved: tuple[torch.Tensor, ...]
 
     def changed(self) -> tuple[int, int] | None:
-        """Position of the first argument whose storage changed, and the byte in it (from the storage's start), or None."""
+        """Return the position of the first argument that changed and the offset of the byte in its storage, or None."""
         for (position, now), before in zip(self.live, self.saved, strict=True):
             if not torch.equal(now, before):
                 return position, int((now != before).nonzero()[0])
         return None
 
     def restore(self) -> None:
-        """Put back what a kernel changed."""
+        """Copy the saved bytes back."""
         for (_, now), before in zip(self.live, self.saved, strict=True):
             now.copy_(before)
 
@@ -118,6 +118,6 @@ class Snapshot:
 
 
 def snapshot(args: tuple[object, ...]) -> Snapshot:
-    """Remember the storage of every tensor in ``args``, also in lists."""
+    """Copy the storage of each tensor in ``args``, also of those in lists."""
     live = tuple((position, storage_bytes(tensor)) for position, value in enumerate(args) for tensor in tensors(value))
     return Snapshot(live, tuple(view.clone() for _, view in live))

@@ -1,28 +1,28 @@
-"""How far a right answer may be from the float64 reference, element by element, and the comparison that NaN cannot pass.
+"""The tolerance of each element, and the comparison of a result with its float64 reference.
 
-The bound on ``|out - ref|`` for an output element behind which stands a sum of ``n`` terms is::
+The bound on ``|out - ref|`` of an output element that is a sum of ``n`` terms is::
 
     u_out * |ref|  +  u_acc * (16 + min(n, 6 * sqrt(n))) * magnitude  +  n * tiny_acc  +  quantum_out / 2
 
 ``u`` is the unit roundoff (half of ``eps``) of the output's dtype and of the dtype that is accumulated in: float64 if
 inputs and outputs are float64, float32 otherwise, so half-precision inputs do not excuse half-precision sums.
 
-- ``u_out * |ref|`` is the one rounding of the finished result.
-- A sum of ``n`` terms, in whatever order, errs by at most ``(n - 1) * u * magnitude``, where ``magnitude`` is the sum of
-  the terms' absolute values. Roundings that are independent with mean zero stay below ``t * sqrt(n) * u * magnitude``
-  but for a probability of ``2 * exp(-t**2 / 2)`` (Higham and Mary, "A new approach to probabilistic rounding error
-  analysis", 2019). That takes every rounding for as large as ``u`` and every partial sum for as large as the magnitude; one
-  rounding's standard deviation is below ``u / 2``, and a running sum of equal signs has the root mean square
-  ``magnitude / sqrt(3)``, so that ``t = 6`` is 20 standard deviations: room for the truncating sums of tensor cores,
-  whose errors have no mean of zero. Below 36 terms the certain bound is the smaller one.
-- ``16`` is for what surrounds the sum: the product in each term, a division, and elementary functions, which CUDA's
-  fast versions (``__expf``, ``ex2.approx``) give to some 2 to 4 ulp, 4 to 8 ``u``, near the middle of their range. Functions
-  that amplify errors more than that (``exp`` of a long difference) say so in their specification's ``magnitude``.
-- ``tiny_acc`` is the smallest normal number: a kernel may flush each term that is smaller to zero. Half of the output's
-  smallest subnormal number is the rounding of a result down there.
+- ``u_out * |ref|`` is the rounding of the result to the output's dtype.
+- The error of a sum of ``n`` terms in any order is at most ``(n - 1) * u * magnitude``, where ``magnitude`` is the sum
+  of the absolute values of the terms. If rounding errors are independent with mean zero, it is below ``t * sqrt(n) * u
+  * magnitude`` with probability ``1 - 2 * exp(-t**2 / 2)`` (Higham and Mary, "A new approach to probabilistic rounding
+  error analysis", 2019). This assumes that each rounding error is ``u`` and each partial sum equals the magnitude. The
+  standard deviation of a rounding error is below ``u / 2``, and the root mean square of the partial sums of terms with
+  equal signs is ``magnitude / sqrt(3)``, so ``t = 6`` is 20 standard deviations. This covers the truncating sums of
+  tensor cores, whose errors have a mean other than zero. Below 36 terms the first bound is the smaller one.
+- ``16`` covers the operations around the sum: the product in each term, a division, and elementary functions. The
+  errors of CUDA's fast versions (``__expf``, ``ex2.approx``) are 2 to 4 ulp, 4 to 8 ``u``, near the middle of their
+  range. An operation that amplifies errors more (``exp`` of a long difference) includes this in its ``magnitude``.
+- ``tiny_acc`` is the smallest normal number: a kernel may flush each smaller term to zero. Half of the smallest
+  subnormal number of the output's dtype is the rounding of a result in that range.
 
-Integers and booleans are exact. NaN and infinity in the reference must be met by NaN and the same infinity. A finite
-reference beyond the output's largest number must be met by infinity, as rounding to that dtype gives it.
+Integers and booleans must be equal. Where the reference is NaN or infinity, the result must be NaN or the same
+infinity. Where the reference is finite but rounds to infinity in the output's dtype, infinity is right.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CHUNK = 1 << 24
 
 @dataclass(frozen=True)
 class Comparison:
-    """What comparing one output gave: elements wrong, the first one of them, and the largest error over its tolerance."""
+    """The comparison of one output: the wrong elements, and ``worst``, the largest ratio of an error to its tolerance."""
 
     wrong: int
     total: int
@@ -49,7 +49,7 @@ class Comparison:
     expected: float | bool | None = None
     actual: float | bool | None = None
     tolerance: float = 0.0
-    reason: str = ""  # of a checker, or of a wrong shape; the elements are not compared then
+    reason: str = ""  # from a checker, or for a wrong shape; elements are not compared then
 
     @property
     def right(self) -> bool:
@@ -62,13 +62,13 @@ def rejected(reason: str | None, total: int) -> Comparison:
 
 
 def growth(terms: int) -> float:
-    """Rounding error of a sum of ``terms`` terms and what surrounds it, in units of ``u * magnitude``."""
+    """The bound on the rounding error of a sum of ``terms`` terms, in units of ``u * magnitude``."""
     count = max(1, terms)
     return AROUND_THE_SUM + min(float(count), DEVIATIONS * math.sqrt(count))
 
 
 def accumulator(output: torch.dtype, inputs: Sequence[torch.dtype]) -> torch.dtype:
-    """The dtype that a right kernel accumulates in: float64 only where inputs and output are float64."""
+    """The dtype that a kernel must accumulate in: float64 if inputs and output are float64, else float32."""
     floating = [dtype for dtype in inputs if dtype.is_floating_point]
     return (
         torch.float64
@@ -80,7 +80,7 @@ def accumulator(output: torch.dtype, inputs: Sequence[torch.dtype]) -> torch.dty
 def bound(
     reference: torch.Tensor, magnitude: torch.Tensor, terms: int, output: torch.dtype, accumulate: torch.dtype
 ) -> torch.Tensor:
-    """The tolerance of each element, float64, shaped like ``reference``; the module's docstring derives it."""
+    """The tolerance of each element, float64, of the shape of ``reference``; see the docstring of the module."""
     out, acc = torch.finfo(output), torch.finfo(accumulate)
     floor = max(1, terms) * acc.tiny + out.tiny * out.eps / 2
     return out.eps / 2 * reference.abs() + acc.eps / 2 * growth(terms) * magnitude + floor
@@ -89,7 +89,7 @@ def bound(
 def compare(
     actual: torch.Tensor, reference: torch.Tensor, magnitude: torch.Tensor | None, terms: int, accumulate: torch.dtype
 ) -> Comparison:
-    """Compare ``actual`` with ``reference`` of the same shape; ``magnitude`` is not looked at for integers."""
+    """Compare ``actual`` with ``reference`` of the same shape; ``magnitude`` is not used for integers."""
     if actual.shape != reference.shape:
         raise ValueError(f"expected a reference of shape {tuple(actual.shape)}, got {tuple(reference.shape)}")
     flat, truth = actual.reshape(-1), reference.reshape(-1)
@@ -120,7 +120,7 @@ def compare(
 def _floating(
     actual: torch.Tensor, reference: torch.Tensor, magnitude: torch.Tensor, terms: int, accumulate: torch.dtype
 ) -> tuple[torch.Tensor, float, torch.Tensor]:
-    """Which elements are right, the largest finite error over its tolerance, and the tolerances."""
+    """Return which elements are right, the largest ratio of a finite error to its tolerance, and the tolerances."""
     limits, output = torch.finfo(actual.dtype), actual.dtype
     got, truth = actual.to(torch.float64), reference.to(torch.float64)
     tolerance = bound(truth, magnitude, terms, output, accumulate)
@@ -136,7 +136,7 @@ def _floating(
 
 
 def _exact(actual: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
-    """Equality of integers of any width; a reference in floating point must hold integers exactly."""
+    """Compare integers of any width. A floating-point reference must represent the integers exactly."""
     if reference.dtype == actual.dtype:
         return actual == reference
     if reference.dtype.is_floating_point:

@@ -1,4 +1,4 @@
-"""What verifying a rung gave: a verdict, the failures behind it and each case's part in it."""
+"""The verdict on a rung, its failures and the result of each case."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def number(value: float | bool | None) -> str:
-    """A value with as many digits as float32 has, floats only."""
+    """The value as text; floats with nine digits, which identify a float32."""
     return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """One way in which a rung failed one case. ``index`` is the first wrong element of output number ``output``."""
+    """A failure in one case. ``index`` is the first of ``wrong`` elements of result number ``output``, of ``total``."""
 
     kind: FailureKind
     message: str
@@ -53,7 +53,7 @@ class Failure:
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; NaN and infinity as text, which JSON has no number for."""
+        """Plain data, with NaN and infinity as text, since JSON cannot represent them."""
         return {
             "kind": self.kind, "message": self.message, "case": case_to_json(self.case), "dtype": dtype_name(self.dtype),
             "seed": self.seed, "output": self.output, "index": list(self.index) if self.index is not None else None,
@@ -65,7 +65,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """How a rung did on one case and dtype; ``worst`` is the largest error over its tolerance, ``reason`` why it was skipped."""
+    """The result of one case and dtype: ``worst`` is the largest ratio of an error to its tolerance."""
 
     case: Case
     dtype: torch.dtype
@@ -77,9 +77,9 @@ class CaseResult:
 
 @dataclass(frozen=True)
 class Verdict:
-    """``right``: every case that the rung takes passed; ``wrong``: one did not; ``untested``: it took none that has elements.
+    """``right`` if each case that the rung supports passed, ``wrong`` if one failed, ``untested`` if it supports none.
 
-    ``lost`` says that the CUDA context cannot be used any more: nothing else can be run in this process.
+    ``lost`` is true if the CUDA context was destroyed: nothing else can run on the GPU in this process.
     """
 
     op: str
@@ -98,7 +98,7 @@ class Verdict:
 
     @property
     def worst(self) -> float:
-        """The largest error of any case over its tolerance: at most 1 for a rung that is right."""
+        """The largest ratio of an error to its tolerance in any case: at most 1 for a rung that is right."""
         return max((result.worst for result in self.cases), default=0.0)
 
     def __str__(self) -> str:
@@ -116,7 +116,7 @@ class Verdict:
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, as it stands in a results file."""
+        """Plain data, as written to a results file."""
         return {
             "status": self.status, "place": self.place, "seconds": round(self.seconds, 3), "worst": plain(self.worst),
             "cases": [
@@ -129,7 +129,7 @@ class Verdict:
 
 
 def plain(value: Any) -> Any:
-    """A number as JSON can hold it."""
+    """``value``, or its text if JSON cannot represent it."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
@@ -145,12 +145,12 @@ def case_to_json(case: Case) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Step:
-    """Progress of long work, for whoever draws it: ``stage`` of ``rung`` is at ``done`` of ``total``, looking at ``detail``.
+    """A step of progress: ``stage`` of ``rung`` is at ``done`` of ``total``; ``detail`` is what it works on.
 
-    ``result`` is what the stage ended with (a ``Verdict``, a ``Timing``), if it has just ended.
+    ``result`` is a ``Verdict`` or a ``Point`` if the stage has just ended with one.
     """
 
-    stage: Literal["impostors", "verify", "shrink", "reference", "time"]
+    stage: Literal["impostors", "verify", "shrink", "reference", "gradient", "time"]
     rung: str
     detail: str
     done: int
@@ -162,4 +162,4 @@ Progress = Callable[[Step], None]
 
 
 def silent(step: Step) -> None:
-    """Progress for nobody."""
+    """Ignore progress."""

@@ -1,4 +1,4 @@
-"""``verify``: is a rung right? Against float64, on every kind of case, with nothing left to luck."""
+"""``verify``: compare a rung with the float64 reference of its operation on every case, dtype and seed."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dataclasses import replace
 import torch
 
 from warpwise.cuda.errors import CompileError, Deadlock, KernelTimeout
-from warpwise.lab.attempt import Attempt, attempt
-from warpwise.lab.impostors import require_no_impostor
-from warpwise.lab.problem import Problem, require_kinds
-from warpwise.lab.shrink import shrink
 from warpwise.lab.timing.environment import current, place, resolve
-from warpwise.lab.verdict import CaseResult, Failure, Progress, Status, Step, Verdict, dtype_name, silent
+from warpwise.lab.verify.attempt import Attempt, attempt
+from warpwise.lab.verify.impostors import require_no_impostor
+from warpwise.lab.verify.problem import Problem, require_kinds
+from warpwise.lab.verify.shrink import shrink
+from warpwise.lab.verify.verdict import CaseResult, Failure, Progress, Status, Step, Verdict, dtype_name, silent
 from warpwise.operation import Case, Op, Rung
 
-FINAL = (KernelTimeout, Deadlock)  # every further case would take its minute as well
+FINAL = (KernelTimeout, Deadlock)  # each further case would run until the timeout as well
 
 
 def verify(
@@ -35,12 +35,14 @@ def verify(
 ) -> Verdict:
     """Run ``rung`` on every case, dtype and seed and compare it with the specification's float64 reference.
 
-    On a CPU device a CUDA or Triton rung runs emulated; without a ``device`` the GPU is used if there is one. Outputs are
-    poisoned and guarded, inputs must not change, and two runs must agree bit by bit (on a CPU for the first seed only)
-    unless the rung says that it is not deterministic. What the emulator finds is a failure like any other. After a failure
-    the sizes are shrunk while the rung still fails. ``problem`` shares references among calls for one operation and device.
+    On a CPU a CUDA or Triton rung runs emulated; by default the GPU is used if there is one. Outputs and mutated
+    arguments are poisoned or copied, and lie between guard bands. Other arguments must not change. Two runs must give
+    the same bits (on a CPU for the first seed only) unless the rung is not deterministic. A finding of the emulator is
+    a failure. The first failing case is shrunk while the rung still fails. ``problem`` shares references among calls
+    for one operation and device.
 
-    Raises ``IncompleteCases`` or ``VacuousProblem`` if the specification cannot tell right from wrong, and ``UnknownRung``.
+    Raises ``IncompleteCases`` or ``VacuousProblem`` if the cases cannot reject wrong kernels, ``UnknownRung``, and
+    ``ValueError`` if there is no seed.
     """
     chosen = op.rung(rung) if isinstance(rung, str) else rung
     if not seeds:
@@ -55,9 +57,9 @@ def verify(
 
 @contextlib.contextmanager
 def _threads(rung: Rung, device: torch.device) -> Iterator[None]:
-    """One torch thread while a kernel is emulated: its tensors are small, and waking a second thread costs more than it does.
+    """Use one PyTorch thread while a kernel is emulated: for small tensors a second one costs more than it saves.
 
-    A C rung keeps them all, since what goes wrong between threads is part of what is verified.
+    A C rung keeps all threads, since races between them are verified too.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1 if device.type == "cpu" and rung.language != "c" else before)
@@ -68,7 +70,7 @@ def _threads(rung: Rung, device: torch.device) -> Iterator[None]:
 
 
 class _Run:
-    """One verification under way."""
+    """The state of one verification."""
 
     def __init__(
         self, op: Op, rung: Rung, problem: Problem, cases: tuple[Case, ...], seeds: tuple[int, ...],
@@ -124,7 +126,7 @@ class _Run:
         self.report(Step(stage, self.rung.name, detail, done, total))  # type: ignore[arg-type]
 
     def _case(self, case: Case, dtype: torch.dtype) -> CaseResult:
-        """Every seed of one case, up to the first that fails."""
+        """Run the seeds of one case up to the first that fails."""
         started, worst, empty = self.clock(), 0.0, False
         for seed in self.seeds:
             if self.rung.dtypes is not None and dtype not in self.rung.dtypes:
@@ -145,7 +147,7 @@ class _Run:
         return attempt(self.op, self.rung, instance, runs=2 if twice else 1)  # type: ignore[arg-type]
 
     def _record(self, outcome: Attempt) -> None:
-        """Keep the failure; the first one is shrunk, unless it took the device with it or would take minutes."""
+        """Keep the failure. The first is shrunk, unless the CUDA context is lost or each attempt would take minutes."""
         failure = outcome.failure
         if failure is None:
             return
@@ -163,7 +165,7 @@ class _Run:
             self._report("shrink", str(case), 0, 0)
             try:
                 instance = self.problem.make(case, failure.dtype, failure.seed)
-            except (ValueError, TypeError, RuntimeError):  # sizes that the operation does not take
+            except (ValueError, TypeError, RuntimeError):  # the operation does not take these sizes
                 return None
             outcome = attempt(self.op, self.rung, instance)
             self.lost |= outcome.lost

@@ -1,4 +1,4 @@
-"""Things that do not compute the operation; a problem that one of them solves could not tell a right kernel from a wrong one."""
+"""Impostors: results that do not compute the operation. A problem that accepts one cannot detect wrong kernels."""
 
 from __future__ import annotations
 
@@ -7,60 +7,60 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from warpwise.lab.errors import VacuousProblem
-from warpwise.lab.problem import Instance, Problem
+from warpwise.lab.verify.problem import Instance, Problem
 from warpwise.operation import Case
 from warpwise.operation.spec import as_tuple, tensors
 
-SAMPLE = 1 << 20  # elements looked at for the most frequent value
+SAMPLE = 1 << 20  # elements that the most frequent value is taken from
 ROUNDED = {torch.float32: torch.float16, torch.float64: torch.float32}
 REMEDY = {
     "zeros": "draw inputs whose result is not zero",
     "a constant": "draw inputs whose results differ from element to element",
     "an input returned": "draw inputs that the operation changes",
     "another seed's output": "make the result depend on the values that the seed draws",
-    "values rounded to float16": "draw values that need float32, and see that `terms` and `magnitude` are not too large",
-    "values rounded to float32": "draw values that need float64, and see that `terms` and `magnitude` are not too large",
+    "values rounded to float16": "draw values that need float32; check that `terms` and `magnitude` are not too large",
+    "values rounded to float32": "draw values that need float64; check that `terms` and `magnitude` are not too large",
 }
 
 
 def impostors(instance: Instance, other: Sequence[torch.Tensor], position: int) -> Iterator[tuple[str, torch.Tensor]]:
-    """What each impostor would return as output number ``position`` of ``instance``; ``other`` are outputs of another seed."""
-    truth, dtype = instance.results[position].reference, instance.results[position].dtype
-    yield "zeros", torch.zeros_like(truth, dtype=dtype)
-    if truth.numel() > 1:
-        yield "a constant", _constant(truth, dtype)
+    """Yield the name and result of each impostor for result ``position``; ``other`` are the results of another seed."""
+    reference, dtype = instance.results[position].reference, instance.results[position].dtype
+    yield "zeros", torch.zeros_like(reference, dtype=dtype)
+    if reference.numel() > 1:
+        yield "a constant", _constant(reference, dtype)
     for value in tensors(instance.args):
-        if value.shape == truth.shape:
+        if value.shape == reference.shape:
             yield "an input returned", value.to(dtype)
-    if len(other) == len(instance.results) and other[position].shape == truth.shape:
+    if len(other) == len(instance.results) and other[position].shape == reference.shape:
         yield "another seed's output", other[position].to(dtype)
     if dtype in ROUNDED:
-        yield f"values rounded to {str(ROUNDED[dtype]).removeprefix('torch.')}", truth.to(ROUNDED[dtype]).to(dtype)
+        yield f"values rounded to {str(ROUNDED[dtype]).removeprefix('torch.')}", reference.to(ROUNDED[dtype]).to(dtype)
 
 
-def _constant(truth: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """The mean of a floating-point result, or the most frequent value of an integer one, everywhere."""
+def _constant(reference: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A constant tensor: the mean of a floating-point result, the most frequent value of an integer one."""
     if dtype.is_floating_point:
-        finite = truth[truth.isfinite()]
-        value = finite.mean() if finite.numel() else truth.new_zeros(())
+        finite = reference[reference.isfinite()]
+        value = finite.mean() if finite.numel() else reference.new_zeros(())
     else:
-        value = truth.flatten()[:SAMPLE].long().mode().values
-    return value.to(dtype).expand(truth.shape)
+        value = reference.flatten()[:SAMPLE].long().mode().values
+    return value.to(dtype).expand(reference.shape)
 
 
 def _passing(instance: Instance, other: Sequence[torch.Tensor], position: int) -> set[str]:
-    """The impostors that pass as output ``position`` of this instance."""
+    """The names of the impostors that the comparison accepts as result ``position`` of this instance."""
     return {name for name, result in impostors(instance, other, position) if instance.compare(position, result).right}
 
 
 def require_no_impostor(problem: Problem, dtype: torch.dtype, cases: Sequence[Case], seeds: Sequence[int]) -> None:
-    """Raise ``VacuousProblem`` if one impostor passes, in some output, every case that could tell it apart.
+    """Raise ``VacuousProblem`` if an impostor passes, for one of the results, all cases that could reject it.
 
-    Those are the cases with more than one output element, or, where no case has (a sum over everything), all that are
-    not empty. An impostor may meet the others rightly.
+    These are the cases in which the result has more than one element, or, if there are none (a sum over all elements),
+    all cases that are not empty. In other cases an impostor may be right.
     """
     signature = (dtype, tuple(str(case) for case in cases))
-    if signature in problem.sound:
+    if signature in problem.without_impostors:
         return
     pairs = [pair for pair in (_two(problem, case, dtype, seeds) for case in cases) if not pair[0].empty]
     for name in dict.fromkeys(result.name for instance, _ in pairs for result in instance.results):
@@ -69,25 +69,25 @@ def require_no_impostor(problem: Problem, dtype: torch.dtype, cases: Sequence[Ca
             for instance, other in pairs  # an optional output is not present in every case
             if (position := _position(instance, name)) is not None and instance.results[position].reference.numel()
         ]
-        telling = [one for one in whole if one[0].results[one[2]].reference.numel() > 1] or whole
+        rejecting = [one for one in whole if one[0].results[one[2]].reference.numel() > 1] or whole
         survivors: set[str] | None = None
-        for instance, other, position in telling:
+        for instance, other, position in rejecting:
             if survivors is None or survivors:
                 passing = _passing(instance, _references(other), position)
                 survivors = passing if survivors is None else survivors & passing
         if survivors:
             raise VacuousProblem(
-                f"{problem.spec.name}, {dtype}, {name}: {_named(survivors)} each of the {len(telling)} cases that "
-                f"could tell it from the operation, so passing says nothing. What to change: {_remedies(survivors)}"
+                f"{problem.spec.name}, {dtype}, {name}: {_named(survivors)} each of the {len(rejecting)} cases that "
+                f"could reject it, so these cases do not verify a kernel. What to change: {_remedies(survivors)}"
             )
-    problem.sound.add(signature)
+    problem.without_impostors.add(signature)
 
 
-def require_telling(problem: Problem, case: Case, dtype: torch.dtype, seeds: Sequence[int]) -> tuple[str, ...]:
-    """Raise ``VacuousProblem`` if zeros, a constant, an input or another seed's output passes this one case.
+def require_no_impostor_at(problem: Problem, case: Case, dtype: torch.dtype, seeds: Sequence[int]) -> tuple[str, ...]:
+    """Raise ``VacuousProblem`` if zeros, a constant, an input or another seed's output passes this case.
 
-    Returns the rounding impostors that pass it: a long sum allows more error than rounding makes, and the shorter
-    sums of other cases must tell those apart.
+    Return the rounding impostors that pass: the tolerance of a long sum is larger than the error of rounding the
+    result, so cases with shorter sums must reject these.
     """
     instance = problem.instance(case, dtype, seeds[0])
     args = problem.spec.arguments(case, dtype, problem.device, _second(seeds))
@@ -100,8 +100,8 @@ def require_telling(problem: Problem, case: Case, dtype: torch.dtype, seeds: Seq
         rounding |= {name for name in passing if name.startswith("values rounded")}
         if plain := passing - rounding:
             raise VacuousProblem(
-                f"{problem.spec.name}, {case}, {dtype}, {result.name}: {_named(plain)} at this size, so a time "
-                f"here would say nothing. What to change: {_remedies(plain)}"
+                f"{problem.spec.name}, {case}, {dtype}, {result.name}: {_named(plain)} at this size, so "
+                f"the result of a timed run cannot be verified. What to change: {_remedies(plain)}"
             )
     return tuple(sorted(rounding))
 
