@@ -132,7 +132,7 @@ def test_the_machine_code_meets_no_bank_twice(kind, transposed, place):
 
     def inputs(case, dtype, device, seed):
         a, b = found.spec.arguments(case, dtype, device, seed)
-        return tuple(x.t() if turned else x for x, turned in zip((a, b), transposed, strict=True))
+        return {name: x.t() if turned else x for name, x, turned in zip("ab", (a, b), transposed, strict=True)}
 
     op = replace(found, spec=replace(found.spec, inputs=inputs))
     rung = op.rung("mma_sync").at(tilings[place].name(dtype))

@@ -50,7 +50,7 @@ def test_every_tile(tiling, transposed):
 
 @pytest.mark.parametrize("large", [False, True])
 def test_both_sizes_of_wmma(large, monkeypatch):
-    monkeypatch.setattr(rungs, "fills", lambda a, tiles, blocks: large)
+    monkeypatch.setattr(rungs.mma, "fills_gpu", lambda a, tiles: large)
     for m, n, k in ((129, 144, 20), (70, 131, 17)):
         a, b = integers(m, k), integers(k, n, seed=1)
         assert torch.equal(ops.matmul_tf32(a, b, rung="k01"), a @ b)
@@ -66,7 +66,7 @@ def rounded(values: torch.Tensor, up: bool) -> torch.Tensor:
     (lambda x: x.bfloat16().float(), False),
 ])  # fmt: skip
 def test_the_tolerance_lets_tf32_through_and_no_bfloat16(factors, allowed):
-    problem = lab.Problem(spec.SPEC, torch.device("cpu"))
+    problem = lab.Problem(operation.get("matmul_tf32"), torch.device("cpu"))
     instances = [problem.instance(case, torch.float32, 0) for case in spec.SPEC.cases]
     right = [
         instance.compare(0, factors(instance.args[0].contiguous()) @ factors(instance.args[1].contiguous())).right

@@ -8,6 +8,7 @@ from tests.sampled import FULL
 
 import warpwise.ops  # noqa: F401 - registers its operations
 from warpwise import operation
+from warpwise.operation.spec import tensors
 
 SEED = 0
 RUNGS = [
@@ -40,5 +41,5 @@ def test_a_negated_view_is_read_with_its_sign(op, rung):
         if given[at] is value or op.refusal(rung, *given):
             continue
         found = op(*given, rung=rung.name)
-        pairs = zip(*((each,) if isinstance(each, torch.Tensor) else each for each in (expected, found)), strict=True)
+        pairs = zip(tensors(expected), tensors(found), strict=True)  # without outputs that are not present
         assert all(torch.allclose(a.double(), b.double(), rtol=1e-2, atol=1e-3) for a, b in pairs), at

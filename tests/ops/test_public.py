@@ -14,6 +14,7 @@ from torch.autograd import forward_ad
 import warpwise.ops
 from warpwise import operation
 from warpwise.operation import Op, UnknownRung
+from warpwise.operation.spec import tensors
 
 NOT_DIFFERENTIABLE = {
     "histogram",  # of integers
@@ -105,10 +106,11 @@ def test_an_eager_call_with_a_gradient(op):
 
 
 def test_the_backward_of_what_a_rung_takes_is_the_operations():
-    """Of float64, which no rung of matmul takes, everything is PyTorch's; of float32 the backward may choose rungs."""
+    """Where PyTorch computes the forward and would compute the backward, its own autograd records; else the operation's."""
     a, b = torch.ones(2, 3, requires_grad=True), torch.ones(3, 4)
     for _ in range(2):
-        assert type(warpwise.ops.matmul(a, b).grad_fn).__name__ == "matmulBackward"
+        assert type(warpwise.ops.matmul(a, b, rung="k04").grad_fn).__name__ == "matmulBackward"
+        assert type(warpwise.ops.matmul(a, b).grad_fn).__name__ == "MmBackward0"
         assert type(warpwise.ops.matmul(a.double(), b.double()).grad_fn).__name__ == "MmBackward0"
 
 
@@ -235,7 +237,7 @@ def test_no_result_is_a_view_of_an_argument(op):
     args = example(op, float_dtype(op))
     results = op(*args)
     owned = {value.untyped_storage().data_ptr() for value in args if isinstance(value, torch.Tensor)}
-    for result in (results,) if isinstance(results, torch.Tensor) else results:
+    for result in tensors(results):
         assert result.untyped_storage().data_ptr() not in owned
 
 

@@ -12,9 +12,23 @@ from warpwise.operation import Op
 Operands = tuple[torch.Tensor, torch.Tensor]
 
 
+HOST_S = 10e-6  # host time that an autograd.Function costs beyond PyTorch's own node (benchmarks/dispatch.py)
+
+
 def eager_multiplies(op: Op, products: Sequence[Operands]) -> bool | Callable[[], bool]:
-    """False if ``op`` chooses a rung for any of the products. float32 on a GPU: as long as PyTorch does not use TF32."""
-    if any(op.choice(a, b).name is not None for a, b in products):
+    """Whether PyTorch's own backward is as fast: rungs for ``products`` would not save more than ``HOST_S``.
+
+    float32 on a GPU: as long as PyTorch does not use TF32.
+    """
+    saved = 0.0
+    for a, b in products:
+        choice = op.choice(a, b)
+        if choice.name is None:
+            continue
+        if choice.seconds is None or choice.rival_seconds is None:  # never measured
+            return False
+        saved += choice.rival_seconds - choice.seconds
+    if saved > HOST_S:
         return False
     a = products[0][0]
     return tf32_is_off if a.is_cuda and a.dtype == torch.float32 else True

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -59,8 +58,13 @@ class Gradient:
         return self.backward if hasattr(self.backward, "spec") else None
 
 
-_Places = tuple[list[tuple[str, int]], list[tuple[str, int, bool]]]
-"""(name, index) of tensors; (name, index, whether it is a shape) of other values."""
+class Saving(NamedTuple):
+    """What a forward saves: names, and indices among the arguments and outputs, of tensors first."""
+
+    names: tuple[str, ...]
+    tensors: list[int]
+    others: list[tuple[int, bool]]  # index, and whether the shape alone is saved
+    reads_outputs: bool
 
 
 class Backward:
@@ -72,7 +76,7 @@ class Backward:
         self._sources = [*self.arguments, *spec.parsed.outputs]
         single = [argument.is_tensor and not argument.is_list for argument in spec.parsed.arguments]
         self._is_tensor = [*single, *(True for _ in spec.parsed.outputs)]
-        self._places: dict[tuple[str, ...], _Places] = {}
+        self._saving: dict[tuple[str, ...], Saving] = {}
         self._saves = gradient.saves if callable(gradient.saves) else None
         self._names: tuple[str, ...] = () if callable(gradient.saves) else gradient.saves
         if gradient.op is not None:
@@ -80,46 +84,49 @@ class Backward:
             self._names = tuple(name for name in linked if not name.startswith((GRAD, NEEDS)))
         self._resolve(self._names)
 
-    def _resolve(self, names: tuple[str, ...]) -> _Places:
-        """Where the tensors and the other values of these names are among the arguments and outputs."""
-        if names not in self._places:
-            shapes = [name not in self._sources and name.startswith(SHAPE) for name in names]
-            needed = [name[len(SHAPE) :] if shape else name for name, shape in zip(names, shapes, strict=True)]
-            unknown = [name for name in needed if name not in self._sources]
-            if unknown:
-                raise ValueError(
-                    f"{self.spec.name}: its backward needs {', '.join(map(repr, unknown))}, "
-                    f"expected names of {', '.join(self._sources)}"
-                )
-            found = [
-                (name, self._sources.index(one), shape) for name, one, shape in zip(names, needed, shapes, strict=True)
-            ]
+    def _resolve(self, names: tuple[str, ...]) -> Saving:
+        """Where the values of these names are among the arguments and outputs."""
+        if names not in self._saving:
+            found = [self._place(name) for name in names]
             kept = [(name, at) for name, at, shape in found if self._is_tensor[at] and not shape]
-            self._places[names] = kept, [one for one in found if (one[0], one[1]) not in kept]
-        return self._places[names]
+            rest = [(name, at, shape) for name, at, shape in found if not self._is_tensor[at] or shape]
+            self._saving[names] = Saving(
+                (*(name for name, _ in kept), *(name for name, _, _ in rest)), [at for _, at in kept],
+                [(at, shape) for _, at, shape in rest], any(at >= len(self.arguments) for _, at, _ in found),
+            )  # fmt: skip
+        return self._saving[names]
 
-    def saved(self, args: Sequence[Any]) -> _Places:
+    def _place(self, name: str) -> tuple[str, int, bool]:
+        """(name, index among arguments and outputs, whether its shape alone is saved)."""
+        shape = name not in self._sources and name.startswith(SHAPE)
+        if (source := name[len(SHAPE) :] if shape else name) not in self._sources:
+            raise ValueError(
+                f"{self.spec.name}: its backward needs {name!r}, expected names of {', '.join(self._sources)}"
+            )
+        return name, self._sources.index(source), shape
+
+    def saved(self, args: Sequence[Any]) -> Saving:
         """What a forward with arguments like ``args`` saves."""
-        return self._places[self._names] if self._saves is None else self._resolve(self._saves(*args))
+        return self._saving[self._names] if self._saves is None else self._resolve(self._saves(*args))
 
-    def save(self, ctx: Any, saved: _Places, args: Sequence[Any], outputs: Any) -> None:
+    def save(self, ctx: Any, saving: Saving, args: Sequence[Any], outputs: Any) -> None:
         """Keep tensors by ``save_for_backward``, everything else on ``ctx``."""
-        if self.spec.optional:
-            outputs = self.spec.without_absent(args, outputs)
-        values = (*args, *outputs) if outputs.__class__ is tuple else (*args, *as_tuple(outputs))
-        ctx.save_for_backward(*[values[place] for _, place in saved[0]])
-        ctx.places = saved
-        if saved[1]:
-            ctx.others = [values[place].shape if shape else values[place] for _, place, shape in saved[1]]
+        values = args
+        if saving.reads_outputs or self.spec.optional:
+            made = as_tuple(self.spec.without_absent(args, outputs))
+            ctx.absent = [output is None for output in made]
+            values = (*args, *made)
+        ctx.save_for_backward(*[values[place] for place in saving.tensors])
+        if saving.others:
+            ctx.others = [values[place].shape if shape else values[place] for place, shape in saving.others]
         if not self.gradient.materialize:
             ctx.set_materialize_grads(False)
 
-    def __call__(self, ctx: Any, grads: Sequence[Any], needed: Sequence[bool]) -> tuple[Any, ...]:
+    def __call__(self, ctx: Any, saving: Saving, grads: Sequence[Any], needed: Sequence[bool]) -> tuple[Any, ...]:
         """One gradient for each argument of the schema, None where there is none."""
-        tensors, others = ctx.places
-        values = dict(zip([name for name, _ in tensors], ctx.saved_tensors, strict=True))
-        if others:
-            values |= zip([name for name, _, _ in others], ctx.others, strict=True)
+        if self.spec.optional:  # torch.library gives an empty gradient for an output that is not present
+            grads = [None if absent else grad for absent, grad in zip(ctx.absent, grads, strict=True)]
+        values = dict(zip(saving.names, (*ctx.saved_tensors, *(ctx.others if saving.others else ())), strict=True))
         wanted = [name for name, need in zip(self.arguments, needed, strict=True) if need]
         if self.gradient.op is None:
             found = self.gradient.backward(Saved(values, wanted), *grads)
@@ -138,29 +145,25 @@ class Backward:
 Plan = Callable[..., Any]
 
 
-def function(name: str, backward: Backward) -> Any:
-    """The ``autograd.Function`` that records a plan in eager mode, called with a plan, what it saves, and the arguments.
+def recorded(name: str, backward: Backward, plan: Plan, args: Sequence[Any]) -> Plan:
+    """``plan`` for arguments like ``args``, recorded by autograd in eager mode.
 
     The context is set up in ``forward``, which costs the host less than a separate ``setup_context``.
     """
+    saving = backward.saved(args)
 
-    def forward(ctx: Any, plan: Plan, saved: _Places, *args: Any) -> Any:
+    def forward(ctx: Any, *args: Any) -> Any:
         outputs = plan(*args)
-        backward.save(ctx, saved, args, outputs)
+        backward.save(ctx, saving, args, outputs)
         return outputs
 
     def gradients(ctx: Any, *grads: Any) -> tuple[Any, ...]:
-        return (None, None, *backward(ctx, grads, ctx.needs_input_grad[2:]))
+        return backward(ctx, saving, grads, ctx.needs_input_grad)
 
     members = {"forward": staticmethod(forward), "backward": staticmethod(gradients)}
-    return type(name, (torch.autograd.Function,), members)
-
-
-def recorded(function: Any, backward: Backward, plan: Plan, args: Sequence[Any]) -> Plan:
-    """``plan`` for arguments like ``args``, recorded by autograd."""
+    made = type(name, (torch.autograd.Function,), members)
     # Function.apply handles function transforms first, and these take another path here; its base class records at once.
-    apply = super(torch.autograd.Function, function).apply
-    return functools.partial(apply, plan, backward.saved(args))
+    return super(torch.autograd.Function, made).apply  # type: ignore[misc]
 
 
 def transformed(name: str, library: Plan, backward: Backward) -> Plan:
@@ -173,10 +176,11 @@ def transformed(name: str, library: Plan, backward: Backward) -> Plan:
         return library(args, rung)
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        backward.save(ctx, backward.saved(inputs[1:]), inputs[1:], output)
+        ctx.saving = backward.saved(inputs[1:])
+        backward.save(ctx, ctx.saving, inputs[1:], output)
 
     def gradients(ctx: Any, *grads: Any) -> tuple[Any, ...]:
-        return (None, *backward(ctx, grads, ctx.needs_input_grad[1:]))
+        return (None, *backward(ctx, ctx.saving, grads, ctx.needs_input_grad[1:]))
 
     members = {
         "forward": staticmethod(forward), "setup_context": staticmethod(setup_context),
@@ -195,12 +199,13 @@ def register(spec: Spec, compute: Plan, fake: Plan, backward: Backward | None) -
         def setup_context(ctx: Any, inputs: tuple[Any, ...], keyword_only_inputs: dict[str, Any], output: Any) -> None:
             named = {name: value for name, value in keyword_only_inputs.items() if name != "rung"}
             args = parsed.bind(inputs, named)
-            backward.save(ctx, backward.saved(args), args, output)
+            ctx.saving = backward.saved(args)
+            backward.save(ctx, ctx.saving, args, output)
 
         def gradients(ctx: Any, *grads: Any) -> tuple[Any, ...]:
             given = ctx.needs_input_grad  # of positional arguments, without those at the end that have their default
             needed = (*given, *[False] * (len(parsed.arguments) - len(given)))
-            return backward(ctx, grads, needed)[: len(given)]
+            return backward(ctx, ctx.saving, grads, needed)[: len(given)]
 
         opaque.register_autograd(gradients, setup_context=setup_context)
     keyword_only = [argument.name for argument in parsed.arguments if argument.keyword_only]

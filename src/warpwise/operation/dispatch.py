@@ -16,7 +16,9 @@ from torch.autograd import forward_ad
 from torch.compiler import is_dynamo_compiling
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
-from warpwise.cuda.gpu.recording import in_forward_mode, launches_observed, record, replayer
+from warpwise import ranges
+from warpwise.cuda.gpu.recording import record, replayer
+from warpwise.cuda.launch import intercept
 from warpwise.cuda.launch.varying import VaryingScalar
 from warpwise.operation import autograd, tables
 from warpwise.operation.rung import Rung, Unsized, finished
@@ -31,6 +33,7 @@ PLAIN = (torch.Tensor, torch.nn.Parameter)
 LOW_PRECISION = (torch.float16, torch.bfloat16, torch.float32)  # what autocast converts
 _NO_KEY = (RuntimeError, TypeError, AttributeError)  # tensors without memory (torch.func's, sparse ones), wrong types
 GENERATED = "<warpwise dispatch>"  # the file name of generated code in tracebacks
+_SENTINEL = torch.empty(0)
 
 Plan = Callable[..., Any]
 
@@ -53,7 +56,6 @@ def dispatcher(op: Op) -> Dispatcher:
     tables.on_reload(plans.clear)
     backward = autograd.Backward(spec, spec.gradient) if spec.gradient is not None else None
     listed = any(argument.is_list and argument.is_tensor for argument in spec.parsed.arguments)
-    function = autograd.function(spec.name, backward) if backward is not None else None
 
     def plan_of(args: tuple[Any, ...], rung: str | None) -> Plan:
         """The plan without gradients: PyTorch, or a rung."""
@@ -137,7 +139,7 @@ def dispatcher(op: Op) -> Dispatcher:
     def differentiable(plan: Plan, args: tuple[Any, ...]) -> Plan:
         """The plan with gradients: PyTorch's own autograd where that serves, else this operation's backward."""
         assert backward is not None and spec.gradient is not None
-        ours = autograd.recorded(function, backward, plan, args)
+        ours = autograd.recorded(spec.name, backward, plan, args)
         if plan is not spec.eager:
             return ours
         records = spec.gradient.eager_records(*args)
@@ -187,7 +189,12 @@ class KernelPlan:
             return _by_pytorch(self.op, args, self.name)
         op, outputs = self.op, self.op.allocate(*args)
         inputs = [args[at] for at in self._tensors]
-        if self._recorded or launches_observed() or not self._recordable(outputs, inputs):
+        if (
+            self._recorded
+            or intercept.INTERCEPTORS
+            or ranges.profiling_active()
+            or not self._recordable(outputs, inputs)
+        ):
             op.launch(self.rung, outputs, *args)
             return single(finished(outputs))
         self._recorded = True
@@ -326,6 +333,11 @@ def _fake(output: torch.Tensor | Unsized | None, like: torch.Tensor) -> torch.Te
         context = torch.library.get_ctx()
         return output.empty([context.new_dynamic_size() if size is None else size for size in output.shape])
     return like.new_empty(0) if output is None else output
+
+
+def in_forward_mode() -> bool:
+    """True within a level of forward-mode differentiation: there, a tensor is unpacked as another object."""
+    return forward_ad.unpack_dual(_SENTINEL)[0] is not _SENTINEL
 
 
 def _by_pytorch(op: Op, args: Sequence[Any], rung: str | None) -> Any:

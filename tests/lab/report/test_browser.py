@@ -35,7 +35,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import dataclasses
 
     folder, other = tmp_path_factory.mktemp("op"), tmp_path_factory.mktemp("other")
-    op = toy(other, name="emulated")
+    op = toy(other, schema="emulated(Tensor x) -> Tensor")
     run = dataclasses.replace(source().run, op="emulated", device=CPU)
     emulated = report.collect(op, [report.RecordedRun(run, tuple(verdict(rung.name) for rung in op.rungs))])
     out = tmp_path_factory.mktemp("out")

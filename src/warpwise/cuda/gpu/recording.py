@@ -342,14 +342,4 @@ def replayer(
     return replay
 
 
-def in_forward_mode() -> bool:
-    """True within a level of forward-mode differentiation: there, a tensor is unpacked as another object."""
-    return forward_ad.unpack_dual(_SENTINEL)[0] is not _SENTINEL
-
-
-def launches_observed() -> bool:
-    """True if launches are intercepted or profiled, and so must be made one by one."""
-    return bool(intercept.INTERCEPTORS) or ranges.profiling_active()
-
-
 _SENTINEL = torch.empty(0)
