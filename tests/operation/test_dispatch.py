@@ -240,3 +240,14 @@ def test_a_mutated_argument_has_a_new_version():
     assert torch.equal(x, torch.full((3,), 2.0))
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         product.sum().backward()
+
+
+def test_a_cache_is_cleared_on_reload_as_long_as_it_lives():
+    before = len(tables._caches)
+    cache = tables.Cache()
+    cache["key"] = "plan"
+    tables.reload()
+    assert not cache and len(tables._caches) == before + 1
+    del cache
+    gc.collect()
+    assert len(tables._caches) == before

@@ -52,8 +52,7 @@ def dispatcher(op: Op) -> Dispatcher:
     Raises what ``spec.check`` raises, ``UnknownRung``, and ``ValueError`` if ``rung`` refuses the arguments.
     """
     spec = op.spec
-    plans: dict[Any, tuple[Plan, str]] = {}
-    tables.on_reload(plans.clear)
+    plans = tables.Cache()  # from a key to (plan, device type)
     backward = autograd.Backward(spec, spec.gradient) if spec.gradient is not None else None
     listed = any(argument.is_list and argument.is_tensor for argument in spec.parsed.arguments)
 
@@ -154,8 +153,7 @@ def dispatcher(op: Op) -> Dispatcher:
         return by_library(args, rung)
 
     call, key_of = generated(spec.parsed, spec.varying, plans, first, slow)
-    chosen: dict[Any, Rung | None] = {}
-    tables.on_reload(chosen.clear)
+    chosen = tables.Cache()  # from a key to a rung, or None for PyTorch
 
     def planned(*args: Any) -> Rung | None:
         key = key_of(*args)

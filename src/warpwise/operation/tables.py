@@ -12,6 +12,7 @@ import functools
 import json
 import math
 import warnings
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -33,7 +34,17 @@ TORCH = "torch"
 USER, SHIPPED = "user's table", "shipped table"
 
 _generation = 0
-_listeners: list[Callable[[], None]] = []
+
+
+class Cache(dict[Any, Any]):
+    """What was derived from tables: cleared whenever they may have changed. Dropped with the operation that it is of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        _caches.append(weakref.ref(self, _caches.remove))
+
+
+_caches: list[weakref.ref[Cache]] = []
 
 
 @dataclass(frozen=True)
@@ -119,13 +130,9 @@ def reload() -> None:
     """Read every table again when it is next used, and drop cached plans: a file has changed."""
     global _generation
     _generation += 1
-    for listener in _listeners:
-        listener()
-
-
-def on_reload(listener: Callable[[], None]) -> None:
-    """Call ``listener`` whenever tables may have changed."""
-    _listeners.append(listener)
+    for reference in _caches:
+        if (cache := reference()) is not None:
+            cache.clear()
 
 
 @dataclass(frozen=True)
