@@ -115,8 +115,7 @@ def measured(
     others: Mapping[str, Callable[..., torch.Tensor]],
 ) -> dict[str, Any]:
     """Measure one point; ``others`` are timed too if they accept it. Raises the errors of the kernels."""
-    by_row = {"by_row": 0} if any("by_row" in case.sizes for case in op.spec.sizes) else {}
-    case = Case("point", dict(zip("mnk", shape, strict=True)) | by_row)
+    case = Case("point", dict(zip("mnk", shape, strict=True)))
     instance = Problem(op, device).make(case, kind.dtype, 0)
     args: Any = instance.args
     chosen = op.choice(*args)
@@ -131,12 +130,12 @@ def measured(
     if rung is not None:
         result = op(*args, rung=rung)
         found = instance.compare(0, result)
-        point |= {"right": found.right, "worst": found.worst, "error": error(result, instance.references[0])}
+        point |= {"right": found.right, "worst": found.worst, "error": error(result, instance.results[0].reference)}
         del result
         if not found.right:
             return point | {"note": f"{rung} is wrong: {found.wrong} of {found.total} elements"}
-        contestants["ours"] = lambda *values: op(*values, rung=rung)
-    point["their_error"] = error(op.spec.eager(*args), instance.references[0])
+        contestants["ours"] = lambda *values: op.call(*values, rung=rung)
+    point["their_error"] = error(op.spec.eager(*args), instance.results[0].reference)
     cost = op.spec.cost(*args)
     contestants |= {name: function for name, function in others.items() if runs(function, args, instance)}
     del instance
