@@ -210,7 +210,7 @@ def library(x_ptr, out_ptr, BLOCK: tl.constexpr):
 
 
 def test_triton_language_functions() -> None:
-    x, out = torch.randn(64), torch.empty(8, 64)
+    x, out = torch.randn(64, generator=torch.Generator().manual_seed(0)), torch.empty(8, 64)
     library[1](x, wt.out(out), 64)
     expected = [x.cumsum(0), x.sort().values, x.flip(0), x.tanh(), x.erf(), x.flip(0).cumsum(0).flip(0)]
     for row, wanted in zip(out, expected, strict=False):
@@ -219,7 +219,8 @@ def test_triton_language_functions() -> None:
     assert out[6].max() < 1
     assert len(out[6].unique()) > 60
     assert out[7, x.argmax()] == 1000
-    assert torch.allclose(out[7].sort().values[:-1], x.sum())
+    rounding = 64 * torch.finfo(torch.float32).eps * x.abs().sum()  # of a sum of 64 terms, in any order
+    assert (out[7].sort().values[:-1].double() - x.double().sum()).abs().max() <= rounding
 
 
 @wt.jit
