@@ -8,6 +8,8 @@ from pathlib import Path
 
 # Inductor then takes a CPU's vector instructions by its flags, and does not compile a program for each to try them: 28 s.
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
+# Triton's cache is keyed by a kernel's text and not by its file: another checkout's entry names that checkout's files.
+os.environ.setdefault("TRITON_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "triton"))
 
 import hypothesis
 import pytest
