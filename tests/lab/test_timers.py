@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+import torch
 from tests.lab.fakes import MICRO, FakeGpu, Ticks
 
 from warpwise.lab.timing.cpu_timer import CpuTimer
@@ -169,3 +170,14 @@ def test_small_inputs_are_rotated_and_large_ones_are_not():
     again = copied(small)
     assert torch.equal(again, small)
     assert (again.stride(), again.storage_offset()) == (small.stride(), small.storage_offset())
+
+
+def test_tensors_in_lists_are_rotated_too():
+    """An optimiser's parameters come as a list: their bytes count, and each set has its own."""
+    parameters = [torch.ones(256), torch.ones(256)]
+    assert sets_needed((parameters, 0.1), 2048) == 1
+    assert sets_needed((parameters, 0.1), 8192) == 8
+    first, second = rotated((parameters, 0.1), 2049)[:2]
+    assert first[0] is parameters
+    assert second[0][1].data_ptr() != parameters[1].data_ptr() and torch.equal(second[0][1], parameters[1])
+    assert second[1] == 0.1

@@ -138,12 +138,12 @@ def dispatcher(op: Op) -> Dispatcher:
     def differentiable(plan: Plan, args: tuple[Any, ...]) -> Plan:
         """The plan with gradients: PyTorch's own autograd where that serves, else this operation's backward."""
         assert backward is not None and spec.gradient is not None
+        records = spec.gradient.eager_records(*args) if plan is spec.eager else False
+        if records is True:
+            return plan
         ours = autograd.recorded(spec.name, backward, plan, args)
-        if plan is not spec.eager:
-            return ours
-        records = spec.gradient.eager_records(*args)
         if not callable(records):
-            return plan if records else ours
+            return ours
         return lambda *values: plan(*values) if records() else ours(*values)
 
     def slow(args: tuple[Any, ...], rung: str | None) -> Any:

@@ -91,10 +91,6 @@ class Trial:
         """The actual results, in the order of the instance's."""
         return self.instance.outputs(self.outputs, self.args)
 
-    def guard(self, position: int) -> Guarded | None:
-        """The guarded memory of result number ``position``; None if the rung did not allocate it."""
-        return list(self.all_guards())[position]
-
     def all_guards(self) -> Sequence[Guarded]:
         """The guarded memory of each result, in order."""
         rest = iter(self.guards)
@@ -158,8 +154,8 @@ def _compare(instance: Instance, trial: Trial, results: tuple[torch.Tensor, ...]
         if found.index is None:
             failure = replace(_failure(instance, "value", f"{name} {found.reason}"), output=position, total=found.total)
             continue
-        guard = trial.guard(position)
-        unwritten = guard is not None and guard.unwritten(found.index)
+        guard = trial.all_guards()[position]
+        unwritten = guard.unwritten(found.index)
         # NaN + x keeps the payload of the NaN, so the poison also survives an addition to the output.
         added = ", or only added to" if result.dtype.is_floating_point else ""
         what = f"was never written{added}" if unwritten else f"is {number(found.actual)}"

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from warpwise.lab.errors import IncompleteCases, ProblemError
+from warpwise.lab.timing.rotation import copied
 from warpwise.lab.verify.guard import Snapshot, snapshot
 from warpwise.lab.verify.tolerance import Comparison, accumulator, compare, rejected
 from warpwise.operation import Case, Op, Spec, Unsized
@@ -139,13 +140,6 @@ def with_copies(spec: Spec, args: Sequence[Any]) -> tuple[Any, ...]:
     """``args`` with copies of the arguments that the operation writes to."""
     places = {spec.parsed.index(name) for name in spec.parsed.mutated}
     return tuple(map_tensors(copied, value) if place in places else value for place, value in enumerate(args))
-
-
-def copied(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy with the same shape, strides and offset, in a storage of its own."""
-    storage = tensor.untyped_storage().clone()
-    made = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-    return made.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
 
 
 class Problem:
