@@ -49,10 +49,12 @@ def cost(launcher: Any, args: tuple[Any, ...], repeats: int) -> dict[str, Any]:
         explained.append(seconds(lambda: explain(launcher, *args)))
     least, explanation = min(explained, key=lambda each: each[0])
     return {
-        "checked_s": min(checked), "explained_s": least, "ratio": least / min(checked),
+        "checked_s": min(checked),
+        "explained_s": least,
+        "ratio": least / min(checked),
         "parts_s": dict(explanation.seconds),
         "blocks": f"{explanation.counts.blocks_run} of {explanation.counts.blocks}" if explanation.counts else "none",
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

@@ -34,7 +34,7 @@ from warpwise.lab.fidelity import (
     recorded_points,
     records,
     tables,
-)  # fmt: skip
+)
 from warpwise.lab.fidelity.collect import Children, measure_stores
 from warpwise.lab.fidelity.collect import collect as measure
 from warpwise.lab.fidelity.record import write as write_json

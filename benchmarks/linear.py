@@ -120,9 +120,11 @@ def measured(layer: Layer, activation: str, dtype: torch.dtype, device: torch.de
         ours, theirs = timings[f"ours {part}"], timings[f"theirs {part}"]
         faster = ratio(theirs, ours)
         point[part] = {
-            "flops": flops, "ours": ours.to_json(), "theirs": theirs.to_json(),
+            "flops": flops,
+            "ours": ours.to_json(),
+            "theirs": theirs.to_json(),
             "ratio": [faster.median, faster.low, faster.high],
-        }  # fmt: skip
+        }
     return point
 
 

@@ -207,13 +207,18 @@ def cells(kind: str, shape: str, point: dict[str, Any]) -> list[str]:
     goal = GOALS.get(kind, {}).get(shape)
     faster = point.get("ratio")
     return [
-        f"{point['rung'] or 'none'}{mark}", *spread(ours),
+        f"{point['rung'] or 'none'}{mark}",
+        *spread(ours),
         f"{point['flops'] / ours['median_s'] / 1e12:.1f}" if ours else "",
-        *spread(theirs), f"{faster[0]:.3f}" if faster else "", f"{faster[1]:.3f}–{faster[2]:.3f}" if faster else "",
-        f"{goal:.2f}" if goal else "", verdict(kind, shape, point), f"{point['error']:.2e}" if ours else "",
+        *spread(theirs),
+        f"{faster[0]:.3f}" if faster else "",
+        f"{faster[1]:.3f}–{faster[2]:.3f}" if faster else "",
+        f"{goal:.2f}" if goal else "",
+        verdict(kind, shape, point),
+        f"{point['error']:.2e}" if ours else "",
         f"{point['their_error']:.2e}",
         best_other(point),
-    ]  # fmt: skip
+    ]
 
 
 def best_other(point: dict[str, Any]) -> str:

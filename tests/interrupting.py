@@ -42,7 +42,9 @@ def interrupted(setup: str, body: str, after: float = 0.3) -> None:
     program = _FRAME.format(setup=setup, body="".join(f"    {line}\n" for line in body.strip().splitlines()))
     path = [str(Path(__file__).parents[1]), *sys.path]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
-    process = subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     with process:
         assert process.stdout is not None and process.stderr is not None
         said = ""

@@ -43,8 +43,10 @@ def row_sums(name):
 
 SCALE = {"outputs": torch.empty_like, "magnitude": lambda x: 2 * x.abs() + 1}
 SUM = {
-    "outputs": lambda x: x.new_empty(x.shape[0]), "terms": lambda x: x.shape[1], "magnitude": lambda x: x.abs().sum(1),
-}  # fmt: skip
+    "outputs": lambda x: x.new_empty(x.shape[0]),
+    "terms": lambda x: x.shape[1],
+    "magnitude": lambda x: x.abs().sum(1),
+}
 
 
 def test_honest_launchers_pass_and_say_how_far_off_they_were():
@@ -136,11 +138,15 @@ def a_nan(x):
 
 PLAIN = [
     (past_its_end, "wrote outside output, at byte 400 of 400", {"outputs": torch.empty_like}),
-    (changes_its_input, r"changed x, first at byte \d+ of its storage: an input must not change", {}), (never_twice_the_same, "two runs on the same inputs differ", {}),
-    (a_nan, r"output\[5\] is nan", {}), (lambda x: truth(x)[:-1], r"returned torch.float32 of shape \(99,\), expected .* \(100,\)", {}),
-    (lambda x: truth(x).double(), "returned torch.float64 .*pass dtype=", {}), (lambda x: None, "got NoneType; does it fill an output", {}),
-    (lambda x: (x, x), "returned 2 outputs, the reference 1", {}), (lambda x: x.missing, "AttributeError: .*test_testing.py", {}),
-]  # fmt: skip
+    (changes_its_input, r"changed x, first at byte \d+ of its storage: an input must not change", {}),
+    (never_twice_the_same, "two runs on the same inputs differ", {}),
+    (a_nan, r"output\[5\] is nan", {}),
+    (lambda x: truth(x)[:-1], r"returned torch.float32 of shape \(99,\), expected .* \(100,\)", {}),
+    (lambda x: truth(x).double(), "returned torch.float64 .*pass dtype=", {}),
+    (lambda x: None, "got NoneType; does it fill an output", {}),
+    (lambda x: (x, x), "returned 2 outputs, the reference 1", {}),
+    (lambda x: x.missing, "AttributeError: .*test_testing.py", {}),
+]
 
 
 @pytest.mark.parametrize("fn,said,options", PLAIN, ids=[said[:20] for _, said, _ in PLAIN])

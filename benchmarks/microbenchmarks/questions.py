@@ -31,9 +31,14 @@ class Question:
 
 
 def _each(
-    group: Literal["shared", "global"], file: str, kernel: str, chosen: dict[str, list[int]], *arguments: Argument,
-    active: dict[str, int] | None = None, source: bool = False,
-) -> Iterator[Question]:  # fmt: skip
+    group: Literal["shared", "global"],
+    file: str,
+    kernel: str,
+    chosen: dict[str, list[int]],
+    *arguments: Argument,
+    active: dict[str, int] | None = None,
+    source: bool = False,
+) -> Iterator[Question]:
     for pattern, offsets in chosen.items():
         for mask, bits in (active or {"": ALL}).items():
             name = f"{kernel} {pattern}{f' {mask}' if mask else ''}"
@@ -52,8 +57,14 @@ def shared() -> Iterator[Question]:
         for kernel in ("shared_load", "shared_store"):
             yield from _each("shared", "shared.cu", f"{kernel}<{width}>", one, "out", active=MASKS)
     for kind in (
-        "increment", "add_integer", "maximum", "exchange", "compare_and_swap", "add_float", "add_64_bits",
-    ):  # fmt: skip
+        "increment",
+        "add_integer",
+        "maximum",
+        "exchange",
+        "compare_and_swap",
+        "add_float",
+        "add_64_bits",
+    ):
         chosen = some(8 if kind == "add_64_bits" else 4, *FEW)
         yield from _each("shared", "shared_atomics.cu", f"shared_atomic_{kind}", chosen, "out", source=True)
     for matrices, transposed in ((1, "false"), (2, "false"), (4, "false"), (4, "true")):

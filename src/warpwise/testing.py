@@ -112,10 +112,16 @@ class _Subject:
     """The function as an operation with one rung, and its cases."""
 
     def __init__(
-        self, fn: Callable[..., Any], reference: Callable[..., Results], cases: Mapping[str, Inputs],
-        outputs: Callable[..., Results] | None, dtype: torch.dtype | None, terms: int | Callable[..., int],
-        magnitude: Callable[..., Results] | None, deterministic: bool,
-    ) -> None:  # fmt: skip
+        self,
+        fn: Callable[..., Any],
+        reference: Callable[..., Results],
+        cases: Mapping[str, Inputs],
+        outputs: Callable[..., Results] | None,
+        dtype: torch.dtype | None,
+        terms: int | Callable[..., int],
+        magnitude: Callable[..., Results] | None,
+        deterministic: bool,
+    ) -> None:
         self._cases, self._dtype, self._reference = cases, dtype, reference
         self._last: tuple[tuple[Any, ...], Results] | None = None
         self.name = str(getattr(fn, "__name__", type(fn).__name__))
@@ -131,9 +137,13 @@ class _Subject:
 
         self._names = _argument_names(reference, len(example))
         spec = Spec(
-            schema=self._schema(example, names), outputs={name: described(at) for at, name in enumerate(names)},
-            inputs=self._inputs, reference=self._reference_of, eager=self._reference_of, cost=lambda *args: Cost(0),
-        )  # fmt: skip
+            schema=self._schema(example, names),
+            outputs={name: described(at) for at, name in enumerate(names)},
+            inputs=self._inputs,
+            reference=self._reference_of,
+            eager=self._reference_of,
+            cost=lambda *args: Cost(0),
+        )
         launch = fn if outputs is not None else _filling(fn)
         source = Path(getattr(inspect.unwrap(fn), "__code__", _filling.__code__).co_filename)
         rung = Rung(self.name, "", "cuda", launch, source, strided=True, deterministic=deterministic)
@@ -141,8 +151,14 @@ class _Subject:
 
     def _schema(self, example: Sequence[Any], outputs: Sequence[str]) -> str:
         """A schema for arguments like ``example``. Arguments that are not tensors are passed unchanged."""
-        kinds = ["Tensor[]" if isinstance(value, (list, tuple)) and list(tensors(value)) else
-                 "Tensor" if isinstance(value, torch.Tensor) else "Scalar" for value in example]  # fmt: skip
+        kinds = [
+            "Tensor[]"
+            if isinstance(value, (list, tuple)) and list(tensors(value))
+            else "Tensor"
+            if isinstance(value, torch.Tensor)
+            else "Scalar"
+            for value in example
+        ]
         arguments = ", ".join(f"{kind} {name}" for kind, name in zip(kinds, self._names, strict=True))
         returns = ", ".join(f"Tensor {name}" for name in outputs)
         return f"{re.sub(r'[^a-zA-Z0-9_]', '_', self.name)}({arguments}) -> ({returns})"

@@ -56,8 +56,12 @@ def test_a_size_that_is_none_lists_what_there_is(size: str, message: str) -> Non
 
 def test_attributes_are_those_of_cases_and_scalars_that_do_not_follow_from_sizes() -> None:
     assert attributes_of(OP) == {
-        "scale": (), "mode": ("gelu", "relu"), "bias": (), "pad": (), "turned": (True,),
-    }  # fmt: skip
+        "scale": (),
+        "mode": ("gelu", "relu"),
+        "bias": (),
+        "pad": (),
+        "turned": (True,),
+    }
 
 
 @pytest.mark.parametrize(

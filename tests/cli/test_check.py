@@ -81,12 +81,31 @@ def test_templates_and_macros(source: Path) -> None:
 
 
 EXPECTED = [
-    ("broken_guard.cu", "add", "4", "256", ["a=f32[1000]", "b=f32[1000]", "c=out:f32[1000]", "n=1000"],
-     ["OutOfBounds", "a[1000]", "block (3, 0, 0) thread (232, 0, 0)", "broken_guard.cu:4", "c[i] = a[i] + b[i];"]),
-    ("broken_barrier.cu", "block_sum", "2", "256", ["x=f32[512]", "sums=out:f32[2]"],
-     ["DataRace", "partial", "broken_barrier.cu:8", "conflicts with"]),
-    ("float_for_int.cu", "scale", "4", "256", ["x=f32[1000]", "alpha=2", "n=1000.0"], ["ArgumentError", "'n'", "int", "1000.0"]),
-]  # fmt: skip
+    (
+        "broken_guard.cu",
+        "add",
+        "4",
+        "256",
+        ["a=f32[1000]", "b=f32[1000]", "c=out:f32[1000]", "n=1000"],
+        ["OutOfBounds", "a[1000]", "block (3, 0, 0) thread (232, 0, 0)", "broken_guard.cu:4", "c[i] = a[i] + b[i];"],
+    ),
+    (
+        "broken_barrier.cu",
+        "block_sum",
+        "2",
+        "256",
+        ["x=f32[512]", "sums=out:f32[2]"],
+        ["DataRace", "partial", "broken_barrier.cu:8", "conflicts with"],
+    ),
+    (
+        "float_for_int.cu",
+        "scale",
+        "4",
+        "256",
+        ["x=f32[1000]", "alpha=2", "n=1000.0"],
+        ["ArgumentError", "'n'", "int", "1000.0"],
+    ),
+]
 
 
 @pytest.mark.parametrize("file, kernel, grid, block, arguments, words", EXPECTED)

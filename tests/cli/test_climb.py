@@ -96,17 +96,54 @@ def test_on_a_cpu_a_large_size_is_ignored_with_a_note() -> None:
 
 
 def test_an_attribute_reaches_the_inputs() -> None:
-    result = run("climb", "softmax", "--device", "cpu", "--rung", "k03", "--dtype", "float32", "--no-store",
-                 "--size", "rows=3,columns=40", "--attr", "masked=true")  # fmt: skip
+    result = run(
+        "climb",
+        "softmax",
+        "--device",
+        "cpu",
+        "--rung",
+        "k03",
+        "--dtype",
+        "float32",
+        "--no-store",
+        "--size",
+        "rows=3,columns=40",
+        "--attr",
+        "masked=true",
+    )
     assert result.return_value == 0, said(result)
-    result = run("climb", "histogram", "--device", "cpu", "--rung", "k01", "--no-store", "--size", "n=900,bins=7",
-                 "--attr", "pattern=one_value", "--json", "/dev/null/x.json")  # fmt: skip
+    result = run(
+        "climb",
+        "histogram",
+        "--device",
+        "cpu",
+        "--rung",
+        "k01",
+        "--no-store",
+        "--size",
+        "n=900,bins=7",
+        "--attr",
+        "pattern=one_value",
+        "--json",
+        "/dev/null/x.json",
+    )
     assert "cannot be written" in said(result)
 
 
 def test_the_gradient_is_verified_and_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    result = run("climb", "polynomial", "--device", "cpu", "--rung", "k01", "--dtype", "float32", "--no-store",
-                 "--json", tmp_path / "polynomial.json")  # fmt: skip
+    result = run(
+        "climb",
+        "polynomial",
+        "--device",
+        "cpu",
+        "--rung",
+        "k01",
+        "--dtype",
+        "float32",
+        "--no-store",
+        "--json",
+        tmp_path / "polynomial.json",
+    )
     assert result.return_value == 0, said(result)
     cases = [case for case in registry.get("polynomial").spec.cases if case.values == "normal"]
     assert f"gradient: right ({len(cases)} cases)" in said(result)

@@ -31,14 +31,21 @@ def said(result: Result) -> str:
 def store():
     with Store.open() as opened:
         opened.record(
-            run(minutes=0, commit="4f0c2d1aaaaa", torch="2.10"), verdict(), timed(half=1e-3),
-            timed("k02_tiled", 5e-5, half=1e-3), timed("k03_gone"), timed("torch", 8e-5, kind="opponent", half=1e-3),
-        )  # fmt: skip
+            run(minutes=0, commit="4f0c2d1aaaaa", torch="2.10"),
+            verdict(),
+            timed(half=1e-3),
+            timed("k02_tiled", 5e-5, half=1e-3),
+            timed("k03_gone"),
+            timed("torch", 8e-5, kind="opponent", half=1e-3),
+        )
         opened.record(
-            run(minutes=9, commit="91ab2d1aaaaa", dirty=True, torch="2.11"), verdict(minutes=9),
-            timed(seconds=1.05e-4, half=1e-3, minutes=9), timed("k02_tiled", 4e-5, half=1e-3, minutes=9),
-            timed("k04_new", minutes=9), timed("torch", 8e-5, kind="opponent", half=1e-3, minutes=9),
-        )  # fmt: skip
+            run(minutes=9, commit="91ab2d1aaaaa", dirty=True, torch="2.11"),
+            verdict(minutes=9),
+            timed(seconds=1.05e-4, half=1e-3, minutes=9),
+            timed("k02_tiled", 4e-5, half=1e-3, minutes=9),
+            timed("k04_new", minutes=9),
+            timed("torch", 8e-5, kind="opponent", half=1e-3, minutes=9),
+        )
         yield opened
 
 

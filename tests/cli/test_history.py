@@ -47,8 +47,20 @@ def test_the_list_shows_what_changed() -> None:
     assert result.return_value == 0
     heading, *lines = result.output.splitlines()
     assert heading.split() == [
-        "run", "when", "(UTC)", "op", "rung", "size", "dtype", "device", "commit", "verdict", "time", "±", "change",
-    ]  # fmt: skip
+        "run",
+        "when",
+        "(UTC)",
+        "op",
+        "rung",
+        "size",
+        "dtype",
+        "device",
+        "commit",
+        "verdict",
+        "time",
+        "±",
+        "change",
+    ]
     assert [line.split()[0] for line in lines] == ["r5", "r4", "r3", "r2", "r1"]
     assert "matmul k01_loops every case cpu ✗ wrong" in said(result)
     assert lines[1].split()[-3:] == ["µs", "1.0", "%"], "nothing like it was there before"

@@ -65,10 +65,13 @@ def test_bad_requests_are_refused_before_the_compiler_runs(tmp_path):
     existing = tmp_path / "existing.py"
     existing.write_text("mine")
     wrong = [
-        ((*SOFTMAX, "-o", tmp_path / "k.txt"), "ends in .py"), ((*SOFTMAX, "-o", existing), "exists; --force"),
-        ((*SOFTMAX, "-o", "/proc/no/k.py"), "cannot be written"), ((*SOFTMAX, "--arg", "x=f32[3]"), "given twice"),
-        ((*SOFTMAX, "--arg", "y=f3"), "expected an integer"), (("torch.softmx(x, -1)", "--arg", "x=f32[3]"), "did you mean softmax"),
-    ]  # fmt: skip
+        ((*SOFTMAX, "-o", tmp_path / "k.txt"), "ends in .py"),
+        ((*SOFTMAX, "-o", existing), "exists; --force"),
+        ((*SOFTMAX, "-o", "/proc/no/k.py"), "cannot be written"),
+        ((*SOFTMAX, "--arg", "x=f32[3]"), "given twice"),
+        ((*SOFTMAX, "--arg", "y=f3"), "expected an integer"),
+        (("torch.softmx(x, -1)", "--arg", "x=f32[3]"), "did you mean softmax"),
+    ]
     for words, message in wrong:
         done = run(*words)
         assert done.failed

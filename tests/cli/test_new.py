@@ -210,10 +210,13 @@ def test_modules_beside_a_file_can_be_imported() -> None:
         ("import sys\nsys.exit(3)\n", r"bad\.py:2: SystemExit: 3"),
         ("import torch\ntorch.zeros(2) @ torch.zeros(3)\n", r"bad\.py:2: RuntimeError"),
         ("x = 1\n", r"bad\.py: no operation in it: expected register\(Op\("),
-        (ONE.replace("tiny(", "softmax("), r"bad\.py:10: ValueError: an operation called 'warpwise::softmax' is registered already"),
+        (
+            ONE.replace("tiny(", "softmax("),
+            r"bad\.py:10: ValueError: an operation called 'warpwise::softmax' is registered already",
+        ),
         (ONE + "raise ValueError\n", r"bad\.py:11: ValueError"),
     ],
-)  # fmt: skip
+)
 def test_a_file_that_fails_says_where_and_leaves_nothing(text: str, words: str) -> None:
     Path("bad.py").write_text(text)
     before = set(registry._OPS)

@@ -110,11 +110,17 @@ def test_a_users_own_file_climbed_here_shows_verdicts_and_no_time(tmp_path: Path
         (["sofmax"], "no operation 'sofmax'; did you mean 'softmax'"),
         (["square", "--results", "{tmp}/none"], "does not exist"),
         (["square", "--results", "{tmp}/empty"], "no results file in"),
-        (["square", "--results", "{tmp}/other.json"], "other.json: expected a results file of `warpwise climb --json`, got other JSON"),
+        (
+            ["square", "--results", "{tmp}/other.json"],
+            "other.json: expected a results file of `warpwise climb --json`, got other JSON",
+        ),
         (["square", "--results", "{tmp}/broken.json"], "broken.json: expected a results file"),
-        (["softmax", "--results", str(H200 / "square.json")], "softmax: no recorded results; `warpwise climb softmax` or --climb makes them"),
+        (
+            ["softmax", "--results", str(H200 / "square.json")],
+            "softmax: no recorded results; `warpwise climb softmax` or --climb makes them",
+        ),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_named(tmp_path: Path, arguments: list[str], message: str) -> None:
     folder = tmp_path / "given"
     (folder / "empty").mkdir(parents=True)

@@ -75,8 +75,10 @@ def test_a_tune_is_kept_in_the_cache_and_known_the_next_time(file, tmp_path):
     assert [point["sizes"] for point in points(table)] == [{"n": 512}, {"n": 4096}]
     assert [point["candidates"] for point in points(table)] == [1, 2]
     assert {name for point in points(table) for name in (point["winner"], point["rival"])} <= {
-        "torch", "k01_pieces@1024", "k01_pieces@64",
-    }  # fmt: skip
+        "torch",
+        "k01_pieces@1024",
+        "k01_pieces@64",
+    }
     assert "2 points measured; the table has 2" in said(result)
     assert "doubled does not use this table: on a CPU PyTorch computes unless a rung is named" in said(result)
     assert str(table) in said(result).replace(" ", "")

@@ -284,8 +284,13 @@ def test_out_of_range_numbers_raise() -> None:
     assert scalar("float", math.inf) == struct.pack("=f", math.inf)
     assert scalar("__half", 65519.0) == struct.pack("=e", 65504.0)
     for declared, value in (
-        ("float", 1e39), ("float", -1e39), ("__half", 65520.0), ("__nv_bfloat16", 3.4e38), ("__nv_fp8_e5m2", 1e5), ("__nv_fp8_e4m3", 500.0),
-    ):  # fmt: skip
+        ("float", 1e39),
+        ("float", -1e39),
+        ("__half", 65520.0),
+        ("__nv_bfloat16", 3.4e38),
+        ("__nv_fp8_e5m2", 1e5),
+        ("__nv_fp8_e4m3", 500.0),
+    ):
         refused(declared, value, f"{declared} would round it to infinity")
     refused("double", 10**400, "it does not fit a double")
     refused("float", "1.0", "expected a number")

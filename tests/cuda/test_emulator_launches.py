@@ -80,12 +80,15 @@ def test_a_kernel_that_does_not_end_times_out(name: str, dtype: str, checks: str
 
 
 @pytest.mark.parametrize("checks", ["all", "bounds", "none"])
-@pytest.mark.parametrize("name,blocks,text", [
-    ("waits", 1, r"__syncthreads\(\);"),  # the timeout occurs in a barrier, outside the kernel's code
-    ("nothing", 2**31 - 1, r"__global__ void nothing.*"),  # the timeout occurs between two threads
-    ("brief", 2**31 - 1, r"__global__ void brief.*|if \(threadIdx.x == 0\)|p\[0\] = 1;"),
-    ("spin", 1, r"while \(\*p == 0\) \{\}"),  # yields at every poll: the timer may fire in the scheduler
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name,blocks,text",
+    [
+        ("waits", 1, r"__syncthreads\(\);"),  # the timeout occurs in a barrier, outside the kernel's code
+        ("nothing", 2**31 - 1, r"__global__ void nothing.*"),  # the timeout occurs between two threads
+        ("brief", 2**31 - 1, r"__global__ void brief.*|if \(threadIdx.x == 0\)|p\[0\] = 1;"),
+        ("spin", 1, r"while \(\*p == 0\) \{\}"),  # yields at every poll: the timer may fire in the scheduler
+    ],
+)
 def test_a_timeout_reports_the_last_known_line(name: str, blocks: int, text: str, checks: str) -> None:
     for attempt in range(4):
         with pytest.raises(KernelTimeout, match="still running") as caught:

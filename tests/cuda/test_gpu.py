@@ -103,9 +103,17 @@ def test_a_kernel_adds_on_the_current_stream(module: ww.cuda.Module) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize(
     "dtype, value",
-    [(torch.float32, 0.1), (torch.float64, 0.1), (torch.float16, 0.1), (torch.bfloat16, 0.1), (torch.int32, -7),
-     (torch.int64, 2**40), (torch.uint8, 255), (torch.bool, True)],
-)  # fmt: skip
+    [
+        (torch.float32, 0.1),
+        (torch.float64, 0.1),
+        (torch.float16, 0.1),
+        (torch.bfloat16, 0.1),
+        (torch.int32, -7),
+        (torch.int64, 2**40),
+        (torch.uint8, 255),
+        (torch.bool, True),
+    ],
+)
 def test_values_are_packed_by_their_declared_type(module: ww.cuda.Module, dtype: torch.dtype, value: Any) -> None:
     out = torch.zeros(70, dtype=dtype, device="cuda")
     module[f"fill<{ww.cuda.ctype(dtype)}>"][3, 32](out, value, 70)

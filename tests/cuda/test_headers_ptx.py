@@ -48,11 +48,31 @@ def test_scalar_instructions() -> None:
     y, f = np.zeros(20, np.uint32), np.zeros(7, np.float32)
     cuda.load(SCALAR)["scalar"][1, 1](np.array([a, b], np.uint32), y, f)
     c = 0xF0F0F0F0
-    assert [hex(value) for value in y.tolist()] == [hex(value & 0xFFFFFFFF) for value in [
-        0, 1, a + 1, (b & 0xFFFF) << 16 | a & 0xFFFF, (a & b) | (a & c) | (b & c), (b << 8 | a >> 24), a >> 4 & 255,
-        b & ~0xFF00 | (a & 255) << 8, a * b >> 32, -40, -1, 0x90ABCDEF, 0x12345678, 2 << 16 | 1, (2 << 16 | 1) + 5, 4,
-        0x3C004000, 0x3F804000, 0x40004200, 5,
-    ]]  # fmt: skip
+    assert [hex(value) for value in y.tolist()] == [
+        hex(value & 0xFFFFFFFF)
+        for value in [
+            0,
+            1,
+            a + 1,
+            (b & 0xFFFF) << 16 | a & 0xFFFF,
+            (a & b) | (a & c) | (b & c),
+            (b << 8 | a >> 24),
+            a >> 4 & 255,
+            b & ~0xFF00 | (a & 255) << 8,
+            a * b >> 32,
+            -40,
+            -1,
+            0x90ABCDEF,
+            0x12345678,
+            2 << 16 | 1,
+            (2 << 16 | 1) + 5,
+            4,
+            0x3C004000,
+            0x3F804000,
+            0x40004200,
+            5,
+        ]
+    ]
     assert f.tolist() == [8.0, 0.125, 7.0, -3.0, 2.0, 1.0009765625, 0.0]
 
 

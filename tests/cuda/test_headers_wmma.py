@@ -30,13 +30,15 @@ __global__ void unaligned(const half* a, float* d) {
 }
 """
 CASES = [
-    ("half, float, 16, 16, 16", "half", torch.float16, torch.float32), ("half, half, 16, 16, 16", "half", torch.float16, torch.float16),
-    ("half, float, 32, 8, 16", "half", torch.float16, torch.float32), ("half, float, 8, 32, 16", "half", torch.float16, torch.float32),
+    ("half, float, 16, 16, 16", "half", torch.float16, torch.float32),
+    ("half, half, 16, 16, 16", "half", torch.float16, torch.float16),
+    ("half, float, 32, 8, 16", "half", torch.float16, torch.float32),
+    ("half, float, 8, 32, 16", "half", torch.float16, torch.float32),
     ("__nv_bfloat16, float, 16, 16, 16", "__nv_bfloat16", torch.bfloat16, torch.float32),
     ("signed char, int, 16, 16, 16", "signed char", torch.int8, torch.int32),
     ("unsigned char, int, 8, 32, 16", "unsigned char", torch.uint8, torch.int32),
     ("wmma::precision::tf32, float, 16, 16, 8", "float", torch.float32, torch.float32),
-]  # fmt: skip
+]
 
 
 # Both layouts for shape 16x16x16 only: the layout does not depend on the shape.

@@ -381,13 +381,21 @@ def test_line_numbers_do_not_change():
     "launch, expected",
     [
         ("k<<<1, 2>>>(x);", "::warpwise_host::configure(__LINE__, 1, 2), k(x);"),
-        ("a::k<T, (3 > 2)><<<g, b, 0, s>>>(x);", "::warpwise_host::configure(__LINE__, g, b, 0, s), a::k<T, (3 > 2)>(x);"),
-        ("if (n) k<<<{1, 2}, dim3(f<int>(3))>>>();", "if (n) ::warpwise_host::configure(__LINE__, {1, 2}, dim3(f<int>(3))), k();"),
+        (
+            "a::k<T, (3 > 2)><<<g, b, 0, s>>>(x);",
+            "::warpwise_host::configure(__LINE__, g, b, 0, s), a::k<T, (3 > 2)>(x);",
+        ),
+        (
+            "if (n) k<<<{1, 2}, dim3(f<int>(3))>>>();",
+            "if (n) ::warpwise_host::configure(__LINE__, {1, 2}, dim3(f<int>(3))), k();",
+        ),
         ("else ::k<<<1, 2>>>();", "else ::warpwise_host::configure(__LINE__, 1, 2), ::k();"),
-        ("(*p)<<<1, 2>>>(); t[i]<<<3, 4>>>();",
-         "::warpwise_host::configure(__LINE__, 1, 2), (*p)(); ::warpwise_host::configure(__LINE__, 3, 4), t[i]();"),
+        (
+            "(*p)<<<1, 2>>>(); t[i]<<<3, 4>>>();",
+            "::warpwise_host::configure(__LINE__, 1, 2), (*p)(); ::warpwise_host::configure(__LINE__, 3, 4), t[i]();",
+        ),
     ],
-)  # fmt: skip
+)
 def test_launches_become_calls(launch, expected):
     assert source.host_code(f"void f() {{ {launch} }}", "x.cu") == f"void f() {{ {expected} }}"
 

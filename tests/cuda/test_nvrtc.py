@@ -54,8 +54,13 @@ def test_a_template_compiles_with_its_type_and_resources(module: ww.cuda.Module)
     assert made.cubin[:4] == b"\x7fELF"
     assert made.target == "sm_90a"
     assert [p.text for p in parse(made.function_type)] == [
-        "float*", "float const*", "Affine", "__half", "float4*", "int",
-    ]  # fmt: skip
+        "float*",
+        "float const*",
+        "Affine",
+        "__half",
+        "float4*",
+        "int",
+    ]
     assert made.shared == 128
     assert 8 <= made.registers <= 64
     assert (made.stack, made.spill_stores, made.spill_loads) == (0, 0, 0)

@@ -53,8 +53,11 @@ def test_line_directives() -> None:
     text = 'a\n#line 40 "other.cuh"\nb\nc\n# 7 "back.cu" 2\nd\n'
     lines = Lines(text, "first.cu")
     assert [lines.at(text.index(letter + "\n")) for letter in "abcd"] == [
-        ("first.cu", 1), ("other.cuh", 40), ("other.cuh", 41), ("back.cu", 7),
-    ]  # fmt: skip
+        ("first.cu", 1),
+        ("other.cuh", 40),
+        ("other.cuh", 41),
+        ("back.cu", 7),
+    ]
 
 
 def test_split_respects_brackets_and_template_arguments() -> None:
@@ -174,18 +177,30 @@ def test_torch_headers_declare_half_types() -> None:
 @pytest.mark.parametrize(
     "text, kept",
     [
-        ("struct V { float x; };\n__device__ V& operator+=(V& a, V b) { return a; }\n__global__ void k(V v) { v += v; }", "operator+="),
-        ("struct V { __device__ float operator()(int i) const { return i; } };\n__global__ void k(V v) { v(1); }", "operator()"),
+        (
+            "struct V { float x; };\n__device__ V& operator+=(V& a, V b) { return a; }\n__global__ void k(V v) { v += v; }",
+            "operator+=",
+        ),
+        (
+            "struct V { __device__ float operator()(int i) const { return i; } };\n__global__ void k(V v) { v(1); }",
+            "operator()",
+        ),
         ("auto f = [] __device__ (int x) { return x; };\n__global__ void k(int* p) { p[0] = f(1); }", "auto f"),
         ("enum Mode { FAST, SLOW };\n__global__ void k(int* p) { p[0] = SLOW; }", "enum Mode"),
         ("using real = float;\ntypedef real (*function)(real);\n__global__ void k(function f) {}", "using real"),
         ("#if 0\nint broken( {\n#endif\n__global__ void k(int* p) {}", "void k"),
-        ("#ifdef A\n__global__ void k(int* p) {\n#else\n__global__ void k(float* p) {\n#endif\n p[0] = 1; }\nint main() {}", "p[0] = 1"),
+        (
+            "#ifdef A\n__global__ void k(int* p) {\n#else\n__global__ void k(float* p) {\n#endif\n p[0] = 1; }\nint main() {}",
+            "p[0] = 1",
+        ),
         ("#define MAKE(T) __global__ void k_##T(T* p) { p[0] = 1; }\nMAKE(float)\nint main() {}", "MAKE(float)"),
-        ("template <> __device__ int f<int>(int x);\ntemplate <> __device__ int f<int>(int x) { return x; }\n__global__ void k() { f<int>(1); }", "f<int>"),
+        (
+            "template <> __device__ int f<int>(int x);\ntemplate <> __device__ int f<int>(int x) { return x; }\n__global__ void k() { f<int>(1); }",
+            "f<int>",
+        ),
     ],
     ids=["operator", "call", "lambda", "enum", "alias", "if0", "branches", "macro", "specialisation"],
-)  # fmt: skip
+)
 def test_declarations_that_kernels_use_are_kept(text: str, kept: str) -> None:
     code = prune(text, {"k", "k_float"})
     assert kept in code

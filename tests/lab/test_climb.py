@@ -53,8 +53,10 @@ def test_every_right_rung_is_timed_beside_the_opponents():
     assert [row.rung for row in ladder.rows] == ["slow", "quick"]
     (point,) = ladder.points
     assert [(entry.name, entry.kind) for entry in point.entries] == [
-        ("slow", "rung"), ("quick", "rung"), ("torch", "opponent"),
-    ]  # fmt: skip
+        ("slow", "rung"),
+        ("quick", "rung"),
+        ("torch", "opponent"),
+    ]
     assert point.best == "torch"
     assert point.entry("quick").timing.median == 1.0
     assert point.entry("quick").ratio.median == 2.0

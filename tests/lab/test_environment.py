@@ -51,9 +51,15 @@ def test_the_commit_says_whether_files_differ(tmp_path):
 
 def test_ceilings_are_measured_rates_with_computed_peaks():
     described = devices.Description(
-        "Fake GPU", "gpu", devices.Profile.of("sm_90"), clock_hz=2e9, memory_clock_hz=3e9, memory_bus_bits=6144,
-        l2_bytes=60 << 20, peaks=MappingProxyType({"fp32": 67e12, "fp8": 2e15}),
-    )  # fmt: skip
+        "Fake GPU",
+        "gpu",
+        devices.Profile.of("sm_90"),
+        clock_hz=2e9,
+        memory_clock_hz=3e9,
+        memory_bus_bits=6144,
+        l2_bytes=60 << 20,
+        peaks=MappingProxyType({"fp32": 67e12, "fp8": 2e15}),
+    )
     measured = devices.Ceilings(
         "Fake GPU", "gpu", 4.3e12, MappingProxyType({"fp32": 51e12}), 4 << 30, (4096,), "driver 1", "2026-01-01"
     )

@@ -27,7 +27,7 @@ from warpwise.lab.fidelity import (
     points,
     recorded_points,
     tables,
-)  # fmt: skip
+)
 from warpwise.lab.fidelity.collect import joined
 from warpwise.lab.fidelity.compare import reference
 from warpwise.lab.fidelity.report import MISSES, kendall_tau, utilisation

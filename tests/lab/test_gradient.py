@@ -142,10 +142,13 @@ def test_the_first_floating_dtype_is_taken():
 def test_nan_and_infinity_must_be_met_by_the_same():
     def rooted(function):
         return scale(
-            Gradient(function, saves=("x",)), schema=f"toys::root_{next(number)}(Tensor x) -> Tensor",
+            Gradient(function, saves=("x",)),
+            schema=f"toys::root_{next(number)}(Tensor x) -> Tensor",
             inputs=lambda case, dtype, device, seed: {"x": torch.tensor([0.0, 1.0, -1.0], dtype=dtype)},
-            reference=lambda x: x.double().sqrt(), eager=torch.sqrt, cost=lambda x: Cost(0),
-        )  # fmt: skip
+            reference=lambda x: x.double().sqrt(),
+            eager=torch.sqrt,
+            cost=lambda x: Cost(0),
+        )
 
     right = lambda saved, grad: {"x": grad / (2 * saved.x.sqrt())}
     assert verify_gradient(rooted(right), device=CPU).right

@@ -36,7 +36,7 @@ VACUOUS = [
     ("zeros", toys.judged(toys.AFFINE, magnitude=lambda x: 1e9 * x.double().abs() + 1e9)),
     ("a constant", replace(toys.AFFINE, inputs=constant_inputs(1.0))),
     ("a constant", replace(toys.COUNTS, reference=lambda x: torch.full((16,), 7))),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("impostor,spec", VACUOUS, ids=[f"{name}-{spec.dtypes[0]}" for name, spec in VACUOUS])

@@ -82,9 +82,11 @@ def test_what_the_emulator_finds_is_the_verdict(spec, launch, kind, case):
 
 
 REFUSED = [
-    (a_float_for_the_length, cuda.ArgumentError, "n"), (half_for_float, cuda.ArgumentError, "x"),
-    (too_many_threads, cuda.LaunchError, "1,?024"), (elementwise("does_not_compile"), cuda.CompileError, "z"),
-]  # fmt: skip
+    (a_float_for_the_length, cuda.ArgumentError, "n"),
+    (half_for_float, cuda.ArgumentError, "x"),
+    (too_many_threads, cuda.LaunchError, "1,?024"),
+    (elementwise("does_not_compile"), cuda.CompileError, "z"),
+]
 
 
 @pytest.mark.parametrize("launch,kind,said", REFUSED, ids=[entry[0].__name__ for entry in REFUSED])

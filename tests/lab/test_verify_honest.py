@@ -66,9 +66,13 @@ def any_order(out, x):
 
 
 HONEST = [
-    (toys.AFFINE, affine), (toys.ROW_SUM, row_sum_in_order), (toys.ROW_SUM, row_sum_by_halves), (toys.SOFTMAX, online_softmax),
-    (toys.MATMUL, product_in_order), (toys.COUNTS, bincount),
-]  # fmt: skip
+    (toys.AFFINE, affine),
+    (toys.ROW_SUM, row_sum_in_order),
+    (toys.ROW_SUM, row_sum_by_halves),
+    (toys.SOFTMAX, online_softmax),
+    (toys.MATMUL, product_in_order),
+    (toys.COUNTS, bincount),
+]
 
 
 @pytest.mark.parametrize("spec,launch", HONEST, ids=[launch.__name__ for _, launch in HONEST])

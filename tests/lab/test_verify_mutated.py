@@ -36,14 +36,16 @@ STEP = Spec(
         "params": Output(terms=2),
     },
     reference=lambda params, grads, rate: (
-        torch.stack([grad.double().abs().amax() if grad.numel() else torch.zeros((), dtype=torch.float64) for grad in grads]),
+        torch.stack(
+            [grad.double().abs().amax() if grad.numel() else torch.zeros((), dtype=torch.float64) for grad in grads]
+        ),
         [param.double() - rate * grad.double() for param, grad in zip(params, grads, strict=True)],
     ),
     inputs=inputs,
     eager=eager,
     cost=lambda params, *rest: Cost(3 * sum(param.nbytes for param in params)),
     cases=toys.cases(n=(37, 16)),
-)  # fmt: skip
+)
 
 
 def step(largest, params, grads, rate):

@@ -78,7 +78,7 @@ BROKEN = [
     (toys.AFFINE, elementwise(mask_one_too_far, "mask_one_too_far"), "finding", cuda.OutOfBounds),
     (toys.AFFINE, elementwise(mask_of_whole_blocks, "mask_of_whole_blocks"), "finding", cuda.UnwrittenOutput),
     (toys.SOFTMAX, rowwise(softmax_padded_with_zeros, "softmax_padded_with_zeros"), "value", None),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("spec,launch,kind,finding", BROKEN, ids=[entry[1].__name__ for entry in BROKEN])

@@ -262,12 +262,19 @@ QUOTIENTS = Table("quotients", ("int", "int", "int"), "int", (
     ("(short)a / (short)(b | 1)", each(lambda a, b, c: quotient(signed(a, 16), signed(b | 1, 16)))),
     ("(unsigned char)a / (unsigned char)(b | 1)", each(lambda a, b, c: (a & 255) // (b & 255 | 1))),
 ))  # fmt: skip
-LONG_QUOTIENTS = Table("long_quotients", ("long long", "long long", "long long"), "long long", (
-    ("a / b", each(lambda a, b, c: quotient(a, b))), ("a % b", each(lambda a, b, c: remainder(a, b))),
-    ("(ull)a / (ull)b", unsigned(lambda a, b, c: a // b, 64)),
-    ("(ull)a % (ull)b", unsigned(lambda a, b, c: a % b, 64)),
-    ("a / 7", each(lambda a, b, c: quotient(a, 7))), ("(ull)a % 10", unsigned(lambda a, b, c: a % 10, 64)),
-))  # fmt: skip
+LONG_QUOTIENTS = Table(
+    "long_quotients",
+    ("long long", "long long", "long long"),
+    "long long",
+    (
+        ("a / b", each(lambda a, b, c: quotient(a, b))),
+        ("a % b", each(lambda a, b, c: remainder(a, b))),
+        ("(ull)a / (ull)b", unsigned(lambda a, b, c: a // b, 64)),
+        ("(ull)a % (ull)b", unsigned(lambda a, b, c: a % b, 64)),
+        ("a / 7", each(lambda a, b, c: quotient(a, 7))),
+        ("(ull)a % 10", unsigned(lambda a, b, c: a % 10, 64)),
+    ),
+)
 TABLES = (WORDS, LONGS, QUOTIENTS, LONG_QUOTIENTS)
 
 

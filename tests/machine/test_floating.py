@@ -26,13 +26,15 @@ def arithmetic(prefix: str, form: Format) -> list:
     modes = {"rn": NEAREST, "rz": ZERO, "ru": UP, "rd": DOWN}
     rows = [
         (f"__{prefix}{name}_{suffix}({'a' if name == 'sqrt' else 'a, b'})", exact(operation, form, mode))
-        for name, operation in names.items() for suffix, mode in modes.items()
-    ]  # fmt: skip
+        for name, operation in names.items()
+        for suffix, mode in modes.items()
+    ]
     fused = "__fmaf" if prefix == "f" else "__fma"
     rows += [(f"{fused}_{suffix}(a, b, c)", exact(rounding.fma, form, mode)) for suffix, mode in modes.items()]
     rows += [
-        (f"__{prefix}rcp_{suffix}(a)", lambda a, b, c, mode=mode: rounding.divide(1.0, a, form, mode)) for suffix, mode in modes.items()
-    ]  # fmt: skip
+        (f"__{prefix}rcp_{suffix}(a)", lambda a, b, c, mode=mode: rounding.divide(1.0, a, form, mode))
+        for suffix, mode in modes.items()
+    ]
     return rows
 
 
@@ -115,26 +117,40 @@ def from_float(name: str, bits: int, sign: bool, nan: int) -> list:
     """Return rows for __float2int_rn and similar intrinsics."""
     modes = {"rn": round, "rz": math.trunc, "ru": math.ceil, "rd": math.floor}
     return [
-        (f"{name}_{suffix}(a)", lambda a, b, c, to=to: rounding.integer(a, bits, sign, to, nan)) for suffix, to in modes.items()
-    ]  # fmt: skip
+        (f"{name}_{suffix}(a)", lambda a, b, c, to=to: rounding.integer(a, bits, sign, to, nan))
+        for suffix, to in modes.items()
+    ]
 
 
 TOP = 1 << 63
-INTEGERS_OF_SINGLES = Table("integers_of_singles", ("float",), "long long", (
-    *from_float("__float2int", 32, True, 0), *from_float("(ll)__float2uint", 32, False, 0),
-    *from_float("__float2ll", 64, True, TOP),
-    *from_float("(ll)__float2ull", 64, False, TOP),
-    ("to_u8(a)", lambda a, b, c: rounding.integer(a, 8, False, round, 0)),
-    ("to_s8(a)", lambda a, b, c: rounding.integer(a, 8, True, math.trunc, 0)),
-    ("to_s16(a)", lambda a, b, c: rounding.integer(a, 16, True, math.trunc, 0)),
-    ("ftz_up(a)", lambda a, b, c: rounding.integer(flushed(a), 32, True, math.ceil, 0)),
-))  # fmt: skip
-INTEGERS_OF_DOUBLES = Table("integers_of_doubles", ("double",), "long long", (
-    *from_float("__double2int", 32, True, -(1 << 31)), *from_float("(ll)__double2uint", 32, False, 1 << 31),
-    *from_float("__double2ll", 64, True, TOP), *from_float("(ll)__double2ull", 64, False, TOP),
-    ("(ll)__double2hiint(a)", lambda a, b, c: int(np.float64(a).view(np.int64)) >> 32),
-    ("(ll)(u)__double2loint(a)", lambda a, b, c: int(np.float64(a).view(np.int64)) & 0xFFFFFFFF),
-))  # fmt: skip
+INTEGERS_OF_SINGLES = Table(
+    "integers_of_singles",
+    ("float",),
+    "long long",
+    (
+        *from_float("__float2int", 32, True, 0),
+        *from_float("(ll)__float2uint", 32, False, 0),
+        *from_float("__float2ll", 64, True, TOP),
+        *from_float("(ll)__float2ull", 64, False, TOP),
+        ("to_u8(a)", lambda a, b, c: rounding.integer(a, 8, False, round, 0)),
+        ("to_s8(a)", lambda a, b, c: rounding.integer(a, 8, True, math.trunc, 0)),
+        ("to_s16(a)", lambda a, b, c: rounding.integer(a, 16, True, math.trunc, 0)),
+        ("ftz_up(a)", lambda a, b, c: rounding.integer(flushed(a), 32, True, math.ceil, 0)),
+    ),
+)
+INTEGERS_OF_DOUBLES = Table(
+    "integers_of_doubles",
+    ("double",),
+    "long long",
+    (
+        *from_float("__double2int", 32, True, -(1 << 31)),
+        *from_float("(ll)__double2uint", 32, False, 1 << 31),
+        *from_float("__double2ll", 64, True, TOP),
+        *from_float("(ll)__double2ull", 64, False, TOP),
+        ("(ll)__double2hiint(a)", lambda a, b, c: int(np.float64(a).view(np.int64)) >> 32),
+        ("(ll)(u)__double2loint(a)", lambda a, b, c: int(np.float64(a).view(np.int64)) & 0xFFFFFFFF),
+    ),
+)
 
 
 def to_float(name: str, form: Format, convert) -> list:
@@ -174,12 +190,20 @@ FLOATS_OF_INTEGERS = Table("floats_of_integers", ("long long",), "double", (
     ("(float)(unsigned short)a", lambda a, b, c: float(wrap(16, False)(a))),
     ("(double)(short)a", lambda a, b, c: float(wrap(16, True)(a))),
 ))  # fmt: skip
-NARROWED = Table("narrowed", ("double",), "double", (
-    *(
-        (f"(double)__double2float_{suffix}(a)", lambda a, b, c, mode=mode: rounding.add(a, math.copysign(0.0, a), SINGLE, mode))
-        for suffix, mode in {"rn": NEAREST, "rz": ZERO, "ru": UP, "rd": DOWN}.items()
+NARROWED = Table(
+    "narrowed",
+    ("double",),
+    "double",
+    (
+        *(
+            (
+                f"(double)__double2float_{suffix}(a)",
+                lambda a, b, c, mode=mode: rounding.add(a, math.copysign(0.0, a), SINGLE, mode),
+            )
+            for suffix, mode in {"rn": NEAREST, "rz": ZERO, "ru": UP, "rd": DOWN}.items()
+        ),
     ),
-))  # fmt: skip
+)
 
 
 def asm(kind: str, name: str, text: str, operands: str = "ab") -> str:

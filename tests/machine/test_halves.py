@@ -57,20 +57,39 @@ def scalars(kind: str, form: Format) -> tuple:
         ("__hadd_sat(a, b)", lambda a, b, c: saturated(rounding.add(a, b, form))),
         ("__hfma_sat(a, b, c)", lambda a, b, c: saturated(rounding.fma(a, b, c, form))),
         ("__hfma_relu(a, b, c)", lambda a, b, c: relu(rounding.fma(a, b, c, form))),
-        ("__hmin(a, b)", lambda a, b, c: minimum(a, b)), ("__hmax(a, b)", lambda a, b, c: maximum(a, b)),
+        ("__hmin(a, b)", lambda a, b, c: minimum(a, b)),
+        ("__hmax(a, b)", lambda a, b, c: maximum(a, b)),
         ("__hmin_nan(a, b)", lambda a, b, c: either(a, b, minimum)),
         ("__hmax_nan(a, b)", lambda a, b, c: either(a, b, maximum)),
         ("__hlt(a, b) ? a : c", lambda a, b, c: a if a < b else c),
         ("__hgeu(a, b) ? a : c", lambda a, b, c: c if a < b else a),
         ("__hne(a, b) && __hle(b, c) ? a : c", lambda a, b, c: a if a < b <= c or a > b and b <= c else c),
-        ("__hisnan(a) ? b : c", lambda a, b, c: b if math.isnan(a) else c), ("hfloor(a)", whole(math.floor)),
-        ("hceil(a)", whole(math.ceil)), ("htrunc(a)", whole(math.trunc)), ("hrint(a)", whole(round)),
-        *((f"__float2{kind}_{suffix}({single}(b) * 3.0f)", lambda a, b, c, mode=mode: narrow(multiplied(b), form, mode)) for suffix, mode in {"rn": NEAREST, "rz": ZERO, "ru": UP, "rd": DOWN}.items()),
+        ("__hisnan(a) ? b : c", lambda a, b, c: b if math.isnan(a) else c),
+        ("hfloor(a)", whole(math.floor)),
+        ("hceil(a)", whole(math.ceil)),
+        ("htrunc(a)", whole(math.trunc)),
+        ("hrint(a)", whole(round)),
+        *(
+            (
+                f"__float2{kind}_{suffix}({single}(b) * 3.0f)",
+                lambda a, b, c, mode=mode: narrow(multiplied(b), form, mode),
+            )
+            for suffix, mode in {"rn": NEAREST, "rz": ZERO, "ru": UP, "rd": DOWN}.items()
+        ),
         (f"__double2{kind}(0.1 * (double){single}(a))", lambda a, b, c: narrow(0.1 * a, form)),
-        (f"{integer}_rn(__{kind}2int_rz(a))", lambda a, b, c: narrow(float(rounding.integer(a, 32, True, math.trunc, 0)), form)),
-        (f"__ll2{kind}_rn(__{kind}2ll_rn(b))", lambda a, b, c: narrow(float(rounding.integer(b, 64, True, round, -(1 << 63))), form)),
-        (f"__ushort2{kind}_rn(__{kind}2ushort_rn(c))", lambda a, b, c: narrow(float(rounding.integer(c, 16, False, round, 0)), form)),
-    )  # fmt: skip
+        (
+            f"{integer}_rn(__{kind}2int_rz(a))",
+            lambda a, b, c: narrow(float(rounding.integer(a, 32, True, math.trunc, 0)), form),
+        ),
+        (
+            f"__ll2{kind}_rn(__{kind}2ll_rn(b))",
+            lambda a, b, c: narrow(float(rounding.integer(b, 64, True, round, -(1 << 63))), form),
+        ),
+        (
+            f"__ushort2{kind}_rn(__{kind}2ushort_rn(c))",
+            lambda a, b, c: narrow(float(rounding.integer(c, 16, False, round, 0)), form),
+        ),
+    )
 
 
 HALVES = Table("halves", ("__half",) * 3, "__half", scalars("half", HALF))
@@ -88,15 +107,23 @@ def pairs(kind: str, form: Format) -> tuple:
     truth = lambda holds: 1.0 if holds else 0.0
     return (
         ("__hadd2_rn(a, b)", lanes(lambda a, b, c: rounding.add(a, b, form))),
-        ("__hmul2_rn(a, b)", lanes(lambda a, b, c: rounding.multiply(a, b, form))), ("__hfma2(a, b, c)", lanes(fma)),
+        ("__hmul2_rn(a, b)", lanes(lambda a, b, c: rounding.multiply(a, b, form))),
+        ("__hfma2(a, b, c)", lanes(fma)),
         ("__hfma2_relu(a, b, c)", lanes(lambda a, b, c: relu(fma(a, b, c)))),
         ("__hfma2(__hneg2(a), __habs2(b), c)", lanes(lambda a, b, c: fma(-a, abs(b), c))),
-        (f"__hfma2(a, __floats2{kind}2_rn(1.5f, -2.25f), b)", lambda a, b, c: (fma(a[0], 1.5, b[0]), fma(a[1], -2.25, b[1]))),
+        (
+            f"__hfma2(a, __floats2{kind}2_rn(1.5f, -2.25f), b)",
+            lambda a, b, c: (fma(a[0], 1.5, b[0]), fma(a[1], -2.25, b[1])),
+        ),
         (f"__hfma2({low}(a), b, {high}(c))", lambda a, b, c: (fma(a[0], b[0], c[1]), fma(a[0], b[1], c[1]))),
         (f"__hmul2_rn({high}(a), {low}(b))", lambda a, b, c: (rounding.multiply(a[1], b[0], form),) * 2),
-        (f"{lows}(a, b)", lambda a, b, c: (a[0], b[0])), (f"{highs}(a, b)", lambda a, b, c: (a[1], b[1])),
+        (f"{lows}(a, b)", lambda a, b, c: (a[0], b[0])),
+        (f"{highs}(a, b)", lambda a, b, c: (a[1], b[1])),
         ("__lowhigh2highlow(a)", lambda a, b, c: (a[1], a[0])),
-        ("__hcmadd(a, b, c)", lambda a, b, c: (fma(-a[1], b[1], fma(a[0], b[0], c[0])), fma(a[1], b[0], fma(a[0], b[1], c[1])))),
+        (
+            "__hcmadd(a, b, c)",
+            lambda a, b, c: (fma(-a[1], b[1], fma(a[0], b[0], c[0])), fma(a[1], b[0], fma(a[0], b[1], c[1]))),
+        ),
         ("__hmin2(a, b)", lanes(lambda a, b, c: minimum(a, b))),
         ("__hmax2_nan(a, b)", lanes(lambda a, b, c: either(a, b, maximum))),
         ("__hlt2(a, b)", lanes(lambda a, b, c: truth(a < b))),
@@ -104,9 +131,15 @@ def pairs(kind: str, form: Format) -> tuple:
         ("__hisnan2(a)", lanes(lambda a, b, c: truth(math.isnan(a)))),
         ("__hbeq2(a, b) ? a : c", lambda a, b, c: a if a == b else c),
         ("__hblt2(a, b) ? a : c", lambda a, b, c: a if a[0] < b[0] and a[1] < b[1] else c),
-        (f"__floats2{kind}2_rn({'__low2float'}(a) * 3, __high2float(b) * 3)", lambda a, b, c: (narrow(rounding.multiply(a[0], 3.0, SINGLE), form), narrow(rounding.multiply(b[1], 3.0, SINGLE), form))),
+        (
+            f"__floats2{kind}2_rn({'__low2float'}(a) * 3, __high2float(b) * 3)",
+            lambda a, b, c: (
+                narrow(rounding.multiply(a[0], 3.0, SINGLE), form),
+                narrow(rounding.multiply(b[1], 3.0, SINGLE), form),
+            ),
+        ),
         ("h2floor(a)", lanes(whole(math.floor))),
-    )  # fmt: skip
+    )
 
 
 HALF_PAIRS = Table("half_pairs", ("__half2",) * 3, "__half2", pairs("half", HALF))
@@ -124,15 +157,26 @@ HALF_FUNCTIONS = Table(
     "__half",
     tuple((text, function or divmod) for text, function, _ in FUNCTIONS),
 )
-FP8 = Table("fp8", ("float", "float", "unsigned"), "unsigned", (
-    ("__nv_cvt_float2_to_fp8x2(make_float2(a, b), __NV_SATFINITE, __NV_E4M3)", None),
-    ("__nv_cvt_float2_to_fp8x2(make_float2(a, b), __NV_SATFINITE, __NV_E5M2)", None),
-    ("__nv_cvt_float_to_fp8(a, __NV_SATFINITE, __NV_E4M3) | __nv_cvt_float_to_fp8(b, __NV_SATFINITE, __NV_E4M3) << 8", None),
-    ("packed(__nv_cvt_fp8x2_to_halfraw2(c, __NV_E4M3))", None),
-    ("packed(__nv_cvt_fp8x2_to_halfraw2(c, __NV_E5M2))", None),
-    ("__nv_cvt_halfraw2_to_fp8x2(__half2_raw{(unsigned short)c, (unsigned short)(c >> 16)}, __NV_SATFINITE, __NV_E4M3)", None),
-    ("four(a, b, b, a)", None),
-))  # fmt: skip
+FP8 = Table(
+    "fp8",
+    ("float", "float", "unsigned"),
+    "unsigned",
+    (
+        ("__nv_cvt_float2_to_fp8x2(make_float2(a, b), __NV_SATFINITE, __NV_E4M3)", None),
+        ("__nv_cvt_float2_to_fp8x2(make_float2(a, b), __NV_SATFINITE, __NV_E5M2)", None),
+        (
+            "__nv_cvt_float_to_fp8(a, __NV_SATFINITE, __NV_E4M3) | __nv_cvt_float_to_fp8(b, __NV_SATFINITE, __NV_E4M3) << 8",
+            None,
+        ),
+        ("packed(__nv_cvt_fp8x2_to_halfraw2(c, __NV_E4M3))", None),
+        ("packed(__nv_cvt_fp8x2_to_halfraw2(c, __NV_E5M2))", None),
+        (
+            "__nv_cvt_halfraw2_to_fp8x2(__half2_raw{(unsigned short)c, (unsigned short)(c >> 16)}, __NV_SATFINITE, __NV_E4M3)",
+            None,
+        ),
+        ("four(a, b, b, a)", None),
+    ),
+)
 FP8_PREAMBLE = (
     "__device__ unsigned packed(__half2_raw h) { return h.x | (unsigned)h.y << 16; }\n"
     "__device__ unsigned four(float a, float b, float c, float d) { __nv_fp8x4_e4m3 f(make_float4(a, b, c, d)); return f.__x; }\n"
@@ -233,7 +277,14 @@ def number(byte: int, form: Format) -> float:
 
 @pytest.mark.parametrize("target", ARCHITECTURES)
 def test_fp8_conversions(target: str) -> None:
-    ties = np.array([x * 2.0**e for e in (-18, -17, -10, -9, 0, 8, 15) for x in (1.0, 1.0625, 1.125, 1.1875, 1.25, 1.875, 1.9375, 1.96875)], np.float32)  # fmt: skip
+    ties = np.array(
+        [
+            x * 2.0**e
+            for e in (-18, -17, -10, -9, 0, 8, 15)
+            for x in (1.0, 1.0625, 1.125, 1.1875, 1.25, 1.875, 1.9375, 1.96875)
+        ],
+        np.float32,
+    )
     a = np.concatenate([floats(np.float32, 456, 5), ties])
     b = np.concatenate([-ties, floats(np.float32, 456, 6)])
     c = np.arange(512, dtype=np.uint32) * np.uint32(0x01010101) ^ np.random.default_rng(7).integers(

@@ -131,9 +131,10 @@ def test_scheduling_bits(module: cuda.Module) -> None:
     )
     assert barrier < 6
     reader = next(
-        each for each in program.instructions[load + 1 :]
+        each
+        for each in program.instructions[load + 1 :]
         if any(operand.kind == "register" and operand.index == register for operand in each.operands[1:])
-    )  # fmt: skip
+    )
     waited = 0
     for each in program.instructions[load + 1 : program.instructions.index(reader) + 1]:
         waited |= each.control.wait_mask

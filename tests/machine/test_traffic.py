@@ -323,10 +323,12 @@ def test_stores_to_the_same_sectors_are_merged() -> None:
 def test_bank_conflicts_of_cp_async() -> None:
     copy = "__pipeline_memcpy_async(tile + ({}), (const float*)data + ({}), 4);"
     for to, source, conflicts in (
-        ("i", "i", 0), ("i * 2", "i", 1), ("i", "i / 16 * 32 + i % 16", 1),
+        ("i", "i", 0),
+        ("i * 2", "i", 1),
+        ("i", "i / 16 * 32 + i % 16", 1),
         # A transposing copy with a pitch of 68 elements. ncu counts three wavefronts on an H200.
         ("i % 16 * 68 + i / 16", "i / 16 * 256 + i % 16", 2),
-    ):  # fmt: skip
+    ):
         source_text = COPY.replace("@", copy.format(to, source))
         counts = launch(source_text, "sm_90", 1, 32, np.arange(1024, dtype=np.float32), np.zeros(2048, np.float32))
         assert counts.total("conflicts", "LDGSTS") == conflicts

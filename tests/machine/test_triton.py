@@ -18,8 +18,19 @@ M, N, K = 128, 128, 64
 
 
 @wt.jit
-def matmul(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, TRANSPOSED: tl.constexpr,
-           DOUBLE_A: tl.constexpr):  # fmt: skip
+def matmul(
+    a,
+    b,
+    c,
+    M,
+    N,
+    K,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+    TRANSPOSED: tl.constexpr,
+    DOUBLE_A: tl.constexpr,
+):
     m = tl.program_id(0) * BM + tl.arange(0, BM)
     n = tl.program_id(1) * BN + tl.arange(0, BN)
     total = tl.zeros((BM, BN), tl.float32)
@@ -40,8 +51,13 @@ def matmul(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexp
 def _buffer(name: str, tensor: torch.Tensor) -> SimpleNamespace:
     address = tensor.data_ptr()
     return SimpleNamespace(
-        name=name, address=address, nbytes=tensor.nbytes, element_bytes=tensor.element_size(), storage=address, const=False
-    )  # fmt: skip
+        name=name,
+        address=address,
+        nbytes=tensor.nbytes,
+        element_bytes=tensor.element_size(),
+        storage=address,
+        const=False,
+    )
 
 
 def _matmul(

@@ -88,10 +88,14 @@ def test_calls_alike_share_a_plan_and_others_do_not():
     assert planned(at(0, 4, 6))
     assert not planned(at(0, 4, 6))
     for name, other in {
-        "offset": at(4, 4, 6), "shape": at(0, 6, 4), "size": at(0, 4, 5), "stride": at(0, 6, 4).t(),
-        "dtype": at(0, 4, 6).double(), "gradient": at(0, 4, 6).requires_grad_(),
+        "offset": at(4, 4, 6),
+        "shape": at(0, 6, 4),
+        "size": at(0, 4, 5),
+        "stride": at(0, 6, 4).t(),
+        "dtype": at(0, 4, 6).double(),
+        "gradient": at(0, 4, 6).requires_grad_(),
         "parameter": torch.nn.Parameter(at(0, 4, 6), requires_grad=False),
-    }.items():  # fmt: skip
+    }.items():
         assert planned(other), name
         assert not planned(other), name
     assert planned(at(0, 4, 6), rung="k01")
@@ -231,8 +235,10 @@ def test_a_mutated_argument_has_a_new_version():
     """A tensor that autograd saved may not be changed without its noticing."""
     op = scale(
         schema=f"tests::scale_{next(NUMBER)}(Tensor(a!) input, float alpha=2.0, int seed=0, int[2] pair=1) -> ()",
-        outputs={}, gradient=None, eager=lambda x, alpha, *rest: x.mul_(alpha) and None,
-    )  # fmt: skip
+        outputs={},
+        gradient=None,
+        eager=lambda x, alpha, *rest: x.mul_(alpha) and None,
+    )
     x, weight = torch.ones(3), torch.ones(3, requires_grad=True)
     product = weight * x
     rung = Rung("k01", "", "python", lambda outputs, x, alpha, *rest: x.data.mul_(alpha), Path(__file__))

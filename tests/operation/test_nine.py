@@ -52,9 +52,17 @@ def test_it_is_timed_beside_pytorch(op):
     problem = lab.Problem(op, CPU)
     case = next(case for case in op.spec.cases if case.name == "ragged")
     point, timed_point = time_point(
-        op, problem, case, op.spec.dtypes[0], op.rungs, (0, 1), CpuTimer(), Rules(0.5, 0.2), lambda units: None,
+        op,
+        problem,
+        case,
+        op.spec.dtypes[0],
+        op.rungs,
+        (0, 1),
+        CpuTimer(),
+        Rules(0.5, 0.2),
+        lambda units: None,
         opponents(op, compiled=False),
-    )  # fmt: skip
+    )
     assert not timed_point.failures, timed_point.failures
     timed = {entry.name: entry.timing for entry in point.entries}
     assert set(timed) == {op.rungs[0].name, "torch"}
@@ -153,9 +161,10 @@ WRONG_GRADIENTS = {
 @pytest.mark.parametrize("name", WRONG_GRADIENTS)
 def test_a_wrong_gradient_is_found(name):
     spec = dataclasses.replace(
-        topk.OP.spec, schema=topk.OP.spec.schema.replace("nine::topk", f"nine::topk_{abs(hash(name))}"),
+        topk.OP.spec,
+        schema=topk.OP.spec.schema.replace("nine::topk", f"nine::topk_{abs(hash(name))}"),
         gradient=dataclasses.replace(topk.OP.spec.gradient, backward=WRONG_GRADIENTS[name]),
-    )  # fmt: skip
+    )
     verdict = lab.verify_gradient(dataclasses.replace(topk.OP, spec=spec), device="cpu")
     assert verdict.status == "wrong"
     assert "gradient of input" in str(verdict)

@@ -100,17 +100,25 @@ A, B = torch.ones(2, 3), torch.ones(3, 4)
 @pytest.mark.parametrize(
     "args,error,message",
     [
-        ((torch.ones(4), A, torch.ones(2, 4)), ValueError, r"addmm: expected b with as many rows .* got \(2, 3\) and \(2, 4\)"),
+        (
+            (torch.ones(4), A, torch.ones(2, 4)),
+            ValueError,
+            r"addmm: expected b with as many rows .* got \(2, 3\) and \(2, 4\)",
+        ),
         ((torch.ones(3), A, B), ValueError, r"addmm: expected input to broadcast to \(2, 4\), got \(3,\)"),
         ((torch.ones(4, 1), A, B), ValueError, r"addmm: expected input to broadcast to \(2, 4\), got \(4, 1\)"),
         ((torch.ones(1, 2, 4), A, B), ValueError, "addmm: expected input with 0 or 1 or 2 dimensions"),
-        ((torch.ones(4).half(), A, B), TypeError, "addmm: expected input of a's dtype torch.float32, got torch.float16"),
+        (
+            (torch.ones(4).half(), A, B),
+            TypeError,
+            "addmm: expected input of a's dtype torch.float32, got torch.float16",
+        ),
         ((torch.ones(4), A, B.to("meta")), ValueError, "addmm: expected b on a's device cpu, got meta"),
         ((torch.ones(4), A[0], B), ValueError, "addmm: expected a with 2 dimensions"),
         ((torch.ones(4), A, B, None), TypeError, "addmm: expected beta to be a real number, got NoneType"),
         ((torch.ones(4), A, B, 1.0, "2"), TypeError, "addmm: expected alpha to be a real number, got str"),
     ],
-)  # fmt: skip
+)
 def test_wrong_arguments(args, error, message):
     with pytest.raises(error, match=message):
         ops.addmm(*args)

@@ -73,16 +73,23 @@ def integers(*shape: int, dtype: torch.dtype) -> torch.Tensor:
 def layouts(batch: int, rows: int, columns: int, dtype: torch.dtype) -> list[torch.Tensor]:
     """A factor in all the ways that it may lie: turned, shared, broadcast, lines that begin between 16 bytes."""
     return [
-        integers(batch, rows, columns, dtype=dtype), integers(batch, columns, rows, dtype=dtype).mT,
-        integers(rows, columns, dtype=dtype), integers(1, columns, rows, dtype=dtype).mT.expand(batch, rows, columns),
-        integers(batch, rows, columns + 1, dtype=dtype)[:, :, 1:], integers(batch, columns, rows + 1, dtype=dtype)[:, :, 1:].mT,
-    ]  # fmt: skip
+        integers(batch, rows, columns, dtype=dtype),
+        integers(batch, columns, rows, dtype=dtype).mT,
+        integers(rows, columns, dtype=dtype),
+        integers(1, columns, rows, dtype=dtype).mT.expand(batch, rows, columns),
+        integers(batch, rows, columns + 1, dtype=dtype)[:, :, 1:],
+        integers(batch, columns, rows + 1, dtype=dtype)[:, :, 1:].mT,
+    ]
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("rung,config,dtype", [
-    *(("k05", tiling.name, torch.float32) for tiling in CONFIGS), *(("k06", cut.name, torch.bfloat16) for cut in batched.CONFIGS),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "rung,config,dtype",
+    [
+        *(("k05", tiling.name, torch.float32) for tiling in CONFIGS),
+        *(("k06", cut.name, torch.bfloat16) for cut in batched.CONFIGS),
+    ],
+)
 @pytest.mark.parametrize("batch,m,n,k", BATCHES)
 def test_tiles_and_layouts(rung, config, dtype, batch, m, n, k):
     found = OP.rung(f"{rung}@{config}")
@@ -114,9 +121,15 @@ def test_infinity_stays_in_its_row_and_matrix(rung, dtype):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("config", [cut.name for cut in batched.CONFIGS if not cut.whole])
-@pytest.mark.parametrize("k,n,ends", [
-    (64, 64, [3, 64, 64, 200]), (136, 264, [0, 1, 130, 131, 400, 400]), (72, 520, [700, 701]), (128, 256, [5, 70, 600]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "k,n,ends",
+    [
+        (64, 64, [3, 64, 64, 200]),
+        (136, 264, [0, 1, 130, 131, 400, 400]),
+        (72, 520, [700, 701]),
+        (128, 256, [5, 70, 600]),
+    ],
+)
 def test_gradients_of_groups(config, k, n, ends):
     """Groups of no rows, of odd numbers of rows, and an infinity in a neighbour."""
     a, grad = (integers(ends[-1] + 7, size, dtype=torch.bfloat16) for size in (k, n))

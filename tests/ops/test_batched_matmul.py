@@ -27,9 +27,14 @@ def exact(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 @FEW
 @given(
-    batch=st.integers(1, 5), m=st.integers(1, 140), n=st.integers(1, 140), k=st.integers(1, 70),
-    a_turned=st.booleans(), b_turned=st.booleans(), rung=st.sampled_from(["k02", "k03"]),
-)  # fmt: skip
+    batch=st.integers(1, 5),
+    m=st.integers(1, 140),
+    n=st.integers(1, 140),
+    k=st.integers(1, 70),
+    a_turned=st.booleans(),
+    b_turned=st.booleans(),
+    rung=st.sampled_from(["k02", "k03"]),
+)
 def test_any_size_and_orientation(batch, m, n, k, a_turned, b_turned, rung):
     same_at(batch, m, n, k, a_turned, b_turned, rung, torch.float16)
 
@@ -42,9 +47,14 @@ def same_at(batch, m, n, k, a_turned, b_turned, rung, dtype):
 
 @FEW
 @given(
-    batch=st.integers(1, 4), m=st.integers(1, 140), n=st.integers(1, 140), k=st.integers(1, 70),
-    a_turned=st.booleans(), b_turned=st.booleans(), rung=st.sampled_from(["k01", "k02", "k03"]),
-)  # fmt: skip
+    batch=st.integers(1, 4),
+    m=st.integers(1, 140),
+    n=st.integers(1, 140),
+    k=st.integers(1, 70),
+    a_turned=st.booleans(),
+    b_turned=st.booleans(),
+    rung=st.sampled_from(["k01", "k02", "k03"]),
+)
 def test_any_size_and_orientation_in_float32(batch, m, n, k, a_turned, b_turned, rung):
     same_at(batch, m, n, k, a_turned, b_turned, rung, torch.float32)
 
@@ -173,14 +183,39 @@ def test_defaults():
 @pytest.mark.parametrize(
     "a,b,error,message",
     [
-        (torch.ones(2), torch.ones(2, 2), ValueError, r"batched_matmul: expected a with 2 or 3 dimensions, got shape \(2,\)"),
-        (torch.ones(2, 2), torch.ones(2, 2), ValueError, r"expected a batch of matrices.* got \(2, 2\) and \(2, 2\); see matmul"),
-        (torch.ones(2, 2, 2), torch.ones(3, 2, 2), ValueError, r"as many matrices in b as in a.* got \(2, 2, 2\) and \(3, 2, 2\)"),
-        (torch.ones(2, 2, 3), torch.ones(2, 2), ValueError, r"as many rows as a has columns.* got \(2, 2, 3\) and \(2, 2\)"),
-        (torch.ones(2, 2, 2), torch.ones(2, 2).half(), TypeError, "expected b of a's dtype torch.float32, got torch.float16"),
+        (
+            torch.ones(2),
+            torch.ones(2, 2),
+            ValueError,
+            r"batched_matmul: expected a with 2 or 3 dimensions, got shape \(2,\)",
+        ),
+        (
+            torch.ones(2, 2),
+            torch.ones(2, 2),
+            ValueError,
+            r"expected a batch of matrices.* got \(2, 2\) and \(2, 2\); see matmul",
+        ),
+        (
+            torch.ones(2, 2, 2),
+            torch.ones(3, 2, 2),
+            ValueError,
+            r"as many matrices in b as in a.* got \(2, 2, 2\) and \(3, 2, 2\)",
+        ),
+        (
+            torch.ones(2, 2, 3),
+            torch.ones(2, 2),
+            ValueError,
+            r"as many rows as a has columns.* got \(2, 2, 3\) and \(2, 2\)",
+        ),
+        (
+            torch.ones(2, 2, 2),
+            torch.ones(2, 2).half(),
+            TypeError,
+            "expected b of a's dtype torch.float32, got torch.float16",
+        ),
         (torch.ones(2, 2, 2), torch.ones(2, 2, device="meta"), ValueError, "expected b on a's device cpu, got meta"),
     ],
-)  # fmt: skip
+)
 def test_wrong_arguments(a, b, error, message):
     with pytest.raises(error, match=message):
         ops.batched_matmul(a, b)

@@ -42,9 +42,11 @@ def exact_backward(a: torch.Tensor, grad: torch.Tensor, offsets: torch.Tensor) -
 
 @FEW
 @given(
-    counts=st.lists(st.integers(0, 150), min_size=1, max_size=6), past=st.integers(0, 140), rung=st.sampled_from(NAMES[1:]),
+    counts=st.lists(st.integers(0, 150), min_size=1, max_size=6),
+    past=st.integers(0, 140),
+    rung=st.sampled_from(NAMES[1:]),
     config=st.sampled_from(["", "@64x64x64_s4_w4", "@128x128x64_s3_w4"]),
-)  # fmt: skip
+)
 def test_any_division_into_groups(counts, past, rung, config):
     offsets = torch.tensor(counts).cumsum(0).int()
     rows = int(offsets[-1]) + past
@@ -55,9 +57,10 @@ def test_any_division_into_groups(counts, past, rung, config):
 
 @FEW
 @given(
-    counts=st.lists(st.integers(0, 150), min_size=1, max_size=6), past=st.integers(0, 140),
+    counts=st.lists(st.integers(0, 150), min_size=1, max_size=6),
+    past=st.integers(0, 140),
     rung=st.sampled_from(BACKWARD_NAMES[1:]),
-)  # fmt: skip
+)
 def test_any_division_into_groups_backward(counts, past, rung):
     offsets = torch.tensor(counts).cumsum(0).int()
     rows = int(offsets[-1]) + past
@@ -203,15 +206,57 @@ def test_defaults():
 @pytest.mark.parametrize(
     "a,b,offsets,error,message",
     [
-        (torch.ones(4), torch.ones(1, 2, 2), ends(4), ValueError, r"grouped_matmul: expected a with 2 dimensions, got shape \(4,\)"),
-        (torch.ones(4, 3), torch.ones(1, 2, 2), ends(4), ValueError, r"as many rows as a has columns.* got \(4, 3\) and \(1, 2, 2\)"),
-        (torch.ones(4, 2), torch.ones(1, 2, 2), ends(1, 4), ValueError, "an end in offsets for each of b's 1 matrices, got 2"),
-        (torch.ones(4, 2), torch.ones(1, 2, 2), ends(4).long(), TypeError, "expected offsets of dtype torch.int32, got torch.int64"),
-        (torch.ones(4, 2), torch.ones(2, 2, 2), ends(3, 1), ValueError, r"offsets that rise from 0 up to a's 4 rows, got \[3, 1\]"),
-        (torch.ones(4, 2), torch.ones(2, 2, 2), ends(1, 5), ValueError, r"offsets that rise from 0 up to a's 4 rows, got \[1, 5\]"),
-        (torch.ones(4, 2), torch.ones(1, 2, 2).half(), ends(4), TypeError, "expected b of a's dtype torch.float32, got torch.float16"),
+        (
+            torch.ones(4),
+            torch.ones(1, 2, 2),
+            ends(4),
+            ValueError,
+            r"grouped_matmul: expected a with 2 dimensions, got shape \(4,\)",
+        ),
+        (
+            torch.ones(4, 3),
+            torch.ones(1, 2, 2),
+            ends(4),
+            ValueError,
+            r"as many rows as a has columns.* got \(4, 3\) and \(1, 2, 2\)",
+        ),
+        (
+            torch.ones(4, 2),
+            torch.ones(1, 2, 2),
+            ends(1, 4),
+            ValueError,
+            "an end in offsets for each of b's 1 matrices, got 2",
+        ),
+        (
+            torch.ones(4, 2),
+            torch.ones(1, 2, 2),
+            ends(4).long(),
+            TypeError,
+            "expected offsets of dtype torch.int32, got torch.int64",
+        ),
+        (
+            torch.ones(4, 2),
+            torch.ones(2, 2, 2),
+            ends(3, 1),
+            ValueError,
+            r"offsets that rise from 0 up to a's 4 rows, got \[3, 1\]",
+        ),
+        (
+            torch.ones(4, 2),
+            torch.ones(2, 2, 2),
+            ends(1, 5),
+            ValueError,
+            r"offsets that rise from 0 up to a's 4 rows, got \[1, 5\]",
+        ),
+        (
+            torch.ones(4, 2),
+            torch.ones(1, 2, 2).half(),
+            ends(4),
+            TypeError,
+            "expected b of a's dtype torch.float32, got torch.float16",
+        ),
     ],
-)  # fmt: skip
+)
 def test_wrong_arguments(a, b, offsets, error, message):
     with pytest.raises(error, match=message):
         ops.grouped_matmul(a, b, offsets)

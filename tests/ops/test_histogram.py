@@ -28,9 +28,12 @@ def test_values_that_are_no_bins_are_not_counted(rung):
 
 @FEW
 @given(
-    n=st.integers(1, 4000), shift=st.integers(0, 17), bins=st.integers(1, 300), wide=st.booleans(),
+    n=st.integers(1, 4000),
+    shift=st.integers(0, 17),
+    bins=st.integers(1, 300),
+    wide=st.booleans(),
     rung=st.sampled_from(["k03_warp_copies", "k04_runs", "k05_lane_copies"]),
-)  # fmt: skip
+)
 def test_vector_loads_at_any_length_and_alignment(n, shift, bins, wide, rung):
     values = torch.randint(0, 256, (n + shift,), generator=torch.Generator().manual_seed(n), dtype=torch.uint8)
     values = values.int()[shift:] if wide else values[shift:]

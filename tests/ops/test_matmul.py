@@ -22,9 +22,14 @@ def integers(rows: int, columns: int, seed: int = 0, dtype: torch.dtype = torch.
 
 @FEW
 @given(
-    m=st.integers(1, 150), n=st.integers(1, 150), k=st.integers(1, 40), shift=st.integers(0, 5),
-    rung=st.sampled_from(["k06_block_tile_1d", "k07_block_tile_2d", "k08_vectorised", "k09_warp_tile", "k11_async_copies"]),
-)  # fmt: skip
+    m=st.integers(1, 150),
+    n=st.integers(1, 150),
+    k=st.integers(1, 40),
+    shift=st.integers(0, 5),
+    rung=st.sampled_from(
+        ["k06_block_tile_1d", "k07_block_tile_2d", "k08_vectorised", "k09_warp_tile", "k11_async_copies"]
+    ),
+)
 def test_tiles_at_any_size_and_alignment(m, n, k, shift, rung):
     a = integers(1, m * k + shift)[0, shift:].view(m, k)
     b = integers(1, k * n + shift, seed=1)[0, shift:].view(k, n)
@@ -148,11 +153,21 @@ def test_eager_is_exact_whatever_tf32_says():
     [
         (torch.ones(2), torch.ones(2, 2), ValueError, r"matmul: expected a with 2 dimensions, got shape \(2,\)"),
         (torch.ones(2, 3), torch.ones(2, 3), ValueError, r"as many rows as a has columns.* got \(2, 3\) and \(2, 3\)"),
-        (torch.ones(2, 2), torch.ones(2, 2).half(), TypeError, "matmul: expected b of a's dtype torch.float32, got torch.float16"),
-        (torch.ones(2, 2), torch.ones(2, 2, device="meta"), ValueError, "matmul: expected b on a's device cpu, got meta"),
+        (
+            torch.ones(2, 2),
+            torch.ones(2, 2).half(),
+            TypeError,
+            "matmul: expected b of a's dtype torch.float32, got torch.float16",
+        ),
+        (
+            torch.ones(2, 2),
+            torch.ones(2, 2, device="meta"),
+            ValueError,
+            "matmul: expected b on a's device cpu, got meta",
+        ),
         (torch.ones(2, 2).int(), torch.ones(2, 2).int(), TypeError, "matmul: expected a of dtype"),
     ],
-)  # fmt: skip
+)
 def test_wrong_arguments(a, b, error, message):
     with pytest.raises(error, match=message):
         ops.matmul(a, b)

@@ -49,9 +49,14 @@ def laid(
 
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(
-    m=st.integers(1, 140), n=st.integers(1, 140), k=st.integers(1, 150), shift=st.sampled_from([0, 0, 1, 2, 8]),
-    gap=st.sampled_from([0, 0, 3, 4]), transposed=st.tuples(st.booleans(), st.booleans()), dtype=st.sampled_from(DTYPES),
-)  # fmt: skip
+    m=st.integers(1, 140),
+    n=st.integers(1, 140),
+    k=st.integers(1, 150),
+    shift=st.sampled_from([0, 0, 1, 2, 8]),
+    gap=st.sampled_from([0, 0, 3, 4]),
+    transposed=st.tuples(st.booleans(), st.booleans()),
+    dtype=st.sampled_from(DTYPES),
+)
 def test_any_size_alignment_and_layout(m, n, k, shift, gap, transposed, dtype):
     a, b = laid(m, k, dtype, 0, transposed[0], shift, gap), laid(k, n, dtype, 1, transposed[1], shift, gap)
     assert torch.equal(ops.matmul(a, b, rung="k15"), product(a, b))

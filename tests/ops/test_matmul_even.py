@@ -106,11 +106,19 @@ def product(a, b, config):
 def test_every_shape_exactly(a_turned, b_turned, dtype):
     """Shares of one tile and of many, of a slice or less, a ragged K; sums that two, three and many clusters hold."""
     for m, n, k, shares in (
-        (256, 256, 1024, "t1_p0_e0"), (256, 256, 1024, "t1_p16_e1"), (1000, 3000, 776, "t48_p0_e1"),
-        (1000, 3000, 776, "t48_p2_e9"), (3072, 3072, 1000, "t78_p0_e3"), (3072, 3072, 512, "t12_p0_e0"),
-        (3072, 3072, 512, "t12_p5_e2"), (2048, 8200, 136, "t130_p0_e1"), (520, 264, 8, "t6_p0_e3"),
-        (4096, 4096, 72, "t58_p2_e1"), (1536, 1536, 2048, "t36_p2_e20"), (200, 4096, 1544, "t16_p4_e5"),
-    ):  # fmt: skip
+        (256, 256, 1024, "t1_p0_e0"),
+        (256, 256, 1024, "t1_p16_e1"),
+        (1000, 3000, 776, "t48_p0_e1"),
+        (1000, 3000, 776, "t48_p2_e9"),
+        (3072, 3072, 1000, "t78_p0_e3"),
+        (3072, 3072, 512, "t12_p0_e0"),
+        (3072, 3072, 512, "t12_p5_e2"),
+        (2048, 8200, 136, "t130_p0_e1"),
+        (520, 264, 8, "t6_p0_e3"),
+        (4096, 4096, 72, "t58_p2_e1"),
+        (1536, 1536, 2048, "t36_p2_e20"),
+        (200, 4096, 1544, "t16_p4_e5"),
+    ):
         a, b = integers(m, k, a_turned, 0, dtype), integers(k, n, b_turned, 1, dtype)
         truth = (a.float() @ b.float()).to(dtype)
         for _ in range(3):

@@ -69,7 +69,7 @@ def test_what_is_read_in_place():
         (1024, 1024, 1024, "64x128x64_s8_c1x1"),
         (512, 512, 512, "64x64x64_s8_c1x1"),
     ],
-)  # fmt: skip
+)
 def test_the_tile_follows_the_size(m, n, k, name):
     """What was fastest on an H200 comes first as ``Cut.clocks`` has it; all of them are offered."""
     ranked = gemm_config.ranked(m, n, k, 132)

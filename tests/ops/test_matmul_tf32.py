@@ -34,9 +34,13 @@ def laid(rows: int, columns: int, seed: int, transposed: bool, shift: int, gap: 
 
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(
-    m=st.integers(1, 140), n=st.integers(1, 140), k=st.integers(1, 80), shift=st.sampled_from([0, 0, 1]),
-    gap=st.sampled_from([0, 3, 4]), transposed=st.tuples(st.booleans(), st.booleans()),
-)  # fmt: skip
+    m=st.integers(1, 140),
+    n=st.integers(1, 140),
+    k=st.integers(1, 80),
+    shift=st.sampled_from([0, 0, 1]),
+    gap=st.sampled_from([0, 3, 4]),
+    transposed=st.tuples(st.booleans(), st.booleans()),
+)
 def test_any_size_alignment_and_layout(m, n, k, shift, gap, transposed):
     a, b = laid(m, k, 0, transposed[0], shift, gap), laid(k, n, 1, transposed[1], shift, gap)
     assert torch.equal(ops.matmul_tf32(a, b, rung="k02"), a @ b)
@@ -61,10 +65,15 @@ def rounded(values: torch.Tensor, up: bool) -> torch.Tensor:
     return ((values.view(torch.int32) + (0x1000 if up else 0)) & ~0x1FFF).view(torch.float32)
 
 
-@pytest.mark.parametrize("factors,allowed", [
-    (lambda x: rounded(x, False), True), (lambda x: rounded(x, True), True), (lambda x: x, True),
-    (lambda x: x.bfloat16().float(), False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "factors,allowed",
+    [
+        (lambda x: rounded(x, False), True),
+        (lambda x: rounded(x, True), True),
+        (lambda x: x, True),
+        (lambda x: x.bfloat16().float(), False),
+    ],
+)
 def test_the_tolerance_lets_tf32_through_and_no_bfloat16(factors, allowed):
     problem = lab.Problem(operation.get("matmul_tf32"), torch.device("cpu"))
     instances = [problem.instance(case, torch.float32, 0) for case in spec.SPEC.cases]
@@ -112,11 +121,16 @@ def test_gradients_are_products():
     [
         (torch.ones(2), torch.ones(2, 2), ValueError, r"matmul_tf32: expected a with 2 dimensions, got shape \(2,\)"),
         (torch.ones(2, 3), torch.ones(2, 3), ValueError, r"as many rows as a has columns.* got \(2, 3\) and \(2, 3\)"),
-        (torch.ones(2, 2), torch.ones(2, 2).double(), TypeError, "expected b of a's dtype torch.float32, got torch.float64"),
+        (
+            torch.ones(2, 2),
+            torch.ones(2, 2).double(),
+            TypeError,
+            "expected b of a's dtype torch.float32, got torch.float64",
+        ),
         (torch.ones(2, 2), torch.ones(2, 2, device="meta"), ValueError, "expected b on a's device cpu, got meta"),
         (torch.ones(2, 2).half(), torch.ones(2, 2).half(), TypeError, "matmul_tf32: expected a of dtype"),
     ],
-)  # fmt: skip
+)
 def test_wrong_arguments(a, b, error, message):
     with pytest.raises(error, match=message):
         ops.matmul_tf32(a, b)

@@ -101,8 +101,17 @@ def on_gpu(matrix: torch.Tensor) -> torch.Tensor:
     return storage.as_strided(matrix.shape, matrix.stride(), matrix.storage_offset())
 
 
-GPU = ["64x8x32_s8_k2_o1", "64x16x32_s5_k1_o3", "64x64x32_s8_k4_o1", "64x128x32_s6_k2_o2", "128x128x32_s5_k2_o1",
-       "64x256x32_s5_k2_o1", "128x256x32_s4_k1_o1", "128x32x32_s5_k1_o2", "128x256x32_s4_k2_o4"]  # fmt: skip
+GPU = [
+    "64x8x32_s8_k2_o1",
+    "64x16x32_s5_k1_o3",
+    "64x64x32_s8_k4_o1",
+    "64x128x32_s6_k2_o2",
+    "128x128x32_s5_k2_o1",
+    "64x256x32_s5_k2_o1",
+    "128x256x32_s4_k1_o1",
+    "128x32x32_s5_k1_o2",
+    "128x256x32_s4_k2_o4",
+]
 
 
 @pytest.mark.gpu

@@ -24,9 +24,13 @@ def integers(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> 
 
 @FEW
 @given(
-    m=st.integers(1, 300), k=st.integers(1, 300), shift=st.integers(0, 5), across=st.booleans(),
-    rung=st.sampled_from(RUNGS), dtype=st.sampled_from([torch.float32, torch.float16, torch.bfloat16]),
-)  # fmt: skip
+    m=st.integers(1, 300),
+    k=st.integers(1, 300),
+    shift=st.integers(0, 5),
+    across=st.booleans(),
+    rung=st.sampled_from(RUNGS),
+    dtype=st.sampled_from([torch.float32, torch.float16, torch.bfloat16]),
+)
 def test_any_size_order_and_alignment(m, k, shift, across, rung, dtype):
     flat = integers(m * k + shift, dtype=dtype)[shift:]
     a = flat.view(k, m).t() if across else flat.view(m, k)
@@ -132,10 +136,15 @@ def test_gradients():
         (torch.ones(2), torch.ones(2), ValueError, r"matvec: expected a with 2 dimensions, got shape \(2,\)"),
         (torch.ones(2, 3), torch.ones(3, 1), ValueError, r"matvec: expected x with 1 dimensions, got shape \(3, 1\)"),
         (torch.ones(2, 3), torch.ones(2), ValueError, r"an element for each column of a.* got \(2, 3\) and \(2,\)"),
-        (torch.ones(2, 2), torch.ones(2).half(), TypeError, "matvec: expected x of a's dtype torch.float32, got torch.float16"),
+        (
+            torch.ones(2, 2),
+            torch.ones(2).half(),
+            TypeError,
+            "matvec: expected x of a's dtype torch.float32, got torch.float16",
+        ),
         (torch.ones(2, 2), torch.ones(2, device="meta"), ValueError, "matvec: expected x on a's device cpu, got meta"),
     ],
-)  # fmt: skip
+)
 def test_wrong_arguments(a, x, error, message):
     with pytest.raises(error, match=message):
         ops.matvec(a, x)

@@ -84,10 +84,14 @@ def test_the_gradient_is_one_everywhere():
     [
         (lambda: ops.reduce_sum(torch.ones(2, 2), 2), ValueError, "reduce_sum: expected dim between -2 and 1, got 2"),
         (lambda: ops.reduce_sum(torch.ones(2), "0"), TypeError, "reduce_sum: expected dim to be an int, got str"),
-        (lambda: ops.reduce_sum(torch.ones(2).long()), TypeError, "reduce_sum: expected input of dtype .* got torch.int64"),
+        (
+            lambda: ops.reduce_sum(torch.ones(2).long()),
+            TypeError,
+            "reduce_sum: expected input of dtype .* got torch.int64",
+        ),
         (lambda: ops.reduce_sum([1.0]), TypeError, "reduce_sum: expected input to be a torch.Tensor, got list"),
     ],
-)  # fmt: skip
+)
 def test_wrong_arguments(call, error, message):
     with pytest.raises(error, match=message):
         call()

@@ -20,9 +20,13 @@ HALF = (torch.float16, torch.bfloat16)
 
 @FEW
 @given(
-    m=st.integers(1, 70), n=st.integers(1, 140), k=st.integers(1, 200), parts=st.integers(1, 9),
-    dtype=st.sampled_from([torch.float32, *HALF]), transposed=st.booleans(),
-)  # fmt: skip
+    m=st.integers(1, 70),
+    n=st.integers(1, 140),
+    k=st.integers(1, 200),
+    parts=st.integers(1, 9),
+    dtype=st.sampled_from([torch.float32, *HALF]),
+    transposed=st.booleans(),
+)
 def test_split_k_with_any_number_of_parts(m, n, k, parts, dtype, transposed):
     a, b = integers(m, k, dtype=dtype), integers(k, n, seed=1, dtype=dtype)
     if transposed:
@@ -42,9 +46,15 @@ def test_split_k_fills_the_gpu(monkeypatch):
 
 @FEW
 @given(
-    m=st.integers(1, 40), n=st.integers(1, 300), k=st.integers(1, 900), parts=st.integers(1, 5), shift=st.integers(0, 4),
-    rows=st.sampled_from([1, 4, 8, 16]), dtype=st.sampled_from([torch.float32, *HALF]), transposed=st.booleans(),
-)  # fmt: skip
+    m=st.integers(1, 40),
+    n=st.integers(1, 300),
+    k=st.integers(1, 900),
+    parts=st.integers(1, 5),
+    shift=st.integers(0, 4),
+    rows=st.sampled_from([1, 4, 8, 16]),
+    dtype=st.sampled_from([torch.float32, *HALF]),
+    transposed=st.booleans(),
+)
 def test_few_rows_with_any_number_of_parts(m, n, k, parts, shift, rows, dtype, transposed):
     a = integers(1, m * k + shift, dtype=dtype)[0, shift:].view(m, k)
     flat = integers(1, n * k + shift, seed=1, dtype=dtype)[0, shift:]
@@ -161,12 +171,29 @@ def kernels(sizes: tuple[int, int, int], monkeypatch) -> set[str]:
 
 def configurations() -> list:
     return [
-        *(("k19", name) for name in ("64x8x64_s8_k1_o1", "64x16x128_s6_k4_o1", "64x32x64_s3_k2_o1", "128x64x64_s4_k2_o5", "128x128x64_s3_k1_o1",
-                                     "128x256x64_s4_k1_o3", "64x256x64_s5_k2_o1", "128x8x64_s4_k2_o1", "128x128x64_s5_k8_o3", "128x256x64_s4_k4_o2",
-                                     "192x192x64_s4_k2_o1", "192x128x64_s5_k1_o1_c2x1", "64x96x64_s6_k4_o2", "128x128x64_s5_k4_o7_c1x2",
-                                     "64x256x64_s5_k2_o3_c2x1", "128x64x128_s4_k1_o1_c1x2")),
+        *(
+            ("k19", name)
+            for name in (
+                "64x8x64_s8_k1_o1",
+                "64x16x128_s6_k4_o1",
+                "64x32x64_s3_k2_o1",
+                "128x64x64_s4_k2_o5",
+                "128x128x64_s3_k1_o1",
+                "128x256x64_s4_k1_o3",
+                "64x256x64_s5_k2_o1",
+                "128x8x64_s4_k2_o1",
+                "128x128x64_s5_k8_o3",
+                "128x256x64_s4_k4_o2",
+                "192x192x64_s4_k2_o1",
+                "192x128x64_s5_k1_o1_c2x1",
+                "64x96x64_s6_k4_o2",
+                "128x128x64_s5_k4_o7_c1x2",
+                "64x256x64_s5_k2_o3_c2x1",
+                "128x64x128_s4_k1_o1_c1x2",
+            )
+        ),
         *(("k18", name) for name in ("128x16x64_s8", "128x64x64_s6", "128x256x64_s4")),
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.gpu

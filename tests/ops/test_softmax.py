@@ -131,10 +131,18 @@ def test_autocast_computes_in_float32():
         (lambda x: ops.softmax(x, 1.0), TypeError, "softmax: expected dim to be an int, got float"),
         (lambda x: ops.softmax(x, True), TypeError, "softmax: expected dim to be an int, got bool"),
         (lambda x: ops.softmax(x.int()), TypeError, "softmax: expected input of dtype .* got torch.int32"),
-        (lambda x: ops.softmax_backward(x, x[:1]), ValueError, "softmax_backward: expected output of grad_output's shape"),
-        (lambda x: ops.softmax_backward(x, x.half()), TypeError, "expected output of grad_output's dtype torch.float32"),
+        (
+            lambda x: ops.softmax_backward(x, x[:1]),
+            ValueError,
+            "softmax_backward: expected output of grad_output's shape",
+        ),
+        (
+            lambda x: ops.softmax_backward(x, x.half()),
+            TypeError,
+            "expected output of grad_output's dtype torch.float32",
+        ),
     ],
-)  # fmt: skip
+)
 def test_wrong_arguments(call, error, message):
     with pytest.raises(error, match=message):
         call(torch.zeros(2, 4))

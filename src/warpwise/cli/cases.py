@@ -24,9 +24,12 @@ _BOOLS = {"true": True, "false": False}
 def attr_option(function: F) -> F:
     """The option ``--attr NAME=VALUE``, which may be given several times."""
     return click.option(
-        "--attr", "attributes", multiple=True, metavar="NAME=VALUE",
+        "--attr",
+        "attributes",
+        multiple=True,
+        metavar="NAME=VALUE",
         help="An attribute of the operation: dim=0, bias=true, activation=gelu. `warpwise ops OP` lists them.",
-    )(function)  # fmt: skip
+    )(function)
 
 
 def cases_named(op: Op, names: Sequence[str], attributes: Sequence[str] = (), more: Sequence[Case] = ()) -> list[Case]:
@@ -93,9 +96,11 @@ def attributes_of(op: Op) -> dict[str, tuple[Any, ...]]:
     scalars = [one.name for one in op.spec.parsed.arguments if not one.is_tensor and one.name not in derived]
     names = dict.fromkeys([*scalars, *(name for case in cases for name in case.attributes)])
     return {
-        name: tuple({repr(one.attributes[name]): one.attributes[name] for one in cases if name in one.attributes}.values())
+        name: tuple(
+            {repr(one.attributes[name]): one.attributes[name] for one in cases if name in one.attributes}.values()
+        )
         for name in names
-    }  # fmt: skip
+    }
 
 
 def _attribute(op: Op, text: str) -> tuple[str, Any]:

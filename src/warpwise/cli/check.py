@@ -56,11 +56,21 @@ from warpwise.cli.values import Value
 )
 @timeout_option
 def check(
-    what: str, expression: str | None, grid: tuple[int, ...] | None, block: tuple[int, ...] | None, shared: int,
+    what: str,
+    expression: str | None,
+    grid: tuple[int, ...] | None,
+    block: tuple[int, ...] | None,
+    shared: int,
     texts: Sequence[str],
-    include: Sequence[Path], define: Sequence[str], reference: str | None, target: str, order: str, seed: int,
-    tools: Sequence[str], timeout: float,
-) -> int:  # fmt: skip
+    include: Sequence[Path],
+    define: Sequence[str],
+    reference: str | None,
+    target: str,
+    order: str,
+    seed: int,
+    tools: Sequence[str],
+    timeout: float,
+) -> int:
     """Run one kernel of FILE, or every kernel of a rung, on the CPU with all checks, and print every finding.
 
     Exits with 1 if there is a finding.

@@ -58,9 +58,16 @@ from warpwise.operation import Op
 )
 @click.option("--no-store", is_flag=True, help="Write nothing to the results store that `warpwise history` shows.")
 def climb(
-    names: Sequence[str], where: str | None, sizes: Sequence[str], attributes: Sequence[str], dtypes: Sequence[str],
-    rungs: Sequence[str], budget: float, json_path: Path | None, no_store: bool,
-) -> int:  # fmt: skip
+    names: Sequence[str],
+    where: str | None,
+    sizes: Sequence[str],
+    attributes: Sequence[str],
+    dtypes: Sequence[str],
+    rungs: Sequence[str],
+    budget: float,
+    json_path: Path | None,
+    no_store: bool,
+) -> int:
     """Verify every rung of OP against float64 and, on a GPU, time the correct ones, PyTorch and the vendor's library.
 
     On a CPU the rungs run emulated with all checks, also at the sizes and attributes that are named, and the table shows
@@ -126,9 +133,16 @@ def _ops(names: Sequence[str]) -> list[Op]:
 
 
 def _climb(
-    console: Console, op: Op, where: str | None, sizes: Sequence[str], attributes: Sequence[str], dtypes: Sequence[str],
-    rungs: Sequence[str], budget: float, store: lab.store.Store | None,
-) -> lab.Ladder:  # fmt: skip
+    console: Console,
+    op: Op,
+    where: str | None,
+    sizes: Sequence[str],
+    attributes: Sequence[str],
+    dtypes: Sequence[str],
+    rungs: Sequence[str],
+    budget: float,
+    store: lab.store.Store | None,
+) -> lab.Ladder:
     """Climb one ladder, and draw and store it meanwhile."""
     chosen_dtypes = dtypes_named(op, dtypes)
     cases = cases_named(op, sizes, attributes)
@@ -145,9 +159,15 @@ def _climb(
                 keeper.keep(step)
 
             ladder = lab.climb(
-                op, device=where, sizes=cases if named else None, dtypes=chosen_dtypes, timed_dtypes=timed,
-                rungs=[rung.name for rung in shown], progress=progress, budget_s=budget,
-            )  # fmt: skip
+                op,
+                device=where,
+                sizes=cases if named else None,
+                dtypes=chosen_dtypes,
+                timed_dtypes=timed,
+                rungs=[rung.name for rung in shown],
+                progress=progress,
+                budget_s=budget,
+            )
             table.finish(ladder, cases[0].name if cases else "", timed[0])
             keeper.finish(ladder)
         if not console.is_terminal:

@@ -48,9 +48,12 @@ def print_columns(console: Console, columns: Sequence[Column], rows: Sequence[Se
 
 
 def _lines(
-    columns: Sequence[Column], rows: Sequence[Sequence[Cell]], widths: Sequence[int], shown: Sequence[int],
-    coloured: bool
-) -> Iterator[str]:  # fmt: skip
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[Cell]],
+    widths: Sequence[int],
+    shown: Sequence[int],
+    coloured: bool,
+) -> Iterator[str]:
     headings = [Cell(column.heading, dim=True) for column in columns]
     for row in (headings, *rows):
         texts = []

@@ -53,9 +53,12 @@ class Percent(click.ParamType):
 @click.option("--op", "ops", multiple=True, help="Only this operation. Repeatable.")
 @click.option("--device", "where", help="A device by name or part of it: h200, cpu.")
 @click.option(
-    "--fail-slower", "limit", type=Percent(), metavar="PERCENT",
+    "--fail-slower",
+    "limit",
+    type=Percent(),
+    metavar="PERCENT",
     help="Exit with 1 if a rung is slower by more than this beyond noise.",
-)  # fmt: skip
+)
 @click.option(
     "--noise",
     type=Percent(),
@@ -67,9 +70,15 @@ class Percent(click.ParamType):
 @click.option("--all", "everything", is_flag=True, help="Also list unchanged times.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def compare(
-    before: str, after: str, ops: Sequence[str], where: str | None, limit: float | None, noise: float, everything: bool,
+    before: str,
+    after: str,
+    ops: Sequence[str],
+    where: str | None,
+    limit: float | None,
+    noise: float,
+    everything: bool,
     as_json: bool,
-) -> int:  # fmt: skip
+) -> int:
     """Compare the times in A with those in B, and list the rungs that became faster or slower by more than the noise.
 
     A and B are each a run's id (r12), 'last', 'last~1' (the last run of each operation on each device, and the one
@@ -237,11 +246,17 @@ def _row(change: Change) -> list[Cell]:
     now, ratio = change.after, change.ratio
     colour = COLOURS[change.direction]
     return [
-        Cell(now.op), Cell(now.name, "cyan" if now.kind == "opponent" else ""), Cell(now.case), Cell(now.dtype),
-        Cell(short_device(now.device)), Cell(duration(change.before.median or 0)), Cell(duration(now.median or 0)),
-        Cell(f"× {ratio.median:.3f}", colour), Cell(f"{ratio.low:.3f} – {ratio.high:.3f}"),
+        Cell(now.op),
+        Cell(now.name, "cyan" if now.kind == "opponent" else ""),
+        Cell(now.case),
+        Cell(now.dtype),
+        Cell(short_device(now.device)),
+        Cell(duration(change.before.median or 0)),
+        Cell(duration(now.median or 0)),
+        Cell(f"× {ratio.median:.3f}", colour),
+        Cell(f"{ratio.low:.3f} – {ratio.high:.3f}"),
         Cell(change.direction if change.direction != "same" else "within noise", colour, dim=not colour),
-    ]  # fmt: skip
+    ]
 
 
 def _named(one: Measurement) -> str:

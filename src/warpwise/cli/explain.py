@@ -69,12 +69,28 @@ class Blocks(click.ParamType):
 @seed_option
 @timeout_option
 def explain(
-    what: str, expression: str | None, grid: tuple[int, ...] | None, block: tuple[int, ...] | None, shared: int,
-    texts: Sequence[str], include: Sequence[Path], define: Sequence[str], size: str | None, attributes: Sequence[str],
-    dtype: str | None, target: str, line: int | None, all_lines: bool, blocks: object, trusted: bool, ncu: bool,
+    what: str,
+    expression: str | None,
+    grid: tuple[int, ...] | None,
+    block: tuple[int, ...] | None,
+    shared: int,
+    texts: Sequence[str],
+    include: Sequence[Path],
+    define: Sequence[str],
+    size: str | None,
+    attributes: Sequence[str],
+    dtype: str | None,
+    target: str,
+    line: int | None,
+    all_lines: bool,
+    blocks: object,
+    trusted: bool,
+    ncu: bool,
     html_path: Path | None,
-    json_path: Path | None, seed: int, timeout: float,
-) -> int:  # fmt: skip
+    json_path: Path | None,
+    seed: int,
+    timeout: float,
+) -> int:
     """Explain why a kernel is slow: its counters, what limits it, the lines that cost most, and what to try.
 
     The kernel is first checked as by `warpwise check`. Then its machine code is executed on the CPU and counted under
@@ -90,8 +106,11 @@ def explain(
     if ncu:
         require_gpu()
     options: dict[str, Any] = {
-        "target": target, "blocks": blocks, "checks": "none" if trusted else "all", "timeout": timeout
-    }  # fmt: skip
+        "target": target,
+        "blocks": blocks,
+        "checks": "none" if trusted else "all",
+        "timeout": timeout,
+    }
     try:
         if what.endswith(SUFFIXES) or not is_rung(what):
             file = _file(what)

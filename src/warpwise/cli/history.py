@@ -56,13 +56,23 @@ COLUMNS = (
 @click.option("--opponents", is_flag=True, help="Also list opponents.")
 @click.option("--json", "as_json", is_flag=True, help="Print all stored data as JSON.")
 @click.option(
-    "--import", "importing", is_flag=True,
+    "--import",
+    "importing",
+    is_flag=True,
     help="Import results files (`climb --json`) into the store: history --import FILE...",
-)  # fmt: skip
+)
 def history(
-    names: Sequence[str], rung: str | None, dtype: str | None, case: str | None, where: str | None, since: str | None,
-    limit: int, opponents: bool, as_json: bool, importing: bool,
-) -> int:  # fmt: skip
+    names: Sequence[str],
+    rung: str | None,
+    dtype: str | None,
+    case: str | None,
+    where: str | None,
+    since: str | None,
+    limit: int,
+    opponents: bool,
+    as_json: bool,
+    importing: bool,
+) -> int:
     """List the stored measurements, newest first: each time with its interval and its change from the previous run.
 
     `warpwise climb` writes to the store: $WARPWISE_STORE, or warpwise/runs.sqlite3 in the user's data folder.
@@ -159,9 +169,16 @@ def _op(store: Store, name: str) -> str:
 
 
 def _listed(
-    store: Store, op: str | None, rung: str | None, dtype: str | None, case: str | None, where: str | None,
-    since: str | None, limit: int, opponents: bool,
-) -> list[HistoryEntry]:  # fmt: skip
+    store: Store,
+    op: str | None,
+    rung: str | None,
+    dtype: str | None,
+    case: str | None,
+    where: str | None,
+    since: str | None,
+    limit: int,
+    opponents: bool,
+) -> list[HistoryEntry]:
     name = known("rung", rung, store.names("name", op), "--rung") if rung else None
     dtype = known("dtype", dtype, store.names("dtype", op), "--dtype") if dtype else None
     case = known("size", case, store.names("case", op), "--case") if case else None
@@ -206,13 +223,20 @@ def _row(kept: HistoryEntry) -> list[Cell]:
     known_time = one.interval
     colour = "cyan" if one.kind == "opponent" else ""
     return [
-        Cell(run.id, dim=True), Cell(f"{one.taken:%Y-%m-%d %H:%M}", dim=True), Cell(one.op), Cell(one.name, colour),
-        Cell(one.case or "every case"), Cell(one.dtype), Cell(short_device(one.device)), Cell(run.kernels),
+        Cell(run.id, dim=True),
+        Cell(f"{one.taken:%Y-%m-%d %H:%M}", dim=True),
+        Cell(one.op),
+        Cell(one.name, colour),
+        Cell(one.case or "every case"),
+        Cell(one.dtype),
+        Cell(short_device(one.device)),
+        Cell(run.kernels),
         VERDICTS[one.verdict],
         Cell(duration(known_time.median) if known_time else ""),
         Cell(f"{100 * known_time.half_width:.1f} %" if known_time else ""),
-        Cell(rate_text(one.bound, one.tflops, one.gbps)), _change(known_time, kept.before),
-    ]  # fmt: skip
+        Cell(rate_text(one.bound, one.tflops, one.gbps)),
+        _change(known_time, kept.before),
+    ]
 
 
 def short_device(name: str) -> str:
@@ -238,10 +262,16 @@ def _trends(console: Console, measurements: Sequence[Measurement]) -> None:
     for (op, name, where, device), found in series.items():
         medians = [one.median or 0.0 for one in found]
         if len(found) > 1:
-            rows.append([
-                Cell(op), Cell(name), Cell(where), Cell(short_device(device)), Cell(bars(medians)),
-                Cell(f"{duration(medians[0])} → {duration(medians[-1])}"),
-            ])  # fmt: skip
+            rows.append(
+                [
+                    Cell(op),
+                    Cell(name),
+                    Cell(where),
+                    Cell(short_device(device)),
+                    Cell(bars(medians)),
+                    Cell(f"{duration(medians[0])} → {duration(medians[-1])}"),
+                ]
+            )
     if 0 < len(rows) <= TRENDS:
         console.print()
         headings = ("op", "rung", "size", "device", "medians, oldest first", "")
@@ -260,7 +290,9 @@ def _json(kept: HistoryEntry) -> dict[str, Any]:
     if now and before:
         ratio = ratio_of(now, before)
         change = {
-            "direction": direction_of(now, before), "ratio": dataclasses.asdict(ratio), "before_run": kept.before_run,
+            "direction": direction_of(now, before),
+            "ratio": dataclasses.asdict(ratio),
+            "before_run": kept.before_run,
             "before_s": dataclasses.asdict(before),
-        }  # fmt: skip
+        }
     return {**kept.measurement.to_json(), "run": kept.run.to_json(), "change": change}

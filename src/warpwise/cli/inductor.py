@@ -25,9 +25,13 @@ MAX_EMULATED = 1 << 20  # elements up to which the file is run on the CPU before
 @click.command()
 @click.argument("expression")
 @click.option(
-    "--arg", "arguments", multiple=True, required=True, metavar="NAME=VALUE",
+    "--arg",
+    "arguments",
+    multiple=True,
+    required=True,
+    metavar="NAME=VALUE",
     help="A tensor or a number that the expression uses: x=f32[4096,4096], n=3.",
-)  # fmt: skip
+)
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write.  [default: stdout]"
 )
@@ -38,9 +42,14 @@ MAX_EMULATED = 1 << 20  # elements up to which the file is run on the CPU before
 @click.option("--raw", is_flag=True, help="Write Inductor's code unchanged, as always for cpp.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def inductor(
-    expression: str, arguments: Sequence[str], output: Path | None, backend: str, where: str | None, raw: bool,
-    force: bool
-) -> int:  # fmt: skip
+    expression: str,
+    arguments: Sequence[str],
+    output: Path | None,
+    backend: str,
+    where: str | None,
+    raw: bool,
+    force: bool,
+) -> int:
     """Write the code that torch.compile generates for EXPRESSION as a Python file that runs and checks itself.
 
     EXPRESSION is Python that may use torch and the arguments. Without a GPU the Triton code is generated for the CPU,

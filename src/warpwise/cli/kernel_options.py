@@ -24,18 +24,24 @@ def kernel_options(required: bool) -> Callable[[Command], Command]:
         ),
         click.option("--grid", type=Dim3(), required=required, help="Number of blocks."),
         click.option("--block", type=Dim3(), required=required, help="Threads per block."),
-        click.option("--shared", type=click.IntRange(min=0), default=0, show_default=True,
-            help="Dynamic shared memory, bytes."),
         click.option(
-            "--arg", "texts", multiple=True, metavar="NAME=VALUE",
+            "--shared", type=click.IntRange(min=0), default=0, show_default=True, help="Dynamic shared memory, bytes."
+        ),
+        click.option(
+            "--arg",
+            "texts",
+            multiple=True,
+            metavar="NAME=VALUE",
             help="n=1000, x=f32[1000], y=out:f32[1000], w=@w.npy; one for each parameter.",
         ),
         click.option(
-            "--include", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path),
-            help="Folder for #include."
+            "--include",
+            multiple=True,
+            type=click.Path(exists=True, file_okay=False, path_type=Path),
+            help="Folder for #include.",
         ),
         click.option("--define", multiple=True, metavar="NAME[=VALUE]", help="A macro."),
-    )  # fmt: skip
+    )
 
     def add(command: Command) -> Command:
         for option in reversed(options):

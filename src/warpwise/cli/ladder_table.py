@@ -163,9 +163,12 @@ def _cells(entry: Entry) -> list[str]:
         mark for mark, holds in (("≈", not timing.converged), ("↓", timing.throttled), ("+", timing.exposed)) if holds
     )
     return [
-        f"{duration(timing.median)}{marks}", f"{duration(timing.low)} – {duration(timing.high)}", rate,
-        f"{timing.percent:.0f} %" if timing.percent else "", ratio,
-    ]  # fmt: skip
+        f"{duration(timing.median)}{marks}",
+        f"{duration(timing.low)} – {duration(timing.high)}",
+        rate,
+        f"{timing.percent:.0f} %" if timing.percent else "",
+        ratio,
+    ]
 
 
 def _recorded_cells(entry: dict[str, Any] | None) -> list[str]:

@@ -72,11 +72,25 @@ CLOCK_TARGET = "vector_add"
 )
 @click.option("--captured", "inside", is_flag=True, hidden=True)
 def profile(
-    target: str | None, argv: Sequence[str], schedule_text: str | None, steps: int | None, trace: Path | None,
-    sort: str | None, rows: int, size: str | None, attributes: Sequence[str], dtype: str | None,
-    arguments: Sequence[str], where: str | None, stacks: bool, as_json: bool, tool: str | None, report: Path | None,
-    clock: bool, inside: bool,
-) -> int:  # fmt: skip
+    target: str | None,
+    argv: Sequence[str],
+    schedule_text: str | None,
+    steps: int | None,
+    trace: Path | None,
+    sort: str | None,
+    rows: int,
+    size: str | None,
+    attributes: Sequence[str],
+    dtype: str | None,
+    arguments: Sequence[str],
+    where: str | None,
+    stacks: bool,
+    as_json: bool,
+    tool: str | None,
+    report: Path | None,
+    clock: bool,
+    inside: bool,
+) -> int:
     """Run TARGET under PyTorch's profiler and show where the time is spent.
 
     TARGET is a rung (softmax:k03; softmax is its default rung, softmax:all every rung), a function
@@ -118,18 +132,30 @@ def profile(
         if clock:
             return _clock(console, chosen, device, as_json)
         result = record(
-            chosen.call, schedule=plan or Schedule.of(DEFAULT), trace=trace, steps=steps, device=device, stacks=stacks,
+            chosen.call,
+            schedule=plan or Schedule.of(DEFAULT),
+            trace=trace,
+            steps=steps,
+            device=device,
+            stacks=stacks,
             name=chosen.name,
-        )  # fmt: skip
+        )
     except ProfileError as error:
         raise click.ClickException(str(error)) from error
     return _shown(console, result, sort, rows, as_json, chosen.notes)
 
 
 def _script(
-    console: Console, script: Path, argv: Sequence[str], plan: Schedule | None, trace: Path | None, stacks: bool,
-    sort: str | None, rows: int, as_json: bool,
-) -> int:  # fmt: skip
+    console: Console,
+    script: Path,
+    argv: Sequence[str],
+    plan: Schedule | None,
+    trace: Path | None,
+    stacks: bool,
+    sort: str | None,
+    rows: int,
+    as_json: bool,
+) -> int:
     before = known_ops()
     result = profile_script(script, argv, schedule=plan, trace=trace, stacks=stacks)
     made = [op.name for op in operation.all_ops() if op.name not in before]
@@ -162,9 +188,11 @@ def profile_table(result: Profile, sort: str = "", rows: int = 20) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
     for column in result.columns:
         table.add_column(
-            COLUMNS[column], justify="left" if column == "name" else "right", no_wrap=column != "name",
+            COLUMNS[column],
+            justify="left" if column == "name" else "right",
+            no_wrap=column != "name",
             overflow="ellipsis" if column == "name" else "fold",
-        )  # fmt: skip
+        )
     shown = result.sorted(sort)
     for row in shown[:rows]:
         table.add_row(*(escape(row.cell(column)) for column in result.columns), style="cyan" if row.ranged else None)
@@ -201,9 +229,12 @@ def clock_table(result: NaiveClock) -> Table:
     table.add_column("what it measures", overflow="fold")
     for reading in result.readings:
         table.add_row(
-            escape(reading.method), duration(reading.seconds), result.off(reading), escape(reading.why),
+            escape(reading.method),
+            duration(reading.seconds),
+            result.off(reading),
+            escape(reading.why),
             style="green" if reading is result.lab else None,
-        )  # fmt: skip
+        )
     return table
 
 

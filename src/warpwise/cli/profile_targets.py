@@ -40,9 +40,14 @@ def near(name: str, names: Iterable[str]) -> str:
 
 
 def resolve_target(
-    text: str, device: torch.device, size: str | None, dtype: str | None, arguments: Sequence[str],
-    attributes: Sequence[str] = (), seed: int = 0,
-) -> Target:  # fmt: skip
+    text: str,
+    device: torch.device,
+    size: str | None,
+    dtype: str | None,
+    arguments: Sequence[str],
+    attributes: Sequence[str] = (),
+    seed: int = 0,
+) -> Target:
     """The target ``softmax``, ``softmax:k03``, ``softmax:all``, ``own.py:k02`` or ``module:function``.
 
     Raises ``click.BadParameter`` with similar names, or the line at which a file fails.

@@ -32,9 +32,13 @@ ALL = "all"
     help="Folder for the pages.",
 )
 @click.option(
-    "--results", "given", multiple=True, type=click.Path(path_type=Path, exists=True), metavar="DIR|FILE",
+    "--results",
+    "given",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True),
+    metavar="DIR|FILE",
     help="Use only these results (of `warpwise climb --json`).  [default: recorded ones and the store]",
-)  # fmt: skip
+)
 @click.option(
     "--device",
     "device",

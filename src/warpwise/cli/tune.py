@@ -30,9 +30,12 @@ if TYPE_CHECKING:
 @click.argument("name", metavar="OP")
 @click.option("--device", "where", help="cuda, cuda:1 or cpu.  [default: the GPU]")
 @click.option(
-    "--size", "sizes", multiple=True, metavar="NAME",
+    "--size",
+    "sizes",
+    multiple=True,
+    metavar="NAME",
     help="A size by name, or as m=1000,n=77,k=512.  [default: the operation's tuned sizes]",
-)  # fmt: skip
+)
 @attr_option
 @click.option("--dtype", "dtypes", multiple=True, metavar="DTYPE", help="float32, bfloat16, ...  [default: all]")
 @click.option(
@@ -40,17 +43,28 @@ if TYPE_CHECKING:
 )
 @click.option("--rung", "rungs", multiple=True, help="A rung by name or number (k12).  [default: all]")
 @click.option(
-    "--budget", default=2.0, show_default=True, type=click.FloatRange(min=0, min_open=True),
+    "--budget",
+    default=2.0,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
     help="Seconds to time one size, dtype and layout.",
-)  # fmt: skip
+)
 @click.option("--resume/--fresh", default=True, show_default=True, help="Skip known points, or measure them again.")
 @click.option(
     "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the table to this file instead of the cache."
 )
 def tune(
-    name: str, where: str | None, sizes: Sequence[str], attributes: Sequence[str], dtypes: Sequence[str],
-    layouts: Sequence[str], rungs: Sequence[str], budget: float, resume: bool, out: Path | None,
-) -> int:  # fmt: skip
+    name: str,
+    where: str | None,
+    sizes: Sequence[str],
+    attributes: Sequence[str],
+    dtypes: Sequence[str],
+    layouts: Sequence[str],
+    rungs: Sequence[str],
+    budget: float,
+    resume: bool,
+    out: Path | None,
+) -> int:
     """Find the fastest rung and tile of OP, or PyTorch, at each size, dtype and layout.
 
     Every candidate is verified at the size before it is timed, and all are timed in turn. The winners are written to a
@@ -65,9 +79,17 @@ def tune(
     try:
         with _Shown(console) as shown:
             tuned = lab.tune(
-                op, device=where, sizes=_sizes(op, sizes, attributes), dtypes=dtypes_named(op, dtypes), layouts=layouts or None,
-                rungs=rungs or None, budget_s=budget, fresh=not resume, path=out, progress=shown.update,
-            )  # fmt: skip
+                op,
+                device=where,
+                sizes=_sizes(op, sizes, attributes),
+                dtypes=dtypes_named(op, dtypes),
+                layouts=layouts or None,
+                rungs=rungs or None,
+                budget_s=budget,
+                fresh=not resume,
+                path=out,
+                progress=shown.update,
+            )
     except KeyboardInterrupt:
         console.print(f"stopped after {shown.measured} new points, which are stored; the same command continues")
         raise click.Abort from None

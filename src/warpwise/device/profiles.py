@@ -78,16 +78,32 @@ def parse_target(target: str | tuple[int, int]) -> tuple[int, int]:
 
 def _volta(minor: int, fp64: int) -> Profile:
     return Profile(
-        f"sm_7{minor}", "Volta", (7, minor), 2048, 32, 96 * KIB, 96 * KIB, 128 * KIB,
-        MappingProxyType({"fp32": 128, "fp64": fp64, "fp16": 1024}), shared_reserved_per_block=0,
-    )  # fmt: skip
+        f"sm_7{minor}",
+        "Volta",
+        (7, minor),
+        2048,
+        32,
+        96 * KIB,
+        96 * KIB,
+        128 * KIB,
+        MappingProxyType({"fp32": 128, "fp64": fp64, "fp16": 1024}),
+        shared_reserved_per_block=0,
+    )
 
 
 def _turing() -> Profile:
     return Profile(
-        "sm_75", "Turing", (7, 5), 1024, 16, 64 * KIB, 64 * KIB, 96 * KIB,
-        MappingProxyType({"fp32": 128, "fp64": 4, "fp16": 1024, "int8": 2048}), shared_reserved_per_block=0,
-    )  # fmt: skip
+        "sm_75",
+        "Turing",
+        (7, 5),
+        1024,
+        16,
+        64 * KIB,
+        64 * KIB,
+        96 * KIB,
+        MappingProxyType({"fp32": 128, "fp64": 4, "fp16": 1024, "int8": 2048}),
+        shared_reserved_per_block=0,
+    )
 
 
 def _ampere(minor: int, *, large: bool) -> Profile:
@@ -98,11 +114,16 @@ def _ampere(minor: int, *, large: bool) -> Profile:
         else {"fp32": 128, "fp64": 128, "tf32": 1024, "fp16": 2048, "bf16": 2048, "int8": 4096}
     )
     return Profile(
-        f"sm_8{minor}", "Ada" if minor == 9 else "Ampere", (8, minor),
-        1536 if minor else 2048, {0: 32, 9: 24}.get(minor, 16),
-        (164 if large else 100) * KIB, (163 if large else 99) * KIB, (192 if large else 128) * KIB,
+        f"sm_8{minor}",
+        "Ada" if minor == 9 else "Ampere",
+        (8, minor),
+        1536 if minor else 2048,
+        {0: 32, 9: 24}.get(minor, 16),
+        (164 if large else 100) * KIB,
+        (163 if large else 99) * KIB,
+        (192 if large else 128) * KIB,
         MappingProxyType(rates),
-    )  # fmt: skip
+    )
 
 
 def _hopper_or_blackwell(
@@ -110,16 +131,30 @@ def _hopper_or_blackwell(
 ) -> Profile:
     major, minor = capability
     return Profile(
-        f"sm_{major}{minor}", architecture, capability, threads, blocks, 228 * KIB, 227 * KIB, 256 * KIB,
+        f"sm_{major}{minor}",
+        architecture,
+        capability,
+        threads,
+        blocks,
+        228 * KIB,
+        227 * KIB,
+        256 * KIB,
         MappingProxyType(rates),
-    )  # fmt: skip
+    )
 
 
 def _geforce_blackwell(minor: int) -> Profile:
     return Profile(
-        f"sm_12{minor}", "Blackwell", (12, minor), 1536, 24, 100 * KIB, 99 * KIB, 128 * KIB,
+        f"sm_12{minor}",
+        "Blackwell",
+        (12, minor),
+        1536,
+        24,
+        100 * KIB,
+        99 * KIB,
+        128 * KIB,
         MappingProxyType({"fp32": 256, "fp64": 4}),
-    )  # fmt: skip
+    )
 
 
 _HOPPER_RATES = {"fp32": 256, "fp64": 256, "tf32": 2048, "fp16": 4096, "bf16": 4096, "fp8": 8192, "int8": 8192}

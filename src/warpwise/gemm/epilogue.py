@@ -32,9 +32,13 @@ def aligned_pairs(vector: torch.Tensor) -> torch.Tensor:
 
 
 def epilogue_launch(
-    a: torch.Tensor, b: torch.Tensor, y: torch.Tensor, source: torch.Tensor | None, auxiliary: torch.Tensor | None,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    y: torch.Tensor,
+    source: torch.Tensor | None,
+    auxiliary: torch.Tensor | None,
     config: str | None,
-) -> EpilogueLaunch:  # fmt: skip
+) -> EpilogueLaunch:
     """The launch of y (M, N) = epilogue(a (M, K) times the transpose of b (N, K)).
 
     The epilogue reads ``source`` and writes ``auxiliary``, both (M, N) or None.
@@ -48,5 +52,6 @@ def epilogue_launch(
     return EpilogueLaunch(
         tuple(tensor_map(matrix) for matrix in (a, b, y, source, auxiliary)),
         chosen.parameters(a.dtype, boxes.transposed(a), boxes.transposed(b)),
-        (blocks, threads, shared_bytes(chosen)), tiles,
-    )  # fmt: skip
+        (blocks, threads, shared_bytes(chosen)),
+        tiles,
+    )

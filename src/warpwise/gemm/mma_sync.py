@@ -105,9 +105,15 @@ def fills_gpu(a: torch.Tensor, tiles: int) -> bool:
 
 
 def launch(
-    module: cuda.Module, types: Sequence[str], configs: tuple[MmaConfig, ...], persistent: bool,
-    c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None,
-) -> None:  # fmt: skip
+    module: cuda.Module,
+    types: Sequence[str],
+    configs: tuple[MmaConfig, ...],
+    persistent: bool,
+    c: torch.Tensor,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    config: str | None,
+) -> None:
     """Launch ``module``'s ``matmul_mma_sync<types..., config, layouts>``; ``persistent`` blocks compute several tiles."""
     m, n, k = sizes(a, b)
     chosen = next(each for each in fitting(configs, a, b) if config in (None, each.name(a.dtype)))
@@ -121,8 +127,17 @@ def launch(
         blocks = min(blocks, sm_count(a) * chosen.blocks)
     kernel = module[f"matmul_mma_sync<{', '.join(template)}>"]
     kernel[blocks, chosen.threads, chosen.shared](
-        cuda.strided(left.matrix), left.stride, cuda.strided(right.matrix), right.stride, cuda.out(c), m, n, k, *tiles, 8
-    )  # fmt: skip
+        cuda.strided(left.matrix),
+        left.stride,
+        cuda.strided(right.matrix),
+        right.stride,
+        cuda.out(c),
+        m,
+        n,
+        k,
+        *tiles,
+        8,
+    )
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:

@@ -78,9 +78,18 @@ def climb(
             try:
                 with current(where):
                     point, at_size = time_point(
-                        op, problem, case, dtype, right, seeds, timer, Rules(precision, budget_s),
-                        functools.partial(ceilings, where), opponents(op, compiled), _watch(report, detail, done, len(points_at)),
-                    )  # fmt: skip
+                        op,
+                        problem,
+                        case,
+                        dtype,
+                        right,
+                        seeds,
+                        timer,
+                        Rules(precision, budget_s),
+                        functools.partial(ceilings, where),
+                        opponents(op, compiled),
+                        _watch(report, detail, done, len(points_at)),
+                    )
                 rows, lost = [_with_failure(row, at_size.failures, at_size.lost) for row in rows], at_size.lost
             except torch.cuda.OutOfMemoryError as error:
                 point = Point(
@@ -96,9 +105,17 @@ def climb(
     if lost:
         notes.append("the CUDA context was lost, so nothing more could be run")
     return Ladder(
-        op.name, op.spec.summary, place(where), environment(where), tuple(rows), tuple(points),
-        time.perf_counter() - started, None if timed else recorded(op.name), tuple(notes), gradient,
-    )  # fmt: skip
+        op.name,
+        op.spec.summary,
+        place(where),
+        environment(where),
+        tuple(rows),
+        tuple(points),
+        time.perf_counter() - started,
+        None if timed else recorded(op.name),
+        tuple(notes),
+        gradient,
+    )
 
 
 def _gradient(op: Op, device: torch.device, report: Progress) -> Verdict | None:

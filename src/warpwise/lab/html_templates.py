@@ -20,9 +20,12 @@ class Templates:
     @cached_property
     def _environment(self) -> jinja2.Environment:
         made = jinja2.Environment(
-            loader=jinja2.PackageLoader(self.package), autoescape=True, undefined=jinja2.StrictUndefined,
-            trim_blocks=True, lstrip_blocks=True,
-        )  # fmt: skip
+            loader=jinja2.PackageLoader(self.package),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
         made.filters |= self.filters
         made.globals["resource"] = self.resource
         return made

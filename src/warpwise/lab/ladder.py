@@ -68,9 +68,12 @@ class Point:
     def to_json(self) -> dict[str, Any]:
         """Values that JSON can represent."""
         return {
-            "case": case_to_json(self.case), "dtype": dtype_name(self.dtype), "best_opponent": self.best,
-            "entries": [entry.to_json() for entry in self.entries], "notes": list(self.notes),
-        }  # fmt: skip
+            "case": case_to_json(self.case),
+            "dtype": dtype_name(self.dtype),
+            "best_opponent": self.best,
+            "entries": [entry.to_json() for entry in self.entries],
+            "notes": list(self.notes),
+        }
 
 
 @dataclass(frozen=True)
@@ -169,8 +172,13 @@ class Recorded:
         for point in self.data["points"]:
             case = point["case"]
             read = Case(
-                case["name"], case["sizes"], case.get("attributes", {}), case["values"], case["layout"], case.get("layouts", {})
-            )  # fmt: skip
+                case["name"],
+                case["sizes"],
+                case.get("attributes", {}),
+                case["values"],
+                case["layout"],
+                case.get("layouts", {}),
+            )
             found.append((read, getattr(torch, point["dtype"])))
         return found
 

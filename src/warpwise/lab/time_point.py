@@ -170,10 +170,18 @@ def _wrong(instance: Instance, results: Sequence[torch.Tensor]) -> str | None:
 
 
 def time_point(
-    op: Op, problem: Problem, case: Case, dtype: torch.dtype, rungs: Sequence[Rung], seeds: Sequence[int], timer: Timer,
-    rules: Rules, ceilings: Callable[[torch.dtype | str], Ceilings | None], rivals: dict[str, Callable[..., Any]],
+    op: Op,
+    problem: Problem,
+    case: Case,
+    dtype: torch.dtype,
+    rungs: Sequence[Rung],
+    seeds: Sequence[int],
+    timer: Timer,
+    rules: Rules,
+    ceilings: Callable[[torch.dtype | str], Ceilings | None],
+    rivals: dict[str, Callable[..., Any]],
     watch: Callable[[int, float], None] | None = None,
-) -> tuple[Point, TimedPoint]:  # fmt: skip
+) -> tuple[Point, TimedPoint]:
     """Verify ``rungs`` at one size and dtype, and time the right ones with ``rivals``.
 
     Outputs are poisoned after the warm-up and compared with the float64 reference again after the timed runs.

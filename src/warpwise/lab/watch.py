@@ -214,9 +214,11 @@ def _work(connection: Connection, wanted: Wanted, failed: dict[str, tuple[str, .
         op = pairs[0][0]
         dtypes = _dtypes(op, wanted.dtypes)
         values: dict[str, Any] = {
-            "rungs": [(rung.name, rung.idea) for _, rung in pairs], "sources": [rung.source for _, rung in pairs],
-            "place": place(device), "dtypes": ", ".join(dtype_name(dtype) for dtype in dtypes),
-        }  # fmt: skip
+            "rungs": [(rung.name, rung.idea) for _, rung in pairs],
+            "sources": [rung.source for _, rung in pairs],
+            "place": place(device),
+            "dtypes": ", ".join(dtype_name(dtype) for dtype in dtypes),
+        }
         connection.send(("rungs", values))
         # Rungs that failed at the previous save come first.
         order = sorted(pairs, key=lambda pair: not failed.get(pair[1].name))

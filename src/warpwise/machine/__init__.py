@@ -86,9 +86,16 @@ def run(
     from warpwise.machine import launch
 
     return launch.run(
-        program, grid, block, shared_bytes, arguments, constants=constants or {}, blocks=blocks, timeout=timeout,
+        program,
+        grid,
+        block,
+        shared_bytes,
+        arguments,
+        constants=constants or {},
+        blocks=blocks,
+        timeout=timeout,
         profile=profile,
-    )  # fmt: skip
+    )
 
 
 def unsupported(program: Program) -> list[str]:

@@ -74,11 +74,14 @@ class Cubin:
         strings = cubin[raw[names][4] : raw[names][4] + raw[names][5]]
         self.sections = [
             _Section(
-                _string(strings, row[0]), row[1], row[7], b"" if row[1] == _NOBITS else cubin[row[4] : row[4] + row[5]],
+                _string(strings, row[0]),
+                row[1],
+                row[7],
+                b"" if row[1] == _NOBITS else cubin[row[4] : row[4] + row[5]],
                 row[5],
             )
             for row in raw
-        ]  # fmt: skip
+        ]
         self.symbols: list[_Symbol] = []
         for row, section in zip(raw, self.sections, strict=True):
             if section.kind == _SYMTAB:

@@ -104,11 +104,22 @@ def run(
     sm_count, l2_bytes = _DEVICES.get(program.architecture, _DEVICES[(9, 0)])
     blocks_per_sm = min(resident, -(-total // sm_count))
     params = runtime.LaunchParams(
-        grid, block, program.architecture[0] * 10 + program.architecture[1], program.reserved_shared, shared,
-        shared_bytes, local, sm_count, resident,
-        int(program.cooperative), int(program.waits_for_blocks and total > 1), len(device_segments),
-        _l1_bytes(program, shared_bytes, resident, profile) // blocks_per_sm, l2_bytes, timeout,
-    )  # fmt: skip
+        grid,
+        block,
+        program.architecture[0] * 10 + program.architecture[1],
+        program.reserved_shared,
+        shared,
+        shared_bytes,
+        local,
+        sm_count,
+        resident,
+        int(program.cooperative),
+        int(program.waits_for_blocks and total > 1),
+        len(device_segments),
+        _l1_bytes(program, shared_bytes, resident, profile) // blocks_per_sm,
+        l2_bytes,
+        timeout,
+    )
     device_segments.sort(key=lambda each: each.address)
     segment_table = (runtime.Segment * max(1, len(device_segments)))(
         *(runtime.Segment(each.address, each.data.nbytes, each.data.ctypes.data) for each in device_segments)
@@ -265,9 +276,15 @@ def _samples(result: runtime.RunResult) -> dict[int, tuple[Sample, ...]]:
         request = result.samples[number]
         block = tuple(request.block)
         sample = Sample(
-            request.instruction, (block[0], block[1], block[2]), request.warp, request.lanes, request.bytes,
-            tuple(request.addresses), request.sectors, request.wavefronts,
-        )  # fmt: skip
+            request.instruction,
+            (block[0], block[1], block[2]),
+            request.warp,
+            request.lanes,
+            request.bytes,
+            tuple(request.addresses),
+            request.sectors,
+            request.wavefronts,
+        )
         found[request.instruction] = (*found.get(request.instruction, ()), sample)
     return found
 

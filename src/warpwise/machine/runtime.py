@@ -102,9 +102,14 @@ def library() -> Path:
     except native.NoCompiler as error:
         raise FileNotFoundError(f"machine: the SASS interpreter needs a C++17 compiler: {error}") from None
     return native.library(
-        "machine/libwarpwise_machine", SOURCES, command, str, (),  # one translation unit per file
-        lambda message: RuntimeError(f"{command[0]} cannot build the SASS interpreter:\n{message}"), "precompiled.h",
-    )  # fmt: skip
+        "machine/libwarpwise_machine",
+        SOURCES,
+        command,
+        str,
+        (),  # one translation unit per file
+        lambda message: RuntimeError(f"{command[0]} cannot build the SASS interpreter:\n{message}"),
+        "precompiled.h",
+    )
 
 
 @functools.lru_cache(maxsize=1)

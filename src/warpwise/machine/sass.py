@@ -267,9 +267,7 @@ def _parse_address(kind: str, text: str) -> Operand:
             value += int(part, 16)
         elif part:
             return Operand("other", name=text)
-    return Operand(
-        kind, base=base, uniform_base=uniform, base_wide=wide, value=value, suffix=".".join(suffixes)
-    )  # fmt: skip
+    return Operand(kind, base=base, uniform_base=uniform, base_wide=wide, value=value, suffix=".".join(suffixes))
 
 
 def _float_bits(text: str) -> int:

@@ -19,9 +19,15 @@ class Linear(torch.nn.Linear):
     """
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None, *, activation: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        activation: str | None = None,
+    ) -> None:
         check_activation("Linear", activation, None)
         super().__init__(in_features, out_features, bias, device, dtype)
         self.activation = activation

@@ -91,9 +91,11 @@ class Backward:
             kept = [(name, at) for name, at, shape in found if self._is_tensor[at] and not shape]
             rest = [(name, at, shape) for name, at, shape in found if not self._is_tensor[at] or shape]
             self._saving[names] = Saving(
-                (*(name for name, _ in kept), *(name for name, _, _ in rest)), [at for _, at in kept],
-                [(at, shape) for _, at, shape in rest], any(at >= len(self.arguments) for _, at, _ in found),
-            )  # fmt: skip
+                (*(name for name, _ in kept), *(name for name, _, _ in rest)),
+                [at for _, at in kept],
+                [(at, shape) for _, at, shape in rest],
+                any(at >= len(self.arguments) for _, at, _ in found),
+            )
         return self._saving[names]
 
     def _place(self, name: str) -> tuple[str, int, bool]:
@@ -183,9 +185,11 @@ def transformed(name: str, library: Plan, backward: Backward) -> Plan:
         return (None, *backward(ctx, ctx.saving, grads, ctx.needs_input_grad[1:]))
 
     members = {
-        "forward": staticmethod(forward), "setup_context": staticmethod(setup_context),
-        "backward": staticmethod(gradients), "generate_vmap_rule": True,
-    }  # fmt: skip
+        "forward": staticmethod(forward),
+        "setup_context": staticmethod(setup_context),
+        "backward": staticmethod(gradients),
+        "generate_vmap_rule": True,
+    }
     return type(name, (torch.autograd.Function,), members).apply  # type: ignore[attr-defined]
 
 

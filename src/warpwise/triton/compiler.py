@@ -168,9 +168,16 @@ def _compile_source(
     metadata = built.metadata
     _check_shared(function.__name__, metadata.shared, target)
     return CompiledKernel(
-        function.__name__, target, used.registers, used.stack, metadata.shared, metadata.num_warps, metadata.num_stages,
-        source.signature, built.asm,
-    )  # fmt: skip
+        function.__name__,
+        target,
+        used.registers,
+        used.stack,
+        metadata.shared,
+        metadata.num_warps,
+        metadata.num_stages,
+        source.signature,
+        built.asm,
+    )
 
 
 def _check_shared(name: str, shared: int, target: str) -> None:

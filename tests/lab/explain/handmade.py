@@ -70,8 +70,18 @@ def made(
         opcode, *modifiers = each.text.split(".")
         operands = () if each.to is None else (Operand("label", value=each.to),)
         instructions.append(
-            Instruction(16 * i, FILE, each.line, each.guard, opcode, tuple(modifiers), operands, Control(1, False, 7, 7, 0), each.text)
-        )  # fmt: skip
+            Instruction(
+                16 * i,
+                FILE,
+                each.line,
+                each.guard,
+                opcode,
+                tuple(modifiers),
+                operands,
+                Control(1, False, 7, 7, 0),
+                each.text,
+            )
+        )
         for name, value in each.counters.items():
             table[i, FIELDS.index(name)] = value
     spills = more.pop("spill_stores", 0)
@@ -81,9 +91,15 @@ def made(
         "sectors_read": 0, "sectors_written": 0, "l2_misses": 0, "barriers": 0, "seconds": 0.0,
     }  # fmt: skip
     return Counts(
-        program=program, table=table, grid=(blocks, 1, 1), block=(threads, 1, 1), blocks=blocks, samples=samples or {},
-        buffers=buffers, **(known | more),
-    )  # fmt: skip
+        program=program,
+        table=table,
+        grid=(blocks, 1, 1),
+        block=(threads, 1, 1),
+        blocks=blocks,
+        samples=samples or {},
+        buffers=buffers,
+        **(known | more),
+    )
 
 
 def explained(

@@ -217,10 +217,14 @@ def toy() -> Op:
         module["once_more"][-(-n // 64), 64](y, n)
 
     spec = Spec(
-        "toys::explained_toy(Tensor x) -> Tensor", {"output": Output()}, lambda x: 2 * x.double() + 1,
-        lambda case, dtype, device, seed: {"x": torch.ones(case.sizes["n"], device=device)}, lambda x: 2 * x + 1,
-        lambda x: Cost(8 * x.numel(), 2 * x.numel()), sizes=(Case("large", {"n": 2**28}), Case("small", {"n": 200})),
-    )  # fmt: skip
+        "toys::explained_toy(Tensor x) -> Tensor",
+        {"output": Output()},
+        lambda x: 2 * x.double() + 1,
+        lambda case, dtype, device, seed: {"x": torch.ones(case.sizes["n"], device=device)},
+        lambda x: 2 * x + 1,
+        lambda x: Cost(8 * x.numel(), 2 * x.numel()),
+        sizes=(Case("large", {"n": 2**28}), Case("small", {"n": 200})),
+    )
     rungs = (
         Rung("k01_two", "two launches", "cuda", launch, source=None),  # type: ignore[arg-type]
         Rung("k02_none", "no kernel", "python", lambda y, x: y.copy_(2 * x + 1), source=None),  # type: ignore[arg-type]

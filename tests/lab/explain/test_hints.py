@@ -73,8 +73,12 @@ def test_narrow_accesses_ask_for_vectors() -> None:
         return made(
             load(text, 3, requests, sectors=sectors, ideal=sectors, tags=tags, bytes=32 * width),
             load(text.replace("LDG", "STG"), 4, requests, sectors=sectors, ideal=sectors, tags=tags, bytes=32 * width),
-            blocks=2**28 * 4 // width // 256, cycles=1200.0, sectors_read=2**25, sectors_written=2**25, l2_misses=2**25,
-        )  # fmt: skip
+            blocks=2**28 * 4 // width // 256,
+            cycles=1200.0,
+            sectors_read=2**25,
+            sectors_written=2**25,
+            l2_misses=2**25,
+        )
 
     hint = titled(explained(elementwise("LDG.E", 4))[2], "narrow accesses")
     assert hint is not None and hint.kind == "OPT" and "4 bytes per lane" in hint.text and hint.line in (3, 4)
@@ -96,8 +100,9 @@ def test_contended_atomics() -> None:
     def counts(nbytes: int):
         return made(
             load("RED.E.ADD", 5, 2**20, sectors=4, ideal=4, tags=1),
-            samples={0: (sample(0, 4),)}, buffers=(Buffer("bins", 0, nbytes, 4),),
-        )  # fmt: skip
+            samples={0: (sample(0, 4),)},
+            buffers=(Buffer("bins", 0, nbytes, 4),),
+        )
 
     hint = titled(explained(counts(1024))[2], "contended atomics")
     assert hint is not None and hint.kind == "OPT" and "256 addresses" in hint.text and hint.speedup > 2
@@ -200,17 +205,22 @@ def test_waiting_names_the_line() -> None:
     counts = made(
         load("LDG.E", 3, 10**5, sectors=4, ideal=4, tags=1, stall_cycles=10**6),
         row("FADD", 4, 10**5, stall_cycles=9 * 10**6),
-        blocks=1056 * 100, cycles=20_000.0, sectors_read=400_000,
-    )  # fmt: skip
+        blocks=1056 * 100,
+        cycles=20_000.0,
+        sectors_read=400_000,
+    )
     hint = titled(explained(counts)[2], "waiting for memory")
     assert hint is not None and hint.line == 4 and "90 %" in hint.text and hint.kind == "OPT"
 
 
 def test_integer_division() -> None:
     rows = (
-        row("I2F.RP", 5, 10**7), row("MUFU.RCP", 5, 10**7), row("F2I.FTZ.U32.TRUNC.NTZ", 5, 10**7), row("IMAD.HI.U32", 5, 3 * 10**7),
+        row("I2F.RP", 5, 10**7),
+        row("MUFU.RCP", 5, 10**7),
+        row("F2I.FTZ.U32.TRUNC.NTZ", 5, 10**7),
+        row("IMAD.HI.U32", 5, 3 * 10**7),
         row("IADD3", 6, 10**7),
-    )  # fmt: skip
+    )
     source = {"kernel.cu": ["", "", "", "", "  int row = i / columns;", "j += 1;"]}
     hint = titled(explained(made(*rows), source)[2], "integer division")
     assert hint is not None and hint.line == 5 and hint.speedup is not None and hint.speedup > 2
@@ -230,8 +240,11 @@ def test_at_the_roof_nothing_is_to_gain() -> None:
     counts = made(
         load("LDG.E.128", 3, requests, sectors=16, ideal=16, tags=4, bytes=512),
         load("STG.E.128", 4, requests, sectors=16, ideal=16, tags=4, bytes=512),
-        blocks=2**18, sectors_read=2**25, sectors_written=2**25, l2_misses=2**25,
-    )  # fmt: skip
+        blocks=2**18,
+        sectors_read=2**25,
+        sectors_written=2**25,
+        l2_misses=2**25,
+    )
     found = explained(counts)[2]
     roof = titled(found, "near the roofline")
     assert roof is not None and roof.kind == "INF" and "2,147.5 MB" in roof.text

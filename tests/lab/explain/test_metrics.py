@@ -25,8 +25,11 @@ def counted() -> dict[str, float]:
         row("IMAD.MOV.U32", 10, 200),
         row("ISETP", 11, 300),
         row("EXIT", 12, 40),
-        sectors_read=1000, sectors_written=50, l2_misses=1100, barriers=17,
-    )  # fmt: skip
+        sectors_read=1000,
+        sectors_written=50,
+        l2_misses=1100,
+        barriers=17,
+    )
     return metrics(counts, occupancy("sm_90", 256, 40, 1024), H200)
 
 
@@ -126,8 +129,15 @@ def test_each_opcode_has_one_pipe_and_each_pipe_a_rate() -> None:
 
 @pytest.mark.parametrize(
     "modifiers, products",
-    [(("16816", "F32"), 2048), (("1688", "F32", "TF32"), 1024), (("884",), 256), (("16832", "S8", "S8"), 4096), (("64x128x16", "F32"), 64 * 128 * 16 // 4), (("F32",), 0)],
-)  # fmt: skip
+    [
+        (("16816", "F32"), 2048),
+        (("1688", "F32", "TF32"), 1024),
+        (("884",), 256),
+        (("16832", "S8", "S8"), 4096),
+        (("64x128x16", "F32"), 64 * 128 * 16 // 4),
+        (("F32",), 0),
+    ],
+)
 def test_multiply_adds_of_a_matrix_instruction(modifiers: tuple[str, ...], products: int) -> None:
     assert multiply_adds(modifiers) == products
 

@@ -54,9 +54,18 @@ def explanation() -> Explanation:
         counted(), agrees=Agreement("yes", "1,024 elements of 'y' equal those of the checked run up to rounding")
     )
     return assembled(
-        "kernel", Profile.of("sm_90"), (1056, 1, 1), (256, 1, 1), Resources(32, 4096, instructions=4), run.counts.program, run,
-        FILE, SOURCE, Options(), {},
-    )  # type: ignore[union-attr]  # fmt: skip
+        "kernel",
+        Profile.of("sm_90"),
+        (1056, 1, 1),
+        (256, 1, 1),
+        Resources(32, 4096, instructions=4),
+        run.counts.program,
+        run,
+        FILE,
+        SOURCE,
+        Options(),
+        {},
+    )  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 160, 240])
@@ -86,8 +95,11 @@ def test_text_columns(explanation: Explanation) -> None:
 
 def test_narrow_text_keeps_the_memory_columns(explanation: Explanation) -> None:
     assert [column.key for column in source_lines.shown_columns(explanation.lines)] == [
-        "stall_cycles", "executed", "sectors", "wavefronts",
-    ]  # fmt: skip
+        "stall_cycles",
+        "executed",
+        "sectors",
+        "wavefronts",
+    ]
     narrow = explanation.text(84)
     assert "sectors (×ideal)" in narrow and "instr" not in narrow.partition("── kernel.cu")[2].splitlines()[1]
 
@@ -161,13 +173,18 @@ def test_wavefronts_of_shared_accesses(bytes: int, step: int, rows: int, first: 
     "addresses, pattern",
     [
         ([64] * 32, "all lanes access one address"),
-        ([4 * (lane % 8) for lane in range(32)], "lanes repeat after 8: neighbouring lanes access neighbouring addresses"),
+        (
+            [4 * (lane % 8) for lane in range(32)],
+            "lanes repeat after 8: neighbouring lanes access neighbouring addresses",
+        ),
         ([4 * (lane // 8) for lane in range(32)], "groups of lanes share an address, 1 element apart"),
-        ([4 * (lane % 16) + 4096 * (lane // 16) for lane in range(32)],
-         "lanes step by 1 element, with jumps of 1,009 elements between groups"),
+        (
+            [4 * (lane % 16) + 4096 * (lane // 16) for lane in range(32)],
+            "lanes step by 1 element, with jumps of 1,009 elements between groups",
+        ),
         ([lane * lane * 4 for lane in range(32)], "lanes access addresses without a common stride"),
     ],
-)  # fmt: skip
+)
 def test_patterns_in_words(addresses: list[int], pattern: str) -> None:
     counts = made(row("LDG", 1, 1, requests=1), buffers=(Buffer("x", 0, 2**20, 4),))
     one = lanes.global_request(counts, Sample(0, (0, 0, 0), 0, 0xFFFFFFFF, 4, tuple(addresses), 1, 1))

@@ -34,20 +34,29 @@ def test_four_lines_are_looked_up_at_a_time() -> None:
 
 def test_the_data_stage_passes_shared_memory_shuffles_and_lines() -> None:
     counts = made(
-        row("LDS", 1, 5, requests=5, wavefronts=40), row("SHFL", 1, 7), row("S2R", 1, 3), load("LDG.E", 2, 10, sectors=4, ideal=4, tags=1),
+        row("LDS", 1, 5, requests=5, wavefronts=40),
+        row("SHFL", 1, 7),
+        row("S2R", 1, 3),
+        load("LDG.E", 2, 10, sectors=4, ideal=4, tags=1),
         samples={3: (sample(3, 128),)},
-    )  # fmt: skip
+    )
     assert stages.data_passes(CounterTable(counts)) == (40 + 7 + 3, 320)
 
 
 @pytest.mark.parametrize(
     "text, sectors, nbytes, tags, packets",
     [
-        ("LDG.E", 4, 128, 1, 1), ("LDG.E.128", 16, 512, 4, 4), ("LDG.E", 32, 128, 32, 32), ("STG.E", 4, 128, 1, 4),
-        ("STG.E.128", 16, 512, 4, 16), ("STG.E", 32, 128, 32, 64), ("STG.E", 5, 128, 2, 7), ("STG.E", 16, 128, 4, 20),
+        ("LDG.E", 4, 128, 1, 1),
+        ("LDG.E.128", 16, 512, 4, 4),
+        ("LDG.E", 32, 128, 32, 32),
+        ("STG.E", 4, 128, 1, 4),
+        ("STG.E.128", 16, 512, 4, 16),
+        ("STG.E", 32, 128, 32, 64),
+        ("STG.E", 5, 128, 2, 7),
+        ("STG.E", 16, 128, 4, 20),
         ("RED.E.ADD", 4, 128, 1, 8),
     ],
-)  # fmt: skip
+)
 def test_packets_to_l2(text: str, sectors: int, nbytes: int, tags: int, packets: float) -> None:
     counts = made(load(text, 1, 100, sectors=sectors, ideal=4, tags=tags, bytes=nbytes))
     assert stages.l2_packets(CounterTable(counts)) == 100 * packets

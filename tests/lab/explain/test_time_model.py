@@ -25,9 +25,13 @@ def naive_matmul():
         load("LDG.E", 16, steps, sectors=32, ideal=4, tags=32, l2_sectors=steps // 8),
         load("LDG.E", 17, steps, sectors=1, ideal=1, tags=1, bytes=4, l2_sectors=steps // 8),
         row("FFMA", 16, steps),
-        blocks=1024, threads=1024, sectors_read=262144, sectors_written=131072, l2_misses=262144,
+        blocks=1024,
+        threads=1024,
+        sectors_read=262144,
+        sectors_written=131072,
+        l2_misses=262144,
         samples={0: (sample(0, 4096),), 1: (sample(1, 0),)},
-    )  # fmt: skip
+    )
 
 
 def test_naive_matmul_is_bound_by_the_data_stage_of_l1() -> None:
@@ -48,8 +52,11 @@ def test_a_copy_is_bound_by_dram() -> None:
     counts = made(
         load("LDG.E.128", 3, requests, sectors=16, ideal=16, tags=4, bytes=512),
         load("STG.E.128", 4, requests, sectors=16, ideal=16, tags=4, bytes=512),
-        blocks=n // 1024, sectors_read=n // 8, sectors_written=n // 8, l2_misses=n // 8,
-    )  # fmt: skip
+        blocks=n // 1024,
+        sectors_read=n // 8,
+        sectors_written=n // 8,
+        l2_misses=n // 8,
+    )
     _, prediction, _ = explained(counts)
     assert prediction.limiter == "DRAM"
     assert prediction.floor == pytest.approx(8 * n / H200.dram_bytes_per_s + H200.launch_s)
@@ -61,8 +68,15 @@ def test_a_copy_is_bound_by_dram() -> None:
 
 @pytest.mark.parametrize(
     "opcode, unit, per_clock",
-    [("FFMA", "FMA", 4), ("IMAD", "FMA", 2), ("LOP3", "ALU", 2), ("MUFU", "SFU (XU)", 0.5), ("DFMA", "FP64", 2), ("S2R", "LSU issue", 1)],
-)  # fmt: skip
+    [
+        ("FFMA", "FMA", 4),
+        ("IMAD", "FMA", 2),
+        ("LOP3", "ALU", 2),
+        ("MUFU", "SFU (XU)", 0.5),
+        ("DFMA", "FP64", 2),
+        ("S2R", "LSU issue", 1),
+    ],
+)
 def test_instructions_take_their_pipe(opcode: str, unit: str, per_clock: float) -> None:
     _, prediction, _ = explained(made(row(opcode, 1, 132_000_000)))
     assert prediction.units[unit] == pytest.approx(1e6 / per_clock / H200.clock_hz)
@@ -102,8 +116,9 @@ def test_additions_to_one_address_wait_for_each_other() -> None:
     def counts(nbytes: int, step: int = 4):
         return made(
             load("RED.E.ADD.STRONG.GPU", 5, 2**20, sectors=4, ideal=4, tags=1, threads_on=2**25),
-            samples={0: (sample(0, step),)}, buffers=(Buffer("bins", 0, nbytes, 4),),
-        )  # fmt: skip
+            samples={0: (sample(0, step),)},
+            buffers=(Buffer("bins", 0, nbytes, 4),),
+        )
 
     _, few, _ = explained(counts(128))
     _, many, _ = explained(counts(1 << 20))

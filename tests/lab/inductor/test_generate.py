@@ -16,8 +16,12 @@ CPU = torch.device("cpu")
 def test_inputs_are_known_by_name_or_by_position():
     names = ["x", "args_1", "k"]
     assert [_input(place, names) for place in ("L_x_", "L_args_0_", "L_args_1_", "L_args_2_", "L_args_9_")] == [
-        "x", "x", "args_1", "k", "args_9",
-    ]  # fmt: skip
+        "x",
+        "x",
+        "args_1",
+        "k",
+        "args_9",
+    ]
 
 
 EXPRESSIONS = {

@@ -83,9 +83,17 @@ def test_the_file_runs_as_a_program(softmax, tmp_path):
     path = tmp_path / "k00_inductor.py"
     path.write_text(standalone(softmax, ["torch.softmax(x, -1)", "", 'a "quoted" \\ heading """ of $5']))
     done = subprocess.run(
-        [sys.executable, "-W", "error", path], capture_output=True, text=True, check=False,
-        env={"PYTHONPATH": str(Path(__file__).parents[3] / "src"), "HOME": str(tmp_path), "PATH": "", "CUDA_VISIBLE_DEVICES": ""},
-    )  # fmt: skip
+        [sys.executable, "-W", "error", path],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={
+            "PYTHONPATH": str(Path(__file__).parents[3] / "src"),
+            "HOME": str(tmp_path),
+            "PATH": "",
+            "CUDA_VISIBLE_DEVICES": "",
+        },
+    )
     assert done.stdout == "correct: equal to eager mode on cpu\n", done.stderr
 
 
@@ -122,16 +130,25 @@ def test_two_kernels_share_a_helper_once(product):
 
 
 UNSUPPORTED = [
-    (lambda code: code.replace("'grid_type': 'Grid1D'", "'grid_type': 'MixOrderReductionGrid'"), "the grid MixOrderReductionGrid"),
-    (lambda code: code.replace("_0.run(arg0_1, buf2, 12, 300", "_0.run(arg0_1, buf2, 12"), "3 arguments for the parameters"),
-    (lambda code: code.replace("triton_per_fused__softmax_0.run(", "another.run("), "another is launched, but the kernels are"),
+    (
+        lambda code: code.replace("'grid_type': 'Grid1D'", "'grid_type': 'MixOrderReductionGrid'"),
+        "the grid MixOrderReductionGrid",
+    ),
+    (
+        lambda code: code.replace("_0.run(arg0_1, buf2, 12, 300", "_0.run(arg0_1, buf2, 12"),
+        "3 arguments for the parameters",
+    ),
+    (
+        lambda code: code.replace("triton_per_fused__softmax_0.run(", "another.run("),
+        "another is launched, but the kernels are",
+    ),
     (lambda code: code.replace("    arg0_1, = args", "    arg0_1, arg1_1 = args"), "takes 2 inputs for 1"),
     (lambda code: code.replace("return (buf2, )", "return (buf2, buf2, )"), "returns 2 tensors for 1"),
     (lambda code: code.replace("return (buf2, )", ""), "returns nothing"),
     (lambda code: HEAD, "no function named call"),
     (lambda code: code + "def partition_0(args):\n    return args\n", "for CUDA graphs"),
     (lambda code: code.replace("async_compile.triton(", "async_compile.cutedsl("), "makes no Triton kernel"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("change,message", UNSUPPORTED, ids=[message for _, message in UNSUPPORTED])

@@ -126,9 +126,11 @@ def test_a_trace_that_cannot_be_written_is_refused_before_the_run(tmp_path):
     (tmp_path / "file").write_text("")
     calls = []
     for path, said in (
-        (tmp_path / "file" / "t.json", "is a file, not a folder"), (tmp_path, "expected a name that ends in"),
-        (tmp_path / "t.txt", "expected a name that ends in"), ("/proc/nowhere/t.json", "cannot be written"),
-    ):  # fmt: skip
+        (tmp_path / "file" / "t.json", "is a file, not a folder"),
+        (tmp_path, "expected a name that ends in"),
+        (tmp_path / "t.txt", "expected a name that ends in"),
+        ("/proc/nowhere/t.json", "cannot be written"),
+    ):
         with pytest.raises(ProfileError, match=said):
             profile(a_step, torch.ones(4), calls, trace=path)
     (tmp_path / "d.json").mkdir()
@@ -168,10 +170,17 @@ def test_a_schedule_without_a_warm_up_says_what_that_costs():
 
 def average(key, device, self_cuda=0.0, cuda=0.0, annotation=False, count=1):
     return SimpleNamespace(
-        key=key, device_type=f"DeviceType.{device}", count=count, is_user_annotation=annotation, self_cpu_time_total=1.0,
-        cpu_time_total=2.0, self_device_time_total=self_cuda, device_time_total=cuda, self_cpu_memory_usage=4,
+        key=key,
+        device_type=f"DeviceType.{device}",
+        count=count,
+        is_user_annotation=annotation,
+        self_cpu_time_total=1.0,
+        cpu_time_total=2.0,
+        self_device_time_total=self_cuda,
+        device_time_total=cuda,
+        self_cpu_memory_usage=4,
         self_device_memory_usage=8,
-    )  # fmt: skip
+    )
 
 
 def test_the_device_side_of_a_range_is_not_counted_twice():

@@ -57,8 +57,12 @@ def test_a_schedule_for_a_script_without_an_optimizer_says_what_a_step_is(tmp_pa
 
 @pytest.mark.parametrize(
     "text,failure",
-    [("raise ArithmeticError('no')", "ArithmeticError: no"), ("import sys; sys.exit(3)", "SystemExit: 3"), ("import sys; sys.exit()", "")],
-)  # fmt: skip
+    [
+        ("raise ArithmeticError('no')", "ArithmeticError: no"),
+        ("import sys; sys.exit(3)", "SystemExit: 3"),
+        ("import sys; sys.exit()", ""),
+    ],
+)
 def test_however_a_script_ends_its_trace_stays(tmp_path, text, failure):
     result = profile_script(write(tmp_path, f"import torch; torch.ones(3)\n{text}"), trace=tmp_path / "t.json")
     assert failure in result.failure

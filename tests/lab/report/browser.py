@@ -39,16 +39,29 @@ class Page:
         own_in, from_child = os.pipe()
         # Well above 3 and 4, which the child gets them as: none must be in another's way.
         reading, writing = (fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, 32) for each in (to_child, from_child))
-        arguments = ["--headless=new", "--remote-debugging-pipe", "--no-first-run", "--disable-gpu", "--hide-scrollbars",
-                     "--disable-dev-shm-usage", f"--user-data-dir={profile}"]  # fmt: skip
+        arguments = [
+            "--headless=new",
+            "--remote-debugging-pipe",
+            "--no-first-run",
+            "--disable-gpu",
+            "--hide-scrollbars",
+            "--disable-dev-shm-usage",
+            f"--user-data-dir={profile}",
+        ]
         arguments.append(
             "--no-sandbox"
         )  # it refuses root, and needs what a container may lack; only our own files are opened
         null = os.open(os.devnull, os.O_RDWR)
         self._pid = os.posix_spawn(
-            executable, [executable, *arguments, "about:blank"], os.environ, setpgroup=0,
-            file_actions=[(os.POSIX_SPAWN_DUP2, old, new) for old, new in ((reading, 3), (writing, 4), (null, 0), (null, 1), (null, 2))],
-        )  # fmt: skip
+            executable,
+            [executable, *arguments, "about:blank"],
+            os.environ,
+            setpgroup=0,
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, old, new)
+                for old, new in ((reading, 3), (writing, 4), (null, 0), (null, 1), (null, 2))
+            ],
+        )
         for each in (to_child, from_child, reading, writing, null):
             os.close(each)
         self._out, self._in = os.fdopen(own_out, "wb", buffering=0), os.fdopen(own_in, "rb", buffering=0)

@@ -24,7 +24,7 @@ SOURCES = {
     "k02_wide.cu": "// Four elements a thread.\n__global__ void affine(const float4* x, float4* y, int n) {\n"
     "  int i = threadIdx.x;\n  if (i < n) y[i] = twice(x[i]);\n}\n",
     "k03_triton.py": '"""In Triton."""\nimport triton\n',
-}  # fmt: skip
+}
 
 
 def launch(output: Any, x: Any) -> None:
@@ -40,9 +40,15 @@ def toy(folder: Path, readme: str = "", **spec: Any) -> Op:
     if readme:
         (folder / "README.md").write_text(readme)
     rungs = tuple(
-        Rung(name.partition(".")[0], f"idea <{number}> & more", "triton" if name.endswith("py") else "cuda", launch, folder / name)
+        Rung(
+            name.partition(".")[0],
+            f"idea <{number}> & more",
+            "triton" if name.endswith("py") else "cuda",
+            launch,
+            folder / name,
+        )
         for number, name in enumerate(SOURCES)
-    )  # fmt: skip
+    )
     return Op(dataclasses.replace(AFFINE, **spec), rungs)
 
 
@@ -58,8 +64,16 @@ def timed(name: str, seconds: float, case: str = "large", dtype: str = "float32"
         "bytes": BYTES, "flops": FLOPS, "floor": FLOOR, "bound": "memory", **more,
     }  # fmt: skip
     return Measurement(
-        name, told.pop("verdict", "right"), START, case=case, dtype=dtype, median=seconds, low=seconds * 0.99, high=seconds * 1.01, **told
-    )  # fmt: skip
+        name,
+        told.pop("verdict", "right"),
+        START,
+        case=case,
+        dtype=dtype,
+        median=seconds,
+        low=seconds * 0.99,
+        high=seconds * 1.01,
+        **told,
+    )
 
 
 def verdict(name: str, status: Any = "right", message: str = "") -> Measurement:
@@ -88,9 +102,16 @@ def full(op: Op) -> report.Collected:
         one
         for case, scale in (("large", 1.0), ("small", 0.25))
         for dtype in ("float32", "float16")
-        for one in ladder(scale, case, dtype, sizes={"n": 8192 if case == "large" else 2048}, bytes=round(BYTES * scale),
-                          flops=round(FLOPS * scale), floor=FLOOR * scale)
-    ]  # fmt: skip
+        for one in ladder(
+            scale,
+            case,
+            dtype,
+            sizes={"n": 8192 if case == "large" else 2048},
+            bytes=round(BYTES * scale),
+            flops=round(FLOPS * scale),
+            floor=FLOOR * scale,
+        )
+    ]
     return report.collect(op, [source(*right, *points), source(*right, minutes=9, device=CPU)])
 
 

@@ -108,8 +108,10 @@ def test_figures_appear_under_a_finger_that_comes_near(browser: Page, pages: Pat
     browser.ask("new Promise(done => setTimeout(done, 100))")
     browser.tap(x + 9, y + 9)
     browser.ask("new Promise(done => setTimeout(done, 400))")
-    tip = browser.ask("(() => { const tip = document.getElementById('tip'), box = tip.getBoundingClientRect();"
-                      " return [tip.hidden, tip.textContent, box.left >= 0 && box.right <= innerWidth]; })()")  # fmt: skip
+    tip = browser.ask(
+        "(() => { const tip = document.getElementById('tip'), box = tip.getBoundingClientRect();"
+        " return [tip.hidden, tip.textContent, box.left >= 0 && box.right <= innerWidth]; })()"
+    )
     assert tip[0] is False and "k01_naive" in tip[1] and tip[2], tip
     assert browser.ask("location.hash") == "", "a second touch follows the link, not the first"
 
@@ -127,8 +129,10 @@ def test_another_size_changes_everything_that_belongs_to_it(browser: Page, pages
         "[...document.querySelectorAll('#k02_wide .brief')].filter(b => b.offsetParent).map(b => b.textContent).join()"
     )
     assert (browser.ask(big), browser.ask(brief)) == ("10 µs", "10 µs · 40 % · ×4.00")
-    browser.ask("(() => { const select = document.getElementById('point'); select.value = 'large float32 8192';"
-                " select.dispatchEvent(new Event('change')); })()")  # fmt: skip
+    browser.ask(
+        "(() => { const select = document.getElementById('point'); select.value = 'large float32 8192';"
+        " select.dispatchEvent(new Event('change')); })()"
+    )
     assert (browser.ask(big), browser.ask(brief)) == ("40 µs", "40 µs · 40 % · ×4.00")
     assert browser.ask(DRAWN) == [5, 5, 10, 10]
     shown = "[...document.querySelectorAll('[data-dtype]')].filter(part => part.offsetParent).map(part => part.dataset.dtype).join()"

@@ -48,8 +48,12 @@ def test_one_report_is_of_one_device(op: Op) -> None:
 
 
 def test_a_wrong_or_inexact_one_is_neither_best_nor_rival(op: Op) -> None:
-    entries = [timed("k01_naive", 1e-6, verdict="wrong", message="wrong at this size"), timed("k02_wide", 5e-6),
-               timed("torch", 1e-6, message="outside the tolerance"), timed("torch.compile", 9e-6)]  # fmt: skip
+    entries = [
+        timed("k01_naive", 1e-6, verdict="wrong", message="wrong at this size"),
+        timed("k02_wide", 5e-6),
+        timed("torch", 1e-6, message="outside the tolerance"),
+        timed("torch.compile", 9e-6),
+    ]
     point = report.collect(op, [source(*entries)]).points[0]
     assert point.best is not None and point.best.name == "k02_wide"
     assert point.rival is not None and point.rival.name == "torch.compile"
@@ -78,8 +82,10 @@ def test_ideas_are_measured_against_the_best_before_them(op: Op) -> None:
     found = report.collect(op, [source(*ladder())])
     steps = fmt.steps(found.points[0], found.rungs)
     assert [(step.entry.name, step.factor, step.before) for step in steps] == [
-        ("k01_naive", None, ""), ("k02_wide", pytest.approx(4.0), "k01_naive"), ("k03_triton", pytest.approx(0.8), "k02_wide"),
-    ]  # fmt: skip
+        ("k01_naive", None, ""),
+        ("k02_wide", pytest.approx(4.0), "k01_naive"),
+        ("k03_triton", pytest.approx(0.8), "k02_wide"),
+    ]
     assert [step.paid for step in steps] == [False, True, False]
 
 
@@ -180,8 +186,11 @@ def test_notes_add_predictions_and_paragraphs() -> None:
     assert told.predictions == {"k01_naive": "3 ms"}
     assert told.points == (("large", "float16"),)
     assert told.paragraphs == (
-        ("Floor", "2 · N bytes."), ("Dead ends", "Tried twice."), ("", "• Larger tiles: slower."), ("", "• Smaller tiles."),
-    )  # fmt: skip
+        ("Floor", "2 · N bytes."),
+        ("Dead ends", "Tried twice."),
+        ("", "• Larger tiles: slower."),
+        ("", "• Smaller tiles."),
+    )
 
 
 def test_two_ladders_of_one_folder_are_told_apart(tmp_path: Path) -> None:
@@ -198,5 +207,8 @@ def test_two_ladders_of_one_folder_are_told_apart(tmp_path: Path) -> None:
 
 def test_full_sample_has_all(op: Op) -> None:
     assert [(point.case, point.dtype) for point in full(op).points] == [
-        ("large", "float32"), ("large", "float16"), ("small", "float32"), ("small", "float16"),
-    ]  # fmt: skip
+        ("large", "float32"),
+        ("large", "float16"),
+        ("small", "float32"),
+        ("small", "float16"),
+    ]

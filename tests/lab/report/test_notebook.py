@@ -26,9 +26,20 @@ def bad(output: torch.Tensor, x: torch.Tensor) -> None:
 
 
 TIMING = lab.Timing(
-    "k02 <b>", 4e-5, 3.9e-5, 4.1e-5, 20, 0.1, "NVIDIA H200", "CUDA events", Cost(64_000_000, 0), 16e-6, "memory", Clock(1700, 1900, 1980),
+    "k02 <b>",
+    4e-5,
+    3.9e-5,
+    4.1e-5,
+    20,
+    0.1,
+    "NVIDIA H200",
+    "CUDA events",
+    Cost(64_000_000, 0),
+    16e-6,
+    "memory",
+    Clock(1700, 1900, 1980),
     throttled=True,
-)  # fmt: skip
+)
 
 
 def test_a_timing_shows_its_interval_and_where_it_is_from() -> None:

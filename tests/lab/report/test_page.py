@@ -76,9 +76,26 @@ def explained() -> dict[str, Explained]:
     )
     hint = Advice("OPT", "uncoalesced <loads>", "8 × the sectors", "Change the order.", 4.0, 4)
     launch = LaunchExplained(
-        "affine", (4, 1, 1), (256, 1, 1), 32, 2048, 0, 0.5, ("registers",), "H200 SXM", 42e-6, "DRAM", (("DRAM", 40e-6), ("L2", 9e-6)),
-        "yes", "equal", "", "", (hint,), "/x/k01_naive.cu", lines,
-    )  # fmt: skip
+        "affine",
+        (4, 1, 1),
+        (256, 1, 1),
+        32,
+        2048,
+        0,
+        0.5,
+        ("registers",),
+        "H200 SXM",
+        42e-6,
+        "DRAM",
+        (("DRAM", 40e-6), ("L2", 9e-6)),
+        "yes",
+        "equal",
+        "",
+        "",
+        (hint,),
+        "/x/k01_naive.cu",
+        lines,
+    )
     at = {"case": "large", "sizes": {"n": 8192}, "dtype": "float32", "target": "sm_90"}
     return {"k01_naive": Explained(**at, launches=(launch,)), "k02_wide": Explained(**at, reason="OutOfBounds: y[<9>]")}
 
@@ -262,8 +279,11 @@ def test_labels_stand_apart_and_inside(spots: list[float]) -> None:
 
 
 def test_tidying_leaves_texts_and_keeps_links_inside() -> None:
-    specification = {"data": {"values": [{"t": "0.123456 ms"}]}, "mark": {"type": "text"},
-                     "encoding": {"text": {"field": "t"}, "href": {"value": "#here"}}}  # fmt: skip
+    specification = {
+        "data": {"values": [{"t": "0.123456 ms"}]},
+        "mark": {"type": "text"},
+        "encoding": {"text": {"field": "t"}, "href": {"value": "#here"}},
+    }
     made = draw.svg(specification, 'a "label"')
     assert ">0.123456 ms<" in made and 'href="#here"' in made and "http" not in made
     assert Read(made).elements[0][1]["aria-label"] == 'a "label"'

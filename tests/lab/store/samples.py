@@ -20,8 +20,14 @@ def timed(name: str = "k01_naive", seconds: float = 1e-4, minutes: float = 0, **
     told = {"case": "large", "sizes": {"rows": 64}, "dtype": "float32", "samples": 30, "mode": "events", **more}
     taken = START + timedelta(minutes=minutes)
     return Measurement(
-        name, told.pop("verdict", "right"), taken, median=seconds, low=seconds * (1 - half), high=seconds * (1 + half), **told
-    )  # fmt: skip
+        name,
+        told.pop("verdict", "right"),
+        taken,
+        median=seconds,
+        low=seconds * (1 - half),
+        high=seconds * (1 + half),
+        **told,
+    )
 
 
 def verdict(name: str = "k01_naive", status: Any = "right", minutes: float = 0, **more: Any) -> Measurement:

@@ -93,9 +93,13 @@ def test_what_is_in_one_alone_and_what_is_not_alike() -> None:
     ]
     void = replace(timed("k05_void"), median=None, message="impossible: faster than the memory")
     after = [
-        of(timed()), of(timed("k06_new")), of(timed("k03_sizes", sizes={"rows": 65})), of(timed("k04_graph", mode="graph")),
-        of(void), of(verdict()),
-    ]  # fmt: skip
+        of(timed()),
+        of(timed("k06_new")),
+        of(timed("k03_sizes", sizes={"rows": 65})),
+        of(timed("k04_graph", mode="graph")),
+        of(void),
+        of(verdict()),
+    ]
     compared = compare(before, after)
     assert [one.name for one in compared.new] == ["k06_new"]
     assert [one.name for one in compared.vanished] == ["k02_gone"]

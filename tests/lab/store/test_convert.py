@@ -44,9 +44,14 @@ def climbed(store: Store, *launches) -> tuple[lab.Ladder, Recorder]:
     recorder = Recorder(store, op, "cpu")
     timer = FakeTimer(slow=[4.0], quick=[1.0], torch=[2.0])
     ladder = lab.climb(
-        op, device="cpu", dtypes=[torch.float32], compiled=False, timer=timer, progress=recorder,
+        op,
+        device="cpu",
+        dtypes=[torch.float32],
+        compiled=False,
+        timer=timer,
+        progress=recorder,
         ceilings=lambda device, dtype: Ceilings(bandwidth=1e9, flops=1e9, source="a test"),
-    )  # fmt: skip
+    )
     recorder.finish(ladder)
     return ladder, recorder
 
@@ -68,8 +73,10 @@ def test_a_climb_is_kept_as_it_goes() -> None:
         assert "float32: " in verdicts["broken"].message
         times = {one.name: one for one in store.measurements(case="large")}
         assert {name: (one.median, one.kind) for name, one in times.items()} == {
-            "slow": (4.0, "rung"), "quick": (1.0, "rung"), "torch": (2.0, "opponent"),
-        }  # fmt: skip
+            "slow": (4.0, "rung"),
+            "quick": (1.0, "rung"),
+            "torch": (2.0, "opponent"),
+        }
         assert times["quick"].ratio.median == 2.0
         assert (times["quick"].sizes, times["quick"].dtype, times["quick"].mode) == ({"n": 8192}, "float32", "a list")
         assert times["quick"].percent == pytest.approx(100 * (2 * 4 * 8192) / 1e9)
@@ -130,9 +137,12 @@ def test_recorded_results_come_in_whole(path: Path) -> None:
         ("[1]", "got other JSON"),
         ('{"schema": 99, "points": []}', "expected a results file of schema 1, got 99"),
         ('{"schema": 1, "points": [], "op": "x"}', "incomplete: KeyError: 'environment'"),
-        ('{"schema": 1, "points": [3], "op": "x", "place": "y", "rungs": [], "environment": {"date": "2026-01-01"}}', "incomplete"),
+        (
+            '{"schema": 1, "points": [3], "op": "x", "place": "y", "rungs": [], "environment": {"date": "2026-01-01"}}',
+            "incomplete",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_results_file(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "wrong.json"
     path.write_text(text)
@@ -144,7 +154,9 @@ def test_what_is_no_results_file(tmp_path: Path, text: str, words: str) -> None:
 def test_the_commit_is_that_of_the_kernels_repository(tmp_path: Path) -> None:
     def git(*arguments: str) -> str:
         named = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
-        return subprocess.run(["git", "-C", str(tmp_path), *named, *arguments], check=True, capture_output=True, text=True).stdout.strip()  # fmt: skip
+        return subprocess.run(
+            ["git", "-C", str(tmp_path), *named, *arguments], check=True, capture_output=True, text=True
+        ).stdout.strip()
 
     kernel, other = tmp_path / "k01.cu", tmp_path / "notes.txt"
     kernel.write_text("// one\n")

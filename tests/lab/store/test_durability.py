@@ -22,9 +22,14 @@ ROOT = Path(__file__).parents[3]
 def child(script: str) -> subprocess.Popen[str]:
     """A Python process with the tests' own modules and the store of this test."""
     return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(script)], cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
-    )  # fmt: skip
+        [sys.executable, "-c", textwrap.dedent(script)],
+        cwd=ROOT,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+    )
 
 
 def damage(path: Path) -> bytes:

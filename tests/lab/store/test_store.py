@@ -26,13 +26,34 @@ def measurements(draw: st.DrawFn) -> Measurement:
     ratio = draw(st.none() | st.builds(Interval, *[st.floats(0.01, 100)] * 3))
     clock = draw(st.none() | st.builds(Clock, *[st.floats(100, 3000)] * 3))
     return Measurement(
-        draw(TEXT), draw(st.sampled_from(["right", "wrong", "untested"])), draw(MOMENTS), draw(st.sampled_from(["rung", "opponent"])),
-        draw(TEXT), draw(TEXT), draw(st.dictionaries(TEXT, st.integers(0, 2**40), max_size=3)), draw(TEXT), draw(TEXT), draw(TEXT),
-        draw(TEXT), draw(SECONDS), draw(SECONDS), draw(SECONDS), draw(st.integers(0, 5000)), draw(TEXT),
-        draw(st.none() | st.integers(0, 2**50)), draw(st.none() | st.integers(0, 2**62)), draw(SECONDS), draw(TEXT), ratio, clock,
-        draw(st.booleans()), draw(st.booleans()), draw(st.booleans()), draw(TEXT),
+        draw(TEXT),
+        draw(st.sampled_from(["right", "wrong", "untested"])),
+        draw(MOMENTS),
+        draw(st.sampled_from(["rung", "opponent"])),
+        draw(TEXT),
+        draw(TEXT),
+        draw(st.dictionaries(TEXT, st.integers(0, 2**40), max_size=3)),
+        draw(TEXT),
+        draw(TEXT),
+        draw(TEXT),
+        draw(TEXT),
+        draw(SECONDS),
+        draw(SECONDS),
+        draw(SECONDS),
+        draw(st.integers(0, 5000)),
+        draw(TEXT),
+        draw(st.none() | st.integers(0, 2**50)),
+        draw(st.none() | st.integers(0, 2**62)),
+        draw(SECONDS),
+        draw(TEXT),
+        ratio,
+        clock,
+        draw(st.booleans()),
+        draw(st.booleans()),
+        draw(st.booleans()),
+        draw(TEXT),
         draw(st.dictionaries(TEXT, st.floats(0, 1e15), max_size=3)),
-    )  # fmt: skip
+    )
 
 
 @st.composite

@@ -13,8 +13,21 @@ from warpwise.operation import Case, Cost, Gradient, Op, Output, Rung, Spec, che
 
 
 @wt.jit
-def attention_kernel(q_ptr, k_ptr, v_ptr, mask_ptr, o_ptr, lse_ptr, queries, keys, scale, D: tl.constexpr,
-                     CAUSAL: tl.constexpr, MASKED: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+def attention_kernel(
+    q_ptr,
+    k_ptr,
+    v_ptr,
+    mask_ptr,
+    o_ptr,
+    lse_ptr,
+    queries,
+    keys,
+    scale,
+    D: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    MASKED: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
     # q, o: (heads, queries, D); k, v: (heads, keys, D); mask: (queries, keys). Grid: (queries, heads); BLOCK >= keys.
     row, head = tl.program_id(0), tl.program_id(1)
     d, j = tl.arange(0, D), tl.arange(0, BLOCK)
@@ -108,19 +121,31 @@ def launch(outputs, q, k, v, mask, causal, scale):
     output, lse = outputs
     (heads, queries, d), keys = q.shape, k.shape[1]
     attention_kernel[(queries, heads)](
-        q, k, v, mask, output, lse, queries, keys, 1 / math.sqrt(d) if scale is None else scale, D=d, CAUSAL=causal,
-        MASKED=mask is not None, BLOCK=max(2, 1 << (keys - 1).bit_length()),
-    )  # fmt: skip
+        q,
+        k,
+        v,
+        mask,
+        output,
+        lse,
+        queries,
+        keys,
+        1 / math.sqrt(d) if scale is None else scale,
+        D=d,
+        CAUSAL=causal,
+        MASKED=mask is not None,
+        BLOCK=max(2, 1 << (keys - 1).bit_length()),
+    )
 
 
 CASES = (
     Case("plain", {"heads": 2, "queries": 5, "keys": 7, "d": 8}),
     Case("ragged", {"heads": 1, "queries": 9, "keys": 33, "d": 16}, {"masked": True, "scale": 0.3}),
     Case("causal", {"heads": 2, "queries": 12, "keys": 12, "d": 4}, {"causal": True}),
-    Case("small", {"heads": 1, "queries": 1, "keys": 2, "d": 4}), Case("empty", {"heads": 0, "queries": 3, "keys": 3, "d": 4}),
+    Case("small", {"heads": 1, "queries": 1, "keys": 2, "d": 4}),
+    Case("empty", {"heads": 0, "queries": 3, "keys": 3, "d": 4}),
     Case("strided", {"heads": 2, "queries": 4, "keys": 6, "d": 8}, layouts={"q": "strided", "v": "strided"}),
     Case("unaligned", {"heads": 1, "queries": 4, "keys": 6, "d": 8}, layout="unaligned"),
-)  # fmt: skip
+)
 EXEMPT = {"huge": "scores overflow", "one element": "a sum over one key is v itself"}
 
 
@@ -156,26 +181,46 @@ BACKWARD = Op(
             "grad_q": Output(like="q", terms=summed, magnitude=backward_magnitude("q")),
             "grad_k": Output(like="k", terms=summed, magnitude=backward_magnitude("k")),
             "grad_v": Output(like="v", terms=summed, magnitude=backward_magnitude("v")),
-            "grad_mask": Output(like="mask", present=lambda dy, q, k, v, mask, *rest: mask is not None, terms=summed,
-                                magnitude=backward_magnitude("mask")),
+            "grad_mask": Output(
+                like="mask",
+                present=lambda dy, q, k, v, mask, *rest: mask is not None,
+                terms=summed,
+                magnitude=backward_magnitude("mask"),
+            ),
         },
-        reference=backward_reference, inputs=backward_inputs, cost=lambda dy, q, *rest: Cost(8 * q.nbytes),
+        reference=backward_reference,
+        inputs=backward_inputs,
+        cost=lambda dy, q, *rest: Cost(8 * q.nbytes),
         eager=lambda *args: tuple(None if g is None else g.to(args[1].dtype) for g in backward_reference(*args)),
-        cases=CASES, exempt=EXEMPT, dtype_from="q",
+        cases=CASES,
+        exempt=EXEMPT,
+        dtype_from="q",
     ),
     (Rung("k01_torch", "PyTorch's operators", "python", backward_in_torch, Path(__file__), devices=("cpu", "cuda")),),
-)  # fmt: skip
+)
 OP = Op(
     Spec(
         schema="nine::attention(Tensor q, Tensor k, Tensor v, Tensor? mask=None, bool causal=False, float? scale=None)"
         " -> (Tensor output, Tensor lse)",
         outputs={
-            "output": Output(like="q", terms=lambda q, k, *rest: k.shape[1] + q.shape[2], magnitude=lambda *args: amplified(*args)[0]),
-            "lse": Output(shape=lambda q, *rest: q.shape[:2], saved=True, terms=lambda q, k, *rest: k.shape[1] + q.shape[2],
-                          magnitude=lambda *args: amplified(*args)[1]),
+            "output": Output(
+                like="q", terms=lambda q, k, *rest: k.shape[1] + q.shape[2], magnitude=lambda *args: amplified(*args)[0]
+            ),
+            "lse": Output(
+                shape=lambda q, *rest: q.shape[:2],
+                saved=True,
+                terms=lambda q, k, *rest: k.shape[1] + q.shape[2],
+                magnitude=lambda *args: amplified(*args)[1],
+            ),
         },
-        check=check, reference=reference, inputs=inputs, eager=attend, gradient=Gradient(BACKWARD),
-        cost=lambda q, k, *rest: Cost(4 * q.nbytes, 4 * q.numel() * k.shape[1]), cases=CASES, exempt=EXEMPT,
+        check=check,
+        reference=reference,
+        inputs=inputs,
+        eager=attend,
+        gradient=Gradient(BACKWARD),
+        cost=lambda q, k, *rest: Cost(4 * q.nbytes, 4 * q.numel() * k.shape[1]),
+        cases=CASES,
+        exempt=EXEMPT,
     ),
     (Rung("k01_program_per_query", "one program a query", "triton", launch, Path(__file__)),),
-)  # fmt: skip
+)

@@ -76,13 +76,21 @@ OP = Op(
     Spec(
         schema="nine::components(Tensor indptr, Tensor indices) -> (Tensor labels)",
         outputs={"labels": Output(shape=lambda indptr, indices: (indptr.shape[0] - 1,), check=same_partition)},
-        check=check, reference=components, inputs=inputs, eager=components, dtypes=(torch.int32,),
+        check=check,
+        reference=components,
+        inputs=inputs,
+        eager=components,
+        dtypes=(torch.int32,),
         cost=lambda indptr, indices: Cost(indptr.nbytes + indices.nbytes),
         cases=(
-            Case("paths", {"n": 30, "length": 5}), Case("ragged", {"n": 77, "length": 9}), Case("alone", {"n": 12, "length": 1}),
-            Case("one_element", {"n": 1, "length": 1}), Case("empty", {"n": 0, "length": 3}),
-            Case("strided", {"n": 20, "length": 4}, layout="strided"), Case("unaligned", {"n": 20, "length": 4}, layout="unaligned"),
+            Case("paths", {"n": 30, "length": 5}),
+            Case("ragged", {"n": 77, "length": 9}),
+            Case("alone", {"n": 12, "length": 1}),
+            Case("one_element", {"n": 1, "length": 1}),
+            Case("empty", {"n": 0, "length": 3}),
+            Case("strided", {"n": 20, "length": 4}, layout="strided"),
+            Case("unaligned", {"n": 20, "length": 4}, layout="unaligned"),
         ),
     ),
     (Rung("k01_label_propagation", "one thread a vertex, until no label changes", "cuda", launch, Path(__file__)),),
-)  # fmt: skip
+)

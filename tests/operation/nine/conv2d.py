@@ -36,8 +36,9 @@ def inputs(case, dtype, device, seed):
     bias = draw((k,), dtype, device, 3 * seed + 2) if case.attributes.get("biased") else None
     return {
         "input": draw((n, c, h, h + 1), dtype, device, 3 * seed, case.values, 3),
-        "weight": draw((k, c, 3, 2), dtype, device, 3 * seed + 1, case.values, 3), "bias": bias,
-    }  # fmt: skip
+        "weight": draw((k, c, 3, 2), dtype, device, 3 * seed + 1, case.values, 3),
+        "bias": bias,
+    }
 
 
 def check(input, weight, bias, stride, padding):
@@ -78,27 +79,53 @@ def launch(out, input, weight, bias, stride, padding):
     (_, c, h, w), (k, _, r, s), (_, _, oh, ow) = input.shape, weight.shape, out.shape
     weight = weight.contiguous()
     MODULE["conv2d"][-(-out.numel() // 128), 128](
-        cuda.strided(input), weight, bias, cuda.strided(out), c, h, w, k, r, s, oh, ow, *stride, *padding,
-        *input.stride(), *out.stride(), out.numel(),
-    )  # fmt: skip
+        cuda.strided(input),
+        weight,
+        bias,
+        cuda.strided(out),
+        c,
+        h,
+        w,
+        k,
+        r,
+        s,
+        oh,
+        ow,
+        *stride,
+        *padding,
+        *input.stride(),
+        *out.stride(),
+        out.numel(),
+    )
 
 
 OP = Op(
     Spec(
         schema="nine::conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0) -> Tensor",
-        outputs={"output": Output(
-            shape=shape, memory_format=channels_last, terms=lambda x, f, *rest: f[0].numel() + 1, magnitude=exact(torch.abs))},
-        check=check, reference=exact(lambda value: value), inputs=inputs, eager=functional.conv2d,
+        outputs={
+            "output": Output(
+                shape=shape,
+                memory_format=channels_last,
+                terms=lambda x, f, *rest: f[0].numel() + 1,
+                magnitude=exact(torch.abs),
+            )
+        },
+        check=check,
+        reference=exact(lambda value: value),
+        inputs=inputs,
+        eager=functional.conv2d,
         gradient=Gradient(backward, saves=("input", "weight", "stride", "padding")),
         cost=lambda x, f, *rest: Cost(x.nbytes + f.nbytes),
         cases=(
             Case("plain", {"n": 2, "c": 3, "h": 6, "k": 4}, {"biased": True}),
             Case("ragged", {"n": 1, "c": 5, "h": 11, "k": 3}, {"stride": (2, 1), "padding": (1, 0)}),
             Case("nhwc", {"n": 2, "c": 4, "h": 5, "k": 6}, {"padding": (1, 1)}, layouts={"input": "channels_last"}),
-            Case("one_element", {"n": 1, "c": 1, "h": 1, "k": 1}, {"padding": (1, 0)}), Case("empty", {"n": 0, "c": 2, "h": 4, "k": 2}),
-            Case("huge", {"n": 1, "c": 2, "h": 4, "k": 2}, values="huge"), Case("strided", {"n": 1, "c": 2, "h": 4, "k": 2}, layout="strided"),
+            Case("one_element", {"n": 1, "c": 1, "h": 1, "k": 1}, {"padding": (1, 0)}),
+            Case("empty", {"n": 0, "c": 2, "h": 4, "k": 2}),
+            Case("huge", {"n": 1, "c": 2, "h": 4, "k": 2}, values="huge"),
+            Case("strided", {"n": 1, "c": 2, "h": 4, "k": 2}, layout="strided"),
             Case("unaligned", {"n": 1, "c": 2, "h": 4, "k": 2}, layout="unaligned"),
         ),
     ),
     (Rung("k01_thread_per_output", "one thread an output element", "cuda", launch, Path(__file__), strided=True),),
-)  # fmt: skip
+)

@@ -70,16 +70,26 @@ def operation(name, argument, result, gradient):
     spec = Spec(
         schema=f"nine::{name}(Tensor {argument}, float p, int seed, int offset=0) -> (Tensor {result})",
         outputs={result: Output(like=argument, terms=2)},
-        reference=reference, eager=eager, varying=("p", "seed", "offset"), gradient=gradient,
+        reference=reference,
+        eager=eager,
+        varying=("p", "seed", "offset"),
+        gradient=gradient,
         inputs=lambda case, dtype, device, seed: {
-            argument: draw((case.sizes["n"],), dtype, device, seed, case.values, 2), "p": 0.25, "seed": 1234 + seed},
+            argument: draw((case.sizes["n"],), dtype, device, seed, case.values, 2),
+            "p": 0.25,
+            "seed": 1234 + seed,
+        },
         cost=lambda x, *rest: Cost(2 * x.nbytes),
         cases=(
-            Case("block", {"n": 512}), Case("ragged", {"n": 1037}, {"offset": 77}), Case("one_element", {"n": 1}),
-            Case("empty", {"n": 0}), Case("huge", {"n": 333}, values="huge"), Case("strided", {"n": 300}, layout="strided"),
+            Case("block", {"n": 512}),
+            Case("ragged", {"n": 1037}, {"offset": 77}),
+            Case("one_element", {"n": 1}),
+            Case("empty", {"n": 0}),
+            Case("huge", {"n": 333}, values="huge"),
+            Case("strided", {"n": 300}, layout="strided"),
             Case("unaligned", {"n": 300}, layout="unaligned"),
         ),
-    )  # fmt: skip
+    )
     return Op(spec, (Rung("k01_philox", "one counter an element", "triton", launch, Path(__file__)),))
 
 

@@ -51,17 +51,20 @@ def int4(case, device, seed):
 def inputs(case, dtype, device, seed):
     m, n, groups = (case.sizes[name] for name in ("m", "n", "groups"))
     return {
-        "a": draw((m, groups * GROUP), dtype, device, 2 * seed), "packed": packed(int4(case, device, seed)),
+        "a": draw((m, groups * GROUP), dtype, device, 2 * seed),
+        "packed": packed(int4(case, device, seed)),
         "scales": draw((n, groups), torch.float32, device, 2 * seed + 1).abs(),
-    }  # fmt: skip
+    }
 
 
 def check(a, packed, scales):
     check_tensor("int4_matmul", "a", a, (torch.float16, torch.float64), dims=(2,))
     check_tensor("int4_matmul", "packed", packed, (torch.uint8,), dims=(2,))
     if 2 * packed.shape[1] != a.shape[1] or a.shape[1] != GROUP * scales.shape[1]:
-        raise ValueError(f"int4_matmul: expected packed (n, {a.shape[1] // 2}) and scales (n, {a.shape[1] // GROUP}), "
-                         f"got {tuple(packed.shape)} and {tuple(scales.shape)}")  # fmt: skip
+        raise ValueError(
+            f"int4_matmul: expected packed (n, {a.shape[1] // 2}) and scales (n, {a.shape[1] // GROUP}), "
+            f"got {tuple(packed.shape)} and {tuple(scales.shape)}"
+        )
 
 
 def backward(saved, grad):
@@ -82,35 +85,57 @@ def launch_pack(out, values):
 
 
 LAYOUTS = (
-    Case("strided", {"m": 3, "n": 4, "groups": 2}, layout="strided"), Case("unaligned", {"m": 3, "n": 4, "groups": 2}, layout="unaligned"),
-)  # fmt: skip
+    Case("strided", {"m": 3, "n": 4, "groups": 2}, layout="strided"),
+    Case("unaligned", {"m": 3, "n": 4, "groups": 2}, layout="unaligned"),
+)
 EXEMPT = {"huge": "products of float16 overflow", "one element": "a group is 8 elements"}
 PACK = Op(
     Spec(
         schema="nine::pack_int4(Tensor values) -> (Tensor packed)",
         outputs={"packed": Output(shape=lambda values: (values.shape[0], values.shape[1] // 2), dtype=torch.uint8)},
-        reference=packed, eager=packed, inputs=lambda case, dtype, device, seed: {"values": int4(case, device, seed)},
-        cost=lambda values: Cost(values.nbytes), dtypes=(torch.int8,), exempt=EXEMPT,
-        cases=(Case("even", {"n": 6, "groups": 2}), Case("ragged", {"n": 33, "groups": 3}), Case("empty", {"n": 0, "groups": 1}), *LAYOUTS),
+        reference=packed,
+        eager=packed,
+        inputs=lambda case, dtype, device, seed: {"values": int4(case, device, seed)},
+        cost=lambda values: Cost(values.nbytes),
+        dtypes=(torch.int8,),
+        exempt=EXEMPT,
+        cases=(
+            Case("even", {"n": 6, "groups": 2}),
+            Case("ragged", {"n": 33, "groups": 3}),
+            Case("empty", {"n": 0, "groups": 1}),
+            *LAYOUTS,
+        ),
     ),
     (Rung("k01_thread_per_byte", "one thread a byte", "cuda", launch_pack, Path(__file__)),),
-)  # fmt: skip
+)
 OP = Op(
     Spec(
         schema="nine::int4_matmul(Tensor a, Tensor packed, Tensor scales) -> Tensor",
-        outputs={"output": Output(
-            shape=lambda a, packed, scales: (a.shape[0], packed.shape[0]), terms=lambda a, *rest: a.shape[1],
-            magnitude=lambda a, packed, scales: a.double().abs() @ unpacked(packed, scales.double()).abs().mT)},
-        check=check, inputs=inputs, dtypes=(torch.float16,), exempt=EXEMPT,
+        outputs={
+            "output": Output(
+                shape=lambda a, packed, scales: (a.shape[0], packed.shape[0]),
+                terms=lambda a, *rest: a.shape[1],
+                magnitude=lambda a, packed, scales: a.double().abs() @ unpacked(packed, scales.double()).abs().mT,
+            )
+        },
+        check=check,
+        inputs=inputs,
+        dtypes=(torch.float16,),
+        exempt=EXEMPT,
         reference=lambda a, packed, scales: a.double() @ unpacked(packed, scales.double()).mT,
-        eager=lambda a, packed, scales: (a.to(torch.float32 if a.dtype == torch.float16 else a.dtype)
-                                         @ unpacked(packed, scales).to(torch.float32 if a.dtype == torch.float16 else a.dtype).mT).to(a.dtype),
+        eager=lambda a, packed, scales: (
+            a.to(torch.float32 if a.dtype == torch.float16 else a.dtype)
+            @ unpacked(packed, scales).to(torch.float32 if a.dtype == torch.float16 else a.dtype).mT
+        ).to(a.dtype),
         gradient=Gradient(backward, saves=("a", "packed", "scales")),
         cost=lambda a, packed, scales: Cost(a.nbytes + packed.nbytes, 2 * a.numel() * packed.shape[0]),
         cases=(
-            Case("plain", {"m": 4, "n": 6, "groups": 2}), Case("ragged", {"m": 9, "n": 33, "groups": 3}),
-            Case("empty", {"m": 0, "n": 4, "groups": 1}), Case("empty_sum", {"m": 3, "n": 4, "groups": 0}), *LAYOUTS,
+            Case("plain", {"m": 4, "n": 6, "groups": 2}),
+            Case("ragged", {"m": 9, "n": 33, "groups": 3}),
+            Case("empty", {"m": 0, "n": 4, "groups": 1}),
+            Case("empty_sum", {"m": 3, "n": 4, "groups": 0}),
+            *LAYOUTS,
         ),
     ),
     (Rung("k01_thread_per_element", "one thread an element", "cuda", launch, Path(__file__)),),
-)  # fmt: skip
+)

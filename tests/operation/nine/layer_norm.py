@@ -184,29 +184,50 @@ BACKWARD = Op(
         " -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)",
         outputs={
             "grad_input": Output(like="input", terms=lambda dy, x, *rest: x.shape[1] + 4, magnitude=backward_magnitude),
-            "grad_weight": Output(like="weight", present=lambda dy, x, weight, *rest: weight is not None,
-                                  terms=lambda dy, x, *rest: x.shape[0] + 2, magnitude=columns_magnitude),
-            "grad_bias": Output(like="weight", present=lambda dy, x, weight, *rest: weight is not None,
-                                terms=lambda dy, x, *rest: x.shape[0], magnitude=lambda dy, *rest: dy.double().abs().sum(0)),
+            "grad_weight": Output(
+                like="weight",
+                present=lambda dy, x, weight, *rest: weight is not None,
+                terms=lambda dy, x, *rest: x.shape[0] + 2,
+                magnitude=columns_magnitude,
+            ),
+            "grad_bias": Output(
+                like="weight",
+                present=lambda dy, x, weight, *rest: weight is not None,
+                terms=lambda dy, x, *rest: x.shape[0],
+                magnitude=lambda dy, *rest: dy.double().abs().sum(0),
+            ),
         },
-        reference=backward_reference, inputs=backward_inputs, cost=lambda dy, x, *rest: Cost(3 * x.nbytes),
+        reference=backward_reference,
+        inputs=backward_inputs,
+        cost=lambda dy, x, *rest: Cost(3 * x.nbytes),
         eager=lambda *args: tuple(None if g is None else g.to(args[1].dtype) for g in backward_reference(*args)),
-        cases=CASES, exempt={"huge": "their squares overflow"},
+        cases=CASES,
+        exempt={"huge": "their squares overflow"},
     ),
     (Rung("k01_block_per_row", "one block a row", "cuda", launch_backward, Path(__file__)),),
-)  # fmt: skip
+)
 OP = Op(
     Spec(
         schema="nine::layer_norm(Tensor input, Tensor? weight=None, Tensor? bias=None, float eps=1e-5)"
         " -> (Tensor output, Tensor mean, Tensor rstd)",
         outputs={
             "output": Output(like="input", terms=lambda x, *rest: x.shape[1] + 4, magnitude=magnitude),
-            "mean": Output(shape=rows_of, saved=True, terms=lambda x, *rest: x.shape[1],
-                           magnitude=lambda x, *rest: x.double().abs().mean(1)),
+            "mean": Output(
+                shape=rows_of,
+                saved=True,
+                terms=lambda x, *rest: x.shape[1],
+                magnitude=lambda x, *rest: x.double().abs().mean(1),
+            ),
             "rstd": Output(shape=rows_of, saved=True, terms=lambda x, *rest: x.shape[1] + 4),
         },
-        check=check, reference=reference, inputs=inputs, eager=eager, cost=lambda x, *rest: Cost(2 * x.nbytes),
-        gradient=Gradient(BACKWARD), cases=CASES, exempt={"huge": "their squares overflow"},
+        check=check,
+        reference=reference,
+        inputs=inputs,
+        eager=eager,
+        cost=lambda x, *rest: Cost(2 * x.nbytes),
+        gradient=Gradient(BACKWARD),
+        cases=CASES,
+        exempt={"huge": "their squares overflow"},
     ),
     (Rung("k01_block_per_row", "one block a row", "cuda", launch, Path(__file__)),),
-)  # fmt: skip
+)

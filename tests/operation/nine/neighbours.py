@@ -74,14 +74,21 @@ OP = Op(
     Spec(
         schema="nine::neighbours(Tensor points, float radius) -> (Tensor pairs)",
         outputs={"pairs": Output(shape=lambda points, radius: (2, None), dtype=torch.int64)},
-        check=check, reference=lambda points, radius: pairs(points.double(), radius), inputs=inputs, eager=pairs,
+        check=check,
+        reference=lambda points, radius: pairs(points.double(), radius),
+        inputs=inputs,
+        eager=pairs,
         cost=lambda points, radius: Cost(points.nbytes),
         cases=(
-            Case("plain", {"n": 40}, {"radius": 12.0}), Case("ragged", {"n": 77}, {"radius": 8.0}), Case("none", {"n": 9}, {"radius": 0.1}),
-            Case("one_element", {"n": 1}, {"radius": 1.0}), Case("empty", {"n": 0}, {"radius": 1.0}),
+            Case("plain", {"n": 40}, {"radius": 12.0}),
+            Case("ragged", {"n": 77}, {"radius": 8.0}),
+            Case("none", {"n": 9}, {"radius": 0.1}),
+            Case("one_element", {"n": 1}, {"radius": 1.0}),
+            Case("empty", {"n": 0}, {"radius": 1.0}),
             Case("huge", {"n": 30}, {"radius": 10.0 * 2**40}, values="huge"),
-            Case("strided", {"n": 30}, {"radius": 10.0}, layout="strided"), Case("unaligned", {"n": 30}, {"radius": 10.0}, layout="unaligned"),
+            Case("strided", {"n": 30}, {"radius": 10.0}, layout="strided"),
+            Case("unaligned", {"n": 30}, {"radius": 10.0}, layout="unaligned"),
         ),
     ),
     (Rung("k01_count_and_write", "count, allocate, write", "cuda", launch, Path(__file__)),),
-)  # fmt: skip
+)

@@ -74,9 +74,12 @@ def _rank(findings: Sequence[Finding], finding: Finding) -> int:
     first = findings.index(finding)
     if finding.kind is errors.DataRace:
         twins = [
-            index for index, other in enumerate(findings)
-            if other.kind is errors.UninitializedRead and other.variable == finding.variable and other.space == finding.space
-        ]  # fmt: skip
+            index
+            for index, other in enumerate(findings)
+            if other.kind is errors.UninitializedRead
+            and other.variable == finding.variable
+            and other.space == finding.space
+        ]
         return 2 * min([first, *twins]) - 1
     return 2 * first
 

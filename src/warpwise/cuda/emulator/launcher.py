@@ -90,11 +90,19 @@ def launch(
     handle = runtime.handle()
     packed, kept = _pack(arguments)
     asked = runtime.LaunchRequest(
-        _entry(str(build.library)), ctypes.addressof(packed), len(arguments), grid, block, shared_bytes,
+        _entry(str(build.library)),
+        ctypes.addressof(packed),
+        len(arguments),
+        grid,
+        block,
+        shared_bytes,
         profile.shared_per_block_optin if profile else _ANY_SHARED,
         *(CHECKS[options.checks] if build.checked else CHECKS["none"]),
-        ORDERS[options.order], options.seed & 0xFFFFFFFF, options.max_findings, options.timeout,
-    )  # fmt: skip
+        ORDERS[options.order],
+        options.seed & 0xFFFFFFFF,
+        options.max_findings,
+        options.timeout,
+    )
     result = runtime.Result()
     if handle.ww_run(ctypes.byref(asked), ctypes.byref(result)):
         raise LaunchError(
@@ -131,9 +139,18 @@ def _pack(arguments: Sequence[Buffer | Scalar]) -> tuple[ctypes.Array[ctypes.c_c
             scalars += bytes(-len(scalars) % _SCALAR_ALIGNMENT)
         else:
             _ARGUMENT.pack_into(
-                packed, index * _ARGUMENT.size, _name(argument.name)[1], argument.address, argument.nbytes, argument.storage,
-                argument.element_bytes, 1, argument.const, argument.output, argument.writable,
-            )  # fmt: skip
+                packed,
+                index * _ARGUMENT.size,
+                _name(argument.name)[1],
+                argument.address,
+                argument.nbytes,
+                argument.storage,
+                argument.element_bytes,
+                1,
+                argument.const,
+                argument.output,
+                argument.writable,
+            )
     values = ctypes.create_string_buffer(len(scalars) + _SCALAR_ALIGNMENT)
     start = -(-ctypes.addressof(values) // _SCALAR_ALIGNMENT) * _SCALAR_ALIGNMENT
     ctypes.memmove(start, bytes(scalars), len(scalars))

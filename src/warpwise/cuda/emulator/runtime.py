@@ -12,9 +12,16 @@ from warpwise.cuda.errors import CompileError
 
 SOURCES = Path(__file__).parent / "runtime"
 _FLAGS = (
-    "-std=c++17", "-O2", "-g1", "-fPIC", "-fvisibility=hidden", "-fno-plt", "-pthread", "-w",
+    "-std=c++17",
+    "-O2",
+    "-g1",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fno-plt",
+    "-pthread",
+    "-w",
     "-U_FORTIFY_SOURCE",  # fibers leave signal handlers by switching stacks
-)  # fmt: skip
+)
 
 _Index = ctypes.c_uint32 * 3
 
@@ -113,9 +120,13 @@ def library() -> Path:
     """
     command = (*toolchain.command(), *_FLAGS)
     return native.library(
-        "emulator/libwarpwise_runtime", SOURCES, command, _unit_of, ("-ldl", "-lrt"),
+        "emulator/libwarpwise_runtime",
+        SOURCES,
+        command,
+        _unit_of,
+        ("-ldl", "-lrt"),
         lambda text: CompileError(f"{command[0]} cannot compile the emulator's runtime:\n{text}"),
-    )  # fmt: skip
+    )
 
 
 def _unit_of(file: str) -> str:

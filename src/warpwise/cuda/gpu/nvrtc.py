@@ -83,9 +83,20 @@ def compile(module: Module, expression: str, target: str, constants: tuple[str, 
     arch = architecture(target)
     headers = includes.included(module.text, module.include)
     key = cache.key(
-        _FORMAT, sorted(_OPTIONS.items()), code_digest(), _standard_headers_digest(), includes.digest(module.text, headers), module.file, expression, arch, sorted(module.define.items()), constants, toolchain(),
-        *map(str, module.include), *map(str, headers),
-    )  # fmt: skip
+        _FORMAT,
+        sorted(_OPTIONS.items()),
+        code_digest(),
+        _standard_headers_digest(),
+        includes.digest(module.text, headers),
+        module.file,
+        expression,
+        arch,
+        sorted(module.define.items()),
+        constants,
+        toolchain(),
+        *map(str, module.include),
+        *map(str, headers),
+    )
     path = cache.cache_dir() / "cubin" / f"{key}.bin"
     kept = cache.load(path)
     if kept is None:
@@ -140,11 +151,13 @@ def _compile(module: Module, text: str, expression: str, arch: str, constants: t
     signature = f"ww_signature<decltype(&{expression})>"
     references = {name: f"&{name}" for name in constants}
     options = core.ProgramOptions(
-        name=module.file, arch=arch, **_OPTIONS,
+        name=module.file,
+        arch=arch,
+        **_OPTIONS,
         define_macro=[(name, _macro(value)) for name, value in module.define.items()] or None,
         include_path=[str(folder) for folder in (*module.include, *includes.toolkit(), _STANDARD_HEADERS)],
         pre_include=str(_STANDARD_HEADERS / "implicit.h"),
-    )  # fmt: skip
+    )
     log = io.StringIO()
     try:
         program = core.Program(text + _SIGNATURE, "c++", options)
@@ -158,10 +171,16 @@ def _compile(module: Module, text: str, expression: str, arch: str, constants: t
     }
     symbol, cubin = names[expression], bytes(made.code)
     return Compiled(
-        expression, arch, symbol, demangle(names[signature]), **_resources(log.getvalue(), symbol),
-        cooperative=_synchronises_grid(cubin, symbol), constants={name: names[ref] for name, ref in references.items()},
-        log=log.getvalue().strip(" \0\n"), cubin=cubin,
-    )  # fmt: skip
+        expression,
+        arch,
+        symbol,
+        demangle(names[signature]),
+        **_resources(log.getvalue(), symbol),
+        cooperative=_synchronises_grid(cubin, symbol),
+        constants={name: names[ref] for name, ref in references.items()},
+        log=log.getvalue().strip(" \0\n"),
+        cubin=cubin,
+    )
 
 
 def _macro(value: object) -> str:

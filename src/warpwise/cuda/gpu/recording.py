@@ -74,9 +74,14 @@ class _CudaStep:
     __slots__ = ("_gpu", "_launcher", "_maps", "_pointers", "_scalars", "_values")
 
     def __init__(
-        self, kernel: GpuKernel, launcher: Launcher, values: list[Any], pointers: Pointers,
-        maps: Sequence[tuple[int, int, int, _Maps]], scalars: Scalars,
-    ) -> None:  # fmt: skip
+        self,
+        kernel: GpuKernel,
+        launcher: Launcher,
+        values: list[Any],
+        pointers: Pointers,
+        maps: Sequence[tuple[int, int, int, _Maps]],
+        scalars: Scalars,
+    ) -> None:
         self._gpu, self._launcher, self._values = kernel, launcher, values
         self._pointers, self._maps, self._scalars = tuple(pointers), tuple(maps), tuple(scalars)
 
@@ -99,9 +104,13 @@ class _TritonStep:
     __slots__ = ("_descriptors", "_launch", "_pointers", "_scalars", "_values")
 
     def __init__(
-        self, launch: Callable[[int, list[Any]], None], values: list[Any], pointers: Pointers,
-        descriptors: Sequence[tuple[int, int, int, Any]], scalars: Scalars,
-    ) -> None:  # fmt: skip
+        self,
+        launch: Callable[[int, list[Any]], None],
+        values: list[Any],
+        pointers: Pointers,
+        descriptors: Sequence[tuple[int, int, int, Any]],
+        scalars: Scalars,
+    ) -> None:
         self._launch, self._values = launch, values
         self._pointers, self._descriptors, self._scalars = tuple(pointers), tuple(descriptors), tuple(scalars)
 
@@ -309,9 +318,12 @@ def allocator(tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
 
 
 def replayer(
-    recording: Recording, outputs: Sequence[torch.Tensor | None], places: Sequence[int], varying: Sequence[int],
+    recording: Recording,
+    outputs: Sequence[torch.Tensor | None],
+    places: Sequence[int],
+    varying: Sequence[int],
     launch: Callable[..., Any],
-) -> Callable[..., Any]:  # fmt: skip
+) -> Callable[..., Any]:
     """``replay(*args)``, which allocates tensors like ``outputs`` and repeats the recording for the arguments ``args``.
 
     ``places`` are the positions of the recorded tensors in ``args``, ``varying`` those of the varying scalars. ``replay``

@@ -64,9 +64,21 @@ class Sources:
 
     def __post_init__(self) -> None:
         self.key = key(
-            self.name, self.cpp, self.cuda, self.bindings, self.implicit_headers, *self.cflags, "|", *self.cuda_cflags,
-            "|", *self.ldflags, "|", *self.include, *states(self.include), toolchain_key(),
-        )  # fmt: skip
+            self.name,
+            self.cpp,
+            self.cuda,
+            self.bindings,
+            self.implicit_headers,
+            *self.cflags,
+            "|",
+            *self.cuda_cflags,
+            "|",
+            *self.ldflags,
+            "|",
+            *self.include,
+            *states(self.include),
+            toolchain_key(),
+        )
 
 
 def states(folders: Sequence[str]) -> list[str]:
@@ -99,9 +111,14 @@ def toolchain_key() -> str:
         path for path in (*_INCLUDE.rglob("*"), *(HERE / "support").iterdir(), *HERE.glob("*.py")) if path.is_file()
     )
     return key(
-        compiler(), state.st_size, state.st_mtime_ns, sys.version, torch.__version__,
-        *(path.read_bytes() for path in own), (_EMULATOR / "include/ww/vector_types.h").read_bytes(),
-    )  # fmt: skip
+        compiler(),
+        state.st_size,
+        state.st_mtime_ns,
+        sys.version,
+        torch.__version__,
+        *(path.read_bytes() for path in own),
+        (_EMULATOR / "include/ww/vector_types.h").read_bytes(),
+    )
 
 
 @lru_cache(maxsize=1)
@@ -110,9 +127,14 @@ def _common_flags() -> tuple[str, ...]:
     text = (_TORCH / "utils/cpp_extension.py").read_text()
     standard = re.search(r"-std=(c\+\+\d\d)", text)
     return (
-        f"-std={standard[1] if standard else 'c++17'}", "-fPIC", "-w", "-fmax-errors=20", "-fno-gnu-unique",
-        "-DTORCH_API_INCLUDE_EXTENSION_H", f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
-    )  # fmt: skip
+        f"-std={standard[1] if standard else 'c++17'}",
+        "-fPIC",
+        "-w",
+        "-fmax-errors=20",
+        "-fno-gnu-unique",
+        "-DTORCH_API_INCLUDE_EXTENSION_H",
+        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
+    )
 
 
 def _include_flags(light: bool) -> list[str]:

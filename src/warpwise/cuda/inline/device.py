@@ -127,9 +127,14 @@ class Extension:
             )
         module = self.module
         build = compiler.build(
-            module.text, module.file, f"warpwise_pointers::with_pointers<{name}>::run", include=module.include,
-            define=module.define, target=profile.name, checked=True,
-        )  # fmt: skip
+            module.text,
+            module.file,
+            f"warpwise_pointers::with_pointers<{name}>::run",
+            include=module.include,
+            define=module.define,
+            target=profile.name,
+            checked=True,
+        )
         places = [(parameter, offset) for parameter, offset, _ in launch.pointers]
         places += [(0, 0)] * (_MAX_POINTERS - len(places))
         packed = struct.pack(

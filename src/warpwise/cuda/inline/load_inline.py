@@ -90,10 +90,16 @@ def load_inline(
 
     wrap = "torch::wrap_pybind_function({})" if with_pytorch_error_handling else "{}"
     sources = Sources(
-        name, "\n".join(cpp), "\n".join(cuda), _bindings(documented, wrap), not no_implicit_headers,
-        tuple(extra_cflags or ()), tuple(extra_cuda_cflags or ()), tuple(extra_ldflags or ()),
+        name,
+        "\n".join(cpp),
+        "\n".join(cuda),
+        _bindings(documented, wrap),
+        not no_implicit_headers,
+        tuple(extra_cflags or ()),
+        tuple(extra_cuda_cflags or ()),
+        tuple(extra_ldflags or ()),
         tuple(_paths(extra_include_paths)),
-    )  # fmt: skip
+    )
     known = (sources.key, is_python_module)
     if known not in _loaded:
         _loaded[known] = _on_cpu(sources, Path(build_directory) if build_directory else None, verbose, is_python_module)
@@ -200,10 +206,21 @@ def _on_gpu(
     from warpwise.cuda.inline.build import states
 
     made = key(
-        name, *cpp, "|", *cuda, functions, sorted(options.items(), key=str), *states(options["extra_include_paths"]),
-        architecture, torch.__version__, torch.version.cuda, importlib.machinery.EXTENSION_SUFFIXES[0],
-        os.environ.get("CXX"), os.environ.get("CUDA_HOME"), os.environ.get("TORCH_NVCC_FLAGS"),
-    )  # fmt: skip
+        name,
+        *cpp,
+        "|",
+        *cuda,
+        functions,
+        sorted(options.items(), key=str),
+        *states(options["extra_include_paths"]),
+        architecture,
+        torch.__version__,
+        torch.version.cuda,
+        importlib.machinery.EXTENSION_SUFFIXES[0],
+        os.environ.get("CXX"),
+        os.environ.get("CUDA_HOME"),
+        os.environ.get("TORCH_NVCC_FLAGS"),
+    )
     is_python_module = options["is_python_module"]
     if (made, is_python_module) in _loaded:
         return _loaded[made, is_python_module]

@@ -110,13 +110,24 @@ def _properties() -> _DeviceProperties:
     major, minor = profile.compute_capability
     return _DeviceProperties(
         name=f"Warpwise emulator ({profile.name})".encode(),
-        total=_MEMORY_BYTES, shared=profile.shared_per_block, shared_optin=profile.shared_per_block_optin,
-        shared_per_sm=profile.shared_per_sm, constant=profile.constant_bytes,
-        registers=profile.registers_per_block, registers_per_sm=profile.registers_per_sm, warp=profile.warp_size,
-        threads=profile.threads_per_block, block=profile.block_dim, grid=profile.grid_dim,
-        major=major, minor=minor, sms=_SMS,
-        threads_per_sm=profile.threads_per_sm, blocks_per_sm=profile.blocks_per_sm, cooperative=1,
-    )  # fmt: skip
+        total=_MEMORY_BYTES,
+        shared=profile.shared_per_block,
+        shared_optin=profile.shared_per_block_optin,
+        shared_per_sm=profile.shared_per_sm,
+        constant=profile.constant_bytes,
+        registers=profile.registers_per_block,
+        registers_per_sm=profile.registers_per_sm,
+        warp=profile.warp_size,
+        threads=profile.threads_per_block,
+        block=profile.block_dim,
+        grid=profile.grid_dim,
+        major=major,
+        minor=minor,
+        sms=_SMS,
+        threads_per_sm=profile.threads_per_sm,
+        blocks_per_sm=profile.blocks_per_sm,
+        cooperative=1,
+    )
 
 
 def _loaded() -> ctypes.CDLL:

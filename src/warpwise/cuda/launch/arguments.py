@@ -136,9 +136,16 @@ class PointerSlot:
         address = view.address if view.nbytes else 0
         storage = view.storage if view.nbytes else 0
         return Buffer(
-            self.name, address, view.nbytes, self._element_bytes(view.itemsize), self.element,
-            self.const, output, storage, view.writable,
-        )  # fmt: skip
+            self.name,
+            address,
+            view.nbytes,
+            self._element_bytes(view.itemsize),
+            self.element,
+            self.const,
+            output,
+            storage,
+            view.writable,
+        )
 
     def _plainly_fits(self, tensor: torch.Tensor) -> bool:
         """True in the usual case, where no further check is needed. This path is fast."""

@@ -99,10 +99,19 @@ def _vectors() -> list[ElementType]:
     """
     made: list[ElementType] = []
     for stem, base in (
-        ("char", "signed char"), ("uchar", "unsigned char"), ("short", "short"), ("ushort", "unsigned short"),
-        ("int", "int"), ("uint", "unsigned int"), ("long", "long"), ("ulong", "unsigned long"),
-        ("longlong", "long long"), ("ulonglong", "unsigned long long"), ("float", "float"), ("double", "double"),
-    ):  # fmt: skip
+        ("char", "signed char"),
+        ("uchar", "unsigned char"),
+        ("short", "short"),
+        ("ushort", "unsigned short"),
+        ("int", "int"),
+        ("uint", "unsigned int"),
+        ("long", "long"),
+        ("ulong", "unsigned long"),
+        ("longlong", "long long"),
+        ("ulonglong", "unsigned long long"),
+        ("float", "float"),
+        ("double", "double"),
+    ):
         size = _BY_NAME[base].bytes
         for lanes in (1, 2, 3, 4):
             align = size if lanes in (1, 3) else min(size * lanes, 16)

@@ -90,9 +90,14 @@ class Kernel:
 
             module = self.module
             made = self._builds[checked] = compiler.build(
-                module.text, module.file, self.expression, include=module.include, define=module.define,
-                target=limits.target_profile(module.target).name, checked=checked,
-            )  # fmt: skip
+                module.text,
+                module.file,
+                self.expression,
+                include=module.include,
+                define=module.define,
+                target=limits.target_profile(module.target).name,
+                checked=checked,
+            )
         return made
 
     def binder(self, build: Build) -> Binder:

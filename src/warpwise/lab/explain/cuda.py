@@ -57,9 +57,15 @@ class _Cuda:
             given = before.rebased(arguments) if before is not None else arguments
             constants = {compiled.constants[name]: data for name, data in kernel.module.constants.values.items()}
             run = execute(
-                program, launcher.grid, launcher.block, launcher.shared_bytes, given, constants, self.options,
+                program,
+                launcher.grid,
+                launcher.block,
+                launcher.shared_bytes,
+                given,
+                constants,
+                self.options,
                 self.seconds.get("checked run"),
-            )  # fmt: skip
+            )
         finally:
             if before is not None and not self.options.keep:
                 before.put_back()
@@ -71,13 +77,27 @@ class _Cuda:
         if self.on_gpu and self.options.keep:
             launcher(*self.original)
         resources = Resources(
-            compiled.registers, compiled.shared, launcher.shared_bytes, compiled.stack, compiled.spill_stores,
-            compiled.spill_loads, len(program.instructions),
-        )  # fmt: skip
+            compiled.registers,
+            compiled.shared,
+            launcher.shared_bytes,
+            compiled.stack,
+            compiled.spill_stores,
+            compiled.spill_loads,
+            len(program.instructions),
+        )
         return assembled(
-            kernel.expression, self.profile, launcher.grid, launcher.block, resources, program, run,
-            kernel.module.file, kernel.module.text, self.options, self.seconds,
-        )  # fmt: skip
+            kernel.expression,
+            self.profile,
+            launcher.grid,
+            launcher.block,
+            resources,
+            program,
+            run,
+            kernel.module.file,
+            kernel.module.text,
+            self.options,
+            self.seconds,
+        )
 
     def _timed(self, what: str, call: Callable[[], Any]) -> Any:
         started = time.perf_counter()

@@ -36,9 +36,15 @@ class MachineRun:
 
 
 def execute(
-    program: Program, grid: Any, block: Any, shared: int, arguments: Sequence[Any], constants: Mapping[str, bytes],
-    options: Options, checked_seconds: float | None,
-) -> MachineRun:  # fmt: skip
+    program: Program,
+    grid: Any,
+    block: Any,
+    shared: int,
+    arguments: Sequence[Any],
+    constants: Mapping[str, bytes],
+    options: Options,
+    checked_seconds: float | None,
+) -> MachineRun:
     """Execute the requested number of blocks, or as many as fit into the budget; report what cannot be executed."""
     from warpwise import machine
 
@@ -70,10 +76,18 @@ _PILOT = 8  # blocks executed first, to estimate the time of one
 
 
 def assembled(
-    kernel: str, profile: Profile, grid: Any, block: Any, resources: Resources, program: Program, run: MachineRun,
-    file: str, text: str,
-    options: Options, seconds: Mapping[str, float],
-) -> Explanation:  # fmt: skip
+    kernel: str,
+    profile: Profile,
+    grid: Any,
+    block: Any,
+    resources: Resources,
+    program: Program,
+    run: MachineRun,
+    file: str,
+    text: str,
+    options: Options,
+    seconds: Mapping[str, float],
+) -> Explanation:
     """Build the explanation of a run: metrics, lines, occupancy, prediction, hints and caveats."""
     threads = block[0] * block[1] * block[2]
     needs = (threads, resources.registers, resources.static_shared, resources.dynamic_shared)
@@ -96,10 +110,26 @@ def assembled(
         advice = hints(counts, by_line, fits, expected, model, named)
         found = tuple(replace(hint, file=names.get(hint.file, hint.file)) for hint in advice)
     return Explanation(
-        kernel, profile.name, grid, block, resources, known, lines, fits, everywhere, expected, found, run.agrees,
-        caveats(lines, names.get(file, file), run, options), counts, (), run.unsupported, sources, dict(seconds),
+        kernel,
+        profile.name,
+        grid,
+        block,
+        resources,
+        known,
+        lines,
+        fits,
+        everywhere,
+        expected,
+        found,
+        run.agrees,
+        caveats(lines, names.get(file, file), run, options),
+        counts,
+        (),
+        run.unsupported,
+        sources,
+        dict(seconds),
         names.get(file, file),
-    )  # fmt: skip
+    )
 
 
 def caveats(lines: Sequence[Any], own: str, run: MachineRun, options: Options) -> tuple[str, ...]:

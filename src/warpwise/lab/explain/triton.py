@@ -94,9 +94,18 @@ class _Triton:
         )
         file = inspect.getsourcefile(self.function.fn) or ""
         made = assembled(
-            self.function.__name__, self.profile, grid, block, resources, program, run, file, _text(file), options,
+            self.function.__name__,
+            self.profile,
+            grid,
+            block,
+            resources,
+            program,
+            run,
+            file,
+            _text(file),
+            options,
             self.seconds,
-        )  # fmt: skip
+        )
         seen = self.accesses.found()
         return replace(made, accesses=seen, caveats=(*made.caveats, *((_INFERRED,) if seen else ())))
 
@@ -126,9 +135,14 @@ class _Triton:
             return grid_of(self.function.__name__, self.launch.grid, self.bound)
 
     def _run(
-        self, compiled: CompiledKernel, program: Program, grid: Any, block: Any, buffers: Mapping[str, Buffer],
+        self,
+        compiled: CompiledKernel,
+        program: Program,
+        grid: Any,
+        block: Any,
+        buffers: Mapping[str, Buffer],
         before: outputs.ArgumentSnapshot,
-    ) -> MachineRun:  # fmt: skip
+    ) -> MachineRun:
         """Execute the compiled kernel; if that is not supported, the result says why and the rest of the explanation is
         kept.
         """

@@ -88,10 +88,16 @@ def shape(index: int, launch: CapturedLaunch, rung: Rung, device: torch.device) 
     """The fields of a record that describe a launch."""
     compiled = launch.launcher.kernel.on_gpu(device).compiled
     return {
-        "index": index, "expression": launch.expression, "symbol": compiled.symbol, "source": rung.source.name,
-        "grid": launch.launcher.grid, "block": launch.launcher.block, "shared_bytes": launch.launcher.shared_bytes,
-        "static_shared": compiled.shared, "registers": compiled.registers,
-    }  # fmt: skip
+        "index": index,
+        "expression": launch.expression,
+        "symbol": compiled.symbol,
+        "source": rung.source.name,
+        "grid": launch.launcher.grid,
+        "block": launch.launcher.block,
+        "shared_bytes": launch.launcher.shared_bytes,
+        "static_shared": compiled.shared,
+        "registers": compiled.registers,
+    }
 
 
 def timed(launch: CapturedLaunch, device: torch.device, timer: Timer) -> dict[str, Any]:

@@ -69,9 +69,14 @@ class Children:
 
 
 def collect(
-    points: Mapping[str, Mapping[Kind, Sequence[Point]]], out: Path, children: Children, *, into: bool = False,
-    jobs: int = 6, report: Callable[[str], None] = print,
-) -> dict[str, Record]:  # fmt: skip
+    points: Mapping[str, Mapping[Kind, Sequence[Point]]],
+    out: Path,
+    children: Children,
+    *,
+    into: bool = False,
+    jobs: int = 6,
+    report: Callable[[str], None] = print,
+) -> dict[str, Record]:
     """Measure the points of each operation, by name and kind, and write ``out/OP.json`` after each operation.
 
     With ``into`` the launches replace those of the same rungs in the records that ``out`` holds. ``report`` receives a

@@ -29,11 +29,16 @@ COUNTERS: Mapping[str, float] = {
 }
 """The counters that must agree, each with its tolerance."""
 RESOURCES = (
-    "launch__registers_per_thread", "launch__occupancy_limit_blocks", "launch__occupancy_limit_registers",
-    "launch__occupancy_limit_shared_mem", "launch__occupancy_limit_warps", "launch__shared_mem_per_block_static",
-    "launch__shared_mem_per_block_dynamic", "launch__shared_mem_per_block_allocated",
+    "launch__registers_per_thread",
+    "launch__occupancy_limit_blocks",
+    "launch__occupancy_limit_registers",
+    "launch__occupancy_limit_shared_mem",
+    "launch__occupancy_limit_warps",
+    "launch__shared_mem_per_block_static",
+    "launch__shared_mem_per_block_dynamic",
+    "launch__shared_mem_per_block_allocated",
     "sm__maximum_warps_per_active_cycle_pct",
-)  # fmt: skip
+)
 """Metrics that must be equal, given the same compiler."""
 _SOURCE = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 _COPIES = "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum"

@@ -47,18 +47,28 @@ class Point:
     def key(self, rung: Rung) -> dict[str, Any]:
         """The fields of a record that identify a rung at this point."""
         return {
-            "op": self.op.name, "rung": rung.name, "dtype": dtype_name(self.dtype),
-            "case": self.case.name, "sizes": dict(self.case.sizes), "attributes": dict(self.case.attributes),
-            "layout": self.case.layout, "kind": self.kind,
-        }  # fmt: skip
+            "op": self.op.name,
+            "rung": rung.name,
+            "dtype": dtype_name(self.dtype),
+            "case": self.case.name,
+            "sizes": dict(self.case.sizes),
+            "attributes": dict(self.case.attributes),
+            "layout": self.case.layout,
+            "kind": self.kind,
+        }
 
     def to_json(self) -> dict[str, Any]:
         """The point as plain data."""
         return {
-            "op": self.op.name, "dtype": dtype_name(self.dtype), "case": self.case.name,
-            "sizes": dict(self.case.sizes), "attributes": dict(self.case.attributes), "layout": self.case.layout,
-            "kind": self.kind, "only": list(self.only),
-        }  # fmt: skip
+            "op": self.op.name,
+            "dtype": dtype_name(self.dtype),
+            "case": self.case.name,
+            "sizes": dict(self.case.sizes),
+            "attributes": dict(self.case.attributes),
+            "layout": self.case.layout,
+            "kind": self.kind,
+            "only": list(self.only),
+        }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Point:

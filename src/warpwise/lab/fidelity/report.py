@@ -259,16 +259,23 @@ def rows(compared: Iterable[Compared]) -> list[dict[str, Any]]:
         prediction = explanation.prediction if explanation else None
         used = utilisation(recorded.metrics)
         most = max(used, key=lambda unit: used[unit])
-        made.append({
-            "op": recorded.op, "rung": recorded.rung, "dtype": recorded.dtype, "case": recorded.case,
-            "launch": recorded.index,
-            "error": one.error, "differences": [str(part) for part in one.differences()],
-            "predicted_s": prediction.time if prediction else None,
-            "measured_s": recorded.time["median_s"] if recorded.time else None,
-            "profiled_s": recorded.metrics.get("gpu__time_duration.sum", math.nan) / 1e9,
-            "limiter": prediction.limiter if prediction else None,
-            "busiest": prediction.busiest if prediction else None,
-            "most_used": most, "most_used_percent": round(used[most], 1),
-            "blocks": explanation.sampled if explanation else "",
-        })  # fmt: skip
+        made.append(
+            {
+                "op": recorded.op,
+                "rung": recorded.rung,
+                "dtype": recorded.dtype,
+                "case": recorded.case,
+                "launch": recorded.index,
+                "error": one.error,
+                "differences": [str(part) for part in one.differences()],
+                "predicted_s": prediction.time if prediction else None,
+                "measured_s": recorded.time["median_s"] if recorded.time else None,
+                "profiled_s": recorded.metrics.get("gpu__time_duration.sum", math.nan) / 1e9,
+                "limiter": prediction.limiter if prediction else None,
+                "busiest": prediction.busiest if prediction else None,
+                "most_used": most,
+                "most_used_percent": round(used[most], 1),
+                "blocks": explanation.sampled if explanation else "",
+            }
+        )
     return made

@@ -59,10 +59,17 @@ def page(data: Mapping[str, Any]) -> str:
         _missed(title, [miss for miss in data["misses"] if miss["kind"] == kind]) for kind, title in KINDS.items()
     )
     return PAGE.format(
-        device=environment["device"], date=environment["date"][:10], ncu=environment["ncu"], nvrtc=environment["nvrtc"],
-        table=_markdown(HEAD, cells(data["operations"], figures)), misses=missed, near=f"{NEAR:.0f}",
-        near_count=figures["limiters_near"], limiters=figures["limiters"], factor=f"{FACTOR:.0f}",
-    )  # fmt: skip
+        device=environment["device"],
+        date=environment["date"][:10],
+        ncu=environment["ncu"],
+        nvrtc=environment["nvrtc"],
+        table=_markdown(HEAD, cells(data["operations"], figures)),
+        misses=missed,
+        near=f"{NEAR:.0f}",
+        near_count=figures["limiters_near"],
+        limiters=figures["limiters"],
+        factor=f"{FACTOR:.0f}",
+    )
 
 
 def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -154,9 +154,10 @@ def _imports(tree: ast.Module) -> dict[str, str]:
         (alias.asname or alias.name).partition(".")[0]: ast.unparse(
             ast.ImportFrom(node.module, [alias], 0) if isinstance(node, ast.ImportFrom) else ast.Import([alias])
         )
-        for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))
+        for node in tree.body
+        if isinstance(node, (ast.Import, ast.ImportFrom))
         for alias in node.names
-    }  # fmt: skip
+    }
 
 
 def _needed(text: str, definitions: Mapping[str, str], kernels: set[str]) -> list[str]:

@@ -75,13 +75,19 @@ class NaiveClock:
     def to_json(self) -> dict[str, Any]:
         """Values that JSON can represent; times in seconds."""
         return {
-            "name": self.name, "place": self.place, "remark": self.remark,
+            "name": self.name,
+            "place": self.place,
+            "remark": self.remark,
             "readings": [
-                {"method": reading.method, "seconds": reading.seconds, "times_lab": reading.seconds / self.lab.seconds,
-                 "why": reading.why}
+                {
+                    "method": reading.method,
+                    "seconds": reading.seconds,
+                    "times_lab": reading.seconds / self.lab.seconds,
+                    "why": reading.why,
+                }
                 for reading in self.readings
             ],
-        }  # fmt: skip
+        }
 
 
 def naive_clock(
@@ -163,25 +169,31 @@ def _on_gpu(call: Callable[[], None], gpu: Gpu, clock: Callable[[], float], repe
         events.append(start.elapsed_time(end) * 1e-3)
     return [
         ClockReading(
-            "time.time, the first call, synchronised", first, "one-time compilation, module loading and warm-up",
+            "time.time, the first call, synchronised",
+            first,
+            "one-time compilation, module loading and warm-up",
         ),
         ClockReading(
-            "time.time, not synchronised", median(launches),
+            "time.time, not synchronised",
+            median(launches),
             "the launch only: the call returns when the kernel is queued",
         ),
         ClockReading(
-            "time.time, synchronised after each call", median(waited),
+            "time.time, synchronised after each call",
+            median(waited),
             "the kernel, its launch, and the host's wake-up after it; small inputs hit in L2",
         ),
         ClockReading(
-            f"time.time, synchronised once after {repeats} calls", loop,
+            f"time.time, synchronised once after {repeats} calls",
+            loop,
             "launches overlap with previous kernels: correct for a long kernel, else the launch rate; L2 warm",
         ),
         ClockReading(
-            "CUDA events around one call", median(events),
+            "CUDA events around one call",
+            median(events),
             "no host clock, but the device idles between the events until the launch arrives; L2 warm",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _on_cpu(call: Callable[[], None], clock: Callable[[], float], repeats: int) -> list[ClockReading]:
@@ -190,26 +202,32 @@ def _on_cpu(call: Callable[[], None], clock: Callable[[], float], repeats: int) 
     tick = _tick(clock)
     return [
         ClockReading(
-            "time.time, the first call", first, "one-time imports, compilation and allocation, and cold caches",
+            "time.time, the first call",
+            first,
+            "one-time imports, compilation and allocation, and cold caches",
         ),
         ClockReading(
-            "time.time, one call", singles[0],
+            "time.time, one call",
+            singles[0],
             f"one sample of {repeats} that range from {duration(min(singles))} to {duration(max(singles))}; "
             f"the clock steps by {duration(tick)}",
         ),
         ClockReading(
-            f"time.time, mean of {repeats} calls", mean(singles),
+            f"time.time, mean of {repeats} calls",
+            mean(singles),
             f"includes every interruption: the slowest call alone adds {duration(max(singles) / repeats)}",
         ),
         ClockReading(
-            f"time.time, mean of {repeats} calls with the first", (first + sum(singles)) / (repeats + 1),
+            f"time.time, mean of {repeats} calls with the first",
+            (first + sum(singles)) / (repeats + 1),
             "a loop without warm-up: includes the first call",
         ),
         ClockReading(
-            f"time.time, median of {repeats} calls", median(singles),
+            f"time.time, median of {repeats} calls",
+            median(singles),
             "excludes interruptions, but not the clock's resolution",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _tick(clock: Callable[[], float]) -> float:

@@ -135,19 +135,31 @@ class Profile:
         """A table for a notebook."""
         more = [f"… {len(self.table) - SHOWN} more"] if len(self.table) > SHOWN else []
         remarks = [*more, *(f"trace: {path}" for path in self.traces), *self.notes]
-        return str(TEMPLATES.render(
-            "profile.html", heading=self.heading, columns=self.columns, titles=COLUMNS, rows=self.sorted()[:SHOWN],
-            remarks=remarks,
-        ))  # fmt: skip
+        return str(
+            TEMPLATES.render(
+                "profile.html",
+                heading=self.heading,
+                columns=self.columns,
+                titles=COLUMNS,
+                rows=self.sorted()[:SHOWN],
+                remarks=remarks,
+            )
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Values that JSON can represent: seconds and bytes."""
         return {
-            "name": self.name, "place": self.place, "schedule": str(self.schedule) if self.schedule else None,
-            "steps": self.steps, "seconds": round(self.seconds, 3), "interrupted": self.interrupted,
-            "traces": [str(path) for path in self.traces], "notes": list(self.notes), "failure": self.failure,
+            "name": self.name,
+            "place": self.place,
+            "schedule": str(self.schedule) if self.schedule else None,
+            "steps": self.steps,
+            "seconds": round(self.seconds, 3),
+            "interrupted": self.interrupted,
+            "traces": [str(path) for path in self.traces],
+            "notes": list(self.notes),
+            "failure": self.failure,
             "table": [{part.name: getattr(row, part.name) for part in fields(row)} for row in self.sorted()],
-        }  # fmt: skip
+        }
 
 
 STEP = "ProfilerStep"

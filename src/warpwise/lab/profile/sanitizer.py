@@ -90,8 +90,13 @@ def _said(program: Path, tool: str, spec: Path, timeout: float) -> str:
     try:
         done = subprocess.run(
             [program, "--tool", tool, *_OPTIONS, "--log-file", log, *command],
-            capture_output=True, text=True, errors="replace", timeout=timeout, check=False, env=surroundings,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            check=False,
+            env=surroundings,
+        )
     except subprocess.TimeoutExpired as error:
         raise SanitizerError(
             f"{tool} did not finish within {timeout:.0f} s; it slows kernels tens of times: use a smaller size"
@@ -166,18 +171,26 @@ def _finding(report: Sequence[str], sources: Mapping[str, str] | None) -> Findin
         what = "write" if " write " in head else "barrier" if head.startswith("Barrier") else "read"
         what = "atomic" if "atomic" in head.lower() else what
         access = Access(
-            what, (numbers[3], numbers[4], numbers[5]), (numbers[0], numbers[1], numbers[2]), file, line,
+            what,
+            (numbers[3], numbers[4], numbers[5]),
+            (numbers[0], numbers[1], numbers[2]),
+            file,
+            line,
             _line(file, line, sources),
-        )  # fmt: skip
+        )
     message = "; ".join([head, *extra])
     return Finding(_kind(message), kernel, message, access)
 
 
 def _kind(message: str) -> type[KernelError]:
     for words, kind in (
-        ("misaligned", MisalignedAccess), ("Uninitialized", UninitializedRead), ("Barrier", BarrierDivergence),
-        ("hazard", DataRace), ("Invalid __", OutOfBounds), ("out of bounds", OutOfBounds),
-    ):  # fmt: skip
+        ("misaligned", MisalignedAccess),
+        ("Uninitialized", UninitializedRead),
+        ("Barrier", BarrierDivergence),
+        ("hazard", DataRace),
+        ("Invalid __", OutOfBounds),
+        ("out of bounds", OutOfBounds),
+    ):
         if words in message:
             return kind
     return KernelError

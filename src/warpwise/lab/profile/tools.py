@@ -43,20 +43,24 @@ class Tool:
 
 TOOLS: Mapping[str, Tool] = {
     "nsys": Tool(
-        "nsys", "Nsight Systems",
+        "nsys",
+        "Nsight Systems",
         "shows when each kernel, copy and launch ran, on one timeline with named ranges of the host.",
         "To get it: apt install nsight-systems from NVIDIA's CUDA repository, or https://developer.nvidia.com/nsight-systems; "
         "the CUDA toolkit's installer has it too. Without it, --trace FILE.json records the same timeline through torch.",
-        ".nsys-rep", "nsys-ui REPORT, or nsys stats REPORT in a terminal",
+        ".nsys-rep",
+        "nsys-ui REPORT, or nsys stats REPORT in a terminal",
     ),
     "ncu": Tool(
-        "ncu", "Nsight Compute",
+        "ncu",
+        "Nsight Compute",
         "reads the hardware's counters for each kernel: bandwidth, occupancy, stalls, bank conflicts.",
         "To get it: apt install nsight-compute from NVIDIA's CUDA repository, or https://developer.nvidia.com/nsight-compute; "
         "the CUDA toolkit has it too. It needs a GPU and the right to read its counters.",
-        ".ncu-rep", "ncu-ui REPORT, or ncu --import REPORT in a terminal",
+        ".ncu-rep",
+        "ncu-ui REPORT, or ncu --import REPORT in a terminal",
     ),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)

@@ -81,17 +81,24 @@ def ladder(point: MeasuredPoint, order: Sequence[str], narrow: bool = False) -> 
         rate = fmt.rate(one)
         interval = one.interval
         known = [part for part in (fmt.time(one), fmt.percent(one)) if part]
-        rows.append({
-            "name": one.name, "rate": rate or 0.0, "fill": colour(one, best), "href": f"#{one.name}",
-            "low": rate * one.median / interval.high if rate and one.median and interval else None,
-            "high": rate * one.median / interval.low if rate and one.median and interval else None,
-            "time": fmt.time(one), "rate_text": fmt.rate_words(one) if one.median else "",
-            "percent": fmt.percent(one), "ratio": fmt.ratio(one) if one.kind == "rung" else "",
-            "short": " · ".join(known),
-            "ink": "var(--ink)" if one.kind == "rung" else "var(--soft)",
-            "about": fmt.sentence(one, rival.name if rival else ""),
-            "strong": one.name == best,
-        })  # fmt: skip
+        rows.append(
+            {
+                "name": one.name,
+                "rate": rate or 0.0,
+                "fill": colour(one, best),
+                "href": f"#{one.name}",
+                "low": rate * one.median / interval.high if rate and one.median and interval else None,
+                "high": rate * one.median / interval.low if rate and one.median and interval else None,
+                "time": fmt.time(one),
+                "rate_text": fmt.rate_words(one) if one.median else "",
+                "percent": fmt.percent(one),
+                "ratio": fmt.ratio(one) if one.kind == "rung" else "",
+                "short": " · ".join(known),
+                "ink": "var(--ink)" if one.kind == "rung" else "var(--soft)",
+                "about": fmt.sentence(one, rival.name if rival else ""),
+                "strong": one.name == best,
+            }
+        )
     top = max([roof or 0.0, *(row["rate"] for row in rows)], default=1.0) or 1.0
     left = round(LETTER * max((len(row["name"]) for row in rows), default=8)) + 14
     columns = [] if narrow else list(COLUMNS)
@@ -155,10 +162,13 @@ def _lines(point: MeasuredPoint, roof: float | None, unit: str, top: float, widt
         mark: Spec = {"type": "rule", "color": fill, "strokeWidth": 1, "aria": False}
         if dash:
             mark["strokeDash"] = dash
-        found.append({
-            "data": {"values": [{"rate": value}]}, "mark": mark,
-            "encoding": {"x": {"field": "rate", "type": "quantitative"}},
-        })  # fmt: skip
+        found.append(
+            {
+                "data": {"values": [{"rate": value}]},
+                "mark": mark,
+                "encoding": {"x": {"field": "rate", "type": "quantitative"}},
+            }
+        )
         at = value / (top * 1.005) * width
         near = len(drawn) == 2 and abs(drawn[0][0] - drawn[1][0]) / top * width < (LETTER * (len(drawn[0][1]) + 2))
         row = -20.0 if narrow and number == 0 and near else -8.0
@@ -175,9 +185,10 @@ def _names(y: Spec, left: float, narrow: bool) -> list[Spec]:
     name = _text("name", _value(0 if narrow else -left + 2), y, "left")
     name["mark"] |= {"font": "var(--mono)", "dy": -7 if narrow else 0}
     name["encoding"] |= {
-        "color": {"field": "ink", "type": "nominal", "scale": None}, "href": {"field": "href"},
+        "color": {"field": "ink", "type": "nominal", "scale": None},
+        "href": {"field": "href"},
         "fontWeight": {"condition": {"test": "datum.strong", "value": 700}, "value": 400},
-    }  # fmt: skip
+    }
     name["mark"].pop("fontWeight", None)
     del name["encoding"]["fontWeight"]
     return [name]
@@ -229,14 +240,22 @@ def sizes(points: Sequence[MeasuredPoint], order: Sequence[str], what: str) -> s
         for one in behind_first(point):
             value = one.median if what == "time" else fmt.rate(one, unit)
             if value:
-                rows.append({
-                    "at": position, "case": point.case, "value": value * (1e6 if what == "time" else 1),
-                    "name": one.name,
-                    "href": f"#{one.name}", "about": f"{point.case}, {point.size}: {fmt.sentence(one, rival)}",
-                    "opponent": one.kind == "opponent",
-                    "fill": "var(--rival)" if one.kind == "opponent" else "var(--best)" if one.name == best
-                    else shade(order.index(one.name), len(order)),
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "at": position,
+                        "case": point.case,
+                        "value": value * (1e6 if what == "time" else 1),
+                        "name": one.name,
+                        "href": f"#{one.name}",
+                        "about": f"{point.case}, {point.size}: {fmt.sentence(one, rival)}",
+                        "opponent": one.kind == "opponent",
+                        "fill": "var(--rival)"
+                        if one.kind == "opponent"
+                        else "var(--best)"
+                        if one.name == best
+                        else shade(order.index(one.name), len(order)),
+                    }
+                )
     width, height = SMALL
     values = [row["value"] for row in rows]
     log = what == "time"
@@ -316,9 +335,14 @@ def _ends(rows: Sequence[Mapping[str, Any]], domain: Sequence[float], height: fl
     ends = sorted((row for row in rows if row["at"] == last), key=lambda row: pixel(row["value"]))
     spots = spread([pixel(row["value"]) for row in ends], 11.0, 0.0, height)
     return [
-        {"at": row["at"], "label_at": value(spot), "short": row["name"] if row["opponent"] else short(row["name"]), "ink": "var(--best)" if row["fill"] == "var(--best)" else "var(--soft)"}
+        {
+            "at": row["at"],
+            "label_at": value(spot),
+            "short": row["name"] if row["opponent"] else short(row["name"]),
+            "ink": "var(--best)" if row["fill"] == "var(--best)" else "var(--soft)",
+        }
         for row, spot in zip(ends, spots, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def short(name: str) -> str:

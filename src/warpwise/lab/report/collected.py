@@ -194,10 +194,16 @@ def collect(op: Op, sources: Iterable[RecordedRun], device: str | None = None) -
     measurements = [one for source in own for one in source.measurements]
     beside = list(_beside(folder, chosen)) if folder else []
     return Collected(
-        op, chosen if points else "", points, _verdicts(op, known), environment, _roofs([*measurements, *beside]),
+        op,
+        chosen if points else "",
+        points,
+        _verdicts(op, known),
+        environment,
+        _roofs([*measurements, *beside]),
         read_counters(folder / "ncu" / f"{op.name}.json", chosen) if folder else None,
-        tuple(source.origin for source in own if id(source.run) in used) or (newest.origin,), _changed(op, points),
-    )  # fmt: skip
+        tuple(source.origin for source in own if id(source.run) in used) or (newest.origin,),
+        _changed(op, points),
+    )
 
 
 def points_of(
@@ -327,9 +333,15 @@ def _verdicts_in(data: Mapping[str, Any], date: datetime) -> dict[str, Verified]
         tested = sum(case["status"] != "untested" for case in verdict["cases"])
         failures = tuple("\n".join((_failed(one), *one["findings"])) for one in verdict["failures"])
         found[row["name"]] = Verified(
-            verdict["status"], verdict["place"], date, tested, len(verdict["cases"]) - tested, float(verdict["worst"]),
-            failures, tuple(verdict["notes"]),
-        )  # fmt: skip
+            verdict["status"],
+            verdict["place"],
+            date,
+            tested,
+            len(verdict["cases"]) - tested,
+            float(verdict["worst"]),
+            failures,
+            tuple(verdict["notes"]),
+        )
     return found
 
 

@@ -202,24 +202,36 @@ def _key(op: Op, rung: Rung, case: Case, dtype: torch.dtype, target: str) -> str
     """The cache key of an explanation: the kernel's sources, the case, dtype and target, and the code that explains."""
     folder = rung.source.parent
     beside = [
-        cache.key(path.read_bytes()) for path in (*sorted(folder.glob("*.py")), *sorted(folder.glob("*.cuh"))) if path.is_file()
-    ]  # fmt: skip
+        cache.key(path.read_bytes())
+        for path in (*sorted(folder.glob("*.py")), *sorted(folder.glob("*.cuh")))
+        if path.is_file()
+    ]
     return cache.key(
-        FORMAT, warpwise.__version__, torch.__version__, op.name, rung.name, case, dtype, target,
+        FORMAT,
+        warpwise.__version__,
+        torch.__version__,
+        op.name,
+        rung.name,
+        case,
+        dtype,
+        target,
         source_digest(rung.source),
-        _code(), *beside,
-    )  # fmt: skip
+        _code(),
+        *beside,
+    )
 
 
 @lru_cache(maxsize=1)
 def _code() -> str:
     """A digest of the code that explanations depend on."""
-    return cache.key(*(
-        path.read_bytes()
-        for package in ("machine", "lab/explain", "cuda", "triton", "device")
-        for path in sorted((CODE / package).rglob("*"))
-        if path.suffix in (".py", ".cpp", ".h", ".cuh")
-    ))  # fmt: skip
+    return cache.key(
+        *(
+            path.read_bytes()
+            for package in ("machine", "lab/explain", "cuda", "triton", "device")
+            for path in sorted((CODE / package).rglob("*"))
+            if path.suffix in (".py", ".cpp", ".h", ".cuh")
+        )
+    )
 
 
 def _reduced(one: Explanation) -> LaunchExplained:
@@ -233,13 +245,27 @@ def _reduced(one: Explanation) -> LaunchExplained:
     )
     lines = tuple(dataclasses.replace(line, metrics={}, instructions=()) for line in one.lines)
     return LaunchExplained(
-        one.kernel, one.grid, one.block, needs.registers, needs.shared, needs.spill_stores,
+        one.kernel,
+        one.grid,
+        one.block,
+        needs.registers,
+        needs.shared,
+        needs.spill_stores,
         fits.fraction if fits else None,
-        tuple(fits.binding) if fits else (), expected.device if expected else "", expected.time if expected else None,
-        expected.limiter if expected else "", tuple(units), one.agrees.status, one.agrees.text, one.unsupported,
+        tuple(fits.binding) if fits else (),
+        expected.device if expected else "",
+        expected.time if expected else None,
+        expected.limiter if expected else "",
+        tuple(units),
+        one.agrees.status,
+        one.agrees.text,
+        one.unsupported,
         one.sampled,
-        hints, one.main_file or "", lines, tuple(one.caveats),
-    )  # fmt: skip
+        hints,
+        one.main_file or "",
+        lines,
+        tuple(one.caveats),
+    )
 
 
 def _read(data: dict[str, Any]) -> Explained:

@@ -62,10 +62,16 @@ def index(entries: Sequence[IndexEntry]) -> str:
     devices = ", ".join(dict.fromkeys(entry.collected.device for entry in timed))
     rows = [_row(entry) for entry in timed if entry.point and entry.point.best and entry.point.best.percent]
     drawn = [Markup(_chart(rows)), Markup(_chart(rows, narrow=True))] if rows else []
-    return str(render(
-        "index.html", title="Ladders", summary=_summary(entries, timed), devices=devices, charts=drawn,
-        listed=_table(entries)
-    ))  # fmt: skip
+    return str(
+        render(
+            "index.html",
+            title="Ladders",
+            summary=_summary(entries, timed),
+            devices=devices,
+            charts=drawn,
+            listed=_table(entries),
+        )
+    )
 
 
 def _summary(entries: Sequence[IndexEntry], timed: Sequence[IndexEntry]) -> str:
@@ -91,12 +97,19 @@ def _row(entry: IndexEntry) -> dict[str, Any]:
     best, rival = point.best, point.rival
     theirs = f"; {fmt.sentence(rival)}" if rival else ""
     return {
-        "name": entry.collected.name, "href": f"#{entry.file}", "best": best.percent,
+        "name": entry.collected.name,
+        "href": f"#{entry.file}",
+        "best": best.percent,
         "rival": rival.percent if rival else None,
-        "time": fmt.time(best), "rung": best.name, "percent": fmt.percent(best), "against": entry.against,
-        "short": f"{fmt.time(best)} · {fmt.percent(best)}", "ink": "var(--ink)", "strong": False,
+        "time": fmt.time(best),
+        "rung": best.name,
+        "percent": fmt.percent(best),
+        "against": entry.against,
+        "short": f"{fmt.time(best)} · {fmt.percent(best)}",
+        "ink": "var(--ink)",
+        "strong": False,
         "about": f"{entry.collected.name}, {point.case}, {point.dtype}: {fmt.sentence(best, rival.name if rival else '')}{theirs}",
-    }  # fmt: skip
+    }
 
 
 def _chart(rows: list[dict[str, Any]], narrow: bool = False) -> str:
@@ -142,8 +155,10 @@ def _chart(rows: list[dict[str, Any]], narrow: bool = False) -> str:
     at = float(width) + 14
     for heading, field, wide in columns:
         place = at + 22 if field == "rung" else at + wide
-        layers += [_title(heading, place, -8, "left" if field == "rung" else "right"),
-                   _text(field, {"value": place}, y, "left" if field == "rung" else "right", "var(--ink)")]  # fmt: skip
+        layers += [
+            _title(heading, place, -8, "left" if field == "rung" else "right"),
+            _text(field, {"value": place}, y, "left" if field == "rung" else "right", "var(--ink)"),
+        ]
         at += wide
     specification: Spec = {"data": {"values": rows}, "layer": layers, "width": width}
     margin = {"left": left, "top": 22, "bottom": 18}
@@ -163,14 +178,15 @@ def _table(entries: Sequence[IndexEntry]) -> Table:
         statuses = [collected.status(name) for name in collected.rungs]
         verdict = tuple(
             Cell(f"{statuses.count(status)} {MARKS[status].partition(' ')[2]}", css=status)
-            for status in ("right", "wrong", "untested") if statuses.count(status)
-        )  # fmt: skip
+            for status in ("right", "wrong", "untested")
+            if statuses.count(status)
+        )
         link = Cell(collected.name, entry.file)
         if point is None or point.best is None:
             rows.append([link, "not timed", "", "", "", "", "", verdict])
             continue
         best, at = point.best, Cell(f"{point.case}, {point.dtype}", title=point.size)
-        rows.append([
-            link, best.name, at, fmt.time(best), fmt.rate_words(best), fmt.percent(best), entry.against, verdict
-        ])  # fmt: skip
+        rows.append(
+            [link, best.name, at, fmt.time(best), fmt.rate_words(best), fmt.percent(best), entry.against, verdict]
+        )
     return Table(["", "best rung", "at", "time", "rate", "of ceiling", "against", "rungs"], rows, css="all")

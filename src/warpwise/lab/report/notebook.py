@@ -59,11 +59,17 @@ def ladder_html(ladder: Ladder) -> str:
         kept = read_file(ladder.recorded.path) if ladder.recorded.path.is_file() else None
         title = f"Recorded on {ladder.recorded.device}, {ladder.recorded.date[:10]}, not measured here"
         points += _points(kept, order, title)[:1] if kept else []
-    return str(render(
-        "notebook_ladder.html", style=_style(), ladder=ladder, where=where,
-        verdicts=Table(["", "idea", "verdict", ""], rows),
-        failures=[str(row.verdict) for row in ladder.rows if row.verdict.status == "wrong"], points=points,
-    ))  # fmt: skip
+    return str(
+        render(
+            "notebook_ladder.html",
+            style=_style(),
+            ladder=ladder,
+            where=where,
+            verdicts=Table(["", "idea", "verdict", ""], rows),
+            failures=[str(row.verdict) for row in ladder.rows if row.verdict.status == "wrong"],
+            points=points,
+        )
+    )
 
 
 def _points(source: RecordedRun, order: tuple[str, ...], title: str) -> list[dict[str, Any]]:

@@ -23,15 +23,28 @@ def page(collected: Collected, explained: Mapping[str, Explained] | None = None,
     points = [_named(point, chosen, label=panels.label(point), dtype=point.dtype) for point in collected.points]
     shown = [panels.panel(collected, point, point is chosen) for point in collected.points]
     best = chosen.best.name if chosen and chosen.best else ""
-    return str(render(
-        "page.html", title=collected.name, name=collected.name, summary=collected.op.spec.summary, index=index,
-        stamp=_stamp(collected, chosen), points=points, panels=shown or [panels.predicted(collected, explained)],
-        rooflines=_rooflines(collected, chosen), curves=_curves(collected, chosen), counted=_counted(collected, chosen),
-        rungs=[
-            rung_section(collected, name, notes, explained.get(name), chosen, name == best) for name in collected.rungs
-        ],
-        notes=notes.paragraphs, verdicts=tables.verdicts(collected), environment=tables.environment(collected),
-    ))  # fmt: skip
+    return str(
+        render(
+            "page.html",
+            title=collected.name,
+            name=collected.name,
+            summary=collected.op.spec.summary,
+            index=index,
+            stamp=_stamp(collected, chosen),
+            points=points,
+            panels=shown or [panels.predicted(collected, explained)],
+            rooflines=_rooflines(collected, chosen),
+            curves=_curves(collected, chosen),
+            counted=_counted(collected, chosen),
+            rungs=[
+                rung_section(collected, name, notes, explained.get(name), chosen, name == best)
+                for name in collected.rungs
+            ],
+            notes=notes.paragraphs,
+            verdicts=tables.verdicts(collected),
+            environment=tables.environment(collected),
+        )
+    )
 
 
 def _named(point: MeasuredPoint, chosen: MeasuredPoint | None, **content: Any) -> dict[str, Any]:

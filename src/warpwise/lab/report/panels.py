@@ -23,11 +23,18 @@ def panel(collected: Collected, point: MeasuredPoint, shown: bool) -> Markup:
     order = collected.rungs
     paid, unpaid = ideas(collected, point)
     return render(
-        "panel.html", point=point, key=key(point), shown=shown, figures=figures_of(collected, point), paid=paid,
+        "panel.html",
+        point=point,
+        key=key(point),
+        shown=shown,
+        figures=figures_of(collected, point),
+        paid=paid,
         unpaid=unpaid,
-        wide=Markup(charts.ladder(point, order)), narrow=Markup(charts.ladder(point, order, narrow=True)),
-        caption=_caption(collected, point), listed=figures(point, order),
-    )  # fmt: skip
+        wide=Markup(charts.ladder(point, order)),
+        narrow=Markup(charts.ladder(point, order, narrow=True)),
+        caption=_caption(collected, point),
+        listed=figures(point, order),
+    )
 
 
 def key(point: MeasuredPoint) -> str:
@@ -183,7 +190,10 @@ def predicted(collected: Collected, explained: Mapping[str, Explained]) -> Marku
         ["", "predicted", "limited by"], [(name, duration(seconds), limiter) for name, seconds, limiter in rows]
     )
     return render(
-        "predicted.html", places=places.removeprefix("cpu: "), at=at, listed=listed,
+        "predicted.html",
+        places=places.removeprefix("cpu: "),
+        at=at,
+        listed=listed,
         wide=Markup(charts.predictions(rows) if rows else ""),
         narrow=Markup(charts.predictions(rows, narrow=True) if rows else ""),
-    )  # fmt: skip
+    )

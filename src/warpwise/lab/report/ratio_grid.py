@@ -18,9 +18,13 @@ text{font:12px system-ui,sans-serif;fill:#1f2328}.dim{fill:#59636e}.head{font-we
 
 
 def drawn(
-    points: Mapping[str, Mapping[str, Any]], kinds: Sequence[str], shapes: Mapping[str, tuple[int, ...]],
-    goals: Mapping[str, Mapping[str, float]], title: str, baseline: str,
-) -> str:  # fmt: skip
+    points: Mapping[str, Mapping[str, Any]],
+    kinds: Sequence[str],
+    shapes: Mapping[str, tuple[int, ...]],
+    goals: Mapping[str, Mapping[str, float]],
+    title: str,
+    baseline: str,
+) -> str:
     """An SVG of the points named "KIND SHAPE", light or dark by the system's colour scheme.
 
     A point holds ``ratio``, the speed relative to ``baseline`` with its confidence interval, and ``chosen``, the

@@ -112,13 +112,21 @@ def _rows(found: Sequence[Dot], point: MeasuredPoint, scale: float) -> list[dict
         paint = colour(dot.entry, best)
         how = "counted by ncu" if dot.counted else "if each byte is moved once"
         work = "FLOP" if dot.entry.flops else "useful bytes"
-        rows.append({
-            "intensity": dot.intensity, "rate": dot.rate / scale, "fill": paint if dot.counted else "var(--paper)",
-            "stroke": paint,
-            "shape": "square" if dot.entry.kind == "opponent" else "triangle-up" if dot.entry.language == "triton" else "circle",
-            "href": f"#{dot.entry.name}",
-            "about": f"{fmt.sentence(dot.entry, rival)}; {dot.intensity:.3g} {work} per byte of DRAM traffic, {how}",
-        })  # fmt: skip
+        rows.append(
+            {
+                "intensity": dot.intensity,
+                "rate": dot.rate / scale,
+                "fill": paint if dot.counted else "var(--paper)",
+                "stroke": paint,
+                "shape": "square"
+                if dot.entry.kind == "opponent"
+                else "triangle-up"
+                if dot.entry.language == "triton"
+                else "circle",
+                "href": f"#{dot.entry.name}",
+                "about": f"{fmt.sentence(dot.entry, rival)}; {dot.intensity:.3g} {work} per byte of DRAM traffic, {how}",
+            }
+        )
     return rows
 
 
@@ -130,9 +138,13 @@ def _labels(found: Sequence[Dot], axes: Spec, scale: float, ys: tuple[float, flo
     for align, side in (("left", rungs[::2]), ("right", rungs[1::2])):
         spots = spread([HEIGHT * math.log(ys[1] / dot.rate) / span for dot in side], 11.0, 0.0, HEIGHT)
         values = [
-            {"intensity": dot.intensity, "rate": ys[1] * math.exp(-spot / HEIGHT * span) / scale, "short": short(dot.entry.name)}
+            {
+                "intensity": dot.intensity,
+                "rate": ys[1] * math.exp(-spot / HEIGHT * span) / scale,
+                "short": short(dot.entry.name),
+            }
             for dot, spot in zip(side, spots, strict=True)
-        ]  # fmt: skip
+        ]
         mark = {
             "type": "text", "align": align, "dx": 8 if align == "left" else -8, "fontSize": 10.5, "baseline": "middle",
             "aria": False,

@@ -37,19 +37,27 @@ def rung_section(
     verdicts = collected.verdicts.get(name, ())
     several = explained is not None and len(explained.launches) > 1
     return render(
-        "rung.html", name=name, idea=rung.idea if rung else "removed since it was measured",
-        opened=opened or status == "wrong", status=status, verdict=fmt.MARKS[status],
+        "rung.html",
+        name=name,
+        idea=rung.idea if rung else "removed since it was measured",
+        opened=opened or status == "wrong",
+        status=status,
+        verdict=fmt.MARKS[status],
         briefs=_briefs(collected, name, chosen),
-        change=notes.changes.get(name), prediction=notes.predictions.get(name),
+        change=notes.changes.get(name),
+        prediction=notes.predictions.get(name),
         measured=_measured(collected, name, notes),
-        verdicts=[_verdict(one, collected.ran(name, one)) for one in verdicts], changed=name in collected.changed,
-        file=rung.source.name if rung else "", language=LANGUAGES.get(rung.language, rung.language) if rung else "",
+        verdicts=[_verdict(one, collected.ran(name, one)) for one in verdicts],
+        changed=name in collected.changed,
+        file=rung.source.name if rung else "",
+        language=LANGUAGES.get(rung.language, rung.language) if rung else "",
         failures=[failure for one in verdicts for failure in one.failures],
-        explained=explained, where=_where(explained) if explained else "",
+        explained=explained,
+        where=_where(explained) if explained else "",
         beside=_beside(collected, name, explained) if explained and explained.launches else "",
         launches=[_launch(launch, several) for launch in explained.launches] if explained else [],
         **_source(collected, rung, explained),
-    )  # fmt: skip
+    )
 
 
 def _briefs(collected: Collected, name: str, chosen: MeasuredPoint | None) -> list[dict[str, Any]]:
@@ -128,22 +136,28 @@ def _launch(one: LaunchExplained, several: bool) -> dict[str, Any]:
         f"occupancy {percent(one.occupancy)}, by {listed(one.occupancy_by)}" if one.occupancy is not None else ""
     )
     needs = [
-        f"{one.registers} registers", f"{size(one.shared_bytes)} of shared memory" if one.shared_bytes else "",
-        f"{size(one.spilled_bytes)} spilled" if one.spilled_bytes else "", occupancy,
+        f"{one.registers} registers",
+        f"{size(one.shared_bytes)} of shared memory" if one.shared_bytes else "",
+        f"{size(one.spilled_bytes)} spilled" if one.spilled_bytes else "",
+        occupancy,
         f"grid {dimensions(_three(one.grid))}, block {dimensions(_three(one.block))}",
         f"{one.sampled} executed" if one.sampled else "",
-    ]  # fmt: skip
+    ]
     hints = [
         {"kind": hint.kind, "title": hint.title, "text": hint.text, "idea": hint.idea, "line": hint.line,
          "gain": times(hint.speedup) if hint.speedup and hint.speedup >= WORTH else ""}
         for hint in one.hints
     ]  # fmt: skip
     return made | {
-        "skipped": "", "time": seconds(one.seconds), "device": one.device, "limiter": one.limiter,
+        "skipped": "",
+        "time": seconds(one.seconds),
+        "device": one.device,
+        "limiter": one.limiter,
         "units": ", ".join(f"{name} {seconds(value)}" for name, value in one.units),
-        "needs": ", ".join(part for part in needs if part), "disagrees": one.agreement if one.agrees == "no" else "",
+        "needs": ", ".join(part for part in needs if part),
+        "disagrees": one.agreement if one.agrees == "no" else "",
         "hints": hints,
-    }  # fmt: skip
+    }
 
 
 def _three(sizes: tuple[int, ...]) -> tuple[int, int, int]:

@@ -45,11 +45,16 @@ def _tokens(text: str, path: Path) -> Iterator[tuple[str, str]]:
     from pygments.token import Token
 
     kinds = (
-        (Token.Comment.Preproc, "p"), (Token.Comment.PreprocFile, "s"), (Token.Comment, "c"),
+        (Token.Comment.Preproc, "p"),
+        (Token.Comment.PreprocFile, "s"),
+        (Token.Comment, "c"),
         (Token.Literal.String.Doc, "c"),
-        (Token.Keyword, "k"), (Token.Name.Builtin, "k"), (Token.Name.Decorator, "p"), (Token.Literal.String, "s"),
+        (Token.Keyword, "k"),
+        (Token.Name.Builtin, "k"),
+        (Token.Name.Decorator, "p"),
+        (Token.Literal.String, "s"),
         (Token.Literal.Number, "n"),
-    )  # fmt: skip
+    )
     lexer = {".py": PythonLexer, ".c": CLexer}.get(path.suffix, CppLexer)(stripnl=False, ensurenl=False)
     for token, value in lexer.get_tokens(text):
         yield next((name for group, name in kinds if token in group), ""), value
@@ -91,10 +96,12 @@ def _cell(line: Line | None, column: Column, whole: Mapping[str, float]) -> dict
     share = value / whole[column.key]
     factor = source_lines.ratio(line, column)
     return {
-        "key": column.key, "text": percent(share) if column.key == "stall_cycles" else count(value),
-        "share": f"{100 * share:.0f}", "tip": f"{value:,.0f}: {percent(share)} of the kernel's",
+        "key": column.key,
+        "text": percent(share) if column.key == "stall_cycles" else count(value),
+        "share": f"{100 * share:.0f}",
+        "tip": f"{value:,.0f}: {percent(share)} of the kernel's",
         "waste": times(factor) if factor and factor > WASTEFUL else "",
-    }  # fmt: skip
+    }
 
 
 def difference(old: Sequence[str], new: Sequence[str], path: Path) -> Markup:
@@ -117,10 +124,14 @@ def _pair(a: int | None, left: str, b: int | None, right: str, changed: bool) ->
     both = changed and a is not None and b is not None
     before_, after = _words(left, right) if both else ([("", left)], [("", right)])
     return {
-        "changed": changed, "before": before_, "after": after, "old": a + 1 if a is not None else "",
-        "new": b + 1 if b is not None else "", "gone": "none" if a is None else "gone" if changed else "",
+        "changed": changed,
+        "before": before_,
+        "after": after,
+        "old": a + 1 if a is not None else "",
+        "new": b + 1 if b is not None else "",
+        "gone": "none" if a is None else "gone" if changed else "",
         "come": "none" if b is None else "come" if changed else "",
-    }  # fmt: skip
+    }
 
 
 def _words(left: str, right: str) -> tuple[Pieces, Pieces]:

@@ -52,13 +52,20 @@ def counted(collected: Collected, point: MeasuredPoint) -> Table:
         read, written = total(ncu.READ), total(ncu.WRITTEN)
         moved = f"{times((read + written) / least)}" if read is not None and written is not None and least else ""
         occupancy = max((launch.metrics.get(ncu.OCCUPANCY, 0.0) for launch in launches), default=0.0)
-        rows.append([
-            Cell(name, f"#{name}"), _size(read), _size(written), moved,
-            _over(total(ncu.LOADS), total(ncu.LOAD_REQUESTS)),
-            _over(total(ncu.STORES), total(ncu.STORE_REQUESTS)), _count(total(ncu.SHARED)),
-            _count(total(ncu.INSTRUCTIONS)),
-            str(max(launch.registers for launch in launches) or ""), f"{occupancy:.0f} %" if occupancy else "",
-        ])  # fmt: skip
+        rows.append(
+            [
+                Cell(name, f"#{name}"),
+                _size(read),
+                _size(written),
+                moved,
+                _over(total(ncu.LOADS), total(ncu.LOAD_REQUESTS)),
+                _over(total(ncu.STORES), total(ncu.STORE_REQUESTS)),
+                _count(total(ncu.SHARED)),
+                _count(total(ncu.INSTRUCTIONS)),
+                str(max(launch.registers for launch in launches) or ""),
+                f"{occupancy:.0f} %" if occupancy else "",
+            ]
+        )
     if known is None:
         return Table([""], [])
     heads = [

@@ -88,11 +88,12 @@ class Comparison:
     def to_json(self) -> dict[str, Any]:
         """Values that JSON can represent."""
         return {
-            "changes": [change.to_json() for change in self.changes], "new": [found.to_json() for found in self.new],
+            "changes": [change.to_json() for change in self.changes],
+            "new": [found.to_json() for found in self.new],
             "vanished": [found.to_json() for found in self.vanished],
             "unlike": [found.to_json() for found in self.unlike],
             "broken": [found.to_json() for found in self.broken],
-        }  # fmt: skip
+        }
 
 
 def ratio_of(after: Interval, before: Interval) -> Interval:
@@ -152,10 +153,11 @@ def compare(before: Iterable[Measurement], after: Iterable[Measurement], noise: 
         unlike.append(Difference(was, now, f"measured on {was.device}, then on {now.device}"))
     return Comparison(
         tuple(sorted(changes, key=lambda change: _order(change.after))),
-        tuple(sorted(added.values(), key=_order)), tuple(sorted(vanished.values(), key=_order)),
+        tuple(sorted(added.values(), key=_order)),
+        tuple(sorted(vanished.values(), key=_order)),
         tuple(sorted(unlike, key=lambda found: _order(found.after))),
         tuple(sorted(broken, key=lambda found: _order(found.after))),
-    )  # fmt: skip
+    )
 
 
 def newest(measurements: Iterable[Measurement]) -> dict[Key, Measurement]:

@@ -37,10 +37,19 @@ def run_from(
         return str(environment.get(name, ""))
 
     return Run(
-        op, value("device"), started, value("driver"), value("warpwise"), value("torch"), value("triton"),
+        op,
+        value("device"),
+        started,
+        value("driver"),
+        value("warpwise"),
+        value("torch"),
+        value("triton"),
         value("cuda"),
-        commit, dirty, made_by, dict(environment),
-    )  # fmt: skip
+        commit,
+        dirty,
+        made_by,
+        dict(environment),
+    )
 
 
 def of_verdict(rung: str, verdict: Mapping[str, Any], taken: datetime, language: str = "") -> Measurement:
@@ -76,16 +85,34 @@ def of_point(
         median, low, high = (None if void else finite(timing.get(name)) for name in ("median_s", "low_s", "high_s"))
         found.append(
             Measurement(
-                entry["name"], status, taken, entry["kind"], languages.get(rung, ""), case["name"], case["sizes"],
-                case["values"], case["layout"], point["dtype"], message, median, low, high,
-                timing.get("samples", 0), timing.get("method", ""), timing.get("bytes"), timing.get("flops"),
-                timing.get("floor_s"), timing.get("bound", ""),
+                entry["name"],
+                status,
+                taken,
+                entry["kind"],
+                languages.get(rung, ""),
+                case["name"],
+                case["sizes"],
+                case["values"],
+                case["layout"],
+                point["dtype"],
+                message,
+                median,
+                low,
+                high,
+                timing.get("samples", 0),
+                timing.get("method", ""),
+                timing.get("bytes"),
+                timing.get("flops"),
+                timing.get("floor_s"),
+                timing.get("bound", ""),
                 Interval(ratio["median"], ratio["low"], ratio["high"]) if ratio else None,
                 Clock(*clock) if clock else None,
-                timing.get("converged", True), timing.get("throttled", False), timing.get("exposed", False),
+                timing.get("converged", True),
+                timing.get("throttled", False),
+                timing.get("exposed", False),
                 sources.get(rung, ""),
             )
-        )  # fmt: skip
+        )
     return found
 
 

@@ -50,11 +50,18 @@ class Run:
     def to_json(self) -> dict[str, Any]:
         """Values that JSON can represent; times in ISO 8601."""
         return {
-            "id": self.id, "op": self.op, "device": self.device, "started": self.started.isoformat(),
-            "finished": self.finished.isoformat() if self.finished else None, "driver": self.driver,
+            "id": self.id,
+            "op": self.op,
+            "device": self.device,
+            "started": self.started.isoformat(),
+            "finished": self.finished.isoformat() if self.finished else None,
+            "driver": self.driver,
             "versions": {"warpwise": self.warpwise, "torch": self.torch, "triton": self.triton, "cuda": self.cuda},
-            "commit": self.commit, "dirty": self.dirty, "made_by": self.made_by, "environment": dict(self.environment),
-        }  # fmt: skip
+            "commit": self.commit,
+            "dirty": self.dirty,
+            "made_by": self.made_by,
+            "environment": dict(self.environment),
+        }
 
 
 @dataclass(frozen=True)
@@ -138,16 +145,41 @@ class Measurement:
         """Values that JSON can represent; durations in seconds, times in ISO 8601."""
         ratio = self.ratio and {"median": self.ratio.median, "low": self.ratio.low, "high": self.ratio.high}
         return {
-            "id": self.id, "run": self.run, "op": self.op, "device": self.device, "taken": self.taken.isoformat(),
-            "name": self.name, "kind": self.kind, "language": self.language, "verdict": self.verdict,
-            "message": self.message, "case": self.case, "sizes": dict(self.sizes), "values": self.values,
-            "layout": self.layout, "dtype": self.dtype, "median_s": self.median, "low_s": self.low, "high_s": self.high,
-            "samples": self.samples, "mode": self.mode, "bytes": self.bytes, "flops": self.flops, "gbps": self.gbps,
-            "tflops": self.tflops, "floor_s": self.floor, "bound": self.bound, "percent": self.percent, "ratio": ratio,
+            "id": self.id,
+            "run": self.run,
+            "op": self.op,
+            "device": self.device,
+            "taken": self.taken.isoformat(),
+            "name": self.name,
+            "kind": self.kind,
+            "language": self.language,
+            "verdict": self.verdict,
+            "message": self.message,
+            "case": self.case,
+            "sizes": dict(self.sizes),
+            "values": self.values,
+            "layout": self.layout,
+            "dtype": self.dtype,
+            "median_s": self.median,
+            "low_s": self.low,
+            "high_s": self.high,
+            "samples": self.samples,
+            "mode": self.mode,
+            "bytes": self.bytes,
+            "flops": self.flops,
+            "gbps": self.gbps,
+            "tflops": self.tflops,
+            "floor_s": self.floor,
+            "bound": self.bound,
+            "percent": self.percent,
+            "ratio": ratio,
             "clock_mhz": [self.clock.low, self.clock.median, self.clock.highest] if self.clock else None,
-            "converged": self.converged, "throttled": self.throttled, "exposed": self.exposed, "source": self.source,
+            "converged": self.converged,
+            "throttled": self.throttled,
+            "exposed": self.exposed,
+            "source": self.source,
             "counters": dict(self.counters),
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True)

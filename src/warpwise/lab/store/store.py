@@ -134,9 +134,15 @@ class Store:
         return run_of(rows[0]) if rows else None
 
     def runs(
-        self, op: str | None = None, *, device: str | None = None, commit: str | None = None,
-        since: datetime | None = None, until: datetime | None = None, limit: int | None = None,
-    ) -> list[Run]:  # fmt: skip
+        self,
+        op: str | None = None,
+        *,
+        device: str | None = None,
+        commit: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+    ) -> list[Run]:
         """Runs, the newest first. ``commit`` is a prefix; ``since`` is inclusive and ``until`` exclusive."""
         where, values = _conditions(
             "runs", {"op": op, "device": device}, "started", since, until, {"kernels_commit": commit}
@@ -145,10 +151,19 @@ class Store:
         return [run_of(row) for row in self._rows(sql, (*values, -1 if limit is None else limit))]
 
     def measurements(
-        self, op: str | None = None, *, name: str | None = None, case: str | None = None, dtype: str | None = None,
-        device: str | None = None, kind: Literal["rung", "opponent"] | None = None, run: str | None = None,
-        since: datetime | None = None, until: datetime | None = None, limit: int | None = None,
-    ) -> list[Measurement]:  # fmt: skip
+        self,
+        op: str | None = None,
+        *,
+        name: str | None = None,
+        case: str | None = None,
+        dtype: str | None = None,
+        device: str | None = None,
+        kind: Literal["rung", "opponent"] | None = None,
+        run: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+    ) -> list[Measurement]:
         """Measurements, the newest first. ``case=""`` gives the verdicts over all cases."""
         columns = {"op": op, "name": name, "case": case, "dtype": dtype, "device": device, "kind": kind,
                    "run": int(run[1:]) if run else None}  # fmt: skip
@@ -159,10 +174,17 @@ class Store:
         return [measurement_of(row) for row in self._rows(sql, (*values, -1 if limit is None else limit))]
 
     def history(
-        self, op: str | None = None, *, name: str | None = None, case: str | None = None, dtype: str | None = None,
-        device: str | None = None, kind: Literal["rung", "opponent"] | None = "rung", since: datetime | None = None,
+        self,
+        op: str | None = None,
+        *,
+        name: str | None = None,
+        case: str | None = None,
+        dtype: str | None = None,
+        device: str | None = None,
+        kind: Literal["rung", "opponent"] | None = "rung",
+        since: datetime | None = None,
         limit: int | None = None,
-    ) -> list[HistoryEntry]:  # fmt: skip
+    ) -> list[HistoryEntry]:
         """Measurements with their runs and the previous time of the same entry; the newest run first, each in its
         order.
 
@@ -203,23 +225,37 @@ class Store:
         return {row[0]: run_of(row) for row in self._rows(sql, (min(numbers), max(numbers))) if row[0] in numbers}
 
     def last(
-        self, op: str, name: str | None = None, case: str | None = None, dtype: str | None = None,
-        device: str | None = None
-    ) -> Measurement | None:  # fmt: skip
+        self,
+        op: str,
+        name: str | None = None,
+        case: str | None = None,
+        dtype: str | None = None,
+        device: str | None = None,
+    ) -> Measurement | None:
         """The newest measurement with a time, or None."""
         return self._one(op, name, case, dtype, device, "m.taken DESC, m.id DESC")
 
     def best(
-        self, op: str, name: str | None = None, case: str | None = None, dtype: str | None = None,
-        device: str | None = None
-    ) -> Measurement | None:  # fmt: skip
+        self,
+        op: str,
+        name: str | None = None,
+        case: str | None = None,
+        dtype: str | None = None,
+        device: str | None = None,
+    ) -> Measurement | None:
         """The fastest measurement of a correct rung (of any rung without ``name``), or None."""
         return self._one(op, name, case, dtype, device, "m.median, m.id", right=True)
 
     def _one(
-        self, op: str, name: str | None, case: str | None, dtype: str | None, device: str | None, order: str,
-        right: bool = False
-    ) -> Measurement | None:  # fmt: skip
+        self,
+        op: str,
+        name: str | None,
+        case: str | None,
+        dtype: str | None,
+        device: str | None,
+        order: str,
+        right: bool = False,
+    ) -> Measurement | None:
         columns = {"op": op, "name": name, "case": case, "dtype": dtype, "device": device}
         if right:
             columns |= {"verdict": "right"} | ({} if name else {"kind": "rung"})
@@ -237,9 +273,13 @@ class Store:
 
 
 def _conditions(
-    table: str, equal: dict[str, Any], moment: str, since: datetime | None, until: datetime | None,
+    table: str,
+    equal: dict[str, Any],
+    moment: str,
+    since: datetime | None,
+    until: datetime | None,
     starts: dict[str, str | None] | None = None,
-) -> tuple[str, tuple[Any, ...]]:  # fmt: skip
+) -> tuple[str, tuple[Any, ...]]:
     """A WHERE clause, or "", with its values; None is no condition. ``starts`` are prefixes."""
     terms = [(f'{table}."{column}" = ?', value) for column, value in equal.items() if value is not None]
     terms += [(f'{table}."{moment}" {sign} ?', stamp(value)) for sign, value in ((">=", since), ("<", until)) if value]

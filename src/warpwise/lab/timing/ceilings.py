@@ -29,6 +29,10 @@ def combined(described: devices.Description, measured: devices.Ceilings, kind: s
     """The measured rates as ceilings of the floor, and the theoretical rates as peaks; 0 is unknown."""
     peak = described.peaks.get(kind, 0.0)
     return Ceilings(
-        bandwidth=measured.copy, flops=measured.matmul.get(kind, peak), peak_bandwidth=described.peak_bandwidth or 0.0,
-        peak_flops=peak, cache_bytes=described.l2_bytes or 0, source=measured.provenance,
-    )  # fmt: skip
+        bandwidth=measured.copy,
+        flops=measured.matmul.get(kind, peak),
+        peak_bandwidth=described.peak_bandwidth or 0.0,
+        peak_flops=peak,
+        cache_bytes=described.l2_bytes or 0,
+        source=measured.provenance,
+    )

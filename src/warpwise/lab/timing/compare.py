@@ -42,17 +42,34 @@ class Rules:
 
 @overload
 def time(
-    functions: Callable[..., Any], *args: Any, device: torch.device | str | None = ..., cost: Cost | None = ...,
-    check: Check | None = ..., reset: Callable[[], None] | None = ..., budget_s: float = ..., precision: float = ...,
-    ceilings: Ceilings | None = ..., mode: Literal["events", "graph"] = ..., timer: Timer | None = ..., seed: int = ...,
-) -> Timing: ...  # fmt: skip
+    functions: Callable[..., Any],
+    *args: Any,
+    device: torch.device | str | None = ...,
+    cost: Cost | None = ...,
+    check: Check | None = ...,
+    reset: Callable[[], None] | None = ...,
+    budget_s: float = ...,
+    precision: float = ...,
+    ceilings: Ceilings | None = ...,
+    mode: Literal["events", "graph"] = ...,
+    timer: Timer | None = ...,
+    seed: int = ...,
+) -> Timing: ...
 @overload
 def time(
-    functions: Mapping[str, Callable[..., Any]], *args: Any, device: torch.device | str | None = ...,
+    functions: Mapping[str, Callable[..., Any]],
+    *args: Any,
+    device: torch.device | str | None = ...,
     cost: Cost | None = ...,
-    check: Check | None = ..., reset: Callable[[], None] | None = ..., budget_s: float = ..., precision: float = ...,
-    ceilings: Ceilings | None = ..., mode: Literal["events", "graph"] = ..., timer: Timer | None = ..., seed: int = ...,
-) -> dict[str, Timing]: ...  # fmt: skip
+    check: Check | None = ...,
+    reset: Callable[[], None] | None = ...,
+    budget_s: float = ...,
+    precision: float = ...,
+    ceilings: Ceilings | None = ...,
+    mode: Literal["events", "graph"] = ...,
+    timer: Timer | None = ...,
+    seed: int = ...,
+) -> dict[str, Timing]: ...
 def time(
     functions: Callable[..., Any] | Mapping[str, Callable[..., Any]],
     *args: Any,
@@ -190,9 +207,14 @@ def _known(readings: Sequence[Reading], timer: Timer, precision: float) -> bool:
 
 
 def _timing(
-    name: str, readings: Sequence[Reading], timer: Timer, spent: float, converged: bool,
-    cost: Cost | None, ceilings: Ceilings | None,
-) -> Timing:  # fmt: skip
+    name: str,
+    readings: Sequence[Reading],
+    timer: Timer,
+    spent: float,
+    converged: bool,
+    cost: Cost | None,
+    ceilings: Ceilings | None,
+) -> Timing:
     kept = keep(readings, timer.max_mhz)
     clocks = [
         reading.mhz
@@ -201,12 +223,24 @@ def _timing(
     ]
     known = interval(kept.values)
     return Timing(
-        name, known.median, known.low, known.high, len(kept.values), spent, timer.place, timer.method, cost,
+        name,
+        known.median,
+        known.low,
+        known.high,
+        len(kept.values),
+        spent,
+        timer.place,
+        timer.method,
+        cost,
         floor=ceilings.floor(cost) if ceilings and cost else 0.0,
         bound=ceilings.bound(cost) if ceilings and cost else "",
         clock=Clock(min(clocks), median(clocks), timer.max_mhz or max(clocks)) if clocks else None,
-        converged=converged, throttled=kept.throttled, exposed=kept.exposed, dropped=kept.dropped, rounds=kept.rounds,
-    )  # fmt: skip
+        converged=converged,
+        throttled=kept.throttled,
+        exposed=kept.exposed,
+        dropped=kept.dropped,
+        rounds=kept.rounds,
+    )
 
 
 def _checked(timing: Timing, call: Any, cost: Cost | None, ceilings: Ceilings | None, check: Check | None) -> Timing:

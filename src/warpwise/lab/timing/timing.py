@@ -79,16 +79,27 @@ class Timing:
     def to_json(self) -> dict[str, Any]:
         """Values that JSON can represent; times in seconds, without the rounds."""
         return {
-            "median_s": _finite(self.median), "low_s": _finite(self.low), "high_s": _finite(self.high),
+            "median_s": _finite(self.median),
+            "low_s": _finite(self.low),
+            "high_s": _finite(self.high),
             "samples": self.samples,
-            "spent_s": round(self.spent, 3), "place": self.place, "method": self.method,
-            "bytes": self.cost.bytes if self.cost else None, "flops": self.cost.flops if self.cost else None,
-            "gbps": self.gbps, "tflops": self.tflops, "floor_s": self.floor or None, "bound": self.bound,
+            "spent_s": round(self.spent, 3),
+            "place": self.place,
+            "method": self.method,
+            "bytes": self.cost.bytes if self.cost else None,
+            "flops": self.cost.flops if self.cost else None,
+            "gbps": self.gbps,
+            "tflops": self.tflops,
+            "floor_s": self.floor or None,
+            "bound": self.bound,
             "percent": self.percent,
             "clock_mhz": [self.clock.low, self.clock.median, self.clock.highest] if self.clock else None,
-            "converged": self.converged, "throttled": self.throttled, "exposed": self.exposed, "dropped": self.dropped,
+            "converged": self.converged,
+            "throttled": self.throttled,
+            "exposed": self.exposed,
+            "dropped": self.dropped,
             "void": self.void,
-        }  # fmt: skip
+        }
 
 
 def _finite(value: float) -> float | None:

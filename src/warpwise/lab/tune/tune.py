@@ -121,8 +121,12 @@ def tune(
 
 
 def _points(
-    op: Op, tables: Tables, sizes: Sequence[Case] | None, dtypes: Sequence[torch.dtype] | None, layouts: Sequence[str] | None
-) -> Iterator[tuple[Case, torch.dtype, str]]:  # fmt: skip
+    op: Op,
+    tables: Tables,
+    sizes: Sequence[Case] | None,
+    dtypes: Sequence[torch.dtype] | None,
+    layouts: Sequence[str] | None,
+) -> Iterator[tuple[Case, torch.dtype, str]]:
     cases = list(sizes if sizes is not None else tables.sizes or op.spec.sizes)
     cases.sort(key=lambda case: math.prod(case.sizes.values()))
     yield from itertools.product(cases, dtypes or op.spec.dtypes, layouts or tables.arrangements)
@@ -136,9 +140,16 @@ class _Tuner:
     """Measures one point after another."""
 
     def __init__(
-        self, op: Op, tables: Tables, rungs: Sequence[Rung], device: torch.device, budget_s: float,
-        timer: Callable[[], Timer], report: Callable[[Progress], None], total: int,
-    ) -> None:  # fmt: skip
+        self,
+        op: Op,
+        tables: Tables,
+        rungs: Sequence[Rung],
+        device: torch.device,
+        budget_s: float,
+        timer: Callable[[], Timer],
+        report: Callable[[Progress], None],
+        total: int,
+    ) -> None:
         self.op, self.tables, self.rungs, self.device = op, tables, rungs, device
         self.budget, self.timer, self.report, self.total = budget_s, timer, report, total
         self.pruner, self.notes, self.lost = Pruner(), list[str](), False
@@ -158,8 +169,17 @@ class _Tuner:
         found = candidates(op, self.rungs, args, self.device)
         cost = op.spec.cost(*args)
         blank = TunedPoint(
-            dtype_name(dtype), kind, dict(sizes), TORCH, math.nan, "", None, cost.flops or cost.bytes, len(found), fingerprint(found)
-        )  # fmt: skip
+            dtype_name(dtype),
+            kind,
+            dict(sizes),
+            TORCH,
+            math.nan,
+            "",
+            None,
+            cost.flops or cost.bytes,
+            len(found),
+            fingerprint(found),
+        )
         known = next((point for point in table.points if point.key() == blank.key()), None)
         if known is not None and known.fingerprint == blank.fingerprint and not fresh:
             self.report(Progress(done + 1, self.total, label, point=known, kept=True))
@@ -248,9 +268,12 @@ def _won(blank: TunedPoint, times: Mapping[str, float]) -> TunedPoint | None:
     others = {name: seconds for name, seconds in times.items() if (name == TORCH) != (winner == TORCH)}
     rival = min(others, key=lambda name: others[name], default="")
     return replace(
-        blank, winner=winner, seconds=_rounded(times[winner]), rival=rival,
+        blank,
+        winner=winner,
+        seconds=_rounded(times[winner]),
+        rival=rival,
         rival_seconds=_rounded(others[rival]) if rival else None,
-    )  # fmt: skip
+    )
 
 
 def _rounded(seconds: float) -> float:

@@ -165,9 +165,15 @@ def _compare(instance: Instance, trial: Trial, results: tuple[torch.Tensor, ...]
             f"{found.wrong:,} of {found.total:,} elements are wrong"
         )
         failure = replace(
-            _failure(instance, "unwritten" if unwritten else "value", message), output=position, index=found.index,
-            expected=found.expected, actual=found.actual, tolerance=found.tolerance, wrong=found.wrong, total=found.total,
-        )  # fmt: skip
+            _failure(instance, "unwritten" if unwritten else "value", message),
+            output=position,
+            index=found.index,
+            expected=found.expected,
+            actual=found.actual,
+            tolerance=found.tolerance,
+            wrong=found.wrong,
+            total=found.total,
+        )
     return failure, worst
 
 
@@ -221,9 +227,14 @@ def _difference(
             "set deterministic=False in the rung"
         )
         return replace(
-            _failure(instance, "nondeterministic", message), output=position, index=index, expected=old, actual=new,
-            wrong=int(elements.sum()), total=before.numel(),
-        )  # fmt: skip
+            _failure(instance, "nondeterministic", message),
+            output=position,
+            index=index,
+            expected=old,
+            actual=new,
+            wrong=int(elements.sum()),
+            total=before.numel(),
+        )
     return None
 
 

@@ -55,12 +55,21 @@ class Failure:
     def to_json(self) -> dict[str, Any]:
         """Plain data, with NaN and infinity as text, since JSON cannot represent them."""
         return {
-            "kind": self.kind, "message": self.message, "case": case_to_json(self.case), "dtype": dtype_name(self.dtype),
-            "seed": self.seed, "output": self.output, "index": list(self.index) if self.index is not None else None,
-            "expected": plain(self.expected), "actual": plain(self.actual), "tolerance": plain(self.tolerance),
-            "wrong": self.wrong, "total": self.total, "findings": [str(finding) for finding in self.findings],
+            "kind": self.kind,
+            "message": self.message,
+            "case": case_to_json(self.case),
+            "dtype": dtype_name(self.dtype),
+            "seed": self.seed,
+            "output": self.output,
+            "index": list(self.index) if self.index is not None else None,
+            "expected": plain(self.expected),
+            "actual": plain(self.actual),
+            "tolerance": plain(self.tolerance),
+            "wrong": self.wrong,
+            "total": self.total,
+            "findings": [str(finding) for finding in self.findings],
             "smaller": self.smaller.to_json() if self.smaller else None,
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True)
@@ -118,14 +127,23 @@ class Verdict:
     def to_json(self) -> dict[str, Any]:
         """Plain data, as written to a results file."""
         return {
-            "status": self.status, "place": self.place, "seconds": round(self.seconds, 3), "worst": plain(self.worst),
+            "status": self.status,
+            "place": self.place,
+            "seconds": round(self.seconds, 3),
+            "worst": plain(self.worst),
             "cases": [
-                {**case_to_json(result.case), "dtype": dtype_name(result.dtype), "status": result.status,
-                 "reason": result.reason, "worst": plain(result.worst)}
+                {
+                    **case_to_json(result.case),
+                    "dtype": dtype_name(result.dtype),
+                    "status": result.status,
+                    "reason": result.reason,
+                    "worst": plain(result.worst),
+                }
                 for result in self.cases
             ],
-            "failures": [failure.to_json() for failure in self.failures], "notes": list(self.notes),
-        }  # fmt: skip
+            "failures": [failure.to_json() for failure in self.failures],
+            "notes": list(self.notes),
+        }
 
 
 def plain(value: Any) -> Any:
@@ -138,9 +156,13 @@ def plain(value: Any) -> Any:
 def case_to_json(case: Case) -> dict[str, Any]:
     """The case as plain data."""
     return {
-        "name": case.name, "sizes": dict(case.sizes), "attributes": {key: str(value) for key, value in case.attributes.items()},
-        "values": case.values, "layout": case.layout, "layouts": dict(case.layouts),
-    }  # fmt: skip
+        "name": case.name,
+        "sizes": dict(case.sizes),
+        "attributes": {key: str(value) for key, value in case.attributes.items()},
+        "values": case.values,
+        "layout": case.layout,
+        "layouts": dict(case.layouts),
+    }
 
 
 @dataclass(frozen=True)

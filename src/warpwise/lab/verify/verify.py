@@ -73,9 +73,15 @@ class _Run:
     """The state of one verification."""
 
     def __init__(
-        self, op: Op, rung: Rung, problem: Problem, cases: tuple[Case, ...], seeds: tuple[int, ...],
-        report: Progress, clock: Callable[[], float],
-    ) -> None:  # fmt: skip
+        self,
+        op: Op,
+        rung: Rung,
+        problem: Problem,
+        cases: tuple[Case, ...],
+        seeds: tuple[int, ...],
+        report: Progress,
+        clock: Callable[[], float],
+    ) -> None:
         self.op, self.rung, self.problem, self.cases, self.seeds = op, rung, problem, cases, seeds
         self.report, self.clock = report, clock
         self.failures: list[Failure] = []

@@ -72,9 +72,19 @@ def thread_per_element(
     c, *c_strides = _added(input, result)
     kernel = THREAD_PER_ELEMENT[f"addmm_thread_per_element<{cuda.ctype(a.dtype)}>"]
     kernel[(cdiv(n, 32), cdiv(m, 8)), (32, 8)](
-        cuda.strided(a), cuda.strided(b), cuda.strided(c), cuda.out(result), m, n, k, alpha, beta,
-        *a.stride(), *b.stride(), *c_strides,
-    )  # fmt: skip
+        cuda.strided(a),
+        cuda.strided(b),
+        cuda.strided(c),
+        cuda.out(result),
+        m,
+        n,
+        k,
+        alpha,
+        beta,
+        *a.stride(),
+        *b.stride(),
+        *c_strides,
+    )
 
 
 def _add(product: torch.Tensor, input: torch.Tensor, result: torch.Tensor, beta: float, alpha: float) -> None:
@@ -82,9 +92,19 @@ def _add(product: torch.Tensor, input: torch.Tensor, result: torch.Tensor, beta:
 
     m, n = result.shape
     addmm_pass[(cdiv(n, 128), cdiv(m, 16))](
-        product, input, result, m, n, alpha, beta, *_added(input, result)[1:],
-        ADDS=beta != 0, BLOCK_M=16, BLOCK_N=128, num_warps=4,
-    )  # fmt: skip
+        product,
+        input,
+        result,
+        m,
+        n,
+        alpha,
+        beta,
+        *_added(input, result)[1:],
+        ADDS=beta != 0,
+        BLOCK_M=16,
+        BLOCK_N=128,
+        num_warps=4,
+    )
 
 
 def product_and_pass(
@@ -101,18 +121,39 @@ def tiled_configs(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: 
 
 
 def triton_tiled(
-    result: torch.Tensor, input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float,
+    result: torch.Tensor,
+    input: torch.Tensor,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    beta: float,
+    alpha: float,
     config: str | None = None,
-) -> None:  # fmt: skip
+) -> None:
     from warpwise.ops.addmm.k03_triton_tiled import addmm_tiled
 
     m, n, k = sizes(a, b)
     tile = tiles.named(config or tiled_configs(input, a, b)[0])
     addmm_tiled[(cdiv(m, tile.m) * cdiv(n, tile.n),)](
-        a, b, input, result, m, n, k, alpha, beta, *a.stride(), *b.stride(), *_added(input, result)[1:],
-        ADDS=beta != 0, BLOCK_M=tile.m, BLOCK_N=tile.n, BLOCK_K=tile.k, GROUP=8,
-        num_warps=tile.warps, num_stages=tile.stages,
-    )  # fmt: skip
+        a,
+        b,
+        input,
+        result,
+        m,
+        n,
+        k,
+        alpha,
+        beta,
+        *a.stride(),
+        *b.stride(),
+        *_added(input, result)[1:],
+        ADDS=beta != 0,
+        BLOCK_M=tile.m,
+        BLOCK_N=tile.n,
+        BLOCK_K=tile.k,
+        GROUP=8,
+        num_warps=tile.warps,
+        num_stages=tile.stages,
+    )
 
 
 def _boxed(input: torch.Tensor) -> bool:
@@ -127,9 +168,14 @@ def boxes_configs(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: 
 
 
 def triton_boxes(
-    result: torch.Tensor, input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float,
+    result: torch.Tensor,
+    input: torch.Tensor,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    beta: float,
+    alpha: float,
     config: str | None = None,
-) -> None:  # fmt: skip
+) -> None:
     from warpwise.ops.addmm.k04_triton_copy_engine import addmm_boxes
 
     m, n, k = sizes(a, b)
@@ -138,12 +184,27 @@ def triton_boxes(
     half = (tile.m, tile.n // 2)
     whole = beta != 0 and input.shape == result.shape and _boxed(input)
     addmm_boxes[(programs,)](
-        boxes.descriptor(a, (tile.m, tile.k)), boxes.descriptor(b, (tile.k, tile.n)),
-        boxes.descriptor(input, half) if whole else None, input if beta != 0 and not whole else None,
-        cuda.out(boxes.descriptor(result, half)), m, n, k, alpha, beta, *_added(input, result)[1:], programs,
-        A_TURNED=boxes.transposed(a), B_TURNED=boxes.transposed(b),
-        BLOCK_M=tile.m, BLOCK_N=tile.n, BLOCK_K=tile.k, GROUP=8, num_warps=tile.warps, num_stages=tile.stages,
-    )  # fmt: skip
+        boxes.descriptor(a, (tile.m, tile.k)),
+        boxes.descriptor(b, (tile.k, tile.n)),
+        boxes.descriptor(input, half) if whole else None,
+        input if beta != 0 and not whole else None,
+        cuda.out(boxes.descriptor(result, half)),
+        m,
+        n,
+        k,
+        alpha,
+        beta,
+        *_added(input, result)[1:],
+        programs,
+        A_TURNED=boxes.transposed(a),
+        B_TURNED=boxes.transposed(b),
+        BLOCK_M=tile.m,
+        BLOCK_N=tile.n,
+        BLOCK_K=tile.k,
+        GROUP=8,
+        num_warps=tile.warps,
+        num_stages=tile.stages,
+    )
 
 
 def _is_row(input: torch.Tensor, b: torch.Tensor) -> bool:
@@ -156,9 +217,14 @@ def warpgroups_configs(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *r
 
 
 def warpgroups(
-    result: torch.Tensor, input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float,
+    result: torch.Tensor,
+    input: torch.Tensor,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    beta: float,
+    alpha: float,
     config: str | None = None,
-) -> None:  # fmt: skip
+) -> None:
     row = aligned_pairs(input).view(-1) if beta != 0 and _is_row(input, b) else None
     added = input if beta != 0 and row is None else None
     plan = epilogue_launch(a, b.t(), result, added, None, config)

@@ -10,9 +10,19 @@ from warpwise import triton as wt
 
 @wt.jit
 def addmm_pass(
-    product_ptr, c_ptr, result_ptr, m, n, alpha, beta, c_row, c_column,
-    ADDS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
+    product_ptr,
+    c_ptr,
+    result_ptr,
+    m,
+    n,
+    alpha,
+    beta,
+    c_row,
+    c_column,
+    ADDS: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
     """product, result: (m, n), contiguous; c: (m, n), strided, read if ADDS.
 
     Grid: (cdiv(n, BLOCK_N), cdiv(m, BLOCK_M)) programs.

@@ -8,9 +8,27 @@ from warpwise.triton.lib import tile_index, tile_matmul
 
 @wt.jit
 def addmm_tiled(
-    a_ptr, b_ptr, c_ptr, result_ptr, m, n, k, alpha, beta, a_row, a_column, b_row, b_column, c_row, c_column,
-    ADDS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
-):  # fmt: skip
+    a_ptr,
+    b_ptr,
+    c_ptr,
+    result_ptr,
+    m,
+    n,
+    k,
+    alpha,
+    beta,
+    a_row,
+    a_column,
+    b_row,
+    b_column,
+    c_row,
+    c_column,
+    ADDS: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    GROUP: tl.constexpr,
+):
     """a: (m, k), b: (k, n), c: (m, n), strided, c read if ADDS; result: (m, n).
 
     Grid: cdiv(m, BLOCK_M) * cdiv(n, BLOCK_N) programs.

@@ -12,10 +12,26 @@ from warpwise.triton.lib import tile_index
 
 @wt.jit
 def addmm_boxes(
-    a, b, c, c_ptr, result, m, n, k, alpha, beta, c_row, c_column, programs,
-    A_TURNED: tl.constexpr, B_TURNED: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
-):  # fmt: skip
+    a,
+    b,
+    c,
+    c_ptr,
+    result,
+    m,
+    n,
+    k,
+    alpha,
+    beta,
+    c_row,
+    c_column,
+    programs,
+    A_TURNED: tl.constexpr,
+    B_TURNED: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    GROUP: tl.constexpr,
+):
     """Descriptors of a: (m, k), or transposed (k, m); b: (k, n), or transposed (n, k); result, c: (m, n), in boxes of
     half a tile. A broadcast c is given as c_ptr with its strides; if both are None nothing is added.
 

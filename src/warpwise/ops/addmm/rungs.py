@@ -11,19 +11,56 @@ from warpwise.ops.addmm._launch import HERE
 from warpwise.ops.addmm.spec import KERNEL_DTYPES
 
 RUNGS = (
-    make_rung(HERE, "k01_thread_per_element", "one thread an element, which adds before it stores",
-              _launch.thread_per_element, dtypes=KERNEL_DTYPES, limits=_launch.grid_of_elements, strided=True),
-    make_rung(HERE, "k02_triton_pass", "matmul's fastest product, then one pass over it", _launch.product_and_pass,
-              dtypes=(torch.float32,), limits=_launch.grid_of_pass, strided=True),
-    make_rung(HERE, "k03_triton_tiled", "tiles in Triton, added to in registers, any strides", _launch.triton_tiled,
-              dtypes=KERNEL_DTYPES, limits=_launch.grid_of_tiles, strided=True, configs=_launch.tiled_configs),
-    make_rung(HERE, "k04_triton_copy_engine", "Hopper through Triton: operands by TMA, persistent programs",
-              _launch.triton_boxes, dtypes=(torch.float16, torch.bfloat16), limits=_launch.tma_limits, strided=True,
-              configs=_launch.boxes_configs),
-    make_rung(HERE, "k05_warpgroups", "Hopper in CUDA: the input is loaded under the products", _launch.warpgroups,
-              dtypes=(torch.float16, torch.bfloat16), limits=_launch.warpgroups_limits, strided=True, devices=("cuda",),
-              configs=_launch.warpgroups_configs),
-)  # fmt: skip
+    make_rung(
+        HERE,
+        "k01_thread_per_element",
+        "one thread an element, which adds before it stores",
+        _launch.thread_per_element,
+        dtypes=KERNEL_DTYPES,
+        limits=_launch.grid_of_elements,
+        strided=True,
+    ),
+    make_rung(
+        HERE,
+        "k02_triton_pass",
+        "matmul's fastest product, then one pass over it",
+        _launch.product_and_pass,
+        dtypes=(torch.float32,),
+        limits=_launch.grid_of_pass,
+        strided=True,
+    ),
+    make_rung(
+        HERE,
+        "k03_triton_tiled",
+        "tiles in Triton, added to in registers, any strides",
+        _launch.triton_tiled,
+        dtypes=KERNEL_DTYPES,
+        limits=_launch.grid_of_tiles,
+        strided=True,
+        configs=_launch.tiled_configs,
+    ),
+    make_rung(
+        HERE,
+        "k04_triton_copy_engine",
+        "Hopper through Triton: operands by TMA, persistent programs",
+        _launch.triton_boxes,
+        dtypes=(torch.float16, torch.bfloat16),
+        limits=_launch.tma_limits,
+        strided=True,
+        configs=_launch.boxes_configs,
+    ),
+    make_rung(
+        HERE,
+        "k05_warpgroups",
+        "Hopper in CUDA: the input is loaded under the products",
+        _launch.warpgroups,
+        dtypes=(torch.float16, torch.bfloat16),
+        limits=_launch.warpgroups_limits,
+        strided=True,
+        devices=("cuda",),
+        configs=_launch.warpgroups_configs,
+    ),
+)
 
 
 def default(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float) -> str | None:

@@ -28,7 +28,10 @@ def _row(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *scalars: Any) -
 
 
 ARRANGEMENTS = {
-    **{f"{name} matrix": lambda input, a, b, *rest, lay=lay: (input, *lay(a, b, *rest)) for name, lay in tables.ARRANGEMENTS.items()},
+    **{
+        f"{name} matrix": lambda input, a, b, *rest, lay=lay: (input, *lay(a, b, *rest))
+        for name, lay in tables.ARRANGEMENTS.items()
+    },
     "nn row": _row,
-}  # fmt: skip
+}
 TABLES = Tables("addmm", HERE / "tuned", describe, ARRANGEMENTS, tables.SIZES, tables.FALLBACK)

@@ -42,9 +42,14 @@ class SimtConfig(NamedTuple):
 
 
 CONFIGS = (
-    SimtConfig(128, 128, 8, 12, 1.0), SimtConfig(128, 128, 16, 6, 1.0), SimtConfig(256, 64, 8, 9, 1.02), SimtConfig(64, 256, 8, 9, 1.02),
-    SimtConfig(128, 64, 16, 8, 1.04), SimtConfig(64, 128, 16, 8, 1.04), SimtConfig(64, 64, 32, 5, 1.1),
-)  # fmt: skip
+    SimtConfig(128, 128, 8, 12, 1.0),
+    SimtConfig(128, 128, 16, 6, 1.0),
+    SimtConfig(256, 64, 8, 9, 1.02),
+    SimtConfig(64, 256, 8, 9, 1.02),
+    SimtConfig(128, 64, 16, 8, 1.04),
+    SimtConfig(64, 128, 16, 8, 1.04),
+    SimtConfig(64, 64, 32, 5, 1.1),
+)
 _NAMED = {chosen.name: chosen for chosen in CONFIGS}
 
 
@@ -108,8 +113,13 @@ def warp_specialised(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: 
         feed_a = MN_MAJOR if first.feed == TMA else first.feed
         kernel = f"batched_matmul_words<{template}, {feed_a}, {second.feed}>"
         operands = (
-            cuda.strided(first.lines), first.stride, first.matrix, cuda.strided(second.lines), second.stride, second.matrix,
-        )  # fmt: skip
+            cuda.strided(first.lines),
+            first.stride,
+            first.matrix,
+            cuda.strided(second.lines),
+            second.stride,
+            second.matrix,
+        )
     rows, columns = cdiv(m, chosen.rows), cdiv(n, chosen.columns)
     blocks = min(batch * rows * columns, 2 * sm_count(a))
     WARP_SPECIALISED[kernel][blocks, THREADS, chosen.shared](

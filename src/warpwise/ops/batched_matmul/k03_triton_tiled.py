@@ -12,9 +12,23 @@ from warpwise.triton import lib
 
 @wt.jit
 def batched_matmul_tiled(
-    a_ptr, b_ptr, c_ptr, m, n, k, a_matrix, a_row, a_column, b_matrix, b_row, b_column,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
-):  # fmt: skip
+    a_ptr,
+    b_ptr,
+    c_ptr,
+    m,
+    n,
+    k,
+    a_matrix,
+    a_row,
+    a_column,
+    b_matrix,
+    b_row,
+    b_column,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    GROUP: tl.constexpr,
+):
     """a: (batch, m, k), b: (batch, k, n), with strides of matrix, row and column in elements.
 
     c: (batch, m, n), row-major. Grid: batch * cdiv(m, BLOCK_M) * cdiv(n, BLOCK_N) programs.

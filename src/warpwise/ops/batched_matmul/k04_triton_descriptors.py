@@ -12,10 +12,23 @@ from warpwise.triton import lib
 
 @wt.jit
 def batched_matmul_descriptors(
-    a, b, c, batch, m, n, k, programs,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
-    A_SHARED: tl.constexpr, B_SHARED: tl.constexpr, A_TURNED: tl.constexpr, B_TURNED: tl.constexpr,
-):  # fmt: skip
+    a,
+    b,
+    c,
+    batch,
+    m,
+    n,
+    k,
+    programs,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    GROUP: tl.constexpr,
+    A_SHARED: tl.constexpr,
+    B_SHARED: tl.constexpr,
+    A_TURNED: tl.constexpr,
+    B_TURNED: tl.constexpr,
+):
     """Descriptors of a: (batch, m, k) and b: (batch, k, n), transposed if TURNED, one matrix
     if SHARED; c: (batch, m, n), in boxes of half a tile.
 

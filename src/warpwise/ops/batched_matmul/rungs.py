@@ -69,9 +69,21 @@ def triton_tiled(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
         block_m, block_n, block_k, warps, stages = 64, 64, 64, 4, 4
     grid = (batch * cdiv(m, block_m) * cdiv(n, block_n),)
     batched_matmul_tiled[grid](
-        a, b, c, m, n, k, *strides(a), *strides(b),
-        BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP=8, num_warps=warps, num_stages=stages,
-    )  # fmt: skip
+        a,
+        b,
+        c,
+        m,
+        n,
+        k,
+        *strides(a),
+        *strides(b),
+        BLOCK_M=block_m,
+        BLOCK_N=block_n,
+        BLOCK_K=block_k,
+        GROUP=8,
+        num_warps=warps,
+        num_stages=stages,
+    )
 
 
 def descriptors_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
@@ -97,11 +109,25 @@ def triton_descriptors(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config
 
     programs = boxes.programs(tile, batch * cdiv(m, tile.m) * cdiv(n, tile.n), a)
     batched_matmul_descriptors[(programs,)](
-        descriptor(a, tile.m, tile.k), descriptor(b, tile.k, tile.n), wt.out(descriptor(c, tile.m, tile.n // 2)),
-        batch, m, n, k, programs, BLOCK_M=tile.m, BLOCK_N=tile.n, BLOCK_K=tile.k, GROUP=8,
-        A_SHARED=shared(a), B_SHARED=shared(b), A_TURNED=boxes.transposed(a), B_TURNED=boxes.transposed(b),
-        num_warps=tile.warps, num_stages=tile.stages,
-    )  # fmt: skip
+        descriptor(a, tile.m, tile.k),
+        descriptor(b, tile.k, tile.n),
+        wt.out(descriptor(c, tile.m, tile.n // 2)),
+        batch,
+        m,
+        n,
+        k,
+        programs,
+        BLOCK_M=tile.m,
+        BLOCK_N=tile.n,
+        BLOCK_K=tile.k,
+        GROUP=8,
+        A_SHARED=shared(a),
+        B_SHARED=shared(b),
+        A_TURNED=boxes.transposed(a),
+        B_TURNED=boxes.transposed(b),
+        num_warps=tile.warps,
+        num_stages=tile.stages,
+    )
 
 
 def sizes_limit(a: torch.Tensor, b: torch.Tensor) -> str | None:
@@ -139,22 +165,66 @@ def deferred_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 
 RUNGS = (
-    make_rung(HERE, "k01_naive", "one thread an element, any strides", naive,
-              dtypes=KERNEL_DTYPES, limits=naive_limits, strided=True),
-    make_rung(HERE, "k02_block_tile", "tiles in shared memory, coalesced loads in any layout", block_tile,
-              dtypes=KERNEL_DTYPES, limits=tiles_limit, strided=True),
-    make_rung(HERE, "k03_triton_tiled", "tiles in Triton, any strides", triton_tiled,
-              dtypes=KERNEL_DTYPES, limits=tiles_limit, strided=True),
-    make_rung(HERE, "k04_triton_descriptors", "operands by TMA; one loop over matrices, tiles and k",
-              triton_descriptors, dtypes=(torch.float16, torch.bfloat16), limits=descriptors_limits,
-              configs=descriptors_configs, strided=True),
-    make_rung(HERE, "k05_warp_specialised", "float32: two blocks an SM, each with four producer warps and four consumer warps",
-              _specialised.warp_specialised, dtypes=(torch.float32,), limits=specialised_limits, devices=("cuda",),
-              configs=_specialised.configs, strided=True),
-    make_rung(HERE, "k06_deferred_stores", "Hopper: the epilogue overlaps the products of the next tile or matrix",
-              _deferred.deferred_stores, dtypes=(torch.float16, torch.bfloat16), limits=deferred_limits, devices=("cuda",),
-              configs=_deferred.configs, strided=True),
-)  # fmt: skip
+    make_rung(
+        HERE,
+        "k01_naive",
+        "one thread an element, any strides",
+        naive,
+        dtypes=KERNEL_DTYPES,
+        limits=naive_limits,
+        strided=True,
+    ),
+    make_rung(
+        HERE,
+        "k02_block_tile",
+        "tiles in shared memory, coalesced loads in any layout",
+        block_tile,
+        dtypes=KERNEL_DTYPES,
+        limits=tiles_limit,
+        strided=True,
+    ),
+    make_rung(
+        HERE,
+        "k03_triton_tiled",
+        "tiles in Triton, any strides",
+        triton_tiled,
+        dtypes=KERNEL_DTYPES,
+        limits=tiles_limit,
+        strided=True,
+    ),
+    make_rung(
+        HERE,
+        "k04_triton_descriptors",
+        "operands by TMA; one loop over matrices, tiles and k",
+        triton_descriptors,
+        dtypes=(torch.float16, torch.bfloat16),
+        limits=descriptors_limits,
+        configs=descriptors_configs,
+        strided=True,
+    ),
+    make_rung(
+        HERE,
+        "k05_warp_specialised",
+        "float32: two blocks an SM, each with four producer warps and four consumer warps",
+        _specialised.warp_specialised,
+        dtypes=(torch.float32,),
+        limits=specialised_limits,
+        devices=("cuda",),
+        configs=_specialised.configs,
+        strided=True,
+    ),
+    make_rung(
+        HERE,
+        "k06_deferred_stores",
+        "Hopper: the epilogue overlaps the products of the next tile or matrix",
+        _deferred.deferred_stores,
+        dtypes=(torch.float16, torch.bfloat16),
+        limits=deferred_limits,
+        devices=("cuda",),
+        configs=_deferred.configs,
+        strided=True,
+    ),
+)
 
 
 def default(a: torch.Tensor, b: torch.Tensor) -> str | None:

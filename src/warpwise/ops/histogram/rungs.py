@@ -103,17 +103,32 @@ def rung(name: str, idea: str, launch: Launch, limits: Callable[..., str | None]
 
 RUNGS = (
     rung("k01_global_atomics", "one atomic in global memory an element", global_atomics, blocks_enough),
-    rung("k02_block_copies", "a copy of the counters a block, in shared memory",
-         privatised("histogram_block_copies", "k02_block_copies.cu", 1), shared(1)),
-    rung("k03_warp_copies", "a copy a warp, 16-byte loads",
-         privatised("histogram_warp_copies", "k03_warp_copies.cu", WARP_COPIES), shared(WARP_COPIES)),
-    rung("k04_runs", "runs of equal values counted before the atomic",
-         privatised("histogram_runs", "k04_runs.cu", WARP_COPIES), shared(WARP_COPIES)),
-    rung("k05_lane_copies", "a copy a lane, in the lane's own bank",
-         privatised("histogram_lane_copies", "k05_lane_copies.cu", LANE_COPIES, LANE_BLOCK),
-         shared(LANE_COPIES, LANE_BLOCK)),
+    rung(
+        "k02_block_copies",
+        "a copy of the counters a block, in shared memory",
+        privatised("histogram_block_copies", "k02_block_copies.cu", 1),
+        shared(1),
+    ),
+    rung(
+        "k03_warp_copies",
+        "a copy a warp, 16-byte loads",
+        privatised("histogram_warp_copies", "k03_warp_copies.cu", WARP_COPIES),
+        shared(WARP_COPIES),
+    ),
+    rung(
+        "k04_runs",
+        "runs of equal values counted before the atomic",
+        privatised("histogram_runs", "k04_runs.cu", WARP_COPIES),
+        shared(WARP_COPIES),
+    ),
+    rung(
+        "k05_lane_copies",
+        "a copy a lane, in the lane's own bank",
+        privatised("histogram_lane_copies", "k05_lane_copies.cu", LANE_COPIES, LANE_BLOCK),
+        shared(LANE_COPIES, LANE_BLOCK),
+    ),
     rung("k06_triton", "Triton's histogram of each block", triton, triton_bins),
-)  # fmt: skip
+)
 
 
 def default(input: torch.Tensor, bins: int) -> str | None:

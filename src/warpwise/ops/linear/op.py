@@ -38,9 +38,14 @@ _activation_backward = ACTIVATION_BACKWARD.call
 
 
 def _saves(
-    input: torch.Tensor, weight: torch.Tensor, bias: OptionalTensor, activation: str | None, residual: OptionalTensor,
-    row_scale: OptionalTensor, return_preactivation: bool,
-) -> tuple[str, ...]:  # fmt: skip
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: OptionalTensor,
+    activation: str | None,
+    residual: OptionalTensor,
+    row_scale: OptionalTensor,
+    return_preactivation: bool,
+) -> tuple[str, ...]:
     """The operands; for an activation also what its slope follows from: relu's own output, the preactivation, or what
     recomputes it."""
     if activation is None:
@@ -109,21 +114,39 @@ _linear = LINEAR.call
 
 @overload
 def linear(
-    input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None, activation: str | None = None,
-    residual: torch.Tensor | None = None, row_scale: torch.Tensor | None = None,
-    return_preactivation: Literal[False] = False, *, rung: str | None = None,
-) -> torch.Tensor: ...  # fmt: skip
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    activation: str | None = None,
+    residual: torch.Tensor | None = None,
+    row_scale: torch.Tensor | None = None,
+    return_preactivation: Literal[False] = False,
+    *,
+    rung: str | None = None,
+) -> torch.Tensor: ...
 @overload
 def linear(
-    input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None, activation: str | None = None,
-    residual: torch.Tensor | None = None, row_scale: torch.Tensor | None = None,
-    return_preactivation: bool = False, *, rung: str | None = None,
-) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]: ...  # fmt: skip
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    activation: str | None = None,
+    residual: torch.Tensor | None = None,
+    row_scale: torch.Tensor | None = None,
+    return_preactivation: bool = False,
+    *,
+    rung: str | None = None,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]: ...
 def linear(
-    input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None, activation: str | None = None,
-    residual: torch.Tensor | None = None, row_scale: torch.Tensor | None = None,
-    return_preactivation: bool = False, *, rung: str | None = None,
-) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    activation: str | None = None,
+    residual: torch.Tensor | None = None,
+    row_scale: torch.Tensor | None = None,
+    return_preactivation: bool = False,
+    *,
+    rung: str | None = None,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """``activation(row_scale * (input @ weight.T) + bias) + residual``, in one kernel.
 
     input (..., K) and weight (N, K), in any layout, give (..., N); bias (N,), residual (..., N) and row_scale (...) may

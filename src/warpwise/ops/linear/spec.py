@@ -27,9 +27,14 @@ def check_activation(op: str, activation: str | None, *others: None) -> None:
 
 
 def check(
-    input: torch.Tensor, weight: torch.Tensor, bias: Optional, activation: str | None, residual: Optional,
-    row_scale: Optional, return_preactivation: bool,
-) -> None:  # fmt: skip
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: Optional,
+    activation: str | None,
+    residual: Optional,
+    row_scale: Optional,
+    return_preactivation: bool,
+) -> None:
     check_tensor("linear", "input", input, FLOATS)
     check_tensor("linear", "weight", weight, FLOATS, dims=(2,))
     if input.dim() == 0 or input.shape[-1] != weight.shape[1]:
@@ -75,9 +80,14 @@ def activated(values: torch.Tensor, activation: str | None) -> torch.Tensor:
 
 
 def _layer(
-    input: torch.Tensor, weight: torch.Tensor, bias: Optional, activation: str | None, residual: Optional,
-    row_scale: Optional, return_preactivation: bool,
-) -> Two:  # fmt: skip
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: Optional,
+    activation: str | None,
+    residual: Optional,
+    row_scale: Optional,
+    return_preactivation: bool,
+) -> Two:
     """The output and the preactivation, which may be the same tensor."""
     if row_scale is None:
         before = functional.linear(input, weight, bias)
@@ -98,9 +108,14 @@ def reference(*args: Any) -> Results:
 
 
 def preactivation_magnitude(
-    input: torch.Tensor, weight: torch.Tensor, bias: Optional, activation: str | None, residual: Optional,
-    row_scale: Optional, return_preactivation: bool,
-) -> torch.Tensor:  # fmt: skip
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: Optional,
+    activation: str | None,
+    residual: Optional,
+    row_scale: Optional,
+    return_preactivation: bool,
+) -> torch.Tensor:
     x, w, b, s = _in(
         torch.float64, tuple(None if value is None else value.abs() for value in (input, weight, bias, row_scale))
     )
@@ -114,9 +129,14 @@ def magnitude(*args: Any) -> torch.Tensor:
 
 
 def eager(
-    input: torch.Tensor, weight: torch.Tensor, bias: Optional, activation: str | None, residual: Optional,
-    row_scale: Optional, return_preactivation: bool,
-) -> Results:  # fmt: skip
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: Optional,
+    activation: str | None,
+    residual: Optional,
+    row_scale: Optional,
+    return_preactivation: bool,
+) -> Results:
     """The fastest of PyTorch's ways, never in TF32: cuBLASLt's fused bias and activation where it has them, else
     functional.linear, whose bias cuBLASLt adds, and what follows, one operation after the other.
 
@@ -140,9 +160,14 @@ def eager(
 
 
 def fuses(
-    input: torch.Tensor, weight: torch.Tensor, bias: Optional, activation: str | None, residual: Optional,
-    row_scale: Optional, return_preactivation: bool,
-) -> bool:  # fmt: skip
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: Optional,
+    activation: str | None,
+    residual: Optional,
+    row_scale: Optional,
+    return_preactivation: bool,
+) -> bool:
     """True if torch._addmm_activation computes the epilogue; on a GPU its gelu is the tanh approximation."""
     alone = residual is None and row_scale is None and not return_preactivation
     return bias is not None and activation in ("relu", "gelu_tanh") and alone
@@ -158,9 +183,14 @@ def fused_by_cublas(
 
 
 def cost(
-    input: torch.Tensor, weight: torch.Tensor, bias: Optional, activation: str | None, residual: Optional,
-    row_scale: Optional, return_preactivation: bool,
-) -> Cost:  # fmt: skip
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: Optional,
+    activation: str | None,
+    residual: Optional,
+    row_scale: Optional,
+    return_preactivation: bool,
+) -> Cost:
     results = math.prod(input.shape[:-1]) * weight.shape[0]
     read = sum(value.numel() for value in (input, weight, bias, residual, row_scale) if value is not None)
     written = results * (2 if return_preactivation else 1)

@@ -33,7 +33,19 @@ def triton_descriptors(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config
     programs = boxes.programs(tile, cdiv(m, tile.m) * cdiv(n, tile.n), a)
     read_a, read_b = boxes.descriptor(a, (tile.m, tile.k)), boxes.descriptor(b, (tile.k, tile.n))
     matmul_descriptors[(programs,)](
-        read_a, read_b, wt.out(boxes.descriptor(c, (tile.m, tile.n // 2))), m, n, k, programs,
-        BLOCK_M=tile.m, BLOCK_N=tile.n, BLOCK_K=tile.k, GROUP=8,
-        A_TURNED=boxes.transposed(a), B_TURNED=boxes.transposed(b), num_warps=tile.warps, num_stages=tile.stages,
-    )  # fmt: skip
+        read_a,
+        read_b,
+        wt.out(boxes.descriptor(c, (tile.m, tile.n // 2))),
+        m,
+        n,
+        k,
+        programs,
+        BLOCK_M=tile.m,
+        BLOCK_N=tile.n,
+        BLOCK_K=tile.k,
+        GROUP=8,
+        A_TURNED=boxes.transposed(a),
+        B_TURNED=boxes.transposed(b),
+        num_warps=tile.warps,
+        num_stages=tile.stages,
+    )

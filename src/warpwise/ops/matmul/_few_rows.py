@@ -72,6 +72,16 @@ def few_rows(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | No
     counters = semaphores(a, tiles) if parts > 1 else None
     pitch = b.stride(1) if by_columns else b.stride(0)
     kernel[tiles * parts, THREADS](
-        cuda.strided(a), cuda.strided(b), c if parts > 1 else cuda.out(c), partials, counters,
-        m, n, k, a.stride(0), pitch, tiles_m, parts,
-    )  # fmt: skip
+        cuda.strided(a),
+        cuda.strided(b),
+        c if parts > 1 else cuda.out(c),
+        partials,
+        counters,
+        m,
+        n,
+        k,
+        a.stride(0),
+        pitch,
+        tiles_m,
+        parts,
+    )

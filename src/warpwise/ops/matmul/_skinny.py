@@ -95,9 +95,21 @@ def split_k(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | Non
     )
     sums = c if parts == 1 else c.new_empty((parts, m, n), dtype=torch.float32)
     matmul_split_k[(cdiv(m, block_m) * cdiv(n, block_n) * parts,)](
-        a, b, sums, m, n, k, *a.stride(), *b.stride(), parts,
-        BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, num_warps=warps, num_stages=stages,
-    )  # fmt: skip
+        a,
+        b,
+        sums,
+        m,
+        n,
+        k,
+        *a.stride(),
+        *b.stride(),
+        parts,
+        BLOCK_M=block_m,
+        BLOCK_N=block_n,
+        BLOCK_K=block_k,
+        num_warps=warps,
+        num_stages=stages,
+    )
     if parts > 1:
         sum_of_parts[(cdiv(m * n, 1024),)](sums, c, m * n, parts, BLOCK=1024, num_warps=4)
 

@@ -28,6 +28,16 @@ def split_bfloat16(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: st
     block_m, block_n, block_k = map(int, tile.split("x"))
     m, n, k = sizes(a, b)
     matmul_split_bfloat16[(cdiv(m, block_m) * cdiv(n, block_n),)](
-        a, b, c, m, n, k, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP=8,
-        num_warps=int(warps[1:]), num_stages=int(stages[1:]),
-    )  # fmt: skip
+        a,
+        b,
+        c,
+        m,
+        n,
+        k,
+        BLOCK_M=block_m,
+        BLOCK_N=block_n,
+        BLOCK_K=block_k,
+        GROUP=8,
+        num_warps=int(warps[1:]),
+        num_stages=int(stages[1:]),
+    )

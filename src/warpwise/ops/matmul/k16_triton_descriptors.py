@@ -13,10 +13,20 @@ from warpwise.triton import lib
 
 @wt.jit
 def matmul_descriptors(
-    a, b, c, m, n, k, programs,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
-    A_TURNED: tl.constexpr, B_TURNED: tl.constexpr,
-):  # fmt: skip
+    a,
+    b,
+    c,
+    m,
+    n,
+    k,
+    programs,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    GROUP: tl.constexpr,
+    A_TURNED: tl.constexpr,
+    B_TURNED: tl.constexpr,
+):
     """Descriptors of a: (m, k), or transposed (k, m); b: (k, n), or transposed (n, k); c: (m, n), in boxes of half
     a tile.
 

@@ -11,9 +11,21 @@ from warpwise import triton as wt
 
 @wt.jit
 def matmul_split_k(
-    a_ptr, b_ptr, c_ptr, m, n, k, a_row, a_column, b_row, b_column, parts,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-):  # fmt: skip
+    a_ptr,
+    b_ptr,
+    c_ptr,
+    m,
+    n,
+    k,
+    a_row,
+    a_column,
+    b_row,
+    b_column,
+    parts,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
     """a: (m, k), b: (k, n), their strides in elements; c: (parts, m, n), row-major. Grid: tiles * parts programs.
 
     A part is a range of k-tiles of BLOCK_K; the parts differ by at most one k-tile.

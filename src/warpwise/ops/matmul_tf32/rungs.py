@@ -66,17 +66,52 @@ def warpgroups(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
 FLOAT32 = (torch.float32,)
 RUNGS: tuple[Rung, ...] = (
     make_rung(HERE, "k01_wmma", "tensor cores through wmma fragments", wmma, dtypes=FLOAT32, limits=mma.wmma_limits),
-    make_rung(HERE, "k02_mma_sync", "swizzled stages by cp.async, mma.sync, any layout", mma_sync,
-              dtypes=FLOAT32, limits=mma.limits, configs=configs, strided=True),
-    make_rung(HERE, "k03_triton_tiled", "tiles in Triton, transposed", triton_tiled, dtypes=FLOAT32, limits=grid_of_tiles),
-    make_rung(HERE, "k04_warpgroups", "Hopper: wgmma truncates floats to TF32, B transposed first", warpgroups,
-              dtypes=FLOAT32, limits=k_major.limits, devices=("cuda",), strided=True),
-    make_rung(HERE, "k05_turned_in_registers", "Hopper: the MN-major operand goes through registers, rounded to TF32 by TMA",
-              _turned.turned_in_registers, dtypes=FLOAT32, limits=_turned.limits, configs=_turned.configs, devices=("cuda",),
-              strided=True),
-    make_rung(HERE, "k06_skinny", "Hopper: few rows as wgmma's n, K divided; rows of B begin at any element",
-              _skinny.skinny, dtypes=FLOAT32, limits=_turned.limits, configs=_skinny.configs, devices=("cuda",), strided=True),
-)  # fmt: skip
+    make_rung(
+        HERE,
+        "k02_mma_sync",
+        "swizzled stages by cp.async, mma.sync, any layout",
+        mma_sync,
+        dtypes=FLOAT32,
+        limits=mma.limits,
+        configs=configs,
+        strided=True,
+    ),
+    make_rung(
+        HERE, "k03_triton_tiled", "tiles in Triton, transposed", triton_tiled, dtypes=FLOAT32, limits=grid_of_tiles
+    ),
+    make_rung(
+        HERE,
+        "k04_warpgroups",
+        "Hopper: wgmma truncates floats to TF32, B transposed first",
+        warpgroups,
+        dtypes=FLOAT32,
+        limits=k_major.limits,
+        devices=("cuda",),
+        strided=True,
+    ),
+    make_rung(
+        HERE,
+        "k05_turned_in_registers",
+        "Hopper: the MN-major operand goes through registers, rounded to TF32 by TMA",
+        _turned.turned_in_registers,
+        dtypes=FLOAT32,
+        limits=_turned.limits,
+        configs=_turned.configs,
+        devices=("cuda",),
+        strided=True,
+    ),
+    make_rung(
+        HERE,
+        "k06_skinny",
+        "Hopper: few rows as wgmma's n, K divided; rows of B begin at any element",
+        _skinny.skinny,
+        dtypes=FLOAT32,
+        limits=_turned.limits,
+        configs=_skinny.configs,
+        devices=("cuda",),
+        strided=True,
+    ),
+)
 
 
 def default(a: torch.Tensor, b: torch.Tensor) -> str | None:

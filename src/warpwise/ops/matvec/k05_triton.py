@@ -6,9 +6,7 @@ from warpwise import triton as wt
 
 
 @wt.jit
-def matvec_tiled(
-    a_ptr, x_ptr, y_ptr, m, k, row_stride, column_stride, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr
-):  # fmt: skip
+def matvec_tiled(a_ptr, x_ptr, y_ptr, m, k, row_stride, column_stride, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr):
     """a: (m, k) with any strides, in elements; x: (k,); y: (m,). Grid: cdiv(m, BLOCK_M) programs."""
     rows = (tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
     columns = tl.arange(0, BLOCK_K).to(tl.int64)

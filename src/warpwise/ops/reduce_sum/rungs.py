@@ -133,16 +133,25 @@ def rung(name: str, idea: str, launch: Launch, deterministic: bool = False) -> R
 
 RUNGS = (
     rung("k01_atomic_per_element", "one atomic an element", atomic_per_element),
-    rung("k02_interleaved_addressing", "a tree in shared memory, interleaved addressing",
-         one_element_a_thread("sum_interleaved_addressing", "k02_interleaved_addressing.cu")),
-    rung("k03_sequential_addressing", "a tree in shared memory, sequential addressing",
-         one_element_a_thread("sum_sequential_addressing", "k03_sequential_addressing.cu")),
-    rung("k04_add_during_load", "many elements a thread added before the tree",
-         resident_grid("sum_add_during_load", "k04_add_during_load.cu")),
+    rung(
+        "k02_interleaved_addressing",
+        "a tree in shared memory, interleaved addressing",
+        one_element_a_thread("sum_interleaved_addressing", "k02_interleaved_addressing.cu"),
+    ),
+    rung(
+        "k03_sequential_addressing",
+        "a tree in shared memory, sequential addressing",
+        one_element_a_thread("sum_sequential_addressing", "k03_sequential_addressing.cu"),
+    ),
+    rung(
+        "k04_add_during_load",
+        "many elements a thread added before the tree",
+        resident_grid("sum_add_during_load", "k04_add_during_load.cu"),
+    ),
     rung("k05_warp_shuffle", "the tree by warp shuffles", resident_grid("sum_warp_shuffle", "k05_warp_shuffle.cu")),
     rung("k06_two_passes", "16-byte loads, partial sums in a fixed order", two_passes, deterministic=True),
     rung("k07_triton_two_passes", "the same in Triton", triton_two_passes, deterministic=True),
-)  # fmt: skip
+)
 
 
 def default(input: torch.Tensor, dim: int | None) -> str | None:

@@ -56,9 +56,14 @@ def tiled(module: cuda.Module, kernel: str) -> Callable[..., None]:
     """The launcher of a kernel that has both configurations."""
 
     def launch(
-        c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
-        *, config: str | None = None,
-    ) -> None:  # fmt: skip
+        c: torch.Tensor,
+        a: torch.Tensor,
+        b: torch.Tensor,
+        scale_a: torch.Tensor,
+        scale_b: torch.Tensor,
+        *,
+        config: str | None = None,
+    ) -> None:
         chosen = WIDE if (config or configs(a, b, scale_a, scale_b)[0]) == WIDE.name else NARROW
         _launch(module, kernel, f", {chosen.columns}, {chosen.stages}", chosen, c, a, b, scale_a, scale_b)
 
@@ -66,9 +71,16 @@ def tiled(module: cuda.Module, kernel: str) -> Callable[..., None]:
 
 
 def _launch(
-    module: cuda.Module, kernel: str, arguments: str, chosen: Fp8Config,
-    c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
-) -> None:  # fmt: skip
+    module: cuda.Module,
+    kernel: str,
+    arguments: str,
+    chosen: Fp8Config,
+    c: torch.Tensor,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    scale_a: torch.Tensor,
+    scale_b: torch.Tensor,
+) -> None:
     left, right = k_major(a, b)
     scale_a, scale_b, by_row = contiguous_scales(scale_a, scale_b)
     if by_row and scale_b.data_ptr() % 8:  # read as float2

@@ -45,9 +45,22 @@ def triton_tiled(
     (m, k), n = left.shape, right.shape[0]
     block_m, block_n, block_k, warps, stages = tiles(a, b)
     scaled_matmul_tiled[(cdiv(m, block_m) * cdiv(n, block_n),)](
-        left, right, c, scale_a, scale_b, m, n, k, BY_ROW=by_row, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k,
-        GROUP=8, num_warps=warps, num_stages=stages,
-    )  # fmt: skip
+        left,
+        right,
+        c,
+        scale_a,
+        scale_b,
+        m,
+        n,
+        k,
+        BY_ROW=by_row,
+        BLOCK_M=block_m,
+        BLOCK_N=block_n,
+        BLOCK_K=block_k,
+        GROUP=8,
+        num_warps=warps,
+        num_stages=stages,
+    )
 
 
 def grid_of_tiles(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
@@ -75,9 +88,21 @@ def triton_descriptors(
     ]
     maps[2] = wt.out(maps[2])
     scaled_matmul_descriptors[(programs,)](
-        *maps, scale_a, scale_b, m, n, k, programs, BY_ROW=by_row, BLOCK_M=block_m, BLOCK_N=block_n,
-        BLOCK_K=block_k, GROUP=8, num_warps=warps, num_stages=stages,
-    )  # fmt: skip
+        *maps,
+        scale_a,
+        scale_b,
+        m,
+        n,
+        k,
+        programs,
+        BY_ROW=by_row,
+        BLOCK_M=block_m,
+        BLOCK_N=block_n,
+        BLOCK_K=block_k,
+        GROUP=8,
+        num_warps=warps,
+        num_stages=stages,
+    )
 
 
 def descriptor_limits(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:

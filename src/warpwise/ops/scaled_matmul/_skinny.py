@@ -116,9 +116,14 @@ class Fp8SkinnyConfig:
 
 
 def skinny(
-    c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
-    *, config: str | None = None,
-) -> None:  # fmt: skip
+    c: torch.Tensor,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    scale_a: torch.Tensor,
+    scale_b: torch.Tensor,
+    *,
+    config: str | None = None,
+) -> None:
     tiles = Fp8SkinnyConfig.named(config or skinny_configs(a, b, scale_a, scale_b)[0])
     (m, k), n = a.shape, b.shape[1]
     left, right = k_major(a, b)
@@ -132,9 +137,21 @@ def skinny(
         parts, counters = torch.empty(sums, dtype=torch.float32, device=c.device), semaphores(a, across * down)
     aligned = n % 8 == 0 and c.data_ptr() % 16 == 0
     SKINNY[tiles.kernel(a, b, by_row, aligned)][(across, down, tiles.outer), tiles.threads, tiles.shared](
-        of_a, of_b, cuda.out(c), scale_a, scale_b, parts, counters, m, n, tiles.columns, tiles.stages, deep,
-        cdiv(deep, tiles.split * tiles.outer), tiles.hints,
-    )  # fmt: skip
+        of_a,
+        of_b,
+        cuda.out(c),
+        scale_a,
+        scale_b,
+        parts,
+        counters,
+        m,
+        n,
+        tiles.columns,
+        tiles.stages,
+        deep,
+        cdiv(deep, tiles.split * tiles.outer),
+        tiles.hints,
+    )
 
 
 def skinny_configs(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> tuple[str, ...]:

@@ -12,9 +12,20 @@ from warpwise.triton import lib
 
 @wt.jit
 def scaled_matmul_tiled(
-    a_ptr, b_ptr, c_ptr, scale_a_ptr, scale_b_ptr, m, n, k, BY_ROW: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
-):  # fmt: skip
+    a_ptr,
+    b_ptr,
+    c_ptr,
+    scale_a_ptr,
+    scale_b_ptr,
+    m,
+    n,
+    k,
+    BY_ROW: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    GROUP: tl.constexpr,
+):
     """a: (m, k), b: (n, k), c: (m, n), row-major; scales: one each, or (m,) and (n,) if BY_ROW.
 
     Grid: cdiv(m, BLOCK_M) * cdiv(n, BLOCK_N) programs, in grouped raster order.
@@ -41,6 +52,7 @@ def scaled_matmul_tiled(
     else:
         accumulator *= tl.load(scale_a_ptr) * tl.load(scale_b_ptr)
     tl.store(
-        c_ptr + rows[:, None] * n + columns[None, :], accumulator.to(tl.bfloat16),
+        c_ptr + rows[:, None] * n + columns[None, :],
+        accumulator.to(tl.bfloat16),
         mask=row_mask[:, None] & column_mask[None, :],
-    )  # fmt: skip
+    )

@@ -12,9 +12,21 @@ from warpwise.triton import lib
 
 @wt.jit
 def scaled_matmul_descriptors(
-    a, b, c, scale_a_ptr, scale_b_ptr, m, n, k, programs, BY_ROW: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
-):  # fmt: skip
+    a,
+    b,
+    c,
+    scale_a_ptr,
+    scale_b_ptr,
+    m,
+    n,
+    k,
+    programs,
+    BY_ROW: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    GROUP: tl.constexpr,
+):
     """a: (m, k), b: (n, k), c: (m, n), descriptors with boxes of (BLOCK_M, BLOCK_K), (BLOCK_N, BLOCK_K),
     (BLOCK_M, BLOCK_N).
 

@@ -13,25 +13,68 @@ from warpwise.ops.scaled_matmul._launch import (
     naive,
     triton_descriptors,
     triton_tiled,
-)  # fmt: skip
+)
 from warpwise.ops.scaled_matmul._operands import HERE
 from warpwise.ops.scaled_matmul._skinny import any_size, few_tiles, skinny, skinny_configs
 
 RUNGS = (
     make_rung(HERE, "k01_naive", "one thread an element", naive, limits=grid_of_rows, strided=True),
-    make_rung(HERE, "k02_triton_tiled", "tiles in Triton, sums of k-tiles added in float32", triton_tiled,
-              limits=grid_of_tiles, strided=True),
-    make_rung(HERE, "k03_triton_descriptors", "persistent programs, operands by TMA", triton_descriptors,
-              limits=descriptor_limits, strided=True),
-    make_rung(HERE, "k04_warpgroups", "Hopper: two warpgroups alternate, one adds while the other multiplies",
-              warpgroups, limits=hopper, devices=("cuda",), strided=True),
-    make_rung(HERE, "k05_two_slices", "Hopper: sums of 256 products at a time in wgmma", two_slices,
-              limits=hopper, devices=("cuda",), strided=True, configs=configs),
-    make_rung(HERE, "k06_parts_in_flight", "Hopper: A in registers, two wgmma of 64 columns in flight in each warpgroup",
-              parts_in_flight, limits=hopper, devices=("cuda",), strided=True, configs=configs),
-    make_rung(HERE, "k07_skinny", "Hopper, few rows as wgmma's n, K divided", skinny,
-              limits=any_size, devices=("cuda",), strided=True, configs=skinny_configs),
-)  # fmt: skip
+    make_rung(
+        HERE,
+        "k02_triton_tiled",
+        "tiles in Triton, sums of k-tiles added in float32",
+        triton_tiled,
+        limits=grid_of_tiles,
+        strided=True,
+    ),
+    make_rung(
+        HERE,
+        "k03_triton_descriptors",
+        "persistent programs, operands by TMA",
+        triton_descriptors,
+        limits=descriptor_limits,
+        strided=True,
+    ),
+    make_rung(
+        HERE,
+        "k04_warpgroups",
+        "Hopper: two warpgroups alternate, one adds while the other multiplies",
+        warpgroups,
+        limits=hopper,
+        devices=("cuda",),
+        strided=True,
+    ),
+    make_rung(
+        HERE,
+        "k05_two_slices",
+        "Hopper: sums of 256 products at a time in wgmma",
+        two_slices,
+        limits=hopper,
+        devices=("cuda",),
+        strided=True,
+        configs=configs,
+    ),
+    make_rung(
+        HERE,
+        "k06_parts_in_flight",
+        "Hopper: A in registers, two wgmma of 64 columns in flight in each warpgroup",
+        parts_in_flight,
+        limits=hopper,
+        devices=("cuda",),
+        strided=True,
+        configs=configs,
+    ),
+    make_rung(
+        HERE,
+        "k07_skinny",
+        "Hopper, few rows as wgmma's n, K divided",
+        skinny,
+        limits=any_size,
+        devices=("cuda",),
+        strided=True,
+        configs=skinny_configs,
+    ),
+)
 
 
 def default(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:

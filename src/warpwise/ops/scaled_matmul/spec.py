@@ -100,9 +100,13 @@ def _scaled_mm(
         left, right = a.float() * scale_a, b.float() * scale_b
         return (left.double() @ right.double()).to(torch.bfloat16)
     return torch._scaled_mm(
-        _aligned(a), _aligned(b.t()).t(), scale_a.contiguous(), scale_b.contiguous(),
-        out_dtype=torch.bfloat16, use_fast_accum=fast,
-    )  # fmt: skip
+        _aligned(a),
+        _aligned(b.t()).t(),
+        scale_a.contiguous(),
+        scale_b.contiguous(),
+        out_dtype=torch.bfloat16,
+        use_fast_accum=fast,
+    )
 
 
 def _aligned(matrix: torch.Tensor) -> torch.Tensor:

@@ -96,8 +96,11 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_each_tool_runs_and_is_reported(launch: CapturedLaunch, fake: Path) -> None:
     found = sanitize([launch])
     assert {tool: len(findings) for tool, findings in found.items()} == {
-        "memcheck": 2, "racecheck": 2, "initcheck": 2, "synccheck": 1,
-    }  # fmt: skip
+        "memcheck": 2,
+        "racecheck": 2,
+        "initcheck": 2,
+        "synccheck": 1,
+    }
     assert (fake / "caching").read_text().strip() == "1"
 
 

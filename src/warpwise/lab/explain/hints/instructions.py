@@ -33,10 +33,15 @@ def divergence(launch: LaunchAnalysis) -> Iterator[Hint]:
         f"{here:.1f} are active."
     )
     yield Hint(
-        "OPT" if gain >= WORTH else "INF", "divergent warps", text, gain,
-        "smsp__thread_inst_executed_per_inst_executed.ratio", threads / executed, *place,
+        "OPT" if gain >= WORTH else "INF",
+        "divergent warps",
+        text,
+        gain,
+        "smsp__thread_inst_executed_per_inst_executed.ratio",
+        threads / executed,
+        *place,
         "Assign the work to consecutive threads, so that all lanes of a warp take the same branch.",
-    )  # fmt: skip
+    )
 
 
 def waiting(launch: LaunchAnalysis) -> Iterator[Hint]:
@@ -63,11 +68,16 @@ def waiting(launch: LaunchAnalysis) -> Iterator[Hint]:
             f"and the predicted rate is {rate / 1e9:,.0f} of {launch.hardware.dram_bytes_per_s / 1e9:,.0f} GB/s"
         )
     yield Hint(
-        "OPT" if gain >= WORTH else "INF", "waiting for memory" if read else "waiting", f"{text}.", gain,
-        "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio", share, *place,
+        "OPT" if gain >= WORTH else "INF",
+        "waiting for memory" if read else "waiting",
+        f"{text}.",
+        gain,
+        "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio",
+        share,
+        *place,
         "Issue several independent loads before the first use: unroll the loop, load 16 bytes at a time, or compute "
         "several elements per thread.",
-    )  # fmt: skip
+    )
 
 
 def _bytes_in_flight(launch: LaunchAnalysis) -> float:
@@ -110,9 +120,15 @@ def division(launch: LaunchAnalysis) -> Iterator[Hint]:
         )
         text = f"integer division is {percent(share)} of all instructions executed."
         yield Hint(
-            "OPT" if gain >= WORTH else "INF", "integer division", text, gain, "smsp__inst_executed.sum", cost, *place,
+            "OPT" if gain >= WORTH else "INF",
+            "integer division",
+            text,
+            gain,
+            "smsp__inst_executed.sum",
+            cost,
+            *place,
             "Make the divisor a template argument, map the quotient to a grid dimension, or update it in a loop.",
-        )  # fmt: skip
+        )
 
 
 def double_precision(launch: LaunchAnalysis) -> Iterator[Hint]:
@@ -134,8 +150,12 @@ def double_precision(launch: LaunchAnalysis) -> Iterator[Hint]:
     )
     place, _ = max(launch.places(double).items(), key=lambda item: launch.sum("executed", item[1]))
     yield Hint(
-        "OPT" if gain >= WORTH else "INF", "unintended double precision",
-        f"{count:,.0f} float64 instructions work on values converted from float32.", gain,
+        "OPT" if gain >= WORTH else "INF",
+        "unintended double precision",
+        f"{count:,.0f} float64 instructions work on values converted from float32.",
+        gain,
         "sm__inst_executed_pipe_fp64.sum",
-        count, *place, "Write literals as 1.0f, and call expf, sqrtf and the other float functions.",
-    )  # fmt: skip
+        count,
+        *place,
+        "Write literals as 1.0f, and call expf, sqrtf and the other float functions.",
+    )

@@ -45,9 +45,14 @@ def occupancy(launch: LaunchAnalysis) -> Iterator[Hint]:
         f"{listed(dict.fromkeys(needs[name] for name in causes))} allow {fits.blocks} blocks."
     )
     yield Hint(
-        "OPT" if gain >= WORTH else "INF", "low occupancy", text, gain, "sm__maximum_warps_per_active_cycle_pct",
-        100 * fits.fraction, idea=_CURES[causes[0]] if causes else "",
-    )  # fmt: skip
+        "OPT" if gain >= WORTH else "INF",
+        "low occupancy",
+        text,
+        gain,
+        "sm__maximum_warps_per_active_cycle_pct",
+        100 * fits.fraction,
+        idea=_CURES[causes[0]] if causes else "",
+    )
 
 
 def waves(launch: LaunchAnalysis) -> Iterator[Hint]:
@@ -67,9 +72,14 @@ def waves(launch: LaunchAnalysis) -> Iterator[Hint]:
         f"the last wave is {percent(tail)} full."
     )
     yield Hint(
-        "OPT", "partial wave", text, gain, "launch__waves_per_multiprocessor", full,
+        "OPT",
+        "partial wave",
+        text,
+        gain,
+        "launch__waves_per_multiprocessor",
+        full,
         idea="Choose a grid of whole waves, or a persistent kernel whose blocks loop over the work.",
-    )  # fmt: skip
+    )
 
 
 def small_grid(launch: LaunchAnalysis) -> Iterator[Hint]:
@@ -81,9 +91,14 @@ def small_grid(launch: LaunchAnalysis) -> Iterator[Hint]:
     gain = launch.speedup(dict.fromkeys((*_PER_SM, "latency"), share))
     text = f"{blocks} {'block leaves' if blocks == 1 else 'blocks leave'} {sms - blocks} of {sms} SMs idle."
     yield Hint(
-        "OPT" if gain >= WORTH else "INF", "grid too small", text, gain, "launch__grid_size", float(blocks),
+        "OPT" if gain >= WORTH else "INF",
+        "grid too small",
+        text,
+        gain,
+        "launch__grid_size",
+        float(blocks),
         idea="Split the work among more blocks, and combine their results in a second pass or by atomics.",
-    )  # fmt: skip
+    )
 
 
 def overhead(launch: LaunchAnalysis) -> Iterator[Hint]:
@@ -93,9 +108,14 @@ def overhead(launch: LaunchAnalysis) -> Iterator[Hint]:
         return
     text = f"launching an empty kernel takes about {empty * 1e6:.1f} µs of the {time * 1e6:.1f} µs predicted."
     yield Hint(
-        "INF", "launch overhead", text, None, "gpu__time_duration.sum", time * 1e9,
+        "INF",
+        "launch overhead",
+        text,
+        None,
+        "gpu__time_duration.sum",
+        time * 1e9,
         idea="Fuse neighbouring operations into one kernel, or batch small problems.",
-    )  # fmt: skip
+    )
 
 
 def roof(launch: LaunchAnalysis) -> Iterator[Hint]:
@@ -109,16 +129,25 @@ def roof(launch: LaunchAnalysis) -> Iterator[Hint]:
             "Only moving fewer bytes would be faster."
         )
         yield Hint(
-            "INF", "near the roofline", text, None, "dram__bytes.sum", float(prediction.floor_bytes),
+            "INF",
+            "near the roofline",
+            text,
+            None,
+            "dram__bytes.sum",
+            float(prediction.floor_bytes),
             idea="Fuse with neighbouring operations, so that intermediate results do not go through DRAM.",
-        )  # fmt: skip
+        )
         return
     busiest = prediction.busiest if prediction.demands else ""
     if busiest in ("FMA", "tensor", "FP64", "SFU (XU)") and prediction.utilisation(busiest) >= 0.8:
         text = f"the {busiest} pipe is busy {percent(prediction.utilisation(busiest))} of the predicted time."
         ideas = {"FMA": "Tensor cores multiply several times faster, for bf16, fp16 and TF32."}
         yield Hint(
-            "INF", "near the roofline", text, None, "sm__inst_executed_pipe_fma.sum",
+            "INF",
+            "near the roofline",
+            text,
+            None,
+            "sm__inst_executed_pipe_fma.sum",
             prediction.demands[busiest].amount,
             idea=ideas.get(busiest, ""),
-        )  # fmt: skip
+        )

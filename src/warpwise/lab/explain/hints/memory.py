@@ -58,9 +58,15 @@ def uncoalesced(launch: LaunchAnalysis) -> Iterator[Hint]:
             )
             metric = f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum"
             yield Hint(
-                "OPT" if gain >= WORTH else "INF", f"uncoalesced {noun}s", text, gain, metric, sectors, *place,
+                "OPT" if gain >= WORTH else "INF",
+                f"uncoalesced {noun}s",
+                text,
+                gain,
+                metric,
+                sectors,
+                *place,
                 _DENSE if dense else _SCATTERED,
-            )  # fmt: skip
+            )
 
 
 def _singly(chosen: np.ndarray) -> Iterator[np.ndarray]:
@@ -96,10 +102,15 @@ def reused(launch: LaunchAnalysis) -> Iterator[Hint]:
         f"{times:,.0f} times. This line reads {percent(launch.sum('ideal_sectors', chosen) / asked)} of them."
     )
     yield Hint(
-        "OPT" if gain >= WORTH else "INF", "repeated loads of the same data", text, gain,
-        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", launch.sum("sectors", loads), *place,
+        "OPT" if gain >= WORTH else "INF",
+        "repeated loads of the same data",
+        text,
+        gain,
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+        launch.sum("sectors", loads),
+        *place,
         "Load a tile once into shared memory, or keep values in registers for several uses.",
-    )  # fmt: skip
+    )
 
 
 def narrow(launch: LaunchAnalysis) -> Iterator[Hint]:
@@ -136,10 +147,15 @@ def narrow(launch: LaunchAnalysis) -> Iterator[Hint]:
         f"be {requests_all * fewer:,.0f}, with {1 / fewer:.0f} times the bytes in flight."
     )
     yield Hint(
-        "OPT", "narrow accesses", text, gain, f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum", requests_all,
+        "OPT",
+        "narrow accesses",
+        text,
+        gain,
+        f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum",
+        requests_all,
         *place,
         "Give each thread several consecutive elements and read them as one float4 (16 bytes), where rows are aligned.",
-    )  # fmt: skip
+    )
 
 
 def local(launch: LaunchAnalysis) -> Iterator[Hint]:
@@ -179,9 +195,15 @@ def local(launch: LaunchAnalysis) -> Iterator[Hint]:
     text = f"{what} {requests:,.0f} requests move {sectors:,.0f} sectors"
     text += f" of {program.local_bytes} bytes per thread." if program.local_bytes else "."
     yield Hint(
-        "OPT" if gain >= WORTH else "INF", title, text, gain, "l1tex__t_requests_pipe_lsu_mem_local_op_ld.sum",
-        launch.sum("requests", launch.table.accesses("local", "ld")), *place, idea,
-    )  # fmt: skip
+        "OPT" if gain >= WORTH else "INF",
+        title,
+        text,
+        gain,
+        "l1tex__t_requests_pipe_lsu_mem_local_op_ld.sum",
+        launch.sum("requests", launch.table.accesses("local", "ld")),
+        *place,
+        idea,
+    )
 
 
 def atomics(launch: LaunchAnalysis) -> Iterator[Hint]:
@@ -196,7 +218,12 @@ def atomics(launch: LaunchAnalysis) -> Iterator[Hint]:
         places = f"at most {targets:,} addresses" if targets > 1 else "one address"
         text = f"{operations:,.0f} atomic operations update {places}; those on one address are serialised."
         yield Hint(
-            "OPT", "contended atomics", text, gain,
-            "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum", launch.sum("requests", chosen), *place,
+            "OPT",
+            "contended atomics",
+            text,
+            gain,
+            "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum",
+            launch.sum("requests", chosen),
+            *place,
             "Reduce within the block first (shuffles, or copies in shared memory), then use one atomic per block.",
-        )  # fmt: skip
+        )

@@ -36,10 +36,15 @@ def conflicts(launch: LaunchAnalysis) -> Iterator[Hint]:
                 f"do{apart}: lanes access different words of one bank. ({met:,.0f} bank conflicts)"
             )
             yield Hint(
-                "OPT" if gain >= WORTH else "INF", "bank conflicts", text, gain,
-                f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{op}.sum", met, *place,
+                "OPT" if gain >= WORTH else "INF",
+                "bank conflicts",
+                text,
+                gain,
+                f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{op}.sum",
+                met,
+                *place,
                 "Pad each row of the tile by one element, or permute columns by the row index (swizzle).",
-            )  # fmt: skip
+            )
 
 
 def crowded_atomics(launch: LaunchAnalysis) -> Iterator[Hint]:
@@ -53,10 +58,15 @@ def crowded_atomics(launch: LaunchAnalysis) -> Iterator[Hint]:
             f"an atomic on shared memory takes {passes / requests:.1f} wavefronts: lanes update one word or one bank."
         )
         yield Hint(
-            "OPT" if gain >= WORTH else "INF", "contended atomics in shared memory", text, gain,
-            "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum", passes, *place,
+            "OPT" if gain >= WORTH else "INF",
+            "contended atomics in shared memory",
+            text,
+            gain,
+            "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum",
+            passes,
+            *place,
             "Keep a copy for each warp or each lane, and add the copies at the end.",
-        )  # fmt: skip
+        )
 
 
 def through_shared(launch: LaunchAnalysis) -> Iterator[Hint]:
@@ -81,10 +91,15 @@ def through_shared(launch: LaunchAnalysis) -> Iterator[Hint]:
     place, _ = max(launch.places(loads).items(), key=lambda item: launch.sum("requests", item[1]))
     text = f"each load from shared memory serves {products / requests:.1f} multiply-adds; an 8 x 8 tile gives 16."
     yield Hint(
-        "OPT", "little reuse of values from shared memory", text, gain, "smsp__inst_executed_op_shared_ld.sum",
-        requests, *place,
+        "OPT",
+        "little reuse of values from shared memory",
+        text,
+        gain,
+        "smsp__inst_executed_op_shared_ld.sum",
+        requests,
+        *place,
         "Compute a tile of outputs per thread in registers, so that a loaded value is used by a whole row or column.",
-    )  # fmt: skip
+    )
 
 
 def idle_barriers(launch: LaunchAnalysis) -> Iterator[Hint]:
@@ -106,11 +121,17 @@ def idle_barriers(launch: LaunchAnalysis) -> Iterator[Hint]:
             continue
         waits = float(executed[i])
         yield Hint(
-            "OPT", "redundant barrier",
+            "OPT",
+            "redundant barrier",
             f"no access to shared or global memory before this barrier conflicts with one after it; "
             f"{waits:,.0f} warps waited.",
-            None, "smsp__inst_executed.sum", waits, instruction.file, instruction.line, "Leave it out.",
-        )  # fmt: skip
+            None,
+            "smsp__inst_executed.sum",
+            waits,
+            instruction.file,
+            instruction.line,
+            "Leave it out.",
+        )
 
 
 def _successors(program: tuple[Instruction, ...]) -> list[list[int]] | None:

@@ -80,9 +80,18 @@ def _device(
 ) -> Hardware:
     profile = Profile.of(target)
     return Hardware(
-        name, profile, sms, clock * GHZ, dram * GBPS, int(l2_mib * MIB), 0.863 * clock * GHZ, slices, source,
-        MappingProxyType(rates(profile)), MappingProxyType(dict(profile.flops_per_clock)),
-    )  # fmt: skip
+        name,
+        profile,
+        sms,
+        clock * GHZ,
+        dram * GBPS,
+        int(l2_mib * MIB),
+        0.863 * clock * GHZ,
+        slices,
+        source,
+        MappingProxyType(rates(profile)),
+        MappingProxyType(dict(profile.flops_per_clock)),
+    )
 
 
 _DEVICES: dict[tuple[int, int], Hardware] = {
@@ -129,10 +138,14 @@ def _of_gpu(here: Description, device: str) -> Hardware:
     computed = 0.9 * (here.peak_bandwidth or base.dram_bytes_per_s / 0.9)
     origin = "its measured copy rate" if measured else "90 % of its computed memory bandwidth"
     return replace(
-        base, name=here.name, sm_count=here.sm_count or base.sm_count, clock_hz=here.clock_hz or base.clock_hz,
-        l2_bytes=here.l2_bytes or base.l2_bytes, dram_bytes_per_s=measured.copy if measured else computed,
+        base,
+        name=here.name,
+        sm_count=here.sm_count or base.sm_count,
+        clock_hz=here.clock_hz or base.clock_hz,
+        l2_bytes=here.l2_bytes or base.l2_bytes,
+        dram_bytes_per_s=measured.copy if measured else computed,
         source=f"the driver's sizes and clocks, {origin}; else the constants of {base.name}",
-    )  # fmt: skip
+    )
 
 
 def _of_profile(profile: Profile) -> Hardware:

@@ -179,8 +179,10 @@ def _instruction_metrics(table: CounterTable, chosen: np.ndarray) -> dict[str, f
     matrices = table.of("LDSM")  # among the wavefronts of loads, but instructions of their own
     found["smsp__inst_executed_op_ldsm.sum"] = table.sum("executed", matrices & chosen)
     for name, column, prefix in (
-        (_WAVEFRONTS, "wavefronts", "op_"), (_CONFLICTS, "conflicts", "op_"), (_SHARED, "executed", ""),
-    ):  # fmt: skip
+        (_WAVEFRONTS, "wavefronts", "op_"),
+        (_CONFLICTS, "conflicts", "op_"),
+        (_SHARED, "executed", ""),
+    ):
         for op in _OPS["shared"]:
             if name == _SHARED and op == "ldgsts":
                 continue

@@ -112,10 +112,20 @@ def occupancy(
     config = configured(profile, shared, max(places, 1))
     limits["shared memory"] = config // shared if shared else profile.blocks_per_sm
     return Occupancy(
-        profile, threads, warps, registers, of_warp // profile.warp_size, static_shared, dynamic_shared, shared,
-        config, local,
-        limits, 0 if refusal else min(limits.values()), refusal,
-    )  # fmt: skip
+        profile,
+        threads,
+        warps,
+        registers,
+        of_warp // profile.warp_size,
+        static_shared,
+        dynamic_shared,
+        shared,
+        config,
+        local,
+        limits,
+        0 if refusal else min(limits.values()),
+        refusal,
+    )
 
 
 def _round_up(value: int, unit: int) -> int:

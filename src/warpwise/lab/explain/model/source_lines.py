@@ -40,7 +40,7 @@ COLUMNS = (
     Column("sectors", "sectors", "ideal_sectors", "32-byte sectors of global memory, and factor over the ideal"),
     Column("local_sectors", "local", explained="sectors of local memory: spills and indexed arrays"),
     Column("wavefronts", "shared", "ideal_wavefronts", "shared memory wavefronts, and factor over the ideal"),
-)  # fmt: skip
+)
 
 
 def shown_columns(lines: Iterable[Line]) -> list[Column]:
@@ -69,10 +69,14 @@ def lines(
         text = sources.get(name, ())
         made.append(
             Line(
-                name, number, text[number - 1] if number <= len(text) else "", dict(metrics.get((file, number), {})),
-                _counters(program, counts, indices), tuple(indices),
+                name,
+                number,
+                text[number - 1] if number <= len(text) else "",
+                dict(metrics.get((file, number), {})),
+                _counters(program, counts, indices),
+                tuple(indices),
             )
-        )  # fmt: skip
+        )
     return tuple(sorted(made, key=lambda line: (line.file, line.number)))
 
 

@@ -180,7 +180,9 @@ def _of_multiprocessors(table: CounterTable, hardware: Hardware) -> dict[str, tu
         "L1 tag stage": (stages.tag_passes(table), "lookups of up to 4 lines", 1.0),
         "L1 data stage": (shared + lines, f"wavefronts ({shared:,.0f} of shared memory)", 1.0),
         "LSU issue": (pipes["lsu"], "instructions", rate["lsu"]),
-        "FMA": (pipes["fmaheavy"], "integer multiply-adds", rate["fmaheavy"]) if heavy else (pipes["fma"], "instructions", rate["fma"]),
+        "FMA": (pipes["fmaheavy"], "integer multiply-adds", rate["fmaheavy"])
+        if heavy
+        else (pipes["fma"], "instructions", rate["fma"]),
         "ALU": (pipes["alu"], "instructions", rate["alu"]),
         "FP64": (pipes["fp64"], "instructions", rate["fp64"]),
         "tensor": (_matrix_flops(table), "FLOPs", hardware.tensor_flops.get("fp16", 1024.0)),
@@ -189,7 +191,7 @@ def _of_multiprocessors(table: CounterTable, hardware: Hardware) -> dict[str, tu
         "ADU": (pipes["adu"], "instructions", rate["adu"]),
         "CBU": (pipes["cbu"], "instructions", rate["cbu"]),
         "issue slots": (table.sum("executed", table.all), "warp instructions", rate["issue"]),
-    }  # fmt: skip
+    }
 
 
 def _matrix_flops(table: CounterTable) -> float:

@@ -52,11 +52,18 @@ def _fragment(explanation: Explanation, line: int | None, style: bool) -> Markup
     anchors = {(line.file, line.number): _anchor(identity, line) for line, _ in drawn}
     columns = source_lines.shown_columns(explanation.lines)
     return _TEMPLATES.render(
-        "explanation.html", explanation=explanation, identity=identity, style=style, facts=_facts(explanation),
-        units=_units(explanation), hints=_hints(explanation, anchors), files=_files(explanation, columns, anchors),
-        legend=any(column.best for column in columns), draw=svg.request,
+        "explanation.html",
+        explanation=explanation,
+        identity=identity,
+        style=style,
+        facts=_facts(explanation),
+        units=_units(explanation),
+        hints=_hints(explanation, anchors),
+        files=_files(explanation, columns, anchors),
+        legend=any(column.best for column in columns),
+        draw=svg.request,
         drawn=[{"line": line, "requests": requests, "anchor": _anchor(identity, line)} for line, requests in drawn],
-    )  # fmt: skip
+    )
 
 
 def _identity(explanation: Explanation) -> str:
@@ -84,11 +91,13 @@ def _drawn(explanation: Explanation, chosen: Line | None) -> Drawn:
 def _facts(explanation: Explanation) -> list[tuple[str, str]]:
     needs, fits = explanation.resources, explanation.occupancy
     facts = [
-        ("target", explanation.target), ("grid", dimensions(explanation.grid)),
+        ("target", explanation.target),
+        ("grid", dimensions(explanation.grid)),
         ("block", dimensions(explanation.block)),
-        ("registers", f"{needs.registers}"), ("shared memory", size(needs.shared)),
+        ("registers", f"{needs.registers}"),
+        ("shared memory", size(needs.shared)),
         ("spilled", size(needs.spill_stores) if needs.spill_stores else "nothing"),
-    ]  # fmt: skip
+    ]
     if fits is not None:
         facts.append(("occupancy", fits.refusal or f"{percent(fits.fraction)}, by {listed(fits.binding)}"))
     if explanation.sampled:
@@ -104,21 +113,29 @@ def _units(explanation: Explanation) -> list[dict[str, Any]]:
     ordered = sorted(expected.units.items(), key=lambda item: -item[1])[:_UNITS]
     longest = max(expected.time, ordered[0][1]) or 1.0
     return [
-        {"name": name, "seconds": needed, "width": f"{100 * needed / longest:.1f}", "demand": expected.demands.get(name)}
+        {
+            "name": name,
+            "seconds": needed,
+            "width": f"{100 * needed / longest:.1f}",
+            "demand": expected.demands.get(name),
+        }
         for name, needed in ordered
-    ]  # fmt: skip
+    ]
 
 
 def _hints(explanation: Explanation, anchors: Mapping[tuple[str, int], str]) -> list[dict[str, Any]]:
     return [
         {
-            "kind": hint.kind, "title": hint.title, "text": hint.text, "idea": hint.idea,
+            "kind": hint.kind,
+            "title": hint.title,
+            "text": hint.text,
+            "idea": hint.idea,
             "gain": times(hint.speedup) if hint.speedup and hint.speedup >= _WASTEFUL else "",
             "place": f"{Path(hint.file).name}:{hint.line}" if hint.line else "",
             "anchor": anchors.get((hint.file, hint.line), "") if hint.line else "",
         }
         for hint in explanation.hints
-    ]  # fmt: skip
+    ]
 
 
 def _files(
@@ -145,11 +162,16 @@ def _file(
             continue
         line = own.get(number)
         shares = [line.counters.get(column.key, 0) / whole[column.key] for column in columns] if line else []
-        rows.append({
-            "number": number, "code": text[number - 1] if number <= len(text) else line.text if line else "",
-            "heat": max(map(heat, shares), default=0), "ran": line is not None and bool(line.counters.get("executed")),
-            "anchor": anchors.get((file, number), ""), "cells": [_cell(line, column, whole) for column in columns],
-        })  # fmt: skip
+        rows.append(
+            {
+                "number": number,
+                "code": text[number - 1] if number <= len(text) else line.text if line else "",
+                "heat": max(map(heat, shares), default=0),
+                "ran": line is not None and bool(line.counters.get("executed")),
+                "anchor": anchors.get((file, number), ""),
+                "cells": [_cell(line, column, whole) for column in columns],
+            }
+        )
     return {"name": Path(file).name, "main": main, "known": len(own), "columns": columns, "rows": rows}
 
 
@@ -163,9 +185,11 @@ def _cell(line: Line | None, column: Column, whole: Mapping[str, float]) -> dict
     wasteful = factor is not None and factor > _WASTEFUL
     need = share / factor if factor and wasteful else share
     return {
-        "title": column.title, "best": column.best,
+        "title": column.title,
+        "best": column.best,
         "text": percent(share) if column.key == "stall_cycles" else count(value),
-        "need": f"{100 * need:.1f}", "waste": f"{100 * (share - need):.1f}" if wasteful else "",
+        "need": f"{100 * need:.1f}",
+        "waste": f"{100 * (share - need):.1f}" if wasteful else "",
         "factor": times(factor) if factor else "",
         "tip": f"{value:,.0f}: {percent(share)} of all" + (f", {times(factor)} the ideal" if factor else ""),
-    }  # fmt: skip
+    }

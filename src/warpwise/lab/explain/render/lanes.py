@@ -121,13 +121,23 @@ def global_request(counts: Counts, sample: Sample) -> Request:
     )
     lanes = tuple((lane, _place(name, address - start, element, local)) for lane, address in active)
     return Request(
-        sample.instruction, instruction.text, "local" if local else "global", _action(instruction.opcode), sample.bytes,
-        len(active), sample.sectors, -(-len(distinct) // SECTOR), _requests(counts, sample.instruction), rows, lanes,
+        sample.instruction,
+        instruction.text,
+        "local" if local else "global",
+        _action(instruction.opcode),
+        sample.bytes,
+        len(active),
+        sample.sectors,
+        -(-len(distinct) // SECTOR),
+        _requests(counts, sample.instruction),
+        rows,
+        lanes,
         name,
-        sample.block, sample.warp,
+        sample.block,
+        sample.warp,
         _pattern([address for _, address in places], min(WORD, sample.bytes) if local else sample.bytes, element),
         sum(sum(row.sectors) for row in rows),
-    )  # fmt: skip
+    )
 
 
 def _words(address: int, size: int, stride: int) -> range:
@@ -150,10 +160,23 @@ def shared_request(counts: Counts, sample: Sample) -> Request:
             rows.append(MemoryRow(f"wavefront {len(rows) + 1}", cells))
     lanes = tuple((lane, f"byte {address}, bank {address // WORD % BANKS}") for lane, address in active)
     return Request(
-        sample.instruction, instruction.text, "shared", action, sample.bytes, len(active), sample.wavefronts,
-        _ideal_wavefronts(counts, sample), _requests(counts, sample.instruction), tuple(rows), lanes, "shared memory",
-        sample.block, sample.warp, _pattern([address for _, address in active], sample.bytes, 1), len(rows),
-    )  # fmt: skip
+        sample.instruction,
+        instruction.text,
+        "shared",
+        action,
+        sample.bytes,
+        len(active),
+        sample.wavefronts,
+        _ideal_wavefronts(counts, sample),
+        _requests(counts, sample.instruction),
+        tuple(rows),
+        lanes,
+        "shared memory",
+        sample.block,
+        sample.warp,
+        _pattern([address for _, address in active], sample.bytes, 1),
+        len(rows),
+    )
 
 
 def _groups(active: Sequence[tuple[int, int]], width: int) -> Iterator[list[tuple[int, int]]]:

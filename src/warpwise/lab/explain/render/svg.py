@@ -67,9 +67,13 @@ def request(one: Request, identity: str) -> Markup:
         rest = f"and {len(one.rows) - len(shown)} more"
         parts.append(label(LEFT, top + len(shown) * HEIGHT + 16, rest, class_="ww-faint"))
     return element(
-        "svg", *parts, viewBox=f"0 0 {WIDTH} {height}", role="img", class_="ww-lanes",
+        "svg",
+        *parts,
+        viewBox=f"0 0 {WIDTH} {height}",
+        role="img",
+        class_="ww-lanes",
         aria_labelledby=f"{identity}-t {identity}-d",
-    )  # fmt: skip
+    )
 
 
 def _lanes(one: Request) -> Markup:
@@ -79,9 +83,14 @@ def _lanes(one: Request) -> Markup:
     for lane in range(LANES):
         on = lane in places
         box = element(
-            "rect", x=column(lane) + 1, y=TOP, width=CELL - 2, height=CELL - 2, rx=4,
+            "rect",
+            x=column(lane) + 1,
+            y=TOP,
+            width=CELL - 2,
+            height=CELL - 2,
+            rx=4,
             **({"fill": LANE_COLOURS[lane]} if on else {"class_": "ww-off"}),
-        )  # fmt: skip
+        )
         number = label(
             column(lane) + CELL / 2, TOP + 13, str(lane), class_="ww-lane" if on else "ww-faint", text_anchor="middle"
         )

@@ -131,9 +131,12 @@ def _limiter(explanation: Explanation, width: int) -> Iterator[StyledLine]:
         return
     yield [("", "")]
     yield [
-        (f"{seconds(expected.time)} predicted", "bold"), (" on one ", ""), (expected.device, ""), (", limited by ", ""),
+        (f"{seconds(expected.time)} predicted", "bold"),
+        (" on one ", ""),
+        (expected.device, ""),
+        (", limited by ", ""),
         (expected.limiter, f"bold {HOT}"),
-    ]  # fmt: skip
+    ]
     yield [(f"accessing each distinct byte once takes {seconds(expected.floor)}", "dim")]
     ordered = sorted(expected.units.items(), key=lambda item: -item[1])
     longest = ordered[0][1] or 1.0
@@ -246,9 +249,14 @@ def _elsewhere(
 
 
 def _source_row(
-    number: int, code: str, line: Line | None, columns: list[Column], most: dict[str, float], room: int,
-    chosen: Line | None
-) -> StyledLine:  # fmt: skip
+    number: int,
+    code: str,
+    line: Line | None,
+    columns: list[Column],
+    most: dict[str, float],
+    room: int,
+    chosen: Line | None,
+) -> StyledLine:
     hottest = max((heat(_share(line, column, most)) for column in columns), default=0) if line else 0
     mark = "▶" if line is not None and line is chosen else " "
     row: StyledLine = [(f"{number:>5}", HEAT[hottest]), (mark, "bold cyan"), (MARKS[hottest] + " ", HEAT[hottest])]
@@ -309,10 +317,13 @@ def _accesses(explanation: Explanation, width: int) -> Iterator[StyledLine]:
     for one in explanation.accesses:
         factor = one.sectors / one.ideal_sectors if one.ideal_sectors else 1.0
         yield [
-            (f"  {one.line:>5} ", "dim"), (f"{one.what:<6} {one.tensor:<14}"[:22], ""), (f"{size(one.bytes):>9}", ""),
+            (f"  {one.line:>5} ", "dim"),
+            (f"{one.what:<6} {one.tensor:<14}"[:22], ""),
+            (f"{size(one.bytes):>9}", ""),
             (f"  {count(one.requests):>7} requests  {count(one.sectors):>7} sectors", ""),
-            (f" {times(factor):>5}", f"bold {HOT}" if factor > 1.05 else GOOD), (f"  {one.vector} bytes a lane", "dim"),
-        ]  # fmt: skip
+            (f" {times(factor):>5}", f"bold {HOT}" if factor > 1.05 else GOOD),
+            (f"  {one.vector} bytes a lane", "dim"),
+        ]
 
 
 def _lanes(explanation: Explanation, line: Line, width: int) -> Iterator[StyledLine]:

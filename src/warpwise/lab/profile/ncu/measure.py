@@ -75,11 +75,18 @@ def described(launch: CapturedLaunch) -> dict[str, Any]:
     launcher = launch.launcher
     module = launcher.kernel.module
     return {
-        "text": module.text, "file": module.file, "include": [str(folder) for folder in module.include],
-        "define": module.define, "target": module.target, "constants": dict(module.constants.values),
-        "expression": launcher.kernel.expression, "grid": launcher.grid, "block": launcher.block,
-        "shared_bytes": launcher.shared_bytes, "args": [_as_tensor(value) for value in launch.args],
-    }  # fmt: skip
+        "text": module.text,
+        "file": module.file,
+        "include": [str(folder) for folder in module.include],
+        "define": module.define,
+        "target": module.target,
+        "constants": dict(module.constants.values),
+        "expression": launcher.kernel.expression,
+        "grid": launcher.grid,
+        "block": launcher.block,
+        "shared_bytes": launcher.shared_bytes,
+        "args": [_as_tensor(value) for value in launch.args],
+    }
 
 
 def restored(data: dict[str, Any]) -> CapturedLaunch:

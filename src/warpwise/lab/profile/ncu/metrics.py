@@ -12,29 +12,50 @@ def _sums(*names: str) -> tuple[str, ...]:
 
 
 GLOBAL = _sums(
-    *(f"l1tex__t_{what}_pipe_lsu_mem_global_op_{op}" for what in ("requests", "sectors") for op in ("ld", "st", "red", "atom")),
+    *(
+        f"l1tex__t_{what}_pipe_lsu_mem_global_op_{op}"
+        for what in ("requests", "sectors")
+        for op in ("ld", "st", "red", "atom")
+    ),
     *(f"l1tex__t_{what}_pipe_lsu_mem_local_op_{op}" for what in ("requests", "sectors") for op in ("ld", "st")),
-    *(f"l1tex__t_sectors_pipe_lsu_mem_{space}_op_{op}_lookup_{found}"
-      for space in ("global", "local") for op in ("ld", "st") for found in ("hit", "miss")),
+    *(
+        f"l1tex__t_sectors_pipe_lsu_mem_{space}_op_{op}_lookup_{found}"
+        for space in ("global", "local")
+        for op in ("ld", "st")
+        for found in ("hit", "miss")
+    ),
     "l1tex__t_requests_pipe_lsu_mem_global_op_ldgsts_cache_access",
     "l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_access",
-    "l1tex__t_requests", "l1tex__t_sectors", "l1tex__t_sectors_pipe_lsu_lookup_hit",
+    "l1tex__t_requests",
+    "l1tex__t_sectors",
+    "l1tex__t_sectors_pipe_lsu_lookup_hit",
     "l1tex__t_sectors_pipe_lsu_lookup_miss",
-    "l1tex__t_set_accesses", "l1tex__t_set_conflicts",
-    "l1tex__t_output_wavefronts", "l1tex__t_output_wavefronts_pipe_lsu",
-    "l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_ld", "l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_st",
-    "l1tex__m_xbar2l1tex_read_sectors", "l1tex__m_l1tex2xbar_write_sectors",
-)  # fmt: skip
+    "l1tex__t_set_accesses",
+    "l1tex__t_set_conflicts",
+    "l1tex__t_output_wavefronts",
+    "l1tex__t_output_wavefronts_pipe_lsu",
+    "l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_ld",
+    "l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_st",
+    "l1tex__m_xbar2l1tex_read_sectors",
+    "l1tex__m_l1tex2xbar_write_sectors",
+)
 """Global and local memory in L1: requests, sectors, hits, the tag stage."""
 
 SHARED = _sums(
-    *(f"l1tex__data_{what}_mem_shared{op}"
-      for what in ("pipe_lsu_wavefronts", "bank_conflicts_pipe_lsu") for op in ("", "_op_ld", "_op_st", "_op_atom", "_op_ldgsts")),
+    *(
+        f"l1tex__data_{what}_mem_shared{op}"
+        for what in ("pipe_lsu_wavefronts", "bank_conflicts_pipe_lsu")
+        for op in ("", "_op_ld", "_op_st", "_op_atom", "_op_ldgsts")
+    ),
     *(f"smsp__inst_executed_op_shared_{op}" for op in ("ld", "st", "atom", "atom_dot_alu", "atom_dot_cas")),
-    "smsp__inst_executed_op_ldsm", "smsp__inst_executed_op_ldgsts",
-    "l1tex__lsuin_requests", "l1tex__data_pipe_lsu_wavefronts",
-    "l1tex__data_bank_reads", "l1tex__data_bank_writes", "l1tex__data_bank_conflicts_pipe_lsu",
-)  # fmt: skip
+    "smsp__inst_executed_op_ldsm",
+    "smsp__inst_executed_op_ldgsts",
+    "l1tex__lsuin_requests",
+    "l1tex__data_pipe_lsu_wavefronts",
+    "l1tex__data_bank_reads",
+    "l1tex__data_bank_writes",
+    "l1tex__data_bank_conflicts_pipe_lsu",
+)
 """Shared memory and the data stage: instructions, wavefronts, bank conflicts."""
 
 INSTRUCTIONS = (
@@ -60,12 +81,21 @@ CACHES = (
     *_sums(
         *(f"lts__t_sectors_op_{op}" for op in ("read", "write", "atom", "red")),
         *(f"lts__t_requests_srcunit_tex{op}" for op in ("", "_op_read", "_op_write", "_op_red", "_op_atom")),
-        *(f"lts__t_sectors_srcunit_tex{op}" for op in ("", "_op_read", "_op_write", "_op_red", "_op_atom", "_lookup_hit", "_lookup_miss")),
-        "lts__t_sectors", "lts__t_sectors_lookup_hit", "lts__t_sectors_lookup_miss",
-        "dram__bytes_read", "dram__bytes_write", "dram__sectors_read", "dram__sectors_write",
-        "dram__bytes_op_read", "dram__bytes_op_write",
+        *(
+            f"lts__t_sectors_srcunit_tex{op}"
+            for op in ("", "_op_read", "_op_write", "_op_red", "_op_atom", "_lookup_hit", "_lookup_miss")
+        ),
+        "lts__t_sectors",
+        "lts__t_sectors_lookup_hit",
+        "lts__t_sectors_lookup_miss",
+        "dram__bytes_read",
+        "dram__bytes_write",
+        "dram__sectors_read",
+        "dram__sectors_write",
+        "dram__bytes_op_read",
+        "dram__bytes_op_write",
     ),
-)  # fmt: skip
+)
 """The L2 cache and DRAM."""
 
 TIME = (
@@ -137,9 +167,11 @@ SOURCE = _sums(
 """Metrics collected by instrumenting the machine code: exact, and slow on long kernels."""
 
 STORES = _sums(
-    "l1tex__t_requests_pipe_lsu_mem_global_op_st", "l1tex__t_sectors_pipe_lsu_mem_global_op_st",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_st_lookup_hit", "l1tex__t_sectors_pipe_lsu_mem_global_op_st_lookup_miss",
-)  # fmt: skip
+    "l1tex__t_requests_pipe_lsu_mem_global_op_st",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_st",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_st_lookup_hit",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_st_lookup_miss",
+)
 """Global stores in one pass. Hits and misses add up to sectors only if they are from the same pass: partial sector
 stores meet L1 in different states in different passes, and the sum is off by some percent.
 """

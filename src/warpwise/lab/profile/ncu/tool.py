@@ -78,9 +78,14 @@ def profile(
         ]
         try:
             done = subprocess.run(
-                line, capture_output=True, text=True, errors="replace", timeout=timeout, check=False,
+                line,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=timeout,
+                check=False,
                 env={**os.environ, **(environment or {}), "LC_ALL": "C.UTF-8"},
-            )  # fmt: skip
+            )
         except subprocess.TimeoutExpired as error:
             raise NcuError(f"ncu did not finish within {timeout:.0f} s: {' '.join(map(str, command))}") from error
         said = log.read_text(errors="replace") if log.exists() else ""

@@ -11,9 +11,21 @@ from warpwise import triton as wt
 
 @wt.jit
 def grouped_matmul_backward_tiled(
-    a_ptr, grad_ptr, ends_ptr, result_ptr, rows, n, k, a_row, a_column, grad_row, grad_column,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-):  # fmt: skip
+    a_ptr,
+    grad_ptr,
+    ends_ptr,
+    result_ptr,
+    rows,
+    n,
+    k,
+    a_row,
+    a_column,
+    grad_row,
+    grad_column,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
     """a: (rows, k), grad: (rows, n), with strides of row and column in elements.
 
     result: (groups, k, n), row-major. Grid: groups * cdiv(k, BLOCK_M) * cdiv(n, BLOCK_N) programs.

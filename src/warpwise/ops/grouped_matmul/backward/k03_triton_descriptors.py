@@ -15,9 +15,20 @@ from warpwise.triton import lib
 
 @wt.jit
 def grouped_matmul_backward_descriptors(
-    a, grad, ends_ptr, result, rows, n, k, groups, programs,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
-):  # fmt: skip
+    a,
+    grad,
+    ends_ptr,
+    result,
+    rows,
+    n,
+    k,
+    groups,
+    programs,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    GROUP: tl.constexpr,
+):
     """Descriptors of a: (rows, rows, k) and grad: (rows, rows, n) as above; result: (groups, k, n), in boxes of half
     a tile.
 

@@ -22,9 +22,17 @@ def naive(result: torch.Tensor, a: torch.Tensor, grad_output: torch.Tensor, offs
     (rows, k), n, groups = a.shape, grad_output.shape[1], offsets.shape[0]
     kernel = NAIVE[f"grouped_matmul_backward_naive<{cuda.ctype(a.dtype)}>"]
     kernel[(cdiv(n, 32), cdiv(k, 8), min(groups, GRID_Y)), (32, 8)](
-        cuda.strided(a), cuda.strided(grad_output), offsets.contiguous(), cuda.out(result), rows, n, k, groups,
-        *a.stride(), *grad_output.stride(),
-    )  # fmt: skip
+        cuda.strided(a),
+        cuda.strided(grad_output),
+        offsets.contiguous(),
+        cuda.out(result),
+        rows,
+        n,
+        k,
+        groups,
+        *a.stride(),
+        *grad_output.stride(),
+    )
 
 
 def triton_tiled(result: torch.Tensor, a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> None:
@@ -34,9 +42,21 @@ def triton_tiled(result: torch.Tensor, a: torch.Tensor, grad_output: torch.Tenso
     block_m, block_n, block_k, warps, stages = (64, 64, 32, 4, 3) if a.dtype == torch.float32 else (128, 128, 64, 8, 3)
     programs = offsets.shape[0] * cdiv(k, block_m) * cdiv(n, block_n)
     grouped_matmul_backward_tiled[(programs,)](
-        a, grad_output, offsets.contiguous(), result, rows, n, k, *a.stride(), *grad_output.stride(),
-        BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, num_warps=warps, num_stages=stages,
-    )  # fmt: skip
+        a,
+        grad_output,
+        offsets.contiguous(),
+        result,
+        rows,
+        n,
+        k,
+        *a.stride(),
+        *grad_output.stride(),
+        BLOCK_M=block_m,
+        BLOCK_N=block_n,
+        BLOCK_K=block_k,
+        num_warps=warps,
+        num_stages=stages,
+    )
 
 
 def triton_descriptors(
@@ -56,10 +76,22 @@ def triton_descriptors(
     (rows, k), n, groups = a.shape, grad_output.shape[1], offsets.shape[0]
     programs = boxes.programs(tile, groups * cdiv(k, tile.m) * cdiv(n, tile.n), a)
     grouped_matmul_backward_descriptors[(programs,)](
-        shifted(a, tile.k, tile.m), shifted(grad_output, tile.k, tile.n), offsets.contiguous(),
-        wt.out(boxes.descriptor(result, (tile.m, tile.n // 2))), rows, n, k, groups, programs,
-        BLOCK_M=tile.m, BLOCK_N=tile.n, BLOCK_K=tile.k, GROUP=8, num_warps=tile.warps, num_stages=tile.stages,
-    )  # fmt: skip
+        shifted(a, tile.k, tile.m),
+        shifted(grad_output, tile.k, tile.n),
+        offsets.contiguous(),
+        wt.out(boxes.descriptor(result, (tile.m, tile.n // 2))),
+        rows,
+        n,
+        k,
+        groups,
+        programs,
+        BLOCK_M=tile.m,
+        BLOCK_N=tile.n,
+        BLOCK_K=tile.k,
+        GROUP=8,
+        num_warps=tile.warps,
+        num_stages=tile.stages,
+    )
 
 
 def descriptors_configs(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> tuple[str, ...]:
@@ -89,9 +121,16 @@ def deferred_stores(
     blocks, tiles_m, tiles_n, group = chosen.grid(groups, k, n, sm_count(a))
     kernel = DEFERRED[f"grouped_matmul_backward_deferred_stores<{chosen.parameters(a.dtype)}>"]
     kernel[blocks, chosen.threads, chosen.shared](
-        shifted(a), shifted(grad_output), cuda.tensor_map(result, (1, 64, 64)), offsets.contiguous(), groups, rows,
-        tiles_m, tiles_n, group,
-    )  # fmt: skip
+        shifted(a),
+        shifted(grad_output),
+        cuda.tensor_map(result, (1, 64, 64)),
+        offsets.contiguous(),
+        groups,
+        rows,
+        tiles_m,
+        tiles_n,
+        group,
+    )
 
 
 def naive_limits(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> str | None:
@@ -126,15 +165,46 @@ def deferred_limits(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.T
 
 
 RUNGS: tuple[Rung, ...] = (
-    make_rung(HERE, "k01_naive", "one thread an element, a sum over the group's rows", naive,
-              dtypes=KERNEL_DTYPES, limits=naive_limits, strided=True),
-    make_rung(HERE, "k02_triton_tiled", "tiles in Triton, any strides", triton_tiled,
-              dtypes=KERNEL_DTYPES, limits=tiles_limits, strided=True),
-    make_rung(HERE, "k03_triton_descriptors", "operands by TMA, boxes clipped where a group begins", triton_descriptors,
-              dtypes=HALVES, limits=descriptors_limits, configs=descriptors_configs, strided=True),
-    make_rung(HERE, "k04_deferred_stores", "Hopper: the epilogue overlaps the next tile's products", deferred_stores,
-              dtypes=HALVES, limits=deferred_limits, configs=deferred_configs, devices=("cuda",), strided=True),
-)  # fmt: skip
+    make_rung(
+        HERE,
+        "k01_naive",
+        "one thread an element, a sum over the group's rows",
+        naive,
+        dtypes=KERNEL_DTYPES,
+        limits=naive_limits,
+        strided=True,
+    ),
+    make_rung(
+        HERE,
+        "k02_triton_tiled",
+        "tiles in Triton, any strides",
+        triton_tiled,
+        dtypes=KERNEL_DTYPES,
+        limits=tiles_limits,
+        strided=True,
+    ),
+    make_rung(
+        HERE,
+        "k03_triton_descriptors",
+        "operands by TMA, boxes clipped where a group begins",
+        triton_descriptors,
+        dtypes=HALVES,
+        limits=descriptors_limits,
+        configs=descriptors_configs,
+        strided=True,
+    ),
+    make_rung(
+        HERE,
+        "k04_deferred_stores",
+        "Hopper: the epilogue overlaps the next tile's products",
+        deferred_stores,
+        dtypes=HALVES,
+        limits=deferred_limits,
+        configs=deferred_configs,
+        devices=("cuda",),
+        strided=True,
+    ),
+)
 
 
 def default(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> str | None:

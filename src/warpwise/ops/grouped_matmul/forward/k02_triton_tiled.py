@@ -12,9 +12,24 @@ from warpwise.ops.grouped_matmul._groups import at, heights
 
 @wt.jit
 def grouped_matmul_tiled(
-    a_ptr, b_ptr, ends_ptr, c_ptr, rows, n, k, groups, a_row, a_column, b_matrix, b_row, b_column,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUPS: tl.constexpr,
-):  # fmt: skip
+    a_ptr,
+    b_ptr,
+    ends_ptr,
+    c_ptr,
+    rows,
+    n,
+    k,
+    groups,
+    a_row,
+    a_column,
+    b_matrix,
+    b_row,
+    b_column,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    GROUPS: tl.constexpr,
+):
     """a: (rows, k), b: (groups, k, n), with strides of matrix, row and column in elements.
 
     c: (rows, n), row-major, zero past the last end.

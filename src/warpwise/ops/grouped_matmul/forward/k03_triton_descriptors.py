@@ -14,10 +14,22 @@ from warpwise.triton import lib
 
 @wt.jit
 def grouped_matmul_descriptors(
-    a, b, ends_ptr, c_ptr, rows, n, k, groups, programs,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr, GROUPS: tl.constexpr,
+    a,
+    b,
+    ends_ptr,
+    c_ptr,
+    rows,
+    n,
+    k,
+    groups,
+    programs,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    GROUP: tl.constexpr,
+    GROUPS: tl.constexpr,
     B_TURNED: tl.constexpr,
-):  # fmt: skip
+):
     """Descriptors of a: (rows, k) and b: (groups, k, n), or transposed (groups, n, k); c: (rows, n), row-major.
 
     Grid: ``programs``, each of which computes every programs-th tile, of any group.

@@ -21,9 +21,17 @@ def naive(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, offsets: torch.Tens
     (rows, k), n = a.shape, b.shape[2]
     kernel = NAIVE[f"grouped_matmul_naive<{cuda.ctype(a.dtype)}>"]
     kernel[(cdiv(n, 32), min(cdiv(rows, 8), GRID_Y)), (32, 8)](
-        cuda.strided(a), cuda.strided(b), offsets.contiguous(), cuda.out(c), rows, n, k, b.shape[0],
-        *a.stride(), *b.stride(),
-    )  # fmt: skip
+        cuda.strided(a),
+        cuda.strided(b),
+        offsets.contiguous(),
+        cuda.out(c),
+        rows,
+        n,
+        k,
+        b.shape[0],
+        *a.stride(),
+        *b.stride(),
+    )
 
 
 def padded_groups(groups: int) -> int:
@@ -38,10 +46,23 @@ def triton_tiled(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, offsets: tor
     block_m, block_n, block_k, warps, stages = (64, 64, 32, 4, 3) if a.dtype == torch.float32 else (128, 128, 64, 8, 3)
     programs = (cdiv(rows, block_m) + groups + 1) * cdiv(n, block_n)
     grouped_matmul_tiled[(programs,)](
-        a, b, offsets.contiguous(), c, rows, n, k, groups, *a.stride(), *b.stride(),
-        BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUPS=padded_groups(groups),
-        num_warps=warps, num_stages=stages,
-    )  # fmt: skip
+        a,
+        b,
+        offsets.contiguous(),
+        c,
+        rows,
+        n,
+        k,
+        groups,
+        *a.stride(),
+        *b.stride(),
+        BLOCK_M=block_m,
+        BLOCK_N=block_n,
+        BLOCK_K=block_k,
+        GROUPS=padded_groups(groups),
+        num_warps=warps,
+        num_stages=stages,
+    )
 
 
 def triton_descriptors(
@@ -54,11 +75,24 @@ def triton_descriptors(
     (rows, k), (groups, _, n) = a.shape, b.shape
     programs = boxes.programs(tile, (cdiv(rows, tile.m) + groups) * cdiv(n, tile.n), a)
     grouped_matmul_descriptors[(programs,)](
-        boxes.descriptor(a, (tile.m, tile.k)), boxes.descriptor(b, (tile.k, tile.n)), offsets.contiguous(),
-        wt.out(c), rows, n, k, groups, programs,
-        BLOCK_M=tile.m, BLOCK_N=tile.n, BLOCK_K=tile.k, GROUP=8, GROUPS=padded_groups(groups),
-        B_TURNED=boxes.transposed(b), num_warps=tile.warps, num_stages=tile.stages,
-    )  # fmt: skip
+        boxes.descriptor(a, (tile.m, tile.k)),
+        boxes.descriptor(b, (tile.k, tile.n)),
+        offsets.contiguous(),
+        wt.out(c),
+        rows,
+        n,
+        k,
+        groups,
+        programs,
+        BLOCK_M=tile.m,
+        BLOCK_N=tile.n,
+        BLOCK_K=tile.k,
+        GROUP=8,
+        GROUPS=padded_groups(groups),
+        B_TURNED=boxes.transposed(b),
+        num_warps=tile.warps,
+        num_stages=tile.stages,
+    )
 
 
 def descriptors_configs(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> tuple[str, ...]:
@@ -96,13 +130,35 @@ def descriptors_limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) 
 
 
 RUNGS: tuple[Rung, ...] = (
-    make_rung(HERE, "k01_naive", "one thread an element, its group found by binary search", naive,
-              dtypes=KERNEL_DTYPES, limits=naive_limits, strided=True),
-    make_rung(HERE, "k02_triton_tiled", "tiles in Triton, any strides, as many programs as any offsets may need",
-              triton_tiled, dtypes=KERNEL_DTYPES, limits=tiles_limits, strided=True),
-    make_rung(HERE, "k03_triton_descriptors", "operands by TMA; one loop over groups, tiles and k",
-              triton_descriptors, dtypes=HALVES, limits=descriptors_limits, configs=descriptors_configs, strided=True),
-)  # fmt: skip
+    make_rung(
+        HERE,
+        "k01_naive",
+        "one thread an element, its group found by binary search",
+        naive,
+        dtypes=KERNEL_DTYPES,
+        limits=naive_limits,
+        strided=True,
+    ),
+    make_rung(
+        HERE,
+        "k02_triton_tiled",
+        "tiles in Triton, any strides, as many programs as any offsets may need",
+        triton_tiled,
+        dtypes=KERNEL_DTYPES,
+        limits=tiles_limits,
+        strided=True,
+    ),
+    make_rung(
+        HERE,
+        "k03_triton_descriptors",
+        "operands by TMA; one loop over groups, tiles and k",
+        triton_descriptors,
+        dtypes=HALVES,
+        limits=descriptors_limits,
+        configs=descriptors_configs,
+        strided=True,
+    ),
+)
 
 
 def default(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | None:

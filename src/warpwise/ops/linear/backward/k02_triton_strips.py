@@ -11,9 +11,17 @@ from warpwise.triton.lib import activation_backward
 
 @wt.jit
 def activation_backward_strips(
-    grad_ptr, before_ptr, result_ptr, partial_ptr, m, n, steps,
-    ACTIVATION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
+    grad_ptr,
+    before_ptr,
+    result_ptr,
+    partial_ptr,
+    m,
+    n,
+    steps,
+    ACTIVATION: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
     """grad, before, result: (m, n); partial: (strips, n), float32. A strip is `steps` blocks of rows.
 
     Grid: (cdiv(n, BLOCK_N), strips) programs.

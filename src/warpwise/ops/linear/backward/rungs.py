@@ -49,18 +49,39 @@ def triton_strips(
     strips = cdiv(blocks, steps)
     partial = torch.empty((strips, n), dtype=torch.float32, device=grad_output.device)
     activation_backward_strips[(cdiv(n, COLUMNS), strips)](
-        grad_output, preactivation, result, partial, m, n, steps,
-        ACTIVATION=activation, BLOCK_M=ROWS, BLOCK_N=COLUMNS, num_warps=4,
-    )  # fmt: skip
+        grad_output,
+        preactivation,
+        result,
+        partial,
+        m,
+        n,
+        steps,
+        ACTIVATION=activation,
+        BLOCK_M=ROWS,
+        BLOCK_N=COLUMNS,
+        num_warps=4,
+    )
     column_sums[(cdiv(n, 32),)](partial, bias, strips, n, BLOCK_M=32, BLOCK_N=32, num_warps=4)
 
 
 RUNGS = (
-    make_rung(HERE, "k01_thread_per_column", "one thread a column, gradient and sum in one pass", thread_per_column,
-              dtypes=KERNEL_DTYPES, limits=limits),
-    make_rung(HERE, "k02_triton_strips", "strips of rows in Triton, partial sums added by a second kernel", triton_strips,
-              dtypes=KERNEL_DTYPES, limits=limits),
-)  # fmt: skip
+    make_rung(
+        HERE,
+        "k01_thread_per_column",
+        "one thread a column, gradient and sum in one pass",
+        thread_per_column,
+        dtypes=KERNEL_DTYPES,
+        limits=limits,
+    ),
+    make_rung(
+        HERE,
+        "k02_triton_strips",
+        "strips of rows in Triton, partial sums added by a second kernel",
+        triton_strips,
+        dtypes=KERNEL_DTYPES,
+        limits=limits,
+    ),
+)
 
 
 def default(grad_output: torch.Tensor, preactivation: torch.Tensor, activation: str) -> str | None:

@@ -11,9 +11,20 @@ from warpwise.triton.lib import epilogue
 
 @wt.jit
 def linear_pass(
-    product_ptr, y_ptr, before_ptr, bias_ptr, residual_ptr, scale_ptr, m, n, residual_row, residual_column,
-    ACTIVATION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
+    product_ptr,
+    y_ptr,
+    before_ptr,
+    bias_ptr,
+    residual_ptr,
+    scale_ptr,
+    m,
+    n,
+    residual_row,
+    residual_column,
+    ACTIVATION: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
     """product, y, before: (m, n), contiguous; the others as in `epilogue`.
 
     Grid: (cdiv(n, BLOCK_N), cdiv(m, BLOCK_M)) programs.

@@ -12,10 +12,28 @@ from warpwise.triton.lib import epilogue, tile_index, tile_matmul
 
 @wt.jit
 def linear_tiled(
-    x_ptr, w_ptr, y_ptr, before_ptr, bias_ptr, residual_ptr, scale_ptr, m, n, k,
-    x_row, x_column, w_row, w_column, residual_row, residual_column,
-    ACTIVATION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
-):  # fmt: skip
+    x_ptr,
+    w_ptr,
+    y_ptr,
+    before_ptr,
+    bias_ptr,
+    residual_ptr,
+    scale_ptr,
+    m,
+    n,
+    k,
+    x_row,
+    x_column,
+    w_row,
+    w_column,
+    residual_row,
+    residual_column,
+    ACTIVATION: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    GROUP: tl.constexpr,
+):
     """x: (m, k), w: (n, k), residual: (m, n), strided; bias: (n), scale: (m), y, before: (m, n). Arguments may be None.
 
     Grid: cdiv(m, BLOCK_M) * cdiv(n, BLOCK_N) programs.

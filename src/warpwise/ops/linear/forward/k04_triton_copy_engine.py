@@ -13,10 +13,25 @@ from warpwise.triton.lib import epilogue, tile_index
 
 @wt.jit
 def linear_boxes(
-    x, w, y, before, residual, bias_ptr, scale_ptr, m, n, k, programs,
-    X_TURNED: tl.constexpr, W_TURNED: tl.constexpr, ACTIVATION: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
-):  # fmt: skip
+    x,
+    w,
+    y,
+    before,
+    residual,
+    bias_ptr,
+    scale_ptr,
+    m,
+    n,
+    k,
+    programs,
+    X_TURNED: tl.constexpr,
+    W_TURNED: tl.constexpr,
+    ACTIVATION: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    GROUP: tl.constexpr,
+):
     """Descriptors of x: (m, k), or transposed (k, m); w: (n, k), or transposed (k, n); y, before, residual: (m, n), in
     boxes of half a tile; bias: (n), scale: (m). Arguments may be None.
 

@@ -53,12 +53,15 @@ def layer(outputs: Outputs, *args: Any) -> Layer:
     input, weight, bias, activation, residual, row_scale, _ = args
     m, n = math.prod(input.shape[:-1]), weight.shape[0]
     return Layer(
-        input.reshape(m, input.shape[-1]), weight,
-        None if bias is None else bias.contiguous(), activation,
+        input.reshape(m, input.shape[-1]),
+        weight,
+        None if bias is None else bias.contiguous(),
+        activation,
         None if residual is None else residual.reshape(m, n),
         None if row_scale is None else row_scale.reshape(m).contiguous(),
-        output.view(m, n), None if preactivation is None else preactivation.view(m, n),
-    )  # fmt: skip
+        output.view(m, n),
+        None if preactivation is None else preactivation.view(m, n),
+    )
 
 
 # ---- limits
@@ -114,23 +117,51 @@ def thread_per_element(outputs: Outputs, *args: Any) -> None:
     kind = ACTIVATIONS.index(activation) + 1 if activation else 0
     kernel = THREAD_PER_ELEMENT[f"linear_thread_per_element<{cuda.ctype(x.dtype)}, {kind}>"]
     kernel[(cdiv(n, 32), cdiv(m, 8)), (32, 8)](
-        cuda.strided(x), cuda.strided(w), bias, None if residual is None else cuda.strided(residual), scale,
-        cuda.out(y), None if preactivation is None else cuda.out(preactivation), m, n, k,
-        x.stride(0), x.stride(1), w.stride(0), w.stride(1), *it.residual_strides,
-    )  # fmt: skip
+        cuda.strided(x),
+        cuda.strided(w),
+        bias,
+        None if residual is None else cuda.strided(residual),
+        scale,
+        cuda.out(y),
+        None if preactivation is None else cuda.out(preactivation),
+        m,
+        n,
+        k,
+        x.stride(0),
+        x.stride(1),
+        w.stride(0),
+        w.stride(1),
+        *it.residual_strides,
+    )
 
 
 def _epilogue(
-    product: torch.Tensor, y: torch.Tensor, preactivation: torch.Tensor | None, bias: torch.Tensor | None,
-    residual: torch.Tensor | None, scale: torch.Tensor | None, activation: str | None,
-) -> None:  # fmt: skip
+    product: torch.Tensor,
+    y: torch.Tensor,
+    preactivation: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    residual: torch.Tensor | None,
+    scale: torch.Tensor | None,
+    activation: str | None,
+) -> None:
     from warpwise.ops.linear.forward.k02_triton_pass import linear_pass
 
     m, n = y.shape
     linear_pass[(cdiv(n, 128), cdiv(m, 16))](
-        product, y, preactivation, bias, residual, scale, m, n, *((0, 0) if residual is None else residual.stride()),
-        ACTIVATION=activation, BLOCK_M=16, BLOCK_N=128, num_warps=4,
-    )  # fmt: skip
+        product,
+        y,
+        preactivation,
+        bias,
+        residual,
+        scale,
+        m,
+        n,
+        *((0, 0) if residual is None else residual.stride()),
+        ACTIVATION=activation,
+        BLOCK_M=16,
+        BLOCK_N=128,
+        num_warps=4,
+    )
 
 
 def product_and_pass(outputs: Outputs, *args: Any) -> None:
@@ -154,11 +185,29 @@ def triton_tiled(outputs: Outputs, *args: Any, config: str | None = None) -> Non
     m, n, k = it.sizes
     tile = tiles.named(config or tiled_configs(x, w)[0])
     linear_tiled[(cdiv(m, tile.m) * cdiv(n, tile.n),)](
-        x, w, y, preactivation, bias, residual, scale, m, n, k,
-        x.stride(0), x.stride(1), w.stride(0), w.stride(1), *it.residual_strides,
-        ACTIVATION=activation, BLOCK_M=tile.m, BLOCK_N=tile.n, BLOCK_K=tile.k, GROUP=8,
-        num_warps=tile.warps, num_stages=tile.stages,
-    )  # fmt: skip
+        x,
+        w,
+        y,
+        preactivation,
+        bias,
+        residual,
+        scale,
+        m,
+        n,
+        k,
+        x.stride(0),
+        x.stride(1),
+        w.stride(0),
+        w.stride(1),
+        *it.residual_strides,
+        ACTIVATION=activation,
+        BLOCK_M=tile.m,
+        BLOCK_N=tile.n,
+        BLOCK_K=tile.k,
+        GROUP=8,
+        num_warps=tile.warps,
+        num_stages=tile.stages,
+    )
 
 
 def boxes_configs(
@@ -178,12 +227,27 @@ def triton_boxes(outputs: Outputs, *args: Any, config: str | None = None) -> Non
     programs = boxes.programs(tile, cdiv(m, tile.m) * cdiv(n, tile.n), x)
     half = (tile.m, tile.n // 2)
     linear_boxes[(programs,)](
-        boxes.descriptor(x, (tile.m, tile.k)), boxes.descriptor(w, (tile.n, tile.k)), cuda.out(boxes.descriptor(y, half)),
+        boxes.descriptor(x, (tile.m, tile.k)),
+        boxes.descriptor(w, (tile.n, tile.k)),
+        cuda.out(boxes.descriptor(y, half)),
         None if preactivation is None else cuda.out(boxes.descriptor(preactivation, half)),
-        None if residual is None else boxes.descriptor(residual, half), bias, scale, m, n, k, programs,
-        X_TURNED=boxes.transposed(x), W_TURNED=boxes.transposed(w), ACTIVATION=activation,
-        BLOCK_M=tile.m, BLOCK_N=tile.n, BLOCK_K=tile.k, GROUP=8, num_warps=tile.warps, num_stages=tile.stages,
-    )  # fmt: skip
+        None if residual is None else boxes.descriptor(residual, half),
+        bias,
+        scale,
+        m,
+        n,
+        k,
+        programs,
+        X_TURNED=boxes.transposed(x),
+        W_TURNED=boxes.transposed(w),
+        ACTIVATION=activation,
+        BLOCK_M=tile.m,
+        BLOCK_N=tile.n,
+        BLOCK_K=tile.k,
+        GROUP=8,
+        num_warps=tile.warps,
+        num_stages=tile.stages,
+    )
 
 
 def warpgroups_configs(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> tuple[str, ...]:

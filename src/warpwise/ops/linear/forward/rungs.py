@@ -12,27 +12,69 @@ from warpwise.ops.linear.spec import KERNEL_DTYPES, fuses
 from warpwise.ops.matmul.op import MATMUL
 
 RUNGS = (
-    make_rung(HERE, "k01_thread_per_element", "one thread an element, the epilogue before its store",
-              launch.thread_per_element, dtypes=KERNEL_DTYPES, limits=launch.grid_of_elements, strided=True),
-    make_rung(HERE, "k02_triton_pass", "matmul's fastest product, then one pass over it", launch.product_and_pass,
-              dtypes=(torch.float32,), limits=launch.grid_of_pass, strided=True),
-    make_rung(HERE, "k03_triton_tiled", "tiles in Triton, the epilogue in registers, any strides", launch.triton_tiled,
-              dtypes=KERNEL_DTYPES, limits=launch.grid_of_tiles, strided=True, configs=launch.tiled_configs),
-    make_rung(HERE, "k04_triton_copy_engine", "Hopper through Triton: operands by TMA, persistent programs",
-              launch.triton_boxes, dtypes=(torch.float16, torch.bfloat16), limits=launch.tma_limits, strided=True,
-              configs=launch.boxes_configs),
-    make_rung(HERE, "k05_warpgroups", "Hopper in CUDA: an epilogue of few instructions, overlapped with the next tile's products",
-              launch.warpgroups, dtypes=(torch.float16, torch.bfloat16), limits=launch.warpgroups_limits, strided=True,
-              devices=("cuda",), configs=launch.warpgroups_configs),
-)  # fmt: skip
+    make_rung(
+        HERE,
+        "k01_thread_per_element",
+        "one thread an element, the epilogue before its store",
+        launch.thread_per_element,
+        dtypes=KERNEL_DTYPES,
+        limits=launch.grid_of_elements,
+        strided=True,
+    ),
+    make_rung(
+        HERE,
+        "k02_triton_pass",
+        "matmul's fastest product, then one pass over it",
+        launch.product_and_pass,
+        dtypes=(torch.float32,),
+        limits=launch.grid_of_pass,
+        strided=True,
+    ),
+    make_rung(
+        HERE,
+        "k03_triton_tiled",
+        "tiles in Triton, the epilogue in registers, any strides",
+        launch.triton_tiled,
+        dtypes=KERNEL_DTYPES,
+        limits=launch.grid_of_tiles,
+        strided=True,
+        configs=launch.tiled_configs,
+    ),
+    make_rung(
+        HERE,
+        "k04_triton_copy_engine",
+        "Hopper through Triton: operands by TMA, persistent programs",
+        launch.triton_boxes,
+        dtypes=(torch.float16, torch.bfloat16),
+        limits=launch.tma_limits,
+        strided=True,
+        configs=launch.boxes_configs,
+    ),
+    make_rung(
+        HERE,
+        "k05_warpgroups",
+        "Hopper in CUDA: an epilogue of few instructions, overlapped with the next tile's products",
+        launch.warpgroups,
+        dtypes=(torch.float16, torch.bfloat16),
+        limits=launch.warpgroups_limits,
+        strided=True,
+        devices=("cuda",),
+        configs=launch.warpgroups_configs,
+    ),
+)
 
 _LIMITS = {rung.name: rung.limits for rung in RUNGS}
 
 
 def default(
-    input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, activation: str | None,
-    residual: torch.Tensor | None, row_scale: torch.Tensor | None, return_preactivation: bool,
-) -> str | None:  # fmt: skip
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    activation: str | None,
+    residual: torch.Tensor | None,
+    row_scale: torch.Tensor | None,
+    return_preactivation: bool,
+) -> str | None:
     """The rung for sizes that no table covers.
 
     float32 takes k02 where matmul chooses a rung, unless only a bias follows; 2-byte types take k05 on Hopper with enough

@@ -43,14 +43,23 @@ K03, K04 = HERE / "k03_row_in_registers.cu", HERE / "k04_long_rows.cu"
 RUNGS = (
     rung("k01_thread_per_row", "one thread a row", per_thread("softmax_backward_thread_per_row", K01)),
     rung("k02_warp_shuffle", "one block a row, warp shuffles", per_block("softmax_backward_warp_shuffle", K02)),
-    rung("k03_row_in_registers", "16-byte loads, both rows read once and kept",
-         in_registers("softmax_backward_row_in_registers", K03),
-         REGISTER_COLUMNS, "1024 threads hold 16 of each input"),
+    rung(
+        "k03_row_in_registers",
+        "16-byte loads, both rows read once and kept",
+        in_registers("softmax_backward_row_in_registers", K03),
+        REGISTER_COLUMNS,
+        "1024 threads hold 16 of each input",
+    ),
     rung("k04_long_rows", "16-byte loads, read again from L2", long_rows("softmax_backward_long_rows", K04)),
-    rung("k05_triton_row", "both rows in one Triton block", along_rows(triton_row),
-         TRITON_COLUMNS, "a larger block spills"),
+    rung(
+        "k05_triton_row",
+        "both rows in one Triton block",
+        along_rows(triton_row),
+        TRITON_COLUMNS,
+        "a larger block spills",
+    ),
     rung("k06_triton_loop", "a loop in Triton, any length", along_rows(triton_loop)),
-)  # fmt: skip
+)
 
 
 def default(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> str | None:

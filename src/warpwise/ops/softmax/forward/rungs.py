@@ -45,13 +45,19 @@ RUNGS = (
     rung("k02_block_per_row", "one block a row, tree in shared memory", per_block("softmax_block_per_row", K02)),
     rung("k03_warp_shuffle", "reductions by warp shuffles", per_block("softmax_warp_shuffle", K03)),
     rung("k04_online", "maximum and sum in one pass", per_block("softmax_online", K04)),
-    rung("k05_row_in_registers", "16-byte loads, the row read once and kept",
-         in_registers("softmax_row_in_registers", K05), REGISTER_COLUMNS, "1024 threads hold 32 each"),
+    rung(
+        "k05_row_in_registers",
+        "16-byte loads, the row read once and kept",
+        in_registers("softmax_row_in_registers", K05),
+        REGISTER_COLUMNS,
+        "1024 threads hold 32 each",
+    ),
     rung("k06_long_rows", "online over 16-byte loads, read again from L2", long_rows("softmax_long_rows", K06)),
-    rung("k07_triton_row", "the row in one Triton block", along_rows(triton_row),
-         TRITON_COLUMNS, "a larger block spills"),
+    rung(
+        "k07_triton_row", "the row in one Triton block", along_rows(triton_row), TRITON_COLUMNS, "a larger block spills"
+    ),
     rung("k08_triton_online", "online in Triton, any length", along_rows(triton_online)),
-)  # fmt: skip
+)
 
 
 def default(input: torch.Tensor, dim: int) -> str | None:
