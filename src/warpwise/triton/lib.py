@@ -108,6 +108,9 @@ def activation_backward(gradient, x, ACTIVATION: tl.constexpr):
         return gradient * (normal_cdf(x) + x * 0.3989422804014327 * tl.exp(-0.5 * x * x))
     else:
         tl.static_assert(ACTIVATION == "gelu_tanh", "relu, gelu or gelu_tanh")
-        sigmoid = 1.0 / (1.0 + tl.exp(-1.5957691216057308 * x * (1.0 + 0.044715 * x * x)))
-        # x * (...) can overflow; sigmoid * (1 - sigmoid) is 0 there, and 0 * x is evaluated first.
-        return gradient * (sigmoid + sigmoid * (1.0 - sigmoid) * x * (1.5957691216057308 * (1.0 + 0.134145 * x * x)))
+        # With p = exp(-|2 u|): cdf * (1 - cdf) = p / (1 + p)^2, which has no cancellation where cdf is close to 1.
+        p = tl.exp(-1.5957691216057308 * tl.abs(x) * (1.0 + 0.044715 * x * x))
+        r = 1.0 / (1.0 + p)
+        cdf = tl.where(x > 0, r, p * r)
+        # x * (...) can overflow where p is 0; 0 * x is evaluated first.
+        return gradient * (cdf + p * r * r * x * (1.5957691216057308 * (1.0 + 0.134145 * x * x)))

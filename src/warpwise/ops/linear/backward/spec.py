@@ -21,9 +21,10 @@ def check(grad_output: torch.Tensor, preactivation: torch.Tensor, activation: st
 
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, torch.Tensor]:
     shape = (case.sizes["m"], case.sizes["n"])
+    preactivation = draw(shape, dtype, device, 2 * seed + 1, case.values, power=2)
     return {
         "grad_output": draw(shape, dtype, device, 2 * seed, case.values, power=2),
-        "preactivation": draw(shape, dtype, device, 2 * seed + 1, case.values, power=2),
+        "preactivation": preactivation * case.attributes.get("deviation", 1),
     }
 
 
@@ -116,6 +117,8 @@ BACKWARD = Spec(
         Case("gelu", {"m": 33, "n": 61}, {"activation": "gelu"}),
         Case("relu", {"m": 64, "n": 128}, {"activation": "relu"}),
         Case("tall", {"m": 300, "n": 33}, {"activation": "gelu_tanh"}),
+        Case("tails", {"m": 40, "n": 70}, {"activation": "gelu", "deviation": 4}),
+        Case("tails_tanh", {"m": 40, "n": 70}, {"activation": "gelu_tanh", "deviation": 4}),
         Case("wide", {"m": 3, "n": 520}, {"activation": "gelu"}),
         Case("one_element", {"m": 1, "n": 1}, {"activation": "relu"}),
         Case("empty", {"m": 0, "n": 7}, {"activation": "gelu"}),

@@ -59,9 +59,11 @@ __device__ inline float activation_backward(float gradient, float x) {
   if (ACTIVATION == kRelu) return x <= 0.0f ? 0.0f : gradient;
   if (ACTIVATION == kGelu) return gradient * (normal_cdf<T>(x) + x * 0.39894228f * gaussian(x));
   if (ACTIVATION == kGeluTanh) {
-    const float cdf = tanh_cdf(x), exponent_slope = 1.5957691f + 0.21406445f * x * x;
-    // x * exponent_slope may overflow where cdf * (1 - cdf) is 0: the latter is multiplied first.
-    return gradient * (cdf + cdf * (1.0f - cdf) * x * exponent_slope);
+    // With p = e^(-|2 u|): cdf (1 - cdf) = p / (1 + p)^2, which has no cancellation where cdf is close to 1.
+    const float p = power_of_two(-fabsf(x) * (2.3022082f + 0.10294324f * x * x)), r = reciprocal(1.0f + p);
+    const float cdf = x > 0.0f ? r : p * r, exponent_slope = 1.5957691f + 0.21406445f * x * x;
+    // x * exponent_slope may overflow where p is 0: p is multiplied first.
+    return gradient * (cdf + p * r * r * x * exponent_slope);
   }
   return gradient;
 }
