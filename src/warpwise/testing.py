@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from warpwise import ranges
+from warpwise.arguments.values import as_tuple, map_tensors, single, tensors
 from warpwise.cuda.errors import UnsupportedFeature
 from warpwise.lab.errors import VacuousProblem
 from warpwise.lab.timing.environment import current, place
@@ -24,7 +25,6 @@ from warpwise.lab.verify.attempt import Attempt, attempt
 from warpwise.lab.verify.impostors import REMEDY, impostors, require_no_impostor
 from warpwise.lab.verify.problem import Instance, Problem
 from warpwise.operation import Case, Cost, Op, Output, Rung, Spec
-from warpwise.operation.spec import as_tuple, map_tensors, single, tensors
 
 __all__ = ["check"]
 

@@ -20,11 +20,11 @@ from tests.operation.nine import (
 )
 
 from warpwise import lab
+from warpwise.arguments.values import as_tuple, map_tensors, tensors
 from warpwise.lab.time_point import opponents, time_point
 from warpwise.lab.timing.compare import Rules
 from warpwise.lab.timing.cpu_timer import CpuTimer
 from warpwise.operation import Rung
-from warpwise.operation.spec import as_tuple, map_tensors, tensors
 
 CPU = torch.device("cpu")
 NINE = [

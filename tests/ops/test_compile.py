@@ -11,9 +11,9 @@ import torch
 from tests.ops.conftest import EVERY_OP, rungs
 
 from warpwise import operation
+from warpwise.arguments.values import map_tensors, tensors
 from warpwise.operation import Case, Op, Rung
 from warpwise.operation.launches import InterceptedLaunch
-from warpwise.operation.spec import map_tensors, tensors
 
 META = torch.device("meta")
 

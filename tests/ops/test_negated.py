@@ -8,7 +8,7 @@ from tests.sampled import FULL
 
 import warpwise.ops  # noqa: F401 - registers its operations
 from warpwise import operation
-from warpwise.operation.spec import tensors
+from warpwise.arguments.values import tensors
 
 SEED = 0
 RUNGS = [

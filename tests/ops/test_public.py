@@ -13,8 +13,8 @@ from torch.autograd import forward_ad
 
 import warpwise.ops
 from warpwise import operation
+from warpwise.arguments.values import tensors
 from warpwise.operation import Op, UnknownRung
-from warpwise.operation.spec import tensors
 
 NOT_DIFFERENTIABLE = {
     "histogram",  # of integers

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import click
 import torch
 
+from warpwise.arguments.schema import Argument
 from warpwise.operation import Case, Op
-from warpwise.operation.schema import Argument
 
 ALL = "all"
 F = TypeVar("F", bound=Callable[..., Any])

@@ -11,12 +11,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from warpwise import operation
+from warpwise.arguments.schema import REQUIRED
 from warpwise.cli.cases import attributes_of
 from warpwise.cli.console import wide_console
 from warpwise.cli.targets import find_op, known_ops
 from warpwise.lab.verify.verdict import dtype_name
 from warpwise.operation import Op, Tables
-from warpwise.operation.schema import REQUIRED
 
 LANGUAGES = {"cuda": "CUDA C++", "triton": "Triton", "c": "C", "python": "Python"}
 

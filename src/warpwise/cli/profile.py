@@ -19,8 +19,17 @@ from warpwise.cli.cases import attr_option
 from warpwise.cli.console import wide_console
 from warpwise.cli.profile_targets import Target, resolve_target
 from warpwise.cli.targets import known_ops
-from warpwise.lab.profile import NaiveClock, Profile, ProfileError, Schedule, naive_clock, profile_script
-from warpwise.lab.profile import profile as record
+from warpwise.lab.profile import (
+    NaiveClock,
+    Profile,
+    ProfileError,
+    Schedule,
+    naive_clock,
+    profile_script,
+)
+from warpwise.lab.profile import (
+    profile as record,
+)
 from warpwise.lab.profile.result import COLUMNS
 from warpwise.lab.profile.tools import TOOLS, captured, run_under
 from warpwise.lab.timing.environment import resolve

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import torch
 
+from warpwise.arguments.values import as_tuple, single
 from warpwise.lab.ladder import Entry, Point
 from warpwise.lab.timing.compare import WRONG, Rules, measure
 from warpwise.lab.timing.roofline import Ceilings
@@ -21,7 +22,6 @@ from warpwise.lab.verify.impostors import require_no_impostor_at
 from warpwise.lab.verify.problem import Instance, Problem, with_copies
 from warpwise.lab.verify.verdict import Failure, number
 from warpwise.operation import Case, Op, Rung, Unsized
-from warpwise.operation.spec import as_tuple, single
 
 COMPILED = "torch.compile"
 

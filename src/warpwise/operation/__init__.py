@@ -9,34 +9,20 @@ A ``Spec`` knows no kernel: a schema string as ``torch.library`` takes it, a flo
 gradient. A ``Rung`` is a kernel and its launch. ``register`` makes the operation known to the lab and the command.
 """
 
-from warpwise.device.target import Device as Device
-from warpwise.device.target import assume_sm_count as assume_sm_count
-from warpwise.device.target import cdiv as cdiv
-from warpwise.device.target import device_of as device_of
-from warpwise.device.target import sm_count as sm_count
-from warpwise.operation.autograd import Gradient as Gradient
-from warpwise.operation.autograd import Saved as Saved
-from warpwise.operation.checks import FLOATS as FLOATS
-from warpwise.operation.checks import check_dim as check_dim
-from warpwise.operation.checks import check_same as check_same
-from warpwise.operation.checks import check_same_shape as check_same_shape
-from warpwise.operation.checks import check_tensor as check_tensor
-from warpwise.operation.choice import Choice as Choice
-from warpwise.operation.choice import chosen as chosen
-from warpwise.operation.inputs import LAYOUTS as LAYOUTS
-from warpwise.operation.inputs import draw as draw
-from warpwise.operation.op import Op as Op
-from warpwise.operation.registry import all_ops as all_ops
-from warpwise.operation.registry import get as get
-from warpwise.operation.registry import load_entry_points as load_entry_points
-from warpwise.operation.registry import register as register
-from warpwise.operation.registry import unregister as unregister
-from warpwise.operation.rung import Rung as Rung
-from warpwise.operation.rung import UnknownRung as UnknownRung
-from warpwise.operation.rung import Unsized as Unsized
-from warpwise.operation.rung import make_rung as make_rung
-from warpwise.operation.spec import Case as Case
-from warpwise.operation.spec import Cost as Cost
-from warpwise.operation.spec import Output as Output
-from warpwise.operation.spec import Spec as Spec
-from warpwise.operation.tables import Tables as Tables
+from warpwise.arguments.checks import FLOATS, check_dim, check_same, check_same_shape, check_tensor
+from warpwise.arguments.draw import LAYOUTS, draw
+from warpwise.device.target import Device, assume_sm_count, cdiv, device_of, sm_count
+from warpwise.operation.autograd import Gradient, Saved
+from warpwise.operation.choice import Choice, chosen
+from warpwise.operation.op import Op
+from warpwise.operation.registry import all_ops, get, load_entry_points, register, unregister
+from warpwise.operation.rung import Rung, UnknownRung, Unsized, make_rung
+from warpwise.operation.spec import Case, Cost, Output, Spec
+from warpwise.operation.tables import Tables
+
+__all__ = [
+    "FLOATS", "LAYOUTS", "Case", "Choice", "Cost", "Device", "Gradient", "Op", "Output", "Rung", "Saved", "Spec",
+    "Tables", "UnknownRung", "Unsized", "all_ops", "assume_sm_count", "cdiv", "check_dim", "check_same",
+    "check_same_shape", "check_tensor", "chosen", "device_of", "draw", "get", "load_entry_points", "make_rung",
+    "register", "sm_count", "unregister",
+]  # fmt: skip

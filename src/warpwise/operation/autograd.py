@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from warpwise.operation.spec import Spec, as_tuple
+from warpwise.arguments.values import as_tuple
+from warpwise.operation.spec import Spec
 
 GRAD, NEEDS, SHAPE = "grad_", "needs_", "shape_"
 
@@ -32,19 +33,19 @@ class Saved:
 class Gradient:
     """The backward of an operation: another operation, linked by names, or a function of differentiable operations.
 
-    An operation's arguments are matched by name: ``grad_<output>`` is the gradient of that output, ``needs_<argument>`` a
-    bool, whether that argument's gradient is wanted, ``shape_<argument>`` the shape of that tensor, which is not kept then,
-    and any other name is an argument or output of the forward. Its output ``grad_<argument>`` is the gradient of that
-    argument.
+    An operation's arguments are matched by name: ``grad_<output>`` is the gradient of that output, ``needs_<argument>``
+    a bool, whether that argument's gradient is wanted, ``shape_<argument>`` the shape of that tensor, which is not kept
+    then, and any other name is an argument or output of the forward. Its output ``grad_<argument>`` is the gradient of
+    that argument.
 
-    A function is called as ``backward(saved, *grads)`` with a ``Saved`` of what ``saves`` names in the same way
-    and one gradient for each output; it returns a mapping from arguments to gradients. ``saves(*args)`` may give the names
-    for these arguments instead, so that no tensor is kept that they do not need. Gradients of outputs that were not used
+    A function is called as ``backward(saved, *grads)`` with a ``Saved`` of what ``saves`` names in the same way and one
+    gradient for each output; it returns a mapping from arguments to gradients. ``saves(*args)`` may give the names for
+    these arguments instead, so that no tensor is kept that they do not need. Gradients of outputs that were not used
     are zeros, or None unless ``materialize``.
 
-    ``eager_records(*args)`` says that where PyTorch computes the forward, PyTorch's own autograd serves as well: ``eager``
-    is differentiable and its backward no slower than this one. It may return a function without arguments, which is called
-    at every call and says whether that holds now.
+    ``eager_records(*args)`` says that where PyTorch computes the forward, PyTorch's own autograd serves as well:
+    ``eager`` is differentiable and its backward no slower than this one. It may return a function without arguments,
+    which is called at every call and says whether that holds now.
     """
 
     backward: Any
@@ -164,7 +165,8 @@ def recorded(name: str, backward: Backward, plan: Plan, args: Sequence[Any]) -> 
 
     members = {"forward": staticmethod(forward), "backward": staticmethod(gradients)}
     made = type(name, (torch.autograd.Function,), members)
-    # Function.apply handles function transforms first, and these take another path here; its base class records at once.
+    # Function.apply handles function transforms first, and these take another path here; its base class records at
+    # once.
     return super(torch.autograd.Function, made).apply  # type: ignore[misc]
 
 

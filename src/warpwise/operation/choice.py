@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from warpwise.arguments.values import first_tensor, tensors
 from warpwise.device.target import Device, assume_sm_count
-from warpwise.operation.spec import first_tensor, tensors
 
 if TYPE_CHECKING:
     from warpwise.operation.op import Op
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Choice:
-    """What computes given arguments: a rung, with ``config`` if it has configurations, or PyTorch where ``rung`` is None.
+    """What computes given arguments: a rung and its ``config`` if it has any, or PyTorch where ``rung`` is None.
 
     ``reason`` says why, ``source`` what decided ("user's table", "shipped table", "heuristics", "device"). ``rival`` is
-    the best of the others: "torch", or our best rung where PyTorch is chosen. ``seconds`` and ``rival_seconds`` are their
-    predicted times, None where none was measured.
+    the best of the others: "torch", or our best rung where PyTorch is chosen. ``seconds`` and ``rival_seconds`` are
+    their predicted times, None where none was measured.
     """
 
     rung: str | None
@@ -75,20 +75,21 @@ def _chosen_on(op: Op, args: Sequence[Any], device: Device | str) -> Choice:
         return known
     kind, sizes = tables.describe(*args)
     dtype = op.spec.dtype(args)
+    short = str(dtype).removeprefix("torch.")
     if all(rung.dtypes is not None and dtype not in rung.dtypes for rung in op.rungs):
-        return Choice(None, reason=f"no rung takes {str(dtype).removeprefix('torch.')}")
+        return Choice(None, reason=f"no rung takes {short}")
     named = ", ".join(f"{name}={size}" for name, size in sizes.items())
     raise LookupError(
-        f"{op.name}: {where.name}'s table has no point near {named} for {str(dtype).removeprefix('torch.')} and {kind}: "
-        f"there the ladder's own rule chooses; `warpwise tune {op.name}` on that GPU adds points"
+        f"{op.name}: {where.name}'s table has no point near {named} for {short} and {kind}: there the ladder's own "
+        f"rule chooses; `warpwise tune {op.name}` on that GPU adds points"
     )
 
 
 def chosen(op: Op, *args: Any, device: Device | str | None = None, **named: Any) -> Choice:
     """What a call of ``op`` with these arguments of its schema runs: here, or on ``device`` by that GPU's tables alone.
 
-    Nothing is computed. Raises as the call does, and ``LookupError`` if there is no table for ``device``, or no point in it
-    near these arguments.
+    Nothing is computed. Raises as the call does, and ``LookupError`` if there is no table for ``device``, or no point
+    in it near these arguments.
     """
     args = op.spec.parsed.bind(args, named)
     op.spec.check(*args)

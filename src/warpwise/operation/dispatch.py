@@ -8,48 +8,47 @@ replayed. Under torch.compile, autocast, dispatch modes, tracing and function tr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import is_autocast_enabled, is_grad_enabled
-from torch.autograd import forward_ad
 from torch.compiler import is_dynamo_compiling
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from warpwise import ranges
+from warpwise.arguments.schema import Argument, Schema
+from warpwise.arguments.values import (
+    as_tuple,
+    autocast_arguments,
+    first_tensor,
+    has_tangent,
+    in_forward_mode,
+    single,
+    tensors,
+    without_autocast,
+)
 from warpwise.cuda.gpu.recording import record, replayer
 from warpwise.cuda.launch import intercept
 from warpwise.cuda.launch.varying import VaryingScalar
 from warpwise.operation import autograd, tables
 from warpwise.operation.rung import Rung, Unsized, finished
-from warpwise.operation.schema import Argument, Schema
-from warpwise.operation.spec import as_tuple, first_tensor, map_tensors, single, tensors
 
 if TYPE_CHECKING:
     from warpwise.operation.op import Op
 
 MAX_PLANS = 1024  # of one operation; then all are dropped
 PLAIN = (torch.Tensor, torch.nn.Parameter)
-LOW_PRECISION = (torch.float16, torch.bfloat16, torch.float32)  # what autocast converts
 _NO_KEY = (RuntimeError, TypeError, AttributeError)  # tensors without memory (torch.func's, sparse ones), wrong types
 GENERATED = "<warpwise dispatch>"  # the file name of generated code in tracebacks
-_SENTINEL = torch.empty(0)
 
 Plan = Callable[..., Any]
 
 
-class Dispatcher(NamedTuple):
-    """``call(*args, rung=None)``, with all arguments of the schema by position, and ``planned(*args)``, the rung that is
-    chosen for these arguments, or None for PyTorch, cached like a plan."""
+def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
+    """``call(*args, rung=None)`` and ``planned(*args)`` of ``op``, with all arguments of the schema by position.
 
-    call: Callable[..., Any]
-    planned: Callable[..., Rung | None]
-
-
-def dispatcher(op: Op) -> Dispatcher:
-    """The calls of ``op``; registers the library operator.
-
-    Raises what ``spec.check`` raises, ``UnknownRung``, and ``ValueError`` if ``rung`` refuses the arguments.
+    ``planned`` returns the chosen rung, or None for PyTorch, cached like a plan. Registers the library operator.
+    ``call`` raises what ``spec.check`` raises, ``UnknownRung``, and ``ValueError`` if ``rung`` refuses the arguments.
     """
     spec = op.spec
     plans = tables.Cache()  # from a key to (plan, device type)
@@ -68,7 +67,7 @@ def dispatcher(op: Op) -> Dispatcher:
         return args if rule == "keep" else autocast_arguments(args, rule)
 
     def by_pytorch(args: tuple[Any, ...], rung: str | None) -> Any:
-        return without_autocast(lambda *values: _by_pytorch(op, values, rung), lowered(args))
+        return without_autocast(lambda *values: forward_derivative(op, values, rung), lowered(args))
 
     def compute(*args: Any, rung: str | None = None, **named: Any) -> Any:
         """The library operator's kernel: outputs that are not present are tensors without elements there."""
@@ -96,7 +95,7 @@ def dispatcher(op: Op) -> Dispatcher:
         return spec.without_absent(args, made)
 
     def without_key(args: tuple[Any, ...], rung: str | None) -> Any:
-        """A call with tensors that a transform of torch.func wraps, with sparse ones, or with arguments of a wrong type."""
+        """A call with tensors of a torch.func transform, with sparse ones, or with arguments of a wrong type."""
         spec.check(*args)
         spec.parsed.check_kinds(args)
         if in_forward_mode():
@@ -148,7 +147,7 @@ def dispatcher(op: Op) -> Dispatcher:
 
     def slow(args: tuple[Any, ...], rung: str | None) -> Any:
         """A call in which something traces or transforms operators."""
-        if not is_dynamo_compiling() and in_forward_mode() and _has_tangent(args):
+        if not is_dynamo_compiling() and in_forward_mode() and has_tangent(args):
             return by_pytorch(args, rung)
         return by_library(args, rung)
 
@@ -168,23 +167,23 @@ def dispatcher(op: Op) -> Dispatcher:
         every = call
         call = lambda *args, rung=None: public(every(*args, rung=rung))
     call.__name__ = call.__qualname__ = op.name
-    return Dispatcher(call, planned)
+    return call, planned
 
 
 class KernelPlan:
-    """A rung for arguments of one key. ``replay`` repeats what its first launch on a GPU recorded, if that is possible."""
+    """A rung for arguments of one key. ``replay`` repeats the launches recorded in its first run on a GPU."""
 
     def __init__(self, op: Op, rung: Rung, args: Sequence[Any], name: str | None) -> None:
         self.op, self.rung, self.name = op, rung, name
         self.replay: Plan | None = None
         self._tensors = [at for at, value in enumerate(args) if isinstance(value, torch.Tensor)]
         self._varying = [op.spec.parsed.index(name) for name in op.spec.varying]
-        self._recorded = any(argument.is_tensor and argument.is_list for argument in op.spec.parsed.arguments)
+        self._recorded = any(isinstance(value, (list, tuple)) and list(tensors(value)) for value in args)
 
     def __call__(self, *args: Any) -> Any:
         """Launch the rung, and record the launches if this is the first time that they can be recorded."""
-        if in_forward_mode() and _has_tangent(args):
-            return _by_pytorch(self.op, args, self.name)
+        if in_forward_mode() and has_tangent(args):
+            return forward_derivative(self.op, args, self.name)
         op, outputs = self.op, self.op.allocate(*args)
         inputs = [args[at] for at in self._tensors]
         if (
@@ -209,18 +208,14 @@ class KernelPlan:
 
     def _recordable(self, outputs: Sequence[Any], inputs: Sequence[torch.Tensor]) -> bool:
         """Whether the rung gets these very tensors, each with memory of its own, on a GPU."""
-        given = [*(output for output in outputs if output is not None and not _empty(output)), *inputs]
+        if self.rung.language not in ("cuda", "triton") or any(isinstance(output, Unsized) for output in outputs):
+            return False
+        given = [*(output for output in outputs if output is not None and output.numel()), *inputs]
         return (
-            self.rung.language in ("cuda", "triton")
-            and not any(isinstance(tensor, Unsized) for tensor in given)
-            and all(tensor.is_cuda and tensor.numel() and not tensor.is_neg() for tensor in given)
+            all(tensor.is_cuda and tensor.numel() and not tensor.is_neg() for tensor in given)
             and (self.rung.strided or all(tensor.is_contiguous() for tensor in given))
             and len({tensor.untyped_storage().data_ptr() for tensor in given}) == len(given)
         )
-
-
-def _empty(output: torch.Tensor | Unsized) -> bool:
-    return isinstance(output, torch.Tensor) and not output.numel()
 
 
 _TENSOR = "{0}.__class__, {0}.shape, {0}.stride(), {0}.dtype, {0}.device, {0}.data_ptr() & 255, {0}.requires_grad"
@@ -263,7 +258,7 @@ def call({names}, *, rung=None):
 def generated(
     schema: Schema, varying: Sequence[str], plans: dict[Any, Any], first: Plan, slow: Plan
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """``call(*args, rung=None)`` and ``key(*args)`` for the arguments of ``schema``, generated: loops take twice as long.
+    """``call(*args, rung=None)`` and ``key(*args)`` for the arguments of ``schema``; loops would take twice as long.
 
     ``call`` looks the plan up by its key and calls it, unless a transform or tracer is active.
     """
@@ -273,8 +268,8 @@ def generated(
     )
     scope: dict[str, Any] = {
         "compiling": is_dynamo_compiling, "in_dispatch_mode": is_in_torch_dispatch_mode, "recording": is_grad_enabled,
-        "autocast": is_autocast_enabled, "in_forward_mode": in_forward_mode, "NO_KEY": _NO_KEY, "one": _one, "plans": plans,
-        "first": first, "slow": slow,
+        "autocast": is_autocast_enabled, "in_forward_mode": in_forward_mode,
+        "NO_KEY": _NO_KEY, "one": _one, "plans": plans, "first": first, "slow": slow,
     }  # fmt: skip
     exec(compile(_CALL.format(names=", ".join(names), key=key), GENERATED, "exec"), scope)  # noqa: S102 - of argument kinds alone
     return scope["call"], scope["key"]
@@ -289,24 +284,6 @@ def _kind(argument: Argument, varying: Sequence[str]) -> str:
 
 
 _one: Callable[[Any], Any] = eval(f"lambda value: {_KEYS['optional'].format('value')}")
-
-
-def without_autocast(run: Plan, args: tuple[Any, ...]) -> Any:
-    """``run(*args)`` with autocast off, so that PyTorch's own operators keep the dtypes that the fake kernel promised."""
-    kind = next((value.device.type for value in tensors(args)), "cpu")
-    if kind not in ("cpu", "cuda") or not is_autocast_enabled(kind):
-        return run(*args)
-    with torch.autocast(kind, enabled=False):
-        return run(*args)
-
-
-def autocast_arguments(args: tuple[Any, ...], rule: str) -> tuple[Any, ...]:
-    """``args`` converted as torch.autocast does: float64 and what is not floating point stay as they are."""
-    kind = next((value.device.type for value in tensors(args)), "cpu")
-    if kind not in ("cpu", "cuda") or not is_autocast_enabled(kind):
-        return args
-    dtype = torch.get_autocast_dtype(kind) if rule == "low_precision" else torch.float32
-    return map_tensors(lambda value: value.to(dtype) if value.dtype in LOW_PRECISION else value, args)
 
 
 def _counting(plan: Plan, schema: Schema) -> Plan:
@@ -333,13 +310,8 @@ def _fake(output: torch.Tensor | Unsized | None, like: torch.Tensor) -> torch.Te
     return like.new_empty(0) if output is None else output
 
 
-def in_forward_mode() -> bool:
-    """True within a level of forward-mode differentiation: there, a tensor is unpacked as another object."""
-    return forward_ad.unpack_dual(_SENTINEL)[0] is not _SENTINEL
-
-
-def _by_pytorch(op: Op, args: Sequence[Any], rung: str | None) -> Any:
-    """What PyTorch computes, whose operators have forward-mode derivatives. Raises ``NotImplementedError`` for a rung."""
+def forward_derivative(op: Op, args: Sequence[Any], rung: str | None) -> Any:
+    """PyTorch's result; its operators have forward-mode derivatives. Raises ``NotImplementedError`` for a rung."""
     if rung is not None:
         raise NotImplementedError(
             f"{op.name}: expected no rung where a forward-mode derivative is computed, since only PyTorch's operators "
@@ -347,7 +319,3 @@ def _by_pytorch(op: Op, args: Sequence[Any], rung: str | None) -> Any:
         )
     op.spec.check(*args)
     return op.spec.eager(*args)
-
-
-def _has_tangent(args: Sequence[Any]) -> bool:
-    return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors(args))

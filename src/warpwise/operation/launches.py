@@ -30,7 +30,7 @@ class InterceptedLaunch:
         return str(self.kernel.expression if self.language == "cuda" else self.kernel.jit_function.__name__)
 
     def compile(self, target: str) -> Any:
-        """The kernel compiled for a GPU of ``target`` ("sm_90"), as this launch specialises it. Raises ``CompileError``."""
+        """The kernel compiled for ``target`` ("sm_90"), as this launch specialises it. Raises ``CompileError``."""
         if self.language == "cuda":
             return self.kernel.compile(target)
         meta = {name: value for name, value in self.options.items() if name not in ("timeout", "checks")}

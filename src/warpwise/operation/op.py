@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from warpwise import ranges
+from warpwise.arguments.values import as_tuple, first_tensor, map_tensors, tensors
 from warpwise.cuda.launch import intercept
 from warpwise.device.target import HOPPER_SMS, assume_sm_count, assumed_sm_count
 from warpwise.operation.choice import Choice, choose
 from warpwise.operation.dispatch import dispatcher
 from warpwise.operation.launches import InterceptedLaunch
 from warpwise.operation.rung import Rung, UnknownRung, Unsized
-from warpwise.operation.spec import Spec, as_tuple, first_tensor, map_tensors, tensors
+from warpwise.operation.spec import Spec
 
 if TYPE_CHECKING:
     from warpwise.operation.tables import Tables
@@ -68,7 +69,8 @@ class Op:
 
         >>> [launch.compile("sm_90").registers for launch in op.kernels(op.rung("k02"), *args)]
 
-        Meta tensors stand for tensors on the rung's GPU; where no SM count is assumed it is that of an H100 and an H200.
+        Meta tensors stand for tensors on the rung's GPU; where no SM count is assumed it is that of an H100 and an
+        H200.
         """
         launches: list[InterceptedLaunch] = []
 

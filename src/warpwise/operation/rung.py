@@ -18,13 +18,13 @@ class Rung:
     An output that is not present is None; one whose size the data decide is an ``Unsized``, which ``launch`` allocates.
     Arguments that the schema marks as mutated are written in place.
 
-    ``limits(*args)`` returns why the rung does not take these arguments, or None. ``devices`` says where it runs: a "cuda"
-    or "triton" rung runs on "cuda" and, emulated, on "cpu". A rung that is not ``strided`` gets contiguous tensors. A
-    ``by_name`` rung runs only when it is asked for by name: it is right for some values only.
+    ``limits(*args)`` returns why the rung does not take these arguments, or None. ``devices`` says where it runs: a
+    "cuda" or "triton" rung runs on "cuda" and, emulated, on "cpu". A rung that is not ``strided`` gets contiguous
+    tensors. A ``by_name`` rung runs only when it is asked for by name: it is right for some values only.
 
-    ``configs(*args)`` names the configurations (tiles, stages) that a tunable rung has for these arguments, its own choice
-    first; its ``launch`` takes a keyword ``config``, one of these names or None. ``units`` names the arithmetic units of a
-    rung that computes by others than the operation's ("bf16"); its ceiling is theirs.
+    ``configs(*args)`` names the configurations (tiles, stages) that a tunable rung has for these arguments, its own
+    choice first; its ``launch`` takes a keyword ``config``, one of these names or None. ``units`` names the arithmetic
+    units of a rung that computes by others than the operation's ("bf16"); its ceiling is theirs.
     """
 
     name: str

@@ -1,21 +1,21 @@
-"""What an operation is: its schema, outputs, float64 reference, test cases and cost. A specification knows no kernel."""
+"""What an operation is: schema, outputs, float64 reference, test cases and cost, without any kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from warpwise.operation.inputs import LAYOUTS
-from warpwise.operation.schema import REQUIRED, Schema, parse
+from warpwise.arguments.draw import LAYOUTS
+from warpwise.arguments.schema import REQUIRED, Schema, parse
+from warpwise.arguments.values import as_tuple, first_tensor, single
 
 if TYPE_CHECKING:
     from warpwise.operation.autograd import Gradient
 
 Tensors = Mapping[str, torch.Tensor]
-Results = torch.Tensor | tuple[torch.Tensor | None, ...]
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class Cost:
 class Case:
     """One point to test or time at.
 
-    ``sizes`` are what a failing case is shrunk by: dimensions, numbers of elements. ``attributes`` are all other settings:
-    an attribute named like an argument of the schema is that argument's value; any other is read by ``Spec.inputs``.
-    ``layout`` is how each tensor argument lies in memory, ``layouts`` overrides it for single arguments; both name an entry
-    of ``operation.LAYOUTS`` or of ``Spec.layouts``.
+    ``sizes`` are what a failing case is shrunk by: dimensions, numbers of elements. ``attributes`` are all other
+    settings: an attribute named like an argument of the schema is that argument's value; any other is read by
+    ``Spec.inputs``. ``layout`` is how each tensor argument lies in memory, ``layouts`` overrides it for single
+    arguments; both name an entry of ``operation.LAYOUTS`` or of ``Spec.layouts``.
     """
 
     name: str
@@ -44,22 +44,24 @@ class Case:
     layouts: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return f"{self.name}({', '.join(f'{key}={value}' for key, value in (*self.sizes.items(), *self.attributes.items()))})"
+        settings = {**self.sizes, **self.attributes}
+        return f"{self.name}({', '.join(f'{key}={value}' for key, value in settings.items())})"
 
 
 @dataclass(frozen=True)
 class Output:
     """One output: its shape, dtype and memory, and how an actual value is compared with the reference.
 
-    ``like`` names the argument whose shape and dtype it has. ``shape(*args)`` gives the shape otherwise; a ``None`` in it is
-    a size that the data decide, which the rung passes to ``Unsized.allocate``. ``dtype`` is a dtype, the
-    name of an argument (the first tensor unless given), or ``dtype(*args)`` gives it. ``memory_format(*args)`` gives a ``torch.memory_format``; contiguous by default.
-    Where ``present(*args)`` is false the output is None. A ``saved`` output is kept for the backward and not returned.
+    ``like`` names the argument whose shape and dtype it has. ``shape(*args)`` gives the shape otherwise; a ``None`` in
+    it is a size that the data decide, which the rung passes to ``Unsized.allocate``. ``dtype`` is a dtype, the name of
+    an argument (the first tensor unless given), or ``dtype(*args)`` gives it. ``memory_format(*args)`` gives a
+    ``torch.memory_format``; contiguous by default. Where ``present(*args)`` is false the output is None. A ``saved``
+    output is kept for the backward and not returned.
 
-    An element may differ from the reference by the rounding error of a sum of ``terms(*args)`` terms whose absolute values
-    add up to ``magnitude(*args)``, a float64 tensor (by default the reference's absolute value); integers are exact.
-    ``check(results, references, arguments)`` replaces the elementwise comparison: it gets mappings by name and returns
-    None, or what is wrong.
+    An element may differ from the reference by the rounding error of a sum of ``terms(*args)`` terms whose absolute
+    values add up to ``magnitude(*args)``, a float64 tensor (by default the reference's absolute value); integers are
+    exact. ``check(results, references, arguments)`` replaces the elementwise comparison: it gets mappings by name and
+    returns None, or what is wrong.
     """
 
     like: str = ""
@@ -77,21 +79,21 @@ class Output:
 class Spec:
     """The specification of an operation. Callables take the schema's arguments, by position, unless said otherwise.
 
-    ``schema`` is the string that ``torch.library`` takes. ``outputs`` describes each output of the schema, and may describe
-    a mutated argument, for its tolerance. ``inputs(case, dtype, device, seed)`` returns a mapping from argument names to
-    values; arguments that it leaves out come from the case's attributes or the schema's defaults. ``check`` raises
-    ``TypeError`` or ``ValueError`` that names the argument. ``reference`` computes in float64 (exactly, for integers)
-    and returns the outputs, then the new value of each mutated argument; it does not change its arguments.
-    ``eager`` is PyTorch's own computation: it returns the outputs and writes mutated arguments in place.
+    ``schema`` is the string that ``torch.library`` takes. ``outputs`` describes each output of the schema, and may
+    describe a mutated argument, for its tolerance. ``inputs(case, dtype, device, seed)`` returns a mapping from
+    argument names to values; arguments that it leaves out come from the case's attributes or the schema's defaults.
+    ``check`` raises ``TypeError`` or ``ValueError`` that names the argument. ``reference`` computes in float64
+    (exactly, for integers) and returns the outputs, then the new value of each mutated argument; it does not change its
+    arguments. ``eager`` is PyTorch's own computation: it returns the outputs and writes mutated arguments in place.
 
     ``cases`` are verified, ``sizes`` timed, in each of ``dtypes``. ``cost`` counts the floor. ``opponents`` are further
     implementations to time against; ``vendor`` names the library behind ``eager`` on a GPU ("cuBLAS"). ``exempt`` gives
     the reason for each kind of case that ``cases`` lacks. ``units`` names the arithmetic units of the ceiling ("tf32").
 
     ``varying`` names scalar arguments that change from call to call (seed, step, learning rate): they reach kernels as
-    plain values and are not part of the key of a cached call. ``dtype_from`` names the tensor argument whose dtype is the
-    operation's (the first one unless given). ``empty`` says what computes where an input has no elements and an output
-    has some: the "rung", or PyTorch ("eager"). ``autocast`` is the rule under ``torch.autocast``: "keep" dtypes,
+    plain values and are not part of the key of a cached call. ``dtype_from`` names the tensor argument whose dtype is
+    the operation's (the first one unless given). ``empty`` says what computes where an input has no elements and an
+    output has some: the "rung", or PyTorch ("eager"). ``autocast`` is the rule under ``torch.autocast``: "keep" dtypes,
     "low_precision" as for matmul, "float32" as for softmax. ``gradient`` is the operation's backward.
     """
 
@@ -147,7 +149,7 @@ class Spec:
         return self.parsed.name
 
     def without_absent(self, args: Sequence[Any], results: Any) -> Any:
-        """``results`` of the library operator with None for outputs that are not present, which are empty tensors there."""
+        """``results`` of the library operator, where absent outputs are empty tensors, with None for these."""
         if not self.optional:
             return results
         parts = enumerate(as_tuple(results))
@@ -185,50 +187,3 @@ class Spec:
     def named(self, args: Sequence[Any]) -> dict[str, Any]:
         """``args`` by the schema's names."""
         return {argument.name: value for argument, value in zip(self.parsed.arguments, args, strict=True)}
-
-    def magnitude(self, name: str, args: Sequence[Any]) -> torch.Tensor | None:
-        """The scale of rounding errors of the result ``name``, or None where the reference's absolute value is it."""
-        output = self.outputs.get(name)
-        return output.magnitude(*args) if output is not None and output.magnitude is not None else None
-
-    def terms(self, name: str, args: Sequence[Any]) -> int:
-        """The length of the longest sum behind an element of the result ``name``."""
-        output = self.outputs.get(name)
-        terms = output.terms if output is not None else 1
-        return int(terms(*args) if callable(terms) else terms)
-
-
-def tensors(values: Any) -> Iterator[torch.Tensor]:
-    """The tensors in ``values``, a tensor, None, a scalar or a nested sequence of these, in order."""
-    if isinstance(values, torch.Tensor):
-        yield values
-    elif isinstance(values, (list, tuple)):
-        for value in values:
-            yield from tensors(value)
-
-
-def first_tensor(args: Sequence[Any]) -> torch.Tensor:
-    """The first tensor of ``args``. Raises ``TypeError`` if there is none."""
-    for tensor in tensors(args):
-        return tensor
-    raise TypeError("expected a tensor among the arguments, got none")
-
-
-def map_tensors(function: Callable[[torch.Tensor], Any], value: Any) -> Any:
-    """``value`` with ``function`` applied to each tensor in it."""
-    if isinstance(value, torch.Tensor):
-        return function(value)
-    if isinstance(value, (list, tuple)):
-        made = [map_tensors(function, one) for one in value]
-        return made if isinstance(value, list) else tuple(made)
-    return value
-
-
-def as_tuple(results: Any) -> tuple[Any, ...]:
-    """The results of an operation as a tuple: none, one or several."""
-    return () if results is None else tuple(results) if isinstance(results, (list, tuple)) else (results,)
-
-
-def single(results: Sequence[Any]) -> Results | None:
-    """Results as a function returns them: one alone, several as a tuple, none as None."""
-    return results[0] if len(results) == 1 else tuple(results) if results else None

@@ -1,9 +1,9 @@
 """Tables of measured choices: written by ``warpwise tune``, kept in the cache or shipped, read when a plan is made.
 
 A table holds points: a dtype, the kind of arguments (layouts, alignment), sizes, and which rung and configuration was
-fastest there, or that PyTorch was. Arguments between points get the choice of the nearest one, by the Euclidean distance
-of the base-2 logarithms of their sizes. Where the configuration does not fit the arguments, the rung uses its own; a rung
-that refuses them is skipped for the next point's.
+fastest there, or that PyTorch was. Arguments between points get the choice of the nearest one, by the Euclidean
+distance of the base-2 logarithms of their sizes. Where the configuration does not fit the arguments, the rung uses its
+own; a rung that refuses them is skipped for the next point's.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from warpwise.arguments.values import first_tensor
 from warpwise.cache import atomic_write, cache_dir
 from warpwise.device.target import Device, device_of
 from warpwise.operation.choice import Choice
 from warpwise.operation.rung import UnknownRung
-from warpwise.operation.spec import Case, first_tensor
+from warpwise.operation.spec import Case
 
 if TYPE_CHECKING:
     from warpwise.operation.op import Op
@@ -37,7 +38,7 @@ _generation = 0
 
 
 class Cache(dict[Any, Any]):
-    """What was derived from tables: cleared whenever they may have changed. Dropped with the operation that it is of."""
+    """Values derived from tables: cleared whenever a table may have changed, and freed with their operation."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +50,7 @@ _caches: list[weakref.ref[Cache]] = []
 
 @dataclass(frozen=True)
 class TunedPoint:
-    """The fastest for ``dtype`` and ``kind`` at ``sizes``: ``winner``, a rung (``name@config``) or "torch"; ``rival`` is second.
+    """The fastest at one dtype, kind and sizes: ``winner``, a rung (``name@config``) or "torch". ``rival`` is second.
 
     Times are medians in seconds of one interleaved run. ``work`` is FLOPs (bytes, where there are none) and scales the
     times to sizes nearby. ``candidates`` counts the contestants, ``fingerprint`` is a digest of their sources.
@@ -101,7 +102,7 @@ class Table:
 
 
 def load(path: Path) -> Table | None:
-    """The table in ``path``; None if there is none or it has another schema, and, with a warning, if it is malformed."""
+    """The table in ``path``; None if there is none or of another schema, with a warning for a malformed file."""
     try:
         data = json.loads(path.read_text())
         if data["schema"] != SCHEMA:
@@ -139,9 +140,10 @@ def reload() -> None:
 class Tables:
     """The tables of one operation: the user's in the cache, then those shipped in ``folder``.
 
-    ``describe(*args)`` gives the kind of the arguments and their sizes by name. ``arrangements`` turn a case's arguments
-    into those of each layout, for tuning: {"nn": ..., "nt": ...}. ``sizes`` are what ``warpwise tune`` measures by
-    default. ``dtype_fallback`` names the dtype whose points are used where one has none nearby: {"float16": "bfloat16"}.
+    ``describe(*args)`` gives the kind of the arguments and their sizes by name. ``arrangements`` turn a case's
+    arguments into those of each layout, for tuning: {"nn": ..., "nt": ...}. ``sizes`` are what ``warpwise tune``
+    measures by default. ``dtype_fallback`` names the dtype whose points are used where one has none nearby: {"float16":
+    "bfloat16"}.
     """
 
     op: str

@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from warpwise import ranges
+from warpwise.arguments.values import in_forward_mode
 from warpwise.cuda.gpu.driver import current_device_function, current_stream_function
 from warpwise.cuda.gpu.kernel import GpuKernel
 from warpwise.cuda.gpu.tensor_map import TensorMap, encoded
@@ -333,11 +333,11 @@ def replayer(
     allocators = [None if output is None else allocator(output) for output in outputs]
     filled = [at for at, output in enumerate(outputs) if output is not None and output.numel()]
     alone = len(outputs) == 1
-    unpack_dual, interceptors, profiling = forward_ad.unpack_dual, intercept.INTERCEPTORS, ranges.profiling_active
+    interceptors, profiling = intercept.INTERCEPTORS, ranges.profiling_active
 
     def replay_one(*args: Any) -> Any:
         """``replay`` for one output and no varying scalars, as most operations have."""
-        if interceptors or unpack_dual(_SENTINEL)[0] is not _SENTINEL or profiling():
+        if interceptors or in_forward_mode() or profiling():
             return launch(*args)
         result: Any = allocate_one()
         addresses = [result.data_ptr()]
@@ -352,7 +352,7 @@ def replayer(
         return result
 
     def replay(*args: Any) -> Any:
-        if interceptors or unpack_dual(_SENTINEL)[0] is not _SENTINEL or profiling():
+        if interceptors or in_forward_mode() or profiling():
             return launch(*args)
         results: list[Any] = [None if allocate is None else allocate() for allocate in allocators]
         addresses = [results[at].data_ptr() for at in filled]
@@ -369,6 +369,3 @@ def replayer(
 
     allocate_one: Any = allocators[0] if alone and filled and not varying else None
     return replay if allocate_one is None else replay_one
-
-
-_SENTINEL = torch.empty(0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from warpwise.operation.spec import map_tensors, tensors
+from warpwise.arguments.values import map_tensors, tensors
 
 MOST_SETS = 16
 BEYOND = 2  # least size of all sets together in cache sizes

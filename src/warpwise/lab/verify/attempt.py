@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
+from warpwise.arguments.values import map_tensors
 from warpwise.cuda.errors import KernelError, UnsupportedFeature
 from warpwise.lab.verify.guard import Guarded, GuardedUnsized, guarded, guarded_copy
 from warpwise.lab.verify.problem import Instance
 from warpwise.lab.verify.verdict import Failure, number
 from warpwise.operation import Op, Rung, Unsized
-from warpwise.operation.spec import map_tensors
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
+from warpwise.arguments.values import as_tuple, first_tensor, map_tensors, tensors
 from warpwise.lab.errors import ProblemError
 from warpwise.lab.timing.environment import place, resolve
 from warpwise.lab.verify.verdict import CaseResult, Failure, Verdict
 from warpwise.operation import Case, Op
 from warpwise.operation.autograd import GRAD, NEEDS, SHAPE
-from warpwise.operation.spec import as_tuple, first_tensor, map_tensors, tensors
 
 EXACT = 1e-9  # of the largest element: two float64 computations of one formula differ by less
 ROUNDINGS = 64.0  # units of eps of the operation's own dtype, where it does not take float64

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from warpwise.arguments.values import tensors
 from warpwise.operation import Unsized
-from warpwise.operation.spec import tensors
 
 ALIGNMENT = 512  # bytes: the alignment of PyTorch's CUDA allocator
 SMALLEST_GUARD = 1 << 13  # bytes: more than 256 threads write with 16-byte stores

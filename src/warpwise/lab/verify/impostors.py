@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from warpwise.arguments.values import as_tuple, tensors
 from warpwise.lab.errors import VacuousProblem
 from warpwise.lab.verify.problem import Instance, Problem
 from warpwise.operation import Case
-from warpwise.operation.spec import as_tuple, tensors
 
 SAMPLE = 1 << 20  # elements that the most frequent value is taken from
 ROUNDED = {torch.float32: torch.float16, torch.float64: torch.float32}

@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
+from warpwise.arguments.values import as_tuple, map_tensors, tensors
 from warpwise.lab.errors import IncompleteCases, ProblemError
 from warpwise.lab.timing.rotation import copied
 from warpwise.lab.verify.guard import Snapshot, snapshot
 from warpwise.lab.verify.tolerance import Comparison, accumulator, compare, rejected
 from warpwise.operation import Case, Op, Spec, Unsized
-from warpwise.operation.spec import as_tuple, map_tensors, tensors
 
 KEPT_BYTES = 512 << 20
 KINDS = {
@@ -191,7 +191,7 @@ class Problem:
                 )
             for number, (made, value) in enumerate(pairs):
                 name = f"{base}[{number}]" if isinstance(template, (list, tuple)) else base
-                yield self._result(case, name, base, made, value, magnitudes.get(base), spec.terms(base, args))
+                yield self._result(case, name, base, made, value, magnitudes.get(base), self._terms(base, args))
 
     def _references(self, case: Case, args: tuple[Any, ...]) -> tuple[Any, ...]:
         names = self.spec.results
@@ -204,7 +204,13 @@ class Problem:
         return values
 
     def _magnitudes(self, args: tuple[Any, ...]) -> Mapping[str, torch.Tensor | None]:
-        return {name: self.spec.magnitude(name, args) for name in self.spec.results}
+        outputs = {name: self.spec.outputs.get(name) for name in self.spec.results}
+        return {name: out.magnitude(*args) if out and out.magnitude else None for name, out in outputs.items()}
+
+    def _terms(self, name: str, args: Sequence[Any]) -> int:
+        """The length of the longest sum behind an element of the result ``name``."""
+        terms = self.spec.outputs[name].terms if name in self.spec.outputs else 1
+        return int(terms(*args) if callable(terms) else terms)
 
     def _result(
         self,

@@ -1,4 +1,4 @@
-"""Checks of arguments that specifications share. Each raises ``TypeError`` or ``ValueError`` that names the argument."""
+"""Checks of arguments. Each raises a ``TypeError`` or ``ValueError`` that names the argument."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
 def check_tensor(op: str, name: str, value: Any, dtypes: Sequence[torch.dtype] = (), dims: Sequence[int] = ()) -> None:
-    """Raise unless ``value`` is a dense tensor of one of ``dtypes`` and with one of the numbers of dimensions ``dims``."""
+    """Raise unless ``value`` is a dense tensor of one of ``dtypes`` whose number of dimensions is one of ``dims``."""
     if not isinstance(value, torch.Tensor):
         raise TypeError(f"{op}: expected {name} to be a torch.Tensor, got {type(value).__name__}")
     if value.layout is not torch.strided:

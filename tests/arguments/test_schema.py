@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from warpwise.operation.schema import REQUIRED, parse
+from warpwise.arguments.schema import REQUIRED, parse
 
 SCHEMA = (
     "mypackage::step(Tensor(a!)[] params, Tensor?[] grads, Tensor? scale, int[2] stride=1, bool nesterov=False, "
@@ -60,6 +60,7 @@ def test_the_library_takes_what_is_made_of_it():
         ("f(Tensor x) -> (Tensor, Tensor)", "expected outputs like"),
         ("f(Tensor x, *, Tensor y) -> Tensor", "expected tensors before the '\\*'"),
         ("f(Tensor x) -> int", "expected outputs like"),
+        ("f(int n=1, Tensor x) -> Tensor", "non-default argument follows default argument"),
         ("f(Tensor x, str? rung=None) -> Tensor", "a schema without rung"),
     ],
 )
@@ -74,10 +75,10 @@ def test_arguments_are_bound_as_in_a_python_call():
     assert schema.bind(("x", 3), {"lr": 1.0}) == ("x", 3, 1.0)
     assert schema.bind((), {"n": 1, "x": "y"}) == ("y", 1, 0.5)
     for args, named, message in (
-        ((), {}, "missing 'x'"),
-        (("x", 1, 2), {}, "at most 2 positional arguments, got 3"),
-        (("x",), {"x": 1}, "two values for argument 'x'"),
-        (("x",), {"m": 1}, "unexpected argument 'm'; expected x, n, lr"),
+        ((), {}, "missing a required argument: 'x'"),
+        (("x", 1, 2), {}, "too many positional arguments"),
+        (("x",), {"x": 1}, "multiple values for argument 'x'"),
+        (("x",), {"m": 1}, "unexpected keyword argument 'm'; expected f\\(x, n=2, \\*, lr=0.5\\)"),
     ):
         with pytest.raises(TypeError, match=message):
             schema.bind(args, named)

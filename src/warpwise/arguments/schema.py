@@ -9,8 +9,10 @@ The grammar is that of ``torch.library``::
 from __future__ import annotations
 
 import ast
+import functools
+import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +24,10 @@ REQUIRED: Any = object()
 
 _SIGNATURE = re.compile(r"\s*(?:(\w+)::)?(\w+)\s*\((.*)\)\s*->\s*(.*?)\s*$", re.DOTALL)
 _ARGUMENT = re.compile(r"(\w+)(?:\((\w+)(!?)\))?(\?)?(\[(\d*)\])?(\?)?\s+(\w+)(?:\s*=\s*(.+))?$", re.DOTALL)
-_TYPES = {
-    "Tensor": (), "int": (int,), "SymInt": (int,), "float": (float, int), "bool": (bool,), "str": (str,), "ScalarType": (),
-    "Device": (), "MemoryFormat": (), "Layout": (), "Scalar": (int, float),
-}  # fmt: skip
+_PART = re.compile(r"""(?:[^,"'(\[]|"[^"]*"|'[^']*'|\([^)]*\)|\[[^\]]*\])+""")
+_TYPES = frozenset(
+    ["Tensor", "int", "SymInt", "float", "bool", "str", "ScalarType", "Device", "MemoryFormat", "Layout", "Scalar"]
+)
 
 
 @dataclass(frozen=True)
@@ -55,16 +57,13 @@ class Schema:
     name: str
     arguments: tuple[Argument, ...]
     outputs: tuple[str, ...]
+    mutated: tuple[str, ...]
+    """The names of the arguments that the operation writes to."""
 
     @property
     def qualified(self) -> str:
         """The name in ``torch.ops``: ``namespace::name``."""
         return f"{self.namespace}::{self.name}"
-
-    @property
-    def mutated(self) -> tuple[str, ...]:
-        """The names of the arguments that the operation writes to."""
-        return tuple(argument.name for argument in self.arguments if argument.mutated)
 
     def index(self, name: str) -> int:
         """The position of the argument ``name``. Raises ``ValueError`` if there is none."""
@@ -74,21 +73,29 @@ class Schema:
         there = ", ".join(argument.name for argument in self.arguments)
         raise ValueError(f"{self.name}: no argument {name!r} in its schema; there are {there}")
 
-    def bind(self, args: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...]:
+    @functools.cached_property
+    def signature(self) -> inspect.Signature:
+        """The arguments as those of a Python function."""
+        kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+        return inspect.Signature(
+            [
+                inspect.Parameter(
+                    argument.name,
+                    kinds[argument.keyword_only],
+                    default=inspect.Parameter.empty if argument.default is REQUIRED else argument.default,
+                )
+                for argument in self.arguments
+            ]
+        )
+
+    def bind(self, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
         """All arguments in the schema's order, defaults filled in. Raises ``TypeError`` as a Python call does."""
-        positional = [argument for argument in self.arguments if not argument.keyword_only]
-        if len(args) > len(positional):
-            raise TypeError(f"{self.name}: expected at most {len(positional)} positional arguments, got {len(args)}")
-        given = {argument.name: value for argument, value in zip(positional, args, strict=False)}
-        for name in named:
-            self.index(name) if name in {argument.name for argument in self.arguments} else self._unexpected(name)
-            if name in given:
-                raise TypeError(f"{self.name}: got two values for argument {name!r}")
-        given |= named
-        missing = [a.name for a in self.arguments if a.name not in given and a.default is REQUIRED]
-        if missing:
-            raise TypeError(f"{self.name}: missing {', '.join(repr(name) for name in missing)}")
-        return tuple(given.get(argument.name, argument.default) for argument in self.arguments)
+        try:
+            bound = self.signature.bind(*args, **named)
+        except TypeError as error:
+            raise TypeError(f"{self.name}: {error}; expected {self.name}{self.signature}") from None
+        bound.apply_defaults()
+        return tuple(bound.arguments.values())
 
     def check_kinds(self, args: Sequence[Any]) -> None:
         """Raise ``TypeError`` for the first argument that should be a tensor, or a list of tensors, and is not."""
@@ -98,10 +105,6 @@ class Schema:
             wanted = "a list of tensors" if argument.is_list else "a torch.Tensor"
             if not isinstance(value, (list, tuple) if argument.is_list else torch.Tensor):
                 raise TypeError(f"{self.name}: expected {argument.name} to be {wanted}, got {type(value).__name__}")
-
-    def _unexpected(self, name: str) -> None:
-        there = ", ".join(argument.name for argument in self.arguments)
-        raise TypeError(f"{self.name}: unexpected argument {name!r}; expected {there}")
 
     def library(self) -> str:
         """The arguments and outputs for ``torch.library``, with the keyword-only ``str? rung=None`` added."""
@@ -138,7 +141,15 @@ def parse(text: str) -> Schema:
     repeated = sorted({one for one in (*names, *outputs) if (*names, *outputs).count(one) > 1})
     if repeated:
         raise ValueError(f"{name}: expected different names in the schema, got {', '.join(repeated)} twice")
-    return Schema(text, namespace, name, tuple(arguments), outputs)
+    mutated = tuple(argument.name for argument in arguments if argument.mutated)
+    schema = Schema(text, namespace, name, tuple(arguments), outputs, mutated)
+    try:
+        _ = schema.signature
+    except ValueError as error:  # an argument without a default after one with a default
+        raise ValueError(
+            f"{name}: expected a schema like 'name(Tensor input, int dim=-1) -> Tensor': {error}"
+        ) from None
+    return schema
 
 
 def _argument(op: str, text: str, keyword_only: bool) -> Argument:
@@ -164,7 +175,7 @@ def _default(op: str, text: str, default: str, length: int | None) -> Any:
 
 def _outputs(op: str, returns: str) -> Iterator[str]:
     """The names of the outputs: ``-> Tensor`` is called "output", several are named in the schema."""
-    parts = list(_split(returns[1:-1])) if returns.startswith("(") else [returns]
+    parts = _split(returns[1:-1]) if returns.startswith("(") else [returns]
     for part in parts:
         kind, _, name = part.partition(" ")
         if kind != "Tensor" or (len(parts) > 1 and not name.strip().isidentifier()):
@@ -174,26 +185,12 @@ def _outputs(op: str, returns: str) -> Iterator[str]:
 
 def _unnamed(returns: str) -> str:
     """``returns`` as ``torch.library`` takes it: a single output has no name there."""
-    parts = list(_split(returns.strip()[1:-1])) if returns.strip().startswith("(") else [returns.strip()]
+    parts = _split(returns.strip()[1:-1]) if returns.strip().startswith("(") else [returns.strip()]
     if len(parts) == 1:
         return parts[0].split()[0]
     return f"({', '.join(parts)})"
 
 
-def _split(text: str) -> Iterator[str]:
+def _split(text: str) -> list[str]:
     """The parts of ``text`` between commas that are outside of brackets and quotes."""
-    depth, start, quote = 0, 0, ""
-    for position, character in enumerate(text):
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "\"'":
-            quote = character
-        elif character in "([":
-            depth += 1
-        elif character in ")]":
-            depth -= 1
-        elif character == "," and depth == 0:
-            yield text[start:position].strip()
-            start = position + 1
-    if text[start:].strip():
-        yield text[start:].strip()
+    return [part.strip() for part in _PART.findall(text) if part.strip()]

@@ -1,0 +1,77 @@
+"""Nested sequences of tensors, scalars and None: arguments and results; their autocast and forward mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import is_autocast_enabled
+from torch.autograd import forward_ad
+
+LOW_PRECISION = (torch.float16, torch.bfloat16, torch.float32)  # the dtypes that autocast converts
+_PLAIN = torch.empty(0)
+
+
+def tensors(values: Any) -> Iterator[torch.Tensor]:
+    """The tensors in ``values``, a tensor, None, a scalar or a nested sequence of these, in order."""
+    if isinstance(values, torch.Tensor):
+        yield values
+    elif isinstance(values, (list, tuple)):
+        for value in values:
+            yield from tensors(value)
+
+
+def first_tensor(args: Sequence[Any]) -> torch.Tensor:
+    """The first tensor of ``args``. Raises ``TypeError`` if there is none."""
+    for tensor in tensors(args):
+        return tensor
+    raise TypeError("expected a tensor among the arguments, got none")
+
+
+def map_tensors(function: Callable[[torch.Tensor], Any], value: Any) -> Any:
+    """``value`` with ``function`` applied to each tensor in it."""
+    if isinstance(value, torch.Tensor):
+        return function(value)
+    if isinstance(value, (list, tuple)):
+        made = [map_tensors(function, one) for one in value]
+        return made if isinstance(value, list) else tuple(made)
+    return value
+
+
+def as_tuple(results: Any) -> tuple[Any, ...]:
+    """The results of an operation as a tuple: none, one or several."""
+    return () if results is None else tuple(results) if isinstance(results, (list, tuple)) else (results,)
+
+
+def single(results: Sequence[Any]) -> torch.Tensor | tuple[torch.Tensor | None, ...] | None:
+    """Results as a function returns them: one alone, several as a tuple, none as None."""
+    return results[0] if len(results) == 1 else tuple(results) if results else None
+
+
+def without_autocast(run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """``run(*args)`` with autocast off: PyTorch's own operators then return the dtypes of the fake kernel."""
+    kind = next((value.device.type for value in tensors(args)), "cpu")
+    if kind not in ("cpu", "cuda") or not is_autocast_enabled(kind):
+        return run(*args)
+    with torch.autocast(kind, enabled=False):
+        return run(*args)
+
+
+def autocast_arguments(args: tuple[Any, ...], rule: str) -> tuple[Any, ...]:
+    """``args`` converted as torch.autocast does: float64 and what is not floating point stay as they are."""
+    kind = next((value.device.type for value in tensors(args)), "cpu")
+    if kind not in ("cpu", "cuda") or not is_autocast_enabled(kind):
+        return args
+    dtype = torch.get_autocast_dtype(kind) if rule == "low_precision" else torch.float32
+    return map_tensors(lambda value: value.to(dtype) if value.dtype in LOW_PRECISION else value, args)
+
+
+def in_forward_mode() -> bool:
+    """True within a level of forward-mode differentiation: there, a tensor is unpacked as another object."""
+    return forward_ad.unpack_dual(_PLAIN)[0] is not _PLAIN
+
+
+def has_tangent(args: Sequence[Any]) -> bool:
+    """True if a tensor of ``args`` carries a forward-mode tangent."""
+    return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors(args))
