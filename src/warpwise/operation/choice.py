@@ -1,4 +1,8 @@
-"""The choice of what computes a call: the user's or a shipped table of measurements, then the ladder's own rule."""
+"""The choice of what computes a call.
+
+An operation with tables of measurements is computed by the winner of the nearest point, and by PyTorch where no point is
+near. An operation without tables is computed by the rung that its ``default`` names.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
 class Choice:
     """What computes given arguments: a rung and its ``config`` if it has any, or PyTorch where ``rung`` is None.
 
-    ``reason`` says why, ``source`` what decided ("user's table", "shipped table", "heuristics", "device"). ``rival`` is
+    ``reason`` says why, ``source`` what decided ("user's table", "shipped table", "tables", "heuristics", "device"). ``rival`` is
     the best of the others: "torch", or our best rung where PyTorch is chosen. ``seconds`` and ``rival_seconds`` are
     their predicted times, None where none was measured.
     """
@@ -49,13 +53,22 @@ def choose(op: Op, args: Sequence[Any]) -> Choice:
         where = "a CPU" if kind == "cpu" else kind
         reason = f"on {where} PyTorch computes unless a rung is named"
         return Choice(None, reason="on meta nothing is computed" if kind == "meta" else reason, source="device")
-    if op.tables is not None and (known := op.tables.choice(op, *args)):
-        return known
+    if op.tables is not None:
+        return op.tables.choice(op, *args) or _unmeasured(op, args)
     name = op.default(*args)
     if name is None:
         return Choice(None, reason="the ladder leaves these arguments to PyTorch")
     rung, _, config = name.partition("@")
-    return Choice(rung, config, "the ladder's own rule, from shapes alone")
+    return Choice(rung, config, "the ladder's rule for these shapes")
+
+
+def _unmeasured(op: Op, args: Sequence[Any]) -> Choice:
+    """PyTorch, where no table has a point near ``args``."""
+    dtype = op.spec.dtype(args)
+    if all(rung.dtypes is not None and dtype not in rung.dtypes for rung in op.rungs):
+        return Choice(None, reason=f"no rung takes {dtype}", source="tables")
+    reason = f"no measured point is near; `warpwise tune {op.name}` adds points"
+    return Choice(None, reason=reason, source="tables")
 
 
 def _chosen_on(op: Op, args: Sequence[Any], device: Device | str) -> Choice:
@@ -70,26 +83,13 @@ def _chosen_on(op: Op, args: Sequence[Any], device: Device | str) -> Choice:
             f"{op.name}: no table for {where.name}; `warpwise tune {op.name}` makes one on that GPU{others}"
         )
     with assume_sm_count(where.multiprocessors or table.device.multiprocessors):
-        known = tables.choice(op, *args, device=where)
-    if known is not None:
-        return known
-    kind, sizes = tables.describe(*args)
-    dtype = op.spec.dtype(args)
-    short = str(dtype).removeprefix("torch.")
-    if all(rung.dtypes is not None and dtype not in rung.dtypes for rung in op.rungs):
-        return Choice(None, reason=f"no rung takes {short}")
-    named = ", ".join(f"{name}={size}" for name, size in sizes.items())
-    raise LookupError(
-        f"{op.name}: {where.name}'s table has no point near {named} for {short} and {kind}: there the ladder's own "
-        f"rule chooses; `warpwise tune {op.name}` on that GPU adds points"
-    )
+        return tables.choice(op, *args, device=where) or _unmeasured(op, args)
 
 
 def chosen(op: Op, *args: Any, device: Device | str | None = None, **named: Any) -> Choice:
     """What a call of ``op`` with these arguments of its schema runs: here, or on ``device`` by that GPU's tables alone.
 
-    Nothing is computed. Raises as the call does, and ``LookupError`` if there is no table for ``device``, or no point
-    in it near these arguments.
+    Nothing is computed. Raises as the call does, and ``LookupError`` if there is no table for ``device``.
     """
     args = op.spec.parsed.bind(args, named)
     op.spec.check(*args)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from warpwise.operation.op import Op
 
 SCHEMA = 1
-MAX_LOG2_DISTANCE = 3.0  # a point says nothing about arguments farther away: 8 times as long in one dimension
+MAX_LOG2_DISTANCE = 0.5  # a point is near arguments up to 1.4 times as long in one dimension
 LAUNCH_FLOOR_S = 5e-6  # the shortest launches measured on an H200 take this long, however little they compute
 TORCH = "torch"
 USER, SHIPPED = "user's table", "shipped table"
