@@ -75,8 +75,8 @@ def main() -> None:
         blocks = {f"alone on {count} SMs": count for count in (SOME, every)}
         contestants = {
             "cuBLAS": torch.mm,
-            "k20": lambda a, b: ops.matmul(a, b, rung="k20_deferred_stores"),
-            "k28": lambda a, b: ops.matmul(a, b, rung="k28_strips"),
+            "k20": lambda a, b: ops.matmul(a, b, rung="k20_overlapped_epilogue"),
+            "k28": lambda a, b: ops.matmul(a, b, rung="k28_variable_m_tiles"),
             **{name: functools.partial(alone, count) for name, count in blocks.items()},
         }
         timings = lab.time(contestants, a, b, device=device, budget_s=options.budget, precision=0.002)

@@ -1,4 +1,4 @@
-"""k20_deferred_stores: what it compiles to, which tile it takes, and every orientation exactly."""
+"""k20_overlapped_epilogue: what it compiles to, which tile it takes, and every orientation exactly."""
 
 from __future__ import annotations
 

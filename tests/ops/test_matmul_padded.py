@@ -93,8 +93,8 @@ def test_what_is_taken():
 
 def test_what_need_not_be_copied_is_left_to_who_reads_it_where_it_lies():
     a, b = torch.empty(65, 64).half(), torch.empty(64, 24).half()
-    assert "k20_deferred_stores takes these" in (RUNG.limits(a, b) or "")
-    assert "k20_deferred_stores takes these" in (RUNG.limits(a, torch.empty(24, 64).half().t()) or "")
+    assert "k20_overlapped_epilogue takes these" in (RUNG.limits(a, b) or "")
+    assert "k20_overlapped_epilogue takes these" in (RUNG.limits(a, torch.empty(24, 64).half().t()) or "")
     assert RUNG.limits(a, torch.empty(64, 25).half()) is None, "rows of b and c"
     assert RUNG.limits(torch.empty(65, 65).half()[:, 1:], b) is None, "rows of a"
     assert RUNG.limits(a, torch.empty(25, 64).half().t()) is None, "rows of c"

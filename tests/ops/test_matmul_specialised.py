@@ -28,8 +28,8 @@ SOME = [
 
 LEAVE = """
 #include <warpwise/core/float4.cuh>
-#include "feed.cuh"
-#include "leaving.cuh"
+#include "k_tile_pipeline.cuh"
+#include "epilogue.cuh"
 
 // c: (m, n); an element's value is its row's and its column's, in shares of which the second is the column's.
 template <int BM, int BN>
@@ -169,7 +169,7 @@ def test_infinity_stays_in_its_row_on_the_gpu():
 def test_a_slice_was_read_when_its_place_is_given_back(kind):
     """Where that is done at the slice's end ptxas may move the arrival up to loads that are still on their way."""
     tiling, feed_b = kind
-    kernel = WARP_SPECIALISED[f"matmul_words<{template(tiling)}, {K_MAJOR}, {feed_b}>"]
+    kernel = WARP_SPECIALISED[f"matmul_cp_async<{template(tiling)}, {K_MAJOR}, {feed_b}>"]
     loop = busiest_loop(disassemble(kernel.compile("sm_90").cubin))
     (wait,) = (i for i, text in enumerate(loop) if "PHASECHK" in text)
     (arrival,) = (i for i, text in enumerate(loop) if "SYNCS.ARRIVE" in text)

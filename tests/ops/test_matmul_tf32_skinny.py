@@ -83,7 +83,7 @@ def test_what_goes_before_shifted_rows(m, k, transposed):
     slices = -(-k // 32)
     whole = torch.nn.functional.pad(a, (0, slices * 32 - k))
     expected = whole.view(m, slices, 8, 4).transpose(2, 3).reshape(m, slices * 32)
-    assert torch.equal(_skinny.reordered(a), expected)
+    assert torch.equal(_skinny.permute_k(a), expected)
 
 
 def laid(rows: int, columns: int, seed: int, transposed: bool, shift: int = 0, gap: int = 0) -> torch.Tensor:

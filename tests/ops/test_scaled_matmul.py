@@ -164,10 +164,10 @@ def test_wrong_arguments(args, error, message):
 
 KERNELS = (
     (WARPGROUPS, "scaled_matmul_warpgroups", ""),
-    (TWO_SLICES, "scaled_matmul_two_slices", ", 256, 4"),
-    (TWO_SLICES, "scaled_matmul_two_slices", ", 128, 6"),
-    (PARTS, "scaled_matmul_parts", ", 256, 4"),
-    (PARTS, "scaled_matmul_parts", ", 128, 6"),
+    (TWO_SLICES, "scaled_matmul_two_k_tile_promotion", ", 256, 4"),
+    (TWO_SLICES, "scaled_matmul_two_k_tile_promotion", ", 128, 6"),
+    (PARTS, "scaled_matmul_two_wgmma_in_flight", ", 256, 4"),
+    (PARTS, "scaled_matmul_two_wgmma_in_flight", ", 128, 6"),
 )
 
 
@@ -207,8 +207,8 @@ def test_skinny_configurations_of_any_size(m, n, k):
         (512, 4096, 4096, "k07_skinny 128x128x256_s3_k1_o1_w1_e5"),
         (64, 4096, 4096, "k07_skinny 32x64x256_s6_k1_o1_w1_e5"),
         (2048, 2048, 2048, "k07_skinny 128x256x256_s2_k1_o1_w1_e5"),
-        (256, 8192, 8192, f"k05_two_slices {NARROW.name}"),
-        (4095, 4095, 4095, f"k05_two_slices {WIDE.name}"),
+        (256, 8192, 8192, f"k05_two_k_tile_promotion {NARROW.name}"),
+        (4095, 4095, 4095, f"k05_two_k_tile_promotion {WIDE.name}"),
     ],
 )
 def test_what_a_hopper_gpu_runs_by_shape(m, n, k, first, monkeypatch):

@@ -89,7 +89,7 @@ def transposed(matrices: torch.Tensor) -> bool:
     return matrices.stride(-1) != 1
 
 
-def not_boxable(name: str, matrices: torch.Tensor) -> str | None:
+def tma_limit(name: str, matrices: torch.Tensor) -> str | None:
     """Why TMA cannot load boxes of ``matrices``, or None: strides and the address are multiples of 16 bytes."""
     pitch, step, outer = _strides(matrices)
     unit = 16 // matrices.element_size()

@@ -11,7 +11,7 @@ from warpwise.gemm.limits import GRID_Y, requires_hopper, requires_k, size_limit
 from warpwise.gemm.operands import sizes
 from warpwise.operation import cdiv, sm_count
 
-TRANSPOSE = cuda.load(Path(__file__).parent / "turned.cu")
+TRANSPOSE = cuda.load(Path(__file__).parent / "transpose.cu")
 SHARED = 1024 + 4 * 3 * 16384 + 4 * 8192 + 64  # alignment, four stages of A and B, C's boxes, barriers
 
 
@@ -20,7 +20,9 @@ def transposed(matrix: torch.Tensor) -> torch.Tensor:
     rows, columns = matrix.shape
     result = matrix.new_empty((columns, rows))
     words, to = matrix.view(torch.int32), result.view(torch.int32)
-    kernel, side = (TRANSPOSE["turned_bytes"], 128) if matrix.element_size() == 1 else (TRANSPOSE["turned_words"], 32)
+    kernel, side = (
+        (TRANSPOSE["transpose_bytes"], 128) if matrix.element_size() == 1 else (TRANSPOSE["transpose_words"], 32)
+    )
     kernel[(cdiv(columns, side), cdiv(rows, side)), (32, 8)](words, cuda.out(to), rows, columns)
     return result
 

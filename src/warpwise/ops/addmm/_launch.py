@@ -43,7 +43,7 @@ def tma_limits(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any
     unit = 16 // a.element_size()
     if b.shape[1] % unit:
         return f"takes n in multiples of {unit}, so that rows of the result begin on 16 bytes, not {b.shape[1]}"
-    reason = gemm_limits.requires_tma(a) or boxes.not_boxable("a", a) or boxes.not_boxable("b", b)
+    reason = gemm_limits.requires_tma(a) or boxes.tma_limit("a", a) or boxes.tma_limit("b", b)
     return reason or grid_of_tiles(input, a, b)
 
 
@@ -158,16 +158,16 @@ def triton_tiled(
 
 def _boxed(input: torch.Tensor) -> bool:
     """True if the input is a row-major matrix that TMA can address."""
-    return input.dim() == 2 and not boxes.transposed(input) and boxes.not_boxable("input", input) is None
+    return input.dim() == 2 and not boxes.transposed(input) and boxes.tma_limit("input", input) is None
 
 
-def boxes_configs(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> tuple[str, ...]:
+def tma_configs(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> tuple[str, ...]:
     """Every tile, the fastest by ``BoxTile.time`` first; for a whole matrix as input those that leave room for half a tile of it."""
     whole = input.shape == sizes(a, b)[:2]
     return tuple(name for name in boxes.ranked(1, *sizes(a, b), sm_count(a)) if boxes.fits(name, int(whole)))
 
 
-def triton_boxes(
+def triton_tma(
     result: torch.Tensor,
     input: torch.Tensor,
     a: torch.Tensor,
@@ -176,14 +176,14 @@ def triton_boxes(
     alpha: float,
     config: str | None = None,
 ) -> None:
-    from warpwise.ops.addmm.k04_triton_copy_engine import addmm_boxes
+    from warpwise.ops.addmm.k04_triton_tma import addmm_tma
 
     m, n, k = sizes(a, b)
-    tile = boxes.named(config or boxes_configs(input, a, b)[0])
+    tile = boxes.named(config or tma_configs(input, a, b)[0])
     programs = boxes.programs(tile, cdiv(m, tile.m) * cdiv(n, tile.n), a)
     half = (tile.m, tile.n // 2)
     whole = beta != 0 and input.shape == result.shape and _boxed(input)
-    addmm_boxes[(programs,)](
+    addmm_tma[(programs,)](
         boxes.descriptor(a, (tile.m, tile.k)),
         boxes.descriptor(b, (tile.k, tile.n)),
         boxes.descriptor(input, half) if whole else None,
@@ -196,8 +196,8 @@ def triton_boxes(
         beta,
         *_added(input, result)[1:],
         programs,
-        A_TURNED=boxes.transposed(a),
-        B_TURNED=boxes.transposed(b),
+        A_TRANSPOSED=boxes.transposed(a),
+        B_TRANSPOSED=boxes.transposed(b),
         BLOCK_M=tile.m,
         BLOCK_N=tile.n,
         BLOCK_K=tile.k,

@@ -41,13 +41,13 @@ RUNGS = (
     ),
     make_rung(
         HERE,
-        "k04_triton_copy_engine",
+        "k04_triton_tma",
         "Hopper through Triton: operands by TMA, persistent programs",
-        _launch.triton_boxes,
+        _launch.triton_tma,
         dtypes=(torch.float16, torch.bfloat16),
         limits=_launch.tma_limits,
         strided=True,
-        configs=_launch.boxes_configs,
+        configs=_launch.tma_configs,
     ),
     make_rung(
         HERE,

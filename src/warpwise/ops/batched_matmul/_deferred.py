@@ -14,7 +14,7 @@ from warpwise.gemm.operands import flags
 from warpwise.operation import sm_count
 from warpwise.ops.batched_matmul.spec import sizes
 
-DEFERRED = cuda.load(Path(__file__).parent / "k06_deferred_stores.cu")
+DEFERRED = cuda.load(Path(__file__).parent / "k06_overlapped_epilogue.cu")
 
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
@@ -28,7 +28,7 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
         return reason
     if b.shape[-1] % 8:
         return f"takes n in multiples of 8, so that rows of C begin on 16 bytes, not {b.shape[-1]}"
-    return boxes.not_boxable("a", a) or boxes.not_boxable("b", b)
+    return boxes.tma_limit("a", a) or boxes.tma_limit("b", b)
 
 
 def operand_map(operand: torch.Tensor) -> tuple[Any, bool, int]:
@@ -43,12 +43,12 @@ def operand_map(operand: torch.Tensor) -> tuple[Any, bool, int]:
     return cuda.tensor_map(lines, (1, 64, 64)), transposed, int(not one)
 
 
-def deferred_stores(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
+def overlapped_epilogue(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
     batch, m, n, k = sizes(a, b)
     chosen = batched.named(config or configs(a, b)[0])
     (map_a, a_mn_major, a_step), (map_b, b_k_major, b_step) = operand_map(a), operand_map(b)
     template = f"{chosen.parameters(a.dtype)}, {flags(chosen.whole, a_mn_major, not b_k_major)}"
     blocks, rows, columns, group = chosen.grid(batch, m, n, sm_count(a))
-    DEFERRED[f"batched_matmul_deferred_stores<{template}>"][blocks, chosen.threads, chosen.shared](
+    DEFERRED[f"batched_matmul_overlapped_epilogue<{template}>"][blocks, chosen.threads, chosen.shared](
         map_a, map_b, cuda.tensor_map(c, (1, 64, 64)), a_step, b_step, batch, k, rows, columns, group
     )

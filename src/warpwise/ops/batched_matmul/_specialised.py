@@ -13,7 +13,7 @@ from warpwise.operation import cdiv, sm_count
 from warpwise.ops.batched_matmul.spec import sizes
 
 WARP_SPECIALISED = cuda.load(Path(__file__).parent / "k05_warp_specialised.cu")
-TMA, MN_MAJOR, K_MAJOR = (f"warpwise::{name}" for name in ("kEngine", "kAlongExtent", "kAlongDepth"))
+TMA, MN_MAJOR, K_MAJOR = (f"warpwise::{name}" for name in ("kTma", "kMnMajor", "kKMajor"))
 THREADS, STAGING = 256, 4 * 8 * 80 * 4  # four producer warps, four consumers; bytes of staged sums
 
 
@@ -104,14 +104,14 @@ def warp_specialised(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: 
     if second.feed == TMA:
         boxes_b = second.boxes(chosen.depth, chosen.columns), int(second.matrix > 0)
         if first.feed == TMA:
-            kernel = f"batched_matmul_boxes<{template}>"
+            kernel = f"batched_matmul_tma<{template}>"
             operands: tuple[Any, ...] = first.boxes(chosen.depth, chosen.rows), int(first.matrix > 0), *boxes_b
         else:
-            kernel = f"batched_matmul_words_and_boxes<{template}, {first.feed}>"
+            kernel = f"batched_matmul_tma_b<{template}, {first.feed}>"
             operands = cuda.strided(first.lines), first.stride, first.matrix, *boxes_b
     else:
         feed_a = MN_MAJOR if first.feed == TMA else first.feed
-        kernel = f"batched_matmul_words<{template}, {feed_a}, {second.feed}>"
+        kernel = f"batched_matmul_cp_async<{template}, {feed_a}, {second.feed}>"
         operands = (
             cuda.strided(first.lines),
             first.stride,

@@ -26,8 +26,8 @@ def batched_matmul_descriptors(
     GROUP: tl.constexpr,
     A_SHARED: tl.constexpr,
     B_SHARED: tl.constexpr,
-    A_TURNED: tl.constexpr,
-    B_TURNED: tl.constexpr,
+    A_TRANSPOSED: tl.constexpr,
+    B_TRANSPOSED: tl.constexpr,
 ):
     """Descriptors of a: (batch, m, k) and b: (batch, k, n), transposed if TURNED, one matrix
     if SHARED; c: (batch, m, n), in boxes of half a tile.
@@ -43,11 +43,11 @@ def batched_matmul_descriptors(
         a_matrix, b_matrix = matrix * a_matrices, matrix * b_matrices
         accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
         for first in range(0, k, BLOCK_K):
-            if A_TURNED:
+            if A_TRANSPOSED:
                 a_tile = a.load([a_matrix, first, row]).reshape(BLOCK_K, BLOCK_M).T
             else:
                 a_tile = a.load([a_matrix, row, first]).reshape(BLOCK_M, BLOCK_K)
-            if B_TURNED:
+            if B_TRANSPOSED:
                 b_tile = b.load([b_matrix, column, first]).reshape(BLOCK_N, BLOCK_K).T
             else:
                 b_tile = b.load([b_matrix, first, column]).reshape(BLOCK_K, BLOCK_N)

@@ -123,8 +123,8 @@ def triton_descriptors(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config
         GROUP=8,
         A_SHARED=shared(a),
         B_SHARED=shared(b),
-        A_TURNED=boxes.transposed(a),
-        B_TURNED=boxes.transposed(b),
+        A_TRANSPOSED=boxes.transposed(a),
+        B_TRANSPOSED=boxes.transposed(b),
         num_warps=tile.warps,
         num_stages=tile.stages,
     )
@@ -152,7 +152,7 @@ def descriptors_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     unit = 16 // a.element_size()
     if b.shape[-1] % unit:
         return f"takes n in multiples of {unit}, so that rows of C begin on 16 bytes, not {b.shape[-1]}"
-    addressable = requires_tma(a) or boxes.not_boxable("a", a) or boxes.not_boxable("b", b)
+    addressable = requires_tma(a) or boxes.tma_limit("a", a) or boxes.tma_limit("b", b)
     return requires_k(a.shape[-1]) or addressable or tiles_limit(a, b)
 
 
@@ -160,7 +160,7 @@ def specialised_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     return _specialised.limits(a) or tiles_limit(a, b)
 
 
-def deferred_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
+def overlapped_epilogue_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     return _deferred.limits(a, b) or tiles_limit(a, b)
 
 
@@ -215,11 +215,11 @@ RUNGS = (
     ),
     make_rung(
         HERE,
-        "k06_deferred_stores",
+        "k06_overlapped_epilogue",
         "Hopper: the epilogue overlaps the products of the next tile or matrix",
-        _deferred.deferred_stores,
+        _deferred.overlapped_epilogue,
         dtypes=(torch.float16, torch.bfloat16),
-        limits=deferred_limits,
+        limits=overlapped_epilogue_limits,
         devices=("cuda",),
         configs=_deferred.configs,
         strided=True,
@@ -239,8 +239,8 @@ def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
     if a.is_cuda and 4 * batch * cdiv(m, 128) * cdiv(n, 128) >= 3 * sm_count(a):
         if a.dtype == torch.float32 and not specialised_limits(a, b):
             return "k05_warp_specialised"
-        if a.dtype != torch.float32 and not deferred_limits(a, b):
-            return "k06_deferred_stores"
+        if a.dtype != torch.float32 and not overlapped_epilogue_limits(a, b):
+            return "k06_overlapped_epilogue"
     if a.dtype == torch.float32:
         return "k02_block_tile" if boxes.transposed(b) else "k03_triton_tiled"
     return "k03_triton_tiled" if descriptors_limits(a, b) else "k04_triton_descriptors"

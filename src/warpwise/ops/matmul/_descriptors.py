@@ -15,7 +15,7 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     unit = 16 // a.element_size()
     if b.shape[1] % unit:
         return f"takes n in multiples of {unit}, so that rows of C begin on 16 bytes, not {b.shape[1]}"
-    reason = requires_k(a.shape[1]) or requires_tma(a) or boxes.not_boxable("a", a) or boxes.not_boxable("b", b)
+    reason = requires_k(a.shape[1]) or requires_tma(a) or boxes.tma_limit("a", a) or boxes.tma_limit("b", b)
     return reason or size_limit(a, b)
 
 
@@ -44,8 +44,8 @@ def triton_descriptors(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config
         BLOCK_N=tile.n,
         BLOCK_K=tile.k,
         GROUP=8,
-        A_TURNED=boxes.transposed(a),
-        B_TURNED=boxes.transposed(b),
+        A_TRANSPOSED=boxes.transposed(a),
+        B_TRANSPOSED=boxes.transposed(b),
         num_warps=tile.warps,
         num_stages=tile.stages,
     )

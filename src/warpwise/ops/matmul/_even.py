@@ -16,11 +16,11 @@ from warpwise.gemm.config import BLOCK_K, CONFIGS, TILE_CLOCKS, GemmConfig, name
 from warpwise.gemm.operands import sizes, tma_operand
 from warpwise.gemm.semaphores import semaphores
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.matmul._hopper import deferred_stores
+from warpwise.ops.matmul._hopper import overlapped_epilogue
 
 HERE = Path(__file__).parent
 
-EVEN = cuda.load(HERE / "k26_even_shares.cu")
+EVEN = cuda.load(HERE / "k26_stream_k_hybrid.cu")
 FORM = re.compile(r"(\w+?)_t(\d+)_p(\d+)_e(\d+)")  # a configuration of k20, tiles, splits, owned k-tiles
 # Measured on an H200. Clocks for an element of partial sums: to store it and start another piece, and to add it to the
 # owner's; clocks that stream-K costs at all; the slowdown of loads at many different k, which then miss L2.
@@ -120,7 +120,7 @@ def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 def kernel(dtype: torch.dtype, config: GemmConfig, a_mn_major: bool, b_mn_major: bool) -> str:
     """k26's C++ name; an operand is K-major unless said otherwise."""
-    return f"matmul_even_shares<{config.parameters(dtype, a_mn_major, b_mn_major)}>"
+    return f"matmul_stream_k_hybrid<{config.parameters(dtype, a_mn_major, b_mn_major)}>"
 
 
 def parsed(config: str) -> StreamK:
@@ -130,12 +130,12 @@ def parsed(config: str) -> StreamK:
     return StreamK(named(found[1]), int(found[2]), int(found[3]), int(found[4]))
 
 
-def even_shares(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
+def stream_k_hybrid(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
     m, n, k = sizes(a, b)
     sms = sm_count(a)
     config = config or ranked(m, n, k, sms)[0]
     if "_t" not in config:
-        return deferred_stores(c, a, b, config)
+        return overlapped_epilogue(c, a, b, config)
     found = parsed(config)
     chosen, slices, clusters = found.config, cdiv(k, BLOCK_K), max(1, sms // found.config.blocks)
     rows, columns = chosen.tiles(m, n)

@@ -66,7 +66,7 @@ def few_rows(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | No
     by_columns, bytes_a_load, columns = columns_of_tile(b, rows)
     tiles_m, tiles = cdiv(m, rows), cdiv(m, rows) * cdiv(n, columns)
     more = f", {columns // WARPS}" if by_columns else ""
-    name = "matmul_few_rows_by_columns" if by_columns else "matmul_few_rows"
+    name = "matmul_few_rows_k_major_b" if by_columns else "matmul_few_rows"
     kernel = FEW_ROWS[f"{name}<{cuda.ctype(a.dtype)}, {rows}{more}, {bytes_a_load}>"]
     partials = c.new_empty((parts, m, n), dtype=torch.float32) if parts > 1 else None
     counters = semaphores(a, tiles) if parts > 1 else None

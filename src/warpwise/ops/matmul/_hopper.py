@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 
 WARPGROUPS = cuda.load(HERE / "k12_warpgroups.cu")
 WARPGROUPS_SHARED = 1024 + 4 * (2 + 4) * 8192 + 4 * 8192 + 64  # alignment, four stages of A and B, C's boxes, barriers
-DEFERRED = cuda.load(HERE / "k20_deferred_stores.cu")
+DEFERRED = cuda.load(HERE / "k20_overlapped_epilogue.cu")
 INT8 = cuda.load(HERE / "k22_warpgroups_int8.cu")
 
 
@@ -43,20 +43,20 @@ def warpgroups_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 
 def kernel_name(
-    dtype: torch.dtype, config: GemmConfig, a_mn_major: bool, b_mn_major: bool, name: str = "matmul_deferred_stores"
+    dtype: torch.dtype, config: GemmConfig, a_mn_major: bool, b_mn_major: bool, name: str = "matmul_overlapped_epilogue"
 ) -> str:
     """k20's C++ name; an operand is K-major unless said otherwise."""
-    return f"{name if config.blocks > 1 else f'{name}_alone'}<{config.parameters(dtype, a_mn_major, b_mn_major)}>"
+    return f"{name if config.blocks > 1 else f'{name}_no_cluster'}<{config.parameters(dtype, a_mn_major, b_mn_major)}>"
 
 
-def deferred_stores(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
+def overlapped_epilogue(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
     chosen, launch, tiles = tile_scheduler(a, b, config)
     (read_a, a_mn_major), (read_b, b_k_major) = tma_operand(a), tma_operand(b)
     maps = [cuda.tensor_map(matrix, (64, 64)) for matrix in (read_a, read_b, c)]
     DEFERRED[kernel_name(a.dtype, chosen, a_mn_major, not b_k_major)][launch](*maps, a.shape[1], *tiles)
 
 
-def deferred_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
+def overlapped_epilogue_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """A Hopper GPU, rows of C on 16 bytes, operands that TMA can address in place or in a row-major copy."""
     _, n, k = sizes(a, b)
     if reason := requires_hopper(a) or requires_k(k):

@@ -25,7 +25,7 @@ def int8_product(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     if on_16_bytes(c):
         _hopper.INT8["matmul_warpgroups_int8"][launch](*maps, cuda.tensor_map(c, (64, 32)), k, pairs, columns, 8)
     else:
-        PAD["matmul_int8_to_rows"][launch](*maps, cuda.out(c), m, n, k, pairs, columns, 8)
+        PAD["matmul_int8_unaligned_c"][launch](*maps, cuda.out(c), m, n, k, pairs, columns, 8)
 
 
 def uses_k20(a: torch.Tensor) -> bool:
@@ -46,7 +46,7 @@ def padded_product(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: st
     if on_16_bytes(c):
         _hopper.DEFERRED[_hopper.kernel_name(*layout)][launch](*maps, cuda.tensor_map(c, (64, 64)), k, *tiles)
     else:
-        PAD[_hopper.kernel_name(*layout, "matmul_to_rows")][launch](*maps, cuda.out(c), m, n, k, *tiles)
+        PAD[_hopper.kernel_name(*layout, "matmul_unaligned_c")][launch](*maps, cuda.out(c), m, n, k, *tiles)
 
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
@@ -59,7 +59,7 @@ def rung_in_place(a: torch.Tensor, b: torch.Tensor) -> str | None:
     if a.dtype == torch.int8:
         return None if k_major.limits(a, b) else "k22_warpgroups_int8"
     in_place = all(addressable_view(operand) is not None for operand in (a, b))
-    return "k20_deferred_stores" if in_place and b.shape[1] * b.element_size() % 16 == 0 else None
+    return "k20_overlapped_epilogue" if in_place and b.shape[1] * b.element_size() % 16 == 0 else None
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:

@@ -62,7 +62,7 @@ def skinny_kernel(a: torch.Tensor, config: SkinnyConfig, b_k_major: bool) -> str
     order, apart = (str(value).lower() for value in (b_k_major, config.apart))
     shared = "b" if config.down > 1 else "a" if config.across > 1 else "nothing"
     return (
-        f"matmul_skinny{'_alone' if config.split * config.pair == 1 else ''}<{cuda.ctype(a.dtype)}, "
+        f"matmul_skinny{'_no_cluster' if config.split * config.pair == 1 else ''}<{cuda.ctype(a.dtype)}, "
         f"{config.columns // 64}, {config.rows}, {order}, {config.depth}, {config.stages}, {config.split}, {apart}, "
         f"Shared::{shared}>"
     )
@@ -87,7 +87,7 @@ def skinny(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
 
 
 def split_k(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
-    from warpwise.ops.matmul.k17_split_k import matmul_split_k, sum_of_parts
+    from warpwise.ops.matmul.k17_split_k import matmul_split_k, reduce_splits
 
     m, n, k = sizes(a, b)
     block_m, block_n, block_k, warps, stages, parts = config_numbers(
@@ -111,7 +111,7 @@ def split_k(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | Non
         num_stages=stages,
     )
     if parts > 1:
-        sum_of_parts[(cdiv(m * n, 1024),)](sums, c, m * n, parts, BLOCK=1024, num_warps=4)
+        reduce_splits[(cdiv(m * n, 1024),)](sums, c, m * n, parts, BLOCK=1024, num_warps=4)
 
 
 def split_k_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from warpwise.operation import cdiv, sm_count
 HERE = Path(__file__).parent
 
 WARP_SPECIALISED = cuda.load(HERE / "k13_warp_specialised.cu")
-TMA, MN_MAJOR, K_MAJOR = (f"warpwise::{name}" for name in ("kEngine", "kAlongExtent", "kAlongDepth"))
+TMA, MN_MAJOR, K_MAJOR = (f"warpwise::{name}" for name in ("kTma", "kMnMajor", "kKMajor"))
 THREADS, STAGING = 384, 8 * 8 * 80 * 4  # four producer warps, eight consumers; bytes of staged sums
 MOST_SPLITS = 64
 
@@ -127,14 +127,14 @@ def warp_specialised(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: 
     if feed_b == TMA:
         boxes_b = cuda.tensor_map(b, (chosen.depth, chosen.columns), swizzle=0)
         if feed_a == TMA:
-            kernel = f"matmul_boxes<{template}>"
+            kernel = f"matmul_tma<{template}>"
             operands = cuda.tensor_map(a.t(), (chosen.depth, chosen.rows), swizzle=0), boxes_b
         else:
-            kernel = f"matmul_words_and_boxes<{template}, {feed_a}>"
+            kernel = f"matmul_tma_b<{template}, {feed_a}>"
             operands = cuda.strided(a), a_stride, boxes_b
     else:
         feed_a = MN_MAJOR if feed_a == TMA else feed_a
-        kernel = f"matmul_words<{template}, {feed_a}, {feed_b}>"
+        kernel = f"matmul_cp_async<{template}, {feed_a}, {feed_b}>"
         operands = cuda.strided(a), a_stride, cuda.strided(b), b_stride
     rows, columns = chosen.tiles(m, n)
     shared = chosen.shared(4 * ((feed_a == K_MAJOR) + (feed_b == K_MAJOR)))
@@ -150,5 +150,5 @@ def warp_specialised(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: 
         neighbours = 4 if n % 4 == 0 else 1
         items = divided * chosen.rows * chosen.columns // neighbours
         groups = next((few for few in (1, 2, 4) if few * items >= 1024 * processors or 2 * few > count), 8)
-        add = WARP_SPECIALISED[f"add_parts<{chosen.rows}, {chosen.columns}, {neighbours}>"]
+        add = WARP_SPECIALISED[f"reduce_splits<{chosen.rows}, {chosen.columns}, {neighbours}>"]
         add[items * groups // 256, 256](sums, c, m, n, *order, whole, count, groups)

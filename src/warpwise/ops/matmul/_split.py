@@ -21,13 +21,13 @@ def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     return (*large, *SMALL) if fills else (*SMALL, *large)
 
 
-def split_bfloat16(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
-    from warpwise.ops.matmul.k21_split_bfloat16 import matmul_split_bfloat16
+def bf16x3(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
+    from warpwise.ops.matmul.k21_bf16x3 import matmul_bf16x3
 
     tile, warps, stages = (config or configs(a, b)[0]).split("_")
     block_m, block_n, block_k = map(int, tile.split("x"))
     m, n, k = sizes(a, b)
-    matmul_split_bfloat16[(cdiv(m, block_m) * cdiv(n, block_n),)](
+    matmul_bf16x3[(cdiv(m, block_m) * cdiv(n, block_n),)](
         a,
         b,
         c,

@@ -14,11 +14,11 @@ from warpwise import cuda
 from warpwise.gemm.config import shared_bytes
 from warpwise.gemm.operands import addressable, row_major_copy, sizes, tma_operand
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.matmul._hopper import deferred_limits
+from warpwise.ops.matmul._hopper import overlapped_epilogue_limits
 
 HERE = Path(__file__).parent
 
-STRIPS = cuda.load(HERE / "k28_strips.cu")
+STRIPS = cuda.load(HERE / "k28_variable_m_tiles.cu")
 WIDE, NARROW, FLAT = 256, 248, 128  # rows of a strip
 BAND = 128  # columns of a tile, 256 in the flat strip
 STAGES = 4
@@ -82,7 +82,7 @@ def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """k20's, and a K-major a: a strip may begin at any row of it."""
-    if reason := deferred_limits(a, b):
+    if reason := overlapped_epilogue_limits(a, b):
         return reason
     _, _, k = sizes(a, b)
     if addressable(a) is None and k % 8:
@@ -111,6 +111,6 @@ def strips(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     blocks = cdiv(tiles, cdiv(tiles, sms))  # the fewest that need no more waves
     # Bands that are rasterised together, so that blocks in flight cover about a square of C.
     group = min(max(1, round((blocks * WIDE / BAND) ** 0.5)), bands)
-    kernel = STRIPS[f"matmul_strips<{cuda.ctype(a.dtype)}, {str(not b_k_major).lower()}>"]
+    kernel = STRIPS[f"matmul_variable_m_tiles<{cuda.ctype(a.dtype)}, {str(not b_k_major).lower()}>"]
     shared = shared_bytes(BAND, WIDE, STAGES, 2)
     kernel[blocks, 384, shared](*maps, k, bands, found.strips, group, wide, flats)

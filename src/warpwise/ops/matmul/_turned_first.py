@@ -15,7 +15,7 @@ from warpwise.ops.matmul._specialised import K_MAJOR, MN_MAJOR, contiguous_rows,
 
 HERE = Path(__file__).parent
 
-TURN = cuda.load(HERE / "k25_turned_first.cu")
+TURN = cuda.load(HERE / "k25_pretransposed_b.cu")
 SIDE = 64  # of a tile of the transposing kernel
 MIN_ROWS = 768  # of a, from which TMA loads save as much as the transposing kernel costs
 
@@ -25,7 +25,7 @@ def transposed(lines: torch.Tensor) -> torch.Tensor:
     rows, columns = lines.shape
     to = lines.new_empty((columns, pitch(rows, lines.element_size())))
     grid = cdiv(rows, SIDE) * cdiv(columns, SIDE)
-    TURN["turn_words"][grid, (32, 8)](
+    TURN["transpose_words"][grid, (32, 8)](
         cuda.strided(lines), lines.stride(0), cuda.strided(to), to.shape[1], rows, columns
     )
     return to[:, :rows]
@@ -36,7 +36,7 @@ def copies(a: torch.Tensor, b: torch.Tensor) -> tuple[bool, bool]:
     return 1 in a.stride() and feed(a)[0] == MN_MAJOR, not loaded_by_tma(b)
 
 
-def turned_first(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
+def pretransposed_b(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
     a, b = contiguous_rows(a), contiguous_rows(b)
     m, n, k = sizes(a, b)
     pad_a, pad_b = copies(a, b)

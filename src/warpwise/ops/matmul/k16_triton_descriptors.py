@@ -24,8 +24,8 @@ def matmul_descriptors(
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
     GROUP: tl.constexpr,
-    A_TURNED: tl.constexpr,
-    B_TURNED: tl.constexpr,
+    A_TRANSPOSED: tl.constexpr,
+    B_TRANSPOSED: tl.constexpr,
 ):
     """Descriptors of a: (m, k), or transposed (k, m); b: (k, n), or transposed (n, k); c: (m, n), in boxes of half
     a tile.
@@ -38,8 +38,8 @@ def matmul_descriptors(
         row, column = tile_m * BLOCK_M, tile_n * BLOCK_N
         accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
         for first in range(0, k, BLOCK_K):
-            a_tile = a.load([first, row]).T if A_TURNED else a.load([row, first])
-            b_tile = b.load([column, first]).T if B_TURNED else b.load([first, column])
+            a_tile = a.load([first, row]).T if A_TRANSPOSED else a.load([row, first])
+            b_tile = b.load([column, first]).T if B_TRANSPOSED else b.load([first, column])
             accumulator = tl.dot(a_tile, b_tile, accumulator)
         # Staging half a tile at a time saves the shared memory of one pipeline stage.
         halves = tl.permute(tl.reshape(accumulator, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1))

@@ -59,7 +59,7 @@ def matmul_split_k(
 
 
 @wt.jit
-def sum_of_parts(parts_ptr, c_ptr, count, parts, BLOCK: tl.constexpr):
+def reduce_splits(parts_ptr, c_ptr, count, parts, BLOCK: tl.constexpr):
     """parts: (parts, count), c: (count,). Grid: cdiv(count, BLOCK) programs."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     accumulator = tl.zeros((BLOCK,), tl.float32)

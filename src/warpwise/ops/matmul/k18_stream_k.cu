@@ -6,7 +6,7 @@
 // memory, and the last block to arrive adds them in the order of K: the result is deterministic, and no block waits
 // for one that may not be resident.
 
-#include "slices.cuh"
+#include "k_tile_pipeline.cuh"
 
 struct StreamK {  // the sequence of k-tiles of all tiles, divided evenly among blocks
   long long total;

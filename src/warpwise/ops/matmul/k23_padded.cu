@@ -82,15 +82,15 @@ __global__ void __launch_bounds__(256) pad_lines(const T* a, long long pitch_a, 
 // k20 with C: (m, n) in dense rows of any alignment.
 template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool A_MN_MAJOR, bool B_MN_MAJOR>
 __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* CN, 1, 1)
-    matmul_to_rows(const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b, T* c, int m,
-                   int n, int k, int rows, int columns, int group) {
+    matmul_unaligned_c(const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b, T* c,
+                       int m, int n, int k, int rows, int columns, int group) {
   using P = sm90::GemmConfig<T, BM, BN, GM, GN, STAGES, CM, CN, A_MN_MAJOR, B_MN_MAJOR>;
   sm90::gemm<P>(a, b, sm90::DenseRows<T>{c, m, n}, k, sm90::TileScheduler{rows, columns, group},
                 sm90::IdentityEpilogue());
 }
 
 template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool A_MN_MAJOR, bool B_MN_MAJOR>
-__global__ void __launch_bounds__((1 + GM * GN) * 128, 1) matmul_to_rows_alone(
+__global__ void __launch_bounds__((1 + GM * GN) * 128, 1) matmul_unaligned_c_no_cluster(
     const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b, T* c, int m, int n, int k,
     int rows, int columns, int group) {
   static_assert(CM * CN == 1, "no multicast without a cluster");
@@ -102,8 +102,8 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) matmul_to_rows_alone(
 // k22 with C: (m, n) in dense rows of any alignment.
 __global__ void __launch_bounds__(warpwise::gemm_k_major::kThreads, 1) __cluster_dims__(
     warpwise::gemm_k_major::kCluster, 1, 1)
-    matmul_int8_to_rows(const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b, int* c,
-                        int m, int n, int k, int pairs, int columns, int group) {
+    matmul_int8_unaligned_c(const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,
+                            int* c, int m, int n, int k, int pairs, int columns, int group) {
   extern __shared__ unsigned char raw[];
   warpwise::gemm_k_major::gemm<signed char>(a, b, sm90::DenseRows<int>{c, m, n}, k, pairs, columns, group,
                                             warpwise::shared_address(raw));

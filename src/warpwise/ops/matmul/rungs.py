@@ -82,11 +82,11 @@ RUNGS = (
     make_rung(HERE, "k19_skinny", "Hopper: few rows as wgmma's n, K divided in a cluster", _skinny.skinny,
               dtypes=HALVES, limits=_skinny.skinny_limits, configs=_skinny.skinny_configs, devices=("cuda",),
               strided=True),
-    make_rung(HERE, "k20_deferred_stores", "Hopper: the epilogue overlaps the next tile's products; any layout, small tiles too",
-              _hopper.deferred_stores, dtypes=HALVES, limits=_hopper.deferred_limits, configs=gemm_config.configs,
+    make_rung(HERE, "k20_overlapped_epilogue", "Hopper: the epilogue overlaps the next tile's products; any layout, small tiles too",
+              _hopper.overlapped_epilogue, dtypes=HALVES, limits=_hopper.overlapped_epilogue_limits, configs=gemm_config.configs,
               devices=("cuda",), strided=True),
-    make_rung(HERE, "k21_split_bfloat16", "float32 on tensor cores: bf16x3, six bfloat16 products",
-              _split.split_bfloat16, dtypes=(torch.float32,), limits=grid_of_tiles, configs=_split.configs, by_name=True,
+    make_rung(HERE, "k21_bf16x3", "float32 on tensor cores: bf16x3, six bfloat16 products",
+              _split.bf16x3, dtypes=(torch.float32,), limits=grid_of_tiles, configs=_split.configs, by_name=True,
               units="bf16"),
     make_rung(HERE, "k22_warpgroups_int8", "Hopper: int8 by wgmma, B transposed first", _hopper.warpgroups_int8,
               dtypes=(torch.int8,), limits=k_major.limits, devices=("cuda",), strided=True),
@@ -96,13 +96,13 @@ RUNGS = (
     make_rung(HERE, "k24_few_rows", "few rows in any dtype: B from global memory to registers, for all rows at once",
               _few_rows.few_rows, dtypes=KERNEL_DTYPES, limits=_few_rows.few_rows_limits,
               configs=_few_rows.few_rows_configs, strided=True),
-    make_rung(HERE, "k25_turned_first", "Hopper: k13, with operands transposed or copied once where TMA cannot load them",
-              _turned_first.turned_first, dtypes=(torch.float32,), limits=_turned_first.limits,
+    make_rung(HERE, "k25_pretransposed_b", "Hopper: k13, with operands transposed or copied once where TMA cannot load them",
+              _turned_first.pretransposed_b, dtypes=(torch.float32,), limits=_turned_first.limits,
               configs=_turned_first.configs, devices=("cuda",), strided=True),
-    make_rung(HERE, "k26_even_shares", "Hopper: k20 with hybrid stream-K: all clusters share the last, partial wave",
-              _even.even_shares, dtypes=HALVES, limits=_hopper.deferred_limits, configs=_even.configs,
+    make_rung(HERE, "k26_stream_k_hybrid", "Hopper: k20 with hybrid stream-K: all clusters share the last, partial wave",
+              _even.stream_k_hybrid, dtypes=HALVES, limits=_hopper.overlapped_epilogue_limits, configs=_even.configs,
               devices=("cuda",), strided=True),
-    make_rung(HERE, "k28_strips", "Hopper: k20 with tiles of 248 and 256 rows, against wave quantisation",
+    make_rung(HERE, "k28_variable_m_tiles", "Hopper: k20 with tiles of 248 and 256 rows, against wave quantisation",
               _strips.strips, dtypes=HALVES, limits=_strips.limits, configs=_strips.configs,
               devices=("cuda",), strided=True),
 )  # fmt: skip
@@ -123,7 +123,7 @@ def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
     elif a.is_cuda and a.dtype == torch.float32 and (a.size(0) <= 16 or b.size(1) == 1):
         name = "k24_few_rows"
     elif a.dtype == torch.float32:
-        specialised = "k25_turned_first" if _turned_first.is_profitable(a, b) else "k13_warp_specialised"
+        specialised = "k25_pretransposed_b" if _turned_first.is_profitable(a, b) else "k13_warp_specialised"
         name = specialised if _specialised.is_profitable(a, b) else "k11_async_copies"
     elif a.dtype == torch.int8:
         name = (
@@ -133,10 +133,14 @@ def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
             if _padded.is_profitable(a, b)
             else "k15_mma_sync"
         )
-    elif a.is_cuda and cdiv(a.size(0), 128) * cdiv(b.size(1), 256) >= sm_count(a) and not _hopper.deferred_limits(a, b):
-        even = "k26_even_shares" if _even.is_profitable(a, b) else "k20_deferred_stores"
-        name = "k28_strips" if _strips.is_profitable(a, b) else even
-    elif short and _hopper.deferred_limits(a, b) and _padded.is_profitable(a, b):
+    elif (
+        a.is_cuda
+        and cdiv(a.size(0), 128) * cdiv(b.size(1), 256) >= sm_count(a)
+        and not _hopper.overlapped_epilogue_limits(a, b)
+    ):
+        even = "k26_stream_k_hybrid" if _even.is_profitable(a, b) else "k20_overlapped_epilogue"
+        name = "k28_variable_m_tiles" if _strips.is_profitable(a, b) else even
+    elif short and _hopper.overlapped_epilogue_limits(a, b) and _padded.is_profitable(a, b):
         name = "k23_padded"
     else:
         name = "k10_triton_tiled"

@@ -15,11 +15,11 @@ from warpwise.gemm.config import config_numbers
 from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.operands import sizes
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.matmul_tf32._turned import CONFIGS as TURNED_CONFIGS
+from warpwise.ops.matmul_tf32._turned import CONFIGS as TRANSPOSED_CONFIGS
 from warpwise.ops.matmul_tf32._turned import aligned_copy, aligned_rows, k_major
 
 SKINNY = cuda.load(Path(__file__).parent / "k06_skinny.cu")
-REORDERED = cuda.load(Path(__file__).parent / "reordered.cu")
+PERMUTE_K = cuda.load(Path(__file__).parent / "permute_k.cu")
 WIDTHS = (8, 16, 32, 64, 128, 256)  # rows of A: wgmma's n
 DEPTH = 32  # of a stage: 128 bytes, a swizzled row
 BEGIN = 8600  # clocks of a kernel without products
@@ -160,11 +160,11 @@ def every_fourth(lines: torch.Tensor, box: tuple[int, int]) -> list[cuda.TensorM
     return maps
 
 
-def reordered(a: torch.Tensor) -> torch.Tensor:
+def permute_k(a: torch.Tensor) -> torch.Tensor:
     """A in rows of whole stages, its k permuted as products with shifted rows of B need it."""
     m, k = a.shape
     result = a.new_empty((m, cdiv(k, DEPTH) * DEPTH))
-    REORDERED["reordered"][cdiv(result.numel(), 256), 256](cuda.strided(a), *a.stride(), cuda.out(result), m, k)
+    PERMUTE_K["permute_k"][cdiv(result.numel(), 256), 256](cuda.strided(a), *a.stride(), cuda.out(result), m, k)
     return result
 
 
@@ -173,7 +173,7 @@ def skinny(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     tiles = SkinnyConfig.named(config) if config else ranked(m, n, k, sm_count(a))[0]
     lines, layout = b_operand(b)
     tiles_m, clusters = cdiv(m, tiles.rows), cdiv(n, tiles.columns) * tiles.outer
-    rows = reordered(a) if layout == Layout(False, True) else k_major(a)
+    rows = permute_k(a) if layout == Layout(False, True) else k_major(a)
     map_of_a = cuda.tensor_map(rows, (tiles.rows, DEPTH), tf32=True)
     sums = c if tiles.outer == 1 else c.new_empty((tiles.outer, m, n))
     grid = clusters * tiles_m * tiles.split, tiles.threads(layout), tiles.shared_bytes(layout)
@@ -194,7 +194,7 @@ def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
     m, n, k = sizes(a, b)
     processors = sm_count(a)
     first, second = (m, n) if b.stride(0) == 1 else (n, m)
-    other = min(tile.clocks(first, second, k, processors) for tile in TURNED_CONFIGS)
+    other = min(tile.clocks(first, second, k, processors) for tile in TRANSPOSED_CONFIGS)
     in_place = a.stride(1) != 1 and b.stride(0) == 1  # k05 takes such an A in place
     transposing = 4400 + 8 * m * k / 1600 if in_place else 0
     return m <= 256 or ranked(m, n, k, processors)[0].clocks(m, n, k, processors) + transposing < BEGIN + other

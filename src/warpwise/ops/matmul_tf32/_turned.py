@@ -14,7 +14,7 @@ from warpwise.gemm.limits import GRID_Y, requires_hopper, requires_k, size_limit
 from warpwise.gemm.operands import sizes
 from warpwise.operation import cdiv, sm_count
 
-TURNED = cuda.load(Path(__file__).parent / "k05_turned_in_registers.cu")
+TURNED = cuda.load(Path(__file__).parent / "k05_transposed_in_registers.cu")
 THREADS, DEPTH, STAGED = 384, 32, 4 * 8192  # bytes of C's boxes
 MMA_RATE, L2_RATE = 1024, 46  # of an SM and clock: multiply-adds, and bytes from L2 while all SMs read
 
@@ -104,7 +104,7 @@ def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     return tuple(tile.name for tile in sorted(CONFIGS, key=lambda tile: tile.clocks(first, second, k, processors)))
 
 
-def turned_in_registers(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
+def transposed_in_registers(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
     m, n, k = sizes(a, b)
     tile = _NAMED[config or configs(a, b)[0]]
     first, second, mn_major, swapped = roles(a, b)
@@ -120,10 +120,10 @@ def turned_in_registers(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, confi
     geometry = k, rows, columns, min(group, rows)
     grid = clusters * tile.cluster, THREADS, tile.shared
     if n % 4 == 0 and c.data_ptr() % 16 == 0:
-        boxes = TURNED[f"matmul_turned_in_registers{template}"]
+        boxes = TURNED[f"matmul_transposed_in_registers{template}"]
         boxes[grid](*maps, cuda.tensor_map(c, (32, 32)), *geometry)
     else:
-        TURNED[f"matmul_turned_in_registers_words{template}"][grid](*maps, cuda.out(c), m, n, *geometry)
+        TURNED[f"matmul_transposed_in_registers_unaligned_c{template}"][grid](*maps, cuda.out(c), m, n, *geometry)
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:

@@ -91,9 +91,9 @@ RUNGS: tuple[Rung, ...] = (
     ),
     make_rung(
         HERE,
-        "k05_turned_in_registers",
+        "k05_transposed_in_registers",
         "Hopper: the MN-major operand goes through registers, rounded to TF32 by TMA",
-        _turned.turned_in_registers,
+        _turned.transposed_in_registers,
         dtypes=FLOAT32,
         limits=_turned.limits,
         configs=_turned.configs,
@@ -125,5 +125,5 @@ def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
         m, n, k = sizes(a, b)
         if a.stride(1) != 1 and m * n * k <= 512**3:  # transposing A costs a launch
             return None
-        return "k06_skinny" if _skinny.is_profitable(a, b) else "k05_turned_in_registers"
+        return "k06_skinny" if _skinny.is_profitable(a, b) else "k05_transposed_in_registers"
     return "k02_mma_sync"

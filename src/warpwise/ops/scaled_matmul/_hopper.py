@@ -13,8 +13,8 @@ from warpwise.operation import cdiv, sm_count
 from warpwise.ops.scaled_matmul._operands import HERE, contiguous_scales, k_major, l2_hints
 
 WARPGROUPS = cuda.load(HERE / "k04_warpgroups.cu")
-TWO_SLICES = cuda.load(HERE / "k05_two_slices.cu")
-PARTS = cuda.load(HERE / "k06_parts_in_flight.cu")
+TWO_SLICES = cuda.load(HERE / "k05_two_k_tile_promotion.cu")
+PARTS = cuda.load(HERE / "k06_two_wgmma_in_flight.cu")
 CLUSTER_ROWS = 256  # two blocks with tiles of 128 rows
 
 
@@ -98,8 +98,8 @@ def _launch(
     ](of_a, of_b, of_c, rows, scale_a, scale_b, m, n, k, pairs, columns, 8, l2_hints(m, n, k))
 
 
-two_slices = tiled(TWO_SLICES, "scaled_matmul_two_slices")
-parts_in_flight = tiled(PARTS, "scaled_matmul_parts")
+two_k_tile_promotion = tiled(TWO_SLICES, "scaled_matmul_two_k_tile_promotion")
+two_wgmma_in_flight = tiled(PARTS, "scaled_matmul_two_wgmma_in_flight")
 
 
 def hopper(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:

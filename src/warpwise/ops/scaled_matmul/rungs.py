@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from warpwise.operation import make_rung
-from warpwise.ops.scaled_matmul._hopper import configs, hopper, parts_in_flight, two_slices, warpgroups
+from warpwise.ops.scaled_matmul._hopper import configs, hopper, two_wgmma_in_flight, two_k_tile_promotion, warpgroups
 from warpwise.ops.scaled_matmul._launch import (
     descriptor_limits,
     grid_of_rows,
@@ -46,9 +46,9 @@ RUNGS = (
     ),
     make_rung(
         HERE,
-        "k05_two_slices",
+        "k05_two_k_tile_promotion",
         "Hopper: sums of 256 products at a time in wgmma",
-        two_slices,
+        two_k_tile_promotion,
         limits=hopper,
         devices=("cuda",),
         strided=True,
@@ -56,9 +56,9 @@ RUNGS = (
     ),
     make_rung(
         HERE,
-        "k06_parts_in_flight",
+        "k06_two_wgmma_in_flight",
         "Hopper: A in registers, two wgmma of 64 columns in flight in each warpgroup",
-        parts_in_flight,
+        two_wgmma_in_flight,
         limits=hopper,
         devices=("cuda",),
         strided=True,
@@ -79,7 +79,7 @@ RUNGS = (
 
 def default(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
     """The rung for sizes that no table covers: on Hopper k07 for few rows or tiles, else k05; k02 on other GPUs; else k01."""
-    first = "k07_skinny" if few_tiles(a, b) else "k05_two_slices"
+    first = "k07_skinny" if few_tiles(a, b) else "k05_two_k_tile_promotion"
     rules = {first: hopper, "k02_triton_tiled": grid_of_tiles, "k01_naive": grid_of_rows}
     usable = (name for name, limits in rules.items() if limits(a, b, scale_a, scale_b) is None)
     return next(usable, None)

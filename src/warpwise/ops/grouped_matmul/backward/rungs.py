@@ -15,7 +15,7 @@ from warpwise.ops.grouped_matmul.spec import HALVES, KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 NAIVE = cuda.load(HERE / "k01_naive.cu")
-DEFERRED = cuda.load(HERE / "k04_deferred_stores.cu")
+DEFERRED = cuda.load(HERE / "k04_overlapped_epilogue.cu")
 
 
 def naive(result: torch.Tensor, a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> None:
@@ -100,17 +100,17 @@ def descriptors_configs(a: torch.Tensor, grad_output: torch.Tensor, offsets: tor
     return boxes.ranked(groups, k, n, cdiv(rows, max(1, groups)), sm_count(a))
 
 
-def deferred_configs(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> tuple[str, ...]:
+def overlapped_epilogue_configs(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> tuple[str, ...]:
     """Every configuration, the fastest first if all groups have the same number of rows."""
     (rows, k), n, groups = a.shape, grad_output.shape[1], offsets.shape[0]
     ranked = batched.ranked(groups, k, n, cdiv(rows, max(1, groups)), sm_count(a))
     return tuple(name for name in ranked if not batched.named(name).whole)
 
 
-def deferred_stores(
+def overlapped_epilogue(
     result: torch.Tensor, a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor, config: str | None = None
 ) -> None:
-    chosen = batched.named(config or deferred_configs(a, grad_output, offsets)[0])
+    chosen = batched.named(config or overlapped_epilogue_configs(a, grad_output, offsets)[0])
     (rows, k), n, groups = a.shape, grad_output.shape[1], offsets.shape[0]
 
     def shifted(matrix: torch.Tensor) -> Any:
@@ -119,7 +119,7 @@ def deferred_stores(
         return cuda.tensor_map(matrix, (1, 64, 64), layout=((rows, rows, matrix.shape[1]), (pitch, pitch, 1)))
 
     blocks, tiles_m, tiles_n, group = chosen.grid(groups, k, n, sm_count(a))
-    kernel = DEFERRED[f"grouped_matmul_backward_deferred_stores<{chosen.parameters(a.dtype)}>"]
+    kernel = DEFERRED[f"grouped_matmul_backward_overlapped_epilogue<{chosen.parameters(a.dtype)}>"]
     kernel[blocks, chosen.threads, chosen.shared](
         shifted(a),
         shifted(grad_output),
@@ -156,11 +156,11 @@ def descriptors_limits(a: torch.Tensor, grad_output: torch.Tensor, offsets: torc
             return f"takes {name} with contiguous rows, not strides {tuple(operand.stride())}"
         if operand.shape[1] % (16 // a.element_size()):
             return f"takes columns of {name} in multiples of {16 // a.element_size()}, not {operand.shape[1]}"
-    reason = requires_tma(a) or boxes.not_boxable("a", a) or boxes.not_boxable("grad_output", grad_output)
+    reason = requires_tma(a) or boxes.tma_limit("a", a) or boxes.tma_limit("grad_output", grad_output)
     return reason or tiles_limits(a, grad_output, offsets)
 
 
-def deferred_limits(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> str | None:
+def overlapped_epilogue_limits(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> str | None:
     return requires_hopper(a) or descriptors_limits(a, grad_output, offsets)
 
 
@@ -195,12 +195,12 @@ RUNGS: tuple[Rung, ...] = (
     ),
     make_rung(
         HERE,
-        "k04_deferred_stores",
+        "k04_overlapped_epilogue",
         "Hopper: the epilogue overlaps the next tile's products",
-        deferred_stores,
+        overlapped_epilogue,
         dtypes=HALVES,
-        limits=deferred_limits,
-        configs=deferred_configs,
+        limits=overlapped_epilogue_limits,
+        configs=overlapped_epilogue_configs,
         devices=("cuda",),
         strided=True,
     ),
@@ -213,4 +213,4 @@ def default(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -
         return None
     if a.dtype not in HALVES or descriptors_limits(a, grad_output, offsets):
         return "k02_triton_tiled"
-    return "k04_deferred_stores" if a.is_cuda and not requires_hopper(a) else "k03_triton_descriptors"
+    return "k04_overlapped_epilogue" if a.is_cuda and not requires_hopper(a) else "k03_triton_descriptors"

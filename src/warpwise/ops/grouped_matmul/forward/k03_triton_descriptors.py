@@ -28,7 +28,7 @@ def grouped_matmul_descriptors(
     BLOCK_K: tl.constexpr,
     GROUP: tl.constexpr,
     GROUPS: tl.constexpr,
-    B_TURNED: tl.constexpr,
+    B_TRANSPOSED: tl.constexpr,
 ):
     """Descriptors of a: (rows, k) and b: (groups, k, n), or transposed (groups, n, k); c: (rows, n), row-major.
 
@@ -51,7 +51,7 @@ def grouped_matmul_descriptors(
         row, column = start + tile_m * BLOCK_M, tile_n * BLOCK_N
         accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
         for first in range(0, k, BLOCK_K):
-            if B_TURNED:
+            if B_TRANSPOSED:
                 b_tile = b.load([group, column, first]).reshape(BLOCK_N, BLOCK_K).T
             else:
                 b_tile = b.load([group, first, column]).reshape(BLOCK_K, BLOCK_N)

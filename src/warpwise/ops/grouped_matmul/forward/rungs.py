@@ -89,7 +89,7 @@ def triton_descriptors(
         BLOCK_K=tile.k,
         GROUP=8,
         GROUPS=padded_groups(groups),
-        B_TURNED=boxes.transposed(b),
+        B_TRANSPOSED=boxes.transposed(b),
         num_warps=tile.warps,
         num_stages=tile.stages,
     )
@@ -125,7 +125,7 @@ def descriptors_limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) 
             f"takes a with contiguous rows, not strides {tuple(a.stride())}: a box begins at any row, but along it at "
             "multiples of 16 bytes"
         )
-    reason = requires_k(a.shape[1]) or requires_tma(a) or boxes.not_boxable("a", a) or boxes.not_boxable("b", b)
+    reason = requires_k(a.shape[1]) or requires_tma(a) or boxes.tma_limit("a", a) or boxes.tma_limit("b", b)
     return reason or tiles_limits(a, b, offsets)
 
 

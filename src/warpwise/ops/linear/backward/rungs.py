@@ -15,7 +15,7 @@ from warpwise.ops.linear.spec import ACTIVATIONS, KERNEL_DTYPES
 HERE = Path(__file__).parent
 THREAD_PER_COLUMN = cuda.load(HERE / "k01_thread_per_column.cu")
 ROWS, COLUMNS = 16, 128  # of a program's block
-STRIPS_PER_SM = 8  # resident programs of 4 warps
+ROW_BLOCKS_PER_SM = 8  # resident programs of 4 warps
 
 
 def limits(grad_output: torch.Tensor, *rest: object) -> str | None:
@@ -35,20 +35,20 @@ def thread_per_column(
     kernel[cdiv(n, 128), 128](grad_output, preactivation, cuda.out(outputs[0]), cuda.out(outputs[1]), m, n)
 
 
-def triton_strips(
+def triton_row_blocks(
     outputs: tuple[torch.Tensor, torch.Tensor], grad_output: torch.Tensor, preactivation: torch.Tensor, activation: str
 ) -> None:
-    from warpwise.ops.linear.backward.k02_triton_strips import activation_backward_strips, column_sums
+    from warpwise.ops.linear.backward.k02_triton_row_blocks import activation_backward_row_blocks, column_sums
 
     result, bias = outputs
     n = grad_output.shape[-1]
     m = math.prod(grad_output.shape[:-1])
-    wanted = cdiv(STRIPS_PER_SM * sm_count(grad_output), cdiv(n, COLUMNS))
+    wanted = cdiv(ROW_BLOCKS_PER_SM * sm_count(grad_output), cdiv(n, COLUMNS))
     blocks = max(1, cdiv(m, ROWS))  # of no rows one, which stores sums of 0
     steps = cdiv(blocks, min(wanted, 65535))
     strips = cdiv(blocks, steps)
     partial = torch.empty((strips, n), dtype=torch.float32, device=grad_output.device)
-    activation_backward_strips[(cdiv(n, COLUMNS), strips)](
+    activation_backward_row_blocks[(cdiv(n, COLUMNS), strips)](
         grad_output,
         preactivation,
         result,
@@ -75,9 +75,9 @@ RUNGS = (
     ),
     make_rung(
         HERE,
-        "k02_triton_strips",
+        "k02_triton_row_blocks",
         "strips of rows in Triton, partial sums added by a second kernel",
-        triton_strips,
+        triton_row_blocks,
         dtypes=KERNEL_DTYPES,
         limits=limits,
     ),
@@ -87,4 +87,4 @@ RUNGS = (
 def default(grad_output: torch.Tensor, preactivation: torch.Tensor, activation: str) -> str | None:
     """k02; PyTorch for float64 and huge sizes."""
     refused = grad_output.dtype not in KERNEL_DTYPES or limits(grad_output)
-    return None if refused else "k02_triton_strips"
+    return None if refused else "k02_triton_row_blocks"

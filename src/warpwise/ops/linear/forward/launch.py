@@ -95,11 +95,11 @@ def tma_limits(
         return f"takes out_features in multiples of {unit}, whose rows begin on 16 bytes, not {n}"
     if residual is not None:
         rows = residual.reshape(m, n)
-        reason = boxes.not_boxable("residual", rows)
+        reason = boxes.tma_limit("residual", rows)
         if reason or boxes.transposed(rows):
             return reason or "takes residual with contiguous rows"
     rows = input.reshape(m, k)
-    reason = gemm_limits.requires_tma(input) or boxes.not_boxable("input", rows) or boxes.not_boxable("weight", weight)
+    reason = gemm_limits.requires_tma(input) or boxes.tma_limit("input", rows) or boxes.tma_limit("weight", weight)
     return reason or grid_of_tiles(input, weight)
 
 
@@ -210,7 +210,7 @@ def triton_tiled(outputs: Outputs, *args: Any, config: str | None = None) -> Non
     )
 
 
-def boxes_configs(
+def tma_configs(
     input: torch.Tensor, weight: torch.Tensor, bias: Any, activation: Any, residual: torch.Tensor | None, *rest: Any
 ) -> tuple[str, ...]:
     """Every tile, the fastest by ``BoxTile.time`` first; with a residual those that leave room for half a tile of it."""
@@ -218,15 +218,15 @@ def boxes_configs(
     return tuple(name for name in ranked if boxes.fits(name, int(residual is not None)))
 
 
-def triton_boxes(outputs: Outputs, *args: Any, config: str | None = None) -> None:
-    from warpwise.ops.linear.forward.k04_triton_copy_engine import linear_boxes
+def triton_tma(outputs: Outputs, *args: Any, config: str | None = None) -> None:
+    from warpwise.ops.linear.forward.k04_triton_tma import linear_tma
 
     x, w, bias, activation, residual, scale, y, preactivation = it = layer(outputs, *args)
     m, n, k = it.sizes
-    tile = boxes.named(config or boxes_configs(*args)[0])
+    tile = boxes.named(config or tma_configs(*args)[0])
     programs = boxes.programs(tile, cdiv(m, tile.m) * cdiv(n, tile.n), x)
     half = (tile.m, tile.n // 2)
-    linear_boxes[(programs,)](
+    linear_tma[(programs,)](
         boxes.descriptor(x, (tile.m, tile.k)),
         boxes.descriptor(w, (tile.n, tile.k)),
         cuda.out(boxes.descriptor(y, half)),
@@ -238,8 +238,8 @@ def triton_boxes(outputs: Outputs, *args: Any, config: str | None = None) -> Non
         n,
         k,
         programs,
-        X_TURNED=boxes.transposed(x),
-        W_TURNED=boxes.transposed(w),
+        X_TRANSPOSED=boxes.transposed(x),
+        W_TRANSPOSED=boxes.transposed(w),
         ACTIVATION=activation,
         BLOCK_M=tile.m,
         BLOCK_N=tile.n,

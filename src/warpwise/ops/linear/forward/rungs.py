@@ -42,13 +42,13 @@ RUNGS = (
     ),
     make_rung(
         HERE,
-        "k04_triton_copy_engine",
+        "k04_triton_tma",
         "Hopper through Triton: operands by TMA, persistent programs",
-        launch.triton_boxes,
+        launch.triton_tma,
         dtypes=(torch.float16, torch.bfloat16),
         limits=launch.tma_limits,
         strided=True,
-        configs=launch.boxes_configs,
+        configs=launch.tma_configs,
     ),
     make_rung(
         HERE,

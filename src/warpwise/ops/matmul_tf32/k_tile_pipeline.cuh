@@ -10,7 +10,7 @@
 #include <warpwise/sm90/tma.cuh>
 #include <warpwise/sm90/wgmma.cuh>
 
-#include "registers.cuh"
+#include "wgmma_rs.cuh"
 
 namespace sm90 = warpwise::sm90;
 

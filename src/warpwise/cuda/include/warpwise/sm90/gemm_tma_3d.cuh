@@ -4,9 +4,9 @@
 #include <warpwise/sm90/tma.cuh>
 
 namespace warpwise {
-namespace many {
+namespace sm90 {
 
-__device__ inline void tma_load_3d(unsigned to, const sm90::TensorMap* map, unsigned barrier, int x, int y, int z) {
+__device__ inline void tma_load_3d(unsigned to, const TensorMap* map, unsigned barrier, int x, int y, int z) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
       " [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
@@ -14,12 +14,12 @@ __device__ inline void tma_load_3d(unsigned to, const sm90::TensorMap* map, unsi
       : "memory");
 }
 
-__device__ inline void tma_store_3d(const sm90::TensorMap* map, unsigned from, int x, int y, int z) {
+__device__ inline void tma_store_3d(const TensorMap* map, unsigned from, int x, int y, int z) {
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
                "r"(from), "r"(x), "r"(y), "r"(z)
                : "memory");
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-}  // namespace many
+}  // namespace sm90
 }  // namespace warpwise

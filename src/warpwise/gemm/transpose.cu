@@ -8,8 +8,8 @@ constexpr int kSide = 128, kWords = kSide / 4, kWarps = 8;
 
 // from: (rows, columns), to: (columns, rows), both in words of 4 bytes along their rows; rows and columns count bytes
 // and are multiples of 4. Block: (32, kWarps). Grid: (cdiv(columns, kSide), cdiv(rows, kSide)). Shared memory: 16 KB.
-__global__ void __launch_bounds__(32 * kWarps) turned_bytes(const unsigned* __restrict__ from,
-                                                            unsigned* __restrict__ to, int rows, int columns) {
+__global__ void __launch_bounds__(32 * kWarps) transpose_bytes(const unsigned* __restrict__ from,
+                                                               unsigned* __restrict__ to, int rows, int columns) {
   __shared__ unsigned words[kSide][kWords];
   const int lane = threadIdx.x, warp = threadIdx.y;
   const int first_row = blockIdx.y * kSide, first_column = blockIdx.x * kSide;
@@ -44,8 +44,8 @@ __global__ void __launch_bounds__(32 * kWarps) turned_bytes(const unsigned* __re
 
 // from: (rows, columns), to: (columns, rows). Block: (32, kWarps). Grid: (cdiv(columns, 32), cdiv(rows, 32)). Rows in
 // shared memory have one word of padding, so that a column covers all banks.
-__global__ void __launch_bounds__(32 * kWarps) turned_words(const unsigned* __restrict__ from,
-                                                            unsigned* __restrict__ to, int rows, int columns) {
+__global__ void __launch_bounds__(32 * kWarps) transpose_words(const unsigned* __restrict__ from,
+                                                               unsigned* __restrict__ to, int rows, int columns) {
   __shared__ unsigned words[32][33];
   const int lane = threadIdx.x, first_row = blockIdx.y * 32, first_column = blockIdx.x * 32;
 #pragma unroll

@@ -10,7 +10,7 @@
 #include <cuda_fp16.h>
 #include <warpwise/sm90/gemm.cuh>
 
-#include "shares.cuh"
+#include "stream_k_scheduler.cuh"
 
 namespace sm90 = warpwise::sm90;
 
@@ -20,9 +20,9 @@ namespace sm90 = warpwise::sm90;
 // parameters and the shared memory see GemmConfig and sm90::gemm. Grid: all clusters must be resident at once.
 template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool A_MN_MAJOR, bool B_MN_MAJOR>
 __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* CN, 1, 1)
-    matmul_even_shares(const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,
-                       const __grid_constant__ sm90::TensorMap c, float* partials, int* flags, int k_tiles, int rows,
-                       int columns, int raster_group, int sk_tiles, int splits, int edge) {
+    matmul_stream_k_hybrid(const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,
+                           const __grid_constant__ sm90::TensorMap c, float* partials, int* flags, int k_tiles,
+                           int rows, int columns, int raster_group, int sk_tiles, int splits, int edge) {
   using P = sm90::GemmConfig<T, BM, BN, GM, GN, STAGES, CM, CN, A_MN_MAJOR, B_MN_MAJOR>;
   constexpr unsigned kBoxBytes = sm90::kBoxBytes;
   extern __shared__ unsigned char raw[];

@@ -12,7 +12,7 @@ from warpwise.triton.lib import epilogue, tile_index
 
 
 @wt.jit
-def linear_boxes(
+def linear_tma(
     x,
     w,
     y,
@@ -24,8 +24,8 @@ def linear_boxes(
     n,
     k,
     programs,
-    X_TURNED: tl.constexpr,
-    W_TURNED: tl.constexpr,
+    X_TRANSPOSED: tl.constexpr,
+    W_TRANSPOSED: tl.constexpr,
     ACTIVATION: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
@@ -43,8 +43,8 @@ def linear_boxes(
         row, column = tile_m * BLOCK_M, tile_n * BLOCK_N
         accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
         for first in range(0, k, BLOCK_K):
-            x_tile = x.load([first, row]).T if X_TURNED else x.load([row, first])
-            w_tile = w.load([first, column]) if W_TURNED else w.load([column, first]).T
+            x_tile = x.load([first, row]).T if X_TRANSPOSED else x.load([row, first])
+            w_tile = w.load([first, column]) if W_TRANSPOSED else w.load([column, first]).T
             accumulator = tl.dot(x_tile, w_tile, accumulator)
         left, right = tl.split(tl.permute(tl.reshape(accumulator, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1)))
         _epilogue(left, row, column, y, before, residual, bias_ptr, scale_ptr, m, n, ACTIVATION)

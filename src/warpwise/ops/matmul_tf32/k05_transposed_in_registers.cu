@@ -7,7 +7,7 @@
 
 #include <warpwise/sm90/gemm_k_major.cuh>
 
-#include "registers.cuh"
+#include "wgmma_rs.cuh"
 
 namespace sm90 = warpwise::sm90;
 using sm90::TensorMap;
@@ -190,8 +190,8 @@ __device__ inline void multiply(const TensorMap& first, const TensorMap& second,
 // TILE_N) * kLineBytes bytes, 4 * kBytesC, and 16 * STAGES bytes of barriers.
 template <bool MN_MAJOR, bool TRANSPOSED, int TILE_N, int CLUSTER, int STAGES>
 __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(CLUSTER, 1, 1)
-    matmul_turned_in_registers(const __grid_constant__ TensorMap first, const __grid_constant__ TensorMap second,
-                               const __grid_constant__ TensorMap c, int k, int rows, int columns, int group) {
+    matmul_transposed_in_registers(const __grid_constant__ TensorMap first, const __grid_constant__ TensorMap second,
+                                   const __grid_constant__ TensorMap c, int k, int rows, int columns, int group) {
   multiply<MN_MAJOR, TRANSPOSED, TILE_N, CLUSTER, STAGES, true>(first, second, &c, nullptr, 0, 0, k, rows, columns,
                                                                 group);
 }
@@ -199,8 +199,9 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(CLUSTER, 1, 1)
 // The same for C with rows of any alignment.
 template <bool MN_MAJOR, bool TRANSPOSED, int TILE_N, int CLUSTER, int STAGES>
 __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(CLUSTER, 1, 1)
-    matmul_turned_in_registers_words(const __grid_constant__ TensorMap first, const __grid_constant__ TensorMap second,
-                                     float* __restrict__ c, int m, int n, int k, int rows, int columns, int group) {
+    matmul_transposed_in_registers_unaligned_c(const __grid_constant__ TensorMap first,
+                                               const __grid_constant__ TensorMap second, float* __restrict__ c, int m,
+                                               int n, int k, int rows, int columns, int group) {
   multiply<MN_MAJOR, TRANSPOSED, TILE_N, CLUSTER, STAGES, false>(first, second, nullptr, c, m, n, k, rows, columns,
                                                                  group);
 }

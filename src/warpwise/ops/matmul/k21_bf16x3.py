@@ -30,7 +30,7 @@ def _split(x):
 
 
 @wt.jit
-def matmul_split_bfloat16(
+def matmul_bf16x3(
     a_ptr,
     b_ptr,
     c_ptr,

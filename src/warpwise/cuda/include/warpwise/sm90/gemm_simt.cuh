@@ -9,13 +9,13 @@
 
 namespace warpwise {
 
-// How an operand is loaded. kEngine: boxes by TMA, for MN-major operands with 16-byte aligned lines. kAlongExtent,
-// kAlongDepth: words by cp.async for MN-major and for K-major operands; the latter are transposed on the way.
-enum OperandLoad { kEngine, kAlongExtent, kAlongDepth };
+// How an operand is loaded. kTma: boxes by TMA, for MN-major operands with 16-byte aligned lines. kMnMajor,
+// kKMajor: words by cp.async for MN-major and for K-major operands; the latter are transposed on the way.
+enum OperandLoad { kTma, kMnMajor, kKMajor };
 
 // Floats from one k to the next. A warp writes 8 k x 4 rows at once when it transposes; four words of padding put
 // these in distinct banks.
-constexpr int k_tile_pitch(OperandLoad load, int extent) { return load == kAlongDepth ? extent + 4 : extent; }
+constexpr int k_tile_pitch(OperandLoad load, int extent) { return load == kKMajor ? extent + 4 : extent; }
 
 struct Operand {
   const float* at;
@@ -32,8 +32,8 @@ __device__ inline void copy_k_tile_words(float* to, const Operand& from, int mn,
   const auto copy = [&](float* to_word, const float* word, bool inside) {
     __pipeline_memcpy_async(to_word, INSIDE || inside ? word : from.at, 4, INSIDE || inside ? 0 : 4);
   };
-  if (LOAD == kAlongDepth) {
-    static_assert(LOAD != kAlongDepth || (EXTENT % 4 == 0 && TILE_K % 8 == 0), "a warp copies 4 x 8 words at once");
+  if (LOAD == kKMajor) {
+    static_assert(LOAD != kKMajor || (EXTENT % 4 == 0 && TILE_K % 8 == 0), "a warp copies 4 x 8 words at once");
     mn += lane / 8;
     k_offset += lane % 8;
     const float* word = from.at + mn * from.stride + k_offset;
@@ -45,7 +45,7 @@ __device__ inline void copy_k_tile_words(float* to, const Operand& from, int mn,
         copy(to + j * kPitch + i, word + j, mn + i < from.extent && k_offset + j < from.k);
     }
   } else {
-    static_assert(LOAD == kAlongDepth || EXTENT % 32 == 0, "a warp copies 32 words at once");
+    static_assert(LOAD == kKMajor || EXTENT % 32 == 0, "a warp copies 32 words at once");
     mn += lane;
     const float* word = from.at + k_offset * from.stride + mn;
     to += lane;

@@ -6,7 +6,7 @@
 #include <warpwise/sm90/cluster.cuh>
 #include <warpwise/sm90/warpgroup.cuh>
 
-#include "skinny_ring.cuh"
+#include "skinny_pipeline.cuh"
 
 // Scales of a warp's 16 columns of B and ROWS rows of A. A lane holds those of its two columns, and of every 32nd row;
 // without ROWWISE one of each.

@@ -9,7 +9,7 @@
 #include <cuda_fp16.h>
 #include <warpwise/sm90/gemm.cuh>
 
-#include "strips.cuh"
+#include "variable_m.cuh"
 
 namespace sm90 = warpwise::sm90;
 using sm90::kBoxBytes, sm90::kWarpgroupThreads, sm90::kTileK;
@@ -39,9 +39,9 @@ __device__ __forceinline__ float (&first_sums(float (&d)[128]))
 // shared memory: 1 KiB for alignment, kStages stages, kBoxes staging boxes per consumer warpgroup, 16 bytes per stage.
 template <class T, bool MN_MAJOR>
 __global__ void __launch_bounds__((1 + kGroups) * 128, 1)
-matmul_strips(const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,
-              const __grid_constant__ sm90::TensorMap c, int k, int bands, int strips, int raster_group, int wide,
-              int flat_tiles) {
+matmul_variable_m_tiles(const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,
+                        const __grid_constant__ sm90::TensorMap c, int k, int bands, int strips, int raster_group,
+                        int wide, int flat_tiles) {
   extern __shared__ unsigned char raw[];
   const unsigned stages = (warpwise::shared_address(raw) + 1023) & ~1023u;  // a swizzled unit is 1 KiB
   const unsigned staging = stages + kStages * kStageBytes;

@@ -6,7 +6,7 @@
 // times as often, as much traffic again as that of B, which exceeds its bandwidth: the 64 x 128 elements of A are
 // therefore loaded to registers, 16 per thread, once per k-tile.
 
-#include "fp8_tiles.cuh"
+#include "fp8_gemm.cuh"
 
 // a: (m, k), tensor map with boxes of 128 x 128; b: (n, k), of COLUMNS / 2 x 128; c: (m, n), of 64 x 64. Scales: one
 // each, or (m,) and (n,) if ROWWISE. rows: C if not BY_TMA. pairs, columns, group: of TileScheduler; hints:
@@ -14,10 +14,11 @@
 // STAGES * (128 + COLUMNS) * 128 + 4 * kBytesC + 16 * STAGES bytes.
 template <class A, class B, bool ROWWISE, bool BY_TMA, int COLUMNS, int STAGES>
 __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
-    scaled_matmul_parts(const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,
-                        const __grid_constant__ sm90::TensorMap c, __nv_bfloat16* rows,
-                        const float* __restrict__ scale_a, const float* __restrict__ scale_b, int m, int n, int k,
-                        int pairs, int columns, int group, int hints) {
+    scaled_matmul_two_wgmma_in_flight(const __grid_constant__ sm90::TensorMap a,
+                                      const __grid_constant__ sm90::TensorMap b,
+                                      const __grid_constant__ sm90::TensorMap c, __nv_bfloat16* rows,
+                                      const float* __restrict__ scale_a, const float* __restrict__ scale_b, int m,
+                                      int n, int k, int pairs, int columns, int group, int hints) {
   constexpr int kSubtiles = COLUMNS / 64;
   static_assert(kSubtiles % 2 == 0, "subtiles alternate between two sets of accumulators");
   extern __shared__ unsigned char raw[];

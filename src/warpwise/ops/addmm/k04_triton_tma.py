@@ -11,7 +11,7 @@ from warpwise.triton.lib import tile_index
 
 
 @wt.jit
-def addmm_boxes(
+def addmm_tma(
     a,
     b,
     c,
@@ -25,8 +25,8 @@ def addmm_boxes(
     c_row,
     c_column,
     programs,
-    A_TURNED: tl.constexpr,
-    B_TURNED: tl.constexpr,
+    A_TRANSPOSED: tl.constexpr,
+    B_TRANSPOSED: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
@@ -43,8 +43,8 @@ def addmm_boxes(
         row, column = tile_m * BLOCK_M, tile_n * BLOCK_N
         accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
         for first in range(0, k, BLOCK_K):
-            a_tile = a.load([first, row]).T if A_TURNED else a.load([row, first])
-            b_tile = b.load([column, first]).T if B_TURNED else b.load([first, column])
+            a_tile = a.load([first, row]).T if A_TRANSPOSED else a.load([row, first])
+            b_tile = b.load([column, first]).T if B_TRANSPOSED else b.load([first, column])
             accumulator = tl.dot(a_tile, b_tile, accumulator)
         left, right = tl.split(tl.permute(tl.reshape(accumulator, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1)))
         _epilogue(left, row, column, c, c_ptr, result, m, n, alpha, beta, c_row, c_column)

@@ -1,4 +1,4 @@
-"""k26_even_shares: who does which slices, what it compiles to, and products exactly, in graphs and on two streams too."""
+"""k26_stream_k_hybrid: who does which slices, what it compiles to, and products exactly, in graphs and on two streams too."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HERE = Path(ops.__path__[0]) / "matmul"
 
 LARGE = gemm_config.CONFIGS[0].name
 WALK = """
-#include "shares.cuh"
+#include "stream_k_scheduler.cuh"
 // Of each cluster the number of its pieces, and of each its tile, slices and slot; and the slots that it awaits.
 __global__ void walk(int* out, int slices, int tiles, int cut, int parts, int edge, int most) {
   const StreamK stream_k{slices, cut, static_cast<int>(gridDim.x), parts, edge};
@@ -96,7 +96,7 @@ def integers(rows, columns, turned, seed, dtype):
 
 def product(a, b, config):
     c = torch.full((a.shape[0], b.shape[1]), float("nan"), device="cuda", dtype=a.dtype)
-    _even.even_shares(c, a, b, config)
+    _even.stream_k_hybrid(c, a, b, config)
     return c
 
 
@@ -161,12 +161,12 @@ def test_two_streams_at_once():
 def test_a_graph_is_replayed():
     a, b = (integers(1536, 1536, False, i, torch.bfloat16) for i in range(2))
     c = torch.empty(1536, 1536, device="cuda", dtype=a.dtype)
-    _even.even_shares(c, a, b, f"{LARGE}_t36_p0_e3")
+    _even.stream_k_hybrid(c, a, b, f"{LARGE}_t36_p0_e3")
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        _even.even_shares(c, a, b, f"{LARGE}_t36_p0_e3")
-        _even.even_shares(c, a, b, f"{LARGE}_t36_p0_e3")
+        _even.stream_k_hybrid(c, a, b, f"{LARGE}_t36_p0_e3")
+        _even.stream_k_hybrid(c, a, b, f"{LARGE}_t36_p0_e3")
     for seed in range(3):
         a.copy_(integers(1536, 1536, False, 7 + seed, a.dtype))
         c.fill_(float("nan"))

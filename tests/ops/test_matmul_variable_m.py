@@ -1,4 +1,4 @@
-"""k28_strips: every element of C in one tile, no SM with more than its share, and products as k20 gives them."""
+"""k28_variable_m_tiles: every element of C in one tile, no SM with more than its share, and products as k20 gives them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIZES = [
     (16384, 1000),
 ]
 WALK = """
-#include "strips.cuh"
+#include "variable_m.cuh"
 struct Columns {  // of tiles, one after another
   int rows, columns;
   __device__ int tiles() const { return rows * columns; }
@@ -86,9 +86,9 @@ def test_products_are_those_of_k20(m, n, k, layouts):
         a = a.t().contiguous().t()
     if layouts[1] == "t":
         b = b.t().contiguous().t()
-    truth = ops.matmul(a, b, rung="k20_deferred_stores")
+    truth = ops.matmul(a, b, rung="k20_overlapped_epilogue")
     names = _strips.configs(a, b)
     if torch.cuda.get_device_properties(0).multi_processor_count == 132:
         assert names
     for name in names:
-        assert torch.equal(ops.matmul(a, b, rung=f"k28_strips@{name}"), truth), name
+        assert torch.equal(ops.matmul(a, b, rung=f"k28_variable_m_tiles@{name}"), truth), name

@@ -7,7 +7,7 @@ import torch
 
 from warpwise import operation, ops
 
-RUNG = "k21_split_bfloat16"
+RUNG = "k21_bf16x3"
 
 
 def worst(product: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> float:

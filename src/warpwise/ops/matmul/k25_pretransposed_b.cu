@@ -9,9 +9,9 @@ constexpr int kSide = 64, kWarps = 8;
 // to: (columns, rows) = from: (rows, columns), transposed; rows of `from` are from_pitch elements apart, rows of `to`
 // to_pitch. Block: (32, kWarps), a tile of kSide x kSide. Grid: one block per tile, row-major. Rows in shared memory
 // have one word of padding, so that a column covers all banks.
-__global__ void __launch_bounds__(32 * kWarps) turn_words(const float* __restrict__ from, long long from_pitch,
-                                                          float* __restrict__ to, long long to_pitch, int rows,
-                                                          int columns) {
+__global__ void __launch_bounds__(32 * kWarps) transpose_words(const float* __restrict__ from, long long from_pitch,
+                                                               float* __restrict__ to, long long to_pitch, int rows,
+                                                               int columns) {
   __shared__ float words[kSide][kSide + 1];
   const int tiles_n = (columns - 1) / kSide + 1;
   const int row = blockIdx.x / tiles_n * kSide, column = blockIdx.x % tiles_n * kSide;

@@ -5,10 +5,10 @@
 
 #include <warpwise/sm90/gemm.cuh>
 
-#include "boxes.cuh"
+#include <warpwise/sm90/gemm_tma_3d.cuh>
 
 namespace warpwise {
-namespace many {
+namespace gemm_batched {
 
 namespace sm90 = warpwise::sm90;
 using sm90::kBoxBytes, sm90::kWarpgroupThreads, sm90::kTileK, sm90::TensorMap;
@@ -29,7 +29,7 @@ struct Tile {
   int row, column, a, b, c;
 };
 
-// C = A B for each of many matrices. A: (.., m, k), or (.., k, m) if a_mn_major; B: (.., n, k), or (.., k, n) if
+// C = A B for each matrix of a batch. A: (.., m, k), or (.., k, m) if a_mn_major; B: (.., n, k), or (.., k, n) if
 // b_mn_major; C: (.., m, n): tensor maps with boxes of 1 x 64 x 64. P: a GemmConfig with clusters of 1 x 1. Scheduler:
 // `tiles()`, `at(tile)`, `k_tiles(tile)`, and `first_k(tile)`, the k of the first of these. STORE_AT_END: for few
 // k-tiles; a tile is stored as a whole at its end, from one box per subtile, instead of subtile by subtile during the
@@ -67,12 +67,13 @@ __device__ inline void gemm(const TensorMap& a, const TensorMap& b, const Tensor
         sm90::mbarrier_arrive_expect_tx(full_barrier, P::bytes_a + P::bytes_b);
 #pragma unroll 1
         for (int i = 0; i < P::bm / 64; ++i)
-          tma_load_3d(stages_a + state.stage * P::bytes_a + i * kBoxBytes, &a, full_barrier,
-                      P::a_mn_major ? row + i * 64 : k_offset, P::a_mn_major ? k_offset : row + i * 64, tile.a);
+          sm90::tma_load_3d(stages_a + state.stage * P::bytes_a + i * kBoxBytes, &a, full_barrier,
+                            P::a_mn_major ? row + i * 64 : k_offset, P::a_mn_major ? k_offset : row + i * 64, tile.a);
 #pragma unroll 1
         for (int i = 0; i < P::bn / 64; ++i)
-          tma_load_3d(stages_b + state.stage * P::bytes_b + i * kBoxBytes, &b, full_barrier,
-                      P::b_mn_major ? column + i * 64 : k_offset, P::b_mn_major ? k_offset : column + i * 64, tile.b);
+          sm90::tma_load_3d(stages_b + state.stage * P::bytes_b + i * kBoxBytes, &b, full_barrier,
+                            P::b_mn_major ? column + i * 64 : k_offset, P::b_mn_major ? k_offset : column + i * 64,
+                            tile.b);
       }
     }
     return;
@@ -110,8 +111,8 @@ __device__ inline void gemm(const TensorMap& a, const TensorMap& b, const Tensor
     state.next();
   };
   const auto store = [&](int subtile, unsigned from) {
-    tma_store_3d(&c, from, pending_column + subtile % (P::width / 64) * 64,
-                 pending_row + subtile / (P::width / 64) * 64, pending_matrix);
+    sm90::tma_store_3d(&c, from, pending_column + subtile % (P::width / 64) * 64,
+                       pending_row + subtile / (P::width / 64) * 64, pending_matrix);
   };
   const auto store_subtile = [&](int subtile) {
     const unsigned to = staging + (group * kBoxes + box) * kBoxBytes;
@@ -173,5 +174,5 @@ __device__ inline void gemm(const TensorMap& a, const TensorMap& b, const Tensor
   if (thread == 0) sm90::tma_store_wait_read<0>();  // the end of the kernel waits for the global writes
 }
 
-}  // namespace many
+}  // namespace gemm_batched
 }  // namespace warpwise

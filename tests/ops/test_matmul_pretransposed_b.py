@@ -1,4 +1,4 @@
-"""k25_turned_first: float32 factors in every orientation, from any element on, turned or copied for k13's copy engine."""
+"""k25_pretransposed_b: float32 factors in every orientation, from any element on, turned or copied for k13's copy engine."""
 
 from __future__ import annotations
 
@@ -83,5 +83,5 @@ def test_any_number_of_splits_on_the_gpu(tiling, m, n, k):
     a = integers(m, k, False, 0, torch.float32, device="cuda")
     b = integers(k, n, True, 1, torch.float32, device="cuda")
     with room_for(m, n, torch.float32, 32) as c:
-        _turned_first.turned_first(c, a, b, tiling.config(3))
+        _turned_first.pretransposed_b(c, a, b, tiling.config(3))
         assert torch.equal(c, (a.double() @ b.double()).float())

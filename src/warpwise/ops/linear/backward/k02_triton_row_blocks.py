@@ -10,7 +10,7 @@ from warpwise.triton.lib import activation_backward
 
 
 @wt.jit
-def activation_backward_strips(
+def activation_backward_row_blocks(
     grad_ptr,
     before_ptr,
     result_ptr,

@@ -4,7 +4,7 @@
 // next k-tile: about 300 clocks, more than the 256 of the other warpgroup's half tile (k04's main loop takes 15 to 23
 // % more clocks than its wgmma). With two k-tiles these are 512. The truncation error of a partial sum grows by 2^0.7.
 
-#include "fp8_tiles.cuh"
+#include "fp8_gemm.cuh"
 
 // a: (m, k), tensor map with boxes of 128 x 128; b: (n, k), of COLUMNS / 2 x 128; c: (m, n), of 64 x 64. Scales: one
 // each, or (m,) and (n,) if ROWWISE. rows: C if not BY_TMA. pairs, columns, group: of TileScheduler; hints:
@@ -12,10 +12,11 @@
 // STAGES * (128 + COLUMNS) * 128 + 4 * kBytesC + 16 * STAGES bytes.
 template <class A, class B, bool ROWWISE, bool BY_TMA, int COLUMNS, int STAGES>
 __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
-    scaled_matmul_two_slices(const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,
-                             const __grid_constant__ sm90::TensorMap c, __nv_bfloat16* rows,
-                             const float* __restrict__ scale_a, const float* __restrict__ scale_b, int m, int n, int k,
-                             int pairs, int columns, int group, int hints) {
+    scaled_matmul_two_k_tile_promotion(const __grid_constant__ sm90::TensorMap a,
+                                       const __grid_constant__ sm90::TensorMap b,
+                                       const __grid_constant__ sm90::TensorMap c, __nv_bfloat16* rows,
+                                       const float* __restrict__ scale_a, const float* __restrict__ scale_b, int m,
+                                       int n, int k, int pairs, int columns, int group, int hints) {
   constexpr int kHalves = COLUMNS / 128;
   extern __shared__ unsigned char raw[];
   if (threadIdx.x == 0) {
