@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpwise import operation, ops
-from warpwise.ops.matmul import _c, _simt, _triton, rungs, spec
+from warpwise.ops.matmul import _c_library, k09_warp_tile, rungs, spec
 
 FEW = settings(max_examples=12, deadline=None, derandomize=True)
 RUNGS = [rung.name for rung in rungs.RUNGS if "cpu" in rung.devices and torch.float32 in (rung.dtypes or ())]
@@ -63,7 +63,7 @@ def test_infinity_and_nan_spread_along_their_row_only(rung):
 
 @pytest.mark.parametrize("sm_count", [1, 1000])
 def test_both_sizes_of_the_warp_tile(sm_count, monkeypatch):
-    monkeypatch.setattr(_simt, "sm_count", lambda tensor: sm_count)
+    monkeypatch.setattr(k09_warp_tile, "sm_count", lambda tensor: sm_count)
     for m, n, k in ((129, 132, 36), (70, 131, 17)):
         a, b = integers(m, k), integers(k, n, seed=1)
         assert torch.equal(ops.matmul(a, b, rung="k09"), a @ b)
@@ -71,7 +71,9 @@ def test_both_sizes_of_the_warp_tile(sm_count, monkeypatch):
 
 @pytest.mark.parametrize("room", [0, 227 * 1024])
 def test_both_sizes_of_the_triton_tile(room, monkeypatch):
-    monkeypatch.setattr(_triton, "shared_bytes", lambda tensor: room)
+    from warpwise.ops.matmul import k10_triton_tiled
+
+    monkeypatch.setattr(k10_triton_tiled, "shared_bytes", lambda tensor: room)
     a, b = integers(130, 70, dtype=torch.bfloat16), integers(70, 257, seed=1, dtype=torch.bfloat16)
     torch.testing.assert_close(ops.matmul(a, b, rung="k10"), a @ b, rtol=0, atol=0)
 
@@ -124,14 +126,14 @@ def test_autocast_takes_low_precision():
 def test_without_a_c_compiler(monkeypatch):
     monkeypatch.setenv("CC", "no-such-compiler")
     with pytest.raises(RuntimeError, match="no C compiler: looked for no-such-compiler on PATH; install gcc or clang"):
-        _c.compiler()
+        _c_library.compiler()
 
 
 def test_c_that_does_not_compile(tmp_path):
     source = tmp_path / "broken.c"
     source.write_text("int broken(void) { return missing; }\n")
     with pytest.raises(RuntimeError, match=r"cannot build broken\.c:\n[\s\S]*missing"):
-        _c.library(source)
+        _c_library.library(source)
 
 
 @pytest.mark.gpu

@@ -15,7 +15,7 @@ from warpwise import operation, ops
 from warpwise.gemm import mma_sync as mma
 from warpwise.lab.explain import explain_rung
 from warpwise.operation import Case
-from warpwise.ops.matmul import _ampere
+from warpwise.ops.matmul import k14_wmma, k15_mma_sync
 from warpwise.ops.matmul_tf32 import rungs as rungs_tf32
 
 DTYPES = (torch.bfloat16, torch.float16, torch.int8)
@@ -62,7 +62,9 @@ def test_any_size_alignment_and_layout(m, n, k, shift, gap, transposed, dtype):
     assert torch.equal(ops.matmul(a, b, rung="k15"), product(a, b))
 
 
-@pytest.mark.parametrize("tiling,turned,dtype", combinations(_ampere.CONFIGS, (False, True), WIDTHS, names=[NAMED]))
+@pytest.mark.parametrize(
+    "tiling,turned,dtype", combinations(k15_mma_sync.CONFIGS, (False, True), WIDTHS, names=[NAMED])
+)
 def test_every_tile(tiling, turned, dtype):
     """More tiles than blocks, so that slices of the next tile arrive while one leaves; ragged at each edge."""
     a, b = laid(264, 152, dtype, 0, turned, 0, 8), laid(152, 272, dtype, 1, turned, 0, 8)
@@ -72,7 +74,7 @@ def test_every_tile(tiling, turned, dtype):
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True)])
-@pytest.mark.parametrize("tiling", _ampere.CONFIGS, ids=lambda tiling: tiling.name(torch.bfloat16))
+@pytest.mark.parametrize("tiling", k15_mma_sync.CONFIGS, ids=lambda tiling: tiling.name(torch.bfloat16))
 def test_every_tile_on_the_gpu(tiling, transposed, dtype):
     """Some 45 tiles of the largest for each SM: the ring of slices goes round across many of them."""
     m, n, k = 12_000, 16_000, 520
@@ -86,7 +88,7 @@ def test_every_tile_on_the_gpu(tiling, transposed, dtype):
 def test_configurations_are_those_that_fit():
     a = torch.empty(4, 4, dtype=torch.bfloat16)
     names = operation.get("matmul").rung("k15").configs(a, a)
-    assert len(set(names)) == len(_ampere.CONFIGS)
+    assert len(set(names)) == len(k15_mma_sync.CONFIGS)
     assert names[0] == "64x64x32_w32x32_s4", "a small product on a CPU"
     assert "128x256x128_w64x64_s4" in operation.get("matmul").rung("k15").configs(a.char(), a.char())
 
@@ -115,7 +117,7 @@ def test_lines_are_walked_as_they_lie():
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("large", [False, True])
 def test_both_sizes_of_wmma(dtype, large, monkeypatch):
-    monkeypatch.setattr(_ampere, "fills_gpu", lambda a, tiles: large)
+    monkeypatch.setattr(k14_wmma, "fills_gpu", lambda a, tiles: large)
     for m, n, k in ((129, 144, 80), (70, 131, 17)):
         a, b = integers(m, k, dtype), integers(k, n, dtype, seed=1)
         assert torch.equal(ops.matmul(a, b, rung="k14"), product(a, b))
@@ -133,7 +135,7 @@ def test_both_sizes_of_wmma(dtype, large, monkeypatch):
 def test_the_machine_code_meets_no_bank_twice(kind, transposed, place):
     """Executed and counted: copies into swizzled slices and fragments out of them; the products are the emulator's."""
     op, dtype = kind
-    found, tilings = operation.get(op), {"matmul": _ampere.CONFIGS, "matmul_tf32": rungs_tf32.CONFIGS}[op]
+    found, tilings = operation.get(op), {"matmul": k15_mma_sync.CONFIGS, "matmul_tf32": rungs_tf32.CONFIGS}[op]
 
     def inputs(case, dtype, device, seed):
         a, b = found.spec.arguments(case, dtype, device, seed)

@@ -7,7 +7,7 @@ import torch
 
 from warpwise import operation, ops
 from warpwise.gemm import boxes as gemm_boxes
-from warpwise.ops.matmul import _descriptors
+from warpwise.ops.matmul import _triton
 
 OP = operation.get("matmul")
 RUNG = OP.rung("k16")
@@ -54,13 +54,13 @@ def test_infinity_and_nan_spread_along_their_row_only():
 
 
 def test_the_large_tile_comes_with_three_stages(monkeypatch):
-    monkeypatch.setattr(_descriptors, "sm_count", lambda tensor: 132)
+    monkeypatch.setattr(_triton, "sm_count", lambda tensor: 132)
     row = torch.empty(1, 1, dtype=torch.half)
     large = row.expand(8192, 8192)
-    found = _descriptors.configs(large, large)
+    found = _triton.descriptors_configs(large, large)
     assert found[0] == "128x256x64_s3_w8"
     assert sorted(found) == sorted(tile.name for tile in gemm_boxes.TILES)
-    assert _descriptors.configs(row.expand(512, 4096), row.expand(4096, 512))[0] == "64x64x64_s4_w4"
+    assert _triton.descriptors_configs(row.expand(512, 4096), row.expand(4096, 512))[0] == "64x64x64_s4_w4"
 
 
 def test_what_the_copy_engine_cannot_address_is_refused():

@@ -7,7 +7,8 @@ import torch
 from tests.ops.test_matmul_padded import LAYOUTS, integers, room_for
 
 from warpwise import operation, ops
-from warpwise.ops.matmul import _specialised, _turned_first
+from warpwise.ops.matmul import k13_warp_specialised as k13
+from warpwise.ops.matmul import k25_pretransposed_b as k25
 
 RUNG = operation.get("matmul").rung("k25")
 
@@ -17,10 +18,10 @@ def test_the_pass_turns_lines_from_any_element_on(shift, gap):
     """Emulated, so that an access past either end of the memory would be found."""
     for rows, columns in ((1, 1), (5, 3), (64, 64), (63, 130), (129, 65), (3, 777)):
         lines = integers(rows, columns, False, 0, torch.float32, shift, gap)
-        made = _turned_first.transposed(lines)
+        made = k25.transposed(lines)
         assert torch.equal(made, lines.t())
         assert made.stride() == (-(-rows // 32) * 32, 1)
-        assert _specialised.loaded_by_tma(made)
+        assert k13.loaded_by_tma(made)
 
 
 def test_what_need_not_be_copied_is_left_to_k13():
@@ -36,7 +37,7 @@ def test_what_need_not_be_copied_is_left_to_k13():
 
 
 def test_few_rows_do_not_pay():
-    assert not _turned_first.is_profitable(torch.empty(64, 4096), torch.empty(4096, 4096).t())
+    assert not k25.is_profitable(torch.empty(64, 4096), torch.empty(4096, 4096).t())
 
 
 @pytest.mark.gpu
@@ -70,18 +71,18 @@ def test_every_configuration_on_the_gpu(m, n, k):
     b = integers(k, n, True, 1, torch.float32, device="cuda")
     expected = (a.double() @ b.double()).float()
     names = RUNG.configs(a, b)
-    assert {name.partition("_p")[0] for name in names} == {tiling.name for tiling in _specialised.CONFIGS}
+    assert {name.partition("_p")[0] for name in names} == {tiling.name for tiling in k13.CONFIGS}
     for name in names:
         assert torch.equal(ops.matmul(a, b, rung=f"k25@{name}"), expected), name
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("tiling", _specialised.CONFIGS, ids=lambda tiling: tiling.name)
+@pytest.mark.parametrize("tiling", k13.CONFIGS, ids=lambda tiling: tiling.name)
 @pytest.mark.parametrize("m,n,k", [(333, 1023, 777), (1030, 2052, 900)])
 def test_any_number_of_splits_on_the_gpu(tiling, m, n, k):
     """By the launcher, which takes every number: three here."""
     a = integers(m, k, False, 0, torch.float32, device="cuda")
     b = integers(k, n, True, 1, torch.float32, device="cuda")
     with room_for(m, n, torch.float32, 32) as c:
-        _turned_first.pretransposed_b(c, a, b, tiling.config(3))
+        k25.launch(c, a, b, tiling.config(3))
         assert torch.equal(c, (a.double() @ b.double()).float())

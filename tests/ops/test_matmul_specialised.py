@@ -12,10 +12,10 @@ from tests.sampled import thinned
 from warpwise import cuda, operation, ops
 from warpwise.lab.register_banks import busiest_loop
 from warpwise.machine.disassemble import disassemble
-from warpwise.ops.matmul import _specialised
+from warpwise.ops.matmul import k13_warp_specialised as k13
 
 HERE = Path(ops.__path__[0]) / "matmul"
-from warpwise.ops.matmul._specialised import CONFIGS, K_MAJOR, MN_MAJOR, TMA, WARP_SPECIALISED
+from warpwise.ops.matmul.k13_warp_specialised import CONFIGS, K_MAJOR, MN_MAJOR, TMA, WARP_SPECIALISED
 
 RUNG = "k13_warp_specialised"
 LARGEST, SMALLEST = CONFIGS[0], CONFIGS[-1]
@@ -28,7 +28,7 @@ SOME = [
 
 LEAVE = """
 #include <warpwise/core/float4.cuh>
-#include "k_tile_pipeline.cuh"
+#include <warpwise/sm90/gemm_simt.cuh>
 #include "epilogue.cuh"
 
 // c: (m, n); an element's value is its row's and its column's, in shares of which the second is the column's.
@@ -52,7 +52,7 @@ __global__ void leave_all(float* c, int m, int n) {
 """
 
 
-def template(tiling: _specialised.SimtConfig) -> str:
+def template(tiling: k13.SimtConfig) -> str:
     return f"{tiling.rows}, {tiling.columns}, {tiling.depth}, {tiling.stages}"
 
 
@@ -68,7 +68,7 @@ def test_every_element_leaves_once_to_its_place(tiling):
         room = torch.full((m * n + 64,), -7.0)
         before, c, after = room.split((16 + shift, m * n, 48 - shift))
         rows, columns = tiling.tiles(m, n)
-        kernel[rows * columns, 256, _specialised.STAGING](c, m, n)
+        kernel[rows * columns, 256, k13.STAGING](c, m, n)
         assert torch.equal(c.view(m, n), torch.arange(m)[:, None] * 1000.0 + torch.arange(n) + 0.5), (m, n)
         assert bool((before == -7.0).all() and (after == -7.0).all())
 
@@ -81,10 +81,10 @@ def test_it_says_what_it_takes():
 
 
 def test_the_tile_follows_the_size(monkeypatch):
-    monkeypatch.setattr(_specialised, "sm_count", lambda tensor: 132)
+    monkeypatch.setattr(k13, "sm_count", lambda tensor: 132)
 
     def first(m, n, k):
-        return _specialised.configs(torch.empty(m, k, device="meta"), torch.empty(k, n, device="meta"))[0]
+        return k13.configs(torch.empty(m, k, device="meta"), torch.empty(k, n, device="meta"))[0]
 
     assert first(4096, 4096, 4096) == "128x256x8_s12"
     assert first(4095, 4095, 4095) == "128x256x16_s8", "whose B comes by words"
@@ -93,11 +93,11 @@ def test_the_tile_follows_the_size(monkeypatch):
 
 
 def test_tiles_that_fill_no_round_are_divided(monkeypatch):
-    monkeypatch.setattr(_specialised, "sm_count", lambda tensor: 132)
+    monkeypatch.setattr(k13, "sm_count", lambda tensor: 132)
 
     def rounds(m, n, k):
         """Rounds of tiles, and the fewest that so many tiles could take."""
-        config = _specialised.configs(torch.empty(m, k, device="meta"), torch.empty(k, n, device="meta"))[0]
+        config = k13.configs(torch.empty(m, k, device="meta"), torch.empty(k, n, device="meta"))[0]
         name, _, parts = config.partition("_p")
         rows, columns = next(tiling for tiling in CONFIGS if tiling.name == name).tiles(m, n)
         whole, left = divmod(rows * columns, 132)
@@ -111,12 +111,12 @@ def test_tiles_that_fill_no_round_are_divided(monkeypatch):
 
 def test_how_an_operand_comes():
     a = torch.empty(8, 12)
-    assert _specialised.feed(a) == (K_MAJOR, 12)
-    assert _specialised.feed(a.t()) == (TMA, 12)
-    assert _specialised.feed(a[:, 1:].t()) == (MN_MAJOR, 12), "does not begin on 16 bytes"
-    assert _specialised.feed(torch.empty(8, 13).t()) == (MN_MAJOR, 13), "lines do not"
-    assert _specialised.feed(torch.empty(1, 8).expand(4, 8).t()) == (MN_MAJOR, 0), "one line for all"
-    assert _specialised.feed(torch.empty(1, 8)) == (K_MAJOR, 8)
+    assert k13.operand_load(a) == (K_MAJOR, 12)
+    assert k13.operand_load(a.t()) == (TMA, 12)
+    assert k13.operand_load(a[:, 1:].t()) == (MN_MAJOR, 12), "does not begin on 16 bytes"
+    assert k13.operand_load(torch.empty(8, 13).t()) == (MN_MAJOR, 13), "lines do not"
+    assert k13.operand_load(torch.empty(1, 8).expand(4, 8).t()) == (MN_MAJOR, 0), "one line for all"
+    assert k13.operand_load(torch.empty(1, 8)) == (K_MAJOR, 8)
 
 
 @pytest.mark.gpu
@@ -144,14 +144,14 @@ def test_tiles_and_layouts(config, m, n, k):
 @pytest.mark.parametrize("tiling", CONFIGS, ids=lambda tiling: tiling.name)
 def test_parts_of_tiles(monkeypatch, tiling, processors, parts):
     """Whole tiles and parts, several rounds of either, parts of unequal depth, ragged C; tickets are left as they were."""
-    monkeypatch.setattr(_specialised, "sm_count", lambda tensor: processors)
+    monkeypatch.setattr(k13, "sm_count", lambda tensor: processors)
     generator = torch.Generator("cuda").manual_seed(0)
     for m, n, k in ((300, 520, 1000), (129, 67, 515), (1, 1, 1)):
         a = torch.randint(-3, 4, (m, k), device="cuda", generator=generator).float()
         b = torch.randint(-3, 4, (k, n), device="cuda", generator=generator).float()
         for _ in range(2):
             c = torch.full((m, n), float("nan"), device="cuda")
-            _specialised.warp_specialised(c, a, b, tiling.config(parts))
+            k13.launch(c, a, b, tiling.config(parts))
             assert torch.equal(c, (a.double() @ b.double()).float()), (m, n, k)
 
 

@@ -9,7 +9,7 @@ import torch
 
 from warpwise import cuda, ops
 from warpwise.gemm import config as gemm_config
-from warpwise.ops.matmul import _even
+from warpwise.ops.matmul import k26_stream_k_hybrid as k26
 
 HERE = Path(ops.__path__[0]) / "matmul"
 
@@ -68,23 +68,23 @@ def test_every_slice_has_one_cluster(clusters, tiles, cut, slices, parts, edge):
     "m,n,k", [(3072, 3072, 3072), (8192, 8192, 8192), (256, 8192, 8192), (64, 64, 64), (4096, 4096, 8)]
 )
 def test_configurations(m, n, k):
-    names = _even.ranked(m, n, k, 132)
+    names = k26.ranked(m, n, k, 132)
     assert len(set(names)) == len(names) and {cut.name for cut in gemm_config.CONFIGS} <= set(names)
     for name in names:
         if "_t" in name:
-            found = _even.parsed(name)
+            found = k26.parsed(name)
             assert found.name == name and found.tiles <= 132 // found.config.blocks * max(1, found.parts)
             assert found.parts <= 2 or found.parts * found.tiles <= 132 // found.config.blocks
             assert not found.parts or 1 <= found.edge <= -(-k // 64) - found.parts + 1
 
 
 def test_it_shares_where_rounds_are_uneven():
-    assert "_t" in _even.ranked(8192, 8192, 8192, 132)[0] and "_t" not in _even.ranked(8192, 8192, 512, 132)[0]
+    assert "_t" in k26.ranked(8192, 8192, 8192, 132)[0] and "_t" not in k26.ranked(8192, 8192, 512, 132)[0]
 
 
 def test_an_unknown_configuration():
     with pytest.raises(ValueError, match=r"expected a configuration of the form .* got '7x7'"):
-        _even.parsed("7x7")
+        k26.parsed("7x7")
 
 
 def integers(rows, columns, turned, seed, dtype):
@@ -96,7 +96,7 @@ def integers(rows, columns, turned, seed, dtype):
 
 def product(a, b, config):
     c = torch.full((a.shape[0], b.shape[1]), float("nan"), device="cuda", dtype=a.dtype)
-    _even.stream_k_hybrid(c, a, b, config)
+    k26.launch(c, a, b, config)
     return c
 
 
@@ -131,7 +131,7 @@ def test_every_cut_exactly(cut):
     for m, n, k in ((1024, 1536, 776), (1536, 3080, 328), (128, 512, 1032)):
         a, b = integers(m, k, False, 0, torch.bfloat16), integers(k, n, False, 1, torch.bfloat16)
         truth = (a.float() @ b.float()).to(a.dtype)
-        for shares in _even.stream_k_configs(cut, m, n, k, 132):
+        for shares in k26.stream_k_configs(cut, m, n, k, 132):
             assert torch.equal(product(a, b, shares.name), truth), (m, n, k, shares.name)
 
 
@@ -161,12 +161,12 @@ def test_two_streams_at_once():
 def test_a_graph_is_replayed():
     a, b = (integers(1536, 1536, False, i, torch.bfloat16) for i in range(2))
     c = torch.empty(1536, 1536, device="cuda", dtype=a.dtype)
-    _even.stream_k_hybrid(c, a, b, f"{LARGE}_t36_p0_e3")
+    k26.launch(c, a, b, f"{LARGE}_t36_p0_e3")
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        _even.stream_k_hybrid(c, a, b, f"{LARGE}_t36_p0_e3")
-        _even.stream_k_hybrid(c, a, b, f"{LARGE}_t36_p0_e3")
+        k26.launch(c, a, b, f"{LARGE}_t36_p0_e3")
+        k26.launch(c, a, b, f"{LARGE}_t36_p0_e3")
     for seed in range(3):
         a.copy_(integers(1536, 1536, False, 7 + seed, a.dtype))
         c.fill_(float("nan"))

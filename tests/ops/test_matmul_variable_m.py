@@ -9,10 +9,10 @@ import torch
 
 from warpwise import cuda, ops
 from warpwise.operation import cdiv
-from warpwise.ops.matmul import _strips
+from warpwise.ops.matmul import k28_variable_m_tiles as k28
 
 HERE = Path(ops.__path__[0]) / "matmul"
-from warpwise.ops.matmul._strips import BAND, VariableRows
+from warpwise.ops.matmul.k28_variable_m_tiles import BAND, VariableRows
 
 SIZES = [
     (4096, 4096),
@@ -50,8 +50,8 @@ __global__ void walk(int* out, int bands, int strips, int wide, int flats, int m
 @pytest.mark.parametrize("m, n", SIZES)
 def test_every_element_has_one_tile(m, n):
     """And the blocks' shares of rows times columns differ by less than those of whole tiles do."""
-    for name in _strips.ranked(m, n, 132):
-        found = _strips.parsed(name)
+    for name in k28.ranked(m, n, 132):
+        found = k28.parsed(name)
         flats, most = cdiv(n, 2 * BAND) * found.flat, 4 * cdiv(found.tiles(n), 132) + 1
         out = torch.zeros(132, most, dtype=torch.int32)
         arguments = cdiv(n, BAND), found.strips, found.wide(m), flats, most
@@ -65,13 +65,13 @@ def test_every_element_has_one_tile(m, n):
 
 
 def test_strips_shorten_the_longest_share():
-    assert _strips.ranked(4096, 4096, 132) == ("256x128x64_s4_n16f",)
+    assert k28.ranked(4096, 4096, 132) == ("256x128x64_s4_n16f",)
     assert VariableRows(16, flat=True).wide(4096) == 0 and VariableRows(16, flat=True).tiles(4096) == 4 * 132
     assert VariableRows(33).wide(8192) == 1 and VariableRows(33).tiles(8192) == 16 * 132
     assert VariableRows(33).wide(8193) == 2 and VariableRows(31).wide(8192) is None and VariableRows(1).wide(40) == 0
-    assert _strips.ranked(1024, 1024, 132) == ()
+    assert k28.ranked(1024, 1024, 132) == ()
     with pytest.raises(ValueError, match="expected a configuration of the form"):
-        _strips.parsed("128x256x64_s4_c2x1")
+        k28.parsed("128x256x64_s4_c2x1")
 
 
 @pytest.mark.gpu
@@ -87,7 +87,7 @@ def test_products_are_those_of_k20(m, n, k, layouts):
     if layouts[1] == "t":
         b = b.t().contiguous().t()
     truth = ops.matmul(a, b, rung="k20_overlapped_epilogue")
-    names = _strips.configs(a, b)
+    names = k28.configs(a, b)
     if torch.cuda.get_device_properties(0).multi_processor_count == 132:
         assert names
     for name in names:

@@ -5,9 +5,14 @@ read as zero and not written. ``flatten`` fuses the loops over tiles and k-tiles
 tiles, and k-tiles of the next tile are loaded during the epilogue of this one.
 """
 
+import torch
 import triton.language as tl
 
 from warpwise import triton as wt
+from warpwise.gemm import boxes
+from warpwise.gemm.operands import sizes
+from warpwise.operation import cdiv
+from warpwise.ops.matmul._triton import descriptors_configs
 from warpwise.triton import lib
 
 
@@ -46,3 +51,27 @@ def matmul_descriptors(
         left, right = tl.split(halves)
         c.store([row, column], left.to(c.dtype))
         c.store([row, column + BLOCK_N // 2], right.to(c.dtype))
+
+
+def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
+    tile = boxes.named(config or descriptors_configs(a, b)[0])
+    m, n, k = sizes(a, b)
+    programs = boxes.programs(tile, cdiv(m, tile.m) * cdiv(n, tile.n), a)
+    read_a, read_b = boxes.descriptor(a, (tile.m, tile.k)), boxes.descriptor(b, (tile.k, tile.n))
+    matmul_descriptors[(programs,)](
+        read_a,
+        read_b,
+        wt.out(boxes.descriptor(c, (tile.m, tile.n // 2))),
+        m,
+        n,
+        k,
+        programs,
+        BLOCK_M=tile.m,
+        BLOCK_N=tile.n,
+        BLOCK_K=tile.k,
+        GROUP=8,
+        A_TRANSPOSED=boxes.transposed(a),
+        B_TRANSPOSED=boxes.transposed(b),
+        num_warps=tile.warps,
+        num_stages=tile.stages,
+    )

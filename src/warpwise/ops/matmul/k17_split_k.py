@@ -4,9 +4,18 @@ One program per tile leaves most of the GPU idle if C has fewer tiles than the G
 times as many programs busy, at the cost of writing and reading `parts` float32 copies of C.
 """
 
+import re
+
+import torch
 import triton.language as tl
 
 from warpwise import triton as wt
+from warpwise.gemm.config import config_numbers
+from warpwise.gemm.operands import sizes
+from warpwise.operation import cdiv
+from warpwise.ops.matmul._triton import split_k_configs
+
+FORM = re.compile(r"(\d+)x(\d+)x(\d+)_w(\d+)_s(\d+)_p(\d+)")  # block, warps, stages, splits of K
 
 
 @wt.jit
@@ -66,3 +75,27 @@ def reduce_splits(parts_ptr, c_ptr, count, parts, BLOCK: tl.constexpr):
     for part in range(parts):
         accumulator += tl.load(parts_ptr + part * tl.cast(count, tl.int64) + at, mask=at < count, other=0.0)
     tl.store(c_ptr + at, accumulator.to(c_ptr.dtype.element_ty), mask=at < count)
+
+
+def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
+    m, n, k = sizes(a, b)
+    block_m, block_n, block_k, warps, stages, parts = config_numbers("matmul", config or split_k_configs(a, b)[0], FORM)
+    sums = c if parts == 1 else c.new_empty((parts, m, n), dtype=torch.float32)
+    matmul_split_k[(cdiv(m, block_m) * cdiv(n, block_n) * parts,)](
+        a,
+        b,
+        sums,
+        m,
+        n,
+        k,
+        *a.stride(),
+        *b.stride(),
+        parts,
+        BLOCK_M=block_m,
+        BLOCK_N=block_n,
+        BLOCK_K=block_k,
+        num_warps=warps,
+        num_stages=stages,
+    )
+    if parts > 1:
+        reduce_splits[(cdiv(m * n, 1024),)](sums, c, m * n, parts, BLOCK=1024, num_warps=4)

@@ -9,9 +9,13 @@ float32 sums.
 Infinities cannot be split: infinity * 0 makes their row or column NaN.
 """
 
+import torch
 import triton.language as tl
 
 from warpwise import triton as wt
+from warpwise.gemm.operands import sizes
+from warpwise.operation import cdiv
+from warpwise.ops.matmul._triton import bf16x3_configs
 from warpwise.triton.lib import tile_index
 
 
@@ -68,3 +72,23 @@ def matmul_bf16x3(
         a_ptrs += BLOCK_K
         b_ptrs += BLOCK_K * tl.cast(n, tl.int64)
     tl.store(c_ptr + rows[:, None] * n + columns[None, :], sums, mask=row_mask & column_mask)
+
+
+def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
+    tile, warps, stages = (config or bf16x3_configs(a, b)[0]).split("_")
+    block_m, block_n, block_k = map(int, tile.split("x"))
+    m, n, k = sizes(a, b)
+    matmul_bf16x3[(cdiv(m, block_m) * cdiv(n, block_n),)](
+        a,
+        b,
+        c,
+        m,
+        n,
+        k,
+        BLOCK_M=block_m,
+        BLOCK_N=block_n,
+        BLOCK_K=block_k,
+        GROUP=8,
+        num_warps=int(warps[1:]),
+        num_stages=int(stages[1:]),
+    )

@@ -9,30 +9,41 @@ import torch
 
 from warpwise.gemm import config as gemm_config
 from warpwise.gemm import k_major, mma_sync
+from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.limits import grid_of_tiles, grid_y_of
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops.matmul import (
-    _ampere,
-    _descriptors,
-    _even,
-    _few_rows,
-    _hopper,
-    _padded,
-    _simt,
-    _skinny,
-    _specialised,
-    _split,
-    _strips,
-    _turned_first,
+    _triton,
+    k01_python_loops,
+    k02_c_blocked,
+    k03_naive,
+    k09_warp_tile,
+    k11_async_copies,
+    k12_warpgroups,
+    k13_warp_specialised,
+    k14_wmma,
+    k15_mma_sync,
+    k18_stream_k,
+    k19_skinny,
+    k20_overlapped_epilogue,
+    k22_warpgroups_int8,
+    k23_padded,
+    k24_few_rows,
+    k25_pretransposed_b,
+    k26_stream_k_hybrid,
+    k28_variable_m_tiles,
 )
-from warpwise.ops.matmul._cpu import c_blocked, few_products, python_loops
-from warpwise.ops.matmul._simt import tiled
-from warpwise.ops.matmul._triton import triton_tiled
+from warpwise.ops.matmul._shared import divided_k_limits, tiled
 from warpwise.ops.matmul.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 HALVES = (torch.float16, torch.bfloat16)
 TENSOR_CORES = (*HALVES, torch.int8)
+
+
+def triton(name: str) -> Callable[..., None]:
+    """The launcher in the file of a kernel in Triton."""
+    return lazy_launch(f"warpwise.ops.matmul.{name}")
 
 
 def rung(name: str, idea: str, launch: Callable[..., None], tile: int) -> Rung:
@@ -41,11 +52,11 @@ def rung(name: str, idea: str, launch: Callable[..., None], tile: int) -> Rung:
 
 
 RUNGS = (
-    Rung("k01_python_loops", "three loops in Python", "python", python_loops, HERE / "k01_python_loops.py",
-         dtypes=(*KERNEL_DTYPES, torch.int8), limits=few_products, devices=("cpu",)),
-    Rung("k02_c_blocked", "the loops in C, in blocks for the cache", "c", c_blocked, HERE / "k02_c_blocked.c",
+    Rung("k01_python_loops", "three loops in Python", "python", k01_python_loops.launch, HERE / "k01_python_loops.py",
+         dtypes=(*KERNEL_DTYPES, torch.int8), limits=k01_python_loops.limits, devices=("cpu",)),
+    Rung("k02_c_blocked", "the loops in C, in blocks for the cache", "c", k02_c_blocked.launch, HERE / "k02_c_blocked.c",
          dtypes=(torch.float32,), devices=("cpu",)),
-    make_rung(HERE, "k03_naive", "one thread an element, rows first", _simt.naive,
+    make_rung(HERE, "k03_naive", "one thread an element, rows first", k03_naive.launch,
               dtypes=(*KERNEL_DTYPES, torch.int8), limits=grid_y_of(32, dimension=1)),
     rung("k04_coalesced", "neighbouring threads take neighbouring columns",
          tiled("matmul_coalesced", "k04_coalesced.cu", (32, 32), (32, 32)), 32),
@@ -57,53 +68,53 @@ RUNGS = (
          tiled("matmul_block_tile_2d", "k07_block_tile_2d.cu", (128, 128), 256), 128),
     rung("k08_vectorised", "float4 loads, A's slice transposed",
          tiled("matmul_vectorised", "k08_vectorised.cu", (128, 128), 256, vectors=True), 128),
-    rung("k09_warp_tile", "a tile a warp, lanes without bank conflicts", _simt.warp_tile, 64),
-    make_rung(HERE, "k10_triton_tiled", "tiles in Triton, in an order for L2", triton_tiled,
+    rung("k09_warp_tile", "a tile a warp, lanes without bank conflicts", k09_warp_tile.launch, 64),
+    make_rung(HERE, "k10_triton_tiled", "tiles in Triton, in an order for L2", triton("k10_triton_tiled"),
               dtypes=KERNEL_DTYPES, limits=grid_of_tiles),
-    make_rung(HERE, "k11_async_copies", "stages by cp.async, products in an order for the register banks", _simt.async_copies,
-              dtypes=(torch.float32,), limits=_simt.async_copies_limits),
-    make_rung(HERE, "k12_warpgroups", "Hopper: operands by TMA, products by wgmma, asynchronously", _hopper.warpgroups,
-              dtypes=HALVES, limits=_hopper.warpgroups_limits, devices=("cuda",)),
+    make_rung(HERE, "k11_async_copies", "stages by cp.async, products in an order for the register banks", k11_async_copies.launch,
+              dtypes=(torch.float32,), limits=k11_async_copies.limits),
+    make_rung(HERE, "k12_warpgroups", "Hopper: operands by TMA, products by wgmma, asynchronously", k12_warpgroups.launch,
+              dtypes=HALVES, limits=k12_warpgroups.limits, devices=("cuda",)),
     make_rung(HERE, "k13_warp_specialised", "Hopper: four producer warps, eight consumer warps, mbarriers in place of __syncthreads",
-              _specialised.warp_specialised, dtypes=(torch.float32,), limits=_specialised.limits, devices=("cuda",),
-              configs=_specialised.configs, strided=True),
-    make_rung(HERE, "k14_wmma", "tensor cores through wmma fragments", _ampere.wmma,
+              k13_warp_specialised.launch, dtypes=(torch.float32,), limits=k13_warp_specialised.limits, devices=("cuda",),
+              configs=k13_warp_specialised.configs, strided=True),
+    make_rung(HERE, "k14_wmma", "tensor cores through wmma fragments", k14_wmma.launch,
               dtypes=TENSOR_CORES, limits=mma_sync.wmma_limits),
     make_rung(HERE, "k15_mma_sync", "Ampere: swizzled stages by cp.async, ldmatrix, mma.sync",
-              _ampere.mma_sync, dtypes=TENSOR_CORES, limits=mma_sync.limits, configs=_ampere.mma_sync_configs, strided=True),
+              k15_mma_sync.launch, dtypes=TENSOR_CORES, limits=mma_sync.limits, configs=k15_mma_sync.configs, strided=True),
     make_rung(HERE, "k16_triton_descriptors", "Hopper through Triton: tensor descriptors, one loop over tiles and k",
-              _descriptors.triton_descriptors, dtypes=HALVES, limits=_descriptors.limits,
-              configs=_descriptors.configs, strided=True),
-    make_rung(HERE, "k17_split_k", "split-K: partial sums added by a second launch", _skinny.split_k,
-              dtypes=KERNEL_DTYPES, limits=grid_of_tiles, configs=_skinny.split_k_configs, strided=True),
-    make_rung(HERE, "k18_stream_k", "Hopper: stream-K, an equal share of all k-tiles for each SM", _skinny.stream_k,
-              dtypes=HALVES, limits=_skinny.skinny_limits, configs=_skinny.stream_k_configs, devices=("cuda",),
+              triton("k16_triton_descriptors"), dtypes=HALVES, limits=_triton.descriptors_limits,
+              configs=_triton.descriptors_configs, strided=True),
+    make_rung(HERE, "k17_split_k", "split-K: partial sums added by a second launch", triton("k17_split_k"),
+              dtypes=KERNEL_DTYPES, limits=grid_of_tiles, configs=_triton.split_k_configs, strided=True),
+    make_rung(HERE, "k18_stream_k", "Hopper: stream-K, an equal share of all k-tiles for each SM", k18_stream_k.launch,
+              dtypes=HALVES, limits=divided_k_limits, configs=k18_stream_k.configs, devices=("cuda",),
               strided=True),
-    make_rung(HERE, "k19_skinny", "Hopper: few rows as wgmma's n, K divided in a cluster", _skinny.skinny,
-              dtypes=HALVES, limits=_skinny.skinny_limits, configs=_skinny.skinny_configs, devices=("cuda",),
+    make_rung(HERE, "k19_skinny", "Hopper: few rows as wgmma's n, K divided in a cluster", k19_skinny.launch,
+              dtypes=HALVES, limits=divided_k_limits, configs=k19_skinny.configs, devices=("cuda",),
               strided=True),
     make_rung(HERE, "k20_overlapped_epilogue", "Hopper: the epilogue overlaps the next tile's products; any layout, small tiles too",
-              _hopper.overlapped_epilogue, dtypes=HALVES, limits=_hopper.overlapped_epilogue_limits, configs=gemm_config.configs,
+              k20_overlapped_epilogue.launch, dtypes=HALVES, limits=k20_overlapped_epilogue.limits, configs=gemm_config.configs,
               devices=("cuda",), strided=True),
     make_rung(HERE, "k21_bf16x3", "float32 on tensor cores: bf16x3, six bfloat16 products",
-              _split.bf16x3, dtypes=(torch.float32,), limits=grid_of_tiles, configs=_split.configs, by_name=True,
+              triton("k21_bf16x3"), dtypes=(torch.float32,), limits=grid_of_tiles, configs=_triton.bf16x3_configs, by_name=True,
               units="bf16"),
-    make_rung(HERE, "k22_warpgroups_int8", "Hopper: int8 by wgmma, B transposed first", _hopper.warpgroups_int8,
+    make_rung(HERE, "k22_warpgroups_int8", "Hopper: int8 by wgmma, B transposed first", k22_warpgroups_int8.launch,
               dtypes=(torch.int8,), limits=k_major.limits, devices=("cuda",), strided=True),
     make_rung(HERE, "k23_padded", "Hopper: any size; operands copied once into rows that TMA can address",
-              _padded.padded_product, dtypes=TENSOR_CORES, limits=_padded.limits, configs=_padded.configs,
+              k23_padded.launch, dtypes=TENSOR_CORES, limits=k23_padded.limits, configs=k23_padded.configs,
               devices=("cuda",), strided=True),
     make_rung(HERE, "k24_few_rows", "few rows in any dtype: B from global memory to registers, for all rows at once",
-              _few_rows.few_rows, dtypes=KERNEL_DTYPES, limits=_few_rows.few_rows_limits,
-              configs=_few_rows.few_rows_configs, strided=True),
+              k24_few_rows.launch, dtypes=KERNEL_DTYPES, limits=k24_few_rows.limits,
+              configs=k24_few_rows.configs, strided=True),
     make_rung(HERE, "k25_pretransposed_b", "Hopper: k13, with operands transposed or copied once where TMA cannot load them",
-              _turned_first.pretransposed_b, dtypes=(torch.float32,), limits=_turned_first.limits,
-              configs=_turned_first.configs, devices=("cuda",), strided=True),
+              k25_pretransposed_b.launch, dtypes=(torch.float32,), limits=k25_pretransposed_b.limits,
+              configs=k25_pretransposed_b.configs, devices=("cuda",), strided=True),
     make_rung(HERE, "k26_stream_k_hybrid", "Hopper: k20 with hybrid stream-K: all clusters share the last, partial wave",
-              _even.stream_k_hybrid, dtypes=HALVES, limits=_hopper.overlapped_epilogue_limits, configs=_even.configs,
+              k26_stream_k_hybrid.launch, dtypes=HALVES, limits=k20_overlapped_epilogue.limits, configs=k26_stream_k_hybrid.configs,
               devices=("cuda",), strided=True),
     make_rung(HERE, "k28_variable_m_tiles", "Hopper: k20 with tiles of 248 and 256 rows, against wave quantisation",
-              _strips.strips, dtypes=HALVES, limits=_strips.limits, configs=_strips.configs,
+              k28_variable_m_tiles.launch, dtypes=HALVES, limits=k28_variable_m_tiles.limits, configs=k28_variable_m_tiles.configs,
               devices=("cuda",), strided=True),
 )  # fmt: skip
 
@@ -118,29 +129,29 @@ def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
     else mma.sync or Triton.
     """
     short = a.dtype in HALVES
-    if a.is_cuda and short and a.size(0) <= 256 and not _skinny.skinny_limits(a, b):
+    if a.is_cuda and short and a.size(0) <= 256 and not divided_k_limits(a, b):
         name = "k19_skinny"
     elif a.is_cuda and a.dtype == torch.float32 and (a.size(0) <= 16 or b.size(1) == 1):
         name = "k24_few_rows"
     elif a.dtype == torch.float32:
-        specialised = "k25_pretransposed_b" if _turned_first.is_profitable(a, b) else "k13_warp_specialised"
-        name = specialised if _specialised.is_profitable(a, b) else "k11_async_copies"
+        specialised = "k25_pretransposed_b" if k25_pretransposed_b.is_profitable(a, b) else "k13_warp_specialised"
+        name = specialised if k13_warp_specialised.is_profitable(a, b) else "k11_async_copies"
     elif a.dtype == torch.int8:
         name = (
             "k22_warpgroups_int8"
-            if _hopper.int8_is_profitable(a, b)
+            if k22_warpgroups_int8.is_profitable(a, b)
             else "k23_padded"
-            if _padded.is_profitable(a, b)
+            if k23_padded.is_profitable(a, b)
             else "k15_mma_sync"
         )
     elif (
         a.is_cuda
         and cdiv(a.size(0), 128) * cdiv(b.size(1), 256) >= sm_count(a)
-        and not _hopper.overlapped_epilogue_limits(a, b)
+        and not k20_overlapped_epilogue.limits(a, b)
     ):
-        even = "k26_stream_k_hybrid" if _even.is_profitable(a, b) else "k20_overlapped_epilogue"
-        name = "k28_variable_m_tiles" if _strips.is_profitable(a, b) else even
-    elif short and _hopper.overlapped_epilogue_limits(a, b) and _padded.is_profitable(a, b):
+        even = "k26_stream_k_hybrid" if k26_stream_k_hybrid.is_profitable(a, b) else "k20_overlapped_epilogue"
+        name = "k28_variable_m_tiles" if k28_variable_m_tiles.is_profitable(a, b) else even
+    elif short and k20_overlapped_epilogue.limits(a, b) and k23_padded.is_profitable(a, b):
         name = "k23_padded"
     else:
         name = "k10_triton_tiled"

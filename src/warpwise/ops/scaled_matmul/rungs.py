@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from warpwise.operation import make_rung
-from warpwise.ops.scaled_matmul._hopper import configs, hopper, two_wgmma_in_flight, two_k_tile_promotion, warpgroups
+from warpwise.ops.scaled_matmul._hopper import configs, hopper, two_k_tile_promotion, two_wgmma_in_flight, warpgroups
 from warpwise.ops.scaled_matmul._launch import (
     descriptor_limits,
     grid_of_rows,

@@ -1,4 +1,4 @@
-"""The launcher of k13, warp-specialised float32: its configurations, and how each operand is loaded."""
+"""The launcher of k13, its limits and configurations, and how each operand is loaded."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from warpwise.gemm.limits import grid_of_tiles, requires_hopper, requires_k
 from warpwise.gemm.operands import sizes
 from warpwise.operation import cdiv, sm_count
 
-HERE = Path(__file__).parent
+WARP_SPECIALISED = cuda.load(Path(__file__).with_suffix(".cu"))
 
-WARP_SPECIALISED = cuda.load(HERE / "k13_warp_specialised.cu")
 TMA, MN_MAJOR, K_MAJOR = (f"warpwise::{name}" for name in ("kTma", "kMnMajor", "kKMajor"))
 THREADS, STAGING = 384, 8 * 8 * 80 * 4  # four producer warps, eight consumers; bytes of staged sums
 MOST_SPLITS = 64
@@ -70,8 +69,51 @@ CONFIGS = (
 _NAMED = {chosen.name: chosen for chosen in CONFIGS}
 
 
+def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
+    name, _, parts = (config or configs(a, b)[0]).partition("_p")
+    chosen = _NAMED[name]
+    m, n, k = sizes(a, b)
+    a, b = contiguous_rows(a), contiguous_rows(b)
+    (load_a, a_stride), (load_b, b_stride) = operand_load(a), operand_load(b.t())
+    template = f"{chosen.rows}, {chosen.columns}, {chosen.depth}, {chosen.stages}"
+    operands: tuple[Any, ...]
+    if load_b == TMA:
+        boxes_b = cuda.tensor_map(b, (chosen.depth, chosen.columns), swizzle=0)
+        if load_a == TMA:
+            kernel = f"matmul_tma<{template}>"
+            operands = cuda.tensor_map(a.t(), (chosen.depth, chosen.rows), swizzle=0), boxes_b
+        else:
+            kernel = f"matmul_tma_b<{template}, {load_a}>"
+            operands = cuda.strided(a), a_stride, boxes_b
+    else:
+        load_a = MN_MAJOR if load_a == TMA else load_a
+        kernel = f"matmul_cp_async<{template}, {load_a}, {load_b}>"
+        operands = cuda.strided(a), a_stride, cuda.strided(b), b_stride
+    rows, columns = chosen.tiles(m, n)
+    shared = chosen.shared(4 * ((load_a == K_MAJOR) + (load_b == K_MAJOR)))
+    processors, count = sm_count(a), min(int(parts or 1), cdiv(k, chosen.depth))
+    divided = rows * columns % processors if count > 1 else 0
+    whole = rows * columns - divided
+    order = rows, columns, max(1, 1024 // chosen.rows)
+    sums = c.new_empty(divided * count * chosen.rows * chosen.columns) if divided else None
+    WARP_SPECIALISED[kernel][min(whole + divided * count, processors), THREADS, shared](
+        *operands, c if divided else cuda.out(c), m, n, k, *order, sums, whole, count
+    )
+    if divided:
+        neighbours = 4 if n % 4 == 0 else 1
+        items = divided * chosen.rows * chosen.columns // neighbours
+        groups = next((few for few in (1, 2, 4) if few * items >= 1024 * processors or 2 * few > count), 8)
+        add = WARP_SPECIALISED[f"reduce_splits<{chosen.rows}, {chosen.columns}, {neighbours}>"]
+        add[items * groups // 256, 256](sums, c, m, n, *order, whole, count, groups)
+
+
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     return requires_hopper(a, "setmaxnreg and TMA exist there alone") or requires_k(a.shape[1]) or grid_of_tiles(a, b)
+
+
+def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
+    """``ranked`` for a and b on their GPU."""
+    return ranked(*sizes(a, b), sm_count(a), loaded_by_tma(b))
 
 
 def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -92,12 +134,7 @@ def ranked(m: int, n: int, k: int, blocks: int, boxes: bool) -> tuple[str, ...]:
     return tuple(name for _, name in sorted(found))
 
 
-def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """``ranked`` for a and b on their GPU."""
-    return ranked(*sizes(a, b), sm_count(a), loaded_by_tma(b))
-
-
-def feed(lines: torch.Tensor) -> tuple[str, int]:
+def operand_load(lines: torch.Tensor) -> tuple[str, int]:
     """How an operand (extent, K) with a contiguous dimension is loaded, and the stride of the other dimension."""
     along_extent, along_depth = lines.stride()
     if along_depth == 1 and (along_extent != 1 or lines.size(0) == 1):
@@ -108,47 +145,9 @@ def feed(lines: torch.Tensor) -> tuple[str, int]:
 
 def loaded_by_tma(b: torch.Tensor) -> bool:
     """True if TMA loads b, or the copy that ``contiguous_rows`` makes of it."""
-    return feed(b.t())[0] == TMA if 1 in b.stride() else b.shape[1] % 4 == 0
+    return operand_load(b.t())[0] == TMA if 1 in b.stride() else b.shape[1] % 4 == 0
 
 
 def contiguous_rows(matrix: torch.Tensor) -> torch.Tensor:
     """The matrix itself, or a copy if neither of its dimensions is contiguous."""
     return matrix if 1 in matrix.stride() else matrix.contiguous()
-
-
-def warp_specialised(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
-    name, _, parts = (config or configs(a, b)[0]).partition("_p")
-    chosen = _NAMED[name]
-    m, n, k = sizes(a, b)
-    a, b = contiguous_rows(a), contiguous_rows(b)
-    (feed_a, a_stride), (feed_b, b_stride) = feed(a), feed(b.t())
-    template = f"{chosen.rows}, {chosen.columns}, {chosen.depth}, {chosen.stages}"
-    operands: tuple[Any, ...]
-    if feed_b == TMA:
-        boxes_b = cuda.tensor_map(b, (chosen.depth, chosen.columns), swizzle=0)
-        if feed_a == TMA:
-            kernel = f"matmul_tma<{template}>"
-            operands = cuda.tensor_map(a.t(), (chosen.depth, chosen.rows), swizzle=0), boxes_b
-        else:
-            kernel = f"matmul_tma_b<{template}, {feed_a}>"
-            operands = cuda.strided(a), a_stride, boxes_b
-    else:
-        feed_a = MN_MAJOR if feed_a == TMA else feed_a
-        kernel = f"matmul_cp_async<{template}, {feed_a}, {feed_b}>"
-        operands = cuda.strided(a), a_stride, cuda.strided(b), b_stride
-    rows, columns = chosen.tiles(m, n)
-    shared = chosen.shared(4 * ((feed_a == K_MAJOR) + (feed_b == K_MAJOR)))
-    processors, count = sm_count(a), min(int(parts or 1), cdiv(k, chosen.depth))
-    divided = rows * columns % processors if count > 1 else 0
-    whole = rows * columns - divided
-    order = rows, columns, max(1, 1024 // chosen.rows)
-    sums = c.new_empty(divided * count * chosen.rows * chosen.columns) if divided else None
-    WARP_SPECIALISED[kernel][min(whole + divided * count, processors), THREADS, shared](
-        *operands, c if divided else cuda.out(c), m, n, k, *order, sums, whole, count
-    )
-    if divided:
-        neighbours = 4 if n % 4 == 0 else 1
-        items = divided * chosen.rows * chosen.columns // neighbours
-        groups = next((few for few in (1, 2, 4) if few * items >= 1024 * processors or 2 * few > count), 8)
-        add = WARP_SPECIALISED[f"reduce_splits<{chosen.rows}, {chosen.columns}, {neighbours}>"]
-        add[items * groups // 256, 256](sums, c, m, n, *order, whole, count, groups)

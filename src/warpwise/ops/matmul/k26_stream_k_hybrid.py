@@ -1,4 +1,7 @@
-"""The launcher of k26, hybrid stream-K: the k-tiles of the last, partial wave are divided among all clusters."""
+"""The launcher of k26, its configurations, and a model of their time.
+
+The k-tiles of the last, partial wave are divided among all clusters.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,10 @@ from warpwise.gemm.config import BLOCK_K, CONFIGS, TILE_CLOCKS, GemmConfig, name
 from warpwise.gemm.operands import sizes, tma_operand
 from warpwise.gemm.semaphores import semaphores
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.matmul._hopper import overlapped_epilogue
+from warpwise.ops.matmul import k20_overlapped_epilogue as k20
 
-HERE = Path(__file__).parent
+STREAM_K_HYBRID = cuda.load(Path(__file__).with_suffix(".cu"))
 
-EVEN = cuda.load(HERE / "k26_stream_k_hybrid.cu")
 FORM = re.compile(r"(\w+?)_t(\d+)_p(\d+)_e(\d+)")  # a configuration of k20, tiles, splits, owned k-tiles
 # Measured on an H200. Clocks for an element of partial sums: to store it and start another piece, and to add it to the
 # owner's; clocks that stream-K costs at all; the slowdown of loads at many different k, which then miss L2.
@@ -73,13 +75,46 @@ class StreamK(NamedTuple):
         return clocks * (SURE if waves > 1 else ROUGH)
 
 
-def k_tile_clocks(config: GemmConfig, sms: int) -> float:
-    return (config.clocks(1, 1, 1000 * BLOCK_K, sms) - config.clocks(1, 1, 0, sms)) / 1000
+def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
+    m, n, k = sizes(a, b)
+    sms = sm_count(a)
+    config = config or ranked(m, n, k, sms)[0]
+    if "_t" not in config:
+        return k20.launch(c, a, b, config)
+    found = parsed(config)
+    chosen, slices, clusters = found.config, cdiv(k, BLOCK_K), max(1, sms // found.config.blocks)
+    rows, columns = chosen.tiles(m, n)
+    if not found.fits(rows * columns, slices, clusters):
+        raise ValueError(
+            f"matmul: expected a configuration for shapes {tuple(a.shape)} and {tuple(b.shape)}, got {config}"
+        )
+    (read_a, a_mn_major), (read_b, b_k_major) = tma_operand(a), tma_operand(b)
+    grid = chosen.launch(clusters)
+    sums = c.new_empty(grid[0] * chosen.rows * chosen.columns, dtype=torch.float32)
+    flags = semaphores(a, grid[0] * chosen.warpgroups)
+    maps = [cuda.tensor_map(matrix, (64, 64)) for matrix in (read_a, read_b, c)]
+    group = chosen.group(rows, clusters)
+    launcher = STREAM_K_HYBRID[kernel_name(a.dtype, chosen, a_mn_major, not b_k_major)][grid]
+    launcher(*maps, sums, flags, slices, rows, columns, group, found.tiles, found.parts, found.edge)
 
 
-def turns(tiles: int, clusters: int, parts: int) -> int:
-    """The number of tiles that a cluster without a tile of its own computes splits of, one after another."""
-    return cdiv(tiles, min(clusters - tiles, tiles * (parts - 1)))
+def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
+    """The twelve fastest by ``clocks``."""
+    return ranked(*sizes(a, b), sm_count(a))[:12]
+
+
+def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """True if stream-K is estimated to be faster than whole tiles alone."""
+    return "_t" in ranked(*sizes(a, b), sm_count(a))[0]
+
+
+@functools.lru_cache(maxsize=1024)
+def ranked(m: int, n: int, k: int, sms: int) -> tuple[str, ...]:
+    """Names of configurations, k20's for whole tiles alone, the fastest by ``clocks`` first."""
+    found: list[GemmConfig | StreamK] = [*CONFIGS]
+    for config in reversed(CONFIGS):  # of equal estimates 128 x 128 comes before 64 x 256: it was 4 to 12 % faster
+        found += stream_k_configs(config, m, n, k, sms)
+    return tuple(each.name for each in sorted(found, key=lambda each: each.clocks(m, n, k, sms)))
 
 
 def stream_k_configs(config: GemmConfig, m: int, n: int, k: int, sms: int) -> Iterator[StreamK]:
@@ -99,30 +134,6 @@ def stream_k_configs(config: GemmConfig, m: int, n: int, k: int, sms: int) -> It
         yield StreamK(config, left, parts, max(1, min(edge, slices - others)))
 
 
-@functools.lru_cache(maxsize=1024)
-def ranked(m: int, n: int, k: int, sms: int) -> tuple[str, ...]:
-    """Names of configurations, k20's for whole tiles alone, the fastest by ``clocks`` first."""
-    found: list[GemmConfig | StreamK] = [*CONFIGS]
-    for config in reversed(CONFIGS):  # of equal estimates 128 x 128 comes before 64 x 256: it was 4 to 12 % faster
-        found += stream_k_configs(config, m, n, k, sms)
-    return tuple(each.name for each in sorted(found, key=lambda each: each.clocks(m, n, k, sms)))
-
-
-def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """The twelve fastest by ``clocks``."""
-    return ranked(*sizes(a, b), sm_count(a))[:12]
-
-
-def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """True if stream-K is estimated to be faster than whole tiles alone."""
-    return "_t" in ranked(*sizes(a, b), sm_count(a))[0]
-
-
-def kernel(dtype: torch.dtype, config: GemmConfig, a_mn_major: bool, b_mn_major: bool) -> str:
-    """k26's C++ name; an operand is K-major unless said otherwise."""
-    return f"matmul_stream_k_hybrid<{config.parameters(dtype, a_mn_major, b_mn_major)}>"
-
-
 def parsed(config: str) -> StreamK:
     """The stream-K configuration of that name. Raises ``ValueError`` for a name of another form."""
     if not (found := FORM.fullmatch(config)):
@@ -130,24 +141,15 @@ def parsed(config: str) -> StreamK:
     return StreamK(named(found[1]), int(found[2]), int(found[3]), int(found[4]))
 
 
-def stream_k_hybrid(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
-    m, n, k = sizes(a, b)
-    sms = sm_count(a)
-    config = config or ranked(m, n, k, sms)[0]
-    if "_t" not in config:
-        return overlapped_epilogue(c, a, b, config)
-    found = parsed(config)
-    chosen, slices, clusters = found.config, cdiv(k, BLOCK_K), max(1, sms // found.config.blocks)
-    rows, columns = chosen.tiles(m, n)
-    if not found.fits(rows * columns, slices, clusters):
-        raise ValueError(
-            f"matmul: expected a configuration for shapes {tuple(a.shape)} and {tuple(b.shape)}, got {config}"
-        )
-    (read_a, a_mn_major), (read_b, b_k_major) = tma_operand(a), tma_operand(b)
-    grid = chosen.launch(clusters)
-    sums = c.new_empty(grid[0] * chosen.rows * chosen.columns, dtype=torch.float32)
-    flags = semaphores(a, grid[0] * chosen.warpgroups)
-    maps = [cuda.tensor_map(matrix, (64, 64)) for matrix in (read_a, read_b, c)]
-    group = chosen.group(rows, clusters)
-    launcher = EVEN[kernel(a.dtype, chosen, a_mn_major, not b_k_major)][grid]
-    launcher(*maps, sums, flags, slices, rows, columns, group, found.tiles, found.parts, found.edge)
+def kernel_name(dtype: torch.dtype, config: GemmConfig, a_mn_major: bool, b_mn_major: bool) -> str:
+    """k26's C++ name; an operand is K-major unless said otherwise."""
+    return f"matmul_stream_k_hybrid<{config.parameters(dtype, a_mn_major, b_mn_major)}>"
+
+
+def k_tile_clocks(config: GemmConfig, sms: int) -> float:
+    return (config.clocks(1, 1, 1000 * BLOCK_K, sms) - config.clocks(1, 1, 0, sms)) / 1000
+
+
+def turns(tiles: int, clusters: int, parts: int) -> int:
+    """The number of tiles that a cluster without a tile of its own computes splits of, one after another."""
+    return cdiv(tiles, min(clusters - tiles, tiles * (parts - 1)))

@@ -1,4 +1,4 @@
-"""Configurations of k19: shared memory, candidates for a product, and a model of their time."""
+"""The launcher of k19, its configurations, and a model of their time."""
 
 from __future__ import annotations
 
@@ -6,16 +6,24 @@ import functools
 import itertools
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+import torch
+
+from warpwise import cuda
 from warpwise.gemm.limits import HOPPER_SHARED
-from warpwise.operation import cdiv
+from warpwise.gemm.operands import sizes
+from warpwise.gemm.semaphores import semaphores
+from warpwise.gemm.skinny import BOX, SkinnyTile, resident_clusters
+from warpwise.operation import cdiv, sm_count
+from warpwise.ops.matmul._shared import operand_maps
 
-BOX = 64  # elements in 128 bytes, a swizzled row
+SKINNY = cuda.load(Path(__file__).with_suffix(".cu"))
+
 WIDTHS = (8, 16, 32, 64, 96, 128, 192, 256)  # rows of A: wgmma's n
 MOST_STAGES, IN_FLIGHT = 8, 21 << 20  # stages of a block, bytes in flight of all blocks
 SMALL, WIDEST = 1 << 20, 192 * 192  # elements: of a C for which small tiles are tried, of the largest tile in registers
 FORM = re.compile(r"(\d+)x(\d+)x(\d+)_s(\d+)_k(\d+)_o(\d+)(?:_c([12])x([12]))?")
-
 # Fitted to 320 times of 27 products on an H200. Bytes a clock of DRAM, and its latency in clocks; bytes a clock of L2, and
 # the weight of A there, which neighbouring blocks load at once; bytes a clock into an SM; the fraction of the resources
 # other than the bottleneck that is not hidden.
@@ -29,34 +37,16 @@ START, CLUSTER, SLICE, ELEMENT, MEET, SENT, TICKET, ADDED = 1500, 1000, 18, 0.09
 
 
 @dataclass(frozen=True)
-class SkinnyConfig:
-    """A tile of ``columns`` of B x ``rows`` of A, ``depth`` of K in each of ``stages`` pipeline stages.
+class SkinnyConfig(SkinnyTile):
+    """Blocks of ``down`` x ``across`` neighbouring tiles, one or a pair, multicast what they share."""
 
-    ``split`` blocks of a cluster divide K and reduce through distributed shared memory; ``outer`` clusters divide it once
-    more and reduce through global memory. Blocks of ``down`` x ``across`` neighbouring tiles, one or a pair, multicast
-    what they share.
-    """
+    op, form = "matmul", FORM
 
-    columns: int
-    rows: int
-    depth: int
-    stages: int
-    split: int = 1
-    outer: int = 1
     down: int = 1
     across: int = 1
 
     def __str__(self) -> str:
-        tile = f"{self.columns}x{self.rows}x{self.depth}"
-        pair = f"_c{self.down}x{self.across}" if self.pair > 1 else ""
-        return f"{tile}_s{self.stages}_k{self.split}_o{self.outer}{pair}"
-
-    @classmethod
-    def named(cls, name: str) -> SkinnyConfig:
-        """Raises ``ValueError`` for a name of another form."""
-        if not (found := FORM.fullmatch(name)):
-            raise ValueError(f"matmul: expected a configuration of the form {FORM.pattern}, got {name!r}")
-        return cls(*(int(value) for value in found.groups() if value))
+        return super().__str__() + (f"_c{self.down}x{self.across}" if self.pair > 1 else "")
 
     @property
     def pair(self) -> int:
@@ -110,7 +100,9 @@ class SkinnyConfig:
         """
         down, across = self.tiles(m, n)
         clusters = down * across * self.outer
-        waves = cdiv(clusters, held(self.cluster, processors) * (HOPPER_SHARED // (self.shared_bytes + 1024)))
+        waves = cdiv(
+            clusters, resident_clusters(self.cluster, processors) * (HOPPER_SHARED // (self.shared_bytes + 1024))
+        )
         at_once = cdiv(clusters * self.cluster, waves)  # waves end one by one, not together
         busy, used = cdiv(at_once, processors), min(at_once, processors)
         of_a = ALL_A if down * self.down == 1 and across * self.across >= MANY else OF_A
@@ -136,24 +128,43 @@ class SkinnyConfig:
         return waves * (START + (CLUSTER if self.cluster > 1 else 0) + loop + end)
 
 
-def held(blocks: int, processors: int) -> int:
-    """Clusters of ``blocks`` that run at once: 30 of four and 15 of eight on an H200's 132 SMs."""
-    return max(1, processors // blocks if blocks <= 2 else processors * 10 // (11 * blocks))
+def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
+    m, n, k = sizes(a, b)
+    chosen = SkinnyConfig.named(config) if config else ranked(m, n, k, sm_count(a))[0]
+    maps, b_k_major = operand_maps(a, b, (chosen.rows // chosen.across, chosen.columns), chosen.down)
+    tiles_m, across = cdiv(m, chosen.rows * chosen.down), cdiv(n, chosen.columns * chosen.across)
+    blocks = tiles_m * across * chosen.pair
+    launch = blocks * chosen.outer * chosen.split, 2 * chosen.columns + 32, chosen.shared_bytes
+    boxes = n % 8 == 0 and c.data_ptr() % 16 == 0
+    c_map = cuda.tensor_map(c, (chosen.rows // chosen.finish, BOX)) if boxes else maps[0]
+    partials = counters = None
+    if chosen.outer > 1:
+        partials = c.new_empty(blocks * chosen.outer * chosen.columns * chosen.rows, dtype=torch.float32)
+        counters = semaphores(a, blocks * chosen.finish)
+    SKINNY[kernel_name(a, chosen, b_k_major)][launch](
+        *maps, c_map, cuda.out(c), partials, counters, boxes, m, n, k, tiles_m, chosen.outer
+    )
 
 
-def stages(tiles: SkinnyConfig, m: int, blocks: int, room: int) -> int:
-    """Pipeline stages in ``room`` bytes, as measured on an H200.
+def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
+    """The twelve configurations that are estimated to be fastest, in order."""
+    return tuple(map(str, ranked(*sizes(a, b), sm_count(a))[:12]))
 
-    Up to 256 rows read B once, and 64 or 80 KB of it in flight are enough; where tiles share B and K is divided, some
-    21 MB over all ``blocks``.
-    """
-    slice_bytes = (tiles.columns + tiles.rows) * 2 * tiles.depth
-    most = min(MOST_STAGES, room // slice_bytes)
-    if m <= 256:
-        most = min(most, max(4, (64 if tiles.rows <= 32 else 80) * 1024 // (tiles.columns * 2 * tiles.depth)))
-    if tiles.split * tiles.outer > 1 and tiles.rows <= min(128, m - 1):
-        most = min(most, IN_FLIGHT // (blocks * slice_bytes))
-    return most
+
+def kernel_name(a: torch.Tensor, config: SkinnyConfig, b_k_major: bool) -> str:
+    order, apart = (str(value).lower() for value in (b_k_major, config.apart))
+    shared = "b" if config.down > 1 else "a" if config.across > 1 else "nothing"
+    return (
+        f"matmul_skinny{'_no_cluster' if config.split * config.pair == 1 else ''}<{cuda.ctype(a.dtype)}, "
+        f"{config.columns // 64}, {config.rows}, {order}, {config.depth}, {config.stages}, {config.split}, {apart}, "
+        f"Shared::{shared}>"
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def ranked(m: int, n: int, k: int, processors: int) -> tuple[SkinnyConfig, ...]:
+    """The candidates, the fastest by ``clocks`` first."""
+    return tuple(sorted(candidates(m, n, k, processors), key=lambda tiles: tiles.clocks(m, n, k, processors)))
 
 
 def candidates(m: int, n: int, k: int, processors: int) -> list[SkinnyConfig]:
@@ -174,7 +185,7 @@ def candidates(m: int, n: int, k: int, processors: int) -> list[SkinnyConfig]:
             if cluster > 8 or (cluster > 2 and blocks > 1) or (deep > 1 and rows < 64) or columns * rows > WIDEST:
                 continue
             down, across = SkinnyConfig(columns, rows, BOX, 1, split, 1, *pair).tiles(m, n)
-            fill = min(held(cluster, processors) * blocks // (down * across), cdiv(k, BOX) // (4 * split))
+            fill = min(resident_clusters(cluster, processors) * blocks // (down * across), cdiv(k, BOX) // (4 * split))
             for outer in sorted({1, max(1, fill)}):
                 tiles = SkinnyConfig(columns, rows, BOX * deep, 1, split, outer, *pair)
                 many = min(down * across * outer * cluster, processors * blocks)
@@ -185,7 +196,16 @@ def candidates(m: int, n: int, k: int, processors: int) -> list[SkinnyConfig]:
     return list(dict.fromkeys(found)) or [SkinnyConfig(64, widest, BOX, 4)]
 
 
-@functools.lru_cache(maxsize=1024)
-def ranked(m: int, n: int, k: int, processors: int) -> tuple[SkinnyConfig, ...]:
-    """The candidates, the fastest by ``clocks`` first."""
-    return tuple(sorted(candidates(m, n, k, processors), key=lambda tiles: tiles.clocks(m, n, k, processors)))
+def stages(tiles: SkinnyConfig, m: int, blocks: int, room: int) -> int:
+    """Pipeline stages in ``room`` bytes, as measured on an H200.
+
+    Up to 256 rows read B once, and 64 or 80 KB of it in flight are enough; where tiles share B and K is divided, some
+    21 MB over all ``blocks``.
+    """
+    slice_bytes = (tiles.columns + tiles.rows) * 2 * tiles.depth
+    most = min(MOST_STAGES, room // slice_bytes)
+    if m <= 256:
+        most = min(most, max(4, (64 if tiles.rows <= 32 else 80) * 1024 // (tiles.columns * 2 * tiles.depth)))
+    if tiles.split * tiles.outer > 1 and tiles.rows <= min(128, m - 1):
+        most = min(most, IN_FLIGHT // (blocks * slice_bytes))
+    return most
