@@ -16,7 +16,7 @@ from warpwise.gemm import mma_sync as mma
 from warpwise.lab.explain import explain_rung
 from warpwise.operation import Case
 from warpwise.ops.matmul import k14_wmma, k15_mma_sync
-from warpwise.ops.matmul_tf32 import rungs as rungs_tf32
+from warpwise.ops.matmul_tf32 import k02_mma_sync as k02_tf32
 
 DTYPES = (torch.bfloat16, torch.float16, torch.int8)
 WIDTHS = (torch.bfloat16, torch.int8)  # float16's kernels differ from bfloat16's in the names of two instructions
@@ -135,7 +135,7 @@ def test_both_sizes_of_wmma(dtype, large, monkeypatch):
 def test_the_machine_code_meets_no_bank_twice(kind, transposed, place):
     """Executed and counted: copies into swizzled slices and fragments out of them; the products are the emulator's."""
     op, dtype = kind
-    found, tilings = operation.get(op), {"matmul": k15_mma_sync.CONFIGS, "matmul_tf32": rungs_tf32.CONFIGS}[op]
+    found, tilings = operation.get(op), {"matmul": k15_mma_sync.CONFIGS, "matmul_tf32": k02_tf32.CONFIGS}[op]
 
     def inputs(case, dtype, device, seed):
         a, b = found.spec.arguments(case, dtype, device, seed)

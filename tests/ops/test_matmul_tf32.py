@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.sampled import combinations
 
 from warpwise import lab, operation, ops
-from warpwise.ops.matmul_tf32 import _turned, rungs, spec
+from warpwise.ops.matmul_tf32 import _shared, k01_wmma, k02_mma_sync, rungs, spec
+from warpwise.ops.matmul_tf32 import k05_transposed_in_registers as k05
 
 RUNGS = [rung.name for rung in rungs.RUNGS if "cpu" in rung.devices]
 
@@ -46,7 +47,7 @@ def test_any_size_alignment_and_layout(m, n, k, shift, gap, transposed):
     assert torch.equal(ops.matmul_tf32(a, b, rung="k02"), a @ b)
 
 
-@pytest.mark.parametrize("tiling,transposed", combinations(rungs.CONFIGS, (False, True), names=[NAMED]))
+@pytest.mark.parametrize("tiling,transposed", combinations(k02_mma_sync.CONFIGS, (False, True), names=[NAMED]))
 def test_every_tile(tiling, transposed):
     a, b = laid(264, 76, 0, transposed, 0, 8), laid(76, 272, 1, transposed, 0, 8)
     assert torch.equal(ops.matmul_tf32(a, b, rung=f"k02@{tiling.name(torch.float32)}"), a @ b)
@@ -54,7 +55,7 @@ def test_every_tile(tiling, transposed):
 
 @pytest.mark.parametrize("large", [False, True])
 def test_both_sizes_of_wmma(large, monkeypatch):
-    monkeypatch.setattr(rungs.mma, "fills_gpu", lambda a, tiles: large)
+    monkeypatch.setattr(k01_wmma.mma_sync, "fills_gpu", lambda a, tiles: large)
     for m, n, k in ((129, 144, 20), (70, 131, 17)):
         a, b = integers(m, k), integers(k, n, seed=1)
         assert torch.equal(ops.matmul_tf32(a, b, rung="k01"), a @ b)
@@ -157,19 +158,19 @@ TURNED = {"nn": (True, True), "nt": (False, False), "tt": (True, False), "tn": (
 @pytest.mark.parametrize("m,n,k", [(256, 512, 64), (4, 8, 16), (37, 21, 19)])
 def test_which_factor_goes_through_registers(layouts, m, n, k):
     a, b = laid(m, k, 0, layouts[0] == "t", 0, 0), laid(k, n, 1, layouts[1] == "t", 0, 0)
-    first, second, across, turned = _turned.roles(a, b)
+    first, second, across, turned = k05.roles(a, b)
     assert (across, turned) == TURNED[layouts]
     left, right = (b.t(), a) if turned else (a, b.t())
     assert torch.equal(first, left.t() if across else left)
     assert torch.equal(second, right)
-    assert _turned.aligned_rows(first)
-    assert _turned.aligned_rows(second)
+    assert _shared.aligned_rows(first)
+    assert _shared.aligned_rows(second)
     if layouts != "tn" and m > 37:
         assert {first.data_ptr(), second.data_ptr()} == {a.data_ptr(), b.data_ptr()}, "nothing is copied"
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("tile", [tile.name for tile in _turned.CONFIGS])
+@pytest.mark.parametrize("tile", [tile.name for tile in k05.CONFIGS])
 @pytest.mark.parametrize("m,n,k", [(256, 256, 64), (300, 516, 404), (1, 4, 16), (129, 67, 35), (640, 1000, 200)])
 @pytest.mark.parametrize("transposed", [(False, False), (False, True), (True, False), (True, True)])
 def test_every_tile_of_warpgroups(tile, m, n, k, transposed):

@@ -8,8 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpwise import operation, ops
-from warpwise.ops.scaled_matmul import _hopper, _operands, _skinny, spec
-from warpwise.ops.scaled_matmul._hopper import NARROW, PARTS, TWO_SLICES, WARPGROUPS, WIDE
+from warpwise.ops.scaled_matmul import _operands, _shared, k07_skinny, spec
+from warpwise.ops.scaled_matmul._shared import NARROW, WIDE
+from warpwise.ops.scaled_matmul.k04_warpgroups import WARPGROUPS
+from warpwise.ops.scaled_matmul.k05_two_k_tile_promotion import TWO_K_TILE_PROMOTION
+from warpwise.ops.scaled_matmul.k06_two_wgmma_in_flight import TWO_WGMMA_IN_FLIGHT
 from warpwise.ops.scaled_matmul.rungs import RUNGS
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
@@ -164,10 +167,10 @@ def test_wrong_arguments(args, error, message):
 
 KERNELS = (
     (WARPGROUPS, "scaled_matmul_warpgroups", ""),
-    (TWO_SLICES, "scaled_matmul_two_k_tile_promotion", ", 256, 4"),
-    (TWO_SLICES, "scaled_matmul_two_k_tile_promotion", ", 128, 6"),
-    (PARTS, "scaled_matmul_two_wgmma_in_flight", ", 256, 4"),
-    (PARTS, "scaled_matmul_two_wgmma_in_flight", ", 128, 6"),
+    (TWO_K_TILE_PROMOTION, "scaled_matmul_two_k_tile_promotion", ", 256, 4"),
+    (TWO_K_TILE_PROMOTION, "scaled_matmul_two_k_tile_promotion", ", 128, 6"),
+    (TWO_WGMMA_IN_FLIGHT, "scaled_matmul_two_wgmma_in_flight", ", 256, 4"),
+    (TWO_WGMMA_IN_FLIGHT, "scaled_matmul_two_wgmma_in_flight", ", 128, 6"),
 )
 
 
@@ -175,7 +178,7 @@ KERNELS = (
     "m,n,first", [(4096, 4096, WIDE), (8192, 8192, WIDE), (1024, 1024, NARROW), (1, 8, NARROW), (2048, 6144, WIDE)]
 )
 def test_the_tile_that_leaves_fewer_multiprocessors_idle(m, n, first, monkeypatch):
-    monkeypatch.setattr(_hopper, "sm_count", lambda tensor: 132)
+    monkeypatch.setattr(_shared, "sm_count", lambda tensor: 132)
     a, b = torch.empty(1, 16).to(E4M3).expand(m, 16), torch.empty(1, 16).to(E4M3).expand(n, 16).t()
     names = operation.get("scaled_matmul").rung("k05").configs(a, b, ONE, ONE)
     assert names[0] == first.name
@@ -185,15 +188,15 @@ def test_the_tile_that_leaves_fewer_multiprocessors_idle(m, n, first, monkeypatc
 @pytest.mark.parametrize("m,n,k", [(0, 8, 8), (8, 0, 8), (1, 1, 1), (300, 5000, 70), (16, 4096, 4096), (9000, 64, 64)])
 def test_skinny_configurations_of_any_size(m, n, k):
     """Each fits in shared memory, covers whole swizzled units and is told by its name."""
-    found = list(_skinny.candidates(m, n, k, 132))
+    found = list(k07_skinny.candidates(m, n, k, 132))
     assert found
     for tiles in found:
-        assert tiles.shared <= _skinny.ROOM
+        assert tiles.shared <= k07_skinny.ROOM
         assert tiles.stages >= min(2, -(-k // (tiles.depth * tiles.split * tiles.outer)))
         assert tiles.columns % 8 == tiles.rows % 8 == 0
-        assert _skinny.Fp8SkinnyConfig.named(str(tiles)) == tiles
+        assert k07_skinny.Fp8SkinnyConfig.named(str(tiles)) == tiles
     with pytest.raises(ValueError, match="expected a configuration of the form"):
-        _skinny.Fp8SkinnyConfig.named("quick")
+        k07_skinny.Fp8SkinnyConfig.named("quick")
 
 
 @pytest.mark.parametrize(
@@ -213,7 +216,7 @@ def test_skinny_configurations_of_any_size(m, n, k):
 )
 def test_what_a_hopper_gpu_runs_by_shape(m, n, k, first, monkeypatch):
     """The rung and its configuration that were fastest of ours where they were measured."""
-    for module in (_hopper, _skinny):
+    for module in (_shared, k07_skinny):
         monkeypatch.setattr(module, "sm_count", lambda tensor: 132)
     op = operation.get("scaled_matmul")
     args = torch.empty(1, 1).to(E4M3).expand(m, k), torch.empty(1, 1).to(E4M3).expand(n, k).t(), ONE, ONE
@@ -232,7 +235,7 @@ SKINNY = ("32x16x512_s8_k1_o1_w1_e0", "112x64x128_s9_k1_o1_w1_e5", "144x128x128_
 
 
 def test_what_is_tested_fits_an_sm():
-    assert all(_skinny.Fp8SkinnyConfig.named(config).shared <= _skinny.ROOM for config in SKINNY)
+    assert all(k07_skinny.Fp8SkinnyConfig.named(config).shared <= k07_skinny.ROOM for config in SKINNY)
 
 
 @pytest.mark.gpu
@@ -250,7 +253,7 @@ def test_skinny_tiles_are_exact_on_small_integers(config, by_row):
         args = [value.cuda() for value in (a, b, scale_a, scale_b)]
         for _ in range(2):
             c = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
-            _skinny.skinny(c, *args, config=config)
+            k07_skinny.launch(c, *args, config=config)
             assert torch.equal(c.cpu(), expected), (m, n, k)
 
 
@@ -269,7 +272,7 @@ def test_sums_of_parts_are_the_same_in_each_run(config):
     a, b = (torch.randn(shape, generator=generator, device="cuda").to(E4M3) for shape in ((48, 8192), (640, 8192)))
     made = [torch.empty(48, 640, device="cuda", dtype=torch.bfloat16) for _ in range(20)]
     for c in made:
-        _skinny.skinny(c, a, b.t(), ONE.cuda(), ONE.cuda(), config=config)
+        k07_skinny.launch(c, a, b.t(), ONE.cuda(), ONE.cuda(), config=config)
     assert all(torch.equal(c, made[0]) for c in made)
 
 

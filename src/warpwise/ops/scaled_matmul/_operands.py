@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
 
 from warpwise.gemm.limits import size_limit
 from warpwise.gemm.padding import k_major_operands
 
-HERE = Path(__file__).parent
 ROW_BYTES = 16  # strides of a tensor map are multiples of it
 MAX_TRANSPOSED = 128 * 65535  # rows that the transposing kernel takes
 

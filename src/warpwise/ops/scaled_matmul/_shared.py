@@ -1,4 +1,4 @@
-"""Launchers of Hopper's kernels with TMA, wgmma and clusters: k04, k05, k06."""
+"""What the launchers of k04, k05 and k06 share: configurations, limits, and the launch of clusters of two blocks."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ import torch
 from warpwise import cuda
 from warpwise.gemm.limits import requires_hopper, requires_k, size_limit
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.scaled_matmul._operands import HERE, contiguous_scales, k_major, l2_hints
+from warpwise.ops.scaled_matmul._operands import contiguous_scales, k_major, l2_hints
 
-WARPGROUPS = cuda.load(HERE / "k04_warpgroups.cu")
-TWO_SLICES = cuda.load(HERE / "k05_two_k_tile_promotion.cu")
-PARTS = cuda.load(HERE / "k06_two_wgmma_in_flight.cu")
 CLUSTER_ROWS = 256  # two blocks with tiles of 128 rows
 
 
@@ -42,8 +39,9 @@ class Fp8Config(NamedTuple):
 WIDE, NARROW = Fp8Config(256, 4), Fp8Config(128, 6)
 
 
-def warpgroups(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> None:
-    _launch(WARPGROUPS, "scaled_matmul_warpgroups", "", WIDE, c, a, b, scale_a, scale_b)
+def hopper_limits(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
+    """A Hopper GPU. Operands that TMA cannot address are copied."""
+    return requires_hopper(a) or requires_k(a.shape[1]) or size_limit(a, b)
 
 
 def configs(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> Sequence[str]:
@@ -65,12 +63,12 @@ def tiled(module: cuda.Module, kernel: str) -> Callable[..., None]:
         config: str | None = None,
     ) -> None:
         chosen = WIDE if (config or configs(a, b, scale_a, scale_b)[0]) == WIDE.name else NARROW
-        _launch(module, kernel, f", {chosen.columns}, {chosen.stages}", chosen, c, a, b, scale_a, scale_b)
+        launch_clusters(module, kernel, f", {chosen.columns}, {chosen.stages}", chosen, c, a, b, scale_a, scale_b)
 
     return launch
 
 
-def _launch(
+def launch_clusters(
     module: cuda.Module,
     kernel: str,
     arguments: str,
@@ -96,12 +94,3 @@ def _launch(
     module[f"{kernel}<{cuda.ctype(a.dtype)}, {cuda.ctype(b.dtype)}, {flags}{arguments}>"][
         2 * clusters, 384, chosen.shared
     ](of_a, of_b, of_c, rows, scale_a, scale_b, m, n, k, pairs, columns, 8, l2_hints(m, n, k))
-
-
-two_k_tile_promotion = tiled(TWO_SLICES, "scaled_matmul_two_k_tile_promotion")
-two_wgmma_in_flight = tiled(PARTS, "scaled_matmul_two_wgmma_in_flight")
-
-
-def hopper(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
-    """A Hopper GPU. Operands that TMA cannot address are copied."""
-    return requires_hopper(a) or requires_k(a.shape[1]) or size_limit(a, b)

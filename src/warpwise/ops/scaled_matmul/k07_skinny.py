@@ -1,4 +1,4 @@
-"""The launcher of k07, for few rows or few tiles: tiles of any multiple of eight columns, K divided."""
+"""The launcher of k07, its limits, configurations, and a model of their time: any multiple of eight columns, K divided."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 
 from warpwise import cuda
 from warpwise.gemm.limits import GRID_Y, HOPPER_SHARED, requires_hopper, requires_k, size_limit
 from warpwise.gemm.semaphores import semaphores
+from warpwise.gemm.skinny import SkinnyTile
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.scaled_matmul._operands import HERE, contiguous_scales, k_major, l2_hints
+from warpwise.ops.scaled_matmul._operands import contiguous_scales, k_major, l2_hints
 
-SKINNY = cuda.load(HERE / "k07_skinny.cu")
+SKINNY = cuda.load(Path(__file__).with_suffix(".cu"))
+
 ROOM = HOPPER_SHARED - 1024  # a block's dynamic shared memory, beside the kernel's static
 MOST_STAGES = 32  # two barriers each
 WIDTHS = (8, 16, 32, 64, 128, 256)
@@ -23,32 +26,16 @@ FORM = re.compile(r"(\d+)x(\d+)x(\d+)_s(\d+)_k(\d+)_o(\d+)_w(\d+)_e(\d+)")
 
 
 @dataclass(frozen=True)
-class Fp8SkinnyConfig:
-    """A tile of ``columns`` of B x ``rows`` of A, ``depth`` of K in each of ``stages`` pipeline stages.
+class Fp8SkinnyConfig(SkinnyTile):
+    """``sides``: warpgroups that divide the rows. ``hints``: L2 eviction policies, as in policies.cuh."""
 
-    ``split`` blocks of a cluster divide K, and ``outer`` clusters divide it once more and reduce through global memory.
-    ``sides``: warpgroups that divide the rows. ``hints``: L2 eviction policies, as in policies.cuh.
-    """
+    op, form = "scaled_matmul", FORM
 
-    columns: int
-    rows: int
-    depth: int
-    stages: int
-    split: int = 1
-    outer: int = 1
     sides: int = 1
     hints: int = 0
 
     def __str__(self) -> str:
-        tile = f"{self.columns}x{self.rows}x{self.depth}"
-        return f"{tile}_s{self.stages}_k{self.split}_o{self.outer}_w{self.sides}_e{self.hints}"
-
-    @classmethod
-    def named(cls, name: str) -> Fp8SkinnyConfig:
-        """Raises ``ValueError`` for a name of another form."""
-        if not (found := FORM.fullmatch(name)):
-            raise ValueError(f"expected a configuration of the form {FORM.pattern}, got {name!r}")
-        return cls(*map(int, found.groups()))
+        return f"{super().__str__()}_w{self.sides}_e{self.hints}"
 
     @classmethod
     def deep(cls, k: int, columns: int, rows: int, **options: int) -> Fp8SkinnyConfig:
@@ -115,7 +102,7 @@ class Fp8SkinnyConfig:
         return f"scaled_matmul_skinny<{cuda.ctype(a.dtype)}, {cuda.ctype(b.dtype)}, {tile}, {flags}>"
 
 
-def skinny(
+def launch(
     c: torch.Tensor,
     a: torch.Tensor,
     b: torch.Tensor,
@@ -124,7 +111,7 @@ def skinny(
     *,
     config: str | None = None,
 ) -> None:
-    tiles = Fp8SkinnyConfig.named(config or skinny_configs(a, b, scale_a, scale_b)[0])
+    tiles = Fp8SkinnyConfig.named(config or configs(a, b, scale_a, scale_b)[0])
     (m, k), n = a.shape, b.shape[1]
     left, right = k_major(a, b)
     scale_a, scale_b, by_row = contiguous_scales(scale_a, scale_b)
@@ -154,13 +141,30 @@ def skinny(
     )
 
 
-def skinny_configs(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> tuple[str, ...]:
+def limits(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
+    """A Hopper GPU, and a grid of the largest tiles."""
+    if a.shape[0] > 256 * GRID_Y:
+        return f"takes up to {256 * GRID_Y} rows of a (grid.y is 16 bits), not {a.shape[0]}"
+    return requires_hopper(a) or requires_k(a.shape[1]) or size_limit(a, b)
+
+
+def configs(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> tuple[str, ...]:
     """The twelve fastest by ``time``."""
-    return _ranked(a.shape[0], b.shape[1], a.shape[1], sm_count(a))
+    return ranked(a.shape[0], b.shape[1], a.shape[1], sm_count(a))
+
+
+def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """True if k05's pairs of tiles waste rows, or if a single short wave is dominated by prologue and epilogue.
+
+    k07 gains nothing where operands must be copied first: 1000 x 3000 x 777 took it 23.9 µs on an H200, and k05 19.1 µs.
+    """
+    (m, k), n, processors = a.shape, b.shape[1], sm_count(a)
+    one_wave = k % 16 == 0 and cdiv(m, 256) * cdiv(n, 128) <= processors
+    return m <= 128 or (one_wave and cdiv(m, 128) * cdiv(n, 128) * k <= 4096 * processors)
 
 
 @functools.lru_cache(maxsize=1024)
-def _ranked(m: int, n: int, k: int, processors: int) -> tuple[str, ...]:
+def ranked(m: int, n: int, k: int, processors: int) -> tuple[str, ...]:
     found = dict.fromkeys(candidates(m, n, k, processors))
     return tuple(map(str, sorted(found, key=lambda tiles: tiles.time(m, n, k, processors))[:12]))
 
@@ -180,20 +184,3 @@ def candidates(m: int, n: int, k: int, processors: int) -> Iterator[Fp8SkinnyCon
                 for outer in dict.fromkeys(max(1, min(room, most)) for most in (1, 4, 16)):
                     parts = {"split": split, "outer": outer, "sides": sides}
                     yield Fp8SkinnyConfig.deep(k, columns, rows, hints=l2_hints(m, n, k), **parts)
-
-
-def few_tiles(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """True if k05's pairs of tiles waste rows, or if a single short wave is dominated by prologue and epilogue.
-
-    k07 gains nothing where operands must be copied first: 1000 x 3000 x 777 took it 23.9 µs on an H200, and k05 19.1 µs.
-    """
-    (m, k), n, processors = a.shape, b.shape[1], sm_count(a)
-    one_wave = k % 16 == 0 and cdiv(m, 256) * cdiv(n, 128) <= processors
-    return m <= 128 or (one_wave and cdiv(m, 128) * cdiv(n, 128) * k <= 4096 * processors)
-
-
-def any_size(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
-    """A Hopper GPU, and a grid of the largest tiles."""
-    if a.shape[0] > 256 * GRID_Y:
-        return f"takes up to {256 * GRID_Y} rows of a (grid.y is 16 bits), not {a.shape[0]}"
-    return requires_hopper(a) or requires_k(a.shape[1]) or size_limit(a, b)

@@ -1,4 +1,4 @@
-"""The launcher of k06, for few rows or few tiles: K is divided to fill the GPU."""
+"""The launcher of k06, its configurations, and a model of their time: K is divided to fill the GPU."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from warpwise.gemm.config import config_numbers
 from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.operands import sizes
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.matmul_tf32._turned import CONFIGS as TRANSPOSED_CONFIGS
-from warpwise.ops.matmul_tf32._turned import aligned_copy, aligned_rows, k_major
+from warpwise.ops.matmul_tf32._shared import aligned_copy, aligned_rows, k_major
+from warpwise.ops.matmul_tf32.k05_transposed_in_registers import CONFIGS as TRANSPOSED_CONFIGS
 
-SKINNY = cuda.load(Path(__file__).parent / "k06_skinny.cu")
+SKINNY = cuda.load(Path(__file__).with_suffix(".cu"))
 PERMUTE_K = cuda.load(Path(__file__).parent / "permute_k.cu")
+
 WIDTHS = (8, 16, 32, 64, 128, 256)  # rows of A: wgmma's n
 DEPTH = 32  # of a stage: 128 bytes, a swizzled row
 BEGIN = 8600  # clocks of a kernel without products
@@ -94,13 +95,47 @@ class SkinnyConfig(NamedTuple):
         return waves * (BEGIN + loop + self.columns * self.rows * self.split / 4) + parts
 
 
-def stages_of(columns: int, rows: int, an_sm: int) -> int:
-    """Pipeline stages of ``an_sm`` blocks an SM. 64 KB of B in flight are enough, 80 with 128 columns or two blocks; with
-    more, blocks drift apart along K."""
-    enough = 5 if columns == 128 or an_sm == 2 else 8 if rows < 128 else 6
-    return min(
-        enough, (HOPPER_SHARED // an_sm - 2048) // (cdiv((columns + 4) * DEPTH * 4, 1024) * 1024 + rows * DEPTH * 4)
-    )
+def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
+    m, n, k = sizes(a, b)
+    tiles = SkinnyConfig.named(config) if config else ranked(m, n, k, sm_count(a))[0]
+    lines, layout = b_operand(b)
+    tiles_m, clusters = cdiv(m, tiles.rows), cdiv(n, tiles.columns) * tiles.outer
+    rows = permute_k(a) if layout == Layout(False, True) else k_major(a)
+    map_of_a = cuda.tensor_map(rows, (tiles.rows, DEPTH), tf32=True)
+    sums = c if tiles.outer == 1 else c.new_empty((tiles.outer, m, n))
+    grid = clusters * tiles_m * tiles.split, tiles.threads(layout), tiles.shared_bytes(layout)
+    kernel, geometry = SKINNY[tiles.kernel(layout)][grid], (cuda.out(sums), m, n, k, tiles_m, tiles.outer)
+    if layout.shifted:
+        box = (tiles.columns // 4, DEPTH + 4) if layout.k_major else (DEPTH // 4, tiles.columns + 4)
+        maps = every_fourth(lines, box)
+        kernel(map_of_a, *maps, lines.storage_offset() % 4, lines.stride(0) % 4, *geometry)
+    else:
+        box = (tiles.columns if layout.k_major else DEPTH, DEPTH)
+        kernel(map_of_a, cuda.tensor_map(lines, box, tf32=True), *geometry)
+    if sums is not c:
+        SKINNY["warpwise::reduce_partials<float>"][cdiv(m * n, 128), 256](sums, cuda.out(c), m * n, tiles.outer)
+
+
+def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
+    """The eight fastest by ``clocks``."""
+    return tuple(map(str, ranked(*sizes(a, b), sm_count(a))[:8]))
+
+
+def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """True if k06 is estimated to be faster than k05: up to 256 rows, bound by DRAM, always."""
+    m, n, k = sizes(a, b)
+    processors = sm_count(a)
+    first, second = (m, n) if b.stride(0) == 1 else (n, m)
+    other = min(tile.clocks(first, second, k, processors) for tile in TRANSPOSED_CONFIGS)
+    in_place = a.stride(1) != 1 and b.stride(0) == 1  # k05 takes such an A in place
+    transposing = 4400 + 8 * m * k / 1600 if in_place else 0
+    return m <= 256 or ranked(m, n, k, processors)[0].clocks(m, n, k, processors) + transposing < BEGIN + other
+
+
+@functools.lru_cache(maxsize=1024)
+def ranked(m: int, n: int, k: int, processors: int) -> tuple[SkinnyConfig, ...]:
+    """The candidates, the fastest by ``clocks`` first."""
+    return tuple(sorted(candidates(m, n, k, processors), key=lambda tiles: tiles.clocks(m, n, k, processors)))
 
 
 def candidates(m: int, n: int, k: int, processors: int) -> list[SkinnyConfig]:
@@ -122,15 +157,13 @@ def candidates(m: int, n: int, k: int, processors: int) -> list[SkinnyConfig]:
     return list(dict.fromkeys(found))
 
 
-@functools.lru_cache(maxsize=1024)
-def ranked(m: int, n: int, k: int, processors: int) -> tuple[SkinnyConfig, ...]:
-    """The candidates, the fastest by ``clocks`` first."""
-    return tuple(sorted(candidates(m, n, k, processors), key=lambda tiles: tiles.clocks(m, n, k, processors)))
-
-
-def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """The eight fastest by ``clocks``."""
-    return tuple(map(str, ranked(*sizes(a, b), sm_count(a))[:8]))
+def stages_of(columns: int, rows: int, an_sm: int) -> int:
+    """Pipeline stages of ``an_sm`` blocks an SM. 64 KB of B in flight are enough, 80 with 128 columns or two blocks; with
+    more, blocks drift apart along K."""
+    enough = 5 if columns == 128 or an_sm == 2 else 8 if rows < 128 else 6
+    return min(
+        enough, (HOPPER_SHARED // an_sm - 2048) // (cdiv((columns + 4) * DEPTH * 4, 1024) * 1024 + rows * DEPTH * 4)
+    )
 
 
 def b_operand(b: torch.Tensor) -> tuple[torch.Tensor, Layout]:
@@ -166,35 +199,3 @@ def permute_k(a: torch.Tensor) -> torch.Tensor:
     result = a.new_empty((m, cdiv(k, DEPTH) * DEPTH))
     PERMUTE_K["permute_k"][cdiv(result.numel(), 256), 256](cuda.strided(a), *a.stride(), cuda.out(result), m, k)
     return result
-
-
-def skinny(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
-    m, n, k = sizes(a, b)
-    tiles = SkinnyConfig.named(config) if config else ranked(m, n, k, sm_count(a))[0]
-    lines, layout = b_operand(b)
-    tiles_m, clusters = cdiv(m, tiles.rows), cdiv(n, tiles.columns) * tiles.outer
-    rows = permute_k(a) if layout == Layout(False, True) else k_major(a)
-    map_of_a = cuda.tensor_map(rows, (tiles.rows, DEPTH), tf32=True)
-    sums = c if tiles.outer == 1 else c.new_empty((tiles.outer, m, n))
-    grid = clusters * tiles_m * tiles.split, tiles.threads(layout), tiles.shared_bytes(layout)
-    kernel, geometry = SKINNY[tiles.kernel(layout)][grid], (cuda.out(sums), m, n, k, tiles_m, tiles.outer)
-    if layout.shifted:
-        box = (tiles.columns // 4, DEPTH + 4) if layout.k_major else (DEPTH // 4, tiles.columns + 4)
-        maps = every_fourth(lines, box)
-        kernel(map_of_a, *maps, lines.storage_offset() % 4, lines.stride(0) % 4, *geometry)
-    else:
-        box = (tiles.columns if layout.k_major else DEPTH, DEPTH)
-        kernel(map_of_a, cuda.tensor_map(lines, box, tf32=True), *geometry)
-    if sums is not c:
-        SKINNY["warpwise::reduce_partials<float>"][cdiv(m * n, 128), 256](sums, cuda.out(c), m * n, tiles.outer)
-
-
-def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """True if k06 is estimated to be faster than k05: up to 256 rows, bound by DRAM, always."""
-    m, n, k = sizes(a, b)
-    processors = sm_count(a)
-    first, second = (m, n) if b.stride(0) == 1 else (n, m)
-    other = min(tile.clocks(first, second, k, processors) for tile in TRANSPOSED_CONFIGS)
-    in_place = a.stride(1) != 1 and b.stride(0) == 1  # k05 takes such an A in place
-    transposing = 4400 + 8 * m * k / 1600 if in_place else 0
-    return m <= 256 or ranked(m, n, k, processors)[0].clocks(m, n, k, processors) + transposing < BEGIN + other
