@@ -11,15 +11,15 @@ from warpwise.gemm import batched
 from warpwise.gemm import boxes as gemm_boxes
 from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.operation import tables as tuned
-from warpwise.ops.batched_matmul import _specialised
-from warpwise.ops.batched_matmul._specialised import CONFIGS, K_MAJOR, MN_MAJOR, TMA, operand
+from warpwise.ops.batched_matmul import k05_warp_specialised as k05
 from warpwise.ops.batched_matmul._tables import TABLES, describe
+from warpwise.ops.batched_matmul.k05_warp_specialised import CONFIGS, K_MAJOR, MN_MAJOR, TMA, operand
 
 OP = operation.get("batched_matmul")
 BATCHES = [(3, 64, 64, 64), (9, 512, 520, 128), (5, 300, 260, 100), (2, 1, 1, 1), (4, 129, 67, 35), (70, 136, 72, 16)]
 
 
-def template(tiling: _specialised.SimtConfig) -> str:
+def template(tiling: k05.SimtConfig) -> str:
     return f"{tiling.rows}, {tiling.columns}, {tiling.depth}, {tiling.stages}"
 
 
@@ -35,8 +35,8 @@ def test_how_a_factor_comes():
     assert operand(a[0].t())[1:] == (TMA, 12, 0), "one matrix for all"
     assert operand(a[:1].mT.expand(3, 12, 8))[1:] == (TMA, 12, 0)
     assert operand(torch.empty(3, 8, 13)[:, :, 1:].mT)[1:] == (MN_MAJOR, 13, 104), "lines begin anywhere"
-    assert operand(torch.empty(3, 100)[:, :97].unfold(1, 12, 12).mT).feed == TMA
-    assert operand(torch.empty(3, 101)[:, 1:].unfold(1, 12, 12).mT).feed == MN_MAJOR, "as do matrices"
+    assert operand(torch.empty(3, 100)[:, :97].unfold(1, 12, 12).mT).load == TMA
+    assert operand(torch.empty(3, 101)[:, 1:].unfold(1, 12, 12).mT).load == MN_MAJOR, "as do matrices"
     assert operand(a[:, ::2, ::2]).lines.is_contiguous(), "neighbours along neither dimension: copied"
 
 

@@ -12,7 +12,7 @@ from warpwise.cuda.errors import DataRace, KernelError, UnwrittenOutput
 from warpwise.gemm import boxes as gemm_boxes
 from warpwise.ops.grouped_matmul import spec
 from warpwise.ops.grouped_matmul.backward import rungs as backward_rungs
-from warpwise.ops.grouped_matmul.forward import rungs
+from warpwise.ops.grouped_matmul.forward import _triton, rungs
 
 FEW = settings(max_examples=10, deadline=None, derandomize=True)
 RUNGS, BACKWARD_RUNGS = (
@@ -187,7 +187,7 @@ def test_what_a_rung_cannot_take_is_refused():
     assert BACKWARD_OP.refusal(backward, a, grad, offsets) is None
     assert "takes grad_output with contiguous rows" in backward.limits(a, integers(8, 8).t(), offsets)
     assert "takes columns of a in multiples of 8, not 15" in backward.limits(integers(8, 16)[:, :15], grad, offsets)
-    many = rungs.MAX_GROUPS + 1
+    many = _triton.MAX_GROUPS + 1
     with pytest.raises(ValueError, match="k02_triton_tiled takes up to 4095 groups, not 4096"):
         ops.grouped_matmul(a, torch.empty(1).half().expand(many, 16, 8), torch.zeros(many).int(), rung="k02")
 

@@ -9,7 +9,6 @@ from torch.nn import functional
 from warpwise import operation, ops
 from warpwise.ops.linear import tables
 from warpwise.ops.linear.backward import spec as backward_spec
-from warpwise.ops.linear.forward import launch as _launch
 from warpwise.ops.linear.forward import rungs
 
 LINEAR = operation.get("linear")
@@ -169,7 +168,9 @@ def test_a_product_that_nothing_follows_goes_to_y_itself(monkeypatch):
     """As on a GPU where matmul has a rung of its own: here one that a CPU runs."""
     matmul = operation.get("matmul")
     monkeypatch.setattr(type(matmul), "chosen", lambda op, *args, rung=None: op.rung(rung or "k02_c_blocked"))
-    monkeypatch.setattr(_launch, "_epilogue", None)
+    from warpwise.ops.linear.forward import k02_triton_pass
+
+    monkeypatch.setattr(k02_triton_pass, "launch_pass", None)
     x, w = integers(24, 40), integers(56, 40, seed=1)
     assert torch.equal(ops.linear(x, w, rung="k02"), x @ w.t())
     operation.tables.reload()  # drops the choice that is cached

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from warpwise import operation, ops
 from warpwise.operation import tables as tuned
-from warpwise.ops.matvec import rungs
+from warpwise.ops.matvec import k03_rows_together, k04_columns, rungs
 from warpwise.ops.matvec._tables import TABLES, describe
 
 FEW = settings(max_examples=15, deadline=None, derandomize=True)
@@ -63,7 +63,8 @@ def test_every_configuration(rung):
 @pytest.mark.parametrize("sm_count", [1, 3, 1000])
 def test_every_division_of_the_work(rung, sm_count, monkeypatch):
     """Rows a team, a warp or a block a row, and parts of K follow from the sizes and the GPU's SMs."""
-    monkeypatch.setattr(rungs, "sm_count", lambda tensor: sm_count)
+    for module in (k03_rows_together, k04_columns):
+        monkeypatch.setattr(module, "sm_count", lambda tensor: sm_count)
     for m, k in ((600, 33), (130, 260), (9, 5000), (1, 9001)):
         a, x = integers(m, k), integers(k, seed=1)
         for matrix in (a, a.t().contiguous().t()):
@@ -76,7 +77,7 @@ def test_every_division_of_the_work(rung, sm_count, monkeypatch):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_short_rows_take_parts_of_warps(m, k, pitch, dtype):
     a, x = integers(m, pitch, dtype=dtype)[:, :k], integers(k, seed=1, dtype=dtype)
-    configs = rungs.rows_configs(a, x)
+    configs = k03_rows_together.configs(a, x)
     assert configs[0].startswith(("t4_", "t8_", "t16_"))
     for config in configs[:3]:
         assert torch.equal(ops.matvec(a, x, rung=f"k03@{config}"), (a.double() @ x.double()).to(dtype)), config
@@ -85,7 +86,7 @@ def test_short_rows_take_parts_of_warps(m, k, pitch, dtype):
 def test_few_columns_are_loaded_at_once():
     for m, k in ((300, 5), (264, 64), (7, 128)):
         a, x = integers(k, m).t(), integers(k, seed=1)
-        for config in rungs.columns_configs(a, x):
+        for config in k04_columns.configs(a, x):
             assert torch.equal(ops.matvec(a, x, rung=f"k04@{config}"), a @ x), config
 
 

@@ -4,9 +4,14 @@ The matrix to add takes half a tile of shared memory beside the staging of the r
 pipeline stage. A broadcast c (row, column or scalar) is read by its strides.
 """
 
+import torch
 import triton.language as tl
 
 from warpwise import triton as wt
+from warpwise.gemm import boxes
+from warpwise.gemm.operands import sizes
+from warpwise.operation import cdiv
+from warpwise.ops.addmm._shared import broadcast, tma_addressable, tma_configs
 from warpwise.triton.lib import tile_index
 
 
@@ -62,3 +67,41 @@ def _epilogue(accumulator, row, column, c, c_ptr, result, m, n, alpha, beta, c_r
         inside = (rows < m) & (columns < n)
         accumulator += beta * tl.load(c_ptr + rows * c_row + columns * c_column, mask=inside, other=0.0).to(tl.float32)
     result.store([row, column], accumulator.to(result.dtype))
+
+
+def launch(
+    result: torch.Tensor,
+    input: torch.Tensor,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    beta: float,
+    alpha: float,
+    config: str | None = None,
+) -> None:
+    m, n, k = sizes(a, b)
+    tile = boxes.named(config or tma_configs(input, a, b)[0])
+    programs = boxes.programs(tile, cdiv(m, tile.m) * cdiv(n, tile.n), a)
+    half = (tile.m, tile.n // 2)
+    whole = beta != 0 and input.shape == result.shape and tma_addressable(input)
+    addmm_tma[(programs,)](
+        boxes.descriptor(a, (tile.m, tile.k)),
+        boxes.descriptor(b, (tile.k, tile.n)),
+        boxes.descriptor(input, half) if whole else None,
+        input if beta != 0 and not whole else None,
+        wt.out(boxes.descriptor(result, half)),
+        m,
+        n,
+        k,
+        alpha,
+        beta,
+        *broadcast(input, result)[1:],
+        programs,
+        A_TRANSPOSED=boxes.transposed(a),
+        B_TRANSPOSED=boxes.transposed(b),
+        BLOCK_M=tile.m,
+        BLOCK_N=tile.n,
+        BLOCK_K=tile.k,
+        GROUP=8,
+        num_warps=tile.warps,
+        num_stages=tile.stages,
+    )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from warpwise.gemm import tables
 from warpwise.operation import Tables
-from warpwise.ops.addmm._launch import HERE
 
 
 def describe(
@@ -34,4 +34,4 @@ ARRANGEMENTS = {
     },
     "nn row": _row,
 }
-TABLES = Tables("addmm", HERE / "tuned", describe, ARRANGEMENTS, tables.SIZES, tables.FALLBACK)
+TABLES = Tables("addmm", Path(__file__).parent / "tuned", describe, ARRANGEMENTS, tables.SIZES, tables.FALLBACK)

@@ -43,7 +43,7 @@ TENSOR_CORES = (*HALVES, torch.int8)
 
 def triton(name: str) -> Callable[..., None]:
     """The launcher in the file of a kernel in Triton."""
-    return lazy_launch(f"warpwise.ops.matmul.{name}")
+    return lazy_launch(f"{__package__}.{name}")
 
 
 def rung(name: str, idea: str, launch: Callable[..., None], tile: int) -> Rung:

@@ -3,9 +3,13 @@
 The partial sums of columns are (strips, n) float32: a few percent of the traffic of the tensors.
 """
 
+import math
+
+import torch
 import triton.language as tl
 
 from warpwise import triton as wt
+from warpwise.operation import cdiv, sm_count
 from warpwise.triton.lib import activation_backward
 
 
@@ -50,3 +54,34 @@ def column_sums(partial_ptr, total_ptr, strips, n, BLOCK_M: tl.constexpr, BLOCK_
         inside = (rows[:, None] < strips) & (columns[None, :] < n)
         sums += tl.sum(tl.load(partial_ptr + rows[:, None] * n + columns[None, :], mask=inside, other=0.0), 0)
     tl.store(total_ptr + columns, sums.to(total_ptr.dtype.element_ty), mask=columns < n)
+
+
+ROWS, COLUMNS = 16, 128  # of a program's block
+ROW_BLOCKS_PER_SM = 8  # resident programs of 4 warps
+
+
+def launch(
+    outputs: tuple[torch.Tensor, torch.Tensor], grad_output: torch.Tensor, preactivation: torch.Tensor, activation: str
+) -> None:
+    result, bias = outputs
+    n = grad_output.shape[-1]
+    m = math.prod(grad_output.shape[:-1])
+    wanted = cdiv(ROW_BLOCKS_PER_SM * sm_count(grad_output), cdiv(n, COLUMNS))
+    blocks = max(1, cdiv(m, ROWS))  # of no rows one, which stores sums of 0
+    steps = cdiv(blocks, min(wanted, 65535))
+    strips = cdiv(blocks, steps)
+    partial = torch.empty((strips, n), dtype=torch.float32, device=grad_output.device)
+    activation_backward_row_blocks[(cdiv(n, COLUMNS), strips)](
+        grad_output,
+        preactivation,
+        result,
+        partial,
+        m,
+        n,
+        steps,
+        ACTIVATION=activation,
+        BLOCK_M=ROWS,
+        BLOCK_N=COLUMNS,
+        num_warps=4,
+    )
+    column_sums[(cdiv(n, 32),)](partial, bias, strips, n, BLOCK_M=32, BLOCK_N=32, num_warps=4)

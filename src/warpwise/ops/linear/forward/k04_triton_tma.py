@@ -5,9 +5,14 @@ of the next one. A tile is stored in halves, so that its staging takes half the 
 stage.
 """
 
+from typing import Any
+
 import triton.language as tl
 
 from warpwise import triton as wt
+from warpwise.gemm import boxes
+from warpwise.operation import cdiv
+from warpwise.ops.linear.forward._shared import Outputs, layer, tma_configs
 from warpwise.triton.lib import epilogue, tile_index
 
 
@@ -60,3 +65,33 @@ def _epilogue(accumulator, row, column, y, before, residual, bias_ptr, scale_ptr
     y.store([row, column], result.to(y.dtype))
     if before is not None:
         before.store([row, column], h.to(before.dtype))
+
+
+def launch(outputs: Outputs, *args: Any, config: str | None = None) -> None:
+    x, w, bias, activation, residual, scale, y, preactivation = it = layer(outputs, *args)
+    m, n, k = it.sizes
+    tile = boxes.named(config or tma_configs(*args)[0])
+    programs = boxes.programs(tile, cdiv(m, tile.m) * cdiv(n, tile.n), x)
+    half = (tile.m, tile.n // 2)
+    linear_tma[(programs,)](
+        boxes.descriptor(x, (tile.m, tile.k)),
+        boxes.descriptor(w, (tile.n, tile.k)),
+        wt.out(boxes.descriptor(y, half)),
+        None if preactivation is None else wt.out(boxes.descriptor(preactivation, half)),
+        None if residual is None else boxes.descriptor(residual, half),
+        bias,
+        scale,
+        m,
+        n,
+        k,
+        programs,
+        X_TRANSPOSED=boxes.transposed(x),
+        W_TRANSPOSED=boxes.transposed(w),
+        ACTIVATION=activation,
+        BLOCK_M=tile.m,
+        BLOCK_N=tile.n,
+        BLOCK_K=tile.k,
+        GROUP=8,
+        num_warps=tile.warps,
+        num_stages=tile.stages,
+    )

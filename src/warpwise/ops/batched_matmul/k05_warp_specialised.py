@@ -1,4 +1,4 @@
-"""The launcher of k05, warp-specialised float32: its configurations, and how each operand is loaded."""
+"""The launcher of k05, its limits and configurations, and how each operand is loaded."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import torch
 from warpwise import cuda
 from warpwise.gemm.limits import requires_hopper, requires_k
 from warpwise.operation import cdiv, sm_count
+from warpwise.ops.batched_matmul._shared import tiles_limit
 from warpwise.ops.batched_matmul.spec import sizes
 
-WARP_SPECIALISED = cuda.load(Path(__file__).parent / "k05_warp_specialised.cu")
+WARP_SPECIALISED = cuda.load(Path(__file__).with_suffix(".cu"))
+
 TMA, MN_MAJOR, K_MAJOR = (f"warpwise::{name}" for name in ("kTma", "kMnMajor", "kKMajor"))
 THREADS, STAGING = 256, 4 * 8 * 80 * 4  # four producer warps, four consumers; bytes of staged sums
 
@@ -53,15 +55,47 @@ CONFIGS = (
 _NAMED = {chosen.name: chosen for chosen in CONFIGS}
 
 
+def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
+    chosen = _NAMED[config or configs(a, b)[0]]
+    batch, m, n, k = sizes(a, b)
+    first, second = operand(a), operand(b.mT)
+    template = f"{chosen.rows}, {chosen.columns}, {chosen.depth}, {chosen.stages}"
+    if second.load == TMA:
+        boxes_b = second.boxes(chosen.depth, chosen.columns), int(second.matrix > 0)
+        if first.load == TMA:
+            kernel = f"batched_matmul_tma<{template}>"
+            operands: tuple[Any, ...] = first.boxes(chosen.depth, chosen.rows), int(first.matrix > 0), *boxes_b
+        else:
+            kernel = f"batched_matmul_tma_b<{template}, {first.load}>"
+            operands = cuda.strided(first.lines), first.stride, first.matrix, *boxes_b
+    else:
+        load_a = MN_MAJOR if first.load == TMA else first.load
+        kernel = f"batched_matmul_cp_async<{template}, {load_a}, {second.load}>"
+        operands = (
+            cuda.strided(first.lines),
+            first.stride,
+            first.matrix,
+            cuda.strided(second.lines),
+            second.stride,
+            second.matrix,
+        )
+    rows, columns = cdiv(m, chosen.rows), cdiv(n, chosen.columns)
+    blocks = min(batch * rows * columns, 2 * sm_count(a))
+    WARP_SPECIALISED[kernel][blocks, THREADS, chosen.shared](
+        *operands, cuda.out(c), batch, m, n, k, rows, columns, max(1, 1024 // chosen.rows)
+    )
+
+
+def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """A Hopper GPU, and a grid of tiles."""
+    reason = requires_hopper(a, "setmaxnreg and TMA exist there alone") or requires_k(a.shape[-1])
+    return reason or tiles_limit(a, b)
+
+
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     """Every configuration, the fastest by ``clocks`` first."""
     size, processors = sizes(a, b), sm_count(a)
     return tuple(chosen.name for chosen in sorted(CONFIGS, key=lambda chosen: chosen.clocks(*size, processors)))
-
-
-def limits(a: torch.Tensor) -> str | None:
-    """A Hopper GPU."""
-    return requires_hopper(a, "setmaxnreg and TMA exist there alone") or requires_k(a.shape[-1])
 
 
 class Operand(NamedTuple):
@@ -69,7 +103,7 @@ class Operand(NamedTuple):
     and of its matrices."""
 
     lines: torch.Tensor
-    feed: str
+    load: str
     stride: int
     matrix: int
 
@@ -94,34 +128,3 @@ def operand(matrices: torch.Tensor) -> Operand:
         return Operand(lines, K_MAJOR, along_extent, matrix)
     boxes = along_depth % 4 == 0 and along_depth >= extent and lines.data_ptr() % 16 == 0 and matrix % 4 == 0
     return Operand(lines, TMA if boxes else MN_MAJOR, along_depth, matrix)
-
-
-def warp_specialised(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
-    chosen = _NAMED[config or configs(a, b)[0]]
-    batch, m, n, k = sizes(a, b)
-    first, second = operand(a), operand(b.mT)
-    template = f"{chosen.rows}, {chosen.columns}, {chosen.depth}, {chosen.stages}"
-    if second.feed == TMA:
-        boxes_b = second.boxes(chosen.depth, chosen.columns), int(second.matrix > 0)
-        if first.feed == TMA:
-            kernel = f"batched_matmul_tma<{template}>"
-            operands: tuple[Any, ...] = first.boxes(chosen.depth, chosen.rows), int(first.matrix > 0), *boxes_b
-        else:
-            kernel = f"batched_matmul_tma_b<{template}, {first.feed}>"
-            operands = cuda.strided(first.lines), first.stride, first.matrix, *boxes_b
-    else:
-        feed_a = MN_MAJOR if first.feed == TMA else first.feed
-        kernel = f"batched_matmul_cp_async<{template}, {feed_a}, {second.feed}>"
-        operands = (
-            cuda.strided(first.lines),
-            first.stride,
-            first.matrix,
-            cuda.strided(second.lines),
-            second.stride,
-            second.matrix,
-        )
-    rows, columns = cdiv(m, chosen.rows), cdiv(n, chosen.columns)
-    blocks = min(batch * rows * columns, 2 * sm_count(a))
-    WARP_SPECIALISED[kernel][blocks, THREADS, chosen.shared](
-        *operands, cuda.out(c), batch, m, n, k, rows, columns, max(1, 1024 // chosen.rows)
-    )
