@@ -1,5 +1,5 @@
-"""Hopper's kernels for batches, k05 and k06 of batched_matmul and k04 of grouped_matmul_backward: what they compile to and take, and
-on a GPU every tile and layout, exactly."""
+"""Hopper's kernels for batches, k05 and k06 of batched_matmul and k04 of grouped_matmul_backward: what they compile to
+and take, and on a GPU every tile and layout, exactly."""
 
 from __future__ import annotations
 

@@ -123,7 +123,8 @@ def test_every_configuration(config):
 
 
 def test_the_own_choice_fills_the_gpu():
-    """On 132 SMs: large tiles where there are many, small ones where few would leave SMs idle, two programs for short sums."""
+    """On 132 SMs: large tiles where there are many, small ones where few would leave SMs idle, two programs for short
+    sums."""
     assert gemm_boxes.ranked(64, 2048, 2048, 128, 132)[0] == "128x128x64_s3_w4"
     assert gemm_boxes.ranked(16, 1024, 1024, 1024, 132)[0] == "128x256x64_s4_w8"
     assert gemm_boxes.ranked(1, 512, 512, 4096, 132)[0].startswith("64x64")

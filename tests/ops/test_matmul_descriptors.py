@@ -38,7 +38,8 @@ def test_any_orientation_without_copies(a_turned, b_turned, monkeypatch):
 
 
 def test_programs_that_take_several_tiles(monkeypatch):
-    """A grid as large as the GPU, here of one SM, walks all tiles; the last group of tile rows is lower than the others."""
+    """A grid as large as the GPU, here of one SM, walks all tiles; the last group of tile rows is lower than the
+    others."""
     monkeypatch.setattr(gemm_boxes, "sm_count", lambda tensor: 1)
     a, b = integers(9 * 64 + 8, 40), integers(40, 200, seed=1)
     assert torch.equal(ops.matmul(a, b, rung="k16@64x64x64_s4_w4"), exact(a, b))

@@ -1,4 +1,5 @@
-"""k25_pretransposed_b: float32 factors in every orientation, from any element on, turned or copied for k13's copy engine."""
+"""k25_pretransposed_b: float32 factors in every orientation, from any element on, turned or copied for k13's copy
+engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""k26_stream_k_hybrid: who does which slices, what it compiles to, and products exactly, in graphs and on two streams too."""
+"""k26_stream_k_hybrid: who does which slices, what it compiles to, and products exactly, in graphs and on two streams
+too."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ __global__ void walk(int* out, int slices, int tiles, int cut, int parts, int ed
     (3, 5, 2, 2, 2, 1), (66, 65, 65, 100, 2, 90),
 ])  # fmt: skip
 def test_every_slice_has_one_cluster(clusters, tiles, cut, slices, parts, edge):
-    """And what a cluster leaves, first of all, is awaited once: by the one with the tile's first slices, which starts later."""
+    """And what a cluster leaves, first of all, is awaited once: by the one with the tile's first slices, which starts
+    later."""
     most = 2 * tiles // clusters + clusters + 70
     out = torch.zeros(clusters, 5 * most, dtype=torch.int32)
     cuda.load(WALK, include=[HERE])["walk"][clusters, 1](out, slices, tiles, cut, parts, edge, most)
@@ -73,9 +75,9 @@ def test_configurations(m, n, k):
     for name in names:
         if "_t" in name:
             found = k26.parsed(name)
-            assert found.name == name and found.tiles <= 132 // found.config.blocks * max(1, found.parts)
-            assert found.parts <= 2 or found.parts * found.tiles <= 132 // found.config.blocks
-            assert not found.parts or 1 <= found.edge <= -(-k // 64) - found.parts + 1
+            assert found.name == name and found.tiles <= 132 // found.config.blocks * max(1, found.splits)
+            assert found.splits <= 2 or found.splits * found.tiles <= 132 // found.config.blocks
+            assert not found.splits or 1 <= found.edge <= -(-k // 64) - found.splits + 1
 
 
 def test_it_shares_where_rounds_are_uneven():

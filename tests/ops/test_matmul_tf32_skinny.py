@@ -1,4 +1,5 @@
-"""matmul_tf32 with few rows or few tiles (k06): which lines of B are read where they lie, the choice of tiles, exact results."""
+"""matmul_tf32 with few rows or few tiles (k06): which lines of B are read where they lie, the choice of tiles, exact
+results."""
 
 from __future__ import annotations
 
@@ -87,7 +88,8 @@ def test_what_goes_before_shifted_rows(m, k, transposed):
 
 
 def laid(rows: int, columns: int, seed: int, transposed: bool, shift: int = 0, gap: int = 0) -> torch.Tensor:
-    """Small integers, ``shift`` elements into their storage, ``gap`` elements between lines, which may be columns; NaN between."""
+    """Small integers, ``shift`` elements into their storage, ``gap`` elements between lines, which may be columns; NaN
+    between."""
     count, length = (columns, rows) if transposed else (rows, columns)
     storage = torch.full((shift + count * (length + gap),), float("nan"))
     matrix = storage[shift:].view(count, length + gap)[:, :length]

@@ -12,7 +12,7 @@ from warpwise.operation import cdiv
 from warpwise.ops.matmul import k28_variable_m_tiles as k28
 
 HERE = Path(ops.__path__[0]) / "matmul"
-from warpwise.ops.matmul.k28_variable_m_tiles import BAND, VariableRows
+from warpwise.ops.matmul.k28_variable_m_tiles import TILE_N, VariableRows
 
 SIZES = [
     (4096, 4096),
@@ -33,9 +33,9 @@ struct Columns {  // of tiles, one after another
   __device__ int column(int number) const { return number / rows; }
 };
 // Of each block the number of its tiles, and of each tile its first row and column, rows and columns.
-__global__ void walk(int* out, int bands, int strips, int wide, int flats, int most) {
+__global__ void walk(int* out, int tile_columns, int strips, int wide, int flats, int most) {
   int *const to = out + blockIdx.x * most, count = 0;
-  const VariableMTiles<Columns> tiles{{bands, strips}, wide, flats};
+  const VariableMTiles<Columns> tiles{{tile_columns, strips}, wide, flats};
   tiles.for_each_tile(blockIdx.x, gridDim.x, [&](auto tile, int row, int column) {
     using Of = decltype(tile);
     to[1 + 4 * count] = row, to[2 + 4 * count] = column;
@@ -52,15 +52,15 @@ def test_every_element_has_one_tile(m, n):
     """And the blocks' shares of rows times columns differ by less than those of whole tiles do."""
     for name in k28.ranked(m, n, 132):
         found = k28.parsed(name)
-        flats, most = cdiv(n, 2 * BAND) * found.flat, 4 * cdiv(found.tiles(n), 132) + 1
+        flats, most = cdiv(n, 2 * TILE_N) * found.flat, 4 * cdiv(found.tiles(n), 132) + 1
         out = torch.zeros(132, most, dtype=torch.int32)
-        arguments = cdiv(n, BAND), found.strips, found.wide(m), flats, most
+        arguments = cdiv(n, TILE_N), found.tile_rows, found.wide(m), flats, most
         cuda.load(WALK, include=[HERE])["walk"][132, 1](out, *arguments)
-        seen = torch.zeros(cdiv(m, 8), cdiv(n, BAND), dtype=torch.int32)  # groups of 8 rows, bands
+        seen = torch.zeros(cdiv(m, 8), cdiv(n, TILE_N), dtype=torch.int32)  # groups of 8 rows, tile_columns
         for numbers in out.tolist():
             for i in range(numbers[0]):
                 row, column, rows, columns = numbers[1 + 4 * i : 5 + 4 * i]
-                seen[row // 8 : (row + rows) // 8, column // BAND : (column + columns) // BAND] += 1
+                seen[row // 8 : (row + rows) // 8, column // TILE_N : (column + columns) // TILE_N] += 1
         assert (seen == 1).all(), name
 
 

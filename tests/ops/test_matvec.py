@@ -40,7 +40,8 @@ def test_any_size_order_and_alignment(m, k, shift, across, rung, dtype):
 
 @pytest.mark.parametrize("rung", RUNGS)
 def test_views(rung):
-    """Rows and columns with gaps, a broadcast row, a broadcast column, a vector with gaps: nothing is assumed contiguous."""
+    """Rows and columns with gaps, a broadcast row, a broadcast column, a vector with gaps: nothing is assumed
+    contiguous."""
     a, x = integers(40, 96), integers(96, seed=1)
     for view in (a[::2], a[:, 8:72], a[:, ::3], a[:1].expand(40, 96), a[:, :1].expand(40, 96), a.t()[::2].t(), a[4:5]):
         given_x = x[: view.shape[1]]
@@ -50,7 +51,8 @@ def test_views(rung):
 
 @pytest.mark.parametrize("rung", ["k03_rows_together", "k04_columns"])
 def test_every_configuration(rung):
-    """Also what a rung would not choose for these sizes: more lanes than a column has rows, more threads than a row has elements."""
+    """Also what a rung would not choose for these sizes: more lanes than a column has rows, more threads than a row has
+    elements."""
     found = operation.get("matvec").rung(rung)
     for m, k in ((70, 1200), (3, 40)):
         a, x = integers(m, k), integers(k, seed=1)

@@ -1,4 +1,5 @@
-"""Products of few rows or few tiles: every division of K, layouts that are read as they lie, what Hopper's kernels compile to."""
+"""Products of few rows or few tiles: every division of K, layouts that are read as they lie, what Hopper's kernels
+compile to."""
 
 from __future__ import annotations
 

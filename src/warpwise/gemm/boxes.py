@@ -1,4 +1,4 @@
-"""Tiles of Triton kernels that load their operands by TMA: which matrices TMA can address, which tile is fastest."""
+"""Tiles of Triton kernels that load their operands by TMA, and the matrices that TMA can address."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class BoxTile(Tile):
         return max(1, HOPPER_SHARED // self.program_bytes)
 
     def time(self, tiles: int, k: int, sms: int) -> float:
-        """The time of the busiest of ``sms`` SMs for ``tiles`` tiles; two programs an SM overlap stores with products."""
+        """The busiest SM's time for ``tiles`` tiles on ``sms`` SMs; of two programs an SM, one's stores overlap."""
         products = k * (self.m * self.n + EDGE * (self.m + self.n))
         store = STORE * self.m * self.n if self.programs_per_sm == 1 else 0
         return cdiv(tiles, sms) * (products + store)

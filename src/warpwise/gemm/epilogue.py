@@ -1,4 +1,4 @@
-"""Launches of Hopper's GEMM kernels with a fused epilogue (``warpwise/finished_product.cuh``)."""
+"""Launches of Hopper's GEMM kernels with a fused epilogue (``warpwise/sm90/gemm_epilogue.cuh``)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from warpwise.gemm.config import GemmConfig, tile_scheduler
 
 
 class EpilogueLaunch(NamedTuple):
-    """Tensor maps of a, b, y, the source and the auxiliary output; the configuration's template arguments; the launch."""
+    """Tensor maps of a, b, y, the source and the auxiliary output; template arguments; the launch."""
 
     maps: tuple[Any, ...]
     parameters: str
@@ -21,7 +21,7 @@ class EpilogueLaunch(NamedTuple):
 
 
 def shared_bytes(config: GemmConfig) -> int:
-    """The header's finish_shared: the main loop's, and for each warpgroup a bias, row scales and barriers."""
+    """Bytes of shared memory: the main loop's, and for each warpgroup a bias, row scales and barriers."""
     width = config.columns // config.groups[1]
     return config.shared + config.warpgroups * (width * 2 + 64 * 4 + 2 * 8)
 

@@ -1,4 +1,4 @@
-"""When PyTorch's own autograd serves for a matrix product: where PyTorch would compute the products of the backward too."""
+"""Matrix products that PyTorch's autograd records: those whose backward PyTorch would compute as fast."""
 
 from __future__ import annotations
 

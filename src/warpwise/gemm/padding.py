@@ -33,7 +33,8 @@ def pitch(length: int, size: int) -> int:
 def padded(*matrices: torch.Tensor) -> list[torch.Tensor]:
     """Copies of one or two matrices of one dtype with contiguous rows, made by one launch.
 
-    Rows begin on LINE bytes; their number is rounded up to 16. Elements past a matrix's own rows and columns are undefined.
+    Rows begin on LINE bytes; their number is rounded up to 16. Elements past a matrix's own rows and columns are
+    undefined.
     """
     size = matrices[0].element_size()
     copies = []

@@ -1,4 +1,4 @@
-"""What GEMM kernels for few rows or few tiles share: their tiles, in which K is divided, and the clusters that are resident."""
+"""What GEMM kernels for few rows or few tiles share: tiles with K divided, and the number of resident clusters."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Config = TypeVar("Config", bound="SkinnyTile")
 class SkinnyTile:
     """A tile of ``columns`` of B x ``rows`` of A, ``depth`` of K in each of ``stages`` pipeline stages.
 
-    ``split`` blocks of a cluster divide K and reduce through distributed shared memory; ``outer`` clusters divide it once
-    more and reduce through global memory.
+    ``split`` blocks of a cluster divide K and reduce through distributed shared memory; ``outer`` clusters divide it
+    once more and reduce through global memory.
     """
 
     columns: int

@@ -40,7 +40,7 @@ def tma_limits(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any
 
 
 def tma_configs(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> tuple[str, ...]:
-    """Every tile, the fastest by ``BoxTile.time`` first; for a whole matrix as input those that leave room for half a tile of it."""
+    """Every tile, the fastest by ``BoxTile.time`` first; with a matrix as input, those that fit half a tile of it."""
     whole = input.shape == sizes(a, b)[:2]
     return tuple(name for name in boxes.ranked(1, *sizes(a, b), sm_count(a)) if boxes.fits(name, int(whole)))
 

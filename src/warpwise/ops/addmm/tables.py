@@ -14,7 +14,7 @@ from warpwise.operation import Tables
 def describe(
     input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float
 ) -> tuple[str, dict[str, int]]:
-    """``gemm.tables.describe`` of a and b, and the input's shape: a matrix, a row, a column, a number, or nothing for beta = 0."""
+    """``gemm.tables.describe`` of a and b, and the input: matrix, row, column, number, or nothing for beta = 0."""
     kind, sizes = tables.describe(a, b)
     rows, columns = (1, 1, *input.shape)[-2:]
     if beta == 0:

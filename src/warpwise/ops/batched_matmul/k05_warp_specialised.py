@@ -20,7 +20,7 @@ THREADS, STAGING = 256, 4 * 8 * 80 * 4  # four producer warps, four consumers; b
 
 
 class SimtConfig(NamedTuple):
-    """A block's tile of C, the k of a stage, pipeline stages, and the time of a multiply-add relative to the best tile's."""
+    """A block's tile of C, the k of a stage, pipeline stages, and a multiply-add's time relative to the best tile's."""
 
     rows: int
     columns: int
@@ -39,7 +39,7 @@ class SimtConfig(NamedTuple):
 
     @property
     def shared(self) -> int:
-        """Bytes of shared memory: alignment, stages with eight further floats for each k, two barriers each, staged sums."""
+        """Bytes of shared memory: alignment, stages with 8 floats of padding for each k, barriers, staged sums."""
         return 128 + self.stages * (self.depth * (self.rows + self.columns + 8) * 4 + 16) + STAGING
 
 
@@ -99,8 +99,8 @@ def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
 
 
 class Operand(NamedTuple):
-    """An operand (matrices, extent, K), one matrix where all products share it: how it is loaded, and the strides of its rows
-    and of its matrices."""
+    """An operand (matrices, extent, K), one matrix where all products share it: how it is loaded, and the strides of
+    its rows and of its matrices."""
 
     lines: torch.Tensor
     load: str
@@ -115,7 +115,7 @@ class Operand(NamedTuple):
 
 
 def operand(matrices: torch.Tensor) -> Operand:
-    """``matrices`` (matrices, extent, K) or (extent, K) of any strides; copied if neither extent nor K is contiguous."""
+    """``matrices`` (matrices, extent, K) or (extent, K), any strides; copied if neither extent nor K is contiguous."""
     lines = matrices if matrices.dim() == 3 else matrices[None]
     if lines.shape[0] == 1 or lines.stride(0) == 0:
         lines = lines[:1]

@@ -44,7 +44,7 @@ def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
 
 
 def operand_map(operand: torch.Tensor) -> tuple[Any, bool, int]:
-    """A map of ``operand`` in boxes of 64 x 64, True if it is of the transposes, and 0 if all products share one matrix, else 1."""
+    """A tensor map with boxes of 64 x 64; True if it is of the transposes; 0 if the operand is broadcast, else 1."""
     matrices = operand if operand.dim() == 3 else operand[None]
     one = matrices.shape[0] == 1 or matrices.stride(0) == 0
     transposed = boxes.transposed(operand)

@@ -82,8 +82,8 @@ RUNGS = (
 def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """The rung for sizes that no table covers; PyTorch for float64 and huge sizes.
 
-    Hopper's kernels where they take the operands and have tiles for most SMs. Elsewhere k04 where TMA can address 2-byte
-    operands, else k03; k02 for a column-major float32 B, which Triton reads at a third of the speed.
+    Hopper's kernels where they take the operands and have tiles for most SMs. Elsewhere k04 where TMA can address
+    2-byte operands, else k03; k02 for a column-major float32 B, which Triton reads at a third of the speed.
     """
     if a.dtype not in KERNEL_DTYPES or tiles_limit(a, b):
         return None

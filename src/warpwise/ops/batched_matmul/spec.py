@@ -34,7 +34,7 @@ def sizes(a: torch.Tensor, b: torch.Tensor) -> tuple[int, int, int, int]:
 
 
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, torch.Tensor]:
-    """(B, M, K) and (B, K, N). Attributes: "shared_a" for one matrix a, "transposed_a" for column-major ones; b likewise."""
+    """(B, M, K) and (B, K, N). Attributes: "shared_a": one matrix a, "transposed_a": column-major; b likewise."""
 
     def drawn(name: str, rows: int, columns: int, seed: int) -> torch.Tensor:
         batch = () if case.attributes.get(f"shared_{name}") else (case.sizes["batch"],)

@@ -1,4 +1,4 @@
-"""What several rungs share: the launch of a block a tile, tensor maps of operands in which K is divided, their limits."""
+"""What several rungs share: the launch of one block per tile; tensor maps and limits where K is divided."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def tiled(
 def operand_maps(
     a: torch.Tensor, b: torch.Tensor, box: tuple[int, int], share: int = 1
 ) -> tuple[tuple[cuda.TensorMap, cuda.TensorMap], bool]:
-    """Tensor maps of a, in boxes of ``box[0]`` rows, and of b, in boxes of ``box[1]`` columns if b is K-major; True if it is.
+    """Tensor maps of a, in boxes of ``box[0]`` rows, and of b, in boxes of ``box[1]`` columns if b is K-major; True if
+    it is.
 
     A box of b holds one ``share``-th of its rows. L2 promotion is 256 bytes, but 64 where many rows of a load b and
     rows do not begin on 256 bytes: 6 % faster at 1000 x 3000 x 776 on an H200.

@@ -29,7 +29,7 @@ def descriptors_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
 
 
 def split_k_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """Tiles by the dtype and the rows of A, and splits of K that give each SM about two programs; half and twice as many."""
+    """Tiles by dtype and rows of A; splits of K that give each SM about two programs, half and twice as many."""
     m, n, k = sizes(a, b)
     block_m = next((size for size in (16, 32, 64) if size >= m), 64)
     names = []
@@ -38,8 +38,8 @@ def split_k_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     ):
         tiles, k_tiles = cdiv(m, block_m) * cdiv(n, block_n), cdiv(k, block_k)
         fill = cdiv(2 * sm_count(a), max(1, tiles))
-        for parts in dict.fromkeys((fill, cdiv(fill, 2), 2 * fill, 1)):
-            names.append(f"{block_m}x{block_n}x{block_k}_w{warps}_s{stages}_p{max(1, min(parts, k_tiles // 2))}")
+        for splits in dict.fromkeys((fill, cdiv(fill, 2), 2 * fill, 1)):
+            names.append(f"{block_m}x{block_n}x{block_k}_w{warps}_s{stages}_p{max(1, min(splits, k_tiles // 2))}")
     return tuple(dict.fromkeys(names))
 
 

@@ -19,6 +19,6 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
 
 
 def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """True if k22 can run and has tiles for half of the SMs."""
+    """True if k22 takes the arguments and has tiles for half of the SMs."""
     m, n, _ = sizes(a, b)
     return a.is_cuda and 2 * cdiv(m, 128) * cdiv(n, 256) >= sm_count(a) and not k_major.limits(a, b)

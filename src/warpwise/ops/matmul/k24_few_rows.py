@@ -24,7 +24,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     found = FORM.fullmatch(config or configs(a, b)[0])
     if not found:
         raise ValueError(f"matmul: expected a configuration of the form {FORM.pattern}, got {config!r}")
-    rows, parts = map(int, found.groups())
+    rows, splits = map(int, found.groups())
     a, b = few_rows_first(a, b)
     a = a if a.stride(1) == 1 else a.contiguous()
     b = b if 1 in b.stride() else b.contiguous()
@@ -34,13 +34,13 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     more = f", {columns // WARPS}" if by_columns else ""
     name = "matmul_few_rows_k_major_b" if by_columns else "matmul_few_rows"
     kernel = FEW_ROWS[f"{name}<{cuda.ctype(a.dtype)}, {rows}{more}, {bytes_a_load}>"]
-    partials = c.new_empty((parts, m, n), dtype=torch.float32) if parts > 1 else None
-    counters = semaphores(a, tiles) if parts > 1 else None
+    partials = c.new_empty((splits, m, n), dtype=torch.float32) if splits > 1 else None
+    counters = semaphores(a, tiles) if splits > 1 else None
     pitch = b.stride(1) if by_columns else b.stride(0)
-    kernel[tiles * parts, THREADS](
+    kernel[tiles * splits, THREADS](
         cuda.strided(a),
         cuda.strided(b),
-        c if parts > 1 else cuda.out(c),
+        c if splits > 1 else cuda.out(c),
         partials,
         counters,
         m,
@@ -49,7 +49,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
         a.stride(0),
         pitch,
         tiles_m,
-        parts,
+        splits,
     )
 
 
@@ -67,7 +67,9 @@ def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     rows = next((count for count in (1, 4, 8) if count >= m), 16)
     tiles = cdiv(m, rows) * cdiv(n, columns_of_tile(b, rows)[2])
     fill = max(1, 2 * sm_count(a) // max(1, tiles))
-    return tuple(dict.fromkeys(f"r{rows}_p{max(1, min(parts, k // 128))}" for parts in (fill, 2 * fill, cdiv(fill, 2))))
+    return tuple(
+        dict.fromkeys(f"r{rows}_p{max(1, min(splits, k // 128))}" for splits in (fill, 2 * fill, cdiv(fill, 2)))
+    )
 
 
 def few_rows_first(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -49,7 +49,7 @@ def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
 
 
 def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """True if, where k13 is profitable, the copies cost less than loads word by word: a tenth of the products' time."""
+    """True if the copies cost less time than k13 takes longer with loads by cp.async."""
     return a.shape[0] >= MIN_ROWS and not limits(a, b)
 
 
@@ -65,5 +65,5 @@ def transposed(lines: torch.Tensor) -> torch.Tensor:
 
 
 def copies(a: torch.Tensor, b: torch.Tensor) -> tuple[bool, bool]:
-    """Whether a and b are copied: an MN-major a, and any b, that TMA cannot load in place."""
+    """True for each of a and b that is copied: an MN-major a, and any b, that TMA cannot load in place."""
     return 1 in a.stride() and operand_load(a)[0] == MN_MAJOR, not loaded_by_tma(b)

@@ -24,55 +24,57 @@ from warpwise.ops.matmul import k20_overlapped_epilogue as k20
 STREAM_K_HYBRID = cuda.load(Path(__file__).with_suffix(".cu"))
 
 FORM = re.compile(r"(\w+?)_t(\d+)_p(\d+)_e(\d+)")  # a configuration of k20, tiles, splits, owned k-tiles
-# Measured on an H200. Clocks for an element of partial sums: to store it and start another piece, and to add it to the
-# owner's; clocks that stream-K costs at all; the slowdown of loads at many different k, which then miss L2.
+# Measured on an H200. Clocks for an element of partial sums: to store it and start another work unit, and to add it to
+# the owner's; fixed clocks of stream-K; the slowdown of loads at many different k, which then miss L2.
 STORE, ADD, STREAM_K_CLOCKS, SCATTERED = 0.14, 0.08, 9500, 1.4
-SURE, ROUGH = 1.005, 1.15  # the gain that is required: two whole waves hide the imbalance of the shares, fewer do not
-SNAP = 3  # k-tiles: a share of linear stream-K ends at a tile's boundary that is as near as this
+MIN_GAIN, MIN_GAIN_SHORT = 1.005, 1.15  # the estimated gain that is required: with two or more whole waves, with fewer
+SNAP = 3  # k-tiles: a boundary of linear stream-K within this distance of a tile's boundary is moved to it
 MOST_SPLITS = 16
 
 
 class StreamK(NamedTuple):
-    """A configuration of k26: that of k20, the number of cluster tiles that all clusters share, and how.
+    """A configuration of k26: k20's, and the number of cluster tiles whose k-tiles all clusters divide.
 
-    ``parts`` = 0: linear stream-K, with shares of ``edge`` k-tiles at least. Else each tile has an owner, which computes
-    its first ``edge`` k-tiles, and ``parts`` - 1 further splits.
+    ``splits`` = 0: linear stream-K, whose boundaries within ``edge`` k-tiles of a tile's boundary are moved to it. Else
+    each tile has an owner, which computes its first ``edge`` k-tiles, and ``splits`` - 1 further splits.
     """
 
     config: GemmConfig
     tiles: int
-    parts: int = 0
+    splits: int = 0
     edge: int = SNAP
 
     @property
     def name(self) -> str:
-        return f"{self.config.name}_t{self.tiles}_p{self.parts}_e{self.edge}"
+        return f"{self.config.name}_t{self.tiles}_p{self.splits}_e{self.edge}"
 
-    def fits(self, tiles: int, slices: int, clusters: int) -> bool:
-        """True if ``clusters`` can share C so: it has ``tiles`` tiles of ``slices`` k-tiles each."""
-        if self.tiles > tiles or self.tiles * slices >= 1 << 31:
+    def fits(self, tiles: int, k_tiles: int, clusters: int) -> bool:
+        """True if ``clusters`` clusters can so compute a C of ``tiles`` tiles with ``k_tiles`` k-tiles each."""
+        if self.tiles > tiles or self.tiles * k_tiles >= 1 << 31:
             return False
-        helpers_enough = self.parts == 2 or self.parts * self.tiles <= clusters
-        side_by_side = self.parts > 1 and 0 < self.tiles < clusters and 0 < self.edge <= slices - self.parts + 1
-        return not self.parts or (side_by_side and helpers_enough)
+        enough_clusters = self.splits == 2 or self.splits * self.tiles <= clusters
+        valid_split = self.splits > 1 and 0 < self.tiles < clusters and 0 < self.edge <= k_tiles - self.splits + 1
+        return not self.splits or (valid_split and enough_clusters)
 
-    def slices(self, slices: int, clusters: int, storing: float, adding: float) -> float:
-        """The busiest cluster's time before its whole tiles, in k-tiles; ``storing`` and ``adding`` partial sums included."""
-        if not self.parts:
-            share = self.tiles * slices / clusters
-            return share * SCATTERED + storing + adding * cdiv(slices - 1, max(1, int(share)))
-        helped = turns(self.tiles, clusters, self.parts) * (cdiv(slices - self.edge, self.parts - 1) + storing)
-        return max(self.edge + adding * (self.parts - 1), helped)
+    def stream_k_time(self, k_tiles: int, clusters: int, storing: float, adding: float) -> float:
+        """The busiest cluster's time before its whole tiles, in k-tiles; ``storing``, ``adding``: of partial sums."""
+        if not self.splits:
+            share = self.tiles * k_tiles / clusters
+            return share * SCATTERED + storing + adding * cdiv(k_tiles - 1, max(1, int(share)))
+        contributed = tiles_of_contributor(self.tiles, clusters, self.splits) * (
+            cdiv(k_tiles - self.edge, self.splits - 1) + storing
+        )
+        return max(self.edge + adding * (self.splits - 1), contributed)
 
     def clocks(self, m: int, n: int, k: int, sms: int) -> float:
         """An estimate of the busiest SM's clocks, comparable with ``GemmConfig.clocks``."""
-        slices, clusters = cdiv(k, BLOCK_K), max(1, sms // self.config.blocks)
+        k_tiles, clusters = cdiv(k, BLOCK_K), max(1, sms // self.config.blocks)
         elements = self.config.rows * self.config.columns
         k_tile, ends = k_tile_clocks(self.config, sms), self.config.clocks(1, 1, 0, sms)
-        shared = self.slices(slices, clusters, STORE * elements / k_tile, ADD * elements / k_tile)
+        shared = self.stream_k_time(k_tiles, clusters, STORE * elements / k_tile, ADD * elements / k_tile)
         waves = (math.prod(self.config.tiles(m, n)) - self.tiles) // clusters
-        clocks = (shared + waves * slices) * k_tile + waves * TILE_CLOCKS + STREAM_K_CLOCKS + ends
-        return clocks * (SURE if waves > 1 else ROUGH)
+        clocks = (shared + waves * k_tiles) * k_tile + waves * TILE_CLOCKS + STREAM_K_CLOCKS + ends
+        return clocks * (MIN_GAIN if waves > 1 else MIN_GAIN_SHORT)
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
@@ -82,9 +84,9 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     if "_t" not in config:
         return k20.launch(c, a, b, config)
     found = parsed(config)
-    chosen, slices, clusters = found.config, cdiv(k, BLOCK_K), max(1, sms // found.config.blocks)
+    chosen, k_tiles, clusters = found.config, cdiv(k, BLOCK_K), max(1, sms // found.config.blocks)
     rows, columns = chosen.tiles(m, n)
-    if not found.fits(rows * columns, slices, clusters):
+    if not found.fits(rows * columns, k_tiles, clusters):
         raise ValueError(
             f"matmul: expected a configuration for shapes {tuple(a.shape)} and {tuple(b.shape)}, got {config}"
         )
@@ -95,7 +97,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     maps = [cuda.tensor_map(matrix, (64, 64)) for matrix in (read_a, read_b, c)]
     group = chosen.group(rows, clusters)
     launcher = STREAM_K_HYBRID[kernel_name(a.dtype, chosen, a_mn_major, not b_k_major)][grid]
-    launcher(*maps, sums, flags, slices, rows, columns, group, found.tiles, found.parts, found.edge)
+    launcher(*maps, sums, flags, k_tiles, rows, columns, group, found.tiles, found.splits, found.edge)
 
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
@@ -118,20 +120,23 @@ def ranked(m: int, n: int, k: int, sms: int) -> tuple[str, ...]:
 
 
 def stream_k_configs(config: GemmConfig, m: int, n: int, k: int, sms: int) -> Iterator[StreamK]:
-    """The ways to share the last, partial wave: linear stream-K, and split-K with each number of splits."""
-    tiles, slices, clusters = math.prod(config.tiles(m, n)), cdiv(k, BLOCK_K), max(1, sms // config.blocks)
+    """The ways to divide the last, partial wave: linear stream-K, and split-K with each number of splits."""
+    tiles, k_tiles, clusters = math.prod(config.tiles(m, n)), cdiv(k, BLOCK_K), max(1, sms // config.blocks)
     left = tiles % clusters
-    if not left or left * slices >= 1 << 31:
+    if not left or left * k_tiles >= 1 << 31:
         return
     yield StreamK(config, left)
     scale = config.rows * config.columns / k_tile_clocks(config, sms)
-    for parts in range(2, MOST_SPLITS + 1):
-        if (parts > 2 and parts * left > clusters) or parts > slices:
+    for splits in range(2, MOST_SPLITS + 1):
+        if (splits > 2 and splits * left > clusters) or splits > k_tiles:
             return
-        others, often = parts - 1, turns(left, clusters, parts)
-        # Owner and others end together: edge + others * adding = often * ((slices - edge) / others + storing).
-        edge = round((often * (slices / others + STORE * scale) - others * ADD * scale) / (1 + often / others))
-        yield StreamK(config, left, parts, max(1, min(edge, slices - others)))
+        contributors, each = splits - 1, tiles_of_contributor(left, clusters, splits)
+        # The owner and the contributors finish together:
+        # edge + contributors * adding = each * ((k_tiles - edge) / contributors + storing).
+        edge = round(
+            (each * (k_tiles / contributors + STORE * scale) - contributors * ADD * scale) / (1 + each / contributors)
+        )
+        yield StreamK(config, left, splits, max(1, min(edge, k_tiles - contributors)))
 
 
 def parsed(config: str) -> StreamK:
@@ -142,7 +147,7 @@ def parsed(config: str) -> StreamK:
 
 
 def kernel_name(dtype: torch.dtype, config: GemmConfig, a_mn_major: bool, b_mn_major: bool) -> str:
-    """k26's C++ name; an operand is K-major unless said otherwise."""
+    """The C++ name of k26."""
     return f"matmul_stream_k_hybrid<{config.parameters(dtype, a_mn_major, b_mn_major)}>"
 
 
@@ -150,6 +155,6 @@ def k_tile_clocks(config: GemmConfig, sms: int) -> float:
     return (config.clocks(1, 1, 1000 * BLOCK_K, sms) - config.clocks(1, 1, 0, sms)) / 1000
 
 
-def turns(tiles: int, clusters: int, parts: int) -> int:
+def tiles_of_contributor(tiles: int, clusters: int, splits: int) -> int:
     """The number of tiles that a cluster without a tile of its own computes splits of, one after another."""
-    return cdiv(tiles, min(clusters - tiles, tiles * (parts - 1)))
+    return cdiv(tiles, min(clusters - tiles, tiles * (splits - 1)))

@@ -1,7 +1,7 @@
-// Variable-M tiles against wave quantisation: strips of 256 or 248 rows, and one of 128 rows if needed.
+// Variable-M tiles against wave quantisation: rows of tiles with 256 or 248 rows, and one with 128 if needed.
 //
-// 4096 x 4096 is 512 tiles of 256 x 128: four waves of 128 SMs, while four are idle. In strips of 248 rows it is 512
-// tiles and a strip of 128 rows, 16 tiles of 128 x 256: 132 SMs compute four each. wgmma computes C^T = B^T A^T, whose
+// 4096 x 4096 is 512 tiles of 256 x 128: four waves of 128 SMs, while four are idle. With tiles of 248 rows it is 512
+// tiles and a row of 16 tiles of 128 x 256: 132 SMs compute four each. wgmma computes C^T = B^T A^T, whose
 // N dimension, a multiple of 8, is rows of A; K-major lines of A are 16-byte aligned at any row. A tile of 248 rows is
 // loaded and stored like one of 256, with its last box at row 184: eight rows are stored twice, with equal values.
 
@@ -34,19 +34,20 @@ template <int COUNT>
 __device__ __forceinline__ float (&first_sums(float (&d)[128]))
     [COUNT] { return reinterpret_cast<float (&)[COUNT]>(d); }
 
-// a: (m, k); b: (n, k), or (k, n) if MN_MAJOR; c: (m, n): tensor maps with boxes of 64 x 64. bands, strips,
-// raster_group, wide, flat_tiles: of VariableMTiles; a band is 128 columns of C. Grid: any number of blocks. Dynamic
-// shared memory: 1 KiB for alignment, kStages stages, kBoxes staging boxes per consumer warpgroup, 16 bytes per stage.
+// a: (m, k); b: (n, k), or (k, n) if MN_MAJOR; c: (m, n): tensor maps with boxes of 64 x 64. tile_columns, tile_rows,
+// raster_group, wide, flat_tiles: of VariableMTiles; a tile column is 128 columns of C. Grid: any number of blocks.
+// Dynamic shared memory: 1 KiB for alignment, kStages stages, kBoxes staging boxes per consumer warpgroup, 16 bytes per
+// stage.
 template <class T, bool MN_MAJOR>
 __global__ void __launch_bounds__((1 + kGroups) * 128, 1)
 matmul_variable_m_tiles(const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,
-                        const __grid_constant__ sm90::TensorMap c, int k, int bands, int strips, int raster_group,
-                        int wide, int flat_tiles) {
+                        const __grid_constant__ sm90::TensorMap c, int k, int tile_columns, int tile_rows,
+                        int raster_group, int wide, int flat_tiles) {
   extern __shared__ unsigned char raw[];
   const unsigned stages = (warpwise::shared_address(raw) + 1023) & ~1023u;  // a swizzled unit is 1 KiB
   const unsigned staging = stages + kStages * kStageBytes;
   const unsigned full = staging + kGroups * kBoxes * kBoxBytes, empty = full + 8 * kStages;  // barriers
-  const VariableMTiles<sm90::TileScheduler> scheduler{{bands, strips, raster_group}, wide, flat_tiles};
+  const VariableMTiles<sm90::TileScheduler> scheduler{{tile_columns, tile_rows, raster_group}, wide, flat_tiles};
   const int k_tiles = (k + kTileK - 1) / kTileK;
 
   if (threadIdx.x == 0) {

@@ -18,34 +18,34 @@ from warpwise.ops.matmul import k20_overlapped_epilogue as k20
 
 VARIABLE_M_TILES = cuda.load(Path(__file__).with_suffix(".cu"))
 
-WIDE, NARROW, FLAT = 256, 248, 128  # rows of a strip
-BAND = 128  # columns of a tile, 256 in the flat strip
+WIDE, NARROW, FLAT = 256, 248, 128  # rows of a tile
+TILE_N = 128  # columns of a tile; a flat tile has twice as many
 STAGES = 4
 MAX_RATIO = 0.995  # of the busiest SM's rows to those with tiles of 256 rows alone
-FORM = re.compile(rf"{WIDE}x{BAND}x64_s{STAGES}_n(\d+)(f?)")
+FORM = re.compile(rf"{WIDE}x{TILE_N}x64_s{STAGES}_n(\d+)(f?)")
 
 
 class VariableRows(NamedTuple):
-    """A configuration of k28: ``strips`` rows of tiles, 256 or 248 high, and with ``flat`` one more, 128 high."""
+    """A configuration of k28: ``tile_rows`` rows of tiles with 256 or 248 rows; with ``flat`` one more with 128."""
 
-    strips: int
+    tile_rows: int
     flat: bool = False
 
     @property
     def name(self) -> str:
-        return f"{WIDE}x{BAND}x64_s{STAGES}_n{self.strips}{'f' * self.flat}"
+        return f"{WIDE}x{TILE_N}x64_s{STAGES}_n{self.tile_rows}{'f' * self.flat}"
 
     def wide(self, m: int) -> int | None:
-        """How many strips are 256 rows high so that all together reach m; None if 256 rows each do not."""
-        left = max(0, cdiv(m - FLAT * self.flat - NARROW * self.strips, WIDE - NARROW))
-        return left if left <= self.strips else None
+        """The number of tile rows with 256 rows that cover m rows; None if even all of them do not."""
+        left = max(0, cdiv(m - FLAT * self.flat - NARROW * self.tile_rows, WIDE - NARROW))
+        return left if left <= self.tile_rows else None
 
     def tiles(self, n: int) -> int:
-        return cdiv(n, BAND) * self.strips + cdiv(n, 2 * BAND) * self.flat
+        return cdiv(n, TILE_N) * self.tile_rows + cdiv(n, 2 * TILE_N) * self.flat
 
     def rows(self, m: int, n: int, sms: int) -> float:
-        """An estimate of the rows that the busiest SM computes, over bands of BAND columns."""
-        return cdiv(self.tiles(n), sms) * (m - FLAT * self.flat) / self.strips
+        """An estimate of the rows that the busiest SM computes, over tile_columns of TILE_N columns."""
+        return cdiv(self.tiles(n), sms) * (m - FLAT * self.flat) / self.tile_rows
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
@@ -57,18 +57,18 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
         raise ValueError(f"matmul: expected a configuration for {m} rows, got {config}")
     rows, (read_b, b_k_major) = addressable(a), tma_operand(b)
     maps = [cuda.tensor_map(matrix, (64, 64)) for matrix in (row_major_copy(a) if rows is None else rows, read_b, c)]
-    bands, flats = cdiv(n, BAND), cdiv(n, 2 * BAND) * found.flat
+    tile_columns, flats = cdiv(n, TILE_N), cdiv(n, 2 * TILE_N) * found.flat
     tiles = found.tiles(n)
     blocks = cdiv(tiles, cdiv(tiles, sms))  # the fewest that need no more waves
-    # Bands that are rasterised together, so that blocks in flight cover about a square of C.
-    group = min(max(1, round((blocks * WIDE / BAND) ** 0.5)), bands)
+    # Tile columns that are rasterised together, so that blocks in flight cover about a square of C.
+    group = min(max(1, round((blocks * WIDE / TILE_N) ** 0.5)), tile_columns)
     kernel = VARIABLE_M_TILES[f"matmul_variable_m_tiles<{cuda.ctype(a.dtype)}, {str(not b_k_major).lower()}>"]
-    shared = shared_bytes(BAND, WIDE, STAGES, 2)
-    kernel[blocks, 384, shared](*maps, k, bands, found.strips, group, wide, flats)
+    shared = shared_bytes(TILE_N, WIDE, STAGES, 2)
+    kernel[blocks, 384, shared](*maps, k, tile_columns, found.tile_rows, group, wide, flats)
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """k20's, and a K-major a: a strip may begin at any row of it."""
+    """The limits of k20, and a K-major a: a tile may begin at any row of it."""
     if reason := k20.limits(a, b):
         return reason
     _, _, k = sizes(a, b)
@@ -99,7 +99,7 @@ def ranked(m: int, n: int, sms: int) -> tuple[str, ...]:
 def shorter(m: int, n: int, sms: int) -> Iterator[VariableRows]:
     """Configurations that give the busiest SM fewer rows than tiles of 256 x 128 do."""
     whole = VariableRows(cdiv(m, WIDE))
-    most = MAX_RATIO * whole.rows(WIDE * whole.strips, n, sms)
+    most = MAX_RATIO * whole.rows(WIDE * whole.tile_rows, n, sms)
     for flat in (False, True):
         left = cdiv(m, 8) * 8 - FLAT * flat
         for count in range(max(1, cdiv(left, WIDE)), left // NARROW + 1):

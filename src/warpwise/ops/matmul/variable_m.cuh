@@ -1,4 +1,4 @@
-// Tile scheduler for variable-M tiles: C in strips of 256 and 248 rows and at most one of 128.
+// Tile scheduler for variable-M tiles: rows of tiles with 256 and 248 rows and at most one with 128.
 #pragma once
 
 // A tile of ROWS x COLUMNS, computed by two warpgroups. TRANSPOSED: wgmma computes the transposed tile, of which a
@@ -13,25 +13,27 @@ using Wide = Tile<256, 128, true>;
 using Narrow = Tile<248, 128, true>;
 using Flat = Tile<128, 256, false>;
 
-// `order.columns` strips, the first `wide` of them Wide, the others Narrow; if flat_tiles > 0, one more strip of 128
-// rows in so many Flat tiles. `order`: the raster order of the other tiles; its rows are bands of 128 columns of C.
+// `order.columns` rows of tiles, the first `wide` of them Wide, the others Narrow; if flat_tiles > 0, one more row of
+// so many Flat tiles. `order`: the raster order of the other tiles; its rows are tile columns, 128 columns of C each.
 template <class Order>
 struct VariableMTiles {
   Order order;
   int wide, flat_tiles;
-  __device__ int row(int strip) const { return strip * Narrow::rows + min(strip, wide) * (Wide::rows - Narrow::rows); }
+  __device__ int row(int tile_row) const {
+    return tile_row * Narrow::rows + min(tile_row, wide) * (Wide::rows - Narrow::rows);
+  }
   // Calls visit(Tile, row, column) for the tiles first, first + step, ...
   template <class Visit>
   __device__ void for_each_tile(int first, int step, const Visit& visit) const {
     const int regular_tiles = order.tiles();
     for (int tile = first; tile < regular_tiles + flat_tiles; tile += step) {
-      const int strip = order.column(tile), column = order.row(tile) * 128;
+      const int tile_row = order.column(tile), column = order.row(tile) * 128;
       if (tile >= regular_tiles)
         visit(Flat(), row(order.columns), (tile - regular_tiles) * 256);
-      else if (strip < wide)
-        visit(Wide(), row(strip), column);
+      else if (tile_row < wide)
+        visit(Wide(), row(tile_row), column);
       else
-        visit(Narrow(), row(strip), column);
+        visit(Narrow(), row(tile_row), column);
     }
   }
 };

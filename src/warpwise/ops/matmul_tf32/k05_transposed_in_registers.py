@@ -20,7 +20,7 @@ MMA_RATE, L2_RATE = 1024, 46  # of an SM and clock: multiply-adds, and bytes fro
 
 
 class TransposedConfig(NamedTuple):
-    """A block's tile: 128 rows of the operand in registers by ``width`` of the other; blocks of a cluster, pipeline stages."""
+    """A block's tile: 128 rows of the register operand by ``width`` of the other; blocks of a cluster; stages."""
 
     width: int
     cluster: int
@@ -39,7 +39,7 @@ class TransposedConfig(NamedTuple):
         return cdiv(first, 128 * self.cluster), cdiv(second, self.width)
 
     def clocks(self, first: int, second: int, k: int, processors: int) -> float:
-        """An estimate of the busiest SM's clocks: products or loads from L2, and stores; 9/8 accounts for what is left out."""
+        """An estimate of the busiest SM's clocks: wgmma or loads from L2, and stores; 9/8 is fitted."""
         rows, columns = self.tiles(first, second)
         products = 128 * self.width * DEPTH / MMA_RATE
         arriving = (128 + self.width / self.cluster) * DEPTH * 4 / L2_RATE
@@ -90,9 +90,9 @@ def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
 
 
 def roles(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, bool, bool]:
-    """(first, second, mn_major, swapped): the first operand goes through registers, as (K, extent) if it is MN-major, else as
-    (extent, K); the second is (extent, K). ``swapped``: B is the first. What TMA can load in neither layout is copied, and
-    one of two MN-major operands."""
+    """(first, second, mn_major, swapped): the first operand goes through registers, as (K, extent) if it is MN-major,
+    else as (extent, K); the second is (extent, K). ``swapped``: B is the first. What TMA can load in neither layout is
+    copied, and one of two MN-major operands."""
     left, right = readable(a), readable(b.t())
     if not aligned_rows(right):  # a row-major B
         return right.t(), k_major(left), True, True

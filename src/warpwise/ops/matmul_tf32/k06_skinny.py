@@ -23,12 +23,12 @@ PERMUTE_K = cuda.load(Path(__file__).parent / "permute_k.cu")
 
 WIDTHS = (8, 16, 32, 64, 128, 256)  # rows of A: wgmma's n
 DEPTH = 32  # of a stage: 128 bytes, a swizzled row
-BEGIN = 8600  # clocks of a kernel without products
+START = 8600  # clocks of a kernel without products
 FORM = re.compile(rf"(\d+)x(\d+)x{DEPTH}_s(\d+)_k(\d+)_o(\d+)")
 
 
 class Layout(NamedTuple):
-    """B's: whether it is K-major (column-major), and whether its rows or columns begin between multiples of 16 bytes."""
+    """Layout of B. ``k_major``: column-major. ``shifted``: its rows or columns are not 16-byte aligned."""
 
     k_major: bool
     shifted: bool
@@ -64,35 +64,36 @@ class SkinnyConfig(NamedTuple):
         return 1024 + self.stages * (of_b + self.rows * DEPTH * 4)
 
     def threads(self, layout: Layout) -> int:
-        """Consumers, and a producer warp, or a warpgroup where it gives up registers (setmaxnreg)."""
+        """Consumers, and a producer warp, or a warpgroup where it deallocates registers (setmaxnreg)."""
         moves = self.columns == 128 and self.rows == 256 and layout != Layout(True, False)
         return 2 * self.columns + (128 if moves else 32)
 
     def clocks(self, m: int, n: int, k: int, processors: int) -> float:
         """An estimate of SM clocks: waves of blocks, each bound by DRAM, L2, the SM's ingress or wgmma.
 
-        On an H200 DRAM delivers 2700 bytes a clock, 23 to an SM; L2 5200, counting half of A, whose lines neighbours load at
-        once; an SM receives 80. wgmma takes 2 clocks a row of A for 64 columns of a stage. A ninth of what is not the
-        bottleneck is not hidden. A wave takes 8600 clocks to start and end, and its sums pass through shared memory at 16
-        bytes a clock; partial sums in global memory take one launch more. Fitted to 500 times of 18 shapes.
+        On an H200 DRAM delivers 2700 bytes a clock, 23 to an SM; L2 5200, counting half of A, whose lines neighbours
+        load at once; an SM receives 80. wgmma takes 2 clocks a row of A for 64 columns of a stage. A ninth of what is
+        not the bottleneck is not hidden. A wave takes 8600 clocks to start and end, and its sums pass through shared
+        memory at 16 bytes a clock; partial sums in global memory take one launch more. Fitted to 500 times of 18
+        shapes.
         """
         tiles_m, tiles_n = max(1, cdiv(m, self.rows)), max(1, cdiv(n, self.columns))
         blocks = tiles_m * tiles_n * self.split * self.outer
         an_sm = min(128 // self.columns, HOPPER_SHARED // (self.shared_bytes(Layout(False, False)) + 1024))
-        places = processors * an_sm
-        waves = cdiv(blocks, places if self.split < 4 else places * 10 // 11)  # 30 clusters of 4 are at once on 132 SMs
+        slots = processors * an_sm
+        waves = cdiv(blocks, slots if self.split < 4 else slots * 10 // 11)  # 30 clusters of 4 are at once on 132 SMs
         at_once = cdiv(blocks, waves)  # waves end one by one, not together
         busy = cdiv(at_once, processors)
-        of_slice = (
+        of_stage = (
             at_once * 128 * (self.columns / tiles_m + self.rows / tiles_n) / min(2700, 23 * min(at_once, processors)),
             at_once * 128 * (self.columns + self.rows / 2) / 5200,
             busy * (self.columns + self.rows) * 128 / 80,
             busy * self.columns * self.rows / 32,
         )
-        slowest, slices = max(of_slice), cdiv(cdiv(k, DEPTH), self.split * self.outer)
-        loop = slices * (slowest + (sum(of_slice) - slowest) / 9)
-        parts = 4000 + self.outer * m * n * 8 / 4400 if self.outer > 1 else 0
-        return waves * (BEGIN + loop + self.columns * self.rows * self.split / 4) + parts
+        slowest, k_tiles = max(of_stage), cdiv(cdiv(k, DEPTH), self.split * self.outer)
+        loop = k_tiles * (slowest + (sum(of_stage) - slowest) / 9)
+        reduction = 4000 + self.outer * m * n * 8 / 4400 if self.outer > 1 else 0
+        return waves * (START + loop + self.columns * self.rows * self.split / 4) + reduction
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
@@ -102,9 +103,9 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     tiles_m, clusters = cdiv(m, tiles.rows), cdiv(n, tiles.columns) * tiles.outer
     rows = permute_k(a) if layout == Layout(False, True) else k_major(a)
     map_of_a = cuda.tensor_map(rows, (tiles.rows, DEPTH), tf32=True)
-    sums = c if tiles.outer == 1 else c.new_empty((tiles.outer, m, n))
+    partials = c if tiles.outer == 1 else c.new_empty((tiles.outer, m, n))
     grid = clusters * tiles_m * tiles.split, tiles.threads(layout), tiles.shared_bytes(layout)
-    kernel, geometry = SKINNY[tiles.kernel(layout)][grid], (cuda.out(sums), m, n, k, tiles_m, tiles.outer)
+    kernel, geometry = SKINNY[tiles.kernel(layout)][grid], (cuda.out(partials), m, n, k, tiles_m, tiles.outer)
     if layout.shifted:
         box = (tiles.columns // 4, DEPTH + 4) if layout.k_major else (DEPTH // 4, tiles.columns + 4)
         maps = every_fourth(lines, box)
@@ -112,8 +113,8 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     else:
         box = (tiles.columns if layout.k_major else DEPTH, DEPTH)
         kernel(map_of_a, cuda.tensor_map(lines, box, tf32=True), *geometry)
-    if sums is not c:
-        SKINNY["warpwise::reduce_partials<float>"][cdiv(m * n, 128), 256](sums, cuda.out(c), m * n, tiles.outer)
+    if partials is not c:
+        SKINNY["warpwise::reduce_partials<float>"][cdiv(m * n, 128), 256](partials, cuda.out(c), m * n, tiles.outer)
 
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
@@ -129,7 +130,7 @@ def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
     other = min(tile.clocks(first, second, k, processors) for tile in TRANSPOSED_CONFIGS)
     in_place = a.stride(1) != 1 and b.stride(0) == 1  # k05 takes such an A in place
     transposing = 4400 + 8 * m * k / 1600 if in_place else 0
-    return m <= 256 or ranked(m, n, k, processors)[0].clocks(m, n, k, processors) + transposing < BEGIN + other
+    return m <= 256 or ranked(m, n, k, processors)[0].clocks(m, n, k, processors) + transposing < START + other
 
 
 @functools.lru_cache(maxsize=1024)
@@ -139,7 +140,7 @@ def ranked(m: int, n: int, k: int, processors: int) -> tuple[SkinnyConfig, ...]:
 
 
 def candidates(m: int, n: int, k: int, processors: int) -> list[SkinnyConfig]:
-    """Configurations whose tile holds all rows of A, or fewer of many, with K whole, halved, or divided to fill the GPU."""
+    """Tiles that hold all rows of A, or fewer of many, with K whole, halved, or divided to fill the GPU."""
     widest = next((width for width in WIDTHS if width >= m), WIDTHS[-1])
     tiles_128 = cdiv(m, 128) * cdiv(n, 64)
     narrow = tiles_128 < processors if m > 128 else 4 * tiles_128 < processors  # else tiles of all rows, or of 128
@@ -158,8 +159,8 @@ def candidates(m: int, n: int, k: int, processors: int) -> list[SkinnyConfig]:
 
 
 def stages_of(columns: int, rows: int, an_sm: int) -> int:
-    """Pipeline stages of ``an_sm`` blocks an SM. 64 KB of B in flight are enough, 80 with 128 columns or two blocks; with
-    more, blocks drift apart along K."""
+    """Pipeline stages of ``an_sm`` blocks an SM. 64 KB of B in flight are enough, 80 with 128 columns or two blocks;
+    with more, blocks drift apart along K."""
     enough = 5 if columns == 128 or an_sm == 2 else 8 if rows < 128 else 6
     return min(
         enough, (HOPPER_SHARED // an_sm - 2048) // (cdiv((columns + 4) * DEPTH * 4, 1024) * 1024 + rows * DEPTH * 4)

@@ -36,7 +36,7 @@ RUNGS: tuple[Rung, ...] = (
     make_rung(
         HERE,
         "k02_mma_sync",
-        "swizzled stages by cp.async, mma_sync.sync, any layout",
+        "swizzled stages by cp.async, mma.sync, any layout",
         k02_mma_sync.launch,
         dtypes=FLOAT32,
         limits=mma_sync.limits,
@@ -87,7 +87,8 @@ RUNGS: tuple[Rung, ...] = (
 
 
 def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """The rung for sizes that no table covers: on Hopper k05, or k06 for few rows and few tiles; on older GPUs mma_sync.sync.
+    """The rung for sizes that no table covers: on Hopper k05, or k06 for few rows and few tiles; on older GPUs
+    mma.sync.
 
     PyTorch for small products on Hopper with an MN-major A, for float64 and for GPUs older than Ampere.
     """

@@ -15,8 +15,8 @@ def aligned(size: int, *values: int) -> bool:
     return all(value % size == 0 for value in values)
 
 
-def partial_sums(y: torch.Tensor, groups: int, parts: int) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """Memory for the partial sums of ``parts`` blocks, and a semaphore for each group of rows; None for one part."""
-    if parts == 1:
+def partial_sums(y: torch.Tensor, groups: int, splits: int) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """Memory for the partial sums of ``splits`` blocks, and a semaphore for each group of rows; None for one split."""
+    if splits == 1:
         return None, None
-    return y.new_empty((parts, len(y)), dtype=torch.float32), semaphores(y, groups)
+    return y.new_empty((splits, len(y)), dtype=torch.float32), semaphores(y, groups)

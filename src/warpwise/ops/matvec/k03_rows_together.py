@@ -22,20 +22,22 @@ def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None
     a, x = a if a.stride(1) == 1 else a.contiguous(), x.contiguous()
     (m, k), pitch, size = a.shape, a.stride(0), a.element_size()
     bytes_a_load = 16 if aligned(16, a.data_ptr(), x.data_ptr(), pitch * size) else size
-    threads, rows, turns = config_numbers("matvec", config or configs(a, x)[0], FORM)
-    turns = turns * 16 // max(bytes_a_load, 4)
+    threads, rows, in_flight = config_numbers("matvec", config or configs(a, x)[0], FORM)
+    in_flight = in_flight * 16 // max(bytes_a_load, 4)
     teams = 128 // threads if threads < 128 else 1
     groups = cdiv(m, rows)
-    parts = max(1, min(1024 * sm_count(a) // (groups * threads), k * size // (threads * 64)))
+    splits = max(1, min(1024 * sm_count(a) // (groups * threads), k * size // (threads * 64)))
     if threads < WARP:
-        parts = 1
-    elif parts > 1:
+        splits = 1
+    elif splits > 1:
         teams = 1
-    sums, counters = partial_sums(y, groups, parts)
-    kernel = ROWS_TOGETHER[f"matvec_rows_together<{cuda.ctype(a.dtype)}, {bytes_a_load}, {threads}, {rows}, {turns}>"]
-    grid = cdiv(groups, teams) * parts
+    sums, counters = partial_sums(y, groups, splits)
+    kernel = ROWS_TOGETHER[
+        f"matvec_rows_together<{cuda.ctype(a.dtype)}, {bytes_a_load}, {threads}, {rows}, {in_flight}>"
+    ]
+    grid = cdiv(groups, teams) * splits
     kernel[grid, (threads, teams)](
-        cuda.strided(a), x, y if sums is not None else cuda.out(y), sums, counters, m, k, pitch, parts
+        cuda.strided(a), x, y if sums is not None else cuda.out(y), sums, counters, m, k, pitch, splits
     )
 
 

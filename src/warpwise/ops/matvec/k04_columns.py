@@ -21,14 +21,14 @@ def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None
     a, x = a if a.stride(0) == 1 else a.t().contiguous().t(), x.contiguous()
     (m, k), pitch, size = a.shape, a.stride(1), a.element_size()
     bytes_a_load = 16 if aligned(16, a.data_ptr(), m * size, pitch * size) else size
-    lanes, turns = config_numbers("matvec", config or configs(a, x)[0], FORM)
+    lanes, in_flight = config_numbers("matvec", config or configs(a, x)[0], FORM)
     groups = cdiv(m, lanes * bytes_a_load // size)
-    parts = max(1, min(6 * sm_count(a) // groups, k * lanes // (2 * turns * THREADS)))
-    sums, counters = partial_sums(y, groups, parts)
-    short = str(parts == 1 and k * lanes <= turns * THREADS).lower()
-    kernel = COLUMNS[f"matvec_columns<{cuda.ctype(a.dtype)}, {bytes_a_load}, {lanes}, {turns}, {short}>"]
-    kernel[groups * parts, THREADS](
-        cuda.strided(a), x, y if sums is not None else cuda.out(y), sums, counters, m, k, pitch, parts
+    splits = max(1, min(6 * sm_count(a) // groups, k * lanes // (2 * in_flight * THREADS)))
+    sums, counters = partial_sums(y, groups, splits)
+    short = str(splits == 1 and k * lanes <= in_flight * THREADS).lower()
+    kernel = COLUMNS[f"matvec_columns<{cuda.ctype(a.dtype)}, {bytes_a_load}, {lanes}, {in_flight}, {short}>"]
+    kernel[groups * splits, THREADS](
+        cuda.strided(a), x, y if sums is not None else cuda.out(y), sums, counters, m, k, pitch, splits
     )
 
 

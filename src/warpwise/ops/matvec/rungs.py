@@ -71,8 +71,8 @@ RUNGS = (
 
 
 def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
-    """The rung for sizes that no table covers: k04 for a column-major a, k03 for a row-major one, k05 for many rows that do
-    not begin on 16 bytes, of which Triton keeps more loads in flight; PyTorch for float64."""
+    """The rung for sizes that no table covers: k04 for a column-major a, k03 for a row-major one, k05 for many rows
+    that do not begin on 16 bytes, of which Triton keeps more loads in flight; PyTorch for float64."""
     if a.dtype not in KERNEL_DTYPES or limits(a, x):
         return None
     if a.stride(0) == 1 and a.stride(1) != 1 and a.shape[0] > 1:

@@ -22,7 +22,7 @@ def contiguous_scales(scale_a: torch.Tensor, scale_b: torch.Tensor) -> tuple[tor
 
 
 def l2_hints(m: int, n: int, k: int) -> int:
-    """L2 eviction policies as in policies.cuh: evict first for both operands, unless they are smaller than the result."""
+    """L2 eviction policies as in policies.cuh: evict-first for both operands, unless they are smaller than C."""
     return 5 if (m + n) * k >= 2 * m * n else 0
 
 

@@ -1,4 +1,4 @@
-"""The launcher of k07, its limits, configurations, and a model of their time: any multiple of eight columns, K divided."""
+"""The launcher of k07, its limits, configurations, and a model of their time."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ class Fp8SkinnyConfig(SkinnyTile):
 
     @classmethod
     def deep(cls, k: int, columns: int, rows: int, **options: int) -> Fp8SkinnyConfig:
-        """The configuration with stages of 256 of K where two fit, and as many as cover DRAM's latency or a split of ``k``."""
+        """Stages of 256 of K if two fit, else of 128; as many as cover DRAM's latency or a split of ``k``."""
         for depth in (256, 128) if k > 128 else (128,):
             one = cls(columns, rows, depth, 1, **options)
             most = (ROOM - one.shared + one.stage_bytes) // one.stage_bytes
             if most > 1:
                 break
-        asked = cdiv((96 if rows <= 16 else 128 if rows <= 64 else 227) * 1024, one.stage_bytes)
+        wanted = cdiv((96 if rows <= 16 else 128 if rows <= 64 else 227) * 1024, one.stage_bytes)
         needed = max(1, cdiv(cdiv(k, one.depth), one.split * one.outer))
-        return replace(one, stages=min(MOST_STAGES, most, asked, needed))
+        return replace(one, stages=min(MOST_STAGES, most, wanted, needed))
 
     @property
     def groups(self) -> int:
@@ -56,7 +56,7 @@ class Fp8SkinnyConfig(SkinnyTile):
 
     @property
     def threads(self) -> int:
-        """Consumers, and a producer warp, or a warpgroup where it gives up registers (setmaxnreg)."""
+        """Consumers, and a producer warp, or a warpgroup where it deallocates registers (setmaxnreg)."""
         teams = self.groups * self.sides
         return teams * 128 + (128 if teams == 4 or self.rows // self.sides > 128 else 32)
 
@@ -84,9 +84,9 @@ class Fp8SkinnyConfig(SkinnyTile):
     def time(self, m: int, n: int, k: int, processors: int) -> float:
         """An estimate in µs, without the launch, fitted to an H200: an SM's loads, its products, DRAM, reducing splits,
         starting blocks."""
-        tiles_m, parts = cdiv(m, self.rows), self.split * self.outer
-        blocks = tiles_m * cdiv(n, self.columns) * parts
-        work = cdiv(blocks, processors) * cdiv(max(k, 1), 128) * 128 / parts
+        tiles_m, splits = cdiv(m, self.rows), self.split * self.outer
+        blocks = tiles_m * cdiv(n, self.columns) * splits
+        work = cdiv(blocks, processors) * cdiv(max(k, 1), 128) * 128 / splits
         read = work * (self.columns + self.rows) / 80e3
         products = work * self.groups * 64 * self.rows / (4096 * 1600)
         size = self.columns * self.rows / 8192  # of the tile, in 32 KB of sums
@@ -118,10 +118,10 @@ def launch(
     of_a, of_b = cuda.tensor_map(left, (tiles.rows, 128)), cuda.tensor_map(right, (tiles.columns, 128))
     across = cdiv(n, tiles.columns) * tiles.split
     down, deep = cdiv(m, tiles.rows), cdiv(k, tiles.depth)
-    parts = counters = None
+    partials = counters = None
     if tiles.outer > 1:
         sums = tiles.outer * across * down * tiles.groups * 64 * tiles.owned
-        parts, counters = torch.empty(sums, dtype=torch.float32, device=c.device), semaphores(a, across * down)
+        partials, counters = torch.empty(sums, dtype=torch.float32, device=c.device), semaphores(a, across * down)
     aligned = n % 8 == 0 and c.data_ptr() % 16 == 0
     SKINNY[tiles.kernel(a, b, by_row, aligned)][(across, down, tiles.outer), tiles.threads, tiles.shared](
         of_a,
@@ -129,7 +129,7 @@ def launch(
         cuda.out(c),
         scale_a,
         scale_b,
-        parts,
+        partials,
         counters,
         m,
         n,
@@ -156,7 +156,8 @@ def configs(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: to
 def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
     """True if k05's pairs of tiles waste rows, or if a single short wave is dominated by prologue and epilogue.
 
-    k07 gains nothing where operands must be copied first: 1000 x 3000 x 777 took it 23.9 µs on an H200, and k05 19.1 µs.
+    k07 gains nothing where operands must be copied first: 1000 x 3000 x 777 took it 23.9 µs on an H200, and k05 19.1
+    µs.
     """
     (m, k), n, processors = a.shape, b.shape[1], sm_count(a)
     one_wave = k % 16 == 0 and cdiv(m, 256) * cdiv(n, 128) <= processors
@@ -182,5 +183,5 @@ def candidates(m: int, n: int, k: int, processors: int) -> Iterator[Fp8SkinnyCon
                 # A single warpgroup would multiply, wait and add one after the other.
                 sides = 2 if rows >= 128 and columns <= 64 else 1
                 for outer in dict.fromkeys(max(1, min(room, most)) for most in (1, 4, 16)):
-                    parts = {"split": split, "outer": outer, "sides": sides}
-                    yield Fp8SkinnyConfig.deep(k, columns, rows, hints=l2_hints(m, n, k), **parts)
+                    options = {"split": split, "outer": outer, "sides": sides}
+                    yield Fp8SkinnyConfig.deep(k, columns, rows, hints=l2_hints(m, n, k), **options)

@@ -81,7 +81,7 @@ RUNGS = (
 
 
 def default(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
-    """The rung for sizes that no table covers: on Hopper k07 for few rows or tiles, else k05; k02 on other GPUs; else k01."""
+    """The rung for sizes that no table covers: on Hopper k07 for few rows or tiles, else k05; else k02 or k01."""
     first = "k07_skinny" if k07_skinny.is_profitable(a, b) else "k05_two_k_tile_promotion"
     rules = {first: hopper_limits, "k02_triton_tiled": grid_of_tiles, "k01_naive": k01_naive.limits}
     usable = (name for name, limits in rules.items() if limits(a, b, scale_a, scale_b) is None)

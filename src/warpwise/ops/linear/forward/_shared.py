@@ -96,6 +96,6 @@ def tma_limits(
 def tma_configs(
     input: torch.Tensor, weight: torch.Tensor, bias: Any, activation: Any, residual: torch.Tensor | None, *rest: Any
 ) -> tuple[str, ...]:
-    """Every tile, the fastest by ``BoxTile.time`` first; with a residual those that leave room for half a tile of it."""
+    """Every tile, the fastest by ``BoxTile.time`` first; with a residual, those that fit half a tile of it."""
     ranked = boxes.ranked(1, *sizes(input, weight), sm_count(input))
     return tuple(name for name in ranked if boxes.fits(name, int(residual is not None)))

@@ -81,8 +81,8 @@ def default(
 ) -> str | None:
     """The rung for sizes that no table covers.
 
-    float32 takes k02 where matmul chooses a rung, unless only a bias follows; 2-byte types take k05 on Hopper with enough
-    tiles, and k03 on other GPUs; PyTorch computes the rest, and what cuBLASLt fuses into one kernel as fast.
+    float32 takes k02 where matmul chooses a rung, unless only a bias follows; 2-byte types take k05 on Hopper with
+    enough tiles, and k03 on other GPUs; PyTorch computes the rest, and what cuBLASLt fuses into one kernel as fast.
     """
     rest = (bias, activation, residual, row_scale, return_preactivation)
     alone = activation is residual is row_scale is None
