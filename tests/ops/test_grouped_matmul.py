@@ -105,14 +105,16 @@ def test_a_matrix_does_not_see_its_neighbours(rung):
 
 
 @pytest.mark.parametrize("rung", NAMES)
-def test_views_are_taken_as_they_lie(rung, monkeypatch):
+def test_views_are_read_in_place(rung, monkeypatch):
     monkeypatch.setattr(torch.Tensor, "copy_", lambda self, *args: pytest.fail("copied"))
     a, offsets = integers(70, 48)[:, 8:32], ends(20, 64)
-    turned = integers(2, 40, 24, seed=1).mT
-    assert torch.equal(ops.grouped_matmul(a, turned, offsets, rung=rung), exact(a, turned, offsets))
+    transposed = integers(2, 40, 24, seed=1).mT
+    assert torch.equal(ops.grouped_matmul(a, transposed, offsets, rung=rung), exact(a, transposed, offsets))
     columns = integers(24, 72).t()[:70]
     if not rung.startswith("k03"):
-        assert torch.equal(ops.grouped_matmul(columns, turned, offsets, rung=rung), exact(columns, turned, offsets))
+        assert torch.equal(
+            ops.grouped_matmul(columns, transposed, offsets, rung=rung), exact(columns, transposed, offsets)
+        )
 
 
 @pytest.mark.parametrize("wrong", [[50, 20, 70], [30, 200, 300], [-5, 10, 40], [-9, -8, -7], [90, 0, 80]])

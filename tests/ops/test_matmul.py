@@ -37,7 +37,7 @@ def test_tiles_at_any_size_and_alignment(m, n, k, shift, rung):
 
 
 @pytest.mark.parametrize("rung", RUNGS)
-def test_transposed_and_broadcast_factors(rung):
+def test_transposed_and_broadcast_operands(rung):
     a, b = integers(9, 20), integers(12, 9, seed=1)
     assert torch.equal(ops.matmul(a.t(), b.t(), rung=rung), a.t() @ b.t())
     rows, columns = a[:1].expand(9, 20), b[:1].expand(20, 9)
@@ -138,7 +138,7 @@ def test_c_that_does_not_compile(tmp_path):
 
 @pytest.mark.gpu
 def test_eager_is_exact_whatever_tf32_says():
-    """The opponent under TF32 would err by 2^-11 a factor, hundreds of times more than float32."""
+    """The opponent under TF32 would have an error of 2^-11 per operand, hundreds of times more than float32."""
     a, b = (torch.randn(512, 512, device="cuda", generator=torch.Generator("cuda").manual_seed(s)) for s in (0, 1))
     settings_before = torch.backends.cuda.matmul.fp32_precision
     torch.backends.cuda.matmul.fp32_precision = "tf32"

@@ -23,14 +23,14 @@ def test_errors_are_those_of_float32(magnitude):
     assert worst(ops.matmul(a, b, rung=RUNG), a, b) < 2**-22
 
 
-def test_all_24_bits_of_both_factors_count():
+def test_all_24_bits_of_both_operands_count():
     """1 + 2^-23 times 1 + 2^-23: without middle and low parts the product would be 1."""
     x = torch.full((1, 1), 1 + 2**-23)
     assert ops.matmul(x, x, rung=RUNG).item() == 1 + 2**-22
 
 
 def test_the_largest_float_does_not_become_infinity():
-    """Rounded to bfloat16 instead of cut, it would."""
+    """Rounding to bfloat16 instead of truncating would overflow."""
     top = torch.full((1, 1), torch.finfo(torch.float32).max)
     assert ops.matmul(top, torch.ones(1, 1), rung=RUNG).item() == top.item()
 

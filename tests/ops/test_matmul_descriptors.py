@@ -1,4 +1,4 @@
-"""matmul's k16: every orientation without copies, every configuration, what the copy engine cannot address."""
+"""matmul's k16: every layout without copies, every configuration, what TMA cannot address."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def test_every_configuration(config):
     assert torch.equal(ops.matmul(a, b, rung=f"k16@{config}"), exact(a, b))
 
 
-@pytest.mark.parametrize("a_turned", [False, True])
-@pytest.mark.parametrize("b_turned", [False, True])
-def test_any_orientation_without_copies(a_turned, b_turned, monkeypatch):
+@pytest.mark.parametrize("a_transposed", [False, True])
+@pytest.mark.parametrize("b_transposed", [False, True])
+def test_any_layout_without_copies(a_transposed, b_transposed, monkeypatch):
     monkeypatch.setattr(torch.Tensor, "contiguous", lambda self: pytest.fail("copied"))
-    a = integers(72, 136).t() if a_turned else integers(136, 80)[:, 8:]
-    b = integers(264, 72, seed=1).t() if b_turned else integers(80, 264, seed=1)[:72]
+    a = integers(72, 136).t() if a_transposed else integers(136, 80)[:, 8:]
+    b = integers(264, 72, seed=1).t() if b_transposed else integers(80, 264, seed=1)[:72]
     assert torch.equal(ops.matmul(a, b, rung="k16"), exact(a, b))
 
 
@@ -64,7 +64,7 @@ def test_the_large_tile_comes_with_three_stages(monkeypatch):
     assert _triton.descriptors_configs(row.expand(512, 4096), row.expand(4096, 512))[0] == "64x64x64_s4_w4"
 
 
-def test_what_the_copy_engine_cannot_address_is_refused():
+def test_what_tma_cannot_address_is_refused():
     a, b = integers(8, 16), integers(16, 8)
     assert OP.refusal(RUNG, a, b) is None
     assert "takes n in multiples of 8, so that rows of C begin on 16 bytes, not 7" in RUNG.limits(a, b[:, :7])

@@ -1,5 +1,5 @@
-"""k25_pretransposed_b: float32 factors in every orientation, from any element on, turned or copied for k13's copy
-engine."""
+"""k25_pretransposed_b: float32 operands in every layout and alignment, transposed or copied for k13's TMA
+loads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RUNG = operation.get("matmul").rung("k25")
 
 
 @pytest.mark.parametrize("shift,gap", [(0, 0), (1, 0), (3, 2)])
-def test_the_pass_turns_lines_from_any_element_on(shift, gap):
+def test_the_kernel_transposes_from_any_element_on(shift, gap):
     """Emulated, so that an access past either end of the memory would be found."""
     for rows, columns in ((1, 1), (5, 3), (64, 64), (63, 130), (129, 65), (3, 777)):
         lines = integers(rows, columns, False, 0, torch.float32, shift, gap)
@@ -32,19 +32,19 @@ def test_what_need_not_be_copied_is_left_to_k13():
     assert RUNG.limits(a, torch.empty(64, 40).t()) is None, "b's columns side by side"
     assert RUNG.limits(a, torch.empty(40, 63)) is None, "rows of b"
     assert RUNG.limits(a, torch.empty(40, 65)[:, 1:]) is None, "where b begins"
-    assert RUNG.limits(a, torch.empty(40, 126)[:, ::2]) is None, "a copy of b would not lie so either"
+    assert RUNG.limits(a, torch.empty(40, 126)[:, ::2]) is None, "a copy of b would not be 16-byte aligned either"
     assert RUNG.limits(torch.empty(40, 23).t(), b) is None, "columns of a"
     assert RUNG.limits(a[:, ::2], torch.empty(20, 64)) is not None, "a copied by rows comes word by word, as any"
 
 
-def test_few_rows_do_not_pay():
+def test_few_rows_are_not_profitable():
     assert not k25.is_profitable(torch.empty(64, 4096), torch.empty(4096, 4096).t())
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("turned", LAYOUTS)
+@pytest.mark.parametrize("transposed", LAYOUTS)
 @pytest.mark.parametrize("shift", [0, 1, 3])
-def test_every_orientation_exactly(turned, shift):
+def test_every_layout_exactly(transposed, shift):
     for m, n, k in (
         (64, 65, 64),
         (3, 5, 7),
@@ -54,8 +54,8 @@ def test_every_orientation_exactly(turned, shift):
         (1, 1, 1),
         (256, 512, 64),
     ):
-        a = integers(m, k, turned[0], 0, torch.float32, shift, device="cuda")
-        b = integers(k, n, turned[1], 1, torch.float32, shift, shift, device="cuda")
+        a = integers(m, k, transposed[0], 0, torch.float32, shift, device="cuda")
+        b = integers(k, n, transposed[1], 1, torch.float32, shift, shift, device="cuda")
         if RUNG.limits(a, b) is not None:
             continue
         ahead = 32 + shift * (n % 4 > 0)  # rows of whole quads begin on 16 bytes, as an output's do

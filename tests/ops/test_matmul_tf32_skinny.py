@@ -1,5 +1,4 @@
-"""matmul_tf32 with few rows or few tiles (k06): which lines of B are read where they lie, the choice of tiles, exact
-results."""
+"""matmul_tf32 with few rows or few tiles (k06): layouts of B that are read in place, the choice of tiles, exact results."""
 
 from __future__ import annotations
 
@@ -50,11 +49,11 @@ def test_the_fastest_tiles_as_measured(m, n, k, expected):
 
 def test_where_it_should_take_less_than_large_tiles():
     with assume_sm_count(132):
-        for m, n, k, pays in ((16, 4096, 4096, True), (1024, 1024, 1024, True), (2048, 2048, 2048, False)):
+        for m, n, k, profitable in ((16, 4096, 4096, True), (1024, 1024, 1024, True), (2048, 2048, 2048, False)):
             a, b = torch.empty(m, k, device="meta"), torch.empty(k, n, device="meta")
-            assert k06.is_profitable(a, b) == pays
+            assert k06.is_profitable(a, b) == profitable
         a, b = torch.empty(1024, 1024, device="meta"), torch.empty(1024, 1024, device="meta")
-        assert not k06.is_profitable(a.t(), b.t()), "A would be turned first"
+        assert not k06.is_profitable(a.t(), b.t()), "A would be transposed first"
 
 
 def test_where_lines_of_b_begin():
@@ -81,9 +80,9 @@ def test_where_lines_of_b_begin():
 @pytest.mark.parametrize("m,k,transposed", [(5, 70, False), (3, 31, True), (1, 1, False), (4, 64, True)])
 def test_what_goes_before_shifted_rows(m, k, transposed):
     a = laid(m, k, 0, transposed, 1, 2)
-    slices = -(-k // 32)
-    whole = torch.nn.functional.pad(a, (0, slices * 32 - k))
-    expected = whole.view(m, slices, 8, 4).transpose(2, 3).reshape(m, slices * 32)
+    k_tiles = -(-k // 32)
+    whole = torch.nn.functional.pad(a, (0, k_tiles * 32 - k))
+    expected = whole.view(m, k_tiles, 8, 4).transpose(2, 3).reshape(m, k_tiles * 32)
     assert torch.equal(k06.permute_k(a), expected)
 
 
@@ -129,7 +128,7 @@ def test_every_kind_of_tile(config, m, n, k, transposed, shift, gap):
 
 
 @pytest.mark.gpu
-def test_both_factors_are_rounded_to_nearest():
+def test_both_operands_are_rounded_to_nearest():
     for side in (64, 63):
         x, one = torch.full((side, side), 1 + 2**-11 + 2**-20, device="cuda"), torch.eye(side, device="cuda")
         for a, b in ((x, one), (one, x), (x, one.t()), (one, x.t())):

@@ -1,4 +1,4 @@
-"""k28_variable_m_tiles: every element of C in one tile, no SM with more than its share, and products as k20 gives them."""
+"""k28_variable_m_tiles: every element of C in one tile, balanced SMs, and the results of k20."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ struct Columns {  // of tiles, one after another
   __device__ int column(int number) const { return number / rows; }
 };
 // Of each block the number of its tiles, and of each tile its first row and column, rows and columns.
-__global__ void walk(int* out, int tile_columns, int strips, int wide, int flats, int most) {
+__global__ void walk(int* out, int tile_columns, int tile_rows, int wide, int flats, int most) {
   int *const to = out + blockIdx.x * most, count = 0;
-  const VariableMTiles<Columns> tiles{{tile_columns, strips}, wide, flats};
+  const VariableMTiles<Columns> tiles{{tile_columns, tile_rows}, wide, flats};
   tiles.for_each_tile(blockIdx.x, gridDim.x, [&](auto tile, int row, int column) {
     using Of = decltype(tile);
     to[1 + 4 * count] = row, to[2 + 4 * count] = column;
@@ -49,7 +49,7 @@ __global__ void walk(int* out, int tile_columns, int strips, int wide, int flats
 
 @pytest.mark.parametrize("m, n", SIZES)
 def test_every_element_has_one_tile(m, n):
-    """And the blocks' shares of rows times columns differ by less than those of whole tiles do."""
+    """Also balanced: blocks differ by less work than with tiles of 256 rows."""
     for name in k28.ranked(m, n, 132):
         found = k28.parsed(name)
         flats, most = cdiv(n, 2 * TILE_N) * found.flat, 4 * cdiv(found.tiles(n), 132) + 1
@@ -64,7 +64,7 @@ def test_every_element_has_one_tile(m, n):
         assert (seen == 1).all(), name
 
 
-def test_strips_shorten_the_longest_share():
+def test_variable_tiles_shorten_the_busiest_sm():
     assert k28.ranked(4096, 4096, 132) == ("256x128x64_s4_n16f",)
     assert VariableRows(16, flat=True).wide(4096) == 0 and VariableRows(16, flat=True).tiles(4096) == 4 * 132
     assert VariableRows(33).wide(8192) == 1 and VariableRows(33).tiles(8192) == 16 * 132

@@ -1,5 +1,4 @@
-"""Products of few rows or few tiles: every division of K, layouts that are read as they lie, what Hopper's kernels
-compile to."""
+"""Products of few rows or few tiles: every division of K, layouts that are read in place, the machine code."""
 
 from __future__ import annotations
 
@@ -65,7 +64,7 @@ def test_few_rows_with_any_number_of_parts(m, n, k, parts, shift, rows, dtype, t
     assert torch.equal(c, (a.double() @ b.double()).to(dtype))
 
 
-def test_one_column_is_one_row_turned():
+def test_one_column_is_one_row_transposed():
     a, b = integers(600, 90), integers(90, 1, seed=1)
     assert torch.equal(ops.matmul(a, b, rung="k24"), a @ b)
     assert torch.equal(ops.matmul(a.t().contiguous().t(), b, rung="k24"), a @ b)
@@ -73,7 +72,7 @@ def test_one_column_is_one_row_turned():
         ops.matmul(a, b.expand(90, 2), rung="k24")
 
 
-def test_what_the_copy_engine_reads_is_not_copied():
+def test_what_tma_can_address_is_not_copied():
     weight = torch.empty(48, 64, dtype=torch.half)
     read, by_columns = tma_operand(weight.t())
     assert by_columns
@@ -110,7 +109,7 @@ def test_what_hopper_rungs_refuse():
 
 @pytest.mark.parametrize("rung", ["k17", "k18", "k19", "k24"])
 def test_configurations_of_any_size(rung):
-    """A table is asked about empty factors too. A rung's own choice comes first and each name once."""
+    """Also for empty operands: at least one configuration, each name once."""
     found = operation.get("matmul").rung(rung)
     for m, n, k in ((0, 8, 8), (8, 0, 8), (8, 8, 0), (1, 1, 1), (300, 5000, 70)):
         names = found.configs(torch.empty(m, k, dtype=torch.half), torch.empty(k, n, dtype=torch.half))
@@ -118,7 +117,7 @@ def test_configurations_of_any_size(rung):
         assert len(set(names)) == len(names)
 
 
-def test_tickets_on_a_cpu_are_fresh_zeros():
+def test_semaphores_on_a_cpu_are_new_zeros():
     first = semaphores.semaphores(torch.empty(1), 5)
     assert first.tolist() == [0] * 5
     first.add_(1)
@@ -136,7 +135,7 @@ def test_tickets_on_a_cpu_are_fresh_zeros():
     ],
 )
 def test_k19_fills_an_h200_in_one_wave(sizes, expected):
-    """Columns, rows, halves of K and parts by way of memory, as they were measured to be fastest."""
+    """Columns, rows, splits in a cluster and through global memory: the fastest measured."""
     tiles = k19_skinny.ranked(*sizes, 132)[0]
     assert (tiles.columns, tiles.rows, tiles.split, tiles.outer) == expected
 
@@ -149,7 +148,7 @@ def test_what_k19_considers_fits_a_block(m, n, k, processors):
     for tiles in found:
         assert k19_skinny.SkinnyConfig.named(str(tiles)) == tiles
         assert tiles.shared_bytes + 1024 <= HOPPER_SHARED
-        assert tiles.fits, "what leaves takes the ring's place"
+        assert tiles.fits, "the epilogue reuses the stages' memory"
 
 
 def kernels(sizes: tuple[int, int, int], monkeypatch) -> set[str]:
@@ -202,7 +201,7 @@ def configurations() -> list:
 @pytest.mark.parametrize("rung,config", configurations())
 @pytest.mark.parametrize("dtype", HALF)
 def test_hopper_rungs_are_exact(rung, config, dtype):
-    """Ragged in every direction, in both layouts of b, twice, since what a launch leaves behind serves the next one."""
+    """Ragged in every direction, in both layouts of b, twice: a launch resets its semaphores for the next one."""
     launch = operation.get("matmul").rung(rung).launch
     for m, n, k in ((1, 64, 8), (5, 200, 136), (16, 136, 1000), (130, 264, 328), (300, 520, 776), (256, 2048, 512)):
         a = integers(m, k, dtype=dtype).cuda()
@@ -227,7 +226,7 @@ def test_a_captured_graph_computes_again(rung):
         a.neg_()
         graph.replay()
         assert torch.equal(c, (a.double() @ b.double()).half())
-    assert torch.equal(ops.matmul(a, b, rung=rung), c), "launches beside the graph find their tickets"
+    assert torch.equal(ops.matmul(a, b, rung=rung), c), "launches beside the graph have their own semaphores"
 
 
 @pytest.mark.gpu
