@@ -37,7 +37,7 @@ def batched_matmul_descriptors(
     A_TRANSPOSED: tl.constexpr,
     B_TRANSPOSED: tl.constexpr,
 ):
-    """Descriptors of a: (batch, m, k) and b: (batch, k, n), transposed if TURNED, one matrix
+    """Descriptors of a: (batch, m, k) and b: (batch, k, n), transposed if TRANSPOSED, one matrix
     if SHARED; c: (batch, m, n), in boxes of half a tile.
 
     Grid: ``programs``, each of which computes every programs-th tile.

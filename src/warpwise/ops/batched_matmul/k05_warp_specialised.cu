@@ -95,7 +95,7 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
 
   sm90::warpgroup_reg_alloc<kConsumerRegisters>();
   const int warp = threadIdx.x / 32 - kProducerWarps, lane = threadIdx.x % 32;
-  const int warp_tile = warp % kTiles, k_group = warp / kTiles;  // the warp tile, and the warp's part of a k-tile
+  const int warp_tile = warp % kTiles, k_group = warp / kTiles;  // the warp tile, and the warp's steps of a k-tile
   const float* const a_lane = ring + k_group * kSteps * kPitchA + warp_tile / kTilesN * kWarpTile + lane / 4 * 4;
   const float* const b_lane =
       ring + kFloatsA + k_group * kSteps * kPitchB + warp_tile % kTilesN * kWarpTile + lane % 4 * 4;

@@ -90,7 +90,7 @@ SPEC = Spec(
         Case("many", {"batch": 37, "m": 3, "n": 5, "k": 4}),
         Case("turned_a", {"batch": 2, "m": 40, "n": 24, "k": 56}, {"transposed_a": True}),
         Case("turned_b", {"batch": 2, "m": 40, "n": 24, "k": 56}, {"transposed_b": True}),
-        Case("turned", {"batch": 2, "m": 72, "n": 24, "k": 40}, {"transposed_a": True, "transposed_b": True}),
+        Case("transposed", {"batch": 2, "m": 72, "n": 24, "k": 40}, {"transposed_a": True, "transposed_b": True}),
         Case("shared_a", {"batch": 3, "m": 24, "n": 16, "k": 40}, {"shared_a": True}),
         Case("shared_b", {"batch": 3, "m": 24, "n": 16, "k": 40}, {"shared_b": True}),
         Case("one_element", {"batch": 1, "m": 1, "n": 1, "k": 1}),

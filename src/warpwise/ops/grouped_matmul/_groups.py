@@ -1,4 +1,4 @@
-"""Device functions that find a tile's group among ends in memory, for kernels whose grid knows no group's size."""
+"""Device functions that find a tile's group from the ends in memory: the grid does not depend on the groups' sizes."""
 
 import triton.language as tl
 

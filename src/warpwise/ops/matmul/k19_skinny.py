@@ -65,7 +65,7 @@ class SkinnyConfig(SkinnyTile):
 
     @property
     def owners(self) -> int:
-        """Blocks of a cluster that each reduce and store a part of the tile's rows, in 8-row core matrices."""
+        """Blocks of a cluster that each reduce and store some of the tile's rows, in 8-row core matrices."""
         return min(self.split, self.rows // 8)
 
     @property

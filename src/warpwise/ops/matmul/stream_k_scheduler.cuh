@@ -8,8 +8,8 @@
 // boundary is moved to it, since passing partial sums costs more than the imbalance.
 //
 // splits >= 2: the first `sk_tiles` clusters own a tile each and compute its first `edge` k-tiles; the other clusters
-// compute the remainder, in splits - 1 equal parts per tile. If these are fewer than the parts, each computes parts of
-// several tiles.
+// compute the remainder, in splits - 1 equal ranges per tile. If there are fewer clusters than ranges, each computes
+// ranges of several tiles.
 struct StreamK {
   int k_tiles, sk_tiles, clusters, splits, edge;
   __device__ int begin(int worker) const {  // splits = 0

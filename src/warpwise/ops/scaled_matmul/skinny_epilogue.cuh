@@ -29,10 +29,10 @@ struct Scales {
   }
 };
 
-// own_sums = this block's part of the sums of all SPLIT blocks of a cluster. The sums are divided among OWNERS blocks,
-// to which the other blocks send theirs. `scratch`: shared memory for (SPLIT - 1) * THREADS * SUMS / OWNERS floats;
-// `sums_barrier`: an mbarrier that expects as many bytes. Sums are added in the order of ranks. False for blocks that
-// own none.
+// own_sums = the sums over all SPLIT blocks of a cluster that this block owns. The sums are divided among OWNERS
+// blocks, to which the other blocks send theirs. `scratch`: shared memory for (SPLIT - 1) * THREADS * SUMS / OWNERS
+// floats; `sums_barrier`: an mbarrier that expects as many bytes. Sums are added in the order of ranks. False for
+// blocks that own none.
 template <int SPLIT, int OWNERS, int THREADS, int SUMS>
 __device__ inline bool cluster_reduce(const float (&sums)[SUMS], float (&own_sums)[SUMS / OWNERS], unsigned scratch,
                                       unsigned sums_barrier, int rank) {

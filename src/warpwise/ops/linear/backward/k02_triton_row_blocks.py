@@ -1,6 +1,6 @@
-"""Each program processes a strip of rows, so all SMs have loads in flight; a second kernel adds the strips' sums.
+"""Each program processes a block of rows, so all SMs have loads in flight; a second kernel adds the blocks' sums.
 
-The partial sums of columns are (strips, n) float32: a few percent of the traffic of the tensors.
+The partial sums of columns are (row_blocks, n) float32: a few percent of the traffic of the tensors.
 """
 
 import math
@@ -26,9 +26,10 @@ def activation_backward_row_blocks(
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
-    """grad, before, result: (m, n); partial: (strips, n), float32. A strip is `steps` blocks of rows.
+    """grad, before, result: (m, n); partial: (row_blocks, n), float32. A row block is `steps` tiles
+    of BLOCK_M rows.
 
-    Grid: (cdiv(n, BLOCK_N), strips) programs.
+    Grid: (cdiv(n, BLOCK_N), row_blocks) programs.
     """
     columns = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)  # reduced over rows once, at the end
@@ -45,13 +46,13 @@ def activation_backward_row_blocks(
 
 
 @wt.jit
-def column_sums(partial_ptr, total_ptr, strips, n, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    """partial: (strips, n), float32; total: (n). Grid: cdiv(n, BLOCK_N)."""
+def column_sums(partial_ptr, total_ptr, row_blocks, n, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    """partial: (row_blocks, n), float32; total: (n). Grid: cdiv(n, BLOCK_N)."""
     columns = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     sums = tl.zeros((BLOCK_N,), tl.float32)
-    for first in range(0, strips, BLOCK_M):
+    for first in range(0, row_blocks, BLOCK_M):
         rows = (first + tl.arange(0, BLOCK_M)).to(tl.int64)
-        inside = (rows[:, None] < strips) & (columns[None, :] < n)
+        inside = (rows[:, None] < row_blocks) & (columns[None, :] < n)
         sums += tl.sum(tl.load(partial_ptr + rows[:, None] * n + columns[None, :], mask=inside, other=0.0), 0)
     tl.store(total_ptr + columns, sums.to(total_ptr.dtype.element_ty), mask=columns < n)
 
@@ -67,11 +68,11 @@ def launch(
     n = grad_output.shape[-1]
     m = math.prod(grad_output.shape[:-1])
     wanted = cdiv(ROW_BLOCKS_PER_SM * sm_count(grad_output), cdiv(n, COLUMNS))
-    blocks = max(1, cdiv(m, ROWS))  # of no rows one, which stores sums of 0
-    steps = cdiv(blocks, min(wanted, 65535))
-    strips = cdiv(blocks, steps)
-    partial = torch.empty((strips, n), dtype=torch.float32, device=grad_output.device)
-    activation_backward_row_blocks[(cdiv(n, COLUMNS), strips)](
+    tiles = max(1, cdiv(m, ROWS))  # of no rows one, which stores sums of 0
+    steps = cdiv(tiles, min(wanted, 65535))
+    row_blocks = cdiv(tiles, steps)
+    partial = torch.empty((row_blocks, n), dtype=torch.float32, device=grad_output.device)
+    activation_backward_row_blocks[(cdiv(n, COLUMNS), row_blocks)](
         grad_output,
         preactivation,
         result,
@@ -84,4 +85,4 @@ def launch(
         BLOCK_N=COLUMNS,
         num_warps=4,
     )
-    column_sums[(cdiv(n, 32),)](partial, bias, strips, n, BLOCK_M=32, BLOCK_N=32, num_warps=4)
+    column_sums[(cdiv(n, 32),)](partial, bias, row_blocks, n, BLOCK_M=32, BLOCK_N=32, num_warps=4)

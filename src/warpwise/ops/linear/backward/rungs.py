@@ -35,7 +35,7 @@ RUNGS = (
     make_rung(
         HERE,
         "k02_triton_row_blocks",
-        "strips of rows in Triton, partial sums added by a second kernel",
+        "blocks of rows in Triton, partial sums added by a second kernel",
         lazy_launch(f"{__package__}.k02_triton_row_blocks"),
         dtypes=KERNEL_DTYPES,
         limits=limits,
