@@ -27,7 +27,7 @@ def shared_bytes(config: GemmConfig) -> int:
 
 
 def aligned_pairs(vector: torch.Tensor) -> torch.Tensor:
-    """``vector``, or a copy if its pairs of 2-byte elements do not lie on 4 bytes."""
+    """``vector``, or a copy if it is not 4-byte aligned, for loads of two 2-byte elements."""
     return vector.clone() if vector.data_ptr() % 4 else vector
 
 

@@ -21,7 +21,7 @@ from warpwise.operation import cdiv, sm_count
 
 
 class MmaConfig(NamedTuple):
-    """A block's tile, a warp's tile, the bytes of k in a stage, pipeline stages, blocks an SM."""
+    """A block's tile, a warp's tile, the bytes of k in a stage, pipeline stages, blocks per SM."""
 
     rows: int
     columns: int
@@ -46,7 +46,7 @@ class MmaConfig(NamedTuple):
 
 
 class Operand(NamedTuple):
-    """An operand as the kernel loads it: ``stride`` elements between lines, ``word`` bytes a cp.async."""
+    """An operand as the kernel loads it: ``stride`` elements between lines, ``word`` bytes per cp.async."""
 
     matrix: torch.Tensor
     k_major: bool

@@ -18,7 +18,7 @@ RUNGS = (
     make_rung(
         HERE,
         "k01_thread_per_element",
-        "one thread an element, which adds before it stores",
+        "one thread per element, which adds before it stores",
         k01_thread_per_element.launch,
         dtypes=KERNEL_DTYPES,
         limits=_shared.grid_of_elements,

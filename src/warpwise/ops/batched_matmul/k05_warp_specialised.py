@@ -33,7 +33,7 @@ class SimtConfig(NamedTuple):
         return f"{self.rows}x{self.columns}x{self.depth}_s{self.stages}"
 
     def clocks(self, batch: int, m: int, n: int, k: int, processors: int) -> float:
-        """An estimate of the busiest SM's clocks: 128 multiply-adds a clock, and each tile's prologue and epilogue."""
+        """An estimate of the busiest SM's clocks: 128 multiply-adds per clock, prologue and epilogue."""
         tiles = cdiv(batch * cdiv(m, self.rows) * cdiv(n, self.columns), processors)
         return tiles * (self.rows * self.columns * k / 128 * self.slower + 1000)
 

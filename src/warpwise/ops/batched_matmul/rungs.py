@@ -20,7 +20,7 @@ RUNGS = (
     make_rung(
         HERE,
         "k01_naive",
-        "one thread an element, any strides",
+        "one thread per element, any strides",
         k01_naive.launch,
         dtypes=KERNEL_DTYPES,
         limits=k01_naive.limits,
@@ -57,7 +57,7 @@ RUNGS = (
     make_rung(
         HERE,
         "k05_warp_specialised",
-        "float32: two blocks an SM, each with four producer warps and four consumer warps",
+        "float32: two blocks per SM, each with four producer warps and four consumer warps",
         k05_warp_specialised.launch,
         dtypes=(torch.float32,),
         limits=k05_warp_specialised.limits,

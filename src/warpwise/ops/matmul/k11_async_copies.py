@@ -16,7 +16,7 @@ ASYNC_COPIES = cuda.load(Path(__file__).with_suffix(".cu"))
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     m, n, k = sizes(a, b)
-    # 8 x 8 sums in 256 threads, two blocks an SM; 8 x 16 in 128, three blocks, where large tiles would not fill the
+    # 8 x 8 sums in 256 threads, two blocks per SM; 8 x 16 in 128, three blocks, where large tiles would not fill the
     # GPU.
     large = cdiv(m, 128) * cdiv(n, 128) >= 2 * sm_count(a)
     rows, threads, stages, arguments = (

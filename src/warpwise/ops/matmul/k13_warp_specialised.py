@@ -44,7 +44,7 @@ class SimtConfig(NamedTuple):
         return cdiv(m, self.rows), cdiv(n, self.columns)
 
     def clocks(self, m: int, n: int, k: int, blocks: int, b_by_tma: bool, splits: int = 1) -> float:
-        """An estimate of the busiest block's clocks: 128 multiply-adds a clock, prologue, epilogue, reduction."""
+        """An estimate of the busiest block's clocks: 128 multiply-adds per clock, prologue, epilogue, reduction."""
         rows, columns = self.tiles(m, n)
         size, split_tiles = self.rows * self.columns, rows * columns % blocks if splits > 1 else 0
         clocks_per_k = size / 128 * 1.2 * (self.tma if b_by_tma else self.cp_async)

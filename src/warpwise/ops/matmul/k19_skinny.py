@@ -24,15 +24,15 @@ WIDTHS = (8, 16, 32, 64, 96, 128, 192, 256)  # rows of A: wgmma's n
 MOST_STAGES, IN_FLIGHT = 8, 21 << 20  # stages of a block, bytes in flight of all blocks
 SMALL, WIDEST = 1 << 20, 192 * 192  # elements: of a C for which small tiles are tried, of the largest tile in registers
 FORM = re.compile(r"(\d+)x(\d+)x(\d+)_s(\d+)_k(\d+)_o(\d+)(?:_c([12])x([12]))?")
-# Fitted to 320 times of 27 products on an H200. Bytes a clock of DRAM, and its latency in clocks; bytes a clock of L2,
-# and the weight of A there, which neighbouring blocks load at once; bytes a clock into an SM; the fraction of the
+# Fitted to 320 times of 27 products on an H200. Bytes per clock of DRAM, and its latency in clocks; bytes per clock of
+# L2, and the weight of A there, which neighbouring blocks load at once; bytes per clock into an SM; the fraction of the
 # resources other than the bottleneck that is not hidden.
 DRAM, LATENCY, L2, OF_A, ALL_A, INGRESS, SHOWS = 2380, 2400, 5570, 0.5, 0.14, 73, 0.14
 FULL = 160 * 1024  # bytes in flight to an SM below which loads are slower
 MANY = 32  # tiles side by side whose blocks load the same rows of A at once
 RAGGED = 1.8  # times as many lines of L2 where rows do not begin on a line
 # Clocks: to start a block and a cluster, for a stage, for an element of C; to reduce in a cluster, and its bytes a
-# clock; to reduce through global memory, and its bytes a clock.
+# clock; to reduce through global memory, and its bytes per clock.
 START, CLUSTER, STAGE, ELEMENT = 1500, 1000, 18, 0.09
 DSMEM_LATENCY, DSMEM_RATE, SEMAPHORE, REDUCE_RATE = 220, 13, 5000, 54
 

@@ -61,7 +61,7 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """k20's configurations, where its tiles multiply."""
+    """The configurations of k20 where it multiplies the copies."""
     return gemm_config.configs(a, b) if uses_k20(a) else ()
 
 
@@ -72,12 +72,12 @@ def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def uses_k20(a: torch.Tensor) -> bool:
-    """True if k20's tiles multiply the copies; few rows are k19's, and int8 is k22's."""
+    """True if k20 multiplies the copies; k19 multiplies few rows, k22 int8."""
     return a.dtype != torch.int8 and a.shape[0] > FEW_ROWS
 
 
 def rung_in_place(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """The rung that takes a, b and C's rows in place, or None if something must be copied or padded."""
+    """The rung that takes a, b and C in place, or None if an operand must be copied or C is unaligned."""
     if a.dtype == torch.int8:
         return None if k_major.limits(a, b) else "k22_warpgroups_int8"
     in_place = all(addressable_view(operand) is not None for operand in (a, b))

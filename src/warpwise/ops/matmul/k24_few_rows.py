@@ -61,7 +61,7 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """Rows as A has, and splits of K that give each SM two blocks; half and twice as many."""
+    """A tile of as many rows as A has; splits of K that give each SM two blocks, half and twice as many."""
     a, b = few_rows_first(a, b)
     m, n, k = sizes(a, b)
     rows = next((count for count in (1, 4, 8) if count >= m), 16)
@@ -73,12 +73,12 @@ def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
 
 
 def few_rows_first(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """a and b, or for one column of C their transposes: in memory it equals one row of the transposed product."""
+    """a and b; for one column of C, which is one row of C^T in memory, b^T and a^T."""
     return (b.t(), a.t()) if b.shape[1] == 1 else (a, b)
 
 
 def columns_of_tile(b: torch.Tensor, rows: int) -> tuple[bool, int, int]:
-    """True if b is column-major; bytes a load; columns of a tile."""
+    """True if b is column-major; bytes of a load; columns of a tile."""
     k, n = b.shape
     size = b.element_size()
     by_columns = b.stride(0) == 1 and b.stride(1) != 1

@@ -35,7 +35,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """k13's, and an operand that must be copied."""
+    """The limits of k13, and an operand that must be copied."""
     if not any(copies(a, b)):
         return (
             "takes operands that must be transposed or copied for TMA; k13_warp_specialised takes these where they lie"
@@ -44,7 +44,7 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """k13's, with b loaded by TMA."""
+    """The configurations of k13, with b loaded by TMA."""
     return k13.ranked(*sizes(a, b), sm_count(a), True)
 
 

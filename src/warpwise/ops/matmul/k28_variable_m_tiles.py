@@ -44,7 +44,7 @@ class VariableRows(NamedTuple):
         return cdiv(n, TILE_N) * self.tile_rows + cdiv(n, 2 * TILE_N) * self.flat
 
     def rows(self, m: int, n: int, sms: int) -> float:
-        """An estimate of the rows that the busiest SM computes, over tile_columns of TILE_N columns."""
+        """An estimate of the rows of tiles that the busiest SM computes, summed over its tiles."""
         return cdiv(self.tiles(n), sms) * (m - FLAT * self.flat) / self.tile_rows
 
 

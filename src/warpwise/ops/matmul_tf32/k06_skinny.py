@@ -71,10 +71,10 @@ class SkinnyConfig(NamedTuple):
     def clocks(self, m: int, n: int, k: int, processors: int) -> float:
         """An estimate of SM clocks: waves of blocks, each bound by DRAM, L2, the SM's ingress or wgmma.
 
-        On an H200 DRAM delivers 2700 bytes a clock, 23 to an SM; L2 5200, counting half of A, whose lines neighbours
+        On an H200 DRAM delivers 2700 bytes per clock, 23 to an SM; L2 5200, counting half of A, whose lines neighbours
         load at once; an SM receives 80. wgmma takes 2 clocks a row of A for 64 columns of a stage. A ninth of what is
         not the bottleneck is not hidden. A wave takes 8600 clocks to start and end, and its sums pass through shared
-        memory at 16 bytes a clock; partial sums in global memory take one launch more. Fitted to 500 times of 18
+        memory at 16 bytes per clock; partial sums in global memory take one launch more. Fitted to 500 times of 18
         shapes.
         """
         tiles_m, tiles_n = max(1, cdiv(m, self.rows)), max(1, cdiv(n, self.columns))
@@ -159,7 +159,7 @@ def candidates(m: int, n: int, k: int, processors: int) -> list[SkinnyConfig]:
 
 
 def stages_of(columns: int, rows: int, an_sm: int) -> int:
-    """Pipeline stages of ``an_sm`` blocks an SM. 64 KB of B in flight are enough, 80 with 128 columns or two blocks;
+    """Pipeline stages of ``an_sm`` blocks per SM. 64 KB of B in flight are enough, 80 with 128 columns or two blocks;
     with more, blocks drift apart along K."""
     enough = 5 if columns == 128 or an_sm == 2 else 8 if rows < 128 else 6
     return min(
@@ -195,7 +195,7 @@ def every_fourth(lines: torch.Tensor, box: tuple[int, int]) -> list[cuda.TensorM
 
 
 def permute_k(a: torch.Tensor) -> torch.Tensor:
-    """A in rows of whole stages, its k permuted as products with shifted rows of B need it."""
+    """A with each 32 columns permuted to the order in which k06 multiplies shifted rows of B."""
     m, k = a.shape
     result = a.new_empty((m, cdiv(k, DEPTH) * DEPTH))
     PERMUTE_K["permute_k"][cdiv(result.numel(), 256), 256](cuda.strided(a), *a.stride(), cuda.out(result), m, k)

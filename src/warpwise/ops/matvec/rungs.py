@@ -34,7 +34,7 @@ def warp_per_row(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor) -> None:
 
 
 def limits(a: torch.Tensor, x: torch.Tensor) -> str | None:
-    """A grid with a block a row, as k03 may have."""
+    """A grid with a block per row, as k03 may have."""
     return f"takes up to {MOST_BLOCKS} rows, not {a.shape[0]}" if a.shape[0] > MOST_BLOCKS else None
 
 
@@ -52,8 +52,8 @@ def rung(name: str, idea: str, launch: Any, **options: Any) -> Rung:
 
 
 RUNGS = (
-    rung("k01_thread_per_row", "one thread a row", thread_per_row),
-    rung("k02_warp_per_row", "a warp a row, coalesced", warp_per_row),
+    rung("k01_thread_per_row", "one thread per row", thread_per_row),
+    rung("k02_warp_per_row", "a warp per row, coalesced", warp_per_row),
     rung(
         "k03_rows_together",
         "16-byte loads, several rows and loads in flight",

@@ -31,7 +31,7 @@ class Fp8Config(NamedTuple):
         return 1024 + self.stages * (128 + self.columns) * 128 + 4 * 8192 + 16 * self.stages
 
     def time(self, m: int, n: int, processors: int) -> int:
-        """The relative time of a product: columns of tiles one after the other, and 16 each for loads of A."""
+        """Relative time: for each wave a tile's columns, and 16 for loads of A."""
         waves = cdiv(cdiv(m, CLUSTER_ROWS) * cdiv(n, self.columns), max(1, processors // 2))
         return waves * (self.columns + 16)
 
@@ -88,9 +88,9 @@ def launch_clusters(
     pairs, columns = cdiv(m, CLUSTER_ROWS), cdiv(n, chosen.columns)
     waves = cdiv(pairs * columns, max(1, sm_count(a) // 2))
     clusters = cdiv(pairs * columns, waves)  # the fewest that need no more waves
-    of_a, of_b = cuda.tensor_map(left, (128, 128)), cuda.tensor_map(right, (chosen.columns // 2, 128))
-    of_c, rows = (cuda.tensor_map(c, (64, 64)), None) if by_map else (of_a, cuda.out(c))
+    map_a, map_b = cuda.tensor_map(left, (128, 128)), cuda.tensor_map(right, (chosen.columns // 2, 128))
+    map_c, rows = (cuda.tensor_map(c, (64, 64)), None) if by_map else (map_a, cuda.out(c))
     flags = f"{str(by_row).lower()}, {str(by_map).lower()}"
     module[f"{kernel}<{cuda.ctype(a.dtype)}, {cuda.ctype(b.dtype)}, {flags}{arguments}>"][
         2 * clusters, 384, chosen.shared
-    ](of_a, of_b, of_c, rows, scale_a, scale_b, m, n, k, pairs, columns, 8, l2_hints(m, n, k))
+    ](map_a, map_b, map_c, rows, scale_a, scale_b, m, n, k, pairs, columns, 8, l2_hints(m, n, k))

@@ -76,7 +76,7 @@ class Fp8SkinnyConfig(SkinnyTile):
 
     @property
     def shared(self) -> int:
-        """Bytes of shared memory: alignment, the stages, 4 KiB a warpgroup, and partial sums that other blocks send."""
+        """Bytes of shared memory: alignment, stages, 4 KiB per warpgroup, and partial sums from other blocks."""
         sent = (self.split - 1) * self.groups * 64 * self.owned * 4
         behind = max(self.behind, self.groups * self.sides * 4096 + sent)
         return 1024 + self.stages * self.stage_bytes + behind
@@ -115,7 +115,7 @@ def launch(
     (m, k), n = a.shape, b.shape[1]
     left, right = k_major(a, b)
     scale_a, scale_b, by_row = contiguous_scales(scale_a, scale_b)
-    of_a, of_b = cuda.tensor_map(left, (tiles.rows, 128)), cuda.tensor_map(right, (tiles.columns, 128))
+    map_a, map_b = cuda.tensor_map(left, (tiles.rows, 128)), cuda.tensor_map(right, (tiles.columns, 128))
     across = cdiv(n, tiles.columns) * tiles.split
     down, deep = cdiv(m, tiles.rows), cdiv(k, tiles.depth)
     partials = counters = None
@@ -124,8 +124,8 @@ def launch(
         partials, counters = torch.empty(sums, dtype=torch.float32, device=c.device), semaphores(a, across * down)
     aligned = n % 8 == 0 and c.data_ptr() % 16 == 0
     SKINNY[tiles.kernel(a, b, by_row, aligned)][(across, down, tiles.outer), tiles.threads, tiles.shared](
-        of_a,
-        of_b,
+        map_a,
+        map_b,
         cuda.out(c),
         scale_a,
         scale_b,

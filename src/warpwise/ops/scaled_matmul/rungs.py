@@ -21,7 +21,7 @@ from warpwise.ops.scaled_matmul._triton import descriptor_limits, grid_of_tiles
 HERE = Path(__file__).parent
 
 RUNGS = (
-    make_rung(HERE, "k01_naive", "one thread an element", k01_naive.launch, limits=k01_naive.limits, strided=True),
+    make_rung(HERE, "k01_naive", "one thread per element", k01_naive.launch, limits=k01_naive.limits, strided=True),
     make_rung(
         HERE,
         "k02_triton_tiled",

@@ -19,7 +19,7 @@ RUNGS: tuple[Rung, ...] = (
     make_rung(
         HERE,
         "k01_naive",
-        "one thread an element, a sum over the group's rows",
+        "one thread per element, a sum over the group's rows",
         k01_naive.launch,
         dtypes=KERNEL_DTYPES,
         limits=k01_naive.limits,

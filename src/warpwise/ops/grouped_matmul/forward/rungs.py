@@ -18,7 +18,7 @@ RUNGS: tuple[Rung, ...] = (
     make_rung(
         HERE,
         "k01_naive",
-        "one thread an element, its group found by binary search",
+        "one thread per element, its group found by binary search",
         k01_naive.launch,
         dtypes=KERNEL_DTYPES,
         limits=k01_naive.limits,

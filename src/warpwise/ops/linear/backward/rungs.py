@@ -27,7 +27,7 @@ RUNGS = (
     make_rung(
         HERE,
         "k01_thread_per_column",
-        "one thread a column, gradient and sum in one pass",
+        "one thread per column, gradient and sum in one pass",
         k01_thread_per_column.launch,
         dtypes=KERNEL_DTYPES,
         limits=limits,

@@ -19,7 +19,7 @@ RUNGS = (
     make_rung(
         HERE,
         "k01_thread_per_element",
-        "one thread an element, the epilogue before its store",
+        "one thread per element, the epilogue before its store",
         k01_thread_per_element.launch,
         dtypes=KERNEL_DTYPES,
         limits=_shared.grid_of_elements,
