@@ -128,7 +128,7 @@ def measured(layer: Layer, activation: str, dtype: torch.dtype, device: torch.de
     return point
 
 
-def told(key: str, point: dict[str, Any]) -> str:
+def line(key: str, point: dict[str, Any]) -> str:
     """One line of text for a point."""
     if not point.get("right"):
         return f"{key:20} {point.get('note') or point['errors']['ours']}"
@@ -170,7 +170,7 @@ def main() -> None:
                 torch.cuda.empty_cache()
                 options.json.parent.mkdir(parents=True, exist_ok=True)
                 atomic_write(options.json, json.dumps(kept, indent=1) + "\n")
-                print(told(key, points[key]), flush=True)
+                print(line(key, points[key]), flush=True)
 
 
 if __name__ == "__main__":

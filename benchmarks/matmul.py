@@ -241,9 +241,9 @@ def page(kept: dict[str, Any]) -> str:
     points, kinds = kept["points"], list(KINDS)
     rows = ["| M × N × K | " + " | ".join(kinds) + " |", "|---" * (len(kinds) + 1) + "|"]
     for shape, sizes in SHAPES.items():
-        told = [ratio_text(kind, shape, points.get(f"{kind} {shape}", {})) for kind in kinds]
-        if any(told):
-            rows.append(f"| {' × '.join(map(str, sizes))} | {' | '.join(told)} |")
+        cells = [ratio_text(kind, shape, points.get(f"{kind} {shape}", {})) for kind in kinds]
+        if any(cells):
+            rows.append(f"| {' × '.join(map(str, sizes))} | {' | '.join(cells)} |")
     return "\n".join((f"Speed relative to cuBLAS, medians of interleaved rounds, {where(kept)}:", "", *rows))
 
 

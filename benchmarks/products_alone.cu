@@ -15,9 +15,9 @@ constexpr int kStages = 4;
 constexpr unsigned kBytesA = 128 * 64 * 2, kBytesB = 256 * 64 * 2;
 
 // a, b: at least kStages k-tiles each. c: one sum for each thread, so that no wgmma is eliminated. A block computes
-// `tiles` tiles of `slices` k-tiles each.
+// `tiles` tiles of `k_tiles` k-tiles each.
 template <class T>
-__global__ void __launch_bounds__(256, 1) products_alone(const T* a, const T* b, float* c, int tiles, int slices) {
+__global__ void __launch_bounds__(256, 1) products_alone(const T* a, const T* b, float* c, int tiles, int k_tiles) {
   extern __shared__ unsigned char raw[];
   const unsigned base = (warpwise::shared_address(raw) + 1023) & ~1023u;
   int4* const ring = reinterpret_cast<int4*>(raw + (base - warpwise::shared_address(raw)));
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(256, 1) products_alone(const T* a, const T* b,
   float d[128], total = 0;
   int stage = 0;
   for (int tile = 0; tile < tiles; ++tile) {
-    for (int s = 0; s < slices; ++s) {
+    for (int s = 0; s < k_tiles; ++s) {
       sm90::wgmma_fence();
 #pragma unroll
       for (int i = 0; i < 4; ++i) {

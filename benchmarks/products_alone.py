@@ -39,8 +39,8 @@ def alone(blocks: int, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     A remainder of k-tiles that cannot be distributed evenly is left out (``share``).
     """
     sums = torch.empty(blocks * 256, device=a.device)
-    tiles, slices = dealt(blocks, a, b)
-    MODULE["products_alone<__nv_bfloat16>"][blocks, 256, SHARED](a, b, cuda.out(sums), tiles, slices)
+    tiles, k_tiles = dealt(blocks, a, b)
+    MODULE["products_alone<__nv_bfloat16>"][blocks, 256, SHARED](a, b, cuda.out(sums), tiles, k_tiles)
     return sums
 
 
@@ -53,8 +53,8 @@ def dealt(blocks: int, a: torch.Tensor, b: torch.Tensor) -> tuple[int, int]:
 
 def share(blocks: int, a: torch.Tensor, b: torch.Tensor) -> float:
     """The fraction of the multiplications that ``alone`` does: 1 if they can be distributed evenly."""
-    each, slices = dealt(blocks, a, b)
-    return blocks * each * slices * 128 * 256 * 64 / (a.size(0) * a.size(1) * b.size(1))
+    each, k_tiles = dealt(blocks, a, b)
+    return blocks * each * k_tiles * 128 * 256 * 64 / (a.size(0) * a.size(1) * b.size(1))
 
 
 MODULE = cuda.load(Path(__file__).with_suffix(".cu"))
@@ -75,8 +75,8 @@ def main() -> None:
         blocks = {f"alone on {count} SMs": count for count in (SOME, every)}
         contestants = {
             "cuBLAS": torch.mm,
-            "k20": lambda a, b: ops.matmul(a, b, rung="k20_deferred_stores"),
-            "k28": lambda a, b: ops.matmul(a, b, rung="k28_strips"),
+            "k20": lambda a, b: ops.matmul(a, b, rung="k20_overlapped_epilogue"),
+            "k28": lambda a, b: ops.matmul(a, b, rung="k28_variable_m_tiles"),
             **{name: functools.partial(alone, count) for name, count in blocks.items()},
         }
         timings = lab.time(contestants, a, b, device=device, budget_s=options.budget, precision=0.002)
@@ -90,12 +90,12 @@ def main() -> None:
                 for name, value in faster.items()
             },
         }
-        told = ", ".join(f"{name} {duration(timing.median)}" for name, timing in timings.items())
+        times = ", ".join(f"{name} {duration(timing.median)}" for name, timing in timings.items())
         ratios = ", ".join(
             f"{name} {median:.3f} ({low:.3f}-{high:.3f})"
             for name, (median, low, high) in points[str(side)]["ratios"].items()
         )
-        print(f"{side}: {told}; x cuBLAS: {ratios}", flush=True)
+        print(f"{side}: {times}; x cuBLAS: {ratios}", flush=True)
     kept = {"place": place(device), "environment": environment(device), "points": points}
     atomic_write(options.json, json.dumps(kept, indent=1) + "\n")
 

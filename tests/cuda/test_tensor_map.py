@@ -52,7 +52,7 @@ def test_a_box_past_the_edge_reads_zeros():
     }
     """
     if torch.cuda.get_device_capability() < (9, 0):
-        pytest.skip("no copy engine")
+        pytest.skip("no TMA")
     tensor = torch.arange(1.0, 161.0, device="cuda").view(10, 16)
     out = torch.empty(8, 8, device="cuda")
     cuda.load(source)["copy"][1, 64](cuda.tensor_map(tensor, (8, 8), swizzle=0), out, 12, 5)

@@ -26,14 +26,14 @@ def test_what_is_taken():
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("a_turned", [False, True])
-@pytest.mark.parametrize("b_turned", [False, True])
+@pytest.mark.parametrize("a_transposed", [False, True])
+@pytest.mark.parametrize("b_transposed", [False, True])
 @pytest.mark.parametrize("added", [None, "row", "matrix"])
 @pytest.mark.parametrize("size", [(1000, 520, 200), (4096, 2048, 1032)])
-def test_every_layout(a_turned, b_turned, added, size):
+def test_every_layout(a_transposed, b_transposed, added, size):
     m, n, k = size
-    a = integers(k, m).t() if a_turned else integers(m, k)
-    b = integers(n, k, seed=1).t() if b_turned else integers(k, n, seed=1)
+    a = integers(k, m).t() if a_transposed else integers(m, k)
+    b = integers(n, k, seed=1).t() if b_transposed else integers(k, n, seed=1)
     c = integers(*((n,) if added == "row" else (m, n)), seed=2)
     c, a, b = (value.to("cuda", torch.bfloat16) for value in (c, a, b))
     beta = 2.0 if added else 0.0

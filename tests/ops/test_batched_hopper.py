@@ -1,5 +1,5 @@
-"""Hopper's kernels for batches, k05 and k06 of batched_matmul and k04 of grouped_matmul_backward: what they compile to and take, and
-on a GPU every tile and layout, exactly."""
+"""Hopper's kernels for batches, k05 and k06 of batched_matmul and k04 of grouped_matmul_backward: what they compile to
+and take, and on a GPU every tile and layout, exactly."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from warpwise.gemm import batched
 from warpwise.gemm import boxes as gemm_boxes
 from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.operation import tables as tuned
-from warpwise.ops.batched_matmul import _specialised
-from warpwise.ops.batched_matmul._specialised import CONFIGS, K_MAJOR, MN_MAJOR, TMA, operand
+from warpwise.ops.batched_matmul import k05_warp_specialised as k05
 from warpwise.ops.batched_matmul._tables import TABLES, describe
+from warpwise.ops.batched_matmul.k05_warp_specialised import CONFIGS, K_MAJOR, MN_MAJOR, TMA, operand
 
 OP = operation.get("batched_matmul")
 BATCHES = [(3, 64, 64, 64), (9, 512, 520, 128), (5, 300, 260, 100), (2, 1, 1, 1), (4, 129, 67, 35), (70, 136, 72, 16)]
 
 
-def template(tiling: _specialised.SimtConfig) -> str:
+def template(tiling: k05.SimtConfig) -> str:
     return f"{tiling.rows}, {tiling.columns}, {tiling.depth}, {tiling.stages}"
 
 
 def test_every_ring_fits_hopper():
     assert max(tiling.shared for tiling in CONFIGS) <= 113 * 1024
-    assert max(cut.shared for cut in batched.CONFIGS) <= HOPPER_SHARED
+    assert max(config.shared for config in batched.CONFIGS) <= HOPPER_SHARED
 
 
-def test_how_a_factor_comes():
+def test_how_an_operand_is_loaded():
     a = torch.empty(3, 8, 12)
     assert operand(a)[1:] == (K_MAJOR, 12, 96)
     assert operand(a.mT)[1:] == (TMA, 12, 96)
     assert operand(a[0].t())[1:] == (TMA, 12, 0), "one matrix for all"
     assert operand(a[:1].mT.expand(3, 12, 8))[1:] == (TMA, 12, 0)
     assert operand(torch.empty(3, 8, 13)[:, :, 1:].mT)[1:] == (MN_MAJOR, 13, 104), "lines begin anywhere"
-    assert operand(torch.empty(3, 100)[:, :97].unfold(1, 12, 12).mT).feed == TMA
-    assert operand(torch.empty(3, 101)[:, 1:].unfold(1, 12, 12).mT).feed == MN_MAJOR, "as do matrices"
+    assert operand(torch.empty(3, 100)[:, :97].unfold(1, 12, 12).mT).load == TMA
+    assert operand(torch.empty(3, 101)[:, 1:].unfold(1, 12, 12).mT).load == MN_MAJOR, "as do matrices"
     assert operand(a[:, ::2, ::2]).lines.is_contiguous(), "neighbours along neither dimension: copied"
 
 
@@ -71,7 +71,7 @@ def integers(*shape: int, dtype: torch.dtype) -> torch.Tensor:
 
 
 def layouts(batch: int, rows: int, columns: int, dtype: torch.dtype) -> list[torch.Tensor]:
-    """A factor in all the ways that it may lie: turned, shared, broadcast, lines that begin between 16 bytes."""
+    """An operand in every layout: transposed, shared, broadcast, unaligned lines."""
     return [
         integers(batch, rows, columns, dtype=dtype),
         integers(batch, columns, rows, dtype=dtype).mT,
@@ -87,7 +87,7 @@ def layouts(batch: int, rows: int, columns: int, dtype: torch.dtype) -> list[tor
     "rung,config,dtype",
     [
         *(("k05", tiling.name, torch.float32) for tiling in CONFIGS),
-        *(("k06", cut.name, torch.bfloat16) for cut in batched.CONFIGS),
+        *(("k06", config.name, torch.bfloat16) for config in batched.CONFIGS),
     ],
 )
 @pytest.mark.parametrize("batch,m,n,k", BATCHES)
@@ -97,7 +97,7 @@ def test_tiles_and_layouts(rung, config, dtype, batch, m, n, k):
         CONFIGS[0].name,
         batched.CONFIGS[0].name,
         batched.CONFIGS[1].name,
-    )  # each way of feeding is a kernel to compile
+    )  # each kind of load is a kernel to compile
     a_layouts, b_layouts = layouts(batch, m, k, dtype), layouts(batch, k, n, dtype)
     for i, a in enumerate(a_layouts if every else a_layouts[:1]):
         for j, b in enumerate(b_layouts if every else b_layouts[:2]):
@@ -110,7 +110,7 @@ def test_tiles_and_layouts(rung, config, dtype, batch, m, n, k):
 @pytest.mark.gpu
 @pytest.mark.parametrize("rung,dtype", [("k05", torch.float32), ("k06", torch.float16)])
 def test_infinity_stays_in_its_row_and_matrix(rung, dtype):
-    """Zeros that pad a slice must not meet an infinity, nor a matrix its neighbour's."""
+    """Zeros that pad a k-tile must not be multiplied by an infinity, also not by a neighbouring matrix's."""
     a, b = (torch.ones(3, size, 8, device="cuda", dtype=dtype) for size in (5, 8))
     a[1, 1, 6] = float("inf")
     product = ops.batched_matmul(a, b, rung=rung)
@@ -120,7 +120,7 @@ def test_infinity_stays_in_its_row_and_matrix(rung, dtype):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("config", [cut.name for cut in batched.CONFIGS if not cut.whole])
+@pytest.mark.parametrize("config", [config.name for config in batched.CONFIGS if not config.whole])
 @pytest.mark.parametrize(
     "k,n,ends",
     [
@@ -145,7 +145,7 @@ def test_kinds_of_batches():
     a, b = torch.empty(3, 8, 16), torch.empty(3, 16, 24)
     assert describe(a, b) == ("nn", {"batch": 3, "m": 8, "n": 24, "k": 16})
     assert describe(b.mT, a.mT) == ("tt", {"batch": 3, "m": 24, "n": 8, "k": 16})
-    assert describe(a, b[0])[0] == "nn", "a factor that the batch shares lies as it does"
+    assert describe(a, b[0])[0] == "nn", "a broadcast operand has its own layout"
     assert describe(a[:, :, :15], b[:, :15])[0] == "nn", "lines begin on 16 bytes whatever they hold"
     assert describe(torch.empty(3, 8, 15), b[:, :15])[0] == "nn unaligned"
     assert describe(torch.empty(3, 8 * 16 + 1)[:, 1:].unflatten(1, (8, 16)), b)[0] == "nn unaligned", (

@@ -1,4 +1,4 @@
-"""batched_matmul beyond its cases: strides of every kind without copies, shared factors, limits, configurations."""
+"""batched_matmul beyond its cases: any strides without copies, broadcast operands, limits, configurations."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def exact(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     m=st.integers(1, 140),
     n=st.integers(1, 140),
     k=st.integers(1, 70),
-    a_turned=st.booleans(),
-    b_turned=st.booleans(),
+    a_transposed=st.booleans(),
+    b_transposed=st.booleans(),
     rung=st.sampled_from(["k02", "k03"]),
 )
-def test_any_size_and_orientation(batch, m, n, k, a_turned, b_turned, rung):
-    same_at(batch, m, n, k, a_turned, b_turned, rung, torch.float16)
+def test_any_size_and_layout(batch, m, n, k, a_transposed, b_transposed, rung):
+    same_at(batch, m, n, k, a_transposed, b_transposed, rung, torch.float16)
 
 
-def same_at(batch, m, n, k, a_turned, b_turned, rung, dtype):
-    a = integers(batch, k, m, dtype=dtype).mT if a_turned else integers(batch, m, k, dtype=dtype)
-    b = integers(batch, n, k, seed=1, dtype=dtype).mT if b_turned else integers(batch, k, n, seed=1, dtype=dtype)
+def same_at(batch, m, n, k, a_transposed, b_transposed, rung, dtype):
+    a = integers(batch, k, m, dtype=dtype).mT if a_transposed else integers(batch, m, k, dtype=dtype)
+    b = integers(batch, n, k, seed=1, dtype=dtype).mT if b_transposed else integers(batch, k, n, seed=1, dtype=dtype)
     assert torch.equal(ops.batched_matmul(a, b, rung=rung), exact(a, b))
 
 
@@ -51,24 +51,24 @@ def same_at(batch, m, n, k, a_turned, b_turned, rung, dtype):
     m=st.integers(1, 140),
     n=st.integers(1, 140),
     k=st.integers(1, 70),
-    a_turned=st.booleans(),
-    b_turned=st.booleans(),
+    a_transposed=st.booleans(),
+    b_transposed=st.booleans(),
     rung=st.sampled_from(["k01", "k02", "k03"]),
 )
-def test_any_size_and_orientation_in_float32(batch, m, n, k, a_turned, b_turned, rung):
-    same_at(batch, m, n, k, a_turned, b_turned, rung, torch.float32)
+def test_any_size_and_layout_in_float32(batch, m, n, k, a_transposed, b_transposed, rung):
+    same_at(batch, m, n, k, a_transposed, b_transposed, rung, torch.float32)
 
 
-@pytest.mark.parametrize("a_turned", [False, True])
-@pytest.mark.parametrize("b_turned", [False, True])
-def test_whole_quads_in_every_orientation(a_turned, b_turned):
+@pytest.mark.parametrize("a_transposed", [False, True])
+@pytest.mark.parametrize("b_transposed", [False, True])
+def test_aligned_sizes_in_every_layout(a_transposed, b_transposed):
     """Sizes in fours take 16-byte loads, each along memory's order."""
-    same_at(2, 136, 264, 72, a_turned, b_turned, "k02", torch.float32)
+    same_at(2, 136, 264, 72, a_transposed, b_transposed, "k02", torch.float32)
 
 
 @pytest.mark.parametrize("rung", RUNGS)
-def test_views_are_taken_as_they_lie(rung, monkeypatch):
-    """Heads cut from one projection, every second matrix, a broadcast batch: no rung asks for a copy."""
+def test_views_are_read_in_place(rung, monkeypatch):
+    """Heads of one projection, every second matrix, a broadcast batch: no rung copies."""
     monkeypatch.setattr(torch.Tensor, "contiguous", lambda self: pytest.fail("copied"))
     heads = integers(2, 24, 3 * 32)  # (batch, tokens, 3 heads of 32)
     queries = heads.unflatten(2, (3, 32))[:, :, 1]
@@ -80,7 +80,7 @@ def test_views_are_taken_as_they_lie(rung, monkeypatch):
 
 
 @pytest.mark.parametrize("rung", RUNGS)
-def test_a_factor_of_two_dimensions_serves_every_product(rung):
+def test_a_two_dimensional_operand_is_broadcast(rung):
     a, b = integers(70, 72).t()[:, :40], integers(3, 40, 24, seed=1)
     assert torch.equal(ops.batched_matmul(a, b, rung=rung), exact(a, b))
     a, b = integers(3, 17, 40), integers(24, 40, seed=1).t()
@@ -100,7 +100,7 @@ def test_infinity_and_nan_spread_along_their_row_only(rung):
 
 
 def test_a_mask_of_stray_rows_is_not_needed_where_matrices_touch():
-    """A box reaches past its matrix into the next one, unless the descriptor knows the batch as a dimension."""
+    """A box would reach past its matrix into the next one if the descriptor had no batch dimension."""
     a, b = integers(4, 70, 40), integers(4, 40, 72, seed=1)
     assert torch.equal(ops.batched_matmul(a, b, rung="k04"), exact(a, b))
 
@@ -108,7 +108,10 @@ def test_a_mask_of_stray_rows_is_not_needed_where_matrices_touch():
 @pytest.mark.parametrize("sm_count", [1, 1000])
 @pytest.mark.parametrize("rung", ["k02", "k03", "k04"])
 def test_large_and_small_tiles(rung, sm_count, monkeypatch):
-    monkeypatch.setattr(rungs, "sm_count", lambda tensor: sm_count)
+    from warpwise.ops.batched_matmul import _triton, k02_block_tile, k03_triton_tiled
+
+    for module in (_triton, k02_block_tile, k03_triton_tiled):
+        monkeypatch.setattr(module, "sm_count", lambda tensor: sm_count)
     a, b = integers(2, 130, 40), integers(2, 40, 136, seed=1)
     assert torch.equal(ops.batched_matmul(a, b, rung=rung), exact(a, b))
 
@@ -120,7 +123,8 @@ def test_every_configuration(config):
 
 
 def test_the_own_choice_fills_the_gpu():
-    """On 132 SMs: large tiles where there are many, small ones where few would leave SMs idle, two programs for short sums."""
+    """On 132 SMs: large tiles where there are many, small ones where few would leave SMs idle, two programs for short
+    sums."""
     assert gemm_boxes.ranked(64, 2048, 2048, 128, 132)[0] == "128x128x64_s3_w4"
     assert gemm_boxes.ranked(16, 1024, 1024, 1024, 132)[0] == "128x256x64_s4_w8"
     assert gemm_boxes.ranked(1, 512, 512, 4096, 132)[0].startswith("64x64")
@@ -134,7 +138,7 @@ def test_half_precision_is_accumulated_in_float32():
 
 
 @pytest.mark.parametrize("shared", ["a", "b"])
-def test_gradients_of_shared_factors_sum_over_the_batch(shared):
+def test_gradients_of_broadcast_operands_are_summed_over_the_batch(shared):
     a, b = torch.randn(3, 4, 5, dtype=torch.float64), torch.randn(3, 5, 2, dtype=torch.float64)
     a, b = (a[0] if shared == "a" else a).requires_grad_(), (b[0] if shared == "b" else b).requires_grad_()
     assert torch.autograd.gradcheck(ops.batched_matmul, (a, b))
@@ -146,7 +150,7 @@ def test_autocast_takes_low_precision():
         assert ops.batched_matmul(torch.ones(2, 2, 3), torch.ones(3, 2)).dtype == torch.bfloat16
 
 
-def test_cost_counts_a_shared_factor_once():
+def test_cost_counts_a_broadcast_operand_once():
     a, b = torch.empty(4, 2, 3), torch.empty(3, 5)
     assert spec.cost(a, b).bytes == 4 * (4 * 2 * 3 + 3 * 5 + 4 * 2 * 5)
     assert spec.cost(a, b.expand(4, 3, 5)) == spec.cost(a, b)

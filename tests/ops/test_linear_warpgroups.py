@@ -12,9 +12,9 @@ from warpwise.operation import tables as tuned
 from warpwise.ops.linear import spec
 
 LINEAR = operation.get("linear")
-CUTS = [cut for cut in gemm_config.CONFIGS if cut.warpgroups <= 2]
+GEMM_CONFIGS = [config for config in gemm_config.CONFIGS if config.warpgroups <= 2]
 # An orientation changes two bits of an instruction: all for the largest tile alone.
-CONFIGS = [cut.name for cut in CUTS]
+CONFIGS = [config.name for config in GEMM_CONFIGS]
 TRIED = [(config, False) for config in CONFIGS] + [(CONFIGS[0], True)]
 
 
@@ -30,16 +30,16 @@ COMPILED = [
     f"__half, {LARGE}, false, false, 2, false, true",
     f"__nv_bfloat16, {LARGE}, true, true, 1, true, false",
     *(
-        f"__nv_bfloat16, {', '.join(map(str, (cut.rows, cut.columns, *cut.groups, cut.stages, *cut.cluster)))}, "
+        f"__nv_bfloat16, {', '.join(map(str, (config.rows, config.columns, *config.groups, config.stages, *config.cluster)))}, "
         "false, true, 2, true, true"
-        for cut in CUTS
+        for config in GEMM_CONFIGS
     ),
 ]
 
 
-@pytest.mark.parametrize("cut", CUTS, ids=lambda cut: cut.name)
-def test_there_is_room_for_vectors_and_barriers(cut):
-    assert epilogue.shared_bytes(cut) <= 227 * 1024
+@pytest.mark.parametrize("config", GEMM_CONFIGS, ids=lambda config: config.name)
+def test_vectors_and_barriers_fit_shared_memory(config):
+    assert epilogue.shared_bytes(config) <= 227 * 1024
 
 
 def test_configurations():
@@ -55,7 +55,7 @@ def test_how_it_is_launched(monkeypatch):
     assert plan.parameters == "__half, 128, 256, 2, 1, 4, 2, 1, true, false"
     assert plan.maps[:2] == (((64, 300), (300, 1), (64, 64)), ((512, 64), (64, 1), (64, 64)))
     assert plan.maps[2:] == (((300, 512), (512, 1), (64, 64)),) * 3, "y stands for what there is not"
-    assert plan.launch == (2, 384, epilogue.shared_bytes(CUTS[0])), "one SM: as many rounds as there are tiles"
+    assert plan.launch == (2, 384, epilogue.shared_bytes(GEMM_CONFIGS[0])), "one SM: as many waves as there are tiles"
     assert plan.tiles[:2] == (2, 2)
 
 
@@ -99,15 +99,15 @@ def test_vectors_lie_on_pairs():
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("config,turned", TRIED)
+@pytest.mark.parametrize("config,transposed", TRIED)
 @pytest.mark.parametrize("extras", ["", "residual", "keep", "residual keep"])
-def test_every_epilogue_exactly(config, turned, extras):
-    """Ragged edges, several tiles a block, fewer slices than what happens between them, and many more."""
+def test_every_epilogue_exactly(config, transposed, extras):
+    """Ragged edges, several tiles per block, fewer k-tiles than interleaved steps, and many more."""
     for number, (m, n, k) in enumerate(
         ((8, 8, 8), (130, 264, 200), (1000, 520, 1032), (3000, 5000, 72), (1024, 4096, 1416))
     ):
-        x = integers(k, m // 8 * 8).t() if turned and number % 2 else integers(m, k)
-        w = integers(k, n, seed=1).t() if turned and number // 2 % 2 else integers(n, k, seed=1)
+        x = integers(k, m // 8 * 8).t() if transposed and number % 2 else integers(m, k)
+        w = integers(k, n, seed=1).t() if transposed and number // 2 % 2 else integers(n, k, seed=1)
         m = x.shape[0]
         bias, scale = integers(n, seed=2), integers(m, seed=3)
         residual = integers(m, n, seed=4) if "residual" in extras else None

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpwise import operation, ops
-from warpwise.ops.matmul import _c, _simt, _triton, rungs, spec
+from warpwise.ops.matmul import _c_library, k09_warp_tile, rungs, spec
 
 FEW = settings(max_examples=12, deadline=None, derandomize=True)
 RUNGS = [rung.name for rung in rungs.RUNGS if "cpu" in rung.devices and torch.float32 in (rung.dtypes or ())]
@@ -37,7 +37,7 @@ def test_tiles_at_any_size_and_alignment(m, n, k, shift, rung):
 
 
 @pytest.mark.parametrize("rung", RUNGS)
-def test_transposed_and_broadcast_factors(rung):
+def test_transposed_and_broadcast_operands(rung):
     a, b = integers(9, 20), integers(12, 9, seed=1)
     assert torch.equal(ops.matmul(a.t(), b.t(), rung=rung), a.t() @ b.t())
     rows, columns = a[:1].expand(9, 20), b[:1].expand(20, 9)
@@ -50,7 +50,7 @@ def test_an_empty_sum_is_zero(rung):
     assert torch.equal(product, torch.zeros(3, 5))
 
 
-@pytest.mark.parametrize("rung", [name for name in RUNGS if name != "k21_split_bfloat16"])  # infinity has no parts
+@pytest.mark.parametrize("rung", [name for name in RUNGS if name != "k21_bf16x3"])  # infinity has no parts
 def test_infinity_and_nan_spread_along_their_row_only(rung):
     """Zeros that pad a tile must not meet an infinity: 0 * inf is NaN."""
     a, b = torch.ones(5, 7), torch.ones(7, 6)
@@ -63,7 +63,7 @@ def test_infinity_and_nan_spread_along_their_row_only(rung):
 
 @pytest.mark.parametrize("sm_count", [1, 1000])
 def test_both_sizes_of_the_warp_tile(sm_count, monkeypatch):
-    monkeypatch.setattr(_simt, "sm_count", lambda tensor: sm_count)
+    monkeypatch.setattr(k09_warp_tile, "sm_count", lambda tensor: sm_count)
     for m, n, k in ((129, 132, 36), (70, 131, 17)):
         a, b = integers(m, k), integers(k, n, seed=1)
         assert torch.equal(ops.matmul(a, b, rung="k09"), a @ b)
@@ -71,7 +71,9 @@ def test_both_sizes_of_the_warp_tile(sm_count, monkeypatch):
 
 @pytest.mark.parametrize("room", [0, 227 * 1024])
 def test_both_sizes_of_the_triton_tile(room, monkeypatch):
-    monkeypatch.setattr(_triton, "shared_bytes", lambda tensor: room)
+    from warpwise.ops.matmul import k10_triton_tiled
+
+    monkeypatch.setattr(k10_triton_tiled, "shared_bytes", lambda tensor: room)
     a, b = integers(130, 70, dtype=torch.bfloat16), integers(70, 257, seed=1, dtype=torch.bfloat16)
     torch.testing.assert_close(ops.matmul(a, b, rung="k10"), a @ b, rtol=0, atol=0)
 
@@ -124,19 +126,19 @@ def test_autocast_takes_low_precision():
 def test_without_a_c_compiler(monkeypatch):
     monkeypatch.setenv("CC", "no-such-compiler")
     with pytest.raises(RuntimeError, match="no C compiler: looked for no-such-compiler on PATH; install gcc or clang"):
-        _c.compiler()
+        _c_library.compiler()
 
 
 def test_c_that_does_not_compile(tmp_path):
     source = tmp_path / "broken.c"
     source.write_text("int broken(void) { return missing; }\n")
     with pytest.raises(RuntimeError, match=r"cannot build broken\.c:\n[\s\S]*missing"):
-        _c.library(source)
+        _c_library.library(source)
 
 
 @pytest.mark.gpu
 def test_eager_is_exact_whatever_tf32_says():
-    """The opponent under TF32 would err by 2^-11 a factor, hundreds of times more than float32."""
+    """The opponent under TF32 would have an error of 2^-11 per operand, hundreds of times more than float32."""
     a, b = (torch.randn(512, 512, device="cuda", generator=torch.Generator("cuda").manual_seed(s)) for s in (0, 1))
     settings_before = torch.backends.cuda.matmul.fp32_precision
     torch.backends.cuda.matmul.fp32_precision = "tf32"

@@ -1,4 +1,4 @@
-"""matmul on the tensor cores as Ampere feeds them: every tile, layout and alignment exactly, registers, bank conflicts."""
+"""matmul by wmma and mma.sync: every tile, layout and alignment exactly, registers, bank conflicts."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from warpwise import operation, ops
 from warpwise.gemm import mma_sync as mma
 from warpwise.lab.explain import explain_rung
 from warpwise.operation import Case
-from warpwise.ops.matmul import _ampere
-from warpwise.ops.matmul_tf32 import rungs as rungs_tf32
+from warpwise.ops.matmul import k14_wmma, k15_mma_sync
+from warpwise.ops.matmul_tf32 import k02_mma_sync as k02_tf32
 
 DTYPES = (torch.bfloat16, torch.float16, torch.int8)
 WIDTHS = (torch.bfloat16, torch.int8)  # float16's kernels differ from bfloat16's in the names of two instructions
@@ -62,23 +62,25 @@ def test_any_size_alignment_and_layout(m, n, k, shift, gap, transposed, dtype):
     assert torch.equal(ops.matmul(a, b, rung="k15"), product(a, b))
 
 
-@pytest.mark.parametrize("tiling,turned,dtype", combinations(_ampere.CONFIGS, (False, True), WIDTHS, names=[NAMED]))
-def test_every_tile(tiling, turned, dtype):
-    """More tiles than blocks, so that slices of the next tile arrive while one leaves; ragged at each edge."""
-    a, b = laid(264, 152, dtype, 0, turned, 0, 8), laid(152, 272, dtype, 1, turned, 0, 8)
+@pytest.mark.parametrize(
+    "tiling,transposed,dtype", combinations(k15_mma_sync.CONFIGS, (False, True), WIDTHS, names=[NAMED])
+)
+def test_every_tile(tiling, transposed, dtype):
+    """More tiles than blocks: k-tiles of the next tile are loaded during an epilogue; ragged at each edge."""
+    a, b = laid(264, 152, dtype, 0, transposed, 0, 8), laid(152, 272, dtype, 1, transposed, 0, 8)
     assert torch.equal(ops.matmul(a, b, rung=f"k15@{tiling.name(dtype)}"), product(a, b))
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True)])
-@pytest.mark.parametrize("tiling", _ampere.CONFIGS, ids=lambda tiling: tiling.name(torch.bfloat16))
+@pytest.mark.parametrize("tiling", k15_mma_sync.CONFIGS, ids=lambda tiling: tiling.name(torch.bfloat16))
 def test_every_tile_on_the_gpu(tiling, transposed, dtype):
-    """Some 45 tiles of the largest for each SM: the ring of slices goes round across many of them."""
+    """About 45 of the largest tiles for each SM: the pipeline continues across many tiles."""
     m, n, k = 12_000, 16_000, 520
     a, b = (
-        laid(rows, columns, dtype, seed, turned, 0, 8).cuda()
-        for rows, columns, seed, turned in ((m, k, 0, transposed[0]), (k, n, 1, transposed[1]))
+        laid(rows, columns, dtype, seed, is_transposed, 0, 8).cuda()
+        for rows, columns, seed, is_transposed in ((m, k, 0, transposed[0]), (k, n, 1, transposed[1]))
     )
     assert torch.equal(ops.matmul(a, b, rung=f"k15@{tiling.name(dtype)}"), product(a, b))
 
@@ -86,19 +88,19 @@ def test_every_tile_on_the_gpu(tiling, transposed, dtype):
 def test_configurations_are_those_that_fit():
     a = torch.empty(4, 4, dtype=torch.bfloat16)
     names = operation.get("matmul").rung("k15").configs(a, a)
-    assert len(set(names)) == len(_ampere.CONFIGS)
+    assert len(set(names)) == len(k15_mma_sync.CONFIGS)
     assert names[0] == "64x64x32_w32x32_s4", "a small product on a CPU"
     assert "128x256x128_w64x64_s4" in operation.get("matmul").rung("k15").configs(a.char(), a.char())
 
 
-def test_a_factor_without_a_dense_dimension_is_copied():
+def test_an_operand_without_a_contiguous_dimension_is_copied():
     a = integers(20, 60, torch.bfloat16)[::2, ::2]
     found = mma.operand(a, 1)
     assert (found.matrix.is_contiguous(), found.k_major, found.stride) == (True, True, 30)
     assert torch.equal(ops.matmul(a, a.t(), rung="k15"), product(a, a.t()))
 
 
-def test_lines_are_walked_as_they_lie():
+def test_lines_are_read_in_place():
     matrix = torch.empty(6, 16, dtype=torch.float16)
     assert mma.operand(matrix, 1)[1:] == (True, 16, 16)
     assert mma.operand(matrix.t(), 1)[1:] == (False, 16, 16)
@@ -115,7 +117,7 @@ def test_lines_are_walked_as_they_lie():
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("large", [False, True])
 def test_both_sizes_of_wmma(dtype, large, monkeypatch):
-    monkeypatch.setattr(_ampere, "fills_gpu", lambda a, tiles: large)
+    monkeypatch.setattr(k14_wmma, "fills_gpu", lambda a, tiles: large)
     for m, n, k in ((129, 144, 80), (70, 131, 17)):
         a, b = integers(m, k, dtype), integers(k, n, dtype, seed=1)
         assert torch.equal(ops.matmul(a, b, rung="k14"), product(a, b))
@@ -130,14 +132,16 @@ def test_both_sizes_of_wmma(dtype, large, monkeypatch):
         names=[lambda kind: f"{kind[0]}-{kind[1]}", str, lambda place: "smallest" if place else "largest"],
     ),
 )
-def test_the_machine_code_meets_no_bank_twice(kind, transposed, place):
-    """Executed and counted: copies into swizzled slices and fragments out of them; the products are the emulator's."""
+def test_the_machine_code_has_no_bank_conflicts(kind, transposed, place):
+    """Copies to swizzled k-tiles and loads of fragments, executed and counted; results equal the emulator's."""
     op, dtype = kind
-    found, tilings = operation.get(op), {"matmul": _ampere.CONFIGS, "matmul_tf32": rungs_tf32.CONFIGS}[op]
+    found, tilings = operation.get(op), {"matmul": k15_mma_sync.CONFIGS, "matmul_tf32": k02_tf32.CONFIGS}[op]
 
     def inputs(case, dtype, device, seed):
         a, b = found.spec.arguments(case, dtype, device, seed)
-        return {name: x.t() if turned else x for name, x, turned in zip("ab", (a, b), transposed, strict=True)}
+        return {
+            name: x.t() if is_transposed else x for name, x, is_transposed in zip("ab", (a, b), transposed, strict=True)
+        }
 
     op = replace(found, spec=replace(found.spec, inputs=inputs))
     rung = op.rung("mma_sync").at(tilings[place].name(dtype))

@@ -139,7 +139,7 @@ def test_an_empty_sum_is_zero_on_the_gpu(rung, dtype):
 
 
 def misaligned(rung: Rung, dtype: torch.dtype, device: str) -> None:
-    """Each factor in turn, and both, begin one element late; what a rung takes, it must get right."""
+    """Each operand, and both, begin at an odd element; a rung that takes them must be right."""
     a, b = integers(48, 64, dtype, 0, device), integers(64, 80, dtype, 1, device)
     truth = exact(a, b)
     for first, second in ((shifted(a), b), (a, shifted(b)), (shifted(a), shifted(b))):
@@ -170,10 +170,10 @@ def test_the_choice_takes_any_offset_and_layout(dtype):
     """Whatever is chosen for one address is right for another, aligned or not, strided or not."""
     a, b = integers(256, 512, dtype, 0, "cuda"), integers(512, 384, dtype, 1, "cuda")
     truth = exact(a, b)
-    turned = [matrix.t().contiguous().t() for matrix in (a, b)]
+    transposed = [matrix.t().contiguous().t() for matrix in (a, b)]
     wide = [torch.stack([matrix, matrix], 2)[:, :, 0] for matrix in (a, b)]
-    for first in (a, shifted(a), turned[0], wide[0]):
-        for second in (b, shifted(b), turned[1], wide[1]):
+    for first in (a, shifted(a), transposed[0], wide[0]):
+        for second in (b, shifted(b), transposed[1], wide[1]):
             assert torch.equal(ops.matmul(first, second), truth), (
                 f"{first.stride()} {second.stride()} {operation.chosen(operation.get('matmul'), first, second)}"
             )
@@ -214,7 +214,7 @@ def large(which: str, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("rung, dtype", sorted([*FIRST, *CHOSEN], key=lambda case: str(case.values[1])))
 @pytest.mark.parametrize("which", LARGE)
 def test_more_than_two_billion_elements(rung, dtype, which):
-    """Offsets past 2^31, in each matrix in turn: right to the last row, or refused."""
+    """Offsets past 2^31, in one matrix after another: right to the last row, or refused."""
     if torch.cuda.get_device_properties(0).total_memory < 60 * 2**30:
         pytest.skip("needs a GPU of 60 GiB")
     a, b = large(which, dtype)

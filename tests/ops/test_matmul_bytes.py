@@ -1,4 +1,4 @@
-"""matmul of int8 and of TF32 on Hopper: how factors are turned, what is taken as it lies, what is refused."""
+"""matmul of int8 and of TF32 on Hopper: transposed operands, operands read in place, refused arguments."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def drawn(rows: int, columns: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("rows,columns", [(4, 4), (128, 128), (132, 260), (272, 36), (16, 300)])
-def test_bytes_are_turned(rows, columns):
+def test_bytes_are_transposed(rows, columns):
     matrix = drawn(rows, columns)
     assert torch.equal(k_major.transposed(matrix), matrix.t())
 
 
 @pytest.mark.parametrize("rows,columns", [(1, 1), (32, 32), (33, 70), (100, 7)])
-def test_words_are_turned(rows, columns):
+def test_words_are_transposed(rows, columns):
     matrix = torch.randn(rows, columns, generator=torch.Generator().manual_seed(0))
     assert torch.equal(k_major.transposed(matrix), matrix.t())
 
@@ -33,7 +33,7 @@ def test_what_lies_along_k_is_not_copied():
     assert torch.equal(across, matrix.t())
     gaps = drawn(16, 64)[:, ::2]
     assert torch.equal(k_major.k_major(gaps), gaps)
-    odd = drawn(16, 6)  # rows of 6 bytes are no words, as those that are turned are read
+    odd = drawn(16, 6)  # rows of 6 bytes: the transposing kernel reads words of 4
     assert torch.equal(k_major.k_major(odd.t()), odd.t())
     shifted = drawn(1, 513)[0, 1:].view(16, 32)
     assert k_major.k_major(shifted).data_ptr() % 16 == 0

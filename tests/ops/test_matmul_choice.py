@@ -1,4 +1,4 @@
-"""What matmul chooses, and how it is asked: kinds of arguments, the shipped tables, words."""
+"""What matmul chooses: kinds of arguments, the shipped tables, the text of a choice."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_chosen_on_a_cpu():
         operation.chosen(OP, torch.ones(2, 3), torch.ones(2, 3))
 
 
-def test_a_device_can_be_asked_for_that_is_not_here(tmp_path, monkeypatch):
+def test_the_choice_for_another_device(tmp_path, monkeypatch):
     monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
     device = Device("A GPU", "sm_99", 7)
     a, b = torch.empty(1024, 1024), torch.empty(1024, 1024)
@@ -70,7 +70,7 @@ def test_a_device_can_be_asked_for_that_is_not_here(tmp_path, monkeypatch):
     half = TunedPoint("bfloat16", "nn", sizes, TORCH, 1e-4, "", None, 2 * 1024**3)
     Table("matmul", device, (point, half)).save(TABLES.user_file(device))
     found = operation.chosen(OP, a.half(), b.half(), device=device)
-    assert (found.name, found.source) == (None, "user's table, bfloat16"), "float16 goes by its kin"
+    assert (found.name, found.source) == (None, "user's table, bfloat16"), "float16 uses bfloat16's points"
     tuned.reload()
 
 

@@ -1,4 +1,4 @@
-"""matmul's k16: every orientation without copies, every configuration, what the copy engine cannot address."""
+"""matmul's k16: every layout without copies, every configuration, what TMA cannot address."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 
 from warpwise import operation, ops
 from warpwise.gemm import boxes as gemm_boxes
-from warpwise.ops.matmul import _descriptors
+from warpwise.ops.matmul import _triton
 
 OP = operation.get("matmul")
 RUNG = OP.rung("k16")
@@ -28,17 +28,18 @@ def test_every_configuration(config):
     assert torch.equal(ops.matmul(a, b, rung=f"k16@{config}"), exact(a, b))
 
 
-@pytest.mark.parametrize("a_turned", [False, True])
-@pytest.mark.parametrize("b_turned", [False, True])
-def test_any_orientation_without_copies(a_turned, b_turned, monkeypatch):
+@pytest.mark.parametrize("a_transposed", [False, True])
+@pytest.mark.parametrize("b_transposed", [False, True])
+def test_any_layout_without_copies(a_transposed, b_transposed, monkeypatch):
     monkeypatch.setattr(torch.Tensor, "contiguous", lambda self: pytest.fail("copied"))
-    a = integers(72, 136).t() if a_turned else integers(136, 80)[:, 8:]
-    b = integers(264, 72, seed=1).t() if b_turned else integers(80, 264, seed=1)[:72]
+    a = integers(72, 136).t() if a_transposed else integers(136, 80)[:, 8:]
+    b = integers(264, 72, seed=1).t() if b_transposed else integers(80, 264, seed=1)[:72]
     assert torch.equal(ops.matmul(a, b, rung="k16"), exact(a, b))
 
 
 def test_programs_that_take_several_tiles(monkeypatch):
-    """A grid as large as the GPU, here of one SM, walks all tiles; the last group of tile rows is lower than the others."""
+    """A grid as large as the GPU, here of one SM, walks all tiles; the last group of tile rows is lower than the
+    others."""
     monkeypatch.setattr(gemm_boxes, "sm_count", lambda tensor: 1)
     a, b = integers(9 * 64 + 8, 40), integers(40, 200, seed=1)
     assert torch.equal(ops.matmul(a, b, rung="k16@64x64x64_s4_w4"), exact(a, b))
@@ -54,16 +55,16 @@ def test_infinity_and_nan_spread_along_their_row_only():
 
 
 def test_the_large_tile_comes_with_three_stages(monkeypatch):
-    monkeypatch.setattr(_descriptors, "sm_count", lambda tensor: 132)
+    monkeypatch.setattr(_triton, "sm_count", lambda tensor: 132)
     row = torch.empty(1, 1, dtype=torch.half)
     large = row.expand(8192, 8192)
-    found = _descriptors.configs(large, large)
+    found = _triton.descriptors_configs(large, large)
     assert found[0] == "128x256x64_s3_w8"
     assert sorted(found) == sorted(tile.name for tile in gemm_boxes.TILES)
-    assert _descriptors.configs(row.expand(512, 4096), row.expand(4096, 512))[0] == "64x64x64_s4_w4"
+    assert _triton.descriptors_configs(row.expand(512, 4096), row.expand(4096, 512))[0] == "64x64x64_s4_w4"
 
 
-def test_what_the_copy_engine_cannot_address_is_refused():
+def test_what_tma_cannot_address_is_refused():
     a, b = integers(8, 16), integers(16, 8)
     assert OP.refusal(RUNG, a, b) is None
     assert "takes n in multiples of 8, so that rows of C begin on 16 bytes, not 7" in RUNG.limits(a, b[:, :7])

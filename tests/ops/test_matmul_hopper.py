@@ -1,4 +1,4 @@
-"""k20_deferred_stores: what it compiles to, which tile it takes, and every orientation exactly."""
+"""k20_overlapped_epilogue: what it compiles to, which tile it takes, and every orientation exactly."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ RUNG = operation.get("matmul").rung("k20")
 LAYOUTS = [(a, b) for a in (False, True) for b in (False, True)]
 
 
-def integers(rows: int, columns: int, turned: bool, seed: int, device: str = "cpu", dtype=torch.bfloat16):
-    """Small integers, whose sums over k up to 256 are exact in every dtype; ``turned`` lies transposed in memory."""
+def integers(rows: int, columns: int, transposed: bool, seed: int, device: str = "cpu", dtype=torch.bfloat16):
+    """Small integers, whose sums over k up to 256 are exact in every dtype; ``transposed``: column-major in memory."""
     generator = torch.Generator(device).manual_seed(seed)
-    shape = (columns, rows) if turned else (rows, columns)
+    shape = (columns, rows) if transposed else (rows, columns)
     made = torch.randint(-1, 2, shape, generator=generator, device=device).to(dtype)
-    return made.t() if turned else made
+    return made.t() if transposed else made
 
 
 # An orientation changes two bits of an instruction and a stride: all four for the largest tile alone.
-COMPILED = [(cut, False, True) for cut in gemm_config.CONFIGS] + [
+COMPILED = [(config, False, True) for config in gemm_config.CONFIGS] + [
     (gemm_config.CONFIGS[0], *layout) for layout in LAYOUTS
 ]
 
 
-@pytest.mark.parametrize("cut", gemm_config.CONFIGS, ids=lambda cut: cut.name)
-def test_a_block_has_the_shared_memory_that_a_cut_takes(cut):
-    assert cut.shared <= 227 * 1024
+@pytest.mark.parametrize("config", gemm_config.CONFIGS, ids=lambda config: config.name)
+def test_every_configuration_fits_shared_memory(config):
+    assert config.shared <= 227 * 1024
 
 
 def test_what_is_taken():
@@ -37,7 +37,7 @@ def test_what_is_taken():
     assert RUNG.limits(a, b) is None
     assert RUNG.limits(a[:5], b) is None, "any m"
     assert "n in multiples of 8" in RUNG.limits(a, b[:, :30])
-    assert RUNG.limits(a[:, :20], b[:20]) is None, "rows begin on 16 bytes where they lie, whatever k"
+    assert RUNG.limits(a[:, :20], b[:20]) is None, "rows begin on 16 bytes in place, for any k"
     ragged = torch.empty(16, 20, dtype=torch.half)
     assert "a whose rows or columns begin on 16 bytes" in RUNG.limits(ragged, b[:20])
     assert RUNG.limits(ragged.t().contiguous().t(), b[:20]) is None, (
@@ -49,21 +49,21 @@ def test_what_is_taken():
 def test_what_is_read_in_place():
     wide = torch.randn(64, 48).half()
     for view in (wide, wide[3:, 8:40], wide.t(), wide.t()[8:, 5:]):
-        read, turned = tma_operand(view)
-        assert read.data_ptr() == view.data_ptr() and turned == (view.stride(1) != 1)
+        read, transposed = tma_operand(view)
+        assert read.data_ptr() == view.data_ptr() and transposed == (view.stride(1) != 1)
     for view in (wide[:, ::2], wide[:, 1:], wide[:1].expand(9, 48), wide.view(-1)[3:51].view(2, 24)):
-        read, turned = tma_operand(view)
+        read, transposed = tma_operand(view)
         assert torch.equal(read, view) and read.data_ptr() != view.data_ptr() and read.stride() == (view.shape[1], 1)
-        assert not turned
+        assert not transposed
 
 
 @pytest.mark.parametrize(
     "m,n,k,name",
     [
         (8192, 8192, 8192, "128x256x64_s4_c2x1"),  # the most products for a byte
-        (3072, 3072, 3072, "128x192x64_s5_c1x2"),  # three full rounds, in place of three of which one has 24 tiles
+        (3072, 3072, 3072, "128x192x64_s5_c1x2"),  # three full waves instead of three of which one has 24 tiles
         (2048, 2048, 512, "128x128x64_s6_c1x1"),  # a cluster costs more than it saves
-        (1536, 1536, 1536, "128x192x64_s5_c1x1"),  # 96 tiles in one round, in place of 72 of 128 x 256
+        (1536, 1536, 1536, "128x192x64_s5_c1x1"),  # 96 tiles in one wave instead of 72 of 128 x 256
         (512, 4096, 4096, "128x128x64_s6_c1x1"),  # 128 tiles
         (1280, 1280, 1280, "128x128x64_s6_c1x1"),
         (1024, 1024, 1024, "64x128x64_s8_c1x1"),
@@ -71,18 +71,18 @@ def test_what_is_read_in_place():
     ],
 )
 def test_the_tile_follows_the_size(m, n, k, name):
-    """What was fastest on an H200 comes first as ``Cut.clocks`` has it; all of them are offered."""
+    """The fastest on an H200 has the fewest ``GemmConfig.clocks``; all configurations are listed."""
     ranked = gemm_config.ranked(m, n, k, 132)
     assert ranked[0] == name
-    assert sorted(ranked) == sorted(cut.name for cut in gemm_config.CONFIGS)
+    assert sorted(ranked) == sorted(config.name for config in gemm_config.CONFIGS)
 
 
-def test_rounds_are_even():
-    cut = gemm_config.CONFIGS[0]
-    assert cut.clusters(256, 132) == 64, "four rounds need no more"
-    assert cut.clusters(66, 132) == 66
-    assert cut.clusters(67, 132) == 34
-    assert cut.clusters(1, 132) == 1
+def test_waves_are_even():
+    config = gemm_config.CONFIGS[0]
+    assert config.clusters(256, 132) == 64, "four waves need no more"
+    assert config.clusters(66, 132) == 66
+    assert config.clusters(67, 132) == 34
+    assert config.clusters(1, 132) == 1
 
 
 def test_an_unknown_configuration():
@@ -91,22 +91,22 @@ def test_an_unknown_configuration():
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("cut", gemm_config.CONFIGS, ids=lambda cut: cut.name)
-@pytest.mark.parametrize("a_turned,b_turned", LAYOUTS)
+@pytest.mark.parametrize("config", gemm_config.CONFIGS, ids=lambda config: config.name)
+@pytest.mark.parametrize("a_transposed,b_transposed", LAYOUTS)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_every_orientation_exactly(cut, a_turned, b_turned, dtype):
-    rung = RUNG.at(cut.name)
+def test_every_layout_exactly(config, a_transposed, b_transposed, dtype):
+    rung = RUNG.at(config.name)
     for m, n, k in ((128, 256, 64), (1, 8, 8), (1003, 520, 248), (2050, 3080, 72), (777, 128, 136)):
-        if a_turned:
+        if a_transposed:
             m = m // 8 * 8 or 8
-        a, b = integers(m, k, a_turned, 0, "cuda", dtype), integers(k, n, b_turned, 1, "cuda", dtype)
+        a, b = integers(m, k, a_transposed, 0, "cuda", dtype), integers(k, n, b_transposed, 1, "cuda", dtype)
         c = torch.full((m, n), float("nan"), device="cuda", dtype=dtype)
         rung.launch(c, a, b)
         assert torch.equal(c, (a.double() @ b.double()).to(dtype)), (m, n, k)
 
 
 @pytest.mark.gpu
-def test_views_where_they_lie():
+def test_views_in_place():
     """Rows with gaps, starts inside, a depth that is no multiple of 8, and views that only a copy makes readable."""
     wide_a, wide_b = integers(700, 512, False, 0, "cuda"), integers(512, 904, False, 1, "cuda")
     for a, b in (
@@ -124,7 +124,7 @@ def test_views_where_they_lie():
 
 @pytest.mark.gpu
 def test_more_tiles_than_rounds_of_them():
-    """Deferred tiles of many rounds, and of a depth below the four slices under which a tile leaves."""
+    """Tiles of many waves, and a K of fewer than the four k-tiles during which a tile is stored."""
     for m, n, k in ((3000, 6000, 64), (8192, 4096, 128), (2048, 20480, 8)):
         a, b = integers(m, k, False, 0, "cuda"), integers(k, n, False, 1, "cuda")
         assert torch.equal(ops.matmul(a, b, rung="k20"), (a.float() @ b.float()).to(a.dtype))

@@ -10,7 +10,7 @@ from warpwise.ops.matmul import spec
 
 
 def test_the_product_of_bytes_is_exact():
-    """Where every product is the largest, 2^14, the sum leaves float32's 24 bits of mantissa behind."""
+    """If every product is the largest, 2^14, the sum exceeds float32's 24 bits of mantissa."""
     a, b = torch.full((2, 4099), -128, dtype=torch.int8), torch.full((4099, 3), -128, dtype=torch.int8)
     b[0, 0] = 1
     product = ops.matmul(a, b)

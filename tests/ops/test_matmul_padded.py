@@ -20,7 +20,7 @@ DTYPES = (torch.float16, torch.bfloat16, torch.int8)
 def integers(
     rows: int,
     columns: int,
-    turned: bool,
+    transposed: bool,
     seed: int,
     dtype: torch.dtype,
     shift: int = 0,
@@ -29,10 +29,10 @@ def integers(
 ) -> torch.Tensor:
     """Values of -1, 0 and 1, ``shift`` elements into their storage, ``gap`` elements between lines that may be columns."""
     generator = torch.Generator(device).manual_seed(seed)
-    lines, length = (columns, rows) if turned else (rows, columns)
+    lines, length = (columns, rows) if transposed else (rows, columns)
     storage = torch.randint(-1, 2, (shift + lines * (length + gap),), generator=generator, device=device).to(dtype)
     matrix = storage[shift:].view(lines, length + gap)[:, :length]
-    return matrix.t() if turned else matrix
+    return matrix.t() if transposed else matrix
 
 
 @contextlib.contextmanager
@@ -51,10 +51,10 @@ def test_the_pass_copies_lines_from_any_byte_on(dtype, shift, gap):
     for lines, length in ((1, 1), (5, 3), (9, 17), (3, 777), (33, 128)):
         first = integers(lines, length, False, 0, dtype, shift, gap)
         second = integers(length, lines, False, 1, dtype, gap, shift)
-        for factors in ((first,), (first, second)):
-            for factor, copy in zip(factors, padding.padded(*factors), strict=True):
+        for operands in ((first,), (first, second)):
+            for operand, copy in zip(operands, padding.padded(*operands), strict=True):
                 assert copy.stride(0) * copy.element_size() % 128 == 0 and copy.shape[0] % 16 == 0
-                assert torch.equal(copy[: factor.shape[0], : factor.shape[1]], factor)
+                assert torch.equal(copy[: operand.shape[0], : operand.shape[1]], operand)
 
 
 def test_lines_that_lie_one_upon_the_other():
@@ -67,18 +67,18 @@ def test_only_what_the_copy_engine_cannot_read_is_copied():
     (read_a, across), (read_b, by_columns) = padding.tma_operands(aligned, ragged)
     assert read_a.data_ptr() == aligned.data_ptr() and not across
     assert torch.equal(read_b, ragged) and read_b.stride() == (64, 1) and not by_columns
-    (read, turned), _ = padding.tma_operands(ragged.t(), aligned)
-    assert turned and torch.equal(read.t(), ragged.t())
-    (read, turned), _ = padding.tma_operands(ragged[:, ::2], aligned)
-    assert torch.equal(read, ragged[:, ::2]) and not turned
+    (read, transposed), _ = padding.tma_operands(ragged.t(), aligned)
+    assert transposed and torch.equal(read.t(), ragged.t())
+    (read, transposed), _ = padding.tma_operands(ragged[:, ::2], aligned)
+    assert torch.equal(read, ragged[:, ::2]) and not transposed
 
 
-@pytest.mark.parametrize("turned", LAYOUTS)
+@pytest.mark.parametrize("transposed", LAYOUTS)
 @pytest.mark.parametrize("m,n,k", [(33, 17, 20), (32, 16, 48), (5, 64, 7), (64, 20, 32)])
-def test_bytes_come_to_lie_along_k(m, n, k, turned):
-    a, b = integers(m, k, turned[0], 0, torch.int8), integers(k, n, turned[1], 1, torch.int8)
-    for factor, made in zip((a, b.t()), padding.k_major_operands(a, b.t()), strict=True):
-        assert torch.equal(made, factor)
+def test_byte_operands_become_k_major(m, n, k, transposed):
+    a, b = integers(m, k, transposed[0], 0, torch.int8), integers(k, n, transposed[1], 1, torch.int8)
+    for operand, made in zip((a, b.t()), padding.k_major_operands(a, b.t()), strict=True):
+        assert torch.equal(made, operand)
         assert made.stride(1) == 1 and made.stride(0) % 16 == 0 and made.data_ptr() % 16 == 0
 
 
@@ -87,14 +87,14 @@ def test_what_is_taken():
     assert RUNG.configs(torch.empty(3, 5).char(), torch.empty(5, 7).char()) == ()
     assert RUNG.configs(torch.empty(64, 5).half(), torch.empty(5, 7).half()) == (), "k19 multiplies few rows"
     assert RUNG.configs(torch.empty(65, 5).half(), torch.empty(5, 7).half())[0] in {
-        cut.name for cut in gemm_config.CONFIGS
+        config.name for config in gemm_config.CONFIGS
     }
 
 
 def test_what_need_not_be_copied_is_left_to_who_reads_it_where_it_lies():
     a, b = torch.empty(65, 64).half(), torch.empty(64, 24).half()
-    assert "k20_deferred_stores takes these" in (RUNG.limits(a, b) or "")
-    assert "k20_deferred_stores takes these" in (RUNG.limits(a, torch.empty(24, 64).half().t()) or "")
+    assert "k20_overlapped_epilogue takes these" in (RUNG.limits(a, b) or "")
+    assert "k20_overlapped_epilogue takes these" in (RUNG.limits(a, torch.empty(24, 64).half().t()) or "")
     assert RUNG.limits(a, torch.empty(64, 25).half()) is None, "rows of b and c"
     assert RUNG.limits(torch.empty(65, 65).half()[:, 1:], b) is None, "rows of a"
     assert RUNG.limits(a, torch.empty(25, 64).half().t()) is None, "rows of c"
@@ -104,10 +104,10 @@ def test_what_need_not_be_copied_is_left_to_who_reads_it_where_it_lies():
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("turned", LAYOUTS)
+@pytest.mark.parametrize("transposed", LAYOUTS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shift", [0, 1, 3])
-def test_every_orientation_exactly(turned, dtype, shift):
+def test_every_layout_exactly(transposed, dtype, shift):
     """C's rows end and begin between words."""
     result = torch.int32 if dtype == torch.int8 else dtype
     for m, n, k in (
@@ -119,18 +119,18 @@ def test_every_orientation_exactly(turned, dtype, shift):
         (130, 190, 40),
         (1, 1, 1),
     ):
-        a = integers(m, k, turned[0], 0, dtype, shift, device="cuda")
-        b = integers(k, n, turned[1], 1, dtype, shift, shift, device="cuda")
+        a = integers(m, k, transposed[0], 0, dtype, shift, device="cuda")
+        b = integers(k, n, transposed[1], 1, dtype, shift, shift, device="cuda")
         with room_for(m, n, result, 32 + shift) as c:
             RUNG.launch(c, a, b)
             assert torch.equal(c, (a.double() @ b.double()).to(result)), (m, n, k)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("cut", gemm_config.CONFIGS, ids=lambda cut: cut.name)
-def test_every_cut_on_the_gpu(cut):
+@pytest.mark.parametrize("config", gemm_config.CONFIGS, ids=lambda config: config.name)
+def test_every_configuration_on_the_gpu(config):
     for m, n, k in ((333, 1023, 777), (2050, 3081, 71)):
         a = integers(m, k, False, 0, torch.bfloat16, device="cuda")
         b = integers(k, n, False, 1, torch.bfloat16, device="cuda")
         expected = (a.float() @ b.float()).to(torch.bfloat16)
-        assert torch.equal(ops.matmul(a, b, rung=f"k23@{cut.name}"), expected), (m, n, k)
+        assert torch.equal(ops.matmul(a, b, rung=f"k23@{config.name}"), expected), (m, n, k)

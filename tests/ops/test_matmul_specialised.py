@@ -1,4 +1,4 @@
-"""k13, whose warps have roles: what it compiles to, what it takes, and on a GPU every tile with every way of feeding."""
+"""k13, warp-specialised float32: machine code, limits, and on a GPU every tile with every kind of load."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tests.sampled import thinned
 from warpwise import cuda, operation, ops
 from warpwise.lab.register_banks import busiest_loop
 from warpwise.machine.disassemble import disassemble
-from warpwise.ops.matmul import _specialised
+from warpwise.ops.matmul import k13_warp_specialised as k13
 
 HERE = Path(ops.__path__[0]) / "matmul"
-from warpwise.ops.matmul._specialised import CONFIGS, K_MAJOR, MN_MAJOR, TMA, WARP_SPECIALISED
+from warpwise.ops.matmul.k13_warp_specialised import CONFIGS, K_MAJOR, MN_MAJOR, TMA, WARP_SPECIALISED
 
 RUNG = "k13_warp_specialised"
 LARGEST, SMALLEST = CONFIGS[0], CONFIGS[-1]
@@ -26,14 +26,14 @@ SOME = [
 ]  # to compile
 
 
-LEAVE = """
+STORE_TILES = """
 #include <warpwise/core/float4.cuh>
-#include "feed.cuh"
-#include "leaving.cuh"
+#include <warpwise/sm90/gemm_simt.cuh>
+#include "epilogue.cuh"
 
-// c: (m, n); an element's value is its row's and its column's, in shares of which the second is the column's.
+// c: (m, n); the value of an element is 1000 * row + column + 0.5; with split sums, one split has the row's term.
 template <int BM, int BN>
-__global__ void leave_all(float* c, int m, int n) {
+__global__ void store_tiles(float* c, int m, int n) {
   using W = warpwise::Warps<BM, BN>;
   extern __shared__ float staging[];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, own = warp % W::tiles, share = warp / W::tiles;
@@ -52,7 +52,7 @@ __global__ void leave_all(float* c, int m, int n) {
 """
 
 
-def template(tiling: _specialised.SimtConfig) -> str:
+def template(tiling: k13.SimtConfig) -> str:
     return f"{tiling.rows}, {tiling.columns}, {tiling.depth}, {tiling.stages}"
 
 
@@ -61,14 +61,14 @@ def test_every_ring_fits_hopper():
 
 
 @pytest.mark.parametrize("tiling", thinned(CONFIGS, every=5, name=lambda tiling: tiling.name))
-def test_every_element_leaves_once_to_its_place(tiling):
+def test_every_element_is_stored_once(tiling):
     """Emulated, with rows of C that begin anywhere, and nothing written beside them."""
-    kernel = cuda.load(LEAVE, include=[HERE])[f"leave_all<{tiling.rows}, {tiling.columns}>"]
+    kernel = cuda.load(STORE_TILES, include=[HERE])[f"store_tiles<{tiling.rows}, {tiling.columns}>"]
     for m, n, shift in ((300, 267, 1), (129, 520, 0), (3, 5, 2), (1, 1, 3), (257, 259, 0)):
         room = torch.full((m * n + 64,), -7.0)
         before, c, after = room.split((16 + shift, m * n, 48 - shift))
         rows, columns = tiling.tiles(m, n)
-        kernel[rows * columns, 256, _specialised.STAGING](c, m, n)
+        kernel[rows * columns, 256, k13.STAGING](c, m, n)
         assert torch.equal(c.view(m, n), torch.arange(m)[:, None] * 1000.0 + torch.arange(n) + 0.5), (m, n)
         assert bool((before == -7.0).all() and (after == -7.0).all())
 
@@ -81,42 +81,42 @@ def test_it_says_what_it_takes():
 
 
 def test_the_tile_follows_the_size(monkeypatch):
-    monkeypatch.setattr(_specialised, "sm_count", lambda tensor: 132)
+    monkeypatch.setattr(k13, "sm_count", lambda tensor: 132)
 
     def first(m, n, k):
-        return _specialised.configs(torch.empty(m, k, device="meta"), torch.empty(k, n, device="meta"))[0]
+        return k13.configs(torch.empty(m, k, device="meta"), torch.empty(k, n, device="meta"))[0]
 
     assert first(4096, 4096, 4096) == "128x256x8_s12"
-    assert first(4095, 4095, 4095) == "128x256x16_s8", "whose B comes by words"
+    assert first(4095, 4095, 4095) == "128x256x16_s8", "B is loaded by cp.async"
     assert first(1024, 1024, 1024) in ("32x256x32_s5", "64x128x32_s8")
     assert first(256, 256, 256).startswith("32x128")
 
 
-def test_tiles_that_fill_no_round_are_divided(monkeypatch):
-    monkeypatch.setattr(_specialised, "sm_count", lambda tensor: 132)
+def test_tiles_of_a_partial_wave_are_split(monkeypatch):
+    monkeypatch.setattr(k13, "sm_count", lambda tensor: 132)
 
-    def rounds(m, n, k):
-        """Rounds of tiles, and the fewest that so many tiles could take."""
-        config = _specialised.configs(torch.empty(m, k, device="meta"), torch.empty(k, n, device="meta"))[0]
+    def waves(m, n, k):
+        """Waves of tiles, and the fewest that so many tiles could take."""
+        config = k13.configs(torch.empty(m, k, device="meta"), torch.empty(k, n, device="meta"))[0]
         name, _, parts = config.partition("_p")
         rows, columns = next(tiling for tiling in CONFIGS if tiling.name == name).tiles(m, n)
         whole, left = divmod(rows * columns, 132)
         return whole + -(-left * int(parts or 1) // 132) / int(parts or 1), rows * columns / 132
 
     for size in ((1024, 1024, 16384), (64, 4096, 4096), (256, 256, 16384), (64, 28672, 8192), (1536,) * 3, (3072,) * 3):
-        taken, fewest = rounds(*size)
+        taken, fewest = waves(*size)
         assert taken <= 1.1 * fewest, size
-    assert rounds(4096, 4096, 512)[0] == 4, "parts of shallow tiles cost more than they fill"
+    assert waves(4096, 4096, 512)[0] == 4, "splitting short sums costs more than it gains"
 
 
 def test_how_an_operand_comes():
     a = torch.empty(8, 12)
-    assert _specialised.feed(a) == (K_MAJOR, 12)
-    assert _specialised.feed(a.t()) == (TMA, 12)
-    assert _specialised.feed(a[:, 1:].t()) == (MN_MAJOR, 12), "does not begin on 16 bytes"
-    assert _specialised.feed(torch.empty(8, 13).t()) == (MN_MAJOR, 13), "lines do not"
-    assert _specialised.feed(torch.empty(1, 8).expand(4, 8).t()) == (MN_MAJOR, 0), "one line for all"
-    assert _specialised.feed(torch.empty(1, 8)) == (K_MAJOR, 8)
+    assert k13.operand_load(a) == (K_MAJOR, 12)
+    assert k13.operand_load(a.t()) == (TMA, 12)
+    assert k13.operand_load(a[:, 1:].t()) == (MN_MAJOR, 12), "does not begin on 16 bytes"
+    assert k13.operand_load(torch.empty(8, 13).t()) == (MN_MAJOR, 13), "lines do not"
+    assert k13.operand_load(torch.empty(1, 8).expand(4, 8).t()) == (MN_MAJOR, 0), "one line for all"
+    assert k13.operand_load(torch.empty(1, 8)) == (K_MAJOR, 8)
 
 
 @pytest.mark.gpu
@@ -129,10 +129,10 @@ def test_tiles_and_layouts(config, m, n, k):
     def integers(rows, columns):
         return torch.randint(-3, 4, (rows, columns), device="cuda", generator=generator).float()
 
-    many = config in (LARGEST.name, SMALLEST.name)  # each way of feeding is a kernel to compile, the same in every tile
-    turned = [integers(k, m).t(), integers(m, k + 3)[:, 3:], integers(k, m + 1)[:, 1:].t()] if many else []
+    many = config in (LARGEST.name, SMALLEST.name)  # each kind of load is a kernel to compile
+    transposed = [integers(k, m).t(), integers(m, k + 3)[:, 3:], integers(k, m + 1)[:, 1:].t()] if many else []
     gaps = [integers(n, k).t(), integers(2 * n, 2 * k)[::2, ::2].t()] if many else []
-    for a in (integers(m, k), *turned):
+    for a in (integers(m, k), *transposed):
         for b in (integers(k, n), integers(k, n + 1)[:, 1:], *gaps):
             product = ops.matmul(a, b, rung=f"{RUNG}@{config}")
             assert torch.equal(product, (a.double() @ b.double()).float()), (a.stride(), b.stride())
@@ -143,21 +143,21 @@ def test_tiles_and_layouts(config, m, n, k):
 @pytest.mark.parametrize("processors", [3, 132])
 @pytest.mark.parametrize("tiling", CONFIGS, ids=lambda tiling: tiling.name)
 def test_parts_of_tiles(monkeypatch, tiling, processors, parts):
-    """Whole tiles and parts, several rounds of either, parts of unequal depth, ragged C; tickets are left as they were."""
-    monkeypatch.setattr(_specialised, "sm_count", lambda tensor: processors)
+    """Whole tiles and splits, several waves of either, splits of unequal length, ragged C; semaphores are reset."""
+    monkeypatch.setattr(k13, "sm_count", lambda tensor: processors)
     generator = torch.Generator("cuda").manual_seed(0)
     for m, n, k in ((300, 520, 1000), (129, 67, 515), (1, 1, 1)):
         a = torch.randint(-3, 4, (m, k), device="cuda", generator=generator).float()
         b = torch.randint(-3, 4, (k, n), device="cuda", generator=generator).float()
         for _ in range(2):
             c = torch.full((m, n), float("nan"), device="cuda")
-            _specialised.warp_specialised(c, a, b, tiling.config(parts))
+            k13.launch(c, a, b, tiling.config(parts))
             assert torch.equal(c, (a.double() @ b.double()).float()), (m, n, k)
 
 
 @pytest.mark.gpu
 def test_infinity_stays_in_its_row_on_the_gpu():
-    """Zeros that pad a slice must not meet an infinity."""
+    """Zeros that pad a k-tile must not be multiplied by infinity."""
     a, b = torch.ones(5, 7, device="cuda"), torch.ones(7, 8, device="cuda")
     a[1, 6] = float("inf")
     product = ops.matmul(a, b, rung=RUNG)
@@ -167,9 +167,9 @@ def test_infinity_stays_in_its_row_on_the_gpu():
 
 @pytest.mark.parametrize("kind", thinned([(LARGEST, MN_MAJOR), *((tiling, K_MAJOR) for tiling in SOME)], every=2))
 def test_a_slice_was_read_when_its_place_is_given_back(kind):
-    """Where that is done at the slice's end ptxas may move the arrival up to loads that are still on their way."""
+    """An arrival at the k-tile's end may be moved by ptxas before loads that are in flight."""
     tiling, feed_b = kind
-    kernel = WARP_SPECIALISED[f"matmul_words<{template(tiling)}, {K_MAJOR}, {feed_b}>"]
+    kernel = WARP_SPECIALISED[f"matmul_cp_async<{template(tiling)}, {K_MAJOR}, {feed_b}>"]
     loop = busiest_loop(disassemble(kernel.compile("sm_90").cubin))
     (wait,) = (i for i, text in enumerate(loop) if "PHASECHK" in text)
     (arrival,) = (i for i, text in enumerate(loop) if "SYNCS.ARRIVE" in text)

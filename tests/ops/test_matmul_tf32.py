@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.sampled import combinations
 
 from warpwise import lab, operation, ops
-from warpwise.ops.matmul_tf32 import _turned, rungs, spec
+from warpwise.ops.matmul_tf32 import _shared, k01_wmma, k02_mma_sync, rungs, spec
+from warpwise.ops.matmul_tf32 import k05_transposed_in_registers as k05
 
 RUNGS = [rung.name for rung in rungs.RUNGS if "cpu" in rung.devices]
 
@@ -46,7 +47,7 @@ def test_any_size_alignment_and_layout(m, n, k, shift, gap, transposed):
     assert torch.equal(ops.matmul_tf32(a, b, rung="k02"), a @ b)
 
 
-@pytest.mark.parametrize("tiling,transposed", combinations(rungs.CONFIGS, (False, True), names=[NAMED]))
+@pytest.mark.parametrize("tiling,transposed", combinations(k02_mma_sync.CONFIGS, (False, True), names=[NAMED]))
 def test_every_tile(tiling, transposed):
     a, b = laid(264, 76, 0, transposed, 0, 8), laid(76, 272, 1, transposed, 0, 8)
     assert torch.equal(ops.matmul_tf32(a, b, rung=f"k02@{tiling.name(torch.float32)}"), a @ b)
@@ -54,7 +55,7 @@ def test_every_tile(tiling, transposed):
 
 @pytest.mark.parametrize("large", [False, True])
 def test_both_sizes_of_wmma(large, monkeypatch):
-    monkeypatch.setattr(rungs.mma, "fills_gpu", lambda a, tiles: large)
+    monkeypatch.setattr(k01_wmma.mma_sync, "fills_gpu", lambda a, tiles: large)
     for m, n, k in ((129, 144, 20), (70, 131, 17)):
         a, b = integers(m, k), integers(k, n, seed=1)
         assert torch.equal(ops.matmul_tf32(a, b, rung="k01"), a @ b)
@@ -66,7 +67,7 @@ def rounded(values: torch.Tensor, up: bool) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    "factors,allowed",
+    "operands,allowed",
     [
         (lambda x: rounded(x, False), True),
         (lambda x: rounded(x, True), True),
@@ -74,11 +75,11 @@ def rounded(values: torch.Tensor, up: bool) -> torch.Tensor:
         (lambda x: x.bfloat16().float(), False),
     ],
 )
-def test_the_tolerance_lets_tf32_through_and_no_bfloat16(factors, allowed):
+def test_the_tolerance_lets_tf32_through_and_no_bfloat16(operands, allowed):
     problem = lab.Problem(operation.get("matmul_tf32"), torch.device("cpu"))
     instances = [problem.instance(case, torch.float32, 0) for case in spec.SPEC.cases]
     right = [
-        instance.compare(0, factors(instance.args[0].contiguous()) @ factors(instance.args[1].contiguous())).right
+        instance.compare(0, operands(instance.args[0].contiguous()) @ operands(instance.args[1].contiguous())).right
         for instance in instances
         if not instance.empty
     ]
@@ -137,7 +138,7 @@ def test_wrong_arguments(a, b, error, message):
 
 
 @pytest.mark.gpu
-def test_the_opponent_rounds_and_leaves_the_setting_as_it_was():
+def test_the_opponent_rounds_and_restores_the_setting():
     a, b = (torch.randn(512, 512, device="cuda", generator=torch.Generator("cuda").manual_seed(s)) for s in (0, 1))
     exact, before = a.double() @ b.double(), torch.backends.cuda.matmul.fp32_precision
     for setting in ("ieee", "tf32"):
@@ -150,26 +151,26 @@ def test_the_opponent_rounds_and_leaves_the_setting_as_it_was():
         assert 1e-3 < error < 0.2
 
 
-TURNED = {"nn": (True, True), "nt": (False, False), "tt": (True, False), "tn": (True, True)}
+MN_MAJOR_AND_SWAPPED = {"nn": (True, True), "nt": (False, False), "tt": (True, False), "tn": (True, True)}
 
 
-@pytest.mark.parametrize("layouts", TURNED)
+@pytest.mark.parametrize("layouts", MN_MAJOR_AND_SWAPPED)
 @pytest.mark.parametrize("m,n,k", [(256, 512, 64), (4, 8, 16), (37, 21, 19)])
-def test_which_factor_goes_through_registers(layouts, m, n, k):
+def test_which_operand_goes_through_registers(layouts, m, n, k):
     a, b = laid(m, k, 0, layouts[0] == "t", 0, 0), laid(k, n, 1, layouts[1] == "t", 0, 0)
-    first, second, across, turned = _turned.roles(a, b)
-    assert (across, turned) == TURNED[layouts]
-    left, right = (b.t(), a) if turned else (a, b.t())
-    assert torch.equal(first, left.t() if across else left)
+    first, second, mn_major, swapped = k05.roles(a, b)
+    assert (mn_major, swapped) == MN_MAJOR_AND_SWAPPED[layouts]
+    left, right = (b.t(), a) if swapped else (a, b.t())
+    assert torch.equal(first, left.t() if mn_major else left)
     assert torch.equal(second, right)
-    assert _turned.aligned_rows(first)
-    assert _turned.aligned_rows(second)
+    assert _shared.aligned_rows(first)
+    assert _shared.aligned_rows(second)
     if layouts != "tn" and m > 37:
         assert {first.data_ptr(), second.data_ptr()} == {a.data_ptr(), b.data_ptr()}, "nothing is copied"
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("tile", [tile.name for tile in _turned.CONFIGS])
+@pytest.mark.parametrize("tile", [tile.name for tile in k05.CONFIGS])
 @pytest.mark.parametrize("m,n,k", [(256, 256, 64), (300, 516, 404), (1, 4, 16), (129, 67, 35), (640, 1000, 200)])
 @pytest.mark.parametrize("transposed", [(False, False), (False, True), (True, False), (True, True)])
 def test_every_tile_of_warpgroups(tile, m, n, k, transposed):
@@ -178,7 +179,7 @@ def test_every_tile_of_warpgroups(tile, m, n, k, transposed):
 
 
 @pytest.mark.gpu
-def test_the_copy_engine_rounds_both_factors_to_nearest():
+def test_tma_rounds_both_operands_to_nearest():
     x, one = torch.full((64, 64), 1 + 2**-11 + 2**-20, device="cuda"), torch.eye(64, device="cuda")
     for a, b in ((x, one), (one, x), (x.t(), one), (x, one.t())):
         assert (ops.matmul_tf32(a, b, rung="k05") == 1 + 2**-10).all()

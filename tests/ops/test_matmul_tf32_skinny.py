@@ -1,4 +1,4 @@
-"""matmul_tf32 with few rows or few tiles (k06): which lines of B are read where they lie, the choice of tiles, exact results."""
+"""matmul_tf32 with few rows or few tiles (k06): layouts of B that are read in place, the choice of tiles, exact results."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import torch
 from warpwise import ops
 from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.operation import assume_sm_count
-from warpwise.ops.matmul_tf32 import _skinny
-from warpwise.ops.matmul_tf32._skinny import Layout, SkinnyConfig
+from warpwise.ops.matmul_tf32 import k06_skinny as k06
+from warpwise.ops.matmul_tf32.k06_skinny import Layout, SkinnyConfig
 
 FROM = [Layout(by_columns, shifted) for by_columns in (False, True) for shifted in (False, True)]
 SHAPES = (
@@ -25,7 +25,7 @@ SHAPES = (
 
 @pytest.mark.parametrize("m,n,k", [*SHAPES, (1, 1, 1), (7, 3, 5), (300, 200, 31), (4096, 4096, 512), (16384,) * 3])
 def test_configurations_of_any_size(m, n, k):
-    found = _skinny.ranked(m, n, k, 132)
+    found = k06.ranked(m, n, k, 132)
     assert found
     for tiles in found:
         assert SkinnyConfig.named(str(tiles)) == tiles
@@ -44,22 +44,22 @@ def test_configurations_of_any_size(m, n, k):
     ],
 )
 def test_the_fastest_tiles_as_measured(m, n, k, expected):
-    assert str(_skinny.ranked(m, n, k, 132)[0]) == expected
+    assert str(k06.ranked(m, n, k, 132)[0]) == expected
 
 
 def test_where_it_should_take_less_than_large_tiles():
     with assume_sm_count(132):
-        for m, n, k, pays in ((16, 4096, 4096, True), (1024, 1024, 1024, True), (2048, 2048, 2048, False)):
+        for m, n, k, profitable in ((16, 4096, 4096, True), (1024, 1024, 1024, True), (2048, 2048, 2048, False)):
             a, b = torch.empty(m, k, device="meta"), torch.empty(k, n, device="meta")
-            assert _skinny.is_profitable(a, b) == pays
+            assert k06.is_profitable(a, b) == profitable
         a, b = torch.empty(1024, 1024, device="meta"), torch.empty(1024, 1024, device="meta")
-        assert not _skinny.is_profitable(a.t(), b.t()), "A would be turned first"
+        assert not k06.is_profitable(a.t(), b.t()), "A would be transposed first"
 
 
 def test_where_lines_of_b_begin():
     b = torch.empty(40, 36)
-    assert _skinny.b_operand(b) == (b, Layout(False, False))
-    lines, layout = _skinny.b_operand(b.t())
+    assert k06.b_operand(b) == (b, Layout(False, False))
+    lines, layout = k06.b_operand(b.t())
     assert (lines.data_ptr(), layout) == (b.data_ptr(), Layout(True, False))
     for odd, expected in (
         (b[:, 1:], Layout(False, True)),
@@ -68,10 +68,10 @@ def test_where_lines_of_b_begin():
         (torch.empty(7, 9), Layout(False, True)),
         (torch.empty(7, 9).t(), Layout(True, True)),
     ):
-        lines, layout = _skinny.b_operand(odd)
+        lines, layout = k06.b_operand(odd)
         assert (lines.data_ptr(), layout) == (odd.data_ptr(), expected)
     for hard in (torch.empty(3, 9), b[::2, ::2], b[:1].expand(40, 36)):
-        lines, layout = _skinny.b_operand(hard)
+        lines, layout = k06.b_operand(hard)
         assert layout == Layout(False, False)
         assert lines.data_ptr() != hard.data_ptr(), "copied"
         assert torch.equal(lines.nan_to_num(), hard.nan_to_num())
@@ -80,14 +80,15 @@ def test_where_lines_of_b_begin():
 @pytest.mark.parametrize("m,k,transposed", [(5, 70, False), (3, 31, True), (1, 1, False), (4, 64, True)])
 def test_what_goes_before_shifted_rows(m, k, transposed):
     a = laid(m, k, 0, transposed, 1, 2)
-    slices = -(-k // 32)
-    whole = torch.nn.functional.pad(a, (0, slices * 32 - k))
-    expected = whole.view(m, slices, 8, 4).transpose(2, 3).reshape(m, slices * 32)
-    assert torch.equal(_skinny.reordered(a), expected)
+    k_tiles = -(-k // 32)
+    whole = torch.nn.functional.pad(a, (0, k_tiles * 32 - k))
+    expected = whole.view(m, k_tiles, 8, 4).transpose(2, 3).reshape(m, k_tiles * 32)
+    assert torch.equal(k06.permute_k(a), expected)
 
 
 def laid(rows: int, columns: int, seed: int, transposed: bool, shift: int = 0, gap: int = 0) -> torch.Tensor:
-    """Small integers, ``shift`` elements into their storage, ``gap`` elements between lines, which may be columns; NaN between."""
+    """Small integers, ``shift`` elements into their storage, ``gap`` elements between lines, which may be columns; NaN
+    between."""
     count, length = (columns, rows) if transposed else (rows, columns)
     storage = torch.full((shift + count * (length + gap),), float("nan"))
     matrix = storage[shift:].view(count, length + gap)[:, :length]
@@ -122,12 +123,12 @@ GPU = [
 def test_every_kind_of_tile(config, m, n, k, transposed, shift, gap):
     a, b = laid(m, k, 0, transposed[0], shift, gap), laid(k, n, 1, transposed[1], shift, gap)
     c = torch.full((m, n), float("nan"), device="cuda")
-    _skinny.skinny(c, on_gpu(a), on_gpu(b), config)
+    k06.launch(c, on_gpu(a), on_gpu(b), config)
     assert torch.equal(c.cpu(), (a.double() @ b.double()).float())
 
 
 @pytest.mark.gpu
-def test_both_factors_are_rounded_to_nearest():
+def test_both_operands_are_rounded_to_nearest():
     for side in (64, 63):
         x, one = torch.full((side, side), 1 + 2**-11 + 2**-20, device="cuda"), torch.eye(side, device="cuda")
         for a, b in ((x, one), (one, x), (x, one.t()), (one, x.t())):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from warpwise import operation, ops
 from warpwise.operation import tables as tuned
-from warpwise.ops.matvec import rungs
+from warpwise.ops.matvec import k03_rows_together, k04_columns, rungs
 from warpwise.ops.matvec._tables import TABLES, describe
 
 FEW = settings(max_examples=15, deadline=None, derandomize=True)
@@ -40,7 +40,8 @@ def test_any_size_order_and_alignment(m, k, shift, across, rung, dtype):
 
 @pytest.mark.parametrize("rung", RUNGS)
 def test_views(rung):
-    """Rows and columns with gaps, a broadcast row, a broadcast column, a vector with gaps: nothing is assumed contiguous."""
+    """Rows and columns with gaps, a broadcast row, a broadcast column, a vector with gaps: nothing is assumed
+    contiguous."""
     a, x = integers(40, 96), integers(96, seed=1)
     for view in (a[::2], a[:, 8:72], a[:, ::3], a[:1].expand(40, 96), a[:, :1].expand(40, 96), a.t()[::2].t(), a[4:5]):
         given_x = x[: view.shape[1]]
@@ -50,7 +51,8 @@ def test_views(rung):
 
 @pytest.mark.parametrize("rung", ["k03_rows_together", "k04_columns"])
 def test_every_configuration(rung):
-    """Also what a rung would not choose for these sizes: more lanes than a column has rows, more threads than a row has elements."""
+    """Also what a rung would not choose for these sizes: more lanes than a column has rows, more threads than a row has
+    elements."""
     found = operation.get("matvec").rung(rung)
     for m, k in ((70, 1200), (3, 40)):
         a, x = integers(m, k), integers(k, seed=1)
@@ -63,7 +65,8 @@ def test_every_configuration(rung):
 @pytest.mark.parametrize("sm_count", [1, 3, 1000])
 def test_every_division_of_the_work(rung, sm_count, monkeypatch):
     """Rows a team, a warp or a block a row, and parts of K follow from the sizes and the GPU's SMs."""
-    monkeypatch.setattr(rungs, "sm_count", lambda tensor: sm_count)
+    for module in (k03_rows_together, k04_columns):
+        monkeypatch.setattr(module, "sm_count", lambda tensor: sm_count)
     for m, k in ((600, 33), (130, 260), (9, 5000), (1, 9001)):
         a, x = integers(m, k), integers(k, seed=1)
         for matrix in (a, a.t().contiguous().t()):
@@ -76,7 +79,7 @@ def test_every_division_of_the_work(rung, sm_count, monkeypatch):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_short_rows_take_parts_of_warps(m, k, pitch, dtype):
     a, x = integers(m, pitch, dtype=dtype)[:, :k], integers(k, seed=1, dtype=dtype)
-    configs = rungs.rows_configs(a, x)
+    configs = k03_rows_together.configs(a, x)
     assert configs[0].startswith(("t4_", "t8_", "t16_"))
     for config in configs[:3]:
         assert torch.equal(ops.matvec(a, x, rung=f"k03@{config}"), (a.double() @ x.double()).to(dtype)), config
@@ -85,7 +88,7 @@ def test_short_rows_take_parts_of_warps(m, k, pitch, dtype):
 def test_few_columns_are_loaded_at_once():
     for m, k in ((300, 5), (264, 64), (7, 128)):
         a, x = integers(k, m).t(), integers(k, seed=1)
-        for config in rungs.columns_configs(a, x):
+        for config in k04_columns.configs(a, x):
             assert torch.equal(ops.matvec(a, x, rung=f"k04@{config}"), a @ x), config
 
 

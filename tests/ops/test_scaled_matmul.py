@@ -8,8 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpwise import operation, ops
-from warpwise.ops.scaled_matmul import _hopper, _operands, _skinny, spec
-from warpwise.ops.scaled_matmul._hopper import NARROW, PARTS, TWO_SLICES, WARPGROUPS, WIDE
+from warpwise.ops.scaled_matmul import _operands, _shared, k07_skinny, spec
+from warpwise.ops.scaled_matmul._shared import NARROW, WIDE
+from warpwise.ops.scaled_matmul.k04_warpgroups import WARPGROUPS
+from warpwise.ops.scaled_matmul.k05_two_k_tile_promotion import TWO_K_TILE_PROMOTION
+from warpwise.ops.scaled_matmul.k06_two_wgmma_in_flight import TWO_WGMMA_IN_FLIGHT
 from warpwise.ops.scaled_matmul.rungs import RUNGS
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
@@ -91,19 +94,21 @@ def test_sizes_that_the_copy_engine_cannot_address_are_refused_with_a_reason():
 
 
 @FEW
-@given(m=st.integers(1, 40), n=st.integers(1, 40), k=st.integers(0, 300), shift=st.integers(0, 3), turned=st.booleans())
-def test_factors_come_to_lie_along_k_in_rows_on_16_bytes(m, n, k, shift, turned):
-    """The same bytes, wherever and in whatever order the matrices lie."""
+@given(
+    m=st.integers(1, 40), n=st.integers(1, 40), k=st.integers(0, 300), shift=st.integers(0, 3), transposed=st.booleans()
+)
+def test_operands_become_k_major_in_aligned_rows(m, n, k, shift, transposed):
+    """The same bytes for any offset and layout of the matrices."""
     flat = torch.randint(0, 256, (shift + (m + n) * k,), dtype=torch.uint8)[shift:]
     a, b = (rows.view(E4M3) for rows in flat.split([m * k, n * k]))
-    a, b = (a.view(k, m).t(), b.view(k, n)) if turned else (a.view(m, k), b.view(n, k).t())
-    for factor, made in zip((a, b.t()), _operands.k_major(a, b), strict=True):
-        assert torch.equal(made.view(torch.uint8), factor.contiguous().view(torch.uint8))
+    a, b = (a.view(k, m).t(), b.view(k, n)) if transposed else (a.view(m, k), b.view(n, k).t())
+    for operand, made in zip((a, b.t()), _operands.k_major(a, b), strict=True):
+        assert torch.equal(made.view(torch.uint8), operand.contiguous().view(torch.uint8))
         assert k == 0 or (made.data_ptr() % 16 == made.stride(0) % 16 == 0 and made.stride(1) == 1)
 
 
 def test_the_tolerance_tells_sums_that_stay_in_the_matrix_units():
-    """A sum that is cut to 13 bits after its point every 32 products is refused where it is long, as cuBLAS makes it
+    """A sum that is truncated to 13 bits after its point every 32 products is refused where it is long, as cuBLAS makes it
     with ``use_fast_accum``; in groups of 128 or 256, added in float32, it passes."""
     from warpwise.lab.verify.tolerance import compare
 
@@ -122,7 +127,7 @@ def test_the_tolerance_tells_sums_that_stay_in_the_matrix_units():
 
 
 def _cut_sums(a: torch.Tensor, b: torch.Tensor, every: int) -> torch.Tensor:
-    """A model of the matrix units: 32 products and their sum so far, cut to 2^-13 of the largest's power of two."""
+    """A model of the matrix units: 32 products and their sum so far, truncated to 2^-13 of the largest's power of two."""
     a, b = a.double(), b.double()
     total = torch.zeros(a.shape[0], b.shape[1], dtype=torch.float64)
     for first in range(0, a.shape[1], every):
@@ -164,18 +169,18 @@ def test_wrong_arguments(args, error, message):
 
 KERNELS = (
     (WARPGROUPS, "scaled_matmul_warpgroups", ""),
-    (TWO_SLICES, "scaled_matmul_two_slices", ", 256, 4"),
-    (TWO_SLICES, "scaled_matmul_two_slices", ", 128, 6"),
-    (PARTS, "scaled_matmul_parts", ", 256, 4"),
-    (PARTS, "scaled_matmul_parts", ", 128, 6"),
+    (TWO_K_TILE_PROMOTION, "scaled_matmul_two_k_tile_promotion", ", 256, 4"),
+    (TWO_K_TILE_PROMOTION, "scaled_matmul_two_k_tile_promotion", ", 128, 6"),
+    (TWO_WGMMA_IN_FLIGHT, "scaled_matmul_two_wgmma_in_flight", ", 256, 4"),
+    (TWO_WGMMA_IN_FLIGHT, "scaled_matmul_two_wgmma_in_flight", ", 128, 6"),
 )
 
 
 @pytest.mark.parametrize(
     "m,n,first", [(4096, 4096, WIDE), (8192, 8192, WIDE), (1024, 1024, NARROW), (1, 8, NARROW), (2048, 6144, WIDE)]
 )
-def test_the_tile_that_leaves_fewer_multiprocessors_idle(m, n, first, monkeypatch):
-    monkeypatch.setattr(_hopper, "sm_count", lambda tensor: 132)
+def test_the_tile_with_fewer_idle_sms(m, n, first, monkeypatch):
+    monkeypatch.setattr(_shared, "sm_count", lambda tensor: 132)
     a, b = torch.empty(1, 16).to(E4M3).expand(m, 16), torch.empty(1, 16).to(E4M3).expand(n, 16).t()
     names = operation.get("scaled_matmul").rung("k05").configs(a, b, ONE, ONE)
     assert names[0] == first.name
@@ -184,16 +189,16 @@ def test_the_tile_that_leaves_fewer_multiprocessors_idle(m, n, first, monkeypatc
 
 @pytest.mark.parametrize("m,n,k", [(0, 8, 8), (8, 0, 8), (1, 1, 1), (300, 5000, 70), (16, 4096, 4096), (9000, 64, 64)])
 def test_skinny_configurations_of_any_size(m, n, k):
-    """Each fits in shared memory, covers whole swizzled units and is told by its name."""
-    found = list(_skinny.candidates(m, n, k, 132))
+    """Each fits in shared memory, covers whole swizzled units and is found by its name."""
+    found = list(k07_skinny.candidates(m, n, k, 132))
     assert found
     for tiles in found:
-        assert tiles.shared <= _skinny.ROOM
+        assert tiles.shared <= k07_skinny.ROOM
         assert tiles.stages >= min(2, -(-k // (tiles.depth * tiles.split * tiles.outer)))
         assert tiles.columns % 8 == tiles.rows % 8 == 0
-        assert _skinny.Fp8SkinnyConfig.named(str(tiles)) == tiles
+        assert k07_skinny.Fp8SkinnyConfig.named(str(tiles)) == tiles
     with pytest.raises(ValueError, match="expected a configuration of the form"):
-        _skinny.Fp8SkinnyConfig.named("quick")
+        k07_skinny.Fp8SkinnyConfig.named("quick")
 
 
 @pytest.mark.parametrize(
@@ -207,13 +212,13 @@ def test_skinny_configurations_of_any_size(m, n, k):
         (512, 4096, 4096, "k07_skinny 128x128x256_s3_k1_o1_w1_e5"),
         (64, 4096, 4096, "k07_skinny 32x64x256_s6_k1_o1_w1_e5"),
         (2048, 2048, 2048, "k07_skinny 128x256x256_s2_k1_o1_w1_e5"),
-        (256, 8192, 8192, f"k05_two_slices {NARROW.name}"),
-        (4095, 4095, 4095, f"k05_two_slices {WIDE.name}"),
+        (256, 8192, 8192, f"k05_two_k_tile_promotion {NARROW.name}"),
+        (4095, 4095, 4095, f"k05_two_k_tile_promotion {WIDE.name}"),
     ],
 )
 def test_what_a_hopper_gpu_runs_by_shape(m, n, k, first, monkeypatch):
     """The rung and its configuration that were fastest of ours where they were measured."""
-    for module in (_hopper, _skinny):
+    for module in (_shared, k07_skinny):
         monkeypatch.setattr(module, "sm_count", lambda tensor: 132)
     op = operation.get("scaled_matmul")
     args = torch.empty(1, 1).to(E4M3).expand(m, k), torch.empty(1, 1).to(E4M3).expand(n, k).t(), ONE, ONE
@@ -221,7 +226,7 @@ def test_what_a_hopper_gpu_runs_by_shape(m, n, k, first, monkeypatch):
     assert f"{name} {op.rung(name).configs(*args)[0]}" == first
 
 
-def test_both_factors_leave_l2_first_unless_the_result_is_larger():
+def test_both_operands_are_evicted_first_unless_the_result_is_larger():
     assert _operands.l2_hints(256, 8192, 8192) == _operands.l2_hints(8192, 8192, 8192) == 5
     assert _operands.l2_hints(4096, 4096, 512) == 0
 
@@ -232,14 +237,14 @@ SKINNY = ("32x16x512_s8_k1_o1_w1_e0", "112x64x128_s9_k1_o1_w1_e5", "144x128x128_
 
 
 def test_what_is_tested_fits_an_sm():
-    assert all(_skinny.Fp8SkinnyConfig.named(config).shared <= _skinny.ROOM for config in SKINNY)
+    assert all(k07_skinny.Fp8SkinnyConfig.named(config).shared <= k07_skinny.ROOM for config in SKINNY)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("config", SKINNY)
 @pytest.mark.parametrize("by_row", [False, True])
 def test_skinny_tiles_are_exact_on_small_integers(config, by_row):
-    """Ragged in every direction, twice, since what a launch leaves behind serves the next one."""
+    """Ragged in every direction, twice: the next launch uses the semaphores that a launch resets."""
     for m, n, k in ((1, 8, 16), (5, 200, 144), (130, 264, 1040), (300, 523, 777), (256, 1024, 2048)):
         a, b = integers(m, k), integers(n, k, seed=1).t()
         scale_a, scale_b = torch.full((), 0.5), torch.full((), 4.0)
@@ -250,7 +255,7 @@ def test_skinny_tiles_are_exact_on_small_integers(config, by_row):
         args = [value.cuda() for value in (a, b, scale_a, scale_b)]
         for _ in range(2):
             c = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
-            _skinny.skinny(c, *args, config=config)
+            k07_skinny.launch(c, *args, config=config)
             assert torch.equal(c.cpu(), expected), (m, n, k)
 
 
@@ -269,7 +274,7 @@ def test_sums_of_parts_are_the_same_in_each_run(config):
     a, b = (torch.randn(shape, generator=generator, device="cuda").to(E4M3) for shape in ((48, 8192), (640, 8192)))
     made = [torch.empty(48, 640, device="cuda", dtype=torch.bfloat16) for _ in range(20)]
     for c in made:
-        _skinny.skinny(c, a, b.t(), ONE.cuda(), ONE.cuda(), config=config)
+        k07_skinny.launch(c, a, b.t(), ONE.cuda(), ONE.cuda(), config=config)
     assert all(torch.equal(c, made[0]) for c in made)
 
 
@@ -283,7 +288,7 @@ def test_sums_of_parts_are_the_same_in_each_run(config):
 )
 @pytest.mark.parametrize("by_row", [False, True])
 def test_warpgroups_are_exact_on_small_integers(rung, m, n, k, by_row):
-    """Scales are powers of two, so that results must be equal, at odd and even numbers of slices and ragged tiles."""
+    """Scales are powers of two, so that results must be equal, at odd and even numbers of k-tiles and ragged tiles."""
     a, b = integers(m, k), integers(n, k, seed=1).t()
     scale_a, scale_b = torch.full((), 0.5), torch.full((), 4.0)
     if by_row:

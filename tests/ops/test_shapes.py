@@ -1,4 +1,4 @@
-"""Shapes nobody thought of, emulated and compared exactly or with the reference's tolerance."""
+"""Random shapes, emulated and compared exactly or with the reference's tolerance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the matrix products share: operands and their checks, configurations, launch geometry, tables, epilogues.
+"""What GEMM operations share: operands and their checks, configurations, launch geometry, tables, epilogues, and the
+kernels that copy and transpose operands.
 
-Operations import from here and not from each other. Kernels stay in the folders of the operations.
+Operations import from here and not from each other.
 """

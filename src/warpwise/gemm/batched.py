@@ -37,7 +37,7 @@ class BatchedConfig(NamedTuple):
 
     @property
     def shared(self) -> int:
-        """Bytes of shared memory: alignment, stages, barriers, and a tile of C or one or two boxes for each warpgroup."""
+        """Bytes of shared memory: alignment, stages, barriers; a tile of C, or one or two boxes for each warpgroup."""
         if self.whole:
             return ring_bytes(self.rows, self.columns, self.stages) + 2 * self.rows * self.columns
         return shared_bytes(self.rows, self.columns, self.stages, self.warpgroups)
@@ -61,7 +61,7 @@ class BatchedConfig(NamedTuple):
         return blocks, rows, columns, max(1, min(rows, together))
 
     def clocks(self, batch: int, m: int, n: int, k: int, sms: int) -> float:
-        """An estimate of the busiest SM's clocks: products, loads from L2 or stores to DRAM, whichever takes longest."""
+        """An estimate of the busiest SM's clocks: the longest of wgmma, loads from L2 and stores to DRAM."""
         waves = cdiv(batch * cdiv(m, self.rows) * cdiv(n, self.columns), sms)
         products = self.rows * self.columns * BLOCK_K / MMA_RATE
         loads = (self.rows + self.columns) * 2 * BLOCK_K / L2_RATE
@@ -88,6 +88,6 @@ def named(name: str) -> BatchedConfig:
 
 @functools.lru_cache(maxsize=1024)
 def ranked(batch: int, m: int, n: int, k: int, sms: int) -> tuple[str, ...]:
-    """The names of all configurations, the fastest by ``clocks`` first; whole stores only for sums of two stages at most."""
+    """The names of all configurations, the fastest by ``clocks`` first; whole stores for up to two k-tiles."""
     found = [config for config in CONFIGS if not config.whole or k <= 2 * BLOCK_K]
     return tuple(config.name for config in sorted(found, key=lambda config: config.clocks(batch, m, n, k, sms)))

@@ -1,4 +1,4 @@
-"""Tiles of Triton kernels that load their operands by TMA: which matrices TMA can address, which tile is fastest."""
+"""Tiles of Triton kernels that load their operands by TMA, and the matrices that TMA can address."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from warpwise.gemm.tiles import Tile
 from warpwise.operation import cdiv, sm_count
 
 # Times in multiply-adds of a k step that an SM makes at once, fitted to ten sizes on an H200. At one of them, 3000 x
-# 1000 x 776, the order is wrong: two programs an SM with small tiles hide less latency there than the model assumes.
+# 1000 x 776, the order is wrong: two programs per SM with small tiles hide less latency there than the model assumes.
 EDGE = 40  # of each row and column of a tile in a k step: loads beside products
 STORE = 1.65 * 64  # of an element of a tile that no other program's products overlap
 
@@ -33,7 +33,7 @@ class BoxTile(Tile):
         return max(1, HOPPER_SHARED // self.program_bytes)
 
     def time(self, tiles: int, k: int, sms: int) -> float:
-        """The time of the busiest of ``sms`` SMs for ``tiles`` tiles; two programs an SM overlap stores with products."""
+        """The busiest SM's time for ``tiles`` tiles on ``sms`` SMs. Two programs per SM overlap stores with wgmma."""
         products = k * (self.m * self.n + EDGE * (self.m + self.n))
         store = STORE * self.m * self.n if self.programs_per_sm == 1 else 0
         return cdiv(tiles, sms) * (products + store)
@@ -89,7 +89,7 @@ def transposed(matrices: torch.Tensor) -> bool:
     return matrices.stride(-1) != 1
 
 
-def not_boxable(name: str, matrices: torch.Tensor) -> str | None:
+def tma_limit(name: str, matrices: torch.Tensor) -> str | None:
     """Why TMA cannot load boxes of ``matrices``, or None: strides and the address are multiples of 16 bytes."""
     pitch, step, outer = _strides(matrices)
     unit = 16 // matrices.element_size()

@@ -81,7 +81,7 @@ class GemmConfig(NamedTuple):
         return clusters * self.blocks, 128 * (1 + self.warpgroups), self.shared
 
     def group(self, rows: int, clusters: int) -> int:
-        """How many of the ``rows`` rows of tiles are rasterised together, so that clusters in flight cover about a square of C."""
+        """Rows of tiles, of ``rows``, that are rasterised together: clusters in flight cover about a square of C."""
         square = math.sqrt(clusters * self.columns * self.cluster[1] / (self.rows * self.cluster[0]))
         return min(max(1, round(square)), rows)
 
@@ -90,12 +90,12 @@ class GemmConfig(NamedTuple):
         return cdiv(m, self.rows * self.cluster[0]), cdiv(n, self.columns * self.cluster[1])
 
     def clusters(self, tiles: int, sms: int) -> int:
-        """The smallest number of persistent clusters that needs no more waves than ``sms`` SMs can hold clusters for."""
+        """The smallest number of persistent clusters that takes as few waves as all that ``sms`` SMs hold."""
         most = max(1, sms // self.blocks)
         return cdiv(tiles, cdiv(tiles, most))
 
     def clocks(self, m: int, n: int, k: int, sms: int) -> float:
-        """An estimate of the busiest SM's clocks: its products or its loads from L2, and what does not overlap with them."""
+        """An estimate of the busiest SM's clocks: wgmma or loads from L2, and what does not overlap with them."""
         rows, columns = self.tiles(m, n)
         products = self.rows * self.columns * BLOCK_K / MMA_RATE
         rate = MULTICAST_L2_RATE if self.blocks > 1 else L2_RATE
@@ -139,7 +139,7 @@ def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
 
 
 class TileScheduler(NamedTuple):
-    """How a persistent kernel is launched: its configuration, (blocks, threads, shared memory), and the order of tiles."""
+    """The launch of a persistent kernel: configuration, (blocks, threads, shared memory), order of tiles."""
 
     config: GemmConfig
     launch: tuple[int, int, int]

@@ -1,4 +1,4 @@
-"""Launches of Hopper's GEMM kernels with a fused epilogue (``warpwise/finished_product.cuh``)."""
+"""Launches of Hopper's GEMM kernels with a fused epilogue (``warpwise/sm90/gemm_epilogue.cuh``)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from warpwise.gemm.config import GemmConfig, tile_scheduler
 
 
 class EpilogueLaunch(NamedTuple):
-    """Tensor maps of a, b, y, the source and the auxiliary output; the configuration's template arguments; the launch."""
+    """Tensor maps of a, b, y, the source and the auxiliary output; template arguments; the launch."""
 
     maps: tuple[Any, ...]
     parameters: str
@@ -21,13 +21,13 @@ class EpilogueLaunch(NamedTuple):
 
 
 def shared_bytes(config: GemmConfig) -> int:
-    """The header's finish_shared: the main loop's, and for each warpgroup a bias, row scales and barriers."""
+    """Bytes of shared memory: the main loop's, and for each warpgroup a bias, row scales and barriers."""
     width = config.columns // config.groups[1]
     return config.shared + config.warpgroups * (width * 2 + 64 * 4 + 2 * 8)
 
 
 def aligned_pairs(vector: torch.Tensor) -> torch.Tensor:
-    """``vector``, or a copy if its pairs of 2-byte elements do not lie on 4 bytes."""
+    """``vector``, or a copy if it is not 4-byte aligned, for loads of two 2-byte elements."""
     return vector.clone() if vector.data_ptr() % 4 else vector
 
 

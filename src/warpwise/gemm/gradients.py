@@ -1,4 +1,4 @@
-"""When PyTorch's own autograd serves for a matrix product: where PyTorch would compute the products of the backward too."""
+"""Matrix products that PyTorch's autograd records: those whose backward PyTorch would compute as fast."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOST_S = 10e-6  # host time that an autograd.Function costs beyond PyTorch's own
 
 
 def eager_multiplies(op: Op, products: Sequence[Operands]) -> bool | Callable[[], bool]:
-    """Whether PyTorch's own backward is as fast: rungs for ``products`` would not save more than ``HOST_S``.
+    """True, or a condition, if PyTorch's backward is as fast: rungs for ``products`` save at most ``HOST_S``.
 
     float32 on a GPU: as long as PyTorch does not use TF32.
     """

@@ -1,4 +1,4 @@
-"""K-major operands of 1-byte and 4-byte elements, which wgmma takes in no other order: transposed or copied as needed."""
+"""K-major operands of 1 and 4 bytes, the only layout that wgmma reads them in: transposed or copied as needed."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from warpwise.gemm.limits import GRID_Y, requires_hopper, requires_k, size_limit
 from warpwise.gemm.operands import sizes
 from warpwise.operation import cdiv, sm_count
 
-TRANSPOSE = cuda.load(Path(__file__).parent / "turned.cu")
+TRANSPOSE = cuda.load(Path(__file__).parent / "transpose.cu")
 SHARED = 1024 + 4 * 3 * 16384 + 4 * 8192 + 64  # alignment, four stages of A and B, C's boxes, barriers
 
 
 def transposed(matrix: torch.Tensor) -> torch.Tensor:
-    """The transpose of a contiguous matrix, contiguous. Elements have 1 byte or 4; of bytes, sizes are multiples of 4."""
+    """The contiguous transpose of a contiguous matrix of 4-byte elements, or of bytes with sizes in multiples of 4."""
     rows, columns = matrix.shape
     result = matrix.new_empty((columns, rows))
     words, to = matrix.view(torch.int32), result.view(torch.int32)
-    kernel, side = (TRANSPOSE["turned_bytes"], 128) if matrix.element_size() == 1 else (TRANSPOSE["turned_words"], 32)
+    kernel, side = (
+        (TRANSPOSE["transpose_bytes"], 128) if matrix.element_size() == 1 else (TRANSPOSE["transpose_words"], 32)
+    )
     kernel[(cdiv(columns, side), cdiv(rows, side)), (32, 8)](words, cuda.out(to), rows, columns)
     return result
 
@@ -36,7 +38,7 @@ def k_major(matrix: torch.Tensor) -> torch.Tensor:
 
 
 def launch(kernel: cuda.Kernel, c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    """Launch a kernel made of ``deep::multiply``, with clusters of two blocks."""
+    """Launch a kernel that calls ``gemm_k_major::gemm``, with clusters of two blocks."""
     m, n, k = sizes(a, b)
     pairs, columns = cdiv(m, 256), cdiv(n, 256)
     clusters = min(pairs * columns, max(1, sm_count(a) // 2))

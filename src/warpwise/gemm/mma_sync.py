@@ -21,7 +21,7 @@ from warpwise.operation import cdiv, sm_count
 
 
 class MmaConfig(NamedTuple):
-    """A block's tile, a warp's tile, the bytes of k in a stage, pipeline stages, blocks an SM."""
+    """A block's tile, a warp's tile, the bytes of k in a stage, pipeline stages, blocks per SM."""
 
     rows: int
     columns: int
@@ -46,7 +46,7 @@ class MmaConfig(NamedTuple):
 
 
 class Operand(NamedTuple):
-    """An operand as the kernel loads it: K-major or MN-major, ``stride`` elements between rows, ``word`` bytes a cp.async."""
+    """An operand as the kernel loads it: ``stride`` elements between lines, ``word`` bytes per cp.async."""
 
     matrix: torch.Tensor
     k_major: bool
@@ -114,7 +114,7 @@ def launch(
     b: torch.Tensor,
     config: str | None,
 ) -> None:
-    """Launch ``module``'s ``matmul_mma_sync<types..., config, layouts>``; ``persistent`` blocks compute several tiles."""
+    """Launch ``matmul_mma_sync<types..., config, layouts>``; ``persistent`` blocks compute several tiles."""
     m, n, k = sizes(a, b)
     chosen = next(each for each in fitting(configs, a, b) if config in (None, each.name(a.dtype)))
     left, right = operand(a, 1), operand(b, 0)

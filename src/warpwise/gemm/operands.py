@@ -12,7 +12,7 @@ ALIGNMENT = 16  # bytes: the address and the strides of a tensor map are multipl
 
 
 def check_operands(op: str, a: torch.Tensor, b: torch.Tensor, dtypes: Sequence[torch.dtype]) -> None:
-    """Raise unless a (M, K) and b (K, N) are matrices that can be multiplied, of one of ``dtypes`` and on one device."""
+    """Raise unless a (M, K) and b (K, N) can be multiplied, have one of ``dtypes`` and are on one device."""
     check_tensor(op, "a", a, dtypes, dims=(2,))
     check_tensor(op, "b", b, dtypes, dims=(2,))
     check_same(op, "ab", a, b)
@@ -50,7 +50,7 @@ def product_magnitude(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def addressable(matrix: torch.Tensor) -> torch.Tensor | None:
-    """``matrix`` of 2-byte elements as TMA can address it in place, row by row, or None: each row begins on 16 bytes."""
+    """``matrix``, of 2-byte elements, if TMA can address its rows in place: each begins on 16 bytes. Else None."""
     rows, columns = matrix.shape
     if (matrix.stride(1) != 1 and columns > 1) or matrix.data_ptr() % ALIGNMENT:
         return None
@@ -61,7 +61,7 @@ def addressable(matrix: torch.Tensor) -> torch.Tensor | None:
 
 
 def row_major_copy(matrix: torch.Tensor) -> torch.Tensor:
-    """A row-major copy; unlike ``contiguous`` it copies a row-major matrix that begins between multiples of 16 bytes."""
+    """A row-major copy; unlike ``contiguous`` it also copies a row-major matrix that is not 16-byte aligned."""
     return matrix.clone(memory_format=torch.contiguous_format)
 
 

@@ -11,8 +11,7 @@ from warpwise.gemm import k_major
 from warpwise.gemm.operands import addressable_view, on_16_bytes
 from warpwise.operation import cdiv
 
-# pad_lines, the copying kernel, is in the source of the rung that introduces it.
-PAD = cuda.load(Path(__file__).parents[1] / "ops" / "matmul" / "k23_padded.cu")
+PAD = cuda.load(Path(__file__).parent / "pad.cu")
 ROWS_PER_BLOCK = 4
 LINE = 128  # bytes: copied rows begin on a line of L2, so that a row of a box is one line
 THREADS = 256
@@ -34,7 +33,8 @@ def pitch(length: int, size: int) -> int:
 def padded(*matrices: torch.Tensor) -> list[torch.Tensor]:
     """Copies of one or two matrices of one dtype with contiguous rows, made by one launch.
 
-    Rows begin on LINE bytes; their number is rounded up to 16. Elements past a matrix's own rows and columns are undefined.
+    Rows begin on LINE bytes; their number is rounded up to 16. Elements past a matrix's own rows and columns are
+    undefined.
     """
     size = matrices[0].element_size()
     copies = []

@@ -53,7 +53,7 @@ def describe(a: torch.Tensor, b: torch.Tensor, *rest: object) -> tuple[str, dict
 
 
 def _layout(matrix: torch.Tensor) -> tuple[str, bool]:
-    """One matrix's letter, and True if its rows or columns begin on 16 bytes; one with neither contiguous is copied first."""
+    """A matrix's letter, and True if its rows or columns begin on 16 bytes."""
     rows, columns = matrix.stride()
     if columns == 1 or matrix.is_contiguous():
         letter, step = "n", rows
@@ -79,5 +79,5 @@ FALLBACK = {"float16": "bfloat16"}
 
 
 def tables(op: str, folder: Path) -> Tables:
-    """The tables of an operation whose first two arguments are a (M, K) and b (K, N); ``folder/tuned`` has those shipped."""
+    """The tables of an operation whose first two arguments are a (M, K) and b (K, N); shipped in ``folder/tuned``."""
     return Tables(op, folder / "tuned", describe, ARRANGEMENTS, SIZES, FALLBACK)

@@ -237,7 +237,7 @@ def test_bytes_have_units():
     ]
 
 
-def test_a_range_costs_nothing_where_nobody_looks_and_is_seen_where_somebody_does():
+def test_a_range_costs_nothing_without_a_profiler_and_is_recorded_with_one():
     assert not ranges.profiling_active()
     with torch.profiler.profile(acc_events=True) as recorded:
         assert ranges.profiling_active()

@@ -1,8 +1,13 @@
 """One tile per program, scaled and added to in the registers of its accumulator; any strides."""
 
+import torch
 import triton.language as tl
 
 from warpwise import triton as wt
+from warpwise.gemm import tiles
+from warpwise.gemm.operands import sizes
+from warpwise.operation import cdiv
+from warpwise.ops.addmm._shared import broadcast, tiled_configs
 from warpwise.triton.lib import tile_index, tile_matmul
 
 
@@ -42,3 +47,37 @@ def addmm_tiled(
     if ADDS:
         accumulator += beta * tl.load(c_ptr + rows * c_row + columns * c_column, mask=inside, other=0.0).to(tl.float32)
     tl.store(result_ptr + rows * n + columns, accumulator.to(result_ptr.dtype.element_ty), mask=inside)
+
+
+def launch(
+    result: torch.Tensor,
+    input: torch.Tensor,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    beta: float,
+    alpha: float,
+    config: str | None = None,
+) -> None:
+    m, n, k = sizes(a, b)
+    tile = tiles.named(config or tiled_configs(input, a, b)[0])
+    addmm_tiled[(cdiv(m, tile.m) * cdiv(n, tile.n),)](
+        a,
+        b,
+        input,
+        result,
+        m,
+        n,
+        k,
+        alpha,
+        beta,
+        *a.stride(),
+        *b.stride(),
+        *broadcast(input, result)[1:],
+        ADDS=beta != 0,
+        BLOCK_M=tile.m,
+        BLOCK_N=tile.n,
+        BLOCK_K=tile.k,
+        GROUP=8,
+        num_warps=tile.warps,
+        num_stages=tile.stages,
+    )

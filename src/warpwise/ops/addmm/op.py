@@ -54,13 +54,13 @@ def addmm(
 ) -> torch.Tensor:
     """``beta * input + alpha * (a @ b)`` as torch.addmm: a (M, K), b (K, N) and the result (M, N), in any layout.
 
-    ``input`` is (M, N) or broadcasts to it: (N,), (1, N), (M, 1), (). All are of one dtype, float16, bfloat16, float32 or
-    float64. Sums are accumulated and added in float32 and rounded once (in float64 for float64, which PyTorch computes);
-    float32 is never rounded to TF32. Where ``beta`` is 0 ``input`` is not read, so that a NaN in it does not propagate;
-    where ``alpha`` is 0 the rungs multiply all the same, and NaN propagates. An empty sum, K = 0, is 0.
+    ``input`` is (M, N) or broadcasts to it: (N,), (1, N), (M, 1), (). All are of one dtype, float16, bfloat16, float32
+    or float64. Sums are accumulated and added in float32 and rounded once (in float64 for float64, which PyTorch
+    computes); float32 is never rounded to TF32. Where ``beta`` is 0 ``input`` is not read, so that a NaN in it does not
+    propagate; where ``alpha`` is 0 the rungs multiply all the same, and NaN propagates. An empty sum, K = 0, is 0.
 
-    On a GPU torch.addmm computes where it was measured to be faster, in float32 always; ``warpwise tune addmm`` measures
-    on another GPU.
+    On a GPU torch.addmm computes where it was measured to be faster, in float32 always; ``warpwise tune addmm``
+    measures on another GPU.
 
     Differentiable. Raises ``TypeError`` or ``ValueError`` that names the argument. ``rung`` names one rung,
     ``name@config`` one of its configurations.

@@ -2,63 +2,67 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 
+from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.limits import is_hopper
 from warpwise.operation import cdiv, make_rung, sm_count
-from warpwise.ops.addmm import _launch
-from warpwise.ops.addmm._launch import HERE
+from warpwise.ops.addmm import _shared, k01_thread_per_element, k05_warpgroups
 from warpwise.ops.addmm.spec import KERNEL_DTYPES
+
+HERE = Path(__file__).parent
 
 RUNGS = (
     make_rung(
         HERE,
         "k01_thread_per_element",
-        "one thread an element, which adds before it stores",
-        _launch.thread_per_element,
+        "one thread per element, which adds before it stores",
+        k01_thread_per_element.launch,
         dtypes=KERNEL_DTYPES,
-        limits=_launch.grid_of_elements,
+        limits=_shared.grid_of_elements,
         strided=True,
     ),
     make_rung(
         HERE,
         "k02_triton_pass",
         "matmul's fastest product, then one pass over it",
-        _launch.product_and_pass,
+        lazy_launch(f"{__package__}.k02_triton_pass"),
         dtypes=(torch.float32,),
-        limits=_launch.grid_of_pass,
+        limits=_shared.grid_of_pass,
         strided=True,
     ),
     make_rung(
         HERE,
         "k03_triton_tiled",
         "tiles in Triton, added to in registers, any strides",
-        _launch.triton_tiled,
+        lazy_launch(f"{__package__}.k03_triton_tiled"),
         dtypes=KERNEL_DTYPES,
-        limits=_launch.grid_of_tiles,
+        limits=_shared.grid_of_tiles,
         strided=True,
-        configs=_launch.tiled_configs,
+        configs=_shared.tiled_configs,
     ),
     make_rung(
         HERE,
-        "k04_triton_copy_engine",
+        "k04_triton_tma",
         "Hopper through Triton: operands by TMA, persistent programs",
-        _launch.triton_boxes,
+        lazy_launch(f"{__package__}.k04_triton_tma"),
         dtypes=(torch.float16, torch.bfloat16),
-        limits=_launch.tma_limits,
+        limits=_shared.tma_limits,
         strided=True,
-        configs=_launch.boxes_configs,
+        configs=_shared.tma_configs,
     ),
     make_rung(
         HERE,
         "k05_warpgroups",
         "Hopper in CUDA: the input is loaded under the products",
-        _launch.warpgroups,
+        k05_warpgroups.launch,
         dtypes=(torch.float16, torch.bfloat16),
-        limits=_launch.warpgroups_limits,
+        limits=k05_warpgroups.limits,
         strided=True,
         devices=("cuda",),
-        configs=_launch.warpgroups_configs,
+        configs=k05_warpgroups.configs,
     ),
 )
 
@@ -74,4 +78,4 @@ def default(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, 
     tiles, full = cdiv(m, 128) * cdiv(n, 256), sm_count(a)
     whole = beta != 0 and input.shape == (m, n)
     enough = 4 * tiles >= 3 * full or m * n * k <= 2**30 if whole else tiles >= 4 * full
-    return "k05_warpgroups" if enough and not _launch.warpgroups_limits(input, a, b, beta, alpha) else None
+    return "k05_warpgroups" if enough and not k05_warpgroups.limits(input, a, b, beta, alpha) else None

@@ -24,7 +24,7 @@ def check(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, al
 
 
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
-    """The attribute "input_shape" is the input's shape: "matrix" (M, N) by default, "row" (N,), "column" (M, 1), "scalar" ()."""
+    """Attribute "input_shape": "matrix" (M, N) by default, "row" (N,), "column" (M, 1), "scalar" ()."""
     m, n, k = (case.sizes[name] for name in ("m", "n", "k"))
     shape = {"matrix": (m, n), "row": (n,), "column": (m, 1), "scalar": ()}[
         case.attributes.get("input_shape", "matrix")

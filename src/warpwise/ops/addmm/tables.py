@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from warpwise.gemm import tables
 from warpwise.operation import Tables
-from warpwise.ops.addmm._launch import HERE
 
 
 def describe(
     input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float
 ) -> tuple[str, dict[str, int]]:
-    """``gemm.tables.describe`` of a and b, and the input's shape: a matrix, a row, a column, a number, or nothing for beta = 0."""
+    """``gemm.tables.describe`` of a and b, and the input: matrix, row, column, number, or nothing for beta = 0."""
     kind, sizes = tables.describe(a, b)
     rows, columns = (1, 1, *input.shape)[-2:]
     if beta == 0:
@@ -34,4 +34,4 @@ ARRANGEMENTS = {
     },
     "nn row": _row,
 }
-TABLES = Tables("addmm", HERE / "tuned", describe, ARRANGEMENTS, tables.SIZES, tables.FALLBACK)
+TABLES = Tables("addmm", Path(__file__).parent / "tuned", describe, ARRANGEMENTS, tables.SIZES, tables.FALLBACK)

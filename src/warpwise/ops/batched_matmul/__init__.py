@@ -1,4 +1,4 @@
-"""Products of two batches of matrices: from a thread an element to boxes that the copy engine fetches."""
+"""GEMM of two batches of matrices, from one thread per element to warp-specialised kernels with TMA."""
 
 from warpwise.ops.batched_matmul.op import batched_matmul
 

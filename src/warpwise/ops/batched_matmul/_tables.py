@@ -11,8 +11,9 @@ from warpwise.operation import Case, Tables
 from warpwise.ops.batched_matmul.spec import sizes
 
 _SHAPES = {  # batch, m, n, k
-    "square": (16, 1024, 1024, 1024), "two": (2, 4096, 4096, 4096), "many_512": (64, 512, 512, 512), "few_512": (8, 512, 512, 512),
-    "many_256": (256, 256, 256, 256), "few_256": (16, 256, 256, 256), "many_128": (512, 128, 128, 128), "many_64": (2048, 64, 64, 64),
+    "square": (16, 1024, 1024, 1024), "two": (2, 4096, 4096, 4096), "many_512": (64, 512, 512, 512),
+    "few_512": (8, 512, 512, 512), "many_256": (256, 256, 256, 256), "few_256": (16, 256, 256, 256),
+    "many_128": (512, 128, 128, 128), "many_64": (2048, 64, 64, 64),
     "scores": (64, 2048, 2048, 128), "few_scores": (16, 2048, 2048, 128), "scores_64": (512, 1024, 1024, 64),
     "values": (64, 2048, 128, 2048), "few_values": (16, 2048, 128, 2048), "values_64": (512, 1024, 64, 1024),
     "ragged": (16, 1000, 777, 999), "ragged_512": (64, 511, 513, 515), "ragged_small": (2048, 33, 47, 65),
@@ -21,8 +22,8 @@ SIZES = tuple(Case(name, dict(zip(("batch", "m", "n", "k"), shape, strict=True))
 
 
 def describe(a: torch.Tensor, b: torch.Tensor) -> tuple[str, dict[str, int]]:
-    """The layouts of a's and b's matrices, n for row-major and t for column-major, whether rows begin on 16 bytes, and the
-    sizes.
+    """The layouts of a's and b's matrices, n for row-major and t for column-major, whether rows begin on 16 bytes, and
+    the sizes.
 
     >>> describe(torch.empty(3, 8, 16), torch.empty(3, 24, 16).mT)
     ("nt", {"batch": 3, "m": 8, "n": 24, "k": 16})

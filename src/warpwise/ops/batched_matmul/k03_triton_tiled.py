@@ -4,9 +4,13 @@ Operands are addressed by strides, so any layout is accepted. Programs are order
 share few matrices, which stay in L2.
 """
 
+import torch
 import triton.language as tl
 
 from warpwise import triton as wt
+from warpwise.operation import cdiv, sm_count
+from warpwise.ops.batched_matmul._shared import strides
+from warpwise.ops.batched_matmul.spec import sizes
 from warpwise.triton import lib
 
 
@@ -54,3 +58,30 @@ def batched_matmul_tiled(
         b_ptrs += BLOCK_K * tl.cast(b_row, tl.int64)
     to = c_ptr + (matrix.to(tl.int64) * m + rows[:, None]) * n + columns[None, :]
     tl.store(to, accumulator.to(c_ptr.dtype.element_ty), mask=row_mask & column_mask)
+
+
+def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    batch, m, n, k = sizes(a, b)
+    if a.dtype == torch.float32:
+        block_m, block_n, block_k, warps, stages = 64, 64, 32, 4, 3
+    elif batch * cdiv(m, 128) * cdiv(n, 128) >= sm_count(a):
+        block_m, block_n, block_k, warps, stages = 128, 128, 64, 8, 3
+    else:
+        block_m, block_n, block_k, warps, stages = 64, 64, 64, 4, 4
+    grid = (batch * cdiv(m, block_m) * cdiv(n, block_n),)
+    batched_matmul_tiled[grid](
+        a,
+        b,
+        c,
+        m,
+        n,
+        k,
+        *strides(a),
+        *strides(b),
+        BLOCK_M=block_m,
+        BLOCK_N=block_n,
+        BLOCK_K=block_k,
+        GROUP=8,
+        num_warps=warps,
+        num_stages=stages,
+    )

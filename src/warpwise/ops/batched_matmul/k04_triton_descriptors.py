@@ -4,9 +4,17 @@ Attention has short sums: for K = 128 a tile of 128 x 128 is two k-tiles. A pipe
 tile would mostly wait; in one loop the next tile's k-tiles, also of the next matrix, are loaded during the epilogue.
 """
 
+from typing import Any
+
+import torch
 import triton.language as tl
 
 from warpwise import triton as wt
+from warpwise.gemm import boxes
+from warpwise.operation import cdiv
+from warpwise.ops.batched_matmul._shared import is_broadcast
+from warpwise.ops.batched_matmul._triton import descriptors_configs
+from warpwise.ops.batched_matmul.spec import sizes
 from warpwise.triton import lib
 
 
@@ -26,10 +34,10 @@ def batched_matmul_descriptors(
     GROUP: tl.constexpr,
     A_SHARED: tl.constexpr,
     B_SHARED: tl.constexpr,
-    A_TURNED: tl.constexpr,
-    B_TURNED: tl.constexpr,
+    A_TRANSPOSED: tl.constexpr,
+    B_TRANSPOSED: tl.constexpr,
 ):
-    """Descriptors of a: (batch, m, k) and b: (batch, k, n), transposed if TURNED, one matrix
+    """Descriptors of a: (batch, m, k) and b: (batch, k, n), transposed if TRANSPOSED, one matrix
     if SHARED; c: (batch, m, n), in boxes of half a tile.
 
     Grid: ``programs``, each of which computes every programs-th tile.
@@ -43,11 +51,11 @@ def batched_matmul_descriptors(
         a_matrix, b_matrix = matrix * a_matrices, matrix * b_matrices
         accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
         for first in range(0, k, BLOCK_K):
-            if A_TURNED:
+            if A_TRANSPOSED:
                 a_tile = a.load([a_matrix, first, row]).reshape(BLOCK_K, BLOCK_M).T
             else:
                 a_tile = a.load([a_matrix, row, first]).reshape(BLOCK_M, BLOCK_K)
-            if B_TURNED:
+            if B_TRANSPOSED:
                 b_tile = b.load([b_matrix, column, first]).reshape(BLOCK_N, BLOCK_K).T
             else:
                 b_tile = b.load([b_matrix, first, column]).reshape(BLOCK_K, BLOCK_N)
@@ -57,3 +65,34 @@ def batched_matmul_descriptors(
         half: tl.constexpr = BLOCK_N // 2
         c.store([matrix, row, column], left.to(c.dtype).reshape(1, BLOCK_M, half))
         c.store([matrix, row, column + half], right.to(c.dtype).reshape(1, BLOCK_M, half))
+
+
+def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
+    tile = boxes.named(config or descriptors_configs(a, b)[0])
+    batch, m, n, k = sizes(a, b)
+
+    def descriptor(operand: torch.Tensor, rows: int, columns: int) -> Any:
+        matrices = operand[None] if operand.dim() == 2 else operand
+        return boxes.descriptor(matrices[:1] if is_broadcast(matrices) else matrices, (rows, columns))
+
+    programs = boxes.programs(tile, batch * cdiv(m, tile.m) * cdiv(n, tile.n), a)
+    batched_matmul_descriptors[(programs,)](
+        descriptor(a, tile.m, tile.k),
+        descriptor(b, tile.k, tile.n),
+        wt.out(descriptor(c, tile.m, tile.n // 2)),
+        batch,
+        m,
+        n,
+        k,
+        programs,
+        BLOCK_M=tile.m,
+        BLOCK_N=tile.n,
+        BLOCK_K=tile.k,
+        GROUP=8,
+        A_SHARED=is_broadcast(a),
+        B_SHARED=is_broadcast(b),
+        A_TRANSPOSED=boxes.transposed(a),
+        B_TRANSPOSED=boxes.transposed(b),
+        num_warps=tile.warps,
+        num_stages=tile.stages,
+    )

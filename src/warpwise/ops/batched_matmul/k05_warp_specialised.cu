@@ -11,8 +11,8 @@
 #include <warpwise/sm90/tma.cuh>
 #include <warpwise/sm90/warpgroup.cuh>
 
-#include "../matmul/feed.cuh"
-#include "boxes.cuh"
+#include <warpwise/sm90/gemm_simt.cuh>
+#include <warpwise/sm90/gemm_tma_3d.cuh>
 
 namespace sm90 = warpwise::sm90;
 using warpwise::OperandLoad, warpwise::Operand, warpwise::PipelineState, warpwise::Float4, sm90::TensorMap;
@@ -37,7 +37,7 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
   constexpr int kTilesN = BN / kWarpTile, kTiles = BM / kWarpTile * kTilesN, kSplit = kWarps / kTiles;
   constexpr int kSteps = TILE_K / kSplit, kPitchA = k_tile_pitch(LOAD_A, BM), kPitchB = k_tile_pitch(LOAD_B, BN);
   constexpr int kFloatsA = TILE_K * kPitchA, kFloats = kFloatsA + TILE_K * kPitchB;
-  constexpr bool kTmaA = LOAD_A == warpwise::kEngine, kTmaB = LOAD_B == warpwise::kEngine;
+  constexpr bool kTmaA = LOAD_A == warpwise::kTma, kTmaB = LOAD_B == warpwise::kTma;
   constexpr bool kTma = kTmaA || kTmaB, kCpAsync = !(kTmaA && kTmaB);
   constexpr unsigned kTmaBytes = ((kTmaA ? BM : 0) + (kTmaB ? BN : 0)) * TILE_K * 4;
   static_assert(kSplit * kTiles == kWarps && kSteps % 2 == 0,
@@ -79,10 +79,10 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
         if (kTma && threadIdx.x % 32 == 0) {
           sm90::mbarrier_arrive_expect_tx(full_barrier, kTmaBytes);
           if (kTmaA)
-            warpwise::many::tma_load_3d(warpwise::shared_address(to), a_map, full_barrier, tile.x, s * TILE_K,
+            warpwise::sm90::tma_load_3d(warpwise::shared_address(to), a_map, full_barrier, tile.x, s * TILE_K,
                                         matrix_a);
           if (kTmaB)
-            warpwise::many::tma_load_3d(warpwise::shared_address(to + kFloatsA), b_map, full_barrier, tile.y,
+            warpwise::sm90::tma_load_3d(warpwise::shared_address(to + kFloatsA), b_map, full_barrier, tile.y,
                                         s * TILE_K, matrix_b);
         }
         if constexpr (!kTmaA) warpwise::copy_k_tile<LOAD_A, BM, TILE_K>(to, from_a, tile.x, s * TILE_K);
@@ -95,7 +95,7 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
 
   sm90::warpgroup_reg_alloc<kConsumerRegisters>();
   const int warp = threadIdx.x / 32 - kProducerWarps, lane = threadIdx.x % 32;
-  const int warp_tile = warp % kTiles, k_group = warp / kTiles;  // the warp tile, and the warp's part of a k-tile
+  const int warp_tile = warp % kTiles, k_group = warp / kTiles;  // the warp tile, and the warp's steps of a k-tile
   const float* const a_lane = ring + k_group * kSteps * kPitchA + warp_tile / kTilesN * kWarpTile + lane / 4 * 4;
   const float* const b_lane =
       ring + kFloatsA + k_group * kSteps * kPitchB + warp_tile % kTilesN * kWarpTile + lane % 4 * 4;
@@ -146,27 +146,27 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
 // differ in the operands that TMA loads. Grid: at most two blocks per SM. Dynamic shared memory: 128 bytes for
 // alignment, STAGES k-tiles, kStaging floats and 16 * STAGES bytes.
 template <int BM, int BN, int TILE_K, int STAGES>
-__global__ void __launch_bounds__(kThreads, 2) batched_matmul_boxes(
+__global__ void __launch_bounds__(kThreads, 2) batched_matmul_tma(
     const __grid_constant__ TensorMap a, long long a_matrix, const __grid_constant__ TensorMap b, long long b_matrix,
     float* __restrict__ c, int batch, int m, int n, int k, int rows, int columns, int group) {
-  multiply<BM, BN, TILE_K, STAGES, warpwise::kEngine, warpwise::kEngine>(
+  multiply<BM, BN, TILE_K, STAGES, warpwise::kTma, warpwise::kTma>(
       &a, &b, {{nullptr, 0, m, k}, a_matrix}, {{nullptr, 0, n, k}, b_matrix}, c, batch, rows, columns, group);
 }
 
 template <int BM, int BN, int TILE_K, int STAGES, OperandLoad LOAD_A>
-__global__ void __launch_bounds__(kThreads, 2) batched_matmul_words_and_boxes(
+__global__ void __launch_bounds__(kThreads, 2) batched_matmul_tma_b(
     const float* __restrict__ a, long long a_stride, long long a_matrix, const __grid_constant__ TensorMap b,
     long long b_matrix, float* __restrict__ c, int batch, int m, int n, int k, int rows, int columns, int group) {
-  multiply<BM, BN, TILE_K, STAGES, LOAD_A, warpwise::kEngine>(
+  multiply<BM, BN, TILE_K, STAGES, LOAD_A, warpwise::kTma>(
       nullptr, &b, {{a, a_stride, m, k}, a_matrix}, {{nullptr, 0, n, k}, b_matrix}, c, batch, rows, columns, group);
 }
 
 template <int BM, int BN, int TILE_K, int STAGES, OperandLoad LOAD_A, OperandLoad LOAD_B>
-__global__ void __launch_bounds__(kThreads, 2) batched_matmul_words(const float* __restrict__ a, long long a_stride,
-                                                                    long long a_matrix, const float* __restrict__ b,
-                                                                    long long b_stride, long long b_matrix,
-                                                                    float* __restrict__ c, int batch, int m, int n,
-                                                                    int k, int rows, int columns, int group) {
+__global__ void __launch_bounds__(kThreads, 2) batched_matmul_cp_async(const float* __restrict__ a, long long a_stride,
+                                                                       long long a_matrix, const float* __restrict__ b,
+                                                                       long long b_stride, long long b_matrix,
+                                                                       float* __restrict__ c, int batch, int m, int n,
+                                                                       int k, int rows, int columns, int group) {
   multiply<BM, BN, TILE_K, STAGES, LOAD_A, LOAD_B>(nullptr, nullptr, {{a, a_stride, m, k}, a_matrix},
                                                    {{b, b_stride, n, k}, b_matrix}, c, batch, rows, columns, group);
 }

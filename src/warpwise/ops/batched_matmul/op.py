@@ -36,8 +36,8 @@ _batched_matmul = BATCHED_MATMUL.call
 
 
 def batched_matmul(a: torch.Tensor, b: torch.Tensor, *, rung: str | None = None) -> torch.Tensor:
-    """``a[i] @ b[i]`` for each i, for a (B, M, K) and b (B, K, N): (B, M, N), all of one dtype, float16, bfloat16, float32
-    or float64.
+    """``a[i] @ b[i]`` for each i, for a (B, M, K) and b (B, K, N): (B, M, N), all of one dtype, float16, bfloat16,
+    float32 or float64.
 
     a or b may have 2 dimensions and is then an operand of every product. Any strides are taken without copies, also
     those of transposed and broadcast tensors. Products are summed in float32 (in float64 for float64, which PyTorch

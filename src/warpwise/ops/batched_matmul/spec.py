@@ -34,7 +34,7 @@ def sizes(a: torch.Tensor, b: torch.Tensor) -> tuple[int, int, int, int]:
 
 
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, torch.Tensor]:
-    """(B, M, K) and (B, K, N). Attributes: "shared_a" for one matrix a, "transposed_a" for column-major ones; b likewise."""
+    """(B, M, K) and (B, K, N). Attributes: "shared_a": one matrix a, "transposed_a": column-major; b likewise."""
 
     def drawn(name: str, rows: int, columns: int, seed: int) -> torch.Tensor:
         batch = () if case.attributes.get(f"shared_{name}") else (case.sizes["batch"],)
@@ -88,9 +88,9 @@ SPEC = Spec(
         Case("several_tiles", {"batch": 2, "m": 130, "n": 136, "k": 72}),
         Case("ragged_tiles", {"batch": 2, "m": 129, "n": 67, "k": 19}),
         Case("many", {"batch": 37, "m": 3, "n": 5, "k": 4}),
-        Case("turned_a", {"batch": 2, "m": 40, "n": 24, "k": 56}, {"transposed_a": True}),
-        Case("turned_b", {"batch": 2, "m": 40, "n": 24, "k": 56}, {"transposed_b": True}),
-        Case("turned", {"batch": 2, "m": 72, "n": 24, "k": 40}, {"transposed_a": True, "transposed_b": True}),
+        Case("transposed_a", {"batch": 2, "m": 40, "n": 24, "k": 56}, {"transposed_a": True}),
+        Case("transposed_b", {"batch": 2, "m": 40, "n": 24, "k": 56}, {"transposed_b": True}),
+        Case("transposed", {"batch": 2, "m": 72, "n": 24, "k": 40}, {"transposed_a": True, "transposed_b": True}),
         Case("shared_a", {"batch": 3, "m": 24, "n": 16, "k": 40}, {"shared_a": True}),
         Case("shared_b", {"batch": 3, "m": 24, "n": 16, "k": 40}, {"shared_b": True}),
         Case("one_element", {"batch": 1, "m": 1, "n": 1, "k": 1}),

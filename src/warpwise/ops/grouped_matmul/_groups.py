@@ -1,4 +1,4 @@
-"""Device functions that find a tile's group among ends in memory, for kernels whose grid knows no group's size."""
+"""Device functions that find a tile's group from the ends in memory: the grid does not depend on the groups' sizes."""
 
 import triton.language as tl
 
@@ -9,8 +9,8 @@ from warpwise import triton as wt
 def heights(ends_ptr, groups, rows, BLOCK_M: tl.constexpr, GROUPS: tl.constexpr):
     """Of each group where it starts and ends, how many tiles of BLOCK_M rows it has, and how many are before them.
 
-    All are (GROUPS,), a power of two above ``groups``. What lies past the last end is one more group, number ``groups``.
-    An end beyond ``rows`` counts as ``rows``, so that wrong ends never lead out of the tensors.
+    All are (GROUPS,), a power of two above ``groups``. What lies past the last end is one more group, number
+    ``groups``. An end beyond ``rows`` counts as ``rows``, so that wrong ends never lead out of the tensors.
     """
     index = tl.arange(0, GROUPS)
     ends = tl.load(ends_ptr + index, mask=index < groups, other=0)

@@ -44,10 +44,11 @@ _grouped_matmul, _grouped_matmul_backward = GROUPED_MATMUL.call, GROUPED_MATMUL_
 def grouped_matmul(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor, *, rung: str | None = None) -> torch.Tensor:
     """``a[offsets[g - 1] : offsets[g]] @ b[g]`` for each group g, as for the experts of a mixture on sorted tokens.
 
-    ``a`` (T, K) holds the groups' rows one after the other, ``b`` (G, K, N) a matrix for each group, ``offsets`` (G,) int32
-    the end of each group, ascending from 0 to T, as for ``torch._grouped_mm``. The result is (T, N), of a's dtype,
-    float16, bfloat16, float32 or float64; products are summed in float32 (in float64 for float64, which PyTorch computes),
-    and float32 is never rounded to TF32. A group may have no rows. Rows past the last end belong to no group and are 0.
+    ``a`` (T, K) holds the groups' rows one after the other, ``b`` (G, K, N) a matrix for each group, ``offsets`` (G,)
+    int32 the end of each group, ascending from 0 to T, as for ``torch._grouped_mm``. The result is (T, N), of a's
+    dtype, float16, bfloat16, float32 or float64; products are summed in float32 (in float64 for float64, which PyTorch
+    computes), and float32 is never rounded to TF32. A group may have no rows. Rows past the last end belong to no group
+    and are 0.
 
     The offsets are not copied to the host. That they ascend is checked on a CPU only; on a GPU wrong offsets give wrong
     rows, but no access out of bounds. Any strides are taken without copies. Differentiable in a and b. Raises

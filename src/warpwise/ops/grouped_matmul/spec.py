@@ -15,7 +15,7 @@ OP, BACKWARD_OP = "grouped_matmul", "grouped_matmul_backward"
 
 
 def check_offsets(op: str, rows: torch.Tensor, offsets: torch.Tensor) -> None:
-    """Raise unless there is one end for each group; on a CPU also unless they ascend. Not checked on a GPU: that would synchronise."""
+    """Raise unless each group has an end. On a CPU also unless ends ascend; on a GPU this would synchronise."""
     check_tensor(op, "offsets", offsets, (torch.int32,), dims=(1,))
     if offsets.device != rows.device:
         raise ValueError(f"{op}: expected offsets on a's device {rows.device}, got {offsets.device}")

@@ -22,7 +22,7 @@ OptionalTensor = torch.Tensor | None
 
 
 def _second_backward(saved: Saved, grad: OptionalTensor, grad_bias: OptionalTensor) -> dict[str, OptionalTensor]:
-    """With dh = dy a'(h) and db = the sum of dh over rows, and incoming v and u: the gradient of dh is v + u in each row."""
+    """dh = dy a'(h), db = the sum of dh over rows; with incoming v and u the gradient of dh is v + u in each row."""
     pull = grad_bias if grad is None else grad if grad_bias is None else grad + grad_bias
     if pull is None:
         return {}
@@ -74,8 +74,8 @@ def _at_preactivation(
 
 
 def _backward(saved: Saved, grad: OptionalTensor, grad_kept: OptionalTensor) -> dict[str, OptionalTensor]:
-    """With g the gradient of the preactivation: dx = s g W, dW = (s g)^T x, db = the sum of g over rows, ds = (g W) . x in
-    each row."""
+    """With g the gradient of the preactivation: dx = s g W, dW = (s g)^T x, db = the sum of g over rows, ds = (g W) . x
+    in each row."""
     input, weight, row_scale = saved.input, saved.weight, getattr(saved, "row_scale", None)
     found: dict[str, OptionalTensor] = {"residual": grad}
     at, sums = _at_preactivation(saved, row_scale, grad, grad_kept)
@@ -99,7 +99,7 @@ def _backward(saved: Saved, grad: OptionalTensor, grad_kept: OptionalTensor) -> 
 def _eager_records(
     input: torch.Tensor, weight: torch.Tensor, bias: OptionalTensor, activation: str | None, *rest: Any
 ) -> bool | Callable[[], bool]:
-    """Where PyTorch multiplies in the backward too. An activation has a backward kernel, for the dtypes that it takes."""
+    """True if PyTorch computes the backward as fast. An activation has a backward kernel for the dtypes it takes."""
     if activation is not None:
         return input.dtype not in KERNEL_DTYPES
     rows = input.reshape(math.prod(input.shape[:-1]), input.shape[-1])
@@ -150,15 +150,16 @@ def linear(
     """``activation(row_scale * (input @ weight.T) + bias) + residual``, in one kernel.
 
     input (..., K) and weight (N, K), in any layout, give (..., N); bias (N,), residual (..., N) and row_scale (...) may
-    be None. ``activation`` is None, "relu", "gelu" (with the error function) or "gelu_tanh". All are of one dtype, float16,
-    bfloat16, float32 or float64. Sums are accumulated, and the epilogue computed, in float32 and rounded once (in float64
-    for float64, which PyTorch computes); float32 is never rounded to TF32. With ``return_preactivation`` the argument of
-    the activation is returned too. An empty sum, K = 0, is 0. On a GPU PyTorch computes where it was measured to be
-    faster: small products, and much of what cuBLASLt fuses; ``warpwise tune linear`` measures on another GPU.
+    be None. ``activation`` is None, "relu", "gelu" (with the error function) or "gelu_tanh". All are of one dtype,
+    float16, bfloat16, float32 or float64. Sums are accumulated, and the epilogue computed, in float32 and rounded once
+    (in float64 for float64, which PyTorch computes); float32 is never rounded to TF32. With ``return_preactivation``
+    the argument of the activation is returned too. An empty sum, K = 0, is 0. On a GPU PyTorch computes where it was
+    measured to be faster: small products, and much of what cuBLASLt fuses; ``warpwise tune linear`` measures on another
+    GPU.
 
-    Differentiable any number of times. For the backward of gelu the kernel also writes the preactivation; relu needs its
-    output alone, a layer without activation its operands. Raises ``TypeError`` or ``ValueError`` that names the argument.
-    ``rung`` names one rung, ``name@config`` one of its configurations.
+    Differentiable any number of times. For the backward of gelu the kernel also writes the preactivation; relu needs
+    its output alone, a layer without activation its operands. Raises ``TypeError`` or ``ValueError`` that names the
+    argument. ``rung`` names one rung, ``name@config`` one of its configurations.
     """
     keep = return_preactivation
     if activation is not None and (activation != "relu" or residual is not None) and torch.is_grad_enabled():
@@ -175,9 +176,9 @@ def activation_backward(
     """The gradient of an activation's argument, ``grad_output * activation'(preactivation)``, and its sum over rows.
 
     Both arguments are (..., N), of one dtype, float16, bfloat16, float32 or float64; the results (..., N) and (N,) are
-    computed in float32. ``activation``: "relu", "gelu" or "gelu_tanh"; relu reads the sign of ``preactivation`` alone, so
-    that relu's output serves too. Autograd calls it; it is public for backwards written by hand. Differentiable. Raises
-    ``TypeError`` or ``ValueError`` that names the argument. ``rung`` names one rung.
+    computed in float32. ``activation``: "relu", "gelu" or "gelu_tanh"; relu reads the sign of ``preactivation`` alone,
+    so that relu's output serves too. Autograd calls it; it is public for backwards written by hand. Differentiable.
+    Raises ``TypeError`` or ``ValueError`` that names the argument. ``rung`` names one rung.
     """
     result: tuple[torch.Tensor, torch.Tensor] = _activation_backward(grad_output, preactivation, activation, rung=rung)
     return result

@@ -230,7 +230,11 @@ SPEC = Spec(
         Case("bias_gelu", {"m": 33, "n": 61, "k": 17}, {"activation": "gelu", **BIAS}),
         Case("several_tiles", {"m": 130, "n": 136, "k": 24}, {"activation": "gelu_tanh", **ALL}),
         Case("ragged_tiles", {"m": 129, "n": 67, "k": 19}, {"activation": "relu", "with": ("bias", "residual")}),
-        Case("batch", {"batch": 3, "m": 5, "n": 16, "k": 8}, {"activation": "gelu", **BIAS, "return_preactivation": True}),
+        Case(
+            "batch",
+            {"batch": 3, "m": 5, "n": 16, "k": 8},
+            {"activation": "gelu", **BIAS, "return_preactivation": True},
+        ),
         Case("deep", {"m": 5, "n": 3, "k": 515}, {"with": ("row_scale",)}),
         Case("one_row", {"m": 1, "n": 70, "k": 33}, {"activation": "gelu_tanh", **BIAS}),
         Case("one_element", {"m": 1, "n": 1, "k": 1}),

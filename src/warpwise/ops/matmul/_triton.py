@@ -1,24 +1,51 @@
-"""Launchers of the kernels in Triton."""
+"""Limits and configurations of the Triton rungs, apart from their kernels since these import Triton."""
 
 from __future__ import annotations
 
 import torch
 
-from warpwise.gemm.limits import shared_bytes
+from warpwise.gemm import boxes
+from warpwise.gemm.limits import HOPPER_SHARED, requires_k, requires_tma, shared_bytes, size_limit
 from warpwise.gemm.operands import sizes
 from warpwise.operation import cdiv, sm_count
 
+# Tiles of C, the k of a stage, warps, stages.
+BF16X3_LARGE = ("128x128x64_w8_s3", "128x128x32_w8_s3", "128x64x32_w4_s3")
+BF16X3_SMALL = ("64x64x32_w4_s3", "64x64x64_w4_s3")
 
-def triton_tiled(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    from warpwise.ops.matmul.k10_triton_tiled import matmul_tiled
 
+def descriptors_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """A GPU with TMA, and matrices that it can address."""
+    unit = 16 // a.element_size()
+    if b.shape[1] % unit:
+        return f"takes n in multiples of {unit}, so that rows of C begin on 16 bytes, not {b.shape[1]}"
+    reason = requires_k(a.shape[1]) or requires_tma(a) or boxes.tma_limit("a", a) or boxes.tma_limit("b", b)
+    return reason or size_limit(a, b)
+
+
+def descriptors_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
+    """Every tile, the fastest by ``BoxTile.time`` first."""
+    return boxes.ranked(1, *sizes(a, b), sm_count(a))
+
+
+def split_k_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
+    """Tiles by dtype and rows of A; splits of K that give each SM about two programs, half and twice as many."""
     m, n, k = sizes(a, b)
-    if a.dtype == torch.float32:
-        block_m, block_n, block_k, warps, stages = 64, 64, 32, 4, 3
-    elif cdiv(m, 128) * cdiv(n, 256) >= sm_count(a) and shared_bytes(a) >= 3 * 2 * 64 * (128 + 256):
-        block_m, block_n, block_k, warps, stages = 128, 256, 64, 8, 3
-    else:
-        block_m, block_n, block_k, warps, stages = 64, 64, 64, 4, 4
-    matmul_tiled[(cdiv(m, block_m) * cdiv(n, block_n),)](
-        a, b, c, m, n, k, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP=8, num_warps=warps, num_stages=stages
-    )
+    block_m = next((size for size in (16, 32, 64) if size >= m), 64)
+    names = []
+    for block_n, block_k, warps, stages in (
+        ((64, 128, 4, 4), (128, 64, 4, 4)) if a.dtype != torch.float32 else ((64, 32, 4, 4), (128, 32, 4, 3))
+    ):
+        tiles, k_tiles = cdiv(m, block_m) * cdiv(n, block_n), cdiv(k, block_k)
+        fill = cdiv(2 * sm_count(a), max(1, tiles))
+        for splits in dict.fromkeys((fill, cdiv(fill, 2), 2 * fill, 1)):
+            names.append(f"{block_m}x{block_n}x{block_k}_w{warps}_s{stages}_p{max(1, min(splits, k_tiles // 2))}")
+    return tuple(dict.fromkeys(names))
+
+
+def bf16x3_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
+    """Large tiles first where they fill the GPU; the deepest stages need the shared memory of Hopper."""
+    m, n, _ = sizes(a, b)
+    large = BF16X3_LARGE if shared_bytes(a) >= HOPPER_SHARED else BF16X3_LARGE[1:]
+    fills = not a.is_cpu and cdiv(m, 128) * cdiv(n, 128) >= sm_count(a)
+    return (*large, *BF16X3_SMALL) if fills else (*BF16X3_SMALL, *large)

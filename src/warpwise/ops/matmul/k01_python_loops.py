@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import torch
 
+from warpwise.gemm.operands import sizes
 
-def multiply(output: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+PYTHON_PRODUCTS = 2**17  # multiply-adds: some 10 ms in Python
+
+
+def launch(output: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     """a: (m, k), b: (k, n), output: (m, n), on the CPU."""
     a_rows, b_rows = a.tolist(), b.tolist()
     k, n = len(b_rows), output.shape[1]
@@ -23,3 +27,10 @@ def multiply(output: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
             sums.append(total)
         result.append(sums)
     output.copy_(torch.tensor(result, dtype=torch.float64))
+
+
+def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    m, n, k = sizes(a, b)
+    if m * n * k > PYTHON_PRODUCTS:
+        return f"takes up to {PYTHON_PRODUCTS} multiply-adds, not {m} x {n} x {k} = {m * n * k}"
+    return None

@@ -5,9 +5,13 @@ flight share GROUP tile rows of A and few tile columns of B, which stay in L2. I
 all of B.
 """
 
+import torch
 import triton.language as tl
 
 from warpwise import triton as wt
+from warpwise.gemm.limits import shared_bytes
+from warpwise.gemm.operands import sizes
+from warpwise.operation import cdiv, sm_count
 from warpwise.triton.lib import tile_index
 
 
@@ -46,4 +50,17 @@ def matmul_tiled(
         c_ptr + rows[:, None] * n + columns[None, :],
         accumulator.to(c_ptr.dtype.element_ty),
         mask=row_mask & column_mask,
+    )
+
+
+def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    m, n, k = sizes(a, b)
+    if a.dtype == torch.float32:
+        block_m, block_n, block_k, warps, stages = 64, 64, 32, 4, 3
+    elif cdiv(m, 128) * cdiv(n, 256) >= sm_count(a) and shared_bytes(a) >= 3 * 2 * 64 * (128 + 256):
+        block_m, block_n, block_k, warps, stages = 128, 256, 64, 8, 3
+    else:
+        block_m, block_n, block_k, warps, stages = 64, 64, 64, 4, 4
+    matmul_tiled[(cdiv(m, block_m) * cdiv(n, block_n),)](
+        a, b, c, m, n, k, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP=8, num_warps=warps, num_stages=stages
     )

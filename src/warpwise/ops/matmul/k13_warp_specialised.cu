@@ -14,8 +14,8 @@
 #include <warpwise/sm90/tma.cuh>
 #include <warpwise/sm90/warpgroup.cuh>
 
-#include "feed.cuh"
-#include "leaving.cuh"
+#include <warpwise/sm90/gemm_simt.cuh>
+#include "epilogue.cuh"
 
 namespace sm90 = warpwise::sm90;
 using warpwise::OperandLoad, warpwise::Operand, warpwise::PipelineState, warpwise::WorkUnit, warpwise::SplitK,
@@ -31,7 +31,7 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
   using W = warpwise::Warps<BM, BN>;
   constexpr int kSteps = TILE_K / W::split, kPitchA = k_tile_pitch(LOAD_A, BM), kPitchB = k_tile_pitch(LOAD_B, BN);
   constexpr int kFloatsA = TILE_K * kPitchA, kFloats = kFloatsA + TILE_K * kPitchB;
-  constexpr bool kTmaA = LOAD_A == warpwise::kEngine, kTmaB = LOAD_B == warpwise::kEngine;
+  constexpr bool kTmaA = LOAD_A == warpwise::kTma, kTmaB = LOAD_B == warpwise::kTma;
   constexpr bool kTma = kTmaA || kTmaB, kCpAsync = !(kTmaA && kTmaB);
   constexpr unsigned kTmaBytes = ((kTmaA ? BM : 0) + (kTmaB ? BN : 0)) * TILE_K * 4;
   // Registers per thread: 12 warps start with 168; the producers release some to the consumers.
@@ -112,30 +112,29 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
 // tiles of C; group: of the raster order; partials, whole_tiles, splits: SplitK. Grid: at most one block per SM.
 // Dynamic shared memory: 128 bytes for alignment, STAGES k-tiles, kStaging floats and 16 * STAGES bytes.
 template <int BM, int BN, int TILE_K, int STAGES>
-__global__ void __launch_bounds__(kThreads, 1) matmul_boxes(const __grid_constant__ TensorMap a,
-                                                            const __grid_constant__ TensorMap b, float* __restrict__ c,
-                                                            int m, int n, int k, int rows, int columns, int group,
-                                                            float* partials, int whole_tiles, int splits) {
-  multiply<BM, BN, TILE_K, STAGES, warpwise::kEngine, warpwise::kEngine>(
+__global__ void __launch_bounds__(kThreads, 1) matmul_tma(const __grid_constant__ TensorMap a,
+                                                          const __grid_constant__ TensorMap b, float* __restrict__ c,
+                                                          int m, int n, int k, int rows, int columns, int group,
+                                                          float* partials, int whole_tiles, int splits) {
+  multiply<BM, BN, TILE_K, STAGES, warpwise::kTma, warpwise::kTma>(
       &a, &b, {nullptr, 0, m, k}, {nullptr, 0, n, k}, c, rows, columns, group, {partials, whole_tiles, splits});
 }
 
 template <int BM, int BN, int TILE_K, int STAGES, OperandLoad LOAD_A>
-__global__ void __launch_bounds__(kThreads, 1) matmul_words_and_boxes(const float* __restrict__ a, long long a_stride,
-                                                                      const __grid_constant__ TensorMap b,
-                                                                      float* __restrict__ c, int m, int n, int k,
-                                                                      int rows, int columns, int group, float* partials,
-                                                                      int whole_tiles, int splits) {
-  multiply<BM, BN, TILE_K, STAGES, LOAD_A, warpwise::kEngine>(nullptr, &b, {a, a_stride, m, k}, {nullptr, 0, n, k}, c,
-                                                              rows, columns, group, {partials, whole_tiles, splits});
+__global__ void __launch_bounds__(kThreads, 1) matmul_tma_b(const float* __restrict__ a, long long a_stride,
+                                                            const __grid_constant__ TensorMap b, float* __restrict__ c,
+                                                            int m, int n, int k, int rows, int columns, int group,
+                                                            float* partials, int whole_tiles, int splits) {
+  multiply<BM, BN, TILE_K, STAGES, LOAD_A, warpwise::kTma>(nullptr, &b, {a, a_stride, m, k}, {nullptr, 0, n, k}, c,
+                                                           rows, columns, group, {partials, whole_tiles, splits});
 }
 
 template <int BM, int BN, int TILE_K, int STAGES, OperandLoad LOAD_A, OperandLoad LOAD_B>
-__global__ void __launch_bounds__(kThreads, 1) matmul_words(const float* __restrict__ a, long long a_stride,
-                                                            const float* __restrict__ b, long long b_stride,
-                                                            float* __restrict__ c, int m, int n, int k, int rows,
-                                                            int columns, int group, float* partials, int whole_tiles,
-                                                            int splits) {
+__global__ void __launch_bounds__(kThreads, 1) matmul_cp_async(const float* __restrict__ a, long long a_stride,
+                                                               const float* __restrict__ b, long long b_stride,
+                                                               float* __restrict__ c, int m, int n, int k, int rows,
+                                                               int columns, int group, float* partials, int whole_tiles,
+                                                               int splits) {
   multiply<BM, BN, TILE_K, STAGES, LOAD_A, LOAD_B>(nullptr, nullptr, {a, a_stride, m, k}, {b, b_stride, n, k}, c, rows,
                                                    columns, group, {partials, whole_tiles, splits});
 }
@@ -145,9 +144,9 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_words(const float* __restr
 // (1, 2, 4 or 8) groups, which add every groups-th split of the same elements. Grid: BM * BN / V * groups / 256 blocks
 // per tile, from tile whole_tiles on.
 template <int BM, int BN, int V>
-__global__ void __launch_bounds__(256) add_parts(const float* __restrict__ partials, float* __restrict__ c, int m,
-                                                 int n, int rows, int columns, int group, int whole_tiles, int splits,
-                                                 int groups) {
+__global__ void __launch_bounds__(256) reduce_splits(const float* __restrict__ partials, float* __restrict__ c, int m,
+                                                     int n, int rows, int columns, int group, int whole_tiles,
+                                                     int splits, int groups) {
   using Values = warpwise::Vector<float, V>;
   constexpr int kVectorsPerRow = BN / V;
   __shared__ Values thread_sums[256];

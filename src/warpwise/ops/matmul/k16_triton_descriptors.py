@@ -5,9 +5,14 @@ read as zero and not written. ``flatten`` fuses the loops over tiles and k-tiles
 tiles, and k-tiles of the next tile are loaded during the epilogue of this one.
 """
 
+import torch
 import triton.language as tl
 
 from warpwise import triton as wt
+from warpwise.gemm import boxes
+from warpwise.gemm.operands import sizes
+from warpwise.operation import cdiv
+from warpwise.ops.matmul._triton import descriptors_configs
 from warpwise.triton import lib
 
 
@@ -24,8 +29,8 @@ def matmul_descriptors(
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
     GROUP: tl.constexpr,
-    A_TURNED: tl.constexpr,
-    B_TURNED: tl.constexpr,
+    A_TRANSPOSED: tl.constexpr,
+    B_TRANSPOSED: tl.constexpr,
 ):
     """Descriptors of a: (m, k), or transposed (k, m); b: (k, n), or transposed (n, k); c: (m, n), in boxes of half
     a tile.
@@ -38,11 +43,35 @@ def matmul_descriptors(
         row, column = tile_m * BLOCK_M, tile_n * BLOCK_N
         accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
         for first in range(0, k, BLOCK_K):
-            a_tile = a.load([first, row]).T if A_TURNED else a.load([row, first])
-            b_tile = b.load([column, first]).T if B_TURNED else b.load([first, column])
+            a_tile = a.load([first, row]).T if A_TRANSPOSED else a.load([row, first])
+            b_tile = b.load([column, first]).T if B_TRANSPOSED else b.load([first, column])
             accumulator = tl.dot(a_tile, b_tile, accumulator)
         # Staging half a tile at a time saves the shared memory of one pipeline stage.
         halves = tl.permute(tl.reshape(accumulator, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1))
         left, right = tl.split(halves)
         c.store([row, column], left.to(c.dtype))
         c.store([row, column + BLOCK_N // 2], right.to(c.dtype))
+
+
+def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
+    tile = boxes.named(config or descriptors_configs(a, b)[0])
+    m, n, k = sizes(a, b)
+    programs = boxes.programs(tile, cdiv(m, tile.m) * cdiv(n, tile.n), a)
+    read_a, read_b = boxes.descriptor(a, (tile.m, tile.k)), boxes.descriptor(b, (tile.k, tile.n))
+    matmul_descriptors[(programs,)](
+        read_a,
+        read_b,
+        wt.out(boxes.descriptor(c, (tile.m, tile.n // 2))),
+        m,
+        n,
+        k,
+        programs,
+        BLOCK_M=tile.m,
+        BLOCK_N=tile.n,
+        BLOCK_K=tile.k,
+        GROUP=8,
+        A_TRANSPOSED=boxes.transposed(a),
+        B_TRANSPOSED=boxes.transposed(b),
+        num_warps=tile.warps,
+        num_stages=tile.stages,
+    )

@@ -1,12 +1,12 @@
 // Stream-K for Hopper: every block gets the same number of k-tiles, regardless of the boundaries of output tiles.
 //
 // With one tile per block the last wave is partly idle: 112 tiles take 132 SMs as long as 132 tiles. Here the k-tiles
-// of all output tiles form one sequence, divided into as many equal parts as there are blocks. A block that computes
+// of all output tiles form one sequence, divided evenly among the blocks. A block that computes
 // all k-tiles of a tile stores it. For a tile that several blocks compute, each writes its partial sums to global
 // memory, and the last block to arrive adds them in the order of K: the result is deterministic, and no block waits
 // for one that may not be resident.
 
-#include "slices.cuh"
+#include "k_tile_pipeline.cuh"
 
 struct StreamK {  // the sequence of k-tiles of all tiles, divided evenly among blocks
   long long total;

@@ -6,8 +6,8 @@
 // shared memory and adds those it receives. Several clusters may split K again through global memory, where the last
 // one to arrive reduces. Both orders of addition are fixed.
 
-#include "slices.cuh"
-#include "sums_of_cluster.cuh"
+#include "k_tile_pipeline.cuh"
+#include "dsmem_reduce.cuh"
 #include <warpwise/sm90/gemm.cuh>
 
 // a: (m, k), b: (k, n), tensor maps with the boxes of Pipeline; c: (m, n), row-major; c_map: c with boxes of kRows x
@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(GROUPS* kWarpgroupThreads + 32) __cluster_dims
 // The same without clusters: a launch with clusters of one block starts later.
 template <class T, int GROUPS, int M, bool B_K_MAJOR, int TILE_K, int STAGES, int SPLIT, bool SEPARATE_BUFFER,
           Shared SHARED>
-__global__ void __launch_bounds__(GROUPS* kWarpgroupThreads + 32) matmul_skinny_alone(
+__global__ void __launch_bounds__(GROUPS* kWarpgroupThreads + 32) matmul_skinny_no_cluster(
     const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,
     const __grid_constant__ sm90::TensorMap c_map, T* c, float* partials, int* semaphores, bool mapped, int m, int n,
     int k, int tiles_m, int outer) {

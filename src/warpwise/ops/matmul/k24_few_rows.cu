@@ -7,7 +7,7 @@
 #include <warpwise/core/pack.cuh>
 #include <warpwise/core/reduce.cuh>
 
-#include "parts_of_c.cuh"
+#include "split_k_reduce.cuh"
 
 // a: (m, k) and b: (k, n), with row strides a_stride and b_stride in elements; c: (m, n). The lanes of a warp compute
 // adjacent columns, BYTES of b each; the warps of a block, and `splits` blocks, different rows of b. partials:
@@ -88,11 +88,11 @@ __global__ void __launch_bounds__(kThreads, 2) matmul_few_rows(const T* __restri
 // accumulates COLUMNS columns and reduces them over its lanes at the end. BYTES: 16 if k and b_stride are multiples of
 // 16 bytes and b is 16-byte aligned. Grid: cdiv(m, ROWS) * cdiv(n, kWarps * COLUMNS) * splits blocks of kThreads.
 template <class T, int ROWS, int COLUMNS, int BYTES>
-__global__ void __launch_bounds__(kThreads, 2) matmul_few_rows_by_columns(const T* __restrict__ a,
-                                                                          const T* __restrict__ b, T* c,
-                                                                          float* partials, int* semaphores, int m,
-                                                                          int n, int k, long long a_stride,
-                                                                          long long b_stride, int tiles_m, int splits) {
+__global__ void __launch_bounds__(kThreads, 2) matmul_few_rows_k_major_b(const T* __restrict__ a,
+                                                                         const T* __restrict__ b, T* c, float* partials,
+                                                                         int* semaphores, int m, int n, int k,
+                                                                         long long a_stride, long long b_stride,
+                                                                         int tiles_m, int splits) {
   using Pack = warpwise::Pack<T, BYTES>;
   constexpr int kSize = Pack::size, kTileK = 32 * kSize, kColumns = kWarps * COLUMNS;
   __shared__ float a_tiles[2][ROWS][kSize][32];

@@ -42,8 +42,8 @@ def matmul(a: torch.Tensor, b: torch.Tensor, *, rung: str | None = None) -> torc
     Differentiable in floating point; where PyTorch computes forward and backward, its autograd records the product, and
     ``torch.backends.cuda.matmul`` applies to a float32 backward if TF32 is switched on after the forward. Raises
     ``TypeError`` or ``ValueError`` if a or b is not 2-D, if they differ in dtype or device, or if their shapes do not
-    match. ``rung`` names one rung, ``name@config`` one of its configurations; ``warpwise.operation.chosen(MATMUL, a, b)``
-    returns what runs without it.
+    match. ``rung`` names one rung, ``name@config`` one of its configurations; ``warpwise.operation.chosen(MATMUL, a,
+    b)`` returns what runs without it.
     """
     output: torch.Tensor = _matmul(a, b, rung=rung)
     return output

@@ -9,30 +9,39 @@ import torch
 
 from warpwise.gemm import config as gemm_config
 from warpwise.gemm import k_major, mma_sync
+from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.limits import grid_of_tiles, grid_y_of
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
-from warpwise.ops.matmul import (
-    _ampere,
-    _descriptors,
-    _even,
-    _few_rows,
-    _hopper,
-    _padded,
-    _simt,
-    _skinny,
-    _specialised,
-    _split,
-    _strips,
-    _turned_first,
-)
-from warpwise.ops.matmul._cpu import c_blocked, few_products, python_loops
-from warpwise.ops.matmul._simt import tiled
-from warpwise.ops.matmul._triton import triton_tiled
+from warpwise.ops.matmul import _triton
+from warpwise.ops.matmul import k01_python_loops as k01
+from warpwise.ops.matmul import k02_c_blocked as k02
+from warpwise.ops.matmul import k03_naive as k03
+from warpwise.ops.matmul import k09_warp_tile as k09
+from warpwise.ops.matmul import k11_async_copies as k11
+from warpwise.ops.matmul import k12_warpgroups as k12
+from warpwise.ops.matmul import k13_warp_specialised as k13
+from warpwise.ops.matmul import k14_wmma as k14
+from warpwise.ops.matmul import k15_mma_sync as k15
+from warpwise.ops.matmul import k18_stream_k as k18
+from warpwise.ops.matmul import k19_skinny as k19
+from warpwise.ops.matmul import k20_overlapped_epilogue as k20
+from warpwise.ops.matmul import k22_warpgroups_int8 as k22
+from warpwise.ops.matmul import k23_padded as k23
+from warpwise.ops.matmul import k24_few_rows as k24
+from warpwise.ops.matmul import k25_pretransposed_b as k25
+from warpwise.ops.matmul import k26_stream_k_hybrid as k26
+from warpwise.ops.matmul import k28_variable_m_tiles as k28
+from warpwise.ops.matmul._shared import divided_k_limits, tiled
 from warpwise.ops.matmul.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 HALVES = (torch.float16, torch.bfloat16)
 TENSOR_CORES = (*HALVES, torch.int8)
+
+
+def triton(name: str) -> Callable[..., None]:
+    """The launcher in the file of a kernel in Triton."""
+    return lazy_launch(f"{__package__}.{name}")
 
 
 def rung(name: str, idea: str, launch: Callable[..., None], tile: int) -> Rung:
@@ -41,70 +50,63 @@ def rung(name: str, idea: str, launch: Callable[..., None], tile: int) -> Rung:
 
 
 RUNGS = (
-    Rung("k01_python_loops", "three loops in Python", "python", python_loops, HERE / "k01_python_loops.py",
-         dtypes=(*KERNEL_DTYPES, torch.int8), limits=few_products, devices=("cpu",)),
-    Rung("k02_c_blocked", "the loops in C, in blocks for the cache", "c", c_blocked, HERE / "k02_c_blocked.c",
+    Rung("k01_python_loops", "three loops in Python", "python", k01.launch, HERE / "k01_python_loops.py",
+         dtypes=(*KERNEL_DTYPES, torch.int8), limits=k01.limits, devices=("cpu",)),
+    Rung("k02_c_blocked", "the loops in C, in blocks for the cache", "c", k02.launch, HERE / "k02_c_blocked.c",
          dtypes=(torch.float32,), devices=("cpu",)),
-    make_rung(HERE, "k03_naive", "one thread an element, rows first", _simt.naive,
-              dtypes=(*KERNEL_DTYPES, torch.int8), limits=grid_y_of(32, dimension=1)),
-    rung("k04_coalesced", "neighbouring threads take neighbouring columns",
+    make_rung(HERE, "k03_naive", "one thread per element, rows first", k03.launch, dtypes=(*KERNEL_DTYPES, torch.int8),
+              limits=grid_y_of(32, dimension=1)),
+    rung("k04_coalesced", "adjacent threads compute adjacent columns",
          tiled("matmul_coalesced", "k04_coalesced.cu", (32, 32), (32, 32)), 32),
     rung("k05_shared_tile", "tiles of A and B in shared memory",
          tiled("matmul_shared_tile", "k05_shared_tile.cu", (32, 32), (32, 32)), 32),
-    rung("k06_block_tile_1d", "8 elements of a column a thread",
+    rung("k06_block_tile_1d", "8 elements of a column per thread",
          tiled("matmul_block_tile_1d", "k06_block_tile_1d.cu", (64, 64), 512), 64),
-    rung("k07_block_tile_2d", "an 8 x 8 tile a thread",
+    rung("k07_block_tile_2d", "an 8 x 8 tile per thread",
          tiled("matmul_block_tile_2d", "k07_block_tile_2d.cu", (128, 128), 256), 128),
-    rung("k08_vectorised", "float4 loads, A's slice transposed",
+    rung("k08_vectorised", "float4 loads, A's k-tile transposed",
          tiled("matmul_vectorised", "k08_vectorised.cu", (128, 128), 256, vectors=True), 128),
-    rung("k09_warp_tile", "a tile a warp, lanes without bank conflicts", _simt.warp_tile, 64),
-    make_rung(HERE, "k10_triton_tiled", "tiles in Triton, in an order for L2", triton_tiled,
+    rung("k09_warp_tile", "a tile per warp, lanes without bank conflicts", k09.launch, 64),
+    make_rung(HERE, "k10_triton_tiled", "tiles in Triton, in an order for L2", triton("k10_triton_tiled"),
               dtypes=KERNEL_DTYPES, limits=grid_of_tiles),
-    make_rung(HERE, "k11_async_copies", "stages by cp.async, products in an order for the register banks", _simt.async_copies,
-              dtypes=(torch.float32,), limits=_simt.async_copies_limits),
-    make_rung(HERE, "k12_warpgroups", "Hopper: operands by TMA, products by wgmma, asynchronously", _hopper.warpgroups,
-              dtypes=HALVES, limits=_hopper.warpgroups_limits, devices=("cuda",)),
-    make_rung(HERE, "k13_warp_specialised", "Hopper: four producer warps, eight consumer warps, mbarriers in place of __syncthreads",
-              _specialised.warp_specialised, dtypes=(torch.float32,), limits=_specialised.limits, devices=("cuda",),
-              configs=_specialised.configs, strided=True),
-    make_rung(HERE, "k14_wmma", "tensor cores through wmma fragments", _ampere.wmma,
-              dtypes=TENSOR_CORES, limits=mma_sync.wmma_limits),
-    make_rung(HERE, "k15_mma_sync", "Ampere: swizzled stages by cp.async, ldmatrix, mma.sync",
-              _ampere.mma_sync, dtypes=TENSOR_CORES, limits=mma_sync.limits, configs=_ampere.mma_sync_configs, strided=True),
+    make_rung(HERE, "k11_async_copies", "stages by cp.async, multiply-adds in an order without register bank conflicts",
+              k11.launch, dtypes=(torch.float32,), limits=k11.limits),
+    make_rung(HERE, "k12_warpgroups", "Hopper: operands by TMA, products by wgmma, asynchronously", k12.launch,
+              dtypes=HALVES, limits=k12.limits, devices=("cuda",)),
+    make_rung(HERE, "k13_warp_specialised", "Hopper: four producer warps, eight consumer warps, mbarriers", k13.launch,
+              dtypes=(torch.float32,), limits=k13.limits, devices=("cuda",), configs=k13.configs, strided=True),
+    make_rung(HERE, "k14_wmma", "tensor cores through wmma fragments", k14.launch, dtypes=TENSOR_CORES,
+              limits=mma_sync.wmma_limits),
+    make_rung(HERE, "k15_mma_sync", "Ampere: swizzled stages by cp.async, ldmatrix, mma.sync", k15.launch,
+              dtypes=TENSOR_CORES, limits=mma_sync.limits, configs=k15.configs, strided=True),
     make_rung(HERE, "k16_triton_descriptors", "Hopper through Triton: tensor descriptors, one loop over tiles and k",
-              _descriptors.triton_descriptors, dtypes=HALVES, limits=_descriptors.limits,
-              configs=_descriptors.configs, strided=True),
-    make_rung(HERE, "k17_split_k", "split-K: partial sums added by a second launch", _skinny.split_k,
-              dtypes=KERNEL_DTYPES, limits=grid_of_tiles, configs=_skinny.split_k_configs, strided=True),
-    make_rung(HERE, "k18_stream_k", "Hopper: stream-K, an equal share of all k-tiles for each SM", _skinny.stream_k,
-              dtypes=HALVES, limits=_skinny.skinny_limits, configs=_skinny.stream_k_configs, devices=("cuda",),
-              strided=True),
-    make_rung(HERE, "k19_skinny", "Hopper: few rows as wgmma's n, K divided in a cluster", _skinny.skinny,
-              dtypes=HALVES, limits=_skinny.skinny_limits, configs=_skinny.skinny_configs, devices=("cuda",),
-              strided=True),
-    make_rung(HERE, "k20_deferred_stores", "Hopper: the epilogue overlaps the next tile's products; any layout, small tiles too",
-              _hopper.deferred_stores, dtypes=HALVES, limits=_hopper.deferred_limits, configs=gemm_config.configs,
-              devices=("cuda",), strided=True),
-    make_rung(HERE, "k21_split_bfloat16", "float32 on tensor cores: bf16x3, six bfloat16 products",
-              _split.split_bfloat16, dtypes=(torch.float32,), limits=grid_of_tiles, configs=_split.configs, by_name=True,
+              triton("k16_triton_descriptors"), dtypes=HALVES, limits=_triton.descriptors_limits,
+              configs=_triton.descriptors_configs, strided=True),
+    make_rung(HERE, "k17_split_k", "split-K: partial sums added by a second launch", triton("k17_split_k"),
+              dtypes=KERNEL_DTYPES, limits=grid_of_tiles, configs=_triton.split_k_configs, strided=True),
+    make_rung(HERE, "k18_stream_k", "Hopper: stream-K, an equal number of k-tiles for each SM", k18.launch,
+              dtypes=HALVES, limits=divided_k_limits, configs=k18.configs, devices=("cuda",), strided=True),
+    make_rung(HERE, "k19_skinny", "Hopper: few rows as wgmma's n, K divided in a cluster", k19.launch, dtypes=HALVES,
+              limits=divided_k_limits, configs=k19.configs, devices=("cuda",), strided=True),
+    make_rung(HERE, "k20_overlapped_epilogue",
+              "Hopper: the epilogue overlaps the next tile's products; any layout, small tiles too", k20.launch,
+              dtypes=HALVES, limits=k20.limits, configs=gemm_config.configs, devices=("cuda",), strided=True),
+    make_rung(HERE, "k21_bf16x3", "float32 on tensor cores: bf16x3, six bfloat16 products", triton("k21_bf16x3"),
+              dtypes=(torch.float32,), limits=grid_of_tiles, configs=_triton.bf16x3_configs, by_name=True,
               units="bf16"),
-    make_rung(HERE, "k22_warpgroups_int8", "Hopper: int8 by wgmma, B transposed first", _hopper.warpgroups_int8,
+    make_rung(HERE, "k22_warpgroups_int8", "Hopper: int8 by wgmma, B transposed first", k22.launch,
               dtypes=(torch.int8,), limits=k_major.limits, devices=("cuda",), strided=True),
-    make_rung(HERE, "k23_padded", "Hopper: any size; operands copied once into rows that TMA can address",
-              _padded.padded_product, dtypes=TENSOR_CORES, limits=_padded.limits, configs=_padded.configs,
-              devices=("cuda",), strided=True),
+    make_rung(HERE, "k23_padded", "Hopper: any size; operands copied once into rows that TMA can address", k23.launch,
+              dtypes=TENSOR_CORES, limits=k23.limits, configs=k23.configs, devices=("cuda",), strided=True),
     make_rung(HERE, "k24_few_rows", "few rows in any dtype: B from global memory to registers, for all rows at once",
-              _few_rows.few_rows, dtypes=KERNEL_DTYPES, limits=_few_rows.few_rows_limits,
-              configs=_few_rows.few_rows_configs, strided=True),
-    make_rung(HERE, "k25_turned_first", "Hopper: k13, with operands transposed or copied once where TMA cannot load them",
-              _turned_first.turned_first, dtypes=(torch.float32,), limits=_turned_first.limits,
-              configs=_turned_first.configs, devices=("cuda",), strided=True),
-    make_rung(HERE, "k26_even_shares", "Hopper: k20 with hybrid stream-K: all clusters share the last, partial wave",
-              _even.even_shares, dtypes=HALVES, limits=_hopper.deferred_limits, configs=_even.configs,
-              devices=("cuda",), strided=True),
-    make_rung(HERE, "k28_strips", "Hopper: k20 with tiles of 248 and 256 rows, against wave quantisation",
-              _strips.strips, dtypes=HALVES, limits=_strips.limits, configs=_strips.configs,
-              devices=("cuda",), strided=True),
+              k24.launch, dtypes=KERNEL_DTYPES, limits=k24.limits, configs=k24.configs, strided=True),
+    make_rung(HERE, "k25_pretransposed_b", "Hopper: k13; what TMA cannot load is transposed or copied once", k25.launch,
+              dtypes=(torch.float32,), limits=k25.limits, configs=k25.configs, devices=("cuda",), strided=True),
+    make_rung(HERE, "k26_stream_k_hybrid",
+              "Hopper: k20 with hybrid stream-K: all clusters divide the last, partial wave", k26.launch, dtypes=HALVES,
+              limits=k20.limits, configs=k26.configs, devices=("cuda",), strided=True),
+    make_rung(HERE, "k28_variable_m_tiles", "Hopper: k20 with tiles of 248 and 256 rows, against wave quantisation",
+              k28.launch, dtypes=HALVES, limits=k28.limits, configs=k28.configs, devices=("cuda",), strided=True),
 )  # fmt: skip
 
 _LIMITS = {rung.name: rung.limits for rung in RUNGS}
@@ -113,30 +115,30 @@ _LIMITS = {rung.name: rung.limits for rung in RUNGS}
 def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """The rung for sizes that no table covers; PyTorch for float64 and where a grid is too small.
 
-    Few rows of A have rungs of their own on a GPU. Otherwise float32 takes k13 or k25 where they fill a Hopper GPU, else
-    k11; int8 and 2-byte types take wgmma where its tiles fill a Hopper GPU, on padded operands where rows are ragged,
-    else mma.sync or Triton.
+    Few rows of A have rungs of their own on a GPU. Otherwise float32 takes k13 or k25 where they fill a Hopper GPU,
+    else k11; int8 and 2-byte types take wgmma where its tiles fill a Hopper GPU, on padded operands where rows are
+    ragged, else mma.sync or Triton.
     """
     short = a.dtype in HALVES
-    if a.is_cuda and short and a.size(0) <= 256 and not _skinny.skinny_limits(a, b):
+    if a.is_cuda and short and a.size(0) <= 256 and not divided_k_limits(a, b):
         name = "k19_skinny"
     elif a.is_cuda and a.dtype == torch.float32 and (a.size(0) <= 16 or b.size(1) == 1):
         name = "k24_few_rows"
     elif a.dtype == torch.float32:
-        specialised = "k25_turned_first" if _turned_first.is_profitable(a, b) else "k13_warp_specialised"
-        name = specialised if _specialised.is_profitable(a, b) else "k11_async_copies"
+        specialised = "k25_pretransposed_b" if k25.is_profitable(a, b) else "k13_warp_specialised"
+        name = specialised if k13.is_profitable(a, b) else "k11_async_copies"
     elif a.dtype == torch.int8:
         name = (
             "k22_warpgroups_int8"
-            if _hopper.int8_is_profitable(a, b)
+            if k22.is_profitable(a, b)
             else "k23_padded"
-            if _padded.is_profitable(a, b)
+            if k23.is_profitable(a, b)
             else "k15_mma_sync"
         )
-    elif a.is_cuda and cdiv(a.size(0), 128) * cdiv(b.size(1), 256) >= sm_count(a) and not _hopper.deferred_limits(a, b):
-        even = "k26_even_shares" if _even.is_profitable(a, b) else "k20_deferred_stores"
-        name = "k28_strips" if _strips.is_profitable(a, b) else even
-    elif short and _hopper.deferred_limits(a, b) and _padded.is_profitable(a, b):
+    elif a.is_cuda and cdiv(a.size(0), 128) * cdiv(b.size(1), 256) >= sm_count(a) and not k20.limits(a, b):
+        even = "k26_stream_k_hybrid" if k26.is_profitable(a, b) else "k20_overlapped_epilogue"
+        name = "k28_variable_m_tiles" if k28.is_profitable(a, b) else even
+    elif short and k20.limits(a, b) and k23.is_profitable(a, b):
         name = "k23_padded"
     else:
         name = "k10_triton_tiled"

@@ -25,7 +25,8 @@ def check(a: torch.Tensor, b: torch.Tensor) -> None:
         check_tensor("matmul", name, operand, DTYPES)
         if operand.dim() in OTHER_OPS:
             raise ValueError(
-                f"matmul: expected {name} with 2 dimensions, got shape {tuple(operand.shape)}; {OTHER_OPS[operand.dim()]}"
+                f"matmul: expected {name} with 2 dimensions, got shape {tuple(operand.shape)}; "
+                f"{OTHER_OPS[operand.dim()]}"
             )
     check_operands("matmul", a, b, DTYPES)
     if a.dtype == torch.int8 and a.shape[1] > MAX_INT8_K:

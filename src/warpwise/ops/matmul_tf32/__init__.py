@@ -1,4 +1,4 @@
-"""The product of two float32 matrices on TF32 tensor cores: from CUDA's fragments to swizzled slices."""
+"""GEMM of float32 operands on TF32 tensor cores, from wmma fragments to wgmma with an operand in registers."""
 
 from warpwise.ops.matmul_tf32.op import matmul_tf32
 

@@ -5,9 +5,13 @@ C^T = B^T A^T, A is K-major and B^T passes through registers. For A B the compil
 shared memory and takes almost twice as long.
 """
 
+import torch
 import triton.language as tl
 
 from warpwise import triton as wt
+from warpwise.gemm.limits import shared_bytes
+from warpwise.gemm.operands import sizes
+from warpwise.operation import cdiv, sm_count
 from warpwise.triton.lib import tile_index
 
 
@@ -42,3 +46,12 @@ def matmul_tiled(
         a_ptrs += BLOCK_K
         b_ptrs += BLOCK_K * tl.cast(n, tl.int64)
     tl.store(c_ptr + rows[:, None] * n + columns[None, :], tl.trans(accumulator), mask=row_mask & column_mask)
+
+
+def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    m, n, k = sizes(a, b)
+    large = cdiv(m, 256) * cdiv(n, 128) >= sm_count(a) and shared_bytes(a) >= 3 * 4 * 32 * (256 + 128)
+    block_m, block_n, block_k, warps, stages = (256, 128, 32, 8, 3) if large else (64, 64, 32, 4, 4)
+    matmul_tiled[(cdiv(m, block_m) * cdiv(n, block_n),)](
+        a, b, c, m, n, k, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP=8, num_warps=warps, num_stages=stages
+    )

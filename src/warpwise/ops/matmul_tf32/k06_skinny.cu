@@ -9,7 +9,7 @@
 #include <warpwise/sm90/cluster.cuh>
 #include <warpwise/sm90/warpgroup.cuh>
 
-#include "feed.cuh"
+#include "k_tile_pipeline.cuh"
 
 using sm90::TensorMap;
 
@@ -110,7 +110,7 @@ __cluster_dims__(SPLIT, 1, 1) matmul_skinny(const __grid_constant__ TensorMap a,
 
 // The same for a b with lines (rows, or columns if B_K_MAJOR) of any alignment: map i has lines 4 j + i, from the
 // aligned 16 bytes that hold the first element of line i. Line i begins (start + i * step) % 4 words after a multiple
-// of 16 bytes. For rows, the columns of a are in the order of `reordered`.
+// of 16 bytes. For rows, the columns of a are in the order of `permute_k`.
 template <bool B_K_MAJOR, int GROUPS, int M, int STAGES, int SPLIT>
 __global__ void __launch_bounds__(threads_of<BLayout::kShiftedRows, GROUPS, M>, 1) __cluster_dims__(SPLIT, 1, 1)
     matmul_skinny_shifted(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b0,

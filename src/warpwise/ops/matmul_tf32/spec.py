@@ -28,10 +28,10 @@ def magnitude(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
         (2 * t + u * (16 + min(k, 6 * sqrt(k)))) * (|a| @ |b|),    t = 2^-10, u = 2^-24
 
-    The first term bounds the error of a product whose two operands are each truncated by a relative t: 2^-9. Rounding to
-    nearest halves it. It is attained where all truncated bits are ones. The second term is that of any float32 sum (see
-    the lab's tolerances). bfloat16 rounds operands by up to 2^-8 and exceeds the first term fourfold: cases with k = 1
-    reject it.
+    The first term bounds the error of a product whose two operands are each truncated by a relative t: 2^-9. Rounding
+    to nearest halves it. It is attained where all truncated bits are ones. The second term is that of any float32 sum
+    (see the lab's tolerances). bfloat16 rounds operands by up to 2^-8 and exceeds the first term fourfold: cases with k
+    = 1 reject it.
     """
     terms = max(1, a.shape[1])
     allowed = 2 * TRUNCATED + UNIT * (16 + min(terms, 6 * math.sqrt(terms)))

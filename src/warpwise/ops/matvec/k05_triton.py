@@ -1,8 +1,10 @@
 """Triton, for either layout of the matrix: products are accumulated in a 2-D tile and reduced once at the end."""
 
+import torch
 import triton.language as tl
 
 from warpwise import triton as wt
+from warpwise.operation import cdiv
 
 
 @wt.jit
@@ -20,3 +22,10 @@ def matvec_tiled(a_ptr, x_ptr, y_ptr, m, k, row_stride, column_stride, BLOCK_M: 
         sums += a * x[None, :]
         a_from += BLOCK_K * tl.cast(column_stride, tl.int64)
     tl.store(y_ptr + rows, tl.sum(sums, axis=1).to(y_ptr.dtype.element_ty), mask=rows < m)
+
+
+def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor) -> None:
+    m, k = a.shape
+    block_m, block_k = (128, 32) if a.stride(0) == 1 and m > 1 else (8, 512)
+    grid = (cdiv(m, block_m),)
+    matvec_tiled[grid](a, x.contiguous(), y, m, k, *a.stride(), BLOCK_M=block_m, BLOCK_K=block_k, num_warps=4)

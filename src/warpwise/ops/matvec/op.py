@@ -25,12 +25,13 @@ _matvec = MATVEC.call
 
 
 def matvec(a: torch.Tensor, x: torch.Tensor, *, rung: str | None = None) -> torch.Tensor:
-    """``a @ x`` for a matrix a (M, K) and a vector x (K,): (M,), all of one dtype, float16, bfloat16, float32 or float64.
+    """``a @ x`` for a matrix a (M, K) and a vector x (K,): (M,), all of one dtype, float16, bfloat16, float32 or
+    float64.
 
-    Products are summed in float32 (in float64 for float64, which PyTorch computes). An empty sum, K = 0, is 0. A row-major
-    or column-major a of any row stride is read without a copy. Differentiable. Raises ``TypeError`` or ``ValueError`` if
-    a is not 2-D or x not 1-D, if they differ in dtype or device, or if their shapes do not match. ``rung`` names one rung,
-    ``name@config`` one of its configurations.
+    Products are summed in float32 (in float64 for float64, which PyTorch computes). An empty sum, K = 0, is 0. A
+    row-major or column-major a of any row stride is read without a copy. Differentiable. Raises ``TypeError`` or
+    ``ValueError`` if a is not 2-D or x not 1-D, if they differ in dtype or device, or if their shapes do not match.
+    ``rung`` names one rung, ``name@config`` one of its configurations.
     """
     output: torch.Tensor = _matvec(a, x, rung=rung)
     return output

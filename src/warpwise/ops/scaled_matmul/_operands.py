@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
 
 from warpwise.gemm.limits import size_limit
 from warpwise.gemm.padding import k_major_operands
 
-HERE = Path(__file__).parent
 ROW_BYTES = 16  # strides of a tensor map are multiples of it
 MAX_TRANSPOSED = 128 * 65535  # rows that the transposing kernel takes
 
@@ -25,7 +22,7 @@ def contiguous_scales(scale_a: torch.Tensor, scale_b: torch.Tensor) -> tuple[tor
 
 
 def l2_hints(m: int, n: int, k: int) -> int:
-    """L2 eviction policies as in policies.cuh: evict first for both operands, unless they are smaller than the result."""
+    """L2 eviction policies as in policies.cuh: evict-first for both operands, unless they are smaller than C."""
     return 5 if (m + n) * k >= 2 * m * n else 0
 
 

@@ -4,9 +4,13 @@
 one k-tile. On other devices Triton computes fp8 exactly by conversion.
 """
 
+import torch
 import triton.language as tl
 
 from warpwise import triton as wt
+from warpwise.operation import cdiv
+from warpwise.ops.scaled_matmul._operands import contiguous_operands, contiguous_scales
+from warpwise.ops.scaled_matmul._triton import tiles
 from warpwise.triton import lib
 
 
@@ -55,4 +59,28 @@ def scaled_matmul_tiled(
         c_ptr + rows[:, None] * n + columns[None, :],
         accumulator.to(tl.bfloat16),
         mask=row_mask[:, None] & column_mask[None, :],
+    )
+
+
+def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> None:
+    left, right = contiguous_operands(a, b)
+    scale_a, scale_b, by_row = contiguous_scales(scale_a, scale_b)
+    (m, k), n = left.shape, right.shape[0]
+    block_m, block_n, block_k, warps, stages = tiles(a, b)
+    scaled_matmul_tiled[(cdiv(m, block_m) * cdiv(n, block_n),)](
+        left,
+        right,
+        c,
+        scale_a,
+        scale_b,
+        m,
+        n,
+        k,
+        BY_ROW=by_row,
+        BLOCK_M=block_m,
+        BLOCK_N=block_n,
+        BLOCK_K=block_k,
+        GROUP=8,
+        num_warps=warps,
+        num_stages=stages,
     )

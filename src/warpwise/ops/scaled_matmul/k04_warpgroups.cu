@@ -8,7 +8,7 @@
 // As for 2-byte types, a producer warpgroup loads k-tiles by TMA, the two blocks of a cluster compute vertically
 // adjacent tiles and share B by multicast, and blocks are persistent.
 
-#include "fp8_tiles.cuh"
+#include "fp8_gemm.cuh"
 
 constexpr int kColumns = 256, kStages = 4;
 

@@ -12,8 +12,8 @@
 #include <warpwise/sm90/cluster.cuh>
 #include <warpwise/sm90/mbarrier.cuh>
 #include <warpwise/sm90/warpgroup.cuh>
-#include "skinny_ring.cuh"
-#include "skinny_sums.cuh"
+#include "skinny_pipeline.cuh"
+#include "skinny_epilogue.cuh"
 
 // a: (m, k), b: (n, k), tensor maps with boxes of TILE x 128 and `columns` x 128, where TILE = GROUPS_M * ROWS; c: (m,
 // n), row-major; ALIGNED: its rows are 16-byte aligned. Scales: one each, or (m,) and (n,) if ROWWISE. K has

@@ -23,10 +23,11 @@ def scaled_matmul(
     column-major, as a linear layer's transposed weight is; other layouts are copied first, and on Hopper operands whose
     rows of K do not begin on 16 bytes.
 
-    Groups of at most 256 products are added in float32. Inside a group Hopper's tensor cores truncate what is below 2^-13
-    of the largest of 32 products, as under ``torch._scaled_mm`` without ``use_fast_accum``, in groups of 128. An empty
-    sum, K = 0, is 0. Not differentiable. Raises ``TypeError`` or ``ValueError`` for other dtypes, for shapes that do not
-    match, and for tensors on several devices. ``rung`` names one rung, ``name@config`` one of its configurations.
+    Groups of at most 256 products are added in float32. Inside a group Hopper's tensor cores truncate what is below
+    2^-13 of the largest of 32 products, as under ``torch._scaled_mm`` without ``use_fast_accum``, in groups of 128. An
+    empty sum, K = 0, is 0. Not differentiable. Raises ``TypeError`` or ``ValueError`` for other dtypes, for shapes that
+    do not match, and for tensors on several devices. ``rung`` names one rung, ``name@config`` one of its
+    configurations.
     """
     output: torch.Tensor = _scaled_matmul(a, b, scale_a, scale_b, rung=rung)
     return output

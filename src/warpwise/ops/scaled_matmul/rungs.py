@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 
+from warpwise.gemm.lazy import lazy_launch
 from warpwise.operation import make_rung
-from warpwise.ops.scaled_matmul._hopper import configs, hopper, parts_in_flight, two_slices, warpgroups
-from warpwise.ops.scaled_matmul._launch import (
-    descriptor_limits,
-    grid_of_rows,
-    grid_of_tiles,
-    naive,
-    triton_descriptors,
-    triton_tiled,
+from warpwise.ops.scaled_matmul import (
+    k01_naive,
+    k04_warpgroups,
+    k05_two_k_tile_promotion,
+    k06_two_wgmma_in_flight,
+    k07_skinny,
 )
-from warpwise.ops.scaled_matmul._operands import HERE
-from warpwise.ops.scaled_matmul._skinny import any_size, few_tiles, skinny, skinny_configs
+from warpwise.ops.scaled_matmul._shared import configs, hopper_limits
+from warpwise.ops.scaled_matmul._triton import descriptor_limits, grid_of_tiles
+
+HERE = Path(__file__).parent
 
 RUNGS = (
-    make_rung(HERE, "k01_naive", "one thread an element", naive, limits=grid_of_rows, strided=True),
+    make_rung(HERE, "k01_naive", "one thread per element", k01_naive.launch, limits=k01_naive.limits, strided=True),
     make_rung(
         HERE,
         "k02_triton_tiled",
         "tiles in Triton, sums of k-tiles added in float32",
-        triton_tiled,
+        lazy_launch(f"{__package__}.k02_triton_tiled"),
         limits=grid_of_tiles,
         strided=True,
     ),
@@ -31,7 +34,7 @@ RUNGS = (
         HERE,
         "k03_triton_descriptors",
         "persistent programs, operands by TMA",
-        triton_descriptors,
+        lazy_launch(f"{__package__}.k03_triton_descriptors"),
         limits=descriptor_limits,
         strided=True,
     ),
@@ -39,27 +42,27 @@ RUNGS = (
         HERE,
         "k04_warpgroups",
         "Hopper: two warpgroups alternate, one adds while the other multiplies",
-        warpgroups,
-        limits=hopper,
+        k04_warpgroups.launch,
+        limits=hopper_limits,
         devices=("cuda",),
         strided=True,
     ),
     make_rung(
         HERE,
-        "k05_two_slices",
+        "k05_two_k_tile_promotion",
         "Hopper: sums of 256 products at a time in wgmma",
-        two_slices,
-        limits=hopper,
+        k05_two_k_tile_promotion.launch,
+        limits=hopper_limits,
         devices=("cuda",),
         strided=True,
         configs=configs,
     ),
     make_rung(
         HERE,
-        "k06_parts_in_flight",
+        "k06_two_wgmma_in_flight",
         "Hopper: A in registers, two wgmma of 64 columns in flight in each warpgroup",
-        parts_in_flight,
-        limits=hopper,
+        k06_two_wgmma_in_flight.launch,
+        limits=hopper_limits,
         devices=("cuda",),
         strided=True,
         configs=configs,
@@ -68,18 +71,18 @@ RUNGS = (
         HERE,
         "k07_skinny",
         "Hopper, few rows as wgmma's n, K divided",
-        skinny,
-        limits=any_size,
+        k07_skinny.launch,
+        limits=k07_skinny.limits,
         devices=("cuda",),
         strided=True,
-        configs=skinny_configs,
+        configs=k07_skinny.configs,
     ),
 )
 
 
 def default(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
-    """The rung for sizes that no table covers: on Hopper k07 for few rows or tiles, else k05; k02 on other GPUs; else k01."""
-    first = "k07_skinny" if few_tiles(a, b) else "k05_two_slices"
-    rules = {first: hopper, "k02_triton_tiled": grid_of_tiles, "k01_naive": grid_of_rows}
+    """The rung for sizes that no table covers: on Hopper k07 for few rows or tiles, else k05; else k02 or k01."""
+    first = "k07_skinny" if k07_skinny.is_profitable(a, b) else "k05_two_k_tile_promotion"
+    rules = {first: hopper_limits, "k02_triton_tiled": grid_of_tiles, "k01_naive": k01_naive.limits}
     usable = (name for name, limits in rules.items() if limits(a, b, scale_a, scale_b) is None)
     return next(usable, None)

@@ -40,13 +40,14 @@ def check(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torc
     whole = all(value.shape in ((), (1,)) for value in (scale_a, scale_b))
     if not whole and (scale_a.shape != rows or scale_b.shape != columns):
         raise ValueError(
-            f"scaled_matmul: expected scale_a and scale_b of shape () or (1,), or scale_a {rows} and scale_b {columns}, "
+            f"scaled_matmul: expected scale_a and scale_b of shape () or (1,), "
+            f"or scale_a {rows} and scale_b {columns}, "
             f"got {tuple(scale_a.shape)} and {tuple(scale_b.shape)}"
         )
 
 
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, torch.Tensor]:
-    """a in ``dtype``, b in e4m3 and column-major, as a linear layer's transposed weight; "by_row": a scale for each row."""
+    """a in ``dtype``, b in e4m3 and column-major, as a transposed weight; "by_row": a scale for each row."""
     m, n, k = (case.sizes[name] for name in ("m", "n", "k"))
     by_row = case.attributes.get("by_row", False)
     return {
@@ -83,7 +84,7 @@ def magnitude(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: 
 
 
 def eager(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> torch.Tensor:
-    """torch._scaled_mm, which on a GPU is cuBLAS, with float32 sums; float32 operands for sizes that it does not take."""
+    """torch._scaled_mm, on a GPU cuBLAS, with float32 sums; float32 operands for sizes that it does not take."""
     return _scaled_mm(a, b, scale_a, scale_b, fast=False)
 
 

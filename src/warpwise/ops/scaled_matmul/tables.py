@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 
 from warpwise.gemm import tables
 from warpwise.operation import Tables
-from warpwise.ops.scaled_matmul._operands import HERE
 
 
 def describe(
@@ -25,5 +26,9 @@ def _by_row(
 
 # b is column-major, as a linear layer's transposed weight is and as cuBLAS requires.
 TABLES = Tables(
-    "scaled_matmul", HERE / "tuned", describe, {"nt": lambda *args: args, "nt by row": _by_row}, tables.SIZES
+    "scaled_matmul",
+    Path(__file__).parent / "tuned",
+    describe,
+    {"nt": lambda *args: args, "nt by row": _by_row},
+    tables.SIZES,
 )

@@ -106,7 +106,7 @@ def test_the_child_launches_everything(module: cuda.Module, tmp_path: Path, monk
     assert torch.equal(loaded[0]["args"][1].value, torch.full((100,), 4.0))
 
 
-def test_outputs_that_nobody_shares_get_new_memory() -> None:
+def test_outputs_that_are_not_shared_get_new_memory() -> None:
     shared, alone = torch.zeros(8), torch.zeros(12)[2:10]
     launches = [{"args": [cuda.out(shared), cuda.out(alone), 8]}, {"args": [shared, 8]}]
     first, second = child.uninitialised(launches)

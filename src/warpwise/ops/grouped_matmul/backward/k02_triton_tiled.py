@@ -4,9 +4,11 @@ All matrices have the same size, so the grid is known on the host; the number of
 masked in both operands: a row of the next group may contain an infinity, and 0 times infinity is NaN.
 """
 
+import torch
 import triton.language as tl
 
 from warpwise import triton as wt
+from warpwise.operation import cdiv
 
 
 @wt.jit
@@ -51,3 +53,25 @@ def grouped_matmul_backward_tiled(
         grad_ptrs += BLOCK_K * tl.cast(grad_row, tl.int64)
     to = result_ptr + (group.to(tl.int64) * k + line[:, None]) * n + column[None, :]
     tl.store(to, accumulator.to(result_ptr.dtype.element_ty), mask=line_mask & column_mask)
+
+
+def launch(result: torch.Tensor, a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> None:
+    (rows, k), n = a.shape, grad_output.shape[1]
+    block_m, block_n, block_k, warps, stages = (64, 64, 32, 4, 3) if a.dtype == torch.float32 else (128, 128, 64, 8, 3)
+    programs = offsets.shape[0] * cdiv(k, block_m) * cdiv(n, block_n)
+    grouped_matmul_backward_tiled[(programs,)](
+        a,
+        grad_output,
+        offsets.contiguous(),
+        result,
+        rows,
+        n,
+        k,
+        *a.stride(),
+        *grad_output.stride(),
+        BLOCK_M=block_m,
+        BLOCK_N=block_n,
+        BLOCK_K=block_k,
+        num_warps=warps,
+        num_stages=stages,
+    )

@@ -7,9 +7,16 @@ ends, and the first may begin before it; zeros in both operands add nothing, wha
 no mask is computed.
 """
 
+from typing import Any
+
+import torch
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpwise import triton as wt
+from warpwise.gemm import boxes
+from warpwise.operation import cdiv
+from warpwise.ops.grouped_matmul.backward._triton import descriptors_configs
 from warpwise.triton import lib
 
 
@@ -51,3 +58,33 @@ def grouped_matmul_backward_descriptors(
         left, right = tl.split(halves)
         result.store([group, line, column], left.to(result.dtype).reshape(1, BLOCK_M, half))
         result.store([group, line, column + half], right.to(result.dtype).reshape(1, BLOCK_M, half))
+
+
+def launch(
+    result: torch.Tensor, a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor, config: str | None = None
+) -> None:
+    def shifted(matrix: torch.Tensor, rows: int, columns: int) -> Any:
+        """(rows, rows, columns) whose element (x, y, j) is in row x + y, in boxes that read as zero before row x."""
+        (height, width), pitch = matrix.shape, matrix.stride(0)
+        return TensorDescriptor(matrix, [height, height, width], [pitch, pitch, 1], [1, rows, columns])
+
+    tile = boxes.named(config or descriptors_configs(a, grad_output, offsets)[0])
+    (rows, k), n, groups = a.shape, grad_output.shape[1], offsets.shape[0]
+    programs = boxes.programs(tile, groups * cdiv(k, tile.m) * cdiv(n, tile.n), a)
+    grouped_matmul_backward_descriptors[(programs,)](
+        shifted(a, tile.k, tile.m),
+        shifted(grad_output, tile.k, tile.n),
+        offsets.contiguous(),
+        wt.out(boxes.descriptor(result, (tile.m, tile.n // 2))),
+        rows,
+        n,
+        k,
+        groups,
+        programs,
+        BLOCK_M=tile.m,
+        BLOCK_N=tile.n,
+        BLOCK_K=tile.k,
+        GROUP=8,
+        num_warps=tile.warps,
+        num_stages=tile.stages,
+    )

@@ -4,10 +4,13 @@ The grid is the maximum number of tiles for any `ends`: one for each BLOCK_M row
 each group. So the host does not wait for `ends`; a program finds its group on the device, or exits.
 """
 
+import torch
 import triton.language as tl
 
 from warpwise import triton as wt
+from warpwise.operation import cdiv
 from warpwise.ops.grouped_matmul._groups import at, heights
+from warpwise.ops.grouped_matmul.forward._triton import padded_groups
 
 
 @wt.jit
@@ -61,3 +64,27 @@ def grouped_matmul_tiled(
         b_ptrs += BLOCK_K * tl.cast(b_row, tl.int64)
     to = c_ptr + line[:, None] * n + column[None, :]
     tl.store(to, accumulator.to(c_ptr.dtype.element_ty), mask=row_mask & column_mask)
+
+
+def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> None:
+    (rows, k), (groups, _, n) = a.shape, b.shape
+    block_m, block_n, block_k, warps, stages = (64, 64, 32, 4, 3) if a.dtype == torch.float32 else (128, 128, 64, 8, 3)
+    programs = (cdiv(rows, block_m) + groups + 1) * cdiv(n, block_n)
+    grouped_matmul_tiled[(programs,)](
+        a,
+        b,
+        offsets.contiguous(),
+        c,
+        rows,
+        n,
+        k,
+        groups,
+        *a.stride(),
+        *b.stride(),
+        BLOCK_M=block_m,
+        BLOCK_N=block_n,
+        BLOCK_K=block_k,
+        GROUPS=padded_groups(groups),
+        num_warps=warps,
+        num_stages=stages,
+    )

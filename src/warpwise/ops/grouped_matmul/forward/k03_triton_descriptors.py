@@ -5,10 +5,14 @@ since a box would overwrite those rows; a branch between boxes for whole tiles a
 would prevent Triton from fusing the loops.
 """
 
+import torch
 import triton.language as tl
 
 from warpwise import triton as wt
+from warpwise.gemm import boxes
+from warpwise.operation import cdiv
 from warpwise.ops.grouped_matmul._groups import at, heights
+from warpwise.ops.grouped_matmul.forward._triton import descriptors_configs, padded_groups
 from warpwise.triton import lib
 
 
@@ -28,7 +32,7 @@ def grouped_matmul_descriptors(
     BLOCK_K: tl.constexpr,
     GROUP: tl.constexpr,
     GROUPS: tl.constexpr,
-    B_TURNED: tl.constexpr,
+    B_TRANSPOSED: tl.constexpr,
 ):
     """Descriptors of a: (rows, k) and b: (groups, k, n), or transposed (groups, n, k); c: (rows, n), row-major.
 
@@ -51,7 +55,7 @@ def grouped_matmul_descriptors(
         row, column = start + tile_m * BLOCK_M, tile_n * BLOCK_N
         accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
         for first in range(0, k, BLOCK_K):
-            if B_TURNED:
+            if B_TRANSPOSED:
                 b_tile = b.load([group, column, first]).reshape(BLOCK_N, BLOCK_K).T
             else:
                 b_tile = b.load([group, first, column]).reshape(BLOCK_K, BLOCK_N)
@@ -66,3 +70,28 @@ def tile_of(c_ptr, row, column, end, n, BLOCK_M: tl.constexpr, BLOCK_N: tl.const
     lines, columns = row + tl.arange(0, BLOCK_M), column + tl.arange(0, BLOCK_N)
     to = c_ptr + lines[:, None].to(tl.int64) * n + columns[None, :]
     return to, (lines[:, None] < end) & (columns[None, :] < n)
+
+
+def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor, config: str | None = None) -> None:
+    tile = boxes.named(config or descriptors_configs(a, b, offsets)[0])
+    (rows, k), (groups, _, n) = a.shape, b.shape
+    programs = boxes.programs(tile, (cdiv(rows, tile.m) + groups) * cdiv(n, tile.n), a)
+    grouped_matmul_descriptors[(programs,)](
+        boxes.descriptor(a, (tile.m, tile.k)),
+        boxes.descriptor(b, (tile.k, tile.n)),
+        offsets.contiguous(),
+        wt.out(c),
+        rows,
+        n,
+        k,
+        groups,
+        programs,
+        BLOCK_M=tile.m,
+        BLOCK_N=tile.n,
+        BLOCK_K=tile.k,
+        GROUP=8,
+        GROUPS=padded_groups(groups),
+        B_TRANSPOSED=boxes.transposed(b),
+        num_warps=tile.warps,
+        num_stages=tile.stages,
+    )

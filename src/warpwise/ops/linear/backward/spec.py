@@ -29,7 +29,7 @@ def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> d
 
 
 def slope(values: torch.Tensor, activation: str) -> torch.Tensor:
-    """The derivative of the activation at ``values``, made of differentiable functions; relu's at 0 is 0, as PyTorch's."""
+    """The derivative of the activation at ``values``, by differentiable functions; relu's at 0 is 0, as in PyTorch."""
     if activation == "relu":
         return (values > 0).to(values.dtype)
     if activation == "gelu":
@@ -104,7 +104,8 @@ OUTPUTS = {
     ),
 }
 BACKWARD = Spec(
-    schema="activation_backward(Tensor grad_output, Tensor preactivation, str activation) -> (Tensor grad_input, Tensor grad_bias)",
+    schema="activation_backward(Tensor grad_output, Tensor preactivation, str activation)"
+    " -> (Tensor grad_input, Tensor grad_bias)",
     summary="dy * activation'(h) and its sum over rows: the gradients before a layer's activation and of its bias",
     outputs=OUTPUTS,
     inputs=inputs,

@@ -3,9 +3,15 @@
 The matmul rounds its result to the output type, so this rung is for float32 only, where that is the type of the sums.
 """
 
+from typing import Any
+
+import torch
 import triton.language as tl
 
 from warpwise import triton as wt
+from warpwise.operation import cdiv
+from warpwise.ops.linear.forward._shared import Outputs, layer
+from warpwise.ops.matmul.op import MATMUL
 from warpwise.triton.lib import epilogue
 
 
@@ -41,3 +47,40 @@ def linear_pass(
     tl.store(y_ptr + offsets, y.to(y_ptr.dtype.element_ty), mask=inside)
     if before_ptr is not None:
         tl.store(before_ptr + offsets, before.to(before_ptr.dtype.element_ty), mask=inside)
+
+
+def launch(outputs: Outputs, *args: Any) -> None:
+    x, w, bias, activation, residual, scale, y, preactivation = layer(outputs, *args)
+    alone = bias is activation is residual is scale is preactivation is None
+    product = y if alone else torch.empty_like(y)
+    filled = MATMUL.fill((product,), x, w.t())
+    if not (alone and filled):
+        product = product if filled else MATMUL.spec.eager(x, w.t())
+        launch_pass(product, y, preactivation, bias, residual, scale, activation)
+
+
+def launch_pass(
+    product: torch.Tensor,
+    y: torch.Tensor,
+    preactivation: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    residual: torch.Tensor | None,
+    scale: torch.Tensor | None,
+    activation: str | None,
+) -> None:
+    m, n = y.shape
+    linear_pass[(cdiv(n, 128), cdiv(m, 16))](
+        product,
+        y,
+        preactivation,
+        bias,
+        residual,
+        scale,
+        m,
+        n,
+        *((0, 0) if residual is None else residual.stride()),
+        ACTIVATION=activation,
+        BLOCK_M=16,
+        BLOCK_N=128,
+        num_warps=4,
+    )

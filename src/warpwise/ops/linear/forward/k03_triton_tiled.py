@@ -4,9 +4,14 @@ The epilogue costs no pass over memory: bias and scale are one row and one colum
 once.
 """
 
+from typing import Any
+
 import triton.language as tl
 
 from warpwise import triton as wt
+from warpwise.gemm import tiles
+from warpwise.operation import cdiv
+from warpwise.ops.linear.forward._shared import Outputs, layer, tiled_configs
 from warpwise.triton.lib import epilogue, tile_index, tile_matmul
 
 
@@ -51,3 +56,33 @@ def linear_tiled(
     tl.store(y_ptr + offsets, y.to(y_ptr.dtype.element_ty), mask=inside)
     if before_ptr is not None:
         tl.store(before_ptr + offsets, before.to(before_ptr.dtype.element_ty), mask=inside)
+
+
+def launch(outputs: Outputs, *args: Any, config: str | None = None) -> None:
+    x, w, bias, activation, residual, scale, y, preactivation = it = layer(outputs, *args)
+    m, n, k = it.sizes
+    tile = tiles.named(config or tiled_configs(x, w)[0])
+    linear_tiled[(cdiv(m, tile.m) * cdiv(n, tile.n),)](
+        x,
+        w,
+        y,
+        preactivation,
+        bias,
+        residual,
+        scale,
+        m,
+        n,
+        k,
+        x.stride(0),
+        x.stride(1),
+        w.stride(0),
+        w.stride(1),
+        *it.residual_strides,
+        ACTIVATION=activation,
+        BLOCK_M=tile.m,
+        BLOCK_N=tile.n,
+        BLOCK_K=tile.k,
+        GROUP=8,
+        num_warps=tile.warps,
+        num_stages=tile.stages,
+    )

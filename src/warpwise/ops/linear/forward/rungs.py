@@ -2,64 +2,68 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 
+from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.limits import is_hopper
 from warpwise.operation import cdiv, make_rung, sm_count
-from warpwise.ops.linear.forward import launch
-from warpwise.ops.linear.forward.launch import HERE
+from warpwise.ops.linear.forward import _shared, k01_thread_per_element, k05_warpgroups
 from warpwise.ops.linear.spec import KERNEL_DTYPES, fuses
 from warpwise.ops.matmul.op import MATMUL
+
+HERE = Path(__file__).parent
 
 RUNGS = (
     make_rung(
         HERE,
         "k01_thread_per_element",
-        "one thread an element, the epilogue before its store",
-        launch.thread_per_element,
+        "one thread per element, the epilogue before its store",
+        k01_thread_per_element.launch,
         dtypes=KERNEL_DTYPES,
-        limits=launch.grid_of_elements,
+        limits=_shared.grid_of_elements,
         strided=True,
     ),
     make_rung(
         HERE,
         "k02_triton_pass",
         "matmul's fastest product, then one pass over it",
-        launch.product_and_pass,
+        lazy_launch(f"{__package__}.k02_triton_pass"),
         dtypes=(torch.float32,),
-        limits=launch.grid_of_pass,
+        limits=_shared.grid_of_pass,
         strided=True,
     ),
     make_rung(
         HERE,
         "k03_triton_tiled",
         "tiles in Triton, the epilogue in registers, any strides",
-        launch.triton_tiled,
+        lazy_launch(f"{__package__}.k03_triton_tiled"),
         dtypes=KERNEL_DTYPES,
-        limits=launch.grid_of_tiles,
+        limits=_shared.grid_of_tiles,
         strided=True,
-        configs=launch.tiled_configs,
+        configs=_shared.tiled_configs,
     ),
     make_rung(
         HERE,
-        "k04_triton_copy_engine",
+        "k04_triton_tma",
         "Hopper through Triton: operands by TMA, persistent programs",
-        launch.triton_boxes,
+        lazy_launch(f"{__package__}.k04_triton_tma"),
         dtypes=(torch.float16, torch.bfloat16),
-        limits=launch.tma_limits,
+        limits=_shared.tma_limits,
         strided=True,
-        configs=launch.boxes_configs,
+        configs=_shared.tma_configs,
     ),
     make_rung(
         HERE,
         "k05_warpgroups",
         "Hopper in CUDA: an epilogue of few instructions, overlapped with the next tile's products",
-        launch.warpgroups,
+        k05_warpgroups.launch,
         dtypes=(torch.float16, torch.bfloat16),
-        limits=launch.warpgroups_limits,
+        limits=k05_warpgroups.limits,
         strided=True,
         devices=("cuda",),
-        configs=launch.warpgroups_configs,
+        configs=k05_warpgroups.configs,
     ),
 )
 
@@ -77,20 +81,20 @@ def default(
 ) -> str | None:
     """The rung for sizes that no table covers.
 
-    float32 takes k02 where matmul chooses a rung, unless only a bias follows; 2-byte types take k05 on Hopper with enough
-    tiles, and k03 on other GPUs; PyTorch computes the rest, and what cuBLASLt fuses into one kernel as fast.
+    float32 takes k02 where matmul chooses a rung, unless only a bias follows; 2-byte types take k05 on Hopper with
+    enough tiles, and k03 on other GPUs; PyTorch computes the rest, and what cuBLASLt fuses into one kernel as fast.
     """
     rest = (bias, activation, residual, row_scale, return_preactivation)
     alone = activation is residual is row_scale is None
     if input.dtype not in KERNEL_DTYPES or (alone and not is_hopper(input)):
         return None
-    m, n, k = launch.sizes(input, weight)
+    m, n, k = _shared.sizes(input, weight)
     name = None if alone else "k03_triton_tiled"
     if input.dtype == torch.float32:
         theirs = input.is_cuda and MATMUL.choice(input.reshape(m, k), weight.t()).name is None
         theirs = theirs or (alone and bias is not None)  # which cuBLASLt fuses, and k02 adds in a second kernel
         name = None if theirs else "k02_triton_pass"
-    elif is_hopper(input) and not launch.tma_limits(input, weight, *rest):
+    elif is_hopper(input) and not _shared.tma_limits(input, weight, *rest):
         tiles, full = cdiv(m, 128) * cdiv(n, 256), sm_count(input)
         enough = 4 * tiles >= 3 * full or m * n * k <= 2**30
         if alone or fuses(input, weight, *rest):

@@ -1,10 +1,10 @@
 // Warp-specialised persistent GEMM for Hopper: the body of a kernel that has tensor maps of A, B and C. sm_90a only.
 //
 // Warpgroup 0 is the producer: it loads k-tiles into a circular buffer of pipeline stages by TMA. One or two consumer
-// warpgroups multiply them, each computing a part of the block's tile of C. The blocks of a cluster compute
-// neighbouring tiles, and each loads its share of the common operands by multicast. A block is persistent. At the end
-// of a tile the sums are rounded, which frees the accumulators, and the tile is stored box by box during the main loop
-// of the next tile.
+// warpgroups multiply them, each computing some of the block's tile of C. The blocks of a cluster compute
+// neighbouring tiles, and each loads a fraction of the operands that they share, by multicast. A block is persistent.
+// At the end of a tile the sums are rounded, which frees the accumulators, and the tile is stored box by box during the
+// main loop of the next tile.
 //
 // Include cuda_bf16.h or cuda_fp16.h first.
 #pragma once

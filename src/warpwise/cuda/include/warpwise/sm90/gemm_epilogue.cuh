@@ -61,23 +61,23 @@ struct EpilogueVectors {
   static constexpr unsigned bytes = P::width * 2 + 64 * 4;
   static_assert(P::width / 2 <= kWarpgroupThreads, "a thread loads a pair");
   unsigned at, pair = 0;  // shared memory
-  float factor = 0.0f;
+  float scale = 0.0f;
   int thread;
 
   __device__ void fetch(const EpilogueParams& params, int row, int column, int m, int n) {
     pair = 0;
     if (params.bias && thread < P::width / 2 && column + 2 * thread < n)  // n is even
       pair = static_cast<const unsigned*>(params.bias)[column / 2 + thread];
-    factor = params.alpha;
+    scale = params.alpha;
     if (params.scale && thread < 64 && row + thread < m)
-      factor *= to_float(static_cast<const T*>(params.scale)[row + thread]);
+      scale *= to_float(static_cast<const T*>(params.scale)[row + thread]);
   }
   __device__ void store_to_shared() const {
     if (thread < P::width / 2) asm volatile("st.shared.b32 [%0], %1;" ::"r"(at + 4 * thread), "r"(pair) : "memory");
     if (thread < 64)
-      asm volatile("st.shared.f32 [%0], %1;" ::"r"(at + P::width * 2 + 4 * thread), "f"(factor) : "memory");
+      asm volatile("st.shared.f32 [%0], %1;" ::"r"(at + P::width * 2 + 4 * thread), "f"(scale) : "memory");
   }
-  __device__ float row_factor(int half) const {
+  __device__ float row_scale(int half) const {
     float value;
     const int row = thread / 32 * 16 + thread % 32 / 4 + 8 * half;
     asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(at + P::width * 2 + 4 * row));
@@ -204,7 +204,7 @@ __device__ inline void gemm_epilogue(const EpilogueMaps& maps, const EpiloguePar
                       column + subtile * 64, row);
         }
       };
-      // Between the first k-tiles the previous tile is stored; then each part to add arrives, two k-tiles after its
+      // Between the first k-tiles the previous tile is stored; then each box to add arrives, two k-tiles after its
       // request.
       constexpr int kInterleavedSteps = ADDED ? 2 * P::subtiles + 2 : P::subtiles > 1 ? P::subtiles : 2;
 #pragma unroll
@@ -236,7 +236,7 @@ __device__ inline void gemm_epilogue(const EpilogueMaps& maps, const EpiloguePar
       pending_row = row;
       pending_column = column;
       has_pending = tile + step < order.tiles();  // the last tile is stored at once
-      const float factor[2] = {vector.row_factor(0), vector.row_factor(1)};
+      const float scale[2] = {vector.row_scale(0), vector.row_scale(1)};
 #pragma unroll
       for (int subtile = 0; subtile < P::subtiles; ++subtile) {
         unsigned h_pairs[16];
@@ -244,8 +244,8 @@ __device__ inline void gemm_epilogue(const EpilogueMaps& maps, const EpiloguePar
         for (int i = 0; i < 16; ++i) {  // two columns of the i / 2-th eight, row half i % 2
           const float2 bias = vector.bias(subtile * 8 + i / 2);
           const float* const pair = &d[subtile * 32 + 2 * i];
-          const float h[2] = {factor[i % 2] * pair[0] + params.gamma * bias.x,
-                              factor[i % 2] * pair[1] + params.gamma * bias.y};
+          const float h[2] = {scale[i % 2] * pair[0] + params.gamma * bias.x,
+                              scale[i % 2] * pair[1] + params.gamma * bias.y};
           if (KEEP) h_pairs[i] = rounded(h[0], h[1], T());
           float y[2] = {h[0], h[1]};
           activate2<ACTIVATION, T>(y[0], y[1]);

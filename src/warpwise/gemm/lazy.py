@@ -1,0 +1,21 @@
+"""Launchers in modules that import Triton, which takes long to import and may not be installed."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+
+def lazy_launch(module: str) -> Callable[..., None]:
+    """Return a function that calls ``launch`` of the module called ``module``, which it imports at its first call."""
+
+    @functools.cache
+    def imported() -> Callable[..., None]:
+        return getattr(importlib.import_module(module), "launch")  # noqa: B009
+
+    def launch(*args: Any, **options: Any) -> None:
+        imported()(*args, **options)
+
+    return launch

@@ -1,0 +1,62 @@
+// Transposes a matrix, for wgmma operands of 1 and 4 bytes, which must be K-major.
+//
+// Bytes are transposed in blocks of 4 x 4 in registers: a lane loads 4 bytes of each of 4 rows and stores 4 bytes of
+// each of 4 columns; a warp stores 128 consecutive bytes of a row of the result. In shared memory the word of row r
+// and column c is at column c ^ (r / 4), so that neither access has bank conflicts.
+
+constexpr int kSide = 128, kWords = kSide / 4, kWarps = 8;
+
+// from: (rows, columns), to: (columns, rows), both in words of 4 bytes along their rows; rows and columns count bytes
+// and are multiples of 4. Block: (32, kWarps). Grid: (cdiv(columns, kSide), cdiv(rows, kSide)). Shared memory: 16 KB.
+__global__ void __launch_bounds__(32 * kWarps) transpose_bytes(const unsigned* __restrict__ from,
+                                                               unsigned* __restrict__ to, int rows, int columns) {
+  __shared__ unsigned words[kSide][kWords];
+  const int lane = threadIdx.x, warp = threadIdx.y;
+  const int first_row = blockIdx.y * kSide, first_column = blockIdx.x * kSide;
+
+#pragma unroll
+  for (int i = 0; i < kSide / kWarps; ++i) {
+    const int row = warp + i * kWarps, column = lane * 4;
+    const bool inside = first_row + row < rows && first_column + column < columns;
+    const long long at = (static_cast<long long>(first_row + row) * columns + first_column + column) / 4;
+    words[row][lane ^ (row / 4)] = inside ? from[at] : 0u;
+  }
+  __syncthreads();
+
+#pragma unroll
+  for (int i = 0; i < kWords / kWarps; ++i) {
+    const int word = warp + i * kWarps, row = lane * 4;  // 4 columns and 4 rows of `from`
+    if (first_row + row >= rows) continue;
+    unsigned w[4];
+#pragma unroll
+    for (int r = 0; r < 4; ++r) w[r] = words[row + r][word ^ lane];
+    const unsigned low01 = __byte_perm(w[0], w[1], 0x5140), low23 = __byte_perm(w[2], w[3], 0x5140);
+    const unsigned high01 = __byte_perm(w[0], w[1], 0x7362), high23 = __byte_perm(w[2], w[3], 0x7362);
+    const unsigned transposed[4] = {__byte_perm(low01, low23, 0x5410), __byte_perm(low01, low23, 0x7632),
+                                    __byte_perm(high01, high23, 0x5410), __byte_perm(high01, high23, 0x7632)};
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      const int column = first_column + word * 4 + c;
+      if (column < columns) to[(static_cast<long long>(column) * rows + first_row + row) / 4] = transposed[c];
+    }
+  }
+}
+
+// from: (rows, columns), to: (columns, rows). Block: (32, kWarps). Grid: (cdiv(columns, 32), cdiv(rows, 32)). Rows in
+// shared memory have one word of padding, so that a column covers all banks.
+__global__ void __launch_bounds__(32 * kWarps) transpose_words(const unsigned* __restrict__ from,
+                                                               unsigned* __restrict__ to, int rows, int columns) {
+  __shared__ unsigned words[32][33];
+  const int lane = threadIdx.x, first_row = blockIdx.y * 32, first_column = blockIdx.x * 32;
+#pragma unroll
+  for (int i = threadIdx.y; i < 32; i += kWarps) {
+    const bool inside = first_row + i < rows && first_column + lane < columns;
+    words[i][lane] = inside ? from[static_cast<long long>(first_row + i) * columns + first_column + lane] : 0u;
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = threadIdx.y; i < 32; i += kWarps) {
+    if (first_column + i < columns && first_row + lane < rows)
+      to[static_cast<long long>(first_column + i) * rows + first_row + lane] = words[lane][i];
+  }
+}

@@ -1,0 +1,31 @@
+"""What several rungs share: strides of an operand, and limits of sizes and grids."""
+
+from __future__ import annotations
+
+import torch
+
+from warpwise.gemm.limits import sizes_limit as limit_of
+from warpwise.operation import cdiv
+from warpwise.ops.batched_matmul.spec import sizes
+
+
+def strides(matrices: torch.Tensor) -> tuple[int, int, int]:
+    """The strides of matrices, rows and columns in elements; 0 for matrices if the operand has 2 dimensions."""
+    across, along = matrices.stride()[-2:]
+    return matrices.stride(0) if matrices.dim() == 3 else 0, across, along
+
+
+def is_broadcast(operand: torch.Tensor) -> bool:
+    """True if all products share one matrix."""
+    return operand.dim() == 2 or operand.shape[0] == 1 or operand.stride(0) == 0
+
+
+def sizes_limit(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    batch, m, n, k = sizes(a, b)
+    return limit_of(batch=batch, m=m, n=n, k=k)
+
+
+def tiles_limit(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    batch, m, n, _ = sizes(a, b)
+    tiles = batch * cdiv(m, 64) * cdiv(n, 64)
+    return f"takes up to 2**31 - 1 tiles of 64 x 64, not {tiles}" if tiles >= 2**31 else sizes_limit(a, b)

@@ -1,0 +1,55 @@
+"""The launcher of k06, its limits and configurations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from warpwise import cuda
+from warpwise.gemm import batched, boxes
+from warpwise.gemm.limits import requires_hopper, requires_k
+from warpwise.gemm.operands import flags
+from warpwise.operation import sm_count
+from warpwise.ops.batched_matmul._shared import tiles_limit
+from warpwise.ops.batched_matmul.spec import sizes
+
+OVERLAPPED_EPILOGUE = cuda.load(Path(__file__).with_suffix(".cu"))
+
+
+def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
+    batch, m, n, k = sizes(a, b)
+    chosen = batched.named(config or configs(a, b)[0])
+    (map_a, a_mn_major, a_step), (map_b, b_k_major, b_step) = operand_map(a), operand_map(b)
+    template = f"{chosen.parameters(a.dtype)}, {flags(chosen.whole, a_mn_major, not b_k_major)}"
+    blocks, rows, columns, group = chosen.grid(batch, m, n, sm_count(a))
+    OVERLAPPED_EPILOGUE[f"batched_matmul_overlapped_epilogue<{template}>"][blocks, chosen.threads, chosen.shared](
+        map_a, map_b, cuda.tensor_map(c, (1, 64, 64)), a_step, b_step, batch, k, rows, columns, group
+    )
+
+
+def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """A Hopper GPU, matrices that TMA can address, and a grid of tiles."""
+    if reason := requires_hopper(a) or requires_k(a.shape[-1]):
+        return reason
+    if b.shape[-1] % 8:
+        return f"takes n in multiples of 8, so that rows of C begin on 16 bytes, not {b.shape[-1]}"
+    return boxes.tma_limit("a", a) or boxes.tma_limit("b", b) or tiles_limit(a, b)
+
+
+def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
+    """Every configuration, the fastest by ``BatchedConfig.clocks`` first."""
+    return batched.ranked(*sizes(a, b), sm_count(a))
+
+
+def operand_map(operand: torch.Tensor) -> tuple[Any, bool, int]:
+    """A tensor map with boxes of 64 x 64; True if it is of the transposes; 0 if the operand is broadcast, else 1."""
+    matrices = operand if operand.dim() == 3 else operand[None]
+    one = matrices.shape[0] == 1 or matrices.stride(0) == 0
+    transposed = boxes.transposed(operand)
+    lines = matrices.mT if transposed else matrices
+    count, rows, columns = lines.shape
+    pitch = lines.stride(1)
+    lines = lines.as_strided((1 if one else count, rows, columns), (pitch if one else lines.stride(0), pitch, 1))
+    return cuda.tensor_map(lines, (1, 64, 64)), transposed, int(not one)

@@ -1,0 +1,47 @@
+"""Limits and configurations of the Triton rungs, apart from their kernels since these import Triton."""
+
+from __future__ import annotations
+
+import torch
+
+from warpwise.gemm import boxes
+from warpwise.gemm.limits import requires_k, requires_tma
+from warpwise.operation import cdiv, sm_count
+from warpwise.ops.grouped_matmul.forward.k01_naive import limits as sizes_limits
+
+MAX_GROUPS = 4095  # and one more for the rows past the last end; a Triton program searches all at once
+
+
+def padded_groups(groups: int) -> int:
+    """The power of two that holds every group and the rows past the last end."""
+    return 1 << groups.bit_length()
+
+
+def tiles_limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | None:
+    """A number of groups that one program can search, and a grid of tiles."""
+    if b.shape[0] > MAX_GROUPS:
+        return f"takes up to {MAX_GROUPS} groups, not {b.shape[0]}"
+    tiles = (cdiv(a.shape[0], 64) + b.shape[0] + 1) * cdiv(b.shape[2], 64)
+    return f"takes up to 2**31 - 1 tiles of 64 x 64, not {tiles}" if tiles >= 2**31 else sizes_limits(a, b, offsets)
+
+
+def descriptors_limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | None:
+    """A GPU with TMA, and matrices that it can address."""
+    unit = 16 // a.element_size()
+    if b.shape[0] == 0:
+        return "takes 1 group or more, not 0"
+    if b.shape[2] % unit:
+        return f"takes n in multiples of {unit}, so that rows of C begin on 16 bytes, not {b.shape[2]}"
+    if boxes.transposed(a):
+        return (
+            f"takes a with contiguous rows, not strides {tuple(a.stride())}: a box begins at any row, but along it at "
+            "multiples of 16 bytes"
+        )
+    reason = requires_k(a.shape[1]) or requires_tma(a) or boxes.tma_limit("a", a) or boxes.tma_limit("b", b)
+    return reason or tiles_limits(a, b, offsets)
+
+
+def descriptors_configs(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> tuple[str, ...]:
+    """Every tile, the fastest first if all groups have the same number of rows."""
+    groups = b.shape[0]
+    return boxes.ranked(groups, cdiv(a.shape[0], max(1, groups)), b.shape[2], a.shape[1], sm_count(a))

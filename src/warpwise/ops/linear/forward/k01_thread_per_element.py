@@ -1,0 +1,37 @@
+"""The launcher of k01."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from warpwise import cuda
+from warpwise.operation import cdiv
+from warpwise.ops.linear.forward._shared import Outputs, layer
+from warpwise.ops.linear.spec import ACTIVATIONS
+
+THREAD_PER_ELEMENT = cuda.load(Path(__file__).with_suffix(".cu"))
+
+
+def launch(outputs: Outputs, *args: Any) -> None:
+    x, w, bias, activation, residual, scale, y, preactivation = it = layer(outputs, *args)
+    m, n, k = it.sizes
+    kind = ACTIVATIONS.index(activation) + 1 if activation else 0
+    kernel = THREAD_PER_ELEMENT[f"linear_thread_per_element<{cuda.ctype(x.dtype)}, {kind}>"]
+    kernel[(cdiv(n, 32), cdiv(m, 8)), (32, 8)](
+        cuda.strided(x),
+        cuda.strided(w),
+        bias,
+        None if residual is None else cuda.strided(residual),
+        scale,
+        cuda.out(y),
+        None if preactivation is None else cuda.out(preactivation),
+        m,
+        n,
+        k,
+        x.stride(0),
+        x.stride(1),
+        w.stride(0),
+        w.stride(1),
+        *it.residual_strides,
+    )

@@ -1,0 +1,24 @@
+"""The launcher of k22. Its limits are those of ``gemm.k_major``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from warpwise import cuda
+from warpwise.gemm import k_major
+from warpwise.gemm.operands import sizes
+from warpwise.operation import cdiv, sm_count
+
+WARPGROUPS_INT8 = cuda.load(Path(__file__).with_suffix(".cu"))
+
+
+def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    k_major.launch(WARPGROUPS_INT8["matmul_warpgroups_int8"], c, a, b)
+
+
+def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """True if k22 takes the arguments and has tiles for half of the SMs."""
+    m, n, _ = sizes(a, b)
+    return a.is_cuda and 2 * cdiv(m, 128) * cdiv(n, 256) >= sm_count(a) and not k_major.limits(a, b)

@@ -1,0 +1,84 @@
+"""The launcher of k23, its limits, configurations, and when its copies are worth their time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from warpwise import cuda
+from warpwise.gemm import config as gemm_config
+from warpwise.gemm import k_major
+from warpwise.gemm.limits import requires_hopper, requires_k, size_limit
+from warpwise.gemm.operands import addressable_view, on_16_bytes, sizes
+from warpwise.gemm.padding import k_major_operands, tma_operands
+from warpwise.operation import cdiv, sm_count
+from warpwise.ops.matmul import k19_skinny, k22_warpgroups_int8
+from warpwise.ops.matmul import k20_overlapped_epilogue as k20
+
+PADDED = cuda.load(Path(__file__).with_suffix(".cu"))
+
+FEW_ROWS = 64  # of A, up to which k19 multiplies the copies
+MIN_PRODUCTS = 2**27  # m * n * k from which the copies cost less than kernels without TMA do
+
+
+def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
+    if a.dtype == torch.int8:
+        return launch_int8(c, a, b)
+    (read_a, a_mn_major), (read_b, b_k_major) = tma_operands(a, b)
+    if not (uses_k20(a) or config or a_mn_major):  # k19 takes a K-major A alone
+        return k19_skinny.launch(c, read_a, read_b.t() if b_k_major else read_b)
+    m, n, k = sizes(a, b)
+    chosen, launch, tiles = gemm_config.tile_scheduler(a, b, config)
+    maps = [cuda.tensor_map(matrix, (64, 64)) for matrix in (read_a, read_b)]
+    layout = a.dtype, chosen, a_mn_major, not b_k_major
+    if on_16_bytes(c):
+        k20.OVERLAPPED_EPILOGUE[k20.kernel_name(*layout)][launch](*maps, cuda.tensor_map(c, (64, 64)), k, *tiles)
+    else:
+        PADDED[k20.kernel_name(*layout, "matmul_unaligned_c")][launch](*maps, cuda.out(c), m, n, k, *tiles)
+
+
+def launch_int8(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    m, n, k = sizes(a, b)
+    pairs, columns = cdiv(m, 256), cdiv(n, 256)
+    launch = 2 * min(pairs * columns, max(1, sm_count(a) // 2)), 384, k_major.SHARED
+    maps = [cuda.tensor_map(operand, (128, 128)) for operand in k_major_operands(a, b.t())]
+    if on_16_bytes(c):
+        k22_warpgroups_int8.WARPGROUPS_INT8["matmul_warpgroups_int8"][launch](
+            *maps, cuda.tensor_map(c, (64, 32)), k, pairs, columns, 8
+        )
+    else:
+        PADDED["matmul_int8_unaligned_c"][launch](*maps, cuda.out(c), m, n, k, pairs, columns, 8)
+
+
+def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """A Hopper GPU, and operands or a C that no other rung takes in place."""
+    if reason := requires_k(a.shape[1]):
+        return reason
+    if rung := rung_in_place(a, b):
+        return f"takes what must be copied to begin on 16 bytes; {rung} takes these where they lie"
+    return requires_hopper(a) or size_limit(a, b)
+
+
+def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
+    """The configurations of k20 where it multiplies the copies."""
+    return gemm_config.configs(a, b) if uses_k20(a) else ()
+
+
+def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """True if the copies cost less than a kernel without TMA does."""
+    m, n, k = sizes(a, b)
+    return a.is_cuda and m * n * k >= MIN_PRODUCTS and not limits(a, b)
+
+
+def uses_k20(a: torch.Tensor) -> bool:
+    """True if k20 multiplies the copies; k19 multiplies few rows, k22 int8."""
+    return a.dtype != torch.int8 and a.shape[0] > FEW_ROWS
+
+
+def rung_in_place(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """The rung that takes a, b and C in place, or None if an operand must be copied or C is unaligned."""
+    if a.dtype == torch.int8:
+        return None if k_major.limits(a, b) else "k22_warpgroups_int8"
+    in_place = all(addressable_view(operand) is not None for operand in (a, b))
+    return "k20_overlapped_epilogue" if in_place and b.shape[1] * b.element_size() % 16 == 0 else None

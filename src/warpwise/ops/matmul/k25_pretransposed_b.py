@@ -1,0 +1,69 @@
+"""The launcher of k25: operands that TMA cannot load for k13 are transposed or copied once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from warpwise import cuda
+from warpwise.gemm.operands import sizes
+from warpwise.gemm.padding import padded, pitch
+from warpwise.operation import cdiv, sm_count
+from warpwise.ops.matmul import k13_warp_specialised as k13
+from warpwise.ops.matmul.k13_warp_specialised import K_MAJOR, MN_MAJOR, contiguous_rows, loaded_by_tma, operand_load
+
+TRANSPOSE = cuda.load(Path(__file__).with_suffix(".cu"))
+
+SIDE = 64  # of a tile of the transposing kernel
+MIN_ROWS = 768  # of a, from which TMA loads save as much as the transposing kernel costs
+
+
+def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
+    a, b = contiguous_rows(a), contiguous_rows(b)
+    m, n, k = sizes(a, b)
+    pad_a, pad_b = copies(a, b)
+    if pad_b and operand_load(b.t())[0] == K_MAJOR:
+        b, pad_b = transposed(b.t()), False
+    ragged = [matrix for matrix, pad in ((a.t(), pad_a), (b, pad_b)) if pad]
+    made = padded(*ragged) if ragged else []
+    if pad_b:
+        b = made.pop()[:k, :n]
+    if pad_a:
+        a = made.pop()[:k, :m].t()
+    k13.launch(c, a, b, config or configs(a, b)[0])
+
+
+def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """The limits of k13, and an operand that must be copied."""
+    if not any(copies(a, b)):
+        return (
+            "takes operands that must be transposed or copied for TMA; k13_warp_specialised takes these where they lie"
+        )
+    return k13.limits(a, b)
+
+
+def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
+    """The configurations of k13, with b loaded by TMA."""
+    return k13.ranked(*sizes(a, b), sm_count(a), True)
+
+
+def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """True if the copies cost less time than k13 takes longer with loads by cp.async."""
+    return a.shape[0] >= MIN_ROWS and not limits(a, b)
+
+
+def transposed(lines: torch.Tensor) -> torch.Tensor:
+    """The transpose of ``lines`` (rows, columns), float32 with contiguous rows, in rows that begin on 128 bytes."""
+    rows, columns = lines.shape
+    to = lines.new_empty((columns, pitch(rows, lines.element_size())))
+    grid = cdiv(rows, SIDE) * cdiv(columns, SIDE)
+    TRANSPOSE["transpose_words"][grid, (32, 8)](
+        cuda.strided(lines), lines.stride(0), cuda.strided(to), to.shape[1], rows, columns
+    )
+    return to[:, :rows]
+
+
+def copies(a: torch.Tensor, b: torch.Tensor) -> tuple[bool, bool]:
+    """True for each of a and b that is copied: an MN-major a, and any b, that TMA cannot load in place."""
+    return 1 in a.stride() and operand_load(a)[0] == MN_MAJOR, not loaded_by_tma(b)

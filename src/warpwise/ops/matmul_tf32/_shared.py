@@ -1,0 +1,34 @@
+"""What k05 and k06 share: operands that TMA can load, and their limits."""
+
+from __future__ import annotations
+
+import torch
+
+from warpwise.gemm.k_major import transposed
+from warpwise.gemm.limits import GRID_Y, requires_hopper, requires_k, size_limit
+from warpwise.operation import cdiv
+
+
+def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """A Hopper GPU."""
+    return requires_hopper(a) or requires_k(a.shape[1]) or size_limit(a, b)
+
+
+def aligned_rows(matrix: torch.Tensor) -> bool:
+    """True if TMA can load the rows of ``matrix`` in place."""
+    pitch, step = matrix.stride()
+    return step == 1 and pitch % 4 == 0 and pitch >= matrix.shape[1] and matrix.data_ptr() % 16 == 0
+
+
+def aligned_copy(matrix: torch.Tensor) -> torch.Tensor:
+    """A copy whose rows begin on 16 bytes."""
+    rows, columns = matrix.shape
+    return matrix.new_empty((rows, cdiv(columns, 4) * 4))[:, :columns].copy_(matrix)
+
+
+def k_major(matrix: torch.Tensor) -> torch.Tensor:
+    """``matrix`` (rows, K) with aligned rows: itself or a copy."""
+    if aligned_rows(matrix):
+        return matrix
+    whole = matrix.t().is_contiguous() and matrix.shape[1] % 4 == 0 and matrix.shape[1] <= 32 * GRID_Y
+    return transposed(matrix.t()) if whole else aligned_copy(matrix)

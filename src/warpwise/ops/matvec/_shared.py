@@ -1,0 +1,22 @@
+"""What k03 and k04 share: alignment, and memory for partial sums."""
+
+from __future__ import annotations
+
+import torch
+
+from warpwise.gemm.semaphores import semaphores
+
+THREADS = 256
+WARP, WARPS = 32, 8  # a block's, of 256 threads
+
+
+def aligned(size: int, *values: int) -> bool:
+    """True if all values are multiples of ``size``."""
+    return all(value % size == 0 for value in values)
+
+
+def partial_sums(y: torch.Tensor, groups: int, splits: int) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """Memory for the partial sums of ``splits`` blocks, and a semaphore for each group of rows; None for one split."""
+    if splits == 1:
+        return None, None
+    return y.new_empty((splits, len(y)), dtype=torch.float32), semaphores(y, groups)

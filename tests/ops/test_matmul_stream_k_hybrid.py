@@ -1,0 +1,175 @@
+"""k26_stream_k_hybrid: the k-tiles of each cluster, and exact results, in graphs and on two streams too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from warpwise import cuda, ops
+from warpwise.gemm import config as gemm_config
+from warpwise.ops.matmul import k26_stream_k_hybrid as k26
+
+HERE = Path(ops.__path__[0]) / "matmul"
+
+LARGE = gemm_config.CONFIGS[0].name
+WALK = """
+#include "stream_k_scheduler.cuh"
+// Of each cluster the number of its units, and of each its tile, k-tiles and slot; and the slots that it reads.
+__global__ void walk(int* out, int k_tiles, int tiles, int sk_tiles, int splits, int edge, int most) {
+  const StreamK stream_k{k_tiles, sk_tiles, static_cast<int>(gridDim.x), splits, edge};
+  int *const to = out + blockIdx.x * 5 * most, *const peers = to + 4 * most;
+  int count = 0, peer_count = 0;
+  for (WorkUnits units(stream_k, tiles, blockIdx.x); units.next(); ++count) {
+    to[4 * count + 1] = units.tile, to[4 * count + 2] = units.from, to[4 * count + 3] = units.to;
+    to[4 * count + 4] = units.slot;
+    units.for_each_peer([&](int slot) { peers[++peer_count] = slot; });
+  }
+  to[0] = count, peers[0] = peer_count;
+}
+"""
+
+
+@pytest.mark.parametrize("clusters,tiles,sk_tiles,k_tiles,splits,edge", [
+    (66, 144, 78, 48, 0, 3), (66, 144, 12, 48, 0, 0), (66, 36, 36, 24, 0, 0), (66, 100, 34, 128, 0, 3), (7, 9, 9, 1, 0, 3),
+    (16, 3, 3, 2, 0, 0), (1, 5, 5, 4, 0, 3), (3, 200, 0, 3, 0, 3), (66, 1, 1, 13, 0, 2), (64, 70, 70, 5, 0, 2),
+    (66, 144, 12, 48, 5, 8), (66, 1024, 34, 128, 2, 85), (66, 58, 58, 224, 2, 200), (66, 4, 4, 80, 16, 1), (132, 1, 1, 9, 9, 1),
+    (3, 5, 2, 2, 2, 1), (66, 65, 65, 100, 2, 90),
+])  # fmt: skip
+def test_every_k_tile_has_one_cluster(clusters, tiles, sk_tiles, k_tiles, splits, edge):
+    """And each partial sum, which a cluster computes first, is read by one cluster with a higher index: the tile's
+    owner."""
+    most = 2 * tiles // clusters + clusters + 70
+    out = torch.zeros(clusters, 5 * most, dtype=torch.int32)
+    cuda.load(WALK, include=[HERE])["walk"][clusters, 1](out, k_tiles, tiles, sk_tiles, splits, edge, most)
+    found, stored, read = [], {}, {}
+    for cluster, numbers in enumerate(out.tolist()):
+        units = [tuple(numbers[4 * i + 1 : 4 * i + 5]) for i in range(numbers[0])]
+        found += [(tile, k_tile) for tile, first, last, _ in units for k_tile in range(first, last)]
+        later = [unit for unit in units if unit[1] > 0]
+        assert later == units[: len(later)] and all(0 <= slot < clusters for *_, slot in later)
+        for tile, first, _, slot in later:
+            assert slot not in stored
+            stored[slot] = cluster, tile, first
+        heads = [tile for tile, first, last, _ in units if first == 0 and last < k_tiles]
+        peer_slots = numbers[4 * most + 1 : 4 * most + 1 + numbers[4 * most]]
+        assert len(heads) <= 1 and bool(heads) == bool(peer_slots)
+        read |= {slot: (cluster, heads[0]) for slot in peer_slots}
+        assert [stored[slot][2] for slot in peer_slots if slot in stored] == sorted(
+            stored[slot][2] for slot in peer_slots if slot in stored
+        )
+    assert sorted(found) == [(tile, k_tile) for tile in range(tiles) for k_tile in range(k_tiles)]
+    assert sorted(stored) == sorted(read)
+    for slot, (cluster, tile, _) in stored.items():
+        assert read[slot][0] > cluster and read[slot][1] == tile
+
+
+@pytest.mark.parametrize(
+    "m,n,k", [(3072, 3072, 3072), (8192, 8192, 8192), (256, 8192, 8192), (64, 64, 64), (4096, 4096, 8)]
+)
+def test_configurations(m, n, k):
+    names = k26.ranked(m, n, k, 132)
+    assert len(set(names)) == len(names) and {config.name for config in gemm_config.CONFIGS} <= set(names)
+    for name in names:
+        if "_t" in name:
+            found = k26.parsed(name)
+            assert found.name == name and found.tiles <= 132 // found.config.blocks * max(1, found.splits)
+            assert found.splits <= 2 or found.splits * found.tiles <= 132 // found.config.blocks
+            assert not found.splits or 1 <= found.edge <= -(-k // 64) - found.splits + 1
+
+
+def test_stream_k_where_waves_are_uneven():
+    assert "_t" in k26.ranked(8192, 8192, 8192, 132)[0] and "_t" not in k26.ranked(8192, 8192, 512, 132)[0]
+
+
+def test_an_unknown_configuration():
+    with pytest.raises(ValueError, match=r"expected a configuration of the form .* got '7x7'"):
+        k26.parsed("7x7")
+
+
+def integers(rows, columns, transposed, seed, dtype):
+    generator = torch.Generator("cuda").manual_seed(seed)
+    shape = (columns, rows) if transposed else (rows, columns)
+    made = torch.randint(-1, 2, shape, generator=generator, device="cuda").to(dtype)
+    return made.t() if transposed else made
+
+
+def product(a, b, config):
+    c = torch.full((a.shape[0], b.shape[1]), float("nan"), device="cuda", dtype=a.dtype)
+    k26.launch(c, a, b, config)
+    return c
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("a_transposed,b_transposed", [(False, False), (False, True), (True, False), (True, True)])
+def test_every_shape_exactly(a_transposed, b_transposed, dtype):
+    """Splits of one tile and of many, of one k-tile, a ragged K; sums of two, three and many clusters."""
+    for m, n, k, split in (
+        (256, 256, 1024, "t1_p0_e0"),
+        (256, 256, 1024, "t1_p16_e1"),
+        (1000, 3000, 776, "t48_p0_e1"),
+        (1000, 3000, 776, "t48_p2_e9"),
+        (3072, 3072, 1000, "t78_p0_e3"),
+        (3072, 3072, 512, "t12_p0_e0"),
+        (3072, 3072, 512, "t12_p5_e2"),
+        (2048, 8200, 136, "t130_p0_e1"),
+        (520, 264, 8, "t6_p0_e3"),
+        (4096, 4096, 72, "t58_p2_e1"),
+        (1536, 1536, 2048, "t36_p2_e20"),
+        (200, 4096, 1544, "t16_p4_e5"),
+    ):
+        a, b = integers(m, k, a_transposed, 0, dtype), integers(k, n, b_transposed, 1, dtype)
+        truth = (a.float() @ b.float()).to(dtype)
+        for _ in range(3):
+            assert torch.equal(product(a, b, f"{LARGE}_{split}"), truth), (m, n, k, split)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("config", gemm_config.CONFIGS, ids=lambda config: config.name)
+def test_every_configuration_exactly(config):
+    for m, n, k in ((1024, 1536, 776), (1536, 3080, 328), (128, 512, 1032)):
+        a, b = integers(m, k, False, 0, torch.bfloat16), integers(k, n, False, 1, torch.bfloat16)
+        truth = (a.float() @ b.float()).to(a.dtype)
+        for split in k26.stream_k_configs(config, m, n, k, 132):
+            assert torch.equal(product(a, b, split.name), truth), (m, n, k, split.name)
+
+
+@pytest.mark.gpu
+def test_the_same_in_each_run():
+    a, b = (torch.randn(3072, 3072, device="cuda").bfloat16() for _ in range(2))
+    first = product(a, b, f"{LARGE}_t78_p0_e3")
+    assert all(torch.equal(product(a, b, f"{LARGE}_t78_p0_e3"), first) for _ in range(20))
+
+
+@pytest.mark.gpu
+def test_two_streams_at_once():
+    pairs = [[integers(1536, 1536, False, 2 * i + j, torch.bfloat16) for j in range(2)] for i in range(2)]
+    truths = [(a.float() @ b.float()).to(a.dtype) for a, b in pairs]
+    streams = [torch.cuda.Stream() for _ in pairs]
+    torch.cuda.synchronize()
+    made = [[], []]
+    for _ in range(20):
+        for i, stream in enumerate(streams):
+            with torch.cuda.stream(stream):
+                made[i].append(product(*pairs[i], f"{LARGE}_t36_p0_e3"))
+    torch.cuda.synchronize()
+    assert all(torch.equal(each, truths[i]) for i in range(2) for each in made[i])
+
+
+@pytest.mark.gpu
+def test_a_graph_is_replayed():
+    a, b = (integers(1536, 1536, False, i, torch.bfloat16) for i in range(2))
+    c = torch.empty(1536, 1536, device="cuda", dtype=a.dtype)
+    k26.launch(c, a, b, f"{LARGE}_t36_p0_e3")
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        k26.launch(c, a, b, f"{LARGE}_t36_p0_e3")
+        k26.launch(c, a, b, f"{LARGE}_t36_p0_e3")
+    for seed in range(3):
+        a.copy_(integers(1536, 1536, False, 7 + seed, a.dtype))
+        c.fill_(float("nan"))
+        graph.replay()
+        assert torch.equal(c, (a.float() @ b.float()).to(a.dtype))

@@ -1,0 +1,94 @@
+"""k28_variable_m_tiles: every element of C in one tile, balanced SMs, and the results of k20."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from warpwise import cuda, ops
+from warpwise.operation import cdiv
+from warpwise.ops.matmul import k28_variable_m_tiles as k28
+
+HERE = Path(ops.__path__[0]) / "matmul"
+from warpwise.ops.matmul.k28_variable_m_tiles import TILE_N, VariableRows
+
+SIZES = [
+    (4096, 4096),
+    (4090, 4096),
+    (8192, 8192),
+    (8192, 512),
+    (6144, 6144),
+    (4096, 14336),
+    (4000, 4104),
+    (16384, 1000),
+]
+WALK = """
+#include "variable_m.cuh"
+struct Columns {  // of tiles, one after another
+  int rows, columns;
+  __device__ int tiles() const { return rows * columns; }
+  __device__ int row(int number) const { return number % rows; }
+  __device__ int column(int number) const { return number / rows; }
+};
+// Of each block the number of its tiles, and of each tile its first row and column, rows and columns.
+__global__ void walk(int* out, int tile_columns, int tile_rows, int wide, int flats, int most) {
+  int *const to = out + blockIdx.x * most, count = 0;
+  const VariableMTiles<Columns> tiles{{tile_columns, tile_rows}, wide, flats};
+  tiles.for_each_tile(blockIdx.x, gridDim.x, [&](auto tile, int row, int column) {
+    using Of = decltype(tile);
+    to[1 + 4 * count] = row, to[2 + 4 * count] = column;
+    to[3 + 4 * count] = Of::rows, to[4 + 4 * count] = Of::boxes_b * 64;
+    ++count;
+  });
+  to[0] = count;
+}
+"""
+
+
+@pytest.mark.parametrize("m, n", SIZES)
+def test_every_element_has_one_tile(m, n):
+    """Also balanced: blocks differ by less work than with tiles of 256 rows."""
+    for name in k28.ranked(m, n, 132):
+        found = k28.parsed(name)
+        flats, most = cdiv(n, 2 * TILE_N) * found.flat, 4 * cdiv(found.tiles(n), 132) + 1
+        out = torch.zeros(132, most, dtype=torch.int32)
+        arguments = cdiv(n, TILE_N), found.tile_rows, found.wide(m), flats, most
+        cuda.load(WALK, include=[HERE])["walk"][132, 1](out, *arguments)
+        seen = torch.zeros(cdiv(m, 8), cdiv(n, TILE_N), dtype=torch.int32)  # groups of 8 rows, tile_columns
+        for numbers in out.tolist():
+            for i in range(numbers[0]):
+                row, column, rows, columns = numbers[1 + 4 * i : 5 + 4 * i]
+                seen[row // 8 : (row + rows) // 8, column // TILE_N : (column + columns) // TILE_N] += 1
+        assert (seen == 1).all(), name
+
+
+def test_variable_tiles_shorten_the_busiest_sm():
+    assert k28.ranked(4096, 4096, 132) == ("256x128x64_s4_n16f",)
+    assert VariableRows(16, flat=True).wide(4096) == 0 and VariableRows(16, flat=True).tiles(4096) == 4 * 132
+    assert VariableRows(33).wide(8192) == 1 and VariableRows(33).tiles(8192) == 16 * 132
+    assert VariableRows(33).wide(8193) == 2 and VariableRows(31).wide(8192) is None and VariableRows(1).wide(40) == 0
+    assert k28.ranked(1024, 1024, 132) == ()
+    with pytest.raises(ValueError, match="expected a configuration of the form"):
+        k28.parsed("128x256x64_s4_c2x1")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("layouts", ["nn", "nt", "tn"])
+@pytest.mark.parametrize("m, n", SIZES)
+@pytest.mark.parametrize("k", [64, 200, 1032])
+def test_products_are_those_of_k20(m, n, k, layouts):
+    """Each sum adds the same products in the same order."""
+    dtype = torch.float16 if m == 6144 else torch.bfloat16
+    a, b = (torch.randn(shape, device="cuda", dtype=dtype) for shape in ((m, k), (k, n)))
+    if layouts[0] == "t":
+        a = a.t().contiguous().t()
+    if layouts[1] == "t":
+        b = b.t().contiguous().t()
+    truth = ops.matmul(a, b, rung="k20_overlapped_epilogue")
+    names = k28.configs(a, b)
+    if torch.cuda.get_device_properties(0).multi_processor_count == 132:
+        assert names
+    for name in names:
+        assert torch.equal(ops.matmul(a, b, rung=f"k28_variable_m_tiles@{name}"), truth), name
