@@ -67,8 +67,9 @@ def test_attributes_are_those_of_cases_and_scalars_that_do_not_follow_from_sizes
 @pytest.mark.parametrize(
     "text,value",
     [
-        ("scale=2.5", 2.5), ("scale=2", 2), ("mode=gelu", "gelu"), ("mode=3", "3"), ("mode=none", "none"), ("mode='x=y'", "x=y"),
-        ("bias=true", True), ("bias=False", False), ("pad=(1, 2)", (1, 2)), ("pad=[1, 2]", (1, 2)), ("turned=false", False),
+        ("scale=2.5", 2.5), ("scale=2", 2), ("mode=gelu", "gelu"), ("mode=3", "3"), ("mode=none", "none"),
+        ("mode='x=y'", "x=y"), ("bias=true", True), ("bias=False", False), ("pad=(1, 2)", (1, 2)),
+        ("pad=[1, 2]", (1, 2)), ("turned=false", False),
         ("turned=in part", "in part"),
     ],
 )  # fmt: skip

@@ -151,7 +151,8 @@ std::string describe(at::ScalarType dtype, std::optional<std::string> note) {
 """
 FUNCTIONS = {
     "affine": 'x * scale + bias, "elementwise"', "relu": "max(x, 0)", "row_sum": "sums of rows", "filter": "three taps",
-    "fill": "0, 1, 2 ...", "launch": "any grid", "copy_unwritten": "reads memory that nobody wrote", "describe": "no kernel", "add_half": "2 (a + b)",
+    "fill": "0, 1, 2 ...", "launch": "any grid", "copy_unwritten": "reads memory that nobody wrote",
+    "describe": "no kernel", "add_half": "2 (a + b)",
 }  # fmt: skip
 
 

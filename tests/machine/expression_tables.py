@@ -14,7 +14,8 @@ from warpwise import cuda, machine
 
 _NUMPY = {
     "int": np.int32, "unsigned": np.uint32, "long long": np.int64, "unsigned long long": np.uint64, "float": np.float32,
-    "double": np.float64, "__half": np.uint16, "__half2": np.uint32, "__nv_bfloat16": np.uint16, "__nv_bfloat162": np.uint32,
+    "double": np.float64, "__half": np.uint16, "__half2": np.uint32, "__nv_bfloat16": np.uint16,
+    "__nv_bfloat162": np.uint32,
 }  # fmt: skip
 _THREADS = 64
 

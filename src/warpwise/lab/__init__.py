@@ -24,9 +24,9 @@ from warpwise.lab.verify.problem import Problem
 from warpwise.lab.verify.verdict import CaseResult, Failure, Step, Verdict
 
 __all__ = [
-    "CaseResult", "Ceilings", "Entry", "Explanation", "Explanations", "Failure", "ImpossibleTime", "IncompleteCases", "Interval",
-    "Ladder", "MeasurementError", "NaiveClock", "Point", "Problem", "ProblemError", "Profile", "ProfileError", "Recorded", "Row",
-    "Schedule", "Step", "Timing", "TuneError", "Tuned", "VacuousProblem", "Verdict", "WrongAfterTiming", "climb", "explain", "explain_launch",
-    "explain_rung", "naive_clock", "profile", "ratio", "recorded", "store", "time", "tune", "verify",
-    "verify_gradient",
+    "CaseResult", "Ceilings", "Entry", "Explanation", "Explanations", "Failure", "ImpossibleTime", "IncompleteCases",
+    "Interval", "Ladder", "MeasurementError", "NaiveClock", "Point", "Problem", "ProblemError", "Profile",
+    "ProfileError", "Recorded", "Row", "Schedule", "Step", "Timing", "TuneError", "Tuned", "VacuousProblem", "Verdict",
+    "WrongAfterTiming", "climb", "explain", "explain_launch", "explain_rung", "naive_clock", "profile", "ratio",
+    "recorded", "store", "time", "tune", "verify", "verify_gradient",
 ]  # fmt: skip

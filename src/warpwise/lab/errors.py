@@ -8,7 +8,7 @@ class ProblemError(ValueError):
 
 
 class IncompleteCases(ProblemError):
-    """The cases lack a kind (ragged, empty, one element, huge, strided, unaligned) and there is no reason in ``exempt``."""
+    """A kind of case (ragged, empty, one element, huge, strided, unaligned) is missing and not exempted."""
 
 
 class VacuousProblem(ProblemError):

@@ -60,8 +60,8 @@ def run(minutes: float = 0, device: str = GPU, **more: Any) -> Run:
 
 def timed(name: str, seconds: float, case: str = "large", dtype: str = "float32", **more: Any) -> Measurement:
     told: dict[str, Any] = {
-        "kind": "rung" if name[:1] == "k" else "opponent", "language": "cuda", "sizes": {"n": 8192}, "samples": 20, "mode": "events",
-        "bytes": BYTES, "flops": FLOPS, "floor": FLOOR, "bound": "memory", **more,
+        "kind": "rung" if name[:1] == "k" else "opponent", "language": "cuda", "sizes": {"n": 8192}, "samples": 20,
+        "mode": "events", "bytes": BYTES, "flops": FLOPS, "floor": FLOOR, "bound": "memory", **more,
     }  # fmt: skip
     return Measurement(
         name,

@@ -27,8 +27,8 @@ from warpwise.cuda.source.lexer import lex
 class Build:
     """A kernel compiled for the CPU.
 
-    ``library`` is the .so; ``file`` and ``text`` are the user's, for messages; ``function_type`` is the kernel's C++ type
-    ("void (*)(int, float const*, float*)"), ``sizes`` the bytes of each parameter.
+    ``library`` is the shared library. ``file`` and ``text`` are the user's source, for messages. ``function_type`` is
+    the kernel's C++ type ("void (*)(int, float const*, float*)"), and ``sizes`` the bytes of each parameter.
     """
 
     library: Path

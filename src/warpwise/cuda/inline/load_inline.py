@@ -52,12 +52,15 @@ def load_inline(
 
     ``device`` is "cuda" or "cpu": where CUDA sources run; by default "cuda" if there is a GPU. Built for "cpu":
 
-    - A CPU tensor stands for one on the GPU: in the sources given here ``x.is_cuda()`` is true of it (and ``is_cpu()``
-      false), ``torch::kCUDA`` means ``torch::kCPU``, ``x.cuda()`` is ``x``. Headers that they include keep the plain meaning.
-    - Launches are checked against the target (``$WARPWISE_TARGET``, or sm_90) and run at once; streams are ignored; events
-      tell the host's time. A pointer may reach what tensor or ``cudaMalloc`` it came from, whole; ``torch::empty`` is filled
-      with NaN. Pointers inside a struct or a packed accessor are followed; those stored in memory are not.
-    - An extension that uses more of PyTorch's headers than the light ones hold is built against the real ones: 20 s.
+    - A CPU tensor is treated as a CUDA tensor: in the sources given here ``x.is_cuda()`` is true (and ``is_cpu()``
+      false), ``torch::kCUDA`` means ``torch::kCPU``, ``x.cuda()`` is ``x``. Headers that they include are unchanged.
+    - Launches are checked against the target (``$WARPWISE_TARGET``, or sm_90) and run at once. Streams are ignored, and
+      events record the host's time.
+    - A pointer may access the whole of the tensor or of the ``cudaMalloc`` allocation that it points into. Pointers
+      inside a struct or a packed accessor may too; pointers stored in memory may not.
+    - ``torch::empty`` is filled with NaN.
+    - An extension is built against small substitutes of PyTorch's headers where they suffice, otherwise against
+      PyTorch's own, which takes 20 s.
 
     Returns the module, or with ``is_python_module=False`` the library's path after ``torch.ops.load_library``.
 
@@ -75,10 +78,10 @@ def load_inline(
     if target == "cuda":
         options = {
             "extra_cflags": extra_cflags, "extra_cuda_cflags": extra_cuda_cflags, "extra_ldflags": extra_ldflags,
-            "extra_include_paths": _paths(extra_include_paths), "with_cuda": with_cuda, "is_python_module": is_python_module,
-            "with_pytorch_error_handling": with_pytorch_error_handling, "keep_intermediates": keep_intermediates,
-            "use_pch": use_pch, "no_implicit_headers": no_implicit_headers, "sycl_sources": _texts(sycl_sources),
-            "extra_sycl_cflags": extra_sycl_cflags, "with_sycl": with_sycl,
+            "extra_include_paths": _paths(extra_include_paths), "with_cuda": with_cuda,
+            "is_python_module": is_python_module, "with_pytorch_error_handling": with_pytorch_error_handling,
+            "keep_intermediates": keep_intermediates, "use_pch": use_pch, "no_implicit_headers": no_implicit_headers,
+            "sycl_sources": _texts(sycl_sources), "extra_sycl_cflags": extra_sycl_cflags, "with_sycl": with_sycl,
         }  # fmt: skip
         return _on_gpu(name, cpp, cuda, documented, build_directory, verbose, options)
     if sycl_sources or with_sycl:

@@ -118,7 +118,7 @@ def recorded_points(record: Record, kind: Kind) -> list[Point]:
 
 
 def recorded_case(op: Op, name: str, sizes: Mapping[str, int], layout: str, attributes: Mapping[str, Any]) -> Case:
-    """The case ``name`` of ``op`` at the recorded sizes, with its own layout and attributes; a new case of another name."""
+    """The case ``name`` of ``op`` with the recorded sizes; a new case with all that was recorded if there is none."""
     known = {case.name: case for case in (*op.spec.cases, *op.spec.sizes)}
     if name not in known:
         return Case(name, sizes, attributes, layout=layout)

@@ -20,12 +20,16 @@ from warpwise.lab.report.panels import figures
 from warpwise.lab.timing.timing import Timing, duration, rate_text
 
 _STYLE = """
-.ww-lab{background:var(--paper);color:var(--ink);font:14px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif;padding:.8rem 1rem;max-width:1100px}
-.ww-lab h2{font-size:1.25rem;margin:0}.ww-lab h3{font-size:.95rem;margin:1rem 0 .3rem}.ww-lab p{margin:.2rem 0;color:var(--soft)}
+.ww-lab{background:var(--paper);color:var(--ink);font:14px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif}
+.ww-lab{padding:.8rem 1rem;max-width:1100px}
+.ww-lab h2{font-size:1.25rem;margin:0}.ww-lab h3{font-size:.95rem;margin:1rem 0 .3rem}
+.ww-lab p{margin:.2rem 0;color:var(--soft)}
 .ww-lab .chart{display:block;width:100%;height:auto;overflow:visible}
 .ww-lab .chart text{paint-order:stroke;stroke:var(--paper);stroke-width:3px}
-.ww-lab .scroll{overflow-x:auto}.ww-lab table{border-collapse:collapse;font-size:.9em;font-variant-numeric:tabular-nums;margin:0}
-.ww-lab tr,.ww-lab td,.ww-lab th{background:none!important;color:inherit;border:0;text-align:left!important;padding:.12rem 1rem .12rem 0;white-space:nowrap;vertical-align:baseline}
+.ww-lab .scroll{overflow-x:auto}
+.ww-lab table{border-collapse:collapse;font-size:.9em;font-variant-numeric:tabular-nums;margin:0}
+.ww-lab tr,.ww-lab td,.ww-lab th{background:none!important;color:inherit;border:0;text-align:left!important}
+.ww-lab tr,.ww-lab td,.ww-lab th{padding:.12rem 1rem .12rem 0;white-space:nowrap;vertical-align:baseline}
 .ww-lab .right{color:var(--good)}.ww-lab .wrong{color:var(--bad)}.ww-lab .untested{color:var(--soft)}
 .ww-lab pre{white-space:pre-wrap;border-left:3px solid var(--bad);padding-left:.7rem;color:inherit;background:none}
 .ww-lab .big{font-size:1.6rem;font-weight:600;color:var(--ink);font-variant-numeric:tabular-nums}

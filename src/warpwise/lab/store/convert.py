@@ -152,7 +152,8 @@ def read_results(path: Path) -> tuple[Run, list[Measurement], str]:
         raise OtherFile(f"{path}: expected a results file of `warpwise climb --json`, got other JSON")
     if data["schema"] != SCHEMA:
         raise UnreadableResults(
-            f"{path}: expected a results file of schema {SCHEMA}, got {data['schema']!r}, of another version of Warpwise"
+            f"{path}: expected a results file of schema {SCHEMA}, got schema {data['schema']!r} of another version of "
+            "Warpwise"
         )
     try:
         return _read(path, data)

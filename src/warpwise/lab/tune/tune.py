@@ -245,7 +245,7 @@ class _Tuner:
         instance: Instance,
         last: bool,
     ) -> dict[str, Timing]:
-        """Time one round. In the last, outputs are poisoned after the warm-up and compared with the reference at the end."""
+        """Time one round. The last one poisons the outputs after the warm-up and verifies them at the end."""
         if not taking_part:
             return {}
 

@@ -239,5 +239,5 @@ def _difference(
 
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """The bytes of the elements. The copy has stride 1: a single element may have any, which a view as bytes may not."""
+    """The bytes of the elements. A tensor of one element may have any stride; a view as bytes needs stride 1."""
     return tensor.reshape(-1).clone(memory_format=torch.contiguous_format).view(torch.uint8)

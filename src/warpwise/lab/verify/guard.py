@@ -27,7 +27,7 @@ def poison(dtype: torch.dtype, run: int = 0) -> int:
 
 @dataclass(frozen=True)
 class Guarded:
-    """An output or a mutated argument, ``view``, between guard bands in ``buffer``, which is filled with ``pattern``."""
+    """An output or a mutated argument, ``view``, between guard bands in ``buffer``, filled with ``pattern``."""
 
     view: torch.Tensor
     buffer: torch.Tensor

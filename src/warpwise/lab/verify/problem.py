@@ -199,7 +199,8 @@ class Problem:
         values = (returned,) if len(names) == 1 else as_tuple(returned)
         if len(values) != len(names):
             raise ProblemError(
-                f"{self.spec.name}, {case}: expected the reference to return {', '.join(names)}, got {len(values)} values"
+                f"{self.spec.name}, {case}: expected the reference to return {', '.join(names)}, got {len(values)} "
+                "values"
             )
         return values
 

@@ -40,7 +40,7 @@ CHUNK = 1 << 24
 
 @dataclass(frozen=True)
 class Comparison:
-    """The comparison of one output: the wrong elements, and ``worst``, the largest ratio of an error to its tolerance."""
+    """One output compared with the reference: ``worst`` is the largest ratio of an error to its tolerance."""
 
     wrong: int
     total: int

@@ -69,8 +69,8 @@ class Hardware:
 
 
 _SHEET = (
-    "NVIDIA's data sheet and white paper; 90 % of the data sheet's memory bandwidth, as copies reach; an L2 clock of 86 % "
-    "of the SM's, as on an H200"
+    "NVIDIA's data sheet and white paper; 90 % of the data sheet's memory bandwidth, as copies reach; an L2 clock of "
+    "86 % of the SM's, as on an H200"
 )
 _MEASURED = "measured on an H200, benchmarks/results/h200; the SM clock is 1.98 GHz where power does not limit it"
 
