@@ -181,7 +181,8 @@ def test_a_file_that_changed_is_loaded_anew() -> None:
 def test_a_file_may_hold_several_and_need_not_register_them() -> None:
     Path("two.py").write_text(
         TINY
-        + "A = toys.op(replace(toys.AFFINE, schema='one(Tensor x) -> Tensor'), rung)\nB = toys.op(replace(toys.AFFINE, schema='two(Tensor x) -> Tensor'), rung)\n"
+        + "A = toys.op(replace(toys.AFFINE, schema='one(Tensor x) -> Tensor'), rung)\n"
+        + "B = toys.op(replace(toys.AFFINE, schema='two(Tensor x) -> Tensor'), rung)\n"
     )
     assert [op.name for op in targets.find_ops("two.py")] == ["one", "two"]
     assert targets.find_op("two.py:two").name == "two"

@@ -222,8 +222,8 @@ def test_record_arrays_match_user_defined_structs() -> None:
 
 @pytest.mark.parametrize(
     "declared, code",
-    [("char", "b"), ("unsigned char", "B"), ("short", "h"), ("unsigned short", "H"), ("int", "i"), ("unsigned int", "I"),
-     ("long", "q"), ("unsigned long", "Q"), ("long long", "q"), ("unsigned long long", "Q")],
+    [("char", "b"), ("unsigned char", "B"), ("short", "h"), ("unsigned short", "H"), ("int", "i"),
+     ("unsigned int", "I"), ("long", "q"), ("unsigned long", "Q"), ("long long", "q"), ("unsigned long long", "Q")],
 )  # fmt: skip
 def test_integers_are_packed_by_declared_width_and_range(declared: str, code: str) -> None:
     known = element(declared)

@@ -127,7 +127,10 @@ def test_a_missing_compiler_raises_with_install_advice(monkeypatch: pytest.Monke
 
 
 def test_constants_are_exported_with_their_sizes() -> None:
-    text = "namespace n { __constant__ float w[8]; }\n__global__ void k(float* x) { x[threadIdx.x] = n::w[threadIdx.x]; }\n"
+    text = (
+        "namespace n { __constant__ float w[8]; }\n"
+        "__global__ void k(float* x) { x[threadIdx.x] = n::w[threadIdx.x]; }\n"
+    )
     module = cuda.load(text)
     module.set_constant("n::w", np.arange(8, dtype=np.float32))
     x = np.zeros(8, np.float32)

@@ -42,8 +42,8 @@ NOT_EXECUTED = not_executed(operation.all_ops())
 
 # Rungs with a counter that differs at a recorded point, and the reason; at most 5 % of all rungs.
 KNOWN: dict[str, str] = {
-    "matmul k15_mma_sync float16": "at the ragged size, where lanes of a cp.async write zeros, ncu counts 8 % more bank "
-    "conflicts of copies and 2 % fewer sectors than the model",
+    "matmul k15_mma_sync float16": "at the ragged size, where lanes of a cp.async write zeros, ncu counts 8 % more "
+    "bank conflicts of copies and 2 % fewer sectors than the model",
 }
 
 

@@ -49,7 +49,7 @@ def test_a_write_past_the_end_lands_in_the_guard_band():
 
 
 def test_a_spin_of_known_length_takes_that_long():
-    """20 million cycles last no less than at the highest clock, and no more than at the lowest that samples may have."""
+    """The duration of 20 million cycles is between those at the highest and at the lowest clock allowed for samples."""
     cycles = 20_000_000
     timing = time(torch.cuda._sleep, cycles, device="cuda", budget_s=2)
     assert timing.clock is not None

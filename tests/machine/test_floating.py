@@ -211,7 +211,8 @@ def asm(kind: str, name: str, text: str, operands: str = "ab") -> str:
     inputs = ", ".join(f'"f"({each})' for each in operands)
     places = ", ".join(f"%{place + 1}" for place in range(len(operands)))
     code = "=f" if kind == "float" else "=r"
-    return f'__device__ {kind} {name}({arguments}) {{ {kind} d; asm("{text} %0, {places};" : "{code}"(d) : {inputs}); return d; }}\n'
+    statement = f'asm("{text} %0, {places};" : "{code}"(d) : {inputs})'
+    return f"__device__ {kind} {name}({arguments}) {{ {kind} d; {statement}; return d; }}\n"
 
 
 PREAMBLE = "typedef unsigned u; typedef long long ll;\n" + "".join([
@@ -223,7 +224,8 @@ PREAMBLE = "typedef unsigned u; typedef long long ll;\n" + "".join([
     asm("int", "to_s16", "cvt.rzi.s16.f32", "a"), asm("int", "ftz_up", "cvt.rpi.ftz.s32.f32", "a"),
     "#if __CUDA_ARCH__ >= 800\n", asm("float", "nan_max", "max.NaN.f32"),
     "#else\n__device__ float nan_max(float a, float b) { return a != a ? a : b != b ? b : fmaxf(a, b); }\n#endif\n",
-    *(asm("float", f"m_{name}", f"{name}.approx{ftz}.f32", "a") for name, ftz in {"tanh": "", "rcp": ".ftz", "sqrt": ".ftz", "ex2": ".ftz", "lg2": ".ftz", "rsqrt": ".ftz"}.items()),
+    asm("float", "m_tanh", "tanh.approx.f32", "a"),
+    *(asm("float", f"m_{name}", f"{name}.approx.ftz.f32", "a") for name in ("rcp", "sqrt", "ex2", "lg2", "rsqrt")),
 ])  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""``lab.profile``: the schedule is kept, traces hold the named ranges and are whole, and what cannot work is said before the run."""
+"""``lab.profile``: the schedule, complete traces with the named ranges, and wrong arguments refused before the run."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A headless Chromium driven over its DevTools protocol, through a pipe: no driver, no package, no port.
 
-https://chromedevtools.github.io/devtools-protocol/ ; messages are JSON, each ended by a zero byte, read by Chromium from
-file descriptor 3 and written to 4.
+https://chromedevtools.github.io/devtools-protocol/ ; messages are JSON, each ended by a zero byte, read by Chromium
+from file descriptor 3 and written to 4.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def find_chromium() -> str | None:
 
 
 class Page:
-    """One page of a headless Chromium. ``problems`` collects uncaught exceptions, console errors and what asked for the network."""
+    """One page of a headless Chromium. ``problems`` are uncaught exceptions, console errors and network requests."""
 
     def __init__(self, profile: Path, executable: str) -> None:
         to_child, own_out = os.pipe()

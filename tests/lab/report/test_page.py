@@ -25,7 +25,8 @@ from warpwise.lab.timing.timing import duration
 
 README = (
     "**Floor.** See [the paper](https://example.org/paper) & `copy`.\n\n<!-- measured: small float16 -->\n"
-    "| rung | what changes | prediction | measured |\n|---|---|---|---|\n| `k02_wide` | 16-byte loads | 9 µs: `float4` | 10 µs |\n"
+    "| rung | what changes | prediction | measured |\n|---|---|---|---|\n"
+    "| `k02_wide` | 16-byte loads | 9 µs: `float4` | 10 µs |\n"
 )
 
 
@@ -124,7 +125,10 @@ def test_marks_of_the_charts_carry_their_figures(drawn: Read) -> None:
     labels = [
         attributes["aria-label"] for tag, attributes in drawn.elements if tag == "path" and "aria-label" in attributes
     ]
-    wanted = "k02_wide: 40 µs (95 % interval 39.6 µs to 40.4 µs, 20 samples), 1,600 GB/s, 40 % of the ceiling, 1.50 × torch.compile"
+    wanted = (
+        "k02_wide: 40 µs (95 % interval 39.6 µs to 40.4 µs, 20 samples), 1,600 GB/s, 40 % of the ceiling, 1.50 × "
+        "torch.compile"
+    )
     assert sum(label == wanted for label in labels) == 4, "two ladders, wide and narrow, for both dtypes"
     assert any(label.startswith(wanted) and "FLOP per byte of DRAM traffic" in label for label in labels)
     assert any(label.startswith("small, 2048: torch: 20 µs") for label in labels)
@@ -302,8 +306,8 @@ def test_the_index_leads_to_every_page(tmp_path: Path) -> None:
     read = Read(made[0].read_text())
     assert {"affine.html", "index_.html"} <= set(read.all("href"))
     assert (
-        "2 operations, 6 rungs. In 1 of 1 the best rung is as fast as the best opponent or faster. Wrong: index k01_naive."
-        in read.text
+        "2 operations, 6 rungs. In 1 of 1 the best rung is as fast as the best opponent or faster. Wrong: index "
+        "k01_naive." in read.text
     )
     assert [
         "affine",
