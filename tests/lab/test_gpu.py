@@ -7,7 +7,7 @@ import torch
 from tests.lab import toys
 
 from warpwise import cuda
-from warpwise.lab import Ceilings, ImpossibleTime, climb, ratio, time, verify
+from warpwise.lab import ImpossibleTime, Roofline, climb, ratio, time, verify
 from warpwise.lab.timing.gpu import Gpu
 from warpwise.lab.timing.gpu_timer import GpuTimer
 from warpwise.operation import Cost
@@ -94,7 +94,7 @@ def test_twice_the_work_takes_twice_as_long():
 
 def test_work_that_was_not_done_is_impossible():
     with pytest.raises(ImpossibleTime):
-        time(lambda: None, device="cuda", cost=Cost(10**12), ceilings=Ceilings(peak_bandwidth=5e12), budget_s=1)
+        time(lambda: None, device="cuda", cost=Cost(10**12), ceilings=Roofline(peak_bandwidth=5e12), budget_s=1)
 
 
 def test_a_graph_times_tiny_kernels():

@@ -14,7 +14,7 @@ from tests.lab.fakes import FakeTimer
 
 from warpwise import lab
 from warpwise.cuda.source.includes import source_digest
-from warpwise.lab import Ceilings
+from warpwise.lab import Roofline
 from warpwise.lab.store import Recorder, Store, UnreadableResults, read_results, repository_state
 
 RESULTS = (Path(__file__).parents[3] / "benchmarks" / "results" / "h200").glob("*.json")
@@ -50,7 +50,7 @@ def climbed(store: Store, *launches) -> tuple[lab.Ladder, Recorder]:
         compiled=False,
         timer=timer,
         progress=recorder,
-        ceilings=lambda device, dtype: Ceilings(bandwidth=1e9, flops=1e9, source="a test"),
+        ceilings=lambda device, dtype: Roofline(bandwidth=1e9, flops=1e9, source="a test"),
     )
     recorder.finish(ladder)
     return ladder, recorder
@@ -135,7 +135,7 @@ def test_recorded_results_come_in_whole(path: Path) -> None:
     [
         ("{", "got what is not JSON"),
         ("[1]", "got other JSON"),
-        ('{"schema": 99, "points": []}', "expected a results file of schema 1, got 99"),
+        ('{"schema": 99, "points": []}', "expected a results file of schema 1, got schema 99"),
         ('{"schema": 1, "points": [], "op": "x"}', "incomplete: KeyError: 'environment'"),
         (
             '{"schema": 1, "points": [3], "op": "x", "place": "y", "rungs": [], "environment": {"date": "2026-01-01"}}',

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from warpwise.lab.explain.explain import explain
 from warpwise.lab.explain.launch import explain_launch
-from warpwise.lab.explain.model.explanation import Access, Agreement, Explanation, Explanations, Line, Resources
+from warpwise.lab.explain.model.explanation import Agreement, Explanation, Explanations, Line, Resources, TritonAccess
 from warpwise.lab.explain.options import Options
 from warpwise.lab.explain.render import html, terminal  # noqa: F401 - registers the rendering of Explanation
 from warpwise.lab.explain.rungs import explain_rung
 
 __all__ = [
-    "Access", "Agreement", "Explanation", "Explanations", "Line", "Options", "Resources", "explain", "explain_launch",
-    "explain_rung",
+    "Agreement", "Explanation", "Explanations", "Line", "Options", "Resources", "TritonAccess", "explain",
+    "explain_launch", "explain_rung",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warpwise.lab.fidelity.compare import Compared
-from warpwise.lab.fidelity.record import Recorded
+from warpwise.lab.fidelity.record import RecordedLaunch
 
 MISSES, LIMITERS, TIMES, TAU = 0.05, 0.8, 0.8, 0.8  # goals, as fractions; TAU is a correlation
 FACTOR = 2.0
@@ -67,7 +67,7 @@ class Limited:
     points.
     """
 
-    launch: Recorded
+    launch: RecordedLaunch
     predicted: str
     measured: str
     below: float

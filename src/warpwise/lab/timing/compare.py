@@ -15,7 +15,7 @@ from warpwise.lab.timing.cpu_timer import CpuTimer
 from warpwise.lab.timing.environment import current, resolve
 from warpwise.lab.timing.gpu import Gpu
 from warpwise.lab.timing.gpu_timer import GpuTimer, GraphTimer
-from warpwise.lab.timing.roofline import Ceilings
+from warpwise.lab.timing.roofline import Roofline
 from warpwise.lab.timing.rotation import rotated
 from warpwise.lab.timing.samples import Clock, Reading, Timer, keep
 from warpwise.lab.timing.stats import interval, median
@@ -50,7 +50,7 @@ def time(
     reset: Callable[[], None] | None = ...,
     budget_s: float = ...,
     precision: float = ...,
-    ceilings: Ceilings | None = ...,
+    ceilings: Roofline | None = ...,
     mode: Literal["events", "graph"] = ...,
     timer: Timer | None = ...,
     seed: int = ...,
@@ -65,7 +65,7 @@ def time(
     reset: Callable[[], None] | None = ...,
     budget_s: float = ...,
     precision: float = ...,
-    ceilings: Ceilings | None = ...,
+    ceilings: Roofline | None = ...,
     mode: Literal["events", "graph"] = ...,
     timer: Timer | None = ...,
     seed: int = ...,
@@ -79,7 +79,7 @@ def time(
     reset: Callable[[], None] | None = None,
     budget_s: float = 5.0,
     precision: float = 0.005,
-    ceilings: Ceilings | None = None,
+    ceilings: Roofline | None = None,
     mode: Literal["events", "graph"] = "events",
     timer: Timer | None = None,
     seed: int = 0,
@@ -151,13 +151,13 @@ def measure(
     timer: Timer,
     rules: Rules,
     cost: Cost | None = None,
-    ceilings: Ceilings | None = None,
+    ceilings: Roofline | None = None,
     check: Check | None = None,
     reset: Callable[[], None] | None = None,
     seed: int = 0,
     clock: Callable[[], float] | None = None,
     watch: Callable[[int, float], None] | None = None,
-    own: Mapping[str, Ceilings | None] | None = None,
+    own: Mapping[str, Roofline | None] | None = None,
 ) -> dict[str, Timing]:
     """The loop behind ``time``: each round samples every unconverged call once, in random order.
 
@@ -213,7 +213,7 @@ def _timing(
     spent: float,
     converged: bool,
     cost: Cost | None,
-    ceilings: Ceilings | None,
+    ceilings: Roofline | None,
 ) -> Timing:
     kept = keep(readings, timer.max_mhz)
     clocks = [
@@ -243,7 +243,7 @@ def _timing(
     )
 
 
-def _checked(timing: Timing, call: Any, cost: Cost | None, ceilings: Ceilings | None, check: Check | None) -> Timing:
+def _checked(timing: Timing, call: Any, cost: Cost | None, ceilings: Roofline | None, check: Check | None) -> Timing:
     """The timing, void if it is impossible or if the outputs of the timed runs are wrong."""
     reason = check(timing.name, getattr(call, "result", None)) if check else None
     if reason:

@@ -12,7 +12,7 @@ import torch
 from warpwise.lab.errors import IncompleteCases, ProblemError
 from warpwise.lab.timing.rotation import copied
 from warpwise.lab.verify.guard import Snapshot, snapshot
-from warpwise.lab.verify.tolerance import Comparison, accumulator, compare, rejected
+from warpwise.lab.verify.tolerance import OutputComparison, accumulator, compare, rejected
 from warpwise.operation import Case, Op, Spec, Unsized
 from warpwise.operation.spec import as_tuple, map_tensors, tensors
 
@@ -102,7 +102,7 @@ class Instance:
     def nbytes(self) -> int:
         return 2 * self.inputs.nbytes + sum(result.nbytes for result in self.results)
 
-    def compare(self, position: int, actual: torch.Tensor, others: Sequence[torch.Tensor] = ()) -> Comparison:
+    def compare(self, position: int, actual: torch.Tensor, others: Sequence[torch.Tensor] = ()) -> OutputComparison:
         """Compare ``actual`` with the reference of result number ``position``.
 
         ``others`` are all actual results, for a checker that looks at several; the references unless given.
