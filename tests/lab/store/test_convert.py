@@ -12,10 +12,11 @@ import torch
 from tests.lab import toys
 from tests.lab.fakes import FakeTimer
 
-from warpwise import lab
+from warpwise import lab, operation
 from warpwise.cuda.source.includes import source_digest
 from warpwise.lab import Roofline
 from warpwise.lab.store import Recorder, Store, UnreadableResults, read_results, repository_state
+from warpwise.lab.verify.verdict import case_to_json
 
 RESULTS = (Path(__file__).parents[3] / "benchmarks" / "results" / "h200").glob("*.json")
 H200 = [path for path in sorted(RESULTS) if {"schema", "points"} <= json.loads(path.read_text()).keys()]
@@ -128,6 +129,17 @@ def test_recorded_results_come_in_whole(path: Path) -> None:
     with Store.open() as store:
         store.add(run, measurements, origin)
         assert len(store.measurements()) == len(measurements)
+
+
+@pytest.mark.parametrize("path", H200, ids=lambda path: path.stem)
+def test_recorded_points_are_described_as_the_cases_of_their_operation(path: Path) -> None:
+    """Sizes, attributes and layout of a recorded point are those of the case of the same name."""
+    keys = ("sizes", "attributes", "layout")
+    known = {case.name: case_to_json(case) for case in operation.get(path.stem).spec.sizes}
+    recorded = [{"attributes": {}, **point["case"]} for point in json.loads(path.read_text())["points"]]
+    assert recorded
+    for case in recorded:
+        assert [case[key] for key in keys] == [known[case["name"]][key] for key in keys]
 
 
 @pytest.mark.parametrize(
