@@ -124,7 +124,9 @@ def _gradient(op: Op, device: torch.device, report: Progress) -> Verdict | None:
         return None
     report(Step("gradient", "", op.name, 0, 1))
     with current(device):
-        return verify_gradient(op, device=device)
+        verdict = verify_gradient(op, device=device)
+    report(Step("gradient", "", op.name, 1, 1, verdict))
+    return verdict
 
 
 def _native(rung: Rung, device: torch.device) -> bool:

@@ -16,7 +16,7 @@ from tests.lab.report.samples import CPU, full, ladder, source, timed, toy, verd
 
 from warpwise.lab import report
 from warpwise.lab.explain.model.explanation import Line
-from warpwise.lab.report import charts, draw, html
+from warpwise.lab.report import charts, draw, html, tables
 from warpwise.lab.report.counters import LaunchCounters, NcuCounters
 from warpwise.lab.report.explained import Advice, Explained, LaunchExplained
 from warpwise.lab.report.page import page
@@ -191,6 +191,15 @@ def test_verdicts_and_findings_are_shown(tmp_path: Path) -> None:
     assert "ragged(n=3): y[2] is 0" in text
     assert "too wide" in text
     assert "k03_triton" in text and "not verified" in text
+
+
+def test_the_verdict_on_the_gradient_is_shown(tmp_path: Path) -> None:
+    gradient = dataclasses.replace(verdict("gradient", "wrong", "a call: the gradient of x[0] is 3"), kind="gradient")
+    collected = report.collect(toy(tmp_path), [source(*ladder(), gradient, device=CPU)])
+    (row,) = [row for row in tables.verdicts(collected).rows if row[0] == "gradient"]
+    assert row[1].text == "✗ wrong" and row[4] == "EPYC 9654"
+    assert "gradient" not in collected.rungs
+    assert "a call: the gradient of x[0] is 3" in Read(page(collected)).text
 
 
 def test_what_was_emulated_never_looks_timed(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from warpwise.cuda.source.includes import source_digest
 from warpwise.lab import Roofline
 from warpwise.lab.store import Recorder, Store, UnreadableResults, read_results, repository_state
 from warpwise.lab.verify.verdict import case_to_json
+from warpwise.operation import Gradient
 
 RESULTS = (Path(__file__).parents[3] / "benchmarks" / "results" / "h200").glob("*.json")
 H200 = [path for path in sorted(RESULTS) if {"schema", "points"} <= json.loads(path.read_text()).keys()]
@@ -93,6 +94,24 @@ def test_a_rung_found_wrong_at_the_timed_size_ends_as_wrong() -> None:
         assert "large(n=8192), float32" in newest.message
         (point,) = store.measurements(name="broken_when_large", case="large")
         assert (point.verdict, point.median, point.message) == ("wrong", None, "wrong at this size")
+
+
+@pytest.mark.parametrize("factor, status", [(1.0, "right"), (1.001, "wrong")])
+def test_the_verdict_on_the_gradient_is_stored(tmp_path: Path, factor: float, status: str) -> None:
+    """y = 2 x + 1, so the gradient of x is 2 times that of y."""
+    gradient = Gradient(lambda saved, grad: {"x": 2 * factor * grad})
+    spec = replace(toys.AFFINE, schema=f"toys::affine_{status}(Tensor x) -> Tensor", gradient=gradient)
+    op = toys.op(spec, quick)
+    with Store.open() as store:
+        recorder = Recorder(store, op, "cpu")
+        ladder = lab.climb(op, device="cpu", dtypes=[torch.float32], compiled=False, progress=recorder)
+        (stored,) = store.measurements(kind="gradient")
+        assert stored in [entry.measurement for entry in store.history()]
+        ladder.save(tmp_path / "affine.json")
+        (read,) = [one for one in read_results(tmp_path / "affine.json")[1] if one.kind == "gradient"]
+    for one in (stored, read):
+        assert (one.name, one.case, one.verdict, one.timed) == ("gradient", "", status, False)
+        assert ("the gradient of x[0] is" in one.message) == (status == "wrong")
 
 
 def test_there_are_recorded_results() -> None:

@@ -17,6 +17,7 @@ from warpwise.lab.report.draw import MissingLibrary
 from warpwise.lab.report.format import MARKS
 from warpwise.lab.report.html import Cell, Content, Table, render, resource
 from warpwise.lab.report.panels import figures
+from warpwise.lab.store.records import GRADIENT
 from warpwise.lab.timing.timing import Timing, duration, rate_text
 
 _STYLE = """
@@ -56,6 +57,11 @@ def ladder_html(ladder: Ladder) -> str:
         tested = sum(result.status != "untested" for result in row.verdict.cases)
         mark = Cell(MARKS[row.verdict.status], css=row.verdict.status)
         rows.append([row.rung, row.idea, mark, f"{tested} cases"])
+    verdicts = [row.verdict for row in ladder.rows]
+    if ladder.gradient is not None:
+        verdicts.append(ladder.gradient)
+        status = ladder.gradient.status
+        rows.append([GRADIENT, "", Cell(MARKS[status], css=status), f"{len(ladder.gradient.cases)} cases"])
     on_cpu = ladder.place.startswith("cpu")
     where = f"on a CPU ({ladder.place.removeprefix('cpu: ')}), GPU kernels emulated" if on_cpu else f"on {ladder.place}"
     points = _points(source, order, "Timed")
@@ -70,7 +76,7 @@ def ladder_html(ladder: Ladder) -> str:
             ladder=ladder,
             where=where,
             verdicts=Table(["", "idea", "verdict", ""], rows),
-            failures=[str(row.verdict) for row in ladder.rows if row.verdict.status == "wrong"],
+            failures=[str(verdict) for verdict in verdicts if verdict.status == "wrong"],
             points=points,
         )
     )

@@ -13,6 +13,7 @@ from warpwise.lab.report.explained import Explained
 from warpwise.lab.report.html import render
 from warpwise.lab.report.readme import ReadmeNotes, read
 from warpwise.lab.report.rungs import rung_section
+from warpwise.lab.store.records import GRADIENT
 
 
 def page(collected: Collected, explained: Mapping[str, Explained] | None = None, index: str = "index.html") -> str:
@@ -42,6 +43,7 @@ def page(collected: Collected, explained: Mapping[str, Explained] | None = None,
             ],
             notes=notes.paragraphs,
             verdicts=tables.verdicts(collected),
+            gradient=collected.verdicts.get(GRADIENT, ()),
             environment=tables.environment(collected),
         )
     )
