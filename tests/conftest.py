@@ -22,6 +22,18 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("no deadline")
 
 
+class TorchRandom:
+    """PyTorch's default generator: hypothesis seeds it before each example, so that a failing one can be repeated."""
+
+    seed = staticmethod(torch.manual_seed)
+    getstate = staticmethod(torch.get_rng_state)
+    setstate = staticmethod(torch.set_rng_state)
+
+
+torch_random = TorchRandom()
+hypothesis.register_random(torch_random)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if "full" not in config.option.markexpr:
         left_out = [item for item in items if item.get_closest_marker("full")]
@@ -34,6 +46,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("gpu"):
             item.add_marker(absent)
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Seed PyTorch's default generators, so that a test draws the same values in each run."""
+    torch.manual_seed(0)
 
 
 @pytest.fixture(autouse=True)
