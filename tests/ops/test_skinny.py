@@ -1,4 +1,4 @@
-"""Products of few rows or few tiles: every division of K, layouts that are read as they lie, what Hopper's kernels compile to."""
+"""GEMMs of few rows or few tiles: every split of K, layouts read in place, what Hopper's kernels compile to."""
 
 from __future__ import annotations
 
