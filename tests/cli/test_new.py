@@ -63,9 +63,10 @@ def test_a_new_file_passes_as_it_is() -> None:
     assert said(result).count("✓ right") == 3
     with Store.open() as store:
         assert {(one.op, one.name, one.verdict) for one in store.measurements()} == {
-            ("softplus", name, "right") for name in ("k01_thread_per_element", "k02_vectorised", "k03_triton")
+            ("softplus", name, "right")
+            for name in ("k01_thread_per_element", "k02_vectorised", "k03_triton", "gradient")
         }
-        assert all(one.source for one in store.measurements())
+        assert all(one.source for one in store.measurements(kind="rung"))
 
 
 def test_a_mistake_in_it_is_found() -> None:

@@ -1,5 +1,7 @@
-"""Why a kernel is slow: execute its machine code on a CPU, count it under Nsight Compute's names, and derive time and
-hints.
+"""Explain why a kernel is slow, without a GPU.
+
+The kernel's machine code is executed on a CPU and counted. The counters have the names of Nsight Compute's metrics; a
+predicted time and hints are derived from them.
 
 >>> print(warpwise.explain(kernel[grid, block], *args))
 >>> for launch in lab.explain_rung("softmax", "k03_warp_shuffle", "ragged"): print(launch.prediction.limiter)

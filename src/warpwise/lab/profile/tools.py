@@ -76,8 +76,9 @@ class ProfilerReport:
 
 
 def command_line(tool: Tool, found: Path, report: Path, child: Sequence[str], whole: bool = False) -> list[str]:
-    """The command that profiles ``child`` with ``tool`` into ``report``: all of it if ``whole``, else the range of
-    ``captured``.
+    """The command that profiles ``child`` with ``tool`` and writes ``report``.
+
+    With ``whole`` all of the child's run is profiled, else the range of ``captured``.
     """
     if tool.command == "nsys":
         marked = [] if whole else ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"]

@@ -40,7 +40,7 @@ class Verified:
 
     @property
     def on_cpu(self) -> bool:
-        """True if it ran on a CPU, with GPU kernels emulated."""
+        """True for a run on a CPU, with GPU kernels emulated."""
         return self.place.startswith("cpu")
 
 
@@ -56,18 +56,18 @@ class RecordedRun:
 
     @property
     def timed(self) -> bool:
-        """True if it holds a time."""
+        """True if there is a time."""
         return any(one.timed for one in self.measurements)
 
     @property
     def origin(self) -> str:
-        """Its origin as text."""
+        """The origin of the results as text."""
         return self.path.name if self.path else f"results store, run {self.run.id}" if self.run.id else "this climb"
 
 
 @dataclass(frozen=True)
 class MeasuredPoint:
-    """The times of one run at one size and dtype. Rungs in ``by_name`` run only if the caller names them."""
+    """The times of one run at one size and dtype. A call runs a rung in ``by_name`` only if it selects it by name."""
 
     case: str
     sizes: Mapping[str, int]

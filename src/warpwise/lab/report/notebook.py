@@ -47,9 +47,7 @@ def _style() -> Markup:
 
 @renders(Ladder, "html")
 def ladder_html(ladder: Ladder) -> str:
-    """Verdicts, and the bars and figures of each point; on a CPU, the recorded ones of a GPU under a heading that says
-    so.
-    """
+    """Verdicts, and the bars and figures of each point; on a CPU, the times recorded on a GPU, with their origin."""
     source = from_ladder(ladder)
     order = tuple(row.rung for row in ladder.rows)
     rows: list[list[Content]] = []

@@ -93,8 +93,8 @@
     near = mark;
     if (mark) show(mark); else hide();
   };
-  // A browser repeats the last move of a mouse when the page changes under it: that takes away nothing that a finger
-  // or the keyboard asked for.
+  // A browser repeats the last mouse move when the page changes under the pointer. Such a move does not hide a mark
+  // that was selected by touch or keyboard.
   let pointed = false;
   document.addEventListener("pointermove", (event) => {
     if (event.pointerType !== "mouse") return;

@@ -50,7 +50,7 @@ def page(collected: Collected, explained: Mapping[str, Explained] | None = None,
 
 
 def _named(point: MeasuredPoint, chosen: MeasuredPoint | None, **content: Any) -> dict[str, Any]:
-    """``content`` of one point, with the point's key and whether it is the one shown at first."""
+    """``content`` of one point, with the point's key; ``shown`` is True for the point that the page shows first."""
     return {"key": panels.key(point), "shown": point is chosen, **content}
 
 

@@ -22,7 +22,7 @@ WIDTH, HEIGHT = 296, 224
 
 @dataclass(frozen=True)
 class Dot:
-    """One entry: ``intensity`` in work per byte, ``rate`` in work per second, and whether ncu ``counted`` the bytes."""
+    """One entry: ``intensity`` in work per byte, ``rate`` in work per second; ``counted`` if the bytes are ncu's."""
 
     entry: Measurement
     intensity: float

@@ -65,8 +65,9 @@ class Line:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Whether the outputs of the machine code equal those of the checked run; ``text`` gives the first difference or
-    the reason.
+    """The comparison of the machine code's outputs with those of the checked run.
+
+    ``status`` is "yes" if they are equal; ``text`` gives the first difference, or the reason for not comparing.
     """
 
     status: Literal["yes", "no", "not compared"]

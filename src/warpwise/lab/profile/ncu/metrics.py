@@ -174,8 +174,8 @@ STORES = _sums(
     "l1tex__t_sectors_pipe_lsu_mem_global_op_st_lookup_hit",
     "l1tex__t_sectors_pipe_lsu_mem_global_op_st_lookup_miss",
 )
-"""Global stores in one pass. Hits and misses add up to sectors only if they are from the same pass: partial sector
-stores meet L1 in different states in different passes, and the sum is off by some percent.
+"""Global stores, collected in one pass. Hits and misses of different passes do not add up to the sectors: the state of
+L1 differs between passes when a partial sector is stored, and the sum is wrong by some percent.
 """
 
 DEFAULT = (*GLOBAL, *SHARED, *INSTRUCTIONS, *CACHES, *TIME, *LAUNCH, *THROUGHPUT)
