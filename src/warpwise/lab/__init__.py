@@ -1,4 +1,4 @@
-"""The lab: is a kernel right, and how fast is it? For any ``Op``, also a user's own."""
+"""Verify, time, tune, explain and profile the rungs of any ``Op``, also of a user's own."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def _gradient(op: Op, device: torch.device, report: Progress) -> Verdict | None:
 
 
 def _native(rung: Rung, device: torch.device) -> bool:
-    """Whether ``rung`` runs natively on ``device``. The time of an emulated kernel says nothing about the kernel."""
+    """True if ``rung`` runs natively on ``device``: the time of an emulated kernel is not reported."""
     return device.type == "cuda" or rung.language in ("c", "python")
 
 

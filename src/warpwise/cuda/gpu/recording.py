@@ -275,7 +275,7 @@ class _Recorder(TorchDispatchMode):
 
 
 def _takes_any_value(parameter: Any, value: Any) -> bool:
-    """Whether a Triton kernel compiled for ``value`` is right for others of its type: it specialises on integers."""
+    """True if a Triton kernel compiled for ``value`` is valid for its whole type: Triton specialises on integers."""
     return not parameter.is_constexpr and (isinstance(value, float) or bool(parameter.do_not_specialize))
 
 

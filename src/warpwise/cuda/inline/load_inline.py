@@ -1,7 +1,7 @@
 """PyTorch's ``load_inline``, with a cache, and without a GPU too.
 
-With a GPU it is ``torch.utils.cpp_extension.load_inline``, building for the current device alone and once for the same
-sources. Without one the same sources are built by g++: host code runs as it stands, on CPU tensors, and each
+With a GPU this calls ``torch.utils.cpp_extension.load_inline`` for the current device's architecture, once for the same
+sources. Without a GPU the same sources are built by g++: host code runs unchanged on CPU tensors, and each
 ``kernel<<<grid, block>>>(...)`` is emulated with every check of :mod:`warpwise.cuda`.
 """
 
@@ -48,7 +48,9 @@ def load_inline(
     *,
     device: str | None = None,
 ) -> Any:
-    """Build a PyTorch extension from source text and load it: what ``torch.utils.cpp_extension.load_inline`` takes.
+    """Build a PyTorch extension from source text and load it.
+
+    The arguments are those of ``torch.utils.cpp_extension.load_inline``, and ``device``.
 
     ``device`` is "cuda" or "cpu": where CUDA sources run; by default "cuda" if there is a GPU. Built for "cpu":
 
@@ -64,9 +66,9 @@ def load_inline(
 
     Returns the module, or with ``is_python_module=False`` the library's path after ``torch.ops.load_library``.
 
-    Raises ``CompileError`` with the line numbers of the sources (several of one kind are joined by line ends), when
-    called the module's functions raise a launch's ``KernelError``, and ``ValueError`` or ``UnsupportedFeature`` for
-    arguments that cannot be met.
+    Raises ``CompileError`` with the line numbers of the sources (several sources of one kind are joined by newlines),
+    and ``ValueError`` or ``UnsupportedFeature`` for unsupported arguments. The module's functions raise the
+    ``KernelError`` of a launch.
     """
     target = device or ("cuda" if torch.cuda.is_available() else "cpu")
     if target not in ("cuda", "cpu"):
@@ -171,7 +173,7 @@ def _on_cpu(sources: Any, folder: Path | None, verbose: bool, is_python_module: 
         atomic_write(mark, sources.key)
     native.load(build.support_library_path(), calls.on_launch)
     if not is_python_module:
-        native.enter()  # operators are called past any wrapper, so their tensors are tracked from here on
+        native.enter()  # calls of operators bypass the wrappers, so their tensors are tracked from here on
         torch.ops.load_library(str(library))
         return str(library)
     module = _import(sources.name, library)
@@ -203,7 +205,7 @@ def _on_gpu(
     verbose: bool,
     options: dict[str, Any],
 ) -> Any:
-    """PyTorch's own build for one architecture, kept under a key of all that decides it."""
+    """PyTorch's own build for one architecture, cached by its sources, flags, toolchain and architecture."""
     major, minor = torch.cuda.get_device_capability() if torch.cuda.is_available() else (0, 0)
     architecture = os.environ.get("TORCH_CUDA_ARCH_LIST") or f"{major}.{minor}"
     from warpwise.cuda.inline.build import states

@@ -1,7 +1,7 @@
 """``python -m warpwise.lab.fidelity.child compile|time|profile JOB OUT``: the process that ``collect`` starts.
 
-It runs the points in the file JOB on the current GPU and writes their launches to the file OUT. A rung that fails is
-written down and the others go on; a launch that corrupts the GPU's context ends the process.
+It runs the points in the file JOB on the current GPU and writes their launches to the file OUT. If a rung fails, the
+failure is recorded and the next rung runs. A launch that corrupts the GPU's context ends the process.
 """
 
 from __future__ import annotations

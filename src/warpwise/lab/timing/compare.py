@@ -84,17 +84,18 @@ def time(
     timer: Timer | None = None,
     seed: int = 0,
 ) -> Timing | dict[str, Timing]:
-    """Time calls with ``args``, in seconds: a function gives a ``Timing``, a mapping of functions one for each name.
+    """Time calls of ``functions`` with ``args``, in seconds.
 
-    On a GPU: CUDA events, L2 flushed before each sample, the launch hidden; ``mode="graph"`` times a CUDA graph of many
-    calls instead, for kernels of a few microseconds. On a CPU: ``perf_counter``. The default ``device`` is that of the
-    tensors among ``args``, else the GPU if there is one. If the tensors fit in the cache, the calls rotate through
-    copies of them. Emulated kernels must not be timed: their time predicts nothing.
+    For one function this returns its ``Timing``, for a mapping of functions a mapping of their timings by name. A GPU
+    is timed by CUDA events, with L2 flushed before each sample and the launch hidden; ``mode="graph"`` times a CUDA
+    graph of many calls instead, for kernels of a few microseconds. A CPU is timed by ``perf_counter``. The default
+    ``device`` is that of the tensors among ``args``, else the GPU if there is one. If the tensors fit in the cache, the
+    calls rotate through copies of them. Emulated kernels must not be timed: their time predicts nothing.
 
-    ``cost`` and ``ceilings`` give the floor. ``reset`` runs after the warm-up (to poison outputs), and ``check(name,
-    result)`` gets what each function's last call returned after the timed runs: a reason to distrust it, or None. A
-    time that is impossible, or whose outputs are wrong, is void: for one function that raises ``ImpossibleTime`` or
-    ``WrongAfterTiming``, for several it says so in ``void``.
+    ``cost`` and ``ceilings`` give the floor. ``reset`` is called after the warm-up, to poison outputs. After the timed
+    runs ``check(name, result)`` is called with the result of each function's last call; it returns the reason why the
+    result is wrong, or None. A time that is impossible, or whose result is wrong, is void. If one function is timed,
+    ``ImpossibleTime`` or ``WrongAfterTiming`` is raised; if several are, the reason is in ``Timing.void``.
     """
     if budget_s <= 0 or precision <= 0:
         raise ValueError(f"time: expected budget_s and precision above 0, got {budget_s} and {precision}")

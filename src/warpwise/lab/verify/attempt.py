@@ -133,7 +133,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _context_lost() -> bool:
-    """Whether the last error destroyed the CUDA context, as an illegal memory access does."""
+    """True if the last error destroyed the CUDA context, as an illegal memory access does."""
     try:
         torch.cuda.synchronize()
         torch.zeros(1, device="cuda").add_(1).item()

@@ -34,7 +34,7 @@ class Guarded:
     pattern: int
 
     def unwritten(self, index: tuple[int, ...]) -> bool:
-        """Whether every byte of the element at ``index`` is still the pattern."""
+        """True if every byte of the element at ``index`` still has the pattern."""
         element = self.view[index].reshape(1).view(torch.uint8)
         return bool((element == self.pattern).all())
 

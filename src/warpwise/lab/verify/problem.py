@@ -95,7 +95,7 @@ class Instance:
 
     @property
     def empty(self) -> bool:
-        """Whether no result has an element, so that no kernel runs."""
+        """True if no result has an element; no kernel runs then."""
         return all(result.reference.numel() == 0 for result in self.results)
 
     @property
