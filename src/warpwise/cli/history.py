@@ -33,9 +33,9 @@ BARS = "▁▂▃▄▅▆▇█"
 TRENDS = 12  # maximum number of series drawn below the list
 COLUMNS = (
     Column("run"), Column("when (UTC)", spare=4), Column("op"), Column("rung"), Column("size", spare=2),
-    Column("dtype", spare=3),
-    Column("device", spare=6), Column("commit", spare=7), Column("verdict"), Column("time", right=True),
-    Column("±", right=True, spare=5), Column("rate", right=True, spare=8), Column("change", right=True, spare=1),
+    Column("dtype", spare=3), Column("device", spare=6), Column("commit", spare=7), Column("verdict"),
+    Column("time", right=True), Column("±", right=True, spare=5), Column("rate", right=True, spare=8),
+    Column("change", right=True, spare=1),
 )  # fmt: skip
 
 

@@ -127,10 +127,9 @@ class Ladder:
         """The text of the results file; ``schema`` is its version."""
         data = {
             "schema": SCHEMA, "op": self.op, "summary": self.summary, "place": self.place,
-            "environment": self.environment,
-            "seconds": round(self.seconds, 3), "rungs": [row.to_json() for row in self.rows],
-            "points": [point.to_json() for point in self.points], "notes": list(self.notes),
-            "gradient": self.gradient.to_json() if self.gradient else None,
+            "environment": self.environment, "seconds": round(self.seconds, 3),
+            "rungs": [row.to_json() for row in self.rows], "points": [point.to_json() for point in self.points],
+            "notes": list(self.notes), "gradient": self.gradient.to_json() if self.gradient else None,
         }  # fmt: skip
         return json.dumps(_plain(data), indent=1, allow_nan=False) + "\n"
 

@@ -22,9 +22,8 @@ CONFIG: dict[str, Any] = {
     "view": {"stroke": None},
     "axis": {
         "labelColor": "var(--soft)", "titleColor": "var(--soft)", "domainColor": "var(--line)",
-        "tickColor": "var(--line)",
-        "gridColor": "var(--line)", "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal",
-        "titlePadding": 6, "labelLimit": 400, "grid": False,
+        "tickColor": "var(--line)", "gridColor": "var(--line)", "labelFontSize": 11, "titleFontSize": 11,
+        "titleFontWeight": "normal", "titlePadding": 6, "labelLimit": 400, "grid": False,
     },
     "text": {"color": "var(--ink)", "fontSize": 11.5},
     "legend": {"disable": True},

@@ -13,10 +13,9 @@ from warpwise.lab.store.records import GRADIENT
 
 NAMES = {
     "device": "device", "date": "date", "driver": "driver", "cuda": "CUDA", "torch": "PyTorch", "triton": "Triton",
-    "warpwise": "Warpwise",
-    "git_commit": "commit", "python": "Python", "system": "system", "target": "compute capability",
-    "multiprocessors": "multiprocessors",
-    "max_sm_mhz": "highest SM clock, MHz", "float32_matmul_precision": "float32 matmul precision",
+    "warpwise": "Warpwise", "git_commit": "commit", "python": "Python", "system": "system",
+    "target": "compute capability", "multiprocessors": "multiprocessors", "max_sm_mhz": "highest SM clock, MHz",
+    "float32_matmul_precision": "float32 matmul precision",
 }  # fmt: skip
 
 

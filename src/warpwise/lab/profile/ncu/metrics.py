@@ -67,8 +67,7 @@ INSTRUCTIONS = (
         )),
         *(f"sm__inst_executed_pipe_{pipe}" for pipe in (
             "alu", "adu", "cbu", "fma", "fmaheavy", "fmalite", "fma_type_fp16", "fp16", "fp64", "ipa", "lsu", "tex",
-            "tensor",
-            "tensor_op_hmma", "tensor_op_gmma", "tensor_op_imma", "tensor_op_dmma", "uniform", "xu",
+            "tensor", "tensor_op_hmma", "tensor_op_gmma", "tensor_op_imma", "tensor_op_dmma", "uniform", "xu",
         )),
     ),
     "smsp__thread_inst_executed_per_inst_executed.ratio",
