@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ProblemError(ValueError):
-    """The specification cannot be used to verify a kernel. The message says what to change."""
+    """The specification cannot be used to verify a kernel; the message gives the remedy."""
 
 
 class IncompleteCases(ProblemError):
@@ -16,7 +16,7 @@ class VacuousProblem(ProblemError):
 
 
 class MeasurementError(RuntimeError):
-    """A time that must not be reported. The message says why."""
+    """A time that must not be reported; the message gives the reason."""
 
 
 class ImpossibleTime(MeasurementError):

@@ -9,7 +9,7 @@ from warpwise.ops.linear.spec import check_activation
 
 
 class Linear(torch.nn.Linear):
-    """``torch.nn.Linear`` whose product, bias and ``activation`` are one kernel: activation(x W^T + b).
+    """``torch.nn.Linear`` with an optional ``activation``, computed by one kernel: activation(x W^T + b).
 
     x (..., in_features) gives (..., out_features); ``weight`` is (out_features, in_features) and ``bias``
     (out_features,), or None. ``activation`` is None, "relu", "gelu" (by the error function) or "gelu_tanh". Parameters,

@@ -12,7 +12,7 @@ import torch
 from tests.lab import toys
 from tests.lab.fakes import FakeTimer
 
-from warpwise import lab, operation
+from warpwise import lab, operation, ops  # noqa: F401 - importing ops registers the operations
 from warpwise.cuda.source.includes import source_digest
 from warpwise.lab import Roofline
 from warpwise.lab.store import Recorder, Store, UnreadableResults, read_results, repository_state

@@ -41,7 +41,7 @@ MEASURED_UNITS: Mapping[str, tuple[str, ...]] = {
     "ADU": ("sm__inst_executed_pipe_adu",),
     "CBU": ("sm__inst_executed_pipe_cbu_pred_on_any",),
 }  # fmt: skip
-"""ncu's units, each with the metrics whose maximum is its utilisation."""
+"""ncu's units. The utilisation of a unit is the maximum of its metrics."""
 PREDICTED_UNITS = {"L1 tag stage": "L1", "L1 data stage": "L1", "LSU issue": "L1", "atomics": "L2"}
 """Units that the prediction distinguishes and ncu's utilisations do not."""
 

@@ -33,7 +33,7 @@ SEED = 0
 
 
 class TuneError(ValueError):
-    """The operation or device cannot be tuned. The message says why."""
+    """The operation or device cannot be tuned; the message gives the reason."""
 
 
 @dataclass(frozen=True)
