@@ -253,7 +253,7 @@ def test_the_newest_results_count_and_other_schemas_do_not(tmp_path):
     assert recorded("affine", [tmp_path]).path.parent.name == "b"
     assert recorded("nothing", [tmp_path]) is None
     newer.write_text("{")
-    with pytest.raises(ValueError, match="not JSON"):
+    with pytest.raises(ValueError, match="got invalid JSON"):
         recorded("affine", [tmp_path])
 
 

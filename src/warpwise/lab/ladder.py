@@ -223,7 +223,7 @@ def recorded(op: str, folders: list[Path] | None = None) -> Recorded | None:
             try:
                 data = json.loads(path.read_text())
             except json.JSONDecodeError as error:
-                raise ValueError(f"{path}: expected a results file, got what is not JSON: {error}") from error
+                raise ValueError(f"{path}: expected a results file, got invalid JSON: {error}") from error
             if isinstance(data, dict) and data.get("schema") == SCHEMA and data.get("points"):
                 found.setdefault(path.resolve(), Recorded(path, data))
     return max(found.values(), key=lambda record: record.date, default=None)

@@ -150,7 +150,7 @@ UNSUPPORTED = [
     (lambda code: code.replace("return (buf2, )", ""), "returns nothing"),
     (lambda code: HEAD, "no function named call"),
     (lambda code: code + "def partition_0(args):\n    return args\n", "for CUDA graphs"),
-    (lambda code: code.replace("async_compile.triton(", "async_compile.cutedsl("), "makes no Triton kernel"),
+    (lambda code: code.replace("async_compile.triton(", "async_compile.cutedsl("), "does not create a Triton kernel"),
 ]
 
 

@@ -164,7 +164,7 @@ def test_recorded_points_are_described_as_the_cases_of_their_operation(path: Pat
 @pytest.mark.parametrize(
     "text, words",
     [
-        ("{", "got what is not JSON"),
+        ("{", "got invalid JSON"),
         ("[1]", "got other JSON"),
         ('{"schema": 99, "points": []}', "expected a results file of schema 1, got schema 99"),
         ('{"schema": 1, "points": [], "op": "x"}', "incomplete: KeyError: 'environment'"),

@@ -151,7 +151,7 @@ def read_results(path: Path) -> tuple[Run, list[Measurement], str]:
         data = json.loads(path.read_text())
     except ValueError as error:
         raise UnreadableResults(
-            f"{path}: expected a results file of `warpwise climb --json`, got what is not JSON: {error}"
+            f"{path}: expected a results file of `warpwise climb --json`, got invalid JSON: {error}"
         ) from error
     if not isinstance(data, dict) or "schema" not in data or "points" not in data:
         raise OtherFile(f"{path}: expected a results file of `warpwise climb --json`, got other JSON")

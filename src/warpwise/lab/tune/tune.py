@@ -91,7 +91,7 @@ def tune(
         )
     chosen = [op.rung(name) for name in rungs] if rungs else list(op.rungs)
     if not any(_native(rung, where) for rung in chosen):
-        raise TuneError(f"{op.name}: no rung can be timed on {where}: there its kernels are emulated")
+        raise TuneError(f"{op.name}: no rung can be timed on {where}: kernels are emulated there")
     for layout in layouts or ():
         if layout not in tables.arrangements:
             raise TuneError(f"{op.name}: no layout {layout!r}; there are {', '.join(tables.arrangements)}")
