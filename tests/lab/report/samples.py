@@ -1,4 +1,4 @@
-"""An operation for the report's tests, with a source a rung and times that somebody might have measured."""
+"""An operation for the report's tests, with a source file per rung and invented times."""
 
 from __future__ import annotations
 
