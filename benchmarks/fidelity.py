@@ -24,10 +24,10 @@ from warpwise.lab.errors import MeasurementError
 from warpwise.lab.explain import Options
 from warpwise.lab.fidelity import (
     Kind,
-    Point,
+    ProfiledPoint,
     Record,
     Report,
-    Selection,
+    RungFilter,
     compare,
     not_executed,
     points,
@@ -66,7 +66,7 @@ def cli() -> None:
 def collect(out: Path, names: str, dtypes: tuple[str, ...], rungs: tuple[str, ...], jobs: int) -> None:
     """Measure CUDA rungs with ncu, and time them without it, at their exact and their large points."""
     chosen = [operation.get(name) for name in names.split(",")] if names else list(operation.all_ops())
-    selection = Selection(dtypes, rungs)
+    selection = RungFilter(dtypes, rungs)
     todo = {
         op.name: {kind: points(op, cases(op, kind), kind, selection) for kind in ("exact", "large")} for op in chosen
     }
@@ -98,7 +98,7 @@ def cases(op: Op, kind: Kind) -> Sequence[operation.Case]:
 def stores(out: Path, device: str) -> None:
     """Measure the stores of the recorded exact points again, in one pass, and write the updated records to OUT."""
     known = list(records(RESULTS / device / "ncu"))
-    exact: list[Point] = [point for of_op in known for point in recorded_points(of_op, "exact")]
+    exact: list[ProfiledPoint] = [point for of_op in known for point in recorded_points(of_op, "exact")]
     failures = measure_stores(known, exact, CHILDREN)
     out.mkdir(parents=True, exist_ok=True)
     for of_op in known:

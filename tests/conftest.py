@@ -1,12 +1,12 @@
-"""Tests marked ``gpu`` need a CUDA device: they are skipped where there is none. Those marked ``full`` run when they are
-asked for (``-m full``). Nothing goes into the user's results store."""
+"""Tests marked ``gpu`` need a CUDA device and are skipped without one. Those marked ``full`` run with ``-m full``.
+Nothing is written to the user's results store."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-# Inductor then takes a CPU's vector instructions by its flags, and does not compile a program for each to try them: 28 s.
+# Inductor then reads the CPU's vector instructions from its flags, instead of compiling a program for each in 28 s.
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
 # Triton's cache is keyed by a kernel's text and not by its file: another checkout's entry names that checkout's files.
 os.environ.setdefault("TRITON_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "triton"))
@@ -20,6 +20,18 @@ hypothesis.settings.register_profile(
     "no deadline", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("no deadline")
+
+
+class TorchRandom:
+    """PyTorch's default generator: hypothesis seeds it before each example, so that a failing one can be repeated."""
+
+    seed = staticmethod(torch.manual_seed)
+    getstate = staticmethod(torch.get_rng_state)
+    setstate = staticmethod(torch.set_rng_state)
+
+
+torch_random = TorchRandom()
+hypothesis.register_random(torch_random)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -37,6 +49,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Seed PyTorch's default generators, so that a test draws the same values in each run."""
+    torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
 def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The results store of this test alone; also for the processes that it starts."""
     path = tmp_path / "store" / "runs.sqlite3"
@@ -46,5 +64,5 @@ def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_width_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is printed into a pipe has the width that the command chooses: processes of pytest-xdist come with 80 columns."""
+    """Unset COLUMNS, which pytest-xdist sets to 80, so that each command chooses its width of output into a pipe."""
     monkeypatch.delenv("COLUMNS", raising=False)

@@ -1,4 +1,4 @@
-"""Combinations of parameters: a sample in which every value of every axis meets others, and the rest for ``make test-full``."""
+"""Combinations of parameters: a sample that holds every value of every axis, and the rest for ``make test-full``."""
 
 from __future__ import annotations
 

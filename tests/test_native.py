@@ -1,4 +1,4 @@
-"""The C++ compiler that the emulator and the interpreter of machine code are built by: which, and what is said without one."""
+"""The C++ compiler that builds the emulator and the interpreter of machine code, and the error without a compiler."""
 
 from __future__ import annotations
 

@@ -87,8 +87,10 @@ BROKEN = [
     (launcher("guard_off_by_one"), "OutOfBounds"), (launcher("tail_forgotten"), "UnwrittenOutput"),
     (launcher("writes_its_input"), "ReadOnlyWrite"), (launcher("adds_to_its_output"), "UninitializedRead"),
     (launcher("barrier_in_a_branch"), "BarrierDivergence"), (launcher("never_ends", timeout=0.5), "KernelTimeout"),
-    (launcher("local_array_too_short"), "UndefinedBehaviour"), (launcher("does_not_compile"), "CompileError|identifier|not declared"),
-    (launcher("wrong_offset"), r"output\[0\] is .*, expected .* ± (.|\n)*1,037 of 1,037 elements are wrong(.|\n)*times the tolerance"),
+    (launcher("local_array_too_short"), "UndefinedBehaviour"),
+    (launcher("does_not_compile"), "CompileError|identifier|not declared"),
+    (launcher("wrong_offset"),
+     r"output\[0\] is .*, expected .* ± (.|\n)*1,037 of 1,037 elements are wrong(.|\n)*times the tolerance"),
 ]  # fmt: skip
 
 

@@ -50,14 +50,14 @@ def check(
     """Raise ``AssertionError`` unless ``fn`` computes ``reference``; return the largest ratio of error to tolerance.
 
     ``fn(*args)`` returns its outputs. With ``outputs``, ``fn(out, *args)`` fills what ``outputs(*args)`` allocates, a
-    tensor or a tuple of tensors, which are poisoned and lie between guard bands. ``inputs`` are the arguments, a tensor
-    or a sequence, or ``inputs(seed)`` returns them; a mapping names several such cases. On CPU tensors a CUDA or Triton
-    kernel runs emulated, and the message has the file and line of what the emulator finds.
+    tensor or a tuple of tensors, which are poisoned and placed between guard bands. ``inputs`` are the arguments, a
+    tensor or a sequence, or ``inputs(seed)`` returns them; a mapping names several such cases. On CPU tensors a CUDA or
+    Triton kernel runs emulated, and the message has the file and line of each finding of the emulator.
 
     ``reference(*args)`` gets floating-point inputs as float64 and returns float64, or exact integers. The tolerance of
-    an element follows from ``terms``, the length of the longest sum that an element is, and ``magnitude(*args)``,
-    float64, that sum over absolute values (by default the absolute value of the reference). For a matrix product these
-    are ``K`` and ``lambda a, b: a.abs() @ b.abs()``. ``dtype`` is that of the outputs, by default that of the first
+    an element follows from ``terms``, the number of terms of the longest sum, and ``magnitude(*args)``, float64, the
+    sum of the terms' absolute values (by default the absolute value of the reference). For a matrix product these are
+    ``K`` and ``lambda a, b: a.abs() @ b.abs()``. ``dtype`` is that of the outputs, by default that of the first
     floating-point input.
 
     ``layouts`` adds "strided" and "unaligned" copies of the inputs. Inputs must not change, and two runs must give the

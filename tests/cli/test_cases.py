@@ -14,7 +14,10 @@ from warpwise.operation import Case, Op, Spec
 
 SPEC: Spec = replace(
     toys.MATMUL,
-    schema="toys::scaled(Tensor a, Tensor b, float scale=1.0, str mode='plain', bool bias=False, int[2] pad=0, int? k=None) -> Tensor",
+    schema=(
+        "toys::scaled(Tensor a, Tensor b, float scale=1.0, str mode='plain', bool bias=False, int[2] pad=0, "
+        "int? k=None) -> Tensor"
+    ),
     inputs=lambda case, dtype, device, seed: {**toys.product_inputs(case, dtype, device, seed), "k": case.sizes["k"]},
     cases=(
         *toys.MATMUL.cases,
@@ -67,9 +70,9 @@ def test_attributes_are_those_of_cases_and_scalars_that_do_not_follow_from_sizes
 @pytest.mark.parametrize(
     "text,value",
     [
-        ("scale=2.5", 2.5), ("scale=2", 2), ("mode=gelu", "gelu"), ("mode=3", "3"), ("mode=none", "none"), ("mode='x=y'", "x=y"),
-        ("bias=true", True), ("bias=False", False), ("pad=(1, 2)", (1, 2)), ("pad=[1, 2]", (1, 2)), ("turned=false", False),
-        ("turned=in part", "in part"),
+        ("scale=2.5", 2.5), ("scale=2", 2), ("mode=gelu", "gelu"), ("mode=3", "3"), ("mode=none", "none"),
+        ("mode='x=y'", "x=y"), ("bias=true", True), ("bias=False", False), ("pad=(1, 2)", (1, 2)),
+        ("pad=[1, 2]", (1, 2)), ("turned=false", False), ("turned=in part", "in part"),
     ],
 )  # fmt: skip
 def test_values_are_literals_true_or_false_else_text(text: str, value: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -195,8 +196,11 @@ def test_a_climb_is_kept_unless_told_otherwise(own_store: Path) -> None:
     assert command("climb", "square", *options).return_value == 0
     with Store.open() as store:
         (kept,) = store.runs()
-        (one,) = store.measurements()
+        (one,) = store.measurements(kind="rung")
+        (gradient,) = store.measurements(kind="gradient")
     assert (kept.op, kept.made_by, kept.finished is not None) == ("square", "climb", True)
+    assert (gradient.name, gradient.verdict, gradient.timed) == ("gradient", "right", False)
+    assert re.search(r"square +gradient +every case .* ✓", said(command("history", "square")))
     assert (one.name, one.verdict, one.language, one.timed) == ("k04_triton", "right", "triton", False)
     assert len(one.source) == 20
 

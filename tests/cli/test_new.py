@@ -63,9 +63,10 @@ def test_a_new_file_passes_as_it_is() -> None:
     assert said(result).count("✓ right") == 3
     with Store.open() as store:
         assert {(one.op, one.name, one.verdict) for one in store.measurements()} == {
-            ("softplus", name, "right") for name in ("k01_thread_per_element", "k02_vectorised", "k03_triton")
+            ("softplus", name, "right")
+            for name in ("k01_thread_per_element", "k02_vectorised", "k03_triton", "gradient")
         }
-        assert all(one.source for one in store.measurements())
+        assert all(one.source for one in store.measurements(kind="rung"))
 
 
 def test_a_mistake_in_it_is_found() -> None:
@@ -181,7 +182,8 @@ def test_a_file_that_changed_is_loaded_anew() -> None:
 def test_a_file_may_hold_several_and_need_not_register_them() -> None:
     Path("two.py").write_text(
         TINY
-        + "A = toys.op(replace(toys.AFFINE, schema='one(Tensor x) -> Tensor'), rung)\nB = toys.op(replace(toys.AFFINE, schema='two(Tensor x) -> Tensor'), rung)\n"
+        + "A = toys.op(replace(toys.AFFINE, schema='one(Tensor x) -> Tensor'), rung)\n"
+        + "B = toys.op(replace(toys.AFFINE, schema='two(Tensor x) -> Tensor'), rung)\n"
     )
     assert [op.name for op in targets.find_ops("two.py")] == ["one", "two"]
     assert targets.find_op("two.py:two").name == "two"

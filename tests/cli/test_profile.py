@@ -71,12 +71,16 @@ def test_a_script_that_fails_shows_its_traceback_and_what_ran(tmp_path):
 
 
 WRONG = [
-    (("sofmax",), "did you mean softmax"), (("sofmax:k01",), "no operation and no module 'sofmax'; did you mean softmax"),
-    (("softmax:k03_warp_shufle",), "did you mean k03_warp_shuffle"), (("torch:sofmax",), "torch has no 'sofmax'; did you mean softmax"),
+    (("sofmax",), "did you mean softmax"),
+    (("sofmax:k01",), "no operation and no module 'sofmax'; did you mean softmax"),
+    (("softmax:k03_warp_shufle",), "did you mean k03_warp_shuffle"),
+    (("torch:sofmax",), "torch has no 'sofmax'; did you mean softmax"),
     (("torch:float32",), "expected a function, got dtype"), (("softmax", "--dtype", "flot32"), "did you mean float32"),
-    (("softmax", "--schedule", "1,1"), "expected wait,warm-up,active,repeat"), (("softmax", "--arg", "n=1"), "use --size and --attr for a rung"),
-    (("softmax", "--trace", "/proc/no/t.json"), "cannot be written"), (("softmax", "--trace", "t.txt"), "expected a name that ends in"),
-    (("nothing.py",), "no file nothing.py"), (("softmax", "extra"), "a script does, after --"), ((), "Missing argument 'TARGET'"),
+    (("softmax", "--schedule", "1,1"), "expected wait,warm-up,active,repeat"),
+    (("softmax", "--arg", "n=1"), "use --size and --attr for a rung"),
+    (("softmax", "--trace", "/proc/no/t.json"), "cannot be written"),
+    (("softmax", "--trace", "t.txt"), "expected a name that ends in"), (("nothing.py",), "no file nothing.py"),
+    (("softmax", "extra"), "a script does, after --"), ((), "Missing argument 'TARGET'"),
     (("softmax:k05", "--device", "cpu", "--size", "rows=1,columns=40000"), "takes rows of up to"),
 ]  # fmt: skip
 

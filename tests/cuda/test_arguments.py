@@ -62,14 +62,16 @@ def test_a_pointer_argument_becomes_a_buffer() -> None:
 @pytest.mark.parametrize(
     "declared, dtype",
     [
-        ("float", torch.float32), ("double", torch.float64), ("__half", torch.float16), ("__nv_bfloat16", torch.bfloat16),
-        ("__nv_fp8_e4m3", torch.float8_e4m3fn), ("__nv_fp8_e5m2", torch.float8_e5m2), ("bool", torch.bool),
-        ("char", torch.int8), ("char", torch.uint8), ("unsigned char", torch.int8), ("signed char", torch.int8),
-        ("short", torch.int16), ("unsigned short", torch.uint16), ("int", torch.int32), ("unsigned int", torch.int32),
-        ("int", torch.uint32), ("long", torch.int64), ("long long", torch.int64), ("unsigned long long", torch.uint64),
-        ("float2", torch.float32), ("float4", torch.float32), ("float2", torch.complex64), ("double2", torch.complex128),
-        ("std::complex<float>", torch.complex64), ("cuda::std::complex<double>", torch.complex128), ("int4", torch.int32),
-        ("uchar4", torch.uint8), ("__half2", torch.float16), ("__nv_bfloat162", torch.bfloat16), ("void", torch.float16),
+        ("float", torch.float32), ("double", torch.float64), ("__half", torch.float16),
+        ("__nv_bfloat16", torch.bfloat16), ("__nv_fp8_e4m3", torch.float8_e4m3fn),
+        ("__nv_fp8_e5m2", torch.float8_e5m2), ("bool", torch.bool), ("char", torch.int8), ("char", torch.uint8),
+        ("unsigned char", torch.int8), ("signed char", torch.int8), ("short", torch.int16),
+        ("unsigned short", torch.uint16), ("int", torch.int32), ("unsigned int", torch.int32), ("int", torch.uint32),
+        ("long", torch.int64), ("long long", torch.int64), ("unsigned long long", torch.uint64),
+        ("float2", torch.float32), ("float4", torch.float32), ("float2", torch.complex64),
+        ("double2", torch.complex128), ("std::complex<float>", torch.complex64),
+        ("cuda::std::complex<double>", torch.complex128), ("int4", torch.int32), ("uchar4", torch.uint8),
+        ("__half2", torch.float16), ("__nv_bfloat162", torch.bfloat16), ("void", torch.float16),
         ("Particle", torch.uint8),
     ],
 )  # fmt: skip
@@ -220,8 +222,8 @@ def test_record_arrays_match_user_defined_structs() -> None:
 
 @pytest.mark.parametrize(
     "declared, code",
-    [("char", "b"), ("unsigned char", "B"), ("short", "h"), ("unsigned short", "H"), ("int", "i"), ("unsigned int", "I"),
-     ("long", "q"), ("unsigned long", "Q"), ("long long", "q"), ("unsigned long long", "Q")],
+    [("char", "b"), ("unsigned char", "B"), ("short", "h"), ("unsigned short", "H"), ("int", "i"),
+     ("unsigned int", "I"), ("long", "q"), ("unsigned long", "Q"), ("long long", "q"), ("unsigned long long", "Q")],
 )  # fmt: skip
 def test_integers_are_packed_by_declared_width_and_range(declared: str, code: str) -> None:
     known = element(declared)

@@ -54,7 +54,7 @@ def test_definitions_target_and_arch() -> None:
     x = np.zeros(3, np.int32)
     made["k"][1, 1](x)
     assert x.tolist() == [7, 800, 1]
-    with pytest.raises(cuda.CompileError, match="target must read like 'sm_90', got 'gfx90a'"):
+    with pytest.raises(cuda.CompileError, match="expected a target such as 'sm_90', got 'gfx90a'"):
         build(text, "k.cu", "k", target="gfx90a")
 
 
@@ -94,7 +94,7 @@ def test_an_error_in_a_header_gives_its_file(tmp_path: Path) -> None:
     [
         ("__global__ void scale(float* x) {}", "scael", "no kernel 'scael'; did you mean scale"),
         ("int main() {}", "k", "no __global__ function in this source"),
-        ("__global__ void k(float* x) {}", "3", "is no name of a kernel"),
+        ("__global__ void k(float* x) {}", "3", "is not a kernel's name"),
         ("template <int N> __global__ void k(float* x) { x[0] = N; }", "k<float>", "k<float>"),
         ("__global__ void k(float* x);", "k", "declared, but defined neither in this file"),
     ],
@@ -127,7 +127,10 @@ def test_a_missing_compiler_raises_with_install_advice(monkeypatch: pytest.Monke
 
 
 def test_constants_are_exported_with_their_sizes() -> None:
-    text = "namespace n { __constant__ float w[8]; }\n__global__ void k(float* x) { x[threadIdx.x] = n::w[threadIdx.x]; }\n"
+    text = (
+        "namespace n { __constant__ float w[8]; }\n"
+        "__global__ void k(float* x) { x[threadIdx.x] = n::w[threadIdx.x]; }\n"
+    )
     module = cuda.load(text)
     module.set_constant("n::w", np.arange(8, dtype=np.float32))
     x = np.zeros(8, np.float32)

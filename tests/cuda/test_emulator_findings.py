@@ -135,7 +135,10 @@ def test_a_misaligned_vector() -> None:
 
 
 def test_an_index_past_a_local_array_and_a_division_by_zero() -> None:
-    source = "__global__ void f(int* p, int n) {\n int r[8];\n for (int i = 0; i <= n; i++)\n  r[i] = i;\n p[threadIdx.x] = r[p[0]];\n}"
+    source = (
+        "__global__ void f(int* p, int n) {\n int r[8];\n for (int i = 0; i <= n; i++)\n  r[i] = i;\n"
+        " p[threadIdx.x] = r[p[0]];\n}"
+    )
     finding = only(found(source, 32, zeros(32, "i4"), 8), UndefinedBehaviour)
     assert (finding.variable, finding.index, finding.size, finding.access.line) == ("r", 8, 8, 4)
     finding = only(
@@ -203,13 +206,19 @@ def test_implicit_warp_synchronous_code_is_a_data_race() -> None:
 
 
 def test_shared_memory_read_before_it_is_written() -> None:
-    source = "__global__ void f(float* p) {\n __shared__ float s[32];\n if (threadIdx.x) s[threadIdx.x] = 1;\n p[threadIdx.x] = s[threadIdx.x];\n}"
+    source = (
+        "__global__ void f(float* p) {\n __shared__ float s[32];\n if (threadIdx.x) s[threadIdx.x] = 1;\n"
+        " p[threadIdx.x] = s[threadIdx.x];\n}"
+    )
     finding = only(found(source, 32, cuda.out(zeros(32))), UninitializedRead)
     assert (finding.variable, finding.index, finding.access.thread, finding.access.line) == ("s", 0, (0, 0, 0), 4)
 
 
 def test_a_launch_without_dynamic_shared_memory() -> None:
-    source = "__global__ void f(float* p) {\n extern __shared__ float s[];\n s[threadIdx.x] = 1; p[threadIdx.x] = s[threadIdx.x];\n}"
+    source = (
+        "__global__ void f(float* p) {\n extern __shared__ float s[];\n"
+        " s[threadIdx.x] = 1; p[threadIdx.x] = s[threadIdx.x];\n}"
+    )
     finding = only(found(source, 32, zeros(32)), OutOfBounds)
     assert (finding.variable, finding.size) == ("s", 0)
     assert "shared_bytes" in finding.hint
@@ -227,7 +236,10 @@ def test_too_much_static_shared_memory() -> None:
 
 
 def test_local_arrays_up_to_cudas_limit_run_and_larger_ones_overflow_the_stack() -> None:
-    source = "__global__ void f(int* y) {{\n double a[{n}];\n for (int i = 0; i < {n}; i++) a[i] = i;\n y[0] = a[y[0] + 5];\n}}"
+    source = (
+        "__global__ void f(int* y) {{\n double a[{n}];\n for (int i = 0; i < {n}; i++) a[i] = i;\n"
+        " y[0] = a[y[0] + 5];\n}}"
+    )
     y = zeros(1, "i4")
     assert found(source.format(n=512 * 1024 // 8), 1, y) == []
     assert y[0] == 5
@@ -266,14 +278,20 @@ def test_barriers_at_different_lines_are_reported_with_all_checks_only() -> None
 
 
 def test_a_deadlock_reports_where_the_threads_wait() -> None:
-    source = "__global__ void f(int* p) {\n if (threadIdx.x & 1)\n  __syncthreads();\n else\n  p[0] = __shfl_sync(~0u, 1, 0);\n}"
+    source = (
+        "__global__ void f(int* p) {\n if (threadIdx.x & 1)\n  __syncthreads();\n else\n"
+        "  p[0] = __shfl_sync(~0u, 1, 0);\n}"
+    )
     finding = only(found(source, 32, zeros(1, "i4")), Deadlock)
     assert {finding.access.line, finding.other.line} == {3, 5}
     assert "0xffffffff" in finding.message
 
 
 def test_lanes_of_one_warp_in_different_operations() -> None:
-    source = "__global__ void f(int* p) {\n if (threadIdx.x < 16)\n  p[0] = __shfl_sync(~0u, 1, 0);\n else\n  p[1] = __any_sync(~0u, 1);\n}"
+    source = (
+        "__global__ void f(int* p) {\n if (threadIdx.x < 16)\n  p[0] = __shfl_sync(~0u, 1, 0);\n else\n"
+        "  p[1] = __any_sync(~0u, 1);\n}"
+    )
     finding = only(found(source, 32, zeros(2, "i4")), BarrierDivergence)
     assert {finding.access.what, finding.other.what} == {"__shfl_sync", "__any_sync"}
     assert {finding.access.line, finding.other.line} == {3, 5}

@@ -163,7 +163,8 @@ __global__ void producing_warp(const float* x, float* y, int tiles) {
   __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 2> state;
   auto block = cg::this_thread_block();
   bool producer = threadIdx.x >= 64;
-  auto pipe = cuda::make_pipeline(block, &state, producer ? cuda::pipeline_role::producer : cuda::pipeline_role::consumer);
+  auto role = producer ? cuda::pipeline_role::producer : cuda::pipeline_role::consumer;
+  auto pipe = cuda::make_pipeline(block, &state, role);
   int lane = threadIdx.x % 32;
   for (int i = 0; i < tiles; i++) {
     if (producer) {

@@ -166,7 +166,8 @@ __global__ void atomics(int* i, unsigned* u, unsigned long long* l, float* f, do
   atomicAdd(&i[0], t); atomicSub(&i[1], 1); atomicMax(&i[2], t); atomicMin(&i[3], -t);
   atomicAnd(&u[0], ~(1u << (t % 32))); atomicOr(&u[1], 1u << (t % 32)); atomicXor(&u[2], 3u);
   atomicInc(&u[3], 9); atomicDec(&u[4], 9);
-  atomicAdd(&l[0], 1ull << 40); atomicCAS(&l[1], (unsigned long long)t, t + 1ull); atomicMax(&l[2], (unsigned long long)t << 33);
+  atomicAdd(&l[0], 1ull << 40); atomicCAS(&l[1], (unsigned long long)t, t + 1ull);
+  atomicMax(&l[2], (unsigned long long)t << 33);
   atomicAdd(&f[0], 0.5f); atomicAdd_block(&d[0], 0.25); atomicAdd(reinterpret_cast<float2*>(&f[2]), make_float2(1, 2));
   if (t == 5) f[1] = atomicExch(&f[4], 7.0f);
 }
@@ -192,7 +193,8 @@ def test_an_atomic_type_that_cuda_does_not_support() -> None:
 
 def test_names_that_the_c_library_also_declares() -> None:
     text = (
-        "#include <time.h>\n#include <math.h>\n__global__ void k(float* x) { x[0] = __expf(1.0f); x[1] = __powf(2.0f, 3.0f);\n"
+        "#include <time.h>\n#include <math.h>\n__global__ void k(float* x) { x[0] = __expf(1.0f); x[1] = __powf(2.0f, "
+        "3.0f);\n"
         "  __sincosf(0.5f, &x[2], &x[3]); x[4] = clock64() >= clock() - clock(); x[5] = __fdividef(1.0f, 4.0f); }"
     )
     x = np.zeros(6, np.float32)
@@ -210,7 +212,8 @@ def test_memcpy_is_checked() -> None:
 def test_vector_types_have_cuda_alignment() -> None:
     text = (
         "__global__ void k(unsigned* x) { x[0] = alignof(float4); x[1] = alignof(float3); x[2] = sizeof(float3);\n"
-        "  x[3] = alignof(double2); x[4] = alignof(uchar4); x[5] = sizeof(longlong4); x[6] = alignof(longlong4); dim3 d(2, 3);\n"
+        "  x[3] = alignof(double2); x[4] = alignof(uchar4); x[5] = sizeof(longlong4); x[6] = alignof(longlong4); dim3 "
+        "d(2, 3);\n"
         "  x[7] = d.x * 100 + d.y * 10 + d.z; int4 v = make_int4(1, 2, 3, 4); x[8] = v.w; x[9] = warpSize; }"
     )
     x = np.zeros(10, np.uint32)

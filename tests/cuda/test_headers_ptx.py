@@ -14,7 +14,8 @@ __global__ void scalar(const unsigned* x, unsigned* y, float* f) {
   unsigned r, s; unsigned long long l; float g; int v = -7;
   asm("mov.u32 %0, %%laneid;" : "=r"(r)); y[0] = r;
   asm("mov.u32 %0, %%ntid.x;" : "=r"(r)); y[1] = r;
-  asm volatile("{ .reg .pred p; .reg .u32 t;\n\t setp.lt.u32 p, %1, %2;\n\t @p add.u32 t, %1, 1;\n\t @!p mov.u32 t, 0;\n\t mov.u32 %0, t; }"
+  asm volatile("{ .reg .pred p; .reg .u32 t;\n\t setp.lt.u32 p, %1, %2;\n\t @p add.u32 t, %1, 1;\n\t"
+               " @!p mov.u32 t, 0;\n\t mov.u32 %0, t; }"
                : "=r"(r) : "r"(a), "r"(b)); y[2] = r;
   asm("prmt.b32 %0, %1, %2, 0x5410;" : "=r"(r) : "r"(a), "r"(b)); y[3] = r;
   asm("lop3.b32 %0, %1, %2, %3, 0xe8;" : "=r"(r) : "r"(a), "r"(b), "r"(0xf0f0f0f0u)); y[4] = r;
@@ -38,7 +39,8 @@ __global__ void scalar(const unsigned* x, unsigned* y, float* f) {
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(1.0f), "f"(2.0f)); y[17] = r;
   asm("tanh.approx.f32 %0, %1;" : "=f"(g) : "f"(0.0f)); f[6] = g;
   asm("add.f16x2 %0, %1, %2;" : "=r"(r) : "r"(0x3c004000), "r"(0x3c003c00)); y[18] = r;
-  r = 0; asm volatile("LOOP: add.u32 %0, %0, 1; { .reg .pred q; setp.lt.u32 q, %0, 5; @q bra LOOP; }" : "+r"(r)); y[19] = r;
+  r = 0; asm volatile("LOOP: add.u32 %0, %0, 1; { .reg .pred q; setp.lt.u32 q, %0, 5; @q bra LOOP; }" : "+r"(r));
+  y[19] = r;
 }
 """
 
@@ -82,7 +84,8 @@ __global__ void memory(const float* x, float* y, int* counter) {
   const int i = threadIdx.x;
   const unsigned at = __cvta_generic_to_shared(tile + 4 * i);
   float a, b, c, d;
-  asm volatile("ld.global.nc.L1::no_allocate.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(a), "=f"(b), "=f"(c), "=f"(d) : "l"(x + 4 * i));
+  asm volatile("ld.global.nc.L1::no_allocate.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(a), "=f"(b), "=f"(c), "=f"(d)
+               : "l"(x + 4 * i));
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};" :: "r"(at), "f"(a), "f"(b) : "memory");
   asm volatile("st.shared.v2.f32 [%0+8], {%1, %2};" :: "r"(at), "f"(c), "f"(d) : "memory");
   asm volatile("bar.sync 0;" ::: "memory");
@@ -150,8 +153,10 @@ __global__ void warp(int* y) {
   const int i = threadIdx.x, n = 32;
   int r; unsigned u;
   asm volatile("shfl.sync.down.b32 %0, %1, 2, 0x1f, 0xffffffff;" : "=r"(r) : "r"(10 * i)); y[i] = r;
-  asm volatile("{ .reg .pred p; shfl.sync.up.b32 %0|p, %1, 1, 0x1800, 0xffffffff; selp.b32 %0, %0, -1, p; }" : "=r"(r) : "r"(i)); y[n + i] = r;
-  asm volatile("{ .reg .pred p; setp.gt.s32 p, %1, 20; vote.sync.ballot.b32 %0, p, 0xffffffff; }" : "=r"(u) : "r"(i)); y[2 * n + i] = u;
+  asm volatile("{ .reg .pred p; shfl.sync.up.b32 %0|p, %1, 1, 0x1800, 0xffffffff; selp.b32 %0, %0, -1, p; }"
+               : "=r"(r) : "r"(i)); y[n + i] = r;
+  asm volatile("{ .reg .pred p; setp.gt.s32 p, %1, 20; vote.sync.ballot.b32 %0, p, 0xffffffff; }" : "=r"(u) : "r"(i));
+  y[2 * n + i] = u;
   asm volatile("redux.sync.add.s32 %0, %1, 0xffffffff;" : "=r"(r) : "r"(i)); y[3 * n + i] = r;
   asm volatile("shfl.sync.idx.b32 %0, %1, 3, 0x1c1f, 0xffffffff;" : "=r"(r) : "r"(i)); y[4 * n + i] = r;
 }
@@ -181,8 +186,10 @@ def mma_kernel(shape: str, types: str, a: int, b: int, c: int, accumulator: str)
     inputs += [f'"{accumulator}"(C[lane * {c} + {i}])' for i in range(c)]
     word = "float" if accumulator == "f" else "unsigned"
     return (
-        f"__global__ void k(const unsigned* A, const unsigned* B, const {word}* C, {word}* D) {{ const int lane = threadIdx.x; {word} d[{c}];\n"
-        f'  asm volatile("{text}" : {outputs} : {", ".join(inputs)});\n  for (int i = 0; i < {c}; i++) D[lane * {c} + i] = d[i]; }}'
+        f"__global__ void k(const unsigned* A, const unsigned* B, const {word}* C, {word}* D) {{\n"
+        f"  const int lane = threadIdx.x; {word} d[{c}];\n"
+        f'  asm volatile("{text}" : {outputs} : {", ".join(inputs)});\n'
+        f"  for (int i = 0; i < {c}; i++) D[lane * {c} + i] = d[i]; }}"
     )
 
 
@@ -254,9 +261,12 @@ __global__ void through(const half* x, unsigned* plain, unsigned* trans, half* b
   __syncwarp();
   const unsigned at = __cvta_generic_to_shared(tile + 8 * lane), to = __cvta_generic_to_shared(copy + 8 * lane);
   unsigned r[4], t[4];
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(t[0]), "=r"(t[1]), "=r"(t[2]), "=r"(t[3]) : "r"(at));
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" :: "r"(to), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(t[0]), "=r"(t[1]), "=r"(t[2]), "=r"(t[3]) : "r"(at));
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+               :: "r"(to), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]));
   __syncwarp();
   for (int i = 0; i < 4; i++) { plain[4 * lane + i] = r[i]; trans[4 * lane + i] = t[i]; }
   for (int i = 0; i < 8; i++) back[8 * lane + i] = copy[8 * lane + i];

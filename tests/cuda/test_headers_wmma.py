@@ -102,7 +102,9 @@ __global__ void philox(unsigned long long seed, unsigned long long sequence, uns
 __global__ void moments(float* u, float* g) {
   curandStatePhilox4_32_10_t state;
   curand_init(7, threadIdx.x, 0, &state);
-  for (int i = 0; i < 64; i++) { u[threadIdx.x * 64 + i] = curand_uniform(&state); g[threadIdx.x * 64 + i] = curand_normal(&state); }
+  for (int i = 0; i < 64; i++) {
+    u[threadIdx.x * 64 + i] = curand_uniform(&state); g[threadIdx.x * 64 + i] = curand_normal(&state);
+  }
 }
 """
 

@@ -108,13 +108,15 @@ std::vector<torch::Tensor> fill(int64_t n, int64_t room) {
 
 struct Plus { __device__ __half operator()(__half a, __half b) const { return __hadd(a, b); } };
 template <class T, class F>
-__global__ void apply_kernel(const T* a, const T* b, T* y, F f, T scale) { y[threadIdx.x] = f(a[threadIdx.x], b[threadIdx.x]) * scale; }
+__global__ void apply_kernel(const T* a, const T* b, T* y, F f, T scale) {
+  y[threadIdx.x] = f(a[threadIdx.x], b[threadIdx.x]) * scale;
+}
 torch::Tensor add_half(torch::Tensor a, torch::Tensor b) {
   auto y = torch::empty_like(a);
   auto* pointer = reinterpret_cast<__half*>(y.data_ptr<at::Half>());
   apply_kernel<<<1, a.numel()>>>(  // the template's arguments are deduced
-      reinterpret_cast<const __half*>(a.data_ptr<at::Half>()), reinterpret_cast<const __half*>(b.data_ptr<at::Half>()), pointer,
-      Plus(), __float2half(2.0f));
+      reinterpret_cast<const __half*>(a.data_ptr<at::Half>()), reinterpret_cast<const __half*>(b.data_ptr<at::Half>()),
+      pointer, Plus(), __float2half(2.0f));
   return y;
 }
 
@@ -151,7 +153,8 @@ std::string describe(at::ScalarType dtype, std::optional<std::string> note) {
 """
 FUNCTIONS = {
     "affine": 'x * scale + bias, "elementwise"', "relu": "max(x, 0)", "row_sum": "sums of rows", "filter": "three taps",
-    "fill": "0, 1, 2 ...", "launch": "any grid", "copy_unwritten": "reads memory that nobody wrote", "describe": "no kernel", "add_half": "2 (a + b)",
+    "fill": "0, 1, 2 ...", "launch": "any grid", "copy_unwritten": "reads memory that nobody wrote",
+    "describe": "no kernel", "add_half": "2 (a + b)",
 }  # fmt: skip
 
 
@@ -346,7 +349,10 @@ def test_an_error_in_host_code_reports_its_line():
 
 
 def test_an_error_in_a_kernel_reports_its_line():
-    kernel = "\n__global__ void k(float* x) {\n  x[threadIdx.x] = wrong_name;\n}\nvoid f(torch::Tensor x) { k<<<1, 1>>>(x.data_ptr<float>()); }"
+    kernel = (
+        "\n__global__ void k(float* x) {\n  x[threadIdx.x] = wrong_name;\n}\n"
+        "void f(torch::Tensor x) { k<<<1, 1>>>(x.data_ptr<float>()); }"
+    )
     with pytest.raises(cuda.CompileError, match=r"warpwise_test_kernel\.cu:3:.*wrong_name"):
         cuda.load_inline("warpwise_test_kernel", "void f(torch::Tensor x);", kernel, functions="f", device="cpu")
 

@@ -76,7 +76,7 @@ def test_the_largest_launch_passes() -> None:
 def test_launch_bounds_and_registers_limit_the_block() -> None:
     with pytest.raises(LaunchError, match=r"has 256 threads, but the kernel is declared __launch_bounds__\(128\)"):
         check_launch("k", (1, 1, 1), (256, 1, 1), HOPPER, launch_bounds=128)
-    with pytest.raises(LaunchError, match="registers leave room for 512 on sm_90"):
+    with pytest.raises(LaunchError, match="registers limit a block to 512 on sm_90"):
         check_launch("k", (1, 1, 1), (1024, 1, 1), HOPPER, max_threads=512)
 
 
@@ -86,7 +86,7 @@ def test_launch_bounds_and_registers_limit_the_block() -> None:
         (0, -4, "shared_bytes is -4"),
         (0, 228 * 1024, "233,472 bytes of dynamic shared memory: sm_90 allows a block 232,448 in all"),
         (1024, 227 * 1024, "232,448 bytes of dynamic shared memory and 1,024 of __shared__ arrays"),
-        (49153, 0, "take 49,153 bytes; 49,152 is the most that static ones may"),
+        (49153, 0, "take 49,153 bytes; static ones may take at most 49,152"),
     ],
 )
 def test_shared_memory_beyond_the_device_limits_raises(static: int, dynamic: int, message: str) -> None:

@@ -145,7 +145,8 @@ def test_a_missing_toolkit_header_gives_install_advice(monkeypatch: pytest.Monke
 
 def test_standard_headers() -> None:
     headers = (
-        "stdio.h stdlib.h string.h math.h float.h limits.h stdint.h stddef.h assert.h cstdio cstdlib cstring cassert cmath"
+        "stdio.h stdlib.h string.h math.h float.h limits.h stdint.h stddef.h assert.h cstdio cstdlib cstring cassert "
+        "cmath"
         " cfloat climits cstdint cstddef limits type_traits utility tuple array complex cuda_pipeline.h"
     )
     includes_ = "".join(f"#include <{header}>\n" for header in headers.split())

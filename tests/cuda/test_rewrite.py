@@ -58,7 +58,10 @@ def test_file_scope_shared_memory() -> None:
 
 
 def test_asm_becomes_a_block_on_its_first_line() -> None:
-    text = '__global__ void k(float x) {\n  float y;\n  asm volatile(\n    "ex2.approx.f32 %0, %[in];"\n    : "=f"(y)\n    : [in] "f"(x ? x : 1.0f)\n    : "memory");\n  int here;\n}\n'
+    text = (
+        '__global__ void k(float x) {\n  float y;\n  asm volatile(\n    "ex2.approx.f32 %0, %[in];"\n    : "=f"(y)\n'
+        '    : [in] "f"(x ? x : 1.0f)\n    : "memory");\n  int here;\n}\n'
+    )
     result = rewrite(text).text
     lines = result.split("\n")
     assert lines[7].strip() == "int here;"

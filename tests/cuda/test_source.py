@@ -178,7 +178,10 @@ def test_torch_headers_declare_half_types() -> None:
     "text, kept",
     [
         (
-            "struct V { float x; };\n__device__ V& operator+=(V& a, V b) { return a; }\n__global__ void k(V v) { v += v; }",
+            (
+                "struct V { float x; };\n__device__ V& operator+=(V& a, V b) { return a; }\n"
+                "__global__ void k(V v) { v += v; }"
+            ),
             "operator+=",
         ),
         (
@@ -190,12 +193,18 @@ def test_torch_headers_declare_half_types() -> None:
         ("using real = float;\ntypedef real (*function)(real);\n__global__ void k(function f) {}", "using real"),
         ("#if 0\nint broken( {\n#endif\n__global__ void k(int* p) {}", "void k"),
         (
-            "#ifdef A\n__global__ void k(int* p) {\n#else\n__global__ void k(float* p) {\n#endif\n p[0] = 1; }\nint main() {}",
+            (
+                "#ifdef A\n__global__ void k(int* p) {\n#else\n__global__ void k(float* p) {\n#endif\n p[0] = 1; }\n"
+                "int main() {}"
+            ),
             "p[0] = 1",
         ),
         ("#define MAKE(T) __global__ void k_##T(T* p) { p[0] = 1; }\nMAKE(float)\nint main() {}", "MAKE(float)"),
         (
-            "template <> __device__ int f<int>(int x);\ntemplate <> __device__ int f<int>(int x) { return x; }\n__global__ void k() { f<int>(1); }",
+            (
+                "template <> __device__ int f<int>(int x);\ntemplate <> __device__ int f<int>(int x) { return x; }\n"
+                "__global__ void k() { f<int>(1); }"
+            ),
             "f<int>",
         ),
     ],

@@ -18,7 +18,7 @@ from warpwise import cuda
         (torch.empty(8, 8), (8, 8), {"promotion": 1}, "promotion one of 0, 64, 128, 256"),
         (torch.empty(8, 8).t(), (8, 8), {}, "a last stride of 1"),
         (torch.empty(8, 7), (8, 7), {}, "the others multiples of 16 bytes, got strides"),
-        (torch.empty(9)[1:].view(2, 4), (2, 4), {}, "begins on a multiple of 16 bytes"),
+        (torch.empty(9)[1:].view(2, 4), (2, 4), {}, "data aligned to 16 bytes"),
         (torch.empty(8, 8, dtype=torch.bool), (8, 8), {}, "a dtype that TMA supports"),
         (torch.empty(0, 8), (8, 8), {}, "none of them empty"),
         (torch.empty(8, 8), (8, 8), {}, "a CUDA tensor"),

@@ -11,10 +11,10 @@ import torch
 from tests.lab import toys
 from tests.lab.fakes import FakeTimer
 
-from warpwise.lab import Ceilings, VacuousProblem, climb, recorded
+from warpwise.lab import Roofline, VacuousProblem, climb, recorded
 from warpwise.operation import UnknownRung
 
-CEILINGS = Ceilings(bandwidth=1e9, flops=1e9, source="a test")
+CEILINGS = Roofline(bandwidth=1e9, flops=1e9, source="a test")
 F32 = [torch.float32]
 
 
@@ -111,7 +111,7 @@ def test_a_rung_beyond_its_limits_at_a_size_gets_a_note():
 
 
 def test_an_impossible_time_is_void_in_the_ladder_and_no_verdict():
-    ceilings = Ceilings(bandwidth=1e9, peak_bandwidth=1e9)
+    ceilings = Roofline(bandwidth=1e9, peak_bandwidth=1e9)
     ladder = climbed(quick, times={"quick": [1e-7]}, ceilings=lambda device, dtype: ceilings)
     assert ladder.points[0].entry("quick").timing.void.startswith("impossible")
     assert ladder.points[0].entry("quick").note == ladder.points[0].entry("quick").timing.void
@@ -119,8 +119,8 @@ def test_an_impossible_time_is_void_in_the_ladder_and_no_verdict():
 
 
 def test_a_rung_with_units_of_its_own_is_held_to_their_ceilings():
-    rates = {"bf16": Ceilings(bandwidth=1e12, peak_bandwidth=1e12)}
-    slowest = Ceilings(bandwidth=1e9, peak_bandwidth=1e9)
+    rates = {"bf16": Roofline(bandwidth=1e12, peak_bandwidth=1e12)}
+    slowest = Roofline(bandwidth=1e9, peak_bandwidth=1e9)
     asked = []
 
     def ceilings(device, units):
@@ -253,7 +253,7 @@ def test_the_newest_results_count_and_other_schemas_do_not(tmp_path):
     assert recorded("affine", [tmp_path]).path.parent.name == "b"
     assert recorded("nothing", [tmp_path]) is None
     newer.write_text("{")
-    with pytest.raises(ValueError, match="not JSON"):
+    with pytest.raises(ValueError, match="got invalid JSON"):
         recorded("affine", [tmp_path])
 
 

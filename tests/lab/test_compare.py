@@ -9,7 +9,7 @@ import pytest
 import torch
 from tests.lab.fakes import FakeTimer, Ticks
 
-from warpwise.lab import Ceilings, ImpossibleTime, MeasurementError, WrongAfterTiming, ratio, time
+from warpwise.lab import ImpossibleTime, MeasurementError, Roofline, WrongAfterTiming, ratio, time
 from warpwise.lab.timing.compare import ENOUGH, FEWEST, Rules, measure, timer_for
 from warpwise.lab.timing.samples import Reading
 from warpwise.lab.timing.timing import duration
@@ -107,7 +107,7 @@ def test_a_ratio_uses_the_rounds_of_both():
 
 
 def test_cost_and_ceilings_give_rates_floor_and_percent():
-    ceilings = Ceilings(bandwidth=4e12, flops=50e12)
+    ceilings = Roofline(bandwidth=4e12, flops=50e12)
     found = measure(
         CALLS, FakeTimer(first=[2e-3], second=[1e-3]), PATIENT, Cost(4 * 10**9, 10**9), ceilings, clock=Ticks(0.1)
     )
@@ -126,7 +126,7 @@ def test_cost_and_ceilings_give_rates_floor_and_percent():
 
 
 def test_an_impossible_time_is_void():
-    ceilings = Ceilings(4e12, 0.0, peak_bandwidth=4.8e12, cache_bytes=10**8)
+    ceilings = Roofline(4e12, 0.0, peak_bandwidth=4.8e12, cache_bytes=10**8)
     cost = Cost(48 * 10**8)
     found = measure(CALLS, FakeTimer(first=[0.5e-3], second=[1.1e-3]), PATIENT, cost, ceilings, clock=Ticks(0.1))
     assert "impossible: 500 µs, but the hardware needs at least 930.2 µs" in found["first"].void
@@ -139,13 +139,13 @@ def test_an_impossible_time_is_void():
 
 
 def test_too_many_flops_are_impossible_too():
-    ceilings = Ceilings(peak_flops=66.9e12)
+    ceilings = Roofline(peak_flops=66.9e12)
     found = measure({"first": first}, FakeTimer(first=[1e-3]), PATIENT, Cost(0, 10**12), ceilings, clock=Ticks(0.1))
     assert "impossible" in found["first"].void
 
 
 def test_what_stays_in_the_cache_is_not_impossible():
-    ceilings = Ceilings(4e12, 0.0, peak_bandwidth=4.8e12, cache_bytes=10**8)
+    ceilings = Roofline(4e12, 0.0, peak_bandwidth=4.8e12, cache_bytes=10**8)
     found = measure({"first": first}, FakeTimer(first=[1e-6]), PATIENT, Cost(10**7), ceilings, clock=Ticks(0.1))[
         "first"
     ]
@@ -216,7 +216,7 @@ def test_time_of_one_function_raises_what_several_would_only_flag():
             return "first"
 
     with pytest.raises(ImpossibleTime, match="first: impossible"):
-        time(first, timer=Named(first=[1e-9]), cost=Cost(10**12), ceilings=Ceilings(peak_bandwidth=4e12), device="cpu")
+        time(first, timer=Named(first=[1e-9]), cost=Cost(10**12), ceilings=Roofline(peak_bandwidth=4e12), device="cpu")
     with pytest.raises(WrongAfterTiming, match="the sum is off"):
         time(first, timer=Named(first=[1.0]), check=lambda name, result: "the sum is off", device="cpu")
 

@@ -11,7 +11,7 @@ import torch
 from warpwise import device as devices
 from warpwise.lab.timing.ceilings import ceilings_for, combined
 from warpwise.lab.timing.environment import environment, git_commit, place, resolve
-from warpwise.lab.timing.roofline import Ceilings
+from warpwise.lab.timing.roofline import Roofline
 from warpwise.operation import Cost
 
 CPU = torch.device("cpu")
@@ -77,11 +77,11 @@ def test_a_cpu_has_no_ceilings_here():
 
 
 def test_the_floor_is_the_larger_of_two():
-    ceilings = Ceilings(bandwidth=1e12, flops=1e13)
+    ceilings = Roofline(bandwidth=1e12, flops=1e13)
     assert ceilings.floor(Cost(10**12, 10**12)) == 1.0
     assert ceilings.floor(Cost(10**11, 10**14)) == 10.0
     assert ceilings.bound(Cost(10**12, 10**12)) == "memory"
     assert ceilings.bound(Cost(10**11, 10**14)) == "compute"
-    assert Ceilings().floor(Cost(10**12, 10**12)) == 0.0
-    assert Ceilings().bound(Cost(10**12)) == ""
-    assert Ceilings().impossible(Cost(10**12)) == 0.0
+    assert Roofline().floor(Cost(10**12, 10**12)) == 0.0
+    assert Roofline().bound(Cost(10**12)) == ""
+    assert Roofline().impossible(Cost(10**12)) == 0.0

@@ -16,12 +16,12 @@ from warpwise.lab.explain import Options
 from warpwise.lab.fidelity import (
     COUNTERS,
     Compared,
-    Point,
+    ProfiledPoint,
     Reason,
     Record,
-    Recorded,
+    RecordedLaunch,
     Report,
-    Selection,
+    RungFilter,
     compare,
     not_executed,
     points,
@@ -42,8 +42,8 @@ NOT_EXECUTED = not_executed(operation.all_ops())
 
 # Rungs with a counter that differs at a recorded point, and the reason; at most 5 % of all rungs.
 KNOWN: dict[str, str] = {
-    "matmul k15_mma_sync float16": "at the ragged size, where lanes of a cp.async write zeros, ncu counts 8 % more bank "
-    "conflicts of copies and 2 % fewer sectors than the model",
+    "matmul k15_mma_sync float16": "at the ragged size, where lanes of a cp.async write zeros, ncu counts 8 % more "
+    "bank conflicts of copies and 2 % fewer sectors than the model",
 }
 
 
@@ -105,8 +105,8 @@ def test_rungs_that_are_not_executed_use_tensor_maps() -> None:
         assert "TensorMap" in rung.source.read_text() or any("tensor_map(" in text for text in others), name
 
 
-def launch(metrics: dict[str, float]) -> Recorded:
-    return Recorded(
+def launch(metrics: dict[str, float]) -> RecordedLaunch:
+    return RecordedLaunch(
         "op",
         "rung",
         "float32",
@@ -211,8 +211,8 @@ def test_launches_are_joined_with_the_kernels_that_ncu_measured() -> None:
 
 def test_points_are_plain_data_for_another_process() -> None:
     op = operation.get("matmul")
-    (fp16,) = points(op, [Case("exact", {"m": 8, "n": 8, "k": 8})], "exact", Selection(("float16",), ("k14_wmma",)))
-    assert Point.from_json(json.loads(json.dumps(fp16.to_json()))) == fp16
+    (fp16,) = points(op, [Case("exact", {"m": 8, "n": 8, "k": 8})], "exact", RungFilter(("float16",), ("k14_wmma",)))
+    assert ProfiledPoint.from_json(json.loads(json.dumps(fp16.to_json()))) == fp16
     by_dtype = {point.dtype: point.only for point in points(op, [fp16.case], "exact")}
     skipped = {name.partition(" ")[2] for name in NOT_EXECUTED if name.startswith("matmul ")}
     named = [rung for rungs in by_dtype.values() for rung in rungs]

@@ -7,7 +7,7 @@ import torch
 from tests.lab import toys
 
 from warpwise import cuda
-from warpwise.lab import Ceilings, ImpossibleTime, climb, ratio, time, verify
+from warpwise.lab import ImpossibleTime, Roofline, climb, ratio, time, verify
 from warpwise.lab.timing.gpu import Gpu
 from warpwise.lab.timing.gpu_timer import GpuTimer
 from warpwise.operation import Cost
@@ -49,7 +49,7 @@ def test_a_write_past_the_end_lands_in_the_guard_band():
 
 
 def test_a_spin_of_known_length_takes_that_long():
-    """20 million cycles last no less than at the highest clock, and no more than at the lowest that samples may have."""
+    """The duration of 20 million cycles is between those at the highest and at the lowest clock allowed for samples."""
     cycles = 20_000_000
     timing = time(torch.cuda._sleep, cycles, device="cuda", budget_s=2)
     assert timing.clock is not None
@@ -94,7 +94,7 @@ def test_twice_the_work_takes_twice_as_long():
 
 def test_work_that_was_not_done_is_impossible():
     with pytest.raises(ImpossibleTime):
-        time(lambda: None, device="cuda", cost=Cost(10**12), ceilings=Ceilings(peak_bandwidth=5e12), budget_s=1)
+        time(lambda: None, device="cuda", cost=Cost(10**12), ceilings=Roofline(peak_bandwidth=5e12), budget_s=1)
 
 
 def test_a_graph_times_tiny_kernels():

@@ -35,7 +35,10 @@ def backward_reference(grad_output, x, weight, shape_x):
 
 
 BACKWARD = Spec(
-    schema="toys::scale_backward(Tensor grad_output, Tensor x, Tensor? weight, int[] shape_x) -> (Tensor grad_x, Tensor grad_weight)",
+    schema=(
+        "toys::scale_backward(Tensor grad_output, Tensor x, Tensor? weight, int[] shape_x)"
+        " -> (Tensor grad_x, Tensor grad_weight)"
+    ),
     outputs={
         "grad_x": Output(shape=lambda grad, x, weight, shape: shape),
         "grad_weight": Output(

@@ -14,7 +14,10 @@ from warpwise.lab.timing import stats
 
 @pytest.mark.parametrize("count,index", [(1, 0), (5, 0), (6, 0), (8, 0), (9, 1), (20, 5), (30, 9), (100, 39)])
 def test_the_rank_is_that_of_the_tables(count, index):
-    """Conover, Practical Nonparametric Statistics, table of the 95 % interval of the median: 1st of 6, 6th of 20, 10th of 30, 40th of 100."""
+    """The rank is that of Conover, Practical Nonparametric Statistics, table of the 95 % interval of the median.
+
+    1st of 6, 6th of 20, 10th of 30, 40th of 100.
+    """
     assert stats.rank(count) == index
 
 

@@ -65,7 +65,7 @@ def test_the_fastest_right_candidate_wins_and_pytorch_is_one(tmp_path):
     assert (large.winner, large.rival) == ("k02_tiled@128", "torch")
     assert (large.seconds, large.rival_seconds) == (3 * MICRO, 4 * MICRO)
     assert (large.candidates, large.work) == (4, 2 * 4096)
-    assert len(made.notes) == 2, "a wrong rung is reported at both sizes"
+    assert len(made.notes) == 2, "a wrong rung is told at both sizes"
     assert "k03_wrong" in made.notes[0]
     assert load(made.path) == made.table
 
@@ -204,7 +204,7 @@ def test_what_cannot_be_tuned_says_why(tmp_path):
     timer = FakeTimer(torch=[1 * MICRO])
     with pytest.raises(TuneError, match="affine: has no tables"):
         run(toys.op(toys.AFFINE), tmp_path, timer)
-    with pytest.raises(TuneError, match="no rung can be timed on cpu: there its kernels are emulated"):
+    with pytest.raises(TuneError, match="no rung can be timed on cpu: kernels are emulated there"):
         run(tunable(replace(rung("k01_plain"), language="cuda")), tmp_path, timer)
 
 
@@ -229,7 +229,8 @@ def test_the_nearest_point_chooses(tmp_path, monkeypatch):
     assert found.seconds == pytest.approx(0.75e-5), "three quarters of the work"
     assert found.source == "shipped table"
     assert str(found) == (
-        "k02_tiled@128, 7.5 µs against 15 µs predicted (shipped table: ours is faster than torch, measured at n=1024, the nearest point)"
+        "k02_tiled@128, 7.5 µs against 15 µs predicted (shipped table: ours is faster than torch, measured at n=1024, "
+        "the nearest point)"
     )
     assert chosen(op, 5000).name is None
     assert chosen(op, 7) is None

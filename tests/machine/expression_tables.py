@@ -14,7 +14,8 @@ from warpwise import cuda, machine
 
 _NUMPY = {
     "int": np.int32, "unsigned": np.uint32, "long long": np.int64, "unsigned long long": np.uint64, "float": np.float32,
-    "double": np.float64, "__half": np.uint16, "__half2": np.uint32, "__nv_bfloat16": np.uint16, "__nv_bfloat162": np.uint32,
+    "double": np.float64, "__half": np.uint16, "__half2": np.uint32, "__nv_bfloat16": np.uint16,
+    "__nv_bfloat162": np.uint32,
 }  # fmt: skip
 _THREADS = 64
 
@@ -38,7 +39,8 @@ class Table:
         stores = "\n".join(f"  out[{row} * n + i] = {text};" for row, (text, _) in enumerate(self.rows))
         return (
             f'extern "C" __global__ void {self.name}({pointers}, {self.output}* out) {{\n'
-            f"  int n = gridDim.x * blockDim.x, i = blockIdx.x * blockDim.x + threadIdx.x;\n  {loads} {self.setup}\n{stores}\n}}\n"
+            f"  int n = gridDim.x * blockDim.x, i = blockIdx.x * blockDim.x + threadIdx.x;\n  {loads} {self.setup}\n"
+            f"{stores}\n}}\n"
         )
 
 
@@ -66,7 +68,8 @@ def evaluate(preamble: str, tables: Sequence[Table], table: Table, target: str, 
 def integers(kind: type[np.integer[Any]], count: int, seed: int = 0) -> np.ndarray:
     """Random integers of all magnitudes, and edge cases."""
     random, info = np.random.default_rng(seed), np.iinfo(kind)
-    edges = [0, 1, 2, 3, 7, 31, 32, 33, 127, 128, 255, 256, 65535, 65536, info.max, info.max - 1, info.min, info.min + 1, -1 if info.min else info.max // 3]  # fmt: skip
+    edges = [0, 1, 2, 3, 7, 31, 32, 33, 127, 128, 255, 256, 65535, 65536, info.max, info.max - 1, info.min,
+             info.min + 1, -1 if info.min else info.max // 3]  # fmt: skip
     wide = random.integers(info.min, info.max, count, dtype=kind, endpoint=True)
     shifts = random.integers(0, info.bits, count).astype(kind)
     which = random.integers(0, 4, count)
@@ -77,7 +80,8 @@ def floats(kind: type[np.floating[Any]], count: int, seed: int = 0) -> np.ndarra
     """Normally distributed numbers, random bit patterns (including subnormals and NaNs), and edge cases."""
     random, info = np.random.default_rng(seed), np.finfo(kind)
     bits = {2: np.uint16, 4: np.uint32, 8: np.uint64}[np.dtype(kind).itemsize]
-    edges = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, info.max, info.min, info.tiny, info.smallest_subnormal, 0.5, 1.5, 2.5, -2.5, 7.25, 100.0]  # fmt: skip
+    edges = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, info.max, info.min, info.tiny, info.smallest_subnormal,
+             0.5, 1.5, 2.5, -2.5, 7.25, 100.0]  # fmt: skip
     any_bits = random.integers(0, np.iinfo(bits).max, count, dtype=bits, endpoint=True).view(kind)
     which = random.integers(0, 4, count)
     with np.errstate(all="ignore"):

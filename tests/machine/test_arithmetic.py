@@ -32,6 +32,10 @@ def fields(value: int, bits: int, sign: bool, word: int = 32) -> list[int]:
     return [signed(part, bits) for part in parts] if sign else parts
 
 
+def dot(a: list[int], b: list[int]) -> int:
+    return sum(x * y for x, y in zip(a, b, strict=True))
+
+
 def joined(parts: list[int], bits: int) -> int:
     return sum((part & ((1 << bits) - 1)) << (bits * place) for place, part in enumerate(parts))
 
@@ -143,10 +147,10 @@ WORDS = Table("words", ("int", "int", "int"), "int", (
     ("__byte_perm(a, b, 0x5432)", unsigned(lambda a, b, c: permuted(a, b, 0x5432))),
     ("(int)(signed char)(a >> 8)", each(lambda a, b, c: signed(a >> 8, 8))),
     ("(int)(short)a", each(lambda a, b, c: signed(a, 16))), ("a >> 3 & 0x7f", each(lambda a, b, c: a >> 3 & 0x7F)),
-    ("__dp4a(a, b, c)", each(lambda a, b, c: c + sum(x * y for x, y in zip(fields(a, 8, True), fields(b, 8, True), strict=True)))),
-    ("__dp4a((u)a, (u)b, (u)c)", each(lambda a, b, c: c + sum(x * y for x, y in zip(fields(a, 8, False), fields(b, 8, False), strict=True)))),
-    ("__dp2a_lo(a, b, c)", each(lambda a, b, c: c + sum(x * y for x, y in zip(fields(a, 16, True), fields(b, 8, True)[:2], strict=True)))),
-    ("__dp2a_hi((u)a, (u)b, (u)c)", each(lambda a, b, c: c + sum(x * y for x, y in zip(fields(a, 16, False), fields(b, 8, False)[2:], strict=True)))),
+    ("__dp4a(a, b, c)", each(lambda a, b, c: c + dot(fields(a, 8, True), fields(b, 8, True)))),
+    ("__dp4a((u)a, (u)b, (u)c)", each(lambda a, b, c: c + dot(fields(a, 8, False), fields(b, 8, False)))),
+    ("__dp2a_lo(a, b, c)", each(lambda a, b, c: c + dot(fields(a, 16, True), fields(b, 8, True)[:2]))),
+    ("__dp2a_hi((u)a, (u)b, (u)c)", each(lambda a, b, c: c + dot(fields(a, 16, False), fields(b, 8, False)[2:]))),
     ("a << (b & 31)", each(lambda a, b, c: a << (b & 31))), ("a >> (b & 31)", each(lambda a, b, c: a >> (b & 31))),
     ("(u)a >> (b & 31)", each(lambda a, b, c: (a & WORD) >> (b & 31))),
     ("shl(a, b)", unsigned(lambda a, b, c: a << min(b, 32))),
@@ -192,7 +196,8 @@ WORDS = Table("words", ("int", "int", "int"), "int", (
     ("__vadd4(a, b)", lanewise(lambda x, y: x + y, 8, False)),
     ("__vsub2(a, b)", lanewise(lambda x, y: x - y, 16, False)),
     ("__vabsdiffu4(a, b)", lanewise(lambda x, y: abs(x - y), 8, False)),
-    ("__vsadu4(a, b)", each(lambda a, b, c: sum(abs(x - y) for x, y in zip(fields(a, 8, False), fields(b, 8, False), strict=True)))),
+    ("__vsadu4(a, b)",
+     each(lambda a, b, c: sum(abs(x - y) for x, y in zip(fields(a, 8, False), fields(b, 8, False), strict=True)))),
     ("__vmaxs2(a, b)", lanewise(max, 16, True)), ("__vminu4(a, b)", lanewise(min, 8, False)),
     ("__vmins2(a, b)", lanewise(min, 16, True)), ("__vmaxu2(a, b)", lanewise(max, 16, False)),
     ("__vcmpgts4(a, b)", lanewise(lambda x, y: -(x > y), 8, True)),
@@ -203,10 +208,16 @@ WORDS = Table("words", ("int", "int", "int"), "int", (
     ("__vimin3_u32(a, b, c)", unsigned(lambda a, b, c: min(a, b, c))),
     ("__vimax_s32_relu(a, b)", each(lambda a, b, c: max(a, b, 0))),
     ("__vimax_s16x2_relu(a, b)", lanewise(lambda x, y: max(x, y, 0), 16, True)),
-    ("__viaddmax_s16x2(a, b, c)", each(lambda a, b, c: joined([max(signed(x + y, 16), z) for x, y, z in zip(*(fields(v, 16, True) for v in (a, b, c)), strict=True)], 16))),
-    ("__vimax3_u16x2(a, b, c)", each(lambda a, b, c: joined([max(x, y, z) for x, y, z in zip(*(fields(v, 16, False) for v in (a, b, c)), strict=True)], 16))),
+    ("__viaddmax_s16x2(a, b, c)",
+     each(lambda a, b, c: joined([max(signed(x + y, 16), z)
+                                  for x, y, z in zip(*(fields(v, 16, True) for v in (a, b, c)), strict=True)], 16))),
+    ("__vimax3_u16x2(a, b, c)",
+     each(lambda a, b, c: joined([max(values)
+                                  for values in zip(*(fields(v, 16, False) for v in (a, b, c)), strict=True)], 16))),
     ("(__vibmax_s32(a, b, &p), p)", each(lambda a, b, c: a >= b)),
-    ("(__vibmin_u16x2(a, b, &p, &q), p * 2 + q)", each(lambda a, b, c: joined([x <= y for x, y in zip(fields(a, 16, False), fields(b, 16, False), strict=True)], 1))),
+    ("(__vibmin_u16x2(a, b, &p, &q), p * 2 + q)",
+     each(lambda a, b, c: joined([x <= y
+                                  for x, y in zip(fields(a, 16, False), fields(b, 16, False), strict=True)], 1))),
     ("__vibmax_s16x2(a, b, &p, &q)", lanewise(max, 16, True)),
 ), setup="bool p, q;")  # fmt: skip
 
@@ -240,8 +251,10 @@ LONGS = Table("longs", ("long long", "long long", "long long"), "long long", (
     ("(ull)a <= (ull)b || b == c", unsigned(lambda a, b, c: a <= b or b == c, 64)),
     ("(ll)((__int128)a * b + c)", each(lambda a, b, c: a * b + c)),
     ("(ll)(((__int128)a * b + c) >> 64)", each(lambda a, b, c: signed(a * b + c, 128) >> 64)),
-    ("(ll)((((unsigned __int128)(ull)a << 64 | (ull)b) + (ull)c) >> 33)", unsigned(lambda a, b, c: ((a << 64 | b) + c & (1 << 128) - 1) >> 33, 64)),
-    ("(ll)((((unsigned __int128)(ull)a << 64 | (ull)b) - (ull)c * 3) >> 64)", unsigned(lambda a, b, c: (a << 64 | b) - (c * 3 & (1 << 64) - 1) >> 64, 64)),
+    ("(ll)((((unsigned __int128)(ull)a << 64 | (ull)b) + (ull)c) >> 33)",
+     unsigned(lambda a, b, c: ((a << 64 | b) + c & (1 << 128) - 1) >> 33, 64)),
+    ("(ll)((((unsigned __int128)(ull)a << 64 | (ull)b) - (ull)c * 3) >> 64)",
+     unsigned(lambda a, b, c: (a << 64 | b) - (c * 3 & (1 << 64) - 1) >> 64, 64)),
 ))  # fmt: skip
 
 

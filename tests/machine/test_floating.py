@@ -59,11 +59,10 @@ def away(value: Fraction) -> int:
 
 COMPARISONS = (
     ("a < b", lambda a, b, c: a < b), ("a <= b", lambda a, b, c: a <= b), ("a == b", lambda a, b, c: a == b),
-    ("a != b", lambda a, b, c: a != b),
-    ("!(a < b)", lambda a, b, c: not a < b), ("!(a >= b)", lambda a, b, c: not a >= b),
-    ("!(a == b)", lambda a, b, c: a != b), ("a > b && b > c", lambda a, b, c: a > b > c),
-    ("isnan(a)", lambda a, b, c: math.isnan(a)), ("isinf(a)", lambda a, b, c: math.isinf(a)),
-    ("a != a || b != b", lambda a, b, c: math.isnan(a) or math.isnan(b)),
+    ("a != b", lambda a, b, c: a != b), ("!(a < b)", lambda a, b, c: not a < b),
+    ("!(a >= b)", lambda a, b, c: not a >= b), ("!(a == b)", lambda a, b, c: a != b),
+    ("a > b && b > c", lambda a, b, c: a > b > c), ("isnan(a)", lambda a, b, c: math.isnan(a)),
+    ("isinf(a)", lambda a, b, c: math.isinf(a)), ("a != a || b != b", lambda a, b, c: math.isnan(a) or math.isnan(b)),
     ("a < b || !(b < c)", lambda a, b, c: a < b or not b < c),
     ("signbit(a) != 0", lambda a, b, c: math.copysign(1.0, a) < 0),
     ("a > b ? b : c", lambda a, b, c: b if a > b else c),
@@ -211,7 +210,8 @@ def asm(kind: str, name: str, text: str, operands: str = "ab") -> str:
     inputs = ", ".join(f'"f"({each})' for each in operands)
     places = ", ".join(f"%{place + 1}" for place in range(len(operands)))
     code = "=f" if kind == "float" else "=r"
-    return f'__device__ {kind} {name}({arguments}) {{ {kind} d; asm("{text} %0, {places};" : "{code}"(d) : {inputs}); return d; }}\n'
+    statement = f'asm("{text} %0, {places};" : "{code}"(d) : {inputs})'
+    return f"__device__ {kind} {name}({arguments}) {{ {kind} d; {statement}; return d; }}\n"
 
 
 PREAMBLE = "typedef unsigned u; typedef long long ll;\n" + "".join([
@@ -223,7 +223,8 @@ PREAMBLE = "typedef unsigned u; typedef long long ll;\n" + "".join([
     asm("int", "to_s16", "cvt.rzi.s16.f32", "a"), asm("int", "ftz_up", "cvt.rpi.ftz.s32.f32", "a"),
     "#if __CUDA_ARCH__ >= 800\n", asm("float", "nan_max", "max.NaN.f32"),
     "#else\n__device__ float nan_max(float a, float b) { return a != a ? a : b != b ? b : fmaxf(a, b); }\n#endif\n",
-    *(asm("float", f"m_{name}", f"{name}.approx{ftz}.f32", "a") for name, ftz in {"tanh": "", "rcp": ".ftz", "sqrt": ".ftz", "ex2": ".ftz", "lg2": ".ftz", "rsqrt": ".ftz"}.items()),
+    asm("float", "m_tanh", "tanh.approx.f32", "a"),
+    *(asm("float", f"m_{name}", f"{name}.approx.ftz.f32", "a") for name in ("rcp", "sqrt", "ex2", "lg2", "rsqrt")),
 ])  # fmt: skip
 
 
@@ -250,18 +251,15 @@ APPROXIMATE = (
     ("__tanf(a * 0.1f)", lambda a: math.tan(a * np.float32(0.1)), 16),
     ("__powf(b, a)", lambda a, b: b**a, 100), ("__frsqrt_rn(b)", lambda a, b: b**-0.5, 1),
     ("rsqrtf(b)", lambda a, b: b**-0.5, 2), ("exp2f(a)", lambda a: 2.0**a, 2), ("m_tanh(a)", math.tanh, 8),
-    ("m_rcp(b)", lambda a, b: 1 / b, 1),
-    ("m_sqrt(b)", lambda a, b: b**0.5, 2), ("m_ex2(a)", lambda a: 2.0**a, 2),
-    ("m_lg2(b)", lambda a, b: math.log2(b), 40), ("m_rsqrt(b)", lambda a, b: b**-0.5, 2),
-    ("expf(a)", math.exp, 2), ("logf(b)", lambda a, b: math.log(b), 1), ("sinf(a)", math.sin, 2),
-    ("cosf(a)", math.cos, 2), ("tanf(a)", math.tan, 4), ("tanhf(a)", math.tanh, 2), ("erff(a)", math.erf, 2),
-    ("erfcf(a)", math.erfc, 4),
+    ("m_rcp(b)", lambda a, b: 1 / b, 1), ("m_sqrt(b)", lambda a, b: b**0.5, 2), ("m_ex2(a)", lambda a: 2.0**a, 2),
+    ("m_lg2(b)", lambda a, b: math.log2(b), 40), ("m_rsqrt(b)", lambda a, b: b**-0.5, 2), ("expf(a)", math.exp, 2),
+    ("logf(b)", lambda a, b: math.log(b), 1), ("sinf(a)", math.sin, 2), ("cosf(a)", math.cos, 2),
+    ("tanf(a)", math.tan, 4), ("tanhf(a)", math.tanh, 2), ("erff(a)", math.erf, 2), ("erfcf(a)", math.erfc, 4),
     ("powf(b, a)", lambda a, b: b**a, 4), ("log2f(b)", lambda a, b: math.log2(b), 1),
     ("log10f(b)", lambda a, b: math.log10(b), 2), ("log1pf(b)", lambda a, b: math.log1p(b), 1),
-    ("expm1f(a)", math.expm1, 1), ("sinhf(a)", math.sinh, 3),
-    ("coshf(a)", math.cosh, 2), ("atanf(a)", math.atan, 2), ("atan2f(a, b)", math.atan2, 3),
-    ("asinf(a * 0.125f)", lambda a: math.asin(a / 8), 2), ("acosf(a * 0.125f)", lambda a: math.acos(a / 8), 2),
-    ("cbrtf(b)", lambda a, b: b ** (1 / 3), 1),
+    ("expm1f(a)", math.expm1, 1), ("sinhf(a)", math.sinh, 3), ("coshf(a)", math.cosh, 2), ("atanf(a)", math.atan, 2),
+    ("atan2f(a, b)", math.atan2, 3), ("asinf(a * 0.125f)", lambda a: math.asin(a / 8), 2),
+    ("acosf(a * 0.125f)", lambda a: math.acos(a / 8), 2), ("cbrtf(b)", lambda a, b: b ** (1 / 3), 1),
     ("hypotf(a, b)", math.hypot, 3), ("tgammaf(b * 0.125f)", lambda a, b: math.gamma(b / 8), 5),
     ("normcdff(a)", lambda a: math.erfc(-a / math.sqrt(2)) / 2, 5), ("exp10f(a)", lambda a: 10.0**a, 2),
     ("sinf(a * 1e6f)", lambda a: math.sin(float(np.float32(a) * np.float32(1e6))), 2),
@@ -271,9 +269,8 @@ APPROXIMATE = (
 DOUBLE_APPROXIMATE = (
     ("exp(a)", math.exp, 1), ("log(b)", lambda a, b: math.log(b), 1), ("sin(a)", math.sin, 2),
     ("cos(a * 1e10)", lambda a: math.cos(a * 1e10), 2), ("tanh(a)", math.tanh, 2), ("erf(a)", math.erf, 2),
-    ("pow(b, a)", lambda a, b: b**a, 2),
-    ("rsqrt(b)", lambda a, b: b**-0.5, 1), ("cbrt(b)", lambda a, b: b ** (1 / 3), 2),
-    ("sin(b * 1e300)", lambda a, b: math.sin(b * 1e300), 2),
+    ("pow(b, a)", lambda a, b: b**a, 2), ("rsqrt(b)", lambda a, b: b**-0.5, 1),
+    ("cbrt(b)", lambda a, b: b ** (1 / 3), 2), ("sin(b * 1e300)", lambda a, b: math.sin(b * 1e300), 2),
 )  # fmt: skip
 
 

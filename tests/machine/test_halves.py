@@ -165,13 +165,19 @@ FP8 = Table(
         ("__nv_cvt_float2_to_fp8x2(make_float2(a, b), __NV_SATFINITE, __NV_E4M3)", None),
         ("__nv_cvt_float2_to_fp8x2(make_float2(a, b), __NV_SATFINITE, __NV_E5M2)", None),
         (
-            "__nv_cvt_float_to_fp8(a, __NV_SATFINITE, __NV_E4M3) | __nv_cvt_float_to_fp8(b, __NV_SATFINITE, __NV_E4M3) << 8",
+            (
+                "__nv_cvt_float_to_fp8(a, __NV_SATFINITE, __NV_E4M3) | "
+                "__nv_cvt_float_to_fp8(b, __NV_SATFINITE, __NV_E4M3) << 8"
+            ),
             None,
         ),
         ("packed(__nv_cvt_fp8x2_to_halfraw2(c, __NV_E4M3))", None),
         ("packed(__nv_cvt_fp8x2_to_halfraw2(c, __NV_E5M2))", None),
         (
-            "__nv_cvt_halfraw2_to_fp8x2(__half2_raw{(unsigned short)c, (unsigned short)(c >> 16)}, __NV_SATFINITE, __NV_E4M3)",
+            (
+                "__nv_cvt_halfraw2_to_fp8x2(__half2_raw{(unsigned short)c, (unsigned short)(c >> 16)}, "
+                "__NV_SATFINITE, __NV_E4M3)"
+            ),
             None,
         ),
         ("four(a, b, b, a)", None),
@@ -179,7 +185,8 @@ FP8 = Table(
 )
 FP8_PREAMBLE = (
     "__device__ unsigned packed(__half2_raw h) { return h.x | (unsigned)h.y << 16; }\n"
-    "__device__ unsigned four(float a, float b, float c, float d) { __nv_fp8x4_e4m3 f(make_float4(a, b, c, d)); return f.__x; }\n"
+    "__device__ unsigned four(float a, float b, float c, float d) {\n"
+    "  __nv_fp8x4_e4m3 f(make_float4(a, b, c, d)); return f.__x;\n}\n"
 )
 OF_HALF, OF_BFLOAT = (HALVES, HALF_PAIRS, HALF_FUNCTIONS, FP8), (BFLOATS, BFLOAT_PAIRS)
 SM80_AND_LATER = [name for name in ARCHITECTURES if name != "sm_75"]
@@ -223,7 +230,8 @@ def check(table: Table, target: str, form: Format, count: int) -> None:
             expected = [function(*lane) for lane in zip(*inputs, strict=True)]
         wrong = [place for place in range(count) if not equal(got[place], expected[place])]
         assert not wrong, (
-            f"{text}: {len(wrong)} wrong; of {[each[wrong[0] // 2 * 2 : wrong[0] + 2] for each in inputs]} expected {expected[wrong[0]]!r}, got {got[wrong[0]]!r} at {wrong[0]}"
+            f"{text}: {len(wrong)} wrong; of {[each[wrong[0] // 2 * 2 : wrong[0] + 2] for each in inputs]} "
+            f"expected {expected[wrong[0]]!r}, got {got[wrong[0]]!r} at {wrong[0]}"
         )
 
 

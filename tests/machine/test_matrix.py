@@ -49,8 +49,8 @@ def _statement(shape: str, formats: str, a: int, b: int, c: int, number: int) ->
 def products(architecture: int) -> str:
     statements = (_statement(*each[:5], number) for number, each in enumerate(PRODUCTS) if each[5] <= architecture)
     return (
-        "__global__ void k(const unsigned* h, const unsigned* w, const unsigned* t, const unsigned* x, unsigned* out) {\n"
-        "  int lane = threadIdx.x;\n  " + "\n  ".join(statements) + "\n}\n"
+        "__global__ void k(const unsigned* h, const unsigned* w, const unsigned* t, const unsigned* x, unsigned* out)\n"
+        "{\n  int lane = threadIdx.x;\n  " + "\n  ".join(statements) + "\n}\n"
     )
 
 
@@ -81,15 +81,18 @@ __global__ void k(const unsigned* a, unsigned* out, int stride) {
   out[i] = x;
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(x), "=r"(y) : "r"(p));
   out[i + 32] = x; out[i + 64] = y;
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "r"(p));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "r"(p));
   out[i + 96] = x; out[i + 128] = y; out[i + 160] = z; out[i + 192] = w;
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "r"(p));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "r"(p));
   out[i + 224] = x; out[i + 256] = y; out[i + 288] = z; out[i + 320] = w;
   asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(x) : "r"(y));
   out[i + 352] = x;
 #if __CUDA_ARCH__ >= 900
   __syncthreads();
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(p), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};"
+               ::"r"(p), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
   __syncthreads();
   asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(p), "r"(w), "r"(z) : "memory");
   __syncthreads();
@@ -110,9 +113,12 @@ EIGHT_ROWS = r"""
 extern "C" __global__ void k(const unsigned* x, int* out) {
   int i = threadIdx.x, d[2] = {(int)x[i + 64], (int)x[i + 96]}, e[2] = {1, 2}, f[2] = {3, 4};
   unsigned a = x[i], b = x[i + 32];
-  asm volatile("mma.sync.aligned.m8n8k16.row.col.s32.s8.u8.s32 {%0, %1}, {%2}, {%3}, {%0, %1};" : "+r"(d[0]), "+r"(d[1]) : "r"(a), "r"(b));
-  asm volatile("mma.sync.aligned.m8n8k32.row.col.s32.u4.s4.s32 {%0, %1}, {%2}, {%3}, {%0, %1};" : "+r"(e[0]), "+r"(e[1]) : "r"(a), "r"(b));
-  asm volatile("mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.xor.popc {%0, %1}, {%2}, {%3}, {%0, %1};" : "+r"(f[0]), "+r"(f[1]) : "r"(a), "r"(b));
+  asm volatile("mma.sync.aligned.m8n8k16.row.col.s32.s8.u8.s32 {%0, %1}, {%2}, {%3}, {%0, %1};"
+               : "+r"(d[0]), "+r"(d[1]) : "r"(a), "r"(b));
+  asm volatile("mma.sync.aligned.m8n8k32.row.col.s32.u4.s4.s32 {%0, %1}, {%2}, {%3}, {%0, %1};"
+               : "+r"(e[0]), "+r"(e[1]) : "r"(a), "r"(b));
+  asm volatile("mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.xor.popc {%0, %1}, {%2}, {%3}, {%0, %1};"
+               : "+r"(f[0]), "+r"(f[1]) : "r"(a), "r"(b));
   for (int j = 0; j < 2; j++) { out[2 * i + j] = d[j]; out[64 + 2 * i + j] = e[j]; out[128 + 2 * i + j] = f[j]; }
 }
 """
@@ -144,10 +150,14 @@ extern "C" __global__ void k(const double* x, double* out) {
   double d[4] = {x[i], x[i + 32], x[i + 64], x[i + 96]}, a[8], b[4];
   for (int t = 0; t < 8; t++) a[t] = x[128 + 32 * t + i];
   for (int t = 0; t < 4; t++) b[t] = x[384 + 32 * t + i];
-  asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};" : "+d"(d[0]), "+d"(d[1]) : "d"(a[0]), "d"(b[0]));
+  asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+               : "+d"(d[0]), "+d"(d[1]) : "d"(a[0]), "d"(b[0]));
 #if __CUDA_ARCH__ >= 900
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7, %8, %9, %10, %11}, {%12, %13, %14, %15}, {%0, %1, %2, %3};"
-               : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3]) : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]), "d"(b[0]), "d"(b[1]), "d"(b[2]), "d"(b[3]));
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7, %8, %9, %10, %11},"
+               " {%12, %13, %14, %15}, {%0, %1, %2, %3};"
+               : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3])
+               : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]),
+                 "d"(b[0]), "d"(b[1]), "d"(b[2]), "d"(b[3]));
 #endif
   for (int t = 0; t < 4; t++) out[((t / 2 * 8 + i / 4) * 8) + i % 4 * 2 + t % 2] = d[t];
 }

@@ -175,7 +175,8 @@ extern "C" __global__ void k(const unsigned* a, unsigned* out, int n) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(p + 512), "l"(a + i * 4));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(p + 1024), "l"(a + i * 4), "r"(i % 17));
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(p + 1536), "l"(a + i * 4), "r"(i % 5));
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(p + 2048), "l"(a + i * 4), "r"(i < n ? 16 : 0));
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;"
+               ::"r"(p + 2048), "l"(a + i * 4), "r"(i < n ? 16 : 0));
   asm volatile("{ .reg .pred q; setp.gt.s32 q, %2, 3; cp.async.cg.shared.global [%0], [%1], 16, q; }"
                ::"r"(p + 2560), "l"(a + i * 4), "r"(i));
   asm volatile("cp.async.commit_group;\n cp.async.wait_group 1;\n cp.async.wait_group 0;");

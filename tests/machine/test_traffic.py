@@ -26,7 +26,8 @@ LOADS = {
     1: 'asm volatile("ld.shared.u8 %0, [%1];" : "=r"(x) : "r"(at) : "memory");',
     4: 'asm volatile("ld.shared.u32 %0, [%1];" : "=r"(x) : "r"(at) : "memory");',
     8: 'asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(x), "=r"(y) : "r"(at) : "memory");',
-    16: 'asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "r"(at) : "memory");',
+    16: 'asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x), "=r"(y), "=r"(z), "=r"(w) '
+    ': "r"(at) : "memory");',
 }
 STORES = {
     4: 'asm volatile("st.shared.u32 [%1], %0;" :: "r"(x), "r"(at) : "memory");',
@@ -291,7 +292,8 @@ extern "C" __global__ void k(const float4* in, float* sums, int perBlock, int pa
   for (int pass = 0; pass < passes; pass++, __syncthreads())
     for (int i = threadIdx.x; i < perBlock; i += blockDim.x) {
       float4 v;
-      asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(mine + i));
+      asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                   : "l"(mine + i));
       sum += v.x + v.y + v.z + v.w;
     }
   sums[blockIdx.x * blockDim.x + threadIdx.x] = sum;

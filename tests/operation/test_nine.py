@@ -48,7 +48,7 @@ def test_the_gradient_is_that_of_the_reference(op):
 
 @pytest.mark.parametrize("op", by_name(NINE))
 def test_it_is_timed_beside_pytorch(op):
-    """The emulated kernel, by a CPU's clock: what is shown is that the lab times such operations, not how fast they are."""
+    """The emulated kernel by a CPU's clock: shows that the lab times such operations, not how fast they are."""
     problem = lab.Problem(op, CPU)
     case = next(case for case in op.spec.cases if case.name == "ragged")
     point, timed_point = time_point(
@@ -124,13 +124,17 @@ def test_shrinking_changes_sizes_alone():
 
 
 BROKEN = {
-    "a label of another component": (components, lambda good: lambda labels, *args: (good(labels, *args), labels[:2].fill_(labels[0] + 1)),
-                                     "is another partition"),
-    "an index twice": (topk, lambda good: lambda outputs, *args: (good(outputs, *args), outputs[1].fill_(0)), "an element twice"),
+    "a label of another component": (components, lambda good: lambda labels, *args: (
+        good(labels, *args), labels[:2].fill_(labels[0] + 1)), "is another partition"),
+    "an index twice": (topk, lambda good: lambda outputs, *args: (
+        good(outputs, *args), outputs[1].fill_(0)), "an element twice"),
     "an output that was never allocated": (neighbours, lambda good: lambda out, *args: None, "did not call allocate"),
-    "a pair too few": (neighbours, lambda good: lambda out, points, radius: good(out, points[1:].contiguous(), radius), "has shape"),
-    "a parameter that is left out": (sgd, lambda good: lambda out, p, g, v, *rest: good(out, p[1:], g[1:], v[1:], *rest), r"params\[0\]"),
-    "a gradient that is changed": (sgd, lambda good: lambda out, p, g, *rest: (good(out, p, g, *rest), g[0].zero_()), "changed grads"),
+    "a pair too few": (neighbours, lambda good: lambda out, points, radius: good(
+        out, points[1:].contiguous(), radius), "has shape"),
+    "a parameter that is left out": (sgd, lambda good: lambda out, p, g, v, *rest: good(
+        out, p[1:], g[1:], v[1:], *rest), r"params\[0\]"),
+    "a gradient that is changed": (sgd, lambda good: lambda out, p, g, *rest: (
+        good(out, p, g, *rest), g[0].zero_()), "changed grads"),
     "mean left unwritten": (layer_norm, lambda good: lambda outputs, *args: (
         good(outputs, *args), outputs[1].fill_(float("nan"))), "mean"),
     "a nibble in the other half": (int4_matmul, lambda good: lambda out, a, packed, scales: good(

@@ -1,4 +1,4 @@
-"""Recorded launches on a GPU: repeated for other tensors of the same key, right in graphs and streams, and keeping no tensor."""
+"""Recorded launches on a GPU: replayed for other tensors of the same key, in graphs and streams, keeping no tensor."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def _on_meta(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _given(op: Op, case: Case, dtype: torch.dtype) -> tuple | None:
-    """The arguments of a case on the meta device; None for a timed size of an operation that draws on no meta device."""
+    """The arguments of a case on the meta device; None for a timed size of an operation that cannot draw there."""
     if case in op.spec.sizes:  # too large to be drawn on the CPU first
         try:
             return op.spec.arguments(case, dtype, META, 0)
@@ -33,7 +33,7 @@ def _given(op: Op, case: Case, dtype: torch.dtype) -> tuple | None:
 
 
 def _arguments(op: Op, rung: Rung, dtype: torch.dtype, cases: Sequence[Case]) -> Iterator[tuple]:
-    """The arguments on the meta device that the rung takes: of each case, and of sizes and layouts that tables distinguish."""
+    """The arguments on the meta device that the rung takes: of each case, size and layout that tables distinguish."""
     given = [made for made in (_given(op, case, dtype) for case in cases) if made is not None]
     if op.tables is not None:
         tuned = [op.spec.arguments(case, dtype, META, 0) for case in op.tables.sizes[::6]]

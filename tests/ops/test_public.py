@@ -88,7 +88,7 @@ def test_double_backward(op):
 
 @pytest.mark.parametrize("op", DIFFERENTIABLE)
 def test_an_eager_call_with_a_gradient(op):
-    """In eager mode autograd records the plan, not the library operator; the gradients are the same, also at a second call."""
+    """In eager mode autograd records the plan instead of the library operator; gradients are equal, call after call."""
     args = requiring_grad(example(op, torch.float64))
     product = operator(op)(*args)
     if not hasattr(warpwise.ops, op.name) or not isinstance(product, torch.Tensor):
@@ -106,7 +106,7 @@ def test_an_eager_call_with_a_gradient(op):
 
 
 def test_the_backward_of_what_a_rung_takes_is_the_operations():
-    """Where PyTorch computes the forward and would compute the backward, its own autograd records; else the operation's."""
+    """A call is recorded by PyTorch if PyTorch computes forward and backward, else by the operation."""
     a, b = torch.ones(2, 3, requires_grad=True), torch.ones(3, 4)
     for _ in range(2):
         assert type(warpwise.ops.matmul(a, b, rung="k04").grad_fn).__name__ == "matmulBackward"
@@ -293,6 +293,7 @@ def test_autocast_keeps_element_wise_dtypes():
 
 
 def test_importing_the_operations_loads_no_compiler():
-    code = "import sys, warpwise.ops; print([m for m in ('triton', 'cuda.core', 'torch._dynamo', 'torch._inductor') if m in sys.modules])"
+    compilers = ("triton", "cuda.core", "torch._dynamo", "torch._inductor")
+    code = f"import sys, warpwise.ops; print([m for m in {compilers} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

@@ -15,7 +15,7 @@ from warpwise import lab
 def test_rung_is_right_on_the_cpu(op, rung, half):
     """One seed: the emulator checks every access, and the cases hold every kind of shape and layout.
 
-    Where a rung takes bfloat16, its kernels for float16 differ only by a conversion and are verified by `make test-full`.
+    If a rung takes bfloat16, its float16 kernels differ only by a conversion and are verified by `make test-full`.
     """
     taken = [dtype for dtype in op.spec.dtypes if rung.dtypes is None or dtype in rung.dtypes]
     apart = torch.bfloat16 in taken

@@ -1,4 +1,4 @@
-"""Softmax beyond its cases: infinities and NaN in every rung, every dimension, limits, and derivatives of derivatives."""
+"""Softmax beyond its cases: infinities and NaN in every rung, every dimension, limits, and second derivatives."""
 
 from __future__ import annotations
 

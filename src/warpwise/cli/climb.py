@@ -70,11 +70,11 @@ def climb(
 ) -> int:
     """Verify every rung of OP against float64 and, on a GPU, time the correct ones, PyTorch and the vendor's library.
 
-    On a CPU the rungs run emulated with all checks, also at the sizes and attributes that are named, and the table shows
-    the last times recorded on a GPU. If OP has a gradient, it is compared with autograd of the float64 reference. OP may
-    be 'all', or a Python file that defines an operation, as `warpwise new` writes it. Verdicts and times are stored as
-    soon as they are known. Exits with 1 if a rung or the gradient is wrong, or if a rung named by --rung could not be
-    tested.
+    On a CPU the rungs run in the emulator with all checks, at the cases of OP and at the sizes and attributes given,
+    and the table shows the last times recorded on a GPU. If OP has a gradient, it is compared with autograd of the
+    float64 reference. OP may be 'all', or a Python file that defines an operation, as `warpwise new` writes it. Each
+    verdict and time is stored at once. Exits with 1 if a rung or the gradient is wrong, or if a rung given by --rung
+    could not be tested.
 
     \b
     warpwise climb softmax

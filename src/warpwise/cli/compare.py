@@ -204,7 +204,7 @@ def _summary(console: Console, compared: Comparison) -> None:
     if compared.drift:
         opponents = len(compared.changes) - len(compared.rungs)
         console.print(
-            f"[yellow]{len(compared.drift)} of {opponents} times of opponents changed too, whose code is the same: "
+            f"[yellow]{len(compared.drift)} of {opponents} times of opponents changed too: "
             "the machine, its clocks or its libraries are different[/]",
             soft_wrap=True,
         )

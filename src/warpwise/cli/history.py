@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 from rich.console import Console
@@ -20,7 +20,7 @@ from warpwise.cli.console import wide_console
 from warpwise.cli.kept import StoreFailure, known, near, open_store
 from warpwise.lab.store import HistoryEntry, OtherFile, Store, StoreError, UnreadableResults, read_results
 from warpwise.lab.store.comparison import direction_of, ratio_of
-from warpwise.lab.store.records import Measurement
+from warpwise.lab.store.records import Kind, Measurement
 from warpwise.lab.store.selection import moment
 from warpwise.lab.timing.stats import Interval
 from warpwise.lab.timing.timing import duration, rate_text
@@ -33,9 +33,9 @@ BARS = "▁▂▃▄▅▆▇█"
 TRENDS = 12  # maximum number of series drawn below the list
 COLUMNS = (
     Column("run"), Column("when (UTC)", spare=4), Column("op"), Column("rung"), Column("size", spare=2),
-    Column("dtype", spare=3),
-    Column("device", spare=6), Column("commit", spare=7), Column("verdict"), Column("time", right=True),
-    Column("±", right=True, spare=5), Column("rate", right=True, spare=8), Column("change", right=True, spare=1),
+    Column("dtype", spare=3), Column("device", spare=6), Column("commit", spare=7), Column("verdict"),
+    Column("time", right=True), Column("±", right=True, spare=5), Column("rate", right=True, spare=8),
+    Column("change", right=True, spare=1),
 )  # fmt: skip
 
 
@@ -183,7 +183,7 @@ def _listed(
     dtype = known("dtype", dtype, store.names("dtype", op), "--dtype") if dtype else None
     case = known("size", case, store.names("case", op), "--case") if case else None
     devices: Sequence[str | None] = devices_like(store, where) if where else [None]
-    kind: Literal["rung"] | None = None if opponents or name else "rung"
+    kind: tuple[Kind, ...] | None = None if opponents or name else ("rung", "gradient")
     start = _since(since) if since else None
     return [
         kept

@@ -94,7 +94,7 @@ class LadderTable:
         return table
 
     def _recorded_point(self, recorded: Recorded | None) -> tuple[str, torch.dtype] | None:
-        """The recorded case and dtype to show: those asked for, else the first that was recorded."""
+        """The recorded case and dtype to show: those that ``finish`` was given, else the first recorded ones."""
         if recorded is None:
             return None
         points = [(case.name, dtype) for case, dtype in recorded.points()]

@@ -14,9 +14,10 @@ from warpwise.lab import template
 @click.argument("name")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="A file, or a folder for it.  [default: NAME.py]")
 def new(name: str, output: Path | None) -> int:
-    """Write a Python file with an operation called NAME: a specification, a gradient and three rungs, which are verified.
+    """Write a Python file with an operation called NAME and verify it.
 
-    Commands that take the name of an operation take the file too. An existing file is not overwritten.
+    The file holds a specification, a gradient and three rungs. Commands that take the name of an operation take the
+    file too. An existing file is not overwritten.
 
     \b
     warpwise new softplus

@@ -65,7 +65,8 @@ def _print_ladder(console: Console, op: Op) -> None:
         idea = f"{rung.idea}{' (by name alone)' if rung.by_name else ''}"
         table.add_row(rung.name, escape(idea), LANGUAGES[rung.language], dtypes, places)
     console.print(table)
-    console.print(f"sizes       {', '.join(escape(str(case)) for case in op.spec.sizes)}", soft_wrap=True)
+    for place, case in enumerate(op.spec.sizes):
+        console.print(f"{'' if place else 'sizes':12}{escape(str(case))}", soft_wrap=True)
     for name, values in attributes_of(op).items():
         shown = f"{name}: {', '.join(map(repr, values)) or _default(op, name)}"
         console.print(f"attribute   {escape(shown)}", soft_wrap=True)

@@ -19,17 +19,8 @@ from warpwise.cli.cases import attr_option
 from warpwise.cli.console import wide_console
 from warpwise.cli.profile_targets import Target, resolve_target
 from warpwise.cli.targets import known_ops
-from warpwise.lab.profile import (
-    NaiveClock,
-    Profile,
-    ProfileError,
-    Schedule,
-    naive_clock,
-    profile_script,
-)
-from warpwise.lab.profile import (
-    profile as record,
-)
+from warpwise.lab.profile import NaiveClock, ProfileError, ProfileResult, Schedule, naive_clock, profile_script
+from warpwise.lab.profile import profile as record
 from warpwise.lab.profile.result import COLUMNS
 from warpwise.lab.profile.tools import TOOLS, captured, run_under
 from warpwise.lab.timing.environment import resolve
@@ -175,7 +166,9 @@ def _script(
     return 1 if result.failure and not result.interrupted else status
 
 
-def _shown(console: Console, result: Profile, sort: str | None, rows: int, as_json: bool, notes: Sequence[str]) -> int:
+def _shown(
+    console: Console, result: ProfileResult, sort: str | None, rows: int, as_json: bool, notes: Sequence[str]
+) -> int:
     """Print the result. Returns 130 if Ctrl-C ended the run, else 0."""
     if as_json:
         click.echo(json.dumps(result.to_json() | {"notes": [*notes, *result.notes]}, indent=1))
@@ -192,7 +185,7 @@ def _shown(console: Console, result: Profile, sort: str | None, rows: int, as_js
     return 130 if result.interrupted else 0
 
 
-def profile_table(result: Profile, sort: str = "", rows: int = 20) -> Table:
+def profile_table(result: ProfileResult, sort: str = "", rows: int = 20) -> Table:
     """The first ``rows`` rows as a table; named ranges are coloured."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for column in result.columns:

@@ -62,7 +62,7 @@ ALL = "all"
     "--explain/--no-explain",
     default=True,
     show_default=True,
-    help="Explain each rung: takes seconds for a rung, once.",
+    help="Explain each rung, which takes seconds per rung; explanations are cached.",
 )
 def report(
     names: Sequence[str],

@@ -76,7 +76,7 @@ def _loop(console: Console, watched: Watch, once: bool) -> None:
 
 
 def find(path: Path, names: Sequence[str]) -> Pairs:
-    """The rungs whose source is ``path``, or those of the operations it defines; only those in ``names`` if given.
+    """The rungs with the source ``path``, or those of the operations it defines; only those in ``names`` if given.
 
     Raises ``click.BadParameter`` if there are none, or the file does not load.
     """

@@ -39,8 +39,8 @@ from warpwise.cuda.launch.views import out, strided
 __all__ = [
     "Access", "ArgumentError", "BarrierDivergence", "CompileError", "DataRace", "Deadlock", "Finding", "Kernel",
     "KernelAssertion", "KernelError", "KernelTimeout", "LaunchError", "Launcher", "MisalignedAccess", "Module",
-    "OutOfBounds", "ReadOnlyWrite", "TensorMap", "UndefinedBehaviour", "UninitializedRead", "UnsupportedFeature", "UnwrittenOutput",
-    "ctype", "load", "load_inline", "out", "strided", "tensor_map",
+    "OutOfBounds", "ReadOnlyWrite", "TensorMap", "UndefinedBehaviour", "UninitializedRead", "UnsupportedFeature",
+    "UnwrittenOutput", "ctype", "load", "load_inline", "out", "strided", "tensor_map",
 ]  # fmt: skip
 
 

@@ -22,8 +22,8 @@ class Profile:
     """The limits of one compute capability. Sizes are in bytes; ``sm`` is a streaming multiprocessor.
 
     ``flops_per_clock`` is dense FLOPs per clock and SM by dtype: "fp32" on CUDA cores; "tf32", "fp16", "bf16", "fp8"
-    and "int8" on tensor cores; "fp64" on the faster of the two (tensor cores on sm_80 and sm_90). A missing dtype is not
-    supported, or its rate differs between GPUs of this compute capability.
+    and "int8" on tensor cores; "fp64" on the faster of the two (tensor cores on sm_80 and sm_90). A dtype is missing if
+    it is not supported, or if its rate differs between GPUs of this compute capability.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Which GPU a choice is made for: its name and SM count, also where that GPU is not there."""
+"""The GPU that a rung is chosen for: its name and SM count. It need not be present."""
 
 from __future__ import annotations
 

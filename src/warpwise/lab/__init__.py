@@ -1,4 +1,4 @@
-"""The lab: is a kernel right, and how fast is it? For any ``Op``, also a user's own."""
+"""Verify, time, tune, explain and profile the rungs of any ``Op``, also of a user's own."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from warpwise.lab.errors import (
 )
 from warpwise.lab.explain import Explanation, Explanations, explain, explain_launch, explain_rung
 from warpwise.lab.ladder import Entry, Ladder, Point, Recorded, Row, recorded
-from warpwise.lab.profile import NaiveClock, Profile, ProfileError, Schedule, naive_clock, profile
+from warpwise.lab.profile import NaiveClock, ProfileError, ProfileResult, Schedule, naive_clock, profile
 from warpwise.lab.report import notebook  # noqa: F401 - registers the rendering of Ladder and Timing
-from warpwise.lab.timing import Ceilings, Interval, Timing, ratio, time
+from warpwise.lab.timing import Interval, Roofline, Timing, ratio, time
 from warpwise.lab.tune import Tuned, TuneError, tune
 from warpwise.lab.verify import verify
 from warpwise.lab.verify.gradient import verify_gradient
@@ -24,9 +24,9 @@ from warpwise.lab.verify.problem import Problem
 from warpwise.lab.verify.verdict import CaseResult, Failure, Step, Verdict
 
 __all__ = [
-    "CaseResult", "Ceilings", "Entry", "Explanation", "Explanations", "Failure", "ImpossibleTime", "IncompleteCases", "Interval",
-    "Ladder", "MeasurementError", "NaiveClock", "Point", "Problem", "ProblemError", "Profile", "ProfileError", "Recorded", "Row",
-    "Schedule", "Step", "Timing", "TuneError", "Tuned", "VacuousProblem", "Verdict", "WrongAfterTiming", "climb", "explain", "explain_launch",
-    "explain_rung", "naive_clock", "profile", "ratio", "recorded", "store", "time", "tune", "verify",
-    "verify_gradient",
+    "CaseResult", "Entry", "Explanation", "Explanations", "Failure", "ImpossibleTime", "IncompleteCases", "Interval",
+    "Ladder", "MeasurementError", "NaiveClock", "Point", "Problem", "ProblemError", "ProfileError", "ProfileResult",
+    "Recorded", "Roofline", "Row", "Schedule", "Step", "Timing", "TuneError", "Tuned", "VacuousProblem", "Verdict",
+    "WrongAfterTiming", "climb", "explain", "explain_launch", "explain_rung", "naive_clock", "profile", "ratio",
+    "recorded", "store", "time", "tune", "verify", "verify_gradient",
 ]  # fmt: skip

@@ -16,7 +16,7 @@ from warpwise.lab.time_point import opponents, time_point
 from warpwise.lab.timing.ceilings import ceilings_for
 from warpwise.lab.timing.compare import Rules, timer_for
 from warpwise.lab.timing.environment import current, environment, place, resolve
-from warpwise.lab.timing.roofline import Ceilings
+from warpwise.lab.timing.roofline import Roofline
 from warpwise.lab.timing.samples import Timer
 from warpwise.lab.verify import verify
 from warpwise.lab.verify.gradient import verify_gradient
@@ -38,7 +38,7 @@ def climb(
     budget_s: float = 10.0,
     precision: float = 0.005,
     timer: Timer | None = None,
-    ceilings: Callable[[torch.device, torch.dtype | str], Ceilings | None] = ceilings_for,
+    ceilings: Callable[[torch.device, torch.dtype | str], Roofline | None] = ceilings_for,
     compiled: bool = True,
 ) -> Ladder:
     """Verify the rungs and, on a GPU, time the right ones at ``sizes``, interleaved with PyTorch and other opponents.
@@ -124,11 +124,13 @@ def _gradient(op: Op, device: torch.device, report: Progress) -> Verdict | None:
         return None
     report(Step("gradient", "", op.name, 0, 1))
     with current(device):
-        return verify_gradient(op, device=device)
+        verdict = verify_gradient(op, device=device)
+    report(Step("gradient", "", op.name, 1, 1, verdict))
+    return verdict
 
 
 def _native(rung: Rung, device: torch.device) -> bool:
-    """Whether ``rung`` runs natively on ``device``. The time of an emulated kernel says nothing about the kernel."""
+    """True if ``rung`` runs natively on ``device``: the time of an emulated kernel is not reported."""
     return device.type == "cuda" or rung.language in ("c", "python")
 
 

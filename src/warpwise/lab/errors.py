@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 class ProblemError(ValueError):
-    """The specification cannot be used to verify a kernel. The message says what to change."""
+    """The specification cannot be used to verify a kernel; the message gives the remedy."""
 
 
 class IncompleteCases(ProblemError):
-    """The cases lack a kind (ragged, empty, one element, huge, strided, unaligned) and there is no reason in ``exempt``."""
+    """A kind of case (ragged, empty, one element, huge, strided, unaligned) is missing and not exempted."""
 
 
 class VacuousProblem(ProblemError):
@@ -16,7 +16,7 @@ class VacuousProblem(ProblemError):
 
 
 class MeasurementError(RuntimeError):
-    """A time that must not be reported. The message says why."""
+    """A time that must not be reported; the message gives the reason."""
 
 
 class ImpossibleTime(MeasurementError):

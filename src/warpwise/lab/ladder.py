@@ -127,10 +127,9 @@ class Ladder:
         """The text of the results file; ``schema`` is its version."""
         data = {
             "schema": SCHEMA, "op": self.op, "summary": self.summary, "place": self.place,
-            "environment": self.environment,
-            "seconds": round(self.seconds, 3), "rungs": [row.to_json() for row in self.rows],
-            "points": [point.to_json() for point in self.points], "notes": list(self.notes),
-            "gradient": self.gradient.to_json() if self.gradient else None,
+            "environment": self.environment, "seconds": round(self.seconds, 3),
+            "rungs": [row.to_json() for row in self.rows], "points": [point.to_json() for point in self.points],
+            "notes": list(self.notes), "gradient": self.gradient.to_json() if self.gradient else None,
         }  # fmt: skip
         return json.dumps(_plain(data), indent=1, allow_nan=False) + "\n"
 
@@ -224,7 +223,7 @@ def recorded(op: str, folders: list[Path] | None = None) -> Recorded | None:
             try:
                 data = json.loads(path.read_text())
             except json.JSONDecodeError as error:
-                raise ValueError(f"{path}: expected a results file, got what is not JSON: {error}") from error
+                raise ValueError(f"{path}: expected a results file, got invalid JSON: {error}") from error
             if isinstance(data, dict) and data.get("schema") == SCHEMA and data.get("points"):
                 found.setdefault(path.resolve(), Recorded(path, data))
     return max(found.values(), key=lambda record: record.date, default=None)

@@ -12,7 +12,7 @@ import torch
 from warpwise.arguments.values import as_tuple, single
 from warpwise.lab.ladder import Entry, Point
 from warpwise.lab.timing.compare import WRONG, Rules, measure
-from warpwise.lab.timing.roofline import Ceilings
+from warpwise.lab.timing.roofline import Roofline
 from warpwise.lab.timing.rotation import rotated
 from warpwise.lab.timing.samples import Timer
 from warpwise.lab.timing.timing import Timing, ratio
@@ -178,7 +178,7 @@ def time_point(
     seeds: Sequence[int],
     timer: Timer,
     rules: Rules,
-    ceilings: Callable[[torch.dtype | str], Ceilings | None],
+    ceilings: Callable[[torch.dtype | str], Roofline | None],
     rivals: dict[str, Callable[..., Any]],
     watch: Callable[[int, float], None] | None = None,
 ) -> tuple[Point, TimedPoint]:

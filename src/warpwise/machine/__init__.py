@@ -72,10 +72,10 @@ def run(
 ) -> Counts:
     """Execute a launch of ``program`` on copies of its arguments and return the counters of each instruction.
 
-    ``arguments`` are the kernel's parameters in order, as ``warpwise.cuda.launch.arguments`` makes them: scalars with ``data``
-    (bytes as declared), or buffers with ``name``, ``address``, ``nbytes``, ``element_bytes``, ``storage``, ``const``.
-    ``shared_bytes`` is the dynamic shared memory per block. ``constants`` maps symbols of ``__constant__`` and
-    ``__device__`` variables to their contents; unknown symbols are ignored. ``blocks`` is the approximate number of
+    ``arguments`` are the kernel's parameters in order, as ``warpwise.cuda.launch.arguments`` makes them: scalars with
+    ``data`` (bytes as declared), or buffers with ``name``, ``address``, ``nbytes``, ``element_bytes``, ``storage``,
+    ``const``. ``shared_bytes`` is the dynamic shared memory per block. ``constants`` maps symbols of ``__constant__``
+    and ``__device__`` variables to their contents; unknown symbols are ignored. ``blocks`` is the approximate number of
     blocks to run, sampled from the grid's interior, edges and corners; the counters are scaled up to the whole grid.
     Cooperative kernels always run all blocks. ``timeout`` is in seconds (0: none). ``profile`` is the device whose L1
     cache is modelled (default: the profile of the program's architecture).

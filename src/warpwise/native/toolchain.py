@@ -22,7 +22,7 @@ _FEATURES = {
 
 
 class NoCompiler(FileNotFoundError):
-    """There is no C++17 compiler; the message says what to install."""
+    """There is no C++17 compiler; the message names the packages to install."""
 
 
 def compiler() -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Modules on ``warpwise.ops``, drop-in for those of ``torch.nn``: parameters, their names and their first values are the same."""
+"""Drop-in modules for those of ``torch.nn``, built on ``warpwise.ops``: same parameters, names and initialization."""
 
 from warpwise.nn.linear import Linear
 

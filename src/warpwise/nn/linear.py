@@ -9,13 +9,13 @@ from warpwise.ops.linear.spec import check_activation
 
 
 class Linear(torch.nn.Linear):
-    """``torch.nn.Linear`` whose product, bias and ``activation`` are one kernel: activation(x W^T + b).
+    """``torch.nn.Linear`` with an optional ``activation``, computed by one kernel: activation(x W^T + b).
 
     x (..., in_features) gives (..., out_features); ``weight`` is (out_features, in_features) and ``bias``
     (out_features,), or None. ``activation`` is None, "relu", "gelu" (by the error function) or "gelu_tanh". Parameters,
-    their names, first values and state_dict are those of torch.nn.Linear, of which this is a kind, so that one loads the
-    other's. Under autocast it computes in the low precision. Raises ``ValueError`` for another activation, and what
-    ``ops.linear`` raises for an input that does not fit.
+    their names and their initialization are those of torch.nn.Linear, and a state_dict of either loads into the other.
+    Under autocast it computes in the autocast dtype. Raises ``ValueError`` for another activation, and the errors of
+    ``ops.linear`` for a wrong input.
     """
 
     def __init__(

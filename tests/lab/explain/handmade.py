@@ -87,8 +87,9 @@ def made(
     spills = more.pop("spill_stores", 0)
     program = Program("kernel", (9, 0), tuple(instructions), registers, 0, 0, 0x210, (), {}, spill_stores=spills)
     known: dict[str, Any] = {
-        "shared_bytes": 0, "blocks_run": blocks, "warps": blocks * threads // 32, "warp_cycles": cycles, "mean_warp_cycles": cycles,
-        "sectors_read": 0, "sectors_written": 0, "l2_misses": 0, "barriers": 0, "seconds": 0.0,
+        "shared_bytes": 0, "blocks_run": blocks, "warps": blocks * threads // 32, "warp_cycles": cycles,
+        "mean_warp_cycles": cycles, "sectors_read": 0, "sectors_written": 0, "l2_misses": 0, "barriers": 0,
+        "seconds": 0.0,
     }  # fmt: skip
     return Counts(
         program=program,

@@ -206,8 +206,12 @@ def toy() -> Op:
     """An operation whose one rung launches two kernels, the second on what the first wrote."""
     module = cuda.load(
         """
-        __global__ void twice(const float* x, float* y, int n) { int i = blockIdx.x * 64 + threadIdx.x; if (i < n) y[i] = 2 * x[i]; }
-        __global__ void once_more(float* y, int n) { int i = blockIdx.x * 64 + threadIdx.x; if (i < n) y[i] += 1; }
+        __global__ void twice(const float* x, float* y, int n) {
+          int i = blockIdx.x * 64 + threadIdx.x; if (i < n) y[i] = 2 * x[i];
+        }
+        __global__ void once_more(float* y, int n) {
+          int i = blockIdx.x * 64 + threadIdx.x; if (i < n) y[i] += 1;
+        }
         """
     )
 

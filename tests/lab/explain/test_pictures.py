@@ -275,7 +275,8 @@ def test_without_counters_there_are_resources_and_occupancy() -> None:
         (fmt.seconds(9.9999e-4), "1 ms"), (fmt.size(49152), "48 KiB"), (fmt.percent(0.004), "< 1 %"),
         (fmt.times(8.01), "8×"), (fmt.times(1.5), "1.5×"), (fmt.dimensions((8, 1, 1)), "8"),
         (fmt.dimensions((8, 1, 2)), "8 × 1 × 2"), (fmt.bar(0.5, 4), "██  "), (fmt.bar(2, 2), "██"),
-        (fmt.listed(["a", "b", "c"]), "a, b and c"), (fmt.listed([]), ""), (source_lines.ranges([3, 7, 8, 9]), "3, 7-9"),
+        (fmt.listed(["a", "b", "c"]), "a, b and c"), (fmt.listed([]), ""),
+        (source_lines.ranges([3, 7, 8, 9]), "3, 7-9"),
     ],
 )  # fmt: skip
 def test_figures(got: str, wanted: str) -> None:

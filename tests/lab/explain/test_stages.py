@@ -12,8 +12,8 @@ from warpwise.lab.explain.model.metrics import CounterTable
 @pytest.mark.parametrize(
     "step, width, passes",
     [
-        (4, 4, 1), (0, 4, 1), (1, 1, 1), (8, 8, 2), (16, 16, 4), (128, 4, 32), (4096, 4, 32), (132, 4, 1), (16380, 4, 1), (64, 4, 16),
-        (8, 4, 2), (256, 8, 32), (256, 16, 32),
+        (4, 4, 1), (0, 4, 1), (1, 1, 1), (8, 8, 2), (16, 16, 4), (128, 4, 32), (4096, 4, 32), (132, 4, 1),
+        (16380, 4, 1), (64, 4, 16), (8, 4, 2), (256, 8, 32), (256, 16, 32),
     ],
 )  # fmt: skip
 def test_lines_have_the_banks_of_shared_memory(step: int, width: int, passes: int) -> None:

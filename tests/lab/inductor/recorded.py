@@ -61,8 +61,10 @@ triton_per_fused__softmax_0 = async_compile.triton('triton_per_fused__softmax_0'
     size_hints={{'x': 16, 'r0_': 512}},
     reduction_hint=ReductionHint.INNER,
     filename=__file__,
-    triton_meta={{'signature': {{'in_ptr0': '*fp32', 'out_ptr2': '*fp32', 'xnumel': 'i32', 'r0_numel': 'i32'}}, 'device': {DEVICE}, 'constants': {{}}, 'configs': [{{(0,): [['tt.divisibility', 16]]}}]}},
-    inductor_meta={{'grid_type': 'Grid1D', 'autotune_hints': set(), 'kernel_name': 'triton_per_fused__softmax_0', 'mutated_arg_names': [], 'no_x_dim': True, 'num_load': 1, 'num_reduction': 2}}
+    triton_meta={{'signature': {{'in_ptr0': '*fp32', 'out_ptr2': '*fp32', 'xnumel': 'i32', 'r0_numel': 'i32'}}, \
+'device': {DEVICE}, 'constants': {{}}, 'configs': [{{(0,): [['tt.divisibility', 16]]}}]}},
+    inductor_meta={{'grid_type': 'Grid1D', 'autotune_hints': set(), 'kernel_name': 'triton_per_fused__softmax_0', \
+'mutated_arg_names': [], 'no_x_dim': True, 'num_load': 1, 'num_reduction': 2}}
 )
 @triton.jit
 def triton_per_fused__softmax_0(in_ptr0, out_ptr2, xnumel, r0_numel):
@@ -132,8 +134,10 @@ triton_poi_fused_add_relu_0 = async_compile.triton('triton_poi_fused_add_relu_0'
 @triton_heuristics.pointwise(
     size_hints={{'x': 2048}},
     filename=__file__,
-    triton_meta={{'signature': {{'in_out_ptr0': '*fp32', 'in_ptr0': '*fp32', 'xnumel': 'i32', 'XBLOCK': 'constexpr'}}, 'device': {DEVICE}, 'constants': {{}}}},
-    inductor_meta={{'grid_type': 'Grid1D', 'autotune_hints': set(), 'kernel_name': 'triton_poi_fused_add_relu_0', 'mutated_arg_names': ['in_out_ptr0']}},
+    triton_meta={{'signature': {{'in_out_ptr0': '*fp32', 'in_ptr0': '*fp32', 'xnumel': 'i32', 'XBLOCK': 'constexpr'}}, \
+'device': {DEVICE}, 'constants': {{}}}},
+    inductor_meta={{'grid_type': 'Grid1D', 'autotune_hints': set(), 'kernel_name': 'triton_poi_fused_add_relu_0', \
+'mutated_arg_names': ['in_out_ptr0']}},
     min_elem_per_thread=0
 )
 @triton.jit
@@ -162,7 +166,8 @@ triton_red_fused_sum_1 = async_compile.triton('triton_red_fused_sum_1', '''"""
     size_hints={{'x': 32, 'r0_': 64}},
     reduction_hint=ReductionHint.INNER,
     filename=__file__,
-    triton_meta={{'signature': {{'in_ptr0': '*fp32', 'out_ptr0': '*fp32', 'xnumel': 'i32', 'r0_numel': 'i32', 'XBLOCK': 'constexpr', 'R0_BLOCK': 'constexpr'}}, 'device': {DEVICE}}},
+    triton_meta={{'signature': {{'in_ptr0': '*fp32', 'out_ptr0': '*fp32', 'xnumel': 'i32', 'r0_numel': 'i32', \
+'XBLOCK': 'constexpr', 'R0_BLOCK': 'constexpr'}}, 'device': {DEVICE}}},
     inductor_meta={{'grid_type': 'Grid1D', 'kernel_name': 'triton_red_fused_sum_1', 'no_x_dim': False}}
 )
 @triton.jit

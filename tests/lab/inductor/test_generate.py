@@ -61,10 +61,12 @@ def test_cpp_code_for_the_cpu():
 
 
 WRONG = [
-    ("torch.sofmax(x, -1)", "AttributeError: .*; did you mean softmax"), ("x + y", "NameError: .*'y'.*; there are torch, x"),
-    ("x +", "expected one Python expression"), ("xs + 1", "'xs' is not defined; did you mean x"), ("open('f')", "NameError: .*'open'"),
+    ("torch.sofmax(x, -1)", "AttributeError: .*; did you mean softmax"),
+    ("x + y", "NameError: .*'y'.*; there are torch, x"), ("x +", "expected one Python expression"),
+    ("xs + 1", "'xs' is not defined; did you mean x"), ("open('f')", "NameError: .*'open'"),
     ("torch.nn.functional.rellu(x)", "did you mean relu"), ("x.sofmax(-1)", "did you mean softmax"),
-    ("3 + 4", "expected a tensor or a tuple of tensors, got int"), ("x @ x", "RuntimeError: "), ("x.shape", "expected a tensor or a tuple"),
+    ("3 + 4", "expected a tensor or a tuple of tensors, got int"), ("x @ x", "RuntimeError: "),
+    ("x.shape", "expected a tensor or a tuple"),
 ]  # fmt: skip
 
 

@@ -66,7 +66,10 @@ def test_library_calls_and_kernels_keep_their_order_and_tuned_configurations(pro
         "torch.mm(arg0_1.as_strided((30, 20), (1, 30)), arg1_1, out=buf0)",
         "buf1 = buf0",
         "triton_poi_fused_add_relu_0[triton.cdiv(1200, 1024),](buf1, arg2_1, 1200, XBLOCK=1024, num_warps=4)",
-        "triton_red_fused_sum_1[triton.cdiv(30, 4),](buf1, buf2, 30, 40, XBLOCK=4, R0_BLOCK=16, num_warps=2, num_stages=1)",
+        (
+            "triton_red_fused_sum_1[triton.cdiv(30, 4),](buf1, buf2, 30, 40, XBLOCK=4, R0_BLOCK=16, num_warps=2, "
+            "num_stages=1)"
+        ),
         "return buf1, buf2",
     ]
     places = [run.index(call) for call in calls]
@@ -147,7 +150,7 @@ UNSUPPORTED = [
     (lambda code: code.replace("return (buf2, )", ""), "returns nothing"),
     (lambda code: HEAD, "no function named call"),
     (lambda code: code + "def partition_0(args):\n    return args\n", "for CUDA graphs"),
-    (lambda code: code.replace("async_compile.triton(", "async_compile.cutedsl("), "makes no Triton kernel"),
+    (lambda code: code.replace("async_compile.triton(", "async_compile.cutedsl("), "does not create a Triton kernel"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""``lab.profile``: the schedule is kept, traces hold the named ranges and are whole, and what cannot work is said before the run."""
+"""``lab.profile``: the schedule, complete traces with the named ranges, and wrong arguments refused before the run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.lab import toys
 
 from warpwise import ranges
-from warpwise.lab.profile import Profile, ProfileError, Schedule, profile
+from warpwise.lab.profile import ProfileError, ProfileResult, Schedule, profile
 from warpwise.lab.profile.result import ProfileRow, byte_text, rows_of
 
 
@@ -198,7 +198,7 @@ def test_the_device_side_of_a_range_is_not_counted_twice():
     assert rows["softmax:k01"].self_cuda == 0
     assert rows["softmax:k01"].cuda == pytest.approx(60e-6)
     assert rows["softmax_rows"].self_cuda == pytest.approx(60e-6)
-    result = Profile("x", "gpu", None, 1, table, 0.0)
+    result = ProfileResult("x", "gpu", None, 1, table, 0.0)
     assert result.on_gpu
     assert result.sorted()[0].name == "softmax_rows"
 
@@ -212,7 +212,7 @@ def test_a_kernel_without_an_operator_counts_for_its_range():
 
 def test_rows_sort_by_any_column_and_show_themselves():
     rows = (ProfileRow("<a>", 1, 1e-6, 5e-6, 0, 0, 0, 0), ProfileRow("b", 9, 2e-6, 3e-6, 0, 0, 2048, 0))
-    result = Profile("f", "cpu: x", Schedule(), 2, rows, 0.1, notes=("a & b",))
+    result = ProfileResult("f", "cpu: x", Schedule(), 2, rows, 0.1, notes=("a & b",))
     assert [row.name for row in result.sorted()] == ["b", "<a>"]
     assert [row.name for row in result.sorted("cpu")] == ["<a>", "b"]
     assert [row.name for row in result.sorted("name")] == ["<a>", "b"]

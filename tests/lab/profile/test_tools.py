@@ -1,4 +1,4 @@
-"""Nsight Systems and Nsight Compute: the command that is built, the child that runs, and what is said where they are not."""
+"""Nsight Systems and Nsight Compute: the command line, the child process, and the message if they are not installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from warpwise.lab.profile.tools import TOOLS, captured, command_line, run_under
 
 STAND_IN = """#!{python}
 import os, sys
-report = next((a.partition("=")[2] for a in sys.argv if a.startswith("--output=")), None) or sys.argv[sys.argv.index("--export") + 1]
+named = next((a.partition("=")[2] for a in sys.argv if a.startswith("--output=")), None)
+report = named or sys.argv[sys.argv.index("--export") + 1]
 open(report, "w").write(os.environ["WARPWISE_NVTX"] + " " + sys.argv[-1])
 {ending}
 """

@@ -1,7 +1,7 @@
 """A headless Chromium driven over its DevTools protocol, through a pipe: no driver, no package, no port.
 
-https://chromedevtools.github.io/devtools-protocol/ ; messages are JSON, each ended by a zero byte, read by Chromium from
-file descriptor 3 and written to 4.
+https://chromedevtools.github.io/devtools-protocol/ ; messages are JSON, each ended by a zero byte, read by Chromium
+from file descriptor 3 and written to 4.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def find_chromium() -> str | None:
 
 
 class Page:
-    """One page of a headless Chromium. ``problems`` collects uncaught exceptions, console errors and what asked for the network."""
+    """One page of a headless Chromium. ``problems`` are uncaught exceptions, console errors and network requests."""
 
     def __init__(self, profile: Path, executable: str) -> None:
         to_child, own_out = os.pipe()
@@ -82,7 +82,7 @@ class Page:
     ) -> None:
         self._out.close()
         self._in.close()
-        end = time.monotonic() + 10  # closing the pipe is what tells it to go
+        end = time.monotonic() + 10  # Chromium exits when the pipe is closed
         while os.waitpid(self._pid, os.WNOHANG) == (0, 0):
             if time.monotonic() > end:
                 os.killpg(self._pid, signal.SIGKILL)
@@ -134,7 +134,7 @@ class Page:
     def open(
         self, path: Path, fragment: str = "", width: int = 1280, height: int = 900, dark: bool = False, media: str = ""
     ) -> None:
-        """Show a file, as wide as told, light or dark, on the screen or (``media="print"``) on paper."""
+        """Show a file at this width, light or dark, on the screen or (``media="print"``) on paper."""
         self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
         )

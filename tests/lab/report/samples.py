@@ -1,4 +1,4 @@
-"""An operation for the report's tests, with a source a rung and times that somebody might have measured."""
+"""An operation for the report's tests, with a source file per rung and invented times."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def run(minutes: float = 0, device: str = GPU, **more: Any) -> Run:
 
 def timed(name: str, seconds: float, case: str = "large", dtype: str = "float32", **more: Any) -> Measurement:
     told: dict[str, Any] = {
-        "kind": "rung" if name[:1] == "k" else "opponent", "language": "cuda", "sizes": {"n": 8192}, "samples": 20, "mode": "events",
-        "bytes": BYTES, "flops": FLOPS, "floor": FLOOR, "bound": "memory", **more,
+        "kind": "rung" if name[:1] == "k" else "opponent", "language": "cuda", "sizes": {"n": 8192}, "samples": 20,
+        "mode": "events", "bytes": BYTES, "flops": FLOPS, "floor": FLOOR, "bound": "memory", **more,
     }  # fmt: skip
     return Measurement(
         name,

@@ -1,4 +1,4 @@
-"""The pages in a headless Chromium: nothing in the console, every plot drawn, on a desk and on a phone, light, dark and printed."""
+"""The pages in a headless Chromium: an empty console, and every plot drawn, wide, narrow, light, dark and printed."""
 
 from __future__ import annotations
 
@@ -135,7 +135,10 @@ def test_another_size_changes_everything_that_belongs_to_it(browser: Page, pages
     )
     assert (browser.ask(big), browser.ask(brief)) == ("40 µs", "40 µs · 40 % · ×4.00")
     assert browser.ask(DRAWN) == [5, 5, 10, 10]
-    shown = "[...document.querySelectorAll('[data-dtype]')].filter(part => part.offsetParent).map(part => part.dataset.dtype).join()"
+    shown = (
+        "[...document.querySelectorAll('[data-dtype]')].filter(part => part.offsetParent)"
+        ".map(part => part.dataset.dtype).join()"
+    )
     assert browser.ask(shown) == "float32"
 
 

@@ -167,7 +167,8 @@ def test_results_are_found_in_a_folder_and_in_folders_in_it(tmp_path: Path) -> N
 def test_a_readme_tells_ideas_predictions_and_points() -> None:
     told = parse(
         "# op\n\nAbout it.\n\n**Floor.** 2 · N bytes,\nin a line.\n\n<!-- measured: large float16 / small uint8 -->\n"
-        "| rung | what changes | prediction | measured |\n|---|---|---|---|\n| `k01_naive` | a thread | 3 ms: slow | 4 ms |\n"
+        "| rung | what changes | prediction | measured |\n|---|---|---|---|\n"
+        "| `k01_naive` | a thread | 3 ms: slow | 4 ms |\n"
     )
     assert told.changes == {"k01_naive": "a thread"}
     assert told.predictions == {"k01_naive": "3 ms: slow"}
@@ -177,10 +178,12 @@ def test_a_readme_tells_ideas_predictions_and_points() -> None:
 
 def test_notes_add_predictions_and_paragraphs() -> None:
     told = parse(
-        "**Floor.** 2 · N bytes.\n\n| rung | what changes | measured |\n|---|---|---|\n| `k01_naive` | a thread | 4 ms |\n",
+        "**Floor.** 2 · N bytes.\n\n| rung | what changes | measured |\n|---|---|---|\n"
+        "| `k01_naive` | a thread | 4 ms |\n",
         "# Notes\n\nAbout them.\n\n## Predictions\n\n<!-- measured: large float16 -->\n"
         "| rung | prediction, large | measured |\n|---|---|---|\n| `k01_naive` | 3 ms | 4 ms |\n\n"
-        "## Dead ends\n\nTried\ntwice.\n\n- Larger tiles:\n  slower.\n- Smaller tiles.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n",
+        "## Dead ends\n\nTried\ntwice.\n\n- Larger tiles:\n  slower.\n- Smaller tiles.\n\n| a | b |\n|---|---|\n"
+        "| 1 | 2 |\n",
     )
     assert told.changes == {"k01_naive": "a thread"}
     assert told.predictions == {"k01_naive": "3 ms"}

@@ -16,7 +16,7 @@ from tests.lab.report.samples import CPU, full, ladder, source, timed, toy, verd
 
 from warpwise.lab import report
 from warpwise.lab.explain.model.explanation import Line
-from warpwise.lab.report import charts, draw, html
+from warpwise.lab.report import charts, draw, html, tables
 from warpwise.lab.report.counters import LaunchCounters, NcuCounters
 from warpwise.lab.report.explained import Advice, Explained, LaunchExplained
 from warpwise.lab.report.page import page
@@ -25,7 +25,8 @@ from warpwise.lab.timing.timing import duration
 
 README = (
     "**Floor.** See [the paper](https://example.org/paper) & `copy`.\n\n<!-- measured: small float16 -->\n"
-    "| rung | what changes | prediction | measured |\n|---|---|---|---|\n| `k02_wide` | 16-byte loads | 9 µs: `float4` | 10 µs |\n"
+    "| rung | what changes | prediction | measured |\n|---|---|---|---|\n"
+    "| `k02_wide` | 16-byte loads | 9 µs: `float4` | 10 µs |\n"
 )
 
 
@@ -124,7 +125,10 @@ def test_marks_of_the_charts_carry_their_figures(drawn: Read) -> None:
     labels = [
         attributes["aria-label"] for tag, attributes in drawn.elements if tag == "path" and "aria-label" in attributes
     ]
-    wanted = "k02_wide: 40 µs (95 % interval 39.6 µs to 40.4 µs, 20 samples), 1,600 GB/s, 40 % of the ceiling, 1.50 × torch.compile"
+    wanted = (
+        "k02_wide: 40 µs (95 % interval 39.6 µs to 40.4 µs, 20 samples), 1,600 GB/s, 40 % of the ceiling, 1.50 × "
+        "torch.compile"
+    )
     assert sum(label == wanted for label in labels) == 4, "two ladders, wide and narrow, for both dtypes"
     assert any(label.startswith(wanted) and "FLOP per byte of DRAM traffic" in label for label in labels)
     assert any(label.startswith("small, 2048: torch: 20 µs") for label in labels)
@@ -187,6 +191,15 @@ def test_verdicts_and_findings_are_shown(tmp_path: Path) -> None:
     assert "ragged(n=3): y[2] is 0" in text
     assert "too wide" in text
     assert "k03_triton" in text and "not verified" in text
+
+
+def test_the_verdict_on_the_gradient_is_shown(tmp_path: Path) -> None:
+    gradient = dataclasses.replace(verdict("gradient", "wrong", "a call: the gradient of x[0] is 3"), kind="gradient")
+    collected = report.collect(toy(tmp_path), [source(*ladder(), gradient, device=CPU)])
+    (row,) = [row for row in tables.verdicts(collected).rows if row[0] == "gradient"]
+    assert row[1].text == "✗ wrong" and row[4] == "EPYC 9654"
+    assert "gradient" not in collected.rungs
+    assert "a call: the gradient of x[0] is 3" in Read(page(collected)).text
 
 
 def test_what_was_emulated_never_looks_timed(tmp_path: Path) -> None:
@@ -302,8 +315,8 @@ def test_the_index_leads_to_every_page(tmp_path: Path) -> None:
     read = Read(made[0].read_text())
     assert {"affine.html", "index_.html"} <= set(read.all("href"))
     assert (
-        "2 operations, 6 rungs. In 1 of 1 the best rung is as fast as the best opponent or faster. Wrong: index k01_naive."
-        in read.text
+        "2 operations, 6 rungs. In 1 of 1 the best rung is as fast as the best opponent or faster. Wrong: index "
+        "k01_naive." in read.text
     )
     assert [
         "affine",

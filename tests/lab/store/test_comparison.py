@@ -126,6 +126,15 @@ def test_a_rung_that_was_right_and_is_wrong_is_broken() -> None:
     assert compare([of(verdict(status="wrong"))], [of(verdict())]).broken == ()
 
 
+def test_a_gradient_that_was_right_and_is_wrong_is_broken() -> None:
+    right = replace(verdict(), name="gradient", kind="gradient")
+    compared = compare([of(right)], [of(replace(right, verdict="wrong", message="a call: the gradient of x[0] is 3"))])
+    assert [(one.after.name, one.reason) for one in compared.broken] == [
+        ("gradient", "a call: the gradient of x[0] is 3")
+    ]
+    assert compared.rungs == []
+
+
 def test_opponents_that_changed_are_drift_and_no_news_of_ours() -> None:
     before = [of(timed()), of(timed("torch", kind="opponent"))]
     after = [of(timed(seconds=1.2e-4)), of(timed("torch", 1.2e-4, kind="opponent"))]

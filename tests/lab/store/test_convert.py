@@ -12,10 +12,12 @@ import torch
 from tests.lab import toys
 from tests.lab.fakes import FakeTimer
 
-from warpwise import lab
+from warpwise import lab, operation, ops  # noqa: F401 - importing ops registers the operations
 from warpwise.cuda.source.includes import source_digest
-from warpwise.lab import Ceilings
+from warpwise.lab import Roofline
 from warpwise.lab.store import Recorder, Store, UnreadableResults, read_results, repository_state
+from warpwise.lab.verify.verdict import case_to_json
+from warpwise.operation import Gradient
 
 RESULTS = (Path(__file__).parents[3] / "benchmarks" / "results" / "h200").glob("*.json")
 H200 = [path for path in sorted(RESULTS) if {"schema", "points"} <= json.loads(path.read_text()).keys()]
@@ -50,7 +52,7 @@ def climbed(store: Store, *launches) -> tuple[lab.Ladder, Recorder]:
         compiled=False,
         timer=timer,
         progress=recorder,
-        ceilings=lambda device, dtype: Ceilings(bandwidth=1e9, flops=1e9, source="a test"),
+        ceilings=lambda device, dtype: Roofline(bandwidth=1e9, flops=1e9, source="a test"),
     )
     recorder.finish(ladder)
     return ladder, recorder
@@ -94,6 +96,24 @@ def test_a_rung_found_wrong_at_the_timed_size_ends_as_wrong() -> None:
         assert (point.verdict, point.median, point.message) == ("wrong", None, "wrong at this size")
 
 
+@pytest.mark.parametrize("factor, status", [(1.0, "right"), (1.001, "wrong")])
+def test_the_verdict_on_the_gradient_is_stored(tmp_path: Path, factor: float, status: str) -> None:
+    """y = 2 x + 1, so the gradient of x is 2 times that of y."""
+    gradient = Gradient(lambda saved, grad: {"x": 2 * factor * grad})
+    spec = replace(toys.AFFINE, schema=f"toys::affine_{status}(Tensor x) -> Tensor", gradient=gradient)
+    op = toys.op(spec, quick)
+    with Store.open() as store:
+        recorder = Recorder(store, op, "cpu")
+        ladder = lab.climb(op, device="cpu", dtypes=[torch.float32], compiled=False, progress=recorder)
+        (stored,) = store.measurements(kind="gradient")
+        assert stored in [entry.measurement for entry in store.history()]
+        ladder.save(tmp_path / "affine.json")
+        (read,) = [one for one in read_results(tmp_path / "affine.json")[1] if one.kind == "gradient"]
+    for one in (stored, read):
+        assert (one.name, one.case, one.verdict, one.timed) == ("gradient", "", status, False)
+        assert ("the gradient of x[0] is" in one.message) == (status == "wrong")
+
+
 def test_there_are_recorded_results() -> None:
     assert len(H200) >= 14
 
@@ -130,12 +150,23 @@ def test_recorded_results_come_in_whole(path: Path) -> None:
         assert len(store.measurements()) == len(measurements)
 
 
+@pytest.mark.parametrize("path", H200, ids=lambda path: path.stem)
+def test_recorded_points_are_described_as_the_cases_of_their_operation(path: Path) -> None:
+    """Sizes, attributes and layout of a recorded point are those of the case of the same name."""
+    keys = ("sizes", "attributes", "layout")
+    known = {case.name: case_to_json(case) for case in operation.get(path.stem).spec.sizes}
+    recorded = [{"attributes": {}, **point["case"]} for point in json.loads(path.read_text())["points"]]
+    assert recorded
+    for case in recorded:
+        assert [case[key] for key in keys] == [known[case["name"]][key] for key in keys]
+
+
 @pytest.mark.parametrize(
     "text, words",
     [
-        ("{", "got what is not JSON"),
+        ("{", "got invalid JSON"),
         ("[1]", "got other JSON"),
-        ('{"schema": 99, "points": []}', "expected a results file of schema 1, got 99"),
+        ('{"schema": 99, "points": []}', "expected a results file of schema 1, got schema 99"),
         ('{"schema": 1, "points": [], "op": "x"}', "incomplete: KeyError: 'environment'"),
         (
             '{"schema": 1, "points": [3], "op": "x", "place": "y", "rungs": [], "environment": {"date": "2026-01-01"}}',

@@ -1,4 +1,4 @@
-"""Attention: an optional mask, a bool and an optional scale as attributes, and log-sum-exp saved for a linked backward."""
+"""Attention: an optional mask, a bool and an optional scale as attributes, and a saved log-sum-exp for the backward."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def reference(q, k, v, mask, causal, scale):
 
 
 def amplified(q, k, v, mask, causal, scale):
-    """exp turns an absolute error of the scores into a relative one of the weights: as many roundings as the score is large."""
+    """exp turns an absolute error of a score into a relative error of a weight, in proportion to the score."""
     q, k, v, mask = (None if value is None else value.double() for value in (q, k, v, mask))
     size = (q.abs() @ k.abs().mT).amax((-1, -2), keepdim=True) + (0 if mask is None else mask.abs().max())
     return (scores(q, k, mask, causal, scale).softmax(-1) @ v.abs()) * (1 + size), (1 + size).squeeze(-1).expand(
@@ -176,7 +176,8 @@ def summed(dy, q, k, *rest):
 BACKWARD = Op(
     Spec(
         schema="nine::attention_backward(Tensor grad_output, Tensor q, Tensor k, Tensor v, Tensor? mask,"
-        " Tensor output, Tensor lse, bool causal=False, float? scale=None) -> (Tensor grad_q, Tensor grad_k, Tensor grad_v, Tensor grad_mask)",
+        " Tensor output, Tensor lse, bool causal=False, float? scale=None)"
+        " -> (Tensor grad_q, Tensor grad_k, Tensor grad_v, Tensor grad_mask)",
         outputs={
             "grad_q": Output(like="q", terms=summed, magnitude=backward_magnitude("q")),
             "grad_k": Output(like="k", terms=summed, magnitude=backward_magnitude("k")),

@@ -12,9 +12,10 @@ from warpwise.operation import Case, Cost, Gradient, Op, Output, Rung, Spec, che
 
 MODULE = cuda.load("""
 // x: (n, h, w, c) and y: (n, oh, ow, k) by strides; f: (k, c, r, s). One thread an output element.
-__global__ void conv2d(const float* x, const float* f, const float* bias, float* y, int c, int h, int w, int k, int r, int s,
-                       int oh, int ow, int stride_h, int stride_w, int pad_h, int pad_w, long long xn, long long xc,
-                       long long xh, long long xw, long long yn, long long yc, long long yh, long long yw, int total) {
+__global__ void conv2d(const float* x, const float* f, const float* bias, float* y, int c, int h, int w, int k, int r,
+                       int s, int oh, int ow, int stride_h, int stride_w, int pad_h, int pad_w, long long xn,
+                       long long xc, long long xh, long long xw, long long yn, long long yc, long long yh,
+                       long long yw, int total) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= total) return;
   const int channel = i % k, column = i / k % ow, row = i / k / ow % oh, image = i / k / ow / oh;
@@ -101,7 +102,8 @@ def launch(out, input, weight, bias, stride, padding):
 
 OP = Op(
     Spec(
-        schema="nine::conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0) -> Tensor",
+        schema="nine::conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0)"
+        " -> Tensor",
         outputs={
             "output": Output(
                 shape=shape,

@@ -16,7 +16,8 @@ WORD = 0xFFFFFFFF
 
 @wt.jit(do_not_specialize=["seed", "offset"])
 def dropout_kernel(x_ptr, y_ptr, p, seed, offset, n, BLOCK: tl.constexpr):
-    # x, y: (n,). Element i is kept if Philox (seed, offset + i) gives a uniform number of at least p. Grid: ceil(n / BLOCK).
+    # x, y: (n,). Element i is kept if Philox (seed, offset + i) gives a uniform number of at least p.
+    # Grid: ceil(n / BLOCK).
     index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = index < n
     x = tl.load(x_ptr + index, mask=inside)

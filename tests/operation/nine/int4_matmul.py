@@ -20,7 +20,8 @@ __global__ void pack(const signed char* values, unsigned char* packed, int bytes
 }
 
 // a: (m, k), packed: (n, k / 2), scales: (n, k / 8), out: (m, n) = a times the transpose of the weights.
-__global__ void matmul(const half* a, const unsigned char* packed, const float* scales, half* out, int m, int n, int k) {
+__global__ void matmul(const half* a, const unsigned char* packed, const float* scales, half* out, int m, int n,
+                       int k) {
   const int column = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y;
   if (column >= n) return;
   float sum = 0;

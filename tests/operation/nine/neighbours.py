@@ -26,7 +26,8 @@ __global__ void count(const float* points, long long* counts, int n, float radiu
 }
 
 // ends: (n,), the inclusive sum of counts; pairs: (2, total): sources, then targets.
-__global__ void write(const float* points, const long long* ends, long long* pairs, int n, float radius, long long total) {
+__global__ void write(const float* points, const long long* ends, long long* pairs, int n, float radius,
+                      long long total) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
   long long at = i ? ends[i - 1] : 0;

@@ -36,7 +36,8 @@ def inputs(case, dtype, device, seed):
 def check(params, grads, velocities, lr, momentum):
     if not len(params) == len(grads) == len(velocities):
         raise ValueError(
-            f"sgd: expected as many grads and velocities as params, {len(params)}, got {len(grads)} and {len(velocities)}"
+            f"sgd: expected as many grads and velocities as params, {len(params)}, got {len(grads)} and "
+            f"{len(velocities)}"
         )
     for number, three in enumerate(zip(params, grads, velocities, strict=True)):
         check_same_shape("sgd", [f"{name}[{number}]" for name in ("params", "grads", "velocities")], three)
@@ -67,7 +68,8 @@ def largest(*lists):
 
 OP = Op(
     Spec(
-        schema="nine::sgd(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] velocities, float lr, float momentum=0.9) -> ()",
+        schema="nine::sgd(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] velocities, float lr, float momentum=0.9)"
+        " -> ()",
         outputs={
             "params": Output(terms=4, magnitude=lambda p, g, v, lr, momentum: largest(p, g, v)),
             "velocities": Output(terms=3, magnitude=lambda p, g, v, lr, momentum: largest(g, v)),

@@ -27,8 +27,8 @@ from warpwise.cuda.source.lexer import lex
 class Build:
     """A kernel compiled for the CPU.
 
-    ``library`` is the .so; ``file`` and ``text`` are the user's, for messages; ``function_type`` is the kernel's C++ type
-    ("void (*)(int, float const*, float*)"), ``sizes`` the bytes of each parameter.
+    ``library`` is the shared library. ``file`` and ``text`` are the user's source, for messages. ``function_type`` is
+    the kernel's C++ type ("void (*)(int, float const*, float*)"), and ``sizes`` the bytes of each parameter.
     """
 
     library: Path
@@ -118,7 +118,7 @@ def _check_name(text: str, file: str, expression: str) -> None:
         raise CompileError(f"{file}: no __global__ function in this source, so no kernel {expression!r}")
     names = [token.text for token in lex(expression, directives=False) if token.kind == "identifier"]
     if not names:
-        raise CompileError(f"{file}: {expression!r} is no name of a kernel, such as 'scale<float>'")
+        raise CompileError(f"{file}: {expression!r} is not a kernel's name, such as 'scale<float>'")
     found = kernels(text)
     if kernel_of(expression, found) is None and not any(re.search(rf"\b{name}\b", text) for name in names[:1]):
         raise CompileError(f"{file}: no kernel {names[0]!r}{_instead(names[0], list(found))}")
@@ -135,7 +135,7 @@ def _definitions(define: Mapping[str, object], target: str) -> str:
     """Return the `#define` lines. They follow the device headers, which are precompiled without them."""
     match = re.fullmatch(r"(?:sm|compute)_(\d+)(\d)[af]?", target)
     if match is None:
-        raise CompileError(f"target must read like 'sm_90', got {target!r}")
+        raise CompileError(f"expected a target such as 'sm_90', got {target!r}")
     lines = [f"#define __CUDA_ARCH__ {int(match[1])}{match[2]}0"]
     for name, value in define.items():
         spelled = "" if value is None else int(value) if isinstance(value, bool) else value

@@ -35,11 +35,11 @@ KINDS: tuple[type[errors.KernelError], ...] = (
     errors.UnsupportedFeature,
     errors.LaunchError,
 )  # in the order of ``ww::Kind``
-ACTIONS = ("read", "write", "atomic", "asynchronous copy", "wait", "return", "executed", "nobody")
+ACTIONS = ("read", "write", "atomic", "asynchronous copy", "wait", "return", "executed", "unknown thread")
 _VERBS = {
     "read": "read of",
     "write": "write to",
-    "nobody": "write to",
+    "unknown thread": "write to",
     "atomic": "atomic on",
     "asynchronous copy": "asynchronous copy to",
 }
@@ -89,7 +89,8 @@ def _finding(
 ) -> Finding:
     kind = KINDS[report.kind]
     variable, space = report.variable.decode(errors="replace"), SPACES[report.space]
-    has_access = kind not in (errors.UnwrittenOutput, errors.LaunchError) and ACTIONS[report.access.action] != "nobody"
+    by_known_thread = ACTIONS[report.access.action] != "unknown thread"
+    has_access = kind not in (errors.UnwrittenOutput, errors.LaunchError) and by_known_thread
     numbered = bool(variable) or (kind is errors.UndefinedBehaviour and report.elements > 0)
     access = _access(build, report.access, places, load_bias) if has_access else None
     if kind is errors.KernelTimeout and access and not access.line:

@@ -83,7 +83,8 @@ def launch(
         )
     if options.checks not in CHECKS or options.order not in ORDERS:
         raise ValueError(
-            f"checks={options.checks!r}, order={options.order!r}: expected one of {', '.join(CHECKS)} and of {', '.join(ORDERS)}"
+            f"checks={options.checks!r}, order={options.order!r}: expected one of {', '.join(CHECKS)} and one of "
+            f"{', '.join(ORDERS)}"
         )
     if not isinstance(options.timeout, (int, float)) or not options.timeout >= 0:
         raise ValueError(f"timeout={options.timeout!r}: expected seconds, or 0 for none")
@@ -161,5 +162,5 @@ def _pack(arguments: Sequence[Buffer | Scalar]) -> tuple[ctypes.Array[ctypes.c_c
 
 
 def _interrupted(kernel: str) -> None:
-    """Raise ``KeyboardInterrupt``. Python's handler raises it in the main thread already; other threads need it here."""
+    """Raise ``KeyboardInterrupt``: Python's signal handler raises it in the main thread only."""
     raise KeyboardInterrupt(f"{kernel}: interrupted")

@@ -51,7 +51,10 @@ class Rewritten:
 
 
 def rewrite(text: str, file: str = "kernel.cu") -> Rewritten:
-    """Rewrite device code, pruned by :func:`warpwise.cuda.source.device_code.prune`. Raises ``CompileError`` with file and line."""
+    """Rewrite device code, pruned by :func:`warpwise.cuda.source.device_code.prune`.
+
+    Raises ``CompileError`` with file and line.
+    """
     tokens = lex(text)
     defined = macros(tokens)
     code = significant(tokens)

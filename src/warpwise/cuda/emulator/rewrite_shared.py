@@ -41,7 +41,7 @@ def shared_statement(code: Sequence[Token], place: int, lines: Lines) -> tuple[i
     start = place
     while start > 0 and code[start - 1].text not in (";", "{", "}", ":"):
         start -= 1
-    # A parenthesis before the declaration belongs to it if it is an alignment's, not if it is a label's or macro call's.
+    # A parenthesis before the declaration belongs to it if it follows alignas, not if it follows a label or a macro.
     end = place
     while end < len(code) and code[end].text != ";":
         end = closing(code, end) + 1 if code[end].text in ("(", "[", "{") else end + 1

@@ -48,7 +48,7 @@ def flags(compiler: tuple[str, ...], checked: bool) -> tuple[str, ...]:
     common = (*common, "-fno-gnu-unique", "-fno-trapping-math")
     if not checked:  # pairs of an addition and a subtraction would not be fused
         return (*common, "-O2", "-fno-tree-slp-vectorize")
-    # At -O1 the pass that contracts is off unless asked for.
+    # At -O1 contraction is off by default.
     return (*common, *_INSTRUMENTED, "-fexpensive-optimizations", "--param", "tsan-distinguish-volatile=1")
 
 

@@ -192,9 +192,11 @@ class GpuKernel:
         why = cu.cuGetErrorString(cu.CUresult(code))[1].decode()
         message = f"{name}: {doing} it failed with {what} ({why})"
         if launcher is not None:
-            message += f", grid {launcher.grid}, block {launcher.block}, {launcher.shared_bytes:,} bytes of dynamic shared memory"
+            message += f", grid {launcher.grid}, block {launcher.block}"
+            message += f", {launcher.shared_bytes:,} bytes of dynamic shared memory"
         if code in _EARLIER and doing != "running":
-            message += f"\n  {_EARLIER[code]}: an earlier launch, since kernels run asynchronously. WARPWISE_SYNC=1 raises at the call"
+            message += f"\n  {_EARLIER[code]}: an earlier launch, since kernels run asynchronously. "
+            message += "WARPWISE_SYNC=1 raises at the call"
         elif code in _EARLIER:
             message += f"\n  {_EARLIER[code]}"
         if code in _EARLIER:

@@ -275,7 +275,7 @@ class _Recorder(TorchDispatchMode):
 
 
 def _takes_any_value(parameter: Any, value: Any) -> bool:
-    """Whether a Triton kernel compiled for ``value`` is right for others of its type: it specialises on integers."""
+    """True if a Triton kernel compiled for ``value`` is valid for its whole type: Triton specialises on integers."""
     return not parameter.is_constexpr and (isinstance(value, float) or bool(parameter.do_not_specialize))
 
 
@@ -288,13 +288,12 @@ def _device(args: Sequence[Any]) -> torch.device:
 def record(
     launch: Callable[[], None], tensors: Sequence[torch.Tensor], scalars: Sequence[VaryingScalar] = ()
 ) -> Recording | None:
-    """Run ``launch`` and return a recording of its kernels for ``tensors``, all on one GPU; None if it cannot be
-    replayed.
+    """Run ``launch`` and return a recording of its kernels for ``tensors``, all on one GPU.
 
-    A launch can be replayed if it only allocates memory and launches CUDA and Triton kernels on that memory and
-    ``tensors``. It cannot if it runs another operator of torch (a fill, a copy), passes any other tensor, or sets
-    ``__constant__`` variables, or if two of the tensors share memory. ``scalars`` are the varying scalars that ``launch``
-    passes to kernels; a replay takes new values for them, by their index.
+    Returns None if the launch cannot be replayed. It can be replayed if it only allocates memory and launches CUDA and
+    Triton kernels on that memory and ``tensors``. It cannot if it runs another operator of torch (a fill, a copy),
+    passes any other tensor, or sets ``__constant__`` variables, or if two of the tensors share memory. ``scalars`` are
+    the varying scalars that ``launch`` passes to kernels; a replay takes new values for them, by their index.
     """
     recorder = _Recorder(tensors)
     with intercept.intercepting(recorder.intercept), recorder:
@@ -326,9 +325,9 @@ def replayer(
 ) -> Callable[..., Any]:
     """``replay(*args)``, which allocates tensors like ``outputs`` and repeats the recording for the arguments ``args``.
 
-    ``places`` are the positions of the recorded tensors in ``args``, ``varying`` those of the varying scalars. ``replay``
-    returns the output, or a tuple of several. It calls ``launch(*args)`` instead if launches are intercepted or profiled,
-    in forward-mode differentiation, for a negated view, and if an output is not aligned to 256 bytes.
+    ``places`` are the positions of the recorded tensors in ``args``, ``varying`` those of the varying scalars.
+    ``replay`` returns the output, or a tuple of several. It calls ``launch(*args)`` instead if launches are intercepted
+    or profiled, in forward-mode differentiation, for a negated view, and if an output is not aligned to 256 bytes.
     """
     allocators = [None if output is None else allocator(output) for output in outputs]
     filled = [at for at, output in enumerate(outputs) if output is not None and output.numel()]

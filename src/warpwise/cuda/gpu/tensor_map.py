@@ -14,8 +14,9 @@ from warpwise.cuda.launch.arguments import TensorMap
 
 # Members of CUtensorMapDataType, cuda.h.
 _TYPES = {
-    torch.uint8: 0, torch.int8: 0, torch.uint16: 1, torch.uint32: 2, torch.int32: 3, torch.uint64: 4, torch.int64: 5, torch.float16: 6,
-    torch.float32: 7, torch.float64: 8, torch.bfloat16: 9, torch.float8_e4m3fn: 0, torch.float8_e5m2: 0,
+    torch.uint8: 0, torch.int8: 0, torch.uint16: 1, torch.uint32: 2, torch.int32: 3, torch.uint64: 4, torch.int64: 5,
+    torch.float16: 6, torch.float32: 7, torch.float64: 8, torch.bfloat16: 9, torch.float8_e4m3fn: 0,
+    torch.float8_e5m2: 0,
 }  # fmt: skip
 _ROUNDED = 11  # float32, rounded to TF32 when loaded
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
@@ -119,17 +120,18 @@ def _check(
         raise refuse(f"box to hold {len(shape)} extents of 1 to {_MAX_BOX} elements, got {box}")
     if swizzle not in _SWIZZLES or promotion not in _PROMOTIONS:
         raise refuse(
-            f"swizzle one of {', '.join(map(str, _SWIZZLES))} and promotion one of {', '.join(map(str, _PROMOTIONS))} bytes, "
-            f"got {swizzle} and {promotion}"
+            f"swizzle one of {', '.join(map(str, _SWIZZLES))} and promotion one of "
+            f"{', '.join(map(str, _PROMOTIONS))} bytes, got {swizzle} and {promotion}"
         )
     size = tensor.element_size()
     if swizzle and box[-1] * size > swizzle:
         raise refuse(f"box[-1] of at most {swizzle // size} elements with swizzle={swizzle}, got {box[-1]}")
     if strides[-1] != 1 or any(stride * size % _ALIGNMENT for stride in strides[:-1]):
         raise refuse(
-            f"a last stride of 1 and the others multiples of {_ALIGNMENT} bytes, got strides {strides} of {size}-byte elements"
+            f"a last stride of 1 and the others multiples of {_ALIGNMENT} bytes, got strides {strides} of {size}-byte "
+            "elements"
         )
     if tensor.data_ptr() % _ALIGNMENT:
-        raise refuse(f"data that begins on a multiple of {_ALIGNMENT} bytes, got address {tensor.data_ptr():#x}")
+        raise refuse(f"data aligned to {_ALIGNMENT} bytes, got address {tensor.data_ptr():#x}")
     if not (tensor.is_cuda or tensor.is_meta):
         raise refuse(f"a CUDA tensor, since TMA needs a GPU, got one on {tensor.device}")

@@ -1,7 +1,7 @@
 """PyTorch's ``load_inline``, with a cache, and without a GPU too.
 
-With a GPU it is ``torch.utils.cpp_extension.load_inline``, building for the current device alone and once for the same
-sources. Without one the same sources are built by g++: host code runs as it stands, on CPU tensors, and each
+With a GPU this calls ``torch.utils.cpp_extension.load_inline`` for the current device's architecture, once for the same
+sources. Without a GPU the same sources are built by g++: host code runs unchanged on CPU tensors, and each
 ``kernel<<<grid, block>>>(...)`` is emulated with every check of :mod:`warpwise.cuda`.
 """
 
@@ -48,22 +48,27 @@ def load_inline(
     *,
     device: str | None = None,
 ) -> Any:
-    """Build a PyTorch extension from source text and load it: what ``torch.utils.cpp_extension.load_inline`` takes.
+    """Build a PyTorch extension from source text and load it.
+
+    The arguments are those of ``torch.utils.cpp_extension.load_inline``, and ``device``.
 
     ``device`` is "cuda" or "cpu": where CUDA sources run; by default "cuda" if there is a GPU. Built for "cpu":
 
-    - A CPU tensor stands for one on the GPU: in the sources given here ``x.is_cuda()`` is true of it (and ``is_cpu()``
-      false), ``torch::kCUDA`` means ``torch::kCPU``, ``x.cuda()`` is ``x``. Headers that they include keep the plain meaning.
-    - Launches are checked against the target (``$WARPWISE_TARGET``, or sm_90) and run at once; streams are ignored; events
-      tell the host's time. A pointer may reach what tensor or ``cudaMalloc`` it came from, whole; ``torch::empty`` is filled
-      with NaN. Pointers inside a struct or a packed accessor are followed; those stored in memory are not.
-    - An extension that uses more of PyTorch's headers than the light ones hold is built against the real ones: 20 s.
+    - A CPU tensor is treated as a CUDA tensor: in the sources given here ``x.is_cuda()`` is true (and ``is_cpu()``
+      false), ``torch::kCUDA`` means ``torch::kCPU``, ``x.cuda()`` is ``x``. Headers that they include are unchanged.
+    - Launches are checked against the target (``$WARPWISE_TARGET``, or sm_90) and run at once. Streams are ignored, and
+      events record the host's time.
+    - A pointer may access the whole of the tensor or of the ``cudaMalloc`` allocation that it points into. Pointers
+      inside a struct or a packed accessor may too; pointers stored in memory may not.
+    - ``torch::empty`` is filled with NaN.
+    - An extension is built against small substitutes of PyTorch's headers where they suffice, otherwise against
+      PyTorch's own, which takes 20 s.
 
     Returns the module, or with ``is_python_module=False`` the library's path after ``torch.ops.load_library``.
 
-    Raises ``CompileError`` with the line numbers of the sources (several of one kind are joined by line ends), when
-    called the module's functions raise a launch's ``KernelError``, and ``ValueError`` or ``UnsupportedFeature`` for
-    arguments that cannot be met.
+    Raises ``CompileError`` with the line numbers of the sources (several sources of one kind are joined by newlines),
+    and ``ValueError`` or ``UnsupportedFeature`` for unsupported arguments. The module's functions raise the
+    ``KernelError`` of a launch.
     """
     target = device or ("cuda" if torch.cuda.is_available() else "cpu")
     if target not in ("cuda", "cpu"):
@@ -75,10 +80,10 @@ def load_inline(
     if target == "cuda":
         options = {
             "extra_cflags": extra_cflags, "extra_cuda_cflags": extra_cuda_cflags, "extra_ldflags": extra_ldflags,
-            "extra_include_paths": _paths(extra_include_paths), "with_cuda": with_cuda, "is_python_module": is_python_module,
-            "with_pytorch_error_handling": with_pytorch_error_handling, "keep_intermediates": keep_intermediates,
-            "use_pch": use_pch, "no_implicit_headers": no_implicit_headers, "sycl_sources": _texts(sycl_sources),
-            "extra_sycl_cflags": extra_sycl_cflags, "with_sycl": with_sycl,
+            "extra_include_paths": _paths(extra_include_paths), "with_cuda": with_cuda,
+            "is_python_module": is_python_module, "with_pytorch_error_handling": with_pytorch_error_handling,
+            "keep_intermediates": keep_intermediates, "use_pch": use_pch, "no_implicit_headers": no_implicit_headers,
+            "sycl_sources": _texts(sycl_sources), "extra_sycl_cflags": extra_sycl_cflags, "with_sycl": with_sycl,
         }  # fmt: skip
         return _on_gpu(name, cpp, cuda, documented, build_directory, verbose, options)
     if sycl_sources or with_sycl:
@@ -168,7 +173,7 @@ def _on_cpu(sources: Any, folder: Path | None, verbose: bool, is_python_module: 
         atomic_write(mark, sources.key)
     native.load(build.support_library_path(), calls.on_launch)
     if not is_python_module:
-        native.enter()  # operators are called past any wrapper, so their tensors are tracked from here on
+        native.enter()  # calls of operators bypass the wrappers, so their tensors are tracked from here on
         torch.ops.load_library(str(library))
         return str(library)
     module = _import(sources.name, library)
@@ -200,7 +205,7 @@ def _on_gpu(
     verbose: bool,
     options: dict[str, Any],
 ) -> Any:
-    """PyTorch's own build for one architecture, kept under a key of all that decides it."""
+    """PyTorch's own build for one architecture, cached by its sources, flags, toolchain and architecture."""
     major, minor = torch.cuda.get_device_capability() if torch.cuda.is_available() else (0, 0)
     architecture = os.environ.get("TORCH_CUDA_ARCH_LIST") or f"{major}.{minor}"
     from warpwise.cuda.inline.build import states

@@ -247,8 +247,8 @@ class Binder:
             name = name or f"#{position}"
             if parameter.reference:
                 raise ArgumentError(
-                    f"{kernel}: parameter {position} '{name}' is a reference ({text}); a kernel's parameters are passed by "
-                    "value: declare a pointer or a value"
+                    f"{kernel}: parameter {position} '{name}' is a reference ({text}); a kernel's parameters are "
+                    "passed by value: declare a pointer or a value"
                 )
             if parameter.pointers:
                 self.slots.append(PointerSlot(kernel, position, name, text, parameter))
@@ -288,8 +288,8 @@ class Binder:
                 )
                 if other is not output and not apart:
                     raise ArgumentError(
-                        f"{self.kernel}: '{output.name}' is marked out() but shares memory with '{other.name}': an output is "
-                        "filled with NaN before the launch; pass it without out() if the kernel reads what it holds"
+                        f"{self.kernel}: '{output.name}' is marked out() but shares memory with '{other.name}': an "
+                        "output is filled with NaN before the launch; pass it without out() if the kernel reads it"
                     )
 
 

@@ -70,12 +70,13 @@ def check_launch(
         )
     if launch_bounds is not None and threads > launch_bounds:
         raise LaunchError(
-            f"{kernel}: block {block} has {threads:,} threads, but the kernel is declared __launch_bounds__({launch_bounds})"
+            f"{kernel}: block {block} has {threads:,} threads, but the kernel is declared "
+            f"__launch_bounds__({launch_bounds})"
         )
     if max_threads is not None and threads > max_threads:
         raise LaunchError(
-            f"{kernel}: block {block} has {threads:,} threads, but the kernel's registers leave room for {max_threads:,} on "
-            f"{profile.name}; launch fewer or add __launch_bounds__({threads})"
+            f"{kernel}: block {block} has {threads:,} threads, but the kernel's registers limit a block to "
+            f"{max_threads:,} on {profile.name}; launch fewer or add __launch_bounds__({threads})"
         )
 
 
@@ -89,8 +90,9 @@ def check_shared(kernel: str, static: int, dynamic: int, profile: Profile) -> No
         raise LaunchError(f"{kernel}: shared_bytes is {dynamic}, it must not be negative")
     if static > profile.shared_per_block:
         raise LaunchError(
-            f"{kernel}: its __shared__ arrays take {static:,} bytes; {profile.shared_per_block:,} is the most that static ones may: "
-            "declare the large one extern __shared__ and pass its bytes as kernel[grid, block, shared_bytes]"
+            f"{kernel}: its __shared__ arrays take {static:,} bytes; static ones may take at most "
+            f"{profile.shared_per_block:,}: declare the large one extern __shared__ and pass its bytes as "
+            "kernel[grid, block, shared_bytes]"
         )
     if static + dynamic > profile.shared_per_block_optin:
         parts = f"{dynamic:,} bytes of dynamic shared memory" + (

@@ -167,8 +167,9 @@ def _vector(known: ElementType, slot: Slot) -> Convert:
 
 
 def _scalar_of(known: ElementType) -> str:
-    names = {"b": "signed char", "B": "unsigned char", "h": "short", "H": "unsigned short", "i": "int", "I": "unsigned int",
-             "q": "long long", "Q": "unsigned long long", "f": "float", "d": "double", "e": "__half"}  # fmt: skip
+    names = {"b": "signed char", "B": "unsigned char", "h": "short", "H": "unsigned short", "i": "int",
+             "I": "unsigned int", "q": "long long", "Q": "unsigned long long", "f": "float", "d": "double",
+             "e": "__half"}  # fmt: skip
     special = {"bf16": "__nv_bfloat16", "fp8": "__nv_fp8_e5m2" if "e5m2" in known.name else "__nv_fp8_e4m3"}
     return special.get(known.kind) or names[known.code[0]]
 
@@ -200,7 +201,8 @@ def _record(name: str, size: int, slot: Slot) -> Convert:
         if raw is None:
             raise slot.error(
                 described(value),
-                f"pass {name} ({size} bytes) as a ctypes.Structure, a NumPy record or bytes; an enumeration as ctypes.c_int",
+                f"pass {name} ({size} bytes) as a ctypes.Structure, a NumPy record or bytes; an enumeration as "
+                "ctypes.c_int",
             )
         return _sized(raw, size, name, value, slot)
 

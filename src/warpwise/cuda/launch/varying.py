@@ -7,7 +7,7 @@ from typing import Any
 
 
 class VaryingScalar:
-    """Stands for argument number ``index`` while a launch is recorded.
+    """The placeholder of argument number ``index`` while a launch is recorded.
 
     A launcher may pass it to kernels. Any computation with it works and sets ``read``: a replay would repeat the result
     for the old value, so such a launch cannot be recorded.

@@ -98,7 +98,7 @@ def of_tensor(value: torch.Tensor, spread: bool, slot: Slot) -> View:
         if not spread:
             raise slot.error(
                 f"{described(value)} that is not contiguous (strides {value.stride()})",
-                "a raw pointer ignores strides: pass x.contiguous(), or cuda.strided(x) if the kernel takes its strides",
+                "a raw pointer has no strides: pass x.contiguous(), or cuda.strided(x) if the kernel takes strides",
             )
         span = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride(), strict=True))
         nbytes = span * itemsize if nbytes else 0

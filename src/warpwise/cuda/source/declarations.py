@@ -17,7 +17,8 @@ _ATTRIBUTES = frozenset({
     "__cluster_dims__", "__maxnreg__", "__block_size__", "requires", "sizeof", "throw",
 })  # fmt: skip
 _TYPES = frozenset({
-    "void", "bool", "char", "short", "int", "long", "signed", "unsigned", "float", "double", "auto", "const", "volatile",
+    "void", "bool", "char", "short", "int", "long", "signed", "unsigned", "float", "double", "auto", "const",
+    "volatile",
 })  # fmt: skip
 _DEVICE_WORDS = frozenset({"__global__", "__device__", "__constant__", "__shared__", "__managed__"})
 _FOREIGN_DEVICE_MACRO = re.compile(r"[A-Z][A-Z0-9_]*DEVICE[A-Z0-9_]*|HD|HDINLINE")

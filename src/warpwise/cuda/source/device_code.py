@@ -19,11 +19,12 @@ _HOST_HEADER = re.compile(
     | Python\.h | numpy/.* | cublas.* | cudnn.* | cufft.* | cusparse.* | cusolver.* | curand\.h | nvml.* | nvToolsExt.*
     | nccl.* | nvrtc.* | cuda_profiler_api\.h | cudaProfiler.* | helper_(?:cuda|timer|functions|image|string|gl)\.h
     | unistd\.h | getopt\.h | time\.h | signal\.h | pthread\.h | dirent\.h | fcntl\.h | errno\.h | locale\.h
-    | algorithm | any | bitset | cerrno | charconv | chrono | clocale | codecvt | condition_variable | csignal | ctime | deque
-    | execution | exception | filesystem | format | forward_list | fstream | functional | future | iomanip | ios | iosfwd
-    | iostream | istream | iterator | list | locale | map | memory | mutex | numeric | optional | ostream | queue | random
-    | ranges | ratio | regex | set | shared_mutex | sstream | stack | stdexcept | streambuf | string | string_view | strstream
-    | system_error | thread | typeindex | typeinfo | unordered_map | unordered_set | variant | vector | print | span
+    | algorithm | any | bitset | cerrno | charconv | chrono | clocale | codecvt | condition_variable | csignal | ctime
+    | deque | execution | exception | filesystem | format | forward_list | fstream | functional | future | iomanip | ios
+    | iosfwd | iostream | istream | iterator | list | locale | map | memory | mutex | numeric | optional | ostream
+    | queue | random | ranges | ratio | regex | set | shared_mutex | sstream | stack | stdexcept | streambuf | string
+    | string_view | strstream | system_error | thread | typeindex | typeinfo | unordered_map | unordered_set | variant
+    | vector | print | span
     """,
     re.VERBOSE,
 )

@@ -86,7 +86,8 @@ def _parameters(declaration: Declaration) -> tuple[tuple[str, str], ...]:
 
 
 _TYPE_WORDS = frozenset({
-    "int", "float", "double", "char", "short", "long", "bool", "unsigned", "signed", "const", "volatile", "half", "__restrict__",
+    "int", "float", "double", "char", "short", "long", "bool", "unsigned", "signed", "const", "volatile", "half",
+    "__restrict__",
 })  # fmt: skip
 
 

@@ -148,8 +148,9 @@ def _different(
     sampled: bool,
     between: float,
 ) -> tuple[int, int, str]:
-    """The numbers of elements compared and of those that differ, and the first difference. ``between`` is the precision
-    of the coarsest float type that the kernel may round to on the way, 0 for none narrower than float32.
+    """The number of elements compared, the number that differ, and the first difference as text.
+
+    ``between`` is the eps of the coarsest float type of an intermediate result, 0 if none is narrower than float32.
     """
     size = dtype.itemsize
     whole = len(machine) - len(machine) % size

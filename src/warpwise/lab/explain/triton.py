@@ -143,9 +143,7 @@ class _Triton:
         buffers: Mapping[str, Buffer],
         before: outputs.ArgumentSnapshot,
     ) -> MachineRun:
-        """Execute the compiled kernel; if that is not supported, the result says why and the rest of the explanation is
-        kept.
-        """
+        """Execute the compiled kernel. If it is not supported, the result holds the reason instead of counters."""
         try:
             packed = _packed(compiled, program, self.bound, buffers)
         except UnsupportedFeature as error:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from warpwise.lab.explain.model.explanation import Access
+from warpwise.lab.explain.model.explanation import TritonAccess
 
 if TYPE_CHECKING:
     from warpwise.triton.memory import Memory
@@ -49,10 +49,10 @@ class Accesses:
             finally:
                 Memory.access_hook = before
 
-    def found(self) -> tuple[Access, ...]:
+    def found(self) -> tuple[TritonAccess, ...]:
         """The sums, by file and line."""
         return tuple(
-            Access(file, line, what, tensor, one.bytes, one.requests, one.sectors, one.ideal, one.vector)
+            TritonAccess(file, line, what, tensor, one.bytes, one.requests, one.sectors, one.ideal, one.vector)
             for (file, line, what, tensor), one in sorted(self._sums.items())
         )
 

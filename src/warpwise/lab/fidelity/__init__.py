@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from warpwise.lab.fidelity.compare import COUNTERS, Compared, Difference, compare
-from warpwise.lab.fidelity.points import Kind, Point, Selection, not_executed, points, recorded_points
-from warpwise.lab.fidelity.record import Record, Recorded, records
+from warpwise.lab.fidelity.compare import COUNTERS, Compared, CounterDifference, compare
+from warpwise.lab.fidelity.points import Kind, ProfiledPoint, RungFilter, not_executed, points, recorded_points
+from warpwise.lab.fidelity.record import Record, RecordedLaunch, records
 from warpwise.lab.fidelity.report import Reason, Report
 
 __all__ = [
     "COUNTERS",
     "Compared",
-    "Difference",
+    "CounterDifference",
     "Kind",
-    "Point",
+    "ProfiledPoint",
     "Reason",
     "Record",
-    "Recorded",
+    "RecordedLaunch",
     "Report",
-    "Selection",
+    "RungFilter",
     "compare",
     "not_executed",
     "points",

@@ -1,7 +1,7 @@
 """``python -m warpwise.lab.fidelity.child compile|time|profile JOB OUT``: the process that ``collect`` starts.
 
-It runs the points in the file JOB on the current GPU and writes their launches to the file OUT. A rung that fails is
-written down and the others go on; a launch that corrupts the GPU's context ends the process.
+It runs the points in the file JOB on the current GPU and writes their launches to the file OUT. If a rung fails, the
+failure is recorded and the next rung runs. A launch that corrupts the GPU's context ends the process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from warpwise.cuda.gpu import nvrtc
-from warpwise.lab.fidelity.points import Point
+from warpwise.lab.fidelity.points import ProfiledPoint
 from warpwise.lab.profile.ncu import CapturedLaunch, captured, profiled
 from warpwise.lab.timing import time
 from warpwise.lab.timing.compare import timer_for
@@ -43,7 +43,7 @@ def main(mode: str, job: Path, out: Path) -> None:
         "launches": [],
         "failures": [],
     }
-    for point in map(Point.from_json, data["points"]):
+    for point in map(ProfiledPoint.from_json, data["points"]):
         try:
             args = point.arguments(device)
             rungs = point.rungs(*args)
@@ -61,7 +61,7 @@ def main(mode: str, job: Path, out: Path) -> None:
 
 
 def measured_launches(
-    point: Point, rung: Rung, args: Sequence[Any], mode: str, timer: Timer | None
+    point: ProfiledPoint, rung: Rung, args: Sequence[Any], mode: str, timer: Timer | None
 ) -> list[dict[str, Any]]:
     """Run a rung once to warm up, then once to record its launches, profiled or afterwards timed."""
     op = point.op

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from warpwise.lab.errors import MeasurementError
-from warpwise.lab.fidelity.points import Kind, Point
-from warpwise.lab.fidelity.record import Record, Recorded
+from warpwise.lab.fidelity.points import Kind, ProfiledPoint
+from warpwise.lab.fidelity.record import Record, RecordedLaunch
 from warpwise.lab.profile.ncu import NcuError, NcuNotFound, NcuPermission, tool
 from warpwise.lab.profile.ncu.measure import environment as import_path
 from warpwise.lab.profile.ncu.metrics import DEFAULT, EVERYTHING, STORES
@@ -33,13 +33,13 @@ class Children:
 
     modules: tuple[str, ...]
 
-    def command(self, mode: str, points: Sequence[Point], folder: Path) -> list[str]:
+    def command(self, mode: str, points: Sequence[ProfiledPoint], folder: Path) -> list[str]:
         """The command that launches ``points`` and writes ``folder``/launches.json."""
         job = folder / "job.json"
         job.write_text(json.dumps({"modules": self.modules, "points": [point.to_json() for point in points]}))
         return [sys.executable, "-m", "warpwise.lab.fidelity.child", mode, str(job), str(folder / "launches.json")]
 
-    def run(self, mode: str, points: Sequence[Point]) -> tuple[dict[str, Any], str]:
+    def run(self, mode: str, points: Sequence[ProfiledPoint]) -> tuple[dict[str, Any], str]:
         """The data that a process wrote, and its failure, empty if there is none."""
         with tempfile.TemporaryDirectory(prefix="warpwise_fidelity_") as name:
             command, problem = self.command(mode, points, Path(name)), ""
@@ -54,7 +54,9 @@ class Children:
                 problem = f"{mode} {_named(points)} did not finish within {LIMITS[mode]:.0f} s"
             return _written(Path(name)), problem
 
-    def profile(self, points: Sequence[Point], metrics: Sequence[str]) -> tuple[dict[str, Any], str, list[Measured]]:
+    def profile(
+        self, points: Sequence[ProfiledPoint], metrics: Sequence[str]
+    ) -> tuple[dict[str, Any], str, list[Measured]]:
         """As ``run``, under ncu, and the measured kernels. Raises ``NcuNotFound`` and ``NcuPermission``."""
         with tempfile.TemporaryDirectory(prefix="warpwise_fidelity_") as name:
             command = self.command("profile", points, Path(name))
@@ -69,7 +71,7 @@ class Children:
 
 
 def collect(
-    points: Mapping[str, Mapping[Kind, Sequence[Point]]],
+    points: Mapping[str, Mapping[Kind, Sequence[ProfiledPoint]]],
     out: Path,
     children: Children,
     *,
@@ -113,7 +115,7 @@ def collect(
     return records
 
 
-def measure_stores(records: Sequence[Record], points: Sequence[Point], children: Children) -> list[str]:
+def measure_stores(records: Sequence[Record], points: Sequence[ProfiledPoint], children: Children) -> list[str]:
     """Measure the counters of global stores at exact ``points`` again, in one pass, and put them into ``records``.
 
     Returns the failures.
@@ -132,7 +134,7 @@ def measure_stores(records: Sequence[Record], points: Sequence[Point], children:
     return failures
 
 
-def _measure(record: Record, kind: Kind, points: Sequence[Point], children: Children) -> None:
+def _measure(record: Record, kind: Kind, points: Sequence[ProfiledPoint], children: Children) -> None:
     """Add the times and counters at ``points``, all of one kind, to ``record``."""
     times, problem = children.run("time", points)
     record.failures += [*times["failures"], *([problem] if problem else [])]
@@ -152,7 +154,7 @@ def _measure(record: Record, kind: Kind, points: Sequence[Point], children: Chil
 
 def joined(
     launched: Sequence[dict[str, Any]], found: Sequence[Measured], timed: dict[tuple[Any, ...], Any]
-) -> list[Recorded]:
+) -> list[RecordedLaunch]:
     """Each launch with its metrics and its time. Raises ``NcuError`` if ncu measured another sequence of kernels."""
     names = [launch["symbol"] for launch in launched]
     if names != [measured.kernel for measured in found]:
@@ -170,7 +172,7 @@ def joined(
                 f"{launch['expression']}: launched with {launch['grid']} x {launch['block']}, "
                 f"ncu measured {measured.grid} x {measured.block}"
             )
-        recorded = Recorded(**{**launch, "grid": tuple(launch["grid"]), "block": tuple(launch["block"])})
+        recorded = RecordedLaunch(**{**launch, "grid": tuple(launch["grid"]), "block": tuple(launch["block"])})
         made.append(replace(recorded, metrics=measured.metrics, time=timed.get(_key(launch))))
     return made
 
@@ -179,7 +181,7 @@ def _key(launch: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(launch[name] for name in ("op", "rung", "dtype", "case", "kind", "index"))
 
 
-def _named(points: Sequence[Point]) -> str:
+def _named(points: Sequence[ProfiledPoint]) -> str:
     return ", ".join(dict.fromkeys(f"{point.op.name} {point.kind}" for point in points))
 
 

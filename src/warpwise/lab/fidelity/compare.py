@@ -9,8 +9,8 @@ import torch
 
 from warpwise.cuda.launch.intercept import intercepting
 from warpwise.lab.explain import Explanation, Options, explain_launch
-from warpwise.lab.fidelity.points import Kind, Point, dtype_name, recorded_points
-from warpwise.lab.fidelity.record import Record, Recorded
+from warpwise.lab.fidelity.points import Kind, ProfiledPoint, dtype_name, recorded_points
+from warpwise.lab.fidelity.record import Record, RecordedLaunch
 
 # Tolerances, relative to the measured counter. The model of how L1 sends the atomics of a warp to L2 considers one
 # warp at a time: it is 2 % off where thousands of warps contend.
@@ -66,7 +66,7 @@ def reference(metric: str, measured: Mapping[str, float]) -> float | None:
 
 
 @dataclass(frozen=True)
-class Difference:
+class CounterDifference:
     """A metric of one launch that differs from ncu's."""
 
     metric: str
@@ -86,11 +86,11 @@ class Difference:
 class Compared:
     """One recorded launch and its explanation, or None and the reason in ``error``."""
 
-    recorded: Recorded
+    recorded: RecordedLaunch
     explanation: Explanation | None
     error: str = ""
 
-    def differences(self) -> list[Difference]:
+    def differences(self) -> list[CounterDifference]:
         """Counters that differ by more than their tolerance, and resources that are not equal."""
         if self.explanation is None:
             return []
@@ -105,7 +105,7 @@ class Compared:
                 # The limit depends on the shared memory carve-out, which the driver chooses.
                 value = measured["launch__shared_mem_config_size"] // emulated["launch__shared_mem_per_block_allocated"]
             if abs(value - expected) > tolerance * expected + 1e-6:
-                found.append(Difference(metric, value, expected))
+                found.append(CounterDifference(metric, value, expected))
         return found
 
     @property
@@ -126,7 +126,9 @@ def compare(record: Record, kind: Kind, options: Options) -> Iterator[Compared]:
     yield from (Compared(launch, None, "not launched here") for launch in by_key.values())
 
 
-def _compare(point: Point, by_key: dict[tuple[object, ...], Recorded], options: Options) -> Iterator[Compared]:
+def _compare(
+    point: ProfiledPoint, by_key: dict[tuple[object, ...], RecordedLaunch], options: Options
+) -> Iterator[Compared]:
     """Explain the launches of each rung, and remove them from ``by_key``."""
     args = point.arguments(torch.device("cpu"))
     for rung in point.rungs(*args):
@@ -146,7 +148,7 @@ def _compare(point: Point, by_key: dict[tuple[object, ...], Recorded], options: 
                 yield _checked(recorded, explanation)
 
 
-def _checked(recorded: Recorded, explanation: Explanation | str) -> Compared:
+def _checked(recorded: RecordedLaunch, explanation: Explanation | str) -> Compared:
     if isinstance(explanation, str):
         return Compared(recorded, None, explanation)
     if explanation.unsupported:

@@ -21,7 +21,7 @@ TENSOR_MAPS = "reads and writes through tensor maps (TMA), which is not emulated
 
 
 @dataclass(frozen=True)
-class Point:
+class ProfiledPoint:
     """An operation at one case and dtype; ``only`` names the rungs to measure, all of them if it is empty."""
 
     op: Op
@@ -71,38 +71,38 @@ class Point:
         }
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Point:
+    def from_json(data: Mapping[str, Any]) -> ProfiledPoint:
         """The point that ``to_json`` wrote. Raises ``LookupError`` if its operation is not registered."""
         op = get(data["op"])
         case = recorded_case(op, data["case"], data["sizes"], data["layout"], data["attributes"])
-        return Point(op, getattr(torch, data["dtype"]), case, data["kind"], tuple(data["only"]))
+        return ProfiledPoint(op, getattr(torch, data["dtype"]), case, data["kind"], tuple(data["only"]))
 
     def __str__(self) -> str:
         return f"{self.op.name} {dtype_name(self.dtype)} {self.case}"
 
 
 @dataclass(frozen=True)
-class Selection:
+class RungFilter:
     """Dtypes and rungs to measure, by name.
 
-    Without dtypes, each rung in the first one it accepts; without rungs, all.
+    Without dtypes, each rung is measured in the first dtype that it accepts; without rungs, all are measured.
     """
 
     dtypes: tuple[str, ...] = ()
     rungs: tuple[str, ...] = ()
 
 
-def points(op: Op, cases: Sequence[Case], kind: Kind, chosen: Selection = Selection()) -> list[Point]:
+def points(op: Op, cases: Sequence[Case], kind: Kind, chosen: RungFilter = RungFilter()) -> list[ProfiledPoint]:
     """``op`` at each of ``cases`` and each selected dtype."""
     dtypes = [getattr(torch, name) for name in chosen.dtypes]
     if dtypes:
         groups = {dtype: chosen.rungs for dtype in dtypes if dtype in op.spec.dtypes}
     else:
         groups = _by_first_dtype(op, chosen.rungs)
-    return [Point(op, dtype, case, kind, only) for dtype, only in groups.items() for case in cases]
+    return [ProfiledPoint(op, dtype, case, kind, only) for dtype, only in groups.items() for case in cases]
 
 
-def recorded_points(record: Record, kind: Kind) -> list[Point]:
+def recorded_points(record: Record, kind: Kind) -> list[ProfiledPoint]:
     """The points of one kind in a record, in its order, each with the rungs recorded there."""
     op = get(record.op)
     rungs: dict[tuple[str, str], dict[str, None]] = {}
@@ -112,13 +112,13 @@ def recorded_points(record: Record, kind: Kind) -> list[Point]:
             rungs.setdefault((launch.dtype, launch.case), {})[launch.rung] = None
             places[launch.case] = launch.sizes, launch.layout, launch.attributes
     return [
-        Point(op, getattr(torch, dtype), recorded_case(op, case, *places[case]), kind, tuple(names))
+        ProfiledPoint(op, getattr(torch, dtype), recorded_case(op, case, *places[case]), kind, tuple(names))
         for (dtype, case), names in rungs.items()
     ]
 
 
 def recorded_case(op: Op, name: str, sizes: Mapping[str, int], layout: str, attributes: Mapping[str, Any]) -> Case:
-    """The case ``name`` of ``op`` at the recorded sizes, with its own layout and attributes; a new case of another name."""
+    """The case ``name`` of ``op`` with the recorded sizes; a new case with all that was recorded if there is none."""
     known = {case.name: case for case in (*op.spec.cases, *op.spec.sizes)}
     if name not in known:
         return Case(name, sizes, attributes, layout=layout)

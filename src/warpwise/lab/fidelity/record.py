@@ -18,7 +18,7 @@ KEY = ("op", "rung", "dtype", "case", "sizes", "attributes", "layout", "kind")
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedLaunch:
     """One launch of a rung at a point: its shape, ncu's metrics, and its time without a profiler.
 
     ``time`` holds ``median_s``, ``low_s``, ``high_s``, ``samples`` and ``clock_mhz`` (lowest, median, highest), or is
@@ -60,7 +60,7 @@ class Record:
 
     op: str
     environment: dict[str, Any] = field(default_factory=dict)
-    launches: list[Recorded] = field(default_factory=list)
+    launches: list[RecordedLaunch] = field(default_factory=list)
     units: dict[str, str] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
@@ -102,7 +102,9 @@ class Record:
                 values = zip(data["metrics"], facts.pop("values"), strict=True)
                 del facts["launches"]
                 facts |= {"grid": tuple(launch["grid"]), "block": tuple(launch["block"])}
-                launches.append(Recorded(**facts, metrics={name: value for name, value in values if value is not None}))
+                launches.append(
+                    RecordedLaunch(**facts, metrics={name: value for name, value in values if value is not None})
+                )
         return Record(data["op"], data["environment"], launches, data["units"], data["texts"], data["failures"])
 
 

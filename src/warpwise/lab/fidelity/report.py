@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warpwise.lab.fidelity.compare import Compared
-from warpwise.lab.fidelity.record import Recorded
+from warpwise.lab.fidelity.record import RecordedLaunch
 
 MISSES, LIMITERS, TIMES, TAU = 0.05, 0.8, 0.8, 0.8  # goals, as fractions; TAU is a correlation
 FACTOR = 2.0
@@ -22,15 +22,13 @@ MEASURED_UNITS: Mapping[str, tuple[str, ...]] = {
     "DRAM": ("dram__cycles_active", "fbpa__dram_sectors"),
     "L2": (
         "lts__t_sectors", "lts__t_tag_requests", "lts__d_sectors", "lts__d_sectors_fill_device",
-        "lts__xbar2lts_cycles_active",
-        "lts__lts2xbar_cycles_active", "lts__d_atomic_input_cycles_active", "l1tex__m_l1tex2xbar_req_cycles_active",
-        "l1tex__m_xbar2l1tex_read_sectors",
+        "lts__xbar2lts_cycles_active", "lts__lts2xbar_cycles_active", "lts__d_atomic_input_cycles_active",
+        "l1tex__m_l1tex2xbar_req_cycles_active", "l1tex__m_xbar2l1tex_read_sectors",
     ),
     "L1": (
         "l1tex__data_pipe_lsu_wavefronts", "l1tex__data_bank_reads", "l1tex__data_bank_writes",
-        "l1tex__lsu_writeback_active",
-        "l1tex__lsuin_requests", "l1tex__t_sectors", "l1tex__t_requests", "l1tex__f_wavefronts",
-        "sm__inst_executed_pipe_lsu",
+        "l1tex__lsu_writeback_active", "l1tex__lsuin_requests", "l1tex__t_sectors", "l1tex__t_requests",
+        "l1tex__f_wavefronts", "sm__inst_executed_pipe_lsu",
     ),
     "issue slots": ("sm__inst_executed", "sm__inst_issued", "sm__issue_active"),
     "ALU": ("sm__inst_executed_pipe_alu", "sm__pipe_alu_cycles_active"),
@@ -43,7 +41,7 @@ MEASURED_UNITS: Mapping[str, tuple[str, ...]] = {
     "ADU": ("sm__inst_executed_pipe_adu",),
     "CBU": ("sm__inst_executed_pipe_cbu_pred_on_any",),
 }  # fmt: skip
-"""ncu's units, each with the metrics whose maximum is its utilisation."""
+"""ncu's units. The utilisation of a unit is the maximum of its metrics."""
 PREDICTED_UNITS = {"L1 tag stage": "L1", "L1 data stage": "L1", "LSU issue": "L1", "atomics": "L2"}
 """Units that the prediction distinguishes and ncu's utilisations do not."""
 
@@ -67,7 +65,7 @@ class Limited:
     points.
     """
 
-    launch: Recorded
+    launch: RecordedLaunch
     predicted: str
     measured: str
     below: float

@@ -174,7 +174,7 @@ def _kernel(name: str, call: ast.expr) -> Kernel:
     values = call.args if isinstance(call, ast.Call) else []
     texts = [str(value.value) for value in values if isinstance(value, ast.Constant)]
     if not ast.unparse(call).startswith("async_compile.triton(") or len(texts) < 2:
-        raise NotWritable(f"{name}: {ast.unparse(call).partition('(')[0]} makes no Triton kernel; {RAW}")
+        raise NotWritable(f"{name}: {ast.unparse(call).partition('(')[0]} does not create a Triton kernel; {RAW}")
     source = textwrap.dedent(texts[1])
     tree, lines = ast.parse(source), source.splitlines()
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}

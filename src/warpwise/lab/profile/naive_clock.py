@@ -37,7 +37,7 @@ class ClockReading:
 
 @dataclass(frozen=True)
 class NaiveClock:
-    """The readings of ``name`` on ``place``, the lab's last; ``remark`` notes what this machine cannot show."""
+    """The readings of ``name`` on ``place``, the lab's last; ``remark`` states what needs a GPU."""
 
     name: str
     place: str

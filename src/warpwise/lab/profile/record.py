@@ -14,7 +14,7 @@ from typing import Any, final
 
 import torch
 
-from warpwise.lab.profile.result import Profile, rows_of
+from warpwise.lab.profile.result import ProfileResult, rows_of
 from warpwise.lab.profile.schedule import Schedule
 from warpwise.lab.timing.environment import current, place, resolve
 
@@ -35,7 +35,7 @@ def profile(
     shapes: bool = False,
     stacks: bool = False,
     name: str | None = None,
-) -> Profile:
+) -> ProfileResult:
     """Call ``function(*args)`` once per step under torch's profiler; return a table, and optionally write a Chrome
     trace.
 
@@ -191,14 +191,14 @@ class ProfileRecorder:
             export(profiler, path)
             self.written.append(path)
 
-    def result(self, name: str, where: str) -> Profile:
+    def result(self, name: str, where: str) -> ProfileResult:
         """The recorded profile, under ``name``."""
         table, steps = rows_of(self._averages)
         if self.schedule is None:
             steps = 1
         elif not self._averages:
             self.notes.append(f"nothing was recorded: ended after {self.stepped} steps, before the first active one")
-        return Profile(
+        return ProfileResult(
             name,
             where,
             self.schedule,

@@ -1,4 +1,4 @@
-"""``Profile``: the recorded table and the paths of its traces, as text, HTML and JSON values."""
+"""``ProfileResult``: the recorded table and the paths of its traces, as text, HTML and JSON values."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def byte_text(count: int) -> str:
 
 
 @dataclass(frozen=True)
-class Profile:
+class ProfileResult:
     """A profile of ``name`` on ``place`` by torch's profiler: an unordered ``table`` over ``steps`` active steps.
 
     ``traces`` are the Chrome traces written, one for each repetition of the schedule; ``trace`` is the first.

@@ -14,7 +14,7 @@ from typing import Any
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from warpwise.lab.profile.record import ProfileError, ProfileRecorder, trace_paths
-from warpwise.lab.profile.result import Profile
+from warpwise.lab.profile.result import ProfileResult
 from warpwise.lab.profile.schedule import Schedule
 from warpwise.lab.timing.environment import place, resolve
 
@@ -27,7 +27,7 @@ def profile_script(
     trace: Path | str | None = None,
     shapes: bool = False,
     stacks: bool = False,
-) -> Profile:
+) -> ProfileResult:
     """Run the Python file ``path`` as ``python path *argv`` would, under torch's profiler.
 
     Without a ``schedule`` all of it is recorded. With one, a step ends with the ``step()`` of any torch optimizer. The

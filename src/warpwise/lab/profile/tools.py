@@ -46,8 +46,9 @@ TOOLS: Mapping[str, Tool] = {
         "nsys",
         "Nsight Systems",
         "shows when each kernel, copy and launch ran, on one timeline with named ranges of the host.",
-        "To get it: apt install nsight-systems from NVIDIA's CUDA repository, or https://developer.nvidia.com/nsight-systems; "
-        "the CUDA toolkit's installer has it too. Without it, --trace FILE.json records the same timeline through torch.",
+        "To get it: apt install nsight-systems from NVIDIA's CUDA repository, or "
+        "https://developer.nvidia.com/nsight-systems; the CUDA toolkit's installer has it too. Without it, "
+        "--trace FILE.json records the same timeline through torch.",
         ".nsys-rep",
         "nsys-ui REPORT, or nsys stats REPORT in a terminal",
     ),
@@ -55,8 +56,9 @@ TOOLS: Mapping[str, Tool] = {
         "ncu",
         "Nsight Compute",
         "reads the hardware's counters for each kernel: bandwidth, occupancy, stalls, bank conflicts.",
-        "To get it: apt install nsight-compute from NVIDIA's CUDA repository, or https://developer.nvidia.com/nsight-compute; "
-        "the CUDA toolkit has it too. It needs a GPU and the right to read its counters.",
+        "To get it: apt install nsight-compute from NVIDIA's CUDA repository, or "
+        "https://developer.nvidia.com/nsight-compute; the CUDA toolkit has it too. It needs a GPU and permission to "
+        "read its counters.",
         ".ncu-rep",
         "ncu-ui REPORT, or ncu --import REPORT in a terminal",
     ),
@@ -74,8 +76,9 @@ class ProfilerReport:
 
 
 def command_line(tool: Tool, found: Path, report: Path, child: Sequence[str], whole: bool = False) -> list[str]:
-    """The command that profiles ``child`` with ``tool`` into ``report``: all of it if ``whole``, else the range of
-    ``captured``.
+    """The command that profiles ``child`` with ``tool`` and writes ``report``.
+
+    With ``whole`` all of the child's run is profiled, else the range of ``captured``.
     """
     if tool.command == "nsys":
         marked = [] if whole else ["--capture-range=cudaProfilerApi", "--capture-range-end=stop"]
@@ -115,8 +118,8 @@ def run_under(name: str, report: Path, child: Sequence[str], whole: bool = False
     said = ran.stderr.strip()
     if NO_COUNTERS in said:
         remark = (
-            "no permission to read the GPU's counters (ERR_NVGPUCTRPERM): run as root, give the container the capability "
-            "SYS_ADMIN, or load the driver with NVreg_RestrictProfilingToAdminUsers=0"
+            "no permission to read the GPU's counters (ERR_NVGPUCTRPERM): run as root, give the container the "
+            "capability SYS_ADMIN, or load the driver with NVreg_RestrictProfilingToAdminUsers=0"
         )
     else:
         remark = said if ran.returncode else ""

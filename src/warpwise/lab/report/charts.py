@@ -275,8 +275,8 @@ def sizes(points: Sequence[MeasuredPoint], order: Sequence[str], what: str) -> s
         for number, name in enumerate(names)
     ]
     short = " : ".join(f"datum.value == {position} ? {name}" for position, name in enumerate(heads))
-    x_axis = {"title": None, "values": list(range(len(points))), "labelExpr": f"{short} : ''", "ticks": True, "labelAngle": 0,
-              "labelFlush": True, "labelOverlap": False, "labelFontSize": 10.5}  # fmt: skip
+    x_axis = {"title": None, "values": list(range(len(points))), "labelExpr": f"{short} : ''", "ticks": True,
+              "labelAngle": 0, "labelFlush": True, "labelOverlap": False, "labelFontSize": 10.5}  # fmt: skip
     heading = "time" if log else unit
     y: Spec = {
         "field": "value", "type": "quantitative",
@@ -291,7 +291,8 @@ def sizes(points: Sequence[MeasuredPoint], order: Sequence[str], what: str) -> s
                       "strokeDash": {"condition": {"test": "datum.opponent", "value": [3, 3]}, "value": [1, 0]}}},
         {"mark": {"type": "point", "filled": True, "size": 34, "opacity": 1},
          "encoding": {"x": x, "y": y, "color": paint, "href": {"field": "href"}, "description": {"field": "about"}}},
-        {"data": {"values": ends}, "mark": {"type": "text", "align": "left", "dx": 7, "baseline": "middle", "fontSize": 10.5, "aria": False},
+        {"data": {"values": ends},
+         "mark": {"type": "text", "align": "left", "dx": 7, "baseline": "middle", "fontSize": 10.5, "aria": False},
          "encoding": {"x": {**x, "field": "at"}, "y": {**y, "field": "label_at"}, "text": {"field": "short"},
                       "color": {"field": "ink", "type": "nominal", "scale": None}}},
         _title(heading, -42, -12, "left"),
@@ -370,10 +371,9 @@ def predictions(rows: Sequence[tuple[str, float, str]], narrow: bool = False) ->
     width = NARROW - 4 if narrow else WIDE - left - 120
     step = NARROW_ROW if narrow else ROW
     data = [
-        {"name": name, "seconds": seconds, "short": f"{duration(seconds)} predicted" if not narrow else duration(seconds),
+        {"name": name, "seconds": seconds, "short": duration(seconds) if narrow else f"{duration(seconds)} predicted",
          "about": f"{name}: {duration(seconds)} predicted, limited by {limiter}", "href": f"#{name}",
-         "ink": "var(--ink)",
-         "strong": False}
+         "ink": "var(--ink)", "strong": False}
         for name, seconds, limiter in rows
     ]  # fmt: skip
     x: Spec = {
@@ -383,8 +383,8 @@ def predictions(rows: Sequence[tuple[str, float, str]], narrow: bool = False) ->
         "axis": None,
     }
     y: Spec = {"field": "name", "type": "nominal", "sort": None, "axis": None}
-    bar = {"type": "bar", "height": 9 if narrow else 13, "yOffset": 9 if narrow else 0, "fill": "none", "stroke": "var(--rung)",
-           "strokeDash": [4, 3], "strokeWidth": 1.2, "cursor": "pointer"}  # fmt: skip
+    bar = {"type": "bar", "height": 9 if narrow else 13, "yOffset": 9 if narrow else 0, "fill": "none",
+           "stroke": "var(--rung)", "strokeDash": [4, 3], "strokeWidth": 1.2, "cursor": "pointer"}  # fmt: skip
     layers = [
         {"mark": bar, "encoding": {"x": x, "y": y, "href": {"field": "href"}, "description": {"field": "about"}}},
         *_names(y, left, narrow),

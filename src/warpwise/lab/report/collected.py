@@ -14,7 +14,8 @@ from warpwise.cuda.source.includes import source_digest
 from warpwise.lab.ladder import Ladder, result_folders
 from warpwise.lab.report.counters import NcuCounters, read_counters
 from warpwise.lab.store import Measurement, OtherFile, Run, Store, read_results
-from warpwise.lab.store.convert import of_point, of_verdict, run_from
+from warpwise.lab.store.convert import of_gradient, of_point, of_verdict, run_from
+from warpwise.lab.store.records import GRADIENT
 from warpwise.lab.verify.verdict import dtype_name
 from warpwise.operation import Op, Rung
 
@@ -23,7 +24,10 @@ DEFAULT_TARGET = "sm_90"
 
 @dataclass(frozen=True)
 class Verified:
-    """One rung's verdict on one device: ``worst`` is the largest error over its tolerance, NaN if not recorded."""
+    """The verdict on a rung or the gradient on one device.
+
+    ``worst`` is the largest error over its tolerance, NaN if not recorded.
+    """
 
     status: str
     place: str
@@ -36,7 +40,7 @@ class Verified:
 
     @property
     def on_cpu(self) -> bool:
-        """True if it ran on a CPU, with GPU kernels emulated."""
+        """True for a run on a CPU, with GPU kernels emulated."""
         return self.place.startswith("cpu")
 
 
@@ -52,18 +56,18 @@ class RecordedRun:
 
     @property
     def timed(self) -> bool:
-        """True if it holds a time."""
+        """True if there is a time."""
         return any(one.timed for one in self.measurements)
 
     @property
     def origin(self) -> str:
-        """Its origin as text."""
+        """The origin of the results as text."""
         return self.path.name if self.path else f"results store, run {self.run.id}" if self.run.id else "this climb"
 
 
 @dataclass(frozen=True)
 class MeasuredPoint:
-    """The times of one run at one size and dtype. Rungs in ``by_name`` run only if the caller names them."""
+    """The times of one run at one size and dtype. A call runs a rung in ``by_name`` only if it selects it by name."""
 
     case: str
     sizes: Mapping[str, int]
@@ -154,7 +158,7 @@ class Collected:
     def ran(self, name: str, verdict: Verified) -> str:
         """The device of ``verdict`` as text, with "emulated on" for a GPU kernel on a CPU."""
         rung = self.rung(name)
-        emulated = verdict.on_cpu and (rung is None or rung.language in ("cuda", "triton"))
+        emulated = verdict.on_cpu and name != GRADIENT and (rung is None or rung.language in ("cuda", "triton"))
         return f"{'emulated on ' if emulated else ''}{verdict.place.removeprefix('cpu: ')}"
 
     def status(self, name: str) -> str:
@@ -233,12 +237,12 @@ def points_of(
 
 
 def _verdicts(op: Op, sources: Sequence[RecordedRun]) -> dict[str, tuple[Verified, ...]]:
-    """Each rung's newest verdict on every device, the newest first."""
+    """The newest verdict on each rung and on the gradient on every device, the newest first."""
     found: dict[str, dict[str, Verified]] = {}
     for source in sources:
         verdicts = dict(source.verdicts)
         for one in source.measurements:
-            if one.kind == "rung" and not one.case and one.name not in verdicts:
+            if one.kind != "opponent" and not one.case and one.name not in verdicts:
                 failures = (one.message,) if one.verdict == "wrong" else ()
                 notes = (one.message,) if one.message and one.verdict != "wrong" else ()
                 verdicts[one.name] = Verified(one.verdict, source.run.device, one.taken, failures=failures, notes=notes)
@@ -313,6 +317,8 @@ def from_ladder(ladder: Ladder) -> RecordedRun:
     run = run_from(ladder.op, {**data["environment"], "device": ladder.place}, taken, "climb")
     languages = {row["name"]: row["language"] for row in data["rungs"]}
     measurements = [of_verdict(row["name"], row["verdict"], taken, row["language"]) for row in data["rungs"]]
+    if data["gradient"]:
+        measurements.append(of_gradient(data["gradient"], taken))
     for point in data["points"]:
         measurements += of_point(point, taken, languages, {})
     return RecordedRun(run, tuple(measurements), _verdicts_in(data, taken), _notes(data))
@@ -328,11 +334,13 @@ def from_store(store: Store, op: str) -> list[RecordedRun]:
 
 def _verdicts_in(data: Mapping[str, Any], date: datetime) -> dict[str, Verified]:
     found = {}
-    for row in data["rungs"]:
-        verdict = row["verdict"]
+    verdicts = {row["name"]: row["verdict"] for row in data["rungs"]}
+    if data.get("gradient"):
+        verdicts[GRADIENT] = data["gradient"]
+    for name, verdict in verdicts.items():
         tested = sum(case["status"] != "untested" for case in verdict["cases"])
         failures = tuple("\n".join((_failed(one), *one["findings"])) for one in verdict["failures"])
-        found[row["name"]] = Verified(
+        found[name] = Verified(
             verdict["status"],
             verdict["place"],
             date,

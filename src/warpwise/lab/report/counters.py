@@ -60,7 +60,7 @@ def read_counters(path: Path, device: str) -> NcuCounters | None:
     except FileNotFoundError:
         return None
     except ValueError as error:
-        raise ValueError(f"{path}: expected ncu's counters as JSON, got what is not JSON: {error}") from error
+        raise ValueError(f"{path}: expected ncu's counters as JSON, got invalid JSON: {error}") from error
     if data.get("schema") != SCHEMA or data["environment"].get("device") != device:
         return None
     found: dict[tuple[str, str, str], tuple[LaunchCounters, ...]] = {}

@@ -22,17 +22,16 @@ CONFIG: dict[str, Any] = {
     "view": {"stroke": None},
     "axis": {
         "labelColor": "var(--soft)", "titleColor": "var(--soft)", "domainColor": "var(--line)",
-        "tickColor": "var(--line)",
-        "gridColor": "var(--line)", "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal",
-        "titlePadding": 6,
-        "labelLimit": 400, "grid": False,
+        "tickColor": "var(--line)", "gridColor": "var(--line)", "labelFontSize": 11, "titleFontSize": 11,
+        "titleFontWeight": "normal", "titlePadding": 6, "labelLimit": 400, "grid": False,
     },
     "text": {"color": "var(--ink)", "fontSize": 11.5},
     "legend": {"disable": True},
 }  # fmt: skip
 
 _HIDDEN = re.compile(
-    r'<path class="(?:background|foreground)" aria-hidden="true"[^>]*/>|<g class="mark-rule[^"]*" pointer-events="none"/>'
+    r'<path class="(?:background|foreground)" aria-hidden="true"[^>]*/>'
+    r'|<g class="mark-rule[^"]*" pointer-events="none"/>'
 )
 _EMPTY = re.compile(r"<g(?: [^<>]*)?></g>|<g(?: [^<>]*)?/>")
 _PLACES = re.compile(r' (?:d|transform|x|y|x2|y2|width|height)="[^"]*"')
@@ -40,7 +39,8 @@ _FRACTION = re.compile(r"(\.\d)\d+")
 _LINK = re.compile(r'xlink:href="[^"#]*#')
 _HEAD = re.compile(r'^<svg [^>]*viewBox="(?P<box>[^"]+)"[^>]*>')
 _NOISE = re.compile(
-    r' (?:opacity="1"|stroke-miterlimit="10"|font-family="inherit"|pointer-events="none"|class="[^"]*"|role="graphics-object"|aria-roledescription="[^"]* container")'
+    r' (?:opacity="1"|stroke-miterlimit="10"|font-family="inherit"|pointer-events="none"|class="[^"]*"'
+    r'|role="graphics-object"|aria-roledescription="[^"]* container")'
 )
 
 

@@ -120,7 +120,7 @@ def marks(one: Measurement) -> str:
 
 
 def flags(converged: bool, throttled: bool, exposed: bool) -> list[tuple[bool, str]]:
-    """The possible remarks, each with whether it applies."""
+    """The possible remarks, each with True if it applies."""
     return [
         (not converged, "the budget ended before the interval was narrow enough"),
         (throttled, "the SM clock was low"),

@@ -28,7 +28,7 @@ render, resource = TEMPLATES.render, TEMPLATES.resource
 
 @dataclass(frozen=True)
 class Cell:
-    """A table's cell that is a link, or has a CSS class or a tooltip."""
+    """A table cell: a text with a link, a CSS class or a tooltip."""
 
     text: str
     href: str = ""

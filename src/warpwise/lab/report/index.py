@@ -108,7 +108,8 @@ def _row(entry: IndexEntry) -> dict[str, Any]:
         "short": f"{fmt.time(best)} · {fmt.percent(best)}",
         "ink": "var(--ink)",
         "strong": False,
-        "about": f"{entry.collected.name}, {point.case}, {point.dtype}: {fmt.sentence(best, rival.name if rival else '')}{theirs}",
+        "about": f"{entry.collected.name}, {point.case}, {point.dtype}: "
+        f"{fmt.sentence(best, rival.name if rival else '')}{theirs}",
     }
 
 
@@ -138,10 +139,12 @@ def _chart(rows: list[dict[str, Any]], narrow: bool = False) -> str:
     layers: list[Spec] = [
         {"mark": {"type": "rule", "color": "var(--line)", "strokeWidth": 4, "yOffset": shift, "aria": False},
          "encoding": {"x": {**x, "field": "rival"}, "x2": {"field": "best"}, "y": y}},
-        {"data": {"values": [{"at": 100}]}, "mark": {"type": "rule", "color": "var(--ink)", "strokeWidth": 1, "aria": False},
+        {"data": {"values": [{"at": 100}]},
+         "mark": {"type": "rule", "color": "var(--ink)", "strokeWidth": 1, "aria": False},
          "encoding": {"x": {**x, "field": "at"}}},
         {"transform": [{"filter": "isValid(datum.rival)"}],
-         "mark": {"type": "point", "size": 70, "strokeWidth": 1.8, "stroke": "var(--rival-ink)", "fill": "var(--paper)", "opacity": 1, "yOffset": shift},
+         "mark": {"type": "point", "size": 70, "strokeWidth": 1.8, "stroke": "var(--rival-ink)", "fill": "var(--paper)",
+                  "opacity": 1, "yOffset": shift},
          "encoding": {"x": {**x, "field": "rival"}, "y": y, **about}},
         {"mark": {"type": "point", "size": 70, "filled": True, "color": "var(--best)", "opacity": 1, "yOffset": shift},
          "encoding": {"x": {**x, "field": "best"}, "y": y, **about}},

@@ -17,15 +17,20 @@ from warpwise.lab.report.draw import MissingLibrary
 from warpwise.lab.report.format import MARKS
 from warpwise.lab.report.html import Cell, Content, Table, render, resource
 from warpwise.lab.report.panels import figures
+from warpwise.lab.store.records import GRADIENT
 from warpwise.lab.timing.timing import Timing, duration, rate_text
 
 _STYLE = """
-.ww-lab{background:var(--paper);color:var(--ink);font:14px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif;padding:.8rem 1rem;max-width:1100px}
-.ww-lab h2{font-size:1.25rem;margin:0}.ww-lab h3{font-size:.95rem;margin:1rem 0 .3rem}.ww-lab p{margin:.2rem 0;color:var(--soft)}
+.ww-lab{background:var(--paper);color:var(--ink);font:14px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif}
+.ww-lab{padding:.8rem 1rem;max-width:1100px}
+.ww-lab h2{font-size:1.25rem;margin:0}.ww-lab h3{font-size:.95rem;margin:1rem 0 .3rem}
+.ww-lab p{margin:.2rem 0;color:var(--soft)}
 .ww-lab .chart{display:block;width:100%;height:auto;overflow:visible}
 .ww-lab .chart text{paint-order:stroke;stroke:var(--paper);stroke-width:3px}
-.ww-lab .scroll{overflow-x:auto}.ww-lab table{border-collapse:collapse;font-size:.9em;font-variant-numeric:tabular-nums;margin:0}
-.ww-lab tr,.ww-lab td,.ww-lab th{background:none!important;color:inherit;border:0;text-align:left!important;padding:.12rem 1rem .12rem 0;white-space:nowrap;vertical-align:baseline}
+.ww-lab .scroll{overflow-x:auto}
+.ww-lab table{border-collapse:collapse;font-size:.9em;font-variant-numeric:tabular-nums;margin:0}
+.ww-lab tr,.ww-lab td,.ww-lab th{background:none!important;color:inherit;border:0;text-align:left!important}
+.ww-lab tr,.ww-lab td,.ww-lab th{padding:.12rem 1rem .12rem 0;white-space:nowrap;vertical-align:baseline}
 .ww-lab .right{color:var(--good)}.ww-lab .wrong{color:var(--bad)}.ww-lab .untested{color:var(--soft)}
 .ww-lab pre{white-space:pre-wrap;border-left:3px solid var(--bad);padding-left:.7rem;color:inherit;background:none}
 .ww-lab .big{font-size:1.6rem;font-weight:600;color:var(--ink);font-variant-numeric:tabular-nums}
@@ -42,9 +47,7 @@ def _style() -> Markup:
 
 @renders(Ladder, "html")
 def ladder_html(ladder: Ladder) -> str:
-    """Verdicts, and the bars and figures of each point; on a CPU, the recorded ones of a GPU under a heading that says
-    so.
-    """
+    """Verdicts, and the bars and figures of each point; on a CPU, the times recorded on a GPU, with their origin."""
     source = from_ladder(ladder)
     order = tuple(row.rung for row in ladder.rows)
     rows: list[list[Content]] = []
@@ -52,6 +55,11 @@ def ladder_html(ladder: Ladder) -> str:
         tested = sum(result.status != "untested" for result in row.verdict.cases)
         mark = Cell(MARKS[row.verdict.status], css=row.verdict.status)
         rows.append([row.rung, row.idea, mark, f"{tested} cases"])
+    verdicts = [row.verdict for row in ladder.rows]
+    if ladder.gradient is not None:
+        verdicts.append(ladder.gradient)
+        status = ladder.gradient.status
+        rows.append([GRADIENT, "", Cell(MARKS[status], css=status), f"{len(ladder.gradient.cases)} cases"])
     on_cpu = ladder.place.startswith("cpu")
     where = f"on a CPU ({ladder.place.removeprefix('cpu: ')}), GPU kernels emulated" if on_cpu else f"on {ladder.place}"
     points = _points(source, order, "Timed")
@@ -66,7 +74,7 @@ def ladder_html(ladder: Ladder) -> str:
             ladder=ladder,
             where=where,
             verdicts=Table(["", "idea", "verdict", ""], rows),
-            failures=[str(row.verdict) for row in ladder.rows if row.verdict.status == "wrong"],
+            failures=[str(verdict) for verdict in verdicts if verdict.status == "wrong"],
             points=points,
         )
     )

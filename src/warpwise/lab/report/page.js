@@ -3,7 +3,7 @@
   const root = document.documentElement, tip = document.getElementById("tip");
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 
-  // Light, dark, or as the system has it; kept where the browser lets a page keep anything.
+  // Light, dark, or the system setting; stored in localStorage if the browser allows it.
   const themes = ["auto", "light", "dark"], button = document.getElementById("theme");
   const kept = () => { try { return localStorage.getItem("warpwise-theme"); } catch { return null; } };
   const keep = (name) => { try { localStorage.setItem("warpwise-theme", name); } catch { /* private browsing */ } };
@@ -18,7 +18,7 @@
     keep(next);
   });
 
-  // The point that is shown: everything that belongs to another one is hidden.
+  // Show one point: elements of other points are hidden.
   const select = document.getElementById("point");
   select?.addEventListener("change", () => {
     const dtype = select.selectedOptions[0].dataset.dtype;
@@ -48,7 +48,7 @@
     everything.textContent = opened ? "close all" : "open all";
   });
 
-  // A mark's figures, under the pointer, the finger or the keyboard's focus; its rung stands out in every chart.
+  // The figures of the mark under the pointer, touched or focused; its rung is highlighted in every chart.
   const described = (node) => node?.closest?.("svg.chart") && node.closest("[aria-roledescription][aria-label]:not(g)");
   const show = (mark) => {
     tip.textContent = mark.getAttribute("aria-label");
@@ -93,8 +93,8 @@
     near = mark;
     if (mark) show(mark); else hide();
   };
-  // A browser repeats the last move of a mouse when the page changes under it: that takes away nothing that a finger
-  // or the keyboard asked for.
+  // A browser repeats the last mouse move when the page changes under the pointer. Such a move does not hide a mark
+  // that was selected by touch or keyboard.
   let pointed = false;
   document.addEventListener("pointermove", (event) => {
     if (event.pointerType !== "mouse") return;

@@ -13,6 +13,7 @@ from warpwise.lab.report.explained import Explained
 from warpwise.lab.report.html import render
 from warpwise.lab.report.readme import ReadmeNotes, read
 from warpwise.lab.report.rungs import rung_section
+from warpwise.lab.store.records import GRADIENT
 
 
 def page(collected: Collected, explained: Mapping[str, Explained] | None = None, index: str = "index.html") -> str:
@@ -42,13 +43,14 @@ def page(collected: Collected, explained: Mapping[str, Explained] | None = None,
             ],
             notes=notes.paragraphs,
             verdicts=tables.verdicts(collected),
+            gradient=collected.verdicts.get(GRADIENT, ()),
             environment=tables.environment(collected),
         )
     )
 
 
 def _named(point: MeasuredPoint, chosen: MeasuredPoint | None, **content: Any) -> dict[str, Any]:
-    """``content`` of one point, with the point's key and whether it is the one shown at first."""
+    """``content`` of one point, with the point's key; ``shown`` is True for the point that the page shows first."""
     return {"key": panels.key(point), "shown": point is chosen, **content}
 
 

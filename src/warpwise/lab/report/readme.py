@@ -17,8 +17,8 @@ HEADING = re.compile(r"^#+ (?P<title>.+)$")
 class ReadmeNotes:
     """``changes`` and ``predictions`` by rung; ``points``, the (case, dtype) of the predictions.
 
-    ``paragraphs`` are (lead, text): those of the README with a bold lead and all of the notes, whose lead is the heading
-    above them. The lead is empty in further paragraphs and list items under a heading.
+    ``paragraphs`` are (lead, text): the paragraphs of the README with a bold lead, and all of the notes, where the lead
+    is the heading above. The lead is empty in further paragraphs and list items under a heading.
     """
 
     changes: Mapping[str, str] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class ReadmeNotes:
 
 
 def read(folder: Path, op: str = "") -> ReadmeNotes:
-    """The README.md and NOTES.md of the operation ``op``, in ``folder`` or the folder above; empty if there are none."""
+    """Read README.md and NOTES.md of the operation ``op`` in ``folder`` or its parent; empty if there are none."""
     found = next((each for each in (folder, folder.parent) if (each / "README.md").is_file()), folder)
     readme, notes = (path.read_text() if path.is_file() else "" for path in (found / "README.md", found / "NOTES.md"))
     return parse(readme, notes, op)
@@ -71,7 +71,7 @@ def _leads(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _sections(text: str) -> Iterator[tuple[str, str]]:
-    """Paragraphs and list items under headings; tables and comments are left out, as is what precedes the first heading."""
+    """Yield (lead, text) of the paragraphs and list items under headings, without tables and comments."""
     lead, inside = "", False
     for block in _blocks(text):
         if match := HEADING.match(block):

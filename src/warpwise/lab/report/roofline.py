@@ -22,7 +22,7 @@ WIDTH, HEIGHT = 296, 224
 
 @dataclass(frozen=True)
 class Dot:
-    """One entry: ``intensity`` in work per byte, ``rate`` in work per second, and whether ncu ``counted`` the bytes."""
+    """One entry: ``intensity`` in work per byte, ``rate`` in work per second; ``counted`` if the bytes are ncu's."""
 
     entry: Measurement
     intensity: float
@@ -63,8 +63,8 @@ def roofline(point: MeasuredPoint, roofs: Roofs, counters: NcuCounters | None) -
     y: Spec = {
         "field": "rate", "type": "quantitative",
         "scale": {"type": "log", "domain": [bottom / scale, top / scale], "nice": False},
-        "axis": {"title": None, "values": _ticks(bottom / scale, top / scale), "format": "~r", "grid": True, "domain": False,
-                 "ticks": False},
+        "axis": {"title": None, "values": _ticks(bottom / scale, top / scale), "format": "~r", "grid": True,
+                 "domain": False, "ticks": False},
     }  # fmt: skip
     plain = {name: {key: value for key, value in axis.items() if key != "axis"} for name, axis in (("x", x), ("y", y))}
     roof = _roof(roofs.bandwidth, peak, max(low, bottom / roofs.bandwidth), high, top)
@@ -124,7 +124,8 @@ def _rows(found: Sequence[Dot], point: MeasuredPoint, scale: float) -> list[dict
                 if dot.entry.language == "triton"
                 else "circle",
                 "href": f"#{dot.entry.name}",
-                "about": f"{fmt.sentence(dot.entry, rival)}; {dot.intensity:.3g} {work} per byte of DRAM traffic, {how}",
+                "about": f"{fmt.sentence(dot.entry, rival)}; "
+                f"{dot.intensity:.3g} {work} per byte of DRAM traffic, {how}",
             }
         )
     return rows

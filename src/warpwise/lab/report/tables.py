@@ -9,20 +9,20 @@ from warpwise.lab.report import counters as ncu
 from warpwise.lab.report.collected import Collected, MeasuredPoint
 from warpwise.lab.report.format import MARKS
 from warpwise.lab.report.html import Cell, Content, Table
+from warpwise.lab.store.records import GRADIENT
 
 NAMES = {
     "device": "device", "date": "date", "driver": "driver", "cuda": "CUDA", "torch": "PyTorch", "triton": "Triton",
-    "warpwise": "Warpwise",
-    "git_commit": "commit", "python": "Python", "system": "system", "target": "compute capability",
-    "multiprocessors": "multiprocessors",
-    "max_sm_mhz": "highest SM clock, MHz", "float32_matmul_precision": "float32 matmul precision",
+    "warpwise": "Warpwise", "git_commit": "commit", "python": "Python", "system": "system",
+    "target": "compute capability", "multiprocessors": "multiprocessors", "max_sm_mhz": "highest SM clock, MHz",
+    "float32_matmul_precision": "float32 matmul precision",
 }  # fmt: skip
 
 
 def verdicts(collected: Collected) -> Table:
-    """Each rung's verdict on every device."""
+    """The verdict on each rung, and on the gradient, on every device."""
     rows: list[list[Content]] = []
-    for name in collected.rungs:
+    for name in (*collected.rungs, GRADIENT):
         for one in collected.verdicts.get(name, ()):
             worst = f"{one.worst:.2g}" if one.worst == one.worst and one.tested else ""
             tested = (
@@ -32,7 +32,8 @@ def verdicts(collected: Collected) -> Table:
             )
             where = collected.ran(name, one)
             mark = Cell(MARKS[one.status], css=one.status)
-            rows.append([Cell(name, f"#{name}"), mark, tested, worst, where, f"{one.date:%Y-%m-%d}"])
+            link = name if name == GRADIENT else Cell(name, f"#{name}")
+            rows.append([link, mark, tested, worst, where, f"{one.date:%Y-%m-%d}"])
     return Table(["", "verdict", "cases", "worst error / tolerance", "where", "date"], rows, css="verdicts")
 
 

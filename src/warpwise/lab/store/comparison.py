@@ -10,8 +10,8 @@ from typing import Any, Literal
 from warpwise.lab.store.records import Measurement
 from warpwise.lab.timing.stats import Interval
 
-# Two runs of the same code differ by more than their intervals, which cover the noise within a run only: tensor
-# addresses # and the device temperature differ. PyTorch's kernels differed by 0.45 % between two sessions on an H200.
+# Two runs of the same code differ by more than their intervals, which cover only the noise within a run: tensor
+# addresses and the device temperature differ. PyTorch's kernels differed by 0.45 % between two sessions on an H200.
 BETWEEN_RUNS = 0.005
 
 Direction = Literal["slower", "faster", "same"]

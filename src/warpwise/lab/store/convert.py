@@ -11,7 +11,7 @@ from typing import Any
 
 from warpwise.cache import key
 from warpwise.lab.ladder import SCHEMA, Point
-from warpwise.lab.store.records import Measurement, Run, finite
+from warpwise.lab.store.records import GRADIENT, Measurement, Run, finite
 from warpwise.lab.timing.compare import WRONG
 from warpwise.lab.timing.samples import Clock
 from warpwise.lab.timing.stats import Interval
@@ -56,6 +56,11 @@ def of_verdict(rung: str, verdict: Mapping[str, Any], taken: datetime, language:
     """A rung's verdict over all cases, from ``Verdict.to_json``."""
     message = "" if verdict["status"] == "right" else "; ".join(_failures(verdict)) or _reasons(verdict)
     return Measurement(rung, verdict["status"], taken, language=language, message=message)
+
+
+def of_gradient(verdict: Mapping[str, Any], taken: datetime) -> Measurement:
+    """The verdict on the gradient, from ``Verdict.to_json``."""
+    return replace(of_verdict(GRADIENT, verdict, taken), kind="gradient")
 
 
 def _failures(verdict: Mapping[str, Any]) -> list[str]:
@@ -146,13 +151,14 @@ def read_results(path: Path) -> tuple[Run, list[Measurement], str]:
         data = json.loads(path.read_text())
     except ValueError as error:
         raise UnreadableResults(
-            f"{path}: expected a results file of `warpwise climb --json`, got what is not JSON: {error}"
+            f"{path}: expected a results file of `warpwise climb --json`, got invalid JSON: {error}"
         ) from error
     if not isinstance(data, dict) or "schema" not in data or "points" not in data:
         raise OtherFile(f"{path}: expected a results file of `warpwise climb --json`, got other JSON")
     if data["schema"] != SCHEMA:
         raise UnreadableResults(
-            f"{path}: expected a results file of schema {SCHEMA}, got {data['schema']!r}, of another version of Warpwise"
+            f"{path}: expected a results file of schema {SCHEMA}, got schema {data['schema']!r} of another version of "
+            "Warpwise"
         )
     try:
         return _read(path, data)
@@ -168,6 +174,8 @@ def _read(path: Path, data: dict[str, Any]) -> tuple[Run, list[Measurement], str
     run = run_from(data["op"], environment, taken, str(path), commit.rstrip("+"), commit.endswith("+"))
     languages = {row["name"]: row["language"] for row in data["rungs"]}
     measurements = [of_verdict(row["name"], row["verdict"], taken, row["language"]) for row in data["rungs"]]
+    if data.get("gradient"):
+        measurements.append(of_gradient(data["gradient"], taken))
     for point in data["points"]:
         measurements += of_point(point, taken, languages, {})
     return replace(run, finished=taken), measurements, key(json.dumps(data, sort_keys=True))

@@ -80,8 +80,8 @@ def _opened(path: Path) -> sqlite3.Connection:
             raise StoreError(f"{path} is another database, not a results store; set WARPWISE_STORE to another file")
         if version > VERSION:
             raise NewerStore(
-                f"the results store {path} was made by a newer Warpwise (its schema is {version}, "
-                f"this version supports {VERSION}); update Warpwise, or set WARPWISE_STORE to another file. Nothing in it was changed"
+                f"the results store {path} was made by a newer Warpwise (its schema is {version}, this version "
+                f"supports {VERSION}); update Warpwise, or set WARPWISE_STORE to another file. The file was not changed"
             )
         for (line,) in connection.execute("PRAGMA quick_check(1)"):
             if line != "ok":

@@ -8,7 +8,7 @@ import torch
 
 from warpwise.cuda.source.includes import source_digest
 from warpwise.lab.ladder import Ladder, Point
-from warpwise.lab.store.convert import of_live_point, of_live_verdict, run_from
+from warpwise.lab.store.convert import of_gradient, of_live_point, of_live_verdict, run_from
 from warpwise.lab.store.provenance import repository_state
 from warpwise.lab.store.records import Measurement, Run
 from warpwise.lab.store.store import Store
@@ -34,7 +34,9 @@ class Recorder:
 
     def __call__(self, step: Step) -> None:
         """Record the result of ``step``, if it is a verdict or a point."""
-        if isinstance(step.result, Verdict):
+        if step.stage == "gradient" and isinstance(step.result, Verdict):
+            self.store.record(self.run, of_gradient(step.result.to_json(), datetime.now(timezone.utc)))
+        elif isinstance(step.result, Verdict):
             self.store.record(self.run, self._verdict(step.result))
         elif isinstance(step.result, Point):
             self.store.record(

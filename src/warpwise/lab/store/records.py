@@ -13,6 +13,9 @@ from warpwise.lab.timing.samples import Clock
 from warpwise.lab.timing.stats import Interval
 from warpwise.lab.verify.verdict import Status
 
+Kind = Literal["rung", "opponent", "gradient"]
+GRADIENT = "gradient"  # the name of the measurement of kind "gradient": the verdict on the gradient
+
 
 def _nothing() -> Mapping[str, Any]:
     return MappingProxyType({})
@@ -68,6 +71,8 @@ class Run:
 class Measurement:
     """The result of one rung or opponent (``name``) at one case and dtype; without a case, its verdict over all cases.
 
+    The verdict on the gradient of the operation is a measurement of kind "gradient", without a case.
+
     ``median``, ``low`` and ``high`` are seconds per call, the median and its 95 % interval over ``samples`` samples by
     the method ``mode``, or None without a valid time. ``bytes`` and ``flops`` are the operation's cost, ``floor`` the
     least time in seconds at the measured ceilings. ``ratio`` is the speed relative to the best opponent of that point.
@@ -78,7 +83,7 @@ class Measurement:
     name: str
     verdict: Status
     taken: datetime
-    kind: Literal["rung", "opponent"] = "rung"
+    kind: Kind = "rung"
     language: str = ""
     case: str = ""
     sizes: Mapping[str, int] = field(default_factory=_nothing)

@@ -19,10 +19,9 @@ RUN_COLUMNS = (
 )  # fmt: skip
 MEASUREMENT_COLUMNS = (
     "id", "run", "taken", "op", "device", "name", "kind", "language", "case", "sizes", "values", "layout", "dtype",
-    "verdict",
-    "message", "median", "low", "high", "samples", "mode", "bytes", "flops", "floor", "bound", "ratio", "ratio_low",
-    "ratio_high", "clock_low", "clock_median", "clock_highest", "converged", "throttled", "exposed", "source",
-    "counters",
+    "verdict", "message", "median", "low", "high", "samples", "mode", "bytes", "flops", "floor", "bound", "ratio",
+    "ratio_low", "ratio_high", "clock_low", "clock_median", "clock_highest", "converged", "throttled", "exposed",
+    "source", "counters",
 )  # fmt: skip
 
 

@@ -18,7 +18,10 @@ from warpwise.lab.store.store import RUN_ID, Store
 LAST = re.compile(r"last(?:~(\d+))?")
 COMMIT = re.compile(r"[0-9a-f]{4,40}")
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-FORMS = "a run's id (r12), last, last~1, a git commit (4f0c2d1, HEAD~1), a date (2026-11-20), a results file (.json) or a folder of such files"
+FORMS = (
+    "a run's id (r12), last, last~1, a git commit (4f0c2d1, HEAD~1), a date (2026-11-20), a results file (.json) or a "
+    "folder of such files"
+)
 
 
 class UnknownSelection(LookupError):

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from warpwise.lab.store.database import Warn, connect, store_path, translated
-from warpwise.lab.store.records import HistoryEntry, Measurement, Run
+from warpwise.lab.store.records import HistoryEntry, Kind, Measurement, Run
 from warpwise.lab.store.rows import (
     MEASUREMENT_COLUMNS,
     RUN_COLUMNS,
@@ -158,7 +158,7 @@ class Store:
         case: str | None = None,
         dtype: str | None = None,
         device: str | None = None,
-        kind: Literal["rung", "opponent"] | None = None,
+        kind: Kind | None = None,
         run: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
@@ -181,7 +181,7 @@ class Store:
         case: str | None = None,
         dtype: str | None = None,
         device: str | None = None,
-        kind: Literal["rung", "opponent"] | None = "rung",
+        kind: Kind | tuple[Kind, ...] | None = ("rung", "gradient"),
         since: datetime | None = None,
         limit: int | None = None,
     ) -> list[HistoryEntry]:
@@ -280,10 +280,18 @@ def _conditions(
     until: datetime | None,
     starts: dict[str, str | None] | None = None,
 ) -> tuple[str, tuple[Any, ...]]:
-    """A WHERE clause, or "", with its values; None is no condition. ``starts`` are prefixes."""
-    terms = [(f'{table}."{column}" = ?', value) for column, value in equal.items() if value is not None]
-    terms += [(f'{table}."{moment}" {sign} ?', stamp(value)) for sign, value in ((">=", since), ("<", until)) if value]
+    """A WHERE clause, or "", with its values; None is no condition, a tuple a choice. ``starts`` are prefixes."""
+    terms: list[tuple[str, tuple[Any, ...]]] = []
+    for column, value in equal.items():
+        choice = value if isinstance(value, tuple) else (value,)
+        if value is not None:
+            terms.append((f'{table}."{column}" IN ({", ".join("?" * len(choice))})', choice))
+    for sign, bound in ((">=", since), ("<", until)):
+        if bound:
+            terms.append((f'{table}."{moment}" {sign} ?', (stamp(bound),)))
     for column, prefix in (starts or {}).items():
         if prefix is not None:
-            terms += [(f'{table}."{column}" >= ?', prefix), (f'{table}."{column}" < ?', f"{prefix}\U0010ffff")]
-    return f" WHERE {' AND '.join(term for term, _ in terms)}" if terms else "", tuple(value for _, value in terms)
+            terms.append((f'{table}."{column}" >= ?', (prefix,)))
+            terms.append((f'{table}."{column}" < ?', (f"{prefix}\U0010ffff",)))
+    clause = f" WHERE {' AND '.join(term for term, _ in terms)}" if terms else ""
+    return clause, tuple(value for _, values in terms for value in values)

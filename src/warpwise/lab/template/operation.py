@@ -15,7 +15,7 @@ from warpwise import cuda
 from warpwise import triton as wt
 from warpwise.operation import Case, Cost, Gradient, Op, Output, Rung, Spec, draw, register
 
-# The specification. It knows no kernel. Functions take the arguments of the schema, except for `inputs`.
+# The specification, which does not refer to kernels. Functions take the arguments of the schema, except for `inputs`.
 
 
 def inputs(case, dtype, device, seed):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from warpwise.lab.timing.compare import time
-from warpwise.lab.timing.roofline import Ceilings
+from warpwise.lab.timing.roofline import Roofline
 from warpwise.lab.timing.stats import Interval
 from warpwise.lab.timing.timing import Timing, ratio
 
-__all__ = ["Ceilings", "Interval", "Timing", "ratio", "time"]
+__all__ = ["Interval", "Roofline", "Timing", "ratio", "time"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from warpwise import device as devices
-from warpwise.lab.timing.roofline import Ceilings
+from warpwise.lab.timing.roofline import Roofline
 
 KINDS = {
     torch.float64: "fp64", torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16", torch.int8: "int8",
@@ -13,7 +13,7 @@ KINDS = {
 }  # fmt: skip
 
 
-def ceilings_for(device: torch.device, units: torch.dtype | str) -> Ceilings | None:
+def ceilings_for(device: torch.device, units: torch.dtype | str) -> Roofline | None:
     """The ceilings of ``device`` for arithmetic on a dtype, or by the units of that name ("tf32"); None for a CPU.
 
     Rates are those that ``warpwise.device`` measures on the device, on first use (a few seconds); for a dtype without a
@@ -25,10 +25,10 @@ def ceilings_for(device: torch.device, units: torch.dtype | str) -> Ceilings | N
     return combined(devices.describe(device), measured, units if isinstance(units, str) else KINDS.get(units, ""))
 
 
-def combined(described: devices.Description, measured: devices.Ceilings, kind: str) -> Ceilings:
+def combined(described: devices.Description, measured: devices.Ceilings, kind: str) -> Roofline:
     """The measured rates as ceilings of the floor, and the theoretical rates as peaks; 0 is unknown."""
     peak = described.peaks.get(kind, 0.0)
-    return Ceilings(
+    return Roofline(
         bandwidth=measured.copy,
         flops=measured.matmul.get(kind, peak),
         peak_bandwidth=described.peak_bandwidth or 0.0,

@@ -15,7 +15,7 @@ from warpwise.lab.timing.cpu_timer import CpuTimer
 from warpwise.lab.timing.environment import current, resolve
 from warpwise.lab.timing.gpu import Gpu
 from warpwise.lab.timing.gpu_timer import GpuTimer, GraphTimer
-from warpwise.lab.timing.roofline import Ceilings
+from warpwise.lab.timing.roofline import Roofline
 from warpwise.lab.timing.rotation import rotated
 from warpwise.lab.timing.samples import Clock, Reading, Timer, keep
 from warpwise.lab.timing.stats import interval, median
@@ -50,7 +50,7 @@ def time(
     reset: Callable[[], None] | None = ...,
     budget_s: float = ...,
     precision: float = ...,
-    ceilings: Ceilings | None = ...,
+    ceilings: Roofline | None = ...,
     mode: Literal["events", "graph"] = ...,
     timer: Timer | None = ...,
     seed: int = ...,
@@ -65,7 +65,7 @@ def time(
     reset: Callable[[], None] | None = ...,
     budget_s: float = ...,
     precision: float = ...,
-    ceilings: Ceilings | None = ...,
+    ceilings: Roofline | None = ...,
     mode: Literal["events", "graph"] = ...,
     timer: Timer | None = ...,
     seed: int = ...,
@@ -79,22 +79,23 @@ def time(
     reset: Callable[[], None] | None = None,
     budget_s: float = 5.0,
     precision: float = 0.005,
-    ceilings: Ceilings | None = None,
+    ceilings: Roofline | None = None,
     mode: Literal["events", "graph"] = "events",
     timer: Timer | None = None,
     seed: int = 0,
 ) -> Timing | dict[str, Timing]:
-    """Time calls with ``args``, in seconds: a function gives a ``Timing``, a mapping of functions one for each name.
+    """Time calls of ``functions`` with ``args``, in seconds.
 
-    On a GPU: CUDA events, L2 flushed before each sample, the launch hidden; ``mode="graph"`` times a CUDA graph of many
-    calls instead, for kernels of a few microseconds. On a CPU: ``perf_counter``. The default ``device`` is that of the
-    tensors among ``args``, else the GPU if there is one. If the tensors fit in the cache, the calls rotate through
-    copies of them. Emulated kernels must not be timed: their time predicts nothing.
+    For one function this returns its ``Timing``, for a mapping of functions a mapping of their timings by name. A GPU
+    is timed by CUDA events, with L2 flushed before each sample and the launch hidden; ``mode="graph"`` times a CUDA
+    graph of many calls instead, for kernels of a few microseconds. A CPU is timed by ``perf_counter``. The default
+    ``device`` is that of the tensors among ``args``, else the GPU if there is one. If the tensors fit in the cache, the
+    calls rotate through copies of them. Emulated kernels must not be timed: their time predicts nothing.
 
-    ``cost`` and ``ceilings`` give the floor. ``reset`` runs after the warm-up (to poison outputs), and ``check(name,
-    result)`` gets what each function's last call returned after the timed runs: a reason to distrust it, or None. A
-    time that is impossible, or whose outputs are wrong, is void: for one function that raises ``ImpossibleTime`` or
-    ``WrongAfterTiming``, for several it says so in ``void``.
+    ``cost`` and ``ceilings`` give the floor. ``reset`` is called after the warm-up, to poison outputs. After the timed
+    runs ``check(name, result)`` is called with the result of each function's last call; it returns the reason why the
+    result is wrong, or None. A time that is impossible, or whose result is wrong, is void. If one function is timed,
+    ``ImpossibleTime`` or ``WrongAfterTiming`` is raised; if several are, the reason is in ``Timing.void``.
     """
     if budget_s <= 0 or precision <= 0:
         raise ValueError(f"time: expected budget_s and precision above 0, got {budget_s} and {precision}")
@@ -151,13 +152,13 @@ def measure(
     timer: Timer,
     rules: Rules,
     cost: Cost | None = None,
-    ceilings: Ceilings | None = None,
+    ceilings: Roofline | None = None,
     check: Check | None = None,
     reset: Callable[[], None] | None = None,
     seed: int = 0,
     clock: Callable[[], float] | None = None,
     watch: Callable[[int, float], None] | None = None,
-    own: Mapping[str, Ceilings | None] | None = None,
+    own: Mapping[str, Roofline | None] | None = None,
 ) -> dict[str, Timing]:
     """The loop behind ``time``: each round samples every unconverged call once, in random order.
 
@@ -213,7 +214,7 @@ def _timing(
     spent: float,
     converged: bool,
     cost: Cost | None,
-    ceilings: Ceilings | None,
+    ceilings: Roofline | None,
 ) -> Timing:
     kept = keep(readings, timer.max_mhz)
     clocks = [
@@ -243,7 +244,7 @@ def _timing(
     )
 
 
-def _checked(timing: Timing, call: Any, cost: Cost | None, ceilings: Ceilings | None, check: Check | None) -> Timing:
+def _checked(timing: Timing, call: Any, cost: Cost | None, ceilings: Roofline | None, check: Check | None) -> Timing:
     """The timing, void if it is impossible or if the outputs of the timed runs are wrong."""
     reason = check(timing.name, getattr(call, "result", None)) if check else None
     if reason:

@@ -10,7 +10,7 @@ MARGIN = 0.05  # tolerance for clocks above nominal and for event resolution bef
 
 
 @dataclass(frozen=True)
-class Ceilings:
+class Roofline:
     """Rates of one device for one dtype, in bytes/s and FLOP/s, 0 if unknown.
 
     ``bandwidth`` and ``flops`` are measured and define the floor; ``peak_bandwidth`` and ``peak_flops`` are the

@@ -19,7 +19,7 @@ class Timing:
 
     ``floor`` is the least time in seconds at the device's measured ceilings, and ``bound`` the limiting one. ``void``
     is the reason why the time must not be used, or ""; the numbers are then NaN. ``converged`` is False if the budget
-    ended before the interval was narrow enough enough, ``throttled`` if the SM clock was low throughout, and
+    ended before the interval was narrow enough, ``throttled`` if the SM clock was low throughout, and
     ``exposed`` if launch overhead is in the time. ``dropped`` counts dropped samples by reason. ``spent`` is the time
     of all samples in seconds.
     """

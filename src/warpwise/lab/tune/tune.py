@@ -33,7 +33,7 @@ SEED = 0
 
 
 class TuneError(ValueError):
-    """The operation or device cannot be tuned. The message says why."""
+    """The operation or device cannot be tuned; the message gives the reason."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def tune(
         )
     chosen = [op.rung(name) for name in rungs] if rungs else list(op.rungs)
     if not any(_native(rung, where) for rung in chosen):
-        raise TuneError(f"{op.name}: no rung can be timed on {where}: there its kernels are emulated")
+        raise TuneError(f"{op.name}: no rung can be timed on {where}: kernels are emulated there")
     for layout in layouts or ():
         if layout not in tables.arrangements:
             raise TuneError(f"{op.name}: no layout {layout!r}; there are {', '.join(tables.arrangements)}")
@@ -245,7 +245,7 @@ class _Tuner:
         instance: Instance,
         last: bool,
     ) -> dict[str, Timing]:
-        """Time one round. In the last, outputs are poisoned after the warm-up and compared with the reference at the end."""
+        """Time one round. The last one poisons the outputs after the warm-up and verifies them at the end."""
         if not taking_part:
             return {}
 

@@ -133,7 +133,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _context_lost() -> bool:
-    """Whether the last error destroyed the CUDA context, as an illegal memory access does."""
+    """True if the last error destroyed the CUDA context, as an illegal memory access does."""
     try:
         torch.cuda.synchronize()
         torch.zeros(1, device="cuda").add_(1).item()
@@ -239,5 +239,5 @@ def _difference(
 
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """The bytes of the elements. The copy has stride 1: a single element may have any, which a view as bytes may not."""
+    """The bytes of the elements. A tensor of one element may have any stride; a view as bytes needs stride 1."""
     return tensor.reshape(-1).clone(memory_format=torch.contiguous_format).view(torch.uint8)

@@ -148,7 +148,10 @@ class _Differentiated:
             finite = wanted[wanted.isfinite()]
             scale = max(1.0, float(finite.abs().max())) if finite.numel() else 1.0
             if actual.shape != wanted.shape:
-                return f"{source} gives a gradient of {name} of shape {tuple(actual.shape)}, expected {tuple(wanted.shape)}"
+                return (
+                    f"{source} gives a gradient of {name} of shape {tuple(actual.shape)}, "
+                    f"expected {tuple(wanted.shape)}"
+                )
             given = actual.double()
             right = (given - wanted).abs() <= tolerance * scale
             right |= (given == wanted) | (given.isnan() & wanted.isnan())

@@ -27,14 +27,14 @@ def poison(dtype: torch.dtype, run: int = 0) -> int:
 
 @dataclass(frozen=True)
 class Guarded:
-    """An output or a mutated argument, ``view``, between guard bands in ``buffer``, which is filled with ``pattern``."""
+    """An output or a mutated argument, ``view``, between guard bands in ``buffer``, filled with ``pattern``."""
 
     view: torch.Tensor
     buffer: torch.Tensor
     pattern: int
 
     def unwritten(self, index: tuple[int, ...]) -> bool:
-        """Whether every byte of the element at ``index`` is still the pattern."""
+        """True if every byte of the element at ``index`` still has the pattern."""
         element = self.view[index].reshape(1).view(torch.uint8)
         return bool((element == self.pattern).all())
 

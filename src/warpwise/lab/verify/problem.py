@@ -13,7 +13,7 @@ from warpwise.arguments.values import as_tuple, map_tensors, tensors
 from warpwise.lab.errors import IncompleteCases, ProblemError
 from warpwise.lab.timing.rotation import copied
 from warpwise.lab.verify.guard import Snapshot, snapshot
-from warpwise.lab.verify.tolerance import Comparison, accumulator, compare, rejected
+from warpwise.lab.verify.tolerance import OutputComparison, accumulator, compare, rejected
 from warpwise.operation import Case, Op, Spec, Unsized
 
 KEPT_BYTES = 512 << 20
@@ -95,14 +95,14 @@ class Instance:
 
     @property
     def empty(self) -> bool:
-        """Whether no result has an element, so that no kernel runs."""
+        """True if no result has an element; no kernel runs then."""
         return all(result.reference.numel() == 0 for result in self.results)
 
     @property
     def nbytes(self) -> int:
         return 2 * self.inputs.nbytes + sum(result.nbytes for result in self.results)
 
-    def compare(self, position: int, actual: torch.Tensor, others: Sequence[torch.Tensor] = ()) -> Comparison:
+    def compare(self, position: int, actual: torch.Tensor, others: Sequence[torch.Tensor] = ()) -> OutputComparison:
         """Compare ``actual`` with the reference of result number ``position``.
 
         ``others`` are all actual results, for a checker that looks at several; the references unless given.
@@ -199,7 +199,8 @@ class Problem:
         values = (returned,) if len(names) == 1 else as_tuple(returned)
         if len(values) != len(names):
             raise ProblemError(
-                f"{self.spec.name}, {case}: expected the reference to return {', '.join(names)}, got {len(values)} values"
+                f"{self.spec.name}, {case}: expected the reference to return {', '.join(names)}, got {len(values)} "
+                "values"
             )
         return values
 

@@ -39,8 +39,8 @@ CHUNK = 1 << 24
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """The comparison of one output: the wrong elements, and ``worst``, the largest ratio of an error to its tolerance."""
+class OutputComparison:
+    """One output compared with the reference: ``worst`` is the largest ratio of an error to its tolerance."""
 
     wrong: int
     total: int
@@ -56,9 +56,9 @@ class Comparison:
         return self.wrong == 0
 
 
-def rejected(reason: str | None, total: int) -> Comparison:
+def rejected(reason: str | None, total: int) -> OutputComparison:
     """The comparison of an output as a whole: right without a ``reason``, else wrong because of it."""
-    return Comparison(0, total, 0.0) if reason is None else Comparison(1, total, math.inf, reason=reason)
+    return OutputComparison(0, total, 0.0) if reason is None else OutputComparison(1, total, math.inf, reason=reason)
 
 
 def growth(terms: int) -> float:
@@ -88,7 +88,7 @@ def bound(
 
 def compare(
     actual: torch.Tensor, reference: torch.Tensor, magnitude: torch.Tensor | None, terms: int, accumulate: torch.dtype
-) -> Comparison:
+) -> OutputComparison:
     """Compare ``actual`` with ``reference`` of the same shape; ``magnitude`` is not used for integers."""
     if actual.shape != reference.shape:
         raise ValueError(f"expected a reference of shape {tuple(actual.shape)}, got {tuple(reference.shape)}")
@@ -109,10 +109,10 @@ def compare(
             first = (start + at, 0.0 if tolerance is None else float(tolerance[at]))
         wrong += missed
     if first is None:
-        return Comparison(0, flat.numel(), worst)
+        return OutputComparison(0, flat.numel(), worst)
     at, allowed = first
     index = tuple(int(axis) for axis in torch.unravel_index(torch.tensor(at), actual.shape))
-    return Comparison(
+    return OutputComparison(
         wrong, flat.numel(), worst if worst else math.inf, index, truth[at].item(), flat[at].item(), allowed
     )
 

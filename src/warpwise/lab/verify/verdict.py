@@ -28,7 +28,10 @@ def number(value: float | bool | None) -> str:
 
 @dataclass(frozen=True)
 class Failure:
-    """A failure in one case. ``index`` is the first of ``wrong`` elements of result number ``output``, of ``total``."""
+    """A failure in one case.
+
+    In result number ``output``, ``wrong`` of ``total`` elements are wrong, and ``index`` is the first of them.
+    """
 
     kind: FailureKind
     message: str

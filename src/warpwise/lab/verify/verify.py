@@ -57,7 +57,7 @@ def verify(
 
 @contextlib.contextmanager
 def _threads(rung: Rung, device: torch.device) -> Iterator[None]:
-    """Use one PyTorch thread while a kernel is emulated: for small tensors a second one costs more than it saves.
+    """Use one PyTorch thread while a kernel is emulated: on small tensors several threads are slower.
 
     A C rung keeps all threads, since races between them are verified too.
     """

@@ -7,10 +7,9 @@ namespace ww::machine {
 constexpr unsigned kSectorBytes = 32, kLineBytes = 128, kBanks = 32;
 
 // Shared-memory wavefronts of an instruction. A wavefront delivers at most one 4-byte word per bank (32 banks), so
-// wider accesses are split into groups of lanes that access 128 bytes: 32 lanes of up to 4 bytes, 16 lanes of 8, 8
-// lanes of
-// 16. The passes of a group are the maximum over the banks of distinct words accessed in the bank. ncu's bank conflicts
-// are passes minus groups with an active lane. Measured on an H200: benchmarks/microbenchmarks.
+// wider accesses are split into groups of lanes that access 128 bytes: 32 lanes of up to 4 bytes, 16 lanes of 8 bytes,
+// 8 lanes of 16 bytes. The passes of a group are the maximum over the banks of distinct words accessed in the bank.
+// ncu's bank conflicts are passes minus groups with an active lane. Measured on an H200: benchmarks/microbenchmarks.
 struct SharedRule {
   bool doubles_groups;    // if lanes l and l^1 (or l and l^2) have equal addresses in the whole warp
   bool merges_same_word;  // lanes that access the same word share a pass

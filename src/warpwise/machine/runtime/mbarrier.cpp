@@ -27,7 +27,7 @@ u64 pack(const State& state) {
          u64{state.phase} << 63;
 }
 
-// Applies a update to the barrier, and completes the phase if nothing is pending; returns the state before.
+// Applies an update to the barrier, and completes the phase if nothing is pending; returns the state before.
 template <class F>
 u64 update(Warp& warp, const Instruction& instruction, u32 address, F&& f) {
   u8* pointer = shared_memory(address, 8, warp, instruction);

@@ -27,7 +27,8 @@ __global__ void add_one(float* y, int n) {
   if (i < n) y[i] += 1;
 }
 """
-LOG = """"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC","gpu__time_duration.sum"
+LOG = """"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size",\
+"Device","CC","gpu__time_duration.sum"
 "","","","","","","","","","","","ns"
 "0","1","python","h","_Z5scaleIfEvPKT_PS0_i","1","7","(64, 1, 1)","(2, 1, 1)","0","9.0","1,984"
 "1","1","python","h","_Z7add_onePfi","1","7","(64, 1, 1)","(2, 1, 1)","0","9.0","1,600"

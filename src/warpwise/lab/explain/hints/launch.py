@@ -124,7 +124,7 @@ def roof(launch: LaunchAnalysis) -> Iterator[Hint]:
     if prediction.floor_bytes and prediction.time <= 1.2 * prediction.floor and prediction.busiest == "DRAM":
         share = prediction.floor / prediction.time
         text = (
-            f"each byte crosses DRAM once: {prediction.floor_bytes / 1e6:,.1f} MB need "
+            f"each byte is transferred from or to DRAM once: {prediction.floor_bytes / 1e6:,.1f} MB need "
             f"{prediction.floor * 1e6:,.1f} µs, {percent(share)} of the {prediction.time * 1e6:,.1f} µs predicted. "
             "Only moving fewer bytes would be faster."
         )

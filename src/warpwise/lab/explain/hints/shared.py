@@ -130,7 +130,7 @@ def idle_barriers(launch: LaunchAnalysis) -> Iterator[Hint]:
             waits,
             instruction.file,
             instruction.line,
-            "Leave it out.",
+            "Remove the barrier.",
         )
 
 

@@ -18,8 +18,8 @@ SLICE = 512  # contiguous bytes in one slice of L2, measured by atomics on a sma
 def targets(counts: Counts, chosen: np.ndarray) -> int:
     """An upper bound of the number of addresses that these instructions update, or 0 if no request was sampled.
 
-    It is the number of elements of the buffer that they update; or of the addresses in the sampled requests, if in each
-    of them all lanes access one address.
+    If all lanes access one address in each sampled request, the bound is the number of distinct addresses in the
+    samples, otherwise the number of elements of the updated buffer.
     """
     found = 0
     for i in np.flatnonzero(chosen):

@@ -65,8 +65,9 @@ class Line:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Whether the outputs of the machine code equal those of the checked run; ``text`` gives the first difference or
-    the reason.
+    """The comparison of the machine code's outputs with those of the checked run.
+
+    ``status`` is "yes" if they are equal; ``text`` gives the first difference, or the reason for not comparing.
     """
 
     status: Literal["yes", "no", "not compared"]
@@ -77,7 +78,7 @@ class Agreement:
 
 
 @dataclass(frozen=True)
-class Access:
+class TritonAccess:
     """One `tl.load` or `tl.store` in Triton's interpreter, summed over all programs.
 
     ``sectors`` are counted for warps of 32 lanes with ``vector`` bytes per lane, inferred from the addresses.
@@ -120,7 +121,7 @@ class Explanation:
     agrees: Agreement = Agreement("not compared", "nothing was run")
     caveats: tuple[str, ...] = ()
     counts: Counts | None = None
-    accesses: tuple[Access, ...] = ()
+    accesses: tuple[TritonAccess, ...] = ()
     unsupported: str = ""
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     seconds: Mapping[str, float] = field(default_factory=dict)

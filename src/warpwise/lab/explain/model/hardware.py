@@ -33,11 +33,11 @@ class Hardware:
     is the time of an empty kernel between two CUDA events. ``block_cycles`` are the cycles from the end of a block
     until the block that replaces it issues.
 
-    The defaults were measured on an H200 (benchmarks/results/h200). By microbenchmarks: the latencies, by pointer
-    chasing, and ``one_way``, by streams over 4 GiB. From the operations' launches: integer atomics from a histogram of
-    one value, float ones from a sum by one atomic an element; ``block_cycles`` from how many warps ncu saw active in
-    vector_add's first rung; ``launch_s`` from launches of one block, 1.6 µs of which are not in ncu's duration.
-    ``source`` gives the source of the other figures.
+    The defaults were measured on an H200 (benchmarks/results/h200). Microbenchmarks measured the latencies (pointer
+    chasing) and ``one_way`` (streams over 4 GiB). The others were derived from launches of operations:
+    ``integer_atomic_clocks`` from a histogram of one value, ``float_atomic_clocks`` from a sum with one atomic per
+    element, ``block_cycles`` from ncu's number of active warps in vector_add's first rung, and ``launch_s`` from
+    launches of one block, whose duration in ncu is 1.6 µs shorter. ``source`` names the source of the other figures.
     """
 
     name: str
@@ -69,8 +69,8 @@ class Hardware:
 
 
 _SHEET = (
-    "NVIDIA's data sheet and white paper; 90 % of the data sheet's memory bandwidth, as copies reach; an L2 clock of 86 % "
-    "of the SM's, as on an H200"
+    "NVIDIA's data sheet and white paper; 90 % of the data sheet's memory bandwidth, as copies reach; an L2 clock of "
+    "86 % of the SM's, as on an H200"
 )
 _MEASURED = "measured on an H200, benchmarks/results/h200; the SM clock is 1.98 GHz where power does not limit it"
 
@@ -117,9 +117,10 @@ _DEVICES: dict[tuple[int, int], Hardware] = {
 def hardware(target: str | Profile | None = None) -> Hardware:
     """The device to predict for: this machine's GPU if it has the target's compute capability, else a known device.
 
-    "sm_90" is an H200 without such a GPU, "cuda" this machine's GPU, None that GPU or an H200. A ``Profile`` is always
-    the known device of its compute capability. A local GPU has the constants of its compute capability, its own sizes
-    and clocks, and its measured copy rate, if any. Raises ``ValueError`` for an unknown target.
+    ``target`` is a compute capability ("sm_90": an H200, unless this machine has a GPU of sm_90), "cuda" for this
+    machine's GPU, None for this machine's GPU or else an H200, or a ``Profile``, which always gives the known device of
+    its compute capability. For a local GPU the constants are those of its compute capability, with its own sizes and
+    clocks and, if measured, its copy rate. Raises ``ValueError`` for an unknown target.
     """
     if isinstance(target, Profile):
         return _of_profile(target)

@@ -3,11 +3,11 @@
 Derived from ncu on an H200 (benchmarks/results/h200): ``l1tex__t_output_wavefronts`` of microbenchmarks,
 ``l1tex__data_pipe_lsu_wavefronts`` and ``lts__xbar2lts_cycles_active`` of every rung.
 
-- The tag stage looks up four 128-byte lines at a time, more often fewer if lanes are scattered.
-- The data stage has 32 banks of 4 bytes, for L1 lines as for shared memory: lanes that read different words of one
-  bank take one pass each, so 32 rows whose length is a multiple of 128 bytes take 32.
-- L2 takes a packet for each line that is read, one for each sector that is written, and one more for a line of which
-  some sector is written in part: it says which bytes.
+- The tag stage looks up at most four 128-byte lines per clock, and fewer if the lanes' addresses are scattered.
+- The data stage has 32 banks of 4 bytes, for L1 lines as for shared memory. Lanes that read different words of one
+  bank need one pass each: a column of 32 rows whose length is a multiple of 128 bytes needs 32 passes.
+- L2 receives a packet for each line that is read, one for each sector that is written, and one more, with the byte
+  mask, for each line with a partially written sector.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def request_passes(samples: Sequence[Sample]) -> float:
 
 
 def l2_packets(table: CounterTable) -> float:
-    """Packets that cross to L2: lines read, sectors written, and lines written in part. Atomics take two a sector."""
+    """Packets to L2: lines read, sectors written (two for atomics), and lines with partially written sectors."""
     counts = table.counts
     sectors, tags, crossed, nbytes = (
         counts.column(name).astype(float) for name in ("sectors", "tags", "l2_sectors", "bytes")

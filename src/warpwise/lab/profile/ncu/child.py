@@ -19,9 +19,7 @@ from warpwise.lab.profile.ncu.measure import restored
 
 
 def main(path: Path, once: bool = False) -> None:
-    """Run the launches in the file ``path`` on the GPU: a warm-up on copies of the arguments, then each one
-    profiled.
-    """
+    """Run the launches in the file ``path`` on the GPU: a warm-up on copies of the arguments, then profiled."""
     if once:
         for data in uninitialised(_load(path)):
             restored(data)()

@@ -67,8 +67,7 @@ INSTRUCTIONS = (
         )),
         *(f"sm__inst_executed_pipe_{pipe}" for pipe in (
             "alu", "adu", "cbu", "fma", "fmaheavy", "fmalite", "fma_type_fp16", "fp16", "fp64", "ipa", "lsu", "tex",
-            "tensor",
-            "tensor_op_hmma", "tensor_op_gmma", "tensor_op_imma", "tensor_op_dmma", "uniform", "xu",
+            "tensor", "tensor_op_hmma", "tensor_op_gmma", "tensor_op_imma", "tensor_op_dmma", "uniform", "xu",
         )),
     ),
     "smsp__thread_inst_executed_per_inst_executed.ratio",
@@ -139,29 +138,31 @@ THROUGHPUT = (
     *(f"sm__inst_executed_pipe_{pipe}.{_ELAPSED}" for pipe in (
         "alu", "adu", "cbu_pred_on_any", "fma", "fmaheavy", "fp16", "fp64", "lsu", "uniform", "xu", "tensor_op_hmma",
     )),
-    *(f"sm__pipe_{pipe}_cycles_active.{_ELAPSED}" for pipe in ("alu", "fma", "fmaheavy", "shared", "tensor_op_hmma", "fp64", "xu")),
+    *(f"sm__pipe_{pipe}_cycles_active.{_ELAPSED}"
+      for pipe in ("alu", "fma", "fmaheavy", "shared", "tensor_op_hmma", "fp64", "xu")),
 )  # fmt: skip
 """The utilisation of each unit in percent of its peak: ncu's Speed Of Light with its breakdowns."""
 
 SOURCE = _sums(
     *(f"smsp__sass_thread_inst_executed_op_{op}_pred_on" for op in (
         "fadd", "fmul", "ffma", "hadd", "hmul", "hfma", "dadd", "dmul", "dfma", "integer", "conversion", "control",
-        "memory",
-        "bit", "inter_thread_communication", "fp32", "fp16", "fp64", "uniform",
+        "memory", "bit", "inter_thread_communication", "fp32", "fp16", "fp64", "uniform",
     )),
     *(f"smsp__sass_inst_executed_op_{op}" for op in (
         "global", "global_ld", "global_st", "global_red", "global_atom", "local", "local_ld", "local_st", "shared",
-        "shared_ld",
-        "shared_st", "shared_atom", "ldsm", "ldgsts_cache_access", "ldgsts_cache_bypass", "branch",
+        "shared_ld", "shared_st", "shared_atom", "ldsm", "ldgsts_cache_access", "ldgsts_cache_bypass", "branch",
     )),
     *(f"smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared{op}"
       for op in ("_op_ldsm", "_op_ldgsts", "_op_ldgsts_cache_access", "_op_ldgsts_cache_bypass")),
     *(f"smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared{op}"
-      for op in ("_op_ld", "_op_st", "_op_atom", "_op_ldsm", "_op_ldgsts", "_op_ldgsts_cache_access", "_op_ldgsts_cache_bypass")),
+      for op in ("_op_ld", "_op_st", "_op_atom", "_op_ldsm", "_op_ldgsts", "_op_ldgsts_cache_access",
+                 "_op_ldgsts_cache_bypass")),
     *(f"smsp__sass_l1tex_t_{what}_pipe_lsu_mem_global_op_ldgsts_cache_{way}"
       for what in ("requests", "sectors") for way in ("access", "bypass")),
     *(f"sm__sass_data_bytes_mem_{space}_op_{op}"
-      for space, ops in (("global", ("ld", "st", "red", "atom")), ("shared", ("ld", "st", "atom")), ("local", ("ld", "st")))
+      for space, ops in (
+          ("global", ("ld", "st", "red", "atom")), ("shared", ("ld", "st", "atom")), ("local", ("ld", "st")),
+      )
       for op in ops),
 )  # fmt: skip
 """Metrics collected by instrumenting the machine code: exact, and slow on long kernels."""
@@ -172,8 +173,8 @@ STORES = _sums(
     "l1tex__t_sectors_pipe_lsu_mem_global_op_st_lookup_hit",
     "l1tex__t_sectors_pipe_lsu_mem_global_op_st_lookup_miss",
 )
-"""Global stores in one pass. Hits and misses add up to sectors only if they are from the same pass: partial sector
-stores meet L1 in different states in different passes, and the sum is off by some percent.
+"""Global stores, collected in one pass. Hits and misses of different passes do not add up to the sectors: the state of
+L1 differs between passes when a partial sector is stored, and the sum is wrong by some percent.
 """
 
 DEFAULT = (*GLOBAL, *SHARED, *INSTRUCTIONS, *CACHES, *TIME, *LAUNCH, *THROUGHPUT)

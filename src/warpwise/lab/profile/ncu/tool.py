@@ -16,8 +16,8 @@ from warpwise.lab.profile.ncu.errors import NcuError, NcuNotFound, NcuPermission
 from warpwise.lab.profile.ncu.metrics import DEFAULT
 from warpwise.lab.profile.ncu.table import Measured, parse
 
-# Clocks are not locked: locking needs permissions, and the measurement is of the machine as it runs. Caches are flushed
-# # before every pass, so that each starts cold.
+# Clocks are not locked: locking needs permissions, and the counters are to be those of the machine as it is used.
+# Caches are flushed before every pass.
 OPTIONS = (
     "--csv", "--page", "raw", "--print-units", "base", "--print-kernel-base", "mangled", "--profile-from-start", "off",
     "--replay-mode", "kernel", "--cache-control", "all", "--clock-control", "none",
