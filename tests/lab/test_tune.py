@@ -65,7 +65,7 @@ def test_the_fastest_right_candidate_wins_and_pytorch_is_one(tmp_path):
     assert (large.winner, large.rival) == ("k02_tiled@128", "torch")
     assert (large.seconds, large.rival_seconds) == (3 * MICRO, 4 * MICRO)
     assert (large.candidates, large.work) == (4, 2 * 4096)
-    assert len(made.notes) == 2, "a wrong rung is told at both sizes"
+    assert len(made.notes) == 2, "a wrong rung is reported at both sizes"
     assert "k03_wrong" in made.notes[0]
     assert load(made.path) == made.table
 

@@ -12,7 +12,7 @@ from warpwise import operation, ops
 from warpwise.gemm import semaphores
 from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.operands import addressable, tma_operand
-from warpwise.ops.matmul import _few_rows, _skinny
+from warpwise.ops.matmul import _triton, k18_stream_k, k19_skinny, k24_few_rows
 
 FEW = settings(max_examples=10, deadline=None, derandomize=True)
 HALF = (torch.float16, torch.bfloat16)
@@ -33,15 +33,15 @@ def test_split_k_with_any_number_of_parts(m, n, k, parts, dtype, transposed):
         a, b = a.t().contiguous().t(), b.t().contiguous().t()
     config = f"16x64x32_w4_s4_p{parts}"
     c = torch.empty(m, n, dtype=dtype)
-    _skinny.split_k(c, a, b, config=config)
+    operation.get("matmul").rung("k17").launch(c, a, b, config=config)
     assert torch.equal(c, (a.double() @ b.double()).to(dtype))
 
 
 def test_split_k_fills_the_gpu(monkeypatch):
-    monkeypatch.setattr(_skinny, "sm_count", lambda tensor: 132)
+    monkeypatch.setattr(_triton, "sm_count", lambda tensor: 132)
     a, b = torch.empty(16, 4096, dtype=torch.half), torch.empty(4096, 4096, dtype=torch.half)
-    assert _skinny.split_k_configs(a, b)[0] == "16x64x128_w4_s4_p5"
-    assert _skinny.split_k_configs(a[:, :32], b[:32])[0] == "16x64x128_w4_s4_p1"
+    assert _triton.split_k_configs(a, b)[0] == "16x64x128_w4_s4_p5"
+    assert _triton.split_k_configs(a[:, :32], b[:32])[0] == "16x64x128_w4_s4_p1"
 
 
 @FEW
@@ -60,11 +60,11 @@ def test_few_rows_with_any_number_of_parts(m, n, k, parts, shift, rows, dtype, t
     flat = integers(1, n * k + shift, seed=1, dtype=dtype)[0, shift:]
     b = flat.view(n, k).t() if transposed else flat.view(k, n)
     c = torch.empty(m, n, dtype=dtype)
-    _few_rows.few_rows(c, a, b, config=f"r{rows}_p{parts}")
+    k24_few_rows.launch(c, a, b, config=f"r{rows}_p{parts}")
     assert torch.equal(c, (a.double() @ b.double()).to(dtype))
 
 
-def test_one_column_is_one_row_turned():
+def test_one_column_is_one_row_transposed():
     a, b = integers(600, 90), integers(90, 1, seed=1)
     assert torch.equal(ops.matmul(a, b, rung="k24"), a @ b)
     assert torch.equal(ops.matmul(a.t().contiguous().t(), b, rung="k24"), a @ b)
@@ -72,7 +72,7 @@ def test_one_column_is_one_row_turned():
         ops.matmul(a, b.expand(90, 2), rung="k24")
 
 
-def test_what_the_copy_engine_reads_is_not_copied():
+def test_what_tma_can_address_is_not_copied():
     weight = torch.empty(48, 64, dtype=torch.half)
     read, by_columns = tma_operand(weight.t())
     assert by_columns
@@ -109,7 +109,7 @@ def test_what_hopper_rungs_refuse():
 
 @pytest.mark.parametrize("rung", ["k17", "k18", "k19", "k24"])
 def test_configurations_of_any_size(rung):
-    """A table is asked about empty factors too. A rung's own choice comes first and each name once."""
+    """Also for empty operands: at least one configuration, each name once."""
     found = operation.get("matmul").rung(rung)
     for m, n, k in ((0, 8, 8), (8, 0, 8), (8, 8, 0), (1, 1, 1), (300, 5000, 70)):
         names = found.configs(torch.empty(m, k, dtype=torch.half), torch.empty(k, n, dtype=torch.half))
@@ -117,7 +117,7 @@ def test_configurations_of_any_size(rung):
         assert len(set(names)) == len(names)
 
 
-def test_tickets_on_a_cpu_are_fresh_zeros():
+def test_semaphores_on_a_cpu_are_new_zeros():
     first = semaphores.semaphores(torch.empty(1), 5)
     assert first.tolist() == [0] * 5
     first.add_(1)
@@ -135,25 +135,26 @@ def test_tickets_on_a_cpu_are_fresh_zeros():
     ],
 )
 def test_k19_fills_an_h200_in_one_wave(sizes, expected):
-    """Columns, rows, halves of K and parts by way of memory, as they were measured to be fastest."""
-    tiles = _skinny.ranked(*sizes, 132)[0]
+    """Columns, rows, splits in a cluster and through global memory: the fastest measured."""
+    tiles = k19_skinny.ranked(*sizes, 132)[0]
     assert (tiles.columns, tiles.rows, tiles.split, tiles.outer) == expected
 
 
 @given(m=st.integers(0, 600), n=st.integers(0, 20000), k=st.integers(0, 20000), processors=st.integers(1, 200))
 @settings(max_examples=100, deadline=None, derandomize=True)
 def test_what_k19_considers_fits_a_block(m, n, k, processors):
-    found = _skinny.ranked(m, n, k, processors)
+    found = k19_skinny.ranked(m, n, k, processors)
     assert len(set(found)) == len(found) > 0
     for tiles in found:
-        assert _skinny.SkinnyConfig.named(str(tiles)) == tiles
+        assert k19_skinny.SkinnyConfig.named(str(tiles)) == tiles
         assert tiles.shared_bytes + 1024 <= HOPPER_SHARED
-        assert tiles.fits, "what leaves takes the ring's place"
+        assert tiles.fits, "the epilogue reuses the stages' memory"
 
 
 def kernels(sizes: tuple[int, int, int], monkeypatch) -> set[str]:
     """Name expressions of what k18 and k19 launch for their configurations at these sizes, in both layouts of b."""
-    monkeypatch.setattr(_skinny, "sm_count", lambda tensor: 132)
+    for module in (k18_stream_k, k19_skinny):
+        monkeypatch.setattr(module, "sm_count", lambda tensor: 132)
     m, n, k = sizes
     a, b = (
         torch.empty(m, k, dtype=torch.bfloat16, device="meta"),
@@ -162,10 +163,10 @@ def kernels(sizes: tuple[int, int, int], monkeypatch) -> set[str]:
     found = set()
     for by_columns in (False, True):
         found |= {
-            _skinny.skinny_kernel(a, _skinny.SkinnyConfig.named(name), by_columns)
-            for name in _skinny.skinny_configs(a, b)[:4]
+            k19_skinny.kernel_name(a, k19_skinny.SkinnyConfig.named(name), by_columns)
+            for name in k19_skinny.configs(a, b)[:4]
         }
-        found |= {_skinny.stream_k_kernel(a, name, by_columns) for name in _skinny.stream_k_configs(a, b)}
+        found |= {k18_stream_k.kernel_name(a, name, by_columns) for name in k18_stream_k.configs(a, b)}
     return found
 
 
@@ -200,7 +201,7 @@ def configurations() -> list:
 @pytest.mark.parametrize("rung,config", configurations())
 @pytest.mark.parametrize("dtype", HALF)
 def test_hopper_rungs_are_exact(rung, config, dtype):
-    """Ragged in every direction, in both layouts of b, twice, since what a launch leaves behind serves the next one."""
+    """Ragged in every direction, in both layouts of b, twice: a launch resets its semaphores for the next one."""
     launch = operation.get("matmul").rung(rung).launch
     for m, n, k in ((1, 64, 8), (5, 200, 136), (16, 136, 1000), (130, 264, 328), (300, 520, 776), (256, 2048, 512)):
         a = integers(m, k, dtype=dtype).cuda()
@@ -225,7 +226,7 @@ def test_a_captured_graph_computes_again(rung):
         a.neg_()
         graph.replay()
         assert torch.equal(c, (a.double() @ b.double()).half())
-    assert torch.equal(ops.matmul(a, b, rung=rung), c), "launches beside the graph find their tickets"
+    assert torch.equal(ops.matmul(a, b, rung=rung), c), "launches beside the graph have their own semaphores"
 
 
 @pytest.mark.gpu
