@@ -175,10 +175,9 @@ def test_what_a_rung_cannot_take_is_refused():
 
 def test_defaults():
     a = torch.empty(2, 8, 8)
-    assert OP.default(a, a) == "k03_triton_tiled"
-    assert OP.default(a, a.mT) == "k02_block_tile"
-    assert OP.default(a.half(), a.half()) == "k04_triton_descriptors"
-    assert OP.default(a.half()[:, :, :5], a.half()[:, :5, :5]) == "k03_triton_tiled"
+    half = a.half()
+    for args in ((a, a), (a, a.mT), (half, half), (half[:, :, :5], half[:, :5, :5])):
+        assert OP.unsupported(OP.rung(OP.default(*args)), *args) is None
     assert OP.default(a.double(), a.double()) is None
     tall = torch.empty(1, 1, 2).expand(1, 2**31, 2)
     assert OP.default(tall, torch.empty(2, 2)) is None

@@ -25,15 +25,17 @@ def integers(*shape: int, seed: int = 0, top: int = 3) -> torch.Tensor:
 
 # The epilogue decides about registers: all of its kinds for the largest tile, the fullest one for each tile.
 LARGE = "128, 256, 2, 1, 4, 2, 1"
+
+
+def tile_parameters(config) -> str:
+    return ", ".join(map(str, (config.rows, config.columns, *config.groups, config.stages, *config.cluster)))
+
+
 COMPILED = [
     f"__nv_bfloat16, {LARGE}, false, false, 3, false, false",
     f"__half, {LARGE}, false, false, 2, false, true",
     f"__nv_bfloat16, {LARGE}, true, true, 1, true, false",
-    *(
-        f"__nv_bfloat16, {', '.join(map(str, (config.rows, config.columns, *config.groups, config.stages, *config.cluster)))}, "
-        "false, true, 2, true, true"
-        for config in GEMM_CONFIGS
-    ),
+    *(f"__nv_bfloat16, {tile_parameters(config)}, false, true, 2, true, true" for config in GEMM_CONFIGS),
 ]
 
 

@@ -27,7 +27,7 @@ def integers(
     gap: int = 0,
     device: str = "cpu",
 ) -> torch.Tensor:
-    """Values of -1, 0 and 1, ``shift`` elements into their storage, ``gap`` elements between lines that may be columns."""
+    """Values of -1, 0 and 1, ``shift`` elements into their storage, ``gap`` elements between rows or columns."""
     generator = torch.Generator(device).manual_seed(seed)
     lines, length = (columns, rows) if transposed else (rows, columns)
     storage = torch.randint(-1, 2, (shift + lines * (length + gap),), generator=generator, device=device).to(dtype)

@@ -43,8 +43,10 @@ __global__ void store_tiles(float* c, int m, int n) {
   for (int i = 0; i < 8; ++i)
     for (int j = 0; j < 16; ++j) {
       const int row = at.x + own / W::tiles_n * W::rows + lane / W::lanes_n * 4 + i / 4 * (W::rows / 2) + i % 4;
-      const int column = at.y + own % W::tiles_n * W::columns + lane % W::lanes_n * 4 + j / 4 * (W::columns / 4) + j % 4;
-      const float of_row = share == 0 ? row * 1000.0f : 0.0f, of_column = share == (W::split > 1) ? column + 0.5f : 0.0f;
+      const int in_warp = lane % W::lanes_n * 4 + j / 4 * (W::columns / 4) + j % 4;
+      const int column = at.y + own % W::tiles_n * W::columns + in_warp;
+      const float of_row = share == 0 ? row * 1000.0f : 0.0f;
+      const float of_column = share == (W::split > 1) ? column + 0.5f : 0.0f;
       sums[i][j] = of_row + of_column;
     }
   warpwise::store_tile<BM, BN>(sums, staging, c, m, n, at, threadIdx.x, 0.0f);

@@ -1,4 +1,4 @@
-"""matmul_tf32 with few rows or few tiles (k06): layouts of B that are read in place, the choice of tiles, exact results."""
+"""matmul_tf32 with few rows or few tiles (k06): layouts of B read in place, the choice of tiles, exact results."""
 
 from __future__ import annotations
 

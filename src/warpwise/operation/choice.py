@@ -1,7 +1,7 @@
 """The choice of what computes a call.
 
-An operation with tables of measurements is computed by the winner of the nearest point, and by PyTorch where no point is
-near. An operation without tables is computed by the rung that its ``default`` names.
+An operation with tables of measurements is computed by the winner of the nearest point, and by PyTorch where no point
+is near. An operation without tables is computed by the rung that its ``default`` names.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 class Choice:
     """What computes given arguments: a rung and its ``config`` if it has any, or PyTorch where ``rung`` is None.
 
-    ``reason`` says why, ``source`` what decided ("user's table", "shipped table", "tables", "heuristics", "device"). ``rival`` is
-    the best of the others: "torch", or our best rung where PyTorch is chosen. ``seconds`` and ``rival_seconds`` are
-    their predicted times, None where none was measured.
+    ``reason`` says why, ``source`` what decided ("user's table", "shipped table", "tables", "heuristics", "device").
+    ``rival`` is the best of the others: "torch", or our best rung where PyTorch is chosen. ``seconds`` and
+    ``rival_seconds`` are their predicted times, None where none was measured.
     """
 
     rung: str | None

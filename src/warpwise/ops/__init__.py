@@ -1,7 +1,8 @@
 """Operations, one folder each: ``warpwise.ops.softmax(x, dim=-1)``.
 
-On CUDA tensors the fastest rung that takes the arguments computes, on CPU tensors PyTorch. ``rung="k02"`` names one rung;
-on CPU tensors it runs emulated and checked. Importing this package registers its operations with ``warpwise.operation``.
+On CUDA tensors a call runs the rung that is fastest for the arguments, or PyTorch; on CPU tensors it runs PyTorch.
+``rung="k02"`` names one rung, which runs emulated and checked on CPU tensors. Importing this package registers its
+operations with ``warpwise.operation``.
 ``make format`` writes this file from the folders.
 """
 

@@ -1,4 +1,4 @@
-"""Write ``warpwise/ops/__init__.py`` from the folders beside this file: one import for each, of what its ``__all__`` lists.
+"""Write ``warpwise/ops/__init__.py``: for each folder beside this file, an import of the names in its ``__all__``.
 
 ``make format`` runs this file as a script, so that it works while ``__init__.py`` names a folder that is gone.
 """
@@ -12,8 +12,9 @@ HERE = Path(__file__).parent
 COLUMNS = 120
 HEADER = '''"""Operations, one folder each: ``warpwise.ops.softmax(x, dim=-1)``.
 
-On CUDA tensors the fastest rung that takes the arguments computes, on CPU tensors PyTorch. ``rung="k02"`` names one rung;
-on CPU tensors it runs emulated and checked. Importing this package registers its operations with ``warpwise.operation``.
+On CUDA tensors a call runs the rung that is fastest for the arguments, or PyTorch; on CPU tensors it runs PyTorch.
+``rung="k02"`` names one rung, which runs emulated and checked on CPU tensors. Importing this package registers its
+operations with ``warpwise.operation``.
 ``make format`` writes this file from the folders.
 """
 

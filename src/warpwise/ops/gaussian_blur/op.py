@@ -44,8 +44,8 @@ def gaussian_blur(
 ) -> torch.Tensor:
     """Blur an image (C, H, W) or a batch (N, C, H, W) with a Gaussian window, borders reflected; of the same shape.
 
-    ``kernel_size`` is the number of taps, odd, one number or (horizontal, vertical); ``sigma`` is in pixels, one number or
-    two, by default 0.15 taps + 0.35: the arguments of torchvision.transforms.functional.gaussian_blur.
+    ``kernel_size`` is the number of taps, odd, one number or (horizontal, vertical); ``sigma`` is in pixels, one number
+    or two, by default 0.15 taps + 0.35: the arguments of torchvision.transforms.functional.gaussian_blur.
 
     ``image`` is uint8, float16, bfloat16, float32 or float64. Floating point is summed in float32 or wider and is
     differentiable any number of times. uint8 is blurred in exact fixed point, with weights in units of 2^-12, and

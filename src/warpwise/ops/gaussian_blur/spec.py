@@ -41,7 +41,7 @@ def backward_check(grad_output: torch.Tensor, kernel_size: Sequence[int], sigma:
 
 
 def _inputs(name: str, case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
-    """Images (n, channels, height, width); ``kernel`` taps horizontally, ``kernel_y``, by default as many, vertically."""
+    """Images (n, channels, height, width); ``kernel`` taps horizontally, ``kernel_y`` (or as many) vertically."""
     shape = tuple(case.sizes[name] for name in ("n", "channels", "height", "width"))
     taps = (case.sizes["kernel"], case.sizes.get("kernel_y", case.sizes["kernel"]))
     sigma = (0.15 * taps[0] + 0.35, 0.15 * taps[1] + 0.35)

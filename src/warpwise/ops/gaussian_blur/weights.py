@@ -1,8 +1,8 @@
 """The weights of a Gaussian window.
 
 Floating point: exp(-d² / 2σ²), normalised to a sum of 1. For uint8 images the weights are integers, in units of 2^-12,
-with a sum of exactly 2^12, and the blur is exact integer arithmetic: the sum of a window is at most 255 · 2^24, which fits
-in 32 unsigned bits, so the result does not depend on the order of summation. It is rounded to nearest, ties up.
+with a sum of exactly 2^12, and the blur is exact integer arithmetic: the sum of a window is at most 255 · 2^24, which
+fits in 32 unsigned bits, so the result does not depend on the order of summation. It is rounded to nearest, ties up.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ _polynomial_backward = POLYNOMIAL_BACKWARD.call
 def polynomial(input: torch.Tensor, *, rung: str | None = None) -> torch.Tensor:
     """``input² + input + 1`` for a tensor of any shape, float16, bfloat16, float32 or float64; contiguous.
 
-    Differentiable any number of times; the gradient is ``polynomial_backward``. 2-byte dtypes are computed in float32 and
-    rounded once. ``rung`` names one kernel of the ladder. Raises ``TypeError`` for another dtype.
+    Differentiable any number of times; the gradient is ``polynomial_backward``. 2-byte dtypes are computed in float32
+    and rounded once. ``rung`` names one kernel of the ladder. Raises ``TypeError`` for another dtype.
     """
     return _polynomial(input, rung=rung)
 

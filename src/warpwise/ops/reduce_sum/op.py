@@ -13,10 +13,10 @@ _reduce_sum = REDUCE_SUM.call
 
 
 def reduce_sum(input: torch.Tensor, dim: int | None = None, *, rung: str | None = None) -> torch.Tensor:
-    """The sum of all elements of ``input``, a 0-D tensor, or along ``dim``, which is removed; of the dtype of ``input``.
+    """The sum of all elements of ``input`` (0-D), or along ``dim``, which is removed; in the dtype of ``input``.
 
     float16, bfloat16 and float32 are accumulated in float32, float64 (by PyTorch) in float64; an empty sum is 0.
-    Differentiable. ``rung`` names one kernel of the ladder; those with atomics round differently from run to run. Raises
-    ``TypeError`` for another dtype and ``ValueError`` for a ``dim`` that ``input`` lacks.
+    Differentiable. ``rung`` names one kernel of the ladder; those with atomics round differently from run to run.
+    Raises ``TypeError`` for another dtype and ``ValueError`` for a ``dim`` that ``input`` lacks.
     """
     return _reduce_sum(input, dim, rung=rung)

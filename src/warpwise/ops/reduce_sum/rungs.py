@@ -22,7 +22,7 @@ Launch = Callable[..., None]
 
 
 def over_rows(launch: Launch) -> Launch:
-    """``launch(sums, x)`` on x (rows, columns), for any shape: an input with another ``dim`` than the last is copied."""
+    """``launch(sums, x)`` on x (rows, columns), for any shape; for another ``dim`` than the last, x is a copy."""
 
     def launch_over(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> None:
         if dim is not None and not is_last(input, dim):

@@ -1,7 +1,7 @@
 """The specification of rgb_to_grayscale.
 
-gray = 0.2989 red + 0.587 green + 0.114 blue, the weights of torchvision's rgb_to_grayscale (ITU-R BT.601 luma).
-For uint8 pixels the sum is rounded to nearest, ties up, exactly: (2989 r + 5870 g + 1140 b + 5000) div 10000. White stays
+gray = 0.2989 red + 0.587 green + 0.114 blue, the weights of torchvision's rgb_to_grayscale (ITU-R BT.601 luma). For
+uint8 pixels the sum is rounded to nearest, ties up, exactly: (2989 r + 5870 g + 1140 b + 5000) div 10000. White stays
 white; torchvision truncates, which gives 254 because the weights sum to 0.9999.
 """
 

@@ -22,7 +22,7 @@ Launch = Callable[..., None]
 
 
 def along_rows(launch: Launch) -> Launch:
-    """``launch(out, *inputs)`` on (rows, columns), for any shape; inputs with another ``dim`` than the last are copied."""
+    """``launch(out, *inputs)`` on (rows, columns), for any shape; for another ``dim`` than the last, on copies."""
 
     def launch_along(output: torch.Tensor, *args: Any) -> None:
         *inputs, dim = args

@@ -37,8 +37,8 @@ def softmax(input: torch.Tensor, dim: int = -1, *, rung: str | None = None) -> t
 
     float16, bfloat16 and float32 are summed in float32, float64 (by PyTorch) in float64. As in PyTorch an element of
     -inf gives 0 and a row of only -inf gives NaN. Differentiable any number of times. ``rung`` names one kernel of the
-    ladder. Raises ``TypeError`` for another dtype, ``ValueError`` for a ``dim`` that ``input`` lacks or rows that ``rung``
-    does not take.
+    ladder. Raises ``TypeError`` for another dtype, ``ValueError`` for a ``dim`` that ``input`` lacks or rows that
+    ``rung`` does not take.
     """
     return _softmax(input, dim, rung=rung)
 
@@ -49,7 +49,7 @@ def softmax_backward(
     """y * (dy - sum(dy * y)) along ``dim``: the gradient of softmax's input, from ``grad_output`` dy and ``output`` y.
 
     For backwards written by hand; autograd calls it for ``softmax``. Differentiable any number of times. ``rung`` names
-    one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` if the two differ in shape, dtype or device, or lack
-    ``dim``.
+    one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` if the two differ in shape, dtype or device, or
+    lack ``dim``.
     """
     return _softmax_backward(grad_output, output, dim, rung=rung)

@@ -15,7 +15,7 @@ _vector_add = VECTOR_ADD.call
 def vector_add(a: torch.Tensor, b: torch.Tensor, *, rung: str | None = None) -> torch.Tensor:
     """``a + b``, all of shape (N,) and of dtype float16, bfloat16, float32 or float64; differentiable.
 
-    ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` if the two differ in dtype, device or
-    length, or are not vectors.
+    ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` if the two differ in dtype, device
+    or length, or are not vectors.
     """
     return _vector_add(a, b, rung=rung)
