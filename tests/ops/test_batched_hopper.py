@@ -51,18 +51,6 @@ def test_what_they_take():
     assert "begin on multiples of 8 elements" in OP.rung("k06").limits(short[:, :, ::2], short[:, :8])
 
 
-def test_the_tile_follows_the_size():
-    def first(ranked, *size):
-        return ranked(*size, 132)[0]
-
-    assert first(batched.ranked, 64, 2048, 2048, 128) == "128x256x64_s3_whole"
-    assert first(batched.ranked, 16, 1024, 1024, 1024) == "128x256x64_s4"
-    assert "128x256x64_s3_whole" not in batched.ranked(16, 1024, 1024, 1024, 132), "it is for short sums"
-    assert first(batched.ranked, 8, 64, 64, 64) == "64x64x64_s8"
-    assert min(CONFIGS, key=lambda tiling: tiling.clocks(16, 1024, 1024, 1024, 132)).name == "128x128x8_s12"
-    assert min(CONFIGS, key=lambda tiling: tiling.clocks(512, 1024, 64, 1024, 132)).name == "256x64x8_s9"
-
-
 def integers(*shape: int, dtype: torch.dtype) -> torch.Tensor:
     """Small integers: every partial sum is exact, so results must be equal and not merely close."""
     return torch.randint(-3, 4, shape, device="cuda", generator=torch.Generator("cuda").manual_seed(len(shape))).to(

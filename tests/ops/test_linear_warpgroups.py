@@ -46,7 +46,6 @@ def test_vectors_and_barriers_fit_shared_memory(config):
 
 def test_configurations():
     taken = gemm_config.ranked(8192, 4096, 4096, 132)
-    assert taken[0] == "128x256x64_s4_c2x1"
     assert sorted(taken) == sorted(CONFIGS)
 
 

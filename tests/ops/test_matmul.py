@@ -103,8 +103,6 @@ def test_what_a_rung_cannot_take_is_refused():
 def test_defaults():
     default = operation.get("matmul").default
     square = torch.empty(2, 2)
-    assert default(square, square) == "k11_async_copies"
-    assert default(square.half(), square.half()) == "k10_triton_tiled"
     assert default(square.double(), square.double()) is None
     tall = torch.empty(1, 2).expand(2**31, 2)
     assert default(tall, square) is None

@@ -37,10 +37,6 @@ def test_what_need_not_be_copied_is_left_to_k13():
     assert RUNG.limits(a[:, ::2], torch.empty(20, 64)) is not None, "a copied by rows comes word by word, as any"
 
 
-def test_few_rows_are_not_profitable():
-    assert not k25.is_profitable(torch.empty(64, 4096), torch.empty(4096, 4096).t())
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("transposed", LAYOUTS)
 @pytest.mark.parametrize("shift", [0, 1, 3])

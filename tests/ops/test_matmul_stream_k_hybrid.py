@@ -79,10 +79,6 @@ def test_configurations(m, n, k):
             assert not found.splits or 1 <= found.edge <= -(-k // 64) - found.splits + 1
 
 
-def test_stream_k_where_waves_are_uneven():
-    assert "_t" in k26.ranked(8192, 8192, 8192, 132)[0] and "_t" not in k26.ranked(8192, 8192, 512, 132)[0]
-
-
 def test_an_unknown_configuration():
     with pytest.raises(ValueError, match=r"expected a configuration of the form .* got '7x7'"):
         k26.parsed("7x7")

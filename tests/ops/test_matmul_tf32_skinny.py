@@ -7,7 +7,6 @@ import torch
 
 from warpwise import ops
 from warpwise.gemm.limits import HOPPER_SHARED
-from warpwise.operation import assume_sm_count
 from warpwise.ops.matmul_tf32 import k06_skinny as k06
 from warpwise.ops.matmul_tf32.k06_skinny import Layout, SkinnyConfig
 
@@ -31,29 +30,6 @@ def test_configurations_of_any_size(m, n, k):
         assert SkinnyConfig.named(str(tiles)) == tiles
         assert max(map(tiles.shared_bytes, FROM)) + 16 * tiles.stages <= HOPPER_SHARED
         assert 1 <= tiles.split * tiles.outer <= max(1, k // 64)
-
-
-@pytest.mark.parametrize(
-    "m,n,k,expected",
-    [
-        (16, 4096, 4096, "64x16x32_s8_k2_o1"),
-        (128, 4096, 14336, "64x128x32_s6_k2_o1"),
-        (512, 512, 16384, "128x128x32_s5_k1_o8"),
-        (1024, 1024, 1024, "64x128x32_s6_k1_o1"),
-        (1024, 1024, 8192, "128x256x32_s4_k1_o4"),
-    ],
-)
-def test_the_fastest_tiles_as_measured(m, n, k, expected):
-    assert str(k06.ranked(m, n, k, 132)[0]) == expected
-
-
-def test_where_it_should_take_less_than_large_tiles():
-    with assume_sm_count(132):
-        for m, n, k, profitable in ((16, 4096, 4096, True), (1024, 1024, 1024, True), (2048, 2048, 2048, False)):
-            a, b = torch.empty(m, k, device="meta"), torch.empty(k, n, device="meta")
-            assert k06.is_profitable(a, b) == profitable
-        a, b = torch.empty(1024, 1024, device="meta"), torch.empty(1024, 1024, device="meta")
-        assert not k06.is_profitable(a.t(), b.t()), "A would be transposed first"
 
 
 def test_where_lines_of_b_begin():

@@ -113,14 +113,13 @@ def test_triton_counts_columns_in_32_bits():
     assert rung.limits(torch.empty(1).expand(1, 2**31), torch.empty(1).expand(2**31)) is None
 
 
-def test_the_default_follows_the_order_in_memory():
-    default = operation.get("matvec").default
-    a, x = torch.empty(4, 6), torch.empty(6)
-    assert default(a, x) == "k03_rows_together"
-    assert default(torch.empty(6, 4).t(), x) == "k04_columns"
-    assert default(a.double(), x.double()) is None
-    assert default(torch.empty(64, 7), torch.empty(7)) == "k05_triton", "rows that begin anywhere"
-    assert default(torch.empty(64, 8), torch.empty(8)) == "k03_rows_together"
+def test_the_default():
+    op = operation.get("matvec")
+    for shape in ((4, 6), (64, 7), (64, 8)):
+        for a in (torch.empty(shape), torch.empty(shape[::-1]).t()):
+            x = torch.empty(shape[1])
+            assert op.unsupported(op.rung(op.default(a, x)), a, x) is None
+    assert op.default(a.double(), x.double()) is None
 
 
 def test_gradients():

@@ -124,22 +124,6 @@ def test_semaphores_on_a_cpu_are_new_zeros():
     assert semaphores.semaphores(torch.empty(1), 5).tolist() == [0] * 5
 
 
-@pytest.mark.parametrize(
-    "sizes,expected",
-    [
-        ((16, 4096, 4096), (64, 16, 2, 1)),
-        ((64, 14336, 4096), (128, 64, 1, 1)),
-        ((128, 4096, 14336), (64, 128, 2, 1)),
-        ((256, 8192, 8192), (128, 256, 2, 1)),
-        ((256, 14336, 4096), (128, 256, 1, 1)),
-    ],
-)
-def test_k19_fills_an_h200_in_one_wave(sizes, expected):
-    """Columns, rows, splits in a cluster and through global memory: the fastest measured."""
-    tiles = k19_skinny.ranked(*sizes, 132)[0]
-    assert (tiles.columns, tiles.rows, tiles.split, tiles.outer) == expected
-
-
 @given(m=st.integers(0, 600), n=st.integers(0, 20000), k=st.integers(0, 20000), processors=st.integers(1, 200))
 @settings(max_examples=100, deadline=None, derandomize=True)
 def test_what_k19_considers_fits_a_block(m, n, k, processors):
