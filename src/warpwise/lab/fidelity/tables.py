@@ -89,7 +89,9 @@ def _missed(title: str, misses: Sequence[Mapping[str, str]]) -> str:
 
 def _wrapped(item: str) -> str:
     """A list item in lines of at most ``WIDTH`` characters."""
-    return textwrap.fill(item, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    together = item.replace(" %", "\u00a0%")  # no line begins with a percent sign
+    lines = textwrap.wrap(together, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines).replace("\u00a0", " ")
 
 
 PAGE = """# Accuracy of explanations
