@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from warpwise.lab.fidelity.report import FACTOR, NEAR, TAU
 
 HEAD = ("operation", "counters equal", "limiter", f"time within {FACTOR:.0f} x", "predicted / measured", "order (tau)")
+WIDTH = 120
 KINDS = {
     "not executed": "Not executed",
     "counters": "Counters and resources",
@@ -82,37 +84,44 @@ def _missed(title: str, misses: Sequence[Mapping[str, str]]) -> str:
     lines = (
         f"- {miss['where']}: {miss['what']}" + (f". {miss['why']}" if "why" in miss else "") + "." for miss in misses
     )
-    return f"**{title}**\n\n" + "\n".join(lines)
+    return f"**{title}**\n\n" + "\n".join(_wrapped(line) for line in lines)
+
+
+def _wrapped(item: str) -> str:
+    """A list item in lines of at most ``WIDTH`` characters."""
+    together = item.replace(" %", "\u00a0%")  # no line begins with a percent sign
+    lines = textwrap.wrap(together, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines).replace("\u00a0", " ")
 
 
 PAGE = """# Accuracy of explanations
 
-`warpwise explain` executes a kernel's machine code on the CPU and counts what Nsight Compute (ncu) counts. This
-page compares the two for every CUDA rung of every recorded operation on one GPU.
+`warpwise explain` executes a kernel's machine code on the CPU and counts what Nsight Compute (ncu) counts. This page
+compares the two for every CUDA rung of every recorded operation on one GPU.
 
 {device}, ncu {ncu}, {nvrtc}, {date}.
 
-`benchmarks/fidelity.py collect` wrote the records in `benchmarks/results/h200/ncu/` on that GPU; `report` compares
-with them on any machine and writes `fidelity.json`, and `docs` writes this page from it.
-`tests/lab/test_fidelity.py` checks the counters.
+`benchmarks/fidelity.py collect` wrote the records in `benchmarks/results/h200/ncu/` on that GPU; `report` compares with
+them on any machine and writes `fidelity.json`, and `docs` writes this page from it. `tests/lab/test_fidelity.py` checks
+the counters.
 
 {table}
 
-- **Counters equal**: rungs whose launches all agree at every small point (one of whole tiles, one ragged; every
-  block is executed): requests and sectors of global and local memory, and wavefronts of shared memory, within 1 %;
-  bank conflicts within 2 %; atomics on global memory within 5 %; registers, shared memory and occupancy exactly.
-  The reference for wavefronts is ncu's count by machine code (`smsp__sass_...`), because the hardware's counter
-  includes wavefronts of arbitration, which vary between runs.
-- **Limiter**: launches at large sizes for which the predicted busiest unit is the unit with the highest utilisation
-  in ncu. {near_count} of {limiters} are within {near} points of it.
-- **Time**: rungs whose predicted time is within a factor of {factor} of the time measured with CUDA events, without
-  a profiler; then the median of predicted over measured, with the minimum and the maximum.
-- **Order**: Kendall's tau between the predicted and the measured times of a ladder, without pairs measured within 2
-  % of each other.
+- **Counters equal**: rungs whose launches all agree at every small point (one of whole tiles, one ragged; every block
+  is executed). Requests and sectors of global and local memory, and wavefronts of shared memory, agree within 1 %, bank
+  conflicts within 2 %, atomics on global memory within 5 %; registers, shared memory and occupancy are equal. The
+  reference for wavefronts is ncu's count by machine code (`smsp__sass_...`), because the hardware's counter includes
+  wavefronts of arbitration, which vary between runs.
+- **Limiter**: launches at large sizes for which the predicted busiest unit is the unit with the highest utilisation in
+  ncu. {near_count} of {limiters} are within {near} points of it.
+- **Time**: rungs whose predicted time is within a factor of {factor} of the time measured with CUDA events, without a
+  profiler. The next column is the median of predicted over measured time, with the minimum and the maximum.
+- **Order**: Kendall's tau between the predicted and the measured times of a ladder, without pairs whose measured times
+  differ by less than 2 %.
 
-At large sizes a sample of the blocks is executed, as many as two seconds allow. Blocks run one after another, so L2
-hits across blocks come from a model. The constants of the time model that microbenchmarks do not give were fitted
-to these records (`time_model.py` and `hardware.py` say which), none of them to a single rung or operation.
+At large sizes as many blocks are executed as two seconds allow. Blocks run one after another, so L2 hits across blocks
+come from a model. Constants of the time model that microbenchmarks do not give were fitted to these records
+(`time_model.py` and `hardware.py` state which); none of them belongs to a single rung or operation.
 
 ## Differences
 
