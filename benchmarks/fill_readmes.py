@@ -21,6 +21,7 @@ import argparse
 import json
 import re
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ from warpwise.operation.tables import load as load_table
 RESULTS = Path(__file__).parent / "results"
 FILES = ("README.md", "NOTES.md")
 MARKER = re.compile(r"<!-- measured(?: (?P<op>\w+))?: (?P<points>.+?) -->")
+CAPTION = re.compile(r"^Measured on .+(?:\n[^\n|<]+)*$", re.MULTILINE)
 ROW = re.compile(r"^\| `(?P<rung>k\d\d_\w+)` \|.*\|$")
 
 
@@ -119,7 +121,7 @@ def caption(names: list[str], records: dict[str, Recorded], brief: bool) -> str:
     shown = " / ".join(f"{size} ({dtype})" for size, dtype in there)
     rate = "" if brief else ", rate, percentage of the ceiling"
     columns = f"median time{rate}, speed relative to the best opponent"
-    return f"Measured on {record.device}, {record.date[:10]}: {shown}; {columns}."
+    return textwrap.fill(f"Measured on {record.device}, {record.date[:10]}: {shown}; {columns}.", 120)
 
 
 def folder_of(op: operation.Op) -> Path:
@@ -135,6 +137,7 @@ def devices(op: str, rung: str) -> tuple[str, ...]:
 
 def filled(text: str, records: dict[str, Recorded], device: str, brief: bool) -> str:
     """``text`` with the last cell of every rung's row rewritten; ``records`` are those of the folder's operations."""
+    text = CAPTION.sub(lambda match: match[0].replace("\n", " "), text)
     lines, names, multiplications = text.splitlines(), table_points("", records), Multiplications(device)
     shown, measured = records, False
     for number, line in enumerate(lines):
