@@ -257,3 +257,11 @@ def test_a_cache_is_cleared_on_reload_as_long_as_it_lives():
     del cache
     gc.collect()
     assert len(tables._caches) == before
+
+
+def test_an_op_that_is_not_registered_says_so_under_torch_compile():
+    op = scale()
+    compiled = torch.compile(lambda value: op.call(value, 3.0, 0, (1, 1)), fullgraph=True, backend="aot_eager")
+    with pytest.raises(Exception, match="an Op that is not registered; pass it to warpwise.operation.register"):
+        compiled(torch.ones(4))
+    assert op.call(torch.ones(4), 3.0, 0, (1, 1)).tolist() == [3.0] * 4

@@ -48,6 +48,9 @@ class Op:
         """Build the dispatcher at its first use, which registers the library operator."""
         if name not in ("call", "planned"):
             raise AttributeError(f"Op has no attribute {name!r}")
+        if torch.compiler.is_compiling():
+            reason = "torch.compile cannot trace the first call of an Op that is not registered"
+            raise RuntimeError(f"{self.name}: {reason}; pass it to warpwise.operation.register")
         call, planned = dispatcher(self)
         object.__setattr__(self, "call", call)
         object.__setattr__(self, "planned", planned)
