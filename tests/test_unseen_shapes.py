@@ -1,0 +1,47 @@
+"""benchmarks/unseen_shapes.py: the same cases from the same seed, valid arguments, and a run on a CPU."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from benchmarks import unseen_shapes
+
+from warpwise import operation
+
+NO_META = {"histogram"}  # their inputs are drawn by the generator of a device
+
+
+@pytest.mark.parametrize("name", unseen_shapes.CASES)
+def test_a_seed_gives_the_same_valid_cases(name):
+    op, cases = operation.get(name), list(unseen_shapes.drawn(name, 3, 24))
+    assert [str(each.case) for each in unseen_shapes.drawn(name, 3, 8)] == [str(each.case) for each in cases[:8]]
+    assert [str(each.case) for each in unseen_shapes.drawn(name, 4, 8)] != [str(each.case) for each in cases[:8]]
+    for each in cases if name not in NO_META else ():
+        args = op.spec.arguments(each.case, each.dtype, torch.device("meta"), 0)
+        op.spec.check(*unseen_shapes.arguments(op, args, each.arrangement))
+
+
+def test_a_run_on_a_cpu(tmp_path, monkeypatch, capsys):
+    dtypes, arrangements, _ = unseen_shapes.CASES["softmax"]
+    small = dtypes, arrangements, lambda rng: ({"rows": rng.randint(1, 9), "columns": rng.randint(1, 9)}, {})
+    monkeypatch.setitem(unseen_shapes.CASES, "softmax", small)
+    monkeypatch.setattr(unseen_shapes, "LOOP_S", 1e-5)
+    kept, drawing = tmp_path / "unseen.json", tmp_path / "unseen.svg"
+    given = ["--operation", "softmax", "--count", "3", "--budget", "0", "--json", str(kept)]
+    assert unseen_shapes.main(unseen_shapes.parser().parse_args(given)) == 0
+    points = json.loads(kept.read_text())["points"]["softmax"]
+    assert [point["right"] for point in points] == [True] * 3
+    assert all(point["chosen"] == "torch" and point["ratio"][0] > 0 for point in points)
+    shown = ["--show", str(kept), "--picture", str(drawing)]
+    assert unseen_shapes.main(unseen_shapes.parser().parse_args(shown)) == 0
+    assert "softmax, 3 shapes beside PyTorch: geometric mean" in capsys.readouterr().out
+    assert drawing.read_text().startswith("<svg")
+
+
+def test_a_wrong_result_is_not_timed(monkeypatch):
+    monkeypatch.setattr(unseen_shapes.ops, "softmax", lambda x, dim: torch.zeros_like(x))
+    case = unseen_shapes.Drawn(operation.Case("small", {"rows": 4, "columns": 5}), torch.float32)
+    point = unseen_shapes.measured("softmax", case, torch.device("cpu"), 0.0, False)
+    assert not point["right"] and "ratio" not in point and "20 of 20 elements" in point["note"]
