@@ -34,7 +34,7 @@ from warpwise import operation, ops  # noqa: F401 - importing ops registers them
 from warpwise.lab import Recorded
 from warpwise.lab.timing.timing import duration, rate_text
 from warpwise.lab.verify.verdict import dtype_name
-from warpwise.operation.tables import load as load_table
+from warpwise.tuned import load as load_table
 
 RESULTS = Path(__file__).parent / "results"
 FILES = ("README.md", "NOTES.md")

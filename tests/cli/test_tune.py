@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from warpwise import lab, operation
 from warpwise.cli import cli
 from warpwise.lab.tune import Progress
-from warpwise.operation.tables import TunedPoint
+from warpwise.tuned import TunedPoint
 
 SOURCE = '''
 """Twice a vector, in pieces."""

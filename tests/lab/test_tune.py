@@ -17,7 +17,7 @@ from warpwise.cuda.source import includes
 from warpwise.lab.tune import Progress, TuneError
 from warpwise.lab.tune.candidates import Pruner, fingerprint
 from warpwise.operation import Case, Device, Op, Rung, Tables
-from warpwise.operation.tables import Table, TunedPoint, load
+from warpwise.tuned import Table, TunedPoint, load
 
 CPU = Device("cpu")
 SMALL, LARGE = Case("small", {"n": 64}), Case("large", {"n": 4096})

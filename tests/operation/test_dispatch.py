@@ -13,8 +13,8 @@ import torch
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from warpwise import cuda
-from warpwise.operation import Cost, Gradient, Op, Output, Rung, Spec, UnknownRung, tables
+from warpwise import cuda, tuned
+from warpwise.operation import Cost, Gradient, Op, Output, Rung, Spec, UnknownRung
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*torch.jit.*:DeprecationWarning", "ignore:There is a performance drop:UserWarning"
@@ -212,7 +212,7 @@ def test_plans_end_where_tables_change_and_keep_nothing_alive():
     planned, x = Planned(), at(0, 4)
     planned(x)
     assert not planned(x)
-    tables.reload()
+    tuned.reload()
     assert planned(x)
     alive = weakref.ref(x)
     del x
@@ -249,14 +249,14 @@ def test_a_mutated_argument_has_a_new_version():
 
 
 def test_a_cache_is_cleared_on_reload_as_long_as_it_lives():
-    before = len(tables._caches)
-    cache = tables.Cache()
+    before = len(tuned._caches)
+    cache = tuned.Cache()
     cache["key"] = "plan"
-    tables.reload()
-    assert not cache and len(tables._caches) == before + 1
+    tuned.reload()
+    assert not cache and len(tuned._caches) == before + 1
     del cache
     gc.collect()
-    assert len(tables._caches) == before
+    assert len(tuned._caches) == before
 
 
 def test_an_op_that_is_not_registered_says_so_under_torch_compile():

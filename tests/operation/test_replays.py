@@ -8,7 +8,7 @@ import weakref
 import pytest
 import torch
 
-from warpwise import operation, ops
+from warpwise import operation, ops, tuned
 from warpwise.cuda.gpu import recording
 from warpwise.operation import Op
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.gpu
 
 def fresh(name: str) -> Op:
     """The operation with an empty cache of plans."""
-    operation.tables.reload()
+    tuned.reload()
     return operation.get(name)
 
 

@@ -6,11 +6,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from warpwise import operation, ops
+from warpwise import operation, ops, tuned
 from warpwise.gemm import batched
 from warpwise.gemm import boxes as gemm_boxes
 from warpwise.gemm.limits import HOPPER_SHARED
-from warpwise.operation import tables as tuned
 from warpwise.ops.batched_matmul import k05_warp_specialised as k05
 from warpwise.ops.batched_matmul._tables import TABLES, describe
 from warpwise.ops.batched_matmul.k05_warp_specialised import CONFIGS, K_MAJOR, MN_MAJOR, TMA, operand

@@ -12,8 +12,8 @@ from tests.ops.conftest import EVERY_OP, rungs
 
 from warpwise import operation
 from warpwise.arguments.values import map_tensors, tensors
+from warpwise.cuda.launch.intercepted import InterceptedLaunch
 from warpwise.operation import Case, Op, Rung
-from warpwise.operation.launches import InterceptedLaunch
 
 META = torch.device("meta")
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from warpwise import operation, ops
+from warpwise import operation, ops, tuned
 from warpwise.ops.linear import tables
 from warpwise.ops.linear.backward import spec as backward_spec
 from warpwise.ops.linear.forward import rungs
@@ -173,7 +173,7 @@ def test_a_product_that_nothing_follows_goes_to_y_itself(monkeypatch):
     monkeypatch.setattr(k02_triton_pass, "launch_pass", None)
     x, w = integers(24, 40), integers(56, 40, seed=1)
     assert torch.equal(ops.linear(x, w, rung="k02"), x @ w.t())
-    operation.tables.reload()  # drops the choice that is cached
+    tuned.reload()  # drops the choice that is cached
 
 
 def test_defaults():

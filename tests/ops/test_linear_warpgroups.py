@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from warpwise import operation, ops
+from warpwise import operation, ops, tuned
 from warpwise.gemm import config as gemm_config
 from warpwise.gemm import epilogue
-from warpwise.operation import tables as tuned
 from warpwise.ops.linear import spec
 
 LINEAR = operation.get("linear")

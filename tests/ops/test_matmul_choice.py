@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from warpwise import operation
+from warpwise import operation, tuned
 from warpwise.gemm.tables import describe
 from warpwise.operation import Choice, Device
-from warpwise.operation import tables as tuned
-from warpwise.operation.tables import TORCH, Table, TunedPoint
+from warpwise.tuned import TORCH, Table, TunedPoint
 
 OP = operation.get("matmul")
 TABLES = OP.tables

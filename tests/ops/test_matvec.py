@@ -7,8 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpwise import operation, ops
-from warpwise.operation import tables as tuned
+from warpwise import operation, ops, tuned
 from warpwise.ops.matvec import k03_rows_together, k04_columns, rungs
 from warpwise.ops.matvec._tables import TABLES, describe
 

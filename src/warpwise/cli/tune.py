@@ -20,7 +20,7 @@ from warpwise.cli.targets import find_op, find_rung
 from warpwise.lab.timing.timing import duration
 from warpwise.lab.tune import Progress
 from warpwise.operation import Case, Op, Tables
-from warpwise.operation.tables import TORCH, TunedPoint
+from warpwise.tuned import TORCH, TunedPoint
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -15,7 +15,7 @@ from torch import is_autocast_enabled, is_grad_enabled
 from torch.compiler import is_dynamo_compiling
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
-from warpwise import ranges
+from warpwise import ranges, tuned
 from warpwise.arguments.schema import Argument, Schema
 from warpwise.arguments.values import (
     as_tuple,
@@ -30,7 +30,7 @@ from warpwise.arguments.values import (
 from warpwise.cuda.gpu.recording import record, replayer
 from warpwise.cuda.launch import intercept
 from warpwise.cuda.launch.varying import VaryingScalar
-from warpwise.operation import autograd, tables
+from warpwise.operation import autograd
 from warpwise.operation.rung import Rung, Unsized, finished
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
     ``call`` raises what ``spec.check`` raises, ``UnknownRung``, and ``ValueError`` if ``rung`` refuses the arguments.
     """
     spec = op.spec
-    plans = tables.Cache()  # from a key to (plan, device type)
+    plans = tuned.Cache()  # from a key to (plan, device type)
     backward = autograd.Backward(spec, spec.gradient) if spec.gradient is not None else None
     listed = any(argument.is_list and argument.is_tensor for argument in spec.parsed.arguments)
 
@@ -152,7 +152,7 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
         return by_library(args, rung)
 
     call, key_of = generated(spec.parsed, spec.varying, plans, first, slow)
-    chosen = tables.Cache()  # from a key to a rung, or None for PyTorch
+    chosen = tuned.Cache()  # from a key to a rung, or None for PyTorch
 
     def planned(*args: Any) -> Rung | None:
         key = key_of(*args)

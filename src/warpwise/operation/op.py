@@ -11,10 +11,10 @@ import torch
 from warpwise import ranges
 from warpwise.arguments.values import as_tuple, first_tensor, map_tensors, tensors
 from warpwise.cuda.launch import intercept
+from warpwise.cuda.launch.intercepted import InterceptedLaunch
 from warpwise.device.target import HOPPER_SMS, assume_sm_count, assumed_sm_count
 from warpwise.operation.choice import Choice, choose
 from warpwise.operation.dispatch import dispatcher
-from warpwise.operation.launches import InterceptedLaunch
 from warpwise.operation.rung import Rung, UnknownRung, Unsized
 from warpwise.operation.spec import Spec
 

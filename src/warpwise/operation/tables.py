@@ -1,139 +1,33 @@
-"""Tables of measured choices: written by ``warpwise tune``, kept in the cache or shipped, read when a plan is made.
+"""The choice from tables of measured points.
 
-A table holds points: a dtype, the kind of arguments (layouts, alignment), sizes, and which rung and configuration was
-fastest there, or that PyTorch was. Arguments between points get the choice of the nearest one, by the Euclidean
-distance of the base-2 logarithms of their sizes. Where the configuration does not fit the arguments, the rung uses its
-own; a rung that refuses them is skipped for the next point's.
+A point holds a dtype, the kind of arguments (layouts, alignment), sizes, and the rung and configuration that was
+fastest there, or PyTorch. Arguments between points get the choice of the nearest one, by the Euclidean distance of the
+base-2 logarithms of their sizes. Where the configuration does not fit the arguments, the rung uses its own; a rung that
+refuses them is skipped for the next point's.
 """
 
 from __future__ import annotations
 
 import functools
-import json
-import math
-import warnings
-import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpwise.arguments.values import first_tensor
-from warpwise.cache import atomic_write, cache_dir
+from warpwise.cache import cache_dir
 from warpwise.device.target import Device, device_of
 from warpwise.operation.choice import Choice
 from warpwise.operation.rung import UnknownRung
 from warpwise.operation.spec import Case
+from warpwise.tuned import TORCH, Table, TunedPoint, generation, load
 
 if TYPE_CHECKING:
     from warpwise.operation.op import Op
 
-SCHEMA = 1
 MAX_LOG2_DISTANCE = 0.5  # a point is near arguments up to 1.4 times as long in one dimension
 LAUNCH_FLOOR_S = 5e-6  # the shortest launches measured on an H200 take this long, however little they compute
-TORCH = "torch"
 USER, SHIPPED = "user's table", "shipped table"
-
-_generation = 0
-
-
-class Cache(dict[Any, Any]):
-    """Values derived from tables: cleared whenever a table may have changed, and freed with their operation."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        _caches.append(weakref.ref(self, _caches.remove))
-
-
-_caches: list[weakref.ref[Cache]] = []
-
-
-@dataclass(frozen=True)
-class TunedPoint:
-    """The fastest at one dtype, kind and sizes: ``winner``, a rung (``name@config``) or "torch". ``rival`` is second.
-
-    Times are medians in seconds of one interleaved run. ``work`` is FLOPs (bytes, where there are none) and scales the
-    times to sizes nearby. ``candidates`` counts the contestants, ``fingerprint`` is a digest of their sources.
-    """
-
-    dtype: str
-    kind: str
-    sizes: Mapping[str, int]
-    winner: str
-    seconds: float
-    rival: str
-    rival_seconds: float | None
-    work: int
-    candidates: int = 0
-    fingerprint: str = ""
-
-    def distance(self, sizes: Mapping[str, int]) -> float:
-        """The distance to ``sizes`` in powers of two; infinite if they have other dimensions."""
-        if sizes.keys() != self.sizes.keys():
-            return math.inf
-        return math.hypot(*(math.log2(sizes[name] / size) for name, size in self.sizes.items()))
-
-    def key(self) -> tuple[Any, ...]:
-        """A table has one point for each key."""
-        return self.dtype, self.kind, *sorted(self.sizes.items())
-
-
-@dataclass(frozen=True)
-class Table:
-    """The points measured on one device, and the environment that they were measured in."""
-
-    op: str
-    device: Device
-    points: tuple[TunedPoint, ...] = ()
-    environment: Mapping[str, Any] = field(default_factory=dict)
-
-    def with_point(self, point: TunedPoint) -> Table:
-        """This table with ``point`` in place of the one with the same key."""
-        others = tuple(other for other in self.points if other.key() != point.key())
-        return Table(self.op, self.device, (*others, point), self.environment)
-
-    def save(self, path: Path) -> None:
-        """Write the file atomically, one point a line."""
-        head = {"schema": SCHEMA, "op": self.op, "device": asdict(self.device), "environment": dict(self.environment)}
-        lines = ",\n".join("  " + json.dumps(asdict(point)) for point in sorted(self.points, key=TunedPoint.key))
-        text = json.dumps(head, indent=1)[:-2] + ',\n "points": [\n' + lines + "\n ]\n}\n"
-        atomic_write(path, text)
-        reload()
-
-
-def load(path: Path) -> Table | None:
-    """The table in ``path``; None if there is none or of another schema, with a warning for a malformed file."""
-    try:
-        data = json.loads(path.read_text())
-        if data["schema"] != SCHEMA:
-            return None
-        points = tuple(_point(point) for point in data["points"])
-        return Table(data["op"], Device(**data["device"]), points, data["environment"])
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        warnings.warn(f"{path}: not a table of tuned choices, ignored: {error!r}", stacklevel=2)
-        return None
-
-
-def _point(data: Mapping[str, Any]) -> TunedPoint:
-    """A point of a file. Raises ``ValueError`` or ``TypeError`` for values that would fail when the table is used."""
-    point = TunedPoint(**data)
-    names, times = (point.dtype, point.kind, point.winner, point.rival), (point.seconds, point.rival_seconds or 0.0)
-    if not all(isinstance(name, str) for name in names) or not all(0 <= time < math.inf for time in times):
-        raise ValueError(f"expected names and times in seconds, got {data}")
-    if not all(isinstance(size, int) and size > 0 for size in (*point.sizes.values(), point.work + 1)):
-        raise ValueError(f"expected sizes of 1 and more, got {data}")
-    return point
-
-
-def reload() -> None:
-    """Read every table again when it is next used, and drop cached plans: a file has changed."""
-    global _generation
-    _generation += 1
-    for reference in _caches:
-        if (cache := reference()) is not None:
-            cache.clear()
 
 
 @dataclass(frozen=True)
@@ -191,11 +85,11 @@ class Tables:
         return sorted({table.device.name for table in found if table is not None})
 
     def _known(self, device: Device) -> Sequence[tuple[str, Table]]:
-        return _tables(_generation, self.user_file(device), self.folder, device)
+        return _tables(generation(), self.user_file(device), self.folder, device)
 
 
 @functools.lru_cache(maxsize=64)
-def _tables(generation: int, user: Path, folder: Path | None, device: Device) -> tuple[tuple[str, Table], ...]:
+def _tables(number: int, user: Path, folder: Path | None, device: Device) -> tuple[tuple[str, Table], ...]:
     """Tables by source, the user's first; a shipped one of a GPU of the same target and SM count if this has none."""
     found = [(USER, load(user)), (SHIPPED, load(folder / device.file) if folder else None)]
     if found[1][1] is None and folder is not None and device.target:

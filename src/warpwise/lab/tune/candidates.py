@@ -15,7 +15,8 @@ from warpwise.cuda.launch.launcher import Launcher
 from warpwise.cuda.source.includes import source_digest
 from warpwise.lab.timing.environment import current
 from warpwise.operation import Case, Op, Rung
-from warpwise.operation.tables import Tables, TunedPoint
+from warpwise.operation.tables import Tables
+from warpwise.tuned import TunedPoint
 
 COMPILERS = 8  # threads; NVRTC releases the GIL while it compiles
 PRUNING_FACTOR = 4.0  # times the winner's time: skipped at sizes that are no smaller in any dimension

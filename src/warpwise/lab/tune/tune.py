@@ -26,7 +26,7 @@ from warpwise.lab.tune.candidates import Pruner, arranged, candidates, compile_a
 from warpwise.lab.verify.problem import Instance, Problem
 from warpwise.lab.verify.verdict import dtype_name
 from warpwise.operation import Case, Op, Rung, Tables, device_of
-from warpwise.operation.tables import TORCH, Table, TunedPoint, load
+from warpwise.tuned import TORCH, Table, TunedPoint, load
 
 FINALISTS = 3
 SEED = 0

@@ -1,0 +1,124 @@
+"""The files of tuned tables: the fastest rung and configuration at each measured point."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+import weakref
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from warpwise.cache import atomic_write
+from warpwise.device.target import Device
+
+SCHEMA = 1
+TORCH = "torch"
+
+_generation = 0
+
+
+class Cache(dict[Any, Any]):
+    """Values derived from tables: cleared whenever a table may have changed, and freed with their operation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        _caches.append(weakref.ref(self, _caches.remove))
+
+
+_caches: list[weakref.ref[Cache]] = []
+
+
+@dataclass(frozen=True)
+class TunedPoint:
+    """The fastest at one dtype, kind and sizes: ``winner``, a rung (``name@config``) or "torch". ``rival`` is second.
+
+    Times are medians in seconds of one interleaved run. ``work`` is FLOPs (bytes, where there are none) and scales the
+    times to sizes nearby. ``candidates`` counts the contestants, ``fingerprint`` is a digest of their sources.
+    """
+
+    dtype: str
+    kind: str
+    sizes: Mapping[str, int]
+    winner: str
+    seconds: float
+    rival: str
+    rival_seconds: float | None
+    work: int
+    candidates: int = 0
+    fingerprint: str = ""
+
+    def distance(self, sizes: Mapping[str, int]) -> float:
+        """The distance to ``sizes`` in powers of two; infinite if they have other dimensions."""
+        if sizes.keys() != self.sizes.keys():
+            return math.inf
+        return math.hypot(*(math.log2(sizes[name] / size) for name, size in self.sizes.items()))
+
+    def key(self) -> tuple[Any, ...]:
+        """A table has one point for each key."""
+        return self.dtype, self.kind, *sorted(self.sizes.items())
+
+
+@dataclass(frozen=True)
+class Table:
+    """The points measured on one device, and the environment that they were measured in."""
+
+    op: str
+    device: Device
+    points: tuple[TunedPoint, ...] = ()
+    environment: Mapping[str, Any] = field(default_factory=dict)
+
+    def with_point(self, point: TunedPoint) -> Table:
+        """This table with ``point`` in place of the one with the same key."""
+        others = tuple(other for other in self.points if other.key() != point.key())
+        return Table(self.op, self.device, (*others, point), self.environment)
+
+    def save(self, path: Path) -> None:
+        """Write the file atomically, one point a line."""
+        head = {"schema": SCHEMA, "op": self.op, "device": asdict(self.device), "environment": dict(self.environment)}
+        lines = ",\n".join("  " + json.dumps(asdict(point)) for point in sorted(self.points, key=TunedPoint.key))
+        text = json.dumps(head, indent=1)[:-2] + ',\n "points": [\n' + lines + "\n ]\n}\n"
+        atomic_write(path, text)
+        reload()
+
+
+def load(path: Path) -> Table | None:
+    """The table in ``path``; None if there is none or of another schema, with a warning for a malformed file."""
+    try:
+        data = json.loads(path.read_text())
+        if data["schema"] != SCHEMA:
+            return None
+        points = tuple(_point(point) for point in data["points"])
+        return Table(data["op"], Device(**data["device"]), points, data["environment"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        warnings.warn(f"{path}: not a table of tuned choices, ignored: {error!r}", stacklevel=2)
+        return None
+
+
+def _point(data: Mapping[str, Any]) -> TunedPoint:
+    """A point of a file. Raises ``ValueError`` or ``TypeError`` for values that would fail when the table is used."""
+    point = TunedPoint(**data)
+    names, times = (point.dtype, point.kind, point.winner, point.rival), (point.seconds, point.rival_seconds or 0.0)
+    if not all(isinstance(name, str) for name in names) or not all(0 <= time < math.inf for time in times):
+        raise ValueError(f"expected names and times in seconds, got {data}")
+    if not all(isinstance(size, int) and size > 0 for size in (*point.sizes.values(), point.work + 1)):
+        raise ValueError(f"expected sizes of 1 and more, got {data}")
+    return point
+
+
+def reload() -> None:
+    """Read every table again when it is next used, and drop cached plans: a file has changed."""
+    global _generation
+    _generation += 1
+    for reference in _caches:
+        if (cache := reference()) is not None:
+            cache.clear()
+
+
+def generation() -> int:
+    """A number that changes when tables are to be read again."""
+    return _generation
