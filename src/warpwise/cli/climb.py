@@ -189,7 +189,8 @@ def _climb(
 def _gradient_line(verdict: lab.Verdict) -> str:
     """``gradient: right (12 cases)``, or the first failure."""
     if verdict.right:
-        return f"gradient: [green]right[/] ({len(verdict.cases)} cases)"
+        notes = "".join(f"; {escape(note)}" for note in verdict.notes)
+        return f"gradient: [green]right[/] ({len(verdict.cases)} cases){notes}"
     failed = escape(str(verdict.failures[0])) if verdict.failures else "no case has a gradient"
     return f"gradient: [bold red]{verdict.status}[/]: {failed}"
 

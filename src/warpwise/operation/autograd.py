@@ -80,10 +80,26 @@ class Backward:
         self._saving: dict[tuple[str, ...], Saving] = {}
         self._saves = gradient.saves if callable(gradient.saves) else None
         self._names: tuple[str, ...] = () if callable(gradient.saves) else gradient.saves
+        self._linked_names: tuple[str, ...] = ()
         if gradient.op is not None:
-            linked = [argument.name for argument in gradient.op.spec.parsed.arguments]
-            self._names = tuple(name for name in linked if not name.startswith((GRAD, NEEDS)))
+            self._linked_names = tuple(argument.name for argument in gradient.op.spec.parsed.arguments)
+            self._names = tuple(name for name in self._linked_names if not name.startswith((GRAD, NEEDS)))
+            self._check_names()
+        self._hidden = any(output.saved for output in spec.outputs.values())
         self._resolve(self._names)
+
+    def _check_names(self) -> None:
+        """Raise ``ValueError`` if a name of the linked operation is not that of a gradient, or of the forward."""
+        backward, outputs = self.gradient.op.spec, self.spec.parsed.outputs
+        where = f"{self.spec.name}: its backward {backward.name}"
+        for name in self._linked_names:
+            known = outputs if name.startswith(GRAD) else self.arguments if name.startswith(NEEDS) else None
+            if known is not None and name not in self._sources and name.partition("_")[2] not in known:
+                raise ValueError(f"{where} takes {name!r}, but {', '.join(known)} has no {name.partition('_')[2]!r}")
+        wrong = [name for name in backward.returned if name.removeprefix(GRAD) not in self.arguments]
+        if wrong:
+            expected = ", ".join(GRAD + name for name in self.arguments)
+            raise ValueError(f"{where} returns {wrong[0]!r}, expected some of {expected}")
 
     def _resolve(self, names: tuple[str, ...]) -> Saving:
         """Where the values of these names are among the arguments and outputs."""
@@ -120,15 +136,19 @@ class Backward:
             ctx.absent = [output is None for output in made]
             values = (*args, *made)
         ctx.save_for_backward(*[values[place] for place in saving.tensors])
+        if self._hidden:
+            ctx.outputs = [None if one is None else (one.shape, one.dtype, one.device) for one in as_tuple(outputs)]
         if saving.others:
             ctx.others = [values[place].shape if shape else values[place] for place, shape in saving.others]
-        if not self.gradient.materialize:
+        if not self.gradient.materialize or self._hidden:
             ctx.set_materialize_grads(False)
 
     def __call__(self, ctx: Any, saving: Saving, grads: Sequence[Any], needed: Sequence[bool]) -> tuple[Any, ...]:
         """One gradient for each argument of the schema, None where there is none."""
         if self.spec.optional:  # torch.library gives an empty gradient for an output that is not present
             grads = [None if absent else grad for absent, grad in zip(ctx.absent, grads, strict=True)]
+        if self._hidden:
+            grads = self._with_zeros(ctx.outputs, grads)
         values = dict(zip(saving.names, (*ctx.saved_tensors, *(ctx.others if saving.others else ())), strict=True))
         wanted = [name for name, need in zip(self.arguments, needed, strict=True) if need]
         if self.gradient.op is None:
@@ -136,6 +156,25 @@ class Backward:
         else:
             found = self._linked(values, grads, wanted)
         return tuple([found.get(name) if need else None for name, need in zip(self.arguments, needed, strict=True)])
+
+    def _with_zeros(self, outputs: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
+        """``grads`` with zeros for outputs that were not used. Raises ``RuntimeError`` if one would be ignored.
+
+        A saved output has a gradient where the backward itself is differentiated: it is an argument of the backward.
+        """
+        for name, grad in zip(self.spec.parsed.outputs, grads, strict=True):
+            if grad is not None and self._linked_names and GRAD + name not in self._linked_names:
+                backward = self.gradient.op.name
+                raise RuntimeError(
+                    f"{self.spec.name}: a second derivative flows through the output {name!r}, whose gradient "
+                    f"{backward} does not take: add the argument {GRAD + name!r} to {backward}"
+                )
+        if not self.gradient.materialize:
+            return list(grads)
+        return [
+            torch.zeros(given[0], dtype=given[1], device=given[2]) if grad is None and given is not None else grad
+            for grad, given in zip(grads, outputs, strict=True)
+        ]
 
     def _linked(self, values: dict[str, Any], grads: Sequence[Any], wanted: Sequence[str]) -> dict[str, Any]:
         op = self.gradient.op

@@ -124,6 +124,11 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
         plan = plan_of(args, rung)
         run = differentiable(plan, args) if differentiating else plan
         result = run(*args)
+        if plan is spec.eager and len(as_tuple(result)) != len(spec.parsed.outputs):
+            raise RuntimeError(
+                f"{spec.name}: eager returned {len(as_tuple(result))} outputs, expected those of the schema, "
+                f"saved ones too: {', '.join(spec.parsed.outputs)}"
+            )
         if isinstance(plan, KernelPlan) and plan.replay is not None:
             run = differentiable(plan.replay, args) if differentiating else plan.replay
         if spec.parsed.mutated:

@@ -131,7 +131,10 @@ class Spec:
         object.__setattr__(self, "parsed", parsed)
         described, wanted = set(self.outputs), set(parsed.outputs)
         if not wanted <= described or not described <= wanted | set(parsed.mutated):
-            raise ValueError(f"{parsed.name}: expected outputs for {sorted(wanted)}, got {sorted(described)}")
+            raise ValueError(
+                f"{parsed.name}: expected outputs for {sorted(wanted)}, those of the schema, got {sorted(described)}; "
+                "saved outputs are outputs of the schema too"
+            )
         for name in (*self.varying, *([self.dtype_from] if self.dtype_from else [])):
             parsed.index(name)
         if tensors := [name for name in self.varying if parsed.arguments[parsed.index(name)].is_tensor]:

@@ -31,7 +31,11 @@ def exported(folder: Path) -> list[str]:
 
 def source() -> str:
     """The text of ``__init__.py``."""
-    folders = sorted(path.parent for path in HERE.glob("[!_]*/__init__.py"))
+    folders = sorted(path.parent for path in HERE.glob("[!_]*/*.py") if path.name in ("__init__.py", "op.py"))
+    folders = list(dict.fromkeys(folders))
+    for folder in folders:
+        if not (folder / "__init__.py").exists():
+            raise ValueError(f"{folder}: expected an __init__.py with __all__ = [...], the public functions")
     names = {folder.name: exported(folder) for folder in folders}
     imports = "".join(_import(folder, listed) for folder, listed in names.items() if listed)
     listing = "".join(f'    "{name}",\n' for name in sorted(name for listed in names.values() for name in listed))

@@ -31,7 +31,8 @@ def verify_gradient(
 
     For each case of normal values this compares the float64 reference of a linked backward operation, and the gradients
     that a call of ``op`` records, computed in float64 if the operation takes it, else in its first floating-point
-    dtype. ``verify`` compares the rungs of a linked backward operation with its reference.
+    dtype. If it takes float64 and the backward is differentiable, second derivatives are compared too. ``verify``
+    compares the rungs of a linked backward operation with its reference.
 
     Raises ``ProblemError`` if ``op`` has no gradient, mutates arguments, or its reference is not differentiable.
     """
@@ -48,13 +49,19 @@ def verify_gradient(
         for seed in seeds:
             dtype = floating[0]
             problem = _Differentiated(op, case, dtype, where, seed)
-            wrong = problem.linked() or problem.called()
+            if not problem.grads:  # the outputs are constant, as those of a group without rows
+                continue
+            wrong = problem.linked() or problem.called() or problem.called_twice()
             if wrong:
                 failures.append(Failure("value", wrong, case, dtype, seed))
             results.append(CaseResult(case, dtype, "wrong" if wrong else "right", wrong or ""))
+    if not results:
+        raise ProblemError(f"{op.name}: the reference cannot be differentiated: no output requires a gradient")
     status: Any = "wrong" if failures else "right" if results else "untested"
+    linked = op.spec.gradient.op
+    notes = () if linked is None else (f"`warpwise climb {linked.name}` verifies the rungs of the backward",)
     return Verdict(
-        op.name, "gradient", place(where), status, tuple(results), tuple(failures), clock() - started, False, ()
+        op.name, "gradient", place(where), status, tuple(results), tuple(failures), clock() - started, False, notes
     )
 
 
@@ -73,11 +80,7 @@ class _Differentiated:
             for name, value in self.outputs.items()
             if name in op.spec.returned and isinstance(value, torch.Tensor) and value.requires_grad
         }
-        if not self.grads:
-            raise ProblemError(
-                f"{op.name}, {case}: the reference cannot be differentiated: no output requires a gradient"
-            )
-        self.expected = self._differentiated(exact, self.outputs)
+        self.expected = self._differentiated(exact, self.outputs) if self.grads else {}
         self.exact = map_tensors(torch.Tensor.detach, exact)
 
     def _differentiated(self, args: Sequence[Any], outputs: Mapping[str, Any]) -> dict[str, torch.Tensor | None]:
@@ -133,8 +136,43 @@ class _Differentiated:
             return f"a call records no gradient for {', '.join(unrecorded)}"
         return self._wrong(self._differentiated(args, made), "a call", tolerance)
 
-    def _wrong(self, found: Mapping[str, Any], source: str, tolerance: float) -> str | None:
-        for name, reference in self.expected.items():
+    def called_twice(self) -> str | None:
+        """Return what is wrong with the gradients of the gradients that a call records, or None."""
+        backward = self.spec.gradient.op if self.spec.gradient is not None else None
+        if backward is not None and backward.spec.gradient is None:
+            return None
+        try:
+            self.spec.check(*self.exact)
+        except (TypeError, ValueError):
+            return None
+        exact, args = map_tensors(_leaf, self.exact), map_tensors(_leaf, self.exact)
+        reference = self.spec.reference(*exact)
+        outputs = (reference,) if len(self.spec.results) == 1 else as_tuple(reference)
+        expected = self._twice(exact, dict(zip(self.spec.parsed.outputs, outputs, strict=True)))
+        found = self._twice(args, dict(zip(self.spec.returned, as_tuple(self.op.call(*args)), strict=True)))
+        return self._wrong(found, "a call, differentiated twice", EXACT, expected)
+
+    def _twice(self, args: Sequence[Any], outputs: Mapping[str, Any]) -> dict[str, torch.Tensor | None]:
+        """The gradients of a weighted sum of the gradients."""
+        leaves = {name: leaf for name, leaf in self._named_tensors(args) if leaf.requires_grad}
+        roots = [outputs[name] for name in self.grads]
+        grads = [self.grads[name].clone().requires_grad_() for name in self.grads]
+        once = torch.autograd.grad(roots, list(leaves.values()), grads, create_graph=True, allow_unused=True)
+        total = sum((one * one.detach().cos()).sum() for one in once if one is not None and one.requires_grad)
+        if not isinstance(total, torch.Tensor):
+            return {}
+        wanted = leaves | {f"the gradient of {name}": grad for name, grad in zip(self.grads, grads, strict=True)}
+        found = torch.autograd.grad(total, list(wanted.values()), allow_unused=True)
+        return dict(zip(wanted, found, strict=True))
+
+    def _wrong(
+        self,
+        found: Mapping[str, Any],
+        source: str,
+        tolerance: float,
+        expected: Mapping[str, torch.Tensor | None] | None = None,
+    ) -> str | None:
+        for name, reference in (self.expected if expected is None else expected).items():
             actual: Any = found.get(name)
             if actual is None and reference is None:
                 continue
@@ -158,8 +196,8 @@ class _Differentiated:
             if not bool(right.all()):
                 at = int((~right).flatten().nonzero()[0])
                 index = [int(axis) for axis in torch.unravel_index(torch.tensor(at), wanted.shape)]
-                got, expected = float(actual.flatten()[at]), float(wanted.flatten()[at])
-                return f"{source}: the gradient of {name}{index} is {got:.9g}, expected {expected:.9g}"
+                got, right_one = float(actual.flatten()[at]), float(wanted.flatten()[at])
+                return f"{source}: the gradient of {name}{index} is {got:.9g}, expected {right_one:.9g}"
         return None
 
 
