@@ -125,10 +125,8 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
         run = differentiable(plan, args) if differentiating else plan
         result = run(*args)
         if plan is spec.eager and len(as_tuple(result)) != len(spec.parsed.outputs):
-            raise RuntimeError(
-                f"{spec.name}: eager returned {len(as_tuple(result))} outputs, expected those of the schema, "
-                f"saved ones too: {', '.join(spec.parsed.outputs)}"
-            )
+            wanted = f"those of the schema, saved ones too: {', '.join(spec.parsed.outputs)}"
+            raise RuntimeError(f"{spec.name}: eager returned {len(as_tuple(result))} outputs, expected {wanted}")
         if isinstance(plan, KernelPlan) and plan.replay is not None:
             run = differentiable(plan.replay, args) if differentiating else plan.replay
         if spec.parsed.mutated:

@@ -1,0 +1,124 @@
+"""``backward_spec``: the specification of a backward operation, derived from that of the forward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from warpwise.arguments.draw import draw
+from warpwise.arguments.schema import parse
+from warpwise.arguments.values import as_tuple, map_tensors, single, tensors
+from warpwise.operation.autograd import GRAD, NEEDS, Gradient, Saved
+from warpwise.operation.op import Op
+from warpwise.operation.spec import Case, Cost, Output, Spec
+
+
+def backward_spec(forward: Spec, schema: str, outputs: Mapping[str, Output] | None = None, **changes: Any) -> Spec:
+    """The specification of the backward of ``forward`` with the given schema; ``changes`` are further fields of it.
+
+    The arguments of the schema are ``grad_<output>``, every argument of the forward, ``needs_<argument>`` where a
+    gradient is optional, and outputs of the forward (saved statistics); its outputs are ``grad_<argument>``. By default
+
+    - an output is like its argument; ``outputs`` gives the terms and magnitude of a sum;
+    - the reference is autograd of the forward's, in float64; ``eager`` is autograd of the forward's, which computes the
+      forward again: give ``eager`` for a fair opponent;
+    - inputs are the forward's, its outputs, and normal ``grad_<output>``; other fields are the forward's;
+    - the cost is each argument read once and each gradient written once;
+    - second derivatives differentiate ``eager``; they flow to the forward's arguments and never to its outputs.
+
+    Raises ``ValueError`` if the schema lacks an argument of the forward.
+    """
+    parsed = parse(schema)
+    names = tuple(argument.name for argument in parsed.arguments)
+    missing = [argument.name for argument in forward.parsed.arguments if argument.name not in names]
+    if missing:
+        raise ValueError(f"{parsed.name}: expected every argument of {forward.name}, got no {', '.join(missing)}")
+    described = {name: _output(name, names) for name in parsed.outputs} | dict(outputs or {})
+    eager = _pulled_back(forward, forward.eager, names, parsed.outputs)
+    exact = _pulled_back(forward, forward.reference, names, parsed.outputs)
+
+    def reference(*args: Any) -> Any:
+        return exact(*map_tensors(lambda tensor: tensor.double() if tensor.is_floating_point() else tensor, args))
+
+    def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
+        args = forward.arguments(replace(case, layout="contiguous", layouts={}), dtype, device, seed)
+        made: Mapping[str, Any] = dict(zip(forward.parsed.outputs, Op(forward, ()).allocate(*args), strict=True))
+        found = forward.named(args) | {
+            GRAD + name: draw(tensor.shape, tensor.dtype, device, 97 * seed + at)
+            for at, (name, tensor) in enumerate(made.items())
+            if tensor is not None
+        }
+        if device.type != "meta":
+            results = dict(zip(made, as_tuple(forward.reference(*args)), strict=False))
+            made = {name: value if value is None else results[name].to(value.dtype) for name, value in made.items()}
+        return {name: value for name, value in {**made, **found}.items() if name in names}
+
+    def cost(*args: Any) -> Cost:
+        given = dict(zip(names, args, strict=True))
+        written = [given[name.removeprefix(GRAD)] for name in parsed.outputs]
+        return Cost(bytes=sum(tensor.nbytes for tensor in tensors([list(args), written])))
+
+    spec = Spec(
+        schema, described, reference, inputs, eager, cost, forward.cases, forward.sizes, dtypes=forward.dtypes,
+        empty=forward.empty, autocast=forward.autocast, layouts=forward.layouts, exempt=forward.exempt,
+        summary=f"the gradients of {forward.name}", gradient=_second(forward, eager, names),
+    )  # fmt: skip
+    return replace(spec, **changes)
+
+
+def _output(name: str, names: Sequence[str]) -> Output:
+    """A gradient like its argument, present where ``needs_<argument>`` is true."""
+    argument = name.removeprefix(GRAD)
+    if NEEDS + argument not in names:
+        return Output(like=argument)
+    position = names.index(NEEDS + argument)
+    return Output(like=argument, present=lambda *args: bool(args[position]))
+
+
+def _pulled_back(
+    forward: Spec, function: Callable[..., Any], names: Sequence[str], gradients: Sequence[str]
+) -> Callable[..., Any]:
+    """The backward of ``function``, an implementation of ``forward``, with arguments ``names``."""
+    arguments = [argument.name for argument in forward.parsed.arguments]
+
+    def backward(*args: Any) -> Any:
+        given = dict(zip(names, args, strict=True))
+        wanted = [name.removeprefix(GRAD) for name in gradients]
+        wanted = [name for name in wanted if given[name] is not None and given.get(NEEDS + name, True)]
+        grads = [given.get(GRAD + name) for name in forward.parsed.outputs]
+        found = _pull(lambda known: function(*(known[name] for name in arguments)), given, wanted, grads)
+        return single([found.get(name.removeprefix(GRAD)) for name in gradients])
+
+    return backward
+
+
+def _second(forward: Spec, eager: Callable[..., Any], names: tuple[str, ...]) -> Gradient:
+    """The gradient of the backward: ``eager`` differentiated once more."""
+    known = {argument.name for argument in forward.parsed.arguments} | {GRAD + name for name in forward.parsed.outputs}
+
+    def second(saved: Saved, *grads: Any) -> dict[str, Any]:
+        given = {name: getattr(saved, name) for name in names}
+        floating = {
+            name for name, value in given.items() if isinstance(value, torch.Tensor) and value.is_floating_point()
+        }
+        return _pull(lambda values: eager(*(values[name] for name in names)), given, sorted(floating & known), grads)
+
+    return Gradient(second, saves=names)
+
+
+def _pull(
+    function: Callable[[dict[str, Any]], Any], given: dict[str, Any], leaves: Sequence[str], grads: Sequence[Any]
+) -> dict[str, Any]:
+    """The gradients of the arguments ``leaves`` among ``given``, from those of the results; None: not used."""
+    used = [at for at, grad in enumerate(grads) if grad is not None]
+
+    def outputs(*values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        made = as_tuple(function(given | dict(zip(leaves, values, strict=True))))
+        return tuple(made[at] for at in used)
+
+    made, back = torch.func.vjp(outputs, *(given[name] for name in leaves))[:2]
+    found = back(tuple(grads[at].to(one.dtype) for at, one in zip(used, made, strict=True)))
+    return dict(zip(leaves, found, strict=True))

@@ -1,0 +1,114 @@
+"""Specifications of backwards that are derived from the forward's, and the checks of linked backwards."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from tests.operation import rms_norm
+
+from warpwise import lab
+from warpwise.operation import Gradient, Op, backward_spec, unregister
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _unregistered():
+    yield
+    unregister("tests::rms_norm")
+    unregister("tests::rms_norm_backward")
+
+
+@pytest.mark.parametrize("op", [rms_norm.OP, rms_norm.BACKWARD], ids=lambda op: op.name)
+def test_forward_and_backward_are_right(op):
+    verdict = lab.verify(op, op.rungs[0], device="cpu", seeds=(0, 1))
+    assert verdict.right, str(verdict)
+    verdict = lab.verify_gradient(op, device="cpu")
+    assert verdict.right, str(verdict)
+
+
+def test_first_and_second_derivatives():
+    args = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in ((3, 4), (4,))]
+    assert torch.autograd.gradcheck(rms_norm.rms_norm, args)
+    assert torch.autograd.gradgradcheck(rms_norm.rms_norm, args)
+    compiled = torch.compile(rms_norm.rms_norm, fullgraph=True, backend="aot_eager")
+    x, weight = torch.randn(5, 7, requires_grad=True), torch.randn(7, requires_grad=True)
+    for rung in (None, "k01"):
+        ours, theirs = compiled(x, weight, rung=rung), rms_norm.eager(x, weight, 1e-6)[0]
+        torch.testing.assert_close(ours, theirs)
+        for one, other in zip(*(torch.autograd.grad(y.cos().sum(), (x, weight)) for y in (ours, theirs)), strict=True):
+            torch.testing.assert_close(one, other)
+
+
+def linked(schema: str, **changes: object) -> Op:
+    """rms_norm of another name, with a backward of the given schema that is PyTorch's."""
+    forward = rms_norm.SPEC.schema.replace("rms_norm", changes.pop("name"))
+    spec = dataclasses.replace(rms_norm.BACKWARD_SPEC, schema=schema, **changes)
+    return Op(dataclasses.replace(rms_norm.SPEC, schema=forward, gradient=Gradient(Op(spec, ()))), ())
+
+
+ARGUMENTS = "Tensor input, Tensor weight, float eps, Tensor rstd"
+
+
+def test_a_second_derivative_through_a_saved_output_is_not_dropped():
+    """The backward is differentiated by its arguments alone, as if rstd did not depend on input."""
+
+    def partial(saved, grad_input, grad_weight):
+        given = [saved.grad_output, saved.input, saved.weight, saved.rstd]
+
+        def backward(dy, x, w, r):
+            g = dy * w
+            dx = r[:, None] * (g - x * r[:, None] ** 2 * (g * x).mean(1, keepdim=True))
+            return dx, (dy * x * r[:, None]).sum(0)
+
+        found = torch.func.vjp(backward, *given)[1]((grad_input, grad_weight))
+        return dict(zip(("grad_output", "input", "weight", "rstd"), found, strict=True))
+
+    gradient = Gradient(partial, saves=("grad_output", "input", "weight", "rstd"))
+    schema = f"tests::partial_backward(Tensor grad_output, {ARGUMENTS}) -> (Tensor grad_input, Tensor grad_weight)"
+    op = linked(schema, name="partial", gradient=gradient)
+    x, weight = torch.randn(3, 4, requires_grad=True), torch.ones(4)
+    (once,) = torch.autograd.grad(op.call(x, weight, 1e-6).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="flows through the output 'rstd'.* add the argument 'grad_rstd'"):
+        once.sum().backward()
+
+
+@pytest.mark.parametrize(
+    "name,schema,message",
+    [
+        (
+            "unknown_output",
+            f"tests::b1(Tensor grad_result, {ARGUMENTS}) -> (Tensor grad_input, Tensor grad_weight)",
+            "takes 'grad_result', but output, rstd has no 'result'",
+        ),
+        (
+            "unknown_argument",
+            f"tests::b2(Tensor grad_output, {ARGUMENTS}, bool needs_x=True) -> (Tensor grad_input, Tensor grad_weight)",
+            "takes 'needs_x', but input, weight, eps has no 'x'",
+        ),
+        (
+            "unknown_gradient",
+            f"tests::b3(Tensor grad_output, {ARGUMENTS}) -> (Tensor grad_x, Tensor grad_weight)",
+            "returns 'grad_x', expected some of grad_input, grad_weight",
+        ),
+    ],
+)
+def test_names_of_a_linked_backward(name, schema, message):
+    outputs = {key.replace("grad_input", "grad_x") if "grad_x" in schema else key: value
+               for key, value in rms_norm.BACKWARD_SPEC.outputs.items()}  # fmt: skip
+    op = linked(schema, name=name, outputs=outputs, gradient=None)
+    with pytest.raises(ValueError, match=message):
+        op.call(torch.ones(2, 2), torch.ones(2), 1e-6)
+
+
+def test_the_schema_of_a_derived_backward_has_every_argument():
+    with pytest.raises(ValueError, match="b4: expected every argument of rms_norm, got no eps"):
+        backward_spec(rms_norm.SPEC, "b4(Tensor grad_output, Tensor input, Tensor weight) -> (Tensor grad_input)")
+
+
+def test_eager_that_leaves_an_output_out():
+    spec = dataclasses.replace(
+        rms_norm.SPEC, schema=rms_norm.SPEC.schema.replace("rms_norm", "short"), eager=lambda x, w, eps: x
+    )
+    with pytest.raises(RuntimeError, match="eager returned 1 outputs, expected .* saved ones too: output, rstd"):
+        Op(spec, ()).call(torch.ones(2, 2), torch.ones(2), 1e-6)
