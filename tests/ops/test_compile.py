@@ -134,7 +134,9 @@ def test_every_kernel_of_a_source_is_launched(op, rung):
 
 def _readme(rung: Rung):
     folder = rung.source.parent
-    return next(parent / "README.md" for parent in (folder, folder.parent) if (parent / "README.md").exists())
+    found = [parent / "README.md" for parent in (folder, folder.parent) if (parent / "README.md").exists()]
+    assert found, f"{folder}: no README.md; it has the floor and a table with each rung"
+    return found[0]
 
 
 @pytest.mark.parametrize("op,rung", LADDERS)

@@ -20,4 +20,4 @@ def test_readmes_and_notes_are_filled_from_the_records() -> None:
 @pytest.mark.parametrize("readme", sorted(OPS.glob("*/README.md")), ids=lambda path: path.parent.name)
 def test_a_readme_is_short_and_its_notes_are_beside_it(readme: Path) -> None:
     assert len(readme.read_text().splitlines()) <= 80
-    assert (readme.parent / "NOTES.md").is_file()
+    assert (readme.parent / "NOTES.md").is_file(), f"{readme.parent}: no NOTES.md; it has predictions and dead ends"

@@ -22,7 +22,7 @@ def check_tensor(op: str, name: str, value: Any, dtypes: Sequence[torch.dtype] =
         expected = ", ".join(str(dtype) for dtype in dtypes)
         raise TypeError(f"{op}: expected {name} of dtype {expected}, got {value.dtype}")
     if dims and value.dim() not in dims:
-        expected = " or ".join(str(count) for count in dims)
+        expected = " or ".join(map(str, dims)) if len(dims) < 4 else f"{dims[0]} to {dims[-1]}"
         raise ValueError(f"{op}: expected {name} with {expected} dimensions, got shape {tuple(value.shape)}")
 
 
