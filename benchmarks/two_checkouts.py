@@ -51,9 +51,7 @@ class Checkout:
         return found
 
     def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+        self._process.communicate()
 
 
 def child() -> None:
