@@ -167,6 +167,13 @@ def test_the_vendors_library_gives_eager_its_name():
     assert point.best == "cuFast"
 
 
+def test_eager_is_compared_with_the_reference():
+    ladder = climb(toys.op(replace(toys.AFFINE, eager=lambda x: 2 * x + 2), quick), device="cpu", dtypes=F32)
+    assert all(row.verdict.right for row in ladder.rows)
+    assert not ladder.right
+    assert "elements are wrong" in ladder.eager
+
+
 def test_emulated_kernels_are_verified_and_never_timed():
     ladder = climbed(emulated, options={"language": "cuda"})
     assert ladder.row("emulated").verdict.right

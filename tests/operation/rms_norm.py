@@ -136,14 +136,20 @@ BACKWARD_SPEC = backward_spec(
 
 
 def rung(name, idea, function):
-    return Rung(name, idea, "cuda", function, Path(__file__))
+    return Rung(name, idea, "cuda", function, Path(__file__), dtypes=(torch.float32,))
 
 
-BACKWARD = register(Op(BACKWARD_SPEC, (rung("k01_block_per_row", "one block a row", launch_backward),)))
+def default(*args):
+    """The rung for CUDA tensors; PyTorch computes where it is None."""
+    return "k01_block_per_row" if args[0].dtype == torch.float32 else None
+
+
+BACKWARD = register(Op(BACKWARD_SPEC, (rung("k01_block_per_row", "one block a row", launch_backward),), default))
 OP = register(
     Op(
         replace(SPEC, gradient=Gradient(BACKWARD)),
         (rung("k01_block_per_row", "one block a row", launch),),
+        default,
     )
 )
 

@@ -69,7 +69,7 @@ def test_a_second_derivative_through_a_saved_output_is_not_dropped():
     op = linked(schema, name="partial", gradient=gradient)
     x, weight = torch.randn(3, 4, requires_grad=True), torch.ones(4)
     (once,) = torch.autograd.grad(op.call(x, weight, 1e-6).sum(), x, create_graph=True)
-    with pytest.raises(RuntimeError, match="flows through the output 'rstd'.* add the argument 'grad_rstd'"):
+    with pytest.raises(RuntimeError, match="flows through the output .rstd..* add the argument 'grad_rstd'"):
         once.sum().backward()
 
 

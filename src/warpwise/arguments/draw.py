@@ -71,6 +71,9 @@ def draw(
     if dtype.is_floating_point:
         drawn = torch.randn(tuple(shape), generator=generator, dtype=dtype, device=device)
         return drawn.mul_(math.pow(torch.finfo(dtype).max / 64, 1 / power)) if values == "huge" else drawn
+    if dtype == torch.bool:
+        return torch.randint(0, 2, tuple(shape), generator=generator, device=device).bool()
     top = torch.iinfo(dtype).max
     low = top - 1 if values == "huge" else torch.iinfo(dtype).min
-    return torch.randint(low, top + 1, tuple(shape), generator=generator, dtype=dtype, device=device)
+    end = top + (dtype != torch.int64)  # the largest int64 is never drawn: randint takes an exclusive end
+    return torch.randint(low, end, tuple(shape), generator=generator, dtype=dtype, device=device)

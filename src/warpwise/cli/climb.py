@@ -179,6 +179,8 @@ def _climb(
             console.print(f"[bold red]wrong[/] {escape(str(row.verdict))}", soft_wrap=True)
         elif rungs and row.verdict.status == "untested":
             console.print(f"[yellow]untested[/] {escape(str(row.verdict))}", soft_wrap=True)
+    if ladder.eager:
+        console.print(f"PyTorch's own computation, eager: [bold red]wrong[/]: {escape(ladder.eager)}", soft_wrap=True)
     if ladder.gradient is not None:
         console.print(_gradient_line(ladder.gradient), soft_wrap=True)
     for note in (*ladder.notes, *keeper.notes):

@@ -67,6 +67,8 @@ def climb(
     rows = _verified(op, chosen, problem, (*op.spec.cases, *further), dtypes, seeds, report)
     problem.forget()
     lost = any(row.verdict.lost for row in rows)
+    eager = "" if lost else _eager(op, problem)
+    problem.forget()
     gradient = None if lost else _gradient(op, where, report)
     points: list[Point] = []
     if timed and not lost:
@@ -115,7 +117,21 @@ def climb(
         None if timed else recorded(op.name),
         tuple(notes),
         gradient,
+        eager,
     )
+
+
+def _eager(op: Op, problem: Problem) -> str:
+    """What is wrong with the results of ``Spec.eager`` in the first dtype, or an empty string."""
+    for case in op.spec.cases:
+        instance = problem.instance(case, op.spec.dtypes[0], 0)
+        results = instance.eager(op.spec.eager)
+        for position, result in enumerate(results):
+            found = instance.compare(position, result, results)
+            if not found.right:
+                where = f"{case}: {instance.results[position].name}"
+                return f"{where}: {found.reason or f'{found.wrong} of {found.total} elements are wrong'}"
+    return ""
 
 
 def _gradient(op: Op, device: torch.device, report: Progress) -> Verdict | None:

@@ -108,12 +108,14 @@ class Ladder:
     recorded: Recorded | None = None
     notes: tuple[str, ...] = field(default=())
     gradient: Verdict | None = None
+    eager: str = ""
+    """What is wrong with PyTorch's own computation, ``Spec.eager``; empty if it is right."""
 
     @property
     def right(self) -> bool:
-        """True if no rung is wrong, and the gradient is right if there is one."""
+        """True if no rung is wrong, and neither are PyTorch's own computation and the gradient, if there is one."""
         gradient = self.gradient is None or self.gradient.right
-        return gradient and all(row.verdict.status != "wrong" for row in self.rows)
+        return gradient and not self.eager and all(row.verdict.status != "wrong" for row in self.rows)
 
     def row(self, rung: str) -> Row | None:
         """The row of one rung."""
@@ -130,6 +132,7 @@ class Ladder:
             "environment": self.environment, "seconds": round(self.seconds, 3),
             "rungs": [row.to_json() for row in self.rows], "points": [point.to_json() for point in self.points],
             "notes": list(self.notes), "gradient": self.gradient.to_json() if self.gradient else None,
+            "eager": self.eager,
         }  # fmt: skip
         return json.dumps(_plain(data), indent=1, allow_nan=False) + "\n"
 

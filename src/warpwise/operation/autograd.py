@@ -96,10 +96,9 @@ class Backward:
             known = outputs if name.startswith(GRAD) else self.arguments if name.startswith(NEEDS) else None
             if known is not None and name not in self._sources and name.partition("_")[2] not in known:
                 raise ValueError(f"{where} takes {name!r}, but {', '.join(known)} has no {name.partition('_')[2]!r}")
-        wrong = [name for name in backward.returned if name.removeprefix(GRAD) not in self.arguments]
-        if wrong:
-            expected = ", ".join(GRAD + name for name in self.arguments)
-            raise ValueError(f"{where} returns {wrong[0]!r}, expected some of {expected}")
+        expected = [GRAD + name for name in self.arguments]
+        if wrong := [name for name in backward.returned if name not in expected]:
+            raise ValueError(f"{where} returns {wrong[0]!r}, expected some of {', '.join(expected)}")
 
     def _resolve(self, names: tuple[str, ...]) -> Saving:
         """Where the values of these names are among the arguments and outputs."""
@@ -132,6 +131,7 @@ class Backward:
         """Keep tensors by ``save_for_backward``, everything else on ``ctx``."""
         values = args
         if saving.reads_outputs or self.spec.optional:
+            self.spec.check_eager(outputs)
             made = as_tuple(self.spec.without_absent(args, outputs))
             ctx.absent = [output is None for output in made]
             values = (*args, *made)
@@ -166,7 +166,7 @@ class Backward:
             if grad is not None and self._linked_names and GRAD + name not in self._linked_names:
                 backward = self.gradient.op.name
                 raise RuntimeError(
-                    f"{self.spec.name}: a second derivative flows through the output {name!r}, whose gradient "
+                    f"{self.spec.name}: a derivative flows through the output {name!r}, whose gradient "
                     f"{backward} does not take: add the argument {GRAD + name!r} to {backward}"
                 )
         if not self.gradient.materialize:

@@ -67,8 +67,7 @@ def _unmeasured(op: Op, args: Sequence[Any]) -> Choice:
     dtype = op.spec.dtype(args)
     if all(rung.dtypes is not None and dtype not in rung.dtypes for rung in op.rungs):
         return Choice(None, reason=f"no rung takes {dtype}", source="tables")
-    reason = f"no measured point is near; `warpwise tune {op.name}` adds points"
-    return Choice(None, reason=reason, source="tables")
+    return Choice(None, reason=f"no measured point is near; `warpwise tune {op.name}` adds points", source="tables")
 
 
 def _chosen_on(op: Op, args: Sequence[Any], device: Device | str) -> Choice:

@@ -61,10 +61,8 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
         chosen = op.chosen(*args, rung=rung)
         return spec.eager if chosen is None else KernelPlan(op, chosen, args, rung)
 
-    rule = spec.autocast
-
     def lowered(args: tuple[Any, ...]) -> tuple[Any, ...]:
-        return args if rule == "keep" else autocast_arguments(args, rule)
+        return args if spec.autocast == "keep" else autocast_arguments(args, spec.autocast)
 
     def by_pytorch(args: tuple[Any, ...], rung: str | None) -> Any:
         return without_autocast(lambda *values: forward_derivative(op, values, rung), lowered(args))
@@ -124,9 +122,8 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
         plan = plan_of(args, rung)
         run = differentiable(plan, args) if differentiating else plan
         result = run(*args)
-        if plan is spec.eager and len(as_tuple(result)) != len(spec.parsed.outputs):
-            wanted = f"those of the schema, saved ones too: {', '.join(spec.parsed.outputs)}"
-            raise RuntimeError(f"{spec.name}: eager returned {len(as_tuple(result))} outputs, expected {wanted}")
+        if plan is spec.eager:
+            spec.check_eager(result)
         if isinstance(plan, KernelPlan) and plan.replay is not None:
             run = differentiable(plan.replay, args) if differentiating else plan.replay
         if spec.parsed.mutated:

@@ -41,7 +41,8 @@ def get(name: str) -> Op:
     if len(found) == 1:
         return found[0]
     if found:
-        raise LookupError(f"{name!r} is the name of several operations; expected one of {', '.join(_qualified(found))}")
+        there = ", ".join(sorted(op.spec.parsed.qualified for op in found))
+        raise LookupError(f"{name!r} is the name of several operations; expected one of {there}")
     none = "none: `import warpwise.ops` registers the package's own"
     raise LookupError(f"no operation {name!r}; there are {', '.join(op.name for op in all_ops()) or none}")
 
@@ -49,7 +50,3 @@ def get(name: str) -> Op:
 def all_ops() -> Sequence[Op]:
     """Every registered operation, by name."""
     return sorted(_OPS.values(), key=lambda op: op.name)
-
-
-def _qualified(ops: Sequence[Op]) -> list[str]:
-    return sorted(op.spec.parsed.qualified for op in ops)

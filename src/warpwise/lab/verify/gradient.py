@@ -62,7 +62,7 @@ def verify_gradient(
         raise ProblemError(f"{op.name}: the reference cannot be differentiated: no output requires a gradient")
     status: Any = "wrong" if failures else "right" if results else "untested"
     linked = op.spec.gradient.op
-    notes = () if linked is None else (f"`warpwise climb {linked.name}` verifies the rungs of the backward",)
+    notes = () if linked is None else (f"climb {linked.name} too: it verifies the rungs of the backward",)
     return Verdict(
         op.name, "gradient", place(where), status, tuple(results), tuple(failures), clock() - started, False, notes
     )
