@@ -255,3 +255,15 @@ def test_a_narrow_terminal_loses_columns_and_no_figures(width: int, ideas: bool)
     assert "…" not in text
     assert text.count("4,131 GB/s") == len(op.rungs)
     assert (op.rungs[0].idea in text) == ideas
+
+
+def test_an_error_in_a_function_of_an_operation_names_its_line(tmp_path: Path) -> None:
+    broken = tmp_path / "broken_one.py"
+    assert run("new", "broken_one", "-o", broken).return_value == 0
+    lines = broken.read_text().splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith('    return {"x": draw('))
+    lines[at] = "    raise ValueError('no such values')"
+    broken.write_text("\n".join(lines))
+    result = run("climb", broken, "--device", "cpu", "--no-store")
+    assert f"broken_one: ValueError: no such values (inputs, {broken}:{at + 1})" in said(result)
+    registry.unregister("broken_one")

@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from warpwise import lab, operation
 from warpwise.cli.cases import ALL, attr_option, cases_named
-from warpwise.cli.console import wide_console
+from warpwise.cli.console import raised_in, wide_console
 from warpwise.cli.kept import open_store
 from warpwise.cli.ladder_table import LadderTable
 from warpwise.cli.targets import find_ops, find_rung, known_ops
@@ -173,7 +173,8 @@ def _climb(
         if not console.is_terminal:
             console.print(table)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise click.ClickException(f"{op.name}: {error}" if op.name not in str(error) else str(error)) from error
+        text = str(error) if op.name in str(error) else f"{op.name}: {type(error).__name__}: {error}"
+        raise click.ClickException(f"{text}{raised_in(error)}") from error
     for row in ladder.rows:
         if row.verdict.status == "wrong":
             console.print(f"[bold red]wrong[/] {escape(str(row.verdict))}", soft_wrap=True)

@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 import os
+import traceback
+from pathlib import Path
 
+import torch
 from rich.console import Console
 
+import warpwise
+
 PIPED_COLUMNS = 160
+_PACKAGE = Path(warpwise.__file__).parent
+_LIBRARIES = Path(os.__file__).parent, Path(torch.__file__).parents[1]
+
+
+def raised_in(error: BaseException) -> str:
+    """`` (function, file:line)`` of the function of an operation that raised ``error``; empty if none did."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
+        ours = path.is_relative_to(_PACKAGE) and not path.is_relative_to(_PACKAGE / "ops")
+        if path.is_file() and not ours and not any(path.is_relative_to(library) for library in _LIBRARIES):
+            return f" ({frame.name}, {path}:{frame.lineno})"
+    return ""
 
 
 def wide_console() -> Console:
