@@ -10,7 +10,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,11 @@ class TuneError(ValueError):
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress: ``done`` of ``total`` points. ``point`` has just ended, ``kept`` if an earlier run measured it."""
+    """Progress: ``done`` of ``total`` points. ``point`` has just ended, ``kept`` if an earlier run measured it.
+
+    ``times`` are the medians in seconds of every candidate of a measured point and of PyTorch ("torch"), those of the
+    last round that a candidate took part in.
+    """
 
     done: int
     total: int
@@ -46,6 +50,7 @@ class Progress:
     stage: str = ""
     point: TunedPoint | None = None
     kept: bool = False
+    times: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -193,7 +198,7 @@ class _Tuner:
         point = _won(blank, final)
         if point is not None:
             self.pruner.note(point, times)
-            self.report(Progress(done + 1, self.total, label, point=point))
+            self.report(Progress(done + 1, self.total, label, point=point, times={**times, **final}))
         return point
 
     def _say(self, done: int, label: str, stage: str) -> None:
