@@ -5,8 +5,8 @@ python benchmarks/gemm_times.py --json FILE [--operation NAME ...] [--seed N] [-
 The shapes are those of benchmarks/unseen_shapes.py; figures are reported for another seed than a model was fitted to.
 At each shape ``lab.tune`` verifies the rungs that the shipped tables name, in each configuration, and times them with
 PyTorch by successive halving: half of the candidates leave after each round. The file holds for each operation the
-points: dtype, kind of arguments, sizes, and the median of each candidate's last round and of PyTorch, in seconds. A file
-that exists is continued: shapes that it has are not measured again.
+points: dtype, kind of arguments, sizes, and the median of each candidate's last round and of PyTorch, in seconds. A
+file that exists is continued: shapes that it has are not measured again.
 """
 
 from __future__ import annotations
