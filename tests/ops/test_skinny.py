@@ -12,7 +12,7 @@ from warpwise import operation, ops
 from warpwise.gemm import semaphores
 from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.operands import addressable, tma_operand
-from warpwise.ops.matmul import _triton, k18_stream_k, k19_skinny, k24_few_rows
+from warpwise.ops.matmul import _triton, k19_skinny, k24_few_rows
 
 FEW = settings(max_examples=10, deadline=None, derandomize=True)
 HALF = (torch.float16, torch.bfloat16)
@@ -93,7 +93,7 @@ def test_what_tma_can_address_is_not_copied():
 def test_what_hopper_rungs_refuse():
     op = operation.get("matmul")
     a, b = torch.empty(3, 40, dtype=torch.half), torch.empty(40, 24, dtype=torch.half)
-    for rung in (op.rung("k18"), op.rung("k19")):
+    for rung in (op.rung("k19"),):
         assert op.refusal(rung, a, b) == "runs on cuda, not on cpu"
         assert rung.limits(a, b) is None
         assert rung.limits(a, b[:, :23]) is None, "rows of a wider matrix"
@@ -107,7 +107,7 @@ def test_what_hopper_rungs_refuse():
             rung.launch(torch.empty(3, 24), a, b, config="quick")
 
 
-@pytest.mark.parametrize("rung", ["k17", "k18", "k19", "k24"])
+@pytest.mark.parametrize("rung", ["k17", "k19", "k24"])
 def test_configurations_of_any_size(rung):
     """Also for empty operands: at least one configuration, each name once."""
     found = operation.get("matmul").rung(rung)
@@ -136,9 +136,8 @@ def test_what_k19_considers_fits_a_block(m, n, k, processors):
 
 
 def kernels(sizes: tuple[int, int, int], monkeypatch) -> set[str]:
-    """Name expressions of what k18 and k19 launch for their configurations at these sizes, in both layouts of b."""
-    for module in (k18_stream_k, k19_skinny):
-        monkeypatch.setattr(module, "sm_count", lambda tensor: 132)
+    """Name expressions of what k19 launches for its configurations at these sizes, in both layouts of b."""
+    monkeypatch.setattr(k19_skinny, "sm_count", lambda tensor: 132)
     m, n, k = sizes
     a, b = (
         torch.empty(m, k, dtype=torch.bfloat16, device="meta"),
@@ -150,7 +149,6 @@ def kernels(sizes: tuple[int, int, int], monkeypatch) -> set[str]:
             k19_skinny.kernel_name(a, k19_skinny.SkinnyConfig.named(name), by_columns)
             for name in k19_skinny.configs(a, b)[:4]
         }
-        found |= {k18_stream_k.kernel_name(a, name, by_columns) for name in k18_stream_k.configs(a, b)}
     return found
 
 
@@ -177,7 +175,6 @@ def configurations() -> list:
                 "128x64x128_s4_k1_o1_c1x2",
             )
         ),
-        *(("k18", name) for name in ("128x16x64_s8", "128x64x64_s6", "128x256x64_s4")),
     ]
 
 
@@ -199,7 +196,7 @@ def test_hopper_rungs_are_exact(rung, config, dtype):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("rung", ["k17", "k18", "k19", "k24"])
+@pytest.mark.parametrize("rung", ["k17", "k19", "k24"])
 def test_a_captured_graph_computes_again(rung):
     a, b = (integers(64, 4096, dtype=torch.half).cuda(), integers(4096, 512, seed=1, dtype=torch.half).cuda())
     ops.matmul(a, b, rung=rung)
@@ -214,7 +211,7 @@ def test_a_captured_graph_computes_again(rung):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("rung", ["k17", "k18", "k19", "k24"])
+@pytest.mark.parametrize("rung", ["k17", "k19", "k24"])
 def test_the_same_in_each_run(rung):
     generator = torch.Generator("cuda").manual_seed(0)
     a, b = (

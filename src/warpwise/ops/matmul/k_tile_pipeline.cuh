@@ -1,4 +1,4 @@
-// The TMA pipeline of k18 and k19: k-tiles in shared memory, from a producer warp to consumer warpgroups.
+// The TMA pipeline of k19: k-tiles in shared memory, from a producer warp to consumer warpgroups.
 //
 // wgmma has M = 64 and N = 8 to 256. Here columns of B take the M dimension and rows of A the N dimension, so that few
 // rows of A need little arithmetic: D = B^T A^T, whose rows are columns of C.

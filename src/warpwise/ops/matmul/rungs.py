@@ -22,7 +22,6 @@ from warpwise.ops.matmul import k12_warpgroups as k12
 from warpwise.ops.matmul import k13_warp_specialised as k13
 from warpwise.ops.matmul import k14_wmma as k14
 from warpwise.ops.matmul import k15_mma_sync as k15
-from warpwise.ops.matmul import k18_stream_k as k18
 from warpwise.ops.matmul import k19_skinny as k19
 from warpwise.ops.matmul import k20_overlapped_epilogue as k20
 from warpwise.ops.matmul import k22_warpgroups_int8 as k22
@@ -84,8 +83,6 @@ RUNGS = (
               configs=_triton.descriptors_configs, strided=True),
     make_rung(HERE, "k17_split_k", "split-K: partial sums added by a second launch", triton("k17_split_k"),
               dtypes=KERNEL_DTYPES, limits=grid_of_tiles, configs=_triton.split_k_configs, strided=True),
-    make_rung(HERE, "k18_stream_k", "Hopper: stream-K, an equal number of k-tiles for each SM", k18.launch,
-              dtypes=HALVES, limits=divided_k_limits, configs=k18.configs, devices=("cuda",), strided=True),
     make_rung(HERE, "k19_skinny", "Hopper: few rows as wgmma's n, K divided in a cluster", k19.launch, dtypes=HALVES,
               limits=divided_k_limits, configs=k19.configs, devices=("cuda",), strided=True),
     make_rung(HERE, "k20_overlapped_epilogue",
