@@ -17,8 +17,6 @@ from warpwise.device.target import Device
 SCHEMA = 1
 TORCH = "torch"
 
-_generation = 0
-
 
 class Cache(dict[Any, Any]):
     """Values derived from tables: cleared whenever a table may have changed, and freed with their operation."""
@@ -112,13 +110,6 @@ def _point(data: Mapping[str, Any]) -> TunedPoint:
 
 def reload() -> None:
     """Read every table again when it is next used, and drop cached plans: a file has changed."""
-    global _generation
-    _generation += 1
     for reference in _caches:
         if (cache := reference()) is not None:
             cache.clear()
-
-
-def generation() -> int:
-    """A number that changes when tables are to be read again."""
-    return _generation

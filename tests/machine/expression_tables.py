@@ -35,7 +35,8 @@ class Table:
 
     def kernel(self) -> str:
         pointers = ", ".join(f"const {kind}* A{place}" for place, kind in enumerate(self.inputs))
-        loads = " ".join(f"{kind} {name} = A{place}[i];" for place, (kind, name) in enumerate(zip(self.inputs, "abc")))  # noqa: B905
+        named = zip(self.inputs, "abc", strict=False)
+        loads = " ".join(f"{kind} {name} = A{place}[i];" for place, (kind, name) in enumerate(named))
         stores = "\n".join(f"  out[{row} * n + i] = {text};" for row, (text, _) in enumerate(self.rows))
         return (
             f'extern "C" __global__ void {self.name}({pointers}, {self.output}* out) {{\n'

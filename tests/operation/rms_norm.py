@@ -49,10 +49,13 @@ __global__ void grad_weight(const float* dy, const float* x, const float* rstd, 
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= columns) return;
   float sum = 0;
-  for (int row = 0; row < rows; ++row) sum += dy[(long long)row * columns + i] * x[(long long)row * columns + i] * rstd[row];
+  for (int row = 0; row < rows; ++row) {
+    const long long at = (long long)row * columns + i;
+    sum += dy[at] * x[at] * rstd[row];
+  }
   dw[i] = sum;
 }
-""")  # noqa: E501 - CUDA C++
+""")
 
 
 def check(input, weight, eps):

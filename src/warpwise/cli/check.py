@@ -203,9 +203,11 @@ def _differences(values: Sequence[Value], wanted: Any) -> list[str]:
         got = value.value
         part = torch.as_tensor(part)
         if part.shape != got.shape:  # type: ignore[union-attr]
-            lines.append(f"{value.name}: the reference has shape {tuple(part.shape)}, the output {tuple(got.shape)}")  # type: ignore[union-attr]
+            shape = tuple(got.shape)  # type: ignore[union-attr]
+            lines.append(f"{value.name}: the reference has shape {tuple(part.shape)}, the output {shape}")
             continue
-        tolerance = 0.0 if not got.dtype.is_floating_point else 32 * torch.finfo(got.dtype).eps  # type: ignore[union-attr]
+        dtype = got.dtype  # type: ignore[union-attr]
+        tolerance = 32 * torch.finfo(dtype).eps if dtype.is_floating_point else 0.0
         got, part = got.to(torch.float64), part.to(torch.float64)  # type: ignore[union-attr]
         bad = ~torch.isclose(
             got,

@@ -65,7 +65,6 @@ def climb(
     further = [case for case in cases if case not in large] if not timed and sizes is not None else []
     problem = Problem(op, where)
     rows = _verified(op, chosen, problem, (*op.spec.cases, *further), dtypes, seeds, report)
-    problem.forget()
     lost = any(row.verdict.lost for row in rows)
     eager = "" if lost else _eager(op, problem)
     problem.forget()
@@ -129,8 +128,7 @@ def _eager(op: Op, problem: Problem) -> str:
         for position, result in enumerate(results):
             found = instance.compare(position, result, results)
             if not found.right:
-                where = f"{case}: {instance.results[position].name}"
-                return f"{where}: {found.reason or f'{found.wrong} of {found.total} elements are wrong'}"
+                return f"{case}: {found.described(instance.results[position].name)}; {found.counted}"
     return ""
 
 

@@ -20,7 +20,7 @@ from warpwise.lab.verify.attempt import attempt
 from warpwise.lab.verify.guard import poison, storage_bytes
 from warpwise.lab.verify.impostors import require_no_impostor_at
 from warpwise.lab.verify.problem import Instance, Problem, with_copies
-from warpwise.lab.verify.verdict import Failure, number
+from warpwise.lab.verify.verdict import Failure
 from warpwise.operation import Case, Op, Rung, Unsized
 
 COMPILED = "torch.compile"
@@ -161,11 +161,7 @@ def _wrong(instance: Instance, results: Sequence[torch.Tensor]) -> str | None:
     for position, output in enumerate(results):
         found = instance.compare(position, output, results)
         if not found.right:
-            name = instance.results[position].name
-            if found.index is None:
-                return f"{name} {found.reason}"
-            expected = f"{number(found.expected)} ± {found.tolerance:.3g}"
-            return f"{name}{list(found.index)} is {number(found.actual)}, expected {expected}"
+            return found.described(instance.results[position].name)
     return None
 
 

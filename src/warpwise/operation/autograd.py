@@ -131,8 +131,8 @@ class Backward:
         """Keep tensors by ``save_for_backward``, everything else on ``ctx``."""
         values = args
         if saving.reads_outputs or self.spec.optional:
-            self.spec.check_eager(outputs)
             made = as_tuple(self.spec.without_absent(args, outputs))
+            self.spec.check_eager(made)
             ctx.absent = [output is None for output in made]
             values = (*args, *made)
         ctx.save_for_backward(*[values[place] for place in saving.tensors])

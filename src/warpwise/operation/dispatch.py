@@ -123,7 +123,7 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
         run = differentiable(plan, args) if differentiating else plan
         result = run(*args)
         if plan is spec.eager:
-            spec.check_eager(result)
+            spec.check_eager(as_tuple(result))
         if isinstance(plan, KernelPlan) and plan.replay is not None:
             run = differentiable(plan.replay, args) if differentiating else plan.replay
         if spec.parsed.mutated:
@@ -271,7 +271,7 @@ def generated(
         "autocast": is_autocast_enabled, "in_forward_mode": in_forward_mode,
         "NO_KEY": _NO_KEY, "one": _one, "plans": plans, "first": first, "slow": slow,
     }  # fmt: skip
-    exec(compile(_CALL.format(names=", ".join(names), key=key), GENERATED, "exec"), scope)  # noqa: S102 - of argument kinds alone
+    exec(compile(_CALL.format(names=", ".join(names), key=key), GENERATED, "exec"), scope)  # noqa: S102
     return scope["call"], scope["key"]
 
 

@@ -151,11 +151,11 @@ class Spec:
     def name(self) -> str:
         return self.parsed.name
 
-    def check_eager(self, made: Any) -> None:
+    def check_eager(self, made: tuple[Any, ...]) -> None:
         """Raise ``RuntimeError`` unless ``eager`` returned every output of the schema."""
-        if len(as_tuple(made)) != len(self.parsed.outputs):
+        if len(made) != len(self.parsed.outputs):
             wanted = f"those of the schema, saved ones too: {', '.join(self.parsed.outputs) or 'none'}"
-            raise RuntimeError(f"{self.name}: eager returned {len(as_tuple(made))} outputs, expected {wanted}")
+            raise RuntimeError(f"{self.name}: eager returned {len(made)} outputs, expected {wanted}")
 
     def without_absent(self, args: Sequence[Any], results: Any) -> Any:
         """``results`` of the library operator, where absent outputs are empty tensors, with None for these."""

@@ -8,7 +8,6 @@ refuses them is skipped for the next point's.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +19,7 @@ from warpwise.device.target import Device, device_of
 from warpwise.operation.choice import Choice
 from warpwise.operation.rung import UnknownRung
 from warpwise.operation.spec import Case
-from warpwise.tuned import TORCH, Table, TunedPoint, generation, load
+from warpwise.tuned import TORCH, Cache, Table, TunedPoint, load
 
 if TYPE_CHECKING:
     from warpwise.operation.op import Op
@@ -36,8 +35,7 @@ class Tables:
 
     ``describe(*args)`` gives the kind of the arguments and their sizes by name. ``arrangements`` turn a case's
     arguments into those of each layout, for tuning: {"nn": ..., "nt": ...}. ``sizes`` are what ``warpwise tune``
-    measures by default. ``dtype_fallback`` names the dtype whose points are used where one has none nearby: {"float16":
-    "bfloat16"}.
+    measures by default. ``dtype_fallback`` names the dtype whose points serve one that has none near.
     """
 
     op: str
@@ -85,11 +83,14 @@ class Tables:
         return sorted({table.device.name for table in found if table is not None})
 
     def _known(self, device: Device) -> Sequence[tuple[str, Table]]:
-        return _tables(generation(), self.user_file(device), self.folder, device)
+        key = self.user_file(device), self.folder, device
+        return _READ[key] if key in _READ else _READ.setdefault(key, _read(*key))
 
 
-@functools.lru_cache(maxsize=64)
-def _tables(number: int, user: Path, folder: Path | None, device: Device) -> tuple[tuple[str, Table], ...]:
+_READ = Cache()  # from a user's file, a shipped folder and a device to their tables
+
+
+def _read(user: Path, folder: Path | None, device: Device) -> tuple[tuple[str, Table], ...]:
     """Tables by source, the user's first; a shipped one of a GPU of the same target and SM count if this has none."""
     found = [(USER, load(user)), (SHIPPED, load(folder / device.file) if folder else None)]
     if found[1][1] is None and folder is not None and device.target:

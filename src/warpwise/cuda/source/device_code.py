@@ -15,7 +15,8 @@ from warpwise.cuda.source.reach import needed
 
 # Headers that contain host code only. NVRTC does not have them, and g++ takes long to parse them.
 _HOST_HEADER = re.compile(
-    r"""(?:torch|ATen|c10|caffe2|pybind11|thrust|nvtx3|opencv2?|boost|omp|mpi|sys|Eigen|gtest|benchmark|glad|GL|GLFW)[/.].*
+    r"""(?:torch|ATen|c10|caffe2|pybind11|thrust|nvtx3|opencv2?|boost|omp|mpi|sys|Eigen|gtest|benchmark)[/.].*
+    | (?:glad|GL|GLFW)[/.].*
     | Python\.h | numpy/.* | cublas.* | cudnn.* | cufft.* | cusparse.* | cusolver.* | curand\.h | nvml.* | nvToolsExt.*
     | nccl.* | nvrtc.* | cuda_profiler_api\.h | cudaProfiler.* | helper_(?:cuda|timer|functions|image|string|gl)\.h
     | unistd\.h | getopt\.h | time\.h | signal\.h | pthread\.h | dirent\.h | fcntl\.h | errno\.h | locale\.h

@@ -152,18 +152,13 @@ def _compare(instance: Instance, trial: Trial, results: tuple[torch.Tensor, ...]
             continue
         name = instance.results[position].name
         if found.index is None:
-            failure = replace(_failure(instance, "value", f"{name} {found.reason}"), output=position, total=found.total)
+            failure = replace(_failure(instance, "value", found.described(name)), output=position, total=found.total)
             continue
         guard = trial.all_guards()[position]
         unwritten = guard.unwritten(found.index)
         # NaN + x keeps the payload of the NaN, so the poison also survives an addition to the output.
         added = ", or only added to" if result.dtype.is_floating_point else ""
-        what = f"was never written{added}" if unwritten else f"is {number(found.actual)}"
-        allowed = f" ± {found.tolerance:.3g}" if found.tolerance else ""
-        message = (
-            f"{name}{list(found.index)} {what}, expected {number(found.expected)}{allowed}; "
-            f"{found.wrong:,} of {found.total:,} elements are wrong"
-        )
+        message = f"{found.described(name, f'was never written{added}' if unwritten else '')}; {found.counted}"
         failure = replace(
             _failure(instance, "unwritten" if unwritten else "value", message),
             output=position,

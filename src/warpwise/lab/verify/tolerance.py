@@ -33,6 +33,8 @@ from dataclasses import dataclass
 
 import torch
 
+from warpwise.lab.verify.verdict import number
+
 AROUND_THE_SUM = 16.0
 DEVIATIONS = 6.0
 CHUNK = 1 << 24
@@ -54,6 +56,19 @@ class OutputComparison:
     @property
     def right(self) -> bool:
         return self.wrong == 0
+
+    def described(self, name: str, what: str = "") -> str:
+        """``output[0, 5] is 1, expected 2 ± 1e-06``, with ``what`` in place of "is 1"; or the reason."""
+        if self.index is None:
+            return f"{name} {self.reason}"
+        allowed = f" ± {self.tolerance:.3g}" if self.tolerance else ""
+        found = what or f"is {number(self.actual)}"
+        return f"{name}{list(self.index)} {found}, expected {number(self.expected)}{allowed}"
+
+    @property
+    def counted(self) -> str:
+        """``3 of 2,800 elements are wrong``."""
+        return f"{self.wrong:,} of {self.total:,} elements are wrong"
 
 
 def rejected(reason: str | None, total: int) -> OutputComparison:

@@ -104,8 +104,10 @@ def _escaped(text: str) -> str:
     return text + " " if text.endswith("\\") else text
 
 
-def _rule(title: str, width: int) -> StyledLine:
-    return [(f"── {title} ", "bold"), ("─" * max(0, width - len(title) - 4), "dim")]
+def _heading(title: str, width: int) -> Iterator[StyledLine]:
+    """An empty line, then the title and a rule."""
+    yield [("", "")]
+    yield [(f"── {title} ", "bold"), ("─" * max(0, width - len(title) - 4), "dim")]
 
 
 def _wrapped(text: str, width: int, indent: str = "  ", first: str = "", style: str = "") -> Iterator[StyledLine]:
@@ -193,8 +195,7 @@ def _labelled(label: str, text: str, width: int, style: str) -> Iterator[StyledL
 def _hints(explanation: Explanation, width: int) -> Iterator[StyledLine]:
     if not explanation.hints:
         return
-    yield [("", "")]
-    yield _rule("Hints", width)
+    yield from _heading("Hints", width)
     for hint in explanation.hints:
         style = "bold #e08a3c" if hint.kind == "OPT" else f"bold {BAR}"
         gain = f"  up to {times(hint.speedup)} faster" if hint.speedup and hint.speedup >= 1.05 else ""
@@ -215,8 +216,7 @@ def _source(explanation: Explanation, width: int, chosen: Line | None, all_lines
         return
     most = {column.key: _whole(explanation, column) for column in columns}
     room = width - 8 - sum(_column_width(column) for column in columns)
-    yield [("", "")]
-    yield _rule(Path(own).name, width)
+    yield from _heading(Path(own).name, width)
     titles = "".join(_title(column).rjust(_column_width(column)) for column in columns)
     yield [(" " * (8 + room) + titles, "dim")]
     text = explanation.sources.get(own, ())
@@ -312,8 +312,7 @@ def _share(line: Line, column: Column, most: dict[str, float]) -> float:
 
 def _accesses(explanation: Explanation, width: int) -> Iterator[StyledLine]:
     """Loads and stores counted by Triton's interpreter."""
-    yield [("", "")]
-    yield _rule("Loads and stores of the program, from the interpreter", width)
+    yield from _heading("Loads and stores of the program, from the interpreter", width)
     for one in explanation.accesses:
         factor = one.sectors / one.ideal_sectors if one.ideal_sectors else 1.0
         yield [
@@ -328,8 +327,7 @@ def _accesses(explanation: Explanation, width: int) -> Iterator[StyledLine]:
 
 def _lanes(explanation: Explanation, line: Line, width: int) -> Iterator[StyledLine]:
     for request in lanes.requests(explanation, line)[:2]:
-        yield [("", "")]
-        yield _rule(f"{line}, one warp's {request.action}: {request.kind} memory", width)
+        yield from _heading(f"{line}, one warp's {request.action}: {request.kind} memory", width)
         yield from lane_rows(request, width)
 
 
@@ -396,7 +394,6 @@ def _lane_cells(row: lanes.MemoryRow, kind: str, wide: bool) -> StyledLine:
 def _caveats(explanation: Explanation, width: int) -> Iterator[StyledLine]:
     if not explanation.caveats:
         return
-    yield [("", "")]
-    yield _rule("Limits of these counters", width)
+    yield from _heading("Limits of these counters", width)
     for text in explanation.caveats:
         yield from _wrapped(text, width, "    ", "  · ", "dim")
