@@ -11,9 +11,9 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
+from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.operands import sizes
-from warpwise.gemm.semaphores import semaphores
 from warpwise.gemm.skinny import BOX, SkinnyTile, resident_clusters
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops.matmul._shared import operand_maps

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import torch
 
 from warpwise import cuda
+from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.gemm.config import BLOCK_K, CONFIGS, TILE_CLOCKS, GemmConfig, named
 from warpwise.gemm.operands import sizes, tma_operand
-from warpwise.gemm.semaphores import semaphores
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops.matmul import k20_overlapped_epilogue as k20
 

@@ -27,9 +27,10 @@ constexpr int threads_of(int bm, int bn, int wm, int wn) { return (bm / wm) * (b
 // block per tile of C.
 template <class T, int BM, int BN, int BK, int WM, int WN, int STAGES, bool A_K_MAJOR, bool B_K_MAJOR, int A_WORD,
           int B_WORD, bool C_ALIGNED>
-__global__ void __launch_bounds__(threads_of(BM, BN, WM, WN))
-    matmul_tile(const T* __restrict__ a, int a_stride, const T* __restrict__ b, int b_stride, T* __restrict__ c, int m,
-                int n, int k, int tiles_m) {
+__global__ void __launch_bounds__(threads_of(BM, BN, WM, WN)) matmul_tile(const T* __restrict__ a, int a_stride,
+                                                                          const T* __restrict__ b, int b_stride,
+                                                                          T* __restrict__ c, int m, int n, int k,
+                                                                          int tiles_m) {
   using Loop = typename MainLoopOf<T, BM, BN, BK, WM, WN, STAGES, A_K_MAJOR, B_K_MAJOR, A_WORD, B_WORD>::Type;
   warpwise::gemm::gemm_split_k<Loop, 1, C_ALIGNED>(a, a_stride, b, b_stride, c, m, n, k, tiles_m);
 }

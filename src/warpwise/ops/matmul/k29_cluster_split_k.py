@@ -88,16 +88,18 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """Each tile with the splits of K that give every SM a block, half and twice as many; the default first."""
+    """Each tile with the splits of K that give every SM half a block to four; the default first."""
     m, n, k = sizes(a, b)
-    sms = 1 if a.is_cpu else sm_count(a)
-    deepest = 1 if not (is_hopper(a) or a.is_meta) else max(split for split in SPLITS if split == 1 or split * MIN_K <= k)
+    tiles = SIMT if a.dtype == torch.float32 else MMA
+    if a.is_cpu:
+        return tuple(tile.name(1) for tile in tiles)
+    sms = sm_count(a)
+    splits = [split for split in SPLITS if split == 1 or (split * MIN_K <= k and (a.is_meta or is_hopper(a)))]
     names = []
-    for tile in SIMT if a.dtype == torch.float32 else MMA:
-        wasted = tile.m >= 2 * max(m, 32) or tile.n >= 2 * max(n, 32)
-        tiles = cdiv(m, tile.m) * cdiv(n, tile.n)
-        if not wasted and not (tiles > 8 * sms and sms > 1):
-            wanted = [split for split in SPLITS if split <= deepest and sms / 2 <= tiles * split <= 4 * sms]
-            names += [tile.name(split) for split in reversed(wanted)] or [tile.name(deepest if tiles < sms else 1)]
-    default = (SIMT if a.dtype == torch.float32 else MMA)[0]
-    return tuple(names) or (default.name(1),)
+    for tile in tiles:
+        blocks = cdiv(m, tile.m) * cdiv(n, tile.n)
+        padded = tile.m >= 2 * max(m, tiles[0].m) or tile.n >= 2 * max(n, tiles[0].n)
+        if not padded and blocks <= 8 * sms:
+            wanted = [split for split in reversed(splits) if sms / 2 <= blocks * split <= 4 * sms]
+            names += [tile.name(split) for split in wanted or [splits[-1] if blocks < sms else 1]]
+    return tuple(names) or (tiles[-1].name(1),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from warpwise.gemm.semaphores import semaphores
+from warpwise.cuda.gpu.semaphores import semaphores
 
 THREADS = 256
 WARP, WARPS = 32, 8  # a block's, of 256 threads
