@@ -112,7 +112,7 @@ def tune(
         return _run_online(console, Path(name), argv, budget, total)
     if argv or total is not None:
         what = " ".join(argv) or "--total"
-        raise click.UsageError(f"{what}: expected only with --online, as in: warpwise tune --online SCRIPT ARGS")
+        raise click.UsageError(f"{what}: expected only after --online, as in: warpwise tune --online SCRIPT ARGS")
     op = find_op(name)
     for rung in rungs:
         find_rung(op, rung)

@@ -59,6 +59,8 @@ def tune_online(*, budget_s: float = BUDGET_S, total_s: float = TOTAL_S) -> Onli
         if not 0 < seconds < math.inf:
             raise ValueError(f"tune_online: expected {name} in seconds above 0, got {seconds}")
     online = Online(budget_s, total_s)
+    if isinstance(choice.online, Online):
+        online.chosen = choice.online.chosen
     choice.online = online
     return online
 
@@ -95,15 +97,15 @@ class Online:
     timer: Callable[[torch.device], Timer] = timer_for
     spent_s: float = 0.0
     points: list[tuple[str, TunedPoint]] = field(default_factory=list)
-    _chosen: Cache = field(default_factory=Cache, repr=False)  # from an operation, device and point's key to a Choice
+    stopped: bool = False
+    chosen: Cache = field(default_factory=Cache, repr=False)  # from an operation, device and point's key to a Choice
     _environments: dict[Device, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     _warned: set[str] = field(default_factory=set, repr=False)
     _lock: Any = field(default_factory=threading.RLock, repr=False)  # a candidate may call another operation
 
     def stop(self) -> None:
-        """Measure no more. Calls whose arguments are known keep their choice."""
-        if choice.online is self:
-            choice.online = None
+        """Measure no more. The choices stay."""
+        self.stopped = True
 
     def __call__(self, op: Op, args: Sequence[Any], found: Choice, runs: bool) -> Choice:
         """Return the choice for ``args``, where ``found`` is that of the tables. Only a call that ``runs`` measures."""
@@ -114,22 +116,23 @@ class Online:
         dtype, device = dtype_name(op.spec.dtype(args)), first_tensor(args).device
         blank = TunedPoint(dtype, kind, dict(sizes), TORCH, math.nan, "", None, 0)
         key = op.tables.op, device_of(device), *blank.key()
-        kept: Choice | None = self._chosen.get(key)
+        kept: Choice | None = self.chosen.get(key)
         if kept is None and runs:
             with self._lock:
-                kept = self._chosen.get(key)
+                kept = self.chosen.get(key)
                 if kept is None:
-                    measurable = self._allowed(op) and not _known(op, device_of(device), blank, found)
-                    kept = self._chosen[key] = self._first(op, args, found, blank) if measurable else found
+                    measurable = self._allowed(op, device) and not _known(op, device_of(device), blank, found)
+                    kept = self.chosen[key] = self._first(op, args, found, blank) if measurable else found
         return kept if kept is not None and (kept.name is None or _takes(op, kept.name, args)) else found
 
-    def _allowed(self, op: Op) -> bool:
+    def _allowed(self, op: Op, device: torch.device) -> bool:
         """False where nothing may be launched beside the call, where times are distorted, and beyond the budget."""
         return not (
             op.spec.parsed.mutated
+            or self.stopped
             or self.spent_s >= self.total_s
             or torch.compiler.is_compiling()
-            or torch.cuda.is_current_stream_capturing()
+            or capturing(device)
             or torch.are_deterministic_algorithms_enabled()
             or intercept.INTERCEPTORS
             or ranges.profiling_active()
@@ -159,8 +162,8 @@ class Online:
     ) -> TunedPoint | None:
         """Return the measured point, or None if it does not fit the budget. ``wrong`` gets failed candidates."""
         eager, device = _Eager(op, args), first_tensor(args).device
+        eager()  # may load libraries
         with self._charged(timer):
-            eager()
             if 2 * CALLS * timer.sample(eager).seconds > self.budget_s:  # with one candidate that is as fast
                 return None
         rungs = [op.rung(name) for name in candidates(op, args, COUNT)]
@@ -231,6 +234,12 @@ class Online:
         if about not in self._warned:
             self._warned.add(about)
             warnings.warn(message, stacklevel=2)
+
+
+def capturing(device: torch.device) -> bool:
+    """True if the current stream of ``device`` is being captured into a CUDA graph."""
+    with current(device):
+        return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
 
 class _Eager:
