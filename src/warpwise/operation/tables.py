@@ -76,6 +76,10 @@ class Tables:
         """The first table used on ``device``, or None."""
         return next((table for _, table in self._known(device)), None)
 
+    def tables(self, device: Device) -> list[Table]:
+        """The tables used on ``device``, the user's first."""
+        return [table for _, table in self._known(device)]
+
     def devices(self) -> list[str]:
         """The names of the devices that have a table."""
         folders = [self.user_file(Device("any")).parent, *([self.folder] if self.folder else [])]
