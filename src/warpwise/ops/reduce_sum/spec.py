@@ -29,12 +29,16 @@ def _adding_up(values: torch.Tensor, seed: int) -> torch.Tensor:
 
 
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
-    """(n,) and no dim, or (rows, columns) and the last one, or (rows, columns, inner) and the middle one."""
+    """(n,) and no dim, or (rows, columns) and the last one, or (rows, columns, inner) and the middle one.
+
+    The attribute ``dim`` gives another dimension.
+    """
     if "n" in case.sizes:
         values = draw((case.sizes["n"],), dtype, device, seed, case.values)
         return {"input": _adding_up(values, seed) if values.numel() > _CANCELS else values, "dim": None}
     shape = [case.sizes[name] for name in ("rows", "columns", "inner") if name in case.sizes]
-    return {"input": draw(shape, dtype, device, seed, case.values), "dim": 1 if len(shape) == 3 else -1}
+    dim = case.attributes.get("dim", 1 if len(shape) == 3 else -1)
+    return {"input": draw(shape, dtype, device, seed, case.values), "dim": dim}
 
 
 def output_shape(input: torch.Tensor, dim: int | None) -> list[int]:

@@ -25,9 +25,9 @@ def check_backward(grad_output: torch.Tensor, output: torch.Tensor, dim: int) ->
 
 
 def _shape(case: Case) -> tuple[list[int], int]:
-    """(rows, columns) and the last dimension, or (rows, columns, inner) and the middle one."""
+    """(rows, columns) and the last dimension, or (rows, columns, inner) and the middle one, unless ``dim`` is given."""
     shape = [case.sizes[name] for name in ("rows", "columns", "inner") if name in case.sizes]
-    return shape, 1 if len(shape) == 3 else -1
+    return shape, case.attributes.get("dim", 1 if len(shape) == 3 else -1)
 
 
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
