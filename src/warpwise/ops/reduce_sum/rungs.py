@@ -14,7 +14,8 @@ from warpwise.ops.reduce_sum.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 BLOCK = 256  # kThreads of the kernels
-WARP, ROWS_OF_WARPS = 32, 4
+WARP, BLOCK_OF_TEAMS, MOST_THREADS = 32, 128, 1024
+VECTOR = 16  # bytes of a load
 BLOCKS_AN_SM = 8  # of 256 threads: the 2048 threads of an SM
 MOST_BLOCKS = 2**31 - 1
 
@@ -85,17 +86,38 @@ def resident_grid(kernel: str, file: str) -> Launch:
     return atomically(launch)
 
 
+def _power_of_two(count: int) -> int:
+    """The smallest power of two that is at least ``count``."""
+    return 1 << max(0, count - 1).bit_length()
+
+
+def threads_of(x: torch.Tensor) -> int:
+    """Threads that add a row: up to a warp while it has at most four vectors a lane, else a block.
+
+    A team of lanes reads at least 64 bytes at once where a row is so long, and has four loads in flight where it is
+    longer. A block has 256 threads, and up to 1024 where the rows are too few to fill the GPU's 2048 an SM.
+    """
+    rows, columns = x.shape
+    vectors = cdiv(columns * x.element_size(), VECTOR)
+    if vectors <= 4 * WARP:
+        return max(_power_of_two(cdiv(vectors, 4)), min(4, _power_of_two(vectors)))
+    fill = BLOCKS_AN_SM * BLOCK * sm_count(x) // max(rows, 1)
+    return max(BLOCK, min(MOST_THREADS, _power_of_two(fill + 1) // 2, _power_of_two(vectors) // 2))
+
+
 def _pass(sums: torch.Tensor, x: torch.Tensor, parts: int) -> None:
     rows, columns = x.shape
-    short = parts == 1 and columns * x.element_size() <= 4 * 16 * WARP  # four 16-byte loads a lane
-    threads, together = (WARP, ROWS_OF_WARPS) if short else (BLOCK, 1)
+    threads = threads_of(x) if parts == 1 else BLOCK
+    together = BLOCK_OF_TEAMS // threads if threads <= WARP else 1
     kernel = TWO_PASSES[f"sum_two_passes<{cuda.ctype(x.dtype)}, {cuda.ctype(sums.dtype)}, {threads}>"]
     kernel[cdiv(rows, together) * parts, (threads, together)](x, cuda.out(sums), rows, columns, parts)
 
 
 @over_rows
 def two_passes(sums: torch.Tensor, x: torch.Tensor) -> None:
-    parts = parts_of(x, each=4 * BLOCK * 16 // x.element_size())
+    # Eight vectors for each of 1024 threads take less than the second launch would.
+    short = x.shape[1] * x.element_size() <= 8 * VECTOR * MOST_THREADS
+    parts = 1 if short else parts_of(x, each=4 * BLOCK * VECTOR // x.element_size())
     if parts == 1:
         _pass(sums, x, 1)
         return
@@ -155,4 +177,7 @@ RUNGS = (
 
 
 def default(input: torch.Tensor, dim: int | None) -> str | None:
-    return None if input.dtype not in KERNEL_DTYPES or limits(input, dim) else "k06_two_passes"
+    """k06; PyTorch along another dimension than the last, which the rungs would copy first."""
+    if input.dtype not in KERNEL_DTYPES or limits(input, dim) or not (dim is None or is_last(input, dim)):
+        return None
+    return "k06_two_passes"
