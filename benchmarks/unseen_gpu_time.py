@@ -94,9 +94,10 @@ class GpuTime:
 
 
 def gpu_seconds(events: Sequence[Any]) -> float:
-    """The sum of the durations of what the profiler saw on the GPU."""
+    """The sum of the durations of the kernels and copies that the profiler recorded; annotations enclose those."""
     on_gpu = [event for event in events if event.device_type == torch.autograd.DeviceType.CUDA]
-    return sum(event.time_range.elapsed_us() for event in on_gpu) * 1e-6
+    work = [event for event in on_gpu if not getattr(event, "is_user_annotation", False)]
+    return sum(event.time_range.elapsed_us() for event in work) * 1e-6
 
 
 def _rotating(function: Callable[..., Any], sets: Sequence[tuple[Any, ...]]) -> Call:

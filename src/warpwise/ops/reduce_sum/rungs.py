@@ -9,7 +9,8 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
-from warpwise.ops._dims import is_last, length_along
+from warpwise.ops._columns import geometry
+from warpwise.ops._dims import inner_size, is_last, length_along
 from warpwise.ops.reduce_sum.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
@@ -56,6 +57,7 @@ def atomically(launch: Launch) -> Launch:
 
 ATOMIC_PER_ELEMENT = cuda.load(HERE / "k01_atomic_per_element.cu")
 TWO_PASSES = cuda.load(HERE / "k06_two_passes.cu")
+COLUMNS = cuda.load(HERE / "k08_columns.cu")
 
 
 @atomically
@@ -140,6 +142,29 @@ def triton_two_passes(sums: torch.Tensor, x: torch.Tensor) -> None:
         sum_two_passes[(rows,)](partial, sums, parts, 1, BLOCK=block, num_warps=4)
 
 
+def columns(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> None:
+    length = input.numel() if dim is None else length_along(input, dim)
+    if not length:
+        output.zero_()
+        return
+    inner, count = 1 if dim is None else inner_size(input, dim), output.numel()
+    *_, parts, share = geometry(count, length, input.element_size(), sm_count(input))
+    if parts == 1:
+        _columns(output, input, count, inner, length, length)
+        return
+    partial = input.new_empty((parts, count), dtype=torch.float32)
+    _columns(partial, input, count, inner, length, share)
+    _columns(output, partial, count, count, parts, parts)
+
+
+def _columns(sums: torch.Tensor, x: torch.Tensor, count: int, inner: int, length: int, share: int) -> None:
+    """``sums`` (parts, count) of ``count`` columns of ``length`` elements, ``inner`` apart, in parts of ``share``."""
+    threads, values, width, *_ = geometry(count, length, x.element_size(), sm_count(x))
+    kernel = COLUMNS[f"sum_columns<{cuda.ctype(x.dtype)}, {cuda.ctype(sums.dtype)}, {threads}, {values}>"]
+    launch = kernel[(cdiv(count, width), cdiv(length, share)), threads]
+    launch(x, cuda.out(sums), count, inner, length, width, share)
+
+
 def limits(input: torch.Tensor, dim: int | None) -> str | None:
     """The first rungs launch a block for every 256 elements of a row, so the size of a grid limits both counts."""
     columns = max(1, input.numel() if dim is None else length_along(input, dim))
@@ -173,11 +198,12 @@ RUNGS = (
     rung("k05_warp_shuffle", "the tree by warp shuffles", resident_grid("sum_warp_shuffle", "k05_warp_shuffle.cu")),
     rung("k06_two_passes", "16-byte loads, partial sums in a fixed order", two_passes, deterministic=True),
     rung("k07_triton_two_passes", "the same in Triton", triton_two_passes, deterministic=True),
+    rung("k08_columns", "lanes along columns, any dimension without a copy", columns, deterministic=True),
 )
 
 
 def default(input: torch.Tensor, dim: int | None) -> str | None:
-    """k06; PyTorch along another dimension than the last, which the rungs would copy first."""
-    if input.dtype not in KERNEL_DTYPES or limits(input, dim) or not (dim is None or is_last(input, dim)):
+    """k06, and k08 along another dimension than the last."""
+    if input.dtype not in KERNEL_DTYPES or limits(input, dim):
         return None
-    return "k06_two_passes"
+    return "k06_two_passes" if dim is None or is_last(input, dim) else "k08_columns"

@@ -97,6 +97,8 @@ SPEC = Spec(
         Case("short_rows", {"rows": 300, "columns": 5}),
         Case("rows_of_a_vector", {"rows": 130, "columns": 4}),
         Case("rows_of_vectors", {"rows": 37, "columns": 136}),
+        Case("columns", {"rows": 70, "columns": 40}, {"dim": 0}),
+        Case("few_columns", {"rows": 50001, "columns": 3}, {"dim": 0}),
         Case("several_parts", {"rows": 2, "columns": 70001}),
         Case("empty_rows", {"rows": 6, "columns": 0}),
         Case("middle_dimension", {"rows": 3, "columns": 50, "inner": 4}),
