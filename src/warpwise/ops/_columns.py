@@ -31,7 +31,9 @@ def geometry(columns: int, length: int, itemsize: int, sms: int) -> Geometry:
     """For ``columns`` of ``length`` elements of ``itemsize`` bytes on ``sms`` SMs."""
     line = LINE // itemsize
     values = FEW_VALUES if length <= FEW_VALUES * FEW_VALUES else VALUES
-    threads = SMALL_BLOCK if length * line <= SMALL_BLOCK * VALUES else BLOCK
+    # The smallest block in which one batch of a line's columns holds their length: several share an SM.
+    wanted = cdiv(length * line, VALUES)
+    threads = min(BLOCK, max(SMALL_BLOCK, 1 << (wanted - 1).bit_length()))
     width = max(line, threads // min(threads, cdiv(length, values)))  # so that one batch is a column, if it can be
     width = cdiv(columns, cdiv(columns, width))
     tiles, batch = cdiv(columns, width), threads // width * values
