@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 class Choice:
     """What computes given arguments: a rung and its ``config`` if it has any, or PyTorch where ``rung`` is None.
 
-    ``reason`` says why, ``source`` what decided ("user's table", "shipped table", "tables", "measured online",
-    "heuristics", "device").
+    ``reason`` says why, ``source`` what decided ("user's table", "shipped table", "tables", "model of <GPU>",
+    "measured online", "heuristics", "device").
     ``rival`` is the best of the others: "torch", or our best rung where PyTorch is chosen. ``seconds`` and
-    ``rival_seconds`` are their predicted times, None where none was measured.
+    ``rival_seconds`` are their predicted times, None where none is known; ``error`` is the part by which a model's
+    prediction may be wrong, 0 for a measured time.
     """
 
     rung: str | None
@@ -34,6 +35,7 @@ class Choice:
     seconds: float | None = None
     rival: str = ""
     rival_seconds: float | None = None
+    error: float = 0.0
 
     @property
     def name(self) -> str | None:
@@ -43,6 +45,7 @@ class Choice:
     def __str__(self) -> str:
         times = [f"{1e6 * time:.4g} µs" for time in (self.seconds, self.rival_seconds) if time is not None]
         predicted = f", {' against '.join(times)} predicted" if times else ""
+        predicted += f" ± {100 * self.error:.0f} %" if self.error else ""
         return f"{self.name or 'PyTorch'}{predicted} ({self.source}: {self.reason})"
 
 

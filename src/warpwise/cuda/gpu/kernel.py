@@ -73,6 +73,9 @@ class GpuKernel:
         self.max_threads = self._attribute(attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
         self.static_shared = self._attribute(attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)
         self._shared_allowed = self.profile.shared_per_block
+        if self.profile.compute_capability >= (9, 0):
+            larger = attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED  # 16 blocks on Hopper
+            self._done(cu.cuKernelSetAttribute(larger, 1, handle, self._device), "loading")
         parameters = parse(self.compiled.function_type)
         layout = [self._done(cu.cuKernelGetParamInfo(handle, i), "loading", pair=True) for i in range(len(parameters))]
         offsets, sizes = [offset for offset, _ in layout], [size for _, size in layout]

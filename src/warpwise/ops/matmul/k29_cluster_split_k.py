@@ -17,7 +17,7 @@ from warpwise.operation import cdiv, sm_count
 CLUSTER_SPLIT_K = cuda.load(Path(__file__).with_suffix(".cu"))
 
 FORM = re.compile(r"(\d+)x(\d+)x(\d+)_w(\d+)x(\d+)_s(\d+)_p(\d+)")
-SPLITS = (1, 2, 4, 8)  # blocks of a cluster; more than 8 is not portable
+SPLITS = (1, 2, 4, 8, 16)  # blocks of a cluster: 16 on Hopper, 8 are portable
 MIN_K = 32  # of a split
 
 
@@ -45,9 +45,10 @@ class Tile(NamedTuple):
 
 SIMT = (
     Tile(32, 32, 32, 16, 32, 4),
+    Tile(32, 32, 32, 16, 32, 8),
     Tile(32, 64, 32, 16, 32, 4),
+    Tile(32, 64, 32, 16, 32, 8),
     Tile(64, 64, 32, 32, 32, 4),
-    Tile(64, 64, 32, 16, 32, 3),
     Tile(16, 128, 32, 16, 32, 4),
     Tile(128, 16, 32, 32, 16, 4),
     Tile(128, 64, 16, 32, 32, 4),
@@ -55,9 +56,10 @@ SIMT = (
 )
 MMA = (
     Tile(64, 64, 64, 32, 32, 4),
-    Tile(64, 64, 64, 16, 32, 3),
-    Tile(128, 64, 64, 32, 32, 3),
-    Tile(64, 128, 64, 32, 32, 3),
+    Tile(64, 64, 64, 32, 32, 8),
+    Tile(64, 64, 64, 16, 32, 4),
+    Tile(128, 64, 64, 32, 32, 4),
+    Tile(64, 128, 64, 32, 32, 4),
     Tile(128, 128, 64, 64, 32, 3),
 )
 
