@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from warpwise.gemm import boxes, tiles
+from warpwise.gemm import boxes
 from warpwise.gemm import limits as gemm_limits
 from warpwise.gemm.operands import sizes
 from warpwise.operation import sm_count
@@ -25,7 +25,7 @@ def grid_of_tiles(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: 
 
 
 def tiled_configs(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> tuple[str, ...]:
-    return tiles.configs(a, *sizes(a, b)[:2])
+    return boxes.pointer_configs(a, *sizes(a, b))
 
 
 def tma_limits(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> str | None:
@@ -40,9 +40,8 @@ def tma_limits(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any
 
 
 def tma_configs(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> tuple[str, ...]:
-    """Every tile, the fastest by ``BoxTile.time`` first; with a matrix as input, those that fit half a tile of it."""
-    whole = input.shape == sizes(a, b)[:2]
-    return tuple(name for name in boxes.ranked(1, *sizes(a, b), sm_count(a)) if boxes.fits(name, int(whole)))
+    """Every tile; with a matrix as input, those that fit half a tile of it."""
+    return boxes.configs(1, *sizes(a, b), sm_count(a), int(input.shape == sizes(a, b)[:2]))
 
 
 def broadcast(input: torch.Tensor, result: torch.Tensor) -> tuple[torch.Tensor, int, int]:

@@ -4,7 +4,7 @@ import torch
 import triton.language as tl
 
 from warpwise import triton as wt
-from warpwise.gemm import tiles
+from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.operands import sizes
 from warpwise.operation import cdiv
 from warpwise.ops.addmm._shared import broadcast, tiled_configs
@@ -59,7 +59,7 @@ def launch(
     config: str | None = None,
 ) -> None:
     m, n, k = sizes(a, b)
-    tile = tiles.named(config or tiled_configs(input, a, b)[0])
+    tile = GemmConfig.parse(config or tiled_configs(input, a, b)[0])
     addmm_tiled[(cdiv(m, tile.m) * cdiv(n, tile.n),)](
         a,
         b,
@@ -74,10 +74,6 @@ def launch(
         *b.stride(),
         *broadcast(input, result)[1:],
         ADDS=beta != 0,
-        BLOCK_M=tile.m,
-        BLOCK_N=tile.n,
-        BLOCK_K=tile.k,
         GROUP=8,
-        num_warps=tile.warps,
-        num_stages=tile.stages,
+        **tile.triton,
     )

@@ -9,6 +9,7 @@ import triton.language as tl
 
 from warpwise import triton as wt
 from warpwise.gemm import boxes
+from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.operands import sizes
 from warpwise.operation import cdiv
 from warpwise.ops.addmm._shared import broadcast, tma_addressable, tma_configs
@@ -79,7 +80,7 @@ def launch(
     config: str | None = None,
 ) -> None:
     m, n, k = sizes(a, b)
-    tile = boxes.named(config or tma_configs(input, a, b)[0])
+    tile = GemmConfig.parse(config or tma_configs(input, a, b)[0])
     programs = boxes.programs(tile, cdiv(m, tile.m) * cdiv(n, tile.n), a)
     half = (tile.m, tile.n // 2)
     whole = beta != 0 and input.shape == result.shape and tma_addressable(input)
@@ -98,10 +99,6 @@ def launch(
         programs,
         A_TRANSPOSED=boxes.transposed(a),
         B_TRANSPOSED=boxes.transposed(b),
-        BLOCK_M=tile.m,
-        BLOCK_N=tile.n,
-        BLOCK_K=tile.k,
         GROUP=8,
-        num_warps=tile.warps,
-        num_stages=tile.stages,
+        **tile.triton,
     )

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from warpwise import cuda
-from warpwise.gemm import config as gemm_config
 from warpwise.gemm import limits as gemm_limits
+from warpwise.gemm import persistent
 from warpwise.gemm.epilogue import aligned_pairs, epilogue_launch
 from warpwise.gemm.operands import flags, sizes
 from warpwise.ops.addmm._shared import tma_addressable, tma_limits
@@ -43,7 +43,7 @@ def limits(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, a
 
 
 def configs(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> tuple[str, ...]:
-    return gemm_config.configs(a, b)
+    return persistent.configs(a, b)
 
 
 def is_row(input: torch.Tensor, b: torch.Tensor) -> bool:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import torch
 
-from warpwise.gemm import config as gemm_config
-from warpwise.gemm import k_major, mma_sync
+from warpwise.gemm import k_major, mma_sync, persistent
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.limits import grid_of_tiles, grid_y_of
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
@@ -87,7 +86,7 @@ RUNGS = (
               limits=divided_k_limits, configs=k19.configs, devices=("cuda",), strided=True),
     make_rung(HERE, "k20_overlapped_epilogue",
               "Hopper: the epilogue overlaps the next tile's products; any layout, small tiles too", k20.launch,
-              dtypes=HALVES, limits=k20.limits, configs=gemm_config.configs, devices=("cuda",), strided=True),
+              dtypes=HALVES, limits=k20.limits, configs=persistent.configs, devices=("cuda",), strided=True),
     make_rung(HERE, "k21_bf16x3", "float32 on tensor cores: bf16x3, six bfloat16 products", triton("k21_bf16x3"),
               dtypes=(torch.float32,), limits=grid_of_tiles, configs=_triton.bf16x3_configs, by_name=True,
               units="bf16"),

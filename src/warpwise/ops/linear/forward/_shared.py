@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from warpwise.gemm import boxes, tiles
+from warpwise.gemm import boxes
 from warpwise.gemm import limits as gemm_limits
 from warpwise.operation import sm_count
 
@@ -70,7 +70,7 @@ def grid_of_tiles(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str 
 
 
 def tiled_configs(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> tuple[str, ...]:
-    return tiles.configs(input, *sizes(input, weight)[:2])
+    return boxes.pointer_configs(input, *sizes(input, weight))
 
 
 def tma_limits(
@@ -96,6 +96,5 @@ def tma_limits(
 def tma_configs(
     input: torch.Tensor, weight: torch.Tensor, bias: Any, activation: Any, residual: torch.Tensor | None, *rest: Any
 ) -> tuple[str, ...]:
-    """Every tile, the fastest by ``BoxTile.time`` first; with a residual, those that fit half a tile of it."""
-    ranked = boxes.ranked(1, *sizes(input, weight), sm_count(input))
-    return tuple(name for name in ranked if boxes.fits(name, int(residual is not None)))
+    """Every tile; with a residual, those that fit half a tile of it."""
+    return boxes.configs(1, *sizes(input, weight), sm_count(input), int(residual is not None))

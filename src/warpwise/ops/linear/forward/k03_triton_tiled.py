@@ -9,7 +9,7 @@ from typing import Any
 import triton.language as tl
 
 from warpwise import triton as wt
-from warpwise.gemm import tiles
+from warpwise.gemm.config import GemmConfig
 from warpwise.operation import cdiv
 from warpwise.ops.linear.forward._shared import Outputs, layer, tiled_configs
 from warpwise.triton.lib import epilogue, tile_index, tile_matmul
@@ -61,7 +61,7 @@ def linear_tiled(
 def launch(outputs: Outputs, *args: Any, config: str | None = None) -> None:
     x, w, bias, activation, residual, scale, y, preactivation = it = layer(outputs, *args)
     m, n, k = it.sizes
-    tile = tiles.named(config or tiled_configs(x, w)[0])
+    tile = GemmConfig.parse(config or tiled_configs(x, w)[0])
     linear_tiled[(cdiv(m, tile.m) * cdiv(n, tile.n),)](
         x,
         w,
@@ -79,10 +79,6 @@ def launch(outputs: Outputs, *args: Any, config: str | None = None) -> None:
         w.stride(1),
         *it.residual_strides,
         ACTIVATION=activation,
-        BLOCK_M=tile.m,
-        BLOCK_N=tile.n,
-        BLOCK_K=tile.k,
         GROUP=8,
-        num_warps=tile.warps,
-        num_stages=tile.stages,
+        **tile.triton,
     )

@@ -11,6 +11,7 @@ import triton.language as tl
 
 from warpwise import triton as wt
 from warpwise.gemm import boxes
+from warpwise.gemm.config import GemmConfig
 from warpwise.operation import cdiv
 from warpwise.ops.linear.forward._shared import Outputs, layer, tma_configs
 from warpwise.triton.lib import epilogue, tile_index
@@ -70,7 +71,7 @@ def _epilogue(accumulator, row, column, y, before, residual, bias_ptr, scale_ptr
 def launch(outputs: Outputs, *args: Any, config: str | None = None) -> None:
     x, w, bias, activation, residual, scale, y, preactivation = it = layer(outputs, *args)
     m, n, k = it.sizes
-    tile = boxes.named(config or tma_configs(*args)[0])
+    tile = GemmConfig.parse(config or tma_configs(*args)[0])
     programs = boxes.programs(tile, cdiv(m, tile.m) * cdiv(n, tile.n), x)
     half = (tile.m, tile.n // 2)
     linear_tma[(programs,)](
@@ -88,10 +89,6 @@ def launch(outputs: Outputs, *args: Any, config: str | None = None) -> None:
         X_TRANSPOSED=boxes.transposed(x),
         W_TRANSPOSED=boxes.transposed(w),
         ACTIVATION=activation,
-        BLOCK_M=tile.m,
-        BLOCK_N=tile.n,
-        BLOCK_K=tile.k,
         GROUP=8,
-        num_warps=tile.warps,
-        num_stages=tile.stages,
+        **tile.triton,
     )

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from warpwise import cuda
-from warpwise.gemm import config as gemm_config
 from warpwise.gemm import limits as gemm_limits
+from warpwise.gemm import persistent
 from warpwise.gemm.epilogue import aligned_pairs, epilogue_launch
 from warpwise.gemm.operands import flags
 from warpwise.operation import sm_count
@@ -34,4 +34,4 @@ def limits(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
 
 
 def configs(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> tuple[str, ...]:
-    return gemm_config.ranked(*sizes(input, weight), sm_count(input))
+    return persistent.ranked(*sizes(input, weight), sm_count(input))
