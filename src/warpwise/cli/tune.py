@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @click.option(
     "--layout", "layouts", multiple=True, metavar="NAME", help="Layout of the operands: nn, nt, ...  [default: all]"
 )
-@click.option("--rung", "rungs", multiple=True, help="A rung by name or number (k12).  [default: all]")
+@click.option("--rung", "rungs", multiple=True, help="A rung by name or number (k20).  [default: all]")
 @click.option(
     "--budget",
     default=2.0,

@@ -17,7 +17,6 @@ from warpwise.ops.matmul import k02_c_blocked as k02
 from warpwise.ops.matmul import k03_naive as k03
 from warpwise.ops.matmul import k09_warp_tile as k09
 from warpwise.ops.matmul import k11_async_copies as k11
-from warpwise.ops.matmul import k12_warpgroups as k12
 from warpwise.ops.matmul import k13_warp_specialised as k13
 from warpwise.ops.matmul import k14_wmma as k14
 from warpwise.ops.matmul import k15_mma_sync as k15
@@ -69,8 +68,6 @@ RUNGS = (
               dtypes=KERNEL_DTYPES, limits=grid_of_tiles),
     make_rung(HERE, "k11_async_copies", "stages by cp.async, multiply-adds in an order without register bank conflicts",
               k11.launch, dtypes=(torch.float32,), limits=k11.limits),
-    make_rung(HERE, "k12_warpgroups", "Hopper: operands by TMA, products by wgmma, asynchronously", k12.launch,
-              dtypes=HALVES, limits=k12.limits, devices=("cuda",)),
     make_rung(HERE, "k13_warp_specialised", "Hopper: four producer warps, eight consumer warps, mbarriers", k13.launch,
               dtypes=(torch.float32,), limits=k13.limits, devices=("cuda",), configs=k13.configs, strided=True),
     make_rung(HERE, "k14_wmma", "tensor cores through wmma fragments", k14.launch, dtypes=TENSOR_CORES,
