@@ -144,7 +144,12 @@ def host(file: Path) -> Host:
     points = [point for point in json.loads(file.read_text())["points"] if not point["gradient"]]
     matmul = [point for point in points if point["operation"] == "matmul"]
     own = [point["calls"]["PyTorch"]["us"] for point in matmul]
-    rungs = [call["us"] for point in matmul for name, call in point["calls"].items() if name[0] == "k" and name[1:3].isdigit()]
+    rungs = [
+        call["us"]
+        for point in matmul
+        for name, call in point["calls"].items()
+        if name[0] == "k" and name[1:3].isdigit()
+    ]
     way = [point["calls"]["matmul"]["above_us"] for point in matmul if point["dtype"] == "torch.float64"]
     return Host(statistics.median(own), statistics.median(way), statistics.median(rungs))
 

@@ -12,7 +12,7 @@ import warpwise.ops
 from warpwise import operation
 from warpwise.operation import Op, Rung
 
-HOME = Path(warpwise.ops.__file__).parent
+HOME = Path(warpwise.ops.__file__).parents[1]
 OPS: list[Op] = [op for op in operation.all_ops() if all(HOME in rung.source.parents for rung in op.rungs)]
 RUNGS: list[tuple[Op, Rung]] = [(op, rung) for op in OPS for rung in op.rungs]
 

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from warpwise import operation, ops, tuned
-from warpwise.gemm import batched
 from warpwise.gemm import boxes as gemm_boxes
+from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import HOPPER_SHARED
+from warpwise.gemm.persistent import BATCHED
 from warpwise.ops.batched_matmul import k05_warp_specialised as k05
 from warpwise.ops.batched_matmul._tables import TABLES, describe
 from warpwise.ops.batched_matmul.k05_warp_specialised import CONFIGS, K_MAJOR, MN_MAJOR, TMA, operand
@@ -18,13 +19,13 @@ OP = operation.get("batched_matmul")
 BATCHES = [(3, 64, 64, 64), (9, 512, 520, 128), (5, 300, 260, 100), (2, 1, 1, 1), (4, 129, 67, 35), (70, 136, 72, 16)]
 
 
-def template(tiling: k05.SimtConfig) -> str:
-    return f"{tiling.rows}, {tiling.columns}, {tiling.depth}, {tiling.stages}"
+def template(tiling: GemmConfig) -> str:
+    return f"{tiling.m}, {tiling.n}, {tiling.k}, {tiling.stages}"
 
 
 def test_every_ring_fits_hopper():
-    assert max(tiling.shared for tiling in CONFIGS) <= 113 * 1024
-    assert max(config.shared for config in batched.CONFIGS) <= HOPPER_SHARED
+    assert max(map(k05.shared_bytes, CONFIGS)) <= 113 * 1024
+    assert max(config.shared for config in BATCHED) <= HOPPER_SHARED
 
 
 def test_how_an_operand_is_loaded():
@@ -74,7 +75,7 @@ def layouts(batch: int, rows: int, columns: int, dtype: torch.dtype) -> list[tor
     "rung,config,dtype",
     [
         *(("k05", tiling.name, torch.float32) for tiling in CONFIGS),
-        *(("k06", config.name, torch.bfloat16) for config in batched.CONFIGS),
+        *(("k06", config.name, torch.bfloat16) for config in BATCHED),
     ],
 )
 @pytest.mark.parametrize("batch,m,n,k", BATCHES)
@@ -82,8 +83,8 @@ def test_tiles_and_layouts(rung, config, dtype, batch, m, n, k):
     found = OP.rung(f"{rung}@{config}")
     every = config in (
         CONFIGS[0].name,
-        batched.CONFIGS[0].name,
-        batched.CONFIGS[1].name,
+        BATCHED[0].name,
+        BATCHED[1].name,
     )  # each kind of load is a kernel to compile
     a_layouts, b_layouts = layouts(batch, m, k, dtype), layouts(batch, k, n, dtype)
     for i, a in enumerate(a_layouts if every else a_layouts[:1]):
@@ -107,7 +108,7 @@ def test_infinity_stays_in_its_row_and_matrix(rung, dtype):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("config", [config.name for config in batched.CONFIGS if not config.whole])
+@pytest.mark.parametrize("config", [config.name for config in BATCHED if not config.whole])
 @pytest.mark.parametrize(
     "k,n,ends",
     [
@@ -153,6 +154,6 @@ def test_shipped_points_name_rungs_and_configurations(path):
             rung, _, config = name.partition("@")
             found = OP.rung(rung)
             assert getattr(torch, point.dtype) in found.dtypes, point
-            known = {tiling.name for tiling in (*CONFIGS, *batched.CONFIGS, *gemm_boxes.TILES)}
+            known = {tiling.name for tiling in (*CONFIGS, *BATCHED, *gemm_boxes.TILES)}
             assert not config or config in known, point
         assert point.rival_seconds >= point.seconds, point

@@ -124,7 +124,7 @@ def test_every_configuration(config):
 
 @pytest.mark.parametrize("sizes", [(64, 2048, 2048, 128), (1, 512, 512, 4096), (1, 8, 8, 8)])
 def test_every_configuration_is_ranked(sizes):
-    assert sorted(gemm_boxes.ranked(*sizes, 132)) == sorted(tile.name for tile in gemm_boxes.TILES)
+    assert sorted(gemm_boxes.configs(*sizes, 132)) == sorted(tile.name for tile in gemm_boxes.TILES)
 
 
 def test_half_precision_is_accumulated_in_float32():

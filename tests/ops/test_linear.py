@@ -168,7 +168,7 @@ def test_a_product_that_nothing_follows_goes_to_y_itself(monkeypatch):
     """As on a GPU where matmul has a rung of its own: here one that a CPU runs."""
     matmul = operation.get("matmul")
     monkeypatch.setattr(type(matmul), "chosen", lambda op, *args, rung=None: op.rung(rung or "k02_c_blocked"))
-    from warpwise.ops.linear.forward import k02_triton_pass
+    from warpwise.gemm.fused import k02_triton_pass
 
     monkeypatch.setattr(k02_triton_pass, "launch_pass", None)
     x, w = integers(24, 40), integers(56, 40, seed=1)

@@ -6,12 +6,11 @@ import pytest
 import torch
 
 from warpwise import operation, ops, tuned
-from warpwise.gemm import config as gemm_config
-from warpwise.gemm import epilogue
+from warpwise.gemm import epilogue, persistent
 from warpwise.ops.linear import spec
 
 LINEAR = operation.get("linear")
-GEMM_CONFIGS = [config for config in gemm_config.CONFIGS if config.warpgroups <= 2]
+GEMM_CONFIGS = [config for config in persistent.CONFIGS if config.warpgroups <= 2]
 # An orientation changes two bits of an instruction: all for the largest tile alone.
 CONFIGS = [config.name for config in GEMM_CONFIGS]
 TRIED = [(config, False) for config in CONFIGS] + [(CONFIGS[0], True)]
@@ -27,7 +26,7 @@ LARGE = "128, 256, 2, 1, 4, 2, 1"
 
 
 def tile_parameters(config) -> str:
-    return ", ".join(map(str, (config.rows, config.columns, *config.groups, config.stages, *config.cluster)))
+    return ", ".join(map(str, (config.m, config.n, *config.groups, config.stages, *config.cluster)))
 
 
 COMPILED = [
@@ -44,7 +43,7 @@ def test_vectors_and_barriers_fit_shared_memory(config):
 
 
 def test_configurations():
-    taken = gemm_config.ranked(8192, 4096, 4096, 132)
+    taken = persistent.ranked(8192, 4096, 4096, 132)
     assert sorted(taken) == sorted(CONFIGS)
 
 

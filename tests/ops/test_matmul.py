@@ -171,13 +171,3 @@ def test_eager_is_exact_whatever_tf32_says():
 def test_wrong_arguments(a, b, error, message):
     with pytest.raises(error, match=message):
         ops.matmul(a, b)
-
-
-def test_warpgroups_say_what_they_take():
-    op = operation.get("matmul")
-    rung = op.rung("k12")
-    a, b = torch.empty(8, 8, dtype=torch.half), torch.empty(8, 8, dtype=torch.half)
-    assert op.refusal(rung, a, b) == "runs on cuda, not on cpu"
-    assert "multiples of 8" in rung.limits(a[:, :7], b[:7])
-    assert "begin on 16 bytes" in rung.limits(torch.empty(65, dtype=torch.half)[1:].view(8, 8), b)
-    assert rung.limits(a, b) is None

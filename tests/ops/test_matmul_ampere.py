@@ -21,7 +21,7 @@ from warpwise.ops.matmul_tf32 import k02_mma_sync as k02_tf32
 DTYPES = (torch.bfloat16, torch.float16, torch.int8)
 WIDTHS = (torch.bfloat16, torch.int8)  # float16's kernels differ from bfloat16's in the names of two instructions
 ELEMENTS = {torch.bfloat16: "__nv_bfloat16", torch.float16: "__half", torch.int8: "signed char"}
-NAMED = operator.methodcaller("name", torch.bfloat16)
+NAMED = operator.attrgetter("name")
 SUMS = {torch.bfloat16: "float, __nv_bfloat16", torch.float16: "float, __half", torch.int8: "int, int"}
 
 
@@ -68,13 +68,13 @@ def test_any_size_alignment_and_layout(m, n, k, shift, gap, transposed, dtype):
 def test_every_tile(tiling, transposed, dtype):
     """More tiles than blocks: k-tiles of the next tile are loaded during an epilogue; ragged at each edge."""
     a, b = laid(264, 152, dtype, 0, transposed, 0, 8), laid(152, 272, dtype, 1, transposed, 0, 8)
-    assert torch.equal(ops.matmul(a, b, rung=f"k15@{tiling.name(dtype)}"), product(a, b))
+    assert torch.equal(ops.matmul(a, b, rung=f"k15@{mma.sized(tiling, dtype).name}"), product(a, b))
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True)])
-@pytest.mark.parametrize("tiling", k15_mma_sync.CONFIGS, ids=lambda tiling: tiling.name(torch.bfloat16))
+@pytest.mark.parametrize("tiling", k15_mma_sync.CONFIGS, ids=lambda tiling: tiling.name)
 def test_every_tile_on_the_gpu(tiling, transposed, dtype):
     """About 45 of the largest tiles for each SM: the pipeline continues across many tiles."""
     m, n, k = 12_000, 16_000, 520
@@ -82,7 +82,7 @@ def test_every_tile_on_the_gpu(tiling, transposed, dtype):
         laid(rows, columns, dtype, seed, is_transposed, 0, 8).cuda()
         for rows, columns, seed, is_transposed in ((m, k, 0, transposed[0]), (k, n, 1, transposed[1]))
     )
-    assert torch.equal(ops.matmul(a, b, rung=f"k15@{tiling.name(dtype)}"), product(a, b))
+    assert torch.equal(ops.matmul(a, b, rung=f"k15@{mma.sized(tiling, dtype).name}"), product(a, b))
 
 
 def test_configurations_are_those_that_fit():
@@ -144,7 +144,7 @@ def test_the_machine_code_has_no_bank_conflicts(kind, transposed, place):
         }
 
     op = replace(found, spec=replace(found.spec, inputs=inputs))
-    rung = op.rung("mma_sync").at(tilings[place].name(dtype))
+    rung = op.rung("mma_sync").at(mma.sized(tilings[place], dtype).name)
     (explained,) = explain_rung(op, rung, Case("whole_tiles", {"m": 256, "n": 256, "k": 256}), dtype, blocks=1)
     assert explained.agrees.status != "no", explained.agrees.text
     assert explained.metrics["l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"] > 4000

@@ -42,7 +42,7 @@ def test_programs_that_take_several_tiles(monkeypatch):
     others."""
     monkeypatch.setattr(gemm_boxes, "sm_count", lambda tensor: 1)
     a, b = integers(9 * 64 + 8, 40), integers(40, 200, seed=1)
-    assert torch.equal(ops.matmul(a, b, rung="k16@64x64x64_s4_w4"), exact(a, b))
+    assert torch.equal(ops.matmul(a, b, rung="k16@64x64x64_w4_s4"), exact(a, b))
 
 
 def test_infinity_and_nan_spread_along_their_row_only():
@@ -59,9 +59,9 @@ def test_the_large_tile_comes_with_three_stages(monkeypatch):
     row = torch.empty(1, 1, dtype=torch.half)
     large = row.expand(8192, 8192)
     found = _triton.descriptors_configs(large, large)
-    assert found[0] == "128x256x64_s3_w8"
+    assert found[0] == "128x256x64_w8_s3"
     assert sorted(found) == sorted(tile.name for tile in gemm_boxes.TILES)
-    assert _triton.descriptors_configs(row.expand(512, 4096), row.expand(4096, 512))[0] == "64x64x64_s4_w4"
+    assert _triton.descriptors_configs(row.expand(512, 4096), row.expand(4096, 512))[0] == "64x64x64_w4_s4"
 
 
 def test_what_tma_cannot_address_is_refused():

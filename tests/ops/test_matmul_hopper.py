@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from warpwise import operation, ops
-from warpwise.gemm import config as gemm_config
+from warpwise.gemm import persistent as gemm_config
 from warpwise.gemm.operands import tma_operand
 
 RUNG = operation.get("matmul").rung("k20")
@@ -72,7 +72,7 @@ def test_waves_are_even():
 
 def test_an_unknown_configuration():
     with pytest.raises(ValueError, match="expected config to be one of 128x256x64_s4_c2x1, .* got '7x7'"):
-        gemm_config.named("7x7")
+        gemm_config.tile_scheduler(torch.empty(8, 8), torch.empty(8, 8), "7x7")
 
 
 @pytest.mark.gpu

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from warpwise import operation, ops
-from warpwise.gemm import config as gemm_config
 from warpwise.gemm import padding
+from warpwise.gemm import persistent as gemm_config
 
 RUNG = operation.get("matmul").rung("k23")
 LAYOUTS = [(a, b) for a in (False, True) for b in (False, True)]

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from warpwise import cuda, ops
-from warpwise.gemm import config as gemm_config
+from warpwise.gemm import persistent as gemm_config
 from warpwise.ops.matmul import k26_stream_k_hybrid as k26
 
 HERE = Path(ops.__path__[0]) / "matmul"
@@ -74,8 +74,8 @@ def test_configurations(m, n, k):
     for name in names:
         if "_t" in name:
             found = k26.parsed(name)
-            assert found.name == name and found.tiles <= 132 // found.config.blocks * max(1, found.splits)
-            assert found.splits <= 2 or found.splits * found.tiles <= 132 // found.config.blocks
+            assert found.name == name and found.stream_k_tiles <= 132 // found.blocks * max(1, found.splits)
+            assert found.splits <= 2 or found.splits * found.stream_k_tiles <= 132 // found.blocks
             assert not found.splits or 1 <= found.edge <= -(-k // 64) - found.splits + 1
 
 

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from warpwise import ops
+from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.ops.matmul_tf32 import k06_skinny as k06
-from warpwise.ops.matmul_tf32.k06_skinny import Layout, SkinnyConfig
+from warpwise.ops.matmul_tf32.k06_skinny import Layout
 
 FROM = [Layout(by_columns, shifted) for by_columns in (False, True) for shifted in (False, True)]
 SHAPES = (
@@ -27,9 +28,9 @@ def test_configurations_of_any_size(m, n, k):
     found = k06.ranked(m, n, k, 132)
     assert found
     for tiles in found:
-        assert SkinnyConfig.named(str(tiles)) == tiles
-        assert max(map(tiles.shared_bytes, FROM)) + 16 * tiles.stages <= HOPPER_SHARED
-        assert 1 <= tiles.split * tiles.outer <= max(1, k // 64)
+        assert GemmConfig.parse(tiles.name) == tiles
+        assert max(k06.shared_bytes(tiles, layout) for layout in FROM) + 16 * tiles.stages <= HOPPER_SHARED
+        assert 1 <= tiles.cluster_splits * tiles.splits <= max(1, k // 64)
 
 
 def test_where_lines_of_b_begin():

@@ -12,7 +12,7 @@ from warpwise.operation import cdiv
 from warpwise.ops.matmul import k28_variable_m_tiles as k28
 
 HERE = Path(ops.__path__[0]) / "matmul"
-from warpwise.ops.matmul.k28_variable_m_tiles import TILE_N, VariableRows
+from warpwise.ops.matmul.k28_variable_m_tiles import TILE_N, tile_count, variable, wide_rows
 
 SIZES = [
     (4096, 4096),
@@ -52,9 +52,9 @@ def test_every_element_has_one_tile(m, n):
     """Also balanced: blocks differ by less work than with tiles of 256 rows."""
     for name in k28.ranked(m, n, 132):
         found = k28.parsed(name)
-        flats, most = cdiv(n, 2 * TILE_N) * found.flat, 4 * cdiv(found.tiles(n), 132) + 1
+        flats, most = cdiv(n, 2 * TILE_N) * found.flat, 4 * cdiv(tile_count(found, n), 132) + 1
         out = torch.zeros(132, most, dtype=torch.int32)
-        arguments = cdiv(n, TILE_N), found.tile_rows, found.wide(m), flats, most
+        arguments = cdiv(n, TILE_N), found.tile_rows, wide_rows(found, m), flats, most
         cuda.load(WALK, include=[HERE])["walk"][132, 1](out, *arguments)
         seen = torch.zeros(cdiv(m, 8), cdiv(n, TILE_N), dtype=torch.int32)  # groups of 8 rows, tile_columns
         for numbers in out.tolist():
@@ -65,9 +65,10 @@ def test_every_element_has_one_tile(m, n):
 
 
 def test_variable_tiles_shorten_the_busiest_sm():
-    assert VariableRows(16, flat=True).wide(4096) == 0 and VariableRows(16, flat=True).tiles(4096) == 4 * 132
-    assert VariableRows(33).wide(8192) == 1 and VariableRows(33).tiles(8192) == 16 * 132
-    assert VariableRows(33).wide(8193) == 2 and VariableRows(31).wide(8192) is None and VariableRows(1).wide(40) == 0
+    assert wide_rows(variable(16, flat=True), 4096) == 0 and tile_count(variable(16, flat=True), 4096) == 4 * 132
+    assert wide_rows(variable(33), 8192) == 1 and tile_count(variable(33), 8192) == 16 * 132
+    assert wide_rows(variable(33), 8193) == 2 and wide_rows(variable(31), 8192) is None
+    assert wide_rows(variable(1), 40) == 0
     assert k28.ranked(1024, 1024, 132) == ()
     with pytest.raises(ValueError, match="expected a configuration of the form"):
         k28.parsed("128x256x64_s4_c2x1")

@@ -10,6 +10,7 @@ from tests.ops.test_matmul import integers
 
 from warpwise import operation, ops
 from warpwise.cuda.gpu import semaphores
+from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.operands import addressable, tma_operand
 from warpwise.ops.matmul import _triton, k19_skinny, k24_few_rows
@@ -41,7 +42,7 @@ def test_split_k_fills_the_gpu(monkeypatch):
     monkeypatch.setattr(_triton, "sm_count", lambda tensor: 132)
     a, b = torch.empty(16, 4096, dtype=torch.half), torch.empty(4096, 4096, dtype=torch.half)
     assert _triton.split_k_configs(a, b)[0] == "16x64x128_w4_s4_p5"
-    assert _triton.split_k_configs(a[:, :32], b[:32])[0] == "16x64x128_w4_s4_p1"
+    assert _triton.split_k_configs(a[:, :32], b[:32])[0] == "16x64x128_w4_s4"
 
 
 @FEW
@@ -129,10 +130,11 @@ def test_semaphores_on_a_cpu_are_new_zeros():
 def test_what_k19_considers_fits_a_block(m, n, k, processors):
     found = k19_skinny.ranked(m, n, k, processors)
     assert len(set(found)) == len(found) > 0
-    for tiles in found:
-        assert k19_skinny.SkinnyConfig.named(str(tiles)) == tiles
-        assert tiles.shared_bytes + 1024 <= HOPPER_SHARED
-        assert tiles.fits, "the epilogue reuses the stages' memory"
+    for name in found:
+        tiles = GemmConfig.parse(name)
+        assert tiles.name == name
+        assert k19_skinny.shared_bytes(tiles) + 1024 <= HOPPER_SHARED
+        assert k19_skinny.fits(tiles), "the epilogue reuses the stages' memory"
 
 
 def kernels(sizes: tuple[int, int, int], monkeypatch) -> set[str]:
@@ -146,8 +148,7 @@ def kernels(sizes: tuple[int, int, int], monkeypatch) -> set[str]:
     found = set()
     for by_columns in (False, True):
         found |= {
-            k19_skinny.kernel_name(a, k19_skinny.SkinnyConfig.named(name), by_columns)
-            for name in k19_skinny.configs(a, b)[:4]
+            k19_skinny.kernel_name(a, GemmConfig.parse(name), by_columns) for name in k19_skinny.configs(a, b)[:4]
         }
     return found
 

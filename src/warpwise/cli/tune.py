@@ -56,7 +56,7 @@ class _Tune(click.Command):
 @click.option(
     "--layout", "layouts", multiple=True, metavar="NAME", help="Layout of the operands: nn, nt, ...  [default: all]"
 )
-@click.option("--rung", "rungs", multiple=True, help="A rung by name or number (k12).  [default: all]")
+@click.option("--rung", "rungs", multiple=True, help="A rung by name or number (k20).  [default: all]")
 @click.option(
     "--budget",
     type=click.FloatRange(min=0, min_open=True),

@@ -1,4 +1,4 @@
-"""Tiles of Triton kernels that load their operands by TMA, and the matrices that TMA can address."""
+"""Tiles of Triton kernels, whose operands come through pointers or by TMA, and the matrices that TMA can address."""
 
 from __future__ import annotations
 
@@ -8,80 +8,42 @@ from typing import Any
 
 import torch
 
-from warpwise.gemm.limits import HOPPER_SHARED
-from warpwise.gemm.tiles import Tile
-from warpwise.operation import cdiv, sm_count
+from warpwise.gemm.config import GemmConfig, names, parsed
+from warpwise.gemm.estimate import HALF, ordered
+from warpwise.gemm.limits import HOPPER_SHARED, shared_bytes
+from warpwise.operation import sm_count
 
-# Times in multiply-adds of a k step that an SM makes at once, fitted to ten sizes on an H200. At one of them, 3000 x
-# 1000 x 776, the order is wrong: two programs per SM with small tiles hide less latency there than the model assumes.
-EDGE = 40  # of each row and column of a tile in a k step: loads beside products
-STORE = 1.65 * 64  # of an element of a tile that no other program's products overlap
-
-
-class BoxTile(Tile):
-    """A tile whose operands arrive in TMA boxes; the result is stored in boxes of half a tile."""
-
-    __slots__ = ()
-
-    @property
-    def program_bytes(self) -> int:
-        """Shared memory of a program: the stages, half a tile of 2-byte results, barriers."""
-        return self.bytes + self.m * self.n + 1024
-
-    @property
-    def programs_per_sm(self) -> int:
-        return max(1, HOPPER_SHARED // self.program_bytes)
-
-    def time(self, tiles: int, k: int, sms: int) -> float:
-        """The busiest SM's time for ``tiles`` tiles on ``sms`` SMs. Two programs per SM overlap stores with wgmma."""
-        products = k * (self.m * self.n + EDGE * (self.m + self.n))
-        store = STORE * self.m * self.n if self.programs_per_sm == 1 else 0
-        return cdiv(tiles, sms) * (products + store)
+POINTER_TILES = parsed("64x64x64_w4_s4", "128x256x64_w8_s3", "128x128x64_w8_s4")
+FLOAT32_TILE = GemmConfig.parse("64x64x32_w4_s3")  # on the CUDA cores
+TILES = parsed(
+    "128x256x64_w8_s3", "128x256x64_w8_s4", "256x128x64_w8_s4", "128x128x64_w4_s3", "128x128x64_w8_s4",
+    "64x256x64_w4_s4", "64x128x64_w4_s4", "64x64x64_w4_s4",
+)  # fmt: skip
 
 
-TILES = (
-    BoxTile(128, 256, 64, 4, 8),
-    BoxTile(128, 256, 64, 3, 8),
-    BoxTile(256, 128, 64, 4, 8),
-    BoxTile(128, 128, 64, 3, 4),
-    BoxTile(128, 128, 64, 4, 8),
-    BoxTile(64, 256, 64, 4, 4),
-    BoxTile(64, 128, 64, 4, 4),
-    BoxTile(64, 64, 64, 4, 4),
-)
-_NAMED = {tile.name: tile for tile in TILES}
+def pointer_configs(tensor: torch.Tensor, m: int, n: int, k: int) -> tuple[str, ...]:
+    """The tiles for ``tensor``'s dtype that fit the shared memory of its GPU, the smallest anywhere."""
+    if tensor.dtype == torch.float32:
+        return (FLOAT32_TILE.name,)
+    fit = [tile for tile in POINTER_TILES if tile.ring_bytes(2, 0, 0) <= shared_bytes(tensor)]
+    return names(ordered(fit or POINTER_TILES[:1], HALF._replace(blocks=0), m, n, k, sm_count(tensor)))
+
+
+def program_bytes(tile: GemmConfig) -> int:
+    """Shared memory of a program: the stages, half a tile of 2-byte results, barriers."""
+    return tile.ring_bytes(2, barriers=0) + tile.m * tile.n
 
 
 @functools.lru_cache(maxsize=1024)
-def ranked(batch: int, m: int, n: int, k: int, sms: int) -> tuple[str, ...]:
-    """The names of all tiles for ``batch`` products of (m, k) and (k, n), the fastest by ``BoxTile.time`` first.
-
-    Of two that differ in stages alone, three come first for one product (2 % faster at 8192 on an H200), four for a
-    batch (6 % faster for 16 products of 1024).
-    """
-
-    def time(name: str) -> tuple[float, int]:
-        tile = _NAMED[name]
-        tiles = batch * cdiv(m, tile.m) * cdiv(n, tile.n)
-        return tile.time(tiles, k, sms), tile.stages if batch == 1 else -tile.stages
-
-    return tuple(sorted(_NAMED, key=time))
+def configs(batch: int, m: int, n: int, k: int, sms: int, halves: int = 0) -> tuple[str, ...]:
+    """The tiles for ``batch`` products of (m, k) and (k, n) whose epilogue loads ``halves`` half tiles too."""
+    fit = [tile for tile in TILES if program_bytes(tile) + halves * tile.m * tile.n <= HOPPER_SHARED]
+    return names(ordered(fit, HALF._replace(blocks=0), m, n, k, sms, batch))
 
 
-def fits(name: str, halves: int) -> bool:
-    """True if an SM has shared memory for a program that also loads ``halves`` half tiles in its epilogue."""
-    tile = named(name)
-    return tile.program_bytes + halves * tile.m * tile.n <= HOPPER_SHARED
-
-
-def named(name: str) -> BoxTile:
-    """The tile called ``name``."""
-    return _NAMED[name]
-
-
-def programs(tile: BoxTile, tiles: int, tensor: torch.Tensor) -> int:
+def programs(tile: GemmConfig, tiles: int, tensor: torch.Tensor) -> int:
     """The grid of persistent programs: as many as the tensor's GPU holds at once, ``tiles`` at most."""
-    return min(tiles, sm_count(tensor) * tile.programs_per_sm)
+    return min(tiles, sm_count(tensor) * max(1, HOPPER_SHARED // program_bytes(tile)))
 
 
 def transposed(matrices: torch.Tensor) -> bool:
@@ -123,3 +85,8 @@ def descriptor(matrices: torch.Tensor, box: Sequence[int]) -> Any:
     if transposed(matrices):
         shape[-2:], rows, columns = shape[:-3:-1], columns, rows
     return TensorDescriptor(matrices, shape, [*outer, pitch, step], [*(1 for _ in outer), rows, columns])
+
+
+def row_major_by_tma(matrix: torch.Tensor) -> bool:
+    """True if it is a row-major matrix that TMA can address."""
+    return matrix.dim() == 2 and not transposed(matrix) and tma_limit("matrix", matrix) is None

@@ -1,156 +1,156 @@
-"""Configurations of Hopper's warp-specialised GEMM kernels for 2-byte operands, and their launch geometry."""
+"""The configuration of a GEMM kernel: its fields, its name, its launch geometry."""
 
 from __future__ import annotations
 
 import functools
 import math
 import re
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 
 from warpwise import cuda
 from warpwise.gemm.limits import HOPPER_SHARED
-from warpwise.gemm.operands import sizes
-from warpwise.operation import cdiv, sm_count
+from warpwise.operation import cdiv
 
-BLOCK_K = 64  # of a stage: 128 bytes, a swizzled row
-BOX_BYTES = 64 * 64 * 2
+BOX_BYTES = 64 * 64 * 2  # of C, which a warpgroup stores by TMA
 
-# Of an SM and clock: multiply-adds of 2-byte elements; bytes from L2 while all SMs read, without and with multicast.
-# Clocks: from a tile to the next, for an element of the last tile's store, and for clusters in place of single blocks.
-# The first is the hardware's; the others order the configurations as an H200 did at 15 sizes from 256 to 4096.
-MMA_RATE, L2_RATE, MULTICAST_L2_RATE, TILE_CLOCKS, STORE_CLOCKS, CLUSTER_CLOCKS = 2048, 44, 38, 1200, 0.3, 8000
-
-
-def ring_bytes(rows: int, columns: int, stages: int) -> int:
-    """Bytes of shared memory: alignment, the stages of ``rows`` of A and ``columns`` of B, and two barriers each."""
-    return 1024 + stages * ((rows + columns) * 2 * BLOCK_K + 16)
-
-
-def shared_bytes(rows: int, columns: int, stages: int, warpgroups: int) -> int:
-    """``ring_bytes``, and one or two boxes of C for each warpgroup, as they fit."""
-    ring = ring_bytes(rows, columns, stages)
-    return ring + (2 if ring + 2 * warpgroups * BOX_BYTES <= HOPPER_SHARED else 1) * warpgroups * BOX_BYTES
-
-
-def config_numbers(op: str, config: str, form: re.Pattern[str]) -> tuple[int, ...]:
-    """The numbers in a configuration's name. Raises ``ValueError`` for a name of another form."""
-    found = form.fullmatch(config)
-    if not found:
-        raise ValueError(f"{op}: expected a configuration of the form {form.pattern}, got {config!r}")
-    return tuple(int(number) for number in found.groups() if number)
+# The tokens of a name in their order: tag, field. The tile, m x n x k, has no tag; "rM" is a tile of M rows of A whose
+# other sizes follow from the operands. A field that has its default value has no token.
+_TAGS = {
+    "w": "warps", "s": "stages", "c": "cluster", "k": "cluster_splits", "t": "stream_k_tiles", "p": "splits",
+    "e": "edge", "n": "tile_rows", "f": "flat", "whole": "whole",
+}  # fmt: skip
+_READ = {**_TAGS, "": "tile", "r": "tile", "o": "splits"}  # o: splits in the names of earlier versions
+_TOKEN = re.compile(r"_?([a-z]*)((?:\d+x)*\d+)?")
+_FORM = "MxNxK" + "".join(f"[_{tag}...]" for tag in _TAGS)
 
 
 class GemmConfig(NamedTuple):
-    """A block's tile of C (rows, columns), the consumer warpgroups along its rows and columns, pipeline stages, and the
-    blocks of a cluster along rows and columns, which multicast what they share."""
+    """A GEMM kernel's parameters. ``name`` and ``parse`` convert it to text and back: 128x256x64_s4_c2x1.
 
-    rows: int
-    columns: int
-    groups: tuple[int, int]
-    stages: int
-    cluster: tuple[int, int]
+    A kernel that computes C^T = B^T A^T, for few rows of A, counts columns of C in ``m`` and rows in ``n``.
+    """
+
+    m: int  # the tile of C that a block computes, and the k of a pipeline stage
+    n: int = 0
+    k: int = 0
+    stages: int = 0  # of the pipeline
+    warps: tuple[int, ...] = ()  # the rows and columns of a warp's tile, or the warps (warpgroups) of a block
+    cluster: tuple[int, ...] = ()  # blocks of a cluster along m and n, which multicast what they share
+    cluster_splits: int = 1  # blocks of a cluster that divide K and reduce through distributed shared memory
+    splits: int = 1  # of K, reduced through global memory; 0: linear stream-K
+    stream_k_tiles: int = 0  # cluster tiles whose k-tiles all clusters divide
+    edge: int = 0  # k-tiles of the owner of a stream-K tile, or to which boundaries of linear stream-K snap
+    tile_rows: int = 0  # rows of tiles that cover C, where their height varies
+    flat: bool = False  # one more row of tiles, half as high and twice as wide
+    whole: bool = False  # C's tile has its own shared memory and is stored at once, not box by box
 
     @property
     def name(self) -> str:
-        return f"{self.rows}x{self.columns}x{BLOCK_K}_s{self.stages}_c{self.cluster[0]}x{self.cluster[1]}"
+        """The tile and one token for each other field that has not its default value."""
+        words = ["x".join(map(str, self[:3])) if self.n else f"r{self.m}"]
+        for tag, field in _TAGS.items():
+            if (value := getattr(self, field)) != self._field_defaults[field]:
+                words.append(tag + ("" if value is True else "x".join(map(str, _tuple(value)))))
+        return "_".join(words)
+
+    @staticmethod
+    @functools.lru_cache(maxsize=4096)
+    def parse(name: str, op: str = "matmul") -> GemmConfig:
+        """The configuration called ``name``. Raises ``ValueError`` for a name of another form."""
+        found: dict[str, Any] = {}
+        for tag, numbers in _TOKEN.findall(name):
+            field = _READ.get(tag)
+            values = tuple(map(int, numbers.split("x"))) if numbers else (True,)
+            if field == "tile" and len(values) == (1 if tag else 3):
+                found |= zip("mnk", values, strict=False)
+            elif field and field != "tile":
+                found[field] = values if field in ("warps", "cluster") else values[0]
+            elif tag or numbers:
+                found = {}
+                break
+        if "m" not in found or _TOKEN.sub("", name):
+            raise ValueError(f"{op}: expected a configuration of the form {_FORM}, got {name!r}")
+        return GemmConfig(**found)
 
     @property
     def blocks(self) -> int:
-        """Blocks of a cluster."""
-        return self.cluster[0] * self.cluster[1]
+        """Blocks of a cluster that compute different tiles."""
+        return math.prod(self.cluster)
+
+    @property
+    def groups(self) -> tuple[int, int]:
+        """Consumer warpgroups along the rows and columns of a tile, where each computes 64 rows or a half of n."""
+        return (self.m // 64, 1) if self.m > 64 else (1, min(2, self.n // 64))
 
     @property
     def warpgroups(self) -> int:
         """Consumer warpgroups of a block."""
-        return self.groups[0] * self.groups[1]
+        return math.prod(self.groups)
+
+    def ring_bytes(self, size: int, alignment: int = 1024, barriers: int = 16, padding: int = 0) -> int:
+        """Bytes of shared memory: alignment, and the stages of A and B, of elements of ``size`` bytes, with their
+        barriers."""
+        return alignment + self.stages * ((self.m + self.n + padding) * self.k * size + barriers)
 
     @property
     def shared(self) -> int:
-        return shared_bytes(self.rows, self.columns, self.stages, self.warpgroups)
+        """Bytes of shared memory of a kernel of 2-byte operands: the ring, and the tile of C, or one or two boxes of it
+        for each warpgroup, as they fit."""
+        ring, boxes = self.ring_bytes(2), self.warpgroups * BOX_BYTES
+        return ring + (2 * self.m * self.n if self.whole else 2 * boxes if ring + 2 * boxes <= HOPPER_SHARED else boxes)
 
-    def parameters(self, dtype: torch.dtype, a_mn_major: bool, b_mn_major: bool) -> str:
-        """The template arguments of a kernel; an operand is K-major unless said otherwise."""
-        numbers = (self.rows, self.columns, *self.groups, self.stages, *self.cluster)
-        major = (str(value).lower() for value in (a_mn_major, b_mn_major))
-        return ", ".join((cuda.ctype(dtype), *map(str, numbers), *major))
+    def parameters(self, dtype: torch.dtype, *flags: bool) -> str:
+        """The template arguments of a kernel of ``sm90/gemm.cuh``, without a cluster those of ``gemm_batched.cuh``."""
+        numbers = (self.m, self.n, *self.groups, self.stages, *self.cluster)
+        return ", ".join((cuda.ctype(dtype), *map(str, numbers), *(str(flag).lower() for flag in flags)))
 
     def launch(self, clusters: int) -> tuple[int, int, int]:
-        """Blocks, threads and bytes of shared memory of ``clusters`` clusters."""
+        """Blocks, threads and bytes of shared memory of ``clusters`` clusters of a warp-specialised kernel."""
         return clusters * self.blocks, 128 * (1 + self.warpgroups), self.shared
-
-    def group(self, rows: int, clusters: int) -> int:
-        """Rows of tiles, of ``rows``, that are rasterised together: clusters in flight cover about a square of C."""
-        square = math.sqrt(clusters * self.columns * self.cluster[1] / (self.rows * self.cluster[0]))
-        return min(max(1, round(square)), rows)
 
     def tiles(self, m: int, n: int) -> tuple[int, int]:
         """Rows and columns of cluster tiles in C."""
-        return cdiv(m, self.rows * self.cluster[0]), cdiv(n, self.columns * self.cluster[1])
+        down, across = (*self.cluster, 1, 1)[:2]
+        return cdiv(m, self.m * down), cdiv(n, self.n * across)
+
+    def group(self, rows: int, clusters: int) -> int:
+        """Rows of tiles, of ``rows``, that are rasterised together: clusters in flight cover about a square of C."""
+        down, across = (*self.cluster, 1, 1)[:2]
+        return min(max(1, round(math.sqrt(clusters * self.n * across / (self.m * down)))), rows)
 
     def clusters(self, tiles: int, sms: int) -> int:
         """The smallest number of persistent clusters that takes as few waves as all that ``sms`` SMs hold."""
         most = max(1, sms // self.blocks)
         return cdiv(tiles, cdiv(tiles, most))
 
-    def clocks(self, m: int, n: int, k: int, sms: int) -> float:
-        """An estimate of the busiest SM's clocks: wgmma or loads from L2, and what does not overlap with them."""
-        rows, columns = self.tiles(m, n)
-        products = self.rows * self.columns * BLOCK_K / MMA_RATE
-        rate = MULTICAST_L2_RATE if self.blocks > 1 else L2_RATE
-        loads = (self.rows / self.cluster[1] + self.columns / self.cluster[0]) * 2 * BLOCK_K / rate
-        waves = cdiv(rows * columns, max(1, sms // self.blocks))
-        cluster = CLUSTER_CLOCKS if self.blocks > 1 else 0
-        main_loop = waves * (cdiv(k, BLOCK_K) * max(products, loads) + TILE_CLOCKS)
-        return main_loop + STORE_CLOCKS * self.rows * self.columns + cluster
+    @property
+    def triton(self) -> dict[str, int]:
+        """The constants and options of a Triton kernel's launch."""
+        tile = {"BLOCK_M": self.m, "BLOCK_N": self.n, "BLOCK_K": self.k}
+        return {**tile, "num_warps": self.warps[0], "num_stages": self.stages}
 
 
-CONFIGS = (
-    GemmConfig(128, 256, (2, 1), 4, (2, 1)),
-    GemmConfig(128, 256, (2, 1), 4, (1, 1)),
-    GemmConfig(128, 192, (2, 1), 5, (1, 2)),
-    GemmConfig(128, 192, (2, 1), 5, (1, 1)),
-    GemmConfig(64, 256, (1, 2), 5, (2, 1)),
-    GemmConfig(128, 128, (2, 1), 6, (2, 1)),
-    GemmConfig(128, 128, (2, 1), 6, (1, 1)),
-    GemmConfig(64, 128, (1, 2), 8, (1, 1)),
-    GemmConfig(64, 64, (1, 1), 8, (1, 1)),
-)
-_NAMED = {config.name: config for config in CONFIGS}
+def _tuple(value: Any) -> tuple[int, ...]:
+    return value if isinstance(value, tuple) else (value,)
 
 
-def named(name: str) -> GemmConfig:
-    """The configuration called ``name``. Raises ``ValueError`` listing all of them."""
-    if name not in _NAMED:
-        raise ValueError(f"matmul: expected config to be one of {', '.join(_NAMED)}, got {name!r}")
-    return _NAMED[name]
+def names(configs: Iterable[GemmConfig]) -> tuple[str, ...]:
+    return tuple(config.name for config in configs)
 
 
-@functools.lru_cache(maxsize=1024)
-def ranked(m: int, n: int, k: int, sms: int) -> tuple[str, ...]:
-    """The names of all configurations, the fastest by ``GemmConfig.clocks`` first."""
-    return tuple(config.name for config in sorted(CONFIGS, key=lambda config: config.clocks(m, n, k, sms)))
+def parsed(*names: str) -> tuple[GemmConfig, ...]:
+    """The configurations of these names."""
+    return tuple(map(GemmConfig.parse, names))
 
 
-def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """``ranked`` for a (M, K) and b (K, N) on their GPU."""
-    return ranked(*sizes(a, b), sm_count(a))
-
-
-class TileScheduler(NamedTuple):
-    """The launch of a persistent kernel: configuration, (blocks, threads, shared memory), order of tiles."""
-
-    config: GemmConfig
-    launch: tuple[int, int, int]
-    tiles: tuple[int, int, int]  # rows and columns of cluster tiles, and rows that are rasterised together
-
-
-def tile_scheduler(a: torch.Tensor, b: torch.Tensor, config: str | None) -> TileScheduler:
-    """The launch of the configuration called ``config``, or of the fastest one."""
-    m, n, k = sizes(a, b)
-    sms = sm_count(a)
-    chosen = named(config or ranked(m, n, k, sms)[0])
-    rows, columns = chosen.tiles(m, n)
-    clusters = chosen.clusters(rows * columns, sms)
-    return TileScheduler(chosen, chosen.launch(clusters), (rows, columns, chosen.group(rows, clusters)))
+def chosen(op: str, config: str | None, candidates: Sequence[GemmConfig]) -> GemmConfig:
+    """The candidate called ``config``, or the first. Raises ``ValueError`` that lists the candidates."""
+    if config is None:
+        return candidates[0]
+    for candidate in candidates:
+        if candidate.name == config:
+            return candidate
+    raise ValueError(f"{op}: expected config to be one of {', '.join(names(candidates))}, got {config!r}")

@@ -8,7 +8,8 @@ import torch
 
 from warpwise import cuda
 from warpwise.gemm import boxes
-from warpwise.gemm.config import GemmConfig, tile_scheduler
+from warpwise.gemm.config import GemmConfig
+from warpwise.gemm.persistent import tile_scheduler
 
 
 class EpilogueLaunch(NamedTuple):
@@ -22,7 +23,7 @@ class EpilogueLaunch(NamedTuple):
 
 def shared_bytes(config: GemmConfig) -> int:
     """Bytes of shared memory: the main loop's, and for each warpgroup a bias, row scales and barriers."""
-    width = config.columns // config.groups[1]
+    width = config.n // config.groups[1]
     return config.shared + config.warpgroups * (width * 2 + 64 * 4 + 2 * 8)
 
 

@@ -7,12 +7,14 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
+from warpwise.gemm.config import BOX_BYTES, GemmConfig
 from warpwise.gemm.limits import GRID_Y, requires_hopper, requires_k, size_limit
 from warpwise.gemm.operands import sizes
 from warpwise.operation import cdiv, sm_count
 
 TRANSPOSE = cuda.load(Path(__file__).parent / "transpose.cu")
-SHARED = 1024 + 4 * 3 * 16384 + 4 * 8192 + 64  # alignment, four stages of A and B, C's boxes, barriers
+BYTES = GemmConfig.parse("128x256x128_s4_c2x1")  # the configuration, with k in bytes
+SHARED = BYTES.ring_bytes(1) + 4 * BOX_BYTES
 
 
 def transposed(matrix: torch.Tensor) -> torch.Tensor:

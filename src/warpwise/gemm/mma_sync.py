@@ -2,47 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.limits import (
-    HOPPER_SHARED,
-    grid_of_tiles,
-    grid_y_of,
-    requires_ampere,
-    shared_bytes,
-)
-from warpwise.gemm.operands import sizes
-from warpwise.operation import cdiv, sm_count
+from warpwise.gemm.config import GemmConfig, chosen
+from warpwise.gemm.estimate import FP8, HALF, TF32, ordered
+from warpwise.gemm.limits import grid_of_tiles, grid_y_of, requires_ampere, shared_bytes
+from warpwise.gemm.operands import flags, sizes
+from warpwise.operation import sm_count
 
-
-class MmaConfig(NamedTuple):
-    """A block's tile, a warp's tile, the bytes of k in a stage, pipeline stages, blocks per SM."""
-
-    rows: int
-    columns: int
-    warp_rows: int
-    warp_columns: int
-    depth: int
-    stages: int
-    blocks: int
-
-    def name(self, dtype: torch.dtype) -> str:
-        """Sizes in elements: 128x256x64_w64x64_s4."""
-        k = self.depth // dtype.itemsize
-        return f"{self.rows}x{self.columns}x{k}_w{self.warp_rows}x{self.warp_columns}_s{self.stages}"
-
-    @property
-    def threads(self) -> int:
-        return self.rows // self.warp_rows * (self.columns // self.warp_columns) * 32
-
-    @property
-    def shared(self) -> int:
-        return self.stages * (self.rows + self.columns) * self.depth
+_KERNELS = {1: FP8, 2: HALF, 4: TF32}
 
 
 class Operand(NamedTuple):
@@ -69,34 +41,18 @@ def operand(matrix: torch.Tensor, k_dimension: int) -> Operand:
     return Operand(matrix, dense[0] == k_dimension, stride, word)
 
 
-# The rate of an SM relative to the largest tiles', by the elements of a tile: with one tile to compute, and with more.
-# int8, bfloat16 and TF32 on an H200.
-RATES = {128 * 256: (1.0, 1.0), 128 * 128: (0.95, 1.0), 64 * 128: (0.62, 0.83), 64 * 64: (0.38, 0.68)}
+def sized(config: GemmConfig, dtype: torch.dtype) -> GemmConfig:
+    """``config`` with k in elements instead of bytes."""
+    return config._replace(k=config.k // dtype.itemsize)
 
 
-@functools.lru_cache(maxsize=1024)
-def ordered(configs: tuple[MmaConfig, ...], m: int, n: int, sms: int, room: int) -> tuple[MmaConfig, ...]:
-    """Those that fit into ``room`` bytes of shared memory, the fastest first; the smallest first if ``sms`` is 0."""
-    fit = [config for config in configs if config.shared <= room]
-
-    def time(config: MmaConfig) -> float:
-        tiles = cdiv(cdiv(m, config.rows) * cdiv(n, config.columns), sms)  # of an SM
-        size = config.rows * config.columns
-        return tiles * size / RATES[size][tiles > 1]
-
-    best = min(fit, key=time) if sms else fit[-1]
-    return best, *(config for config in fit if config != best)
-
-
-def fitting(configs: tuple[MmaConfig, ...], a: torch.Tensor, b: torch.Tensor) -> tuple[MmaConfig, ...]:
-    """The configurations that the tensors' GPU can run, the default first; on a CPU the smallest is the default."""
-    sms, room = (0, HOPPER_SHARED) if a.is_cpu else (sm_count(a), shared_bytes(a))
-    return ordered(configs, a.shape[0], b.shape[1], sms, room)
-
-
-def names(configs: tuple[MmaConfig, ...], a: torch.Tensor, b: torch.Tensor) -> Sequence[str]:
-    """The names of ``fitting``."""
-    return [config.name(a.dtype) for config in fitting(configs, a, b)]
+def fitting(configs: Sequence[GemmConfig], a: torch.Tensor, b: torch.Tensor) -> list[GemmConfig]:
+    """The configurations, given with k in bytes, that the tensors' GPU can run; on a CPU all, the last one first."""
+    found = [sized(config, a.dtype) for config in configs]
+    if a.is_cpu:
+        return found[-1:] + found[:-1]
+    fit = [config for config in found if config.ring_bytes(a.element_size(), 0, 0) <= shared_bytes(a)]
+    return ordered(fit, _KERNELS[a.element_size()], *sizes(a, b), sm_count(a))
 
 
 def fills_gpu(a: torch.Tensor, tiles: int) -> bool:
@@ -104,10 +60,15 @@ def fills_gpu(a: torch.Tensor, tiles: int) -> bool:
     return not a.is_cpu and tiles >= sm_count(a)
 
 
+def resident_blocks(config: GemmConfig, size: int) -> int:
+    """Blocks per SM, for which the kernel limits its registers."""
+    return 1 if config.m * config.n > 128 * 128 else 4 if config.m == config.n == 64 and config.k * size == 64 else 2
+
+
 def launch(
     module: cuda.Module,
     types: Sequence[str],
-    configs: tuple[MmaConfig, ...],
+    configs: Sequence[GemmConfig],
     persistent: bool,
     c: torch.Tensor,
     a: torch.Tensor,
@@ -116,21 +77,18 @@ def launch(
 ) -> None:
     """Launch ``matmul_mma_sync<types..., config, layouts>``; ``persistent`` blocks compute several tiles."""
     m, n, k = sizes(a, b)
-    chosen = next(each for each in fitting(configs, a, b) if config in (None, each.name(a.dtype)))
+    tile = chosen("matmul", config, fitting(configs, a, b))
+    size, resident = a.element_size(), resident_blocks(tile, a.element_size())
     left, right = operand(a, 1), operand(b, 0)
-    major = [str(each.k_major).lower() for each in (left, right)]
-    aligned = str(c.shape[1] * c.element_size() % 16 == 0 and c.data_ptr() % 16 == 0).lower()
-    template = [*types, *map(str, chosen), *major, str(left.word), str(right.word), aligned]
-    tiles = cdiv(m, chosen.rows), cdiv(n, chosen.columns)
-    blocks = tiles[0] * tiles[1]
-    if persistent:
-        blocks = min(blocks, sm_count(a) * chosen.blocks)
-    kernel = module[f"matmul_mma_sync<{', '.join(template)}>"]
-    kernel[blocks, chosen.threads, chosen.shared](
-        cuda.strided(left.matrix),
-        left.stride,
-        cuda.strided(right.matrix),
-        right.stride,
+    numbers = (tile.m, tile.n, *tile.warps, tile.k * size, tile.stages, resident)
+    aligned = c.shape[1] * c.element_size() % 16 == 0 and c.data_ptr() % 16 == 0
+    words = (flags(left.k_major, right.k_major), str(left.word), str(right.word), flags(aligned))
+    tiles = tile.tiles(m, n)
+    blocks = min(tiles[0] * tiles[1], sm_count(a) * resident) if persistent else tiles[0] * tiles[1]
+    threads = 32 * (tile.m // tile.warps[0]) * (tile.n // tile.warps[1])
+    kernel = module[f"matmul_mma_sync<{', '.join((*types, *map(str, numbers), *words))}>"]
+    kernel[blocks, threads, tile.ring_bytes(size, 0, 0)](
+        *(cuda.strided(left.matrix), left.stride, cuda.strided(right.matrix), right.stride),
         cuda.out(c),
         m,
         n,

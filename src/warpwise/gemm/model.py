@@ -13,7 +13,6 @@ with a cheap launch, and PyTorch computes where no kernel is faster by more than
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -90,10 +89,10 @@ class Coefficients:
     """The fitted numbers of one kernel and dtype. Times are in µs, rates in bytes per µs unless said otherwise.
 
     ``start``: of a launch; ``wave``: of a wave apart from its k-tiles; ``rate``: multiply-adds per µs and SM;
-    ``load``: from L2 to an SM; ``latency``: of a load, which the other stages of the pipeline cover; ``store``: of C from an SM; ``split``: of
-    the reduction of splits, and ``reduce``, of the GPU; ``dram``: of the GPU; ``copy``: of passes over an operand
-    before the product; ``word4``, ``word2``: the factors of loads in 4 and in 2 bytes. ``error``: the part by which
-    predicted and measured times differ in seven of ten cases that were not fitted.
+    ``load``: from L2 to an SM; ``latency``: of a load, which the other stages of the pipeline cover; ``store``: of C
+    from an SM; ``split``: of the reduction of splits, and ``reduce``, of the GPU; ``dram``: of the GPU; ``copy``: of
+    passes over an operand before the product; ``word4``, ``word2``: the factors of loads in 4 and in 2 bytes.
+    ``error``: the part by which predicted and measured times differ in seven of ten cases that were not fitted.
     """
 
     start: float = 3.5
@@ -139,7 +138,7 @@ def microseconds(problem: Problem, geometry: Geometry, by: Coefficients, copied:
 
 
 def _most(*times: float) -> float:
-    return sum(time**SMOOTH for time in times) ** (1 / SMOOTH)  # type: ignore[no-any-return]
+    return sum(time**SMOOTH for time in times) ** (1 / SMOOTH)
 
 
 def _opponents(dtype: str) -> tuple[Geometry, ...]:
@@ -316,12 +315,13 @@ def _load(folder: Path, device: Device) -> dict[str, Any]:
     files = [folder / device.file, *sorted(folder.glob("*.json"))]
     for data in (json.loads(file.read_text()) for file in files if file.exists()):
         about = Device(**data["device"])
-        if about.name == device.name or (about.target, about.multiprocessors) == (device.target, device.multiprocessors):
+        if about.name == device.name or (about.target, about.multiprocessors) == (
+            device.target,
+            device.multiprocessors,
+        ):
             named = {
                 dtype: {name: Coefficients(**values) for name, values in kernels.items()}
                 for dtype, kernels in data["coefficients"].items()
             }
             return {**named, HOST_FILE: Host(**data[HOST_FILE])}
     return {}
-
-

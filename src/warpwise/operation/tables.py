@@ -77,7 +77,11 @@ class Tables:
         found = self.model.choice(op, args, kind, sizes, where, here, measured)
         if near is None or found is None or (found.error or not {found.name or TORCH, found.rival} <= measured.keys()):
             return found or near
-        return near if found.name == near.name else replace(found, source=near.source, reason=f"{near.reason}; {found.reason}")
+        return (
+            near
+            if found.name == near.name
+            else replace(found, source=near.source, reason=f"{near.reason}; {found.reason}")
+        )
 
     def _near(
         self, op: Op, args: Sequence[Any], kind: str, sizes: Mapping[str, int], where: Device, here: bool

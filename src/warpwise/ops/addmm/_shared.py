@@ -1,4 +1,4 @@
-"""Limits and configurations of several rungs, and what their launchers need of the input."""
+"""The arguments of addmm as a matrix multiplication with an epilogue, and limits of its rungs."""
 
 from __future__ import annotations
 
@@ -6,51 +6,39 @@ from typing import Any
 
 import torch
 
-from warpwise.gemm import boxes, tiles
+from warpwise.gemm import boxes
 from warpwise.gemm import limits as gemm_limits
+from warpwise.gemm.fused.problem import Operands, Problem, tma_limit
 from warpwise.gemm.operands import sizes
-from warpwise.operation import sm_count
+
+
+def problem(
+    result: torch.Tensor, input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float
+) -> Problem:
+    """The input is expanded to the result's shape; it is absent if ``beta`` is 0."""
+    source = input.expand(result.shape) if beta != 0 else None
+    return Problem(a, b, result, source=source, alpha=alpha, beta=beta)
+
+
+def operands(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> Operands:
+    return Operands(a, b, input)
 
 
 def grid_of_elements(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> str | None:
     return gemm_limits.rows_limit(*sizes(a, b), rows=8)
 
 
-def grid_of_pass(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> str | None:
-    return gemm_limits.rows_limit(*sizes(a, b), rows=16)
-
-
-def grid_of_tiles(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> str | None:
-    return gemm_limits.tiles_limit(*sizes(a, b))
-
-
-def tiled_configs(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> tuple[str, ...]:
-    return tiles.configs(a, *sizes(a, b)[:2])
-
-
 def tma_limits(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> str | None:
     """A GPU with TMA, and operands that it can address."""
-    if reason := gemm_limits.requires_k(a.shape[1]):
+    return tma_limit(a, b, ("a", "b", "n"))
+
+
+def warpgroup_limits(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float) -> str | None:
+    """Those of k04, a Hopper GPU, and an input that is a row, or a matrix that TMA can address."""
+    if reason := gemm_limits.requires_hopper(a) or tma_limits(input, a, b):
         return reason
-    unit = 16 // a.element_size()
-    if b.shape[1] % unit:
-        return f"takes n in multiples of {unit}, so that rows of the result begin on 16 bytes, not {b.shape[1]}"
-    reason = gemm_limits.requires_tma(a) or boxes.tma_limit("a", a) or boxes.tma_limit("b", b)
-    return reason or grid_of_tiles(input, a, b)
-
-
-def tma_configs(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> tuple[str, ...]:
-    """Every tile, the fastest by ``BoxTile.time`` first; with a matrix as input, those that fit half a tile of it."""
-    whole = input.shape == sizes(a, b)[:2]
-    return tuple(name for name in boxes.ranked(1, *sizes(a, b), sm_count(a)) if boxes.fits(name, int(whole)))
-
-
-def broadcast(input: torch.Tensor, result: torch.Tensor) -> tuple[torch.Tensor, int, int]:
-    """The input expanded to the result's shape, and its strides, 0 where it is broadcast."""
-    c = input.expand(result.shape)
-    return c, c.stride(0), c.stride(1)
-
-
-def tma_addressable(input: torch.Tensor) -> bool:
-    """True if the input is a row-major matrix that TMA can address."""
-    return input.dim() == 2 and not boxes.transposed(input) and boxes.tma_limit("input", input) is None
+    whole = input.shape == sizes(a, b)[:2] and boxes.row_major_by_tma(input)
+    row = input.dim() > 0 and input.numel() == input.shape[-1] == b.shape[1] and input.is_contiguous()
+    if beta == 0 or row or whole:
+        return None
+    return "takes an input that is a row, or a matrix whose rows begin on 16 bytes"

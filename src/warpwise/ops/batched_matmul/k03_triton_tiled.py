@@ -8,10 +8,13 @@ import torch
 import triton.language as tl
 
 from warpwise import triton as wt
+from warpwise.gemm.config import parsed
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops.batched_matmul._shared import strides
 from warpwise.ops.batched_matmul.spec import sizes
 from warpwise.triton import lib
+
+SMALL_FLOAT32, SMALL, LARGE = parsed("64x64x32_w4_s3", "64x64x64_w4_s4", "128x128x64_w8_s3")
 
 
 @wt.jit
@@ -63,25 +66,8 @@ def batched_matmul_tiled(
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     batch, m, n, k = sizes(a, b)
     if a.dtype == torch.float32:
-        block_m, block_n, block_k, warps, stages = 64, 64, 32, 4, 3
-    elif batch * cdiv(m, 128) * cdiv(n, 128) >= sm_count(a):
-        block_m, block_n, block_k, warps, stages = 128, 128, 64, 8, 3
+        tile = SMALL_FLOAT32
     else:
-        block_m, block_n, block_k, warps, stages = 64, 64, 64, 4, 4
-    grid = (batch * cdiv(m, block_m) * cdiv(n, block_n),)
-    batched_matmul_tiled[grid](
-        a,
-        b,
-        c,
-        m,
-        n,
-        k,
-        *strides(a),
-        *strides(b),
-        BLOCK_M=block_m,
-        BLOCK_N=block_n,
-        BLOCK_K=block_k,
-        GROUP=8,
-        num_warps=warps,
-        num_stages=stages,
-    )
+        tile = LARGE if batch * cdiv(m, 128) * cdiv(n, 128) >= sm_count(a) else SMALL
+    grid = (batch * cdiv(m, tile.m) * cdiv(n, tile.n),)
+    batched_matmul_tiled[grid](a, b, c, m, n, k, *strides(a), *strides(b), GROUP=8, **tile.triton)

@@ -11,6 +11,7 @@ import triton.language as tl
 
 from warpwise import triton as wt
 from warpwise.gemm import boxes
+from warpwise.gemm.config import GemmConfig
 from warpwise.operation import cdiv
 from warpwise.ops.batched_matmul._shared import is_broadcast
 from warpwise.ops.batched_matmul._triton import descriptors_configs
@@ -68,7 +69,7 @@ def batched_matmul_descriptors(
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
-    tile = boxes.named(config or descriptors_configs(a, b)[0])
+    tile = GemmConfig.parse(config or descriptors_configs(a, b)[0])
     batch, m, n, k = sizes(a, b)
 
     def descriptor(operand: torch.Tensor, rows: int, columns: int) -> Any:
@@ -76,23 +77,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
         return boxes.descriptor(matrices[:1] if is_broadcast(matrices) else matrices, (rows, columns))
 
     programs = boxes.programs(tile, batch * cdiv(m, tile.m) * cdiv(n, tile.n), a)
-    batched_matmul_descriptors[(programs,)](
-        descriptor(a, tile.m, tile.k),
-        descriptor(b, tile.k, tile.n),
-        wt.out(descriptor(c, tile.m, tile.n // 2)),
-        batch,
-        m,
-        n,
-        k,
-        programs,
-        BLOCK_M=tile.m,
-        BLOCK_N=tile.n,
-        BLOCK_K=tile.k,
-        GROUP=8,
-        A_SHARED=is_broadcast(a),
-        B_SHARED=is_broadcast(b),
-        A_TRANSPOSED=boxes.transposed(a),
-        B_TRANSPOSED=boxes.transposed(b),
-        num_warps=tile.warps,
-        num_stages=tile.stages,
-    )
+    layout = {"A_TRANSPOSED": boxes.transposed(a), "B_TRANSPOSED": boxes.transposed(b)}
+    shared = {"A_SHARED": is_broadcast(a), "B_SHARED": is_broadcast(b)}
+    maps = descriptor(a, tile.m, tile.k), descriptor(b, tile.k, tile.n), wt.out(descriptor(c, tile.m, tile.n // 2))
+    batched_matmul_descriptors[(programs,)](*maps, batch, m, n, k, programs, GROUP=8, **shared, **layout, **tile.triton)

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 import torch
 
 from warpwise import cuda
+from warpwise.gemm.config import GemmConfig, chosen, names, parsed
+from warpwise.gemm.estimate import SIMT_TMA, ordered
 from warpwise.gemm.limits import requires_hopper, requires_k
-from warpwise.operation import cdiv, sm_count
+from warpwise.operation import sm_count
 from warpwise.ops.batched_matmul._shared import tiles_limit
 from warpwise.ops.batched_matmul.spec import sizes
 
@@ -19,70 +21,37 @@ TMA, MN_MAJOR, K_MAJOR = (f"warpwise::{name}" for name in ("kTma", "kMnMajor", "
 THREADS, STAGING = 256, 4 * 8 * 80 * 4  # four producer warps, four consumers; bytes of staged sums
 
 
-class SimtConfig(NamedTuple):
-    """A block's tile of C, the k of a stage, pipeline stages, and a multiply-add's time relative to the best tile's."""
-
-    rows: int
-    columns: int
-    depth: int
-    stages: int
-    slower: float
-
-    @property
-    def name(self) -> str:
-        return f"{self.rows}x{self.columns}x{self.depth}_s{self.stages}"
-
-    def clocks(self, batch: int, m: int, n: int, k: int, processors: int) -> float:
-        """An estimate of the busiest SM's clocks: 128 multiply-adds per clock, prologue and epilogue."""
-        tiles = cdiv(batch * cdiv(m, self.rows) * cdiv(n, self.columns), processors)
-        return tiles * (self.rows * self.columns * k / 128 * self.slower + 1000)
-
-    @property
-    def shared(self) -> int:
-        """Bytes of shared memory: alignment, stages with 8 floats of padding for each k, barriers, staged sums."""
-        return 128 + self.stages * (self.depth * (self.rows + self.columns + 8) * 4 + 16) + STAGING
-
-
-CONFIGS = (
-    SimtConfig(128, 128, 8, 12, 1.0),
-    SimtConfig(128, 128, 16, 6, 1.0),
-    SimtConfig(256, 64, 8, 9, 1.02),
-    SimtConfig(64, 256, 8, 9, 1.02),
-    SimtConfig(128, 64, 16, 8, 1.04),
-    SimtConfig(64, 128, 16, 8, 1.04),
-    SimtConfig(64, 64, 32, 5, 1.1),
+CONFIGS = parsed(
+    "128x128x8_s12", "128x128x16_s6", "256x64x8_s9", "64x256x8_s9", "128x64x16_s8", "64x128x16_s8", "64x64x32_s5"
 )
-_NAMED = {chosen.name: chosen for chosen in CONFIGS}
+
+
+def shared_bytes(config: GemmConfig) -> int:
+    """Bytes of shared memory: stages with 8 floats of padding for each k, barriers, staged sums."""
+    return config.ring_bytes(4, alignment=128, padding=8) + STAGING
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
-    chosen = _NAMED[config or configs(a, b)[0]]
+    tile = chosen("batched_matmul", config or configs(a, b)[0], CONFIGS)
     batch, m, n, k = sizes(a, b)
     first, second = operand(a), operand(b.mT)
-    template = f"{chosen.rows}, {chosen.columns}, {chosen.depth}, {chosen.stages}"
+    template = f"{tile.m}, {tile.n}, {tile.k}, {tile.stages}"
     if second.load == TMA:
-        boxes_b = second.boxes(chosen.depth, chosen.columns), int(second.matrix > 0)
+        boxes_b = second.boxes(tile.k, tile.n), int(second.matrix > 0)
         if first.load == TMA:
             kernel = f"batched_matmul_tma<{template}>"
-            operands: tuple[Any, ...] = first.boxes(chosen.depth, chosen.rows), int(first.matrix > 0), *boxes_b
+            operands: tuple[Any, ...] = first.boxes(tile.k, tile.m), int(first.matrix > 0), *boxes_b
         else:
             kernel = f"batched_matmul_tma_b<{template}, {first.load}>"
             operands = cuda.strided(first.lines), first.stride, first.matrix, *boxes_b
     else:
         load_a = MN_MAJOR if first.load == TMA else first.load
         kernel = f"batched_matmul_cp_async<{template}, {load_a}, {second.load}>"
-        operands = (
-            cuda.strided(first.lines),
-            first.stride,
-            first.matrix,
-            cuda.strided(second.lines),
-            second.stride,
-            second.matrix,
-        )
-    rows, columns = cdiv(m, chosen.rows), cdiv(n, chosen.columns)
+        operands = cuda.strided(first.lines), first.stride, first.matrix, cuda.strided(second.lines), *second[2:]
+    rows, columns = tile.tiles(m, n)
     blocks = min(batch * rows * columns, 2 * sm_count(a))
-    WARP_SPECIALISED[kernel][blocks, THREADS, chosen.shared](
-        *operands, cuda.out(c), batch, m, n, k, rows, columns, max(1, 1024 // chosen.rows)
+    WARP_SPECIALISED[kernel][blocks, THREADS, shared_bytes(tile)](
+        *operands, cuda.out(c), batch, m, n, k, rows, columns, max(1, 1024 // tile.m)
     )
 
 
@@ -93,9 +62,9 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """Every configuration, the fastest by ``clocks`` first."""
-    size, processors = sizes(a, b), sm_count(a)
-    return tuple(chosen.name for chosen in sorted(CONFIGS, key=lambda chosen: chosen.clocks(*size, processors)))
+    """Every configuration."""
+    batch, m, n, k = sizes(a, b)
+    return names(ordered(CONFIGS, SIMT_TMA._replace(blocks=2), m, n, k, sm_count(a), batch))
 
 
 class Operand(NamedTuple):

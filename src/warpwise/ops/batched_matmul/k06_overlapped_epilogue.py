@@ -8,9 +8,10 @@ from typing import Any
 import torch
 
 from warpwise import cuda
-from warpwise.gemm import batched, boxes
+from warpwise.gemm import boxes
+from warpwise.gemm.config import chosen
 from warpwise.gemm.limits import requires_hopper, requires_k
-from warpwise.gemm.operands import flags
+from warpwise.gemm.persistent import BATCHED, batched_configs, batched_grid
 from warpwise.operation import sm_count
 from warpwise.ops.batched_matmul._shared import tiles_limit
 from warpwise.ops.batched_matmul.spec import sizes
@@ -20,11 +21,11 @@ OVERLAPPED_EPILOGUE = cuda.load(Path(__file__).with_suffix(".cu"))
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
     batch, m, n, k = sizes(a, b)
-    chosen = batched.named(config or configs(a, b)[0])
+    tile = chosen("batched_matmul", config or configs(a, b)[0], BATCHED)
     (map_a, a_mn_major, a_step), (map_b, b_k_major, b_step) = operand_map(a), operand_map(b)
-    template = f"{chosen.parameters(a.dtype)}, {flags(chosen.whole, a_mn_major, not b_k_major)}"
-    blocks, rows, columns, group = chosen.grid(batch, m, n, sm_count(a))
-    OVERLAPPED_EPILOGUE[f"batched_matmul_overlapped_epilogue<{template}>"][blocks, chosen.threads, chosen.shared](
+    template = tile.parameters(a.dtype, tile.whole, a_mn_major, not b_k_major)
+    blocks, rows, columns, group = batched_grid(tile, batch, m, n, sm_count(a))
+    OVERLAPPED_EPILOGUE[f"batched_matmul_overlapped_epilogue<{template}>"][tile.launch(blocks)](
         map_a, map_b, cuda.tensor_map(c, (1, 64, 64)), a_step, b_step, batch, k, rows, columns, group
     )
 
@@ -39,8 +40,7 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """Every configuration, the fastest by ``BatchedConfig.clocks`` first."""
-    return batched.ranked(*sizes(a, b), sm_count(a))
+    return batched_configs(*sizes(a, b), sm_count(a))
 
 
 def operand_map(operand: torch.Tensor) -> tuple[Any, bool, int]:

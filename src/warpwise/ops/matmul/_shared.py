@@ -10,10 +10,10 @@ import torch
 from warpwise import cuda
 from warpwise.gemm.limits import requires_hopper, requires_k, size_limit
 from warpwise.gemm.operands import addressable, addressable_view, row_major_copy, sizes, tma_operand
-from warpwise.gemm.skinny import BOX
 from warpwise.operation import cdiv
 
 HERE = Path(__file__).parent
+BOX = 64  # 2-byte elements in 128 bytes, a swizzled row
 
 
 def vectorisable(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import torch
 
 from warpwise.gemm import boxes
+from warpwise.gemm.config import GemmConfig, names, parsed
 from warpwise.gemm.limits import HOPPER_SHARED, requires_k, requires_tma, shared_bytes, size_limit
 from warpwise.gemm.operands import sizes
 from warpwise.operation import cdiv, sm_count
 
-# Tiles of C, the k of a stage, warps, stages.
-BF16X3_LARGE = ("128x128x64_w8_s3", "128x128x32_w8_s3", "128x64x32_w4_s3")
-BF16X3_SMALL = ("64x64x32_w4_s3", "64x64x64_w4_s3")
+BF16X3 = parsed("128x128x64_w8_s3", "128x128x32_w8_s3", "128x64x32_w4_s3", "64x64x32_w4_s3", "64x64x64_w4_s3")
 
 
 def descriptors_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
@@ -24,28 +23,30 @@ def descriptors_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 
 def descriptors_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """Every tile, the fastest by ``BoxTile.time`` first."""
-    return boxes.ranked(1, *sizes(a, b), sm_count(a))
+    """Every tile."""
+    return boxes.configs(1, *sizes(a, b), sm_count(a))
 
 
 def split_k_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     """Tiles by dtype and rows of A; splits of K that give each SM about two programs, half and twice as many."""
     m, n, k = sizes(a, b)
     block_m = next((size for size in (16, 32, 64) if size >= m), 64)
-    names = []
+    found = []
     for block_n, block_k, warps, stages in (
         ((64, 128, 4, 4), (128, 64, 4, 4)) if a.dtype != torch.float32 else ((64, 32, 4, 4), (128, 32, 4, 3))
     ):
         tiles, k_tiles = cdiv(m, block_m) * cdiv(n, block_n), cdiv(k, block_k)
         fill = cdiv(2 * sm_count(a), max(1, tiles))
         for splits in dict.fromkeys((fill, cdiv(fill, 2), 2 * fill, 1)):
-            names.append(f"{block_m}x{block_n}x{block_k}_w{warps}_s{stages}_p{max(1, min(splits, k_tiles // 2))}")
-    return tuple(dict.fromkeys(names))
+            splits = max(1, min(splits, k_tiles // 2))
+            found.append(GemmConfig(block_m, block_n, block_k, stages, (warps,), splits=splits))
+    return names(dict.fromkeys(found))
 
 
 def bf16x3_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """Large tiles first where they fill the GPU; the deepest stages need the shared memory of Hopper."""
+    """Small tiles first where large ones do not fill the GPU; the deepest stages need the shared memory of Hopper."""
     m, n, _ = sizes(a, b)
-    large = BF16X3_LARGE if shared_bytes(a) >= HOPPER_SHARED else BF16X3_LARGE[1:]
-    fills = not a.is_cpu and cdiv(m, 128) * cdiv(n, 128) >= sm_count(a)
-    return (*large, *BF16X3_SMALL) if fills else (*BF16X3_SMALL, *large)
+    fit = BF16X3 if shared_bytes(a) >= HOPPER_SHARED else BF16X3[1:]
+    if not a.is_cpu and cdiv(m, 128) * cdiv(n, 128) >= sm_count(a):
+        return names(fit)
+    return names(sorted(fit, key=lambda tile: tile.m > 64))

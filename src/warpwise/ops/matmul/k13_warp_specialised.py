@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from warpwise import cuda
+from warpwise.gemm.config import GemmConfig, chosen, names, parsed
+from warpwise.gemm.estimate import SIMT_CP_ASYNC, SIMT_TMA, ordered
 from warpwise.gemm.limits import grid_of_tiles, requires_hopper, requires_k
 from warpwise.gemm.operands import sizes
 from warpwise.operation import cdiv, sm_count
@@ -18,76 +20,30 @@ WARP_SPECIALISED = cuda.load(Path(__file__).with_suffix(".cu"))
 TMA, MN_MAJOR, K_MAJOR = (f"warpwise::{name}" for name in ("kTma", "kMnMajor", "kKMajor"))
 THREADS, STAGING = 384, 8 * 8 * 80 * 4  # four producer warps, eight consumers; bytes of staged sums
 MOST_SPLITS = 64
+CONFIGS = parsed(
+    "128x256x8_s12", "128x256x16_s8", "256x128x8_s12", "128x128x16_s8", "64x256x16_s8", "64x128x32_s8", "128x64x32_s8",
+    "32x256x32_s5", "32x128x64_s4", "64x64x64_s5",
+)  # fmt: skip
 
 
-class SimtConfig(NamedTuple):
-    """A block's tile of C, the k of a stage, pipeline stages, and the time of a multiply-add relative to the best
-    tile's: with B loaded by TMA, and by cp.async."""
-
-    rows: int
-    columns: int
-    depth: int
-    stages: int
-    tma: float
-    cp_async: float
-
-    @property
-    def name(self) -> str:
-        return f"{self.rows}x{self.columns}x{self.depth}_s{self.stages}"
-
-    def config(self, splits: int) -> str:
-        """The name with the tiles of the last, partial wave split along K into ``splits``."""
-        return f"{self.name}_p{splits}" if splits > 1 else self.name
-
-    def tiles(self, m: int, n: int) -> tuple[int, int]:
-        """Rows and columns of tiles in C."""
-        return cdiv(m, self.rows), cdiv(n, self.columns)
-
-    def clocks(self, m: int, n: int, k: int, blocks: int, b_by_tma: bool, splits: int = 1) -> float:
-        """An estimate of the busiest block's clocks: 128 multiply-adds per clock, prologue, epilogue, reduction."""
-        rows, columns = self.tiles(m, n)
-        size, split_tiles = self.rows * self.columns, rows * columns % blocks if splits > 1 else 0
-        clocks_per_k = size / 128 * 1.2 * (self.tma if b_by_tma else self.cp_async)
-        ending = 4000 + size / 4
-        clocks = cdiv(rows * columns - split_tiles, blocks) * (clocks_per_k * k + ending)
-        if split_tiles:
-            clocks += cdiv(split_tiles * splits, blocks) * (clocks_per_k * cdiv(k, splits) + ending)
-            clocks += 8000 + split_tiles * splits * size / 125
-        return clocks
-
-    def shared(self, padding: int) -> int:
-        """Bytes of shared memory: stages with ``padding`` floats for each k, two barriers each, and staged sums."""
-        return 128 + self.stages * (self.depth * (self.rows + self.columns + padding) * 4 + 16) + STAGING
-
-
-CONFIGS = (
-    SimtConfig(128, 256, 8, 12, 1.0, 1.14),
-    SimtConfig(128, 256, 16, 8, 1.015, 1.1),
-    SimtConfig(256, 128, 8, 12, 1.02, 1.16),
-    SimtConfig(128, 128, 16, 8, 1.01, 1.18),
-    SimtConfig(64, 256, 16, 8, 1.015, 1.22),
-    SimtConfig(64, 128, 32, 8, 1.02, 1.25),
-    SimtConfig(128, 64, 32, 8, 1.09, 1.26),
-    SimtConfig(32, 256, 32, 5, 1.015, 1.6),
-    SimtConfig(32, 128, 64, 4, 1.11, 1.85),
-    SimtConfig(64, 64, 64, 5, 1.21, 1.6),
-)
-_NAMED = {chosen.name: chosen for chosen in CONFIGS}
+def shared_bytes(config: GemmConfig, padding: int) -> int:
+    """Bytes of shared memory: stages with ``padding`` floats for each k, two barriers each, and staged sums."""
+    return config.ring_bytes(4, alignment=128, padding=padding) + STAGING
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
-    name, _, splits = (config or configs(a, b)[0]).partition("_p")
-    chosen = _NAMED[name]
+    found = GemmConfig.parse(config or configs(a, b)[0])
+    tile, splits = chosen("matmul", found._replace(splits=1).name, CONFIGS), found.splits
     m, n, k = sizes(a, b)
     a, b = contiguous_rows(a), contiguous_rows(b)
     (load_a, a_stride), (load_b, b_stride) = operand_load(a), operand_load(b.t())
-    template = f"{chosen.rows}, {chosen.columns}, {chosen.depth}, {chosen.stages}"
+    template = f"{tile.m}, {tile.n}, {tile.k}, {tile.stages}"
     operands: tuple[Any, ...]
     if load_b == TMA:
-        b_map = cuda.tensor_map(b, (chosen.depth, chosen.columns), swizzle=0)
+        b_map = cuda.tensor_map(b, (tile.k, tile.n), swizzle=0)
         if load_a == TMA:
             kernel = f"matmul_tma<{template}>"
-            operands = cuda.tensor_map(a.t(), (chosen.depth, chosen.rows), swizzle=0), b_map
+            operands = cuda.tensor_map(a.t(), (tile.k, tile.m), swizzle=0), b_map
         else:
             kernel = f"matmul_tma_b<{template}, {load_a}>"
             operands = cuda.strided(a), a_stride, b_map
@@ -95,21 +51,21 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
         load_a = MN_MAJOR if load_a == TMA else load_a
         kernel = f"matmul_cp_async<{template}, {load_a}, {load_b}>"
         operands = cuda.strided(a), a_stride, cuda.strided(b), b_stride
-    rows, columns = chosen.tiles(m, n)
-    shared = chosen.shared(4 * ((load_a == K_MAJOR) + (load_b == K_MAJOR)))
-    processors, count = sm_count(a), min(int(splits or 1), cdiv(k, chosen.depth))
+    rows, columns = tile.tiles(m, n)
+    shared = shared_bytes(tile, 4 * ((load_a == K_MAJOR) + (load_b == K_MAJOR)))
+    processors, count = sm_count(a), min(splits, cdiv(k, tile.k))
     split_tiles = rows * columns % processors if count > 1 else 0
     whole = rows * columns - split_tiles
-    order = rows, columns, max(1, 1024 // chosen.rows)
-    sums = c.new_empty(split_tiles * count * chosen.rows * chosen.columns) if split_tiles else None
+    order = rows, columns, max(1, 1024 // tile.m)
+    sums = c.new_empty(split_tiles * count * tile.m * tile.n) if split_tiles else None
     WARP_SPECIALISED[kernel][min(whole + split_tiles * count, processors), THREADS, shared](
         *operands, c if split_tiles else cuda.out(c), m, n, k, *order, sums, whole, count
     )
     if split_tiles:
         neighbours = 4 if n % 4 == 0 else 1
-        items = split_tiles * chosen.rows * chosen.columns // neighbours
+        items = split_tiles * tile.m * tile.n // neighbours
         groups = next((few for few in (1, 2, 4) if few * items >= 1024 * processors or 2 * few > count), 8)
-        add = WARP_SPECIALISED[f"reduce_splits<{chosen.rows}, {chosen.columns}, {neighbours}>"]
+        add = WARP_SPECIALISED[f"reduce_splits<{tile.m}, {tile.n}, {neighbours}>"]
         add[items * groups // 256, 256](sums, c, m, n, *order, whole, count, groups)
 
 
@@ -130,14 +86,26 @@ def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def ranked(m: int, n: int, k: int, blocks: int, b_by_tma: bool) -> tuple[str, ...]:
-    """Every tile, also with the best number of splits, the fastest by ``clocks`` first; ``b_by_tma``: TMA loads B."""
-    found = []
-    for chosen in CONFIGS:
-        most = max(1, min(MOST_SPLITS, k // 256))
-        clocks = {splits: chosen.clocks(m, n, k, blocks, b_by_tma, splits) for splits in range(1, 1 + most)}
-        found += [(clocks[splits], chosen.config(splits)) for splits in {1, min(clocks, key=clocks.__getitem__)}]
-    return tuple(name for _, name in sorted(found))
+def ranked(m: int, n: int, k: int, sms: int, b_by_tma: bool) -> tuple[str, ...]:
+    """Every tile, also with the tiles of the last, partial wave split along K; ``b_by_tma``: TMA loads B."""
+    found = [
+        tile._replace(splits=splits) for tile in CONFIGS for splits in {1, best_splits(tile, m, n, k, sms, b_by_tma)}
+    ]
+    return names(ordered(found, SIMT_TMA if b_by_tma else SIMT_CP_ASYNC, m, n, k, sms))
+
+
+def best_splits(tile: GemmConfig, m: int, n: int, k: int, sms: int, b_by_tma: bool) -> int:
+    """The splits that minimise the clocks of the partial wave: multiply-adds, prologues and epilogues, reduction."""
+    (rows, columns), size = tile.tiles(m, n), tile.m * tile.n
+    left, rate = rows * columns % sms, 106 if b_by_tma else 66  # multiply-adds of an SM and clock
+
+    def clocks(splits: int) -> float:
+        waves = cdiv(left * splits, sms)
+        return waves * (size / rate * cdiv(k, splits) + 4000 + size / 4) + (splits > 1) * (
+            8000 + left * splits * size / 125
+        )
+
+    return min(range(1, 1 + max(1, min(MOST_SPLITS, k // 256))), key=clocks)
 
 
 def operand_load(lines: torch.Tensor) -> tuple[str, int]:

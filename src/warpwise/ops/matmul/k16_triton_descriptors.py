@@ -10,6 +10,7 @@ import triton.language as tl
 
 from warpwise import triton as wt
 from warpwise.gemm import boxes
+from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.operands import sizes
 from warpwise.operation import cdiv
 from warpwise.ops.matmul._triton import descriptors_configs
@@ -54,24 +55,10 @@ def matmul_descriptors(
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
-    tile = boxes.named(config or descriptors_configs(a, b)[0])
+    tile = GemmConfig.parse(config or descriptors_configs(a, b)[0])
     m, n, k = sizes(a, b)
     programs = boxes.programs(tile, cdiv(m, tile.m) * cdiv(n, tile.n), a)
     read_a, read_b = boxes.descriptor(a, (tile.m, tile.k)), boxes.descriptor(b, (tile.k, tile.n))
-    matmul_descriptors[(programs,)](
-        read_a,
-        read_b,
-        wt.out(boxes.descriptor(c, (tile.m, tile.n // 2))),
-        m,
-        n,
-        k,
-        programs,
-        BLOCK_M=tile.m,
-        BLOCK_N=tile.n,
-        BLOCK_K=tile.k,
-        GROUP=8,
-        A_TRANSPOSED=boxes.transposed(a),
-        B_TRANSPOSED=boxes.transposed(b),
-        num_warps=tile.warps,
-        num_stages=tile.stages,
-    )
+    layout = {"A_TRANSPOSED": boxes.transposed(a), "B_TRANSPOSED": boxes.transposed(b)}
+    to = wt.out(boxes.descriptor(c, (tile.m, tile.n // 2)))
+    matmul_descriptors[(programs,)](read_a, read_b, to, m, n, k, programs, GROUP=8, **layout, **tile.triton)

@@ -4,18 +4,14 @@ One program per tile leaves most of the GPU idle if C has fewer tiles than the G
 times as many programs busy, at the cost of writing and reading `splits` float32 copies of C.
 """
 
-import re
-
 import torch
 import triton.language as tl
 
 from warpwise import triton as wt
-from warpwise.gemm.config import config_numbers
+from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.operands import sizes
 from warpwise.operation import cdiv
 from warpwise.ops.matmul._triton import split_k_configs
-
-FORM = re.compile(r"(\d+)x(\d+)x(\d+)_w(\d+)_s(\d+)_p(\d+)")  # block, warps, stages, splits of K
 
 
 @wt.jit
@@ -79,25 +75,11 @@ def reduce_splits(partials_ptr, c_ptr, count, splits, BLOCK: tl.constexpr):
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
     m, n, k = sizes(a, b)
-    block_m, block_n, block_k, warps, stages, splits = config_numbers(
-        "matmul", config or split_k_configs(a, b)[0], FORM
-    )
+    tile = GemmConfig.parse(config or split_k_configs(a, b)[0])
+    splits = tile.splits
     sums = c if splits == 1 else c.new_empty((splits, m, n), dtype=torch.float32)
-    matmul_split_k[(cdiv(m, block_m) * cdiv(n, block_n) * splits,)](
-        a,
-        b,
-        sums,
-        m,
-        n,
-        k,
-        *a.stride(),
-        *b.stride(),
-        splits,
-        BLOCK_M=block_m,
-        BLOCK_N=block_n,
-        BLOCK_K=block_k,
-        num_warps=warps,
-        num_stages=stages,
+    matmul_split_k[(cdiv(m, tile.m) * cdiv(n, tile.n) * splits,)](
+        a, b, sums, m, n, k, *a.stride(), *b.stride(), splits, **tile.triton
     )
     if splits > 1:
         reduce_splits[(cdiv(m * n, 1024),)](sums, c, m * n, splits, BLOCK=1024, num_warps=4)

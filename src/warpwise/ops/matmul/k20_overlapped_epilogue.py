@@ -1,4 +1,4 @@
-"""The launcher of k20, and its limits. Its configurations are those of ``gemm.config``."""
+"""The launcher of k20, and its limits. Its configurations are those of ``gemm.persistent``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.config import GemmConfig, tile_scheduler
+from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import requires_hopper, requires_k, size_limit
 from warpwise.gemm.operands import addressable_view, sizes, tma_operand
+from warpwise.gemm.persistent import tile_scheduler
 
 OVERLAPPED_EPILOGUE = cuda.load(Path(__file__).with_suffix(".cu"))
 

@@ -13,6 +13,7 @@ import torch
 import triton.language as tl
 
 from warpwise import triton as wt
+from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.operands import sizes
 from warpwise.operation import cdiv
 from warpwise.ops.matmul._triton import bf16x3_configs
@@ -75,20 +76,6 @@ def matmul_bf16x3(
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
-    tile, warps, stages = (config or bf16x3_configs(a, b)[0]).split("_")
-    block_m, block_n, block_k = map(int, tile.split("x"))
+    tile = GemmConfig.parse(config or bf16x3_configs(a, b)[0])
     m, n, k = sizes(a, b)
-    matmul_bf16x3[(cdiv(m, block_m) * cdiv(n, block_n),)](
-        a,
-        b,
-        c,
-        m,
-        n,
-        k,
-        BLOCK_M=block_m,
-        BLOCK_N=block_n,
-        BLOCK_K=block_k,
-        GROUP=8,
-        num_warps=int(warps[1:]),
-        num_stages=int(stages[1:]),
-    )
+    matmul_bf16x3[(cdiv(m, tile.m) * cdiv(n, tile.n),)](a, b, c, m, n, k, GROUP=8, **tile.triton)

@@ -7,8 +7,7 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.gemm import config as gemm_config
-from warpwise.gemm import k_major
+from warpwise.gemm import k_major, persistent
 from warpwise.gemm.limits import requires_hopper, requires_k, size_limit
 from warpwise.gemm.operands import addressable_view, on_16_bytes, sizes
 from warpwise.gemm.padding import k_major_operands, tma_operands
@@ -29,7 +28,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     if not (uses_k20(a) or config or a_mn_major):  # k19 takes a K-major A alone
         return k19_skinny.launch(c, read_a, read_b.t() if b_k_major else read_b)
     m, n, k = sizes(a, b)
-    chosen, launch, tiles = gemm_config.tile_scheduler(a, b, config)
+    chosen, launch, tiles = persistent.tile_scheduler(a, b, config)
     maps = [cuda.tensor_map(matrix, (64, 64)) for matrix in (read_a, read_b)]
     layout = a.dtype, chosen, a_mn_major, not b_k_major
     if on_16_bytes(c):
@@ -62,7 +61,7 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     """The configurations of k20 where it multiplies the copies."""
-    return gemm_config.configs(a, b) if uses_k20(a) else ()
+    return persistent.configs(a, b) if uses_k20(a) else ()
 
 
 def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:

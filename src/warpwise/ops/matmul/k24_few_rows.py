@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import torch
 
 from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
+from warpwise.gemm.config import GemmConfig, names
 from warpwise.gemm.limits import size_limit
 from warpwise.gemm.operands import sizes
 from warpwise.operation import cdiv, sm_count
@@ -17,14 +17,11 @@ FEW_ROWS = cuda.load(Path(__file__).with_suffix(".cu"))
 
 MOST_ROWS = 256
 THREADS, WARPS = 256, 8
-FORM = re.compile(r"r(\d+)_p(\d+)")  # rows of A in a tile, splits of K
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
-    found = FORM.fullmatch(config or configs(a, b)[0])
-    if not found:
-        raise ValueError(f"matmul: expected a configuration of the form {FORM.pattern}, got {config!r}")
-    rows, splits = map(int, found.groups())
+    tile = GemmConfig.parse(config or configs(a, b)[0])
+    rows, splits = tile.m, tile.splits
     a, b = few_rows_first(a, b)
     a = a if a.stride(1) == 1 else a.contiguous()
     b = b if 1 in b.stride() else b.contiguous()
@@ -38,18 +35,8 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     counters = semaphores(a, tiles) if splits > 1 else None
     pitch = b.stride(1) if by_columns else b.stride(0)
     kernel[tiles * splits, THREADS](
-        cuda.strided(a),
-        cuda.strided(b),
-        c if splits > 1 else cuda.out(c),
-        partials,
-        counters,
-        m,
-        n,
-        k,
-        a.stride(0),
-        pitch,
-        tiles_m,
-        splits,
+        *(cuda.strided(a), cuda.strided(b), c if splits > 1 else cuda.out(c), partials, counters),
+        *(m, n, k, a.stride(0), pitch, tiles_m, splits),
     )
 
 
@@ -67,9 +54,8 @@ def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     rows = next((count for count in (1, 4, 8) if count >= m), 16)
     tiles = cdiv(m, rows) * cdiv(n, columns_of_tile(b, rows)[2])
     fill = max(1, 2 * sm_count(a) // max(1, tiles))
-    return tuple(
-        dict.fromkeys(f"r{rows}_p{max(1, min(splits, k // 128))}" for splits in (fill, 2 * fill, cdiv(fill, 2)))
-    )
+    splits = dict.fromkeys(max(1, min(splits, k // 128)) for splits in (fill, 2 * fill, cdiv(fill, 2)))
+    return names(GemmConfig(rows, splits=count) for count in splits)
 
 
 def few_rows_first(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.config import shared_bytes
+from warpwise.gemm.config import GemmConfig, names
 from warpwise.gemm.operands import addressable, row_major_copy, sizes, tma_operand
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops.matmul import k20_overlapped_epilogue as k20
@@ -20,51 +18,47 @@ VARIABLE_M_TILES = cuda.load(Path(__file__).with_suffix(".cu"))
 
 WIDE, NARROW, FLAT = 256, 248, 128  # rows of a tile
 TILE_N = 128  # columns of a tile; a flat tile has twice as many
-STAGES = 4
 MAX_RATIO = 0.995  # of the busiest SM's rows to those with tiles of 256 rows alone
-FORM = re.compile(rf"{WIDE}x{TILE_N}x64_s{STAGES}_n(\d+)(f?)")
 
 
-class VariableRows(NamedTuple):
-    """A configuration of k28: ``tile_rows`` rows of tiles with 256 or 248 rows; with ``flat`` one more with 128."""
+def variable(tile_rows: int, flat: bool = False) -> GemmConfig:
+    """``tile_rows`` rows of tiles with 256 or 248 rows; with ``flat`` one more with 128."""
+    return GemmConfig(WIDE, TILE_N, 64, 4, tile_rows=tile_rows, flat=flat)
 
-    tile_rows: int
-    flat: bool = False
 
-    @property
-    def name(self) -> str:
-        return f"{WIDE}x{TILE_N}x64_s{STAGES}_n{self.tile_rows}{'f' * self.flat}"
+def wide_rows(config: GemmConfig, m: int) -> int | None:
+    """The number of tile rows with 256 rows that cover m rows; None if even all of them do not."""
+    left = max(0, cdiv(m - FLAT * config.flat - NARROW * config.tile_rows, WIDE - NARROW))
+    return left if left <= config.tile_rows else None
 
-    def wide(self, m: int) -> int | None:
-        """The number of tile rows with 256 rows that cover m rows; None if even all of them do not."""
-        left = max(0, cdiv(m - FLAT * self.flat - NARROW * self.tile_rows, WIDE - NARROW))
-        return left if left <= self.tile_rows else None
 
-    def tiles(self, n: int) -> int:
-        return cdiv(n, TILE_N) * self.tile_rows + cdiv(n, 2 * TILE_N) * self.flat
+def tile_count(config: GemmConfig, n: int) -> int:
+    return cdiv(n, TILE_N) * config.tile_rows + cdiv(n, 2 * TILE_N) * config.flat
 
-    def rows(self, m: int, n: int, sms: int) -> float:
-        """An estimate of the rows of tiles that the busiest SM computes, summed over its tiles."""
-        return cdiv(self.tiles(n), sms) * (m - FLAT * self.flat) / self.tile_rows
+
+def busiest_rows(config: GemmConfig, m: int, n: int, sms: int) -> float:
+    """An estimate of the rows of tiles that the busiest SM computes, summed over its tiles."""
+    return cdiv(tile_count(config, n), sms) * (m - FLAT * config.flat) / config.tile_rows
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
     m, n, k = sizes(a, b)
     sms = sm_count(a)
     found = parsed(config or configs(a, b)[0])
-    wide = found.wide(m)
+    wide = wide_rows(found, m)
     if wide is None:
         raise ValueError(f"matmul: expected a configuration for {m} rows, got {config}")
     rows, (read_b, b_k_major) = addressable(a), tma_operand(b)
     maps = [cuda.tensor_map(matrix, (64, 64)) for matrix in (row_major_copy(a) if rows is None else rows, read_b, c)]
     tile_columns, flats = cdiv(n, TILE_N), cdiv(n, 2 * TILE_N) * found.flat
-    tiles = found.tiles(n)
+    tiles = tile_count(found, n)
     blocks = cdiv(tiles, cdiv(tiles, sms))  # the fewest that need no more waves
     # Tile columns that are rasterised together, so that blocks in flight cover about a square of C.
     group = min(max(1, round((blocks * WIDE / TILE_N) ** 0.5)), tile_columns)
     kernel = VARIABLE_M_TILES[f"matmul_variable_m_tiles<{cuda.ctype(a.dtype)}, {str(not b_k_major).lower()}>"]
-    shared = shared_bytes(TILE_N, WIDE, STAGES, 2)
-    kernel[blocks, 384, shared](*maps, k, tile_columns, found.tile_rows, group, wide, flats)
+    kernel[blocks, 384, found._replace(m=TILE_N, n=WIDE).shared](
+        *maps, k, tile_columns, found.tile_rows, group, wide, flats
+    )
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
@@ -80,7 +74,7 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     """``ranked``, or tiles of 256 rows alone where no other configuration has fewer rows."""
     m, n, _ = sizes(a, b)
-    return ranked(m, n, sm_count(a)) or (VariableRows(max(1, cdiv(m, WIDE))).name,)
+    return ranked(m, n, sm_count(a)) or (variable(max(1, cdiv(m, WIDE))).name,)
 
 
 def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -92,24 +86,23 @@ def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
 @functools.lru_cache(maxsize=1024)
 def ranked(m: int, n: int, sms: int) -> tuple[str, ...]:
     """The names of the three with the fewest rows for the busiest SM."""
-    found = sorted(shorter(m, n, sms), key=lambda each: each.rows(m, n, sms))
-    return tuple(each.name for each in found[:3])
+    return names(sorted(shorter(m, n, sms), key=lambda config: busiest_rows(config, m, n, sms))[:3])
 
 
-def shorter(m: int, n: int, sms: int) -> Iterator[VariableRows]:
+def shorter(m: int, n: int, sms: int) -> Iterator[GemmConfig]:
     """Configurations that give the busiest SM fewer rows than tiles of 256 x 128 do."""
-    whole = VariableRows(cdiv(m, WIDE))
-    most = MAX_RATIO * whole.rows(WIDE * whole.tile_rows, n, sms)
+    whole = variable(cdiv(m, WIDE))
+    most = MAX_RATIO * busiest_rows(whole, WIDE * whole.tile_rows, n, sms)
     for flat in (False, True):
         left = cdiv(m, 8) * 8 - FLAT * flat
         for count in range(max(1, cdiv(left, WIDE)), left // NARROW + 1):
-            found = VariableRows(count, flat)
-            if found.rows(m, n, sms) < most:
+            if busiest_rows(found := variable(count, flat), m, n, sms) < most:
                 yield found
 
 
-def parsed(config: str) -> VariableRows:
-    """The configuration of that name. Raises ``ValueError`` for a name of another form."""
-    if not (found := FORM.fullmatch(config)):
-        raise ValueError(f"matmul: expected a configuration of the form {FORM.pattern}, got {config!r}")
-    return VariableRows(int(found[1]), bool(found[2]))
+def parsed(config: str) -> GemmConfig:
+    """The configuration of that name. Raises ``ValueError`` for one of another kernel."""
+    found = GemmConfig.parse(config)
+    if found != variable(found.tile_rows, found.flat) or not found.tile_rows:
+        raise ValueError(f"matmul: expected a configuration of the form {variable(16).name}, got {config!r}")
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warpwise.gemm.config_new import GemmConfig
+from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.model import Family, Geometry, Model, Problem
 from warpwise.gemm.tables import FALLBACK
 
@@ -14,21 +14,26 @@ def _of_warps(config: str, problem: Problem) -> Geometry:
     found = GemmConfig.parse(config)
     rows, columns = found.warps
     threads = found.m // rows * (found.n // columns) * 32
-    return Geometry(found.m, found.n, found.k, found.splits, stages=found.stages, threads=threads)
+    splits = found.cluster_splits * found.splits
+    return Geometry(found.m, found.n, found.k, splits, stages=found.stages, threads=threads)
 
 
 def _persistent(config: str, problem: Problem) -> Geometry:
     found = GemmConfig.parse(config or "128x256x64_s4")
     splits = 0 if found.stream_k_tiles else found.splits
-    return Geometry(found.m, found.n, found.k, splits, found.cluster or (1, 1), found.stages, 384, persistent=True)
+    return Geometry(found.m, found.n, found.k, splits, _two(found.cluster), found.stages, 384, persistent=True)
 
 
 def _skinny(config: str, problem: Problem) -> Geometry:
     """Columns of B are the m of the configuration."""
     found = GemmConfig.parse(config)
-    cluster = (found.cluster[0], found.cluster[1]) if found.cluster else (1, 1)
+    cluster = _two(found.cluster)
     splits = found.cluster_splits * found.splits
     return Geometry(found.n, found.m, found.k, splits, cluster, found.stages, 2 * found.m + 32)
+
+
+def _two(cluster: tuple[int, ...]) -> tuple[int, int]:
+    return (cluster[0], cluster[1]) if cluster else (1, 1)
 
 
 def _own_words(problem: Problem, kind: str) -> tuple[int, int]:
@@ -52,9 +57,7 @@ def _both(problem: Problem, kind: str) -> int:
 
 _OVERLAPPED = Family(_persistent)
 FAMILIES = {
-    "k13_warp_specialised": Family(
-        _persistent, _floats_by_word, launches=lambda config: 2 if "_p" in config else 1
-    ),
+    "k13_warp_specialised": Family(_persistent, _floats_by_word, launches=lambda config: 2 if "_p" in config else 1),
     "k15_mma_sync": Family(_of_warps, _own_words),
     "k16_triton_descriptors": _OVERLAPPED,
     "k19_skinny": Family(_skinny, replayed=lambda kind: kind[0] == "n"),

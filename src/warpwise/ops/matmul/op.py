@@ -29,7 +29,9 @@ def _eager_records(a: torch.Tensor, b: torch.Tensor) -> bool | Callable[[], bool
 
 
 _GRADIENT = Gradient(_backward, saves=("a", "b"), eager_records=_eager_records)
-MATMUL: Op = register(Op(replace(SPEC, gradient=_GRADIENT), RUNGS, default, tables("matmul", Path(__file__).parent, MODEL)))
+MATMUL: Op = register(
+    Op(replace(SPEC, gradient=_GRADIENT), RUNGS, default, tables("matmul", Path(__file__).parent, MODEL))
+)
 _matmul = MATMUL.call
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import torch
 
-from warpwise.gemm import config as gemm_config
-from warpwise.gemm import k_major, mma_sync
+from warpwise.gemm import k_major, mma_sync, persistent
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.limits import grid_of_tiles, grid_y_of
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
@@ -18,7 +17,6 @@ from warpwise.ops.matmul import k02_c_blocked as k02
 from warpwise.ops.matmul import k03_naive as k03
 from warpwise.ops.matmul import k09_warp_tile as k09
 from warpwise.ops.matmul import k11_async_copies as k11
-from warpwise.ops.matmul import k12_warpgroups as k12
 from warpwise.ops.matmul import k13_warp_specialised as k13
 from warpwise.ops.matmul import k14_wmma as k14
 from warpwise.ops.matmul import k15_mma_sync as k15
@@ -71,8 +69,6 @@ RUNGS = (
               dtypes=KERNEL_DTYPES, limits=grid_of_tiles),
     make_rung(HERE, "k11_async_copies", "stages by cp.async, multiply-adds in an order without register bank conflicts",
               k11.launch, dtypes=(torch.float32,), limits=k11.limits),
-    make_rung(HERE, "k12_warpgroups", "Hopper: operands by TMA, products by wgmma, asynchronously", k12.launch,
-              dtypes=HALVES, limits=k12.limits, devices=("cuda",)),
     make_rung(HERE, "k13_warp_specialised", "Hopper: four producer warps, eight consumer warps, mbarriers", k13.launch,
               dtypes=(torch.float32,), limits=k13.limits, devices=("cuda",), configs=k13.configs, strided=True),
     make_rung(HERE, "k14_wmma", "tensor cores through wmma fragments", k14.launch, dtypes=TENSOR_CORES,
@@ -88,7 +84,7 @@ RUNGS = (
               limits=divided_k_limits, configs=k19.configs, devices=("cuda",), strided=True),
     make_rung(HERE, "k20_overlapped_epilogue",
               "Hopper: the epilogue overlaps the next tile's products; any layout, small tiles too", k20.launch,
-              dtypes=HALVES, limits=k20.limits, configs=gemm_config.configs, devices=("cuda",), strided=True),
+              dtypes=HALVES, limits=k20.limits, configs=persistent.configs, devices=("cuda",), strided=True),
     make_rung(HERE, "k21_bf16x3", "float32 on tensor cores: bf16x3, six bfloat16 products", triton("k21_bf16x3"),
               dtypes=(torch.float32,), limits=grid_of_tiles, configs=_triton.bf16x3_configs, by_name=True,
               units="bf16"),

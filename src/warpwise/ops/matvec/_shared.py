@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import torch
 
 from warpwise.cuda.gpu.semaphores import semaphores
@@ -20,3 +22,10 @@ def partial_sums(y: torch.Tensor, groups: int, splits: int) -> tuple[torch.Tenso
     if splits == 1:
         return None, None
     return y.new_empty((splits, len(y)), dtype=torch.float32), semaphores(y, groups)
+
+
+def config_numbers(op: str, config: str, form: re.Pattern[str]) -> tuple[int, ...]:
+    """The numbers in a configuration's name. Raises ``ValueError`` for a name of another form."""
+    if found := form.fullmatch(config):
+        return tuple(map(int, found.groups()))
+    raise ValueError(f"{op}: expected a configuration of the form {form.pattern}, got {config!r}")

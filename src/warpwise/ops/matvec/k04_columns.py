@@ -8,9 +8,8 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.config import config_numbers
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.matvec._shared import THREADS, aligned, partial_sums
+from warpwise.ops.matvec._shared import THREADS, aligned, config_numbers, partial_sums
 
 COLUMNS = cuda.load(Path(__file__).with_suffix(".cu"))
 

@@ -31,6 +31,6 @@ def descriptors_limits(a: torch.Tensor, grad_output: torch.Tensor, offsets: torc
 
 
 def descriptors_configs(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> tuple[str, ...]:
-    """Every tile, the fastest first if all groups have the same number of rows."""
+    """Every tile, in the order that is estimated if all groups have the same number of rows."""
     (rows, k), n, groups = a.shape, grad_output.shape[1], offsets.shape[0]
-    return boxes.ranked(groups, k, n, cdiv(rows, max(1, groups)), sm_count(a))
+    return boxes.configs(groups, k, n, cdiv(rows, max(1, groups)), sm_count(a))

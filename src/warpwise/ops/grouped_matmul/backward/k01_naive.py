@@ -17,16 +17,8 @@ def launch(result: torch.Tensor, a: torch.Tensor, grad_output: torch.Tensor, off
     (rows, k), n, groups = a.shape, grad_output.shape[1], offsets.shape[0]
     kernel = NAIVE[f"grouped_matmul_backward_naive<{cuda.ctype(a.dtype)}>"]
     kernel[(cdiv(n, 32), cdiv(k, 8), min(groups, GRID_Y)), (32, 8)](
-        cuda.strided(a),
-        cuda.strided(grad_output),
-        offsets.contiguous(),
-        cuda.out(result),
-        rows,
-        n,
-        k,
-        groups,
-        *a.stride(),
-        *grad_output.stride(),
+        *(cuda.strided(a), cuda.strided(grad_output), offsets.contiguous(), cuda.out(result)),
+        *(rows, n, k, groups, *a.stride(), *grad_output.stride()),
     )
 
 

@@ -1,4 +1,4 @@
-"""One tile of one group's matrix per program, in Triton, which accumulator over the rows of the group.
+"""One tile of one group's matrix per program, in Triton, which accumulates over the rows of the group.
 
 All matrices have the same size, so the grid is known on the host; the number of k-tiles is read from `ends`. Rows are
 masked in both operands: a row of the next group may contain an infinity, and 0 times infinity is NaN.
@@ -8,7 +8,10 @@ import torch
 import triton.language as tl
 
 from warpwise import triton as wt
+from warpwise.gemm.config import parsed
 from warpwise.operation import cdiv
+
+FLOAT32, HALVES = parsed("64x64x32_w4_s3", "128x128x64_w8_s3")
 
 
 @wt.jit
@@ -57,21 +60,7 @@ def grouped_matmul_backward_tiled(
 
 def launch(result: torch.Tensor, a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> None:
     (rows, k), n = a.shape, grad_output.shape[1]
-    block_m, block_n, block_k, warps, stages = (64, 64, 32, 4, 3) if a.dtype == torch.float32 else (128, 128, 64, 8, 3)
-    programs = offsets.shape[0] * cdiv(k, block_m) * cdiv(n, block_n)
-    grouped_matmul_backward_tiled[(programs,)](
-        a,
-        grad_output,
-        offsets.contiguous(),
-        result,
-        rows,
-        n,
-        k,
-        *a.stride(),
-        *grad_output.stride(),
-        BLOCK_M=block_m,
-        BLOCK_N=block_n,
-        BLOCK_K=block_k,
-        num_warps=warps,
-        num_stages=stages,
+    tile = FLOAT32 if a.dtype == torch.float32 else HALVES
+    grouped_matmul_backward_tiled[(offsets.shape[0] * cdiv(k, tile.m) * cdiv(n, tile.n),)](
+        *(a, grad_output, offsets.contiguous(), result, rows, n, k, *a.stride(), *grad_output.stride()), **tile.triton
     )

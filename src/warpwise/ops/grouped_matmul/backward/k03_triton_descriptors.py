@@ -15,6 +15,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpwise import triton as wt
 from warpwise.gemm import boxes
+from warpwise.gemm.config import GemmConfig
 from warpwise.operation import cdiv
 from warpwise.ops.grouped_matmul.backward._triton import descriptors_configs
 from warpwise.triton import lib
@@ -68,23 +69,13 @@ def launch(
         (height, width), pitch = matrix.shape, matrix.stride(0)
         return TensorDescriptor(matrix, [height, height, width], [pitch, pitch, 1], [1, rows, columns])
 
-    tile = boxes.named(config or descriptors_configs(a, grad_output, offsets)[0])
+    tile = GemmConfig.parse(config or descriptors_configs(a, grad_output, offsets)[0])
     (rows, k), n, groups = a.shape, grad_output.shape[1], offsets.shape[0]
     programs = boxes.programs(tile, groups * cdiv(k, tile.m) * cdiv(n, tile.n), a)
+    to = wt.out(boxes.descriptor(result, (tile.m, tile.n // 2)))
     grouped_matmul_backward_descriptors[(programs,)](
-        shifted(a, tile.k, tile.m),
-        shifted(grad_output, tile.k, tile.n),
-        offsets.contiguous(),
-        wt.out(boxes.descriptor(result, (tile.m, tile.n // 2))),
-        rows,
-        n,
-        k,
-        groups,
-        programs,
-        BLOCK_M=tile.m,
-        BLOCK_N=tile.n,
-        BLOCK_K=tile.k,
+        *(shifted(a, tile.k, tile.m), shifted(grad_output, tile.k, tile.n), offsets.contiguous(), to),
+        *(rows, n, k, groups, programs),
         GROUP=8,
-        num_warps=tile.warps,
-        num_stages=tile.stages,
+        **tile.triton,
     )

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 
 from warpwise import cuda
-from warpwise.gemm import batched
+from warpwise.gemm.config import GemmConfig, chosen
 from warpwise.gemm.limits import requires_hopper
+from warpwise.gemm.persistent import BATCHED, batched_configs, batched_grid
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops.grouped_matmul.backward._triton import descriptors_limits
 
@@ -19,7 +20,7 @@ OVERLAPPED_EPILOGUE = cuda.load(Path(__file__).with_suffix(".cu"))
 def launch(
     result: torch.Tensor, a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor, config: str | None = None
 ) -> None:
-    chosen = batched.named(config or configs(a, grad_output, offsets)[0])
+    tile = chosen("grouped_matmul_backward", config or configs(a, grad_output, offsets)[0], BATCHED)
     (rows, k), n, groups = a.shape, grad_output.shape[1], offsets.shape[0]
 
     def shifted(matrix: torch.Tensor) -> Any:
@@ -27,19 +28,10 @@ def launch(
         pitch = matrix.stride(0)
         return cuda.tensor_map(matrix, (1, 64, 64), layout=((rows, rows, matrix.shape[1]), (pitch, pitch, 1)))
 
-    blocks, tiles_m, tiles_n, group = chosen.grid(groups, k, n, sm_count(a))
-    kernel = OVERLAPPED_EPILOGUE[f"grouped_matmul_backward_overlapped_epilogue<{chosen.parameters(a.dtype)}>"]
-    kernel[blocks, chosen.threads, chosen.shared](
-        shifted(a),
-        shifted(grad_output),
-        cuda.tensor_map(result, (1, 64, 64)),
-        offsets.contiguous(),
-        groups,
-        rows,
-        tiles_m,
-        tiles_n,
-        group,
-    )
+    blocks, tiles_m, tiles_n, group = batched_grid(tile, groups, k, n, sm_count(a))
+    maps = shifted(a), shifted(grad_output), cuda.tensor_map(result, (1, 64, 64))
+    kernel = OVERLAPPED_EPILOGUE[f"grouped_matmul_backward_overlapped_epilogue<{tile.parameters(a.dtype)}>"]
+    kernel[tile.launch(blocks)](*maps, offsets.contiguous(), groups, rows, tiles_m, tiles_n, group)
 
 
 def limits(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> str | None:
@@ -48,7 +40,7 @@ def limits(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) ->
 
 
 def configs(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> tuple[str, ...]:
-    """Every configuration, the fastest first if all groups have the same number of rows."""
+    """Every configuration that stores box by box, in the order that is estimated if all groups have as many rows."""
     (rows, k), n, groups = a.shape, grad_output.shape[1], offsets.shape[0]
-    ranked = batched.ranked(groups, k, n, cdiv(rows, max(1, groups)), sm_count(a))
-    return tuple(name for name in ranked if not batched.named(name).whole)
+    ranked = batched_configs(groups, k, n, cdiv(rows, max(1, groups)), sm_count(a))
+    return tuple(name for name in ranked if not GemmConfig.parse(name).whole)

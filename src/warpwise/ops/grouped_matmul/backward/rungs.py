@@ -16,46 +16,18 @@ from warpwise.ops.grouped_matmul.spec import HALVES, KERNEL_DTYPES
 HERE = Path(__file__).parent
 
 RUNGS: tuple[Rung, ...] = (
-    make_rung(
-        HERE,
-        "k01_naive",
-        "one thread per element, a sum over the group's rows",
-        k01_naive.launch,
-        dtypes=KERNEL_DTYPES,
-        limits=k01_naive.limits,
-        strided=True,
-    ),
-    make_rung(
-        HERE,
-        "k02_triton_tiled",
-        "tiles in Triton, any strides",
-        lazy_launch(f"{__package__}.k02_triton_tiled"),
-        dtypes=KERNEL_DTYPES,
-        limits=tiles_limits,
-        strided=True,
-    ),
-    make_rung(
-        HERE,
-        "k03_triton_descriptors",
-        "operands by TMA, boxes clipped where a group begins",
-        lazy_launch(f"{__package__}.k03_triton_descriptors"),
-        dtypes=HALVES,
-        limits=descriptors_limits,
-        configs=descriptors_configs,
-        strided=True,
-    ),
-    make_rung(
-        HERE,
-        "k04_overlapped_epilogue",
-        "Hopper: the epilogue overlaps the next tile's products",
-        k04_overlapped_epilogue.launch,
-        dtypes=HALVES,
-        limits=k04_overlapped_epilogue.limits,
-        configs=k04_overlapped_epilogue.configs,
-        devices=("cuda",),
-        strided=True,
-    ),
-)
+    make_rung(HERE, "k01_naive", "one thread per element, a sum over the group's rows", k01_naive.launch,
+              dtypes=KERNEL_DTYPES, limits=k01_naive.limits, strided=True),
+    make_rung(HERE, "k02_triton_tiled", "tiles in Triton, any strides",
+              lazy_launch(f"{__package__}.k02_triton_tiled"), dtypes=KERNEL_DTYPES, limits=tiles_limits,
+              strided=True),
+    make_rung(HERE, "k03_triton_descriptors", "operands by TMA, boxes clipped where a group begins",
+              lazy_launch(f"{__package__}.k03_triton_descriptors"), dtypes=HALVES, limits=descriptors_limits,
+              configs=descriptors_configs, strided=True),
+    make_rung(HERE, "k04_overlapped_epilogue", "Hopper: the epilogue overlaps the next tile's products",
+              k04_overlapped_epilogue.launch, dtypes=HALVES, limits=k04_overlapped_epilogue.limits,
+              configs=k04_overlapped_epilogue.configs, devices=("cuda",), strided=True),
+)  # fmt: skip
 
 
 def default(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> str | None:

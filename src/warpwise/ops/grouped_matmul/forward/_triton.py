@@ -42,6 +42,6 @@ def descriptors_limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) 
 
 
 def descriptors_configs(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> tuple[str, ...]:
-    """Every tile, the fastest first if all groups have the same number of rows."""
+    """Every tile, in the order that is estimated if all groups have the same number of rows."""
     groups = b.shape[0]
-    return boxes.ranked(groups, cdiv(a.shape[0], max(1, groups)), b.shape[2], a.shape[1], sm_count(a))
+    return boxes.configs(groups, cdiv(a.shape[0], max(1, groups)), b.shape[2], a.shape[1], sm_count(a))

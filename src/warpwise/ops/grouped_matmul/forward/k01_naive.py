@@ -17,16 +17,8 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, offsets: torch.Ten
     (rows, k), n = a.shape, b.shape[2]
     kernel = NAIVE[f"grouped_matmul_naive<{cuda.ctype(a.dtype)}>"]
     kernel[(cdiv(n, 32), min(cdiv(rows, 8), GRID_Y)), (32, 8)](
-        cuda.strided(a),
-        cuda.strided(b),
-        offsets.contiguous(),
-        cuda.out(c),
-        rows,
-        n,
-        k,
-        b.shape[0],
-        *a.stride(),
-        *b.stride(),
+        *(cuda.strided(a), cuda.strided(b), offsets.contiguous(), cuda.out(c)),
+        *(rows, n, k, b.shape[0], *a.stride(), *b.stride()),
     )
 
 

@@ -8,9 +8,12 @@ import torch
 import triton.language as tl
 
 from warpwise import triton as wt
+from warpwise.gemm.config import parsed
 from warpwise.operation import cdiv
 from warpwise.ops.grouped_matmul._groups import at, heights
 from warpwise.ops.grouped_matmul.forward._triton import padded_groups
+
+FLOAT32, HALVES = parsed("64x64x32_w4_s3", "128x128x64_w8_s3")
 
 
 @wt.jit
@@ -68,23 +71,10 @@ def grouped_matmul_tiled(
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> None:
     (rows, k), (groups, _, n) = a.shape, b.shape
-    block_m, block_n, block_k, warps, stages = (64, 64, 32, 4, 3) if a.dtype == torch.float32 else (128, 128, 64, 8, 3)
-    programs = (cdiv(rows, block_m) + groups + 1) * cdiv(n, block_n)
+    tile = FLOAT32 if a.dtype == torch.float32 else HALVES
+    programs = (cdiv(rows, tile.m) + groups + 1) * cdiv(n, tile.n)
     grouped_matmul_tiled[(programs,)](
-        a,
-        b,
-        offsets.contiguous(),
-        c,
-        rows,
-        n,
-        k,
-        groups,
-        *a.stride(),
-        *b.stride(),
-        BLOCK_M=block_m,
-        BLOCK_N=block_n,
-        BLOCK_K=block_k,
+        *(a, b, offsets.contiguous(), c, rows, n, k, groups, *a.stride(), *b.stride()),
         GROUPS=padded_groups(groups),
-        num_warps=warps,
-        num_stages=stages,
+        **tile.triton,
     )

@@ -10,6 +10,7 @@ import triton.language as tl
 
 from warpwise import triton as wt
 from warpwise.gemm import boxes
+from warpwise.gemm.config import GemmConfig
 from warpwise.operation import cdiv
 from warpwise.ops.grouped_matmul._groups import at, heights
 from warpwise.ops.grouped_matmul.forward._triton import descriptors_configs, padded_groups
@@ -73,25 +74,19 @@ def tile_of(c_ptr, row, column, end, n, BLOCK_M: tl.constexpr, BLOCK_N: tl.const
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor, config: str | None = None) -> None:
-    tile = boxes.named(config or descriptors_configs(a, b, offsets)[0])
+    tile = GemmConfig.parse(config or descriptors_configs(a, b, offsets)[0])
     (rows, k), (groups, _, n) = a.shape, b.shape
     programs = boxes.programs(tile, (cdiv(rows, tile.m) + groups) * cdiv(n, tile.n), a)
     grouped_matmul_descriptors[(programs,)](
-        boxes.descriptor(a, (tile.m, tile.k)),
-        boxes.descriptor(b, (tile.k, tile.n)),
-        offsets.contiguous(),
-        wt.out(c),
-        rows,
-        n,
-        k,
-        groups,
-        programs,
-        BLOCK_M=tile.m,
-        BLOCK_N=tile.n,
-        BLOCK_K=tile.k,
+        *(
+            boxes.descriptor(a, (tile.m, tile.k)),
+            boxes.descriptor(b, (tile.k, tile.n)),
+            offsets.contiguous(),
+            wt.out(c),
+        ),
+        *(rows, n, k, groups, programs),
         GROUP=8,
         GROUPS=padded_groups(groups),
         B_TRANSPOSED=boxes.transposed(b),
-        num_warps=tile.warps,
-        num_stages=tile.stages,
+        **tile.triton,
     )

@@ -15,35 +15,15 @@ from warpwise.ops.grouped_matmul.spec import HALVES, KERNEL_DTYPES
 HERE = Path(__file__).parent
 
 RUNGS: tuple[Rung, ...] = (
-    make_rung(
-        HERE,
-        "k01_naive",
-        "one thread per element, its group found by binary search",
-        k01_naive.launch,
-        dtypes=KERNEL_DTYPES,
-        limits=k01_naive.limits,
-        strided=True,
-    ),
-    make_rung(
-        HERE,
-        "k02_triton_tiled",
-        "tiles in Triton, any strides, as many programs as any offsets may need",
-        lazy_launch(f"{__package__}.k02_triton_tiled"),
-        dtypes=KERNEL_DTYPES,
-        limits=tiles_limits,
-        strided=True,
-    ),
-    make_rung(
-        HERE,
-        "k03_triton_descriptors",
-        "operands by TMA; one loop over groups, tiles and k",
-        lazy_launch(f"{__package__}.k03_triton_descriptors"),
-        dtypes=HALVES,
-        limits=descriptors_limits,
-        configs=descriptors_configs,
-        strided=True,
-    ),
-)
+    make_rung(HERE, "k01_naive", "one thread per element, its group found by binary search", k01_naive.launch,
+              dtypes=KERNEL_DTYPES, limits=k01_naive.limits, strided=True),
+    make_rung(HERE, "k02_triton_tiled", "tiles in Triton, any strides, as many programs as any offsets may need",
+              lazy_launch(f"{__package__}.k02_triton_tiled"), dtypes=KERNEL_DTYPES, limits=tiles_limits,
+              strided=True),
+    make_rung(HERE, "k03_triton_descriptors", "operands by TMA; one loop over groups, tiles and k",
+              lazy_launch(f"{__package__}.k03_triton_descriptors"), dtypes=HALVES, limits=descriptors_limits,
+              configs=descriptors_configs, strided=True),
+)  # fmt: skip
 
 
 def default(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | None:

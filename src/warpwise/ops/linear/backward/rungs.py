@@ -24,23 +24,11 @@ def limits(grad_output: torch.Tensor, *rest: object) -> str | None:
 
 
 RUNGS = (
-    make_rung(
-        HERE,
-        "k01_thread_per_column",
-        "one thread per column, gradient and sum in one pass",
-        k01_thread_per_column.launch,
-        dtypes=KERNEL_DTYPES,
-        limits=limits,
-    ),
-    make_rung(
-        HERE,
-        "k02_triton_row_blocks",
-        "blocks of rows in Triton, partial sums added by a second kernel",
-        lazy_launch(f"{__package__}.k02_triton_row_blocks"),
-        dtypes=KERNEL_DTYPES,
-        limits=limits,
-    ),
-)
+    make_rung(HERE, "k01_thread_per_column", "one thread per column, gradient and sum in one pass",
+              k01_thread_per_column.launch, dtypes=KERNEL_DTYPES, limits=limits),
+    make_rung(HERE, "k02_triton_row_blocks", "blocks of rows in Triton, partial sums added by a second kernel",
+              lazy_launch(f"{__package__}.k02_triton_row_blocks"), dtypes=KERNEL_DTYPES, limits=limits),
+)  # fmt: skip
 
 
 def default(grad_output: torch.Tensor, preactivation: torch.Tensor, activation: str) -> str | None:

@@ -7,31 +7,19 @@ from typing import Any
 
 from warpwise import cuda
 from warpwise.operation import cdiv
-from warpwise.ops.linear.forward._shared import Outputs, layer
+from warpwise.ops.linear.forward._shared import Outputs, problem
 from warpwise.ops.linear.spec import ACTIVATIONS
 
 THREAD_PER_ELEMENT = cuda.load(Path(__file__).with_suffix(".cu"))
 
 
 def launch(outputs: Outputs, *args: Any) -> None:
-    x, w, bias, activation, residual, scale, y, preactivation = it = layer(outputs, *args)
-    m, n, k = it.sizes
+    x, w, y, preactivation, bias, scale, activation, residual, *_ = given = problem(outputs, *args)
+    m, n, k = given.sizes
     kind = ACTIVATIONS.index(activation) + 1 if activation else 0
     kernel = THREAD_PER_ELEMENT[f"linear_thread_per_element<{cuda.ctype(x.dtype)}, {kind}>"]
     kernel[(cdiv(n, 32), cdiv(m, 8)), (32, 8)](
-        cuda.strided(x),
-        cuda.strided(w),
-        bias,
-        None if residual is None else cuda.strided(residual),
-        scale,
-        cuda.out(y),
-        None if preactivation is None else cuda.out(preactivation),
-        m,
-        n,
-        k,
-        x.stride(0),
-        x.stride(1),
-        w.stride(0),
-        w.stride(1),
-        *it.residual_strides,
+        *(cuda.strided(x), cuda.strided(w.t()), bias, None if residual is None else cuda.strided(residual), scale),
+        *(cuda.out(y), None if preactivation is None else cuda.out(preactivation), m, n, k),
+        *(*x.stride(), *w.t().stride(), *given.source_strides),
     )

@@ -1,0 +1,1 @@
+"""Matrix multiplications with an epilogue: the kernels that linear and addmm share."""

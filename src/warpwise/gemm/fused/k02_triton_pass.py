@@ -1,0 +1,92 @@
+"""The fastest matmul, then one pass that scales, adds, activates and adds: one read and one write per element.
+
+The matmul rounds its result to the output type, so this rung is for float32 only, where that is the type of the sums.
+"""
+
+from typing import Any
+
+import torch
+import triton.language as tl
+
+from warpwise import triton as wt
+from warpwise.operation import Op, cdiv
+from warpwise.triton.lib import epilogue
+
+
+@wt.jit
+def gemm_pass(
+    product_ptr,
+    result_ptr,
+    kept_ptr,
+    bias_ptr,
+    scale_ptr,
+    source_ptr,
+    m,
+    n,
+    source_row,
+    source_column,
+    alpha,
+    beta,
+    ACTIVATION: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
+    """product, result, kept: (m, n), contiguous; the others as in `finish`.
+
+    Grid: (cdiv(n, BLOCK_N), cdiv(m, BLOCK_M)) programs.
+    """
+    rows = (tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
+    columns = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    inside = (rows[:, None] < m) & (columns[None, :] < n)
+    sums = tl.load(product_ptr + rows[:, None] * n + columns[None, :], mask=inside, other=0.0).to(tl.float32)
+    finish(
+        sums, rows, columns, result_ptr, kept_ptr, bias_ptr, scale_ptr, source_ptr, m, n, source_row, source_column,
+        alpha, beta, ACTIVATION,
+    )  # fmt: skip
+
+
+@wt.jit
+def finish(
+    sums, rows, columns, result_ptr, kept_ptr, bias_ptr, scale_ptr, source_ptr, m, n, source_row, source_column, alpha,
+    beta, ACTIVATION: tl.constexpr,
+):  # fmt: skip
+    """Store the epilogue of a tile of ``sums`` (float32) at ``rows`` (int64) and ``columns``, by pointers.
+
+    bias: (n,), scale: (m,), source: (m, n), strided; any of them, and alpha and beta, may be None.
+    """
+    inside = (rows[:, None] < m) & (columns[None, :] < n)
+    if alpha is not None:
+        sums *= alpha
+    kept, result = epilogue(sums, rows, columns, m, n, bias_ptr, scale_ptr, ACTIVATION)
+    if source_ptr is not None:
+        source_ptrs = source_ptr + rows[:, None] * source_row + columns[None, :].to(tl.int64) * source_column
+        source = tl.load(source_ptrs, mask=inside, other=0.0).to(tl.float32)
+        if beta is not None:
+            source *= beta
+        result += source
+    offsets = rows[:, None] * n + columns[None, :]
+    tl.store(result_ptr + offsets, result.to(result_ptr.dtype.element_ty), mask=inside)
+    if kept_ptr is not None:
+        tl.store(kept_ptr + offsets, kept.to(kept_ptr.dtype.element_ty), mask=inside)
+
+
+def launch(problem: Any, multiply: Op) -> None:
+    """``multiply``: the operation that multiplies a and b."""
+    a, b, result = problem[:3]
+    alone = all(value is None for value in problem[3:])
+    product = result if alone else torch.empty_like(result)
+    filled = multiply.fill((product,), a, b)
+    if not (alone and filled):
+        launch_pass(product if filled else multiply.spec.eager(a, b), problem)
+
+
+def launch_pass(product: torch.Tensor, problem: Any) -> None:
+    _, _, result, kept, bias, scale, activation, source, alpha, beta = problem
+    m, n = result.shape
+    gemm_pass[(cdiv(n, 128), cdiv(m, 16))](
+        *(product, result, kept, bias, scale, source, m, n, *problem.source_strides, alpha, beta),
+        ACTIVATION=activation,
+        BLOCK_M=16,
+        BLOCK_N=128,
+        num_warps=4,
+    )

@@ -1,0 +1,97 @@
+"""GemmConfig: names and fields, the names in shipped tables, the order of configurations by the estimate."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from warpwise import operation, tuned
+from warpwise.device.target import assume_sm_count
+from warpwise.gemm import estimate, persistent
+from warpwise.gemm.config import GemmConfig
+from warpwise.operation import Case
+
+PRODUCTS = ("matmul", "matmul_tf32", "scaled_matmul", "batched_matmul", "linear", "addmm")
+POINTS = [
+    (operation.get(op), point)
+    for op in PRODUCTS
+    for path in sorted(operation.get(op).tables.folder.glob("*.json"))
+    for point in tuned.load(path).points
+]
+
+
+@pytest.mark.parametrize(
+    "name,config",
+    [
+        ("128x256x64_s4_c2x1", GemmConfig(128, 256, 64, 4, cluster=(2, 1))),
+        ("128x256x64_w64x64_s4", GemmConfig(128, 256, 64, 4, warps=(64, 64))),
+        ("64x16x64_s8_c1x2_k2_p3", GemmConfig(64, 16, 64, 8, cluster=(1, 2), cluster_splits=2, splits=3)),
+        ("128x256x64_s4_c2x1_t4_p0_e3", GemmConfig(128, 256, 64, 4, (), (2, 1), 1, 0, 4, 3)),
+        ("256x128x64_s4_n17_f", GemmConfig(256, 128, 64, 4, tile_rows=17, flat=True)),
+        ("128x256x64_s3_whole", GemmConfig(128, 256, 64, 3, whole=True)),
+        ("r16_p8", GemmConfig(16, splits=8)),
+    ],
+)
+def test_names_are_fields(name, config):
+    assert GemmConfig.parse(name) == config
+    assert config.name == name
+
+
+def test_names_of_earlier_versions():
+    for old, new in (
+        ("64x8x64_s8_k1_o3_c2x1", "64x8x64_s8_c2x1_p3"),
+        ("128x256x64_s3_w8", "128x256x64_w8_s3"),
+        ("256x128x64_s4_n17f", "256x128x64_s4_n17_f"),
+        ("r1_p1", "r1"),
+    ):
+        assert GemmConfig.parse(old).name == new
+
+
+@pytest.mark.parametrize("name", ["", "quick", "7x7", "128", "1x2x3x4_s4", "128x256x64_q4", "128x256x64_s4!", "r4x4"])
+def test_other_names_are_refused(name):
+    with pytest.raises(ValueError, match="matmul: expected a configuration of the form MxNxK.* got "):
+        GemmConfig.parse(name)
+
+
+def test_tables_use_these_names():
+    """The text is compared with the candidates' names; a point with another name would lose its configuration."""
+    for op, point in POINTS:
+        for name in {point.winner, point.rival} - {tuned.TORCH, ""}:
+            _, _, config = name.partition("@")
+            assert not config or GemmConfig.parse(config).name == config, (op.name, name)
+
+
+@pytest.mark.parametrize("op", PRODUCTS)
+def test_every_winner_is_a_candidate(op):
+    """At its own point a winner's configuration is among those of its rung."""
+    tried = 0
+    for found, point in POINTS:
+        arranged = found.tables.arrangements.get(point.kind)
+        rung, _, config = point.winner.partition("@")
+        if found.name != op or arranged is None or not config:
+            continue
+        dtype = getattr(torch, point.dtype)
+        case = Case("point", dict(point.sizes))
+        args = arranged(*found.spec.arguments(case, dtype, torch.device("meta"), 0))
+        with assume_sm_count(132):
+            assert config in found.rung(rung).configs(*args), point
+        tried += 1
+    assert tried or op == "linear", "kinds of linear's points begin with a layout"
+
+
+def test_the_estimate_counts_what_there_is():
+    small, large = (GemmConfig.parse(name) for name in ("64x64x64_s8_c1x1", "128x256x64_s4_c2x1"))
+    assert persistent.ranked(512, 512, 512, 132)[0] == small.name
+    assert persistent.ranked(8192, 8192, 8192, 132)[0] == large.name
+
+    def clocks(config, *sizes, **options):
+        return estimate.clocks(config, estimate.HALF, *sizes, 132, **options)
+
+    assert clocks(large, 4096, 4096, 8192) > 1.9 * clocks(large, 4096, 4096, 4096) * 0.97
+    assert clocks(large, 1024, 1024, 1024, batch=64) > clocks(large, 1024, 1024, 1024)
+    split = GemmConfig.parse("64x64x64_s8_p8")
+    assert clocks(split, 64, 64, 16384) < clocks(split._replace(splits=1), 64, 64, 16384)
+    kernel = estimate.HALF._replace(transposed=True)
+    assert estimate.clocks(GemmConfig(64, 16, 64, 8), kernel, 16, 4096, 4096, 132) == estimate.clocks(
+        GemmConfig(64, 16, 64, 8), estimate.HALF, 4096, 16, 4096, 132
+    )
