@@ -127,7 +127,8 @@ def test_every_configuration_compiles(op, rung):
 def test_every_kernel_of_a_source_is_launched(op, rung):
     """A ``__global__`` function that no case and no timed size reaches is dead code, or lacks a case."""
     text = re.sub(r"//[^\n]*", "", rung.source.read_text())
-    declared = set(re.findall(r"__global__\s+void\s+(?:__\w+__\s*\([^()]*(?:\([^()]*\)[^()]*)*\)\s*)*(\w+)\s*\(", text))
+    attribute = r"(?:__\w+__|WARPWISE_\w+)\s*\([^()]*(?:\([^()]*\)[^()]*)*\)\s*"
+    declared = set(re.findall(rf"__global__\s+void\s+(?:{attribute})*(\w+)\s*\(", text))
     launched = set().union(*(_kernels(op, rung, dtype) for dtype in _dtypes(op, rung)))
     assert declared <= launched
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from warpwise.gemm import boxes, limits, persistent
-from warpwise.gemm.fused import k05_warpgroups
+from warpwise.gemm import boxes, cluster_split_k, limits, persistent
+from warpwise.gemm.fused import k05_warpgroups, k06_cluster_split_k
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.operands import sizes
 from warpwise.operation import Op, Rung, make_rung, sm_count
@@ -71,7 +71,7 @@ def rungs(
     warpgroup_limits: Callable[..., str | None],
     multiply: Op,
 ) -> tuple[Rung, ...]:
-    """k02 to k05 of an operation: ``problem(outputs, *args)`` and ``operands(*args)`` convert its arguments.
+    """k02 to k06 of an operation: ``problem(outputs, *args)`` and ``operands(*args)`` convert its arguments.
 
     ``multiply`` is the operation that k02 calls: the matrix multiplication alone.
     """
@@ -82,6 +82,15 @@ def rungs(
 
     def warpgroups(outputs: Any, *args: Any, config: str | None = None) -> None:
         k05_warpgroups.launch(problem(outputs, *args), config)
+
+    def split(outputs: Any, *args: Any, config: str | None = None) -> None:
+        k06_cluster_split_k.launch(problem(outputs, *args), config)
+
+    def split_limits(*args: Any) -> str | None:
+        return cluster_split_k.limits(*operands(*args)[:2])
+
+    def split_configs(*args: Any) -> tuple[str, ...]:
+        return cluster_split_k.configs(*operands(*args)[:2])
 
     def grid_of_pass(*args: Any) -> str | None:
         return limits.rows_limit(*sizes(*operands(*args)[:2]), rows=16)
@@ -113,4 +122,6 @@ def rungs(
         make_rung(HERE, "k05_warpgroups",
                   "Hopper in CUDA: an epilogue of few instructions, overlapped with the next tile's products",
                   warpgroups, dtypes=HALVES, limits=warpgroup_limits, strided=True, devices=("cuda",), configs=configs),
+        make_rung(HERE, "k06_cluster_split_k", "few tiles: the blocks of a cluster divide K; any layout and alignment",
+                  split, dtypes=(torch.float32, *HALVES), limits=split_limits, strided=True, configs=split_configs),
     )  # fmt: skip

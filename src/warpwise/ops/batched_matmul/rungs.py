@@ -6,7 +6,8 @@ from pathlib import Path
 
 import torch
 
-from warpwise.gemm import boxes
+from warpwise import cuda
+from warpwise.gemm import boxes, cluster_split_k
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops.batched_matmul import k01_naive, k02_block_tile, k05_warp_specialised, k06_overlapped_epilogue
@@ -15,6 +16,7 @@ from warpwise.ops.batched_matmul._triton import descriptors_configs, descriptors
 from warpwise.ops.batched_matmul.spec import KERNEL_DTYPES, sizes
 
 HERE = Path(__file__).parent
+CLUSTER_SPLIT_K = cuda.load(HERE / "k07_cluster_split_k.cu")
 
 RUNGS = (
     make_rung(HERE, "k01_naive", "one thread per element, any strides", k01_naive.launch, dtypes=KERNEL_DTYPES,
@@ -34,6 +36,9 @@ RUNGS = (
               "Hopper: the epilogue overlaps the products of the next tile or matrix", k06_overlapped_epilogue.launch,
               dtypes=(torch.float16, torch.bfloat16), limits=k06_overlapped_epilogue.limits, devices=("cuda",),
               configs=k06_overlapped_epilogue.configs, strided=True),
+    make_rung(HERE, "k07_cluster_split_k", "few tiles: the blocks of a cluster divide K; any layout and alignment",
+              cluster_split_k.launcher(CLUSTER_SPLIT_K, "batched_matmul_cluster_split_k"), dtypes=KERNEL_DTYPES,
+              limits=cluster_split_k.limits, configs=cluster_split_k.configs, strided=True),
 )  # fmt: skip
 
 

@@ -1,9 +1,9 @@
 // The epilogue overlaps with the next tile's main loop; any layout of A and B; small tiles for small matrices.
 //
-// A kernel that multiplies nothing during its epilogue loses 2000 clocks per tile, of 8192 for K = 512. Rounding the 128
-// sums of a thread to 64 registers takes 160 clocks and frees the accumulators, so that the next tile starts at once
-// with k-tiles already loaded; the rounded tile is stored box by box while wgmma, which needs no thread, runs. wgmma
-// reads 2-byte operands K-major or MN-major, so transposed views need no copy.
+// A kernel that multiplies nothing during its epilogue loses 2000 clocks per tile, of 8192 for K = 512. Rounding the
+// 128 sums of a thread to 64 registers takes 160 clocks and frees the accumulators, so that the next tile starts at
+// once with k-tiles already loaded; the rounded tile is stored box by box while wgmma, which needs no thread, runs.
+// wgmma reads 2-byte operands K-major or MN-major, so transposed views need no copy.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import torch
 
-from warpwise.gemm import k_major, mma_sync, persistent
+from warpwise import cuda
+from warpwise.gemm import cluster_split_k, k_major, mma_sync, persistent
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.limits import grid_of_tiles, grid_y_of
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
@@ -28,11 +29,11 @@ from warpwise.ops.matmul import k24_few_rows as k24
 from warpwise.ops.matmul import k25_pretransposed_b as k25
 from warpwise.ops.matmul import k26_stream_k_hybrid as k26
 from warpwise.ops.matmul import k28_variable_m_tiles as k28
-from warpwise.ops.matmul import k29_cluster_split_k as k29
 from warpwise.ops.matmul._shared import divided_k_limits, tiled
 from warpwise.ops.matmul.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
+CLUSTER_SPLIT_K = cuda.load(HERE / "k29_cluster_split_k.cu")
 HALVES = (torch.float16, torch.bfloat16)
 TENSOR_CORES = (*HALVES, torch.int8)
 
@@ -102,7 +103,8 @@ RUNGS = (
     make_rung(HERE, "k28_variable_m_tiles", "Hopper: k20 with tiles of 248 and 256 rows, against wave quantisation",
               k28.launch, dtypes=HALVES, limits=k28.limits, configs=k28.configs, devices=("cuda",), strided=True),
     make_rung(HERE, "k29_cluster_split_k", "few tiles: the blocks of a cluster divide K; any layout and alignment",
-              k29.launch, dtypes=KERNEL_DTYPES, limits=k29.limits, configs=k29.configs, strided=True),
+              cluster_split_k.launcher(CLUSTER_SPLIT_K, "matmul_cluster_split_k"), dtypes=KERNEL_DTYPES,
+              limits=cluster_split_k.limits, configs=cluster_split_k.configs, strided=True),
 )  # fmt: skip
 
 _LIMITS = {rung.name: rung.limits for rung in RUNGS}

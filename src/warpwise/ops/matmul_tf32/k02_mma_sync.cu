@@ -11,17 +11,6 @@ namespace mma = warpwise::mma;
 
 constexpr int threads_of(int bm, int bn, int wm, int wn) { return (bm / wm) * (bn / wn) * 32; }
 
-// Rounds to nearest, ties away from zero: adds half a unit in the last place of TF32; mma.sync ignores the bits below.
-// Infinities and NaN, whose bits might overflow, are unchanged. (cvt.rna.tf32 clears the lower bits too.)
-template <int COUNT>
-__device__ inline void round_to_tf32(unsigned (&registers)[COUNT][4]) {
-#pragma unroll
-  for (int i = 0; i < COUNT * 4; ++i) {
-    unsigned& word = registers[i / 4][i % 4];
-    if (fabsf(__uint_as_float(word)) < __uint_as_float(0x7f800000)) word += 0x1000;
-  }
-}
-
 // a: (m, k), b: (k, n), c: (m, n), c row-major. A_K_MAJOR: the rows of a are contiguous and a_stride elements apart,
 // else its columns. B_K_MAJOR: the columns of b are contiguous and b_stride elements apart, else its rows. A_WORD,
 // B_WORD: bytes per copy, a divisor of the address and the length of every line. C_ALIGNED: rows of c are 16-byte
@@ -85,8 +74,8 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) matmul_mma_sync(const float* 
         copy(k_tile + STAGES - 1, free_stage);
         __pipeline_commit();
       }
-      round_to_tf32(a_fragments[step % 2]);
-      round_to_tf32(b_fragments[step % 2]);
+      mma::round_to_tf32(a_fragments[step % 2]);
+      mma::round_to_tf32(b_fragments[step % 2]);
       mma::mma_sync_tile<float>(sums, a_fragments[step % 2], b_fragments[step % 2]);
     }
     free_stage = stage;

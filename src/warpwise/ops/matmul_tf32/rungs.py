@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import torch
 
 from warpwise import cuda
-from warpwise.gemm import k_major, mma_sync
+from warpwise.gemm import cluster_split_k, k_major, mma_sync
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.limits import grid_of_tiles
 from warpwise.gemm.operands import sizes
@@ -16,6 +17,7 @@ from warpwise.ops.matmul_tf32 import k01_wmma, k02_mma_sync, k05_transposed_in_r
 from warpwise.ops.matmul_tf32._shared import limits
 
 HERE = Path(__file__).parent
+CLUSTER_SPLIT_K = cuda.load(HERE / "k07_cluster_split_k.cu")
 WARPGROUPS = cuda.load(HERE / "k04_warpgroups.cu")
 
 
@@ -39,6 +41,10 @@ RUNGS: tuple[Rung, ...] = (
               configs=k05_transposed_in_registers.configs, devices=("cuda",), strided=True),
     make_rung(HERE, "k06_skinny", "Hopper: few rows as wgmma's n, K divided; rows of B begin at any element",
               k06_skinny.launch, dtypes=FLOAT32, limits=limits, configs=k06_skinny.configs, devices=("cuda",),
+              strided=True),
+    make_rung(HERE, "k07_cluster_split_k", "few tiles: the blocks of a cluster divide K; any layout and alignment",
+              cluster_split_k.launcher(CLUSTER_SPLIT_K, "matmul_cluster_split_k_tf32", tf32=True), dtypes=FLOAT32,
+              limits=cluster_split_k.limits, configs=functools.partial(cluster_split_k.configs, tf32=True),
               strided=True),
 )  # fmt: skip
 

@@ -1,5 +1,5 @@
 // The main loop of a block tile on the tensor cores by mma.sync: a cp.async pipeline, operands of any layout and
-// alignment. T: __nv_bfloat16 or __half.
+// alignment. T: __nv_bfloat16, __half, or float, whose products are those of TF32.
 #pragma once
 
 #include <warpwise/sm80/mma_tile.cuh>
@@ -59,6 +59,10 @@ struct MmaMainLoop {
           TileA::load_fragments(a_fragments[(step + 1) % 2], from, a_offset, step + 1);
           TileB::load_fragments(b_fragments[(step + 1) % 2], from + TileA::kBytes, b_offset, step + 1);
         }
+        if constexpr (sizeof(T) == 4) {
+          mma::round_to_tf32(a_fragments[step % 2]);
+          mma::round_to_tf32(b_fragments[step % 2]);
+        }
         mma::mma_sync_tile<T>(sums, a_fragments[step % 2], b_fragments[step % 2]);
       }
       stage = stage + 1 == STAGES ? 0 : stage + 1;
@@ -69,13 +73,21 @@ struct MmaMainLoop {
   // Writes the sums to rows of PITCH floats of shared memory.
   template <int PITCH>
   __device__ void stage_sums(float* to) const {
+    constexpr int kSpan = mma::OperandTraits<T>::kSpan;
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 #pragma unroll
     for (int i = 0; i < WM / 8; ++i) {
-      float* const line = to + (row + i * 8 + g) * PITCH + column + t * 2;
+      float* const line = to + (row + mma::position(kSpan, i, g)) * PITCH + column;
 #pragma unroll
-      for (int j = 0; j < WN / 8; ++j)
-        *reinterpret_cast<Vector<float, 2>*>(line + j * 8) = {sums[i / 2][j][i % 2 * 2], sums[i / 2][j][i % 2 * 2 + 1]};
+      for (int j = 0; j < WN / 8; ++j) {
+        const float first = sums[i / 2][j][i % 2 * 2], second = sums[i / 2][j][i % 2 * 2 + 1];
+        if constexpr (kSpan == 1) {
+          *reinterpret_cast<Vector<float, 2>*>(line + j * 8 + t * 2) = {first, second};
+        } else {
+          line[mma::position(kSpan, j, t * 2)] = first;
+          line[mma::position(kSpan, j, t * 2 + 1)] = second;
+        }
+      }
     }
   }
 };

@@ -3,17 +3,27 @@
 
 #include <warpwise/core/float4.cuh>
 #include <warpwise/core/shared_memory.cuh>
+#include <warpwise/sm80/gemm_mma.cuh>
+#include <warpwise/sm80/gemm_simt.cuh>
+#include <warpwise/sm80/gemm_store.cuh>
 #include <warpwise/sm90/cluster.cuh>
+
+// The attribute of a kernel whose clusters have `blocks` blocks; before sm_90 there is one block for each tile.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define WARPWISE_CLUSTER(blocks) __cluster_dims__(blocks, 1, 1)
+#else
+#define WARPWISE_CLUSTER(blocks)
+#endif
 
 namespace warpwise {
 namespace gemm {
 
-// c (m, n), row-major, of type Out. Grid: tiles * SPLIT blocks. Dynamic shared memory: `split_k_bytes`. The blocks add
-// the sums of all in the order of their ranks, so the result is deterministic. C_ALIGNED: n is a multiple of 4, and c
-// is aligned to 4 elements.
-template <class MainLoop, int SPLIT, bool C_ALIGNED, class T, class Out>
-__device__ inline void gemm_split_k(const T* a, int a_stride, const T* b, int b_stride, Out* c, int m, int n, int k,
-                                    int tiles_m) {
+// a: (m, k), b: (k, n); their lines are a_stride and b_stride elements apart. `store` is an epilogue of gemm_store.cuh.
+// grid.x: tiles * SPLIT blocks. Dynamic shared memory: the stages, or BM * (BN + 8) floats, which take their place. The
+// blocks add the sums of all in the order of their ranks, so the result is deterministic.
+template <class MainLoop, int SPLIT, class T, class Epilogue>
+__device__ inline void gemm_split_k(const T* a, int a_stride, const T* b, int b_stride, int m, int n, int k,
+                                    int tiles_m, const Epilogue& store) {
   constexpr int BM = MainLoop::BM, BN = MainLoop::BN, kPitch = BN + 8, kVectors = BN / 4;
   constexpr int kRows = MainLoop::kThreads / kVectors;  // rows of C that a block stores at once
   static_assert(MainLoop::kThreads % kVectors == 0, "a thread stores the same columns of every row");
@@ -52,8 +62,7 @@ __device__ inline void gemm_split_k(const T* a, int a_stride, const T* b, int b_
 #pragma unroll
       for (int e = 0; e < 4; ++e) sum[e] = value.at[e];
     }
-    if (first_row + row < m && left > 0)
-      store4<C_ALIGNED>(c + static_cast<long long>(first_row + row) * n + first_column + column, sum, left);
+    if (first_row + row < m && left > 0) store(sum, first_row + row, first_column + column, left);
   }
   if constexpr (SPLIT > 1) sm90::cluster_sync();  // a block must not exit while others may read its sums
 }

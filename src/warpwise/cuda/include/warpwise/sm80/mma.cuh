@@ -70,6 +70,17 @@ __device__ inline void mma_sync(int (&d)[4], const unsigned (&a)[4], unsigned b0
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// Rounds to nearest, ties away from zero: adds half a unit in the last place of TF32; mma.sync ignores the bits below.
+// Infinities and NaN, whose bits might overflow, are unchanged. (cvt.rna.tf32 clears the lower bits too.)
+template <int COUNT>
+__device__ inline void round_to_tf32(unsigned (&registers)[COUNT][4]) {
+#pragma unroll
+  for (int i = 0; i < COUNT * 4; ++i) {
+    unsigned& word = registers[i / 4][i % 4];
+    if (fabsf(__uint_as_float(word)) < __uint_as_float(0x7f800000)) word += 0x1000;
+  }
+}
+
 // cp.async of 16 or 4 bytes; writes zeros if not `valid`. (One predicate; __pipeline_memcpy_async compiles to a switch
 // over every number of bytes.)
 template <int BYTES>

@@ -1,0 +1,132 @@
+"""Launches of the kernels of ``sm80/gemm_split_k.cuh``: few tiles, whose K the blocks of a cluster divide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+
+from warpwise import cuda
+from warpwise.gemm.config import GemmConfig, parsed
+from warpwise.gemm.limits import GRID_Y, is_hopper, requires_ampere, tiles_limit
+from warpwise.gemm.mma_sync import operand
+from warpwise.gemm.operands import flags
+from warpwise.operation import cdiv, sm_count
+
+SPLITS = (1, 2, 4, 8, 16)  # blocks of a cluster: 16 on Hopper, 8 are portable
+MIN_K = 32  # of a split
+SIMT = parsed(
+    "32x32x32_w16x32_s4", "32x32x32_w16x32_s8", "32x64x32_w16x32_s4", "32x64x32_w16x32_s8", "64x64x32_w32x32_s4",
+    "16x128x32_w16x32_s4", "128x16x32_w32x16_s4", "128x64x16_w32x32_s4", "128x128x16_w32x64_s4",
+)  # fmt: skip
+HALF = parsed(
+    "64x64x64_w32x32_s4", "64x64x64_w32x32_s8", "64x64x64_w16x32_s4", "128x64x64_w32x32_s4", "64x128x64_w32x32_s4",
+    "128x128x64_w64x32_s3",
+)  # fmt: skip
+TF32 = parsed("64x64x32_w32x32_s4", "64x64x32_w32x32_s8", "128x64x32_w32x32_s4", "64x128x32_w32x32_s4")
+
+
+class Shape(NamedTuple):
+    """The sizes of a (batch, m, k) times b (batch, k, n)."""
+
+    batch: int
+    m: int
+    n: int
+    k: int
+
+    @staticmethod
+    def of(a: torch.Tensor, b: torch.Tensor) -> Shape:
+        """a and b may be matrices; one that is not batched belongs to every matrix of the other."""
+        batch = max(matrices.shape[0] if matrices.dim() == 3 else 1 for matrices in (a, b))
+        return Shape(batch, a.shape[-2], b.shape[-1], a.shape[-1])
+
+
+class Lines(NamedTuple):
+    """An operand: elements from line to line and from matrix to matrix, bytes of a copy."""
+
+    matrices: torch.Tensor
+    k_major: bool
+    stride: int
+    batch_stride: int
+    word: int
+
+
+def lines(matrices: torch.Tensor, k_dimension: int, tensor_cores: bool) -> Lines:
+    """``matrices``, copied if none of the dimensions of a matrix is contiguous."""
+    found = operand(matrices[0] if matrices.dim() == 3 else matrices, k_dimension)
+    if matrices.dim() == 3 and found.matrix.data_ptr() != matrices.data_ptr() and not matrices.is_meta:
+        return lines(matrices.contiguous(), k_dimension, tensor_cores)
+    step = matrices.stride(0) if matrices.dim() == 3 and matrices.shape[0] > 1 else 0
+    size = matrices.element_size()
+    word = found.word if step * size % found.word == 0 else 4 if step * size % 4 == 0 else size
+    if size == 4 and found.k_major and not tensor_cores:
+        word = 4  # the copy transposes
+    return Lines(matrices if matrices.dim() == 3 else found.matrix, found.k_major, found.stride, step, word)
+
+
+def shared(tile: GemmConfig, size: int, tensor_cores: bool) -> int:
+    """Bytes of shared memory: the stages, or the sums, which take their place."""
+    padding = 0 if tensor_cores else 8  # of the lines of both operands
+    return max(tile.ring_bytes(size, alignment=0, barriers=0, padding=padding), tile.m * (tile.n + 8) * 4)
+
+
+def configured(
+    module: cuda.Module, kernel: str, left: Lines, right: Lines, c: torch.Tensor, shape: Shape, config: str,
+    tensor_cores: bool, *more: Any,
+) -> tuple[Any, int]:  # fmt: skip
+    """``kernel`` with its template arguments and grid, and the number of rows of tiles; ``more``: further arguments."""
+    tile, size = GemmConfig.parse(config), c.element_size()
+    aligned = shape.n % 4 == 0 and c.data_ptr() % (4 * size) == 0
+    loop = f"MmaMainLoop<{cuda.ctype(c.dtype)}, " if tensor_cores else "SimtMainLoop<"
+    numbers = ", ".join(map(str, (tile.m, tile.n, tile.k, *tile.warps, tile.stages)))
+    loop += f"{numbers}, {flags(left.k_major, right.k_major)}, {left.word}, {right.word}>"
+    template = ", ".join(map(str, (f"warpwise::gemm::{loop}", flags(aligned), tile.cluster_splits, *more)))
+    tiles_m, tiles_n = tile.tiles(shape.m, shape.n)
+    threads = 32 * (tile.m // tile.warps[0]) * (tile.n // tile.warps[1])
+    grid = tiles_m * tiles_n * tile.cluster_splits, shape.batch
+    return module[f"{kernel}<{template}>"][grid, threads, shared(tile, size, tensor_cores)], tiles_m
+
+
+def launcher(module: cuda.Module, name: str, tf32: bool = False) -> Callable[..., None]:
+    """``launch(c, a, b, config=None)`` of the kernel ``name``: c (batch, m, n) = a b, or (m, n), contiguous."""
+
+    def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, config: str | None = None) -> None:
+        shape, tensor_cores = Shape.of(a, b), tf32 or a.dtype != torch.float32
+        left, right = lines(a, 1, tensor_cores), lines(b, 0, tensor_cores)
+        chosen = config or configs(a, b, tf32)[0]
+        kernel, tiles_m = configured(module, name, left, right, c, shape, chosen, tensor_cores)
+        kernel(
+            *(cuda.strided(left.matrices), left.stride, left.batch_stride),
+            *(cuda.strided(right.matrices), right.stride, right.batch_stride),
+            *(cuda.out(c), *shape[1:], tiles_m),
+        )
+
+    return launch
+
+
+def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """Compute capability 8.0, and a grid of tiles."""
+    batch, m, n, k = Shape.of(a, b)
+    if batch > GRID_Y:
+        return f"takes up to {GRID_Y} matrices (grid.y is 16 bits), not {batch}"
+    return requires_ampere(a) or tiles_limit(m, n, k)
+
+
+def configs(a: torch.Tensor, b: torch.Tensor, tf32: bool = False) -> tuple[str, ...]:
+    """Each tile with the splits of K that give every SM half a block to four; the default first."""
+    tiles = TF32 if tf32 else SIMT if a.dtype == torch.float32 else HALF
+    if a.is_cpu:
+        return tuple(tile.name for tile in tiles)
+    batch, m, n, k = Shape.of(a, b)
+    sms = sm_count(a)
+    splits = [split for split in SPLITS if split == 1 or (split * MIN_K <= k and (a.is_meta or is_hopper(a)))]
+    names = []
+    for tile in tiles:
+        blocks = batch * cdiv(m, tile.m) * cdiv(n, tile.n)
+        padded = tile.m >= 2 * max(m, tiles[0].m) or tile.n >= 2 * max(n, tiles[0].n)
+        if not padded and blocks <= 8 * sms:
+            wanted = [split for split in reversed(splits) if sms / 2 <= blocks * split <= 4 * sms]
+            chosen = wanted or [splits[-1] if blocks < sms else 1]
+            names += [tile._replace(cluster_splits=split).name for split in chosen]
+    return tuple(names) or (tiles[-1].name,)
