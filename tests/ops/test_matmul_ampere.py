@@ -117,7 +117,7 @@ def test_lines_are_read_in_place():
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("large", [False, True])
 def test_both_sizes_of_wmma(dtype, large, monkeypatch):
-    monkeypatch.setattr(k14_wmma, "fills_gpu", lambda a, tiles: large)
+    monkeypatch.setattr(k14_wmma.mma_sync, "fills_gpu", lambda a, tiles: large)
     for m, n, k in ((129, 144, 80), (70, 131, 17)):
         a, b = integers(m, k, dtype), integers(k, n, dtype, seed=1)
         assert torch.equal(ops.matmul(a, b, rung="k14"), product(a, b))

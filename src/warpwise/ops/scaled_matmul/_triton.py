@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import torch
 
+from warpwise.gemm.config import GemmConfig, parsed
 from warpwise.gemm.limits import requires_k, requires_tma, tiles_limit
 from warpwise.gemm.operands import sizes
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops.scaled_matmul._operands import tma_limits
 
+LARGE, SMALL = parsed("128x128x128_w8_s4", "64x64x128_w4_s4")
 
-def tiles(a: torch.Tensor, b: torch.Tensor) -> tuple[int, int, int, int, int]:
-    """BLOCK_M, BLOCK_N, BLOCK_K, warps and stages: large tiles where they fill the GPU."""
-    m, n = a.shape[0], b.shape[1]
-    if cdiv(m, 128) * cdiv(n, 128) >= sm_count(a) and not a.is_cpu:
-        return 128, 128, 128, 8, 4
-    return 64, 64, 128, 4, 4
+
+def tile_of(a: torch.Tensor, b: torch.Tensor) -> GemmConfig:
+    """Large tiles where they fill the GPU."""
+    fills = cdiv(a.shape[0], 128) * cdiv(b.shape[1], 128) >= sm_count(a)
+    return LARGE if fills and not a.is_cpu else SMALL
 
 
 def grid_of_tiles(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
