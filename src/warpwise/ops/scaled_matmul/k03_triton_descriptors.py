@@ -10,8 +10,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpwise import triton as wt
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.scaled_matmul._operands import aligned, contiguous_operands, contiguous_scales
-from warpwise.ops.scaled_matmul._triton import tile_of
+from warpwise.ops.scaled_matmul._operands import aligned, contiguous_operands, contiguous_scales, tile_of
 from warpwise.triton import lib
 
 

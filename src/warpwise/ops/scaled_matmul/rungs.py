@@ -10,8 +10,8 @@ from warpwise import cuda
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.operation import make_rung
 from warpwise.ops.scaled_matmul import k01_naive, k07_skinny
+from warpwise.ops.scaled_matmul._operands import descriptor_limits, grid_of_tiles
 from warpwise.ops.scaled_matmul._shared import CONFIGS, WIDE, configs_of, hopper_limits, launcher
-from warpwise.ops.scaled_matmul._triton import descriptor_limits, grid_of_tiles
 
 HERE = Path(__file__).parent
 WARPGROUPS = cuda.load(HERE / "k04_warpgroups.cu")
