@@ -11,10 +11,10 @@
 
 namespace sm90 = warpwise::sm90;
 
-// a: (m, k), or (k, m) if A_MN_MAJOR; b: (n, k), or (k, n) if B_MN_MAJOR; result, source, kept: (m, n): tensor maps with
-// boxes of 64 x 64. result = activate(scale * a b^T + bias) + source; if SCALED alpha * a b^T + beta * (bias + source).
-// rows, columns, group: of TileScheduler. For the other parameters, grid, block and shared memory see GemmConfig and
-// gemm_epilogue.
+// a: (m, k), or (k, m) if A_MN_MAJOR; b: (n, k), or (k, n) if B_MN_MAJOR; result, source, kept: (m, n): tensor maps
+// with boxes of 64 x 64. result = activate(scale * a b^T + bias) + source; if SCALED alpha * a b^T + beta * (bias +
+// source). rows, columns, group: of TileScheduler. For the other parameters, grid, block and shared memory see
+// GemmConfig and gemm_epilogue.
 template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool A_MN_MAJOR, bool B_MN_MAJOR,
           int ACTIVATION, bool SOURCE, bool KEEP, bool SCALED>
 __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* CN, 1, 1)
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
     sm90::gemm_epilogue<P, ACTIVATION, SOURCE, KEEP>({&a, &b, &result, &source, &result},
                                                      {bias, nullptr, alpha, beta, beta}, m, n, k, scheduler);
   } else {
-    sm90::gemm_epilogue<P, ACTIVATION, SOURCE, KEEP>({&a, &b, &result, &source, &kept},
-                                                     {bias, scale, 1.0f, 1.0f, 1.0f}, m, n, k, scheduler);
+    sm90::gemm_epilogue<P, ACTIVATION, SOURCE, KEEP>({&a, &b, &result, &source, &kept}, {bias, scale, 1.0f, 1.0f, 1.0f},
+                                                     m, n, k, scheduler);
   }
 }
