@@ -30,7 +30,7 @@ from warpwise.cache import atomic_write
 from warpwise.lab.timing.environment import environment, place
 from warpwise.operation import Op
 
-MOST_WORK = 2**37  # multiply-adds, above which the float64 reference takes too long
+MOST_WORK = 37  # log2 of multiply-adds, above which the float64 reference takes too long
 
 
 def rungs(op: Op) -> list[str]:
@@ -76,7 +76,7 @@ def main(options: argparse.Namespace) -> int:
             work = each.case.sizes.get("batch", 1)
             for letter in "mnk":
                 work *= each.case.sizes.get(letter, 1)
-            if key in points or work > MOST_WORK or time.monotonic() - started > options.limit:
+            if key in points or work > 2**options.most_work or time.monotonic() - started > options.limit:
                 continue
             try:
                 points[key] = measured(op, each, names, device, options.budget)
@@ -95,6 +95,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--seed", type=int, default=1)
     made.add_argument("--count", type=int, default=100)
     made.add_argument("--budget", type=float, default=0.4, help="seconds of timing a shape")
+    made.add_argument("--most-work", type=float, default=MOST_WORK, help="log2 of multiply-adds of the largest shape")
     made.add_argument("--limit", type=float, default=540.0, help="seconds after which no further shape begins")
     return made
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 import torch
-from benchmarks import unseen_shapes
+from benchmarks import unseen_gpu_time, unseen_shapes
 
 from warpwise import operation
 
@@ -45,3 +45,58 @@ def test_a_wrong_result_is_not_timed(monkeypatch):
     case = unseen_shapes.Drawn(operation.Case("small", {"rows": 4, "columns": 5}), torch.float32)
     point = unseen_shapes.measured("softmax", case, torch.device("cpu"), 0.0, False)
     assert not point["right"] and "ratio" not in point and "20 of 20 elements" in point["note"]
+
+
+def test_an_error_of_pytorch_is_noted_and_timed(monkeypatch):
+    """Where PyTorch computes and its own result misses the tolerance."""
+    zeros = lambda x, dim: torch.zeros_like(x)
+    monkeypatch.setattr(unseen_shapes.ops, "softmax", zeros)
+    monkeypatch.setitem(unseen_shapes.PYTORCH, "softmax", zeros)
+    monkeypatch.setattr(unseen_shapes, "LOOP_S", 1e-5)
+    case = unseen_shapes.Drawn(operation.Case("small", {"rows": 4, "columns": 5}), torch.float32)
+    point = unseen_shapes.measured("softmax", case, torch.device("cpu"), 0.0, False)
+    assert point["right"] and "ratio" in point and point["note"].startswith("PyTorch's own deviation: 20 of 20")
+
+
+def test_the_drawn_dimension_reaches_the_call():
+    drawn = [each for name in ("softmax", "reduce_sum") for each in unseen_shapes.drawn(name, 3, 24)]
+    dims = {each.case.attributes["dim"] for each in drawn if "dim" in each.case.attributes}
+    assert dims == {0, -1}
+    case = operation.Case("columns", {"rows": 4, "columns": 5}, {"dim": 0})
+    for name in ("softmax", "reduce_sum"):
+        args = operation.get(name).spec.arguments(case, torch.float32, torch.device("cpu"), 0)
+        assert args[1] == 0
+
+
+class FakeGpu:
+    """Two argument sets; a graph that calls its function, and events of 1 ms."""
+
+    l2_bytes = 64
+
+    def __init__(self, device):
+        self.calls = 0
+
+    def graph(self, call, count):
+        self.calls += 1
+        return type("Graph", (), {"replay": lambda self: [call() for _ in range(count)]})()
+
+    def event(self):
+        return type("Event", (), dict.fromkeys(("record", "synchronize"), lambda self: None) | {
+            "elapsed_time": lambda self, end: 1.0})()  # fmt: skip
+
+    def spin(self, cycles):
+        pass
+
+    def synchronize(self):
+        pass
+
+
+def test_graphs_rotate_through_copies_of_the_arguments(monkeypatch):
+    monkeypatch.setattr(unseen_gpu_time, "Gpu", FakeGpu)
+    monkeypatch.setattr(unseen_gpu_time, "GRAPH_S", 0.0)
+    seen = {"ours": set(), "theirs": set()}
+    functions = {who: lambda x, places=places: places.add(x.data_ptr()) for who, places in seen.items()}
+    found = unseen_gpu_time.GpuTime(torch.device("cpu")).samples("square", functions, (torch.zeros(4),), 0.0)
+    assert {who: len(values) for who, values in found.items()} == dict.fromkeys(seen, unseen_gpu_time.LEAST_ROUNDS)
+    assert all(value == 1e-3 / 8 for values in found.values() for value in values)
+    assert len(seen["ours"]) == 8 and seen["ours"] == seen["theirs"]

@@ -66,19 +66,26 @@ def atomic_write(path: Path, data: bytes | str) -> None:
 
 
 @contextlib.contextmanager
+def file_lock(path: Path) -> Iterator[None]:
+    """Hold the lock of ``path``, an empty file beside it. Where the file system has no locks, nothing is held."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        with contextlib.suppress(OSError):  # without locks, the file of the last writer stays
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
 def build_lock(path: Path) -> Iterator[bool]:
     """Hold a file lock; yield True if this process must build ``path``, False if it exists."""
     if path.exists():
         yield False
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        with contextlib.suppress(OSError):  # without locks, several processes build it and the last one's file stays
-            fcntl.flock(handle, fcntl.LOCK_EX)
+    with file_lock(path):
         yield not path.exists()
-    finally:
-        os.close(handle)
 
 
 def save(path: Path, data: bytes) -> None:

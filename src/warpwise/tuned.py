@@ -7,11 +7,11 @@ import math
 import warnings
 import weakref
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from warpwise.cache import atomic_write
+from warpwise.cache import atomic_write, file_lock
 from warpwise.device.target import Device
 
 SCHEMA = 1
@@ -74,12 +74,16 @@ class Table:
         return Table(self.op, self.device, (*others, point), self.environment)
 
     def save(self, path: Path) -> None:
+        """``write``, then ``reload``: calls of this process use the new table."""
+        self.write(path)
+        reload()
+
+    def write(self, path: Path) -> None:
         """Write the file atomically, one point a line."""
         head = {"schema": SCHEMA, "op": self.op, "device": asdict(self.device), "environment": dict(self.environment)}
         lines = ",\n".join("  " + json.dumps(asdict(point)) for point in sorted(self.points, key=TunedPoint.key))
         text = json.dumps(head, indent=1)[:-2] + ',\n "points": [\n' + lines + "\n ]\n}\n"
         atomic_write(path, text)
-        reload()
 
 
 def load(path: Path) -> Table | None:
@@ -95,6 +99,20 @@ def load(path: Path) -> Table | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         warnings.warn(f"{path}: not a table of tuned choices, ignored: {error!r}", stacklevel=2)
         return None
+
+
+def add_point(path: Path, table: Table, point: TunedPoint) -> Table:
+    """Add ``point`` to the file at ``path`` and return its table, with the environment of ``table``.
+
+    Points of the file stay, unless it is of another device, so that several processes may add points at a time. Calls
+    of this process see the point after ``reload``.
+    """
+    with file_lock(path):
+        stored = load(path)
+        points = stored.points if stored is not None and stored.device == table.device else ()
+        added = replace(table, points=points).with_point(point)
+        added.write(path)
+    return added
 
 
 def _point(data: Mapping[str, Any]) -> TunedPoint:

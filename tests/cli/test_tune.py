@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from click.testing import CliRunner, Result
 from warpwise import lab, operation
 from warpwise.cli import cli
 from warpwise.lab.tune import Progress
+from warpwise.operation import choice
 from warpwise.tuned import TunedPoint
 
 SOURCE = '''
@@ -132,3 +134,58 @@ def test_bad_input_says_what_there_is(arguments, words):
     result = run(*arguments)
     assert words in said(result)
     assert result.exception
+
+
+SCRIPT = """
+import runpy, sys
+import torch
+from warpwise import operation
+from warpwise.operation import choice
+
+choice.TABLE_DEVICES = {"cuda", "cpu"}
+runpy.run_path(sys.argv[2])
+doubled = operation.get("doubled")
+assert torch.equal(doubled(torch.ones(300)), 2 * torch.ones(300))
+print("ran with", sys.argv[1:], choice.online.budget_s, choice.online.total_s)
+sys.exit(3 if "--fail" in sys.argv else None)
+"""
+
+
+@pytest.fixture
+def script(file, tmp_path, monkeypatch):
+    monkeypatch.setattr(choice, "TABLE_DEVICES", choice.TABLE_DEVICES)
+    monkeypatch.setattr(choice, "online", None)
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+def test_a_script_runs_with_online_tuning(file, script, tmp_path):
+    result = run("--online", "--budget", "4", "--total", "7", script, "--lr=3", file, "--out", "x")
+    assert result.exception is None, said(result)
+    assert f"ran with ['--lr=3', '{file}', '--out', 'x'] 4.0 7.0" in result.output
+    assert "doubled float32 n=300" in said(result)
+    assert "1 shapes measured" in said(result)
+    assert [point["sizes"] for point in points(tmp_path / "cache" / "tuned" / "doubled" / "cpu.json")] == [{"n": 300}]
+    assert choice.online.stopped
+    assert "WARPWISE_TUNE" not in os.environ
+
+
+def test_the_exit_code_of_a_script_is_that_of_the_command(file, script):
+    result = run("--online", "--budget", "4", script, "--lr", file, "--fail")
+    assert result.exit_code == 3
+    assert "1 shapes measured" in said(result)
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["--online", "nowhere.py"], "no file nowhere.py"),
+        (["--online", "--dtype", "float32", "nowhere.py"], "--online takes --budget and --total alone"),
+        (["nowhere.py", "--online"], "--online: expected only after --online, as in: warpwise tune --online SCRIPT"),
+        (["matmul", "more"], "more: expected only after --online"),
+        (["matmul", "--total", "3"], "--total: expected only after --online"),
+    ],
+)
+def test_online_says_what_it_expects(arguments, words):
+    assert words in said(run(*arguments))

@@ -18,7 +18,7 @@ import torch
 
 import warpwise as ww
 from warpwise.cuda.errors import ArgumentError, LaunchError
-from warpwise.cuda.gpu.kernel import Parameters
+from warpwise.cuda.gpu.prepared import Parameters
 
 SOURCE = """
 #include <cuda_fp16.h>

@@ -76,6 +76,30 @@ def test_launches_are_replayed(rung, replays):
     assert len(replays) == 2
 
 
+@pytest.mark.parametrize("rung", ["k24_few_rows", "k29_cluster_split_k"])
+def test_launches_that_divide_k_are_replayed(rung, replays):
+    """Semaphores belong to a stream: a replay takes those of the current one, a captured graph its own."""
+    op = fresh("matmul")
+    draw = [[torch.randint(-3, 4, shape, device="cuda").float() for shape in ((16, 8192), (8192, 64))] for _ in "1234"]
+    assert any(tag in op.rung(rung).configs(*draw[0])[0] for tag in ("_p", "_k"))
+    for a, b in draw:
+        assert torch.equal(ops.matmul(a, b, rung=rung), a @ b)
+    assert len(replays) == 3
+    for stream in (torch.cuda.Stream(), torch.cuda.Stream()):
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            products = [ops.matmul(a, b, rung=rung) for a, b in draw]
+        torch.cuda.current_stream().wait_stream(stream)
+        assert all(torch.equal(product, a @ b) for product, (a, b) in zip(products, draw, strict=True))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        product = ops.matmul(*draw[0], rung=rung)
+    for _ in range(3):
+        graph.replay()
+        assert torch.equal(product, draw[0][0] @ draw[0][1])
+    assert len(replays) == 12
+
+
 def test_an_absent_output_is_no_obstacle(replays):
     """linear's second output is None unless the preactivation is asked for."""
     op = fresh("linear")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.ops.test_matmul import integers
 
 from warpwise import operation, ops
-from warpwise.gemm import semaphores
+from warpwise.cuda.gpu import semaphores
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.operands import addressable, tma_operand

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import runpy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,12 +15,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 from warpwise import lab
+from warpwise.cache import cache_dir
 from warpwise.cli.cases import ALL, attr_option, cases_named, with_attributes
 from warpwise.cli.climb import dtypes_named
 from warpwise.cli.console import wide_console
 from warpwise.cli.targets import find_op, find_rung
+from warpwise.lab.profile.script import as_main
 from warpwise.lab.timing.timing import duration
 from warpwise.lab.tune import Progress
+from warpwise.lab.tune.online import BUDGET, BUDGET_S, SWITCH, TOTAL, TOTAL_S
 from warpwise.operation import Case, Op, Tables
 from warpwise.tuned import TORCH, TunedPoint
 
@@ -26,8 +31,18 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-@click.command()
-@click.argument("name", metavar="OP")
+class _Tune(click.Command):
+    """After ``--online`` and the script, all arguments are the script's."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.allow_interspersed_args = "--online" not in args
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_Tune)
+@click.argument("name", metavar="OP | SCRIPT")
+@click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
+@click.option("--online", is_flag=True, help="Run SCRIPT; the first call of each new shape measures.")
 @click.option("--device", "where", help="cuda, cuda:1 or cpu.  [default: the GPU]")
 @click.option(
     "--size",
@@ -44,10 +59,13 @@ if TYPE_CHECKING:
 @click.option("--rung", "rungs", multiple=True, help="A rung by name or number (k20).  [default: all]")
 @click.option(
     "--budget",
-    default=2.0,
-    show_default=True,
     type=click.FloatRange(min=0, min_open=True),
-    help="Seconds to time one size, dtype and layout.",
+    help=f"Seconds to time one size, dtype and layout.  [default: 2; with --online {BUDGET_S}]",
+)
+@click.option(
+    "--total",
+    type=click.FloatRange(min=0, min_open=True),
+    help=f"Seconds of all measurements with --online.  [default: {TOTAL_S:g}]",
 )
 @click.option("--resume/--fresh", default=True, show_default=True, help="Skip known points, or measure them again.")
 @click.option(
@@ -55,13 +73,16 @@ if TYPE_CHECKING:
 )
 def tune(
     name: str,
+    argv: Sequence[str],
+    online: bool,
     where: str | None,
     sizes: Sequence[str],
     attributes: Sequence[str],
     dtypes: Sequence[str],
     layouts: Sequence[str],
     rungs: Sequence[str],
-    budget: float,
+    budget: float | None,
+    total: float | None,
     resume: bool,
     out: Path | None,
 ) -> int:
@@ -71,8 +92,27 @@ def tune(
     table in the cache, from which OP then chooses on this GPU. All sizes, dtypes and layouts take hours; the options
     select some of them. Each point is stored as soon as it is measured: after Ctrl-C the same command continues. On a
     CPU the table is not used, because PyTorch computes there.
+
+    With --online, SCRIPT runs as python SCRIPT ARGS would. At the first call of an operation with a dtype, layout and
+    sizes that the table lacks, the likely best candidates and PyTorch are verified and timed on the call's own
+    arguments. The winner is written to the table and computes that call and later ones. Options come before SCRIPT.
+    WARPWISE_TUNE=online does the same in any program, with WARPWISE_TUNE_BUDGET and WARPWISE_TUNE_TOTAL in seconds.
+
+    \b
+    warpwise tune matmul --size m=512,n=4096,k=4096 --dtype bfloat16
+    warpwise tune --online --total 20 train.py --epochs 1
     """
     console = wide_console()
+    if online:
+        given = (where, sizes, attributes, dtypes, layouts, rungs, out)
+        if any(given) or not resume:
+            raise click.UsageError(
+                "--online takes --budget and --total alone; other options belong to SCRIPT, after it"
+            )
+        return _run_online(console, Path(name), argv, budget, total)
+    if argv or total is not None:
+        what = " ".join(argv) or "--total"
+        raise click.UsageError(f"{what}: expected only after --online, as in: warpwise tune --online SCRIPT ARGS")
     op = find_op(name)
     for rung in rungs:
         find_rung(op, rung)
@@ -85,7 +125,7 @@ def tune(
                 dtypes=dtypes_named(op, dtypes),
                 layouts=layouts or None,
                 rungs=rungs or None,
-                budget_s=budget,
+                budget_s=budget or 2.0,
                 fresh=not resume,
                 path=out,
                 progress=shown.update,
@@ -102,6 +142,32 @@ def tune(
     console.print(f"[dim]written to {tuned.path}[/]", soft_wrap=True)
     if tuned.table.device.name == "cpu":
         console.print(f"[yellow]{op.name} does not use this table: on a CPU PyTorch computes unless a rung is named[/]")
+    return 0
+
+
+def _run_online(console: Console, script: Path, argv: Sequence[str], budget: float | None, total: float | None) -> int:
+    """Run ``script`` with online tuning in this process and in those that it starts; print what was measured."""
+    if not script.is_file():
+        raise click.BadParameter(f"no file {script}", param_hint="SCRIPT")
+    settings = {SWITCH: "online", BUDGET: str(budget or BUDGET_S), TOTAL: str(total or TOTAL_S)}
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    tuned = lab.tune_online(budget_s=budget or BUDGET_S, total_s=total or TOTAL_S)
+    try:
+        with as_main(script, argv[1:] if argv[:1] == ("--",) else argv):
+            runpy.run_path(str(script), run_name="__main__")
+    finally:
+        tuned.stop()
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+        for name, point in tuned.points:
+            sizes = ", ".join(f"{key}={size}" for key, size in point.sizes.items())
+            console.print(_row(f"{name} {point.dtype} {point.kind} {sizes}", point), soft_wrap=True)
+        won = sum(point.winner != TORCH for _, point in tuned.points)
+        spent = f"in {tuned.spent_s:.2g} s; the choices are in {cache_dir() / 'tuned'}"
+        console.print(f"{len(tuned.points)} shapes measured, {won} of them ours, {spent}", soft_wrap=True)
+        if tuned.spent_s >= tuned.total_s:
+            console.print(f"[yellow]the total of {tuned.total_s:g} s is used up: later shapes were not measured[/]")
     return 0
 
 
@@ -139,11 +205,14 @@ class _Shown:
 
 
 def _line(progress: Progress, point: TunedPoint) -> str:
+    return _row(progress.label, point) + (" [dim]known[/]" if progress.kept else "")
+
+
+def _row(label: str, point: TunedPoint) -> str:
     name = "PyTorch" if point.winner == TORCH else point.winner
     beside = ""
     if point.rival_seconds:
         rival = "PyTorch" if point.rival == TORCH else point.rival
         beside = f"{point.rival_seconds / point.seconds:.2f} × {escape(rival)} ({duration(point.rival_seconds)})"
-    kept = " [dim]known[/]" if progress.kept else ""
     colour = "yellow" if point.winner == TORCH else "green"
-    return f"{progress.label:32} [{colour}]{escape(name):44}[/] {duration(point.seconds):>10}  {beside}{kept}"
+    return f"{escape(label):32} [{colour}]{escape(name):44}[/] {duration(point.seconds):>10}  {beside}"

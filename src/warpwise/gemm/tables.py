@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from warpwise.gemm.model import Model
 from warpwise.operation import Case, Tables
 
 # (N, K) of the layers of decoders with 8 and 70 billion parameters, whose feed-forward layers are 3.5 times as wide.
@@ -78,6 +79,6 @@ ARRANGEMENTS: Mapping[str, Callable[..., tuple[Any, ...]]] = {
 FALLBACK = {"float16": "bfloat16"}
 
 
-def tables(op: str, folder: Path) -> Tables:
+def tables(op: str, folder: Path, model: Model | None = None) -> Tables:
     """The tables of an operation whose first two arguments are a (M, K) and b (K, N); shipped in ``folder/tuned``."""
-    return Tables(op, folder / "tuned", describe, ARRANGEMENTS, SIZES, FALLBACK)
+    return Tables(op, folder / "tuned", describe, ARRANGEMENTS, SIZES, FALLBACK, model)

@@ -6,7 +6,7 @@ is near. An operation without tables is computed by the rung that its ``default`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 class Choice:
     """What computes given arguments: a rung and its ``config`` if it has any, or PyTorch where ``rung`` is None.
 
-    ``reason`` says why, ``source`` what decided ("user's table", "shipped table", "tables", "heuristics", "device").
+    ``reason`` says why, ``source`` what decided ("user's table", "shipped table", "tables", "model of <GPU>",
+    "measured online", "heuristics", "device").
     ``rival`` is the best of the others: "torch", or our best rung where PyTorch is chosen. ``seconds`` and
-    ``rival_seconds`` are their predicted times, None where none was measured.
+    ``rival_seconds`` are their predicted times, None where none is known; ``error`` is the part by which a model's
+    prediction may be wrong, 0 for a measured time.
     """
 
     rung: str | None
@@ -33,6 +35,7 @@ class Choice:
     seconds: float | None = None
     rival: str = ""
     rival_seconds: float | None = None
+    error: float = 0.0
 
     @property
     def name(self) -> str | None:
@@ -42,19 +45,26 @@ class Choice:
     def __str__(self) -> str:
         times = [f"{1e6 * time:.4g} µs" for time in (self.seconds, self.rival_seconds) if time is not None]
         predicted = f", {' against '.join(times)} predicted" if times else ""
+        predicted += f" ± {100 * self.error:.0f} %" if self.error else ""
         return f"{self.name or 'PyTorch'}{predicted} ({self.source}: {self.reason})"
 
 
-def choose(op: Op, args: Sequence[Any]) -> Choice:
-    """What a call of ``op`` with ``args`` runs if it names no rung."""
+TABLE_DEVICES = {"cuda"}  # elsewhere PyTorch computes
+online: Callable[[Op, Sequence[Any], Choice, bool], Choice] | None = None
+"""``online(op, args, choice, runs)`` replaces the choice of the tables; ``lab.tune_online`` sets it."""
+
+
+def choose(op: Op, args: Sequence[Any], runs: bool = False) -> Choice:
+    """What a call of ``op`` with ``args`` runs if it names no rung. ``runs`` is true if the call follows."""
     kinds = {tensor.device.type for tensor in tensors(args)}
-    if "cuda" not in kinds:
+    if not kinds & TABLE_DEVICES:
         kind = "meta" if "meta" in kinds else next(iter(kinds), "cpu")
         where = "a CPU" if kind == "cpu" else kind
         reason = f"on {where} PyTorch computes unless a rung is named"
         return Choice(None, reason="on meta nothing is computed" if kind == "meta" else reason, source="device")
     if op.tables is not None:
-        return op.tables.choice(op, *args) or _unmeasured(op, args)
+        found = op.tables.choice(op, *args) or _unmeasured(op, args)
+        return found if online is None else online(op, args, found, runs)
     name = op.default(*args)
     if name is None:
         return Choice(None, reason="the ladder leaves these arguments to PyTorch")

@@ -124,7 +124,7 @@ class Op:
 
     def chosen(self, *args: Any, rung: str | None = None) -> Rung | None:
         """The rung that a call runs, or None for PyTorch. Raises ``ValueError`` if ``rung`` refuses the arguments."""
-        name = rung if rung is not None else self.choice(*args).name
+        name = rung if rung is not None else choose(self, args, runs=True).name
         if name is None:
             return None
         found = self.rung(name)

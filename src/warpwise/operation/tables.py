@@ -1,4 +1,4 @@
-"""The choice from tables of measured points.
+"""The choice from tables of measured points, and from a model between them.
 
 A point holds a dtype, the kind of arguments (layouts, alignment), sizes, and the rung and configuration that was
 fastest there, or PyTorch. Arguments between points get the choice of the nearest one, by the Euclidean distance of the
@@ -9,9 +9,9 @@ refuses them is skipped for the next point's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from warpwise.arguments.values import first_tensor
 from warpwise.cache import cache_dir
@@ -29,13 +29,23 @@ LAUNCH_FLOOR_S = 5e-6  # the shortest launches measured on an H200 take this lon
 USER, SHIPPED = "user's table", "shipped table"
 
 
+class Model(Protocol):
+    """Predicts times of an operation: ``warpwise.gemm.model.Model``."""
+
+    def choice(
+        self, op: Op, args: Sequence[Any], kind: str, sizes: Mapping[str, int], device: Device, here: bool,
+        measured: Mapping[str, float | None],
+    ) -> Choice | None: ...  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Tables:
     """The tables of one operation: the user's in the cache, then those shipped in ``folder``.
 
     ``describe(*args)`` gives the kind of the arguments and their sizes by name. ``arrangements`` turn a case's
     arguments into those of each layout, for tuning: {"nn": ..., "nt": ...}. ``sizes`` are what ``warpwise tune``
-    measures by default. ``dtype_fallback`` names the dtype whose points serve one that has none near.
+    measures by default. ``dtype_fallback`` names the dtype whose points serve one that has none near. ``model``
+    predicts times where nothing was measured.
     """
 
     op: str
@@ -44,17 +54,39 @@ class Tables:
     arrangements: Mapping[str, Callable[..., tuple[Any, ...]]] = field(default_factory=lambda: {"": lambda *args: args})
     sizes: tuple[Case, ...] = ()
     dtype_fallback: Mapping[str, str] = field(default_factory=dict)
+    model: Model | None = None
 
     def user_file(self, device: Device) -> Path:
         """Where ``warpwise tune`` writes what it measures on ``device``."""
         return cache_dir() / "tuned" / self.op / device.file
 
     def choice(self, op: Op, *args: Any, device: Device | None = None) -> Choice | None:
-        """The choice of the nearest point, or None if none is near; ``device`` stands in for the arguments' own."""
-        where = device or device_of(first_tensor(args).device)
+        """The choice of the nearest point and the model, or None; ``device`` stands in for the arguments' own.
+
+        A point near the arguments gives the times of its winner and rival in place of the model's; without a model its
+        winner is chosen.
+        """
+        where, here = device or device_of(first_tensor(args).device), device is None
         kind, sizes = self.describe(*args)
         if min(sizes.values()) < 1:
             return None
+        near = self._near(op, args, kind, sizes, where, here)
+        if self.model is None:
+            return near
+        measured = {} if near is None else {near.name or TORCH: near.seconds, near.rival: near.rival_seconds}
+        found = self.model.choice(op, args, kind, sizes, where, here, measured)
+        if near is None or found is None or (found.error or not {found.name or TORCH, found.rival} <= measured.keys()):
+            return found or near
+        return (
+            near
+            if found.name == near.name
+            else replace(found, source=near.source, reason=f"{near.reason}; {found.reason}")
+        )
+
+    def _near(
+        self, op: Op, args: Sequence[Any], kind: str, sizes: Mapping[str, int], where: Device, here: bool
+    ) -> Choice | None:
+        """The choice of the nearest point whose winner takes ``args``."""
         cost = op.spec.cost(*args)
         dtype, known = str(op.spec.dtype(args)).removeprefix("torch."), self._known(where)
         for each in (dtype, self.dtype_fallback.get(dtype)):
@@ -67,7 +99,7 @@ class Tables:
             for distance, _, point, source in sorted(near, key=lambda entry: entry[:2]):
                 if distance > MAX_LOG2_DISTANCE:
                     break
-                winner = TORCH if point.winner == TORCH else _accepting(op, point.winner, args, here=device is None)
+                winner = TORCH if point.winner == TORCH else _accepting(op, point.winner, args, here)
                 if winner:
                     return _choice(point, winner, distance, source, cost.flops or cost.bytes)
         return None
@@ -75,6 +107,10 @@ class Tables:
     def table(self, device: Device) -> Table | None:
         """The first table used on ``device``, or None."""
         return next((table for _, table in self._known(device)), None)
+
+    def tables(self, device: Device) -> list[Table]:
+        """The tables used on ``device``, the user's first."""
+        return [table for _, table in self._known(device)]
 
     def devices(self) -> list[str]:
         """The names of the devices that have a table."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 
@@ -10,6 +12,11 @@ def length_along(tensor: torch.Tensor, dim: int) -> int:
     return tensor.shape[dim] if tensor.dim() else 1
 
 
+def inner_size(tensor: torch.Tensor, dim: int) -> int:
+    """The number of elements after ``dim``: the stride of ``dim`` if ``tensor`` is contiguous; 1 for a 0-D tensor."""
+    return math.prod(tensor.shape[dim % tensor.dim() + 1 :]) if tensor.dim() else 1
+
+
 def is_last(tensor: torch.Tensor, dim: int) -> bool:
-    """Whether ``dim`` is the innermost dimension of a contiguous tensor."""
-    return tensor.dim() == 0 or dim in (-1, tensor.dim() - 1)
+    """True if the elements along ``dim`` are adjacent in a contiguous tensor."""
+    return inner_size(tensor, dim) == 1

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from warpwise.cuda.errors import LaunchError
 from warpwise.cuda.gpu import driver, nvrtc
+from warpwise.cuda.gpu.prepared import Parameters, PreparedLaunch, available
 from warpwise.cuda.launch import limits
 from warpwise.cuda.launch.arguments import Binder
 from warpwise.cuda.launch.constants import wrong_size
@@ -37,30 +36,6 @@ _EARLIER = {
 }
 _INVALID_CONTEXT = 201
 _COOPERATIVE_TOO_LARGE = 720
-
-
-class Parameters:
-    """The parameters of a launch in one block of memory, and the array of their addresses for the driver.
-
-    ``codes`` are ``struct`` formats; ``offsets`` and ``sizes`` are the compiled kernel's, in bytes.
-    """
-
-    def __init__(self, codes: Sequence[str], offsets: Sequence[int], sizes: Sequence[int]) -> None:
-        layout, end = "=", 0
-        for code, offset, size in zip(codes, offsets, sizes, strict=True):
-            code = "Q" if code == "P" else code
-            layout += f"{offset - end}x{code}"
-            end = offset + struct.calcsize("=" + code)
-            if end != offset + size:
-                raise ValueError(f"a parameter of {size} bytes cannot be packed as {code!r}")
-        self._pack = struct.Struct(layout).pack_into
-        self._memory = ctypes.create_string_buffer(max(end, 1))
-        base = ctypes.addressof(self._memory)
-        self._table = (ctypes.c_void_p * max(len(offsets), 1))(*(base + offset for offset in offsets))
-        self.address = ctypes.addressof(self._table)
-
-    def fill(self, values: Sequence[Any]) -> None:
-        self._pack(self._memory, 0, *values)
 
 
 class GpuKernel:
@@ -98,6 +73,9 @@ class GpuKernel:
         self.max_threads = self._attribute(attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
         self.static_shared = self._attribute(attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)
         self._shared_allowed = self.profile.shared_per_block
+        if self.profile.compute_capability >= (9, 0):
+            larger = attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED  # 16 blocks on Hopper
+            self._done(cu.cuKernelSetAttribute(larger, 1, handle, self._device), "loading")
         parameters = parse(self.compiled.function_type)
         layout = [self._done(cu.cuKernelGetParamInfo(handle, i), "loading", pair=True) for i in range(len(parameters))]
         offsets, sizes = [offset for offset, _ in layout], [size for _, size in layout]
@@ -132,6 +110,25 @@ class GpuKernel:
                 self._launch(launcher, values)
         else:
             self._launch(launcher, values)
+
+    def prepare(self, launcher: Launcher, values: Sequence[Any]) -> PreparedLaunch | None:
+        """The launch with its grid and ``values`` fixed, except those that are None; None if it cannot be prepared.
+
+        The launcher must have been checked by an earlier ``launch``. The caller passes a CUresult that is not 0 to
+        ``failed``.
+        """
+        if self._synchronous or self.compiled.cooperative or not available():
+            return None
+        shape = (*launcher.grid, *launcher.block, launcher.shared_bytes)
+        return PreparedLaunch(self.parameters, int(self._function), shape, values)
+
+    def failed(self, code: int, launcher: Launcher, repeat: Callable[[], int]) -> None:
+        """Raise ``LaunchError`` for a CUresult, except that of a thread without a context, where ``repeat`` works."""
+        if code == _INVALID_CONTEXT:
+            self._done(self.driver.cuCtxSetCurrent(self._context), "launching")
+            code = repeat()
+        if code:
+            raise self._error(code, "launching", launcher)
 
     def _check(self, launcher: Launcher) -> None:
         name, profile = self.kernel.expression, self.profile

@@ -9,8 +9,7 @@ recorded code allocates is allocated again at each replay.
 from __future__ import annotations
 
 import copy
-import threading
-from collections import OrderedDict
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,15 +18,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from warpwise import ranges
 from warpwise.arguments.values import in_forward_mode
+from warpwise.cuda.gpu import semaphores
 from warpwise.cuda.gpu.driver import current_device_function, current_stream_function
-from warpwise.cuda.gpu.kernel import GpuKernel
-from warpwise.cuda.gpu.tensor_map import TensorMap, encoded
+from warpwise.cuda.gpu.steps import CudaStep, Maps, TritonStep
+from warpwise.cuda.gpu.tensor_map import TensorMap
 from warpwise.cuda.launch import intercept
 from warpwise.cuda.launch.launcher import Launcher
 from warpwise.cuda.launch.varying import VaryingScalar, plain
 from warpwise.cuda.launch.views import Out, Strided
 
-_KEPT_MAPS = 256
 ALIGNMENT = 255  # kernels look at an address modulo 256 bytes at most, the alignment of torch's allocations
 _current_device, _raw_stream = current_device_function(), current_stream_function()
 
@@ -40,7 +39,7 @@ class Recording:
     def __init__(
         self,
         index: int,
-        steps: Sequence[_CudaStep | _TritonStep],
+        steps: Sequence[CudaStep | TritonStep],
         allocators: Sequence[Callable[[], torch.Tensor]] = (),
     ) -> None:
         self._index, self._steps, self._allocators = index, tuple(steps), tuple(allocators)
@@ -62,94 +61,6 @@ class Recording:
         return len(self._steps)
 
 
-Pointers = Sequence[tuple[int, int, int]]
-"""(index of the parameter, index of the tensor, offset in bytes from the tensor's address)."""
-Scalars = Sequence[tuple[int, int, Callable[[Any], Any]]]
-"""(index of the parameter, index of the varying scalar, the function that checks and converts its value)."""
-
-
-class _CudaStep:
-    """A CUDA launch: its launcher, the values of its parameters, and the pointers and tensor maps among them."""
-
-    __slots__ = ("_gpu", "_launcher", "_maps", "_pointers", "_scalars", "_values")
-
-    def __init__(
-        self,
-        kernel: GpuKernel,
-        launcher: Launcher,
-        values: list[Any],
-        pointers: Pointers,
-        maps: Sequence[tuple[int, int, int, _Maps]],
-        scalars: Scalars,
-    ) -> None:
-        self._gpu, self._launcher, self._values = kernel, launcher, values
-        self._pointers, self._maps, self._scalars = tuple(pointers), tuple(maps), tuple(scalars)
-
-    def __call__(self, addresses: Sequence[int], stream: int, scalars: Sequence[Any]) -> None:
-        values = self._values.copy()
-        for slot, index, bind in self._scalars:
-            values[slot] = bind(scalars[index])
-        for slot, tensor, offset in self._pointers:
-            values[slot] = addresses[tensor] + offset
-        for slot, tensor, offset, made in self._maps:
-            values[slot] = made[addresses[tensor] + offset]
-        self._gpu.launch_values(self._launcher, values)
-
-
-class _TritonStep:
-    """A Triton launch. It takes addresses in place of tensors, and an object with ``data_ptr`` in place of a
-    descriptor's base.
-    """
-
-    __slots__ = ("_descriptors", "_launch", "_pointers", "_scalars", "_values")
-
-    def __init__(
-        self,
-        launch: Callable[[int, list[Any]], None],
-        values: list[Any],
-        pointers: Pointers,
-        descriptors: Sequence[tuple[int, int, int, Any]],
-        scalars: Scalars,
-    ) -> None:
-        self._launch, self._values = launch, values
-        self._pointers, self._descriptors, self._scalars = tuple(pointers), tuple(descriptors), tuple(scalars)
-
-    def __call__(self, addresses: Sequence[int], stream: int, scalars: Sequence[Any]) -> None:
-        values = self._values.copy()
-        for slot, index, bind in self._scalars:
-            values[slot] = bind(scalars[index])
-        for slot, tensor, offset in self._pointers:
-            values[slot] = addresses[tensor] + offset
-        for slot, tensor, offset, descriptor in self._descriptors:
-            values[slot] = described = copy.copy(descriptor)
-            described.base = _Address(addresses[tensor] + offset)
-        self._launch(stream, values)
-
-
-class _Address(int):
-    """An address with the ``data_ptr`` method of a tensor."""
-
-    def data_ptr(self) -> int:
-        return self
-
-
-class _Maps(OrderedDict[int, bytes]):
-    """A FIFO cache of tensor maps of one layout and box, by address."""
-
-    def __init__(self, recipe: tuple[Any, ...]) -> None:
-        super().__init__()
-        self._recipe = recipe
-        self._lock = threading.Lock()
-
-    def __missing__(self, address: int) -> bytes:
-        made = encoded(address, *self._recipe)
-        with self._lock:
-            self[address] = made
-            if len(self) > _KEPT_MAPS:
-                self.popitem(last=False)
-        return made
-
-
 _ALLOCATIONS = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 
 
@@ -160,9 +71,9 @@ class _Recorder(TorchDispatchMode):
 
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
         super().__init__()
-        self.steps: list[_CudaStep | _TritonStep] = []
-        self.allocated: list[torch.Tensor] = []
-        self._tensors = list(tensors)
+        self.steps: list[CudaStep | TritonStep] = []
+        self.allocators: list[Callable[[], torch.Tensor]] = []  # of the tensors that follow the given ones
+        self._tensors = list(tensors)  # kept alive, so that no memory is reused during recording
         self._storages = {tensor.untyped_storage().data_ptr(): at for at, tensor in enumerate(tensors)}
         # If two tensors share a storage, the owner of an address in it is ambiguous.
         self.repeatable = len(self._storages) == len(tensors)
@@ -171,18 +82,24 @@ class _Recorder(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         made = func(*args, **(kwargs or {}))
+        if semaphores.are_being_made():
+            return made
         if func.overloadpacket.__name__ in _ALLOCATIONS and made.is_cuda and made.numel():
-            self.allocated.append(made)  # kept alive, so that its memory is not reused during recording
-            self._storages[made.untyped_storage().data_ptr()] = len(self._tensors)
-            self._tensors.append(made)
+            self._add(made, allocator(made))
         elif not func.is_view:
             self.repeatable = False
         return made
 
+    def _add(self, tensor: torch.Tensor, allocate: Callable[[], torch.Tensor]) -> None:
+        """Add a tensor that a replay gets by ``allocate``."""
+        self.allocators.append(allocate)
+        self._storages[tensor.untyped_storage().data_ptr()] = len(self._tensors)
+        self._tensors.append(tensor)
+
     def intercept(self, launcher: Any, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
         """The interceptor: make the launch and record it."""
         result = launcher(*map(plain, args), **{name: plain(value) for name, value in options.items()})
-        step: _CudaStep | _TritonStep | None = None
+        step: CudaStep | TritonStep | None = None
         if self.repeatable:
             step = (
                 self._kernel(launcher, args)
@@ -194,12 +111,12 @@ class _Recorder(TorchDispatchMode):
         else:
             self.steps.append(step)
 
-    def _kernel(self, launcher: Launcher, args: tuple[Any, ...]) -> _CudaStep | None:
+    def _kernel(self, launcher: Launcher, args: tuple[Any, ...]) -> CudaStep | None:
         if launcher.kernel.module.constants:
             return None
         values: list[Any] = []
         pointers: list[tuple[int, int, int]] = []
-        maps: list[tuple[int, int, int, _Maps]] = []
+        maps: list[tuple[int, int, int, Maps]] = []
         scalars: list[tuple[int, int, Callable[[Any], Any]]] = []
         kernel = launcher.kernel.on_gpu(_device(args))
         for slot, value in enumerate(args):
@@ -211,7 +128,7 @@ class _Recorder(TorchDispatchMode):
             if isinstance(given, TensorMap):
                 if (place := self._locate(given.tensor)) is None:
                     return None
-                maps.append((slot, *place, _Maps(given.recipe)))
+                maps.append((slot, *place, Maps(given.recipe)))
                 values.append(None)
             elif isinstance(given, torch.Tensor) and not given.data_ptr():
                 values.append(0)
@@ -224,11 +141,11 @@ class _Recorder(TorchDispatchMode):
                 values.append(kernel.binder.slots[slot].gpu(given))
             else:
                 return None
-        return _CudaStep(kernel, launcher, values, pointers, maps, scalars)
+        return CudaStep(kernel, launcher, values, pointers, maps, scalars)
 
     def _triton(
         self, launcher: Any, args: tuple[Any, ...], options: Mapping[str, Any], compiled: Any
-    ) -> _TritonStep | None:
+    ) -> TritonStep | None:
         """A step for a launch of ``warpwise.triton``, or None if it cannot be replayed."""
         bound = launcher.resolve_arguments(args, options)
         if bound is None or not hasattr(compiled, "packed_metadata"):
@@ -259,10 +176,12 @@ class _Recorder(TorchDispatchMode):
                 values[slot] = None
             elif not (self._constant(value) or isinstance(value, str) or hasattr(value, "primitive_bitwidth")):
                 return None
-        return _TritonStep(launcher.relaunch(compiled, grid, values), values, pointers, descriptors, scalars)
+        return TritonStep(launcher.relaunch(compiled, grid, values), values, pointers, descriptors, scalars)
 
     def _locate(self, tensor: torch.Tensor) -> tuple[int, int] | None:
         """(index, offset in bytes) of ``tensor`` in the recorded tensors, or None if it is not in their storages."""
+        if tensor.untyped_storage().data_ptr() not in self._storages and semaphores.includes(tensor):
+            self._add(tensor, functools.partial(semaphores.on_device, tensor.get_device(), len(tensor)))
         at = self._storages.get(tensor.untyped_storage().data_ptr())
         return None if at is None else (at, tensor.data_ptr() - self._tensors[at].data_ptr())
 
@@ -300,7 +219,7 @@ def record(
         launch()
     if not recorder.repeatable or not recorder.steps or any(scalar.read for scalar in scalars):
         return None
-    return Recording(tensors[0].get_device(), recorder.steps, [allocator(tensor) for tensor in recorder.allocated])
+    return Recording(tensors[0].get_device(), recorder.steps, recorder.allocators)
 
 
 def allocator(tensor: torch.Tensor) -> Callable[[], torch.Tensor]:

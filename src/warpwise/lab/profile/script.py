@@ -40,7 +40,7 @@ def profile_script(
     plan = None if schedule is None else Schedule.of(schedule)
     recorder = ProfileRecorder(plan, trace_paths(trace, plan.repeat if plan else 1), shapes=shapes, stacks=stacks)
     failure = ""
-    with recorder, _as_main(script, argv), _stepping(recorder):
+    with recorder, as_main(script, argv), _stepping(recorder):
         try:
             runpy.run_path(str(script), run_name="__main__")
         except SystemExit as error:
@@ -66,7 +66,7 @@ def _traceback(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def _as_main(script: Path, argv: Sequence[str]) -> Iterator[None]:
+def as_main(script: Path, argv: Sequence[str]) -> Iterator[None]:
     """Set ``sys.argv`` and ``sys.path[0]`` as for a script."""
     before, path = sys.argv, list(sys.path)
     sys.argv = [str(script), *argv]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from warpwise.lab.tune.online import Online, tune_online
 from warpwise.lab.tune.tune import Progress, Tuned, TuneError, tune
 
-__all__ = ["Progress", "TuneError", "Tuned", "tune"]
+__all__ = ["Online", "Progress", "TuneError", "Tuned", "tune", "tune_online"]

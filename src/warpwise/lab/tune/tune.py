@@ -26,7 +26,7 @@ from warpwise.lab.tune.candidates import Pruner, arranged, candidates, compile_a
 from warpwise.lab.verify.problem import Instance, Problem
 from warpwise.lab.verify.verdict import dtype_name
 from warpwise.operation import Case, Op, Rung, Tables, device_of
-from warpwise.tuned import TORCH, Table, TunedPoint, load
+from warpwise.tuned import TORCH, Table, TunedPoint, add_point, load, reload
 
 FINALISTS = 3
 SEED = 0
@@ -117,8 +117,8 @@ def tune(
             notes.append(f"{case}, {dtype_name(dtype)}: too little GPU memory: {str(error).partition('. ')[0]}")
             continue
         if point is not None:
-            table, measured = table.with_point(point), measured + 1
-            table.save(file)
+            table, measured = add_point(file, table, point), measured + 1
+            reload()
         if tuner.lost:
             notes.append("the CUDA context was lost, so nothing more could be run")
             break
@@ -195,7 +195,7 @@ class _Tuner:
         del args
         say = functools.partial(self._say, done, label)
         times, final = self._times(op, found, case, dtype, say)
-        point = _won(blank, final)
+        point = won(blank, final)
         if point is not None:
             self.pruner.note(point, times)
             self.report(Progress(done + 1, self.total, label, point=point, times={**times, **final}))
@@ -265,7 +265,7 @@ class _Tuner:
         return measure(taking_part, timer, rules, check=check if last else None, reset=poisoned if last else None)
 
 
-def _won(blank: TunedPoint, times: Mapping[str, float]) -> TunedPoint | None:
+def won(blank: TunedPoint, times: Mapping[str, float]) -> TunedPoint | None:
     """The point with the fastest of ``times`` and its rival: PyTorch, or the fastest rung if PyTorch wins."""
     if not times:
         return None

@@ -161,10 +161,13 @@ def with_copies(spec: Spec, args: Sequence[Any]) -> tuple[Any, ...]:
 
 
 class Problem:
-    """The instances of ``op`` on ``device``. Each is computed once; the latest are kept, up to ``keep`` bytes."""
+    """The instances of ``op`` on ``device``. Each is computed once; the latest are kept, up to ``keep`` bytes.
 
-    def __init__(self, op: Op, device: torch.device, keep: int = KEPT_BYTES) -> None:
-        self.op, self.spec, self.device, self.keep = op, op.spec, device, keep
+    A reference that does not fit on the GPU in float64 is computed on the CPU, unless ``on_cpu`` is false.
+    """
+
+    def __init__(self, op: Op, device: torch.device, keep: int = KEPT_BYTES, on_cpu: bool = True) -> None:
+        self.op, self.spec, self.device, self.keep, self.on_cpu = op, op.spec, device, keep, on_cpu
         self.without_impostors: set[object] = set()  # dtypes and cases that reject every impostor
         self._kept: OrderedDict[tuple[object, ...], Instance] = OrderedDict()
 
@@ -186,7 +189,10 @@ class Problem:
 
     def make(self, case: Case, dtype: torch.dtype, seed: int) -> Instance:
         """Compute the instance of one case, dtype and seed, without keeping it."""
-        args = self.spec.arguments(case, dtype, self.device, seed)
+        return self.of(self.spec.arguments(case, dtype, self.device, seed), case, dtype, seed)
+
+    def of(self, args: tuple[Any, ...], case: Case, dtype: torch.dtype, seed: int = 0) -> Instance:
+        """Compute the instance of these arguments; ``case``, ``dtype`` and ``seed`` describe them in messages."""
         self.spec.check(*args)
         results = tuple(self._results(case, args))
         return Instance(self.spec, case, dtype, seed, args, results, snapshot(args))
@@ -198,6 +204,8 @@ class Problem:
             references, magnitudes = self._references(case, args), self._magnitudes(args)
         except torch.cuda.OutOfMemoryError:  # float64 does not fit on the GPU
             torch.cuda.empty_cache()
+            if not self.on_cpu:
+                raise
             moved = map_tensors(lambda tensor: tensor.cpu(), args)
             references, magnitudes = self._references(case, moved), self._magnitudes(moved)
         for base, template, reference in zip(spec.results, (*outputs, *mutated), references, strict=True):

@@ -12,11 +12,11 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
+from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.gemm.config import GemmConfig, names
 from warpwise.gemm.estimate import HALF, ordered, resident_clusters
 from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.operands import flags, sizes
-from warpwise.gemm.semaphores import semaphores
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops.matmul._shared import BOX, operand_maps
 

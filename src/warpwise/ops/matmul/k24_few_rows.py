@@ -7,10 +7,10 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
+from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.gemm.config import GemmConfig, names
 from warpwise.gemm.limits import size_limit
 from warpwise.gemm.operands import sizes
-from warpwise.gemm.semaphores import semaphores
 from warpwise.operation import cdiv, sm_count
 
 FEW_ROWS = cuda.load(Path(__file__).with_suffix(".cu"))

@@ -15,11 +15,11 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
+from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.gemm.config import GemmConfig, chosen, names
 from warpwise.gemm.estimate import HALF, ordered
 from warpwise.gemm.operands import sizes, tma_operand
 from warpwise.gemm.persistent import CONFIGS
-from warpwise.gemm.semaphores import semaphores
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops.matmul import k20_overlapped_epilogue as k20
 

@@ -11,6 +11,7 @@ import torch
 from warpwise.gemm import gradients
 from warpwise.gemm.tables import tables
 from warpwise.operation import Gradient, Op, Saved, register
+from warpwise.ops.matmul.model import MODEL
 from warpwise.ops.matmul.rungs import RUNGS, default
 from warpwise.ops.matmul.spec import SPEC
 
@@ -28,7 +29,9 @@ def _eager_records(a: torch.Tensor, b: torch.Tensor) -> bool | Callable[[], bool
 
 
 _GRADIENT = Gradient(_backward, saves=("a", "b"), eager_records=_eager_records)
-MATMUL: Op = register(Op(replace(SPEC, gradient=_GRADIENT), RUNGS, default, tables("matmul", Path(__file__).parent)))
+MATMUL: Op = register(
+    Op(replace(SPEC, gradient=_GRADIENT), RUNGS, default, tables("matmul", Path(__file__).parent, MODEL))
+)
 _matmul = MATMUL.call
 
 

@@ -25,6 +25,7 @@ from warpwise.ops.matmul import k24_few_rows as k24
 from warpwise.ops.matmul import k25_pretransposed_b as k25
 from warpwise.ops.matmul import k26_stream_k_hybrid as k26
 from warpwise.ops.matmul import k28_variable_m_tiles as k28
+from warpwise.ops.matmul import k29_cluster_split_k as k29
 from warpwise.ops.matmul._shared import divided_k_limits, naive, tiled, warp_tile, wmma
 from warpwise.ops.matmul.spec import KERNEL_DTYPES
 
@@ -97,6 +98,8 @@ RUNGS = (
               limits=k20.limits, configs=k26.configs, devices=("cuda",), strided=True),
     make_rung(HERE, "k28_variable_m_tiles", "Hopper: k20 with tiles of 248 and 256 rows, against wave quantisation",
               k28.launch, dtypes=HALVES, limits=k28.limits, configs=k28.configs, devices=("cuda",), strided=True),
+    make_rung(HERE, "k29_cluster_split_k", "few tiles: the blocks of a cluster divide K; any layout and alignment",
+              k29.launch, dtypes=KERNEL_DTYPES, limits=k29.limits, configs=k29.configs, strided=True),
 )  # fmt: skip
 
 _LIMITS = {rung.name: rung.limits for rung in RUNGS}

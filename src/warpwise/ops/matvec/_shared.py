@@ -6,7 +6,7 @@ import re
 
 import torch
 
-from warpwise.gemm.semaphores import semaphores
+from warpwise.cuda.gpu.semaphores import semaphores
 
 THREADS = 256
 WARP, WARPS = 32, 8  # a block's, of 256 threads

@@ -1,13 +1,14 @@
 // 16-byte loads, and partial sums that a second launch adds in a fixed order: at DRAM bandwidth, and deterministic.
 //
 // A quarter of the load instructions keep the same bytes in flight. Without atomics the result does not depend on the
-// order of the blocks. A row short enough for one block, or for one warp, needs no second launch.
+// order of the blocks. A row short enough for one block needs no second launch; a short one takes a warp or a part of
+// it.
 
 #include <warpwise/core/numeric.cuh>
 #include <warpwise/core/reduce.cuh>
 #include <warpwise/core/vector.cuh>
 
-// x: (rows, columns), contiguous; sums: (rows, parts). Block: (THREADS, 1), or (32, kWarpsOfTeams) with parts = 1.
+// x: (rows, columns), contiguous; sums: (rows, parts). Block: (THREADS, 1), or with parts = 1 (THREADS, 128 / THREADS).
 // Grid: cdiv(rows, rows in a block) * parts blocks; `parts` blocks stride over a row.
 template <class T, class R, int THREADS, int BLOCK = warpwise::block_of_teams(THREADS)>
 __global__ void __launch_bounds__(BLOCK) sum_two_passes(const T* x, R* sums, long long rows, long long columns,
@@ -15,7 +16,7 @@ __global__ void __launch_bounds__(BLOCK) sum_two_passes(const T* x, R* sums, lon
   constexpr int kElements = warpwise::Pack<T>::size;
   __shared__ float warp_values[warpwise::kWarp];
   const long long row = static_cast<long long>(blockIdx.x / parts) * blockDim.y + threadIdx.y;
-  if (row >= rows) return;  // whole warps exit; no barrier follows where THREADS <= 32
+  if (row >= rows) columns = 0;  // threads past the last row take part in their warp's shuffles
   const int part = blockIdx.x % parts;
   x += row * columns;
 
@@ -34,9 +35,13 @@ __global__ void __launch_bounds__(BLOCK) sum_two_passes(const T* x, R* sums, lon
 #pragma unroll
     for (int e = 0; e < kElements; ++e) sum += warpwise::to_float(loaded.at[e]);
   }
-  if (part == 0 && threadIdx.x < head) sum += warpwise::to_float(x[threadIdx.x]);
-  if (part == 0 && tail + threadIdx.x < columns) sum += warpwise::to_float(x[tail + threadIdx.x]);
+#pragma unroll
+  for (int e = 0; e < kElements - 1; e += THREADS) {
+    const int at = e + threadIdx.x;
+    if (part == 0 && at < head) sum += warpwise::to_float(x[at]);
+    if (part == 0 && tail + at < columns) sum += warpwise::to_float(x[tail + at]);
+  }
 
   sum = warpwise::team_reduce<warpwise::Sum, THREADS>(sum, warp_values);
-  if (threadIdx.x == 0) sums[row * parts + part] = warpwise::from_float<R>(sum);
+  if (threadIdx.x == 0 && row < rows) sums[row * parts + part] = warpwise::from_float<R>(sum);
 }

@@ -9,12 +9,14 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
-from warpwise.ops._dims import is_last, length_along
+from warpwise.ops._columns import geometry
+from warpwise.ops._dims import inner_size, is_last, length_along
 from warpwise.ops.reduce_sum.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 BLOCK = 256  # kThreads of the kernels
-WARP, ROWS_OF_WARPS = 32, 4
+WARP, BLOCK_OF_TEAMS, MOST_THREADS = 32, 128, 1024
+VECTOR = 16  # bytes of a load
 BLOCKS_AN_SM = 8  # of 256 threads: the 2048 threads of an SM
 MOST_BLOCKS = 2**31 - 1
 
@@ -55,6 +57,7 @@ def atomically(launch: Launch) -> Launch:
 
 ATOMIC_PER_ELEMENT = cuda.load(HERE / "k01_atomic_per_element.cu")
 TWO_PASSES = cuda.load(HERE / "k06_two_passes.cu")
+COLUMNS = cuda.load(HERE / "k08_columns.cu")
 
 
 @atomically
@@ -85,17 +88,38 @@ def resident_grid(kernel: str, file: str) -> Launch:
     return atomically(launch)
 
 
+def _power_of_two(count: int) -> int:
+    """The smallest power of two that is at least ``count``."""
+    return 1 << max(0, count - 1).bit_length()
+
+
+def threads_of(x: torch.Tensor) -> int:
+    """Threads that add a row: up to a warp while it has at most four vectors a lane, else a block.
+
+    A team of lanes reads at least 64 bytes at once where a row is so long, and has four loads in flight where it is
+    longer. A block has 256 threads, and up to 1024 where the rows are too few to fill the GPU's 2048 an SM.
+    """
+    rows, columns = x.shape
+    vectors = cdiv(columns * x.element_size(), VECTOR)
+    if vectors <= 4 * WARP:
+        return max(_power_of_two(cdiv(vectors, 4)), min(4, _power_of_two(vectors)))
+    fill = BLOCKS_AN_SM * BLOCK * sm_count(x) // max(rows, 1)
+    return max(BLOCK, min(MOST_THREADS, _power_of_two(fill + 1) // 2, _power_of_two(vectors) // 2))
+
+
 def _pass(sums: torch.Tensor, x: torch.Tensor, parts: int) -> None:
     rows, columns = x.shape
-    short = parts == 1 and columns * x.element_size() <= 4 * 16 * WARP  # four 16-byte loads a lane
-    threads, together = (WARP, ROWS_OF_WARPS) if short else (BLOCK, 1)
+    threads = threads_of(x) if parts == 1 else BLOCK
+    together = BLOCK_OF_TEAMS // threads if threads <= WARP else 1
     kernel = TWO_PASSES[f"sum_two_passes<{cuda.ctype(x.dtype)}, {cuda.ctype(sums.dtype)}, {threads}>"]
     kernel[cdiv(rows, together) * parts, (threads, together)](x, cuda.out(sums), rows, columns, parts)
 
 
 @over_rows
 def two_passes(sums: torch.Tensor, x: torch.Tensor) -> None:
-    parts = parts_of(x, each=4 * BLOCK * 16 // x.element_size())
+    # Eight vectors for each of 1024 threads take less than the second launch would.
+    short = x.shape[1] * x.element_size() <= 8 * VECTOR * MOST_THREADS
+    parts = 1 if short else parts_of(x, each=4 * BLOCK * VECTOR // x.element_size())
     if parts == 1:
         _pass(sums, x, 1)
         return
@@ -116,6 +140,29 @@ def triton_two_passes(sums: torch.Tensor, x: torch.Tensor) -> None:
     if parts > 1:
         block = 1 << (parts - 1).bit_length()
         sum_two_passes[(rows,)](partial, sums, parts, 1, BLOCK=block, num_warps=4)
+
+
+def columns(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> None:
+    length = input.numel() if dim is None else length_along(input, dim)
+    if not length:
+        output.zero_()
+        return
+    inner, count = 1 if dim is None else inner_size(input, dim), output.numel()
+    *_, parts, share = geometry(count, length, input.element_size(), sm_count(input))
+    if parts == 1:
+        _columns(output, input, count, inner, length, length)
+        return
+    partial = input.new_empty((parts, count), dtype=torch.float32)
+    _columns(partial, input, count, inner, length, share)
+    _columns(output, partial, count, count, parts, parts)
+
+
+def _columns(sums: torch.Tensor, x: torch.Tensor, count: int, inner: int, length: int, share: int) -> None:
+    """``sums`` (parts, count) of ``count`` columns of ``length`` elements, ``inner`` apart, in parts of ``share``."""
+    threads, values, width, *_ = geometry(count, length, x.element_size(), sm_count(x))
+    kernel = COLUMNS[f"sum_columns<{cuda.ctype(x.dtype)}, {cuda.ctype(sums.dtype)}, {threads}, {values}>"]
+    launch = kernel[(cdiv(count, width), cdiv(length, share)), threads]
+    launch(x, cuda.out(sums), count, inner, length, width, share)
 
 
 def limits(input: torch.Tensor, dim: int | None) -> str | None:
@@ -151,8 +198,12 @@ RUNGS = (
     rung("k05_warp_shuffle", "the tree by warp shuffles", resident_grid("sum_warp_shuffle", "k05_warp_shuffle.cu")),
     rung("k06_two_passes", "16-byte loads, partial sums in a fixed order", two_passes, deterministic=True),
     rung("k07_triton_two_passes", "the same in Triton", triton_two_passes, deterministic=True),
+    rung("k08_columns", "lanes along columns, any dimension without a copy", columns, deterministic=True),
 )
 
 
 def default(input: torch.Tensor, dim: int | None) -> str | None:
-    return None if input.dtype not in KERNEL_DTYPES or limits(input, dim) else "k06_two_passes"
+    """k06, and k08 along another dimension than the last."""
+    if input.dtype not in KERNEL_DTYPES or limits(input, dim):
+        return None
+    return "k06_two_passes" if dim is None or is_last(input, dim) else "k08_columns"

@@ -29,12 +29,16 @@ def _adding_up(values: torch.Tensor, seed: int) -> torch.Tensor:
 
 
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
-    """(n,) and no dim, or (rows, columns) and the last one, or (rows, columns, inner) and the middle one."""
+    """(n,) and no dim, or (rows, columns) and the last one, or (rows, columns, inner) and the middle one.
+
+    The attribute ``dim`` gives another dimension.
+    """
     if "n" in case.sizes:
         values = draw((case.sizes["n"],), dtype, device, seed, case.values)
         return {"input": _adding_up(values, seed) if values.numel() > _CANCELS else values, "dim": None}
     shape = [case.sizes[name] for name in ("rows", "columns", "inner") if name in case.sizes]
-    return {"input": draw(shape, dtype, device, seed, case.values), "dim": 1 if len(shape) == 3 else -1}
+    dim = case.attributes.get("dim", 1 if len(shape) == 3 else -1)
+    return {"input": draw(shape, dtype, device, seed, case.values), "dim": dim}
 
 
 def output_shape(input: torch.Tensor, dim: int | None) -> list[int]:
@@ -91,6 +95,11 @@ SPEC = Spec(
         Case("ragged_rows", {"rows": 7, "columns": 777}),
         Case("long_rows", {"rows": 2, "columns": 9001}),
         Case("short_rows", {"rows": 300, "columns": 5}),
+        Case("rows_of_a_vector", {"rows": 130, "columns": 4}),
+        Case("rows_of_vectors", {"rows": 37, "columns": 136}),
+        Case("columns", {"rows": 70, "columns": 40}, {"dim": 0}),
+        Case("few_columns", {"rows": 50001, "columns": 3}, {"dim": 0}),
+        Case("several_parts", {"rows": 2, "columns": 70001}),
         Case("empty_rows", {"rows": 6, "columns": 0}),
         Case("middle_dimension", {"rows": 3, "columns": 50, "inner": 4}),
         Case("huge", {"rows": 8, "columns": 100}, values="huge"),

@@ -1,7 +1,11 @@
-"""The ladder of rgb_to_grayscale. k02 is for planar images, k03 for interleaved ones; k01 and k04 take any strides."""
+"""The ladder of rgb_to_grayscale. k02 and k05 are for planar images, k03 for interleaved ones.
+
+k01 and k04 take any strides.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -16,6 +20,7 @@ MAX_GRID_Y = 65535
 THREAD_PER_PIXEL = cuda.load(HERE / "k01_thread_per_pixel.cu")
 PLANAR_PACKS = cuda.load(HERE / "k02_planar_packs.cu")
 INTERLEAVED_PACKS = cuda.load(HERE / "k03_interleaved_packs.cu")
+SHIFTED_WORDS = cuda.load(HERE / "k05_shifted_words.cu")
 
 
 def _batch(image: torch.Tensor) -> torch.Tensor:
@@ -32,11 +37,14 @@ def thread_per_pixel(out: torch.Tensor, image: torch.Tensor) -> None:
     kernel(cuda.strided(image), cuda.out(out), n, height, width, *_batch(image).stride())
 
 
-def planar_packs(out: torch.Tensor, image: torch.Tensor) -> None:
-    n, _, height, width = _batch(image).shape
-    pixels = height * width
-    grid = (cdiv(pixels * image.element_size(), 16 * BLOCK), min(n, MAX_GRID_Y))
-    _kernel(PLANAR_PACKS, image)[grid, BLOCK](image, cuda.out(out), n, pixels)
+def _planar(module: cuda.Module) -> Callable[[torch.Tensor, torch.Tensor], None]:
+    def launch(out: torch.Tensor, image: torch.Tensor) -> None:
+        n, _, height, width = _batch(image).shape
+        pixels = height * width
+        grid = (cdiv(pixels * image.element_size(), 16 * BLOCK), min(n, MAX_GRID_Y))
+        _kernel(module, image)[grid, BLOCK](image, cuda.out(out), n, pixels)
+
+    return launch
 
 
 def interleaved_packs(out: torch.Tensor, image: torch.Tensor) -> None:
@@ -68,7 +76,7 @@ def _not_interleaved(image: torch.Tensor) -> str | None:
 
 RUNGS = (
     make_rung(HERE, "k01_thread_per_pixel", "one thread a pixel, any strides", thread_per_pixel, strided=True),
-    make_rung(HERE, "k02_planar_packs", "16 bytes of each plane a thread", planar_packs),
+    make_rung(HERE, "k02_planar_packs", "16 bytes of each plane a thread", _planar(PLANAR_PACKS)),
     make_rung(
         HERE,
         "k03_interleaved_packs",
@@ -86,10 +94,15 @@ RUNGS = (
         dtypes=(torch.uint8, torch.float32, torch.float16, torch.bfloat16),
         strided=True,
     ),
+    make_rung(HERE, "k05_shifted_words", "16 bytes of each plane, of any alignment", _planar(SHIFTED_WORDS)),
 )
 
 
 def default(image: torch.Tensor) -> str:
+    """k03 for interleaved images, k01 for other strides; k02 for planes that are multiples of 16 bytes, else k05."""
     if interleaved(image):
         return "k03_interleaved_packs"
-    return "k02_planar_packs" if image.is_contiguous() else "k01_thread_per_pixel"
+    if not image.is_contiguous():
+        return "k01_thread_per_pixel"
+    plane = image.size(-1) * image.size(-2) * image.element_size()
+    return "k02_planar_packs" if plane % 16 == 0 and image.data_ptr() % 16 == 0 else "k05_shifted_words"

@@ -83,6 +83,7 @@ SPEC = Spec(
         Case("image", {"n": 1, "height": 16, "width": 64}),
         Case("batch", {"n": 3, "height": 8, "width": 32}),
         Case("ragged", {"n": 2, "height": 13, "width": 37}),
+        Case("odd_planes", {"n": 3, "height": 5, "width": 419}),
         Case("interleaved", {"n": 1, "height": 16, "width": 48}, layout="channels_last"),
         Case("interleaved_ragged", {"n": 2, "height": 13, "width": 37}, layout="channels_last"),
         Case("one_element", {"n": 1, "height": 1, "width": 1}),

@@ -12,11 +12,11 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
+from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.gemm.config import GemmConfig, names
 from warpwise.gemm.estimate import FP8, ordered
 from warpwise.gemm.limits import GRID_Y, HOPPER_SHARED, requires_hopper, requires_k, size_limit
 from warpwise.gemm.operands import flags
-from warpwise.gemm.semaphores import semaphores
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops.scaled_matmul._operands import contiguous_scales, k_major, l2_hints
 

@@ -25,9 +25,9 @@ def check_backward(grad_output: torch.Tensor, output: torch.Tensor, dim: int) ->
 
 
 def _shape(case: Case) -> tuple[list[int], int]:
-    """(rows, columns) and the last dimension, or (rows, columns, inner) and the middle one."""
+    """(rows, columns) and the last dimension, or (rows, columns, inner) and the middle one, unless ``dim`` is given."""
     shape = [case.sizes[name] for name in ("rows", "columns", "inner") if name in case.sizes]
-    return shape, 1 if len(shape) == 3 else -1
+    return shape, case.attributes.get("dim", 1 if len(shape) == 3 else -1)
 
 
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
@@ -127,6 +127,10 @@ SPEC = Spec(
     cost=cost,
     cases=(
         *CASES,
+        Case("columns", {"rows": 70, "columns": 40}, {"dim": 0}),
+        Case("few_rows", {"rows": 3, "columns": 700}, {"dim": 0}),
+        Case("few_columns", {"rows": 40003, "columns": 2}, {"dim": 0}),
+        Case("one_column", {"rows": 300, "columns": 1}, {"dim": 0}),
         Case("masked", {"rows": 4, "columns": 300}, {"masked": True}),
         Case("masked_long", {"rows": 2, "columns": 40003}, {"masked": True}),
     ),

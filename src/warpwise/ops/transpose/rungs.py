@@ -8,10 +8,13 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.operation import cdiv, make_rung
+from warpwise.operation import cdiv, make_rung, sm_count
 
 HERE = Path(__file__).parent
 MAX_GRID_Y = 65535
+TILE, SMALL_TILE = 64, 32  # the edge of the tiles of k06 (of k05 for 4-byte elements), and of k04
+STRIP_THREADS, STRIP_ELEMENTS, SHORTEST_STRIP = 256, 4096, 32
+MAX_FEW = STRIP_ELEMENTS // SHORTEST_STRIP
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 COALESCED_READS = cuda.load(HERE / "k01_coalesced_reads.cu")
@@ -19,6 +22,7 @@ COALESCED_WRITES = cuda.load(HERE / "k02_coalesced_writes.cu")
 SHARED_TILE = cuda.load(HERE / "k03_shared_tile.cu")
 PADDED_TILE = cuda.load(HERE / "k04_padded_tile.cu")
 REGISTER_BLOCKS = cuda.load(HERE / "k05_register_blocks.cu")
+STRIPS = cuda.load(HERE / "k07_strips.cu")
 
 
 def _bits(out: torch.Tensor, input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, str]:
@@ -53,6 +57,23 @@ def triton(out: torch.Tensor, input: torch.Tensor) -> None:
     transpose[(tiles,)](input, out, rows, cols, BLOCK_M=block, BLOCK_N=block, num_warps=8)
 
 
+def strips(out: torch.Tensor, input: torch.Tensor) -> None:
+    (rows, cols), (out, input, ctype) = input.shape, _bits(out, input)
+    few, length = min(rows, cols), max(rows, cols)
+    # Up to STRIP_ELEMENTS in a strip, 16 a thread; less where there are not four strips for each SM, but one a thread.
+    wanted = max(cdiv(length, 4 * sm_count(input)), STRIP_THREADS // few, SHORTEST_STRIP)
+    strip = 1 << (min(wanted, STRIP_ELEMENTS // few).bit_length() - 1)
+    pitch = strip + cdiv(32, few)
+    kernel = STRIPS[f"transpose<{ctype}, {'true' if rows <= cols else 'false'}>"]
+    launch = kernel[cdiv(length, strip), STRIP_THREADS, few * pitch * input.element_size()]
+    launch(input, cuda.out(out), few, length, strip, pitch)
+
+
+def _few(input: torch.Tensor) -> str | None:
+    few = min(input.shape)
+    return f"takes up to {MAX_FEW} rows or up to {MAX_FEW} columns, not {tuple(input.shape)}" if few > MAX_FEW else None
+
+
 def _grid_y(input: torch.Tensor) -> str | None:
     blocks = cdiv(input.size(0), 32)
     return f"needs {blocks} blocks in y, beyond the {MAX_GRID_Y} of a grid" if blocks > MAX_GRID_Y else None
@@ -79,11 +100,22 @@ RUNGS = (
     ),
     make_rung(HERE, "k05_register_blocks", "16-byte accesses, blocks transposed in registers", register_blocks),
     make_rung(HERE, "k06_triton", "a tile of 64 x 64 in Triton", triton),
+    make_rung(HERE, "k07_strips", "strips that hold all of a short side", strips, limits=_few),
 )
 
 
-def default(input: torch.Tensor) -> str:
-    """k05 where the rows of both matrices are multiples of 16 bytes, else k06."""
-    pack = 16 // input.element_size()
-    whole = input.size(0) % pack == 0 and input.size(1) % pack == 0
-    return "k05_register_blocks" if whole else "k06_triton"
+def default(input: torch.Tensor) -> str | None:
+    """PyTorch for one row or column, a plain copy; k04 where k05 and k06 would have fewer tiles than there are SMs.
+
+    Else k07 where the short side is below two tiles and does not fill them; else k05 where the rows of both matrices
+    are multiples of 16 bytes, and k06. A side shorter than the tiles of k04 is k07's at any size.
+    """
+    rows, cols = input.shape
+    few, pack = min(rows, cols), 16 // input.element_size()
+    if few == 1:
+        return None
+    if few >= SMALL_TILE and cdiv(rows, TILE) * cdiv(cols, TILE) < sm_count(input):
+        return "k04_padded_tile"
+    if few <= MAX_FEW and few % TILE:
+        return "k07_strips"
+    return "k05_register_blocks" if rows % pack == 0 and cols % pack == 0 else "k06_triton"

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 
 from warpwise.operation import Rung
-from warpwise.ops._dims import length_along
+from warpwise.ops._dims import is_last, length_along
 from warpwise.ops.softmax import _launch
 from warpwise.ops.softmax._launch import along_rows, in_registers, long_rows, per_block, per_thread
+from warpwise.ops.softmax.forward.k09_columns import columns
 from warpwise.ops.softmax.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
@@ -57,10 +58,15 @@ RUNGS = (
         "k07_triton_row", "the row in one Triton block", along_rows(triton_row), TRITON_COLUMNS, "a larger block spills"
     ),
     rung("k08_triton_online", "online in Triton, any length", along_rows(triton_online)),
+    rung("k09_columns", "lanes along columns, any dimension without a copy", columns),
 )
 
 
 def default(input: torch.Tensor, dim: int) -> str | None:
-    """k05 for rows that fit in registers, else k06; PyTorch where neither takes the arguments."""
+    """k09 where the elements of a row are not adjacent, k05 for rows that fit in registers, else k06.
+
+    PyTorch where the rung does not take the arguments.
+    """
     choice = RUNGS[4] if length_along(input, dim) <= REGISTER_COLUMNS else RUNGS[5]
+    choice = choice if is_last(input, dim) else RUNGS[8]
     return None if input.dtype not in KERNEL_DTYPES or choice.limits(input, dim) else choice.name

@@ -82,21 +82,22 @@ __device__ inline void cp_async(unsigned to, const void* from, bool valid) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(read) : "memory");
 }
 
-// Copies 16 bytes from global to shared memory; only the first `valid` elements exist, the rest are zeros. WORD: bytes
-// of one copy, which exist entirely or not at all: 16 or 4 for cp.async, or one element for an ordinary load.
+// Copies 16 bytes from global to shared memory by cp.async; only the first `valid` elements exist, the rest are zeros.
+// WORD: bytes of one copy, 16 or 4, which exist entirely or not at all.
 template <int WORD, class T>
-__device__ inline void copy16(unsigned char* to, const T* from, int valid) {
-  constexpr int kElements = 16 / sizeof(T);
-  if constexpr (WORD >= 4) {
+__device__ inline void cp_async16(unsigned char* to, const T* from, int valid) {
 #pragma unroll
-    for (int i = 0; i < kElements; i += WORD / sizeof(T))
-      cp_async<WORD>(shared_address(to + i * sizeof(T)), from + i, i < valid);
-  } else {
-    Vector<T, kElements> unit;
+  for (int i = 0; i < 16 / static_cast<int>(sizeof(T)); i += WORD / sizeof(T))
+    cp_async<WORD>(shared_address(to + i * sizeof(T)), from + i, i < valid);
+}
+
+// The 16 bytes at `from`, loaded element by element; only the first `valid` elements exist, the rest are zeros.
+template <class T>
+__device__ inline Vector<T, 16 / sizeof(T)> load_unit(const T* from, int valid) {
+  Vector<T, 16 / sizeof(T)> unit;
 #pragma unroll
-    for (int i = 0; i < kElements; ++i) unit.at[i] = i < valid ? from[i] : T(0.0f);
-    *reinterpret_cast<Vector<T, kElements>*>(to) = unit;
-  }
+  for (int i = 0; i < 16 / static_cast<int>(sizeof(T)); ++i) unit.at[i] = i < valid ? from[i] : T(0.0f);
+  return unit;
 }
 
 }  // namespace mma

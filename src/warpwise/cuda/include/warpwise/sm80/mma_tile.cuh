@@ -58,12 +58,27 @@ struct OperandTile {
     const int lines = K_MAJOR ? size - first : k - k_offset, elements = K_MAJOR ? k - k_offset : size - first;
     const T* from = matrix + static_cast<long long>((K_MAJOR ? first : k_offset) + line) * stride +
                     (K_MAJOR ? k_offset : first) + unit * kUnit;
+    const auto target = [&](int pass) {
+      return to + offset(line + pass % kDistinctPasses * kPassLines, unit) +
+             pass / kDistinctPasses * (kDistinctPasses * kPassLines * kPitch);
+    };
+    const auto valid = [&](int pass) { return line + pass * kPassLines < lines ? elements - unit * kUnit : 0; };
+    if constexpr (WORD >= 4) {
 #pragma unroll
-    for (int pass = 0; pass < kLines / kPassLines; ++pass) {
-      unsigned char* const to_unit = to + offset(line + pass % kDistinctPasses * kPassLines, unit) +
-                                     pass / kDistinctPasses * (kDistinctPasses * kPassLines * kPitch);
-      copy16<WORD>(to_unit, from, line + pass * kPassLines < lines ? elements - unit * kUnit : 0);
-      from += static_cast<long long>(kPassLines) * stride;
+      for (int pass = 0; pass < kLines / kPassLines; ++pass) {
+        cp_async16<WORD>(target(pass), from, valid(pass));
+        from += static_cast<long long>(kPassLines) * stride;
+      }
+    } else {  // all loads are in flight before the first store
+      Vector<T, kUnit> units[kLines / kPassLines];
+#pragma unroll
+      for (int pass = 0; pass < kLines / kPassLines; ++pass) {
+        units[pass] = load_unit(from, valid(pass));
+        from += static_cast<long long>(kPassLines) * stride;
+      }
+#pragma unroll
+      for (int pass = 0; pass < kLines / kPassLines; ++pass)
+        *reinterpret_cast<Vector<T, kUnit>*>(target(pass)) = units[pass];
     }
   }
 

@@ -1,0 +1,193 @@
+"""Fit the model of a product's GPU time (warpwise.gemm.model) to measured times.
+
+python benchmarks/fit_model.py OPERATION TIMES.json ... --device nvidia_h200 [--dispatch FILE] [--out FILE]
+
+TIMES are files of benchmarks/gemm_times.py; the winners and rivals of the shipped table are used too. Coefficients are
+fitted by least squares of the logarithms of times, robustly, for each dtype and rung, and for PyTorch. Their error is
+that of a fit to two thirds of the shapes on the last third. A rung with fewer than LEAST shapes is left out.
+``--dispatch`` names results of benchmarks/dispatch.py, which give the host's times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "src")]
+
+import numpy as np
+import torch
+from scipy.optimize import least_squares
+
+import warpwise.ops  # noqa: F401 - registers the operations
+from warpwise import operation, tuned
+from warpwise.cache import atomic_write
+from warpwise.gemm.model import FITTED, Coefficients, Host, Model, Problem, pytorch_microseconds, suffix
+
+LEAST, FOLDS = 12, 3
+RATES = {"float32": 128, "bfloat16": 2048, "float16": 2048, "int8": 4096, "float8_e4m3fn": 4096, "float8_e5m2": 4096}
+MHZ = 1700.0
+PRIOR = 0.25  # weight of a coefficient's logarithm, relative to its default
+
+
+class Seen(NamedTuple):
+    """One measured time."""
+
+    key: tuple[Any, ...]
+    dtype: str
+    kind: str
+    sizes: tuple[tuple[str, int], ...]
+    name: str
+    microseconds: float
+
+
+def observations(op: operation.Op, files: Iterable[Path], device: str) -> list[Seen]:
+    """The times of all files, and those of the shipped table."""
+    found: list[Seen] = []
+    for number, file in enumerate(files):
+        points = json.loads(file.read_text())["points"].get(op.name, {})
+        for key, point in points.items():
+            if point is not None:
+                sizes = tuple(point["sizes"].items())
+                found += [
+                    Seen((number, key), point["dtype"], point["kind"], sizes, name, 1e6 * seconds)
+                    for name, seconds in point["times"].items()
+                ]
+    table = tuned.load(op.tables.folder / f"{device}.json") if op.tables is not None and op.tables.folder else None
+    for point in table.points if table is not None else ():
+        sizes, key = tuple(point.sizes.items()), ("table", *point.key())
+        found.append(Seen(key, point.dtype, point.kind, sizes, point.winner, 1e6 * point.seconds))
+        if point.rival_seconds is not None:
+            found.append(Seen(key, point.dtype, point.kind, sizes, point.rival, 1e6 * point.rival_seconds))
+    return found
+
+
+def predicted(model: Model, seen: Seen, by: Coefficients, sms: int) -> float:
+    """The model's GPU time in µs."""
+    dtype: torch.dtype = getattr(torch, seen.dtype)
+    out_size = 4 if seen.dtype == "int8" else 2 if dtype.itemsize == 1 else dtype.itemsize
+    problem = Problem.of(seen.kind, dict(seen.sizes), dtype.itemsize, out_size, sms)
+    if seen.name == tuned.TORCH:
+        return pytorch_microseconds(problem, by, seen.dtype == "float32")
+    rung, _, config = seen.name.partition("@")
+    return model.families[rung].microseconds(problem, config, seen.kind, by)
+
+
+def fitted(model: Model, seen: Sequence[Seen], sms: int) -> Coefficients:
+    first = replace(Coefficients(), rate=RATES[seen[0].dtype] * MHZ)
+    start, measured = np.array([getattr(first, name) for name in FITTED]), np.log([each.microseconds for each in seen])
+
+    def coefficients(logs: Any) -> Coefficients:
+        return replace(first, **dict(zip(FITTED, map(float, start * np.exp(logs)), strict=True)))
+
+    def residuals(logs: Any) -> Any:
+        by = coefficients(logs)
+        return np.concatenate([np.log([predicted(model, each, by, sms) for each in seen]) - measured, PRIOR * logs])
+
+    found = least_squares(residuals, np.zeros(len(FITTED)), loss="soft_l1", f_scale=0.15, max_nfev=40)
+    return coefficients(found.x)
+
+
+def cross_validated(model: Model, seen: Sequence[Seen], sms: int) -> list[float]:
+    """The logarithms of predicted over measured times, each by a fit without its shape."""
+    keys = sorted({each.key for each in seen}, key=str)
+    random.Random(0).shuffle(keys)
+    errors: list[float] = []
+    for fold in range(FOLDS):
+        left = set(keys[fold::FOLDS])
+        by = fitted(model, [each for each in seen if each.key not in left], sms)
+        errors += [math.log(predicted(model, each, by, sms) / each.microseconds) for each in seen if each.key in left]
+    return errors
+
+
+def groups(model: Model, found: Sequence[Seen]) -> dict[tuple[str, str], list[Seen]]:
+    """The observations of each dtype and name; PyTorch's also for each kind of arguments with enough shapes."""
+    grouped: dict[tuple[str, str], list[Seen]] = defaultdict(list)
+    for seen in found:
+        name = seen.name.partition("@")[0]
+        if name == tuned.TORCH or (name in model.families and described(model, seen)):
+            grouped[seen.dtype, name].append(seen)
+            if name == tuned.TORCH and suffix(seen.kind):
+                grouped[seen.dtype, f"{name} {suffix(seen.kind)}"].append(seen)
+    if_apart = {key for key, seen in grouped.items() if " " in key[1] and enough(seen)}
+    for dtype, name in if_apart:
+        plain = grouped[dtype, tuned.TORCH]
+        grouped[dtype, tuned.TORCH] = [each for each in plain if suffix(each.kind) != name.partition(" ")[2]]
+    return {key: seen for key, seen in sorted(grouped.items()) if enough(seen)}
+
+
+def described(model: Model, seen: Seen) -> bool:
+    """Whether the name says which configuration was measured."""
+    try:
+        predicted(model, seen, Coefficients(), 132)
+    except ValueError:
+        return False
+    return True
+
+
+def enough(seen: Sequence[Seen]) -> bool:
+    return len({each.key for each in seen}) >= LEAST
+
+
+def host(file: Path) -> Host:
+    """The medians of benchmarks/dispatch.py: PyTorch's call, the way to PyTorch (float64), and a replayed rung."""
+    points = [point for point in json.loads(file.read_text())["points"] if not point["gradient"]]
+    matmul = [point for point in points if point["operation"] == "matmul"]
+    own = [point["calls"]["PyTorch"]["us"] for point in matmul]
+    rungs = [
+        call["us"]
+        for point in matmul
+        for name, call in point["calls"].items()
+        if name[0] == "k" and name[1:3].isdigit()
+    ]
+    way = [point["calls"]["matmul"]["above_us"] for point in matmul if point["dtype"] == "torch.float64"]
+    return Host(statistics.median(own), statistics.median(way), statistics.median(rungs))
+
+
+def main(options: argparse.Namespace) -> int:
+    op = operation.get(options.operation)
+    model = op.tables.model if op.tables is not None else None
+    assert isinstance(model, Model), f"{op.name} has no model"
+    table = tuned.load(op.tables.folder / f"{options.device}.json")
+    assert table is not None, f"no table of {options.device}"
+    sms = table.device.multiprocessors
+    known: dict[str, dict[str, Any]] = defaultdict(dict)
+    for (dtype, name), seen in groups(model, observations(op, options.times, options.device)).items():
+        errors = np.abs(cross_validated(model, seen, sms))
+        by = replace(fitted(model, seen, sms), error=float(np.quantile(errors, 0.7)))
+        known[dtype][name] = {key: float(f"{value:.4g}") for key, value in asdict(by).items()}
+        shapes = len({each.key for each in seen})
+        spread = f"median error {np.median(errors):.3f}, of 70 % {by.error:.3f}, of 90 % {np.quantile(errors, 0.9):.3f}"
+        print(f"{dtype} {name}: {len(seen)} times of {shapes} shapes, {spread}", flush=True)
+    data = {
+        "device": asdict(table.device),
+        "environment": dict(table.environment),
+        "host": asdict(host(options.dispatch)),
+        "coefficients": known,
+    }
+    atomic_write(options.out or model.folder / f"{options.device}.json", json.dumps(data, indent=1) + "\n")
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("operation")
+    made.add_argument("times", type=Path, nargs="*")
+    made.add_argument("--device", default="nvidia_h200")
+    made.add_argument("--dispatch", type=Path, default=ROOT / "benchmarks" / "results" / "h200" / "dispatch.json")
+    made.add_argument("--out", type=Path)
+    return made
+
+
+if __name__ == "__main__":
+    sys.exit(main(parser().parse_args()))

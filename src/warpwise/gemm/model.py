@@ -1,0 +1,327 @@
+"""A model of the time of a matrix product on a GPU, which chooses a kernel at sizes that no table has.
+
+A kernel computes C in waves of block tiles. The time of a k-tile is that of its multiply-adds, of its loads from L2, or
+the latency of a load, whichever is longest; a product takes at least as long as DRAM moves its operands. PyTorch's
+product is modelled as the fastest of a set of tiles, as cuBLAS chooses among its kernels. ``benchmarks/fit_model.py``
+fits the coefficients to measured times and finds their error by cross-validation; they are shipped in ``model/`` in an
+operation's folder, one file for each GPU.
+
+A call takes the host's time or the GPU's, whichever is longer. The choice weighs both: small products go to kernels
+with a cheap launch, and PyTorch computes where no kernel is faster by more than the model's error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from warpwise.device.target import Device, cdiv
+from warpwise.operation.choice import Choice
+from warpwise.tuned import TORCH, Cache
+
+if TYPE_CHECKING:
+    from warpwise.operation import Op, Rung
+
+SMOOTH = 4  # the exponent of the norm that stands for a maximum: resources near the bottleneck add to it
+SHARED, REGISTERS, THREADS, MOST_BLOCKS = 220_000, 65536, 2048, 16  # of an SM, for resident blocks
+HOST_FILE = "host"
+
+
+class Problem(NamedTuple):
+    """A product of a (m, k) and b (k, n): bytes of an element of the operands and of C, and the operands' alignment.
+
+    ``words`` are the bytes, 16, 4, 2 or 1, that divide the address and the length of every line of a and of b.
+    """
+
+    m: int
+    n: int
+    k: int
+    size: int
+    out_size: int
+    words: tuple[int, int] = (16, 16)
+    batch: int = 1
+    sms: int = 132
+
+    @staticmethod
+    def of(kind: str, sizes: Mapping[str, int], size: int, out_size: int, sms: int) -> Problem:
+        """The problem that ``Tables.describe`` calls ``kind``, with dense operands."""
+        m, n, k = (sizes[name] for name in "mnk")
+        words = (16, 16)
+        if "unaligned" in kind:
+            a, b = _word((k if kind[0] == "n" else m) * size), _word((n if kind[1] == "n" else k) * size)
+            words = (a, b) if min(a, b) < 16 else (4, 4)
+        return Problem(m, n, k, size, out_size, words, sizes.get("batch", 1), sms)
+
+
+def _word(line: int) -> int:
+    return next(word for word in (16, 4, 2, 1) if line % word == 0)
+
+
+class Geometry(NamedTuple):
+    """How a kernel divides the work: the block tile, the splits of K (0: stream-K), the clusters that multicast.
+
+    A ``persistent`` kernel has one block per SM; of others, as many are resident as fit.
+    """
+
+    m: int
+    n: int
+    k: int
+    splits: int = 1
+    cluster: tuple[int, int] = (1, 1)
+    stages: int = 4
+    threads: int = 256
+    persistent: bool = False
+
+    def resident(self, size: int) -> int:
+        """Blocks of an SM at once."""
+        if self.persistent:
+            return 1
+        shared = SHARED // (self.stages * (self.m + self.n) * self.k * size + 1024)
+        registers = REGISTERS // (self.m * self.n + 48 * self.threads)
+        return max(1, min(shared, registers, THREADS // self.threads, MOST_BLOCKS))
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """The fitted numbers of one kernel and dtype. Times are in µs, rates in bytes per µs unless said otherwise.
+
+    ``start``: of a launch; ``wave``: of a wave apart from its k-tiles; ``rate``: multiply-adds per µs and SM;
+    ``load``: from L2 to an SM; ``latency``: of a load, which the other stages of the pipeline cover; ``store``: of C
+    from an SM; ``split``: of the reduction of splits, and ``reduce``, of the GPU; ``dram``: of the GPU; ``copy``: of
+    passes over an operand before the product; ``word4``, ``word2``: the factors of loads in 4 and in 2 bytes.
+    ``error``: the part by which predicted and measured times differ in seven of ten cases that were not fitted.
+    """
+
+    start: float = 3.5
+    wave: float = 1.5
+    rate: float = 2e6
+    load: float = 60e3
+    latency: float = 0.8
+    store: float = 80e3
+    split: float = 1.0
+    reduce: float = 1.5e6
+    dram: float = 3.3e6
+    copy: float = 2e6
+    word4: float = 1.5
+    word2: float = 3.0
+    error: float = 0.1
+
+    def word_factor(self, word: int) -> float:
+        return 1.0 if word >= 16 else self.word4 if word >= 4 else self.word2
+
+
+FITTED = tuple(field.name for field in fields(Coefficients) if field.name != "error")
+
+
+def microseconds(problem: Problem, geometry: Geometry, by: Coefficients, copied: int = 0) -> float:
+    """The predicted GPU time. ``copied``: the elements that passes before the product read and write once."""
+    m, n, k, size, out_size, words, batch, sms = problem
+    down, across = geometry.cluster
+    tiles = batch * cdiv(m, geometry.m * down) * down * cdiv(n, geometry.n * across) * across
+    splits = max(1, geometry.splits)
+    blocks, k_tiles = tiles * splits, cdiv(cdiv(k, geometry.k), splits)
+    resident = geometry.resident(size)
+    waves = max(1.0, blocks / sms) if geometry.splits == 0 else cdiv(blocks, sms * resident)
+    busy = min(resident, cdiv(blocks, sms))  # blocks of the busiest SM at once
+    of_a, of_b = (by.word_factor(word) for word in words)
+    multiply = busy * geometry.m * geometry.n * geometry.k / by.rate
+    load = busy * (of_a * geometry.m / across + of_b * geometry.n / down) * geometry.k * size / by.load
+    k_tile = _most(multiply, load, by.latency * max(of_a, of_b) / max(1, geometry.stages - 1))
+    tile_loop = waves * (by.wave + k_tiles * k_tile + busy * geometry.m * geometry.n * out_size / by.store)
+    total = by.start + _most(tile_loop, batch * ((m * k + k * n) * size + m * n * out_size) / by.dram)
+    if splits > 1:
+        total += by.split + batch * splits * m * n * 4 / by.reduce
+    return total + (2 * copied * size / by.copy if copied else 0.0)
+
+
+def _most(*times: float) -> float:
+    return sum(time**SMOOTH for time in times) ** (1 / SMOOTH)
+
+
+def _opponents(dtype: str) -> tuple[Geometry, ...]:
+    """Tiles that stand for cuBLAS's."""
+    if dtype == "float32":
+        tiles = ((128, 128, 16), (128, 64, 16), (64, 64, 16), (32, 128, 16), (32, 32, 32), (256, 128, 8))
+        return tuple(Geometry(*tile, splits, stages=3) for tile in tiles for splits in (1, 2, 4, 8, 16))
+    sides = ((128, 256), (128, 128), (64, 128), (64, 64), (256, 128), (64, 32), (64, 256))
+    return tuple(Geometry(*side, 64, splits, threads=384) for side in sides for splits in (1, 2, 4, 8, 16))
+
+
+_OPPONENTS = {True: _opponents("float32"), False: _opponents("")}
+
+
+def pytorch_microseconds(problem: Problem, by: Coefficients, float32: bool) -> float:
+    return min(microseconds(problem, geometry, by) for geometry in _OPPONENTS[float32])
+
+
+@dataclass(frozen=True)
+class Family:
+    """How the model sees a rung: ``geometry(config, problem)``, and what it does besides.
+
+    ``words(problem, kind)``: bytes of a load of a and of b; ``copied(problem, kind)``: elements of passes before the
+    product; ``launches(config)``: kernels of a call; ``replayed(kind)``: False if a call runs operators of torch,
+    so that its launches are not replayed.
+    """
+
+    geometry: Callable[[str, Problem], Geometry]
+    words: Callable[[Problem, str], tuple[int, int]] = lambda problem, kind: (16, 16)
+    copied: Callable[[Problem, str], int] = lambda problem, kind: 0
+    launches: Callable[[str], int] = lambda config: 1
+    replayed: Callable[[str], bool] = lambda kind: True
+
+    def microseconds(self, problem: Problem, config: str, kind: str, by: Coefficients) -> float:
+        loaded = problem._replace(words=self.words(problem, kind))
+        return microseconds(loaded, self.geometry(config, problem), by, self.copied(problem, kind))
+
+
+@dataclass(frozen=True)
+class Host:
+    """Microseconds of the host for a call: PyTorch's function, this package's way to it, and a replayed rung.
+
+    ``launch``: each further kernel of a rung; ``unrecorded``: a rung that is launched anew by its Python code.
+    """
+
+    pytorch: float = 11.0
+    fallback: float = 3.0
+    rung: float = 10.0
+    launch: float = 2.5
+    unrecorded: float = 60.0
+
+
+class Prediction(NamedTuple):
+    """A candidate, ``name@config`` or "torch": GPU time and its error, and the host's time, in seconds."""
+
+    name: str
+    gpu: float
+    error: float
+    host: float
+
+    @property
+    def seconds(self) -> float:
+        """The time of a call in a loop of calls."""
+        return max(self.gpu, self.host)
+
+    @property
+    def cautious(self) -> float:
+        """``seconds`` if the GPU time is underestimated by its error."""
+        return max(self.gpu * (1 + self.error), self.host)
+
+
+@dataclass(frozen=True)
+class Model:
+    """The model of one operation, with the coefficients in ``folder/<device>.json``.
+
+    ``families`` describe the rungs that it may choose; ``dtype_fallback`` as of ``Tables``.
+    """
+
+    folder: Path
+    families: Mapping[str, Family]
+    dtype_fallback: Mapping[str, str]
+
+    def predictions(
+        self, op: Op, args: Sequence[Any], kind: str, sizes: Mapping[str, int], device: Device, here: bool
+    ) -> list[Prediction]:
+        """PyTorch and each configuration of each rung that takes ``args``; none without coefficients for them."""
+        dtype = op.spec.dtype(args)
+        name = str(dtype).removeprefix("torch.")
+        known = _coefficients(self.folder, device)
+        fitted = known.get(name) or known.get(self.dtype_fallback.get(name, ""))
+        if not fitted or (pytorch := _best(fitted, TORCH, kind)) is None:
+            return []
+        size = dtype.itemsize
+        out_size = 4 if name == "int8" else 2 if size == 1 else size
+        problem = Problem.of(kind, sizes, size, out_size, device.multiprocessors or 132)
+        host = known[HOST_FILE]
+        found = [
+            Prediction(TORCH, 1e-6 * pytorch_microseconds(problem, pytorch, name == "float32"), pytorch.error,
+                       1e-6 * (host.pytorch + host.fallback))
+        ]  # fmt: skip
+        for rung in op.rungs:
+            by = _best(fitted, rung.name, kind) if rung.name in self.families else None
+            if by is not None and (op.refusal(rung, *args) if here else op.unsupported(rung, *args)) is None:
+                found += self._of_rung(rung, args, problem, kind, by, host)
+        return found
+
+    def _of_rung(
+        self, rung: Rung, args: Sequence[Any], problem: Problem, kind: str, by: Coefficients, host: Host
+    ) -> Iterator[Prediction]:
+        family = self.families[rung.name]
+        for config in rung.configs(*args) or ("",):
+            name, gpu = f"{rung.name}@{config}" if config else rung.name, family.microseconds(problem, config, kind, by)
+            yield Prediction(name, 1e-6 * gpu, by.error, self._host(rung.name, config, kind, host))
+
+    def _host(self, rung: str, config: str, kind: str, host: Host) -> float:
+        """Seconds of the host for a call of a rung."""
+        family = self.families[rung]
+        more = host.launch * (family.launches(config) - 1)
+        return 1e-6 * (host.rung + more if family.replayed(kind) else host.unrecorded)
+
+    def choice(
+        self, op: Op, args: Sequence[Any], kind: str, sizes: Mapping[str, int], device: Device, here: bool,
+        measured: Mapping[str, float | None],
+    ) -> Choice | None:  # fmt: skip
+        """The rung that is faster than PyTorch by more than the errors, else PyTorch; None without coefficients.
+
+        ``measured``: GPU times in seconds by name, which replace predictions.
+        """
+        found = [
+            each if (seconds := measured.get(each.name)) is None else each._replace(gpu=seconds, error=0.0)
+            for each in self.predictions(op, args, kind, sizes, device, here)
+        ]
+        if not found:
+            return None
+        listed, host = {each.name for each in found}, _coefficients(self.folder, device)[HOST_FILE]
+        for name, seconds in measured.items():
+            rung, _, config = name.partition("@")
+            if seconds is not None and name not in listed and rung in self.families:
+                found.append(Prediction(name, seconds, 0.0, self._host(rung, config, kind, host)))
+        pytorch, ours = found[0], min(found[1:], key=lambda each: (each.cautious, each.gpu), default=None)
+        source = f"model of {device.name}"
+        if ours is None:
+            return Choice(None, reason="no rung takes these arguments", source=source, seconds=pytorch.seconds)
+        least = max(pytorch.gpu * (1 - pytorch.error), pytorch.host)
+        error = max(ours.error, pytorch.error)
+        if ours.cautious < least:
+            rung, _, config = ours.name.partition("@")
+            reason = "faster than torch by more than the error of the prediction"
+            return Choice(rung, config, reason, source, ours.seconds, TORCH, pytorch.seconds, error)
+        reason = "no rung is faster by more than the error of the prediction"
+        return Choice(None, "", reason, source, pytorch.seconds, ours.name, ours.seconds, error)
+
+
+def _best(fitted: Mapping[str, Coefficients], name: str, kind: str) -> Coefficients | None:
+    """The coefficients of ``name`` for this kind of arguments, or for all."""
+    return fitted.get(f"{name} {suffix(kind)}") or fitted.get(name)
+
+
+def suffix(kind: str) -> str:
+    """``kind`` without its layouts: "unaligned", "bias gelu"."""
+    return kind.partition(" ")[2]
+
+
+_READ = Cache()  # from a folder and a device to the coefficients
+
+
+def _coefficients(folder: Path, device: Device) -> Mapping[str, Any]:
+    key = folder, device
+    return _READ[key] if key in _READ else _READ.setdefault(key, _load(folder, device))
+
+
+def _load(folder: Path, device: Device) -> dict[str, Any]:
+    """Coefficients by dtype and name, and ``Host``; of a GPU of the same target and SM count if this has none."""
+    files = [folder / device.file, *sorted(folder.glob("*.json"))]
+    for data in (json.loads(file.read_text()) for file in files if file.exists()):
+        about = Device(**data["device"])
+        if about.name == device.name or (about.target, about.multiprocessors) == (
+            device.target,
+            device.multiprocessors,
+        ):
+            named = {
+                dtype: {name: Coefficients(**values) for name, values in kernels.items()}
+                for dtype, kernels in data["coefficients"].items()
+            }
+            return {**named, HOST_FILE: Host(**data[HOST_FILE])}
+    return {}

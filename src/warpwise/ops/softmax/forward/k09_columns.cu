@@ -1,0 +1,129 @@
+// Another dimension than the last, without copies: lanes run along neighbouring columns, and threads split a column.
+//
+// A block computes `width` columns with THREADS / width threads each. A thread loads VALUES elements at once; a column
+// of at most that many for each of its threads is read once. Where columns are few and long, parts of them are blocks
+// of their own: one launch writes the statistics of each part, a second one combines them and computes the result.
+
+#include <warpwise/core/reduce.cuh>
+
+using Statistics = warpwise::MaxAndSum;
+
+// x: (columns / inner, length, inner), contiguous. Column c begins at element (c / inner) * length * inner + c % inner;
+// its elements are `inner` apart. Grid: (cdiv(columns, width), parts); a part has `share` elements of each column.
+template <class T, int THREADS, int VALUES>
+struct Columns {
+  int width, height, lane, line, first, last;
+  long long column, start, inner;
+  float values[VALUES];
+
+  __device__ Columns(long long columns, long long inner, int length, int width, int share)
+      : width(width), height(THREADS / width), lane(threadIdx.x % width), line(threadIdx.x / width), inner(inner) {
+    column = static_cast<long long>(blockIdx.x) * width + lane;
+    start = column / inner * length * inner + column % inner;
+    last = line < height && column < columns ? min(length, (static_cast<int>(blockIdx.y) + 1) * share) : 0;
+    first = static_cast<int>(blockIdx.y) * share + line;
+  }
+
+  __device__ int batch() const { return height * VALUES; }
+
+  __device__ void load(const T* x, int row) {
+#pragma unroll
+    for (int v = 0; v < VALUES; ++v) {
+      const int at = row + v * height;
+      values[v] = at < last ? warpwise::to_float(x[start + at * inner]) : warpwise::minus_infinity();
+    }
+  }
+
+  // The statistics of this thread's elements. `values` are then e^(x - max) of its last batch.
+  __device__ Statistics::Value read(const T* x) {
+    Statistics::Value own = Statistics::identity();
+    for (int row = first; row < last; row += batch()) {
+      load(x, row);
+      float max = own.max;
+#pragma unroll
+      for (int v = 0; v < VALUES; ++v) max = fmaxf(max, values[v]);
+      own = {max, Statistics::rescaled(own, max)};
+      const float base = max == warpwise::minus_infinity() ? 0.0f : max;  // e^(-inf - -inf) is NaN
+#pragma unroll
+      for (int v = 0; v < VALUES; ++v) {
+        values[v] = warpwise::exponential<T>(values[v] - base);
+        own.sum += values[v];
+      }
+    }
+    return own;
+  }
+
+  // Combines the statistics of the threads of each column; all threads of the block call this once.
+  __device__ Statistics::Value combined(Statistics::Value own) const {
+    __shared__ Statistics::Value of_threads[THREADS];
+    of_threads[threadIdx.x] = own;
+    int half = 1;
+    while (half < height) half *= 2;
+    for (half /= 2; half > 0; half /= 2) {
+      __syncthreads();
+      if (line < half && line + half < height) {
+        of_threads[threadIdx.x] = Statistics::combine(of_threads[threadIdx.x], of_threads[threadIdx.x + half * width]);
+      }
+    }
+    __syncthreads();
+    return of_threads[lane];
+  }
+
+  __device__ void store(T* y, int row, float scale) const {
+#pragma unroll
+    for (int v = 0; v < VALUES; ++v) {
+      const int at = row + v * height;
+      if (at < last) y[start + at * inner] = warpwise::from_float<T>(values[v] * scale);
+    }
+  }
+
+  __device__ void write(const T* x, T* y, Statistics::Value all) {
+    for (int row = first; row < last; row += batch()) {
+      load(x, row);
+#pragma unroll
+      for (int v = 0; v < VALUES; ++v) values[v] = warpwise::exponential<T>(values[v] - all.max);
+      store(y, row, 1.0f / all.sum);
+    }
+  }
+};
+
+// One part.
+template <class T, int THREADS, int VALUES>
+__global__ void __launch_bounds__(THREADS) softmax_columns(const T* x, T* y, long long columns, long long inner,
+                                                           int length, int width) {
+  Columns<T, THREADS, VALUES> here(columns, inner, length, width, length);
+  const Statistics::Value own = here.read(x), all = here.combined(own);
+  if (length <= here.batch()) {
+    here.store(y, here.first, expf(own.max - all.max) / all.sum);
+  } else {
+    here.write(x, y, all);
+  }
+}
+
+// partial: (parts, columns, 2), maximum and sum.
+template <class T, int THREADS, int VALUES>
+__global__ void __launch_bounds__(THREADS) softmax_statistics(const T* x, float* partial, long long columns,
+                                                              long long inner, int length, int width, int share) {
+  Columns<T, THREADS, VALUES> here(columns, inner, length, width, share);
+  const Statistics::Value all = here.combined(here.read(x));
+  if (here.line == 0 && here.column < columns) {
+    float* const to = partial + (blockIdx.y * columns + here.column) * 2;
+    to[0] = all.max;
+    to[1] = all.sum;
+  }
+}
+
+template <class T, int THREADS, int VALUES>
+__global__ void __launch_bounds__(THREADS) softmax_from_statistics(const T* x, const float* partial, T* y,
+                                                                   long long columns, long long inner, int length,
+                                                                   int width, int share) {
+  Columns<T, THREADS, VALUES> here(columns, inner, length, width, share);
+  Statistics::Value own = Statistics::identity();
+  if (here.column < columns && here.line < here.height) {
+    for (int part = here.line; part < gridDim.y; part += here.height) {
+      const float* const from = partial + (part * columns + here.column) * 2;
+      own = Statistics::combine(own, {from[0], from[1]});
+    }
+  }
+  here.write(x, y, here.combined(own));
+}

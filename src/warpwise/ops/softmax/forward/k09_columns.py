@@ -1,0 +1,29 @@
+"""The launcher of k09_columns: one launch, or two where blocks split a column."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from warpwise import cuda
+from warpwise.operation import cdiv, sm_count
+from warpwise.ops._columns import geometry
+from warpwise.ops._dims import inner_size, length_along
+
+COLUMNS = cuda.load(Path(__file__).with_suffix(".cu"))
+
+
+def columns(out: torch.Tensor, input: torch.Tensor, dim: int) -> None:
+    length, inner = length_along(input, dim), inner_size(input, dim)
+    count = input.numel() // length
+    threads, values, width, parts, share = geometry(count, length, input.element_size(), sm_count(input))
+    options = f"<{cuda.ctype(input.dtype)}, {threads}, {values}>"
+    grid = cdiv(count, width), parts
+    if parts == 1:
+        COLUMNS[f"softmax_columns{options}"][grid, threads](input, cuda.out(out), count, inner, length, width)
+        return
+    partial = input.new_empty((parts, count, 2), dtype=torch.float32)
+    shape = count, inner, length, width, share
+    COLUMNS[f"softmax_statistics{options}"][grid, threads](input, cuda.out(partial), *shape)
+    COLUMNS[f"softmax_from_statistics{options}"][grid, threads](input, partial, cuda.out(out), *shape)

@@ -1,0 +1,443 @@
+"""``lab.tune_online``: what the first call measures and keeps, and where it measures nothing. Timed by a list."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.lab import toys
+from tests.lab.fakes import FakeTimer
+
+from warpwise import lab, operation, ops, tuned
+from warpwise.cuda.launch.intercept import intercepting
+from warpwise.lab.tune import online as module
+from warpwise.lab.tune.online import CALLS, SOURCE, Online
+from warpwise.lab.tune.ranking import candidates
+from warpwise.operation import Choice, Cost, Device, Op, Output, Rung, Spec, Tables, choice
+from warpwise.tuned import TORCH, Table, TunedPoint, add_point, load
+
+CPU = Device("cpu")
+MICRO = 1e-6
+NUMBER = itertools.count()
+LAUNCHED: list[str] = []
+
+
+def launching(name: str, extra: float = 0.0, error: str = "") -> Callable[..., None]:
+    """A launch of 2 x + 1 that is off by ``extra`` in the last element, or raises ``error``."""
+
+    def launch(output: torch.Tensor, x: torch.Tensor, config: str | None = None) -> None:
+        LAUNCHED.append(name)
+        if error:
+            raise RuntimeError(error)
+        output.copy_(2 * x + 1)
+        output.view(-1)[-1] += extra
+
+    return launch
+
+
+def rung(name: str, launch: Callable[..., None] | None = None, **options: Any) -> Rung:
+    return Rung(name, "a test", "python", launch or launching(name), Path(__file__), **options)
+
+
+def affine(*rungs: Rung, **options: Any) -> Op:
+    """2 x + 1 with a name of its own: two library operators may not share one."""
+    spec = replace(toys.AFFINE, schema=f"toys::online{next(NUMBER)}(Tensor x) -> Tensor", **options)
+    return Op(spec, rungs, tables=Tables(spec.name, None, lambda x: ("", {"n": x.shape[0]})))
+
+
+def times(**micros: float) -> FakeTimer:
+    return FakeTimer(**{name.replace("_at_", "@"): [value * MICRO] for name, value in micros.items()})
+
+
+Switch = Callable[..., Online]
+
+
+@pytest.fixture
+def switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Switch]:
+    """Online tuning by a list of times, for operations that choose by their tables on a CPU too."""
+    monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
+    monkeypatch.setattr(choice, "TABLE_DEVICES", {"cuda", "cpu"})
+    LAUNCHED.clear()
+
+    def on(timer: FakeTimer, **budget: float) -> Online:
+        made = lab.tune_online(**budget)
+        made.timer = lambda device: timer
+        return made
+
+    yield on
+    choice.online = None
+    tuned.reload()
+
+
+def computed_by(op: Op, x: torch.Tensor) -> list[str]:
+    """The rungs that a call launches; its result is right."""
+    LAUNCHED.clear()
+    assert torch.equal(op(x), 2 * x + 1)
+    return list(dict.fromkeys(LAUNCHED))
+
+
+def test_the_first_call_measures_and_the_second_does_not(switch):
+    op, x, timer = affine(rung("k01_slow"), rung("k02_fast")), torch.ones(64), times(k01_slow=9, k02_fast=3, torch=5)
+    online = switch(timer)
+    assert operation.chosen(op, x).rung is None
+    assert not timer.log, "a question measures nothing"
+    assert torch.equal(op(x), 2 * x + 1)
+    assert LAUNCHED[-1] == "k02_fast", "the winner computes the first call"
+    samples = len(timer.log)
+    assert set(timer.log) == {"k01_slow", "k02_fast", "torch"}
+    assert computed_by(op, x) == ["k02_fast"]
+    assert computed_by(op, torch.rand(64)) == ["k02_fast"]
+    assert len(timer.log) == samples
+    found = operation.chosen(op, x)
+    assert (found.name, found.source, found.seconds, found.rival) == ("k02_fast", SOURCE, 3 * MICRO, TORCH)
+    table = load(op.tables.user_file(CPU))
+    assert [(point.winner, point.sizes, point.work) for point in table.points] == [("k02_fast", {"n": 64}, 128)]
+    assert [name for name, _ in online.points] == [op.name]
+    assert online.spent_s == pytest.approx(timer.now)
+
+
+def test_the_next_process_finds_the_table(switch):
+    rungs, x = (rung("k01_plain"),), torch.ones(64)
+    op = affine(*rungs)
+    switch(times(k01_plain=3, torch=5))
+    op(x)
+    tuned.reload()  # as a new process reads the files
+    later, timer = replace(op), times(k01_plain=3, torch=5)
+    switch(timer)
+    assert later.chosen(x).name == "k01_plain"
+    assert later.choice(x).source == "user's table"
+    assert not timer.log
+
+
+def test_choices_stay_when_it_is_stopped_and_started_again(switch):
+    op, x, timer = affine(rung("k01_plain")), torch.ones(64), times(k01_plain=3, torch=5)
+    switch(timer).stop()
+    op(torch.ones(32))
+    assert not timer.log
+    switch(timer)
+    assert op.chosen(torch.ones(32)) is None
+    op(x)
+    samples = len(timer.log)
+    choice.online.stop()
+    switch(times(k01_plain=7, torch=5))
+    assert samples
+    assert op.chosen(x).name == "k01_plain"
+
+
+def test_a_measured_choice_does_not_change_that_of_other_shapes(switch):
+    op, near = affine(rung("k01_plain")), torch.ones(70)
+    op(near)
+    switch(times(k01_plain=3, torch=5))
+    op(torch.ones(64))
+    assert computed_by(op, near) == [], "its plan stays"
+    assert op.tables.choice(op, near) is None, "the process goes on with the tables that it has read"
+    tuned.reload()
+    assert op.tables.choice(op, near).rung == "k01_plain"
+
+
+def test_a_shape_that_the_tables_have_is_not_measured(switch):
+    op, timer = affine(rung("k01_plain")), times(k01_plain=3, torch=5)
+    Table(op.name, CPU, (_point("k01_plain", 64), _point(TORCH, 1024))).save(op.tables.user_file(CPU))
+    switch(timer)
+    assert computed_by(op, torch.ones(64)) == ["k01_plain"]
+    assert computed_by(op, torch.ones(1024)) == []
+    assert not timer.log
+    assert computed_by(op, torch.ones(80)) == ["k01_plain"]
+    assert timer.log, "a near point is another shape"
+
+
+def test_a_wrong_candidate_never_wins(switch):
+    wrong = rung("k02_wrong", launching("k02_wrong", extra=1))
+    op = affine(rung("k01_plain"), wrong)
+    Table(op.name, CPU, (_point("k02_wrong", 60),)).save(op.tables.user_file(CPU))
+    switch(times(k01_plain=4, k02_wrong=1, torch=5))
+    with pytest.warns(UserWarning, match="k02_wrong is not used: output\\[63\\] is 4, expected 3"):
+        op(torch.ones(64))
+    assert computed_by(op, torch.ones(64)) == ["k01_plain"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        op(torch.ones(65))  # one warning for each candidate
+
+
+def test_the_tables_choice_is_not_taken_where_it_is_wrong(switch):
+    op = affine(rung("k01_wrong", launching("k01_wrong", extra=1)))
+    Table(op.name, CPU, (_point("k01_wrong", 60),)).save(op.tables.user_file(CPU))
+    switch(times(k01_wrong=1, torch=5))
+    with pytest.warns(UserWarning, match="k01_wrong is not used"):
+        op(torch.ones(64))
+    assert computed_by(op, torch.ones(64)) == []
+    assert "k01_wrong fails on these arguments" in str(operation.chosen(op, torch.ones(64)))
+    assert len(load(op.tables.user_file(CPU)).points) == 1, "what could not be timed is not stored"
+
+
+def test_a_candidate_that_goes_wrong_while_it_is_timed_does_not_win(switch):
+    def later(output: torch.Tensor, x: torch.Tensor) -> None:
+        LAUNCHED.append("k01_later")
+        output.copy_(2 * x + 1 + (len(LAUNCHED) > 2))
+
+    op = affine(rung("k01_later", later))
+    switch(times(k01_later=1, torch=5))
+    with pytest.warns(UserWarning, match="k01_later is not used: wrong after the timed runs"):
+        op(torch.ones(64))
+    assert operation.chosen(op, torch.ones(64)).rung is None
+
+
+def test_a_candidate_that_does_not_launch_is_skipped_with_one_warning(switch):
+    broken = rung("k02_broken", launching("k02_broken", error="out of resources"))
+    op = affine(rung("k01_plain"), broken)
+    switch(times(k01_plain=4, torch=5))
+    with pytest.warns(UserWarning, match="k02_broken is not used: RuntimeError: out of resources"):
+        op(torch.ones(64))
+    assert computed_by(op, torch.ones(65)) == ["k02_broken", "k01_plain"], "measured without a second warning"
+    assert computed_by(op, torch.ones(64)) == ["k01_plain"]
+
+
+def test_pytorch_wins_where_it_is_as_fast(switch):
+    timer = FakeTimer(k01_plain=[4 * MICRO, 4 * MICRO, 6 * MICRO], torch=[5 * MICRO])
+    op = affine(rung("k01_plain"))
+    switch(timer)
+    op(torch.ones(64))
+    (point,) = load(op.tables.user_file(CPU)).points
+    assert (point.winner, point.seconds, point.rival) == (TORCH, pytest.approx(5 * MICRO), "k01_plain")
+    assert computed_by(op, torch.ones(64)) == []
+
+
+def test_a_rung_wins_only_beyond_the_error_of_the_times(switch):
+    noisy = [(4 if number % 2 else 5.5) * MICRO for number in range(20_000)]
+    op = affine(rung("k01_noisy"))
+    switch(FakeTimer(k01_noisy=noisy, torch=[5 * MICRO]))
+    op(torch.ones(64))
+    assert operation.chosen(op, torch.ones(64)).rung is None
+
+
+def test_the_budget_of_a_shape_and_of_the_process_end_it(switch):
+    slow, op = 1.1 * 0.05 / (2 * CALLS) / MICRO, affine(rung("k01_plain"))
+    online = switch(times(k01_plain=1, torch=slow))
+    op(torch.ones(64))
+    assert not online.points, "the fewest calls take longer than the budget of one shape"
+    assert not LAUNCHED
+    timer = times(k01_plain=10, torch=20)
+    online = switch(timer, budget_s=0.01, total_s=0.001)
+    for n in range(1, 6):
+        op(torch.ones(100 + n))
+    assert len(online.points) == 2, "the third shape begins beyond the total"
+    assert online.spent_s == pytest.approx(timer.now)
+    assert timer.now < 0.002
+
+
+def test_a_slow_candidate_does_not_use_up_the_budget(switch):
+    timer = times(k01_plain=4, k02_slow=40_000, torch=5)
+    op = affine(rung("k01_plain"), rung("k02_slow"))
+    switch(timer)
+    op(torch.ones(64))
+    assert timer.log.count("k02_slow") == 1
+    assert operation.chosen(op, torch.ones(64)).name == "k01_plain"
+
+
+@pytest.mark.parametrize("state", ["capture", "compile", "deterministic", "profiler", "intercepted"])
+def test_nothing_is_measured_in_this_state(state, switch, monkeypatch):
+    op, timer = affine(rung("k01_plain")), times(k01_plain=3, torch=5)
+    switch(timer)
+    intercepted = intercepting(lambda *launch: None) if state == "intercepted" else contextlib.nullcontext()
+    with monkeypatch.context() as patch, intercepted:
+        if state == "capture":
+            patch.setattr(module, "capturing", lambda device: True)
+        if state == "compile":
+            patch.setattr(torch.compiler, "is_compiling", lambda: True)
+        if state == "deterministic":
+            patch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: True)
+        if state == "profiler":
+            patch.setattr(module.ranges, "profiling_active", lambda: True)
+        assert op.chosen(torch.ones(64)) is None
+    assert not timer.log
+    assert computed_by(op, torch.ones(64)) == [], "the choice stays for the process"
+    assert not timer.log
+
+
+def test_torch_compile_traces_without_a_measurement(switch):
+    op, timer = affine(rung("k01_plain")), times(k01_plain=3, torch=5)
+    assert op.call
+    switch(timer)
+    seen: list[int] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        seen.append(len(timer.log))
+        return graph
+
+    torch.compiler.reset()
+    made = torch.compile(lambda x: op(x), backend=backend, fullgraph=True)(torch.ones(64))
+    assert torch.equal(made, torch.full((64,), 3.0))
+    assert seen == [0]
+
+
+def test_meta_and_cpu_calls_are_as_without(switch, monkeypatch):
+    op, timer = affine(rung("k01_plain")), times(k01_plain=3, torch=5)
+    switch(timer)
+    assert op(torch.ones(64, device="meta")).shape == (64,)
+    monkeypatch.setattr(choice, "TABLE_DEVICES", {"cuda"})
+    op(torch.ones(64))
+    assert operation.chosen(op, torch.ones(64)).source == "device"
+    assert not timer.log
+
+
+def test_an_operation_that_writes_its_arguments_is_not_measured(switch):
+    spec = Spec(
+        schema=f"toys::online{next(NUMBER)}(Tensor(a!) x) -> ()",
+        outputs={"x": Output(like="x")},
+        inputs=toys.affine_inputs,
+        reference=lambda x: x.double() + 1,
+        eager=lambda x: x.add_(1) and None,
+        cost=lambda x: Cost(2 * x.nbytes),
+    )
+    op = Op(spec, (rung("k01_plain"),), tables=Tables(spec.name, None, lambda x: ("", {"n": x.shape[0]})))
+    timer, x = times(k01_plain=3, torch=5), torch.ones(1)
+    switch(timer)
+    op(x)
+    assert (x.item(), timer.log) == (2.0, [])
+
+
+def test_zeros_verify_nothing(switch):
+    spec = replace(toys.AFFINE, schema=f"toys::online{next(NUMBER)}(Tensor x) -> Tensor")
+    spec = replace(spec, eager=lambda x: 2 * x, reference=lambda x: 2 * x.double())
+    op = Op(spec, (rung("k01_plain"),), tables=Tables(spec.name, None, lambda x: ("", {"n": x.shape[0]})))
+    online = switch(times(k01_plain=3, torch=5))
+    op(torch.zeros(64))
+    assert not online.points
+    assert not LAUNCHED
+
+
+def test_the_callers_arguments_and_generator_stay_as_they_are(switch):
+    op, x = affine(rung("k01_plain"), eager=lambda x: 2 * x + torch.rand_like(x) * 0 + 1), torch.rand(64)
+    switch(times(k01_plain=3, torch=5))
+    before, state = x.clone(), torch.get_rng_state()
+    op(x)
+    assert torch.equal(x, before)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_an_error_of_a_measurement_is_not_one_of_the_call(switch):
+    def failing(x: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError("no reference")
+
+    op = affine(rung("k01_plain"), reference=failing)
+    switch(times(k01_plain=3, torch=5))
+    with pytest.warns(UserWarning, match="not measured: RuntimeError: no reference"):
+        assert torch.equal(op(torch.ones(64)), torch.full((64,), 3.0))
+
+
+def test_an_operation_inside_a_candidate_is_measured_first_and_counted_once(switch):
+    inner = affine(rung("k01_inner"))
+
+    def outer(output: torch.Tensor, x: torch.Tensor) -> None:
+        if not inner.fill((output,), x):
+            output.copy_(2 * x + 1)
+
+    op, timer = affine(rung("k01_outer", outer)), times(k01_inner=3, k01_outer=4, torch=5)
+    online = switch(timer)
+    op(torch.ones(64))
+    assert [point.winner for _, point in online.points] == ["k01_inner", "k01_outer"]
+    assert online.spent_s == pytest.approx(timer.now)
+
+
+def test_a_table_that_cannot_be_written_still_decides_here(switch, monkeypatch):
+    def refused(*given: Any) -> None:
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr(module, "add_point", refused)
+    op = affine(rung("k01_plain"))
+    switch(times(k01_plain=3, torch=5))
+    with pytest.warns(UserWarning, match="the measured choice is not stored: read-only"):
+        op(torch.ones(64))
+    assert computed_by(op, torch.ones(64)) == ["k01_plain"]
+
+
+def test_candidates_are_those_of_the_nearest_points_then_the_ladder(switch):
+    tiled = rung("k02_tiled", configs=lambda x: ("64", "128"))
+    op = affine(rung("k01_plain"), tiled, rung("k03_named", by_name=True), rung("k04_last"))
+    x = torch.ones(64)
+    assert candidates(op, [x], 5) == ["k04_last", "k02_tiled@64", "k01_plain"]
+    points = (_point(TORCH, 60, rival="k02_tiled@128"), _point("k01_plain", 4096), _point("k09_gone", 64))
+    points += (_point("k04_last", 64, kind="other"), _point("k02_tiled@32", 1 << 20))
+    Table(op.name, CPU, points).save(op.tables.user_file(CPU))
+    assert candidates(op, [x], 5) == ["k02_tiled@128", "k01_plain", "k02_tiled@64", "k04_last"]
+    assert candidates(op, [x], 1) == ["k02_tiled@128"]
+
+
+def test_points_of_several_processes_are_all_kept(tmp_path):
+    path, program = tmp_path / "cpu.json", (
+        "import sys; from pathlib import Path; from warpwise.tuned import Table, TunedPoint, add_point\n"
+        "from warpwise.device.target import Device\n"
+        "for n in range(20):\n"
+        "    point = TunedPoint('float32', sys.argv[2], {'n': n + 1}, 'torch', 1e-6, '', None, 1)\n"
+        "    add_point(Path(sys.argv[1]), Table('affine', Device('cpu')), point)\n"
+    )  # fmt: skip
+    running = [subprocess.Popen([sys.executable, "-c", program, str(path), kind]) for kind in ("one", "two")]
+    assert [process.wait(120) for process in running] == [0, 0]
+    assert len(load(path).points) == 40
+
+
+def test_points_of_another_device_are_replaced(tmp_path):
+    path = tmp_path / "t.json"
+    Table("affine", Device("NVIDIA H200", "sm_90", 132), (_point("k01_plain", 64),)).save(path)
+    assert add_point(path, Table("affine", CPU), _point(TORCH, 32)).points == (_point(TORCH, 32),)
+
+
+@pytest.mark.parametrize(
+    "value, variable, setting, words",
+    [
+        ("offline", "WARPWISE_TUNE_BUDGET", "1", "WARPWISE_TUNE: expected 'online' or no value, got 'offline'"),
+        ("online", "WARPWISE_TUNE_BUDGET", "50ms", "WARPWISE_TUNE_BUDGET: expected seconds, such as 0.05, got '50ms'"),
+        ("online", "WARPWISE_TUNE_TOTAL", "0", "expected total_s in seconds above 0, got 0.0"),
+    ],
+)
+def test_wrong_settings_are_refused(value, variable, setting, words, monkeypatch):
+    monkeypatch.setenv("WARPWISE_TUNE", value)
+    monkeypatch.setenv(variable, setting)
+    with pytest.raises(ValueError, match=words):
+        module.from_environment()
+    assert choice.online is None
+
+
+def test_the_environment_switches_it_on(monkeypatch):
+    monkeypatch.setenv("WARPWISE_TUNE", "online")
+    monkeypatch.setenv("WARPWISE_TUNE_BUDGET", "0.25")
+    program = "import warpwise.ops; from warpwise.operation import choice; print(choice.online.budget_s)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "0.25\n"
+
+
+@pytest.mark.gpu
+def test_a_matrix_multiplication_on_a_gpu(tmp_path, monkeypatch):
+    monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
+    tuned.reload()
+    online = lab.tune_online(budget_s=0.2)
+    try:
+        a, b = torch.randn(515, 771, device="cuda"), torch.randn(771, 389, device="cuda")
+        first = ops.matmul(a, b)
+        torch.testing.assert_close(first, (a.double() @ b.double()).float(), rtol=1e-4, atol=1e-3)
+        ((name, point),) = online.points
+        spent = online.spent_s
+        assert torch.equal(ops.matmul(a, b), first)
+        assert (name, point.sizes, online.spent_s) == ("matmul", {"m": 515, "n": 389, "k": 771}, spent)
+        found: Choice = operation.chosen(operation.get("matmul"), a, b)
+        assert (found.name or TORCH, found.source) == (point.winner, SOURCE)
+        captured, c = torch.cuda.CUDAGraph(), torch.randn(771, 131, device="cuda")
+        with torch.cuda.graph(captured):
+            ops.matmul(a, c)
+        assert len(online.points) == 1
+    finally:
+        choice.online = None
+        tuned.reload()
+
+
+def _point(winner: str, n: int, kind: str = "", rival: str = "") -> TunedPoint:
+    return TunedPoint("float32", kind, {"n": n}, winner, 1e-5, rival, 2e-5 if rival else None, 2 * n)

@@ -1,0 +1,88 @@
+"""The rung chosen without tables follows from the geometry of the arguments, on a GPU of 132 SMs."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from warpwise import operation, ops
+from warpwise.operation import assume_sm_count, cdiv
+from warpwise.ops._columns import geometry
+from warpwise.ops.reduce_sum.rungs import threads_of
+
+SMS = 132
+
+
+def default(name, *args):
+    with assume_sm_count(SMS):
+        return operation.get(name).default(*args)
+
+
+def matrix(rows, columns, dtype=torch.float32):
+    return torch.empty(rows, columns, dtype=dtype, device="meta")
+
+
+@pytest.mark.parametrize(
+    "rows,columns,rung",
+    [
+        (1, 100000, None),
+        (100000, 1, None),
+        (4, 100000, "k07_strips"),
+        (100000, 65, "k07_strips"),
+        (5, 40, "k07_strips"),
+        (64, 100000, "k05_register_blocks"),
+        (200, 300, "k04_padded_tile"),
+        (4096, 4096, "k05_register_blocks"),
+        (4095, 4097, "k06_triton"),
+    ],
+)
+def test_a_thin_transpose_is_not_tiled(rows, columns, rung):
+    assert default("transpose", matrix(rows, columns)) == rung
+
+
+@pytest.mark.parametrize("few", [2, 3, 8, 31, 33, 100, 128])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32, torch.int64])
+@pytest.mark.parametrize("sms", [1, SMS])
+def test_strips_of_every_width(few, dtype, sms):
+    with assume_sm_count(sms):
+        for length in (few, 130, 1027):
+            values = torch.arange(few * length).to(dtype)
+            for shape in ((few, length), (length, few)):
+                if min(shape) <= 128:
+                    x = values.view(shape)
+                    assert torch.equal(ops.transpose(x, rung="k07"), x.t())
+
+
+def test_another_dimension_is_summed_without_a_copy():
+    for name, rows in (("softmax", "k05_row_in_registers"), ("reduce_sum", "k06_two_passes")):
+        columns = operation.get(name).rung("columns").name
+        assert default(name, matrix(300, 40), 0) == columns
+        assert default(name, torch.empty(3, 4, 5, device="meta"), 1) == columns
+        assert default(name, matrix(300, 40), 1) == default(name, matrix(300, 1), 0) == rows
+
+
+@pytest.mark.parametrize("rows,columns,threads", [
+    (131072, 4, 1), (131072, 8, 2), (131072, 16, 4), (131072, 128, 8), (131072, 512, 32), (2000, 8192, 256),
+    (1, 3000, 512), (1, 32768, 1024),
+])  # fmt: skip
+def test_lanes_of_a_row(rows, columns, threads):
+    with assume_sm_count(SMS):
+        assert threads_of(matrix(rows, columns)) == threads
+
+
+@pytest.mark.parametrize("itemsize", [2, 4])
+@pytest.mark.parametrize("columns", [1, 2, 3, 31, 33, 100, 1000, 5000, 131072])
+@pytest.mark.parametrize("length", [1, 2, 16, 17, 100, 3000, 131072])
+def test_blocks_cover_columns(columns, length, itemsize):
+    threads, values, width, parts, share = geometry(columns, length, itemsize, SMS)
+    assert 1 <= width <= threads and parts * share >= length > (parts - 1) * share
+    if parts > 1:
+        blocks = cdiv(columns, width) * parts
+        assert blocks <= 5 * SMS and share >= threads // width * values // 2 and parts * parts <= length
+    if length <= 16:
+        assert threads // width * values >= length, "one batch"
+
+
+@pytest.mark.parametrize("plane,rung", [((16, 16), "k02_planar_packs"), ((5, 7), "k05_shifted_words")])
+def test_unaligned_planes_are_shifted(plane, rung):
+    assert default("rgb_to_grayscale", torch.empty(2, 3, *plane, dtype=torch.uint8)) == rung
