@@ -108,9 +108,9 @@ def test_a_mask_of_stray_rows_is_not_needed_where_matrices_touch():
 @pytest.mark.parametrize("sm_count", [1, 1000])
 @pytest.mark.parametrize("rung", ["k02", "k03", "k04"])
 def test_large_and_small_tiles(rung, sm_count, monkeypatch):
-    from warpwise.ops.batched_matmul import _triton, k02_block_tile, k03_triton_tiled
+    from warpwise.ops.batched_matmul import _shared, k02_block_tile, k03_triton_tiled
 
-    for module in (_triton, k02_block_tile, k03_triton_tiled):
+    for module in (_shared, k02_block_tile, k03_triton_tiled):
         monkeypatch.setattr(module, "sm_count", lambda tensor: sm_count)
     a, b = integers(2, 130, 40), integers(2, 40, 136, seed=1)
     assert torch.equal(ops.batched_matmul(a, b, rung=rung), exact(a, b))

@@ -87,7 +87,7 @@ def test_the_estimate_counts_what_there_is():
     def clocks(config, *sizes, **options):
         return estimate.clocks(config, estimate.HALF, *sizes, 132, **options)
 
-    assert clocks(large, 4096, 4096, 8192) > 1.9 * clocks(large, 4096, 4096, 4096) * 0.97
+    assert 1.8 < clocks(large, 4096, 4096, 8192) / clocks(large, 4096, 4096, 4096) < 2
     assert clocks(large, 1024, 1024, 1024, batch=64) > clocks(large, 1024, 1024, 1024)
     split = GemmConfig.parse("64x64x64_s8_p8")
     assert clocks(split, 64, 64, 16384) < clocks(split._replace(splits=1), 64, 64, 16384)

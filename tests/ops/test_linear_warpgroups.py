@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from warpwise import operation, ops, tuned
-from warpwise.gemm import epilogue, persistent
+from warpwise.gemm import persistent
+from warpwise.gemm.fused import k05_warpgroups as epilogue
 from warpwise.ops.linear import spec
 
 LINEAR = operation.get("linear")

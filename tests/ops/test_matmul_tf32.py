@@ -12,7 +12,7 @@ from tests.sampled import combinations
 
 from warpwise import lab, operation, ops
 from warpwise.gemm import mma_sync
-from warpwise.ops.matmul_tf32 import _shared, k01_wmma, k02_mma_sync, rungs, spec
+from warpwise.ops.matmul_tf32 import _shared, k02_mma_sync, rungs, spec
 from warpwise.ops.matmul_tf32 import k05_transposed_in_registers as k05
 
 RUNGS = [rung.name for rung in rungs.RUNGS if "cpu" in rung.devices]
@@ -56,7 +56,7 @@ def test_every_tile(tiling, transposed):
 
 @pytest.mark.parametrize("large", [False, True])
 def test_both_sizes_of_wmma(large, monkeypatch):
-    monkeypatch.setattr(k01_wmma.mma_sync, "fills_gpu", lambda a, tiles: large)
+    monkeypatch.setattr(mma_sync, "fills_gpu", lambda a, tiles: large)
     for m, n, k in ((129, 144, 20), (70, 131, 17)):
         a, b = integers(m, k), integers(k, n, seed=1)
         assert torch.equal(ops.matmul_tf32(a, b, rung="k01"), a @ b)

@@ -11,10 +11,7 @@ from warpwise import operation, ops
 from warpwise.gemm.config import GemmConfig
 from warpwise.ops.scaled_matmul import _operands, _shared, k07_skinny, spec
 from warpwise.ops.scaled_matmul._shared import NARROW, WIDE
-from warpwise.ops.scaled_matmul.k04_warpgroups import WARPGROUPS
-from warpwise.ops.scaled_matmul.k05_two_k_tile_promotion import TWO_K_TILE_PROMOTION
-from warpwise.ops.scaled_matmul.k06_two_wgmma_in_flight import TWO_WGMMA_IN_FLIGHT
-from warpwise.ops.scaled_matmul.rungs import RUNGS
+from warpwise.ops.scaled_matmul.rungs import RUNGS, TWO_K_TILE_PROMOTION, TWO_WGMMA_IN_FLIGHT, WARPGROUPS
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 FEW = settings(max_examples=10, deadline=None, derandomize=True)

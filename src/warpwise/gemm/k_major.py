@@ -40,13 +40,17 @@ def k_major(matrix: torch.Tensor) -> torch.Tensor:
 
 
 def launch(kernel: cuda.Kernel, c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    """Launch a kernel that calls ``gemm_k_major::gemm``, with clusters of two blocks."""
-    m, n, k = sizes(a, b)
+    """Launch a kernel that calls ``gemm_k_major::gemm`` on a and b, copied if they are not contiguous and K-major."""
+    launch_clusters(kernel, k_major(a), k_major(b.t()), cuda.tensor_map(c, (64, 32)))
+
+
+def launch_clusters(kernel: cuda.Kernel, a: torch.Tensor, b: torch.Tensor, *c: object) -> None:
+    """The launch for K-major a (M, K) and b (N, K) in clusters of two blocks; ``c``: the kernel's arguments for C."""
+    (m, k), n = a.shape, b.shape[0]
     pairs, columns = cdiv(m, 256), cdiv(n, 256)
     clusters = min(pairs * columns, max(1, sm_count(a) // 2))
-    box = 128, 128 // a.element_size()
-    maps = cuda.tensor_map(k_major(a), box), cuda.tensor_map(k_major(b.t()), box), cuda.tensor_map(c, (64, 32))
-    kernel[2 * clusters, 384, SHARED](*maps, k, pairs, columns, 8)
+    maps = [cuda.tensor_map(operand, (128, 128 // a.element_size())) for operand in (a, b)]
+    kernel[2 * clusters, 384, SHARED](*maps, *c, k, pairs, columns, 8)
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:

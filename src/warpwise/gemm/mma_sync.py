@@ -12,7 +12,7 @@ from warpwise.gemm.config import GemmConfig, chosen
 from warpwise.gemm.estimate import FP8, HALF, TF32, ordered
 from warpwise.gemm.limits import grid_of_tiles, grid_y_of, requires_ampere, shared_bytes
 from warpwise.gemm.operands import flags, sizes
-from warpwise.operation import sm_count
+from warpwise.operation import cdiv, sm_count
 
 _KERNELS = {1: FP8, 2: HALF, 4: TF32}
 
@@ -96,6 +96,20 @@ def launch(
         *tiles,
         8,
     )
+
+
+def launch_wmma(
+    module: cuda.Module, types: tuple[str, ...], depth: int, c: torch.Tensor, a: torch.Tensor, b: torch.Tensor
+) -> None:
+    """Launch ``matmul_wmma<types..., tiles, aligned>``: 128 x 128 a block, 32 x 64 a warp; 64 x 64 where large tiles
+    would not fill the GPU."""
+    m, n, k = sizes(a, b)
+    large = fills_gpu(a, cdiv(m, 128) * cdiv(n, 128))
+    side, tile, threads = (128, f"128, 128, {depth}, 32, 64", 256) if large else (64, f"64, 64, {depth}, 32, 32", 128)
+    unit = 16 // a.element_size()
+    aligned = k % unit == 0 and n % unit == 0 and a.data_ptr() % 16 == 0 and b.data_ptr() % 16 == 0
+    kernel = module[f"matmul_wmma<{', '.join((*types, tile, flags(aligned)))}>"]
+    kernel[(cdiv(n, side), cdiv(m, side)), threads](a, b, cuda.out(c), m, n, k)
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:

@@ -38,23 +38,24 @@ def gemm_pass(
     rows = (tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
     columns = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     inside = (rows[:, None] < m) & (columns[None, :] < n)
-    sums = tl.load(product_ptr + rows[:, None] * n + columns[None, :], mask=inside, other=0.0).to(tl.float32)
+    offsets = rows[:, None] * n + columns[None, :]
+    sums = tl.load(product_ptr + offsets, mask=inside, other=0.0).to(tl.float32)
     finish(
-        sums, rows, columns, result_ptr, kept_ptr, bias_ptr, scale_ptr, source_ptr, m, n, source_row, source_column,
-        alpha, beta, ACTIVATION,
+        sums, rows, columns, inside, offsets, result_ptr, kept_ptr, bias_ptr, scale_ptr, source_ptr, m, n, source_row,
+        source_column, alpha, beta, ACTIVATION,
     )  # fmt: skip
 
 
 @wt.jit
 def finish(
-    sums, rows, columns, result_ptr, kept_ptr, bias_ptr, scale_ptr, source_ptr, m, n, source_row, source_column, alpha,
-    beta, ACTIVATION: tl.constexpr,
+    sums, rows, columns, inside, offsets, result_ptr, kept_ptr, bias_ptr, scale_ptr, source_ptr, m, n, source_row,
+    source_column, alpha, beta, ACTIVATION: tl.constexpr,
 ):  # fmt: skip
     """Store the epilogue of a tile of ``sums`` (float32) at ``rows`` (int64) and ``columns``, by pointers.
 
-    bias: (n,), scale: (m,), source: (m, n), strided; any of them, and alpha and beta, may be None.
+    ``offsets``: of the tile's elements in the result; ``inside``: their mask. bias: (n,), scale: (m,), source: (m, n),
+    strided; any of them, and alpha and beta, may be None.
     """
-    inside = (rows[:, None] < m) & (columns[None, :] < n)
     if alpha is not None:
         sums *= alpha
     kept, result = epilogue(sums, rows, columns, m, n, bias_ptr, scale_ptr, ACTIVATION)
@@ -64,7 +65,6 @@ def finish(
         if beta is not None:
             source *= beta
         result += source
-    offsets = rows[:, None] * n + columns[None, :]
     tl.store(result_ptr + offsets, result.to(result_ptr.dtype.element_ty), mask=inside)
     if kept_ptr is not None:
         tl.store(kept_ptr + offsets, kept.to(kept_ptr.dtype.element_ty), mask=inside)

@@ -46,9 +46,11 @@ def gemm_tiled(
     rows = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
     columns = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
     sums = tile_matmul(a_ptr, b_ptr, rows, columns, m, n, k, a_row, a_column, b_row, b_column, BLOCK_K)
+    inside = (rows[:, None] < m) & (columns[None, :] < n)
+    offsets = rows[:, None] * n + columns[None, :]
     finish(
-        sums, rows, columns, result_ptr, kept_ptr, bias_ptr, scale_ptr, source_ptr, m, n, source_row, source_column,
-        alpha, beta, ACTIVATION,
+        sums, rows, columns, inside, offsets, result_ptr, kept_ptr, bias_ptr, scale_ptr, source_ptr, m, n, source_row,
+        source_column, alpha, beta, ACTIVATION,
     )  # fmt: skip
 
 

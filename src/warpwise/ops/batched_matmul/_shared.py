@@ -1,11 +1,13 @@
-"""What several rungs share: strides of an operand, and limits of sizes and grids."""
+"""What several rungs share: strides of an operand, limits of sizes and grids, configurations."""
 
 from __future__ import annotations
 
 import torch
 
+from warpwise.gemm import boxes
+from warpwise.gemm.limits import requires_k, requires_tma
 from warpwise.gemm.limits import sizes_limit as limit_of
-from warpwise.operation import cdiv
+from warpwise.operation import cdiv, sm_count
 from warpwise.ops.batched_matmul.spec import sizes
 
 
@@ -29,3 +31,17 @@ def tiles_limit(a: torch.Tensor, b: torch.Tensor) -> str | None:
     batch, m, n, _ = sizes(a, b)
     tiles = batch * cdiv(m, 64) * cdiv(n, 64)
     return f"takes up to 2**31 - 1 tiles of 64 x 64, not {tiles}" if tiles >= 2**31 else sizes_limit(a, b)
+
+
+def descriptors_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """A GPU with TMA, and matrices that it can address."""
+    unit = 16 // a.element_size()
+    if b.shape[-1] % unit:
+        return f"takes n in multiples of {unit}, so that rows of C begin on 16 bytes, not {b.shape[-1]}"
+    addressable = requires_tma(a) or boxes.tma_limit("a", a) or boxes.tma_limit("b", b)
+    return requires_k(a.shape[-1]) or addressable or tiles_limit(a, b)
+
+
+def descriptors_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
+    """Every tile."""
+    return boxes.configs(*sizes(a, b), sm_count(a))

@@ -13,8 +13,7 @@ from warpwise import triton as wt
 from warpwise.gemm import boxes
 from warpwise.gemm.config import GemmConfig
 from warpwise.operation import cdiv
-from warpwise.ops.batched_matmul._shared import is_broadcast
-from warpwise.ops.batched_matmul._triton import descriptors_configs
+from warpwise.ops.batched_matmul._shared import descriptors_configs, is_broadcast
 from warpwise.ops.batched_matmul.spec import sizes
 from warpwise.triton import lib
 

@@ -11,8 +11,7 @@ from warpwise.gemm import boxes, cluster_split_k
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops.batched_matmul import k01_naive, k02_block_tile, k05_warp_specialised, k06_overlapped_epilogue
-from warpwise.ops.batched_matmul._shared import tiles_limit
-from warpwise.ops.batched_matmul._triton import descriptors_configs, descriptors_limits
+from warpwise.ops.batched_matmul._shared import descriptors_configs, descriptors_limits, tiles_limit
 from warpwise.ops.batched_matmul.spec import KERNEL_DTYPES, sizes
 
 HERE = Path(__file__).parent

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from warpwise.gemm.fused import ACTIVATIONS
 from warpwise.gemm.precision import without_tf32
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same, check_tensor, draw
 
 KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-ACTIVATIONS = ("relu", "gelu", "gelu_tanh")  # gelu by the error function, gelu_tanh its approximation by tanh
 STEEPEST = 1.13  # the largest slope of gelu, by which it amplifies an error
 
 Two = tuple[torch.Tensor, torch.Tensor]

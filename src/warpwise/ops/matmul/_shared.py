@@ -1,4 +1,4 @@
-"""What several rungs share: the launch of one block per tile; tensor maps and limits where K is divided."""
+"""Launches of one block per tile; tensor maps and limits where K is divided."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
+from warpwise.gemm import mma_sync
 from warpwise.gemm.limits import requires_hopper, requires_k, size_limit
 from warpwise.gemm.operands import addressable, addressable_view, row_major_copy, sizes, tma_operand
-from warpwise.operation import cdiv
+from warpwise.operation import cdiv, sm_count
 
 HERE = Path(__file__).parent
 BOX = 64  # 2-byte elements in 128 bytes, a swizzled row
@@ -36,6 +37,29 @@ def tiled(
         module[f"{kernel}<{arguments}>"][grid, block](a, b, cuda.out(c), m, n, k)
 
     return launch
+
+
+NAIVE, WARP_TILE, WMMA = (cuda.load(HERE / f"{name}.cu") for name in ("k03_naive", "k09_warp_tile", "k14_wmma"))
+
+
+def naive(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    m, n, k = sizes(a, b)
+    types = cuda.ctype(a.dtype) if c.dtype == a.dtype else f"{cuda.ctype(a.dtype)}, {cuda.ctype(c.dtype)}"
+    NAIVE[f"matmul_naive<{types}>"][(cdiv(m, 32), cdiv(n, 32)), (32, 32)](a, b, cuda.out(c), m, n, k)
+
+
+def warp_tile(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    """128 x 128 a block, 32 x 64 a warp, 8 x 8 a thread; a quarter where the large tiles would not fill the GPU."""
+    m, n, k = sizes(a, b)
+    large = m > 64 and n > 64 and cdiv(m, 128) * cdiv(n, 128) >= sm_count(a)
+    side, tiles, threads = (128, "128, 128, 16, 32, 64", 256) if large else (64, "64, 64, 16, 32, 32", 128)
+    kernel = WARP_TILE[f"matmul_warp_tile<{cuda.ctype(a.dtype)}, {tiles}, {vectorisable(c, a, b)}>"]
+    kernel[(cdiv(n, side), cdiv(m, side)), threads](a, b, cuda.out(c), m, n, k)
+
+
+def wmma(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    depth, sums = (64, "int") if a.dtype == torch.int8 else (32, "float")
+    mma_sync.launch_wmma(WMMA, (cuda.ctype(a.dtype), sums, cuda.ctype(c.dtype)), depth, c, a, b)
 
 
 def operand_maps(

@@ -9,10 +9,13 @@ import torch
 import triton.language as tl
 
 from warpwise import triton as wt
+from warpwise.gemm import boxes
 from warpwise.gemm.limits import shared_bytes
 from warpwise.gemm.operands import sizes
 from warpwise.operation import cdiv, sm_count
 from warpwise.triton.lib import tile_index
+
+SMALL, LARGE = boxes.POINTER_TILES[:2]
 
 
 @wt.jit
@@ -55,12 +58,7 @@ def matmul_tiled(
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     m, n, k = sizes(a, b)
-    if a.dtype == torch.float32:
-        block_m, block_n, block_k, warps, stages = 64, 64, 32, 4, 3
-    elif cdiv(m, 128) * cdiv(n, 256) >= sm_count(a) and shared_bytes(a) >= 3 * 2 * 64 * (128 + 256):
-        block_m, block_n, block_k, warps, stages = 128, 256, 64, 8, 3
-    else:
-        block_m, block_n, block_k, warps, stages = 64, 64, 64, 4, 4
-    matmul_tiled[(cdiv(m, block_m) * cdiv(n, block_n),)](
-        a, b, c, m, n, k, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP=8, num_warps=warps, num_stages=stages
-    )
+    tile = SMALL if a.dtype != torch.float32 else boxes.FLOAT32_TILE
+    if a.dtype != torch.float32 and cdiv(m, LARGE.m) * cdiv(n, LARGE.n) >= sm_count(a):
+        tile = LARGE if shared_bytes(a) >= LARGE.ring_bytes(2, 0, 0) else SMALL
+    matmul_tiled[(cdiv(m, tile.m) * cdiv(n, tile.n),)](a, b, c, m, n, k, GROUP=8, **tile.triton)

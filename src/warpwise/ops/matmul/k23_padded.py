@@ -11,7 +11,6 @@ from warpwise.gemm import k_major, persistent
 from warpwise.gemm.limits import requires_hopper, requires_k, size_limit
 from warpwise.gemm.operands import addressable_view, on_16_bytes, sizes
 from warpwise.gemm.padding import k_major_operands, tma_operands
-from warpwise.operation import cdiv, sm_count
 from warpwise.ops.matmul import k19_skinny, k22_warpgroups_int8
 from warpwise.ops.matmul import k20_overlapped_epilogue as k20
 
@@ -38,16 +37,12 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
 
 
 def launch_int8(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    m, n, k = sizes(a, b)
-    pairs, columns = cdiv(m, 256), cdiv(n, 256)
-    launch = 2 * min(pairs * columns, max(1, sm_count(a) // 2)), 384, k_major.SHARED
-    maps = [cuda.tensor_map(operand, (128, 128)) for operand in k_major_operands(a, b.t())]
+    operands = k_major_operands(a, b.t())
     if on_16_bytes(c):
-        k22_warpgroups_int8.WARPGROUPS_INT8["matmul_warpgroups_int8"][launch](
-            *maps, cuda.tensor_map(c, (64, 32)), k, pairs, columns, 8
-        )
+        kernel = k22_warpgroups_int8.WARPGROUPS_INT8["matmul_warpgroups_int8"]
+        k_major.launch_clusters(kernel, *operands, cuda.tensor_map(c, (64, 32)))
     else:
-        PADDED["matmul_int8_unaligned_c"][launch](*maps, cuda.out(c), m, n, k, pairs, columns, 8)
+        k_major.launch_clusters(PADDED["matmul_int8_unaligned_c"], *operands, cuda.out(c), *c.shape)
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:

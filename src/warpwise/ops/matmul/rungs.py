@@ -15,11 +15,8 @@ from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops.matmul import _triton
 from warpwise.ops.matmul import k01_python_loops as k01
 from warpwise.ops.matmul import k02_c_blocked as k02
-from warpwise.ops.matmul import k03_naive as k03
-from warpwise.ops.matmul import k09_warp_tile as k09
 from warpwise.ops.matmul import k11_async_copies as k11
 from warpwise.ops.matmul import k13_warp_specialised as k13
-from warpwise.ops.matmul import k14_wmma as k14
 from warpwise.ops.matmul import k15_mma_sync as k15
 from warpwise.ops.matmul import k19_skinny as k19
 from warpwise.ops.matmul import k20_overlapped_epilogue as k20
@@ -29,7 +26,7 @@ from warpwise.ops.matmul import k24_few_rows as k24
 from warpwise.ops.matmul import k25_pretransposed_b as k25
 from warpwise.ops.matmul import k26_stream_k_hybrid as k26
 from warpwise.ops.matmul import k28_variable_m_tiles as k28
-from warpwise.ops.matmul._shared import divided_k_limits, tiled
+from warpwise.ops.matmul._shared import divided_k_limits, naive, tiled, warp_tile, wmma
 from warpwise.ops.matmul.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
@@ -53,7 +50,7 @@ RUNGS = (
          dtypes=(*KERNEL_DTYPES, torch.int8), limits=k01.limits, devices=("cpu",)),
     Rung("k02_c_blocked", "the loops in C, in blocks for the cache", "c", k02.launch, HERE / "k02_c_blocked.c",
          dtypes=(torch.float32,), devices=("cpu",)),
-    make_rung(HERE, "k03_naive", "one thread per element, rows first", k03.launch, dtypes=(*KERNEL_DTYPES, torch.int8),
+    make_rung(HERE, "k03_naive", "one thread per element, rows first", naive, dtypes=(*KERNEL_DTYPES, torch.int8),
               limits=grid_y_of(32, dimension=1)),
     rung("k04_coalesced", "adjacent threads compute adjacent columns",
          tiled("matmul_coalesced", "k04_coalesced.cu", (32, 32), (32, 32)), 32),
@@ -65,14 +62,14 @@ RUNGS = (
          tiled("matmul_block_tile_2d", "k07_block_tile_2d.cu", (128, 128), 256), 128),
     rung("k08_vectorised", "float4 loads, A's k-tile transposed",
          tiled("matmul_vectorised", "k08_vectorised.cu", (128, 128), 256, vectors=True), 128),
-    rung("k09_warp_tile", "a tile per warp, lanes without bank conflicts", k09.launch, 64),
+    rung("k09_warp_tile", "a tile per warp, lanes without bank conflicts", warp_tile, 64),
     make_rung(HERE, "k10_triton_tiled", "tiles in Triton, in an order for L2", triton("k10_triton_tiled"),
               dtypes=KERNEL_DTYPES, limits=grid_of_tiles),
     make_rung(HERE, "k11_async_copies", "stages by cp.async, multiply-adds in an order without register bank conflicts",
               k11.launch, dtypes=(torch.float32,), limits=k11.limits),
     make_rung(HERE, "k13_warp_specialised", "Hopper: four producer warps, eight consumer warps, mbarriers", k13.launch,
               dtypes=(torch.float32,), limits=k13.limits, devices=("cuda",), configs=k13.configs, strided=True),
-    make_rung(HERE, "k14_wmma", "tensor cores through wmma fragments", k14.launch, dtypes=TENSOR_CORES,
+    make_rung(HERE, "k14_wmma", "tensor cores through wmma fragments", wmma, dtypes=TENSOR_CORES,
               limits=mma_sync.wmma_limits),
     make_rung(HERE, "k15_mma_sync", "Ampere: swizzled stages by cp.async, ldmatrix, mma.sync", k15.launch,
               dtypes=TENSOR_CORES, limits=mma_sync.limits, configs=k15.configs, strided=True),

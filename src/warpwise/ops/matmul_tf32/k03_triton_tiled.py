@@ -9,10 +9,13 @@ import torch
 import triton.language as tl
 
 from warpwise import triton as wt
+from warpwise.gemm.config import parsed
 from warpwise.gemm.limits import shared_bytes
 from warpwise.gemm.operands import sizes
 from warpwise.operation import cdiv, sm_count
 from warpwise.triton.lib import tile_index
+
+LARGE, SMALL = parsed("256x128x32_w8_s3", "64x64x32_w4_s4")
 
 
 @wt.jit
@@ -50,8 +53,6 @@ def matmul_tiled(
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     m, n, k = sizes(a, b)
-    large = cdiv(m, 256) * cdiv(n, 128) >= sm_count(a) and shared_bytes(a) >= 3 * 4 * 32 * (256 + 128)
-    block_m, block_n, block_k, warps, stages = (256, 128, 32, 8, 3) if large else (64, 64, 32, 4, 4)
-    matmul_tiled[(cdiv(m, block_m) * cdiv(n, block_n),)](
-        a, b, c, m, n, k, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP=8, num_warps=warps, num_stages=stages
-    )
+    large = cdiv(m, LARGE.m) * cdiv(n, LARGE.n) >= sm_count(a) and shared_bytes(a) >= LARGE.ring_bytes(4, 0, 0)
+    tile = LARGE if large else SMALL
+    matmul_tiled[(cdiv(m, tile.m) * cdiv(n, tile.n),)](a, b, c, m, n, k, GROUP=8, **tile.triton)

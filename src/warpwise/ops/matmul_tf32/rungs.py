@@ -13,12 +13,16 @@ from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.limits import grid_of_tiles
 from warpwise.gemm.operands import sizes
 from warpwise.operation import Rung, make_rung
-from warpwise.ops.matmul_tf32 import k01_wmma, k02_mma_sync, k05_transposed_in_registers, k06_skinny
+from warpwise.ops.matmul_tf32 import k02_mma_sync, k05_transposed_in_registers, k06_skinny
 from warpwise.ops.matmul_tf32._shared import limits
 
 HERE = Path(__file__).parent
 CLUSTER_SPLIT_K = cuda.load(HERE / "k07_cluster_split_k.cu")
-WARPGROUPS = cuda.load(HERE / "k04_warpgroups.cu")
+WMMA, WARPGROUPS = cuda.load(HERE / "k01_wmma.cu"), cuda.load(HERE / "k04_warpgroups.cu")
+
+
+def wmma(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    mma_sync.launch_wmma(WMMA, (), 16, c, a, b)
 
 
 def warpgroups(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
@@ -27,7 +31,7 @@ def warpgroups(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
 
 FLOAT32 = (torch.float32,)
 RUNGS: tuple[Rung, ...] = (
-    make_rung(HERE, "k01_wmma", "tensor cores through wmma fragments", k01_wmma.launch, dtypes=FLOAT32,
+    make_rung(HERE, "k01_wmma", "tensor cores through wmma fragments", wmma, dtypes=FLOAT32,
               limits=mma_sync.wmma_limits),
     make_rung(HERE, "k02_mma_sync", "swizzled stages by cp.async, mma.sync, any layout", k02_mma_sync.launch,
               dtypes=FLOAT32, limits=mma_sync.limits, configs=k02_mma_sync.configs, strided=True),

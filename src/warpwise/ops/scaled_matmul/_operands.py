@@ -1,14 +1,18 @@
-"""Operands of scaled_matmul: both K-major, scales, limits, L2 hints."""
+"""Operands of scaled_matmul: both K-major, scales, L2 hints; limits and tiles of the Triton rungs."""
 
 from __future__ import annotations
 
 import torch
 
-from warpwise.gemm.limits import size_limit
+from warpwise.gemm.config import GemmConfig, parsed
+from warpwise.gemm.limits import requires_k, requires_tma, size_limit, tiles_limit
+from warpwise.gemm.operands import sizes
 from warpwise.gemm.padding import k_major_operands
+from warpwise.operation import cdiv, sm_count
 
 ROW_BYTES = 16  # strides of a tensor map are multiples of it
 MAX_TRANSPOSED = 128 * 65535  # rows that the transposing kernel takes
+LARGE, SMALL = parsed("128x128x128_w8_s4", "64x64x128_w4_s4")  # tiles of the Triton rungs
 
 
 def contiguous_operands(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -48,3 +52,20 @@ def k_major(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
         return aligned(left), aligned(right)
     left, right = k_major_operands(a.view(torch.int8), b.t().view(torch.int8))
     return left.view(a.dtype), right.view(b.dtype)
+
+
+def tile_of(a: torch.Tensor, b: torch.Tensor) -> GemmConfig:
+    """Large tiles where they fill the GPU."""
+    fills = cdiv(a.shape[0], 128) * cdiv(b.shape[1], 128) >= sm_count(a)
+    return LARGE if fills and not a.is_cpu else SMALL
+
+
+def grid_of_tiles(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
+    if a.is_cuda and torch.cuda.get_device_capability(a.device) < (8, 9):
+        return "takes a GPU of compute capability 8.9 or above, for which Triton has float8_e4m3fn"
+    return tiles_limit(*sizes(a, b))
+
+
+def descriptor_limits(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
+    """A GPU with TMA, which can address the operands and the result, and a grid of tiles."""
+    return requires_k(a.shape[1]) or tma_limits(a, b) or requires_tma(a) or grid_of_tiles(a, b, scale_a, scale_b)

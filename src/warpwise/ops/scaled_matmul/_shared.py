@@ -23,25 +23,17 @@ def hopper_limits(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale
     return requires_hopper(a) or requires_k(a.shape[1]) or size_limit(a, b)
 
 
-def configs(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> Sequence[str]:
+def configs_of(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> Sequence[str]:
     clusters = {config._replace(cluster=(2, 1)): config for config in CONFIGS}
     return names(clusters[found] for found in ordered(clusters, FP8, *sizes(a, b), sm_count(a)))
 
 
-def tiled(module: cuda.Module, kernel: str) -> Callable[..., None]:
-    """The launcher of a kernel that has both configurations."""
+def launcher(module: cuda.Module, kernel: str, *configs: GemmConfig) -> Callable[..., None]:
+    """The launcher of a kernel of one configuration, which it has built in, or of a template of several."""
 
-    def launch(
-        c: torch.Tensor,
-        a: torch.Tensor,
-        b: torch.Tensor,
-        scale_a: torch.Tensor,
-        scale_b: torch.Tensor,
-        *,
-        config: str | None = None,
-    ) -> None:
-        tile = chosen("scaled_matmul", config or configs(a, b, scale_a, scale_b)[0], CONFIGS)
-        launch_clusters(module, kernel, f", {tile.n}, {tile.stages}", tile, c, a, b, scale_a, scale_b)
+    def launch(c: torch.Tensor, *args: torch.Tensor, config: str | None = None) -> None:
+        tile = configs[0] if len(configs) == 1 else chosen("scaled_matmul", config or configs_of(*args)[0], configs)
+        launch_clusters(module, kernel, f", {tile.n}, {tile.stages}" if len(configs) > 1 else "", tile, c, *args)
 
     return launch
 

@@ -9,8 +9,7 @@ import triton.language as tl
 
 from warpwise import triton as wt
 from warpwise.operation import cdiv
-from warpwise.ops.scaled_matmul._operands import contiguous_operands, contiguous_scales
-from warpwise.ops.scaled_matmul._triton import tiles
+from warpwise.ops.scaled_matmul._operands import contiguous_operands, contiguous_scales, tile_of
 from warpwise.triton import lib
 
 
@@ -66,21 +65,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Ten
     left, right = contiguous_operands(a, b)
     scale_a, scale_b, by_row = contiguous_scales(scale_a, scale_b)
     (m, k), n = left.shape, right.shape[0]
-    block_m, block_n, block_k, warps, stages = tiles(a, b)
-    scaled_matmul_tiled[(cdiv(m, block_m) * cdiv(n, block_n),)](
-        left,
-        right,
-        c,
-        scale_a,
-        scale_b,
-        m,
-        n,
-        k,
-        BY_ROW=by_row,
-        BLOCK_M=block_m,
-        BLOCK_N=block_n,
-        BLOCK_K=block_k,
-        GROUP=8,
-        num_warps=warps,
-        num_stages=stages,
+    tile = tile_of(a, b)
+    scaled_matmul_tiled[(cdiv(m, tile.m) * cdiv(n, tile.n),)](
+        left, right, c, scale_a, scale_b, m, n, k, BY_ROW=by_row, GROUP=8, **tile.triton
     )

@@ -10,8 +10,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpwise import triton as wt
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.scaled_matmul._operands import aligned, contiguous_operands, contiguous_scales
-from warpwise.ops.scaled_matmul._triton import tiles
+from warpwise.ops.scaled_matmul._operands import aligned, contiguous_operands, contiguous_scales, tile_of
 from warpwise.triton import lib
 
 
@@ -59,26 +58,10 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Ten
     left, right = (aligned(operand) for operand in contiguous_operands(a, b))
     scale_a, scale_b, by_row = contiguous_scales(scale_a, scale_b)
     (m, k), n = left.shape, right.shape[0]
-    block_m, block_n, block_k, warps, stages = tiles(a, b)
-    programs = min(sm_count(a), cdiv(m, block_m) * cdiv(n, block_n))
-    boxes = (block_m, block_k), (block_n, block_k), (block_m, block_n)
-    maps = [
-        TensorDescriptor.from_tensor(matrix, list(box)) for matrix, box in zip((left, right, c), boxes, strict=True)
-    ]
-    maps[2] = wt.out(maps[2])
+    tile = tile_of(a, b)
+    programs = min(sm_count(a), cdiv(m, tile.m) * cdiv(n, tile.n))
+    boxes = [tile.m, tile.k], [tile.n, tile.k], [tile.m, tile.n]
+    maps = [TensorDescriptor.from_tensor(matrix, box) for matrix, box in zip((left, right, c), boxes, strict=True)]
     scaled_matmul_descriptors[(programs,)](
-        *maps,
-        scale_a,
-        scale_b,
-        m,
-        n,
-        k,
-        programs,
-        BY_ROW=by_row,
-        BLOCK_M=block_m,
-        BLOCK_N=block_n,
-        BLOCK_K=block_k,
-        GROUP=8,
-        num_warps=warps,
-        num_stages=stages,
+        *maps[:2], wt.out(maps[2]), scale_a, scale_b, m, n, k, programs, BY_ROW=by_row, GROUP=8, **tile.triton
     )

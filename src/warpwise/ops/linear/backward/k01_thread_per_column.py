@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
+from warpwise.gemm.fused import ACTIVATIONS
 from warpwise.operation import cdiv
-from warpwise.ops.linear.spec import ACTIVATIONS
 
 THREAD_PER_COLUMN = cuda.load(Path(__file__).with_suffix(".cu"))
 

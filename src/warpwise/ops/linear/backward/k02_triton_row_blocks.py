@@ -73,13 +73,7 @@ def launch(
     row_blocks = cdiv(tiles, steps)
     partial = torch.empty((row_blocks, n), dtype=torch.float32, device=grad_output.device)
     activation_backward_row_blocks[(cdiv(n, COLUMNS), row_blocks)](
-        grad_output,
-        preactivation,
-        result,
-        partial,
-        m,
-        n,
-        steps,
+        *(grad_output, preactivation, result, partial, m, n, steps),
         ACTIVATION=activation,
         BLOCK_M=ROWS,
         BLOCK_N=COLUMNS,

@@ -21,16 +21,10 @@ def problem(outputs: Outputs, *args: Any) -> Problem:
     bias, activation, _, row_scale = args[2:6]
     x, w, residual = operands(*args)
     m, n = x.shape[0], w.shape[1]
-    return Problem(
-        x,
-        w,
-        output.view(m, n),
-        None if preactivation is None else preactivation.view(m, n),
-        None if bias is None else bias.contiguous(),
-        None if row_scale is None else row_scale.reshape(m).contiguous(),
-        activation,
-        residual,
-    )
+    kept = None if preactivation is None else preactivation.view(m, n)
+    bias = None if bias is None else bias.contiguous()
+    row_scale = None if row_scale is None else row_scale.reshape(m).contiguous()
+    return Problem(x, w, output.view(m, n), kept, bias, row_scale, activation, residual)
 
 
 def operands(
@@ -51,13 +45,11 @@ def grid_of_elements(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> s
 def tma_limits(*args: Any) -> str | None:
     """A GPU with TMA, and matrices that it can address."""
     x, w, residual = operands(*args)
-    if residual is not None and (reason := boxes.tma_limit("residual", residual) or _contiguous_rows(residual)):
-        return reason
+    if residual is not None:
+        reason = boxes.tma_limit("residual", residual)
+        if reason or boxes.transposed(residual):
+            return reason or "takes residual with contiguous rows"
     return tma_limit(x, w, ("input", "weight", "out_features"))
-
-
-def _contiguous_rows(residual: torch.Tensor) -> str | None:
-    return "takes residual with contiguous rows" if boxes.transposed(residual) else None
 
 
 def warpgroup_limits(*args: Any) -> str | None:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from warpwise import cuda
+from warpwise.gemm.fused import ACTIVATIONS
 from warpwise.operation import cdiv
 from warpwise.ops.linear.forward._shared import Outputs, problem
-from warpwise.ops.linear.spec import ACTIVATIONS
 
 THREAD_PER_ELEMENT = cuda.load(Path(__file__).with_suffix(".cu"))
 
