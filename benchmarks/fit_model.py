@@ -32,11 +32,12 @@ from scipy.optimize import least_squares
 import warpwise.ops  # noqa: F401 - registers the operations
 from warpwise import operation, tuned
 from warpwise.cache import atomic_write
-from warpwise.gemm.model import FITTED, Coefficients, Host, Model, Problem, pytorch_microseconds, suffix
+from warpwise.gemm.model import FITTED, Coefficients, Host, Model, Problem, suffix
 
 LEAST, FOLDS = 12, 3
 RATES = {"float32": 128, "bfloat16": 2048, "float16": 2048, "int8": 4096, "float8_e4m3fn": 4096, "float8_e5m2": 4096}
 MHZ = 1700.0
+LEAST_BORROWED = 0.12  # error of coefficients that were fitted to another operation
 PRIOR = 0.25  # weight of a coefficient's logarithm, relative to its default
 
 
@@ -78,7 +79,7 @@ def predicted(model: Model, seen: Seen, by: Coefficients, sms: int) -> float:
     out_size = 4 if seen.dtype == "int8" else 2 if dtype.itemsize == 1 else dtype.itemsize
     problem = Problem.of(seen.kind, dict(seen.sizes), dtype.itemsize, out_size, sms)
     if seen.name == tuned.TORCH:
-        return pytorch_microseconds(problem, by, seen.dtype == "float32")
+        return model.pytorch_microseconds(problem, seen.kind, by, seen.dtype == "float32")
     rung, _, config = seen.name.partition("@")
     return model.families[rung].microseconds(problem, config, seen.kind, by)
 
@@ -139,19 +140,33 @@ def enough(seen: Sequence[Seen]) -> bool:
     return len({each.key for each in seen}) >= LEAST
 
 
-def host(file: Path) -> Host:
+def host(file: Path, op: str) -> Host:
     """The medians of benchmarks/dispatch.py: PyTorch's call, the way to PyTorch (float64), and a replayed rung."""
     points = [point for point in json.loads(file.read_text())["points"] if not point["gradient"]]
-    matmul = [point for point in points if point["operation"] == "matmul"]
-    own = [point["calls"]["PyTorch"]["us"] for point in matmul]
-    rungs = [
-        call["us"]
-        for point in matmul
-        for name, call in point["calls"].items()
-        if name[0] == "k" and name[1:3].isdigit()
-    ]
-    way = [point["calls"]["matmul"]["above_us"] for point in matmul if point["dtype"] == "torch.float64"]
-    return Host(statistics.median(own), statistics.median(way), statistics.median(rungs))
+    own = [point for point in points if point["operation"] == op] or points
+    theirs = [point["calls"]["PyTorch"]["us"] for point in own]
+    way = [call["above_us"] for point in points if point["dtype"] == "torch.float64"
+           for name, call in point["calls"].items() if name == point["operation"]]  # fmt: skip
+    rungs = [call["us"] for point in points for name, call in point["calls"].items() if "_" in name]
+    return Host(*(round(statistics.median(values), 2) for values in (theirs, way, rungs)))
+
+
+def borrowed(model: Model, known: dict[str, dict[str, Any]], device: str) -> None:
+    """Coefficients of matmul for what was not measured: PyTorch's product, and rungs with the same main loop."""
+    file = operation.get("matmul").tables.model.folder / f"{device}.json"
+    own = {str(dtype).removeprefix("torch.") for dtype in operation.get(model.op).spec.dtypes}
+    for dtype, of_matmul in json.loads(file.read_text())["coefficients"].items():
+        if dtype not in own:
+            continue
+        like = {name: family.like for name, family in model.families.items() if family.like}
+        for name, other in {
+            tuned.TORCH: tuned.TORCH,
+            f"{tuned.TORCH} unaligned": f"{tuned.TORCH} unaligned",
+            **like,
+        }.items():
+            if other in of_matmul and name not in known[dtype]:
+                known[dtype][name] = {**of_matmul[other], "error": max(LEAST_BORROWED, of_matmul[other]["error"])}
+                print(f"{dtype} {name}: of matmul's {other}")
 
 
 def main(options: argparse.Namespace) -> int:
@@ -169,10 +184,12 @@ def main(options: argparse.Namespace) -> int:
         shapes = len({each.key for each in seen})
         spread = f"median error {np.median(errors):.3f}, of 70 % {by.error:.3f}, of 90 % {np.quantile(errors, 0.9):.3f}"
         print(f"{dtype} {name}: {len(seen)} times of {shapes} shapes, {spread}", flush=True)
+    if op.name != "matmul":
+        borrowed(model, known, options.device)
     data = {
         "device": asdict(table.device),
         "environment": dict(table.environment),
-        "host": asdict(host(options.dispatch)),
+        "host": asdict(host(options.dispatch, op.name)),
         "coefficients": known,
     }
     atomic_write(options.out or model.folder / f"{options.device}.json", json.dumps(data, indent=1) + "\n")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 SMOOTH = 4  # the exponent of the norm that stands for a maximum: resources near the bottleneck add to it
 SHARED, REGISTERS, THREADS, MOST_BLOCKS = 220_000, 65536, 2048, 16  # of an SM, for resident blocks
 HOST_FILE = "host"
+FALLBACK = {"float16": "bfloat16"}  # the dtype whose times stand for another's
 
 
 class Problem(NamedTuple):
@@ -153,10 +154,6 @@ def _opponents(dtype: str) -> tuple[Geometry, ...]:
 _OPPONENTS = {True: _opponents("float32"), False: _opponents("")}
 
 
-def pytorch_microseconds(problem: Problem, by: Coefficients, float32: bool) -> float:
-    return min(microseconds(problem, geometry, by) for geometry in _OPPONENTS[float32])
-
-
 @dataclass(frozen=True)
 class Family:
     """How the model sees a rung: ``geometry(config, problem)``, and what it does besides.
@@ -171,6 +168,7 @@ class Family:
     copied: Callable[[Problem, str], int] = lambda problem, kind: 0
     launches: Callable[[str], int] = lambda config: 1
     replayed: Callable[[str], bool] = lambda kind: True
+    like: str = ""
 
     def microseconds(self, problem: Problem, config: str, kind: str, by: Coefficients) -> float:
         loaded = problem._replace(words=self.words(problem, kind))
@@ -181,13 +179,15 @@ class Family:
 class Host:
     """Microseconds of the host for a call: PyTorch's function, this package's way to it, and a replayed rung.
 
-    ``launch``: each further kernel of a rung; ``unrecorded``: a rung that is launched anew by its Python code.
+    ``launch``: each further kernel of a rung; ``operator``: each further operator of PyTorch; ``unrecorded``: a rung
+    that is launched anew by its Python code.
     """
 
     pytorch: float = 11.0
     fallback: float = 3.0
     rung: float = 10.0
     launch: float = 2.5
+    operator: float = 5.0
     unrecorded: float = 60.0
 
 
@@ -214,12 +214,15 @@ class Prediction(NamedTuple):
 class Model:
     """The model of one operation, with the coefficients in ``folder/<device>.json``.
 
-    ``families`` describe the rungs that it may choose; ``dtype_fallback`` as of ``Tables``.
+    ``families`` describe the rungs that it may choose; ``dtype_fallback`` as of ``Tables``. ``passes(kind)``: passes
+    over C that PyTorch makes after the product.
     """
 
+    op: str
     folder: Path
     families: Mapping[str, Family]
-    dtype_fallback: Mapping[str, str]
+    dtype_fallback: Mapping[str, str] = field(default_factory=dict)
+    passes: Callable[[str], int] = lambda kind: 0
 
     def predictions(
         self, op: Op, args: Sequence[Any], kind: str, sizes: Mapping[str, int], device: Device, here: bool
@@ -236,14 +239,20 @@ class Model:
         problem = Problem.of(kind, sizes, size, out_size, device.multiprocessors or 132)
         host = known[HOST_FILE]
         found = [
-            Prediction(TORCH, 1e-6 * pytorch_microseconds(problem, pytorch, name == "float32"), pytorch.error,
-                       1e-6 * (host.pytorch + host.fallback))
+            Prediction(TORCH, 1e-6 * self.pytorch_microseconds(problem, kind, pytorch, name == "float32"),
+                       pytorch.error, 1e-6 * (host.pytorch + host.fallback + self.passes(kind) * host.operator))
         ]  # fmt: skip
         for rung in op.rungs:
             by = _best(fitted, rung.name, kind) if rung.name in self.families else None
             if by is not None and (op.refusal(rung, *args) if here else op.unsupported(rung, *args)) is None:
                 found += self._of_rung(rung, args, problem, kind, by, host)
         return found
+
+    def pytorch_microseconds(self, problem: Problem, kind: str, by: Coefficients, float32: bool) -> float:
+        """The GPU time of the fastest of the tiles that stand for cuBLAS's, and of the passes over C."""
+        product = min(microseconds(problem, geometry, by) for geometry in _OPPONENTS[float32])
+        passed = 2 * problem.batch * problem.m * problem.n * problem.out_size / by.copy + by.start
+        return product + self.passes(kind) * passed
 
     def _of_rung(
         self, rung: Rung, args: Sequence[Any], problem: Problem, kind: str, by: Coefficients, host: Host
@@ -255,7 +264,8 @@ class Model:
 
     def _host(self, rung: str, config: str, kind: str, host: Host) -> float:
         """Seconds of the host for a call of a rung."""
-        family = self.families[rung]
+        if (family := self.families.get(rung)) is None:
+            return 1e-6 * (host.rung + host.launch)
         more = host.launch * (family.launches(config) - 1)
         return 1e-6 * (host.rung + more if family.replayed(kind) else host.unrecorded)
 
@@ -276,7 +286,7 @@ class Model:
         listed, host = {each.name for each in found}, _coefficients(self.folder, device)[HOST_FILE]
         for name, seconds in measured.items():
             rung, _, config = name.partition("@")
-            if seconds is not None and name not in listed and rung in self.families:
+            if seconds is not None and name not in listed and name != TORCH:
                 found.append(Prediction(name, seconds, 0.0, self._host(rung, config, kind, host)))
         pytorch, ours = found[0], min(found[1:], key=lambda each: (each.cautious, each.gpu), default=None)
         source = f"model of {device.name}"

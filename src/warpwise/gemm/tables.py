@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from warpwise.gemm.model import Model
+from warpwise.gemm.model import FALLBACK, Model
 from warpwise.operation import Case, Tables
 
 # (N, K) of the layers of decoders with 8 and 70 billion parameters, whose feed-forward layers are 3.5 times as wide.
@@ -76,7 +76,6 @@ ARRANGEMENTS: Mapping[str, Callable[..., tuple[Any, ...]]] = {
     "tn": lambda a, b, *rest: (column_major(a), b, *rest),
     "tt": lambda a, b, *rest: (column_major(a), column_major(b), *rest),
 }
-FALLBACK = {"float16": "bfloat16"}
 
 
 def tables(op: str, folder: Path, model: Model | None = None) -> Tables:

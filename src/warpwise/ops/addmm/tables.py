@@ -9,6 +9,7 @@ import torch
 
 from warpwise.gemm import tables
 from warpwise.operation import Tables
+from warpwise.ops.addmm.model import MODEL
 
 
 def describe(
@@ -34,4 +35,4 @@ ARRANGEMENTS = {
     },
     "nn row": _row,
 }
-TABLES = Tables("addmm", Path(__file__).parent / "tuned", describe, ARRANGEMENTS, tables.SIZES, tables.FALLBACK)
+TABLES = Tables("addmm", Path(__file__).parent / "tuned", describe, ARRANGEMENTS, tables.SIZES, tables.FALLBACK, MODEL)

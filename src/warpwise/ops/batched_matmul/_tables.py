@@ -8,6 +8,7 @@ import torch
 
 from warpwise.gemm import tables
 from warpwise.operation import Case, Tables
+from warpwise.ops.batched_matmul.model import MODEL
 from warpwise.ops.batched_matmul.spec import sizes
 
 _SHAPES = {  # batch, m, n, k
@@ -43,5 +44,5 @@ def _step(operand: torch.Tensor) -> int:
 
 
 TABLES = Tables(
-    "batched_matmul", Path(__file__).parent / "tuned", describe, tables.ARRANGEMENTS, SIZES, tables.FALLBACK
+    "batched_matmul", Path(__file__).parent / "tuned", describe, tables.ARRANGEMENTS, SIZES, tables.FALLBACK, MODEL
 )

@@ -11,6 +11,7 @@ import torch
 
 from warpwise.gemm import tables
 from warpwise.operation import Tables
+from warpwise.ops.linear.model import MODEL
 
 
 def describe(
@@ -53,4 +54,4 @@ ARRANGEMENTS = {
     "bias gelu_tanh kept": _followed("gelu_tanh", keep=True),
     "bias residual": _followed(None, residual=True),
 }
-TABLES = Tables("linear", Path(__file__).parent / "tuned", describe, ARRANGEMENTS, tables.SIZES, tables.FALLBACK)
+TABLES = Tables("linear", Path(__file__).parent / "tuned", describe, ARRANGEMENTS, tables.SIZES, tables.FALLBACK, MODEL)

@@ -8,6 +8,7 @@ import torch
 
 from warpwise.gemm.tables import tables
 from warpwise.operation import Gradient, Op, Saved, register
+from warpwise.ops.matmul_tf32.model import MODEL
 from warpwise.ops.matmul_tf32.rungs import HERE, RUNGS, default
 from warpwise.ops.matmul_tf32.spec import SPEC
 
@@ -21,7 +22,7 @@ def _backward(saved: Saved, grad: torch.Tensor) -> dict[str, torch.Tensor | None
 
 
 _GRADIENT = Gradient(_backward, saves=("a", "b"))
-MATMUL_TF32 = register(Op(replace(SPEC, gradient=_GRADIENT), RUNGS, default, tables("matmul_tf32", HERE)))
+MATMUL_TF32 = register(Op(replace(SPEC, gradient=_GRADIENT), RUNGS, default, tables("matmul_tf32", HERE, MODEL)))
 _matmul_tf32 = MATMUL_TF32.call
 
 

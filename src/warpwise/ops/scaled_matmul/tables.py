@@ -8,6 +8,7 @@ import torch
 
 from warpwise.gemm import tables
 from warpwise.operation import Tables
+from warpwise.ops.scaled_matmul.model import MODEL
 
 
 def describe(
@@ -31,4 +32,5 @@ TABLES = Tables(
     describe,
     {"nt": lambda *args: args, "nt by row": _by_row},
     tables.SIZES,
+    model=MODEL,
 )

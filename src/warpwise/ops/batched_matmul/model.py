@@ -1,0 +1,15 @@
+"""How the model of a product's time sees the rungs of batched_matmul."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from warpwise.gemm.families import CLUSTER_SPLIT_K, OVERLAPPED, floats_by_word, persistent
+from warpwise.gemm.model import FALLBACK, Family, Model
+
+FAMILIES = {
+    "k05_warp_specialised": Family(persistent, floats_by_word, like="k13_warp_specialised"),
+    "k06_overlapped_epilogue": OVERLAPPED,
+    "k07_cluster_split_k": CLUSTER_SPLIT_K,
+}
+MODEL = Model("batched_matmul", Path(__file__).parent / "model", FAMILIES, FALLBACK)

@@ -1,0 +1,11 @@
+"""How the model of a product's time sees the rungs of scaled_matmul."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from warpwise.gemm.families import persistent, skinny
+from warpwise.gemm.model import Family, Model
+
+FAMILIES = {"k05_two_k_tile_promotion": Family(persistent), "k07_skinny": Family(skinny)}
+MODEL = Model("scaled_matmul", Path(__file__).parent / "model", FAMILIES)
