@@ -18,7 +18,7 @@ def launch(problem: Any, config: str | None) -> None:
     a, b, result, kept, bias, scale, activation, source, alpha, beta = problem
     shape, tensor_cores = Shape.of(a, b), a.dtype != torch.float32
     left, right = lines(a, 1, tensor_cores), lines(b, 0, tensor_cores)
-    chosen, number = config or configs(a, b)[0], ACTIVATIONS.index(activation)
+    chosen, number = config or configs(a, b)[0], ACTIVATIONS.index(activation) + 1 if activation else 0
     kernel, tiles_m = configured(
         CLUSTER_SPLIT_K, "gemm_cluster_split_k", left, right, result, shape, chosen, tensor_cores, number
     )
