@@ -27,9 +27,12 @@ def matrix(rows, columns, dtype=torch.float32):
     [
         (1, 100000, None),
         (100000, 1, None),
-        (4, 100000, "k07_strips"),
+        (4, 1000000, "k07_strips"),
+        (4, 100000, "k08_fitted_blocks"),
+        (14143, 5, "k08_fitted_blocks"),
+        (20, 25219, "k08_fitted_blocks"),
         (100000, 65, "k07_strips"),
-        (5, 40, "k07_strips"),
+        (5, 40, "k08_fitted_blocks"),
         (64, 100000, "k05_register_blocks"),
         (200, 300, "k04_padded_tile"),
         (4096, 4096, "k05_register_blocks"),
@@ -43,14 +46,15 @@ def test_a_thin_transpose_is_not_tiled(rows, columns, rung):
 @pytest.mark.parametrize("few", [2, 3, 8, 31, 33, 100, 128])
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32, torch.int64])
 @pytest.mark.parametrize("sms", [1, SMS])
-def test_strips_of_every_width(few, dtype, sms):
+def test_strips_and_fitted_blocks_of_every_width(few, dtype, sms):
     with assume_sm_count(sms):
         for length in (few, 130, 1027):
             values = torch.arange(few * length).to(dtype)
             for shape in ((few, length), (length, few)):
+                x = values.view(shape)
                 if min(shape) <= 128:
-                    x = values.view(shape)
                     assert torch.equal(ops.transpose(x, rung="k07"), x.t())
+                assert torch.equal(ops.transpose(x, rung="k08"), x.t())
 
 
 def test_another_dimension_is_summed_without_a_copy():
@@ -59,10 +63,12 @@ def test_another_dimension_is_summed_without_a_copy():
         assert default(name, matrix(300, 40), 0) == columns
         assert default(name, torch.empty(3, 4, 5, device="meta"), 1) == columns
         assert default(name, matrix(300, 40), 1) == default(name, matrix(300, 1), 0) == rows
+        assert default(name, matrix(1, 300), 0) == rows, "columns of one element are rows of one"
 
 
 @pytest.mark.parametrize("rows,columns,threads", [
-    (131072, 4, 1), (131072, 8, 2), (131072, 16, 4), (131072, 128, 8), (131072, 512, 32), (2000, 8192, 256),
+    (131072, 4, 1), (131072, 8, 2), (131072, 16, 4), (131072, 128, 8), (131072, 512, 32), (7132, 3880, 256),
+    (40410, 1800, 128), (2000, 8192, 256),
     (1, 3000, 512), (1, 32768, 1024),
 ])  # fmt: skip
 def test_lanes_of_a_row(rows, columns, threads):
@@ -78,7 +84,7 @@ def test_blocks_cover_columns(columns, length, itemsize):
     assert 1 <= width <= threads and parts * share >= length > (parts - 1) * share
     if parts > 1:
         blocks = cdiv(columns, width) * parts
-        assert blocks <= 5 * SMS and share >= threads // width * values // 2 and parts * parts <= length
+        assert blocks <= 5 * SMS and 16 * parts * parts <= length and width * length >= 8192
     if length <= 16:
         assert threads // width * values >= length, "one batch"
 

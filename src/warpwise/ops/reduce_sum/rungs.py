@@ -162,8 +162,8 @@ def _columns(sums: torch.Tensor, x: torch.Tensor, count: int, inner: int, length
     """``sums`` (parts, count) of ``count`` columns of ``length`` elements, ``inner`` apart, in parts of ``share``."""
     threads, values, width, *_ = geometry(count, length, x.element_size(), sm_count(x))
     kernel = COLUMNS[f"sum_columns<{cuda.ctype(x.dtype)}, {cuda.ctype(sums.dtype)}, {threads}, {values}>"]
-    launch = kernel[(cdiv(count, width), cdiv(length, share)), threads]
-    launch(x, cuda.out(sums), count, inner, length, width, share)
+    launch = kernel[(cdiv(count, width), cdiv(length, share)), (width, threads // width)]
+    launch(x, cuda.out(sums), count, inner, length, share)
 
 
 def limits(input: torch.Tensor, dim: int | None) -> str | None:

@@ -8,9 +8,8 @@
 // BYTES from any address that is a multiple of sizeof(T). Reads up to 3 bytes before and after them.
 template <int BYTES, typename T>
 __device__ warpwise::Pack<T, BYTES> shifted_pack(const T* from) {
-  const unsigned long long address = reinterpret_cast<unsigned long long>(from);
-  const unsigned* const words = reinterpret_cast<const unsigned*>(address - address % 4);
-  const unsigned shift = address % 4 * 8;
+  const unsigned past = reinterpret_cast<unsigned long long>(from) % 4, shift = past * 8;
+  const unsigned* const words = reinterpret_cast<const unsigned*>(reinterpret_cast<const char*>(from) - past);
   warpwise::Pack<unsigned, BYTES> shifted;
   unsigned low = words[0];
 #pragma unroll
