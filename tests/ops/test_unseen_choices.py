@@ -32,6 +32,7 @@ def matrix(rows, columns, dtype=torch.float32):
         (14143, 5, "k08_fitted_blocks"),
         (20, 25219, "k08_fitted_blocks"),
         (100000, 65, "k07_strips"),
+        (70, 7573, "k04_padded_tile"),
         (5, 40, "k08_fitted_blocks"),
         (64, 100000, "k05_register_blocks"),
         (200, 300, "k04_padded_tile"),
@@ -80,7 +81,7 @@ def test_lanes_of_a_row(rows, columns, threads):
 @pytest.mark.parametrize("columns", [1, 2, 3, 31, 33, 100, 1000, 5000, 131072])
 @pytest.mark.parametrize("length", [1, 2, 16, 17, 100, 3000, 131072])
 def test_blocks_cover_columns(columns, length, itemsize):
-    threads, values, width, parts, share = geometry(columns, length, itemsize, SMS)
+    threads, values, width, parts, share = geometry(columns, length, itemsize, SMS, 8192)
     assert 1 <= width <= threads and parts * share >= length > (parts - 1) * share
     if parts > 1:
         blocks = cdiv(columns, width) * parts

@@ -10,7 +10,6 @@ from warpwise.operation import cdiv
 LINE = 128  # bytes of neighbouring columns that a block reads at least, if there are as many
 FEW_VALUES, VALUES = 4, 16  # elements of a thread in flight
 SMALL_BLOCK, BLOCK = 256, 1024
-FEWEST_ELEMENTS = 8192  # of a block: as many take about as long as a second launch
 LEAST_USE = 0.75  # of the GPU in the last wave
 
 
@@ -27,8 +26,11 @@ class Geometry(NamedTuple):
     share: int
 
 
-def geometry(columns: int, length: int, itemsize: int, sms: int) -> Geometry:
-    """For ``columns`` of ``length`` elements of ``itemsize`` bytes on ``sms`` SMs."""
+def geometry(columns: int, length: int, itemsize: int, sms: int, fewest: int) -> Geometry:
+    """For ``columns`` of ``length`` elements of ``itemsize`` bytes on ``sms`` SMs.
+
+    A block computes ``fewest`` elements in about the time of a second launch.
+    """
     line = LINE // itemsize
     narrow = min(columns, line)
     values = FEW_VALUES if length <= SMALL_BLOCK // narrow * FEW_VALUES else VALUES
@@ -37,7 +39,7 @@ def geometry(columns: int, length: int, itemsize: int, sms: int) -> Geometry:
     width = max(line, threads // min(threads, cdiv(length, values)))  # so that one batch is a column, if it can be
     width = cdiv(columns, cdiv(columns, width))
     tiles = cdiv(columns, width)
-    if width * length < FEWEST_ELEMENTS or tiles / sms >= LEAST_USE * cdiv(tiles, sms):
+    if width * length < fewest or tiles / sms >= LEAST_USE * cdiv(tiles, sms):
         return Geometry(threads, values, width, 1, length)
     # Each block of the second launch reads the statistics of all parts: with at most sqrt(length / 16) parts that is
     # little beside its own elements.

@@ -18,6 +18,7 @@ BLOCK = 256  # kThreads of the kernels
 WARP, BLOCK_OF_TEAMS, MOST_THREADS = 32, 128, 1024
 VECTOR, BATCH = 16, 4  # bytes of a load, and loads of a thread in flight
 BLOCKS_AN_SM = 8  # of 256 threads: the 2048 threads of an SM
+FEWEST_ELEMENTS = 16384  # of a block of k08 that is worth a second launch
 MOST_BLOCKS = 2**31 - 1
 
 Launch = Callable[..., None]
@@ -149,7 +150,7 @@ def columns(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> None:
         output.zero_()
         return
     inner, count = 1 if dim is None else inner_size(input, dim), output.numel()
-    *_, parts, share = geometry(count, length, input.element_size(), sm_count(input))
+    *_, parts, share = geometry(count, length, input.element_size(), sm_count(input), FEWEST_ELEMENTS)
     if parts == 1:
         _columns(output, input, count, inner, length, length)
         return
@@ -160,7 +161,7 @@ def columns(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> None:
 
 def _columns(sums: torch.Tensor, x: torch.Tensor, count: int, inner: int, length: int, share: int) -> None:
     """``sums`` (parts, count) of ``count`` columns of ``length`` elements, ``inner`` apart, in parts of ``share``."""
-    threads, values, width, *_ = geometry(count, length, x.element_size(), sm_count(x))
+    threads, values, width, *_ = geometry(count, length, x.element_size(), sm_count(x), FEWEST_ELEMENTS)
     kernel = COLUMNS[f"sum_columns<{cuda.ctype(x.dtype)}, {cuda.ctype(sums.dtype)}, {threads}, {values}>"]
     launch = kernel[(cdiv(count, width), cdiv(length, share)), (width, threads // width)]
     launch(x, cuda.out(sums), count, inner, length, share)

@@ -14,8 +14,8 @@ HERE = Path(__file__).parent
 MAX_GRID_Y = 65535
 TILE, SMALL_TILE = 64, 32  # the edge of the tiles of k06 (of k05 for 4-byte elements), and of k04
 STRIP_THREADS, STRIP_ELEMENTS, SHORTEST_STRIP = 256, 4096, 32
-WARP, FITTED_THREADS = 32, 256
-FITTED_WAVES = 2  # of 2048 threads for each SM
+WARP, FITTED_THREADS, BLOCKS_AN_SM = 32, 256, 8
+FITTED_WAVES = 4  # of 2048 threads for each SM
 MAX_FEW = STRIP_ELEMENTS // SHORTEST_STRIP
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -139,20 +139,23 @@ RUNGS = (
 
 
 def default(input: torch.Tensor) -> str | None:
-    """PyTorch for one row or column, a plain copy; k04 where k05 and k06 would have fewer tiles than there are SMs.
+    """PyTorch for one row or column, a plain copy; k08 and k04 for small matrices; k07 for other thin ones.
 
-    Where the short side is below the tiles of k04, k08 for matrices of up to two waves of threads. Else k07 where the
-    short side is below two tiles and does not fill them; else k05 where the rows of both matrices are multiples of 16
-    bytes, and k06.
+    A matrix is thin if its short side is below two tiles of k05 and does not fill them. It is small for k08, if the
+    short side is below a tile of k04, with up to four waves of threads; for k04 with one wave of blocks. Other matrices
+    are small if k05 and k06 have fewer tiles than there are SMs, else k05 takes those whose rows, and those of the
+    output, are multiples of 16 bytes, and k06 the others.
     """
     rows, cols = input.shape
-    few, pack = min(rows, cols), 16 // input.element_size()
+    few, pack, sms = min(rows, cols), 16 // input.element_size(), sm_count(input)
+    thin, tiles = few <= MAX_FEW and few % TILE != 0, cdiv(rows, TILE) * cdiv(cols, TILE)
+    small_tiles = cdiv(rows, SMALL_TILE) * cdiv(cols, SMALL_TILE)
     if few == 1:
         return None
-    if few < SMALL_TILE and rows * cols <= FITTED_WAVES * 2048 * sm_count(input):
+    if few < SMALL_TILE and rows * cols <= FITTED_WAVES * 2048 * sms:
         return "k08_fitted_blocks"
-    if few >= SMALL_TILE and cdiv(rows, TILE) * cdiv(cols, TILE) < sm_count(input):
+    if few >= SMALL_TILE and (tiles < sms or thin and small_tiles <= BLOCKS_AN_SM * sms):
         return "k04_padded_tile"
-    if few <= MAX_FEW and few % TILE:
+    if thin:
         return "k07_strips"
     return "k05_register_blocks" if rows % pack == 0 and cols % pack == 0 else "k06_triton"

@@ -11,13 +11,16 @@ from warpwise.operation import cdiv, sm_count
 from warpwise.ops._columns import geometry
 from warpwise.ops._dims import inner_size, length_along
 
+FEWEST_ELEMENTS = 8192  # of a block that is worth a second launch
 COLUMNS = cuda.load(Path(__file__).with_suffix(".cu"))
 
 
 def columns(out: torch.Tensor, input: torch.Tensor, dim: int) -> None:
     length, inner = length_along(input, dim), inner_size(input, dim)
     count = input.numel() // length
-    threads, values, width, parts, share = geometry(count, length, input.element_size(), sm_count(input))
+    threads, values, width, parts, share = geometry(
+        count, length, input.element_size(), sm_count(input), FEWEST_ELEMENTS
+    )
     options = f"<{cuda.ctype(input.dtype)}, {threads}, {values}>"
     grid, block = (cdiv(count, width), parts), (width, threads // width)
     if parts == 1:
