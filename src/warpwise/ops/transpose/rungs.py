@@ -139,12 +139,11 @@ RUNGS = (
 
 
 def default(input: torch.Tensor) -> str | None:
-    """PyTorch for one row or column, a plain copy; k08 and k04 for small matrices; k07 for other thin ones.
+    """PyTorch for one row or column, a plain copy; else a rung by the short side and the size.
 
-    A matrix is thin if its short side is below two tiles of k05 and does not fill them. It is small for k08, if the
-    short side is below a tile of k04, with up to four waves of threads; for k04 with one wave of blocks. Other matrices
-    are small if k05 and k06 have fewer tiles than there are SMs, else k05 takes those whose rows, and those of the
-    output, are multiples of 16 bytes, and k06 the others.
+    Short side below a tile of k04: k08 up to four waves of threads, beyond that k07. Below two tiles of k05 and not
+    one: k04 up to one wave of blocks, beyond that k07. Others: k04 where k05 and k06 have fewer tiles than there are
+    SMs, else k05 if the rows of both matrices are multiples of 16 bytes, and k06 if not.
     """
     rows, cols = input.shape
     few, pack, sms = min(rows, cols), 16 // input.element_size(), sm_count(input)
