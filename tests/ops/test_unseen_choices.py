@@ -8,7 +8,10 @@ import torch
 from warpwise import operation, ops
 from warpwise.operation import assume_sm_count, cdiv
 from warpwise.ops._columns import geometry
+from warpwise.ops._packs import PACK_BLOCK, pack_blocks
 from warpwise.ops.reduce_sum.rungs import threads_of
+from warpwise.ops.rgb_to_grayscale.rungs import pack_bytes
+from warpwise.ops.softmax._launch import row_tile
 
 SMS = 132
 
@@ -93,3 +96,31 @@ def test_blocks_cover_columns(columns, length, itemsize):
 @pytest.mark.parametrize("plane,rung", [((16, 16), "k02_planar_packs"), ((5, 7), "k05_shifted_words")])
 def test_unaligned_planes_are_shifted(plane, rung):
     assert default("rgb_to_grayscale", torch.empty(2, 3, *plane, dtype=torch.uint8)) == rung
+
+
+@pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
+@pytest.mark.parametrize("count", [1, 3, 16, 127, 13398, 2**20 + 7])
+def test_every_element_after_the_last_pack_has_a_thread(count, itemsize):
+    packs, rest = divmod(count, 16 // itemsize)
+    blocks = pack_blocks(count, itemsize)
+    assert (blocks - 1) * PACK_BLOCK < packs + rest <= blocks * PACK_BLOCK
+
+
+@pytest.mark.parametrize("pixels,bytes", [(24211, 4), (2**20, 4), (2**21, 8), (2**24, 16)])
+def test_packs_of_small_images_are_small(pixels, bytes):
+    with assume_sm_count(SMS):
+        assert pack_bytes(torch.empty(pixels, dtype=torch.uint8, device="meta")) == bytes
+        assert pack_bytes(torch.empty(8, dtype=torch.float64, device="meta")) == 8
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("columns", [1, 2, 3, 4, 5, 8, 11, 16, 25, 32, 33, 128, 1000, 1024, 32768])
+@pytest.mark.parametrize("inputs", [1, 2])
+def test_a_row_in_registers_is_held_as_a_whole(columns, dtype, inputs):
+    row = torch.empty(3, columns, dtype=dtype)
+    threads, vectors, whole, bytes = row_tile(row, *[row] * inputs)
+    held = threads * vectors * bytes // row.element_size()
+    assert columns <= held < max(2 * columns, 5) and threads <= 1024
+    assert not whole or columns * row.element_size() % bytes == 0
+    if columns <= 4 and columns & (columns - 1) == 0:
+        assert (threads, vectors, whole) == (1, 1, True), "one access a row"
