@@ -8,7 +8,10 @@ import torch
 from warpwise import operation, ops
 from warpwise.operation import assume_sm_count, cdiv
 from warpwise.ops._columns import geometry
+from warpwise.ops._packs import PACK_BLOCK, pack_blocks
 from warpwise.ops.reduce_sum.rungs import threads_of
+from warpwise.ops.rgb_to_grayscale.rungs import pack_bytes
+from warpwise.ops.softmax._launch import row_tile
 
 SMS = 132
 
@@ -27,9 +30,13 @@ def matrix(rows, columns, dtype=torch.float32):
     [
         (1, 100000, None),
         (100000, 1, None),
-        (4, 100000, "k07_strips"),
+        (4, 1000000, "k07_strips"),
+        (4, 100000, "k08_fitted_blocks"),
+        (14143, 5, "k08_fitted_blocks"),
+        (20, 25219, "k08_fitted_blocks"),
         (100000, 65, "k07_strips"),
-        (5, 40, "k07_strips"),
+        (70, 7573, "k04_padded_tile"),
+        (5, 40, "k08_fitted_blocks"),
         (64, 100000, "k05_register_blocks"),
         (200, 300, "k04_padded_tile"),
         (4096, 4096, "k05_register_blocks"),
@@ -43,14 +50,15 @@ def test_a_thin_transpose_is_not_tiled(rows, columns, rung):
 @pytest.mark.parametrize("few", [2, 3, 8, 31, 33, 100, 128])
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32, torch.int64])
 @pytest.mark.parametrize("sms", [1, SMS])
-def test_strips_of_every_width(few, dtype, sms):
+def test_strips_and_fitted_blocks_of_every_width(few, dtype, sms):
     with assume_sm_count(sms):
         for length in (few, 130, 1027):
             values = torch.arange(few * length).to(dtype)
             for shape in ((few, length), (length, few)):
+                x = values.view(shape)
                 if min(shape) <= 128:
-                    x = values.view(shape)
                     assert torch.equal(ops.transpose(x, rung="k07"), x.t())
+                assert torch.equal(ops.transpose(x, rung="k08"), x.t())
 
 
 def test_another_dimension_is_summed_without_a_copy():
@@ -59,10 +67,12 @@ def test_another_dimension_is_summed_without_a_copy():
         assert default(name, matrix(300, 40), 0) == columns
         assert default(name, torch.empty(3, 4, 5, device="meta"), 1) == columns
         assert default(name, matrix(300, 40), 1) == default(name, matrix(300, 1), 0) == rows
+        assert default(name, matrix(1, 300), 0) == rows, "columns of one element are rows of one"
 
 
 @pytest.mark.parametrize("rows,columns,threads", [
-    (131072, 4, 1), (131072, 8, 2), (131072, 16, 4), (131072, 128, 8), (131072, 512, 32), (2000, 8192, 256),
+    (131072, 4, 1), (131072, 8, 2), (131072, 16, 4), (131072, 128, 8), (131072, 512, 32), (7132, 3880, 256),
+    (40410, 1800, 128), (2000, 8192, 256),
     (1, 3000, 512), (1, 32768, 1024),
 ])  # fmt: skip
 def test_lanes_of_a_row(rows, columns, threads):
@@ -74,11 +84,11 @@ def test_lanes_of_a_row(rows, columns, threads):
 @pytest.mark.parametrize("columns", [1, 2, 3, 31, 33, 100, 1000, 5000, 131072])
 @pytest.mark.parametrize("length", [1, 2, 16, 17, 100, 3000, 131072])
 def test_blocks_cover_columns(columns, length, itemsize):
-    threads, values, width, parts, share = geometry(columns, length, itemsize, SMS)
+    threads, values, width, parts, share = geometry(columns, length, itemsize, SMS, 8192)
     assert 1 <= width <= threads and parts * share >= length > (parts - 1) * share
     if parts > 1:
         blocks = cdiv(columns, width) * parts
-        assert blocks <= 5 * SMS and share >= threads // width * values // 2 and parts * parts <= length
+        assert blocks <= 5 * SMS and 16 * parts * parts <= length and width * length >= 8192
     if length <= 16:
         assert threads // width * values >= length, "one batch"
 
@@ -86,3 +96,31 @@ def test_blocks_cover_columns(columns, length, itemsize):
 @pytest.mark.parametrize("plane,rung", [((16, 16), "k02_planar_packs"), ((5, 7), "k05_shifted_words")])
 def test_unaligned_planes_are_shifted(plane, rung):
     assert default("rgb_to_grayscale", torch.empty(2, 3, *plane, dtype=torch.uint8)) == rung
+
+
+@pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
+@pytest.mark.parametrize("count", [1, 3, 16, 127, 13398, 2**20 + 7])
+def test_every_element_after_the_last_pack_has_a_thread(count, itemsize):
+    packs, rest = divmod(count, 16 // itemsize)
+    blocks = pack_blocks(count, itemsize)
+    assert (blocks - 1) * PACK_BLOCK < packs + rest <= blocks * PACK_BLOCK
+
+
+@pytest.mark.parametrize("pixels,bytes", [(24211, 4), (2**20, 4), (2**21, 8), (2**24, 16)])
+def test_packs_of_small_images_are_small(pixels, bytes):
+    with assume_sm_count(SMS):
+        assert pack_bytes(torch.empty(pixels, dtype=torch.uint8, device="meta")) == bytes
+        assert pack_bytes(torch.empty(8, dtype=torch.float64, device="meta")) == 8
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("columns", [1, 2, 3, 4, 5, 8, 11, 16, 25, 32, 33, 128, 1000, 1024, 32768])
+@pytest.mark.parametrize("inputs", [1, 2])
+def test_a_row_in_registers_is_held_as_a_whole(columns, dtype, inputs):
+    row = torch.empty(3, columns, dtype=dtype)
+    threads, vectors, whole, bytes = row_tile(row, *[row] * inputs)
+    held = threads * vectors * bytes // row.element_size()
+    assert columns <= held < max(2 * columns, 5) and threads <= 1024
+    assert not whole or columns * row.element_size() % bytes == 0
+    if columns <= 4 and columns & (columns - 1) == 0:
+        assert (threads, vectors, whole) == (1, 1, True), "one access a row"

@@ -10,7 +10,6 @@ from warpwise.operation import cdiv
 LINE = 128  # bytes of neighbouring columns that a block reads at least, if there are as many
 FEW_VALUES, VALUES = 4, 16  # elements of a thread in flight
 SMALL_BLOCK, BLOCK = 256, 1024
-FEWEST_BATCHES = 4  # of a column that is worth a second launch
 LEAST_USE = 0.75  # of the GPU in the last wave
 
 
@@ -27,20 +26,27 @@ class Geometry(NamedTuple):
     share: int
 
 
-def geometry(columns: int, length: int, itemsize: int, sms: int) -> Geometry:
-    """For ``columns`` of ``length`` elements of ``itemsize`` bytes on ``sms`` SMs."""
+def geometry(columns: int, length: int, itemsize: int, sms: int, fewest: int) -> Geometry:
+    """For ``columns`` of ``length`` elements of ``itemsize`` bytes on ``sms`` SMs.
+
+    A block computes ``fewest`` elements in about the time of a second launch.
+    """
     line = LINE // itemsize
-    values = FEW_VALUES if length <= FEW_VALUES * FEW_VALUES else VALUES
+    narrow = min(columns, line)
+    values = FEW_VALUES if length <= SMALL_BLOCK // narrow * FEW_VALUES else VALUES
     # The smallest block in which one batch of a line's columns holds their length: several share an SM.
-    wanted = cdiv(length * line, VALUES)
-    threads = min(BLOCK, max(SMALL_BLOCK, 1 << (wanted - 1).bit_length()))
+    threads = _threads(length * narrow)
     width = max(line, threads // min(threads, cdiv(length, values)))  # so that one batch is a column, if it can be
     width = cdiv(columns, cdiv(columns, width))
-    tiles, batch = cdiv(columns, width), threads // width * values
-    batches = cdiv(length, batch)
-    if batches < FEWEST_BATCHES or tiles / sms >= LEAST_USE * cdiv(tiles, sms):
+    tiles = cdiv(columns, width)
+    if width * length < fewest or tiles / sms >= LEAST_USE * cdiv(tiles, sms):
         return Geometry(threads, values, width, 1, length)
     # Each block of the second launch reads the statistics of all parts: with at most sqrt(length / 16) parts that is
     # little beside its own elements.
-    share = cdiv(batches, max(1, min(batches, cdiv(4 * sms, tiles), math.isqrt(length // 16)))) * batch
-    return Geometry(threads, values, width, cdiv(length, share), share)
+    share = cdiv(length, max(1, min(cdiv(4 * sms, tiles), math.isqrt(length // 16))))
+    return Geometry(_threads(width * share), values, width, cdiv(length, share), share)
+
+
+def _threads(elements: int) -> int:
+    """The smallest block that holds ``elements`` in one batch."""
+    return min(BLOCK, max(SMALL_BLOCK, 1 << (cdiv(elements, VALUES) - 1).bit_length()))

@@ -18,5 +18,5 @@ def inner_size(tensor: torch.Tensor, dim: int) -> int:
 
 
 def is_last(tensor: torch.Tensor, dim: int) -> bool:
-    """True if the elements along ``dim`` are adjacent in a contiguous tensor."""
-    return inner_size(tensor, dim) == 1
+    """True if the elements along ``dim`` are adjacent in a contiguous tensor, as a single element always is."""
+    return inner_size(tensor, dim) == 1 or length_along(tensor, dim) == 1

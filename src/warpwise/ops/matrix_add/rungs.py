@@ -8,6 +8,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung
+from warpwise.ops._packs import PACK_BLOCK, pack_blocks
 
 HERE = Path(__file__).parent
 MAX_GRID_Y = 65535
@@ -30,9 +31,10 @@ def _launch(
     a: torch.Tensor,
     b: torch.Tensor,
     shape: tuple[int, int],
+    options: str = "",
 ) -> None:
     a, b = _rows(a), _rows(b)
-    kernel = module[f"matrix_add<{cuda.ctype(a.dtype)}>"]
+    kernel = module[f"matrix_add<{cuda.ctype(a.dtype)}{options}>"]
     kernel[grid, block](cuda.strided(a), cuda.strided(b), cuda.out(out), *shape, a.stride(0), b.stride(0))
 
 
@@ -49,8 +51,8 @@ def coalesced(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
 def vectorised(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     gapless = a.is_contiguous() and b.is_contiguous()
     rows, cols = (1, a.numel()) if gapless else (a.size(0), a.size(1))
-    grid = (cdiv(cols * a.element_size(), 16 * 256), min(rows, MAX_GRID_Y))
-    _launch(VECTORISED, grid, (256, 1), out, a, b, (rows, cols))
+    grid = (pack_blocks(cols, a.element_size()), min(rows, MAX_GRID_Y))
+    _launch(VECTORISED, grid, (PACK_BLOCK, 1), out, a, b, (rows, cols), ", true" if rows == 1 else ", false")
 
 
 def triton(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:

@@ -1,42 +1,47 @@
 // Another dimension than the last, without a copy: lanes run along neighbouring columns, and threads split a column.
 //
-// A block sums `width` columns with THREADS / width threads each, and a thread has VALUES loads in flight. Where
-// columns are few and long, parts of them are blocks of their own, and a second launch adds the sums of the parts,
-// which are columns again. The order of the additions is fixed.
+// A block of (width, height) threads sums `width` columns, and a thread has VALUES loads in flight. Where columns are
+// few and long, parts of them are blocks of their own, and a second launch adds the sums of the parts, which are
+// columns again. The order of the additions is fixed.
 
 #include <warpwise/core/numeric.cuh>
 
 // x: (columns / inner, length, inner), contiguous; sums: (parts, columns). Column c begins at element
-// (c / inner) * length * inner + c % inner. Grid: (cdiv(columns, width), parts); a part has `share` elements of each
-// column.
+// (c / inner) * length * inner + c % inner. Block: (width, height), up to THREADS. Grid: (cdiv(columns, width), parts);
+// a part has `share` elements of each column.
 template <class T, class R, int THREADS, int VALUES>
 __global__ void __launch_bounds__(THREADS) sum_columns(const T* x, R* sums, long long columns, long long inner,
-                                                       int length, int width, int share) {
+                                                       int length, int share) {
   __shared__ float of_threads[THREADS];
-  const int height = THREADS / width, lane = threadIdx.x % width, line = threadIdx.x / width;
-  const long long column = static_cast<long long>(blockIdx.x) * width + lane;
+  const int width = blockDim.x, height = blockDim.y, line = threadIdx.y, thread = line * width + threadIdx.x;
+  const long long column = static_cast<long long>(blockIdx.x) * width + threadIdx.x;
   const long long part = blockIdx.y;
   float sum = 0.0f;
-  if (line < height && column < columns) {
+  if (column < columns) {
     const int last = static_cast<int>(min(static_cast<long long>(length), (part + 1) * share));
-    x += column / inner * length * inner + column % inner;
-    for (int row = static_cast<int>(part * share) + line; row < last; row += height * VALUES) {
+    int row = static_cast<int>(part * share) + line;
+    const T* from = x + row * inner + column;
+    if (inner < columns) from += column / inner * (length - 1) * inner;
+    const long long step = height * inner;
+#pragma unroll 1  // to unroll a loop of unknown stride takes a division, before the first load
+    while (row < last) {
       float values[VALUES];
 #pragma unroll
       for (int v = 0; v < VALUES; ++v) {
-        const int at = row + v * height;
-        values[v] = at < last ? warpwise::to_float(x[at * inner]) : 0.0f;
+        values[v] = row < last ? warpwise::to_float(*from) : 0.0f;
+        row += height;
+        from += step;
       }
 #pragma unroll
       for (int v = 0; v < VALUES; ++v) sum += values[v];
     }
   }
-  of_threads[threadIdx.x] = sum;
+  of_threads[thread] = sum;
   int half = 1;
   while (half < height) half *= 2;
   for (half /= 2; half > 0; half /= 2) {
     __syncthreads();
-    if (line < half && line + half < height) of_threads[threadIdx.x] += of_threads[threadIdx.x + half * width];
+    if (line < half && line + half < height) of_threads[thread] += of_threads[thread + half * width];
   }
-  if (line == 0 && column < columns) sums[part * columns + column] = warpwise::from_float<R>(of_threads[lane]);
+  if (line == 0 && column < columns) sums[part * columns + column] = warpwise::from_float<R>(of_threads[thread]);
 }

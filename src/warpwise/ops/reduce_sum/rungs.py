@@ -16,8 +16,9 @@ from warpwise.ops.reduce_sum.spec import KERNEL_DTYPES
 HERE = Path(__file__).parent
 BLOCK = 256  # kThreads of the kernels
 WARP, BLOCK_OF_TEAMS, MOST_THREADS = 32, 128, 1024
-VECTOR = 16  # bytes of a load
+VECTOR, BATCH = 16, 4  # bytes of a load, and loads of a thread in flight
 BLOCKS_AN_SM = 8  # of 256 threads: the 2048 threads of an SM
+FEWEST_ELEMENTS = 16384  # of a block of k08 that is worth a second launch
 MOST_BLOCKS = 2**31 - 1
 
 Launch = Callable[..., None]
@@ -94,17 +95,18 @@ def _power_of_two(count: int) -> int:
 
 
 def threads_of(x: torch.Tensor) -> int:
-    """Threads that add a row: up to a warp while it has at most four vectors a lane, else a block.
+    """Threads that add a row: as many as hold it with a batch of four vectors each, up to a block of 256.
 
-    A team of lanes reads at least 64 bytes at once where a row is so long, and has four loads in flight where it is
-    longer. A block has 256 threads, and up to 1024 where the rows are too few to fill the GPU's 2048 an SM.
+    A team of lanes reads at least 64 bytes at once where a row is so long. A block has up to 1024 threads where the
+    rows are too few to fill the GPU's 2048 an SM.
     """
     rows, columns = x.shape
     vectors = cdiv(columns * x.element_size(), VECTOR)
-    if vectors <= 4 * WARP:
-        return max(_power_of_two(cdiv(vectors, 4)), min(4, _power_of_two(vectors)))
+    threads = min(BLOCK, max(_power_of_two(cdiv(vectors, BATCH)), min(4, _power_of_two(vectors))))
+    if threads <= WARP:
+        return threads
     fill = BLOCKS_AN_SM * BLOCK * sm_count(x) // max(rows, 1)
-    return max(BLOCK, min(MOST_THREADS, _power_of_two(fill + 1) // 2, _power_of_two(vectors) // 2))
+    return max(threads, min(MOST_THREADS, _power_of_two(fill + 1) // 2, _power_of_two(vectors) // 2))
 
 
 def _pass(sums: torch.Tensor, x: torch.Tensor, parts: int) -> None:
@@ -112,7 +114,7 @@ def _pass(sums: torch.Tensor, x: torch.Tensor, parts: int) -> None:
     threads = threads_of(x) if parts == 1 else BLOCK
     together = BLOCK_OF_TEAMS // threads if threads <= WARP else 1
     kernel = TWO_PASSES[f"sum_two_passes<{cuda.ctype(x.dtype)}, {cuda.ctype(sums.dtype)}, {threads}>"]
-    kernel[cdiv(rows, together) * parts, (threads, together)](x, cuda.out(sums), rows, columns, parts)
+    kernel[(cdiv(rows, together), parts), (threads, together)](x, cuda.out(sums), rows, columns)
 
 
 @over_rows
@@ -148,7 +150,7 @@ def columns(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> None:
         output.zero_()
         return
     inner, count = 1 if dim is None else inner_size(input, dim), output.numel()
-    *_, parts, share = geometry(count, length, input.element_size(), sm_count(input))
+    *_, parts, share = geometry(count, length, input.element_size(), sm_count(input), FEWEST_ELEMENTS)
     if parts == 1:
         _columns(output, input, count, inner, length, length)
         return
@@ -159,10 +161,10 @@ def columns(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> None:
 
 def _columns(sums: torch.Tensor, x: torch.Tensor, count: int, inner: int, length: int, share: int) -> None:
     """``sums`` (parts, count) of ``count`` columns of ``length`` elements, ``inner`` apart, in parts of ``share``."""
-    threads, values, width, *_ = geometry(count, length, x.element_size(), sm_count(x))
+    threads, values, width, *_ = geometry(count, length, x.element_size(), sm_count(x), FEWEST_ELEMENTS)
     kernel = COLUMNS[f"sum_columns<{cuda.ctype(x.dtype)}, {cuda.ctype(sums.dtype)}, {threads}, {values}>"]
-    launch = kernel[(cdiv(count, width), cdiv(length, share)), threads]
-    launch(x, cuda.out(sums), count, inner, length, width, share)
+    launch = kernel[(cdiv(count, width), cdiv(length, share)), (width, threads // width)]
+    launch(x, cuda.out(sums), count, inner, length, share)
 
 
 def limits(input: torch.Tensor, dim: int | None) -> str | None:

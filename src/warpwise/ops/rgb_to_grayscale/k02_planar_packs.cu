@@ -1,27 +1,33 @@
-// 16 bytes of each plane per thread: 16 uint8 pixels in 4 accesses instead of 64, and no division to find a pixel.
+// Packs of each plane per thread: 16 uint8 pixels in 4 accesses instead of 64, and no division to find a pixel.
 #include "gray.cuh"
 
-// image: (n, 3, pixels), out: (n, pixels), contiguous. Grid: x covers the packs of a plane, y strides over images.
-template <typename T>
+// image: (n, 3, pixels), out: (n, pixels), contiguous. BYTES of a pack: 16, or fewer for images so small that packs of
+// 16 bytes occupy few SMs. Grid: y strides over images; x has at least pixels / Pack::size + pixels % Pack::size
+// threads. The threads after the last pack of a plane compute its last pixels at the same time.
+template <typename T, int BYTES>
 __global__ void rgb_to_grayscale(const T* image, T* out, long long n, long long pixels) {
-  using Pack = warpwise::Pack<T>;
-  const long long thread = warpwise::global_thread();
-  const long long threads = warpwise::global_threads();
+  using Pack = warpwise::Pack<T, BYTES>;
+  const long long p = warpwise::global_thread();
+#pragma unroll 1
   for (long long i = blockIdx.y; i < n; i += gridDim.y) {
     const T* red = image + 3 * i * pixels;
     const T* green = red + pixels;
     const T* blue = green + pixels;
     T* to = out + i * pixels;
-    const long long packs = warpwise::aligned(red, green, blue, to) ? pixels / Pack::size : 0;
-    for (long long p = thread; p < packs; p += threads) {
-      const Pack r = warpwise::packs(red)[p];
-      const Pack g = warpwise::packs(green)[p];
-      const Pack b = warpwise::packs(blue)[p];
+    const long long packs = warpwise::aligned<BYTES>(red, green, blue, to) ? pixels / Pack::size : 0;
+    if (p < packs) {
+      const Pack r = warpwise::packs<BYTES>(red)[p];
+      const Pack g = warpwise::packs<BYTES>(green)[p];
+      const Pack b = warpwise::packs<BYTES>(blue)[p];
       Pack result;
 #pragma unroll
       for (int k = 0; k < Pack::size; ++k) result.at[k] = gray(r.at[k], g.at[k], b.at[k]);
-      warpwise::packs(to)[p] = result;
+      warpwise::packs<BYTES>(to)[p] = result;
+      continue;
     }
-    for (long long p = packs * Pack::size + thread; p < pixels; p += threads) to[p] = gray(red[p], green[p], blue[p]);
+#pragma unroll 1
+    for (long long at = packs * Pack::size + p - packs; at < pixels; at += warpwise::global_threads() - packs) {
+      to[at] = gray(red[at], green[at], blue[at]);
+    }
   }
 }

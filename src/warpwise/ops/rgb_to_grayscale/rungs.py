@@ -5,17 +5,18 @@ k01 and k04 take any strides.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
 from warpwise import cuda
-from warpwise.operation import cdiv, make_rung
+from warpwise.operation import cdiv, make_rung, sm_count
+from warpwise.ops._packs import PACK_BLOCK, pack_blocks
 
 HERE = Path(__file__).parent
 BLOCK = 256
 MAX_GRID_Y = 65535
+WAVE = 2048  # threads of an SM
 
 THREAD_PER_PIXEL = cuda.load(HERE / "k01_thread_per_pixel.cu")
 PLANAR_PACKS = cuda.load(HERE / "k02_planar_packs.cu")
@@ -37,14 +38,32 @@ def thread_per_pixel(out: torch.Tensor, image: torch.Tensor) -> None:
     kernel(cuda.strided(image), cuda.out(out), n, height, width, *_batch(image).stride())
 
 
-def _planar(module: cuda.Module) -> Callable[[torch.Tensor, torch.Tensor], None]:
-    def launch(out: torch.Tensor, image: torch.Tensor) -> None:
-        n, _, height, width = _batch(image).shape
-        pixels = height * width
-        grid = (cdiv(pixels * image.element_size(), 16 * BLOCK), min(n, MAX_GRID_Y))
-        _kernel(module, image)[grid, BLOCK](image, cuda.out(out), n, pixels)
+def pack_bytes(out: torch.Tensor) -> int:
+    """16, or the least of 4, 8 and 16 with which one wave of threads computes all of ``out``."""
+    itemsize, bytes = out.element_size(), max(4, out.element_size())
+    while bytes < 16 and out.numel() * itemsize > bytes * WAVE * sm_count(out):
+        bytes *= 2
+    return bytes
 
-    return launch
+
+def _planar(module: cuda.Module, out: torch.Tensor, image: torch.Tensor, blocks: int, bytes: int) -> None:
+    n, _, height, width = _batch(image).shape
+    kernel = module[f"rgb_to_grayscale<{cuda.ctype(image.dtype)}, {bytes}>"]
+    kernel[(blocks, min(n, MAX_GRID_Y)), PACK_BLOCK](image, cuda.out(out), n, height * width)
+
+
+def planar_packs(out: torch.Tensor, image: torch.Tensor) -> None:
+    bytes = pack_bytes(out)
+    blocks = pack_blocks(out.size(-1) * out.size(-2), out.element_size(), bytes)
+    _planar(PLANAR_PACKS, out, image, blocks, bytes)
+
+
+def shifted_words(out: torch.Tensor, image: torch.Tensor) -> None:
+    bytes = pack_bytes(out)
+    size = bytes // out.element_size()
+    # Up to 4 * size - 2 pixels of a plane are not in a pack.
+    blocks = cdiv(out.size(-1) * out.size(-2) // size + 4 * size, PACK_BLOCK)
+    _planar(SHIFTED_WORDS, out, image, blocks, bytes)
 
 
 def interleaved_packs(out: torch.Tensor, image: torch.Tensor) -> None:
@@ -76,7 +95,7 @@ def _not_interleaved(image: torch.Tensor) -> str | None:
 
 RUNGS = (
     make_rung(HERE, "k01_thread_per_pixel", "one thread a pixel, any strides", thread_per_pixel, strided=True),
-    make_rung(HERE, "k02_planar_packs", "16 bytes of each plane a thread", _planar(PLANAR_PACKS)),
+    make_rung(HERE, "k02_planar_packs", "up to 16 bytes of each plane a thread", planar_packs),
     make_rung(
         HERE,
         "k03_interleaved_packs",
@@ -94,7 +113,7 @@ RUNGS = (
         dtypes=(torch.uint8, torch.float32, torch.float16, torch.bfloat16),
         strided=True,
     ),
-    make_rung(HERE, "k05_shifted_words", "16 bytes of each plane, of any alignment", _planar(SHIFTED_WORDS)),
+    make_rung(HERE, "k05_shifted_words", "packs of each plane, of any alignment", shifted_words),
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -48,10 +48,33 @@ def triton_warps(block: int) -> int:
     return min(32, max(1, block // 1024))
 
 
-def aligned(*tensors: torch.Tensor) -> str:
-    """Whether every row of every tensor is a multiple of 16 bytes and 16-byte aligned, as a template argument."""
-    whole = all(value.data_ptr() % 16 == 0 and value.shape[1] * value.element_size() % 16 == 0 for value in tensors)
-    return "true" if whole else "false"
+def is_aligned(bytes: int, *tensors: torch.Tensor) -> bool:
+    """True if every row of every tensor is a multiple of ``bytes`` and aligned to them."""
+    addresses = (address for value in tensors for address in (value.data_ptr(), value.shape[1] * value.element_size()))
+    return all(address % bytes == 0 for address in addresses)
+
+
+class RowTile(NamedTuple):
+    """Template arguments of kernels that hold a row in registers: ``threads`` with ``vectors`` of ``bytes`` each."""
+
+    threads: int
+    vectors: int
+    aligned: bool
+    bytes: int
+
+
+def row_tile(out: torch.Tensor, *inputs: torch.Tensor) -> RowTile:
+    """For the rows of ``out`` and of one or two inputs. Powers of two bound the number of kernels that are compiled."""
+    padded, itemsize = power_of_two(out.shape[1]), out.element_size()
+    bytes = min(16, padded * itemsize)
+    whole, vectors = is_aligned(bytes, out, *inputs), padded * itemsize // bytes
+    if vectors <= 4 and not whole:  # scalar accesses: fewer elements each, for up to four threads
+        threads = min(4, padded)
+        return RowTile(threads, 1, False, padded // threads * itemsize)
+    # One vector a thread while a row fits a warp, then two or four, more only where 1024 threads hold too little.
+    wanted = 4 if len(inputs) == 1 else 2
+    threads = min(1024, max(min(WARP, vectors), vectors // wanted))
+    return RowTile(threads, max(1, vectors // threads), whole, bytes)
 
 
 def per_thread(kernel: str, file: Path) -> Launch:
@@ -83,13 +106,9 @@ def in_registers(kernel: str, file: Path) -> Launch:
 
     def launch(out: torch.Tensor, *inputs: torch.Tensor) -> None:
         rows, columns = out.shape
-        # One 16-byte vector a thread while a row fits a warp, then two or four, more only where 1024 threads hold too
-        # little. Powers of two bound the number of kernels that are compiled.
-        wanted = 4 if len(inputs) == 1 else 2
-        vectors = power_of_two(cdiv(columns * out.element_size(), 16))
-        threads = min(1024, max(4, min(WARP, vectors), vectors // wanted))
-        each = max(1, vectors // threads)
-        name = f"{kernel}<{cuda.ctype(out.dtype)}, {threads}, {each}, {aligned(out, *inputs)}>"
+        threads, vectors, whole, bytes = row_tile(out, *inputs)
+        width = "" if bytes == 16 else f", {bytes}"
+        name = f"{kernel}<{cuda.ctype(out.dtype)}, {threads}, {vectors}, {str(whole).lower()}{width}>"
         together = 4 * WARP // threads if threads <= WARP else 1  # block_of_teams
         module[name][cdiv(rows, together), (threads, together)](*inputs, cuda.out(out), rows, columns)
 
@@ -102,7 +121,8 @@ def long_rows(kernel: str, file: Path) -> Launch:
 
     def launch(out: torch.Tensor, *inputs: torch.Tensor) -> None:
         rows, columns = out.shape
-        name = f"{kernel}<{cuda.ctype(out.dtype)}, {aligned(out, *inputs)}>"
+        whole = str(is_aligned(16, out, *inputs)).lower()
+        name = f"{kernel}<{cuda.ctype(out.dtype)}, {whole}>"
         module[name][rows, LONG_BLOCK](*inputs, cuda.out(out), columns)
 
     return along_rows(launch)

@@ -1,15 +1,15 @@
 // 16-byte accesses: a quarter of the instructions for float, an eighth for half, and more bytes in flight.
 #include <warpwise/core/pack.cuh>
 
-// x, out: (n,). The last n % Pack::size elements, or all if a pointer is not 16-byte aligned, are accessed one by one.
+// x, out: (n,). A thread computes one pack; the threads after the last pack compute the last n % Pack::size elements at
+// the same time, or all n if a pointer is not 16-byte aligned. Grid: at least n / Pack::size + n % Pack::size threads.
 template <typename T>
 __global__ void square(const T* x, T* out, long long n) {
   using C = warpwise::Compute<T>;
   using Pack = warpwise::Pack<T>;
-  const long long thread = warpwise::global_thread();
-  const long long threads = warpwise::global_threads();
+  const long long i = warpwise::global_thread();
   const long long packs = warpwise::aligned(x, out) ? n / Pack::size : 0;
-  for (long long i = thread; i < packs; i += threads) {
+  if (i < packs) {
     Pack pack = warpwise::packs(x)[i];
 #pragma unroll
     for (int k = 0; k < Pack::size; ++k) {
@@ -17,9 +17,11 @@ __global__ void square(const T* x, T* out, long long n) {
       pack.at[k] = static_cast<T>(value * value);
     }
     warpwise::packs(out)[i] = pack;
+    return;
   }
-  for (long long i = packs * Pack::size + thread; i < n; i += threads) {
-    const C value = static_cast<C>(x[i]);
-    out[i] = static_cast<T>(value * value);
+#pragma unroll 1  // to unroll a loop of unknown stride takes a division, before the first load
+  for (long long at = packs * Pack::size + i - packs; at < n; at += warpwise::global_threads() - packs) {
+    const C value = static_cast<C>(x[at]);
+    out[at] = static_cast<T>(value * value);
   }
 }

@@ -14,6 +14,8 @@ HERE = Path(__file__).parent
 MAX_GRID_Y = 65535
 TILE, SMALL_TILE = 64, 32  # the edge of the tiles of k06 (of k05 for 4-byte elements), and of k04
 STRIP_THREADS, STRIP_ELEMENTS, SHORTEST_STRIP = 256, 4096, 32
+WARP, FITTED_THREADS, BLOCKS_AN_SM = 32, 256, 8
+FITTED_WAVES = 4  # of 2048 threads for each SM
 MAX_FEW = STRIP_ELEMENTS // SHORTEST_STRIP
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -23,6 +25,7 @@ SHARED_TILE = cuda.load(HERE / "k03_shared_tile.cu")
 PADDED_TILE = cuda.load(HERE / "k04_padded_tile.cu")
 REGISTER_BLOCKS = cuda.load(HERE / "k05_register_blocks.cu")
 STRIPS = cuda.load(HERE / "k07_strips.cu")
+FITTED_BLOCKS = cuda.load(HERE / "k08_fitted_blocks.cu")
 
 
 def _bits(out: torch.Tensor, input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, str]:
@@ -69,6 +72,30 @@ def strips(out: torch.Tensor, input: torch.Tensor) -> None:
     launch(input, cuda.out(out), few, length, strip, pitch)
 
 
+def _fitted(rows: int, cols: int) -> tuple[int, int]:
+    """A block of about 256 threads, along the rows and columns of the output: a short side as a whole up to 32."""
+    if rows < cols:
+        along = max(1, min(rows, WARP))
+        return along, FITTED_THREADS // along
+    across = max(1, min(cols, WARP))
+    return WARP * max(1, FITTED_THREADS // (WARP * across)), across
+
+
+def fitted_blocks(out: torch.Tensor, input: torch.Tensor) -> None:
+    (rows, cols), (out, input, ctype) = input.shape, _bits(out, input)
+    block = _fitted(rows, cols)
+    grid = (cdiv(cols, block[1]), cdiv(rows, block[0]))
+    FITTED_BLOCKS[f"transpose<{ctype}>"][grid, block](input, cuda.out(out), rows, cols)
+
+
+def _fitted_grid(input: torch.Tensor) -> str | None:
+    rows, cols = input.shape
+    if max(rows, cols) >= 2**31:
+        return f"takes up to 2**31 - 1 rows and columns, not {(rows, cols)}"
+    blocks = cdiv(rows, _fitted(rows, cols)[0])
+    return f"needs {blocks} blocks in y, beyond the {MAX_GRID_Y} of a grid" if blocks > MAX_GRID_Y else None
+
+
 def _few(input: torch.Tensor) -> str | None:
     few = min(input.shape)
     return f"takes up to {MAX_FEW} rows or up to {MAX_FEW} columns, not {tuple(input.shape)}" if few > MAX_FEW else None
@@ -101,21 +128,33 @@ RUNGS = (
     make_rung(HERE, "k05_register_blocks", "16-byte accesses, blocks transposed in registers", register_blocks),
     make_rung(HERE, "k06_triton", "a tile of 64 x 64 in Triton", triton),
     make_rung(HERE, "k07_strips", "strips that hold all of a short side", strips, limits=_few),
+    make_rung(
+        HERE,
+        "k08_fitted_blocks",
+        "one element a thread, blocks as narrow as the matrix",
+        fitted_blocks,
+        limits=_fitted_grid,
+    ),
 )
 
 
 def default(input: torch.Tensor) -> str | None:
-    """PyTorch for one row or column, a plain copy; k04 where k05 and k06 would have fewer tiles than there are SMs.
+    """PyTorch for one row or column, a plain copy; else a rung by the short side and the size.
 
-    Else k07 where the short side is below two tiles and does not fill them; else k05 where the rows of both matrices
-    are multiples of 16 bytes, and k06. A side shorter than the tiles of k04 is k07's at any size.
+    Short side below a tile of k04: k08 up to four waves of threads, beyond that k07. Below two tiles of k05 and not
+    one: k04 up to one wave of blocks, beyond that k07. Others: k04 where k05 and k06 have fewer tiles than there are
+    SMs, else k05 if the rows of both matrices are multiples of 16 bytes, and k06 if not.
     """
     rows, cols = input.shape
-    few, pack = min(rows, cols), 16 // input.element_size()
+    few, pack, sms = min(rows, cols), 16 // input.element_size(), sm_count(input)
+    thin, tiles = few <= MAX_FEW and few % TILE != 0, cdiv(rows, TILE) * cdiv(cols, TILE)
+    small_tiles = cdiv(rows, SMALL_TILE) * cdiv(cols, SMALL_TILE)
     if few == 1:
         return None
-    if few >= SMALL_TILE and cdiv(rows, TILE) * cdiv(cols, TILE) < sm_count(input):
+    if few < SMALL_TILE and rows * cols <= FITTED_WAVES * 2048 * sms:
+        return "k08_fitted_blocks"
+    if few >= SMALL_TILE and (tiles < sms or thin and small_tiles <= BLOCKS_AN_SM * sms):
         return "k04_padded_tile"
-    if few <= MAX_FEW and few % TILE:
+    if thin:
         return "k07_strips"
     return "k05_register_blocks" if rows % pack == 0 and cols % pack == 0 else "k06_triton"

@@ -8,6 +8,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung, sm_count
+from warpwise.ops._packs import PACK_BLOCK, pack_blocks
 
 HERE = Path(__file__).parent
 BLOCK = 256
@@ -18,8 +19,10 @@ VECTORISED = cuda.load(HERE / "k03_vectorised.cu")
 LOADS_IN_FLIGHT = cuda.load(HERE / "k04_loads_in_flight.cu")
 
 
-def _launch(module: cuda.Module, blocks: int, out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    module[f"vector_add<{cuda.ctype(a.dtype)}>"][blocks, BLOCK](a, b, cuda.out(out), a.numel())
+def _launch(
+    module: cuda.Module, blocks: int, out: torch.Tensor, a: torch.Tensor, b: torch.Tensor, block: int = BLOCK
+) -> None:
+    module[f"vector_add<{cuda.ctype(a.dtype)}>"][blocks, block](a, b, cuda.out(out), a.numel())
 
 
 def thread_per_element(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
@@ -32,7 +35,7 @@ def grid_stride(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
 
 
 def vectorised(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    _launch(VECTORISED, cdiv(a.numel() * a.element_size(), 16 * BLOCK), out, a, b)
+    _launch(VECTORISED, pack_blocks(a.numel(), a.element_size()), out, a, b, PACK_BLOCK)
 
 
 def loads_in_flight(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:

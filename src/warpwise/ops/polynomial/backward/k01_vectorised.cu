@@ -2,20 +2,24 @@
 // data.
 #include "../polynomial.cuh"
 
-// grad, x, out: (n,). The last n % Pack::size elements, or all if a pointer is not 16-byte aligned, are accessed one by
-// one.
+// grad, x, out: (n,). A thread computes one pack; the threads after the last pack compute the last n % Pack::size
+// elements at the same time, or all n if a pointer is not 16-byte aligned. Grid: at least n / Pack::size + n %
+// Pack::size threads.
 template <typename T>
 __global__ void polynomial_backward(const T* grad, const T* x, T* out, long long n) {
   using Pack = warpwise::Pack<T>;
-  const long long thread = warpwise::global_thread();
-  const long long threads = warpwise::global_threads();
+  const long long i = warpwise::global_thread();
   const long long packs = warpwise::aligned(grad, x, out) ? n / Pack::size : 0;
-  for (long long i = thread; i < packs; i += threads) {
+  if (i < packs) {
     const Pack upstream = warpwise::packs(grad)[i];
     Pack pack = warpwise::packs(x)[i];
 #pragma unroll
     for (int k = 0; k < Pack::size; ++k) pack.at[k] = gradient(upstream.at[k], pack.at[k]);
     warpwise::packs(out)[i] = pack;
+    return;
   }
-  for (long long i = packs * Pack::size + thread; i < n; i += threads) out[i] = gradient(grad[i], x[i]);
+#pragma unroll 1  // to unroll a loop of unknown stride takes a division, before the first load
+  for (long long at = packs * Pack::size + i - packs; at < n; at += warpwise::global_threads() - packs) {
+    out[at] = gradient(grad[at], x[at]);
+  }
 }

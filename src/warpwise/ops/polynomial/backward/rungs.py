@@ -8,17 +8,17 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung
+from warpwise.ops._packs import PACK_BLOCK, pack_blocks
 
 HERE = Path(__file__).parent
-BLOCK = 256
 
 VECTORISED = cuda.load(HERE / "k01_vectorised.cu")
 
 
 def vectorised(grad_input: torch.Tensor, grad_output: torch.Tensor, input: torch.Tensor) -> None:
-    blocks = cdiv(input.numel() * input.element_size(), 16 * BLOCK)
+    blocks = pack_blocks(input.numel(), input.element_size())
     kernel = VECTORISED[f"polynomial_backward<{cuda.ctype(input.dtype)}>"]
-    kernel[blocks, BLOCK](grad_output, input, cuda.out(grad_input), input.numel())
+    kernel[blocks, PACK_BLOCK](grad_output, input, cuda.out(grad_input), input.numel())
 
 
 def triton(grad_input: torch.Tensor, grad_output: torch.Tensor, input: torch.Tensor) -> None:

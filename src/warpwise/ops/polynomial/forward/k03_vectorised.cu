@@ -1,18 +1,22 @@
 // Fused, with 16-byte accesses: fewer instructions and more bytes in flight.
 #include "../polynomial.cuh"
 
-// x, out: (n,). The last n % Pack::size elements, or all if a pointer is not 16-byte aligned, are accessed one by one.
+// x, out: (n,). A thread computes one pack; the threads after the last pack compute the last n % Pack::size elements at
+// the same time, or all n if a pointer is not 16-byte aligned. Grid: at least n / Pack::size + n % Pack::size threads.
 template <typename T>
 __global__ void polynomial(const T* x, T* out, long long n) {
   using Pack = warpwise::Pack<T>;
-  const long long thread = warpwise::global_thread();
-  const long long threads = warpwise::global_threads();
+  const long long i = warpwise::global_thread();
   const long long packs = warpwise::aligned(x, out) ? n / Pack::size : 0;
-  for (long long i = thread; i < packs; i += threads) {
+  if (i < packs) {
     Pack pack = warpwise::packs(x)[i];
 #pragma unroll
     for (int k = 0; k < Pack::size; ++k) pack.at[k] = value(pack.at[k]);
     warpwise::packs(out)[i] = pack;
+    return;
   }
-  for (long long i = packs * Pack::size + thread; i < n; i += threads) out[i] = value(x[i]);
+#pragma unroll 1  // to unroll a loop of unknown stride takes a division, before the first load
+  for (long long at = packs * Pack::size + i - packs; at < n; at += warpwise::global_threads() - packs) {
+    out[at] = value(x[at]);
+  }
 }

@@ -8,6 +8,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung
+from warpwise.ops._packs import PACK_BLOCK, pack_blocks
 
 HERE = Path(__file__).parent
 BLOCK = 256
@@ -33,8 +34,8 @@ def fused(out: torch.Tensor, input: torch.Tensor) -> None:
 
 
 def vectorised(out: torch.Tensor, input: torch.Tensor) -> None:
-    blocks = cdiv(input.numel() * input.element_size(), 16 * BLOCK)
-    VECTORISED[f"polynomial<{cuda.ctype(input.dtype)}>"][blocks, BLOCK](input, cuda.out(out), input.numel())
+    blocks = pack_blocks(input.numel(), input.element_size())
+    VECTORISED[f"polynomial<{cuda.ctype(input.dtype)}>"][blocks, PACK_BLOCK](input, cuda.out(out), input.numel())
 
 
 def triton(out: torch.Tensor, input: torch.Tensor) -> None:

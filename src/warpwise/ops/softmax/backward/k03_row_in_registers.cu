@@ -5,12 +5,13 @@
 #include <warpwise/core/reduce.cuh>
 #include <warpwise/core/row_tile.cuh>
 
-// dy, y, dx: (rows, columns), contiguous; columns <= THREADS * VECTORS * Pack<T>::size.
+// dy, y, dx: (rows, columns), contiguous; columns <= THREADS * VECTORS * (BYTES / sizeof(T)).
 // Block: (THREADS, 1), or (THREADS, 128 / THREADS) up to a warp. Grid: cdiv(rows, rows in a block).
-template <class T, int THREADS, int VECTORS, bool ALIGNED, int BLOCK = warpwise::block_of_teams(THREADS)>
+template <class T, int THREADS, int VECTORS, bool ALIGNED, int BYTES = 16,
+          int BLOCK = warpwise::block_of_teams(THREADS)>
 __global__ void __launch_bounds__(BLOCK) softmax_backward_row_in_registers(const T* dy, const T* y, T* dx, int rows,
                                                                            int columns) {
-  using Tile = warpwise::RowTile<T, THREADS, ALIGNED>;
+  using Tile = warpwise::RowTile<T, THREADS, ALIGNED, BYTES>;
   static_assert(VECTORS * Tile::kElements <= 16, "two rows of more than 16 elements a thread spill at 64 registers");
   __shared__ float warp_values[warpwise::kWarp];
   const long long row = static_cast<long long>(blockIdx.x) * blockDim.y + threadIdx.y;
@@ -20,7 +21,7 @@ __global__ void __launch_bounds__(BLOCK) softmax_backward_row_in_registers(const
   dx += row * columns;
 
   const T zero = warpwise::from_float<T>(0.0f);
-  warpwise::Pack<T> gradient[VECTORS], probability[VECTORS];
+  typename Tile::Vector gradient[VECTORS], probability[VECTORS];
 #pragma unroll
   for (int step = 0; step < VECTORS; ++step) {
     gradient[step] = Tile::load(dy, columns, step, zero);
@@ -39,7 +40,7 @@ __global__ void __launch_bounds__(BLOCK) softmax_backward_row_in_registers(const
 
 #pragma unroll
   for (int step = 0; step < VECTORS; ++step) {
-    warpwise::Pack<T> result;
+    typename Tile::Vector result;
 #pragma unroll
     for (int e = 0; e < Tile::kElements; ++e) {
       const float difference = warpwise::to_float(gradient[step].at[e]) - dot;

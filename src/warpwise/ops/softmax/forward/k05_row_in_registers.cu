@@ -1,17 +1,19 @@
 // The row in registers: 16-byte loads; memory is read once and written once, the minimum for softmax.
 //
-// THREADS threads hold a row of up to THREADS * VECTORS * (16 / sizeof(T)) elements as float32 between load and store:
-// 32 registers per thread hold 32768 columns with 1024 threads. Short rows take a warp or a part of one, and need no
-// barrier.
+// THREADS threads hold a row of up to THREADS * VECTORS * (BYTES / sizeof(T)) elements as float32 between load and
+// store: 32 registers per thread hold 32768 columns with 1024 threads. Short rows take a warp or a part of one, and
+// need no barrier; rows below 16 bytes take one vector as long as the row, or one element of each of up to four
+// threads.
 
 #include <warpwise/core/reduce.cuh>
 #include <warpwise/core/row_tile.cuh>
 
-// x, y: (rows, columns), contiguous; columns <= THREADS * VECTORS * Pack<T>::size.
+// x, y: (rows, columns), contiguous; columns <= THREADS * VECTORS * (BYTES / sizeof(T)).
 // Block: (THREADS, 1), or (THREADS, 128 / THREADS) up to a warp. Grid: cdiv(rows, rows in a block).
-template <class T, int THREADS, int VECTORS, bool ALIGNED, int BLOCK = warpwise::block_of_teams(THREADS)>
+template <class T, int THREADS, int VECTORS, bool ALIGNED, int BYTES = 16,
+          int BLOCK = warpwise::block_of_teams(THREADS)>
 __global__ void __launch_bounds__(BLOCK) softmax_row_in_registers(const T* x, T* y, int rows, int columns) {
-  using Tile = warpwise::RowTile<T, THREADS, ALIGNED>;
+  using Tile = warpwise::RowTile<T, THREADS, ALIGNED, BYTES>;
   static_assert(VECTORS * Tile::kElements <= 32,
                 "1024 threads have 64 registers each: more than 32 for the row would spill");
   __shared__ float warp_values[warpwise::kWarp];
@@ -46,7 +48,7 @@ __global__ void __launch_bounds__(BLOCK) softmax_row_in_registers(const T* x, T*
 
 #pragma unroll
   for (int step = 0; step < VECTORS; ++step) {
-    warpwise::Pack<T> result;
+    typename Tile::Vector result;
 #pragma unroll
     for (int e = 0; e < Tile::kElements; ++e) result.at[e] = warpwise::from_float<T>(values[step][e] * scale);
     Tile::store(y, columns, step, result);

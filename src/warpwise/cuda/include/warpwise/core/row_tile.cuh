@@ -1,4 +1,4 @@
-// A row distributed over THREADS threads: in each step every thread holds the elements of one 16-byte vector.
+// A row distributed over THREADS threads: in each step every thread holds the elements of one vector of BYTES.
 #pragma once
 
 #include <warpwise/core/numeric.cuh>
@@ -6,12 +6,12 @@
 
 namespace warpwise {
 
-// ALIGNED: every row is 16-byte aligned and a multiple of 16 bytes (columns % Pack<T>::size == 0); the elements of a
-// thread are adjacent and one instruction moves them. Otherwise they are THREADS apart, so that scalar accesses
-// coalesce.
-template <class T, int THREADS, bool ALIGNED>
+// ALIGNED: every row is aligned to BYTES and a multiple of them; the elements of a thread are adjacent and one
+// instruction moves them. Otherwise they are THREADS apart, so that scalar accesses coalesce.
+template <class T, int THREADS, bool ALIGNED, int BYTES = 16>
 struct RowTile {
-  static constexpr int kElements = Pack<T>::size;
+  using Vector = Pack<T, BYTES>;
+  static constexpr int kElements = Vector::size;
   static constexpr int kColumnsPerStep = THREADS * kElements;
 
   static __device__ int column(int step, int element) {
@@ -20,10 +20,10 @@ struct RowTile {
   }
 
   // This thread's elements of `step`; those past the row's end are `fill`.
-  static __device__ Pack<T> load(const T* row, int columns, int step, T fill) {
-    Pack<T> loaded;
+  static __device__ Vector load(const T* row, int columns, int step, T fill) {
+    Vector loaded;
     if (ALIGNED && column(step, 0) < columns) {
-      loaded = *reinterpret_cast<const Pack<T>*>(row + column(step, 0));
+      loaded = *reinterpret_cast<const Vector*>(row + column(step, 0));
     } else {
 #pragma unroll
       for (int e = 0; e < kElements; ++e) {
@@ -33,9 +33,9 @@ struct RowTile {
     return loaded;
   }
 
-  static __device__ void store(T* row, int columns, int step, const Pack<T>& values) {
+  static __device__ void store(T* row, int columns, int step, const Vector& values) {
     if (ALIGNED) {
-      if (column(step, 0) < columns) *reinterpret_cast<Pack<T>*>(row + column(step, 0)) = values;
+      if (column(step, 0) < columns) *reinterpret_cast<Vector*>(row + column(step, 0)) = values;
     } else {
 #pragma unroll
       for (int e = 0; e < kElements; ++e) {
