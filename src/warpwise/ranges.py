@@ -15,6 +15,7 @@ import torch
 INJECTIONS = ("NVTX_INJECTION64_PATH", "NVTX_INJECTION32_PATH")
 ASKED = "WARPWISE_NVTX"
 
+_profiler_enabled = torch.autograd._profiler_enabled
 _nvtx = os.environ.get(ASKED, "") not in ("", "0") or any(name in os.environ for name in INJECTIONS)
 
 
@@ -23,7 +24,7 @@ def profiling_active() -> bool:
 
     NVTX ranges are enabled in a process that an Nsight tool started, and by ``WARPWISE_NVTX=1`` in the environment.
     """
-    return _nvtx or torch.autograd._profiler_enabled()
+    return _nvtx or _profiler_enabled()
 
 
 @contextlib.contextmanager

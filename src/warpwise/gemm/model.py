@@ -159,14 +159,14 @@ class Family:
     """How the model sees a rung: ``geometry(config, problem)``, and what it does besides.
 
     ``words(problem, kind)``: bytes of a load of a and of b; ``copied(problem, kind)``: elements of passes before the
-    product; ``launches(config)``: kernels of a call; ``replayed(kind)``: False if a call runs operators of torch,
+    product; ``launches(config, kind)``: kernels of a call; ``replayed(kind)``: False if a call runs operators of torch,
     so that its launches are not replayed.
     """
 
     geometry: Callable[[str, Problem], Geometry]
     words: Callable[[Problem, str], tuple[int, int]] = lambda problem, kind: (16, 16)
     copied: Callable[[Problem, str], int] = lambda problem, kind: 0
-    launches: Callable[[str], int] = lambda config: 1
+    launches: Callable[[str, str], int] = lambda config, kind: 1
     replayed: Callable[[str], bool] = lambda kind: True
     like: str = ""
 
@@ -188,7 +188,7 @@ class Host:
     rung: float = 10.0
     launch: float = 2.5
     operator: float = 5.0
-    unrecorded: float = 60.0
+    unrecorded: float = 140.0
 
 
 class Prediction(NamedTuple):
@@ -266,19 +266,20 @@ class Model:
         """Seconds of the host for a call of a rung."""
         if (family := self.families.get(rung)) is None:
             return 1e-6 * (host.rung + host.launch)
-        more = host.launch * (family.launches(config) - 1)
+        more = host.launch * (family.launches(config, kind) - 1)
         return 1e-6 * (host.rung + more if family.replayed(kind) else host.unrecorded)
 
     def choice(
         self, op: Op, args: Sequence[Any], kind: str, sizes: Mapping[str, int], device: Device, here: bool,
-        measured: Mapping[str, float | None],
+        measured: Mapping[str, float | None], measured_error: float,
     ) -> Choice | None:  # fmt: skip
         """The rung that is faster than PyTorch by more than the errors, else PyTorch; None without coefficients.
 
-        ``measured``: GPU times in seconds by name, which replace predictions.
+        ``measured``: GPU times in seconds by name, which replace predictions, and their error. If that is 0, no other
+        rung is chosen: all took part where these were measured.
         """
         found = [
-            each if (seconds := measured.get(each.name)) is None else each._replace(gpu=seconds, error=0.0)
+            each if (seconds := measured.get(each.name)) is None else each._replace(gpu=seconds, error=measured_error)
             for each in self.predictions(op, args, kind, sizes, device, here)
         ]
         if not found:
@@ -287,8 +288,9 @@ class Model:
         for name, seconds in measured.items():
             rung, _, config = name.partition("@")
             if seconds is not None and name not in listed and name != TORCH:
-                found.append(Prediction(name, seconds, 0.0, self._host(rung, config, kind, host)))
-        pytorch, ours = found[0], min(found[1:], key=lambda each: (each.cautious, each.gpu), default=None)
+                found.append(Prediction(name, seconds, measured_error, self._host(rung, config, kind, host)))
+        exact = [each for each in found[1:] if each.name in measured and not measured_error]
+        pytorch, ours = found[0], min(exact or found[1:], key=lambda each: (each.cautious, each.gpu), default=None)
         source = f"model of {device.name}"
         if ours is None:
             return Choice(None, reason="no rung takes these arguments", source=source, seconds=pytorch.seconds)

@@ -7,6 +7,7 @@ replayed. Under torch.compile, autocast, dispatch modes, tracing and function tr
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -37,11 +38,13 @@ if TYPE_CHECKING:
     from warpwise.operation.op import Op
 
 MAX_PLANS = 1024  # of one operation; then all are dropped
+NEGATABLE = (torch.float16, torch.float32, torch.float64)  # of imaginary parts, whose conjugate is a negated view
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 _NO_KEY = (RuntimeError, TypeError, AttributeError)  # tensors without memory (torch.func's, sparse ones), wrong types
 GENERATED = "<warpwise dispatch>"  # the file name of generated code in tracebacks
 
 Plan = Callable[..., Any]
+_AUTOCAST = {"cuda": is_autocast_enabled, "cpu": functools.partial(is_autocast_enabled, "cpu")}  # by type of device
 
 
 def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
@@ -51,7 +54,7 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
     ``call`` raises what ``spec.check`` raises, ``UnknownRung``, and ``ValueError`` if ``rung`` refuses the arguments.
     """
     spec = op.spec
-    plans = tuned.Cache()  # from a key to (plan, device type)
+    plans = tuned.Cache()  # from a key to (plan, whether autocast is on)
     backward = autograd.Backward(spec, spec.gradient) if spec.gradient is not None else None
     listed = any(argument.is_list and argument.is_tensor for argument in spec.parsed.arguments)
 
@@ -131,7 +134,7 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
             _count(args, spec.parsed)
         if len(plans) >= MAX_PLANS:
             plans.clear()
-        plans[key] = run, given[0].device.type if given else "cpu"
+        plans[key] = run, _AUTOCAST[given[0].device.type if given else "cpu"]
         return result
 
     def differentiable(plan: Plan, args: tuple[Any, ...]) -> Plan:
@@ -203,7 +206,8 @@ class KernelPlan:
         filled = [output for output in made if output is not None and output.numel()]
         recording = record(lambda: op.launch(self.rung, outputs, *marked), [*filled, *inputs], scalars)
         if recording is not None:
-            self.replay = replayer(recording, made, self._tensors, self._varying, self)
+            signed = [at for at in self._tensors if args[at].dtype in NEGATABLE]
+            self.replay = replayer(recording, made, self._tensors, self._varying, self, signed)
         return single(outputs)
 
     def _recordable(self, outputs: Sequence[Any], inputs: Sequence[torch.Tensor]) -> bool:
@@ -243,8 +247,8 @@ def call({names}, *, rung=None):
         pass
     if found is None:
         return first(key, ({names},), rung)
-    plan, device = found
-    if autocast(device):
+    plan, autocast = found
+    if autocast():
         return slow(({names},), rung)
     try:
         return plan({names})
@@ -268,7 +272,7 @@ def generated(
     )
     scope: dict[str, Any] = {
         "compiling": is_dynamo_compiling, "in_dispatch_mode": is_in_torch_dispatch_mode, "recording": is_grad_enabled,
-        "autocast": is_autocast_enabled, "in_forward_mode": in_forward_mode,
+        "in_forward_mode": in_forward_mode,
         "NO_KEY": _NO_KEY, "one": _one, "plans": plans, "first": first, "slow": slow,
     }  # fmt: skip
     exec(compile(_CALL.format(names=", ".join(names), key=key), GENERATED, "exec"), scope)  # noqa: S102

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from warpwise.operation.op import Op
 
 MAX_LOG2_DISTANCE = 0.5  # a point is near arguments up to 1.4 times as long in one dimension
+ERROR_OF_DISTANCE = 0.04  # of times at a point, for each power of two that arguments are away
 LAUNCH_FLOOR_S = 5e-6  # the shortest launches measured on an H200 take this long, however little they compute
 USER, SHIPPED = "user's table", "shipped table"
 
@@ -34,7 +35,7 @@ class Model(Protocol):
 
     def choice(
         self, op: Op, args: Sequence[Any], kind: str, sizes: Mapping[str, int], device: Device, here: bool,
-        measured: Mapping[str, float | None],
+        measured: Mapping[str, float | None], measured_error: float,
     ) -> Choice | None: ...  # fmt: skip
 
 
@@ -74,14 +75,13 @@ class Tables:
         if self.model is None:
             return near
         measured = {} if near is None else {near.name or TORCH: near.seconds, near.rival: near.rival_seconds}
-        found = self.model.choice(op, args, kind, sizes, where, here, measured)
-        if near is None or found is None or (found.error or not {found.name or TORCH, found.rival} <= measured.keys()):
+        found = self.model.choice(op, args, kind, sizes, where, here, measured, near.error if near else 0.0)
+        if near is None or found is None or not {found.name or TORCH, found.rival} <= measured.keys():
             return found or near
-        return (
-            near
-            if found.name == near.name
-            else replace(found, source=near.source, reason=f"{near.reason}; {found.reason}")
-        )
+        if found.name == near.name:
+            return near
+        reason = f"{near.reason}, which the host's time or the distance outweighs"
+        return replace(found, source=near.source, reason=reason)
 
     def _near(
         self, op: Op, args: Sequence[Any], kind: str, sizes: Mapping[str, int], where: Device, here: bool
@@ -159,4 +159,13 @@ def _choice(point: TunedPoint, winner: str, distance: float, source: str, work: 
     scale = max(scale, min(1.0, LAUNCH_FLOOR_S / point.seconds)) if point.seconds else scale
     others = None if point.rival_seconds is None else scale * point.rival_seconds
     won = f"{'PyTorch' if winner == TORCH else 'ours'} is faster than {point.rival}" if point.rival else "alone"
-    return Choice(rung or None, config, f"{won}, {where}", source, scale * point.seconds, point.rival, others)
+    return Choice(
+        rung or None,
+        config,
+        f"{won}, {where}",
+        source,
+        scale * point.seconds,
+        point.rival,
+        others,
+        ERROR_OF_DISTANCE * distance,
+    )

@@ -241,10 +241,12 @@ def replayer(
     places: Sequence[int],
     varying: Sequence[int],
     launch: Callable[..., Any],
+    signed: Sequence[int],
 ) -> Callable[..., Any]:
     """``replay(*args)``, which allocates tensors like ``outputs`` and repeats the recording for the arguments ``args``.
 
-    ``places`` are the positions of the recorded tensors in ``args``, ``varying`` those of the varying scalars.
+    ``places`` are the positions of the recorded tensors in ``args``, ``varying`` those of the varying scalars,
+    ``signed`` those of tensors that may be negated views: of a dtype that is the imaginary part of a complex one.
     ``replay`` returns the output, or a tuple of several. It calls ``launch(*args)`` instead if launches are intercepted
     or profiled, in forward-mode differentiation, for a negated view, and if an output is not aligned to 256 bytes.
     """
@@ -262,10 +264,10 @@ def replayer(
         if addresses[0] & ALIGNMENT:
             return launch(*args)
         for at in places:
-            tensor = args[at]
-            if tensor.is_neg():
+            addresses.append(args[at].data_ptr())
+        for at in signed:
+            if args[at].is_neg():
                 return launch(*args)
-            addresses.append(tensor.data_ptr())
         recording(addresses)
         return result
 
@@ -278,10 +280,10 @@ def replayer(
             if address & ALIGNMENT:
                 return launch(*args)
         for at in places:
-            tensor = args[at]
-            if tensor.is_neg():
+            addresses.append(args[at].data_ptr())
+        for at in signed:
+            if args[at].is_neg():
                 return launch(*args)
-            addresses.append(tensor.data_ptr())
         recording(addresses, [args[at] for at in varying] if varying else ())
         return results[0] if alone else tuple(results)
 

@@ -18,14 +18,16 @@ def _both(problem: Problem, kind: str) -> int:
 
 
 FAMILIES = {
-    "k13_warp_specialised": Family(persistent, floats_by_word, launches=lambda config: 2 if "_p" in config else 1),
+    "k13_warp_specialised": Family(
+        persistent, floats_by_word, launches=lambda config, kind: 2 if "_p" in config else 1
+    ),
     "k15_mma_sync": Family(of_warps, own_words),
-    "k16_triton_descriptors": OVERLAPPED,
+    "k16_triton_descriptors": Family(persistent, replayed=lambda kind: False),  # descriptors are encoded anew
     "k19_skinny": Family(skinny, replayed=lambda kind: kind[0] == "n"),
     "k20_overlapped_epilogue": OVERLAPPED,
-    "k22_warpgroups_int8": Family(persistent, copied=_b_transposed, launches=lambda config: 2),
-    "k23_padded": Family(persistent, copied=_both, launches=lambda config: 3),
-    "k25_pretransposed_b": Family(persistent, copied=_b_transposed, launches=lambda config: 2 + ("_p" in config)),
+    "k22_warpgroups_int8": Family(persistent, copied=_b_transposed, launches=lambda config, kind: 2),
+    "k23_padded": Family(persistent, copied=_both, launches=lambda config, kind: 3),
+    "k25_pretransposed_b": Family(persistent, copied=_b_transposed, launches=lambda config, kind: 2 + ("_p" in config)),
     "k26_stream_k_hybrid": OVERLAPPED,
     "k28_variable_m_tiles": OVERLAPPED,
     "k29_cluster_split_k": CLUSTER_SPLIT_K,
