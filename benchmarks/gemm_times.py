@@ -12,10 +12,12 @@ file that exists is continued: shapes that it has are not measured again.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,9 @@ from warpwise.operation import Op
 MOST_WORK = 37  # log2 of multiply-adds, above which the float64 reference takes too long
 
 
+_TURNS: dict[str, Iterator[str]] = {}  # the arrangements of each operation, in turn
+
+
 def rungs(op: Op) -> list[str]:
     """The rungs that won or came second at a point of a shipped table."""
     folder = op.tables.folder if op.tables is not None else None
@@ -43,15 +48,16 @@ def rungs(op: Op) -> list[str]:
 
 
 def measured(op: Op, each: Any, names: list[str], device: torch.device, budget: float) -> dict[str, Any] | None:
-    """The times at one shape, or None if nothing could be timed."""
+    """The times at one shape, or None if nothing could be timed. A case without an arrangement gets the next one."""
     found: list[lab.tune.Progress] = []
+    arrangements = _TURNS.setdefault(op.name, itertools.cycle(op.tables.arrangements if op.tables else [""]))
     with tempfile.TemporaryDirectory() as folder:
         lab.tune(
             op,
             device=device,
             sizes=[each.case],
             dtypes=[each.dtype],
-            layouts=[each.arrangement] if each.arrangement else None,
+            layouts=[each.arrangement or next(arrangements)],
             rungs=names or None,
             budget_s=budget,
             path=Path(folder) / "table.json",

@@ -38,6 +38,10 @@ class Model(Protocol):
         measured: Mapping[str, float | None], measured_error: float,
     ) -> Choice | None: ...  # fmt: skip
 
+    def predictions(
+        self, op: Op, args: Sequence[Any], kind: str, sizes: Mapping[str, int], device: Device, here: bool
+    ) -> Sequence[Any]: ...
+
 
 @dataclass(frozen=True)
 class Tables:

@@ -14,24 +14,33 @@ from warpwise.operation import Op, device_of
 def candidates(op: Op, args: Sequence[Any], count: int) -> list[str]:
     """Return up to ``count`` rungs that take ``args``, as ``Op.rung`` takes them, the most promising first.
 
-    These are the winners and rivals of the nearest points of the tables at any distance, then the first configuration
-    of each rung, from the last rung of the ladder to the first.
+    These are the winner and rival of the nearest point of the tables; those that the operation's model predicts to be
+    fastest, one configuration of each rung first; then the first configuration of each rung, from the last rung of the
+    ladder to the first.
     """
     if op.tables is None:
         return []
-    device, dtype = first_tensor(args).device, dtype_name(op.spec.dtype(args))
+    device, dtype = device_of(first_tensor(args).device), dtype_name(op.spec.dtype(args))
     kind, sizes = op.tables.describe(*args)
-    names = [rung.name for rung in possible.candidates(op, op.rungs, args, device)]
+    names = [rung.name for rung in possible.candidates(op, op.rungs, args, first_tensor(args).device)]
     first: dict[str, str] = {}
     for name in names:
         first.setdefault(name.partition("@")[0], name)
     points = [
         point
-        for table in op.tables.tables(device_of(device))
+        for table in op.tables.tables(device)
         for point in table.points
         if (point.dtype, point.kind) == (dtype, kind)
     ]
     points.sort(key=lambda point: point.distance(sizes))
-    wanted = [name for point in points for name in (point.winner, point.rival)] + list(reversed(first.values()))
-    found = [name if name in names else first.get(name.partition("@")[0]) for name in wanted]
-    return list(dict.fromkeys(name for name in found if name is not None))[:count]
+    predicted: list[str] = []
+    if op.tables.model is not None:
+        found = op.tables.model.predictions(op, args, kind, sizes, device, True)
+        predicted = [each.name for each in sorted(found, key=lambda each: each.cautious)]
+        best_of_rung = {name.partition("@")[0]: name for name in reversed(predicted)}.values()
+        predicted = [name for name in predicted if name in best_of_rung]
+        points = points[:1]
+    wanted = [name for point in points for name in (point.winner, point.rival)]
+    wanted += [*predicted, *reversed(first.values())]
+    chosen = [name if name in names else first.get(name.partition("@")[0]) for name in wanted]
+    return list(dict.fromkeys(name for name in chosen if name is not None))[:count]
