@@ -14,10 +14,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import torch
+
+from warpwise.arguments.values import tensors
 from warpwise.device.target import Device, cdiv
 from warpwise.operation.choice import Choice
 from warpwise.tuned import TORCH, Cache
@@ -160,7 +163,8 @@ class Family:
 
     ``words(problem, kind)``: bytes of a load of a and of b; ``copied(problem, kind)``: elements of passes before the
     product; ``launches(config, kind)``: kernels of a call; ``replayed(kind)``: False if a call runs operators of torch,
-    so that its launches are not replayed.
+    so that its launches are not replayed. ``like``: the rung of matmul with the same main loop, whose coefficients
+    serve until this one is measured.
     """
 
     geometry: Callable[[str, Problem], Geometry]
@@ -179,8 +183,8 @@ class Family:
 class Host:
     """Microseconds of the host for a call: PyTorch's function, this package's way to it, and a replayed rung.
 
-    ``launch``: each further kernel of a rung; ``operator``: each further operator of PyTorch; ``unrecorded``: a rung
-    that is launched anew by its Python code.
+    ``launch``: each further kernel of a rung; ``operator``: each further operator of PyTorch; ``gradient``: recording a
+    rung for autograd, beyond PyTorch's own node; ``unrecorded``: a rung that is launched anew by its Python code.
     """
 
     pytorch: float = 11.0
@@ -188,6 +192,7 @@ class Host:
     rung: float = 10.0
     launch: float = 2.5
     operator: float = 5.0
+    gradient: float = 8.0
     unrecorded: float = 140.0
 
 
@@ -242,6 +247,8 @@ class Model:
             Prediction(TORCH, 1e-6 * self.pytorch_microseconds(problem, kind, pytorch, name == "float32"),
                        pytorch.error, 1e-6 * (host.pytorch + host.fallback + self.passes(kind) * host.operator))
         ]  # fmt: skip
+        if here and _differentiated(op, args):
+            host = replace(host, rung=host.rung + host.gradient)
         for rung in op.rungs:
             by = _best(fitted, rung.name, kind) if rung.name in self.families else None
             if by is not None and (op.refusal(rung, *args) if here else op.unsupported(rung, *args)) is None:
@@ -302,6 +309,11 @@ class Model:
             return Choice(rung, config, reason, source, ours.seconds, TORCH, pytorch.seconds, error)
         reason = "no rung is faster by more than the error of the prediction"
         return Choice(None, "", reason, source, pytorch.seconds, ours.name, ours.seconds, error)
+
+
+def _differentiated(op: Op, args: Sequence[Any]) -> bool:
+    recorded = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors(args))
+    return recorded and op.spec.gradient is not None
 
 
 def _best(fitted: Mapping[str, Coefficients], name: str, kind: str) -> Coefficients | None:
