@@ -1,11 +1,12 @@
 """Fit the model of a product's GPU time (warpwise.gemm.model) to measured times.
 
-python benchmarks/fit_model.py OPERATION TIMES.json ... --device nvidia_h200 [--dispatch FILE] [--out FILE]
+python benchmarks/fit_model.py OPERATION [TIMES.json ...] [--device nvidia_h200] [--dispatch FILE] [--out FILE]
 
-TIMES are files of benchmarks/gemm_times.py; the winners and rivals of the shipped table are used too. Coefficients are
-fitted by least squares of the logarithms of times, robustly, for each dtype and rung, and for PyTorch. Their error is
-that of a fit to two thirds of the shapes on the last third. A rung with fewer than LEAST shapes is left out.
-``--dispatch`` names results of benchmarks/dispatch.py, which give the host's times.
+TIMES are files of benchmarks/gemm_times.py, by default those of benchmarks/results/h200/gemm_times; the winners and
+rivals of the shipped table are used too. Coefficients are fitted by least squares of the logarithms of times, robustly,
+for each dtype and rung, and for PyTorch. Their error is that of a fit to two thirds of the shapes on the last third. A
+rung with fewer than LEAST shapes is left out. ``--dispatch`` names results of benchmarks/dispatch.py, which give the
+host's times.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "h200"
 sys.path[:0] = [str(ROOT / "src")]
 
 import numpy as np
@@ -55,18 +57,19 @@ class Seen(NamedTuple):
 def observations(op: operation.Op, files: Iterable[Path], device: str) -> list[Seen]:
     """The times of all files, and those of the shipped table."""
     found: list[Seen] = []
-    for number, file in enumerate(files):
-        points = json.loads(file.read_text())["points"].get(op.name, {})
-        for key, point in points.items():
+    for file in files:
+        for point in json.loads(file.read_text())["points"].get(op.name, {}).values():
             if point is not None:
                 sizes = tuple(point["sizes"].items())
+                key = (point["dtype"], point["kind"], *sizes)
                 found += [
-                    Seen((number, key), point["dtype"], point["kind"], sizes, name, 1e6 * seconds)
+                    Seen(key, point["dtype"], point["kind"], sizes, name, 1e6 * seconds)
                     for name, seconds in point["times"].items()
                 ]
     table = tuned.load(op.tables.folder / f"{device}.json") if op.tables is not None and op.tables.folder else None
     for point in table.points if table is not None else ():
-        sizes, key = tuple(point.sizes.items()), ("table", *point.key())
+        sizes = tuple(point.sizes.items())
+        key = (point.dtype, point.kind, *sizes)
         found.append(Seen(key, point.dtype, point.kind, sizes, point.winner, 1e6 * point.seconds))
         if point.rival_seconds is not None:
             found.append(Seen(key, point.dtype, point.kind, sizes, point.rival, 1e6 * point.rival_seconds))
@@ -112,11 +115,15 @@ def cross_validated(model: Model, seen: Sequence[Seen], sms: int) -> list[float]
 
 
 def groups(model: Model, found: Sequence[Seen]) -> dict[tuple[str, str], list[Seen]]:
-    """The observations of each dtype and name; PyTorch's also for each kind of arguments with enough shapes."""
+    """The observations of each dtype and name; PyTorch's also for each kind of arguments with enough shapes.
+
+    Kinds for which a rung runs operators of torch besides its kernels are left out.
+    """
     grouped: dict[tuple[str, str], list[Seen]] = defaultdict(list)
     for seen in found:
         name = seen.name.partition("@")[0]
-        if name == tuned.TORCH or (name in model.families and described(model, seen)):
+        known = name in model.families and model.families[name].replayed(seen.kind) and described(model, seen)
+        if name == tuned.TORCH or known:
             grouped[seen.dtype, name].append(seen)
             if name == tuned.TORCH and suffix(seen.kind):
                 grouped[seen.dtype, f"{name} {suffix(seen.kind)}"].append(seen)
@@ -199,9 +206,9 @@ def main(options: argparse.Namespace) -> int:
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("operation")
-    made.add_argument("times", type=Path, nargs="*")
+    made.add_argument("times", type=Path, nargs="*", default=sorted((RESULTS / "gemm_times").glob("*.json")))
     made.add_argument("--device", default="nvidia_h200")
-    made.add_argument("--dispatch", type=Path, default=ROOT / "benchmarks" / "results" / "h200" / "dispatch.json")
+    made.add_argument("--dispatch", type=Path, default=RESULTS / "dispatch.json")
     made.add_argument("--out", type=Path)
     return made
 

@@ -1,6 +1,6 @@
 """A matrix multiplication with an epilogue of one's own: c = clamp(a b, low, high), checked on a CPU or run on a GPU.
 
-    python examples/gemm_epilogue.py
+python examples/gemm_epilogue.py
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""The files of tuned tables: the fastest rung and configuration at each measured point."""
+"""What is chosen for given arguments, and the files of tuned tables: the fastest at each measured point."""
 
 from __future__ import annotations
 
@@ -27,6 +27,38 @@ class Cache(dict[Any, Any]):
 
 
 _caches: list[weakref.ref[Cache]] = []
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What computes given arguments: a rung and its ``config`` if it has any, or PyTorch where ``rung`` is None.
+
+    ``reason`` says why, ``source`` what decided ("user's table", "shipped table", "tables", "model of <GPU>",
+    "measured online", "heuristics", "device").
+    ``rival`` is the best of the others: "torch", or our best rung where PyTorch is chosen. ``seconds`` and
+    ``rival_seconds`` are their predicted times, None where none is known; ``error`` is the part by which a model's
+    prediction may be wrong, 0 for a measured time.
+    """
+
+    rung: str | None
+    config: str = ""
+    reason: str = ""
+    source: str = "heuristics"
+    seconds: float | None = None
+    rival: str = ""
+    rival_seconds: float | None = None
+    error: float = 0.0
+
+    @property
+    def name(self) -> str | None:
+        """The rung as ``Op.rung`` takes it, ``name@config``; None for PyTorch."""
+        return f"{self.rung}@{self.config}" if self.rung and self.config else self.rung
+
+    def __str__(self) -> str:
+        times = [f"{1e6 * time:.4g} µs" for time in (self.seconds, self.rival_seconds) if time is not None]
+        predicted = f", {' against '.join(times)} predicted" if times else ""
+        predicted += f" ± {100 * self.error:.0f} %" if self.error else ""
+        return f"{self.name or 'PyTorch'}{predicted} ({self.source}: {self.reason})"
 
 
 @dataclass(frozen=True)

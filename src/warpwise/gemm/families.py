@@ -23,8 +23,9 @@ def of_warps(config: str, problem: Problem) -> Geometry:
 def persistent(config: str, problem: Problem) -> Geometry:
     """One block for each SM, with producer and consumer warps."""
     found = GemmConfig.parse(config or "128x256x64_s4")
-    splits = 0 if found.stream_k_tiles else found.splits
-    return Geometry(found.m, found.n, found.k, splits, _two(found.cluster), found.stages, 384, persistent=True)
+    tail = (found.stream_k_tiles, found.splits, found.edge) if found.stream_k_tiles else (0, 0, 0)
+    splits = 1 if found.stream_k_tiles else found.splits
+    return Geometry(found.m, found.n, found.k, splits, _two(found.cluster), found.stages, 384, True, tail)
 
 
 def skinny(config: str, problem: Problem) -> Geometry:

@@ -13,6 +13,7 @@ with a cheap launch, and PyTorch computes where no kernel is faster by more than
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -22,8 +23,7 @@ import torch
 
 from warpwise.arguments.values import tensors
 from warpwise.device.target import Device, cdiv
-from warpwise.operation.choice import Choice
-from warpwise.tuned import TORCH, Cache
+from warpwise.tuned import TORCH, Cache, Choice
 
 if TYPE_CHECKING:
     from warpwise.operation import Op, Rung
@@ -65,9 +65,11 @@ def _word(line: int) -> int:
 
 
 class Geometry(NamedTuple):
-    """How a kernel divides the work: the block tile, the splits of K (0: stream-K), the clusters that multicast.
+    """How a kernel divides the work: the block tile, the splits of K, the clusters that multicast.
 
-    A ``persistent`` kernel has one block per SM; of others, as many are resident as fit.
+    A ``persistent`` kernel has one block per SM; of others, as many are resident as fit. ``tail`` of a stream-K kernel:
+    the cluster tiles whose k-tiles all clusters divide, the clusters of a tile (0: equal shares), the k-tiles of the
+    cluster that owns it.
     """
 
     m: int
@@ -78,6 +80,7 @@ class Geometry(NamedTuple):
     stages: int = 4
     threads: int = 256
     persistent: bool = False
+    tail: tuple[int, int, int] = (0, 0, 0)
 
     def resident(self, size: int) -> int:
         """Blocks of an SM at once."""
@@ -125,16 +128,23 @@ def microseconds(problem: Problem, geometry: Geometry, by: Coefficients, copied:
     m, n, k, size, out_size, words, batch, sms = problem
     down, across = geometry.cluster
     tiles = batch * cdiv(m, geometry.m * down) * down * cdiv(n, geometry.n * across) * across
-    splits = max(1, geometry.splits)
+    splits = geometry.splits
     blocks, k_tiles = tiles * splits, cdiv(cdiv(k, geometry.k), splits)
     resident = geometry.resident(size)
-    waves = max(1.0, blocks / sms) if geometry.splits == 0 else cdiv(blocks, sms * resident)
+    waves = cdiv(blocks, sms * resident)
     busy = min(resident, cdiv(blocks, sms))  # blocks of the busiest SM at once
     of_a, of_b = (by.word_factor(word) for word in words)
     multiply = busy * geometry.m * geometry.n * geometry.k / by.rate
     load = busy * (of_a * geometry.m / across + of_b * geometry.n / down) * geometry.k * size / by.load
     k_tile = _most(multiply, load, by.latency * max(of_a, of_b) / max(1, geometry.stages - 1))
-    tile_loop = waves * (by.wave + k_tiles * k_tile + busy * geometry.m * geometry.n * out_size / by.store)
+    ends = by.wave + busy * geometry.m * geometry.n * out_size / by.store
+    tile_loop = waves * (ends + k_tiles * k_tile)
+    if geometry.tail[0]:
+        shared, parts, owned = geometry.tail
+        clusters = max(1, sms // (down * across))
+        waves = cdiv(max(0, tiles // (down * across) - shared), clusters)
+        last = k_tiles * shared / clusters if not parts else max(owned, (k_tiles - owned) / max(1, parts - 1))
+        tile_loop = (waves + 1) * ends + (waves * k_tiles + last) * k_tile + by.split
     total = by.start + _most(tile_loop, batch * ((m * k + k * n) * size + m * n * out_size) / by.dram)
     if splits > 1:
         total += by.split + batch * splits * m * n * 4 / by.reduce
@@ -209,10 +219,10 @@ class Prediction(NamedTuple):
         """The time of a call in a loop of calls."""
         return max(self.gpu, self.host)
 
-    @property
-    def cautious(self) -> float:
-        """``seconds`` if the GPU time is underestimated by its error."""
-        return max(self.gpu * (1 + self.error), self.host)
+    def cautious(self, other: float) -> float:
+        """``seconds`` if the GPU time is underestimated by its error, and the time compared with is wrong by ``other``:
+        independent errors add up as squares."""
+        return max(self.gpu * (1 + math.hypot(self.error, other)), self.host)
 
 
 @dataclass(frozen=True)
@@ -278,37 +288,53 @@ class Model:
 
     def choice(
         self, op: Op, args: Sequence[Any], kind: str, sizes: Mapping[str, int], device: Device, here: bool,
-        measured: Mapping[str, float | None], measured_error: float,
+        near: Choice | None,
     ) -> Choice | None:  # fmt: skip
-        """The rung that is faster than PyTorch by more than the errors, else PyTorch; None without coefficients.
+        """The rung that is faster than PyTorch by more than the errors, else PyTorch.
 
-        ``measured``: GPU times in seconds by name, which replace predictions, and their error. If that is 0, no other
-        rung is chosen: all took part where these were measured.
+        The times of ``near``, the choice of the nearest point of a table, replace predictions. At the point itself no
+        other rung is chosen: all took part where it was measured. Returns ``near`` without coefficients for ``args``.
         """
-        found = [
-            each if (seconds := measured.get(each.name)) is None else each._replace(gpu=seconds, error=measured_error)
-            for each in self.predictions(op, args, kind, sizes, device, here)
-        ]
-        if not found:
-            return None
-        listed, host = {each.name for each in found}, _coefficients(self.folder, device)[HOST_FILE]
-        for name, seconds in measured.items():
-            rung, _, config = name.partition("@")
-            if seconds is not None and name not in listed and name != TORCH:
-                found.append(Prediction(name, seconds, measured_error, self._host(rung, config, kind, host)))
-        exact = [each for each in found[1:] if each.name in measured and not measured_error]
-        pytorch, ours = found[0], min(exact or found[1:], key=lambda each: (each.cautious, each.gpu), default=None)
+        predicted = self.predictions(op, args, kind, sizes, device, here)
+        if not predicted:
+            return near
+        measured = {} if near is None else {near.name or TORCH: near.seconds, near.rival: near.rival_seconds}
+        found = self._with_measured(predicted, measured, near.error if near else 0.0, kind, device)
+        exact = [each for each in found[1:] if near is not None and not near.error and each.name in measured]
+        pytorch = found[0]
+        ours = min(exact or found[1:], key=lambda each: (each.cautious(pytorch.error), each.gpu), default=None)
         source = f"model of {device.name}"
         if ours is None:
             return Choice(None, reason="no rung takes these arguments", source=source, seconds=pytorch.seconds)
-        least = max(pytorch.gpu * (1 - pytorch.error), pytorch.host)
-        error = max(ours.error, pytorch.error)
-        if ours.cautious < least:
-            rung, _, config = ours.name.partition("@")
+        faster = ours.cautious(pytorch.error) < pytorch.seconds
+        if near is not None and ours.name in measured and TORCH in measured:
+            if near.name == (ours.name if faster else None):
+                return near
+            source, reason = near.source, f"{near.reason}, which the host's time or the distance outweighs"
+        elif faster:
             reason = "faster than torch by more than the error of the prediction"
-            return Choice(rung, config, reason, source, ours.seconds, TORCH, pytorch.seconds, error)
-        reason = "no rung is faster by more than the error of the prediction"
-        return Choice(None, "", reason, source, pytorch.seconds, ours.name, ours.seconds, error)
+        else:
+            reason = "no rung is faster by more than the error of the prediction"
+        rung, _, config = ours.name.partition("@") if faster else ("", "", "")
+        first, second = (ours, pytorch) if faster else (pytorch, ours)
+        error = math.hypot(ours.error, pytorch.error)
+        return Choice(rung or None, config, reason, source, first.seconds, second.name, second.seconds, error)
+
+    def _with_measured(
+        self, predicted: Sequence[Prediction], measured: Mapping[str, float | None], error: float, kind: str,
+        device: Device,
+    ) -> list[Prediction]:  # fmt: skip
+        """``predicted`` with measured GPU times in place of predicted ones, and measured rungs that it lacks."""
+        host, listed = _coefficients(self.folder, device)[HOST_FILE], {each.name for each in predicted}
+        found = [
+            each if (seconds := measured.get(each.name)) is None else each._replace(gpu=seconds, error=error)
+            for each in predicted
+        ]
+        for name, seconds in measured.items():
+            if seconds is not None and name not in listed and name != TORCH:
+                rung, _, config = name.partition("@")
+                found.append(Prediction(name, seconds, error, self._host(rung, config, kind, host)))
+        return found
 
 
 def _differentiated(op: Op, args: Sequence[Any]) -> bool:

@@ -7,46 +7,14 @@ is near. An operation without tables is computed by the rung that its ``default`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from warpwise.arguments.values import first_tensor, tensors
 from warpwise.device.target import Device, assume_sm_count
+from warpwise.tuned import Choice
 
 if TYPE_CHECKING:
     from warpwise.operation.op import Op
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What computes given arguments: a rung and its ``config`` if it has any, or PyTorch where ``rung`` is None.
-
-    ``reason`` says why, ``source`` what decided ("user's table", "shipped table", "tables", "model of <GPU>",
-    "measured online", "heuristics", "device").
-    ``rival`` is the best of the others: "torch", or our best rung where PyTorch is chosen. ``seconds`` and
-    ``rival_seconds`` are their predicted times, None where none is known; ``error`` is the part by which a model's
-    prediction may be wrong, 0 for a measured time.
-    """
-
-    rung: str | None
-    config: str = ""
-    reason: str = ""
-    source: str = "heuristics"
-    seconds: float | None = None
-    rival: str = ""
-    rival_seconds: float | None = None
-    error: float = 0.0
-
-    @property
-    def name(self) -> str | None:
-        """The rung as ``Op.rung`` takes it, ``name@config``; None for PyTorch."""
-        return f"{self.rung}@{self.config}" if self.rung and self.config else self.rung
-
-    def __str__(self) -> str:
-        times = [f"{1e6 * time:.4g} µs" for time in (self.seconds, self.rival_seconds) if time is not None]
-        predicted = f", {' against '.join(times)} predicted" if times else ""
-        predicted += f" ± {100 * self.error:.0f} %" if self.error else ""
-        return f"{self.name or 'PyTorch'}{predicted} ({self.source}: {self.reason})"
 
 
 TABLE_DEVICES = {"cuda"}  # elsewhere PyTorch computes
@@ -59,8 +27,7 @@ def choose(op: Op, args: Sequence[Any], runs: bool = False) -> Choice:
     kinds = {tensor.device.type for tensor in tensors(args)}
     if not kinds & TABLE_DEVICES:
         kind = "meta" if "meta" in kinds else next(iter(kinds), "cpu")
-        where = "a CPU" if kind == "cpu" else kind
-        reason = f"on {where} PyTorch computes unless a rung is named"
+        reason = f"on {'a CPU' if kind == 'cpu' else kind} PyTorch computes unless a rung is named"
         return Choice(None, reason="on meta nothing is computed" if kind == "meta" else reason, source="device")
     if op.tables is not None:
         found = op.tables.choice(op, *args) or _unmeasured(op, args)
@@ -85,7 +52,7 @@ def _chosen_on(op: Op, args: Sequence[Any], device: Device | str) -> Choice:
         wanted = "a GPU's name, as 'NVIDIA H200', or a warpwise.operation.Device"
         raise TypeError(f"{op.name}: expected device to be {wanted}, got {device!r}")
     where, tables = Device(device) if isinstance(device, str) else device, op.tables
-    table = tables.table(where) if tables is not None else None
+    table = next(iter(tables.tables(where)), None) if tables is not None else None
     if table is None or tables is None:
         others = f"; there is one for {', '.join(tables.devices())}" if tables is not None and tables.devices() else ""
         raise LookupError(

@@ -9,17 +9,16 @@ refuses them is skipped for the next point's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from warpwise.arguments.values import first_tensor
 from warpwise.cache import cache_dir
 from warpwise.device.target import Device, device_of
-from warpwise.operation.choice import Choice
 from warpwise.operation.rung import UnknownRung
 from warpwise.operation.spec import Case
-from warpwise.tuned import TORCH, Cache, Table, TunedPoint, load
+from warpwise.tuned import TORCH, Cache, Choice, Table, TunedPoint, load
 
 if TYPE_CHECKING:
     from warpwise.operation.op import Op
@@ -30,27 +29,14 @@ LAUNCH_FLOOR_S = 5e-6  # the shortest launches measured on an H200 take this lon
 USER, SHIPPED = "user's table", "shipped table"
 
 
-class Model(Protocol):
-    """Predicts times of an operation: ``warpwise.gemm.model.Model``."""
-
-    def choice(
-        self, op: Op, args: Sequence[Any], kind: str, sizes: Mapping[str, int], device: Device, here: bool,
-        measured: Mapping[str, float | None], measured_error: float,
-    ) -> Choice | None: ...  # fmt: skip
-
-    def predictions(
-        self, op: Op, args: Sequence[Any], kind: str, sizes: Mapping[str, int], device: Device, here: bool
-    ) -> Sequence[Any]: ...
-
-
 @dataclass(frozen=True)
 class Tables:
     """The tables of one operation: the user's in the cache, then those shipped in ``folder``.
 
     ``describe(*args)`` gives the kind of the arguments and their sizes by name. ``arrangements`` turn a case's
     arguments into those of each layout, for tuning: {"nn": ..., "nt": ...}. ``sizes`` are what ``warpwise tune``
-    measures by default. ``dtype_fallback`` names the dtype whose points serve one that has none near. ``model``
-    predicts times where nothing was measured.
+    measures by default. ``dtype_fallback`` names the dtype whose points serve one that has none near. ``model``, a
+    ``warpwise.gemm.model.Model``, predicts times where nothing was measured.
     """
 
     op: str
@@ -59,33 +45,20 @@ class Tables:
     arrangements: Mapping[str, Callable[..., tuple[Any, ...]]] = field(default_factory=lambda: {"": lambda *args: args})
     sizes: tuple[Case, ...] = ()
     dtype_fallback: Mapping[str, str] = field(default_factory=dict)
-    model: Model | None = None
+    model: Any = None
 
     def user_file(self, device: Device) -> Path:
         """Where ``warpwise tune`` writes what it measures on ``device``."""
         return cache_dir() / "tuned" / self.op / device.file
 
     def choice(self, op: Op, *args: Any, device: Device | None = None) -> Choice | None:
-        """The choice of the nearest point and the model, or None; ``device`` stands in for the arguments' own.
-
-        A point near the arguments gives the times of its winner and rival in place of the model's; without a model its
-        winner is chosen.
-        """
+        """The choice of the nearest point and the model, or None; ``device`` stands in for the arguments' own."""
         where, here = device or device_of(first_tensor(args).device), device is None
         kind, sizes = self.describe(*args)
         if min(sizes.values()) < 1:
             return None
         near = self._near(op, args, kind, sizes, where, here)
-        if self.model is None:
-            return near
-        measured = {} if near is None else {near.name or TORCH: near.seconds, near.rival: near.rival_seconds}
-        found = self.model.choice(op, args, kind, sizes, where, here, measured, near.error if near else 0.0)
-        if near is None or found is None or not {found.name or TORCH, found.rival} <= measured.keys():
-            return found or near
-        if found.name == near.name:
-            return near
-        reason = f"{near.reason}, which the host's time or the distance outweighs"
-        return replace(found, source=near.source, reason=reason)
+        return near if self.model is None else self.model.choice(op, args, kind, sizes, where, here, near)
 
     def _near(
         self, op: Op, args: Sequence[Any], kind: str, sizes: Mapping[str, int], where: Device, here: bool
@@ -107,10 +80,6 @@ class Tables:
                 if winner:
                     return _choice(point, winner, distance, source, cost.flops or cost.bytes)
         return None
-
-    def table(self, device: Device) -> Table | None:
-        """The first table used on ``device``, or None."""
-        return next((table for _, table in self._known(device)), None)
 
     def tables(self, device: Device) -> list[Table]:
         """The tables used on ``device``, the user's first."""

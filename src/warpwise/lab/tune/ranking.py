@@ -36,7 +36,7 @@ def candidates(op: Op, args: Sequence[Any], count: int) -> list[str]:
     predicted: list[str] = []
     if op.tables.model is not None:
         found = op.tables.model.predictions(op, args, kind, sizes, device, True)
-        predicted = [each.name for each in sorted(found, key=lambda each: each.cautious)]
+        predicted = [each.name for each in sorted(found, key=lambda each: each.cautious(0.0))]
         best_of_rung = {name.partition("@")[0]: name for name in reversed(predicted)}.values()
         predicted = [name for name in predicted if name in best_of_rung]
         points = points[:1]
