@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 SMOOTH = 4  # the exponent of the norm that stands for a maximum: resources near the bottleneck add to it
 SHARED, REGISTERS, THREADS, MOST_BLOCKS = 220_000, 65536, 2048, 16  # of an SM, for resident blocks
-HOST_FILE = "host"
+HOST, FITTED_ON = "host", "device"  # keys of a file beside the coefficients
 FALLBACK = {"float16": "bfloat16"}  # the dtype whose times stand for another's
 
 
@@ -252,7 +252,7 @@ class Model:
         size = dtype.itemsize
         out_size = 4 if name == "int8" else 2 if size == 1 else size
         problem = Problem.of(kind, sizes, size, out_size, device.multiprocessors or 132)
-        host = known[HOST_FILE]
+        host = known[HOST]
         found = [
             Prediction(TORCH, 1e-6 * self.pytorch_microseconds(problem, kind, pytorch, name == "float32"),
                        pytorch.error, 1e-6 * (host.pytorch + host.fallback + self.passes(kind) * host.operator))
@@ -303,7 +303,7 @@ class Model:
         exact = [each for each in found[1:] if near is not None and not near.error and each.name in measured]
         pytorch = found[0]
         ours = min(exact or found[1:], key=lambda each: (each.cautious(pytorch.error), each.gpu), default=None)
-        source = f"model of {device.name}"
+        source = f"model of {_coefficients(self.folder, device)[FITTED_ON]}"
         if ours is None:
             return Choice(None, reason="no rung takes these arguments", source=source, seconds=pytorch.seconds)
         faster = ours.cautious(pytorch.error) < pytorch.seconds
@@ -325,7 +325,7 @@ class Model:
         device: Device,
     ) -> list[Prediction]:  # fmt: skip
         """``predicted`` with measured GPU times in place of predicted ones, and measured rungs that it lacks."""
-        host, listed = _coefficients(self.folder, device)[HOST_FILE], {each.name for each in predicted}
+        host, listed = _coefficients(self.folder, device)[HOST], {each.name for each in predicted}
         found = [
             each if (seconds := measured.get(each.name)) is None else each._replace(gpu=seconds, error=error)
             for each in predicted
@@ -373,5 +373,5 @@ def _load(folder: Path, device: Device) -> dict[str, Any]:
                 dtype: {name: Coefficients(**values) for name, values in kernels.items()}
                 for dtype, kernels in data["coefficients"].items()
             }
-            return {**named, HOST_FILE: Host(**data[HOST_FILE])}
+            return {**named, HOST: Host(**data[HOST]), FITTED_ON: about.name}
     return {}
