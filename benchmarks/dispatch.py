@@ -1,4 +1,4 @@
-"""The host time of a call: matmul, addmm and linear, ours and PyTorch's, without waiting for the GPU.
+"""The host time of a call: matmul, addmm, linear and batched_matmul, ours and PyTorch's, without waiting for the GPU.
 
     python benchmarks/dispatch.py [--operation matmul] [--json FILE] [--profile]
 
@@ -40,6 +40,7 @@ OPERATIONS: dict[
     "matmul": (torch.matmul, lambda a, b: (a, b)),
     "addmm": (torch.addmm, lambda a, b: (a[0].detach(), a, b)),
     "linear": (torch.nn.functional.linear, lambda a, b: (a, b, a[0].detach())),
+    "batched_matmul": (torch.bmm, lambda a, b: (a.expand(2, *a.shape), b.expand(2, *b.shape))),
 }
 PYTORCH = "PyTorch"
 
