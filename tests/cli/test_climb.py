@@ -190,7 +190,7 @@ def test_a_rung_held_to_a_configuration_is_climbed_and_kept(monkeypatch: pytest.
         (["climb", "square", "--size", "rows=x"], "expected"),
         (["climb", "square", "--size", "rows=3"], "'rows=3' lacks cols: expected rows=N,cols=N"),
         (["climb", "square", "--attr", "bias=true"], "no attribute 'bias'; it has none"),
-        (["climb", "softmax", "--attr", "colour=1"], "no attribute 'colour'; there are masked"),
+        (["climb", "softmax", "--attr", "colour=1"], "no attribute 'colour'; there are dim, masked"),
         (["climb", "softmax", "--attr", "masked"], "expected NAME=VALUE"),
         (["climb", "square", "--dtype", "float7"], "no dtype 'float7'"),
         (["climb", "square", "vector_add", "--json", "results.json"], "need a folder"),

@@ -97,7 +97,7 @@ def test_sampled_and_trusted(source: Path) -> None:
         (["nonsense:k01"], "no operation 'nonsense'"),
         (["softmax:k03", "--dtype", "int8"], "no dtype 'int8'; there are float32"),
         (["softmax:k03", "--size", "huge"], "no size 'huge'"),
-        (["softmax:k03", "--attr", "colour=1"], "no attribute 'colour'; there are masked"),
+        (["softmax:k03", "--attr", "colour=1"], "no attribute 'colour'; there are dim, masked"),
         (["matmul:k02", "--size", "m=8,n=8,k=8"], "launches no GPU kernel"),
         (["scale.cu", *LAUNCH, *ARGUMENTS, "--target", "sm_20"], "no profile for target"),
         (["scale.cu", *LAUNCH, *ARGUMENTS, "--line", "1"], "no machine code for line 1"),

@@ -30,6 +30,7 @@ from warpwise.lab.fidelity import (
 )
 from warpwise.lab.fidelity.collect import joined
 from warpwise.lab.fidelity.compare import reference
+from warpwise.lab.fidelity.points import TENSOR_MAPS
 from warpwise.lab.fidelity.report import MISSES, kendall_tau, utilisation
 from warpwise.lab.profile.ncu import Measured, NcuError
 from warpwise.operation import Case, assume_sm_count
@@ -46,31 +47,75 @@ KNOWN: dict[str, str] = {
     "bank conflicts of copies and 2 % fewer sectors than the model",
 }
 
+# Rungs whose counters are not compared until `benchmarks/fidelity.py collect --rung` measures them on an H200.
+NEW = "added after the measurement"
+BLOCKS = "blocks of 128 threads in place of 256"
+NOT_YET_RECORDED: dict[str, str] = {
+    "matmul k29_cluster_split_k": NEW,
+    "matrix_add k03_vectorised": f"{BLOCKS}, and a kernel of its own for contiguous matrices",
+    "polynomial k03_vectorised": BLOCKS,
+    "polynomial_backward k01_vectorised": BLOCKS,
+    "reduce_sum k06_two_passes": "rows of other numbers of threads, and blocks of a row along the grid's y",
+    "reduce_sum k08_columns": NEW,
+    "rgb_to_grayscale k02_planar_packs": f"{BLOCKS}, and packs of 4 bytes for small images",
+    "rgb_to_grayscale k05_shifted_words": NEW,
+    "softmax k09_columns": NEW,
+    "square k03_vectorised": BLOCKS,
+    "transpose k07_strips": NEW,
+    "transpose k08_fitted_blocks": NEW,
+    "vector_add k03_vectorised": BLOCKS,
+}
+
 
 @cache
 def record(op: str) -> Record:
     return Record.load(RESULTS / "ncu" / f"{op}.json")
 
 
+def launches(op: str, stale: bool) -> Record:
+    """The record of ``op`` with the launches of rungs in ``NOT_YET_RECORDED``, or with all others."""
+    kept = [one for one in record(op).launches if (f"{op} {one.rung}" in NOT_YET_RECORDED) == stale]
+    return replace(record(op), launches=kept)
+
+
+def exact(known: Record) -> tuple[Compared, ...]:
+    with assume_sm_count(int(known.environment["multiprocessors"])):
+        return tuple(compare(known, "exact", Options(checks="none", blocks="all")))
+
+
 @cache
 def compared(op: str) -> tuple[Compared, ...]:
     """Every launch of the exact points; those of all operations take about 15 s."""
-    with assume_sm_count(int(record(op).environment["multiprocessors"])):
-        return tuple(compare(record(op), "exact", Options(checks="none", blocks="all")))
+    return exact(launches(op, stale=False))
 
 
 @pytest.mark.parametrize("op", OPS)
 def test_every_rung_is_recorded_at_two_sizes_and_large_ones(op: str) -> None:
-    launches = record(op).launches
+    found = record(op).launches
     for rung in operation.get(op).rungs:
-        if rung.language == "cuda" and f"{op} {rung.name}" not in NOT_EXECUTED:
-            cases = {launch.case for launch in launches if launch.rung == rung.name and launch.kind == "exact"}
+        if rung.language == "cuda" and f"{op} {rung.name}" not in {*NOT_EXECUTED, *NOT_YET_RECORDED}:
+            cases = {launch.case for launch in found if launch.rung == rung.name and launch.kind == "exact"}
             assert len(cases) >= 2, rung.name
-            assert any(launch.rung == rung.name and launch.kind == "large" for launch in launches), rung.name
+            assert any(launch.rung == rung.name and launch.kind == "large" for launch in found), rung.name
     assert not record(op).failures
-    recorded = {f"{op} {launch.rung}" for launch in launches}
+    recorded = {f"{op} {launch.rung}" for launch in found}
     assert not recorded & NOT_EXECUTED.keys(), "recorded: compare it"
-    assert all(launch.time and launch.metrics["gpu__time_duration.sum"] > 0 for launch in launches)
+    own = {f"{op} {rung.name}" for rung in operation.get(op).rungs}
+    assert recorded <= own, "there is no such rung any more: remove its launches from the record"
+    assert all(launch.time and launch.metrics["gpu__time_duration.sum"] > 0 for launch in found)
+
+
+@pytest.mark.parametrize("name", NOT_YET_RECORDED)
+def test_what_is_not_yet_recorded_has_no_record_that_agrees(name: str) -> None:
+    op, _, rung = name.partition(" ")
+    assert op in OPS and NOT_YET_RECORDED[name]
+    assert operation.get(op).rung(rung).name == rung and operation.get(op).rung(rung).language == "cuda"
+    assert name not in NOT_EXECUTED and not any(known.startswith(f"{name} ") for known in KNOWN)
+    stale = [one for one in launches(op, stale=True).launches if one.rung == rung]
+    found = exact(replace(record(op), launches=stale))
+    reason = NOT_YET_RECORDED[name]
+    assert (not stale) == (reason == NEW), f"{name}: the record has {len(stale)} launches, but the reason is {reason!r}"
+    assert not stale or not all(one.agrees for one in found), f"{name}: the record agrees; remove the entry"
 
 
 @pytest.mark.parametrize("op", COMPARED)
@@ -187,6 +232,11 @@ def test_every_miss_of_the_record_has_its_reason_and_the_page_shows_them() -> No
     assert all(miss["where"] in unwrapped and miss["what"] in unwrapped for miss in misses)
     assert page == (ROOT / "docs" / "fidelity.md").read_text(), "`benchmarks/fidelity.py docs` writes it"
     assert set(data["operations"]) == set(OPS)
+    shown = {f"{one['op']} {one['rung']}" for part in ("exact", "large") for one in data[part]}
+    listed = {miss["where"] for miss in misses if miss["what"] == TENSOR_MAPS}
+    assert listed == {name for name in NOT_EXECUTED if name.partition(" ")[0] in OPS}
+    recorded = {f"{op} {launch.rung}" for op in OPS for launch in record(op).launches}
+    assert shown == recorded
 
 
 def test_a_reason_explains_the_misses_whose_place_starts_alike() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import torch
 
 from warpwise import operation, tuned
+from warpwise.gemm.model import Host
 from warpwise.gemm.tables import describe
 from warpwise.operation import Choice, Device
 from warpwise.tuned import TORCH, Table, TunedPoint
@@ -83,7 +85,7 @@ def test_a_device_is_named_by_a_string_too_and_by_nothing_else(tmp_path, monkeyp
         operation.chosen(OP, a, a, device=torch.device("cuda"))
     a = torch.empty(2, 3, device="meta")
     far = operation.chosen(OP, a, a.t(), device="NVIDIA H200")
-    assert str(far) == "PyTorch (tables: no measured point is near; `warpwise tune matmul` adds points)"
+    assert (far.source, far.rival, far.error > 0) == ("model of NVIDIA H200", TORCH, True), far
     with pytest.raises(LookupError, match=r"no table for H200; .* there is one for NVIDIA H200$"):
         operation.chosen(OP, a, a.t(), device="H200")
     assert operation.chosen(OP, a.double(), a.double().t(), device="NVIDIA H200") == Choice(
@@ -142,13 +144,23 @@ def test_shipped_tables_name_rungs_that_take_their_points(path: Path):
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_shipped_tables_choose(path: Path, tmp_path, monkeypatch):
-    """At its own points a table is followed; the configuration may depend on the GPU, which is not here."""
+    """At its own points a table's winner on the GPU is chosen, unless its call takes the host longer than the GPU."""
     monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
     table = tuned.load(path)
     assert table is not None
-    for point in [point for point in table.points if point.winner == TORCH]:
+    host = Host(**json.loads((TABLES.model.folder / path.name).read_text())["host"])
+    slowest = 1e-6 * max(host.unrecorded, host.pytorch + host.fallback, host.rung + 2 * host.launch)
+    for point in table.points:
         dtype = getattr(torch, point.dtype)
         first, second = point.kind.split()[0]
         a = empty(point.sizes["m"], point.sizes["k"], dtype, first)
         b = empty(point.sizes["k"], point.sizes["n"], dtype, second)
-        assert operation.chosen(OP, a, b, device=table.device).name is None
+        found = operation.chosen(OP, a, b, device=table.device)
+        name = found.name or TORCH
+        if name == point.winner:
+            assert (found.source, found.seconds) == ("shipped table", pytest.approx(point.seconds)), point
+            continue
+        assert (name, found.rival) == (point.rival, point.winner), point
+        assert point.seconds <= slowest, f"{point}: the GPU takes longer than any host"
+        assert point.seconds < found.rival_seconds <= slowest, f"{point}: the host's time of the winner"
+        assert point.rival_seconds <= found.seconds < found.rival_seconds, point

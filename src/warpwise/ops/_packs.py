@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from warpwise.operation import cdiv
-
 BYTES = 16  # of a pack
 PACK_BLOCK = 128  # threads: a grid of one wave divides among the SMs more evenly than with 256
 
@@ -11,4 +9,4 @@ PACK_BLOCK = 128  # threads: a grid of one wave divides among the SMs more evenl
 def pack_blocks(count: int, itemsize: int, bytes: int = BYTES, block: int = PACK_BLOCK) -> int:
     """Blocks with a thread for each whole pack of ``count`` elements and one for each element after the last."""
     packs, rest = divmod(count, max(1, bytes // itemsize))
-    return cdiv(packs + rest, block)
+    return -(-(packs + rest) // block)  # rounded up

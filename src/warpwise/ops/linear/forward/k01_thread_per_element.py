@@ -15,7 +15,7 @@ THREAD_PER_ELEMENT = cuda.load(Path(__file__).with_suffix(".cu"))
 
 def launch(outputs: Outputs, *args: Any) -> None:
     x, w, y, preactivation, bias, scale, activation, residual, *_ = given = problem(outputs, *args)
-    m, n, k = given.sizes
+    (m, n), k = y.shape, x.shape[1]
     kind = ACTIVATIONS.index(activation) + 1 if activation else 0
     kernel = THREAD_PER_ELEMENT[f"linear_thread_per_element<{cuda.ctype(x.dtype)}, {kind}>"]
     kernel[(cdiv(n, 32), cdiv(m, 8)), (32, 8)](

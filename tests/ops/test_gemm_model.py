@@ -1,0 +1,223 @@
+"""The model of the time of a matrix product, its choice of a kernel, and the fit of its coefficients."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+from benchmarks import fit_model
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from warpwise import operation, tuned
+from warpwise.gemm.config import GemmConfig
+from warpwise.gemm.model import Coefficients, Prediction, Problem
+from warpwise.gemm.tables import describe
+from warpwise.operation import Choice, Device, assume_sm_count
+from warpwise.tuned import TORCH, Table, TunedPoint
+
+H200 = Device("NVIDIA H200", "sm_90", 132)
+OP = operation.get("matmul")
+MODEL = OP.tables.model
+DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.int8]
+KINDS = [layout + aligned for layout in ("nn", "nt", "tn", "tt") for aligned in ("", " unaligned")]
+FEW = settings(max_examples=30, deadline=None, derandomize=True)
+SIZE = st.integers(0, 13).flatmap(lambda power: st.integers(2**power, 2 ** (power + 1)))  # log-uniform, up to 16384
+
+
+def operands(m: int, n: int, k: int, dtype: torch.dtype, layouts: str = "nn") -> tuple[torch.Tensor, torch.Tensor]:
+    """Meta tensors a (m, k) and b (k, n)."""
+    shapes = ((m, k), (k, n))
+    return tuple(
+        torch.empty(shape, dtype=dtype, device="meta")
+        if layout == "n"
+        else torch.empty(shape[::-1], dtype=dtype, device="meta").t()
+        for shape, layout in zip(shapes, layouts, strict=True)
+    )
+
+
+def predictions(a: torch.Tensor, b: torch.Tensor, device: Device = H200) -> dict[str, Prediction]:
+    with assume_sm_count(device.multiprocessors):
+        return {each.name: each for each in MODEL.predictions(OP, (a, b), *describe(a, b), device, False)}
+
+
+def choice(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    measured: dict[str, float] | None = None,
+    error: float = 0.0,
+    device: Device = H200,
+) -> Choice | None:
+    with assume_sm_count(device.multiprocessors):
+        return MODEL.choice(OP, (a, b), *describe(a, b), device, False, measured or {}, error)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_every_dtype_and_layout_has_predictions(dtype, kind):
+    unaligned = "unaligned" in kind
+    for sizes in ((16, 32, 48), (2048, 4096, 1024)):
+        a, b = operands(*(size - unaligned for size in sizes), dtype, kind[:2])
+        assert describe(a, b)[0] == kind
+        found = predictions(a, b)
+        assert len(found) > 1 and next(iter(found)) == TORCH
+        for name, each in found.items():
+            assert 0 < each.gpu < 1 and 0 < each.error < 1 and each.host > 0, each
+            assert each.gpu <= each.seconds <= each.cautious, each
+            rung, _, config = name.partition("@")
+            assert name == TORCH or (rung in MODEL.families and (not config or GemmConfig.parse(config))), name
+
+
+def test_float16_takes_the_times_of_bfloat16():
+    half, bfloat = (predictions(*operands(300, 500, 700, dtype)) for dtype in (torch.float16, torch.bfloat16))
+    assert half == bfloat
+
+
+def test_a_dtype_without_coefficients_has_no_predictions():
+    assert not predictions(*operands(64, 64, 64, torch.float64))
+    assert choice(*operands(64, 64, 64, torch.float64)) is None
+
+
+@FEW
+@given(sizes=st.tuples(SIZE, SIZE, SIZE), kind=st.sampled_from(KINDS), dtype=st.sampled_from(DTYPES))
+def test_doubled_sizes_are_never_faster(sizes, kind, dtype):
+    """With the same configuration and the same alignment."""
+    words = (4, 4) if "unaligned" in kind else (16, 16)
+    fitted = fitted_coefficients(dtype)
+    out_size = 4 if dtype == torch.int8 else dtype.itemsize
+    small = Problem(*sizes, dtype.itemsize, out_size, words)
+    with assume_sm_count(H200.multiprocessors):
+        configs = {
+            rung.name: (rung.configs(*operands(*sizes, dtype, kind[:2])) or ("",))[:3]
+            for rung in OP.rungs
+            if rung.name in fitted and (rung.dtypes is None or dtype in rung.dtypes)
+        }
+    for names in (("m",), ("n",), ("k",), ("m", "n", "k")):
+        large = small._replace(**{name: 2 * getattr(small, name) for name in names})
+        pytorch = [
+            MODEL.pytorch_microseconds(problem, kind, fitted[TORCH], dtype == torch.float32)
+            for problem in (small, large)
+        ]
+        assert 0 < pytorch[0] <= pytorch[1] * (1 + 1e-9), names
+        for rung, some in configs.items():
+            for config in some:
+                times = [
+                    MODEL.families[rung].microseconds(problem, config, kind, fitted[rung]) for problem in (small, large)
+                ]
+                assert 0 < times[0] <= times[1] * (1 + 1e-9), (rung, config, names)
+
+
+def fitted_coefficients(dtype: torch.dtype) -> dict[str, Coefficients]:
+    """Those of the shipped file, by rung."""
+    known = json.loads((MODEL.folder / H200.file).read_text())["coefficients"]
+    name = str(dtype).removeprefix("torch.")
+    found = known.get(name) or known[MODEL.dtype_fallback[name]]
+    return {key: Coefficients(**values) for key, values in found.items()}
+
+
+@FEW
+@given(sizes=st.tuples(SIZE, SIZE, SIZE), kind=st.sampled_from(KINDS), dtype=st.sampled_from(DTYPES))
+def test_no_rung_is_chosen_whose_cautious_time_is_above_pytorchs(sizes, kind, dtype):
+    a, b = operands(*sizes, dtype, kind[:2])
+    found, times = choice(a, b), predictions(a, b)
+    assert found is not None and found.source == "model of NVIDIA H200"
+    pytorch = times[TORCH]
+    if found.name is None:
+        assert found.seconds == pytorch.seconds
+        return
+    assert times[found.name].cautious < max(pytorch.gpu * (1 - pytorch.error), pytorch.host)
+    assert (found.rival, found.seconds, found.rival_seconds) == (TORCH, times[found.name].seconds, pytorch.seconds)
+
+
+def test_an_unknown_gpu_has_no_predictions_and_pytorch_computes(tmp_path, monkeypatch):
+    monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
+    unknown = Device("A GPU", "sm_99", 7)
+    a, b = operands(1024, 1024, 1024, torch.float32)
+    assert not predictions(a, b, unknown) and choice(a, b, device=unknown) is None
+    point = TunedPoint("float32", "nn", dict.fromkeys("mnk", 64), "k11_async_copies", 1e-5, TORCH, 2e-5, 2 * 64**3)
+    Table("matmul", unknown, (point,)).save(OP.tables.user_file(unknown))
+    far = operation.chosen(OP, a, b, device=unknown)
+    assert (far.name, far.source) == (None, "tables")
+    assert operation.chosen(OP, *operands(64, 64, 64, torch.float32), device=unknown).rung == "k11_async_copies"
+    tuned.reload()
+
+
+def test_a_gpu_of_the_same_target_and_sm_count_has_the_same_predictions():
+    a, b = operands(1024, 1024, 1024, torch.bfloat16)
+    assert predictions(a, b, Device("NVIDIA H100 80GB HBM3", "sm_90", 132)) == predictions(a, b)
+    assert not predictions(a, b, Device("NVIDIA H100 PCIe", "sm_90", 114))
+
+
+def test_a_measured_time_replaces_a_prediction():
+    a, b = operands(4096, 4096, 4096, torch.bfloat16)
+    times = predictions(a, b)
+    fastest, second = sorted((each for name, each in times.items() if name != TORCH), key=lambda each: each.gpu)[:2]
+    slow, fast = 10 * times[TORCH].gpu, times[TORCH].gpu / 10
+    found = choice(a, b, {TORCH: slow}, 0.1)
+    assert found.name is not None and found.rival_seconds == slow
+    assert choice(a, b, {TORCH: fast}, 0.1).name is None
+    found = choice(a, b, {TORCH: slow, fastest.name: slow}, 0.1)
+    assert found.name not in (None, fastest.name), "a measured time that is longer than another's prediction"
+    found = choice(a, b, {TORCH: slow, second.name: slow / 2})
+    assert (found.name, found.seconds, found.error) == (second.name, slow / 2, 0.0)
+    assert choice(a, b, {TORCH: fast, second.name: 2 * fast}).name is None
+
+
+def test_a_measured_rung_without_a_family_may_be_chosen():
+    a, b = operands(4096, 4096, 4096, torch.float32)
+    assert "k11_async_copies" not in MODEL.families
+    assert choice(a, b, {TORCH: 1e-3, "k11_async_copies": 5e-4}).name == "k11_async_copies"
+
+
+def test_the_hosts_time_decides_where_the_gpu_takes_less():
+    a, b = operands(64, 64, 64, torch.bfloat16)
+    times = predictions(a, b)
+    pytorch, ours = times[TORCH], choice(a, b)
+    assert pytorch.gpu < pytorch.host and ours.name is not None
+    assert (ours.seconds, ours.rival_seconds) == (times[ours.name].host, pytorch.host)
+    cheap, dear = ours.name, max((name for name in times if name != TORCH), key=lambda name: times[name].host)
+    assert times[dear].host > pytorch.host > times[cheap].host > 6e-6
+    assert choice(a, b, {TORCH: 5e-6, cheap: 6e-6}).name == cheap, "slower on the GPU, faster on the host"
+    assert choice(a, b, {TORCH: 6e-6, dear: 5e-6}).name is None, "faster on the GPU, slower on the host"
+
+
+def synthetic(name: str, by: Coefficients, count: int, seed: int, dtype: str = "bfloat16") -> list[fit_model.Seen]:
+    """Times of ``count`` random shapes that the model gives with the coefficients ``by``."""
+    rng = random.Random(seed)
+    shapes = [tuple((size, 16 * round(2 ** rng.uniform(1, 9))) for size in "mnk") for _ in range(count)]
+    seen = [fit_model.Seen((number,), dtype, "nn", shape, name, 1.0) for number, shape in enumerate(shapes)]
+    return [each._replace(microseconds=fit_model.predicted(MODEL, each, by, 132)) for each in seen]
+
+
+@pytest.mark.parametrize("name", [TORCH, "k20_overlapped_epilogue@128x256x64_s4_c2x1"])
+def test_a_fit_to_times_of_known_coefficients_recovers_them(name):
+    rate = fit_model.RATES["bfloat16"] * fit_model.MHZ
+    known = replace(Coefficients(), rate=0.4 * rate, start=7.0, dram=1.5e6)
+    by = fit_model.fitted(MODEL, synthetic(name, known, 24, 0), 132)
+    assert by.rate == pytest.approx(known.rate, rel=0.15)
+    assert by.start == pytest.approx(known.start, rel=0.15)
+    unseen = synthetic(name, known, 24, 1)
+    errors = [math.log(fit_model.predicted(MODEL, each, by, 132) / each.microseconds) for each in unseen]
+    assert max(map(abs, errors)) < 0.1
+
+
+def test_the_error_of_a_fit_is_that_of_shapes_left_out():
+    name = "k20_overlapped_epilogue@128x128x64_s4_c1x1"
+    seen = synthetic(name, Coefficients(rate=0.6 * fit_model.RATES["bfloat16"] * fit_model.MHZ), 18, 2)
+    rng = random.Random(3)
+    noisy = [each._replace(microseconds=each.microseconds * math.exp(rng.gauss(0, 0.2))) for each in seen]
+    clean, rough = (fit_model.cross_validated(MODEL, times, 132) for times in (seen, noisy))
+    assert len(clean) == len(rough) == 18
+    assert max(map(abs, clean)) < 0.1 < max(map(abs, rough))
+
+
+def test_names_with_few_shapes_are_not_fitted():
+    many = synthetic(TORCH, Coefficients(), fit_model.LEAST, 0)
+    few = synthetic("k20_overlapped_epilogue@128x128x64_s4_c1x1", Coefficients(), fit_model.LEAST - 1, 0)
+    other = synthetic(TORCH, Coefficients(), fit_model.LEAST, 0)
+    strange = [each._replace(name="k03_naive") for each in other]
+    assert set(fit_model.groups(MODEL, [*many, *few, *strange])) == {("bfloat16", TORCH)}
