@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 RUNGS = (
     make_rung(HERE, "k01_thread_per_element", "one thread per element, which adds before it stores",
               k01_thread_per_element.launch, dtypes=KERNEL_DTYPES, limits=_shared.grid_of_elements, strided=True),
-    *fused.rungs(_shared.problem, _shared.operands, _shared.tma_limits, _shared.warpgroup_limits, MATMUL),
+    *fused.rungs(_shared.problem, _shared.operands, _shared.warpgroup_limits, MATMUL),
 )  # fmt: skip
 
 
