@@ -11,7 +11,7 @@ from warpwise import operation, ops
 from warpwise.gemm.config import GemmConfig
 from warpwise.ops.scaled_matmul import _operands, _shared, k07_skinny, spec
 from warpwise.ops.scaled_matmul._shared import NARROW, WIDE
-from warpwise.ops.scaled_matmul.rungs import RUNGS, TWO_K_TILE_PROMOTION, TWO_WGMMA_IN_FLIGHT, WARPGROUPS
+from warpwise.ops.scaled_matmul.rungs import RUNGS
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 FEW = settings(max_examples=10, deadline=None, derandomize=True)
@@ -65,9 +65,7 @@ def test_both_formats(rung, of_a, of_b):
     assert torch.equal(ops.scaled_matmul(a, b, ONE, ONE, rung=rung), exact(a, b))
 
 
-@pytest.mark.parametrize(
-    "rung", [None, *(rung for rung in ON_CPU if rung != "k03_triton_descriptors")]
-)  # no map of K = 0
+@pytest.mark.parametrize("rung", [None, *ON_CPU])
 def test_an_empty_sum_is_zero(rung):
     empty = torch.empty(16, 0).to(E4M3)
     assert torch.equal(ops.scaled_matmul(empty, empty.t(), ONE, ONE, rung=rung), torch.zeros(16, 16).bfloat16())
@@ -81,14 +79,6 @@ def test_nan_spreads_along_its_row_only(rung):
     product = ops.scaled_matmul(a, b, ONE, ONE, rung=rung)
     assert product[2].isnan().all()
     assert product[[0, 1, 3, 7]].tolist() == [[32.0] * 16] * 4
-
-
-def test_sizes_that_the_copy_engine_cannot_address_are_refused_with_a_reason():
-    a, b = integers(8, 24), integers(16, 24).t()
-    reason = "takes k in multiples of 16 and n in multiples of 8, .* not k = 24 and n = 16"
-    with pytest.raises(ValueError, match=f"scaled_matmul: k03_triton_descriptors {reason}"):
-        ops.scaled_matmul(a, b, ONE, ONE, rung="k03")
-    assert torch.equal(ops.scaled_matmul(a, b, ONE, ONE), exact(a, b))
 
 
 @FEW
@@ -163,15 +153,6 @@ A, B = torch.zeros(4, 16).to(E4M3), torch.zeros(8, 16).to(E4M3).t()
 def test_wrong_arguments(args, error, message):
     with pytest.raises(error, match=f"scaled_matmul: .*{message}"):
         ops.scaled_matmul(*args)
-
-
-KERNELS = (
-    (WARPGROUPS, "scaled_matmul_warpgroups", ""),
-    (TWO_K_TILE_PROMOTION, "scaled_matmul_two_k_tile_promotion", ", 256, 4"),
-    (TWO_K_TILE_PROMOTION, "scaled_matmul_two_k_tile_promotion", ", 128, 6"),
-    (TWO_WGMMA_IN_FLIGHT, "scaled_matmul_two_wgmma_in_flight", ", 256, 4"),
-    (TWO_WGMMA_IN_FLIGHT, "scaled_matmul_two_wgmma_in_flight", ", 128, 6"),
-)
 
 
 @pytest.mark.parametrize(
@@ -279,9 +260,7 @@ def test_sums_of_parts_are_the_same_in_each_run(config):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(
-    "rung", ["k04", *(f"{rung}@{tiling.name}" for rung in ("k05", "k06") for tiling in (WIDE, NARROW))]
-)
+@pytest.mark.parametrize("rung", ["k04", *(f"k05@{tiling.name}" for tiling in (WIDE, NARROW))])
 @pytest.mark.parametrize(
     "m,n,k",
     [(256, 256, 128), (300, 520, 272), (1, 8, 16), (640, 1000, 2064), (2100, 4000, 640), (301, 523, 777), (7, 3, 5)],
