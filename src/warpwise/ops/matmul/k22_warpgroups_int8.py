@@ -15,7 +15,12 @@ WARPGROUPS_INT8 = cuda.load(Path(__file__).with_suffix(".cu"))
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    k_major.launch(WARPGROUPS_INT8["matmul_warpgroups_int8"], c, a, b)
+    launch_k_major(c, k_major.k_major(a), k_major.k_major(b.t()))
+
+
+def launch_k_major(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    """c (M, N) of K-major a (M, K) and b (N, K)."""
+    k_major.launch_clusters(WARPGROUPS_INT8["matmul_warpgroups_int8"], a, b, cuda.tensor_map(c, (64, 32)))
 
 
 def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -39,8 +39,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
 def launch_int8(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     operands = k_major_operands(a, b.t())
     if on_16_bytes(c):
-        kernel = k22_warpgroups_int8.WARPGROUPS_INT8["matmul_warpgroups_int8"]
-        k_major.launch_clusters(kernel, *operands, cuda.tensor_map(c, (64, 32)))
+        k22_warpgroups_int8.launch_k_major(c, *operands)
     else:
         k_major.launch_clusters(PADDED["matmul_int8_unaligned_c"], *operands, cuda.out(c), *c.shape)
 
