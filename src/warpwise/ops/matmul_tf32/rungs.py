@@ -9,7 +9,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.gemm import cluster_split_k, mma_sync
-from warpwise.gemm.operands import sizes
+from warpwise.gemm.default import default_of
 from warpwise.operation import Rung, make_rung
 from warpwise.ops.matmul_tf32 import k02_mma_sync, k05_transposed_in_registers, k06_skinny
 from warpwise.ops.matmul_tf32._shared import limits
@@ -42,18 +42,4 @@ RUNGS: tuple[Rung, ...] = (
               strided=True),
 )  # fmt: skip
 
-
-def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """The rung for sizes that no table covers: on Hopper k05, or k06 for few rows and few tiles; on older GPUs
-    mma.sync.
-
-    PyTorch for small products on Hopper with an MN-major A, for float64 and for GPUs older than Ampere.
-    """
-    if a.dtype != torch.float32 or mma_sync.limits(a, b):
-        return None
-    if a.is_cuda and not limits(a, b):
-        m, n, k = sizes(a, b)
-        if a.stride(1) != 1 and m * n * k <= 512**3:  # transposing A costs a launch
-            return None
-        return "k06_skinny" if k06_skinny.is_profitable(a, b) else "k05_transposed_in_registers"
-    return "k02_mma_sync"
+default = default_of(RUNGS, "k05_transposed_in_registers", "k02_mma_sync", "k07_cluster_split_k")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
-
 from warpwise import cuda
+from warpwise.gemm.default import default_of
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.operation import make_rung
 from warpwise.ops.scaled_matmul import k01_naive, k07_skinny
@@ -31,10 +30,4 @@ RUNGS = (
               limits=k07_skinny.limits, devices=("cuda",), strided=True, configs=k07_skinny.configs),
 )  # fmt: skip
 
-
-def default(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
-    """The rung for sizes that no table covers: on Hopper k07 for few rows or tiles, else k05; else k02 or k01."""
-    first = "k07_skinny" if k07_skinny.is_profitable(a, b) else "k05_two_k_tile_promotion"
-    rules = {first: hopper_limits, "k02_triton_tiled": grid_of_tiles, "k01_naive": k01_naive.limits}
-    usable = (name for name, limits in rules.items() if limits(a, b, scale_a, scale_b) is None)
-    return next(usable, None)
+default = default_of(RUNGS, "k05_two_k_tile_promotion", "k02_triton_tiled", "k07_skinny")
