@@ -11,7 +11,7 @@ from warpwise.gemm import cluster_split_k
 from warpwise.gemm.default import default_of
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.operation import make_rung
-from warpwise.ops.batched_matmul import k01_naive, k02_block_tile, k05_warp_specialised, k06_overlapped_epilogue
+from warpwise.ops.batched_matmul import k01_naive, k05_warp_specialised, k06_overlapped_epilogue
 from warpwise.ops.batched_matmul._shared import descriptors_configs, descriptors_limits, tiles_limit
 from warpwise.ops.batched_matmul.spec import KERNEL_DTYPES
 
@@ -21,8 +21,6 @@ CLUSTER_SPLIT_K = cuda.load(HERE / "k07_cluster_split_k.cu")
 RUNGS = (
     make_rung(HERE, "k01_naive", "one thread per element, any strides", k01_naive.launch, dtypes=KERNEL_DTYPES,
               limits=k01_naive.limits, strided=True),
-    make_rung(HERE, "k02_block_tile", "tiles in shared memory, coalesced loads in any layout", k02_block_tile.launch,
-              dtypes=KERNEL_DTYPES, limits=tiles_limit, strided=True),
     make_rung(HERE, "k03_triton_tiled", "tiles in Triton, any strides",
               lazy_launch(f"{__package__}.k03_triton_tiled"), dtypes=KERNEL_DTYPES, limits=tiles_limit, strided=True),
     make_rung(HERE, "k04_triton_descriptors", "operands by TMA; one loop over matrices, tiles and k",
