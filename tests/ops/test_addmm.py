@@ -56,7 +56,7 @@ def test_beta_of_zero_reads_nothing(rung):
     assert torch.equal(ops.addmm(c, a, b, beta=0, alpha=2, rung=rung), 2 * (a @ b))
 
 
-@pytest.mark.parametrize("rung", [rung for rung in RUNGS if rung != "k04_triton_tma"])  # no map of K = 0
+@pytest.mark.parametrize("rung", RUNGS)
 def test_an_empty_sum_keeps_the_input(rung):
     dtype = dtype_of(rung)
     c = integers(8, dtype=dtype)
@@ -84,7 +84,7 @@ def test_autocast_takes_low_precision():
 
 def test_what_a_table_tells_apart():
     c, a, b = torch.empty(16, 24), torch.empty(16, 8), torch.empty(8, 24)
-    assert ADDMM.default(c, a, b, 1.0, 1.0) is None, "PyTorch, unless a table has a faster rung"
+    assert ADDMM.default(c, a, b, 1.0, 1.0) == "k02_triton_pass", "the first that runs on a CPU, of one SM"
     for name, arrangement in tables.ARRANGEMENTS.items():
         args = arrangement(c, a, b, 1.0, 1.0)
         ADDMM.spec.check(*args)

@@ -33,7 +33,7 @@ def exact(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     k=st.integers(1, 70),
     a_transposed=st.booleans(),
     b_transposed=st.booleans(),
-    rung=st.sampled_from(["k02", "k03"]),
+    rung=st.sampled_from(["k03", "k07"]),
 )
 def test_any_size_and_layout(batch, m, n, k, a_transposed, b_transposed, rung):
     same_at(batch, m, n, k, a_transposed, b_transposed, rung, torch.float16)
@@ -53,7 +53,7 @@ def same_at(batch, m, n, k, a_transposed, b_transposed, rung, dtype):
     k=st.integers(1, 70),
     a_transposed=st.booleans(),
     b_transposed=st.booleans(),
-    rung=st.sampled_from(["k01", "k02", "k03"]),
+    rung=st.sampled_from(["k01", "k03", "k07"]),
 )
 def test_any_size_and_layout_in_float32(batch, m, n, k, a_transposed, b_transposed, rung):
     same_at(batch, m, n, k, a_transposed, b_transposed, rung, torch.float32)
@@ -63,7 +63,7 @@ def test_any_size_and_layout_in_float32(batch, m, n, k, a_transposed, b_transpos
 @pytest.mark.parametrize("b_transposed", [False, True])
 def test_aligned_sizes_in_every_layout(a_transposed, b_transposed):
     """Sizes in fours take 16-byte loads, each along memory's order."""
-    same_at(2, 136, 264, 72, a_transposed, b_transposed, "k02", torch.float32)
+    same_at(2, 136, 264, 72, a_transposed, b_transposed, "k07", torch.float32)
 
 
 @pytest.mark.parametrize("rung", RUNGS)
@@ -106,11 +106,11 @@ def test_a_mask_of_stray_rows_is_not_needed_where_matrices_touch():
 
 
 @pytest.mark.parametrize("sm_count", [1, 1000])
-@pytest.mark.parametrize("rung", ["k02", "k03", "k04"])
+@pytest.mark.parametrize("rung", ["k03", "k04"])
 def test_large_and_small_tiles(rung, sm_count, monkeypatch):
-    from warpwise.ops.batched_matmul import _shared, k02_block_tile, k03_triton_tiled
+    from warpwise.ops.batched_matmul import _shared, k03_triton_tiled
 
-    for module in (_shared, k02_block_tile, k03_triton_tiled):
+    for module in (_shared, k03_triton_tiled):
         monkeypatch.setattr(module, "sm_count", lambda tensor: sm_count)
     a, b = integers(2, 130, 40), integers(2, 40, 136, seed=1)
     assert torch.equal(ops.batched_matmul(a, b, rung=rung), exact(a, b))

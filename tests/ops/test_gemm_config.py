@@ -95,3 +95,24 @@ def test_the_estimate_counts_what_there_is():
     assert estimate.clocks(GemmConfig(64, 16, 64, 8), kernel, 16, 4096, 4096, 132) == estimate.clocks(
         GemmConfig(64, 16, 64, 8), estimate.HALF, 4096, 16, 4096, 132
     )
+
+
+@pytest.mark.parametrize(
+    "name,dtype,side,rung",
+    [
+        ("matmul", torch.bfloat16, 4096, "k20_overlapped_epilogue"),
+        ("matmul", torch.bfloat16, 512, "k29_cluster_split_k"),
+        ("matmul", torch.bfloat16, 4095, "k15_mma_sync"),
+        ("matmul", torch.float32, 4096, "k13_warp_specialised"),
+        ("matmul", torch.float32, 512, "k29_cluster_split_k"),
+        ("matmul", torch.int8, 4096, "k22_warpgroups_int8"),
+        ("matmul", torch.int8, 512, "k15_mma_sync"),
+        ("matmul_tf32", torch.float32, 4096, "k05_transposed_in_registers"),
+        ("matmul_tf32", torch.float32, 512, "k07_cluster_split_k"),
+        ("matmul", torch.float64, 4096, None),
+    ],
+)
+def test_large_products_have_another_default(name, dtype, side, rung):
+    a = torch.empty(side, side, dtype=dtype, device="meta")
+    with assume_sm_count(132):
+        assert operation.get(name).default(a, a) == rung

@@ -143,7 +143,7 @@ def test_any_leading_dimensions(shape):
     torch.testing.assert_close(gradients, torch.autograd.grad(other.sum(), [x, w, bias]))
 
 
-@pytest.mark.parametrize("rung", [rung for rung in RUNGS if rung != "k04_triton_tma"])  # no map of K = 0
+@pytest.mark.parametrize("rung", RUNGS)
 def test_the_epilogue_of_an_empty_sum(rung):
     dtype = dtype_of(rung)
     bias, residual = integers(8, dtype=dtype), integers(3, 8, seed=1, dtype=dtype)
@@ -183,7 +183,7 @@ def test_defaults():
         args = (x.to(dtype), w.to(dtype), *gelu)
         assert LINEAR.unsupported(LINEAR.rung(LINEAR.default(*args)), *args) is None
     assert LINEAR.default(x.double(), w.double(), *gelu) is None
-    assert LINEAR.default(x, w, *plain) is None, "cuBLASLt adds a bias itself"
+    assert LINEAR.default(x, w, *plain) == "k02_triton_pass"
 
 
 def test_what_a_table_tells_apart():
@@ -204,7 +204,7 @@ def test_what_a_table_tells_apart():
 
 
 def test_boxes_say_what_they_take():
-    rung = LINEAR.rung("k04")
+    rung = LINEAR.rung("k05")
     x, w = torch.empty(8, 16, dtype=torch.half), torch.empty(16, 16, dtype=torch.half)
     rest = (None, None, None, None, False)
     assert rung.limits(x, w, *rest) is None
@@ -212,8 +212,6 @@ def test_boxes_say_what_they_take():
     assert "input" in rung.limits(torch.empty(8, 17, dtype=torch.half)[:, 1:], w, *rest)
     transposed = torch.empty(16, 8, dtype=torch.half).t()
     assert rung.limits(x, w, None, None, transposed, None, False) == "takes residual with contiguous rows"
-    plain, beside = rung.configs(x, w, *rest), rung.configs(x, w, None, None, x, None, False)
-    assert set(beside) < set(plain), "half a tile of the residual takes room"
 
 
 X, W = torch.ones(2, 3), torch.ones(4, 3)

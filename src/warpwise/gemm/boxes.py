@@ -1,4 +1,4 @@
-"""Tiles of Triton kernels, whose operands come through pointers or by TMA, and the matrices that TMA can address."""
+"""Tiles of Triton kernels whose operands TMA loads, and the matrices that it can address."""
 
 from __future__ import annotations
 
@@ -10,23 +10,13 @@ import torch
 
 from warpwise.gemm.config import GemmConfig, names, parsed
 from warpwise.gemm.estimate import HALF, ordered
-from warpwise.gemm.limits import HOPPER_SHARED, shared_bytes
+from warpwise.gemm.limits import HOPPER_SHARED, requires_k
 from warpwise.operation import sm_count
 
-POINTER_TILES = parsed("64x64x64_w4_s4", "128x256x64_w8_s3", "128x128x64_w8_s4")
-FLOAT32_TILE = GemmConfig.parse("64x64x32_w4_s3")  # on the CUDA cores
 TILES = parsed(
     "128x256x64_w8_s3", "128x256x64_w8_s4", "256x128x64_w8_s4", "128x128x64_w4_s3", "128x128x64_w8_s4",
     "64x256x64_w4_s4", "64x128x64_w4_s4", "64x64x64_w4_s4",
 )  # fmt: skip
-
-
-def pointer_configs(tensor: torch.Tensor, m: int, n: int, k: int) -> tuple[str, ...]:
-    """The tiles for ``tensor``'s dtype that fit the shared memory of its GPU, the smallest anywhere."""
-    if tensor.dtype == torch.float32:
-        return (FLOAT32_TILE.name,)
-    fit = [tile for tile in POINTER_TILES if tile.ring_bytes(2, 0, 0) <= shared_bytes(tensor)]
-    return names(ordered(fit or POINTER_TILES[:1], HALF._replace(blocks=0), m, n, k, sm_count(tensor)))
 
 
 def program_bytes(tile: GemmConfig) -> int:
@@ -35,10 +25,9 @@ def program_bytes(tile: GemmConfig) -> int:
 
 
 @functools.lru_cache(maxsize=1024)
-def configs(batch: int, m: int, n: int, k: int, sms: int, halves: int = 0) -> tuple[str, ...]:
-    """The tiles for ``batch`` products of (m, k) and (k, n) whose epilogue loads ``halves`` half tiles too."""
-    fit = [tile for tile in TILES if program_bytes(tile) + halves * tile.m * tile.n <= HOPPER_SHARED]
-    return names(ordered(fit, HALF._replace(blocks=0), m, n, k, sms, batch))
+def configs(batch: int, m: int, n: int, k: int, sms: int) -> tuple[str, ...]:
+    """The tiles for ``batch`` products of (m, k) and (k, n)."""
+    return names(ordered(TILES, HALF._replace(blocks=0), m, n, k, sms, batch))
 
 
 def programs(tile: GemmConfig, tiles: int, tensor: torch.Tensor) -> int:
@@ -61,6 +50,14 @@ def tma_limit(name: str, matrices: torch.Tensor) -> str | None:
             f"not strides {tuple(matrices.stride())}"
         )
     return f"takes {name} that begins on 16 bytes" if matrices.data_ptr() % 16 else None
+
+
+def product_limit(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """Why TMA cannot load a (..., M, K) and b (..., K, N) and store their product, or None."""
+    unit = 16 // a.element_size()
+    if b.shape[-1] % unit:
+        return f"takes n in multiples of {unit}, so that rows of C begin on 16 bytes, not {b.shape[-1]}"
+    return requires_k(a.shape[-1]) or tma_limit("a", a) or tma_limit("b", b)
 
 
 def _strides(matrices: torch.Tensor) -> tuple[int, int, list[int]]:

@@ -1,4 +1,4 @@
-"""K-major operands of 1 and 4 bytes, the only layout that wgmma reads them in: transposed or copied as needed."""
+"""int8 products by wgmma, which reads 1-byte operands K-major only: transposed or copied as needed, and the launch."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from warpwise.gemm.operands import sizes
 from warpwise.operation import cdiv, sm_count
 
 TRANSPOSE = cuda.load(Path(__file__).parent / "transpose.cu")
-BYTES = GemmConfig.parse("128x256x128_s4_c2x1")  # the configuration, with k in bytes
-SHARED = BYTES.ring_bytes(1) + 4 * BOX_BYTES
+SHARED = GemmConfig.parse("128x256x128_s4_c2x1").ring_bytes(1) + 4 * BOX_BYTES
 
 
 def transposed(matrix: torch.Tensor) -> torch.Tensor:
@@ -30,26 +29,24 @@ def transposed(matrix: torch.Tensor) -> torch.Tensor:
 
 
 def k_major(matrix: torch.Tensor) -> torch.Tensor:
-    """``matrix`` (rows, K), contiguous and beginning on 16 bytes: itself, or a copy."""
+    """``matrix`` (rows, K) of bytes, contiguous and beginning on 16 bytes: itself, or a copy."""
     if matrix.is_contiguous():
         return matrix if matrix.data_ptr() % 16 == 0 else matrix.clone()
-    words = matrix.data_ptr() % 4 == 0 and matrix.shape[0] * matrix.element_size() % 4 == 0  # what ``transposed`` reads
+    words = matrix.data_ptr() % 4 == 0 and matrix.shape[0] % 4 == 0  # what ``transposed`` reads
     if words and matrix.t().is_contiguous():
         return transposed(matrix.t())
     return matrix.contiguous()
 
 
-def launch(kernel: cuda.Kernel, c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    """Launch a kernel that calls ``gemm_k_major::gemm`` on a and b, copied if they are not contiguous and K-major."""
-    launch_clusters(kernel, k_major(a), k_major(b.t()), cuda.tensor_map(c, (64, 32)))
-
-
 def launch_clusters(kernel: cuda.Kernel, a: torch.Tensor, b: torch.Tensor, *c: object) -> None:
-    """The launch for K-major a (M, K) and b (N, K) in clusters of two blocks; ``c``: the kernel's arguments for C."""
+    """Launch a kernel that calls ``gemm_k_major::gemm``, for K-major a (M, K) and b (N, K), in clusters of two blocks.
+
+    ``c``: the kernel's arguments for C.
+    """
     (m, k), n = a.shape, b.shape[0]
     pairs, columns = cdiv(m, 256), cdiv(n, 256)
     clusters = min(pairs * columns, max(1, sm_count(a) // 2))
-    maps = [cuda.tensor_map(operand, (128, 128 // a.element_size())) for operand in (a, b)]
+    maps = [cuda.tensor_map(operand, (128, 128)) for operand in (a, b)]
     kernel[2 * clusters, 384, SHARED](*maps, *c, k, pairs, columns, 8)
 
 
@@ -58,9 +55,8 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     m, n, k = sizes(a, b)
     if reason := requires_hopper(a) or requires_k(k):
         return reason
-    unit = 16 // a.element_size()
-    if n % 4 or k % unit:
-        return f"takes n in multiples of 4 and k of {unit}, whose rows begin on 16 bytes, not n = {n} and k = {k}"
+    if n % 4 or k % 16:
+        return f"takes n in multiples of 4 and k of 16, whose rows begin on 16 bytes, not n = {n} and k = {k}"
     if (longest := max(m, k)) > 32 * GRID_Y:
         return f"takes m and k up to {32 * GRID_Y} (the transposing kernel's grid.y is 16 bits), not {longest}"
     return size_limit(a, b)

@@ -41,40 +41,6 @@ def online_softmax_combine(max_a, sum_a, max_b, sum_b):
 
 
 @jit
-def tile_matmul(a_ptr, b_ptr, rows, columns, m, n, k, a_row, a_column, b_row, b_column, BLOCK_K: tl.constexpr):
-    """Return the tile of A B at ``rows`` (int64) and ``columns``, accumulated in float32.
-
-    A: (m, k), B: (k, n), both with any strides, in elements. float32 operands are not rounded to TF32. Elements outside
-    the matrices count as 0.
-    """
-    depth = tl.arange(0, BLOCK_K)
-    a_from = a_ptr + rows[:, None] * a_row + depth[None, :].to(tl.int64) * a_column
-    b_from = b_ptr + depth[:, None].to(tl.int64) * b_row + columns[None, :].to(tl.int64) * b_column
-    a_inside, b_inside = rows[:, None] < m, columns[None, :] < n
-    sums = tl.zeros((rows.shape[0], columns.shape[0]), tl.float32)
-    for first in range(0, k, BLOCK_K):
-        a = tl.load(a_from, mask=a_inside & (first + depth[None, :] < k), other=0.0)
-        b = tl.load(b_from, mask=(first + depth[:, None] < k) & b_inside, other=0.0)
-        sums = tl.dot(a, b, sums, input_precision="ieee")
-        a_from += BLOCK_K * tl.cast(a_column, tl.int64)
-        b_from += BLOCK_K * tl.cast(b_row, tl.int64)
-    return sums
-
-
-@jit
-def epilogue(sums, rows, columns, m, n, bias_ptr, scale_ptr, ACTIVATION: tl.constexpr):
-    """Return h = scale * sums + bias and activation(h), both in float32.
-
-    bias: (n,), scale: (m,); either can be None.
-    """
-    if scale_ptr is not None:
-        sums *= tl.load(scale_ptr + rows, mask=rows < m, other=0.0).to(tl.float32)[:, None]
-    if bias_ptr is not None:
-        sums += tl.load(bias_ptr + columns, mask=columns < n, other=0.0).to(tl.float32)[None, :]
-    return sums, apply_activation(sums, ACTIVATION)
-
-
-@jit
 def normal_cdf(x):
     """Return Phi(x), by Abramowitz and Stegun 7.1.26; absolute error below 2^-23.6."""
     t = 1.0 / (1.0 + 0.23164189 * tl.abs(x))  # 0.3275911 / sqrt(2)

@@ -10,7 +10,7 @@ import triton.language as tl
 
 from warpwise import triton as wt
 from warpwise.operation import Op, cdiv
-from warpwise.triton.lib import epilogue
+from warpwise.triton.lib import apply_activation
 
 
 @wt.jit
@@ -31,34 +31,25 @@ def gemm_pass(
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
-    """product, result, kept: (m, n), contiguous; the others as in `finish`.
+    """result = activation(alpha * scale * product + bias) + beta * source; kept: the activation's argument.
 
-    Grid: (cdiv(n, BLOCK_N), cdiv(m, BLOCK_M)) programs.
+    product, result, kept: (m, n), contiguous; bias: (n,), scale: (m,), source: (m, n), strided. All but product and
+    result, and alpha and beta, may be None. Grid: (cdiv(n, BLOCK_N), cdiv(m, BLOCK_M)) programs.
     """
     rows = (tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
     columns = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     inside = (rows[:, None] < m) & (columns[None, :] < n)
     offsets = rows[:, None] * n + columns[None, :]
     sums = tl.load(product_ptr + offsets, mask=inside, other=0.0).to(tl.float32)
-    finish(
-        sums, rows, columns, inside, offsets, result_ptr, kept_ptr, bias_ptr, scale_ptr, source_ptr, m, n, source_row,
-        source_column, alpha, beta, ACTIVATION,
-    )  # fmt: skip
-
-
-@wt.jit
-def finish(
-    sums, rows, columns, inside, offsets, result_ptr, kept_ptr, bias_ptr, scale_ptr, source_ptr, m, n, source_row,
-    source_column, alpha, beta, ACTIVATION: tl.constexpr,
-):  # fmt: skip
-    """Store the epilogue of a tile of ``sums`` (float32) at ``rows`` (int64) and ``columns``, by pointers.
-
-    ``offsets``: of the tile's elements in the result; ``inside``: their mask. bias: (n,), scale: (m,), source: (m, n),
-    strided; any of them, and alpha and beta, may be None.
-    """
     if alpha is not None:
         sums *= alpha
-    kept, result = epilogue(sums, rows, columns, m, n, bias_ptr, scale_ptr, ACTIVATION)
+    if scale_ptr is not None:
+        sums *= tl.load(scale_ptr + rows, mask=rows < m, other=0.0).to(tl.float32)[:, None]
+    if bias_ptr is not None:
+        sums += tl.load(bias_ptr + columns, mask=columns < n, other=0.0).to(tl.float32)[None, :]
+    if kept_ptr is not None:
+        tl.store(kept_ptr + offsets, sums.to(kept_ptr.dtype.element_ty), mask=inside)
+    result = apply_activation(sums, ACTIVATION)
     if source_ptr is not None:
         source_ptrs = source_ptr + rows[:, None] * source_row + columns[None, :].to(tl.int64) * source_column
         source = tl.load(source_ptrs, mask=inside, other=0.0).to(tl.float32)
@@ -66,8 +57,6 @@ def finish(
             source *= beta
         result += source
     tl.store(result_ptr + offsets, result.to(result_ptr.dtype.element_ty), mask=inside)
-    if kept_ptr is not None:
-        tl.store(kept_ptr + offsets, kept.to(kept_ptr.dtype.element_ty), mask=inside)
 
 
 def launch(problem: Any, multiply: Op) -> None:

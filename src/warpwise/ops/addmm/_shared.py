@@ -8,7 +8,7 @@ import torch
 
 from warpwise.gemm import boxes
 from warpwise.gemm import limits as gemm_limits
-from warpwise.gemm.fused.problem import Operands, Problem, tma_limit
+from warpwise.gemm.fused.problem import Operands, Problem, warpgroup_limit
 from warpwise.gemm.operands import sizes
 
 
@@ -21,21 +21,16 @@ def problem(
 
 
 def operands(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> Operands:
-    return Operands(a, b, input)
+    return a, b
 
 
 def grid_of_elements(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> str | None:
     return gemm_limits.rows_limit(*sizes(a, b), rows=8)
 
 
-def tma_limits(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) -> str | None:
-    """A GPU with TMA, and operands that it can address."""
-    return tma_limit(a, b, ("a", "b", "n"))
-
-
 def warpgroup_limits(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float) -> str | None:
-    """Those of k04, a Hopper GPU, and an input that is a row, or a matrix that TMA can address."""
-    if reason := gemm_limits.requires_hopper(a) or tma_limits(input, a, b):
+    """A Hopper GPU, operands that TMA can address, and an input that is a row, or a matrix that TMA can address."""
+    if reason := warpgroup_limit(a, b, ("a", "b", "n")):
         return reason
     whole = input.shape == sizes(a, b)[:2] and boxes.row_major_by_tma(input)
     row = input.dim() > 0 and input.numel() == input.shape[-1] == b.shape[1] and input.is_contiguous()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from warpwise.gemm import boxes
-from warpwise.gemm.limits import requires_k, requires_tma
+from warpwise.gemm.limits import requires_tma
 from warpwise.gemm.limits import sizes_limit as limit_of
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops.batched_matmul.spec import sizes
@@ -35,11 +35,7 @@ def tiles_limit(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 def descriptors_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """A GPU with TMA, and matrices that it can address."""
-    unit = 16 // a.element_size()
-    if b.shape[-1] % unit:
-        return f"takes n in multiples of {unit}, so that rows of C begin on 16 bytes, not {b.shape[-1]}"
-    addressable = requires_tma(a) or boxes.tma_limit("a", a) or boxes.tma_limit("b", b)
-    return requires_k(a.shape[-1]) or addressable or tiles_limit(a, b)
+    return requires_tma(a) or boxes.product_limit(a, b) or tiles_limit(a, b)
 
 
 def descriptors_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import torch
 from warpwise import cuda
 from warpwise.gemm import boxes
 from warpwise.gemm.config import chosen
-from warpwise.gemm.limits import requires_hopper, requires_k
+from warpwise.gemm.limits import requires_hopper
 from warpwise.gemm.persistent import BATCHED, batched_configs, batched_grid
 from warpwise.operation import sm_count
 from warpwise.ops.batched_matmul._shared import tiles_limit
@@ -32,11 +32,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """A Hopper GPU, matrices that TMA can address, and a grid of tiles."""
-    if reason := requires_hopper(a) or requires_k(a.shape[-1]):
-        return reason
-    if b.shape[-1] % 8:
-        return f"takes n in multiples of 8, so that rows of C begin on 16 bytes, not {b.shape[-1]}"
-    return boxes.tma_limit("a", a) or boxes.tma_limit("b", b) or tiles_limit(a, b)
+    return requires_hopper(a) or boxes.product_limit(a, b) or tiles_limit(a, b)
 
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:

@@ -7,12 +7,13 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.gemm import boxes, cluster_split_k
+from warpwise.gemm import cluster_split_k
+from warpwise.gemm.default import default_of
 from warpwise.gemm.lazy import lazy_launch
-from warpwise.operation import cdiv, make_rung, sm_count
-from warpwise.ops.batched_matmul import k01_naive, k02_block_tile, k05_warp_specialised, k06_overlapped_epilogue
+from warpwise.operation import make_rung
+from warpwise.ops.batched_matmul import k01_naive, k05_warp_specialised, k06_overlapped_epilogue
 from warpwise.ops.batched_matmul._shared import descriptors_configs, descriptors_limits, tiles_limit
-from warpwise.ops.batched_matmul.spec import KERNEL_DTYPES, sizes
+from warpwise.ops.batched_matmul.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 CLUSTER_SPLIT_K = cuda.load(HERE / "k07_cluster_split_k.cu")
@@ -20,8 +21,6 @@ CLUSTER_SPLIT_K = cuda.load(HERE / "k07_cluster_split_k.cu")
 RUNGS = (
     make_rung(HERE, "k01_naive", "one thread per element, any strides", k01_naive.launch, dtypes=KERNEL_DTYPES,
               limits=k01_naive.limits, strided=True),
-    make_rung(HERE, "k02_block_tile", "tiles in shared memory, coalesced loads in any layout", k02_block_tile.launch,
-              dtypes=KERNEL_DTYPES, limits=tiles_limit, strided=True),
     make_rung(HERE, "k03_triton_tiled", "tiles in Triton, any strides",
               lazy_launch(f"{__package__}.k03_triton_tiled"), dtypes=KERNEL_DTYPES, limits=tiles_limit, strided=True),
     make_rung(HERE, "k04_triton_descriptors", "operands by TMA; one loop over matrices, tiles and k",
@@ -40,21 +39,6 @@ RUNGS = (
               limits=cluster_split_k.limits, configs=cluster_split_k.configs, strided=True),
 )  # fmt: skip
 
-
-def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """The rung for sizes that no table covers; PyTorch for float64 and huge sizes.
-
-    Hopper's kernels where they take the operands and have tiles for most SMs. Elsewhere k04 where TMA can address
-    2-byte operands, else k03; k02 for a column-major float32 B, which Triton reads at a third of the speed.
-    """
-    if a.dtype not in KERNEL_DTYPES or tiles_limit(a, b):
-        return None
-    batch, m, n, _ = sizes(a, b)
-    if a.is_cuda and 4 * batch * cdiv(m, 128) * cdiv(n, 128) >= 3 * sm_count(a):
-        if a.dtype == torch.float32 and not k05_warp_specialised.limits(a, b):
-            return "k05_warp_specialised"
-        if a.dtype != torch.float32 and not k06_overlapped_epilogue.limits(a, b):
-            return "k06_overlapped_epilogue"
-    if a.dtype == torch.float32:
-        return "k02_block_tile" if boxes.transposed(b) else "k03_triton_tiled"
-    return "k03_triton_tiled" if descriptors_limits(a, b) else "k04_triton_descriptors"
+default = default_of(
+    RUNGS, "k06_overlapped_epilogue", "k05_warp_specialised", "k03_triton_tiled", "k07_cluster_split_k"
+)

@@ -6,7 +6,7 @@ import torch
 
 from warpwise.gemm import boxes
 from warpwise.gemm.config import GemmConfig, names, parsed
-from warpwise.gemm.limits import HOPPER_SHARED, requires_k, requires_tma, shared_bytes, size_limit
+from warpwise.gemm.limits import HOPPER_SHARED, requires_tma, shared_bytes, size_limit
 from warpwise.gemm.operands import sizes
 from warpwise.operation import cdiv, sm_count
 
@@ -15,11 +15,7 @@ BF16X3 = parsed("128x128x64_w8_s3", "128x128x32_w8_s3", "128x64x32_w4_s3", "64x6
 
 def descriptors_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """A GPU with TMA, and matrices that it can address."""
-    unit = 16 // a.element_size()
-    if b.shape[1] % unit:
-        return f"takes n in multiples of {unit}, so that rows of C begin on 16 bytes, not {b.shape[1]}"
-    reason = requires_k(a.shape[1]) or requires_tma(a) or boxes.tma_limit("a", a) or boxes.tma_limit("b", b)
-    return reason or size_limit(a, b)
+    return requires_tma(a) or boxes.product_limit(a, b) or size_limit(a, b)
 
 
 def descriptors_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:

@@ -9,13 +9,13 @@ import torch
 import triton.language as tl
 
 from warpwise import triton as wt
-from warpwise.gemm import boxes
+from warpwise.gemm.config import parsed
 from warpwise.gemm.limits import shared_bytes
 from warpwise.gemm.operands import sizes
 from warpwise.operation import cdiv, sm_count
 from warpwise.triton.lib import tile_index
 
-SMALL, LARGE = boxes.POINTER_TILES[:2]
+FLOAT32, SMALL, LARGE = parsed("64x64x32_w4_s3", "64x64x64_w4_s4", "128x256x64_w8_s3")
 
 
 @wt.jit
@@ -58,7 +58,7 @@ def matmul_tiled(
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     m, n, k = sizes(a, b)
-    tile = SMALL if a.dtype != torch.float32 else boxes.FLOAT32_TILE
+    tile = SMALL if a.dtype != torch.float32 else FLOAT32
     if a.dtype != torch.float32 and cdiv(m, LARGE.m) * cdiv(n, LARGE.n) >= sm_count(a):
         tile = LARGE if shared_bytes(a) >= LARGE.ring_bytes(2, 0, 0) else SMALL
     matmul_tiled[(cdiv(m, tile.m) * cdiv(n, tile.n),)](a, b, c, m, n, k, GROUP=8, **tile.triton)

@@ -78,13 +78,6 @@ def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     return ranked(*sizes(a, b), sm_count(a), loaded_by_tma(b))
 
 
-def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """True on a Hopper GPU if C has tiles of 64 x 128, with K split by 1024, for most SMs."""
-    m, n, k = sizes(a, b)
-    tiles = cdiv(m, 64) * cdiv(n, 128) * max(1, k // 1024)
-    return a.is_cuda and 4 * tiles >= 3 * sm_count(a) and not limits(a, b)
-
-
 @functools.lru_cache(maxsize=1024)
 def ranked(m: int, n: int, k: int, sms: int, b_by_tma: bool) -> tuple[str, ...]:
     """Every tile, also with the tiles of the last, partial wave split along K; ``b_by_tma``: TMA loads B."""

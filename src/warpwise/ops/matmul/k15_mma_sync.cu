@@ -5,103 +5,17 @@
 // loaded during the epilogue of this one, which combines sums into 16-byte stores by shuffles, without shared memory
 // or a barrier. A transposed operand uses the same code with its lines along the other dimension.
 
-#include <warpwise/sm80/mma_tile.cuh>
+#include <warpwise/sm80/gemm_mma_sync.cuh>
 
 namespace mma = warpwise::mma;
 
-struct Tile {
-  int row, column;  // of its first element
-};
-
-// Grouped raster order: groups of `group` rows of tiles, column by column within a group, for reuse in L2.
-template <int BM, int BN>
-__device__ inline Tile tile_at(int tile_index, int tiles_m, int tiles_n, int group) {
-  const int per_group = group * tiles_n, first = tile_index / per_group * group, tile_in_group = tile_index % per_group;
-  const int in_group = min(group, tiles_m - first);
-  return {(first + tile_in_group % in_group) * BM, tile_in_group / in_group * BN};
-}
-
-constexpr int threads_of(int bm, int bn, int wm, int wn) { return (bm / wm) * (bn / wn) * 32; }
-
-// a: (m, k), b: (k, n), c: (m, n), c row-major. A_K_MAJOR: the rows of a are contiguous and a_stride elements apart,
-// else its columns. B_K_MAJOR: the columns of b are contiguous and b_stride elements apart, else its rows. A_WORD,
-// B_WORD: bytes per copy, a divisor of the address and the length of every line. C_ALIGNED: rows of c are 16-byte
-// aligned. BM x BN: block tile; WM x WN: warp tile; K_BYTES: bytes of a k-tile along k. Grid: any number of persistent
-// blocks. Dynamic shared memory: STAGES * (BM + BN) * K_BYTES bytes.
+// Operands, tiles and dynamic shared memory: see mma::gemm. Grid: any number of blocks, each of which computes several
+// tiles; BLOCKS per SM.
 template <class T, class Out, int BM, int BN, int WM, int WN, int K_BYTES, int STAGES, int BLOCKS, bool A_K_MAJOR,
-          bool B_K_MAJOR, int A_WORD, int B_WORD, bool C_ALIGNED, int THREADS = threads_of(BM, BN, WM, WN)>
-__global__ void __launch_bounds__(THREADS, BLOCKS) matmul_mma_sync(const T* __restrict__ a, int a_stride,
-                                                                   const T* __restrict__ b, int b_stride,
-                                                                   Out* __restrict__ c, int m, int n, int k,
-                                                                   int tiles_m, int tiles_n, int group) {
-  using TileA = mma::OperandTile<mma::Side::kA, T, BM, K_BYTES, A_K_MAJOR>;
-  using TileB = mma::OperandTile<mma::Side::kB, T, BN, K_BYTES, B_K_MAJOR>;
-  constexpr int kTileK = K_BYTES / sizeof(T), kSteps = K_BYTES / 32, kStage = TileA::kBytes + TileB::kBytes;
-  static_assert(WM % 32 == 0 && WN % 32 == 0 && kSteps % 2 == 0, "16-byte stores; double-buffered fragments");
-
-  extern __shared__ __align__(1024) unsigned char shared[];
-  const int tiles = tiles_m * tiles_n;
-  const int warp = threadIdx.x / 32, row = warp / (BN / WN) * WM, column = warp % (BN / WN) * WN;
-
-  int next_tile = blockIdx.x, next_k = 0;  // the tile and k-tile to copy next; zeros after the last tile
-  Tile next_origin = tile_at<BM, BN>(next_tile, tiles_m, tiles_n, group);
-  const auto copy = [&](int stage) {
-    unsigned char* const to = shared + stage * kStage;
-    const bool valid = next_tile < tiles;
-    TileA::template copy<A_WORD, THREADS>(to, a, a_stride, next_origin.row, valid ? m : 0, next_k, k);
-    TileB::template copy<B_WORD, THREADS>(to + TileA::kBytes, b, b_stride, next_origin.column, valid ? n : 0, next_k,
-                                          k);
-    __pipeline_commit();
-  };
-  const auto advance = [&] {
-    next_k += kTileK;
-    if (next_k >= k) {
-      next_k = 0;
-      next_tile += gridDim.x;
-      if (next_tile < tiles) next_origin = tile_at<BM, BN>(next_tile, tiles_m, tiles_n, group);
-    }
-  };
-
-  unsigned a_fragments[2][WM / 16][4], b_fragments[2][WN / 16][4];
-  const unsigned a_offset = TileA::lane_offset(row), b_offset = TileB::lane_offset(column);
-  const auto load_fragments = [&](int stage, int step, int buffer) {
-    const unsigned char* const from = shared + stage * kStage;
-    TileA::load_fragments(a_fragments[buffer], from, a_offset, step);
-    TileB::load_fragments(b_fragments[buffer], from + TileA::kBytes, b_offset, step);
-  };
-
-#pragma unroll
-  for (int stage = 0; stage < STAGES - 1; ++stage) {
-    copy(stage);
-    advance();
-  }
-  __pipeline_wait_prior(STAGES - 2);
-  __syncthreads();
-  load_fragments(0, 0, 0);
-  int stage = 0, free_stage = STAGES - 1;
-  for (int tile_index = blockIdx.x; tile_index < tiles; tile_index += gridDim.x) {
-    typename mma::OperandTraits<T>::Sum sums[WM / 16][WN / 8][4] = {};
-    for (int k_done = 0; k_done < k; k_done += kTileK) {
-      const int next = stage + 1 == STAGES ? 0 : stage + 1;
-#pragma unroll
-      for (int step = 0; step < kSteps; ++step) {
-        if (step == kSteps - 1) {
-          __pipeline_wait_prior(STAGES - 2);
-          __syncthreads();
-          load_fragments(next, 0,
-                         0);  // of the next k-tile, also of the next tile, during the last mma.sync of this one
-        } else {
-          load_fragments(stage, step + 1, (step + 1) % 2);
-        }
-        if (step == 0) copy(free_stage);
-        mma::mma_sync_tile<T>(sums, a_fragments[step % 2], b_fragments[step % 2]);
-      }
-      advance();
-      free_stage = stage;
-      stage = next;
-    }
-    const Tile tile = tile_at<BM, BN>(tile_index, tiles_m, tiles_n, group);
-    mma::store<T, C_ALIGNED>(sums, c, m, n, tile.row + row, tile.column + column);
-  }
-  __pipeline_wait_prior(0);  // copies of zeros after the last tile must complete before the block exits
+          bool B_K_MAJOR, int A_WORD, int B_WORD, bool C_ALIGNED>
+__global__ void __launch_bounds__(mma::threads_of(BM, BN, WM, WN), BLOCKS)
+    matmul_mma_sync(const T* __restrict__ a, int a_stride, const T* __restrict__ b, int b_stride, Out* __restrict__ c,
+                    int m, int n, int k, int tiles_m, int tiles_n, int group) {
+  mma::gemm<true, T, Out, BM, BN, WM, WN, K_BYTES, STAGES, A_K_MAJOR, B_K_MAJOR, A_WORD, B_WORD, C_ALIGNED>(
+      a, a_stride, b, b_stride, c, m, n, k, tiles_m, tiles_n, group);
 }

@@ -13,5 +13,5 @@ __global__ void __launch_bounds__(gemm_k_major::kThreads, 1) __cluster_dims__(ge
     matmul_warpgroups_int8(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
                            const __grid_constant__ TensorMap c, int k, int pairs, int columns, int group) {
   extern __shared__ unsigned char raw[];
-  gemm_k_major::gemm<signed char>(a, b, c, k, pairs, columns, group, warpwise::shared_address(raw));
+  gemm_k_major::gemm(a, b, c, k, pairs, columns, group, warpwise::shared_address(raw));
 }

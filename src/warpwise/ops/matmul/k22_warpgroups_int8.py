@@ -8,17 +8,14 @@ import torch
 
 from warpwise import cuda
 from warpwise.gemm import k_major
-from warpwise.gemm.operands import sizes
-from warpwise.operation import cdiv, sm_count
 
 WARPGROUPS_INT8 = cuda.load(Path(__file__).with_suffix(".cu"))
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    k_major.launch(WARPGROUPS_INT8["matmul_warpgroups_int8"], c, a, b)
+    launch_k_major(c, k_major.k_major(a), k_major.k_major(b.t()))
 
 
-def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """True if k22 takes the arguments and has tiles for half of the SMs."""
-    m, n, _ = sizes(a, b)
-    return a.is_cuda and 2 * cdiv(m, 128) * cdiv(n, 256) >= sm_count(a) and not k_major.limits(a, b)
+def launch_k_major(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    """c (M, N) of K-major a (M, K) and b (N, K)."""
+    k_major.launch_clusters(WARPGROUPS_INT8["matmul_warpgroups_int8"], a, b, cuda.tensor_map(c, (64, 32)))

@@ -38,6 +38,6 @@ __global__ void __launch_bounds__(warpwise::gemm_k_major::kThreads, 1) __cluster
     matmul_int8_unaligned_c(const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,
                             int* c, int m, int n, int k, int pairs, int columns, int group) {
   extern __shared__ unsigned char raw[];
-  warpwise::gemm_k_major::gemm<signed char>(a, b, sm90::DenseRows<int>{c, m, n}, k, pairs, columns, group,
-                                            warpwise::shared_address(raw));
+  warpwise::gemm_k_major::gemm(a, b, sm90::DenseRows<int>{c, m, n}, k, pairs, columns, group,
+                               warpwise::shared_address(raw));
 }

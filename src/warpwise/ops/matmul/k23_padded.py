@@ -1,4 +1,4 @@
-"""The launcher of k23, its limits, configurations, and when its copies are worth their time."""
+"""The launcher of k23, its limits and configurations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from warpwise.ops.matmul import k20_overlapped_epilogue as k20
 PADDED = cuda.load(Path(__file__).with_suffix(".cu"))
 
 FEW_ROWS = 64  # of A, up to which k19 multiplies the copies
-MIN_PRODUCTS = 2**27  # m * n * k from which the copies cost less than kernels without TMA do
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
@@ -39,8 +38,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
 def launch_int8(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     operands = k_major_operands(a, b.t())
     if on_16_bytes(c):
-        kernel = k22_warpgroups_int8.WARPGROUPS_INT8["matmul_warpgroups_int8"]
-        k_major.launch_clusters(kernel, *operands, cuda.tensor_map(c, (64, 32)))
+        k22_warpgroups_int8.launch_k_major(c, *operands)
     else:
         k_major.launch_clusters(PADDED["matmul_int8_unaligned_c"], *operands, cuda.out(c), *c.shape)
 
@@ -57,12 +55,6 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     """The configurations of k20 where it multiplies the copies."""
     return persistent.configs(a, b) if uses_k20(a) else ()
-
-
-def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """True if the copies cost less than a kernel without TMA does."""
-    m, n, k = sizes(a, b)
-    return a.is_cuda and m * n * k >= MIN_PRODUCTS and not limits(a, b)
 
 
 def uses_k20(a: torch.Tensor) -> bool:

@@ -16,7 +16,6 @@ from warpwise.ops.matmul.k13_warp_specialised import K_MAJOR, MN_MAJOR, contiguo
 TRANSPOSE = cuda.load(Path(__file__).with_suffix(".cu"))
 
 SIDE = 64  # of a tile of the transposing kernel
-MIN_ROWS = 768  # of a, from which TMA loads save as much as the transposing kernel costs
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
@@ -46,11 +45,6 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     """The configurations of k13, with b loaded by TMA."""
     return k13.ranked(*sizes(a, b), sm_count(a), True)
-
-
-def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """True if the copies cost less time than k13 takes longer with loads by cp.async."""
-    return a.shape[0] >= MIN_ROWS and not limits(a, b)
 
 
 def transposed(lines: torch.Tensor) -> torch.Tensor:

@@ -68,11 +68,6 @@ def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     return ranked(*sizes(a, b), sm_count(a))[:MOST_CONFIGS]
 
 
-def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """True if stream-K is estimated to be faster than whole tiles alone."""
-    return parsed(configs(a, b)[0]).stream_k_tiles > 0
-
-
 @functools.lru_cache(maxsize=1024)
 def ranked(m: int, n: int, k: int, sms: int) -> tuple[str, ...]:
     """Names of configurations, also k20's for whole tiles alone."""

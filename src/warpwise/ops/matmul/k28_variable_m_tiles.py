@@ -77,12 +77,6 @@ def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     return ranked(m, n, sm_count(a)) or (variable(max(1, cdiv(m, WIDE))).name,)
 
 
-def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """True if variable rows shorten the busiest SM's work and a need not be copied."""
-    m, n, _ = sizes(a, b)
-    return bool(ranked(m, n, sm_count(a))) and addressable(a) is not None
-
-
 @functools.lru_cache(maxsize=1024)
 def ranked(m: int, n: int, sms: int) -> tuple[str, ...]:
     """The names of the three with the fewest rows for the busiest SM."""

@@ -6,7 +6,7 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <warpwise/core/float4.cuh>
+#include <warpwise/core/numeric.cuh>
 #include <warpwise/core/shared_memory.cuh>
 #include <warpwise/sm90/mbarrier.cuh>
 #include <warpwise/sm90/tma.cuh>
@@ -28,7 +28,6 @@ struct Pipeline {
   static constexpr unsigned kBoxB = GROUPS * 64 * 128, kBoxA = M * 128, kBytesB = kBoxes * kBoxB;
   static constexpr unsigned kBytes = kBytesB + kBoxes * kBoxA;
   static constexpr int kThreads = GROUPS * kWarpgroupThreads;  // consumers; one more warp produces
-  static constexpr int kStagingPitch = GROUPS * 64 + 4;  // floats per staged row: rows two apart are 8 banks apart
   static constexpr bool kPairs = SHARED != Shared::nothing;
   static_assert(M % (SHARED == Shared::a ? 16 : 8) == 0, "a swizzled unit has 8 rows");
 
@@ -136,28 +135,4 @@ struct Pipeline {
     sm90::wgmma_wait_group<0>();
     if (count > 0) release(count - 1);
   }
-
-  // Writes rows [from, from + ROWS) of C to shared memory, kStagingPitch floats each. Lane l of warp w holds columns
-  // 16 w + l / 4 (+ 8) of B and rows 8 j + 2 (l % 4) (+ 1) of A.
-  template <int ROWS>
-  static __device__ void stage_rows(float* staging, const float (&d)[M / 2], int from) {
-    const int column = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4, row = threadIdx.x % 4 * 2;
-#pragma unroll
-    for (int i = 0; i < ROWS / 2; ++i)
-      staging[(i / 4 * 8 + row + i % 2) * kStagingPitch + column + i / 2 % 2 * 8] = d[from / 2 + i];
-  }
 };
-
-// True if rows of C: (m, n) can be stored four elements at a time.
-template <class R>
-__device__ inline bool is_vectorised(const R* c, int n) {
-  return n % 4 == 0 && reinterpret_cast<unsigned long long>(c) % (4 * sizeof(R)) == 0;
-}
-
-template <class R>
-__device__ inline void store_float4(R* to, const float* values, int valid, bool vectorised) {
-  if (vectorised)
-    warpwise::store4<true>(to, values, valid);
-  else
-    warpwise::store4<false>(to, values, valid);
-}

@@ -9,9 +9,10 @@ import torch
 
 from warpwise import cuda
 from warpwise.gemm import cluster_split_k, k_major, mma_sync, persistent
+from warpwise.gemm.default import default_of
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.limits import grid_of_tiles, grid_y_of
-from warpwise.operation import Rung, cdiv, make_rung, sm_count
+from warpwise.operation import Rung, make_rung
 from warpwise.ops.matmul import _triton
 from warpwise.ops.matmul import k01_python_loops as k01
 from warpwise.ops.matmul import k02_c_blocked as k02
@@ -104,37 +105,7 @@ RUNGS = (
               limits=cluster_split_k.limits, configs=cluster_split_k.configs, strided=True),
 )  # fmt: skip
 
-_LIMITS = {rung.name: rung.limits for rung in RUNGS}
-
-
-def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """The rung for sizes that no table covers; PyTorch for float64 and where a grid is too small.
-
-    Few rows of A have rungs of their own on a GPU. Otherwise float32 takes k13 or k25 where they fill a Hopper GPU,
-    else k11; int8 and 2-byte types take wgmma where its tiles fill a Hopper GPU, on padded operands where rows are
-    ragged, else mma.sync or Triton.
-    """
-    short = a.dtype in HALVES
-    if a.is_cuda and short and a.size(0) <= 256 and not divided_k_limits(a, b):
-        name = "k19_skinny"
-    elif a.is_cuda and a.dtype == torch.float32 and (a.size(0) <= 16 or b.size(1) == 1):
-        name = "k24_few_rows"
-    elif a.dtype == torch.float32:
-        specialised = "k25_pretransposed_b" if k25.is_profitable(a, b) else "k13_warp_specialised"
-        name = specialised if k13.is_profitable(a, b) else "k11_async_copies"
-    elif a.dtype == torch.int8:
-        name = (
-            "k22_warpgroups_int8"
-            if k22.is_profitable(a, b)
-            else "k23_padded"
-            if k23.is_profitable(a, b)
-            else "k15_mma_sync"
-        )
-    elif a.is_cuda and cdiv(a.size(0), 128) * cdiv(b.size(1), 256) >= sm_count(a) and not k20.limits(a, b):
-        even = "k26_stream_k_hybrid" if k26.is_profitable(a, b) else "k20_overlapped_epilogue"
-        name = "k28_variable_m_tiles" if k28.is_profitable(a, b) else even
-    elif short and k20.limits(a, b) and k23.is_profitable(a, b):
-        name = "k23_padded"
-    else:
-        name = "k10_triton_tiled"
-    return None if a.dtype not in (*KERNEL_DTYPES, torch.int8) or _LIMITS[name](a, b) else name
+default = default_of(
+    RUNGS, "k20_overlapped_epilogue", "k13_warp_specialised", "k22_warpgroups_int8", "k15_mma_sync",
+    "k11_async_copies", "k29_cluster_split_k",
+)  # fmt: skip

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.config import BOX_BYTES, GemmConfig, chosen, names, parsed
+from warpwise.gemm.config import BOX_BYTES, chosen, names, parsed
 from warpwise.gemm.estimate import TF32, ordered
 from warpwise.gemm.operands import flags, sizes
 from warpwise.operation import sm_count
@@ -42,13 +42,9 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
         TRANSPOSED[f"matmul_transposed_in_registers_unaligned_c{template}"][grid](*maps, cuda.out(c), m, n, *geometry)
 
 
-def ranked(a: torch.Tensor, b: torch.Tensor) -> list[GemmConfig]:
-    """Every configuration. A row-major B is the register operand: the kernel computes C^T."""
-    return ordered(CONFIGS, TF32._replace(transposed=b.stride(0) != 1), *sizes(a, b), sm_count(a))
-
-
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    return names(ranked(a, b))
+    """Every configuration. A row-major B is the register operand: the kernel computes C^T."""
+    return names(ordered(CONFIGS, TF32._replace(transposed=b.stride(0) != 1), *sizes(a, b), sm_count(a)))
 
 
 def roles(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, bool, bool]:

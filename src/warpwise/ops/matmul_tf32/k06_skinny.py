@@ -11,11 +11,10 @@ import torch
 
 from warpwise import cuda
 from warpwise.gemm.config import GemmConfig, names
-from warpwise.gemm.estimate import TF32, clocks, ordered
+from warpwise.gemm.estimate import TF32, ordered
 from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.operands import flags, sizes
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.matmul_tf32 import k05_transposed_in_registers as k05
 from warpwise.ops.matmul_tf32._shared import aligned_copy, aligned_rows, k_major
 
 SKINNY = cuda.load(Path(__file__).with_suffix(".cu"))
@@ -76,15 +75,6 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     """The first of ``ranked``."""
     return names(ranked(*sizes(a, b), sm_count(a))[:MOST_CONFIGS])
-
-
-def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """True if k06 is estimated to be faster than k05: up to 256 rows, bound by DRAM, always."""
-    (m, n, k), sms = sizes(a, b), sm_count(a)
-    in_place = a.stride(1) != 1 and b.stride(0) == 1  # k05 takes such an A in place
-    transposing = 4400 + 8 * m * k / 1600 if in_place else 0
-    other = clocks(k05.ranked(a, b)[0], TF32._replace(transposed=b.stride(0) != 1), m, n, k, sms)
-    return m <= 256 or clocks(ranked(m, n, k, sms)[0], KERNEL, m, n, k, sms) + transposing < other
 
 
 @functools.lru_cache(maxsize=1024)

@@ -8,25 +8,19 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.gemm import cluster_split_k, k_major, mma_sync
-from warpwise.gemm.lazy import lazy_launch
-from warpwise.gemm.limits import grid_of_tiles
-from warpwise.gemm.operands import sizes
+from warpwise.gemm import cluster_split_k, mma_sync
+from warpwise.gemm.default import default_of
 from warpwise.operation import Rung, make_rung
 from warpwise.ops.matmul_tf32 import k02_mma_sync, k05_transposed_in_registers, k06_skinny
 from warpwise.ops.matmul_tf32._shared import limits
 
 HERE = Path(__file__).parent
 CLUSTER_SPLIT_K = cuda.load(HERE / "k07_cluster_split_k.cu")
-WMMA, WARPGROUPS = cuda.load(HERE / "k01_wmma.cu"), cuda.load(HERE / "k04_warpgroups.cu")
+WMMA = cuda.load(HERE / "k01_wmma.cu")
 
 
 def wmma(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     mma_sync.launch_wmma(WMMA, (), 16, c, a, b)
-
-
-def warpgroups(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    k_major.launch(WARPGROUPS["matmul_warpgroups_tf32"], c, a, b)
 
 
 FLOAT32 = (torch.float32,)
@@ -35,10 +29,6 @@ RUNGS: tuple[Rung, ...] = (
               limits=mma_sync.wmma_limits),
     make_rung(HERE, "k02_mma_sync", "swizzled stages by cp.async, mma.sync, any layout", k02_mma_sync.launch,
               dtypes=FLOAT32, limits=mma_sync.limits, configs=k02_mma_sync.configs, strided=True),
-    make_rung(HERE, "k03_triton_tiled", "tiles in Triton, transposed", lazy_launch(f"{__package__}.k03_triton_tiled"),
-              dtypes=FLOAT32, limits=grid_of_tiles),
-    make_rung(HERE, "k04_warpgroups", "Hopper: wgmma truncates floats to TF32, B transposed first", warpgroups,
-              dtypes=FLOAT32, limits=k_major.limits, devices=("cuda",), strided=True),
     make_rung(HERE, "k05_transposed_in_registers",
               "Hopper: the MN-major operand goes through registers, rounded to TF32 by TMA",
               k05_transposed_in_registers.launch, dtypes=FLOAT32, limits=limits,
@@ -52,18 +42,4 @@ RUNGS: tuple[Rung, ...] = (
               strided=True),
 )  # fmt: skip
 
-
-def default(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """The rung for sizes that no table covers: on Hopper k05, or k06 for few rows and few tiles; on older GPUs
-    mma.sync.
-
-    PyTorch for small products on Hopper with an MN-major A, for float64 and for GPUs older than Ampere.
-    """
-    if a.dtype != torch.float32 or mma_sync.limits(a, b):
-        return None
-    if a.is_cuda and not limits(a, b):
-        m, n, k = sizes(a, b)
-        if a.stride(1) != 1 and m * n * k <= 512**3:  # transposing A costs a launch
-            return None
-        return "k06_skinny" if k06_skinny.is_profitable(a, b) else "k05_transposed_in_registers"
-    return "k02_mma_sync"
+default = default_of(RUNGS, "k05_transposed_in_registers", "k02_mma_sync", "k07_cluster_split_k")

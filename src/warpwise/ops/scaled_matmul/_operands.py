@@ -1,18 +1,17 @@
-"""Operands of scaled_matmul: both K-major, scales, L2 hints; limits and tiles of the Triton rungs."""
+"""Operands of scaled_matmul: both K-major, scales, L2 hints; limits and tiles of k02."""
 
 from __future__ import annotations
 
 import torch
 
 from warpwise.gemm.config import GemmConfig, parsed
-from warpwise.gemm.limits import requires_k, requires_tma, size_limit, tiles_limit
-from warpwise.gemm.operands import sizes
+from warpwise.gemm.limits import tiles_limit
+from warpwise.gemm.operands import ALIGNMENT, sizes
 from warpwise.gemm.padding import k_major_operands
 from warpwise.operation import cdiv, sm_count
 
-ROW_BYTES = 16  # strides of a tensor map are multiples of it
 MAX_TRANSPOSED = 128 * 65535  # rows that the transposing kernel takes
-LARGE, SMALL = parsed("128x128x128_w8_s4", "64x64x128_w4_s4")  # tiles of the Triton rungs
+LARGE, SMALL = parsed("128x128x128_w8_s4", "64x64x128_w4_s4")  # tiles of k02
 
 
 def contiguous_operands(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -30,19 +29,9 @@ def l2_hints(m: int, n: int, k: int) -> int:
     return 5 if (m + n) * k >= 2 * m * n else 0
 
 
-def tma_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """Why TMA cannot address rows of contiguous operands and of the result, or None."""
-    k, n = a.shape[1], b.shape[1]
-    if k % ROW_BYTES or n % (ROW_BYTES // 2):
-        return (
-            f"takes k in multiples of 16 and n in multiples of 8, whose rows begin on 16 bytes, not k = {k} and n = {n}"
-        )
-    return size_limit(a, b)
-
-
 def aligned(matrix: torch.Tensor) -> torch.Tensor:
     """A contiguous ``matrix`` that begins on 16 bytes: itself or a copy."""
-    return matrix if matrix.data_ptr() % ROW_BYTES == 0 else matrix.clone()
+    return matrix if matrix.data_ptr() % ALIGNMENT == 0 else matrix.clone()
 
 
 def k_major(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -64,8 +53,3 @@ def grid_of_tiles(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale
     if a.is_cuda and torch.cuda.get_device_capability(a.device) < (8, 9):
         return "takes a GPU of compute capability 8.9 or above, for which Triton has float8_e4m3fn"
     return tiles_limit(*sizes(a, b))
-
-
-def descriptor_limits(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
-    """A GPU with TMA, which can address the operands and the result, and a grid of tiles."""
-    return requires_k(a.shape[1]) or tma_limits(a, b) or requires_tma(a) or grid_of_tiles(a, b, scale_a, scale_b)

@@ -110,17 +110,6 @@ def configs(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: to
     return ranked(a.shape[0], b.shape[1], a.shape[1], sm_count(a))
 
 
-def is_profitable(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """True if k05's pairs of tiles waste rows, or if a single short wave is dominated by prologue and epilogue.
-
-    k07 gains nothing where operands must be copied first: 1000 x 3000 x 777 took it 23.9 µs on an H200, and k05 19.1
-    µs.
-    """
-    (m, k), n, processors = a.shape, b.shape[1], sm_count(a)
-    one_wave = k % 16 == 0 and cdiv(m, 256) * cdiv(n, 128) <= processors
-    return m <= 128 or (one_wave and cdiv(m, 128) * cdiv(n, 128) * k <= 4096 * processors)
-
-
 @functools.lru_cache(maxsize=1024)
 def ranked(m: int, n: int, k: int, sms: int) -> tuple[str, ...]:
     found = ordered(dict.fromkeys(candidates(m, n, k, sms)), FP8._replace(blocks=0, transposed=True), m, n, k, sms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from warpwise.gemm import boxes
-from warpwise.gemm.limits import requires_k, requires_tma
+from warpwise.gemm.limits import requires_tma
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops.grouped_matmul.forward.k01_naive import limits as sizes_limits
 
@@ -27,18 +27,14 @@ def tiles_limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str
 
 def descriptors_limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | None:
     """A GPU with TMA, and matrices that it can address."""
-    unit = 16 // a.element_size()
     if b.shape[0] == 0:
         return "takes 1 group or more, not 0"
-    if b.shape[2] % unit:
-        return f"takes n in multiples of {unit}, so that rows of C begin on 16 bytes, not {b.shape[2]}"
     if boxes.transposed(a):
         return (
             f"takes a with contiguous rows, not strides {tuple(a.stride())}: a box begins at any row, but along it at "
             "multiples of 16 bytes"
         )
-    reason = requires_k(a.shape[1]) or requires_tma(a) or boxes.tma_limit("a", a) or boxes.tma_limit("b", b)
-    return reason or tiles_limits(a, b, offsets)
+    return requires_tma(a) or boxes.product_limit(a, b) or tiles_limits(a, b, offsets)
 
 
 def descriptors_configs(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> tuple[str, ...]:

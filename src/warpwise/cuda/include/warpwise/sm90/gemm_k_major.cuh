@@ -1,5 +1,4 @@
-// Warp-specialised persistent GEMM for Hopper with K-major operands of 1 or 4 bytes, for which wgmma supports no other
-// layout. Results have 4 bytes: int for int8, float for TF32.
+// Warp-specialised persistent int8 GEMM for Hopper: operands K-major, as wgmma requires for 1 byte; C is int32.
 //
 // A producer warpgroup loads k-tiles of 128 bytes by TMA; two consumer warpgroups compute 64 x 256 each. The two blocks
 // of a cluster compute vertically adjacent tiles and share B by multicast. A block is persistent.
@@ -16,7 +15,7 @@
 namespace warpwise {
 namespace gemm_k_major {
 
-constexpr int kCluster = 2, kStages = 4, kRows = 128, kColumns = 256;
+constexpr int kCluster = 2, kStages = 4, kRows = 128, kColumns = 256, kTileK = 128;
 constexpr int kThreads = 384, kWarpgroupThreads = 128;  // warpgroup 0 produces, 1 and 2 compute 64 rows each
 constexpr unsigned kBoxBytes = 128 * 128;               // 128 rows of 128 bytes
 constexpr unsigned kBytesA = kBoxBytes, kBytesB = 2 * kBoxBytes, kBytesC = 64 * 32 * 4;
@@ -42,17 +41,12 @@ struct PipelineState {  // a stage of the ring and its phase parity
   }
 };
 
-__device__ inline int bits(int value) { return value; }
-__device__ inline int bits(float value) { return __float_as_int(value); }
-
-// Element: signed char or float. a: (m, k) and b: (n, k), maps with boxes of 128 rows x 128 bytes; c: (m, n), with
-// boxes of 64 x 32, or DenseRows. `shared`: 1 KiB for alignment + kStages * (kBytesA + kBytesB) + 4 * kBytesC + 16 *
-// kStages bytes. Grid: a multiple of kCluster, at most one block for each SM. Block: kThreads.
-template <class Element, class C>
+// a: (m, k) and b: (n, k), maps with boxes of 128 rows x 128 bytes; c: (m, n), with boxes of 64 x 32, or DenseRows.
+// `shared`: 1 KiB for alignment + kStages * (kBytesA + kBytesB) + 4 * kBytesC + 16 * kStages bytes. Grid: a multiple of
+// kCluster, at most one block for each SM. Block: kThreads.
+template <class C>
 __device__ inline void gemm(const sm90::TensorMap& a, const sm90::TensorMap& b, const C& c, int k, int pairs,
                             int columns, int group, unsigned shared) {
-  using Sum = typename sm90::ElementOf<Element>::Sum;
-  constexpr int kTileK = 128 / sizeof(Element);
   const unsigned base = (shared + 1023) & ~1023u;  // a swizzled unit is 1 KiB
   const unsigned stages_a = base, stages_b = stages_a + kStages * kBytesA, staging = stages_b + kStages * kBytesB;
   const unsigned full = staging + 4 * kBytesC, empty = full + 8 * kStages;  // barriers
@@ -93,7 +87,7 @@ __device__ inline void gemm(const sm90::TensorMap& a, const sm90::TensorMap& b, 
     int next_box = 0;
     for (int tile_index = first; tile_index < tiles; tile_index += step) {
       const Tile tile = tile_at(tile_index, pairs, columns, group, rank);
-      Sum d[128];
+      int d[128];
       unsigned previous_empty = 0;  // empty barrier of the k-tile whose wgmma may be pending
       for (int s = 0; s < k_tiles; ++s, state.next()) {
         sm90::mbarrier_wait(full + 8 * state.index, state.phase);
@@ -102,8 +96,8 @@ __device__ inline void gemm(const sm90::TensorMap& a, const sm90::TensorMap& b, 
         for (int i = 0; i < 4; ++i) {
           const unsigned from_a = stages_a + state.index * kBytesA + consumer * 64 * 128 + i * 32;
           const unsigned from_b = stages_b + state.index * kBytesB + i * 32;
-          sm90::wgmma<Element, 256>(d, sm90::matrix_descriptor(from_a, 16, 1024),
-                                    sm90::matrix_descriptor(from_b, 16, 1024), s || i);
+          sm90::wgmma<signed char, 256>(d, sm90::matrix_descriptor(from_a, 16, 1024),
+                                        sm90::matrix_descriptor(from_b, 16, 1024), s || i);
         }
         sm90::wgmma_commit_group();
         sm90::wgmma_wait_group<1>();
@@ -129,7 +123,7 @@ __device__ inline void gemm(const sm90::TensorMap& a, const sm90::TensorMap& b, 
             const int row = thread / 32 * 16 + half * 8 + lane / 4, unit = j * 2 + lane % 4 / 2,
                       first_register = subtile * 16 + j * 4;
             warpwise::st_shared_v2(to + row * 128 + ((unit ^ (row & 7)) << 4) + lane % 2 * 8,
-                                   bits(d[first_register + half * 2]), bits(d[first_register + half * 2 + 1]));
+                                   d[first_register + half * 2], d[first_register + half * 2 + 1]);
           }
         }
         if constexpr (sm90::kIsTensorMap<C>) {

@@ -147,23 +147,6 @@ __device__ inline void wgmma(typename ElementOf<T>::Sum (&d)[WIDTH / 2], unsigne
   WW_WIDTH(248, 124, 125, 126, 127, 128)
   WW_WIDTH(256, 128, 129, 130, 131, 132)
 }
-// The same with A in registers, for fp8 and 64 columns. a[0] and a[1] of lane l are 4 bytes, from byte 4 (l % 4), of
-// rows l / 4 and l / 4 + 8 of the warp's 16; a[2] and a[3] are 16 bytes further, as `ldmatrix_x4` loads them.
-#define WW_WGMMA_REGISTERS(TYPES)                                                                                 \
-  asm volatile(                                                                                                   \
-      "{\n.reg .pred adds;\nsetp.ne.b32 adds, %37, 0;\n"                                                          \
-      "wgmma.mma_async.sync.aligned.m64n64" TYPES " {" WW_NAMES_32 "}, {%32, %33, %34, %35}, %36, adds, 1, 1;\n}" \
-      : WW_SUMS_32("+f")                                                                                          \
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(adds)))
-template <class T>
-__device__ inline void wgmma_rs(float (&d)[32], const unsigned (&a)[4], unsigned long long b, bool adds) {
-  constexpr Element kind = ElementOf<T>::value;
-  static_assert(sizeof(T) == 1 && kind != Element::s8, "written for fp8");
-  if constexpr (kind == Element::e4m3) WW_WGMMA_REGISTERS("k32.f32.e4m3.e4m3");
-  if constexpr (kind == Element::e4m3_e5m2) WW_WGMMA_REGISTERS("k32.f32.e4m3.e5m2");
-  if constexpr (kind == Element::e5m2_e4m3) WW_WGMMA_REGISTERS("k32.f32.e5m2.e4m3");
-}
-#undef WW_WGMMA_REGISTERS
 #undef WW_WIDTH
 #undef WW_WGMMA
 #undef WW_NAMES_4
