@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
     sm90::warpgroup_reg_alloc<232>();
     const int consumer = threadIdx.x / kWarpgroupThreads - 1, thread = threadIdx.x % kWarpgroupThreads,
               lane = thread % 32;
-    PipelineState<STAGES> state;
+    sm90::PipelineState state;
     int box = 0;
     for (int tile_index = blockIdx.x / kCluster; tile_index < scheduler.tiles(); tile_index += gridDim.x / kCluster) {
       const Tile tile = scheduler.at(tile_index, rank);
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
       float sums[kSubtiles][32] = {}, accumulators[2][32];
       unsigned a_fragments[kTileK / 32][4];  // this thread's bytes of A's k-tile
       const auto load_a = [&] {
-        sm90::mbarrier_wait(storage.full + 8 * state.index, state.phase);
+        storage.pipeline.consumer_wait(state);
         const int row = consumer * 64 + thread / 32 * 16 + lane % 16;
         const unsigned from = storage.stage_a(state.index) + row * 128;
 #pragma unroll
@@ -75,8 +75,8 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
         }
         sm90::wgmma_wait_group<0>();
         sm90::warpgroup_fence_operand(accumulators[1]);
-        if (thread < kCluster) sm90::mbarrier_arrive(storage.empty + 8 * state.index, thread);
-        state.next();
+        if (thread < kCluster) storage.pipeline.consumer_release(state.index, thread);
+        state.next(STAGES);
         if (++s == k_tiles) break;
         load_a();
         start_wgmma(0);
