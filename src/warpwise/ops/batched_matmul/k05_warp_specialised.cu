@@ -7,7 +7,7 @@
 
 #include <warpwise/core/float4.cuh>
 #include <warpwise/core/shared_memory.cuh>
-#include <warpwise/sm90/mbarrier.cuh>
+#include <warpwise/sm90/pipeline.cuh>
 #include <warpwise/sm90/tma.cuh>
 #include <warpwise/sm90/warpgroup.cuh>
 
@@ -15,7 +15,7 @@
 #include <warpwise/sm90/gemm_tma_3d.cuh>
 
 namespace sm90 = warpwise::sm90;
-using warpwise::OperandLoad, warpwise::Operand, warpwise::PipelineState, warpwise::Float4, sm90::TensorMap;
+using warpwise::OperandLoad, warpwise::Operand, sm90::PipelineState, warpwise::Float4, sm90::TensorMap;
 
 constexpr int kWarpTile = 64, kWarps = 4, kProducerWarps = 4, kThreads = (kProducerWarps + kWarps) * 32;
 constexpr int kProducerRegisters = 48, kConsumerRegisters = 208;        // registers per thread
@@ -48,15 +48,12 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
   float* const ring =
       reinterpret_cast<float*>(raw + (-warpwise::shared_address(raw) & 127));  // TMA needs 128-byte alignment
   float* const staging = ring + STAGES * kFloats;
-  const unsigned full = warpwise::shared_address(staging + kStaging), empty = full + 8 * STAGES;
+  const sm90::Pipeline pipeline(warpwise::shared_address(staging + kStaging), STAGES);
   const int m = a.first.extent, n = b.first.extent, k_tiles = (a.first.k + TILE_K - 1) / TILE_K;
   const int tiles_per_matrix = rows * columns, tiles = batch * tiles_per_matrix;
 
   if (threadIdx.x == 0) {
-    for (int s = 0; s < STAGES; ++s) {
-      sm90::mbarrier_init(full + 8 * s, (kTma ? 1 : 0) + (kCpAsync ? 32 : 0));
-      sm90::mbarrier_init(empty + 8 * s, kWarps);
-    }
+    pipeline.init((kTma ? 1 : 0) + (kCpAsync ? 32 : 0), kWarps);
     sm90::fence_mbarrier_init();
   }
   __syncthreads();
@@ -73,9 +70,9 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
       const Operand from_a = {a.first.at + matrix * a.matrix, a.first.stride, m, a.first.k};
       const Operand from_b = {b.first.at + matrix * b.matrix, b.first.stride, n, b.first.k};
       for (; s < k_tiles; s += kProducerWarps, state.advance(kProducerWarps, STAGES)) {
-        const unsigned full_barrier = full + 8 * state.index;
+        const unsigned full_barrier = pipeline.full_barrier(state.index);
         float* const to = ring + state.index * kFloats;
-        sm90::mbarrier_wait(empty + 8 * state.index, state.phase);
+        pipeline.producer_acquire(state);
         if (kTma && threadIdx.x % 32 == 0) {
           sm90::mbarrier_arrive_expect_tx(full_barrier, kTmaBytes);
           if (kTmaA)
@@ -103,8 +100,8 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
   PipelineState state{0, 0};
   for (int tile_index = blockIdx.x; tile_index < tiles; tile_index += gridDim.x) {
     float sums[8][16] = {};
-    warpwise::multiply_k_tiles<kSteps, kFloats, kPitchA, kPitchB, STAGES>(sums, a_lane, b_lane, k_tiles, state, full,
-                                                                          empty, lane == 0);
+    warpwise::multiply_k_tiles<kSteps, kFloats, kPitchA, kPitchB, STAGES>(sums, a_lane, b_lane, k_tiles, pipeline,
+                                                                          state, lane == 0);
 
     const int2 tile = warpwise::tile_at(tile_index % tiles_per_matrix, rows, columns, group, BM, BN);
     const int thread = warpwise::reread_thread_index() - kProducerWarps * 32, r = thread / 16, x = thread % 16 * 4;

@@ -10,7 +10,7 @@
 
 #include <warpwise/core/float4.cuh>
 #include <warpwise/core/shared_memory.cuh>
-#include <warpwise/sm90/mbarrier.cuh>
+#include <warpwise/sm90/pipeline.cuh>
 #include <warpwise/sm90/tma.cuh>
 #include <warpwise/sm90/warpgroup.cuh>
 
@@ -18,7 +18,7 @@
 #include "epilogue.cuh"
 
 namespace sm90 = warpwise::sm90;
-using warpwise::OperandLoad, warpwise::Operand, warpwise::PipelineState, warpwise::WorkUnit, warpwise::SplitK,
+using warpwise::OperandLoad, warpwise::Operand, sm90::PipelineState, warpwise::WorkUnit, warpwise::SplitK,
     sm90::TensorMap;
 
 constexpr int kProducerWarps = 4, kThreads = kProducerWarps * 32 + warpwise::kConsumerThreads;
@@ -44,15 +44,12 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
   float* const ring =
       reinterpret_cast<float*>(raw + (-warpwise::shared_address(raw) & 127));  // TMA needs 128-byte alignment
   float* const staging = ring + STAGES * kFloats;
-  const unsigned full = warpwise::shared_address(staging + warpwise::kStaging), empty = full + 8 * STAGES;
+  const sm90::Pipeline pipeline(warpwise::shared_address(staging + warpwise::kStaging), STAGES);
   const int k_tiles = (a.k + TILE_K - 1) / TILE_K, tiles = rows * columns;
   const int units = split_k.whole_tiles + (tiles - split_k.whole_tiles) * split_k.splits;
 
   if (threadIdx.x == 0) {
-    for (int s = 0; s < STAGES; ++s) {
-      sm90::mbarrier_init(full + 8 * s, (kTma ? 1 : 0) + (kCpAsync ? 32 : 0));
-      sm90::mbarrier_init(empty + 8 * s, warpwise::kWarps);
-    }
+    pipeline.init((kTma ? 1 : 0) + (kCpAsync ? 32 : 0), warpwise::kWarps);
     sm90::fence_mbarrier_init();
   }
   __syncthreads();
@@ -65,10 +62,10 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
       const WorkUnit unit(unit_index, k_tiles, split_k);
       const int2 tile = warpwise::tile_at(unit.tile, rows, columns, group, BM, BN);
       for (; s < unit.k_tiles; s += kProducerWarps, state.advance(kProducerWarps, STAGES)) {
-        const unsigned full_barrier = full + 8 * state.index;
+        const unsigned full_barrier = pipeline.full_barrier(state.index);
         float* const to = ring + state.index * kFloats;
         const int k_offset = (unit.first + s) * TILE_K;
-        sm90::mbarrier_wait(empty + 8 * state.index, state.phase);
+        pipeline.producer_acquire(state);
         if (kTma && threadIdx.x % 32 == 0) {
           sm90::mbarrier_arrive_expect_tx(full_barrier, kTmaBytes);
           if (kTmaA) sm90::tma_load_2d(warpwise::shared_address(to), a_map, full_barrier, tile.x, k_offset);
@@ -96,7 +93,7 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
     float sums[8][16] = {};
     const int count = WorkUnit(unit_index, k_tiles, split_k).k_tiles;
     warpwise::multiply_k_tiles<kSteps, kFloats, kPitchA, kPitchB, STAGES, W::rows / 2, W::columns / 4, kTmaB>(
-        sums, a_lane, b_lane, count, state, full, empty, lane == 0);
+        sums, a_lane, b_lane, count, pipeline, state, lane == 0);
 
     const WorkUnit unit(unit_index, k_tiles, split_k);
     const int2 tile = warpwise::tile_at(unit.tile, rows, columns, group, BM, BN);

@@ -26,11 +26,8 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
   using P = sm90::GemmConfig<T, BM, BN, GM, GN, STAGES, CM, CN, A_MN_MAJOR, B_MN_MAJOR>;
   constexpr unsigned kBoxBytes = sm90::kBoxBytes;
   extern __shared__ unsigned char raw[];
-  const unsigned base = (warpwise::shared_address(raw) + 1023) & ~1023u;  // a swizzled unit is 1 KiB
-  const unsigned stages_a = base, stages_b = stages_a + P::stages * P::bytes_a;
-  const unsigned staging = stages_b + P::stages * P::bytes_b;
-  const unsigned full = staging + P::groups * P::boxes * kBoxBytes,
-                 empty = full + 8 * P::stages;  // barriers
+  const sm90::GemmStorage<P> storage(raw);
+  const sm90::Pipeline& pipeline = storage.pipeline;
   const int rank = static_cast<int>(sm90::cluster_ctarank()), cluster_m = rank % P::cm, cluster_n = rank / P::cm;
   const sm90::TileScheduler order{rows, columns, raster_group};
   // Partial sums are passed in kChunks chunks, each through the memory of B in one stage; a chunk has kVectors
@@ -46,11 +43,7 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
 
   const int cluster = blockIdx.x / P::cluster;
   if (threadIdx.x == 0) {
-    for (int s = 0; s < P::stages; ++s) {
-      sm90::mbarrier_init(full + 8 * s, 1);
-      // Arrivals of all consumers of what this block loads.
-      sm90::mbarrier_init(empty + 8 * s, P::groups * (P::cm + P::cn - 1));
-    }
+    storage.init();
     sm90::fence_mbarrier_init();
   }
   sm90::cluster_sync_relaxed();
@@ -58,7 +51,7 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
   if (threadIdx.x < sm90::kWarpgroupThreads) {
     if constexpr (P::groups > 1) sm90::warpgroup_reg_dealloc<40>();
     if (threadIdx.x == 0) {
-      sm90::Producer<P> producer(&a, &b, stages_a, stages_b, full, empty, cluster_m, cluster_n);
+      sm90::Producer<P> producer(&a, &b, storage, cluster_m, cluster_n);
       WorkUnits unit(stream_k, order.tiles(), cluster);
       while (unit.next()) {
         const int row = (order.row(unit.tile) * P::cm + cluster_m) * P::bm;
@@ -68,12 +61,11 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
         unit.for_each_peer([&](int peer) {
           for (int g = 0; g < P::groups; ++g) wait_and_reset(flag_of(peer, g));
           global_proxy_fence();
-          sm90::PipelineState<P::stages>& state = producer.state;
-          for (int chunk = 0; chunk < kChunks; ++chunk, state.next()) {
-            const unsigned full_barrier = full + 8 * state.stage;
-            sm90::mbarrier_wait(empty + 8 * state.stage, state.phase);
-            sm90::mbarrier_arrive_expect_tx(full_barrier, P::bytes_b);
-            tma_load_bulk(stages_b + state.stage * P::bytes_b, partials_of(peer, chunk), P::bytes_b, full_barrier);
+          sm90::PipelineState& state = producer.state;
+          for (int chunk = 0; chunk < kChunks; ++chunk, state.next(P::stages)) {
+            const unsigned full_barrier = pipeline.producer_acquire(state, P::bytes_b);
+            tma_load_bulk(storage.stages_b + state.index * P::bytes_b, partials_of(peer, chunk), P::bytes_b,
+                          full_barrier);
           }
         });
       }
@@ -90,11 +82,11 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
     if constexpr (P::groups > 1) sm90::warpgroup_reg_alloc<232>();
     const int group = threadIdx.x / sm90::kWarpgroupThreads - 1, group_m = group % P::gm, group_n = group / P::gm;
     const int thread = threadIdx.x % sm90::kWarpgroupThreads;
-    const unsigned own_a = stages_a + group_m * P::wgmmas * kBoxBytes,
-                   own_b = stages_b + group_n * (P::width / 64) * kBoxBytes;
+    const unsigned own_a = storage.stages_a + group_m * P::wgmmas * kBoxBytes,
+                   own_b = storage.stages_b + group_n * (P::width / 64) * kBoxBytes;
     const bool releases = thread < P::cluster && (thread % P::cm == cluster_m || thread / P::cm == cluster_n);
-    sm90::PipelineState<P::stages> state;
-    unsigned previous_empty = 0;  // empty barrier of the k-tile whose wgmma may be pending
+    sm90::WgmmaConsumer consumer(pipeline, sm90::ClusterRelease{releases, thread});
+    sm90::PipelineState& state = consumer.state;
     float d[P::wgmmas][P::width / 2];
     // The previous tile, rounded, to be stored at (pending_row, pending_column); or one half of a unit's partial sums.
     unsigned pending[P::subtiles][16];
@@ -102,23 +94,7 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
     bool has_pending = false, has_partials = false;
 
     const auto k_tile = [&](int s) {
-      sm90::mbarrier_wait(full + 8 * state.stage, state.phase);
-      sm90::wgmma_fence();
-#pragma unroll
-      for (int i = 0; i < sm90::kTileK / 16; ++i) {
-        const unsigned long long b_descriptor =
-            sm90::operand_descriptor<P::b_mn_major>(own_b + state.stage * P::bytes_b, i);
-#pragma unroll
-        for (int p = 0; p < P::wgmmas; ++p)
-          sm90::wgmma<T, P::width, P::a_mn_major, P::b_mn_major>(
-              d[p], sm90::operand_descriptor<P::a_mn_major>(own_a + state.stage * P::bytes_a + p * kBoxBytes, i),
-              b_descriptor, s || i);
-      }
-      sm90::wgmma_commit_group();
-      sm90::wgmma_wait_group<1>();
-      if (s > 0 && releases) sm90::mbarrier_arrive(previous_empty, thread);
-      previous_empty = empty + 8 * state.stage;
-      state.next();
+      consumer.k_tile(s, [&](int stage) { sm90::wgmma_k_tile<P>(d, own_a, own_b, stage, s); });
     };
     const auto store_partials = [&](int subtile) {
 #pragma unroll
@@ -138,7 +114,7 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
     const auto store_subtile = [&](int subtile) {
       if (thread == 0) sm90::tma_store_wait_read<P::boxes - 1>();
       sm90::named_barrier_sync(1 + group, sm90::kWarpgroupThreads);
-      sm90::store_tile(staging + (group * P::boxes + box) * kBoxBytes, pending[subtile], group, &c,
+      sm90::store_tile(storage.staging + (group * P::boxes + box) * kBoxBytes, pending[subtile], group, &c,
                        pending_row + subtile / (P::width / 64) * 64, pending_column + subtile % (P::width / 64) * 64);
       if (P::boxes == 2) box ^= 1;
     };
@@ -158,8 +134,7 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
         if (has_partials) store_partials(subtile);
       }
       for (int s = P::subtiles; s < count; ++s) k_tile(s);
-      sm90::wgmma_wait_group<0>();
-      if (releases) sm90::mbarrier_arrive(previous_empty, thread);
+      consumer.finish();
 
       has_pending = unit.from == 0;
       if (!has_pending) {
@@ -183,10 +158,10 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
       }
       unit.for_each_peer([&](int) {
 #pragma unroll
-        for (int chunk = 0; chunk < kChunks; ++chunk, state.next()) {
-          sm90::mbarrier_wait(full + 8 * state.stage, state.phase);
+        for (int chunk = 0; chunk < kChunks; ++chunk, state.next(P::stages)) {
+          pipeline.consumer_wait(state);
           const unsigned vectors =
-              stages_b + state.stage * P::bytes_b + (group * kVectors * sm90::kWarpgroupThreads + thread) * 16;
+              storage.stages_b + state.index * P::bytes_b + (group * kVectors * sm90::kWarpgroupThreads + thread) * 16;
 #pragma unroll
           for (int i = 0; i < kVectors; ++i) {
             float values[4];
@@ -197,7 +172,7 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
             asm volatile("" : "+f"(to[0]), "+f"(to[1]), "+f"(to[2]), "+f"(to[3]));
           }
           sm90::named_barrier_sync(1 + group, sm90::kWarpgroupThreads);
-          if (releases) sm90::mbarrier_arrive(empty + 8 * state.stage, thread);
+          if (releases) pipeline.consumer_release(state.index, thread);
         }
       });
       pending_row = row;

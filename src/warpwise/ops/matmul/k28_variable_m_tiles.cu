@@ -46,15 +46,12 @@ matmul_variable_m_tiles(const __grid_constant__ sm90::TensorMap a, const __grid_
   extern __shared__ unsigned char raw[];
   const unsigned stages = (warpwise::shared_address(raw) + 1023) & ~1023u;  // a swizzled unit is 1 KiB
   const unsigned staging = stages + kStages * kStageBytes;
-  const unsigned full = staging + kGroups * kBoxes * kBoxBytes, empty = full + 8 * kStages;  // barriers
+  const sm90::Pipeline pipeline(staging + kGroups * kBoxes * kBoxBytes, kStages);
   const VariableMTiles<sm90::TileScheduler> scheduler{{tile_columns, tile_rows, raster_group}, wide, flat_tiles};
   const int k_tiles = (k + kTileK - 1) / kTileK;
 
   if (threadIdx.x == 0) {
-    for (int s = 0; s < kStages; ++s) {
-      sm90::mbarrier_init(full + 8 * s, 1);
-      sm90::mbarrier_init(empty + 8 * s, kGroups);
-    }
+    pipeline.init(1, kGroups);
     sm90::fence_mbarrier_init();
   }
   __syncthreads();
@@ -62,13 +59,13 @@ matmul_variable_m_tiles(const __grid_constant__ sm90::TensorMap a, const __grid_
   if (threadIdx.x < kWarpgroupThreads) {
     sm90::warpgroup_reg_dealloc<40>();
     if (threadIdx.x == 0) {
-      sm90::PipelineState<kStages> state{0, 1};  // all stages are free at first
+      sm90::PipelineState state{0, 1};
       scheduler.for_each_tile(blockIdx.x, gridDim.x, [&](auto tile, int row, int column) {
         using Config = decltype(tile);
-        for (int s = 0; s < k_tiles; ++s, state.next()) {
-          const unsigned full_barrier = full + 8 * state.stage, to = stages + state.stage * kStageBytes;
-          sm90::mbarrier_wait(empty + 8 * state.stage, state.phase);
-          sm90::mbarrier_arrive_expect_tx(full_barrier, (Config::boxes_b + Config::boxes_a) * kBoxBytes);
+        for (int s = 0; s < k_tiles; ++s, state.next(kStages)) {
+          const unsigned to = stages + state.index * kStageBytes;
+          const unsigned full_barrier =
+              pipeline.producer_acquire(state, (Config::boxes_b + Config::boxes_a) * kBoxBytes);
 #pragma unroll 1
           for (int i = 0; i < Config::boxes_b; ++i)
             sm90::tma_load_operand<MN_MAJOR, false>(to + i * kBoxBytes, &b, full_barrier, column + i * 64, s * kTileK,
@@ -84,32 +81,27 @@ matmul_variable_m_tiles(const __grid_constant__ sm90::TensorMap a, const __grid_
 
   sm90::warpgroup_reg_alloc<232>();
   const int group = threadIdx.x / kWarpgroupThreads - 1, thread = threadIdx.x % kWarpgroupThreads;
-  sm90::PipelineState<kStages> state;
-  unsigned previous_empty = 0;      // empty barrier of the k-tile whose wgmma may be pending
+  sm90::WgmmaConsumer consumer(pipeline, sm90::BlockRelease{thread});
   unsigned pending[kSubtiles][16];  // the previous tile, rounded, and the position of its boxes
   int pending_row = 0, pending_column = 0, pending_last_box = 0, box_index = 0;
   bool has_pending = false, pending_transposed = false;
 
   const auto k_tile = [&](auto tile, float (&d)[128], int s) {
     using Config = decltype(tile);
-    sm90::mbarrier_wait(full + 8 * state.stage, state.phase);
-    const unsigned boxes_b = stages + state.stage * kStageBytes, boxes_a = boxes_b + Config::boxes_b * kBoxBytes;
-    sm90::wgmma_fence();
+    consumer.k_tile(s, [&](int stage) {
+      const unsigned boxes_b = stages + stage * kStageBytes, boxes_a = boxes_b + Config::boxes_b * kBoxBytes;
+      sm90::wgmma_fence();
 #pragma unroll
-    for (int i = 0; i < kTileK / 16; ++i) {
-      if constexpr (Config::transposed)
-        sm90::wgmma<T, Config::rows, MN_MAJOR, false>(
-            first_sums<Config::rows / 2>(d), sm90::operand_descriptor<MN_MAJOR>(boxes_b + group * kBoxBytes, i),
-            sm90::operand_descriptor<false>(boxes_a, i), s || i);
-      else
-        sm90::wgmma<T, 256, false, MN_MAJOR>(d, sm90::operand_descriptor<false>(boxes_a + group * kBoxBytes, i),
-                                             sm90::operand_descriptor<MN_MAJOR>(boxes_b, i), s || i);
-    }
-    sm90::wgmma_commit_group();
-    sm90::wgmma_wait_group<1>();
-    if (s > 0 && thread == 0) sm90::mbarrier_arrive(previous_empty, 0);
-    previous_empty = empty + 8 * state.stage;
-    state.next();
+      for (int i = 0; i < kTileK / 16; ++i) {
+        if constexpr (Config::transposed)
+          sm90::wgmma<T, Config::rows, MN_MAJOR, false>(
+              first_sums<Config::rows / 2>(d), sm90::operand_descriptor<MN_MAJOR>(boxes_b + group * kBoxBytes, i),
+              sm90::operand_descriptor<false>(boxes_a, i), s || i);
+        else
+          sm90::wgmma<T, 256, false, MN_MAJOR>(d, sm90::operand_descriptor<false>(boxes_a + group * kBoxBytes, i),
+                                               sm90::operand_descriptor<MN_MAJOR>(boxes_b, i), s || i);
+      }
+    });
   };
   const auto store_subtile = [&](int subtile) {
     if (!has_pending) return;
@@ -140,8 +132,7 @@ matmul_variable_m_tiles(const __grid_constant__ sm90::TensorMap a, const __grid_
       store_subtile(subtile);
     }
     for (int s = kSubtiles; s < k_tiles; ++s) k_tile(tile, d, s);
-    sm90::wgmma_wait_group<0>();
-    if (thread == 0) sm90::mbarrier_arrive(previous_empty, 0);
+    consumer.finish();
 
     pending_row = row, pending_column = column, pending_last_box = Config::rows - 64;
     has_pending = true, pending_transposed = Config::transposed;

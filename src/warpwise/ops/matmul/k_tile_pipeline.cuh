@@ -8,7 +8,7 @@
 #include <cuda_fp16.h>
 #include <warpwise/core/numeric.cuh>
 #include <warpwise/core/shared_memory.cuh>
-#include <warpwise/sm90/mbarrier.cuh>
+#include <warpwise/sm90/pipeline.cuh>
 #include <warpwise/sm90/tma.cuh>
 #include <warpwise/sm90/warpgroup.cuh>
 #include <warpwise/sm90/wgmma.cuh>
@@ -31,18 +31,17 @@ struct Pipeline {
   static constexpr bool kPairs = SHARED != Shared::nothing;
   static_assert(M % (SHARED == Shared::a ? 16 : 8) == 0, "a swizzled unit has 8 rows");
 
-  unsigned stages, full, empty;  // shared addresses of stages and barriers
-  int stage = 0;
-  unsigned phase;
+  unsigned stages;  // shared address
+  sm90::Pipeline ring;
+  sm90::PipelineState state;
   int half = 0;        // kPairs: the half that this block loads
   int first_rank = 0;  // kPairs: the pair's first block in the cluster
 
   // `raw`: 1 KiB for alignment, then STAGES stages; `barriers`: 2 * STAGES.
   __device__ Pipeline(unsigned char* raw, unsigned long long* barriers)
       : stages((warpwise::shared_address(raw) + 1023) & ~1023u),  // a swizzled unit is 1 KiB
-        full(warpwise::shared_address(barriers)),
-        empty(full + 8 * STAGES),
-        phase(is_producer()) {}  // all stages are free at first
+        ring(warpwise::shared_address(barriers), STAGES),
+        state{0, is_producer()} {}
 
   static __device__ bool is_producer() { return threadIdx.x >= kThreads; }
 
@@ -53,10 +52,7 @@ struct Pipeline {
       return;
     }
     if (threadIdx.x == kThreads) {
-      for (int s = 0; s < STAGES; ++s) {
-        sm90::mbarrier_init(full + 8 * s, 1);
-        sm90::mbarrier_init(empty + 8 * s, kPairs ? 2 * GROUPS : GROUPS);
-      }
+      ring.init(1, kPairs ? 2 * GROUPS : GROUPS);
       sm90::fence_mbarrier_init();
       sm90::fence_proxy_async();
     }
@@ -64,16 +60,10 @@ struct Pipeline {
     asm volatile("bar.arrive 2, %0;" ::"n"(kThreads + 32) : "memory");
   }
 
-  __device__ void next() {
-    if (++stage == STAGES) {
-      stage = 0;
-      phase ^= 1;
-    }
-  }
-
   // One thread loads the k-tile at `k_offset`; of a SHARED operand it loads one half for both blocks of the pair.
   __device__ void load(const sm90::TensorMap& a, const sm90::TensorMap& b, int k_offset, int row, int column) {
-    const unsigned full_barrier = full + 8 * stage, to_b = stages + stage * kBytes, to_a = to_b + kBytesB;
+    const unsigned full_barrier = ring.full_barrier(state.index), to_b = stages + state.index * kBytes,
+                   to_a = to_b + kBytesB;
     const sm90::CachePolicy policy = sm90::createpolicy_evict_first();  // both are read once
     const int half_a = SHARED == Shared::a ? half * (M / 2) : 0, half_b = SHARED == Shared::b ? half : 0;
     const auto load_box = [&](bool shared, unsigned to, const sm90::TensorMap* map, int x, int y) {
@@ -82,8 +72,7 @@ struct Pipeline {
       else
         sm90::tma_load_2d(to, map, full_barrier, x, y, policy);
     };
-    sm90::mbarrier_wait(empty + 8 * stage, phase);
-    sm90::mbarrier_arrive_expect_tx(full_barrier, kBytes);
+    ring.producer_acquire(state, kBytes);
 #pragma unroll
     for (int box = 0; box < kBoxes; ++box, k_offset += 64) {
       if (B_K_MAJOR)
@@ -96,11 +85,7 @@ struct Pipeline {
                    k_offset + half_b * 32);
       load_box(SHARED == Shared::a, to_a + box * kBoxA + half_a * 128, &a, k_offset, row + half_a);
     }
-    next();
-  }
-
-  static __device__ void arrive(unsigned barrier) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+    state.next(STAGES);
   }
 
   // D = the product over the next `count` k-tiles. Called by all consumer warpgroups; afterwards these stages are
@@ -111,14 +96,15 @@ struct Pipeline {
     // The last stages are not released to the other block of a pair, which may have exited and does not wait for
     // them.
     const auto release = [&](int s) {
-      if (!kPairs && thread == 0) arrive(previous_empty);
+      if (!kPairs && thread == 0) sm90::mbarrier_arrive(previous_empty);
       if (kPairs && thread < 2 && s + STAGES < count) sm90::mbarrier_arrive(previous_empty, first_rank + thread);
     };
 #pragma unroll
     for (int i = 0; i < M / 2; ++i) d[i] = 0.0f;
-    for (int s = 0; s < count; ++s, next()) {
-      const unsigned b_stage = stages + stage * kBytes + group * 8192, a_stage = stages + stage * kBytes + kBytesB;
-      sm90::mbarrier_wait(full + 8 * stage, phase);
+    for (int s = 0; s < count; ++s, state.next(STAGES)) {
+      const unsigned b_stage = stages + state.index * kBytes + group * 8192,
+                     a_stage = stages + state.index * kBytes + kBytesB;
+      ring.consumer_wait(state);
       sm90::wgmma_fence();
 #pragma unroll
       for (int i = 0; i < TILE_K / 16; ++i) {
@@ -130,7 +116,7 @@ struct Pipeline {
       sm90::wgmma_commit_group();
       sm90::wgmma_wait_group<1>();
       if (s > 0) release(s - 1);
-      previous_empty = empty + 8 * stage;
+      previous_empty = ring.empty_barrier(state.index);
     }
     sm90::wgmma_wait_group<0>();
     if (count > 0) release(count - 1);

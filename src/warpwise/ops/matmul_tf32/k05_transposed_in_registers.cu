@@ -17,18 +17,6 @@ constexpr int kTileK = 32, kWarpgroupThreads = 128,
 constexpr unsigned kLineBytes = kTileK * 4;                               // the span of the swizzle
 constexpr unsigned kBoxBytes = 32 * kLineBytes, kBytesC = 2 * kBoxBytes;  // 32 x 32 floats; a subtile of C
 
-template <int STAGES>
-struct PipelineState {  // a stage of the ring and its phase parity
-  int index = 0;
-  unsigned phase = 0;
-  __device__ void next() {
-    if (++index == STAGES) {
-      index = 0;
-      phase ^= 1;
-    }
-  }
-};
-
 __device__ inline unsigned ld_shared(unsigned address) {
   unsigned word;
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(address) : "memory");
@@ -47,7 +35,7 @@ __device__ inline void multiply(const TensorMap& first, const TensorMap& second,
   extern __shared__ unsigned char raw[];
   const unsigned base = (warpwise::shared_address(raw) + 1023) & ~1023u;  // a swizzled unit is 1 KiB
   const unsigned stages_a = base, stages_b = stages_a + STAGES * kBytesA, staging = stages_b + STAGES * kBytesB;
-  const unsigned full = staging + 4 * kBytesC, empty = full + 8 * STAGES;  // barriers
+  const sm90::Pipeline pipeline(staging + 4 * kBytesC, STAGES);
   const int rank = static_cast<int>(sm90::cluster_ctarank());
   const int k_tiles = (k + 2 * kTileK - 1) / (2 * kTileK) * 2;  // in pairs; elements past the end are zero
   const int start = blockIdx.x / CLUSTER, step = gridDim.x / CLUSTER, tiles = rows * columns;
@@ -59,10 +47,7 @@ __device__ inline void multiply(const TensorMap& first, const TensorMap& second,
   };
 
   if (threadIdx.x == 0) {
-    for (int s = 0; s < STAGES; ++s) {
-      sm90::mbarrier_init(full + 8 * s, 1);
-      sm90::mbarrier_init(empty + 8 * s, 2 * CLUSTER);  // both consumer warpgroups of all blocks
-    }
+    pipeline.init(1, 2 * CLUSTER);  // both consumer warpgroups of all blocks
     sm90::fence_mbarrier_init();
   }
   sm90::cluster_sync();
@@ -70,14 +55,13 @@ __device__ inline void multiply(const TensorMap& first, const TensorMap& second,
   if (threadIdx.x < kWarpgroupThreads) {
     sm90::warpgroup_reg_dealloc<40>();
     if (threadIdx.x == 0) {
-      PipelineState<STAGES> state{0, 1};  // all stages are free at first
+      sm90::PipelineState state{0, 1};
       for (int tile_index = start; tile_index < tiles; tile_index += step) {
         const int2 tile = tile_at(tile_index);
-        for (int s = 0; s < k_tiles; ++s, state.next()) {
-          const unsigned full_barrier = full + 8 * state.index, to = stages_a + state.index * kBytesA;
+        for (int s = 0; s < k_tiles; ++s, state.next(STAGES)) {
+          const unsigned full_barrier = pipeline.full_barrier(state.index), to = stages_a + state.index * kBytesA;
           const unsigned to_b = stages_b + state.index * kBytesB + rank * kSharedBytesB;
-          sm90::mbarrier_wait(empty + 8 * state.index, state.phase);
-          sm90::mbarrier_arrive_expect_tx(full_barrier, kBytesA + kBytesB);
+          pipeline.producer_acquire(state, kBytesA + kBytesB);
           if (MN_MAJOR) {
 #pragma unroll
             for (int i = 0; i < 4; ++i)
@@ -94,7 +78,7 @@ __device__ inline void multiply(const TensorMap& first, const TensorMap& second,
     }
   } else {
     sm90::warpgroup_reg_alloc<232>();
-    const int consumer = threadIdx.x / kWarpgroupThreads - 1, thread = threadIdx.x % kWarpgroupThreads;
+    const int warpgroup = threadIdx.x / kWarpgroupThreads - 1, thread = threadIdx.x % kWarpgroupThreads;
     const int warp = thread / 32, lane = thread % 32, row_lane = lane / 4, k_lane = lane % 4;
     // The row, of the warpgroup's 64, that row l / 4 + 8 half of the warp's 16 rows of D holds. MN_MAJOR, in boxes
     // of 32 whose lines are one k each, the 16-byte units that a warp reads at four k are eight different ones.
@@ -107,18 +91,18 @@ __device__ inline void multiply(const TensorMap& first, const TensorMap& second,
     for (int i = 0; i < 4; ++i) {
       const int row = row_of(i % 2), k_at = k_lane + i / 2 * 4, x = MN_MAJOR ? row % 32 : k_at,
                 y = MN_MAJOR ? k_at : row;
-      word_offsets[i] = consumer * 2 * kBoxBytes + (MN_MAJOR ? row / 32 * kBoxBytes : 0) + y * kLineBytes +
+      word_offsets[i] = warpgroup * 2 * kBoxBytes + (MN_MAJOR ? row / 32 * kBoxBytes : 0) + y * kLineBytes +
                         ((x / 4 ^ y % 8) << 4) + x % 4 * 4;
     }
-    const unsigned own_staging = staging + consumer * 2 * kBytesC;  // two staging buffers, used in turn
-    PipelineState<STAGES> state;
+    const unsigned own_staging = staging + warpgroup * 2 * kBytesC;  // two staging buffers, used in turn
+    sm90::PipelineState state;
     unsigned previous_empty = 0;  // empty barrier of the k-tile whose wgmma may be pending
     int box = 0;
     unsigned fragments[2][kTileK / 8][4];
     for (int tile_index = start; tile_index < tiles; tile_index += step) {
       float d[TILE_N / 2];
       const auto k_tile = [&](int s, unsigned (&a)[kTileK / 8][4]) {
-        sm90::mbarrier_wait(full + 8 * state.index, state.phase);
+        pipeline.consumer_wait(state);
         const unsigned from_a = stages_a + state.index * kBytesA, from_b = stages_b + state.index * kBytesB;
 #pragma unroll
         for (int i = 0; i < kTileK / 8; ++i) {
@@ -135,8 +119,8 @@ __device__ inline void multiply(const TensorMap& first, const TensorMap& second,
         sm90::wgmma_commit_group();
         sm90::wgmma_wait_group<1>();
         if (s > 0 && thread < CLUSTER) sm90::mbarrier_arrive(previous_empty, thread);
-        previous_empty = empty + 8 * state.index;
-        state.next();
+        previous_empty = pipeline.empty_barrier(state.index);
+        state.next(STAGES);
       };
       for (int s = 0; s < k_tiles; s += 2) {
         k_tile(s, fragments[0]);
@@ -151,7 +135,7 @@ __device__ inline void multiply(const TensorMap& first, const TensorMap& second,
         const unsigned to = own_staging + box * kBytesC;
         if (BOXES && thread == 0)
           sm90::tma_store_wait_read<2>();  // the two boxes of the other buffer may still be read
-        sm90::named_barrier_sync(1 + consumer, kWarpgroupThreads);
+        sm90::named_barrier_sync(1 + warpgroup, kWarpgroupThreads);
 #pragma unroll
         for (int i = 0; i < 16; ++i) {  // row, then column of the sums
           const int r = row_of(i / 2 % 2), q = i / 4 * 8 + k_lane * 2 + i % 2;
@@ -159,8 +143,8 @@ __device__ inline void multiply(const TensorMap& first, const TensorMap& second,
           st_shared(to + r / 32 * kBoxBytes + y * kLineBytes + ((x / 4 ^ y % 8) << 4) + x % 4 * 4, d[subtile * 16 + i]);
         }
         if (BOXES) sm90::fence_proxy_async();
-        sm90::named_barrier_sync(1 + consumer, kWarpgroupThreads);
-        const int r = tile.x + consumer * 64, q = tile.y + subtile * 32, row = TRANSPOSED ? q : r,
+        sm90::named_barrier_sync(1 + warpgroup, kWarpgroupThreads);
+        const int r = tile.x + warpgroup * 64, q = tile.y + subtile * 32, row = TRANSPOSED ? q : r,
                   column = TRANSPOSED ? r : q;
         if constexpr (BOXES) {
           if (thread == 0) {

@@ -46,7 +46,7 @@ __device__ inline void multiply(const TensorMap& a, const TensorMap* const (&b)[
     float d[M / 2];
     pipe.multiply(d, k_tiles, start, step);
     sm90::named_barrier_sync(1, Pipe::kThreads);  // all stages have been read
-    float* const staging = reinterpret_cast<float*>(raw + (pipe.ring - warpwise::shared_address(raw)));
+    float* const staging = reinterpret_cast<float*>(raw + (pipe.stages - warpwise::shared_address(raw)));
 #pragma unroll
     for (int i = 0; i < M / 2; ++i) {
       const int row = i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2;
@@ -73,7 +73,7 @@ __device__ inline void multiply(const TensorMap& a, const TensorMap* const (&b)[
 #pragma unroll
         for (int i = 0; i < kInFlight; ++i) {
           float values[4];
-          sm90::ld_shared_cluster_v4(values, pipe.ring + (min(begin + i * kRows, M - 1) * kStagingPitch + column) * 4,
+          sm90::ld_shared_cluster_v4(values, pipe.stages + (min(begin + i * kRows, M - 1) * kStagingPitch + column) * 4,
                                      peer);
 #pragma unroll
           for (int e = 0; e < 4; ++e) sum[i][e] += values[e];

@@ -6,7 +6,7 @@
 #pragma once
 
 #include <warpwise/core/shared_memory.cuh>
-#include <warpwise/sm90/mbarrier.cuh>
+#include <warpwise/sm90/pipeline.cuh>
 #include <warpwise/sm90/tma.cuh>
 #include <warpwise/sm90/wgmma.cuh>
 
@@ -51,36 +51,25 @@ struct Pipeline {
   static constexpr bool kReallocates = kBInRegisters && kThreads == 256 && M == 256;
   static constexpr int kProducerThreads = kReallocates ? 128 : 32;
 
-  unsigned ring, full, empty;  // shared addresses of stages and barriers
-  int stage = 0;
-  unsigned phase;
+  unsigned stages;  // shared address
+  sm90::Pipeline ring;
+  sm90::PipelineState state;
 
   // `raw`: 1 KiB for alignment, then STAGES stages; `barriers`: 2 * STAGES.
   __device__ Pipeline(unsigned char* raw, unsigned long long* barriers)
-      : ring((warpwise::shared_address(raw) + 1023) & ~1023u),  // a swizzled unit is 1 KiB
-        full(warpwise::shared_address(barriers)),
-        empty(full + 8 * STAGES),
-        phase(is_producer()) {}  // all stages are free at first
+      : stages((warpwise::shared_address(raw) + 1023) & ~1023u),  // a swizzled unit is 1 KiB
+        ring(warpwise::shared_address(barriers), STAGES),
+        state{0, is_producer()} {}
 
   static __device__ bool is_producer() { return threadIdx.x >= kThreads; }
 
   __device__ void init() const {
     if (threadIdx.x == kThreads) {
-      for (int s = 0; s < STAGES; ++s) {
-        sm90::mbarrier_init(full + 8 * s, 1);
-        sm90::mbarrier_init(empty + 8 * s, GROUPS);
-      }
+      ring.init(1, GROUPS);
       sm90::fence_mbarrier_init();
       sm90::fence_proxy_async();
     }
     __syncthreads();
-  }
-
-  __device__ void next() {
-    if (++stage == STAGES) {
-      stage = 0;
-      phase ^= 1;
-    }
   }
 
   // One thread loads the k-tile at `k_offset`. b: one tensor map, or four if shifted.
@@ -88,10 +77,9 @@ struct Pipeline {
   __device__ void load(const sm90::TensorMap& a, const sm90::TensorMap* const (&b)[MAPS], int k_offset, int row,
                        int column) {
     static_assert(MAPS == (kShifted ? 4 : 1), "one tensor map, or four for shifted lines");
-    const unsigned full_barrier = full + 8 * stage, to = ring + stage * kBytes;
+    const unsigned full_barrier = ring.full_barrier(state.index), to = stages + state.index * kBytes;
     const sm90::CachePolicy policy = sm90::createpolicy_evict_first();  // both are read once
-    sm90::mbarrier_wait(empty + 8 * stage, phase);
-    sm90::mbarrier_arrive_expect_tx(full_barrier, kBoxes * kBoxBytes + kBytesA);
+    ring.producer_acquire(state, kBoxes * kBoxBytes + kBytesA);
 #pragma unroll
     for (int box = 0; box < kBoxes; ++box) {
       const int box_offset = kShifted ? 0 : box * 32, line_step = kShifted ? 4 : 1;
@@ -99,11 +87,7 @@ struct Pipeline {
       sm90::tma_load_2d(to + box * kBoxBytes, b[kShifted ? box : 0], full_barrier, x, y, policy);
     }
     sm90::tma_load_2d(to + kBytesB, &a, full_barrier, k_offset, row, policy);
-    next();
-  }
-
-  static __device__ void arrive(unsigned barrier) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+    state.next(STAGES);
   }
 
   // The column of C, of the warpgroup's 64, that row l / 4 + 8 half of the warp's 16 rows of D holds. For MN-major
@@ -146,8 +130,8 @@ struct Pipeline {
     unsigned previous_empty = 0;  // empty barrier of the k-tile whose wgmma may be pending
     unsigned fragments[2][kTileK / 8][4];
     const auto k_tile = [&](int s, unsigned (&f)[kTileK / 8][4]) {
-      const unsigned b_stage = ring + stage * kBytes, a_stage = b_stage + kBytesB;
-      sm90::mbarrier_wait(full + 8 * stage, phase);
+      const unsigned b_stage = stages + state.index * kBytes, a_stage = b_stage + kBytesB;
+      ring.consumer_wait(state);
       if (kBInRegisters) {
 #pragma unroll
         for (int i = 0; i < kTileK / 8; ++i) {
@@ -168,15 +152,15 @@ struct Pipeline {
       }
       sm90::wgmma_commit_group();
       sm90::wgmma_wait_group<1>();
-      if (s > 0 && thread == 0) arrive(previous_empty);
-      previous_empty = empty + 8 * stage;
-      next();
+      if (s > 0 && thread == 0) sm90::mbarrier_arrive(previous_empty);
+      previous_empty = ring.empty_barrier(state.index);
+      state.next(STAGES);
     };
     for (int s = 0; s < count; s += 2) {
       k_tile(s, fragments[0]);
       k_tile(s + 1, fragments[1]);
     }
     sm90::wgmma_wait_group<0>();
-    if (thread == 0) arrive(previous_empty);
+    if (thread == 0) sm90::mbarrier_arrive(previous_empty);
   }
 };

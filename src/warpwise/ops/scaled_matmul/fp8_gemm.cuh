@@ -5,7 +5,7 @@
 #include <cuda_fp8.h>
 
 #include <warpwise/sm90/cluster.cuh>
-#include <warpwise/sm90/mbarrier.cuh>
+#include <warpwise/sm90/pipeline.cuh>
 #include <warpwise/sm90/unaligned_store.cuh>
 #include <warpwise/sm90/warpgroup.cuh>
 #include <warpwise/sm90/wgmma.cuh>
@@ -31,35 +31,20 @@ struct TileScheduler {
   }
 };
 
-template <int STAGES>
-struct PipelineState {  // a stage of the ring and its phase parity
-  int index = 0;
-  unsigned phase = 0;
-  __device__ void next() {
-    if (++index == STAGES) {
-      index = 0;
-      phase ^= 1;
-    }
-  }
-};
-
 // Shared memory of a block: STAGES stages of A and B, two staging boxes of C per consumer warpgroup, and barriers.
 template <int COLUMNS, int STAGES>
 struct SharedStorage {
   static constexpr unsigned kBytesB = COLUMNS * kTileK;
-  unsigned a, b, c, full, empty;  // barriers: full, empty
+  unsigned a, b, c;
+  sm90::Pipeline pipeline;
 
-  __device__ explicit SharedStorage(const unsigned char* raw) {
-    a = (warpwise::shared_address(raw) + 1023) & ~1023u;  // a swizzled unit is 1 KiB
-    b = a + STAGES * kBytesA;
-    c = b + STAGES * kBytesB;
-    full = c + 4 * kBytesC;
-    empty = full + 8 * STAGES;
+  __device__ explicit SharedStorage(const unsigned char* raw)
+      : a((warpwise::shared_address(raw) + 1023) & ~1023u),  // a swizzled unit is 1 KiB
+        b(a + STAGES * kBytesA),
+        c(b + STAGES * kBytesB),
+        pipeline(c + 4 * kBytesC, STAGES) {
     if (threadIdx.x == 0) {
-      for (int s = 0; s < STAGES; ++s) {
-        sm90::mbarrier_init(full + 8 * s, 1);
-        sm90::mbarrier_init(empty + 8 * s, 2 * kCluster);  // both consumer warpgroups of both blocks
-      }
+      pipeline.init(1, 2 * kCluster);  // both consumer warpgroups of both blocks
       sm90::fence_mbarrier_init();
     }
     sm90::cluster_sync();
@@ -76,13 +61,11 @@ __device__ inline void produce(const SharedStorage<COLUMNS, STAGES>& storage, co
                                int hints) {
   constexpr unsigned kBytesB = SharedStorage<COLUMNS, STAGES>::kBytesB;
   const sm90::CachePolicy policy_a = policy_for(hints / 4), policy_b = policy_for(hints % 4);
-  PipelineState<STAGES> state{0, 1};  // all stages are free at first
+  sm90::PipelineState state{0, 1};
   for (int tile_index = blockIdx.x / kCluster; tile_index < scheduler.tiles(); tile_index += gridDim.x / kCluster) {
     const Tile tile = scheduler.at(tile_index, rank);
-    for (int s = 0; s < k_tiles; ++s, state.next()) {
-      const unsigned full_barrier = storage.full + 8 * state.index;
-      sm90::mbarrier_wait(storage.empty + 8 * state.index, state.phase);
-      sm90::mbarrier_arrive_expect_tx(full_barrier, kBytesA + kBytesB);
+    for (int s = 0; s < k_tiles; ++s, state.next(STAGES)) {
+      const unsigned full_barrier = storage.pipeline.producer_acquire(state, kBytesA + kBytesB);
       sm90::tma_load_2d(storage.stage_a(state.index), &a, full_barrier, s * kTileK, tile.row * kRows, policy_a);
       sm90::tma_load_2d_multicast(storage.stage_b(state.index) + rank * (kBytesB / 2), &b, full_barrier, s * kTileK,
                                   tile.column * COLUMNS + rank * (COLUMNS / 2), 3, policy_b);

@@ -33,15 +33,15 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
   } else {
     sm90::warpgroup_reg_alloc<232>();
     const int consumer = threadIdx.x / kWarpgroupThreads - 1, thread = threadIdx.x % kWarpgroupThreads;
-    PipelineState<kStages> state;
+    sm90::PipelineState state;
     int box = 0;
     for (int tile_index = blockIdx.x / kCluster; tile_index < scheduler.tiles(); tile_index += gridDim.x / kCluster) {
       const Tile tile = scheduler.at(tile_index, rank);
       prefetch_scales(scale_a, scale_b, ROWWISE, tile.row * kRows, tile.column * kColumns, kRows, kColumns, m, n,
                       thread);
       float sums[kColumns / 64][32] = {};
-      for (int s = 0; s < k_tiles; ++s, state.next()) {
-        sm90::mbarrier_wait(storage.full + 8 * state.index, state.phase);
+      for (int s = 0; s < k_tiles; ++s, state.next(kStages)) {
+        storage.pipeline.consumer_wait(state);
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           float accumulator[64];
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
                              storage.stage_b(state.index) + half * 128 * 128, false);
           sm90::wgmma_wait_group<0>();
           sm90::warpgroup_fence_operand(accumulator);
-          if (half == 1 && thread < kCluster) sm90::mbarrier_arrive(storage.empty + 8 * state.index, thread);
+          if (half == 1 && thread < kCluster) storage.pipeline.consumer_release(state.index, thread);
 #pragma unroll
           for (int e = 0; e < 64; ++e) sums[half * 2 + e / 32][e % 32] += accumulator[e];
         }

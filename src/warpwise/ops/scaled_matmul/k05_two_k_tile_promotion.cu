@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
   } else {
     sm90::warpgroup_reg_alloc<232>();
     const int consumer = threadIdx.x / kWarpgroupThreads - 1, thread = threadIdx.x % kWarpgroupThreads;
-    PipelineState<STAGES> state;
+    sm90::PipelineState state;
     int box = 0;
     for (int tile_index = blockIdx.x / kCluster; tile_index < scheduler.tiles(); tile_index += gridDim.x / kCluster) {
       const Tile tile = scheduler.at(tile_index, rank);
@@ -41,32 +41,32 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
       float sums[COLUMNS / 64][32] = {};
       for (int s = 0; s < k_tiles; s += 2) {
         const bool both = s + 1 < k_tiles;
-        const PipelineState<STAGES> first_state = state;
-        state.next();
-        const PipelineState<STAGES> second_state = state;
-        sm90::mbarrier_wait(storage.full + 8 * first_state.index, first_state.phase);
+        const sm90::PipelineState first_state = state;
+        state.next(STAGES);
+        const sm90::PipelineState second_state = state;
+        storage.pipeline.consumer_wait(first_state);
 #pragma unroll
         for (int half = 0; half < kHalves; ++half) {
           float accumulator[64];
           wgmma_k_tile<A, B>(accumulator, storage.stage_a(first_state.index) + consumer * 64 * 128,
                              storage.stage_b(first_state.index) + half * 128 * 128, false);
           if (both) {
-            if (half == 0) sm90::mbarrier_wait(storage.full + 8 * second_state.index, second_state.phase);
+            if (half == 0) storage.pipeline.consumer_wait(second_state);
             wgmma_k_tile<A, B>(accumulator, storage.stage_a(second_state.index) + consumer * 64 * 128,
                                storage.stage_b(second_state.index) + half * 128 * 128, true);
             if (half == kHalves - 1) {
               sm90::wgmma_wait_group<1>();
-              if (thread < kCluster) sm90::mbarrier_arrive(storage.empty + 8 * first_state.index, thread);
+              if (thread < kCluster) storage.pipeline.consumer_release(first_state.index, thread);
             }
           }
           sm90::wgmma_wait_group<0>();
           sm90::warpgroup_fence_operand(accumulator);
           if (half == kHalves - 1 && thread < kCluster)
-            sm90::mbarrier_arrive(storage.empty + 8 * (both ? second_state : first_state).index, thread);
+            storage.pipeline.consumer_release((both ? second_state : first_state).index, thread);
 #pragma unroll
           for (int e = 0; e < 64; ++e) sums[half * 2 + e / 32][e % 32] += accumulator[e];
         }
-        if (both) state.next();
+        if (both) state.next(STAGES);
       }
       const Target<BY_TMA> target{&c, {rows, m, n}};
       store_tile<ROWWISE>(sums, target, scale_a, scale_b, tile.row * kRows + consumer * 64, tile.column * COLUMNS, m, n,

@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(Pipeline<A, B, GROUPS_N, GROUPS_M, ROWS, K_TIL
     if (SPLIT > 1) sm90::cluster_arrive_relaxed();
     if (is_producer) {
       for (int s = first + 1; s < last; ++s) {
-        if (s - first >= stages) sm90::mbarrier_wait(pipe.empty + 8 * pipe.stage, pipe.phase ^ 1);
+        if (s - first >= stages) pipe.ring.producer_acquire({pipe.state.index, pipe.state.phase ^ 1});
         load(s);
       }
     }

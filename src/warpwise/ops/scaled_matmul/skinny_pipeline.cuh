@@ -9,7 +9,7 @@
 #include <cuda_fp8.h>
 
 #include <warpwise/core/shared_memory.cuh>
-#include <warpwise/sm90/mbarrier.cuh>
+#include <warpwise/sm90/pipeline.cuh>
 #include <warpwise/sm90/wgmma.cuh>
 #include "policies.cuh"
 
@@ -32,44 +32,35 @@ struct Pipeline {
   static constexpr unsigned kBytesA = kTileRows * kTileK;
   static_assert(K_TILES <= 2 || ROWS == kWgmmaN, "several accumulators only if one wgmma covers all rows");
 
-  unsigned stages_base, full, empty, bytes_b;  // shared addresses of stages and barriers; bytes of B in a k-tile
-  int stages, stage = 0;
-  unsigned phase = 0;
+  unsigned stages_base, bytes_b;  // shared address of the stages; bytes of B in a k-tile
+  sm90::Pipeline ring;
+  sm90::PipelineState state;  // of a consumer; the producer waits for the other parity
 
   __device__ Pipeline(unsigned char* raw, unsigned long long* barriers, int columns, int stages)
       : stages_base((warpwise::shared_address(raw) + 1023) & ~1023u),  // a swizzled unit is 1 KiB
-        full(warpwise::shared_address(barriers)),
-        empty(full + 8 * stages),
         bytes_b(columns * kTileK),
-        stages(stages) {}
+        ring(warpwise::shared_address(barriers), stages) {}
 
   // Initialises the barriers of a stage; called by one thread.
   __device__ void init(int s) const {
-    sm90::mbarrier_init(full + 8 * s, 1);
-    sm90::mbarrier_init(empty + 8 * s, kGroups);
+    sm90::mbarrier_init(ring.full_barrier(s), 1);
+    sm90::mbarrier_init(ring.empty_barrier(s), kGroups);
   }
 
-  __device__ unsigned k_tile(int i) const { return stages_base + (stage * K_TILES + i) * (bytes_b + kBytesA); }
-  __device__ unsigned end() const { return stages_base + stages * K_TILES * (bytes_b + kBytesA); }
-
-  __device__ void next() {
-    if (++stage == stages) {
-      stage = 0;
-      phase ^= 1;
-    }
-  }
+  __device__ unsigned k_tile(int i) const { return stages_base + (state.index * K_TILES + i) * (bytes_b + kBytesA); }
+  __device__ unsigned end() const { return stages_base + ring.stages * K_TILES * (bytes_b + kBytesA); }
 
   // One thread loads the stage at `k_offset`.
   __device__ void load(const sm90::TensorMap& a, const sm90::TensorMap& b, int k_offset, int row, int column,
                        sm90::CachePolicy policy_a, sm90::CachePolicy policy_b) {
-    const unsigned full_barrier = full + 8 * stage;
+    const unsigned full_barrier = ring.full_barrier(state.index);
     sm90::mbarrier_arrive_expect_tx(full_barrier, K_TILES * (bytes_b + kBytesA));
 #pragma unroll
     for (int i = 0; i < K_TILES; ++i, k_offset += kTileK) {
       sm90::tma_load_2d(k_tile(i), &b, full_barrier, k_offset, column, policy_b);
       sm90::tma_load_2d(k_tile(i) + bytes_b, &a, full_barrier, k_offset, row, policy_a);
     }
-    next();
+    state.next(ring.stages);
   }
 
   // sums = the product over the next `count` stages, added in float32 every 256 products. Called by all consumer
@@ -81,8 +72,8 @@ struct Pipeline {
                    a_offset = bytes_b + group / GROUPS_N * ROWS * kTileK;
 #pragma unroll
     for (int e = 0; e < ROWS / 2; ++e) sums[e] = 0.0f;
-    for (int s = 0; s < count; ++s, next()) {
-      sm90::mbarrier_wait(full + 8 * stage, phase);
+    for (int s = 0; s < count; ++s, state.next(ring.stages)) {
+      ring.consumer_wait(state);
 #pragma unroll
       for (int from = 0; from < ROWS; from += kWgmmaN) {
         float accumulator[kAccumulators][kWgmmaN / 2];
@@ -100,7 +91,7 @@ struct Pipeline {
         sm90::wgmma_wait_group<0>();
 #pragma unroll
         for (int i = 0; i < kAccumulators; ++i) sm90::warpgroup_fence_operand(accumulator[i]);
-        if (from + kWgmmaN == ROWS && threadIdx.x % kWarpgroupThreads == 0) sm90::mbarrier_arrive(empty + 8 * stage);
+        if (from + kWgmmaN == ROWS && threadIdx.x % kWarpgroupThreads == 0) ring.consumer_release(state.index);
 #pragma unroll
         for (int i = 0; i < kAccumulators; ++i) {
 #pragma unroll

@@ -11,7 +11,7 @@
 
 #include <warpwise/core/shared_memory.cuh>
 #include <warpwise/sm90/cluster.cuh>
-#include <warpwise/sm90/mbarrier.cuh>
+#include <warpwise/sm90/pipeline.cuh>
 #include <warpwise/sm90/tma.cuh>
 #include <warpwise/sm90/unaligned_store.cuh>
 #include <warpwise/sm90/warpgroup.cuh>
@@ -63,19 +63,6 @@ struct TileScheduler {
   __device__ int in_group(int tile) const { return min(group, rows - first(tile)); }
 };
 
-// A stage of the ring and the phase parity of its barriers.
-template <int STAGES>
-struct PipelineState {
-  int stage = 0;
-  unsigned phase = 0;
-  __device__ void next() {
-    if (++stage == STAGES) {
-      stage = 0;
-      phase ^= 1;
-    }
-  }
-};
-
 // Identity epilogue. An epilogue is applied to two adjacent sums, at (row, column) and (row, column + 1) of C, before
 // they are rounded.
 struct IdentityEpilogue {
@@ -106,25 +93,35 @@ __device__ inline void tma_load_operand(unsigned to, const TensorMap* map, unsig
     tma_load_2d(to, map, full_barrier, x, y);
 }
 
+// The shared memory of a block: pipeline stages, BOXES staging boxes of C per consumer warpgroup, barriers.
+template <class P, int BOXES = P::boxes>
+struct GemmStorage {
+  unsigned stages_a, stages_b, staging;
+  Pipeline pipeline;
+
+  __device__ explicit GemmStorage(const unsigned char* raw)
+      : stages_a((shared_address(raw) + 1023) & ~1023u),  // a swizzled unit is 1 KiB
+        stages_b(stages_a + P::stages * P::bytes_a),
+        staging(stages_b + P::stages * P::bytes_b),
+        pipeline(staging + P::groups * BOXES * kBoxBytes, P::stages) {}
+
+  // Called by one thread. A stage is released by all consumers of what this block loads.
+  __device__ void init() const { pipeline.init(1, P::groups * (P::cm + P::cn - 1)); }
+  __device__ unsigned end() const { return pipeline.empty_barrier(P::stages); }
+};
+
 // The producer thread: loads k-tiles into the stages of the ring as they become free.
 template <class P>
 struct Producer {
   const TensorMap *a, *b;
-  unsigned stages_a, stages_b, full, empty;   // shared addresses; barriers: full, empty
+  const GemmStorage<P>& storage;
   int cluster_m, cluster_n;                   // the block's position in its cluster
   unsigned short blocks_a = 0, blocks_b = 0;  // masks of the blocks in the same row and in the same column
-  PipelineState<P::stages> state{0, 1};       // all stages are free at first
+  PipelineState state{0, 1};
 
-  __device__ Producer(const TensorMap* a, const TensorMap* b, unsigned stages_a, unsigned stages_b, unsigned full,
-                      unsigned empty, int cluster_m, int cluster_n)
-      : a(a),
-        b(b),
-        stages_a(stages_a),
-        stages_b(stages_b),
-        full(full),
-        empty(empty),
-        cluster_m(cluster_m),
-        cluster_n(cluster_n) {
+  __device__ Producer(const TensorMap* a, const TensorMap* b, const GemmStorage<P>& storage, int cluster_m,
+                      int cluster_n)
+      : a(a), b(b), storage(storage), cluster_m(cluster_m), cluster_n(cluster_n) {
     for (int i = 0; i < P::cn; ++i) blocks_a |= 1 << (cluster_m + i * P::cm);
     for (int i = 0; i < P::cm; ++i) blocks_b |= 1 << (i + cluster_n * P::cm);
   }
@@ -132,22 +129,20 @@ struct Producer {
   // Loads k-tile `s` of the tile whose first element is (row, column).
   __device__ void load(int row, int column, int s) {
     constexpr int kUnrolled = P::loads_a + P::loads_b > 4 ? 1 : 4;  // more does not fit into 40 registers
-    const unsigned full_barrier = full + 8 * state.stage;
-    mbarrier_wait(empty + 8 * state.stage, state.phase);
-    mbarrier_arrive_expect_tx(full_barrier, P::bytes_a + P::bytes_b);
+    const unsigned full_barrier = storage.pipeline.producer_acquire(state, P::bytes_a + P::bytes_b);
 #pragma unroll kUnrolled
     for (int i = 0; i < P::loads_a; ++i) {
       const int box = cluster_n * P::loads_a + i;
-      tma_load_operand<P::a_mn_major, (P::cn > 1)>(stages_a + state.stage * P::bytes_a + box * kBoxBytes, a,
+      tma_load_operand<P::a_mn_major, (P::cn > 1)>(storage.stages_a + state.index * P::bytes_a + box * kBoxBytes, a,
                                                    full_barrier, row + box * 64, s * kTileK, blocks_a);
     }
 #pragma unroll kUnrolled
     for (int i = 0; i < P::loads_b; ++i) {
       const int box = cluster_m * P::loads_b + i;
-      tma_load_operand<P::b_mn_major, (P::cm > 1)>(stages_b + state.stage * P::bytes_b + box * kBoxBytes, b,
+      tma_load_operand<P::b_mn_major, (P::cm > 1)>(storage.stages_b + state.index * P::bytes_b + box * kBoxBytes, b,
                                                    full_barrier, column + box * 64, s * kTileK, blocks_b);
     }
-    state.next();
+    state.next(P::stages);
   }
 };
 
@@ -155,6 +150,22 @@ struct Producer {
 template <bool MN_MAJOR>
 __device__ inline unsigned long long operand_descriptor(unsigned boxes, int step) {
   return matrix_descriptor(boxes + step * (MN_MAJOR ? 16 * 128 : 16 * 2), kBoxBytes, 1024);
+}
+
+// Issues the wgmma of a warpgroup's k-tile: D = A B, or D += A B if `adds`. own_a, own_b: its boxes in stage 0.
+template <class P>
+__device__ inline void wgmma_k_tile(float (&d)[P::wgmmas][P::width / 2], unsigned own_a, unsigned own_b, int stage,
+                                    bool adds) {
+  wgmma_fence();
+#pragma unroll
+  for (int i = 0; i < kTileK / 16; ++i) {
+    const unsigned long long b_descriptor = operand_descriptor<P::b_mn_major>(own_b + stage * P::bytes_b, i);
+#pragma unroll
+    for (int p = 0; p < P::wgmmas; ++p)
+      wgmma<typename P::Element, P::width, P::a_mn_major, P::b_mn_major>(
+          d[p], operand_descriptor<P::a_mn_major>(own_a + stage * P::bytes_a + p * kBoxBytes, i), b_descriptor,
+          adds || i);
+  }
 }
 
 // Stores 64 x 64 of C from a warpgroup's registers to a box in shared memory; each warp stores its 16 rows.
@@ -196,21 +207,13 @@ template <class P, class C, class Epilogue>
 __device__ inline void gemm(const TensorMap& a, const TensorMap& b, const C& c, int k, TileScheduler order,
                             const Epilogue& epilogue) {
   extern __shared__ unsigned char raw[];
-  const unsigned base = (shared_address(raw) + 1023) & ~1023u;  // a swizzled unit is 1 KiB
-  const unsigned stages_a = base, stages_b = stages_a + P::stages * P::bytes_a;
-  const unsigned staging = stages_b + P::stages * P::bytes_b;
-  const unsigned full = staging + P::groups * P::boxes * kBoxBytes,
-                 empty = full + 8 * P::stages;  // barriers
+  const GemmStorage<P> storage(raw);
   const int rank = static_cast<int>(cluster_ctarank()), cluster_m = rank % P::cm, cluster_n = rank / P::cm;
   const int k_tiles = (k + kTileK - 1) / kTileK;
   const int first = blockIdx.x / P::cluster, step = gridDim.x / P::cluster;
 
   if (threadIdx.x == 0) {
-    for (int s = 0; s < P::stages; ++s) {
-      mbarrier_init(full + 8 * s, 1);
-      // Arrivals of all consumers of what this block loads.
-      mbarrier_init(empty + 8 * s, P::groups * (P::cm + P::cn - 1));
-    }
+    storage.init();
     fence_mbarrier_init();
   }
   if constexpr (P::cluster > 1)
@@ -221,7 +224,7 @@ __device__ inline void gemm(const TensorMap& a, const TensorMap& b, const C& c, 
   if (threadIdx.x < kWarpgroupThreads) {
     if constexpr (P::groups > 1) warpgroup_reg_dealloc<40>();
     if (threadIdx.x == 0) {
-      Producer<P> producer(&a, &b, stages_a, stages_b, full, empty, cluster_m, cluster_n);
+      Producer<P> producer(&a, &b, storage, cluster_m, cluster_n);
       for (int tile = first; tile < order.tiles(); tile += step) {
         const int row = (order.row(tile) * P::cm + cluster_m) * P::bm;
         const int column = (order.column(tile) * P::cn + cluster_n) * P::bn;
@@ -232,40 +235,24 @@ __device__ inline void gemm(const TensorMap& a, const TensorMap& b, const C& c, 
     if constexpr (P::groups > 1) warpgroup_reg_alloc<232>();
     const int group = threadIdx.x / kWarpgroupThreads - 1, group_m = group % P::gm, group_n = group / P::gm;
     const int thread = threadIdx.x % kWarpgroupThreads;
-    const unsigned own_a = stages_a + group_m * P::wgmmas * kBoxBytes,
-                   own_b = stages_b + group_n * (P::width / 64) * kBoxBytes;
+    const unsigned own_a = storage.stages_a + group_m * P::wgmmas * kBoxBytes,
+                   own_b = storage.stages_b + group_n * (P::width / 64) * kBoxBytes;
     const bool releases = thread < P::cluster && (thread % P::cm == cluster_m || thread / P::cm == cluster_n);
-    PipelineState<P::stages> state;
-    unsigned previous_empty = 0;  // empty barrier of the k-tile whose wgmma may be pending
+    WgmmaConsumer consumer(storage.pipeline, ClusterRelease{releases, thread});
     float d[P::wgmmas][P::width / 2];
     unsigned pending[P::subtiles][16];  // the previous tile, rounded, and its position in C
     int pending_row = 0, pending_column = 0, box = 0;
     bool has_pending = false;
 
     const auto k_tile = [&](int s) {
-      mbarrier_wait(full + 8 * state.stage, state.phase);
-      wgmma_fence();
-#pragma unroll
-      for (int i = 0; i < kTileK / 16; ++i) {
-        const unsigned long long b_descriptor = operand_descriptor<P::b_mn_major>(own_b + state.stage * P::bytes_b, i);
-#pragma unroll
-        for (int p = 0; p < P::wgmmas; ++p)
-          wgmma<typename P::Element, P::width, P::a_mn_major, P::b_mn_major>(
-              d[p], operand_descriptor<P::a_mn_major>(own_a + state.stage * P::bytes_a + p * kBoxBytes, i),
-              b_descriptor, s || i);
-      }
-      wgmma_commit_group();
-      wgmma_wait_group<1>();
-      if (s > 0 && releases) mbarrier_arrive(previous_empty, thread);
-      previous_empty = empty + 8 * state.stage;
-      state.next();
+      consumer.k_tile(s, [&](int stage) { wgmma_k_tile<P>(d, own_a, own_b, stage, s); });
     };
     const auto store_subtile = [&](int subtile) {
       if constexpr (kIsTensorMap<C>) {
         if (thread == 0) tma_store_wait_read<P::boxes - 1>();
         named_barrier_sync(1 + group, kWarpgroupThreads);
       }
-      store_tile(staging + (group * P::boxes + box) * kBoxBytes, pending[subtile], group, &c,
+      store_tile(storage.staging + (group * P::boxes + box) * kBoxBytes, pending[subtile], group, &c,
                  pending_row + subtile / (P::width / 64) * 64, pending_column + subtile % (P::width / 64) * 64);
       if (P::boxes == 2) box ^= 1;
     };
@@ -282,8 +269,7 @@ __device__ inline void gemm(const TensorMap& a, const TensorMap& b, const C& c, 
         if (has_pending) store_subtile(subtile);
       }
       for (int s = P::subtiles; s < k_tiles; ++s) k_tile(s);
-      wgmma_wait_group<0>();
-      if (releases) mbarrier_arrive(previous_empty, thread);
+      consumer.finish();
 
       pending_row = row;
       pending_column = column;

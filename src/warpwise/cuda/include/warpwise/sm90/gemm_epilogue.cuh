@@ -10,7 +10,6 @@
 #include <warpwise/core/shared_memory.cuh>
 #include <warpwise/sm90/cluster.cuh>
 #include <warpwise/sm90/gemm.cuh>
-#include <warpwise/sm90/mbarrier.cuh>
 #include <warpwise/sm90/tma.cuh>
 #include <warpwise/sm90/warpgroup.cuh>
 #include <warpwise/sm90/wgmma.cuh>
@@ -120,22 +119,14 @@ __device__ inline void gemm_epilogue(const EpilogueMaps& maps, const EpiloguePar
   static_assert(P::wgmmas == 1, "a warpgroup computes 64 rows");
   static_assert(gemm_epilogue_shared<P> <= P::max_shared, "an SM has 227 KiB for a block");
   extern __shared__ unsigned char raw[];
-  const unsigned base = (shared_address(raw) + 1023) & ~1023u;  // a swizzled unit is 1 KiB
-  const unsigned stages_a = base, stages_b = stages_a + P::stages * P::bytes_a;
-  const unsigned staging = stages_b + P::stages * P::bytes_b;
-  const unsigned full = staging + P::groups * P::boxes * kBoxBytes,
-                 empty = full + 8 * P::stages;  // barriers
-  const unsigned added_full = empty + 8 * P::stages, vectors = added_full + 8 * P::groups * P::boxes;
+  const GemmStorage<P> storage(raw);
+  const unsigned added_full = storage.end(), vectors = added_full + 8 * P::groups * P::boxes;
   const int rank = static_cast<int>(cluster_ctarank()), cluster_m = rank % P::cm, cluster_n = rank / P::cm;
   const int k_tiles = (k + kTileK - 1) / kTileK;
   const int first = blockIdx.x / P::cluster, step = gridDim.x / P::cluster;
 
   if (threadIdx.x == 0) {
-    for (int s = 0; s < P::stages; ++s) {
-      mbarrier_init(full + 8 * s, 1);
-      // Arrivals of all consumers of what this block loads.
-      mbarrier_init(empty + 8 * s, P::groups * (P::cm + P::cn - 1));
-    }
+    storage.init();
     for (int i = 0; i < P::groups * P::boxes; ++i) mbarrier_init(added_full + 8 * i, 1);
     fence_mbarrier_init();
   }
@@ -144,7 +135,7 @@ __device__ inline void gemm_epilogue(const EpilogueMaps& maps, const EpiloguePar
   if (threadIdx.x < kWarpgroupThreads) {
     if constexpr (P::groups > 1) warpgroup_reg_dealloc<40>();
     if (threadIdx.x == 0) {
-      Producer<P> producer(maps.a, maps.b, stages_a, stages_b, full, empty, cluster_m, cluster_n);
+      Producer<P> producer(maps.a, maps.b, storage, cluster_m, cluster_n);
       for (int tile = first; tile < order.tiles(); tile += step) {
         const int row = (order.row(tile) * P::cm + cluster_m) * P::bm;
         const int column = (order.column(tile) * P::cn + cluster_n) * P::bn;
@@ -155,14 +146,14 @@ __device__ inline void gemm_epilogue(const EpilogueMaps& maps, const EpiloguePar
     if constexpr (P::groups > 1) warpgroup_reg_alloc<232>();
     const int group = threadIdx.x / kWarpgroupThreads - 1, group_m = group % P::gm, group_n = group / P::gm;
     const int thread = threadIdx.x % kWarpgroupThreads;
-    const unsigned own_a = stages_a + group_m * kBoxBytes, own_b = stages_b + group_n * (P::width / 64) * kBoxBytes;
-    const unsigned own_boxes = staging + group * P::boxes * kBoxBytes,
+    const unsigned own_a = storage.stages_a + group_m * kBoxBytes,
+                   own_b = storage.stages_b + group_n * (P::width / 64) * kBoxBytes;
+    const unsigned own_boxes = storage.staging + group * P::boxes * kBoxBytes,
                    own_added_full = added_full + 8 * group * P::boxes;
     const bool releases = thread < P::cluster && (thread % P::cm == cluster_m || thread / P::cm == cluster_n);
     EpilogueVectors<P> vector{vectors + group * EpilogueVectors<P>::bytes};
     vector.thread = thread;
-    PipelineState<P::stages> state;
-    unsigned previous_empty = 0;  // empty barrier of the k-tile whose wgmma may be pending
+    WgmmaConsumer consumer(storage.pipeline, ClusterRelease{releases, thread});
     float d[P::width / 2];
     unsigned pending[P::subtiles][16];  // the matrix to add; then the finished tile, and its position
     int pending_row = 0, pending_column = 0, box = 0;
@@ -170,18 +161,14 @@ __device__ inline void gemm_epilogue(const EpilogueMaps& maps, const EpiloguePar
     bool has_pending = false;
 
     const auto k_tile = [&](int s) {
-      mbarrier_wait(full + 8 * state.stage, state.phase);
-      wgmma_fence();
+      consumer.k_tile(s, [&](int stage) {
+        wgmma_fence();
 #pragma unroll
-      for (int i = 0; i < kTileK / 16; ++i)
-        wgmma<T, P::width, P::a_mn_major, P::b_mn_major>(
-            d, operand_descriptor<P::a_mn_major>(own_a + state.stage * P::bytes_a, i),
-            operand_descriptor<P::b_mn_major>(own_b + state.stage * P::bytes_b, i), s || i);
-      wgmma_commit_group();
-      wgmma_wait_group<1>();
-      if (s > 0 && releases) mbarrier_arrive(previous_empty, thread);
-      previous_empty = empty + 8 * state.stage;
-      state.next();
+        for (int i = 0; i < kTileK / 16; ++i)
+          wgmma<T, P::width, P::a_mn_major, P::b_mn_major>(
+              d, operand_descriptor<P::a_mn_major>(own_a + stage * P::bytes_a, i),
+              operand_descriptor<P::b_mn_major>(own_b + stage * P::bytes_b, i), s || i);
+      });
     };
     const auto store = [&](const unsigned (&pairs)[16], const TensorMap* map, int row, int column) {
       if (thread == 0) tma_store_wait_read<P::boxes - 1>();
@@ -231,7 +218,7 @@ __device__ inline void gemm_epilogue(const EpilogueMaps& maps, const EpiloguePar
       for (int s = kInterleavedSteps; s < k_tiles; ++s) k_tile(s);
       wgmma_wait_group<0>();
       warpgroup_fence_operand(d);
-      if (releases) mbarrier_arrive(previous_empty, thread);
+      consumer.release(consumer.previous_empty);
 
       pending_row = row;
       pending_column = column;

@@ -6,7 +6,7 @@
 
 #include <warpwise/core/shared_memory.cuh>
 #include <warpwise/sm90/cluster.cuh>
-#include <warpwise/sm90/mbarrier.cuh>
+#include <warpwise/sm90/pipeline.cuh>
 #include <warpwise/sm90/tma.cuh>
 #include <warpwise/sm90/unaligned_store.cuh>
 #include <warpwise/sm90/warpgroup.cuh>
@@ -30,17 +30,6 @@ __device__ inline Tile tile_at(int tile_index, int pairs, int columns, int group
   return {(first + tile_index % per_group % in_group) * kCluster + rank, tile_index % per_group / in_group};
 }
 
-struct PipelineState {  // a stage of the ring and its phase parity
-  int index = 0;
-  unsigned phase = 0;
-  __device__ void next() {
-    if (++index == kStages) {
-      index = 0;
-      phase ^= 1;
-    }
-  }
-};
-
 // a: (m, k) and b: (n, k), maps with boxes of 128 rows x 128 bytes; c: (m, n), with boxes of 64 x 32, or DenseRows.
 // `shared`: 1 KiB for alignment + kStages * (kBytesA + kBytesB) + 4 * kBytesC + 16 * kStages bytes. Grid: a multiple of
 // kCluster, at most one block for each SM. Block: kThreads.
@@ -49,15 +38,12 @@ __device__ inline void gemm(const sm90::TensorMap& a, const sm90::TensorMap& b, 
                             int columns, int group, unsigned shared) {
   const unsigned base = (shared + 1023) & ~1023u;  // a swizzled unit is 1 KiB
   const unsigned stages_a = base, stages_b = stages_a + kStages * kBytesA, staging = stages_b + kStages * kBytesB;
-  const unsigned full = staging + 4 * kBytesC, empty = full + 8 * kStages;  // barriers
+  const sm90::Pipeline pipeline(staging + 4 * kBytesC, kStages);
   const int rank = static_cast<int>(sm90::cluster_ctarank()), k_tiles = (k + kTileK - 1) / kTileK;
   const int first = blockIdx.x / kCluster, step = gridDim.x / kCluster, tiles = pairs * columns;
 
   if (threadIdx.x == 0) {
-    for (int s = 0; s < kStages; ++s) {
-      sm90::mbarrier_init(full + 8 * s, 1);
-      sm90::mbarrier_init(empty + 8 * s, 2 * kCluster);  // both consumer warpgroups of both blocks
-    }
+    pipeline.init(1, 2 * kCluster);  // both consumer warpgroups of both blocks
     sm90::fence_mbarrier_init();
   }
   sm90::cluster_sync();
@@ -65,13 +51,11 @@ __device__ inline void gemm(const sm90::TensorMap& a, const sm90::TensorMap& b, 
   if (threadIdx.x < kWarpgroupThreads) {
     sm90::warpgroup_reg_dealloc<40>();
     if (threadIdx.x == 0) {
-      PipelineState state{0, 1};  // all stages are free at first
+      sm90::PipelineState state{0, 1};
       for (int tile_index = first; tile_index < tiles; tile_index += step) {
         const Tile tile = tile_at(tile_index, pairs, columns, group, rank);
-        for (int s = 0; s < k_tiles; ++s, state.next()) {
-          const unsigned full_barrier = full + 8 * state.index;
-          sm90::mbarrier_wait(empty + 8 * state.index, state.phase);
-          sm90::mbarrier_arrive_expect_tx(full_barrier, kBytesA + kBytesB);
+        for (int s = 0; s < k_tiles; ++s, state.next(kStages)) {
+          const unsigned full_barrier = pipeline.producer_acquire(state, kBytesA + kBytesB);
           sm90::tma_load_2d(stages_a + state.index * kBytesA, &a, full_barrier, s * kTileK, tile.row * kRows);
           sm90::tma_load_2d_multicast(stages_b + state.index * kBytesB + rank * kBoxBytes, &b, full_barrier, s * kTileK,
                                       tile.column * kColumns + rank * 128, 3);
@@ -80,39 +64,36 @@ __device__ inline void gemm(const sm90::TensorMap& a, const sm90::TensorMap& b, 
     }
   } else {
     sm90::warpgroup_reg_alloc<232>();
-    const int consumer = threadIdx.x / kWarpgroupThreads - 1, thread = threadIdx.x % kWarpgroupThreads,
+    const int warpgroup = threadIdx.x / kWarpgroupThreads - 1, thread = threadIdx.x % kWarpgroupThreads,
               lane = thread % 32;
-    const unsigned own_staging = staging + consumer * 2 * kBytesC;  // two staging boxes of C, used in turn
-    PipelineState state;
+    const unsigned own_staging = staging + warpgroup * 2 * kBytesC;  // two staging boxes of C, used in turn
+    sm90::WgmmaConsumer consumer(pipeline, [=](unsigned empty_barrier) {
+      if (thread < kCluster) sm90::mbarrier_arrive(empty_barrier, thread);
+    });
     int next_box = 0;
     for (int tile_index = first; tile_index < tiles; tile_index += step) {
       const Tile tile = tile_at(tile_index, pairs, columns, group, rank);
       int d[128];
-      unsigned previous_empty = 0;  // empty barrier of the k-tile whose wgmma may be pending
-      for (int s = 0; s < k_tiles; ++s, state.next()) {
-        sm90::mbarrier_wait(full + 8 * state.index, state.phase);
-        sm90::wgmma_fence();
+      consumer.previous_empty = 0;
+      for (int s = 0; s < k_tiles; ++s)
+        consumer.k_tile(s, [&](int stage) {
+          sm90::wgmma_fence();
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const unsigned from_a = stages_a + state.index * kBytesA + consumer * 64 * 128 + i * 32;
-          const unsigned from_b = stages_b + state.index * kBytesB + i * 32;
-          sm90::wgmma<signed char, 256>(d, sm90::matrix_descriptor(from_a, 16, 1024),
-                                        sm90::matrix_descriptor(from_b, 16, 1024), s || i);
-        }
-        sm90::wgmma_commit_group();
-        sm90::wgmma_wait_group<1>();
-        if (s > 0 && thread < kCluster) sm90::mbarrier_arrive(previous_empty, thread);
-        previous_empty = empty + 8 * state.index;
-      }
-      sm90::wgmma_wait_group<0>();
-      if (thread < kCluster) sm90::mbarrier_arrive(previous_empty, thread);
+          for (int i = 0; i < 4; ++i) {
+            const unsigned from_a = stages_a + stage * kBytesA + warpgroup * 64 * 128 + i * 32;
+            const unsigned from_b = stages_b + stage * kBytesB + i * 32;
+            sm90::wgmma<signed char, 256>(d, sm90::matrix_descriptor(from_a, 16, 1024),
+                                          sm90::matrix_descriptor(from_b, 16, 1024), s || i);
+          }
+        });
+      consumer.finish();
 
 #pragma unroll
       for (int subtile = 0; subtile < kColumns / 32; ++subtile, next_box ^= 1) {
         const unsigned to = own_staging + next_box * kBytesC;
         if constexpr (sm90::kIsTensorMap<C>) {
           if (thread == 0) sm90::tma_store_wait_read<1>();
-          sm90::named_barrier_sync(1 + consumer, kWarpgroupThreads);
+          sm90::named_barrier_sync(1 + warpgroup, kWarpgroupThreads);
         } else {
           __syncwarp();  // a warp stores and loads its own 16 rows
         }
@@ -128,13 +109,13 @@ __device__ inline void gemm(const sm90::TensorMap& a, const sm90::TensorMap& b, 
         }
         if constexpr (sm90::kIsTensorMap<C>) {
           sm90::fence_proxy_async();
-          sm90::named_barrier_sync(1 + consumer, kWarpgroupThreads);
+          sm90::named_barrier_sync(1 + warpgroup, kWarpgroupThreads);
           if (thread == 0)
-            sm90::tma_store_2d(&c, to, tile.column * kColumns + subtile * 32, tile.row * kRows + consumer * 64);
+            sm90::tma_store_2d(&c, to, tile.column * kColumns + subtile * 32, tile.row * kRows + warpgroup * 64);
         } else {
           const int warp_row = thread / 32 * 16;
           __syncwarp();
-          sm90::store_rows(to + warp_row * 128, c, tile.row * kRows + consumer * 64 + warp_row,
+          sm90::store_rows(to + warp_row * 128, c, tile.row * kRows + warpgroup * 64 + warp_row,
                            tile.column * kColumns + subtile * 32);
         }
       }

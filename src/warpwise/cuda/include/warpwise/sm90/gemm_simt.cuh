@@ -5,7 +5,7 @@
 
 #include <cuda_pipeline.h>
 #include <warpwise/core/float4.cuh>
-#include <warpwise/sm90/mbarrier.cuh>
+#include <warpwise/sm90/pipeline.cuh>
 
 namespace warpwise {
 
@@ -66,17 +66,6 @@ __device__ inline void copy_k_tile(float* to, const Operand& from, int mn, int k
     copy_k_tile_words<LOAD, EXTENT, TILE_K, false>(to, from, mn, k_offset);
 }
 
-struct PipelineState {  // a stage of the ring and its phase parity
-  int index;
-  unsigned phase;
-  __device__ void advance(int stages, int num_stages) {
-    if ((index += stages) >= num_stages) {
-      index -= num_stages;
-      phase ^= 1;
-    }
-  }
-};
-
 // The first row and column of a tile. Grouped raster order: groups of `group` rows of tiles, column by column within a
 // group, for reuse in L2.
 __device__ inline int2 tile_at(int tile, int rows, int columns, int group, int bm, int bn) {
@@ -100,8 +89,8 @@ __device__ inline int reread_thread_index() {
 template <int STEPS, int FLOATS, int PITCH_A, int PITCH_B, int STAGES, int NEXT_A = 32, int NEXT_B = 16,
           bool LATE = false>
 __device__ __forceinline__ void multiply_k_tiles(float (&sums)[8][16], const float* a_lane, const float* b_lane,
-                                                 int k_tiles, PipelineState& state, unsigned full, unsigned empty,
-                                                 bool releases) {
+                                                 int k_tiles, const sm90::Pipeline& pipeline,
+                                                 sm90::PipelineState& state, bool releases) {
   Float4 a_fragments[2][2], b_fragments[2][4];
   const auto load_fragments = [&](int step) {
     const float* const a_row = a_lane + state.index * FLOATS + step * PITCH_A;
@@ -111,21 +100,21 @@ __device__ __forceinline__ void multiply_k_tiles(float (&sums)[8][16], const flo
 #pragma unroll
     for (int q = 0; q < 4; ++q) b_fragments[step % 2][q] = *reinterpret_cast<const Float4*>(b_row + q * NEXT_B);
   };
-  sm90::mbarrier_wait(full + 8 * state.index, state.phase);
+  pipeline.consumer_wait(state);
   load_fragments(0);
   unsigned previous_empty = 0;
   for (int s = 0; s < k_tiles; ++s) {
-    if (!LATE) previous_empty = empty + 8 * state.index;
+    if (!LATE) previous_empty = pipeline.empty_barrier(state.index);
 #pragma unroll
     for (int step = 0; step < STEPS; ++step) {
       // After the last k-tile the loaded fragment is not used.
       if (step + 1 == STEPS) {
         state.advance(1, STAGES);
-        if (s + 1 < k_tiles) sm90::mbarrier_wait(full + 8 * state.index, state.phase);
+        if (s + 1 < k_tiles) pipeline.consumer_wait(state);
       }
       load_fragments((step + 1) % STEPS);
       if (LATE && step == 0 && s > 0 && releases) sm90::mbarrier_arrive(previous_empty, 0);
-      if (LATE && step + 2 == STEPS) previous_empty = empty + 8 * state.index;
+      if (LATE && step + 2 == STEPS) previous_empty = pipeline.empty_barrier(state.index);
       // Serpentine order: B's element stays in the operand reuse cache along a column, A's at each turn.
 #pragma unroll
       for (int j = 0; j < 16; ++j) {
