@@ -24,8 +24,9 @@ constexpr int threads_of(int bm, int bn, int wm, int wn) { return (bm / wm) * (b
 // else its columns. B_K_MAJOR: the columns of b are contiguous and b_stride elements apart, else its rows. A_WORD,
 // B_WORD: bytes per copy, a divisor of the address and the length of every line. C_ALIGNED: rows of c are 16-byte
 // aligned. BM x BN: block tile; WM x WN: warp tile; K_BYTES: bytes of a k-tile along k. float: products of TF32, whose
-// operands are rounded to nearest. PERSISTENT: any grid, in which a block computes several tiles, else tiles_m * tiles_n
-// blocks; tiles in grouped raster order with `group` rows. Dynamic shared memory: STAGES * (BM + BN) * K_BYTES bytes.
+// operands are rounded to nearest. PERSISTENT: any grid, in which a block computes several tiles, else tiles_m *
+// tiles_n blocks; tiles in grouped raster order with `group` rows. Dynamic shared memory: STAGES * (BM + BN) * K_BYTES
+// bytes.
 template <bool PERSISTENT, class T, class Out, int BM, int BN, int WM, int WN, int K_BYTES, int STAGES, bool A_K_MAJOR,
           bool B_K_MAJOR, int A_WORD, int B_WORD, bool C_ALIGNED>
 __device__ __forceinline__ void gemm(const T* __restrict__ a, int a_stride, const T* __restrict__ b, int b_stride,
