@@ -11,9 +11,10 @@ from warpwise.gemm import boxes as gemm_boxes
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.persistent import BATCHED
+from warpwise.gemm.simt import K_MAJOR, MN_MAJOR, TMA
 from warpwise.ops.batched_matmul import k05_warp_specialised as k05
 from warpwise.ops.batched_matmul._tables import TABLES, describe
-from warpwise.ops.batched_matmul.k05_warp_specialised import CONFIGS, K_MAJOR, MN_MAJOR, TMA, operand
+from warpwise.ops.batched_matmul.k05_warp_specialised import CONFIGS, operand
 
 OP = operation.get("batched_matmul")
 BATCHES = [(3, 64, 64, 64), (9, 512, 520, 128), (5, 300, 260, 100), (2, 1, 1, 1), (4, 129, 67, 35), (70, 136, 72, 16)]

@@ -11,12 +11,13 @@ from tests.sampled import thinned
 
 from warpwise import cuda, operation, ops
 from warpwise.gemm.config import GemmConfig
+from warpwise.gemm.simt import K_MAJOR, MN_MAJOR, TMA, operand
 from warpwise.lab.register_banks import busiest_loop
 from warpwise.machine.disassemble import disassemble
 from warpwise.ops.matmul import k13_warp_specialised as k13
 
 HERE = Path(ops.__path__[0]) / "matmul"
-from warpwise.ops.matmul.k13_warp_specialised import CONFIGS, K_MAJOR, MN_MAJOR, TMA, WARP_SPECIALISED
+from warpwise.ops.matmul.k13_warp_specialised import CONFIGS, WARP_SPECIALISED
 
 RUNG = "k13_warp_specialised"
 LARGEST, SMALLEST = CONFIGS[0], CONFIGS[-1]
@@ -117,12 +118,12 @@ def test_tiles_of_a_partial_wave_are_split(monkeypatch):
 
 def test_how_an_operand_comes():
     a = torch.empty(8, 12)
-    assert k13.operand_load(a) == (K_MAJOR, 12)
-    assert k13.operand_load(a.t()) == (TMA, 12)
-    assert k13.operand_load(a[:, 1:].t()) == (MN_MAJOR, 12), "does not begin on 16 bytes"
-    assert k13.operand_load(torch.empty(8, 13).t()) == (MN_MAJOR, 13), "lines do not"
-    assert k13.operand_load(torch.empty(1, 8).expand(4, 8).t()) == (MN_MAJOR, 0), "one line for all"
-    assert k13.operand_load(torch.empty(1, 8)) == (K_MAJOR, 8)
+    assert operand(a)[1:3] == (K_MAJOR, 12)
+    assert operand(a.t())[1:3] == (TMA, 12)
+    assert operand(a[:, 1:].t())[1:3] == (MN_MAJOR, 12), "does not begin on 16 bytes"
+    assert operand(torch.empty(8, 13).t())[1:3] == (MN_MAJOR, 13), "lines do not"
+    assert operand(torch.empty(1, 8).expand(4, 8).t())[1:3] == (MN_MAJOR, 0), "one line for all"
+    assert operand(torch.empty(1, 8))[1:3] == (K_MAJOR, 8)
 
 
 @pytest.mark.gpu

@@ -8,6 +8,8 @@ import torch
 
 from warpwise.operation import Case, Cost, cdiv, check_same, check_tensor, draw
 
+HALVES = (torch.float16, torch.bfloat16)
+KERNEL_DTYPES = (torch.float32, *HALVES)
 ALIGNMENT = 16  # bytes: the address and the strides of a tensor map are multiples of it
 
 
@@ -16,6 +18,11 @@ def check_operands(op: str, a: torch.Tensor, b: torch.Tensor, dtypes: Sequence[t
     check_tensor(op, "a", a, dtypes, dims=(2,))
     check_tensor(op, "b", b, dtypes, dims=(2,))
     check_same(op, "ab", a, b)
+    check_depth(op, a, b)
+
+
+def check_depth(op: str, a: torch.Tensor, b: torch.Tensor) -> None:
+    """Raise ``ValueError`` unless matrices a (M, K) and b (K, N) have the same K."""
     if b.shape[0] != a.shape[1]:
         raise ValueError(
             f"{op}: expected b with as many rows as a has columns, a (M, K) and b (K, N), "
@@ -42,6 +49,11 @@ def product_cost(a: torch.Tensor, b: torch.Tensor) -> Cost:
     m, n, k = sizes(a, b)
     written = m * n * (4 if a.dtype == torch.int8 else a.element_size())
     return Cost(bytes=(m * k + k * n) * a.element_size() + written, flops=2 * m * n * k)
+
+
+def product_reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """In float64, which also holds the sums of int8 products exactly."""
+    return a.double() @ b.double()
 
 
 def product_magnitude(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

@@ -11,11 +11,10 @@ import torch
 from warpwise.gemm import boxes, cluster_split_k, limits, persistent
 from warpwise.gemm.fused import k05_warpgroups, k06_cluster_split_k
 from warpwise.gemm.lazy import lazy_launch
-from warpwise.gemm.operands import sizes
+from warpwise.gemm.operands import HALVES, KERNEL_DTYPES, sizes
 from warpwise.operation import Op, Rung, make_rung
 
 HERE = Path(__file__).parent
-HALVES = (torch.float16, torch.bfloat16)
 Optional = torch.Tensor | None
 
 
@@ -98,5 +97,5 @@ def rungs(
                   "Hopper in CUDA: an epilogue of few instructions, overlapped with the next tile's products",
                   warpgroups, dtypes=HALVES, limits=warpgroup_limits, strided=True, devices=("cuda",), configs=configs),
         make_rung(HERE, "k06_cluster_split_k", "few tiles: the blocks of a cluster divide K; any layout and alignment",
-                  split, dtypes=(torch.float32, *HALVES), limits=split_limits, strided=True, configs=split_configs),
+                  split, dtypes=KERNEL_DTYPES, limits=split_limits, strided=True, configs=split_configs),
     )  # fmt: skip

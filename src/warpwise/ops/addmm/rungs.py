@@ -6,9 +6,9 @@ from pathlib import Path
 
 from warpwise.gemm.default import default_of
 from warpwise.gemm.fused import problem as fused
+from warpwise.gemm.operands import KERNEL_DTYPES
 from warpwise.operation import make_rung
 from warpwise.ops.addmm import _shared, k01_thread_per_element
-from warpwise.ops.addmm.spec import KERNEL_DTYPES
 from warpwise.ops.matmul.op import MATMUL
 
 HERE = Path(__file__).parent

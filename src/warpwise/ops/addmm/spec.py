@@ -6,11 +6,9 @@ from typing import Any
 
 import torch
 
-from warpwise.gemm.operands import check_operands
+from warpwise.gemm.operands import KERNEL_DTYPES, check_operands
 from warpwise.gemm.precision import without_tf32
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same, check_tensor, draw
-
-KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def check(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float) -> None:

@@ -10,10 +10,10 @@ from warpwise import cuda
 from warpwise.gemm import cluster_split_k
 from warpwise.gemm.default import default_of
 from warpwise.gemm.lazy import lazy_launch
+from warpwise.gemm.operands import HALVES, KERNEL_DTYPES
 from warpwise.operation import make_rung
 from warpwise.ops.batched_matmul import k01_naive, k05_warp_specialised, k06_overlapped_epilogue
 from warpwise.ops.batched_matmul._shared import descriptors_configs, descriptors_limits, tiles_limit
-from warpwise.ops.batched_matmul.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 CLUSTER_SPLIT_K = cuda.load(HERE / "k07_cluster_split_k.cu")
@@ -24,7 +24,7 @@ RUNGS = (
     make_rung(HERE, "k03_triton_tiled", "tiles in Triton, any strides",
               lazy_launch(f"{__package__}.k03_triton_tiled"), dtypes=KERNEL_DTYPES, limits=tiles_limit, strided=True),
     make_rung(HERE, "k04_triton_descriptors", "operands by TMA; one loop over matrices, tiles and k",
-              lazy_launch(f"{__package__}.k04_triton_descriptors"), dtypes=(torch.float16, torch.bfloat16),
+              lazy_launch(f"{__package__}.k04_triton_descriptors"), dtypes=HALVES,
               limits=descriptors_limits, configs=descriptors_configs, strided=True),
     make_rung(HERE, "k05_warp_specialised",
               "float32: two blocks per SM, each with four producer warps and four consumer warps",
@@ -32,7 +32,7 @@ RUNGS = (
               devices=("cuda",), configs=k05_warp_specialised.configs, strided=True),
     make_rung(HERE, "k06_overlapped_epilogue",
               "Hopper: the epilogue overlaps the products of the next tile or matrix", k06_overlapped_epilogue.launch,
-              dtypes=(torch.float16, torch.bfloat16), limits=k06_overlapped_epilogue.limits, devices=("cuda",),
+              dtypes=HALVES, limits=k06_overlapped_epilogue.limits, devices=("cuda",),
               configs=k06_overlapped_epilogue.configs, strided=True),
     make_rung(HERE, "k07_cluster_split_k", "few tiles: the blocks of a cluster divide K; any layout and alignment",
               cluster_split_k.launcher(CLUSTER_SPLIT_K, "batched_matmul_cluster_split_k"), dtypes=KERNEL_DTYPES,

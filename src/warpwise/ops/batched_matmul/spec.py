@@ -6,11 +6,10 @@ import math
 
 import torch
 
-from warpwise.gemm.operands import product_magnitude
+from warpwise.gemm.operands import KERNEL_DTYPES, product_magnitude, product_reference
 from warpwise.gemm.precision import without_tf32
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same, check_tensor, draw
 
-KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 OP = "batched_matmul"
 
 
@@ -51,10 +50,6 @@ def output_shape(a: torch.Tensor, b: torch.Tensor) -> tuple[int, int, int]:
     return sizes(a, b)[:3]
 
 
-def reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return a.double() @ b.double()
-
-
 def eager(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """torch.bmm, which on a GPU is cuBLAS, in float32 without TF32."""
     batch = sizes(a, b)[0]
@@ -78,7 +73,7 @@ SPEC = Spec(
     outputs={"output": OUTPUT},
     inputs=inputs,
     check=check,
-    reference=reference,
+    reference=product_reference,
     eager=eager,
     cost=cost,
     autocast="low_precision",

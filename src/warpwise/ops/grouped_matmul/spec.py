@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 import torch
 
+from warpwise.gemm.operands import KERNEL_DTYPES
 from warpwise.gemm.precision import without_tf32
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same, check_tensor, draw
 
-HALVES = (torch.float16, torch.bfloat16)
-KERNEL_DTYPES = (torch.float32, *HALVES)
 OP, BACKWARD_OP = "grouped_matmul", "grouped_matmul_backward"
 
 

@@ -10,11 +10,12 @@ from typing import Any, Literal, overload
 import torch
 
 from warpwise.gemm import gradients
+from warpwise.gemm.operands import KERNEL_DTYPES
 from warpwise.operation import Gradient, Op, Saved, register
 from warpwise.ops.linear.backward import rungs as backward
 from warpwise.ops.linear.backward.spec import BACKWARD, curvature, slope
 from warpwise.ops.linear.forward import rungs as forward
-from warpwise.ops.linear.spec import KERNEL_DTYPES, SPEC
+from warpwise.ops.linear.spec import SPEC
 from warpwise.ops.linear.tables import TABLES
 from warpwise.ops.matmul.op import MATMUL, matmul
 

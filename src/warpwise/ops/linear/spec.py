@@ -9,10 +9,10 @@ import torch
 from torch.nn import functional
 
 from warpwise.gemm.fused import ACTIVATIONS
+from warpwise.gemm.operands import KERNEL_DTYPES
 from warpwise.gemm.precision import without_tf32
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same, check_tensor, draw
 
-KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 STEEPEST = 1.13  # the largest slope of gelu, by which it amplifies an error
 
 Two = tuple[torch.Tensor, torch.Tensor]

@@ -1,23 +1,23 @@
-"""The launcher of k13, its limits and configurations, and how each operand is loaded."""
+"""The launcher of k13, its limits and configurations."""
 
 from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from warpwise import cuda
+from warpwise.gemm import simt
 from warpwise.gemm.config import GemmConfig, chosen, names, parsed
 from warpwise.gemm.estimate import SIMT_CP_ASYNC, SIMT_TMA, ordered
 from warpwise.gemm.limits import grid_of_tiles, requires_hopper, requires_k
 from warpwise.gemm.operands import sizes
+from warpwise.gemm.simt import K_MAJOR, TMA, operand
 from warpwise.operation import cdiv, sm_count
 
 WARP_SPECIALISED = cuda.load(Path(__file__).with_suffix(".cu"))
 
-TMA, MN_MAJOR, K_MAJOR = (f"warpwise::{name}" for name in ("kTma", "kMnMajor", "kKMajor"))
 THREADS, STAGING = 384, 8 * 8 * 80 * 4  # four producer warps, eight consumers; bytes of staged sums
 MOST_SPLITS = 64
 CONFIGS = parsed(
@@ -35,24 +35,10 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     found = GemmConfig.parse(config or configs(a, b)[0])
     tile, splits = chosen("matmul", found._replace(splits=1).name, CONFIGS), found.splits
     m, n, k = sizes(a, b)
-    a, b = contiguous_rows(a), contiguous_rows(b)
-    (load_a, a_stride), (load_b, b_stride) = operand_load(a), operand_load(b.t())
-    template = f"{tile.m}, {tile.n}, {tile.k}, {tile.stages}"
-    operands: tuple[Any, ...]
-    if load_b == TMA:
-        b_map = cuda.tensor_map(b, (tile.k, tile.n), swizzle=0)
-        if load_a == TMA:
-            kernel = f"matmul_tma<{template}>"
-            operands = cuda.tensor_map(a.t(), (tile.k, tile.m), swizzle=0), b_map
-        else:
-            kernel = f"matmul_tma_b<{template}, {load_a}>"
-            operands = cuda.strided(a), a_stride, b_map
-    else:
-        load_a = MN_MAJOR if load_a == TMA else load_a
-        kernel = f"matmul_cp_async<{template}, {load_a}, {load_b}>"
-        operands = cuda.strided(a), a_stride, cuda.strided(b), b_stride
+    left, right = operand(contiguous_rows(a)), operand(contiguous_rows(b).t())
+    kernel, operands = simt.kernel("matmul", tile, left, right)
     rows, columns = tile.tiles(m, n)
-    shared = shared_bytes(tile, 4 * ((load_a == K_MAJOR) + (load_b == K_MAJOR)))
+    shared = shared_bytes(tile, 4 * ((left.load == K_MAJOR) + (right.load == K_MAJOR)))
     processors, count = sm_count(a), min(splits, cdiv(k, tile.k))
     split_tiles = rows * columns % processors if count > 1 else 0
     whole = rows * columns - split_tiles
@@ -101,18 +87,9 @@ def best_splits(tile: GemmConfig, m: int, n: int, k: int, sms: int, b_by_tma: bo
     return min(range(1, 1 + max(1, min(MOST_SPLITS, k // 256))), key=clocks)
 
 
-def operand_load(lines: torch.Tensor) -> tuple[str, int]:
-    """How an operand (extent, K) with a contiguous dimension is loaded, and the stride of the other dimension."""
-    extent_stride, k_stride = lines.stride()
-    if k_stride == 1 and (extent_stride != 1 or lines.size(0) == 1):
-        return K_MAJOR, extent_stride
-    aligned = k_stride % 4 == 0 and k_stride >= lines.size(0) and lines.data_ptr() % 16 == 0
-    return TMA if aligned else MN_MAJOR, k_stride
-
-
 def loaded_by_tma(b: torch.Tensor) -> bool:
     """True if TMA loads b, or the copy that ``contiguous_rows`` makes of it."""
-    return operand_load(b.t())[0] == TMA if 1 in b.stride() else b.shape[1] % 4 == 0
+    return operand(b.t()).load == TMA if 1 in b.stride() else b.shape[1] % 4 == 0
 
 
 def contiguous_rows(matrix: torch.Tensor) -> torch.Tensor:

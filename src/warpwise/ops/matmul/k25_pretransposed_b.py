@@ -9,9 +9,10 @@ import torch
 from warpwise import cuda
 from warpwise.gemm.operands import sizes
 from warpwise.gemm.padding import padded, pitch
+from warpwise.gemm.simt import K_MAJOR, MN_MAJOR, operand
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops.matmul import k13_warp_specialised as k13
-from warpwise.ops.matmul.k13_warp_specialised import K_MAJOR, MN_MAJOR, contiguous_rows, loaded_by_tma, operand_load
+from warpwise.ops.matmul.k13_warp_specialised import contiguous_rows, loaded_by_tma
 
 TRANSPOSE = cuda.load(Path(__file__).with_suffix(".cu"))
 
@@ -22,7 +23,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     a, b = contiguous_rows(a), contiguous_rows(b)
     m, n, k = sizes(a, b)
     pad_a, pad_b = copies(a, b)
-    if pad_b and operand_load(b.t())[0] == K_MAJOR:
+    if pad_b and operand(b.t()).load == K_MAJOR:
         b, pad_b = transposed(b.t()), False
     ragged = [matrix for matrix, pad in ((a.t(), pad_a), (b, pad_b)) if pad]
     made = padded(*ragged) if ragged else []
@@ -60,4 +61,4 @@ def transposed(lines: torch.Tensor) -> torch.Tensor:
 
 def copies(a: torch.Tensor, b: torch.Tensor) -> tuple[bool, bool]:
     """True for each of a and b that is copied: an MN-major a, and any b, that TMA cannot load in place."""
-    return 1 in a.stride() and operand_load(a)[0] == MN_MAJOR, not loaded_by_tma(b)
+    return 1 in a.stride() and operand(a).load == MN_MAJOR, not loaded_by_tma(b)

@@ -12,6 +12,7 @@ from warpwise.gemm import cluster_split_k, k_major, mma_sync, persistent
 from warpwise.gemm.default import default_of
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.limits import grid_of_tiles, grid_y_of
+from warpwise.gemm.operands import HALVES, KERNEL_DTYPES
 from warpwise.operation import Rung, make_rung
 from warpwise.ops.matmul import _triton
 from warpwise.ops.matmul import k01_python_loops as k01
@@ -28,11 +29,9 @@ from warpwise.ops.matmul import k25_pretransposed_b as k25
 from warpwise.ops.matmul import k26_stream_k_hybrid as k26
 from warpwise.ops.matmul import k28_variable_m_tiles as k28
 from warpwise.ops.matmul._shared import divided_k_limits, naive, tiled, warp_tile, wmma
-from warpwise.ops.matmul.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 CLUSTER_SPLIT_K = cuda.load(HERE / "k29_cluster_split_k.cu")
-HALVES = (torch.float16, torch.bfloat16)
 TENSOR_CORES = (*HALVES, torch.int8)
 
 

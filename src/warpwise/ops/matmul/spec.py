@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import torch
 
-from warpwise.gemm.operands import check_operands, draw_operands, product_cost, product_magnitude
+from warpwise.gemm.operands import (
+    KERNEL_DTYPES,
+    check_operands,
+    draw_operands,
+    product_cost,
+    product_magnitude,
+    product_reference,
+)  # fmt: skip
 from warpwise.gemm.precision import without_tf32
 from warpwise.operation import FLOATS, Case, Output, Spec, check_tensor
 
-KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 DTYPES = (*FLOATS, torch.int8)
 OTHER_OPS = {1: "ops.matvec multiplies a matrix by a vector", 3: "ops.batched_matmul multiplies batches of matrices"}
 FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
@@ -34,11 +40,6 @@ def check(a: torch.Tensor, b: torch.Tensor) -> None:
             f"matmul: expected a of torch.int8 with up to {MAX_INT8_K} columns, whose sums of products fit in 32 bits, "
             f"got {tuple(a.shape)}"
         )
-
-
-def reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """In float64, which holds the sums of int8 products exactly."""
-    return a.double() @ b.double()
 
 
 def eager(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -81,7 +82,7 @@ SPEC = Spec(
     outputs={"output": OUTPUT},
     inputs=draw_operands,
     check=check,
-    reference=reference,
+    reference=product_reference,
     eager=eager,
     cost=product_cost,
     autocast="low_precision",

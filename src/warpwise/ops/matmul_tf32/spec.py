@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from warpwise.gemm.operands import check_operands, draw_operands, product_cost
+from warpwise.gemm.operands import check_operands, draw_operands, product_cost, product_magnitude, product_reference
 from warpwise.gemm.precision import with_tf32
 from warpwise.operation import Case, Output, Spec
 
@@ -16,11 +16,6 @@ TRUNCATED = 2.0**-10  # the relative error of an operand truncated to TF32's 10 
 
 def check(a: torch.Tensor, b: torch.Tensor) -> None:
     check_operands("matmul_tf32", a, b, (torch.float32, torch.float64))
-
-
-def reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The product of the operands without rounding, in float64."""
-    return a.double() @ b.double()
 
 
 def magnitude(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -35,7 +30,7 @@ def magnitude(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """
     terms = max(1, a.shape[1])
     allowed = 2 * TRUNCATED + UNIT * (16 + min(terms, 6 * math.sqrt(terms)))
-    return (a.double().abs() @ b.double().abs()).mul_(allowed / (17 * UNIT))
+    return product_magnitude(a, b).mul_(allowed / (17 * UNIT))
 
 
 def eager(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -51,7 +46,7 @@ SPEC = Spec(
     outputs={"output": OUTPUT},
     inputs=draw_operands,
     check=check,
-    reference=reference,
+    reference=product_reference,
     eager=eager,
     cost=product_cost,
     cases=(

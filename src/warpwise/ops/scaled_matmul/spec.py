@@ -13,6 +13,7 @@ import math
 
 import torch
 
+from warpwise.gemm.operands import check_depth
 from warpwise.operation import Case, Cost, Output, Spec, check_tensor, draw
 
 DTYPES = (torch.float8_e4m3fn, torch.float8_e5m2)
@@ -26,11 +27,7 @@ def check(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torc
     check_tensor("scaled_matmul", "b", b, DTYPES, dims=(2,))
     if a.dtype == b.dtype == torch.float8_e5m2:
         raise TypeError("scaled_matmul: expected a or b of dtype torch.float8_e4m3fn, got torch.float8_e5m2 twice")
-    if b.shape[0] != a.shape[1]:
-        raise ValueError(
-            f"scaled_matmul: expected b with as many rows as a has columns, a (M, K) and b (K, N), "
-            f"got {tuple(a.shape)} and {tuple(b.shape)}"
-        )
+    check_depth("scaled_matmul", a, b)
     for name, value in (("scale_a", scale_a), ("scale_b", scale_b)):
         check_tensor("scaled_matmul", name, value, (torch.float32,))
     for name, value in (("b", b), ("scale_a", scale_a), ("scale_b", scale_b)):

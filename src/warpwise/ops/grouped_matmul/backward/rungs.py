@@ -8,10 +8,10 @@ import torch
 
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.limits import requires_hopper
+from warpwise.gemm.operands import HALVES, KERNEL_DTYPES
 from warpwise.operation import Rung, make_rung
 from warpwise.ops.grouped_matmul.backward import k01_naive, k04_overlapped_epilogue
 from warpwise.ops.grouped_matmul.backward._triton import descriptors_configs, descriptors_limits, tiles_limits
-from warpwise.ops.grouped_matmul.spec import HALVES, KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import torch
 
 from warpwise.gemm.lazy import lazy_launch
+from warpwise.gemm.operands import HALVES, KERNEL_DTYPES
 from warpwise.operation import Rung, make_rung
 from warpwise.ops.grouped_matmul.forward import k01_naive
 from warpwise.ops.grouped_matmul.forward._triton import descriptors_configs, descriptors_limits, tiles_limits
-from warpwise.ops.grouped_matmul.spec import HALVES, KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 

@@ -9,9 +9,9 @@ import torch
 
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.limits import MAX_SIZE
+from warpwise.gemm.operands import KERNEL_DTYPES
 from warpwise.operation import make_rung
 from warpwise.ops.linear.backward import k01_thread_per_column
-from warpwise.ops.linear.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 

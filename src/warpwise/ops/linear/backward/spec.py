@@ -6,8 +6,9 @@ import math
 
 import torch
 
+from warpwise.gemm.operands import KERNEL_DTYPES
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same_shape, check_tensor, draw
-from warpwise.ops.linear.spec import KERNEL_DTYPES, Two, check_activation
+from warpwise.ops.linear.spec import Two, check_activation
 
 
 def check(grad_output: torch.Tensor, preactivation: torch.Tensor, activation: str) -> None:
