@@ -51,12 +51,13 @@ __device__ inline void gemm(const sm90::TensorMap& a, const sm90::TensorMap& b, 
     if (threadIdx.x == 0) {
       sm90::PipelineState state{0, 1};
       for (int tile_index = first; tile_index < tiles; tile_index += step) {
-        const int tile_row = order.row(tile_index) * kCluster + rank, tile_column = order.column(tile_index);
+        const sm90::Tile tile = order.at(tile_index);
+        const int tile_row = tile.row * kCluster + rank;
         for (int s = 0; s < k_tiles; ++s, state.next(kStages)) {
           const unsigned full_barrier = pipeline.producer_acquire(state, kBytesA + kBytesB);
           sm90::tma_load_2d(stages_a + state.index * kBytesA, &a, full_barrier, s * kTileK, tile_row * kRows);
           sm90::tma_load_2d_multicast(stages_b + state.index * kBytesB + rank * kBoxBytes, &b, full_barrier, s * kTileK,
-                                      tile_column * kColumns + rank * 128, 3);
+                                      tile.column * kColumns + rank * 128, 3);
         }
       }
     }
@@ -70,7 +71,8 @@ __device__ inline void gemm(const sm90::TensorMap& a, const sm90::TensorMap& b, 
     });
     int next_box = 0;
     for (int tile_index = first; tile_index < tiles; tile_index += step) {
-      const int tile_row = order.row(tile_index) * kCluster + rank, tile_column = order.column(tile_index);
+      const sm90::Tile tile = order.at(tile_index);
+      const int tile_row = tile.row * kCluster + rank;
       Sum d[128];
       consumer.previous_empty = 0;
       for (int s = 0; s < k_tiles; ++s)
@@ -109,12 +111,12 @@ __device__ inline void gemm(const sm90::TensorMap& a, const sm90::TensorMap& b, 
           sm90::fence_proxy_async();
           sm90::named_barrier_sync(1 + warpgroup, kWarpgroupThreads);
           if (thread == 0)
-            sm90::tma_store_2d(&c, to, tile_column * kColumns + subtile * 32, tile_row * kRows + warpgroup * 64);
+            sm90::tma_store_2d(&c, to, tile.column * kColumns + subtile * 32, tile_row * kRows + warpgroup * 64);
         } else {
           const int warp_row = thread / 32 * 16;
           __syncwarp();
           sm90::store_rows(to + warp_row * 128, c, tile_row * kRows + warpgroup * 64 + warp_row,
-                           tile_column * kColumns + subtile * 32);
+                           tile.column * kColumns + subtile * 32);
         }
       }
     }
