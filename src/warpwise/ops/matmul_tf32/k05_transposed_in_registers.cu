@@ -39,11 +39,10 @@ __device__ inline void multiply(const TensorMap& first, const TensorMap& second,
   const int rank = static_cast<int>(sm90::cluster_ctarank());
   const int k_tiles = (k + 2 * kTileK - 1) / (2 * kTileK) * 2;  // in pairs; elements past the end are zero
   const int start = blockIdx.x / CLUSTER, step = gridDim.x / CLUSTER, tiles = rows * columns;
-  const auto tile_at = [&](int tile_index) {  // first row of either operand
-    const int per_group = group * columns, first_row = tile_index / per_group * group,
-              in_group = min(group, rows - first_row);
-    return int2{((first_row + tile_index % per_group % in_group) * CLUSTER + rank) * 128,
-                tile_index % per_group / in_group * TILE_N};
+  const sm90::TileScheduler order{rows, columns, group};
+  const auto tile_at = [&](int tile) {  // first row of either operand
+    const sm90::Tile at = order.at(tile);
+    return int2{(at.row * CLUSTER + rank) * 128, at.column * TILE_N};
   };
 
   if (threadIdx.x == 0) {

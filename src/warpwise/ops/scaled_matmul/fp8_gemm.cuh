@@ -6,6 +6,7 @@
 
 #include <warpwise/sm90/cluster.cuh>
 #include <warpwise/sm90/pipeline.cuh>
+#include <warpwise/sm90/tile_scheduler.cuh>
 #include <warpwise/sm90/unaligned_store.cuh>
 #include <warpwise/sm90/warpgroup.cuh>
 #include <warpwise/sm90/wgmma.cuh>
@@ -16,18 +17,13 @@ constexpr int kCluster = 2, kRows = 128, kTileK = 128;
 constexpr int kThreads = 384, kWarpgroupThreads = 128;  // warpgroup 0 produces, 1 and 2 compute 64 rows each
 constexpr unsigned kBytesA = kRows * kTileK, kBytesC = 64 * 64 * 2;
 
-struct Tile {
-  int row, column;  // in tiles
-};
+using sm90::Tile;
 
-// Grouped raster order: groups of `group` pairs of tile rows, column by column within a group, for reuse in L2.
-struct TileScheduler {
-  int pairs, columns, group;
-
-  __device__ int tiles() const { return pairs * columns; }
+// The tile of block `rank` of a cluster, which computes two vertically adjacent tiles. rows: pairs of tile rows.
+struct TileScheduler : sm90::TileScheduler {
   __device__ Tile at(int tile_index, int rank) const {
-    const int per_group = group * columns, first = tile_index / per_group * group, in_group = min(group, pairs - first);
-    return {(first + tile_index % per_group % in_group) * kCluster + rank, tile_index % per_group / in_group};
+    const Tile tile = sm90::TileScheduler::at(tile_index);
+    return {tile.row * kCluster + rank, tile.column};
   }
 };
 

@@ -12,6 +12,7 @@
 #include <warpwise/core/shared_memory.cuh>
 #include <warpwise/sm90/cluster.cuh>
 #include <warpwise/sm90/pipeline.cuh>
+#include <warpwise/sm90/tile_scheduler.cuh>
 #include <warpwise/sm90/tma.cuh>
 #include <warpwise/sm90/unaligned_store.cuh>
 #include <warpwise/sm90/warpgroup.cuh>
@@ -47,20 +48,6 @@ struct GemmConfig {
   static_assert(BM % (64 * GM) == 0 && BN % (64 * GN) == 0, "a warpgroup multiplies and stores 64 x 64 at a time");
   static_assert(loads_a * CN * 64 == BM && loads_b * CM * 64 == BN, "a block loads whole boxes for its cluster");
   static_assert(shared <= max_shared, "an SM has 227 KiB for a block");
-};
-
-// Grouped raster order over `rows` x `columns` cluster tiles: groups of `group` rows, column by column within a group.
-// The tiles in flight are nearly square, which minimises reads of A and B from L2.
-struct TileScheduler {
-  int rows, columns, group;
-  __device__ int tiles() const { return rows * columns; }
-  __device__ int row(int tile) const { return first(tile) + tile % per_group() % in_group(tile); }
-  __device__ int column(int tile) const { return tile % per_group() / in_group(tile); }
-
- private:
-  __device__ int per_group() const { return group * columns; }
-  __device__ int first(int tile) const { return tile / per_group() * group; }
-  __device__ int in_group(int tile) const { return min(group, rows - first(tile)); }
 };
 
 // Identity epilogue. An epilogue is applied to two adjacent sums, at (row, column) and (row, column + 1) of C, before

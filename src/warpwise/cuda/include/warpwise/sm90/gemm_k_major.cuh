@@ -7,6 +7,7 @@
 #include <warpwise/core/shared_memory.cuh>
 #include <warpwise/sm90/cluster.cuh>
 #include <warpwise/sm90/pipeline.cuh>
+#include <warpwise/sm90/tile_scheduler.cuh>
 #include <warpwise/sm90/tma.cuh>
 #include <warpwise/sm90/unaligned_store.cuh>
 #include <warpwise/sm90/warpgroup.cuh>
@@ -20,16 +21,6 @@ constexpr int kThreads = 384, kWarpgroupThreads = 128;  // warpgroup 0 produces,
 constexpr unsigned kBoxBytes = 128 * 128;               // 128 rows of 128 bytes
 constexpr unsigned kBytesA = kBoxBytes, kBytesB = 2 * kBoxBytes, kBytesC = 64 * 32 * 4;
 
-struct Tile {
-  int row, column;  // in tiles
-};
-
-// Grouped raster order: groups of `group` pairs of tile rows, column by column within a group, for reuse in L2.
-__device__ inline Tile tile_at(int tile_index, int pairs, int columns, int group, int rank) {
-  const int per_group = group * columns, first = tile_index / per_group * group, in_group = min(group, pairs - first);
-  return {(first + tile_index % per_group % in_group) * kCluster + rank, tile_index % per_group / in_group};
-}
-
 // a: (m, k) and b: (n, k), maps with boxes of 128 rows x 128 bytes; c: (m, n), with boxes of 64 x 32, or DenseRows.
 // `shared`: 1 KiB for alignment + kStages * (kBytesA + kBytesB) + 4 * kBytesC + 16 * kStages bytes. Grid: a multiple of
 // kCluster, at most one block for each SM. Block: kThreads.
@@ -40,7 +31,8 @@ __device__ inline void gemm(const sm90::TensorMap& a, const sm90::TensorMap& b, 
   const unsigned stages_a = base, stages_b = stages_a + kStages * kBytesA, staging = stages_b + kStages * kBytesB;
   const sm90::Pipeline pipeline(staging + 4 * kBytesC, kStages);
   const int rank = static_cast<int>(sm90::cluster_ctarank()), k_tiles = (k + kTileK - 1) / kTileK;
-  const int first = blockIdx.x / kCluster, step = gridDim.x / kCluster, tiles = pairs * columns;
+  const sm90::TileScheduler order{pairs, columns, group};
+  const int first = blockIdx.x / kCluster, step = gridDim.x / kCluster, tiles = order.tiles();
 
   if (threadIdx.x == 0) {
     pipeline.init(1, 2 * kCluster);  // both consumer warpgroups of both blocks
@@ -53,10 +45,11 @@ __device__ inline void gemm(const sm90::TensorMap& a, const sm90::TensorMap& b, 
     if (threadIdx.x == 0) {
       sm90::PipelineState state{0, 1};
       for (int tile_index = first; tile_index < tiles; tile_index += step) {
-        const Tile tile = tile_at(tile_index, pairs, columns, group, rank);
+        const sm90::Tile tile = order.at(tile_index);
+        const int tile_row = tile.row * kCluster + rank;
         for (int s = 0; s < k_tiles; ++s, state.next(kStages)) {
           const unsigned full_barrier = pipeline.producer_acquire(state, kBytesA + kBytesB);
-          sm90::tma_load_2d(stages_a + state.index * kBytesA, &a, full_barrier, s * kTileK, tile.row * kRows);
+          sm90::tma_load_2d(stages_a + state.index * kBytesA, &a, full_barrier, s * kTileK, tile_row * kRows);
           sm90::tma_load_2d_multicast(stages_b + state.index * kBytesB + rank * kBoxBytes, &b, full_barrier, s * kTileK,
                                       tile.column * kColumns + rank * 128, 3);
         }
@@ -72,7 +65,8 @@ __device__ inline void gemm(const sm90::TensorMap& a, const sm90::TensorMap& b, 
     });
     int next_box = 0;
     for (int tile_index = first; tile_index < tiles; tile_index += step) {
-      const Tile tile = tile_at(tile_index, pairs, columns, group, rank);
+      const sm90::Tile tile = order.at(tile_index);
+      const int tile_row = tile.row * kCluster + rank;
       int d[128];
       consumer.previous_empty = 0;
       for (int s = 0; s < k_tiles; ++s)
@@ -111,11 +105,11 @@ __device__ inline void gemm(const sm90::TensorMap& a, const sm90::TensorMap& b, 
           sm90::fence_proxy_async();
           sm90::named_barrier_sync(1 + warpgroup, kWarpgroupThreads);
           if (thread == 0)
-            sm90::tma_store_2d(&c, to, tile.column * kColumns + subtile * 32, tile.row * kRows + warpgroup * 64);
+            sm90::tma_store_2d(&c, to, tile.column * kColumns + subtile * 32, tile_row * kRows + warpgroup * 64);
         } else {
           const int warp_row = thread / 32 * 16;
           __syncwarp();
-          sm90::store_rows(to + warp_row * 128, c, tile.row * kRows + warpgroup * 64 + warp_row,
+          sm90::store_rows(to + warp_row * 128, c, tile_row * kRows + warpgroup * 64 + warp_row,
                            tile.column * kColumns + subtile * 32);
         }
       }

@@ -6,6 +6,7 @@
 #include <cuda_pipeline.h>
 #include <warpwise/core/float4.cuh>
 #include <warpwise/sm90/pipeline.cuh>
+#include <warpwise/sm90/tile_scheduler.cuh>
 
 namespace warpwise {
 
@@ -66,11 +67,10 @@ __device__ inline void copy_k_tile(float* to, const Operand& from, int mn, int k
     copy_k_tile_words<LOAD, EXTENT, TILE_K, false>(to, from, mn, k_offset);
 }
 
-// The first row and column of a tile. Grouped raster order: groups of `group` rows of tiles, column by column within a
-// group, for reuse in L2.
+// The first row and column of a tile.
 __device__ inline int2 tile_at(int tile, int rows, int columns, int group, int bm, int bn) {
-  const int per_group = group * columns, first = tile / per_group * group, in_group = min(group, rows - first);
-  return {(first + tile % per_group % in_group) * bm, tile % per_group / in_group * bn};
+  const sm90::Tile at = sm90::TileScheduler{rows, columns, group}.at(tile);
+  return {at.row * bm, at.column * bn};
 }
 
 // threadIdx.x, read again: the values that the epilogue derives from it then take no registers during the main loop.

@@ -1,25 +1,28 @@
-// The producer/consumer pipeline of the sm_90 kernels: a ring of stages in shared memory with two mbarriers each.
+// The producer/consumer pipeline of the sm_90 kernels: a ring of stages in shared memory, with two mbarriers per stage.
 //
-// A producer loads k-tiles into the stages by TMA or cp.async; consumer warps multiply them. The figure has four
-// stages. A stage is released one k-tile late: the wgmma of k0 is complete only when that of k1 has been issued and
-// `wgmma_wait_group<1>` returns.
+// A producer loads k-tiles into the stages by TMA or cp.async; consumer warps multiply them. With four stages:
 //
-//     time ----->
-//     producer  acquire 0 1 2 3     acquire 0         acquire 1         acquire 2
-//     stage 0   |load k0|wgmma k0 :       |load k4|          |wgmma k4
-//     stage 1     |load k1|  full   |wgmma k1 :       |load k5|            |wgmma k5
-//     stage 2       |load k2|       full    |wgmma k2 :      |load k6|
-//     stage 3         |load k3|           full        |wgmma k3 :
-//     consumer          wait 0      wait 1    wait 2     wait 3
-//                                   release 0   release 1   release 2
+//     time ------>
+//     stage 0  |load k0|wgmma k0 |load k4|        full         |wgmma k4 |
+//     stage 1   |load k1|  full  |wgmma k1 |load k5|
+//     stage 2    |load k2|      full       |wgmma k2 |load k6|
+//     stage 3     |load k3|          full            |wgmma k3 |load k7|
+//                      A         B
 //
-//     full[s]:  completes when the bytes of `producer_acquire` have been loaded; `consumer_wait` waits for it.
-//     empty[s]: completes when every consumer of the stage has arrived (`consumer_release`); `producer_acquire` waits
-//               for it. If a cluster shares operands by multicast, these are the consumers of all blocks that receive
-//               what this block loads: a consumer arrives at the barriers of all blocks that load for it.
+// A: full[0] completes, for which the consumers wait. They issue the wgmma of k0 and, when full[1] completes, that of
+//    k1 behind it.
+// B: The wgmma of k0 is complete: the consumers arrive at empty[0], for which the producer waits. It loads k4.
 //
-// A barrier alternates between phases of parity 0 and 1. Consumers wait for parity 0 first: the first load. A producer
-// waits for parity 1 first, that of the phase before, which is complete: all stages are free at first.
+//     barrier   completes when                                             who waits for it
+//     full[s]   the bytes that producer_acquire announces are loaded       consumer_wait
+//     empty[s]  all consumers have released the stage (consumer_release)   producer_acquire
+//
+// If the blocks of a cluster share operands by multicast, a load fills the same stage of several blocks. A stage is
+// then free when the consumers of all these blocks have released it: each consumer arrives at the empty barriers of all
+// blocks that load for it.
+//
+// The phases of a barrier have alternating parity, from 0 on. A consumer waits for parity 0 first, the first load. A
+// producer waits for parity 1 first, that of the phase before, which is complete: all stages are free at first.
 #pragma once
 
 #include <warpwise/sm90/mbarrier.cuh>
