@@ -13,7 +13,7 @@ import torch
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from warpwise import cuda, tuned
+from warpwise import cuda, operation, ops, tuned  # noqa: F401 - importing ops registers them
 from warpwise.operation import Cost, Gradient, Op, Output, Rung, Spec, UnknownRung
 
 pytestmark = pytest.mark.filterwarnings(
@@ -265,3 +265,17 @@ def test_an_op_that_is_not_registered_says_so_under_torch_compile():
     with pytest.raises(Exception, match="an Op that is not registered; pass it to warpwise.operation.register"):
         compiled(torch.ones(4))
     assert op.call(torch.ones(4), 3.0, 0, (1, 1)).tolist() == [3.0] * 4
+
+
+def test_a_copy_of_a_registered_operation_leaves_its_operator_alone():
+    """torch.library destroys an operator whose name is defined again."""
+    square = operation.get("square")
+    before, x = torch.ops.warpwise.square.default, torch.full((2, 3), 3.0)
+    copy = dataclasses.replace(square, rungs=square.rungs[:1])
+    with torch.autocast("cpu", dtype=torch.bfloat16):  # by the library's operator
+        assert torch.equal(copy(x), x * x)
+        assert torch.equal(square(x, rung="k02"), x * x)
+        with pytest.raises(UnknownRung, match="no rung 'k02'"):
+            copy(x, rung="k02")
+    assert torch.ops.warpwise.square.default is before
+    assert torch.equal(before(x, rung=None), x * x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -234,10 +235,20 @@ def transformed(name: str, library: Plan, backward: Backward) -> Plan:
     return type(name, (torch.autograd.Function,), members).apply  # type: ignore[attr-defined]
 
 
+TAKEN: set[str] = set()  # qualified names of the operators of registered operations
+_COPIES = itertools.count(1)
+
+
 def register(spec: Spec, compute: Plan, fake: Plan, backward: Backward | None) -> Plan:
-    """Register ``compute`` as ``torch.ops.<namespace>.<name>`` and return ``library(args, rung)``, which calls it."""
+    """Register ``compute`` as ``torch.ops.<namespace>.<name>`` and return ``library(args, rung)``, which calls it.
+
+    torch.library destroys an operator whose name is defined again, and a call of it then reads freed memory. A copy of
+    a registered operation, as ``dataclasses.replace`` makes it, therefore becomes ``<name>_copy<number>``.
+    """
     parsed = spec.parsed
-    opaque = torch.library.custom_op(parsed.qualified, compute, mutates_args=parsed.mutated, schema=parsed.library())
+    name = f"{parsed.name}_copy{next(_COPIES)}" if parsed.qualified in TAKEN else parsed.name
+    qualified = f"{parsed.namespace}::{name}"
+    opaque = torch.library.custom_op(qualified, compute, mutates_args=parsed.mutated, schema=parsed.library())
     opaque.register_fake(fake)
     if backward is not None:
 
@@ -255,7 +266,7 @@ def register(spec: Spec, compute: Plan, fake: Plan, backward: Backward | None) -
         opaque.register_autograd(gradients, setup_context=setup_context)
     keyword_only = [argument.name for argument in parsed.arguments if argument.keyword_only]
     positional = len(parsed.arguments) - len(keyword_only)
-    operator = getattr(getattr(torch.ops, parsed.namespace), parsed.name).default
+    operator = getattr(getattr(torch.ops, parsed.namespace), name).default
     if not keyword_only:
         return lambda args, rung: operator(*args, rung=rung)
     return lambda args, rung: operator(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Sequence
 
+from warpwise.operation import autograd
 from warpwise.operation.op import Op
 
 ENTRY_POINTS = "warpwise.ops"
@@ -20,6 +21,7 @@ def register(op: Op) -> Op:
     if _OPS.setdefault(name, op) is not op:
         raise ValueError(f"an operation called {name!r} is registered already")
     _ = op.call  # registers the library operator: torch.compile cannot do that while it traces a call
+    autograd.TAKEN.add(name)
     return op
 
 
@@ -27,6 +29,7 @@ def unregister(name: str) -> None:
     """Remove the operation called ``name``, if there is one, so that its file can be executed again."""
     for qualified in [key for key in _OPS if name in (key, key.partition("::")[2])]:
         del _OPS[qualified]
+        autograd.TAKEN.discard(qualified)
 
 
 def load_entry_points() -> None:
