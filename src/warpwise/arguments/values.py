@@ -9,6 +9,8 @@ import torch
 from torch import is_autocast_enabled
 from torch.autograd import forward_ad
 
+from warpwise.arguments.schema import Schema
+
 LOW_PRECISION = (torch.float16, torch.bfloat16, torch.float32)  # the dtypes that autocast converts
 _PLAIN = torch.empty(0)
 
@@ -81,3 +83,21 @@ if isinstance(_levels := vars(forward_ad), dict) and isinstance(_levels.get("_cu
 def has_tangent(args: Sequence[Any]) -> bool:
     """True if a tensor of ``args`` carries a forward-mode tangent."""
     return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors(args))
+
+
+def counting(plan: Callable[..., Any], schema: Schema) -> Callable[..., Any]:
+    """``plan``, after which autograd knows that the mutated arguments have changed."""
+
+    def counted(*args: Any) -> Any:
+        result = plan(*args)
+        count_changes(args, schema)
+        return result
+
+    return counted
+
+
+def count_changes(args: Sequence[Any], schema: Schema) -> None:
+    """Increment the versions of the mutated arguments, by which autograd sees that they have changed."""
+    for name in schema.mutated:
+        for tensor in tensors(args[schema.index(name)]):
+            torch.autograd.graph.increment_version(tensor)

@@ -21,6 +21,8 @@ from warpwise.arguments.schema import Argument, Schema
 from warpwise.arguments.values import (
     as_tuple,
     autocast_arguments,
+    count_changes,
+    counting,
     first_tensor,
     has_tangent,
     in_forward_mode,
@@ -130,8 +132,8 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
         if isinstance(plan, KernelPlan) and plan.replay is not None:
             run = differentiable(plan.replay, args) if differentiating else plan.replay
         if spec.parsed.mutated:
-            run = _counting(run, spec.parsed)
-            _count(args, spec.parsed)
+            run = counting(run, spec.parsed)
+            count_changes(args, spec.parsed)
         if len(plans) >= MAX_PLANS:
             plans.clear()
         plans[key] = run, _AUTOCAST[given[0].device.type if given else "cpu"]
@@ -288,23 +290,6 @@ def _kind(argument: Argument, varying: Sequence[str]) -> str:
 
 
 _one: Callable[[Any], Any] = eval(f"lambda value: {_KEYS['optional'].format('value')}")
-
-
-def _counting(plan: Plan, schema: Schema) -> Plan:
-    """``plan``, after which autograd knows that the mutated arguments have changed."""
-
-    def counting(*args: Any) -> Any:
-        result = plan(*args)
-        _count(args, schema)
-        return result
-
-    return counting
-
-
-def _count(args: Sequence[Any], schema: Schema) -> None:
-    for name in schema.mutated:
-        for tensor in tensors(args[schema.index(name)]):
-            torch.autograd.graph.increment_version(tensor)
 
 
 def _fake(output: torch.Tensor | Unsized | None, like: torch.Tensor) -> torch.Tensor:
