@@ -224,3 +224,17 @@ def test_names_with_few_shapes_are_not_fitted():
     other = synthetic(TORCH, Coefficients(), fit_model.LEAST, 0)
     strange = [each._replace(name="k03_naive") for each in other]
     assert set(fit_model.groups(MODEL, [*many, *few, *strange])) == {("bfloat16", TORCH)}
+
+
+def test_what_is_chosen_near_a_point_takes_the_arguments():
+    """The rival of a point may be chosen for the host's time, and its configuration may not fit sizes nearby."""
+    drawn, (table,) = random.Random(0), OP.tables.tables(H200)
+    shapes = [((856, 2560, 848), torch.bfloat16, "nn")]
+    for point in table.points[::3]:
+        sizes = tuple(max(8, round(point.sizes[name] * 2 ** drawn.uniform(-0.25, 0.25) / 8) * 8) for name in "mnk")
+        shapes.append((sizes, getattr(torch, point.dtype), point.kind[:2]))
+    for sizes, dtype, layouts in shapes:
+        a, b = operands(*sizes, dtype, layouts)
+        chosen = operation.chosen(OP, a, b, device=H200)
+        with assume_sm_count(H200.multiprocessors):
+            assert chosen.name is None or OP.unsupported(OP.rung(chosen.name), a, b) is None, (sizes, chosen)

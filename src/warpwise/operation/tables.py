@@ -76,9 +76,9 @@ class Tables:
             for distance, _, point, source in sorted(near, key=lambda entry: entry[:2]):
                 if distance > MAX_LOG2_DISTANCE:
                     break
-                winner = TORCH if point.winner == TORCH else _accepting(op, point.winner, args, here)
+                winner, rival = (_accepting(op, name, args, here) for name in (point.winner, point.rival))
                 if winner:
-                    return _choice(point, winner, distance, source, cost.flops or cost.bytes)
+                    return _choice(point, winner, rival, distance, source, cost.flops or cost.bytes)
         return None
 
     def tables(self, device: Device) -> list[Table]:
@@ -112,6 +112,8 @@ def _read(user: Path, folder: Path | None, device: Device) -> tuple[tuple[str, T
 
 def _accepting(op: Op, name: str, args: Sequence[Any], here: bool) -> str:
     """``name``, or its rung alone if the configuration does not fit; "" if the rung refuses ``args`` or is gone."""
+    if name in (TORCH, ""):
+        return name
     for candidate in (name, name.partition("@")[0]):
         try:
             rung = op.rung(candidate)
@@ -124,21 +126,13 @@ def _accepting(op: Op, name: str, args: Sequence[Any], here: bool) -> str:
     return ""
 
 
-def _choice(point: TunedPoint, winner: str, distance: float, source: str, work: int) -> Choice:
+def _choice(point: TunedPoint, winner: str, rival: str, distance: float, source: str, work: int) -> Choice:
     rung, _, config = ("", "", "") if winner == TORCH else winner.partition("@")
     sizes = ", ".join(f"{name}={size}" for name, size in point.sizes.items())
     where = "measured at these sizes" if distance == 0 else f"measured at {sizes}, the nearest point"
     scale = work / point.work if point.work else 1.0
     scale = max(scale, min(1.0, LAUNCH_FLOOR_S / point.seconds)) if point.seconds else scale
-    others = None if point.rival_seconds is None else scale * point.rival_seconds
+    others = None if point.rival_seconds is None or not rival else scale * point.rival_seconds
     won = f"{'PyTorch' if winner == TORCH else 'ours'} is faster than {point.rival}" if point.rival else "alone"
-    return Choice(
-        rung or None,
-        config,
-        f"{won}, {where}",
-        source,
-        scale * point.seconds,
-        point.rival,
-        others,
-        ERROR_OF_DISTANCE * distance,
-    )
+    error = ERROR_OF_DISTANCE * distance
+    return Choice(rung or None, config, f"{won}, {where}", source, scale * point.seconds, rival, others, error)
